@@ -1,0 +1,119 @@
+package array
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Array is a dense row-major array. The zero Array has no element type and no
+// memory. Copies of an Array share its memory; nothing here is safe for
+// concurrent writes.
+type Array struct {
+	Type graph.Type
+	mem  []byte // Type.Bytes() bytes, 8-byte aligned
+}
+
+// Elem is a Go type that stores an element type one to one. F16 and BF16 are
+// stored as Half and Brain.
+type Elem interface {
+	float64 | float32 | Brain | Half | int32 | int64 | uint8 | uint32 | bool
+}
+
+// Half is an IEEE binary16 number, Brain a bfloat16 number, as bits.
+type (
+	Half  uint16
+	Brain uint16
+)
+
+// New returns a zeroed array of type t.
+func New(t graph.Type) Array {
+	n := t.Bytes()
+	words := make([]uint64, (n+7)/8)
+	return Array{t, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]}
+}
+
+// Over returns an array of type t in the first t.Bytes() bytes of mem, which
+// is 8-byte aligned. The array shares mem.
+func Over(t graph.Type, mem []byte) Array {
+	n := t.Bytes()
+	return Array{t, mem[:n:n]}
+}
+
+// Of returns an array of the shape that holds a copy of data, which has as
+// many elements as the shape.
+func Of[E Elem](data []E, shape ...int) (Array, error) {
+	t := graph.Type{DType: DTypeOf[E](), Shape: append([]int(nil), shape...)}
+	if t.Len() != len(data) {
+		return Array{}, fmt.Errorf("array: %d elements for %s, want %d", len(data), t, t.Len())
+	}
+	a := New(t)
+	copy(Data[E](a), data)
+	return a, nil
+}
+
+// Scalar returns an array without dimensions.
+func Scalar[E Elem](x E) Array {
+	a := New(graph.Type{DType: DTypeOf[E]()})
+	Data[E](a)[0] = x
+	return a
+}
+
+// DTypeOf returns the element type that E stores.
+func DTypeOf[E Elem]() graph.DType {
+	var z E
+	switch any(z).(type) {
+	case float64:
+		return graph.F64
+	case float32:
+		return graph.F32
+	case Brain:
+		return graph.BF16
+	case Half:
+		return graph.F16
+	case int32:
+		return graph.I32
+	case int64:
+		return graph.I64
+	case uint8:
+		return graph.U8
+	case uint32:
+		return graph.U32
+	case bool:
+		return graph.Bool
+	}
+	return graph.NoDType
+}
+
+// Data returns a's elements, sharing its memory. It panics if E does not store
+// a's element type, which is a mistake in the caller and not in its input.
+func Data[E Elem](a Array) []E {
+	if d := DTypeOf[E](); d != a.Type.DType {
+		panic(fmt.Sprintf("array: elements of %s read as %s", a.Type, d))
+	}
+	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(a.mem))), a.Type.Len())
+}
+
+// Bytes returns the memory of a, in the machine's byte order.
+func (a Array) Bytes() []byte { return a.mem }
+
+// Clone returns a copy of a with memory of its own.
+func (a Array) Clone() Array {
+	b := New(a.Type)
+	copy(b.mem, a.mem)
+	return b
+}
+
+// Reshape returns an array of another shape with as many elements, sharing a's
+// memory.
+func (a Array) Reshape(shape ...int) Array {
+	return Array{graph.Type{DType: a.Type.DType, Shape: shape}, a.mem[:len(a.mem):len(a.mem)]}
+}
+
+// Rows returns rows lo to hi of dimension 0, sharing a's memory.
+func (a Array) Rows(lo, hi int) Array {
+	t := graph.Type{DType: a.Type.DType, Shape: append([]int{hi - lo}, a.Type.Shape[1:]...)}
+	row := graph.Type{DType: a.Type.DType, Shape: a.Type.Shape[1:]}.Bytes()
+	return Array{t, a.mem[int64(lo)*row : int64(hi)*row : int64(hi)*row]}
+}

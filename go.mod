@@ -1,0 +1,3 @@
+module github.com/gomoe/gomoe
+
+go 1.26

@@ -1,0 +1,31 @@
+package graph
+
+// Primitive is one operation. It is implemented by a small struct whose
+// exported fields are the static parameters, in the order in which the text
+// form prints them (see Params); unexported fields tell the members of a
+// family apart and are not parameters.
+//
+// Rules for differentiation, placement and lowering are further methods of the
+// same struct, declared as interfaces by the packages that call them.
+type Primitive interface {
+	// Name returns the name that programs use, such as dot_general.
+	Name() string
+	// Infer returns the types of the results for arguments of these types.
+	// The error says what was wanted and what to do; the caller adds the
+	// source line, the name and the argument types.
+	Infer(in []Type) ([]Type, error)
+}
+
+// Doc describes a primitive for its reader. The reference page is made of it.
+type Doc struct {
+	Args    string // argument types, such as "x f[..,D], gain f[D]"
+	Results string // result types, such as "f[..,D]"
+	Formula string // such as "y = x / sqrt(mean(x²) + eps) · gain"
+	Params  string // one clause per parameter, "" where there is none
+	Notes   string // what a reader would ask next, "" for nothing
+}
+
+// Documented is implemented by every primitive of the library.
+type Documented interface {
+	Doc() Doc
+}

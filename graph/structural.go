@@ -1,0 +1,160 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Fill is the value with every element equal to Value. Its cotangent is
+// nothing, and it can be made in any placement, so engines use it for zeros
+// and ones. Value is given as f64 and rounded to DType.
+type Fill struct {
+	Value float64
+	DType DType
+	Shape []int
+}
+
+func (Fill) Name() string { return "full" }
+
+func (f Fill) Infer(in []Type) ([]Type, error) {
+	if len(in) != 0 {
+		return nil, fmt.Errorf("%d arguments, want none", len(in))
+	}
+	if f.DType == NoDType {
+		return nil, errors.New("dtype is missing; write dtype=f32")
+	}
+	return []Type{{f.DType, f.Shape}}, nil
+}
+
+func (Fill) Doc() Doc {
+	return Doc{Results: "t[shape]", Formula: "y[...] = value", Params: "value: number; dtype: element type; shape: sizes"}
+}
+
+// AddAny is the sum of its one or more arguments, added from left to right. The
+// gradient uses it where several cotangents reach one value; unlike add it
+// lets pending sums stay pending.
+type AddAny struct{}
+
+func (AddAny) Name() string { return "add_any" }
+
+func (AddAny) Infer(in []Type) ([]Type, error) {
+	if len(in) == 0 {
+		return nil, errors.New("no arguments, want at least one")
+	}
+	for _, t := range in[1:] {
+		if !t.Equal(in[0]) {
+			return nil, fmt.Errorf("arguments differ in type; want all of them %s", in[0])
+		}
+	}
+	if !in[0].DType.IsFloat() {
+		return nil, fmt.Errorf("%s has no cotangents; want a float type", in[0].DType)
+	}
+	return []Type{in[0]}, nil
+}
+
+func (AddAny) Doc() Doc {
+	return Doc{Args: "x f[..], y f[..], ...", Results: "f[..]", Formula: "x + y + ...",
+		Notes: "Sum of cotangents; sums that are pending over the same mesh axes stay pending."}
+}
+
+// Call applies a function whose derivative the user gives. Fn maps the
+// arguments to the results; VJP maps arguments, results and the results'
+// cotangents to one cotangent per argument of float type, in order.
+type Call struct {
+	Fn  *Program
+	VJP *Program
+}
+
+func (Call) Name() string { return "custom_vjp" }
+
+func (c Call) Infer(in []Type) ([]Type, error) {
+	if c.Fn == nil || c.VJP == nil {
+		return nil, errors.New("fn and vjp are missing; name two programs of this file")
+	}
+	if err := sameTypes(in, types(c.Fn.In)); err != nil {
+		return nil, fmt.Errorf("%s: argument %w", c.Fn.Name, err)
+	}
+	out := types(c.Fn.Out)
+	want := append(append([]Type(nil), in...), out...)
+	for _, t := range out {
+		if t.DType.IsFloat() {
+			want = append(want, t)
+		}
+	}
+	if err := sameTypes(types(c.VJP.In), want); err != nil {
+		return nil, fmt.Errorf("%s takes the arguments, the results and the cotangents of the float results: input %w", c.VJP.Name, err)
+	}
+	var ct []Type
+	for _, t := range in {
+		if t.DType.IsFloat() {
+			ct = append(ct, t)
+		}
+	}
+	if err := sameTypes(types(c.VJP.Out), ct); err != nil {
+		return nil, fmt.Errorf("%s returns one cotangent per float argument: result %w", c.VJP.Name, err)
+	}
+	return out, nil
+}
+
+func (Call) Doc() Doc {
+	return Doc{Args: "fn's inputs", Results: "fn's results", Formula: "fn(args)",
+		Params: "fn: a program of the file; vjp: the program (args, results, cotangents) → cotangents of the float args"}
+}
+
+func sameTypes(got, want []Type) error {
+	for i := range min(len(got), len(want)) {
+		if !got[i].Equal(want[i]) {
+			return fmt.Errorf("%d is %s, want %s", i, got[i], want[i])
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Errorf("count is %d, want %d", len(got), len(want))
+	}
+	return nil
+}
+
+// Inline returns p with every Call replaced by the equations of its Fn.
+func Inline(p *Program) (*Program, error) {
+	found := false
+	for _, e := range p.Eqns {
+		if _, ok := e.Prim.(Call); ok {
+			found = true
+		}
+	}
+	if !found {
+		return p, nil
+	}
+	q, err := Trace(p.Name, func(t *Tracer) []*Value {
+		env := make(map[*Value]*Value)
+		for _, v := range p.In {
+			env[v] = t.Input(v.Name, v.Type.DType, v.Type.Shape...)
+		}
+		for _, e := range p.Eqns {
+			in := make([]*Value, len(e.In))
+			for i, v := range e.In {
+				in[i] = env[v]
+			}
+			var out []*Value
+			if c, ok := e.Prim.(Call); ok {
+				out = t.Replay(c.Fn, in)
+			} else {
+				t.At(e.Pos, func() { out = t.Apply(e.Prim, in...) })
+			}
+			for i, v := range out {
+				if e.Out[i].Name != "" && v.Def != nil {
+					v.Name = e.Out[i].Name
+				}
+				env[e.Out[i]] = v
+			}
+		}
+		out := make([]*Value, len(p.Out))
+		for i, v := range p.Out {
+			out[i] = env[v]
+		}
+		return out
+	})
+	if err != nil {
+		return nil, err
+	}
+	return Inline(q)
+}

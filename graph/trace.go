@@ -1,0 +1,178 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Tracer records equations as model code applies primitives to values. It is
+// used by one goroutine, inside Trace.
+type Tracer struct {
+	prog Program
+	done bool
+	pos  *Pos // when set, the position of new equations
+}
+
+// Trace runs fn and returns the program that it built: fn's inputs in order of
+// declaration, its equations, and the values that it returns.
+//
+// Mistakes inside fn (wrong shapes, values of another trace) come back as an
+// *Error at the user's line. Panics of other origin pass through.
+func Trace(name string, fn func(*Tracer) []*Value) (p *Program, err error) {
+	t := &Tracer{prog: Program{Name: name}}
+	defer func() {
+		t.done = true
+		if r := recover(); r != nil {
+			be, ok := r.(buildError)
+			if !ok {
+				panic(r)
+			}
+			p, err = nil, be.err
+		}
+	}()
+	if !identifier(name) {
+		return nil, fmt.Errorf("graph: program name %q: want a letter or _ and then letters, digits or _", name)
+	}
+	out := fn(t)
+	for i, v := range out {
+		if v == nil {
+			return nil, fmt.Errorf("graph: program %s: result %d is nil", name, i)
+		}
+		t.owns(v)
+	}
+	t.prog.Out = out
+	return t.Program(), nil
+}
+
+// Program returns what was recorded.
+func (t *Tracer) Program() *Program {
+	p := t.prog
+	return &p
+}
+
+// Eqns returns the equations recorded so far. The slice is the tracer's own.
+func (t *Tracer) Eqns() []*Eqn { return t.prog.Eqns }
+
+// Input declares the next input of the program. Names of inputs are unique
+// identifiers, since callers bind arrays to them by name.
+func (t *Tracer) Input(name string, d DType, shape ...int) *Value {
+	typ := Type{d, append([]int(nil), shape...)}
+	switch {
+	case !identifier(name):
+		Fail("input name %q: want a letter or _ and then letters, digits or _", name)
+	case t.prog.Input(name) != nil:
+		Fail("input %s is declared twice; give each input its own name", name)
+	case d == NoDType || int(d) >= len(dtypes):
+		Fail("input %s has no element type; use one of bool u8 u32 i32 i64 f16 bf16 f32 f64", name)
+	case !typ.Fits():
+		Fail("input %s: %s is no shape; dimensions are 0 or more and the bytes fit in 63 bits", name, typ)
+	case t.done:
+		Fail("input %s is declared after Trace returned", name)
+	}
+	v := &Value{Type: typ, Name: name, Index: len(t.prog.In), tr: t}
+	t.prog.In = append(t.prog.In, v)
+	return v
+}
+
+// At makes fn's equations carry the position pos, as rules do that add
+// equations on behalf of one that the user wrote.
+func (t *Tracer) At(pos Pos, fn func()) {
+	old := t.pos
+	t.pos = &pos
+	defer func() { t.pos = old }()
+	fn()
+}
+
+// Apply adds the equation p(in...) and returns its results. It is what
+// builders of primitives call; a mistake stops the trace.
+func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
+	pos := Pos{}
+	if t.pos != nil {
+		pos = *t.pos
+	} else {
+		pos = caller()
+	}
+	if t.done {
+		panic(buildError{&Error{Pos: pos, Prim: p.Name(), Err: errors.New("the trace has ended; build inside the function given to Trace")}})
+	}
+	for i, v := range in {
+		if v == nil {
+			panic(buildError{&Error{Pos: pos, Prim: p.Name(), Err: fmt.Errorf("argument %d is nil", i)}})
+		}
+		t.owns(v)
+	}
+	out, err := p.Infer(types(in))
+	if err != nil {
+		panic(buildError{NewError(pos, p, types(in), err)})
+	}
+	e := &Eqn{Prim: p, In: append([]*Value(nil), in...), Pos: pos}
+	for i, typ := range out {
+		if !typ.Fits() {
+			panic(buildError{NewError(pos, p, types(in), fmt.Errorf("the result %s has more bytes than fit in 63 bits", typ))})
+		}
+		e.Out = append(e.Out, &Value{Type: typ, Def: e, Index: i, tr: t})
+	}
+	t.prog.Eqns = append(t.prog.Eqns, e)
+	return e.Out
+}
+
+func (t *Tracer) owns(v *Value) {
+	if v.tr != t {
+		panic(buildError{&Error{Pos: caller(), Err: fmt.Errorf("value %s %s belongs to another trace; pass it as an input", v.Name, v.Type)}})
+	}
+	if t.done {
+		panic(buildError{&Error{Pos: caller(), Err: fmt.Errorf("value %s %s is used after Trace returned", v.Name, v.Type)}})
+	}
+}
+
+// Apply adds the equation p(in...) to the trace of its arguments, of which
+// there is at least one, and returns the results.
+func Apply(p Primitive, in ...*Value) []*Value {
+	for _, v := range in {
+		if v != nil && v.tr != nil {
+			return v.tr.Apply(p, in...)
+		}
+	}
+	panic(buildError{&Error{Pos: caller(), Prim: p.Name(), Err: errors.New("no argument belongs to a trace")}})
+}
+
+// Apply1 is Apply for primitives with one result.
+func Apply1(p Primitive, in ...*Value) *Value { return Apply(p, in...)[0] }
+
+// Replay applies p's equations to args, one per input of p, inside the trace
+// of t, and returns the values of p's results there.
+func (t *Tracer) Replay(p *Program, args []*Value) []*Value {
+	env := make(map[*Value]*Value, len(p.In)+len(p.Eqns))
+	for i, v := range p.In {
+		env[v] = args[i]
+	}
+	for _, e := range p.Eqns {
+		in := make([]*Value, len(e.In))
+		for i, v := range e.In {
+			in[i] = env[v]
+		}
+		t.At(e.Pos, func() {
+			for i, v := range t.Apply(e.Prim, in...) {
+				v.Name = e.Out[i].Name
+				env[e.Out[i]] = v
+			}
+		})
+	}
+	out := make([]*Value, len(p.Out))
+	for i, v := range p.Out {
+		out[i] = env[v]
+	}
+	return out
+}
+
+func identifier(s string) bool {
+	for i, r := range s {
+		switch {
+		case r == '_', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z':
+		case r >= '0' && r <= '9' && i > 0:
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
