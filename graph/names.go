@@ -1,0 +1,106 @@
+package graph
+
+import "strconv"
+
+// Names returns the names that p's values are printed with: identifiers, each
+// given once, the same for the same program.
+//
+// An input or a result with a Name has that name, with _ for each character
+// that an identifier cannot have. Where several values share a name the first
+// has it, inputs before results, and the others are name_1, name_2 and so on.
+// Results without a Name are v1, v2, ... in order, without the names that are
+// taken. Names of that form belong to the printer: a result whose Name is v7
+// counts as one without.
+func (p *Program) Names() map[*Value]string {
+	type named struct {
+		v    *Value
+		name string
+	}
+	names := make(map[*Value]string)
+	taken := map[string]bool{"return": true, "program": true, "": true}
+	claim := func(v *Value, name string) bool {
+		if taken[name] {
+			return false
+		}
+		names[v], taken[name] = name, true
+		return true
+	}
+
+	// First all names as they are, so that a suffix never takes a given name.
+	var same []named
+	var unnamed []*Value
+	seen := make(map[*Value]bool)
+	add := func(v *Value, input bool) {
+		if v == nil || seen[v] {
+			return
+		}
+		seen[v] = true
+		if v.Name == "" || !input && numbered(v.Name) {
+			unnamed = append(unnamed, v)
+		} else if name := sanitise(v.Name); !claim(v, name) {
+			same = append(same, named{v, name})
+		}
+	}
+	for _, v := range p.In {
+		add(v, true)
+	}
+	for _, e := range p.Eqns {
+		if e != nil {
+			for _, v := range e.Out {
+				add(v, false)
+			}
+		}
+	}
+
+	next := make(map[string]int)
+	for _, s := range same {
+		for {
+			next[s.name]++
+			if claim(s.v, s.name+"_"+strconv.Itoa(next[s.name])) {
+				break
+			}
+		}
+	}
+	n := 0
+	for _, v := range unnamed {
+		for {
+			n++
+			if claim(v, "v"+strconv.Itoa(n)) {
+				break
+			}
+		}
+	}
+	return names
+}
+
+// numbered reports whether name has the form of the printer's own: v1.
+func numbered(name string) bool {
+	if len(name) < 2 || name[0] != 'v' {
+		return false
+	}
+	for _, r := range name[1:] {
+		if r < '0' || r > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// sanitise returns name with _ for what an identifier cannot have, and in
+// front of a digit that begins it.
+func sanitise(name string) string {
+	if identifier(name) {
+		return name
+	}
+	b := []byte{}
+	for i, r := range name {
+		if r >= '0' && r <= '9' && i == 0 {
+			b = append(b, '_')
+		}
+		if r > 127 || !identifier("_"+string(r)) {
+			r = '_'
+		}
+		b = append(b, byte(r))
+	}
+	return string(b)
+}

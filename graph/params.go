@@ -1,0 +1,208 @@
+package graph
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Param is one static parameter of a primitive, as the text form has it.
+type Param struct {
+	Key  string // the field's name in snake case: LHSContract is lhs_contract
+	Kind string // "integer", "list of integers", ...; "" for a Go type that the text form cannot hold
+	Text string // the value as printed
+	Zero bool   // the value is zero, so a program does not print it
+}
+
+// Params returns p's parameters: the exported fields of its struct, those of
+// embedded structs included, in the order of their declaration.
+func Params(p Primitive) []Param {
+	var ps []Param
+	for _, f := range fields(structOf(p)) {
+		ps = append(ps, Param{
+			Key:  f.key,
+			Kind: kindName(f.value.Type(), false),
+			Text: string(appendValue(nil, f.value, programName)),
+			Zero: zero(f.value),
+		})
+	}
+	return ps
+}
+
+// ParamString returns p's non-zero parameters as a program prints them behind
+// the arguments: " k=2 axis=1", "" if there are none.
+func ParamString(p Primitive) string {
+	return string(appendParams(nil, p, programName))
+}
+
+func programName(p *Program) string { return p.Name }
+
+func appendParams(b []byte, p Primitive, name func(*Program) string) []byte {
+	for _, f := range fields(structOf(p)) {
+		if zero(f.value) {
+			continue
+		}
+		b = append(b, ' ')
+		b = append(b, f.key...)
+		b = append(b, '=')
+		b = appendValue(b, f.value, name)
+	}
+	return b
+}
+
+// programs returns the programs that p's parameters refer to, in order.
+func programs(p Primitive) []*Program {
+	var ps []*Program
+	var walk func(reflect.Value)
+	walk = func(v reflect.Value) {
+		switch {
+		case v.Type() == programType:
+			if !v.IsNil() {
+				ps = append(ps, v.Interface().(*Program))
+			}
+		case v.Kind() == reflect.Slice && kindName(v.Type(), false) != "":
+			for i := range v.Len() {
+				walk(v.Index(i))
+			}
+		}
+	}
+	for _, f := range fields(structOf(p)) {
+		walk(f.value)
+	}
+	return ps
+}
+
+var (
+	dtypeType   = reflect.TypeFor[DType]()
+	programType = reflect.TypeFor[*Program]()
+)
+
+type field struct {
+	key   string
+	value reflect.Value
+}
+
+// structOf returns the struct that implements p.
+func structOf(p Primitive) reflect.Value { return reflect.Indirect(reflect.ValueOf(p)) }
+
+// fields returns the exported fields of the struct v, settable where v is.
+func fields(v reflect.Value) []field {
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	var fs []field
+	for i := range v.NumField() {
+		switch f := v.Type().Field(i); {
+		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+			fs = append(fs, fields(v.Field(i))...)
+		case f.IsExported():
+			fs = append(fs, field{snake(f.Name), v.Field(i)})
+		}
+	}
+	return fs
+}
+
+// snake returns a field's name as the text form writes it. Capitals in a row
+// are one word (LHSContract: lhs_contract), and so is DType.
+func snake(name string) string {
+	name = strings.ReplaceAll(name, "DType", "Dtype")
+	upper := func(i int) bool { return i < len(name) && name[i] >= 'A' && name[i] <= 'Z' }
+	var b strings.Builder
+	for i := range len(name) {
+		lastOfRun := i+1 < len(name) && !upper(i+1) && name[i+1] != '_' && (name[i+1] < '0' || name[i+1] > '9')
+		if i > 0 && upper(i) && name[i-1] != '_' && (!upper(i-1) || lastOfRun) {
+			b.WriteByte('_')
+		}
+		b.WriteString(strings.ToLower(name[i : i+1]))
+	}
+	return b.String()
+}
+
+// kindName describes the values of Go type t to a person, "" for a type that
+// the text form cannot hold.
+func kindName(t reflect.Type, plural bool) string {
+	s := ""
+	if plural {
+		s = "s"
+	}
+	switch t {
+	case dtypeType:
+		return "element type" + s
+	case programType:
+		return "program" + s
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "integer" + s
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "unsigned integer" + s
+	case reflect.Float32, reflect.Float64:
+		return "number" + s
+	case reflect.Bool:
+		return "boolean" + s
+	case reflect.String:
+		return "quoted string" + s
+	case reflect.Slice:
+		if elem := kindName(t.Elem(), true); elem != "" {
+			return "list" + s + " of " + elem
+		}
+	}
+	return ""
+}
+
+// zero reports whether a program omits v. Negative zero is printed, and a nil
+// list is an empty one.
+func zero(v reflect.Value) bool {
+	if v.Kind() == reflect.Slice {
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}
+
+// appendValue appends v as the text form writes it. A value that the text form
+// cannot hold is written as <type>, which no parser takes.
+func appendValue(b []byte, v reflect.Value, name func(*Program) string) []byte {
+	switch {
+	case kindName(v.Type(), false) == "", v.Type() == programType && v.IsNil():
+		return append(append(append(b, '<'), v.Type().String()...), '>')
+	case v.Type() == dtypeType:
+		return append(b, DType(v.Uint()).String()...)
+	case v.Type() == programType:
+		return append(b, name(v.Interface().(*Program))...)
+	case v.CanInt():
+		return strconv.AppendInt(b, v.Int(), 10)
+	case v.CanUint():
+		return strconv.AppendUint(b, v.Uint(), 10)
+	case v.CanFloat():
+		return appendFloat(b, v.Float(), v.Type().Bits())
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		return strconv.AppendBool(b, v.Bool())
+	case reflect.String:
+		return strconv.AppendQuote(b, v.String())
+	}
+	b = append(b, '[')
+	for i := range v.Len() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendValue(b, v.Index(i), name)
+	}
+	return append(b, ']')
+}
+
+// appendFloat appends the shortest decimal that reads back as x: 1e-05, -0,
+// inf, -inf, nan.
+func appendFloat(b []byte, x float64, bits int) []byte {
+	switch {
+	case math.IsInf(x, 1):
+		return append(b, "inf"...)
+	case math.IsInf(x, -1):
+		return append(b, "-inf"...)
+	case math.IsNaN(x):
+		return append(b, "nan"...)
+	}
+	return strconv.AppendFloat(b, x, 'g', -1, bits)
+}
