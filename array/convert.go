@@ -1,0 +1,267 @@
+package array
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Convert sets dst to the elements of src in dst's element type. Both have the
+// same shape and do not overlap.
+//
+//   - To a float type: rounded once to nearest, ties to even; what is too large
+//     becomes an infinity.
+//   - Float to integer: truncated towards zero; what is out of range becomes
+//     the nearest bound and a NaN becomes 0.
+//   - Integer to integer: modulo 2 to the number of bits.
+//   - To bool: whether the element is not zero, true for a NaN. From bool: 0 or 1.
+//
+// Source: jax.lax.convert_element_type, which leaves out of range floats to the
+// platform; this is what XLA's CPU backend does with them. That backend may round
+// an f64 twice on its way to bf16; this does not.
+func Convert(dst, src Array) error {
+	if !sameShape(dst, src) {
+		return fmt.Errorf("array: convert %s into %s: the shapes differ, want one shape", src.Type, dst.Type)
+	}
+	for _, a := range [...]Array{src, dst} {
+		if a.Type.DType.Size() == 0 {
+			return fmt.Errorf("array: convert %s into %s: element type %s has no values", src.Type, dst.Type, a.Type.DType)
+		}
+	}
+	if dst.Type.DType == src.Type.DType {
+		copy(dst.mem, src.mem)
+		return nil
+	}
+	switch src.Type.DType {
+	case graph.Bool:
+		bits := Data[bool](src)
+		ints := make([]uint8, len(bits))
+		for i, x := range bits {
+			if x {
+				ints[i] = 1
+			}
+		}
+		fromInt(dst, ints)
+	case graph.U8:
+		fromInt(dst, Data[uint8](src))
+	case graph.U32:
+		fromInt(dst, Data[uint32](src))
+	case graph.I32:
+		fromInt(dst, Data[int32](src))
+	case graph.I64:
+		fromInt(dst, Data[int64](src))
+	case graph.F16:
+		wide := make([]float32, src.Type.Len())
+		WidenHalf(wide, Data[Half](src))
+		fromFloat32(dst, wide)
+	case graph.BF16:
+		wide := make([]float32, src.Type.Len())
+		WidenBrain(wide, Data[Brain](src))
+		fromFloat32(dst, wide)
+	case graph.F32:
+		fromFloat32(dst, Data[float32](src))
+	case graph.F64:
+		fromFloat64(dst, Data[float64](src))
+	}
+	return nil
+}
+
+type integer interface {
+	uint8 | uint32 | int32 | int64
+}
+
+type number interface {
+	integer | float32 | float64
+}
+
+func fromInt[S integer](dst Array, src []S) {
+	switch dst.Type.DType {
+	case graph.Bool:
+		notZero(Data[bool](dst), src)
+	case graph.U8:
+		cast(Data[uint8](dst), src)
+	case graph.U32:
+		cast(Data[uint32](dst), src)
+	case graph.I32:
+		cast(Data[int32](dst), src)
+	case graph.I64:
+		cast(Data[int64](dst), src)
+	case graph.F16:
+		half := Data[Half](dst)
+		for i, x := range src {
+			half[i] = HalfOf64(sticky(int64(x)))
+		}
+	case graph.BF16:
+		brain := Data[Brain](dst)
+		for i, x := range src {
+			brain[i] = BrainOf64(sticky(int64(x)))
+		}
+	case graph.F32:
+		cast(Data[float32](dst), src)
+	case graph.F64:
+		cast(Data[float64](dst), src)
+	}
+}
+
+func fromFloat32(dst Array, src []float32) {
+	switch dst.Type.DType {
+	case graph.F16:
+		NarrowHalf(Data[Half](dst), src)
+	case graph.BF16:
+		NarrowBrain(Data[Brain](dst), src)
+	case graph.F32:
+		copy(Data[float32](dst), src)
+	case graph.F64:
+		cast(Data[float64](dst), src)
+	default:
+		floatToInt(dst, src)
+	}
+}
+
+func fromFloat64(dst Array, src []float64) {
+	switch dst.Type.DType {
+	case graph.F16:
+		half := Data[Half](dst)
+		for i, x := range src {
+			half[i] = HalfOf64(x)
+		}
+	case graph.BF16:
+		brain := Data[Brain](dst)
+		for i, x := range src {
+			brain[i] = BrainOf64(x)
+		}
+	case graph.F32:
+		cast(Data[float32](dst), src)
+	case graph.F64:
+		copy(Data[float64](dst), src)
+	default:
+		floatToInt(dst, src)
+	}
+}
+
+func floatToInt[S float32 | float64](dst Array, src []S) {
+	switch dst.Type.DType {
+	case graph.Bool:
+		notZero(Data[bool](dst), src)
+	case graph.U8:
+		saturate(Data[uint8](dst), src, 0, math.MaxUint8)
+	case graph.U32:
+		saturate(Data[uint32](dst), src, 0, math.MaxUint32)
+	case graph.I32:
+		saturate(Data[int32](dst), src, math.MinInt32, math.MaxInt32)
+	case graph.I64:
+		saturate(Data[int64](dst), src, math.MinInt64, math.MaxInt64)
+	}
+}
+
+// cast converts as Go does, which wraps integers and rounds floats to nearest.
+func cast[D, S number](dst []D, src []S) {
+	for i, x := range src {
+		dst[i] = D(x)
+	}
+}
+
+func notZero[S number](dst []bool, src []S) {
+	for i, x := range src {
+		dst[i] = x != 0
+	}
+}
+
+// saturate compares before it converts, because Go leaves the conversion of a
+// float that the integer cannot hold to the machine. float64(hi) is hi or, for
+// int64, hi+1, so what is below it fits.
+func saturate[D integer, S float32 | float64](dst []D, src []S, lo, hi D) {
+	flo, fhi := float64(lo), float64(hi)
+	for i, x := range src {
+		switch x := float64(x); {
+		case x >= fhi:
+			dst[i] = hi
+		case x <= flo:
+			dst[i] = lo
+		case x != x:
+			dst[i] = 0
+		default:
+			dst[i] = D(int64(x))
+		}
+	}
+}
+
+// sticky returns x, with the bits that a float64 has no room for ored into the
+// last one that it has: a number that rounds to a narrower type as x does.
+func sticky(x int64) float64 {
+	if -1<<53 <= x && x <= 1<<53 {
+		return float64(x)
+	}
+	y := x >> 11 // floor, and so the lost bits count upwards
+	if x&(1<<11-1) != 0 {
+		y |= 1
+	}
+	return float64(y) * (1 << 11)
+}
+
+// As returns a copy of a with element type d, converted as Convert does. It
+// panics if d, or a's element type, is none.
+func (a Array) As(d graph.DType) Array {
+	b := New(a.Type.With(d))
+	if err := Convert(b, a); err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// Float64s returns a copy of a's elements; an i64 beyond 2^53 is rounded.
+func (a Array) Float64s() []float64 { return Data[float64](a.As(graph.F64)) }
+
+// SetFloat64s sets a's elements to x, converted as Convert does. An error says
+// that x has another length.
+func (a Array) SetFloat64s(x []float64) error {
+	if len(x) != a.Type.Len() {
+		return fmt.Errorf("array: %d elements for %s, want %d", len(x), a.Type, a.Type.Len())
+	}
+	src, err := Of(x, a.Type.Shape...)
+	if err != nil {
+		return err
+	}
+	return Convert(a, src)
+}
+
+// Equal reports whether a and b have the same type and the same bits: a NaN
+// equals itself, and 0 and -0 differ.
+func Equal(a, b Array) bool { return a.Type.Equal(b.Type) && bytes.Equal(a.mem, b.mem) }
+
+// MaxDiff returns the largest |a-b| over the elements of two arrays of one
+// shape, and the flat index where it is first reached. Equal elements, also
+// infinities, and two NaNs differ by 0; a NaN and a number differ by +Inf. The
+// index is -1 if the arrays are empty, or if the shapes differ: then max is
+// +Inf.
+func MaxDiff(a, b Array) (max float64, index int) {
+	if !sameShape(a, b) {
+		return math.Inf(1), -1
+	}
+	index = -1
+	whole := a.Type.DType == graph.I64 && b.Type.DType == graph.I64
+	x, y := a.Float64s(), b.Float64s()
+	for i := range x {
+		d := math.Abs(x[i] - y[i])
+		switch nx, ny := x[i] != x[i], y[i] != y[i]; {
+		case whole: // exact where float64 would round both to one number
+			p, q := Data[int64](a)[i], Data[int64](b)[i]
+			d = float64(uint64(p) - uint64(q))
+			if p < q {
+				d = float64(uint64(q) - uint64(p))
+			}
+		case x[i] == y[i] || nx && ny:
+			d = 0
+		case nx || ny:
+			d = math.Inf(1)
+		}
+		if d > max || index < 0 {
+			max, index = d, i
+		}
+	}
+	return max, index
+}
+
+func sameShape(a, b Array) bool { return a.Type.With(graph.Bool).Equal(b.Type.With(graph.Bool)) }

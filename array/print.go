@@ -1,0 +1,88 @@
+package array
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Arrays above this many elements print only the first and the last edge
+// indices of each dimension, as numpy does.
+const (
+	printed = 1000
+	edge    = 3
+)
+
+// String returns the type and the elements, nested in brackets; of a large
+// array only the corners. It is for people: floats have at most the digits that
+// tell them apart in their type.
+func (a Array) String() string {
+	if a.Type.DType.Size() == 0 {
+		return a.Type.String()
+	}
+	p := printer{a: a, limit: a.Type.Len() > printed}
+	p.walk(0, 0, func(i int) { p.width = max(p.width, len(p.element(i))) }, func(string) {})
+	p.walk(0, 0, func(i int) { fmt.Fprintf(&p.b, "%*s", p.width, p.element(i)) }, func(s string) { p.b.WriteString(s) })
+	gap := " "
+	if a.Type.Rank() > 1 {
+		gap = "\n"
+	}
+	return a.Type.String() + gap + p.b.String()
+}
+
+type printer struct {
+	a     Array
+	limit bool
+	width int
+	b     strings.Builder
+}
+
+// walk visits the elements below the index prefix whose flat index is at, and
+// the punctuation between them.
+func (p *printer) walk(dim, at int, element func(int), text func(string)) {
+	shape := p.a.Type.Shape
+	if dim == len(shape) {
+		element(at)
+		return
+	}
+	gap := " "
+	if inner := len(shape) - dim - 1; inner > 0 {
+		gap = strings.Repeat("\n", inner) + strings.Repeat(" ", dim+1)
+	}
+	text("[")
+	for i := 0; i < shape[dim]; i++ {
+		if i > 0 {
+			text(gap)
+		}
+		if p.limit && i == edge && shape[dim] > 2*edge {
+			text("..." + gap)
+			i = shape[dim] - edge
+		}
+		p.walk(dim+1, at*shape[dim]+i, element, text)
+	}
+	text("]")
+}
+
+func (p *printer) element(i int) string {
+	switch p.a.Type.DType {
+	case graph.Bool:
+		return strconv.FormatBool(Data[bool](p.a)[i])
+	case graph.U8:
+		return strconv.Itoa(int(Data[uint8](p.a)[i]))
+	case graph.U32:
+		return strconv.Itoa(int(Data[uint32](p.a)[i]))
+	case graph.I32:
+		return strconv.Itoa(int(Data[int32](p.a)[i]))
+	case graph.I64:
+		return strconv.FormatInt(Data[int64](p.a)[i], 10)
+	case graph.F16: // 5 and 4 digits tell any two f16 and bf16 numbers apart
+		return strconv.FormatFloat(float64(Data[Half](p.a)[i].Float32()), 'g', 5, 32)
+	case graph.BF16:
+		return strconv.FormatFloat(float64(Data[Brain](p.a)[i].Float32()), 'g', 4, 32)
+	case graph.F32:
+		return strconv.FormatFloat(float64(Data[float32](p.a)[i]), 'g', -1, 32)
+	}
+	return strconv.FormatFloat(Data[float64](p.a)[i], 'g', -1, 64)
+}
