@@ -1,0 +1,44 @@
+// Package ep is the routing arithmetic of expert parallelism: which pair goes
+// to which expert, in which order, at which row, and which pairs are dropped.
+// It works on plain int32 slices, starts no goroutine and imports no other
+// package of this module; the primitives call it and the collectives move
+// what it decides.
+//
+// # Words
+//
+// A batch of T tokens makes K choices each. A pair is one choice, numbered
+// t·K+k; its index, in 0 … E-1, names an expert, and -1 says that the choice
+// is not used. A token may choose an expert twice: both pairs count. The
+// tokens are split over N ranks (sources) in contiguous blocks, so that rank
+// order is token order. A table is an int32[N,E] array: how many pairs of each
+// source choose each expert.
+//
+// The ranks form groups of R members, which hold one copy of the experts:
+// member m owns the E/R experts from m·E/R. Pairs travel within a group only.
+//
+// # Contract
+//
+// The position of a pair in its expert's queue counts the pairs for that
+// expert before it in (t, k) order over all T tokens, whatever the ranks. A
+// capacity C > 0 drops the pairs at positions C and up. So routing, counts
+// and drops do not depend on the mesh.
+//
+// A member's rows are its experts' zones, in expert order; within a zone rows
+// are in (t, k) order, without gaps, and a zone starts at a multiple of the
+// alignment. Rows between a zone's end and the next zone's start, and past
+// the last zone, belong to no pair: whoever fills rows fills those with zero.
+//
+// # One step of a rank
+//
+//	Count        local pairs per expert           then all-gather into the table
+//	Before       pairs on lower ranks
+//	Assign       routing int32[T/N,K,2], dropped
+//	Kept         the table after drops
+//	Group.SendCounts, Group.RecvCounts, SendOrder, Group.Zones, Group.RecvOrder
+//
+// Slices are the caller's, none is kept. Functions other than NewPlan and
+// Measure allocate nothing. Lengths that disagree are a mistake in the
+// calling code and make Go's bounds checks panic; values that users supply
+// (indices, sizes, groups) are checked by Count, Layer.Check and
+// Group.Validate, which return errors.
+package ep

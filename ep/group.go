@@ -1,0 +1,95 @@
+package ep
+
+import "fmt"
+
+// Group is the ranks that exchange rows: those that together hold one copy of
+// the experts. Member m is the rank whose tokens are row Sources[m] of a table.
+type Group struct {
+	Experts int   // E, a multiple of len(Sources)
+	Sources []int // ascending, so that member order is token order
+}
+
+// Validate reports a group that cannot exist among that many ranks.
+func (g Group) Validate(ranks int) error {
+	if len(g.Sources) == 0 {
+		return fmt.Errorf("ep: group of no ranks, want at least 1")
+	}
+	if g.Experts < 1 || g.Experts%len(g.Sources) != 0 {
+		return fmt.Errorf("ep: %d experts over %d ranks, want a multiple of the ranks", g.Experts, len(g.Sources))
+	}
+	last := -1
+	for _, s := range g.Sources {
+		if s < 0 || s >= ranks {
+			return fmt.Errorf("ep: group %v: rank %d, want 0 to %d", g.Sources, s, ranks-1)
+		}
+		if s <= last {
+			return fmt.Errorf("ep: group %v: rank %d after %d, want ascending ranks", g.Sources, s, last)
+		}
+		last = s
+	}
+	return nil
+}
+
+// Local returns the experts [lo, hi) that a member owns.
+func (g Group) Local(member int) (lo, hi int) {
+	n := g.Experts / len(g.Sources)
+	return member * n, (member + 1) * n
+}
+
+// Owner returns the member that owns an expert.
+func (g Group) Owner(expert int) int { return expert / (g.Experts / len(g.Sources)) }
+
+// SendCounts sets rows[m] to the rows that member sends to member m, and
+// returns their sum. Kept is the table after drops.
+func (g Group) SendCounts(rows, kept []int32, member int) int {
+	sum := 0
+	for m := range g.Sources {
+		rows[m] = g.pairs(kept, member, m)
+		sum += int(rows[m])
+	}
+	return sum
+}
+
+// RecvCounts sets rows[m] to the rows that member receives from member m, and
+// returns their sum. Kept is the table after drops.
+func (g Group) RecvCounts(rows, kept []int32, member int) int {
+	sum := 0
+	for m := range g.Sources {
+		rows[m] = g.pairs(kept, m, member)
+		sum += int(rows[m])
+	}
+	return sum
+}
+
+// Zones sets n[e-lo] to the rows that member holds for each of its experts
+// e in [lo, hi), and start[e-lo] to the row where they start: the sum of the
+// zones before, each rounded up to a multiple of align. It returns where the
+// last zone ends, rounded up too. Kept is the table after drops.
+func (g Group) Zones(start, n, kept []int32, member, align int) (used int) {
+	lo, hi := g.Local(member)
+	n = n[:hi-lo]
+	clear(n)
+	for _, s := range g.Sources {
+		addTo(n, kept[s*g.Experts+lo:s*g.Experts+hi])
+	}
+	return zones(start, n, align)
+}
+
+func zones(start, n []int32, align int) (used int) {
+	for e, rows := range n {
+		start[e] = int32(used)
+		used += roundUp(int(rows), align)
+	}
+	return used
+}
+
+// pairs returns the pairs that member from has for the experts of member to.
+func (g Group) pairs(kept []int32, from, to int) int32 {
+	lo, hi := g.Local(to)
+	row := g.Sources[from] * g.Experts
+	sum := int32(0)
+	for _, n := range kept[row+lo : row+hi] {
+		sum += n
+	}
+	return sum
+}

@@ -1,0 +1,109 @@
+package ep
+
+import (
+	"fmt"
+	"math"
+)
+
+// Layer is the static part of a layer's routing. It does not know the mesh.
+type Layer struct {
+	Experts  int // E, at least 1
+	Capacity int // C, pairs that an expert accepts over the whole batch; 0 is no limit
+	Align    int // zones start at multiples of it, in rows; 0 and 1 are no alignment
+}
+
+// Validate reports sizes that no routing can have.
+func (l Layer) Validate() error {
+	switch {
+	case l.Experts < 1:
+		return fmt.Errorf("ep: layer: %d experts, want at least 1", l.Experts)
+	case l.Experts > math.MaxInt32:
+		return fmt.Errorf("ep: layer: %d experts, want at most %d", l.Experts, math.MaxInt32)
+	case l.Capacity < 0:
+		return fmt.Errorf("ep: layer: capacity %d, want 0 for no limit or the number of pairs an expert accepts", l.Capacity)
+	case l.Align < 0:
+		return fmt.Errorf("ep: layer: alignment %d, want 0 for none or a number of rows", l.Align)
+	case l.Align > math.MaxInt32:
+		return fmt.Errorf("ep: layer: alignment %d, want at most %d", l.Align, math.MaxInt32)
+	}
+	return nil
+}
+
+// Check reports a batch of tokens × k choices that cannot be routed: because
+// the layer is not valid, a size is negative, or a row's number would not fit
+// int32.
+func (l Layer) Check(tokens, k int) error {
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	if tokens < 0 || k < 1 {
+		return fmt.Errorf("ep: routing of %d tokens × %d choices, want at least 0 tokens and 1 choice", tokens, k)
+	}
+	pairs := mul(tokens, k)
+	if pairs > math.MaxInt32 || l.Rows(pairs) > math.MaxInt32 {
+		return fmt.Errorf("ep: routing of %d tokens × %d choices to %d experts aligned to %d: more than %d rows; split the batch or align less",
+			tokens, k, l.Experts, l.align(), math.MaxInt32)
+	}
+	return nil
+}
+
+// Rows returns how many rows always suffice for the pairs of a batch with all
+// its experts on one rank. It is RankRows(pairs, Experts).
+func (l Layer) Rows(pairs int) int { return l.RankRows(pairs, l.Experts) }
+
+// RankRows returns how many rows always suffice for a rank that owns that
+// many experts and receives at most that many pairs, alignment included. The
+// bound is the least one, because some routing needs it: with A = Align and
+// m = min(pairs, experts), m zones hold one pair each and take A rows, and
+// every further A rows take A further pairs, up to the capacity:
+//
+//	A · min(m + ⌊(pairs-m)/A⌋, experts·⌈C/A⌉)
+//
+// It grows with pairs and experts, and is math.MaxInt where it would overflow.
+// Without alignment it is min(pairs, experts·C).
+func (l Layer) RankRows(pairs, experts int) int {
+	if pairs <= 0 || experts <= 0 {
+		return 0
+	}
+	a := l.align()
+	m := min(pairs, experts)
+	blocks := m + (pairs-m)/a // at most pairs
+	if l.Capacity > 0 {
+		blocks = min(blocks, mul(experts, (l.Capacity-1)/a+1))
+	}
+	return mul(blocks, a)
+}
+
+// Fits returns an *OverflowError if an expert's demand, in pairs over the
+// whole batch, exceeds the capacity. It is the policy of a layer that must
+// not drop; every rank that sees the same table returns the same error.
+func (l Layer) Fits(demand []int32) error {
+	expert, need, over := Overflow(demand, l.Capacity)
+	if !over {
+		return nil
+	}
+	return &OverflowError{Expert: expert, Need: need, Capacity: l.Capacity}
+}
+
+// OverflowError says that the batch has more pairs for an expert than it
+// accepts.
+type OverflowError struct {
+	Expert   int // the expert in highest demand
+	Need     int // its pairs
+	Capacity int
+}
+
+func (e *OverflowError) Error() string {
+	return fmt.Sprintf("ep: expert %d: %d pairs, want at most its capacity %d; raise the capacity to %d, or drop the pairs that do not fit",
+		e.Expert, e.Need, e.Capacity, e.Need)
+}
+
+func (l Layer) align() int { return max(l.Align, 1) }
+
+// mul returns a·b of two numbers that are not negative, at most math.MaxInt.
+func mul(a, b int) int {
+	if a != 0 && b > math.MaxInt/a {
+		return math.MaxInt
+	}
+	return a * b
+}
