@@ -19,8 +19,8 @@ import (
 //   - To bool: whether the element is not zero, true for a NaN. From bool: 0 or 1.
 //
 // Source: jax.lax.convert_element_type, which leaves out of range floats to the
-// platform; this is what XLA's CPU backend does with them. That backend may round
-// an f64 twice on its way to bf16; this does not.
+// platform; this is what XLA's CPU backend does with them. That backend
+// rounds an f64 or i64 twice on its way to bf16; this does not.
 func Convert(dst, src Array) error {
 	if !sameShape(dst, src) {
 		return fmt.Errorf("array: convert %s into %s: the shapes differ, want one shape", src.Type, dst.Type)

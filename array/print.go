@@ -23,12 +23,12 @@ func (a Array) String() string {
 		return a.Type.String()
 	}
 	p := printer{a: a, limit: a.Type.Len() > printed}
-	p.walk(0, 0, func(i int) { p.width = max(p.width, len(p.element(i))) }, func(string) {})
-	p.walk(0, 0, func(i int) { fmt.Fprintf(&p.b, "%*s", p.width, p.element(i)) }, func(s string) { p.b.WriteString(s) })
 	gap := " "
 	if a.Type.Rank() > 1 {
 		gap = "\n"
+		p.walk(0, 0, func(i int) { p.width = max(p.width, len(p.element(i))) }, func(string) {})
 	}
+	p.walk(0, 0, func(i int) { fmt.Fprintf(&p.b, "%*s", p.width, p.element(i)) }, func(s string) { p.b.WriteString(s) })
 	return a.Type.String() + gap + p.b.String()
 }
 
