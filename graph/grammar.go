@@ -1,0 +1,34 @@
+package graph
+
+// Grammar is the text form of programs in EBNF, as the Go specification writes
+// it. A file is read by Parse, which returns its last program, and written by
+// Program.String.
+const Grammar = `file      = { newline } program { newline program } .
+program   = "program" name "(" [ input { "," input } ] ")" "{" newline
+            { equation newline } "return" [ name { "," name } ] newline "}" newline .
+input     = name type .
+equation  = [ binder { "," binder } "=" ] name "(" [ name { "," name } ] ")" { parameter } .
+binder    = name [ type ] .
+parameter = name "=" value .
+value     = integer | number | "true" | "false" | string | dtype | name | list .
+list      = "[" [ value { "," value } ] "]" .
+type      = dtype "[" [ integer { "," integer } ] "]" .
+dtype     = "bool" | "u8" | "u32" | "i32" | "i64" | "f16" | "bf16" | "f32" | "f64" .
+name      = letter { letter | digit } .
+integer   = [ "-" ] digit { digit } .
+number    = integer [ "." { digit } ] [ ( "e" | "E" ) [ "+" | "-" ] digit { digit } ]
+          | [ "-" ] "inf" | "nan" .
+string    = a double-quoted string of Go .
+letter    = "a" … "z" | "A" … "Z" | "_" .
+digit     = "0" … "9" .
+
+A newline is one or more ends of line. # begins a comment, which runs to the
+end of its line. The names return and program are reserved for the file's
+structure. A value is named once in its program and a program once in its file;
+both are used only below their definition. In an equation the primitive's name
+stands before its arguments, and a value of a parameter is what the parameter's
+Go type asks for: a name is the name of a program above. Parameters that are
+zero are left out. The type behind a binder of an equation may be left out; if
+given, it must be the one inferred. Names v1, v2, ... of results belong to the
+printer, which numbers them anew.
+`

@@ -1,0 +1,53 @@
+package graph
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// near returns "; did you mean a or b?" with the names that are one or two
+// typing mistakes from name, "" if there are none.
+func near(name string, names iter.Seq[string]) string {
+	most := min(2, len(name)/2)
+	if len(name) > 100 { // not a typing mistake, and distance takes the square
+		return ""
+	}
+	var found []string
+	for n := range names {
+		if n != "" && max(len(n)-len(name), len(name)-len(n)) <= most && distance(name, n) <= most {
+			found = append(found, n)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	slices.Sort(found)
+	return "; did you mean " + strings.Join(found[:min(len(found), 3)], " or ") + "?"
+}
+
+// distance returns how many bytes have to be inserted, removed, replaced or
+// swapped with their neighbour to make b of a (optimal string alignment).
+func distance(a, b string) int {
+	var before []int
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
