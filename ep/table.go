@@ -63,8 +63,8 @@ func Kept(kept, table []int32, experts, capacity int) {
 func Totals(counts, demand, table []int32, capacity int) {
 	clear(demand)
 	e := len(demand)
-	for i := 0; i < len(table); i += e {
-		addTo(demand, table[i:i+e])
+	for s := range len(table) / e {
+		addTo(demand, table[s*e:(s+1)*e])
 	}
 	for i, n := range demand {
 		if capacity > 0 && int(n) > capacity {
