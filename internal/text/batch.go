@@ -1,0 +1,76 @@
+package text
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Batch returns training windows: inputs[S,L] and targets[S,L] as byte values,
+// row-major, S sequences of length L, where targets[s,l] is the byte that
+// follows inputs[s,l]. A window starts anywhere in Train and may span files.
+// Sequence s of a step depends on the seed, step and s only: not on the other
+// sequences, the steps asked for before, or the machine, so every rank can cut
+// its own rows out of the same batch. The caller owns the slices. Errors:
+// sequences or length below 1, fewer than length+1 bytes to train on.
+func (c *Corpus) Batch(step, sequences, length int) (inputs, targets []int32, err error) {
+	starts, err := windows("train on", len(c.Train), sequences, length)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Each word mixed in on its own, so that (step 1, sequence 0) and (step 0,
+	// sequence 1) are unrelated.
+	key := mix(mix(c.seed) + uint64(step))
+	inputs, targets = make([]int32, sequences*length), make([]int32, sequences*length)
+	for s := range sequences {
+		at, _ := bits.Mul64(mix(key+uint64(s)), uint64(starts)) // uniform below starts
+		window(inputs[s*length:][:length], targets[s*length:][:length], c.Train[at:])
+	}
+	return inputs, targets, nil
+}
+
+// HeldBatch returns windows of the held-out text as Batch does of the training
+// text, spread evenly over all of it: the first at its beginning, the last at
+// its end. They are the same every time, whatever the seed, so that losses on
+// them compare between steps and runs. They overlap when the text is shorter
+// than sequences·length+1 bytes. Errors as Batch, for the held-out bytes.
+func (c *Corpus) HeldBatch(sequences, length int) (inputs, targets []int32, err error) {
+	starts, err := windows("hold out", len(c.Held), sequences, length)
+	if err != nil {
+		return nil, nil, err
+	}
+	inputs, targets = make([]int32, sequences*length), make([]int32, sequences*length)
+	for s := range sequences {
+		at := s * (starts - 1) / max(1, sequences-1)
+		window(inputs[s*length:][:length], targets[s*length:][:length], c.Held[at:])
+	}
+	return inputs, targets, nil
+}
+
+// windows returns how many places a window of length inputs can start at.
+func windows(use string, have, sequences, length int) (int, error) {
+	if sequences < 1 || length < 1 {
+		return 0, fmt.Errorf("text: batch of %d sequences of %d bytes: want at least 1 of each", sequences, length)
+	}
+	if have <= length {
+		return 0, fmt.Errorf("text: batch of %d sequences of %d bytes: the text has %d bytes to %s, want at least %d; "+
+			"shorten the sequences or name more text with -data", sequences, length, have, use, length+1)
+	}
+	return have - length, nil
+}
+
+func window(inputs, targets []int32, text []byte) {
+	for i := range inputs {
+		inputs[i], targets[i] = int32(text[i]), int32(text[i+1])
+	}
+}
+
+// mix is a step of SplitMix64: a bijection whose outputs look random. It is
+// written here because batches must stay the same for ever, which no library
+// promises. Steele, Lea, Flood: Fast splittable pseudorandom number generators,
+// OOPSLA 2014.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,139 @@
+package text
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+)
+
+// DefaultLimit is the number of bytes that Load reads at most when
+// Options.Limit is 0.
+const DefaultLimit = 16 << 20
+
+// Options say what Load reads.
+type Options struct {
+	// Data names files and directories, separated by commas. Empty means the
+	// source of the Go standard library.
+	Data string
+	// Limit is the largest number of bytes read; 0 means DefaultLimit, negative
+	// means no limit.
+	Limit int64
+	// Seed selects the batches. It does not change which files are read.
+	Seed uint64
+}
+
+// Corpus is a text in memory. It is not written to after Load, so any number
+// of goroutines may use it.
+type Corpus struct {
+	// Train is the text to train on; Held is the last 5% of the bytes, rounded
+	// down, to validate on. Files follow each other without a separator. They
+	// lie in an order that looks random but is always the same, so that Held is
+	// a sample of the same kind of text; at most one file is in both, its
+	// beginning in Train and its end in Held.
+	Train, Held []byte
+
+	Source string // where the text is from, for people: "Go standard library (/usr/local/go/src)"
+	Files  int    // files that the text has bytes of
+	Found  int    // files there were to choose from; those beyond Limit are not opened
+	Binary int    // files skipped because they contain a NUL byte
+	Cut    bool   // whether the last file was cut off at Limit
+
+	seed uint64
+}
+
+// Load reads a corpus. When there is more text than the limit, it takes whole
+// files in the order of a hash of their paths until the limit cuts the last
+// one, so the sample is spread over the tree and the same every time. Empty
+// files are ignored. Directories are walked without hidden entries; what
+// Options.Data names itself is always read. Errors: a path that cannot be read,
+// no Go installation to read from, no text. It blocks on the file system, and
+// on the go command when Options.Data is empty; ctx ends it.
+func Load(ctx context.Context, opts Options) (*Corpus, error) {
+	source, files, err := find(ctx, opts.Data)
+	if err != nil {
+		return nil, err
+	}
+	limit := opts.Limit
+	switch {
+	case limit == 0:
+		limit = DefaultLimit
+	case limit < 0:
+		limit = math.MaxInt64
+	}
+	c := &Corpus{Source: source, Found: len(files), seed: opts.Seed}
+	var all []byte
+	for _, f := range spread(files) {
+		room := limit - int64(len(all))
+		if room <= 0 {
+			break
+		}
+		if err := context.Cause(ctx); err != nil {
+			return nil, fmt.Errorf("text: load %s: %w", source, err)
+		}
+		data, cut, err := read(f.path, room)
+		if err != nil {
+			return nil, fmt.Errorf("text: load %s: %w", source, err)
+		}
+		if bytes.IndexByte(data, 0) >= 0 {
+			c.Binary++
+			continue
+		}
+		if len(data) == 0 {
+			continue
+		}
+		all = append(all, data...)
+		c.Files++
+		c.Cut = cut
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("text: load %s: no text in %d files, of which %d are binary (contain a NUL byte); "+
+			"name text files or directories with -data", source, len(files), c.Binary)
+	}
+	cut := len(all) - len(all)/20
+	c.Train, c.Held = all[:cut:cut], all[cut:]
+	return c, nil
+}
+
+// read returns the first limit bytes of a file, and whether there are more.
+func read(path string, limit int64) (data []byte, cut bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if limit == math.MaxInt64 {
+		data, err = io.ReadAll(f)
+		return data, false, err
+	}
+	data, err = io.ReadAll(io.LimitReader(f, limit+1))
+	if int64(len(data)) > limit {
+		return data[:limit], true, err
+	}
+	return data, false, err
+}
+
+// String is one line that says what was read and how it is divided.
+func (c *Corpus) String() string {
+	s := fmt.Sprintf("%s: %s from %d of %d files", c.Source, size(len(c.Train)+len(c.Held)), c.Files, c.Found)
+	if c.Cut {
+		s += ", the last one cut at the limit"
+	}
+	if c.Binary > 0 {
+		s += fmt.Sprintf(", %d binary skipped", c.Binary)
+	}
+	return s + fmt.Sprintf("; %s to train on, %s held out", size(len(c.Train)), size(len(c.Held)))
+}
+
+func size(n int) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
