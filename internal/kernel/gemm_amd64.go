@@ -1,0 +1,38 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"gonum.org/v1/gonum/blas/gonum"
+)
+
+// gemmBlock is portableBlock as kn rank-one updates, which gonum has in SSE
+// assembly. That multiplies and adds element by element, without fusing and
+// without skipping zeros (its Axpy does skip them), so the bits are the same.
+func gemmBlock[T Float](in, jn, kn int, rows, panel []T, stride int, sums []T) {
+	if jn < 8 { // too short for the vectors to pay for the calls
+		portableBlock(in, jn, kn, rows, panel, stride, sums)
+		return
+	}
+	var blas gonum.Implementation
+	if unsafe.Sizeof(T(0)) == 4 {
+		x, y, s := f32(rows), f32(panel), f32(sums)
+		for p := range kn {
+			blas.Sger(in, jn, 1, x[p*gemmRows:], 1, y[p*stride:][:jn], 1, s, jn)
+		}
+		return
+	}
+	x, y, s := f64(rows), f64(panel), f64(sums)
+	for p := range kn {
+		blas.Dger(in, jn, 1, x[p*gemmRows:], 1, y[p*stride:][:jn], 1, s, jn)
+	}
+}
+
+// f32 and f64 give a slice the type that its elements have underneath.
+func f32[T Float](x []T) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+func f64[T Float](x []T) []float64 {
+	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
