@@ -154,8 +154,11 @@ func kindName(t reflect.Type, plural bool) string {
 // zero reports whether a program omits v. Negative zero is printed, and a nil
 // list is an empty one.
 func zero(v reflect.Value) bool {
-	if v.Kind() == reflect.Slice {
+	switch {
+	case v.Kind() == reflect.Slice:
 		return v.Len() == 0
+	case v.CanFloat():
+		return math.Float64bits(v.Float()) == 0
 	}
 	return v.IsZero()
 }
