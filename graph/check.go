@@ -66,8 +66,10 @@ func (c *checker) program(p *Program) error {
 			return wrong("input %d: %s is an input already", i, v.Name)
 		case !identifier(v.Name):
 			return wrong("input %d: name %q, want a letter or _ and then letters, digits or _", i, v.Name)
-		case v.Def != nil || v.Index != i:
-			return wrong("input %d: %s has index %d and definition %v, want %d and none", i, v.Name, v.Index, v.Def != nil, i)
+		case v.Def != nil:
+			return wrong("input %d: %s is the result of an equation", i, v.Name)
+		case v.Index != i:
+			return wrong("input %d: %s has index %d", i, v.Name, v.Index)
 		case !valid(v.Type):
 			return wrong("input %d: %s has type %s, want an element type and sizes whose bytes fit in 63 bits", i, v.Name, v.Type)
 		}

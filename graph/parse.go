@@ -270,8 +270,11 @@ func (p *parser) equation() {
 	var out []*Value
 	p.tr.At(pos, func() {
 		err := guard(func() { out = p.tr.Apply(prim, args...) })
+		if _, ok := err.(*Error); err != nil && !ok {
+			err = NewError(pos, prim, types(args), err)
+		}
 		if err != nil {
-			panic(buildError{NewError(pos, prim, types(args), err)})
+			panic(buildError{err})
 		}
 	})
 	wrong := func(format string, a ...any) {
@@ -291,15 +294,15 @@ func (p *parser) equation() {
 	}
 }
 
-// guard runs fn and returns the panic of a primitive's own as an error. Infer
-// is to return errors for whatever a text can say; this is for the primitive
-// that forgets a case, so that a text still cannot stop the process.
+// guard runs fn and returns its panic as an error. Infer is to return errors
+// for whatever a text can say; this is for the primitive that forgets a case,
+// so that a text still cannot stop the process.
 func guard(fn func()) (err error) {
 	defer func() {
 		switch r := recover(); r := r.(type) {
 		case nil:
 		case buildError:
-			panic(r)
+			err = r.err
 		default:
 			err = fmt.Errorf("the primitive's Infer panics: %v", r)
 		}
