@@ -1,0 +1,255 @@
+package jaccltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Conformance runs the suite. open returns the communicators of a new job of n
+// ranks, by rank, with a deadline that no test of the suite should reach; the
+// suite closes them.
+func Conformance(t *testing.T, open func(t *testing.T, n int) []lowering.Communicator) {
+	s := suite{open}
+	t.Run("Ranks", s.ranks)
+	t.Run("Types", s.types)
+	t.Run("BackToBack", s.backToBack)
+	t.Run("Orders", s.orders)
+	t.Run("Mesh", s.mesh)
+	t.Run("Disjoint", s.disjoint)
+	t.Run("Overlapping", s.overlapping)
+	t.Run("LateGroup", s.lateGroup)
+	t.Run("BadGroups", s.badGroups)
+	t.Run("BadArguments", s.badArguments)
+	t.Run("Mismatch", s.mismatch)
+	t.Run("Fail", s.fail)
+	t.Run("Cancel", s.cancel)
+	t.Run("Close", s.close)
+	t.Run("CloseElsewhere", s.closeElsewhere)
+}
+
+type suite struct {
+	open func(t *testing.T, n int) []lowering.Communicator
+}
+
+// start opens a job and closes it with the test, twice, as Close allows.
+func (s suite) start(t *testing.T, n int) []lowering.Communicator {
+	t.Helper()
+	comms := s.open(t, n)
+	require.Len(t, comms, n)
+	t.Cleanup(func() {
+		for range 2 {
+			for i, c := range comms {
+				if err := c.Close(); err != nil {
+					t.Errorf("close of rank %d: %v", i, err)
+				}
+			}
+		}
+	})
+	return comms
+}
+
+// each runs f for every rank at once and returns the errors by rank.
+func each(comms []lowering.Communicator, f func(c lowering.Communicator) error) []error {
+	errs := make([]error, len(comms))
+	var wg sync.WaitGroup
+	for i, c := range comms {
+		wg.Go(func() { errs[i] = f(c) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// all is each for what has to succeed. A rank that does not makes the others
+// fail, rather than wait for it.
+func all(t *testing.T, comms []lowering.Communicator, f func(c lowering.Communicator) error) {
+	t.Helper()
+	errs := each(comms, func(c lowering.Communicator) error {
+		err := f(c)
+		if err != nil {
+			c.Fail(err)
+		}
+		return err
+	})
+	for rank, err := range errs {
+		if err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+func world(n int) []int {
+	ranks := make([]int, n)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	return ranks
+}
+
+// play runs the operations, in order, in the group of ranks.
+func play(c lowering.Communicator, ranks []int, ops []op) error {
+	g, err := c.Group(ranks)
+	if err != nil {
+		return err
+	}
+	if g.Size() != len(ranks) || g.Rank() != slices.Index(ranks, c.Rank()) {
+		return fmt.Errorf("rank %d is %d of %d in group %v", c.Rank(), g.Rank(), g.Size(), ranks)
+	}
+	for seq, o := range ops {
+		if err := o.run(g, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s suite) ranks(t *testing.T) {
+	for i, c := range s.start(t, 5) {
+		if c.Rank() != i || c.Size() != 5 {
+			t.Errorf("communicator %d is rank %d of %d, want %d of 5", i, c.Rank(), c.Size(), i)
+		}
+	}
+}
+
+// types runs every operation on every element type, for jobs of 1 to 8 ranks,
+// with lengths from nothing to more than any implementation sends in one piece
+// by chance.
+func (s suite) types(t *testing.T) {
+	for n := 1; n <= 8; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			var ops []op
+			for d := graph.Bool; d <= graph.F64; d++ {
+				for i, count := range []int{0, 1, 3, 130, 4099} {
+					for _, name := range names {
+						if d == graph.Bool && (name == "all_sum" || name == "reduce_scatter") {
+							continue
+						}
+						o := op{name: name, d: d, count: count, seed: len(ops), skew: i % 2}
+						ops = append(ops, o)
+						if name == "all_sum" {
+							o.seed, o.inPlace = len(ops), true
+							ops = append(ops, o)
+						}
+					}
+				}
+			}
+			all(t, s.start(t, n), func(c lowering.Communicator) error { return play(c, world(n), ops) })
+		})
+	}
+}
+
+// alternating returns n operations, neighbours of which differ in kind, type
+// and length.
+func alternating(n int) []op {
+	types := []graph.DType{graph.F32, graph.BF16, graph.U8, graph.F64, graph.I32, graph.F16, graph.I64, graph.U32}
+	counts := []int{5, 0, 77, 3000, 1, 16}
+	ops := make([]op, n)
+	for i := range ops {
+		ops[i] = op{name: names[i%len(names)], d: types[i%len(types)], count: counts[i%len(counts)], seed: i, inPlace: i%2 == 0}
+	}
+	return ops
+}
+
+// backToBack overwrites src as soon as a call returns: an implementation that
+// still reads it, or that mixes two operations up, gives wrong sums.
+func (s suite) backToBack(t *testing.T) {
+	const n = 4
+	ops := alternating(1000)
+	all(t, s.start(t, n), func(c lowering.Communicator) error { return play(c, world(n), ops) })
+}
+
+// orders has groups whose order is not that of the job's ranks.
+func (s suite) orders(t *testing.T) {
+	groups := [][]int{{3, 1, 0, 2}, {2, 0}, {1, 3}, {3, 2, 1, 0}, {0, 1, 2, 3}, {2}}
+	all(t, s.start(t, 4), func(c lowering.Communicator) error {
+		for _, ranks := range groups {
+			if slices.Contains(ranks, c.Rank()) {
+				if err := play(c, ranks, alternating(20)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// mesh runs both axes of a (4,2) mesh in turn: {0,2,4,6} and {1,3,5,7} along
+// the first, {0,1} to {6,7} along the second.
+func (s suite) mesh(t *testing.T) {
+	all(t, s.start(t, 8), func(c lowering.Communicator) error {
+		row, column := c.Rank()/2, c.Rank()%2
+		for range 5 {
+			if err := play(c, []int{column, 2 + column, 4 + column, 6 + column}, alternating(15)); err != nil {
+				return err
+			}
+			if err := play(c, []int{2 * row, 2*row + 1}, alternating(15)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// disjoint has two groups that are never at the same operation.
+func (s suite) disjoint(t *testing.T) {
+	all(t, s.start(t, 5), func(c lowering.Communicator) error {
+		if c.Rank()%2 == 0 {
+			return play(c, []int{0, 2, 4}, alternating(200))
+		}
+		return play(c, []int{1, 3}, alternating(70))
+	})
+}
+
+// overlapping passes a token along a chain of groups that share one rank each.
+func (s suite) overlapping(t *testing.T) {
+	const n = 6
+	all(t, s.start(t, n), func(c lowering.Communicator) error {
+		for first := range n - 1 {
+			if c.Rank() == first || c.Rank() == first+1 {
+				if err := play(c, []int{first, first + 1}, alternating(10)); err != nil {
+					return err
+				}
+			}
+		}
+		return play(c, world(n), alternating(10))
+	})
+}
+
+// lateGroup: a member asks for the group when the others wait in it already,
+// and asks again later.
+func (s suite) lateGroup(t *testing.T) {
+	all(t, s.start(t, 3), func(c lowering.Communicator) error {
+		for range 100 * c.Rank() {
+			runtime.Gosched()
+		}
+		for range 3 {
+			if err := play(c, []int{2, 1, 0}, alternating(7)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s suite) badGroups(t *testing.T) {
+	comms := s.start(t, 3)
+	for _, ranks := range [][]int{nil, {}, {1}, {1, 2}, {0, 0}, {0, 1, 0}, {0, 3}, {-1, 0}} {
+		if g, err := comms[0].Group(ranks); err == nil {
+			t.Errorf("rank 0 got %v for the group %v, want an error", g, ranks)
+		}
+	}
+	all(t, comms, func(c lowering.Communicator) error { return play(c, world(3), alternating(5)) })
+}
+
+func background() context.Context { return context.Background() }
+
+var errSeeded = errors.New("seeded failure")

@@ -1,0 +1,307 @@
+package jaccltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// expect checks that every error there is contains every word.
+func expect(t *testing.T, errs []error, words ...string) {
+	t.Helper()
+	for rank, err := range errs {
+		if err == nil {
+			t.Errorf("rank %d succeeded, want an error with %q", rank, words)
+			continue
+		}
+		for _, w := range words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("rank %d: %q does not say %q", rank, err, w)
+			}
+		}
+	}
+}
+
+// poisoned checks that collectives of any group fail from now on, and say why.
+func poisoned(t *testing.T, comms []lowering.Communicator, words ...string) {
+	t.Helper()
+	expect(t, each(comms, func(c lowering.Communicator) error {
+		g, err := c.Group([]int{c.Rank()})
+		if err != nil {
+			return err
+		}
+		return g.Barrier(background(), lowering.Call{Op: "barrier", Seq: 99})
+	}), words...)
+}
+
+// mismatch: every member learns of both sides, and nothing is written.
+func (s suite) mismatch(t *testing.T) {
+	at := func(op string, seq int, d graph.DType, bytes int64, line int) lowering.Call {
+		return lowering.Call{Op: op, Seq: seq, DType: d, Bytes: bytes, Pos: graph.Pos{File: "moe.go", Line: line}}
+	}
+	sum := func(ctx context.Context, g lowering.Group, c lowering.Call, n int, dst []byte) error {
+		return g.AllSum(ctx, c, dst[:n], make([]byte, n))
+	}
+	parts := func(g lowering.Group, c lowering.Call, send, receive []int, dst []byte) error {
+		d, s := make([][]byte, len(receive)), make([][]byte, len(send))
+		for i := range d {
+			d[i], s[i] = dst[16*i:][:receive[i]], make([]byte, send[i])
+		}
+		return g.AllToAll(background(), c, d, s)
+	}
+	base := at("all_sum", 3, graph.F32, 16, 12)
+	cases := []struct {
+		name string
+		odd  func(g lowering.Group, dst []byte) error // what rank 1 calls
+		rest func(g lowering.Group, dst []byte) error // nil for the sum of base
+		want []string
+	}{
+		{"op", func(g lowering.Group, dst []byte) error {
+			return g.AllGather(background(), at("all_gather", 3, graph.F32, 16, 14), dst[:48], make([]byte, 16))
+		}, nil, []string{"rank 1 calls all_gather #3 f32 16 bytes (moe.go:14) where rank 0 calls all_sum #3 f32 16 bytes (moe.go:12)"}},
+		{"seq", func(g lowering.Group, dst []byte) error {
+			return sum(background(), g, at("all_sum", 4, graph.F32, 16, 12), 16, dst)
+		}, nil, []string{"rank 1 calls all_sum #4", "rank 0 calls all_sum #3"}},
+		{"dtype", func(g lowering.Group, dst []byte) error {
+			return sum(background(), g, at("all_sum", 3, graph.I32, 16, 12), 16, dst)
+		}, nil, []string{"rank 1 calls all_sum #3 i32", "rank 0 calls all_sum #3 f32"}},
+		{"bytes", func(g lowering.Group, dst []byte) error {
+			return sum(background(), g, at("all_sum", 3, graph.F32, 32, 12), 16, dst)
+		}, nil, []string{"rank 1 calls all_sum #3 f32 32 bytes", "rank 0 calls all_sum #3 f32 16 bytes"}},
+		{"length", func(g lowering.Group, dst []byte) error {
+			return sum(background(), g, base, 8, dst)
+		}, nil, []string{"rank 1", "8 bytes", "rank 0", "16", "moe.go:12"}},
+		{"gather length", func(g lowering.Group, dst []byte) error {
+			return g.AllGather(background(), at("all_gather", 3, graph.U8, 4, 9), dst[:15], make([]byte, 5))
+		}, func(g lowering.Group, dst []byte) error {
+			return g.AllGather(background(), at("all_gather", 3, graph.U8, 4, 9), dst[:12], make([]byte, 4))
+		}, []string{"rank 1", "5 bytes", "rank 0", "4", "moe.go:9"}},
+		{"scatter length", func(g lowering.Group, dst []byte) error {
+			return g.ReduceScatter(background(), at("reduce_scatter", 3, graph.U8, 4, 9), dst[:5], make([]byte, 15))
+		}, func(g lowering.Group, dst []byte) error {
+			return g.ReduceScatter(background(), at("reduce_scatter", 3, graph.U8, 4, 9), dst[:4], make([]byte, 12))
+		}, []string{"rank 1", "15 bytes", "rank 0", "12", "moe.go:9"}},
+		{"part", func(g lowering.Group, dst []byte) error {
+			return parts(g, at("all_to_all", 7, graph.U8, 0, 5), []int{2, 2, 7}, []int{2, 2, 2}, dst)
+		}, func(g lowering.Group, dst []byte) error {
+			return parts(g, at("all_to_all", 7, graph.U8, 0, 5), []int{2, 2, 2}, []int{2, 2, 2}, dst)
+		}, []string{"rank 1 sends 7 bytes to rank 2", "expects 2", "all_to_all #7", "moe.go:5"}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			comms := s.start(t, 3)
+			dsts := make([][]byte, 3)
+			errs := each(comms, func(c lowering.Communicator) error {
+				g, err := c.Group(world(3))
+				if err != nil {
+					return err
+				}
+				var around []byte
+				dsts[c.Rank()], around = buffer(64, 0)
+				dst := around[margin:]
+				switch {
+				case c.Rank() == 1:
+					return tc.odd(g, dst)
+				case tc.rest != nil:
+					return tc.rest(g, dst)
+				}
+				return sum(background(), g, base, 16, dst)
+			})
+			expect(t, errs, tc.want...)
+			for rank, dst := range dsts {
+				for i, b := range dst {
+					if b != canary {
+						t.Fatalf("rank %d: byte %d of dst was written before the error", rank, i)
+					}
+				}
+			}
+			poisoned(t, comms, tc.want...)
+		})
+	}
+}
+
+// badArguments: what is wrong on one rank alone fails on all of them.
+func (s suite) badArguments(t *testing.T) {
+	call := func(op string, d graph.DType) lowering.Call {
+		return lowering.Call{Op: op, DType: d, Pos: graph.Pos{File: "moe.go", Line: 8}}
+	}
+	shared := make([]byte, 64)
+	cases := map[string]func(g lowering.Group) error{
+		"sum lengths": func(g lowering.Group) error {
+			return g.AllSum(background(), call("all_sum", graph.F32), make([]byte, 4), make([]byte, 8))
+		},
+		"sum of bool": func(g lowering.Group) error {
+			return g.AllSum(background(), call("all_sum", graph.Bool), make([]byte, 8), make([]byte, 8))
+		},
+		"sum of no type": func(g lowering.Group) error {
+			return g.AllSum(background(), call("all_sum", graph.NoDType), nil, nil)
+		},
+		"half an element": func(g lowering.Group) error {
+			return g.AllSum(background(), call("all_sum", graph.F32), make([]byte, 6), make([]byte, 6))
+		},
+		"half an element, scattered": func(g lowering.Group) error {
+			return g.ReduceScatter(background(), call("reduce_scatter", graph.F32), make([]byte, 6), make([]byte, 12))
+		},
+		"gather lengths": func(g lowering.Group) error {
+			return g.AllGather(background(), call("all_gather", graph.F32), make([]byte, 12), make([]byte, 4))
+		},
+		"scatter lengths": func(g lowering.Group) error {
+			return g.ReduceScatter(background(), call("reduce_scatter", graph.F32), make([]byte, 4), make([]byte, 12))
+		},
+		"scatter of bool": func(g lowering.Group) error {
+			return g.ReduceScatter(background(), call("reduce_scatter", graph.Bool), make([]byte, 4), make([]byte, 8))
+		},
+		"too few parts": func(g lowering.Group) error {
+			return g.AllToAll(background(), call("all_to_all", graph.F32), make([][]byte, 1), make([][]byte, 2))
+		},
+		"too many parts": func(g lowering.Group) error {
+			return g.AllToAll(background(), call("all_to_all", graph.F32), make([][]byte, 2), make([][]byte, 3))
+		},
+		"other name": func(g lowering.Group) error {
+			return g.AllSum(background(), call("all_gather", graph.F32), nil, nil)
+		},
+		"shifted in place": func(g lowering.Group) error {
+			return g.AllSum(background(), call("all_sum", graph.F32), shared[4:20], shared[:16])
+		},
+		"gather in place": func(g lowering.Group) error {
+			return g.AllGather(background(), call("all_gather", graph.F32), shared[:32], shared[:16])
+		},
+		"scatter in place": func(g lowering.Group) error {
+			return g.ReduceScatter(background(), call("reduce_scatter", graph.F32), shared[:16], shared[:32])
+		},
+		"parts in place": func(g lowering.Group) error {
+			return g.AllToAll(background(), call("all_to_all", graph.F32), [][]byte{shared[:8], shared[8:16]}, [][]byte{shared[12:20], shared[20:28]})
+		},
+	}
+	for name, bad := range cases {
+		t.Run(name, func(t *testing.T) {
+			comms := s.start(t, 2)
+			expect(t, each(comms, func(c lowering.Communicator) error {
+				g, err := c.Group(world(2))
+				if err != nil {
+					return err
+				}
+				if c.Rank() == 1 {
+					return bad(g)
+				}
+				return g.Barrier(background(), call("barrier", graph.NoDType))
+			}), "rank 1 calls", "moe.go:8")
+		})
+	}
+}
+
+// fail: members that wait, those that come later and other groups learn the
+// cause and the rank.
+func (s suite) fail(t *testing.T) {
+	comms := s.start(t, 4)
+	errs := each(comms, func(c lowering.Communicator) error {
+		if c.Rank() == 2 {
+			c.Fail(errSeeded)
+			c.Fail(errors.New("a second failure, which is of no interest"))
+		}
+		ranks := []int{0, 2}
+		if c.Rank()%2 == 1 {
+			ranks = []int{3, 1, 2} // rank 2 never comes
+		}
+		return play(c, ranks, []op{{name: "barrier"}})
+	})
+	expect(t, errs, "rank 2 failed", errSeeded.Error())
+	if !errors.Is(errs[2], errSeeded) {
+		t.Errorf("rank 2: %v does not wrap the cause that it gave", errs[2])
+	}
+	for rank, err := range errs {
+		if err != nil && strings.Contains(err.Error(), "second") {
+			t.Errorf("rank %d: %v, want the first failure", rank, err)
+		}
+	}
+	poisoned(t, comms, "rank 2 failed", errSeeded.Error())
+}
+
+// cancel: a member whose context ends returns, and the others learn who left.
+// Of the two members one has a context that has ended before its call and one
+// a context that ends while it waits.
+func (s suite) cancel(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		t.Run(fmt.Sprintf("before=%v", before), func(t *testing.T) {
+			comms := s.start(t, 3)
+			ctx, cancel := context.WithCancelCause(background())
+			defer cancel(nil)
+			errs := each(comms, func(c lowering.Communicator) error {
+				g, err := c.Group(world(3))
+				if err != nil {
+					return err
+				}
+				call := lowering.Call{Op: "barrier", Seq: 5, Pos: graph.Pos{File: "moe.go", Line: 3}}
+				switch c.Rank() {
+				case 0:
+					return g.Barrier(background(), call)
+				case 1:
+					if before {
+						cancel(errSeeded)
+					}
+					return g.Barrier(ctx, call)
+				}
+				if !before {
+					cancel(errSeeded)
+				}
+				if own, err := c.Group([]int{2}); err != nil { // rank 2 never comes
+					return err
+				} else {
+					for err == nil {
+						err = own.Barrier(background(), call)
+					}
+					return err
+				}
+			})
+			expect(t, errs, "rank 1 left barrier #5", "moe.go:3", errSeeded.Error())
+			if !errors.Is(errs[1], errSeeded) {
+				t.Errorf("rank 1: %v does not wrap the cause of its context", errs[1])
+			}
+			poisoned(t, comms, "rank 1 left barrier #5")
+		})
+	}
+}
+
+// close: those that wait for a closed rank, and those that come to, get an
+// error, and so does the rank itself.
+func (s suite) close(t *testing.T) {
+	comms := s.start(t, 3)
+	errs := each(comms, func(c lowering.Communicator) error {
+		g, err := c.Group(world(3))
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 1 {
+			if err := c.Close(); err != nil {
+				return err
+			}
+		}
+		return g.Barrier(background(), lowering.Call{Op: "barrier"})
+	})
+	expect(t, errs, "rank 1 has closed")
+	if g, err := comms[1].Group([]int{1}); err == nil {
+		t.Errorf("a closed communicator returned the group %v", g)
+	}
+}
+
+// closeElsewhere: ranks that are done may close while others go on.
+func (s suite) closeElsewhere(t *testing.T) {
+	comms := s.start(t, 4)
+	all(t, comms, func(c lowering.Communicator) error {
+		if err := play(c, world(4), alternating(10)); err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			return c.Close()
+		}
+		return play(c, []int{1, 2, 3}, alternating(100))
+	})
+	require.False(t, t.Failed())
+}

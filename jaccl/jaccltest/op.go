@@ -1,0 +1,151 @@
+package jaccltest
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+var names = [...]string{"all_sum", "all_gather", "reduce_scatter", "all_to_all", "barrier"}
+
+// op is an operation whose inputs and results all ranks can compute.
+type op struct {
+	name    string
+	d       graph.DType
+	count   int // elements of a part
+	seed    int
+	inPlace bool // all_sum with dst = src
+	skew    int  // bytes by which buffers are off alignment
+}
+
+func (o op) call(seq int) lowering.Call {
+	return lowering.Call{Op: o.name, Seq: seq, DType: o.d, Bytes: int64(o.count * o.d.Size()), Pos: graph.Pos{File: "model.go", Line: o.seed}}
+}
+
+// part is the number of elements that a member sends another in an all_to_all:
+// nothing for some pairs.
+func (o op) part(from, to int) int { return o.count * ((3*from + 5*to + o.seed) % 4) / 2 }
+
+// src is what member i of size gives.
+func (o op) src(i, size int) [][]byte {
+	switch o.name {
+	case "all_sum", "all_gather":
+		return [][]byte{values(o.d, o.count, o.seed, i)}
+	case "reduce_scatter":
+		return [][]byte{values(o.d, o.count*size, o.seed, i)}
+	case "all_to_all":
+		parts := make([][]byte, size)
+		for k := range parts {
+			parts[k] = values(o.d, o.part(i, k), o.seed, i*size+k)
+		}
+		return parts
+	}
+	return nil
+}
+
+// want is what member i of size gets, by the definitions of lowering.Group.
+func (o op) want(i, size int) [][]byte {
+	var srcs [][][]byte
+	for k := range size {
+		srcs = append(srcs, o.src(k, size))
+	}
+	switch o.name {
+	case "all_sum":
+		return [][]byte{total(o.d, srcs)}
+	case "reduce_scatter":
+		n := o.count * o.d.Size()
+		return [][]byte{total(o.d, srcs)[i*n : (i+1)*n]}
+	case "all_gather":
+		var out []byte
+		for _, s := range srcs {
+			out = append(out, s[0]...)
+		}
+		return [][]byte{out}
+	case "all_to_all":
+		out := make([][]byte, size)
+		for k, s := range srcs {
+			out[k] = s[i]
+		}
+		return out
+	}
+	return nil
+}
+
+const (
+	margin = 16
+	canary = 0xa5
+)
+
+// buffer returns n bytes within a larger piece of memory full of canaries.
+func buffer(n, skew int) (b, around []byte) {
+	around = bytes.Repeat([]byte{canary}, n+skew+2*margin)
+	return around[margin+skew:][:n:n], around
+}
+
+func buffers(like [][]byte, skew int) (b, around [][]byte) {
+	for _, l := range like {
+		x, y := buffer(len(l), skew)
+		b, around = append(b, x), append(around, y)
+	}
+	return b, around
+}
+
+// run calls the operation and compares the result with want, bit for bit.
+func (o op) run(g lowering.Group, seq int) error {
+	in, want := o.src(g.Rank(), g.Size()), o.want(g.Rank(), g.Size())
+	src, _ := buffers(in, o.skew)
+	for i := range src {
+		copy(src[i], in[i])
+	}
+	dst, around := buffers(want, o.skew)
+	inPlace := o.inPlace && o.name == "all_sum"
+	if inPlace {
+		dst = src
+	}
+	var err error
+	switch c := o.call(seq); o.name {
+	case "all_sum":
+		err = g.AllSum(background(), c, dst[0], src[0])
+	case "all_gather":
+		err = g.AllGather(background(), c, dst[0], src[0])
+	case "reduce_scatter":
+		err = g.ReduceScatter(background(), c, dst[0], src[0])
+	case "all_to_all":
+		err = g.AllToAll(background(), c, dst, src)
+	case "barrier":
+		err = g.Barrier(background(), c)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range dst {
+		if k := differ(dst[i], want[i]); k >= 0 {
+			return fmt.Errorf("%s, member %d of %d, part %d, skew %d, in place %v: byte %d of %d is %#x, want %#x",
+				o.call(seq), g.Rank(), g.Size(), i, o.skew, inPlace, k, len(want[i]), dst[i][k], want[i][k])
+		}
+		if n := len(dst[i]); !inPlace && bytes.Count(around[i][:margin+o.skew], []byte{canary})+bytes.Count(around[i][margin+o.skew+n:], []byte{canary}) != 2*margin+o.skew {
+			return fmt.Errorf("%s, member %d of %d, part %d: bytes outside of dst were written", o.call(seq), g.Rank(), g.Size(), i)
+		}
+	}
+	for i := range src {
+		if !inPlace && !bytes.Equal(src[i], in[i]) {
+			return fmt.Errorf("%s, member %d of %d, part %d: src was written", o.call(seq), g.Rank(), g.Size(), i)
+		}
+		for k := range src[i] { // the buffer is the caller's again
+			src[i][k] ^= 0xff
+		}
+	}
+	return nil
+}
+
+// differ returns the first place where a and b of one length differ, or -1.
+func differ(a, b []byte) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,183 @@
+package jaccltest
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"sort"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// format is an IEEE-like format of 16 bits, worked with from its definition and
+// not by the bit tricks of code under test.
+type format struct {
+	mantissa int // bits
+	bias     int
+	finite   []float64 // the values of the bits 0, 1, 2 and so on, which ascend
+}
+
+var (
+	f16  = newFormat(10, 15)
+	bf16 = newFormat(7, 127)
+)
+
+func newFormat(mantissa, bias int) *format {
+	f := &format{mantissa: mantissa, bias: bias}
+	for h := 0; h>>mantissa < 2*bias+1; h++ {
+		e, m := h>>mantissa, float64(h&(1<<mantissa-1))
+		if e == 0 {
+			e = 1
+		} else {
+			m += math.Ldexp(1, mantissa)
+		}
+		f.finite = append(f.finite, math.Ldexp(m, e-bias-mantissa))
+	}
+	return f
+}
+
+func (f *format) decode(h uint16) float32 {
+	x := math.Inf(1)
+	if m := int(h & 0x7fff); m < len(f.finite) {
+		x = f.finite[m]
+	}
+	return float32(math.Copysign(x, float64(1-int(h>>15)*2)))
+}
+
+// encode returns the bits of the nearest number, of two the one with even bits.
+func (f *format) encode(x float32) uint16 {
+	a := math.Abs(float64(x))
+	up := sort.SearchFloat64s(f.finite, a)
+	if up == len(f.finite) { // the next number would be a step above the last
+		next := 2*f.finite[up-1] - f.finite[up-2]
+		if a < (f.finite[up-1]+next)/2 {
+			up--
+		}
+	} else if up > 0 {
+		below, above := a-f.finite[up-1], f.finite[up]-a
+		if below < above || below == above && up%2 == 1 {
+			up--
+		}
+	}
+	if math.Signbit(float64(x)) {
+		up |= 0x8000
+	}
+	return uint16(up)
+}
+
+// values returns n elements that member i contributes. Floats have magnitudes
+// so different that the order of a sum shows in its bits; among them are zeros
+// of both signs, infinities of one sign, subnormal numbers and the largest ones.
+func values(d graph.DType, n, seed, i int) []byte {
+	rng := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
+	size := d.Size()
+	out := make([]byte, n*size)
+	for k := range n {
+		put(out[k*size:], d, rng.Uint64())
+		if !d.IsFloat() {
+			continue
+		}
+		x := math.Ldexp(2*rng.Float64()-1, rng.IntN(16)-8)
+		switch (k + seed) % 19 {
+		case 3:
+			x = math.Copysign(0, -1)
+		case 5:
+			x = 0
+		case 7:
+			if i == 1 {
+				x = math.Inf(1)
+			}
+		case 11: // subnormal, as half of an f16
+			x = math.Ldexp(float64(rng.IntN(2048)-1024), -24)
+		case 13: // the largest f16 and what rounds up to infinity
+			x = 30000 + 6000*rng.Float64()
+		}
+		putFloat(out[k*size:], d, x)
+	}
+	if d == graph.Bool {
+		for k := range out {
+			out[k] &= 1
+		}
+	}
+	return out
+}
+
+func put(b []byte, d graph.DType, bits uint64) {
+	switch d.Size() {
+	case 1:
+		b[0] = byte(bits)
+	case 2:
+		binary.NativeEndian.PutUint16(b, uint16(bits))
+	case 4:
+		binary.NativeEndian.PutUint32(b, uint32(bits))
+	case 8:
+		binary.NativeEndian.PutUint64(b, bits)
+	}
+}
+
+func get(b []byte, d graph.DType) uint64 {
+	switch d.Size() {
+	case 1:
+		return uint64(b[0])
+	case 2:
+		return uint64(binary.NativeEndian.Uint16(b))
+	case 4:
+		return uint64(binary.NativeEndian.Uint32(b))
+	}
+	return binary.NativeEndian.Uint64(b)
+}
+
+func putFloat(b []byte, d graph.DType, x float64) {
+	switch d {
+	case graph.F64:
+		put(b, d, math.Float64bits(x))
+	case graph.F32:
+		put(b, d, uint64(math.Float32bits(float32(x))))
+	case graph.F16:
+		put(b, d, uint64(f16.encode(float32(x))))
+	case graph.BF16:
+		put(b, d, uint64(bf16.encode(float32(x))))
+	}
+}
+
+// total adds the members' buffers, one element at a time.
+func total(d graph.DType, srcs [][][]byte) []byte {
+	out := make([]byte, len(srcs[0][0]))
+	for at := 0; at < len(out); at += d.Size() {
+		var bits []uint64
+		for _, s := range srcs {
+			bits = append(bits, get(s[0][at:], d))
+		}
+		put(out[at:], d, add(d, bits))
+	}
+	return out
+}
+
+// add adds in order. Integers of any size are sums modulo 2^64, cut by put.
+func add(d graph.DType, bits []uint64) uint64 {
+	switch d {
+	case graph.F64:
+		x := math.Float64frombits(bits[0])
+		for _, b := range bits[1:] {
+			x += math.Float64frombits(b)
+		}
+		return math.Float64bits(x)
+	case graph.F32, graph.F16, graph.BF16:
+		decode := func(b uint64) float32 { return math.Float32frombits(uint32(b)) }
+		encode := func(x float32) uint64 { return uint64(math.Float32bits(x)) }
+		if f := map[graph.DType]*format{graph.F16: f16, graph.BF16: bf16}[d]; f != nil {
+			decode = func(b uint64) float32 { return f.decode(uint16(b)) }
+			encode = func(x float32) uint64 { return uint64(f.encode(x)) }
+		}
+		x := decode(bits[0])
+		for _, b := range bits[1:] {
+			x += decode(b)
+		}
+		return encode(x)
+	}
+	var x uint64
+	for _, b := range bits {
+		x += b
+	}
+	return x
+}

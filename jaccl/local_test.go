@@ -1,0 +1,31 @@
+package jaccl_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+func open(t *testing.T, n int) []lowering.Communicator {
+	comms, err := jaccl.Local(n, jaccl.Options{Deadline: time.Minute})
+	require.NoError(t, err)
+	return comms
+}
+
+func TestLocal(t *testing.T) { jaccltest.Conformance(t, open) }
+
+func TestLocalArguments(t *testing.T) {
+	for _, n := range []int{0, -1} {
+		if _, err := jaccl.Local(n, jaccl.Options{}); err == nil {
+			t.Errorf("a job of %d ranks, want an error", n)
+		}
+	}
+	if _, err := jaccl.Local(2, jaccl.Options{Deadline: -1}); err == nil {
+		t.Error("a negative deadline, want an error")
+	}
+}
