@@ -30,8 +30,8 @@ func (l Layer) Validate() error {
 }
 
 // Check reports a batch of tokens × k choices that cannot be routed: because
-// the layer is not valid, a size is negative, or a row's number would not fit
-// int32.
+// the layer is not valid, a size is negative, or the number of a pair or a row
+// would not fit int32.
 func (l Layer) Check(tokens, k int) error {
 	if err := l.Validate(); err != nil {
 		return err
@@ -40,7 +40,10 @@ func (l Layer) Check(tokens, k int) error {
 		return fmt.Errorf("ep: routing of %d tokens × %d choices, want at least 0 tokens and 1 choice", tokens, k)
 	}
 	pairs := mul(tokens, k)
-	if pairs > math.MaxInt32 || l.Rows(pairs) > math.MaxInt32 {
+	if pairs > math.MaxInt32 {
+		return fmt.Errorf("ep: routing of %d tokens × %d choices: more than %d pairs; split the batch", tokens, k, math.MaxInt32)
+	}
+	if l.Rows(pairs) > math.MaxInt32 {
 		return fmt.Errorf("ep: routing of %d tokens × %d choices to %d experts aligned to %d: more than %d rows; split the batch or align less",
 			tokens, k, l.Experts, l.align(), math.MaxInt32)
 	}

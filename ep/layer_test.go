@@ -99,8 +99,10 @@ func TestLayerErrors(t *testing.T) {
 		{Layer{Experts: 2, Align: 1 << 31}, 1, 1, "ep: layer: alignment 2147483648, want at most 2147483647"},
 		{Layer{Experts: 2}, -1, 1, "ep: routing of -1 tokens × 1 choices, want at least 0 tokens and 1 choice"},
 		{Layer{Experts: 2}, 1, 0, "ep: routing of 1 tokens × 0 choices, want at least 0 tokens and 1 choice"},
-		{Layer{Experts: 2}, 1 << 30, 2, "ep: routing of 1073741824 tokens × 2 choices to 2 experts aligned to 1: more than 2147483647 rows; split the batch or align less"},
-		{Layer{Experts: 2}, math.MaxInt, 3, "ep: routing of 9223372036854775807 tokens × 3 choices to 2 experts aligned to 1: more than 2147483647 rows; split the batch or align less"},
+		{Layer{Experts: 2}, 1 << 30, 2, "ep: routing of 1073741824 tokens × 2 choices: more than 2147483647 pairs; split the batch"},
+		{Layer{Experts: 2}, math.MaxInt, 3, "ep: routing of 9223372036854775807 tokens × 3 choices: more than 2147483647 pairs; split the batch"},
+		// Few rows, but queues that do not fit.
+		{Layer{Experts: 2, Capacity: 8}, 1 << 30, 2, "ep: routing of 1073741824 tokens × 2 choices: more than 2147483647 pairs; split the batch"},
 		{Layer{Experts: 1 << 20, Align: 4096}, 1 << 20, 1, "ep: routing of 1048576 tokens × 1 choices to 1048576 experts aligned to 4096: more than 2147483647 rows; split the batch or align less"},
 	} {
 		require.EqualError(t, c.layer.Check(c.tokens, c.k), c.want)

@@ -64,10 +64,10 @@ func (b batch) simulate(t *testing.T) result {
 		require.NoError(t, Count(table[n*e:(n+1)*e], local[n], b.k))
 		at += pairs
 	}
-	kept := make([]int32, len(table))
+	kept := garbage(len(table))
 	Kept(kept, table, e, b.layer.Capacity)
 
-	res := result{demand: make([]int32, e), counts: make([]int32, e),
+	res := result{demand: garbage(e), counts: garbage(e),
 		rows: map[[2]int][]int32{}, used: map[[2]int]int{}, bound: map[[2]int]int{},
 		zoneRows: map[[2]int][]int32{}, starts: map[[2]int][]int32{}}
 	Totals(res.counts, res.demand, table, b.layer.Capacity)
@@ -76,8 +76,8 @@ func (b batch) simulate(t *testing.T) result {
 	sent := make([]packet, ranks) // all rows of a rank in send order
 	sendRows := make([][]int32, ranks)
 	for n := range ranks {
-		routing, dropped := make([]int32, 2*len(local[n])), make([]bool, len(local[n]))
-		next := make([]int32, e)
+		routing, dropped := garbage(2*len(local[n])), make([]bool, len(local[n]))
+		next := garbage(e)
 		Before(next, table, n)
 		drops := Assign(routing, dropped, next, local[n], b.layer.Capacity)
 		want := 0
@@ -89,13 +89,13 @@ func (b batch) simulate(t *testing.T) result {
 		if drops != want {
 			t.Errorf("rank %d: Assign returned %d drops and marked %d", n, drops, want)
 		}
-		after := make([]int32, e)
+		after := garbage(e)
 		Before(after, table, n+1)
 		require.Equal(t, after, next, "rank %d: queues after Assign", n)
 		res.routing = append(res.routing, routing...)
 		res.dropped = append(res.dropped, dropped...)
 
-		order := make([]int32, len(local[n]))
+		order := garbage(len(local[n]))
 		rows := SendOrder(order, next, routing)
 		for _, i := range order[:rows] {
 			sent[n].rows = append(sent[n].rows, int32(first[n])+i)
@@ -106,7 +106,7 @@ func (b batch) simulate(t *testing.T) result {
 		group := Group{Experts: e, Sources: sources}
 		require.NoError(t, group.Validate(ranks))
 		for m, n := range sources {
-			sendRows[n] = make([]int32, len(sources))
+			sendRows[n] = garbage(len(sources))
 			if sum := group.SendCounts(sendRows[n], kept, m); sum != len(sent[n].rows) {
 				t.Fatalf("rank %d sends %d rows by the table, %d by its routing", n, sum, len(sent[n].rows))
 			}
@@ -117,7 +117,7 @@ func (b batch) simulate(t *testing.T) result {
 		}
 		for m := range sources {
 			key := [2]int{g, m}
-			recv := make([]int32, len(sources))
+			recv := garbage(len(sources))
 			total := group.RecvCounts(recv, kept, m)
 			var arrived []int32
 			for from, n := range sources {
@@ -136,7 +136,7 @@ func (b batch) simulate(t *testing.T) result {
 			for x := lo; x < hi; x++ {
 				require.Equal(t, m, group.Owner(x), "owner of expert %d", x)
 			}
-			start, zone := make([]int32, hi-lo), make([]int32, hi-lo)
+			start, zone := garbage(hi-lo), garbage(hi-lo)
 			used := group.Zones(start, zone, kept, m, b.layer.Align)
 			pairs := 0
 			for _, n := range sources {
@@ -145,7 +145,7 @@ func (b batch) simulate(t *testing.T) result {
 			res.starts[key], res.zoneRows[key] = append([]int32(nil), start...), zone
 			res.used[key], res.bound[key] = used, b.layer.RankRows(pairs, hi-lo)
 
-			order := make([]int32, total)
+			order := garbage(total)
 			require.Equal(t, total, group.RecvOrder(order, start, kept, m))
 			for x := range start {
 				require.Equal(t, res.starts[key][x]+zone[x], start[x], "end of zone %d after RecvOrder", x)
@@ -162,7 +162,7 @@ func (b batch) simulate(t *testing.T) result {
 			}
 			res.rows[key] = rows
 
-			inverse := make([]int32, used)
+			inverse := garbage(used)
 			Inverse(inverse, order)
 			for row, j := range inverse {
 				if (j < 0) != (rows[row] < 0) || j >= 0 && order[j] != int32(row) {
@@ -238,6 +238,15 @@ func (res result) checkAgainst(t *testing.T, b batch) {
 			}
 		}
 	}
+}
+
+// garbage returns memory as a caller reuses it: nothing may rely on zeros.
+func garbage(n int) []int32 {
+	x := make([]int32, n)
+	for i := range x {
+		x[i] = -7 - int32(i)
+	}
+	return x
 }
 
 func equal[E comparable](t *testing.T, what string, got, want []E) {
