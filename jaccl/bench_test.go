@@ -1,0 +1,117 @@
+package jaccl_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// collective prepares one rank's buffers and returns what to repeat.
+type collective func(g lowering.Group) func(seq int) error
+
+// repeat runs times operations of every rank and returns the first error.
+func repeat(tb testing.TB, ranks, times int, f collective) {
+	tb.Helper()
+	comms, err := jaccl.Local(ranks, jaccl.Options{Deadline: time.Minute})
+	require.NoError(tb, err)
+	all := make([]int, ranks)
+	for i := range all {
+		all[i] = i
+	}
+	steps := make([]func(int) error, ranks)
+	for i, c := range comms {
+		g, err := c.Group(all)
+		require.NoError(tb, err)
+		steps[i] = f(g)
+	}
+	if b, ok := tb.(*testing.B); ok {
+		b.ReportAllocs()
+		b.ResetTimer()
+	}
+	var wg sync.WaitGroup
+	for _, step := range steps {
+		wg.Go(func() {
+			for seq := range times {
+				if err := step(seq); err != nil {
+					tb.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func summing(tb testing.TB, n int, d graph.DType) collective {
+	return func(g lowering.Group) func(int) error {
+		dst, src, ctx := make([]byte, n), make([]byte, n), tb.Context()
+		return func(seq int) error {
+			return g.AllSum(ctx, lowering.Call{Op: "all_sum", Seq: seq, DType: d}, dst, src)
+		}
+	}
+}
+
+// exchanging sends n bytes from every member, its own part included.
+func exchanging(tb testing.TB, n int) collective {
+	return func(g lowering.Group) func(int) error {
+		parts := func() [][]byte {
+			p := make([][]byte, g.Size())
+			for i := range p {
+				p[i] = make([]byte, n/g.Size())
+			}
+			return p
+		}
+		dst, src, ctx := parts(), parts(), tb.Context()
+		return func(seq int) error {
+			return g.AllToAll(ctx, lowering.Call{Op: "all_to_all", Seq: seq}, dst, src)
+		}
+	}
+}
+
+var sizes = []struct {
+	name  string
+	bytes int
+}{{"1KiB", 1 << 10}, {"1MiB", 1 << 20}}
+
+func BenchmarkAllSum(b *testing.B) {
+	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16} {
+		for _, s := range sizes {
+			b.Run(fmt.Sprintf("%s/%s/4ranks", d, s.name), func(b *testing.B) {
+				b.SetBytes(int64(s.bytes))
+				repeat(b, 4, b.N, summing(b, s.bytes, d))
+			})
+		}
+	}
+}
+
+func BenchmarkAllToAll(b *testing.B) {
+	for _, s := range sizes {
+		b.Run(s.name+"/4ranks", func(b *testing.B) {
+			b.SetBytes(int64(s.bytes))
+			repeat(b, 4, b.N, exchanging(b, s.bytes))
+		})
+	}
+}
+
+// TestAllocations: the memory of many operations is that of few.
+func TestAllocations(t *testing.T) {
+	for name, f := range map[string]collective{
+		"small sum":      summing(t, 1<<10, graph.F32),
+		"large sum":      summing(t, 64<<10, graph.BF16),
+		"small exchange": exchanging(t, 1<<10),
+		"large exchange": exchanging(t, 64<<10),
+	} {
+		few := testing.AllocsPerRun(3, func() { repeat(t, 3, 10, f) })
+		many := testing.AllocsPerRun(3, func() { repeat(t, 3, 1010, f) })
+		if many > few+100 {
+			t.Errorf("%s: 1010 operations make %v allocations where 10 make %v, want as many", name, many, few)
+		}
+	}
+}
