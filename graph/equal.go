@@ -7,8 +7,8 @@ import (
 
 // EqualPrimitive reports whether a and b are the same operation: the same Go
 // type and name with equal parameters and equal unexported fields. Nil lists
-// equal empty ones, zero differs from negative zero, NaN equals NaN, and
-// programs are equal if they print alike.
+// equal empty ones, zero differs from negative zero, NaN equals NaN, programs
+// are equal if they print alike, and functions are not compared.
 func EqualPrimitive(a, b Primitive) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -58,9 +58,12 @@ func equalValue(a, b reflect.Value) bool {
 			return a.Interface().(*Program).String() == b.Interface().(*Program).String()
 		}
 		return false
-	case reflect.Func, reflect.Map, reflect.Chan, reflect.UnsafePointer:
-		// Members of a family hold their kernel as a function; the name, which
-		// is equal here, tells them apart.
+	case reflect.Func:
+		// Members of a family may hold their kernel as a function. Functions
+		// cannot be compared (inlining gives one closure several code
+		// pointers), but the name, which is equal here, tells members apart.
+		return a.IsNil() == b.IsNil()
+	case reflect.Map, reflect.Chan, reflect.UnsafePointer:
 		return a.Pointer() == b.Pointer()
 	}
 	return a.Equal(b)

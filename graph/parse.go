@@ -427,7 +427,6 @@ func (p *parser) value(what string, v reflect.Value) {
 			wrong()
 		}
 		p.next()
-		v.SetZero()
 		p.list("]", func(int) {
 			item := reflect.New(v.Type().Elem()).Elem()
 			p.value(what, item)

@@ -226,6 +226,8 @@ func TestEqualPrimitive(t *testing.T) {
 	}
 	f, same, g := parse(texts["layer"]), parse(texts["layer"]), parse(texts["empty"])
 	negZero := math.Copysign(0, -1)
+	// Both have the same code, and only their names tell them apart.
+	kernel := func(name string) Primitive { return toyKernel{func() string { return name }} }
 	tests := []struct {
 		a, b Primitive
 		want bool
@@ -239,6 +241,7 @@ func TestEqualPrimitive(t *testing.T) {
 		{toyUnary{"neg"}, toyUnary{"exp"}, false},
 		{toyAll{hidden: 1}, toyAll{hidden: 2}, false},
 		{toyAll{F: math.NaN()}, toyAll{F: math.NaN()}, true},
+		{toyAll{F: math.NaN()}, toyAll{F: math.Float64frombits(math.Float64bits(math.NaN()) ^ 2)}, true},
 		{toyAll{F: negZero}, toyAll{}, false},
 		{toyAll{Names: []string{}}, toyAll{}, true},
 		{toyAll{Groups: [][]int{{}}}, toyAll{Groups: [][]int{nil}}, true},
@@ -247,6 +250,8 @@ func TestEqualPrimitive(t *testing.T) {
 		{toyAll{Fn: f}, toyAll{Fn: same}, true},
 		{toyAll{Fn: f}, toyAll{Fn: g}, false},
 		{toyAll{Fn: f}, toyAll{}, false},
+		{kernel("a"), kernel("a"), true},
+		{kernel("a"), kernel("b"), false},
 		{&toyShare{"a"}, &toyShare{"a"}, true},
 		{&toyShare{"a"}, &toyShare{"b"}, false},
 		{Fill{1, F32, []int{2}}, Fill{1, F32, []int{2}}, true},
