@@ -64,6 +64,19 @@ program main(x f32[2]) {
 	return v2
 }
 `,
+	"cases": `program a() {
+	return
+}
+
+program b() {
+	return
+}
+
+program main(x f32[2]) {
+	v1 f32[2] = switch(x) cases=[a,b,a]
+	return v1
+}
+`,
 }
 
 func TestTextRoundTrip(t *testing.T) {

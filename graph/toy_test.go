@@ -102,6 +102,12 @@ type toyOdd struct{ F func() }
 func (toyOdd) Name() string                    { return "odd" }
 func (toyOdd) Infer(in []Type) ([]Type, error) { return in, nil }
 
+// toySwitch refers to a list of programs.
+type toySwitch struct{ Cases []*Program }
+
+func (toySwitch) Name() string                    { return "switch" }
+func (toySwitch) Infer(in []Type) ([]Type, error) { return in, nil }
+
 // toyKernel is a family whose members differ in a function only.
 type toyKernel struct{ name func() string }
 
@@ -109,5 +115,5 @@ func (k toyKernel) Name() string                  { return k.name() }
 func (toyKernel) Infer(in []Type) ([]Type, error) { return in, nil }
 
 func toys() []Primitive {
-	return []Primitive{toyDot{}, toyUnary{"neg"}, toyUnary{"exp"}, toyTopK{K: 3}, toyAll{hidden: 7, F: 2}, &toyShare{}, toyPrint{}, toyPanic{}, toyOdd{}}
+	return []Primitive{toyDot{}, toyUnary{"neg"}, toyUnary{"exp"}, toyTopK{K: 3}, toyAll{hidden: 7, F: 2}, &toyShare{}, toyPrint{}, toyPanic{}, toyOdd{}, toySwitch{}}
 }
