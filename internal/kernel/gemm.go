@@ -30,6 +30,15 @@ const gemmPack = 32
 //
 // It does not start goroutines: a caller splits rows or columns.
 func Gemm[T Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+	var panel []T
+	if (bcs != 1 || m > gemmPack) && m > 0 && n > 0 && k > 0 {
+		panel = make([]T, min(k, gemmDeep)*min(n, gemmCols))
+	}
+	gemmWith(panel, m, n, k, a, ars, acs, b, brs, bcs, c, ldc, acc)
+}
+
+// gemmWith is Gemm with memory for a panel: min(k, 256)·min(n, 256) elements.
+func gemmWith[T Float](space []T, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	if m <= 0 || n <= 0 {
 		return
 	}
@@ -44,15 +53,12 @@ func Gemm[T Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T,
 		panel []T // B's columns from j0 on: element p,j at p*stride+j
 	)
 	pack := bcs != 1 || m > gemmPack
-	if pack && k > 0 {
-		panel = make([]T, min(k, gemmDeep)*min(n, gemmCols))
-	}
 	for k0 := 0; k0 < k; k0 += gemmDeep {
 		kn := min(gemmDeep, k-k0)
 		for j0 := 0; j0 < n; j0 += gemmCols {
 			jn, stride := min(gemmCols, n-j0), brs
 			if pack {
-				stride = jn
+				stride, panel = jn, space
 				gather(panel, b[k0*brs+j0*bcs:], kn, jn, brs, bcs)
 			} else {
 				panel = b[k0*brs+j0:]
