@@ -40,3 +40,9 @@ type buildError struct{ err error }
 func Fail(format string, args ...any) {
 	panic(buildError{&Error{Pos: caller(), Err: fmt.Errorf(format, args...)}})
 }
+
+// FailAt stops the trace that runs with an error about the equation e. It is
+// for engines and rules that find e at fault while they build on its behalf.
+func FailAt(e *Eqn, err error) {
+	panic(buildError{NewError(e.Pos, e.Prim, e.InTypes(), err)})
+}

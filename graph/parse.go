@@ -26,7 +26,7 @@ func Parse(file, src string, lib ...Primitive) (prog *Program, err error) {
 	if file == "" {
 		p.file = "text"
 	}
-	for i, prim := range append([]Primitive{Fill{}, AddAny{}, Call{}}, lib...) {
+	for i, prim := range append([]Primitive{Fill{}, AddAny{}, PlaceLike{}, Call{}}, lib...) {
 		if prim == nil {
 			return nil, fmt.Errorf("graph: parse: primitive %d of the library is nil", i-3)
 		}

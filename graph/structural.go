@@ -57,6 +57,27 @@ func (AddAny) Doc() Doc {
 		Notes: "Sum of cotangents; sums that are pending over the same mesh axes stay pending."}
 }
 
+// PlaceLike is its first argument, placed on the mesh as the second one is. The
+// engines put it on gradients, so that a gradient lies where its value lies.
+type PlaceLike struct{}
+
+func (PlaceLike) Name() string { return "place_like" }
+
+func (PlaceLike) Infer(in []Type) ([]Type, error) {
+	if len(in) != 2 {
+		return nil, fmt.Errorf("%d arguments, want 2", len(in))
+	}
+	if len(in[0].Shape) != len(in[1].Shape) || !(Type{in[1].DType, in[0].Shape}).Equal(in[1]) {
+		return nil, fmt.Errorf("the shapes differ; want both of one shape")
+	}
+	return in[:1], nil
+}
+
+func (PlaceLike) Doc() Doc {
+	return Doc{Args: "x t[..], like u[..]", Results: "t[..]", Formula: "y = x",
+		Notes: "Moves x to the placement of like: adds its pending sum, gathers or scatters. The values of like are not read."}
+}
+
 // Call applies a function whose derivative the user gives. Fn maps the
 // arguments to the results; VJP maps arguments, results and the results'
 // cotangents to one cotangent per argument of float type, in order.

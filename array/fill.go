@@ -1,0 +1,19 @@
+package array
+
+import "github.com/gomoe/gomoe/graph"
+
+// Fill sets every element to x, converted to the element type as Convert does.
+func (a Array) Fill(x float64) {
+	one := New(graph.Type{DType: a.Type.DType})
+	if err := Convert(one, Scalar(x)); err != nil {
+		panic(err) // both have one element
+	}
+	size := len(one.mem)
+	if len(a.mem) == 0 {
+		return
+	}
+	copy(a.mem, one.mem)
+	for n := size; n < len(a.mem); n *= 2 {
+		copy(a.mem[n:], a.mem[:n])
+	}
+}

@@ -1,0 +1,126 @@
+// Package gomoe compiles programs for meshes of ranks and runs them in this
+// process. It ties the packages below it together; each can be used by itself.
+package gomoe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Config says where and how a program runs. The zero Config is one rank.
+type Config struct {
+	Mesh sharding.Mesh
+	// Place holds the placements of inputs by name; others are whole.
+	Place map[string]sharding.Spec
+	// Donate maps inputs to the results that take over their memory.
+	Donate map[string]int
+	// Deadline is how long a rank waits for the others in a collective; 0 is the
+	// communicator's default of 30 s.
+	Deadline time.Duration
+	runtime.Options
+}
+
+// Parse reads a program with all primitives of the library. file names it in
+// errors.
+func Parse(file, src string) (*graph.Program, error) {
+	return graph.Parse(file, src, primitives.All()...)
+}
+
+// Place returns p placed on cfg's mesh, its custom calls inlined.
+func Place(p *graph.Program, cfg Config) (*sharding.Assignment, error) {
+	if err := graph.Check(p); err != nil {
+		return nil, err
+	}
+	q, err := graph.Inline(p)
+	if err != nil {
+		return nil, err
+	}
+	return sharding.Propagate(q, cfg.Mesh, cfg.Place)
+}
+
+// Compile returns the plan that every rank runs.
+func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
+	a, err := Place(p, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return lowering.Lower(a, lowering.Options{Donate: cfg.Donate})
+}
+
+// Job is a compiled program on the ranks of this process.
+type Job struct {
+	*runtime.Session
+	comms []lowering.Communicator
+}
+
+// Open compiles p and opens one rank per place of the mesh in this process.
+// Close releases them.
+func Open(p *graph.Program, cfg Config) (*Job, error) {
+	plan, err := Compile(p, cfg)
+	if err != nil {
+		return nil, err
+	}
+	comms, err := jaccl.Local(cfg.Mesh.Ranks(), jaccl.Options{Deadline: cfg.Deadline})
+	if err != nil {
+		return nil, err
+	}
+	s, err := runtime.Open(plan, comms, cfg.Options)
+	if err != nil {
+		return nil, errors.Join(err, closeAll(comms))
+	}
+	return &Job{s, comms}, nil
+}
+
+// Close releases the ranks. It may be called twice.
+func (j *Job) Close() error { return closeAll(j.comms) }
+
+func closeAll(comms []lowering.Communicator) error {
+	var errs []error
+	for _, c := range comms {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Run runs p once on arrays of the host and returns its results, gathered.
+func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.Array) ([]array.Array, error) {
+	j, err := Open(p, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	return j.Step(ctx, in)
+}
+
+// Step places the inputs, runs one step and gathers its results.
+func (j *Job) Step(ctx context.Context, in map[string]array.Array) ([]array.Array, error) {
+	placed := map[string]*runtime.Array{}
+	for name, a := range in {
+		d, err := j.Put(name, a)
+		if err != nil {
+			return nil, err
+		}
+		placed[name] = d
+	}
+	out, err := j.Session.Run(ctx, placed)
+	if err != nil {
+		return nil, err
+	}
+	res := make([]array.Array, len(out))
+	for i, d := range out {
+		if res[i], err = d.Get(); err != nil {
+			return nil, fmt.Errorf("result %s: %w", j.Plan().Out[i].Name, err)
+		}
+	}
+	return res, nil
+}

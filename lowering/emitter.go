@@ -1,0 +1,225 @@
+package lowering
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Rule is implemented by primitives that can be lowered. Lower emits the
+// instructions that compute the results' buffers from the arguments', placed
+// as the primitive's placement rule decided.
+type Rule interface {
+	graph.Primitive
+	Lower(e *Emitter, out, in []Buf) error
+}
+
+// RowCounter is implemented by the primitive that put ragged rows in order (see
+// sharding.Ragged.Layer).
+type RowCounter interface {
+	// RowCounts returns the buffer i32[local experts] with the rows in use per
+	// expert of this rank, emitting what computes it.
+	RowCounts(e *Emitter, routing *graph.Value) (Buf, error)
+	// ZoneAlign returns the multiple of rows at which every expert starts.
+	ZoneAlign() int
+}
+
+// Buf is one rank's part of a value while the plan is being made.
+type Buf struct {
+	ID   int
+	Type graph.Type // local
+	Spec sharding.Spec
+}
+
+// Emitter collects the instructions of a plan.
+type Emitter struct {
+	Mesh sharding.Mesh
+	// Eqn is the equation that is being lowered.
+	Eqn *graph.Eqn
+
+	asg   *sharding.Assignment
+	plan  *Plan
+	bufs  map[key]Buf
+	memos map[any]Buf
+	seq   int
+}
+
+type key struct {
+	v    *graph.Value
+	spec string
+	rag  *graph.Value
+}
+
+func keyOf(v *graph.Value, s sharding.Spec) key {
+	k := key{v: v, spec: s.Format(v.Type)}
+	if s.Ragged != nil {
+		k.rag = s.Ragged.Routing
+	}
+	return k
+}
+
+// Temp returns a new buffer of the local type, for use inside one rule.
+func (e *Emitter) Temp(t graph.Type) Buf { return e.buf(t, t, sharding.Spec{}) }
+
+// Placed returns a new buffer for a value of the global type with that
+// placement.
+func (e *Emitter) Placed(t graph.Type, s sharding.Spec) Buf {
+	return e.buf(t, s.Local(e.Mesh, t), s)
+}
+
+func (e *Emitter) buf(global, local graph.Type, s sharding.Spec) Buf {
+	pos := graph.Pos{}
+	if e.Eqn != nil {
+		pos = e.Eqn.Pos
+	}
+	e.plan.Bufs = append(e.plan.Bufs, Buffer{Type: local, Global: global, Spec: s, Pos: pos, Def: -1, Last: -1})
+	return Buf{len(e.plan.Bufs) - 1, local, s}
+}
+
+// Alias gives out the memory of in, which has as many bytes; nothing is
+// copied.
+func (e *Emitter) Alias(out, in Buf) {
+	root := e.plan.Root(in.ID)
+	e.plan.Bufs[out.ID].Storage, e.plan.Bufs[out.ID].Of = Alias, root
+}
+
+// Memo returns the buffer that make returned for this key before, or calls it.
+// Rules use it for what several equations share, such as the counts of a
+// routing; the key is a comparable value of the caller's own type.
+func (e *Emitter) Memo(key any, make func() (Buf, error)) (Buf, error) {
+	if b, ok := e.memos[key]; ok {
+		return b, nil
+	}
+	b, err := make()
+	if err == nil {
+		e.memos[key] = b
+	}
+	return b, err
+}
+
+// Kernel emits a call of a host kernel. A device overrides it by name. If an
+// argument or a result is ragged, the kernel sees the rows in use only, and
+// the rest of each ragged result is zeroed.
+func (e *Emitter) Kernel(name string, out, in []Buf, k Kernel) error {
+	return e.kernel(Instr{Name: name, Kernel: k}, out, in)
+}
+
+// Elementwise is Kernel for one whose first result may share the memory of any
+// argument of the same type: it reads an element before it writes it.
+func (e *Emitter) Elementwise(name string, out, in []Buf, k Kernel) error {
+	return e.kernel(Instr{Name: name, Kernel: k, InPlace: true}, out, in)
+}
+
+func (e *Emitter) kernel(i Instr, out, in []Buf) error {
+	i.Zones = -1
+	for _, b := range append(slices.Clone(in), out...) {
+		if b.Spec.Ragged == nil || i.Zones >= 0 {
+			continue
+		}
+		counts, align, err := e.RowCounts(b.Spec.Ragged)
+		if err != nil {
+			return err
+		}
+		i.Zones, i.Align = counts.ID, align
+	}
+	e.emit(i, out, in)
+	return nil
+}
+
+// RowCounts returns the buffer with the rows in use per local expert, and the
+// alignment of the experts' zones.
+func (e *Emitter) RowCounts(r *sharding.Ragged) (Buf, int, error) {
+	rc, ok := r.Layer.(RowCounter)
+	if !ok {
+		return Buf{}, 0, fmt.Errorf("%s makes ragged rows but does not count them", r.Layer.Name())
+	}
+	b, err := rc.RowCounts(e, r.Routing)
+	return b, rc.ZoneAlign(), err
+}
+
+func (e *Emitter) emit(i Instr, out, in []Buf) {
+	if e.Eqn != nil {
+		i.Prim, i.Pos = e.Eqn.Prim, e.Eqn.Pos
+	}
+	for _, b := range out {
+		i.Out = append(i.Out, b.ID)
+	}
+	for _, b := range in {
+		i.In = append(i.In, b.ID)
+	}
+	e.plan.Instrs = append(e.plan.Instrs, i)
+}
+
+// Collective emits an exchange among the ranks that differ along axes. bytes is
+// the most payload that one rank contributes. Along no axes nothing is emitted
+// and the caller must have made out from in itself.
+func (e *Emitter) Collective(op string, axes []string, d graph.DType, bytes int64, out, in []Buf, x Exchange) {
+	e.emit(Instr{Name: op, Exchange: x, Axes: axes, Seq: e.seq, Bytes: bytes, DType: d, Zones: -1}, out, in)
+	e.seq++
+}
+
+// Value returns the buffer of a value in the placement that follows from its
+// definition.
+func (e *Emitter) Value(v *graph.Value) (Buf, error) { return e.Have(v, e.asg.Spec[v]) }
+
+// Have returns the buffer of v placed as s, making it where it is not there yet:
+// a flexible definition is lowered again, anything else is resharded.
+func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
+	if b, ok := e.bufs[keyOf(v, s)]; ok {
+		return b, nil
+	}
+	var b Buf
+	var err error
+	if v.Def != nil && sharding.IsFlexible(v.Def.Prim) {
+		b, err = e.flexible(v, s)
+	} else {
+		from, ok := e.bufs[keyOf(v, e.asg.Spec[v])]
+		if !ok {
+			return Buf{}, fmt.Errorf("value %s has no buffer", v.Type)
+		}
+		b, err = e.Reshard(v.Type, from, s)
+	}
+	if err == nil {
+		e.bufs[keyOf(v, s)] = b
+	}
+	return b, err
+}
+
+// flexible lowers v's definition for the placement s, whatever other placements
+// it was lowered for.
+func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
+	eqn := e.Eqn
+	defer func() { e.Eqn = eqn }()
+	e.Eqn = v.Def
+	dec, err := sharding.ShardAs(e.asg.Context(v.Def), s)
+	if err != nil {
+		return Buf{}, err
+	}
+	in := make([]Buf, len(v.Def.In))
+	for i, u := range v.Def.In {
+		if in[i], err = e.Have(u, dec.In[i]); err != nil {
+			return Buf{}, err
+		}
+	}
+	out := e.Placed(v.Type, s)
+	return out, e.rule(v.Def, []Buf{out}, in)
+}
+
+func (e *Emitter) rule(q *graph.Eqn, out, in []Buf) error {
+	switch p := q.Prim.(type) {
+	case graph.Fill:
+		return e.Kernel("full", out, nil, fill(p.Value))
+	case graph.AddAny:
+		if len(in) == 1 {
+			e.Alias(out[0], in[0])
+			return nil
+		}
+		return e.Elementwise("add_any", out, in, addAny)
+	case Rule:
+		return p.Lower(e, out, in)
+	default:
+		return fmt.Errorf("the primitive has no lowering rule")
+	}
+}

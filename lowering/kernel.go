@@ -1,0 +1,60 @@
+package lowering
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Kernel is a host implementation: it reads a.In and writes every element of
+// a.Out, whose memory holds anything before. It takes all sizes from the arrays
+// it is given, since ragged arrays come cut to the rows in use. Its result does
+// not depend on a.Threads. An error stops all ranks.
+type Kernel func(a *Args) error
+
+// Args are what a kernel works on.
+type Args struct {
+	In, Out []array.Array
+	Mesh    sharding.Mesh
+	Rank    int
+	// Threads is how many goroutines a kernel may keep busy.
+	Threads int
+}
+
+// Index returns the rank's index along axes, the first varying slowest.
+func (a *Args) Index(axes []string) int { return a.Mesh.Index(a.Rank, axes) }
+
+// Parallel splits 0..n into pieces of at least grain and runs f on each, at
+// most a.Threads at a time, and returns when all are done. f must not depend on
+// how the range is cut.
+func (a *Args) Parallel(n, grain int, f func(lo, hi int)) {
+	parts := min(max(a.Threads, 1), max(n/max(grain, 1), 1))
+	if parts <= 1 {
+		f(0, n)
+		return
+	}
+	var wg sync.WaitGroup
+	for p := 1; p < parts; p++ {
+		wg.Go(func() { f(n*p/parts, n*(p+1)/parts) })
+	}
+	f(0, n/parts)
+	wg.Wait()
+}
+
+// ThreadsPerRank returns how many goroutines each of `ranks` ranks in this
+// process may keep busy.
+func ThreadsPerRank(ranks int) int { return max(1, runtime.GOMAXPROCS(0)/max(ranks, 1)) }
+
+// Exchange is the body of a collective: it calls g once, with c.
+type Exchange func(ctx context.Context, g Group, c Call, a *Args) error
+
+// Agreed is the error of a kernel that every rank returns alike, because each
+// has computed it from the same gathered data. It ends the step without
+// poisoning the communicator: the next step may run.
+type Agreed struct{ Err error }
+
+func (e *Agreed) Error() string { return e.Err.Error() }
+func (e *Agreed) Unwrap() error { return e.Err }

@@ -1,0 +1,161 @@
+package lowering
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Options says how a plan is made.
+type Options struct {
+	// Donate maps the name of an input to the index of the result that takes
+	// over its memory, as weights and moments of a training step do. Both have
+	// the same type and placement. The caller no longer reads the input
+	// afterwards.
+	Donate map[string]int
+}
+
+// Lower makes the plan of a placed program. Equations whose results nobody uses
+// are left out.
+func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
+	p := &Plan{Name: a.Program.Name, Mesh: a.Mesh}
+	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, bufs: map[key]Buf{}, memos: map[any]Buf{}}
+	for _, v := range a.Program.In {
+		b := e.Placed(v.Type, a.Spec[v])
+		p.Bufs[b.ID].Storage = Input
+		e.bufs[keyOf(v, b.Spec)] = b
+		p.In = append(p.In, Port{v.Name, v.Type, b.Spec, b.ID})
+	}
+	live := liveEqns(a.Program)
+	for _, q := range a.Program.Eqns {
+		if !live[q] || sharding.IsFlexible(q.Prim) {
+			continue
+		}
+		e.Eqn = q
+		if err := e.eqn(q); err != nil {
+			return nil, &graph.Error{Pos: q.Pos, Prim: q.Prim.Name(), Args: a.Context(q).Args(), Err: err}
+		}
+	}
+	e.Eqn = nil
+	if err := e.outputs(); err != nil {
+		return nil, err
+	}
+	if err := p.donate(opts.Donate); err != nil {
+		return nil, err
+	}
+	p.assignMemory()
+	return p, nil
+}
+
+func (e *Emitter) eqn(q *graph.Eqn) error {
+	dec := e.asg.Decision[q]
+	if _, ok := q.Prim.(graph.PlaceLike); ok {
+		// Only the placement of the second argument matters: it needs no buffer.
+		in, err := e.Value(q.In[0])
+		if err != nil {
+			return err
+		}
+		return e.reshardTo(q.Out[0], in, dec.Out[0])
+	}
+	in := make([]Buf, len(q.In))
+	for i, v := range q.In {
+		b, err := e.Have(v, dec.In[i])
+		if err != nil {
+			return err
+		}
+		in[i] = b
+	}
+	out := make([]Buf, len(q.Out))
+	for i, v := range q.Out {
+		out[i] = e.Placed(v.Type, dec.Out[i])
+		e.bufs[keyOf(v, dec.Out[i])] = out[i]
+	}
+	return e.rule(q, out, in)
+}
+
+// reshardTo makes v the value of in, placed as s.
+func (e *Emitter) reshardTo(v *graph.Value, in Buf, s sharding.Spec) error {
+	b, err := e.Reshard(v.Type, in, s)
+	if err != nil {
+		return err
+	}
+	out := e.Placed(v.Type, s)
+	e.Alias(out, b)
+	e.bufs[keyOf(v, s)] = out
+	return nil
+}
+
+// Move emits what brings in, of the global type of the equation's first
+// argument, to the placement of out.
+func (e *Emitter) Move(out, in Buf) error {
+	b, err := e.Reshard(e.Eqn.In[0].Type, in, out.Spec)
+	if err != nil {
+		return err
+	}
+	e.Alias(out, b)
+	return nil
+}
+
+// liveEqns returns the equations that the results depend on.
+func liveEqns(p *graph.Program) map[*graph.Eqn]bool {
+	live := map[*graph.Eqn]bool{}
+	var mark func(v *graph.Value)
+	mark = func(v *graph.Value) {
+		if v.Def == nil || live[v.Def] {
+			return
+		}
+		live[v.Def] = true
+	}
+	for _, v := range p.Out {
+		mark(v)
+	}
+	for i := len(p.Eqns) - 1; i >= 0; i-- {
+		q := p.Eqns[i]
+		if !live[q] {
+			continue
+		}
+		in := q.In
+		if _, ok := q.Prim.(graph.PlaceLike); ok {
+			in = in[:1]
+		}
+		for _, v := range in {
+			mark(v)
+		}
+	}
+	return live
+}
+
+// outputs gives every result a buffer of its own, which a run hands to the
+// caller.
+func (e *Emitter) outputs() error {
+	names := e.asg.Program.Names()
+	taken := map[string]bool{}
+	for i, v := range e.asg.Program.Out {
+		if v.Def != nil {
+			e.Eqn = v.Def
+		}
+		b, err := e.Have(v, e.asg.Out[i])
+		if err != nil {
+			return err
+		}
+		root := e.plan.Root(b.ID)
+		if e.plan.Bufs[root].Storage != Temp || !e.plan.Bufs[root].Type.Equal(b.Type) {
+			// An input, or the memory of another result: the caller gets a copy.
+			c := e.Placed(v.Type, b.Spec)
+			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Kernel: func(a *Args) error {
+				copy(a.Out[0].Bytes(), a.In[0].Bytes())
+				return nil
+			}}, []Buf{c}, []Buf{b})
+			b, root = c, c.ID
+		}
+		e.plan.Bufs[root].Storage = Output
+		name := names[v]
+		for n := 1; taken[name]; n++ {
+			name = fmt.Sprintf("%s_%d", names[v], n)
+		}
+		taken[name] = true
+		e.plan.Out = append(e.plan.Out, Port{name, v.Type, b.Spec, b.ID})
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package lowering
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// align is the alignment of temporaries: a cache line, and the widest vector.
+const align = 64
+
+// lifetimes sets Def and Last of every buffer that owns memory.
+func (p *Plan) lifetimes() {
+	touch := func(b, i int) {
+		buf := &p.Bufs[p.Root(b)]
+		if buf.Def < 0 {
+			buf.Def = i
+		}
+		buf.Last = max(buf.Last, i)
+	}
+	for i := range p.Bufs {
+		p.Bufs[i].Def, p.Bufs[i].Last = -1, -1
+	}
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		for _, b := range in.In {
+			touch(b, i)
+		}
+		for _, b := range in.Out {
+			touch(b, i)
+		}
+		if in.Zones >= 0 {
+			touch(in.Zones, i)
+		}
+	}
+}
+
+// donate pairs inputs with the results that take over their memory. Where the
+// input is last read before its result is first written, or by the elementwise
+// kernel that writes it, the result is written into the input's memory.
+func (p *Plan) donate(pairs map[string]int) error {
+	p.lifetimes()
+	taken := map[int]string{}
+	for i, in := range p.In {
+		o, ok := pairs[in.Name]
+		if !ok {
+			continue
+		}
+		if o < 0 || o >= len(p.Out) {
+			return fmt.Errorf("lowering: input %s is donated to result %d, but %s has %d results", in.Name, o, p.Name, len(p.Out))
+		}
+		out := p.Out[o]
+		if other, ok := taken[o]; ok {
+			return fmt.Errorf("lowering: inputs %s and %s are both donated to result %d", other, in.Name, o)
+		}
+		taken[o] = in.Name
+		if !in.Type.Equal(out.Type) || !in.Spec.Equal(out.Spec) {
+			return fmt.Errorf("lowering: input %s %s cannot be donated to result %s %s; want the same type and placement", in.Name, in.Spec.Format(in.Type), out.Name, out.Spec.Format(out.Type))
+		}
+		d := Donation{In: i, Out: o}
+		ib, ob := p.Root(in.Buf), p.Root(out.Buf)
+		last, def := p.Bufs[ib].Last, p.Bufs[ob].Def
+		if def >= 0 && (last < def || last == def && p.Instrs[def].InPlace) {
+			p.Bufs[ob].Storage, p.Bufs[ob].Of = Alias, ib
+			d.InPlace = true
+		}
+		p.Donated = append(p.Donated, d)
+	}
+	if len(p.Donated) != len(pairs) {
+		for name := range pairs {
+			if !slices.ContainsFunc(p.In, func(q Port) bool { return q.Name == name }) {
+				return fmt.Errorf("lowering: there is no input %s to donate", name)
+			}
+		}
+	}
+	return nil
+}
+
+// assignMemory gives every temporary a place in the arena, the largest first,
+// each at the lowest offset where nothing that lives at the same time lies.
+func (p *Plan) assignMemory() {
+	p.lifetimes()
+	var order []int
+	for i, b := range p.Bufs {
+		if b.Storage == Temp && b.Def >= 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.Bufs[b].Type.Bytes(), p.Bufs[a].Type.Bytes()) })
+	var placed []int // by offset
+	for _, i := range order {
+		b := &p.Bufs[i]
+		size := padded(b.Type.Bytes())
+		var at int64
+		for _, j := range placed {
+			o := &p.Bufs[j]
+			if o.Last < b.Def || b.Last < o.Def {
+				continue
+			}
+			if at+size <= o.Offset {
+				break
+			}
+			at = max(at, o.Offset+padded(o.Type.Bytes()))
+		}
+		b.Offset = at
+		p.Arena = max(p.Arena, at+size)
+		k, _ := slices.BinarySearchFunc(placed, at, func(j int, at int64) int { return cmp.Compare(p.Bufs[j].Offset, at) })
+		placed = slices.Insert(placed, k, i)
+	}
+}
+
+func padded(n int64) int64 { return (n + align - 1) / align * align }

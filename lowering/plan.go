@@ -1,0 +1,176 @@
+package lowering
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Plan is what every rank runs: instructions over buffers. It is immutable and
+// may be run by any number of ranks and sessions at once.
+type Plan struct {
+	Name    string
+	Mesh    sharding.Mesh
+	Bufs    []Buffer
+	Instrs  []Instr
+	In, Out []Port
+	// Arena is the size in bytes of the memory that holds a rank's temporaries.
+	Arena int64
+	// Donated pairs inputs with the results that take over their memory.
+	Donated []Donation
+}
+
+// Port is an input or a result of the plan.
+type Port struct {
+	Name string
+	Type graph.Type // global
+	Spec sharding.Spec
+	Buf  int
+}
+
+// Donation says that result Out may be written over input In.
+type Donation struct {
+	In, Out int
+	// InPlace is true where the plan writes the result into the input's memory;
+	// otherwise the input's memory is free for reuse after the step.
+	InPlace bool
+}
+
+// Storage says where a buffer's memory comes from.
+type Storage uint8
+
+const (
+	Temp   Storage = iota // in the arena, at Offset
+	Input                 // given by the caller
+	Output                // given to the caller
+	Alias                 // the memory of another buffer
+)
+
+// Buffer is one rank's part of a value.
+type Buffer struct {
+	Type    graph.Type // local
+	Spec    sharding.Spec
+	Global  graph.Type
+	Storage Storage
+	Of      int   // the buffer whose memory an Alias has, itself no Alias
+	Offset  int64 // bytes from the start of the arena, for Temp
+	Pos     graph.Pos
+	// Def and Last are the first and the last instruction that touch the memory.
+	Def, Last int
+}
+
+// Instr is one kernel or collective.
+type Instr struct {
+	Name    string          // the kernel's or collective's name
+	Prim    graph.Primitive // what it was lowered from, nil for the engine's own
+	Out, In []int           // buffers
+	Pos     graph.Pos
+
+	Kernel  Kernel
+	InPlace bool // Out[0] may have the memory of any argument of its type
+
+	// For collectives.
+	Exchange Exchange
+	Axes     []string
+	Seq      int
+	Bytes    int64 // the most payload that one rank contributes
+	DType    graph.DType
+
+	// Zones is the buffer with the rows in use per local expert, for ragged
+	// arguments and results; -1 without.
+	Zones int
+	Align int
+}
+
+// Collective reports whether the instruction communicates.
+func (in *Instr) Collective() bool { return in.Exchange != nil }
+
+// Root returns the buffer that owns b's memory.
+func (p *Plan) Root(b int) int {
+	for p.Bufs[b].Storage == Alias {
+		b = p.Bufs[b].Of
+	}
+	return b
+}
+
+// String prints the plan: the canonical text that Hash is taken of.
+func (p *Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "plan %s mesh %q ranks=%d arena=%d\n", p.Name, p.Mesh.String(), p.Mesh.Ranks(), p.Arena)
+	for _, in := range p.In {
+		fmt.Fprintf(&b, "\tin  %-12s %s %s\n", in.Name, in.Spec.Format(in.Type), p.slot(in.Buf))
+	}
+	for i := range p.Instrs {
+		b.WriteString(p.instr(i))
+	}
+	for i, out := range p.Out {
+		fmt.Fprintf(&b, "\tout %-12s %s %s", out.Name, out.Spec.Format(out.Type), p.slot(out.Buf))
+		for _, d := range p.Donated {
+			if d.Out == i {
+				fmt.Fprintf(&b, " takes over %s", p.In[d.In].Name)
+				if d.InPlace {
+					b.WriteString(" in place")
+				}
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func (p *Plan) instr(i int) string {
+	in := &p.Instrs[i]
+	var b strings.Builder
+	mark := " "
+	if in.Collective() {
+		mark = "⇄"
+	}
+	fmt.Fprintf(&b, "\t%3d %s ", i, mark)
+	for j, o := range in.Out {
+		if j > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %s", p.slot(o), p.Bufs[o].Type)
+	}
+	fmt.Fprintf(&b, " = %s(", in.Name)
+	for j, a := range in.In {
+		if j > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(p.slot(a))
+	}
+	b.WriteByte(')')
+	if in.Zones >= 0 {
+		fmt.Fprintf(&b, " rows=%s", p.slot(in.Zones))
+	}
+	if in.Collective() {
+		fmt.Fprintf(&b, " over %s #%d %s %d bytes", strings.Join(in.Axes, "."), in.Seq, in.DType, in.Bytes)
+	} else if in.Prim != nil {
+		b.WriteString(graph.ParamString(in.Prim))
+	}
+	fmt.Fprintf(&b, " # %s\n", in.Pos)
+	return b.String()
+}
+
+// slot prints a buffer with its storage: b3@128 lies 128 bytes into the arena.
+func (p *Plan) slot(b int) string {
+	r := p.Root(b)
+	switch buf := p.Bufs[r]; buf.Storage {
+	case Input:
+		return fmt.Sprintf("b%d@in", b)
+	case Output:
+		return fmt.Sprintf("b%d@out", b)
+	default:
+		return fmt.Sprintf("b%d@%d", b, buf.Offset)
+	}
+}
+
+// Hash returns a hash of the plan's text. Ranks compare it before they run.
+func (p *Plan) Hash() string {
+	h := sha256.Sum256([]byte(p.String()))
+	return hex.EncodeToString(h[:8])
+}

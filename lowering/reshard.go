@@ -1,0 +1,281 @@
+package lowering
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Reshard returns a buffer with the value of from, of global type t, placed as
+// to. It emits, as needed and in this order: reduce_scatter or all_sum for sums
+// that are pending, all_to_all where one dimension hands its axes to another,
+// all_gather for axes that no longer split, and a local copy of the rank's part
+// for axes that now do.
+func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error) {
+	to, err := to.Check(e.Mesh, t)
+	if err != nil {
+		return Buf{}, err
+	}
+	if from.Spec.Equal(to) {
+		return from, nil
+	}
+	if err := reshapeable(from.Spec, to, t); err != nil {
+		return Buf{}, err
+	}
+	b := from
+	if len(b.Spec.Pending) > 0 && len(to.Pending) == 0 {
+		if d := scatterDim(b.Spec, to, t.Rank()); d >= 0 {
+			b = e.reduceScatter(t, b, d)
+		} else {
+			b = e.allSum(t, b)
+		}
+	}
+	if d, g := swapDims(b.Spec, to, t.Rank()); d >= 0 {
+		b = e.swap(t, b, d, g, b.Spec.At(d)[len(to.At(d)):])
+	}
+	for d := range t.Shape {
+		if keep := common(b.Spec.At(d), to.At(d)); len(keep) < len(b.Spec.At(d)) {
+			b = e.gather(t, b, d, keep)
+		}
+	}
+	if !b.Spec.Equal(to) {
+		b = e.slice(t, b, to)
+	}
+	return b, nil
+}
+
+// reshapeable refuses what no exchange can do.
+func reshapeable(from, to sharding.Spec, t graph.Type) error {
+	bare := func(s sharding.Spec) sharding.Spec { s.Dims = nil; s.Pending = nil; return s }
+	if !bare(from).Equal(bare(to)) {
+		return sharding.Free(from, to, t)
+	}
+	if len(to.Pending) > 0 {
+		return sharding.Free(from, to, t)
+	}
+	return nil
+}
+
+func common(a, b []string) []string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+// scatterDim returns the dimension that `to` splits further by exactly the
+// pending axes while everything else stays, -1 if there is none.
+func scatterDim(from, to sharding.Spec, rank int) int {
+	at := -1
+	for d := range rank {
+		f, w := from.At(d), to.At(d)
+		switch {
+		case slices.Equal(f, w):
+		case at < 0 && len(w) > len(f) && slices.Equal(f, w[:len(f)]) && slices.Equal(from.Pending, w[len(f):]):
+			at = d
+		default:
+			return -1
+		}
+	}
+	return at
+}
+
+// swapDims returns the dimension that loses its minor axes to another one, and
+// that other one, -1 if the move is not of this kind.
+func swapDims(from, to sharding.Spec, rank int) (lose, gain int) {
+	lose, gain = -1, -1
+	for d := range rank {
+		f, w := from.At(d), to.At(d)
+		switch {
+		case slices.Equal(f, w):
+		case len(f) > len(w) && slices.Equal(w, f[:len(w)]) && lose < 0:
+			lose = d
+		case len(w) > len(f) && slices.Equal(f, w[:len(f)]) && gain < 0:
+			gain = d
+		default:
+			return -1, -1
+		}
+	}
+	if lose < 0 || gain < 0 || !slices.Equal(from.At(lose)[len(to.At(lose)):], to.At(gain)[len(from.At(gain)):]) {
+		return -1, -1
+	}
+	return lose, gain
+}
+
+func withDim(s sharding.Spec, d int, axes []string) sharding.Spec {
+	s.Dims = slices.Clone(s.Dims)
+	s.Dims[d] = axes
+	return s
+}
+
+// AllSum adds the parts of a pending sum: out is in's value with no sum pending.
+func (e *Emitter) allSum(t graph.Type, in Buf) Buf {
+	out := e.Placed(t, in.Spec.Resolved())
+	e.Collective("all_sum", in.Spec.Pending, t.DType, in.Type.Bytes(), []Buf{out}, []Buf{in},
+		func(ctx context.Context, g Group, c Call, a *Args) error {
+			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
+		})
+	return out
+}
+
+func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int) Buf {
+	axes := in.Spec.Pending
+	parts := e.Mesh.Parts(axes)
+	out := e.Placed(t, withDim(in.Spec.Resolved(), d, append(slices.Clone(in.Spec.At(d)), axes...)))
+	if d > 0 { // parts of an inner dimension are brought together first
+		packed := e.Temp(in.Type)
+		e.emit(Instr{Name: "part_major", Kernel: blocks(d, parts, false), Zones: -1}, []Buf{packed}, []Buf{in})
+		in = packed
+	}
+	e.Collective("reduce_scatter", axes, t.DType, in.Type.Bytes(), []Buf{out}, []Buf{in},
+		func(ctx context.Context, g Group, c Call, a *Args) error {
+			return g.ReduceScatter(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
+		})
+	return out
+}
+
+// AllGather emits an exchange after which out, of as many elements as the
+// group's ins together, holds them one after another in group order.
+func (e *Emitter) AllGather(axes []string, out, in Buf) {
+	if e.Mesh.Parts(axes) == 1 {
+		e.Alias(out, in)
+		return
+	}
+	e.Collective("all_gather", axes, in.Type.DType, in.Type.Bytes(), []Buf{out}, []Buf{in},
+		func(ctx context.Context, g Group, c Call, a *Args) error {
+			return g.AllGather(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
+		})
+}
+
+func (e *Emitter) gather(t graph.Type, in Buf, d int, keep []string) Buf {
+	axes := in.Spec.At(d)[len(keep):]
+	parts := e.Mesh.Parts(axes)
+	out := e.Placed(t, withDim(in.Spec, d, keep))
+	if outer(in.Type, d) == 1 {
+		e.AllGather(axes, out, in)
+		return out
+	}
+	got := e.Temp(out.Type)
+	e.AllGather(axes, got, in)
+	e.emit(Instr{Name: "part_minor", Kernel: blocks(d, parts, true), Zones: -1}, []Buf{out}, []Buf{got})
+	return out
+}
+
+func outer(t graph.Type, d int) int {
+	n := 1
+	for _, s := range t.Shape[:d] {
+		n *= s
+	}
+	return n
+}
+
+// swap moves axes from dimension `lose` to dimension `gain` by one all_to_all.
+func (e *Emitter) swap(t graph.Type, in Buf, lose, gain int, axes []string) Buf {
+	parts := e.Mesh.Parts(axes)
+	kept := in.Spec.At(lose)[:len(in.Spec.At(lose))-len(axes)]
+	spec := withDim(withDim(in.Spec, lose, kept), gain, append(slices.Clone(in.Spec.At(gain)), axes...))
+	out := e.Placed(t, spec)
+	packed := e.Temp(in.Type)
+	e.emit(Instr{Name: "part_major", Kernel: blocks(gain, parts, false), Zones: -1}, []Buf{packed}, []Buf{in})
+	got := e.Temp(out.Type)
+	e.Collective("all_to_all", axes, t.DType, in.Type.Bytes(), []Buf{got}, []Buf{packed},
+		func(ctx context.Context, g Group, c Call, a *Args) error {
+			return g.AllToAll(ctx, c, equalParts(a.Out[0], g.Size()), equalParts(a.In[0], g.Size()))
+		})
+	e.emit(Instr{Name: "part_minor", Kernel: blocks(lose, parts, true), Zones: -1}, []Buf{out}, []Buf{got})
+	return out
+}
+
+func equalParts(a array.Array, n int) [][]byte {
+	mem := a.Bytes()
+	parts := make([][]byte, n)
+	for i := range parts {
+		parts[i] = mem[len(mem)*i/n : len(mem)*(i+1)/n]
+	}
+	return parts
+}
+
+// slice copies the rank's part of the dimensions that `to` splits further.
+func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
+	to.Pending = in.Spec.Pending
+	out := e.Placed(t, to)
+	extra := make([][]string, t.Rank())
+	for d := range extra {
+		extra[d] = to.At(d)[len(in.Spec.At(d)):]
+	}
+	e.emit(Instr{Name: "shard_part", Zones: -1, Kernel: func(a *Args) error {
+		start := make([]int, len(extra))
+		for d, axes := range extra {
+			start[d] = a.Index(axes) * a.Out[0].Type.Shape[d]
+		}
+		copyBox(a.Out[0], a.In[0], start)
+		return nil
+	}}, []Buf{out}, []Buf{in})
+	return out
+}
+
+// copyBox copies the box of src that begins at start and has dst's shape.
+func copyBox(dst, src array.Array, start []int) {
+	size := src.Type.DType.Size()
+	n := len(dst.Type.Shape)
+	if dst.Type.Len() == 0 {
+		return
+	}
+	if n == 0 {
+		copy(dst.Bytes(), src.Bytes())
+		return
+	}
+	run := dst.Type.Shape[n-1] * size
+	idx := make([]int, n-1)
+	for at := 0; ; at += run {
+		off := 0
+		for d := range n - 1 {
+			off = (off + idx[d] + start[d]) * src.Type.Shape[d+1]
+		}
+		off = (off + start[n-1]) * size
+		copy(dst.Bytes()[at:at+run], src.Bytes()[off:off+run])
+		d := n - 2
+		for ; d >= 0; d-- {
+			if idx[d]++; idx[d] < dst.Type.Shape[d] {
+				break
+			}
+			idx[d] = 0
+		}
+		if d < 0 {
+			return
+		}
+	}
+}
+
+// blocks returns the kernel that regroups the `parts` equal parts of dimension
+// d: to part-major order (each part contiguous, as exchanges send them), or
+// back from it.
+func blocks(d, parts int, back bool) Kernel {
+	return func(a *Args) error {
+		whole := a.In[0]
+		if back {
+			whole = a.Out[0]
+		}
+		o := outer(whole.Type, d)
+		if len(whole.Bytes()) == 0 {
+			return nil
+		}
+		run := len(whole.Bytes()) / o / parts
+		src, dst := a.In[0].Bytes(), a.Out[0].Bytes()
+		for i := range o {
+			for p := range parts {
+				w, m := (i*parts+p)*run, (p*o+i)*run
+				if back {
+					copy(dst[w:w+run], src[m:m+run])
+				} else {
+					copy(dst[m:m+run], src[w:w+run])
+				}
+			}
+		}
+		return nil
+	}
+}

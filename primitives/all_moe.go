@@ -1,0 +1,7 @@
+package primitives
+
+import "github.com/gomoe/gomoe/graph"
+
+func moeFamily() []graph.Primitive {
+	return []graph.Primitive{}
+}

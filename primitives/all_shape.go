@@ -1,0 +1,7 @@
+package primitives
+
+import "github.com/gomoe/gomoe/graph"
+
+func shapeFamily() []graph.Primitive {
+	return []graph.Primitive{ReshapeTo{}, BroadcastInDim{}}
+}

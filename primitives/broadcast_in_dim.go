@@ -1,0 +1,124 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// BroadcastInDim repeats its argument along new dimensions and along
+// dimensions of size 1. Dimension i of the argument is dimension Dims[i] of the
+// result.
+type BroadcastInDim struct {
+	Shape []int
+	Dims  []int
+}
+
+var _ flexible = BroadcastInDim{}
+
+// Broadcast returns x repeated to shape, dimension i of x becoming dimension
+// dims[i]. Dimensions of x have the result's size or size 1.
+func Broadcast(x *graph.Value, shape []int, dims ...int) *graph.Value {
+	return graph.Apply1(BroadcastInDim{slices.Clone(shape), slices.Clone(dims)}, x)
+}
+
+func (BroadcastInDim) Name() string { return "broadcast_in_dim" }
+
+func (b BroadcastInDim) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	x := in[0]
+	if len(b.Dims) != x.Rank() {
+		return nil, fmt.Errorf("dims %v for %d dimensions, want one entry for each", b.Dims, x.Rank())
+	}
+	out := graph.Type{DType: x.DType, Shape: b.Shape}
+	if err := axesOf(out, b.Dims); err != nil {
+		return nil, fmt.Errorf("dims: %w", err)
+	}
+	for i, d := range b.Dims {
+		if x.Shape[i] != b.Shape[d] && x.Shape[i] != 1 {
+			return nil, fmt.Errorf("dimension %d of size %d cannot become dimension %d of %v; want size %d or 1", i, x.Shape[i], d, b.Shape, b.Shape[d])
+		}
+	}
+	return []graph.Type{out}, nil
+}
+
+// VJP sums over what was repeated.
+func (b BroadcastInDim) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	var axes []int
+	for d := range b.Shape {
+		i := slices.Index(b.Dims, d)
+		if i < 0 || e.In[0].Dim(i) == 1 && b.Shape[d] != 1 {
+			axes = append(axes, d)
+		}
+	}
+	g := ct[0]
+	if len(axes) > 0 {
+		g = graph.Apply1(ReduceSum{Axes: axes, Unordered: true}, g)
+	}
+	if !g.Type.Equal(e.In[0].Type) {
+		g = Reshape(g, e.In[0].Type.Shape...)
+	}
+	return []*graph.Value{g}, nil
+}
+
+func (b BroadcastInDim) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(b.factors(c))
+}
+
+func (b BroadcastInDim) factors(c *sharding.Context) sharding.Factors {
+	in := make([]int, len(b.Dims))
+	for i, d := range b.Dims {
+		in[i] = d
+		if c.Type(0).Shape[i] != b.Shape[d] {
+			in[i] = sharding.Whole
+		}
+	}
+	out := make([]int, len(b.Shape))
+	for d := range out {
+		out[d] = d
+	}
+	return sharding.Factors{In: [][]int{in}, Out: [][]int{out}, RowWise: true}
+}
+
+// ShardAs takes the argument in the placement that the result's dimensions
+// have; repeated dimensions can be anything.
+func (b BroadcastInDim) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
+	f := b.factors(c)
+	in := sharding.Spec{Dims: make([][]string, len(b.Dims))}
+	for i, n := range f.In[0] {
+		if n == sharding.Whole {
+			continue
+		}
+		in.Dims[i] = out.At(n)
+		if n == 0 && i == 0 {
+			in.Ragged = out.Ragged
+		}
+	}
+	return sharding.Decision{In: []sharding.Spec{in}, Out: []sharding.Spec{out}}, nil
+}
+
+func (b BroadcastInDim) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("broadcast_in_dim", out, in, func(a *lowering.Args) error {
+		src, dst := a.In[0], a.Out[0]
+		strides := make([]int, len(b.Shape))
+		n := 1
+		for i := len(b.Dims) - 1; i >= 0; i-- {
+			if src.Type.Shape[i] == dst.Type.Shape[b.Dims[i]] {
+				strides[b.Dims[i]] = n
+			}
+			n *= src.Type.Shape[i]
+		}
+		strided(dst, src, strides, 0)
+		return nil
+	})
+}
+
+func (BroadcastInDim) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "t[shape]", Formula: "y[.., i_d, ..] = x[i_dims] (index 0 where x has size 1)",
+		Params: "shape: sizes of the result; dims: the result's dimension for each of x's"}
+}

@@ -1,0 +1,65 @@
+package primitives
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// arity reports a number of arguments other than n.
+func arity(in []graph.Type, n int) error {
+	if len(in) != n {
+		return fmt.Errorf("%d arguments, want %d", len(in), n)
+	}
+	return nil
+}
+
+// alike reports arguments whose types differ.
+func alike(in []graph.Type) error {
+	for _, t := range in[1:] {
+		if t.DType != in[0].DType {
+			return fmt.Errorf("element types %s and %s differ; convert one with convert_element_type", in[0].DType, t.DType)
+		}
+		if !t.Equal(in[0]) {
+			return fmt.Errorf("shapes of %s and %s differ; broadcast one with broadcast_in_dim", in[0], t)
+		}
+	}
+	return nil
+}
+
+// floating reports an element type that is no float.
+func floating(t graph.Type) error {
+	if !t.DType.IsFloat() {
+		return fmt.Errorf("element type %s, want f64, f32, bf16 or f16; convert with convert_element_type", t.DType)
+	}
+	return nil
+}
+
+// axisOf checks an axis and returns it.
+func axisOf(t graph.Type, axis int) error {
+	if axis < 0 || axis >= t.Rank() {
+		return fmt.Errorf("axis %d of %s, want 0 to %d", axis, t, t.Rank()-1)
+	}
+	return nil
+}
+
+// axesOf checks a list of distinct axes in ascending order.
+func axesOf(t graph.Type, axes []int) error {
+	for i, a := range axes {
+		if err := axisOf(t, a); err != nil {
+			return err
+		}
+		if i > 0 && axes[i-1] >= a {
+			return fmt.Errorf("axes %v, want them distinct and ascending", axes)
+		}
+	}
+	return nil
+}
+
+// atLeast reports a type with fewer than n dimensions.
+func atLeast(t graph.Type, n int) error {
+	if t.Rank() < n {
+		return fmt.Errorf("%s has %d dimensions, want at least %d", t, t.Rank(), n)
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+package primitives_test
+
+func moeRows() []row {
+	return []row{}
+}

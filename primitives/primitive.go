@@ -1,0 +1,22 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// Primitive is what every operation of this package implements.
+type Primitive interface {
+	graph.Documented
+	vjp.Rule
+	sharding.Rule
+	lowering.Rule
+}
+
+// flexible is implemented by those whose result can be made in any placement.
+type flexible interface {
+	Primitive
+	sharding.Flexible
+}

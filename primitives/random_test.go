@@ -1,0 +1,5 @@
+package primitives_test
+
+func randomRows() []row {
+	return []row{}
+}

@@ -1,0 +1,106 @@
+package runtime
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Array is a global array that lies on ranks as its placement says. It stays
+// there between steps; Get brings it to the caller. An Array whose memory was
+// donated to a step is spent.
+type Array struct {
+	Type  graph.Type
+	Spec  sharding.Spec
+	mesh  sharding.Mesh
+	ranks []int
+	parts []array.Array // one per entry of ranks
+	spent string        // the step that took the memory, "" while usable
+}
+
+// Put copies a, split as spec says, to the given ranks of the mesh: those that
+// live in this process.
+func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
+	if len(spec.Pending) > 0 || spec.Ragged != nil {
+		return nil, fmt.Errorf("runtime: put %s: arrays are whole or split, not pending or ragged", spec.Format(a.Type))
+	}
+	spec, err := spec.Check(m, a.Type)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: put: %w", err)
+	}
+	d := &Array{Type: a.Type, Spec: spec, mesh: m, ranks: ranks}
+	for _, r := range ranks {
+		part := array.New(spec.Local(m, a.Type))
+		copyPart(part, a, d.start(r, part.Type), true)
+		d.parts = append(d.parts, part)
+	}
+	return d, nil
+}
+
+// Get returns a copy of the global array. If several ranks hold a part, the
+// lowest one's is taken. It is an error if no rank of this process holds some
+// part.
+func (d *Array) Get() (array.Array, error) {
+	if d.spent != "" {
+		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was donated to %s; use that step's result", d.Type, d.spent)
+	}
+	out := array.New(d.Type)
+	have := map[int]bool{}
+	axes := d.Spec.Axes()
+	for i, r := range d.ranks {
+		n := d.mesh.Index(r, axes)
+		if have[n] {
+			continue
+		}
+		have[n] = true
+		copyPart(d.parts[i], out, d.start(r, d.parts[i].Type), false)
+	}
+	if want := d.mesh.Parts(axes); len(have) < want {
+		return array.Array{}, fmt.Errorf("runtime: get %s: this process holds %d of %d parts", d.Spec.Format(d.Type), len(have), want)
+	}
+	return out, nil
+}
+
+// Part returns what the i-th rank of this process holds, without copying. It
+// is valid until the Array is donated.
+func (d *Array) Part(i int) array.Array { return d.parts[i] }
+
+// start returns where rank r's part begins in every dimension.
+func (d *Array) start(r int, local graph.Type) []int {
+	s := make([]int, local.Rank())
+	for i := range s {
+		s[i] = d.mesh.Index(r, d.Spec.At(i)) * local.Shape[i]
+	}
+	return s
+}
+
+// copyPart copies between a part and the box of the whole that begins at start:
+// into the part if in is true, else out of it.
+func copyPart(part, whole array.Array, start []int, in bool) {
+	p, w := part.Bytes(), whole.Bytes()
+	size := part.Type.DType.Size()
+	var walk func(d, po, wo int)
+	walk = func(d, po, wo int) {
+		if d >= len(start)-1 {
+			n := size
+			if d < len(start) {
+				n *= part.Type.Shape[d]
+				wo += start[d]
+			}
+			if in {
+				copy(p[po*size:po*size+n], w[wo*size:])
+			} else {
+				copy(w[wo*size:wo*size+n], p[po*size:])
+			}
+			return
+		}
+		for i := range part.Type.Shape[d] {
+			walk(d+1, (po+i)*part.Type.Shape[d+1], (wo+start[d]+i)*whole.Type.Shape[d+1])
+		}
+	}
+	if part.Type.Len() > 0 {
+		walk(0, 0, 0)
+	}
+}

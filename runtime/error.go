@@ -1,0 +1,32 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Error is a failure of a rank while it ran a plan.
+type Error struct {
+	Plan  string
+	Rank  int
+	Index int // of the instruction
+	Name  string
+	Pos   graph.Pos
+	Err   error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s: %s: rank %d, instruction %d of plan %s: %v", e.Pos, e.Name, e.Rank, e.Index, e.Plan, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// agreed reports whether every rank has come to err at the same instruction,
+// so that none of them waits for another.
+func agreed(err error) bool {
+	var a *lowering.Agreed
+	return errors.As(err, &a)
+}

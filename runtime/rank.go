@@ -1,0 +1,191 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// rank executes the plan for one rank.
+type rank struct {
+	plan   *lowering.Plan
+	comm   lowering.Communicator
+	groups []lowering.Group // per instruction, nil for kernels
+	bufs   []array.Array    // per buffer
+	args   rankArgs
+	free   map[int64][]array.Array // memory of donated inputs, by bytes
+}
+
+// rankArgs are the reusable arguments of kernels.
+type rankArgs struct{ lowering.Args }
+
+func (a *rankArgs) threads(n, ranks int) {
+	a.Threads = n
+	if n <= 0 {
+		a.Threads = lowering.ThreadsPerRank(ranks)
+	}
+}
+
+func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
+	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), free: map[int64][]array.Array{}}
+	r.args.Mesh, r.args.Rank = p.Mesh, c.Rank()
+	arena := array.New(graph.T(graph.U8, int(p.Arena))).Bytes()
+	for i, b := range p.Bufs {
+		if b.Storage == lowering.Temp {
+			r.bufs[i] = array.Over(b.Type, arena[b.Offset:])
+		}
+	}
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		if !in.Collective() {
+			continue
+		}
+		g, err := c.Group(p.Mesh.Group(c.Rank(), in.Axes))
+		if err != nil {
+			return nil, fmt.Errorf("runtime: rank %d: group over %v: %w", c.Rank(), in.Axes, err)
+		}
+		r.groups[i] = g
+	}
+	return r, nil
+}
+
+// bindOutputs finds memory for the results and points aliases to their roots.
+func (r *rank) bindOutputs() {
+	for i, b := range r.plan.Bufs {
+		if b.Storage == lowering.Output {
+			r.bufs[i] = r.alloc(b.Type)
+		}
+	}
+	for i, b := range r.plan.Bufs {
+		if b.Storage == lowering.Alias {
+			r.bufs[i] = array.Over(b.Type, r.bufs[r.plan.Root(i)].Bytes())
+		}
+	}
+}
+
+func (r *rank) alloc(t graph.Type) array.Array {
+	if l := r.free[t.Bytes()]; len(l) > 0 {
+		a := l[len(l)-1]
+		r.free[t.Bytes()] = l[:len(l)-1]
+		return array.Over(t, a.Bytes())
+	}
+	return array.New(t)
+}
+
+// recycle keeps the memory of inputs that were donated but not overwritten.
+func (r *rank) recycle() {
+	for _, d := range r.plan.Donated {
+		if !d.InPlace {
+			a := r.bufs[r.plan.In[d.In].Buf]
+			r.free[a.Type.Bytes()] = append(r.free[a.Type.Bytes()], a)
+		}
+	}
+}
+
+func (r *rank) run(ctx context.Context, s *Session, local int) error {
+	for i := range r.plan.Instrs {
+		if ctx.Err() != nil {
+			return r.fail(i, context.Cause(ctx))
+		}
+		began := time.Now()
+		if err := r.exec(ctx, i); err != nil {
+			return r.fail(i, err)
+		}
+		if s.opts.Finite {
+			if err := r.finite(i); err != nil {
+				return r.fail(i, err)
+			}
+		}
+		s.opts.Trace.add(r.comm.Rank(), &r.plan.Instrs[i], began)
+	}
+	return nil
+}
+
+func (r *rank) fail(i int, err error) error {
+	in := &r.plan.Instrs[i]
+	return &Error{r.plan.Name, r.comm.Rank(), i, in.Name, in.Pos, err}
+}
+
+// exec runs instruction i. A kernel that panics is a mistake in the kernel; it
+// is returned as an error so that no other rank waits for this one.
+func (r *rank) exec(ctx context.Context, i int) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("internal error: %v\n%s", p, debug.Stack())
+		}
+	}()
+	in := &r.plan.Instrs[i]
+	a := &r.args.Args
+	a.In, a.Out = a.In[:0], a.Out[:0]
+	for _, b := range in.In {
+		a.In = append(a.In, r.bufs[b])
+	}
+	for _, b := range in.Out {
+		a.Out = append(a.Out, r.bufs[b])
+	}
+	if in.Collective() {
+		c := lowering.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
+		return in.Exchange(ctx, r.groups[i], c, a)
+	}
+	if in.Zones >= 0 {
+		return r.ragged(in, a)
+	}
+	return in.Kernel(a)
+}
+
+// ragged runs a kernel on the rows in use, and zeroes every other row of its
+// ragged results: those between experts' zones and those past the last.
+func (r *rank) ragged(in *lowering.Instr, a *lowering.Args) error {
+	counts := array.Data[int32](r.bufs[in.Zones])
+	used := 0
+	for _, n := range counts {
+		used += up(int(n), in.Align)
+	}
+	for i, b := range in.In {
+		if r.plan.Bufs[b].Spec.Ragged != nil {
+			a.In[i] = a.In[i].Rows(0, used)
+		}
+	}
+	for i, b := range in.Out {
+		if r.plan.Bufs[b].Spec.Ragged != nil {
+			a.Out[i] = a.Out[i].Rows(0, used)
+		}
+	}
+	if err := in.Kernel(a); err != nil {
+		return err
+	}
+	for _, b := range in.Out {
+		if r.plan.Bufs[b].Spec.Ragged != nil {
+			zeroUnused(r.bufs[b], counts, in.Align)
+		}
+	}
+	return nil
+}
+
+func zeroUnused(a array.Array, counts []int32, align int) {
+	rows := a.Type.Shape[0]
+	if rows == 0 {
+		return
+	}
+	mem := a.Bytes()
+	size := len(mem) / rows
+	at := 0
+	for _, n := range counts {
+		end := at + up(int(n), align)
+		clear(mem[(at+int(n))*size : end*size])
+		at = end
+	}
+	clear(mem[at*size:])
+}
+
+func up(n, align int) int {
+	if align > 1 {
+		return (n + align - 1) / align * align
+	}
+	return n
+}

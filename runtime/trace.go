@@ -1,0 +1,108 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Trace writes what every rank did in the Trace Event Format that Perfetto and
+// chrome://tracing open: one track per rank, one slice per kernel and
+// collective with its source line, and for collectives their bytes. Events are
+// written as they happen, so memory does not grow. A nil Trace records nothing.
+type Trace struct {
+	mu    sync.Mutex
+	w     io.Writer
+	start time.Time
+	n     int
+	named map[int]bool
+	err   error
+}
+
+// NewTrace returns a trace that writes to w. Close completes the file.
+func NewTrace(w io.Writer) *Trace {
+	return &Trace{w: w, start: time.Now(), named: map[int]bool{}}
+}
+
+type traceEvent struct {
+	Name string         `json:"name"`
+	Cat  string         `json:"cat,omitempty"`
+	Ph   string         `json:"ph"`
+	Ts   float64        `json:"ts"` // microseconds
+	Dur  float64        `json:"dur,omitempty"`
+	Pid  int            `json:"pid"`
+	Tid  int            `json:"tid"`
+	Args map[string]any `json:"args,omitempty"`
+}
+
+func (t *Trace) add(rank int, in *lowering.Instr, began time.Time) {
+	if t == nil {
+		return
+	}
+	e := traceEvent{Name: in.Name, Cat: "kernel", Ph: "X", Tid: rank, Args: map[string]any{"line": in.Pos.String()}}
+	if in.Collective() {
+		e.Cat = "collective"
+		e.Args["bytes"], e.Args["axes"], e.Args["seq"] = in.Bytes, in.Axes, in.Seq
+	} else if in.Prim != nil {
+		e.Args["primitive"] = in.Prim.Name() + graph.ParamString(in.Prim)
+	}
+	t.write(e, began, time.Now())
+}
+
+func (t *Trace) endStep(plan string, step int, began time.Time, ranks []int) {
+	if t == nil {
+		return
+	}
+	for _, r := range ranks {
+		t.write(traceEvent{Name: fmt.Sprintf("%s step %d", plan, step), Cat: "step", Ph: "X", Tid: r}, began, time.Now())
+	}
+}
+
+func (t *Trace) write(e traceEvent, began, end time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.named[e.Tid] {
+		t.named[e.Tid] = true
+		t.put(traceEvent{Name: "thread_name", Ph: "M", Tid: e.Tid, Args: map[string]any{"name": fmt.Sprintf("rank %d", e.Tid)}})
+	}
+	e.Ts = float64(began.Sub(t.start).Nanoseconds()) / 1e3
+	e.Dur = float64(end.Sub(began).Nanoseconds()) / 1e3
+	t.put(e)
+}
+
+func (t *Trace) put(e traceEvent) {
+	sep := ",\n"
+	if t.n == 0 {
+		sep = "{\"traceEvents\":[\n"
+	}
+	t.n++
+	b, err := json.Marshal(e)
+	if err == nil && t.err == nil {
+		_, err = fmt.Fprintf(t.w, "%s%s", sep, b)
+	}
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// Close ends the file and returns the first error of any write.
+func (t *Trace) Close() error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	end := "\n]}\n"
+	if t.n == 0 {
+		end = "{\"traceEvents\":[]}\n"
+	}
+	if t.err == nil {
+		_, t.err = io.WriteString(t.w, end)
+	}
+	return t.err
+}

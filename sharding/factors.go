@@ -1,0 +1,282 @@
+package sharding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Whole is the factor of a dimension that may not be split.
+const Whole = -1
+
+// Linearity says through which arguments a pending sum may pass.
+type Linearity int
+
+const (
+	// NotLinear: pending sums are added before the primitive runs.
+	NotLinear Linearity = iota
+	// LinearTogether: linear in all arguments at once, as add is. Sums pending
+	// over the same axes in every argument stay pending.
+	LinearTogether
+	// LinearEach: linear in each argument by itself, as mul is. A sum pending in
+	// one argument stays pending if the others are whole over its axes.
+	LinearEach
+	// LinearFirst: linear in argument 0, the others being plain parameters.
+	LinearFirst
+)
+
+// Factors relates the dimensions of a primitive's arguments and results: those
+// with the same factor number are split alike, as letters are in an einsum.
+// "ik,kj->ij" is In {0,1},{1,2}, Out {0,2}, Sum {1}.
+type Factors struct {
+	In, Out [][]int
+	// Sum lists the factors that are summed away: splitting one leaves the sum
+	// pending in every result.
+	Sum []int
+	// RowWise says that each row of the results (dimension 0) depends on the
+	// same row of the arguments that have that factor, so that rows may be
+	// ragged. Ragged rows may also be summed away, being zero past the counts.
+	RowWise bool
+	Linear  Linearity
+}
+
+// factor is what the arguments say of one factor.
+type factor struct {
+	axes   []string
+	ragged *Ragged
+	from   string // the argument that split it, for messages
+}
+
+// Place decides by factors.
+func (c *Context) Place(f Factors) (Decision, error) {
+	fs := map[int]*factor{}
+	for i, dims := range f.In {
+		for d, n := range dims {
+			axes := c.In[i].At(d)
+			ragged := (*Ragged)(nil)
+			if d == 0 {
+				ragged = c.In[i].Ragged
+			}
+			if len(axes) == 0 && ragged == nil {
+				continue
+			}
+			if n == Whole {
+				return Decision{}, c.mustBeWhole(i, d, ragged)
+			}
+			if err := c.join(fs, n, i, d, axes, ragged); err != nil {
+				return Decision{}, err
+			}
+		}
+	}
+	if err := c.distinct(fs); err != nil {
+		return Decision{}, err
+	}
+	if err := c.raggedUse(f, fs); err != nil {
+		return Decision{}, err
+	}
+	var dec Decision
+	for _, dims := range f.In {
+		dec.In = append(dec.In, build(dims, fs))
+	}
+	var pending []string
+	for _, n := range f.Sum {
+		if x := fs[n]; x != nil {
+			pending = append(pending, x.axes...)
+		}
+	}
+	through := c.through(f, fs)
+	for i := range dec.In {
+		if slices.Contains(through.args, i) {
+			dec.In[i].Pending = through.axes
+		}
+	}
+	pending = c.Mesh.ordered(append(pending, through.axes...))
+	for _, dims := range f.Out {
+		s := build(dims, fs)
+		s.Pending = pending
+		dec.Out = append(dec.Out, s)
+	}
+	return dec, nil
+}
+
+func build(dims []int, fs map[int]*factor) Spec {
+	s := Spec{Dims: make([][]string, len(dims))}
+	for d, n := range dims {
+		if x := fs[n]; n != Whole && x != nil {
+			s.Dims[d] = x.axes
+			if d == 0 {
+				s.Ragged = x.ragged
+			}
+		}
+	}
+	return s
+}
+
+// join merges what argument i says of factor n in dimension d. One argument may
+// hold more of a dimension than the other does: it then takes its part.
+func (c *Context) join(fs map[int]*factor, n, i, d int, axes []string, ragged *Ragged) error {
+	what := fmt.Sprintf("dimension %d of argument %d", d, i)
+	x := fs[n]
+	if x == nil {
+		fs[n] = &factor{axes, ragged, what}
+		return nil
+	}
+	if x.ragged != nil && ragged != nil && !x.ragged.same(ragged) {
+		return fmt.Errorf("%s and %s are in the order of different routings; combine first", x.from, what)
+	}
+	if (x.ragged == nil) != (ragged == nil) {
+		return fmt.Errorf("%s and %s: one is in expert order and the other is not; dispatch it with ep_dispatch, or combine first", x.from, what)
+	}
+	short, long := x.axes, axes
+	if len(short) > len(long) {
+		short, long = long, short
+	}
+	if !slices.Equal(short, long[:len(short)]) {
+		return fmt.Errorf("%s is split over %s and %s over %s; bring one to the other with sharding_constraint",
+			x.from, strings.Join(x.axes, "."), what, strings.Join(axes, "."))
+	}
+	x.axes = long
+	return nil
+}
+
+func (c *Context) mustBeWhole(i, d int, ragged *Ragged) error {
+	if ragged != nil && d == 0 {
+		return fmt.Errorf("argument %d is in expert order and its number of rows is known only to the run; use row-wise primitives and grouped_matmul, or ep_combine first", i)
+	}
+	return fmt.Errorf("dimension %d of argument %d is split over %s and must be whole here; gather it with sharding_constraint",
+		d, i, strings.Join(c.In[i].At(d), "."))
+}
+
+// distinct reports an axis that would split two different factors.
+func (c *Context) distinct(fs map[int]*factor) error {
+	by := map[string]int{}
+	keys := make([]int, 0, len(fs))
+	for n := range fs {
+		keys = append(keys, n)
+	}
+	slices.Sort(keys)
+	for _, n := range keys {
+		for _, a := range fs[n].axes {
+			if o, ok := by[a]; ok {
+				return fmt.Errorf("%s and %s are both split over %s; gather one of them with sharding_constraint", fs[o].from, fs[n].from, a)
+			}
+			by[a] = n
+		}
+	}
+	return nil
+}
+
+func (c *Context) raggedUse(f Factors, fs map[int]*factor) error {
+	for n, x := range fs {
+		if x.ragged == nil || slices.Contains(f.Sum, n) {
+			continue
+		}
+		ok := f.RowWise
+		for _, dims := range f.Out {
+			if len(dims) == 0 || dims[0] != n || slices.Contains(dims[1:], n) {
+				ok = false
+			}
+		}
+		if !ok {
+			return fmt.Errorf("%s is in expert order and its number of rows is known only to the run; use row-wise primitives and grouped_matmul, or ep_combine first", x.from)
+		}
+	}
+	return nil
+}
+
+type passing struct {
+	args []int
+	axes []string
+}
+
+// through returns the arguments whose pending sums stay pending.
+func (c *Context) through(f Factors, fs map[int]*factor) passing {
+	var used []string
+	for _, x := range fs {
+		used = append(used, x.axes...)
+	}
+	free := func(axes []string) bool {
+		return len(axes) > 0 && !slices.ContainsFunc(axes, func(a string) bool { return slices.Contains(used, a) })
+	}
+	switch f.Linear {
+	case LinearTogether:
+		p := passing{axes: c.In[0].Pending}
+		for i, s := range c.In {
+			if !slices.Equal(s.Pending, p.axes) {
+				return passing{}
+			}
+			p.args = append(p.args, i)
+		}
+		if free(p.axes) {
+			return p
+		}
+	case LinearEach:
+		var p passing
+		for i, s := range c.In {
+			if len(s.Pending) > 0 {
+				if p.args != nil {
+					return passing{}
+				}
+				p = passing{[]int{i}, s.Pending}
+			}
+		}
+		if free(p.axes) {
+			return p
+		}
+	case LinearFirst:
+		if len(c.In) > 0 && free(c.In[0].Pending) {
+			for _, s := range c.In[1:] {
+				if len(s.Pending) > 0 {
+					return passing{}
+				}
+			}
+			return passing{[]int{0}, c.In[0].Pending}
+		}
+	}
+	return passing{}
+}
+
+// Elementwise are the factors of a primitive whose arguments and results all
+// have the shape of t.
+func Elementwise(t graph.Type, args, results int, l Linearity) Factors {
+	dims := make([]int, t.Rank())
+	for i := range dims {
+		dims[i] = i
+	}
+	f := Factors{RowWise: true, Linear: l}
+	for range args {
+		f.In = append(f.In, dims)
+	}
+	for range results {
+		f.Out = append(f.Out, dims)
+	}
+	return f
+}
+
+// Rows are the factors of a primitive that works on whole rows along the last
+// dimensions: arguments and results share their first `lead` dimensions, and
+// the rest of each must be whole. Arguments with fewer dimensions than lead+1
+// that are listed in params are whole.
+func Rows(lead int, args, results []int) Factors {
+	f := Factors{RowWise: lead > 0}
+	dims := func(n int) []int {
+		d := whole(max(n, 0))
+		for i := range min(lead, len(d)) {
+			d[i] = i
+		}
+		return d
+	}
+	for _, n := range args {
+		if n < 0 { // a parameter of -n dimensions, whole
+			f.In = append(f.In, whole(-n))
+			continue
+		}
+		f.In = append(f.In, dims(n))
+	}
+	for _, n := range results {
+		f.Out = append(f.Out, dims(n))
+	}
+	return f
+}

@@ -1,0 +1,146 @@
+package sharding
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Axis is a named dimension of a mesh.
+type Axis struct {
+	Name string
+	Size int
+}
+
+// Mesh arranges ranks in a grid, row-major: the last axis varies fastest. The
+// zero Mesh is one rank.
+type Mesh struct {
+	Axes []Axis
+}
+
+// ParseMesh reads a mesh such as "dp=2,ep=4". The empty string is one rank.
+func ParseMesh(s string) (Mesh, error) {
+	var m Mesh
+	if strings.TrimSpace(s) == "" {
+		return m, nil
+	}
+	total := 1
+	for _, part := range strings.Split(s, ",") {
+		name, size, ok := strings.Cut(strings.TrimSpace(part), "=")
+		n, err := strconv.Atoi(size)
+		switch {
+		case !ok || err != nil || n < 1:
+			return Mesh{}, fmt.Errorf("sharding: mesh %q: %q is no axis, want name=size with a size of at least 1, such as dp=2,ep=4", s, part)
+		case !axisName(name):
+			return Mesh{}, fmt.Errorf("sharding: mesh %q: axis name %q, want letters and digits", s, name)
+		case m.Size(name) > 0:
+			return Mesh{}, fmt.Errorf("sharding: mesh %q: axis %s is given twice", s, name)
+		case n > maxRanks || total*n > maxRanks:
+			return Mesh{}, fmt.Errorf("sharding: mesh %q: more than %d ranks", s, maxRanks)
+		}
+		total *= n
+		m.Axes = append(m.Axes, Axis{name, n})
+	}
+	return m, nil
+}
+
+// maxRanks keeps a mistyped mesh from being taken for a request.
+const maxRanks = 1 << 16
+
+func axisName(s string) bool {
+	for i, r := range s {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || i > 0 && r >= '0' && r <= '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// String prints the mesh as ParseMesh reads it.
+func (m Mesh) String() string {
+	parts := make([]string, len(m.Axes))
+	for i, a := range m.Axes {
+		parts[i] = a.Name + "=" + strconv.Itoa(a.Size)
+	}
+	return strings.Join(parts, ",")
+}
+
+// Ranks returns the number of ranks.
+func (m Mesh) Ranks() int {
+	n := 1
+	for _, a := range m.Axes {
+		n *= a.Size
+	}
+	return n
+}
+
+// Size returns the size of the axis, 0 if the mesh has none of that name.
+func (m Mesh) Size(axis string) int {
+	for _, a := range m.Axes {
+		if a.Name == axis {
+			return a.Size
+		}
+	}
+	return 0
+}
+
+// Parts returns the product of the sizes of axes.
+func (m Mesh) Parts(axes []string) int {
+	n := 1
+	for _, a := range axes {
+		n *= m.Size(a)
+	}
+	return n
+}
+
+// coord returns rank's coordinate along the axis.
+func (m Mesh) coord(rank int, axis string) int {
+	for i := len(m.Axes) - 1; i >= 0; i-- {
+		a := m.Axes[i]
+		if a.Name == axis {
+			return rank % a.Size
+		}
+		rank /= a.Size
+	}
+	return 0
+}
+
+// Index returns the rank's index along axes together, the first of them
+// varying slowest.
+func (m Mesh) Index(rank int, axes []string) int {
+	n := 0
+	for _, a := range axes {
+		n = n*m.Size(a) + m.coord(rank, a)
+	}
+	return n
+}
+
+// Group returns the ranks whose coordinates differ from rank's in axes only,
+// in the order of their Index along axes.
+func (m Mesh) Group(rank int, axes []string) []int {
+	out := make([]int, m.Parts(axes))
+	for r := range m.Ranks() {
+		same := true
+		for _, a := range m.Axes {
+			if !slices.Contains(axes, a.Name) && m.coord(r, a.Name) != m.coord(rank, a.Name) {
+				same = false
+			}
+		}
+		if same {
+			out[m.Index(r, axes)] = r
+		}
+	}
+	return out
+}
+
+// ordered returns the axes that are in set, in mesh order.
+func (m Mesh) ordered(set []string) []string {
+	var out []string
+	for _, a := range m.Axes {
+		if slices.Contains(set, a.Name) {
+			out = append(out, a.Name)
+		}
+	}
+	return out
+}

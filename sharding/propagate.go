@@ -1,0 +1,190 @@
+package sharding
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Assignment is a placed program.
+type Assignment struct {
+	Program *graph.Program
+	Mesh    Mesh
+	// Spec is the placement of every value. The result of a Flexible primitive
+	// has the placement that follows from its arguments; each use makes its own.
+	Spec map[*graph.Value]Spec
+	// first is the placement in which a flexible result is used first.
+	first map[*graph.Value]Spec
+	// Decision is the rule's answer for every equation that is not flexible.
+	Decision map[*graph.Eqn]Decision
+	// Out is the placement of the program's results: that of the value with no
+	// sum pending.
+	Out []Spec
+}
+
+// Propagate places p on m, given the placements of its inputs by name; an input
+// that is not named is whole on every rank. p holds no Call (see graph.Inline).
+func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
+	a := &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}}
+	for name := range in {
+		if p.Input(name) == nil {
+			return nil, fmt.Errorf("sharding: program %s has no input %s to place; its inputs are %s", p.Name, name, inputNames(p))
+		}
+	}
+	for _, v := range p.In {
+		if len(in[v.Name].Pending) > 0 || in[v.Name].Ragged != nil {
+			return nil, fmt.Errorf("sharding: input %s: inputs are whole or split, not pending or ragged", v.Name)
+		}
+		s, err := in[v.Name].Check(m, v.Type)
+		if err != nil {
+			return nil, fmt.Errorf("sharding: input %s: %w", v.Name, err)
+		}
+		a.Spec[v] = s
+	}
+	for _, e := range p.Eqns {
+		if err := a.place(e); err != nil {
+			return nil, err
+		}
+	}
+	for i, v := range p.Out {
+		s := a.Spec[v].Resolved()
+		if s.Ragged != nil {
+			pos := graph.Pos{}
+			if v.Def != nil {
+				pos = v.Def.Pos
+			}
+			return nil, &graph.Error{Pos: pos, Err: fmt.Errorf("result %d of %s, %s, is in expert order and its number of rows is known only to the run; return ep_combine of it", i, p.Name, s.Format(v.Type))}
+		}
+		a.Out = append(a.Out, s)
+	}
+	return a, nil
+}
+
+func inputNames(p *graph.Program) []string {
+	var out []string
+	for _, v := range p.In {
+		out = append(out, v.Name)
+	}
+	return out
+}
+
+func (a *Assignment) place(e *graph.Eqn) error {
+	c := a.Context(e)
+	dec, err := Shard(c)
+	if err != nil {
+		return a.fail(c, err)
+	}
+	if len(dec.In) != len(e.In) || len(dec.Out) != len(e.Out) {
+		return a.fail(c, fmt.Errorf("the placement rule answered for %d arguments and %d results, want %d and %d", len(dec.In), len(dec.Out), len(e.In), len(e.Out)))
+	}
+	for i, s := range dec.Out {
+		if dec.Out[i], err = s.Check(a.Mesh, e.Out[i].Type); err != nil {
+			return a.fail(c, err)
+		}
+		a.Spec[e.Out[i]] = dec.Out[i]
+	}
+	if IsFlexible(e.Prim) {
+		return nil // its arguments are placed by those who use it
+	}
+	for i, v := range e.In {
+		if err := a.want(c, v, dec.In[i]); err != nil {
+			return err
+		}
+	}
+	a.Decision[e] = dec
+	return nil
+}
+
+// want checks that v can be had as to, following flexible definitions.
+func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
+	if v.Def != nil && IsFlexible(v.Def.Prim) {
+		dc := a.Context(v.Def)
+		dec, err := ShardAs(dc, to)
+		if err != nil {
+			return a.fail(c, err)
+		}
+		for i, u := range v.Def.In {
+			if err := a.want(dc, u, dec.In[i]); err != nil {
+				return err
+			}
+		}
+		if _, ok := a.first[v]; !ok {
+			a.first[v] = to
+		}
+		return nil
+	}
+	if err := Free(a.Spec[v], to, v.Type); err != nil {
+		return a.fail(c, err)
+	}
+	return nil
+}
+
+func (a *Assignment) fail(c *Context, err error) error {
+	return &graph.Error{Pos: c.Eqn.Pos, Prim: c.Eqn.Prim.Name(), Args: c.Args(), Err: err}
+}
+
+// Context returns the context in which e is placed.
+func (a *Assignment) Context(e *graph.Eqn) *Context {
+	c := &Context{Mesh: a.Mesh, Eqn: e}
+	for _, v := range e.In {
+		c.In = append(c.In, a.Spec[v])
+	}
+	return c
+}
+
+// Format prints the program with the placement of every value; a flexible
+// result is shown as it is used first.
+func (a *Assignment) Format() string {
+	return a.Program.Print(graph.PrintOptions{Type: func(v *graph.Value) string {
+		if s, ok := a.first[v]; ok {
+			return s.Format(v.Type)
+		}
+		return a.Spec[v].Format(v.Type)
+	}})
+}
+
+// Shard asks the rule of c's primitive; the structural primitives of graph are
+// known here.
+func Shard(c *Context) (Decision, error) {
+	switch p := c.Eqn.Prim.(type) {
+	case graph.Fill:
+		return Decision{Out: []Spec{{}}}, nil
+	case graph.AddAny:
+		return c.Place(Elementwise(c.Type(0), len(c.In), 1, LinearTogether))
+	case graph.PlaceLike:
+		if !c.In[0].Ragged.same(c.In[1].Ragged) {
+			return Decision{}, Free(c.In[0], c.In[1], c.Type(0))
+		}
+		return Decision{In: c.In, Out: []Spec{c.In[1].Resolved()}}, nil
+	case graph.Call:
+		return Decision{}, fmt.Errorf("a call is placed after graph.Inline")
+	case Rule:
+		return p.Shard(c)
+	default:
+		return Decision{}, fmt.Errorf("the primitive has no placement rule")
+	}
+}
+
+// IsFlexible reports whether p's result can be made in any placement.
+func IsFlexible(p graph.Primitive) bool {
+	switch p.(type) {
+	case graph.Fill, Flexible:
+		return true
+	}
+	return false
+}
+
+// ShardAs asks c's flexible primitive for its result in the placement out.
+func ShardAs(c *Context, out Spec) (Decision, error) {
+	switch p := c.Eqn.Prim.(type) {
+	case graph.Fill:
+		return Decision{Out: []Spec{out}}, nil
+	case Flexible:
+		return p.ShardAs(c, out)
+	}
+	return Decision{}, fmt.Errorf("%s cannot be made in any placement", c.Eqn.Prim.Name())
+}
+
+// Union returns the axes of both lists in the mesh's order.
+func (m Mesh) Union(a, b []string) []string { return m.ordered(append(slices.Clone(a), b...)) }

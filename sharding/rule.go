@@ -1,0 +1,109 @@
+package sharding
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Rule is implemented by primitives that can be placed.
+type Rule interface {
+	graph.Primitive
+	// Shard returns where the results lie, and where the arguments must lie
+	// for that, given where they are. The engine adds pending sums and takes
+	// parts of whole values by itself; any other move is an error that names
+	// sharding_constraint as the remedy.
+	Shard(c *Context) (Decision, error)
+}
+
+// Flexible is implemented by rules whose result a rank can make in any
+// placement without moving data (constants, iota, broadcasts, random bits).
+type Flexible interface {
+	Rule
+	// ShardAs returns the decision that gives the result the placement out.
+	ShardAs(c *Context, out Spec) (Decision, error)
+}
+
+// Context is what a rule decides on.
+type Context struct {
+	Mesh Mesh
+	Eqn  *graph.Eqn
+	// In are the placements of the arguments, normalised.
+	In []Spec
+}
+
+// Decision is a rule's answer: one Spec per argument and per result.
+type Decision struct {
+	In, Out []Spec
+}
+
+// Type returns the type of argument i.
+func (c *Context) Type(i int) graph.Type { return c.Eqn.In[i].Type }
+
+// Args prints the arguments with their placements.
+func (c *Context) Args() string {
+	s := ""
+	for i, v := range c.Eqn.In {
+		if i > 0 {
+			s += ", "
+		}
+		s += c.In[i].Format(v.Type)
+	}
+	return s
+}
+
+// Whole returns the decision that wants every argument whole and gives whole
+// results. Sums that are pending are added first; a split argument is an error.
+func (c *Context) Whole() (Decision, error) {
+	f := Factors{}
+	for _, v := range c.Eqn.In {
+		f.In = append(f.In, whole(v.Rank()))
+	}
+	for _, v := range c.Eqn.Out {
+		f.Out = append(f.Out, whole(v.Rank()))
+	}
+	return c.Place(f)
+}
+
+func whole(n int) []int {
+	d := make([]int, n)
+	for i := range d {
+		d[i] = Whole
+	}
+	return d
+}
+
+// Free reports whether a value placed as from can be had as to without an
+// explicit constraint: by adding a pending sum, by each rank taking its part
+// of a dimension that it holds whole, or both.
+func Free(from, to Spec, t graph.Type) error {
+	if !from.Ragged.same(to.Ragged) {
+		switch {
+		case from.Ragged == nil:
+			return fmt.Errorf("%s is not in expert order but is used with ragged rows; dispatch it with ep_dispatch, or combine first", from.Format(t))
+		case to.Ragged == nil:
+			return fmt.Errorf("%s is in expert order and its number of rows is known only to the run; use row-wise primitives and grouped_matmul, or ep_combine first", from.Format(t))
+		default:
+			return fmt.Errorf("%s and the other rows are in the order of different routings", from.Format(t))
+		}
+	}
+	if len(to.Pending) > 0 && !(Spec{Pending: from.Pending}).Equal(Spec{Pending: to.Pending}) {
+		return fmt.Errorf("%s cannot become the pending sum %s", from.Format(t), to.Format(t))
+	}
+	for i := range t.Shape {
+		f, want := from.At(i), to.At(i)
+		if len(f) > len(want) {
+			return move(from, to, t, i)
+		}
+		for j := range f {
+			if f[j] != want[j] {
+				return move(from, to, t, i)
+			}
+		}
+	}
+	return nil
+}
+
+func move(from, to Spec, t graph.Type, dim int) error {
+	return fmt.Errorf("%s is needed as %s: dimension %d would have to move between ranks; say so with sharding_constraint(x) spec=%q", from.Format(t), to.Format(t), dim, to.String())
+}

@@ -1,0 +1,210 @@
+package sharding
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Spec is the placement of one value on a mesh.
+type Spec struct {
+	// Dims holds, per dimension, the mesh axes that split it into equal parts,
+	// the first axis being the major one. A missing or empty entry is a
+	// dimension that every rank holds whole. An axis occurs once in a Spec.
+	Dims [][]string
+	// Ragged marks dimension 0 as rows in expert order, of which a rank holds a
+	// number that only the run knows.
+	Ragged *Ragged
+	// Pending lists the axes, in mesh order, over which the ranks' parts must
+	// still be added to give the value.
+	Pending []string
+}
+
+// Ragged describes rows in expert order, as ep_dispatch makes them.
+type Ragged struct {
+	// Routing is the routing value that put the rows in order.
+	Routing *graph.Value
+	// Rows is the number of rows that one rank has room for.
+	Rows int
+	// Layer is the dispatching primitive; rows with different layers or
+	// routing do not mix.
+	Layer graph.Primitive
+}
+
+func (r *Ragged) same(o *Ragged) bool {
+	if r == nil || o == nil {
+		return r == o
+	}
+	return r.Routing == o.Routing && r.Rows == o.Rows
+}
+
+// Split returns the Spec that splits dimension i over the axes named in
+// dims[i], "dp.ep" for two of them; "" leaves a dimension whole.
+func Split(dims ...string) Spec {
+	var s Spec
+	for _, d := range dims {
+		var axes []string
+		if d != "" && d != "_" {
+			axes = strings.Split(d, ".")
+		}
+		s.Dims = append(s.Dims, axes)
+	}
+	return s
+}
+
+// ParseSpec reads a Spec as -place gives it: one entry per dimension with
+// commas between, axes with dots between, "_" for a whole dimension, and
+// missing entries whole: "dp.ep", "_,tp".
+func ParseSpec(s string) (Spec, error) {
+	var dims []string
+	for _, d := range strings.Split(s, ",") {
+		d = strings.TrimSpace(d)
+		if d != "" && d != "_" {
+			for _, a := range strings.Split(d, ".") {
+				if !axisName(a) {
+					return Spec{}, fmt.Errorf("sharding: placement %q: %q is no axis name; write one entry per dimension, such as dp.ep,_", s, a)
+				}
+			}
+		}
+		dims = append(dims, d)
+	}
+	return Split(dims...), nil
+}
+
+// At returns the axes that split dimension i.
+func (s Spec) At(i int) []string {
+	if i < len(s.Dims) {
+		return s.Dims[i]
+	}
+	return nil
+}
+
+// String prints the Spec as ParseSpec reads it.
+func (s Spec) String() string {
+	dims := make([]string, len(s.Dims))
+	for i, a := range s.Dims {
+		dims[i] = "_"
+		if len(a) > 0 {
+			dims[i] = strings.Join(a, ".")
+		}
+	}
+	return strings.Join(dims, ",")
+}
+
+// Format prints the type with its placement: f32[16@dp.ep,8], f32[8]{+dp} for a
+// pending sum, f32[64@ep~,8] for ragged rows.
+func (s Spec) Format(t graph.Type) string {
+	var b strings.Builder
+	b.WriteString(t.DType.String())
+	b.WriteByte('[')
+	for i, n := range t.Shape {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(n))
+		if a := s.At(i); len(a) > 0 {
+			b.WriteByte('@')
+			b.WriteString(strings.Join(a, "."))
+		}
+		if i == 0 && s.Ragged != nil {
+			b.WriteByte('~')
+		}
+	}
+	b.WriteByte(']')
+	if len(s.Pending) > 0 {
+		b.WriteString("{+" + strings.Join(s.Pending, "+") + "}")
+	}
+	return b.String()
+}
+
+// Equal reports whether both specs place a value of the rank alike.
+func (s Spec) Equal(o Spec) bool {
+	for i := range max(len(s.Dims), len(o.Dims)) {
+		if !slices.Equal(s.At(i), o.At(i)) {
+			return false
+		}
+	}
+	return s.Ragged.same(o.Ragged) && slices.Equal(s.Pending, o.Pending)
+}
+
+// Whole reports whether every rank holds all of the value.
+func (s Spec) Whole() bool {
+	for _, d := range s.Dims {
+		if len(d) > 0 {
+			return false
+		}
+	}
+	return s.Ragged == nil && len(s.Pending) == 0
+}
+
+// Axes returns every axis that splits a dimension.
+func (s Spec) Axes() []string {
+	var out []string
+	for _, d := range s.Dims {
+		out = append(out, d...)
+	}
+	return out
+}
+
+// Resolved returns s with no sum pending.
+func (s Spec) Resolved() Spec {
+	s.Pending = nil
+	return s
+}
+
+// Local returns the type of the part that one rank holds.
+func (s Spec) Local(m Mesh, t graph.Type) graph.Type {
+	shape := slices.Clone(t.Shape)
+	for i := range shape {
+		if i == 0 && s.Ragged != nil {
+			shape[i] = s.Ragged.Rows
+		} else {
+			shape[i] /= m.Parts(s.At(i))
+		}
+	}
+	return graph.Type{DType: t.DType, Shape: shape}
+}
+
+// Check reports what keeps s from placing a value of type t on m, and returns
+// s normalised: one entry per dimension, and no axes of size 1.
+func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
+	if len(s.Dims) > t.Rank() {
+		for _, d := range s.Dims[t.Rank():] {
+			if len(d) > 0 {
+				return s, fmt.Errorf("the placement %s has %d entries for %s, want at most %d", s, len(s.Dims), t, t.Rank())
+			}
+		}
+	}
+	out := Spec{Dims: make([][]string, t.Rank()), Ragged: s.Ragged}
+	seen := map[string]bool{}
+	for i := range out.Dims {
+		for _, a := range s.At(i) {
+			n := m.Size(a)
+			if n == 0 {
+				return s, fmt.Errorf("the mesh %q has no axis %s", m, a)
+			}
+			if seen[a] {
+				return s, fmt.Errorf("the placement %s uses axis %s twice", s, a)
+			}
+			seen[a] = true
+			if n > 1 {
+				out.Dims[i] = append(out.Dims[i], a)
+			}
+		}
+		if i == 0 && s.Ragged != nil {
+			continue
+		}
+		if n := m.Parts(out.Dims[i]); t.Shape[i]%n != 0 {
+			return s, fmt.Errorf("dimension %d of %s has size %d, which does not divide over the %d ranks of %s", i, t, t.Shape[i], n, strings.Join(out.Dims[i], "."))
+		}
+	}
+	for _, a := range m.ordered(s.Pending) {
+		if m.Size(a) > 1 {
+			out.Pending = append(out.Pending, a)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,308 @@
+package vjp
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"gonum.org/v1/gonum/diff/fd"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Runner compiles a program and returns the function that evaluates it. Check
+// is given one, since this package runs nothing itself.
+type Runner func(p *graph.Program) (Eval, error)
+
+// Eval evaluates a program on arrays by input name and returns its results.
+type Eval func(ctx context.Context, in map[string]array.Array) ([]array.Array, error)
+
+// CheckOptions says how a derivative is checked.
+type CheckOptions struct {
+	// Wrt names the inputs to check; none means every input of float type.
+	Wrt []string
+	// Step is the distance of central differences, relative to the larger of 1
+	// and the element's size; 0 means 1e-5, right for f64.
+	Step float64
+	// Tolerance is how far analytic and numeric derivative may lie apart,
+	// relative to the larger of 1 and the input's largest derivative; 0 means 1e-6.
+	Tolerance float64
+	// Elements is the most elements to perturb per input, chosen at random; 0
+	// means all.
+	Elements int
+	// Seed makes the cotangents, and the choice of elements.
+	Seed uint64
+}
+
+// Report is the outcome of a check.
+type Report struct {
+	Program string        `json:"program"`
+	Inputs  []InputReport `json:"inputs"`
+}
+
+// InputReport is the outcome for one input.
+type InputReport struct {
+	Name     string  `json:"name"`
+	Type     string  `json:"type"`
+	Checked  int     `json:"checked"`  // elements compared
+	Rerouted int     `json:"rerouted"` // elements left out: the step changed a discrete choice
+	Via      string  `json:"via,omitempty"`
+	Worst    Element `json:"worst"`
+	Bound    float64 `json:"bound"` // the largest error that passes
+	OK       bool    `json:"ok"`
+}
+
+// Element is one comparison.
+type Element struct {
+	Index    []int   `json:"index"`
+	Analytic float64 `json:"analytic"`
+	Numeric  float64 `json:"numeric"`
+	Error    float64 `json:"error"`
+}
+
+// OK reports whether every input passed.
+func (r *Report) OK() bool {
+	for _, in := range r.Inputs {
+		if !in.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// String prints one line per input, with the worst element.
+func (r *Report) String() string {
+	var b strings.Builder
+	for _, in := range r.Inputs {
+		verdict := "ok"
+		if !in.OK {
+			verdict = "WRONG"
+		}
+		fmt.Fprintf(&b, "%-6s %s %s: %d checked", verdict, in.Name, in.Type, in.Checked)
+		if in.Rerouted > 0 {
+			fmt.Fprintf(&b, ", %d left out: routing changed (%s)", in.Rerouted, in.Via)
+		}
+		if in.Checked > 0 {
+			fmt.Fprintf(&b, "; worst at %v: derivative %.9g, differences %.9g, error %.2g (allowed %.2g)",
+				in.Worst.Index, in.Worst.Analytic, in.Worst.Numeric, in.Worst.Error, in.Bound)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Check compares the derivative of p with central differences, for random
+// cotangents of its results, at the arrays in. Where a step changes an integer
+// or boolean value of the program that depends on the input (a top-k choice, a
+// comparison), the function has a jump or a kink there: the element is counted
+// as rerouted and not compared. It is meant for programs in f64.
+func Check(ctx context.Context, p *graph.Program, in map[string]array.Array, run Runner, opts CheckOptions) (*Report, error) {
+	names, err := resolve(p, opts.Wrt)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newChecker(ctx, p, in, run, opts, names)
+	if err != nil {
+		return nil, err
+	}
+	rep := &Report{Program: p.Name}
+	for i, name := range names {
+		ir, err := c.input(ctx, name, c.analytic[i])
+		if err != nil {
+			return nil, err
+		}
+		rep.Inputs = append(rep.Inputs, ir)
+	}
+	return rep, nil
+}
+
+type checker struct {
+	p        *graph.Program
+	in       map[string]array.Array
+	opts     CheckOptions
+	eval     Eval
+	choices  []*graph.Value // discrete values, behind p's results
+	base     []array.Array  // their values at in
+	ct       [][]float64    // per result, nil for discrete ones
+	analytic []array.Array  // per wrt
+	rng      *rand.Rand
+}
+
+func newChecker(ctx context.Context, p *graph.Program, in map[string]array.Array, run Runner, opts CheckOptions, names []string) (*checker, error) {
+	if opts.Step == 0 {
+		opts.Step = 1e-5
+	}
+	if opts.Tolerance == 0 {
+		opts.Tolerance = 1e-6
+	}
+	c := &checker{p: p, in: map[string]array.Array{}, opts: opts, rng: rand.New(rand.NewPCG(opts.Seed, 1))}
+	for k, a := range in {
+		c.in[k] = a
+	}
+	q, err := graph.Inline(p)
+	if err != nil {
+		return nil, err
+	}
+	c.choices = discrete(q, names)
+	observed := &graph.Program{Name: q.Name, In: q.In, Eqns: q.Eqns, Out: append(append([]*graph.Value(nil), q.Out...), c.choices...)}
+	if c.eval, err = run(observed); err != nil {
+		return nil, err
+	}
+	pull, err := Pullback(p, names...)
+	if err != nil {
+		return nil, err
+	}
+	back, err := run(pull)
+	if err != nil {
+		return nil, err
+	}
+	args := map[string]array.Array{}
+	for k, a := range in {
+		args[k] = a
+	}
+	cts := pull.In[len(p.In):]
+	for _, v := range p.Out {
+		if !v.Type.DType.IsFloat() {
+			c.ct = append(c.ct, nil)
+			continue
+		}
+		ct := make([]float64, v.Type.Len())
+		for j := range ct {
+			ct[j] = c.rng.Float64()*2 - 1
+		}
+		c.ct = append(c.ct, ct)
+		a := array.New(v.Type)
+		if err := a.SetFloat64s(ct); err != nil {
+			return nil, err
+		}
+		args[cts[0].Name], cts = a, cts[1:]
+	}
+	if c.analytic, err = back(ctx, args); err != nil {
+		return nil, err
+	}
+	out, err := c.eval(ctx, c.in)
+	if err != nil {
+		return nil, err
+	}
+	c.base = out[len(p.Out):]
+	return c, nil
+}
+
+// discrete returns the integer and boolean values that depend on wrt.
+func discrete(p *graph.Program, wrt []string) []*graph.Value {
+	dep := map[*graph.Value]bool{}
+	for _, n := range wrt {
+		dep[p.Input(n)] = true
+	}
+	var out []*graph.Value
+	for _, e := range p.Eqns {
+		any := false
+		for _, v := range e.In {
+			any = any || dep[v]
+		}
+		for _, v := range e.Out {
+			if any {
+				dep[v] = true
+				if !v.Type.DType.IsFloat() {
+					out = append(out, v)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// input compares the derivative with respect to one input.
+func (c *checker) input(ctx context.Context, name string, analytic array.Array) (InputReport, error) {
+	x := c.in[name]
+	an := analytic.Float64s()
+	scale := 1.0
+	for _, g := range an {
+		if !math.IsNaN(g) {
+			scale = max(scale, math.Abs(g))
+		}
+	}
+	rep := InputReport{Name: name, Type: x.Type.String(), OK: true, Bound: c.opts.Tolerance * scale}
+	order := c.rng.Perm(len(an))
+	if c.opts.Elements > 0 && c.opts.Elements < len(order) {
+		order = order[:c.opts.Elements]
+	}
+	for _, i := range order {
+		num, via, err := c.difference(ctx, name, x, i)
+		if err != nil {
+			return rep, err
+		}
+		if via != "" {
+			rep.Rerouted++
+			rep.Via = via
+			continue
+		}
+		rep.Checked++
+		e := math.Abs(num - an[i])
+		if math.IsNaN(e) {
+			e = math.Inf(1)
+		}
+		if rep.Checked == 1 || e > rep.Worst.Error {
+			rep.Worst = Element{unflatten(x.Type.Shape, i), an[i], num, e}
+		}
+		rep.OK = rep.OK && e <= rep.Bound
+	}
+	return rep, nil
+}
+
+// difference returns the central difference at element i, or the primitive
+// whose discrete result changed on the way.
+func (c *checker) difference(ctx context.Context, name string, x array.Array, i int) (d float64, via string, err error) {
+	defer func() { c.in[name] = x }()
+	at := x.Float64s()
+	x0 := at[i]
+	f := func(v float64) float64 {
+		if err != nil {
+			return 0
+		}
+		at[i] = v
+		moved := array.New(x.Type)
+		if err = moved.SetFloat64s(at); err != nil {
+			return 0
+		}
+		c.in[name] = moved
+		var out []array.Array
+		if out, err = c.eval(ctx, c.in); err != nil {
+			return 0
+		}
+		for k, v := range c.choices {
+			if via == "" && !array.Equal(out[len(c.p.Out)+k], c.base[k]) {
+				via = fmt.Sprintf("%s at %s", v.Def.Prim.Name(), v.Def.Pos)
+			}
+		}
+		return c.dot(out)
+	}
+	d = fd.Derivative(f, x0, &fd.Settings{Formula: fd.Central, Step: c.opts.Step * max(1, math.Abs(x0))})
+	return d, via, err
+}
+
+// dot is the inner product of the results with their cotangents.
+func (c *checker) dot(out []array.Array) float64 {
+	s := 0.0
+	for i, ct := range c.ct {
+		if ct == nil {
+			continue
+		}
+		for j, y := range out[i].Float64s() {
+			s += ct[j] * y
+		}
+	}
+	return s
+}
+
+func unflatten(shape []int, i int) []int {
+	idx := make([]int, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		idx[d] = i % shape[d]
+		i /= shape[d]
+	}
+	return idx
+}

@@ -1,0 +1,229 @@
+package vjp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Gradients adds to the trace the derivative of loss, a scalar of float type,
+// with respect to each of wrt, and returns the gradients, each of its value's
+// type. A value that loss does not depend on has a gradient of zeros.
+//
+// A gradient is placed on the mesh as its value is. Mistakes stop the trace at
+// the user's line.
+func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
+	t := loss.Tracer()
+	if loss.Rank() != 0 || !loss.Type.DType.IsFloat() {
+		graph.Fail("gradient of %s: want a scalar of float type; reduce it with reduce_sum first", loss.Type)
+	}
+	seed := t.Apply(graph.Fill{Value: 1, DType: loss.Type.DType})[0]
+	return Backward([]*graph.Value{loss}, []*graph.Value{seed}, wrt)
+}
+
+// Backward adds to the trace the cotangents of wrt, given the cotangents ct of
+// the values out (nil for zero). Each is placed as its value is.
+func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
+	t := tracer(out, wrt)
+	for _, v := range wrt {
+		if !v.Type.DType.IsFloat() {
+			graph.Fail("gradient with respect to %s %s: only float types have one", v.Name, v.Type)
+		}
+	}
+	b := &backward{t: t, ct: map[*graph.Value][]*graph.Value{}, needed: map[*graph.Value]bool{}}
+	eqns := t.Eqns() // what follows is appended behind
+	b.need(eqns, wrt)
+	for i, v := range out {
+		if ct[i] != nil && b.needed[v] {
+			b.ct[v] = append(b.ct[v], ct[i])
+		}
+	}
+	for i := len(eqns) - 1; i >= 0; i-- {
+		b.step(eqns[i])
+	}
+	grads := make([]*graph.Value, len(wrt))
+	for i, v := range wrt {
+		g := b.sum(v)
+		if g == nil {
+			g = Zeros(t, v.Type)
+		}
+		grads[i] = t.Apply(graph.PlaceLike{}, g, v)[0]
+	}
+	return grads
+}
+
+func tracer(lists ...[]*graph.Value) *graph.Tracer {
+	for _, l := range lists {
+		for _, v := range l {
+			if v.Tracer() != nil {
+				return v.Tracer()
+			}
+		}
+	}
+	graph.Fail("gradient of values outside of a trace; call it inside the function given to Trace, or use Grad")
+	return nil
+}
+
+type backward struct {
+	t      *graph.Tracer
+	ct     map[*graph.Value][]*graph.Value // cotangents that reached a value, in order
+	needed map[*graph.Value]bool           // depends on wrt through float values
+}
+
+// need marks what lies between wrt and the results, so that no equation is
+// differentiated in vain.
+func (b *backward) need(eqns []*graph.Eqn, wrt []*graph.Value) {
+	for _, v := range wrt {
+		b.needed[v] = true
+	}
+	for _, e := range eqns {
+		any := false
+		for _, v := range e.In {
+			any = any || b.needed[v]
+		}
+		for _, v := range e.Out {
+			if any && v.Type.DType.IsFloat() {
+				b.needed[v] = true
+			}
+		}
+	}
+}
+
+// step sends the cotangents of e's results to its arguments.
+func (b *backward) step(e *graph.Eqn) {
+	ct := make([]*graph.Value, len(e.Out))
+	live := false
+	b.t.At(e.Pos, func() {
+		for i, v := range e.Out {
+			ct[i] = b.sum(v)
+			live = live || ct[i] != nil
+		}
+		if !live {
+			return
+		}
+		in, err := apply(b.t, e, ct)
+		if err == nil && in != nil && len(in) != len(e.In) {
+			err = fmt.Errorf("the derivative rule answered for %d arguments, want %d", len(in), len(e.In))
+		}
+		for i, g := range in {
+			if err == nil && g != nil && !g.Type.Equal(e.In[i].Type) {
+				err = fmt.Errorf("the cotangent of argument %d is %s, want %s", i, g.Type, e.In[i].Type)
+			}
+		}
+		if err != nil {
+			graph.FailAt(e, err)
+		}
+		for i, g := range in {
+			if g != nil && b.needed[e.In[i]] {
+				b.ct[e.In[i]] = append(b.ct[e.In[i]], g)
+			}
+		}
+	})
+}
+
+// sum returns the cotangent of v: nil, the only one, or their sum, which is
+// remembered so that a second call gives the same value.
+func (b *backward) sum(v *graph.Value) *graph.Value {
+	switch cts := b.ct[v]; len(cts) {
+	case 0:
+		return nil
+	case 1:
+		return cts[0]
+	default:
+		s := b.t.Apply(graph.AddAny{}, cts...)[0]
+		b.ct[v] = []*graph.Value{s}
+		return s
+	}
+}
+
+// Grad returns the program with p's inputs and results followed by the
+// gradients of p's first result, a scalar of float type, with respect to the
+// named inputs; with no names, to every input of float type. The gradient of x
+// is named grad_x.
+func Grad(p *graph.Program, wrt ...string) (*graph.Program, error) {
+	names, err := resolve(p, wrt)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Out) == 0 {
+		return nil, fmt.Errorf("vjp: program %s has no result to differentiate", p.Name)
+	}
+	if l := p.Out[0].Type; l.Rank() != 0 || !l.DType.IsFloat() {
+		return nil, fmt.Errorf("vjp: the first result of program %s is %s, want a scalar of float type; reduce it with reduce_sum", p.Name, l)
+	}
+	return graph.Trace(p.Name+"_grad", func(t *graph.Tracer) []*graph.Value {
+		args, vals := inputs(t, p, names)
+		out := t.Replay(p, args)
+		for i, g := range Gradients(out[0], vals...) {
+			out = append(out, g.Named("grad_"+names[i]))
+		}
+		return out
+	})
+}
+
+// Pullback returns the program with p's inputs followed by a cotangent ct_i for
+// every result i of float type (ct2_i where that name is taken, and so on); its
+// results are the cotangents of the named
+// inputs, or of every input of float type.
+func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
+	names, err := resolve(p, wrt)
+	if err != nil {
+		return nil, err
+	}
+	prefix := "ct"
+	for n := 2; slices.ContainsFunc(p.In, func(v *graph.Value) bool { return strings.HasPrefix(v.Name, prefix+"_") }); n++ {
+		prefix = fmt.Sprintf("ct%d", n)
+	}
+	return graph.Trace(p.Name+"_vjp", func(t *graph.Tracer) []*graph.Value {
+		args, vals := inputs(t, p, names)
+		out := t.Replay(p, args)
+		ct := make([]*graph.Value, len(out))
+		for i, v := range out {
+			if v.Type.DType.IsFloat() {
+				ct[i] = t.Input(fmt.Sprintf("%s_%d", prefix, i), v.Type.DType, v.Type.Shape...)
+			}
+		}
+		grads := Backward(out, ct, vals)
+		for i, g := range grads {
+			g.Named("grad_" + names[i])
+		}
+		return grads
+	})
+}
+
+func inputs(t *graph.Tracer, p *graph.Program, names []string) (args, vals []*graph.Value) {
+	byName := map[string]*graph.Value{}
+	for _, v := range p.In {
+		x := t.Input(v.Name, v.Type.DType, v.Type.Shape...)
+		args = append(args, x)
+		byName[v.Name] = x
+	}
+	for _, n := range names {
+		vals = append(vals, byName[n])
+	}
+	return args, vals
+}
+
+func resolve(p *graph.Program, wrt []string) ([]string, error) {
+	var floats []string
+	for _, v := range p.In {
+		if v.Type.DType.IsFloat() {
+			floats = append(floats, v.Name)
+		}
+	}
+	if len(wrt) == 0 {
+		return floats, nil
+	}
+	for _, n := range wrt {
+		v := p.Input(n)
+		if v == nil {
+			return nil, fmt.Errorf("vjp: program %s has no input %q; inputs of float type are %s", p.Name, n, strings.Join(floats, ", "))
+		}
+		if !v.Type.DType.IsFloat() {
+			return nil, fmt.Errorf("vjp: input %s is %s; only float types have a gradient: %s", n, v.Type, strings.Join(floats, ", "))
+		}
+	}
+	return wrt, nil
+}

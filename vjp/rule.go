@@ -1,0 +1,77 @@
+package vjp
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Rule is implemented by primitives that can be differentiated. VJP adds to
+// the trace the equations that map the cotangents of e's results to the
+// cotangents of its arguments. A nil ct[i] is a zero; at least one is not nil,
+// and only results of float type have one. The answer has one entry per
+// argument, nil for zero and for arguments without cotangents. Rules build with
+// the arguments and results of e, so a derivative can be differentiated again.
+type Rule interface {
+	graph.Primitive
+	VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
+}
+
+// apply asks for the cotangents of e's arguments. The structural primitives of
+// graph are known here.
+func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	switch p := e.Prim.(type) {
+	case graph.Fill:
+		return nil, nil
+	case graph.AddAny:
+		out := make([]*graph.Value, len(e.In))
+		for i := range out {
+			out[i] = ct[0]
+		}
+		return out, nil
+	case graph.PlaceLike:
+		return []*graph.Value{t.Apply(graph.PlaceLike{}, ct[0], e.In[0])[0], nil}, nil
+	case graph.Call:
+		return call(t, p, e, ct), nil
+	case Rule:
+		return p.VJP(e, ct)
+	default:
+		return nil, fmt.Errorf("the primitive has no derivative; use stop_gradient where none is wanted, or attach one with a custom VJP")
+	}
+}
+
+// call replays the user's VJP program on arguments, results and cotangents.
+func call(t *graph.Tracer, c graph.Call, e *graph.Eqn, ct []*graph.Value) []*graph.Value {
+	args := append([]*graph.Value(nil), e.In...)
+	args = append(args, e.Out...)
+	for i, v := range e.Out {
+		if v.Type.DType.IsFloat() {
+			args = append(args, instantiate(t, ct[i], v))
+		}
+	}
+	res := t.Replay(c.VJP, args)
+	out := make([]*graph.Value, len(e.In))
+	for i, v := range e.In {
+		if v.Type.DType.IsFloat() {
+			out[i], res = res[0], res[1:]
+		}
+	}
+	return out
+}
+
+// instantiate returns ct, or zeros of v's type where ct is nil.
+func instantiate(t *graph.Tracer, ct, v *graph.Value) *graph.Value {
+	if ct != nil {
+		return ct
+	}
+	return Zeros(t, v.Type)
+}
+
+// Zeros returns zeros of the type.
+func Zeros(t *graph.Tracer, typ graph.Type) *graph.Value {
+	return t.Apply(graph.Fill{DType: typ.DType, Shape: typ.Shape})[0]
+}
+
+// Instantiate returns ct, or zeros like v where ct is nil. Rules with several
+// results use it for those that have no cotangent.
+func Instantiate(ct, v *graph.Value) *graph.Value { return instantiate(v.Tracer(), ct, v) }
