@@ -1,0 +1,100 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+)
+
+// Metrics writes a CSV file with one row per step. A row is one write to the
+// operating system, so whatever ends the process, the file holds whole rows of
+// all steps reported.
+//
+// The columns: step, loss, smoothed (the loss's moving mean over about 20
+// steps), held_out (empty when not measured), aux, lr, grad_norm, tokens,
+// seconds, tokens_per_second, drops, and expert_0 … expert_<E-1>, the share of
+// every expert. Numbers have as many digits as they need to be read back the
+// same; a number that is not finite is NaN, +Inf or -Inf.
+type Metrics struct {
+	out     io.Writer
+	closer  io.Closer
+	experts int
+	started bool // the header is written
+	smooth  smoother
+	err     error
+}
+
+// CreateMetrics creates a CSV file, or empties the one there is. Close it.
+func CreateMetrics(path string) (*Metrics, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("report: metrics: %w", err)
+	}
+	return &Metrics{out: f, closer: f}, nil
+}
+
+// NewMetrics writes to out, which it does not close.
+func NewMetrics(out io.Writer) *Metrics { return &Metrics{out: out} }
+
+// Step writes a row, and the header before the first one. Errors: another
+// number of experts than the first step's, which writes nothing; of the writer,
+// after which nothing is written any more.
+func (m *Metrics) Step(s Step) error {
+	if m.err != nil {
+		return m.err
+	}
+	var b []byte
+	if !m.started {
+		m.experts = len(s.Load)
+		b = append(b, "step,loss,smoothed,held_out,aux,lr,grad_norm,tokens,seconds,tokens_per_second,drops"...)
+		for e := range s.Load {
+			b = append(b, ",expert_"...)
+			b = strconv.AppendInt(b, int64(e), 10)
+		}
+		b = append(b, '\n')
+	}
+	if len(s.Load) != m.experts {
+		return fmt.Errorf("report: metrics: step %d has the load of %d experts, want %d as in the first row",
+			s.Index, len(s.Load), m.experts)
+	}
+	number := func(x float64) { b = strconv.AppendFloat(append(b, ','), x, 'g', -1, 64) }
+	integer := func(n int) { b = strconv.AppendInt(append(b, ','), int64(n), 10) }
+	b = strconv.AppendInt(b, int64(s.Index), 10)
+	number(s.Loss)
+	number(m.smooth.add(s.Loss))
+	if s.HeldOut != 0 {
+		number(s.HeldOut)
+	} else {
+		b = append(b, ',')
+	}
+	number(s.Aux)
+	number(s.LR)
+	number(s.Norm)
+	integer(s.Tokens)
+	number(s.Elapsed.Seconds())
+	var now throughput
+	now.add(s)
+	number(now.perSecond())
+	integer(s.Drops)
+	for _, x := range s.Load {
+		number(x)
+	}
+	b = append(b, '\n')
+	m.started = true
+	if _, err := m.out.Write(b); err != nil {
+		m.err = fmt.Errorf("report: metrics: %w", err)
+	}
+	return m.err
+}
+
+// Close closes the file. Errors: of closing, or of an earlier write.
+func (m *Metrics) Close() error {
+	if m.closer != nil {
+		if err := m.closer.Close(); err != nil && m.err == nil {
+			m.err = fmt.Errorf("report: metrics: %w", err)
+		}
+		m.closer = nil
+	}
+	return m.err
+}

@@ -1,0 +1,183 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+)
+
+// Figure is a picture of a run: the losses above, the load of the experts
+// below, over the same steps. Any number of steps draws, none and one included.
+type Figure struct {
+	Title   string
+	Steps   []Step  // in order of Index; all with the same number of experts
+	Unigram float64 // entropy of the text's byte frequencies, nats per byte; 0 leaves its line out
+}
+
+// The figure is 1200 by 900 pixels. Lengths are in points, 1/72 inch.
+const (
+	dpi    = 120
+	width  = 10 * vg.Inch
+	height = 7.5 * vg.Inch
+	side   = 1.55 * vg.Inch // for legends, right of the panels
+	margin = vg.Length(10)
+	gap    = vg.Length(16) // between the panels
+	header = vg.Length(26) // the title
+)
+
+// WritePNG draws the figure. The same figure gives the same bytes. Errors:
+// steps with different numbers of experts; of the writer.
+func (f Figure) WritePNG(w io.Writer) error {
+	for _, s := range f.Steps {
+		if want := len(f.Steps[0].Load); len(s.Load) != want {
+			return fmt.Errorf("report: figure: step %d has the load of %d experts, want %d as step %d",
+				s.Index, len(s.Load), want, f.Steps[0].Index)
+		}
+	}
+	img := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dpi))
+	canvas := draw.New(img)
+	title := plot.New().Title.TextStyle
+	title.Font = sans(13)
+	title.XAlign, title.YAlign = draw.XLeft, draw.YTop
+	canvas.FillText(title, vg.Point{X: margin, Y: height - margin}, f.Title)
+
+	losses, err := newLosses(f)
+	if err != nil {
+		return fmt.Errorf("report: figure: %w", err)
+	}
+	load, err := newLoad(f.Steps)
+	if err != nil {
+		return fmt.Errorf("report: figure: %w", err)
+	}
+	// One column of panels with aligned axes, one of legends as high as they.
+	panels := draw.Crop(canvas, margin, -side-margin, margin, -header-margin)
+	cells := plot.Align([][]*plot.Plot{{losses.plot}, {load.plot}}, draw.Tiles{Rows: 2, Cols: 1, PadY: gap}, panels)
+	for i, p := range []panel{losses, load} {
+		cell := cells[i][0]
+		p.plot.Draw(cell)
+		data := p.plot.DataCanvas(cell)
+		strip := data
+		strip.Min.X = data.Max.X + 14
+		strip.Max.X = width - margin
+		if err := p.aside(strip); err != nil {
+			return fmt.Errorf("report: figure: %w", err)
+		}
+	}
+	if err := png.Encode(w, img.Image()); err != nil {
+		return fmt.Errorf("report: figure: %w", err)
+	}
+	return nil
+}
+
+// SavePNG writes the figure to a file, which appears or changes only when it is
+// complete. Errors as WritePNG, and of the file system.
+func (f Figure) SavePNG(path string) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("report: figure: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	if err := errors.Join(f.WritePNG(tmp), tmp.Chmod(0o644), tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return fmt.Errorf("report: figure: %w", err)
+	}
+	return nil
+}
+
+// A panel is a plot and what belongs to the right of it.
+type panel struct {
+	plot  *plot.Plot
+	aside func(draw.Canvas) error
+}
+
+// newPlot is a plot over the steps, with grid and texts of one style.
+func newPlot(title, y string, steps []Step) *plot.Plot {
+	p := plot.New()
+	p.Title.Text = title
+	p.Title.TextStyle.Font = sans(11)
+	p.Title.Padding = 4
+	p.X.Label.Text, p.Y.Label.Text = "step", y
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{least: 1}, ticks{}
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Label.TextStyle.Font = sans(9.5)
+		axis.Tick.Label.Font = sans(8.5)
+		axis.Padding = 2
+	}
+	p.X.Min, p.X.Max = span(steps)
+	if len(steps) == 0 {
+		p.Title.Text += " (no steps)"
+	}
+	return p
+}
+
+// sans is the text of the figure. The fonts are part of gonum/plot, so the
+// picture is the same on every machine.
+func sans(size font.Length) font.Font {
+	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
+}
+
+// span is the range of the step axis: half a step more than the steps on both
+// sides, so that one step has a range too.
+func span(steps []Step) (low, high float64) {
+	if len(steps) == 0 {
+		return 0.5, 1.5
+	}
+	return float64(steps[0].Index) - 0.5, float64(steps[len(steps)-1].Index) + 0.5
+}
+
+// newLegend is empty, for the strip right of a panel.
+func newLegend() plot.Legend {
+	l := plot.NewLegend()
+	l.Top, l.Left = true, true
+	l.TextStyle.Font = sans(8.5)
+	l.ThumbnailWidth = 18
+	l.Padding = 2.5
+	return l
+}
+
+// A run of steps is drawn as one point.
+type bucket struct{ from, to int }
+
+// buckets divides n steps into at most most runs of about the same length, so
+// that a long run draws as fast as a short one.
+func buckets(n, most int) []bucket {
+	k := min(n, most)
+	out := make([]bucket, k)
+	for i := range out {
+		out[i] = bucket{i * n / k, (i + 1) * n / k}
+	}
+	return out
+}
+
+// step is the middle of the bucket on the step axis.
+func (b bucket) step(steps []Step) float64 {
+	return (float64(steps[b.from].Index) + float64(steps[b.to-1].Index)) / 2
+}
+
+// mean of the finite values of the bucket's steps, NaN without.
+func (b bucket) mean(value func(i int) float64) float64 {
+	var sum float64
+	var n int
+	for i := b.from; i < b.to; i++ {
+		if x := value(i); finite(x) {
+			sum += x
+			n++
+		}
+	}
+	return sum / float64(n) // 0/0 is a NaN
+}

@@ -1,0 +1,113 @@
+package report
+
+import (
+	"fmt"
+	"image/color"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// newLoad is the load of the experts over the steps: a line per expert, or a
+// heat map when there are more than 16.
+func newLoad(steps []Step) (panel, error) {
+	if len(steps) > 0 && len(steps[0].Load) > listed {
+		return newHeat(steps)
+	}
+	return newLines(steps)
+}
+
+// expertStyle tells 16 experts apart: eight colours that colour blind people
+// tell apart too, solid and then dashed. Okabe, Ito: Color universal design,
+// 2008, with grey and purple for black and yellow.
+func expertStyle(e int) draw.LineStyle {
+	colors := [...]color.NRGBA{
+		{0x00, 0x72, 0xb2, 0xff}, {0xe6, 0x9f, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
+		{0x56, 0xb4, 0xe9, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x99, 0x99, 0x99, 0xff}, {0x5b, 0x2a, 0x86, 0xff},
+	}
+	style := stroke(colors[e%len(colors)], 1.5)
+	if e >= len(colors) {
+		style.Dashes = []vg.Length{vg.Points(3), vg.Points(1.5)}
+	}
+	return style
+}
+
+func newLines(steps []Step) (panel, error) {
+	p := newPlot("Load of the experts, mean over layers", "share of routed tokens (%)", steps)
+	legend := newLegend()
+	addGrid(p)
+	p.Y.Min, p.Y.Max = 0, 100
+	if len(steps) > 0 && len(steps[0].Load) > 0 {
+		experts := len(steps[0].Load)
+		runs := buckets(len(steps), 300)
+		top := 2 * 100 / float64(experts)
+		for e := range experts {
+			points := make([]plotter.XY, len(runs))
+			for i, b := range runs {
+				y := 100 * b.mean(func(i int) float64 { return steps[i].Load[e] })
+				points[i] = plotter.XY{X: b.step(steps), Y: y}
+				if y > top {
+					top = y
+				}
+			}
+			if err := addCurve(p, &legend, fmt.Sprint("expert ", e), points, expertStyle(e), len(points) <= 30); err != nil {
+				return panel{}, err
+			}
+		}
+		p.Y.Max = min(100, 1.05*top)
+		fair := horizontal(p, 100/float64(experts), unigramColor)
+		p.Add(fair)
+		legend.Add("fair share", fair)
+	}
+	return panel{p, func(c draw.Canvas) error { legend.Draw(c); return nil }}, nil
+}
+
+// newHeat colours the load of every expert relative to the fair share: white at
+// 1, blue below down to nothing, red above.
+func newHeat(steps []Step) (panel, error) {
+	experts := len(steps[0].Load)
+	p := newPlot("Load of the experts, mean over layers", "expert", steps)
+	runs := buckets(len(steps), 300)
+	grid := heat{cells: make([][]float64, len(runs)), edges: []float64{p.X.Min}}
+	most := 2.0
+	for i, b := range runs {
+		grid.edges = append(grid.edges, float64(steps[b.to-1].Index)+0.5)
+		grid.cells[i] = make([]float64, experts)
+		for e := range experts {
+			x := float64(experts) * b.mean(func(i int) float64 { return steps[i].Load[e] })
+			grid.cells[i][e] = x
+			if x > most {
+				most = x
+			}
+		}
+	}
+	cells := &heatCells{heat: grid, top: most, low: -0.5, cell: 1}
+	p.Add(cells)
+	p.Y.Min, p.Y.Max = -0.5, float64(experts)-0.5
+	p.Y.Tick.Marker = ticks{least: 1}
+	p.X.Padding, p.Y.Padding = 0, 0
+
+	aside := func(c draw.Canvas) error {
+		bar := plot.New()
+		bar.HideX()
+		bar.X.Padding, bar.Y.Padding = 0, 0
+		bar.Y.Label.Text = "load / fair share"
+		bar.Y.Label.TextStyle.Font = sans(9.5)
+		bar.Y.Tick.Label.Font = sans(8.5)
+		bar.Y.Tick.Marker = ticks{}
+		const shades = 200
+		scale := heat{edges: []float64{0, 1}, cells: [][]float64{make([]float64, shades)}}
+		for i := range shades {
+			scale.cells[0][i] = most * (float64(i) + 0.5) / shades
+		}
+		bar.Add(&heatCells{heat: scale, top: most, cell: most / shades})
+		bar.X.Min, bar.X.Max = 0, 1
+		bar.Y.Min, bar.Y.Max = 0, most
+		c.Max.X = c.Min.X + 58
+		bar.Draw(c)
+		return nil
+	}
+	return panel{p, aside}, nil
+}

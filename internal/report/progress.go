@@ -1,0 +1,165 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// ProgressOptions say how often Progress writes. The zero value suits a run at
+// a terminal and a run into a log.
+type ProgressOptions struct {
+	// Every writes a line for each multiple of so many steps; 0 means that the
+	// interval alone decides. A bar ignores it.
+	Every int
+	// Interval writes a line when so much time has passed since the last one; 0
+	// means 5 s, negative means never. A bar ignores it.
+	Interval time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+const (
+	lineInterval = 5 * time.Second
+	barInterval  = 100 * time.Millisecond // faster than people read, slower than a terminal draws
+	barWidth     = 16                     // cells of the bar itself
+	barFrame     = barWidth + 12          // with percentage, brackets and spaces; the last cell stays free
+)
+
+// Progress shows how a run gets on: on a terminal as a bar that is drawn again
+// in place, elsewhere as lines. The first and the last step, a step with a
+// held-out loss and the first loss that is not finite always get a line, or
+// redraw the bar.
+type Progress struct {
+	out   io.Writer
+	opts  ProgressOptions
+	width func() int               // of the terminal, in cells; nil when there is none
+	bar   *progressbar.ProgressBar // nil before the first step, and without a terminal
+
+	first   time.Time // end of the first step
+	seen    int       // steps so far
+	written time.Time // of the last line, or drawing of the bar
+	smooth  smoother
+	rate    throughput
+	bad     bool // a loss that is not finite was shown
+	open    bool // the cursor is behind a bar
+	err     error
+}
+
+// NewProgress returns a Progress that writes to out. It draws a bar if out is a
+// terminal.
+func NewProgress(out io.Writer, opts ProgressOptions) *Progress {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Interval == 0 {
+		opts.Interval = lineInterval
+	}
+	p := &Progress{out: out, opts: opts}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.width = func() int {
+			width, _, err := term.GetSize(int(f.Fd()))
+			if err != nil || width <= 0 {
+				return 80
+			}
+			return width
+		}
+	}
+	return p
+}
+
+// Step reports a step. Errors: of the writer, the first one each time.
+func (p *Progress) Step(s Step) error {
+	now := p.opts.Now()
+	p.seen++
+	if p.seen == 1 {
+		p.first = now
+	}
+	smoothed := p.smooth.add(s.Loss)
+	p.rate.add(s)
+	alarm := !finite(s.Loss) && !p.bad
+	p.bad = p.bad || alarm
+	due := p.seen == 1 || s.Index >= s.Total || s.HeldOut != 0 || alarm
+	since := now.Sub(p.written)
+	if p.width != nil {
+		due = due || since >= barInterval
+	} else {
+		due = due || p.opts.Every > 0 && s.Index%p.opts.Every == 0 || p.opts.Interval > 0 && since >= p.opts.Interval
+	}
+	if !due || p.err != nil {
+		return p.err
+	}
+	p.written = now
+	text := line(s, smoothed, p.rate.perSecond(), p.eta(s, now))
+	if p.width == nil {
+		p.write(position(s) + text + "\n")
+		return p.err
+	}
+	if s.HeldOut != 0 || alarm {
+		p.Note(position(s) + text) // stays on screen, above the bar
+	}
+	p.draw(s, text)
+	return p.err
+}
+
+// Note writes a line of its own, above the bar where there is one. Errors as
+// Step.
+func (p *Progress) Note(text string) error {
+	if p.open {
+		p.write("\r\x1b[2K")
+		p.open = false
+	}
+	p.write(text + "\n")
+	return p.err
+}
+
+// Close ends the line that a bar is on. Call it before anything else writes to
+// the terminal, after an interrupted run too. The writer stays open. Errors as
+// Step.
+func (p *Progress) Close() error {
+	if p.open {
+		p.write("\n")
+		p.open = false
+	}
+	return p.err
+}
+
+func (p *Progress) write(text string) {
+	if p.err == nil {
+		if _, err := io.WriteString(p.out, text); err != nil {
+			p.err = fmt.Errorf("report: progress: %w", err)
+		}
+	}
+}
+
+// eta is the time that the steps left take at the pace of the steps since the
+// first, with what the run does between them. The first step is left out
+// because it is slower than the others, unless there is no other.
+func (p *Progress) eta(s Step, now time.Time) time.Duration {
+	left := max(0, s.Total-s.Index)
+	if p.seen < 2 {
+		return time.Duration(left) * s.Elapsed
+	}
+	return time.Duration(float64(left) * float64(now.Sub(p.first)) / float64(p.seen-1))
+}
+
+// throughput is tokens per second over about the last 20 steps.
+type throughput struct{ tokens, seconds float64 }
+
+func (t *throughput) add(s Step) {
+	t.tokens = smoothing*t.tokens + float64(s.Tokens)
+	t.seconds = smoothing*t.seconds + s.Elapsed.Seconds()
+}
+
+// perSecond is NaN as long as no time has passed.
+func (t *throughput) perSecond() float64 {
+	if t.seconds <= 0 {
+		return math.NaN()
+	}
+	return t.tokens / t.seconds
+}

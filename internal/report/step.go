@@ -1,0 +1,42 @@
+package report
+
+import (
+	"math"
+	"time"
+)
+
+// Step is what one training step reported.
+type Step struct {
+	Index   int           // steps done with this one: 1 for the first, Total for the last
+	Total   int           // steps of the whole run
+	Loss    float64       // mean cross entropy of the step, nats per byte; may be NaN or infinite
+	HeldOut float64       // the same on held-out text; 0 when it was not measured after this step
+	Aux     float64       // load balancing loss
+	LR      float64       // learning rate
+	Norm    float64       // 2-norm of the gradient before clipping
+	Tokens  int           // tokens of the step, over all ranks
+	Elapsed time.Duration // duration of the step
+	Load    []float64     // per expert, its share of the routed tokens, mean over layers; sums to 1
+	Drops   int           // routed tokens beyond capacity, over all layers
+}
+
+// smoothing is the weight of the past in smoothed losses: a mean over about the
+// last 20 steps, which hides the noise of a batch and shows a change of slope.
+const smoothing = 0.95
+
+// smoother is an exponential moving mean without the bias towards its start:
+// its value is Σ w^(n-i) x_i / Σ w^(n-i) over the finite x seen so far.
+type smoother struct{ sum, weight float64 }
+
+// add returns the mean with x counted, NaN as long as no x was finite.
+func (s *smoother) add(x float64) float64 {
+	if finite(x) {
+		s.sum = smoothing*s.sum + (1-smoothing)*x
+		s.weight = smoothing*s.weight + (1 - smoothing)
+	}
+	return s.sum / s.weight // 0/0 is a NaN
+}
+
+// finite also excludes what a float32 cannot hold: no real loss, and differences
+// of such numbers overflow in a plot.
+func finite(x float64) bool { return math.Abs(x) <= math.MaxFloat32 }

@@ -1,0 +1,46 @@
+package report
+
+import (
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+)
+
+// ticks puts about six marks at multiples of 1, 2 or 5 times a power of ten;
+// gonum's own ticker often has two or three. It implements plot.Ticker.
+type ticks struct {
+	least float64 // least distance of two marks; 1 for what is counted
+}
+
+// Ticks implements plot.Ticker.
+func (t ticks) Ticks(low, high float64) []plot.Tick {
+	if !(low < high) || !finite(high-low) {
+		return nil
+	}
+	rough := (high - low) / 6
+	exponent := math.Floor(math.Log10(rough))
+	power := math.Pow(10, exponent)
+	step := 10 * power
+	digits := -int(exponent) - 1
+	for _, m := range []float64{1, 2, 5} {
+		if m*power >= rough*0.85 {
+			step, digits = m*power, -int(exponent)
+			break
+		}
+	}
+	if step < t.least {
+		step, digits = t.least, 0
+	}
+	var out []plot.Tick
+	// Adding 0 makes a negative zero positive, which prints better.
+	// The bound ends the loop when step is too small to change k·step.
+	for k := math.Ceil(low/step) + 0; k*step <= high && len(out) < 20; k++ {
+		label := strconv.FormatFloat(k*step, 'f', max(0, digits), 64)
+		if step >= 1e6 {
+			label = strconv.FormatFloat(k*step, 'g', 4, 64)
+		}
+		out = append(out, plot.Tick{Value: k * step, Label: label})
+	}
+	return out
+}
