@@ -1,0 +1,252 @@
+package array
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// The .npy format, https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
+// It is read and written here and not by sbinet/npyio, which knows neither
+// float16 nor bfloat16, writes slices and matrices only, and reads headers
+// without looking at their lengths: a damaged one makes it panic or allocate
+// gigabytes. It is the tests' second reader.
+const (
+	npyMagic = "\x93NUMPY"
+	// Bytes of a header's dictionary. numpy itself reads up to 10 000.
+	npyHeader = 1 << 16
+	// numpy's limit since 2.0.
+	npyRank = 64
+)
+
+// npyCode returns the type code without the byte order, "" for no type. numpy has no bfloat16:
+// with ml_dtypes it saves one as two bytes of "void", and that is what loading
+// returns; x.view(ml_dtypes.bfloat16) makes numbers of them again.
+func npyCode(d graph.DType) string {
+	return map[graph.DType]string{
+		graph.Bool: "b1", graph.U8: "u1", graph.U32: "u4", graph.I32: "i4", graph.I64: "i8",
+		graph.F16: "f2", graph.BF16: "V2", graph.F32: "f4", graph.F64: "f8",
+	}[d]
+}
+
+// ReadNPY reads one array in numpy's .npy format, up to its last byte and not
+// further. It reads bool, u8, u32, i32, i64, f16, f32 and f64, and two bytes of
+// "void" as bf16, in little-endian order; column-major data is transposed. It
+// allocates at most twice what it has read, whatever the header says. Errors
+// name what is wrong with the file.
+func ReadNPY(r io.Reader) (Array, error) {
+	a, err := readNPY(r)
+	if err != nil {
+		return Array{}, fmt.Errorf("array: npy: %w", err)
+	}
+	return a, nil
+}
+
+// ReadFile reads an array from a .npy file, as ReadNPY does. Bytes behind the
+// array are ignored, as numpy does.
+func ReadFile(path string) (Array, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Array{}, fmt.Errorf("array: %w", err)
+	}
+	defer f.Close()
+	a, err := readNPY(f)
+	if err != nil {
+		return Array{}, fmt.Errorf("array: %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// WriteNPY writes a in numpy's .npy format, version 1.0, row-major and
+// little-endian. A bf16 is written as numpy with ml_dtypes does, as two bytes of
+// "void".
+func WriteNPY(w io.Writer, a Array) error {
+	if err := writeNPY(w, a); err != nil {
+		return fmt.Errorf("array: npy: %w", err)
+	}
+	return nil
+}
+
+// WriteFile writes a to a .npy file, as WriteNPY does. It replaces a file that is
+// there.
+func WriteFile(path string, a Array) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("array: %w", err)
+	}
+	if err = errors.Join(writeNPY(f, a), f.Close()); err != nil {
+		return fmt.Errorf("array: %s: %w", path, err)
+	}
+	return nil
+}
+
+func writeNPY(w io.Writer, a Array) error {
+	code := npyCode(a.Type.DType)
+	if code == "" {
+		return fmt.Errorf("%s has no elements to write", a.Type)
+	}
+	order := "<"
+	if a.Type.DType.Size() == 1 {
+		order = "|"
+	}
+	var shape strings.Builder
+	for i, n := range a.Type.Shape {
+		if i > 0 {
+			shape.WriteByte(' ')
+		}
+		fmt.Fprintf(&shape, "%d,", n)
+	}
+	dims := shape.String()
+	if a.Type.Rank() > 1 {
+		dims = strings.TrimSuffix(dims, ",")
+	}
+	dict := fmt.Sprintf("{'descr': '%s%s', 'fortran_order': False, 'shape': (%s), }", order, code, dims)
+	const fixed = len(npyMagic) + 4 // with version and length
+	dict += strings.Repeat(" ", 63-(fixed+len(dict))%64) + "\n"
+	if len(dict) >= npyHeader {
+		return fmt.Errorf("%d dimensions, want at most %d", a.Type.Rank(), npyRank)
+	}
+	head := append([]byte(npyMagic), 1, 0)
+	head = binary.LittleEndian.AppendUint16(head, uint16(len(dict)))
+	if _, err := w.Write(append(head, dict...)); err != nil {
+		return err
+	}
+	_, err := w.Write(littleEndian(slices.Clip(a.mem), a.Type.DType.Size(), true))
+	return err
+}
+
+func readNPY(r io.Reader) (Array, error) {
+	var start [len(npyMagic) + 2]byte
+	if _, err := io.ReadFull(r, start[:]); err != nil {
+		return Array{}, short(err, "magic and version", len(start))
+	}
+	if magic := string(start[:len(npyMagic)]); magic != npyMagic {
+		return Array{}, fmt.Errorf("magic %q, want %q: not a .npy file", magic, npyMagic)
+	}
+	size := make([]byte, 4)
+	switch major := start[len(npyMagic)]; major {
+	case 1:
+		size = size[:2]
+	case 2, 3:
+	default:
+		return Array{}, fmt.Errorf("format version %d, want 1, 2 or 3", major)
+	}
+	if _, err := io.ReadFull(r, size); err != nil {
+		return Array{}, short(err, "header length", len(size))
+	}
+	n := binary.LittleEndian.Uint32(append(size[:len(size):len(size)], 0, 0)[:4])
+	if n > npyHeader {
+		return Array{}, fmt.Errorf("header of %d bytes, want at most %d", n, npyHeader)
+	}
+	dict := make([]byte, n)
+	if _, err := io.ReadFull(r, dict); err != nil {
+		return Array{}, short(err, "header", len(dict))
+	}
+	h, err := parseNPYHeader(string(dict))
+	if err != nil {
+		return Array{}, fmt.Errorf("header: %w", err)
+	}
+	t, err := h.typed()
+	if err != nil {
+		return Array{}, err
+	}
+	mem, err := readBytes(r, t.Bytes())
+	if err != nil {
+		return Array{}, fmt.Errorf("%s: %w", t, err)
+	}
+	if t.DType == graph.Bool {
+		if i := slices.IndexFunc(mem, func(b byte) bool { return b > 1 }); i >= 0 {
+			return Array{}, fmt.Errorf("%s: element %d is byte %d, want 0 or 1", t, i, mem[i])
+		}
+	}
+	a := Over(t, littleEndian(mem, t.DType.Size(), false))
+	if h.fortran && t.Rank() > 1 {
+		a = transposed(a)
+	}
+	return a, nil
+}
+
+// short words the error of io.ReadFull.
+func short(err error, what string, want int) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("the file ends in the %s, want %d bytes: %w", what, want, io.ErrUnexpectedEOF)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// readBytes reads n bytes into 8-byte aligned memory, which grows with what
+// arrives: n is the header's claim.
+func readBytes(r io.Reader, n int64) ([]byte, error) {
+	const first = 1 << 16 // words
+	total := n/8 + (n%8+7)/8
+	words := make([]uint64, min(total, first))
+	at := int64(0)
+	for {
+		mem := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
+		end := min(n, int64(len(mem)))
+		got, err := io.ReadFull(r, mem[at:end])
+		if at += int64(got); err == io.EOF || err == io.ErrUnexpectedEOF {
+			return nil, fmt.Errorf("the file ends after %d bytes of data, want %d: %w", at, n, io.ErrUnexpectedEOF)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("data: %w", err)
+		}
+		if at == n {
+			return mem[:n], nil
+		}
+		next := make([]uint64, min(total, 2*int64(len(words))))
+		copy(next, words)
+		words = next
+	}
+}
+
+// littleEndian returns elements of size bytes with the order of bytes changed
+// between the machine's and little-endian: on nearly all machines mem itself. A
+// copy is made if keep is set, otherwise mem is overwritten.
+func littleEndian(mem []byte, size int, keep bool) []byte {
+	if size == 1 || binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
+		return mem
+	}
+	if keep {
+		mem = slices.Clone(mem)
+	}
+	for i := 0; i < len(mem); i += size {
+		slices.Reverse(mem[i : i+size])
+	}
+	return mem
+}
+
+// transposed returns the row-major array of a's type whose elements lie in a
+// column-major: the first index changes fastest.
+func transposed(a Array) Array {
+	b := New(a.Type)
+	size := a.Type.DType.Size()
+	strides := make([]int, a.Type.Rank()) // in a, in elements
+	n := 1
+	for i, d := range a.Type.Shape {
+		strides[i] = n
+		n *= d
+	}
+	index := make([]int, a.Type.Rank())
+	from := 0
+	for to := range n {
+		copy(b.mem[to*size:][:size], a.mem[from*size:])
+		for i := len(index) - 1; i >= 0; i-- {
+			index[i]++
+			from += strides[i]
+			if index[i] < a.Type.Shape[i] {
+				break
+			}
+			from -= index[i] * strides[i]
+			index[i] = 0
+		}
+	}
+	return b
+}
