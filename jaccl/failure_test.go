@@ -151,6 +151,16 @@ func TestCancelWhileWaiting(t *testing.T) {
 	})
 }
 
+// A context that has ended stops even a call that would wait for nobody.
+func TestEndedContext(t *testing.T) {
+	cause := errors.New("too late")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	comms := local(t, 1, time.Hour)
+	err := group(t, comms[0], 0).Barrier(ctx, call("barrier", 2))
+	problem(t, err, 0, call("barrier", 2), []int{0}, cause, "rank 0 left barrier #2", "too late")
+}
+
 // A context that ends on a job that failed before wraps both causes.
 func TestCancelAfterFailure(t *testing.T) {
 	comms := local(t, 2, time.Hour)
@@ -212,10 +222,11 @@ func TestCloseWhileWaiting(t *testing.T) {
 }
 
 func TestMismatchIsTyped(t *testing.T) {
-	comms := local(t, 2, time.Hour)
+	comms := local(t, 3, time.Hour)
+	group(t, comms[1], 1, 2) // alike, but another group
 	var wg sync.WaitGroup
 	errs := make([]error, 2)
-	for rank, c := range comms {
+	for rank, c := range comms[:2] {
 		g := group(t, c, 1, 0)
 		wg.Go(func() { errs[rank] = g.Barrier(t.Context(), call("barrier", rank)) })
 	}

@@ -1,7 +1,9 @@
 package jaccl
 
 // aloneBytes is the volume up to which the last member to arrive does the work
-// of all, which saves the others a second wait.
+// of all, which saves the others a second wait. Sums of 4 ranks on two cores
+// take as long either way at 64 KiB (f32 8 and 9 µs, bf16 29 and 28 µs); with
+// more cores the balance is earlier.
 const aloneBytes = 32 << 10
 
 // volume returns the bytes that all members' src hold together.

@@ -95,8 +95,8 @@ func world(n int) []int {
 	return ranks
 }
 
-// play runs the operations, in order, in the group of ranks.
-func play(c lowering.Communicator, ranks []int, ops []op) error {
+// play runs the trials, in order, in the group of ranks.
+func play(c lowering.Communicator, ranks []int, ts []trial) error {
 	g, err := c.Group(ranks)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func play(c lowering.Communicator, ranks []int, ops []op) error {
 	if g.Size() != len(ranks) || g.Rank() != slices.Index(ranks, c.Rank()) {
 		return fmt.Errorf("rank %d is %d of %d in group %v", c.Rank(), g.Rank(), g.Size(), ranks)
 	}
-	for seq, o := range ops {
+	for seq, o := range ts {
 		if err := o.run(g, seq); err != nil {
 			return err
 		}
@@ -142,7 +142,8 @@ func (s suite) types(t *testing.T) {
 					}
 				}
 			}
-			all(t, s.start(t, n), func(c lowering.Communicator) error { return play(c, world(n), ops) })
+			ts := trials(n, ops)
+			all(t, s.start(t, n), func(c lowering.Communicator) error { return play(c, world(n), ts) })
 		})
 	}
 }
@@ -163,8 +164,8 @@ func alternating(n int) []op {
 // still reads it, or that mixes two operations up, gives wrong sums.
 func (s suite) backToBack(t *testing.T) {
 	const n = 4
-	ops := alternating(1000)
-	all(t, s.start(t, n), func(c lowering.Communicator) error { return play(c, world(n), ops) })
+	ts := trials(n, alternating(1000))
+	all(t, s.start(t, n), func(c lowering.Communicator) error { return play(c, world(n), ts) })
 }
 
 // orders has groups whose order is not that of the job's ranks.
@@ -173,7 +174,7 @@ func (s suite) orders(t *testing.T) {
 	all(t, s.start(t, 4), func(c lowering.Communicator) error {
 		for _, ranks := range groups {
 			if slices.Contains(ranks, c.Rank()) {
-				if err := play(c, ranks, alternating(20)); err != nil {
+				if err := play(c, ranks, trials(len(ranks), alternating(20))); err != nil {
 					return err
 				}
 			}
@@ -185,13 +186,14 @@ func (s suite) orders(t *testing.T) {
 // mesh runs both axes of a (4,2) mesh in turn: {0,2,4,6} and {1,3,5,7} along
 // the first, {0,1} to {6,7} along the second.
 func (s suite) mesh(t *testing.T) {
+	four, two := trials(4, alternating(15)), trials(2, alternating(15))
 	all(t, s.start(t, 8), func(c lowering.Communicator) error {
 		row, column := c.Rank()/2, c.Rank()%2
 		for range 5 {
-			if err := play(c, []int{column, 2 + column, 4 + column, 6 + column}, alternating(15)); err != nil {
+			if err := play(c, []int{column, 2 + column, 4 + column, 6 + column}, four); err != nil {
 				return err
 			}
-			if err := play(c, []int{2 * row, 2*row + 1}, alternating(15)); err != nil {
+			if err := play(c, []int{2 * row, 2*row + 1}, two); err != nil {
 				return err
 			}
 		}
@@ -201,11 +203,12 @@ func (s suite) mesh(t *testing.T) {
 
 // disjoint has two groups that are never at the same operation.
 func (s suite) disjoint(t *testing.T) {
+	three, two := trials(3, alternating(200)), trials(2, alternating(70))
 	all(t, s.start(t, 5), func(c lowering.Communicator) error {
 		if c.Rank()%2 == 0 {
-			return play(c, []int{0, 2, 4}, alternating(200))
+			return play(c, []int{0, 2, 4}, three)
 		}
-		return play(c, []int{1, 3}, alternating(70))
+		return play(c, []int{1, 3}, two)
 	})
 }
 
@@ -215,12 +218,12 @@ func (s suite) overlapping(t *testing.T) {
 	all(t, s.start(t, n), func(c lowering.Communicator) error {
 		for first := range n - 1 {
 			if c.Rank() == first || c.Rank() == first+1 {
-				if err := play(c, []int{first, first + 1}, alternating(10)); err != nil {
+				if err := play(c, []int{first, first + 1}, trials(2, alternating(10))); err != nil {
 					return err
 				}
 			}
 		}
-		return play(c, world(n), alternating(10))
+		return play(c, world(n), trials(n, alternating(10)))
 	})
 }
 
@@ -232,7 +235,7 @@ func (s suite) lateGroup(t *testing.T) {
 			runtime.Gosched()
 		}
 		for range 3 {
-			if err := play(c, []int{2, 1, 0}, alternating(7)); err != nil {
+			if err := play(c, []int{2, 1, 0}, trials(3, alternating(7))); err != nil {
 				return err
 			}
 		}
@@ -247,7 +250,7 @@ func (s suite) badGroups(t *testing.T) {
 			t.Errorf("rank 0 got %v for the group %v, want an error", g, ranks)
 		}
 	}
-	all(t, comms, func(c lowering.Communicator) error { return play(c, world(3), alternating(5)) })
+	all(t, comms, func(c lowering.Communicator) error { return play(c, world(3), trials(3, alternating(5))) })
 }
 
 func background() context.Context { return context.Background() }

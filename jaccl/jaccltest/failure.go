@@ -127,7 +127,8 @@ func (s suite) mismatch(t *testing.T) {
 	}
 }
 
-// badArguments: what is wrong on one rank alone fails on all of them.
+// badArguments: what is wrong on one rank alone is an error there without
+// waiting for the others, and then on all of them.
 func (s suite) badArguments(t *testing.T) {
 	call := func(op string, d graph.DType) lowering.Call {
 		return lowering.Call{Op: op, DType: d, Pos: graph.Pos{File: "moe.go", Line: 8}}
@@ -183,16 +184,14 @@ func (s suite) badArguments(t *testing.T) {
 	for name, bad := range cases {
 		t.Run(name, func(t *testing.T) {
 			comms := s.start(t, 2)
-			expect(t, each(comms, func(c lowering.Communicator) error {
+			var groups []lowering.Group
+			for _, c := range comms {
 				g, err := c.Group(world(2))
-				if err != nil {
-					return err
-				}
-				if c.Rank() == 1 {
-					return bad(g)
-				}
-				return g.Barrier(background(), call("barrier", graph.NoDType))
-			}), "rank 1 calls", "moe.go:8")
+				require.NoError(t, err)
+				groups = append(groups, g)
+			}
+			err := bad(groups[1]) // before rank 0 has called anything
+			expect(t, []error{groups[0].Barrier(background(), call("barrier", graph.NoDType)), err}, "rank 1 calls", "moe.go:8")
 		})
 	}
 }
@@ -210,7 +209,7 @@ func (s suite) fail(t *testing.T) {
 		if c.Rank()%2 == 1 {
 			ranks = []int{3, 1, 2} // rank 2 never comes
 		}
-		return play(c, ranks, []op{{name: "barrier"}})
+		return play(c, ranks, trials(len(ranks), []op{{name: "barrier"}}))
 	})
 	expect(t, errs, "rank 2 failed", errSeeded.Error())
 	if !errors.Is(errs[2], errSeeded) {
@@ -272,22 +271,31 @@ func (s suite) cancel(t *testing.T) {
 // close: those that wait for a closed rank, and those that come to, get an
 // error, and so does the rank itself.
 func (s suite) close(t *testing.T) {
-	comms := s.start(t, 3)
-	errs := each(comms, func(c lowering.Communicator) error {
-		g, err := c.Group(world(3))
-		if err != nil {
-			return err
-		}
-		if c.Rank() == 1 {
-			if err := c.Close(); err != nil {
-				return err
+	for _, before := range []bool{true, false} {
+		t.Run(fmt.Sprintf("before=%v", before), func(t *testing.T) {
+			comms := s.start(t, 3)
+			groups := make([]lowering.Group, len(comms))
+			for i, c := range comms {
+				var err error
+				groups[i], err = c.Group(world(3))
+				require.NoError(t, err)
 			}
-		}
-		return g.Barrier(background(), lowering.Call{Op: "barrier"})
-	})
-	expect(t, errs, "rank 1 has closed")
-	if g, err := comms[1].Group([]int{1}); err == nil {
-		t.Errorf("a closed communicator returned the group %v", g)
+			if before {
+				require.NoError(t, comms[1].Close())
+			}
+			errs := each(comms, func(c lowering.Communicator) error {
+				if c.Rank() == 1 {
+					if err := c.Close(); err != nil {
+						return err
+					}
+				}
+				return groups[c.Rank()].Barrier(background(), lowering.Call{Op: "barrier"})
+			})
+			expect(t, errs, "rank 1 has closed")
+			if g, err := comms[1].Group([]int{1}); err == nil {
+				t.Errorf("a closed communicator returned the group %v", g)
+			}
+		})
 	}
 }
 
@@ -295,13 +303,13 @@ func (s suite) close(t *testing.T) {
 func (s suite) closeElsewhere(t *testing.T) {
 	comms := s.start(t, 4)
 	all(t, comms, func(c lowering.Communicator) error {
-		if err := play(c, world(4), alternating(10)); err != nil {
+		if err := play(c, world(4), trials(4, alternating(10))); err != nil {
 			return err
 		}
 		if c.Rank() == 0 {
 			return c.Close()
 		}
-		return play(c, []int{1, 2, 3}, alternating(100))
+		return play(c, []int{1, 2, 3}, trials(3, alternating(100)))
 	})
 	require.False(t, t.Failed())
 }

@@ -45,32 +45,49 @@ func (o op) src(i, size int) [][]byte {
 	return nil
 }
 
-// want is what member i of size gets, by the definitions of lowering.Group.
-func (o op) want(i, size int) [][]byte {
-	var srcs [][][]byte
-	for k := range size {
-		srcs = append(srcs, o.src(k, size))
-	}
-	switch o.name {
-	case "all_sum":
-		return [][]byte{total(o.d, srcs)}
-	case "reduce_scatter":
-		n := o.count * o.d.Size()
-		return [][]byte{total(o.d, srcs)[i*n : (i+1)*n]}
-	case "all_gather":
-		var out []byte
-		for _, s := range srcs {
-			out = append(out, s[0]...)
+// trial is an operation with the inputs and the results of every member, by
+// member and part. It is computed once and only read by the ranks.
+type trial struct {
+	op
+	in, out [][][]byte
+}
+
+// trials computes what members of a group of size give and get, by the
+// definitions of lowering.Group.
+func trials(size int, ops []op) []trial {
+	ts := make([]trial, len(ops))
+	for n, o := range ops {
+		t := trial{op: o, in: make([][][]byte, size), out: make([][][]byte, size)}
+		for i := range size {
+			t.in[i] = o.src(i, size)
 		}
-		return [][]byte{out}
-	case "all_to_all":
-		out := make([][]byte, size)
-		for k, s := range srcs {
-			out[k] = s[i]
+		var sum, gathered []byte
+		switch o.name {
+		case "all_sum", "reduce_scatter":
+			sum = total(o.d, t.in)
+		case "all_gather":
+			for _, src := range t.in {
+				gathered = append(gathered, src[0]...)
+			}
 		}
-		return out
+		for i := range size {
+			switch o.name {
+			case "all_sum":
+				t.out[i] = [][]byte{sum}
+			case "reduce_scatter":
+				part := o.count * o.d.Size()
+				t.out[i] = [][]byte{sum[i*part : (i+1)*part]}
+			case "all_gather":
+				t.out[i] = [][]byte{gathered}
+			case "all_to_all":
+				for _, src := range t.in {
+					t.out[i] = append(t.out[i], src[i])
+				}
+			}
+		}
+		ts[n] = t
 	}
-	return nil
+	return ts
 }
 
 const (
@@ -92,9 +109,10 @@ func buffers(like [][]byte, skew int) (b, around [][]byte) {
 	return b, around
 }
 
-// run calls the operation and compares the result with want, bit for bit.
-func (o op) run(g lowering.Group, seq int) error {
-	in, want := o.src(g.Rank(), g.Size()), o.want(g.Rank(), g.Size())
+// run calls the operation and compares the result with the expected, bit for
+// bit.
+func (o trial) run(g lowering.Group, seq int) error {
+	in, want := o.in[g.Rank()], o.out[g.Rank()]
 	src, _ := buffers(in, o.skew)
 	for i := range src {
 		copy(src[i], in[i])
