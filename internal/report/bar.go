@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/schollz/progressbar/v3"
 )
@@ -21,8 +22,8 @@ func (p *Progress) draw(s Step, text string) {
 			progressbar.OptionUseANSICodes(true),
 		)
 	}
-	p.open = true
-	text = position(s) + text
+	p.open, p.full = true, s.Index >= s.Total
+	text = strings.ReplaceAll(position(s)+text, "  ", " ") // room is scarce here
 	p.bar.Describe(truncate(text, p.width()-barFrame))
 	if err := p.bar.Set(min(s.Index, max(1, s.Total))); err != nil && p.err == nil {
 		p.err = fmt.Errorf("report: progress: %w", err)

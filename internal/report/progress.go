@@ -27,7 +27,7 @@ type ProgressOptions struct {
 const (
 	lineInterval = 5 * time.Second
 	barInterval  = 100 * time.Millisecond // faster than people read, slower than a terminal draws
-	barWidth     = 16                     // cells of the bar itself
+	barWidth     = 10                     // cells of the bar itself
 	barFrame     = barWidth + 12          // with percentage, brackets and spaces; the last cell stays free
 )
 
@@ -48,6 +48,7 @@ type Progress struct {
 	rate    throughput
 	bad     bool // a loss that is not finite was shown
 	open    bool // the cursor is behind a bar
+	full    bool // the bar is, which is not drawn again
 	err     error
 }
 
@@ -107,13 +108,16 @@ func (p *Progress) Step(s Step) error {
 	return p.err
 }
 
-// Note writes a line of its own, above the bar where there is one. Errors as
-// Step.
+// Note writes a line of its own, above the bar where there is one, and below it
+// after the last step. Errors as Step.
 func (p *Progress) Note(text string) error {
-	if p.open {
+	switch {
+	case p.open && p.full:
+		p.write("\n")
+	case p.open:
 		p.write("\r\x1b[2K")
-		p.open = false
 	}
+	p.open = false
 	p.write(text + "\n")
 	return p.err
 }

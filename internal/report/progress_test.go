@@ -169,7 +169,7 @@ func TestProgressBar(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(screen, "\n"), "\n")
 	drawn := strings.Split(lines[len(lines)-1], "\r")
 	last := strings.TrimSuffix(drawn[len(drawn)-1], "\x1b[0K")
-	if !strings.Contains(last, "100%") || !strings.Contains(last, "step 10/10  loss 4.0") {
+	if !strings.Contains(last, "100%") || !strings.Contains(last, "step 10/10 loss 4.0") {
 		t.Errorf("the bar ends as %q", last)
 	}
 	for _, d := range drawn {
@@ -182,6 +182,19 @@ func TestProgressBar(t *testing.T) {
 		q := NewProgress(&out, ProgressOptions{Now: c.Now})
 		q.width = p.width
 		run(t, q, c, 2, nil) // neither fails nor panics
+	}
+}
+
+func TestProgressNoteAfterBar(t *testing.T) {
+	var out bytes.Buffer
+	c := &clockwork{time.Unix(1000, 0)}
+	p := NewProgress(&out, ProgressOptions{Now: c.Now})
+	p.width = func() int { return 80 }
+	run(t, p, c, 2, nil)
+	require.NoError(t, p.Note("written"))
+	require.NoError(t, p.Close())
+	if !strings.HasSuffix(out.String(), "\x1b[0K\nwritten\n") { // the full bar stays
+		t.Errorf("a note after the last step: %q", &out)
 	}
 }
 

@@ -15,7 +15,7 @@ type ticks struct {
 
 // Ticks implements plot.Ticker.
 func (t ticks) Ticks(low, high float64) []plot.Tick {
-	if !(low < high) || !finite(high-low) {
+	if !(low < high) || math.IsInf(high-low, 0) {
 		return nil
 	}
 	rough := (high - low) / 6
