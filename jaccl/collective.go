@@ -88,7 +88,7 @@ func (m *member) Barrier(ctx context.Context, c lowering.Call) error {
 
 func (m *member) named(c lowering.Call, op string) *failure {
 	if c.Op != op {
-		return argument(m.rank(), c, "that name for the operation %s, want both alike", op)
+		return argument(m.rank(), c, "the method of %s, want the method of its name", op)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package jaccl_test
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -18,6 +19,12 @@ func open(t *testing.T, n int) []lowering.Communicator {
 }
 
 func TestLocal(t *testing.T) { jaccltest.Conformance(t, open) }
+
+// Nothing spins: ranks that share one processor let each other run.
+func TestLocalOneProcessor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	jaccltest.Conformance(t, open)
+}
 
 func TestLocalArguments(t *testing.T) {
 	for _, n := range []int{0, -1} {

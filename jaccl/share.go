@@ -6,11 +6,12 @@ package jaccl
 // more cores the balance is earlier.
 const aloneBytes = 32 << 10
 
-// volume returns the bytes that all members' src hold together.
+// volume returns the bytes that all members read or write together, whichever
+// is more.
 func (r *rendezvous) volume() int {
 	n := 0
 	for _, p := range r.posts {
-		n += len(p.src)
+		n += max(len(p.src), len(p.dst))
 		for _, s := range p.srcs {
 			n += len(s)
 		}
