@@ -130,6 +130,11 @@ func TestThreefryIsJAX(t *testing.T) {
 			}
 		case "uniform":
 			got = floatBits("uniform", c.DType, n, key, 0, words(t, c.Lo)[0], words(t, c.Hi)[0])
+		case "uniform_xor":
+			got = []uint64{0}
+			for _, w := range floatBits("uniform", c.DType, 20_000, key, 0, words(t, c.Lo)[0], words(t, c.Hi)[0]) {
+				got[0] ^= w
+			}
 		case "normal":
 			got = floatBits("normal", c.DType, n, key, 0, 0, 0)
 			if ulps = 2; c.DType == "float64" {
@@ -150,6 +155,18 @@ func TestThreefryIsJAX(t *testing.T) {
 			if d := max(got[j], want[j]) - min(got[j], want[j]); d > ulps {
 				t.Errorf("%s: element %d is %#x, want %#x (%d apart, want at most %d)", what, j, got[j], want[j], d, ulps)
 			}
+		}
+	}
+}
+
+// An empty range is its lower bound, as in JAX.
+func TestUniformEmptyRange(t *testing.T) {
+	x, y := make([]float32, 9), make([]array.Half, 9)
+	Uniform(x, Seed(1), 0, 1, -1)
+	UniformHalf(y, Seed(1), 0, array.HalfOf(1), array.HalfOf(-1))
+	for i := range x {
+		if x[i] != 1 || y[i].Float32() != 1 {
+			t.Errorf("element %d of [1, -1) is %v and %v, want 1", i, x[i], y[i].Float32())
 		}
 	}
 }

@@ -1,7 +1,6 @@
 # Writes threefry.json: what JAX's default generator makes of some keys.
 #   python threefry.py > threefry.json      (JAX 0.10.2, CPU, jax_threefry_partitionable)
 import json
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -48,10 +47,17 @@ for key in keys[:1] + keys[2:3] + keys[4:]:
             lo, hi = jnp.asarray(lo, dtype), jnp.asarray(hi, dtype)
             case("uniform", key, jax.random.uniform(key, (4, 8), dtype, lo, hi), dtype=dtype, lo=words(lo), hi=words(hi))
 
-# Every bfloat16 has been seen after this many; float32 reaches the tail of the inverse error function.
+# Most bfloat16 results, and the tail of the inverse error function in float32.
 case("normal", keys[1], jax.random.normal(keys[1], (512,), "bfloat16"), dtype="bfloat16")
 big = np.asarray(jax.random.normal(keys[1], (200_000,), "float32"))
 at = np.argsort(-np.abs(big))[:64]
 case("normal_at", keys[1], big[at], dtype="float32", at=[int(i) for i in at])
+
+# The exclusive or of many bits tells how products and sums are rounded, in few bytes.
+for dtype in UINT:
+    for lo, hi in [(-0.3, 0.7), (2.5, 1000.0)]:
+        lo, hi = jnp.asarray(lo, dtype), jnp.asarray(hi, dtype)
+        u = np.asarray(jax.random.uniform(keys[2], (20_000,), dtype, lo, hi)).view(UINT[dtype])
+        case("uniform_xor", keys[2], np.bitwise_xor.reduce(u), dtype=dtype, lo=words(lo), hi=words(hi))
 
 print("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]")
