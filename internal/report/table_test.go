@@ -22,11 +22,11 @@ func TestExperts(t *testing.T) {
 		tokens [][]int64
 		want   string
 	}{
-		{"few", [][]int64{{10, 20, 30, 40}, {0, 100, 0, 0}, {0, 0, 0, 0}}, `
-  layer  tokens  e0   e1  e2  e3  max/mean  dead
-      0     100  10   20  30  40      1.60  0
-      1     100   0  100   0   0      4.00  3: e0 e2 e3
-      2       0   0    0   0   0         -  4: e0 e1 e2 e3
+		{"few", [][]int64{{10, 20, 30, 40}, {0, 99, 1, 0}, {0, 0, 0, 0}}, `
+  layer  tokens  e0  e1  e2  e3  max/mean  dead
+      0     100  10  20  30  40      1.60  0
+      1     100   0  99   1   0      3.96  2: e0 e3
+      2       0   0   0   0   0         -  4: e0 e1 e2 e3
 `},
 		{"many", [][]int64{wide}, `
   layer  tokens  least  median  most  max/mean  dead

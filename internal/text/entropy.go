@@ -18,6 +18,5 @@ func (c *Corpus) UnigramEntropy() (nats, bits float64) {
 			nats -= p * math.Log(p)
 		}
 	}
-	nats = max(nats, 0) // -1·ln 1 is a negative zero
 	return nats, nats / math.Ln2
 }
