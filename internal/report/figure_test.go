@@ -93,6 +93,10 @@ func TestFigure(t *testing.T) {
 	for i := range late {
 		late[i].Index += 1_000_000
 	}
+	winner := steps(60, 4)
+	for i := range winner {
+		winner[i].Load = []float64{0, 0, 1, 0}
+	}
 	all := func(experts int) []color.NRGBA {
 		want := []color.NRGBA{rawColor, smoothColor, unigramColor}
 		for e := range experts {
@@ -118,6 +122,7 @@ func TestFigure(t *testing.T) {
 		{"flat", flat, all(0)[1:], nil},
 		{"huge", huge, append(all(2), badColor), nil},
 		{"dead", dead, append(all(0), color.NRGBA{0x1b, 0x4f, 0x9c, 0xff}, color.NRGBA{0xb2, 0x18, 0x2b, 0xff}), nil},
+		{"one expert gets everything", winner, []color.NRGBA{expertStyle(2).Color.(color.NRGBA)}, nil},
 		{"late", late, all(4), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -148,6 +153,20 @@ func TestFigureWithoutUnigram(t *testing.T) {
 	without := colorsOf(t, Figure{Steps: steps(50, 0)})
 	if with[unigramColor] < 500 || without[unigramColor] > 100 {
 		t.Errorf("%d pixels of the line's colour with it, %d without", with[unigramColor], without[unigramColor])
+	}
+}
+
+// TestFigureWithoutNumbers has nothing to take the axis from.
+func TestFigureWithoutNumbers(t *testing.T) {
+	nan := steps(4, 0)
+	for i := range nan {
+		nan[i].Loss = math.NaN()
+	}
+	if n := colorsOf(t, Figure{Steps: nan})[badColor]; n < 40 {
+		t.Errorf("%d pixels of four marks of a loss that is not finite", n)
+	}
+	if n := len(colorsOf(t, Figure{})); n < 50 {
+		t.Errorf("the empty figure has %d colours", n)
 	}
 }
 
