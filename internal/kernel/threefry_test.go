@@ -137,14 +137,14 @@ func TestThreefryIsJAX(t *testing.T) {
 			}
 		case "normal":
 			got = floatBits("normal", c.DType, n, key, 0, 0, 0)
-			if ulps = 2; c.DType == "float64" {
+			if ulps = 3; c.DType == "float64" {
 				ulps = 32
 			}
 		case "normal_at":
 			for _, at := range c.At {
 				got = append(got, floatBits("normal", c.DType, 1, key, at, 0, 0)...)
 			}
-			ulps = 2
+			ulps = 3
 		}
 		if c.DType == "bfloat16" || c.DType == "float16" {
 			ulps = 0
@@ -204,20 +204,5 @@ func TestNormalMoments(t *testing.T) {
 		if math.Abs(s[p]-want) > 0.06 {
 			t.Errorf("moment %d is %v, want about %v", p, s[p], want)
 		}
-	}
-}
-
-func TestErfinv32(t *testing.T) {
-	for x := float32(-0.9999999); x < 1; x += 0.00137 {
-		got, want := float64(Erfinv32(x)), math.Erfinv(float64(x))
-		if math.Abs(got-want) > 2e-6*math.Abs(want) {
-			t.Errorf("erfinv(%v) is %v, want %v", x, got, want)
-		}
-	}
-	if !math.IsInf(float64(Erfinv32(1)), 1) || !math.IsInf(float64(Erfinv32(-1)), -1) || Erfinv32(0) != 0 {
-		t.Errorf("erfinv of 1, -1 and 0 is %v, %v and %v", Erfinv32(1), Erfinv32(-1), Erfinv32(0))
-	}
-	if x := Erfinv32(float32(math.NaN())); x == x {
-		t.Errorf("erfinv(NaN) is %v", x)
 	}
 }
