@@ -16,19 +16,30 @@ import (
 //
 // Primitives are looked up by name in lib, whose elements are prototypes: the
 // equation's primitive is a copy of one, unexported fields included, with the
-// parameters of the text and zero for the others. Fill, AddAny and Call are
-// always known.
+// parameters of the text and zero for the others. Those of Structural are always
+// known.
 //
 // Mistakes in the text come back as an *Error at its line, those that
 // primitives find in their arguments too. An empty file is called "text".
-func Parse(file, src string, lib ...Primitive) (prog *Program, err error) {
+func Parse(file, src string, lib ...Primitive) (*Program, error) {
+	progs, err := ParseAll(file, src, lib...)
+	if err != nil {
+		return nil, err
+	}
+	return progs[len(progs)-1], nil
+}
+
+// ParseAll is Parse that returns every program of the text, of which there is
+// at least one, in order.
+func ParseAll(file, src string, lib ...Primitive) (progs []*Program, err error) {
 	p := &parser{file: file, lex: lexer{src, 1}, lib: make(map[string]Primitive), progs: make(map[string]*Program)}
 	if file == "" {
 		p.file = "text"
 	}
-	for i, prim := range append([]Primitive{Fill{}, AddAny{}, PlaceLike{}, Call{}}, lib...) {
+	known := Structural()
+	for i, prim := range append(known, lib...) {
 		if prim == nil {
-			return nil, fmt.Errorf("graph: parse: primitive %d of the library is nil", i-3)
+			return nil, fmt.Errorf("graph: parse: primitive %d of the library is nil", i-len(known))
 		}
 		old, ok := p.lib[prim.Name()]
 		if ok && reflect.TypeOf(old) != reflect.TypeOf(prim) {
@@ -44,17 +55,17 @@ func Parse(file, src string, lib ...Primitive) (prog *Program, err error) {
 			if !ok {
 				panic(r)
 			}
-			prog, err = nil, be.err
+			progs, err = nil, be.err
 		}
 	}()
 	p.next()
 	p.next()
 	p.skipLines()
-	for prog == nil || p.tok.kind != tokEOF {
-		prog = p.program()
+	for progs == nil || p.tok.kind != tokEOF {
+		progs = append(progs, p.program())
 		p.skipLines()
 	}
-	return prog, nil
+	return progs, nil
 }
 
 // parser reads one file by recursive descent. The grammar does not nest but

@@ -5,6 +5,9 @@ import (
 	"fmt"
 )
 
+// Structural returns a prototype of each primitive that this package defines.
+func Structural() []Primitive { return []Primitive{Fill{}, AddAny{}, PlaceLike{}, Call{}} }
+
 // Fill is the value with every element equal to Value. Its cotangent is
 // nothing, and it can be made in any placement, so engines use it for zeros
 // and ones. Value is given as f64 and rounded to DType.

@@ -156,7 +156,9 @@ func Grad(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	return graph.Trace(p.Name+"_grad", func(t *graph.Tracer) []*graph.Value {
 		args, vals := inputs(t, p, names)
 		out := t.Replay(p, args)
-		for i, g := range Gradients(out[0], vals...) {
+		var grads []*graph.Value
+		t.At(posOf(p.Out[:1]), func() { grads = Gradients(out[0], vals...) })
+		for i, g := range grads {
 			out = append(out, g.Named("grad_"+names[i]))
 		}
 		return out
@@ -185,12 +187,26 @@ func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
 				ct[i] = t.Input(fmt.Sprintf("%s_%d", prefix, i), v.Type.DType, v.Type.Shape...)
 			}
 		}
-		grads := Backward(out, ct, vals)
+		var grads []*graph.Value
+		t.At(posOf(p.Out), func() { grads = Backward(out, ct, vals) })
 		for i, g := range grads {
 			g.Named("grad_" + names[i])
 		}
 		return grads
 	})
+}
+
+// posOf returns the line of the last equation that makes one of vs: a program
+// is differentiated far from the code that built it, and equations of the
+// derivative that no equation of the program asks for (seeds, placements) are
+// reported there.
+func posOf(vs []*graph.Value) graph.Pos {
+	for i := len(vs) - 1; i >= 0; i-- {
+		if vs[i].Def != nil {
+			return vs[i].Def.Pos
+		}
+	}
+	return graph.Pos{}
 }
 
 func inputs(t *graph.Tracer, p *graph.Program, names []string) (args, vals []*graph.Value) {

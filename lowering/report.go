@@ -1,0 +1,259 @@
+package lowering
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Report says what a plan costs one rank: memory, and bytes exchanged. Every
+// rank runs the same plan, so it holds for each of them. All sizes are bytes.
+type Report struct {
+	Plan  string        `json:"plan"`
+	Mesh  string        `json:"mesh"`
+	Ranks int           `json:"ranks"`
+	Mem   Memory        `json:"memory"`
+	Comm  Communication `json:"communication"`
+}
+
+// Memory is what one rank allocates for a step. Total is the sum of the other
+// three: all of it lives as long as the step.
+type Memory struct {
+	Inputs int64 `json:"inputs"`
+	// Results does not count those that are written over a donated input.
+	Results int64 `json:"results"`
+	Arena   int64 `json:"arena"`
+	Total   int64 `json:"total"`
+	// Peak is the instruction at which most of the memory is in use.
+	Peak Peak `json:"peak"`
+	// Buffers are all that own memory, the largest first.
+	Buffers []BufferUse `json:"buffers"`
+}
+
+// Peak is the instruction at which the buffers in use take the most bytes. The
+// arena is larger than the temporaries in use where gaps lie between them.
+type Peak struct {
+	Instr int    `json:"instruction"` // -1 in a plan without instructions
+	Name  string `json:"name"`
+	Line  string `json:"line"`
+	Live  int64  `json:"live"` // inputs, results and temporaries in use
+	Temps int64  `json:"temporaries"`
+}
+
+// BufferUse is one buffer.
+type BufferUse struct {
+	Buf     int    `json:"buffer"`
+	Storage string `json:"storage"` // input, result, temporary
+	Name    string `json:"name"`    // of the input or result, or the instruction that writes it
+	Type    string `json:"type"`    // global, with its placement; local where it has none
+	Bytes   int64  `json:"bytes"`
+	Line    string `json:"line"`
+	First   int    `json:"first"` // instructions that touch it
+	Last    int    `json:"last"`
+	// AtPeak is set for a buffer that holds memory at the peak; Share is its
+	// part of what is in use there.
+	AtPeak bool    `json:"at_peak"`
+	Share  float64 `json:"share"`
+}
+
+// Communication lists the collectives of a step in order.
+type Communication struct {
+	Collectives []CollectiveUse `json:"collectives"`
+	Totals      []OpTotal       `json:"totals"`
+}
+
+// CollectiveUse is one collective.
+type CollectiveUse struct {
+	Instr int      `json:"instruction"`
+	Seq   int      `json:"seq"`
+	Op    string   `json:"op"`
+	Axes  []string `json:"axes"`
+	Group int      `json:"group"` // ranks that take part
+	DType string   `json:"dtype"`
+	Bytes int64    `json:"bytes"` // the most payload that one rank contributes
+	Prim  string   `json:"primitive"`
+	Line  string   `json:"line"`
+}
+
+// OpTotal sums the collectives of one kind.
+type OpTotal struct {
+	Op    string `json:"op"`
+	Count int    `json:"count"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Report returns what p costs each rank.
+func (p *Plan) Report() *Report {
+	r := &Report{Plan: p.Name, Mesh: p.Mesh.String(), Ranks: p.Mesh.Ranks()}
+	r.Mem = p.memory()
+	r.Comm = p.communication()
+	return r
+}
+
+func (p *Plan) memory() Memory {
+	m := Memory{Arena: p.Arena, Buffers: []BufferUse{}}
+	for i, b := range p.Bufs {
+		u := BufferUse{Buf: i, Type: b.Spec.Format(b.Global), Bytes: b.Type.Bytes(), Line: b.Pos.String(), First: b.Def, Last: b.Last}
+		switch b.Storage {
+		case Input:
+			u.Storage, u.Name = "input", p.portName(p.In, i)
+			m.Inputs += u.Bytes
+		case Output:
+			u.Storage, u.Name = "result", p.portName(p.Out, i)
+			m.Results += u.Bytes
+		case Temp:
+			if b.Def < 0 {
+				continue
+			}
+			u.Storage, u.Name = "temporary", p.Instrs[b.Def].Name
+		default:
+			continue
+		}
+		m.Buffers = append(m.Buffers, u)
+	}
+	m.Total = m.Inputs + m.Results + m.Arena
+	m.Peak = p.peak(m)
+	for i := range m.Buffers {
+		u := &m.Buffers[i]
+		u.AtPeak = u.Storage != "temporary" || u.First <= m.Peak.Instr && m.Peak.Instr <= u.Last
+		if u.AtPeak && m.Peak.Live > 0 {
+			u.Share = float64(u.Bytes) / float64(m.Peak.Live)
+		}
+	}
+	slices.SortStableFunc(m.Buffers, func(a, b BufferUse) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return m
+}
+
+// peak finds the first instruction at which the temporaries take the most.
+func (p *Plan) peak(m Memory) Peak {
+	delta := make([]int64, len(p.Instrs)+1)
+	for _, u := range m.Buffers {
+		if u.Storage == "temporary" {
+			delta[u.First] += u.Bytes
+			delta[u.Last+1] -= u.Bytes
+		}
+	}
+	at := Peak{Instr: -1, Line: "-", Live: m.Inputs + m.Results}
+	var temps int64
+	for i := range p.Instrs {
+		if temps += delta[i]; at.Instr < 0 || temps > at.Temps {
+			in := &p.Instrs[i]
+			at = Peak{i, in.Name, in.Pos.String(), m.Inputs + m.Results + temps, temps}
+		}
+	}
+	return at
+}
+
+// portName returns the name of the input or result that has the buffer.
+func (p *Plan) portName(ports []Port, buf int) string {
+	for _, q := range ports {
+		if p.Root(q.Buf) == buf {
+			return q.Name
+		}
+	}
+	return ""
+}
+
+func (p *Plan) communication() Communication {
+	c := Communication{Collectives: []CollectiveUse{}, Totals: []OpTotal{}}
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		if !in.Collective() {
+			continue
+		}
+		u := CollectiveUse{Instr: i, Seq: in.Seq, Op: in.Name, Axes: in.Axes, Group: p.Mesh.Parts(in.Axes), DType: in.DType.String(), Bytes: in.Bytes, Line: in.Pos.String()}
+		if in.Prim != nil {
+			u.Prim = in.Prim.Name()
+		}
+		c.Collectives = append(c.Collectives, u)
+		k := slices.IndexFunc(c.Totals, func(t OpTotal) bool { return t.Op == in.Name })
+		if k < 0 {
+			k = len(c.Totals)
+			c.Totals = append(c.Totals, OpTotal{Op: in.Name})
+		}
+		c.Totals[k].Count++
+		c.Totals[k].Bytes += in.Bytes
+	}
+	slices.SortStableFunc(c.Totals, func(a, b OpTotal) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return c
+}
+
+// reported is how many buffers String lists.
+const reported = 10
+
+// String prints the report for a person.
+func (r *Report) String() string {
+	var b strings.Builder
+	m := r.Mem
+	fmt.Fprintf(&b, "memory per rank: %s (inputs %s, results %s, arena %s)\n", Bytes(m.Total), Bytes(m.Inputs), Bytes(m.Results), Bytes(m.Arena))
+	if m.Peak.Instr >= 0 {
+		fmt.Fprintf(&b, "most in use: %s, %s of it temporaries, at instruction %d, %s (%s)\n", Bytes(m.Peak.Live), Bytes(m.Peak.Temps), m.Peak.Instr, m.Peak.Name, m.Peak.Line)
+	}
+	rows := [][]string{{"buffer", "bytes", "share", "what", "type", "line"}}
+	for _, u := range m.Buffers[:min(reported, len(m.Buffers))] {
+		share := "-"
+		if u.AtPeak {
+			share = fmt.Sprintf("%.1f%%", 100*u.Share)
+		}
+		rows = append(rows, []string{fmt.Sprintf("b%d", u.Buf), Bytes(u.Bytes), share, u.Storage + " " + u.Name, u.Type, u.Line})
+	}
+	if len(rows) > 1 {
+		b.WriteString("largest buffers (share of what is in use at that instruction):\n")
+		columns(&b, rows)
+	}
+	if n := len(m.Buffers) - reported; n > 0 {
+		fmt.Fprintf(&b, "  and %d smaller\n", n)
+	}
+	if len(r.Comm.Collectives) == 0 {
+		b.WriteString("communication: none\n")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "communication, bytes that one rank contributes:\n")
+	rows = [][]string{{"#", "op", "over", "ranks", "bytes", "for", "line"}}
+	for _, c := range r.Comm.Collectives {
+		prim := c.Prim
+		if prim == "" {
+			prim = "-"
+		}
+		rows = append(rows, []string{fmt.Sprint(c.Seq), c.Op, strings.Join(c.Axes, "."), fmt.Sprint(c.Group), Bytes(c.Bytes), prim, c.Line})
+	}
+	columns(&b, rows)
+	for _, t := range r.Comm.Totals {
+		fmt.Fprintf(&b, "total %s: %d, %s\n", t.Op, t.Count, Bytes(t.Bytes))
+	}
+	return b.String()
+}
+
+// columns writes rows in aligned columns, two blanks apart.
+func columns(b *strings.Builder, rows [][]string) {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, s := range row {
+			width[i] = max(width[i], len([]rune(s)))
+		}
+	}
+	for _, row := range rows {
+		line := ""
+		for i, s := range row {
+			line += "  " + s + strings.Repeat(" ", width[i]-len([]rune(s)))
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
+
+// Bytes prints a number of bytes for a person, exactly below 10 KiB: 512 B,
+// 8192 B, 12.5 KiB, 3.0 GiB.
+func Bytes(n int64) string {
+	if n < 10<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	x, unit := float64(n)/1024, "KiB"
+	for _, next := range []string{"MiB", "GiB", "TiB", "PiB", "EiB"} {
+		if x < 1000 {
+			break
+		}
+		x, unit = x/1024, next
+	}
+	return fmt.Sprintf("%.1f %s", x, unit)
+}
