@@ -3,5 +3,5 @@ package primitives
 import "github.com/gomoe/gomoe/graph"
 
 func shapeFamily() []graph.Primitive {
-	return []graph.Primitive{ReshapeTo{}, BroadcastInDim{}}
+	return []graph.Primitive{ReshapeTo{}, BroadcastInDim{}, Permute{}}
 }

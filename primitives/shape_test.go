@@ -25,5 +25,12 @@ func shapeRows() []row {
 			"program p(x f64[0]) {\n y = broadcast_in_dim(x) shape=[0,2] dims=[0]\n return y\n}",
 			"program p(x f64[], z f64[4,2]) {\n y = broadcast_in_dim(x) shape=[4,2]\n w = mul(y, z)\n return w\n}",
 		}}),
+		at(row{prim: "transpose", src: []string{
+			"program p(x f64[4,2,6]) {\n y = transpose(x) permutation=[2,0,1]\n return y\n}",
+			"program p(x f64[4,2]) {\n y = transpose(x) permutation=[1,0]\n return y\n}",
+			"program p(x f64[0,3]) {\n y = transpose(x) permutation=[1,0]\n return y\n}",
+			"program p(x f64[1,4,1]) {\n y = transpose(x) permutation=[2,1,0]\n return y\n}",
+			"program p(x f64[]) {\n y = transpose(x)\n return y\n}",
+		}}),
 	}
 }

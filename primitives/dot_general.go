@@ -1,0 +1,213 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Dot multiplies two arrays and sums over the contracted dimensions, as
+// jax.lax.dot_general does. The result's dimensions are the batch dimensions,
+// then the free ones of the first argument, then those of the second.
+//
+// Products are summed over the contracted dimensions in row-major order of the
+// lists, by internal/kernel.Gemm: in f64 for f64 and in f32 for the other
+// floats, in blocks of 256, and rounded once to the result's type. Integers
+// wrap. A row of the result has the same bits however many are beside it.
+type Dot struct {
+	LHSContract, RHSContract []int
+	LHSBatch, RHSBatch       []int
+	// DType is the element type of the result (JAX's preferred_element_type).
+	// Zero is that of the arguments, which then have one type.
+	DType graph.DType
+}
+
+var _ Primitive = Dot{}
+
+// DotGeneral contracts dimension lhsContract[i] of x with rhsContract[i] of y,
+// for every pair lhsBatch[i], rhsBatch[i] of equal indices. The result has the
+// arguments' element type and the dimensions batch, free of x, free of y.
+func DotGeneral(x, y *graph.Value, lhsContract, rhsContract, lhsBatch, rhsBatch []int) *graph.Value {
+	return dot(0, x, y, lhsContract, rhsContract, lhsBatch, rhsBatch)
+}
+
+// MatMul returns x[..,K] · y[K,N], which is [..,N], in their element type.
+func MatMul(x, y *graph.Value) *graph.Value { return MatMulAs(0, x, y) }
+
+// MatMulAs is MatMul with a result of type d, which is rounded to once: f32
+// for the exact product of bf16 arguments, whose types may differ.
+func MatMulAs(d graph.DType, x, y *graph.Value) *graph.Value {
+	if x.Rank() == 0 || y.Rank() != 2 {
+		graph.Fail("matmul of %s and %s, want x[..,K] and y[K,N]; use DotGeneral for batches", x.Type, y.Type)
+	}
+	return dot(d, x, y, []int{x.Rank() - 1}, []int{0}, nil, nil)
+}
+
+func dot(d graph.DType, x, y *graph.Value, lc, rc, lb, rb []int) *graph.Value {
+	return graph.Apply1(Dot{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d}, x, y)
+}
+
+func (Dot) Name() string { return "dot_general" }
+
+func (p Dot) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	d, err := p.result(in[0].DType, in[1].DType)
+	if err != nil {
+		return nil, err
+	}
+	for i, lists := range [2][2][]int{{p.LHSContract, p.LHSBatch}, {p.RHSContract, p.RHSBatch}} {
+		if err := distinctAxes(in[i], slices.Concat(lists[0], lists[1])); err != nil {
+			return nil, fmt.Errorf("contracted %v and batch %v dimensions of argument %d: %w", lists[0], lists[1], i, err)
+		}
+	}
+	for _, pairs := range [2]struct {
+		what string
+		l, r []int
+	}{{"contract", p.LHSContract, p.RHSContract}, {"batch", p.LHSBatch, p.RHSBatch}} {
+		if len(pairs.l) != len(pairs.r) {
+			return nil, fmt.Errorf("lhs_%s %v and rhs_%s %v, want as many of one as of the other", pairs.what, pairs.l, pairs.what, pairs.r)
+		}
+		for i, l := range pairs.l {
+			if a, b := in[0].Shape[l], in[1].Shape[pairs.r[i]]; a != b {
+				return nil, fmt.Errorf("dimension %d of %s has size %d and dimension %d of %s has size %d, want one size for the two of a %s pair", l, in[0], a, pairs.r[i], in[1], b, pairs.what)
+			}
+		}
+	}
+	out := graph.Type{DType: d}
+	for _, i := range p.LHSBatch {
+		out.Shape = append(out.Shape, in[0].Shape[i])
+	}
+	lf, rf := p.free(in[0].Rank(), in[1].Rank())
+	for _, i := range lf {
+		out.Shape = append(out.Shape, in[0].Shape[i])
+	}
+	for _, i := range rf {
+		out.Shape = append(out.Shape, in[1].Shape[i])
+	}
+	return []graph.Type{out}, nil
+}
+
+// result returns the element type of the result.
+func (p Dot) result(x, y graph.DType) (graph.DType, error) {
+	switch {
+	case x == graph.Bool || y == graph.Bool || p.DType == graph.Bool:
+		return 0, fmt.Errorf("element type bool has no products; convert with convert_element_type")
+	case p.DType == graph.NoDType && x != y:
+		return 0, fmt.Errorf("element types %s and %s differ; convert one with convert_element_type, or give the result's type as dtype", x, y)
+	case p.DType == graph.NoDType:
+		return x, nil
+	case x.IsFloat() != p.DType.IsFloat() || y.IsFloat() != p.DType.IsFloat():
+		return 0, fmt.Errorf("element types %s and %s with dtype=%s, want floats or integers for all; convert with convert_element_type", x, y, p.DType)
+	}
+	return p.DType, nil
+}
+
+// distinctAxes checks axes in any order.
+func distinctAxes(t graph.Type, axes []int) error {
+	return axesOf(t, slices.Sorted(slices.Values(axes)))
+}
+
+// free returns the dimensions of either argument that are neither contracted
+// nor batch.
+func (p Dot) free(lhs, rhs int) (l, r []int) {
+	return kept(lhs, slices.Concat(p.LHSContract, p.LHSBatch)), kept(rhs, slices.Concat(p.RHSContract, p.RHSBatch))
+}
+
+// VJP contracts the cotangent with the other argument over that one's free
+// dimensions. The operands are ordered so that a transposition is seldom needed.
+func (p Dot) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, y, g := e.In[0], e.In[1], ct[0]
+	if !e.Out[0].Type.DType.IsFloat() {
+		return nil, nil
+	}
+	nb := len(p.LHSBatch)
+	lf, rf := p.free(x.Rank(), y.Rank())
+	dx := adjoint(x, g, y, p.LHSContract, p.LHSBatch, lf, p.RHSContract, p.RHSBatch, rf, nb+len(lf), false)
+	dy := adjoint(y, g, x, p.RHSContract, p.RHSBatch, rf, p.LHSContract, p.LHSBatch, lf, nb, true)
+	return []*graph.Value{dx, dy}, nil
+}
+
+// adjoint returns the cotangent of v, an argument of a product whose result
+// has the cotangent g and whose other argument is o. vc, vb, vf are the
+// contracted, batch and free dimensions of v, oc, ob, of those of o; of's lie
+// in g from dimension at on. Of the two orders of operands it takes one that
+// needs no transposition, if there is one: swapped says which is tried first.
+func adjoint(v, g, o *graph.Value, vc, vb, vf, oc, ob, of []int, at int, swapped bool) *graph.Value {
+	gc, gb := make([]int, len(of)), make([]int, len(ob))
+	for i := range gc {
+		gc[i] = at + i
+	}
+	for i := range gb {
+		gb[i] = i
+	}
+	// The free dimensions of o in this product are its contracted ones,
+	// ascending; in v they are:
+	var vco []int
+	for _, d := range slices.Sorted(slices.Values(oc)) {
+		vco = append(vco, vc[slices.Index(oc, d)])
+	}
+	first, second := slices.Concat(vb, vf, vco), slices.Concat(vb, vco, vf)
+	if !slices.IsSorted(first) && slices.IsSorted(second) || swapped && !slices.IsSorted(first) {
+		return arrange(dot(as(v, g, o), o, g, of, gc, ob, gb), second)
+	}
+	return arrange(dot(as(v, g, o), g, o, gc, of, gb, ob), first)
+}
+
+// as returns the dtype parameter that gives a product of g and o v's type.
+func as(v, g, o *graph.Value) graph.DType {
+	if d := v.Type.DType; d != g.Type.DType || d != o.Type.DType {
+		return d
+	}
+	return graph.NoDType
+}
+
+// arrange transposes x, dimension i of which becomes dimension to[i].
+func arrange(x *graph.Value, to []int) *graph.Value {
+	if slices.IsSorted(to) {
+		return x
+	}
+	perm := make([]int, len(to))
+	for i, d := range to {
+		perm[d] = i
+	}
+	return Transpose(x, perm...)
+}
+
+func (p Dot) Shard(c *sharding.Context) (sharding.Decision, error) {
+	nb, nc := len(p.LHSBatch), len(p.LHSContract)
+	lf, rf := p.free(c.Type(0).Rank(), c.Type(1).Rank())
+	l, r := make([]int, c.Type(0).Rank()), make([]int, c.Type(1).Rank())
+	var out, sum []int
+	for i := range nb {
+		l[p.LHSBatch[i]], r[p.RHSBatch[i]] = i, i
+		out = append(out, i)
+	}
+	for i := range nc {
+		l[p.LHSContract[i]], r[p.RHSContract[i]] = nb+i, nb+i
+		sum = append(sum, nb+i)
+	}
+	n := nb + nc
+	for _, free := range [2]struct{ dims, of []int }{{lf, l}, {rf, r}} {
+		for _, d := range free.dims {
+			free.of[d] = n
+			out = append(out, n)
+			n++
+		}
+	}
+	return c.Place(sharding.Factors{In: [][]int{l, r}, Out: [][]int{out}, Sum: sum, RowWise: true, Linear: sharding.LinearEach})
+}
+
+func (p Dot) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("dot_general", out, in, p.kernel)
+}
+
+func (Dot) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..], y t[..]", Results: "t[batch.., free of x.., free of y..]", Formula: "z[b, i, j] = Σₖ x[b, i, k] · y[b, k, j]",
+		Params: "lhs_contract, rhs_contract: pairs of dimensions summed over; lhs_batch, rhs_batch: pairs that go together; dtype: element type of the result, the arguments' if missing",
+		Notes:  "Sums in f64 for f64 and f32 for other floats, in blocks of 256, rounded once; integers wrap."}
+}

@@ -1,0 +1,76 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Permute reorders the dimensions of its argument: dimension i of the result
+// is dimension Permutation[i] of the argument.
+type Permute struct {
+	Permutation []int
+}
+
+var _ Primitive = Permute{}
+
+// Transpose returns x with dimension i being x's dimension perm[i].
+func Transpose(x *graph.Value, perm ...int) *graph.Value {
+	return graph.Apply1(Permute{slices.Clone(perm)}, x)
+}
+
+func (Permute) Name() string { return "transpose" }
+
+func (p Permute) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	if len(p.Permutation) != in[0].Rank() {
+		return nil, fmt.Errorf("permutation %v of %d dimensions, want each of them once", p.Permutation, in[0].Rank())
+	}
+	if err := axesOf(in[0], slices.Sorted(slices.Values(p.Permutation))); err != nil {
+		return nil, fmt.Errorf("permutation %v: %w", p.Permutation, err)
+	}
+	out := graph.Type{DType: in[0].DType}
+	for _, d := range p.Permutation {
+		out.Shape = append(out.Shape, in[0].Shape[d])
+	}
+	return []graph.Type{out}, nil
+}
+
+// VJP applies the inverse permutation.
+func (p Permute) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	inverse := make([]int, len(p.Permutation))
+	for i, d := range p.Permutation {
+		inverse[d] = i
+	}
+	return []*graph.Value{Transpose(ct[0], inverse...)}, nil
+}
+
+func (p Permute) Shard(c *sharding.Context) (sharding.Decision, error) {
+	f := sharding.Elementwise(c.Type(0), 1, 0, sharding.LinearTogether)
+	f.Out = [][]int{p.Permutation}
+	return c.Place(f)
+}
+
+func (p Permute) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("transpose", out, in, func(a *lowering.Args) error {
+		src, dst := a.In[0], a.Out[0]
+		strides := make([]int, len(p.Permutation))
+		n := 1
+		for d := len(strides) - 1; d >= 0; d-- {
+			strides[slices.Index(p.Permutation, d)] = n
+			n *= src.Type.Shape[d]
+		}
+		strided(dst, src, strides, 0)
+		return nil
+	})
+}
+
+func (Permute) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y[i_0, i_1, ..] = x[j], j_permutation[d] = i_d",
+		Params: "permutation: the argument's dimension for each of the result's"}
+}
