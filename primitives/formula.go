@@ -1,0 +1,92 @@
+package primitives
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// differentiate is the derivative rule of a primitive with a kernel of its own
+// for a formula that simple primitives can state as well: it traces the formula
+// on arguments of e's types, differentiates that, and adds the equations of the
+// derivative to e's trace. Fused derivatives use it for theirs, which is needed
+// seldom and so may be slow.
+func differentiate(e *graph.Eqn, ct []*graph.Value, formula func(in []*graph.Value) []*graph.Value) ([]*graph.Value, error) {
+	p, err := graph.Trace("formula", func(t *graph.Tracer) []*graph.Value {
+		in := make([]*graph.Value, len(e.In))
+		for i, v := range e.In {
+			in[i] = t.Input(fmt.Sprintf("x%d", i), v.Type.DType, v.Type.Shape...)
+		}
+		return formula(in)
+	})
+	if err != nil {
+		return nil, err
+	}
+	pull, err := vjp.Pullback(p)
+	if err != nil {
+		return nil, err
+	}
+	env := map[*graph.Value]*graph.Value{}
+	for i, v := range e.In {
+		env[pull.In[i]] = v
+	}
+	for i, v := range pull.In[len(e.In):] {
+		env[v] = vjp.Instantiate(ct[i], e.Out[i])
+	}
+	for _, q := range pull.Eqns {
+		if _, ok := q.Prim.(graph.PlaceLike); ok { // the caller places its gradients
+			env[q.Out[0]] = env[q.In[0]]
+			continue
+		}
+		in := make([]*graph.Value, len(q.In))
+		for i, v := range q.In {
+			in[i] = env[v]
+		}
+		for i, v := range e.Out[0].Tracer().Apply(q.Prim, in...) {
+			env[q.Out[i]] = v
+		}
+	}
+	grads, next := make([]*graph.Value, len(e.In)), 0
+	for i, v := range e.In {
+		if v.Type.DType.IsFloat() {
+			grads[i], next = env[pull.Out[next]], next+1
+		}
+	}
+	return grads, nil
+}
+
+// constantLike returns a value of v's type with every element x.
+func constantLike(v *graph.Value, x float64) *graph.Value {
+	return v.Tracer().Apply(graph.Fill{Value: x, DType: v.Type.DType, Shape: v.Type.Shape})[0]
+}
+
+// plus returns v + x for a number x.
+func plus(v *graph.Value, x float64) *graph.Value { return Add(v, constantLike(v, x)) }
+
+// times returns v · x for a number x.
+func times(v *graph.Value, x float64) *graph.Value { return Mul(v, constantLike(v, x)) }
+
+// sumKept returns the sum of v over one axis, repeated along that axis.
+func sumKept(v *graph.Value, axis int) *graph.Value {
+	s := graph.Apply1(ReduceSum{Axes: []int{axis}, Unordered: true}, v)
+	return along(s, v, axis)
+}
+
+// along repeats v along an axis that it lacks and like has.
+func along(v, like *graph.Value, axis int) *graph.Value {
+	return Broadcast(v, like.Type.Shape, kept(like.Rank(), []int{axis})...)
+}
+
+// overRows repeats v[D] for every row of like[..,D].
+func overRows(v, like *graph.Value) *graph.Value {
+	return Broadcast(v, like.Type.Shape, like.Rank()-1)
+}
+
+// sumRows sums v[..,D] over all but its last dimension.
+func sumRows(v *graph.Value) *graph.Value {
+	if v.Rank() == 1 {
+		return v
+	}
+	return graph.Apply1(ReduceSum{Axes: kept(v.Rank(), []int{v.Rank() - 1}), Unordered: true}, v)
+}

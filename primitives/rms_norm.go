@@ -1,0 +1,234 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// rmsNorm divides rows by the root of their mean square.
+type rmsNorm struct{ Eps float64 }
+
+// rmsNormGrad is the cotangent of rmsNorm's x; rmsNormGainGrad that of its gain.
+type (
+	rmsNormGrad     struct{ Eps float64 }
+	rmsNormGainGrad struct{ Eps float64 }
+)
+
+var (
+	_ Primitive = rmsNorm{}
+	_ Primitive = rmsNormGrad{}
+	_ Primitive = rmsNormGainGrad{}
+)
+
+// RMSNorm returns x / √(mean(x²) + eps) · gain, the mean being over the last
+// dimension: x[..,D], gain[D] of one float type; eps is at least 0. A row of
+// zeros with eps 0 is NaN. Source: Zhang and Sennrich, "Root Mean Square Layer
+// Normalization" (2019).
+func RMSNorm(x, gain *graph.Value, eps float64) *graph.Value {
+	return graph.Apply1(rmsNorm{eps}, x, gain)
+}
+
+func (rmsNorm) Name() string         { return "rms_norm" }
+func (rmsNormGrad) Name() string     { return "rms_norm_grad" }
+func (rmsNormGainGrad) Name() string { return "rms_norm_gain_grad" }
+
+func (p rmsNorm) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	if err := p.rows(in[0]); err != nil {
+		return nil, err
+	}
+	return in[:1], parameterOf(in[0], in[1], "gain")
+}
+
+func (p rmsNorm) rows(x graph.Type) error {
+	if err := floating(x); err != nil {
+		return err
+	}
+	if err := atLeast(x, 1); err != nil {
+		return err
+	}
+	return epsilon(p.Eps)
+}
+
+func (p rmsNormGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	if err := alike([]graph.Type{in[0], in[2]}); err != nil {
+		return nil, err
+	}
+	return rmsNorm(p).Infer(in[:2])
+}
+
+func (p rmsNormGainGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	if err := alike(in); err != nil {
+		return nil, err
+	}
+	if err := rmsNorm(p).rows(in[0]); err != nil {
+		return nil, err
+	}
+	return []graph.Type{graph.T(in[0].DType, in[0].Shape[in[0].Rank()-1])}, nil
+}
+
+func (p rmsNorm) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, gain := e.In[0], e.In[1]
+	return []*graph.Value{
+		graph.Apply1(rmsNormGrad(p), x, gain, ct[0]),
+		graph.Apply1(rmsNormGainGrad(p), x, ct[0]),
+	}, nil
+}
+
+// inverse returns 1/√(mean(x²) + eps), repeated along the rows.
+func (p rmsNorm) inverse(x *graph.Value) *graph.Value {
+	square := plus(times(sumKept(Mul(x, x), x.Rank()-1), 1/float64(x.Dim(-1))), p.Eps)
+	return Exp(times(Log(square), -0.5))
+}
+
+func (p rmsNormGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
+		x, c := in[0], Mul(in[2], overRows(in[1], in[0]))
+		r := rmsNorm(p).inverse(x)
+		y := Mul(x, r)
+		mean := times(sumKept(Mul(c, y), x.Rank()-1), 1/float64(x.Dim(-1)))
+		return []*graph.Value{Mul(r, Sub(c, Mul(y, mean)))}
+	})
+}
+
+func (p rmsNormGainGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, g := e.In[0], overRows(ct[0], e.In[0])
+	return []*graph.Value{
+		// Σ g·(x/rms)·ct, with g for the gain, is what rms_norm's cotangent sums.
+		graph.Apply1(rmsNormGrad(p), x, ct[0], e.In[1]),
+		Mul(Mul(g, x), rmsNorm(p).inverse(x)),
+	}, nil
+}
+
+func (rmsNorm) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	return c.Place(sharding.Rows(n-1, []int{n, -1}, []int{n}))
+}
+
+func (rmsNormGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	return c.Place(sharding.Rows(n-1, []int{n, -1, n}, []int{n}))
+}
+
+func (rmsNormGainGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sumOfRows(c.Type(0).Rank(), 2, 1))
+}
+
+func (p rmsNorm) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("rms_norm", out, in, inFloat(rmsNormKernel[float32](p.Eps), rmsNormKernel[float64](p.Eps)))
+}
+
+func (p rmsNormGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("rms_norm_grad", out, in, inFloat(rmsNormGradKernel[float32](p.Eps), rmsNormGradKernel[float64](p.Eps)))
+}
+
+func (p rmsNormGainGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("rms_norm_gain_grad", out, in, inFloat(rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps)))
+}
+
+// inverseRMS returns 1/√(mean(x²) + eps), summed in order in f64.
+func inverseRMS[T Float](x []T, eps float64) float64 {
+	s := 0.0
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	return 1 / math.Sqrt(s/float64(len(x))+eps)
+}
+
+func rmsNormKernel[T Float](eps float64) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, gain, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+		rows, n := rowsOf(a.In[0].Type)
+		eachRow(a, rows, n, func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				row, out := x[r*n:][:n], y[r*n:][:n]
+				inv := inverseRMS(row, eps)
+				for i, v := range row {
+					out[i] = T(float64(v) * inv * float64(gain[i]))
+				}
+			}
+		})
+		return nil
+	}
+}
+
+func rmsNormGradKernel[T Float](eps float64) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
+		rows, n := rowsOf(a.In[0].Type)
+		eachRow(a, rows, n, func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				row, c, out := x[r*n:][:n], ct[r*n:][:n], dx[r*n:][:n]
+				inv, dot := inverseRMS(row, eps), 0.0
+				for i, v := range row {
+					dot += float64(c[i]) * float64(gain[i]) * float64(v)
+				}
+				dot *= inv * inv / float64(n)
+				for i, v := range row {
+					out[i] = T(inv * (float64(c[i])*float64(gain[i]) - float64(v)*dot))
+				}
+			}
+		})
+		return nil
+	}
+}
+
+func rmsNormGainKernel[T Float](eps float64) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, ct, dgain := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+		rows, n := rowsOf(a.In[0].Type)
+		inv := make([]float64, rows)
+		eachRow(a, rows, n, func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				inv[r] = inverseRMS(x[r*n:][:n], eps)
+			}
+		})
+		sumColumns(a, dgain, rows, func(acc []float64, r, lo int) {
+			at := r*n + lo
+			for i := range acc {
+				acc[i] += float64(ct[at+i]) * float64(x[at+i]) * inv[r]
+			}
+		})
+		return nil
+	}
+}
+
+// sumColumns sets sum[i] to the sum over rows 0, 1, .. of what add adds to acc:
+// column lo+i of the row to acc[i].
+func sumColumns[T Float](a *lowering.Args, sum []T, rows int, add func(acc []float64, r, lo int)) {
+	a.Parallel(len(sum), 1+16384/(1+rows), func(lo, hi int) {
+		acc := make([]float64, hi-lo)
+		for r := range rows {
+			add(acc, r, lo)
+		}
+		for i, s := range acc {
+			sum[lo+i] = T(s)
+		}
+	})
+}
+
+func (rmsNorm) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..,D], gain f[D]", Results: "f[..,D]", Formula: "y = x / √(mean(x²) + eps) · gain",
+		Params: "eps: number ≥ 0", Notes: "The mean of a row is summed in f64."}
+}
+
+func (rmsNormGrad) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..,D], gain f[D], ct f[..,D]", Results: "f[..,D]",
+		Formula: "dx = r · (ct·gain - x · r² · mean(ct·gain·x)), r = 1/√(mean(x²) + eps)", Params: "eps: number ≥ 0"}
+}
+
+func (rmsNormGainGrad) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..,D], ct f[..,D]", Results: "f[D]",
+		Formula: "dgain = Σ ct · x / √(mean(x²) + eps) over the rows", Params: "eps: number ≥ 0"}
+}

@@ -1,0 +1,63 @@
+package primitives
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// rowsOf returns the number and the length of the rows along the last dimension.
+func rowsOf(t graph.Type) (rows, n int) {
+	rows, n, _ = around(t, t.Rank()-1)
+	return rows, n
+}
+
+// eachRow calls f for ranges of rows of n elements, in parallel.
+func eachRow(a *lowering.Args, rows, n int, f func(lo, hi int)) {
+	a.Parallel(rows, 1+4096/(1+n), f)
+}
+
+// rowDims are the factors of the dimensions of a value of that rank: one for
+// each, but the axis must be whole.
+func rowDims(rank, axis int) []int {
+	dims := make([]int, rank)
+	for i := range dims {
+		dims[i] = i
+	}
+	dims[axis] = sharding.Whole
+	return dims
+}
+
+// sumOfRows are the factors of a primitive that sums over the rows of its first
+// `args` arguments of that rank, to results with the last dimension only.
+func sumOfRows(rank, args, results int) sharding.Factors {
+	f := sharding.Factors{Sum: rowDims(rank, rank-1)[:rank-1]}
+	for range args {
+		f.In = append(f.In, rowDims(rank, rank-1))
+	}
+	for range results {
+		f.Out = append(f.Out, []int{sharding.Whole})
+	}
+	return f
+}
+
+// parameterOf reports a parameter of rows x[..,D] that is not of x's element
+// type and shape [D].
+func parameterOf(x, param graph.Type, name string) error {
+	want := graph.T(x.DType, x.Shape[x.Rank()-1])
+	if !param.Equal(want) {
+		return fmt.Errorf("%s is %s for rows of %s, want %s", name, param, x, want)
+	}
+	return nil
+}
+
+// epsilon reports an eps that is negative, infinite or no number.
+func epsilon(eps float64) error {
+	if !(eps >= 0) || math.IsInf(eps, 0) {
+		return fmt.Errorf("eps=%v, want a finite number of at least 0, such as eps=1e-06", eps)
+	}
+	return nil
+}
