@@ -4,6 +4,7 @@ import "github.com/gomoe/gomoe/graph"
 
 func composedFamily() []graph.Primitive {
 	return []graph.Primitive{
+		softmax{}, softmaxGrad{}, logSoftmax{}, logSoftmaxGrad{}, logSumExp{},
 		rmsNorm{}, rmsNormGrad{}, rmsNormGainGrad{},
 	}
 }

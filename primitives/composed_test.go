@@ -1,7 +1,28 @@
 package primitives_test
 
+import "strings"
+
+// alongSrc is the usual programs of a function of values of one shape along an
+// axis.
+func alongSrc(op string, args ...string) []string {
+	var src []string
+	for _, c := range [][2]string{{"4,2,6", "2"}, {"4,6,2", "1"}, {"4,2", "0"}, {"0,3", "1"}, {"2,0", "1"}, {"2,1", "1"}, {"5", "0"}} {
+		var in []string
+		for _, a := range args {
+			in = append(in, a+" f64["+c[0]+"]")
+		}
+		src = append(src, "program p("+strings.Join(in, ", ")+") {\n z = "+op+"("+strings.Join(args, ", ")+") axis="+c[1]+"\n return z\n}")
+	}
+	return src
+}
+
 func composedRows() []row {
 	return []row{
+		at(row{prim: "softmax", src: alongSrc("softmax", "x")}),
+		at(row{prim: "softmax_grad", src: alongSrc("softmax_grad", "y", "ct"), tol16: 4e-2}),
+		at(row{prim: "log_softmax", src: alongSrc("log_softmax", "x")}),
+		at(row{prim: "log_softmax_grad", src: alongSrc("log_softmax_grad", "y", "ct"), tol16: 4e-2}),
+		at(row{prim: "logsumexp", src: alongSrc("logsumexp", "x")}),
 		at(row{prim: "rms_norm", src: []string{
 			"program p(x f64[4,2,6], gain f64[6]) {\n y = rms_norm(x, gain) eps=1e-06\n return y\n}",
 			"program p(x f64[5], gain f64[5]) {\n y = rms_norm(x, gain)\n return y\n}",

@@ -1,0 +1,111 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// logSoftmax is the logarithm of softmax; logSoftmaxGrad is its derivative.
+type (
+	logSoftmax     struct{ Axis int }
+	logSoftmaxGrad struct{ Axis int }
+)
+
+var (
+	_ Primitive = logSoftmax{}
+	_ Primitive = logSoftmaxGrad{}
+)
+
+// LogSoftmax returns x - log Σ exp(x) along an axis of x[..], a float type; a
+// negative axis counts from the end. An entry -Inf stays so; a line of nothing
+// but -Inf, and one with a NaN or +Inf, is NaN.
+func LogSoftmax(x *graph.Value, axis int) *graph.Value {
+	return graph.Apply1(logSoftmax{fromEnd(x, axis)}, x)
+}
+
+func (logSoftmax) Name() string     { return "log_softmax" }
+func (logSoftmaxGrad) Name() string { return "log_softmax_grad" }
+
+func (p logSoftmax) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 1, p.Axis) }
+
+func (p logSoftmaxGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+	return inferAlong(in, 2, p.Axis)
+}
+
+func (p logSoftmax) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(logSoftmaxGrad(p), e.Out[0], ct[0])}, nil
+}
+
+func (p logSoftmaxGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
+		y, c := in[0], in[1]
+		return []*graph.Value{Sub(c, Mul(Exp(y), sumKept(c, p.Axis)))}
+	})
+}
+
+func (p logSoftmax) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return placeAlong(c, p.Axis, 1)
+}
+
+func (p logSoftmaxGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return placeAlong(c, p.Axis, 2)
+}
+
+func (p logSoftmax) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("log_softmax", out, in, inFloat(logSoftmaxKernel[float32](p.Axis), logSoftmaxKernel[float64](p.Axis)))
+}
+
+func (p logSoftmaxGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("log_softmax_grad", out, in, inFloat(logSoftmaxGradKernel[float32](p.Axis), logSoftmaxGradKernel[float64](p.Axis)))
+}
+
+func logSoftmaxKernel[T Float](axis int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, y := data[T](a.In[0]), data[T](a.Out[0])
+		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
+			m := lineMax(x, first, n, step)
+			log := math.Log(sumExp(x, m, first, n, step))
+			for i, at := 0, first; i < n; i, at = i+1, at+step {
+				y[at] = T(float64(x[at]) - m - log)
+			}
+		})
+		return nil
+	}
+}
+
+// sumExp returns Σ exp(x - shift) over n elements from first, step apart.
+func sumExp[T Float](x []T, shift float64, first, n, step int) float64 {
+	sum := 0.0
+	for i, at := 0, first; i < n; i, at = i+1, at+step {
+		sum += math.Exp(float64(x[at]) - shift)
+	}
+	return sum
+}
+
+func logSoftmaxGradKernel[T Float](axis int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		y, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
+			sum := 0.0
+			for i, at := 0, first; i < n; i, at = i+1, at+step {
+				sum += float64(ct[at])
+			}
+			for i, at := 0, first; i < n; i, at = i+1, at+step {
+				dx[at] = T(float64(ct[at]) - math.Exp(float64(y[at]))*sum)
+			}
+		})
+		return nil
+	}
+}
+
+func (logSoftmax) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = x - log Σ exp(x) along axis", Params: "axis: of x",
+		Notes: "Shifted by the largest x, so that nothing overflows. A line of nothing but -inf, and one with a nan or inf, is nan."}
+}
+
+func (logSoftmaxGrad) Doc() graph.Doc {
+	return graph.Doc{Args: "y f[..], ct f[..]", Results: "f[..]", Formula: "dx = ct - exp(y) · Σ ct along axis, y = log_softmax(x)", Params: "axis: of y"}
+}

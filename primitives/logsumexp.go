@@ -1,0 +1,63 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// logSumExp is the logarithm of a sum of exponentials along an axis.
+type logSumExp struct{ Axis int }
+
+var _ Primitive = logSumExp{}
+
+// LogSumExp returns log Σ exp(x) along an axis of x[..], a float type, without
+// that axis; a negative axis counts from the end. Of nothing, and of nothing
+// but -Inf, it is -Inf; of anything with +Inf it is +Inf.
+func LogSumExp(x *graph.Value, axis int) *graph.Value {
+	return graph.Apply1(logSumExp{fromEnd(x, axis)}, x)
+}
+
+func (logSumExp) Name() string { return "logsumexp" }
+
+func (p logSumExp) Infer(in []graph.Type) ([]graph.Type, error) {
+	if _, err := inferAlong(in, 1, p.Axis); err != nil {
+		return nil, err
+	}
+	return []graph.Type{dropAxis(in[0], p.Axis)}, nil
+}
+
+func (p logSumExp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x := e.In[0]
+	return []*graph.Value{Mul(Softmax(x, p.Axis), along(ct[0], x, p.Axis))}, nil
+}
+
+func (p logSumExp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	return c.Place(sharding.Factors{In: [][]int{rowDims(n, p.Axis)}, Out: [][]int{kept(n, []int{p.Axis})}, RowWise: true})
+}
+
+func (p logSumExp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("logsumexp", out, in, inFloat(logSumExpKernel[float32](p.Axis), logSumExpKernel[float64](p.Axis)))
+}
+
+func logSumExpKernel[T Float](axis int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, y := data[T](a.In[0]), data[T](a.Out[0])
+		eachLine(a, a.In[0].Type, axis, func(k, first, n, step int) {
+			m := lineMax(x, first, n, step)
+			if math.IsInf(m, 0) {
+				m = 0 // Inf less Inf would be NaN
+			}
+			y[k] = T(m + math.Log(sumExp(x, m, first, n, step)))
+		})
+		return nil
+	}
+}
+
+func (logSumExp) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..]", Results: "f[..] without axis", Formula: "y = log Σ exp(x) along axis", Params: "axis: of x",
+		Notes: "Shifted by the largest x, so that nothing overflows. Of nothing but -inf it is -inf, of anything with inf inf."}
+}

@@ -1,0 +1,159 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// softmax normalises exponentials along an axis; softmaxGrad is its derivative.
+type (
+	softmax     struct{ Axis int }
+	softmaxGrad struct{ Axis int }
+)
+
+var (
+	_ Primitive = softmax{}
+	_ Primitive = softmaxGrad{}
+)
+
+// Softmax returns exp(x - max) / Σ exp(x - max) along an axis of x[..], a float
+// type; a negative axis counts from the end. An entry -Inf is 0; a line of
+// nothing but -Inf, and one with a NaN or +Inf, is NaN.
+func Softmax(x *graph.Value, axis int) *graph.Value {
+	return graph.Apply1(softmax{fromEnd(x, axis)}, x)
+}
+
+// fromEnd returns the axis, counted from the start.
+func fromEnd(x *graph.Value, axis int) int {
+	if axis < 0 {
+		return axis + x.Rank()
+	}
+	return axis
+}
+
+func (softmax) Name() string     { return "softmax" }
+func (softmaxGrad) Name() string { return "softmax_grad" }
+
+func (p softmax) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlong(in, 1, p.Axis) }
+func (p softmaxGrad) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 2, p.Axis) }
+
+// inferAlong types n arguments of one float type that has the axis.
+func inferAlong(in []graph.Type, n, axis int) ([]graph.Type, error) {
+	if err := arity(in, n); err != nil {
+		return nil, err
+	}
+	if err := alike(in); err != nil {
+		return nil, err
+	}
+	if err := floating(in[0]); err != nil {
+		return nil, err
+	}
+	if err := atLeast(in[0], 1); err != nil {
+		return nil, err
+	}
+	return in[:1], axisOf(in[0], axis)
+}
+
+func (p softmax) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(softmaxGrad(p), e.Out[0], ct[0])}, nil
+}
+
+func (p softmaxGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
+		y, c := in[0], in[1]
+		return []*graph.Value{Mul(y, Sub(c, sumKept(Mul(c, y), p.Axis)))}
+	})
+}
+
+func (p softmax) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return placeAlong(c, p.Axis, 1)
+}
+
+func (p softmaxGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return placeAlong(c, p.Axis, 2)
+}
+
+// placeAlong places n arguments and a result of one shape whose axis is whole.
+func placeAlong(c *sharding.Context, axis, n int) (sharding.Decision, error) {
+	dims := rowDims(c.Type(0).Rank(), axis)
+	f := sharding.Factors{Out: [][]int{dims}, RowWise: true}
+	for range n {
+		f.In = append(f.In, dims)
+	}
+	return c.Place(f)
+}
+
+func (p softmax) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("softmax", out, in, inFloat(softmaxKernel[float32](p.Axis), softmaxKernel[float64](p.Axis)))
+}
+
+func (p softmaxGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("softmax_grad", out, in, inFloat(softmaxGradKernel[float32](p.Axis), softmaxGradKernel[float64](p.Axis)))
+}
+
+// eachLine calls f, in parallel, for every line of t along an axis: n elements
+// from index `first`, step apart. k counts the lines.
+func eachLine(a *lowering.Args, t graph.Type, axis int, f func(k, first, n, step int)) {
+	outer, n, inner := around(t, axis)
+	a.Parallel(outer*inner, 1+1024/(1+n), func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			f(k, k/inner*n*inner+k%inner, n, inner)
+		}
+	})
+}
+
+// lineMax returns the largest of n elements from first, step apart: -Inf for
+// none, NaN if one is.
+func lineMax[T Float](x []T, first, n, step int) float64 {
+	m := T(math.Inf(-1))
+	for i, at := 0, first; i < n; i, at = i+1, at+step {
+		m = max(m, x[at])
+	}
+	return float64(m)
+}
+
+func softmaxKernel[T Float](axis int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, y := data[T](a.In[0]), data[T](a.Out[0])
+		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
+			m, sum := lineMax(x, first, n, step), 0.0
+			for i, at := 0, first; i < n; i, at = i+1, at+step {
+				e := math.Exp(float64(x[at]) - m)
+				sum += e
+				y[at] = T(e)
+			}
+			for i, at := 0, first; i < n; i, at = i+1, at+step {
+				y[at] = T(float64(y[at]) / sum)
+			}
+		})
+		return nil
+	}
+}
+
+func softmaxGradKernel[T Float](axis int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		y, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
+			dot := 0.0
+			for i, at := 0, first; i < n; i, at = i+1, at+step {
+				dot += float64(y[at]) * float64(ct[at])
+			}
+			for i, at := 0, first; i < n; i, at = i+1, at+step {
+				dx[at] = T(float64(y[at]) * (float64(ct[at]) - dot))
+			}
+		})
+		return nil
+	}
+}
+
+func (softmax) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = exp(x - max) / Σ exp(x - max) along axis", Params: "axis: of x",
+		Notes: "A line of nothing but -inf, and one with a nan or inf, is nan. Sums run in f64."}
+}
+
+func (softmaxGrad) Doc() graph.Doc {
+	return graph.Doc{Args: "y f[..], ct f[..]", Results: "f[..]", Formula: "dx = y · (ct - Σ ct·y along axis), y = softmax(x)", Params: "axis: of y"}
+}
