@@ -20,8 +20,9 @@ type Rule interface {
 // sharding.Ragged.Layer).
 type RowCounter interface {
 	// RowCounts returns the buffer i32[local experts] with the rows in use per
-	// expert of this rank, emitting what computes it.
-	RowCounts(e *Emitter, routing *graph.Value) (Buf, error)
+	// expert of this rank, emitting what computes it. rows is the placement of
+	// the ragged value.
+	RowCounts(e *Emitter, rows sharding.Spec) (Buf, error)
 	// ZoneAlign returns the multiple of rows at which every expert starts.
 	ZoneAlign() int
 }
@@ -118,7 +119,7 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 		if b.Spec.Ragged == nil || i.Zones >= 0 {
 			continue
 		}
-		counts, align, err := e.RowCounts(b.Spec.Ragged)
+		counts, align, err := e.RowCounts(b.Spec)
 		if err != nil {
 			return err
 		}
@@ -130,12 +131,12 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 
 // RowCounts returns the buffer with the rows in use per local expert, and the
 // alignment of the experts' zones.
-func (e *Emitter) RowCounts(r *sharding.Ragged) (Buf, int, error) {
-	rc, ok := r.Layer.(RowCounter)
+func (e *Emitter) RowCounts(rows sharding.Spec) (Buf, int, error) {
+	rc, ok := rows.Ragged.Layer.(RowCounter)
 	if !ok {
-		return Buf{}, 0, fmt.Errorf("%s makes ragged rows but does not count them", r.Layer.Name())
+		return Buf{}, 0, fmt.Errorf("%s makes ragged rows but does not count them", rows.Ragged.Layer.Name())
 	}
-	b, err := rc.RowCounts(e, r.Routing)
+	b, err := rc.RowCounts(e, rows)
 	return b, rc.ZoneAlign(), err
 }
 

@@ -1,5 +1,65 @@
 package primitives_test
 
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/ep"
+)
+
+// moeProgram is an MoE layer of linear experts with 4 experts, top-2 and
+// weights that travel. It routes by an integer input, so that no derivative
+// crosses a choice.
+func moeProgram(tokens int, layer ep.Layer, params string) string {
+	rows := layer.Rows(tokens * 2)
+	return fmt.Sprintf(`program p(idx i32[%[1]d,2], x f64[%[1]d,4], w f64[%[1]d,2], k f64[4,4,2]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4%[2]s
+	rows, rw = ep_dispatch(x, w, r) experts=4%[2]s
+	y = grouped_matmul(rows, k, r)
+	rwb = broadcast_in_dim(rw) shape=[%[3]d,2] dims=[0]
+	z = mul(y, rwb)
+	out = ep_combine(z, r) experts=4%[2]s
+	return out, r, drop, n, pad, demand
+}`, tokens, params, rows)
+}
+
 func moeRows() []row {
-	return []row{}
+	plain := ep.Layer{Experts: 4}
+	layer := []string{
+		moeProgram(8, plain, ` axis="a"`),
+		moeProgram(4, ep.Layer{Experts: 4, Align: 4}, ` align=4 axis="a"`),
+		moeProgram(8, ep.Layer{Experts: 4, Capacity: 3}, ` capacity=3 axis="b"`),
+		moeProgram(0, plain, ` axis="a"`),
+		moeProgram(1, plain, ""),
+	}
+	outer := []string{
+		`program p(idx i32[4,1], x f64[4,2], y f64[4,4]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4 axis="a"
+	xs = ep_dispatch(x, r) experts=4 axis="a"
+	ys = ep_dispatch(y, r) experts=4 axis="a"
+	w = grouped_outer(xs, ys, r) experts=4
+	return w
+}`,
+		`program p(idx i32[0,1], x f64[0,2], y f64[0,2]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=2
+	xs = ep_dispatch(x, r) experts=2
+	ys = ep_dispatch(y, r) experts=2
+	w = grouped_outer(xs, ys, r) experts=2
+	return w
+}`,
+		`program p(idx i32[2,1], x f64[2,1], k f64[4,3,1]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4 axis="b"
+	xs = ep_dispatch(x, r) experts=4 axis="b"
+	t = grouped_matmul(xs, k, r) transpose=true
+	w = grouped_outer(t, xs, r) experts=4
+	return w
+}`,
+	}
+	in := gens{"idx": ints(-1, 4)}
+	return []row{
+		at(row{prim: "ep_prepare", src: layer, in: in}),
+		at(row{prim: "ep_dispatch", src: layer, in: in}),
+		at(row{prim: "ep_combine", src: layer, in: in}),
+		at(row{prim: "grouped_matmul", src: layer, in: in}),
+		at(row{prim: "grouped_outer", src: outer, in: gens{"idx": ints(-1, 2)}}),
+	}
 }

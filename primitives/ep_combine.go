@@ -1,0 +1,176 @@
+package primitives
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// EPCombine brings rows in expert order back to their tokens, adding the rows
+// of a token in the order of its choices. It does not weight them: multiply
+// the rows before. With a second argument of one value per row, these return
+// to their pairs. It is the transpose of EPDispatch.
+type EPCombine struct {
+	Experts  int
+	Capacity int
+	Align    int
+	Axis     string
+}
+
+var _ Primitive = EPCombine{}
+
+// Combine returns the tokens [..,H] whose rows, dispatched by r, are rows: the
+// sum of each token's rows; zero for a token without any.
+func Combine(r Routing, rows *graph.Value) *graph.Value {
+	out := graph.Apply1(EPCombine(r.dispatch()), rows, r.Value)
+	return Reshape(out, append(append([]int(nil), r.lead...), rows.Dim(-1))...)
+}
+
+func (EPCombine) Name() string { return "ep_combine" }
+
+func (p EPCombine) layer() epLayer { return EPDispatch(p).layer() }
+
+func (p EPCombine) Infer(in []graph.Type) ([]graph.Type, error) {
+	if len(in) != 2 && len(in) != 3 {
+		return nil, fmt.Errorf("%d arguments, want rows, routing or rows, row_weights, routing", len(in))
+	}
+	r := in[len(in)-1]
+	if err := checkRouting(p.layer(), r); err != nil {
+		return nil, err
+	}
+	n := p.layer().Rows(r.Shape[0] * r.Shape[1])
+	x := in[0]
+	if x.Rank() != 2 || x.Shape[0] != n {
+		return nil, fmt.Errorf("rows are %s, want [%d, hidden] as ep_dispatch of this layer makes them", x, n)
+	}
+	if err := floating(x); err != nil {
+		return nil, err
+	}
+	out := []graph.Type{graph.T(x.DType, r.Shape[0], x.Shape[1])}
+	if len(in) == 3 {
+		w := in[1]
+		if w.Rank() != 1 || w.Shape[0] != n {
+			return nil, fmt.Errorf("row weights are %s, want [%d], one per row", w, n)
+		}
+		if err := floating(w); err != nil {
+			return nil, err
+		}
+		out = append(out, graph.T(w.DType, r.Shape[0], r.Shape[1]))
+	}
+	return out, nil
+}
+
+func (p EPCombine) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	args := make([]*graph.Value, 0, 3)
+	for i, v := range e.Out {
+		args = append(args, vjp.Instantiate(ct[i], v))
+	}
+	out := graph.Apply(EPDispatch(p), append(args, e.In[len(e.In)-1])...)
+	return append(out, nil), nil
+}
+
+func (p EPCombine) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := len(c.In)
+	routing := c.Eqn.In[n-1]
+	rows := c.In[0].Resolved()
+	if rows.Ragged == nil {
+		return sharding.Decision{}, fmt.Errorf("the rows are not in expert order; give it what ep_dispatch made, after row-wise primitives and grouped_matmul")
+	}
+	if rows.Ragged.Routing != routing {
+		return sharding.Decision{}, fmt.Errorf("the rows are in the order of another routing; combine them with the routing that dispatched them")
+	}
+	axes := rows.At(0)
+	dec := sharding.Decision{
+		In:  []sharding.Spec{rows},
+		Out: []sharding.Spec{{Dims: [][]string{axes, rows.At(1)}}},
+	}
+	if n == 3 {
+		dec.In = append(dec.In, sharding.Spec{Dims: [][]string{axes}, Ragged: rows.Ragged})
+		dec.Out = append(dec.Out, sharding.Spec{Dims: [][]string{axes, nil}})
+	}
+	dec.In = append(dec.In, sharding.Spec{Dims: [][]string{axes, nil, nil}})
+	return dec, nil
+}
+
+// Lower packs the rows by the rank that they go home to, exchanges them, and
+// adds those of each token in the order of its choices.
+func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	l := p.layer()
+	routing := e.Eqn.In[len(e.Eqn.In)-1]
+	payload := in[:len(in)-1]
+	axes := in[0].Spec.At(0)
+	rows := in[0].Spec.Ragged.Rows
+	k := routing.Type.Shape[1]
+	place, err := l.sendPlace(e, routing, axes)
+	if err != nil {
+		return err
+	}
+	recv, err := l.recvOrder(e, routing, axes, rows)
+	if err != nil {
+		return err
+	}
+	if l.members(e.Mesh) == 1 {
+		return e.Kernel("ep_sum", out, append(payload[:len(payload):len(payload)], place, recv), func(a *lowering.Args) error {
+			n := len(a.In) - 2
+			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
+			sumHome(a, k, func(pair int) (x, w []byte) {
+				j := place[pair]
+				if j < 0 {
+					return nil, nil
+				}
+				x = entry(a.In[0], int(recv[j]))
+				if n == 2 {
+					w = element(a.In[1], int(recv[j]))
+				}
+				return x, w
+			})
+			return nil
+		})
+	}
+	counts, err := l.counts(e, routing, axes, rows)
+	if err != nil {
+		return err
+	}
+	size := rowBytes(payload)
+	pairs := place.Type.Shape[0]
+	send, got := e.Temp(graph.T(graph.U8, rows, size)), e.Temp(graph.T(graph.U8, pairs, size))
+	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), func(a *lowering.Args) error {
+		n := len(a.In) - 2
+		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
+		for j := range total(a.In[n+1]) {
+			packRow(buf[j*size:], a.In[:n], int(recv[j]), int(recv[j]))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
+		return err
+	}
+	return e.Kernel("ep_sum", out, []lowering.Buf{got, place}, func(a *lowering.Args) error {
+		buf, place := a.In[0].Bytes(), data[int32](a.In[1])
+		xs := a.Out[0].Type.Shape[1] * a.Out[0].Type.DType.Size()
+		sumHome(a, k, func(pair int) (x, w []byte) {
+			j := int(place[pair])
+			if j < 0 {
+				return nil, nil
+			}
+			row := buf[j*size : (j+1)*size]
+			return row[:xs], row[xs:]
+		})
+		return nil
+	})
+}
+
+func (EPCombine) Doc() graph.Doc {
+	return graph.Doc{
+		Args:    "rows f[S,H], row_weights f[S] (may be left out), routing i32[T,K,2]",
+		Results: "tokens f[T,H], weights f[T,K] (with row_weights)",
+		Formula: "tokens[t] = Σ_k rows[σ(t,k)] in the order of k, weights[t,k] = row_weights[σ(t,k)]; a pair that went nowhere contributes 0",
+		Params:  "experts, capacity, align, axis: those of ep_prepare",
+		Notes:   "Does not weight the rows. Each token's sum is formed on its own rank, so it has the same bits on every mesh. One all_to_all over the experts' axis. The transpose is ep_dispatch.",
+	}
+}

@@ -1,0 +1,245 @@
+package primitives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// EPDispatch brings tokens to the ranks of their experts: one row per routed
+// (token, choice) pair, in the order (expert, token, choice). With a second
+// argument the pairs' weights travel along. It is linear; its transpose is
+// EPCombine.
+type EPDispatch struct {
+	Experts  int
+	Capacity int
+	Align    int
+	Axis     string
+}
+
+var (
+	_ Primitive           = EPDispatch{}
+	_ lowering.RowCounter = EPDispatch{}
+)
+
+// Dispatch returns the rows of r's experts: tokens[t] once for every choice of
+// token t that r keeps, in expert order. Past each expert's count, rows are
+// zero. tokens is [..,H] with the leading dimensions of the choices.
+func Dispatch(r Routing, tokens *graph.Value) *graph.Value {
+	return graph.Apply1(r.dispatch(), r.batch(tokens), r.Value)
+}
+
+// DispatchWeighted is Dispatch with the pairs' weights [..,K] beside: the second
+// result holds, for every row, the weight of its pair.
+func DispatchWeighted(r Routing, tokens, weights *graph.Value) (rows, rowWeights *graph.Value) {
+	out := graph.Apply(r.dispatch(), r.batch(tokens), r.batch(weights), r.Value)
+	return out[0], out[1]
+}
+
+func (r Routing) dispatch() EPDispatch {
+	return EPDispatch{r.Layer.Experts, r.Layer.Capacity, r.Layer.Align, r.Layer.Axis}
+}
+
+// batch flattens the leading dimensions, which are those of the choices.
+func (r Routing) batch(x *graph.Value) *graph.Value {
+	ok := x.Rank() == len(r.lead)+1
+	for i := range r.lead {
+		ok = ok && x.Dim(i) == r.lead[i]
+	}
+	if !ok {
+		graph.Fail("%s is not of the batch %v that was routed; route the same tokens", x.Type, r.lead)
+	}
+	return flatten(x)
+}
+
+func (EPDispatch) Name() string { return "ep_dispatch" }
+
+func (p EPDispatch) layer() epLayer { return newEPLayer(p.Experts, p.Capacity, p.Align, p.Axis) }
+
+func (p EPDispatch) Infer(in []graph.Type) ([]graph.Type, error) {
+	if len(in) != 2 && len(in) != 3 {
+		return nil, fmt.Errorf("%d arguments, want tokens, routing or tokens, weights, routing", len(in))
+	}
+	r := in[len(in)-1]
+	if err := checkRouting(p.layer(), r); err != nil {
+		return nil, err
+	}
+	x := in[0]
+	if x.Rank() != 2 {
+		return nil, fmt.Errorf("tokens are %s, want [tokens, hidden]", x)
+	}
+	if x.Shape[0] != r.Shape[0] {
+		return nil, fmt.Errorf("%d tokens but routing for %d; route the same tokens", x.Shape[0], r.Shape[0])
+	}
+	rows := p.layer().Rows(r.Shape[0] * r.Shape[1])
+	out := []graph.Type{graph.T(x.DType, rows, x.Shape[1])}
+	if len(in) == 3 {
+		w := in[1]
+		if w.Rank() != 2 || w.Shape[0] != r.Shape[0] || w.Shape[1] != r.Shape[1] {
+			return nil, fmt.Errorf("weights are %s, want [%d,%d], one per token and choice", w, r.Shape[0], r.Shape[1])
+		}
+		if err := floating(w); err != nil {
+			return nil, err
+		}
+		out = append(out, graph.T(w.DType, rows))
+	}
+	return out, nil
+}
+
+func checkRouting(l epLayer, r graph.Type) error {
+	if r.DType != graph.I32 || r.Rank() != 3 || r.Shape[2] != 2 {
+		return fmt.Errorf("routing is %s, want i32[tokens, choices, 2] as ep_prepare returns it", r)
+	}
+	return l.Check(r.Shape[0], r.Shape[1])
+}
+
+func (p EPDispatch) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	routing := e.In[len(e.In)-1]
+	args := make([]*graph.Value, 0, 3)
+	for i, v := range e.Out {
+		if !v.Type.DType.IsFloat() {
+			return nil, errors.New("tokens of integer type have no cotangent")
+		}
+		args = append(args, vjp.Instantiate(ct[i], v))
+	}
+	out := graph.Apply(EPCombine(p), append(args, routing)...)
+	return append(out, nil), nil
+}
+
+func (p EPDispatch) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := len(c.In)
+	f := sharding.Factors{In: [][]int{{0, 1}}, Out: [][]int{{2, 1}}}
+	if n == 3 {
+		f.In = append(f.In, []int{0, sharding.Whole})
+		f.Out = append(f.Out, []int{2})
+	}
+	f.In = append(f.In, []int{0, sharding.Whole, sharding.Whole})
+	dec, err := c.Place(f)
+	if err != nil {
+		return dec, err
+	}
+	l := p.layer()
+	axes, err := l.tokenAxes(c.Mesh, dec.In[0].At(0))
+	if err != nil {
+		return dec, err
+	}
+	for i := range dec.In {
+		dec.In[i].Dims[0] = axes
+	}
+	routing := c.Eqn.In[n-1]
+	t := routing.Type
+	rows := l.rowsSpec(c.Mesh, axes, routing, t.Shape[0]*t.Shape[1], p)
+	for i := range dec.Out {
+		dec.Out[i].Dims[0], dec.Out[i].Ragged = rows.Dims[0], rows.Ragged
+	}
+	return dec, nil
+}
+
+// RowCounts returns the rows that this rank holds per expert.
+func (p EPDispatch) RowCounts(e *lowering.Emitter, rows sharding.Spec) (lowering.Buf, error) {
+	return p.layer().counts(e, rows.Ragged.Routing, rows.At(0), rows.Ragged.Rows)
+}
+
+// ZoneAlign returns the alignment of the experts' zones.
+func (p EPDispatch) ZoneAlign() int { return p.Align }
+
+// Lower packs the rank's rows by destination, exchanges them, and puts what
+// arrived in expert order; a rank that holds all experts does it in one step.
+func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	l := p.layer()
+	routing := e.Eqn.In[len(e.Eqn.In)-1]
+	payload := in[:len(in)-1]
+	axes := out[0].Spec.At(0)
+	rows := out[0].Spec.Ragged.Rows
+	k := routing.Type.Shape[1]
+	place, err := l.sendPlace(e, routing, axes)
+	if err != nil {
+		return err
+	}
+	recv, err := l.recvOrder(e, routing, axes, rows)
+	if err != nil {
+		return err
+	}
+	if l.members(e.Mesh) == 1 {
+		return e.Kernel("ep_permute", out, append(payload[:len(payload):len(payload)], place, recv), func(a *lowering.Args) error {
+			n := len(a.In) - 2
+			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
+			for pair, j := range place {
+				if j < 0 {
+					continue
+				}
+				row := int(recv[j])
+				copy(entry(a.Out[0], row), entry(a.In[0], pair/k))
+				if n == 2 {
+					copy(element(a.Out[1], row), element(a.In[1], pair))
+				}
+			}
+			return nil
+		})
+	}
+	size := rowBytes(payload)
+	pairs := place.Type.Shape[0]
+	send, got := e.Temp(graph.T(graph.U8, pairs, size)), e.Temp(graph.T(graph.U8, rows, size))
+	if err := e.Kernel("ep_pack", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], place), func(a *lowering.Args) error {
+		n := len(a.In) - 1
+		buf := a.Out[0].Bytes()
+		for pair, j := range data[int32](a.In[n]) {
+			if j >= 0 {
+				packRow(buf[int(j)*size:], a.In[:n], pair/k, pair)
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := l.exchange(e, routing, axes, got, send, size, pairs, false); err != nil {
+		return err
+	}
+	counts, err := l.counts(e, routing, axes, rows)
+	if err != nil {
+		return err
+	}
+	return e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, func(a *lowering.Args) error {
+		buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
+		for j := range total(a.In[2]) {
+			unpackRow(a.Out, buf[j*size:], int(recv[j]))
+		}
+		return nil
+	})
+}
+
+// exchange emits the all_to_all of one dispatch, or with back of one combine.
+func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []string, out, in lowering.Buf, size, pairs int, back bool) error {
+	table, err := l.table(e, routing, axes)
+	if err != nil {
+		return err
+	}
+	e.Collective("all_to_all", []string{l.axis}, graph.U8, int64(pairs)*int64(size), []lowering.Buf{out}, []lowering.Buf{in, table},
+		func(ctx context.Context, g lowering.Group, c lowering.Call, a *lowering.Args) error {
+			eg, member := l.group(a, axes)
+			kept := data[int32](a.In[1])
+			home, away := make([]int32, len(eg.Sources)), make([]int32, len(eg.Sources))
+			eg.SendCounts(home, kept, member)
+			eg.RecvCounts(away, kept, member)
+			if back {
+				home, away = away, home
+			}
+			return g.AllToAll(ctx, c, parts(a.Out[0], away, size), parts(a.In[0], home, size))
+		})
+	return nil
+}
+
+func (EPDispatch) Doc() graph.Doc {
+	return graph.Doc{
+		Args:    "tokens t[T,H], weights f[T,K] (may be left out), routing i32[T,K,2]",
+		Results: "rows t[S,H], row_weights f[S] (with weights)",
+		Formula: "rows[σ(t,k)] = tokens[t], row_weights[σ(t,k)] = weights[t,k]; σ orders the kept pairs by (expert, token, choice), experts' zones starting at multiples of align",
+		Params:  "experts, capacity, align, axis: those of ep_prepare",
+		Notes:   "Rows past each expert's count are zero. Split over the experts' axis, a rank holds the rows of its experts, in one all_to_all. The transpose is ep_combine.",
+	}
+}

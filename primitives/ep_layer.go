@@ -1,0 +1,197 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// defaultAxis is the mesh axis that experts are split over unless a layer
+// names another.
+const defaultAxis = "ep"
+
+// epLayer is what the primitives of one MoE layer have in common.
+type epLayer struct {
+	ep.Layer
+	axis string
+}
+
+func newEPLayer(experts, capacity, align int, axis string) epLayer {
+	if axis == "" {
+		axis = defaultAxis
+	}
+	return epLayer{ep.Layer{Experts: experts, Capacity: capacity, Align: align}, axis}
+}
+
+// tokenAxes returns the axes that split the tokens where they are dispatched:
+// those that split them already, and the experts' axis. Experts exchange rows
+// only with ranks that hold other tokens.
+func (l epLayer) tokenAxes(m sharding.Mesh, axes []string) ([]string, error) {
+	n := m.Size(l.axis)
+	if n <= 1 {
+		return axes, nil
+	}
+	if l.Experts%n != 0 {
+		return nil, fmt.Errorf("%d experts over the %d ranks of axis %s; want a multiple", l.Experts, n, l.axis)
+	}
+	if slices.Contains(axes, l.axis) {
+		return axes, nil
+	}
+	return append(slices.Clone(axes), l.axis), nil
+}
+
+// local returns how many experts a rank holds.
+func (l epLayer) local(m sharding.Mesh) int { return l.Experts / max(m.Size(l.axis), 1) }
+
+// members returns the number of ranks that exchange rows with each other.
+func (l epLayer) members(m sharding.Mesh) int { return max(m.Size(l.axis), 1) }
+
+// rowsSpec places rows that routing puts in expert order, on tokens split over
+// axes, pairs being T·K.
+func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, pairs int, layer graph.Primitive) sharding.Spec {
+	group := pairs / m.Parts(axes) * l.members(m)
+	return sharding.Spec{
+		Dims:   [][]string{axes},
+		Ragged: &sharding.Ragged{Routing: routing, Rows: l.RankRows(group, l.local(m)), Layer: layer},
+	}
+}
+
+// group returns this rank's group of exchanging ranks, and its member index,
+// for tokens that are split over axes.
+func (l epLayer) group(a *lowering.Args, axes []string) (ep.Group, int) {
+	g := ep.Group{Experts: l.Experts}
+	n := l.members(a.Mesh)
+	if n == 1 {
+		g.Sources = []int{a.Index(axes)}
+		return g, 0
+	}
+	for _, r := range a.Mesh.Group(a.Rank, []string{l.axis}) {
+		g.Sources = append(g.Sources, a.Mesh.Index(r, axes))
+	}
+	return g, a.Index([]string{l.axis})
+}
+
+// plans are the integer buffers that dispatch, combine and the grouped matmuls
+// of one routing share. They are functions of the routing alone.
+type planKey struct {
+	routing *graph.Value
+	axes    string
+	what    string
+}
+
+func (l epLayer) key(routing *graph.Value, axes []string, what string) planKey {
+	return planKey{routing, fmt.Sprint(axes), what}
+}
+
+// table returns i32[sources, E]: the pairs that each source, in token order,
+// keeps for each expert. ep_prepare leaves it behind; for a routing that comes
+// from elsewhere it is counted and gathered.
+func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
+	return e.Memo(l.key(routing, axes, "table"), func() (lowering.Buf, error) {
+		r, err := l.routing(e, routing, axes)
+		if err != nil {
+			return lowering.Buf{}, err
+		}
+		mine := e.Temp(graph.T(graph.I32, l.Experts))
+		err = e.Kernel("ep_count", []lowering.Buf{mine}, []lowering.Buf{r}, func(a *lowering.Args) error {
+			n := data[int32](a.Out[0])
+			clear(n)
+			routing := data[int32](a.In[0])
+			for i := 0; i < len(routing); i += 2 {
+				switch x := routing[i]; {
+				case x >= 0 && int(x) < len(n):
+					n[x]++
+				case x != -1:
+					return fmt.Errorf("routing of pair %d names expert %d, want 0 to %d, or -1 for none", i/2, x, len(n)-1)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return lowering.Buf{}, err
+		}
+		all := e.Temp(graph.T(graph.I32, e.Mesh.Parts(axes), l.Experts))
+		e.AllGather(axes, all, mine)
+		return all, nil
+	})
+}
+
+func (l epLayer) routing(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
+	return e.Have(routing, sharding.Spec{Dims: [][]string{axes, nil, nil}})
+}
+
+// counts returns i32[local experts]: the rows that this rank holds per expert.
+func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (lowering.Buf, error) {
+	return e.Memo(l.key(routing, axes, "counts"), func() (lowering.Buf, error) {
+		table, err := l.table(e, routing, axes)
+		if err != nil {
+			return lowering.Buf{}, err
+		}
+		out := e.Temp(graph.T(graph.I32, l.local(e.Mesh)))
+		return out, e.Kernel("ep_zones", []lowering.Buf{out}, []lowering.Buf{table}, func(a *lowering.Args) error {
+			g, member := l.group(a, axes)
+			start := make([]int32, l.local(a.Mesh))
+			if used := g.Zones(start, data[int32](a.Out[0]), data[int32](a.In[0]), member, l.Align); used > rows {
+				return fmt.Errorf("the routing fills %d rows, room is for %d; it was not made by ep_prepare with this capacity", used, rows)
+			}
+			return nil
+		})
+	})
+}
+
+// sendOrder returns i32[T·K]: for every pair of this rank its place among the
+// rows that leave, which are sorted by expert, token and choice; -1 for none.
+func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
+	return e.Memo(l.key(routing, axes, "send"), func() (lowering.Buf, error) {
+		r, err := l.routing(e, routing, axes)
+		if err != nil {
+			return lowering.Buf{}, err
+		}
+		out := e.Temp(graph.T(graph.I32, r.Type.Len()/2))
+		return out, e.Kernel("ep_send_order", []lowering.Buf{out}, []lowering.Buf{r}, func(a *lowering.Args) error {
+			place := data[int32](a.Out[0])
+			order := make([]int32, len(place))
+			n := ep.SendOrder(order, make([]int32, l.Experts), data[int32](a.In[0]))
+			ep.Inverse(place, order[:n])
+			return nil
+		})
+	})
+}
+
+// recvOrder returns i32[rows received at most]: the row of each received row.
+func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (lowering.Buf, error) {
+	return e.Memo(l.key(routing, axes, "recv"), func() (lowering.Buf, error) {
+		table, err := l.table(e, routing, axes)
+		if err != nil {
+			return lowering.Buf{}, err
+		}
+		out := e.Temp(graph.T(graph.I32, rows))
+		return out, e.Kernel("ep_recv_order", []lowering.Buf{out}, []lowering.Buf{table}, func(a *lowering.Args) error {
+			g, member := l.group(a, axes)
+			n := l.local(a.Mesh)
+			start, counts := make([]int32, n), make([]int32, n)
+			kept := data[int32](a.In[0])
+			if used := g.Zones(start, counts, kept, member, l.Align); used > rows {
+				return fmt.Errorf("the routing fills %d rows, room is for %d; it was not made by ep_prepare with this capacity", used, rows)
+			}
+			g.RecvOrder(data[int32](a.Out[0]), start, kept, member)
+			return nil
+		})
+	})
+}
+
+// parts cuts buf into what goes to, or comes from, each member.
+func parts(buf array.Array, counts []int32, rowBytes int) [][]byte {
+	out := make([][]byte, len(counts))
+	mem := buf.Bytes()
+	for i, n := range counts {
+		size := int(n) * rowBytes
+		out[i], mem = mem[:size:size], mem[size:]
+	}
+	return out
+}

@@ -1,0 +1,219 @@
+package primitives
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// EPPrepare turns the experts that tokens choose into a routing: a value that
+// says, for every token and choice, the expert and the place in the expert's
+// queue. Places are given in the order of the global batch (token, then
+// choice), so they, and what is dropped, are the same on every mesh.
+type EPPrepare struct {
+	Experts  int
+	Capacity int    // pairs that an expert accepts over the whole batch; 0 is no limit
+	Trap     bool   // a demand above the capacity is an error instead of drops
+	Align    int    // experts' rows are counted in multiples of it in padded; 0 is no padding
+	Axis     string // the mesh axis that splits the experts; "" is "ep"
+	Label    string // names the layer in errors
+}
+
+var _ Primitive = EPPrepare{}
+
+// Layer describes the expert-parallel part of an MoE layer.
+type Layer struct {
+	Experts int
+	// Capacity is how many (token, choice) pairs an expert accepts over the whole
+	// batch; 0 is no limit: nothing is ever dropped.
+	Capacity int
+	// Trap makes a demand above the capacity an error on every rank, before any
+	// token moves, instead of dropping pairs.
+	Trap bool
+	// Align makes every expert's rows start at a multiple of it.
+	Align int
+	// Axis is the mesh axis that splits the experts; "" is "ep".
+	Axis string
+	// Name names the layer in errors.
+	Name string
+}
+
+// CapacityFor returns the capacity that is factor times an even share of the
+// batch's pairs, rounded up.
+func (l Layer) CapacityFor(tokens, choices int, factor float64) int {
+	share := factor * float64(tokens) * float64(choices) / float64(max(l.Experts, 1))
+	c := int(share)
+	if float64(c) < share {
+		c++
+	}
+	return c
+}
+
+// Routing is what ep_prepare returns, with the layer that it is for.
+type Routing struct {
+	Layer Layer
+	// Value is i32[T,K,2]: expert and place in its queue; -1, -1 for a pair that
+	// chooses no expert or is dropped.
+	Value *graph.Value
+	// Dropped is bool[T,K]: the pairs that the capacity dropped.
+	Dropped *graph.Value
+	// Counts and Padded are i32[E]: the rows of every expert over the whole batch,
+	// exact and rounded up to the alignment. Demand is i32[E] before drops.
+	Counts, Padded, Demand *graph.Value
+
+	lead []int // the leading dimensions of the tokens
+}
+
+// Prepare returns the routing of tokens that choose the experts topk
+// i32[..,K], -1 being none. All leading dimensions together are the batch.
+func Prepare(l Layer, topk *graph.Value) Routing {
+	if topk.Rank() < 2 {
+		graph.Fail("prepare: experts chosen are %s, want i32[tokens, choices]", topk.Type)
+	}
+	lead := topk.Type.Shape[:topk.Rank()-1]
+	out := graph.Apply(EPPrepare{l.Experts, l.Capacity, l.Trap, l.Align, l.Axis, l.Name}, flatten(topk))
+	return Routing{l, out[0], out[1], out[2], out[3], out[4], lead}
+}
+
+// flatten makes all dimensions but the last one.
+func flatten(x *graph.Value) *graph.Value {
+	if x.Rank() == 2 {
+		return x
+	}
+	n := 1
+	for _, d := range x.Type.Shape[:x.Rank()-1] {
+		n *= d
+	}
+	return Reshape(x, n, x.Dim(-1))
+}
+
+func (EPPrepare) Name() string { return "ep_prepare" }
+
+func (p EPPrepare) layer() epLayer { return newEPLayer(p.Experts, p.Capacity, p.Align, p.Axis) }
+
+func (p EPPrepare) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	x := in[0]
+	if x.Rank() != 2 || x.DType != graph.I32 && x.DType != graph.I64 {
+		return nil, fmt.Errorf("experts chosen are %s, want i32[tokens, choices] or i64", x)
+	}
+	if err := p.layer().Check(x.Shape[0], x.Shape[1]); err != nil {
+		return nil, err
+	}
+	if p.Trap && p.Capacity == 0 {
+		return nil, errors.New("trap without a capacity; set capacity to the pairs that an expert accepts")
+	}
+	t, k := x.Shape[0], x.Shape[1]
+	e := graph.T(graph.I32, p.Experts)
+	return []graph.Type{graph.T(graph.I32, t, k, 2), graph.T(graph.Bool, t, k), e, e, e}, nil
+}
+
+func (EPPrepare) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+func (p EPPrepare) Shard(c *sharding.Context) (sharding.Decision, error) {
+	dec, err := c.Place(sharding.Factors{
+		In:  [][]int{{0, sharding.Whole}},
+		Out: [][]int{{0, sharding.Whole, sharding.Whole}, {0, sharding.Whole}, {sharding.Whole}, {sharding.Whole}, {sharding.Whole}},
+	})
+	if err != nil {
+		return dec, err
+	}
+	axes, err := p.layer().tokenAxes(c.Mesh, dec.In[0].At(0))
+	if err != nil {
+		return dec, err
+	}
+	dec.In[0].Dims[0], dec.Out[0].Dims[0], dec.Out[1].Dims[0] = axes, axes, axes
+	return dec, nil
+}
+
+// Lower counts the rank's pairs per expert, gathers everybody's counts, and
+// assigns places from them; the table after drops is left for the layer's
+// dispatch.
+func (p EPPrepare) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	l := p.layer()
+	axes := in[0].Spec.At(0)
+	mine := e.Temp(graph.T(graph.I32, p.Experts))
+	if err := e.Kernel("ep_count", []lowering.Buf{mine}, in, func(a *lowering.Args) error {
+		clear(data[int32](a.Out[0]))
+		idx, err := indices(a.In[0])
+		if err == nil {
+			err = ep.Count(data[int32](a.Out[0]), idx, a.In[0].Type.Shape[1])
+		}
+		return inBatch(err, a.Index(axes)*a.In[0].Type.Shape[0])
+	}); err != nil {
+		return err
+	}
+	all := e.Temp(graph.T(graph.I32, e.Mesh.Parts(axes), p.Experts))
+	e.AllGather(axes, all, mine)
+	kept, err := e.Memo(l.key(e.Eqn.Out[0], axes, "table"), func() (lowering.Buf, error) { return e.Temp(all.Type), nil })
+	if err != nil {
+		return err
+	}
+	return e.Kernel("ep_prepare", append(out, kept), []lowering.Buf{in[0], all}, func(a *lowering.Args) error {
+		table := data[int32](a.In[1])
+		demand := data[int32](a.Out[4])
+		ep.Totals(data[int32](a.Out[2]), demand, table, p.Capacity)
+		if err := l.Fits(demand); err != nil && p.Trap {
+			return &lowering.Agreed{Err: p.named(err)}
+		}
+		ep.Padded(data[int32](a.Out[3]), data[int32](a.Out[2]), p.Align)
+		next := make([]int32, p.Experts)
+		ep.Before(next, table, a.Index(axes))
+		idx, err := indices(a.In[0])
+		if err != nil {
+			return err
+		}
+		ep.Assign(data[int32](a.Out[0]), data[bool](a.Out[1]), next, idx, p.Capacity)
+		ep.Kept(data[int32](a.Out[5]), table, p.Experts, p.Capacity)
+		return nil
+	})
+}
+
+func (p EPPrepare) named(err error) error {
+	if p.Label == "" {
+		return err
+	}
+	return fmt.Errorf("layer %s: %w", p.Label, err)
+}
+
+// indices returns i32 or i64 indices as int32.
+func indices(a array.Array) ([]int32, error) {
+	if a.Type.DType == graph.I32 {
+		return data[int32](a), nil
+	}
+	wide := data[int64](a)
+	out := make([]int32, len(wide))
+	for i, x := range wide {
+		out[i] = int32(x)
+		if int64(out[i]) != x {
+			return nil, fmt.Errorf("pair %d chooses expert %d; want it to fit an i32", i, x)
+		}
+	}
+	return out, nil
+}
+
+// inBatch makes an index error name the token of the global batch.
+func inBatch(err error, first int) error {
+	var ie *ep.IndexError
+	if errors.As(err, &ie) {
+		ie.Token += first
+	}
+	return err
+}
+
+func (EPPrepare) Doc() graph.Doc {
+	return graph.Doc{
+		Args:    "topk_idx i32[T,K] or i64[T,K], -1 for none",
+		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
+		Formula: "routing[t,k] = (e, #{(t',k') before (t,k): topk_idx[t',k'] = e}), or (-1,-1) for none and for queue ≥ capacity",
+		Params:  "experts: E; capacity: pairs that an expert accepts over the whole batch, 0 for no limit; trap: a larger demand is an error, on every rank and before tokens move; align: rows to which padded rounds up; axis: mesh axis of the experts, \"ep\" if empty; label: names the layer in errors",
+		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. One all_gather of E counts per rank where the tokens are split.",
+	}
+}

@@ -1,0 +1,211 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// GroupedMatmul multiplies every row by the matrix of the row's expert. Rows
+// are in expert order, as EPDispatch makes them.
+type GroupedMatmul struct {
+	// Transpose multiplies by the transposed matrices.
+	Transpose bool
+}
+
+var _ Primitive = GroupedMatmul{}
+
+// GroupedMatMul returns rows[S,H] · w[E,H,F] as [S,F]: row i times the matrix of
+// the expert whose row it is. Rows past an expert's count stay zero.
+func GroupedMatMul(r Routing, rows, w *graph.Value) *graph.Value {
+	return graph.Apply1(GroupedMatmul{}, rows, w, r.Value)
+}
+
+func (GroupedMatmul) Name() string { return "grouped_matmul" }
+
+func (g GroupedMatmul) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	x, w, r := in[0], in[1], in[2]
+	if err := groupedTypes(x, r); err != nil {
+		return nil, err
+	}
+	if w.Rank() != 3 || w.DType != x.DType {
+		return nil, fmt.Errorf("weights are %s, want %s[experts, in, out]", w, x.DType)
+	}
+	h, f := w.Shape[1], w.Shape[2]
+	if g.Transpose {
+		h, f = f, h
+	}
+	if x.Shape[1] != h {
+		return nil, fmt.Errorf("rows have %d columns, want %d as the weights %s have", x.Shape[1], h, w)
+	}
+	return []graph.Type{graph.T(x.DType, x.Shape[0], f)}, nil
+}
+
+// groupedTypes checks the operands that every grouped primitive has.
+func groupedTypes(x, r graph.Type) error {
+	if x.Rank() != 2 {
+		return fmt.Errorf("rows are %s, want [rows, columns]", x)
+	}
+	if err := floating(x); err != nil {
+		return err
+	}
+	if r.DType != graph.I32 || r.Rank() != 3 || r.Shape[2] != 2 {
+		return fmt.Errorf("routing is %s, want i32[tokens, choices, 2] as ep_prepare returns it", r)
+	}
+	return nil
+}
+
+func (g GroupedMatmul) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, w, r := e.In[0], e.In[1], e.In[2]
+	dx := graph.Apply1(GroupedMatmul{!g.Transpose}, ct[0], w, r)
+	a, b := x, ct[0]
+	if g.Transpose {
+		a, b = b, a
+	}
+	dw := graph.Apply1(GroupedOuter{w.Dim(0)}, a, b, r)
+	return []*graph.Value{dx, dw, nil}, nil
+}
+
+// expertRows returns the layer that dispatched the rows with placement s, or
+// says what is wrong with them.
+func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int) (epLayer, error) {
+	if s.Ragged == nil {
+		return epLayer{}, fmt.Errorf("%s are not in expert order; give it what ep_dispatch made, after row-wise primitives and grouped_matmul", what)
+	}
+	if s.Ragged.Routing != routing {
+		return epLayer{}, fmt.Errorf("%s are in the order of another routing; use the routing that dispatched them", what)
+	}
+	p, ok := s.Ragged.Layer.(EPDispatch)
+	if !ok {
+		return epLayer{}, fmt.Errorf("%s were put in order by %s, want ep_dispatch", what, s.Ragged.Layer.Name())
+	}
+	if p.Experts != experts {
+		return epLayer{}, fmt.Errorf("%s were dispatched to %d experts, the weights are for %d", what, p.Experts, experts)
+	}
+	return p.layer(), nil
+}
+
+// Shard wants the weights split over the experts' axis as the rows are; their
+// columns may be split, and the summed dimension of both leaves a pending sum.
+func (g GroupedMatmul) Shard(c *sharding.Context) (sharding.Decision, error) {
+	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", c.Type(1).Shape[0])
+	if err != nil {
+		return sharding.Decision{}, err
+	}
+	in, out := 1, 2
+	w := []int{3, in, out}
+	if g.Transpose {
+		w = []int{3, out, in}
+	}
+	d, err := withoutExperts(c, 1).Place(sharding.Factors{
+		In:      [][]int{{0, in}, w, {4, sharding.Whole, sharding.Whole}},
+		Out:     [][]int{{0, out}},
+		Sum:     []int{in},
+		RowWise: true,
+	})
+	if err != nil {
+		return d, err
+	}
+	return d, l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].At(0))
+}
+
+// withoutExperts returns a context in which the routing, argument 2, and the
+// first dimension of argument w, if it is not negative, are whole: the axes
+// that split these split the rows too, and follow from them.
+func withoutExperts(c *sharding.Context, w int) *sharding.Context {
+	d := *c
+	d.In = slices.Clone(c.In)
+	d.In[2] = sharding.Spec{}
+	if w >= 0 {
+		d.In[w].Dims = slices.Clone(c.In[w].Dims)
+		d.In[w].Dims[0] = nil
+	}
+	return &d
+}
+
+// expertsOver places the weights' expert dimension and the routing that goes
+// with rows split over axes.
+func (l epLayer) expertsOver(c *sharding.Context, w, routing *sharding.Spec, axes []string) error {
+	w.Dims[0] = l.expertAxes(c.Mesh)
+	for _, a := range w.Dims[0] {
+		for _, d := range w.Dims[1:] {
+			if slices.Contains(d, a) {
+				return fmt.Errorf("axis %s splits the experts and cannot split another dimension of the weights; gather that with sharding_constraint", a)
+			}
+		}
+	}
+	if routing != nil {
+		*routing = sharding.Spec{Dims: [][]string{axes, nil, nil}}
+	}
+	return nil
+}
+
+// expertAxes returns the axes that split the experts: the layer's, if the mesh
+// has it.
+func (l epLayer) expertAxes(m sharding.Mesh) []string {
+	if m.Size(l.axis) > 1 {
+		return []string{l.axis}
+	}
+	return nil
+}
+
+func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	counts, align, err := e.RowCounts(in[0].Spec)
+	if err != nil {
+		return err
+	}
+	return e.Kernel("grouped_matmul", out, []lowering.Buf{in[0], in[1], counts},
+		inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
+}
+
+func groupedMatmul[T Float](transpose bool, align int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, w, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+		h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
+		rs, cs := f, 1
+		if transpose {
+			rs, cs = 1, h
+		}
+		clear(y)
+		eachZone(a.In[2], align, func(expert, start, n int) {
+			we := w[expert*h*f:]
+			a.Parallel(n, 8, func(lo, hi int) {
+				lo, hi = start+lo, start+hi
+				if lo < hi && h > 0 && f > 0 {
+					kernel.Gemm(hi-lo, f, h, x[lo*h:], h, 1, we, rs, cs, y[lo*f:], f, false)
+				}
+			})
+		})
+		return nil
+	}
+}
+
+// eachZone calls f with the first row and the number of rows of every local
+// expert.
+func eachZone(counts array.Array, align int, f func(expert, start, n int)) {
+	at := 0
+	for e, n := range data[int32](counts) {
+		f(e, at, int(n))
+		at += int(n)
+		if align > 1 {
+			at = (at + align - 1) / align * align
+		}
+	}
+}
+
+func (GroupedMatmul) Doc() graph.Doc {
+	return graph.Doc{
+		Args: "rows f[S,H], w f[E,H,F], routing i32[T,K,2]", Results: "f[S,F]",
+		Formula: "y[i] = rows[i] · w[e(i)], e(i) the expert whose row i is; 0 past the counts",
+		Params:  "transpose: multiply by w[e]ᵀ, w being f[E,F,H]",
+		Notes:   "Experts are split over their axis; no rank multiplies for experts of another. Rows are only those that routing dispatched.",
+	}
+}

@@ -1,0 +1,109 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// GroupedOuter sums, for every expert, the outer products of its rows: the
+// gradient of GroupedMatmul with respect to the weights.
+type GroupedOuter struct {
+	Experts int
+}
+
+var _ Primitive = GroupedOuter{}
+
+func (GroupedOuter) Name() string { return "grouped_outer" }
+
+func (g GroupedOuter) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	x, y := in[0], in[1]
+	if err := groupedTypes(x, in[2]); err != nil {
+		return nil, err
+	}
+	if y.Rank() != 2 || y.DType != x.DType || y.Shape[0] != x.Shape[0] {
+		return nil, fmt.Errorf("the second rows are %s, want %s[%d, columns]", y, x.DType, x.Shape[0])
+	}
+	if g.Experts < 1 {
+		return nil, fmt.Errorf("experts=%d, want at least 1", g.Experts)
+	}
+	return []graph.Type{graph.T(x.DType, g.Experts, x.Shape[1], y.Shape[1])}, nil
+}
+
+func (g GroupedOuter) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, y, r := e.In[0], e.In[1], e.In[2]
+	return []*graph.Value{
+		graph.Apply1(GroupedMatmul{Transpose: true}, y, ct[0], r),
+		graph.Apply1(GroupedMatmul{}, x, ct[0], r),
+		nil,
+	}, nil
+}
+
+// Shard leaves the sum over the ranks that hold copies of the same experts
+// pending.
+func (g GroupedOuter) Shard(c *sharding.Context) (sharding.Decision, error) {
+	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", g.Experts)
+	if err != nil {
+		return sharding.Decision{}, err
+	}
+	if _, err := expertRows(c.In[1], c.Eqn.In[2], "the second rows", g.Experts); err != nil {
+		return sharding.Decision{}, err
+	}
+	d, err := withoutExperts(c, -1).Place(sharding.Factors{
+		In:  [][]int{{0, 1}, {0, 2}, {4, sharding.Whole, sharding.Whole}},
+		Out: [][]int{{3, 1, 2}},
+		Sum: []int{0},
+	})
+	if err != nil {
+		return d, err
+	}
+	experts := l.expertAxes(c.Mesh)
+	d.Out[0].Pending = slices.DeleteFunc(slices.Clone(d.Out[0].Pending), func(a string) bool { return slices.Contains(experts, a) })
+	return d, l.expertsOver(c, &d.Out[0], &d.In[2], d.In[0].At(0))
+}
+
+func (g GroupedOuter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	counts, align, err := e.RowCounts(in[0].Spec)
+	if err != nil {
+		return err
+	}
+	return e.Kernel("grouped_outer", out, []lowering.Buf{in[0], in[1], counts},
+		inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))
+}
+
+// groupedOuter writes zeros for experts without rows.
+func groupedOuter[T Float](align int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, y, w := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
+		eachZone(a.In[2], align, func(expert, start, n int) {
+			we := w[expert*h*f : (expert+1)*h*f]
+			if n == 0 {
+				clear(we)
+				return
+			}
+			a.Parallel(h, 8, func(lo, hi int) {
+				if lo < hi && f > 0 {
+					kernel.Gemm(hi-lo, f, n, x[start*h+lo:], 1, h, y[start*f:], f, 1, we[lo*f:], f, false)
+				}
+			})
+		})
+		return nil
+	}
+}
+
+func (GroupedOuter) Doc() graph.Doc {
+	return graph.Doc{
+		Args: "x f[S,H], y f[S,F], routing i32[T,K,2]", Results: "f[E,H,F]",
+		Formula: "w[e] = Σ_i x[i]ᵀ y[i] over the rows i of expert e; 0 for an expert without rows",
+		Params:  "experts: E",
+		Notes:   "The weight gradient of grouped_matmul. Pending over the axes that split the tokens but not the experts.",
+	}
+}
