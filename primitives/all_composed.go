@@ -5,6 +5,8 @@ import "github.com/gomoe/gomoe/graph"
 func composedFamily() []graph.Primitive {
 	return []graph.Primitive{
 		softmax{}, softmaxGrad{}, logSoftmax{}, logSoftmaxGrad{}, logSumExp{},
+		embedding{}, embeddingGrad{},
+		silu{}, siluGrad{}, swiglu{}, swigluGrad{}, gelu{}, geluGrad{},
 		rmsNorm{}, rmsNormGrad{}, rmsNormGainGrad{},
 	}
 }

@@ -41,5 +41,29 @@ func composedRows() []row {
 			"program p(x f64[5], ct f64[5]) {\n y = rms_norm_gain_grad(x, ct) eps=0.1\n return y\n}",
 			"program p(x f64[4,1], ct f64[4,1]) {\n y = rms_norm_gain_grad(x, ct) eps=0.1\n return y\n}",
 		}}),
+		at(row{prim: "embedding", src: []string{
+			"program p(table f64[3,4], ids i32[4,2]) {\n y = embedding(table, ids)\n return y\n}",
+			"program p(table f64[3,0], ids i32[2]) {\n y = embedding(table, ids)\n return y\n}",
+			"program p(table f64[3,4], ids i32[0]) {\n y = embedding(table, ids)\n return y\n}",
+			"program p(table f64[3,1], ids i32[]) {\n y = embedding(table, ids)\n return y\n}",
+		}}),
+		at(row{prim: "embedding_grad", reassociates: true, src: []string{
+			"program p(ids i32[4,2], ct f64[4,2,6]) {\n y = embedding_grad(ids, ct) num=5\n return y\n}",
+			"program p(ids i32[0], ct f64[0,2]) {\n y = embedding_grad(ids, ct) num=3\n return y\n}",
+			"program p(ids i32[], ct f64[1]) {\n y = embedding_grad(ids, ct) num=3\n return y\n}",
+		}}),
+		at(row{prim: "silu", src: unarySrc("silu")}),
+		at(row{prim: "silu_grad", src: binarySrc("silu_grad")}),
+		at(row{prim: "swiglu", src: binarySrc("swiglu")}),
+		at(row{prim: "swiglu_grad", src: []string{
+			"program p(gate f64[4,2], up f64[4,2], ct f64[4,2]) {\n a, b = swiglu_grad(gate, up, ct)\n return a, b\n}",
+			"program p(gate f64[4,2], up f64[4,2], ct f64[4,2]) {\n a, b = swiglu_grad(gate, up, ct)\n return b\n}",
+			"program p(gate f64[2,0], up f64[2,0], ct f64[2,0]) {\n a, b = swiglu_grad(gate, up, ct)\n return a, b\n}",
+			"program p(gate f64[1,4], up f64[1,4], ct f64[1,4]) {\n a, b = swiglu_grad(gate, up, ct)\n return a\n}",
+		}}),
+		at(row{prim: "gelu", src: append(unarySrc("gelu"), "program p(x f64[4,6]) {\n y = gelu(x) tanh=true\n return y\n}"),
+			in: gens{"x": uniform(-3, 3)}}),
+		at(row{prim: "gelu_grad", src: append(binarySrc("gelu_grad"), "program p(x f64[4,6], ct f64[4,6]) {\n y = gelu_grad(x, ct) tanh=true\n return y\n}"),
+			in: gens{"x": uniform(-3, 3)}}),
 	}
 }

@@ -1,0 +1,153 @@
+package primitives
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// embedding looks rows of a table up; embeddingGrad, its transpose, adds rows to
+// a table of Num rows.
+type (
+	embedding     struct{}
+	embeddingGrad struct{ Num int }
+)
+
+var (
+	_ Primitive = embedding{}
+	_ Primitive = embeddingGrad{}
+)
+
+// Embedding returns table[ids]: table[V,D] of a float type and ids i32[..] from
+// 0 to V-1 give [..,D]. Any other id stops the run with its position.
+func Embedding(table, ids *graph.Value) *graph.Value {
+	return graph.Apply1(embedding{}, table, ids)
+}
+
+func (embedding) Name() string     { return "embedding" }
+func (embeddingGrad) Name() string { return "embedding_grad" }
+
+func (embedding) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	table, ids := in[0], in[1]
+	if err := floating(table); err != nil {
+		return nil, fmt.Errorf("table: %w", err)
+	}
+	if table.Rank() != 2 {
+		return nil, fmt.Errorf("table is %s, want 2 dimensions, [V,D]", table)
+	}
+	if ids.DType != graph.I32 {
+		return nil, fmt.Errorf("ids have element type %s, want i32; convert with convert_element_type", ids.DType)
+	}
+	return []graph.Type{rowsFor(ids, table)}, nil
+}
+
+// rowsFor returns the type of one row of table for each id.
+func rowsFor(ids, table graph.Type) graph.Type {
+	return graph.T(table.DType, append(append([]int(nil), ids.Shape...), table.Shape[1])...)
+}
+
+func (p embeddingGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	ids, ct := in[0], in[1]
+	if p.Num < 0 {
+		return nil, fmt.Errorf("num=%d, want the number of rows of the table", p.Num)
+	}
+	if err := atLeast(ct, 1); err != nil {
+		return nil, fmt.Errorf("cotangent: %w", err)
+	}
+	table := graph.T(ct.DType, p.Num, ct.Shape[ct.Rank()-1])
+	want, err := embedding{}.Infer([]graph.Type{table, ids})
+	if err != nil {
+		return nil, err
+	}
+	if !ct.Equal(want[0]) {
+		return nil, fmt.Errorf("the cotangent is %s for ids %s, want %s", ct, ids, want[0])
+	}
+	return []graph.Type{table}, nil
+}
+
+func (embedding) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(embeddingGrad{e.In[0].Dim(0)}, e.In[1], ct[0]), nil}, nil
+}
+
+func (embeddingGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{nil, Embedding(ct[0], e.In[0])}, nil
+}
+
+// Shard splits ids and columns; the rows of the table are whole.
+func (embedding) Shard(c *sharding.Context) (sharding.Decision, error) {
+	ids, rows := lookupDims(c.Type(1).Rank())
+	return c.Place(sharding.Factors{In: [][]int{{sharding.Whole, rows[len(ids)]}, ids}, Out: [][]int{rows}, RowWise: len(ids) > 0})
+}
+
+func (embeddingGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+	ids, rows := lookupDims(c.Type(0).Rank())
+	return c.Place(sharding.Factors{In: [][]int{ids, rows}, Out: [][]int{{sharding.Whole, rows[len(ids)]}}, Sum: ids})
+}
+
+// lookupDims numbers the dimensions of ids of that rank and of their rows.
+func lookupDims(rank int) (ids, rows []int) {
+	for i := range rank + 1 {
+		rows = append(rows, i)
+	}
+	return rows[:rank], rows
+}
+
+func (embedding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	ids := in[1].Spec
+	return e.Kernel("embedding", out, in, func(a *lowering.Args) error {
+		return checkIDs(a, ids, a.In[1], 0, a.In[0].Type.Shape[0], "id", lookUp)
+	})
+}
+
+func (p embeddingGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	ids := in[0].Spec
+	return e.Kernel("embedding_grad", out, in, func(a *lowering.Args) error {
+		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", inFloat(addRows[float32], addRows[float64]))
+	})
+}
+
+func lookUp(a *lowering.Args) error {
+	table, ids, out := a.In[0].Bytes(), data[int32](a.In[1]), a.Out[0].Bytes()
+	n := a.In[0].Type.Shape[1] * a.In[0].Type.DType.Size()
+	a.Parallel(len(ids), 1+1<<16/(1+n), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			copy(out[i*n:][:n], table[int(ids[i])*n:][:n])
+		}
+	})
+	return nil
+}
+
+// addRows adds the rows of one id in the order of the ids. Pieces of work are
+// ranges of columns, so that no two write to one place.
+func addRows[T Float](a *lowering.Args) error {
+	ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+	n := a.Out[0].Type.Shape[1]
+	clear(table)
+	a.Parallel(n, max(16, 1<<14/(1+len(ids))), func(lo, hi int) {
+		for i, id := range ids {
+			dst := table[int(id)*n:][lo:hi]
+			for j, c := range ct[i*n:][lo:hi] {
+				dst[j] += c
+			}
+		}
+	})
+	return nil
+}
+
+func (embedding) Doc() graph.Doc {
+	return graph.Doc{Args: "table f[V,D], ids i32[..]", Results: "f[..,D]", Formula: "y[..,:] = table[ids[..],:]",
+		Notes: "An id below 0 or from V on stops the run."}
+}
+
+func (embeddingGrad) Doc() graph.Doc {
+	return graph.Doc{Args: "ids i32[..], ct f[..,D]", Results: "f[num,D]", Formula: "dtable[v,:] = Σ ct[i,:] over ids[i] = v",
+		Params: "num: rows of the table", Notes: "Adds in the order of the ids, in f32 for bf16 and f16. Where ids are split the sum is pending."}
+}

@@ -1,0 +1,132 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// gelu is x times the normal distribution's function; geluGrad is its derivative
+// times a cotangent. Tanh selects the approximation.
+type (
+	gelu     struct{ Tanh bool }
+	geluGrad struct{ Tanh bool }
+)
+
+var (
+	_ Primitive = gelu{}
+	_ Primitive = geluGrad{}
+)
+
+// GELU returns x · ½(1 + erf(x/√2)) for x of a float type. At -Inf it is NaN, as
+// in JAX. Source: Hendrycks and Gimpel, "Gaussian error linear units" (2016).
+func GELU(x *graph.Value) *graph.Value { return graph.Apply1(gelu{}, x) }
+
+// GELUTanh returns the approximation x · ½(1 + tanh(√(2/π)(x + 0.044715 x³))),
+// which GPT-2 and Gemma use.
+func GELUTanh(x *graph.Value) *graph.Value { return graph.Apply1(gelu{Tanh: true}, x) }
+
+func (gelu) Name() string     { return "gelu" }
+func (geluGrad) Name() string { return "gelu_grad" }
+
+func (gelu) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlike(in, 1) }
+func (geluGrad) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
+
+func (p gelu) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(geluGrad(p), e.In[0], ct[0])}, nil
+}
+
+func (p geluGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, c, g := e.In[0], e.In[1], ct[0]
+	return []*graph.Value{Mul(Mul(g, c), p.second(x)), graph.Apply1(p, x, g)}, nil
+}
+
+// Of the approximation: √(2/π), the cubic's factor, and 1/√(2π).
+const (
+	geluScale  = 0.79788456080286535587989211986876
+	geluCubic  = 0.044715
+	geluNormal = 0.39894228040143267793994605993438
+)
+
+// second returns gelu's second derivative.
+func (p geluGrad) second(x *graph.Value) *graph.Value {
+	square := Mul(x, x)
+	if !p.Tanh {
+		return times(Mul(Exp(times(square, -0.5)), Sub(constantLike(x, 2), square)), geluNormal)
+	}
+	// With t = tanh u: the derivative of ½(1+t) + ½ x (1-t²) u'.
+	one := constantLike(x, 1)
+	u := times(Mul(x, plus(times(square, geluCubic), 1)), geluScale)
+	u1 := plus(times(square, 3*geluCubic*geluScale), geluScale)
+	u2 := times(x, 6*geluCubic*geluScale)
+	t := Sub(one, Div(constantLike(x, 2), plus(Exp(times(u, 2)), 1)))
+	slope := Mul(Sub(one, t), Add(one, t))
+	bend := Sub(u2, times(Mul(Mul(t, u1), u1), 2))
+	return Mul(slope, Add(u1, times(Mul(x, bend), 0.5)))
+}
+
+func (gelu) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
+}
+
+func (geluGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
+}
+
+func (p gelu) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise("gelu", out, in, inFloat(geluKernel[float32](p.Tanh), geluKernel[float64](p.Tanh)))
+}
+
+func (p geluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise("gelu_grad", out, in, inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh)))
+}
+
+func geluAt(x float64, tanh bool) float64 {
+	if tanh {
+		return x * (0.5 * (1 + math.Tanh(geluScale*(x+geluCubic*x*x*x))))
+	}
+	return x * (0.5 * math.Erfc(-x/math.Sqrt2)) // erfc keeps the digits of 1 + erf where that is small
+}
+
+func geluSlope(x float64, tanh bool) float64 {
+	if tanh {
+		t := math.Tanh(geluScale * (x + geluCubic*x*x*x))
+		return 0.5*(1+t) + 0.5*x*(1-t*t)*geluScale*(1+3*geluCubic*x*x)
+	}
+	return 0.5*math.Erfc(-x/math.Sqrt2) + x*geluNormal*math.Exp(-0.5*x*x)
+}
+
+func geluKernel[T Float](tanh bool) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, y := data[T](a.In[0]), data[T](a.Out[0])
+		a.Parallel(len(y), 2048, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				y[i] = T(geluAt(float64(x[i]), tanh))
+			}
+		})
+		return nil
+	}
+}
+
+func geluGradKernel[T Float](tanh bool) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+		a.Parallel(len(dx), 2048, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				dx[i] = T(float64(ct[i]) * geluSlope(float64(x[i]), tanh))
+			}
+		})
+		return nil
+	}
+}
+
+func (gelu) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = x · ½(1 + erf(x/√2))",
+		Params: "tanh: x · ½(1 + tanh(√(2/π)(x + 0.044715 x³))) instead"}
+}
+
+func (geluGrad) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..], ct f[..]", Results: "f[..]", Formula: "dx = ct · gelu'(x)", Params: "tanh: of the approximation"}
+}

@@ -1,0 +1,38 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// position returns the index in the global value of element `flat` of a rank's
+// part, whose type is t and whose placement is s, for messages. In ragged rows
+// it is the index in the rank's part.
+func position(a *lowering.Args, s sharding.Spec, t graph.Type, flat int) []int {
+	idx := make([]int, t.Rank())
+	for d := len(idx) - 1; d >= 0; d-- {
+		n := t.Shape[d]
+		idx[d] = flat % n
+		flat /= n
+		if d > 0 || s.Ragged == nil {
+			idx[d] += a.Index(s.At(d)) * n
+		}
+	}
+	return idx
+}
+
+// checkIDs reports an element of ids, placed as s, below lo or not below n, and
+// runs k if there is none.
+func checkIDs(a *lowering.Args, s sharding.Spec, ids array.Array, lo, n int, what string, k lowering.Kernel) error {
+	x := data[int32](ids)
+	bad := slices.IndexFunc(x, func(id int32) bool { return int(id) < lo || int(id) >= n })
+	if bad >= 0 {
+		return fmt.Errorf("%s %d at %v, want %d to %d", what, x[bad], position(a, s, ids.Type, bad), lo, n-1)
+	}
+	return k(a)
+}

@@ -1,0 +1,109 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// silu is x·sigmoid(x); siluGrad is its derivative times a cotangent.
+type (
+	silu     struct{}
+	siluGrad struct{}
+)
+
+var (
+	_ Primitive = silu{}
+	_ Primitive = siluGrad{}
+)
+
+// SiLU returns x / (1 + e⁻ˣ) for x of a float type. At -Inf it is NaN, as in
+// JAX. Source: Elfwing and others, "Sigmoid-weighted linear units" (2017).
+func SiLU(x *graph.Value) *graph.Value { return graph.Apply1(silu{}, x) }
+
+func (silu) Name() string     { return "silu" }
+func (siluGrad) Name() string { return "silu_grad" }
+
+func (silu) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlike(in, 1) }
+func (siluGrad) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
+
+// inferAlike types an elementwise function of n arguments of one float type.
+func inferAlike(in []graph.Type, n int) ([]graph.Type, error) {
+	if err := arity(in, n); err != nil {
+		return nil, err
+	}
+	if err := alike(in); err != nil {
+		return nil, err
+	}
+	return in[:1], floating(in[0])
+}
+
+func (silu) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(siluGrad{}, e.In[0], ct[0])}, nil
+}
+
+func (siluGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, c, g := e.In[0], e.In[1], ct[0]
+	return []*graph.Value{Mul(Mul(g, c), siluSecond(x)), graph.Apply1(siluGrad{}, x, g)}, nil
+}
+
+// siluSecond returns silu's second derivative, s(1-s)(2 + x(1-2s)) with s = 1/(1 + e⁻ˣ).
+func siluSecond(x *graph.Value) *graph.Value {
+	one := constantLike(x, 1)
+	s := Div(one, Add(one, Exp(Neg(x))))
+	return Mul(Mul(s, Sub(one, s)), plus(Mul(x, Sub(one, times(s, 2))), 2))
+}
+
+func (silu) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
+}
+
+func (siluGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
+}
+
+func (silu) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise("silu", out, in, inFloat(siluKernel[float32], siluKernel[float64]))
+}
+
+func (siluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise("silu_grad", out, in, inFloat(siluGradKernel[float32], siluGradKernel[float64]))
+}
+
+// sigmoid returns 1 / (1 + e⁻ˣ).
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// siluSlope returns silu's derivative at x, where the sigmoid is s.
+func siluSlope(x, s float64) float64 { return s * (1 + x*(1-s)) }
+
+func siluKernel[T Float](a *lowering.Args) error {
+	x, y := data[T](a.In[0]), data[T](a.Out[0])
+	a.Parallel(len(y), 2048, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			v := float64(x[i])
+			y[i] = T(v * sigmoid(v))
+		}
+	})
+	return nil
+}
+
+func siluGradKernel[T Float](a *lowering.Args) error {
+	x, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+	a.Parallel(len(dx), 2048, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			v := float64(x[i])
+			dx[i] = T(float64(ct[i]) * siluSlope(v, sigmoid(v)))
+		}
+	})
+	return nil
+}
+
+func (silu) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = x / (1 + e⁻ˣ)"}
+}
+
+func (siluGrad) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..], ct f[..]", Results: "f[..]", Formula: "dx = ct · s · (1 + x(1-s)), s = 1/(1 + e⁻ˣ)"}
+}
