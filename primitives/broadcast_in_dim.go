@@ -25,6 +25,22 @@ func Broadcast(x *graph.Value, shape []int, dims ...int) *graph.Value {
 	return graph.Apply1(BroadcastInDim{slices.Clone(shape), slices.Clone(dims)}, x)
 }
 
+// BroadcastTo returns x repeated to shape as NumPy does it: the dimensions of x
+// are the last ones of shape, each with the size there or size 1.
+func BroadcastTo(x *graph.Value, shape ...int) *graph.Value {
+	if slices.Equal(x.Type.Shape, shape) {
+		return x
+	}
+	if x.Rank() > len(shape) {
+		graph.Fail("broadcast of %s to %v: the result has fewer dimensions, want at least %d", x.Type, shape, x.Rank())
+	}
+	dims := make([]int, x.Rank())
+	for i := range dims {
+		dims[i] = len(shape) - x.Rank() + i
+	}
+	return Broadcast(x, shape, dims...)
+}
+
 func (BroadcastInDim) Name() string { return "broadcast_in_dim" }
 
 func (b BroadcastInDim) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -113,7 +129,7 @@ func (b BroadcastInDim) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 			}
 			n *= src.Type.Shape[i]
 		}
-		strided(dst, src, strides, 0)
+		move(a, dst.Type.Shape, dst, rowMajor(dst.Type.Shape), src, layout{0, strides})
 		return nil
 	})
 }

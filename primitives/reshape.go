@@ -39,79 +39,46 @@ func (r ReshapeTo) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 	return []*graph.Value{Reshape(ct[0], e.In[0].Type.Shape...)}, nil
 }
 
-// Shard matches runs of dimensions with equal products. The major dimension of
-// a run may be split, if both sides' sizes divide.
+// Shard splits the result where the argument is split. Two dimensions cut the
+// elements into the same contiguous parts if as many elements lie outside of
+// both; so the first dimension of those that are merged, or that one is taken
+// apart into, stays split, if its size divides.
 func (r ReshapeTo) Shard(c *sharding.Context) (sharding.Decision, error) {
-	x := c.Type(0).Shape
-	f := sharding.Factors{In: [][]int{nil}, Out: [][]int{nil}, RowWise: true, Linear: sharding.LinearTogether}
-	i, j, n := 0, 0, 0
-	for i < len(x) || j < len(r.Shape) {
-		i0, j0 := i, j
-		a, b := 1, 1
-		if i < len(x) {
-			a = x[i]
-			i++
-		}
-		if j < len(r.Shape) {
-			b = r.Shape[j]
-			j++
-		}
-		for a != b && (i < len(x) || j < len(r.Shape)) {
-			if a < b && i < len(x) || j == len(r.Shape) {
-				a *= x[i]
-				i++
-			} else {
-				b *= r.Shape[j]
-				j++
+	x, ragged := c.Type(0).Shape, c.In[0].Ragged != nil
+	in, out := wholes(len(x)), wholes(len(r.Shape))
+	outerX, outerY := outsides(x), outsides(r.Shape)
+	for i, n := range x {
+		for j, m := range r.Shape {
+			rows := i == 0 && j == 0 && m == n
+			if n == 1 || m == 1 || outerX[i] != outerY[j] || m%c.Mesh.Parts(c.In[0].At(i)) != 0 {
+				if !rows {
+					continue
+				}
+			}
+			if !ragged || i > 0 || rows { // a ragged row stays a row
+				in[i], out[j] = i, i
 			}
 		}
-		first := true
-		for k := i0; k < i; k++ {
-			f.In[0] = append(f.In[0], pick(first && splits(c, x, k, r.Shape, j0, j), n))
-			first = first && x[k] == 1
-		}
-		first = true
-		for k := j0; k < j; k++ {
-			f.Out[0] = append(f.Out[0], pick(first, n))
-			first = first && r.Shape[k] == 1
-		}
-		// A run whose first dimensions have size 1 is split at the first larger
-		// one, so the factor must be given to exactly one dimension a side.
-		lastOnly(f.In[0][i0:i], x[i0:i])
-		lastOnly(f.Out[0][j0:j], r.Shape[j0:j])
-		n++
 	}
-	return c.Place(f)
+	return c.Place(sharding.Factors{In: [][]int{in}, Out: [][]int{out}, RowWise: true, Linear: sharding.LinearTogether})
 }
 
-// lastOnly keeps the factor on the first dimension larger than 1, or on the
-// first of all.
-func lastOnly(fs []int, sizes []int) {
-	at := slices.IndexFunc(sizes, func(n int) bool { return n != 1 })
-	for k := range fs {
-		if at >= 0 && k != at || at < 0 && k > 0 {
-			fs[k] = sharding.Whole
+// outside counts what lies outside of a dimension: the product of the sizes
+// before it that are not 0, and the number of those that are.
+type outside struct{ n, zeros int }
+
+func outsides(shape []int) []outside {
+	out := make([]outside, len(shape))
+	o := outside{n: 1}
+	for d, n := range shape {
+		out[d] = o
+		if n == 0 {
+			o.zeros++
+		} else {
+			o.n *= n
 		}
 	}
-}
-
-func pick(ok bool, n int) int {
-	if ok {
-		return n
-	}
-	return sharding.Whole
-}
-
-// splits reports whether the axes that split dimension k of the argument also
-// divide the major dimension of the result's run j0..j.
-func splits(c *sharding.Context, x []int, k int, shape []int, j0, j int) bool {
-	parts := c.Mesh.Parts(c.In[0].At(k))
-	for _, n := range shape[j0:j] {
-		if n != 1 {
-			return n%parts == 0 || c.In[0].Ragged != nil && k == 0 && n == x[k]
-		}
-	}
-	return true
+	return out
 }
 
 func (r ReshapeTo) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
@@ -120,5 +87,6 @@ func (r ReshapeTo) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 func (ReshapeTo) Doc() graph.Doc {
-	return graph.Doc{Args: "x t[..]", Results: "t[shape]", Formula: "y has x's elements in the same row-major order", Params: "shape: sizes of the result"}
+	return graph.Doc{Args: "x t[..]", Results: "t[shape]", Formula: "y has x's elements in the same row-major order", Params: "shape: sizes of the result",
+		Notes: "Where dimensions are merged or one is taken apart, the first of them may be split over the mesh if its size divides on both sides."}
 }

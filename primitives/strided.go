@@ -1,57 +1,136 @@
 package primitives
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/lowering"
 )
+
+// layout says where the elements of a box lie in an array: the one at index i
+// at off + Σ i_d·strides_d, in elements. A stride may be 0 or negative.
+type layout struct {
+	off     int
+	strides []int
+}
+
+// rowMajor is the layout of a whole array of the shape.
+func rowMajor(shape []int) layout {
+	l := layout{strides: make([]int, len(shape))}
+	n := 1
+	for d := len(shape) - 1; d >= 0; d-- {
+		l.strides[d] = n
+		n *= shape[d]
+	}
+	return l
+}
 
 // strided fills dst, in row-major order, with the elements of src that lie at
 // off plus the index times strides, all in elements. A stride may be 0 or
 // negative.
 func strided(dst, src array.Array, strides []int, off int) {
-	if dst.Type.Len() == 0 {
-		return
+	move(&lowering.Args{}, dst.Type.Shape, dst, rowMajor(dst.Type.Shape), src, layout{off, strides})
+}
+
+// move copies a box of the shape from src to dst, which do not overlap and have
+// one element type. No two elements of the box go to one place.
+func move(a *lowering.Args, shape []int, dst array.Array, to layout, src array.Array, from layout) {
+	for _, n := range shape {
+		if n <= 0 {
+			return
+		}
 	}
-	switch size := dst.Type.DType.Size(); size {
+	b := boxOf(shape, to, from)
+	switch dst.Type.DType.Size() {
 	case 1:
-		walk(bits[uint8](dst), bits[uint8](src), dst.Type.Shape, strides, off)
+		moveBits(a, b, bits[uint8](dst), bits[uint8](src))
 	case 2:
-		walk(bits[uint16](dst), bits[uint16](src), dst.Type.Shape, strides, off)
+		moveBits(a, b, bits[uint16](dst), bits[uint16](src))
 	case 4:
-		walk(bits[uint32](dst), bits[uint32](src), dst.Type.Shape, strides, off)
+		moveBits(a, b, bits[uint32](dst), bits[uint32](src))
 	default:
-		walk(bits[uint64](dst), bits[uint64](src), dst.Type.Shape, strides, off)
+		moveBits(a, b, bits[uint64](dst), bits[uint64](src))
 	}
 }
 
-func walk[T any](dst, src []T, shape, strides []int, off int) {
-	if len(shape) == 0 {
-		dst[0] = src[off]
+// box is a box of at least two dimensions in two layouts.
+type box struct {
+	shape    []int
+	to, from layout
+}
+
+// boxOf joins dimensions that lie behind each other in both layouts, and
+// brings the one along which the source is contiguous to the last two places,
+// where moveBits works in tiles.
+func boxOf(shape []int, to, from layout) box {
+	b := box{[]int{1, 1}, layout{to.off, []int{0, 0}}, layout{from.off, []int{0, 0}}}
+	for d, n := range shape {
+		last := len(b.shape) - 1
+		switch t, s := to.strides[d], from.strides[d]; {
+		case n == 1:
+		case last > 1 && b.to.strides[last] == t*n && b.from.strides[last] == s*n:
+			b.shape[last] *= n
+			b.to.strides[last], b.from.strides[last] = t, s
+		default:
+			b.shape = append(b.shape, n)
+			b.to.strides, b.from.strides = append(b.to.strides, t), append(b.from.strides, s)
+		}
+	}
+	if last := len(b.shape) - 1; b.from.strides[last] != 1 {
+		if d := slices.Index(b.from.strides, 1); d >= 0 {
+			for _, l := range [][]int{b.shape, b.to.strides, b.from.strides} {
+				l[d], l[last-1] = l[last-1], l[d]
+			}
+		}
+	}
+	return b
+}
+
+// moveTile is a side of the squares in which a transposition runs, so that the
+// lines of both arrays stay in cache: 32 elements of 8 bytes are 4 lines.
+const moveTile = 32
+
+func moveBits[T any](a *lowering.Args, b box, dst, src []T) {
+	outer := len(b.shape) - 2
+	n1, n2 := b.shape[outer], b.shape[outer+1]
+	bands, count := (n1+moveTile-1)/moveTile, 1
+	for _, n := range b.shape[:outer] {
+		count *= n
+	}
+	a.Parallel(count*bands, 1+(1<<15)/(min(n1, moveTile)*n2), func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			o, first := k/bands, k%bands*moveTile
+			to, from := b.to.off, b.from.off
+			for d := outer - 1; d >= 0; d-- {
+				to += o % b.shape[d] * b.to.strides[d]
+				from += o % b.shape[d] * b.from.strides[d]
+				o /= b.shape[d]
+			}
+			t1, s1 := b.to.strides[outer], b.from.strides[outer]
+			moveBand(dst, src, to+first*t1, from+first*s1, min(moveTile, n1-first), n2,
+				t1, b.to.strides[outer+1], s1, b.from.strides[outer+1])
+		}
+	})
+}
+
+// moveBand copies n1 rows of n2 elements; t and s are the strides of dst and
+// src along rows' index and within a row.
+func moveBand[T any](dst, src []T, to, from, n1, n2, t1, t2, s1, s2 int) {
+	if t2 == 1 && s2 == 1 {
+		for range n1 {
+			copy(dst[to:to+n2], src[from:from+n2])
+			to, from = to+t1, from+s1
+		}
 		return
 	}
-	last := len(shape) - 1
-	n, s := shape[last], strides[last]
-	idx := make([]int, last)
-	for at := 0; at < len(dst); at += n {
-		o := off
-		for d, i := range idx {
-			o += i * strides[d]
-		}
-		switch {
-		case s == 1:
-			copy(dst[at:at+n], src[o:o+n])
-		default:
-			for i := range n {
-				dst[at+i] = src[o]
-				o += s
+	for at := 0; at < n2; at += moveTile {
+		for i := range n1 {
+			t, s := to+i*t1+at*t2, from+i*s1+at*s2
+			for range min(moveTile, n2-at) {
+				dst[t] = src[s]
+				t, s = t+t2, s+s2
 			}
-		}
-		for d := last - 1; d >= 0; d-- {
-			if idx[d]++; idx[d] < shape[d] {
-				break
-			}
-			idx[d] = 0
 		}
 	}
 }

@@ -58,14 +58,12 @@ func (p Permute) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (p Permute) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Kernel("transpose", out, in, func(a *lowering.Args) error {
-		src, dst := a.In[0], a.Out[0]
+		from, to := rowMajor(a.In[0].Type.Shape), rowMajor(a.Out[0].Type.Shape)
 		strides := make([]int, len(p.Permutation))
-		n := 1
-		for d := len(strides) - 1; d >= 0; d-- {
-			strides[slices.Index(p.Permutation, d)] = n
-			n *= src.Type.Shape[d]
+		for i, d := range p.Permutation {
+			strides[i] = from.strides[d]
 		}
-		strided(dst, src, strides, 0)
+		move(a, a.Out[0].Type.Shape, a.Out[0], to, a.In[0], layout{0, strides})
 		return nil
 	})
 }

@@ -1,0 +1,99 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Take picks elements along an axis by index.
+type Take struct {
+	Axis int
+}
+
+var _ Primitive = Take{}
+
+// Gather returns x's elements along the axis at the indices, i32 of any shape:
+// the rows of an embedding table for axis 0. x[A,N,B] and indices[I] with axis
+// 1 give [A,I,B]. An index that is negative or not less than the size of the
+// axis makes the run fail.
+func Gather(x, indices *graph.Value, axis int) *graph.Value {
+	return graph.Apply1(Take{axis}, x, indices)
+}
+
+func (Take) Name() string { return "gather" }
+
+func (g Take) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	return takenType(in[0], in[1], g.Axis)
+}
+
+// takenType types x at indices along an axis.
+func takenType(x, indices graph.Type, axis int) ([]graph.Type, error) {
+	if err := axisOf(x, axis); err != nil {
+		return nil, err
+	}
+	if indices.DType != graph.I32 {
+		return nil, fmt.Errorf("indices are %s, want i32; convert with convert_element_type", indices.DType)
+	}
+	return []graph.Type{{DType: x.DType, Shape: slices.Concat(x.Shape[:axis], indices.Shape, x.Shape[axis+1:])}}, nil
+}
+
+func (g Take) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{ScatterAdd(zeros(e.In[0]), e.In[1], ct[0], g.Axis), nil}, nil
+}
+
+// Shard wants the axis whole. The indices and the other dimensions may be split.
+func (g Take) Shard(c *sharding.Context) (sharding.Decision, error) {
+	x, indices, taken := takenFactors(c.Type(0).Rank(), c.Type(1).Rank(), g.Axis)
+	return c.Place(sharding.Factors{In: [][]int{x, indices}, Out: [][]int{taken}, RowWise: true, Linear: sharding.LinearFirst})
+}
+
+// takenFactors are the factors of x, of indices, and of x at indices.
+func takenFactors(rank, indexRank, axis int) (x, indices, taken []int) {
+	x = rowDims(rank, axis)
+	for i := range indexRank {
+		indices = append(indices, rank+i)
+	}
+	return x, indices, slices.Concat(x[:axis], indices, x[axis+1:])
+}
+
+func (g Take) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("gather", out, in, func(a *lowering.Args) error {
+		x, y, indices := a.In[0], a.Out[0], data[int32](a.In[1])
+		outer, n, inner := around(x.Type, g.Axis)
+		if err := inRange(indices, n); err != nil {
+			return err
+		}
+		run := inner * x.Type.DType.Size()
+		src, dst := x.Bytes(), y.Bytes()
+		a.Parallel(outer*len(indices), 1+(1<<16)/(1+run), func(lo, hi int) {
+			for k := lo; k < hi; k++ {
+				from := (k/len(indices)*n + int(indices[k%len(indices)])) * run
+				copy(dst[k*run:(k+1)*run], src[from:from+run])
+			}
+		})
+		return nil
+	})
+}
+
+// inRange reports an index outside 0..n-1.
+func inRange(indices []int32, n int) error {
+	for k, i := range indices {
+		if i < 0 || int(i) >= n {
+			return fmt.Errorf("index %d, element %d of this rank's indices, is out of range, want 0 to %d for an axis of size %d", i, k, n-1, n)
+		}
+	}
+	return nil
+}
+
+func (Take) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[A..,N,B..], indices i32[I..]", Results: "t[A..,I..,B..]", Formula: "y[a.., i.., b..] = x[a.., indices[i..], b..]",
+		Params: "axis: the dimension N",
+		Notes:  "An index below 0 or not below N is an error of the run that names both: it is neither clamped nor counted from the end, and gives no NaN."}
+}

@@ -1,0 +1,84 @@
+package primitives
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Count holds the indices along one dimension.
+type Count struct {
+	DType     graph.DType
+	Shape     []int
+	Dimension int
+}
+
+var _ flexible = Count{}
+
+// Iota returns a value of the shape that holds 0, 1, 2, ... along the
+// dimension and is equal along the others.
+func Iota(t *graph.Tracer, d graph.DType, dimension int, shape ...int) *graph.Value {
+	return t.Apply(Count{d, slices.Clone(shape), dimension})[0]
+}
+
+func (Count) Name() string { return "iota" }
+
+func (n Count) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 0); err != nil {
+		return nil, err
+	}
+	out := graph.Type{DType: n.DType, Shape: n.Shape}
+	switch {
+	case n.DType == graph.NoDType:
+		return nil, errors.New("dtype is missing; write dtype=i32")
+	case !n.DType.IsInt() && !n.DType.IsFloat():
+		return nil, fmt.Errorf("element type %s cannot count, want an integer or a float type", n.DType)
+	case !out.Fits():
+		return nil, fmt.Errorf("shape %v, want sizes of at least 0 whose bytes fit in 63 bits", n.Shape)
+	}
+	return []graph.Type{out}, axisOf(out, n.Dimension)
+}
+
+func (Count) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+func (Count) Shard(*sharding.Context) (sharding.Decision, error) {
+	return sharding.Decision{Out: []sharding.Spec{{}}}, nil
+}
+
+// ShardAs gives every placement but one: where ragged rows begin among all
+// rows is known only to the run.
+func (n Count) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
+	if out.Ragged != nil && n.Dimension == 0 {
+		return sharding.Decision{}, fmt.Errorf("%s counts rows in expert order, whose number is known only to the run; count before ep_dispatch", n.Name())
+	}
+	return sharding.Decision{Out: []sharding.Spec{out}}, nil
+}
+
+func (n Count) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	axes := out[0].Spec.At(n.Dimension)
+	return e.Kernel("iota", out, in, func(a *lowering.Args) error {
+		y := a.Out[0]
+		_, size, _ := around(y.Type, n.Dimension)
+		first := a.Index(axes) * size
+		index := array.New(graph.T(graph.I64, size))
+		for i := range data[int64](index) {
+			data[int64](index)[i] = int64(first + i)
+		}
+		strides := make([]int, y.Type.Rank())
+		strides[n.Dimension] = 1
+		move(a, y.Type.Shape, y, rowMajor(y.Type.Shape), index.As(n.DType), layout{0, strides})
+		return nil
+	})
+}
+
+func (Count) Doc() graph.Doc {
+	return graph.Doc{Results: "t[shape]", Formula: "y[.., i, ..] = i",
+		Params: "dtype: an integer or float type; shape: sizes; dimension: the one that is counted",
+		Notes:  fmt.Sprintf("An integer type wraps where it is too small (u8 after %d); a float type rounds.", math.MaxUint8)}
+}

@@ -1,0 +1,146 @@
+package primitives
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Surround puts Low copies of a value before its argument, High behind and
+// Interior between any two neighbours, per dimension. A negative Low or High
+// takes elements away, after Interior was put in. No Interior is all 0.
+type Surround struct {
+	Low      []int
+	High     []int
+	Interior []int
+}
+
+var _ Primitive = Surround{}
+
+// Pad returns x with low[d] copies of the scalar value before it in dimension
+// d, high[d] behind and interior[d] between neighbours; without interior there
+// are none between. Negative low and high take elements away.
+func Pad(x, value *graph.Value, low, high []int, interior ...int) *graph.Value {
+	if !slices.ContainsFunc(interior, func(n int) bool { return n != 0 }) {
+		interior = nil
+	}
+	return graph.Apply1(Surround{slices.Clone(low), slices.Clone(high), slices.Clone(interior)}, x, value)
+}
+
+func (Surround) Name() string { return "pad" }
+
+// maxPad bounds each number of copies, so that sizes do not overflow.
+const maxPad = 1 << 40
+
+func (p Surround) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	x, value := in[0], in[1]
+	if value.Rank() != 0 || value.DType != x.DType {
+		return nil, fmt.Errorf("the padding is %s, want the scalar %s[]", value, x.DType)
+	}
+	if len(p.Low) != x.Rank() || len(p.High) != x.Rank() || len(p.Interior) != x.Rank() && len(p.Interior) != 0 {
+		return nil, fmt.Errorf("%d low, %d high and %d interior for %d dimensions, want one of each per dimension, or no interior",
+			len(p.Low), len(p.High), len(p.Interior), x.Rank())
+	}
+	out := graph.Type{DType: x.DType, Shape: make([]int, x.Rank())}
+	for d, n := range x.Shape {
+		lo, hi, mid := p.Low[d], p.High[d], p.interior(d)
+		if mid < 0 {
+			return nil, fmt.Errorf("dimension %d with interior %d, want at least 0", d, mid)
+		}
+		if max(lo, -lo, hi, -hi, mid) > maxPad || min(lo, hi) < -maxPad || n > 1 && mid > 0 && mid > maxPad/n {
+			return nil, fmt.Errorf("dimension %d with low %d, high %d and interior %d, want at most %d", d, lo, hi, mid, maxPad)
+		}
+		size := lo + hi + n + max(n-1, 0)*mid
+		if size < 0 {
+			return nil, fmt.Errorf("dimension %d of size %d with low %d, high %d and interior %d is left with size %d, want at least 0", d, n, lo, hi, mid, size)
+		}
+		out.Shape[d] = size
+	}
+	if !out.Fits() {
+		return nil, errors.New("the result has more bytes than fit in 63 bits")
+	}
+	return []graph.Type{out}, nil
+}
+
+func (p Surround) interior(d int) int {
+	if len(p.Interior) == 0 {
+		return 0
+	}
+	return p.Interior[d]
+}
+
+// VJP takes x's elements out of the cotangent; the padding gets the sum of the
+// others, which a mask of ones picks.
+func (p Surround) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, g := e.In[0], ct[0]
+	zero := zeroOf(g)
+	low, high, strides := make([]int, x.Rank()), make([]int, x.Rank()), make([]int, x.Rank())
+	for d := range x.Rank() {
+		low[d], high[d], strides[d] = -p.Low[d], -p.High[d], p.interior(d)+1
+	}
+	gx := Pad(g, zero, low, high)
+	if len(p.Interior) > 0 {
+		gx = Slice(gx, make([]int, x.Rank()), gx.Type.Shape, strides...)
+	}
+	if isFill(e.In[1]) {
+		return []*graph.Value{gx, nil}, nil
+	}
+	one := g.Tracer().Apply(graph.Fill{Value: 1, DType: g.Type.DType})[0]
+	mask := Pad(zeros(x), one, p.Low, p.High, p.Interior...)
+	all := make([]int, x.Rank())
+	for d := range all {
+		all[d] = d
+	}
+	return []*graph.Value{gx, graph.Apply1(ReduceSum{Axes: all, Unordered: true}, Mul(g, mask))}, nil
+}
+
+// Shard keeps dimensions split that are not padded.
+func (p Surround) Shard(c *sharding.Context) (sharding.Decision, error) {
+	dims := splitWhere(c.Type(0).Rank(), func(d int) bool {
+		return p.Low[d] == 0 && p.High[d] == 0 && p.interior(d) == 0
+	})
+	f := sharding.Factors{In: [][]int{dims, nil}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
+	if isZero(c.Eqn.In[1]) {
+		f.Linear = sharding.LinearFirst
+	}
+	return c.Place(f)
+}
+
+func (p Surround) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("pad", out, in, func(a *lowering.Args) error {
+		x, y := a.In[0], a.Out[0]
+		whole := rowMajor(y.Type.Shape)
+		move(a, y.Type.Shape, y, whole, a.In[1], layout{0, make([]int, y.Type.Rank())})
+		shape, to, from := slices.Clone(x.Type.Shape), rowMajor(y.Type.Shape), rowMajor(x.Type.Shape)
+		for d := range shape {
+			// Index i of x goes to low + i·step; keep those with 0 <= that < size.
+			step, low, size := p.interior(d)+1, p.Low[d], y.Type.Shape[d]
+			first := 0
+			if low < 0 {
+				first = (-low + step - 1) / step
+			}
+			behind := 0
+			if size > low {
+				behind = min(shape[d], (size-low-1)/step+1)
+			}
+			shape[d] = max(behind-first, 0)
+			to.off += (low + first*step) * whole.strides[d]
+			to.strides[d] = step * whole.strides[d]
+			from.off += first * from.strides[d]
+		}
+		move(a, shape, y, to, x, from)
+		return nil
+	})
+}
+
+func (Surround) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..], value t[]", Results: "t[..]", Formula: "y[low_0 + i_0·(interior_0 + 1), ..] = x[i_0, ..], elsewhere value",
+		Params: "low, high: copies of value before and behind x, per dimension, negative to take elements away; interior: copies between neighbours, none for all 0"}
+}

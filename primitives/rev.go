@@ -1,0 +1,58 @@
+package primitives
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Rev reverses the order of the elements along some dimensions.
+type Rev struct {
+	Dimensions []int
+}
+
+var _ Primitive = Rev{}
+
+// Reverse returns x with the elements along the dimensions, which are given in
+// ascending order, in reverse order.
+func Reverse(x *graph.Value, dimensions ...int) *graph.Value {
+	return graph.Apply1(Rev{slices.Clone(dimensions)}, x)
+}
+
+func (Rev) Name() string { return "rev" }
+
+func (r Rev) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	return in, axesOf(in[0], r.Dimensions)
+}
+
+func (r Rev) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{Reverse(ct[0], r.Dimensions...)}, nil
+}
+
+func (r Rev) Shard(c *sharding.Context) (sharding.Decision, error) {
+	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !slices.Contains(r.Dimensions, d) })
+	return c.Place(sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether})
+}
+
+func (r Rev) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("rev", out, in, func(a *lowering.Args) error {
+		shape := a.In[0].Type.Shape
+		from := rowMajor(shape)
+		for _, d := range r.Dimensions {
+			from.off += (shape[d] - 1) * from.strides[d]
+			from.strides[d] = -from.strides[d]
+		}
+		move(a, shape, a.Out[0], rowMajor(shape), a.In[0], from)
+		return nil
+	})
+}
+
+func (Rev) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y[.., i_d, ..] = x[.., size_d - 1 - i_d, ..] for the dimensions d",
+		Params: "dimensions: ascending"}
+}

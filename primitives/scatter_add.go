@@ -1,0 +1,163 @@
+package primitives
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Scatter adds its updates to elements along an axis, chosen by index. It is
+// what gather is the transpose of.
+type Scatter struct {
+	Axis int
+}
+
+var _ Primitive = Scatter{}
+
+// ScatterAdd returns x with each update added at its index along the axis:
+// x[A,N,B], indices[I], updates[A,I,B] for axis 1. Updates of one element are
+// added in the order of the indices. An index that is negative or not less than
+// the size of the axis makes the run fail.
+func ScatterAdd(x, indices, updates *graph.Value, axis int) *graph.Value {
+	return graph.Apply1(Scatter{axis}, x, indices, updates)
+}
+
+func (Scatter) Name() string { return "scatter_add" }
+
+func (s Scatter) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	x, indices, updates := in[0], in[1], in[2]
+	if x.DType == graph.Bool {
+		return nil, fmt.Errorf("element type bool cannot be added, want an integer or a float type; convert with convert_element_type")
+	}
+	want, err := takenType(x, indices, s.Axis)
+	if err != nil {
+		return nil, err
+	}
+	if !updates.Equal(want[0]) {
+		return nil, fmt.Errorf("updates are %s, want %s: those of the argument with the dimensions of the indices in the place of axis %d", updates, want[0], s.Axis)
+	}
+	return in[:1], nil
+}
+
+func (s Scatter) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{ct[0], nil, Gather(ct[0], e.In[1], s.Axis)}, nil
+}
+
+// Shard wants the axis whole. Each rank adds the updates that it holds, which
+// leaves a sum pending over the axes that split the indices.
+func (s Scatter) Shard(c *sharding.Context) (sharding.Decision, error) {
+	x, indices, taken := takenFactors(c.Type(0).Rank(), c.Type(1).Rank(), s.Axis)
+	f := sharding.Factors{In: [][]int{x, indices, taken}, Out: [][]int{x}, Sum: indices, RowWise: true}
+	if isZero(c.Eqn.In[0]) && len(c.In[2].Pending) > 0 {
+		f.Linear = sharding.LinearEach
+	}
+	return c.Place(f)
+}
+
+// Lower lets one rank of those that share a pending sum add x; the others begin
+// with zeros.
+func (s Scatter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	summed := in[1].Spec.Axes()
+	emit := e.Elementwise
+	if in[1].Type.Equal(out[0].Type) || in[2].Type.Equal(out[0].Type) {
+		emit = e.Kernel // the updates are read after results are written
+	}
+	return emit("scatter_add", out, in, func(a *lowering.Args) error {
+		_, n, _ := around(a.In[0].Type, s.Axis)
+		if err := inRange(data[int32](a.In[1]), n); err != nil {
+			return err
+		}
+		if a.Index(summed) != 0 {
+			clear(a.Out[0].Bytes())
+		} else {
+			copy(a.Out[0].Bytes(), a.In[0].Bytes())
+		}
+		return s.add(a)
+	})
+}
+
+// add adds the updates to the result, which holds what they are added to.
+func (s Scatter) add(a *lowering.Args) error {
+	y, updates, axis := a.Out[0], a.In[2], s.Axis
+	byTarget := sortByTarget(data[int32](a.In[1]), y.Type.Shape[axis])
+	switch y.Type.DType {
+	case graph.F64:
+		scatterAdd[float64, float64](a, byTarget, y, updates, axis)
+	case graph.F32:
+		scatterAdd[float32, float64](a, byTarget, y, updates, axis)
+	case graph.BF16, graph.F16:
+		sum := y.As(graph.F32)
+		scatterAdd[float32, float64](a, byTarget, sum, updates.As(graph.F32), axis)
+		return array.Convert(y, sum)
+	case graph.I64:
+		scatterAdd[int64, int64](a, byTarget, y, updates, axis)
+	case graph.I32:
+		scatterAdd[int32, int32](a, byTarget, y, updates, axis)
+	case graph.U32:
+		scatterAdd[uint32, uint32](a, byTarget, y, updates, axis)
+	case graph.U8:
+		scatterAdd[uint8, uint8](a, byTarget, y, updates, axis)
+	}
+	return nil
+}
+
+// targets lists the places of the indices that name each target: those of
+// target t are order[start[t]:start[t+1]], ascending.
+type targets struct{ start, order []int }
+
+func sortByTarget(indices []int32, n int) targets {
+	t := targets{make([]int, n+1), make([]int, len(indices))}
+	for _, i := range indices {
+		t.start[i+1]++
+	}
+	for i := range n {
+		t.start[i+1] += t.start[i]
+	}
+	next := append([]int(nil), t.start[:n]...)
+	for k, i := range indices {
+		t.order[next[i]] = k
+		next[i]++
+	}
+	return t
+}
+
+// scatterAdd adds in the type S and rounds to T once per element of y.
+func scatterAdd[T, S float64 | float32 | int64 | int32 | uint32 | uint8](a *lowering.Args, by targets, y, updates array.Array, axis int) {
+	dst, src := data[T](y), data[T](updates)
+	outer, n, inner := around(y.Type, axis)
+	count := len(by.order)
+	a.Parallel(outer*n, 1+4096/(1+inner*(1+count/max(n, 1))), func(lo, hi int) {
+		sum := make([]S, inner)
+		for k := lo; k < hi; k++ {
+			o, t := k/n, k%n
+			from := by.order[by.start[t]:by.start[t+1]]
+			if len(from) == 0 {
+				continue
+			}
+			row := dst[k*inner : (k+1)*inner]
+			for j, v := range row {
+				sum[j] = S(v)
+			}
+			for _, i := range from {
+				for j, v := range src[(o*count+i)*inner : (o*count+i+1)*inner] {
+					sum[j] += S(v)
+				}
+			}
+			for j, v := range sum {
+				row[j] = T(v)
+			}
+		}
+	})
+}
+
+func (Scatter) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[A..,N,B..], indices i32[I..], updates t[A..,I..,B..]", Results: "t[A..,N,B..]", Formula: "y[a.., n, b..] = x[a.., n, b..] + Σ updates[a.., i.., b..] over i.. with indices[i..] = n",
+		Params: "axis: the dimension N",
+		Notes:  "Updates of one element are added in the order of the indices, in f64 for f64 and f32, and for bf16 and f16 rounded to f32 first; integers wrap. Where the indices are split over ranks, each sums its own. An index below 0 or not below N is an error of the run."}
+}

@@ -1,0 +1,98 @@
+package primitives
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Constraint places its argument as Spec says.
+type Constraint struct {
+	// Spec is a placement as sharding.ParseSpec reads it; "" is whole on every
+	// rank.
+	Spec string
+}
+
+var _ Primitive = Constraint{}
+
+// Constrain returns x, placed so that dimension i is split over the mesh axes
+// that dims[i] names: "dp", "dp.ep" for two of them, the first being the major
+// one, "" for none. Missing entries are whole, so Constrain(x) gathers x on
+// every rank. Axes that a mesh does not have count as axes of size 1.
+func Constrain(x *graph.Value, dims ...string) *graph.Value {
+	return graph.Apply1(Constraint{sharding.Split(dims...).String()}, x)
+}
+
+func (Constraint) Name() string { return "sharding_constraint" }
+
+func (k Constraint) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	s, err := sharding.ParseSpec(k.Spec)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for d, axes := range s.Dims {
+		if d >= in[0].Rank() && len(axes) > 0 {
+			return nil, fmt.Errorf("the placement %s has %d entries for %d dimensions, want at most one for each", s, len(s.Dims), in[0].Rank())
+		}
+		for _, a := range axes {
+			if seen[a] {
+				return nil, fmt.Errorf("the placement %s uses axis %s twice, want it once", s, a)
+			}
+			seen[a] = true
+		}
+	}
+	return in, nil
+}
+
+// VJP brings the cotangent to where x lies.
+func (k Constraint) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(graph.PlaceLike{}, ct[0], e.In[0])}, nil
+}
+
+// Shard leaves out the axes that the mesh does not have: the same program runs
+// on one rank and on many. Ragged rows stay where they are; their other
+// dimensions may move.
+func (k Constraint) Shard(c *sharding.Context) (sharding.Decision, error) {
+	s, err := sharding.ParseSpec(k.Spec)
+	if err != nil {
+		return sharding.Decision{}, err
+	}
+	to := sharding.Spec{Ragged: c.In[0].Ragged, Dims: make([][]string, c.Type(0).Rank())}
+	for d := range to.Dims {
+		for _, a := range s.At(d) {
+			if c.Mesh.Size(a) > 0 {
+				to.Dims[d] = append(to.Dims[d], a)
+			}
+		}
+	}
+	to, err = to.Check(c.Mesh, c.Type(0))
+	if err != nil {
+		return sharding.Decision{}, err
+	}
+	from := c.In[0]
+	if want := strings.Join(from.At(0), "."); from.Ragged != nil && strings.Join(to.At(0), ".") != want {
+		return sharding.Decision{}, fmt.Errorf("spec %q would move rows in expert order, whose number is known only to the run; split dimension 0 over %q, or ep_combine first", k.Spec, want)
+	}
+	dec := sharding.Decision{In: []sharding.Spec{from}, Out: []sharding.Spec{to}}
+	if sharding.Free(from, to, c.Type(0)) == nil {
+		dec.In[0] = to // so that constants and broadcasts are made in place
+	}
+	return dec, nil
+}
+
+func (k Constraint) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Move(out[0], in[0])
+}
+
+func (Constraint) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y = x",
+		Params: "spec: per dimension, with commas between, the mesh axes that split it with dots between, or _ for none; missing ones are whole",
+		Notes:  "Moves x by all_gather, all_to_all, reduce_scatter or all_sum as needed, and by nothing where each rank has its part already. Axes that the mesh does not have count as axes of size 1, so that a program runs on every mesh."}
+}

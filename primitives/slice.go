@@ -1,0 +1,113 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Cut takes a box out of its argument, of every dimension each Strides-th
+// index from StartIndices up to and without LimitIndices. No Strides are all 1.
+type Cut struct {
+	StartIndices []int
+	LimitIndices []int
+	Strides      []int
+}
+
+var _ Primitive = Cut{}
+
+// Slice returns the box x[start_0:limit_0:stride_0, ...]; without strides every
+// index is taken. There is one start, limit and stride per dimension.
+func Slice(x *graph.Value, start, limit []int, strides ...int) *graph.Value {
+	return graph.Apply1(Cut{slices.Clone(start), slices.Clone(limit), slices.Clone(strides)}, x)
+}
+
+// SliceAxis returns indices lo to hi-1 of one dimension of x and all of the
+// others.
+func SliceAxis(x *graph.Value, axis, lo, hi int) *graph.Value {
+	if axis < 0 || axis >= x.Rank() {
+		graph.Fail("slice of %s: axis %d, want 0 to %d", x.Type, axis, x.Rank()-1)
+	}
+	start, limit := make([]int, x.Rank()), slices.Clone(x.Type.Shape)
+	start[axis], limit[axis] = lo, hi
+	return Slice(x, start, limit)
+}
+
+func (Cut) Name() string { return "slice" }
+
+func (s Cut) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	x := in[0]
+	if len(s.StartIndices) != x.Rank() || len(s.LimitIndices) != x.Rank() || len(s.Strides) != x.Rank() && len(s.Strides) != 0 {
+		return nil, fmt.Errorf("%d start_indices, %d limit_indices and %d strides for %d dimensions, want one of each per dimension, or no strides",
+			len(s.StartIndices), len(s.LimitIndices), len(s.Strides), x.Rank())
+	}
+	out := graph.Type{DType: x.DType, Shape: make([]int, x.Rank())}
+	for d, n := range x.Shape {
+		lo, hi, step := s.StartIndices[d], s.LimitIndices[d], s.stride(d)
+		if lo < 0 || hi < lo || hi > n {
+			return nil, fmt.Errorf("dimension %d from %d to %d, want 0 <= start <= limit <= %d", d, lo, hi, n)
+		}
+		if step < 1 {
+			return nil, fmt.Errorf("dimension %d with stride %d, want at least 1; reverse with rev", d, step)
+		}
+		if hi > lo {
+			out.Shape[d] = (hi-lo-1)/step + 1
+		}
+	}
+	return []graph.Type{out}, nil
+}
+
+func (s Cut) stride(d int) int {
+	if len(s.Strides) == 0 {
+		return 1
+	}
+	return s.Strides[d]
+}
+
+// VJP puts the cotangent back into zeros.
+func (s Cut) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	rank := e.In[0].Rank()
+	low, high, interior := make([]int, rank), make([]int, rank), make([]int, rank)
+	for d := range rank {
+		low[d], interior[d] = s.StartIndices[d], s.stride(d)-1
+		end := low[d] // behind the last index taken
+		if n := e.Out[0].Dim(d); n > 0 {
+			end += (n-1)*s.stride(d) + 1
+		}
+		high[d] = e.In[0].Dim(d) - end
+	}
+	return []*graph.Value{Pad(ct[0], zeroOf(ct[0]), low, high, interior...)}, nil
+}
+
+// Shard keeps dimensions split of which everything is taken.
+func (s Cut) Shard(c *sharding.Context) (sharding.Decision, error) {
+	shape := c.Type(0).Shape
+	dims := splitWhere(len(shape), func(d int) bool {
+		return s.StartIndices[d] == 0 && s.LimitIndices[d] == shape[d] && s.stride(d) == 1
+	})
+	return c.Place(sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether})
+}
+
+func (s Cut) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("slice", out, in, func(a *lowering.Args) error {
+		from := rowMajor(a.In[0].Type.Shape)
+		for d := range from.strides {
+			from.off += s.StartIndices[d] * from.strides[d]
+			from.strides[d] *= s.stride(d)
+		}
+		shape := a.Out[0].Type.Shape
+		move(a, shape, a.Out[0], rowMajor(shape), a.In[0], from)
+		return nil
+	})
+}
+
+func (Cut) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y[i_0, ..] = x[start_0 + i_0·stride_0, ..]",
+		Params: "start_indices, limit_indices: one per dimension, 0 <= start <= limit <= size; strides: 1 or more each, none for all 1"}
+}
