@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+)
+
+// Exit statuses.
+const (
+	exitOK    = 0
+	exitWrong = 1
+	exitUsage = 2
+)
+
+// tool is one run of the command.
+type tool struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	help           bytes.Buffer // what flag sets print
+}
+
+// usageError is a wrong command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// errReported ends the command with status 1 when its output says why.
+var errReported = errors.New("reported")
+
+// run runs the command line and returns the exit status. It stops when ctx
+// ends.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
+	t := &tool{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := t.root()
+	name := "gomoe"
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(stderr, "%s: internal error, a bug in gomoe: %v\n%s", name, r, debug.Stack())
+			status = exitWrong
+		}
+	}()
+	err := root.Parse(args)
+	for _, c := range root.Subcommands {
+		if len(args) > 0 && strings.EqualFold(args[0], c.Name) {
+			name += " " + c.Name
+		}
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		err = wrongFlag(err)
+	}
+	if err == nil {
+		err = root.Run(ctx)
+	}
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, flag.ErrHelp):
+		io.Copy(stdout, &t.help)
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "%s: %v\nRun %q for the command's flags.\n", name, err, "gomoe help"+strings.TrimPrefix(name, "gomoe"))
+		return exitUsage
+	case errors.Is(err, errReported):
+		return exitWrong
+	case ctx.Err() != nil:
+		fmt.Fprintf(stderr, "%s: interrupted\n", name)
+		return exitWrong
+	}
+	fmt.Fprintln(stderr, err)
+	return exitWrong
+}
+
+func (t *tool) root() *ffcli.Command {
+	root := &ffcli.Command{
+		Name:       "gomoe",
+		ShortUsage: "gomoe COMMAND [flags] [FILE]",
+		LongHelp:   "Works on programs in their text form. FILE is - for standard input; flags may\nstand before or behind it. \"gomoe doc\" prints the language and its primitives.",
+		FlagSet:    t.flags("gomoe"),
+		Subcommands: []*ffcli.Command{
+			t.runCommand(), t.gradCommand(), t.placeCommand(), t.planCommand(), t.checkCommand(),
+			t.fmtCommand(), t.docCommand(), t.versionCommand(),
+		},
+	}
+	root.Subcommands = append(root.Subcommands, t.helpCommand(root))
+	root.Exec = func(_ context.Context, args []string) error {
+		var names []string
+		for _, c := range root.Subcommands {
+			names = append(names, c.Name)
+		}
+		if len(args) == 0 {
+			return usagef("no command, want one of %s", strings.Join(names, " "))
+		}
+		return usagef("there is no command %q, want one of %s", args[0], strings.Join(names, " "))
+	}
+	return root
+}
+
+// flags returns a flag set that reports mistakes instead of printing them.
+func (t *tool) flags(name string) *flag.FlagSet {
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.SetOutput(&t.help)
+	return fs
+}
+
+// wrongFlag returns the error of a flag set as one about the command line.
+func wrongFlag(err error) error {
+	if errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return &usageError{errors.New(strings.TrimPrefix(err.Error(), "error parsing commandline arguments: "))}
+}
+
+// operands returns the arguments that are no flags; flags may stand between
+// and behind them.
+func operands(fs *flag.FlagSet, args []string) ([]string, error) {
+	var out []string
+	for len(args) > 0 {
+		out = append(out, args[0])
+		if err := fs.Parse(args[1:]); err != nil {
+			return nil, wrongFlag(err)
+		}
+		args = fs.Args()
+	}
+	return out, nil
+}
+
+// operand is operands for commands that take one file.
+func operand(fs *flag.FlagSet, args []string) (string, error) {
+	files, err := operands(fs, args)
+	switch {
+	case err != nil:
+		return "", err
+	case len(files) == 0:
+		return "", usagef("no file, want the program's file, or - for standard input")
+	case len(files) > 1:
+		return "", usagef("%d files %q, want one", len(files), files)
+	}
+	return files[0], nil
+}

@@ -1,0 +1,18 @@
+// Gomoe works on programs in their text form: it runs them on a mesh of ranks
+// in this process, differentiates and checks them, shows how they are placed
+// and what they cost, and formats them.
+//
+//	gomoe run   FILE  run a program on .npy files
+//	gomoe grad  FILE  print the program with its derivative
+//	gomoe place FILE  print the program with the placement of every value
+//	gomoe plan  FILE  print what every rank runs, with its memory and communication
+//	gomoe check FILE  compare derivatives with differences
+//	gomoe fmt   FILE  print the program in canonical form
+//	gomoe doc         print the reference of all primitives
+//
+// FILE is - for standard input. The exit status is 0, or 1 for a program that
+// is wrong or fails, or 2 for a command line that is wrong. Mistakes in a
+// program are reported at their file and line. The environment is not read.
+package main
+
+//go:generate go test . -run "Examples|Reference" -update

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// format returns the canonical text of a file of programs. A statement takes
+// one line in the grammar and in the canonical text, so that comments are
+// carried from line to line: those on lines of their own to the statement
+// below, others along with their statement. Of blank lines inside a program,
+// one in a row stays.
+func format(name, src string) (string, error) {
+	progs, err := graph.ParseAll(name, src, primitives.All()...)
+	if err != nil {
+		return "", err
+	}
+	var canonical []string // lines of all programs
+	starts := map[int]bool{}
+	for _, p := range progs {
+		text := p.String()
+		// Those that p refers to stand in front; they are printed by themselves.
+		text = text[strings.LastIndex("\n"+text, "\nprogram "):]
+		starts[len(canonical)] = true
+		canonical = append(canonical, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
+	}
+
+	var out []string
+	next, blank := 0, false
+	above := "" // the statement or comment above, as written
+	for _, line := range strings.Split(src, "\n") {
+		code, comment := split(line)
+		if code == "" && comment == "" {
+			blank = true
+			continue
+		}
+		switch {
+		case above == "}": // programs, and comments between them, stand apart
+			blank = true
+		case above == "", strings.HasSuffix(above, "{"), code == "}":
+			blank = false
+		}
+		if blank {
+			out = append(out, "")
+		}
+		blank, above = false, code+comment
+		if code == "" {
+			if next < len(canonical) && !starts[next] {
+				comment = "\t" + comment
+			}
+			out = append(out, comment)
+			continue
+		}
+		if next == len(canonical) {
+			return "", fmt.Errorf("%s: internal error, a bug in gomoe: more statements than the canonical text has", name)
+		}
+		above = code
+		out = append(out, strings.TrimRight(canonical[next]+" "+comment, " "))
+		next++
+	}
+	if next < len(canonical) {
+		return "", fmt.Errorf("%s: internal error, a bug in gomoe: fewer statements than the canonical text has", name)
+	}
+	return strings.Join(out, "\n") + "\n", nil
+}
+
+// split returns the statement and the comment of a line, "" for none.
+func split(line string) (code, comment string) {
+	line = strings.TrimSpace(line)
+	quoted := false
+	for i := 0; i < len(line); i++ {
+		switch {
+		case line[i] == '\\' && quoted:
+			i++
+		case line[i] == '"':
+			quoted = !quoted
+		case line[i] == '#' && !quoted:
+			return strings.TrimSpace(line[:i]), line[i:]
+		}
+	}
+	return line, ""
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// inputs are the flags that give a program its inputs.
+type inputs struct {
+	files *pairs
+	cast  bool
+}
+
+func newInputs(fs *flag.FlagSet) *inputs {
+	f := &inputs{files: newPairs(fs, "in", "input=file.npy", "gives an input; repeatable")}
+	fs.BoolVar(&f.cast, "cast", false, "convert the elements of .npy files to the type of their input")
+	return f
+}
+
+// read returns the arrays of the files given. Those that are not are absent.
+func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, error) {
+	for _, name := range f.files.names {
+		if p.Input(name) == nil {
+			return nil, in(path, fmt.Errorf("-in %s: %w", name, noInput(p, name)))
+		}
+	}
+	out := map[string]array.Array{}
+	for _, name := range f.files.names {
+		file, want := f.files.value[name], p.Input(name).Type
+		a, err := array.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("-in %s: %w", name, err)
+		}
+		switch {
+		case a.Type.Equal(want):
+		case !slices.Equal(a.Type.Shape, want.Shape):
+			return nil, in(path, fmt.Errorf("-in %s: %s holds %s, but input %s of %s is %s; give an array of that shape", name, file, a.Type, name, p.Name, want))
+		case !f.cast:
+			return nil, in(path, fmt.Errorf("-in %s: %s holds %s, but input %s of %s is %s; save it as %s, or convert its elements here with -cast", name, file, a.Type, name, p.Name, want, want.DType))
+		default:
+			a = a.As(want.DType)
+		}
+		out[name] = a
+	}
+	return out, nil
+}
+
+// random returns what a first run takes for input i: floats uniform in [-1, 1),
+// and zeros for integers, since these mostly are indices.
+func random(seed uint64, i int, t graph.Type) array.Array {
+	a := array.New(t)
+	if !t.DType.IsFloat() {
+		return a
+	}
+	r := rand.New(rand.NewPCG(seed, uint64(i)))
+	x := make([]float64, t.Len())
+	for j := range x {
+		x[j] = 2*r.Float64() - 1
+	}
+	if err := a.SetFloat64s(x); err != nil {
+		panic(err) // as many elements as the type has
+	}
+	return a
+}
+
+// complete adds random values for the inputs of p that are missing.
+func complete(p *graph.Program, given map[string]array.Array, seed uint64) {
+	for i, v := range p.In {
+		if _, ok := given[v.Name]; !ok {
+			given[v.Name] = random(seed, i, v.Type)
+		}
+	}
+}
+
+// missing reports the inputs of p that are not given.
+func missing(path string, p *graph.Program, given *pairs) error {
+	var names []string
+	for _, v := range p.In {
+		if _, ok := given.value[v.Name]; !ok {
+			names = append(names, v.Name+" "+v.Type.String())
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return in(path, fmt.Errorf("inputs of %s that are not given: %s; give each as -in name=file.npy, or say -random 1 for random ones", p.Name, strings.Join(names, ", ")))
+}
+
+// fits reports a program that needs more memory than limit.
+func fits(path string, plan *lowering.Plan, limit size) error {
+	need := float64(plan.Report().Mem.Total) * float64(plan.Mesh.Ranks())
+	for _, ports := range [][]lowering.Port{plan.In, plan.Out} {
+		for _, q := range ports {
+			need += float64(q.Type.Bytes()) // the arrays given and returned
+		}
+	}
+	if need <= float64(limit) {
+		return nil
+	}
+	bytes := "more than can be counted"
+	if need < 1<<62 {
+		bytes = lowering.Bytes(int64(need))
+	}
+	return in(path, fmt.Errorf("program %s needs %s of memory on %d ranks in this process, and -memory allows %s; gomoe plan -brief says what for", plan.Name, bytes, plan.Mesh.Ranks(), lowering.Bytes(int64(limit))))
+}
+
+// memoryFlag adds the flag that limits memory.
+func memoryFlag(fs *flag.FlagSet) *size {
+	limit := size(16 << 30)
+	fs.Var(&limit, "memory", "the most `bytes` that the program may need")
+	return &limit
+}
+
+// open compiles p and opens its ranks, if it fits.
+func open(path string, p *graph.Program, cfg gomoe.Config, limit size) (*gomoe.Job, error) {
+	plan, err := gomoe.Compile(p, cfg)
+	if err != nil {
+		return nil, in(path, err)
+	}
+	if err := fits(path, plan, limit); err != nil {
+		return nil, err
+	}
+	j, err := gomoe.Open(p, cfg)
+	return j, in(path, err)
+}

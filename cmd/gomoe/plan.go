@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe"
+)
+
+func (t *tool) planCommand() *ffcli.Command {
+	fs := t.flags("plan")
+	place := newPlacing(fs, true)
+	brief := fs.Bool("brief", false, "print the report only")
+	asJSON := fs.Bool("json", false, "print the report only, as JSON")
+	return &ffcli.Command{
+		Name: "plan", ShortUsage: "gomoe plan FILE [-mesh ep=4 -place x=ep ...] [-brief | -json]",
+		ShortHelp: "Print what every rank runs, with its memory and communication.", FlagSet: fs,
+		LongHelp: "A collective has the mark ⇄. b3@128 is a buffer 128 bytes into the arena, @in and @out\nare the memory of inputs and results. The report below gives bytes per rank.",
+		Exec: func(ctx context.Context, args []string) error {
+			path, err := operand(fs, args)
+			if err != nil {
+				return err
+			}
+			p, err := t.program(ctx, path)
+			if err != nil {
+				return err
+			}
+			cfg, err := place.config(path, p)
+			if err != nil {
+				return err
+			}
+			plan, err := gomoe.Compile(p, cfg)
+			if err != nil {
+				return in(path, err)
+			}
+			if *asJSON {
+				return printJSON(t.stdout, plan.Report())
+			}
+			if !*brief {
+				fmt.Fprintf(t.stdout, "%v\n", plan)
+			}
+			fmt.Fprint(t.stdout, plan.Report())
+			return nil
+		},
+	}
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// largest is the most bytes of text that a command reads.
+const largest = 64 << 20
+
+// read returns the text of a file, of standard input for -, and its name in
+// errors.
+func (t *tool) read(ctx context.Context, path string) (name, text string, err error) {
+	r := t.stdin
+	name = "stdin"
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", "", fmt.Errorf("gomoe: %w", err)
+		}
+		defer f.Close()
+		r, name = f, path
+	}
+	type result struct {
+		b   []byte
+		err error
+	}
+	// Reading from a terminal does not end when ctx does.
+	done := make(chan result, 1)
+	go func() {
+		b, err := io.ReadAll(io.LimitReader(r, largest+1))
+		done <- result{b, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", "", context.Cause(ctx)
+	case got := <-done:
+		if got.err == nil && len(got.b) > largest {
+			got.err = fmt.Errorf("more than %d bytes, which is no program", largest)
+		}
+		if got.err != nil {
+			return "", "", fmt.Errorf("%s: %w", name, got.err)
+		}
+		return name, string(got.b), nil
+	}
+}
+
+// program reads the program of a file: its last one.
+func (t *tool) program(ctx context.Context, path string) (*graph.Program, error) {
+	name, text, err := t.read(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return gomoe.Parse(name, text)
+}
+
+// in says which file an error is about, unless it names a line itself.
+func in(path string, err error) error {
+	var g *graph.Error
+	var r *runtime.Error
+	if err == nil || errors.As(err, &g) && g.Pos.File != "" || errors.As(err, &r) && r.Pos.File != "" {
+		return err
+	}
+	name := filepath.Base(path)
+	if path == "-" {
+		name = "stdin"
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// placing are the flags that say where a program runs.
+type placing struct {
+	mesh          string
+	place, donate *pairs
+}
+
+func newPlacing(fs *flag.FlagSet, donate bool) *placing {
+	p := &placing{}
+	fs.StringVar(&p.mesh, "mesh", "", "`axes` of the mesh with their sizes, such as dp=2,ep=4; none is one rank")
+	p.place = newPairs(fs, "place", "input=spec", "splits an input: one entry per dimension, mesh axes or _, such as x=dp.ep,_; repeatable")
+	if donate {
+		p.donate = newPairs(fs, "donate", "input=result", "lets a result take over the memory of an input; repeatable")
+	}
+	return p
+}
+
+// config returns the flags' settings for the program p of a file.
+func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
+	cfg := gomoe.Config{Place: map[string]sharding.Spec{}, Donate: map[string]int{}}
+	var err error
+	if cfg.Mesh, err = sharding.ParseMesh(f.mesh); err != nil {
+		return cfg, usagef("-mesh: %w", err)
+	}
+	for _, name := range f.place.names {
+		if p.Input(name) == nil {
+			return cfg, in(path, fmt.Errorf("-place %s: %w", name, noInput(p, name)))
+		}
+		if cfg.Place[name], err = sharding.ParseSpec(f.place.value[name]); err != nil {
+			return cfg, usagef("-place %s: %w", name, err)
+		}
+	}
+	if f.donate == nil {
+		return cfg, nil
+	}
+	for _, name := range f.donate.names {
+		if p.Input(name) == nil {
+			return cfg, in(path, fmt.Errorf("-donate %s: %w", name, noInput(p, name)))
+		}
+		if cfg.Donate[name], err = result(p, f.donate.value[name]); err != nil {
+			return cfg, in(path, fmt.Errorf("-donate %s: %w", name, err))
+		}
+	}
+	return cfg, nil
+}
+
+// result returns the index of p's result, given by its name or its index.
+func result(p *graph.Program, s string) (int, error) {
+	names := p.Names()
+	var all []string
+	for i, v := range p.Out {
+		if names[v] == s {
+			return i, nil
+		}
+		all = append(all, names[v]+" "+v.Type.String())
+	}
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < len(p.Out) {
+		return n, nil
+	}
+	return 0, fmt.Errorf("program %s has no result %s; its results are %s", p.Name, s, strings.Join(all, ", "))
+}
+
+func noInput(p *graph.Program, name string) error {
+	return fmt.Errorf("program %s has no input %s; its inputs are %s", p.Name, name, orNone(typed(p.In)))
+}
+
+func typed(vs []*graph.Value) []string {
+	var out []string
+	for _, v := range vs {
+		out = append(out, v.Name+" "+v.Type.String())
+	}
+	return out
+}
+
+func orNone(s []string) string {
+	if len(s) == 0 {
+		return "none"
+	}
+	return strings.Join(s, ", ")
+}
+
+// wanted checks the names of a -wrt flag.
+func wanted(p *graph.Program, names []string) error {
+	var floats []*graph.Value
+	for _, v := range p.In {
+		if v.Type.DType.IsFloat() {
+			floats = append(floats, v)
+		}
+	}
+	for i, name := range names {
+		v := p.Input(name)
+		switch {
+		case v == nil:
+			return fmt.Errorf("-wrt %s: %w", name, noInput(p, name))
+		case !v.Type.DType.IsFloat():
+			return fmt.Errorf("-wrt %s: input %s is %s, and only float types have a derivative: %s", name, name, v.Type, orNone(typed(floats)))
+		case slices.Contains(names[:i], name):
+			return fmt.Errorf("-wrt %s: given twice", name)
+		}
+	}
+	if len(floats) == 0 {
+		return fmt.Errorf("program %s has no input of float type, so it has no derivative", p.Name)
+	}
+	return nil
+}

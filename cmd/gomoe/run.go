@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+func (t *tool) runCommand() *ffcli.Command {
+	fs := t.flags("run")
+	place, given, limit := newPlacing(fs, true), newInputs(fs), memoryFlag(fs)
+	var seed optional
+	fs.Var(&seed, "random", "`seed` of random values for the inputs that are not given: floats in [-1, 1), integers 0")
+	out := fs.String("out", "", "`directory` for the results, each as name.npy")
+	trace := fs.String("trace", "", "`file` for what every rank did, for Perfetto or chrome://tracing")
+	finite := fs.Bool("finite", false, "stop at the first kernel that makes a NaN or an infinity")
+	return &ffcli.Command{
+		Name: "run", ShortUsage: "gomoe run FILE -in x=x.npy ... [-out DIR] [-mesh ep=4 -place x=ep ...]",
+		ShortHelp: "Run a program on .npy files.", FlagSet: fs,
+		LongHelp: "Prints one line per result: name, type with placement, and elements or their range.\nResults that hold a NaN or an infinity are reported with the kernel that made it.",
+		Exec: func(ctx context.Context, args []string) error {
+			path, err := operand(fs, args)
+			if err != nil {
+				return err
+			}
+			p, err := t.program(ctx, path)
+			if err != nil {
+				return err
+			}
+			cfg, err := place.config(path, p)
+			if err != nil {
+				return err
+			}
+			cfg.Finite = *finite
+			if !seed.set {
+				if err := missing(path, p, given.files); err != nil {
+					return err
+				}
+			}
+			x, err := given.read(path, p)
+			if err != nil {
+				return err
+			}
+			r := runner{tool: t, path: path, p: p, cfg: cfg, limit: *limit, out: *out, trace: *trace}
+			return r.run(ctx, x, seed)
+		},
+	}
+}
+
+// runner is one use of gomoe run.
+type runner struct {
+	*tool
+	path       string
+	p          *graph.Program
+	cfg        gomoe.Config
+	limit      size
+	out, trace string
+}
+
+func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optional) (err error) {
+	if r.out != "" { // found out before the work is done
+		if err := os.MkdirAll(r.out, 0o777); err != nil {
+			return fmt.Errorf("-out: %w", err)
+		}
+	}
+	if r.trace != "" {
+		f, cerr := os.Create(r.trace)
+		if cerr != nil {
+			return fmt.Errorf("-trace: %w", cerr)
+		}
+		r.cfg.Trace = runtime.NewTrace(f)
+		defer func() { err = errors.Join(err, r.cfg.Trace.Close(), f.Close()) }()
+	}
+	j, err := open(r.path, r.p, r.cfg, r.limit)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	if seed.set {
+		complete(r.p, x, seed.n)
+	}
+	res, err := j.Step(ctx, x)
+	if err != nil {
+		return in(r.path, err)
+	}
+	wild := false
+	for i, a := range res {
+		port := j.Plan().Out[i]
+		fmt.Fprintf(r.stdout, "%s %s  %s\n", port.Name, port.Spec.Format(port.Type), preview(a))
+		wild = wild || nonFinite(a).any()
+		if r.out == "" {
+			continue
+		}
+		if err := array.WriteFile(filepath.Join(r.out, port.Name+".npy"), a); err != nil {
+			return fmt.Errorf("-out: result %s: %w", port.Name, err)
+		}
+	}
+	if wild {
+		return r.blame(ctx, x)
+	}
+	return nil
+}
+
+// blame runs the program again and prints the first kernel that makes a NaN or
+// an infinity.
+func (r *runner) blame(ctx context.Context, x map[string]array.Array) error {
+	for _, v := range r.p.In {
+		if n := nonFinite(x[v.Name]); n.any() {
+			fmt.Fprintf(r.stdout, "input %s has %s\n", v.Name, n)
+		}
+	}
+	cfg := r.cfg
+	cfg.Finite, cfg.Trace = true, nil
+	_, err := gomoe.Run(ctx, r.p, cfg, x)
+	var nf *runtime.NotFinite
+	switch {
+	case errors.As(err, &nf):
+		fmt.Fprintf(r.stdout, "first made here: %v\n", err)
+		return nil
+	case err != nil:
+		return in(r.path, err)
+	}
+	fmt.Fprintln(r.stdout, "no kernel makes one from finite arguments: they come from the inputs or from constants")
+	return nil
+}
+
+// counted is how many elements of an array are no numbers.
+type counted struct{ nan, inf, of int }
+
+func (c counted) any() bool { return c.nan+c.inf > 0 }
+
+func (c counted) String() string {
+	var s []string
+	if c.nan > 0 {
+		s = append(s, fmt.Sprintf("%d NaN", c.nan))
+	}
+	if c.inf > 0 {
+		s = append(s, fmt.Sprintf("%d infinite", c.inf))
+	}
+	return fmt.Sprintf("%s of %d elements", strings.Join(s, " and "), c.of)
+}
+
+func nonFinite(a array.Array) counted {
+	c := counted{of: a.Type.Len()}
+	if !a.Type.DType.IsFloat() {
+		return c
+	}
+	for _, x := range a.Float64s() {
+		switch {
+		case math.IsNaN(x):
+			c.nan++
+		case math.IsInf(x, 0):
+			c.inf++
+		}
+	}
+	return c
+}
+
+// shown is the most elements that preview prints.
+const shown = 16
+
+// preview describes an array in one line: its elements if they are few, or
+// their range and mean.
+func preview(a array.Array) string {
+	n := a.Type.Len()
+	if n <= shown {
+		flat := a
+		if a.Type.Rank() > 1 {
+			flat = a.Reshape(n)
+		}
+		_, elements, _ := strings.Cut(flat.String(), " ")
+		return elements
+	}
+	x := a.Float64s()
+	lo, hi, sum, count := math.Inf(1), math.Inf(-1), 0.0, 0
+	for _, v := range x {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			lo, hi, sum, count = min(lo, v), max(hi, v), sum+v, count+1
+		}
+	}
+	if a.Type.DType == graph.Bool {
+		return fmt.Sprintf("%g of %d elements are true", sum, n)
+	}
+	s := "no finite element"
+	if count > 0 {
+		s = fmt.Sprintf("%.4g to %.4g, mean %.4g", lo, hi, sum/float64(count))
+	}
+	if c := nonFinite(a); c.any() {
+		s += "; " + c.String()
+	}
+	return s
+}
