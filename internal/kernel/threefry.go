@@ -72,8 +72,15 @@ func Bits64(dst []uint64, key [2]uint32, offset uint64) {
 	}
 }
 
-// Bits16 is Bits32 for 16-bit elements: the lower halves. (Bytes are the lowest
-// quarters.)
+// Bits8 is Bits32 for bytes: the lowest quarters.
+func Bits8(dst []uint8, key [2]uint32, offset uint64) {
+	for i := range dst {
+		x := Threefry2x32(key, Seed(offset+uint64(i)))
+		dst[i] = uint8(x[0] ^ x[1])
+	}
+}
+
+// Bits16 is Bits32 for 16-bit elements: the lower halves.
 func Bits16(dst []uint16, key [2]uint32, offset uint64) {
 	for i := range dst {
 		x := Threefry2x32(key, Seed(offset+uint64(i)))
