@@ -106,26 +106,29 @@ func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
 }
 
 // Backward sets dq and adds to dk and dv the cotangents of q, k and v, given what
-// Forward made of q, k and v, and the cotangent dout of out. It computes the
-// scores again:
+// Forward made of q, k and v, and the cotangents dout of out and dlse of lse, nil
+// for zero. It computes the scores again:
 //
 //	dv[j] = Σ_i p[i,j] dout[i]
-//	ds[i,j] = Scale p[i,j] (dout[i]·v[j] - dout[i]·out[i])
+//	ds[i,j] = Scale p[i,j] (dout[i]·v[j] - dout[i]·out[i] + dlse[i])
 //	dq[i] = Σ_j ds[i,j] k[j],   dk[j] = Σ_i ds[i,j] q[i]
 //
 // Sums run upwards in blocks of 64.
-func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout, dq, dk, dv Rows[T]) {
+func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse []T, dq, dk, dv Rows[T]) {
 	const block = attentionBlock
 	var (
 		p     = make([]T, block*block)
 		ds    = make([]T, block*block)
-		delta = make([]T, a.S) // dout[i]·out[i]
+		delta = make([]T, a.S) // dout[i]·out[i] - dlse[i]
 		space = make([]T, block*max(min(a.D, gemmDeep), 1))
 	)
 	for i := range a.S {
 		o := out.row(i, a.D)
 		for x, y := range dout.row(i, a.D) {
 			delta[i] += T(y * o[x])
+		}
+		if dlse != nil {
+			delta[i] -= dlse[i]
 		}
 		clear(dq.row(i, a.D))
 	}

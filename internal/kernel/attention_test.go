@@ -36,16 +36,19 @@ func forward[T Float](a attention, q, k, v []T) (out, lse []T) {
 	return out, lse
 }
 
-func backward[T Float](a attention, q, k, v, out, lse, dout []T) (dq, dk, dv []T) {
+func backward[T Float](a attention, q, k, v, out, lse, dout, dlse []T) (dq, dk, dv []T) {
 	dq, dk, dv = make([]T, len(q)), make([]T, len(k)), make([]T, len(v))
 	for i := range dq {
 		dq[i] = T(math.NaN()) // is set, not added to
 	}
 	for b := range a.b {
 		for n := range a.n {
-			g := n / (a.n / a.m)
+			g, at := n/(a.n/a.m), dlse
+			if dlse != nil {
+				at = dlse[(b*a.n+n)*a.s:]
+			}
 			head[T](a).Backward(HeadOf(q, b, n, a.s, a.n, a.d), HeadOf(k, b, g, a.s, a.m, a.d), HeadOf(v, b, g, a.s, a.m, a.d),
-				HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:], HeadOf(dout, b, n, a.s, a.n, a.d),
+				HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:], HeadOf(dout, b, n, a.s, a.n, a.d), at,
 				HeadOf(dq, b, n, a.s, a.n, a.d), HeadOf(dk, b, g, a.s, a.m, a.d), HeadOf(dv, b, g, a.s, a.m, a.d))
 		}
 	}
@@ -178,7 +181,8 @@ func TestAttentionBackward(t *testing.T) {
 	} {
 		q, k, v, dout := problem[float64](a)
 		out, lse := forward(a, q, k, v)
-		dq, dk, dv := backward(a, q, k, v, out, lse, dout)
+		dlse := normals[float64](rand.New(rand.NewPCG(12, uint64(a.s))), len(lse))
+		dq, dk, dv := backward(a, q, k, v, out, lse, dout, dlse)
 		for _, c := range []struct {
 			name    string
 			at, got []float64
@@ -189,10 +193,13 @@ func TestAttentionBackward(t *testing.T) {
 			x := slices.Clone(c.at)
 			want := fd.Gradient(nil, func(y []float64) float64 {
 				copy(c.at, y)
-				o, _ := forward(a, q, k, v)
+				o, l := forward(a, q, k, v)
 				var s float64
 				for i := range o {
 					s += o[i] * dout[i]
+				}
+				for i := range l {
+					s += l[i] * dlse[i]
 				}
 				return s
 			}, x, &fd.Settings{Formula: fd.Central})
@@ -207,7 +214,7 @@ func TestAttentionBackwardFloat32(t *testing.T) {
 	for _, a := range attentions {
 		q, k, v, dout := problem[float32](a)
 		out, lse := forward(a, q, k, v)
-		dq, dk, dv := backward(a, q, k, v, out, lse, dout)
+		dq, dk, dv := backward(a, q, k, v, out, lse, dout, nil)
 		Q, K, V, D := problem[float64](a)
 		for i, x := range [][]float32{q, k, v, dout} {
 			for j := range x {
@@ -215,7 +222,7 @@ func TestAttentionBackwardFloat32(t *testing.T) {
 			}
 		}
 		out64, lse64 := forward(a, Q, K, V)
-		wq, wk, wv := backward(a, Q, K, V, out64, lse64, D)
+		wq, wk, wv := backward(a, Q, K, V, out64, lse64, D, nil)
 		near(t, a.String()+" dq", dq, wq, 2e-5)
 		near(t, a.String()+" dk", dk, wk, 2e-5)
 		near(t, a.String()+" dv", dv, wv, 2e-5)
@@ -235,7 +242,7 @@ func BenchmarkAttention(b *testing.B) {
 	})
 	b.Run("backward", func(b *testing.B) {
 		for b.Loop() {
-			backward(a, q, k, v, out, lse, dout)
+			backward(a, q, k, v, out, lse, dout, nil)
 		}
 		b.ReportMetric(2.5*flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 	})
