@@ -68,20 +68,15 @@ func common(a, b []string) []string {
 }
 
 // scatterDim returns the dimension that `to` splits further by exactly the
-// pending axes while everything else stays, -1 if there is none.
+// pending axes, -1 if there is none. Other dimensions may still have to move.
 func scatterDim(from, to sharding.Spec, rank int) int {
-	at := -1
 	for d := range rank {
 		f, w := from.At(d), to.At(d)
-		switch {
-		case slices.Equal(f, w):
-		case at < 0 && len(w) > len(f) && slices.Equal(f, w[:len(f)]) && slices.Equal(from.Pending, w[len(f):]):
-			at = d
-		default:
-			return -1
+		if len(w) > len(f) && slices.Equal(f, w[:len(f)]) && slices.Equal(from.Pending, w[len(f):]) {
+			return d
 		}
 	}
-	return at
+	return -1
 }
 
 // swapDims returns the dimension that loses its minor axes to another one, and
