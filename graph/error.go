@@ -32,8 +32,11 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // buildError carries an error out of model code. Only Trace recovers it, so
-// that model code stays arithmetic.
+// that model code stays arithmetic. It is an error so that a panic outside of
+// any trace prints what is wrong.
 type buildError struct{ err error }
+
+func (e buildError) Error() string { return e.err.Error() }
 
 // Fail stops the trace that runs with an error at the user's line. It is for
 // builders that find a mistake before there is an equation to blame.

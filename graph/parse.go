@@ -199,7 +199,7 @@ func (p *parser) program() *Program {
 // valueName reads the name of a value that is being defined.
 func (p *parser) valueName(what string) token {
 	n := p.name("the name of " + what)
-	if n.text == "return" || n.text == "program" {
+	if reserved(n.text) {
 		p.failf(n.line, "%s cannot be the name of a value, it is reserved", n.text)
 	}
 	if line, ok := p.lines[n.text]; ok {

@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Structural returns a prototype of each primitive that this package defines.
@@ -165,7 +166,8 @@ func Inline(p *Program) (*Program, error) {
 				t.At(e.Pos, func() { out = t.Apply(e.Prim, in...) })
 			}
 			for i, v := range out {
-				if e.Out[i].Name != "" && v.Def != nil {
+				// A function may return its argument, which has a name already.
+				if e.Out[i].Name != "" && v.Def != nil && !slices.Contains(in, v) {
 					v.Name = e.Out[i].Name
 				}
 				env[e.Out[i]] = v

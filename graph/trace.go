@@ -60,18 +60,33 @@ func (t *Tracer) Input(name string, d DType, shape ...int) *Value {
 	switch {
 	case !identifier(name):
 		Fail("input name %q: want a letter or _ and then letters, digits or _", name)
+	case reserved(name):
+		Fail("input name %q is a word of the text form; give the input another name", name)
 	case t.prog.Input(name) != nil:
 		Fail("input %s is declared twice; give each input its own name", name)
 	case d == NoDType || int(d) >= len(dtypes):
 		Fail("input %s has no element type; use one of bool u8 u32 i32 i64 f16 bf16 f32 f64", name)
 	case !typ.Fits():
-		Fail("input %s: %s is no shape; dimensions are 0 or more and the bytes fit in 63 bits", name, typ)
+		Fail("input %s: %w", name, misshapen(typ))
 	case t.done:
 		Fail("input %s is declared after Trace returned", name)
 	}
 	v := &Value{Type: typ, Name: name, Index: len(t.prog.In), tr: t}
 	t.prog.In = append(t.prog.In, v)
 	return v
+}
+
+// misshapen says why values of type t cannot exist, if so.
+func misshapen(t Type) error {
+	for d, n := range t.Shape {
+		if n < 0 {
+			return fmt.Errorf("%s has size %d in dimension %d; sizes are 0 or more", t, n, d)
+		}
+	}
+	if !t.Fits() {
+		return fmt.Errorf("%s has more bytes than fit in 63 bits", t)
+	}
+	return nil
 }
 
 // At makes fn's equations carry the position pos, as rules do that add
@@ -107,8 +122,8 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	}
 	e := &Eqn{Prim: p, In: append([]*Value(nil), in...), Pos: pos}
 	for i, typ := range out {
-		if !typ.Fits() {
-			panic(buildError{NewError(pos, p, types(in), fmt.Errorf("the result %s has more bytes than fit in 63 bits", typ))})
+		if err := misshapen(typ); err != nil {
+			panic(buildError{NewError(pos, p, types(in), fmt.Errorf("the result %w", err))})
 		}
 		e.Out = append(e.Out, &Value{Type: typ, Def: e, Index: i, tr: t})
 	}
@@ -116,6 +131,7 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	return e.Out
 }
 
+// owns stops the trace if v is not one of its values.
 func (t *Tracer) owns(v *Value) {
 	if v.tr != t {
 		panic(buildError{&Error{Pos: caller(), Err: fmt.Errorf("value %s %s belongs to another trace; pass it as an input", v.Name, v.Type)}})
@@ -142,6 +158,9 @@ func Apply1(p Primitive, in ...*Value) *Value { return Apply(p, in...)[0] }
 // Replay applies p's equations to args, one per input of p, inside the trace
 // of t, and returns the values of p's results there.
 func (t *Tracer) Replay(p *Program, args []*Value) []*Value {
+	if len(args) != len(p.In) {
+		Fail("program %s is given %d arguments, want %d", p.Name, len(args), len(p.In))
+	}
 	env := make(map[*Value]*Value, len(p.In)+len(p.Eqns))
 	for i, v := range p.In {
 		env[v] = args[i]
@@ -164,6 +183,9 @@ func (t *Tracer) Replay(p *Program, args []*Value) []*Value {
 	}
 	return out
 }
+
+// reserved reports whether s is a word that begins a line of the text form.
+func reserved(s string) bool { return s == "return" || s == "program" }
 
 func identifier(s string) bool {
 	for i, r := range s {

@@ -14,8 +14,8 @@ type Value struct {
 	tr *Tracer
 }
 
-// Tracer returns the tracer that records the value, nil when the value belongs
-// to a finished program.
+// Tracer returns the tracer that made the value. Once its trace has ended it
+// takes no equation any more, and says so at the line that adds one.
 func (v *Value) Tracer() *Tracer { return v.tr }
 
 // Rank returns the number of dimensions of v.
