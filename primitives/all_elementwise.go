@@ -7,5 +7,12 @@ import (
 )
 
 func elementwiseFamily() []graph.Primitive {
-	return slices.Concat(unaryFamily(), binaryFamily())
+	return slices.Concat(
+		unaryFamily(),
+		[]graph.Primitive{Rounding{}, Finiteness{}},
+		binaryFamily(),
+		comparisonFamily(),
+		logicalFamily(),
+		[]graph.Primitive{Selection{}, Clamping{}, ConvertElementType{}, GradientStop{}},
+	)
 }

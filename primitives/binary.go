@@ -1,17 +1,21 @@
 package primitives
 
 import (
+	"fmt"
+
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Binary is the family of elementwise functions of two arguments of one type.
+// Binary is the family of elementwise functions of two arguments of one type,
+// which is the result's type too.
 type Binary struct{ op string }
 
 var _ Primitive = Binary{}
 
-// Add returns x + y. Both have one type; broadcasting is explicit.
+// Add returns x + y. Both have one type; broadcasting is explicit. Integers
+// wrap, as they do in all of the family.
 func Add(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"add"}, x, y) }
 
 // Sub returns x - y.
@@ -20,8 +24,27 @@ func Sub(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"sub"}, x,
 // Mul returns x · y.
 func Mul(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"mul"}, x, y) }
 
-// Div returns x / y.
+// Div returns x / y. Integers are truncated towards 0. An integer divided by 0
+// gives -1, which is all bits set and so the greatest value of an unsigned
+// type; nothing fails.
 func Div(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"div"}, x, y) }
+
+// Rem returns x - y · trunc(x/y), the remainder that has x's sign, exactly. For
+// y = 0 it is NaN, or x itself for integers.
+func Rem(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"rem"}, x, y) }
+
+// Pow returns xʸ of floats. It is NaN for negative x with a y that is not
+// whole; the derivative with respect to y is NaN for every negative x, and 0
+// for x = 0.
+func Pow(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"pow"}, x, y) }
+
+// Maximum returns the greater of x and y, NaN where one is NaN. Where both are
+// equal, each receives half of the cotangent.
+func Maximum(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"max"}, x, y) }
+
+// Minimum returns the lesser of x and y, NaN where one is NaN. Where both are
+// equal, each receives half of the cotangent.
+func Minimum(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"min"}, x, y) }
 
 func (b Binary) Name() string { return b.op }
 
@@ -32,11 +55,22 @@ func (b Binary) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := alike(in); err != nil {
 		return nil, err
 	}
-	return in[:1], floating(in[0])
+	return in[:1], b.of().check(in[0])
+}
+
+// of returns the element types that the function takes.
+func (b Binary) of() operands {
+	switch b.op {
+	case "pow":
+		return floats
+	case "max", "min":
+		return anything
+	}
+	return numbers
 }
 
 func (b Binary) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	x, y, g := e.In[0], e.In[1], ct[0]
+	x, y, z, g := e.In[0], e.In[1], e.Out[0], ct[0]
 	switch b.op {
 	case "add":
 		return []*graph.Value{g, g}, nil
@@ -44,9 +78,25 @@ func (b Binary) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 		return []*graph.Value{g, Neg(g)}, nil
 	case "mul":
 		return []*graph.Value{Mul(g, y), Mul(g, x)}, nil
-	default: // div
-		return []*graph.Value{Div(g, y), Neg(Div(Mul(g, e.Out[0]), y))}, nil
+	case "div":
+		return []*graph.Value{Div(g, y), Neg(Div(Mul(g, z), y))}, nil
+	case "rem":
+		// (x-z)/y is a whole number up to rounding.
+		return []*graph.Value{g, Neg(Mul(g, Round(Div(Sub(x, z), y))))}, nil
+	case "pow":
+		return []*graph.Value{
+			Mul(g, Mul(y, Pow(x, AddScalar(y, -1)))),
+			Mul(g, Mul(Log(Where(Eq(x, ZerosLike(x)), OnesLike(x), x)), z)),
+		}, nil
+	case "max", "min":
+		// All of it where one alone is the result, half where both are.
+		isX, isY, half, none := Eq(x, z), Eq(y, z), Scale(g, 0.5), ZerosLike(g)
+		return []*graph.Value{
+			Where(isX, Where(isY, half, g), none),
+			Where(isY, Where(isX, half, g), none),
+		}, nil
 	}
+	return nil, fmt.Errorf("no binary function %q", b.op)
 }
 
 func (b Binary) Shard(c *sharding.Context) (sharding.Decision, error) {
@@ -59,45 +109,42 @@ func (b Binary) Shard(c *sharding.Context) (sharding.Decision, error) {
 	case "div":
 		l = sharding.LinearFirst
 	}
+	if !c.Type(0).DType.IsFloat() && b.op == "div" {
+		l = sharding.NotLinear // truncation is not linear
+	}
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, l))
 }
 
 func (b Binary) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise(b.op, out, in, inFloat(mapBinary[float32](b.op), mapBinary[float64](b.op)))
-}
-
-func mapBinary[T Float](op string) lowering.Kernel {
-	return func(a *lowering.Args) error {
-		x, y, z := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-		a.Parallel(len(z), 1<<14, func(lo, hi int) {
-			switch op {
-			case "add":
-				for i := lo; i < hi; i++ {
-					z[i] = x[i] + y[i]
-				}
-			case "sub":
-				for i := lo; i < hi; i++ {
-					z[i] = x[i] - y[i]
-				}
-			case "mul":
-				for i := lo; i < hi; i++ {
-					z[i] = x[i] * y[i]
-				}
-			case "div":
-				for i := lo; i < hi; i++ {
-					z[i] = x[i] / y[i]
-				}
-			}
-		})
-		return nil
-	}
+	return e.Elementwise(b.op, out, in, binaryKernel(b.op))
 }
 
 func (b Binary) Doc() graph.Doc {
-	sign := map[string]string{"add": "x + y", "sub": "x - y", "mul": "x · y", "div": "x / y"}[b.op]
-	return graph.Doc{Args: "x f[..], y f[..]", Results: "f[..]", Formula: "z = " + sign}
+	t := b.of().letter()
+	d := graph.Doc{Args: "x " + t + "[..], y " + t + "[..]", Results: t + "[..]"}
+	switch b.op {
+	case "add":
+		d.Formula = "z = x + y"
+	case "sub":
+		d.Formula = "z = x - y"
+	case "mul":
+		d.Formula = "z = x · y"
+	case "div":
+		d.Formula, d.Notes = "z = x / y", "Integers are truncated towards 0; divided by 0 they give -1, the greatest value if unsigned."
+	case "rem":
+		d.Formula, d.Notes = "z = x - y · trunc(x/y)", "Has x's sign. For y = 0: NaN, or x for integers."
+	case "pow":
+		d.Formula, d.Notes = "z = xʸ", "The derivative with respect to y is 0 for x = 0 and NaN for x < 0; that with respect to x is NaN where both are 0."
+	default:
+		d.Formula, d.Notes = "z = "+b.op+"(x, y)", "NaN where one is NaN. Where both are equal, each receives half of the cotangent."
+	}
+	return d
 }
 
 func binaryFamily() []graph.Primitive {
-	return []graph.Primitive{Binary{"add"}, Binary{"sub"}, Binary{"mul"}, Binary{"div"}}
+	var all []graph.Primitive
+	for _, op := range [...]string{"add", "sub", "mul", "div", "rem", "pow", "max", "min"} {
+		all = append(all, Binary{op})
+	}
+	return all
 }

@@ -2,51 +2,69 @@ package primitives
 
 import (
 	"fmt"
-	"maps"
-	"math"
-	"slices"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Unary is the family of elementwise functions of one float argument that
-// give a result of the same type.
+// Unary is the family of elementwise functions of one argument that give a
+// result of the same type.
 type Unary struct{ op string }
 
 var _ Primitive = Unary{}
 
-// unaryOp is one member: its value in f64 and its derivative.
-type unaryOp struct {
-	f       func(x float64) float64
-	formula string
-	// vjp returns the argument's cotangent from the argument x, the result y and
-	// the result's cotangent, nil for zero.
-	vjp    func(x, y, ct *graph.Value) *graph.Value
-	linear bool
-}
-
-// unaryOps is a function and not a variable, since derivatives refer back to it.
-func unaryOps() map[string]unaryOp {
-	return map[string]unaryOp{
-		"neg": {func(x float64) float64 { return -x }, "-x",
-			func(_, _, ct *graph.Value) *graph.Value { return Neg(ct) }, true},
-		"exp": {math.Exp, "eˣ",
-			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, y) }, false},
-		"log": {math.Log, "ln x",
-			func(x, _, ct *graph.Value) *graph.Value { return Div(ct, x) }, false},
-	}
-}
-
-// Neg returns -x.
+// Neg returns -x. Integers wrap.
 func Neg(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"neg"}, x) }
+
+// Abs returns |x| of floats and signed integers; the least integer stays what
+// it is. The derivative at 0 is 0.
+func Abs(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"abs"}, x) }
+
+// Sign returns -1, 0 or 1; the sign of -0 is -0 and that of NaN is NaN.
+func Sign(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"sign"}, x) }
+
+// Square returns x². Integers wrap.
+func Square(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"square"}, x) }
+
+// Floor returns the greatest whole number that is at most x.
+func Floor(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"floor"}, x) }
+
+// Ceil returns the least whole number that is at least x.
+func Ceil(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"ceil"}, x) }
 
 // Exp returns eˣ.
 func Exp(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"exp"}, x) }
 
-// Log returns the natural logarithm of x.
+// Expm1 returns eˣ - 1, accurate near 0.
+func Expm1(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"expm1"}, x) }
+
+// Log returns the natural logarithm of x: -Inf at 0, NaN below.
 func Log(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"log"}, x) }
+
+// Log1p returns ln(1 + x), accurate near 0.
+func Log1p(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"log1p"}, x) }
+
+// Sqrt returns the square root of x, NaN below 0. The derivative at 0 is +Inf.
+func Sqrt(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"sqrt"}, x) }
+
+// Rsqrt returns 1 / √x, rounded once: +Inf at 0, NaN below.
+func Rsqrt(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"rsqrt"}, x) }
+
+// Sin returns the sine of x radians.
+func Sin(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"sin"}, x) }
+
+// Cos returns the cosine of x radians.
+func Cos(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"cos"}, x) }
+
+// Tanh returns the hyperbolic tangent of x.
+func Tanh(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"tanh"}, x) }
+
+// Logistic returns 1 / (1 + e⁻ˣ), the sigmoid. It overflows nowhere.
+func Logistic(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"logistic"}, x) }
+
+// Erf returns the error function 2/√π · ∫₀ˣ exp(-t²) dt.
+func Erf(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"erf"}, x) }
 
 func (u Unary) Name() string { return u.op }
 
@@ -54,7 +72,11 @@ func (u Unary) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
-	return in, floating(in[0])
+	op, ok := unaryOps()[u.op]
+	if !ok {
+		return nil, fmt.Errorf("no unary function %q", u.op)
+	}
+	return in, op.of.check(in[0])
 }
 
 func (u Unary) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
@@ -67,39 +89,63 @@ func (u Unary) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 
 func (u Unary) Shard(c *sharding.Context) (sharding.Decision, error) {
 	l := sharding.NotLinear
-	if unaryOps()[u.op].linear {
+	if u.op == "neg" {
 		l = sharding.LinearTogether
 	}
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, l))
 }
 
 func (u Unary) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	op, ok := unaryOps()[u.op]
-	if !ok {
-		return fmt.Errorf("no unary function %q", u.op)
-	}
-	return e.Elementwise(u.op, out, in, inFloat(mapUnary[float32](op.f), mapUnary[float64](op.f)))
-}
-
-func mapUnary[T Float](f func(float64) float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
-		x, y := data[T](a.In[0]), data[T](a.Out[0])
-		a.Parallel(len(y), 4096, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				y[i] = T(f(float64(x[i])))
-			}
-		})
-		return nil
-	}
+	return e.Elementwise(u.op, out, in, unaryKernel(u.op))
 }
 
 func (u Unary) Doc() graph.Doc {
-	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = " + unaryOps()[u.op].formula}
+	op := unaryOps()[u.op]
+	return graph.Doc{Args: "x " + op.of.letter() + "[..]", Results: op.of.letter() + "[..]", Formula: "y = " + op.formula, Notes: op.notes}
+}
+
+// operands is the set of element types that a function takes.
+type operands int
+
+const (
+	floats operands = iota
+	signed
+	numbers
+	discrete
+	anything
+)
+
+// check reports an element type outside of the set.
+func (o operands) check(t graph.Type) error {
+	d := t.DType
+	switch o {
+	case floats:
+		return floating(t)
+	case signed:
+		if !d.IsFloat() && d != graph.I32 && d != graph.I64 {
+			return wantType(t, "a float type, i32 or i64")
+		}
+	case numbers:
+		return number(t)
+	case discrete:
+		if !d.IsInt() && d != graph.Bool {
+			return wantType(t, "bool or an integer type")
+		}
+	}
+	return nil
+}
+
+// letter is how the reference prints the set.
+func (o operands) letter() string { return [...]string{"f", "s", "n", "i", "t"}[o] }
+
+func wantType(t graph.Type, want string) error {
+	return fmt.Errorf("element type %s, want %s; convert with convert_element_type", t.DType, want)
 }
 
 func unaryFamily() []graph.Primitive {
 	var all []graph.Primitive
-	for _, op := range slices.Sorted(maps.Keys(unaryOps())) {
+	for _, op := range [...]string{"neg", "abs", "sign", "square", "floor", "ceil", "exp", "expm1", "log", "log1p",
+		"sqrt", "rsqrt", "sin", "cos", "tanh", "logistic", "erf"} {
 		all = append(all, Unary{op})
 	}
 	return all

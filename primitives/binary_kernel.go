@@ -1,0 +1,131 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// binaryKernel returns the host kernel of a function.
+func binaryKernel(op string) lowering.Kernel {
+	grain := cheap
+	if op == "pow" || op == "rem" {
+		grain = dear
+	}
+	return func(a *lowering.Args) error {
+		switch a.Out[0].Type.DType {
+		case graph.F64:
+			each2(a, grain, binaryFloat[float64](op))
+		case graph.I32:
+			each2(a, grain, binaryInt[int32](op))
+		case graph.I64:
+			each2(a, grain, binaryInt[int64](op))
+		case graph.U32:
+			each2(a, grain, binaryInt[uint32](op))
+		case graph.U8:
+			each2(a, grain, binaryInt[uint8](op))
+		case graph.Bool: // max and min of 0 and 1
+			f := arithmetic[uint8](op)
+			f(bits[uint8](a.Out[0]), bits[uint8](a.In[0]), bits[uint8](a.In[1]))
+		default:
+			f := binaryFloat[float32](op)
+			tiled(a, grain, func(_, _ int, z []float32, x [][]float32) { f(z, x[0], x[1]) })
+		}
+		return nil
+	}
+}
+
+// arithmetic returns the loop of a function that every type of number has, nil
+// for others.
+func arithmetic[T Number](op string) func(z, x, y []T) {
+	switch op {
+	case "add":
+		return func(z, x, y []T) {
+			x, y = x[:len(z)], y[:len(z)]
+			for i := range z {
+				z[i] = x[i] + y[i]
+			}
+		}
+	case "sub":
+		return func(z, x, y []T) {
+			x, y = x[:len(z)], y[:len(z)]
+			for i := range z {
+				z[i] = x[i] - y[i]
+			}
+		}
+	case "mul":
+		return func(z, x, y []T) {
+			x, y = x[:len(z)], y[:len(z)]
+			for i := range z {
+				z[i] = x[i] * y[i]
+			}
+		}
+	case "max":
+		return func(z, x, y []T) {
+			x, y = x[:len(z)], y[:len(z)]
+			for i := range z {
+				z[i] = max(x[i], y[i])
+			}
+		}
+	case "min":
+		return func(z, x, y []T) {
+			x, y = x[:len(z)], y[:len(z)]
+			for i := range z {
+				z[i] = min(x[i], y[i])
+			}
+		}
+	}
+	return nil
+}
+
+func binaryFloat[T Float](op string) func(z, x, y []T) {
+	switch op {
+	case "div":
+		return func(z, x, y []T) {
+			x, y = x[:len(z)], y[:len(z)]
+			for i := range z {
+				z[i] = x[i] / y[i]
+			}
+		}
+	case "rem": // of f32 it is exact in f64, and so not rounded at all
+		return func(z, x, y []T) {
+			for i := range z {
+				z[i] = T(math.Mod(float64(x[i]), float64(y[i])))
+			}
+		}
+	case "pow":
+		return func(z, x, y []T) {
+			for i := range z {
+				z[i] = T(math.Pow(float64(x[i]), float64(y[i])))
+			}
+		}
+	}
+	return arithmetic[T](op)
+}
+
+func binaryInt[T Integer](op string) func(z, x, y []T) {
+	switch op {
+	case "div":
+		return func(z, x, y []T) {
+			for i := range z {
+				if y[i] == 0 {
+					z[i] = ^T(0)
+				} else {
+					z[i] = x[i] / y[i] // the least integer by -1 wraps to itself
+				}
+			}
+		}
+	case "rem":
+		return func(z, x, y []T) {
+			for i := range z {
+				if y[i] == 0 {
+					z[i] = x[i]
+				} else {
+					z[i] = x[i] % y[i]
+				}
+			}
+		}
+	}
+	return arithmetic[T](op)
+}

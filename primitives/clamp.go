@@ -1,0 +1,145 @@
+package primitives
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Clamping keeps its second argument between the first and the third, which
+// have its shape or no dimensions. The upper bound wins where the bounds cross.
+// NaN in any of the three gives NaN.
+type Clamping struct{}
+
+var _ Primitive = Clamping{}
+
+// Clamp returns min(max(x, lo), hi). The bounds have x's type, or its element
+// type and no dimensions. Cotangents go to x strictly between the bounds and to
+// the bound that is crossed outside; where x equals a bound nobody has one.
+func Clamp(lo, x, hi *graph.Value) *graph.Value { return graph.Apply1(Clamping{}, lo, x, hi) }
+
+func (Clamping) Name() string { return "clamp" }
+
+func (Clamping) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	x := in[1]
+	for i, name := range [...]string{"min", "", "max"} {
+		switch b := in[i]; {
+		case b.DType != x.DType:
+			return nil, fmt.Errorf("%s is %s, want element type %s as x; convert one with convert_element_type", name, b, x.DType)
+		case b.Rank() > 0 && !b.Equal(x):
+			return nil, fmt.Errorf("%s is %s, want the shape of x or no dimensions; broadcast it with broadcast_in_dim", name, b)
+		}
+	}
+	return in[1:2], nil
+}
+
+// VJP is the derivative of jax.lax.clamp.
+func (Clamping) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, g := e.In[1], ct[0]
+	lo, hi, zeros := spread(e.In[0], x), spread(e.In[2], x), ZerosLike(x)
+	below := Where(And(Gt(lo, x), Lt(lo, hi)), g, zeros)
+	above := Where(Lt(hi, x), g, zeros)
+	return []*graph.Value{
+		gathered(below, e.In[0]),
+		Where(And(Gt(x, lo), Lt(x, hi)), g, zeros),
+		gathered(above, e.In[2]),
+	}, nil
+}
+
+// spread repeats a scalar to the shape of x.
+func spread(b, x *graph.Value) *graph.Value {
+	if b.Rank() == x.Rank() {
+		return b
+	}
+	return Broadcast(b, x.Type.Shape)
+}
+
+// gathered sums g if the value that it is the cotangent of is a scalar.
+func gathered(g, of *graph.Value) *graph.Value {
+	if of.Rank() == g.Rank() {
+		return g
+	}
+	axes := make([]int, g.Rank())
+	for i := range axes {
+		axes[i] = i
+	}
+	return graph.Apply1(ReduceSum{Axes: axes, Unordered: true}, g)
+}
+
+func (Clamping) Shard(c *sharding.Context) (sharding.Decision, error) {
+	f := sharding.Elementwise(c.Type(1), 3, 1, sharding.NotLinear)
+	for i := range f.In {
+		if c.Type(i).Rank() == 0 {
+			f.In[i] = nil
+		}
+	}
+	return c.Place(f)
+}
+
+func (Clamping) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise("clamp", out, in, func(a *lowering.Args) error {
+		switch a.Out[0].Type.DType {
+		case graph.F64:
+			clampAll(a, data[float64])
+		case graph.I32:
+			clampAll(a, data[int32])
+		case graph.I64:
+			clampAll(a, data[int64])
+		case graph.U32:
+			clampAll(a, data[uint32])
+		case graph.U8:
+			clampAll(a, data[uint8])
+		case graph.Bool:
+			clampAll(a, bits[uint8])
+		default:
+			tiled(a, cheap, func(_, _ int, y []float32, x [][]float32) { clamp(y, x[0], x[1], x[2]) })
+		}
+		return nil
+	})
+}
+
+// clampAll clamps arrays whose elements of gives.
+func clampAll[T Number](a *lowering.Args, of func(array.Array) []T) {
+	lo, x, hi, y := of(a.In[0]), of(a.In[1]), of(a.In[2]), of(a.Out[0])
+	piece := func(b array.Array, s []T, from, to int) []T {
+		if b.Type.Rank() == 0 {
+			return s
+		}
+		return s[from:to]
+	}
+	a.Parallel(len(y), cheap, func(from, to int) {
+		clamp(y[from:to], piece(a.In[0], lo, from, to), x[from:to], piece(a.In[2], hi, from, to))
+	})
+}
+
+// clamp writes min(max(x, lo), hi) to y; a bound of one element holds for all.
+func clamp[T Number](y, lo, x, hi []T) {
+	if len(lo) == 1 && len(hi) == 1 {
+		l, h := lo[0], hi[0]
+		for i := range y {
+			y[i] = min(max(x[i], l), h)
+		}
+		return
+	}
+	l, h := 0, 0
+	for i := range y {
+		if len(lo) > 1 {
+			l = i
+		}
+		if len(hi) > 1 {
+			h = i
+		}
+		y[i] = min(max(x[i], lo[l]), hi[h])
+	}
+}
+
+func (Clamping) Doc() graph.Doc {
+	return graph.Doc{Args: "min t[..] | t[], x t[..], max t[..] | t[]", Results: "t[..]", Formula: "y = min(max(x, min), max)",
+		Notes: "NaN in any of the three gives NaN. Where x equals a bound, nobody receives the cotangent."}
+}

@@ -1,0 +1,130 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Comparison is the family of elementwise comparisons of two arguments of one
+// type. A NaN is unequal to everything, itself too, and in no order; false is
+// less than true.
+type Comparison struct{ op string }
+
+var _ Primitive = Comparison{}
+
+// Eq returns whether x = y.
+func Eq(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"eq"}, x, y) }
+
+// Ne returns whether x ≠ y.
+func Ne(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"ne"}, x, y) }
+
+// Lt returns whether x < y.
+func Lt(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"lt"}, x, y) }
+
+// Le returns whether x ≤ y.
+func Le(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"le"}, x, y) }
+
+// Gt returns whether x > y.
+func Gt(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"gt"}, x, y) }
+
+// Ge returns whether x ≥ y.
+func Ge(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"ge"}, x, y) }
+
+func (c Comparison) Name() string { return c.op }
+
+func (c Comparison) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	if err := alike(in); err != nil {
+		return nil, err
+	}
+	return []graph.Type{in[0].With(graph.Bool)}, nil
+}
+
+// VJP is zero: the result is no float.
+func (Comparison) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+func (Comparison) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
+}
+
+func (c Comparison) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise(c.op, out, in, func(a *lowering.Args) error {
+		z := data[bool](a.Out[0])
+		switch a.In[0].Type.DType {
+		case graph.F64:
+			each2(a, cheap, compare[float64](c.op))
+		case graph.I32:
+			each2(a, cheap, compare[int32](c.op))
+		case graph.I64:
+			each2(a, cheap, compare[int64](c.op))
+		case graph.U32:
+			each2(a, cheap, compare[uint32](c.op))
+		case graph.U8:
+			each2(a, cheap, compare[uint8](c.op))
+		case graph.Bool:
+			compare[uint8](c.op)(z, bits[uint8](a.In[0]), bits[uint8](a.In[1]))
+		default:
+			f := compare[float32](c.op)
+			tiled(a, cheap, func(lo, hi int, _ []float32, x [][]float32) { f(z[lo:hi], x[0], x[1]) })
+		}
+		return nil
+	})
+}
+
+func compare[T Number](op string) func(z []bool, x, y []T) {
+	switch op {
+	case "eq":
+		return func(z []bool, x, y []T) {
+			for i := range z {
+				z[i] = x[i] == y[i]
+			}
+		}
+	case "ne":
+		return func(z []bool, x, y []T) {
+			for i := range z {
+				z[i] = x[i] != y[i]
+			}
+		}
+	case "lt":
+		return func(z []bool, x, y []T) {
+			for i := range z {
+				z[i] = x[i] < y[i]
+			}
+		}
+	case "le":
+		return func(z []bool, x, y []T) {
+			for i := range z {
+				z[i] = x[i] <= y[i]
+			}
+		}
+	case "gt":
+		return func(z []bool, x, y []T) {
+			for i := range z {
+				z[i] = x[i] > y[i]
+			}
+		}
+	default: // ge
+		return func(z []bool, x, y []T) {
+			for i := range z {
+				z[i] = x[i] >= y[i]
+			}
+		}
+	}
+}
+
+func (c Comparison) Doc() graph.Doc {
+	sign := map[string]string{"eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥"}[c.op]
+	return graph.Doc{Args: "x t[..], y t[..]", Results: "bool[..]", Formula: "z = (x " + sign + " y)",
+		Notes: "A NaN is unequal to everything and in no order; false < true."}
+}
+
+func comparisonFamily() []graph.Primitive {
+	var all []graph.Primitive
+	for _, op := range [...]string{"eq", "ne", "lt", "le", "gt", "ge"} {
+		all = append(all, Comparison{op})
+	}
+	return all
+}

@@ -1,0 +1,55 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Full returns the value of that element type and shape with every element
+// equal to x, rounded once for a float type. For an integer type or bool, x is
+// a number of the type. No memory is moved to make it on any mesh.
+func Full(t *graph.Tracer, x float64, d graph.DType, shape ...int) *graph.Value {
+	if !holds(d, x) {
+		graph.Fail("full: %v is no number of element type %s; want one, or a float type", x, d)
+	}
+	return t.Apply(graph.Fill{Value: x, DType: d, Shape: append([]int(nil), shape...)})[0]
+}
+
+// holds reports whether x is a value of the element type, rounded if a float.
+func holds(d graph.DType, x float64) bool {
+	whole := x == math.Trunc(x) && !math.IsInf(x, 0)
+	switch d {
+	case graph.Bool:
+		return x == 0 || x == 1
+	case graph.U8:
+		return whole && x >= 0 && x <= math.MaxUint8
+	case graph.U32:
+		return whole && x >= 0 && x <= math.MaxUint32
+	case graph.I32:
+		return whole && x >= math.MinInt32 && x <= math.MaxInt32
+	case graph.I64:
+		return whole && x >= math.MinInt64 && x < math.MaxInt64
+	}
+	return true
+}
+
+// FullLike returns c for every element of x, in x's type.
+func FullLike(x *graph.Value, c float64) *graph.Value {
+	if x == nil || x.Tracer() == nil {
+		graph.Fail("full: the argument belongs to no trace; build inside the function given to Trace")
+	}
+	return Full(x.Tracer(), c, x.Type.DType, x.Type.Shape...)
+}
+
+// ZerosLike returns zeros of x's type.
+func ZerosLike(x *graph.Value) *graph.Value { return FullLike(x, 0) }
+
+// OnesLike returns ones of x's type.
+func OnesLike(x *graph.Value) *graph.Value { return FullLike(x, 1) }
+
+// Scale returns c · x, c rounded to x's element type.
+func Scale(x *graph.Value, c float64) *graph.Value { return Mul(x, FullLike(x, c)) }
+
+// AddScalar returns x + c, c rounded to x's element type.
+func AddScalar(x *graph.Value, c float64) *graph.Value { return Add(x, FullLike(x, c)) }

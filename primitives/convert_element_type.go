@@ -1,0 +1,102 @@
+package primitives
+
+import (
+	"errors"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// ConvertElementType is its argument in another element type. See
+// array.Convert for how numbers are rounded.
+type ConvertElementType struct{ DType graph.DType }
+
+var _ Primitive = ConvertElementType{}
+
+// Convert returns x in element type d: rounded once to nearest for floats,
+// truncated towards 0 from floats to integers, modulo the number of bits
+// between integers, and x ≠ 0 for bool. With x's own type it is x.
+func Convert(x *graph.Value, d graph.DType) *graph.Value {
+	if x != nil && x.Type.DType == d {
+		return x
+	}
+	return graph.Apply1(ConvertElementType{d}, x)
+}
+
+func (ConvertElementType) Name() string { return "convert_element_type" }
+
+func (c ConvertElementType) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	if c.DType.Size() == 0 {
+		return nil, errors.New("dtype is missing; write dtype=f32")
+	}
+	return []graph.Type{in[0].With(c.DType)}, nil
+}
+
+// VJP converts back. To and from integers and bool it is zero.
+func (c ConvertElementType) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	if d := e.In[0].Type.DType; d.IsFloat() && c.DType.IsFloat() {
+		return []*graph.Value{Convert(ct[0], d)}, nil
+	}
+	return nil, nil
+}
+
+// Shard lets pending sums through where nothing is rounded: what is widened
+// is then added in the wider type.
+func (c ConvertElementType) Shard(x *sharding.Context) (sharding.Decision, error) {
+	l := sharding.NotLinear
+	if exact(x.Type(0).DType, c.DType) {
+		l = sharding.LinearTogether
+	}
+	return x.Place(sharding.Elementwise(x.Type(0), 1, 1, l))
+}
+
+// exact reports whether every value of the float type from is one of to.
+func exact(from, to graph.DType) bool {
+	return from.IsFloat() && (from == to || to == graph.F64 || to == graph.F32 && from != graph.F64)
+}
+
+func (c ConvertElementType) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	if in[0].Type.DType == c.DType {
+		e.Alias(out[0], in[0])
+		return nil
+	}
+	return e.Kernel("convert_element_type", out, in, func(a *lowering.Args) error {
+		n := a.Out[0].Type.Len()
+		dst, src := a.Out[0].Reshape(n), a.In[0].Reshape(n)
+		errs := make([]error, n/tile+1)
+		a.Parallel(len(errs), cheap/tile, func(lo, hi int) {
+			for t := lo; t < hi; t++ {
+				errs[t] = convertTile(dst, src, t*tile, min(t*tile+tile, n))
+			}
+		})
+		return errors.Join(errs...)
+	})
+}
+
+// convertTile converts elements lo to hi. The conversions of mixed-precision
+// training go without the memory that array.Convert takes for them.
+func convertTile(dst, src array.Array, lo, hi int) error {
+	switch [2]graph.DType{src.Type.DType, dst.Type.DType} {
+	case [2]graph.DType{graph.BF16, graph.F32}:
+		array.WidenBrain(data[float32](dst)[lo:hi], data[array.Brain](src)[lo:hi])
+	case [2]graph.DType{graph.F16, graph.F32}:
+		array.WidenHalf(data[float32](dst)[lo:hi], data[array.Half](src)[lo:hi])
+	case [2]graph.DType{graph.F32, graph.BF16}:
+		array.NarrowBrain(data[array.Brain](dst)[lo:hi], data[float32](src)[lo:hi])
+	case [2]graph.DType{graph.F32, graph.F16}:
+		array.NarrowHalf(data[array.Half](dst)[lo:hi], data[float32](src)[lo:hi])
+	default:
+		return array.Convert(dst.Rows(lo, hi), src.Rows(lo, hi))
+	}
+	return nil
+}
+
+func (ConvertElementType) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "dtype[..]", Formula: "y = x", Params: "dtype: the result's element type",
+		Notes: "Floats are rounded once to nearest, ties to even. From float to integer: truncated towards 0, the nearest bound if out of range, 0 for NaN. Between integers: modulo. To bool: x ≠ 0."}
+}

@@ -1,0 +1,56 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Finiteness tells numbers from infinities and NaN.
+type Finiteness struct{}
+
+var _ Primitive = Finiteness{}
+
+// IsFinite returns whether each element of x is neither infinite nor NaN.
+func IsFinite(x *graph.Value) *graph.Value { return graph.Apply1(Finiteness{}, x) }
+
+func (Finiteness) Name() string { return "is_finite" }
+
+func (Finiteness) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	if err := floating(in[0]); err != nil {
+		return nil, err
+	}
+	return []graph.Type{in[0].With(graph.Bool)}, nil
+}
+
+// VJP is zero: the result is no float.
+func (Finiteness) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+func (Finiteness) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
+}
+
+func (Finiteness) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise("is_finite", out, in, func(a *lowering.Args) error {
+		if a.In[0].Type.DType == graph.F64 {
+			each1(a, cheap, finite[float64])
+			return nil
+		}
+		y := data[bool](a.Out[0])
+		tiled(a, cheap, func(lo, hi int, _ []float32, x [][]float32) { finite(y[lo:hi], x[0]) })
+		return nil
+	})
+}
+
+func finite[T Float](y []bool, x []T) {
+	for i, v := range x {
+		y[i] = v-v == 0 // NaN for infinities and NaN
+	}
+}
+
+func (Finiteness) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..]", Results: "bool[..]", Formula: "y = whether x is neither infinite nor NaN"}
+}

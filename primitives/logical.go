@@ -1,0 +1,111 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Logical is the family of elementwise functions of bool, and of the bits of
+// integers: not takes one argument, the others take two of one type.
+type Logical struct{ op string }
+
+var _ Primitive = Logical{}
+
+// Not returns the complement: false for true, and every bit of an integer
+// flipped.
+func Not(x *graph.Value) *graph.Value { return graph.Apply1(Logical{"not"}, x) }
+
+// And returns whether both are true, or the bits that both integers have.
+func And(x, y *graph.Value) *graph.Value { return graph.Apply1(Logical{"and"}, x, y) }
+
+// Or returns whether one is true, or the bits that one of the integers has.
+func Or(x, y *graph.Value) *graph.Value { return graph.Apply1(Logical{"or"}, x, y) }
+
+// Xor returns whether the two differ, or the bits in which the integers do.
+func Xor(x, y *graph.Value) *graph.Value { return graph.Apply1(Logical{"xor"}, x, y) }
+
+func (l Logical) Name() string { return l.op }
+
+func (l Logical) args() int {
+	if l.op == "not" {
+		return 1
+	}
+	return 2
+}
+
+func (l Logical) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, l.args()); err != nil {
+		return nil, err
+	}
+	if err := alike(in); err != nil {
+		return nil, err
+	}
+	return in[:1], discrete.check(in[0])
+}
+
+// VJP is zero: the result is no float.
+func (Logical) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+func (l Logical) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), l.args(), 1, sharding.NotLinear))
+}
+
+func (l Logical) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise(l.op, out, in, func(a *lowering.Args) error {
+		switch d := a.Out[0].Type.DType; d.Size() {
+		case 1:
+			ones := ^uint8(0)
+			if d == graph.Bool {
+				ones = 1
+			}
+			bitwise(a, l.op, ones)
+		case 4:
+			bitwise(a, l.op, ^uint32(0))
+		default:
+			bitwise(a, l.op, ^uint64(0))
+		}
+		return nil
+	})
+}
+
+// bitwise computes on elements of ones's size; ones has the bits that not flips.
+func bitwise[T uint8 | uint32 | uint64](a *lowering.Args, op string, ones T) {
+	z, x := bits[T](a.Out[0]), bits[T](a.In[0])
+	y := x
+	if len(a.In) > 1 {
+		y = bits[T](a.In[1])
+	}
+	a.Parallel(len(z), cheap, func(lo, hi int) {
+		switch op {
+		case "not":
+			for i := lo; i < hi; i++ {
+				z[i] = x[i] ^ ones
+			}
+		case "and":
+			for i := lo; i < hi; i++ {
+				z[i] = x[i] & y[i]
+			}
+		case "or":
+			for i := lo; i < hi; i++ {
+				z[i] = x[i] | y[i]
+			}
+		case "xor":
+			for i := lo; i < hi; i++ {
+				z[i] = x[i] ^ y[i]
+			}
+		}
+	})
+}
+
+func (l Logical) Doc() graph.Doc {
+	if l.op == "not" {
+		return graph.Doc{Args: "x i[..]", Results: "i[..]", Formula: "y = ¬x", Notes: "Of bool, or of every bit of integers."}
+	}
+	sign := map[string]string{"and": "∧", "or": "∨", "xor": "⊕"}[l.op]
+	return graph.Doc{Args: "x i[..], y i[..]", Results: "i[..]", Formula: "z = x " + sign + " y", Notes: "Of bool, or of every bit of integers."}
+}
+
+func logicalFamily() []graph.Primitive {
+	return []graph.Primitive{Logical{"not"}, Logical{"and"}, Logical{"or"}, Logical{"xor"}}
+}

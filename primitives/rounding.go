@@ -1,0 +1,66 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Rounding rounds to whole numbers, halves away from zero, or to even ones with
+// ToEven.
+type Rounding struct{ ToEven bool }
+
+var _ Primitive = Rounding{}
+
+// Round returns x rounded to the nearest whole number, halves away from zero.
+func Round(x *graph.Value) *graph.Value { return graph.Apply1(Rounding{}, x) }
+
+// RoundToEven returns x rounded to the nearest whole number, halves to the even
+// one.
+func RoundToEven(x *graph.Value) *graph.Value { return graph.Apply1(Rounding{ToEven: true}, x) }
+
+func (Rounding) Name() string { return "round" }
+
+func (Rounding) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	return in, floating(in[0])
+}
+
+// VJP is zero everywhere.
+func (Rounding) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+func (Rounding) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
+}
+
+func (r Rounding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	f := math.Round
+	if r.ToEven {
+		f = math.RoundToEven
+	}
+	return e.Elementwise("round", out, in, func(a *lowering.Args) error {
+		if a.Out[0].Type.DType == graph.F64 {
+			each1(a, dear, func(y, x []float64) {
+				for i, v := range x {
+					y[i] = f(v)
+				}
+			})
+			return nil
+		}
+		tiled(a, dear, func(_, _ int, y []float32, x [][]float32) {
+			for i, v := range x[0] {
+				y[i] = float32(f(float64(v)))
+			}
+		})
+		return nil
+	})
+}
+
+func (Rounding) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = the nearest whole number, halves away from zero",
+		Params: "to_even: halves go to the even neighbour instead", Notes: "The derivative is 0."}
+}

@@ -1,0 +1,36 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// GradientStop is its argument, through which no cotangent passes.
+type GradientStop struct{}
+
+var _ Primitive = GradientStop{}
+
+// StopGradient returns x as a constant for differentiation: x receives no
+// cotangent from what is made of the result. Nothing is copied.
+func StopGradient(x *graph.Value) *graph.Value { return graph.Apply1(GradientStop{}, x) }
+
+func (GradientStop) Name() string { return "stop_gradient" }
+
+func (GradientStop) Infer(in []graph.Type) ([]graph.Type, error) { return in, arity(in, 1) }
+
+// VJP is zero.
+func (GradientStop) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+func (GradientStop) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.LinearTogether))
+}
+
+func (GradientStop) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	e.Alias(out[0], in[0])
+	return nil
+}
+
+func (GradientStop) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y = x", Notes: "Its derivative is 0."}
+}
