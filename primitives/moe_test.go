@@ -54,8 +54,23 @@ func moeRows() []row {
 	return w
 }`,
 	}
+	// Logits far apart, so that differences do not cross a choice.
+	router := func(params string) string {
+		return "program p(x f64[4,8], b f64[8]) {\n w, i, s = router(x, b) " + params + "\n return w, i, s\n}"
+	}
+	routers := []string{
+		router("top_k=2"),
+		router("top_k=3 renormalize=true scale=2.5"),
+		router(`top_k=2 score="sigmoid" renormalize=true epsilon=1e-20`),
+		router(`top_k=2 score="sigmoid" groups=4 top_groups=2 renormalize=true scale=2.5`),
+		router(`top_k=2 score="sqrt_softplus" groups=2 top_groups=1 group_score="max"`),
+		router(`top_k=4 score="topk_softmax" scale=0.5`),
+		"program p(x f64[0,2]) {\n w, i, s = router(x) top_k=1\n return w, i, s\n}",
+		"program p(x f64[2,1]) {\n w, i, s = router(x) top_k=1 score=\"sigmoid\"\n return w, i, s\n}",
+	}
 	in := gens{"idx": ints(-1, 4)}
 	return []row{
+		at(row{prim: "router", src: routers, in: gens{"x": distinct, "b": uniform(-0.01, 0.01)}}),
 		at(row{prim: "ep_prepare", src: layer, in: in}),
 		at(row{prim: "ep_dispatch", src: layer, in: in}),
 		at(row{prim: "ep_combine", src: layer, in: in}),

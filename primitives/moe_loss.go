@@ -1,0 +1,33 @@
+package primitives
+
+import "github.com/gomoe/gomoe/graph"
+
+// LoadBalanceLoss returns the scalar
+//
+//	E / (K·T²) · Σ_e (Σ_t scores[t,e]) · demand[e]
+//
+// for scores f[T,E] and the pairs i32[E] that chose each expert before drops:
+// 1 when scores or choices are even, up to E/K when all go to the same
+// experts. Its gradient reaches the router through the scores alone. (Fedus,
+// Zoph, Shazeer: Switch Transformers, 2021, equation 4, for K choices.)
+func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
+	s := flatten(scores)
+	tokens, experts := float64(s.Dim(0)), float64(s.Dim(1))
+	if tokens == 0 {
+		return Full(s.Tracer(), 0, s.Type.DType)
+	}
+	load := Convert(demand, s.Type.DType)
+	return Scale(Sum(Mul(Sum(s, 0), load)), experts/(float64(choices)*tokens*tokens))
+}
+
+// RouterZLoss returns the scalar mean over tokens of logsumexp(logits)², for
+// logits [..,E], in at least f32. It keeps logits small. (Zoph et al.: ST-MoE,
+// 2022, equation 5.)
+func RouterZLoss(logits *graph.Value) *graph.Value {
+	x := flatten(logits)
+	if x.Type.DType != graph.F64 && x.Type.DType != graph.F32 {
+		x = Convert(x, graph.F32)
+	}
+	tokens := float64(max(x.Dim(0), 1))
+	return Scale(Sum(Square(LogSumExp(x, 1))), 1/tokens)
+}

@@ -1,0 +1,203 @@
+package primitives
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// Router chooses each token's experts and their weights from the router's
+// logits. It computes in f32 whatever the model's type (in f64 for f64), and
+// of equal scores the lower expert id wins.
+type Router struct {
+	TopK int
+	// Score turns logits into scores: "" is softmax over all experts, "sigmoid",
+	// "sqrt_softplus", or "topk_softmax": softmax over the logits of the chosen
+	// experts only.
+	Score string
+	// Groups divides the experts into that many equal runs, of which a token
+	// uses the best TopGroups; 0 is no grouping.
+	Groups, TopGroups int
+	// GroupScore ranks groups by "" the sum of their two best selection values,
+	// or "max".
+	GroupScore string
+	// Renormalize divides the chosen weights by their sum plus Epsilon.
+	Renormalize bool
+	Epsilon     float64
+	// Scale multiplies the weights; 0 is 1.
+	Scale float64
+}
+
+var _ Primitive = Router{}
+
+// The scores of Router.Score.
+const (
+	SigmoidScore      = "sigmoid"
+	SqrtSoftplusScore = "sqrt_softplus"
+	TopKSoftmaxScore  = "topk_softmax"
+)
+
+// Route returns, for logits [..,E], the weights f32[..,K] and ids i32[..,K] of
+// each token's experts, best first, and all scores f32[..,E] for balancing
+// losses. A bias f[E], which may be nil, is added for selection only and has no
+// gradient.
+func Route(r Router, logits, bias *graph.Value) (weights, experts, scores *graph.Value) {
+	if logits.Rank() < 2 {
+		graph.Fail("route: logits are %s, want [tokens, experts]", logits.Type)
+	}
+	args := []*graph.Value{flatten(logits)}
+	if bias != nil {
+		args = append(args, bias)
+	}
+	out := graph.Apply(r, args...)
+	lead := logits.Type.Shape[:logits.Rank()-1]
+	for i, v := range out {
+		if len(lead) != 1 {
+			out[i] = Reshape(v, append(append([]int(nil), lead...), v.Dim(-1))...)
+		}
+	}
+	return out[0], out[1], out[2]
+}
+
+func (Router) Name() string { return "router" }
+
+func (r Router) Infer(in []graph.Type) ([]graph.Type, error) {
+	if len(in) != 1 && len(in) != 2 {
+		return nil, fmt.Errorf("%d arguments, want logits or logits, bias", len(in))
+	}
+	x := in[0]
+	if err := floating(x); err != nil {
+		return nil, err
+	}
+	if x.Rank() != 2 {
+		return nil, fmt.Errorf("logits are %s, want [tokens, experts]", x)
+	}
+	experts := x.Shape[1]
+	if len(in) == 2 && (in[1].Rank() != 1 || in[1].Shape[0] != experts || !in[1].DType.IsFloat()) {
+		return nil, fmt.Errorf("bias is %s, want f32[%d], one per expert", in[1], experts)
+	}
+	if err := r.check(experts); err != nil {
+		return nil, err
+	}
+	d := graph.F32
+	if x.DType == graph.F64 {
+		d = graph.F64
+	}
+	return []graph.Type{graph.T(d, x.Shape[0], r.TopK), graph.T(graph.I32, x.Shape[0], r.TopK), graph.T(d, x.Shape[0], experts)}, nil
+}
+
+func (r Router) check(experts int) error {
+	switch r.Score {
+	case "", SigmoidScore, SqrtSoftplusScore, TopKSoftmaxScore:
+	default:
+		return fmt.Errorf("score %q, want none for softmax, %q, %q or %q", r.Score, SigmoidScore, SqrtSoftplusScore, TopKSoftmaxScore)
+	}
+	if r.GroupScore != "" && r.GroupScore != "max" {
+		return fmt.Errorf("group_score %q, want none for the sum of the two best, or \"max\"", r.GroupScore)
+	}
+	choice := experts
+	if r.Groups != 0 {
+		if r.Groups < 0 || experts%r.Groups != 0 {
+			return fmt.Errorf("%d experts in %d groups, want equal groups", experts, r.Groups)
+		}
+		if r.TopGroups < 1 || r.TopGroups > r.Groups {
+			return fmt.Errorf("top_groups=%d of %d groups, want 1 to %d", r.TopGroups, r.Groups, r.Groups)
+		}
+		choice = experts / r.Groups * r.TopGroups
+	} else if r.TopGroups != 0 || r.GroupScore != "" {
+		return fmt.Errorf("top_groups and group_score need groups; set groups to their number")
+	}
+	if r.TopK < 1 || r.TopK > choice {
+		return fmt.Errorf("top_k=%d of %d experts to choose from, want 1 to %d", r.TopK, choice, choice)
+	}
+	if r.Epsilon < 0 || math.IsNaN(r.Epsilon) || math.IsNaN(r.Scale) {
+		return fmt.Errorf("epsilon=%v scale=%v, want a non-negative epsilon and a number", r.Epsilon, r.Scale)
+	}
+	return nil
+}
+
+func (r Router) scale() float64 {
+	if r.Scale == 0 {
+		return 1
+	}
+	return r.Scale
+}
+
+// VJP holds the chosen experts fixed and differentiates what the router does
+// with their logits, written with simple primitives, so that the derivative
+// has one too.
+func (r Router) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	logits, ids := e.In[0], e.Out[1]
+	weights, scores := r.smooth(logits, ids, e.Out[0].Type.DType)
+	grad := vjp.Backward([]*graph.Value{weights, scores}, []*graph.Value{ct[0], ct[2]}, []*graph.Value{logits})
+	out := make([]*graph.Value, len(e.In))
+	out[0] = grad[0]
+	return out, nil
+}
+
+// smooth returns the weights and scores for given choices.
+func (r Router) smooth(logits, ids *graph.Value, d graph.DType) (weights, scores *graph.Value) {
+	x := logits
+	if x.Type.DType != d {
+		x = Convert(x, d)
+	}
+	switch r.Score {
+	case SigmoidScore:
+		scores = Logistic(x)
+	case SqrtSoftplusScore:
+		scores = Sqrt(softplus(x))
+	default:
+		scores = Softmax(x, 1)
+	}
+	if r.Score == TopKSoftmaxScore {
+		weights = Softmax(TakeAlongAxis(x, ids, 1), 1)
+	} else {
+		weights = TakeAlongAxis(scores, ids, 1)
+	}
+	if r.Renormalize {
+		total := AddScalar(Sum(weights, 1), r.Epsilon)
+		weights = Div(weights, Broadcast(total, weights.Type.Shape, 0))
+	}
+	if r.scale() != 1 {
+		weights = Scale(weights, r.scale())
+	}
+	return weights, scores
+}
+
+// softplus returns ln(1 + eˣ) without overflow: max(x, 0) + log1p(e^-|x|).
+func softplus(x *graph.Value) *graph.Value {
+	return Add(Maximum(x, FullLike(x, 0)), Log1p(Exp(Neg(Abs(x)))))
+}
+
+func (r Router) Shard(c *sharding.Context) (sharding.Decision, error) {
+	row := []int{0, sharding.Whole}
+	f := sharding.Factors{In: [][]int{row}, Out: [][]int{row, row, row}, RowWise: true}
+	if len(c.In) == 2 {
+		f.In = append(f.In, []int{sharding.Whole})
+	}
+	return c.Place(f)
+}
+
+func (r Router) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	first := in[0].Spec.At(0)
+	return e.Kernel("router", out, in, func(a *lowering.Args) error {
+		at := a.Index(first) * a.In[0].Type.Shape[0]
+		return inFloat(route[float32](r, at), route[float64](r, at))(a)
+	})
+}
+
+func (Router) Doc() graph.Doc {
+	return graph.Doc{
+		Args:    "logits f[T,E], bias f[E] (may be left out)",
+		Results: "weights f32[T,K], experts i32[T,K], scores f32[T,E] (f64 for f64 logits)",
+		Formula: "scores = score(logits); experts = top_k(scores + bias) within the best groups; weights = scale · scores[experts] / (Σ + epsilon if renormalize)",
+		Params: `top_k: K; score: softmax if empty, "sigmoid", "sqrt_softplus" = sqrt(ln(1+eˣ)), or "topk_softmax" = choose by logits, softmax over the chosen; ` +
+			`groups, top_groups: equal runs of experts, and how many of them a token uses; group_score: "" the sum of the two best selection values, or "max"; ` +
+			"renormalize: divide the weights by their sum + epsilon; epsilon; scale: factor of the weights, 0 is 1",
+		Notes: "Equal values go to the lower expert id; experts of other groups are never chosen, whatever their value. The bias is for selection only and has no gradient. A NaN logit is an error that names the token.",
+	}
+}
