@@ -7,6 +7,10 @@ func composedFamily() []graph.Primitive {
 		softmax{}, softmaxGrad{}, logSoftmax{}, logSoftmaxGrad{}, logSumExp{},
 		embedding{}, embeddingGrad{},
 		silu{}, siluGrad{}, swiglu{}, swigluGrad{}, gelu{}, geluGrad{},
+		crossEntropy{}, crossEntropyGrad{},
+		layerNorm{}, layerNormGrad{}, layerNormGainGrad{},
+		Rope{}, causalAttention{}, causalAttentionGrad{},
+		AdamWStep{},
 		rmsNorm{}, rmsNormGrad{}, rmsNormGainGrad{},
 	}
 }

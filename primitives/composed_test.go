@@ -16,6 +16,31 @@ func alongSrc(op string, args ...string) []string {
 	return src
 }
 
+func attentionSrc(q, k, params string) string {
+	return "program p(q f64[" + q + "], k f64[" + k + "], v f64[" + k + "]) {\n out, lse = causal_attention(q, k, v)" + params + "\n return out, lse\n}"
+}
+
+func attentionGradSrc(q, k, l, params string) string {
+	src := "program p(q i32[" + q + "], k i32[" + k + "], v i32[" + k + "], out i32[" + q + "], lse i32[" + l + "], dout i32[" + q + "], dlse i32[" + l + "]) {\n"
+	for _, x := range []string{"q", "k", "v", "out", "lse", "dout", "dlse"} {
+		src += " f" + x + " = convert_element_type(" + x + ") dtype=f64\n"
+	}
+	return src + " dq, dk, dv = causal_attention_grad(fq, fk, fv, fout, flse, fdout, fdlse)" + params + "\n return dq, dk, dv\n}"
+}
+
+func adamWSrc(shape, params string) string {
+	src := "program p("
+	for _, x := range []string{"p", "m", "v", "g"} {
+		src += x + " i32[" + shape + "], "
+	}
+	src += "lr i32[], step i32[], scale i32[]) {\n"
+	for _, x := range []string{"p f64", "m f64", "v f64", "g f64", "lr f32", "scale f32"} {
+		name, dtype, _ := strings.Cut(x, " ")
+		src += " f" + name + " = convert_element_type(" + name + ") dtype=" + dtype + "\n"
+	}
+	return src + " p2, m2, v2 = adamw(fp, fm, fv, fg, flr, step, fscale)" + params + "\n return p2, m2, v2\n}"
+}
+
 func composedRows() []row {
 	return []row{
 		at(row{prim: "softmax", src: alongSrc("softmax", "x")}),
@@ -65,5 +90,67 @@ func composedRows() []row {
 			in: gens{"x": uniform(-3, 3)}}),
 		at(row{prim: "gelu_grad", src: append(binarySrc("gelu_grad"), "program p(x f64[4,6], ct f64[4,6]) {\n y = gelu_grad(x, ct) tanh=true\n return y\n}"),
 			in: gens{"x": uniform(-3, 3)}}),
+		at(row{prim: "layer_norm", src: []string{
+			"program p(x f64[4,2,6], gain f64[6], bias f64[6]) {\n y = layer_norm(x, gain, bias) eps=0.1\n return y\n}",
+			"program p(x f64[5], gain f64[5], bias f64[5]) {\n y = layer_norm(x, gain, bias) eps=0.1\n return y\n}",
+			"program p(x f64[0,6], gain f64[6], bias f64[6]) {\n y = layer_norm(x, gain, bias) eps=0.1\n return y\n}",
+			"program p(x f64[2,0], gain f64[0], bias f64[0]) {\n y = layer_norm(x, gain, bias) eps=0.1\n return y\n}",
+			"program p(x f64[4,1], gain f64[1], bias f64[1]) {\n y = layer_norm(x, gain, bias) eps=0.1\n return y\n}",
+		}}),
+		at(row{prim: "layer_norm_grad", tol16: 4e-2, src: []string{
+			"program p(x f64[4,2,6], gain f64[6], ct f64[4,2,6]) {\n y = layer_norm_grad(x, gain, ct) eps=0.1\n return y\n}",
+			"program p(x f64[5], gain f64[5], ct f64[5]) {\n y = layer_norm_grad(x, gain, ct) eps=0.1\n return y\n}",
+			"program p(x f64[0,6], gain f64[6], ct f64[0,6]) {\n y = layer_norm_grad(x, gain, ct) eps=0.1\n return y\n}",
+			"program p(x f64[2,0], gain f64[0], ct f64[2,0]) {\n y = layer_norm_grad(x, gain, ct) eps=0.1\n return y\n}",
+			"program p(x f64[4,1], gain f64[1], ct f64[4,1]) {\n y = layer_norm_grad(x, gain, ct) eps=0.1\n return y\n}",
+		}}),
+		at(row{prim: "layer_norm_gain_grad", reassociates: true, tol16: 4e-2, src: []string{
+			"program p(x f64[4,2,6], ct f64[4,2,6]) {\n y, z = layer_norm_gain_grad(x, ct) eps=0.1\n return y, z\n}",
+			"program p(x f64[5], ct f64[5]) {\n y, z = layer_norm_gain_grad(x, ct) eps=0.1\n return y, z\n}",
+			"program p(x f64[0,6], ct f64[0,6]) {\n y, z = layer_norm_gain_grad(x, ct) eps=0.1\n return y, z\n}",
+			"program p(x f64[2,0], ct f64[2,0]) {\n y, z = layer_norm_gain_grad(x, ct) eps=0.1\n return y, z\n}",
+			"program p(x f64[4,1], ct f64[4,1]) {\n y, z = layer_norm_gain_grad(x, ct) eps=0.1\n return y, z\n}",
+		}}),
+		at(row{prim: "cross_entropy", in: gens{"labels": ints(-1, 3)}, src: []string{
+			"program p(logits f64[4,2,3], labels i32[4,2]) {\n loss = cross_entropy(logits, labels)\n return loss\n}",
+			"program p(logits f64[3], labels i32[]) {\n loss = cross_entropy(logits, labels)\n return loss\n}",
+			"program p(logits f64[0,3], labels i32[0]) {\n loss = cross_entropy(logits, labels)\n return loss\n}",
+			"program p(logits f64[1,3], labels i32[1]) {\n loss = cross_entropy(logits, labels)\n return loss\n}",
+		}}),
+		at(row{prim: "cross_entropy_grad", in: gens{"labels": ints(-1, 3)}, tol16: -1, src: []string{
+			"program p(logits f64[4,2,3], labels i32[4,2], c f64[4,2]) {\n d = cross_entropy_grad(logits, labels, c)\n return d\n}",
+			"program p(logits f64[3], labels i32[], c f64[]) {\n d = cross_entropy_grad(logits, labels, c)\n return d\n}",
+			"program p(logits f64[0,3], labels i32[0], c f64[0]) {\n d = cross_entropy_grad(logits, labels, c)\n return d\n}",
+			"program p(logits f64[1,3], labels i32[1], c f64[1]) {\n d = cross_entropy_grad(logits, labels, c)\n return d\n}",
+		}}),
+		at(row{prim: "rope", src: []string{
+			"program p(x f64[2,4,2,6]) {\n y = rope(x) offset=3\n return y\n}",
+			"program p(x f64[2,4,2,4]) {\n y = rope(x) base=100 interleaved=true\n return y\n}",
+			"program p(x f64[2,4,2,4]) {\n y = rope(x) base=7 inverse=true\n return y\n}",
+			"program p(x f64[1,2,1,0]) {\n y = rope(x)\n return y\n}",
+			"program p(x f64[0,2,1,2]) {\n y = rope(x)\n return y\n}",
+		}}),
+		at(row{prim: "causal_attention", once: "its derivative has none: it would need the scores of all pairs", src: []string{
+			attentionSrc("2,3,4,2", "2,3,2,2", ""),
+			attentionSrc("2,5,2,2", "2,5,2,2", " scale=0.3 full=true"),
+			attentionSrc("1,1,1,1", "1,1,1,1", ""),
+			attentionSrc("2,0,2,2", "2,0,2,2", ""),
+			attentionSrc("0,2,1,2", "0,2,1,2", ""),
+			attentionSrc("2,3,0,2", "2,3,0,2", ""),
+			attentionSrc("2,66,1,2", "2,66,1,2", ""),
+		}}),
+		// Its inputs are integers because it has no derivative.
+		at(row{prim: "causal_attention_grad", src: []string{
+			attentionGradSrc("2,3,4,2", "2,3,2,2", "2,4,3", ""),
+			attentionGradSrc("2,0,2,2", "2,0,2,2", "2,2,0", ""),
+			attentionGradSrc("2,5,1,2", "2,5,1,2", "2,1,5", " full=true"),
+		}}),
+		// Its inputs are integers because it has no derivative.
+		at(row{prim: "adamw", in: gens{"v": ints(0, 3), "step": ints(1, 9)}, src: []string{
+			adamWSrc("4,6", " b1=0.9 b2=0.95 eps=1e-08 weight_decay=0.1"),
+			adamWSrc("2,0", " b1=0.9 b2=0.95"),
+			adamWSrc("1,4,1", " eps=0.001"),
+			adamWSrc("", " b1=0.5 eps=0.5"),
+		}}),
 	}
 }

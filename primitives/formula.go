@@ -56,21 +56,15 @@ func differentiate(e *graph.Eqn, ct []*graph.Value, formula func(in []*graph.Val
 	return grads, nil
 }
 
-// constantLike returns a value of v's type with every element x.
-func constantLike(v *graph.Value, x float64) *graph.Value {
-	return v.Tracer().Apply(graph.Fill{Value: x, DType: v.Type.DType, Shape: v.Type.Shape})[0]
-}
-
-// plus returns v + x for a number x.
-func plus(v *graph.Value, x float64) *graph.Value { return Add(v, constantLike(v, x)) }
-
-// times returns v · x for a number x.
-func times(v *graph.Value, x float64) *graph.Value { return Mul(v, constantLike(v, x)) }
-
 // sumKept returns the sum of v over one axis, repeated along that axis.
 func sumKept(v *graph.Value, axis int) *graph.Value {
 	s := graph.Apply1(ReduceSum{Axes: []int{axis}, Unordered: true}, v)
 	return along(s, v, axis)
+}
+
+// rowMean returns the mean of v over its last dimension, repeated along it.
+func rowMean(v *graph.Value) *graph.Value {
+	return Scale(sumKept(v, v.Rank()-1), 1/float64(v.Dim(-1)))
 }
 
 // along repeats v along an axis that it lacks and like has.

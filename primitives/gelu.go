@@ -54,17 +54,17 @@ const (
 func (p geluGrad) second(x *graph.Value) *graph.Value {
 	square := Mul(x, x)
 	if !p.Tanh {
-		return times(Mul(Exp(times(square, -0.5)), Sub(constantLike(x, 2), square)), geluNormal)
+		return Scale(Mul(Exp(Scale(square, -0.5)), Sub(FullLike(x, 2), square)), geluNormal)
 	}
 	// With t = tanh u: the derivative of ½(1+t) + ½ x (1-t²) u'.
-	one := constantLike(x, 1)
-	u := times(Mul(x, plus(times(square, geluCubic), 1)), geluScale)
-	u1 := plus(times(square, 3*geluCubic*geluScale), geluScale)
-	u2 := times(x, 6*geluCubic*geluScale)
-	t := Sub(one, Div(constantLike(x, 2), plus(Exp(times(u, 2)), 1)))
+	one := OnesLike(x)
+	u := Scale(Mul(x, AddScalar(Scale(square, geluCubic), 1)), geluScale)
+	u1 := AddScalar(Scale(square, 3*geluCubic*geluScale), geluScale)
+	u2 := Scale(x, 6*geluCubic*geluScale)
+	t := Tanh(u)
 	slope := Mul(Sub(one, t), Add(one, t))
-	bend := Sub(u2, times(Mul(Mul(t, u1), u1), 2))
-	return Mul(slope, Add(u1, times(Mul(x, bend), 0.5)))
+	bend := Sub(u2, Scale(Mul(Mul(t, u1), u1), 2))
+	return Mul(slope, Add(u1, Scale(Mul(x, bend), 0.5)))
 }
 
 func (gelu) Shard(c *sharding.Context) (sharding.Decision, error) {

@@ -88,8 +88,7 @@ func (p rmsNorm) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 
 // inverse returns 1/√(mean(x²) + eps), repeated along the rows.
 func (p rmsNorm) inverse(x *graph.Value) *graph.Value {
-	square := plus(times(sumKept(Mul(x, x), x.Rank()-1), 1/float64(x.Dim(-1))), p.Eps)
-	return Exp(times(Log(square), -0.5))
+	return Rsqrt(AddScalar(rowMean(Mul(x, x)), p.Eps))
 }
 
 func (p rmsNormGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
@@ -97,8 +96,7 @@ func (p rmsNormGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 		x, c := in[0], Mul(in[2], overRows(in[1], in[0]))
 		r := rmsNorm(p).inverse(x)
 		y := Mul(x, r)
-		mean := times(sumKept(Mul(c, y), x.Rank()-1), 1/float64(x.Dim(-1)))
-		return []*graph.Value{Mul(r, Sub(c, Mul(y, mean)))}
+		return []*graph.Value{Mul(r, Sub(c, Mul(y, rowMean(Mul(c, y)))))}
 	})
 }
 

@@ -51,9 +51,8 @@ func (siluGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 
 // siluSecond returns silu's second derivative, s(1-s)(2 + x(1-2s)) with s = 1/(1 + e⁻ˣ).
 func siluSecond(x *graph.Value) *graph.Value {
-	one := constantLike(x, 1)
-	s := Div(one, Add(one, Exp(Neg(x))))
-	return Mul(Mul(s, Sub(one, s)), plus(Mul(x, Sub(one, times(s, 2))), 2))
+	one, s := OnesLike(x), Logistic(x)
+	return Mul(Mul(s, Sub(one, s)), AddScalar(Mul(x, Sub(one, Scale(s, 2))), 2))
 }
 
 func (silu) Shard(c *sharding.Context) (sharding.Decision, error) {

@@ -1,0 +1,108 @@
+package primitives
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// AdamWStep is one update of a parameter and its two moments, in one pass.
+type AdamWStep struct {
+	// B1 and B2 are the decays of the moments, from 0 to below 1; Eps is added to
+	// the root of the second one.
+	B1, B2, Eps float64
+	// WeightDecay is added, times the parameter, to the step.
+	WeightDecay float64
+}
+
+var _ Primitive = AdamWStep{}
+
+// AdamW returns the parameter and its moments after an update, given the
+// parameter p, its moments m and v and its gradient g, of one float type and
+// shape, the learning rate lr f32[], the number of the update step i32[], the
+// first being 1, and the factor scale f32[] of the gradient, as clipping by a
+// norm gives it:
+//
+//	m' = B1 m + (1-B1) scale g,   v' = B2 v + (1-B2) (scale g)²
+//	p' = p - lr (m'/(1-B1ˢᵗᵉᵖ) / (√(v'/(1-B2ˢᵗᵉᵖ)) + Eps) + WeightDecay p)
+//
+// All of it in f64, rounded once. A step below 1 stops the run. p, m and v may be
+// donated to the results, which are then written in place. It has no derivative.
+// Source: Loshchilov and Hutter, "Decoupled weight decay regularization" (2019).
+func AdamW(p, m, v, g, lr, step, scale *graph.Value, a AdamWStep) (p2, m2, v2 *graph.Value) {
+	r := graph.Apply(a, p, m, v, g, lr, step, scale)
+	return r[0], r[1], r[2]
+}
+
+func (AdamWStep) Name() string { return "adamw" }
+
+func (s AdamWStep) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 7); err != nil {
+		return nil, err
+	}
+	if _, err := inferAlike(in[:4], 4); err != nil {
+		return nil, fmt.Errorf("p, m, v and g: %w", err)
+	}
+	for i, want := range []graph.Type{graph.T(graph.F32), graph.T(graph.I32), graph.T(graph.F32)} {
+		if !in[4+i].Equal(want) {
+			return nil, fmt.Errorf("%s is %s, want %s", [...]string{"lr", "step", "scale"}[i], in[4+i], want)
+		}
+	}
+	for i, b := range [...]float64{s.B1, s.B2} {
+		if !(b >= 0 && b < 1) {
+			return nil, fmt.Errorf("b%d=%v, want a number from 0 to below 1", i+1, b)
+		}
+	}
+	if math.IsNaN(s.WeightDecay) || math.IsInf(s.WeightDecay, 0) {
+		return nil, fmt.Errorf("weight_decay=%v, want a finite number", s.WeightDecay)
+	}
+	return in[:3], epsilon(s.Eps)
+}
+
+func (AdamWStep) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) {
+	return nil, errors.New("an optimizer's update has no derivative; put stop_gradient on its results, or take the gradient before it")
+}
+
+// Shard splits the parameter and its moments anyhow; scalars are whole.
+func (AdamWStep) Shard(c *sharding.Context) (sharding.Decision, error) {
+	f := sharding.Elementwise(c.Type(0), 4, 3, sharding.NotLinear)
+	f.In = append(f.In, nil, nil, nil)
+	return c.Place(f)
+}
+
+func (s AdamWStep) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise("adamw", out, in, inFloat(adamWKernel[float32](s), adamWKernel[float64](s)))
+}
+
+func adamWKernel[T Float](s AdamWStep) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		p, m, v, g := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.In[3])
+		p2, m2, v2 := data[T](a.Out[0]), data[T](a.Out[1]), data[T](a.Out[2])
+		lr, step, scale := float64(data[float32](a.In[4])[0]), data[int32](a.In[5])[0], float64(data[float32](a.In[6])[0])
+		if step < 1 {
+			return fmt.Errorf("step %d, want the number of this update, the first being 1", step)
+		}
+		c1, c2 := 1-math.Pow(s.B1, float64(step)), 1-math.Pow(s.B2, float64(step))
+		a.Parallel(len(p2), 4096, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				x, grad := float64(p[i]), scale*float64(g[i])
+				m := s.B1*float64(m[i]) + (1-s.B1)*grad
+				v := s.B2*float64(v[i]) + (1-s.B2)*grad*grad
+				p2[i] = T(x - lr*(m/c1/(math.Sqrt(v/c2)+s.Eps)+s.WeightDecay*x))
+				m2[i], v2[i] = T(m), T(v)
+			}
+		})
+		return nil
+	}
+}
+
+func (AdamWStep) Doc() graph.Doc {
+	return graph.Doc{Args: "p f[..], m f[..], v f[..], g f[..], lr f32[], step i32[], scale f32[]", Results: "p' f[..], m' f[..], v' f[..]",
+		Formula: "m' = b1 m + (1-b1) scale g, v' = b2 v + (1-b2)(scale g)², p' = p - lr (m'/(1-b1^step) / (√(v'/(1-b2^step)) + eps) + weight_decay p)",
+		Params:  "b1, b2: from 0 to below 1; eps: number ≥ 0; weight_decay: number",
+		Notes:   "Has no derivative. A step below 1 stops the run. Results may be written over donated p, m and v."}
+}

@@ -1,0 +1,137 @@
+package primitives
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// AttentionParams are what attention and its derivative have in common.
+type AttentionParams struct {
+	// Scale multiplies the scores; 0 means 1/√D.
+	Scale float64
+	// Full lets every token attend to all, instead of to those up to itself.
+	Full bool
+}
+
+// causalAttention is scaled dot-product attention.
+type causalAttention struct {
+	Scale float64
+	Full  bool
+}
+
+var _ Primitive = causalAttention{}
+
+// CausalAttention returns the attention of each token to itself and those before
+// it: Attention with the zero parameters, without lse.
+func CausalAttention(q, k, v *graph.Value) *graph.Value {
+	out, _ := Attention(q, k, v, AttentionParams{})
+	return out
+}
+
+// Attention returns, for queries q[B,S,N,D], keys k[B,S,M,D] and values
+// v[B,S,M,D] of one float type, with M dividing N,
+//
+//	out[b,i,n] = Σ_j exp(s_ij - lse[b,n,i]) v[b,j,m],   lse[b,n,i] = log Σ_j exp(s_ij),
+//	s_ij = Scale q[b,i,n]·k[b,j,m],   m = n / (N/M),   j ≤ i unless Full
+//
+// as out[B,S,N,D] and lse[B,N,S], which is f32 for bf16 and f16. Scores are never
+// stored. It can be differentiated once.
+func Attention(q, k, v *graph.Value, p AttentionParams) (out, lse *graph.Value) {
+	r := graph.Apply(causalAttention(p), q, k, v)
+	return r[0], r[1]
+}
+
+func (causalAttention) Name() string { return "causal_attention" }
+
+func (p causalAttention) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	q, k, v := in[0], in[1], in[2]
+	if err := floating(q); err != nil {
+		return nil, fmt.Errorf("q: %w", err)
+	}
+	if q.Rank() != 4 || k.Rank() != 4 {
+		return nil, fmt.Errorf("q is %s and k is %s, want q[B,S,N,D] and k[B,S,M,D]", q, k)
+	}
+	b, s, n, d, m := q.Shape[0], q.Shape[1], q.Shape[2], q.Shape[3], k.Shape[2]
+	if want := graph.T(q.DType, b, s, m, d); !k.Equal(want) || !v.Equal(want) {
+		return nil, fmt.Errorf("k is %s and v is %s for q %s, want both %s", k, v, q, want)
+	}
+	if m == 0 && n > 0 || m > 0 && n%m != 0 {
+		return nil, fmt.Errorf("%d heads of q for %d heads of k and v, want a multiple", n, m)
+	}
+	if math.IsNaN(p.Scale) || math.IsInf(p.Scale, 0) {
+		return nil, fmt.Errorf("scale=%v, want a finite number, or 0 for 1/√D", p.Scale)
+	}
+	return []graph.Type{q, graph.T(max(q.DType, graph.F32), b, n, s)}, nil
+}
+
+func (p causalAttention) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return graph.Apply(causalAttentionGrad(p), e.In[0], e.In[1], e.In[2], e.Out[0], e.Out[1],
+		vjp.Instantiate(ct[0], e.Out[0]), vjp.Instantiate(ct[1], e.Out[1])), nil
+}
+
+// The factors: batch 0 and heads 1 may be split. Heads of q and of k are split
+// over the same axes, into equal parts, so that a group stays on one rank.
+func attentionDims() (heads, lse []int) {
+	return []int{0, sharding.Whole, 1, sharding.Whole}, []int{0, 1, sharding.Whole}
+}
+
+func (p causalAttention) Shard(c *sharding.Context) (sharding.Decision, error) {
+	h, l := attentionDims()
+	return c.Place(sharding.Factors{In: [][]int{h, h, h}, Out: [][]int{h, l}, RowWise: true})
+}
+
+func (p causalAttention) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("causal_attention", out, in, inFloat(attentionKernel[float32](p), attentionKernel[float64](p)))
+}
+
+// headsOf is the work of attention on one rank.
+type headsOf[T Float] struct {
+	kernel.Attention[T]
+	b, n, m int
+}
+
+func newHeads[T Float](p causalAttention, q, k graph.Type) headsOf[T] {
+	s, d := q.Shape[1], q.Shape[3]
+	scale := p.Scale
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(max(d, 1)))
+	}
+	return headsOf[T]{kernel.Attention[T]{S: s, D: d, Scale: T(scale), Causal: !p.Full}, q.Shape[0], q.Shape[2], k.Shape[2]}
+}
+
+// of returns head i of sequence b in x, which has `heads` of them.
+func (h headsOf[T]) of(x []T, b, i, heads int) kernel.Rows[T] {
+	return kernel.HeadOf(x, b, i, h.S, heads, h.D)
+}
+
+func attentionKernel[T Float](p causalAttention) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		q, k, v := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
+		out, lse := data[T](a.Out[0]), data[T](a.Out[1])
+		h := newHeads[T](p, a.In[0].Type, a.In[1].Type)
+		a.Parallel(h.b*h.n, 1, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				b, n := i/h.n, i%h.n
+				g := n / (h.n / h.m)
+				h.Forward(h.of(q, b, n, h.n), h.of(k, b, g, h.m), h.of(v, b, g, h.m), h.of(out, b, n, h.n), lse[i*h.S:][:h.S])
+			}
+		})
+		return nil
+	}
+}
+
+func (causalAttention) Doc() graph.Doc {
+	return graph.Doc{Args: "q f[B,S,N,D], k f[B,S,M,D], v f[B,S,M,D]", Results: "out f[B,S,N,D], lse f[B,N,S]",
+		Formula: "out[i] = Σ exp(s_ij - lse[i]) v[j], lse[i] = log Σ exp(s_ij), s_ij = scale · q[i]·k[j], j ≤ i",
+		Params:  "scale: 0 for 1/√D; full: j is any",
+		Notes:   "Head n of q uses head n/(N/M) of k and v. lse is f32 for bf16 and f16. Scores are never stored."}
+}

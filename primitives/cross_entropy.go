@@ -1,0 +1,160 @@
+package primitives
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// crossEntropy is the loss of each token; crossEntropyGrad is its derivative.
+type (
+	crossEntropy     struct{}
+	crossEntropyGrad struct{}
+)
+
+var (
+	_ Primitive = crossEntropy{}
+	_ Primitive = crossEntropyGrad{}
+)
+
+// Ignored is the label of a token without loss.
+const Ignored = -1
+
+// CrossEntropy returns log Σ exp(logits) - logits[label] for each token:
+// logits[..,V] of a float type, labels i32[..] from 0 to V-1, loss[..] of the
+// logits' type or f32, whichever is wider. A token labelled Ignored has loss 0 and
+// gradient 0. Any other label stops the run with its position.
+func CrossEntropy(logits, labels *graph.Value) *graph.Value {
+	return graph.Apply1(crossEntropy{}, logits, labels)
+}
+
+func (crossEntropy) Name() string     { return "cross_entropy" }
+func (crossEntropyGrad) Name() string { return "cross_entropy_grad" }
+
+func (crossEntropy) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	logits, labels := in[0], in[1]
+	if err := floating(logits); err != nil {
+		return nil, fmt.Errorf("logits: %w", err)
+	}
+	if err := atLeast(logits, 1); err != nil {
+		return nil, fmt.Errorf("logits: %w", err)
+	}
+	if want := graph.T(graph.I32, logits.Shape[:logits.Rank()-1]...); !labels.Equal(want) {
+		return nil, fmt.Errorf("labels are %s for logits %s, want %s", labels, logits, want)
+	}
+	return []graph.Type{labels.With(max(logits.DType, graph.F32))}, nil
+}
+
+func (crossEntropyGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	loss, err := crossEntropy{}.Infer(in[:2])
+	if err != nil {
+		return nil, err
+	}
+	if !in[2].Equal(loss[0]) {
+		return nil, fmt.Errorf("the cotangent is %s, want that of the loss %s", in[2], loss[0])
+	}
+	return in[:1], nil
+}
+
+func (crossEntropy) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(crossEntropyGrad{}, e.In[0], e.In[1], ct[0]), nil}, nil
+}
+
+// VJP differentiates (p - onehot) · ct with p = softmax(logits).
+func (crossEntropyGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	logits, labels, c, g := e.In[0], e.In[1], e.In[2], ct[0]
+	axis := logits.Rank() - 1
+	wide := c.Type.DType
+	counted := Convert(Ge(labels, ZerosLike(labels)), wide)
+	c = Convert(along(Mul(c, counted), logits, axis), logits.Type.DType)
+	unit := graph.Apply1(crossEntropyGrad{}, logits, labels, OnesLike(e.In[2]))
+	dct := graph.Apply1(ReduceSum{Axes: []int{axis}, Unordered: true}, Convert(Mul(g, unit), wide))
+	return []*graph.Value{graph.Apply1(softmaxGrad{axis}, Softmax(logits, axis), Mul(g, c)), nil, dct}, nil
+}
+
+func (crossEntropy) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	return c.Place(sharding.Rows(n-1, []int{n, n - 1}, []int{n - 1}))
+}
+
+func (crossEntropyGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	return c.Place(sharding.Rows(n-1, []int{n, n - 1, n - 1}, []int{n}))
+}
+
+func (crossEntropy) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("cross_entropy", out, in, checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64])))
+}
+
+func (crossEntropyGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("cross_entropy_grad", out, in, checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64])))
+}
+
+// checkLabels runs k after a look at the labels, argument 1, placed as s.
+func checkLabels(s sharding.Spec, k lowering.Kernel) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		_, vocab := rowsOf(a.In[0].Type)
+		return checkIDs(a, s, a.In[1], Ignored, vocab, "label", k)
+	}
+}
+
+func crossEntropyKernel[T Float](a *lowering.Args) error {
+	x, labels, loss := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
+	rows, n := rowsOf(a.In[0].Type)
+	eachRow(a, rows, n, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			loss[r] = 0
+			if labels[r] == Ignored {
+				continue
+			}
+			m := lineMax(x, r*n, n, 1)
+			loss[r] = T(math.Log(sumExp(x, m, r*n, n, 1)) - (float64(x[r*n+int(labels[r])]) - m))
+		}
+	})
+	return nil
+}
+
+func crossEntropyGradKernel[T Float](a *lowering.Args) error {
+	x, labels, ct, dx := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
+	rows, n := rowsOf(a.In[0].Type)
+	eachRow(a, rows, n, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			row, out, c := x[r*n:][:n], dx[r*n:][:n], float64(ct[r])
+			if labels[r] == Ignored {
+				clear(out)
+				continue
+			}
+			m, sum := lineMax(row, 0, n, 1), 0.0
+			for i, v := range row {
+				e := math.Exp(float64(v) - m)
+				sum += e
+				out[i] = T(e)
+			}
+			label := out[labels[r]]
+			for i, e := range out {
+				out[i] = T(float64(e) / sum * c)
+			}
+			out[labels[r]] = T((float64(label)/sum - 1) * c)
+		}
+	})
+	return nil
+}
+
+func (crossEntropy) Doc() graph.Doc {
+	return graph.Doc{Args: "logits f[..,V], labels i32[..]", Results: "f[..]", Formula: "loss = log Σ exp(logits) - logits[label]",
+		Notes: "The loss of bf16 and f16 logits is f32. Label -1 has loss 0 and gradient 0; any other below 0 or from V on stops the run."}
+}
+
+func (crossEntropyGrad) Doc() graph.Doc {
+	return graph.Doc{Args: "logits f[..,V], labels i32[..], ct f[..]", Results: "f[..,V]", Formula: "dlogits = (softmax(logits) - onehot(label)) · ct",
+		Notes: "Rows with label -1 are 0."}
+}

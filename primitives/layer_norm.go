@@ -1,0 +1,208 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// layerNorm gives rows mean 0 and variance 1. layerNormGrad is the cotangent of
+// its x; layerNormGainGrad gives those of gain and bias.
+type (
+	layerNorm         struct{ Eps float64 }
+	layerNormGrad     struct{ Eps float64 }
+	layerNormGainGrad struct{ Eps float64 }
+)
+
+var (
+	_ Primitive = layerNorm{}
+	_ Primitive = layerNormGrad{}
+	_ Primitive = layerNormGainGrad{}
+)
+
+// LayerNorm returns (x - mean) / √(variance + eps) · gain + bias, mean and
+// variance being over the last dimension: x[..,D], gain[D] and bias[D] of one
+// float type; eps is at least 0. A row of equal elements with eps 0 is NaN.
+// Source: Ba, Kiros and Hinton, "Layer normalization" (2016).
+func LayerNorm(x, gain, bias *graph.Value, eps float64) *graph.Value {
+	return graph.Apply1(layerNorm{eps}, x, gain, bias)
+}
+
+func (layerNorm) Name() string         { return "layer_norm" }
+func (layerNormGrad) Name() string     { return "layer_norm_grad" }
+func (layerNormGainGrad) Name() string { return "layer_norm_gain_grad" }
+
+func (p layerNorm) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	if _, err := rmsNorm(p).Infer(in[:2]); err != nil {
+		return nil, err
+	}
+	return in[:1], parameterOf(in[0], in[2], "bias")
+}
+
+func (p layerNormGrad) Infer(in []graph.Type) ([]graph.Type, error) { return rmsNormGrad(p).Infer(in) }
+
+func (p layerNormGainGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+	out, err := rmsNormGainGrad(p).Infer(in)
+	if err != nil {
+		return nil, err
+	}
+	return []graph.Type{out[0], out[0]}, nil
+}
+
+func (p layerNorm) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, gain := e.In[0], e.In[1]
+	sums := graph.Apply(layerNormGainGrad(p), x, ct[0])
+	return []*graph.Value{graph.Apply1(layerNormGrad(p), x, gain, ct[0]), sums[0], sums[1]}, nil
+}
+
+// normal returns (x - mean) / √(variance + eps), and the inverse of the root
+// repeated along the rows.
+func (p layerNorm) normal(x *graph.Value) (y, inv *graph.Value) {
+	y = Sub(x, rowMean(x))
+	inv = Rsqrt(AddScalar(rowMean(Mul(y, y)), p.Eps))
+	return Mul(y, inv), inv
+}
+
+func (p layerNormGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
+		c := Mul(in[2], overRows(in[1], in[0]))
+		y, inv := layerNorm(p).normal(in[0])
+		return []*graph.Value{Mul(inv, Sub(Sub(c, rowMean(c)), Mul(y, rowMean(Mul(c, y)))))}
+	})
+}
+
+func (p layerNormGainGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
+		y, _ := layerNorm(p).normal(in[0])
+		return []*graph.Value{sumRows(Mul(in[1], y)), sumRows(in[1])}
+	})
+}
+
+func (layerNorm) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	return c.Place(sharding.Rows(n-1, []int{n, -1, -1}, []int{n}))
+}
+
+func (layerNormGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+	n := c.Type(0).Rank()
+	return c.Place(sharding.Rows(n-1, []int{n, -1, n}, []int{n}))
+}
+
+func (layerNormGainGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sumOfRows(c.Type(0).Rank(), 2, 2))
+}
+
+func (p layerNorm) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("layer_norm", out, in, inFloat(layerNormKernel[float32](p.Eps), layerNormKernel[float64](p.Eps)))
+}
+
+func (p layerNormGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("layer_norm_grad", out, in, inFloat(layerNormGradKernel[float32](p.Eps), layerNormGradKernel[float64](p.Eps)))
+}
+
+func (p layerNormGainGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("layer_norm_gain_grad", out, in, inFloat(layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps)))
+}
+
+// moments returns mean and 1/√(variance + eps) of x, summed in order in f64, the
+// variance around the mean, so that a large mean costs no digits.
+func moments[T Float](x []T, eps float64) (mean, inv float64) {
+	for _, v := range x {
+		mean += float64(v)
+	}
+	mean /= float64(len(x))
+	s := 0.0
+	for _, v := range x {
+		d := float64(v) - mean
+		s += d * d
+	}
+	return mean, 1 / math.Sqrt(s/float64(len(x))+eps)
+}
+
+func layerNormKernel[T Float](eps float64) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, gain, bias, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
+		rows, n := rowsOf(a.In[0].Type)
+		eachRow(a, rows, n, func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				row, out := x[r*n:][:n], y[r*n:][:n]
+				mean, inv := moments(row, eps)
+				for i, v := range row {
+					out[i] = T((float64(v)-mean)*inv*float64(gain[i]) + float64(bias[i]))
+				}
+			}
+		})
+		return nil
+	}
+}
+
+func layerNormGradKernel[T Float](eps float64) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
+		rows, n := rowsOf(a.In[0].Type)
+		eachRow(a, rows, n, func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				row, c, out := x[r*n:][:n], ct[r*n:][:n], dx[r*n:][:n]
+				mean, inv := moments(row, eps)
+				sum, dot := 0.0, 0.0
+				for i, v := range row {
+					g := float64(c[i]) * float64(gain[i])
+					sum += g
+					dot += g * (float64(v) - mean)
+				}
+				sum /= float64(n)
+				dot *= inv * inv / float64(n)
+				for i, v := range row {
+					out[i] = T(inv * (float64(c[i])*float64(gain[i]) - sum - (float64(v)-mean)*dot))
+				}
+			}
+		})
+		return nil
+	}
+}
+
+func layerNormGainKernel[T Float](eps float64) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, ct := data[T](a.In[0]), data[T](a.In[1])
+		rows, n := rowsOf(a.In[0].Type)
+		mean, inv := make([]float64, rows), make([]float64, rows)
+		eachRow(a, rows, n, func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				mean[r], inv[r] = moments(x[r*n:][:n], eps)
+			}
+		})
+		sumColumns(a, data[T](a.Out[0]), rows, func(acc []float64, r, lo int) {
+			at := r*n + lo
+			for i := range acc {
+				acc[i] += float64(ct[at+i]) * (float64(x[at+i]) - mean[r]) * inv[r]
+			}
+		})
+		sumColumns(a, data[T](a.Out[1]), rows, func(acc []float64, r, lo int) {
+			at := r*n + lo
+			for i := range acc {
+				acc[i] += float64(ct[at+i])
+			}
+		})
+		return nil
+	}
+}
+
+func (layerNorm) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..,D], gain f[D], bias f[D]", Results: "f[..,D]", Formula: "y = (x - mean(x)) / √(mean((x - mean(x))²) + eps) · gain + bias",
+		Params: "eps: number ≥ 0", Notes: "Mean and variance of a row are summed in f64."}
+}
+
+func (layerNormGrad) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..,D], gain f[D], ct f[..,D]", Results: "f[..,D]",
+		Formula: "dx = r · (c - mean(c) - y · mean(c·y)), c = ct · gain, y = (x - mean(x)) · r, r = 1/√(variance + eps)", Params: "eps: number ≥ 0"}
+}
+
+func (layerNormGainGrad) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..,D], ct f[..,D]", Results: "f[D], f[D]",
+		Formula: "dgain = Σ ct · (x - mean(x)) / √(variance + eps), dbias = Σ ct over the rows", Params: "eps: number ≥ 0"}
+}

@@ -1,0 +1,122 @@
+package primitives
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Rope rotates pairs of elements of each head by an angle that grows with the
+// token's position; see RoPE.
+type Rope struct {
+	// Base is θ, the ratio of the longest to the shortest period; 0 means 10000.
+	Base float64
+	// Offset is the position of the first token.
+	Offset int
+	// Interleaved pairs elements 2i and 2i+1 instead of i and i + D/2.
+	Interleaved bool
+	// Inverse rotates the other way, which undoes and transposes the rotation.
+	Inverse bool
+}
+
+var _ Primitive = Rope{}
+
+// RoPE returns x[B,S,N,D] of a float type with D even, with pair i < D/2 of the
+// token at position s rotated by the angle (s + Offset) · Base^(-2i/D), in f64:
+//
+//	y₁ = x₁ cos - x₂ sin,   y₂ = x₂ cos + x₁ sin
+//
+// Source: Su and others, "RoFormer" (2021); the pairs i, i + D/2 are those of
+// GPT-NeoX and Llama checkpoints in their usual form.
+func RoPE(x *graph.Value, p Rope) *graph.Value { return graph.Apply1(p, x) }
+
+func (Rope) Name() string { return "rope" }
+
+func (p Rope) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	x := in[0]
+	if err := floating(x); err != nil {
+		return nil, err
+	}
+	if x.Rank() != 4 || x.Shape[3]%2 != 0 {
+		return nil, fmt.Errorf("%s, want [B,S,N,D] with D even", x)
+	}
+	if p.Base != 0 && !(p.Base > 0 && p.Base <= math.MaxFloat64) {
+		return nil, fmt.Errorf("base=%v, want a positive finite number, or 0 for 10000", p.Base)
+	}
+	return in, nil
+}
+
+func (p Rope) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	p.Inverse = !p.Inverse
+	return []*graph.Value{graph.Apply1(p, ct[0])}, nil
+}
+
+// Shard splits the sequence too: each rank knows the positions of its part.
+func (p Rope) Shard(c *sharding.Context) (sharding.Decision, error) {
+	dims := rowDims(4, 3)
+	return c.Place(sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether})
+}
+
+func (p Rope) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	seq := out[0].Spec.At(1)
+	return e.Kernel("rope", out, in, inFloat(ropeKernel[float32](p, seq), ropeKernel[float64](p, seq)))
+}
+
+func ropeKernel[T Float](p Rope, seq []string) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, y := data[T](a.In[0]), data[T](a.Out[0])
+		shape := a.In[0].Type.Shape
+		s, n, d := shape[1], shape[2], shape[3]
+		cos, sin := p.angles(p.Offset+a.Index(seq)*s, s, d/2)
+		far, step := d/2, 1 // from one element of a pair to the other, and to the next pair
+		if p.Interleaved {
+			far, step = 1, 2
+		}
+		a.Parallel(shape[0]*s, 1+4096/(1+n*d), func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				c, w := cos[r%s*(d/2):][:d/2], sin[r%s*(d/2):][:d/2]
+				for h := range n {
+					from, to := x[(r*n+h)*d:][:d], y[(r*n+h)*d:][:d]
+					for i := range c {
+						x1, x2 := float64(from[i*step]), float64(from[i*step+far])
+						to[i*step] = T(x1*c[i] - x2*w[i])
+						to[i*step+far] = T(x2*c[i] + x1*w[i])
+					}
+				}
+			}
+		})
+		return nil
+	}
+}
+
+// angles returns cosine and sine of pair i at position from + s, at s·half + i.
+func (p Rope) angles(from, s, half int) (cos, sin []float64) {
+	base := p.Base
+	if base == 0 {
+		base = 10000
+	}
+	cos, sin = make([]float64, s*half), make([]float64, s*half)
+	for i := range half {
+		freq := math.Pow(base, -float64(i)/float64(half))
+		for t := range s {
+			w, c := math.Sincos(float64(from+t) * freq)
+			if p.Inverse {
+				w = -w
+			}
+			cos[t*half+i], sin[t*half+i] = c, w
+		}
+	}
+	return cos, sin
+}
+
+func (Rope) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[B,S,N,D]", Results: "f[B,S,N,D]", Formula: "(y₁, y₂) = (x₁ cos - x₂ sin, x₂ cos + x₁ sin), angle (s + offset) · base^(-2i/D)",
+		Params: "base: 0 for 10000; offset: position of the first token; interleaved: pairs 2i, 2i+1 instead of i, i + D/2; inverse: the opposite angle",
+		Notes:  "Angles are computed in f64. Where the sequence is split, positions are those in the whole."}
+}
