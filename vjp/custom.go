@@ -1,0 +1,106 @@
+package vjp
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Forward is a function of values, built inside the trace t.
+type Forward func(t *graph.Tracer, x []*graph.Value) []*graph.Value
+
+// Reverse returns the cotangents of a function's arguments x, given its results
+// y and their cotangents ct. There is one ct per result, zeros where nothing
+// depends on the result and nil for a result that is no float; the answer has
+// one entry per argument, nil for zero and for an argument that is no float.
+type Reverse func(t *graph.Tracer, x, y, ct []*graph.Value) []*graph.Value
+
+// Custom applies fn to args and attaches bwd as its derivative in place of the
+// one that follows from fn's equations. It returns fn's results.
+//
+// Both functions are traced here, into the programs name and name_vjp, and the
+// equation custom_vjp refers to them; the text form prints them in front of the
+// program. They build with what they are given: a value of the surrounding
+// trace is passed as an argument. bwd is differentiated like any other program
+// where a second derivative is taken, and may apply Custom itself. There is at
+// least one argument.
+//
+// Mistakes stop the trace at the user's line: a wrong number of cotangents, one
+// whose type is not its argument's, a name that is no identifier, and whatever
+// fn or bwd does wrong.
+func Custom(name string, fn Forward, bwd Reverse, args ...*graph.Value) []*graph.Value {
+	if len(args) == 0 {
+		graph.Fail("custom %s has no arguments, want at least one", name)
+	}
+	types := make([]graph.Type, len(args))
+	for i, v := range args {
+		if v == nil {
+			graph.Fail("custom %s: argument %d is nil", name, i)
+		}
+		types[i] = v.Type
+	}
+	if fn == nil || bwd == nil {
+		graph.Fail("custom %s: the function or its derivative is nil, want both", name)
+	}
+	forward, err := graph.Trace(name, func(t *graph.Tracer) []*graph.Value {
+		return fn(t, declare(t, "x", types))
+	})
+	if err != nil {
+		graph.Fail("custom %s: %w", name, err)
+	}
+	reverse, err := graph.Trace(name+"_vjp", func(t *graph.Tracer) []*graph.Value {
+		return reverseOf(t, bwd, types, resultTypes(forward))
+	})
+	if err != nil {
+		graph.Fail("custom %s: derivative: %w", name, err)
+	}
+	return graph.Apply(graph.Call{Fn: forward, VJP: reverse}, args...)
+}
+
+// reverseOf builds bwd as graph.Call wants it: cotangents of float results go
+// in, one cotangent per float argument comes out.
+func reverseOf(t *graph.Tracer, bwd Reverse, in, out []graph.Type) []*graph.Value {
+	x, y := declare(t, "x", in), declare(t, "y", out)
+	ct := make([]*graph.Value, len(out))
+	for i, typ := range out {
+		if typ.DType.IsFloat() {
+			ct[i] = t.Input(fmt.Sprintf("ct%d", i), typ.DType, typ.Shape...)
+		}
+	}
+	got := bwd(t, x, y, ct)
+	if len(got) != len(in) {
+		graph.Fail("%d cotangents for %d arguments, want one for each, nil for zero", len(got), len(in))
+	}
+	var res []*graph.Value
+	for i, g := range got {
+		switch {
+		case !in[i].DType.IsFloat():
+			if g != nil {
+				graph.Fail("a cotangent for argument %d, which is %s, want nil; only floats have one", i, in[i])
+			}
+		case g == nil:
+			res = append(res, Zeros(t, in[i]))
+		case !g.Type.Equal(in[i]):
+			graph.Fail("the cotangent of argument %d is %s, want the argument's type %s", i, g.Type, in[i])
+		default:
+			res = append(res, g)
+		}
+	}
+	return res
+}
+
+func declare(t *graph.Tracer, prefix string, types []graph.Type) []*graph.Value {
+	vs := make([]*graph.Value, len(types))
+	for i, typ := range types {
+		vs[i] = t.Input(fmt.Sprintf("%s%d", prefix, i), typ.DType, typ.Shape...)
+	}
+	return vs
+}
+
+func resultTypes(p *graph.Program) []graph.Type {
+	ts := make([]graph.Type, len(p.Out))
+	for i, v := range p.Out {
+		ts[i] = v.Type
+	}
+	return ts
+}
