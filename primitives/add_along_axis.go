@@ -1,0 +1,90 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// AddAlongAxis is the transpose of AlongAxis: it adds elements into zeros of
+// Size along Axis, where the indices point. Several with one index are added in
+// f64 for f64 and in f32 for other floats, in the order of the axis. An index
+// outside is an error of the run.
+type AddAlongAxis struct {
+	Axis, Size int
+}
+
+var _ Primitive = AddAlongAxis{}
+
+func (AddAlongAxis) Name() string { return "add_along_axis" }
+
+func (t AddAlongAxis) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	x := in[0]
+	if err := floating(x); err != nil {
+		return nil, err
+	}
+	if err := axisOf(x, t.Axis); err != nil {
+		return nil, err
+	}
+	if !in[1].Equal(x.With(graph.I32)) {
+		return nil, fmt.Errorf("indices %s for %s, want %s", in[1], x, x.With(graph.I32))
+	}
+	out := graph.Type{DType: x.DType, Shape: slices.Clone(x.Shape)}
+	out.Shape[t.Axis] = t.Size
+	if !out.Fits() {
+		return nil, fmt.Errorf("size=%d, want 0 or more and a result of less than 2^63 bytes", t.Size)
+	}
+	return []graph.Type{out}, nil
+}
+
+func (t AddAlongAxis) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{TakeAlongAxis(ct[0], e.In[1], t.Axis), nil}, nil
+}
+
+func (t AddAlongAxis) Shard(c *sharding.Context) (sharding.Decision, error) {
+	f := sharding.Elementwise(c.Type(0), 2, 0, sharding.LinearFirst)
+	out := slices.Clone(f.In[0])
+	out[t.Axis] = sharding.Whole
+	f.Out, f.Sum = [][]int{out}, []int{t.Axis}
+	return c.Place(f)
+}
+
+func (t AddAlongAxis) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("add_along_axis", out, in, func(a *lowering.Args) error {
+		if err := inAxis(a.In[1], t.Axis, a.Out[0].Type.Shape[t.Axis]); err != nil {
+			return err
+		}
+		return inFloat(addAlong[float32](t.Axis), addAlong[float64](t.Axis))(a)
+	})
+}
+
+func addAlong[T Float](axis int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, index, y := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
+		outer, m, inner := around(a.In[0].Type, axis)
+		n := a.Out[0].Type.Shape[axis]
+		a.Parallel(outer, 1+4096/(1+(m+n)*inner), func(lo, hi int) {
+			clear(y[lo*n*inner : hi*n*inner])
+			for o := lo; o < hi; o++ {
+				for i := range m {
+					for j := range inner {
+						at := (o*m+i)*inner + j
+						y[(o*n+int(index[at]))*inner+j] += x[at]
+					}
+				}
+			}
+		})
+		return nil
+	}
+}
+
+func (AddAlongAxis) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..,m,..], indices i32[..,m,..]", Results: "f[..,size,..]", Formula: "y[.., k, ..] = Σ x[.., i, ..] over indices[.., i, ..] = k",
+		Params: "axis: where the indices point; size: of the result along axis", Notes: "The transpose of take_along_axis. An index outside 0..size-1 is an error of the run."}
+}

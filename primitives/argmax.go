@@ -1,0 +1,137 @@
+package primitives
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// ArgExtreme is the family of argmax and argmin: the index of the largest or
+// the smallest element along Axis, the lowest of several. A NaN wins; 0 and -0
+// are equal.
+type ArgExtreme struct {
+	op   string
+	Axis int
+	// IndexDType is the integer type of the result; zero is i32.
+	IndexDType graph.DType
+}
+
+var _ Primitive = ArgExtreme{}
+
+// ArgMax returns the index i32 of the largest element of x along axis.
+func ArgMax(x *graph.Value, axis int) *graph.Value {
+	return graph.Apply1(ArgExtreme{op: "argmax", Axis: axis}, x)
+}
+
+// ArgMin returns the index i32 of the smallest element of x along axis.
+func ArgMin(x *graph.Value, axis int) *graph.Value {
+	return graph.Apply1(ArgExtreme{op: "argmin", Axis: axis}, x)
+}
+
+func (r ArgExtreme) Name() string { return r.op }
+
+func (r ArgExtreme) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	if err := axisOf(in[0], r.Axis); err != nil {
+		return nil, err
+	}
+	n := in[0].Shape[r.Axis]
+	if n == 0 {
+		return nil, fmt.Errorf("axis %d of %s is empty, want at least one element", r.Axis, in[0])
+	}
+	out := dropAxis(in[0], r.Axis)
+	out.DType = r.IndexDType
+	most := int64(math.MaxInt64)
+	switch r.IndexDType {
+	case graph.NoDType:
+		out.DType, most = graph.I32, math.MaxInt32
+	case graph.I32:
+		most = math.MaxInt32
+	case graph.I64:
+	case graph.U32:
+		most = math.MaxUint32
+	case graph.U8:
+		most = math.MaxUint8
+	default:
+		return nil, fmt.Errorf("index_dtype=%s, want i32, i64, u32 or u8", r.IndexDType)
+	}
+	if int64(n)-1 > most {
+		return nil, fmt.Errorf("index_dtype=%s counts to %d and axis %d has %d elements; want i64", out.DType, most, r.Axis, n)
+	}
+	return []graph.Type{out}, nil
+}
+
+// VJP is nothing: indices have no cotangents.
+func (r ArgExtreme) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+func (r ArgExtreme) Shard(c *sharding.Context) (sharding.Decision, error) {
+	f := alongAxis(c.Type(0), r.Axis, 0)
+	f.Out = [][]int{kept(c.Type(0).Rank(), []int{r.Axis})}
+	return c.Place(f)
+}
+
+// alongAxis are the factors of a primitive that needs an axis whole and works
+// on the lines along it one by one: one argument and some results, all of t's
+// rank.
+func alongAxis(t graph.Type, axis, results int) sharding.Factors {
+	f := sharding.Elementwise(t, 1, results, sharding.NotLinear)
+	if len(f.In[0]) > axis {
+		f.In[0][axis] = sharding.Whole // all share one list
+	}
+	return f
+}
+
+func (r ArgExtreme) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel(r.op, out, in, func(a *lowering.Args) error {
+		x := a.In[0]
+		outer, n, inner := around(x.Type, r.Axis)
+		key := orderKeys(x, false)
+		float := x.Type.DType.IsFloat()
+		best := func(line int) int {
+			at := line/inner*n*inner + line%inner
+			top, index := uint64(0), 0
+			for i := range n {
+				k := key(at + i*inner)
+				if r.op == "argmin" && !(float && k == lastKey) {
+					k = ^k
+				}
+				if i == 0 || k > top {
+					top, index = k, i
+				}
+			}
+			return index
+		}
+		each := func(set func(line, index int)) error {
+			a.Parallel(outer*inner, 1+4096/n, func(lo, hi int) {
+				for line := lo; line < hi; line++ {
+					set(line, best(line))
+				}
+			})
+			return nil
+		}
+		switch a.Out[0].Type.DType {
+		case graph.I64:
+			y := data[int64](a.Out[0])
+			return each(func(line, index int) { y[line] = int64(index) })
+		case graph.U32:
+			y := data[uint32](a.Out[0])
+			return each(func(line, index int) { y[line] = uint32(index) })
+		case graph.U8:
+			y := data[uint8](a.Out[0])
+			return each(func(line, index int) { y[line] = uint8(index) })
+		default:
+			y := data[int32](a.Out[0])
+			return each(func(line, index int) { y[line] = int32(index) })
+		}
+	})
+}
+
+func (r ArgExtreme) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "i32[..] without axis", Formula: "y = " + r.op + " x along axis",
+		Params: "axis: one of x's; index_dtype: integer type of the result, i32 if missing", Notes: "The lowest index of ties; a NaN wins."}
+}

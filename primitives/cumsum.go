@@ -1,0 +1,92 @@
+package primitives
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// CumSum is the running sum along Axis, each element included, from index 0
+// up, or from the last index down with Reverse. It is formed in f64 for f64 and
+// f32 and every element rounded by itself; integers wrap.
+type CumSum struct {
+	Axis    int
+	Reverse bool
+}
+
+var _ Primitive = CumSum{}
+
+// Cumsum returns the running sums of x along axis.
+func Cumsum(x *graph.Value, axis int) *graph.Value { return graph.Apply1(CumSum{Axis: axis}, x) }
+
+func (CumSum) Name() string { return "cumsum" }
+
+func (c CumSum) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	if in[0].DType == graph.Bool {
+		return nil, fmt.Errorf("element type bool is not summed; convert with convert_element_type")
+	}
+	return in, axisOf(in[0], c.Axis)
+}
+
+// VJP is the running sum from the other end.
+func (c CumSum) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(CumSum{c.Axis, !c.Reverse}, ct[0])}, nil
+}
+
+func (c CumSum) Shard(ctx *sharding.Context) (sharding.Decision, error) {
+	f := alongAxis(ctx.Type(0), c.Axis, 1)
+	f.Linear = sharding.LinearTogether
+	return ctx.Place(f)
+}
+
+func (c CumSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	floats := inFloat(cumsum[float32, float64](c), cumsum[float64, float64](c))
+	return e.Elementwise("cumsum", out, in, func(a *lowering.Args) error {
+		switch a.In[0].Type.DType {
+		case graph.I32:
+			return cumsum[int32, int32](c)(a)
+		case graph.I64:
+			return cumsum[int64, int64](c)(a)
+		case graph.U32:
+			return cumsum[uint32, uint32](c)(a)
+		case graph.U8:
+			return cumsum[uint8, uint8](c)(a)
+		}
+		return floats(a)
+	})
+}
+
+// cumsum sums elements of type T in type A.
+func cumsum[T, A numeric](c CumSum) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, y := data[T](a.In[0]), data[T](a.Out[0])
+		outer, n, inner := around(a.In[0].Type, c.Axis)
+		a.Parallel(outer, 1+4096/(1+n*inner), func(lo, hi int) {
+			acc := make([]A, inner)
+			for o := lo; o < hi; o++ {
+				clear(acc)
+				for i := range n {
+					if c.Reverse {
+						i = n - 1 - i
+					}
+					at := (o*n + i) * inner
+					for j, v := range x[at : at+inner] {
+						acc[j] += A(v)
+						y[at+j] = T(acc[j])
+					}
+				}
+			}
+		})
+		return nil
+	}
+}
+
+func (CumSum) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "yᵢ = Σ xⱼ over j ≤ i along axis (j ≥ i with reverse)",
+		Params: "axis: one of x's; reverse: sum from the last index down"}
+}

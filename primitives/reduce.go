@@ -1,0 +1,221 @@
+package primitives
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// inferReduce types a reduction that drops axes.
+func inferReduce(in []graph.Type, axes []int) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	if err := axesOf(in[0], axes); err != nil {
+		return nil, err
+	}
+	return []graph.Type{without(in[0], axes)}, nil
+}
+
+// without returns t without the dimensions axes.
+func without(t graph.Type, axes []int) graph.Type {
+	out := graph.Type{DType: t.DType}
+	for _, d := range kept(t.Rank(), axes) {
+		out.Shape = append(out.Shape, t.Shape[d])
+	}
+	return out
+}
+
+// kept returns the dimensions below rank that are not in axes.
+func kept(rank int, axes []int) []int {
+	var out []int
+	for d := range rank {
+		if !slices.Contains(axes, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// orAll returns axes, or every axis of x if there are none.
+func orAll(x *graph.Value, axes []int) []int {
+	if len(axes) == 0 {
+		return kept(x.Rank(), nil)
+	}
+	return slices.Clone(axes)
+}
+
+// reduceFactors are the factors of a reduction over axes.
+func reduceFactors(t graph.Type, axes []int) sharding.Factors {
+	f := sharding.Elementwise(t, 1, 0, sharding.NotLinear)
+	f.Out, f.Sum = [][]int{kept(t.Rank(), axes)}, axes
+	return f
+}
+
+// placeReduce places a reduction whose lowering brings the ranks' parts of
+// split axes together, so that nothing stays pending. Rows in expert order are
+// not reduced over: the unused ones are zeros and would take part.
+func placeReduce(c *sharding.Context, axes []int) (sharding.Decision, error) {
+	f := reduceFactors(c.Type(0), axes)
+	if c.In[0].Ragged != nil {
+		f.In = [][]int{slices.Clone(f.In[0])}
+		for _, d := range axes {
+			f.In[0][d] = sharding.Whole
+		}
+	}
+	dec, err := c.Place(f)
+	if err == nil {
+		dec.Out[0].Pending = nil
+	}
+	return dec, err
+}
+
+// splitOf returns those of axes that are split.
+func splitOf(b lowering.Buf, axes []int) []int {
+	return slices.DeleteFunc(slices.Clone(axes), func(d int) bool { return len(b.Spec.At(d)) == 0 })
+}
+
+// lowerInOrder lowers a reduction over ascending axes that takes them from the
+// last to the first: it reduces the axes behind the last split one, gathers the
+// split ones, and reduces the rest, so that every mesh does the same
+// arithmetic.
+func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) lowering.Kernel) error {
+	split := splitOf(in[0], axes)
+	if len(split) == 0 {
+		return e.Kernel(name, out, in, kernel(axes))
+	}
+	x, global := in[0], e.Eqn.In[0].Type
+	n := 1 + slices.Index(axes, split[len(split)-1])
+	if tail := axes[n:]; len(tail) > 0 {
+		spec := sharding.Spec{}
+		for _, d := range kept(global.Rank(), tail) {
+			spec.Dims = append(spec.Dims, x.Spec.At(d))
+		}
+		global = without(global, tail)
+		if global.DType == graph.BF16 || global.DType == graph.F16 {
+			global.DType = graph.F32 // so that the result is rounded once
+		}
+		x = e.Placed(global, spec)
+		if err := e.Kernel(name, []lowering.Buf{x}, in, kernel(tail)); err != nil {
+			return err
+		}
+	}
+	whole := sharding.Spec{Dims: slices.Clone(x.Spec.Dims)}
+	for _, d := range split {
+		whole.Dims[d] = nil
+	}
+	got, err := e.Reshard(global, x, whole)
+	if err != nil {
+		return err
+	}
+	return e.Kernel(name, out, []lowering.Buf{got}, kernel(axes[:n]))
+}
+
+// lowerAnyOrder lowers a reduction that is exact in any order: each rank reduces
+// its part, and the results of the ranks are gathered and reduced.
+func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) lowering.Kernel) error {
+	split := splitOf(in[0], axes)
+	if len(split) == 0 {
+		return e.Kernel(name, out, in, kernel(axes))
+	}
+	// One row per rank of the axes that split what is reduced.
+	spec := sharding.Spec{Dims: make([][]string, 1+out[0].Type.Rank())}
+	for _, d := range split {
+		spec.Dims[0] = append(spec.Dims[0], in[0].Spec.At(d)...)
+	}
+	for d := range out[0].Type.Rank() {
+		spec.Dims[1+d] = out[0].Spec.At(d)
+	}
+	global := e.Eqn.Out[0].Type
+	global.Shape = append([]int{e.Mesh.Parts(spec.Dims[0])}, global.Shape...)
+	part := e.Placed(global, spec)
+	if err := e.Kernel(name, []lowering.Buf{part}, in, kernel(axes)); err != nil {
+		return err
+	}
+	whole := sharding.Spec{Dims: slices.Clone(spec.Dims)}
+	whole.Dims[0] = nil
+	got, err := e.Reshard(global, part, whole)
+	if err != nil {
+		return err
+	}
+	return e.Kernel(name, out, []lowering.Buf{got}, kernel([]int{0}))
+}
+
+// reduceAxes returns the kernel that reduces axes from the last to the first,
+// one at a time by step, which writes x reduced over axis to y. Arrays of bf16
+// and f16 are widened to f32 before the first and rounded once after the last.
+// The result's memory has as many elements as are left, in any shape.
+func reduceAxes(axes []int, step func(a *lowering.Args, y, x array.Array, axis int)) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x := a.In[0]
+		if d := x.Type.DType; d == graph.BF16 || d == graph.F16 {
+			x = x.As(graph.F32)
+		}
+		out := a.Out[0].Reshape(without(x.Type, axes).Shape...)
+		for i := len(axes) - 1; i >= 0; i-- {
+			y := out
+			if i > 0 || y.Type.DType != x.Type.DType {
+				y = array.New(dropAxis(x.Type, axes[i]))
+			}
+			step(a, y, x, axes[i])
+			x = y
+		}
+		if len(axes) > 0 && x.Type.DType == out.Type.DType {
+			return nil // written in place
+		}
+		return array.Convert(out, x)
+	}
+}
+
+// around returns the numbers of elements before, along and behind an axis.
+func around(t graph.Type, axis int) (outer, n, inner int) {
+	outer, inner = 1, 1
+	for d, s := range t.Shape {
+		switch {
+		case d < axis:
+			outer *= s
+		case d > axis:
+			inner *= s
+		}
+	}
+	return outer, t.Shape[axis], inner
+}
+
+// foldFloat reduces the middle one of x's three dimensions: step takes n rows
+// of them to the f64 accumulators, which begin as first.
+func foldFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
+	a.Parallel(outer, 1+4096/(1+n*inner), func(lo, hi int) {
+		acc := make([]float64, inner)
+		for o := lo; o < hi; o++ {
+			for j := range acc {
+				acc[j] = first
+			}
+			step(acc, x[o*n*inner:(o+1)*n*inner])
+			for j, v := range acc {
+				y[o*inner+j] = T(v)
+			}
+		}
+	})
+}
+
+// numeric is an element type that is summed and compared.
+type numeric interface {
+	Float | int32 | int64 | uint32 | uint8
+}
+
+// foldInt is foldFloat for integers, accumulated in their own type.
+func foldInt[T int32 | int64 | uint32 | uint8](y, x []T, outer, n, inner int, first T, step func(acc, rows []T)) {
+	for o := range outer {
+		acc := y[o*inner : (o+1)*inner]
+		for j := range acc {
+			acc[j] = first
+		}
+		step(acc, x[o*n*inner:(o+1)*n*inner])
+	}
+}
+
+// dropAxis returns t without one dimension.
+func dropAxis(t graph.Type, axis int) graph.Type { return without(t, []int{axis}) }

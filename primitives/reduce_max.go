@@ -1,0 +1,150 @@
+package primitives
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// ReduceExtreme is the family of reduce_max and reduce_min: the largest or the
+// smallest element over axes. A NaN wins, 0 is larger than -0, and true than
+// false. Nothing has the maximum -Inf, or the type's smallest integer, and the
+// minimum that is its opposite.
+type ReduceExtreme struct {
+	op   string
+	Axes []int
+}
+
+var _ Primitive = ReduceExtreme{}
+
+// ReduceMax returns the largest element of x over axes, which are ascending; over all
+// of them if none is given.
+func ReduceMax(x *graph.Value, axes ...int) *graph.Value {
+	return graph.Apply1(ReduceExtreme{"max", orAll(x, axes)}, x)
+}
+
+// ReduceMin returns the smallest element of x over axes, which are ascending; over
+// all of them if none is given.
+func ReduceMin(x *graph.Value, axes ...int) *graph.Value {
+	return graph.Apply1(ReduceExtreme{"min", orAll(x, axes)}, x)
+}
+
+func (r ReduceExtreme) Name() string { return "reduce_" + r.op }
+
+func (r ReduceExtreme) Infer(in []graph.Type) ([]graph.Type, error) { return inferReduce(in, r.Axes) }
+
+// VJP splits the cotangent evenly among the elements that have the extreme
+// value.
+func (r ReduceExtreme) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x := e.In[0]
+	dims := kept(x.Rank(), r.Axes)
+	spread := func(v *graph.Value) *graph.Value { return Broadcast(v, x.Type.Shape, dims...) }
+	at := Convert(Eq(x, spread(e.Out[0])), x.Type.DType)
+	count := graph.Apply1(ReduceSum{Axes: r.Axes, Unordered: true}, at)
+	return []*graph.Value{Mul(at, spread(Div(ct[0], count)))}, nil
+}
+
+func (r ReduceExtreme) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return placeReduce(c, r.Axes)
+}
+
+func (r ReduceExtreme) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	step := maxAxis
+	if r.op == "min" {
+		step = minAxis
+	}
+	return lowerAnyOrder(e, r.Name(), r.Axes, out, in, func(axes []int) lowering.Kernel { return reduceAxes(axes, step) })
+}
+
+func maxAxis(a *lowering.Args, y, x array.Array, axis int) {
+	outer, n, inner := around(x.Type, axis)
+	switch x.Type.DType {
+	case graph.F64:
+		foldFloat(a, data[float64](y), data[float64](x), outer, n, inner, math.Inf(-1), foldMax[float64, float64])
+	case graph.F32:
+		foldFloat(a, data[float32](y), data[float32](x), outer, n, inner, math.Inf(-1), foldMax[float64, float32])
+	case graph.I32:
+		foldInt(data[int32](y), data[int32](x), outer, n, inner, math.MinInt32, foldMax[int32, int32])
+	case graph.I64:
+		foldInt(data[int64](y), data[int64](x), outer, n, inner, math.MinInt64, foldMax[int64, int64])
+	case graph.U32:
+		foldInt(data[uint32](y), data[uint32](x), outer, n, inner, 0, foldMax[uint32, uint32])
+	case graph.U8, graph.Bool:
+		foldInt(bits[uint8](y), bits[uint8](x), outer, n, inner, 0, foldMax[uint8, uint8])
+	}
+}
+
+func minAxis(a *lowering.Args, y, x array.Array, axis int) {
+	outer, n, inner := around(x.Type, axis)
+	switch x.Type.DType {
+	case graph.F64:
+		foldFloat(a, data[float64](y), data[float64](x), outer, n, inner, math.Inf(1), foldMin[float64, float64])
+	case graph.F32:
+		foldFloat(a, data[float32](y), data[float32](x), outer, n, inner, math.Inf(1), foldMin[float64, float32])
+	case graph.I32:
+		foldInt(data[int32](y), data[int32](x), outer, n, inner, math.MaxInt32, foldMin[int32, int32])
+	case graph.I64:
+		foldInt(data[int64](y), data[int64](x), outer, n, inner, math.MaxInt64, foldMin[int64, int64])
+	case graph.U32:
+		foldInt(data[uint32](y), data[uint32](x), outer, n, inner, math.MaxUint32, foldMin[uint32, uint32])
+	case graph.U8:
+		foldInt(data[uint8](y), data[uint8](x), outer, n, inner, math.MaxUint8, foldMin[uint8, uint8])
+	case graph.Bool:
+		foldInt(bits[uint8](y), bits[uint8](x), outer, n, inner, 1, foldMin[uint8, uint8])
+	}
+}
+
+// foldMax and foldMin leave one NaN for all, so that the order does not show.
+func foldMax[A, T numeric](acc []A, rows []T) {
+	if len(acc) == 1 {
+		s := acc[0]
+		for _, v := range rows {
+			if s = max(s, A(v)); s != s {
+				s = notANumber[A]()
+			}
+		}
+		acc[0] = s
+		return
+	}
+	for n := len(acc); n > 0 && len(rows) > 0; rows = rows[n:] {
+		for j, v := range rows[:n] {
+			if acc[j] = max(acc[j], A(v)); v != v {
+				acc[j] = notANumber[A]()
+			}
+		}
+	}
+}
+
+func foldMin[A, T numeric](acc []A, rows []T) {
+	if len(acc) == 1 {
+		s := acc[0]
+		for _, v := range rows {
+			if s = min(s, A(v)); s != s {
+				s = notANumber[A]()
+			}
+		}
+		acc[0] = s
+		return
+	}
+	for n := len(acc); n > 0 && len(rows) > 0; rows = rows[n:] {
+		for j, v := range rows[:n] {
+			if acc[j] = min(acc[j], A(v)); v != v {
+				acc[j] = notANumber[A]()
+			}
+		}
+	}
+}
+
+// notANumber returns a NaN for a float type, anything for an integer.
+func notANumber[A numeric]() A {
+	x := math.NaN()
+	return A(x)
+}
+
+func (r ReduceExtreme) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = " + r.op + " x over axes",
+		Params: "axes: ascending", Notes: "A NaN wins. The cotangent is split evenly among ties."}
+}

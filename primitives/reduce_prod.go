@@ -1,0 +1,130 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// ReduceProd multiplies over axes, in the order and with the precision of
+// ReduceSum, so with the same bits on every mesh. Nothing has the product 1.
+type ReduceProd struct {
+	Axes []int
+}
+
+var _ Primitive = ReduceProd{}
+
+// Prod returns the product of x over axes, which are ascending; over all of
+// them if none is given.
+func Prod(x *graph.Value, axes ...int) *graph.Value {
+	return graph.Apply1(ReduceProd{orAll(x, axes)}, x)
+}
+
+func (ReduceProd) Name() string { return "reduce_prod" }
+
+func (r ReduceProd) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	if in[0].DType == graph.Bool {
+		return nil, fmt.Errorf("element type bool is not multiplied; convert with convert_element_type, or use reduce_min")
+	}
+	return inferReduce(in, r.Axes)
+}
+
+// VJP multiplies in pairs, level by level, and goes back through the levels:
+// each factor's derivative is the product of the others, with no division, so
+// zeros do no harm.
+func (r ReduceProd) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	x, g := e.In[0], ct[0]
+	if len(r.Axes) == 0 {
+		return []*graph.Value{g}, nil
+	}
+	// With the factors in front: [n, rest].
+	perm := slices.Concat(r.Axes, kept(x.Rank(), r.Axes))
+	order := make([]int, len(perm)) // inverse
+	moved := make([]int, len(perm))
+	for i, d := range perm {
+		order[d], moved[i] = i, x.Dim(d)
+	}
+	rest := g.Type.Len()
+	n := 1
+	for _, d := range r.Axes {
+		n *= x.Dim(d)
+	}
+	if n == 0 || rest == 0 {
+		return nil, nil
+	}
+	levels := []*graph.Value{Reshape(arrange(x, order), n, rest)}
+	for level := levels[0]; level.Dim(0) > 1; levels = append(levels, level) {
+		n := level.Dim(0)
+		prod := Mul(SliceAxis(level, 0, 0, n/2), SliceAxis(level, 0, n/2, n/2*2))
+		if n%2 > 0 {
+			prod = Concatenate(0, prod, SliceAxis(level, 0, n-1, n))
+		}
+		level = prod
+	}
+	d := Reshape(g, 1, rest)
+	for i := len(levels) - 2; i >= 0; i-- {
+		level, n := levels[i], levels[i].Dim(0)
+		half := SliceAxis(d, 0, 0, n/2)
+		parts := []*graph.Value{Mul(half, SliceAxis(level, 0, n/2, n/2*2)), Mul(half, SliceAxis(level, 0, 0, n/2))}
+		if n%2 > 0 {
+			parts = append(parts, SliceAxis(d, 0, n/2, n/2+1))
+		}
+		d = Concatenate(0, parts...)
+	}
+	return []*graph.Value{arrange(Reshape(d, moved...), perm)}, nil
+}
+
+func (r ReduceProd) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return placeReduce(c, r.Axes)
+}
+
+func (r ReduceProd) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return lowerInOrder(e, "reduce_prod", r.Axes, out, in, func(axes []int) lowering.Kernel { return reduceAxes(axes, prodAxis) })
+}
+
+// prodAxis writes x multiplied over one axis to y.
+func prodAxis(a *lowering.Args, y, x array.Array, axis int) {
+	outer, n, inner := around(x.Type, axis)
+	switch x.Type.DType {
+	case graph.F64:
+		foldFloat(a, data[float64](y), data[float64](x), outer, n, inner, 1, foldMul[float64, float64])
+	case graph.F32:
+		foldFloat(a, data[float32](y), data[float32](x), outer, n, inner, 1, foldMul[float64, float32])
+	case graph.I32:
+		foldInt(data[int32](y), data[int32](x), outer, n, inner, 1, foldMul[int32, int32])
+	case graph.I64:
+		foldInt(data[int64](y), data[int64](x), outer, n, inner, 1, foldMul[int64, int64])
+	case graph.U32:
+		foldInt(data[uint32](y), data[uint32](x), outer, n, inner, 1, foldMul[uint32, uint32])
+	case graph.U8:
+		foldInt(data[uint8](y), data[uint8](x), outer, n, inner, 1, foldMul[uint8, uint8])
+	}
+}
+
+func foldMul[A, T numeric](acc []A, rows []T) {
+	if len(acc) == 1 {
+		s := acc[0]
+		for _, v := range rows {
+			s *= A(v)
+		}
+		acc[0] = s
+		return
+	}
+	for n := len(acc); n > 0 && len(rows) > 0; rows = rows[n:] {
+		for j, v := range rows[:n] {
+			acc[j] *= A(v)
+		}
+	}
+}
+
+func (ReduceProd) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = Π x over axes", Params: "axes: ascending",
+		Notes: "Products in f64 (f32 for bf16 and f16), from the last axis to the first, each from index 0 up."}
+}

@@ -1,0 +1,115 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// AlongAxis picks elements along Axis by index, another list of indices for
+// every line. An index outside the axis is an error of the run.
+type AlongAxis struct {
+	Axis int
+}
+
+var _ Primitive = AlongAxis{}
+
+// TakeAlongAxis returns x[.., indices[.., j, ..], ..], indices i32 being along
+// axis, and of x's shape except there.
+func TakeAlongAxis(x, indices *graph.Value, axis int) *graph.Value {
+	return graph.Apply1(AlongAxis{axis}, x, indices)
+}
+
+func (AlongAxis) Name() string { return "take_along_axis" }
+
+func (t AlongAxis) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	x, index := in[0], in[1]
+	if err := axisOf(x, t.Axis); err != nil {
+		return nil, err
+	}
+	if index.DType != graph.I32 {
+		return nil, fmt.Errorf("indices %s, want element type i32; convert with convert_element_type", index)
+	}
+	if index.Rank() != x.Rank() {
+		return nil, fmt.Errorf("indices %s for %s, want as many dimensions", index, x)
+	}
+	for d, n := range x.Shape {
+		if d != t.Axis && index.Shape[d] != n {
+			return nil, fmt.Errorf("indices %s for %s, want the same sizes except along axis %d", index, x, t.Axis)
+		}
+	}
+	return []graph.Type{index.With(x.DType)}, nil
+}
+
+func (t AlongAxis) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(AddAlongAxis{t.Axis, e.In[0].Dim(t.Axis)}, ct[0], e.In[1]), nil}, nil
+}
+
+// Shard lets the axis be split where the indices are, not where x is.
+func (t AlongAxis) Shard(c *sharding.Context) (sharding.Decision, error) {
+	index := sharding.Elementwise(c.Type(1), 1, 0, 0).In[0]
+	x := slices.Clone(index)
+	x[t.Axis] = sharding.Whole
+	return c.Place(sharding.Factors{In: [][]int{x, index}, Out: [][]int{index}, RowWise: true, Linear: sharding.LinearFirst})
+}
+
+func (t AlongAxis) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("take_along_axis", out, in, func(a *lowering.Args) error {
+		if err := inAxis(a.In[1], t.Axis, a.In[0].Type.Shape[t.Axis]); err != nil {
+			return err
+		}
+		takeAlong(a, a.Out[0], a.In[0], data[int32](a.In[1]), t.Axis)
+		return nil
+	})
+}
+
+// inAxis reports the first index outside an axis of n elements.
+func inAxis(index array.Array, axis, n int) error {
+	for i, k := range data[int32](index) {
+		if k < 0 || int(k) >= n {
+			return fmt.Errorf("element %d of the indices %s is %d, want 0 to %d for axis %d", i, index.Type, k, n-1, axis)
+		}
+	}
+	return nil
+}
+
+// takeAlong fills dst with the elements of src at index, all of them in range.
+func takeAlong(a *lowering.Args, dst, src array.Array, index []int32, axis int) {
+	outer, n, inner := around(src.Type, axis)
+	m := dst.Type.Shape[axis]
+	switch dst.Type.DType.Size() {
+	case 1:
+		takeLines(a, bits[uint8](dst), bits[uint8](src), index, outer, n, m, inner)
+	case 2:
+		takeLines(a, bits[uint16](dst), bits[uint16](src), index, outer, n, m, inner)
+	case 4:
+		takeLines(a, bits[uint32](dst), bits[uint32](src), index, outer, n, m, inner)
+	default:
+		takeLines(a, bits[uint64](dst), bits[uint64](src), index, outer, n, m, inner)
+	}
+}
+
+func takeLines[T any](a *lowering.Args, dst, src []T, index []int32, outer, n, m, inner int) {
+	a.Parallel(outer, 1+4096/(1+m*inner), func(lo, hi int) {
+		for o := lo; o < hi; o++ {
+			for i := range m {
+				for j := range inner {
+					at := (o*m+i)*inner + j
+					dst[at] = src[(o*n+int(index[at]))*inner+j]
+				}
+			}
+		}
+	})
+}
+
+func (AlongAxis) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..,n,..], indices i32[..,m,..]", Results: "t[..,m,..]", Formula: "y[.., i, ..] = x[.., indices[.., i, ..], ..]",
+		Params: "axis: where the indices point", Notes: "An index outside 0..n-1 is an error of the run."}
+}

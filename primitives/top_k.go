@@ -1,0 +1,114 @@
+package primitives
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// TopKOf finds the K largest elements along the last dimension, in descending
+// order. The lower index is first among equals. The order is jax.lax.top_k's:
+// 0 is larger than -0, and NaNs are larger than Inf, here whatever their sign.
+type TopKOf struct {
+	K int
+}
+
+var _ Primitive = TopKOf{}
+
+// TopK returns the k largest elements of x along its last dimension and their
+// indices i32, both [.., k].
+func TopK(x *graph.Value, k int) (values, indices *graph.Value) {
+	out := graph.Apply(TopKOf{k}, x)
+	return out[0], out[1]
+}
+
+func (TopKOf) Name() string { return "top_k" }
+
+func (t TopKOf) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	x := in[0]
+	if err := atLeast(x, 1); err != nil {
+		return nil, err
+	}
+	last := x.Rank() - 1
+	if err := indexable(x, last); err != nil {
+		return nil, err
+	}
+	if t.K < 0 || t.K > x.Shape[last] {
+		return nil, fmt.Errorf("k=%d of the last dimension of %s, want 0 to %d", t.K, x, x.Shape[last])
+	}
+	out := graph.Type{DType: x.DType, Shape: slices.Clone(x.Shape)}
+	out.Shape[last] = t.K
+	return []graph.Type{out, out.With(graph.I32)}, nil
+}
+
+func (t TopKOf) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	last := e.In[0].Rank() - 1
+	return []*graph.Value{graph.Apply1(AddAlongAxis{last, e.In[0].Dim(last)}, ct[0], e.Out[1])}, nil
+}
+
+func (t TopKOf) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(alongAxis(c.Type(0), c.Type(0).Rank()-1, 2))
+}
+
+// Up to this k, keeping the best in order beats sorting all: an element that is
+// not among them costs one comparison.
+const topKInsert = 64
+
+func (t TopKOf) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("top_k", out, in, func(a *lowering.Args) error {
+		x, index := a.In[0], data[int32](a.Out[1])
+		last := x.Type.Rank() - 1
+		rows, n, _ := around(x.Type, last)
+		key := orderKeys(x, true)
+		a.Parallel(rows, 1+4096/(1+n), func(lo, hi int) {
+			best := make([]ranked, 0, n)
+			for row := lo; row < hi; row++ {
+				best = best[:0]
+				for i := range n {
+					// The complement makes the largest first.
+					best = t.add(best, ranked{^key(row*n + i), int32(i)})
+				}
+				if t.K > topKInsert {
+					slices.SortFunc(best, ranked.compare)
+				}
+				for i, r := range best[:t.K] {
+					index[row*t.K+i] = r.index
+				}
+			}
+		})
+		takeAlong(a, a.Out[0], x, index, last)
+		return nil
+	})
+}
+
+// add inserts r, whose index is above all before, into best, of which K are
+// kept in order; with a large K it appends.
+func (t TopKOf) add(best []ranked, r ranked) []ranked {
+	if t.K > topKInsert {
+		return append(best, r)
+	}
+	if len(best) == t.K {
+		if t.K == 0 || best[t.K-1].key <= r.key {
+			return best
+		}
+		best = best[:t.K-1]
+	}
+	best = append(best, r)
+	i := len(best) - 1
+	for ; i > 0 && best[i-1].key > r.key; i-- {
+		best[i] = best[i-1]
+	}
+	best[i] = r
+	return best
+}
+
+func (TopKOf) Doc() graph.Doc {
+	return graph.Doc{Args: "x t[..,n]", Results: "values t[..,k], indices i32[..,k]", Formula: "values descending, values = x[.., indices]",
+		Params: "k: how many, 0 to n", Notes: "Ties go to the lower index; 0 is larger than -0; NaNs are the largest."}
+}
