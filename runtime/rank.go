@@ -92,6 +92,9 @@ func (r *rank) run(ctx context.Context, s *Session, local int) error {
 		if ctx.Err() != nil {
 			return r.fail(i, context.Cause(ctx))
 		}
+		if s.opts.Poison {
+			r.poison(i)
+		}
 		began := time.Now()
 		if err := r.exec(ctx, i); err != nil {
 			return r.fail(i, err)

@@ -20,6 +20,11 @@ type Options struct {
 	// Finite makes each step fail at the first kernel that turns finite
 	// arguments into a NaN or an infinity.
 	Finite bool
+	// Poison fills the memory of every result with the bytes 0xff, a NaN of
+	// every float type, before the instruction that writes it. Results do not
+	// change, unless a kernel leaves elements unwritten or reads what it
+	// should write.
+	Poison bool
 	// Threads is the number of goroutines that each rank's kernels may keep
 	// busy; 0 shares the processors among the ranks of this process.
 	Threads int
@@ -116,10 +121,12 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 	for i, r := range s.ranks {
 		wg.Go(func() {
 			if err := r.run(ctx, s, i); err != nil {
-				once.Do(func() { first = err; cancel(err) })
-				if !agreed(err) {
-					r.comm.Fail(err)
+				once.Do(func() { first = err })
+				if agreed(err) {
+					return // the others come to it too; stopping them would poison
 				}
+				cancel(err)
+				r.comm.Fail(err)
 			}
 		})
 	}
