@@ -2,7 +2,9 @@ package lowering
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 
 	"github.com/gomoe/gomoe/array"
@@ -29,19 +31,33 @@ func (a *Args) Index(axes []string) int { return a.Mesh.Index(a.Rank, axes) }
 
 // Parallel splits 0..n into pieces of at least grain and runs f on each, at
 // most a.Threads at a time, and returns when all are done. f must not depend on
-// how the range is cut.
+// how the range is cut. If it panics, so does Parallel, when all are done.
 func (a *Args) Parallel(n, grain int, f func(lo, hi int)) {
 	parts := min(max(a.Threads, 1), max(n/max(grain, 1), 1))
 	if parts <= 1 {
 		f(0, n)
 		return
 	}
+	panics := make([]error, parts)
+	piece := func(p int) {
+		defer func() {
+			if r := recover(); r != nil {
+				panics[p] = fmt.Errorf("%v\n%s", r, debug.Stack())
+			}
+		}()
+		f(n*p/parts, n*(p+1)/parts)
+	}
 	var wg sync.WaitGroup
 	for p := 1; p < parts; p++ {
-		wg.Go(func() { f(n*p/parts, n*(p+1)/parts) })
+		wg.Go(func() { piece(p) })
 	}
-	f(0, n/parts)
+	piece(0)
 	wg.Wait()
+	for _, err := range panics {
+		if err != nil {
+			panic(err)
+		}
+	}
 }
 
 // ThreadsPerRank returns how many goroutines each of `ranks` ranks in this

@@ -52,11 +52,14 @@ func (e *Emitter) eqn(q *graph.Eqn) error {
 	dec := e.asg.Decision[q]
 	if _, ok := q.Prim.(graph.PlaceLike); ok {
 		// Only the placement of the second argument matters: it needs no buffer.
-		in, err := e.Value(q.In[0])
+		in, err := e.Have(q.In[0], dec.Out[0])
 		if err != nil {
 			return err
 		}
-		return e.reshardTo(q.Out[0], in, dec.Out[0])
+		out := e.Placed(q.Out[0].Type, dec.Out[0])
+		e.Alias(out, in)
+		e.bufs[keyOf(q.Out[0], dec.Out[0])] = out
+		return nil
 	}
 	in := make([]Buf, len(q.In))
 	for i, v := range q.In {
@@ -74,18 +77,6 @@ func (e *Emitter) eqn(q *graph.Eqn) error {
 	return e.rule(q, out, in)
 }
 
-// reshardTo makes v the value of in, placed as s.
-func (e *Emitter) reshardTo(v *graph.Value, in Buf, s sharding.Spec) error {
-	b, err := e.Reshard(v.Type, in, s)
-	if err != nil {
-		return err
-	}
-	out := e.Placed(v.Type, s)
-	e.Alias(out, b)
-	e.bufs[keyOf(v, s)] = out
-	return nil
-}
-
 // Move emits what brings in, of the global type of the equation's first
 // argument, to the placement of out.
 func (e *Emitter) Move(out, in Buf) error {
@@ -100,12 +91,10 @@ func (e *Emitter) Move(out, in Buf) error {
 // liveEqns returns the equations that the results depend on.
 func liveEqns(p *graph.Program) map[*graph.Eqn]bool {
 	live := map[*graph.Eqn]bool{}
-	var mark func(v *graph.Value)
-	mark = func(v *graph.Value) {
-		if v.Def == nil || live[v.Def] {
-			return
+	mark := func(v *graph.Value) {
+		if v.Def != nil {
+			live[v.Def] = true
 		}
-		live[v.Def] = true
 	}
 	for _, v := range p.Out {
 		mark(v)

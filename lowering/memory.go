@@ -3,6 +3,7 @@ package lowering
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -38,6 +39,7 @@ func (p *Plan) lifetimes() {
 // donate pairs inputs with the results that take over their memory. Where the
 // input is last read before its result is first written, or by the elementwise
 // kernel that writes it, the result is written into the input's memory.
+// Otherwise the input's memory serves a result of the next step.
 func (p *Plan) donate(pairs map[string]int) error {
 	p.lifetimes()
 	taken := map[int]string{}
@@ -51,7 +53,7 @@ func (p *Plan) donate(pairs map[string]int) error {
 		}
 		out := p.Out[o]
 		if other, ok := taken[o]; ok {
-			return fmt.Errorf("lowering: inputs %s and %s are both donated to result %d", other, in.Name, o)
+			return fmt.Errorf("lowering: inputs %s and %s are both donated to result %s; donate one of them", other, in.Name, out.Name)
 		}
 		taken[o] = in.Name
 		if !in.Type.Equal(out.Type) || !in.Spec.Equal(out.Spec) {
@@ -60,20 +62,33 @@ func (p *Plan) donate(pairs map[string]int) error {
 		d := Donation{In: i, Out: o}
 		ib, ob := p.Root(in.Buf), p.Root(out.Buf)
 		last, def := p.Bufs[ib].Last, p.Bufs[ob].Def
-		if def >= 0 && (last < def || last == def && p.Instrs[def].InPlace) {
+		if def >= 0 && (last < def || last == def && p.overwrites(def, ob, ib)) {
 			p.Bufs[ob].Storage, p.Bufs[ob].Of = Alias, ib
 			d.InPlace = true
 		}
 		p.Donated = append(p.Donated, d)
 	}
-	if len(p.Donated) != len(pairs) {
-		for name := range pairs {
-			if !slices.ContainsFunc(p.In, func(q Port) bool { return q.Name == name }) {
-				return fmt.Errorf("lowering: there is no input %s to donate", name)
-			}
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
+		if !slices.ContainsFunc(p.In, func(q Port) bool { return q.Name == name }) {
+			return fmt.Errorf("lowering: there is no input %s of %s to donate", name, p.Name)
 		}
 	}
 	return nil
+}
+
+// overwrites reports whether instruction i may write its result, in the buffer
+// out, into the memory of its argument in.
+func (p *Plan) overwrites(i, out, in int) bool {
+	n := &p.Instrs[i]
+	if !n.InPlace || p.Root(n.Out[0]) != out {
+		return false
+	}
+	for _, b := range n.In {
+		if p.Root(b) == in && !p.Bufs[b].Type.Equal(p.Bufs[n.Out[0]].Type) {
+			return false
+		}
+	}
+	return true
 }
 
 // assignMemory gives every temporary a place in the arena, the largest first,

@@ -56,7 +56,7 @@ type Buffer struct {
 	Spec    sharding.Spec
 	Global  graph.Type
 	Storage Storage
-	Of      int   // the buffer whose memory an Alias has, itself no Alias
+	Of      int   // the buffer whose memory an Alias has; see Root
 	Offset  int64 // bytes from the start of the arena, for Temp
 	Pos     graph.Pos
 	// Def and Last are the first and the last instruction that touch the memory.
