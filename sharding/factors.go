@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -152,12 +153,7 @@ func (c *Context) mustBeWhole(i, d int, ragged *Ragged) error {
 // distinct reports an axis that would split two different factors.
 func (c *Context) distinct(fs map[int]*factor) error {
 	by := map[string]int{}
-	keys := make([]int, 0, len(fs))
-	for n := range fs {
-		keys = append(keys, n)
-	}
-	slices.Sort(keys)
-	for _, n := range keys {
+	for _, n := range slices.Sorted(maps.Keys(fs)) {
 		for _, a := range fs[n].axes {
 			if o, ok := by[a]; ok {
 				return fmt.Errorf("%s and %s are both split over %s; gather one of them with sharding_constraint", fs[o].from, fs[n].from, a)
@@ -169,15 +165,18 @@ func (c *Context) distinct(fs map[int]*factor) error {
 }
 
 func (c *Context) raggedUse(f Factors, fs map[int]*factor) error {
-	for n, x := range fs {
-		if x.ragged == nil || slices.Contains(f.Sum, n) {
+	for _, n := range slices.Sorted(maps.Keys(fs)) {
+		x := fs[n]
+		if x.ragged == nil {
 			continue
 		}
-		ok := f.RowWise
-		for _, dims := range f.Out {
-			if len(dims) == 0 || dims[0] != n || slices.Contains(dims[1:], n) {
-				ok = false
-			}
+		// Rows are ragged in dimension 0 only: no argument may have this factor
+		// elsewhere, and every result has it there unless it is summed away.
+		first := func(dims []int) bool { return !slices.Contains(dims[min(1, len(dims)):], n) }
+		rows := func(dims []int) bool { return len(dims) > 0 && dims[0] == n && first(dims) }
+		ok := !slices.ContainsFunc(f.In, func(dims []int) bool { return !first(dims) })
+		if !slices.Contains(f.Sum, n) {
+			ok = ok && f.RowWise && !slices.ContainsFunc(f.Out, func(dims []int) bool { return !rows(dims) })
 		}
 		if !ok {
 			return fmt.Errorf("%s is in expert order and its number of rows is known only to the run; use row-wise primitives and grouped_matmul, or ep_combine first", x.from)
@@ -202,6 +201,9 @@ func (c *Context) through(f Factors, fs map[int]*factor) passing {
 	}
 	switch f.Linear {
 	case LinearTogether:
+		if len(c.In) == 0 {
+			return passing{}
+		}
 		p := passing{axes: c.In[0].Pending}
 		for i, s := range c.In {
 			if !slices.Equal(s.Pending, p.axes) {

@@ -33,7 +33,7 @@ func ParseMesh(s string) (Mesh, error) {
 		case !ok || err != nil || n < 1:
 			return Mesh{}, fmt.Errorf("sharding: mesh %q: %q is no axis, want name=size with a size of at least 1, such as dp=2,ep=4", s, part)
 		case !axisName(name):
-			return Mesh{}, fmt.Errorf("sharding: mesh %q: axis name %q, want letters and digits", s, name)
+			return Mesh{}, fmt.Errorf("sharding: mesh %q: axis name %q, want a letter and then letters or digits", s, name)
 		case m.Size(name) > 0:
 			return Mesh{}, fmt.Errorf("sharding: mesh %q: axis %s is given twice", s, name)
 		case n > maxRanks || total*n > maxRanks:

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
@@ -27,7 +28,7 @@ type Assignment struct {
 // that is not named is whole on every rank. p holds no Call (see graph.Inline).
 func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
 	a := &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}}
-	for name := range in {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if p.Input(name) == nil {
 			return nil, fmt.Errorf("sharding: program %s has no input %s to place; its inputs are %s", p.Name, name, inputNames(p))
 		}
@@ -55,6 +56,11 @@ func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error
 				pos = v.Def.Pos
 			}
 			return nil, &graph.Error{Pos: pos, Err: fmt.Errorf("result %d of %s, %s, is in expert order and its number of rows is known only to the run; return ep_combine of it", i, p.Name, s.Format(v.Type))}
+		}
+		if v.Def != nil && IsFlexible(v.Def.Prim) {
+			if err := a.want(a.Context(v.Def), v, s); err != nil {
+				return nil, err
+			}
 		}
 		a.Out = append(a.Out, s)
 	}

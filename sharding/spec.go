@@ -184,10 +184,10 @@ func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 		for _, a := range s.At(i) {
 			n := m.Size(a)
 			if n == 0 {
-				return s, fmt.Errorf("the mesh %q has no axis %s", m, a)
+				return s, fmt.Errorf("the mesh %q has no axis %s; split over an axis that it has, or add %s=size to it", m, a, a)
 			}
 			if seen[a] {
-				return s, fmt.Errorf("the placement %s uses axis %s twice", s, a)
+				return s, fmt.Errorf("the placement %s uses axis %s twice, want it once", s, a)
 			}
 			seen[a] = true
 			if n > 1 {
@@ -198,8 +198,17 @@ func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 			continue
 		}
 		if n := m.Parts(out.Dims[i]); t.Shape[i]%n != 0 {
-			return s, fmt.Errorf("dimension %d of %s has size %d, which does not divide over the %d ranks of %s", i, t, t.Shape[i], n, strings.Join(out.Dims[i], "."))
+			return s, fmt.Errorf("dimension %d of %s has size %d, which does not divide over the %d ranks of %s; split another dimension, or over fewer ranks", i, t, t.Shape[i], n, strings.Join(out.Dims[i], "."))
 		}
+	}
+	for _, a := range s.Pending {
+		if m.Size(a) == 0 {
+			return s, fmt.Errorf("the mesh %q has no axis %s", m, a)
+		}
+		if seen[a] {
+			return s, fmt.Errorf("the placement %s uses axis %s twice", s.Format(t), a)
+		}
+		seen[a] = true
 	}
 	for _, a := range m.ordered(s.Pending) {
 		if m.Size(a) > 1 {
