@@ -2,6 +2,7 @@ package vjp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -61,6 +62,17 @@ type Element struct {
 	Analytic float64 `json:"analytic"`
 	Numeric  float64 `json:"numeric"`
 	Error    float64 `json:"error"`
+}
+
+// MarshalJSON writes numbers that JSON does not have as strings: "NaN", "+Inf".
+func (e Element) MarshalJSON() ([]byte, error) {
+	number := func(x float64) any {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Sprint(x)
+		}
+		return x
+	}
+	return json.Marshal(map[string]any{"index": e.Index, "analytic": number(e.Analytic), "numeric": number(e.Numeric), "error": number(e.Error)})
 }
 
 // OK reports whether every input passed.
@@ -221,7 +233,7 @@ func (c *checker) input(ctx context.Context, name string, analytic array.Array) 
 	an := analytic.Float64s()
 	scale := 1.0
 	for _, g := range an {
-		if !math.IsNaN(g) {
+		if !math.IsNaN(g) && !math.IsInf(g, 0) {
 			scale = max(scale, math.Abs(g))
 		}
 	}

@@ -15,7 +15,10 @@ import (
 // A gradient is placed on the mesh as its value is. Mistakes stop the trace at
 // the user's line.
 func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
-	t := loss.Tracer()
+	if loss == nil {
+		graph.Fail("gradient of a value that is nil")
+	}
+	t := tracer([]*graph.Value{loss})
 	if loss.Rank() != 0 || !loss.Type.DType.IsFloat() {
 		graph.Fail("gradient of %s: want a scalar of float type; reduce it with reduce_sum first", loss.Type)
 	}
@@ -24,11 +27,23 @@ func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
 }
 
 // Backward adds to the trace the cotangents of wrt, given the cotangents ct of
-// the values out (nil for zero). Each is placed as its value is.
+// the values out, one of its value's type for each (nil for zero). Each is
+// placed as its value is.
 func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 	t := tracer(out, wrt)
+	if len(ct) != len(out) {
+		graph.Fail("%d cotangents for %d values; give one for each, nil for zero", len(ct), len(out))
+	}
+	for i, v := range out {
+		if ct[i] != nil && !ct[i].Type.Equal(v.Type) {
+			graph.Fail("cotangent %d is %s, want %s as the value has", i, ct[i].Type, v.Type)
+		}
+	}
 	for _, v := range wrt {
-		if !v.Type.DType.IsFloat() {
+		switch {
+		case v == nil:
+			graph.Fail("gradient with respect to a value that is nil")
+		case !v.Type.DType.IsFloat():
 			graph.Fail("gradient with respect to %s %s: only float types have one", v.Name, v.Type)
 		}
 	}
@@ -57,7 +72,7 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 func tracer(lists ...[]*graph.Value) *graph.Tracer {
 	for _, l := range lists {
 		for _, v := range l {
-			if v.Tracer() != nil {
+			if v != nil && v.Tracer() != nil {
 				return v.Tracer()
 			}
 		}
@@ -93,6 +108,9 @@ func (b *backward) need(eqns []*graph.Eqn, wrt []*graph.Value) {
 
 // step sends the cotangents of e's results to its arguments.
 func (b *backward) step(e *graph.Eqn) {
+	if !slices.ContainsFunc(e.In, func(v *graph.Value) bool { return b.needed[v] }) {
+		return // e makes a value of wrt itself, or one that does not depend on any
+	}
 	ct := make([]*graph.Value, len(e.Out))
 	live := false
 	b.t.At(e.Pos, func() {
@@ -167,8 +185,8 @@ func Grad(p *graph.Program, wrt ...string) (*graph.Program, error) {
 
 // Pullback returns the program with p's inputs followed by a cotangent ct_i for
 // every result i of float type (ct2_i where that name is taken, and so on); its
-// results are the cotangents of the named
-// inputs, or of every input of float type.
+// results are the cotangents of the named inputs, or of every input of float
+// type.
 func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	names, err := resolve(p, wrt)
 	if err != nil {
