@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Tracer records equations as model code applies primitives to values. It is
@@ -128,7 +129,7 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 		e.Out = append(e.Out, &Value{Type: typ, Def: e, Index: i, tr: t})
 	}
 	t.prog.Eqns = append(t.prog.Eqns, e)
-	return e.Out
+	return slices.Clone(e.Out) // the caller may write to its own list
 }
 
 // owns stops the trace if v is not one of its values.

@@ -31,6 +31,16 @@ func Sum(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(ReduceSum{Axes: orAll(x, axes)}, x)
 }
 
+// SumUnordered returns the sum of all of x, each rank summing its part: the last
+// bits depend on the mesh, and only one number per rank is exchanged.
+func SumUnordered(x *graph.Value) *graph.Value {
+	axes := make([]int, x.Rank())
+	for i := range axes {
+		axes[i] = i
+	}
+	return graph.Apply1(ReduceSum{Axes: axes, Unordered: true}, x)
+}
+
 func (ReduceSum) Name() string { return "reduce_sum" }
 
 func (r ReduceSum) Infer(in []graph.Type) ([]graph.Type, error) {

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	. "github.com/gomoe/gomoe/primitives"
+)
+
+// stats is what a forward pass says of the experts.
+type stats struct {
+	balance, z     []*graph.Value // losses per layer, f32[]
+	demand, counts []*graph.Value // pairs per expert before and after drops, i32[E] per layer
+}
+
+// logits returns the model's logits f32[B,S,V] for bytes i32[B,S], with w its
+// weights by name. B batch, S sequence, D width, N heads, V vocabulary.
+func (c config) logits(w map[string]*graph.Value, bytes *graph.Value) (*graph.Value, stats) {
+	var st stats
+	x := Embedding(w["embed"], bytes)
+	for l := range c.Layers {
+		n := func(s string) *graph.Value { return w[fmt.Sprintf("l%d_%s", l, s)] }
+		x = Add(x, c.attention(RMSNorm(x, n("norm1"), 1e-5), n("wq"), n("wk"), n("wv"), n("wo")))
+		x = Add(x, c.moe(l, RMSNorm(x, n("norm2"), 1e-5), n("router"), n("gate"), n("up"), n("down"), &st))
+	}
+	return MatMul(RMSNorm(x, w["norm"], 1e-5), w["head"]), st
+}
+
+// attention is causal self-attention with rotary positions, on x f32[B,S,D].
+func (c config) attention(x, wq, wk, wv, wo *graph.Value) *graph.Value {
+	b, s, d := x.Dim(0), x.Dim(1), x.Dim(2)
+	heads := func(w *graph.Value) *graph.Value { return Reshape(MatMul(x, w), b, s, c.Heads, d/c.Heads) }
+	q, k, v := RoPE(heads(wq), Rope{}), RoPE(heads(wk), Rope{}), heads(wv)
+	y := CausalAttention(q, k, v)
+	return MatMul(Reshape(y, b, s, d), wo)
+}
+
+// moe sends every token of x f32[B,S,D] to its best K experts, SwiGLU networks,
+// and adds what they return, weighted by the router.
+func (c config) moe(l int, x, router, gate, up, down *graph.Value, st *stats) *graph.Value {
+	logits := MatMul(x, router)
+	weights, experts, scores := Route(Router{TopK: c.TopK, Renormalize: true}, logits, nil)
+	r := Prepare(c.layer(l, x.Dim(0)*x.Dim(1)), experts)
+
+	rows, rowWeights := DispatchWeighted(r, x, weights)
+	h := SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up))
+	y := GroupedMatMul(r, h, down)
+	y = Mul(y, Broadcast(rowWeights, y.Type.Shape, 0))
+
+	st.balance = append(st.balance, LoadBalanceLoss(scores, r.Demand, c.TopK))
+	st.z = append(st.z, RouterZLoss(logits))
+	st.demand = append(st.demand, r.Demand)
+	st.counts = append(st.counts, r.Counts)
+	return Combine(r, y)
+}
+
+// loss returns the mean cross-entropy in nats per byte, and what training
+// minimises: that plus the balancing losses, averaged over layers.
+func (c config) loss(w map[string]*graph.Value, bytes, targets *graph.Value) (ce, total, balance, z *graph.Value, st stats) {
+	logits, st := c.logits(w, bytes)
+	ce = Scale(Sum(CrossEntropy(logits, targets)), 1/float64(bytes.Type.Len()))
+	balance, z = c.mean(st.balance), c.mean(st.z)
+	total = Add(ce, Add(Scale(balance, c.Balance), Scale(z, c.ZLoss)))
+	return ce, total, balance, z, st
+}
+
+func (c config) mean(xs []*graph.Value) *graph.Value {
+	sum := xs[0]
+	for _, x := range xs[1:] {
+		sum = Add(sum, x)
+	}
+	return Scale(sum, 1/float64(len(xs)))
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// param is one array of weights.
+type param struct {
+	name  string
+	shape []int
+	std   float64  // of its first values; 0 starts at one (gains)
+	place []string // per dimension, the mesh axis that splits it
+}
+
+// params lists the model's weights. Experts lie on the ep axis; where the mesh
+// has a tp axis, attention heads and expert columns lie on it.
+func (c config) params() []param {
+	d, f, e := c.Width, c.FFN, c.Experts
+	in, out := 1/math.Sqrt(float64(d)), 1/math.Sqrt(float64(d)*2*float64(c.Layers))
+	ps := []param{{"embed", []int{c.Vocab, d}, 0.02, nil}}
+	for l := range c.Layers {
+		n := func(s string) string { return fmt.Sprintf("l%d_%s", l, s) }
+		ps = append(ps,
+			param{n("norm1"), []int{d}, 0, nil},
+			param{n("wq"), []int{d, d}, in, []string{"", "tp"}},
+			param{n("wk"), []int{d, d}, in, []string{"", "tp"}},
+			param{n("wv"), []int{d, d}, in, []string{"", "tp"}},
+			param{n("wo"), []int{d, d}, out, []string{"tp"}},
+			param{n("norm2"), []int{d}, 0, nil},
+			param{n("router"), []int{d, e}, in, nil},
+			param{n("gate"), []int{e, d, f}, in, []string{"ep", "", "tp"}},
+			param{n("up"), []int{e, d, f}, in, []string{"ep", "", "tp"}},
+			param{n("down"), []int{e, f, d}, 1 / math.Sqrt(float64(f)*2*float64(c.Layers)), []string{"ep", "tp"}},
+		)
+	}
+	return append(ps, param{"norm", []int{d}, 0, nil}, param{"head", []int{d, c.Vocab}, in, nil})
+}
+
+// count returns the number of weights, and of those that one token uses.
+func (c config) count() (all, active int) {
+	for _, p := range c.params() {
+		n := graph.Type{Shape: p.shape}.Len()
+		all += n
+		if len(p.shape) == 3 {
+			n = n / c.Experts * c.TopK
+		}
+		active += n
+	}
+	return all, active
+}
+
+// value returns the weights that training starts from. They depend on seed and
+// the parameter's number alone, so they are the same on every mesh.
+func (p param) value(seed uint64, number int) array.Array {
+	a := array.New(graph.T(graph.F32, p.shape...))
+	if p.std == 0 {
+		a.Fill(1)
+		return a
+	}
+	x := array.Data[float32](a)
+	kernel.Normal(x, kernel.FoldIn(kernel.Seed(seed), uint32(number)), 0)
+	for i := range x {
+		x[i] *= float32(p.std)
+	}
+	return a
+}
+
+// spec returns the placement, without the axes that the mesh lacks.
+func (p param) spec(m sharding.Mesh) sharding.Spec {
+	dims := make([]string, len(p.place))
+	for i, axis := range p.place {
+		if m.Size(axis) > 0 {
+			dims[i] = axis
+		}
+	}
+	return sharding.Split(dims...)
+}
+
+// batchSpec splits sequences over every axis that is not for tensors.
+func batchSpec(m sharding.Mesh) sharding.Spec {
+	var axes []string
+	for _, a := range m.Axes {
+		if a.Name != "tp" {
+			axes = append(axes, a.Name)
+		}
+	}
+	return sharding.Spec{Dims: [][]string{axes}}
+}

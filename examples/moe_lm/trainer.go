@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/report"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// trainer runs training steps on a mesh. Weights and moments stay on their
+// ranks from step to step.
+type trainer struct {
+	c     config
+	names []string // of the step's weights and moments, in the order of its results
+	step  *gomoe.Job
+	eval  *gomoe.Job
+	state map[string]*runtime.Array
+}
+
+func newTrainer(c config, m sharding.Mesh, seed uint64, opts runtime.Options, grads bool) (tr *trainer, err error) {
+	tr = &trainer{c: c, state: map[string]*runtime.Array{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, tr.Close())
+		}
+	}()
+	p, err := c.step(grads)
+	if err != nil {
+		return tr, err
+	}
+	cfg := c.placed(m, p, true)
+	cfg.Options = opts
+	if tr.step, err = gomoe.Open(p, cfg); err != nil {
+		return tr, err
+	}
+	q, err := c.evaluation()
+	if err != nil {
+		return tr, err
+	}
+	if tr.eval, err = gomoe.Open(q, c.placed(m, q, false)); err != nil {
+		return tr, err
+	}
+	for i, p := range c.params() {
+		for _, prefix := range []string{"w_", "m_", "v_"} {
+			a := array.New(graph.T(graph.F32, p.shape...))
+			if prefix == "w_" {
+				a = p.value(seed, i)
+			}
+			if tr.state[prefix+p.name], err = tr.step.Put(prefix+p.name, a); err != nil {
+				return tr, err
+			}
+			tr.names = append(tr.names, prefix+p.name)
+		}
+	}
+	return tr, nil
+}
+
+// Close releases the ranks. It may be called twice, and on a trainer that was
+// not made completely.
+func (tr *trainer) Close() error {
+	var errs []error
+	for _, j := range []*gomoe.Job{tr.step, tr.eval} {
+		if j != nil {
+			errs = append(errs, j.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// outcome is what a step returns besides new weights.
+type outcome struct {
+	loss, balance, norm float64
+	demand, counts      [][]int64                 // pairs per layer and expert
+	grads               map[string]*runtime.Array // if the step returns them
+}
+
+// train runs one step on the bytes and targets i32[B,S] with the learning rate.
+func (tr *trainer) train(ctx context.Context, number int, rate float64, bytes, targets []int32) (*outcome, error) {
+	in, err := tr.batch(tr.step, bytes, targets)
+	if err != nil {
+		return nil, err
+	}
+	for name, a := range map[string]array.Array{"rate": array.Scalar(float32(rate)), "step": array.Scalar(int32(number))} {
+		if in[name], err = tr.step.Put(name, a); err != nil {
+			return nil, err
+		}
+	}
+	for name, a := range tr.state {
+		in[name] = a
+	}
+	out, err := tr.step.Run(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range tr.names {
+		tr.state[name] = out[outFirst+i]
+	}
+	o := &outcome{grads: map[string]*runtime.Array{}}
+	for i, p := range tr.c.params() {
+		if at := outFirst + len(tr.names) + i; at < len(out) {
+			o.grads[p.name] = out[at]
+		}
+	}
+	for i, dst := range []*float64{outLoss: &o.loss, outBalance: &o.balance, outNorm: &o.norm} {
+		if dst == nil {
+			continue
+		}
+		if *dst, err = scalar(out[i]); err != nil {
+			return nil, err
+		}
+	}
+	if o.demand, err = table(out[outDemand]); err != nil {
+		return nil, err
+	}
+	o.counts, err = table(out[outCounts])
+	return o, err
+}
+
+// heldOut returns the loss on bytes and targets i32[B,S], which it does not
+// train on.
+func (tr *trainer) heldOut(ctx context.Context, bytes, targets []int32) (float64, error) {
+	in, err := tr.batch(tr.eval, bytes, targets)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range tr.c.params() {
+		in["w_"+p.name] = tr.state["w_"+p.name]
+	}
+	out, err := tr.eval.Run(ctx, in)
+	if err != nil {
+		return 0, err
+	}
+	return scalar(out[0])
+}
+
+func (tr *trainer) batch(j *gomoe.Job, bytes, targets []int32) (map[string]*runtime.Array, error) {
+	in := map[string]*runtime.Array{}
+	for name, data := range map[string][]int32{"bytes": bytes, "targets": targets} {
+		a, err := array.Of(data, tr.c.Batch, tr.c.Seq)
+		if err != nil {
+			return nil, err
+		}
+		if in[name], err = j.Put(name, a); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// weights brings the weights to the host.
+func (tr *trainer) weights() (map[string]array.Array, error) {
+	out := map[string]array.Array{}
+	for _, p := range tr.c.params() {
+		a, err := tr.state["w_"+p.name].Get()
+		if err != nil {
+			return nil, err
+		}
+		out["w_"+p.name] = a
+	}
+	return out, nil
+}
+
+func scalar(d *runtime.Array) (float64, error) {
+	a, err := d.Get()
+	if err != nil {
+		return 0, err
+	}
+	return a.Float64s()[0], nil
+}
+
+func table(d *runtime.Array) ([][]int64, error) {
+	a, err := d.Get()
+	if err != nil {
+		return nil, err
+	}
+	rows := make([][]int64, a.Type.Shape[0])
+	for i := range rows {
+		rows[i] = array.Data[int64](a.Rows(i, i+1).As(graph.I64))
+	}
+	return rows, nil
+}
+
+// report turns an outcome into a row of the metrics.
+func (o *outcome) report(number, total, tokens int, rate float64, took time.Duration) report.Step {
+	s := report.Step{Index: number, Total: total, Loss: o.loss, Aux: o.balance, LR: rate, Norm: o.norm, Tokens: tokens, Elapsed: took}
+	s.Load = make([]float64, len(o.demand[0]))
+	for l, row := range o.demand {
+		sum := int64(0)
+		for _, n := range row {
+			sum += n
+		}
+		for e, n := range row {
+			s.Load[e] += float64(n) / float64(max(sum, 1)) / float64(len(o.demand))
+			s.Drops += int(n - o.counts[l][e])
+		}
+	}
+	return s
+}
+
+// rate is the learning rate of a step: a linear warm-up to peak, then a cosine
+// down to a tenth of it.
+func rate(number, total, warmup int, peak float64) float64 {
+	if number <= warmup {
+		return peak * float64(number) / float64(warmup)
+	}
+	done := float64(number-warmup) / float64(max(total-warmup, 1))
+	return peak * (0.1 + 0.9*0.5*(1+math.Cos(math.Pi*done)))
+}
+
+// finite reports a loss that is no number any more.
+func (o *outcome) finite(number int) error {
+	if math.IsNaN(o.loss) || math.IsInf(o.loss, 0) || math.IsNaN(o.norm) || math.IsInf(o.norm, 0) {
+		return fmt.Errorf("step %d: loss %v, gradient norm %v: training has diverged; lower -lr, or run with -finite to see which kernel made the first of them", number, o.loss, o.norm)
+	}
+	return nil
+}
