@@ -52,6 +52,9 @@ func (b BroadcastInDim) Infer(in []graph.Type) ([]graph.Type, error) {
 		return nil, fmt.Errorf("dims %v for %d dimensions, want one entry for each", b.Dims, x.Rank())
 	}
 	out := graph.Type{DType: x.DType, Shape: b.Shape}
+	if !out.Fits() {
+		return nil, fmt.Errorf("shape %v, want sizes of at least 0 whose bytes fit in 63 bits", b.Shape)
+	}
 	if err := axesOf(out, b.Dims); err != nil {
 		return nil, fmt.Errorf("dims: %w", err)
 	}

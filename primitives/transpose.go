@@ -31,8 +31,8 @@ func (p Permute) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(p.Permutation) != in[0].Rank() {
 		return nil, fmt.Errorf("permutation %v of %d dimensions, want each of them once", p.Permutation, in[0].Rank())
 	}
-	if err := axesOf(in[0], slices.Sorted(slices.Values(p.Permutation))); err != nil {
-		return nil, fmt.Errorf("permutation %v: %w", p.Permutation, err)
+	if axesOf(in[0], slices.Sorted(slices.Values(p.Permutation))) != nil {
+		return nil, fmt.Errorf("permutation %v of %d dimensions, want each of 0 to %d once", p.Permutation, in[0].Rank(), in[0].Rank()-1)
 	}
 	out := graph.Type{DType: in[0].DType}
 	for _, d := range p.Permutation {
