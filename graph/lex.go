@@ -89,6 +89,12 @@ func (l *lexer) next() token {
 		return l.take(tokName, wordLen(l.src))
 	}
 	r, _ := utf8.DecodeRuneInString(l.src)
+	switch {
+	case r == '@':
+		return l.bad("character '@' is not part of any program; placements are given apart from it, and a matrix product is dot_general(x, y)")
+	case strings.ContainsRune("+*/^%<>!&|", r):
+		return l.bad("character %q is not part of any program; operators are primitives, such as add(x, y)", r)
+	}
 	return l.bad("character %q is not part of any program", r)
 }
 

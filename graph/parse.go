@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -215,6 +216,9 @@ func (p *parser) define(n token, v *Value) { p.values[n.text] = v }
 func (p *parser) use(what string) *Value {
 	n := p.name("the name of " + what)
 	v := p.values[n.text]
+	if v == nil && p.is("(") {
+		p.failf(n.line, "found %s(, want a value; calls do not nest, so give its result a name on a line above", clip(n.text))
+	}
 	if v == nil {
 		p.failf(n.line, "value %s is not defined above%s", clip(n.text), near(n.text, maps.Keys(p.values)))
 	}
@@ -268,7 +272,7 @@ func (p *parser) equation() {
 	name := p.name("the name of a primitive")
 	proto := p.lib[name.text]
 	if proto == nil {
-		p.failf(name.line, "primitive %s is unknown%s", clip(name.text), near(name.text, maps.Keys(p.lib)))
+		p.failf(name.line, "primitive %s is unknown%s", clip(name.text), cmp.Or(near(name.text, maps.Keys(p.lib)), "; the reference lists them all"))
 	}
 	var args []*Value
 	p.punct("(", "and the arguments of "+name.text)

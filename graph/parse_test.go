@@ -79,7 +79,7 @@ func TestParseErrors(t *testing.T) {
 		{"program p(x f32[" + huge + "]) {", `moe.txt:1: type of input x: size ` + huge + ` is negative or does not fit in an int`},
 		{"program p(x f32[" + strings.Repeat("1", 99) + "]) {", `moe.txt:1: type of input x: size ` + strings.Repeat("1", 40) + `... is negative or does not fit in an int`},
 		{"program p(x f32[4294967296,4294967296]) {", `moe.txt:1: input x: f32[4294967296,4294967296] has more bytes than fit in 63 bits`},
-		{"program p(x f32[2@ep]) {", `moe.txt:1: character '@' is not part of any program`},
+		{"program p(x f32[2@ep]) {", `moe.txt:1: character '@' is not part of any program; placements are given apart from it, and a matrix product is dot_general(x, y)`},
 
 		// Equations.
 		{body("= neg(x)"), `moe.txt:2: found "=", want an equation or return`},
@@ -89,12 +89,12 @@ func TestParseErrors(t *testing.T) {
 		{body("y = neg"), `moe.txt:2: found the end of the line, want ( and the arguments of neg`},
 		{body("y = neg(x"), `moe.txt:2: found the end of the line, want , or )`},
 		{body("y = neg(x,)"), `moe.txt:2: found ")", want the name of an argument`},
-		{body("y = neg(neg(x))"), `moe.txt:2: value neg is not defined above`},
+		{body("y = neg(neg(x))"), `moe.txt:2: found neg(, want a value; calls do not nest, so give its result a name on a line above`},
 		{body("y = neg(x) z = neg(y)"), `moe.txt:2: neg has no parameter z, it has none`},
 		{body("y = neg(x), z"), `moe.txt:2: found ",", want the end of the line behind the equation`},
 		{body("y = nge(x)"), `moe.txt:2: primitive nge is unknown; did you mean neg?`},
 		{body("y = topk(x)"), `moe.txt:2: primitive topk is unknown; did you mean top_k?`},
-		{body("y = convolution(x)"), `moe.txt:2: primitive convolution is unknown`},
+		{body("y = convolution(x)"), `moe.txt:2: primitive convolution is unknown; the reference lists them all`},
 		{body("hidden = neg(x)\nz = neg(hiden)"), `moe.txt:3: value hiden is not defined above; did you mean hidden?`},
 		{body("y = neg(y)"), `moe.txt:2: value y is not defined above`},
 		{body("x = neg(w)"), `moe.txt:2: value x is defined already, on line 1; give each value its own name`},

@@ -37,6 +37,9 @@ func floating(t graph.Type) error {
 
 // axisOf checks an axis and returns it.
 func axisOf(t graph.Type, axis int) error {
+	if t.Rank() == 0 {
+		return fmt.Errorf("axis %d of %s, which is a scalar and has none", axis, t)
+	}
 	if axis < 0 || axis >= t.Rank() {
 		return fmt.Errorf("axis %d of %s, want 0 to %d", axis, t, t.Rank()-1)
 	}

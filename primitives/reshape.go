@@ -29,6 +29,9 @@ func (r ReshapeTo) Infer(in []graph.Type) ([]graph.Type, error) {
 		return nil, err
 	}
 	out := graph.Type{DType: in[0].DType, Shape: r.Shape}
+	if slices.ContainsFunc(r.Shape, func(n int) bool { return n < 0 }) {
+		return nil, fmt.Errorf("shape %v for %d elements has a negative size; write every size, none is inferred", r.Shape, in[0].Len())
+	}
 	if !out.Fits() || out.Len() != in[0].Len() {
 		return nil, fmt.Errorf("shape %v for %d elements; the product of the sizes is the number of elements", r.Shape, in[0].Len())
 	}
