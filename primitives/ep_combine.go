@@ -82,6 +82,9 @@ func (p EPCombine) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if rows.Ragged.Routing != routing {
 		return sharding.Decision{}, fmt.Errorf("the rows are in the order of another routing; combine them with the routing that dispatched them")
 	}
+	if d, ok := rows.Ragged.Layer.(EPDispatch); ok && d.layer() != p.layer() {
+		return sharding.Decision{}, fmt.Errorf("%v, but the rows were dispatched with %v; give both the same", p.layer(), d.layer())
+	}
 	axes := rows.At(0)
 	dec := sharding.Decision{
 		In:  []sharding.Spec{rows},

@@ -124,6 +124,9 @@ func (p EPDispatch) Shard(c *sharding.Context) (sharding.Decision, error) {
 		return dec, err
 	}
 	l := p.layer()
+	if err := l.madeFor(c.Eqn.In[n-1]); err != nil {
+		return dec, err
+	}
 	axes, err := l.tokenAxes(c.Mesh, dec.In[0].At(0))
 	if err != nil {
 		return dec, err

@@ -28,6 +28,21 @@ func newEPLayer(experts, capacity, align int, axis string) epLayer {
 	return epLayer{ep.Layer{Experts: experts, Capacity: capacity, Align: align}, axis}
 }
 
+func (l epLayer) String() string {
+	return fmt.Sprintf("experts=%d capacity=%d align=%d axis=%q", l.Experts, l.Capacity, l.Align, l.axis)
+}
+
+// madeFor reports a routing that ep_prepare made for another layer.
+func (l epLayer) madeFor(routing *graph.Value) error {
+	if routing.Def == nil {
+		return nil
+	}
+	if p, ok := routing.Def.Prim.(EPPrepare); ok && p.layer() != l {
+		return fmt.Errorf("%v, but the routing was made by ep_prepare with %v; give both the same", l, p.layer())
+	}
+	return nil
+}
+
 // tokenAxes returns the axes that split the tokens where they are dispatched:
 // those that split them already, and the experts' axis. Experts exchange rows
 // only with ranks that hold other tokens.
@@ -79,13 +94,14 @@ func (l epLayer) group(a *lowering.Args, axes []string) (ep.Group, int) {
 // plans are the integer buffers that dispatch, combine and the grouped matmuls
 // of one routing share. They are functions of the routing alone.
 type planKey struct {
+	layer   epLayer
 	routing *graph.Value
 	axes    string
 	what    string
 }
 
 func (l epLayer) key(routing *graph.Value, axes []string, what string) planKey {
-	return planKey{routing, fmt.Sprint(axes), what}
+	return planKey{l, routing, fmt.Sprint(axes), what}
 }
 
 // table returns i32[sources, E]: the pairs that each source, in token order,

@@ -197,7 +197,7 @@ func (Router) Doc() graph.Doc {
 		Formula: "scores = score(logits); experts = top_k(scores + bias) within the best groups; weights = scale · scores[experts] / (Σ + epsilon if renormalize)",
 		Params: `top_k: K; score: softmax if empty, "sigmoid", "sqrt_softplus" = sqrt(ln(1+eˣ)), or "topk_softmax" = choose by logits, softmax over the chosen; ` +
 			`groups, top_groups: equal runs of experts, and how many of them a token uses; group_score: "" the sum of the two best selection values, or "max"; ` +
-			"renormalize: divide the weights by their sum + epsilon; epsilon; scale: factor of the weights, 0 is 1",
+			"renormalize: divide the weights by their sum + epsilon; epsilon: keeps that sum from 0; scale: factor of the weights, 0 is 1",
 		Notes: "Equal values go to the lower expert id; experts of other groups are never chosen, whatever their value. The bias is for selection only and has no gradient. A NaN logit is an error that names the token.",
 	}
 }
