@@ -18,7 +18,8 @@ func (t *tool) checkCommand() *ffcli.Command {
 	given, limit := newInputs(fs), memoryFlag(fs)
 	wrt := fs.String("wrt", "", "`inputs` to check, such as x,w; none is every input of float type")
 	opts := vjp.CheckOptions{}
-	fs.Uint64Var(&opts.Seed, "seed", 1, "of random inputs and cotangents")
+	seed := optional{n: 1, set: true}
+	fs.Var(&seed, "seed", "`number` that random inputs and cotangents follow from")
 	fs.Float64Var(&opts.Step, "step", 1e-5, "distance of the differences, relative to the larger of 1 and the element")
 	fs.Float64Var(&opts.Tolerance, "tol", 1e-6, "largest error, relative to the larger of 1 and the largest derivative of the input")
 	fs.IntVar(&opts.Elements, "elements", 0, "most elements to perturb per input, chosen at random; 0 is all")
@@ -38,13 +39,13 @@ func (t *tool) checkCommand() *ffcli.Command {
 			case !(opts.Tolerance > 0):
 				return usagef("-tol %g, want more than 0", opts.Tolerance)
 			case opts.Elements < 0:
-				return usagef("-elements %d, want 0 for all or more", opts.Elements)
+				return usagef("-elements %d, want at least 0, which is all", opts.Elements)
 			}
 			p, err := t.program(ctx, path)
 			if err != nil {
 				return err
 			}
-			opts.Wrt = list(*wrt)
+			opts.Wrt, opts.Seed = list(*wrt), seed.n
 			if err := wanted(p, opts.Wrt); err != nil {
 				return in(path, err)
 			}

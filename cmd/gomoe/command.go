@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe/graph"
 )
 
 // Exit statuses.
@@ -76,6 +78,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case ctx.Err() != nil:
 		fmt.Fprintf(stderr, "%s: interrupted\n", name)
 		return exitWrong
+	}
+	var file *located
+	var line *graph.Error
+	if !errors.As(err, &file) && !errors.As(err, &line) {
+		fmt.Fprintf(stderr, "%s: ", name)
 	}
 	fmt.Fprintln(stderr, err)
 	return exitWrong

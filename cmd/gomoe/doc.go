@@ -15,4 +15,4 @@
 // program are reported at their file and line. The environment is not read.
 package main
 
-//go:generate go test . -run "Examples|Reference" -update
+//go:generate go test . -run Reference -update

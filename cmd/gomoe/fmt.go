@@ -51,7 +51,7 @@ func (t *tool) fmtCommand() *ffcli.Command {
 					fmt.Fprint(t.stdout, out)
 				case out != src:
 					if err := replace(path, out); err != nil {
-						return fmt.Errorf("gomoe: %w", err)
+						return err
 					}
 				}
 			}
@@ -117,8 +117,8 @@ func differing(name, a, b string) string {
 	return out.String()
 }
 
-// resync returns how many lines to drop from x and y to come to an equal line,
-// the fewest in all; all of them if there is none near.
+// resync returns how many lines to drop from x and y to come to an equal line
+// that is not blank, the fewest in all; many of them if there is none near.
 func resync(x, y []string) (int, int) {
 	const near = 100
 	for n := 1; n <= near; n++ {
@@ -127,7 +127,8 @@ func resync(x, y []string) (int, int) {
 			if j > len(y) {
 				break
 			}
-			if i < len(x) && j < len(y) && x[i] == y[j] || i == len(x) && j == len(y) {
+			same := i < len(x) && j < len(y) && x[i] == y[j] && strings.TrimSpace(x[i]) != ""
+			if same || i == len(x) && j == len(y) {
 				return i, j
 			}
 		}

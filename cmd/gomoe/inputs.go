@@ -20,7 +20,7 @@ type inputs struct {
 }
 
 func newInputs(fs *flag.FlagSet) *inputs {
-	f := &inputs{files: newPairs(fs, "in", "input=file.npy", "gives an input; repeatable")}
+	f := &inputs{files: newPairs(fs, "in", "input=file.npy", "give an input, as `input=file.npy`; repeatable")}
 	fs.BoolVar(&f.cast, "cast", false, "convert the elements of .npy files to the type of their input")
 	return f
 }
@@ -109,7 +109,7 @@ func fits(path string, plan *lowering.Plan, limit size) error {
 	if need < 1<<62 {
 		bytes = lowering.Bytes(int64(need))
 	}
-	return in(path, fmt.Errorf("program %s needs %s of memory on %d ranks in this process, and -memory allows %s; gomoe plan -brief says what for", plan.Name, bytes, plan.Mesh.Ranks(), lowering.Bytes(int64(limit))))
+	return in(path, fmt.Errorf("program %s needs %s of memory in this process, whose mesh has %d ranks, and -memory allows %s; gomoe plan -brief says what for", plan.Name, bytes, plan.Mesh.Ranks(), lowering.Bytes(int64(limit))))
 }
 
 // memoryFlag adds the flag that limits memory.

@@ -16,7 +16,7 @@ type pairs struct {
 
 func newPairs(fs *flag.FlagSet, name, form, usage string) *pairs {
 	p := &pairs{form: form, value: map[string]string{}}
-	fs.Var(p, name, "`"+form+"` "+usage)
+	fs.Var(p, name, usage)
 	return p
 }
 
@@ -41,7 +41,12 @@ type optional struct {
 	set bool
 }
 
-func (o *optional) String() string { return "" }
+func (o *optional) String() string {
+	if o.set {
+		return strconv.FormatUint(o.n, 10)
+	}
+	return ""
+}
 
 func (o *optional) Set(s string) error {
 	n, err := strconv.ParseUint(s, 10, 64)

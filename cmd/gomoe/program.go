@@ -29,7 +29,7 @@ func (t *tool) read(ctx context.Context, path string) (name, text string, err er
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return "", "", fmt.Errorf("gomoe: %w", err)
+			return "", "", err
 		}
 		defer f.Close()
 		r, name = f, path
@@ -52,7 +52,7 @@ func (t *tool) read(ctx context.Context, path string) (name, text string, err er
 			got.err = fmt.Errorf("more than %d bytes, which is no program", largest)
 		}
 		if got.err != nil {
-			return "", "", fmt.Errorf("%s: %w", name, got.err)
+			return "", "", in(path, got.err)
 		}
 		return name, string(got.b), nil
 	}
@@ -71,15 +71,24 @@ func (t *tool) program(ctx context.Context, path string) (*graph.Program, error)
 func in(path string, err error) error {
 	var g *graph.Error
 	var r *runtime.Error
-	if err == nil || errors.As(err, &g) && g.Pos.File != "" || errors.As(err, &r) && r.Pos.File != "" {
-		return err
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &g) && g.Pos.File != "", errors.As(err, &r) && r.Pos.File != "":
+		return &located{err}
 	}
 	name := filepath.Base(path)
 	if path == "-" {
 		name = "stdin"
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return &located{fmt.Errorf("%s: %w", name, err)}
 }
+
+// located is an error whose text begins with the file that it is about.
+type located struct{ err error }
+
+func (e *located) Error() string { return e.err.Error() }
+func (e *located) Unwrap() error { return e.err }
 
 // placing are the flags that say where a program runs.
 type placing struct {
@@ -90,9 +99,9 @@ type placing struct {
 func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 	p := &placing{}
 	fs.StringVar(&p.mesh, "mesh", "", "`axes` of the mesh with their sizes, such as dp=2,ep=4; none is one rank")
-	p.place = newPairs(fs, "place", "input=spec", "splits an input: one entry per dimension, mesh axes or _, such as x=dp.ep,_; repeatable")
+	p.place = newPairs(fs, "place", "input=spec", "split an input, as `input=spec`: one entry per dimension, mesh axes or _, such as x=dp.ep,_; repeatable")
 	if donate {
-		p.donate = newPairs(fs, "donate", "input=result", "lets a result take over the memory of an input; repeatable")
+		p.donate = newPairs(fs, "donate", "input=result", "let a result take over the memory of an input, as `input=result`; repeatable")
 	}
 	return p
 }

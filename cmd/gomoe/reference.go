@@ -126,7 +126,11 @@ func describe(b *strings.Builder, p graph.Primitive, example *graph.Program) {
 		fmt.Fprintf(b, "    %s\n\n", doc.Formula)
 	}
 	if ps := graph.Params(p); len(ps) > 0 {
-		said := clauses(doc.Params)
+		var keys []string
+		for _, q := range ps {
+			keys = append(keys, q.Key)
+		}
+		said := clauses(doc.Params, keys)
 		for _, q := range ps {
 			fmt.Fprintf(b, "- `%s`, %s", q.Key, q.Kind)
 			if s := said[q.Key]; s != "" {
@@ -152,20 +156,22 @@ func describe(b *strings.Builder, p graph.Primitive, example *graph.Program) {
 	}
 }
 
-// clauses splits what a Doc says of parameters, "axes: ascending; k: rows".
-func clauses(s string) map[string]string {
+// clauses splits what a Doc says of the parameters keys, "axes: ascending; k,
+// n: rows". What belongs to none of them comes under "".
+func clauses(text string, keys []string) map[string]string {
 	out := map[string]string{}
-	last := ""
-	for _, c := range strings.Split(s, "; ") {
-		name, text, ok := strings.Cut(c, ": ")
-		if !ok || strings.ContainsAny(name, " (") { // a semicolon inside a clause
-			if last != "" {
-				out[last] += "; " + c
-			}
-			continue
+	about := []string{""}
+	for _, c := range strings.Split(text, "; ") {
+		names, rest, ok := strings.Cut(c, ": ")
+		list := strings.Split(names, ", ")
+		if ok && !slices.ContainsFunc(list, func(n string) bool { return !slices.Contains(keys, n) }) {
+			about, c = list, rest
 		}
-		for _, n := range strings.Split(name, ",") {
-			out[n], last = text, n
+		for _, n := range about {
+			if out[n] != "" {
+				out[n] += "; "
+			}
+			out[n] += c
 		}
 	}
 	return out

@@ -21,7 +21,7 @@ func (t *tool) runCommand() *ffcli.Command {
 	fs := t.flags("run")
 	place, given, limit := newPlacing(fs, true), newInputs(fs), memoryFlag(fs)
 	var seed optional
-	fs.Var(&seed, "random", "`seed` of random values for the inputs that are not given: floats in [-1, 1), integers 0")
+	fs.Var(&seed, "random", "fill the inputs that are not given from this `seed`: floats in [-1, 1), integers 0")
 	out := fs.String("out", "", "`directory` for the results, each as name.npy")
 	trace := fs.String("trace", "", "`file` for what every rank did, for Perfetto or chrome://tracing")
 	finite := fs.Bool("finite", false, "stop at the first kernel that makes a NaN or an infinity")
