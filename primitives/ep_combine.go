@@ -76,6 +76,12 @@ func (p EPCombine) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := len(c.In)
 	routing := c.Eqn.In[n-1]
 	rows := c.In[0].Resolved()
+	if rows.Ragged == nil && flexibleArg(c, 0) {
+		var err error
+		if rows, err = p.constantRows(c); err != nil {
+			return sharding.Decision{}, err
+		}
+	}
 	if rows.Ragged == nil {
 		return sharding.Decision{}, fmt.Errorf("the rows are not in expert order; give it what ep_dispatch made, after row-wise primitives and grouped_matmul")
 	}
@@ -96,6 +102,21 @@ func (p EPCombine) Shard(c *sharding.Context) (sharding.Decision, error) {
 	}
 	dec.In = append(dec.In, sharding.Spec{Dims: [][]string{axes, nil, nil}})
 	return dec, nil
+}
+
+// constantRows places rows that a rank can make anywhere, such as a cotangent
+// of zeros, where those of c's routing lie.
+func (p EPCombine) constantRows(c *sharding.Context) (sharding.Spec, error) {
+	n := len(c.In)
+	if n == 3 && c.In[1].Ragged != nil {
+		return sharding.Spec{Dims: [][]string{c.In[1].At(0), nil}, Ragged: c.In[1].Ragged}, nil
+	}
+	routing := c.Eqn.In[n-1]
+	axes, err := p.layer().tokenAxes(c.Mesh, c.In[n-1].At(0))
+	if err != nil {
+		return sharding.Spec{}, err
+	}
+	return p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], EPDispatch(p)), nil
 }
 
 // Lower packs the rows by the rank that they go home to, exchanges them, and

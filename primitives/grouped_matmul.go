@@ -93,9 +93,35 @@ func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int)
 	return p.layer(), nil
 }
 
+// constantRows returns c with constant rows, argument i, placed where those of
+// the routing lie, if an ep_prepare of this program says where.
+func constantRows(c *sharding.Context, i int) (*sharding.Context, error) {
+	routing := c.Eqn.In[2]
+	if c.In[i].Ragged != nil || !flexibleArg(c, i) || routing.Def == nil {
+		return c, nil
+	}
+	p, ok := routing.Def.Prim.(EPPrepare)
+	if !ok {
+		return c, nil
+	}
+	axes, err := p.layer().tokenAxes(c.Mesh, c.In[2].At(0))
+	if err != nil {
+		return c, err
+	}
+	d := *c
+	d.In = slices.Clone(c.In)
+	d.In[i] = p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], EPDispatch{p.Experts, p.Capacity, p.Align, p.Axis})
+	d.In[i].Dims = append(d.In[i].Dims, nil)
+	return &d, nil
+}
+
 // Shard wants the weights split over the experts' axis as the rows are; their
 // columns may be split, and the summed dimension of both leaves a pending sum.
 func (g GroupedMatmul) Shard(c *sharding.Context) (sharding.Decision, error) {
+	c, err := constantRows(c, 0)
+	if err != nil {
+		return sharding.Decision{}, err
+	}
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", c.Type(1).Shape[0])
 	if err != nil {
 		return sharding.Decision{}, err

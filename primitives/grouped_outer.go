@@ -49,6 +49,13 @@ func (g GroupedOuter) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 // Shard leaves the sum over the ranks that hold copies of the same experts
 // pending.
 func (g GroupedOuter) Shard(c *sharding.Context) (sharding.Decision, error) {
+	c, err := constantRows(c, 0)
+	if err == nil {
+		c, err = constantRows(c, 1)
+	}
+	if err != nil {
+		return sharding.Decision{}, err
+	}
 	l, err := expertRows(c.In[0], c.Eqn.In[2], "the rows", g.Experts)
 	if err != nil {
 		return sharding.Decision{}, err

@@ -1,0 +1,307 @@
+package primitives_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// The contract_*_test.go files hold expert parallelism to what
+// TransformerEngine's suites ask of theirs (tests/jax/test_multi_process_ep.py,
+// tests/jax/test_te_ep_moe.py, tests/pytorch/distributed/run_ep.py,
+// tests/cpp_distributed/test_ep.cu), with equality where those have
+// tolerances. Where the contracts differ, ours is tested:
+//
+//   - a capacity is of an expert, over the whole batch, and cuts in token
+//     order; theirs is of a rank's rows and cuts by slot;
+//   - rows in expert order cannot be results of a program, so what a slot
+//     holds is observed through what combines or sums it;
+//   - a slot is not an index into memory but (expert, place in its queue).
+//
+// All of it runs with poisoned memory: whatever a kernel leaves unwritten is NaN.
+
+// spread is one way to place a layer on a mesh.
+type spread struct {
+	mesh   string
+	tokens string // the axes that split what has a row per token
+	axis   string // the experts' axis, "" for ep
+}
+
+func (s spread) String() string {
+	return fmt.Sprintf("mesh %q tokens %q axis %q", s.mesh, s.tokens, s.axis)
+}
+
+// spreads are the meshes of every test: each kind of axis alone and together,
+// both orders, axes of size 1, other names, tokens that only some axes split.
+var spreads = []spread{
+	{mesh: ""},
+	{mesh: "ep=1", tokens: "ep"},
+	{mesh: "dp=2,ep=2", tokens: "dp.ep"},
+	{mesh: "dp=1,ep=4", tokens: "dp.ep"},
+	{mesh: "dp=4", tokens: "dp"},
+	{mesh: "dp=4,ep=1", tokens: "dp.ep"},
+	{mesh: "ep=3", tokens: "ep"},
+	{mesh: "fsdp=2,ep=2", tokens: "fsdp.ep"},
+	{mesh: "dp=1,fsdp=2,ep=2", tokens: "dp.fsdp.ep"},
+	{mesh: "ep=2,dp=2", tokens: "dp.ep"},
+	{mesh: "ep=2,dp=2", tokens: "ep.dp"},
+	{mesh: "dp=2,ep=2", tokens: "dp"},
+	{mesh: "dp=2,ep=2", tokens: "ep"},
+	{mesh: "dp=2,ep=2", tokens: ""},
+	{mesh: "dp=2,tp=1,ep=2,pp=1", tokens: "dp.ep"},
+	{mesh: "expert=2,tensor=2", tokens: "expert", axis: "expert"},
+	{mesh: "a=2,b=2", tokens: "a.b", axis: "a"},
+	{mesh: "fsdp=2,dp=2", tokens: "fsdp.dp", axis: "fsdp"},
+}
+
+func (s spread) parse(t *testing.T) sharding.Mesh {
+	m, err := sharding.ParseMesh(s.mesh)
+	require.NoError(t, err)
+	return m
+}
+
+// fits reports whether a batch of that many tokens for that many experts
+// divides over the ranks.
+func (s spread) fits(t *testing.T, tokens, experts int) bool {
+	m := s.parse(t)
+	axis := s.axisName()
+	all := m.Parts(sharding.Split(s.tokens).Dims[0])
+	if !slices.Contains(strings.Split(s.tokens, "."), axis) {
+		all *= max(m.Size(axis), 1)
+	}
+	return tokens%all == 0 && experts%max(m.Size(axis), 1) == 0
+}
+
+func (s spread) axisName() string {
+	if s.axis == "" {
+		return "ep"
+	}
+	return s.axis
+}
+
+// eachSpread runs f for every spread that the sizes divide over. build makes
+// the program for the experts' axis.
+func eachSpread(t *testing.T, tokens, experts int, f func(t *testing.T, s spread)) {
+	t.Helper()
+	n := 0
+	for _, s := range spreads {
+		if s.fits(t, tokens, experts) {
+			n++
+			t.Run(s.String(), func(t *testing.T) { f(t, s) })
+		}
+	}
+	require.Greater(t, n, 8, "too few meshes fit %d tokens and %d experts", tokens, experts)
+}
+
+// config places p's inputs: those whose names begin with k are experts'
+// weights, with r what every rank has, all others have a row per token.
+func (s spread) config(t *testing.T, p *graph.Program) gomoe.Config {
+	m := s.parse(t)
+	place := map[string]sharding.Spec{}
+	for _, v := range p.In {
+		switch v.Name[0] {
+		case 'k':
+			if m.Size(s.axisName()) > 0 {
+				place[v.Name] = sharding.Split(s.axisName())
+			}
+		case 'r':
+		default:
+			place[v.Name] = sharding.Split(s.tokens)
+		}
+	}
+	return gomoe.Config{Mesh: m, Place: place, Options: runtime.Options{Poison: true}}
+}
+
+type arrays = map[string]array.Array
+
+// open opens p on the spread; it is closed when the test ends.
+func (s spread) open(t *testing.T, p *graph.Program) *gomoe.Job {
+	t.Helper()
+	j, err := gomoe.Open(p, s.config(t, p))
+	require.NoError(t, err, "%s\n%s", s, p)
+	t.Cleanup(func() { require.NoError(t, j.Close()) })
+	return j
+}
+
+// run runs p once on the inputs that it has.
+func (s spread) run(t *testing.T, p *graph.Program, in arrays) []array.Array {
+	t.Helper()
+	return step(t, s.open(t, p), p, in)
+}
+
+func step(t *testing.T, j *gomoe.Job, p *graph.Program, in arrays) []array.Array {
+	t.Helper()
+	args := arrays{}
+	for _, v := range p.In {
+		require.Contains(t, in, v.Name)
+		args[v.Name] = in[v.Name]
+	}
+	out, err := j.Step(context.Background(), args)
+	require.NoError(t, err)
+	return out
+}
+
+func trace(t *testing.T, fn func(*graph.Tracer) []*graph.Value) *graph.Program {
+	t.Helper()
+	p, err := graph.Trace("p", fn)
+	require.NoError(t, err)
+	return p
+}
+
+// same fails unless got has exactly the elements want; a NaN never has.
+func same(t *testing.T, what string, got array.Array, want []float64) {
+	t.Helper()
+	x := got.Float64s()
+	require.Len(t, x, len(want), what)
+	for i := range x {
+		if x[i] != want[i] {
+			t.Fatalf("%s: element %d is %v, want %v\ngot  %v\nwant %v", what, i, x[i], want[i], x, want)
+		}
+	}
+}
+
+func sameInts(t *testing.T, what string, got array.Array, want []int32) {
+	t.Helper()
+	w := make([]float64, len(want))
+	for i, x := range want {
+		w[i] = float64(x)
+	}
+	same(t, what, got, w)
+}
+
+func sameBits(t *testing.T, what string, got, want array.Array) {
+	t.Helper()
+	if !array.Equal(got, want) {
+		d, at := array.MaxDiff(got, want)
+		t.Fatalf("%s: differs by %g at %d\ngot  %v\nwant %v", what, d, at, got, want)
+	}
+}
+
+// problem is a layer of linear experts, out[t] = Σ_k w[t,k] x[t] K[idx[t,k]],
+// with a cotangent g for its result. Its numbers are small integers, so that
+// every sum is exact in every float type, whatever its order.
+type problem struct {
+	layer         primitives.Layer
+	tokens, k     int
+	hidden, width int
+	idx           []int32
+	x, w, kernel  []float64
+	g             []float64
+}
+
+func newProblem(r *rand.Rand, l primitives.Layer, tokens, k int) *problem {
+	p := &problem{layer: l, tokens: tokens, k: k, hidden: 4, width: 3}
+	small := func(n, lo, hi int) []float64 {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = float64(lo + r.IntN(hi-lo+1))
+		}
+		return x
+	}
+	p.x = small(tokens*p.hidden, -2, 2)
+	p.w = small(tokens*k, 0, 2) // zeros are weights like any other
+	p.kernel = small(l.Experts*p.hidden*p.width, -1, 1)
+	p.g = small(tokens*p.width, -2, 2)
+	p.route(func(int, int) int { return r.IntN(l.Experts+1) - 1 })
+	return p
+}
+
+func (p *problem) route(f func(token, choice int) int) *problem {
+	p.idx = make([]int32, p.tokens*p.k)
+	for i := range p.idx {
+		p.idx[i] = int32(f(i/p.k, i%p.k))
+	}
+	return p
+}
+
+// kept says which pairs have a row: the capacity cuts each expert's queue in
+// the order of tokens and choices.
+func (p *problem) kept() []bool {
+	queue := make([]int, p.layer.Experts)
+	kept := make([]bool, len(p.idx))
+	for i, e := range p.idx {
+		if e >= 0 {
+			kept[i] = p.layer.Capacity == 0 || queue[e] < p.layer.Capacity
+			queue[e]++
+		}
+	}
+	return kept
+}
+
+// dense is the layer without any dispatch: loops over tokens and choices.
+func (p *problem) dense() (out, dx, dw, dk []float64) {
+	h, f := p.hidden, p.width
+	out, dx = make([]float64, p.tokens*f), make([]float64, p.tokens*h)
+	dw, dk = make([]float64, len(p.idx)), make([]float64, p.layer.Experts*h*f)
+	for i, kept := range p.kept() {
+		if !kept {
+			continue
+		}
+		t, e, w := i/p.k, int(p.idx[i]), p.w[i]
+		for a := range h {
+			for b := range f {
+				m := p.kernel[(e*h+a)*f+b]
+				x, g := p.x[t*h+a], p.g[t*f+b]
+				out[t*f+b] += w * x * m
+				dx[t*h+a] += w * m * g
+				dw[i] += x * m * g
+				dk[(e*h+a)*f+b] += w * x * g
+			}
+		}
+	}
+	return out, dx, dw, dk
+}
+
+func (p *problem) arrays(d graph.DType) arrays {
+	return arrays{
+		"idx":    ids(p.idx, p.tokens, p.k),
+		"x":      of(graph.T(d, p.tokens, p.hidden), p.x),
+		"w":      of(graph.T(d, p.tokens, p.k), p.w),
+		"kernel": of(graph.T(d, p.layer.Experts, p.hidden, p.width), p.kernel),
+		"ct_0":   of(graph.T(d, p.tokens, p.width), p.g),
+	}
+}
+
+func ids(idx []int32, shape ...int) array.Array {
+	a := array.New(graph.T(graph.I32, shape...))
+	copy(array.Data[int32](a), idx)
+	return a
+}
+
+// program is the problem's layer; the experts are split over the spread's axis.
+func (p *problem) program(t *testing.T, s spread, d graph.DType) *graph.Program {
+	l := p.layer
+	l.Axis = s.axis
+	return trace(t, func(tr *graph.Tracer) []*graph.Value {
+		r := primitives.Prepare(l, tr.Input("idx", graph.I32, p.tokens, p.k))
+		return []*graph.Value{experts(r, tr.Input("x", d, p.tokens, p.hidden), tr.Input("w", d, p.tokens, p.k),
+			tr.Input("kernel", d, l.Experts, p.hidden, p.width))}
+	})
+}
+
+// experts is a layer of linear experts whose weights travel with the tokens.
+func experts(r primitives.Routing, x, w, kernel *graph.Value) *graph.Value {
+	rows, rw := primitives.DispatchWeighted(r, x, w)
+	return primitives.Combine(r, weighted(primitives.GroupedMatMul(r, rows, kernel), rw))
+}
+
+// weighted returns every row times its weight.
+func weighted(rows, rw *graph.Value) *graph.Value {
+	return primitives.Mul(rows, primitives.Broadcast(rw, rows.Type.Shape, 0))
+}
+
+func rng(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 11)) }
+
+var floatTypes = []graph.DType{graph.F32, graph.BF16, graph.F16, graph.F64}

@@ -1,0 +1,214 @@
+package primitives_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// The routings of TransformerEngine's tests.
+func uniform4(token, choice int) int    { return (token*2 + choice) % 4 }
+func nonuniform4(token, choice int) int { return choice * (1 + token%3) }
+
+// The counts that TransformerEngine's prepare test and overflow test lead to,
+// added over its two data parallel groups: ours are of the whole batch.
+func TestContractCounts(t *testing.T) {
+	for _, c := range []struct {
+		name                            string
+		tokens, capacity                int
+		route                           func(token, choice int) int
+		counts, padded, demand, dropped []int32
+	}{
+		{"uniform", 8, 0, uniform4, []int32{4, 4, 4, 4}, []int32{16, 16, 16, 16}, []int32{4, 4, 4, 4}, nil},
+		{"nonuniform", 8, 0, nonuniform4, []int32{8, 3, 3, 2}, []int32{16, 16, 16, 16}, []int32{8, 3, 3, 2}, nil},
+		{"overflow", 96, 32, nonuniform4, []int32{32, 32, 32, 32}, []int32{32, 32, 32, 32}, []int32{96, 32, 32, 32}, nil},
+		{"overflow without a capacity", 96, 0, nonuniform4, []int32{96, 32, 32, 32}, []int32{96, 32, 32, 32}, []int32{96, 32, 32, 32}, nil},
+		{"an expert without tokens", 8, 0, func(t, k int) int { return 3 * k }, []int32{8, 0, 0, 8}, []int32{16, 0, 0, 16}, []int32{8, 0, 0, 8}, nil},
+		{"nothing chosen", 8, 0, func(t, k int) int { return -1 }, []int32{0, 0, 0, 0}, []int32{0, 0, 0, 0}, []int32{0, 0, 0, 0}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := primitives.Layer{Experts: 4, Align: 16, Capacity: c.capacity}
+			p := newProblem(rng(1), l, c.tokens, 2).route(c.route)
+			eachSpread(t, c.tokens, 4, func(t *testing.T, s spread) {
+				l.Axis = s.axis
+				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+					r := primitives.Prepare(l, tr.Input("idx", graph.I32, c.tokens, 2))
+					return []*graph.Value{r.Counts, r.Padded, r.Demand}
+				})
+				out := s.run(t, prog, p.arrays(graph.F32))
+				sameInts(t, "counts", out[0], c.counts)
+				sameInts(t, "padded", out[1], c.padded)
+				sameInts(t, "demand", out[2], c.demand)
+			})
+		})
+	}
+}
+
+// A slot is (expert, place in its queue), in the order of the global batch: the
+// same on every mesh, for i32 and i64 indices, with drops, with an expert that
+// a token chooses twice and with choices of none.
+func TestContractSlots(t *testing.T) {
+	for _, d := range []graph.DType{graph.I32, graph.I64} {
+		for _, capacity := range []int{0, 1, 3, 100} {
+			l := primitives.Layer{Experts: 12, Capacity: capacity, Align: 4}
+			p := newProblem(rng(capacity), l, 12, 3)
+			p.idx[3], p.idx[4] = p.idx[5], p.idx[5]
+			want, err := ep.NewPlan(ep.Layer{Experts: 12, Capacity: capacity, Align: 4}, p.idx, 3)
+			require.NoError(t, err)
+			t.Run(fmt.Sprintf("%s capacity %d", d, capacity), func(t *testing.T) {
+				eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+					l.Axis = s.axis
+					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+						r := primitives.Prepare(l, tr.Input("idx", d, 12, 3))
+						return []*graph.Value{r.Value, r.Dropped, r.Counts, r.Padded, r.Demand}
+					})
+					out := s.run(t, prog, arrays{"idx": ids(p.idx, 12, 3).As(d)})
+					sameInts(t, "routing", out[0], want.Routing)
+					if got := array.Data[bool](out[1]); !slices.Equal(got, want.Dropped) {
+						t.Errorf("dropped: got %v, want %v", got, want.Dropped)
+					}
+					sameInts(t, "counts", out[2], want.Counts)
+					sameInts(t, "padded", out[3], want.Padded)
+					sameInts(t, "demand", out[4], want.Demand)
+				})
+			})
+		}
+	}
+}
+
+// identity dispatches, weights every row with w and combines.
+func identity(l primitives.Layer, d graph.DType, shape []int, k, h int) func(*graph.Tracer) []*graph.Value {
+	return func(tr *graph.Tracer) []*graph.Value {
+		r := primitives.Prepare(l, tr.Input("idx", graph.I32, append(slices.Clone(shape), k)...))
+		rows, rw := primitives.DispatchWeighted(r, tr.Input("x", d, append(slices.Clone(shape), h)...), tr.Input("w", d, append(slices.Clone(shape), k)...))
+		return []*graph.Value{primitives.Combine(r, weighted(rows, rw))}
+	}
+}
+
+// Tokens come home as they left, bit for bit, in every float type: identity
+// experts with weights 1/K, for even and skewed routing, with tokens of one and
+// of two batch dimensions and for every alignment.
+func TestContractIdentityRoundTrip(t *testing.T) {
+	const h = 32
+	for _, d := range floatTypes {
+		for name, route := range map[string]func(token, choice int) int{
+			"uniform": uniform4, "nonuniform": nonuniform4,
+			"one expert takes all": func(int, int) int { return 2 },
+		} {
+			for _, c := range []struct {
+				shape []int
+				align int
+			}{{[]int{8}, 16}, {[]int{8, 1}, 0}, {[]int{4, 2}, 3}, {[]int{4, 1, 2}, 1}} {
+				t.Run(fmt.Sprintf("%s %s %v", d, name, c.shape), func(t *testing.T) {
+					x := array.New(graph.T(d, append(slices.Clone(c.shape), h)...))
+					tokens := make([]float64, x.Type.Len())
+					for i := range tokens { // TransformerEngine's linspace(.1, .9)
+						tokens[i] = 0.1 + 0.8*float64(i)/float64(len(tokens)-1)
+					}
+					require.NoError(t, x.SetFloat64s(tokens))
+					p := newProblem(rng(1), primitives.Layer{Experts: 4}, 8, 2).route(route)
+					k := append(slices.Clone(c.shape), 2)
+					in := arrays{"x": x, "idx": ids(p.idx, k...), "w": of(graph.T(d, k...), slices.Repeat([]float64{0.5}, 16))}
+					for _, s := range spreads {
+						if !s.fits(t, c.shape[0], 4) {
+							continue
+						}
+						prog := trace(t, identity(primitives.Layer{Experts: 4, Align: c.align, Axis: s.axis}, d, c.shape, 2, h))
+						require.True(t, prog.Out[0].Type.Equal(x.Type), "the result is %s, want %s", prog.Out[0].Type, x.Type)
+						sameBits(t, s.String(), s.run(t, prog, in)[0], x)
+					}
+				})
+			}
+		}
+	}
+}
+
+// Without weights a token comes home as the sum of its choices: K times itself,
+// and nothing for a token that chose none. Token values are exact in bf16.
+func TestContractCombineAddsWithoutWeights(t *testing.T) {
+	const tokens, h = 12, 5
+	for k := 1; k <= 4; k++ {
+		p := newProblem(rng(k), primitives.Layer{Experts: 12}, tokens, k)
+		for c := range k {
+			p.idx[2*k+c] = -1 // token 2 chooses none
+			p.idx[5*k+c] = 7  // token 5 chooses one expert k times
+		}
+		x, want := make([]float64, tokens*h), make([]float64, tokens*h)
+		for i := range x {
+			x[i] = float64(i/h+1) / 256
+			for c := range k {
+				if p.idx[i/h*k+c] >= 0 {
+					want[i] += x[i]
+				}
+			}
+		}
+		for _, d := range []graph.DType{graph.F32, graph.BF16} {
+			t.Run(fmt.Sprintf("%s top %d", d, k), func(t *testing.T) {
+				eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
+					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+						r := primitives.Prepare(primitives.Layer{Experts: 12, Align: 2, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
+						return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", d, tokens, h)))}
+					})
+					same(t, "out", s.run(t, prog, arrays{"idx": ids(p.idx, tokens, k), "x": of(graph.T(d, tokens, h), x)})[0], want)
+				})
+			})
+		}
+	}
+}
+
+// Tokens of integer types travel too; and rows of no columns.
+func TestContractOtherPayloads(t *testing.T) {
+	p := newProblem(rng(3), primitives.Layer{Experts: 12}, 12, 1)
+	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+			r := primitives.Prepare(primitives.Layer{Experts: 12, Axis: s.axis}, tr.Input("idx", graph.I32, 12, 1))
+			rows := primitives.Dispatch(r, tr.Input("x", graph.I32, 12, 3))
+			none := primitives.Combine(r, primitives.Dispatch(r, tr.Input("y", graph.BF16, 12, 0)))
+			return []*graph.Value{primitives.Combine(r, primitives.Convert(rows, graph.F32)), none}
+		})
+		in := arrays{"idx": ids(p.idx, 12, 1), "x": array.New(graph.T(graph.I32, 12, 3)), "y": array.New(graph.T(graph.BF16, 12, 0))}
+		want := make([]float64, 36)
+		for i := range want {
+			array.Data[int32](in["x"])[i] = int32(i - 7)
+			if p.idx[i/3] >= 0 {
+				want[i] = float64(i - 7)
+			}
+		}
+		out := s.run(t, prog, in)
+		same(t, "out", out[0], want)
+		require.True(t, out[1].Type.Equal(graph.T(graph.BF16, 12, 0)))
+	})
+}
+
+// The whole layer against loops over tokens and choices, for random routings,
+// alignments and capacities on every mesh: results and all gradients exact.
+func TestContractAgainstDenseReference(t *testing.T) {
+	for seed := range 6 {
+		for _, experts := range []int{12, 6} {
+			r := rng(seed)
+			l := primitives.Layer{Experts: experts, Align: []int{0, 1, 2, 3, 8}[r.IntN(5)], Capacity: []int{0, 0, 1, 2, 5}[r.IntN(5)]}
+			p := newProblem(r, l, 12, 1+r.IntN(3))
+			out, dx, dw, dk := p.dense()
+			for _, d := range []graph.DType{graph.F32, graph.BF16} {
+				t.Run(fmt.Sprintf("%d %s %+v", seed, d, l), func(t *testing.T) {
+					eachSpread(t, 12, experts, func(t *testing.T, s spread) {
+						prog := p.program(t, s, d)
+						in := p.arrays(d)
+						same(t, "out", s.run(t, prog, in)[0], out)
+						got := s.run(t, pullback(t, prog), in)
+						same(t, "gradient of tokens", got[0], dx)
+						same(t, "gradient of weights", got[1], dw)
+						same(t, "gradient of experts", got[2], dk)
+					})
+				})
+			}
+		}
+	}
+}
