@@ -217,3 +217,9 @@ func (EPPrepare) Doc() graph.Doc {
 		Notes:   "Queues follow the order of the global batch, so places and drops are the same on every mesh. One all_gather of E counts per rank where the tokens are split.",
 	}
 }
+
+// RankRows returns how many rows a rank has room for that owns that many experts
+// and receives at most that many pairs.
+func (l Layer) RankRows(pairs, experts int) int {
+	return newEPLayer(l.Experts, l.Capacity, l.Align, l.Axis).RankRows(pairs, experts)
+}
