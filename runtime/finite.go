@@ -19,21 +19,22 @@ func (e *NotFinite) Error() string {
 	return fmt.Sprintf("made %v at element %d of %s from finite arguments", e.Value, e.Index, e.Type)
 }
 
-// finite reports a result of instruction i with a NaN or an infinity if all
-// its arguments are finite.
+// finiteArgs reports whether all arguments of instruction i are finite.
+func (r *rank) finiteArgs(i int) bool {
+	for _, b := range r.plan.Instrs[i].In {
+		if k, _ := firstNonFinite(r.bufs[b]); k >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// finite reports a result of instruction i with a NaN or an infinity.
 func (r *rank) finite(i int) error {
-	in := &r.plan.Instrs[i]
-	for _, b := range in.Out {
-		k, x := firstNonFinite(r.bufs[b])
-		if k < 0 {
-			continue
+	for _, b := range r.plan.Instrs[i].Out {
+		if k, x := firstNonFinite(r.bufs[b]); k >= 0 {
+			return &NotFinite{x, k, r.bufs[b].Type}
 		}
-		for _, c := range in.In {
-			if j, _ := firstNonFinite(r.bufs[c]); j >= 0 {
-				return nil
-			}
-		}
-		return &NotFinite{x, k, r.bufs[b].Type}
 	}
 	return nil
 }

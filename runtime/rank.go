@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -15,20 +16,10 @@ import (
 type rank struct {
 	plan   *lowering.Plan
 	comm   lowering.Communicator
-	groups []lowering.Group // per instruction, nil for kernels
-	bufs   []array.Array    // per buffer
-	args   rankArgs
+	groups []lowering.Group        // per instruction, nil for kernels
+	bufs   []array.Array           // per buffer
+	args   lowering.Args           // reused by every kernel
 	free   map[int64][]array.Array // memory of donated inputs, by bytes
-}
-
-// rankArgs are the reusable arguments of kernels.
-type rankArgs struct{ lowering.Args }
-
-func (a *rankArgs) threads(n, ranks int) {
-	a.Threads = n
-	if n <= 0 {
-		a.Threads = lowering.ThreadsPerRank(ranks)
-	}
 }
 
 func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
@@ -36,7 +27,7 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 	r.args.Mesh, r.args.Rank = p.Mesh, c.Rank()
 	arena := array.New(graph.T(graph.U8, int(p.Arena))).Bytes()
 	for i, b := range p.Bufs {
-		if b.Storage == lowering.Temp {
+		if b.Storage == lowering.Temp && b.Def >= 0 {
 			r.bufs[i] = array.Over(b.Type, arena[b.Offset:])
 		}
 	}
@@ -87,24 +78,50 @@ func (r *rank) recycle() {
 	}
 }
 
-func (r *rank) run(ctx context.Context, s *Session, local int) error {
+// samePlan compares the hashes of all ranks' plans. Every rank sees all of them
+// and so comes to the same error.
+func (r *rank) samePlan(ctx context.Context) error {
+	all := make([]int, r.comm.Size())
+	for i := range all {
+		all[i] = i
+	}
+	g, err := r.comm.Group(all)
+	if err != nil {
+		return err
+	}
+	mine := []byte(r.plan.Hash())
+	got := make([]byte, len(mine)*len(all))
+	c := lowering.Call{Op: "all_gather", DType: graph.U8, Bytes: int64(len(mine))}
+	if err := g.AllGather(ctx, c, got, mine); err != nil {
+		return fmt.Errorf("runtime: compare plans before the first step: %w", err)
+	}
+	for i := range all {
+		if h := got[i*len(mine) : (i+1)*len(mine)]; !bytes.Equal(h, got[:len(mine)]) {
+			return &lowering.Agreed{Err: fmt.Errorf("runtime: rank %d runs plan %s and rank 0 plan %s; start all ranks with the same program, mesh and options", i, h, got[:len(mine)])}
+		}
+	}
+	return nil
+}
+
+func (r *rank) run(ctx context.Context, opts Options) error {
 	for i := range r.plan.Instrs {
 		if ctx.Err() != nil {
 			return r.fail(i, context.Cause(ctx))
 		}
-		if s.opts.Poison {
+		sound := opts.Finite && r.finiteArgs(i) // asked before the arguments are overwritten
+		if opts.Poison {
 			r.poison(i)
 		}
 		began := time.Now()
 		if err := r.exec(ctx, i); err != nil {
 			return r.fail(i, err)
 		}
-		if s.opts.Finite {
+		if sound {
 			if err := r.finite(i); err != nil {
 				return r.fail(i, err)
 			}
 		}
-		s.opts.Trace.add(r.comm.Rank(), &r.plan.Instrs[i], began)
+		opts.Trace.add(r.comm.Rank(), &r.plan.Instrs[i], began)
 	}
 	return nil
 }
@@ -123,7 +140,7 @@ func (r *rank) exec(ctx context.Context, i int) (err error) {
 		}
 	}()
 	in := &r.plan.Instrs[i]
-	a := &r.args.Args
+	a := &r.args
 	a.In, a.Out = a.In[:0], a.Out[:0]
 	for _, b := range in.In {
 		a.In = append(a.In, r.bufs[b])

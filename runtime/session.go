@@ -31,19 +31,26 @@ type Options struct {
 }
 
 // Session runs one plan on the ranks of this process. Its memory is planned
-// and allocated once. A session runs one step at a time.
+// and allocated once. A session runs one step at a time; calls of Run from
+// several goroutines take turns.
 type Session struct {
-	plan  *lowering.Plan
-	ranks []*rank
-	opts  Options
-	mu    sync.Mutex
-	step  int
+	plan   *lowering.Plan
+	ranks  []*rank
+	local  []int // the ranks' numbers
+	opts   Options
+	mu     sync.Mutex
+	agreed bool // all ranks of the job are known to run this plan
+	step   int
 }
 
 // Open returns a session of the plan on the ranks that comms stand for, one
 // communicator per rank of this process. The communicators stay the caller's.
+// They serve one session at a time: sessions that run at once have their own.
 func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Session, error) {
-	s := &Session{plan: plan, opts: opts}
+	if len(comms) == 0 {
+		return nil, fmt.Errorf("runtime: plan %s: no communicators, want one per rank of this process", plan.Name)
+	}
+	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks()}
 	for _, c := range comms {
 		if c.Size() != plan.Mesh.Ranks() {
 			return nil, fmt.Errorf("runtime: plan %s wants %d ranks for the mesh %q, the communicator has %d", plan.Name, plan.Mesh.Ranks(), plan.Mesh, c.Size())
@@ -52,8 +59,15 @@ func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Se
 		if err != nil {
 			return nil, err
 		}
-		r.args.threads(opts.Threads, len(comms))
+		r.args.Threads = opts.Threads
+		if opts.Threads <= 0 {
+			r.args.Threads = lowering.ThreadsPerRank(len(comms))
+		}
+		if slices.Contains(s.local, c.Rank()) {
+			return nil, fmt.Errorf("runtime: plan %s: two communicators for rank %d, want one", plan.Name, c.Rank())
+		}
 		s.ranks = append(s.ranks, r)
+		s.local = append(s.local, c.Rank())
 	}
 	return s, nil
 }
@@ -62,13 +76,7 @@ func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Se
 func (s *Session) Plan() *lowering.Plan { return s.plan }
 
 // Local returns the ranks that live in this process.
-func (s *Session) Local() []int {
-	out := make([]int, len(s.ranks))
-	for i, r := range s.ranks {
-		out[i] = r.comm.Rank()
-	}
-	return out
-}
+func (s *Session) Local() []int { return slices.Clone(s.local) }
 
 // Put places a for the input of that name.
 func (s *Session) Put(name string, a array.Array) (*Array, error) {
@@ -79,7 +87,7 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	if !a.Type.Equal(p.Type) {
 		return nil, fmt.Errorf("runtime: input %s of %s is %s, want %s", name, s.plan.Name, a.Type, p.Type)
 	}
-	return Put(a, s.plan.Mesh, p.Spec, s.Local())
+	return Put(a, s.plan.Mesh, p.Spec, s.local)
 }
 
 func (s *Session) input(name string) (lowering.Port, error) {
@@ -97,48 +105,36 @@ func (s *Session) input(name string) (lowering.Port, error) {
 
 // Run runs one step on all ranks of this process and returns its results, in
 // the plan's order. Every input of the plan is bound. Donated inputs are spent
-// afterwards, also when the step fails.
+// afterwards, also when the step fails; nobody else may use them meanwhile.
 //
 // Run blocks until every rank is done or has failed; when ctx ends, every rank
 // stops at its next instruction or exchange. The first failure of any rank is
-// returned, as an *Error; unless all ranks agreed on it, it poisons the
-// communicators and later steps fail with it.
+// returned, as an *Error; unless all ranks agreed on it (see lowering.Agreed),
+// it poisons the communicators and later steps fail with it.
+//
+// Where other processes hold ranks too, the first step begins with a comparison
+// of the plans.
 func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.bind(in); err != nil {
 		return nil, err
 	}
+	if err := s.agree(ctx); err != nil {
+		return nil, err
+	}
 	for _, d := range s.plan.Donated {
 		in[s.plan.In[d.In].Name].spent = s.plan.Name
 	}
 	began := time.Now()
-	var first error
-	var once sync.Once
-	var wg sync.WaitGroup
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	for i, r := range s.ranks {
-		wg.Go(func() {
-			if err := r.run(ctx, s, i); err != nil {
-				once.Do(func() { first = err })
-				if agreed(err) {
-					return // the others come to it too; stopping them would poison
-				}
-				cancel(err)
-				r.comm.Fail(err)
-			}
-		})
+	if err := s.each(ctx, func(ctx context.Context, r *rank) error { return r.run(ctx, s.opts) }); err != nil {
+		return nil, err
 	}
-	wg.Wait()
-	if first != nil {
-		return nil, first
-	}
-	s.opts.Trace.endStep(s.plan.Name, s.step, began, s.Local())
+	s.opts.Trace.endStep(s.plan.Name, s.step, began, s.local)
 	s.step++
 	out := make([]*Array, len(s.plan.Out))
 	for i, p := range s.plan.Out {
-		out[i] = &Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.Local()}
+		out[i] = &Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, parts: make([]array.Array, 0, len(s.ranks))}
 		for _, r := range s.ranks {
 			out[i].parts = append(out[i].parts, r.bufs[p.Buf])
 		}
@@ -147,6 +143,53 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 		r.recycle()
 	}
 	return out, nil
+}
+
+// each runs f for every rank of this process at once and returns the first
+// error, when all are done.
+//
+// An error that is not agreed on stops the other ranks. An agreed one does not:
+// they come to it by themselves, maybe after exchanges that the first of them
+// has no part in. Of those the lowest rank's is returned.
+func (s *Session) each(ctx context.Context, f func(ctx context.Context, r *rank) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	errs := make([]error, len(s.ranks))
+	var first error
+	var once sync.Once
+	var wg sync.WaitGroup
+	for i, r := range s.ranks {
+		wg.Go(func() {
+			errs[i] = f(ctx, r)
+			if err := errs[i]; err != nil && !agreed(err) {
+				once.Do(func() {
+					first = err
+					r.comm.Fail(err) // before cancel, so that ranks elsewhere learn the cause
+					cancel(err)
+				})
+			}
+		})
+	}
+	wg.Wait()
+	if first != nil {
+		return first
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// agree compares the plan with those of ranks in other processes, once.
+func (s *Session) agree(ctx context.Context) error {
+	if s.agreed {
+		return nil
+	}
+	err := s.each(ctx, func(ctx context.Context, r *rank) error { return r.samePlan(ctx) })
+	s.agreed = err == nil
+	return err
 }
 
 // bind gives every rank its parts of the inputs and memory for the results.
@@ -160,23 +203,23 @@ func (s *Session) bind(in map[string]*Array) error {
 			return fmt.Errorf("runtime: input %s of %s: the array's memory was donated to %s; give that step's result", p.Name, s.plan.Name, a.spent)
 		case !a.Type.Equal(p.Type) || !a.Spec.Equal(p.Spec):
 			return fmt.Errorf("runtime: input %s of %s is %s, want %s", p.Name, s.plan.Name, a.Spec.Format(a.Type), p.Spec.Format(p.Type))
-		case a.mesh.String() != s.plan.Mesh.String() || !slices.Equal(a.ranks, s.Local()):
-			return fmt.Errorf("runtime: input %s of %s lies on mesh %q, want %q", p.Name, s.plan.Name, a.mesh, s.plan.Mesh)
+		case !slices.Equal(a.mesh.Axes, s.plan.Mesh.Axes) || !slices.Equal(a.ranks, s.local):
+			return fmt.Errorf("runtime: input %s of %s lies on ranks %v of the mesh %q, want %v of %q", p.Name, s.plan.Name, a.ranks, a.mesh, s.local, s.plan.Mesh)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		if _, err := s.input(name); err != nil {
-			return err
+	if len(in) != len(s.plan.In) {
+		for _, name := range slices.Sorted(maps.Keys(in)) {
+			if _, err := s.input(name); err != nil {
+				return err
+			}
 		}
 	}
-	given := map[*Array]string{}
 	for _, d := range s.plan.Donated {
 		name := s.plan.In[d.In].Name
-		given[in[name]] = name
-	}
-	for name, a := range in {
-		if other, ok := given[a]; ok && other != name {
-			return fmt.Errorf("runtime: inputs %s and %s of %s are one array, which is donated; give each its own", name, other, s.plan.Name)
+		for _, p := range s.plan.In {
+			if p.Name != name && in[p.Name] == in[name] {
+				return fmt.Errorf("runtime: inputs %s and %s of %s are one array, which is donated; give each its own", name, p.Name, s.plan.Name)
+			}
 		}
 	}
 	for i, r := range s.ranks {

@@ -1,0 +1,84 @@
+package toy
+
+import (
+	"context"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Setup says how Plan places a program: the mesh, the placements of inputs as
+// sharding.ParseSpec reads them, and the donations.
+type Setup struct {
+	Mesh   string
+	Place  map[string]string
+	Donate map[string]int
+}
+
+// Plan lowers p.
+func Plan(p *graph.Program, s Setup) (*lowering.Plan, error) {
+	m, err := sharding.ParseMesh(s.Mesh)
+	if err != nil {
+		return nil, err
+	}
+	place := map[string]sharding.Spec{}
+	for name, text := range s.Place {
+		if place[name], err = sharding.ParseSpec(text); err != nil {
+			return nil, err
+		}
+	}
+	if p, err = graph.Inline(p); err != nil {
+		return nil, err
+	}
+	a, err := sharding.Propagate(p, m, place)
+	if err != nil {
+		return nil, err
+	}
+	return lowering.Lower(a, lowering.Options{Donate: s.Donate})
+}
+
+// Open opens a session of the plan with all of its ranks in this process. The
+// communicators need no Close.
+func Open(p *lowering.Plan, opts runtime.Options) (*runtime.Session, error) {
+	comms, err := jaccl.Local(p.Mesh.Ranks(), jaccl.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return runtime.Open(p, comms, opts)
+}
+
+// Put places all inputs.
+func Put(s *runtime.Session, in map[string]array.Array) (map[string]*runtime.Array, error) {
+	placed := map[string]*runtime.Array{}
+	for name, a := range in {
+		d, err := s.Put(name, a)
+		if err != nil {
+			return nil, err
+		}
+		placed[name] = d
+	}
+	return placed, nil
+}
+
+// Eval places the inputs, runs one step, and returns the results.
+func Eval(ctx context.Context, s *runtime.Session, in map[string]array.Array) ([]array.Array, error) {
+	placed, err := Put(s, in)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.Run(ctx, placed)
+	if err != nil {
+		return nil, err
+	}
+	res := make([]array.Array, len(out))
+	for i, d := range out {
+		if res[i], err = d.Get(); err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
