@@ -325,3 +325,97 @@ func TestMegatron(t *testing.T) {
 		}
 	}
 }
+
+// TestDotGeneralPending checks that a sum that is pending passes through a
+// product in one argument, and is added before where both have one.
+func TestDotGeneralPending(t *testing.T) {
+	mesh, err := sharding.ParseMesh("a=2")
+	require.NoError(t, err)
+	for _, c := range []struct {
+		src  string
+		want []string
+	}{
+		{"s = reduce_sum(x) axes=[0] unordered=true\n z = dot_general(s, y) lhs_contract=[1] rhs_contract=[1]\n return z", []string{"all_sum a"}},
+		{"s = reduce_sum(x) axes=[0] unordered=true\n z = dot_general(y, s) lhs_contract=[1] rhs_contract=[1]\n w = dot_general(z, y) lhs_contract=[0] rhs_contract=[0]\n return w", []string{"all_sum a"}},
+		{"s = reduce_sum(x) axes=[0] unordered=true\n z = dot_general(s, s) lhs_contract=[1] rhs_contract=[1]\n return z", []string{"all_sum a"}},
+		{"s = reduce_sum(x) axes=[0] unordered=true\n r = neg(s)\n z = dot_general(s, r) lhs_contract=[1] rhs_contract=[1]\n return z", []string{"all_sum a", "all_sum a"}},
+	} {
+		p, err := gomoe.Parse("pending", "program p(x f64[2,4,3], y f64[4,3]) {\n "+c.src+"\n}")
+		require.NoError(t, err)
+		cfg := gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("a")}}
+		require.Equal(t, c.want, collectives(t, p, cfg), "%s", p)
+		in := row{}.inputs(p, 2)
+		one, err := gomoe.Run(context.Background(), p, gomoe.Config{}, in)
+		require.NoError(t, err)
+		many, err := gomoe.Run(context.Background(), p, cfg, in)
+		require.NoError(t, err)
+		if d, _ := array.MaxDiff(one[0], many[0]); d > 1e-12 {
+			t.Errorf("%s\ndiffers by %g from one rank", p, d)
+		}
+	}
+}
+
+// TestDotGeneralUsedMemory runs a chain whose later products are written to
+// memory that earlier ones have used.
+func TestDotGeneralUsedMemory(t *testing.T) {
+	for _, d := range []string{"i32", "f32", "bf16"} {
+		src := "program p(x D[3,3]) {\n"
+		for i := range 6 {
+			src += fmt.Sprintf(" y%d = dot_general(%s, x) lhs_contract=[1] rhs_contract=[0]\n", i+1, map[bool]string{true: "x", false: fmt.Sprintf("y%d", i)}[i == 0])
+		}
+		p, err := gomoe.Parse("chain", strings.ReplaceAll(src+" return y6\n}", "D", d))
+		require.NoError(t, err)
+		out, err := gomoe.Run(context.Background(), p, gomoe.Config{}, map[string]array.Array{"x": of(p.In[0].Type, []float64{0, 1, 0, 0, 0, 1, -1, 0, 0})})
+		require.NoError(t, err)
+		if got := fmt.Sprint(out[0].Float64s()); got != "[0 -1 0 0 0 -1 1 0 0]" && got != "[0 1 0 0 0 1 -1 0 0]" {
+			t.Errorf("%s: the seventh power of a signed rotation is %s", d, got)
+		}
+	}
+}
+
+// TestRaggedRows multiplies rows in expert order by a shared weight on a mesh
+// that splits the experts: the rows are as on one rank, the weight's gradient
+// is summed over them, and reductions treat the unused rows as absent.
+func TestRaggedRows(t *testing.T) {
+	ctx := context.Background()
+	p, err := gomoe.Parse("ragged", `program p(idx i32[8,2], x f64[8,4], w f64[4,6]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4 align=4
+	rows = ep_dispatch(x, r) experts=4 align=4
+	y = dot_general(rows, w) lhs_contract=[1] rhs_contract=[0]
+	m = reduce_max(y) axes=[1]
+	mb = broadcast_in_dim(m) shape=[28,6] dims=[0]
+	c = cumsum(mb) axis=1
+	z = ep_combine(c, r) experts=4 align=4
+	s = reduce_sum(y) axes=[0]
+	g = dot_general(rows, y) lhs_contract=[0] rhs_contract=[0]
+	return z, s, g
+}`)
+	require.NoError(t, err)
+	pull, err := vjp.Pullback(p)
+	require.NoError(t, err)
+	in := row{in: gens{"idx": ints(-1, 4)}}.inputs(pull, 3)
+	mesh, err := sharding.ParseMesh("ep=2")
+	require.NoError(t, err)
+	for i, q := range []*graph.Program{p, pull} {
+		args := map[string]array.Array{}
+		for _, v := range q.In {
+			args[v.Name] = in[v.Name]
+		}
+		cfg := gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"idx": sharding.Split("ep"), "x": sharding.Split("ep")}}
+		one, err := gomoe.Run(ctx, q, gomoe.Config{}, args)
+		require.NoError(t, err)
+		many, err := gomoe.Run(ctx, q, cfg, args)
+		require.NoError(t, err, "%s", q)
+		for k := range one {
+			if d, at := array.MaxDiff(one[k], many[k]); d > 1e-12 || i == 0 && k == 0 && d > 0 {
+				t.Errorf("result %d of\n%s\ndiffers by %g at %d from one rank", k, q, d, at)
+			}
+		}
+	}
+	for _, eqn := range []string{"m = reduce_max(rows) axes=[0]", "m = reduce_prod(rows) axes=[0]", "m = argmax(rows)", "m = cumsum(rows)", "m, i = sort(rows)"} {
+		p, err := gomoe.Parse("ragged", "program p(idx i32[8,2], x f64[8,4]) {\n r, drop, n, pad, demand = ep_prepare(idx) experts=4\n rows = ep_dispatch(x, r) experts=4\n "+eqn+"\n return m\n}")
+		require.NoError(t, err)
+		_, err = gomoe.Compile(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"idx": sharding.Split("ep"), "x": sharding.Split("ep")}})
+		require.ErrorContains(t, err, "is in expert order and its number of rows is known only to the run", eqn)
+	}
+}

@@ -3,7 +3,9 @@ package primitives_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -229,5 +231,32 @@ func TestReduceRefusesSplit(t *testing.T) {
 		require.NoError(t, err)
 		_, err = gomoe.Compile(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("", "a")}})
 		require.ErrorContains(t, err, "dimension 1 of argument 0 is split over a and must be whole here; gather it with sharding_constraint", eqn)
+	}
+}
+
+// TestReduceOneNaN checks that the NaN of a maximum does not show which of
+// several it was, which would differ between meshes.
+func TestReduceOneNaN(t *testing.T) {
+	a, b := math.Float64frombits(0xfff0000000000123), math.Float64frombits(0x7ff8000000004000)
+	for _, op := range []string{"reduce_max", "reduce_min"} {
+		for _, typ := range []string{"f64[3]", "f64[3,1]", "f64[3,2]"} {
+			p, err := gomoe.Parse("test", "program p(x "+typ+") {\n y = "+op+"(x) axes=[0]\n return y\n}")
+			require.NoError(t, err)
+			seen := map[uint64]bool{}
+			for _, x := range [][]float64{{a, b, 1}, {b, a, 1}, {1, a, 1}, {1, 1, b}, {nan, 1, 1}} {
+				full := make([]float64, p.In[0].Type.Len())
+				for i := range full {
+					full[i] = x[i*3/len(full)]
+				}
+				out, err := gomoe.Run(context.Background(), p, gomoe.Config{}, map[string]array.Array{"x": of(p.In[0].Type, full)})
+				require.NoError(t, err)
+				for _, y := range out[0].Float64s() {
+					seen[math.Float64bits(y)] = true
+				}
+			}
+			if len(seen) != 1 {
+				t.Errorf("%s of %s leaves NaNs with the bits %x, want one", op, typ, slices.Collect(maps.Keys(seen)))
+			}
+		}
 	}
 }
