@@ -124,7 +124,7 @@ func (s spread) config(t *testing.T, p *graph.Program) gomoe.Config {
 	return gomoe.Config{Mesh: m, Place: place, Options: runtime.Options{Poison: true}}
 }
 
-type arrays = map[string]array.Array
+type arrays map[string]array.Array
 
 // open opens p on the spread; it is closed when the test ends.
 func (s spread) open(t *testing.T, p *graph.Program) *gomoe.Job {
