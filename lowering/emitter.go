@@ -107,8 +107,9 @@ func (e *Emitter) Kernel(name string, out, in []Buf, k Kernel) error {
 	return e.kernel(Instr{Name: name, Kernel: k}, out, in)
 }
 
-// Elementwise is Kernel for one whose first result may share the memory of any
-// argument of the same type: it reads an element before it writes it.
+// Elementwise is Kernel for one whose results may each share the memory of an
+// argument of the same type: it reads element i of every argument before it
+// writes element i of any result.
 func (e *Emitter) Elementwise(name string, out, in []Buf, k Kernel) error {
 	return e.kernel(Instr{Name: name, Kernel: k, InPlace: true}, out, in)
 }

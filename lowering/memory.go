@@ -76,15 +76,15 @@ func (p *Plan) donate(pairs map[string]int) error {
 	return nil
 }
 
-// overwrites reports whether instruction i may write its result, in the buffer
-// out, into the memory of its argument in.
+// overwrites reports whether instruction i may write one of its results, in the
+// buffer out, into the memory of its argument in.
 func (p *Plan) overwrites(i, out, in int) bool {
 	n := &p.Instrs[i]
-	if !n.InPlace || p.Root(n.Out[0]) != out {
+	if !n.InPlace || !slices.ContainsFunc(n.Out, func(b int) bool { return p.Root(b) == out }) {
 		return false
 	}
 	for _, b := range n.In {
-		if p.Root(b) == in && !p.Bufs[b].Type.Equal(p.Bufs[n.Out[0]].Type) {
+		if p.Root(b) == in && !p.Bufs[b].Type.Equal(p.Bufs[out].Type) {
 			return false
 		}
 	}

@@ -71,7 +71,7 @@ type Instr struct {
 	Pos     graph.Pos
 
 	Kernel  Kernel
-	InPlace bool // Out[0] may have the memory of any argument of its type
+	InPlace bool // a result may have the memory of any argument of its type
 
 	// For collectives.
 	Exchange Exchange
