@@ -31,6 +31,9 @@ func position(a *lowering.Args, s sharding.Spec, t graph.Type, flat int) []int {
 func checkIDs(a *lowering.Args, s sharding.Spec, ids array.Array, lo, n int, what string, k lowering.Kernel) error {
 	x := data[int32](ids)
 	bad := slices.IndexFunc(x, func(id int32) bool { return int(id) < lo || int(id) >= n })
+	if bad >= 0 && lo >= n {
+		return fmt.Errorf("%s %d at %v, but the table is empty", what, x[bad], position(a, s, ids.Type, bad))
+	}
 	if bad >= 0 {
 		return fmt.Errorf("%s %d at %v, want %d to %d", what, x[bad], position(a, s, ids.Type, bad), lo, n-1)
 	}

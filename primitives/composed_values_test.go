@@ -1,0 +1,300 @@
+package primitives_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// eval parses and runs a program on inputs given by name.
+func eval(t *testing.T, cfg gomoe.Config, src string, in map[string]array.Array) []array.Array {
+	t.Helper()
+	p, err := gomoe.Parse("values", src)
+	require.NoError(t, err)
+	out, err := gomoe.Run(context.Background(), p, cfg, in)
+	require.NoError(t, err)
+	return out
+}
+
+// composedLarge are programs, each with a first dimension of rows that do not
+// depend on each other, large enough to be cut into pieces of work.
+func composedLarge() []string {
+	return []string{
+		"program p(x f32[70,300]) {\n y = softmax(x) axis=1\n return y\n}",
+		"program p(x f32[10,300,7]) {\n y = softmax(x) axis=1\n return y\n}",
+		"program p(x f32[70,300]) {\n y = log_softmax(x) axis=1\n return y\n}",
+		"program p(x f32[10,300,7]) {\n y = logsumexp(x) axis=1\n return y\n}",
+		"program p(x f32[70,300], g f32[300]) {\n y = rms_norm(x, g) eps=1e-05\n return y\n}",
+		"program p(x f32[70,300], g f32[300], b f32[300]) {\n y = layer_norm(x, g, b) eps=1e-05\n return y\n}",
+		"program p(x f32[70,300], labels i32[70]) {\n y = cross_entropy(x, labels)\n return y\n}",
+		"program p(x f32[70,300]) {\n y = silu(x)\n return y\n}",
+		"program p(x f32[70,300]) {\n y = gelu(x)\n return y\n}",
+		"program p(x f32[70,300], u f32[70,300]) {\n y = swiglu(x, u)\n return y\n}",
+		"program p(x f32[6,50,4,16]) {\n y = rope(x)\n return y\n}",
+		"program p(q f32[6,70,4,8], k f32[6,70,2,8], v f32[6,70,2,8]) {\n out, lse = causal_attention(q, k, v)\n return out, lse\n}",
+		"program p(table f32[40,300], ids i32[300]) {\n y = embedding(table, ids)\n return y\n}",
+	}
+}
+
+// The bits of results and derivatives do not depend on the number of threads,
+// and every element is written.
+func TestComposedThreads(t *testing.T) {
+	for _, src := range composedLarge() {
+		p, err := gomoe.Parse("values", src)
+		require.NoError(t, err)
+		pull, err := vjp.Pullback(p)
+		require.NoError(t, err)
+		in := row{}.inputs(pull, 5)
+		for _, q := range []*graph.Program{p, pull} {
+			args := map[string]array.Array{}
+			for _, v := range q.In {
+				args[v.Name] = in[v.Name]
+			}
+			want, err := gomoe.Run(context.Background(), q, gomoe.Config{Options: runtime.Options{Threads: 1, Finite: true}}, args)
+			require.NoError(t, err)
+			got, err := gomoe.Run(context.Background(), q, gomoe.Config{Options: runtime.Options{Threads: 5, Poison: true}}, args)
+			require.NoError(t, err)
+			for i := range want {
+				if !array.Equal(got[i], want[i]) {
+					t.Errorf("result %d differs between 1 and 5 threads:\n%s", i, q)
+				}
+			}
+		}
+	}
+}
+
+// A row of a result, and of a row's cotangent, is the same bits whatever stands
+// beside it.
+func TestComposedRowInvariance(t *testing.T) {
+	const row0 = 3
+	for _, src := range composedLarge() {
+		p, err := gomoe.Parse("values", src)
+		require.NoError(t, err)
+		rows := p.Out[0].Dim(0)
+		alone := strings.NewReplacer(fmt.Sprintf("f32[%d,", rows), "f32[1,", fmt.Sprintf("i32[%d]", rows), "i32[1]").Replace(src)
+		require.NotEqual(t, src, alone)
+		q, err := gomoe.Parse("values", alone)
+		require.NoError(t, err)
+		full, err := vjp.Pullback(p)
+		require.NoError(t, err)
+		one, err := vjp.Pullback(q)
+		require.NoError(t, err)
+		in := row{}.inputs(full, 5)
+		cut := map[string]array.Array{}
+		for i, v := range full.In {
+			cut[v.Name] = in[v.Name]
+			if !v.Type.Equal(one.In[i].Type) {
+				cut[v.Name] = in[v.Name].Rows(row0, row0+1)
+			}
+		}
+		compare := func(p, q *graph.Program) {
+			a, b := map[string]array.Array{}, map[string]array.Array{}
+			for _, v := range p.In {
+				a[v.Name], b[v.Name] = in[v.Name], cut[v.Name]
+			}
+			all, err := gomoe.Run(context.Background(), p, gomoe.Config{}, a)
+			require.NoError(t, err)
+			single, err := gomoe.Run(context.Background(), q, gomoe.Config{}, b)
+			require.NoError(t, err)
+			for i := range all {
+				if all[i].Type.Shape[0] == rows && !array.Equal(all[i].Rows(row0, row0+1), single[i]) {
+					t.Errorf("row %d of result %d differs from the row alone:\n%s", row0, i, p)
+				}
+			}
+		}
+		compare(p, q)
+		compare(full, one)
+	}
+}
+
+func TestCrossEntropyInHalfPrecision(t *testing.T) {
+	const src = "program p(logits bf16[2,3], labels i32[2]) {\n y = cross_entropy(logits, labels)\n return y\n}"
+	in := map[string]array.Array{
+		"logits": of(graph.T(graph.BF16, 2, 3), []float64{1, 2, 3, 4, 5, 6}),
+		"labels": of(graph.T(graph.I32, 2), []float64{0, -1}),
+	}
+	loss := eval(t, gomoe.Config{}, src, in)[0]
+	want := float32(2 + math.Log(1+math.Exp(-1)+math.Exp(-2)))
+	if x := array.Data[float32](loss); x[0] != want || x[1] != 0 {
+		t.Errorf("loss is %v, want [%v 0] in f32", x, want)
+	}
+	// Twice differentiated, the derivative's derivative mixes bf16 and f32.
+	p, err := gomoe.Parse("values", src)
+	require.NoError(t, err)
+	pull, err := vjp.Pullback(p)
+	require.NoError(t, err)
+	pull, err = vjp.Pullback(pull)
+	require.NoError(t, err)
+	in["ct_0"] = of(graph.T(graph.F32, 2), []float64{1, 1})
+	in["ct2_0"] = of(graph.T(graph.BF16, 2, 3), []float64{1, 0, 0, 1, 0, 0})
+	out, err := gomoe.Run(context.Background(), pull, gomoe.Config{}, in)
+	require.NoError(t, err)
+	e := []float64{math.Exp(-2), math.Exp(-1), 1}
+	sum := e[0] + e[1] + e[2]
+	p0, p1, p2 := e[0]/sum, e[1]/sum, e[2]/sum
+	for i, want := range [][]float64{{p0 * (1 - p0), -p0 * p1, -p0 * p2, 0, 0, 0}, {p0 - 1, 0}} {
+		for j, x := range out[i].Float64s() {
+			if math.Abs(x-want[j]) > 4e-3 {
+				t.Errorf("second derivative: result %d, element %d is %v, want %v", i, j, x, want[j])
+			}
+		}
+	}
+}
+
+// Rows of one id are added in the order of the ids.
+func TestEmbeddingGradOrder(t *testing.T) {
+	in := map[string]array.Array{
+		"ids": of(graph.T(graph.I32, 5), []float64{1, 0, 1, 1, 3}),
+		"ct":  of(graph.T(graph.F32, 5, 1), []float64{1e8, 7, 1, -1e8, 2}),
+	}
+	got := eval(t, gomoe.Config{}, "program p(ids i32[5], ct f32[5,1]) {\n y = embedding_grad(ids, ct) num=4\n return y\n}", in)[0]
+	if x := array.Data[float32](got); !slices.Equal(x, []float32{7, 0, 0, 2}) { // (1e8 + 1) - 1e8 is 0 in f32
+		t.Errorf("sums are %v, want [7 0 0 2]", x)
+	}
+}
+
+// Positions count from the offset, and the inverse undoes the rotation.
+func TestRoPEPositions(t *testing.T) {
+	x := uniform(-1, 1)(rand.New(rand.NewPCG(1, 1)), graph.T(graph.F64, 8, 2, 6))
+	later := array.Over(graph.T(graph.F64, 1, 5, 2, 6), x.Rows(3, 8).Bytes())
+	all := eval(t, gomoe.Config{}, "program p(x f64[1,8,2,6]) {\n y = rope(x)\n z = rope(y) inverse=true\n return y, z\n}", map[string]array.Array{"x": x.Reshape(1, 8, 2, 6)})
+	rest := eval(t, gomoe.Config{}, "program p(x f64[1,5,2,6]) {\n y = rope(x) offset=3\n return y\n}", map[string]array.Array{"x": later})
+	if !array.Equal(all[0].Reshape(8, 2, 6).Rows(3, 8), rest[0].Reshape(5, 2, 6)) {
+		t.Errorf("positions 3 to 7 differ from those with offset 3")
+	}
+	if d, _ := array.MaxDiff(all[1], x.Reshape(1, 8, 2, 6)); d > 1e-14 {
+		t.Errorf("the inverse leaves a difference of %v", d)
+	}
+}
+
+// The three results of adamw are written over the donated arguments.
+func TestAdamWInPlace(t *testing.T) {
+	for _, d := range []graph.DType{graph.F64, graph.F32, graph.BF16, graph.F16} {
+		src := strings.ReplaceAll("program q(p T[4,6], m T[4,6], v T[4,6], g T[4,6], lr f32[], step i32[], scale f32[]) {\n"+
+			" p2, m2, v2 = adamw(p, m, v, g, lr, step, scale) b1=0.9 b2=0.95 eps=1e-08 weight_decay=0.1\n return p2, m2, v2\n}", "T", d.String())
+		p, err := gomoe.Parse("values", src)
+		require.NoError(t, err)
+		in := row{in: gens{"v": uniform(0, 1), "step": values(3)}}.inputs(p, 1)
+		want, err := gomoe.Run(context.Background(), p, gomoe.Config{}, in)
+		require.NoError(t, err)
+		cfg := gomoe.Config{Donate: map[string]int{"p": 0, "m": 1, "v": 2}, Options: runtime.Options{Poison: true}}
+		plan, err := gomoe.Compile(p, cfg)
+		require.NoError(t, err)
+		for _, x := range plan.Donated {
+			if !x.InPlace {
+				t.Errorf("%s: input %d is not overwritten by result %d", d, x.In, x.Out)
+			}
+		}
+		got, err := gomoe.Run(context.Background(), p, cfg, in)
+		require.NoError(t, err)
+		for i := range want {
+			if !array.Equal(got[i], want[i]) {
+				t.Errorf("%s: result %d in place is %v, want %v", d, i, got[i], want[i])
+			}
+			if array.Equal(got[i], in[[]string{"p", "m", "v"}[i]]) {
+				t.Errorf("%s: result %d is the argument", d, i)
+			}
+		}
+	}
+}
+
+// Mistakes that only the run sees name the value and its place in the whole.
+func TestComposedRunErrors(t *testing.T) {
+	mesh, err := sharding.ParseMesh("a=2")
+	require.NoError(t, err)
+	split := func(name string) gomoe.Config {
+		return gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{name: sharding.Split("a")}}
+	}
+	for _, c := range []struct {
+		src  string
+		in   gens
+		cfg  gomoe.Config
+		want string
+	}{
+		{"program p(x f32[4,3], l i32[4]) {\n y = cross_entropy(x, l)\n return y\n}", gens{"l": values(0, 1, 2, 3)}, split("l"), "label 3 at [3], want -1 to 2"},
+		{"program p(x f32[4,3], l i32[4]) {\n y = cross_entropy(x, l)\n return y\n}", gens{"l": values(0, -2, 2, 0)}, gomoe.Config{}, "label -2 at [1], want -1 to 2"},
+		{"program p(x f32[2,2,3], l i32[2,2], c f32[2,2]) {\n y = cross_entropy_grad(x, l, c)\n return y\n}", gens{"l": values(0, 1, 2, 9)}, split("l"), "label 9 at [1 1], want -1 to 2"},
+		{"program p(t f32[3,2], i i32[4]) {\n y = embedding(t, i)\n return y\n}", gens{"i": values(0, 1, 2, -1)}, split("i"), "id -1 at [3], want 0 to 2"},
+		{"program p(i i32[4], c f32[4,2]) {\n y = embedding_grad(i, c) num=3\n return y\n}", gens{"i": values(3, 1, 2, 1)}, gomoe.Config{}, "id 3 at [0], want 0 to 2"},
+		{"program p(t f32[0,2], i i32[1]) {\n y = embedding(t, i)\n return y\n}", gens{"i": values(0)}, gomoe.Config{}, "id 0 at [0], but the table is empty"},
+		{adamWSrc("2", ""), gens{"step": values(0)}, gomoe.Config{}, "step 0, want the number of this update"},
+	} {
+		p, err := gomoe.Parse("values", c.src)
+		require.NoError(t, err)
+		_, err = gomoe.Run(context.Background(), p, c.cfg, row{in: c.in}.inputs(p, 1))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error is %v, want one with %q:\n%s", err, c.want, c.src)
+		}
+	}
+}
+
+func TestComposedErrors(t *testing.T) {
+	for _, c := range []struct{ in, body, want string }{
+		{"x f32[2,3]", "softmax(x) axis=2", "axis 2 of f32[2,3], want 0 to 1"},
+		{"x f32[2,3]", "softmax(x) axis=-1", "axis -1 of f32[2,3], want 0 to 1"},
+		{"x f32[]", "softmax(x)", "want at least 1"},
+		{"x i32[2]", "log_softmax(x)", "element type i32"},
+		{"x f32[2,3]", "logsumexp(x) axis=99999999999", "want 0 to 1"},
+		{"x f32[2,3], y f32[3,2]", "softmax_grad(x, y)", "shapes of f32[2,3] and f32[3,2] differ"},
+		{"x f32[2,3], g f32[2]", "rms_norm(x, g)", "gain is f32[2] for rows of f32[2,3], want f32[3]"},
+		{"x f32[2,3], g bf16[3]", "rms_norm(x, g)", "gain is bf16[3] for rows of f32[2,3], want f32[3]"},
+		{"x f32[2,3], g f32[3]", "rms_norm(x, g) eps=-1", "eps=-1, want a finite number of at least 0"},
+		{"x f32[2,3], g f32[3]", "rms_norm(x, g) eps=nan", "eps=NaN"},
+		{"x f32[], g f32[]", "rms_norm(x, g)", "want at least 1"},
+		{"x f32[2,3], g f32[3], b f32[1]", "layer_norm(x, g, b)", "bias is f32[1]"},
+		{"x f32[2,3], l i64[2]", "cross_entropy(x, l)", "labels are i64[2] for logits f32[2,3], want i32[2]"},
+		{"x bf16[2,3], l i32[2], c bf16[2]", "cross_entropy_grad(x, l, c)", "the cotangent is bf16[2], want that of the loss f32[2]"},
+		{"t f32[2], i i32[2]", "embedding(t, i)", "want 2 dimensions"},
+		{"t f32[2,3], i u8[2]", "embedding(t, i)", "ids have element type u8, want i32"},
+		{"i i32[2], c f32[2,3]", "embedding_grad(i, c) num=-4", "num=-4"},
+		{"i i32[2], c f32[3,3]", "embedding_grad(i, c) num=4", "the cotangent is f32[3,3] for ids i32[2], want f32[2,3]"},
+		{"x f32[2,3,4]", "rope(x)", "want [B,S,N,D] with D even"},
+		{"x f32[1,2,3,5]", "rope(x)", "want [B,S,N,D] with D even"},
+		{"x f32[1,2,3,4]", "rope(x) base=-3", "base=-3"},
+		{"x f32[1,2,3,4]", "rope(x) base=inf", "base=+Inf"},
+		{"q f32[1,2,3,4], k f32[1,2,2,4]", "causal_attention(q, k, k)", "3 heads of q for 2 heads of k and v, want a multiple"},
+		{"q f32[1,2,3,4], k f32[1,2,0,4]", "causal_attention(q, k, k)", "3 heads of q for 0 heads"},
+		{"q f32[1,2,3,4], k f32[1,5,3,4]", "causal_attention(q, k, k)", "want both f32[1,2,3,4]"},
+		{"q f32[1,2,3,4]", "causal_attention(q, q, q) scale=nan", "scale=NaN"},
+		{"x f32[2], y f32[3]", "swiglu(x, y)", "shapes of f32[2] and f32[3] differ"},
+		{"x f32[2], lr f32[], s f32[]", "adamw(x, x, x, x, lr, s, lr)", "step is f32[], want i32[]"},
+		{"x f32[2], lr f32[], s i32[]", "adamw(x, x, x, x, lr, s, lr) b1=1", "b1=1, want a number from 0 to below 1"},
+		{"x f32[2]", "adamw(x)", "1 arguments, want 7"},
+	} {
+		_, err := gomoe.Parse("values", "program p("+c.in+") {\n r = "+c.body+"\n return r\n}")
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s of %s: error is %v, want one with %q", c.body, c.in, err, c.want)
+		}
+	}
+}
+
+func TestWithoutDerivative(t *testing.T) {
+	for _, c := range []struct{ src, want string }{
+		{"program p(p f32[2], lr f32[], step i32[]) {\n a, b, c = adamw(p, p, p, p, lr, step, lr)\n return a, b, c\n}", "an optimizer's update has no derivative"},
+		{attentionSrc("1,2,1,2", "1,2,1,2", ""), "the second derivative of causal_attention is not available; write attention with dot_general and softmax"},
+	} {
+		p, err := gomoe.Parse("values", c.src)
+		require.NoError(t, err)
+		for range 2 {
+			if err == nil {
+				p, err = vjp.Pullback(p)
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "values:") {
+			t.Errorf("error is %v, want one with the source line and %q", err, c.want)
+		}
+	}
+}
