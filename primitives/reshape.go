@@ -52,13 +52,9 @@ func (r ReshapeTo) Shard(c *sharding.Context) (sharding.Decision, error) {
 	outerX, outerY := outsides(x), outsides(r.Shape)
 	for i, n := range x {
 		for j, m := range r.Shape {
-			rows := i == 0 && j == 0 && m == n
-			if n == 1 || m == 1 || outerX[i] != outerY[j] || m%c.Mesh.Parts(c.In[0].At(i)) != 0 {
-				if !rows {
-					continue
-				}
-			}
-			if !ragged || i > 0 || rows { // a ragged row stays a row
+			sameRows := i == 0 && j == 0 && m == n
+			sameParts := n != 1 && m != 1 && outerX[i] == outerY[j]
+			if sameRows || sameParts && (i > 0 || !ragged) { // a ragged row stays a row
 				in[i], out[j] = i, i
 			}
 		}

@@ -162,3 +162,15 @@ func TestScatterAddThreads(t *testing.T) {
 		t.Error("rows differ from the sum in f64, in order, rounded once")
 	}
 }
+
+// TestScatterAddIndexMemory has a result of the indices' type, which dies here.
+func TestScatterAddIndexMemory(t *testing.T) {
+	p, err := gomoe.Parse("scatter", "program p(x i32[4], i i32[4], u i32[4]) {\n j = rev(i) dimensions=[0]\n y = scatter_add(x, j, u)\n z = rev(y) dimensions=[0]\n return z\n}")
+	require.NoError(t, err)
+	got, err := gomoe.Run(context.Background(), p, gomoe.Config{}, map[string]array.Array{
+		"x": of(graph.T(graph.I32, 4), []float64{9, 9, 9, 9}), "i": of(graph.T(graph.I32, 4), []float64{0, 1, 2, 3}), "u": of(graph.T(graph.I32, 4), []float64{1, 2, 3, 4})})
+	require.NoError(t, err)
+	if want := []int32{10, 11, 12, 13}; !slices.Equal(array.Data[int32](got[0]), want) {
+		t.Errorf("got %v, want %v", got[0], want)
+	}
+}

@@ -74,7 +74,7 @@ func shapeRows() []row {
 		at(row{prim: "dynamic_update_slice", in: gens{"i": ints(-3, 6), "j": ints(-3, 6)}, src: []string{
 			"program p(x f64[4,5], u f64[4,2], i i32[], j i32[]) {\n y = dynamic_update_slice(x, u, i, j)\n return y\n}",
 			"program p(x f64[5,7], u f64[3,3], i i32[], j i32[]) {\n y = dynamic_update_slice(x, u, i, j)\n return y\n}",
-			"program p(x f64[4,2], u f64[4,2], i i32[], j i32[]) {\n v = neg(u)\n y = dynamic_update_slice(x, v, i, j)\n return y\n}",
+			"program p(x f64[4,2], u f64[4,2], i i32[], j i32[]) {\n v = neg(u)\n w = dynamic_update_slice(x, v, i, j)\n y = neg(w)\n return y\n}",
 			"program p(x f64[2,3], u f64[2,0], i i32[], j i32[]) {\n y = dynamic_update_slice(x, u, i, j)\n return y\n}",
 			"program p(x f64[1,5], u f64[1,3], i i32[], j i32[]) {\n y = dynamic_update_slice(x, u, i, j)\n return y\n}",
 		}}),
@@ -89,7 +89,7 @@ func shapeRows() []row {
 		at(row{prim: "scatter_add", in: gens{"i": ints(0, 6)}, reassociates: true, src: []string{
 			"program p(x f64[6,4], i i32[4], u f64[4,4]) {\n y = scatter_add(x, i, u)\n return y\n}",
 			"program p(x f64[2,6,2], i i32[2,4], u f64[2,2,4,2]) {\n y = scatter_add(x, i, u) axis=1\n return y\n}",
-			"program p(x f64[6,2], i i32[6], u f64[6,2]) {\n v = neg(u)\n y = scatter_add(x, i, v)\n return y\n}",
+			"program p(x f64[6,2], i i32[6], u f64[6,2]) {\n v = neg(u)\n w = scatter_add(x, i, v)\n y = neg(w)\n return y\n}",
 			"program p(x f64[6,0], i i32[2], u f64[2,0]) {\n y = scatter_add(x, i, u)\n return y\n}",
 			"program p(x f64[6], i i32[0], u f64[0]) {\n y = scatter_add(x, i, u)\n return y\n}",
 			"program p(x f64[2,6], i i32[], u f64[2]) {\n y = scatter_add(x, i, u) axis=1\n return y\n}",

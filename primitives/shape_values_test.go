@@ -203,3 +203,40 @@ func TestOneHotTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestShapeDirtyMemory runs steps in memory that the step before has written to.
+func TestShapeDirtyMemory(t *testing.T) {
+	p, err := gomoe.Parse("dirty", "program p(i i32[4], x f64[2,3]) {\n h = one_hot(i) num_classes=3 dtype=f64\n e = exp(h)\n v = full() value=2 dtype=f64\n q = pad(x, v) low=[1,0] high=[1,0]\n f = exp(q)\n y = add(e, f)\n return y\n}")
+	require.NoError(t, err)
+	j, err := gomoe.Open(p, gomoe.Config{})
+	require.NoError(t, err)
+	defer j.Close()
+	in := map[string]array.Array{"i": of(graph.T(graph.I32, 4), []float64{2, -1, 3, 0}), "x": array.New(graph.T(graph.F64, 2, 3))}
+	first, err := j.Step(context.Background(), in)
+	require.NoError(t, err)
+	second, err := j.Step(context.Background(), in)
+	require.NoError(t, err)
+	if !array.Equal(first[0], second[0]) {
+		t.Errorf("the second step gives %v, the first %v", second[0], first[0])
+	}
+}
+
+// TestPadLarge spreads rows and columns that are longer than a tile, and takes
+// them out again.
+func TestPadLarge(t *testing.T) {
+	p, err := gomoe.Parse("pad", "program p(x f32[70,45], v f32[]) {\n y = pad(x, v) low=[1,2] high=[0,1] interior=[1,2]\n z = slice(y) start_indices=[1,2] limit_indices=[140,135] strides=[2,3]\n s = reduce_sum(y) axes=[0,1]\n return z, s\n}")
+	require.NoError(t, err)
+	x := ints(-9, 9)(rand.New(rand.NewPCG(1, 1)), graph.T(graph.F32, 70, 45))
+	got, err := gomoe.Run(context.Background(), p, gomoe.Config{}, map[string]array.Array{"x": x, "v": array.Scalar(float32(0))})
+	require.NoError(t, err)
+	if !array.Equal(got[0], x) {
+		t.Error("the strided slice of the padded array is not the array")
+	}
+	sum := 0.0
+	for _, v := range x.Float64s() {
+		sum += v
+	}
+	if got := got[1].Float64s()[0]; got != sum {
+		t.Errorf("the padded array sums to %g, want %g", got, sum)
+	}
+}
