@@ -1,0 +1,65 @@
+package policy
+
+const module = "github.com/gomoe/gomoe"
+
+// anything may be imported by those who put everything together.
+const anything = "*"
+
+// imports says which packages of the module each package may import, in its
+// files that are not tests. A path ending in /... stands for all below it.
+//
+// Data flows graph → primitives → vjp → sharding → lowering → runtime. Imports
+// do not follow it, because a primitive's rules mention types of the engines;
+// so the engines know no primitive, and the runtime knows no engine's rules.
+func imports() map[string][]string {
+	return map[string][]string{
+		"graph":           {},
+		"ep":              {},
+		"internal/text":   {},
+		"internal/report": {},
+		"internal/policy": {},
+		"array":           {"graph"},
+		"internal/kernel": {"array", "graph"},
+		"vjp":             {"graph", "array"},
+		"sharding":        {"graph"},
+		"lowering":        {"graph", "array", "sharding"},
+		"jaccl":           {"graph", "array", "lowering"},
+		"jaccl/jaccltest": {"graph", "array", "lowering", "jaccl"},
+		"runtime":         {"graph", "array", "sharding", "lowering"},
+		"metal":           {"graph", "array", "lowering", "runtime", "internal/kernel"},
+		"primitives":      {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel"},
+		"internal/toy":    {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
+		"nn":              {"graph", "array", "vjp", "primitives"},
+		"":                {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "runtime", "ep", "primitives", "metal"},
+		"cmd/...":         {anything},
+		"examples/...":    {anything},
+	}
+}
+
+// testSupport lists packages that only tests may import.
+func testSupport() []string { return []string{"internal/toy", "internal/policy", "jaccl/jaccltest"} }
+
+// readOnly lists package variables that are tables, by package and name, with
+// the reason why they are no functions or constants. Nobody writes to them.
+func readOnly() map[string]string {
+	const color = "a color, which is a struct; those are no constants"
+	return map[string]string{
+		"internal/report.rawColor":     color,
+		"internal/report.smoothColor":  color,
+		"internal/report.heldColor":    color,
+		"internal/report.unigramColor": color,
+		"internal/report.badColor":     color,
+		"internal/report.gridColor":    color,
+
+		"jaccl/jaccltest.names": "names of the operations by number; arrays are no constants",
+		"jaccl/jaccltest.f16":   "all finite numbers of the type, made once for many conversions",
+		"jaccl/jaccltest.bf16":  "all finite numbers of the type, made once for many conversions",
+
+		"graph.dtypes":      "names and sizes of element types, asked for every element type printed; arrays are no constants",
+		"graph.dtypeType":   "a reflect.Type; those are no constants",
+		"graph.programType": "a reflect.Type; those are no constants",
+	}
+}
+
+// maxLines is the length at which a file holds more than one concept.
+const maxLines = 500
