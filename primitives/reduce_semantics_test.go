@@ -61,6 +61,7 @@ func TestReduceValues(t *testing.T) {
 		{"f32[10]", "i = argmax(x)\n j = argmin(x)\n return i, j", odd, []string{"2", "2"}},
 		{"f32[3]", "i = argmax(x)\n j = argmin(x)\n return i, j", []float64{zero, 0, zero}, []string{"0", "0"}},
 		{"i64[4]", "i = argmax(x)\n j = argmin(x)\n return i, j", []float64{1, 7, 7, 1}, []string{"1", "0"}},
+		{"i64[2]", "i = argmin(x)\n return i", []float64{1 << 63, 5}, []string{"1"}}, // the largest integer is no NaN
 		{"bool[3]", "i = argmax(x)\n j = argmin(x)\n return i, j", []float64{0, 1, 1}, []string{"1", "0"}},
 		{"f32[2]", "y = reduce_max(x) axes=[0]\n z = reduce_min(x) axes=[0]\n return y, z", []float64{0, zero}, []string{"0", "-0"}},
 		{"f32[2]", "y = reduce_max(x) axes=[0]\n z = reduce_min(x) axes=[0]\n return y, z", []float64{zero, 0}, []string{"0", "-0"}},
