@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -55,20 +54,26 @@ func (c config) count() (all, active int) {
 	return all, active
 }
 
-// value returns the weights that training starts from. They depend on seed and
-// the parameter's number alone, so they are the same on every mesh.
-func (p param) value(seed uint64, number int) array.Array {
-	a := array.New(graph.T(graph.F32, p.shape...))
-	if p.std == 0 {
-		a.Fill(1)
-		return a
-	}
-	x := array.Data[float32](a)
-	kernel.Normal(x, kernel.FoldIn(kernel.Seed(seed), uint32(number)), 0)
-	for i := range x {
-		x[i] *= float32(p.std)
-	}
-	return a
+// initial traces the weights and moments that training starts from, in the
+// order of the step's results. Each rank makes its own part of the weights;
+// they depend on the seed alone and are the same on every mesh.
+func (c config) initial(seed uint64) (*graph.Program, error) {
+	return graph.Trace("initial", func(t *graph.Tracer) []*graph.Value {
+		key := Key(t, int64(seed))
+		var out []*graph.Value
+		for i, p := range c.params() {
+			w := Full(t, 1, graph.F32, p.shape...)
+			if p.std != 0 {
+				k := RandomFoldIn(key, Full(t, float64(i), graph.U32))
+				w = Scale(RandomNormal(k, graph.F32, p.shape...), p.std)
+			}
+			zero := Full(t, 0, graph.F32, p.shape...)
+			for j, v := range []*graph.Value{w, zero, zero} {
+				out = append(out, Constrain(v, p.place...).Named([]string{"w_", "m_", "v_"}[j]+p.name))
+			}
+		}
+		return out
+	})
 }
 
 // spec returns the placement, without the axes that the mesh lacks.

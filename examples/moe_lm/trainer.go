@@ -48,19 +48,29 @@ func newTrainer(c config, m sharding.Mesh, seed uint64, opts runtime.Options, gr
 	if tr.eval, err = gomoe.Open(q, c.placed(m, q, false)); err != nil {
 		return tr, err
 	}
-	for i, p := range c.params() {
-		for _, prefix := range []string{"w_", "m_", "v_"} {
-			a := array.New(graph.T(graph.F32, p.shape...))
-			if prefix == "w_" {
-				a = p.value(seed, i)
-			}
-			if tr.state[prefix+p.name], err = tr.step.Put(prefix+p.name, a); err != nil {
-				return tr, err
-			}
-			tr.names = append(tr.names, prefix+p.name)
-		}
+	return tr, tr.start(m, seed)
+}
+
+// start makes the first weights and moments on their ranks.
+func (tr *trainer) start(m sharding.Mesh, seed uint64) error {
+	p, err := tr.c.initial(seed)
+	if err != nil {
+		return err
 	}
-	return tr, nil
+	job, err := gomoe.Open(p, gomoe.Config{Mesh: m})
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	out, err := job.Run(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	for i, v := range p.Out {
+		tr.names = append(tr.names, v.Name)
+		tr.state[v.Name] = out[i]
+	}
+	return nil
 }
 
 // Close releases the ranks. It may be called twice, and on a trainer that was

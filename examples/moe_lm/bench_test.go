@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// BenchmarkStep is one training step of the default size on the default mesh.
+func BenchmarkStep(b *testing.B) {
+	c, o, err := parse(nil, b.Output())
+	require.NoError(b, err)
+	m, err := sharding.ParseMesh(o.mesh)
+	require.NoError(b, err)
+	tr, err := newTrainer(c, m, o.seed, runtime.Options{}, false)
+	require.NoError(b, err)
+	defer tr.Close()
+	bytes, targets := make([]int32, c.Batch*c.Seq), make([]int32, c.Batch*c.Seq)
+	for i := range bytes {
+		bytes[i], targets[i] = int32(i*i%97), int32((i+1)*(i+1)%97)
+	}
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		_, err := tr.train(context.Background(), n, 1e-3, bytes, targets)
+		require.NoError(b, err)
+	}
+	b.ReportMetric(float64(b.N*c.Batch*c.Seq)/b.Elapsed().Seconds(), "tokens/s")
+}
