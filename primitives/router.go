@@ -80,6 +80,9 @@ func (r Router) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) == 2 && (in[1].Rank() != 1 || in[1].Shape[0] != experts || !in[1].DType.IsFloat()) {
 		return nil, fmt.Errorf("bias is %s, want f32[%d], one per expert", in[1], experts)
 	}
+	if len(in) == 2 && (in[1].DType == graph.F64) != (x.DType == graph.F64) {
+		return nil, fmt.Errorf("bias is %s for logits %s, want both in f64 or neither; convert one with convert_element_type", in[1], x)
+	}
 	if err := r.check(experts); err != nil {
 		return nil, err
 	}
