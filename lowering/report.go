@@ -3,6 +3,7 @@ package lowering
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -91,6 +92,19 @@ func (p *Plan) Report() *Report {
 	return r
 }
 
+// plus adds sizes. What does not fit, as with shapes that nobody can have meant,
+// is the largest number there is.
+func plus(ns ...int64) int64 {
+	var sum int64
+	for _, n := range ns {
+		if n > math.MaxInt64-sum {
+			return math.MaxInt64
+		}
+		sum += n
+	}
+	return sum
+}
+
 func (p *Plan) memory() Memory {
 	m := Memory{Arena: p.Arena, Buffers: []BufferUse{}}
 	for i, b := range p.Bufs {
@@ -98,10 +112,10 @@ func (p *Plan) memory() Memory {
 		switch b.Storage {
 		case Input:
 			u.Storage, u.Name = "input", p.portName(p.In, i)
-			m.Inputs += u.Bytes
+			m.Inputs = plus(m.Inputs, u.Bytes)
 		case Output:
 			u.Storage, u.Name = "result", p.portName(p.Out, i)
-			m.Results += u.Bytes
+			m.Results = plus(m.Results, u.Bytes)
 		case Temp:
 			if b.Def < 0 {
 				continue
@@ -112,7 +126,7 @@ func (p *Plan) memory() Memory {
 		}
 		m.Buffers = append(m.Buffers, u)
 	}
-	m.Total = m.Inputs + m.Results + m.Arena
+	m.Total = plus(m.Inputs, m.Results, m.Arena)
 	m.Peak = p.peak(m)
 	for i := range m.Buffers {
 		u := &m.Buffers[i]
@@ -127,19 +141,23 @@ func (p *Plan) memory() Memory {
 
 // peak finds the first instruction at which the temporaries take the most.
 func (p *Plan) peak(m Memory) Peak {
-	delta := make([]int64, len(p.Instrs)+1)
+	starts, ends := make([][]int64, len(p.Instrs)), make([][]int64, len(p.Instrs)+1)
 	for _, u := range m.Buffers {
 		if u.Storage == "temporary" {
-			delta[u.First] += u.Bytes
-			delta[u.Last+1] -= u.Bytes
+			starts[u.First] = append(starts[u.First], u.Bytes)
+			ends[u.Last+1] = append(ends[u.Last+1], u.Bytes)
 		}
 	}
-	at := Peak{Instr: -1, Line: "-", Live: m.Inputs + m.Results}
+	at := Peak{Instr: -1, Line: "-", Live: plus(m.Inputs, m.Results)}
 	var temps int64
 	for i := range p.Instrs {
-		if temps += delta[i]; at.Instr < 0 || temps > at.Temps {
+		for _, n := range ends[i] {
+			temps -= n
+		}
+		temps = plus(append(starts[i], temps)...)
+		if at.Instr < 0 || temps > at.Temps {
 			in := &p.Instrs[i]
-			at = Peak{i, in.Name, in.Pos.String(), m.Inputs + m.Results + temps, temps}
+			at = Peak{i, in.Name, in.Pos.String(), plus(m.Inputs, m.Results, temps), temps}
 		}
 	}
 	return at
@@ -173,7 +191,7 @@ func (p *Plan) communication() Communication {
 			c.Totals = append(c.Totals, OpTotal{Op: in.Name})
 		}
 		c.Totals[k].Count++
-		c.Totals[k].Bytes += in.Bytes
+		c.Totals[k].Bytes = plus(c.Totals[k].Bytes, in.Bytes)
 	}
 	slices.SortStableFunc(c.Totals, func(a, b OpTotal) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return c
