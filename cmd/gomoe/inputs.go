@@ -102,6 +102,11 @@ func fits(path string, plan *lowering.Plan, limit size) error {
 			need += float64(q.Type.Bytes()) // the arrays given and returned
 		}
 	}
+	for _, b := range plan.Bufs {
+		if b.Type.Bytes() > int64(limit) { // so large that the arena may have no size
+			need = max(need, float64(b.Type.Bytes()))
+		}
+	}
 	if need <= float64(limit) {
 		return nil
 	}

@@ -71,7 +71,7 @@ func (s *size) Set(text string) error {
 	digits := strings.TrimRight(text, "KMGTiB")
 	shift, ok := map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[text[len(digits):]]
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if !ok || err != nil || n < 0 || n > 1<<62>>shift {
+	if !ok || err != nil || n < 0 || n > 1<<50>>shift {
 		return fmt.Errorf("want bytes such as 512MiB or 16GiB")
 	}
 	*s = size(n << shift)

@@ -240,37 +240,38 @@ func fillOf(v *graph.Value) (graph.Fill, bool) {
 }
 
 // argNames returns the names of n arguments, "x f[..,D], gain f[D]", or their
-// numbers.
+// numbers. Arguments that may be left out are, from the last on, if there are
+// fewer.
 func argNames(args string, n int) []string {
-	depth, word := 0, true
-	var names []string
-	var name strings.Builder
-	for _, r := range args + "," {
+	var list []string
+	depth, from := 0, 0
+	for i, r := range args {
 		switch {
 		case r == '[':
 			depth++
 		case r == ']':
 			depth--
 		case r == ',' && depth == 0:
-			names = append(names, name.String())
-			name.Reset()
-			word = true
-			continue
-		}
-		if r == ' ' && name.Len() > 0 {
-			word = false
-		} else if word && r != ' ' {
-			name.WriteRune(r)
+			list, from = append(list, args[from:i]), i+1
 		}
 	}
-	if len(names) == n {
-		return names
+	list = append(list, args[from:])
+	for i := len(list) - 1; i >= 0 && len(list) > n; i-- {
+		if strings.Contains(list[i], "left out") {
+			list = slices.Delete(list, i, i+1)
+		}
 	}
-	names = nil
+	for i := range list {
+		list[i], _, _ = strings.Cut(strings.TrimSpace(list[i]), " ")
+	}
+	if len(list) == n {
+		return list
+	}
+	list = nil
 	for i := range n {
-		names = append(names, fmt.Sprintf("argument %d", i))
+		list = append(list, fmt.Sprintf("argument %d", i))
 	}
-	return names
+	return list
 }
 
 // placements tries the splits of every dimension of the example's inputs over

@@ -155,7 +155,7 @@ func play(t *testing.T, pattern string, check func(t *testing.T, got string)) {
 				return
 			}
 			if got != s.want {
-				t.Errorf("%s\ngot:\n%s\nwant:\n%s", s.path, got, s.want)
+				t.Errorf("%s: the transcript differs (- want, + got; -update writes it):\n%s", s.path, differing(s.path, s.want, got))
 			}
 		})
 	}
