@@ -1,0 +1,71 @@
+# Targets: all build test lint race golden fuzz bench examples cross clean
+#
+# FUZZTIME=20s   how long each fuzz test runs
+# BENCHTIME=1s   how long each benchmark runs
+# TESTFLAGS=     further flags of go test
+
+GO        ?= go
+FUZZTIME  ?= 20s
+BENCHTIME ?= 1s
+TESTFLAGS ?=
+
+# The module is pure Go; only the race detector needs cgo.
+export CGO_ENABLED = 0
+
+PLATFORMS = linux/arm64 darwin/arm64 windows/amd64
+
+.PHONY: all build test lint race golden fuzz bench examples cross clean
+
+all: build lint test
+
+build:
+	$(GO) build ./...
+	$(GO) build -o bin/ ./cmd/...
+
+test:
+	$(GO) test $(TESTFLAGS) ./...
+
+# The packages in which ranks share memory.
+race:
+	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./runtime/... ./jaccl/... ./lowering/...
+
+lint:
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	@set -e; for p in $(PLATFORMS); do \
+		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \
+	done
+
+cross:
+	@set -e; for p in $(PLATFORMS); do \
+		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./..."; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./...; \
+	done
+
+# Writes the golden files of the packages that have some; read the diff.
+golden:
+	@set -e; for d in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u); do \
+		echo "$(GO) test $$d -update"; \
+		$(GO) test $$d -update; \
+	done
+
+# Every fuzz test in turn, as go test fuzzes one at a time.
+fuzz:
+	@set -e; grep -r --include='*_test.go' '^func Fuzz' . | sort | \
+	sed 's|^\(.*\)/[^/]*_test.go:func \(Fuzz[A-Za-z0-9_]*\)(.*|\1 \2|' | \
+	while read -r dir name; do \
+		echo "$(GO) test $$dir -fuzz $$name"; \
+		$(GO) test "$$dir" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
+	done
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+# The examples' own tests check what they compute; this shows it.
+examples:
+	$(GO) run ./examples/ep_moe
+	$(GO) run ./examples/moe_lm -check
+
+clean:
+	rm -rf bin out
