@@ -26,6 +26,9 @@ var _ Primitive = EPCombine{}
 // sum of each token's rows; zero for a token without any.
 func Combine(r Routing, rows *graph.Value) *graph.Value {
 	out := graph.Apply1(EPCombine(r.dispatch()), rows, r.Value)
+	if len(r.lead) == 1 {
+		return out
+	}
 	return Reshape(out, append(append([]int(nil), r.lead...), rows.Dim(-1))...)
 }
 

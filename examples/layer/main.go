@@ -1,0 +1,41 @@
+// Command layer is one expert-parallel layer: the model as a program, and the
+// plan that two ranks run.
+package main
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
+	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+func main() {
+	p, err := graph.Trace("moe", func(t *graph.Tracer) []*graph.Value {
+		x := t.Input("x", graph.F32, 8, 4)           // 8 tokens of 4 columns
+		router := t.Input("router", graph.F32, 4, 4) // 4 experts
+		w := t.Input("w", graph.F32, 4, 4, 4)        // one matrix per expert
+
+		weights, experts, _ := Route(Router{TopK: 2, Renormalize: true}, MatMul(x, router), nil)
+		r := Prepare(Layer{Experts: 4}, experts)
+		rows, rowWeights := DispatchWeighted(r, x, weights) // tokens go to their experts
+		y := GroupedMatMul(r, rows, w)
+		y = Mul(y, Broadcast(rowWeights, y.Type.Shape, 0))
+		return []*graph.Value{Combine(r, y).Named("out")} // and come back
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p)
+
+	mesh, _ := sharding.ParseMesh("ep=2")
+	plan, err := gomoe.Compile(p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{
+		"x": sharding.Split("ep"), "w": sharding.Split("ep"),
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(plan)
+}
