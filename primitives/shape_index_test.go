@@ -163,14 +163,24 @@ func TestScatterAddThreads(t *testing.T) {
 	}
 }
 
-// TestScatterAddIndexMemory has a result of the indices' type, which dies here.
-func TestScatterAddIndexMemory(t *testing.T) {
-	p, err := gomoe.Parse("scatter", "program p(x i32[4], i i32[4], u i32[4]) {\n j = rev(i) dimensions=[0]\n y = scatter_add(x, j, u)\n z = rev(y) dimensions=[0]\n return z\n}")
-	require.NoError(t, err)
-	got, err := gomoe.Run(context.Background(), p, gomoe.Config{}, map[string]array.Array{
-		"x": of(graph.T(graph.I32, 4), []float64{9, 9, 9, 9}), "i": of(graph.T(graph.I32, 4), []float64{0, 1, 2, 3}), "u": of(graph.T(graph.I32, 4), []float64{1, 2, 3, 4})})
-	require.NoError(t, err)
-	if want := []int32{10, 11, 12, 13}; !slices.Equal(array.Data[int32](got[0]), want) {
-		t.Errorf("got %v, want %v", got[0], want)
+// TestShapeDonated writes a result over each argument of its type.
+func TestShapeDonated(t *testing.T) {
+	for _, c := range []struct{ op, donate string }{
+		{"scatter_add(x, i, u)", "x"}, {"scatter_add(x, i, u)", "i"}, {"scatter_add(x, i, u)", "u"},
+		{"dynamic_update_slice(x, u, s)", "x"}, {"dynamic_update_slice(x, u, s)", "u"},
+	} {
+		p, err := gomoe.Parse("donated", "program p(x i32[4], i i32[4], u i32[4], s i32[]) {\n y = "+c.op+"\n return y\n}")
+		require.NoError(t, err)
+		in := map[string]array.Array{"x": of(graph.T(graph.I32, 4), []float64{9, 8, 7, 6}), "i": of(graph.T(graph.I32, 4), []float64{3, 0, 2, 0}),
+			"u": of(graph.T(graph.I32, 4), []float64{10, 20, 30, 40}), "s": array.New(graph.T(graph.I32))}
+		want := []int32{9 + 20 + 40, 8, 7 + 30, 6 + 10}
+		if c.op[0] == 'd' {
+			want = []int32{10, 20, 30, 40}
+		}
+		got, err := gomoe.Run(context.Background(), p, gomoe.Config{Donate: map[string]int{c.donate: 0}}, in)
+		require.NoError(t, err)
+		if !slices.Equal(array.Data[int32](got[0]), want) {
+			t.Errorf("%s over %s: got %v, want %v", c.op, c.donate, got[0], want)
+		}
 	}
 }
