@@ -167,10 +167,14 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 	})
 }
 
-// sendOrder returns i32[T·K]: for every pair of this rank its place among the
+// sendPlace returns i32[T·K]: for every pair of this rank its place among the
 // rows that leave, which are sorted by expert, token and choice; -1 for none.
 func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "send"), func() (lowering.Buf, error) {
+		// The table comes first: counting is what checks a routing from elsewhere.
+		if _, err := l.table(e, routing, axes); err != nil {
+			return lowering.Buf{}, err
+		}
 		r, err := l.routing(e, routing, axes)
 		if err != nil {
 			return lowering.Buf{}, err

@@ -142,7 +142,7 @@ func (p EPPrepare) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	mine := e.Temp(graph.T(graph.I32, p.Experts))
 	if err := e.Kernel("ep_count", []lowering.Buf{mine}, in, func(a *lowering.Args) error {
 		clear(data[int32](a.Out[0]))
-		idx, err := indices(a.In[0])
+		idx, err := indices(a.In[0], p.Experts)
 		if err == nil {
 			err = ep.Count(data[int32](a.Out[0]), idx, a.In[0].Type.Shape[1])
 		}
@@ -166,7 +166,7 @@ func (p EPPrepare) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		ep.Padded(data[int32](a.Out[3]), data[int32](a.Out[2]), p.Align)
 		next := make([]int32, p.Experts)
 		ep.Before(next, table, a.Index(axes))
-		idx, err := indices(a.In[0])
+		idx, err := indices(a.In[0], p.Experts)
 		if err != nil {
 			return err
 		}
@@ -183,17 +183,18 @@ func (p EPPrepare) named(err error) error {
 	return fmt.Errorf("layer %s: %w", p.Label, err)
 }
 
-// indices returns i32 or i64 indices as int32.
-func indices(a array.Array) ([]int32, error) {
+// indices returns i32 or i64 indices [T,K] as int32, or the first that does not
+// fit as an *ep.IndexError.
+func indices(a array.Array, experts int) ([]int32, error) {
 	if a.Type.DType == graph.I32 {
 		return data[int32](a), nil
 	}
-	wide := data[int64](a)
+	wide, k := data[int64](a), a.Type.Shape[1]
 	out := make([]int32, len(wide))
 	for i, x := range wide {
 		out[i] = int32(x)
 		if int64(out[i]) != x {
-			return nil, fmt.Errorf("pair %d chooses expert %d; want it to fit an i32", i, x)
+			return nil, &ep.IndexError{Token: i / k, Choice: i % k, Index: int(x), Experts: experts}
 		}
 	}
 	return out, nil
