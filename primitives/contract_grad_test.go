@@ -25,9 +25,11 @@ func pullback(t *testing.T, p *graph.Program) *graph.Program {
 	return q
 }
 
-// halfSquares is 0.5 Σ x² in f32.
+// halfSquares is 0.5 Σ x² in f32, in f64 for f64.
 func halfSquares(x *graph.Value) *graph.Value {
-	x = primitives.Convert(x, graph.F32)
+	if x.Type.DType != graph.F64 {
+		x = primitives.Convert(x, graph.F32)
+	}
 	axes := make([]int, x.Rank())
 	for i := range axes {
 		axes[i] = i

@@ -111,6 +111,9 @@ func (s spread) config(t *testing.T, p *graph.Program) gomoe.Config {
 	m := s.parse(t)
 	place := map[string]sharding.Spec{}
 	for _, v := range p.In {
+		if v.Rank() == 0 {
+			continue
+		}
 		switch v.Name[0] {
 		case 'k':
 			if m.Size(s.axisName()) > 0 {

@@ -1,0 +1,120 @@
+package primitives_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// model is two MoE layers with routers, gated experts, residuals and a squared
+// loss: its results are the loss, the output and all gradients.
+func model(t *testing.T, d graph.DType, l primitives.Layer, k int, grad bool) *graph.Program {
+	const tokens, h, f = 24, 8, 6
+	return trace(t, func(tr *graph.Tracer) []*graph.Value {
+		x := tr.Input("x", d, tokens, h)
+		target := tr.Input("y", d, tokens, h)
+		wrt := []*graph.Value{x}
+		y := x
+		for i := range 2 {
+			in := func(name string, shape ...int) *graph.Value {
+				v := tr.Input(fmt.Sprintf("%s%d", name, i), d, shape...)
+				wrt = append(wrt, v)
+				return v
+			}
+			router := in("router", h, l.Experts)
+			up, down := in("kup", l.Experts, h, f), in("kdown", l.Experts, f, h)
+			wide := graph.F32
+			if d == graph.F64 {
+				wide = d
+			}
+			logits := primitives.Convert(primitives.MatMul(y, router), wide)
+			w, idx, _ := primitives.Route(primitives.Router{TopK: k, Renormalize: true}, logits, nil)
+			r := primitives.Prepare(l, idx)
+			rows, rw := primitives.DispatchWeighted(r, y, w)
+			z := primitives.GroupedMatMul(r, primitives.SiLU(primitives.GroupedMatMul(r, rows, up)), down)
+			z = primitives.Convert(weighted(primitives.Convert(z, wide), rw), d)
+			y = primitives.Add(y, primitives.Combine(r, z))
+		}
+		loss := halfSquares(primitives.Sub(y, target))
+		if !grad {
+			return []*graph.Value{loss}
+		}
+		return append([]*graph.Value{loss, y}, vjp.Gradients(loss, wrt...)...)
+	})
+}
+
+// The mesh is no part of the model: the forward pass has the bits of one rank on
+// every mesh, and every gradient is within rounding of one rank's.
+func TestContractModelIsTheSameOnEveryMesh(t *testing.T) {
+	for _, c := range []struct {
+		d   graph.DType
+		l   primitives.Layer
+		tol float64
+	}{
+		{graph.F32, primitives.Layer{Experts: 12}, 1e-6},
+		{graph.F32, primitives.Layer{Experts: 6, Capacity: 5, Align: 8}, 1e-6},
+		{graph.BF16, primitives.Layer{Experts: 12, Capacity: 6}, 2e-2},
+	} {
+		t.Run(fmt.Sprintf("%s %+v", c.d, c.l), func(t *testing.T) {
+			p := model(t, c.d, c.l, 2, true)
+			in := arrays{}
+			r := rng(17)
+			for _, v := range p.In {
+				in[v.Name] = uniform(-1, 1)(r, v.Type)
+			}
+			want := spread{}.run(t, p, in)
+			for _, a := range want {
+				for _, x := range a.Float64s() {
+					require.False(t, math.IsNaN(x) || math.IsInf(x, 0))
+				}
+			}
+			eachSpread(t, 24, c.l.Experts, func(t *testing.T, s spread) {
+				l := c.l
+				l.Axis = s.axis
+				q := model(t, c.d, l, 2, true)
+				got := s.run(t, q, in)
+				sameBits(t, "output", got[1], want[1])
+				for i := range got {
+					if i == 1 {
+						continue
+					}
+					scale := 0.0
+					for _, x := range want[i].Float64s() {
+						scale = max(scale, math.Abs(x))
+					}
+					require.Greater(t, scale, 0.0, "result %d is all zero", i)
+					if diff, at := array.MaxDiff(got[i], want[i]); diff > c.tol*scale {
+						t.Errorf("%s: element %d differs by %g of at most %g from one rank", q.Out[i].Name, at, diff, scale)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Every gradient of the model, the routers' through softmax and renormalisation
+// too, agrees with differences of the loss, on a mesh.
+func TestContractModelGradient(t *testing.T) {
+	s := spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}
+	p := model(t, graph.F64, primitives.Layer{Experts: 4, Capacity: 9}, 2, false)
+	in := arrays{}
+	r := rng(3)
+	for _, v := range p.In {
+		in[v.Name] = uniform(-1, 1)(r, v.Type)
+	}
+	runner := func(p *graph.Program) (vjp.Eval, error) { return s.open(t, p).Step, nil }
+	rep, err := vjp.Check(context.Background(), p, in, runner, vjp.CheckOptions{Elements: 30})
+	require.NoError(t, err)
+	if !rep.OK() {
+		t.Errorf("%s", rep)
+	}
+	require.Len(t, rep.Inputs, 8)
+}
