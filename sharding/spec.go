@@ -206,7 +206,7 @@ func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 			return s, fmt.Errorf("the mesh %q has no axis %s", m, a)
 		}
 		if seen[a] {
-			return s, fmt.Errorf("the placement %s uses axis %s twice", s.Format(t), a)
+			return s, fmt.Errorf("the placement %s uses axis %s twice, want it once", s.Format(t), a)
 		}
 		seen[a] = true
 	}

@@ -1,0 +1,104 @@
+package sharding_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/sharding"
+)
+
+func mesh(t *testing.T, s string) sharding.Mesh {
+	t.Helper()
+	m, err := sharding.ParseMesh(s)
+	require.NoError(t, err)
+	return m
+}
+
+func TestParseMesh(t *testing.T) {
+	for _, c := range []struct {
+		text, prints string
+		ranks        int
+	}{
+		{"", "", 1}, {"  ", "", 1}, {"ep=4", "ep=4", 4}, {"dp=2,ep=4", "dp=2,ep=4", 8}, {" a1 = 1", "", 0},
+		{" dp=2 , Ep2=1", "dp=2,Ep2=1", 2}, {"a=65536", "a=65536", 65536},
+	} {
+		m, err := sharding.ParseMesh(c.text)
+		if c.ranks == 0 {
+			require.Error(t, err, c.text)
+			continue
+		}
+		require.NoError(t, err)
+		if m.String() != c.prints || m.Ranks() != c.ranks {
+			t.Errorf("%q is %q of %d ranks, want %q of %d", c.text, m, m.Ranks(), c.prints, c.ranks)
+		}
+		again, err := sharding.ParseMesh(m.String())
+		require.NoError(t, err)
+		require.Equal(t, m, again)
+	}
+	for text, want := range map[string]string{
+		"ep":                `sharding: mesh "ep": "ep" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"ep=0":              `sharding: mesh "ep=0": "ep=0" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"ep=-2":             `sharding: mesh "ep=-2": "ep=-2" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"ep=x":              `sharding: mesh "ep=x": "ep=x" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"ep=2,":             `sharding: mesh "ep=2,": "" is no axis, want name=size with a size of at least 1, such as dp=2,ep=4`,
+		"=2":                `sharding: mesh "=2": axis name "", want a letter and then letters or digits`,
+		"1a=2":              `sharding: mesh "1a=2": axis name "1a", want a letter and then letters or digits`,
+		"e.p=2":             `sharding: mesh "e.p=2": axis name "e.p", want a letter and then letters or digits`,
+		"_=2":               `sharding: mesh "_=2": axis name "_", want a letter and then letters or digits`,
+		"ep=2,ep=2":         `sharding: mesh "ep=2,ep=2": axis ep is given twice`,
+		"a=65537":           `sharding: mesh "a=65537": more than 65536 ranks`,
+		"a=65536,b=65536":   `sharding: mesh "a=65536,b=65536": more than 65536 ranks`,
+		"a=999999999999999": `sharding: mesh "a=999999999999999": more than 65536 ranks`,
+	} {
+		_, err := sharding.ParseMesh(text)
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// Groups are row-major: the last axis varies fastest.
+func TestGroups(t *testing.T) {
+	for _, c := range []struct {
+		mesh string
+		axes []string
+		want [][]int // the groups, by their lowest rank
+	}{
+		{"expert=4,tensor=2", []string{"expert"}, [][]int{{0, 2, 4, 6}, {1, 3, 5, 7}}},
+		{"expert=4,tensor=2", []string{"tensor"}, [][]int{{0, 1}, {2, 3}, {4, 5}, {6, 7}}},
+		{"expert=4,tensor=2", []string{"expert", "tensor"}, [][]int{{0, 1, 2, 3, 4, 5, 6, 7}}},
+		{"expert=4,tensor=2", []string{"tensor", "expert"}, [][]int{{0, 2, 4, 6, 1, 3, 5, 7}}},
+		{"expert=4,tensor=2", nil, [][]int{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}},
+		{"a=2,b=3,c=2", []string{"b"}, [][]int{{0, 2, 4}, {1, 3, 5}, {6, 8, 10}, {7, 9, 11}}},
+		{"a=2,b=3,c=2", []string{"a", "c"}, [][]int{{0, 1, 6, 7}, {2, 3, 8, 9}, {4, 5, 10, 11}}},
+		{"a=2,b=3,c=2", []string{"c", "a"}, [][]int{{0, 6, 1, 7}, {2, 8, 3, 9}, {4, 10, 5, 11}}},
+		{"a=1,b=2", []string{"a"}, [][]int{{0}, {1}}},
+		{"", nil, [][]int{{0}}},
+	} {
+		m := mesh(t, c.mesh)
+		seen := 0
+		for _, g := range c.want {
+			for i, r := range g {
+				seen++
+				if got := m.Group(r, c.axes); !slices.Equal(got, g) {
+					t.Errorf("%s: rank %d over %v: group %v, want %v", c.mesh, r, c.axes, got, g)
+				}
+				if got := m.Index(r, c.axes); got != i {
+					t.Errorf("%s: rank %d over %v: index %d, want %d", c.mesh, r, c.axes, got, i)
+				}
+			}
+		}
+		require.Equal(t, m.Ranks(), seen)
+		require.Equal(t, len(c.want[0]), m.Parts(c.axes))
+	}
+}
+
+func TestMeshSizes(t *testing.T) {
+	m := mesh(t, "dp=2,ep=4")
+	require.Equal(t, 4, m.Size("ep"))
+	require.Equal(t, 0, m.Size("tp"))
+	require.Equal(t, 0, m.Parts([]string{"tp"}))
+	require.Equal(t, []string{"dp", "ep"}, m.Union([]string{"ep"}, []string{"dp", "ep"}))
+}
