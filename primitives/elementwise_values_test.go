@@ -159,7 +159,7 @@ func TestBinaryValues(t *testing.T) {
 		{"add i32 wraps", pr.Add, vec[int32](math.MaxInt32), vec[int32](1), vec(least)},
 		{"sub u8 wraps", pr.Sub, vec[uint8](1), vec[uint8](2), vec[uint8](255)},
 		{"mul i64", pr.Mul, vec[int64](1<<40, -3), vec[int64](3, 5), vec[int64](3<<40, -15)},
-		{"mul u32 wraps", pr.Mul, vec[uint32](1<<31), vec[uint32](2), vec[uint32](0)},
+		{"mul u32 wraps", pr.Mul, vec[uint32](1 << 31), vec[uint32](2), vec[uint32](0)},
 		{"div", pr.Div, f64s(1, -1, 0, 7), f64s(0, 0, 0, 2), f64s(inf, -inf, nan, 3.5)},
 		{"div i32", pr.Div, vec(7, -7, 7, 5, -5, 0, least), vec[int32](2, 2, -2, 0, 0, 0, -1), vec(3, -3, -3, -1, -1, -1, least)},
 		{"div u8", pr.Div, vec[uint8](7, 200), vec[uint8](0, 3), vec[uint8](255, 66)},
@@ -311,4 +311,19 @@ func TestNoCotangent(t *testing.T) {
 		out := compute(t, func(x []*graph.Value) []*graph.Value { return vjp.Gradients(pr.Sum(f(x[0])), x[0]) }, f64s(-1.5, 0, 2))
 		identical(t, name, out[0], f64s(0, 0, 0))
 	}
+}
+
+// rsqrt of f32 is rounded once, which rounding the root first is not.
+func TestRsqrtRoundsOnce(t *testing.T) {
+	x, want, twice := make([]float32, 500), make([]float32, 500), 0
+	for i := range x {
+		x[i] = float32(i + 1)
+		want[i] = float32(1 / math.Sqrt(float64(x[i])))
+		if want[i] != 1/float32(math.Sqrt(float64(x[i]))) {
+			twice++
+		}
+	}
+	require.NotZero(t, twice, "no element tells one rounding from two")
+	got := compute(t, func(v []*graph.Value) []*graph.Value { return []*graph.Value{pr.Rsqrt(v[0])} }, vec(x...))
+	identical(t, "rsqrt", got[0], vec(want...))
 }
