@@ -163,6 +163,29 @@ func TestContractCombineAddsWithoutWeights(t *testing.T) {
 	}
 }
 
+// A token's choices are added in f32 and rounded once: four equal rows of any
+// number are exactly four times it, which rounding after every addition misses.
+func TestContractCombineRoundsOnce(t *testing.T) {
+	const tokens, h, k = 12, 16, 4
+	p := newProblem(rng(1), primitives.Layer{Experts: 12}, tokens, k).route(func(t, c int) int { return (t + 5*c) % 12 })
+	for _, d := range []graph.DType{graph.BF16, graph.F16} {
+		x := uniform(-1, 1)(rng(2), graph.T(d, tokens, h))
+		want := x.Float64s()
+		for i := range want {
+			want[i] *= k
+		}
+		t.Run(d.String(), func(t *testing.T) {
+			eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
+				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+					r := primitives.Prepare(primitives.Layer{Experts: 12, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
+					return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", d, tokens, h)))}
+				})
+				same(t, "out", s.run(t, prog, arrays{"idx": ids(p.idx, tokens, k), "x": x})[0], want)
+			})
+		})
+	}
+}
+
 // Tokens of integer types travel too; and rows of no columns.
 func TestContractOtherPayloads(t *testing.T) {
 	p := newProblem(rng(3), primitives.Layer{Experts: 12}, 12, 1)

@@ -364,6 +364,7 @@ func TestPlacements(t *testing.T) {
 				require.NoError(t, err)
 				for _, place := range placements(q, m) {
 					cfg := gomoe.Config{Mesh: m, Place: place}
+					cfg.Poison = true // shows what a kernel leaves unwritten
 					plan, err := gomoe.Compile(q, cfg)
 					if err != nil {
 						var ge *graph.Error
