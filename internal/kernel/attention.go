@@ -50,9 +50,10 @@ func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
 	var (
 		p          = make([]T, block*block) // scores, then exp(score - largest so far)
 		sums       = make([]T, block*a.D)
-		space      = make([]T, block*max(min(a.D, gemmDeep), 1))
 		top, total [block]T // of each query: the largest score, and the sum of p
 	)
+	w := workspaceOf[T]()
+	defer w.release()
 	for i0 := 0; i0 < a.S; i0 += block {
 		in := min(block, a.S-i0)
 		for i := range in {
@@ -61,7 +62,7 @@ func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
 		clear(sums)
 		for j0 := 0; j0 < a.S && (!a.Causal || j0 <= i0); j0 += block {
 			jn := min(block, a.S-j0)
-			gemmWith(space, in, jn, a.D, q.from(i0), q.Stride, 1, k.from(j0), 1, k.Stride, p, block, false)
+			w.gemm(in, jn, a.D, q.from(i0), q.Stride, 1, k.from(j0), 1, k.Stride, p, block, false)
 			cut := a.Causal && j0 == i0
 			for i := range in {
 				s := p[i*block:][:jn]
@@ -88,11 +89,11 @@ func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
 					row[x] *= keep
 				}
 				if cut {
-					gemmWith(space, 1, a.D, len(s), s, block, 1, v.from(j0), v.Stride, 1, sums[i*a.D:], a.D, true)
+					w.gemm(1, a.D, len(s), s, block, 1, v.from(j0), v.Stride, 1, sums[i*a.D:], a.D, true)
 				}
 			}
 			if !cut {
-				gemmWith(space, in, a.D, jn, p, block, 1, v.from(j0), v.Stride, 1, sums, a.D, true)
+				w.gemm(in, a.D, jn, p, block, 1, v.from(j0), v.Stride, 1, sums, a.D, true)
 			}
 		}
 		for i := range in {
@@ -120,8 +121,9 @@ func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse
 		p     = make([]T, block*block)
 		ds    = make([]T, block*block)
 		delta = make([]T, a.S) // dout[i]·out[i] - dlse[i]
-		space = make([]T, block*max(min(a.D, gemmDeep), 1))
 	)
+	w := workspaceOf[T]()
+	defer w.release()
 	for i := range a.S {
 		o := out.row(i, a.D)
 		for x, y := range dout.row(i, a.D) {
@@ -140,8 +142,8 @@ func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse
 		}
 		for ; i0 < a.S; i0 += block {
 			in := min(block, a.S-i0)
-			gemmWith(space, in, jn, a.D, q.from(i0), q.Stride, 1, k.from(j0), 1, k.Stride, p, block, false)
-			gemmWith(space, in, jn, a.D, dout.from(i0), dout.Stride, 1, v.from(j0), 1, v.Stride, ds, block, false)
+			w.gemm(in, jn, a.D, q.from(i0), q.Stride, 1, k.from(j0), 1, k.Stride, p, block, false)
+			w.gemm(in, jn, a.D, dout.from(i0), dout.Stride, 1, v.from(j0), 1, v.Stride, ds, block, false)
 			for i := range in {
 				s, d := p[i*block:][:jn], ds[i*block:][:jn]
 				if a.Causal && j0 == i0 {
@@ -154,9 +156,9 @@ func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse
 					d[j] = a.Scale * s[j] * (d[j] - delta[i0+i])
 				}
 			}
-			gemmWith(space, jn, a.D, in, p, 1, block, dout.from(i0), dout.Stride, 1, dv.from(j0), dv.Stride, true)
-			gemmWith(space, jn, a.D, in, ds, 1, block, q.from(i0), q.Stride, 1, dk.from(j0), dk.Stride, true)
-			gemmWith(space, in, a.D, jn, ds, block, 1, k.from(j0), k.Stride, 1, dq.from(i0), dq.Stride, true)
+			w.gemm(jn, a.D, in, p, 1, block, dout.from(i0), dout.Stride, 1, dv.from(j0), dv.Stride, true)
+			w.gemm(jn, a.D, in, ds, 1, block, q.from(i0), q.Stride, 1, dk.from(j0), dk.Stride, true)
+			w.gemm(in, a.D, jn, ds, block, 1, k.from(j0), k.Stride, 1, dq.from(i0), dq.Stride, true)
 		}
 	}
 }

@@ -30,15 +30,13 @@ const gemmPack = 32
 //
 // It does not start goroutines: a caller splits rows or columns.
 func Gemm[T Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
-	var panel []T
-	if (bcs != 1 || m > gemmPack) && m > 0 && n > 0 && k > 0 {
-		panel = make([]T, min(k, gemmDeep)*min(n, gemmCols))
-	}
-	gemmWith(panel, m, n, k, a, ars, acs, b, brs, bcs, c, ldc, acc)
+	w := workspaceOf[T]()
+	defer w.release()
+	w.gemm(m, n, k, a, ars, acs, b, brs, bcs, c, ldc, acc)
 }
 
-// gemmWith is Gemm with memory for a panel: min(k, 256)·min(n, 256) elements.
-func gemmWith[T Float](space []T, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+// gemm is Gemm in the memory of w.
+func (w *workspace[T]) gemm(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	if m <= 0 || n <= 0 {
 		return
 	}
@@ -47,18 +45,17 @@ func gemmWith[T Float](space []T, m, n, k int, a []T, ars, acs int, b []T, brs, 
 			clear(c[i*ldc:][:n])
 		}
 	}
-	var (
-		rows  [gemmRows * gemmDeep]T // A's rows side by side: element r,p at p*gemmRows+r
-		sums  [gemmRows * gemmCols]T
-		panel []T // B's columns from j0 on: element p,j at p*stride+j
-	)
+	var panel []T // B's columns from j0 on: element p,j at p*stride+j
 	pack := bcs != 1 || m > gemmPack
+	if pack && w.panel == nil {
+		w.panel = make([]T, gemmDeep*gemmCols)
+	}
 	for k0 := 0; k0 < k; k0 += gemmDeep {
 		kn := min(gemmDeep, k-k0)
 		for j0 := 0; j0 < n; j0 += gemmCols {
 			jn, stride := min(gemmCols, n-j0), brs
 			if pack {
-				stride, panel = jn, space
+				stride, panel = jn, w.panel
 				gather(panel, b[k0*brs+j0*bcs:], kn, jn, brs, bcs)
 			} else {
 				panel = b[k0*brs+j0:]
@@ -68,12 +65,12 @@ func gemmWith[T Float](space []T, m, n, k int, a []T, ars, acs int, b []T, brs, 
 				for r := range in {
 					src := a[(i+r)*ars+k0*acs:]
 					for p := range kn {
-						rows[p*gemmRows+r] = src[p*acs]
+						w.rows[p*gemmRows+r] = src[p*acs]
 					}
 				}
-				s := sums[:in*jn]
+				s := w.sums[:in*jn]
 				clear(s)
-				gemmBlock(in, jn, kn, rows[:], panel, stride, s)
+				gemmBlock(in, jn, kn, w.rows[:], panel, stride, s)
 				for r := range in {
 					dst := c[(i+r)*ldc+j0:][:jn]
 					for j, x := range s[r*jn:][:jn] {
