@@ -1,0 +1,7 @@
+// Package jaxtest compares primitives with the functions of JAX that they are
+// named after. It holds tests only.
+//
+// testdata/make_fixtures.py runs JAX and writes testdata/*.json: programs in
+// our text form, their inputs, and what JAX makes of them, derivatives included.
+// Run it again after adding cases; the files state the versions.
+package jaxtest
