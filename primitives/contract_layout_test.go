@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
 )
@@ -60,8 +59,25 @@ func TestContractSlots(t *testing.T) {
 			l := primitives.Layer{Experts: 12, Capacity: capacity, Align: 4}
 			p := newProblem(rng(capacity), l, 12, 3)
 			p.idx[3], p.idx[4] = p.idx[5], p.idx[5]
-			want, err := ep.NewPlan(ep.Layer{Experts: 12, Capacity: capacity, Align: 4}, p.idx, 3)
-			require.NoError(t, err)
+			var routing, counts, padded []int32
+			var dropped []bool
+			demand := make([]int32, 12)
+			for _, e := range p.idx {
+				slot, full := [2]int32{-1, -1}, false
+				if e >= 0 {
+					if full = capacity > 0 && int(demand[e]) >= capacity; !full {
+						slot = [2]int32{e, demand[e]}
+					}
+					demand[e]++
+				}
+				routing, dropped = append(routing, slot[:]...), append(dropped, full)
+			}
+			for _, n := range demand {
+				if capacity > 0 {
+					n = min(n, int32(capacity))
+				}
+				counts, padded = append(counts, n), append(padded, (n+3)/4*4)
+			}
 			t.Run(fmt.Sprintf("%s capacity %d", d, capacity), func(t *testing.T) {
 				eachSpread(t, 12, 12, func(t *testing.T, s spread) {
 					l.Axis = s.axis
@@ -70,13 +86,13 @@ func TestContractSlots(t *testing.T) {
 						return []*graph.Value{r.Value, r.Dropped, r.Counts, r.Padded, r.Demand}
 					})
 					out := s.run(t, prog, arrays{"idx": ids(p.idx, 12, 3).As(d)})
-					sameInts(t, "routing", out[0], want.Routing)
-					if got := array.Data[bool](out[1]); !slices.Equal(got, want.Dropped) {
-						t.Errorf("dropped: got %v, want %v", got, want.Dropped)
+					sameInts(t, "routing", out[0], routing)
+					if got := array.Data[bool](out[1]); !slices.Equal(got, dropped) {
+						t.Errorf("dropped: got %v, want %v", got, dropped)
 					}
-					sameInts(t, "counts", out[2], want.Counts)
-					sameInts(t, "padded", out[3], want.Padded)
-					sameInts(t, "demand", out[4], want.Demand)
+					sameInts(t, "counts", out[2], counts)
+					sameInts(t, "padded", out[3], padded)
+					sameInts(t, "demand", out[4], demand)
 				})
 			})
 		}
@@ -161,6 +177,23 @@ func TestContractCombineAddsWithoutWeights(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A token's choices are added in their order, wherever their experts are and
+// whichever rank answers first: 1e8 - 1e8 + 1 is 1 in f32 in this order only.
+func TestContractCombineAddsInOrderOfChoices(t *testing.T) {
+	const tokens, k = 12, 3
+	perms := [][]int{{0, 4, 8}, {0, 8, 4}, {4, 0, 8}, {4, 8, 0}, {8, 0, 4}, {8, 4, 0}}
+	p := newProblem(rng(1), primitives.Layer{Experts: 12}, tokens, k).route(func(t, c int) int { return perms[t%6][c] + t/6 })
+	in := arrays{
+		"idx": ids(p.idx, tokens, k),
+		"x":   of(graph.T(graph.F32, tokens, 2), slices.Repeat([]float64{1}, tokens*2)),
+		"w":   of(graph.T(graph.F32, tokens, k), slices.Repeat([]float64{1e8, -1e8, 1}, tokens)),
+	}
+	eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
+		prog := trace(t, identity(primitives.Layer{Experts: 12, Axis: s.axis}, graph.F32, []int{tokens}, k, 2))
+		same(t, "out", s.run(t, prog, in)[0], slices.Repeat([]float64{1}, tokens*2))
+	})
 }
 
 // A token's choices are added in f32 and rounded once: four equal rows of any
