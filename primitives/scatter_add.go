@@ -85,6 +85,9 @@ func (s Scatter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // add adds the updates to the result, which holds what they are added to.
 func (s Scatter) add(a *lowering.Args) error {
 	y, updates, axis := a.Out[0], a.In[2], s.Axis
+	if updates.Type.Len() == 0 || y.Type.Len() == 0 {
+		return nil // the axis may be long all the same, and the lists are as long
+	}
 	byTarget := sortByTarget(data[int32](a.In[1]), y.Type.Shape[axis])
 	switch y.Type.DType {
 	case graph.F64:
