@@ -196,24 +196,21 @@ func TestContractCombineAddsInOrderOfChoices(t *testing.T) {
 	})
 }
 
-// A token's choices are added in f32 and rounded once: four equal rows of any
-// number are exactly four times it, which rounding after every addition misses.
+// A token's choices are added in f32 and rounded once: 1 and two halves of the
+// last bit are the next number, but rounded after every addition they are 1.
 func TestContractCombineRoundsOnce(t *testing.T) {
-	const tokens, h, k = 12, 16, 4
+	const tokens, h, k = 12, 2, 3
 	p := newProblem(rng(1), primitives.Layer{Experts: 12}, tokens, k).route(func(t, c int) int { return (t + 5*c) % 12 })
-	for _, d := range []graph.DType{graph.BF16, graph.F16} {
-		x := uniform(-1, 1)(rng(2), graph.T(d, tokens, h))
-		want := x.Float64s()
-		for i := range want {
-			want[i] *= k
+	for d, half := range map[graph.DType]float64{graph.BF16: 0x1p-8, graph.F16: 0x1p-11} {
+		in := arrays{
+			"idx": ids(p.idx, tokens, k),
+			"x":   of(graph.T(d, tokens, h), slices.Repeat([]float64{1}, tokens*h)),
+			"w":   of(graph.T(d, tokens, k), slices.Repeat([]float64{1, half, half}, tokens)),
 		}
 		t.Run(d.String(), func(t *testing.T) {
 			eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
-				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
-					r := primitives.Prepare(primitives.Layer{Experts: 12, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
-					return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", d, tokens, h)))}
-				})
-				same(t, "out", s.run(t, prog, arrays{"idx": ids(p.idx, tokens, k), "x": x})[0], want)
+				prog := trace(t, identity(primitives.Layer{Experts: 12, Axis: s.axis}, d, []int{tokens}, k, h))
+				same(t, "out", s.run(t, prog, in)[0], slices.Repeat([]float64{1 + 2*half}, tokens*h))
 			})
 		})
 	}
