@@ -18,7 +18,7 @@ var _ Primitive = Unary{}
 func Neg(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"neg"}, x) }
 
 // Abs returns |x| of floats and signed integers; the least integer stays what
-// it is. The derivative at 0 is 0.
+// it is. The derivative at 0 is 1, as in JAX.
 func Abs(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"abs"}, x) }
 
 // Sign returns -1, 0 or 1; the sign of -0 is -0 and that of NaN is NaN.

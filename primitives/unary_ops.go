@@ -17,13 +17,13 @@ type unaryOp struct {
 }
 
 // unaryOps is a function and not a variable, since derivatives refer back to
-// it. Derivatives are those of jax.lax, of abs at 0 apart.
+// it. Derivatives are those of jax.lax.
 func unaryOps() map[string]unaryOp {
 	return map[string]unaryOp{
 		"neg": {numbers, "-x", "Integers wrap.",
 			func(_, _, ct *graph.Value) *graph.Value { return Neg(ct) }},
-		"abs": {signed, "|x|", "The derivative at 0 is 0; jax.lax has 1 there.",
-			func(x, _, ct *graph.Value) *graph.Value { return Mul(ct, Sign(x)) }},
+		"abs": {signed, "|x|", "The derivative at 0 is 1.",
+			func(x, _, ct *graph.Value) *graph.Value { return Where(Ge(x, ZerosLike(x)), ct, Neg(ct)) }},
 		"sign": {numbers, "-1, 0 or 1", "The sign of -0 is -0, of NaN NaN.", nil},
 		"square": {numbers, "x²", "Integers wrap.",
 			func(x, _, ct *graph.Value) *graph.Value { return Mul(ct, Scale(x, 2)) }},
