@@ -18,6 +18,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/toy"
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -307,3 +308,58 @@ func TestTrace(t *testing.T) {
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+// Without any exchange, a step still stops at the next instruction.
+func TestCancelBetweenKernels(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var at string
+	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
+		y := toy.Do("first", func(a *lowering.Args) error { cancel(); return toy.Copy(a) }, tr.Input("x", graph.F64, 8))
+		z := toy.Do("second", func(a *lowering.Args) error { t.Error("the second kernel runs"); return nil }, y)
+		at = z.Def.Pos.String()
+		return []*graph.Value{z}
+	})
+	_, err := toy.Eval(ctx, open(t, plan(t, p, toy.Setup{}), runtime.Options{}), map[string]array.Array{"x": ramp(8)})
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, at+": second: rank 0, instruction 1 of plan p: ")
+}
+
+// A failure reaches ranks of other processes, here of another session, through
+// the communicator.
+func TestFailureElsewhere(t *testing.T) {
+	bad := errors.New("token 3 chooses expert 9 of 4")
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := hooked(t, func(a *lowering.Args) error {
+			if a.Rank == 0 {
+				return bad
+			}
+			return toy.Copy(a)
+		})
+		l := plan(t, p, toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}})
+		comms, err := jaccl.Local(2, jaccl.Options{})
+		require.NoError(t, err)
+		errs := make(chan error, 2)
+		for i := range comms {
+			s, err := runtime.Open(l, comms[i:i+1], runtime.Options{})
+			require.NoError(t, err)
+			go func() {
+				_, err := toyRun(t.Context(), s)
+				errs <- err
+			}()
+		}
+		for range comms {
+			if err := <-errs; !errors.Is(err, bad) || errors.Is(err, jaccl.ErrDeadline) {
+				t.Errorf("%v, want the cause of rank 0", err)
+			}
+		}
+	})
+}
+
+// toyRun runs one step of hooked on a session that holds some of the ranks.
+func toyRun(ctx context.Context, s *runtime.Session) ([]*runtime.Array, error) {
+	in, err := toy.Put(s, map[string]array.Array{"x": ramp(8)})
+	if err != nil {
+		return nil, err
+	}
+	return s.Run(ctx, in)
+}
