@@ -152,6 +152,46 @@ func TestContractGradientOfEachWeight(t *testing.T) {
 	}
 }
 
+// A loss that is linear in the rows has a constant for its cotangent, which
+// lies in expert order like any other: of dispatched rows, of experts' results
+// and of weights alone.
+func TestContractConstantCotangents(t *testing.T) {
+	p := newProblem(rng(5), primitives.Layer{Experts: 12, Capacity: 3, Align: 4}, 12, 2)
+	dx, dw, through, dk := make([]float64, 12*4), make([]float64, 24), make([]float64, 12*4), make([]float64, 12*4*3)
+	for i, kept := range p.kept() {
+		if !kept {
+			continue
+		}
+		dw[i] = 1
+		for a := range 4 {
+			dx[i/2*4+a]++
+			for b := range 3 {
+				j := (int(p.idx[i])*4+a)*3 + b
+				through[i/2*4+a] += p.kernel[j]
+				dk[j] += p.x[i/2*4+a]
+			}
+		}
+	}
+	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
+		l := p.layer
+		l.Axis = s.axis
+		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
+			x, w, kernel := tr.Input("x", graph.F32, 12, 4), tr.Input("w", graph.F32, 12, 2), tr.Input("kernel", graph.F32, 12, 4, 3)
+			r := primitives.Prepare(l, tr.Input("idx", graph.I32, 12, 2))
+			rows, rw := primitives.DispatchWeighted(r, x, w)
+			y := primitives.GroupedMatMul(r, rows, kernel)
+			return slices.Concat(
+				vjp.Gradients(primitives.Sum(rows, 0, 1), x, w),
+				vjp.Gradients(primitives.Sum(rw, 0), x, w),
+				vjp.Gradients(primitives.Sum(y, 0, 1), x, kernel))
+		})
+		none, noneW := make([]float64, 12*4), make([]float64, 24)
+		for i, got := range s.run(t, prog, p.arrays(graph.F32)) {
+			same(t, fmt.Sprintf("gradient %d", i), got, [][]float64{dx, noneW, none, dw, through, dk}[i])
+		}
+	})
+}
+
 // Weights applied before or after the experts, or at home where no weight
 // travels, are one layer with one gradient.
 func TestContractEarlyAndLateWeights(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	goruntime "runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -214,6 +215,7 @@ func TestContractNaNStaysWithItsToken(t *testing.T) {
 // A thousand steps of one session, each with another routing than the last, do
 // not wait for anything that an earlier step left behind, with one processor.
 func TestContractThousandSteps(t *testing.T) {
+	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
 	p := newProblem(rng(7), primitives.Layer{Experts: 12, Align: 2}, 12, 2)
 	s := spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}
 	prog := pullback(t, p.program(t, s, graph.F32))

@@ -308,6 +308,30 @@ func TestContractForeignRouting(t *testing.T) {
 	}
 }
 
+// One routing used by layers with other alignments, experts and axes: what each
+// derives from it is its own.
+func TestContractOneRoutingForSeveralLayers(t *testing.T) {
+	prog := parse(t, `program p(x f32[8,4], q i32[8,1,2]) {
+	a = ep_dispatch(x, q) experts=4
+	b = ep_dispatch(x, q) experts=4 align=4
+	c = ep_dispatch(x, q) experts=8
+	d = ep_dispatch(x, q) experts=4 axis="dp"
+	e = ep_dispatch(x, q) experts=4 capacity=3
+	y = ep_combine(b, q) experts=4 align=4
+	z = ep_combine(a, q) experts=4
+	u = ep_combine(d, q) experts=4 axis="dp"
+	v = ep_combine(c, q) experts=8
+	w = ep_combine(e, q) experts=4 capacity=3
+	return y, z, u, v, w
+}`)
+	for _, s := range []spread{{}, {mesh: "dp=2,ep=2", tokens: "dp.ep"}, {mesh: "ep=2,dp=2", tokens: "dp.ep"}, {mesh: "ep=4", tokens: "ep"}, {mesh: "dp=4", tokens: "dp"}} {
+		in := arrays{"x": of(graph.T(graph.F32, 8, 4), linspace(32)), "q": ids([]int32{0, 0, 3, 0, 1, 0, 3, 1, 3, 2, 0, 1, 2, 0, 1, 1}, 8, 1, 2)}
+		for i, got := range s.run(t, prog, in) {
+			sameBits(t, fmt.Sprintf("%s: result %d", s, i), got, in["x"])
+		}
+	}
+}
+
 // The ranks of a group come from mesh coordinates: on a mesh of 4 × 2 the
 // experts of {0,2,4,6} and {1,3,5,7} are two groups, in both orders of axes.
 func TestContractGroupsComeFromTheMesh(t *testing.T) {

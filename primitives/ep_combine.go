@@ -115,6 +115,9 @@ func (p EPCombine) constantRows(c *sharding.Context) (sharding.Spec, error) {
 		return sharding.Spec{Dims: [][]string{c.In[1].At(0), nil}, Ragged: c.In[1].Ragged}, nil
 	}
 	routing := c.Eqn.In[n-1]
+	if err := p.layer().madeFor(routing); err != nil {
+		return sharding.Spec{}, err
+	}
 	axes, err := p.layer().tokenAxes(c.Mesh, c.In[n-1].At(0))
 	if err != nil {
 		return sharding.Spec{}, err
