@@ -37,8 +37,8 @@ func composedLarge() []string {
 		"program p(x f32[10,300,7]) {\n y = softmax(x) axis=1\n return y\n}",
 		"program p(x f32[70,300]) {\n y = log_softmax(x) axis=1\n return y\n}",
 		"program p(x f32[10,300,7]) {\n y = logsumexp(x) axis=1\n return y\n}",
-		"program p(x f32[70,300], g f32[300]) {\n y = rms_norm(x, g) eps=1e-05\n return y\n}",
-		"program p(x f32[70,300], g f32[300], b f32[300]) {\n y = layer_norm(x, g, b) eps=1e-05\n return y\n}",
+		"program p(x f32[70,900], g f32[900]) {\n y = rms_norm(x, g) eps=1e-05\n return y\n}",
+		"program p(x f32[70,900], g f32[900], b f32[900]) {\n y = layer_norm(x, g, b) eps=1e-05\n return y\n}",
 		"program p(x f32[70,300], labels i32[70]) {\n y = cross_entropy(x, labels)\n return y\n}",
 		"program p(x f32[70,300]) {\n y = silu(x)\n return y\n}",
 		"program p(x f32[70,300]) {\n y = gelu(x)\n return y\n}",
@@ -117,6 +117,18 @@ func TestComposedRowInvariance(t *testing.T) {
 		}
 		compare(p, q)
 		compare(full, one)
+	}
+}
+
+// In f64 a softmax sums to 1 far more closely than f32 could show.
+func TestSoftmaxSum(t *testing.T) {
+	x := uniform(-3, 3)(rand.New(rand.NewPCG(2, 2)), graph.T(graph.F64, 9))
+	sum := 0.0
+	for _, y := range eval(t, gomoe.Config{}, "program p(x f64[9]) {\n y = softmax(x) axis=0\n return y\n}", map[string]array.Array{"x": x})[0].Float64s() {
+		sum += y
+	}
+	if math.Abs(sum-1) > 1e-14 {
+		t.Errorf("sum is 1%+g, want 1", sum-1)
 	}
 }
 
