@@ -178,3 +178,50 @@ func TestRandomErrors(t *testing.T) {
 	})
 	require.ErrorContains(t, err, "key: seed 1152921504606846976 has more than 53 bits; take the key u32[2] as an input")
 }
+
+func TestDropout(t *testing.T) {
+	const rate, n = 0.25, 4096
+	p, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
+		x, key := tr.Input("x", graph.F32, 4, n/4), tr.Input("key", graph.U32, 2)
+		return []*graph.Value{primitives.Dropout(x, key, rate), primitives.Dropout(x, key, 0)}
+	})
+	require.NoError(t, err)
+	x := array.New(graph.T(graph.F32, 4, n/4))
+	for i := range n {
+		array.Data[float32](x)[i] = float32(i + 1)
+	}
+	key, err := array.Of([]uint32{3, 4}, 2)
+	require.NoError(t, err)
+	in := map[string]array.Array{"x": x, "key": key}
+	want, err := gomoe.Run(context.Background(), p, gomoe.Config{}, in)
+	require.NoError(t, err)
+	dropped := 0
+	for i, y := range array.Data[float32](want[0]) {
+		switch y {
+		case 0:
+			dropped++
+		case float32(i+1) / (1 - rate):
+		default:
+			t.Fatalf("element %d of value %d became %g", i, i+1, y)
+		}
+	}
+	if math.Abs(float64(dropped)/n-rate) > 0.03 { // 4 standard errors
+		t.Errorf("%d of %d dropped at rate %g", dropped, n, rate)
+	}
+	if !array.Equal(want[1], x) {
+		t.Error("rate 0 changes x")
+	}
+	mesh, err := sharding.ParseMesh("a=2,b=2")
+	require.NoError(t, err)
+	got, err := gomoe.Run(context.Background(), p, gomoe.Config{Mesh: mesh, Place: map[string]sharding.Spec{"x": sharding.Split("b", "a")}}, in)
+	require.NoError(t, err)
+	if !array.Equal(got[0], want[0]) {
+		t.Error("a mesh drops other elements than one rank")
+	}
+	for _, bad := range []float64{-0.1, 1, math.NaN()} {
+		_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
+			return []*graph.Value{primitives.Dropout(tr.Input("x", graph.F32, 2), tr.Input("key", graph.U32, 2), bad)}
+		})
+		require.ErrorContains(t, err, fmt.Sprintf("dropout: rate %g, want 0 to below 1", bad))
+	}
+}
