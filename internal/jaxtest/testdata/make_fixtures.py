@@ -1,6 +1,7 @@
 """Writes *.json beside itself: programs, inputs, and what JAX makes of them.
 
     python make_fixtures.py            (JAX 0.10.2 and NumPy, on a CPU)
+    python make_fixtures.py moe shape  (these files only)
 
 A case gives the body of a program in gomoe's text form and the same function in
 JAX. Functions run one operation at a time, not jitted, with 64-bit types on and
@@ -9,6 +10,7 @@ documents. Cotangents are drawn here.
 """
 import json
 import pathlib
+import sys
 import zlib
 
 import jax
@@ -127,8 +129,9 @@ current = [""]
 
 
 def family(f):
-    current[0] = f.__name__
-    f()
+    if len(sys.argv) == 1 or f.__name__ in sys.argv[1:]:
+        current[0] = f.__name__
+        f()
 
 
 def main():
@@ -416,17 +419,19 @@ def random():
                  lambda k: jax.random.uniform(wrap(k), sh, DTYPE[d], jnp.asarray(-0.75, DTYPE[d]), jnp.asarray(1.3, DTYPE[d])), {"k": key}, exact=True)
             case(f"random_normal_{d}_{n}", f"y = random_normal(k) dtype={d} {s}", lambda k: jax.random.normal(wrap(k), sh, DTYPE[d]), {"k": key},
                  rel={"f32": 4e-7, "f64": 1e-14}.get(d), note="The logarithm inside is not XLA's, so the last bits may differ.")
+    case("bernoulli", "u = random_uniform(k) dtype=f32 shape=[3,4] hi=1\np0 = full() value=0.3 dtype=f32 shape=[3,4]\ny = lt(u, p0)",
+         lambda k: jax.random.bernoulli(wrap(k), np.float32(0.3), (3, 4)), {"k": key}, exact=True)
 
 
 # ------------------------------------------------------- composed and fused
 
 @family
 def composed():
-    lines = arr([[1, 2, 3, 4], [-inf, 0, 1, -inf], [-inf, -inf, -inf, -inf], [inf, 0, 1, 2], [nan, 0, 1, 2], [90, -90, 89, 0], [5, 5, 5, 5], [3e38, -3e38, 0, 1]])
+    lines = arr([[1, 2, 3, 4], [-inf, 0, 1, -inf], [-inf, -inf, -inf, -inf], [inf, 0, 1, 2], [nan, 0, 1, 2], [90, -90, 89, 0], [5, 5, 5, 5], [3e38, -3e38, 0, 1], [-200, -201, -202, -200]])
     norm = {"softmax": jax.nn.softmax, "log_softmax": jax.nn.log_softmax, "logsumexp": jax.scipy.special.logsumexp}
     for n, f in norm.items():
         case(f"{n}_special", f"y = {n}(x) axis=1", lambda x: f(x, axis=1), {"x": lines}, grad=False, abs_=1e-7)
-        finite = lines[[0, 1, 5, 6]]
+        finite = lines[[0, 1, 5, 6, 8]]
         case(f"{n}_masked", f"y = {n}(x) axis=1", lambda x: f(x, axis=1), {"x": finite}, abs_=1e-6, grad_abs=1e-6)
         for d in FLOATS:
             narrow = d in ("f16", "bf16")
