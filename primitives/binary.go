@@ -132,7 +132,7 @@ func (b Binary) Doc() graph.Doc {
 	case "div":
 		d.Formula, d.Notes = "z = x / y", "Integers are truncated towards 0; divided by 0 they give -1, the greatest value if unsigned."
 	case "rem":
-		d.Formula, d.Notes = "z = x - y · trunc(x/y)", "Has x's sign. For y = 0: NaN, or x for integers."
+		d.Formula, d.Notes = "z = x - y · trunc(x/y)", "Has x's sign. For y = 0: NaN, or x for integers. Where it is NaN, so is the derivative with respect to y; jax.lax has an infinity there."
 	case "pow":
 		d.Formula, d.Notes = "z = xʸ", "The derivative with respect to y is 0 for x = 0 and NaN for x < 0; that with respect to x is NaN where both are 0."
 	default:

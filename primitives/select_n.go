@@ -166,5 +166,5 @@ func chooseInt[I uint8 | uint32 | int32 | int64, T any](a *lowering.Args, which 
 
 func (Selection) Doc() graph.Doc {
 	return graph.Doc{Args: "which bool[..] | i[..] | i[], case_0 t[..], case_1 t[..], ...", Results: "t[..]", Formula: "y = case_which",
-		Notes: "A bool selects case_0 where false and case_1 where true. An integer out of range selects the nearest case. which has the cases' shape or none."}
+		Notes: "A bool selects case_0 where false and case_1 where true. An integer out of range selects the nearest case, which receives the cotangent (in JAX none does). which has the cases' shape or none."}
 }
