@@ -271,17 +271,19 @@ func TestContractGradientsLieWhereValuesLie(t *testing.T) {
 			prog := pullback(t, p.program(t, s, graph.BF16))
 			plan, err := gomoe.Compile(prog, s.config(t, prog))
 			require.NoError(t, err)
+			matched := 0
 			for _, out := range plan.Out {
 				for _, in := range plan.In {
 					if out.Name != "grad_"+in.Name {
 						continue
 					}
+					matched++
 					if !out.Type.Equal(in.Type) || !out.Spec.Equal(in.Spec) {
 						t.Errorf("%s is %s, want it like %s", out.Name, out.Spec.Format(out.Type), in.Spec.Format(in.Type))
 					}
 				}
 			}
-			require.Len(t, plan.Out, 3)
+			require.Equal(t, 3, matched)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +17,7 @@ import (
 
 // model is two MoE layers with routers, gated experts, residuals and a squared
 // loss: its results are the loss, the output and all gradients.
-func model(t *testing.T, d graph.DType, l primitives.Layer, k int, grad bool) *graph.Program {
+func model(t *testing.T, d graph.DType, l primitives.Layer, k int, score string, grad bool) *graph.Program {
 	const tokens, h, f = 24, 8, 6
 	return trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", d, tokens, h)
@@ -36,7 +37,11 @@ func model(t *testing.T, d graph.DType, l primitives.Layer, k int, grad bool) *g
 				wide = d
 			}
 			logits := primitives.Convert(primitives.MatMul(y, router), wide)
-			w, idx, _ := primitives.Route(primitives.Router{TopK: k, Renormalize: true}, logits, nil)
+			var bias *graph.Value
+			if score == primitives.SigmoidScore {
+				bias = tr.Input(fmt.Sprintf("rbias%d", i), wide, l.Experts)
+			}
+			w, idx, _ := primitives.Route(primitives.Router{TopK: k, Score: score, Renormalize: true}, logits, bias)
 			r := primitives.Prepare(l, idx)
 			rows, rw := primitives.DispatchWeighted(r, y, w)
 			z := primitives.GroupedMatMul(r, primitives.SiLU(primitives.GroupedMatMul(r, rows, up)), down)
@@ -47,7 +52,11 @@ func model(t *testing.T, d graph.DType, l primitives.Layer, k int, grad bool) *g
 		if !grad {
 			return []*graph.Value{loss}
 		}
-		return append([]*graph.Value{loss, y}, vjp.Gradients(loss, wrt...)...)
+		out := []*graph.Value{loss, y}
+		for i, g := range vjp.Gradients(loss, wrt...) {
+			out = append(out, g.Named("grad_"+wrt[i].Name))
+		}
+		return out
 	})
 }
 
@@ -55,20 +64,26 @@ func model(t *testing.T, d graph.DType, l primitives.Layer, k int, grad bool) *g
 // every mesh, and every gradient is within rounding of one rank's.
 func TestContractModelIsTheSameOnEveryMesh(t *testing.T) {
 	for _, c := range []struct {
-		d   graph.DType
-		l   primitives.Layer
-		tol float64
+		d     graph.DType
+		l     primitives.Layer
+		score string
+		tol   float64
 	}{
-		{graph.F32, primitives.Layer{Experts: 12}, 1e-6},
-		{graph.F32, primitives.Layer{Experts: 6, Capacity: 5, Align: 8}, 1e-6},
-		{graph.BF16, primitives.Layer{Experts: 12, Capacity: 6}, 2e-2},
+		{graph.F32, primitives.Layer{Experts: 12}, "", 1e-6},
+		{graph.F32, primitives.Layer{Experts: 6, Capacity: 5, Align: 8}, "", 1e-6},
+		{graph.F32, primitives.Layer{Experts: 12}, primitives.SigmoidScore, 1e-6},
+		{graph.BF16, primitives.Layer{Experts: 12, Capacity: 6}, "", 2e-2},
+		{graph.BF16, primitives.Layer{Experts: 12, Align: 16}, primitives.SigmoidScore, 2e-2},
 	} {
-		t.Run(fmt.Sprintf("%s %+v", c.d, c.l), func(t *testing.T) {
-			p := model(t, c.d, c.l, 2, true)
+		t.Run(fmt.Sprintf("%s %+v %s", c.d, c.l, c.score), func(t *testing.T) {
+			p := model(t, c.d, c.l, 2, c.score, true)
 			in := arrays{}
 			r := rng(17)
 			for _, v := range p.In {
 				in[v.Name] = uniform(-1, 1)(r, v.Type)
+				if strings.HasPrefix(v.Name, "rbias") {
+					in[v.Name] = values(5, -5)(r, v.Type) // odd experts get no tokens
+				}
 			}
 			want := spread{}.run(t, p, in)
 			for _, a := range want {
@@ -76,12 +91,30 @@ func TestContractModelIsTheSameOnEveryMesh(t *testing.T) {
 					require.False(t, math.IsNaN(x) || math.IsInf(x, 0))
 				}
 			}
+			emptyExperts := func(t *testing.T, out []array.Array) {
+				checked := 0
+				for i, v := range p.Out {
+					if c.score != primitives.SigmoidScore || !strings.HasPrefix(v.Name, "grad_k") {
+						continue
+					}
+					checked++
+					x := out[i].Float64s()
+					for j, per := 0, len(x)/c.l.Experts; j < len(x); j++ {
+						if j/per%2 == 1 && x[j] != 0 {
+							t.Fatalf("%s: element %d of expert %d, which has no tokens, is %v", v.Name, j%per, j/per, x[j])
+						}
+					}
+				}
+				require.Equal(t, c.score == primitives.SigmoidScore, checked == 4)
+			}
+			emptyExperts(t, want)
 			eachSpread(t, 24, c.l.Experts, func(t *testing.T, s spread) {
 				l := c.l
 				l.Axis = s.axis
-				q := model(t, c.d, l, 2, true)
+				q := model(t, c.d, l, 2, c.score, true)
 				got := s.run(t, q, in)
 				sameBits(t, "output", got[1], want[1])
+				emptyExperts(t, got)
 				for i := range got {
 					if i == 1 {
 						continue
@@ -104,7 +137,7 @@ func TestContractModelIsTheSameOnEveryMesh(t *testing.T) {
 // too, agrees with differences of the loss, on a mesh.
 func TestContractModelGradient(t *testing.T) {
 	s := spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}
-	p := model(t, graph.F64, primitives.Layer{Experts: 4, Capacity: 9}, 2, false)
+	p := model(t, graph.F64, primitives.Layer{Experts: 4, Capacity: 9}, 2, "", false)
 	in := arrays{}
 	r := rng(3)
 	for _, v := range p.In {

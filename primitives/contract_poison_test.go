@@ -3,6 +3,7 @@ package primitives_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	goruntime "runtime"
 	"testing"
@@ -186,6 +187,31 @@ func TestContractEmptyExpertsAndRanks(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// No tokens at all, one token per rank, one expert per rank, and a single
+// expert: results and gradients as ever, zeros where there is nothing to sum.
+func TestContractSmallestSizes(t *testing.T) {
+	for _, c := range []struct{ tokens, experts, k int }{{0, 12, 2}, {4, 4, 1}, {4, 4, 4}, {12, 12, 1}} {
+		p := newProblem(rng(c.tokens), primitives.Layer{Experts: c.experts, Align: 2}, c.tokens, c.k)
+		out, dx, dw, dk := p.dense()
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			eachSpread(t, c.tokens, c.experts, func(t *testing.T, s spread) {
+				in := p.arrays(graph.F32)
+				same(t, "out", s.run(t, p.program(t, s, graph.F32), in)[0], out)
+				got := s.run(t, pullback(t, p.program(t, s, graph.F32)), in)
+				same(t, "gradient of tokens", got[0], dx)
+				same(t, "gradient of weights", got[1], dw)
+				same(t, "gradient of experts", got[2], dk)
+			})
+		})
+	}
+	for _, s := range []spread{{}, {mesh: "ep=1", tokens: "ep"}, {mesh: "dp=4", tokens: "dp"}} {
+		p := newProblem(rng(1), primitives.Layer{Experts: 1, Capacity: 5}, 4, 3)
+		out, _, _, dk := p.dense()
+		same(t, s.String(), s.run(t, p.program(t, s, graph.F32), p.arrays(graph.F32))[0], out)
+		same(t, s.String(), s.run(t, pullback(t, p.program(t, s, graph.F32)), p.arrays(graph.F32))[2], dk)
 	}
 }
 
