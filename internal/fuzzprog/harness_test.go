@@ -1,0 +1,115 @@
+package fuzzprog
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+var (
+	programs = flag.Int("programs", 60, "random programs that every test makes")
+	first    = flag.Uint64("first", 1, "seed of the first of them")
+	show     = flag.String("show", "", "stop at a backward pass that is refused with this text, and shrink it")
+)
+
+// eachSeed runs f for every seed.
+func eachSeed(t *testing.T, f func(t *testing.T, seed uint64)) {
+	t.Helper()
+	for i := range *programs {
+		f(t, *first+uint64(i))
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// sample returns the program of the seed, read from its own text, so that its
+// equations are at lines of that text.
+func sample(t *testing.T, seed uint64) Program {
+	t.Helper()
+	p, err := New(seed)
+	require.NoError(t, err)
+	q, err := gomoe.Parse("p.graph", p.String())
+	require.NoError(t, err, "seed %d:\n%s", seed, p)
+	p.Program = q
+	return p
+}
+
+func mesh(t *testing.T, s string) sharding.Mesh {
+	t.Helper()
+	m, err := sharding.ParseMesh(s)
+	require.NoError(t, err)
+	return m
+}
+
+type arrays = map[string]array.Array
+
+func run(p *graph.Program, cfg gomoe.Config, in arrays) ([]array.Array, error) {
+	args := arrays{}
+	for _, v := range p.In {
+		args[v.Name] = in[v.Name]
+	}
+	return gomoe.Run(context.Background(), p, cfg, args)
+}
+
+// refused says that err is how a placement is refused: at a line of the program.
+func refused(err error) error {
+	var ge *graph.Error
+	if !errors.As(err, &ge) || ge.Pos.Line == 0 {
+		return fmt.Errorf("refused without a source line: %w", err)
+	}
+	if strings.Contains(err.Error(), "panic") || strings.Contains(err.Error(), "internal error") {
+		return err
+	}
+	return nil
+}
+
+// sums reports whether ranks add the parts of a sum.
+func sums(p *lowering.Plan) bool {
+	return slices.ContainsFunc(p.Instrs, func(i lowering.Instr) bool { return i.Name == "all_sum" || i.Name == "reduce_scatter" })
+}
+
+// differ says how got differs from want: in bits for tol 0, else by more than
+// tol relative to the larger of 1 and the largest element.
+func differ(got, want []array.Array, tol float64) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("%d results, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if array.Equal(got[i], want[i]) {
+			continue
+		}
+		scale := 1.0
+		for _, x := range want[i].Float64s() {
+			if !math.IsNaN(x) && !math.IsInf(x, 0) {
+				scale = max(scale, math.Abs(x))
+			}
+		}
+		if d, at := array.MaxDiff(got[i], want[i]); !(d <= tol*scale) || tol == 0 {
+			return fmt.Errorf("result %d differs by %g at %d:\ngot  %v\nwant %v", i, d, at, got[i], want[i])
+		}
+	}
+	return nil
+}
+
+func format(place map[string]sharding.Spec) string {
+	var s []string
+	for name, p := range place {
+		s = append(s, "-place "+name+"="+p.String())
+	}
+	slices.Sort(s)
+	return strings.Join(s, " ")
+}

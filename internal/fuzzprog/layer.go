@@ -1,0 +1,147 @@
+package fuzzprog
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// layer is an expert-parallel layer of the program whose rows are in the pool.
+type layer struct {
+	primitives.Routing
+	done bool // something was combined
+}
+
+// route begins a layer: experts are chosen by an input, by top-k or by a
+// router, and tokens dispatched.
+func (g *gen) route() {
+	t, k := pick(g, []int{2, 4, 6, 8, 4, 8, 4, 1, 3, 0}), 1+g.r.IntN(2)
+	v := g.find(func(v val) bool {
+		return v.layer == nil && v.Rank() == 2 && v.Type.Len() > 0 && v.Dim(0) <= 8 && v.Dim(1) <= 8
+	})
+	if v.Value == nil || g.chance(30) {
+		v = g.like(t, pick(g, []int{1, 2, 4, 6}))
+	}
+	t = v.Dim(0)
+	l := primitives.Layer{Experts: pick(g, []int{2, 4, 4, 6, 3, 1, 8}), Align: pick(g, []int{0, 0, 0, 1, 2, 4})}
+	if g.chance(40) {
+		l.Capacity = 1 + g.r.IntN(4)
+	}
+	if g.chance(15) {
+		l.Axis = "a"
+	}
+	var topk, weights *graph.Value
+	switch g.r.IntN(4) {
+	case 0:
+		k = min(k, l.Experts)
+		g.p.Chooses = true
+		logits := g.like(t, l.Experts)
+		weights, topk, _ = primitives.Route(primitives.Router{TopK: k, Renormalize: g.chance(50), Epsilon: 1e-3,
+			Score: pick(g, []string{"", primitives.SigmoidScore, primitives.TopKSoftmaxScore})}, logits.Value, nil)
+		g.add(weights, 1, nil)
+	case 1:
+		k = min(k, l.Experts)
+		g.p.Chooses = true
+		weights, topk = primitives.TopK(g.like(t, l.Experts).Value, k)
+		weights = g.add(weights, maxSize, nil).Value
+	default:
+		topk = g.ints(-1, l.Experts, t, k)
+	}
+	r := &layer{Routing: primitives.Prepare(l, topk)}
+	g.layers = append(g.layers, r)
+	g.dispatch(r, v)
+	if weights != nil || g.chance(40) {
+		if weights == nil {
+			weights = g.like(t, k).Value
+		}
+		rows, rw := primitives.DispatchWeighted(r.Routing, v.Value, weights)
+		g.add(rows, v.size, r)
+		g.add(rw, maxSize, r)
+	}
+	if g.chance(15) { // another pass through the same routing
+		g.dispatch(r, g.like(t, g.dim()))
+	}
+}
+
+func (g *gen) dispatch(r *layer, v val) { g.add(primitives.Dispatch(r.Routing, v.Value), v.size, r) }
+
+// grouped multiplies rows by their experts' matrices.
+func (g *gen) grouped(v val) {
+	if v.Rank() != 2 {
+		return
+	}
+	e, h, f := v.layer.Layer.Experts, v.Dim(1), pick(g, []int{1, 2, 4, 6, 3, 4})
+	size := v.size*float64(h) + 1
+	if v.Dim(0)*f > maxLen {
+		return
+	}
+	if g.chance(40) {
+		w := g.like(e, f, h)
+		g.add(graph.Apply1(primitives.GroupedMatmul{Transpose: true}, v.Value, w.Value, v.layer.Value), size*w.size, v.layer)
+		return
+	}
+	w := g.like(e, h, f)
+	g.add(primitives.GroupedMatMul(v.layer.Routing, v.Value, w.Value), size*w.size, v.layer)
+}
+
+// outer sums products of rows per expert.
+func (g *gen) outer(v val) {
+	if v.Rank() != 2 {
+		return
+	}
+	o := g.find(func(o val) bool { return o.layer == v.layer && o.Rank() == 2 })
+	e := v.layer.Layer.Experts
+	if e*v.Dim(1)*o.Dim(1) > maxLen {
+		return
+	}
+	y := graph.Apply1(primitives.GroupedOuter{Experts: e}, v.Value, o.Value, v.layer.Value)
+	g.add(y, v.size*o.size*float64(v.Dim(0))+1, nil)
+}
+
+// weigh multiplies rows by one number each.
+func (g *gen) weigh(v val) {
+	w := g.find(func(o val) bool { return o.layer == v.layer && o.Rank() == 1 })
+	if w.Value == nil || v.Rank() != 2 {
+		return
+	}
+	g.add(primitives.Mul(v.Value, primitives.Broadcast(w.Value, v.Type.Shape, 0)), v.size*w.size, v.layer)
+}
+
+// rowConstraint leaves rows where they are and may split their columns.
+func (g *gen) rowConstraint(v val) {
+	if v.Rank() != 2 || !g.chance(30) {
+		return
+	}
+	g.add(primitives.Constrain(v.Value, pick(g, []string{"ep", "dp.ep", "", "dp"}), pick(g, []string{"", "a", "b"})), v.size, v.layer)
+}
+
+// finish combines rows, with their weights where there are any.
+func (g *gen) finish(v val) {
+	l := v.layer
+	if v.Rank() != 2 {
+		return
+	}
+	l.done = true
+	k := float64(l.Value.Dim(1))
+	w := g.find(func(o val) bool { return o.layer == l && o.Rank() == 1 })
+	if w.Value == nil || g.chance(60) {
+		g.add(primitives.Combine(l.Routing, v.Value), v.size*k+1, nil)
+		return
+	}
+	out := graph.Apply(primitives.EPCombine{Experts: l.Layer.Experts, Capacity: l.Layer.Capacity, Align: l.Layer.Align, Axis: l.Layer.Axis}, v.Value, w.Value, l.Value)
+	g.add(out[0], v.size*k+1, nil)
+	g.add(out[1], w.size, nil)
+}
+
+// combine ends a layer of which nothing was combined yet.
+func (g *gen) combine(l *layer) {
+	if l.done {
+		return
+	}
+	v := g.find(func(v val) bool { return v.layer == l && v.Rank() == 2 })
+	if v.Value == nil {
+		panic(fmt.Sprintf("seed %d: a layer without rows", g.p.Seed)) // route puts some into the pool
+	}
+	g.finish(v)
+}
