@@ -32,18 +32,24 @@ func (forgetful) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-// What these tests rely on: poison shows what a kernel forgets.
+// What these tests rely on: poison shows what a kernel forgets, in every type.
 func TestContractPoisonShows(t *testing.T) {
-	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
-		return []*graph.Value{graph.Apply1(forgetful{}, tr.Input("x", graph.F32, 4))}
-	})
-	in := arrays{"x": of(graph.T(graph.F32, 4), []float64{1, 2, 3, 4})}
-	for _, poison := range []bool{false, true} {
-		out, err := gomoe.Run(context.Background(), p, gomoe.Config{Options: runtime.Options{Poison: poison}}, in)
-		require.NoError(t, err)
-		x := out[0].Float64s()
-		if x[0] != 1 || x[1] != 2 || math.IsNaN(x[3]) != poison {
-			t.Errorf("poison %v: got %v", poison, x)
+	for _, d := range []graph.DType{graph.F32, graph.F64, graph.F16, graph.BF16, graph.I32, graph.I64} {
+		p := trace(t, func(tr *graph.Tracer) []*graph.Value {
+			return []*graph.Value{graph.Apply1(forgetful{}, tr.Input("x", d, 4))}
+		})
+		in := arrays{"x": of(graph.T(d, 4), []float64{1, 2, 3, 4})}
+		for _, poison := range []bool{false, true} {
+			out, err := gomoe.Run(context.Background(), p, gomoe.Config{Options: runtime.Options{Poison: poison}}, in)
+			require.NoError(t, err)
+			x := out[0].Float64s()
+			shows := x[2] > 1e9
+			if d.IsFloat() {
+				shows = math.IsNaN(x[2]) && math.IsNaN(x[3])
+			}
+			if x[0] != 1 || x[1] != 2 || shows != poison {
+				t.Errorf("%s, poison %v: got %v", d, poison, x)
+			}
 		}
 	}
 }

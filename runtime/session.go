@@ -20,8 +20,8 @@ type Options struct {
 	// Finite makes each step fail at the first kernel that turns finite
 	// arguments into a NaN or an infinity.
 	Finite bool
-	// Poison fills the memory of every result with the bytes 0xff, a NaN of
-	// every float type, before the instruction that writes it. Results do not
+	// Poison fills the memory of every result with NaNs, and with large numbers
+	// in integer types, before the instruction that writes it. Results do not
 	// change, unless a kernel leaves elements unwritten or reads what it
 	// should write.
 	Poison bool
