@@ -7,16 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/runtime"
-	"github.com/gomoe/gomoe/sharding"
 )
 
 // BenchmarkStep is one training step of the default size on the default mesh.
 func BenchmarkStep(b *testing.B) {
-	c, o, err := parse(nil, b.Output())
+	c, o, err := parse(nil)
 	require.NoError(b, err)
-	m, err := sharding.ParseMesh(o.mesh)
-	require.NoError(b, err)
-	tr, err := newTrainer(c, m, o.seed, runtime.Options{}, false)
+	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false)
 	require.NoError(b, err)
 	defer tr.Close()
 	bytes, targets := make([]int32, c.Batch*c.Seq), make([]int32, c.Batch*c.Seq)

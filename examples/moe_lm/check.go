@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/internal/text"
@@ -21,92 +22,158 @@ const (
 	toleranceTP = 1e-5
 )
 
+// residue is how far an updated weight on the mesh may lie from that on one
+// rank beyond what AdamW makes of the difference between their gradients,
+// relative to the largest element. AdamW computes in f64 and rounds once, so
+// that each of the two is wrong by half a unit in the last place at most, 2^-24
+// of the largest element; twice the sum of both leaves room for the comparison.
+const residue = 0x1p-22
+
 // errCheck says that one rank and the mesh disagree.
 var errCheck = errors.New("one rank and the mesh disagree")
 
 // check runs one step on one rank and on the mesh, from the same weights and on
 // the same text, and compares the loss, every gradient and the updated weights.
-// Without tp the loss must be equal to the bit.
-func check(ctx context.Context, w io.Writer, c config, m sharding.Mesh, seed uint64, peak float64, corpus *text.Corpus) error {
-	bytes, targets, err := corpus.Batch(0, c.Batch, c.Seq)
+// Without tp the loss must be equal to the bit. It prints the largest
+// differences, and returns errCheck if one is too large.
+func check(ctx context.Context, w io.Writer, c config, o options, corpus *text.Corpus) error {
+	one, err := firstStep(ctx, c, sharding.Mesh{}, o, corpus)
 	if err != nil {
 		return err
 	}
-	tolerance, loss := tolerance, 0.0
-	if m.Size("tp") > 1 {
-		tolerance, loss = toleranceTP, toleranceTP
+	many, err := firstStep(ctx, c, o.mesh, o, corpus)
+	if err != nil {
+		return err
 	}
-	var got [2]*outcome
-	var state [2]map[string]*runtime.Array
-	for i, mesh := range []sharding.Mesh{{}, m} {
-		tr, err := newTrainer(c, mesh, seed, runtime.Options{}, true)
-		if err != nil {
-			return err
-		}
-		defer tr.Close()
-		if got[i], err = tr.train(ctx, 1, peak, bytes, targets); err != nil {
-			return err
-		}
-		state[i] = tr.state
+	fmt.Fprintf(w, "one step from the same weights on the same text: one rank against mesh %s\n\n", describe(o.mesh))
+	return compare(w, c, o, one, many)
+}
+
+// A first is what the first step leaves: its outcome, and gradients and updated
+// weights by the names of the weights, on the host.
+type first struct {
+	*outcome
+	gradients, weights map[string][]float64
+}
+
+// firstStep runs the first step on a mesh with the full learning rate.
+func firstStep(ctx context.Context, c config, m sharding.Mesh, o options, corpus *text.Corpus) (f *first, err error) {
+	bytes, targets, err := corpus.Batch(1, c.Batch, c.Seq)
+	if err != nil {
+		return nil, fmt.Errorf("-seq %d: %w", c.Seq, err)
 	}
-	worst := 0.0
-	note := func(name string, d, allowed float64) {
-		verdict := "ok"
-		if !(d <= allowed) {
-			verdict = "WRONG"
-			worst = math.Inf(1)
-		}
-		fmt.Fprintf(w, "%-20s %.2e %s\n", name, d, verdict)
+	tr, err := newTrainer(c, m, o.seed, runtime.Options{Finite: o.finite}, true)
+	if err != nil {
+		return nil, err
 	}
-	fmt.Fprintf(w, "one rank against mesh %s: largest difference, relative to the largest element\n", m)
-	note("loss", relative(got[1].loss, got[0].loss), loss)
-	note("gradient norm", relative(got[1].norm, got[0].norm), tolerance)
-	for _, p := range c.params() {
-		d, err := difference(got[1].grads[p.name], got[0].grads[p.name])
-		if err != nil {
-			return err
-		}
-		note("grad "+p.name, d, tolerance)
+	defer func() { err = errors.Join(err, tr.Close()) }()
+	f = &first{gradients: map[string][]float64{}, weights: map[string][]float64{}}
+	if f.outcome, err = tr.train(ctx, 1, o.lr, bytes, targets); err != nil {
+		return nil, explain(1, err)
+	}
+	weights, err := tr.weights()
+	if err != nil {
+		return nil, err
 	}
 	for _, p := range c.params() {
-		d, err := difference(state[1]["w_"+p.name], state[0]["w_"+p.name])
-		if err != nil {
-			return err
+		var g array.Array
+		if g, err = f.grads[p.name].Get(); err != nil {
+			return nil, err
 		}
-		note("updated "+p.name, d, updateTolerance(tolerance, peak))
+		f.gradients[p.name], f.weights[p.name] = g.Float64s(), weights["w_"+p.name].Float64s()
 	}
-	if worst > 0 {
-		return errCheck
+	return f, nil
+}
+
+// compare prints the differences between the first steps of one rank and of
+// many, and returns errCheck, with what differs, if one is too large.
+func compare(w io.Writer, c config, o options, one, many *first) error {
+	gradient, loss := tolerance, 0.0
+	if o.mesh.Size("tp") > 1 {
+		gradient, loss = toleranceTP, toleranceTP
 	}
-	fmt.Fprintf(w, "--check PASSED (loss %.6f)\n", got[0].loss)
+	var wrong []string
+	verdict := func(what string, ok bool) string {
+		if ok {
+			return "ok"
+		}
+		wrong = append(wrong, what)
+		return "WRONG"
+	}
+	width := len("gradient norm")
+	for _, p := range c.params() {
+		width = max(width, len(p.name))
+	}
+
+	fmt.Fprintf(w, "%-*s  %12s  %12s  %10s  %8s\n", width, "", "one rank", "mesh", "difference", "allowed")
+	for _, row := range []struct {
+		name      string
+		one, many float64
+		allowed   float64
+	}{
+		{"loss", one.loss, many.loss, loss},
+		{"gradient norm", one.norm, many.norm, gradient},
+	} {
+		d := math.Abs(row.one-row.many) / max(math.Abs(row.one), math.SmallestNonzeroFloat64)
+		fmt.Fprintf(w, "%-*s  %12.7f  %12.7f  %10.2e  %8.1e  %s\n", width, row.name, row.one, row.many, d, row.allowed, verdict(row.name, d <= row.allowed))
+	}
+
+	fmt.Fprint(w, "\nlargest differences, relative to the largest element; the residue is that of the\n"+
+		"updated weights less what AdamW makes of the difference between the gradients\n\n")
+	fmt.Fprintf(w, "%-*s  %8s  %8s  %8s\n", width, "", "gradient", "updated", "residue")
+	fmt.Fprintf(w, "%-*s  %8.1e  %8s  %8.1e\n", width, "allowed", gradient, "", residue)
+	for _, p := range c.params() {
+		dg, dw, rest := differences(c, o, p.name, one, many)
+		what := verdict(p.name, dg <= gradient && rest <= residue)
+		fmt.Fprintf(w, "%-*s  %8.2e  %8.2e  %8.2e  %s\n", width, p.name, dg, dw, rest, what)
+	}
+	if len(wrong) > 0 {
+		fmt.Fprintln(w, "\n--check FAILED")
+		return fmt.Errorf("%w: %s", errCheck, strings.Join(wrong, ", "))
+	}
+	fmt.Fprintf(w, "\n--check PASSED (loss %.6f)\n", one.loss)
 	return nil
 }
 
-// updateTolerance allows for AdamW's first step: it divides the gradient by its
-// own size, so an element whose gradient is little more than rounding moves by
-// up to the learning rate either way.
-func updateTolerance(tolerance, peak float64) float64 { return tolerance + 2*peak }
-
-func relative(got, want float64) float64 {
-	if got == want {
-		return 0
+// differences returns the largest differences of a weight's gradient and of its
+// updated elements, and of the latter beyond what AdamW makes of the former,
+// each relative to the largest element. They are infinite where a number is not
+// finite.
+//
+// AdamW's first step divides the gradient by its own size: it subtracts
+// lr·move(g) with move(g) = g/(|g|+eps), and lr·decay·p, the same on both. An
+// element whose gradient is little more than rounding may so move by lr either
+// way, and a bound for the updated weights alone would have to allow for it.
+func differences(c config, o options, name string, one, many *first) (gradient, updated, rest float64) {
+	lr := float64(float32(o.lr))
+	move := func(f *first, g float64) float64 {
+		g *= float64(min(1, float32(c.Clip)/float32(f.norm)))
+		return g / (math.Abs(g) + eps)
 	}
-	return math.Abs(got-want) / max(math.Abs(want), 1e-30)
+	var largestG, largestW float64
+	for i := range one.gradients[name] {
+		g, h := one.gradients[name][i], many.gradients[name][i]
+		w, x := one.weights[name][i], many.weights[name][i]
+		dg, dw := h-g, x-w
+		gradient = worse(gradient, dg)
+		updated = worse(updated, dw)
+		rest = worse(rest, dw+lr*(move(many, h)-move(one, g)))
+		largestG, largestW = max(largestG, math.Abs(g)), max(largestW, math.Abs(w))
+	}
+	return relative(gradient, largestG), relative(updated, largestW), relative(rest, largestW)
 }
 
-func difference(got, want *runtime.Array) (float64, error) {
-	a, err := got.Get()
-	if err != nil {
-		return 0, err
+// worse returns the larger of a size and |d|, infinity if d is no number.
+func worse(size, d float64) float64 {
+	if d != d {
+		return math.Inf(1)
 	}
-	b, err := want.Get()
-	if err != nil {
-		return 0, err
+	return max(size, math.Abs(d))
+}
+
+func relative(d, to float64) float64 {
+	if d == 0 {
+		return 0
 	}
-	d, _ := array.MaxDiff(a, b)
-	scale := 1e-30
-	for _, x := range b.Float64s() {
-		scale = max(scale, math.Abs(x))
-	}
-	return d / scale, nil
+	return d / to
 }

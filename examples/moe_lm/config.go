@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
 )
 
 // config is the size of the model and of a batch.
@@ -25,22 +27,71 @@ type config struct {
 	Decay   float64 // weight decay of matrices
 }
 
+// validate reports sizes that no mesh can run, naming their flags.
 func (c config) validate() error {
-	for name, n := range map[string]int{"width": c.Width, "layers": c.Layers, "heads": c.Heads, "ffn": c.FFN, "experts": c.Experts, "top-k": c.TopK, "seq": c.Seq, "batch": c.Batch} {
-		if n < 1 {
-			return fmt.Errorf("-%s is %d, want at least 1", name, n)
+	for _, size := range []struct {
+		flag string
+		n    int
+	}{
+		{"width", c.Width}, {"layers", c.Layers}, {"heads", c.Heads}, {"ffn", c.FFN},
+		{"experts", c.Experts}, {"top-k", c.TopK}, {"seq", c.Seq}, {"batch", c.Batch},
+	} {
+		if size.n < 1 {
+			return fmt.Errorf("-%s %d: want at least 1", size.flag, size.n)
+		}
+	}
+	for _, factor := range []struct {
+		flag string
+		x    float64
+	}{{"capacity", c.Capacity}, {"balance", c.Balance}, {"z-loss", c.ZLoss}, {"clip", c.Clip}, {"decay", c.Decay}} {
+		if !(factor.x >= 0 && factor.x <= math.MaxFloat32) {
+			return fmt.Errorf("-%s %g: want a finite number of at least 0", factor.flag, factor.x)
 		}
 	}
 	switch {
 	case c.Width%c.Heads != 0 || c.Width/c.Heads%2 != 0:
-		return fmt.Errorf("-width %d over -heads %d: want an even number of columns per head", c.Width, c.Heads)
+		return fmt.Errorf("-width %d over -heads %d: want an even number of columns per head, such as -width %d", c.Width, c.Heads, multiple(c.Width, 2*c.Heads))
 	case c.TopK > c.Experts:
 		return fmt.Errorf("-top-k %d of -experts %d: want at most as many", c.TopK, c.Experts)
-	case c.Capacity < 0:
-		return fmt.Errorf("-capacity %g, want 0 for no limit or a factor of an even share", c.Capacity)
+	case c.Clip == 0:
+		return fmt.Errorf("-clip 0: no weight would move; want a norm above 0, such as 1e9 to clip nothing")
 	}
 	return nil
 }
+
+// fits reports sizes that do not divide over the mesh, naming their flags.
+func (c config) fits(m sharding.Mesh) error {
+	batch := 1
+	for _, a := range m.Axes {
+		switch a.Name {
+		case "dp", "ep":
+			batch *= a.Size
+		case "tp":
+		default:
+			return fmt.Errorf("-mesh %s: axis %s, want dp (splits the batch), ep (the batch and the experts) or tp (heads and expert columns)", m, a.Name)
+		}
+	}
+	ep, tp := max(1, m.Size("ep")), max(1, m.Size("tp"))
+	for _, split := range []struct {
+		flag    string
+		n, over int
+		axes    string
+	}{
+		{"batch", c.Batch, batch, "dp and ep"},
+		{"experts", c.Experts, ep, "ep"},
+		{"heads", c.Heads, tp, "tp"},
+		{"ffn", c.FFN, tp, "tp"},
+	} {
+		if split.n%split.over != 0 {
+			return fmt.Errorf("-%s %d does not divide over the %d ranks of %s in -mesh %s: want a multiple of %d, such as -%s %d",
+				split.flag, split.n, split.over, split.axes, m, split.over, split.flag, multiple(split.n, split.over))
+		}
+	}
+	return nil
+}
+
+// multiple returns the least multiple of k that is at least n.
+func multiple(n, k int) int { return (n + k - 1) / k * k }
 
 // layer is the expert-parallel part of layer l.
 func (c config) layer(l, tokens int) primitives.Layer {

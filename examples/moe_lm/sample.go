@@ -2,28 +2,73 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
 )
 
-// writer lets a trained model write, on one rank.
+// sample lets the trained model continue the prompt, prints what it wrote and
+// keeps it in sample.txt.
+func sample(ctx, stop context.Context, c config, o options, tr *trainer, stdout io.Writer) (err error) {
+	weights, err := tr.weights()
+	if err != nil {
+		return err
+	}
+	w, err := newWriter(c, weights)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if stop.Err() != nil {
+		stop = ctx // an interrupt ended the training, the next one ends all
+	}
+	fmt.Fprintf(stdout, "sample:\n%s", printable(o.prompt))
+	text, err := w.write(ctx, stop, o.prompt, o.sample, o.temperature, o.seed)
+	fmt.Fprintln(stdout, printable(text))
+	if err != nil {
+		return fmt.Errorf("sample: %w", err)
+	}
+	return os.WriteFile(filepath.Join(o.out, "sample.txt"), []byte(o.prompt+text), 0o644)
+}
+
+// printable replaces what a terminal would not show, or would obey: a model
+// that has learned little writes any bytes.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) && r != unicode.ReplacementChar {
+			return r
+		}
+		return '?'
+	}, s)
+}
+
+// writer lets a trained model write, on one rank. The weights lie there once.
 type writer struct {
 	c   config
 	job *gomoe.Job
-	in  map[string]array.Array
+	in  map[string]*runtime.Array
 }
 
+// newWriter returns a writer with the weights by input name, "w_embed" and so
+// on, which it copies.
 func newWriter(c config, weights map[string]array.Array) (*writer, error) {
 	c.Capacity = 0 // a batch of one sequence must not drop
 	p, err := graph.Trace("next", func(t *graph.Tracer) []*graph.Value {
 		bytes := t.Input("bytes", graph.I32, 1, c.Seq)
 		w, _ := c.inputs(t, "w_")
 		logits, _ := c.logits(w, bytes)
-		return []*graph.Value{logits}
+		return []*graph.Value{logits.Named("logits")}
 	})
 	if err != nil {
 		return nil, err
@@ -32,34 +77,55 @@ func newWriter(c config, weights map[string]array.Array) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &writer{c, job, weights}, nil
+	in := map[string]*runtime.Array{}
+	for name, a := range weights {
+		if in[name], err = job.Put(name, a); err != nil {
+			return nil, errors.Join(err, job.Close())
+		}
+	}
+	return &writer{c, job, in}, nil
 }
 
-// write returns n bytes that the model writes after prompt, drawn at the given
-// temperature.
-func (w *writer) write(ctx context.Context, prompt string, n int, temperature float64, seed uint64) (string, error) {
+// write returns n bytes that the model writes after prompt, which is not empty,
+// drawn at the given temperature. It ends early with what there is when stop
+// ends, and with an error when ctx does.
+func (w *writer) write(ctx, stop context.Context, prompt string, n int, temperature float64, seed uint64) (string, error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	out := []byte(prompt)
 	window := make([]int32, w.c.Seq)
 	for range n {
+		if stop.Err() != nil {
+			break
+		}
+		// What follows the bytes seen has no influence: attention is causal, and
+		// nothing is dropped.
 		seen := out[max(0, len(out)-w.c.Seq):]
-		clear(window)
 		for i, b := range seen {
 			window[i] = int32(b)
 		}
-		bytes, err := array.Of(window, 1, w.c.Seq)
-		if err != nil {
-			return "", err
-		}
-		w.in["bytes"] = bytes
-		res, err := w.job.Step(ctx, w.in)
+		next, err := w.logits(ctx, window, len(seen)-1)
 		if err != nil {
 			return string(out[len(prompt):]), err
 		}
-		logits := array.Data[float32](res[0])[(len(seen)-1)*w.c.Vocab : len(seen)*w.c.Vocab]
-		out = append(out, draw(logits, temperature, rng.Float64()))
+		out = append(out, draw(next, temperature, rng.Float64()))
 	}
 	return string(out[len(prompt):]), nil
+}
+
+// logits returns the logits f32[V] of the byte that follows window[at].
+func (w *writer) logits(ctx context.Context, window []int32, at int) ([]float32, error) {
+	bytes, err := array.Of(window, 1, w.c.Seq)
+	if err != nil {
+		return nil, err
+	}
+	if w.in["bytes"], err = w.job.Put("bytes", bytes); err != nil {
+		return nil, err
+	}
+	out, err := w.job.Run(ctx, w.in)
+	if err != nil {
+		return nil, err
+	}
+	return array.Data[float32](out[0].Part(0))[at*w.c.Vocab:][:w.c.Vocab], nil
 }
 
 // draw returns the byte at u of the distribution softmax(logits/temperature).

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// options are the flags beside the model's sizes.
+type options struct {
+	mesh                         sharding.Mesh
+	data, out, trace, prompt     string
+	steps, warmup, every, sample int
+	lr, temperature              float64
+	seed                         uint64
+	limit                        int64
+	check, finite                bool
+}
+
+const usage = `moe_lm trains a byte-level mixture-of-experts language model on a mesh of ranks in this process.
+
+  moe_lm                     four ranks, the Go standard library's source
+  moe_lm -mesh dp=1,ep=8     the same model, placed otherwise
+  moe_lm -check              one rank against the mesh
+  moe_lm -data notes,b.txt   on files and folders of yours
+
+The first Ctrl-C ends a run in order, a second one at once. The flags:
+
+`
+
+// parse reads the command line. Help is an error of type *help.
+func parse(args []string) (config, options, error) {
+	c := config{Vocab: 256}
+	var o options
+	var mesh string
+	f := flag.NewFlagSet("moe_lm", flag.ContinueOnError)
+	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; empty is one rank")
+	f.StringVar(&o.data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
+	f.StringVar(&o.out, "out", "out/moe_lm", "`folder` for metrics.csv, training.png and sample.txt")
+	f.StringVar(&o.trace, "trace", "", "write a trace of every training step to this `file`, for Perfetto")
+	f.StringVar(&o.prompt, "prompt", "// Package ", "`text` that the sample continues")
+	f.IntVar(&o.steps, "steps", 300, "training steps")
+	f.IntVar(&o.warmup, "warmup", 30, "steps over which the learning rate rises")
+	f.IntVar(&o.every, "eval", 50, "steps between losses on held-out text; 0 for none")
+	f.IntVar(&o.sample, "sample", 300, "bytes to write at the end; 0 for no sample")
+	f.Float64Var(&o.lr, "lr", 3e-3, "peak learning `rate`")
+	f.Float64Var(&o.temperature, "temperature", 0.7, "of the sample")
+	f.Uint64Var(&o.seed, "seed", 1, "of the weights, the batches and the sample")
+	f.Int64Var(&o.limit, "limit", 0, "`bytes` of text to read at most; 0 is 16 MiB, negative no limit")
+	f.BoolVar(&o.check, "check", false, "run one step on one rank and on the mesh, compare, and exit")
+	f.BoolVar(&o.finite, "finite", false, "stop at the first kernel that makes a NaN or an infinity, and name it")
+	f.IntVar(&c.Width, "width", 128, "`columns` of the model")
+	f.IntVar(&c.Layers, "layers", 4, "layers")
+	f.IntVar(&c.Heads, "heads", 4, "attention heads")
+	f.IntVar(&c.FFN, "ffn", 256, "`columns` of an expert")
+	f.IntVar(&c.Experts, "experts", 8, "experts per layer")
+	f.IntVar(&c.TopK, "top-k", 2, "experts per token")
+	f.IntVar(&c.Seq, "seq", 128, "`bytes` per sequence")
+	f.IntVar(&c.Batch, "batch", 16, "`sequences` per step, over all ranks")
+	f.Float64Var(&c.Capacity, "capacity", 0, "capacity of an expert as a `factor` of an even share; 0 drops nothing")
+	f.Float64Var(&c.Balance, "balance", 0.01, "`coefficient` of the load-balancing loss")
+	f.Float64Var(&c.ZLoss, "z-loss", 0.001, "`coefficient` of the router's z-loss")
+	f.Float64Var(&c.Clip, "clip", 1, "largest global `norm` of the gradient")
+	f.Float64Var(&c.Decay, "decay", 0.1, "weight decay of matrices")
+
+	f.SetOutput(io.Discard) // a mistake gets one line, not all flags
+	f.Usage = func() {}
+	switch err := f.Parse(args); {
+	case err == flag.ErrHelp:
+		var text bytes.Buffer
+		text.WriteString(usage)
+		f.SetOutput(&text)
+		f.PrintDefaults()
+		return c, o, &help{text.String()}
+	case err != nil:
+		return c, o, fmt.Errorf("%w; see -help", err)
+	case f.NArg() > 0:
+		return c, o, fmt.Errorf("argument %q: all settings are flags, and switches are given as -check or -check=false; see -help", f.Arg(0))
+	}
+	var err error
+	if o.mesh, err = sharding.ParseMesh(mesh); err != nil {
+		return c, o, err
+	}
+	for _, e := range []error{o.validate(), c.validate(), c.fits(o.mesh)} {
+		if e != nil {
+			return c, o, e
+		}
+	}
+	return c, o, nil
+}
+
+// help is what -help asks for, as an error.
+type help struct{ text string }
+
+func (h *help) Error() string { return h.text }
+
+func (o options) validate() error {
+	switch {
+	case o.steps < 1:
+		return fmt.Errorf("-steps %d: want at least 1", o.steps)
+	case o.warmup < 0:
+		return fmt.Errorf("-warmup %d: want at least 0", o.warmup)
+	case o.every < 0:
+		return fmt.Errorf("-eval %d: want at least 0", o.every)
+	case o.sample < 0:
+		return fmt.Errorf("-sample %d: want at least 0", o.sample)
+	case o.sample > 0 && o.prompt == "":
+		return fmt.Errorf("-prompt is empty: want at least one byte to continue, or -sample 0")
+	case !(o.lr > 0 && o.lr <= math.MaxFloat32):
+		return fmt.Errorf("-lr %g: want a finite number above 0", o.lr)
+	case !(o.temperature > 0 && o.temperature <= math.MaxFloat32):
+		return fmt.Errorf("-temperature %g: want a finite number above 0", o.temperature)
+	case o.out == "":
+		return fmt.Errorf("-out is empty: want a folder, such as -out .")
+	}
+	return nil
+}

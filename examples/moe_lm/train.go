@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gomoe/gomoe/internal/report"
+	"github.com/gomoe/gomoe/internal/text"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// train runs the training that the command line asks for. However it ends, the
+// metrics and the plot hold the steps that were done.
+func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, stdout io.Writer) (err error) {
+	unigram, bits := corpus.UnigramEntropy()
+	all, active := c.count()
+	fmt.Fprintf(stdout, "text: %s\n", corpus)
+	fmt.Fprintf(stdout, "byte-unigram entropy: %.4f nats (%.3f bits) per byte\n", unigram, bits)
+	fmt.Fprintf(stdout, "model: %d layers, %d experts of which %d per token, %d weights of which %d per token\n", c.Layers, c.Experts, c.TopK, all, active)
+	fmt.Fprintf(stdout, "mesh: %s in this process, %d tokens per step\n", describe(o.mesh), c.Batch*c.Seq)
+
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return fmt.Errorf("-out: %w", err)
+	}
+	opts := runtime.Options{Finite: o.finite}
+	if o.trace != "" {
+		f, err := os.Create(o.trace)
+		if err != nil {
+			return fmt.Errorf("-trace: %w", err)
+		}
+		w := bufio.NewWriterSize(f, 1<<20) // an event per kernel and rank
+		opts.Trace = runtime.NewTrace(w)
+		defer func() { err = errors.Join(err, opts.Trace.Close(), w.Flush(), f.Close()) }()
+	}
+	tr, err := newTrainer(c, o.mesh, o.seed, opts, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tr.Close()) }()
+
+	steps, last, err := loop(ctx, stop, c, o, tr, corpus, stdout)
+	if len(steps) > 0 {
+		figure := report.Figure{Title: "moe_lm, mesh " + describe(o.mesh), Steps: steps, Unigram: unigram}
+		err = errors.Join(err, figure.SavePNG(filepath.Join(o.out, "training.png")))
+	}
+	if err != nil {
+		return err
+	}
+	if stop.Err() != nil {
+		fmt.Fprintf(stdout, "interrupted after %d of %d steps\n", len(steps), o.steps)
+	}
+	if len(steps) == 0 {
+		return nil
+	}
+	if err := summarize(stdout, c, steps, last, unigram); err != nil {
+		return err
+	}
+	written := "metrics.csv and training.png"
+	if o.sample > 0 {
+		if err := sample(ctx, stop, c, o, tr, stdout); err != nil {
+			return err
+		}
+		written = "metrics.csv, training.png and sample.txt"
+	}
+	fmt.Fprintf(stdout, "written: %s in %s\n", written, o.out)
+	return nil
+}
+
+// loop trains step by step and reports each, and returns the steps that were
+// done, also beside an error, with the outcome of the last one.
+func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *text.Corpus, stdout io.Writer) (steps []report.Step, last *outcome, err error) {
+	var heldBytes, heldTargets []int32
+	if o.every > 0 {
+		if heldBytes, heldTargets, err = corpus.HeldBatch(c.Batch, c.Seq); err != nil {
+			return nil, nil, fmt.Errorf("-seq %d, -eval %d: %w", c.Seq, o.every, err)
+		}
+	}
+	metrics, err := report.CreateMetrics(filepath.Join(o.out, "metrics.csv"))
+	if err != nil {
+		return nil, nil, err
+	}
+	progress := report.NewProgress(stdout, report.ProgressOptions{})
+	defer func() { err = errors.Join(err, progress.Close(), metrics.Close()) }()
+
+	for n := 1; n <= o.steps && stop.Err() == nil; n++ {
+		began := time.Now()
+		bytes, targets, err := corpus.Batch(n, c.Batch, c.Seq)
+		if err != nil {
+			return steps, last, fmt.Errorf("-seq %d: %w", c.Seq, err)
+		}
+		lr := rate(n, o.steps, o.warmup, o.lr)
+		res, err := tr.train(ctx, n, lr, bytes, targets)
+		if err != nil {
+			return steps, last, explain(n, err)
+		}
+		s := res.report(n, o.steps, c.Batch*c.Seq, lr, time.Since(began))
+		if o.every > 0 && (n%o.every == 0 || n == o.steps) && res.finite() {
+			if s.HeldOut, err = tr.heldOut(ctx, heldBytes, heldTargets); err != nil {
+				return steps, last, explain(n, err)
+			}
+		}
+		steps, last = append(steps, s), res
+		if err := errors.Join(progress.Step(s), metrics.Step(s)); err != nil {
+			return steps, last, err
+		}
+		if !res.finite() {
+			return steps, last, fmt.Errorf("step %d: loss %v, gradient norm %v: %s", n, res.loss, res.norm, diverged)
+		}
+	}
+	return steps, last, nil
+}
+
+const diverged = "training has diverged; lower -lr, or add -finite to see which kernel made the first NaN or infinity"
+
+// explain says at which step training failed, and what to do when numbers that
+// are not finite are the reason: weights may become so after a loss that is not,
+// and then the first to notice is a router.
+func explain(n int, err error) error {
+	var failed *runtime.Error
+	var number *runtime.NotFinite
+	switch {
+	case errors.As(err, &number):
+		return fmt.Errorf("step %d: training has diverged; lower -lr: %w", n, err)
+	case errors.As(err, &failed) && failed.Name == "router":
+		return fmt.Errorf("step %d: %s: %w", n, diverged, err)
+	}
+	return fmt.Errorf("step %d: %w", n, err)
+}
