@@ -2,19 +2,22 @@ package report
 
 import (
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 )
 
-// draw puts the bar with text behind it on the cursor's line. The text is cut
-// to the width of the terminal, since a line that wraps cannot be drawn again
-// in place.
-func (p *Progress) draw(s Step, text string) {
+// draw puts the bar with the step behind it on the cursor's line: as much as
+// the terminal is wide, since a line that wraps cannot be drawn again in place.
+func (p *Progress) draw(s Step, smoothed float64, eta time.Duration) {
 	if p.bar == nil {
+		p.cells = 10
+		if p.width() < 100 {
+			p.cells = 4 // room is scarce
+		}
 		p.bar = progressbar.NewOptions(max(1, s.Total),
 			progressbar.OptionSetWriter(errWriter{p}),
-			progressbar.OptionSetWidth(barWidth),
+			progressbar.OptionSetWidth(p.cells),
 			progressbar.OptionSetTheme(progressbar.ThemeASCII),
 			progressbar.OptionShowDescriptionAtLineEnd(),
 			progressbar.OptionSetElapsedTime(false),
@@ -23,8 +26,7 @@ func (p *Progress) draw(s Step, text string) {
 		)
 	}
 	p.open, p.full = true, s.Index >= s.Total
-	text = strings.ReplaceAll(position(s)+text, "  ", " ") // room is scarce here
-	p.bar.Describe(truncate(text, p.width()-barFrame))
+	p.bar.Describe(fit(s, smoothed, p.rate.perSecond(), eta, p.width()-p.cells-barFrame))
 	if err := p.bar.Set(min(s.Index, max(1, s.Total))); err != nil && p.err == nil {
 		p.err = fmt.Errorf("report: progress: %w", err)
 	}

@@ -34,6 +34,45 @@ func line(s Step, smoothed, perSecond float64, eta time.Duration) string {
 	return strings.Join(parts, "  ")
 }
 
+// fit is the most of a step's position and line that fits into width cells, for
+// a bar, which is one line. First the held-out loss goes, which has a line of
+// its own above the bar, then the smoothed loss, then words and the shares of
+// single experts; what still does not fit is cut.
+func fit(s Step, smoothed, perSecond float64, eta time.Duration, width int) string {
+	shown := s
+	shown.HeldOut = 0
+	left := ""
+	if s.Index < s.Total {
+		left = "eta " + clock(eta)
+	}
+	spread := ""
+	if least, most := extent(s.Load); len(s.Load) > 0 {
+		spread = fmt.Sprintf("load %.0f..%.0f%%", 100*least, 100*most)
+	}
+	where := strings.TrimPrefix(position(s), "step ")
+	rest := func(loss, rate, experts string) string {
+		return strings.Join([]string{where, loss, rate, left, experts, fmt.Sprintf("drops %d", s.Drops)}, " ")
+	}
+	experts := ""
+	if len(s.Load) > 0 {
+		experts = "experts " + loads(s.Load)
+	}
+	text := ""
+	for _, text = range []string{
+		position(s) + line(s, smoothed, perSecond, eta),
+		position(s) + line(shown, smoothed, perSecond, eta),
+		rest(fmt.Sprintf("loss %.4f", s.Loss), count(perSecond)+" tok/s", experts),
+		rest(fmt.Sprintf("loss %.4f", s.Loss), count(perSecond)+" tok/s", spread),
+		rest(fmt.Sprintf("loss %.3f", s.Loss), count(perSecond)+"/s", spread),
+	} {
+		text = strings.Join(strings.Fields(text), " ")
+		if len(text) <= width {
+			return text
+		}
+	}
+	return truncate(text, width)
+}
+
 // loads is the share of every expert in percent, or the least, the fair and the
 // greatest share when there are too many experts.
 func loads(load []float64) string {

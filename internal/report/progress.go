@@ -27,8 +27,7 @@ type ProgressOptions struct {
 const (
 	lineInterval = 5 * time.Second
 	barInterval  = 100 * time.Millisecond // faster than people read, slower than a terminal draws
-	barWidth     = 10                     // cells of the bar itself
-	barFrame     = barWidth + 12          // with percentage, brackets and spaces; the last cell stays free
+	barFrame     = 12                     // cells around the bar: percentage, brackets, spaces; the last one stays free
 )
 
 // Progress shows how a run gets on: on a terminal as a bar that is drawn again
@@ -40,6 +39,7 @@ type Progress struct {
 	opts  ProgressOptions
 	width func() int               // of the terminal, in cells; nil when there is none
 	bar   *progressbar.ProgressBar // nil before the first step, and without a terminal
+	cells int                      // of the bar itself
 
 	first   time.Time // end of the first step
 	seen    int       // steps so far
@@ -96,15 +96,16 @@ func (p *Progress) Step(s Step) error {
 		return p.err
 	}
 	p.written = now
-	text := line(s, smoothed, p.rate.perSecond(), p.eta(s, now))
+	eta := p.eta(s, now)
+	text := position(s) + line(s, smoothed, p.rate.perSecond(), eta)
 	if p.width == nil {
-		p.write(position(s) + text + "\n")
+		p.write(text + "\n")
 		return p.err
 	}
 	if s.HeldOut != 0 || alarm {
-		p.Note(position(s) + text) // stays on screen, above the bar
+		p.Note(text) // stays on screen, above the bar
 	}
-	p.draw(s, text)
+	p.draw(s, smoothed, eta)
 	return p.err
 }
 

@@ -169,7 +169,7 @@ func TestProgressBar(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(screen, "\n"), "\n")
 	drawn := strings.Split(lines[len(lines)-1], "\r")
 	last := strings.TrimSuffix(drawn[len(drawn)-1], "\x1b[0K")
-	if !strings.Contains(last, "100%") || !strings.Contains(last, "step 10/10 loss 4.0") {
+	if !strings.Contains(last, "100%") || !strings.Contains(last, "10/10 loss 4.0") {
 		t.Errorf("the bar ends as %q", last)
 	}
 	for _, d := range drawn {
@@ -231,6 +231,33 @@ func TestProgressWriterFails(t *testing.T) {
 		if err := p.Close(); !errors.Is(err, why) {
 			t.Errorf("terminal %v: close: error %v, want %v", terminal, err, why)
 		}
+	}
+}
+
+// On every common width the bar shows the place, the loss, the throughput, the
+// time left, the experts and the drops.
+func TestFit(t *testing.T) {
+	s := Step{Index: 123, Total: 300, Loss: 2.12345, HeldOut: 2.5, Load: []float64{.12, .13, .07, .31, .11, .02, .12, .12}, Drops: 1234}
+	for _, c := range []struct {
+		width int
+		want  string
+	}{
+		{200, "step 123/300 loss 2.1235 (2.2000) held-out 2.5000 4.56k tok/s eta 1m23s experts 12 13 7 31 11 2 12 12% drops 1234"},
+		{113, "step 123/300 loss 2.1235 (2.2000) held-out 2.5000 4.56k tok/s eta 1m23s experts 12 13 7 31 11 2 12 12% drops 1234"},
+		{112, "step 123/300 loss 2.1235 (2.2000) 4.56k tok/s eta 1m23s experts 12 13 7 31 11 2 12 12% drops 1234"},
+		{96, "123/300 loss 2.1235 4.56k tok/s eta 1m23s experts 12 13 7 31 11 2 12 12% drops 1234"},
+		{64, "123/300 loss 2.1235 4.56k tok/s eta 1m23s load 2..31% drops 1234"},
+		{63, "123/300 loss 2.123 4.56k/s eta 1m23s load 2..31% drops 1234"},
+		{20, "123/300 loss 2.123 4"},
+		{-3, ""},
+	} {
+		if got := fit(s, 2.2, 4560, 83*time.Second, c.width); got != c.want {
+			t.Errorf("%d cells: got %q, want %q", c.width, got, c.want)
+		}
+	}
+	s = Step{Index: 3, Total: 3, Loss: 2}
+	if got, want := fit(s, 2, 10, 0, 30), "3/3 loss 2.000 10/s drops 0"; got != want {
+		t.Errorf("the last step without experts: got %q, want %q", got, want)
 	}
 }
 
