@@ -174,7 +174,7 @@ func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	}
 	var b Buf
 	var err error
-	if v.Def != nil && sharding.IsFlexible(v.Def.Prim) {
+	if e.asg.Flexible(v) {
 		b, err = e.flexible(v, s)
 	} else {
 		from, ok := e.bufs[keyOf(v, e.asg.Spec[v])]

@@ -29,7 +29,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	}
 	live := liveEqns(a.Program)
 	for _, q := range a.Program.Eqns {
-		if !live[q] || sharding.IsFlexible(q.Prim) {
+		if !live[q] || a.Flexible(q.Out[0]) {
 			continue
 		}
 		e.Eqn = q

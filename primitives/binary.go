@@ -12,7 +12,7 @@ import (
 // which is the result's type too.
 type Binary struct{ op string }
 
-var _ Primitive = Binary{}
+var _ pointwise = Binary{}
 
 // Add returns x + y. Both have one type; broadcasting is explicit. Integers
 // wrap, as they do in all of the family.
@@ -114,6 +114,9 @@ func (b Binary) Shard(c *sharding.Context) (sharding.Decision, error) {
 	}
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, l))
 }
+
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (Binary) Pointwise() {}
 
 func (b Binary) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise(b.op, out, in, binaryKernel(b.op))

@@ -11,7 +11,7 @@ import (
 // less than true.
 type Comparison struct{ op string }
 
-var _ Primitive = Comparison{}
+var _ pointwise = Comparison{}
 
 // Eq returns whether x = y.
 func Eq(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"eq"}, x, y) }
@@ -49,6 +49,9 @@ func (Comparison) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { retu
 func (Comparison) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }
+
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (Comparison) Pointwise() {}
 
 func (c Comparison) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise(c.op, out, in, func(a *lowering.Args) error {

@@ -13,7 +13,7 @@ import (
 // array.Convert for how numbers are rounded.
 type ConvertElementType struct{ DType graph.DType }
 
-var _ Primitive = ConvertElementType{}
+var _ pointwise = ConvertElementType{}
 
 // Convert returns x in element type d: rounded once to nearest for floats,
 // truncated towards 0 from floats to integers, modulo the number of bits
@@ -59,6 +59,9 @@ func (c ConvertElementType) Shard(x *sharding.Context) (sharding.Decision, error
 func exact(from, to graph.DType) bool {
 	return from.IsFloat() && (from == to || to == graph.F64 || to == graph.F32 && from != graph.F64)
 }
+
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (ConvertElementType) Pointwise() {}
 
 func (c ConvertElementType) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if in[0].Type.DType == c.DType {

@@ -79,7 +79,7 @@ func (p EPCombine) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := len(c.In)
 	routing := c.Eqn.In[n-1]
 	rows := c.In[0].Resolved()
-	if rows.Ragged == nil && flexibleArg(c, 0) {
+	if rows.Ragged == nil && c.Flexible(0) {
 		var err error
 		if rows, err = p.constantRows(c); err != nil {
 			return sharding.Decision{}, err

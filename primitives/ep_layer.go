@@ -60,13 +60,6 @@ func (l epLayer) tokenAxes(m sharding.Mesh, axes []string) ([]string, error) {
 	return append(slices.Clone(axes), l.axis), nil
 }
 
-// flexibleArg reports whether argument i of c can be made in any placement, as
-// constants can.
-func flexibleArg(c *sharding.Context, i int) bool {
-	d := c.Eqn.In[i].Def
-	return d != nil && sharding.IsFlexible(d.Prim)
-}
-
 // local returns how many experts a rank holds.
 func (l epLayer) local(m sharding.Mesh) int { return l.Experts / max(m.Size(l.axis), 1) }
 

@@ -97,7 +97,7 @@ func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int)
 // the routing lie, if an ep_prepare of this program says where.
 func constantRows(c *sharding.Context, i int) (*sharding.Context, error) {
 	routing := c.Eqn.In[2]
-	if c.In[i].Ragged != nil || !flexibleArg(c, i) || routing.Def == nil {
+	if c.In[i].Ragged != nil || !c.Flexible(i) || routing.Def == nil {
 		return c, nil
 	}
 	p, ok := routing.Def.Prim.(EPPrepare)

@@ -20,3 +20,10 @@ type flexible interface {
 	Primitive
 	sharding.Flexible
 }
+
+// pointwise is implemented by those whose result is constant where their
+// arguments are.
+type pointwise interface {
+	Primitive
+	sharding.Pointwise
+}

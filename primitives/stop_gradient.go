@@ -9,7 +9,7 @@ import (
 // GradientStop is its argument, through which no cotangent passes.
 type GradientStop struct{}
 
-var _ Primitive = GradientStop{}
+var _ pointwise = GradientStop{}
 
 // StopGradient returns x as a constant for differentiation: x receives no
 // cotangent from what is made of the result. Nothing is copied.
@@ -25,6 +25,9 @@ func (GradientStop) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { re
 func (GradientStop) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.LinearTogether))
 }
+
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (GradientStop) Pointwise() {}
 
 func (GradientStop) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	e.Alias(out[0], in[0])

@@ -12,7 +12,7 @@ import (
 // result of the same type.
 type Unary struct{ op string }
 
-var _ Primitive = Unary{}
+var _ pointwise = Unary{}
 
 // Neg returns -x. Integers wrap.
 func Neg(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"neg"}, x) }
@@ -94,6 +94,9 @@ func (u Unary) Shard(c *sharding.Context) (sharding.Decision, error) {
 	}
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, l))
 }
+
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (Unary) Pointwise() {}
 
 func (u Unary) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise(u.op, out, in, unaryKernel(u.op))

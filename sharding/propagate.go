@@ -17,6 +17,10 @@ type Assignment struct {
 	Spec map[*graph.Value]Spec
 	// first is the placement in which a flexible result is used first.
 	first map[*graph.Value]Spec
+	// flexible holds the values that can be made in any placement.
+	flexible map[*graph.Value]bool
+	// wanted holds the placements of flexible values that were checked.
+	wanted map[string]bool
 	// Decision is the rule's answer for every equation that is not flexible.
 	Decision map[*graph.Eqn]Decision
 	// Out is the placement of the program's results: that of the value with no
@@ -27,7 +31,7 @@ type Assignment struct {
 // Propagate places p on m, given the placements of its inputs by name; an input
 // that is not named is whole on every rank. p holds no Call (see graph.Inline).
 func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
-	a := &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}}
+	a := &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}, flexible: map[*graph.Value]bool{}, wanted: map[string]bool{}}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if p.Input(name) == nil {
 			return nil, fmt.Errorf("sharding: program %s has no input %s to place; its inputs are %s", p.Name, name, inputNames(p))
@@ -57,7 +61,7 @@ func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error
 			}
 			return nil, &graph.Error{Pos: pos, Err: fmt.Errorf("result %d of %s, %s, is in expert order and its number of rows is known only to the run; return ep_combine of it", i, p.Name, s.Format(v.Type))}
 		}
-		if v.Def != nil && IsFlexible(v.Def.Prim) {
+		if a.flexible[v] {
 			if err := a.want(a.Context(v.Def), v, s); err != nil {
 				return nil, err
 			}
@@ -90,7 +94,8 @@ func (a *Assignment) place(e *graph.Eqn) error {
 		}
 		a.Spec[e.Out[i]] = dec.Out[i]
 	}
-	if IsFlexible(e.Prim) {
+	if IsFlexible(e.Prim) || a.pointwise(e) {
+		a.flexible[e.Out[0]] = true
 		return nil // its arguments are placed by those who use it
 	}
 	for i, v := range e.In {
@@ -104,7 +109,12 @@ func (a *Assignment) place(e *graph.Eqn) error {
 
 // want checks that v can be had as to, following flexible definitions.
 func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
-	if v.Def != nil && IsFlexible(v.Def.Prim) {
+	if a.flexible[v] {
+		key := fmt.Sprintf("%p %s %p", v, to.Format(v.Type), to.Ragged)
+		if a.wanted[key] {
+			return nil
+		}
+		a.wanted[key] = true
 		dc := a.Context(v.Def)
 		dec, err := ShardAs(dc, to)
 		if err != nil {
@@ -130,9 +140,24 @@ func (a *Assignment) fail(c *Context, err error) error {
 	return &graph.Error{Pos: c.Eqn.Pos, Prim: c.Eqn.Prim.Name(), Args: c.Args(), Err: err}
 }
 
+// pointwise reports whether e combines values that can be made in any placement
+// element by element, so that its result can be, too.
+func (a *Assignment) pointwise(e *graph.Eqn) bool {
+	for _, v := range e.In {
+		if !a.flexible[v] {
+			return false
+		}
+	}
+	return isPointwise(e.Prim)
+}
+
+// Flexible reports whether v can be made in any placement without moving data,
+// as a constant can: each use makes its own.
+func (a *Assignment) Flexible(v *graph.Value) bool { return a.flexible[v] }
+
 // Context returns the context in which e is placed.
 func (a *Assignment) Context(e *graph.Eqn) *Context {
-	c := &Context{Mesh: a.Mesh, Eqn: e}
+	c := &Context{Mesh: a.Mesh, Eqn: e, flexible: a.flexible}
 	for _, v := range e.In {
 		c.In = append(c.In, a.Spec[v])
 	}
@@ -172,7 +197,17 @@ func Shard(c *Context) (Decision, error) {
 	}
 }
 
-// IsFlexible reports whether p's result can be made in any placement.
+// isPointwise reports whether p is a Pointwise rule, or the sum of cotangents.
+func isPointwise(p graph.Primitive) bool {
+	switch p.(type) {
+	case graph.AddAny, Pointwise:
+		return true
+	}
+	return false
+}
+
+// IsFlexible reports whether p's result can be made in any placement, whatever
+// its arguments are.
 func IsFlexible(p graph.Primitive) bool {
 	switch p.(type) {
 	case graph.Fill, Flexible:
@@ -188,6 +223,13 @@ func ShardAs(c *Context, out Spec) (Decision, error) {
 		return Decision{Out: []Spec{out}}, nil
 	case Flexible:
 		return p.ShardAs(c, out)
+	}
+	if isPointwise(c.Eqn.Prim) {
+		dec := Decision{Out: []Spec{out}}
+		for range c.In {
+			dec.In = append(dec.In, out)
+		}
+		return dec, nil
 	}
 	return Decision{}, fmt.Errorf("%s cannot be made in any placement", c.Eqn.Prim.Name())
 }

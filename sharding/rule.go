@@ -24,18 +24,31 @@ type Flexible interface {
 	ShardAs(c *Context, out Spec) (Decision, error)
 }
 
+// Pointwise is implemented by rules whose arguments and one result have one
+// shape and are placed alike. If all arguments can be made in any placement, so
+// can the result.
+type Pointwise interface {
+	Rule
+	Pointwise()
+}
+
 // Context is what a rule decides on.
 type Context struct {
 	Mesh Mesh
 	Eqn  *graph.Eqn
 	// In are the placements of the arguments, normalised.
 	In []Spec
+
+	flexible map[*graph.Value]bool
 }
 
 // Decision is a rule's answer: one Spec per argument and per result.
 type Decision struct {
 	In, Out []Spec
 }
+
+// Flexible reports whether argument i can be made in any placement.
+func (c *Context) Flexible(i int) bool { return c.flexible[c.Eqn.In[i]] }
 
 // Type returns the type of argument i.
 func (c *Context) Type(i int) graph.Type { return c.Eqn.In[i].Type }

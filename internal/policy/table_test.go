@@ -13,31 +13,34 @@ const anything = "*"
 // so the engines know no primitive, and the runtime knows no engine's rules.
 func imports() map[string][]string {
 	return map[string][]string{
-		"graph":           {},
-		"ep":              {},
-		"internal/text":   {},
-		"internal/report": {},
-		"internal/policy": {},
-		"array":           {"graph"},
-		"internal/kernel": {"array", "graph"},
-		"vjp":             {"graph", "array"},
-		"sharding":        {"graph"},
-		"lowering":        {"graph", "array", "sharding"},
-		"jaccl":           {"graph", "array", "lowering"},
-		"jaccl/jaccltest": {"graph", "array", "lowering", "jaccl"},
-		"runtime":         {"graph", "array", "sharding", "lowering"},
-		"metal":           {"graph", "array", "lowering", "runtime", "internal/kernel"},
-		"primitives":      {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel"},
-		"internal/toy":    {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
-		"nn":              {"graph", "array", "vjp", "primitives"},
-		"":                {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "runtime", "ep", "primitives", "metal"},
-		"cmd/...":         {anything},
-		"examples/...":    {anything},
+		"graph":             {},
+		"ep":                {},
+		"internal/text":     {},
+		"internal/report":   {},
+		"internal/policy":   {},
+		"array":             {"graph"},
+		"internal/kernel":   {"array", "graph"},
+		"vjp":               {"graph", "array"},
+		"sharding":          {"graph"},
+		"lowering":          {"graph", "array", "sharding"},
+		"jaccl":             {"graph", "array", "lowering"},
+		"jaccl/jaccltest":   {"graph", "array", "lowering", "jaccl"},
+		"runtime":           {"graph", "array", "sharding", "lowering"},
+		"metal":             {"graph", "array", "lowering", "runtime", "internal/kernel"},
+		"primitives":        {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel"},
+		"internal/fuzzprog": {anything},
+		"internal/toy":      {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
+		"nn":                {"graph", "array", "vjp", "primitives"},
+		"":                  {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "runtime", "ep", "primitives", "metal"},
+		"cmd/...":           {anything},
+		"examples/...":      {anything},
 	}
 }
 
 // testSupport lists packages that only tests may import.
-func testSupport() []string { return []string{"internal/toy", "internal/policy", "jaccl/jaccltest"} }
+func testSupport() []string {
+	return []string{"internal/toy", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest"}
+}
 
 // readOnly lists package variables that are tables, by package and name, with
 // the reason why they are no functions or constants. Nobody writes to them.
