@@ -54,16 +54,18 @@ func (c config) moe(l int, x, router, gate, up, down *graph.Value, st *stats) *g
 	return Combine(r, y)
 }
 
-// loss returns the mean cross-entropy in nats per byte, and what training
-// minimises: that plus the balancing losses, averaged over layers.
-func (c config) loss(w map[string]*graph.Value, bytes, targets *graph.Value) (ce, total, balance, z *graph.Value, st stats) {
+// loss returns the mean cross-entropy in nats per byte; what training minimises,
+// which is that plus the balancing loss and the router's z-loss, averaged over
+// layers; and the balancing loss.
+func (c config) loss(w map[string]*graph.Value, bytes, targets *graph.Value) (ce, total, balance *graph.Value, st stats) {
 	logits, st := c.logits(w, bytes)
 	ce = Scale(Sum(CrossEntropy(logits, targets)), 1/float64(bytes.Type.Len()))
-	balance, z = c.mean(st.balance), c.mean(st.z)
-	total = Add(ce, Add(Scale(balance, c.Balance), Scale(z, c.ZLoss)))
-	return ce, total, balance, z, st
+	balance = c.mean(st.balance)
+	total = Add(ce, Add(Scale(balance, c.Balance), Scale(c.mean(st.z), c.ZLoss)))
+	return ce, total, balance, st
 }
 
+// mean returns the mean of one value per layer.
 func (c config) mean(xs []*graph.Value) *graph.Value {
 	sum := xs[0]
 	for _, x := range xs[1:] {

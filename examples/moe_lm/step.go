@@ -12,7 +12,6 @@ import (
 const (
 	outLoss = iota
 	outBalance
-	outZ
 	outNorm
 	outDemand // i32[layers, experts], before drops
 	outCounts // after
@@ -39,12 +38,12 @@ func (c config) step(grads bool) (*graph.Program, error) {
 		_, ms := c.inputs(t, "m_")
 		_, vs := c.inputs(t, "v_")
 
-		ce, total, balance, z, st := c.loss(w, bytes, targets)
+		ce, total, balance, st := c.loss(w, bytes, targets)
 		gs := vjp.Gradients(total, list...)
 		norm := globalNorm(gs)
 		limit := Minimum(FullLike(norm, 1), Div(FullLike(norm, c.Clip), norm))
 
-		out := []*graph.Value{ce.Named("loss"), balance.Named("balance"), z.Named("z"), norm.Named("norm"), stack(st.demand).Named("demand"), stack(st.counts).Named("counts")}
+		out := []*graph.Value{ce.Named("loss"), balance.Named("balance"), norm.Named("norm"), stack(st.demand).Named("demand"), stack(st.counts).Named("counts")}
 		for i, p := range ps {
 			decay := 0.0
 			if len(p.shape) > 1 {
@@ -103,7 +102,7 @@ func (c config) evaluation() (*graph.Program, error) {
 		bytes := t.Input("bytes", graph.I32, c.Batch, c.Seq)
 		targets := t.Input("targets", graph.I32, c.Batch, c.Seq)
 		w, _ := c.inputs(t, "w_")
-		ce, _, _, _, _ := c.loss(w, bytes, targets)
+		ce, _, _, _ := c.loss(w, bytes, targets)
 		return []*graph.Value{ce.Named("loss")}
 	})
 }

@@ -119,9 +119,6 @@ func (tr *trainer) train(ctx context.Context, number int, rate float64, bytes, t
 		}
 	}
 	for i, dst := range []*float64{outLoss: &o.loss, outBalance: &o.balance, outNorm: &o.norm} {
-		if dst == nil {
-			continue
-		}
 		if *dst, err = scalar(out[i]); err != nil {
 			return nil, err
 		}
