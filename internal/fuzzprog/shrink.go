@@ -16,7 +16,8 @@ func Shrink(p *graph.Program, fails func(*graph.Program) bool) *graph.Program {
 	}
 	try := func(q *graph.Program) bool {
 		q = live(q)
-		if graph.Check(q) != nil || !fails(q) {
+		smaller := len(q.Eqns) < len(p.Eqns) || len(q.Eqns) == len(p.Eqns) && len(q.In) < len(p.In)
+		if !smaller || graph.Check(q) != nil || !fails(q) {
 			return false
 		}
 		p = q

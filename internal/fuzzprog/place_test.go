@@ -1,0 +1,248 @@
+package fuzzprog
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// refusals counts placements by what the rules say of them.
+type refusals map[string]int
+
+func (r refusals) add(err error) {
+	text := regexp.MustCompile(`^\S+: `).ReplaceAllString(err.Error(), "")
+	text = regexp.MustCompile(`[0-9]+`).ReplaceAllString(text, "#")
+	text = regexp.MustCompile(`(bool|[fiub]+#)\[[^\]]*\](\{[^}]*\})?`).ReplaceAllString(text, "T")
+	text = regexp.MustCompile(`\b(a|b|dp|ep)(\.(a|b|dp|ep))*\b`).ReplaceAllString(text, "AXES")
+	r[text]++
+}
+
+func (r refusals) log(t *testing.T, what string) {
+	var lines []string
+	for text, n := range r {
+		lines = append(lines, fmt.Sprintf("%5d %s", n, text))
+	}
+	slices.Sort(lines)
+	slices.Reverse(lines)
+	t.Logf("%s:\n%s", what, strings.Join(lines, "\n"))
+}
+
+// tried is one placement of a program.
+type tried struct {
+	mesh  sharding.Mesh
+	place map[string]sharding.Spec
+}
+
+func (c tried) String() string { return fmt.Sprintf("-mesh %s %s", c.mesh, format(c.place)) }
+
+func (c tried) config() gomoe.Config {
+	cfg := gomoe.Config{Mesh: c.mesh, Place: c.place}
+	cfg.Poison = true
+	return cfg
+}
+
+// tries are a few placements of p on every mesh.
+func tries(t *testing.T, p *graph.Program, seed uint64) []tried {
+	var out []tried
+	for _, s := range Meshes() {
+		m := mesh(t, s)
+		for k := range uint64(3) {
+			out = append(out, tried{m, Place(p, m, seed*7+k)})
+		}
+	}
+	return out
+}
+
+// TestPlacements compares one rank with several.
+func TestPlacements(t *testing.T) {
+	why := refusals{}
+	accepted, exact := 0, 0
+	eachSeed(t, func(t *testing.T, seed uint64) {
+		p := sample(t, seed)
+		in := p.Inputs(p.Program, seed)
+		want, err := run(p.Program, gomoe.Config{}, in)
+		if err != nil {
+			t.Errorf("seed %d: %v\n%s", seed, err, p)
+			return
+		}
+		for _, c := range tries(t, p.Program, seed) {
+			plan, err := gomoe.Compile(p.Program, c.config())
+			if err != nil {
+				if err := refused(err); err != nil {
+					t.Errorf("seed %d: %s: %v\n%s", seed, c, err, p)
+				}
+				why.add(err)
+				continue
+			}
+			accepted++
+			tol := 0.0
+			if sums(plan) {
+				tol = 1e-10
+			} else {
+				exact++
+			}
+			got, err := run(p.Program, c.config(), in)
+			if err == nil && tol > 0 && (p.Jumps || p.Chooses) {
+				continue // sums in another order may show
+			}
+			if err == nil {
+				err = differ(got, want, tol)
+			}
+			if err != nil {
+				t.Errorf("seed %d: %s: %v\n%s\n%s", seed, c, err, p, plan)
+				return
+			}
+		}
+	})
+	t.Logf("%d accepted, %d of them exact", accepted, exact)
+	why.log(t, "refused")
+}
+
+// back places the inputs of p's pullback: those of p as they are, and each
+// cotangent as its result lies, or whole.
+func back(p, pull *graph.Program, c tried, whole bool) (tried, error) {
+	if whole {
+		return c, nil
+	}
+	a, err := gomoe.Place(p, c.config())
+	if err != nil {
+		return c, err
+	}
+	place := map[string]sharding.Spec{}
+	for k, s := range c.place {
+		place[k] = s
+	}
+	next := len(p.In)
+	for i, v := range p.Out {
+		if v.Type.DType.IsFloat() {
+			place[pull.In[next].Name] = a.Out[i]
+			next++
+		}
+	}
+	return tried{c.mesh, place}, nil
+}
+
+// TestPullbacks places derivatives where the programs are placed.
+func TestPullbacks(t *testing.T) {
+	why := refusals{}
+	accepted := 0
+	eachSeed(t, func(t *testing.T, seed uint64) {
+		p := sample(t, seed)
+		pull, err := vjp.Pullback(p.Program)
+		require.NoError(t, err, "seed %d:\n%s", seed, p)
+		in := p.Inputs(pull, seed)
+		var want []array.Array
+		all := append([]tried{{}}, tries(t, p.Program, seed)...)
+		for i, c := range all {
+			if _, err := gomoe.Compile(p.Program, c.config()); err != nil {
+				continue
+			}
+			for _, whole := range []bool{false, true} {
+				b, err := back(p.Program, pull, c, whole)
+				require.NoError(t, err)
+				plan, err := gomoe.Compile(pull, b.config())
+				if err != nil {
+					if r := refused(err); r != nil {
+						t.Errorf("seed %d: %s: %v\n%s", seed, c, r, pull)
+					}
+					why.add(err)
+					if testing.Verbose() && *show != "" && strings.Contains(err.Error(), *show) {
+						q := Shrink(p.Program, func(q *graph.Program) bool { return refusedBack(q, c, whole, *show) })
+						t.Fatalf("seed %d: %s whole=%v: %v\n%s", seed, c, whole, err, q)
+					}
+					continue
+				}
+				accepted++
+				tol := 0.0
+				if sums(plan) {
+					tol = 1e-9
+				}
+				got, err := run(pull, b.config(), in)
+				if i == 0 && err == nil {
+					want = got
+				}
+				if want == nil && err == nil {
+					break
+				}
+				if err == nil && tol > 0 && (p.Jumps || p.Chooses) {
+					continue
+				}
+				if err == nil {
+					err = differ(got, want, tol)
+				}
+				if err != nil {
+					small := Shrink(p.Program, func(q *graph.Program) bool { return wrongBack(p, q, c, whole) })
+					t.Errorf("seed %d: %s: %v\n%s\nsmaller:\n%s", seed, b, err, p, small)
+					return
+				}
+			}
+		}
+	})
+	t.Logf("%d accepted", accepted)
+	why.log(t, "refused though the program is accepted")
+}
+
+// refusedBack reports whether q is accepted and its pullback refused with text.
+func refusedBack(q *graph.Program, c tried, whole bool, text string) bool {
+	c = c.of(q)
+	if _, err := gomoe.Compile(q, c.config()); err != nil {
+		return false
+	}
+	pull, err := vjp.Pullback(q)
+	if err != nil {
+		return false
+	}
+	b, err := back(q, pull, c, whole)
+	if err != nil {
+		return false
+	}
+	_, err = gomoe.Compile(pull, b.config())
+	return err != nil && strings.Contains(err.Error(), text)
+}
+
+// of returns c for a program with fewer inputs.
+func (c tried) of(q *graph.Program) tried {
+	place := map[string]sharding.Spec{}
+	for k, s := range c.place {
+		if v := q.Input(k); v != nil && v.Rank() == len(s.Dims) {
+			place[k] = s
+		}
+	}
+	return tried{c.mesh, place}
+}
+
+// wrongBack reports whether q's pullback fails or differs from one rank's.
+func wrongBack(p Program, q *graph.Program, c tried, whole bool) bool {
+	c = c.of(q)
+	if _, err := gomoe.Compile(q, c.config()); err != nil {
+		return false
+	}
+	pull, err := vjp.Pullback(q)
+	if err != nil {
+		return false
+	}
+	b, err := back(q, pull, c, whole)
+	if err != nil {
+		return false
+	}
+	if _, err = gomoe.Compile(pull, b.config()); err != nil {
+		return false
+	}
+	in := p.Inputs(pull, 1)
+	want, err := run(pull, gomoe.Config{}, in)
+	if err != nil {
+		return false
+	}
+	got, err := run(pull, b.config(), in)
+	return err != nil || differ(got, want, 1e-9) != nil
+}
