@@ -113,6 +113,27 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
+// With tp the forward pass differs too, and more is allowed, but not anything.
+func TestCheckTP(t *testing.T) {
+	args, _ := tiny(t, "-check", "-mesh", "tp=2")
+	c, o, corpus := setup(t, args...)
+	one, err := firstStep(context.Background(), c, sharding.Mesh{}, o, corpus)
+	require.NoError(t, err)
+	for _, fault := range []struct {
+		by   float64
+		want bool
+	}{{5e-6, true}, {5e-5, false}} {
+		many, err := firstStep(context.Background(), c, sharding.Mesh{}, o, corpus)
+		require.NoError(t, err)
+		many.loss *= 1 + fault.by
+		many.norm *= 1 + fault.by
+		var w bytes.Buffer
+		if err := compare(&w, c, o, one, many); errors.Is(err, errCheck) == fault.want {
+			t.Errorf("loss and norm wrong by %g: got %v\n%s", fault.by, err, &w)
+		}
+	}
+}
+
 // Another seed is another model: nothing agrees.
 func TestCheckSeeds(t *testing.T) {
 	args, _ := tiny(t, "-check")
