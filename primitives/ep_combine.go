@@ -66,10 +66,12 @@ func (p EPCombine) Infer(in []graph.Type) ([]graph.Type, error) {
 	return out, nil
 }
 
+// VJP dispatches the cotangents from where the tokens were combined, so that the
+// rows of both passes lie alike.
 func (p EPCombine) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	args := make([]*graph.Value, 0, 3)
 	for i, v := range e.Out {
-		args = append(args, vjp.Instantiate(ct[i], v))
+		args = append(args, graph.Apply1(graph.PlaceLike{}, vjp.Instantiate(ct[i], v), v))
 	}
 	out := graph.Apply(EPDispatch(p), append(args, e.In[len(e.In)-1])...)
 	return append(out, nil), nil

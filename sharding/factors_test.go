@@ -64,6 +64,7 @@ func TestPlace(t *testing.T) {
 		in   string // arguments with ; between
 		want string // arguments -> results, or the error
 	}{
+		{"rows of one routing over other axes", binary(sharding.NotLinear), "8~,8; 8@a~,8", `dimension 0 of argument 0 and dimension 0 of argument 1 are in expert order over the axes "" and "a"; bring the tokens to one placement with sharding_constraint before they are dispatched`},
 		{"whole", matmul, "8,8; 8,8", "8,8; 8,8 -> 8,8"},
 		{"rows", matmul, "8@a,8; 8,8", "8@a,8; 8,8 -> 8@a,8"},
 		{"columns", matmul, "8,8; 8,8@a", "8,8; 8,8@a -> 8,8@a"},

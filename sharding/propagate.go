@@ -184,7 +184,7 @@ func Shard(c *Context) (Decision, error) {
 	case graph.AddAny:
 		return c.Place(Elementwise(c.Type(0), len(c.In), 1, LinearTogether))
 	case graph.PlaceLike:
-		if !c.In[0].Ragged.same(c.In[1].Ragged) {
+		if !c.In[0].Ragged.same(c.In[1].Ragged) || c.In[0].Ragged != nil && !slices.Equal(c.In[0].At(0), c.In[1].At(0)) {
 			return Decision{}, Free(c.In[0], c.In[1], c.Type(0))
 		}
 		return Decision{In: c.In, Out: []Spec{c.In[1].Resolved()}}, nil

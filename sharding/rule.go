@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/graph"
 )
@@ -99,6 +100,9 @@ func Free(from, to Spec, t graph.Type) error {
 		default:
 			return fmt.Errorf("%s and the other rows are in the order of different routings", from.Format(t))
 		}
+	}
+	if from.Ragged != nil && !slices.Equal(from.At(0), to.At(0)) {
+		return fmt.Errorf("%s is needed as %s: rows in expert order stay where ep_dispatch put them; bring the tokens to one placement with sharding_constraint before they are dispatched", from.Format(t), to.Format(t))
 	}
 	if len(to.Pending) > 0 && !(Spec{Pending: from.Pending}).Equal(Spec{Pending: to.Pending}) {
 		return fmt.Errorf("%s cannot become the pending sum %s", from.Format(t), to.Format(t))

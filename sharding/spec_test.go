@@ -130,6 +130,7 @@ func TestFree(t *testing.T) {
 		{pending(spec(t, ""), "a", "b"), pending(spec(t, ""), "a"), "f32[16,8]{+a+b} cannot become the pending sum f32[16,8]{+a}"},
 		{spec(t, ""), ragged(r), "f32[16,8] is not in expert order but is used with ragged rows; dispatch it with ep_dispatch, or combine first"},
 		{ragged(r), spec(t, "a"), "f32[16@a~,8] is in expert order and its number of rows is known only to the run; use row-wise primitives and grouped_matmul, or ep_combine first"},
+		{sharding.Spec{Ragged: r}, ragged(r), "f32[16~,8] is needed as f32[16@a~,8]: rows in expert order stay where ep_dispatch put them; bring the tokens to one placement with sharding_constraint before they are dispatched"},
 		{ragged(r), ragged(other), "f32[16@a~,8] and the other rows are in the order of different routings"},
 	} {
 		err := sharding.Free(c.from, c.to, v)
