@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -148,34 +147,5 @@ func TestCheckSeeds(t *testing.T) {
 	require.ErrorIs(t, compare(&w, c, o, one, many), errCheck)
 	if got, want := strings.Count(w.String(), "WRONG"), 2+len(c.params()); got != want {
 		t.Errorf("%d lines are wrong, want all %d:\n%s", got, want, &w)
-	}
-}
-
-// The command exits 1 on an error, with a line on standard error, and 0 without.
-func TestExit(t *testing.T) {
-	const variable = "MOE_LM_ARGS"
-	if args, ok := os.LookupEnv(variable); ok {
-		os.Args = append([]string{"moe_lm"}, strings.Split(args, "\x1f")...)
-		main()
-		os.Exit(0)
-	}
-	for _, c := range []struct {
-		flags          string
-		code           int
-		stdout, stderr string
-	}{
-		{"-check", 0, "--check PASSED", ""},
-		{"-check -lr 1e300", 1, "", "moe_lm: -lr 1e+300: want a finite number above 0\n"},
-	} {
-		args, _ := tiny(t, strings.Fields(c.flags)...)
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestExit$")
-		cmd.Env = append(os.Environ(), variable+"="+strings.Join(args, "\x1f"))
-		var stdout, stderr bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		err := cmd.Run()
-		code := cmd.ProcessState.ExitCode()
-		if code != c.code || !strings.Contains(stdout.String(), c.stdout) || stderr.String() != c.stderr {
-			t.Errorf("%s: exit %d (%v), want %d; standard output:\n%s\nstandard error:\n%s", c.flags, code, err, c.code, &stdout, &stderr)
-		}
 	}
 }

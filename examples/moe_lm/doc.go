@@ -4,7 +4,14 @@
 //	go run ./examples/moe_lm                    # four ranks, mesh dp=2,ep=2
 //	go run ./examples/moe_lm -mesh dp=1,ep=8    # the same model, placed otherwise
 //	go run ./examples/moe_lm -check             # one rank against the mesh
+//	go run ./examples/moe_lm -help              # everything else
 //
 // The model is in model.go, from top to bottom; the step that trains it is in
-// step.go; neither knows the mesh.
+// step.go; neither knows the mesh. params.go says where each weight lies on it,
+// trainer.go runs steps, train.go a training, and check.go the comparison.
+//
+// The mesh does not change what is learned: the loss of the first step has the
+// same bits on every mesh without a tp axis, and later losses differ by the
+// order in which gradients are summed over ranks. On one mesh, a run repeated
+// gives the same bits, on any number of processors.
 package main

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,7 +68,8 @@ func TestInitial(t *testing.T) {
 
 // The norm is that of all gradients together, and longer ones are cut to -clip:
 // after the first step the first moment is 1-beta1 of what is left of them.
-func TestClipping(t *testing.T) {
+// Every layer has its own experts' choices.
+func TestStep(t *testing.T) {
 	for _, clip := range []float64{0.5, 1e9} {
 		args, _ := tiny(t)
 		c, o, corpus := setup(t, args...)
@@ -79,6 +81,15 @@ func TestClipping(t *testing.T) {
 		require.NoError(t, err)
 		res, err := tr.train(context.Background(), 1, o.lr, inputs, targets)
 		require.NoError(t, err)
+		for l, row := range res.demand {
+			pairs := int64(0)
+			for _, n := range row {
+				pairs += n
+			}
+			if want := int64(c.Batch * c.Seq * c.TopK); pairs != want || len(row) != c.Experts || l > 0 && slices.Equal(row, res.demand[0]) {
+				t.Errorf("layer %d: choices %v, want %d, not those of layer 0 %v", l, row, want, res.demand[0])
+			}
+		}
 		var squares, moments float64
 		for _, p := range c.params() {
 			g, err := res.grads[p.name].Get()

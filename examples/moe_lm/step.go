@@ -73,8 +73,8 @@ func (c config) inputs(t *graph.Tracer, prefix string) (byName map[string]*graph
 }
 
 // globalNorm returns the square root of the sum of squares of all gradients.
-// Those of experts, and those of the rest, are added among themselves first, so
-// that ranks exchange one number for each kind.
+// Those of experts lie on different ranks; they are added among themselves
+// first, so that ranks exchange one number for all of them.
 func globalNorm(gs []*graph.Value) *graph.Value {
 	sums := map[int]*graph.Value{} // by number of dimensions: experts have 3
 	for _, g := range gs {

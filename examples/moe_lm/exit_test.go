@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	goruntime "runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// asCommand is the environment variable that turns the test binary into the
+// command, with its value's words as arguments.
+const asCommand = "MOE_LM_TEST_ARGS"
+
+func TestMain(m *testing.M) {
+	if args, ok := os.LookupEnv(asCommand); ok {
+		os.Args = append([]string{"moe_lm"}, strings.Split(args, "\x1f")...)
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func command(args []string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asCommand+"="+strings.Join(args, "\x1f"))
+	return cmd
+}
+
+// The command exits 1 on an error, with a line on standard error, and 0 without.
+func TestExit(t *testing.T) {
+	for _, c := range []struct {
+		flags          string
+		code           int
+		stdout, stderr string
+	}{
+		{"-check", 0, "--check PASSED", ""},
+		{"-help", 0, "-mesh axes", ""},
+		{"-check -lr 1e300", 1, "", "moe_lm: -lr 1e+300: want a finite number above 0\n"},
+	} {
+		args, _ := tiny(t, strings.Fields(c.flags)...)
+		cmd := command(args)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		err := cmd.Run()
+		code := cmd.ProcessState.ExitCode()
+		if code != c.code || !strings.Contains(stdout.String(), c.stdout) || stderr.String() != c.stderr {
+			t.Errorf("%s: exit %d (%v), want %d; standard output:\n%s\nstandard error:\n%s", c.flags, code, err, c.code, &stdout, &stderr)
+		}
+	}
+}
+
+// Ctrl-C once ends the run in order; twice, while it writes a long sample, at
+// once.
+func TestCtrlC(t *testing.T) {
+	if goruntime.GOOS == "windows" {
+		t.Skip("a process cannot be sent an interrupt on Windows")
+	}
+	for _, c := range []struct {
+		sample, second string // the output at which the second interrupt is sent
+		code           int
+		stdout, stderr string
+	}{
+		{"3", "", 0, "\nwritten: ", ""},
+		{"100000000", "sample:", 1, "\nsample:\n", "interrupted again\n"},
+	} {
+		args, _ := tiny(t, "-steps", "1000000", "-eval", "1", "-sample", c.sample)
+		cmd := command(args)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		stdout, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		var seen strings.Builder
+		lines := bufio.NewScanner(io.TeeReader(stdout, &seen))
+		at := "/1000000  loss "
+		for lines.Scan() {
+			if at != "" && strings.Contains(lines.Text(), at) {
+				require.NoError(t, cmd.Process.Signal(os.Interrupt))
+				if at == c.second {
+					at = ""
+				} else {
+					at = c.second
+				}
+			}
+		}
+		require.NoError(t, lines.Err())
+		err = cmd.Wait()
+		code := cmd.ProcessState.ExitCode()
+		if code != c.code || !strings.HasSuffix(stderr.String(), c.stderr) || c.stderr == "" && stderr.Len() > 0 ||
+			!strings.Contains(seen.String(), "\ninterrupted after ") || !strings.Contains(seen.String(), c.stdout) {
+			t.Errorf("sample of %s: exit %d (%v), want %d; standard output:\n%s\nstandard error:\n%s", c.sample, code, err, c.code, &seen, &stderr)
+		}
+	}
+}
