@@ -92,8 +92,10 @@ func (p Surround) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if isFill(e.In[1]) {
 		return []*graph.Value{gx, nil}, nil
 	}
-	one := g.Tracer().Apply(graph.Fill{Value: 1, DType: g.Type.DType})[0]
-	mask := Pad(zeros(x), one, p.Low, p.High, p.Interior...)
+	mask := p.mask(e.In[0], g)
+	if mask == nil {
+		return []*graph.Value{gx, nil}, nil
+	}
 	all := make([]int, x.Rank())
 	for d := range all {
 		all[d] = d
@@ -101,11 +103,35 @@ func (p Surround) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{gx, graph.Apply1(ReduceSum{Axes: all, Unordered: true}, Mul(g, mask))}, nil
 }
 
+// mask returns ones where the result g is padding and zeros where it is x, nil
+// if nothing is padded. It is made of one list per padded dimension, so that a
+// rank can make its part, also of rows in expert order.
+func (p Surround) mask(x, g *graph.Value) *graph.Value {
+	var mask *graph.Value
+	for d, n := range x.Type.Shape {
+		if !p.pads(d) {
+			continue
+		}
+		t := g.Tracer()
+		one := t.Apply(graph.Fill{Value: 1, DType: g.Type.DType})[0]
+		line := t.Apply(graph.Fill{DType: g.Type.DType, Shape: []int{n}})[0]
+		line = Pad(line, one, p.Low[d:d+1], p.High[d:d+1], p.interior(d))
+		all := Broadcast(line, g.Type.Shape, d)
+		if mask == nil {
+			mask = all
+		} else {
+			mask = Maximum(mask, all)
+		}
+	}
+	return mask
+}
+
+// pads reports whether dimension d is changed.
+func (p Surround) pads(d int) bool { return p.Low[d] != 0 || p.High[d] != 0 || p.interior(d) != 0 }
+
 // Shard keeps dimensions split that are not padded.
 func (p Surround) Shard(c *sharding.Context) (sharding.Decision, error) {
-	dims := splitWhere(c.Type(0).Rank(), func(d int) bool {
-		return p.Low[d] == 0 && p.High[d] == 0 && p.interior(d) == 0
-	})
+	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !p.pads(d) })
 	f := sharding.Factors{In: [][]int{dims, nil}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 	if isZero(c.Eqn.In[1]) {
 		f.Linear = sharding.LinearFirst

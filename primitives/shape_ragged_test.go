@@ -27,7 +27,7 @@ func TestShapeRagged(t *testing.T) {
 	b = transpose(a) permutation=[0,2,1]
 	c = rev(b) dimensions=[2]
 	d = concatenate(a, b, c) dimension=2
-	v = full() value=3 dtype=f64
+	v = convert_element_type(i) dtype=f64
 	e = pad(d, v) low=[0,1,0] high=[0,0,0]
 	f = slice(e) start_indices=[0,0,1] limit_indices=[16,3,5] strides=[1,2,1]
 	g = gather(f, j) axis=2
