@@ -124,15 +124,15 @@ func (c *Context) join(fs map[int]*factor, n, i, d int, axes []string, ragged *R
 		fs[n] = &factor{axes, ragged, what}
 		return nil
 	}
+	if x.ragged != nil && ragged != nil && x.ragged.Routing == ragged.Routing && !slices.Equal(x.axes, axes) {
+		return fmt.Errorf("%s and %s are in expert order over the axes %q and %q; bring the tokens to one placement with sharding_constraint before they are dispatched",
+			x.from, what, strings.Join(x.axes, "."), strings.Join(axes, "."))
+	}
 	if x.ragged != nil && ragged != nil && !x.ragged.same(ragged) {
 		return fmt.Errorf("%s and %s are in the order of different routings; combine first", x.from, what)
 	}
 	if (x.ragged == nil) != (ragged == nil) {
 		return fmt.Errorf("%s and %s: one is in expert order and the other is not; dispatch it with ep_dispatch, or combine first", x.from, what)
-	}
-	if ragged != nil && !slices.Equal(x.axes, axes) {
-		return fmt.Errorf("%s and %s are in expert order over the axes %q and %q; bring the tokens to one placement with sharding_constraint before they are dispatched",
-			x.from, what, strings.Join(x.axes, "."), strings.Join(axes, "."))
 	}
 	short, long := x.axes, axes
 	if len(short) > len(long) {
