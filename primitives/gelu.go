@@ -67,9 +67,15 @@ func (p geluGrad) second(x *graph.Value) *graph.Value {
 	return Mul(slope, Add(u1, Scale(Mul(x, bend), 0.5)))
 }
 
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (gelu) Pointwise() {}
+
 func (gelu) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
+
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (geluGrad) Pointwise() {}
 
 func (geluGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))

@@ -29,6 +29,9 @@ func (Finiteness) Infer(in []graph.Type) ([]graph.Type, error) {
 // VJP is zero: the result is no float.
 func (Finiteness) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (Finiteness) Pointwise() {}
+
 func (Finiteness) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }

@@ -47,6 +47,9 @@ func (l Logical) Infer(in []graph.Type) ([]graph.Type, error) {
 // VJP is zero: the result is no float.
 func (Logical) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (Logical) Pointwise() {}
+
 func (l Logical) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), l.args(), 1, sharding.NotLinear))
 }

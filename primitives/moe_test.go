@@ -41,6 +41,20 @@ func moeRows() []row {
 	loss = reduce_sum(y) axes=[0,1]
 	return loss
 }`
+	// The base is one number for all rows, and so are the choices that its
+	// derivative makes.
+	power := `program p(idx i32[8,2], x f64[8,4], b f64[]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4 axis="a"
+	rows = ep_dispatch(x, r) experts=4 axis="a"
+	base = broadcast_in_dim(b) shape=[16,4]
+	square = square(base)
+	one = full() value=1 dtype=f64 shape=[]
+	two = full() value=2 dtype=f64 shape=[]
+	c = clamp(one, square, two)
+	y = pow(c, rows)
+	out = ep_combine(y, r) experts=4 axis="a"
+	return out
+}`
 	// One result of two has a cotangent; where the routing is whole and the tokens
 	// are split, the rows of the derivative lie as those of the program all the same.
 	partial := `program p(idx i32[8,1], x f64[8,4], w f64[8,1]) {
@@ -92,7 +106,7 @@ func moeRows() []row {
 	return []row{
 		at(row{prim: "router", src: routers, in: gens{"x": distinct, "b": uniform(-0.01, 0.01)}}),
 		at(row{prim: "ep_prepare", src: layer, in: in}),
-		at(row{prim: "ep_dispatch", src: append(layer[:len(layer):len(layer)], constant), in: in}),
+		at(row{prim: "ep_dispatch", src: append(layer[:len(layer):len(layer)], constant, power), in: gens{"idx": ints(-1, 4), "b": uniform(1.1, 1.3)}}),
 		at(row{prim: "ep_combine", src: append(layer[:len(layer):len(layer)], partial), in: in}),
 		at(row{prim: "grouped_matmul", src: layer, in: in}),
 		at(row{prim: "grouped_outer", src: outer, in: gens{"idx": ints(-1, 2)}}),

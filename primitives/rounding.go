@@ -33,6 +33,9 @@ func (Rounding) Infer(in []graph.Type) ([]graph.Type, error) {
 // VJP is zero everywhere.
 func (Rounding) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (Rounding) Pointwise() {}
+
 func (Rounding) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }

@@ -75,6 +75,9 @@ func (Selection) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return out, nil
 }
 
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (Selection) Pointwise() {}
+
 // Shard lets a pending sum through where all cases but one are zeros, as they
 // are in derivatives.
 func (Selection) Shard(c *sharding.Context) (sharding.Decision, error) {

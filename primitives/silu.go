@@ -55,9 +55,15 @@ func siluSecond(x *graph.Value) *graph.Value {
 	return Mul(Mul(s, Sub(one, s)), AddScalar(Mul(x, Sub(one, Scale(s, 2))), 2))
 }
 
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (silu) Pointwise() {}
+
 func (silu) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
+
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (siluGrad) Pointwise() {}
 
 func (siluGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))

@@ -53,6 +53,9 @@ func (swigluGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	}, nil
 }
 
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (swiglu) Pointwise() {}
+
 func (swiglu) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }

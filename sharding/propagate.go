@@ -226,8 +226,12 @@ func ShardAs(c *Context, out Spec) (Decision, error) {
 	}
 	if isPointwise(c.Eqn.Prim) {
 		dec := Decision{Out: []Spec{out}}
-		for range c.In {
-			dec.In = append(dec.In, out)
+		for i := range c.In {
+			in := out
+			if c.Type(i).Rank() == 0 {
+				in = Spec{} // one number for all elements
+			}
+			dec.In = append(dec.In, in)
 		}
 		return dec, nil
 	}

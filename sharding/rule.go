@@ -26,7 +26,7 @@ type Flexible interface {
 }
 
 // Pointwise is implemented by rules whose arguments and one result have one
-// shape and are placed alike. If all arguments can be made in any placement, so
+// shape and are placed alike; an argument may be a scalar instead. If all arguments can be made in any placement, so
 // can the result.
 type Pointwise interface {
 	Rule
