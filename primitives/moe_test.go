@@ -55,6 +55,16 @@ func moeRows() []row {
 	out = ep_combine(y, r) experts=4 axis="a"
 	return out
 }`
+	// A choice among rows in expert order, which cannot be a result.
+	choice := `program p(idx i32[8,2], x f64[8,4]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4 axis="a"
+	rows = ep_dispatch(x, r) experts=4 axis="a"
+	zero = full() dtype=f64 shape=[16,4]
+	above = gt(rows, zero)
+	y = select_n(above, zero, rows)
+	out = ep_combine(y, r) experts=4 axis="a"
+	return out
+}`
 	// One result of two has a cotangent; where the routing is whole and the tokens
 	// are split, the rows of the derivative lie as those of the program all the same.
 	partial := `program p(idx i32[8,1], x f64[8,4], w f64[8,1]) {
@@ -106,7 +116,7 @@ func moeRows() []row {
 	return []row{
 		at(row{prim: "router", src: routers, in: gens{"x": distinct, "b": uniform(-0.01, 0.01)}}),
 		at(row{prim: "ep_prepare", src: layer, in: in}),
-		at(row{prim: "ep_dispatch", src: append(layer[:len(layer):len(layer)], constant, power), in: gens{"idx": ints(-1, 4), "b": uniform(1.1, 1.3)}}),
+		at(row{prim: "ep_dispatch", src: append(layer[:len(layer):len(layer)], constant, power, choice), in: gens{"idx": ints(-1, 4), "b": uniform(1.1, 1.3)}}),
 		at(row{prim: "ep_combine", src: append(layer[:len(layer):len(layer)], partial), in: in}),
 		at(row{prim: "grouped_matmul", src: layer, in: in}),
 		at(row{prim: "grouped_outer", src: outer, in: gens{"idx": ints(-1, 2)}}),

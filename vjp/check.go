@@ -110,7 +110,9 @@ func (r *Report) String() string {
 // cotangents of its results, at the arrays in. Where a step changes an integer
 // or boolean value of the program that depends on the input (a top-k choice, a
 // comparison), the function has a jump or a kink there: the element is counted
-// as rerouted and not compared. It is meant for programs in f64.
+// as rerouted and not compared. Choices among rows in expert order cannot be
+// watched: an element whose step changes one is compared and may seem wrong. It is
+// meant for programs in f64.
 func Check(ctx context.Context, p *graph.Program, in map[string]array.Array, run Runner, opts CheckOptions) (*Report, error) {
 	names, err := resolve(p, opts.Wrt)
 	if err != nil {
@@ -158,9 +160,7 @@ func newChecker(ctx context.Context, p *graph.Program, in map[string]array.Array
 	if err != nil {
 		return nil, err
 	}
-	c.choices = discrete(q, names)
-	observed := &graph.Program{Name: q.Name, In: q.In, Eqns: q.Eqns, Out: append(append([]*graph.Value(nil), q.Out...), c.choices...)}
-	if c.eval, err = run(observed); err != nil {
+	if c.eval, c.choices, err = observe(q, discrete(q, names), run); err != nil {
 		return nil, err
 	}
 	pull, err := Pullback(p, names...)
@@ -201,6 +201,25 @@ func newChecker(ctx context.Context, p *graph.Program, in map[string]array.Array
 	}
 	c.base = out[len(p.Out):]
 	return c, nil
+}
+
+// observe returns the evaluation of p's results and, behind them, of those of
+// choices that can be results: rows in expert order cannot.
+func observe(p *graph.Program, choices []*graph.Value, run Runner) (Eval, []*graph.Value, error) {
+	with := func(choices ...*graph.Value) (Eval, error) {
+		return run(&graph.Program{Name: p.Name, In: p.In, Eqns: p.Eqns, Out: append(append([]*graph.Value(nil), p.Out...), choices...)})
+	}
+	if eval, err := with(choices...); err == nil {
+		return eval, choices, nil
+	}
+	var seen []*graph.Value
+	for _, v := range choices {
+		if _, err := with(v); err == nil {
+			seen = append(seen, v)
+		}
+	}
+	eval, err := with(seen...)
+	return eval, seen, err
 }
 
 // discrete returns the integer and boolean values that depend on wrt.
