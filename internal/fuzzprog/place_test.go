@@ -65,47 +65,55 @@ func tries(t *testing.T, p *graph.Program, seed uint64) []tried {
 
 // TestPlacements compares one rank with several.
 func TestPlacements(t *testing.T) {
-	why := refusals{}
-	accepted, exact := 0, 0
-	eachSeed(t, func(t *testing.T, seed uint64) {
-		p := sample(t, seed)
-		in := p.Inputs(p.Program, seed)
-		want, err := run(p.Program, gomoe.Config{}, in)
+	n := tally{why: refusals{}}
+	eachSeed(t, n.placements)
+	t.Logf("%d accepted, %d of them exact", n.accepted, n.exact)
+	n.why.log(t, "refused")
+}
+
+// tally counts what became of placements.
+type tally struct {
+	why             refusals
+	accepted, exact int
+}
+
+// placements compares the program of the seed on one rank with several.
+func (n *tally) placements(t *testing.T, seed uint64) {
+	p := sample(t, seed)
+	in := p.Inputs(p.Program, seed)
+	want, err := run(p.Program, gomoe.Config{}, in)
+	if err != nil {
+		t.Errorf("seed %d: %v\n%s", seed, err, p)
+		return
+	}
+	for _, c := range tries(t, p.Program, seed) {
+		plan, err := gomoe.Compile(p.Program, c.config())
 		if err != nil {
-			t.Errorf("seed %d: %v\n%s", seed, err, p)
+			if err := refused(err); err != nil {
+				t.Errorf("seed %d: %s: %v\n%s", seed, c, err, p)
+			}
+			n.why.add(err)
+			continue
+		}
+		n.accepted++
+		tol := 0.0
+		if sums(plan) {
+			tol = 1e-10
+		} else {
+			n.exact++
+		}
+		got, err := run(p.Program, c.config(), in)
+		if err == nil && tol > 0 && (p.Jumps || p.Chooses) {
+			continue // sums in another order may show
+		}
+		if err == nil {
+			err = differ(got, want, tol)
+		}
+		if err != nil {
+			t.Errorf("seed %d: %s: %v\n%s\n%s", seed, c, err, p, plan)
 			return
 		}
-		for _, c := range tries(t, p.Program, seed) {
-			plan, err := gomoe.Compile(p.Program, c.config())
-			if err != nil {
-				if err := refused(err); err != nil {
-					t.Errorf("seed %d: %s: %v\n%s", seed, c, err, p)
-				}
-				why.add(err)
-				continue
-			}
-			accepted++
-			tol := 0.0
-			if sums(plan) {
-				tol = 1e-10
-			} else {
-				exact++
-			}
-			got, err := run(p.Program, c.config(), in)
-			if err == nil && tol > 0 && (p.Jumps || p.Chooses) {
-				continue // sums in another order may show
-			}
-			if err == nil {
-				err = differ(got, want, tol)
-			}
-			if err != nil {
-				t.Errorf("seed %d: %s: %v\n%s\n%s", seed, c, err, p, plan)
-				return
-			}
-		}
-	})
-	t.Logf("%d accepted, %d of them exact", accepted, exact)
-	why.log(t, "refused")
+	}
 }
 
 // back places the inputs of p's pullback: those of p as they are, and each
@@ -134,62 +142,65 @@ func back(p, pull *graph.Program, c tried, whole bool) (tried, error) {
 
 // TestPullbacks places derivatives where the programs are placed.
 func TestPullbacks(t *testing.T) {
-	why := refusals{}
-	accepted := 0
-	eachSeed(t, func(t *testing.T, seed uint64) {
-		p := sample(t, seed)
-		pull, err := vjp.Pullback(p.Program)
-		require.NoError(t, err, "seed %d:\n%s", seed, p)
-		in := p.Inputs(pull, seed)
-		var want []array.Array
-		all := append([]tried{{}}, tries(t, p.Program, seed)...)
-		for i, c := range all {
-			if _, err := gomoe.Compile(p.Program, c.config()); err != nil {
+	n := tally{why: refusals{}}
+	eachSeed(t, n.pullbacks)
+	t.Logf("%d accepted", n.accepted)
+	n.why.log(t, "refused though the program is accepted")
+}
+
+// pullbacks compares the derivative of the seed's program on one rank with
+// several.
+func (n *tally) pullbacks(t *testing.T, seed uint64) {
+	p := sample(t, seed)
+	pull, err := vjp.Pullback(p.Program)
+	require.NoError(t, err, "seed %d:\n%s", seed, p)
+	in := p.Inputs(pull, seed)
+	var want []array.Array
+	all := append([]tried{{}}, tries(t, p.Program, seed)...)
+	for i, c := range all {
+		if _, err := gomoe.Compile(p.Program, c.config()); err != nil {
+			continue
+		}
+		for _, whole := range []bool{false, true} {
+			b, err := back(p.Program, pull, c, whole)
+			require.NoError(t, err)
+			plan, err := gomoe.Compile(pull, b.config())
+			if err != nil {
+				if r := refused(err); r != nil {
+					t.Errorf("seed %d: %s: %v\n%s", seed, c, r, pull)
+				}
+				n.why.add(err)
+				if testing.Verbose() && *show != "" && strings.Contains(err.Error(), *show) {
+					q := Shrink(p.Program, func(q *graph.Program) bool { return refusedBack(q, c, whole, *show) })
+					t.Fatalf("seed %d: %s whole=%v: %v\n%s", seed, c, whole, err, q)
+				}
 				continue
 			}
-			for _, whole := range []bool{false, true} {
-				b, err := back(p.Program, pull, c, whole)
-				require.NoError(t, err)
-				plan, err := gomoe.Compile(pull, b.config())
-				if err != nil {
-					if r := refused(err); r != nil {
-						t.Errorf("seed %d: %s: %v\n%s", seed, c, r, pull)
-					}
-					why.add(err)
-					if testing.Verbose() && *show != "" && strings.Contains(err.Error(), *show) {
-						q := Shrink(p.Program, func(q *graph.Program) bool { return refusedBack(q, c, whole, *show) })
-						t.Fatalf("seed %d: %s whole=%v: %v\n%s", seed, c, whole, err, q)
-					}
-					continue
-				}
-				accepted++
-				tol := 0.0
-				if sums(plan) {
-					tol = 1e-9
-				}
-				got, err := run(pull, b.config(), in)
-				if i == 0 && err == nil {
-					want = got
-				}
-				if want == nil && err == nil {
-					break
-				}
-				if err == nil && tol > 0 && (p.Jumps || p.Chooses) {
-					continue
-				}
-				if err == nil {
-					err = differ(got, want, tol)
-				}
-				if err != nil {
-					small := Shrink(p.Program, func(q *graph.Program) bool { return wrongBack(p, q, c, whole) })
-					t.Errorf("seed %d: %s: %v\n%s\nsmaller:\n%s", seed, b, err, p, small)
-					return
-				}
+			n.accepted++
+			tol := 0.0
+			if sums(plan) {
+				tol = 1e-9
+			}
+			got, err := run(pull, b.config(), in)
+			if i == 0 && err == nil {
+				want = got
+			}
+			if want == nil && err == nil {
+				break
+			}
+			if err == nil && tol > 0 && (p.Jumps || p.Chooses) {
+				continue
+			}
+			if err == nil {
+				err = differ(got, want, tol)
+			}
+			if err != nil {
+				small := Shrink(p.Program, func(q *graph.Program) bool { return wrongBack(p, q, c, whole) })
+				t.Errorf("seed %d: %s: %v\n%s\nsmaller:\n%s", seed, b, err, p, small)
+				return
 			}
 		}
-	})
-	t.Logf("%d accepted", accepted)
-	why.log(t, "refused though the program is accepted")
+	}
 }
 
 // refusedBack reports whether q is accepted and its pullback refused with text.

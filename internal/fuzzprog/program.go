@@ -18,6 +18,8 @@ type Program struct {
 	// even where its integer values stay: it rounds. Its derivative is not
 	// checked by differences, and sums in another order may show.
 	Jumps bool
+	// Stops says that a gradient is stopped on the way, which differences do not see.
+	Stops bool
 	// Chooses says that integers or booleans follow from floats: sums in another
 	// order may show at ties.
 	Chooses bool

@@ -1,0 +1,122 @@
+package fuzzprog
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// The operations with integer inputs, and those that need no value.
+
+func (g *gen) gather(v val) {
+	if v.Rank() < 1 || v.layer != nil && v.Rank() < 2 {
+		return
+	}
+	d := g.axis(v)
+	if v.Dim(d) == 0 {
+		return
+	}
+	s := g.shape(1 + g.r.IntN(2))
+	n := graph.T(graph.F64, s...).Len()
+	if v.Type.Len()/v.Dim(d)*n > maxLen {
+		return
+	}
+	g.add(primitives.Gather(v.Value, g.ints(0, v.Dim(d), s...), d), v.size, v.layer)
+}
+
+func (g *gen) scatter(v val) {
+	if v.Rank() < 1 || v.layer != nil {
+		return
+	}
+	d := g.axis(v)
+	if v.Dim(d) == 0 {
+		return
+	}
+	n := g.dim()
+	s := slices.Clone(v.Type.Shape)
+	s[d] = n
+	u := g.like(s...)
+	g.add(primitives.ScatterAdd(v.Value, g.ints(0, v.Dim(d), n), u.Value, d), v.size+float64(n)*u.size, nil)
+}
+
+func (g *gen) takeAlong(v val) {
+	if v.Rank() < 1 || v.layer != nil {
+		return
+	}
+	d := g.axis(v)
+	if v.Dim(d) == 0 {
+		return
+	}
+	s := slices.Clone(v.Type.Shape)
+	s[d] = g.dim()
+	g.add(primitives.TakeAlongAxis(v.Value, g.ints(0, v.Dim(d), s...), d), v.size, nil)
+}
+
+func (g *gen) embedding(val) {
+	v, d := 1+g.r.IntN(8), g.dim()
+	table := g.like(v, d)
+	ids := g.ints(0, v, g.shape(1+g.r.IntN(2))...)
+	if ids.Type.Len()*d <= maxLen {
+		g.add(primitives.Embedding(table.Value, ids), table.size, nil)
+	}
+}
+
+func (g *gen) crossEntropy(v val) {
+	if v.Rank() < 1 || v.layer != nil || v.Dim(-1) == 0 {
+		return
+	}
+	labels := g.ints(-1, v.Dim(-1), v.Type.Shape[:v.Rank()-1]...)
+	g.add(primitives.CrossEntropy(v.Value, labels), 2*v.size+3, nil)
+}
+
+func (g *gen) attention(val) {
+	b, s, n, d := g.dim(), 1+g.r.IntN(4), pick(g, []int{1, 2, 2, 4}), pick(g, []int{2, 4})
+	m := n
+	if n%2 == 0 && g.chance(40) {
+		m = n / 2
+	}
+	q, k, v := g.like(b, s, n, d), g.like(b, s, m, d), g.like(b, s, m, d)
+	qv := q.Value
+	if g.chance(40) {
+		qv = primitives.RoPE(qv, primitives.Rope{Offset: g.r.IntN(3), Interleaved: g.chance(50)})
+	}
+	out, lse := primitives.Attention(qv, k.Value, v.Value, primitives.AttentionParams{Full: g.chance(30)})
+	g.add(out, v.size, nil)
+	if g.chance(40) {
+		g.add(lse, q.size*k.size*float64(d)+3, nil)
+	}
+}
+
+func (g *gen) dynamic(v val) {
+	if v.Rank() < 1 || v.Rank() > 3 || v.layer != nil {
+		return
+	}
+	var start []*graph.Value
+	sizes := make([]int, v.Rank())
+	for d := range sizes {
+		sizes[d] = v.Dim(d)
+		if g.chance(40) {
+			sizes[d] = g.r.IntN(v.Dim(d) + 1)
+		}
+		start = append(start, g.ints(-1, v.Dim(d)+1))
+	}
+	if g.chance(50) {
+		g.add(primitives.DynamicSlice(v.Value, start, sizes...), v.size, nil)
+		return
+	}
+	u := g.like(sizes...)
+	g.add(primitives.DynamicUpdateSlice(v.Value, u.Value, start...), max(v.size, u.size), nil)
+}
+
+// iota makes positions.
+func (g *gen) iota(val) {
+	s := g.shape(1 + g.r.IntN(2))
+	g.add(primitives.Iota(g.t, graph.F64, g.r.IntN(len(s)), s...), 8, nil)
+}
+
+// random makes values that depend on no input.
+func (g *gen) random(val) {
+	s := g.shape(g.r.IntN(3))
+	g.add(primitives.RandomUniform(primitives.Key(g.t, int64(g.r.IntN(9))), graph.F64, -1, 1, s...), 1, nil)
+}
