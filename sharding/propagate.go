@@ -109,6 +109,9 @@ func (a *Assignment) place(e *graph.Eqn) error {
 
 // want checks that v can be had as to, following flexible definitions.
 func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
+	if _, err := to.Check(a.Mesh, v.Type); err != nil {
+		return a.fail(c, err) // the rule splits it as another argument, of another size
+	}
 	if a.flexible[v] {
 		key := fmt.Sprintf("%p %s %p", v, to.Format(v.Type), to.Ragged)
 		if a.wanted[key] {
