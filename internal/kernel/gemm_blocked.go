@@ -12,7 +12,8 @@ const (
 )
 
 // blocked multiplies tile by tile, on copies of A and B in the order in which
-// tiles read them. Tiles at the edges are whole: A and B are padded with zeros,
+// tiles read them; on B itself where it has whole vectors in a row and there is
+// only one block of A, as then the copy costs more than it saves. Tiles at the edges are whole: A and B are padded with zeros,
 // so that every element of C comes from the same sequence of instructions.
 //
 // Sources: Goto and van de Geijn, "Anatomy of High-Performance Matrix
@@ -46,10 +47,14 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 				for j := 0; j < jn; j += wide {
 					v := min(wide, jn-j)
 					padded, panel := roundUp(v, s.lanes), pb[j*kn:]
-					if i0 == 0 {
-						pack(s, panel, padded, b[k0*brs+(j0+j)*bcs:], v, kn, brs, bcs)
+					if m <= rows && bcs == 1 && v == padded {
+						t.b, t.bstride = unsafe.Pointer(&b[k0*brs+j0+j]), uintptr(brs*size)
+					} else {
+						if i0 == 0 {
+							pack(s, panel, padded, b[k0*brs+(j0+j)*bcs:], v, kn, brs, bcs)
+						}
+						t.b, t.bstride = unsafe.Pointer(&panel[0]), uintptr(padded*size)
 					}
-					t.b, t.bstride = unsafe.Pointer(&panel[0]), uintptr(padded*size)
 					w.column(s, in, v, pa, c[i0*ldc+j0+j:], ldc)
 				}
 			}
