@@ -23,8 +23,9 @@ const gemmDeep = 256
 // with each other, bit for bit, and differ from the portable one in the last
 // bits.
 //
-// It does not start goroutines: a caller splits rows or columns. Every call
-// copies B once, so that a piece should have many rows where it can, 64 or more.
+// It does not start goroutines: a caller splits rows, or columns where there are
+// few rows. A call reads B where it lies if bcs is 1 and A has at most 128 rows
+// (64 of float64), and copies it once otherwise.
 func Gemm[T Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	w := workspaceOf[T]()
 	defer w.release()
