@@ -24,8 +24,8 @@ const gemmDeep = 256
 // bits.
 //
 // It does not start goroutines: a caller splits rows, or columns where there are
-// few rows. A call reads B where it lies if bcs is 1 and A has at most 128 rows
-// (64 of float64), and copies it once otherwise.
+// few rows. A call copies B once, unless bcs is 1 and A has few rows (with AVX-512
+// up to 128, 64 of float64).
 func Gemm[T Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	w := workspaceOf[T]()
 	defer w.release()

@@ -17,10 +17,10 @@ const (
 )
 
 // blocked multiplies tile by tile, on copies of A and B in the order in which
-// tiles read them; on B itself where it has whole vectors in a row and there is
-// only one block of A, as then the copy costs more than it saves. Tiles at the
-// edges are whole: A and B are padded with zeros, so that every element of C comes
-// from the same sequence of instructions.
+// tiles read them; on B itself where it has whole vectors in a row and so few rows
+// are multiplied that the copy costs more than it saves. Tiles at the edges are
+// whole: A and B are padded with zeros, so that every element of C comes from the
+// same sequence of instructions.
 //
 // Sources: Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication" (2008); Van Zee and van de Geijn, "BLIS" (2015).
@@ -30,8 +30,8 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 		wide   = tileVecs * s.lanes
 		rows   = blockBytesA / gemmDeep / size
 		cols   = evenly(n, blockPanels*wide, wide)
-		direct = bcs == 1 && m <= rows          // read B where it lies
-		packed = min(cols, roundUp(n, s.lanes)) // columns of B's copy
+		direct = bcs == 1 && m <= min(rows, s.direct) // read B where it lies
+		packed = min(cols, roundUp(n, s.lanes))       // columns of B's copy
 		pa     = room(&w.a, roundUp(min(rows, m), s.rows)*min(k, gemmDeep))
 		pb     []T
 		t      = &w.work

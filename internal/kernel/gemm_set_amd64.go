@@ -19,7 +19,7 @@ func vectorKernels() []kernels {
 
 func avx512F32() *set {
 	return &set{
-		lanes: 16, rows: 8,
+		lanes: 16, rows: 8, direct: 128,
 		tiles: [3][tileVecs]func(*byte){
 			{avx512F32Tile1x1, avx512F32Tile1x2, avx512F32Tile1x3},
 			{avx512F32Tile4x1, avx512F32Tile4x2, avx512F32Tile4x3},
@@ -33,7 +33,7 @@ func avx512F32() *set {
 
 func avx512F64() *set {
 	return &set{
-		lanes: 8, rows: 8,
+		lanes: 8, rows: 8, direct: 128,
 		tiles: [3][tileVecs]func(*byte){
 			{avx512F64Tile1x1, avx512F64Tile1x2, avx512F64Tile1x3},
 			{avx512F64Tile4x1, avx512F64Tile4x2, avx512F64Tile4x3},
@@ -47,7 +47,7 @@ func avx512F64() *set {
 
 func avx2F32() *set {
 	return &set{
-		lanes: 8, rows: 4,
+		lanes: 8, rows: 4, direct: 8,
 		tiles: [3][tileVecs]func(*byte){
 			{avx2F32Tile1x1, avx2F32Tile1x2, avx2F32Tile1x3},
 			{avx2F32Tile4x1, avx2F32Tile4x2, avx2F32Tile4x3},
@@ -60,7 +60,7 @@ func avx2F32() *set {
 
 func avx2F64() *set {
 	return &set{
-		lanes: 4, rows: 4,
+		lanes: 4, rows: 4, direct: 8,
 		tiles: [3][tileVecs]func(*byte){
 			{avx2F64Tile1x1, avx2F64Tile1x2, avx2F64Tile1x3},
 			{avx2F64Tile4x1, avx2F64Tile4x2, avx2F64Tile4x3},
