@@ -7,11 +7,13 @@ import (
 	"runtime/debug"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe/internal/kernel"
 )
 
 func (t *tool) versionCommand() *ffcli.Command {
 	return &ffcli.Command{
-		Name: "version", ShortUsage: "gomoe version", ShortHelp: "Print the version of gomoe and of Go.",
+		Name: "version", ShortUsage: "gomoe version", ShortHelp: "Print the version of gomoe and of Go, and the kernels in use.",
 		FlagSet: t.flags("version"),
 		Exec: func(_ context.Context, args []string) error {
 			if len(args) > 0 {
@@ -28,8 +30,9 @@ func (t *tool) versionCommand() *ffcli.Command {
 					}
 				}
 			}
-			fmt.Fprintf(t.stdout, "gomoe %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return nil
+			kernels, err := kernel.Selected()
+			fmt.Fprintf(t.stdout, "gomoe %s%s %s %s/%s, %s kernels\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH, kernels)
+			return err
 		},
 	}
 }

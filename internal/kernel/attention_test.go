@@ -204,7 +204,7 @@ func TestAttentionBackward(t *testing.T) {
 				return s
 			}, x, &fd.Settings{Formula: fd.Central})
 			copy(c.at, x)
-			near(t, a.String()+" "+c.name, c.got, want, 1e-8)
+			near(t, a.String()+" "+c.name, c.got, want, 5e-8)
 		}
 	}
 }

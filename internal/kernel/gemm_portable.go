@@ -1,5 +1,75 @@
 package kernel
 
+// The portable kernel's blocks. At 4 rows and 256 columns the sums (4 KiB in
+// float32) stay in the first level cache, and a panel of 256 by 256 in the second.
+const (
+	gemmRows = 4
+	gemmCols = 256
+)
+
+// From this many rows on, copying B's panel costs less than what its contiguous
+// rows save.
+const gemmPack = 32
+
+// portable is Gemm without fused multiply-adds, bit for bit GemmRef.
+func (w *workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+	if !acc {
+		for i := range m {
+			clear(c[i*ldc:][:n])
+		}
+	}
+	rows, sums := room(&w.a, gemmRows*gemmDeep), room(&w.sums, gemmRows*gemmCols)
+	var panel []T // B's columns from j0 on: element p,j at p*stride+j
+	pack := bcs != 1 || m > gemmPack
+	for k0 := 0; k0 < k; k0 += gemmDeep {
+		kn := min(gemmDeep, k-k0)
+		for j0 := 0; j0 < n; j0 += gemmCols {
+			jn, stride := min(gemmCols, n-j0), brs
+			if pack {
+				stride, panel = jn, room(&w.b, gemmDeep*gemmCols)
+				gather(panel, b[k0*brs+j0*bcs:], kn, jn, brs, bcs)
+			} else {
+				panel = b[k0*brs+j0:]
+			}
+			for i := 0; i < m; i += gemmRows {
+				in := min(gemmRows, m-i)
+				for r := range in {
+					src := a[(i+r)*ars+k0*acs:]
+					for p := range kn {
+						rows[p*gemmRows+r] = src[p*acs]
+					}
+				}
+				s := sums[:in*jn]
+				clear(s)
+				gemmBlock(in, jn, kn, rows, panel, stride, s)
+				for r := range in {
+					add(c[(i+r)*ldc+j0:][:jn], s[r*jn:])
+				}
+			}
+		}
+	}
+}
+
+// gather copies a kn by jn block of b into dst, row after row. Columns that lie
+// contiguous in b are read eight at a time, so that both sides use whole cache
+// lines.
+func gather[T Float](dst, b []T, kn, jn, brs, bcs int) {
+	if bcs == 1 {
+		for p := range kn {
+			copy(dst[p*jn:][:jn], b[p*brs:])
+		}
+		return
+	}
+	const step = 8
+	for j0 := 0; j0 < jn; j0 += step {
+		for p := range kn {
+			for j := j0; j < min(j0+step, jn); j++ {
+				dst[p*jn+j] = b[p*brs+j*bcs]
+			}
+		}
+	}
+}
+
 // portableBlock adds rows·panel to sums: in (at most 4) rows of kn elements,
 // element r,p at rows[p*4+r], kn rows of jn elements, element p,j at
 // panel[p*stride+j], and in rows of jn sums. It keeps 2 by 4 sums in registers.

@@ -8,9 +8,25 @@ import (
 // workspace is the memory of one product. Products are many and short, so it
 // is kept for the next one; nothing of a result depends on what it held.
 type workspace[T Float] struct {
-	rows  [gemmRows * gemmDeep]T // A's rows side by side: element r,p at p*gemmRows+r
-	sums  [gemmRows * gemmCols]T
-	panel []T // 256 by 256, made when first needed
+	work work
+	edge [8 * tileVecs * 16]T // a tile of C, of which a part is wanted
+	// Copies of A and B, and sums, grown when needed.
+	a, b, sums []T
+}
+
+// room returns n elements of buf, which begin where a cache line does. It makes
+// buf longer if it is too short.
+func room[T Float](buf *[]T, n int) []T {
+	if len(*buf) < n {
+		line := 64 / int(unsafe.Sizeof(T(0)))
+		x := make([]T, n+line)
+		at := 0
+		for uintptr(unsafe.Pointer(&x[at]))%64 != 0 {
+			at++
+		}
+		*buf = x[at:]
+	}
+	return (*buf)[:n]
 }
 
 // One pool per element type, as a package variable cannot have a type parameter.

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"math/bits"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// copyRows copies rows of some bytes at a stride to where they lie side by side.
+func copyRows(bytes int) {
+	name := fmt.Sprintf("copy%d", bytes)
+	TEXT(name, NOSPLIT, "func(n int, dst, src *byte, stride uintptr)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s copies n rows of %d bytes, stride bytes apart in src, with nothing between them in dst.", name, bytes))
+	n, dst, src, stride := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("stride"), GP64())
+	ahead := GP64()
+	MOVQ(stride, ahead)
+	SHLQ(Imm(4), ahead)
+	Label("loop")
+	for at := 0; at < bytes; at += 64 {
+		PREFETCHT0(Mem{Base: src, Index: ahead, Scale: 1, Disp: at})
+	}
+	for at := 0; at < bytes; at += 32 {
+		var v reg.VecVirtual = YMM()
+		if bytes == 16 {
+			v = XMM()
+		}
+		VMOVUPS(Mem{Base: src, Disp: at}, v)
+		VMOVUPS(v, Mem{Base: dst, Disp: at})
+	}
+	ADDQ(stride, src)
+	ADDQ(I32(bytes), dst)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// transposition is the frame of a function that reads `lanes` rows, stride bytes
+// apart in src, and writes them as columns, pitch bytes apart in dst, `deep`
+// elements of each row in one round of the loop.
+func transposition(name string, lanes, deep, size int, round func(row func(i, at int) Mem, col func(p int) Mem)) {
+	TEXT(name, NOSPLIT, "func(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s writes n elements, a multiple of %d, of each of %d rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst.", name, deep, lanes))
+	n, dst, pitch := Load(Param("n"), GP64()), Load(Param("dst"), GP64()), Load(Param("pitch"), GP64())
+	src, stride := Load(Param("src"), GP64()), Load(Param("stride"), GP64())
+	stride3, pitch3 := GP64(), GP64()
+	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, stride3)
+	LEAQ(Mem{Base: pitch, Index: pitch, Scale: 2}, pitch3)
+	four := func(base, step, step3 reg.Register, i, at int) Mem {
+		switch i {
+		case 0:
+			return Mem{Base: base, Disp: at}
+		case 3:
+			return Mem{Base: base, Index: step3, Scale: 1, Disp: at}
+		}
+		return Mem{Base: base, Index: step, Scale: uint8(i), Disp: at}
+	}
+	src4, dst4 := src, dst
+	if lanes > 4 {
+		r := GP64()
+		LEAQ(Mem{Base: src, Index: stride, Scale: 4}, r)
+		src4 = r
+	}
+	if deep > 4 {
+		r := GP64()
+		LEAQ(Mem{Base: dst, Index: pitch, Scale: 4}, r)
+		dst4 = r
+	}
+	Label("loop")
+	round(func(i, at int) Mem {
+		if i < 4 {
+			return four(src, stride, stride3, i, at)
+		}
+		return four(src4, stride, stride3, i-4, at)
+	}, func(p int) Mem {
+		if p < 4 {
+			return four(dst, pitch, pitch3, p, 0)
+		}
+		return four(dst4, pitch, pitch3, p-4, 0)
+	})
+	for _, r := range distinct(src, src4) {
+		ADDQ(I32(deep*size), r)
+	}
+	step := GP64()
+	MOVQ(pitch, step)
+	SHLQ(Imm(uint64(bits.TrailingZeros(uint(deep)))), step)
+	for _, r := range distinct(dst, dst4) {
+		ADDQ(step, r)
+	}
+	SUBQ(I32(deep), n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+func distinct(x, y reg.Register) []reg.Register {
+	if x == y {
+		return []reg.Register{x}
+	}
+	return []reg.Register{x, y}
+}
+
+// transpose8F32 puts row i and row i+4 in the halves of one vector when it loads
+// them, so that no later step crosses the halves.
+func transpose8F32() {
+	transposition("transpose8F32", 8, 8, 4, func(row func(i, at int) Mem, col func(p int) Mem) {
+		for half := range 2 {
+			var r, t, u [4]reg.VecVirtual
+			for i := range r {
+				r[i], t[i], u[i] = YMM(), YMM(), YMM()
+				VMOVUPS(row(i, 16*half), r[i].AsX())
+				VINSERTF128(Imm(1), row(i+4, 16*half), r[i], r[i])
+			}
+			VUNPCKLPS(r[1], r[0], t[0])
+			VUNPCKHPS(r[1], r[0], t[1])
+			VUNPCKLPS(r[3], r[2], t[2])
+			VUNPCKHPS(r[3], r[2], t[3])
+			VUNPCKLPD(t[2], t[0], u[0])
+			VUNPCKHPD(t[2], t[0], u[1])
+			VUNPCKLPD(t[3], t[1], u[2])
+			VUNPCKHPD(t[3], t[1], u[3])
+			for p := range u {
+				VMOVUPS(u[p], col(4*half+p))
+			}
+		}
+	})
+}
+
+func transpose4F32() {
+	transposition("transpose4F32", 4, 4, 4, func(row func(i, at int) Mem, col func(p int) Mem) {
+		var r, t, u [4]reg.VecVirtual
+		for i := range r {
+			r[i], t[i], u[i] = XMM(), XMM(), XMM()
+			VMOVUPS(row(i, 0), r[i])
+		}
+		VUNPCKLPS(r[1], r[0], t[0])
+		VUNPCKHPS(r[1], r[0], t[1])
+		VUNPCKLPS(r[3], r[2], t[2])
+		VUNPCKHPS(r[3], r[2], t[3])
+		VUNPCKLPD(t[2], t[0], u[0])
+		VUNPCKHPD(t[2], t[0], u[1])
+		VUNPCKLPD(t[3], t[1], u[2])
+		VUNPCKHPD(t[3], t[1], u[3])
+		for p := range u {
+			VMOVUPS(u[p], col(p))
+		}
+	})
+}
+
+func transpose4F64() {
+	transposition("transpose4F64", 4, 4, 8, func(row func(i, at int) Mem, col func(p int) Mem) {
+		for half := range 2 {
+			var r [2]reg.VecVirtual
+			for i := range r { // rows i and i+2
+				r[i] = YMM()
+				VMOVUPS(row(i, 16*half), r[i].AsX())
+				VINSERTF128(Imm(1), row(i+2, 16*half), r[i], r[i])
+			}
+			lo, hi := YMM(), YMM()
+			VUNPCKLPD(r[1], r[0], lo)
+			VUNPCKHPD(r[1], r[0], hi)
+			VMOVUPS(lo, col(2*half))
+			VMOVUPS(hi, col(2*half+1))
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// stream adds A·B to sums in memory, for few rows: it reads rows of B, `deep` at
+// a time, from end to end, as memory likes it. The sums of one vector of columns
+// lie together, row after row.
+func (s set) stream(rows, deep int) {
+	name := fmt.Sprintf("%s%sStream%d", s.name, s.element, rows)
+	onWork(name)
+	Doc(fmt.Sprintf("%s adds the products of %d rows to sums.", name, rows))
+	t := Load(Param("t"), GP64())
+	left, a, b, stride := field(t, workDeep), field(t, workA), field(t, workB), field(t, workBStride)
+	for _, n := range []int{deep, 1} {
+		label := fmt.Sprintf("by%d", n)
+		next := fmt.Sprintf("below%d", n)
+		Label(label)
+		CMPQ(left, I32(n))
+		JLT(LabelRef(next))
+		x := make([][]reg.VecVirtual, n)
+		from := make([]reg.GPVirtual, n)
+		for p := range n {
+			for r := range rows {
+				v := s.vector()
+				s.broadcast(Mem{Base: a, Disp: (p*rows + r) * s.size}, v)
+				x[p] = append(x[p], v)
+			}
+			from[p] = GP64()
+			MOVQ(b, from[p])
+			ADDQ(stride, b)
+		}
+		sums, cols := field(t, workC), field(t, workCols)
+		at := GP64()
+		XORQ(at, at)
+		loop := fmt.Sprintf("columns%d", n)
+		Label(loop)
+		sum := make([]reg.VecVirtual, rows)
+		for r := range sum {
+			sum[r] = s.vector()
+			VMOVUPS(Mem{Base: sums, Disp: r * s.bytes()}, sum[r])
+		}
+		for p := range n {
+			m := Mem{Base: from[p], Index: at, Scale: 1}
+			if rows == 1 {
+				s.fma(m, x[p][0], sum[0])
+				continue
+			}
+			y := s.vector()
+			VMOVUPS(m, y)
+			for r := range sum {
+				s.fma(y, x[p][r], sum[r])
+			}
+		}
+		for r := range sum {
+			VMOVUPS(sum[r], Mem{Base: sums, Disp: r * s.bytes()})
+		}
+		ADDQ(I32(rows*s.bytes()), sums)
+		ADDQ(I32(s.bytes()), at)
+		CMPQ(at, cols)
+		JLT(LabelRef(loop))
+		ADDQ(I32(n*rows*s.size), a)
+		SUBQ(I32(n), left)
+		JMP(LabelRef(label))
+		Label(next)
+	}
+	VZEROUPPER()
+	RET()
+}

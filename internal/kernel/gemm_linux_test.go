@@ -1,0 +1,52 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// atGuard returns a copy of x that ends where memory ends that can be accessed.
+func atGuard[T Float](t *testing.T, x []T) []T {
+	page := syscall.Getpagesize()
+	size := int(unsafe.Sizeof(T(0)))
+	pages := (len(x)*size + page - 1) / page
+	memory, err := syscall.Mmap(-1, 0, (pages+1)*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	require.NoError(t, err)
+	t.Cleanup(func() { syscall.Munmap(memory) })
+	require.NoError(t, syscall.Mprotect(memory[pages*page:], syscall.PROT_NONE))
+	if len(x) == 0 {
+		return nil
+	}
+	y := unsafe.Slice((*T)(unsafe.Pointer(&memory[pages*page-len(x)*size])), len(x))
+	copy(y, x)
+	return y
+}
+
+// Nothing behind the last element is touched; if it were, this test would crash.
+func TestGemmStaysInside(t *testing.T) {
+	t.Run("f32", gemmStaysInside[float32])
+	t.Run("f64", gemmStaysInside[float64])
+}
+
+func gemmStaysInside[T Float](t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	for range 200 {
+		p := newProduct[T](r, r.IntN(20), r.IntN(110), r.IntN(40))
+		want := p.want(true)
+		p.a, p.b, p.c = atGuard(t, p.a), atGuard(t, p.b), atGuard(t, p.c)
+		for _, k := range available() {
+			c := append([]T(nil), p.c...)
+			w := workspaceOf[T]()
+			w.multiply(k.set(unsafe.Sizeof(T(0))), p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, p.c, p.ldc, p.acc)
+			w.release()
+			if k.f32 != nil {
+				sameBits(t, k.name+" "+p.String(), p.c, want)
+			}
+			copy(p.c, c)
+		}
+	}
+}
