@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -133,16 +134,9 @@ func crossEntropyGradKernel[T Float](a *lowering.Args) error {
 				clear(out)
 				continue
 			}
-			m, sum := lineMax(row, 0, n, 1), 0.0
-			for i, v := range row {
-				e := math.Exp(float64(v) - m)
-				sum += e
-				out[i] = T(e)
-			}
+			sum := kernel.ExpSum(out, row, kernel.Max(row))
 			label := out[labels[r]]
-			for i, e := range out {
-				out[i] = T(float64(e) / sum * c)
-			}
+			kernel.Scaled(out, out, c, sum)
 			out[labels[r]] = T((float64(label)/sum - 1) * c)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -76,8 +77,12 @@ func logSoftmaxKernel[T Float](axis int) lowering.Kernel {
 	}
 }
 
-// sumExp returns Σ exp(x - shift) over n elements from first, step apart.
+// sumExp returns Σ exp(x - shift) over n elements from first, step apart, where
+// shift is a T.
 func sumExp[T Float](x []T, shift float64, first, n, step int) float64 {
+	if step == 1 {
+		return kernel.ExpTotal(x[first:][:n], T(shift))
+	}
 	sum := 0.0
 	for i, at := 0, first; i < n; i, at = i+1, at+step {
 		sum += math.Exp(float64(x[at]) - shift)

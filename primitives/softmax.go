@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -106,8 +107,11 @@ func eachLine(a *lowering.Args, t graph.Type, axis int, f func(k, first, n, step
 }
 
 // lineMax returns the largest of n elements from first, step apart: -Inf for
-// none, NaN if one is.
+// none. If one is NaN it is NaN or, of elements side by side, another, as in kernel.Max.
 func lineMax[T Float](x []T, first, n, step int) float64 {
+	if step == 1 {
+		return float64(kernel.Max(x[first:][:n]))
+	}
 	m := T(math.Inf(-1))
 	for i, at := 0, first; i < n; i, at = i+1, at+step {
 		m = max(m, x[at])
@@ -119,6 +123,11 @@ func softmaxKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
+			if step == 1 {
+				x, y := x[first:][:n], y[first:][:n]
+				kernel.Scaled(y, y, 1, kernel.ExpSum(y, x, kernel.Max(x)))
+				return
+			}
 			m, sum := lineMax(x, first, n, step), 0.0
 			for i, at := 0, first; i < n; i, at = i+1, at+step {
 				e := math.Exp(float64(x[at]) - m)

@@ -1,4 +1,4 @@
-// Command asm writes the matrix product's assembly. Run it by `go generate` in
+// Command asm writes the assembly of matrix products and of loops over vectors. Run it by `go generate` in
 // internal/kernel; the result is committed.
 package main
 
@@ -18,6 +18,9 @@ func main() {
 		s.stream(2, 4)
 		s.stream(4, s.streamDeep)
 	}
+	set{name: "avx512", size: 4, wide: true}.vectors()
+	set{name: "avx2", size: 4}.vectors()
+	table.write()
 	for _, bytes := range []int{16, 32, 64, 96, 128, 192} {
 		copyRows(bytes)
 	}
