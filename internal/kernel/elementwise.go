@@ -9,7 +9,7 @@ import "math"
 // the same bits, float32 is computed in float32; the bounds are in units in the
 // last place (ulp) of the exact result:
 //
-//	Exp       1 ulp
+//	Exp       1.01 ulp
 //	Logistic  3 ulp
 //	Tanh      2 ulp
 //	SiLU      4 ulp, and 2⁻¹⁴⁹|x| more

@@ -98,6 +98,9 @@ func (v vectors) each(l loop, t *vectorArgs, pad float32, out [3][]float32, in [
 	if whole == n {
 		return
 	}
+	// The copies stay on the stack if they are pointed to from there only, and
+	// not from an argument.
+	a := *t
 	var y [3][vectorLanes]float32
 	var x [4][vectorLanes]float32
 	for i, from := range in {
@@ -107,13 +110,14 @@ func (v vectors) each(l loop, t *vectorArgs, pad float32, out [3][]float32, in [
 		for j := copy(x[i][:], from[whole:n]); j < vectorLanes; j++ {
 			x[i][j] = pad
 		}
-		t.in[i] = &x[i][0]
+		a.in[i] = &x[i][0]
 	}
 	for i := range out {
-		t.out[i] = &y[i][0]
+		a.out[i] = &y[i][0]
 	}
-	t.n = vectorLanes
-	v.run(l, t)
+	a.n = vectorLanes
+	v.run(l, &a)
+	t.max, t.sum = a.max, a.sum
 	for i, to := range out {
 		if to != nil {
 			copy(to[whole:n], y[i][:])

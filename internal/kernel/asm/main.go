@@ -6,8 +6,8 @@ import . "github.com/mmcloughlin/avo/build"
 
 func main() {
 	for _, s := range []set{
-		{"avx512", "F32", 4, true, 8, 4}, {"avx512", "F64", 8, true, 8, 4},
-		{"avx2", "F32", 4, false, 4, 2}, {"avx2", "F64", 8, false, 4, 2},
+		{"avx512", "F32", 4, true, 8, 4, nil}, {"avx512", "F64", 8, true, 8, 4, nil},
+		{"avx2", "F32", 4, false, 4, 2, nil}, {"avx2", "F64", 8, false, 4, 2, nil},
 	} {
 		for rows := 1; rows <= s.rows; rows = max(4, 2*rows) {
 			for vecs := 1; vecs <= 3; vecs++ {
@@ -18,8 +18,9 @@ func main() {
 		s.stream(2, 4)
 		s.stream(4, s.streamDeep)
 	}
-	set{name: "avx512", size: 4, wide: true}.vectors()
-	set{name: "avx2", size: 4}.vectors()
+	var table constants
+	set{name: "avx512", size: 4, wide: true, table: &table}.vectors()
+	set{name: "avx2", size: 4, table: &table}.vectors()
 	table.write()
 	for _, bytes := range []int{16, 32, 64, 96, 128, 192} {
 		copyRows(bytes)

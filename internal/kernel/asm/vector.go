@@ -24,8 +24,6 @@ const (
 // can be an operand: AVX2 has too few registers to keep them.
 type constants []uint32
 
-var table constants
-
 func (c *constants) bits(x uint32) Mem {
 	at := slices.Index(*c, x)
 	if at < 0 {
@@ -45,7 +43,7 @@ func (c constants) write() {
 	}
 }
 
-func number(x float64) Mem { return table.bits(math.Float32bits(float32(x))) }
+func (s set) number(x float64) Mem { return s.table.bits(math.Float32bits(float32(x))) }
 
 // load returns a register that holds m.
 func (s set) load(m Mem) reg.VecVirtual {
@@ -79,7 +77,7 @@ func (s set) signed(x, neg, pos reg.VecVirtual) reg.VecVirtual {
 	z := s.vector()
 	if s.wide {
 		k := K()
-		VPTESTMD(table.bits(1<<31), x, k)
+		VPTESTMD(s.table.bits(1<<31), x, k)
 		VBLENDMPS(neg, pos, k, z)
 	} else {
 		VBLENDVPS(x, neg, pos, z)
@@ -97,24 +95,24 @@ func (s set) mul(x, y Op) reg.VecVirtual {
 // The polynomial is that of expf in Moshier's Cephes library. What is below the
 // smallest normal number is rounded once, as everything else is.
 func (s set) exp(x reg.VecVirtual) reg.VecVirtual {
-	y := s.load(number(-104)) // less than half of the smallest number
-	VMAXPS(x, y, y)           // NaN is x
-	high := s.load(number(89))
+	y := s.load(s.number(-104)) // less than half of the smallest number
+	VMAXPS(x, y, y)             // NaN is x
+	high := s.load(s.number(89))
 	VMINPS(y, high, y)
-	n := s.mul(number(math.Log2E), y)
+	n := s.mul(s.number(math.Log2E), y)
 	if s.wide {
 		VRNDSCALEPS(Imm(8), n, n)
 	} else {
 		VROUNDPS(Imm(8), n, n)
 	}
-	VFNMADD231PS(number(0.693359375), n, y) // exact
-	VFNMADD231PS(number(-2.12194440e-4), n, y)
-	q := s.load(number(1.9875691500e-4))
+	VFNMADD231PS(s.number(0.693359375), n, y) // exact
+	VFNMADD231PS(s.number(-2.12194440e-4), n, y)
+	q := s.load(s.number(1.9875691500e-4))
 	for _, c := range []float64{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
-		VFMADD213PS(number(c), y, q)
+		VFMADD213PS(s.number(c), y, q)
 	}
 	VFMADD213PS(y, s.mul(y, y), q)
-	VADDPS(number(1), q, q)
+	VADDPS(s.number(1), q, q)
 	if s.wide {
 		VSCALEFPS(n, q, q)
 		return q
@@ -126,7 +124,7 @@ func (s set) exp(x reg.VecVirtual) reg.VecVirtual {
 	VPSRAD(Imm(1), i, half)
 	VPSUBD(half, i, i)
 	for _, e := range []reg.VecVirtual{half, i} {
-		VPADDD(table.bits(127), e, e)
+		VPADDD(s.table.bits(127), e, e)
 		VPSLLD(Imm(23), e, e)
 		VMULPS(e, q, q)
 	}
@@ -135,8 +133,8 @@ func (s set) exp(x reg.VecVirtual) reg.VecVirtual {
 
 // sigmoid returns s = 1/(1 + e to -x) and 1-s, both to full precision.
 func (s set) sigmoid(x reg.VecVirtual) (y, rest reg.VecVirtual) {
-	z := s.exp(s.or(table.bits(1<<31), x))
-	d, large := s.vector(), s.load(number(1))
+	z := s.exp(s.or(s.table.bits(1<<31), x))
+	d, large := s.vector(), s.load(s.number(1))
 	VADDPS(large, z, d)
 	VDIVPS(d, large, large) // of |x|
 	small := s.mul(z, large)
@@ -146,28 +144,28 @@ func (s set) sigmoid(x reg.VecVirtual) (y, rest reg.VecVirtual) {
 // tanh is Cephes' tanhf below 0.625, and (1 - z)/(1 + z) with z = e to -2|x| above.
 func (s set) tanh(x reg.VecVirtual) reg.VecVirtual {
 	xx := s.mul(x, x)
-	q := s.load(number(-5.70498872745e-3))
+	q := s.load(s.number(-5.70498872745e-3))
 	for _, c := range []float64{2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1} {
-		VFMADD213PS(number(c), xx, q)
+		VFMADD213PS(s.number(c), xx, q)
 	}
 	VFMADD213PS(x, s.mul(xx, x), q)
 
-	negative := s.or(table.bits(1<<31), x)
-	z := s.exp(s.mul(number(2), negative))
-	num, den := s.load(number(1)), s.vector()
+	negative := s.or(s.table.bits(1<<31), x)
+	z := s.exp(s.mul(s.number(2), negative))
+	num, den := s.load(s.number(1)), s.vector()
 	VADDPS(num, z, den)
 	VSUBPS(z, num, num)
 	VDIVPS(den, num, num)
-	num = s.or(s.and(table.bits(1<<31), x), num)
+	num = s.or(s.and(s.table.bits(1<<31), x), num)
 
-	less := s.load(number(-0.625)) // -0.625 - -|x| is below 0 where |x| is small
+	less := s.load(s.number(-0.625)) // -0.625 - -|x| is below 0 where |x| is small
 	VSUBPS(negative, less, less)
 	return s.signed(less, q, num)
 }
 
 // slope returns silu's derivative where the sigmoid is y and rest = 1-y.
 func (s set) slope(x, y, rest reg.VecVirtual) reg.VecVirtual {
-	z := s.load(number(1))
+	z := s.load(s.number(1))
 	VFMADD231PS(x, rest, z)
 	VMULPS(z, y, z)
 	return z
