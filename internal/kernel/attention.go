@@ -167,7 +167,8 @@ func addExp[T Float](v vectors, x []T, shift, sum T) T {
 // scale multiplies x by c.
 func scale[T Float](v vectors, x []T, c T) {
 	if v != scalar {
-		scaleMax(v, x, c, 0)
+		t := vectorArgs{c: [3]float32{float32(c)}}
+		v.each(loopScaleMax, &t, 0, [3][]float32{f32(x)}, [4][]float32{f32(x)})
 		return
 	}
 	for j := range x {
@@ -180,7 +181,7 @@ func scale[T Float](v vectors, x []T, c T) {
 func attentionGrad[T Float](v vectors, s, d []T, scale, lse, delta T) {
 	d = d[:len(s)]
 	if v != scalar {
-		t := vectorArgs{c: [4]float32{float32(scale), float32(lse), float32(delta)}}
+		t := vectorArgs{c: [3]float32{float32(scale), float32(lse), float32(delta)}}
 		v.each(loopAttentionGrad, &t, 0, [3][]float32{f32(s), f32(d)}, [4][]float32{f32(s), f32(d)})
 		return
 	}

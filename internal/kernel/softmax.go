@@ -10,9 +10,9 @@ func Max[T Float](x []T) T { return maxOf(vectorsOf[T](), x) }
 func maxOf[T Float](v vectors, x []T) T {
 	top := T(math.Inf(-1))
 	if v != scalar {
-		t := vectorArgs{max: noMax(float32(top))}
+		t := vectorArgs{max: noMax(float32(top)), largest: float32(top)}
 		v.each(loopMax, &t, float32(top), [3][]float32{}, [4][]float32{f32(x)})
-		return T(t.largest())
+		return T(t.largest)
 	}
 	for _, x := range x {
 		top = max(top, x)
@@ -24,9 +24,9 @@ func maxOf[T Float](v vectors, x []T) T {
 // with NaN as in Max.
 func scaleMax[T Float](v vectors, x []T, scale, top T) T {
 	if v != scalar {
-		t := vectorArgs{max: noMax(float32(top)), c: [4]float32{float32(scale)}}
+		t := vectorArgs{max: noMax(float32(top)), largest: float32(top), c: [3]float32{float32(scale)}}
 		v.each(loopScaleMax, &t, float32(math.NaN()), [3][]float32{f32(x)}, [4][]float32{f32(x)})
-		return T(t.largest())
+		return T(t.largest)
 	}
 	for i := range x {
 		x[i] *= scale
@@ -42,14 +42,6 @@ func noMax(top float32) (lanes [vectorLanes]float32) {
 	return lanes
 }
 
-func (t *vectorArgs) largest() float32 {
-	top := t.max[0]
-	for _, x := range t.max[1:] {
-		top = max(top, x)
-	}
-	return top
-}
-
 // ExpSum sets y = exp(x - shift), which may be written over x, and returns the sum
 // in float64: over all x upwards, or, in vectors of float32, as 16 sums, the k-th
 // over the elements k, k+16, k+32 and so on upwards, which are then added in pairs 8
@@ -62,9 +54,9 @@ func ExpSum[T Float](y, x []T, shift T) float64 { return expSumOf(vectorsOf[T]()
 func expSumOf[T Float](v vectors, y, x []T, shift T) float64 {
 	y = y[:len(x)]
 	if v != scalar {
-		t := vectorArgs{c: [4]float32{float32(shift)}}
+		t := vectorArgs{c: [3]float32{float32(shift)}}
 		v.each(loopExpSum, &t, float32(math.Inf(-1)), [3][]float32{f32(y)}, [4][]float32{f32(x)})
-		return t.total()
+		return t.total
 	}
 	sum := 0.0
 	for i, x := range x {
@@ -80,9 +72,9 @@ func ExpTotal[T Float](x []T, shift T) float64 { return expTotalOf(vectorsOf[T](
 
 func expTotalOf[T Float](v vectors, x []T, shift T) float64 {
 	if v != scalar {
-		t := vectorArgs{c: [4]float32{float32(shift)}}
+		t := vectorArgs{c: [3]float32{float32(shift)}}
 		v.each(loopExpTotal, &t, float32(math.Inf(-1)), [3][]float32{}, [4][]float32{f32(x)})
-		return t.total()
+		return t.total
 	}
 	sum := 0.0
 	for _, x := range x {

@@ -65,7 +65,10 @@ type vectorArgs struct {
 	wide [10]float64
 	max  [vectorLanes]float32
 	sum  [vectorLanes]float64
-	c    [4]float32
+	// Of all lanes, after a loop that makes it.
+	total   float64
+	largest float32
+	c       [3]float32
 }
 
 // These do not compile if the offsets are others than in asm/vector.go.
@@ -75,7 +78,9 @@ const (
 	_ = -(unsafe.Offsetof(vectorArgs{}.wide) ^ 64)
 	_ = -(unsafe.Offsetof(vectorArgs{}.max) ^ 144)
 	_ = -(unsafe.Offsetof(vectorArgs{}.sum) ^ 208)
-	_ = -(unsafe.Offsetof(vectorArgs{}.c) ^ 336)
+	_ = -(unsafe.Offsetof(vectorArgs{}.total) ^ 336)
+	_ = -(unsafe.Offsetof(vectorArgs{}.largest) ^ 344)
+	_ = -(unsafe.Offsetof(vectorArgs{}.c) ^ 348)
 )
 
 // each runs a loop over slices of one length. The last elements, fewer than a
@@ -117,23 +122,12 @@ func (v vectors) each(l loop, t *vectorArgs, pad float32, out [3][]float32, in [
 	}
 	a.n = vectorLanes
 	v.run(l, &a)
-	t.max, t.sum = a.max, a.sum
+	t.total, t.largest = a.total, a.largest
 	for i, to := range out {
 		if to != nil {
 			copy(to[whole:n], y[i][:])
 		}
 	}
-}
-
-// total adds the partial sums: those 8 apart, then 4, 2 and 1.
-func (t *vectorArgs) total() float64 {
-	s := &t.sum
-	for half := vectorLanes / 2; half > 0; half /= 2 {
-		for i := range half {
-			s[i] += s[i+half]
-		}
-	}
-	return s[0]
 }
 
 // f32 and f64 give a slice the type that its elements have underneath.

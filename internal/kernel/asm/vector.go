@@ -11,13 +11,15 @@ import (
 
 // Offsets of the fields of type vectorArgs in the kernel package, which checks them.
 const (
-	argsN    = 0
-	argsOut  = 8
-	argsIn   = 32
-	argsWide = 64  // the float64 constants
-	argsMax  = 144 // 16 float32
-	argsSum  = 208 // 16 float64
-	argsC    = 336 // the float32 constants
+	argsN       = 0
+	argsOut     = 8
+	argsIn      = 32
+	argsWide    = 64  // the float64 constants
+	argsMax     = 144 // 16 float32
+	argsSum     = 208 // 16 float64
+	argsTotal   = 336
+	argsLargest = 344
+	argsC       = 348 // the float32 constants
 )
 
 // constants holds 16 copies of each float32 constant, so that a vector of them
@@ -258,7 +260,7 @@ func (s set) c(t reg.Register, i int) reg.VecVirtual {
 	return v
 }
 
-// scaleMax is y = c0·x, and the largest of what args.max has and these, by lane.
+// scaleMax is y = c0·x, and the largest of what args.max has and these, by lane, and of all lanes.
 // NaN is passed over.
 func (s set) scaleMax(name, doc string, store bool) {
 	outs := 0
@@ -285,10 +287,28 @@ func (s set) scaleMax(name, doc string, store bool) {
 		for i, v := range top {
 			VMOVUPS(v, Mem{Base: t, Disp: argsMax + i*s.bytes()})
 		}
+		y := top[0].AsY()
+		if s.wide {
+			high := YMM()
+			VEXTRACTF64X4(Imm(1), top[0], high)
+			VMAXPS(high, y, y)
+		} else {
+			VMAXPS(top[1], y, y)
+		}
+		x, high := XMM(), XMM()
+		VEXTRACTF128(Imm(0), y, x)
+		VEXTRACTF128(Imm(1), y, high)
+		VMAXPS(high, x, x)
+		VPERMILPS(Imm(0x4e), x, high)
+		VMAXPS(high, x, x)
+		VPERMILPS(Imm(0xb1), x, high)
+		VMAXPS(high, x, x)
+		VMOVSS(x, Mem{Base: t, Disp: argsLargest})
 	})
 }
 
-// expSum is y = exp(x - c0), added in float64 to args.sum, by lane.
+// expSum is y = exp(x - c0), added in float64 to args.sum, by lane, and the total:
+// of lanes 8 apart, then 4, 2 and 1.
 func (s set) expSum(name, doc string, store bool) {
 	outs := 0
 	if store {
@@ -326,6 +346,24 @@ func (s set) expSum(name, doc string, store bool) {
 		for i, v := range sums {
 			VMOVUPS(v, Mem{Base: t, Disp: argsSum + i*s.bytes()})
 		}
+		for apart := len(sums) / 2; apart > 0; apart /= 2 {
+			for i := range apart {
+				VADDPD(sums[i+apart], sums[i], sums[i])
+			}
+		}
+		y := sums[0].AsY()
+		if s.wide {
+			high := YMM()
+			VEXTRACTF64X4(Imm(1), sums[0], high)
+			VADDPD(high, y, y)
+		}
+		x, high := XMM(), XMM()
+		VEXTRACTF128(Imm(0), y, x)
+		VEXTRACTF128(Imm(1), y, high)
+		VADDPD(high, x, x)
+		VPERMILPD(Imm(1), x, high)
+		VADDPD(high, x, x)
+		VMOVSD(x, Mem{Base: t, Disp: argsTotal})
 	})
 }
 
