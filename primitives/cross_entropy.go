@@ -117,8 +117,9 @@ func crossEntropyKernel[T Float](a *lowering.Args) error {
 			if labels[r] == Ignored {
 				continue
 			}
-			m := lineMax(x, r*n, n, 1)
-			loss[r] = T(math.Log(sumExp(x, m, r*n, n, 1)) - (float64(x[r*n+int(labels[r])]) - m))
+			row := x[r*n:][:n]
+			m := kernel.Max(row)
+			loss[r] = T(math.Log(kernel.ExpTotal(row, m)) - (float64(row[labels[r]]) - float64(m)))
 		}
 	})
 	return nil

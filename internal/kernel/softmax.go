@@ -4,7 +4,7 @@ import "math"
 
 // Max returns the largest element of x, -Inf of none. If one is NaN, the scalar
 // loop returns NaN, that in vectors passes over it; what is exp(x - Max) is NaN
-// somewhere with both.
+// somewhere with both, and so is its sum.
 func Max[T Float](x []T) T { return maxOf(vectorsOf[T](), x) }
 
 func maxOf[T Float](v vectors, x []T) T {
