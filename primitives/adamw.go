@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -87,14 +88,9 @@ func adamWKernel[T Float](s AdamWStep) lowering.Kernel {
 			return fmt.Errorf("step %d, want the number of this update, the first being 1", step)
 		}
 		c1, c2 := 1-math.Pow(s.B1, float64(step)), 1-math.Pow(s.B2, float64(step))
+		u := kernel.AdamW{B1: s.B1, B2: s.B2, C1: c1, C2: c2, Scale: scale, LR: lr, Eps: s.Eps, Decay: s.WeightDecay}
 		a.Parallel(len(p2), 4096, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				x, grad := float64(p[i]), scale*float64(g[i])
-				m := s.B1*float64(m[i]) + (1-s.B1)*grad
-				v := s.B2*float64(v[i]) + (1-s.B2)*grad*grad
-				p2[i] = T(x - lr*(m/c1/(math.Sqrt(v/c2)+s.Eps)+s.WeightDecay*x))
-				m2[i], v2[i] = T(m), T(v)
-			}
+			kernel.AdamWStep(u, p2[lo:hi], m2[lo:hi], v2[lo:hi], p[lo:hi], m[lo:hi], v[lo:hi], g[lo:hi])
 		})
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -116,8 +117,9 @@ func crossEntropyKernel[T Float](a *lowering.Args) error {
 			if labels[r] == Ignored {
 				continue
 			}
-			m := lineMax(x, r*n, n, 1)
-			loss[r] = T(math.Log(sumExp(x, m, r*n, n, 1)) - (float64(x[r*n+int(labels[r])]) - m))
+			row := x[r*n:][:n]
+			m := kernel.Max(row)
+			loss[r] = T(math.Log(kernel.ExpTotal(row, m)) - (float64(row[labels[r]]) - float64(m)))
 		}
 	})
 	return nil
@@ -133,16 +135,9 @@ func crossEntropyGradKernel[T Float](a *lowering.Args) error {
 				clear(out)
 				continue
 			}
-			m, sum := lineMax(row, 0, n, 1), 0.0
-			for i, v := range row {
-				e := math.Exp(float64(v) - m)
-				sum += e
-				out[i] = T(e)
-			}
+			sum := kernel.ExpSum(out, row, kernel.Max(row))
 			label := out[labels[r]]
-			for i, e := range out {
-				out[i] = T(float64(e) / sum * c)
-			}
+			kernel.Scaled(out, out, c, sum)
 			out[labels[r]] = T((float64(label)/sum - 1) * c)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -66,23 +67,15 @@ func logSoftmaxKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
-			m := lineMax(x, first, n, step)
-			log := math.Log(sumExp(x, m, first, n, step))
+			line := lineOf(x, first, n, step)
+			top := kernel.Max(line)
+			m, log := float64(top), math.Log(kernel.ExpTotal(line, top))
 			for i, at := 0, first; i < n; i, at = i+1, at+step {
 				y[at] = T(float64(x[at]) - m - log)
 			}
 		})
 		return nil
 	}
-}
-
-// sumExp returns Σ exp(x - shift) over n elements from first, step apart.
-func sumExp[T Float](x []T, shift float64, first, n, step int) float64 {
-	sum := 0.0
-	for i, at := 0, first; i < n; i, at = i+1, at+step {
-		sum += math.Exp(float64(x[at]) - shift)
-	}
-	return sum
 }
 
 func logSoftmaxGradKernel[T Float](axis int) lowering.Kernel {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -47,11 +48,12 @@ func logSumExpKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		eachLine(a, a.In[0].Type, axis, func(k, first, n, step int) {
-			m := lineMax(x, first, n, step)
-			if math.IsInf(m, 0) {
+			line := lineOf(x, first, n, step)
+			m := kernel.Max(line)
+			if math.IsInf(float64(m), 0) {
 				m = 0 // Inf less Inf would be NaN
 			}
-			y[k] = T(m + math.Log(sumExp(x, m, first, n, step)))
+			y[k] = T(float64(m) + math.Log(kernel.ExpTotal(line, m)))
 		})
 		return nil
 	}

@@ -1,9 +1,8 @@
 package primitives
 
 import (
-	"math"
-
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -77,19 +76,10 @@ func (siluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("silu_grad", out, in, inFloat(siluGradKernel[float32], siluGradKernel[float64]))
 }
 
-// sigmoid returns 1 / (1 + e⁻ˣ).
-func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-
-// siluSlope returns silu's derivative at x, where the sigmoid is s.
-func siluSlope(x, s float64) float64 { return s * (1 + x*(1-s)) }
-
 func siluKernel[T Float](a *lowering.Args) error {
 	x, y := data[T](a.In[0]), data[T](a.Out[0])
 	a.Parallel(len(y), 2048, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			v := float64(x[i])
-			y[i] = T(v * sigmoid(v))
-		}
+		kernel.SiLU(y[lo:hi], x[lo:hi])
 	})
 	return nil
 }
@@ -97,10 +87,7 @@ func siluKernel[T Float](a *lowering.Args) error {
 func siluGradKernel[T Float](a *lowering.Args) error {
 	x, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 	a.Parallel(len(dx), 2048, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			v := float64(x[i])
-			dx[i] = T(float64(ct[i]) * siluSlope(v, sigmoid(v)))
-		}
+		kernel.SiLUGrad(dx[lo:hi], x[lo:hi], ct[lo:hi])
 	})
 	return nil
 }

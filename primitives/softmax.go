@@ -1,9 +1,8 @@
 package primitives
 
 import (
-	"math"
-
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -105,28 +104,34 @@ func eachLine(a *lowering.Args, t graph.Type, axis int, f func(k, first, n, step
 	})
 }
 
-// lineMax returns the largest of n elements from first, step apart: -Inf for
-// none, NaN if one is.
-func lineMax[T Float](x []T, first, n, step int) float64 {
-	m := T(math.Inf(-1))
-	for i, at := 0, first; i < n; i, at = i+1, at+step {
-		m = max(m, x[at])
+// lineOf returns n elements of x from first, step apart: where they lie if that
+// is side by side, else a copy. A line has the same bits wherever it lies, as a
+// mesh that splits the dimensions behind it may leave it alone.
+func lineOf[T Float](x []T, first, n, step int) []T {
+	if step == 1 {
+		return x[first:][:n]
 	}
-	return float64(m)
+	line := make([]T, n)
+	for i := range line {
+		line[i] = x[first+i*step]
+	}
+	return line
 }
 
 func softmaxKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
-			m, sum := lineMax(x, first, n, step), 0.0
-			for i, at := 0, first; i < n; i, at = i+1, at+step {
-				e := math.Exp(float64(x[at]) - m)
-				sum += e
-				y[at] = T(e)
+			line := lineOf(x, first, n, step)
+			to := line // a copy, or
+			if step == 1 {
+				to = y[first:][:n]
 			}
-			for i, at := 0, first; i < n; i, at = i+1, at+step {
-				y[at] = T(float64(y[at]) / sum)
+			kernel.Scaled(to, to, 1, kernel.ExpSum(to, line, kernel.Max(line)))
+			if step != 1 {
+				for i, v := range to {
+					y[first+i*step] = v
+				}
 			}
 		})
 		return nil

@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -75,10 +76,7 @@ func (swigluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func swigluKernel[T Float](a *lowering.Args) error {
 	gate, up, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 	a.Parallel(len(y), 2048, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			x := float64(gate[i])
-			y[i] = T(x * sigmoid(x) * float64(up[i]))
-		}
+		kernel.SwiGLU(y[lo:hi], gate[lo:hi], up[lo:hi])
 	})
 	return nil
 }
@@ -87,11 +85,7 @@ func swigluGradKernel[T Float](a *lowering.Args) error {
 	gate, up, ct := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 	dgate, dup := data[T](a.Out[0]), data[T](a.Out[1])
 	a.Parallel(len(dup), 2048, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			x, u, c := float64(gate[i]), float64(up[i]), float64(ct[i])
-			s := sigmoid(x)
-			dgate[i], dup[i] = T(c*u*siluSlope(x, s)), T(c*x*s)
-		}
+		kernel.SwiGLUGrad(dgate[lo:hi], dup[lo:hi], gate[lo:hi], up[lo:hi], ct[lo:hi])
 	})
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -35,7 +36,7 @@ func unaryKernel(op string) lowering.Kernel {
 }
 
 // unaryFloat returns the loop of a function. What is more than arithmetic runs
-// in f64 and is rounded.
+// in f64 and is rounded, but for what the kernels in use have for f32.
 func unaryFloat[T Float](op string) func(y, x []T) {
 	switch op {
 	case "neg":
@@ -80,6 +81,12 @@ func unaryFloat[T Float](op string) func(y, x []T) {
 				y[i] = T(1 / math.Sqrt(float64(v)))
 			}
 		}
+	case "exp":
+		return kernel.Exp[T]
+	case "tanh":
+		return kernel.Tanh[T]
+	case "logistic":
+		return kernel.Logistic[T]
 	}
 	f := unaryMath(op)
 	return func(y, x []T) {
@@ -95,8 +102,6 @@ func unaryMath(op string) func(float64) float64 {
 		return math.Floor
 	case "ceil":
 		return math.Ceil
-	case "exp":
-		return math.Exp
 	case "expm1":
 		return math.Expm1
 	case "log":
@@ -107,22 +112,9 @@ func unaryMath(op string) func(float64) float64 {
 		return math.Sin
 	case "cos":
 		return math.Cos
-	case "tanh":
-		return math.Tanh
-	case "logistic":
-		return logistic
 	default:
 		return math.Erf
 	}
-}
-
-// logistic takes the power of e that cannot overflow.
-func logistic(x float64) float64 {
-	if x >= 0 {
-		return 1 / (1 + math.Exp(-x))
-	}
-	e := math.Exp(x)
-	return e / (1 + e)
 }
 
 func unaryInt[T Integer](op string) func(y, x []T) {

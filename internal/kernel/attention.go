@@ -44,7 +44,8 @@ const attentionBlock = 64
 // Forward sets out[i] and lse[i] for every i < S. Row i of both depends on q[i]
 // and on the keys and values that it attends to, not on others, also not if these
 // are NaN: blocks of keys start at multiples of 64, and each is added in order. A
-// row whose scores are all -Inf is NaN.
+// row whose scores are all -Inf is NaN. The sum of a block's powers is ordered as in
+// ExpSum with vectors, upwards without.
 func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
 	const block = attentionBlock
 	var (
@@ -52,7 +53,7 @@ func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
 		sums       = make([]T, block*a.D)
 		top, total [block]T // of each query: the largest score, and the sum of p
 	)
-	w := workspaceOf[T]()
+	w, vec := workspaceOf[T](), vectorsOf[T]()
 	defer w.release()
 	for i0 := 0; i0 < a.S; i0 += block {
 		in := min(block, a.S-i0)
@@ -69,24 +70,15 @@ func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
 				if cut {
 					s = s[:i+1]
 				}
-				t := top[i]
-				for j := range s {
-					s[j] *= a.Scale
-					t = max(t, s[j])
-				}
+				t := scaleMax(vec, s, a.Scale, top[i])
 				shift := t
 				if math.IsInf(float64(t), -1) {
 					shift = 0 // -Inf less -Inf would be NaN, though a later block may have scores
 				}
 				keep := exp(top[i] - shift)
-				sum := T(total[i] * keep)
-				for j, x := range s {
-					s[j] = exp(x - shift)
-					sum += s[j]
-				}
-				top[i], total[i] = t, sum
-				for x, row := 0, sums[i*a.D:][:a.D]; x < len(row); x++ {
-					row[x] *= keep
+				top[i], total[i] = t, addExp(vec, s, shift, T(total[i]*keep))
+				if keep != 1 {
+					scale(vec, sums[i*a.D:][:a.D], keep)
 				}
 				if cut {
 					w.gemm(1, a.D, len(s), s, block, 1, v.from(j0), v.Stride, 1, sums[i*a.D:], a.D, true)
@@ -122,7 +114,7 @@ func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse
 		ds    = make([]T, block*block)
 		delta = make([]T, a.S) // dout[i]·out[i] - dlse[i]
 	)
-	w := workspaceOf[T]()
+	w, vec := workspaceOf[T](), vectorsOf[T]()
 	defer w.release()
 	for i := range a.S {
 		o := out.row(i, a.D)
@@ -151,15 +143,51 @@ func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse
 					clear(d[i+1:])
 					s, d = s[:i+1], d[:i+1]
 				}
-				for j := range s {
-					s[j] = exp(T(s[j]*a.Scale) - lse[i0+i])
-					d[j] = a.Scale * s[j] * (d[j] - delta[i0+i])
-				}
+				attentionGrad(vec, s, d, a.Scale, lse[i0+i], delta[i0+i])
 			}
 			w.gemm(jn, a.D, in, p, 1, block, dout.from(i0), dout.Stride, 1, dv.from(j0), dv.Stride, true)
 			w.gemm(jn, a.D, in, ds, 1, block, q.from(i0), q.Stride, 1, dk.from(j0), dk.Stride, true)
 			w.gemm(in, a.D, jn, ds, block, 1, k.from(j0), k.Stride, 1, dq.from(i0), dq.Stride, true)
 		}
+	}
+}
+
+// addExp replaces x by exp(x - shift) and returns sum plus these.
+func addExp[T Float](v vectors, x []T, shift, sum T) T {
+	if v != scalar {
+		return sum + T(expSumOf(v, x, x, shift))
+	}
+	for j := range x {
+		x[j] = exp(x[j] - shift)
+		sum += x[j]
+	}
+	return sum
+}
+
+// scale multiplies x by c.
+func scale[T Float](v vectors, x []T, c T) {
+	if v != scalar {
+		t := vectorArgs{c: [3]float32{float32(c)}}
+		v.each(loopScaleMax, &t, 0, [3][]float32{f32(x)}, [4][]float32{f32(x)})
+		return
+	}
+	for j := range x {
+		x[j] *= c
+	}
+}
+
+// attentionGrad replaces the scores s by p = exp(scale·s - lse), and d by
+// scale·p·(d - delta).
+func attentionGrad[T Float](v vectors, s, d []T, scale, lse, delta T) {
+	d = d[:len(s)]
+	if v != scalar {
+		t := vectorArgs{c: [3]float32{float32(scale), float32(lse), float32(delta)}}
+		v.each(loopAttentionGrad, &t, 0, [3][]float32{f32(s), f32(d)}, [4][]float32{f32(s), f32(d)})
+		return
+	}
+	for j := range s {
+		s[j] = exp(T(s[j]*scale) - lse)
+		d[j] = scale * s[j] * (d[j] - delta)
 	}
 }
 

@@ -50,3 +50,28 @@ func gemmStaysInside[T Float](t *testing.T) {
 		}
 	}
 }
+
+// The same for the loops over vectors.
+func TestVectorLoopsStayInside(t *testing.T) {
+	have := vectorsHere(t)
+	r := rand.New(rand.NewPCG(19, 20))
+	for _, l := range rowLoops {
+		for _, n := range []int{1, 7, 15, 16, 17, 31, 40, 70} {
+			in, out := slicesOf(r, l.in, n), slicesOf(r, l.out, n)
+			for i := range in {
+				in[i] = atGuard(t, in[i])
+			}
+			for i := range out {
+				out[i] = atGuard(t, out[i])
+			}
+			for _, v := range have {
+				want := slicesOf(r, l.out, n)
+				l.do(v, want, in)
+				l.do(v, out, in)
+				for i := range out {
+					sameBits(t, l.name, out[i], want[i])
+				}
+			}
+		}
+	}
+}

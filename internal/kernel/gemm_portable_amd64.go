@@ -27,12 +27,3 @@ func gemmBlock[T Float](in, jn, kn int, rows, panel []T, stride int, sums []T) {
 		blas.Dger(in, jn, 1, x[p*gemmRows:], 1, y[p*stride:][:jn], 1, s, jn)
 	}
 }
-
-// f32 and f64 give a slice the type that its elements have underneath.
-func f32[T Float](x []T) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
-}
-
-func f64[T Float](x []T) []float64 {
-	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
-}

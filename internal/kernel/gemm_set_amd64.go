@@ -2,7 +2,7 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-//go:generate go run -C asm . -out ../gemm_kernels_amd64.s -stubs ../gemm_kernels_amd64.go -pkg kernel
+//go:generate go run -C asm . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg kernel
 
 // vectorKernels returns the kernels in assembly that this processor can run, the
 // best first.

@@ -361,7 +361,7 @@ func TestChoose(t *testing.T) {
 // Code in the Go runtime and in libraries slows down by a factor of 100 while the
 // upper halves of vector registers are in use.
 func TestAssemblyClearsUpperHalves(t *testing.T) {
-	src, err := os.ReadFile("gemm_kernels_amd64.s")
+	src, err := os.ReadFile("kernels_amd64.s")
 	require.NoError(t, err)
 	before, returns := "", 0
 	for line := range strings.Lines(string(src)) {

@@ -14,6 +14,7 @@ type set struct {
 	wide       bool   // vectors have 64 bytes and not 32
 	rows       int    // of the largest tile
 	streamDeep int    // rows of B that the stream of 4 rows takes at once
+	table      *constants
 }
 
 func (s set) bytes() int {

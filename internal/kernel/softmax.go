@@ -1,0 +1,100 @@
+package kernel
+
+import "math"
+
+// Max returns the largest element of x, -Inf of none. If one is NaN, the scalar
+// loop returns NaN, that in vectors passes over it; what is exp(x - Max) is NaN
+// somewhere with both, and so is its sum.
+func Max[T Float](x []T) T { return maxOf(vectorsOf[T](), x) }
+
+func maxOf[T Float](v vectors, x []T) T {
+	top := T(math.Inf(-1))
+	if v != scalar {
+		t := vectorArgs{max: noMax(float32(top)), largest: float32(top)}
+		v.each(loopMax, &t, float32(top), [3][]float32{}, [4][]float32{f32(x)})
+		return T(t.largest)
+	}
+	for _, x := range x {
+		top = max(top, x)
+	}
+	return top
+}
+
+// scaleMax multiplies x by scale, and returns the larger of top and the results,
+// with NaN as in Max.
+func scaleMax[T Float](v vectors, x []T, scale, top T) T {
+	if v != scalar {
+		t := vectorArgs{max: noMax(float32(top)), largest: float32(top), c: [3]float32{float32(scale)}}
+		v.each(loopScaleMax, &t, float32(math.NaN()), [3][]float32{f32(x)}, [4][]float32{f32(x)})
+		return T(t.largest)
+	}
+	for i := range x {
+		x[i] *= scale
+		top = max(top, x[i])
+	}
+	return top
+}
+
+func noMax(top float32) (lanes [vectorLanes]float32) {
+	for i := range lanes {
+		lanes[i] = top
+	}
+	return lanes
+}
+
+// ExpSum sets y = exp(x - shift), which may be written over x, and returns the sum
+// in float64: over all x upwards, or, in vectors of float32, as 16 sums, the k-th
+// over the elements k, k+16, k+32 and so on upwards, which are then added in pairs 8
+// apart, 4, 2 and 1. So the order depends on the length alone. In float64, and with
+// the portable kernels, the powers are added before they are rounded; in
+// vectors the difference x - shift is rounded too, which makes for an error of 2⁻²⁴ of
+// itself in the exponent.
+func ExpSum[T Float](y, x []T, shift T) float64 { return expSumOf(vectorsOf[T](), y, x, shift) }
+
+func expSumOf[T Float](v vectors, y, x []T, shift T) float64 {
+	y = y[:len(x)]
+	if v != scalar {
+		t := vectorArgs{c: [3]float32{float32(shift)}}
+		v.each(loopExpSum, &t, float32(math.Inf(-1)), [3][]float32{f32(y)}, [4][]float32{f32(x)})
+		return t.total
+	}
+	sum := 0.0
+	for i, x := range x {
+		e := math.Exp(float64(x) - float64(shift))
+		sum += e
+		y[i] = T(e)
+	}
+	return sum
+}
+
+// ExpTotal is ExpSum without y.
+func ExpTotal[T Float](x []T, shift T) float64 { return expTotalOf(vectorsOf[T](), x, shift) }
+
+func expTotalOf[T Float](v vectors, x []T, shift T) float64 {
+	if v != scalar {
+		t := vectorArgs{c: [3]float32{float32(shift)}}
+		v.each(loopExpTotal, &t, float32(math.Inf(-1)), [3][]float32{}, [4][]float32{f32(x)})
+		return t.total
+	}
+	sum := 0.0
+	for _, x := range x {
+		sum += math.Exp(float64(x) - float64(shift))
+	}
+	return sum
+}
+
+// Scaled sets y = x·factor/sum in float64, rounded once; the scalar loop divides
+// every x by sum, that in vectors takes factor/sum first. y may be x.
+func Scaled[T Float](y, x []T, factor, sum float64) { scaledOf(vectorsOf[T](), y, x, factor, sum) }
+
+func scaledOf[T Float](v vectors, y, x []T, factor, sum float64) {
+	y = y[:len(x)]
+	if v != scalar {
+		t := vectorArgs{wide: [10]float64{factor / sum}}
+		v.each(loopScaled, &t, 0, [3][]float32{f32(y)}, [4][]float32{f32(x)})
+		return
+	}
+	for i, x := range x {
+		y[i] = T(float64(x) / sum * factor)
+	}
+}
