@@ -87,7 +87,7 @@ func adamWKernel[T Float](s AdamWStep) lowering.Kernel {
 			return fmt.Errorf("step %d, want the number of this update, the first being 1", step)
 		}
 		c1, c2 := 1-math.Pow(s.B1, float64(step)), 1-math.Pow(s.B2, float64(step))
-		a.Parallel(len(p2), 4096, func(lo, hi int) {
+		a.Parallel(len(p2), dear, func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				x, grad := float64(p[i]), scale*float64(g[i])
 				m := s.B1*float64(m[i]) + (1-s.B1)*grad

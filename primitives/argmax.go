@@ -44,7 +44,7 @@ func (r ArgExtreme) Infer(in []graph.Type) ([]graph.Type, error) {
 	if n == 0 {
 		return nil, fmt.Errorf("axis %d of %s is empty, want at least one element", r.Axis, in[0])
 	}
-	out := dropAxis(in[0], r.Axis)
+	out := without(in[0], []int{r.Axis})
 	out.DType = r.IndexDType
 	most := int64(math.MaxInt64)
 	switch r.IndexDType {

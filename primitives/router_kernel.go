@@ -20,7 +20,7 @@ func route[T Float](r Router, first int) lowering.Kernel {
 				c.bias[e] = T(b)
 			}
 		}
-		wide := make([]float64, experts)
+		wide, w := lowering.Make[float64](a, experts), lowering.Make[float64](a, r.TopK)
 		for t := range a.In[0].Type.Shape[0] {
 			x, s := logits[t*experts:(t+1)*experts], scores[t*experts:(t+1)*experts]
 			for e, v := range x {
@@ -38,7 +38,6 @@ func route[T Float](r Router, first int) lowering.Kernel {
 			} else {
 				c.choose(id, s)
 			}
-			w := make([]float64, r.TopK)
 			for k, e := range id {
 				w[k] = wide[e]
 				if r.Score == TopKSoftmaxScore {
