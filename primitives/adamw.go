@@ -87,16 +87,25 @@ func adamWKernel[T Float](s AdamWStep) lowering.Kernel {
 			return fmt.Errorf("step %d, want the number of this update, the first being 1", step)
 		}
 		c1, c2 := 1-math.Pow(s.B1, float64(step)), 1-math.Pow(s.B2, float64(step))
+		if a.Alone(len(p2), dear) {
+			adamWRange(s, p2, m2, v2, p, m, v, g, lr, scale, c1, c2)
+			return nil
+		}
 		a.Parallel(len(p2), dear, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				x, grad := float64(p[i]), scale*float64(g[i])
-				m := s.B1*float64(m[i]) + (1-s.B1)*grad
-				v := s.B2*float64(v[i]) + (1-s.B2)*grad*grad
-				p2[i] = T(x - lr*(m/c1/(math.Sqrt(v/c2)+s.Eps)+s.WeightDecay*x))
-				m2[i], v2[i] = T(m), T(v)
-			}
+			adamWRange(s, p2[lo:hi], m2[lo:hi], v2[lo:hi], p[lo:hi], m[lo:hi], v[lo:hi], g[lo:hi], lr, scale, c1, c2)
 		})
 		return nil
+	}
+}
+
+// adamWRange updates a part of the parameter; c1 and c2 correct the moments.
+func adamWRange[T Float](s AdamWStep, p2, m2, v2, p, m, v, g []T, lr, scale, c1, c2 float64) {
+	for i := range p2 {
+		x, grad := float64(p[i]), scale*float64(g[i])
+		m := s.B1*float64(m[i]) + (1-s.B1)*grad
+		v := s.B2*float64(v[i]) + (1-s.B2)*grad*grad
+		p2[i] = T(x - lr*(m/c1/(math.Sqrt(v/c2)+s.Eps)+s.WeightDecay*x))
+		m2[i], v2[i] = T(m), T(v)
 	}
 }
 

@@ -107,7 +107,7 @@ func (r ArgExtreme) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			return index
 		}
 		each := func(set func(line, index int)) error {
-			a.Parallel(outer*inner, 1+4096/n, func(lo, hi int) {
+			a.Parallel(outer*inner, 1+dear/n, func(lo, hi int) {
 				for line := lo; line < hi; line++ {
 					set(line, best(line))
 				}
