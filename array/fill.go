@@ -1,9 +1,17 @@
 package array
 
-import "github.com/gomoe/gomoe/graph"
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+)
 
 // Fill sets every element to x, converted to the element type as Convert does.
 func (a Array) Fill(x float64) {
+	if math.Float64bits(x) == 0 {
+		clear(a.mem) // in every element type
+		return
+	}
 	one := New(graph.Type{DType: a.Type.DType})
 	if err := Convert(one, Scalar(x)); err != nil {
 		panic(err) // both have one element

@@ -33,17 +33,32 @@ func addAny(a *Args) error {
 }
 
 func sum[T float32 | float64](a *Args) {
-	dst := array.Data[T](a.Out[0])
-	x, y := array.Data[T](a.In[0]), array.Data[T](a.In[1])
-	a.Parallel(len(dst), 1<<14, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			s := x[i] + y[i]
-			for _, z := range a.In[2:] {
-				s += array.Data[T](z)[i]
-			}
-			dst[i] = s
+	const grain = 1 << 17
+	n := a.Out[0].Type.Len()
+	if a.Alone(n, grain) {
+		sumRange[T](a, 0, n)
+		return
+	}
+	a.Parallel(n, grain, func(lo, hi int) { sumRange[T](a, lo, hi) })
+}
+
+// sumRange adds elements lo to hi.
+func sumRange[T float32 | float64](a *Args, lo, hi int) {
+	dst := array.Data[T](a.Out[0])[lo:hi]
+	x, y := array.Data[T](a.In[0])[lo:hi], array.Data[T](a.In[1])[lo:hi]
+	if len(a.In) == 2 {
+		for i := range dst {
+			dst[i] = x[i] + y[i]
 		}
-	})
+		return
+	}
+	for i := range dst {
+		s := x[i] + y[i]
+		for _, z := range a.In[2:] {
+			s += array.Data[T](z)[lo+i]
+		}
+		dst[i] = s
+	}
 }
 
 func sum16[T array.Brain | array.Half](a *Args, wide func(T) float32, narrow func(float32) T) {

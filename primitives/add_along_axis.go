@@ -69,7 +69,7 @@ func addAlong[T Float](axis int) lowering.Kernel {
 		x, index, y := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
 		outer, m, inner := around(a.In[0].Type, axis)
 		n := a.Out[0].Type.Shape[axis]
-		a.Parallel(outer, 1+4096/(1+(m+n)*inner), func(lo, hi int) {
+		a.Parallel(outer, 1+dear/(1+(m+n)*inner), func(lo, hi int) {
 			clear(y[lo*n*inner : hi*n*inner])
 			for o := lo; o < hi; o++ {
 				for i := range m {

@@ -44,7 +44,7 @@ func (r ArgExtreme) Infer(in []graph.Type) ([]graph.Type, error) {
 	if n == 0 {
 		return nil, fmt.Errorf("axis %d of %s is empty, want at least one element", r.Axis, in[0])
 	}
-	out := dropAxis(in[0], r.Axis)
+	out := without(in[0], []int{r.Axis})
 	out.DType = r.IndexDType
 	most := int64(math.MaxInt64)
 	switch r.IndexDType {
@@ -107,7 +107,7 @@ func (r ArgExtreme) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			return index
 		}
 		each := func(set func(line, index int)) error {
-			a.Parallel(outer*inner, 1+4096/n, func(lo, hi int) {
+			a.Parallel(outer*inner, 1+dear/n, func(lo, hi int) {
 				for line := lo; line < hi; line++ {
 					set(line, best(line))
 				}

@@ -13,8 +13,11 @@ func binaryKernel(op string) lowering.Kernel {
 	if op == "pow" || op == "rem" {
 		grain = dear
 	}
+	f32 := binaryFloat[float32](op)
 	return func(a *lowering.Args) error {
 		switch a.Out[0].Type.DType {
+		case graph.F32:
+			each2(a, grain, f32)
 		case graph.F64:
 			each2(a, grain, binaryFloat[float64](op))
 		case graph.I32:
@@ -29,8 +32,7 @@ func binaryKernel(op string) lowering.Kernel {
 			f := arithmetic[uint8](op)
 			f(bits[uint8](a.Out[0]), bits[uint8](a.In[0]), bits[uint8](a.In[1]))
 		default:
-			f := binaryFloat[float32](op)
-			tiled(a, grain, func(_, _ int, z []float32, x [][]float32) { f(z, x[0], x[1]) })
+			tiled(a, grain, func(_, _ int, z []float32, x [][]float32) { f32(z, x[0], x[1]) })
 		}
 		return nil
 	}

@@ -124,7 +124,7 @@ func (b BroadcastInDim) ShardAs(c *sharding.Context, out sharding.Spec) (shardin
 func (b BroadcastInDim) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Kernel("broadcast_in_dim", out, in, func(a *lowering.Args) error {
 		src, dst := a.In[0], a.Out[0]
-		strides := make([]int, len(b.Shape))
+		strides := lowering.Make[int](a, len(b.Shape))
 		n := 1
 		for i := len(b.Dims) - 1; i >= 0; i-- {
 			if src.Type.Shape[i] == dst.Type.Shape[b.Dims[i]] {
@@ -132,7 +132,7 @@ func (b BroadcastInDim) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 			}
 			n *= src.Type.Shape[i]
 		}
-		move(a, dst.Type.Shape, dst, rowMajor(dst.Type.Shape), src, layout{0, strides})
+		move(a, dst.Type.Shape, dst, rowMajor(a, dst.Type.Shape), src, layout{0, strides})
 		return nil
 	})
 }

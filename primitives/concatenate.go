@@ -84,9 +84,9 @@ func (j Join) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return nil
 	}
 	return e.Kernel("concatenate", out, in, func(a *lowering.Args) error {
-		to := rowMajor(a.Out[0].Type.Shape)
+		to := rowMajor(a, a.Out[0].Type.Shape)
 		for _, x := range a.In {
-			move(a, x.Type.Shape, a.Out[0], to, x, rowMajor(x.Type.Shape))
+			move(a, x.Type.Shape, a.Out[0], to, x, rowMajor(a, x.Type.Shape))
 			to.off += x.Type.Shape[j.Dimension] * to.strides[j.Dimension]
 		}
 		return nil

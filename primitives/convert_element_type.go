@@ -71,6 +71,9 @@ func (c ConvertElementType) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 	return e.Kernel("convert_element_type", out, in, func(a *lowering.Args) error {
 		n := a.Out[0].Type.Len()
 		dst, src := a.Out[0].Reshape(n), a.In[0].Reshape(n)
+		if n <= tile {
+			return convertTile(dst, src, 0, n)
+		}
 		errs := make([]error, n/tile+1)
 		a.Parallel(len(errs), cheap/tile, func(lo, hi int) {
 			for t := lo; t < hi; t++ {

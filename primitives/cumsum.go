@@ -66,7 +66,7 @@ func cumsum[T, A numeric](c CumSum) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		outer, n, inner := around(a.In[0].Type, c.Axis)
-		a.Parallel(outer, 1+4096/(1+n*inner), func(lo, hi int) {
+		a.Parallel(outer, 1+dear/(1+n*inner), func(lo, hi int) {
 			acc := make([]A, inner)
 			for o := lo; o < hi; o++ {
 				clear(acc)

@@ -203,7 +203,8 @@ func (p Dot) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p Dot) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("dot_general", out, in, p.kernel)
+	lf, rf := p.free(in[0].Type.Rank(), in[1].Type.Rank())
+	return e.Kernel("dot_general", out, in, dotKernel(operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}))
 }
 
 func (Dot) Doc() graph.Doc {

@@ -7,36 +7,42 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// kernel converts the arguments to the type that products are summed in,
+// operandDims are the dimensions of an argument: batch, free, contracted.
+type operandDims struct{ batch, free, contract []int }
+
+// dotKernel converts the arguments to the type that products are summed in,
 // multiplies, and rounds to the result's type.
-func (p Dot) kernel(a *lowering.Args) error {
-	x, y, z := a.In[0], a.In[1], a.Out[0]
-	d := z.Type.DType
-	if d.IsFloat() {
-		d = max(graph.F32, x.Type.DType, y.Type.DType, d)
+func dotKernel(l, r operandDims) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, y, z := a.In[0], a.In[1], a.Out[0]
+		d := z.Type.DType
+		if d.IsFloat() {
+			d = max(graph.F32, x.Type.DType, y.Type.DType, d)
+		}
+		x, y = inType(x, d), inType(y, d)
+		if z.Type.DType != d {
+			z = array.New(z.Type.With(d))
+		}
+		lhs, rhs := operandOf(a, x, l), operandOf(a, y, r)
+		switch d {
+		case graph.F64:
+			multiply(a, data[float64](z), lhs, rhs, kernel.Gemm[float64])
+		case graph.F32:
+			multiply(a, data[float32](z), lhs, rhs, kernel.Gemm[float32])
+		case graph.I64:
+			multiply(a, data[int64](z), lhs, rhs, intGemm[int64])
+		case graph.I32:
+			multiply(a, data[int32](z), lhs, rhs, intGemm[int32])
+		case graph.U32:
+			multiply(a, data[uint32](z), lhs, rhs, intGemm[uint32])
+		case graph.U8:
+			multiply(a, data[uint8](z), lhs, rhs, intGemm[uint8])
+		}
+		if z.Type.DType != a.Out[0].Type.DType {
+			return array.Convert(a.Out[0], z)
+		}
+		return nil
 	}
-	x, y = inType(x, d), inType(y, d)
-	if z.Type.DType != d {
-		z = array.New(z.Type.With(d))
-	}
-	switch d {
-	case graph.F64:
-		multiply(a, p, data[float64](z), x, y, kernel.Gemm[float64])
-	case graph.F32:
-		multiply(a, p, data[float32](z), x, y, kernel.Gemm[float32])
-	case graph.I64:
-		multiply(a, p, data[int64](z), x, y, intGemm[int64])
-	case graph.I32:
-		multiply(a, p, data[int32](z), x, y, intGemm[int32])
-	case graph.U32:
-		multiply(a, p, data[uint32](z), x, y, intGemm[uint32])
-	case graph.U8:
-		multiply(a, p, data[uint8](z), x, y, intGemm[uint8])
-	}
-	if z.Type.DType != a.Out[0].Type.DType {
-		return array.Convert(a.Out[0], z)
-	}
-	return nil
 }
 
 // inType is a in the element type d: a itself, or a converted copy.
@@ -50,38 +56,77 @@ func inType(a array.Array, d graph.DType) array.Array {
 // gemm is kernel.Gemm for some element type.
 type gemm[E any] func(m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, c []E, ldc int, acc bool)
 
-// From this many multiplications on a piece is worth a goroutine.
-const dotGrain = 1 << 18
+const (
+	// From this many multiplications on a piece is worth a goroutine.
+	dotGrain = 1 << 21
+	// From this many rows on a piece is worth the copy that it makes of all that
+	// the rows are multiplied with.
+	dotRows = 16
+	// With fewer rows than this it is better to cut the columns, which are copied
+	// once however they are cut.
+	dotFew = 64
+)
+
+// product is a batch of matrix products.
+type product[E array.Elem] struct {
+	l, r    operand
+	x, y, z []E
+	mul     gemm[E]
+}
 
 // multiply runs one matrix product per batch index, split over goroutines by
 // rows, or by columns where there are few rows.
-func multiply[E array.Elem](a *lowering.Args, p Dot, z []E, x, y array.Array, mul gemm[E]) {
-	lf, rf := p.free(x.Type.Rank(), y.Type.Rank())
-	l := operandOf(x, p.LHSBatch, lf, p.LHSContract)
-	r := operandOf(y, p.RHSBatch, rf, p.RHSContract)
-	m, n, k := l.rows, r.rows, l.cols
-	lx, ry := data[E](l.array), data[E](r.array)
-	product := func(b, i0, i1, j0, j1 int) {
-		if i0 < i1 && j0 < j1 {
-			mul(i1-i0, j1-j0, k, lx[min(l.start[b]+i0*l.rowStride, len(lx)):], l.rowStride, l.colStride,
-				ry[min(r.start[b]+j0*r.rowStride, len(ry)):], r.colStride, r.rowStride, z[(b*m+i0)*n+j0:], n, false)
-		}
+func multiply[E array.Elem](a *lowering.Args, z []E, l, r operand, mul gemm[E]) {
+	p := product[E]{l, r, data[E](l.array), data[E](r.array), z, mul}
+	batches, m, n, k := len(l.start), l.rows, r.rows, l.cols
+	few := 4 * a.Threads
+	if batches == 1 {
+		few = dotFew
 	}
-	batches := len(l.start)
-	if n > batches*m && batches*m < 4*a.Threads {
+	if n > batches*m && batches*m < few {
 		for b := range batches {
-			a.Parallel(n, 1+dotGrain/(1+m*k), func(lo, hi int) { product(b, 0, m, lo, hi) })
+			p.columns(a, b, 1+dotGrain/(1+m*k))
 		}
 		return
 	}
-	a.Parallel(batches*m, 1+dotGrain/(1+n*k), func(lo, hi int) {
-		for at := lo; at < hi; {
-			b, i := at/m, at%m
-			end := min(m, i+hi-at)
-			product(b, i, end, 0, n)
-			at += end - i
-		}
-	})
+	grain := max(dotRows, 1+dotGrain/(1+n*k))
+	if a.Alone(batches*m, grain) {
+		p.rows(0, batches*m)
+		return
+	}
+	shared := p
+	a.Parallel(batches*m, grain, func(lo, hi int) { shared.rows(lo, hi) })
+}
+
+// columns multiplies batch index b.
+func (p *product[E]) columns(a *lowering.Args, b, grain int) {
+	if a.Alone(p.r.rows, grain) {
+		p.block(b, 0, p.l.rows, 0, p.r.rows)
+		return
+	}
+	shared := *p
+	a.Parallel(p.r.rows, grain, func(lo, hi int) { shared.block(b, 0, shared.l.rows, lo, hi) })
+}
+
+// rows multiplies rows lo to hi of all batch indices' together.
+func (p *product[E]) rows(lo, hi int) {
+	m := p.l.rows
+	for at := lo; at < hi; {
+		b, i := at/m, at%m
+		end := min(m, i+hi-at)
+		p.block(b, i, end, 0, p.r.rows)
+		at += end - i
+	}
+}
+
+// block multiplies rows i0 to i1 with columns j0 to j1 of batch index b.
+func (p *product[E]) block(b, i0, i1, j0, j1 int) {
+	if i0 >= i1 || j0 >= j1 {
+		return
+	}
+	l, r, n := &p.l, &p.r, p.r.rows
+	p.mul(i1-i0, j1-j0, l.cols, p.x[min(l.start[b]+i0*l.rowStride, len(p.x)):], l.rowStride, l.colStride,
+		p.y[min(r.start[b]+j0*r.rowStride, len(p.y)):], r.colStride, r.rowStride, p.z[(b*l.rows+i0)*n+j0:], n, false)
 }
 
 // operand is an argument seen as a matrix per batch index: rows are its free
@@ -95,34 +140,30 @@ type operand struct {
 
 // operandOf views x by strides, or copies it into the order batch, free,
 // contracted where the free or the contracted dimensions have no common stride.
-func operandOf(x array.Array, batch, free, contract []int) operand {
-	strides := make([]int, x.Type.Rank())
-	n := 1
-	for d := len(strides) - 1; d >= 0; d-- {
-		strides[d] = n
-		n *= x.Type.Shape[d]
-	}
-	rows, rs, ok := merge(x.Type.Shape, strides, free)
-	cols, cs, too := merge(x.Type.Shape, strides, contract)
-	o := operand{x, rows, cols, rs, cs, []int{0}}
+func operandOf(a *lowering.Args, x array.Array, dims operandDims) operand {
+	strides := rowMajor(a, x.Type.Shape).strides
+	rows, rs, ok := merge(x.Type.Shape, strides, dims.free)
+	cols, cs, too := merge(x.Type.Shape, strides, dims.contract)
+	o := operand{x, rows, cols, rs, cs, lowering.Make[int](a, 1)}
 	if !ok || !too {
-		packed := graph.Type{DType: x.Type.DType}
-		var from []int
-		for _, list := range [3][]int{batch, free, contract} {
+		packed := graph.Type{DType: x.Type.DType, Shape: lowering.Make[int](a, len(strides))[:0]}
+		from := lowering.Make[int](a, len(strides))[:0]
+		for _, list := range [3][]int{dims.batch, dims.free, dims.contract} {
 			for _, d := range list {
 				packed.Shape = append(packed.Shape, x.Type.Shape[d])
 				from = append(from, strides[d])
 			}
 		}
-		o.array, o.rowStride, o.colStride = array.New(packed), cols, 1
-		strided(o.array, x, from, 0)
-		for i := len(batch) - 1; i >= 0; i-- {
-			strides[batch[i]] = rows * cols
-			rows *= x.Type.Shape[batch[i]]
+		o.array = array.Over(packed, lowering.Make[uint8](a, int(packed.Bytes())))
+		o.rowStride, o.colStride = cols, 1
+		strided(a, o.array, x, from, 0)
+		for i := len(dims.batch) - 1; i >= 0; i-- {
+			strides[dims.batch[i]] = rows * cols
+			rows *= x.Type.Shape[dims.batch[i]]
 		}
 	}
-	for _, d := range batch {
-		var next []int
+	for _, d := range dims.batch {
+		next := lowering.Make[int](a, len(o.start)*x.Type.Shape[d])[:0]
 		for _, s := range o.start {
 			for i := range x.Type.Shape[d] {
 				next = append(next, s+i*strides[d])

@@ -81,15 +81,15 @@ func (s DynamicCut) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (s DynamicCut) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Kernel("dynamic_slice", out, in, func(a *lowering.Args) error {
 		x, shape := a.In[0], a.Out[0].Type.Shape
-		move(a, shape, a.Out[0], rowMajor(shape), x, boxAt(x.Type.Shape, shape, a.In[1:]))
+		move(a, shape, a.Out[0], rowMajor(a, shape), x, boxAt(a, x.Type.Shape, shape, a.In[1:]))
 		return nil
 	})
 }
 
 // boxAt is the layout, in an array of the shape, of a box of the given sizes
 // that begins at the start indices, moved to where it fits.
-func boxAt(shape, sizes []int, start []array.Array) layout {
-	l := rowMajor(shape)
+func boxAt(a *lowering.Args, shape, sizes []int, start []array.Array) layout {
+	l := rowMajor(a, shape)
 	for d, i := range start {
 		l.off += max(0, min(int(data[int32](i)[0]), shape[d]-sizes[d])) * l.strides[d]
 	}

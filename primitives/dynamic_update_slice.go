@@ -75,7 +75,7 @@ func (DynamicUpdate) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			return nil
 		}
 		copy(y.Bytes(), x.Bytes())
-		move(a, update.Type.Shape, y, boxAt(y.Type.Shape, update.Type.Shape, a.In[2:]), update, rowMajor(update.Type.Shape))
+		move(a, update.Type.Shape, y, boxAt(a, y.Type.Shape, update.Type.Shape, a.In[2:]), update, rowMajor(a, update.Type.Shape))
 		return nil
 	})
 }

@@ -15,7 +15,7 @@ type Number interface{ Integer | Float }
 const (
 	// cheap is the least number of elements worth a goroutine where an element
 	// takes about a nanosecond, dear where it takes ten.
-	cheap, dear = 1 << 14, 1 << 11
+	cheap, dear = 1 << 17, 1 << 14
 	// tile is how many elements of bf16 and f16 are widened at a time: few
 	// enough that they stay in the first-level cache.
 	tile = 1024
@@ -24,6 +24,10 @@ const (
 // each1 runs f on pieces of the result and the argument, which have one shape.
 func each1[Y, X array.Elem](a *lowering.Args, grain int, f func(y []Y, x []X)) {
 	y, x := data[Y](a.Out[0]), data[X](a.In[0])
+	if a.Alone(len(y), grain) {
+		f(y, x)
+		return
+	}
 	a.Parallel(len(y), grain, func(lo, hi int) { f(y[lo:hi], x[lo:hi]) })
 }
 
@@ -31,6 +35,10 @@ func each1[Y, X array.Elem](a *lowering.Args, grain int, f func(y []Y, x []X)) {
 // shape.
 func each2[Z, X array.Elem](a *lowering.Args, grain int, f func(z []Z, x, y []X)) {
 	z, x, y := data[Z](a.Out[0]), data[X](a.In[0]), data[X](a.In[1])
+	if a.Alone(len(z), grain) {
+		f(z, x, y)
+		return
+	}
 	a.Parallel(len(z), grain, func(lo, hi int) { f(z[lo:hi], x[lo:hi], y[lo:hi]) })
 }
 

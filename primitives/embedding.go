@@ -117,7 +117,7 @@ func (p embeddingGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 func lookUp(a *lowering.Args) error {
 	table, ids, out := a.In[0].Bytes(), data[int32](a.In[1]), a.Out[0].Bytes()
 	n := a.In[0].Type.Shape[1] * a.In[0].Type.DType.Size()
-	a.Parallel(len(ids), 1+1<<16/(1+n), func(lo, hi int) {
+	a.Parallel(len(ids), 1+4*cheap/(1+n), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			copy(out[i*n:][:n], table[int(ids[i])*n:][:n])
 		}
@@ -131,7 +131,7 @@ func addRows[T Float](a *lowering.Args) error {
 	ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 	n := a.Out[0].Type.Shape[1]
 	clear(table)
-	a.Parallel(n, max(16, 1<<14/(1+len(ids))), func(lo, hi int) {
+	a.Parallel(n, max(16, cheap/(1+len(ids))), func(lo, hi int) {
 		for i, id := range ids {
 			dst := table[int(id)*n:][lo:hi]
 			for j, c := range ct[i*n:][lo:hi] {

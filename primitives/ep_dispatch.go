@@ -226,7 +226,7 @@ func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []stri
 		func(ctx context.Context, g lowering.Group, c lowering.Call, a *lowering.Args) error {
 			eg, member := l.group(a, axes)
 			kept := data[int32](a.In[1])
-			home, away := make([]int32, len(eg.Sources)), make([]int32, len(eg.Sources))
+			home, away := lowering.Make[int32](a, len(eg.Sources)), lowering.Make[int32](a, len(eg.Sources))
 			eg.SendCounts(home, kept, member)
 			eg.RecvCounts(away, kept, member)
 			if back {

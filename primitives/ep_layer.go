@@ -81,14 +81,16 @@ func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, 
 func (l epLayer) group(a *lowering.Args, axes []string) (ep.Group, int) {
 	g := ep.Group{Experts: l.Experts}
 	n := l.members(a.Mesh)
+	g.Sources = lowering.Make[int](a, n)
 	if n == 1 {
-		g.Sources = []int{a.Index(axes)}
+		g.Sources[0] = a.Index(axes)
 		return g, 0
 	}
-	for _, r := range a.Mesh.Group(a.Rank, []string{l.axis}) {
-		g.Sources = append(g.Sources, a.Mesh.Index(r, axes))
+	member, step := a.Mesh.Step(a.Rank, l.axis)
+	for i := range g.Sources {
+		g.Sources[i] = a.Mesh.Index(a.Rank+(i-member)*step, axes)
 	}
-	return g, a.Index([]string{l.axis})
+	return g, member
 }
 
 // plans are the integer buffers that dispatch, combine and the grouped matmuls
@@ -151,7 +153,7 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 		out := e.Temp(graph.T(graph.I32, l.local(e.Mesh)))
 		return out, e.Kernel("ep_zones", []lowering.Buf{out}, []lowering.Buf{table}, func(a *lowering.Args) error {
 			g, member := l.group(a, axes)
-			start := make([]int32, l.local(a.Mesh))
+			start := lowering.Make[int32](a, l.local(a.Mesh))
 			if used := g.Zones(start, data[int32](a.Out[0]), data[int32](a.In[0]), member, l.Align); used > rows {
 				return fmt.Errorf("the routing fills %d rows, room is for %d; it was not made by ep_prepare with this capacity", used, rows)
 			}
@@ -175,8 +177,8 @@ func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []str
 		out := e.Temp(graph.T(graph.I32, r.Type.Len()/2))
 		return out, e.Kernel("ep_send_order", []lowering.Buf{out}, []lowering.Buf{r}, func(a *lowering.Args) error {
 			place := data[int32](a.Out[0])
-			order := make([]int32, len(place))
-			n := ep.SendOrder(order, make([]int32, l.Experts), data[int32](a.In[0]))
+			order := lowering.Make[int32](a, len(place))
+			n := ep.SendOrder(order, lowering.Make[int32](a, l.Experts), data[int32](a.In[0]))
 			ep.Inverse(place, order[:n])
 			return nil
 		})
@@ -194,7 +196,7 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 		return out, e.Kernel("ep_recv_order", []lowering.Buf{out}, []lowering.Buf{table}, func(a *lowering.Args) error {
 			g, member := l.group(a, axes)
 			n := l.local(a.Mesh)
-			start, counts := make([]int32, n), make([]int32, n)
+			start, counts := lowering.Make[int32](a, n), lowering.Make[int32](a, n)
 			kept := data[int32](a.In[0])
 			if used := g.Zones(start, counts, kept, member, l.Align); used > rows {
 				return fmt.Errorf("the routing fills %d rows, room is for %d; it was not made by ep_prepare with this capacity", used, rows)

@@ -164,7 +164,7 @@ func (p EPPrepare) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			return &lowering.Agreed{Err: p.named(err)}
 		}
 		ep.Padded(data[int32](a.Out[3]), data[int32](a.Out[2]), p.Align)
-		next := make([]int32, p.Experts)
+		next := lowering.Make[int32](a, p.Experts)
 		ep.Before(next, table, a.Index(axes))
 		idx, err := indices(a.In[0], p.Experts)
 		if err != nil {

@@ -26,6 +26,18 @@ func inFloat(f32, f64 lowering.Kernel) lowering.Kernel {
 	}
 }
 
+// ofFloat is inFloat for a kernel whose result has element type d, when some
+// arguments are f64 whatever that is.
+func ofFloat(d graph.DType, f32, f64 lowering.Kernel) lowering.Kernel {
+	switch d {
+	case graph.F64:
+		return f64
+	case graph.F32:
+		return f32
+	}
+	return func(a *lowering.Args) error { return widened(a, f32) }
+}
+
 // floatType returns the widest float type among a's arrays.
 func floatType(a *lowering.Args) graph.DType {
 	d := graph.NoDType

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
@@ -200,30 +199,18 @@ func groupedMatmul[T Float](transpose bool, align int) lowering.Kernel {
 		if transpose {
 			rs, cs = 1, h
 		}
-		clear(y)
-		eachZone(a.In[2], align, func(expert, start, n int) {
-			we := w[expert*h*f:]
-			a.Parallel(n, 8, func(lo, hi int) {
-				lo, hi = start+lo, start+hi
-				if lo < hi && h > 0 && f > 0 {
-					kernel.Gemm(hi-lo, f, h, x[lo*h:], h, 1, we, rs, cs, y[lo*f:], f, false)
-				}
+		if f == 0 {
+			return nil
+		}
+		// Rows between zones are the engine's to zero.
+		z := zones{data[int32](a.In[2]), align, 0}
+		a.Parallel(total(a.In[2]), 1+dotGrain/(1+h*f), func(lo, hi int) {
+			z.each(lo, hi, func(e, start, from, to int) {
+				from, to = start+from, start+to
+				kernel.Gemm(to-from, f, h, x[from*h:], h, 1, w[e*h*f:], rs, cs, y[from*f:], f, false)
 			})
 		})
 		return nil
-	}
-}
-
-// eachZone calls f with the first row and the number of rows of every local
-// expert.
-func eachZone(counts array.Array, align int, f func(expert, start, n int)) {
-	at := 0
-	for e, n := range data[int32](counts) {
-		f(e, at, int(n))
-		at += int(n)
-		if align > 1 {
-			at = (at + align - 1) / align * align
-		}
 	}
 }
 

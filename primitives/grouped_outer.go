@@ -90,16 +90,19 @@ func groupedOuter[T Float](align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, y, w := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
-		eachZone(a.In[2], align, func(expert, start, n int) {
-			we := w[expert*h*f : (expert+1)*h*f]
+		if h == 0 || f == 0 {
+			return nil
+		}
+		z := zones{data[int32](a.In[2]), align, h}
+		for e, n := range z.counts {
 			if n == 0 {
-				clear(we)
-				return
+				clear(w[e*h*f : (e+1)*h*f])
 			}
-			a.Parallel(h, 8, func(lo, hi int) {
-				if lo < hi && f > 0 {
-					kernel.Gemm(hi-lo, f, n, x[start*h+lo:], 1, h, y[start*f:], f, 1, we[lo*f:], f, false)
-				}
+		}
+		a.Parallel(total(a.In[2])*h, 1+dotGrain/f, func(lo, hi int) {
+			z.each(lo, hi, func(e, start, from, to int) {
+				n := int(z.counts[e])
+				kernel.Gemm(to-from, f, n, x[start*h+from:], 1, h, y[start*f:], f, 1, w[(e*h+from)*f:], f, false)
 			})
 		})
 		return nil

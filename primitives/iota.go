@@ -72,7 +72,7 @@ func (n Count) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 		strides := make([]int, y.Type.Rank())
 		strides[n.Dimension] = 1
-		move(a, y.Type.Shape, y, rowMajor(y.Type.Shape), index.As(n.DType), layout{0, strides})
+		move(a, y.Type.Shape, y, rowMajor(a, y.Type.Shape), index.As(n.DType), layout{0, strides})
 		return nil
 	})
 }

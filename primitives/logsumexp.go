@@ -27,7 +27,7 @@ func (p logSumExp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if _, err := inferAlong(in, 1, p.Axis); err != nil {
 		return nil, err
 	}
-	return []graph.Type{dropAxis(in[0], p.Axis)}, nil
+	return []graph.Type{without(in[0], []int{p.Axis})}, nil
 }
 
 func (p logSumExp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {

@@ -142,9 +142,9 @@ func (p Surround) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (p Surround) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Kernel("pad", out, in, func(a *lowering.Args) error {
 		x, y := a.In[0], a.Out[0]
-		whole := rowMajor(y.Type.Shape)
+		whole := rowMajor(a, y.Type.Shape)
 		move(a, y.Type.Shape, y, whole, a.In[1], layout{0, make([]int, y.Type.Rank())})
-		shape, to, from := slices.Clone(x.Type.Shape), rowMajor(y.Type.Shape), rowMajor(x.Type.Shape)
+		shape, to, from := slices.Clone(x.Type.Shape), rowMajor(a, y.Type.Shape), rowMajor(a, x.Type.Shape)
 		for d := range shape {
 			// Index i of x goes to low + i·step; keep those with 0 <= that < size.
 			step, low, size := p.interior(d)+1, p.Low[d], y.Type.Shape[d]

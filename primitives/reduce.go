@@ -154,19 +154,20 @@ func reduceAxes(axes []int, step func(a *lowering.Args, y, x array.Array, axis i
 		if d := x.Type.DType; d == graph.BF16 || d == graph.F16 {
 			x = x.As(graph.F32)
 		}
-		out := a.Out[0].Reshape(without(x.Type, axes).Shape...)
+		out := a.Out[0]
 		for i := len(axes) - 1; i >= 0; i-- {
-			y := out
-			if i > 0 || y.Type.DType != x.Type.DType {
-				y = array.New(dropAxis(x.Type, axes[i]))
+			t, mem := dropAxis(a, x.Type, axes[i]), out.Bytes()
+			if i > 0 || t.DType != out.Type.DType {
+				mem = lowering.Make[uint8](a, int(t.Bytes()))
 			}
+			y := array.Over(t, mem)
 			step(a, y, x, axes[i])
 			x = y
 		}
 		if len(axes) > 0 && x.Type.DType == out.Type.DType {
 			return nil // written in place
 		}
-		return array.Convert(out, x)
+		return array.Convert(out.Reshape(x.Type.Shape...), x)
 	}
 }
 
@@ -187,18 +188,28 @@ func around(t graph.Type, axis int) (outer, n, inner int) {
 // foldFloat reduces the middle one of x's three dimensions: step takes n rows
 // of them to the f64 accumulators, which begin as first.
 func foldFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
-	a.Parallel(outer, 1+4096/(1+n*inner), func(lo, hi int) {
-		acc := make([]float64, inner)
-		for o := lo; o < hi; o++ {
-			for j := range acc {
-				acc[j] = first
-			}
-			step(acc, x[o*n*inner:(o+1)*n*inner])
-			for j, v := range acc {
-				y[o*inner+j] = T(v)
-			}
-		}
+	grain := 1 + 2*dear/(1+n*inner)
+	if a.Alone(outer, grain) {
+		foldRange(y, x, 0, outer, n, inner, first, step, lowering.Make[float64](a, inner))
+		return
+	}
+	a.Parallel(outer, grain, func(lo, hi int) {
+		foldRange(y, x, lo, hi, n, inner, first, step, make([]float64, inner))
 	})
+}
+
+// foldRange is foldFloat for indices lo to hi of the first dimension, with inner
+// accumulators.
+func foldRange[T Float](y, x []T, lo, hi, n, inner int, first float64, step func(acc []float64, rows []T), acc []float64) {
+	for o := lo; o < hi; o++ {
+		for j := range acc {
+			acc[j] = first
+		}
+		step(acc, x[o*n*inner:(o+1)*n*inner])
+		for j, v := range acc {
+			y[o*inner+j] = T(v)
+		}
+	}
 }
 
 // numeric is an element type that is summed and compared.
@@ -217,5 +228,8 @@ func foldInt[T int32 | int64 | uint32 | uint8](y, x []T, outer, n, inner int, fi
 	}
 }
 
-// dropAxis returns t without one dimension.
-func dropAxis(t graph.Type, axis int) graph.Type { return without(t, []int{axis}) }
+// dropAxis returns t without one dimension, until the kernel returns.
+func dropAxis(a *lowering.Args, t graph.Type, axis int) graph.Type {
+	shape := append(lowering.Make[int](a, t.Rank())[:0], t.Shape[:axis]...)
+	return graph.Type{DType: t.DType, Shape: append(shape, t.Shape[axis+1:]...)}
+}

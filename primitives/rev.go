@@ -42,12 +42,12 @@ func (r Rev) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (r Rev) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Kernel("rev", out, in, func(a *lowering.Args) error {
 		shape := a.In[0].Type.Shape
-		from := rowMajor(shape)
+		from := rowMajor(a, shape)
 		for _, d := range r.Dimensions {
 			from.off += (shape[d] - 1) * from.strides[d]
 			from.strides[d] = -from.strides[d]
 		}
-		move(a, shape, a.Out[0], rowMajor(shape), a.In[0], from)
+		move(a, shape, a.Out[0], rowMajor(a, shape), a.In[0], from)
 		return nil
 	})
 }

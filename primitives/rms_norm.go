@@ -186,7 +186,7 @@ func rmsNormGainKernel[T Float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, ct, dgain := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		inv := make([]float64, rows)
+		inv := lowering.Make[float64](a, rows)
 		eachRow(a, rows, n, func(lo, hi int) {
 			for r := lo; r < hi; r++ {
 				inv[r] = inverseRMS(x[r*n:][:n], eps)
@@ -205,8 +205,9 @@ func rmsNormGainKernel[T Float](eps float64) lowering.Kernel {
 // sumColumns sets sum[i] to the sum over rows 0, 1, .. of what add adds to acc:
 // column lo+i of the row to acc[i].
 func sumColumns[T Float](a *lowering.Args, sum []T, rows int, add func(acc []float64, r, lo int)) {
-	a.Parallel(len(sum), 1+16384/(1+rows), func(lo, hi int) {
-		acc := make([]float64, hi-lo)
+	all := lowering.Make[float64](a, len(sum))
+	a.Parallel(len(sum), 1+4*dear/(1+rows), func(lo, hi int) {
+		acc := all[lo:hi]
 		for r := range rows {
 			add(acc, r, lo)
 		}

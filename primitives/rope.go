@@ -64,55 +64,75 @@ func (p Rope) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p Rope) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	seq := out[0].Spec.At(1)
-	return e.Kernel("rope", out, in, inFloat(ropeKernel[float32](p, seq), ropeKernel[float64](p, seq)))
+	angles, err := p.angles(e, out[0].Spec.At(1), out[0].Type.Shape[1], out[0].Type.Shape[3]/2)
+	if err != nil {
+		return err
+	}
+	return e.Kernel("rope", out, []lowering.Buf{in[0], angles}, ofFloat(out[0].Type.DType, ropeKernel[float32](p), ropeKernel[float64](p)))
 }
 
-func ropeKernel[T Float](p Rope, seq []string) lowering.Kernel {
+// ropeKey tells tables of angles apart.
+type ropeKey struct {
+	base         float64
+	offset, s, d int
+	seq          string
+}
+
+// angles returns f64[s,2,half]: cosine and sine of pair i at each of the rank's
+// s positions, which all rotations alike of a program share.
+func (p Rope) angles(e *lowering.Emitter, seq []string, s, half int) (lowering.Buf, error) {
+	return e.Memo(ropeKey{p.base(), p.Offset, s, half, fmt.Sprint(seq)}, func() (lowering.Buf, error) {
+		out := e.Temp(graph.T(graph.F64, s, 2, half))
+		return out, e.Kernel("rope_angles", []lowering.Buf{out}, nil, func(a *lowering.Args) error {
+			table, from := data[float64](a.Out[0]), p.Offset+a.Index(seq)*s
+			for i := range half {
+				freq := math.Pow(p.base(), -float64(i)/float64(half))
+				for t := range s {
+					sin, cos := math.Sincos(float64(from+t) * freq)
+					table[2*t*half+i], table[(2*t+1)*half+i] = cos, sin
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func (p Rope) base() float64 {
+	if p.Base == 0 {
+		return 10000
+	}
+	return p.Base
+}
+
+func ropeKernel[T Float](p Rope) lowering.Kernel {
+	sign := 1.0
+	if p.Inverse {
+		sign = -1
+	}
 	return func(a *lowering.Args) error {
-		x, y := data[T](a.In[0]), data[T](a.Out[0])
+		x, angles, y := data[T](a.In[0]), data[float64](a.In[1]), data[T](a.Out[0])
 		shape := a.In[0].Type.Shape
 		s, n, d := shape[1], shape[2], shape[3]
-		cos, sin := p.angles(p.Offset+a.Index(seq)*s, s, d/2)
 		far, step := d/2, 1 // from one element of a pair to the other, and to the next pair
 		if p.Interleaved {
 			far, step = 1, 2
 		}
-		a.Parallel(shape[0]*s, 1+4096/(1+n*d), func(lo, hi int) {
+		a.Parallel(shape[0]*s, 1+2*dear/(1+n*d), func(lo, hi int) {
 			for r := lo; r < hi; r++ {
-				c, w := cos[r%s*(d/2):][:d/2], sin[r%s*(d/2):][:d/2]
+				c, w := angles[r%s*d:][:d/2], angles[r%s*d+d/2:][:d/2]
 				for h := range n {
 					from, to := x[(r*n+h)*d:][:d], y[(r*n+h)*d:][:d]
 					for i := range c {
 						x1, x2 := float64(from[i*step]), float64(from[i*step+far])
-						to[i*step] = T(x1*c[i] - x2*w[i])
-						to[i*step+far] = T(x2*c[i] + x1*w[i])
+						cos, sin := c[i], sign*w[i]
+						to[i*step] = T(x1*cos - x2*sin)
+						to[i*step+far] = T(x2*cos + x1*sin)
 					}
 				}
 			}
 		})
 		return nil
 	}
-}
-
-// angles returns cosine and sine of pair i at position from + s, at s·half + i.
-func (p Rope) angles(from, s, half int) (cos, sin []float64) {
-	base := p.Base
-	if base == 0 {
-		base = 10000
-	}
-	cos, sin = make([]float64, s*half), make([]float64, s*half)
-	for i := range half {
-		freq := math.Pow(base, -float64(i)/float64(half))
-		for t := range s {
-			w, c := math.Sincos(float64(from+t) * freq)
-			if p.Inverse {
-				w = -w
-			}
-			cos[t*half+i], sin[t*half+i] = c, w
-		}
-	}
-	return cos, sin
 }
 
 func (Rope) Doc() graph.Doc {

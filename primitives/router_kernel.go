@@ -14,13 +14,13 @@ func route[T Float](r Router, first int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		logits, weights, ids, scores := data[T](a.In[0]), data[T](a.Out[0]), data[int32](a.Out[1]), data[T](a.Out[2])
 		experts := a.In[0].Type.Shape[1]
-		c := newChooser[T](r, experts)
+		c := newChooser[T](a, r, experts)
 		if len(a.In) == 2 {
 			for e, b := range a.In[1].Float64s() {
 				c.bias[e] = T(b)
 			}
 		}
-		wide := make([]float64, experts)
+		wide, w := lowering.Make[float64](a, experts), lowering.Make[float64](a, r.TopK)
 		for t := range a.In[0].Type.Shape[0] {
 			x, s := logits[t*experts:(t+1)*experts], scores[t*experts:(t+1)*experts]
 			for e, v := range x {
@@ -38,7 +38,6 @@ func route[T Float](r Router, first int) lowering.Kernel {
 			} else {
 				c.choose(id, s)
 			}
-			w := make([]float64, r.TopK)
 			for k, e := range id {
 				w[k] = wide[e]
 				if r.Score == TopKSoftmaxScore {
@@ -118,10 +117,10 @@ type chooser[T Float] struct {
 	perHead int
 }
 
-func newChooser[T Float](r Router, experts int) *chooser[T] {
-	c := &chooser[T]{r: r, bias: make([]T, experts), value: make([]T, experts), barred: make([]bool, experts)}
+func newChooser[T Float](a *lowering.Args, r Router, experts int) chooser[T] {
+	c := chooser[T]{r: r, bias: lowering.Make[T](a, experts), value: lowering.Make[T](a, experts), barred: lowering.Make[bool](a, experts)}
 	if r.Groups > 0 {
-		c.groups, c.chosen, c.perHead = make([]T, r.Groups), make([]int32, r.TopGroups), experts/r.Groups
+		c.groups, c.chosen, c.perHead = lowering.Make[T](a, r.Groups), lowering.Make[int32](a, r.TopGroups), experts/r.Groups
 	}
 	return c
 }

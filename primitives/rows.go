@@ -17,7 +17,7 @@ func rowsOf(t graph.Type) (rows, n int) {
 
 // eachRow calls f for ranges of rows of n elements, in parallel.
 func eachRow(a *lowering.Args, rows, n int, f func(lo, hi int)) {
-	a.Parallel(rows, 1+4096/(1+n), f)
+	a.Parallel(rows, 1+2*dear/(1+n), f)
 }
 
 // rowDims are the factors of the dimensions of a value of that rank: one for

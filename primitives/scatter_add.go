@@ -135,7 +135,7 @@ func scatterAdd[T, S float64 | float32 | int64 | int32 | uint32 | uint8](a *lowe
 	dst, src := data[T](y), data[T](updates)
 	outer, n, inner := around(y.Type, axis)
 	count := len(by.order)
-	a.Parallel(outer*n, 1+4096/(1+inner*(1+count/max(n, 1))), func(lo, hi int) {
+	a.Parallel(outer*n, 1+dear/(1+inner*(1+count/max(n, 1))), func(lo, hi int) {
 		sum := make([]S, inner)
 		for k := lo; k < hi; k++ {
 			o, t := k/n, k%n

@@ -96,13 +96,13 @@ func (s Cut) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (s Cut) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Kernel("slice", out, in, func(a *lowering.Args) error {
-		from := rowMajor(a.In[0].Type.Shape)
+		from := rowMajor(a, a.In[0].Type.Shape)
 		for d := range from.strides {
 			from.off += s.StartIndices[d] * from.strides[d]
 			from.strides[d] *= s.stride(d)
 		}
 		shape := a.Out[0].Type.Shape
-		move(a, shape, a.Out[0], rowMajor(shape), a.In[0], from)
+		move(a, shape, a.Out[0], rowMajor(a, shape), a.In[0], from)
 		return nil
 	})
 }

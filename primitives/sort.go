@@ -62,7 +62,7 @@ func (s SortAlong) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		outer, n, inner := around(x.Type, s.Dimension)
 		key := orderKeys(x, false)
-		a.Parallel(outer*inner, 1+4096/(1+n), func(lo, hi int) {
+		a.Parallel(outer*inner, 1+dear/(1+n), func(lo, hi int) {
 			keys := make([]ranked, n)
 			for line := lo; line < hi; line++ {
 				at := line/inner*n*inner + line%inner

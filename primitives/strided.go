@@ -16,8 +16,8 @@ type layout struct {
 }
 
 // rowMajor is the layout of a whole array of the shape.
-func rowMajor(shape []int) layout {
-	l := layout{strides: make([]int, len(shape))}
+func rowMajor(a *lowering.Args, shape []int) layout {
+	l := layout{strides: lowering.Make[int](a, len(shape))}
 	n := 1
 	for d := len(shape) - 1; d >= 0; d-- {
 		l.strides[d] = n
@@ -29,8 +29,8 @@ func rowMajor(shape []int) layout {
 // strided fills dst, in row-major order, with the elements of src that lie at
 // off plus the index times strides, all in elements. A stride may be 0 or
 // negative.
-func strided(dst, src array.Array, strides []int, off int) {
-	move(&lowering.Args{}, dst.Type.Shape, dst, rowMajor(dst.Type.Shape), src, layout{off, strides})
+func strided(a *lowering.Args, dst, src array.Array, strides []int, off int) {
+	move(a, dst.Type.Shape, dst, rowMajor(a, dst.Type.Shape), src, layout{off, strides})
 }
 
 // move copies a box of the shape from src to dst, which do not overlap and have
@@ -41,7 +41,7 @@ func move(a *lowering.Args, shape []int, dst array.Array, to layout, src array.A
 			return
 		}
 	}
-	b := boxOf(shape, to, from)
+	b := boxOf(a, shape, to, from)
 	switch dst.Type.DType.Size() {
 	case 1:
 		moveBits(a, b, bits[uint8](dst), bits[uint8](src))
@@ -63,8 +63,10 @@ type box struct {
 // boxOf joins dimensions that lie behind each other in both layouts, and
 // brings the one along which the source is contiguous to the last two places,
 // where moveBits works in tiles.
-func boxOf(shape []int, to, from layout) box {
-	b := box{[]int{1, 1}, layout{to.off, []int{0, 0}}, layout{from.off, []int{0, 0}}}
+func boxOf(a *lowering.Args, shape []int, to, from layout) box {
+	room := func() []int { return lowering.Make[int](a, 2+len(shape))[:2] }
+	b := box{room(), layout{to.off, room()}, layout{from.off, room()}}
+	b.shape[0], b.shape[1] = 1, 1
 	for d, n := range shape {
 		last := len(b.shape) - 1
 		switch t, s := to.strides[d], from.strides[d]; {
@@ -79,7 +81,7 @@ func boxOf(shape []int, to, from layout) box {
 	}
 	if last := len(b.shape) - 1; b.from.strides[last] != 1 {
 		if d := slices.Index(b.from.strides, 1); d >= 0 {
-			for _, l := range [][]int{b.shape, b.to.strides, b.from.strides} {
+			for _, l := range [3][]int{b.shape, b.to.strides, b.from.strides} {
 				l[d], l[last-1] = l[last-1], l[d]
 			}
 		}
@@ -94,24 +96,36 @@ const moveTile = 32
 func moveBits[T any](a *lowering.Args, b box, dst, src []T) {
 	outer := len(b.shape) - 2
 	n1, n2 := b.shape[outer], b.shape[outer+1]
-	bands, count := (n1+moveTile-1)/moveTile, 1
+	count := (n1 + moveTile - 1) / moveTile
 	for _, n := range b.shape[:outer] {
 		count *= n
 	}
-	a.Parallel(count*bands, 1+(1<<15)/(min(n1, moveTile)*n2), func(lo, hi int) {
-		for k := lo; k < hi; k++ {
-			o, first := k/bands, k%bands*moveTile
-			to, from := b.to.off, b.from.off
-			for d := outer - 1; d >= 0; d-- {
-				to += o % b.shape[d] * b.to.strides[d]
-				from += o % b.shape[d] * b.from.strides[d]
-				o /= b.shape[d]
-			}
-			t1, s1 := b.to.strides[outer], b.from.strides[outer]
-			moveBand(dst, src, to+first*t1, from+first*s1, min(moveTile, n1-first), n2,
-				t1, b.to.strides[outer+1], s1, b.from.strides[outer+1])
+	grain := 1 + cheap/(min(n1, moveTile)*n2)
+	if a.Alone(count, grain) {
+		moveBands(&b, dst, src, 0, count)
+		return
+	}
+	shared := b
+	a.Parallel(count, grain, func(lo, hi int) { moveBands(&shared, dst, src, lo, hi) })
+}
+
+// moveBands copies bands lo to hi of the box, of moveTile rows each.
+func moveBands[T any](b *box, dst, src []T, lo, hi int) {
+	outer := len(b.shape) - 2
+	n1, n2 := b.shape[outer], b.shape[outer+1]
+	bands := (n1 + moveTile - 1) / moveTile
+	for k := lo; k < hi; k++ {
+		o, first := k/bands, k%bands*moveTile
+		to, from := b.to.off, b.from.off
+		for d := outer - 1; d >= 0; d-- {
+			to += o % b.shape[d] * b.to.strides[d]
+			from += o % b.shape[d] * b.from.strides[d]
+			o /= b.shape[d]
 		}
-	})
+		t1, s1 := b.to.strides[outer], b.from.strides[outer]
+		moveBand(dst, src, to+first*t1, from+first*s1, min(moveTile, n1-first), n2,
+			t1, b.to.strides[outer+1], s1, b.from.strides[outer+1])
+	}
 }
 
 // moveBand copies n1 rows of n2 elements; t and s are the strides of dst and

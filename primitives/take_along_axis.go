@@ -97,7 +97,7 @@ func takeAlong(a *lowering.Args, dst, src array.Array, index []int32, axis int) 
 }
 
 func takeLines[T any](a *lowering.Args, dst, src []T, index []int32, outer, n, m, inner int) {
-	a.Parallel(outer, 1+4096/(1+m*inner), func(lo, hi int) {
+	a.Parallel(outer, 1+dear/(1+m*inner), func(lo, hi int) {
 		for o := lo; o < hi; o++ {
 			for i := range m {
 				for j := range inner {

@@ -66,7 +66,7 @@ func (t TopKOf) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		last := x.Type.Rank() - 1
 		rows, n, _ := around(x.Type, last)
 		key := orderKeys(x, true)
-		a.Parallel(rows, 1+4096/(1+n), func(lo, hi int) {
+		a.Parallel(rows, 1+dear/(1+n), func(lo, hi int) {
 			best := make([]ranked, 0, n)
 			for row := lo; row < hi; row++ {
 				best = best[:0]

@@ -15,8 +15,11 @@ func unaryKernel(op string) lowering.Kernel {
 	case "neg", "abs", "sign", "square":
 		grain = cheap
 	}
+	f32 := unaryFloat[float32](op)
 	return func(a *lowering.Args) error {
 		switch a.Out[0].Type.DType {
+		case graph.F32:
+			each1(a, grain, f32)
 		case graph.F64:
 			each1(a, grain, unaryFloat[float64](op))
 		case graph.I32:
@@ -28,8 +31,7 @@ func unaryKernel(op string) lowering.Kernel {
 		case graph.U8:
 			each1(a, grain, unaryInt[uint8](op))
 		default:
-			f := unaryFloat[float32](op)
-			tiled(a, grain, func(_, _ int, y []float32, x [][]float32) { f(y, x[0]) })
+			tiled(a, grain, func(_, _ int, y []float32, x [][]float32) { f32(y, x[0]) })
 		}
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/gomoe/gomoe/array"
@@ -18,15 +19,20 @@ type rank struct {
 	comm   lowering.Communicator
 	groups []lowering.Group        // per instruction, nil for kernels
 	bufs   []array.Array           // per buffer
+	cut    [][]int                 // per buffer of ragged rows: its shape, cut to the rows in use
 	args   lowering.Args           // reused by every kernel
 	free   map[int64][]array.Array // memory of donated inputs, by bytes
 }
 
 func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), free: map[int64][]array.Array{}}
-	r.args.Mesh, r.args.Rank = p.Mesh, c.Rank()
+	r.args.Mesh, r.args.Rank, r.args.Scratch = p.Mesh, c.Rank(), new(lowering.Scratch)
+	r.cut = make([][]int, len(p.Bufs))
 	arena := array.New(graph.T(graph.U8, int(p.Arena))).Bytes()
 	for i, b := range p.Bufs {
+		if b.Spec.Ragged != nil {
+			r.cut[i] = slices.Clone(b.Type.Shape)
+		}
 		if b.Storage == lowering.Temp && b.Def >= 0 {
 			r.bufs[i] = array.Over(b.Type, arena[b.Offset:])
 		}
@@ -142,6 +148,7 @@ func (r *rank) exec(ctx context.Context, i int) (err error) {
 	in := &r.plan.Instrs[i]
 	a := &r.args
 	a.In, a.Out = a.In[:0], a.Out[:0]
+	a.Scratch.Reset()
 	for _, b := range in.In {
 		a.In = append(a.In, r.bufs[b])
 	}
@@ -168,12 +175,12 @@ func (r *rank) ragged(in *lowering.Instr, a *lowering.Args) error {
 	}
 	for i, b := range in.In {
 		if r.plan.Bufs[b].Spec.Ragged != nil {
-			a.In[i] = a.In[i].Rows(0, used)
+			a.In[i] = r.rows(b, used)
 		}
 	}
 	for i, b := range in.Out {
 		if r.plan.Bufs[b].Spec.Ragged != nil {
-			a.Out[i] = a.Out[i].Rows(0, used)
+			a.Out[i] = r.rows(b, used)
 		}
 	}
 	if err := in.Kernel(a); err != nil {
@@ -185,6 +192,12 @@ func (r *rank) ragged(in *lowering.Instr, a *lowering.Args) error {
 		}
 	}
 	return nil
+}
+
+// rows returns buffer b cut to its first n rows, until it is called again.
+func (r *rank) rows(b, n int) array.Array {
+	r.cut[b][0] = n
+	return array.Over(graph.Type{DType: r.bufs[b].Type.DType, Shape: r.cut[b]}, r.bufs[b].Bytes())
 }
 
 func zeroUnused(a array.Array, counts []int32, align int) {

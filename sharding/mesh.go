@@ -106,6 +106,21 @@ func (m Mesh) coord(rank int, axis string) int {
 	return 0
 }
 
+// Step returns rank's coordinate along the axis, and how far the ranks of
+// neighbouring coordinates are from each other; both are 0 without the axis.
+func (m Mesh) Step(rank int, axis string) (coord, step int) {
+	step = 1
+	for i := len(m.Axes) - 1; i >= 0; i-- {
+		a := m.Axes[i]
+		if a.Name == axis {
+			return rank % a.Size, step
+		}
+		rank /= a.Size
+		step *= a.Size
+	}
+	return 0, 0
+}
+
 // Index returns the rank's index along axes together, the first of them
 // varying slowest.
 func (m Mesh) Index(rank int, axes []string) int {

@@ -91,3 +91,24 @@ func TestDonation(t *testing.T) {
 		}
 	}
 }
+
+// Kernels find their memory in their ranks' scratch: what a step allocates is
+// its results, and a function where a kernel may fork.
+func TestStepAllocations(t *testing.T) {
+	args, _ := tiny(t)
+	c, o, corpus := setup(t, args...)
+	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{Threads: 1}, false)
+	require.NoError(t, err)
+	defer tr.Close()
+	inputs, targets, err := corpus.Batch(1, c.Batch, c.Seq)
+	require.NoError(t, err)
+	n, kernels := 0, len(tr.step.Plan().Instrs)*o.mesh.Ranks()
+	perStep := testing.AllocsPerRun(5, func() {
+		n++
+		_, err := tr.train(context.Background(), n, 1e-3, inputs, targets)
+		require.NoError(t, err)
+	})
+	if most := 1.5 * float64(kernels); perStep > most {
+		t.Errorf("a step allocates %v times, want at most %v for %d runs of kernels", perStep, most, kernels)
+	}
+}

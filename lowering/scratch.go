@@ -1,0 +1,42 @@
+package lowering
+
+import "unsafe"
+
+// Plain is an element of scratch memory: it holds no pointers.
+type Plain interface {
+	int | int32 | int64 | uint32 | uint8 | float32 | float64 | bool
+}
+
+// Scratch is memory that a rank's kernels use one after another, so that a step
+// allocates none. It grows to what the neediest kernel has asked for.
+type Scratch struct {
+	mem  []uint64 // words, which align all element types
+	used int      // words handed out since Reset, also those that did not fit
+}
+
+// Reset takes back all that was handed out.
+func (s *Scratch) Reset() {
+	if s.used > len(s.mem) {
+		s.mem = make([]uint64, s.used)
+	}
+	s.used = 0
+}
+
+// Make returns n zeros that are the kernel's until it returns: of a.Scratch, or
+// new memory where it is nil or too small. Pieces of Parallel do not call it.
+func Make[E Plain](a *Args, n int) []E {
+	s := a.Scratch
+	if s == nil || n <= 0 {
+		return make([]E, n)
+	}
+	var e E
+	words := (n*int(unsafe.Sizeof(e)) + 7) / 8
+	at := s.used
+	s.used += words
+	if s.used > len(s.mem) {
+		return make([]E, n)
+	}
+	out := unsafe.Slice((*E)(unsafe.Pointer(&s.mem[at])), n)
+	clear(out)
+	return out
+}
