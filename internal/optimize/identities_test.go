@@ -37,12 +37,15 @@ func TestIdentities(t *testing.T) {
 		{"two transposes are one", `
 			a f32[2,1,3] = reshape(x) shape=[2,1,3]
 			b f32[3,2,1] = transpose(a) permutation=[2,0,1]
-			c f32[2,3,1] = transpose(b) permutation=[1,0,2]
-			return c`, `
+			c f32[1,2,3] = transpose(b) permutation=[2,1,0]
+			d f32[2,1,3] = transpose(b) permutation=[1,2,0]
+			e f32[2,1,3] = exp(d)
+			return c, e`, `
 			a f32[2,1,3] = reshape(x) shape=[2,1,3]
 			b f32[3,2,1] = transpose(a) permutation=[2,0,1]
-			c f32[2,3,1] = transpose(a) permutation=[0,2,1]
-			return c`},
+			c f32[1,2,3] = transpose(a) permutation=[1,0,2]
+			e f32[2,1,3] = exp(a)
+			return c, e`},
 		{"to itself", `
 			a f32[2,3] = reshape(x) shape=[2,3]
 			b f32[2,3] = convert_element_type(a) dtype=f32
@@ -56,10 +59,12 @@ func TestIdentities(t *testing.T) {
 			a f32[2,3] = place_like(x, y)
 			b f32[2,3] = place_like(a, y)
 			c f32[2,3] = place_like(b, x)
-			return c`, `
+			d f32[2,3] = exp(c)
+			return d`, `
 			a f32[2,3] = place_like(x, y)
 			c f32[2,3] = place_like(a, x)
-			return c`},
+			d f32[2,3] = exp(c)
+			return d`},
 		unchanged("sums with zero", `
 			a f32[2,3] = full() dtype=f32 shape=[2,3]
 			b f32[2,3] = add(x, a)
