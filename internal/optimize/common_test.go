@@ -28,6 +28,24 @@ func TestCommon(t *testing.T) {
 			d f32[2,3] = sub(x, y)
 			e f32[2,3] = sub(y, x)
 			return a, b, c, d, e`},
+		{"another second argument", `
+			a f32[2,3] = sub(x, x)
+			b f32[2,3] = sub(x, y)
+			c f32[2,3] = add(a, b)
+			return c`, `
+			a f32[2,3] = sub(x, x)
+			b f32[2,3] = sub(x, y)
+			c f32[2,3] = add(a, b)
+			return c`},
+		{"another parameter", `
+			a f32[2,3] = round(x)
+			b f32[2,3] = round(x) to_even=true
+			c f32[2,3] = add(a, b)
+			return c`, `
+			a f32[2,3] = round(x)
+			b f32[2,3] = round(x) to_even=true
+			c f32[2,3] = add(a, b)
+			return c`},
 		{"members of a family", `
 			a f32[2,3] = exp(x)
 			b f32[2,3] = log(x)
