@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/optimize"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
@@ -27,6 +28,10 @@ type Config struct {
 	// Deadline is how long a rank waits for the others in a collective; 0 is the
 	// communicator's default of 30 s.
 	Deadline time.Duration
+	// NoOptimize places the program as it is written. Otherwise constants are
+	// folded, equal equations merged and those that change nothing left out,
+	// which changes no bit of the results (see internal/optimize).
+	NoOptimize bool
 	runtime.Options
 }
 
@@ -36,25 +41,45 @@ func Parse(file, src string) (*graph.Program, error) {
 	return graph.Parse(file, src, primitives.All()...)
 }
 
-// Place returns p placed on cfg's mesh, its custom calls inlined.
+// Place returns p placed on cfg's mesh, its custom calls inlined and, unless
+// cfg says otherwise, optimised.
 func Place(p *graph.Program, cfg Config) (*sharding.Assignment, error) {
+	a, _, err := place(p, cfg)
+	return a, err
+}
+
+// place is Place. It returns the names of the results, too: those of the inlined
+// program, since the numbers of values without a name change with the equations
+// that are left out.
+func place(p *graph.Program, cfg Config) (*sharding.Assignment, []string, error) {
 	if err := graph.Check(p); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	q, err := graph.Inline(p)
+	p, err := graph.Inline(p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return sharding.Propagate(q, cfg.Mesh, cfg.Place)
+	all := p.Names()
+	names := make([]string, len(p.Out))
+	for i, v := range p.Out {
+		names[i] = all[v]
+	}
+	if !cfg.NoOptimize {
+		if p, err = optimize.Program(p); err != nil {
+			return nil, nil, err
+		}
+	}
+	a, err := sharding.Propagate(p, cfg.Mesh, cfg.Place)
+	return a, names, err
 }
 
 // Compile returns the plan that every rank runs.
 func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
-	a, err := Place(p, cfg)
+	a, names, err := place(p, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return lowering.Lower(a, lowering.Options{Donate: cfg.Donate})
+	return lowering.Lower(a, lowering.Options{Donate: cfg.Donate, Names: names})
 }
 
 // Job is a compiled program on the ranks of this process.

@@ -14,6 +14,9 @@ type Options struct {
 	// the same type and placement. The caller no longer reads the input
 	// afterwards.
 	Donate map[string]int
+	// Names are the names of the results; nil for those that the program is
+	// printed with. A name that is given again gets a number behind it.
+	Names []string
 }
 
 // Lower makes the plan of a placed program. Equations whose results nobody uses
@@ -38,7 +41,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 		}
 	}
 	e.Eqn = nil
-	if err := e.outputs(); err != nil {
+	if err := e.outputs(opts.Names); err != nil {
 		return nil, err
 	}
 	if err := p.donate(opts.Donate); err != nil {
@@ -117,8 +120,16 @@ func liveEqns(p *graph.Program) map[*graph.Eqn]bool {
 
 // outputs gives every result a buffer of its own, which a run hands to the
 // caller.
-func (e *Emitter) outputs() error {
-	names := e.asg.Program.Names()
+func (e *Emitter) outputs(names []string) error {
+	if names == nil {
+		all := e.asg.Program.Names()
+		for _, v := range e.asg.Program.Out {
+			names = append(names, all[v])
+		}
+	}
+	if got, want := len(names), len(e.asg.Program.Out); got != want {
+		return fmt.Errorf("lowering: %d names for the results of %s, want %d", got, e.asg.Program.Name, want)
+	}
 	taken := map[string]bool{}
 	for i, v := range e.asg.Program.Out {
 		if v.Def != nil {
@@ -139,9 +150,9 @@ func (e *Emitter) outputs() error {
 			b, root = c, c.ID
 		}
 		e.plan.Bufs[root].Storage = Output
-		name := names[v]
+		name := names[i]
 		for n := 1; taken[name]; n++ {
-			name = fmt.Sprintf("%s_%d", names[v], n)
+			name = fmt.Sprintf("%s_%d", names[i], n)
 		}
 		taken[name] = true
 		e.plan.Out = append(e.plan.Out, Port{name, v.Type, b.Spec, b.ID})

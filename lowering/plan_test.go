@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/toy"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -205,4 +206,23 @@ func TestLowerErrors(t *testing.T) {
 	require.ErrorContains(t, err, ": placed_only(f32[8@a]): the primitive has no lowering rule")
 	var e *graph.Error
 	require.ErrorAs(t, err, &e)
+}
+
+// Results have the names that they are given, and numbers where one repeats.
+func TestResultNames(t *testing.T) {
+	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
+		x := tr.Input("x", graph.F32, 2)
+		return []*graph.Value{x, toy.Square(x), toy.Square(x)}
+	})
+	a, err := sharding.Propagate(p, sharding.Mesh{}, nil)
+	require.NoError(t, err)
+	l, err := lowering.Lower(a, lowering.Options{Names: []string{"v7", "y", "y"}})
+	require.NoError(t, err)
+	var names []string
+	for _, o := range l.Out {
+		names = append(names, o.Name)
+	}
+	require.Equal(t, []string{"v7", "y", "y_1"}, names)
+	_, err = lowering.Lower(a, lowering.Options{Names: []string{"y"}})
+	require.EqualError(t, err, "lowering: 1 names for the results of p, want 3")
 }

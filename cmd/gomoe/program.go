@@ -94,11 +94,13 @@ func (e *located) Unwrap() error { return e.err }
 type placing struct {
 	mesh          string
 	place, donate *pairs
+	asWritten     bool
 }
 
 func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 	p := &placing{}
 	fs.StringVar(&p.mesh, "mesh", "", "`axes` of the mesh with their sizes, such as dp=2,ep=4; none is one rank")
+	fs.BoolVar(&p.asWritten, "as-written", false, "place the program as it is written, without folding constants and merging equations first")
 	p.place = newPairs(fs, "place", "input=spec", "split an input, as `input=spec`: one entry per dimension, mesh axes or _, such as x=dp.ep,_; repeatable")
 	if donate {
 		p.donate = newPairs(fs, "donate", "input=result", "let a result take over the memory of an input, as `input=result`; repeatable")
@@ -108,7 +110,7 @@ func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 
 // config returns the flags' settings for the program p of a file.
 func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
-	cfg := gomoe.Config{Place: map[string]sharding.Spec{}, Donate: map[string]int{}}
+	cfg := gomoe.Config{Place: map[string]sharding.Spec{}, Donate: map[string]int{}, NoOptimize: f.asWritten}
 	var err error
 	if cfg.Mesh, err = sharding.ParseMesh(f.mesh); err != nil {
 		return cfg, usagef("-mesh: %w", err)

@@ -29,9 +29,10 @@ func imports() map[string][]string {
 		"metal":             {"graph", "array", "lowering", "runtime", "internal/kernel"},
 		"primitives":        {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel"},
 		"internal/fuzzprog": {anything},
+		"internal/optimize": {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/toy":      {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
 		"nn":                {"graph", "array", "vjp", "primitives"},
-		"":                  {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "runtime", "ep", "primitives", "metal"},
+		"":                  {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "runtime", "ep", "primitives", "metal", "internal/optimize"},
 		"cmd/...":           {anything},
 		"examples/...":      {anything},
 	}

@@ -1,0 +1,73 @@
+package optimize
+
+import (
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// constants replaces what is made of constants only by a constant. It computes
+// one element as the kernels do, and keeps the equation where no constant of the
+// text form has exactly these bits (a NaN, whose bits depend on the processor, or
+// a large i64), and where it would be the zero that placement rules recognise.
+//
+// A constant has no placement of its own. Where an equation in between had one,
+// as reshape and transpose have, it was whole on every rank, of which each may
+// take its part as well.
+func constants(p *graph.Program) (*graph.Program, error) {
+	return rewrite(p, func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value {
+		if len(in) == 0 || len(e.Out) != 1 {
+			return nil
+		}
+		x := make([]array.Array, len(in))
+		for i, v := range in {
+			c, ok := constant(v)
+			if !ok {
+				return nil
+			}
+			x[i] = element(c, v.Type.DType)
+		}
+		y, ok := evaluate(e.Prim, x)
+		if !ok {
+			return nil
+		}
+		typ := e.Out[0].Type
+		c := y.Float64s()[0]
+		if zero(c) || c != c || !array.Equal(element(c, typ.DType), y) {
+			return nil
+		}
+		return t.Apply(graph.Fill{Value: c, DType: typ.DType, Shape: typ.Shape})
+	})
+}
+
+// element returns c rounded to d, as one element of a constant.
+func element(c float64, d graph.DType) array.Array {
+	a := array.New(graph.T(d))
+	a.Fill(c)
+	return a
+}
+
+// evaluate returns an element of the result from one element of each argument.
+// It knows the functions whose result IEEE 754 or the integers determine, not
+// those whose last bit is up to a library.
+func evaluate(p graph.Primitive, x []array.Array) (array.Array, bool) {
+	switch p := p.(type) {
+	case primitives.BroadcastInDim, primitives.ReshapeTo, primitives.Permute, primitives.GradientStop:
+		return x[0], true // they move elements
+	case graph.AddAny:
+		// From left to right; 16-bit elements are added in f32 and rounded once,
+		// which of two is the same as adding them.
+		if len(x) == 2 {
+			return arithmetic("add", x)
+		}
+		return x[0], len(x) == 1
+	case primitives.ConvertElementType:
+		y := array.New(graph.T(p.DType))
+		return y, array.Convert(y, x[0]) == nil
+	case primitives.Unary:
+		return arithmetic(p.Name(), x)
+	case primitives.Binary:
+		return arithmetic(p.Name(), x)
+	}
+	return array.Array{}, false
+}

@@ -1,0 +1,116 @@
+package optimize
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// identities replaces the results of equations that change nothing by their
+// arguments. The reason why no bit changes is at each rule. All of them let
+// pending sums and ragged rows pass as they are, and so lie where their
+// argument lies.
+//
+// What is not here, and why: x + 0 and x - 0 add a sum that is pending, and the
+// former makes 0 of -0. x · 0 is NaN for an infinite x, and -0 for a negative
+// one. A conversion to a wider type and back adds pending sums in the wider
+// type. broadcast_in_dim to the same shape can be made in any placement, which
+// its argument cannot. A division of integers by 1 adds pending sums.
+func identities(p *graph.Program) (*graph.Program, error) {
+	return rewrite(p, func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value {
+		x := same(t, e.Prim, in)
+		if x == nil {
+			return nil
+		}
+		if c, ok := constant(x); ok && zero(c) {
+			return nil
+		}
+		return []*graph.Value{x}
+	})
+}
+
+// same returns the value that p of these arguments equals, nil if there is none.
+func same(t *graph.Tracer, p graph.Primitive, in []*graph.Value) *graph.Value {
+	switch p := p.(type) {
+	case primitives.GradientStop:
+		return in[0] // programs are differentiated before they are optimised
+	case graph.AddAny:
+		if len(in) == 1 {
+			return in[0] // a sum of one term
+		}
+	case graph.PlaceLike:
+		if d := definition[graph.PlaceLike](in[0]); d != nil && d.In[1] == in[1] {
+			return in[0] // it lies there already
+		}
+	case primitives.ReshapeTo:
+		if slices.Equal(p.Shape, in[0].Type.Shape) {
+			return in[0] // elements stay in order
+		}
+	case primitives.Permute:
+		return permuted(t, p.Permutation, in[0])
+	case primitives.ConvertElementType:
+		// Of integers it adds pending sums.
+		if d := in[0].Type.DType; p.DType == d && d.IsFloat() {
+			return in[0]
+		}
+	case primitives.Unary:
+		// -(-x) turns the sign bit twice; an integer's wraps twice.
+		if d := definition[primitives.Unary](in[0]); p.Name() == "neg" && d != nil && d.Prim.Name() == "neg" {
+			return d.In[0]
+		}
+	case primitives.Binary:
+		return unscaled(p.Name(), in[0], in[1])
+	}
+	return nil
+}
+
+// unscaled returns x of x·1, 1·x and x/1. The product of any number and 1 is
+// representable, so it is not rounded; its sign is x's, also of 0 and infinity,
+// and a NaN's bits pass.
+func unscaled(op string, x, y *graph.Value) *graph.Value {
+	one := func(v *graph.Value) bool {
+		c, ok := constant(v)
+		return ok && c == 1
+	}
+	switch {
+	case op == "mul" && one(y):
+		return x
+	case op == "mul" && one(x):
+		return y
+	case op == "div" && one(y) && x.Type.DType.IsFloat():
+		return x
+	}
+	return nil
+}
+
+// permuted returns the transpose of x, without that which it may be itself: nil
+// where that is the equation as it stands.
+func permuted(t *graph.Tracer, perm []int, x *graph.Value) *graph.Value {
+	inner := definition[primitives.Permute](x)
+	if inner != nil {
+		q := inner.Prim.(primitives.Permute).Permutation
+		both := make([]int, len(perm))
+		for i, d := range perm {
+			both[i] = q[d]
+		}
+		x, perm = inner.In[0], both
+	}
+	switch {
+	case slices.IsSorted(perm): // each dimension where it was
+		return x
+	case inner != nil:
+		return t.Apply(primitives.Permute{Permutation: perm}, x)[0]
+	}
+	return nil
+}
+
+// definition returns the equation that defines v if its primitive is a P.
+func definition[P graph.Primitive](v *graph.Value) *graph.Eqn {
+	if v.Def != nil {
+		if _, ok := v.Def.Prim.(P); ok {
+			return v.Def
+		}
+	}
+	return nil
+}

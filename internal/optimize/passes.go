@@ -1,0 +1,52 @@
+package optimize
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Pass is one rewriting of programs.
+type Pass struct {
+	Name string
+	// Run returns the rewritten program and leaves p as it is. p holds no Call
+	// (see graph.Inline).
+	Run func(p *graph.Program) (*graph.Program, error)
+}
+
+// Passes returns all passes in the order in which they run.
+func Passes() []Pass {
+	return []Pass{
+		{"constants", constants},
+		{"identities", identities},
+		{"common", common},
+		{"dead", dead},
+	}
+}
+
+// Order says that one pass runs before another, and why.
+type Order struct{ First, Then, Why string }
+
+// Constraints returns what the order of the passes has to obey.
+func Constraints() []Order {
+	return []Order{
+		{"constants", "identities", "a factor is known to be 1 once the constants that make it are folded"},
+		{"constants", "common", "constants made in different ways are equal once they are folded"},
+		{"identities", "common", "equations are equal once their arguments are the same values"},
+		{"constants", "dead", "nobody uses the constants that were folded into another"},
+		{"identities", "dead", "nobody uses a factor of 1, or the inner of two transposes, any more"},
+		{"common", "dead", "what only a merged equation used, such as a copy of a constant, is dead"},
+	}
+}
+
+// Program returns p after all passes. p holds no Call.
+func Program(p *graph.Program) (*graph.Program, error) {
+	for _, pass := range Passes() {
+		q, err := pass.Run(p)
+		if err != nil {
+			return nil, fmt.Errorf("optimize: pass %s: %w", pass.Name, err)
+		}
+		p = q
+	}
+	return p, nil
+}

@@ -1,0 +1,78 @@
+package optimize
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// rewrite returns p with each equation replaced by what rule says: given the
+// equation and its arguments in the new program, the values that take the place
+// of its results, or nil to keep it. rule may apply primitives to t, at the
+// equation's source line.
+//
+// Results of the program keep their names: an equation whose named result would
+// become a value of another name is kept. A value without a name takes over that
+// of what it replaces.
+func rewrite(p *graph.Program, rule func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value) (*graph.Program, error) {
+	result := map[*graph.Value]bool{}
+	for _, v := range p.Out {
+		result[v] = true
+	}
+	return graph.Trace(p.Name, func(t *graph.Tracer) []*graph.Value {
+		env := make(map[*graph.Value]*graph.Value, len(p.In)+len(p.Eqns))
+		for _, v := range p.In {
+			env[v] = t.Input(v.Name, v.Type.DType, v.Type.Shape...)
+		}
+		for _, e := range p.Eqns {
+			in := values(env, e.In)
+			t.At(e.Pos, func() {
+				out := rule(t, e, in)
+				if out == nil || misnames(e, out, result) {
+					out = t.Apply(e.Prim, in...)
+				}
+				for i, v := range e.Out {
+					if out[i].Name == "" {
+						out[i].Name = v.Name
+					}
+					env[v] = out[i]
+				}
+			})
+		}
+		return values(env, p.Out)
+	})
+}
+
+func values(env map[*graph.Value]*graph.Value, vs []*graph.Value) []*graph.Value {
+	out := make([]*graph.Value, len(vs))
+	for i, v := range vs {
+		out[i] = env[v]
+	}
+	return out
+}
+
+// misnames reports whether a named result of e, which is one of the program,
+// would have another name as out.
+func misnames(e *graph.Eqn, out []*graph.Value, result map[*graph.Value]bool) bool {
+	for i, v := range e.Out {
+		if result[v] && v.Name != "" && out[i].Name != "" && out[i].Name != v.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// constant returns the number that every element of v is, before it is rounded
+// to v's element type.
+func constant(v *graph.Value) (float64, bool) {
+	if v.Def == nil {
+		return 0, false
+	}
+	f, ok := v.Def.Prim.(graph.Fill)
+	return f.Value, ok
+}
+
+// zero reports whether x is the constant that placement rules know to be 0, and
+// past which they let pending sums stay pending. No other value is replaced by
+// it: the sum would be added at another place of the program.
+func zero(x float64) bool { return math.Float64bits(x) == 0 }
