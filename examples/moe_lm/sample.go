@@ -94,6 +94,9 @@ func (w *writer) write(ctx, stop context.Context, prompt string, n int, temperat
 	out := []byte(prompt)
 	window := make([]int32, w.c.Seq)
 	for range n {
+		if ctx.Err() != nil {
+			return string(out[len(prompt):]), context.Cause(ctx)
+		}
 		if stop.Err() != nil {
 			break
 		}
