@@ -172,9 +172,11 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), func(a *lowering.Args) error {
 		n := len(a.In) - 2
 		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
-		for j := range total(a.In[n+1]) {
-			packRow(buf[j*size:], a.In[:n], int(recv[j]), int(recv[j]))
-		}
+		eachMoved(a, total(a.In[n+1]), size, func(lo, hi int) {
+			for j := lo; j < hi; j++ {
+				packRow(buf[j*size:], a.In[:n], int(recv[j]), int(recv[j]))
+			}
+		})
 		return nil
 	}); err != nil {
 		return err

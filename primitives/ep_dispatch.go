@@ -172,16 +172,18 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return e.Kernel("ep_permute", out, append(payload[:len(payload):len(payload)], place, recv), func(a *lowering.Args) error {
 			n := len(a.In) - 2
 			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
-			for pair, j := range place {
-				if j < 0 {
-					continue
+			eachMoved(a, len(place), rowBytes(payload), func(lo, hi int) {
+				for pair := lo; pair < hi; pair++ {
+					if place[pair] < 0 {
+						continue
+					}
+					row := int(recv[place[pair]])
+					copy(entry(a.Out[0], row), entry(a.In[0], pair/k))
+					if n == 2 {
+						copy(element(a.Out[1], row), element(a.In[1], pair))
+					}
 				}
-				row := int(recv[j])
-				copy(entry(a.Out[0], row), entry(a.In[0], pair/k))
-				if n == 2 {
-					copy(element(a.Out[1], row), element(a.In[1], pair))
-				}
-			}
+			})
 			return nil
 		})
 	}
@@ -190,12 +192,14 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	send, got := e.Temp(graph.T(graph.U8, pairs, size)), e.Temp(graph.T(graph.U8, rows, size))
 	if err := e.Kernel("ep_pack", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], place), func(a *lowering.Args) error {
 		n := len(a.In) - 1
-		buf := a.Out[0].Bytes()
-		for pair, j := range data[int32](a.In[n]) {
-			if j >= 0 {
-				packRow(buf[int(j)*size:], a.In[:n], pair/k, pair)
+		buf, place := a.Out[0].Bytes(), data[int32](a.In[n])
+		eachMoved(a, len(place), size, func(lo, hi int) {
+			for pair := lo; pair < hi; pair++ {
+				if j := int(place[pair]); j >= 0 {
+					packRow(buf[j*size:(j+1)*size], a.In[:n], pair/k, pair)
+				}
 			}
-		}
+		})
 		return nil
 	}); err != nil {
 		return err
@@ -209,9 +213,11 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}
 	return e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, func(a *lowering.Args) error {
 		buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
-		for j := range total(a.In[2]) {
-			unpackRow(a.Out, buf[j*size:], int(recv[j]))
-		}
+		eachMoved(a, total(a.In[2]), size, func(lo, hi int) {
+			for j := lo; j < hi; j++ {
+				unpackRow(a.Out, buf[j*size:], int(recv[j]))
+			}
+		})
 		return nil
 	})
 }

@@ -56,6 +56,12 @@ func unpackRow(rows []array.Array, src []byte, i int) {
 	}
 }
 
+// eachMoved calls f for ranges of 0..n, where each number stands for a row of
+// size bytes that is copied to a place of its own.
+func eachMoved(a *lowering.Args, n, size int, f func(lo, hi int)) {
+	a.Parallel(n, 1+4*cheap/(1+size), f)
+}
+
 // total returns the sum of i32 counts.
 func total(a array.Array) int {
 	n := 0
@@ -92,7 +98,7 @@ func sumHome(a *lowering.Args, k int, row func(pair int) (x, w []byte)) {
 
 func sumTokens[T Float](a *lowering.Args, k int, row func(pair int) (x, w []byte), add func(acc []T, x []byte), store func(dst []byte, acc []T)) {
 	out := a.Out[0]
-	a.Parallel(out.Type.Shape[0], 64, func(lo, hi int) {
+	a.Parallel(out.Type.Shape[0], 1+cheap/(1+k*out.Type.Shape[1]), func(lo, hi int) {
 		acc := make([]T, out.Type.Shape[1])
 		for t := lo; t < hi; t++ {
 			clear(acc)
