@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/optimize"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
@@ -89,8 +90,12 @@ type Job struct {
 }
 
 // Open compiles p and opens one rank per place of the mesh in this process.
-// Close releases them.
+// Close releases them. If GOMOE_KERNELS names kernels that this processor does
+// not run, that is an error: others would give other last bits.
 func Open(p *graph.Program, cfg Config) (*Job, error) {
+	if _, err := kernel.Selected(); err != nil {
+		return nil, err
+	}
 	plan, err := Compile(p, cfg)
 	if err != nil {
 		return nil, err

@@ -55,6 +55,17 @@ func TestExit(t *testing.T) {
 	}
 }
 
+// Kernels that the processor does not run are not replaced by others.
+func TestKernels(t *testing.T) {
+	args, _ := tiny(t)
+	cmd := command(args)
+	cmd.Env = append(cmd.Env, "GOMOE_KERNELS=sse9")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), `moe_lm: kernel: GOMOE_KERNELS: "sse9" is not among those that this processor runs`) {
+		t.Errorf("%v, want exit 1 and an error about GOMOE_KERNELS:\n%s", err, out)
+	}
+}
+
 // Ctrl-C once ends the run in order; twice, while it writes a long sample, at
 // once.
 func TestCtrlC(t *testing.T) {

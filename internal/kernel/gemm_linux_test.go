@@ -53,7 +53,7 @@ func gemmStaysInside[T Float](t *testing.T) {
 
 // The same for the loops over vectors.
 func TestVectorLoopsStayInside(t *testing.T) {
-	have := vectorsHere(t)
+	have := vectorsHere()
 	r := rand.New(rand.NewPCG(19, 20))
 	for _, l := range rowLoops {
 		for _, n := range []int{1, 7, 15, 16, 17, 31, 40, 70} {

@@ -46,7 +46,7 @@ func choose(name string, have []kernels) (kernels, error) {
 		names = append(names, k.name)
 	}
 	portable := have[slices.Index(names, "portable")]
-	return portable, fmt.Errorf("kernel: GOMOE_KERNELS: %q is not among those that this processor runs, want %s, or nothing for the best; using portable",
+	return portable, fmt.Errorf("kernel: GOMOE_KERNELS: %q is not among those that this processor runs, want %s, or nothing for the best",
 		name, strings.Join(names, " or "))
 }
 

@@ -32,7 +32,7 @@ func imports() map[string][]string {
 		"internal/optimize": {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/toy":      {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
 		"nn":                {"graph", "array", "vjp", "primitives"},
-		"":                  {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "runtime", "ep", "primitives", "metal", "internal/optimize"},
+		"":                  {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize"},
 		"cmd/...":           {anything},
 		"examples/...":      {anything},
 	}
