@@ -1,4 +1,4 @@
-// The generator of ../kernels_amd64.s, a module of its own so that users of
+// The generator of ../asm_*_amd64.s, a module of its own so that users of
 // gomoe do not depend on avo.
 module github.com/gomoe/gomoe/internal/kernel/asm
 
