@@ -47,6 +47,11 @@ func avx512F32Tile8x2(t *byte)
 //go:noescape
 func avx512F32Tile8x3(t *byte)
 
+// avx512F32Copying8x3 copies B and multiplies 8 rows and 3 vectors.
+//
+//go:noescape
+func avx512F32Copying8x3(t *byte)
+
 // avx512F32Stream1 adds the products of 1 rows to sums.
 //
 //go:noescape
@@ -107,6 +112,11 @@ func avx512F64Tile8x2(t *byte)
 //go:noescape
 func avx512F64Tile8x3(t *byte)
 
+// avx512F64Copying8x3 copies B and multiplies 8 rows and 3 vectors.
+//
+//go:noescape
+func avx512F64Copying8x3(t *byte)
+
 // avx512F64Stream1 adds the products of 1 rows to sums.
 //
 //go:noescape
@@ -152,6 +162,11 @@ func avx2F32Tile4x2(t *byte)
 //go:noescape
 func avx2F32Tile4x3(t *byte)
 
+// avx2F32Copying4x3 copies B and multiplies 4 rows and 3 vectors.
+//
+//go:noescape
+func avx2F32Copying4x3(t *byte)
+
 // avx2F32Stream1 adds the products of 1 rows to sums.
 //
 //go:noescape
@@ -196,6 +211,11 @@ func avx2F64Tile4x2(t *byte)
 //
 //go:noescape
 func avx2F64Tile4x3(t *byte)
+
+// avx2F64Copying4x3 copies B and multiplies 4 rows and 3 vectors.
+//
+//go:noescape
+func avx2F64Copying4x3(t *byte)
 
 // avx2F64Stream1 adds the products of 1 rows to sums.
 //

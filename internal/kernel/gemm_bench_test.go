@@ -29,6 +29,7 @@ func benchmarkGemm[T Float](b *testing.B) {
 					x := normals[T](r, gemmDeep*8+wide)
 					tile, rows := s.tileOf(s.rows, tileVecs)
 					w.work = work{deep: gemmDeep, a: unsafe.Pointer(&x[wide]), b: unsafe.Pointer(&x[0]),
+						astride: unsafe.Sizeof(T(0)), astep: 8 * unsafe.Sizeof(T(0)),
 						c: unsafe.Pointer(&w.edge), cstride: uintptr(wide) * unsafe.Sizeof(T(0))}
 					for b.Loop() {
 						tile(w.work.of())

@@ -16,11 +16,12 @@ const (
 	blockDeep   = 4 * gemmDeep
 )
 
-// blocked multiplies tile by tile, on copies of A and B in the order in which
-// tiles read them; on B itself where it has whole vectors in a row and so few rows
-// are multiplied that the copy costs more than it saves. Tiles at the edges are
-// whole: A and B are padded with zeros, so that every element of C comes from the
-// same sequence of instructions.
+// blocked multiplies tile by tile. B is copied to where tiles find its rows side
+// by side, by the first tile that reads them if B has whole vectors in a row; it is
+// read where it lies if so few rows are multiplied that the copy costs more than it
+// saves. A is read where it lies if its rows are, and otherwise copied too. Tiles at
+// the edges are whole: their copies of A and B are padded with zeros, so that every
+// element of C comes from the same sequence of instructions.
 //
 // Sources: Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication" (2008); Van Zee and van de Geijn, "BLIS" (2015).
@@ -32,7 +33,7 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 		cols   = evenly(n, blockPanels*wide, wide)
 		direct = bcs == 1 && m <= min(rows, s.direct) // read B where it lies
 		packed = min(cols, roundUp(n, s.lanes))       // columns of B's copy
-		pa     = room(&w.a, roundUp(min(rows, m), s.rows)*min(k, gemmDeep))
+		l      = left[T]{copies: room(&w.a, roundUp(min(rows, m), s.rows)*min(k, gemmDeep)), stride: ars, step: acs}
 		pb     []T
 		t      = &w.work
 	)
@@ -42,11 +43,7 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 		pb = room(&w.b, packed*min(k, blockDeep))
 	}
 	block := func(i0, in, j0, jn, k0, kn int) {
-		for i := 0; i < in; i += s.rows {
-			h := min(s.rows, in-i)
-			_, padded := s.tileOf(h, 1)
-			pack(s, pa[i*kn:], padded, a[(i0+i)*ars+k0*acs:], h, kn, acs, ars)
-		}
+		l.pack(s, a[i0*ars+k0*acs:], in, kn)
 		t.deep, t.add = kn, 0
 		if acc || k0 > 0 {
 			t.add = 1
@@ -54,19 +51,24 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 		for j := 0; j < jn; j += wide {
 			v := min(wide, jn-j)
 			padded := roundUp(v, s.lanes)
-			if from := b[k0*brs+(j0+j)*bcs:]; direct && v == padded {
+			from, panel := b[k0*brs+(j0+j)*bcs:], pb
+			if !direct {
+				panel = pb[k0%blockDeep*packed+j*kn:]
+			}
+			t.copy = nil
+			switch {
+			case direct && v == padded:
 				t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(brs*size)
-			} else {
-				panel := pb
-				if !direct {
-					panel = pb[k0%blockDeep*packed+j*kn:]
-				}
+			case i0 == 0 && bcs == 1 && v == wide && in >= s.rows:
+				t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(brs*size)
+				t.copy = unsafe.Pointer(&panel[:kn*wide][0])
+			default:
 				if i0 == 0 {
 					pack(s, panel, padded, from, v, kn, brs, bcs)
 				}
 				t.b, t.bstride = unsafe.Pointer(&panel[0]), uintptr(padded*size)
 			}
-			w.column(s, in, v, pa, c[i0*ldc+j0+j:], ldc)
+			w.column(s, in, v, &l, c[i0*ldc+j0+j:], ldc)
 		}
 	}
 	for j0 := 0; j0 < n; j0 += cols {
@@ -80,17 +82,48 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 	}
 }
 
-// column multiplies the tiles of A in pa, of m rows, with the panel of n columns
-// that the work has.
-func (w *workspace[T]) column(s *set, m, n int, pa, c []T, ldc int) {
+// left is a block of A: at, whose row i and element p lie at i*stride+p*step, or
+// copies, tile by tile, of the rows from first on.
+type left[T Float] struct {
+	at           []T
+	stride, step int
+	copies       []T
+	first        int
+}
+
+// pack makes l the block at `at` of m rows, deep elements each.
+func (l *left[T]) pack(s *set, at []T, m, deep int) {
+	l.at, l.first = at, 0
+	if l.step == 1 {
+		l.first = m - m%s.rows // the last tile may need padding
+	}
+	for i := l.first; i < m; i += s.rows {
+		h := min(s.rows, m-i)
+		_, padded := s.tileOf(h, 1)
+		pack(s, l.copies[(i-l.first)*deep:], padded, at[i*l.stride:], h, deep, l.step, l.stride)
+	}
+}
+
+// column multiplies the tiles of A, of m rows, with the panel of n columns that
+// the work has.
+func (w *workspace[T]) column(s *set, m, n int, l *left[T], c []T, ldc int) {
 	t := &w.work
 	padded, size := roundUp(n, s.lanes), int(unsafe.Sizeof(T(0)))
 	for i := 0; i < m; i += s.rows {
 		h := min(s.rows, m-i)
 		tile, rows := s.tileOf(h, padded/s.lanes)
-		t.a = unsafe.Pointer(&pa[i*t.deep])
+		if i < l.first {
+			t.a, t.astride, t.astep = unsafe.Pointer(&l.at[i*l.stride]), uintptr(l.stride*size), uintptr(l.step*size)
+		} else {
+			t.a, t.astride, t.astep = unsafe.Pointer(&l.copies[(i-l.first)*t.deep]), uintptr(size), uintptr(rows*size)
+		}
 		if h == rows && n == padded {
 			t.c, t.cstride = unsafe.Pointer(&c[i*ldc]), uintptr(ldc*size)
+			if t.copy != nil {
+				s.copying(t.of())
+				t.b, t.bstride, t.copy = t.copy, uintptr(padded*size), nil
+				continue
+			}
 			tile(t.of())
 			continue
 		}

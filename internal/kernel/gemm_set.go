@@ -14,6 +14,8 @@ type set struct {
 	// tiles sets C = 0 + A·B, or adds A·B to C if work.add is set, for a tile of
 	// tileRows[i] rows by j+1 vectors.
 	tiles [3][tileVecs]func(*byte)
+	// copying is the largest tile, which copies B on the way.
+	copying func(*byte)
 	// streams adds A·B, for streamOf[i] rows, to sums at work.c of which the rows
 	// of one vector of columns lie together.
 	streams [3]func(*byte)
@@ -38,13 +40,18 @@ const tileVecs = 3
 // generator knows the offsets of its fields.
 type work struct {
 	deep    int            // products per element, at least 1
-	a       unsafe.Pointer // element i,p at p*rows+i
+	a       unsafe.Pointer // in streams with element i,p at p*rows+i
 	b       unsafe.Pointer
 	bstride uintptr // from a row of B to the next
 	c       unsafe.Pointer
 	cstride uintptr // from a row of C to the next; not in streams
 	add     uintptr // 0 for C = 0 + A·B; not in streams
 	cols    uintptr // bytes of a row of B, whole vectors; only in streams
+	// Not in streams: from a row of A to the next, and from an element of a row to
+	// the next.
+	astride, astep uintptr
+	// Where a copying tile writes rows of B, side by side.
+	copy unsafe.Pointer
 }
 
 // These do not compile if the offsets are others than in asm/set.go.
@@ -56,6 +63,9 @@ const (
 	_ = -(unsafe.Offsetof(work{}.cstride) ^ 40)
 	_ = -(unsafe.Offsetof(work{}.add) ^ 48)
 	_ = -(unsafe.Offsetof(work{}.cols) ^ 56)
+	_ = -(unsafe.Offsetof(work{}.astride) ^ 64)
+	_ = -(unsafe.Offsetof(work{}.astep) ^ 72)
+	_ = -(unsafe.Offsetof(work{}.copy) ^ 80)
 )
 
 // of is the argument as the functions take it.

@@ -34,9 +34,10 @@ func gemm() {
 	} {
 		for rows := 1; rows <= s.rows; rows = max(4, 2*rows) {
 			for vecs := 1; vecs <= 3; vecs++ {
-				s.tile(rows, vecs)
+				s.tile(rows, vecs, false)
 			}
 		}
+		s.tile(s.rows, 3, true)
 		s.stream(1, 4)
 		s.stream(2, 4)
 		s.stream(4, s.streamDeep)

@@ -91,4 +91,7 @@ const (
 	workCStride = 40
 	workAdd     = 48
 	workCols    = 56
+	workAStride = 64
+	workAStep   = 72
+	workCopy    = 80
 )

@@ -9,14 +9,25 @@ import (
 )
 
 // tile is C = 0 + A·B or C += A·B for rows by vecs vectors of C, all in
-// registers. Per element it is one chain of fused multiply-adds from 0 on.
-func (s set) tile(rows, vecs int) {
-	name := fmt.Sprintf("%s%sTile%dx%d", s.name, s.element, rows, vecs)
+// registers. Per element it is one chain of fused multiply-adds from 0 on. A is
+// read where it lies, element by element. If copying is set, B is copied on the
+// way, its rows side by side, for the tiles below; and what lies right of it,
+// which the next copying tile reads, is fetched to the second level cache.
+func (s set) tile(rows, vecs int, copying bool) {
+	name, what := fmt.Sprintf("%s%sTile%dx%d", s.name, s.element, rows, vecs), "multiplies"
+	if copying {
+		name, what = fmt.Sprintf("%s%sCopying%dx%d", s.name, s.element, rows, vecs), "copies B and multiplies"
+	}
 	onWork(name)
-	Doc(fmt.Sprintf("%s multiplies %d rows and %d vectors.", name, rows, vecs))
+	Doc(fmt.Sprintf("%s %s %d rows and %d vectors.", name, what, rows, vecs))
 	t := Load(Param("t"), GP64())
-	deep, a, b, stride := field(t, workDeep), field(t, workA), field(t, workB), field(t, workBStride)
-	c, cstride, add := field(t, workC), field(t, workCStride), field(t, workAdd)
+	deep, b, stride := field(t, workDeep), field(t, workB), field(t, workBStride)
+	x, next := s.rowsOf(t, rows)
+	c, cstride := field(t, workC), field(t, workCStride)
+	var to reg.GPVirtual
+	if copying {
+		to = field(t, workCopy)
+	}
 
 	// C is wanted at the end: fetch it while the sums are made.
 	row := GP64()
@@ -39,28 +50,43 @@ func (s set) tile(rows, vecs int) {
 	for j := range y {
 		y[j] = s.vector()
 	}
-	ahead := GP64() // eight rows of B
-	MOVQ(stride, ahead)
-	SHLQ(Imm(3), ahead)
+	var ahead reg.GPVirtual // eight rows of B
+	if !copying {
+		ahead = GP64()
+		MOVQ(stride, ahead)
+		SHLQ(Imm(3), ahead)
+	}
 	Label("loop")
 	for j := range y {
 		VMOVUPS(Mem{Base: b, Disp: j * s.bytes()}, y[j])
 	}
 	for at := 0; at < vecs*s.bytes(); at += 64 {
-		PREFETCHT0(Mem{Base: b, Index: ahead, Scale: 1, Disp: at})
-	}
-	for i := range sums {
-		x := s.vector()
-		s.broadcast(Mem{Base: a, Disp: i * s.size}, x)
-		for j := range y {
-			s.fma(y[j], x, sums[i][j])
+		if copying {
+			PREFETCHT1(Mem{Base: b, Disp: vecs*s.bytes() + at})
+		} else {
+			PREFETCHT0(Mem{Base: b, Index: ahead, Scale: 1, Disp: at})
 		}
 	}
+	for i := range sums {
+		v := s.vector()
+		s.broadcast(x(i), v)
+		for j := range y {
+			s.fma(y[j], v, sums[i][j])
+		}
+	}
+	if copying {
+		for j := range y {
+			VMOVUPS(y[j], Mem{Base: to, Disp: j * s.bytes()})
+		}
+		ADDQ(I32(vecs*s.bytes()), to)
+	}
 	ADDQ(stride, b)
-	ADDQ(I32(rows*s.size), a)
+	next()
 	DECQ(deep)
 	JNZ(LabelRef("loop"))
 
+	MOVQ(Mem{Base: t, Disp: workC}, c)
+	add := field(t, workAdd)
 	TESTQ(add, add)
 	JZ(LabelRef("set"))
 	s.store(c, cstride, sums, func(m Mem, sum reg.VecVirtual) { s.add(m, sum, sum) })
@@ -83,6 +109,40 @@ func (s set) store(c, cstride reg.GPVirtual, sums [][]reg.VecVirtual, finish fun
 		}
 		if i < len(sums)-1 {
 			ADDQ(cstride, c)
+		}
+	}
+}
+
+// rowsOf returns where the elements of A's rows lie that the work at t begins
+// with, and what moves on to the next element of all rows.
+func (s set) rowsOf(t reg.Register, rows int) (at func(i int) Mem, next func()) {
+	a, stride, step := field(t, workA), field(t, workAStride), field(t, workAStep)
+	var stride3, a4 reg.GPVirtual
+	if rows >= 4 {
+		stride3 = GP64()
+		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, stride3)
+	}
+	if rows > 4 {
+		a4 = GP64()
+		LEAQ(Mem{Base: a, Index: stride, Scale: 4}, a4)
+	}
+	at = func(i int) Mem {
+		base := a
+		if i >= 4 {
+			base, i = a4, i-4
+		}
+		switch i {
+		case 0:
+			return Mem{Base: base}
+		case 3:
+			return Mem{Base: base, Index: stride3, Scale: 1}
+		}
+		return Mem{Base: base, Index: stride, Scale: uint8(i)}
+	}
+	return at, func() {
+		ADDQ(step, a)
+		if rows > 4 {
+			ADDQ(step, a4)
 		}
 	}
 }
