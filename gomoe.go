@@ -80,7 +80,11 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lowering.Lower(a, lowering.Options{Donate: cfg.Donate, Names: names})
+	opts := lowering.Options{Donate: cfg.Donate, Names: names}
+	if !cfg.NoOptimize {
+		opts.Joins = primitives.Joins()
+	}
+	return lowering.Lower(a, opts)
 }
 
 // Job is a compiled program on the ranks of this process.

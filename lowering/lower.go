@@ -17,6 +17,8 @@ type Options struct {
 	// Names are the names of the results; nil for those that the program is
 	// printed with. A name that is given again gets a number behind it.
 	Names []string
+	// Joins are tried on the plan before it is given memory.
+	Joins []Join
 }
 
 // Lower makes the plan of a placed program. Equations whose results nobody uses
@@ -44,6 +46,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	if err := e.outputs(opts.Names); err != nil {
 		return nil, err
 	}
+	p.join(opts.Joins)
 	if err := p.donate(opts.Donate); err != nil {
 		return nil, err
 	}

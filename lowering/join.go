@@ -1,0 +1,96 @@
+package lowering
+
+import "slices"
+
+// Join replaces several instructions of a plan by one that writes the same bits.
+// It is asked for every instruction i, in order, whether that can be the last of
+// some, and returns the others and what to put in its place. Values that only these
+// read are not made any more, and are not among the results of the new instruction.
+type Join func(p *Peephole, i int) (others []int, joined Instr, ok bool)
+
+// Peephole is what a Join sees of a plan: instructions, and who makes and reads
+// what. No memory has been assigned yet; every buffer is written once.
+type Peephole struct {
+	*Plan
+	maker   []int   // of each buffer: the instruction that writes it, -1 for inputs
+	readers [][]int // of each buffer: instructions, in order
+}
+
+// join applies rules until none applies, and drops the instructions that they
+// replace.
+func (p *Plan) join(rules []Join) {
+	if len(rules) == 0 {
+		return
+	}
+	v := &Peephole{Plan: p}
+	v.look()
+	gone := make([]bool, len(p.Instrs))
+	for i := range p.Instrs {
+		for again := true; again; {
+			again = false
+			for _, rule := range rules {
+				others, joined, ok := rule(v, i)
+				if !ok {
+					continue
+				}
+				for _, o := range others {
+					gone[o] = true
+					p.Instrs[o].In, p.Instrs[o].Out = nil, nil
+				}
+				p.Instrs[i] = joined
+				v.look()
+				again = true
+			}
+		}
+	}
+	kept := p.Instrs[:0]
+	for i, in := range p.Instrs {
+		if !gone[i] {
+			kept = append(kept, in)
+		}
+	}
+	p.Instrs = kept
+}
+
+// look finds who makes and reads each buffer that owns memory.
+func (v *Peephole) look() {
+	v.maker, v.readers = make([]int, len(v.Bufs)), make([][]int, len(v.Bufs))
+	for b := range v.maker {
+		v.maker[b] = -1
+	}
+	for i, in := range v.Instrs {
+		for _, b := range in.Out {
+			v.maker[v.Root(b)] = i
+		}
+		for _, b := range in.In {
+			v.readers[v.Root(b)] = append(v.readers[v.Root(b)], i)
+		}
+		if in.Zones >= 0 {
+			v.readers[v.Root(in.Zones)] = append(v.readers[v.Root(in.Zones)], i)
+		}
+	}
+}
+
+// Maker returns the instruction that makes b, -1 if b is an input or the type in
+// which it is read differs from that in which it is made.
+func (v *Peephole) Maker(b int) int {
+	i := v.maker[v.Root(b)]
+	if i < 0 || !slices.ContainsFunc(v.Instrs[i].Out, func(o int) bool {
+		return v.Root(o) == v.Root(b) && v.Bufs[o].Type.Equal(v.Bufs[b].Type)
+	}) {
+		return -1
+	}
+	return i
+}
+
+// Last reports whether nobody but instruction i reads b, and b is not a result of
+// the plan: once i is joined with what makes b, b need not be made.
+func (v *Peephole) Last(b, i int) bool {
+	return v.Bufs[v.Root(b)].Storage == Temp && !slices.ContainsFunc(v.readers[v.Root(b)], func(r int) bool { return r != i })
+}
+
+// UnreadBefore reports whether nobody reads b before instruction i, so that i can
+// make it.
+func (v *Peephole) UnreadBefore(b, i int) bool {
+	return !slices.ContainsFunc(v.readers[v.Root(b)], func(r int) bool { return r < i })
+}

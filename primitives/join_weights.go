@@ -1,0 +1,108 @@
+package primitives
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// joinWeights joins the product of an expert's rows and their weights with what
+// reads it to bring the rows home: weighted rows are not written.
+func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	in := p.Instrs[i]
+	if _, ok := in.Prim.(EPCombine); !ok || len(in.In) != 3 || in.Name != "ep_sum" && in.Name != "ep_pack_rows" {
+		return nil, in, false
+	}
+	rows := in.In[0]
+	mi := p.Maker(rows)
+	if mi < 0 || !p.Last(rows, i) {
+		return nil, in, false
+	}
+	product := &p.Instrs[mi]
+	if m, ok := product.Prim.(Binary); !ok || m.op != "mul" || len(product.In) != 2 {
+		return nil, in, false
+	}
+	for at, w := range product.In {
+		wi := p.Maker(w)
+		if wi < 0 {
+			continue
+		}
+		spread := &p.Instrs[wi]
+		b, ok := spread.Prim.(BroadcastInDim)
+		if !ok || spread.Name != b.Name() || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 {
+			continue
+		}
+		from := p.Bufs[spread.In[0]].Type
+		if d := from.DType; d != graph.F32 && d != graph.F64 || from.Shape[0] != p.Bufs[rows].Type.Shape[0] {
+			continue
+		}
+		join := in
+		join.Name += "_weighted"
+		join.In = []int{product.In[1-at], spread.In[0], in.In[1], in.In[2]}
+		if in.Name == "ep_sum" {
+			k := p.Bufs[in.In[1]].Type.Shape[0] / max(p.Bufs[in.Out[0]].Type.Shape[0], 1)
+			join.Kernel = inFloat(sumWeighted[float32](k), sumWeighted[float64](k))
+		} else {
+			join.Kernel = inFloat(packWeighted[float32], packWeighted[float64])
+		}
+		if !p.Last(w, mi) {
+			return []int{mi}, join, true // the gradient reads the spread weights
+		}
+		return []int{wi, mi}, join, true
+	}
+	return nil, in, false
+}
+
+// sumWeighted sets a token's sum of y[i]·w[i] over its k rows, in order: rows and
+// weights, then the pairs' places and the places' rows.
+func sumWeighted[T Float](k int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		y, w, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+		place, recv := data[int32](a.In[2]), data[int32](a.In[3])
+		n := a.Out[0].Type.Shape[1]
+		a.Parallel(a.Out[0].Type.Shape[0], 1+cheap/(1+k*n), func(lo, hi int) {
+			for t := lo; t < hi; t++ {
+				sum := out[t*n : (t+1)*n]
+				clear(sum)
+				for _, j := range place[t*k : (t+1)*k] {
+					if j >= 0 {
+						i := int(recv[j])
+						addWeighted(sum, y[i*n:(i+1)*n], w[i])
+					}
+				}
+			}
+		})
+		return nil
+	}
+}
+
+// packWeighted writes y[i]·w[i] where row i is sent from.
+func packWeighted[T Float](a *lowering.Args) error {
+	y, w, recv := data[T](a.In[0]), data[T](a.In[1]), data[int32](a.In[2])
+	n := a.In[0].Type.Shape[1]
+	out := view[T](a.Out[0].Bytes())
+	eachMoved(a, total(a.In[3]), n*a.In[0].Type.DType.Size(), func(lo, hi int) {
+		for j := lo; j < hi; j++ {
+			i := int(recv[j])
+			scale(out[j*n:(j+1)*n], y[i*n:(i+1)*n], w[i])
+		}
+	})
+	return nil
+}
+
+// addWeighted adds x·w to sum, rounded twice.
+func addWeighted[T Float](sum, x []T, w T) {
+	x = x[:len(sum)]
+	for i, v := range x {
+		sum[i] += T(v * w)
+	}
+}
+
+// scale sets y = x·w.
+func scale[T Float](y, x []T, w T) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = v * w
+	}
+}

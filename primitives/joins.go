@@ -1,0 +1,100 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Joins returns the rules by which plans of these primitives get fewer, larger
+// instructions: what follows an expert's matrix product is done to pieces of its
+// result while they are in the cache.
+func Joins() []lowering.Join {
+	return []lowering.Join{joinSwiGLU, joinSwiGLUGrad, joinMatmulSum, joinWeights}
+}
+
+// groupedProduct returns the instruction that makes b, if it is a grouped_matmul
+// that a join can take in.
+func groupedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatmul, ok bool) {
+	i = p.Maker(b)
+	if i < 0 || p.Instrs[i].Name != "grouped_matmul" {
+		return i, m, false
+	}
+	m, ok = p.Instrs[i].Prim.(GroupedMatmul)
+	d := p.Bufs[b].Type.DType
+	return i, m, ok && (d == graph.F32 || d == graph.F64)
+}
+
+// sameRows reports whether two grouped_matmul are of the same experts' rows.
+func sameRows(x, y *lowering.Instr) bool {
+	return x.In[2] == y.In[2] && x.Zones == y.Zones && x.Align == y.Align
+}
+
+// joinSwiGLU joins the two products of rows with gate and up, and swiglu. Both
+// products are written only if they are read again, as by the gradient.
+func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	in := p.Instrs[i]
+	if _, ok := in.Prim.(swiglu); !ok {
+		return nil, in, false
+	}
+	g, u := in.In[0], in.In[1]
+	gi, gm, ok := groupedProduct(p, g)
+	ui, um, ok2 := groupedProduct(p, u)
+	if !ok || !ok2 || gi == ui || gm != um {
+		return nil, in, false
+	}
+	gate, up := &p.Instrs[gi], &p.Instrs[ui]
+	if gate.In[0] != up.In[0] || !sameRows(gate, up) || !p.UnreadBefore(g, i) || !p.UnreadBefore(u, i) {
+		return nil, in, false
+	}
+	join := *gate
+	join.Name, join.Pos = "grouped_swiglu", in.Pos
+	join.In, join.Out = []int{gate.In[0], gate.In[1], up.In[1], gate.In[2]}, in.Out
+	if !p.Last(g, i) || !p.Last(u, i) {
+		join.Out = []int{in.Out[0], gate.Out[0], up.Out[0]}
+	}
+	join.Kernel = inFloat(groupedSwiGLU[float32](gm.Transpose, gate.Align), groupedSwiGLU[float64](gm.Transpose, gate.Align))
+	return []int{gi, ui}, join, true
+}
+
+// joinSwiGLUGrad joins the product that is swiglu's cotangent with its gradient.
+func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	in := p.Instrs[i]
+	if _, ok := in.Prim.(swigluGrad); !ok {
+		return nil, in, false
+	}
+	ct := in.In[2]
+	pi, m, ok := groupedProduct(p, ct)
+	if !ok || !p.Last(ct, i) || ct == in.In[0] || ct == in.In[1] {
+		return nil, in, false
+	}
+	product := &p.Instrs[pi]
+	join := *product
+	join.Name, join.Pos = "grouped_swiglu_grad", in.Pos
+	join.In, join.Out = []int{product.In[0], product.In[1], in.In[0], in.In[1], product.In[2]}, in.Out
+	join.Kernel = inFloat(groupedSwiGLUGrad[float32](m.Transpose, product.Align), groupedSwiGLUGrad[float64](m.Transpose, product.Align))
+	return []int{pi}, join, true
+}
+
+// joinMatmulSum joins two products whose results are added, as the cotangents that
+// rows get from gate and up.
+func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	in := p.Instrs[i]
+	if _, ok := in.Prim.(graph.AddAny); !ok || len(in.In) != 2 || in.Collective() {
+		return nil, in, false
+	}
+	a, b := in.In[0], in.In[1]
+	ai, am, ok := groupedProduct(p, a)
+	bi, bm, ok2 := groupedProduct(p, b)
+	if !ok || !ok2 || ai == bi || am != bm || !p.Last(a, i) || !p.Last(b, i) {
+		return nil, in, false
+	}
+	first, second := &p.Instrs[ai], &p.Instrs[bi]
+	if !sameRows(first, second) || !p.Bufs[first.In[0]].Type.Equal(p.Bufs[second.In[0]].Type) {
+		return nil, in, false
+	}
+	join := *first
+	join.Name, join.Pos = "grouped_matmul_sum", in.Pos
+	join.In, join.Out = []int{first.In[0], first.In[1], second.In[0], second.In[1], first.In[2]}, in.Out
+	join.Kernel = inFloat(groupedSum[float32](am.Transpose, first.Align), groupedSum[float64](am.Transpose, first.Align))
+	return []int{ai, bi}, join, true
+}

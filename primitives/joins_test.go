@@ -1,0 +1,169 @@
+package primitives_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// gatedExperts is an expert layer with SwiGLU; the first result is a number.
+// Transposed matrices lie [E,out,in].
+func gatedExperts(t *testing.T, d graph.DType, transposed bool, layer Layer) *graph.Program {
+	const tokens, hidden, width, k = 12, 6, 10, 2
+	p, err := graph.Trace("gated", func(tr *graph.Tracer) []*graph.Value {
+		x := tr.Input("x", d, tokens, hidden)
+		ids := tr.Input("ids", graph.I32, tokens, k)
+		weights := tr.Input("weights", d, tokens, k)
+		matrix := func(name string, in, out int) *graph.Value {
+			if transposed {
+				in, out = out, in
+			}
+			return tr.Input(name, d, layer.Experts, in, out)
+		}
+		gate, up, down := matrix("gate", hidden, width), matrix("up", hidden, width), matrix("down", width, hidden)
+		r := Prepare(layer, ids)
+		multiply := func(rows, w *graph.Value) *graph.Value {
+			return graph.Apply1(GroupedMatmul{Transpose: transposed}, rows, w, r.Value)
+		}
+		rows, rw := DispatchWeighted(r, x, weights)
+		y := multiply(SwiGLU(multiply(rows, gate), multiply(rows, up)), down)
+		out := Combine(r, Mul(y, Broadcast(rw, y.Type.Shape, 0)))
+		return []*graph.Value{Sum(Square(out)), out}
+	})
+	require.NoError(t, err)
+	return p
+}
+
+func gatedInputs(r *rand.Rand, p *graph.Program, experts int) map[string]array.Array {
+	in := map[string]array.Array{}
+	for _, v := range p.In {
+		a := array.New(v.Type)
+		if v.Type.DType == graph.I32 {
+			for i := range array.Data[int32](a) {
+				array.Data[int32](a)[i] = int32(r.IntN(experts+1) - 1)
+				if i%2 == 1 && array.Data[int32](a)[i] == array.Data[int32](a)[i-1] {
+					array.Data[int32](a)[i] = -1
+				}
+			}
+		} else {
+			f := array.New(v.Type.With(graph.F64))
+			for i := range array.Data[float64](f) {
+				array.Data[float64](f)[i] = r.NormFloat64()
+			}
+			a = f.As(v.Type.DType)
+		}
+		in[v.Name] = a
+	}
+	return in
+}
+
+func gatedPlacement(t *testing.T, mesh string) gomoe.Config {
+	m, err := sharding.ParseMesh(mesh)
+	require.NoError(t, err)
+	cfg := gomoe.Config{Mesh: m, Options: runtime.Options{Poison: true}, Place: map[string]sharding.Spec{}}
+	if mesh == "" {
+		return cfg
+	}
+	tokens := []string{"x", "ids", "weights"}
+	for _, name := range tokens {
+		cfg.Place[name] = sharding.Split("ep")
+		if m.Size("dp") > 1 {
+			cfg.Place[name] = sharding.Split("dp.ep")
+		}
+	}
+	for _, name := range []string{"gate", "up", "down"} {
+		cfg.Place[name] = sharding.Split("ep")
+	}
+	if m.Size("tp") > 1 {
+		cfg.Place["gate"], cfg.Place["up"] = sharding.Split("ep", "", "tp"), sharding.Split("ep", "", "tp")
+		cfg.Place["down"] = sharding.Split("ep", "tp")
+	}
+	return cfg
+}
+
+// TestJoinsKeepBits runs layers with joined instructions and as they are written.
+func TestJoinsKeepBits(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
+		for _, layer := range []Layer{{Experts: 4}, {Experts: 4, Capacity: 3}, {Experts: 4, Align: 4}} {
+			for _, mesh := range []string{"", "ep=2", "dp=2,ep=2", "ep=2,tp=2"} {
+				for _, transposed := range []bool{false, true} {
+					if transposed && strings.Contains(mesh, "tp") {
+						continue // placed for matrices [E,in,out]
+					}
+					t.Run(fmt.Sprintf("%s/%+v/%s/%v", d, layer, mesh, transposed), func(t *testing.T) {
+						p := gatedExperts(t, d, transposed, layer)
+						in := gatedInputs(r, p, layer.Experts)
+						g, err := vjp.Grad(p)
+						require.NoError(t, err)
+						for _, q := range []*graph.Program{p, g} {
+							cfg := gatedPlacement(t, mesh)
+							got, err := gomoe.Run(context.Background(), q, cfg, in)
+							require.NoError(t, err)
+							cfg.NoOptimize = true
+							want, err := gomoe.Run(context.Background(), q, cfg, in)
+							require.NoError(t, err)
+							for i := range want {
+								if !array.Equal(got[i], want[i]) {
+									t.Errorf("%s, result %d: got %v, want as written %v", q.Name, i, got[i], want[i])
+								}
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+var sources = regexp.MustCompile(` # .*`)
+
+// TestJoinsGolden shows plans before and after.
+func TestJoinsGolden(t *testing.T) {
+	p := gatedExperts(t, graph.F32, false, Layer{Experts: 4})
+	g, err := vjp.Grad(p)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name, mesh string
+		p          *graph.Program
+	}{{"forward", "", p}, {"forward_ep2", "ep=2", p}, {"backward", "", g}} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := gatedPlacement(t, c.mesh)
+			a, err := gomoe.Place(c.p, cfg)
+			require.NoError(t, err)
+			var b strings.Builder
+			for _, joins := range [][]lowering.Join{nil, Joins()} {
+				plan, err := lowering.Lower(a, lowering.Options{Joins: joins})
+				require.NoError(t, err)
+				b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
+			}
+			path := filepath.Join("testdata", "joins", c.name+".golden")
+			if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
+				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			if b.String() != string(want) {
+				t.Errorf("got\n%s\nwant as in %s\n%s", b.String(), path, want)
+			}
+		})
+	}
+}
