@@ -1,4 +1,4 @@
-# Targets: all build test lint race golden fuzz bench examples cross clean
+# Targets: all build test test-kernels lint race golden fuzz bench examples cross clean
 #
 # FUZZTIME=20s   how long each fuzz test runs
 # BENCHTIME=1s   how long each benchmark runs
@@ -14,7 +14,7 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 windows/amd64
 
-.PHONY: all build test lint race golden fuzz bench examples cross clean
+.PHONY: all build test test-kernels lint race golden fuzz bench examples cross clean
 
 all: build lint test
 
@@ -24,6 +24,13 @@ build:
 
 test:
 	$(GO) test $(TESTFLAGS) ./...
+
+# What computes, once more with each of the other kernels that this processor runs.
+test-kernels:
+	@set -e; for k in $$($(GO) run ./cmd/gomoe version -kernels | tail -n +2); do \
+		echo "GOMOE_KERNELS=$$k $(GO) test"; \
+		GOMOE_KERNELS=$$k $(GO) test $(TESTFLAGS) ./internal/kernel ./primitives ./examples/...; \
+	done
 
 # The packages in which ranks share memory.
 race:

@@ -29,9 +29,10 @@ type Config struct {
 	// Deadline is how long a rank waits for the others in a collective; 0 is the
 	// communicator's default of 30 s.
 	Deadline time.Duration
-	// NoOptimize places the program as it is written. Otherwise constants are
-	// folded, equal equations merged and those that change nothing left out,
-	// which changes no bit of the results (see internal/optimize).
+	// NoOptimize places and plans the program as it is written. Otherwise
+	// constants are folded, equal equations merged and those that change nothing
+	// left out (see internal/optimize), and instructions of the plan joined (see
+	// primitives.Joins), which changes no bit of the results.
 	NoOptimize bool
 	runtime.Options
 }
@@ -92,6 +93,12 @@ type Job struct {
 	*runtime.Session
 	comms []lowering.Communicator
 }
+
+// UseKernels chooses the kernels of this process, as the environment variable
+// GOMOE_KERNELS does: portable is plain Go, the reference; avx2 and avx512 are
+// assembly; empty is the best that the processor runs. It comes before the first
+// program is run, for example as flag.Func("kernels", "...", gomoe.UseKernels).
+func UseKernels(name string) error { return kernel.Use(name) }
 
 // Open compiles p and opens one rank per place of the mesh in this process.
 // Close releases them. If GOMOE_KERNELS names kernels that this processor does

@@ -24,6 +24,7 @@ func (t *tool) checkCommand() *ffcli.Command {
 	fs.Float64Var(&opts.Tolerance, "tol", 1e-6, "largest error, relative to the larger of 1 and the largest derivative of the input")
 	fs.IntVar(&opts.Elements, "elements", 0, "most elements to perturb per input, chosen at random; 0 is all")
 	asJSON := fs.Bool("json", false, "print the outcome as JSON")
+	kernelsFlag(fs)
 	return &ffcli.Command{
 		Name: "check", ShortUsage: "gomoe check FILE [-wrt x,w] [-in x=x.npy ...]",
 		ShortHelp: "Compare derivatives with central differences.", FlagSet: fs,

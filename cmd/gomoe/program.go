@@ -90,6 +90,11 @@ type located struct{ err error }
 func (e *located) Error() string { return e.err.Error() }
 func (e *located) Unwrap() error { return e.err }
 
+// kernelsFlag lets a user choose kernels before any run.
+func kernelsFlag(fs *flag.FlagSet) {
+	fs.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2 or avx512; the best if not given", gomoe.UseKernels)
+}
+
 // placing are the flags that say where a program runs.
 type placing struct {
 	mesh          string
@@ -100,7 +105,7 @@ type placing struct {
 func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 	p := &placing{}
 	fs.StringVar(&p.mesh, "mesh", "", "`axes` of the mesh with their sizes, such as dp=2,ep=4; none is one rank")
-	fs.BoolVar(&p.asWritten, "as-written", false, "place the program as it is written, without folding constants and merging equations first")
+	fs.BoolVar(&p.asWritten, "as-written", false, "place the program as it is written, without folding constants, merging equations and joining instructions first")
 	p.place = newPairs(fs, "place", "input=spec", "split an input, as `input=spec`: one entry per dimension, mesh axes or _, such as x=dp.ep,_; repeatable")
 	if donate {
 		p.donate = newPairs(fs, "donate", "input=result", "let a result take over the memory of an input, as `input=result`; repeatable")

@@ -25,6 +25,7 @@ func (t *tool) runCommand() *ffcli.Command {
 	out := fs.String("out", "", "`directory` for the results, each as name.npy")
 	trace := fs.String("trace", "", "`file` for what every rank did, for Perfetto or chrome://tracing")
 	finite := fs.Bool("finite", false, "stop at the first kernel that makes a NaN or an infinity")
+	kernelsFlag(fs)
 	return &ffcli.Command{
 		Name: "run", ShortUsage: "gomoe run FILE -in x=x.npy ... [-out DIR] [-mesh ep=4 -place x=ep ...]",
 		ShortHelp: "Run a program on .npy files.", FlagSet: fs,

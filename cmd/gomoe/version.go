@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -12,12 +13,18 @@ import (
 )
 
 func (t *tool) versionCommand() *ffcli.Command {
+	fs := t.flags("version")
+	list := fs.Bool("kernels", false, "print the names of the kernels that this processor runs instead, the best first")
 	return &ffcli.Command{
-		Name: "version", ShortUsage: "gomoe version", ShortHelp: "Print the version of gomoe and of Go, and the kernels in use.",
-		FlagSet: t.flags("version"),
+		Name: "version", ShortUsage: "gomoe version [-kernels]", ShortHelp: "Print the version of gomoe and of Go, and the kernels in use.",
+		FlagSet: fs,
 		Exec: func(_ context.Context, args []string) error {
 			if len(args) > 0 {
 				return usagef("arguments %q, want none", args)
+			}
+			if *list {
+				fmt.Fprintln(t.stdout, strings.Join(kernel.Available(), "\n"))
+				return nil
 			}
 			version, revision := "(devel)", ""
 			if b, ok := debug.ReadBuildInfo(); ok {

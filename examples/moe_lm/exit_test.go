@@ -61,7 +61,7 @@ func TestKernels(t *testing.T) {
 	cmd := command(args)
 	cmd.Env = append(cmd.Env, "GOMOE_KERNELS=sse9")
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), `moe_lm: kernel: GOMOE_KERNELS: "sse9" is not among those that this processor runs`) {
+	if err == nil || !strings.Contains(string(out), `moe_lm: kernel: kernels "sse9" are not among those that this processor runs`) {
 		t.Errorf("%v, want exit 1 and an error about GOMOE_KERNELS:\n%s", err, out)
 	}
 }

@@ -24,11 +24,36 @@ func Selected() (name string, err error) {
 	return k.name, err
 }
 
+// Use chooses the kernels of this process by name, as GOMOE_KERNELS does. It comes
+// before the first product: to want others afterwards is an error.
+func Use(name string) error {
+	if _, err := choose(name, available()); err != nil {
+		return err
+	}
+	if err := os.Setenv("GOMOE_KERNELS", name); err != nil {
+		return fmt.Errorf("kernel: %w", err)
+	}
+	if k, _ := selection(); name != "" && k.name != name {
+		return fmt.Errorf("kernel: %s kernels are in use already, too late for %s; choose before the first program is run", k.name, name)
+	}
+	return nil
+}
+
 // selection reads the environment once, so that all products of a process have
 // the same bits.
 var selection = sync.OnceValues(func() (kernels, error) {
 	return choose(os.Getenv("GOMOE_KERNELS"), available())
 })
+
+// Available returns the names of the kernels that this processor runs, the best
+// first and the portable ones last.
+func Available() []string {
+	var names []string
+	for _, k := range available() {
+		names = append(names, k.name)
+	}
+	return names
+}
 
 // available returns the kernels that this processor can run, the best first and
 // the portable ones last.
@@ -46,7 +71,7 @@ func choose(name string, have []kernels) (kernels, error) {
 		names = append(names, k.name)
 	}
 	portable := have[slices.Index(names, "portable")]
-	return portable, fmt.Errorf("kernel: GOMOE_KERNELS: %q is not among those that this processor runs, want %s, or nothing for the best",
+	return portable, fmt.Errorf("kernel: kernels %q are not among those that this processor runs; choose %s, or nothing for the best, with GOMOE_KERNELS or -kernels",
 		name, strings.Join(names, " or "))
 }
 

@@ -342,12 +342,27 @@ func TestGemmIsWhatWasSelected(t *testing.T) {
 	}
 }
 
+// TestUse does not change what the process uses.
+func TestUse(t *testing.T) {
+	now, err := Selected()
+	require.NoError(t, err)
+	t.Setenv("GOMOE_KERNELS", now) // Use sets it
+	require.NoError(t, Use(now))
+	require.NoError(t, Use(""))
+	require.ErrorContains(t, Use("sse9"), `kernels "sse9" are not among those that this processor runs; choose `)
+	for _, k := range available() {
+		if k.name != now {
+			require.ErrorContains(t, Use(k.name), now+" kernels are in use already, too late for "+k.name)
+		}
+	}
+}
+
 func TestChoose(t *testing.T) {
 	have := []kernels{{name: "avx2"}, {name: "portable"}}
 	for _, c := range []struct{ name, want, err string }{
 		{"", "avx2", ""}, {"avx2", "avx2", ""}, {"portable", "portable", ""},
-		{"avx512", "portable", `kernel: GOMOE_KERNELS: "avx512" is not among those that this processor runs, want avx2 or portable, or nothing for the best`},
-		{"AVX2", "portable", `"AVX2" is not`},
+		{"avx512", "portable", `kernel: kernels "avx512" are not among those that this processor runs; choose avx2 or portable, or nothing for the best, with GOMOE_KERNELS or -kernels`},
+		{"AVX2", "portable", `"AVX2" are not`},
 	} {
 		got, err := choose(c.name, have)
 		if got.name != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
