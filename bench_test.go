@@ -24,15 +24,18 @@ const (
 
 // moeLayer traces the layer with a router; its first result is half the sum of
 // squares of the output.
-func moeLayer() (*graph.Program, error) {
+func moeLayer() (*graph.Program, error) { return moeLayerOf(benchExperts) }
+
+// moeLayerOf is moeLayer with another number of experts.
+func moeLayerOf(experts int) (*graph.Program, error) {
 	return graph.Trace("moe_layer", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", graph.F32, benchTokens, benchHidden)
-		wr := t.Input("router", graph.F32, benchHidden, benchExperts)
-		gate := t.Input("gate", graph.F32, benchExperts, benchHidden, benchFFN)
-		up := t.Input("up", graph.F32, benchExperts, benchHidden, benchFFN)
-		down := t.Input("down", graph.F32, benchExperts, benchFFN, benchHidden)
-		weights, experts, _ := Route(Router{TopK: benchTopK, Renormalize: true}, MatMul(x, wr), nil)
-		r := Prepare(Layer{Experts: benchExperts}, experts)
+		wr := t.Input("router", graph.F32, benchHidden, experts)
+		gate := t.Input("gate", graph.F32, experts, benchHidden, benchFFN)
+		up := t.Input("up", graph.F32, experts, benchHidden, benchFFN)
+		down := t.Input("down", graph.F32, experts, benchFFN, benchHidden)
+		weights, chosen, _ := Route(Router{TopK: benchTopK, Renormalize: true}, MatMul(x, wr), nil)
+		r := Prepare(Layer{Experts: experts}, chosen)
 		rows, rw := DispatchWeighted(r, x, weights)
 		y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
 		out := Combine(r, Mul(y, Broadcast(rw, y.Type.Shape, 0)))

@@ -20,7 +20,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return nil, in, false
 	}
 	product := &p.Instrs[mi]
-	if m, ok := product.Prim.(Binary); !ok || m.op != "mul" || len(product.In) != 2 {
+	if m, ok := product.Prim.(Binary); !ok || m.op != "mul" || product.Name != "mul" || len(product.In) != 2 {
 		return nil, in, false
 	}
 	for at, w := range product.In {

@@ -12,6 +12,9 @@ func Joins() []lowering.Join {
 	return []lowering.Join{joinSwiGLU, joinSwiGLUGrad, joinMatmulSum, joinWeights}
 }
 
+// Beside kernels, a primitive's instructions may bring its arguments to where it wants
+// them, so that a rule looks at names too.
+
 // groupedProduct returns the instruction that makes b, if it is a grouped_matmul
 // that a join can take in.
 func groupedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatmul, ok bool) {
@@ -33,7 +36,7 @@ func sameRows(x, y *lowering.Instr) bool {
 // products are written only if they are read again, as by the gradient.
 func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := p.Instrs[i]
-	if _, ok := in.Prim.(swiglu); !ok {
+	if _, ok := in.Prim.(swiglu); !ok || in.Name != "swiglu" {
 		return nil, in, false
 	}
 	g, u := in.In[0], in.In[1]
@@ -59,7 +62,7 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 // joinSwiGLUGrad joins the product that is swiglu's cotangent with its gradient.
 func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := p.Instrs[i]
-	if _, ok := in.Prim.(swigluGrad); !ok {
+	if _, ok := in.Prim.(swigluGrad); !ok || in.Name != "swiglu_grad" {
 		return nil, in, false
 	}
 	ct := in.In[2]
@@ -79,7 +82,7 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 // rows get from gate and up.
 func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := p.Instrs[i]
-	if _, ok := in.Prim.(graph.AddAny); !ok || len(in.In) != 2 || in.Collective() {
+	if _, ok := in.Prim.(graph.AddAny); !ok || in.Name != "add_any" || len(in.In) != 2 {
 		return nil, in, false
 	}
 	a, b := in.In[0], in.In[1]

@@ -262,6 +262,11 @@ func copy128(n int, dst *byte, src *byte, stride uintptr)
 //go:noescape
 func copy192(n int, dst *byte, src *byte, stride uintptr)
 
+// transpose16F32 writes n elements, a multiple of 16, of each of 16 rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst.
+//
+//go:noescape
+func transpose16F32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
 // transpose8F32 writes n elements, a multiple of 8, of each of 8 rows, stride bytes apart in src, as columns, rows of which are pitch bytes apart in dst.
 //
 //go:noescape

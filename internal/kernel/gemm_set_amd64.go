@@ -29,7 +29,7 @@ func avx512F32() *set {
 		copying:    avx512F32Copying8x3,
 		streams:    [3]func(*byte){avx512F32Stream1, avx512F32Stream2, avx512F32Stream4},
 		copies:     copies(),
-		transposes: []transpose{{8, 8, transpose8F32}, {4, 4, transpose4F32}},
+		transposes: []transpose{{16, 16, transpose16F32}, {8, 8, transpose8F32}, {4, 4, transpose4F32}},
 	}
 }
 

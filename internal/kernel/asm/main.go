@@ -45,6 +45,7 @@ func gemm() {
 	for _, bytes := range []int{16, 32, 64, 96, 128, 192} {
 		copyRows(bytes)
 	}
+	transpose16F32()
 	transpose8F32()
 	transpose4F32()
 	transpose4F64()

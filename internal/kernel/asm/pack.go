@@ -51,45 +51,37 @@ func transposition(name string, lanes, deep, size int, round func(row func(i, at
 	stride3, pitch3 := GP64(), GP64()
 	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, stride3)
 	LEAQ(Mem{Base: pitch, Index: pitch, Scale: 2}, pitch3)
-	four := func(base, step, step3 reg.Register, i, at int) Mem {
-		switch i {
-		case 0:
-			return Mem{Base: base, Disp: at}
-		case 3:
-			return Mem{Base: base, Index: step3, Scale: 1, Disp: at}
+	// One register for every four rows, as an address adds 0, 1 or 2 strides.
+	every4 := func(base, step reg.Register, n int) []reg.Register {
+		r := []reg.Register{base}
+		for len(r)*4 < n {
+			next := GP64()
+			LEAQ(Mem{Base: r[len(r)-1], Index: step, Scale: 4}, next)
+			r = append(r, next)
 		}
-		return Mem{Base: base, Index: step, Scale: uint8(i), Disp: at}
+		return r
 	}
-	src4, dst4 := src, dst
-	if lanes > 4 {
-		r := GP64()
-		LEAQ(Mem{Base: src, Index: stride, Scale: 4}, r)
-		src4 = r
-	}
-	if deep > 4 {
-		r := GP64()
-		LEAQ(Mem{Base: dst, Index: pitch, Scale: 4}, r)
-		dst4 = r
+	srcs, dsts := every4(src, stride, lanes), every4(dst, pitch, deep)
+	at := func(bases []reg.Register, step, step3 reg.Register, i, disp int) Mem {
+		m := Mem{Base: bases[i/4], Disp: disp}
+		switch i % 4 {
+		case 3:
+			m.Index, m.Scale = step3, 1
+		case 1, 2:
+			m.Index, m.Scale = step, uint8(i%4)
+		}
+		return m
 	}
 	Label("loop")
-	round(func(i, at int) Mem {
-		if i < 4 {
-			return four(src, stride, stride3, i, at)
-		}
-		return four(src4, stride, stride3, i-4, at)
-	}, func(p int) Mem {
-		if p < 4 {
-			return four(dst, pitch, pitch3, p, 0)
-		}
-		return four(dst4, pitch, pitch3, p-4, 0)
-	})
-	for _, r := range distinct(src, src4) {
+	round(func(i, disp int) Mem { return at(srcs, stride, stride3, i, disp) },
+		func(p int) Mem { return at(dsts, pitch, pitch3, p, 0) })
+	for _, r := range srcs {
 		ADDQ(I32(deep*size), r)
 	}
 	step := GP64()
 	MOVQ(pitch, step)
 	SHLQ(Imm(uint64(bits.TrailingZeros(uint(deep)))), step)
-	for _, r := range distinct(dst, dst4) {
+	for _, r := range dsts {
 		ADDQ(step, r)
 	}
 	SUBQ(I32(deep), n)
@@ -98,11 +90,45 @@ func transposition(name string, lanes, deep, size int, round func(row func(i, at
 	RET()
 }
 
-func distinct(x, y reg.Register) []reg.Register {
-	if x == y {
-		return []reg.Register{x}
-	}
-	return []reg.Register{x, y}
+// transpose16F32 interleaves neighbours, pairs of them, and then the quarters of
+// vectors, four of which make a column.
+func transpose16F32() {
+	transposition("transpose16F32", 16, 16, 4, func(row func(i, at int) Mem, col func(p int) Mem) {
+		r := make([]reg.VecVirtual, 16)
+		for i := range r {
+			r[i] = ZMM()
+			VMOVUPS(row(i, 0), r[i])
+		}
+		for i := 0; i < 16; i += 2 {
+			hi := ZMM()
+			VUNPCKHPS(r[i+1], r[i], hi)
+			VUNPCKLPS(r[i+1], r[i], r[i])
+			r[i+1] = hi
+		}
+		for i := 0; i < 16; i += 4 {
+			a, b, c, d := r[i], r[i+1], r[i+2], r[i+3]
+			r[i], r[i+1], r[i+2], r[i+3] = ZMM(), ZMM(), ZMM(), ZMM()
+			VUNPCKLPD(c, a, r[i])
+			VUNPCKHPD(c, a, r[i+1])
+			VUNPCKLPD(d, b, r[i+2])
+			VUNPCKHPD(d, b, r[i+3]) // quarter q of r[i+j] is column 4q+j of rows i to i+3
+		}
+		for c := range 4 {
+			even, odd, even2 := ZMM(), ZMM(), ZMM()
+			VSHUFF32X4(Imm(0x88), r[4+c], r[c], even)
+			VSHUFF32X4(Imm(0xdd), r[4+c], r[c], odd)
+			VSHUFF32X4(Imm(0x88), r[12+c], r[8+c], even2)
+			VSHUFF32X4(Imm(0xdd), r[12+c], r[8+c], r[c])
+			for p, pair := range [][2]reg.VecVirtual{{even, even2}, {odd, r[c]}} {
+				y := ZMM()
+				VSHUFF32X4(Imm(0x88), pair[1], pair[0], y)
+				VMOVUPS(y, col(4*p+c))
+				y = ZMM()
+				VSHUFF32X4(Imm(0xdd), pair[1], pair[0], y)
+				VMOVUPS(y, col(8+4*p+c))
+			}
+		}
+	})
 }
 
 // transpose8F32 puts row i and row i+4 in the halves of one vector when it loads
