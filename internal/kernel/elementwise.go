@@ -50,7 +50,7 @@ func siluOf[T Float](v vectors, y, x []T) {
 
 func function[T Float](v vectors, l loop, y, x []T, f func(float64) float64) {
 	y = y[:len(x)]
-	if v != scalar {
+	if v.has(l) {
 		v.each(l, new(vectorArgs), 0, [3][]float32{f32(y)}, [4][]float32{f32(x)})
 		return
 	}
@@ -70,7 +70,7 @@ func SiLUGrad[T Float](dx, x, ct []T) { siluGradOf(vectorsOf[T](), dx, x, ct) }
 
 func siluGradOf[T Float](v vectors, dx, x, ct []T) {
 	dx, ct = dx[:len(x)], ct[:len(x)]
-	if v != scalar {
+	if v.has(loopSiLUGrad) {
 		v.each(loopSiLUGrad, new(vectorArgs), 0, [3][]float32{f32(dx)}, [4][]float32{f32(x), f32(ct)})
 		return
 	}
@@ -85,7 +85,7 @@ func SwiGLU[T Float](y, gate, up []T) { swigluOf(vectorsOf[T](), y, gate, up) }
 
 func swigluOf[T Float](v vectors, y, gate, up []T) {
 	y, up = y[:len(gate)], up[:len(gate)]
-	if v != scalar {
+	if v.has(loopSwiGLU) {
 		v.each(loopSwiGLU, new(vectorArgs), 0, [3][]float32{f32(y)}, [4][]float32{f32(gate), f32(up)})
 		return
 	}
@@ -103,7 +103,7 @@ func SwiGLUGrad[T Float](dgate, dup, gate, up, ct []T) {
 
 func swigluGradOf[T Float](v vectors, dgate, dup, gate, up, ct []T) {
 	dgate, dup, up, ct = dgate[:len(gate)], dup[:len(gate)], up[:len(gate)], ct[:len(gate)]
-	if v != scalar {
+	if v.has(loopSwiGLUGrad) {
 		v.each(loopSwiGLUGrad, new(vectorArgs), 0, [3][]float32{f32(dgate), f32(dup)}, [4][]float32{f32(gate), f32(up), f32(ct)})
 		return
 	}
