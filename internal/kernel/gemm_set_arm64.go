@@ -1,15 +1,12 @@
 package kernel
 
-//go:generate go run ./neon -set gemm -out asm_neon_gemm_arm64.s -stubs asm_neon_gemm_arm64.go
-//go:generate go run ./neon -set vector -out asm_neon_vector_arm64.s -stubs asm_neon_vector_arm64.go
-
 // vectorKernels returns the kernels in assembly, which every arm64 processor runs:
 // vectors of 16 bytes are part of the architecture.
-func vectorKernels() []kernels { return []kernels{{"neon", neonF32(), neonF64()}} }
+func vectorKernels() []kernels { return []kernels{{name: "neon", f32: neonF32(), f64: neonF64()}} }
 
 func neonF32() *set {
 	return &set{
-		lanes: 4, rows: 8, direct: 8,
+		lanes: 4, rows: 8, direct: 8, panels: 88,
 		tiles: [3][tileVecs]func(*byte){
 			{neonF32Tile1x1, neonF32Tile1x2, neonF32Tile1x3},
 			{neonF32Tile4x1, neonF32Tile4x2, neonF32Tile4x3},
@@ -23,7 +20,7 @@ func neonF32() *set {
 
 func neonF64() *set {
 	return &set{
-		lanes: 2, rows: 8, direct: 8,
+		lanes: 2, rows: 8, direct: 8, panels: 88,
 		tiles: [3][tileVecs]func(*byte){
 			{neonF64Tile1x1, neonF64Tile1x2, neonF64Tile1x3},
 			{neonF64Tile4x1, neonF64Tile4x2, neonF64Tile4x3},

@@ -14,15 +14,15 @@ const (
 
 // vectors returns the loops that go with these products.
 func (k kernels) vectors() vectors {
-	switch k.name {
-	case "avx512":
+	switch {
+	case k.f32 == nil:
+		return scalar
+	case k.f32.lanes == vectorLanes:
 		return avx512
-	case "avx2":
-		return avx2
-	case "neon":
+	case k.f32.lanes == 4:
 		return neon
 	}
-	return scalar
+	return avx2
 }
 
 // vectorsOf returns the loops for elements of T: float64 has the scalar ones.
