@@ -62,7 +62,7 @@ func function[T Float](v vectors, l loop, y, x []T, f func(float64) float64) {
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // slope returns silu's derivative at x, where the sigmoid is s.
-func slope(x, s float64) float64 { return s * (1 + x*(1-s)) }
+func slope(x, s float64) float64 { return s * (1 + float64(x*(1-s))) }
 
 // SiLUGrad sets dx = ct·s·(1 + x(1-s)) with s = 1/(1 + exp(-x)). In vectors the
 // error is at most 2⁻²¹ of |ct|·s·(1 + |x|(1-s)).
