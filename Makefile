@@ -40,10 +40,10 @@ unfused:
 	@GOARCH=arm64 $(GO) build $(UNFUSED)
 	@found=$$(GOARCH=arm64 $(GO) build -gcflags=-S $(UNFUSED) 2>&1 | grep -E '\sFN?M(ADD|SUB)[SD]\s' | \
 	sed -nE 's|^.*\(([^()]*\.go):([0-9]+)\).*$$|\1 \2|p' | sort -u); \
+	if [ -z "$$found" ]; then echo "no fused instructions found, not even math.FMA; read this target"; exit 1; fi; \
 	fused=$$(echo "$$found" | while read -r file line; do \
 		sed -n "$${line}p" "$$file" | grep -q 'math\.FMA(' || echo "$$file:$$line"; \
 	done); \
-	if [ -z "$$found" ]; then echo "no fused instructions found, not even math.FMA; read this target"; exit 1; fi; \
 	if [ -n "$$fused" ]; then echo "fused on arm64, convert the products or write math.FMA:"; echo "$$fused"; exit 1; fi
 
 # The packages in which ranks share memory.

@@ -5,8 +5,8 @@ import "math"
 // The functions below set every element of their results from those of their
 // arguments in the same place; all slices are of one length, and a result may be
 // written over an argument. In float64, and in float32 with the portable kernels,
-// they are computed in float64 and rounded once. With avx2 and avx512, which have
-// the same bits, float32 is computed in float32; the bounds are in units in the
+// they are computed in float64 and rounded once. With avx2, avx512 and neon, which
+// have the same bits, float32 is computed in float32; the bounds are in units in the
 // last place (ulp) of the exact result:
 //
 //	Exp       1.01 ulp
