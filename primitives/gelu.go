@@ -91,17 +91,17 @@ func (p geluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func geluAt(x float64, tanh bool) float64 {
 	if tanh {
-		return x * (0.5 * (1 + math.Tanh(geluScale*(x+geluCubic*x*x*x))))
+		return x * (0.5 * (1 + math.Tanh(geluScale*(x+float64(geluCubic*x*x*x)))))
 	}
 	return x * (0.5 * math.Erfc(-x/math.Sqrt2)) // erfc keeps the digits of 1 + erf where that is small
 }
 
 func geluSlope(x float64, tanh bool) float64 {
 	if tanh {
-		t := math.Tanh(geluScale * (x + geluCubic*x*x*x))
-		return 0.5*(1+t) + 0.5*x*(1-t*t)*geluScale*(1+3*geluCubic*x*x)
+		t := math.Tanh(geluScale * (x + float64(geluCubic*x*x*x)))
+		return float64(0.5*(1+t)) + float64(0.5*x*(1-float64(t*t))*geluScale*(1+float64(3*geluCubic*x*x)))
 	}
-	return 0.5*math.Erfc(-x/math.Sqrt2) + x*geluNormal*math.Exp(-0.5*x*x)
+	return float64(0.5*math.Erfc(-x/math.Sqrt2)) + float64(x*geluNormal*math.Exp(-0.5*x*x))
 }
 
 func geluKernel[T Float](tanh bool) lowering.Kernel {

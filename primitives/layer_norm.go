@@ -119,7 +119,7 @@ func moments[T Float](x []T, eps float64) (mean, inv float64) {
 	s := 0.0
 	for _, v := range x {
 		d := float64(v) - mean
-		s += d * d
+		s += float64(d * d)
 	}
 	return mean, 1 / math.Sqrt(s/float64(len(x))+eps)
 }
@@ -133,7 +133,7 @@ func layerNormKernel[T Float](eps float64) lowering.Kernel {
 				row, out := x[r*n:][:n], y[r*n:][:n]
 				mean, inv := moments(row, eps)
 				for i, v := range row {
-					out[i] = T((float64(v)-mean)*inv*float64(gain[i]) + float64(bias[i]))
+					out[i] = T(float64((float64(v)-mean)*inv*float64(gain[i])) + float64(bias[i]))
 				}
 			}
 		})
@@ -151,14 +151,14 @@ func layerNormGradKernel[T Float](eps float64) lowering.Kernel {
 				mean, inv := moments(row, eps)
 				sum, dot := 0.0, 0.0
 				for i, v := range row {
-					g := float64(c[i]) * float64(gain[i])
+					g := float64(float64(c[i]) * float64(gain[i]))
 					sum += g
-					dot += g * (float64(v) - mean)
+					dot += float64(g * (float64(v) - mean))
 				}
 				sum /= float64(n)
 				dot *= inv * inv / float64(n)
 				for i, v := range row {
-					out[i] = T(inv * (float64(c[i])*float64(gain[i]) - sum - (float64(v)-mean)*dot))
+					out[i] = T(inv * (float64(float64(c[i])*float64(gain[i])) - sum - float64((float64(v)-mean)*dot)))
 				}
 			}
 		})
@@ -179,7 +179,7 @@ func layerNormGainKernel[T Float](eps float64) lowering.Kernel {
 		sumColumns(a, data[T](a.Out[0]), rows, func(acc []float64, r, lo int) {
 			at := r*n + lo
 			for i := range acc {
-				acc[i] += float64(ct[at+i]) * (float64(x[at+i]) - mean[r]) * inv[r]
+				acc[i] += float64(float64(ct[at+i]) * (float64(x[at+i]) - mean[r]) * inv[r])
 			}
 		})
 		sumColumns(a, data[T](a.Out[1]), rows, func(acc []float64, r, lo int) {

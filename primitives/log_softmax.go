@@ -87,7 +87,7 @@ func logSoftmaxGradKernel[T Float](axis int) lowering.Kernel {
 				sum += float64(ct[at])
 			}
 			for i, at := 0, first; i < n; i, at = i+1, at+step {
-				dx[at] = T(float64(ct[at]) - math.Exp(float64(y[at]))*sum)
+				dx[at] = T(float64(ct[at]) - float64(math.Exp(float64(y[at]))*sum))
 			}
 		})
 		return nil

@@ -139,7 +139,7 @@ func (p rmsNormGainGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 func inverseRMS[T Float](x []T, eps float64) float64 {
 	s := 0.0
 	for _, v := range x {
-		s += float64(v) * float64(v)
+		s += float64(float64(v) * float64(v))
 	}
 	return 1 / math.Sqrt(s/float64(len(x))+eps)
 }
@@ -170,11 +170,11 @@ func rmsNormGradKernel[T Float](eps float64) lowering.Kernel {
 				row, c, out := x[r*n:][:n], ct[r*n:][:n], dx[r*n:][:n]
 				inv, dot := inverseRMS(row, eps), 0.0
 				for i, v := range row {
-					dot += float64(c[i]) * float64(gain[i]) * float64(v)
+					dot += float64(float64(c[i]) * float64(gain[i]) * float64(v))
 				}
 				dot *= inv * inv / float64(n)
 				for i, v := range row {
-					out[i] = T(inv * (float64(c[i])*float64(gain[i]) - float64(v)*dot))
+					out[i] = T(inv * (float64(float64(c[i])*float64(gain[i])) - float64(float64(v)*dot)))
 				}
 			}
 		})
@@ -195,7 +195,7 @@ func rmsNormGainKernel[T Float](eps float64) lowering.Kernel {
 		sumColumns(a, dgain, rows, func(acc []float64, r, lo int) {
 			at := r*n + lo
 			for i := range acc {
-				acc[i] += float64(ct[at+i]) * float64(x[at+i]) * inv[r]
+				acc[i] += float64(float64(ct[at+i]) * float64(x[at+i]) * inv[r])
 			}
 		})
 		return nil

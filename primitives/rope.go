@@ -125,8 +125,8 @@ func ropeKernel[T Float](p Rope) lowering.Kernel {
 					for i := range c {
 						x1, x2 := float64(from[i*step]), float64(from[i*step+far])
 						cos, sin := c[i], sign*w[i]
-						to[i*step] = T(x1*cos - x2*sin)
-						to[i*step+far] = T(x2*cos + x1*sin)
+						to[i*step] = T(float64(x1*cos) - float64(x2*sin))
+						to[i*step+far] = T(float64(x2*cos) + float64(x1*sin))
 					}
 				}
 			}

@@ -144,7 +144,7 @@ func softmaxGradKernel[T Float](axis int) lowering.Kernel {
 		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
 			dot := 0.0
 			for i, at := 0, first; i < n; i, at = i+1, at+step {
-				dot += float64(y[at]) * float64(ct[at])
+				dot += float64(float64(y[at]) * float64(ct[at]))
 			}
 			for i, at := 0, first; i < n; i, at = i+1, at+step {
 				dx[at] = T(float64(y[at]) * (float64(ct[at]) - dot))

@@ -154,7 +154,7 @@ func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse
 
 // addExp replaces x by exp(x - shift) and returns sum plus these.
 func addExp[T Float](v vectors, x []T, shift, sum T) T {
-	if v != scalar {
+	if v.has(loopExpSum) {
 		return sum + T(expSumOf(v, x, x, shift))
 	}
 	for j := range x {
@@ -166,7 +166,7 @@ func addExp[T Float](v vectors, x []T, shift, sum T) T {
 
 // scale multiplies x by c.
 func scale[T Float](v vectors, x []T, c T) {
-	if v != scalar {
+	if v.has(loopScaleMax) {
 		t := vectorArgs{c: [3]float32{float32(c)}}
 		v.each(loopScaleMax, &t, 0, [3][]float32{f32(x)}, [4][]float32{f32(x)})
 		return
@@ -180,7 +180,7 @@ func scale[T Float](v vectors, x []T, c T) {
 // scale·p·(d - delta).
 func attentionGrad[T Float](v vectors, s, d []T, scale, lse, delta T) {
 	d = d[:len(s)]
-	if v != scalar {
+	if v.has(loopAttentionGrad) {
 		t := vectorArgs{c: [3]float32{float32(scale), float32(lse), float32(delta)}}
 		v.each(loopAttentionGrad, &t, 0, [3][]float32{f32(s), f32(d)}, [4][]float32{f32(s), f32(d)})
 		return

@@ -7,11 +7,13 @@
 // its own arguments only, never on where it stands. Sums, random bits and uniform
 // numbers have the same bits on every machine. Matrix products, and float32
 // exponentials and what is made of them, have the same bits on machines that use
-// the same kernels, and those of avx2 and avx512 agree; see Gemm, Exp and
+// the same kernels, and those of avx2, avx512 and neon agree; see Gemm, Exp and
 // Selected. AdamW has the same bits with all kernels. What goes through math.Exp,
 // math.Log or math.Log1p (with the portable kernels, in float64, in normal numbers)
 // may differ in the last bit between architectures: Go writes some of these in
-// assembly and may fuse products and sums in the others.
+// assembly and may fuse products and sums in the others. In this package it may not:
+// every product that is added is converted first, which forbids it. testdata/bits.txt
+// holds what all machines agree on.
 package kernel
 
 // Float is an arithmetic element type. The 16-bit formats are widened first.

@@ -16,7 +16,7 @@ type kernels struct {
 }
 
 // Selected returns the name of the kernels that products use: the one that the
-// environment variable GOMOE_KERNELS names (portable, avx2 or avx512) or, if that
+// environment variable GOMOE_KERNELS names (portable, avx2, avx512 or neon) or, if that
 // is empty, the best that this processor has. If it cannot have those that were
 // named, it uses the portable ones, and the error says so.
 func Selected() (name string, err error) {

@@ -20,7 +20,7 @@ func vectorKernels() []kernels {
 
 func avx512F32() *set {
 	return &set{
-		lanes: 16, rows: 8, direct: 128,
+		lanes: 16, rows: 8, direct: 128, panels: 22,
 		tiles: [3][tileVecs]func(*byte){
 			{avx512F32Tile1x1, avx512F32Tile1x2, avx512F32Tile1x3},
 			{avx512F32Tile4x1, avx512F32Tile4x2, avx512F32Tile4x3},
@@ -35,7 +35,7 @@ func avx512F32() *set {
 
 func avx512F64() *set {
 	return &set{
-		lanes: 8, rows: 8, direct: 128,
+		lanes: 8, rows: 8, direct: 128, panels: 22,
 		tiles: [3][tileVecs]func(*byte){
 			{avx512F64Tile1x1, avx512F64Tile1x2, avx512F64Tile1x3},
 			{avx512F64Tile4x1, avx512F64Tile4x2, avx512F64Tile4x3},
@@ -50,7 +50,7 @@ func avx512F64() *set {
 
 func avx2F32() *set {
 	return &set{
-		lanes: 8, rows: 4, direct: 8,
+		lanes: 8, rows: 4, direct: 8, panels: 22,
 		tiles: [3][tileVecs]func(*byte){
 			{avx2F32Tile1x1, avx2F32Tile1x2, avx2F32Tile1x3},
 			{avx2F32Tile4x1, avx2F32Tile4x2, avx2F32Tile4x3},
@@ -64,7 +64,7 @@ func avx2F32() *set {
 
 func avx2F64() *set {
 	return &set{
-		lanes: 4, rows: 4, direct: 8,
+		lanes: 4, rows: 4, direct: 8, panels: 22,
 		tiles: [3][tileVecs]func(*byte){
 			{avx2F64Tile1x1, avx2F64Tile1x2, avx2F64Tile1x3},
 			{avx2F64Tile4x1, avx2F64Tile4x2, avx2F64Tile4x3},

@@ -30,7 +30,7 @@ func Uniform[T Float](dst []T, key [2]uint32, offset uint64, lo, hi T) {
 // from one in about 1 of 2^29 results.
 func fused[T Float](x, y, z T) T {
 	if unsafe.Sizeof(x) == 4 {
-		return T(float64(x)*float64(y) + float64(z))
+		return T(float64(float64(x)*float64(y)) + float64(z))
 	}
 	return T(math.FMA(float64(x), float64(y), float64(z)))
 }

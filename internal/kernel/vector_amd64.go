@@ -2,6 +2,9 @@ package kernel
 
 import "unsafe"
 
+// has says whether v has the loop in vectors: avx2 and avx512 have all.
+func (v vectors) has(loop) bool { return v != scalar }
+
 // run does a loop with the instruction set v, which is not scalar. It calls by
 // name and not through a variable, so that arguments stay on the stack.
 func (v vectors) run(l loop, t *vectorArgs) {

@@ -24,7 +24,7 @@ func vectorsHere() []vectors {
 	return have
 }
 
-func (v vectors) String() string { return [...]string{"scalar", "avx2", "avx512"}[v] }
+func (v vectors) String() string { return [...]string{"scalar", "avx2", "avx512", "neon"}[v] }
 
 // ulp returns the distance of float32 numbers around x.
 func ulp(x float64) float64 {
