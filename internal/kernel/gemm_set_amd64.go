@@ -13,9 +13,18 @@ func vectorKernels() []kernels {
 		return nil
 	}
 	if cpu.X86.HasAVX512F {
-		have = append(have, kernels{"avx512", avx512F32(), avx512F64()})
+		k := kernels{name: "avx512", f32: avx512F32(), f64: avx512F64()}
+		if hasAMX() {
+			amx := k
+			amx.name, amx.bf16 = "amx", amxSet()
+			have = append(have, amx)
+		}
+		if hasDot() {
+			k.bf16 = dotSet()
+		}
+		have = append(have, k)
 	}
-	return append(have, kernels{"avx2", avx2F32(), avx2F64()})
+	return append(have, kernels{name: "avx2", f32: avx2F32(), f64: avx2F64()})
 }
 
 func avx512F32() *set {

@@ -59,9 +59,10 @@ func readOnly() map[string]string {
 		"jaccl/jaccltest.f16":   "all finite numbers of the type, made once for many conversions",
 		"jaccl/jaccltest.bf16":  "all finite numbers of the type, made once for many conversions",
 
-		"internal/kernel.workspaces32": "a sync.Pool: memory for products, on whose contents no result depends",
-		"internal/kernel.workspaces64": "a sync.Pool: memory for products, on whose contents no result depends",
-		"internal/kernel.selection":    "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
+		"internal/kernel.workspaces32":   "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/kernel.workspaces64":   "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/kernel.halfWorkspaces": "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/kernel.selection":      "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
 
 		"graph.dtypes":      "names and sizes of element types, asked for every element type printed; arrays are no constants",
 		"graph.dtypeType":   "a reflect.Type; those are no constants",

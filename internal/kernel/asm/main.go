@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	sets := map[string]func(){"gemm": gemm, "vector": vector}
+	sets := map[string]func(){"gemm": gemm, "vector": vector, "half": half}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
 	flag.Parse()

@@ -1,0 +1,193 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/array"
+)
+
+// pairProduct is the engine of a halfSet: tiles of C from copies of A and B in
+// which numbers lie in pairs. What is said of blocked holds here too; a panel of
+// B of 512 by 48 pairs takes as much memory as one of 256 in float32.
+type pairProduct struct {
+	w        *halfWorkspace
+	s        *halfSet
+	a        []array.Brain
+	ars, acs int
+	b        []array.Brain
+	brs, bcs int
+
+	stream             bool // B is read where it lies
+	j0, jn, k0, kn, at int  // of the columns at hand; at is packed columns
+}
+
+func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
+	if p.stream = p.s.streams[0] != nil && m <= streamRows && p.bcs == 1 && n >= streamLanes; p.stream {
+		return m, n, k
+	}
+	return p.s.rows, evenly(n, blockPanels*48, p.s.wide), 4 * p.s.deep
+}
+
+// depth returns the length of k elements with what is added behind the end.
+func (s *halfSet) depth(k int) int { return roundUp(k, s.step) }
+
+func (p *pairProduct) columns(j0, jn, k0, kn int) {
+	p.j0, p.jn, p.k0, p.kn, p.at = j0, jn, k0, kn, roundUp(jn, pairLanes)
+	if p.stream {
+		return
+	}
+	s := p.s
+	pb := roomOfPairs(&p.w.pb, p.at*s.depth(kn)/2)
+	for d := 0; d < kn; d += s.deep {
+		dn := min(s.deep, kn-d)
+		for j := 0; j < jn; j += s.wide {
+			v := min(s.wide, jn-j)
+			s.packPairs(pb[d/2*p.at+j*s.depth(dn)/2:], roundUp(v, pairLanes), s.depth(dn)/2, p.b[(k0+d)*p.brs+(j0+j)*p.bcs:], v, dn, p.brs, p.bcs)
+		}
+	}
+}
+
+func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
+	s, w := p.s, p.w
+	if p.stream {
+		whole := p.jn &^ (streamLanes - 1)
+		p.streamed(in, whole, c, ldc, acc)
+		if whole < p.jn {
+			rest := *p
+			rest.stream, rest.b = false, p.b[whole*p.bcs:]
+			for d := 0; d < p.kn; d += 4 * s.deep {
+				rest.columns(0, p.jn-whole, d, min(4*s.deep, p.kn-d))
+				rest.block(i0, in, c[whole:], ldc, acc || d > 0)
+			}
+		}
+		return
+	}
+	t := &w.work
+	for d := 0; d < p.kn; d += s.deep {
+		dn := min(s.deep, p.kn-d)
+		pairs := s.depth(dn) / 2
+		pa := p.rows(i0, in, p.k0+d, dn)
+		t.deep, t.add = pairs, 0
+		if s.squares {
+			t.deep = pairs / 16
+		}
+		if acc || d > 0 {
+			t.add = 1
+		}
+		for j := 0; j < p.jn; j += s.wide {
+			v := min(s.wide, p.jn-j)
+			t.b, t.bstride = unsafe.Pointer(&w.pb[d/2*p.at+j*pairs]), uintptr(4*roundUp(v, pairLanes))
+			p.column(in, v, pairs, pa, c[j:], ldc)
+		}
+	}
+}
+
+// rows copies rows i0 to i0+in of A, from k0 to k0+kn.
+func (p *pairProduct) rows(i0, in, k0, kn int) []uint32 {
+	s := p.s
+	pairs := s.depth(kn) / 2
+	pa := roomOfPairs(&p.w.pa, roundUp(in, s.most)*pairs)
+	from := p.a[i0*p.ars+k0*p.acs:]
+	if s.squares {
+		p.packSquares(pa, from, in, kn)
+		return pa
+	}
+	for i := 0; i < in; i += s.most {
+		h := min(s.most, in-i)
+		_, padded := s.tile(h, 1)
+		s.packPairs(pa[i*pairs:], padded, pairs, from[i*p.ars:], h, kn, p.acs, p.ars)
+	}
+	return pa
+}
+
+// column multiplies the tiles of A in pa, of m rows, with the panel of n columns
+// that the work has.
+func (p *pairProduct) column(m, n, pairs int, pa []uint32, c []float32, ldc int) {
+	s, w := p.s, p.w
+	t, padded := &w.work, roundUp(n, pairLanes)
+	t.config = &w.config
+	for i := 0; i < m; {
+		h := min(s.most, m-i)
+		tile, rows := s.tile(h, padded/pairLanes)
+		t.a, t.blocks = unsafe.Pointer(&pa[i*pairs]), 1
+		if h == rows && n == padded {
+			t.c, t.cstride = unsafe.Pointer(&c[i*ldc]), uintptr(4*ldc)
+			if s.squares {
+				t.blocks = (m - i) / rows
+			}
+			tile(t.of())
+			i += t.blocks * rows
+			continue
+		}
+		for r := 0; r < h && t.add != 0; r++ {
+			copy(w.edge[r*padded:], c[(i+r)*ldc:][:n])
+		}
+		t.c, t.cstride = unsafe.Pointer(&w.edge), uintptr(4*padded)
+		tile(t.of())
+		for r := range h {
+			copy(c[(i+r)*ldc:][:n], w.edge[r*padded:])
+		}
+		i += h
+	}
+}
+
+// streamLanes is how many columns a stream takes at once.
+const streamLanes = 2 * pairLanes
+
+// streamed multiplies m rows, at most streamRows, with n columns of B where they
+// lie, n a multiple of streamLanes. It does the same to an element of C as tiles.
+func (p *pairProduct) streamed(m, n int, c []float32, ldc int, acc bool) {
+	s, w := p.s, p.w
+	do, rows := s.streams[min(m, 3)-1], min(m, 3)
+	if m > 2 {
+		rows = 4
+	}
+	cols := evenly(n, 2*streamSums/rows, streamLanes)
+	pa, sums := roomOfPairs(&w.pa, rows*s.deep/2), room(&w.sums, 2*streamSums)
+	t := &w.work
+	for j0 := 0; j0 < n; j0 += cols {
+		jn := min(cols, n-j0)
+		for k0 := 0; k0 < p.kn; k0 += s.deep {
+			kn := min(s.deep, p.kn-k0)
+			s.packPairs(pa, rows, (kn+1)/2, p.a[k0*p.acs:], m, kn, p.acs, p.ars)
+			clear(sums[:rows*jn])
+			t.deep, t.cols = kn/2, uintptr(2*jn)
+			t.a, t.c = unsafe.Pointer(&pa[0]), unsafe.Pointer(&sums[0])
+			from := p.b[k0*p.brs+j0:]
+			t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(2*p.brs)
+			if kn > 1 {
+				do(t.of())
+			}
+			if kn%2 > 0 { // a row without a neighbour
+				last := room(&w.b, 2*jn/2)
+				pair := unsafe.Slice((*array.Brain)(unsafe.Pointer(&last[0])), 2*jn)
+				copy(pair, from[(kn-1)*p.brs:][:jn])
+				clear(pair[jn:])
+				t.deep, t.a = 1, unsafe.Pointer(&pa[(kn-1)/2*rows])
+				t.b, t.bstride = unsafe.Pointer(&pair[0]), uintptr(2*jn)
+				do(t.of())
+			}
+			for r := range m {
+				row := c[r*ldc+j0:][:jn]
+				if !acc && k0 == 0 {
+					clear(row)
+				}
+				addStreamed(row, sums, rows, r)
+			}
+		}
+	}
+}
+
+// addStreamed adds row r of the sums of a stream of so many rows.
+func addStreamed(dst, sums []float32, rows, r int) {
+	for j := 0; j < len(dst); j += streamLanes {
+		y, low := dst[j:][:streamLanes], sums[j*rows+r*streamLanes:][:streamLanes]
+		high := low[pairLanes:]
+		for q := 0; q < pairLanes; q += 4 {
+			for i := range 4 {
+				y[2*q+i] += low[q+i]
+				y[2*q+4+i] += high[q+i]
+			}
+		}
+	}
+}
