@@ -72,10 +72,75 @@ func pairRows8(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 //go:noescape
 func pairRows16(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
 
+// pairRows32 writes, for n pairs of rows of 32 numbers of 16 bits, stride bytes apart in src, one row of pairs, pitch bytes after the last one in dst.
+//
+//go:noescape
+func pairRows32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
 // pairRows48 writes, for n pairs of rows of 48 numbers of 16 bits, stride bytes apart in src, one row of pairs, pitch bytes after the last one in dst.
 //
 //go:noescape
 func pairRows48(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+
+// avx512BrainF32Stream1 adds the products of 1 rows to sums.
+//
+//go:noescape
+func avx512BrainF32Stream1(t *byte)
+
+// avx512BrainF32Stream2 adds the products of 2 rows to sums.
+//
+//go:noescape
+func avx512BrainF32Stream2(t *byte)
+
+// avx512BrainF32Stream4 adds the products of 4 rows to sums.
+//
+//go:noescape
+func avx512BrainF32Stream4(t *byte)
+
+// avx512HalfF32Stream1 adds the products of 1 rows to sums.
+//
+//go:noescape
+func avx512HalfF32Stream1(t *byte)
+
+// avx512HalfF32Stream2 adds the products of 2 rows to sums.
+//
+//go:noescape
+func avx512HalfF32Stream2(t *byte)
+
+// avx512HalfF32Stream4 adds the products of 4 rows to sums.
+//
+//go:noescape
+func avx512HalfF32Stream4(t *byte)
+
+// avx2BrainF32Stream1 adds the products of 1 rows to sums.
+//
+//go:noescape
+func avx2BrainF32Stream1(t *byte)
+
+// avx2BrainF32Stream2 adds the products of 2 rows to sums.
+//
+//go:noescape
+func avx2BrainF32Stream2(t *byte)
+
+// avx2BrainF32Stream4 adds the products of 4 rows to sums.
+//
+//go:noescape
+func avx2BrainF32Stream4(t *byte)
+
+// avx2HalfF32Stream1 adds the products of 1 rows to sums.
+//
+//go:noescape
+func avx2HalfF32Stream1(t *byte)
+
+// avx2HalfF32Stream2 adds the products of 2 rows to sums.
+//
+//go:noescape
+func avx2HalfF32Stream2(t *byte)
+
+// avx2HalfF32Stream4 adds the products of 4 rows to sums.
+//
+//go:noescape
+func avx2HalfF32Stream4(t *byte)
 
 // amxTile1x1 multiplies blocks of 1 by 1 tiles of bf16.
 //

@@ -2183,16 +2183,52 @@ loop:
 	VZEROUPPER
 	RET
 
+// func pairRows32(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·pairRows32(SB), NOSPLIT, $0-40
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    pitch+16(FP), DX
+	MOVQ    src+24(FP), BX
+	MOVQ    stride+32(FP), SI
+	MOVQ    SI, DI
+	SHLQ    $0x04, DI
+	VMOVUPS pairOrder<>+0(SB), Z0
+	VMOVUPS pairOrder<>+64(SB), Z1
+
+loop:
+	LEAQ       (BX)(SI*1), R8
+	LEAQ       (R8)(DI*1), R9
+	PREFETCHT0 (BX)(DI*1)
+	PREFETCHT0 (R9)
+	VMOVUPS    (BX), Z2
+	VMOVUPS    (R8), Z3
+	VPUNPCKLWD Z3, Z2, Z4
+	VPUNPCKHWD Z3, Z2, Z3
+	VMOVAPS    Z4, Z2
+	VPERMT2Q   Z3, Z0, Z2
+	VPERMT2Q   Z3, Z1, Z4
+	VMOVUPS    Z2, (CX)
+	VMOVUPS    Z4, 64(CX)
+	LEAQ       (BX)(SI*2), BX
+	ADDQ       DX, CX
+	DECQ       AX
+	JNZ        loop
+	VZEROUPPER
+	RET
+
 // func pairRows48(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·pairRows48(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), CX
-	MOVQ pitch+16(FP), DX
-	MOVQ src+24(FP), BX
-	MOVQ stride+32(FP), SI
-	MOVQ SI, DI
-	SHLQ $0x04, DI
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    pitch+16(FP), DX
+	MOVQ    src+24(FP), BX
+	MOVQ    stride+32(FP), SI
+	MOVQ    SI, DI
+	SHLQ    $0x04, DI
+	VMOVUPS pairOrder<>+0(SB), Z0
+	VMOVUPS pairOrder<>+64(SB), Z1
 
 loop:
 	LEAQ       (BX)(SI*1), R8
@@ -2201,25 +2237,1132 @@ loop:
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(BX)(DI*1)
 	PREFETCHT0 64(R9)
-	VPMOVZXWD  (BX), Z0
-	VPMOVZXWD  (R8), Z1
-	VPSLLD     $0x10, Z1, Z1
-	VPORD      Z1, Z0, Z0
-	VMOVUPS    Z0, (CX)
-	VPMOVZXWD  32(BX), Z0
-	VPMOVZXWD  32(R8), Z1
-	VPSLLD     $0x10, Z1, Z1
-	VPORD      Z1, Z0, Z0
-	VMOVUPS    Z0, 64(CX)
-	VPMOVZXWD  64(BX), Z0
-	VPMOVZXWD  64(R8), Z1
-	VPSLLD     $0x10, Z1, Z1
-	VPORD      Z1, Z0, Z0
-	VMOVUPS    Z0, 128(CX)
+	VMOVUPS    (BX), Z2
+	VMOVUPS    (R8), Z3
+	VPUNPCKLWD Z3, Z2, Z4
+	VPUNPCKHWD Z3, Z2, Z3
+	VMOVAPS    Z4, Z2
+	VPERMT2Q   Z3, Z0, Z2
+	VPERMT2Q   Z3, Z1, Z4
+	VMOVUPS    Z2, (CX)
+	VMOVUPS    Z4, 64(CX)
+	VPMOVZXWD  64(BX), Z2
+	VPMOVZXWD  64(R8), Z3
+	VPSLLD     $0x10, Z3, Z3
+	VPORD      Z3, Z2, Z2
+	VMOVUPS    Z2, 128(CX)
 	LEAQ       (BX)(SI*2), BX
 	ADDQ       DX, CX
 	DECQ       AX
 	JNZ        loop
+	VZEROUPPER
+	RET
+
+// func avx512BrainF32Stream1(t *byte)
+// Requires: AVX, AVX512F
+TEXT ·avx512BrainF32Stream1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by4:
+	CMPQ         CX, $+4
+	JLT          below4
+	VBROADCASTSS (DX), Z0
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 4(DX), Z1
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	VBROADCASTSS 8(DX), Z2
+	MOVQ         BX, R9
+	ADDQ         SI, BX
+	VBROADCASTSS 12(DX), Z3
+	MOVQ         BX, R10
+	ADDQ         SI, BX
+	MOVQ         32(AX), R11
+	MOVQ         56(AX), R12
+	XORQ         R13, R13
+
+columns4:
+	VMOVUPS     (R11), Z4
+	VPMOVZXWD   (DI)(R13*1), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VFMADD231PS Z5, Z0, Z4
+	VPMOVZXWD   (R8)(R13*1), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VFMADD231PS Z5, Z1, Z4
+	VPMOVZXWD   (R9)(R13*1), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VFMADD231PS Z5, Z2, Z4
+	VPMOVZXWD   (R10)(R13*1), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VFMADD231PS Z5, Z3, Z4
+	VMOVUPS     Z4, (R11)
+	ADDQ        $+64, R11
+	ADDQ        $+32, R13
+	CMPQ        R13, R12
+	JLT         columns4
+	ADDQ        $+16, DX
+	SUBQ        $+4, CX
+	JMP         by4
+
+below4:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Z0
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Z1
+	VPMOVZXWD   (DI)(R10*1), Z2
+	VPSLLD      $0x10, Z2, Z2
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, (R8)
+	ADDQ        $+64, R8
+	ADDQ        $+32, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+4, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx512BrainF32Stream2(t *byte)
+// Requires: AVX, AVX512F
+TEXT ·avx512BrainF32Stream2(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by4:
+	CMPQ         CX, $+4
+	JLT          below4
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS 4(DX), Z1
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 8(DX), Z2
+	VBROADCASTSS 12(DX), Z3
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	VBROADCASTSS 16(DX), Z4
+	VBROADCASTSS 20(DX), Z5
+	MOVQ         BX, R9
+	ADDQ         SI, BX
+	VBROADCASTSS 24(DX), Z6
+	VBROADCASTSS 28(DX), Z7
+	MOVQ         BX, R10
+	ADDQ         SI, BX
+	MOVQ         32(AX), R11
+	MOVQ         56(AX), R12
+	XORQ         R13, R13
+
+columns4:
+	VMOVUPS     (R11), Z8
+	VMOVUPS     64(R11), Z9
+	VPMOVZXWD   (DI)(R13*1), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VFMADD231PS Z10, Z0, Z8
+	VFMADD231PS Z10, Z1, Z9
+	VPMOVZXWD   (R8)(R13*1), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VFMADD231PS Z10, Z2, Z8
+	VFMADD231PS Z10, Z3, Z9
+	VPMOVZXWD   (R9)(R13*1), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VFMADD231PS Z10, Z4, Z8
+	VFMADD231PS Z10, Z5, Z9
+	VPMOVZXWD   (R10)(R13*1), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VFMADD231PS Z10, Z6, Z8
+	VFMADD231PS Z10, Z7, Z9
+	VMOVUPS     Z8, (R11)
+	VMOVUPS     Z9, 64(R11)
+	ADDQ        $+128, R11
+	ADDQ        $+32, R13
+	CMPQ        R13, R12
+	JLT         columns4
+	ADDQ        $+32, DX
+	SUBQ        $+4, CX
+	JMP         by4
+
+below4:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS 4(DX), Z1
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Z2
+	VMOVUPS     64(R8), Z3
+	VPMOVZXWD   (DI)(R10*1), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS Z4, Z0, Z2
+	VFMADD231PS Z4, Z1, Z3
+	VMOVUPS     Z2, (R8)
+	VMOVUPS     Z3, 64(R8)
+	ADDQ        $+128, R8
+	ADDQ        $+32, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+8, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx512BrainF32Stream4(t *byte)
+// Requires: AVX, AVX512F
+TEXT ·avx512BrainF32Stream4(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by4:
+	CMPQ         CX, $+4
+	JLT          below4
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS 4(DX), Z1
+	VBROADCASTSS 8(DX), Z2
+	VBROADCASTSS 12(DX), Z3
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 16(DX), Z4
+	VBROADCASTSS 20(DX), Z5
+	VBROADCASTSS 24(DX), Z6
+	VBROADCASTSS 28(DX), Z7
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	VBROADCASTSS 32(DX), Z8
+	VBROADCASTSS 36(DX), Z9
+	VBROADCASTSS 40(DX), Z10
+	VBROADCASTSS 44(DX), Z11
+	MOVQ         BX, R9
+	ADDQ         SI, BX
+	VBROADCASTSS 48(DX), Z12
+	VBROADCASTSS 52(DX), Z13
+	VBROADCASTSS 56(DX), Z14
+	VBROADCASTSS 60(DX), Z15
+	MOVQ         BX, R10
+	ADDQ         SI, BX
+	MOVQ         32(AX), R11
+	MOVQ         56(AX), R12
+	XORQ         R13, R13
+
+columns4:
+	VMOVUPS     (R11), Z16
+	VMOVUPS     64(R11), Z17
+	VMOVUPS     128(R11), Z18
+	VMOVUPS     192(R11), Z19
+	VPMOVZXWD   (DI)(R13*1), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VFMADD231PS Z20, Z0, Z16
+	VFMADD231PS Z20, Z1, Z17
+	VFMADD231PS Z20, Z2, Z18
+	VFMADD231PS Z20, Z3, Z19
+	VPMOVZXWD   (R8)(R13*1), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VFMADD231PS Z20, Z4, Z16
+	VFMADD231PS Z20, Z5, Z17
+	VFMADD231PS Z20, Z6, Z18
+	VFMADD231PS Z20, Z7, Z19
+	VPMOVZXWD   (R9)(R13*1), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VFMADD231PS Z20, Z8, Z16
+	VFMADD231PS Z20, Z9, Z17
+	VFMADD231PS Z20, Z10, Z18
+	VFMADD231PS Z20, Z11, Z19
+	VPMOVZXWD   (R10)(R13*1), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VFMADD231PS Z20, Z12, Z16
+	VFMADD231PS Z20, Z13, Z17
+	VFMADD231PS Z20, Z14, Z18
+	VFMADD231PS Z20, Z15, Z19
+	VMOVUPS     Z16, (R11)
+	VMOVUPS     Z17, 64(R11)
+	VMOVUPS     Z18, 128(R11)
+	VMOVUPS     Z19, 192(R11)
+	ADDQ        $+256, R11
+	ADDQ        $+32, R13
+	CMPQ        R13, R12
+	JLT         columns4
+	ADDQ        $+64, DX
+	SUBQ        $+4, CX
+	JMP         by4
+
+below4:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS 4(DX), Z1
+	VBROADCASTSS 8(DX), Z2
+	VBROADCASTSS 12(DX), Z3
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Z4
+	VMOVUPS     64(R8), Z5
+	VMOVUPS     128(R8), Z6
+	VMOVUPS     192(R8), Z7
+	VPMOVZXWD   (DI)(R10*1), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VFMADD231PS Z8, Z0, Z4
+	VFMADD231PS Z8, Z1, Z5
+	VFMADD231PS Z8, Z2, Z6
+	VFMADD231PS Z8, Z3, Z7
+	VMOVUPS     Z4, (R8)
+	VMOVUPS     Z5, 64(R8)
+	VMOVUPS     Z6, 128(R8)
+	VMOVUPS     Z7, 192(R8)
+	ADDQ        $+256, R8
+	ADDQ        $+32, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+16, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx512HalfF32Stream1(t *byte)
+// Requires: AVX, AVX512F
+TEXT ·avx512HalfF32Stream1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by4:
+	CMPQ         CX, $+4
+	JLT          below4
+	VBROADCASTSS (DX), Z0
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 4(DX), Z1
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	VBROADCASTSS 8(DX), Z2
+	MOVQ         BX, R9
+	ADDQ         SI, BX
+	VBROADCASTSS 12(DX), Z3
+	MOVQ         BX, R10
+	ADDQ         SI, BX
+	MOVQ         32(AX), R11
+	MOVQ         56(AX), R12
+	XORQ         R13, R13
+
+columns4:
+	VMOVUPS     (R11), Z4
+	VCVTPH2PS   (DI)(R13*1), Z5
+	VFMADD231PS Z5, Z0, Z4
+	VCVTPH2PS   (R8)(R13*1), Z5
+	VFMADD231PS Z5, Z1, Z4
+	VCVTPH2PS   (R9)(R13*1), Z5
+	VFMADD231PS Z5, Z2, Z4
+	VCVTPH2PS   (R10)(R13*1), Z5
+	VFMADD231PS Z5, Z3, Z4
+	VMOVUPS     Z4, (R11)
+	ADDQ        $+64, R11
+	ADDQ        $+32, R13
+	CMPQ        R13, R12
+	JLT         columns4
+	ADDQ        $+16, DX
+	SUBQ        $+4, CX
+	JMP         by4
+
+below4:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Z0
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Z1
+	VCVTPH2PS   (DI)(R10*1), Z2
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, (R8)
+	ADDQ        $+64, R8
+	ADDQ        $+32, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+4, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx512HalfF32Stream2(t *byte)
+// Requires: AVX, AVX512F
+TEXT ·avx512HalfF32Stream2(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by4:
+	CMPQ         CX, $+4
+	JLT          below4
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS 4(DX), Z1
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 8(DX), Z2
+	VBROADCASTSS 12(DX), Z3
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	VBROADCASTSS 16(DX), Z4
+	VBROADCASTSS 20(DX), Z5
+	MOVQ         BX, R9
+	ADDQ         SI, BX
+	VBROADCASTSS 24(DX), Z6
+	VBROADCASTSS 28(DX), Z7
+	MOVQ         BX, R10
+	ADDQ         SI, BX
+	MOVQ         32(AX), R11
+	MOVQ         56(AX), R12
+	XORQ         R13, R13
+
+columns4:
+	VMOVUPS     (R11), Z8
+	VMOVUPS     64(R11), Z9
+	VCVTPH2PS   (DI)(R13*1), Z10
+	VFMADD231PS Z10, Z0, Z8
+	VFMADD231PS Z10, Z1, Z9
+	VCVTPH2PS   (R8)(R13*1), Z10
+	VFMADD231PS Z10, Z2, Z8
+	VFMADD231PS Z10, Z3, Z9
+	VCVTPH2PS   (R9)(R13*1), Z10
+	VFMADD231PS Z10, Z4, Z8
+	VFMADD231PS Z10, Z5, Z9
+	VCVTPH2PS   (R10)(R13*1), Z10
+	VFMADD231PS Z10, Z6, Z8
+	VFMADD231PS Z10, Z7, Z9
+	VMOVUPS     Z8, (R11)
+	VMOVUPS     Z9, 64(R11)
+	ADDQ        $+128, R11
+	ADDQ        $+32, R13
+	CMPQ        R13, R12
+	JLT         columns4
+	ADDQ        $+32, DX
+	SUBQ        $+4, CX
+	JMP         by4
+
+below4:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS 4(DX), Z1
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Z2
+	VMOVUPS     64(R8), Z3
+	VCVTPH2PS   (DI)(R10*1), Z4
+	VFMADD231PS Z4, Z0, Z2
+	VFMADD231PS Z4, Z1, Z3
+	VMOVUPS     Z2, (R8)
+	VMOVUPS     Z3, 64(R8)
+	ADDQ        $+128, R8
+	ADDQ        $+32, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+8, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx512HalfF32Stream4(t *byte)
+// Requires: AVX, AVX512F
+TEXT ·avx512HalfF32Stream4(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by4:
+	CMPQ         CX, $+4
+	JLT          below4
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS 4(DX), Z1
+	VBROADCASTSS 8(DX), Z2
+	VBROADCASTSS 12(DX), Z3
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 16(DX), Z4
+	VBROADCASTSS 20(DX), Z5
+	VBROADCASTSS 24(DX), Z6
+	VBROADCASTSS 28(DX), Z7
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	VBROADCASTSS 32(DX), Z8
+	VBROADCASTSS 36(DX), Z9
+	VBROADCASTSS 40(DX), Z10
+	VBROADCASTSS 44(DX), Z11
+	MOVQ         BX, R9
+	ADDQ         SI, BX
+	VBROADCASTSS 48(DX), Z12
+	VBROADCASTSS 52(DX), Z13
+	VBROADCASTSS 56(DX), Z14
+	VBROADCASTSS 60(DX), Z15
+	MOVQ         BX, R10
+	ADDQ         SI, BX
+	MOVQ         32(AX), R11
+	MOVQ         56(AX), R12
+	XORQ         R13, R13
+
+columns4:
+	VMOVUPS     (R11), Z16
+	VMOVUPS     64(R11), Z17
+	VMOVUPS     128(R11), Z18
+	VMOVUPS     192(R11), Z19
+	VCVTPH2PS   (DI)(R13*1), Z20
+	VFMADD231PS Z20, Z0, Z16
+	VFMADD231PS Z20, Z1, Z17
+	VFMADD231PS Z20, Z2, Z18
+	VFMADD231PS Z20, Z3, Z19
+	VCVTPH2PS   (R8)(R13*1), Z20
+	VFMADD231PS Z20, Z4, Z16
+	VFMADD231PS Z20, Z5, Z17
+	VFMADD231PS Z20, Z6, Z18
+	VFMADD231PS Z20, Z7, Z19
+	VCVTPH2PS   (R9)(R13*1), Z20
+	VFMADD231PS Z20, Z8, Z16
+	VFMADD231PS Z20, Z9, Z17
+	VFMADD231PS Z20, Z10, Z18
+	VFMADD231PS Z20, Z11, Z19
+	VCVTPH2PS   (R10)(R13*1), Z20
+	VFMADD231PS Z20, Z12, Z16
+	VFMADD231PS Z20, Z13, Z17
+	VFMADD231PS Z20, Z14, Z18
+	VFMADD231PS Z20, Z15, Z19
+	VMOVUPS     Z16, (R11)
+	VMOVUPS     Z17, 64(R11)
+	VMOVUPS     Z18, 128(R11)
+	VMOVUPS     Z19, 192(R11)
+	ADDQ        $+256, R11
+	ADDQ        $+32, R13
+	CMPQ        R13, R12
+	JLT         columns4
+	ADDQ        $+64, DX
+	SUBQ        $+4, CX
+	JMP         by4
+
+below4:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS 4(DX), Z1
+	VBROADCASTSS 8(DX), Z2
+	VBROADCASTSS 12(DX), Z3
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Z4
+	VMOVUPS     64(R8), Z5
+	VMOVUPS     128(R8), Z6
+	VMOVUPS     192(R8), Z7
+	VCVTPH2PS   (DI)(R10*1), Z8
+	VFMADD231PS Z8, Z0, Z4
+	VFMADD231PS Z8, Z1, Z5
+	VFMADD231PS Z8, Z2, Z6
+	VFMADD231PS Z8, Z3, Z7
+	VMOVUPS     Z4, (R8)
+	VMOVUPS     Z5, 64(R8)
+	VMOVUPS     Z6, 128(R8)
+	VMOVUPS     Z7, 192(R8)
+	ADDQ        $+256, R8
+	ADDQ        $+32, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+16, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx2BrainF32Stream1(t *byte)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2BrainF32Stream1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by4:
+	CMPQ         CX, $+4
+	JLT          below4
+	VBROADCASTSS (DX), Y0
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 4(DX), Y1
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	VBROADCASTSS 8(DX), Y2
+	MOVQ         BX, R9
+	ADDQ         SI, BX
+	VBROADCASTSS 12(DX), Y3
+	MOVQ         BX, R10
+	ADDQ         SI, BX
+	MOVQ         32(AX), R11
+	MOVQ         56(AX), R12
+	XORQ         R13, R13
+
+columns4:
+	VMOVUPS     (R11), Y4
+	VPMOVZXWD   (DI)(R13*1), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS Y5, Y0, Y4
+	VPMOVZXWD   (R8)(R13*1), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS Y5, Y1, Y4
+	VPMOVZXWD   (R9)(R13*1), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS Y5, Y2, Y4
+	VPMOVZXWD   (R10)(R13*1), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS Y5, Y3, Y4
+	VMOVUPS     Y4, (R11)
+	ADDQ        $+32, R11
+	ADDQ        $+16, R13
+	CMPQ        R13, R12
+	JLT         columns4
+	ADDQ        $+16, DX
+	SUBQ        $+4, CX
+	JMP         by4
+
+below4:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Y0
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Y1
+	VPMOVZXWD   (DI)(R10*1), Y2
+	VPSLLD      $0x10, Y2, Y2
+	VFMADD231PS Y2, Y0, Y1
+	VMOVUPS     Y1, (R8)
+	ADDQ        $+32, R8
+	ADDQ        $+16, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+4, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx2BrainF32Stream2(t *byte)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2BrainF32Stream2(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by4:
+	CMPQ         CX, $+4
+	JLT          below4
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS 4(DX), Y1
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 8(DX), Y2
+	VBROADCASTSS 12(DX), Y3
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	VBROADCASTSS 16(DX), Y4
+	VBROADCASTSS 20(DX), Y5
+	MOVQ         BX, R9
+	ADDQ         SI, BX
+	VBROADCASTSS 24(DX), Y6
+	VBROADCASTSS 28(DX), Y7
+	MOVQ         BX, R10
+	ADDQ         SI, BX
+	MOVQ         32(AX), R11
+	MOVQ         56(AX), R12
+	XORQ         R13, R13
+
+columns4:
+	VMOVUPS     (R11), Y8
+	VMOVUPS     32(R11), Y9
+	VPMOVZXWD   (DI)(R13*1), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y0, Y8
+	VFMADD231PS Y10, Y1, Y9
+	VPMOVZXWD   (R8)(R13*1), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y2, Y8
+	VFMADD231PS Y10, Y3, Y9
+	VPMOVZXWD   (R9)(R13*1), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y4, Y8
+	VFMADD231PS Y10, Y5, Y9
+	VPMOVZXWD   (R10)(R13*1), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y6, Y8
+	VFMADD231PS Y10, Y7, Y9
+	VMOVUPS     Y8, (R11)
+	VMOVUPS     Y9, 32(R11)
+	ADDQ        $+64, R11
+	ADDQ        $+16, R13
+	CMPQ        R13, R12
+	JLT         columns4
+	ADDQ        $+32, DX
+	SUBQ        $+4, CX
+	JMP         by4
+
+below4:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS 4(DX), Y1
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Y2
+	VMOVUPS     32(R8), Y3
+	VPMOVZXWD   (DI)(R10*1), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS Y4, Y0, Y2
+	VFMADD231PS Y4, Y1, Y3
+	VMOVUPS     Y2, (R8)
+	VMOVUPS     Y3, 32(R8)
+	ADDQ        $+64, R8
+	ADDQ        $+16, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+8, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx2BrainF32Stream4(t *byte)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2BrainF32Stream4(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by2:
+	CMPQ         CX, $+2
+	JLT          below2
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS 4(DX), Y1
+	VBROADCASTSS 8(DX), Y2
+	VBROADCASTSS 12(DX), Y3
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 16(DX), Y4
+	VBROADCASTSS 20(DX), Y5
+	VBROADCASTSS 24(DX), Y6
+	VBROADCASTSS 28(DX), Y7
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	MOVQ         32(AX), R9
+	MOVQ         56(AX), R10
+	XORQ         R11, R11
+
+columns2:
+	VMOVUPS     (R9), Y8
+	VMOVUPS     32(R9), Y9
+	VMOVUPS     64(R9), Y10
+	VMOVUPS     96(R9), Y11
+	VPMOVZXWD   (DI)(R11*1), Y12
+	VPSLLD      $0x10, Y12, Y12
+	VFMADD231PS Y12, Y0, Y8
+	VFMADD231PS Y12, Y1, Y9
+	VFMADD231PS Y12, Y2, Y10
+	VFMADD231PS Y12, Y3, Y11
+	VPMOVZXWD   (R8)(R11*1), Y12
+	VPSLLD      $0x10, Y12, Y12
+	VFMADD231PS Y12, Y4, Y8
+	VFMADD231PS Y12, Y5, Y9
+	VFMADD231PS Y12, Y6, Y10
+	VFMADD231PS Y12, Y7, Y11
+	VMOVUPS     Y8, (R9)
+	VMOVUPS     Y9, 32(R9)
+	VMOVUPS     Y10, 64(R9)
+	VMOVUPS     Y11, 96(R9)
+	ADDQ        $+128, R9
+	ADDQ        $+16, R11
+	CMPQ        R11, R10
+	JLT         columns2
+	ADDQ        $+32, DX
+	SUBQ        $+2, CX
+	JMP         by2
+
+below2:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS 4(DX), Y1
+	VBROADCASTSS 8(DX), Y2
+	VBROADCASTSS 12(DX), Y3
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Y4
+	VMOVUPS     32(R8), Y5
+	VMOVUPS     64(R8), Y6
+	VMOVUPS     96(R8), Y7
+	VPMOVZXWD   (DI)(R10*1), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VFMADD231PS Y8, Y0, Y4
+	VFMADD231PS Y8, Y1, Y5
+	VFMADD231PS Y8, Y2, Y6
+	VFMADD231PS Y8, Y3, Y7
+	VMOVUPS     Y4, (R8)
+	VMOVUPS     Y5, 32(R8)
+	VMOVUPS     Y6, 64(R8)
+	VMOVUPS     Y7, 96(R8)
+	ADDQ        $+128, R8
+	ADDQ        $+16, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+16, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx2HalfF32Stream1(t *byte)
+// Requires: AVX, F16C, FMA3
+TEXT ·avx2HalfF32Stream1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by4:
+	CMPQ         CX, $+4
+	JLT          below4
+	VBROADCASTSS (DX), Y0
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 4(DX), Y1
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	VBROADCASTSS 8(DX), Y2
+	MOVQ         BX, R9
+	ADDQ         SI, BX
+	VBROADCASTSS 12(DX), Y3
+	MOVQ         BX, R10
+	ADDQ         SI, BX
+	MOVQ         32(AX), R11
+	MOVQ         56(AX), R12
+	XORQ         R13, R13
+
+columns4:
+	VMOVUPS     (R11), Y4
+	VCVTPH2PS   (DI)(R13*1), Y5
+	VFMADD231PS Y5, Y0, Y4
+	VCVTPH2PS   (R8)(R13*1), Y5
+	VFMADD231PS Y5, Y1, Y4
+	VCVTPH2PS   (R9)(R13*1), Y5
+	VFMADD231PS Y5, Y2, Y4
+	VCVTPH2PS   (R10)(R13*1), Y5
+	VFMADD231PS Y5, Y3, Y4
+	VMOVUPS     Y4, (R11)
+	ADDQ        $+32, R11
+	ADDQ        $+16, R13
+	CMPQ        R13, R12
+	JLT         columns4
+	ADDQ        $+16, DX
+	SUBQ        $+4, CX
+	JMP         by4
+
+below4:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Y0
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Y1
+	VCVTPH2PS   (DI)(R10*1), Y2
+	VFMADD231PS Y2, Y0, Y1
+	VMOVUPS     Y1, (R8)
+	ADDQ        $+32, R8
+	ADDQ        $+16, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+4, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx2HalfF32Stream2(t *byte)
+// Requires: AVX, F16C, FMA3
+TEXT ·avx2HalfF32Stream2(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by4:
+	CMPQ         CX, $+4
+	JLT          below4
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS 4(DX), Y1
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 8(DX), Y2
+	VBROADCASTSS 12(DX), Y3
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	VBROADCASTSS 16(DX), Y4
+	VBROADCASTSS 20(DX), Y5
+	MOVQ         BX, R9
+	ADDQ         SI, BX
+	VBROADCASTSS 24(DX), Y6
+	VBROADCASTSS 28(DX), Y7
+	MOVQ         BX, R10
+	ADDQ         SI, BX
+	MOVQ         32(AX), R11
+	MOVQ         56(AX), R12
+	XORQ         R13, R13
+
+columns4:
+	VMOVUPS     (R11), Y8
+	VMOVUPS     32(R11), Y9
+	VCVTPH2PS   (DI)(R13*1), Y10
+	VFMADD231PS Y10, Y0, Y8
+	VFMADD231PS Y10, Y1, Y9
+	VCVTPH2PS   (R8)(R13*1), Y10
+	VFMADD231PS Y10, Y2, Y8
+	VFMADD231PS Y10, Y3, Y9
+	VCVTPH2PS   (R9)(R13*1), Y10
+	VFMADD231PS Y10, Y4, Y8
+	VFMADD231PS Y10, Y5, Y9
+	VCVTPH2PS   (R10)(R13*1), Y10
+	VFMADD231PS Y10, Y6, Y8
+	VFMADD231PS Y10, Y7, Y9
+	VMOVUPS     Y8, (R11)
+	VMOVUPS     Y9, 32(R11)
+	ADDQ        $+64, R11
+	ADDQ        $+16, R13
+	CMPQ        R13, R12
+	JLT         columns4
+	ADDQ        $+32, DX
+	SUBQ        $+4, CX
+	JMP         by4
+
+below4:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS 4(DX), Y1
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Y2
+	VMOVUPS     32(R8), Y3
+	VCVTPH2PS   (DI)(R10*1), Y4
+	VFMADD231PS Y4, Y0, Y2
+	VFMADD231PS Y4, Y1, Y3
+	VMOVUPS     Y2, (R8)
+	VMOVUPS     Y3, 32(R8)
+	ADDQ        $+64, R8
+	ADDQ        $+16, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+8, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
+	VZEROUPPER
+	RET
+
+// func avx2HalfF32Stream4(t *byte)
+// Requires: AVX, F16C, FMA3
+TEXT ·avx2HalfF32Stream4(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+
+by2:
+	CMPQ         CX, $+2
+	JLT          below2
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS 4(DX), Y1
+	VBROADCASTSS 8(DX), Y2
+	VBROADCASTSS 12(DX), Y3
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	VBROADCASTSS 16(DX), Y4
+	VBROADCASTSS 20(DX), Y5
+	VBROADCASTSS 24(DX), Y6
+	VBROADCASTSS 28(DX), Y7
+	MOVQ         BX, R8
+	ADDQ         SI, BX
+	MOVQ         32(AX), R9
+	MOVQ         56(AX), R10
+	XORQ         R11, R11
+
+columns2:
+	VMOVUPS     (R9), Y8
+	VMOVUPS     32(R9), Y9
+	VMOVUPS     64(R9), Y10
+	VMOVUPS     96(R9), Y11
+	VCVTPH2PS   (DI)(R11*1), Y12
+	VFMADD231PS Y12, Y0, Y8
+	VFMADD231PS Y12, Y1, Y9
+	VFMADD231PS Y12, Y2, Y10
+	VFMADD231PS Y12, Y3, Y11
+	VCVTPH2PS   (R8)(R11*1), Y12
+	VFMADD231PS Y12, Y4, Y8
+	VFMADD231PS Y12, Y5, Y9
+	VFMADD231PS Y12, Y6, Y10
+	VFMADD231PS Y12, Y7, Y11
+	VMOVUPS     Y8, (R9)
+	VMOVUPS     Y9, 32(R9)
+	VMOVUPS     Y10, 64(R9)
+	VMOVUPS     Y11, 96(R9)
+	ADDQ        $+128, R9
+	ADDQ        $+16, R11
+	CMPQ        R11, R10
+	JLT         columns2
+	ADDQ        $+32, DX
+	SUBQ        $+2, CX
+	JMP         by2
+
+below2:
+by1:
+	CMPQ         CX, $+1
+	JLT          below1
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS 4(DX), Y1
+	VBROADCASTSS 8(DX), Y2
+	VBROADCASTSS 12(DX), Y3
+	MOVQ         BX, DI
+	ADDQ         SI, BX
+	MOVQ         32(AX), R8
+	MOVQ         56(AX), R9
+	XORQ         R10, R10
+
+columns1:
+	VMOVUPS     (R8), Y4
+	VMOVUPS     32(R8), Y5
+	VMOVUPS     64(R8), Y6
+	VMOVUPS     96(R8), Y7
+	VCVTPH2PS   (DI)(R10*1), Y8
+	VFMADD231PS Y8, Y0, Y4
+	VFMADD231PS Y8, Y1, Y5
+	VFMADD231PS Y8, Y2, Y6
+	VFMADD231PS Y8, Y3, Y7
+	VMOVUPS     Y4, (R8)
+	VMOVUPS     Y5, 32(R8)
+	VMOVUPS     Y6, 64(R8)
+	VMOVUPS     Y7, 96(R8)
+	ADDQ        $+128, R8
+	ADDQ        $+16, R10
+	CMPQ        R10, R9
+	JLT         columns1
+	ADDQ        $+16, DX
+	SUBQ        $+1, CX
+	JMP         by1
+
+below1:
 	VZEROUPPER
 	RET
 
@@ -2742,3 +3885,21 @@ TEXT ·vendor(SB), NOSPLIT, $0-12
 	MOVL CX, c+8(FP)
 	VZEROUPPER
 	RET
+
+DATA pairOrder<>+0(SB)/8, $0x0000000000000000
+DATA pairOrder<>+8(SB)/8, $0x0000000000000001
+DATA pairOrder<>+16(SB)/8, $0x0000000000000008
+DATA pairOrder<>+24(SB)/8, $0x0000000000000009
+DATA pairOrder<>+32(SB)/8, $0x0000000000000002
+DATA pairOrder<>+40(SB)/8, $0x0000000000000003
+DATA pairOrder<>+48(SB)/8, $0x000000000000000a
+DATA pairOrder<>+56(SB)/8, $0x000000000000000b
+DATA pairOrder<>+64(SB)/8, $0x0000000000000004
+DATA pairOrder<>+72(SB)/8, $0x0000000000000005
+DATA pairOrder<>+80(SB)/8, $0x000000000000000c
+DATA pairOrder<>+88(SB)/8, $0x000000000000000d
+DATA pairOrder<>+96(SB)/8, $0x0000000000000006
+DATA pairOrder<>+104(SB)/8, $0x0000000000000007
+DATA pairOrder<>+112(SB)/8, $0x000000000000000e
+DATA pairOrder<>+120(SB)/8, $0x000000000000000f
+GLOBL pairOrder<>(SB), RODATA|NOPTR, $128

@@ -65,7 +65,7 @@ func multiplyHalf[E Half, R Result](ks kernels, m, n, k int, a []E, ars, acs int
 		run(&p, w, m, n, k, c, ldc, acc)
 		return
 	}
-	p := widenedProduct[E]{w: w, s: ks.f32, a: a, ars: ars, acs: acs, b: b, brs: brs, bcs: bcs}
+	p := widenedProduct[E]{w: w, ks: ks, a: a, ars: ars, acs: acs, b: b, brs: brs, bcs: bcs}
 	run(&p, w, m, n, k, c, ldc, acc)
 }
 

@@ -18,12 +18,23 @@ type pairProduct struct {
 	brs, bcs int
 
 	stream             bool // B is read where it lies
+	keep               bool // all of A is copied once
 	j0, jn, k0, kn, at int  // of the columns at hand; at is packed columns
 }
 
+// A of one block of rows that takes so many bytes at most is kept, and columns
+// are done panel by panel, if B takes more: the copy of a panel then is in the
+// nearest cache when it is read, as matters if that is done for few rows.
+const keptBytes = 256 << 10
+
 func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
-	if p.stream = p.s.streams[0] != nil && m <= streamRows && p.bcs == 1 && n >= streamLanes; p.stream {
+	if p.stream = p.s.streams[0] != nil && m <= 4*streamRows && p.bcs == 1 && n >= streamLanes; p.stream {
 		return m, n, k
+	}
+	if m <= p.s.rows && 2*n*k > keptBytes && 2*roundUp(m, p.s.most)*p.s.depth(k) <= keptBytes {
+		p.keep = true
+		roomOfPairs(&p.w.pa, roundUp(m, p.s.most)*p.s.depth(k)/2)
+		return p.s.rows, p.s.wide, 4 * p.s.deep
 	}
 	return p.s.rows, evenly(n, blockPanels*48, p.s.wide), 4 * p.s.deep
 }
@@ -54,7 +65,7 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 		p.streamed(in, whole, c, ldc, acc)
 		if whole < p.jn {
 			rest := *p
-			rest.stream, rest.b = false, p.b[whole*p.bcs:]
+			rest.stream, rest.b, rest.keep = false, p.b[whole*p.bcs:], false
 			for d := 0; d < p.kn; d += 4 * s.deep {
 				rest.columns(0, p.jn-whole, d, min(4*s.deep, p.kn-d))
 				rest.block(i0, in, c[whole:], ldc, acc || d > 0)
@@ -86,7 +97,14 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 func (p *pairProduct) rows(i0, in, k0, kn int) []uint32 {
 	s := p.s
 	pairs := s.depth(kn) / 2
-	pa := roomOfPairs(&p.w.pa, roundUp(in, s.most)*pairs)
+	at, lines := 0, roundUp(in, s.most)
+	if p.keep {
+		at = k0 / 2 * lines
+	}
+	pa := roomOfPairs(&p.w.pa, at+lines*pairs)[at:]
+	if p.keep && p.j0 > 0 {
+		return pa
+	}
 	from := p.a[i0*p.ars+k0*p.acs:]
 	if s.squares {
 		p.packSquares(pa, from, in, kn)
@@ -134,47 +152,49 @@ func (p *pairProduct) column(m, n, pairs int, pa []uint32, c []float32, ldc int)
 // streamLanes is how many columns a stream takes at once.
 const streamLanes = 2 * pairLanes
 
-// streamed multiplies m rows, at most streamRows, with n columns of B where they
-// lie, n a multiple of streamLanes. It does the same to an element of C as tiles.
+// streamed multiplies m rows, a few, with n columns of B where they lie, n a
+// multiple of streamLanes. It does the same to an element of C as tiles.
 func (p *pairProduct) streamed(m, n int, c []float32, ldc int, acc bool) {
 	s, w := p.s, p.w
-	do, rows := s.streams[min(m, 3)-1], min(m, 3)
-	if m > 2 {
-		rows = 4
-	}
-	cols := evenly(n, 2*streamSums/rows, streamLanes)
-	pa, sums := roomOfPairs(&w.pa, rows*s.deep/2), room(&w.sums, 2*streamSums)
-	t := &w.work
+	cols := evenly(n, 2*streamSums/streamRows, streamLanes)
 	for j0 := 0; j0 < n; j0 += cols {
 		jn := min(cols, n-j0)
 		for k0 := 0; k0 < p.kn; k0 += s.deep {
 			kn := min(s.deep, p.kn-k0)
-			s.packPairs(pa, rows, (kn+1)/2, p.a[k0*p.acs:], m, kn, p.acs, p.ars)
-			clear(sums[:rows*jn])
-			t.deep, t.cols = kn/2, uintptr(2*jn)
-			t.a, t.c = unsafe.Pointer(&pa[0]), unsafe.Pointer(&sums[0])
-			from := p.b[k0*p.brs+j0:]
-			t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(2*p.brs)
-			if kn > 1 {
-				do(t.of())
-			}
-			if kn%2 > 0 { // a row without a neighbour
-				last := room(&w.b, 2*jn/2)
-				pair := unsafe.Slice((*array.Brain)(unsafe.Pointer(&last[0])), 2*jn)
-				copy(pair, from[(kn-1)*p.brs:][:jn])
-				clear(pair[jn:])
-				t.deep, t.a = 1, unsafe.Pointer(&pa[(kn-1)/2*rows])
-				t.b, t.bstride = unsafe.Pointer(&pair[0]), uintptr(2*jn)
-				do(t.of())
-			}
-			for r := range m {
-				row := c[r*ldc+j0:][:jn]
-				if !acc && k0 == 0 {
-					clear(row)
+			for i0 := 0; i0 < m; i0 += streamRows {
+				in := min(streamRows, m-i0)
+				do, rows := streamOf(s.streams, in)
+				pa, sums := roomOfPairs(&w.pa, rows*s.deep/2), room(&w.sums, rows*cols)
+				s.packPairs(pa, rows, (kn+1)/2, p.a[i0*p.ars+k0*p.acs:], in, kn, p.acs, p.ars)
+				clear(sums[:rows*jn])
+				p.sum(do, pa, sums, rows, kn, jn, p.b[k0*p.brs+j0:])
+				for r := range in {
+					row := c[(i0+r)*ldc+j0:][:jn]
+					if !acc && k0 == 0 {
+						clear(row)
+					}
+					addStreamed(row, sums, rows, r)
 				}
-				addStreamed(row, sums, rows, r)
 			}
 		}
+	}
+}
+
+// sum streams a block of b, kn by jn.
+func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn, jn int, b []array.Brain) {
+	t := &p.w.work
+	t.a, t.c, t.cols = unsafe.Pointer(&pa[0]), unsafe.Pointer(&sums[0]), uintptr(2*jn)
+	if kn > 1 {
+		t.deep, t.b, t.bstride = kn/2, unsafe.Pointer(&b[0]), uintptr(2*p.brs)
+		do(t.of())
+	}
+	if kn%2 > 0 { // a row without a neighbour
+		last := brains(roomOfPairs(&p.w.pb, jn))
+		copy(last, b[(kn-1)*p.brs:][:jn])
+		clear(last[jn:])
+		t.deep, t.a = 1, unsafe.Pointer(&pa[kn/2*rows])
+		t.b, t.bstride = unsafe.Pointer(&last[0]), uintptr(2*jn)
+		do(t.of())
 	}
 }
 

@@ -59,9 +59,20 @@ func amxSet() *halfSet {
 }
 
 func pairCopies() []transpose {
-	return []transpose{{48, 1, pairRows48}, {16, 1, pairRows16}, {8, 1, pairRows8}}
+	return []transpose{{48, 1, pairRows48}, {32, 1, pairRows32}, {16, 1, pairRows16}, {8, 1, pairRows8}}
 }
 
 func pairTransposes() []transpose {
 	return []transpose{{8, 8, transpose8F32}, {4, 4, transpose4F32}}
+}
+
+// avx512Streams returns the streams whose B has 16 bits: of bf16, and of f16.
+func avx512Streams() [2][3]func(*byte) {
+	return [2][3]func(*byte){{avx512BrainF32Stream1, avx512BrainF32Stream2, avx512BrainF32Stream4},
+		{avx512HalfF32Stream1, avx512HalfF32Stream2, avx512HalfF32Stream4}}
+}
+
+func avx2Streams() [2][3]func(*byte) {
+	return [2][3]func(*byte){{avx2BrainF32Stream1, avx2BrainF32Stream2, avx2BrainF32Stream4},
+		{avx2HalfF32Stream1, avx2HalfF32Stream2, avx2HalfF32Stream4}}
 }

@@ -18,8 +18,9 @@ func imports() map[string][]string {
 		"internal/text":     {},
 		"internal/report":   {},
 		"internal/policy":   {},
-		"array":             {"graph"},
-		"internal/kernel":   {"array", "graph"},
+		"internal/half":     {},
+		"array":             {"graph", "internal/half"},
+		"internal/kernel":   {"array", "graph", "internal/half"},
 		"vjp":               {"graph", "array"},
 		"sharding":          {"graph"},
 		"lowering":          {"graph", "array", "sharding"},
@@ -61,6 +62,7 @@ func readOnly() map[string]string {
 
 		"internal/kernel.workspaces32":   "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel.workspaces64":   "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/half.best":             "a sync.OnceValue: which instructions the processor has, asked once as that is slow; no result depends on it",
 		"internal/kernel.halfWorkspaces": "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel.selection":      "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
 

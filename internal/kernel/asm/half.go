@@ -20,8 +20,19 @@ func half() {
 	dotStream(1, 4)
 	dotStream(2, 4)
 	dotStream(4, 4)
-	for _, lanes := range []int{8, 16, 48} {
-		pairRows(lanes)
+	pairRows(8)
+	pairRows(16)
+	pairRows(32)
+	pairRows(48)
+	for _, s := range []set{
+		{name: "avx512", element: "F32", size: 4, wide: true, streamDeep: 4}, {name: "avx2", element: "F32", size: 4, streamDeep: 2},
+	} {
+		for _, from := range []string{"Brain", "Half"} {
+			s.from = from
+			s.stream(1, 4)
+			s.stream(2, 4)
+			s.stream(4, s.streamDeep)
+		}
 	}
 	for rows := 1; rows <= 2; rows++ {
 		for cols := 1; cols <= 2; cols++ {
@@ -29,6 +40,7 @@ func half() {
 		}
 	}
 	vendor()
+	pairOrders()
 }
 
 // code writes an instruction that Go's assembler does not know, byte by byte.
@@ -38,11 +50,13 @@ func code(bytes ...byte) {
 	}
 }
 
-// zmm are the vector registers by number. Where instructions are written as
-// bytes, registers are not for avo to choose.
-var zmm = []reg.VecPhysical{
-	reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
-	reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
+// zmm returns vector register i. Where instructions are written as bytes,
+// registers are not for avo to choose.
+func zmm(i int) reg.VecPhysical {
+	return []reg.VecPhysical{
+		reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
+		reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
+	}[i]
 }
 
 // dot is VDPBF16PS: to every float32 of the vector sum it adds the products of
@@ -81,20 +95,20 @@ func dotTile(rows, vecs int) {
 	sum := func(i, j int) int { return i*vecs + j }
 	x, y := 24, 28 // A's pairs in turn, B's
 	for i := range rows * vecs {
-		VPXORD(zmm[i], zmm[i], zmm[i])
+		VPXORD(zmm(i), zmm(i), zmm(i))
 	}
 	ahead := GP64() // eight rows of B
 	MOVQ(stride, ahead)
 	SHLQ(Imm(3), ahead)
 	Label("loop")
 	for j := range vecs {
-		VMOVUPS(Mem{Base: b, Disp: 64 * j}, zmm[y+j])
+		VMOVUPS(Mem{Base: b, Disp: 64 * j}, zmm(y+j))
 	}
 	for j := range vecs {
 		PREFETCHT0(Mem{Base: b, Index: ahead, Scale: 1, Disp: 64 * j})
 	}
 	for i := range rows {
-		VPBROADCASTD(Mem{Base: a, Disp: 4 * i}, zmm[x+i%4])
+		VPBROADCASTD(Mem{Base: a, Disp: 4 * i}, zmm(x+i%4))
 		for j := range vecs {
 			dot(sum(i, j), x+i%4, y+j)
 		}
@@ -107,7 +121,7 @@ func dotTile(rows, vecs int) {
 	store := func(finish func(m Mem, v reg.VecPhysical)) {
 		for i := range rows {
 			for j := range vecs {
-				m, v := Mem{Base: c, Disp: 64 * j}, zmm[sum(i, j)]
+				m, v := Mem{Base: c, Disp: 64 * j}, zmm(sum(i, j))
 				finish(m, v)
 				VMOVUPS(v, m)
 			}
@@ -122,8 +136,8 @@ func dotTile(rows, vecs int) {
 	JZ(LabelRef("set"))
 	store(func(m Mem, v reg.VecPhysical) { VADDPS(m, v, v) })
 	Label("set")
-	VPXORD(zmm[31], zmm[31], zmm[31])
-	store(func(m Mem, v reg.VecPhysical) { VADDPS(zmm[31], v, v) })
+	VPXORD(zmm(31), zmm(31), zmm(31))
+	store(func(m Mem, v reg.VecPhysical) { VADDPS(zmm(31), v, v) })
 }
 
 // dotStream adds A·B to sums in memory, for few rows: it reads rows of B, pairs
@@ -145,7 +159,7 @@ func dotStream(rows, deep int) {
 		from := make([]reg.GPVirtual, n)
 		for p := range n {
 			for r := range rows {
-				VPBROADCASTD(Mem{Base: a, Disp: 4 * (p*rows + r)}, zmm[x+p*rows+r])
+				VPBROADCASTD(Mem{Base: a, Disp: 4 * (p*rows + r)}, zmm(x+p*rows+r))
 			}
 			from[p] = GP64()
 			MOVQ(b, from[p])
@@ -157,22 +171,22 @@ func dotStream(rows, deep int) {
 		loop := fmt.Sprintf("columns%d", n)
 		Label(loop)
 		for i := range 2 * rows {
-			VMOVUPS(Mem{Base: sums, Disp: 64 * i}, zmm[sum+i])
+			VMOVUPS(Mem{Base: sums, Disp: 64 * i}, zmm(sum+i))
 		}
 		for p := range n {
 			next := GP64()
 			LEAQ(Mem{Base: from[p], Index: stride, Scale: 1}, next)
-			VMOVUPS(Mem{Base: from[p], Index: at, Scale: 1}, zmm[even])
-			VMOVUPS(Mem{Base: next, Index: at, Scale: 1}, zmm[odd])
-			VPUNPCKLWD(zmm[odd], zmm[even], zmm[low])
-			VPUNPCKHWD(zmm[odd], zmm[even], zmm[high])
+			VMOVUPS(Mem{Base: from[p], Index: at, Scale: 1}, zmm(even))
+			VMOVUPS(Mem{Base: next, Index: at, Scale: 1}, zmm(odd))
+			VPUNPCKLWD(zmm(odd), zmm(even), zmm(low))
+			VPUNPCKHWD(zmm(odd), zmm(even), zmm(high))
 			for r := range rows {
 				dot(sum+2*r, x+p*rows+r, low)
 				dot(sum+2*r+1, x+p*rows+r, high)
 			}
 		}
 		for i := range 2 * rows {
-			VMOVUPS(zmm[sum+i], Mem{Base: sums, Disp: 64 * i})
+			VMOVUPS(zmm(sum+i), Mem{Base: sums, Disp: 64 * i})
 		}
 		ADDQ(I32(128*rows), sums)
 		ADDQ(I32(64), at)
@@ -187,8 +201,9 @@ func dotStream(rows, deep int) {
 	RET()
 }
 
-// pairRows puts the 16-bit numbers of two rows side by side.
-func pairRows(lanes int) {
+// pairing is the frame of a function that puts the 16-bit numbers of two rows
+// side by side.
+func pairing(lanes int, before func(), body func(even, odd reg.Register, dst Mem)) {
 	name := fmt.Sprintf("pairRows%d", lanes)
 	TEXT(name, NOSPLIT, "func(n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
 	Pragma("noescape")
@@ -197,6 +212,7 @@ func pairRows(lanes int) {
 	ahead := GP64()
 	MOVQ(stride, ahead)
 	SHLQ(Imm(4), ahead)
+	before()
 	Label("loop")
 	next, far := GP64(), GP64()
 	LEAQ(Mem{Base: src, Index: stride, Scale: 1}, next)
@@ -205,28 +221,64 @@ func pairRows(lanes int) {
 		PREFETCHT0(Mem{Base: src, Index: ahead, Scale: 1, Disp: at})
 		PREFETCHT0(Mem{Base: far, Disp: at})
 	}
-	step := min(lanes, 16)
-	for at := 0; at < lanes; at += step {
-		var even, odd reg.VecVirtual = ZMM(), ZMM()
-		if step == 8 {
-			even, odd = YMM(), YMM()
-		}
-		VPMOVZXWD(Mem{Base: src, Disp: 2 * at}, even)
-		VPMOVZXWD(Mem{Base: next, Disp: 2 * at}, odd)
-		VPSLLD(Imm(16), odd, odd)
-		if step == 8 {
-			VPOR(odd, even, even)
-		} else {
-			VPORD(odd, even, even)
-		}
-		VMOVUPS(even, Mem{Base: dst, Disp: 4 * at})
-	}
+	body(src, next, Mem{Base: dst})
 	LEAQ(Mem{Base: src, Index: stride, Scale: 2}, src)
 	ADDQ(pitch, dst)
 	DECQ(n)
 	JNZ(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
+}
+
+// pairRows takes 32 numbers at a time, and then 16 or 8. Vectors are interleaved
+// within each quarter; the quarters are put in order afterwards.
+func pairRows(lanes int) {
+	order := func(i int) Mem { return NewDataAddr(Symbol{Name: "pairOrder", Static: true}, 64*i) }
+	var orders []reg.VecVirtual
+	pairing(lanes, func() {
+		for i := 0; i < 2 && lanes >= 32; i++ {
+			orders = append(orders, ZMM())
+			VMOVUPS(order(i), orders[i])
+		}
+	}, func(even, odd reg.Register, dst Mem) {
+		at := 0
+		for ; at+32 <= lanes; at += 32 {
+			x, y, low, high := ZMM(), ZMM(), ZMM(), ZMM()
+			VMOVUPS(Mem{Base: even, Disp: 2 * at}, x)
+			VMOVUPS(Mem{Base: odd, Disp: 2 * at}, y)
+			VPUNPCKLWD(y, x, low)
+			VPUNPCKHWD(y, x, high)
+			VMOVAPS(low, x)
+			VPERMT2Q(high, orders[0], x)
+			VPERMT2Q(high, orders[1], low)
+			VMOVUPS(x, dst.Offset(4*at))
+			VMOVUPS(low, dst.Offset(4*at+64))
+		}
+		if at == lanes {
+			return
+		}
+		var x, y reg.VecVirtual = ZMM(), ZMM()
+		if lanes == 8 {
+			x, y = YMM(), YMM()
+		}
+		VPMOVZXWD(Mem{Base: even, Disp: 2 * at}, x)
+		VPMOVZXWD(Mem{Base: odd, Disp: 2 * at}, y)
+		VPSLLD(Imm(16), y, y)
+		if lanes == 8 {
+			VPOR(y, x, x)
+		} else {
+			VPORD(y, x, x)
+		}
+		VMOVUPS(x, dst.Offset(4*at))
+	})
+}
+
+// pairOrders are the quarters, in halves, of two interleaved vectors.
+func pairOrders() {
+	GLOBL("pairOrder", RODATA|NOPTR)
+	for i, x := range []uint64{0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15} {
+		DATA(8*i, U64(x))
+	}
 }
 
 // vendor is CPUID's leaf 0.
