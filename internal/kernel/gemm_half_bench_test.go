@@ -25,8 +25,8 @@ func BenchmarkGemmHalf(b *testing.B) {
 					defer w.release()
 					x := narrowed[array.Brain](normals[float32](r, s.deep*(s.most+s.wide)))
 					tile, rows := s.tile(s.most, s.wide/pairLanes)
-					w.work = halfWork{blocks: 1, config: &w.config, work: work{deep: s.deep / 2, a: unsafe.Pointer(&x[s.deep*s.wide]), b: unsafe.Pointer(&x[0]),
-						bstride: uintptr(4 * s.wide), c: unsafe.Pointer(&w.edge), cstride: uintptr(4 * s.wide)}}
+					w.work = halfWork{blocks: 1, config: &w.config, deep: s.deep / 2, a: unsafe.Pointer(&x[s.deep*s.wide]), b: unsafe.Pointer(&x[0]),
+						bstride: uintptr(4 * s.wide), c: unsafe.Pointer(&w.edge), cstride: uintptr(4 * s.wide)}
 					if s.squares {
 						w.work.deep = s.deep / (2 * squarePairs)
 					}

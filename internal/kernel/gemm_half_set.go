@@ -44,16 +44,32 @@ func amxTileOf(tiles [2][2]func(*byte), rows, vecs int) (func(*byte), int) {
 	return tiles[1][vecs-1], 2 * squareRows
 }
 
-// halfWork is the argument of the functions of a halfSet. In its work, deep
-// counts pairs, or squares where A has these; rows of B are pairs of rows.
+// halfWork is the argument of the functions of a halfSet, and of streams that
+// widen B. The generator knows the offsets of its fields, of which the first are
+// those of a work. In functions of a halfSet, deep counts pairs, or squares where A
+// has these, and rows of B are pairs of rows.
 type halfWork struct {
-	work
-	blocks int
-	config *tileConfig
+	deep    int
+	a, b    unsafe.Pointer
+	bstride uintptr
+	c       unsafe.Pointer
+	cstride uintptr
+	add     uintptr
+	cols    uintptr
+	blocks  int
+	config  *tileConfig
 }
 
-// These do not compile if the offsets are others than in asm/amx.go.
+// These do not compile if the offsets are others than in asm/set.go and
+// asm/amx.go.
 const (
+	_ = -(unsafe.Offsetof(halfWork{}.a) ^ 8)
+	_ = -(unsafe.Offsetof(halfWork{}.b) ^ 16)
+	_ = -(unsafe.Offsetof(halfWork{}.bstride) ^ 24)
+	_ = -(unsafe.Offsetof(halfWork{}.c) ^ 32)
+	_ = -(unsafe.Offsetof(halfWork{}.cstride) ^ 40)
+	_ = -(unsafe.Offsetof(halfWork{}.add) ^ 48)
+	_ = -(unsafe.Offsetof(halfWork{}.cols) ^ 56)
 	_ = -(unsafe.Offsetof(halfWork{}.blocks) ^ 64)
 	_ = -(unsafe.Offsetof(halfWork{}.config) ^ 72)
 )

@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type halfWork in the kernel package, behind those of
-// its work.
+// Offsets of the fields of type halfWork in the kernel package, behind those that
+// it has in common with type work.
 const (
 	workBlocks = 64
 	workConfig = 72
