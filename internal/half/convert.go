@@ -40,6 +40,16 @@ func WidenHalfRows[H ~uint16](rows, n int, dst []float32, pitch int, src []H, st
 	return convert(widenHalf, rows, n, dst, pitch, src, stride)
 }
 
+// NarrowBrainRows is NarrowBrain for rows, as WidenBrainRows is WidenBrain.
+func NarrowBrainRows[H ~uint16](rows, n int, dst []H, pitch int, src []float32, stride int) int {
+	return convert(narrowBrain, rows, n, dst, pitch, src, stride)
+}
+
+// NarrowHalfRows does the same for binary16.
+func NarrowHalfRows[H ~uint16](rows, n int, dst []H, pitch int, src []float32, stride int) int {
+	return convert(narrowHalf, rows, n, dst, pitch, src, stride)
+}
+
 // Vectors reports whether this processor converts in vectors.
 func Vectors() bool { return vectors() }
 

@@ -126,6 +126,21 @@ func TestRows(t *testing.T) {
 				}
 			}
 			require.Equal(t, want, got, "%s: %d rows of %d, %d apart, from %d apart", what, rows, n, pitch, stride)
+
+			// And back, into rows as far apart as they came from.
+			back := make([]uint16, len(src))
+			narrow := half.NarrowBrainRows[uint16]
+			if what == "Half" {
+				narrow = half.NarrowHalfRows[uint16]
+			}
+			if again := narrow(rows, n, back, stride, got, pitch); again != done {
+				t.Errorf("%s: %d of %d numbers are widened and %d narrowed", what, done, n, again)
+			}
+			for i := range back {
+				if w := src[i]; i%stride < done && back[i] != w || i%stride >= done && back[i] != 0 {
+					t.Fatalf("%s: %04x becomes %04x on the way there and back, column %d of %d", what, w, back[i], i%stride, n)
+				}
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/internal/half"
 )
 
 // Half is an element type of 16 bits.
@@ -74,6 +75,10 @@ type engine interface {
 	// plan returns how much of C is worked on at a time: rows and columns; and
 	// how much of k a copy of B is deep.
 	plan(m, n, k int) (rows, cols, deep int)
+	// rounds reports whether sums of this depth are complete when they leave the
+	// registers. If so, block will give them to `take` and not write them to C: in
+	// rows, pitch apart, those of rows from i on and columns from j on of C.
+	rounds(k int, take func(i, j, in, jn int, sums []float32, pitch int)) bool
 	// columns prepares columns j0 to j0+jn of B, from k0 to k0+kn.
 	columns(j0, jn, k0, kn int)
 	// block adds to C, or sets it, rows i0 to i0+in multiplied with what columns
@@ -91,6 +96,17 @@ const manyRows = 1024
 func run[R Result](e engine, w *halfWorkspace, m, n, k int, c []R, ldc int, acc bool) {
 	rows, cols, deep := e.plan(m, n, k)
 	direct, exact := any(c).([]float32)
+	if !exact && !acc && e.rounds(k, func(i, j, in, jn int, sums []float32, pitch int) {
+		narrowRows(in, jn, c[i*ldc+j:], ldc, sums, pitch)
+	}) {
+		for j0 := 0; j0 < n; j0 += cols {
+			e.columns(j0, min(cols, n-j0), 0, k)
+			for i0 := 0; i0 < m; i0 += rows {
+				e.block(i0, min(rows, m-i0), nil, 0, false)
+			}
+		}
+		return
+	}
 	many := m // rows whose sums are kept
 	if !exact {
 		many = rows
@@ -120,8 +136,8 @@ func run[R Result](e engine, w *halfWorkspace, m, n, k int, c []R, ldc int, acc 
 					e.block(i0, min(rows, end-i0), sums[(i0-m0)*ld:], ld, acc || d0 > 0)
 				}
 			}
-			for i := m0; !exact && i < end; i++ {
-				narrow(c[i*ldc+j0:][:jn], sums[(i-m0)*ld:])
+			if !exact {
+				narrowRows(end-m0, jn, c[m0*ldc+j0:], ldc, sums, ld)
 			}
 		}
 	}
@@ -144,6 +160,21 @@ func narrow[R Result](dst []R, src []float32) {
 		array.NarrowBrain(y, src[:len(y)])
 	case []array.Half:
 		array.NarrowHalf(y, src[:len(y)])
+	}
+}
+
+// narrowRows sets rows of n elements, pitch apart in dst, to those stride apart in
+// src, rounded.
+func narrowRows[R Result](rows, n int, dst []R, pitch int, src []float32, stride int) {
+	done := 0
+	switch y := any(dst).(type) {
+	case []array.Brain:
+		done = half.NarrowBrainRows(rows, n, y, pitch, src, stride)
+	case []array.Half:
+		done = half.NarrowHalfRows(rows, n, y, pitch, src, stride)
+	}
+	for i := 0; i < rows && done < n; i++ {
+		narrow(dst[i*pitch+done:][:n-done], src[i*stride+done:])
 	}
 }
 

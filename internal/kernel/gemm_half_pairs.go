@@ -17,6 +17,7 @@ type pairProduct struct {
 	b        []array.Brain
 	brs, bcs int
 
+	take               func(i, j, in, jn int, sums []float32, pitch int)
 	stream             bool // B is read where it lies
 	keep               bool // all of A is copied once
 	j0, jn, k0, kn, at int  // of the columns at hand; at is packed columns
@@ -37,6 +38,16 @@ func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
 		return p.s.rows, p.s.wide, 4 * p.s.deep
 	}
 	return p.s.rows, evenly(n, blockPanels*48, p.s.wide), 4 * p.s.deep
+}
+
+// rounds is true for one block of k in tiles, except for those that do many rows
+// in one call.
+func (p *pairProduct) rounds(k int, take func(i, j, in, jn int, sums []float32, pitch int)) bool {
+	if p.stream || k > p.s.deep || p.s.squares {
+		return false
+	}
+	p.take = take
+	return true
 }
 
 // depth returns the length of k elements with what is added behind the end.
@@ -88,6 +99,10 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 		for j := 0; j < p.jn; j += s.wide {
 			v := min(s.wide, p.jn-j)
 			t.b, t.bstride = unsafe.Pointer(&w.pb[d/2*p.at+j*pairs]), uintptr(4*roundUp(v, pairLanes))
+			if p.take != nil {
+				p.taken(i0, in, j, v, pairs, pa)
+				continue
+			}
 			p.column(in, v, pairs, pa, c[j:], ldc)
 		}
 	}
@@ -146,6 +161,20 @@ func (p *pairProduct) column(m, n, pairs int, pa []uint32, c []float32, ldc int)
 			copy(c[(i+r)*ldc:][:n], w.edge[r*padded:])
 		}
 		i += h
+	}
+}
+
+// taken is column for sums that are not written to C.
+func (p *pairProduct) taken(i0, m, j, n, pairs int, pa []uint32) {
+	s, w := p.s, p.w
+	t, padded := &w.work, roundUp(n, pairLanes)
+	t.c, t.cstride = unsafe.Pointer(&w.edge), uintptr(4*padded)
+	for i := 0; i < m; i += s.most {
+		h := min(s.most, m-i)
+		tile, _ := s.tile(h, padded/pairLanes)
+		t.a = unsafe.Pointer(&pa[i*pairs])
+		tile(t.of())
+		p.take(i0+i, p.j0+j, h, n, w.edge[:], padded)
 	}
 }
 

@@ -43,6 +43,11 @@ func (p *widenedProduct[E]) plan(m, n, k int) (rows, cols, deep int) {
 	return 256, evenly(n, 480, 48), 2 * gemmDeep
 }
 
+// rounds is false: the products of float32 write what they sum.
+func (*widenedProduct[E]) rounds(int, func(i, j, in, jn int, sums []float32, pitch int)) bool {
+	return false
+}
+
 func (p *widenedProduct[E]) columns(j0, jn, k0, kn int) {
 	p.k0, p.kn, p.jn = k0, kn, jn
 	if p.streams[0] == nil {
