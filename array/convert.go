@@ -53,10 +53,18 @@ func Convert(dst, src Array) error {
 	case graph.I64:
 		fromInt(dst, Data[int64](src))
 	case graph.F16:
+		if dst.Type.DType == graph.F32 {
+			WidenHalf(Data[float32](dst), Data[Half](src))
+			return nil
+		}
 		wide := make([]float32, src.Type.Len())
 		WidenHalf(wide, Data[Half](src))
 		fromFloat32(dst, wide)
 	case graph.BF16:
+		if dst.Type.DType == graph.F32 {
+			WidenBrain(Data[float32](dst), Data[Brain](src))
+			return nil
+		}
 		wide := make([]float32, src.Type.Len())
 		WidenBrain(wide, Data[Brain](src))
 		fromFloat32(dst, wide)

@@ -3,7 +3,6 @@ package primitives
 import (
 	"errors"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -69,37 +68,8 @@ func (c ConvertElementType) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 		return nil
 	}
 	return e.Kernel("convert_element_type", out, in, func(a *lowering.Args) error {
-		n := a.Out[0].Type.Len()
-		dst, src := a.Out[0].Reshape(n), a.In[0].Reshape(n)
-		if n <= tile {
-			return convertTile(dst, src, 0, n)
-		}
-		errs := make([]error, n/tile+1)
-		a.Parallel(len(errs), cheap/tile, func(lo, hi int) {
-			for t := lo; t < hi; t++ {
-				errs[t] = convertTile(dst, src, t*tile, min(t*tile+tile, n))
-			}
-		})
-		return errors.Join(errs...)
+		return convert(a, a.Out[0], a.In[0])
 	})
-}
-
-// convertTile converts elements lo to hi. The conversions of mixed-precision
-// training go without the memory that array.Convert takes for them.
-func convertTile(dst, src array.Array, lo, hi int) error {
-	switch [2]graph.DType{src.Type.DType, dst.Type.DType} {
-	case [2]graph.DType{graph.BF16, graph.F32}:
-		array.WidenBrain(data[float32](dst)[lo:hi], data[array.Brain](src)[lo:hi])
-	case [2]graph.DType{graph.F16, graph.F32}:
-		array.WidenHalf(data[float32](dst)[lo:hi], data[array.Half](src)[lo:hi])
-	case [2]graph.DType{graph.F32, graph.BF16}:
-		array.NarrowBrain(data[array.Brain](dst)[lo:hi], data[float32](src)[lo:hi])
-	case [2]graph.DType{graph.F32, graph.F16}:
-		array.NarrowHalf(data[array.Half](dst)[lo:hi], data[float32](src)[lo:hi])
-	default:
-		return array.Convert(dst.Rows(lo, hi), src.Rows(lo, hi))
-	}
-	return nil
 }
 
 func (ConvertElementType) Doc() graph.Doc {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
@@ -188,7 +189,8 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 		return err
 	}
 	return e.Kernel("grouped_matmul", out, []lowering.Buf{in[0], in[1], counts},
-		inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
+		orHalf(groupedMatmulHalf[array.Brain](g.Transpose, align), groupedMatmulHalf[array.Half](g.Transpose, align),
+			inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))))
 }
 
 func groupedMatmul[T Float](transpose bool, align int) lowering.Kernel {

@@ -7,10 +7,12 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
 )
 
 // atGuard returns a copy of x that ends where memory ends that can be accessed.
-func atGuard[T Float](t *testing.T, x []T) []T {
+func atGuard[T Float | Half](t *testing.T, x []T) []T {
 	page := syscall.Getpagesize()
 	size := int(unsafe.Sizeof(T(0)))
 	pages := (len(x)*size + page - 1) / page
@@ -46,6 +48,25 @@ func gemmStaysInside[T Float](t *testing.T) {
 			if k.f32 != nil {
 				sameBits(t, k.name+" "+p.String(), p.c, want)
 			}
+			copy(p.c, c)
+		}
+	}
+}
+
+// The same for 16-bit numbers.
+func TestGemmHalfStaysInside(t *testing.T) {
+	r := rand.New(rand.NewPCG(33, 34))
+	for range 150 {
+		p := newHalfProduct[array.Brain, array.Brain](r, r.IntN(40), r.IntN(110), r.IntN(70))
+		c := p.c
+		p.a, p.b, p.c = atGuard(t, p.a), atGuard(t, p.b), atGuard(t, p.c)
+		for _, k := range halfKernels() {
+			if k.name == "model" && p.m*p.n*p.k > modelled/4 {
+				continue
+			}
+			want := halfProduct[array.Brain, array.Brain]{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.ldc, p.acc, p.a, p.b, c}.by(k)
+			multiplyHalf(k, p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, p.c, p.ldc, p.acc)
+			sameBits(t, k.name+" "+k.half()+" "+p.String(), widened(p.c), want)
 			copy(p.c, c)
 		}
 	}

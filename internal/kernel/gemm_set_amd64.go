@@ -1,6 +1,10 @@
 package kernel
 
-import "golang.org/x/sys/cpu"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/gomoe/gomoe/internal/half"
+)
 
 //go:generate go run -C asm . -set gemm -out ../asm_gemm_amd64.s -stubs ../asm_gemm_amd64.go -pkg kernel
 //go:generate go run -C asm . -set vector -out ../asm_vector_amd64.s -stubs ../asm_vector_amd64.go -pkg kernel
@@ -9,13 +13,22 @@ import "golang.org/x/sys/cpu"
 // best first.
 func vectorKernels() []kernels {
 	var have []kernels
-	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA || !half.Vectors() {
 		return nil
 	}
 	if cpu.X86.HasAVX512F {
-		have = append(have, kernels{"avx512", avx512F32(), avx512F64()})
+		k := kernels{name: "avx512", f32: avx512F32(), f64: avx512F64(), halfStreams: avx512Streams()}
+		if hasAMX() {
+			amx := k
+			amx.name, amx.bf16 = "amx", amxSet()
+			have = append(have, amx)
+		}
+		if hasDot() {
+			k.bf16 = dotSet()
+		}
+		have = append(have, k)
 	}
-	return append(have, kernels{"avx2", avx2F32(), avx2F64()})
+	return append(have, kernels{name: "avx2", f32: avx2F32(), f64: avx2F64(), halfStreams: avx2Streams()})
 }
 
 func avx512F32() *set {

@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	sets := map[string]func(){"gemm": gemm, "vector": vector}
+	sets := map[string]func(){"gemm": gemm, "vector": vector, "half": half, "convert": convert}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
 	flag.Parse()
@@ -29,8 +29,8 @@ func main() {
 // gemm is the tiles, streams and copies of products of f32 and f64.
 func gemm() {
 	for _, s := range []set{
-		{"avx512", "F32", 4, true, 8, 4, nil}, {"avx512", "F64", 8, true, 8, 4, nil},
-		{"avx2", "F32", 4, false, 4, 2, nil}, {"avx2", "F64", 8, false, 4, 2, nil},
+		{"avx512", "F32", 4, true, 8, 4, nil, ""}, {"avx512", "F64", 8, true, 8, 4, nil, ""},
+		{"avx2", "F32", 4, false, 4, 2, nil, ""}, {"avx2", "F64", 8, false, 4, 2, nil, ""},
 	} {
 		for rows := 1; rows <= s.rows; rows = max(4, 2*rows) {
 			for vecs := 1; vecs <= 3; vecs++ {
