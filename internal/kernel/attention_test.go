@@ -38,8 +38,10 @@ func forward[T Float](a attention, q, k, v []T) (out, lse []T) {
 
 func backward[T Float](a attention, q, k, v, out, lse, dout, dlse []T) (dq, dk, dv []T) {
 	dq, dk, dv = make([]T, len(q)), make([]T, len(k)), make([]T, len(v))
-	for i := range dq {
-		dq[i] = T(math.NaN()) // is set, not added to
+	for _, x := range [][]T{dq, dk, dv} {
+		for i := range x {
+			x[i] = T(math.NaN()) // is set, not added to
+		}
 	}
 	for b := range a.b {
 		for n := range a.n {
@@ -49,7 +51,7 @@ func backward[T Float](a attention, q, k, v, out, lse, dout, dlse []T) (dq, dk, 
 			}
 			head[T](a).Backward(HeadOf(q, b, n, a.s, a.n, a.d), HeadOf(k, b, g, a.s, a.m, a.d), HeadOf(v, b, g, a.s, a.m, a.d),
 				HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:], HeadOf(dout, b, n, a.s, a.n, a.d), at,
-				HeadOf(dq, b, n, a.s, a.n, a.d), HeadOf(dk, b, g, a.s, a.m, a.d), HeadOf(dv, b, g, a.s, a.m, a.d))
+				HeadOf(dq, b, n, a.s, a.n, a.d), HeadOf(dk, b, g, a.s, a.m, a.d), HeadOf(dv, b, g, a.s, a.m, a.d), n%(a.n/a.m) == 0)
 		}
 	}
 	return dq, dk, dv
@@ -230,20 +232,28 @@ func TestAttentionBackwardFloat32(t *testing.T) {
 }
 
 func BenchmarkAttention(b *testing.B) {
-	a := attention{1, 1024, 1, 1, 64, true}
-	q, k, v, dout := problem[float32](a)
-	out, lse := forward(a, q, k, v)
-	flops := 2 * float64(a.s) * float64(a.s) * float64(a.d) // two products, half of the scores
-	b.Run("forward", func(b *testing.B) {
-		for b.Loop() {
-			forward(a, q, k, v)
+	for _, a := range []attention{{1, 2048, 1, 1, 64, true}, {1, 2048, 1, 1, 64, false}, {1, 128, 1, 1, 32, true}} {
+		q, k, v, dout := problem[float32](a)
+		out, lse := forward(a, q, k, v)
+		dq, dk, dv := make([]float32, len(q)), make([]float32, len(q)), make([]float32, len(q))
+		of := func(x []float32) Rows[float32] { return HeadOf(x, 0, 0, a.s, 1, a.d) }
+		flops := 4 * float64(a.s) * float64(a.s) * float64(a.d) // of two products
+		if a.causal {
+			flops /= 2
 		}
-		b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-	})
-	b.Run("backward", func(b *testing.B) {
-		for b.Loop() {
-			backward(a, q, k, v, out, lse, dout, nil)
-		}
-		b.ReportMetric(2.5*flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-	})
+		b.Run("forward/"+a.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				head[float32](a).Forward(of(q), of(k), of(v), of(out), lse)
+			}
+			b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+		b.Run("backward/"+a.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				head[float32](a).Backward(of(q), of(k), of(v), of(out), lse, of(dout), nil, of(dq), of(dk), of(dv), true)
+			}
+			b.ReportMetric(2.5*flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	sets := map[string]func(){"gemm": gemm, "vector": vector}
+	sets := map[string]func(){"gemm": gemm, "vector": vector, "attention": attention}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
 	flag.Parse()
@@ -55,4 +55,13 @@ func vector() {
 	set{name: "avx512", size: 4, wide: true, table: &table}.vectors()
 	set{name: "avx2", size: 4, table: &table}.vectors()
 	table.write()
+}
+
+// attention is the products and loops of attention in float32.
+func attention() {
+	var table constants
+	set{name: "avx512", size: 4, wide: true, rows: 8, table: &table}.attention()
+	set{name: "avx2", size: 4, rows: 4, table: &table}.attention()
+	table.write()
+	laneNumbers()
 }
