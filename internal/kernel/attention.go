@@ -59,10 +59,14 @@ func (a Attention[T]) cut(n int) int {
 	if a.Causal {
 		share = math.Sqrt(share) // of a triangle
 	}
-	if share == 1 {
+	switch n {
+	case 0:
+		return 0
+	case a.Parts():
 		return a.S
 	}
-	return min(int(share*float64(a.S)/partUnit+0.5)*partUnit, a.S)
+	units := int(share*float64(a.S)/partUnit + 0.5)
+	return min(max(units, n), a.S/partUnit-(a.Parts()-n)) * partUnit // no part is empty
 }
 
 // Attender is attention to one head of keys and values. It is for one goroutine.
@@ -136,8 +140,11 @@ func (h *Attender[T]) Forward(q, out Rows[T], lse []T, from, to int) {
 // Sums run upwards in blocks of 96 queries and keys in vectors of float32, and of 64
 // in other kernels.
 func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq Rows[T], from, to int) {
-	h.keys = h.S
-	if h.Causal {
+	switch h.keys = h.S; {
+	case from >= to:
+		h.keys = 0
+		return
+	case h.Causal:
 		h.keys = to
 	}
 	if h.lanes.vec == scalar {
