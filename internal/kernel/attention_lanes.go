@@ -72,7 +72,8 @@ const (
 )
 
 // lanes is the memory of attention in vectors of float32. Rows of D elements are
-// padded with zeros to `wide`, whole vectors.
+// `wide` elements apart, whole vectors. Behind the last row and element there is
+// anything: what it makes is there too, and not used.
 type lanes struct {
 	vec     vectors
 	set     laneSet

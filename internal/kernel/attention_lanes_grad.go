@@ -71,7 +71,7 @@ func (w *lanes) grad(b laneBlock, j0 int) {
 				w.byRow(x.to[(j0+begun)*b.wide:], b.wide, x.p[begun*b.width+c:], b.width, x.from[c*b.wide:], b.wide, n-begun, b.wide, b.n-c, 1)
 			}
 		}
-		begun = max(begun, n)
+		begun = n
 	}
 }
 

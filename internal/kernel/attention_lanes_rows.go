@@ -41,15 +41,11 @@ func (w *lanes) pack(a Attention[float32], k, v Rows[float32], n int) {
 		w.copyRows(keys[j*wide:], k.from(j), k.Stride, jn, a.D, 1)
 		w.odd[j/laneKeys] = w.copyRows(values[j*wide:], v.from(j), v.Stride, jn, a.D, 1)
 		w.ready += jn
-		if w.ready == a.S {
-			clear(keys[a.S*wide:])
-			clear(values[a.S*wide:])
-		}
 	}
 }
 
-// copyRows sets dst[n,wide] to scale·src, rows of d elements at a stride, padded with zeros. It reports whether
-// one is Inf or NaN.
+// copyRows sets dst[n,wide] to scale·src, rows of d elements at a stride, with anything
+// behind them. It reports whether one of the elements is Inf or NaN.
 func (w *lanes) copyRows(dst, src []float32, stride, n, d int, scale float32) (odd bool) {
 	wide, whole := roundUp(d, vectorLanes), d&^(vectorLanes-1)
 	if whole > 0 {
@@ -60,7 +56,6 @@ func (w *lanes) copyRows(dst, src []float32, stride, n, d int, scale float32) (o
 		for x, y := range from {
 			to[x] = scale * y
 		}
-		clear(to[len(from):])
 		odd = odd || oddRow(from)
 	}
 	return odd

@@ -207,6 +207,31 @@ func TestAttentionVectors(t *testing.T) {
 	}
 }
 
+// A whole head is its parts in order, and an empty part gives nothing.
+func TestAttentionWhole(t *testing.T) {
+	h := Attention[float32]{900, 8, 0.3, true}
+	r := rand.New(rand.NewPCG(39, 40))
+	n := h.S * h.D
+	q, k, v, dout := normals[float32](r, n), normals[float32](r, n), normals[float32](r, n), normals[float32](r, n)
+	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
+	out, lse, dq, dk, dv := allOf(vectorsOf[float32](), h, q, k, v, dout, nil)
+	o, l, gq, gk, gv := make([]float32, n), make([]float32, h.S), make([]float32, n), normals[float32](r, n), normals[float32](r, n)
+	h.Forward(of(q), of(k), of(v), of(o), l)
+	h.Backward(of(q), of(k), of(v), of(o), l, of(dout), nil, of(gq), of(gk), of(gv), true)
+	for i, got := range [][]float32{o, l, gq, gk, gv} {
+		sameBits(t, []string{"out", "lse", "dq", "dk", "dv"}[i], got, [][]float32{out, lse, dq, dk, dv}[i])
+	}
+	for _, vec := range attentionVectors() {
+		w := h.attend(vec, of(k), of(v))
+		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), 0, h.S)
+		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), 192, 192)
+		w.AddTo(of(gk), of(gv), false)
+		w.Release()
+		sameBits(t, vec.String()+" dk", gk, dk)
+		sameBits(t, vec.String()+" dv", gv, dv)
+	}
+}
+
 // A row is the same bits wherever the work on its head is cut.
 func TestAttentionCuts(t *testing.T) {
 	r := rand.New(rand.NewPCG(33, 34))
