@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	sets := map[string]func(){"gemm": gemm, "vector": vector, "attention": attention}
+	sets := map[string]func(){"gemm": gemm, "vector": vector, "attention": attention, "norm": norm}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
 	flag.Parse()
@@ -64,4 +64,10 @@ func attention() {
 	set{name: "avx2", size: 4, rows: 4, table: &table}.attention()
 	table.write()
 	laneNumbers()
+}
+
+// norm is the loops over rows that are normalised or turned.
+func norm() {
+	set{name: "avx512", size: 4, wide: true}.norms()
+	set{name: "avx2", size: 4}.norms()
 }
