@@ -44,7 +44,7 @@ func rmsNormGradOf[T Float](v vectors, dx, x, gain, ct []T, n int, eps float64) 
 		inv := inverseRMS(row, eps)
 		var dots [vectorLanes]float64
 		for i, v := range row {
-			dots[i%vectorLanes] += float64(float64(c[i]) * float64(gain[i]) * float64(v))
+			dots[i&(vectorLanes-1)] += float64(float64(c[i]) * float64(gain[i]) * float64(v))
 		}
 		dot := laneTotal(&dots) * (inv * inv / float64(n))
 		for i, v := range row {
@@ -104,8 +104,8 @@ func layerNormGradOf[T Float](v vectors, dx, x, gain, ct []T, n int, eps float64
 		var sums, dots [vectorLanes]float64
 		for i, v := range row {
 			g := float64(float64(c[i]) * float64(gain[i]))
-			sums[i%vectorLanes] += g
-			dots[i%vectorLanes] += float64(g * (float64(v) - mean))
+			sums[i&(vectorLanes-1)] += g
+			dots[i&(vectorLanes-1)] += float64(g * (float64(v) - mean))
 		}
 		sum := laneTotal(&sums) / float64(n)
 		dot := laneTotal(&dots) * (inv * inv / float64(n))
@@ -217,7 +217,7 @@ func laneTotal(s *[vectorLanes]float64) float64 {
 func inverseRMS[T Float](x []T, eps float64) float64 {
 	var sums [vectorLanes]float64
 	for i, v := range x {
-		sums[i%vectorLanes] += float64(float64(v) * float64(v))
+		sums[i&(vectorLanes-1)] += float64(float64(v) * float64(v))
 	}
 	return 1 / math.Sqrt(laneTotal(&sums)/float64(len(x))+eps)
 }
@@ -225,12 +225,12 @@ func inverseRMS[T Float](x []T, eps float64) float64 {
 func moments[T Float](x []T, eps float64) (mean, inv float64) {
 	var sums, squares [vectorLanes]float64
 	for i, v := range x {
-		sums[i%vectorLanes] += float64(v)
+		sums[i&(vectorLanes-1)] += float64(v)
 	}
 	mean = laneTotal(&sums) / float64(len(x))
 	for i, v := range x {
 		d := float64(v) - mean
-		squares[i%vectorLanes] += float64(d * d)
+		squares[i&(vectorLanes-1)] += float64(d * d)
 	}
 	return mean, 1 / math.Sqrt(laneTotal(&squares)/float64(len(x))+eps)
 }
