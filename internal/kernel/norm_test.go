@@ -87,7 +87,7 @@ func normsRef(x, gain, bias, ct []float32, n int, eps float64) map[string][]floa
 // Every kernel has the same bits, and each result is within a rounding of float32 of the exact one.
 func TestNorms(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
-	for _, rows := range []int{0, 1, 2, 5} {
+	for _, rows := range []int{0, 1, 2, 5, 100} {
 		for _, n := range []int{1, 2, 15, 16, 17, 32, 48, 50, 160, 512, 1003} {
 			x, ct, gain, bias := normals[float32](r, rows*n), normals[float32](r, rows*n), normals[float32](r, n), normals[float32](r, n)
 			for i := range x {
@@ -107,6 +107,30 @@ func TestNorms(t *testing.T) {
 				for name, got := range norms(v, x, gain, bias, ct, n, 1e-5) {
 					sameBits(t, fmt.Sprintf("%v: %d rows of %d: %s", v, rows, n, name), got, first[name])
 				}
+			}
+		}
+	}
+}
+
+// Sums are in the same order with all kernels, which shows where they cancel.
+func TestNormOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(49, 50))
+	const half = 40
+	for range 20 {
+		x, ct := make([]float32, 2*half), make([]float32, 2*half)
+		for i := range half {
+			j := half + (i+5)%half
+			x[i], ct[i] = float32(math.Ldexp(r.NormFloat64(), r.IntN(20))), float32(math.Ldexp(r.NormFloat64(), r.IntN(20)))
+			x[j], ct[j] = x[i], -ct[i] // what is left of the sums is roundings
+		}
+		one := make([]float32, 2*half)
+		for i := range one {
+			one[i] = 1
+		}
+		first := norms(scalar, x, one, one, ct, 2*half, 1e-5)
+		for _, v := range vectorsHere() {
+			for name, got := range norms(v, x, one, one, ct, 2*half, 1e-5) {
+				sameBits(t, fmt.Sprintf("%v: %s", v, name), got, first[name])
 			}
 		}
 	}
