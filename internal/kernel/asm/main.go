@@ -14,7 +14,10 @@ import (
 )
 
 func main() {
-	sets := map[string]func(){"gemm": gemm, "vector": vector, "half": half, "convert": convert}
+	sets := map[string]func(){
+		"gemm": gemm, "half": half, "convert": convert,
+		"vector": vector, "attention": attention, "norm": norm,
+	}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
 	flag.Parse()
@@ -57,4 +60,19 @@ func vector() {
 	set{name: "avx512", size: 4, wide: true, table: &table}.vectors()
 	set{name: "avx2", size: 4, table: &table}.vectors()
 	table.write()
+}
+
+// attention is the products and loops of attention in float32.
+func attention() {
+	var table constants
+	set{name: "avx512", size: 4, wide: true, rows: 8, table: &table}.attention()
+	set{name: "avx2", size: 4, rows: 4, table: &table}.attention()
+	table.write()
+	laneNumbers()
+}
+
+// norm is the loops over rows that are normalised or turned.
+func norm() {
+	set{name: "avx512", size: 4, wide: true}.norms()
+	set{name: "avx2", size: 4}.norms()
 }
