@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	sets := map[string]func(){"gemm": gemm, "vector": vector}
+	sets := map[string]func(){"gemm": gemm, "math": mathLoops, "vector": vector}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
 	flag.Parse()
@@ -54,5 +54,18 @@ func vector() {
 	var table constants
 	set{name: "avx512", size: 4, wide: true, table: &table}.vectors()
 	set{name: "avx2", size: 4, table: &table}.vectors()
+	table.write()
+}
+
+// mathLoops is functions of float32, reductions and copies.
+func mathLoops() {
+	var table constants
+	var wide doubles
+	for _, s := range []lanes{{set{name: "avx512", size: 4, wide: true, table: &table}, &wide}, {set{name: "avx2", size: 4, table: &table}, &wide}} {
+		s.arithmetic()
+		s.functions()
+	}
+	tailMasks()
+	wide.write()
 	table.write()
 }
