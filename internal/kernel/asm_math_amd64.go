@@ -137,6 +137,116 @@ func avx512Sin(n int, y *float32, x *float32) uint32
 //go:noescape
 func avx512Cos(n int, y *float32, x *float32) uint32
 
+// avx512Threefry is the random bits of n counters from (hi, lo) upwards, which do not pass 2^32, under the key.
+//
+//go:noescape
+func avx512Threefry(n int, y *float32, k0 uint32, k1 uint32, hi uint32, lo uint32)
+
+// avx512Uniform is y = max(lo, (bits/2^32)·span + lo) with 23 of x's bits, in float64 rounded once, for n elements.
+//
+//go:noescape
+func avx512Uniform(n int, y *float32, x *float32, lo float32, span float32)
+
+// avx512Normal is y = √2·erf⁻¹(x), for n elements.
+//
+//go:noescape
+func avx512Normal(n int, y *float32, x *float32)
+
+// avx512Sum is the sum of n elements in float64, as 8 sums that are added 4, 2 and 1 apart.
+//
+//go:noescape
+func avx512Sum(n int, x *float32) float64
+
+// avx512Dot is the sum of n products in float64, as 8 sums that are added 4, 2 and 1 apart.
+//
+//go:noescape
+func avx512Dot(n int, x *float32, y *float32) float64
+
+// avx512SumRows adds rows, 1 or more of n elements and stride bytes apart, to sums, of which there is room for a multiple of 8.
+//
+//go:noescape
+func avx512SumRows(n int, sums *float64, x *float32, stride int, rows int)
+
+// avx512SumTree is y = the sums of n columns of 8 rows, stride bytes apart, which are added 4, 2 and 1 apart. There is room for a multiple of 8 in each row.
+//
+//go:noescape
+func avx512SumTree(n int, y *float32, sums *float64, stride int)
+
+// avx512Largest is the largest of n elements, -Inf of none; NaN if one is, 0 rather than -0.
+//
+//go:noescape
+func avx512Largest(n int, x *float32) float32
+
+// avx512Smallest is the smallest of n elements, Inf of none; NaN if one is, -0 rather than 0.
+//
+//go:noescape
+func avx512Smallest(n int, x *float32) float32
+
+// avx512Less is y = x - c in float64, for n elements.
+//
+//go:noescape
+func avx512Less(n int, y *float32, x *float32, c float64)
+
+// avx512SoftmaxGrad is z = x·(y - c) in float64, for n elements.
+//
+//go:noescape
+func avx512SoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
+
+// avx512LogSoftmaxGrad is z = y - exp(x)·c in float64, for n elements.
+//
+//go:noescape
+func avx512LogSoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
+
+// avx512Select is z = yes where which is 1, else no, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx512Select(n int, z *float32, yes *float32, no *float32, which *byte)
+
+// avx512IsEqual is z = 1 where x = y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx512IsEqual(n int, z *byte, x *float32, y *float32)
+
+// avx512IsUnequal is z = 1 where x ≠ y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx512IsUnequal(n int, z *byte, x *float32, y *float32)
+
+// avx512IsLess is z = 1 where x < y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx512IsLess(n int, z *byte, x *float32, y *float32)
+
+// avx512IsAtMost is z = 1 where x ≤ y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx512IsAtMost(n int, z *byte, x *float32, y *float32)
+
+// avx512IsGreater is z = 1 where x > y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx512IsGreater(n int, z *byte, x *float32, y *float32)
+
+// avx512IsAtLeast is z = 1 where x ≥ y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx512IsAtLeast(n int, z *byte, x *float32, y *float32)
+
+// avx512FromInt is y = x, an int32, as a float32, for n elements.
+//
+//go:noescape
+func avx512FromInt(n int, y *float32, x *float32)
+
+// avx512ToInt is y = x as an int32, truncated, the nearest one if it is out of range, 0 if it is NaN, for n elements.
+//
+//go:noescape
+func avx512ToInt(n int, y *float32, x *float32)
+
+// avx512Order is y = an int32 that is greater where x is; 0 is above -0, and NaN above all, for n elements.
+//
+//go:noescape
+func avx512Order(n int, y *float32, x *float32)
+
 // avx2Add is z = x + y, for n elements.
 //
 //go:noescape
@@ -271,3 +381,113 @@ func avx2Sin(n int, y *float32, x *float32) uint32
 //
 //go:noescape
 func avx2Cos(n int, y *float32, x *float32) uint32
+
+// avx2Threefry is the random bits of n counters from (hi, lo) upwards, which do not pass 2^32, under the key.
+//
+//go:noescape
+func avx2Threefry(n int, y *float32, k0 uint32, k1 uint32, hi uint32, lo uint32)
+
+// avx2Uniform is y = max(lo, (bits/2^32)·span + lo) with 23 of x's bits, in float64 rounded once, for n elements.
+//
+//go:noescape
+func avx2Uniform(n int, y *float32, x *float32, lo float32, span float32)
+
+// avx2Normal is y = √2·erf⁻¹(x), for n elements.
+//
+//go:noescape
+func avx2Normal(n int, y *float32, x *float32)
+
+// avx2Sum is the sum of n elements in float64, as 8 sums that are added 4, 2 and 1 apart.
+//
+//go:noescape
+func avx2Sum(n int, x *float32) float64
+
+// avx2Dot is the sum of n products in float64, as 8 sums that are added 4, 2 and 1 apart.
+//
+//go:noescape
+func avx2Dot(n int, x *float32, y *float32) float64
+
+// avx2SumRows adds rows, 1 or more of n elements and stride bytes apart, to sums, of which there is room for a multiple of 8.
+//
+//go:noescape
+func avx2SumRows(n int, sums *float64, x *float32, stride int, rows int)
+
+// avx2SumTree is y = the sums of n columns of 8 rows, stride bytes apart, which are added 4, 2 and 1 apart. There is room for a multiple of 8 in each row.
+//
+//go:noescape
+func avx2SumTree(n int, y *float32, sums *float64, stride int)
+
+// avx2Largest is the largest of n elements, -Inf of none; NaN if one is, 0 rather than -0.
+//
+//go:noescape
+func avx2Largest(n int, x *float32) float32
+
+// avx2Smallest is the smallest of n elements, Inf of none; NaN if one is, -0 rather than 0.
+//
+//go:noescape
+func avx2Smallest(n int, x *float32) float32
+
+// avx2Less is y = x - c in float64, for n elements.
+//
+//go:noescape
+func avx2Less(n int, y *float32, x *float32, c float64)
+
+// avx2SoftmaxGrad is z = x·(y - c) in float64, for n elements.
+//
+//go:noescape
+func avx2SoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
+
+// avx2LogSoftmaxGrad is z = y - exp(x)·c in float64, for n elements.
+//
+//go:noescape
+func avx2LogSoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
+
+// avx2Select is z = yes where which is 1, else no, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx2Select(n int, z *float32, yes *float32, no *float32, which *byte)
+
+// avx2IsEqual is z = 1 where x = y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx2IsEqual(n int, z *byte, x *float32, y *float32)
+
+// avx2IsUnequal is z = 1 where x ≠ y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx2IsUnequal(n int, z *byte, x *float32, y *float32)
+
+// avx2IsLess is z = 1 where x < y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx2IsLess(n int, z *byte, x *float32, y *float32)
+
+// avx2IsAtMost is z = 1 where x ≤ y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx2IsAtMost(n int, z *byte, x *float32, y *float32)
+
+// avx2IsGreater is z = 1 where x > y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx2IsGreater(n int, z *byte, x *float32, y *float32)
+
+// avx2IsAtLeast is z = 1 where x ≥ y, else 0, for n elements, a multiple of 16 and not 0.
+//
+//go:noescape
+func avx2IsAtLeast(n int, z *byte, x *float32, y *float32)
+
+// avx2FromInt is y = x, an int32, as a float32, for n elements.
+//
+//go:noescape
+func avx2FromInt(n int, y *float32, x *float32)
+
+// avx2ToInt is y = x as an int32, truncated, the nearest one if it is out of range, 0 if it is NaN, for n elements.
+//
+//go:noescape
+func avx2ToInt(n int, y *float32, x *float32)
+
+// avx2Order is y = an int32 that is greater where x is; 0 is above -0, and NaN above all, for n elements.
+//
+//go:noescape
+func avx2Order(n int, y *float32, x *float32)

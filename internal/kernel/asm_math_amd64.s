@@ -3375,6 +3375,2095 @@ done:
 	VZEROUPPER
 	RET
 
+// func avx512Threefry(n int, y *float32, k0 uint32, k1 uint32, hi uint32, lo uint32)
+// Requires: AVX, AVX512F
+TEXT ·avx512Threefry(SB), NOSPLIT, $0-32
+	MOVQ         n+0(FP), CX
+	MOVQ         y+8(FP), AX
+	VBROADCASTSS k0+16(FP), Z0
+	VBROADCASTSS k1+20(FP), Z1
+	VMOVDQA32    Z0, Z2
+	VPXORD       Z1, Z2, Z2
+	VPXORD       vectorConstants<>+320(SB), Z2, Z2
+	VBROADCASTSS hi+24(FP), Z3
+	VBROADCASTSS lo+28(FP), Z4
+	VPADDD       Z0, Z3, Z3
+	VPADDD       mathCount<>+0(SB), Z4, Z4
+	VPADDD       Z1, Z4, Z4
+
+many:
+	CMPQ    CX, $+64
+	JLT     not_many
+	VMOVAPS Z3, Z5
+	VMOVAPS Z4, Z6
+	VPADDD  vectorConstants<>+384(SB), Z4, Z4
+	VMOVAPS Z3, Z7
+	VMOVAPS Z4, Z8
+	VPADDD  vectorConstants<>+384(SB), Z4, Z4
+	VMOVAPS Z3, Z9
+	VMOVAPS Z4, Z10
+	VPADDD  vectorConstants<>+384(SB), Z4, Z4
+	VMOVAPS Z3, Z11
+	VMOVAPS Z4, Z12
+	VPADDD  vectorConstants<>+384(SB), Z4, Z4
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x0d, Z6, Z6
+	VPROLD  $0x0d, Z8, Z8
+	VPROLD  $0x0d, Z10, Z10
+	VPROLD  $0x0d, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x0f, Z6, Z6
+	VPROLD  $0x0f, Z8, Z8
+	VPROLD  $0x0f, Z10, Z10
+	VPROLD  $0x0f, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x1a, Z6, Z6
+	VPROLD  $0x1a, Z8, Z8
+	VPROLD  $0x1a, Z10, Z10
+	VPROLD  $0x1a, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x06, Z6, Z6
+	VPROLD  $0x06, Z8, Z8
+	VPROLD  $0x06, Z10, Z10
+	VPROLD  $0x06, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z1, Z5, Z5
+	VPADDD  Z2, Z6, Z6
+	VPADDD  vectorConstants<>+448(SB), Z6, Z6
+	VPADDD  Z1, Z7, Z7
+	VPADDD  Z2, Z8, Z8
+	VPADDD  vectorConstants<>+448(SB), Z8, Z8
+	VPADDD  Z1, Z9, Z9
+	VPADDD  Z2, Z10, Z10
+	VPADDD  vectorConstants<>+448(SB), Z10, Z10
+	VPADDD  Z1, Z11, Z11
+	VPADDD  Z2, Z12, Z12
+	VPADDD  vectorConstants<>+448(SB), Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x11, Z6, Z6
+	VPROLD  $0x11, Z8, Z8
+	VPROLD  $0x11, Z10, Z10
+	VPROLD  $0x11, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x1d, Z6, Z6
+	VPROLD  $0x1d, Z8, Z8
+	VPROLD  $0x1d, Z10, Z10
+	VPROLD  $0x1d, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x10, Z6, Z6
+	VPROLD  $0x10, Z8, Z8
+	VPROLD  $0x10, Z10, Z10
+	VPROLD  $0x10, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x18, Z6, Z6
+	VPROLD  $0x18, Z8, Z8
+	VPROLD  $0x18, Z10, Z10
+	VPROLD  $0x18, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z2, Z5, Z5
+	VPADDD  Z0, Z6, Z6
+	VPADDD  vectorConstants<>+512(SB), Z6, Z6
+	VPADDD  Z2, Z7, Z7
+	VPADDD  Z0, Z8, Z8
+	VPADDD  vectorConstants<>+512(SB), Z8, Z8
+	VPADDD  Z2, Z9, Z9
+	VPADDD  Z0, Z10, Z10
+	VPADDD  vectorConstants<>+512(SB), Z10, Z10
+	VPADDD  Z2, Z11, Z11
+	VPADDD  Z0, Z12, Z12
+	VPADDD  vectorConstants<>+512(SB), Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x0d, Z6, Z6
+	VPROLD  $0x0d, Z8, Z8
+	VPROLD  $0x0d, Z10, Z10
+	VPROLD  $0x0d, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x0f, Z6, Z6
+	VPROLD  $0x0f, Z8, Z8
+	VPROLD  $0x0f, Z10, Z10
+	VPROLD  $0x0f, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x1a, Z6, Z6
+	VPROLD  $0x1a, Z8, Z8
+	VPROLD  $0x1a, Z10, Z10
+	VPROLD  $0x1a, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x06, Z6, Z6
+	VPROLD  $0x06, Z8, Z8
+	VPROLD  $0x06, Z10, Z10
+	VPROLD  $0x06, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z0, Z5, Z5
+	VPADDD  Z1, Z6, Z6
+	VPADDD  vectorConstants<>+576(SB), Z6, Z6
+	VPADDD  Z0, Z7, Z7
+	VPADDD  Z1, Z8, Z8
+	VPADDD  vectorConstants<>+576(SB), Z8, Z8
+	VPADDD  Z0, Z9, Z9
+	VPADDD  Z1, Z10, Z10
+	VPADDD  vectorConstants<>+576(SB), Z10, Z10
+	VPADDD  Z0, Z11, Z11
+	VPADDD  Z1, Z12, Z12
+	VPADDD  vectorConstants<>+576(SB), Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x11, Z6, Z6
+	VPROLD  $0x11, Z8, Z8
+	VPROLD  $0x11, Z10, Z10
+	VPROLD  $0x11, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x1d, Z6, Z6
+	VPROLD  $0x1d, Z8, Z8
+	VPROLD  $0x1d, Z10, Z10
+	VPROLD  $0x1d, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x10, Z6, Z6
+	VPROLD  $0x10, Z8, Z8
+	VPROLD  $0x10, Z10, Z10
+	VPROLD  $0x10, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x18, Z6, Z6
+	VPROLD  $0x18, Z8, Z8
+	VPROLD  $0x18, Z10, Z10
+	VPROLD  $0x18, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z1, Z5, Z5
+	VPADDD  Z2, Z6, Z6
+	VPADDD  vectorConstants<>+640(SB), Z6, Z6
+	VPADDD  Z1, Z7, Z7
+	VPADDD  Z2, Z8, Z8
+	VPADDD  vectorConstants<>+640(SB), Z8, Z8
+	VPADDD  Z1, Z9, Z9
+	VPADDD  Z2, Z10, Z10
+	VPADDD  vectorConstants<>+640(SB), Z10, Z10
+	VPADDD  Z1, Z11, Z11
+	VPADDD  Z2, Z12, Z12
+	VPADDD  vectorConstants<>+640(SB), Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x0d, Z6, Z6
+	VPROLD  $0x0d, Z8, Z8
+	VPROLD  $0x0d, Z10, Z10
+	VPROLD  $0x0d, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x0f, Z6, Z6
+	VPROLD  $0x0f, Z8, Z8
+	VPROLD  $0x0f, Z10, Z10
+	VPROLD  $0x0f, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x1a, Z6, Z6
+	VPROLD  $0x1a, Z8, Z8
+	VPROLD  $0x1a, Z10, Z10
+	VPROLD  $0x1a, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z6, Z5, Z5
+	VPADDD  Z8, Z7, Z7
+	VPADDD  Z10, Z9, Z9
+	VPADDD  Z12, Z11, Z11
+	VPROLD  $0x06, Z6, Z6
+	VPROLD  $0x06, Z8, Z8
+	VPROLD  $0x06, Z10, Z10
+	VPROLD  $0x06, Z12, Z12
+	VPXORD  Z5, Z6, Z6
+	VPXORD  Z7, Z8, Z8
+	VPXORD  Z9, Z10, Z10
+	VPXORD  Z11, Z12, Z12
+	VPADDD  Z2, Z5, Z5
+	VPADDD  Z0, Z6, Z6
+	VPADDD  vectorConstants<>+704(SB), Z6, Z6
+	VPADDD  Z2, Z7, Z7
+	VPADDD  Z0, Z8, Z8
+	VPADDD  vectorConstants<>+704(SB), Z8, Z8
+	VPADDD  Z2, Z9, Z9
+	VPADDD  Z0, Z10, Z10
+	VPADDD  vectorConstants<>+704(SB), Z10, Z10
+	VPADDD  Z2, Z11, Z11
+	VPADDD  Z0, Z12, Z12
+	VPADDD  vectorConstants<>+704(SB), Z12, Z12
+	VPXORD  Z5, Z6, Z5
+	VMOVUPS Z5, (AX)
+	VPXORD  Z7, Z8, Z5
+	VMOVUPS Z5, 64(AX)
+	VPXORD  Z9, Z10, Z5
+	VMOVUPS Z5, 128(AX)
+	VPXORD  Z11, Z12, Z5
+	VMOVUPS Z5, 192(AX)
+	ADDQ    $+256, AX
+	SUBQ    $+64, CX
+	JMP     many
+
+not_many:
+one:
+	CMPQ    CX, $+16
+	JLT     not_one
+	VMOVAPS Z3, Z5
+	VMOVAPS Z4, Z6
+	VPADDD  vectorConstants<>+384(SB), Z4, Z4
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x0d, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x0f, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x1a, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x06, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z1, Z5, Z5
+	VPADDD  Z2, Z6, Z6
+	VPADDD  vectorConstants<>+448(SB), Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x11, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x1d, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x10, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x18, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z2, Z5, Z5
+	VPADDD  Z0, Z6, Z6
+	VPADDD  vectorConstants<>+512(SB), Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x0d, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x0f, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x1a, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x06, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z0, Z5, Z5
+	VPADDD  Z1, Z6, Z6
+	VPADDD  vectorConstants<>+576(SB), Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x11, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x1d, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x10, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x18, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z1, Z5, Z5
+	VPADDD  Z2, Z6, Z6
+	VPADDD  vectorConstants<>+640(SB), Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x0d, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x0f, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x1a, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z6, Z5, Z5
+	VPROLD  $0x06, Z6, Z6
+	VPXORD  Z5, Z6, Z6
+	VPADDD  Z2, Z5, Z5
+	VPADDD  Z0, Z6, Z6
+	VPADDD  vectorConstants<>+704(SB), Z6, Z6
+	VPXORD  Z5, Z6, Z5
+	VMOVUPS Z5, (AX)
+	ADDQ    $+64, AX
+	SUBQ    $+16, CX
+	JMP     one
+
+not_one:
+	TESTQ   CX, CX
+	JZ      done
+	MOVQ    $0x00000001, DX
+	SHLQ    CL, DX
+	DECQ    DX
+	KMOVW   DX, K1
+	VMOVAPS Z3, Z3
+	VMOVAPS Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x0d, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x0f, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x1a, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x06, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z1, Z3, Z3
+	VPADDD  Z2, Z4, Z4
+	VPADDD  vectorConstants<>+448(SB), Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x11, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x1d, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x10, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x18, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z2, Z3, Z3
+	VPADDD  Z0, Z4, Z4
+	VPADDD  vectorConstants<>+512(SB), Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x0d, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x0f, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x1a, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x06, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z0, Z3, Z3
+	VPADDD  Z1, Z4, Z4
+	VPADDD  vectorConstants<>+576(SB), Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x11, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x1d, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x10, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x18, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z1, Z3, Z3
+	VPADDD  Z2, Z4, Z4
+	VPADDD  vectorConstants<>+640(SB), Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x0d, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x0f, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x1a, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z4, Z3, Z3
+	VPROLD  $0x06, Z4, Z4
+	VPXORD  Z3, Z4, Z4
+	VPADDD  Z2, Z3, Z3
+	VPADDD  Z0, Z4, Z4
+	VPADDD  vectorConstants<>+704(SB), Z4, Z4
+	VPXORD  Z3, Z4, Z0
+	VMOVUPS Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx512Uniform(n int, y *float32, x *float32, lo float32, span float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512Uniform(SB), NOSPLIT, $0-32
+	MOVQ          n+0(FP), CX
+	XORQ          AX, AX
+	MOVQ          y+8(FP), DX
+	MOVQ          x+16(FP), BX
+	VBROADCASTSS  lo+24(FP), Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VCVTPS2PD     Y1, Z1
+	VCVTPS2PD     Y0, Z1
+	VBROADCASTSS  span+28(FP), Z2
+	VEXTRACTF64X4 $0x01, Z2, Y3
+	VCVTPS2PD     Y3, Z3
+	VCVTPS2PD     Y2, Z2
+
+one:
+	CMPQ          CX, $+16
+	JLT           not_one
+	VMOVUPS       (BX)(AX*1), Z3
+	VPSRLD        $0x09, Z3, Z3
+	VPORD         vectorConstants<>+128(SB), Z3, Z3
+	VSUBPS        vectorConstants<>+128(SB), Z3, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y4
+	VCVTPS2PD     Y4, Z4
+	VCVTPS2PD     Y3, Z3
+	VMULPD        Z2, Z3, Z3
+	VADDPD        Z1, Z3, Z3
+	VMULPD        Z2, Z4, Z4
+	VADDPD        Z1, Z4, Z4
+	VPSUBD        Z5, Z5, Z5
+	VCVTPD2PS     Z3, Y5
+	VCVTPD2PS     Z4, Y3
+	VINSERTF64X4  $0x01, Y3, Z5, Z5
+	VMAXPS        Z5, Z0, Z3
+	VMOVUPS       Z3, (DX)(AX*1)
+	ADDQ          $+64, AX
+	SUBQ          $+16, CX
+	JMP           one
+
+not_one:
+	TESTQ         CX, CX
+	JZ            done
+	MOVQ          $0x00000001, SI
+	SHLQ          CL, SI
+	DECQ          SI
+	KMOVW         SI, K1
+	VMOVUPS.Z     (BX)(AX*1), K1, Z3
+	VPSRLD        $0x09, Z3, Z3
+	VPORD         vectorConstants<>+128(SB), Z3, Z3
+	VSUBPS        vectorConstants<>+128(SB), Z3, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y4
+	VCVTPS2PD     Y4, Z4
+	VCVTPS2PD     Y3, Z3
+	VMULPD        Z2, Z3, Z3
+	VADDPD        Z1, Z3, Z3
+	VMULPD        Z2, Z4, Z2
+	VADDPD        Z1, Z2, Z1
+	VPSUBD        Z2, Z2, Z2
+	VCVTPD2PS     Z3, Y2
+	VCVTPD2PS     Z1, Y1
+	VINSERTF64X4  $0x01, Y1, Z2, Z2
+	VMAXPS        Z2, Z0, Z0
+	VMOVUPS       Z0, K1, (DX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx512Normal(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512Normal(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	XORQ AX, AX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+one:
+	CMPQ          CX, $+16
+	JLT           not_one
+	VMOVUPS       (BX)(AX*1), Z0
+	VMULPS        Z0, Z0, Z1
+	VPXORD        vectorConstants<>+0(SB), Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VCVTPS2PD     Y2, Z2
+	VCVTPS2PD     Y1, Z1
+	VADDPD        mathDoubles<>+0(SB), Z1, Z3
+	VSUBPD        mathDoubles<>+0(SB), Z3, Z4
+	VSUBPD        Z4, Z1, Z4
+	VPANDD        mathDoubles<>+2368(SB), Z1, Z5
+	VCMPPD        $0x01, mathDoubles<>+0(SB), Z5, K1
+	VPSUBD        Z5, Z5, Z5
+	VPADDQ        mathDoubles<>+1152(SB), Z3, Z6
+	VPSRLQ        $0x34, Z6, Z7
+	VPORD         mathDoubles<>+1216(SB), Z7, Z7
+	VSUBPD        mathDoubles<>+1280(SB), Z7, Z7
+	VPANDD        mathDoubles<>+1344(SB), Z6, Z6
+	VPADDQ        mathDoubles<>+1408(SB), Z6, Z6
+	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
+	VADDPD        mathDoubles<>+1472(SB), Z6, Z8
+	VDIVPD        Z8, Z6, Z8
+	VMULPD        Z8, Z8, Z9
+	VMOVUPS       mathDoubles<>+1536(SB), Z10
+	VFMADD213PD   mathDoubles<>+1600(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1664(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1728(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1792(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1856(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1920(SB), Z9, Z10
+	VMULPD        Z6, Z6, Z11
+	VMULPD        mathDoubles<>+1984(SB), Z11, Z11
+	VMOVAPD       Z10, Z10
+	VFMADD213PD   Z11, Z9, Z10
+	VMULPD        mathDoubles<>+2048(SB), Z7, Z9
+	VFMADD231PD   Z8, Z10, Z9
+	VSUBPD        Z9, Z11, Z8
+	VSUBPD        Z6, Z8, Z6
+	VMOVUPS       mathDoubles<>+2112(SB), Z8
+	VFMSUB213PD   Z6, Z7, Z8
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z3, K2
+	VMOVAPD       Z8, Z6
+	VMOVUPD       Z3, K2, Z6
+	VPSUBD        Z7, Z7, Z7
+	VCMPPD        $0x00, Z7, Z3, K2
+	VMOVAPD       Z6, Z6
+	VMOVUPD       mathDoubles<>+2240(SB), K2, Z6
+	VCMPPD        $0x09, Z7, Z3, K2
+	VMOVAPD       Z6, Z3
+	VMOVUPD       mathDoubles<>+2304(SB), K2, Z3
+	VMOVAPD       Z5, Z5
+	VMOVUPD       Z4, K1, Z5
+	VADDPD        Z5, Z3, Z3
+	VPANDD        mathDoubles<>+1088(SB), Z1, Z1
+	VPORD         Z1, Z3, Z1
+	VADDPD        mathDoubles<>+0(SB), Z2, Z3
+	VSUBPD        mathDoubles<>+0(SB), Z3, Z4
+	VSUBPD        Z4, Z2, Z4
+	VPANDD        mathDoubles<>+2368(SB), Z2, Z5
+	VCMPPD        $0x01, mathDoubles<>+0(SB), Z5, K1
+	VPSUBD        Z5, Z5, Z5
+	VPADDQ        mathDoubles<>+1152(SB), Z3, Z6
+	VPSRLQ        $0x34, Z6, Z7
+	VPORD         mathDoubles<>+1216(SB), Z7, Z7
+	VSUBPD        mathDoubles<>+1280(SB), Z7, Z7
+	VPANDD        mathDoubles<>+1344(SB), Z6, Z6
+	VPADDQ        mathDoubles<>+1408(SB), Z6, Z6
+	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
+	VADDPD        mathDoubles<>+1472(SB), Z6, Z8
+	VDIVPD        Z8, Z6, Z8
+	VMULPD        Z8, Z8, Z9
+	VMOVUPS       mathDoubles<>+1536(SB), Z10
+	VFMADD213PD   mathDoubles<>+1600(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1664(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1728(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1792(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1856(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1920(SB), Z9, Z10
+	VMULPD        Z6, Z6, Z11
+	VMULPD        mathDoubles<>+1984(SB), Z11, Z11
+	VMOVAPD       Z10, Z10
+	VFMADD213PD   Z11, Z9, Z10
+	VMULPD        mathDoubles<>+2048(SB), Z7, Z9
+	VFMADD231PD   Z8, Z10, Z9
+	VSUBPD        Z9, Z11, Z8
+	VSUBPD        Z6, Z8, Z6
+	VMOVUPS       mathDoubles<>+2112(SB), Z8
+	VFMSUB213PD   Z6, Z7, Z8
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z3, K2
+	VMOVAPD       Z8, Z6
+	VMOVUPD       Z3, K2, Z6
+	VPSUBD        Z7, Z7, Z7
+	VCMPPD        $0x00, Z7, Z3, K2
+	VMOVAPD       Z6, Z6
+	VMOVUPD       mathDoubles<>+2240(SB), K2, Z6
+	VCMPPD        $0x09, Z7, Z3, K2
+	VMOVAPD       Z6, Z3
+	VMOVUPD       mathDoubles<>+2304(SB), K2, Z3
+	VMOVAPD       Z5, Z5
+	VMOVUPD       Z4, K1, Z5
+	VADDPD        Z5, Z3, Z3
+	VPANDD        mathDoubles<>+1088(SB), Z2, Z2
+	VPORD         Z2, Z3, Z2
+	VPSUBD        Z3, Z3, Z3
+	VCVTPD2PS     Z1, Y3
+	VCVTPD2PS     Z2, Y1
+	VINSERTF64X4  $0x01, Y1, Z3, Z3
+	VPXORD        vectorConstants<>+0(SB), Z3, Z1
+	VSUBPS        vectorConstants<>+768(SB), Z1, Z2
+	VSQRTPS       Z1, Z3
+	VSUBPS        vectorConstants<>+832(SB), Z3, Z3
+	VCMPPS        $0x01, vectorConstants<>+896(SB), Z1, K1
+	VMOVAPS       Z3, Z1
+	VMOVUPS       Z2, K1, Z1
+	VMOVUPS       vectorConstants<>+1024(SB), Z2
+	VMOVAPS       Z2, Z2
+	VMOVUPS       vectorConstants<>+960(SB), K1, Z2
+	VMOVUPS       vectorConstants<>+1152(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1088(SB), K1, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1280(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1216(SB), K1, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1408(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1344(SB), K1, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1536(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1472(SB), K1, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1664(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1600(SB), K1, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1792(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1728(SB), K1, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1920(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1856(SB), K1, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+2048(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1984(SB), K1, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMULPS        Z0, Z2, Z0
+	VMULPS        vectorConstants<>+2112(SB), Z0, Z0
+	VMOVUPS       Z0, (DX)(AX*1)
+	ADDQ          $+64, AX
+	SUBQ          $+16, CX
+	JMP           one
+
+not_one:
+	TESTQ         CX, CX
+	JZ            done
+	MOVQ          $0x00000001, SI
+	SHLQ          CL, SI
+	DECQ          SI
+	KMOVW         SI, K1
+	VMOVUPS.Z     (BX)(AX*1), K1, Z0
+	VMULPS        Z0, Z0, Z1
+	VPXORD        vectorConstants<>+0(SB), Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VCVTPS2PD     Y2, Z2
+	VCVTPS2PD     Y1, Z1
+	VADDPD        mathDoubles<>+0(SB), Z1, Z3
+	VSUBPD        mathDoubles<>+0(SB), Z3, Z4
+	VSUBPD        Z4, Z1, Z4
+	VPANDD        mathDoubles<>+2368(SB), Z1, Z5
+	VCMPPD        $0x01, mathDoubles<>+0(SB), Z5, K2
+	VPSUBD        Z5, Z5, Z5
+	VPADDQ        mathDoubles<>+1152(SB), Z3, Z6
+	VPSRLQ        $0x34, Z6, Z7
+	VPORD         mathDoubles<>+1216(SB), Z7, Z7
+	VSUBPD        mathDoubles<>+1280(SB), Z7, Z7
+	VPANDD        mathDoubles<>+1344(SB), Z6, Z6
+	VPADDQ        mathDoubles<>+1408(SB), Z6, Z6
+	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
+	VADDPD        mathDoubles<>+1472(SB), Z6, Z8
+	VDIVPD        Z8, Z6, Z8
+	VMULPD        Z8, Z8, Z9
+	VMOVUPS       mathDoubles<>+1536(SB), Z10
+	VFMADD213PD   mathDoubles<>+1600(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1664(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1728(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1792(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1856(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1920(SB), Z9, Z10
+	VMULPD        Z6, Z6, Z11
+	VMULPD        mathDoubles<>+1984(SB), Z11, Z11
+	VMOVAPD       Z10, Z10
+	VFMADD213PD   Z11, Z9, Z10
+	VMULPD        mathDoubles<>+2048(SB), Z7, Z9
+	VFMADD231PD   Z8, Z10, Z9
+	VSUBPD        Z9, Z11, Z8
+	VSUBPD        Z6, Z8, Z6
+	VMOVUPS       mathDoubles<>+2112(SB), Z8
+	VFMSUB213PD   Z6, Z7, Z8
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z3, K3
+	VMOVAPD       Z8, Z6
+	VMOVUPD       Z3, K3, Z6
+	VPSUBD        Z7, Z7, Z7
+	VCMPPD        $0x00, Z7, Z3, K3
+	VMOVAPD       Z6, Z6
+	VMOVUPD       mathDoubles<>+2240(SB), K3, Z6
+	VCMPPD        $0x09, Z7, Z3, K3
+	VMOVAPD       Z6, Z3
+	VMOVUPD       mathDoubles<>+2304(SB), K3, Z3
+	VMOVAPD       Z5, Z5
+	VMOVUPD       Z4, K2, Z5
+	VADDPD        Z5, Z3, Z3
+	VPANDD        mathDoubles<>+1088(SB), Z1, Z1
+	VPORD         Z1, Z3, Z1
+	VADDPD        mathDoubles<>+0(SB), Z2, Z3
+	VSUBPD        mathDoubles<>+0(SB), Z3, Z4
+	VSUBPD        Z4, Z2, Z4
+	VPANDD        mathDoubles<>+2368(SB), Z2, Z5
+	VCMPPD        $0x01, mathDoubles<>+0(SB), Z5, K2
+	VPSUBD        Z5, Z5, Z5
+	VPADDQ        mathDoubles<>+1152(SB), Z3, Z6
+	VPSRLQ        $0x34, Z6, Z7
+	VPORD         mathDoubles<>+1216(SB), Z7, Z7
+	VSUBPD        mathDoubles<>+1280(SB), Z7, Z7
+	VPANDD        mathDoubles<>+1344(SB), Z6, Z6
+	VPADDQ        mathDoubles<>+1408(SB), Z6, Z6
+	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
+	VADDPD        mathDoubles<>+1472(SB), Z6, Z8
+	VDIVPD        Z8, Z6, Z8
+	VMULPD        Z8, Z8, Z9
+	VMOVUPS       mathDoubles<>+1536(SB), Z10
+	VFMADD213PD   mathDoubles<>+1600(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1664(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1728(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1792(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1856(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1920(SB), Z9, Z10
+	VMULPD        Z6, Z6, Z11
+	VMULPD        mathDoubles<>+1984(SB), Z11, Z11
+	VMOVAPD       Z10, Z10
+	VFMADD213PD   Z11, Z9, Z10
+	VMULPD        mathDoubles<>+2048(SB), Z7, Z9
+	VFMADD231PD   Z8, Z10, Z9
+	VSUBPD        Z9, Z11, Z8
+	VSUBPD        Z6, Z8, Z6
+	VMOVUPS       mathDoubles<>+2112(SB), Z8
+	VFMSUB213PD   Z6, Z7, Z8
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z3, K3
+	VMOVAPD       Z8, Z6
+	VMOVUPD       Z3, K3, Z6
+	VPSUBD        Z7, Z7, Z7
+	VCMPPD        $0x00, Z7, Z3, K3
+	VMOVAPD       Z6, Z6
+	VMOVUPD       mathDoubles<>+2240(SB), K3, Z6
+	VCMPPD        $0x09, Z7, Z3, K3
+	VMOVAPD       Z6, Z3
+	VMOVUPD       mathDoubles<>+2304(SB), K3, Z3
+	VMOVAPD       Z5, Z5
+	VMOVUPD       Z4, K2, Z5
+	VADDPD        Z5, Z3, Z3
+	VPANDD        mathDoubles<>+1088(SB), Z2, Z2
+	VPORD         Z2, Z3, Z2
+	VPSUBD        Z3, Z3, Z3
+	VCVTPD2PS     Z1, Y3
+	VCVTPD2PS     Z2, Y1
+	VINSERTF64X4  $0x01, Y1, Z3, Z3
+	VPXORD        vectorConstants<>+0(SB), Z3, Z1
+	VSUBPS        vectorConstants<>+768(SB), Z1, Z2
+	VSQRTPS       Z1, Z3
+	VSUBPS        vectorConstants<>+832(SB), Z3, Z3
+	VCMPPS        $0x01, vectorConstants<>+896(SB), Z1, K2
+	VMOVAPS       Z3, Z1
+	VMOVUPS       Z2, K2, Z1
+	VMOVUPS       vectorConstants<>+1024(SB), Z2
+	VMOVAPS       Z2, Z2
+	VMOVUPS       vectorConstants<>+960(SB), K2, Z2
+	VMOVUPS       vectorConstants<>+1152(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1088(SB), K2, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1280(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1216(SB), K2, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1408(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1344(SB), K2, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1536(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1472(SB), K2, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1664(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1600(SB), K2, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1792(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1728(SB), K2, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+1920(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1856(SB), K2, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMOVUPS       vectorConstants<>+2048(SB), Z3
+	VMOVAPS       Z3, Z3
+	VMOVUPS       vectorConstants<>+1984(SB), K2, Z3
+	VFMADD213PS   Z3, Z1, Z2
+	VMULPS        Z0, Z2, Z0
+	VMULPS        vectorConstants<>+2112(SB), Z0, Z0
+	VMOVUPS       Z0, K1, (DX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx512Sum(n int, x *float32) float64
+// Requires: AVX, AVX512F, SSE2
+TEXT ·avx512Sum(SB), NOSPLIT, $0-24
+	MOVQ   n+0(FP), CX
+	MOVQ   x+8(FP), DX
+	VPSUBD Z0, Z0, Z0
+	XORQ   AX, AX
+
+sum:
+	CMPQ      CX, $0x08
+	JLT       sum_tail
+	VCVTPS2PD (DX)(AX*1), Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $0x20, AX
+	SUBQ      $0x08, CX
+	JMP       sum
+
+sum_tail:
+	TESTQ     CX, CX
+	JZ        sum_done
+	MOVQ      $0x00000001, BX
+	SHLQ      CL, BX
+	DECQ      BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (DX)(AX*1), K1, Z1
+	VCVTPS2PD Y1, Z1
+	VADDPD    Z1, Z0, Z0
+
+sum_done:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPD        X0, X1, X1
+	VPERMILPD     $0x01, X1, X0
+	VADDPD        X0, X1, X1
+	MOVSD         X1, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func avx512Dot(n int, x *float32, y *float32) float64
+// Requires: AVX, AVX512F, SSE2
+TEXT ·avx512Dot(SB), NOSPLIT, $0-32
+	MOVQ   n+0(FP), CX
+	MOVQ   x+8(FP), DX
+	MOVQ   y+16(FP), BX
+	VPSUBD Z0, Z0, Z0
+	XORQ   AX, AX
+
+sum:
+	CMPQ      CX, $0x08
+	JLT       sum_tail
+	VCVTPS2PD (DX)(AX*1), Z1
+	VCVTPS2PD (BX)(AX*1), Z2
+	VMULPD    Z2, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $0x20, AX
+	SUBQ      $0x08, CX
+	JMP       sum
+
+sum_tail:
+	TESTQ     CX, CX
+	JZ        sum_done
+	MOVQ      $0x00000001, SI
+	SHLQ      CL, SI
+	DECQ      SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (DX)(AX*1), K1, Z1
+	VCVTPS2PD Y1, Z1
+	VMOVUPS.Z (BX)(AX*1), K1, Z2
+	VCVTPS2PD Y2, Z2
+	VMULPD    Z2, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+
+sum_done:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPD        X0, X1, X1
+	VPERMILPD     $0x01, X1, X0
+	VADDPD        X0, X1, X1
+	MOVSD         X1, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func avx512SumRows(n int, sums *float64, x *float32, stride int, rows int)
+// Requires: AVX, AVX512F
+TEXT ·avx512SumRows(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), CX
+	MOVQ sums+8(FP), DX
+	MOVQ x+16(FP), BX
+	MOVQ stride+24(FP), SI
+	MOVQ rows+32(FP), DI
+	XORQ AX, AX
+
+sum:
+	CMPQ    CX, $0x08
+	JLT     sum_tail
+	VPSUBD  Z0, Z0, Z0
+	VMOVUPD (DX)(AX*2), Z0
+	MOVQ    DI, R8
+	LEAQ    (BX)(AX*1), R9
+
+row:
+	VCVTPS2PD (R9), Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      SI, R9
+	DECQ      R8
+	JNZ       row
+	VMOVUPD   Z0, (DX)(AX*2)
+	ADDQ      $0x20, AX
+	SUBQ      $0x08, CX
+	JMP       sum
+
+sum_tail:
+	TESTQ   CX, CX
+	JZ      sum_done
+	MOVQ    $0x00000001, R8
+	SHLQ    CL, R8
+	DECQ    R8
+	KMOVW   R8, K1
+	VPSUBD  Z0, Z0, Z0
+	VMOVUPD (DX)(AX*2), Z0
+	MOVQ    DI, R8
+	LEAQ    (BX)(AX*1), R9
+
+row_of_tail:
+	VMOVUPS.Z (R9), K1, Z1
+	VCVTPS2PD Y1, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      SI, R9
+	DECQ      R8
+	JNZ       row_of_tail
+	VMOVUPD   Z0, (DX)(AX*2)
+
+sum_done:
+	VZEROUPPER
+	RET
+
+// func avx512SumTree(n int, y *float32, sums *float64, stride int)
+// Requires: AVX, AVX512F
+TEXT ·avx512SumTree(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), CX
+	MOVQ y+8(FP), DX
+	MOVQ sums+16(FP), BX
+	MOVQ stride+24(FP), SI
+	XORQ AX, AX
+
+sum:
+	CMPQ      CX, $0x08
+	JLT       sum_tail
+	LEAQ      (BX)(AX*2), DI
+	VMOVUPD   (DI), Z0
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z1
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z2
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z3
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z4
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z5
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z6
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z7
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	VADDPD    Z6, Z2, Z2
+	VADDPD    Z7, Z3, Z3
+	VADDPD    Z2, Z0, Z0
+	VADDPD    Z3, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+	VPSUBD    Z1, Z1, Z1
+	VCVTPD2PS Z0, Y1
+	VMOVUPS   Y1, (DX)(AX*1)
+	ADDQ      $0x20, AX
+	SUBQ      $0x08, CX
+	JMP       sum
+
+sum_tail:
+	TESTQ     CX, CX
+	JZ        sum_done
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	LEAQ      (BX)(AX*2), DI
+	VMOVUPD   (DI), Z0
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z1
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z2
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z3
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z4
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z5
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z6
+	ADDQ      SI, DI
+	VMOVUPD   (DI), Z7
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	VADDPD    Z6, Z2, Z2
+	VADDPD    Z7, Z3, Z3
+	VADDPD    Z2, Z0, Z0
+	VADDPD    Z3, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+	VPSUBD    Z1, Z1, Z1
+	VCVTPD2PS Z0, Y1
+	VMOVUPS   Z1, K1, (DX)(AX*1)
+
+sum_done:
+	VZEROUPPER
+	RET
+
+// func avx512Largest(n int, x *float32) float32
+// Requires: AVX, AVX512F, SSE
+TEXT ·avx512Largest(SB), NOSPLIT, $0-20
+	MOVQ    n+0(FP), CX
+	MOVQ    x+8(FP), DX
+	VMOVUPS vectorConstants<>+2176(SB), Z0
+	VMOVUPS vectorConstants<>+2176(SB), Z1
+	VMOVUPS vectorConstants<>+2176(SB), Z2
+	VMOVUPS vectorConstants<>+2176(SB), Z3
+	XORQ    AX, AX
+
+many:
+	CMPQ    CX, $+64
+	JLT     not_many
+	VMOVUPS (DX)(AX*1), Z4
+	VMAXPS  Z4, Z0, Z5
+	VCMPPS  $0x00, Z4, Z0, K1
+	VPANDD  Z0, Z4, Z4
+	VMOVAPS Z5, Z5
+	VMOVUPS Z4, K1, Z5
+	VCMPPS  $0x03, Z0, Z0, K1
+	VMOVAPS Z5, Z4
+	VMOVUPS Z0, K1, Z4
+	VMOVAPS Z4, Z0
+	VMOVUPS 64(DX)(AX*1), Z4
+	VMAXPS  Z4, Z1, Z5
+	VCMPPS  $0x00, Z4, Z1, K1
+	VPANDD  Z1, Z4, Z4
+	VMOVAPS Z5, Z5
+	VMOVUPS Z4, K1, Z5
+	VCMPPS  $0x03, Z1, Z1, K1
+	VMOVAPS Z5, Z4
+	VMOVUPS Z1, K1, Z4
+	VMOVAPS Z4, Z1
+	VMOVUPS 128(DX)(AX*1), Z4
+	VMAXPS  Z4, Z2, Z5
+	VCMPPS  $0x00, Z4, Z2, K1
+	VPANDD  Z2, Z4, Z4
+	VMOVAPS Z5, Z5
+	VMOVUPS Z4, K1, Z5
+	VCMPPS  $0x03, Z2, Z2, K1
+	VMOVAPS Z5, Z4
+	VMOVUPS Z2, K1, Z4
+	VMOVAPS Z4, Z2
+	VMOVUPS 192(DX)(AX*1), Z4
+	VMAXPS  Z4, Z3, Z5
+	VCMPPS  $0x00, Z4, Z3, K1
+	VPANDD  Z3, Z4, Z4
+	VMOVAPS Z5, Z5
+	VMOVUPS Z4, K1, Z5
+	VCMPPS  $0x03, Z3, Z3, K1
+	VMOVAPS Z5, Z4
+	VMOVUPS Z3, K1, Z4
+	VMOVAPS Z4, Z3
+	ADDQ    $+256, AX
+	SUBQ    $+64, CX
+	JMP     many
+
+not_many:
+one:
+	CMPQ    CX, $+16
+	JLT     not_one
+	VMOVUPS (DX)(AX*1), Z4
+	VMAXPS  Z4, Z0, Z5
+	VCMPPS  $0x00, Z4, Z0, K1
+	VPANDD  Z0, Z4, Z4
+	VMOVAPS Z5, Z5
+	VMOVUPS Z4, K1, Z5
+	VCMPPS  $0x03, Z0, Z0, K1
+	VMOVAPS Z5, Z4
+	VMOVUPS Z0, K1, Z4
+	VMOVAPS Z4, Z0
+	ADDQ    $+64, AX
+	SUBQ    $+16, CX
+	JMP     one
+
+not_one:
+	TESTQ     CX, CX
+	JZ        done
+	MOVQ      $0x00000001, BX
+	SHLQ      CL, BX
+	DECQ      BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (DX)(AX*1), K1, Z4
+	VMOVUPS   vectorConstants<>+2176(SB), Z5
+	VMOVAPS   Z5, Z5
+	VMOVUPS   Z4, K1, Z5
+	VMAXPS    Z5, Z0, Z4
+	VCMPPS    $0x00, Z5, Z0, K1
+	VPANDD    Z0, Z5, Z5
+	VMOVAPS   Z4, Z4
+	VMOVUPS   Z5, K1, Z4
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVAPS   Z4, Z4
+	VMOVUPS   Z0, K1, Z4
+	VMOVAPS   Z4, Z0
+
+done:
+	VMAXPS     Z1, Z0, Z4
+	VCMPPS     $0x00, Z1, Z0, K1
+	VPANDD     Z0, Z1, Z1
+	VMOVAPS    Z4, Z4
+	VMOVUPS    Z1, K1, Z4
+	VCMPPS     $0x03, Z0, Z0, K1
+	VMOVAPS    Z4, Z1
+	VMOVUPS    Z0, K1, Z1
+	VMAXPS     Z3, Z2, Z0
+	VCMPPS     $0x00, Z3, Z2, K1
+	VPANDD     Z2, Z3, Z3
+	VMOVAPS    Z0, Z0
+	VMOVUPS    Z3, K1, Z0
+	VCMPPS     $0x03, Z2, Z2, K1
+	VMOVAPS    Z0, Z0
+	VMOVUPS    Z2, K1, Z0
+	VMAXPS     Z0, Z1, Z2
+	VCMPPS     $0x00, Z0, Z1, K1
+	VPANDD     Z1, Z0, Z0
+	VMOVAPS    Z2, Z2
+	VMOVUPS    Z0, K1, Z2
+	VCMPPS     $0x03, Z1, Z1, K1
+	VMOVAPS    Z2, Z0
+	VMOVUPS    Z1, K1, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VMAXPS     Z1, Z0, Z2
+	VCMPPS     $0x00, Z1, Z0, K1
+	VPANDD     Z0, Z1, Z1
+	VMOVAPS    Z2, Z2
+	VMOVUPS    Z1, K1, Z2
+	VCMPPS     $0x03, Z0, Z0, K1
+	VMOVAPS    Z2, Z1
+	VMOVUPS    Z0, K1, Z1
+	VSHUFF64X2 $0xb1, Z1, Z1, Z0
+	VMAXPS     Z0, Z1, Z2
+	VCMPPS     $0x00, Z0, Z1, K1
+	VPANDD     Z1, Z0, Z0
+	VMOVAPS    Z2, Z2
+	VMOVUPS    Z0, K1, Z2
+	VCMPPS     $0x03, Z1, Z1, K1
+	VMOVAPS    Z2, Z0
+	VMOVUPS    Z1, K1, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VMAXPS     Z1, Z0, Z2
+	VCMPPS     $0x00, Z1, Z0, K1
+	VPANDD     Z0, Z1, Z1
+	VMOVAPS    Z2, Z2
+	VMOVUPS    Z1, K1, Z2
+	VCMPPS     $0x03, Z0, Z0, K1
+	VMOVAPS    Z2, Z1
+	VMOVUPS    Z0, K1, Z1
+	VPERMILPS  $0xb1, Z1, Z0
+	VMAXPS     Z0, Z1, Z2
+	VCMPPS     $0x00, Z0, Z1, K1
+	VPANDD     Z1, Z0, Z0
+	VMOVAPS    Z2, Z2
+	VMOVUPS    Z0, K1, Z2
+	VCMPPS     $0x03, Z1, Z1, K1
+	VMOVAPS    Z2, Z0
+	VMOVUPS    Z1, K1, Z0
+	MOVSS      X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func avx512Smallest(n int, x *float32) float32
+// Requires: AVX, AVX512F, SSE
+TEXT ·avx512Smallest(SB), NOSPLIT, $0-20
+	MOVQ    n+0(FP), CX
+	MOVQ    x+8(FP), DX
+	VMOVUPS vectorConstants<>+2240(SB), Z0
+	VMOVUPS vectorConstants<>+2240(SB), Z1
+	VMOVUPS vectorConstants<>+2240(SB), Z2
+	VMOVUPS vectorConstants<>+2240(SB), Z3
+	XORQ    AX, AX
+
+many:
+	CMPQ    CX, $+64
+	JLT     not_many
+	VMOVUPS (DX)(AX*1), Z4
+	VMINPS  Z4, Z0, Z5
+	VCMPPS  $0x00, Z4, Z0, K1
+	VPORD   Z0, Z4, Z4
+	VMOVAPS Z5, Z5
+	VMOVUPS Z4, K1, Z5
+	VCMPPS  $0x03, Z0, Z0, K1
+	VMOVAPS Z5, Z4
+	VMOVUPS Z0, K1, Z4
+	VMOVAPS Z4, Z0
+	VMOVUPS 64(DX)(AX*1), Z4
+	VMINPS  Z4, Z1, Z5
+	VCMPPS  $0x00, Z4, Z1, K1
+	VPORD   Z1, Z4, Z4
+	VMOVAPS Z5, Z5
+	VMOVUPS Z4, K1, Z5
+	VCMPPS  $0x03, Z1, Z1, K1
+	VMOVAPS Z5, Z4
+	VMOVUPS Z1, K1, Z4
+	VMOVAPS Z4, Z1
+	VMOVUPS 128(DX)(AX*1), Z4
+	VMINPS  Z4, Z2, Z5
+	VCMPPS  $0x00, Z4, Z2, K1
+	VPORD   Z2, Z4, Z4
+	VMOVAPS Z5, Z5
+	VMOVUPS Z4, K1, Z5
+	VCMPPS  $0x03, Z2, Z2, K1
+	VMOVAPS Z5, Z4
+	VMOVUPS Z2, K1, Z4
+	VMOVAPS Z4, Z2
+	VMOVUPS 192(DX)(AX*1), Z4
+	VMINPS  Z4, Z3, Z5
+	VCMPPS  $0x00, Z4, Z3, K1
+	VPORD   Z3, Z4, Z4
+	VMOVAPS Z5, Z5
+	VMOVUPS Z4, K1, Z5
+	VCMPPS  $0x03, Z3, Z3, K1
+	VMOVAPS Z5, Z4
+	VMOVUPS Z3, K1, Z4
+	VMOVAPS Z4, Z3
+	ADDQ    $+256, AX
+	SUBQ    $+64, CX
+	JMP     many
+
+not_many:
+one:
+	CMPQ    CX, $+16
+	JLT     not_one
+	VMOVUPS (DX)(AX*1), Z4
+	VMINPS  Z4, Z0, Z5
+	VCMPPS  $0x00, Z4, Z0, K1
+	VPORD   Z0, Z4, Z4
+	VMOVAPS Z5, Z5
+	VMOVUPS Z4, K1, Z5
+	VCMPPS  $0x03, Z0, Z0, K1
+	VMOVAPS Z5, Z4
+	VMOVUPS Z0, K1, Z4
+	VMOVAPS Z4, Z0
+	ADDQ    $+64, AX
+	SUBQ    $+16, CX
+	JMP     one
+
+not_one:
+	TESTQ     CX, CX
+	JZ        done
+	MOVQ      $0x00000001, BX
+	SHLQ      CL, BX
+	DECQ      BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (DX)(AX*1), K1, Z4
+	VMOVUPS   vectorConstants<>+2240(SB), Z5
+	VMOVAPS   Z5, Z5
+	VMOVUPS   Z4, K1, Z5
+	VMINPS    Z5, Z0, Z4
+	VCMPPS    $0x00, Z5, Z0, K1
+	VPORD     Z0, Z5, Z5
+	VMOVAPS   Z4, Z4
+	VMOVUPS   Z5, K1, Z4
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVAPS   Z4, Z4
+	VMOVUPS   Z0, K1, Z4
+	VMOVAPS   Z4, Z0
+
+done:
+	VMINPS     Z1, Z0, Z4
+	VCMPPS     $0x00, Z1, Z0, K1
+	VPORD      Z0, Z1, Z1
+	VMOVAPS    Z4, Z4
+	VMOVUPS    Z1, K1, Z4
+	VCMPPS     $0x03, Z0, Z0, K1
+	VMOVAPS    Z4, Z1
+	VMOVUPS    Z0, K1, Z1
+	VMINPS     Z3, Z2, Z0
+	VCMPPS     $0x00, Z3, Z2, K1
+	VPORD      Z2, Z3, Z3
+	VMOVAPS    Z0, Z0
+	VMOVUPS    Z3, K1, Z0
+	VCMPPS     $0x03, Z2, Z2, K1
+	VMOVAPS    Z0, Z0
+	VMOVUPS    Z2, K1, Z0
+	VMINPS     Z0, Z1, Z2
+	VCMPPS     $0x00, Z0, Z1, K1
+	VPORD      Z1, Z0, Z0
+	VMOVAPS    Z2, Z2
+	VMOVUPS    Z0, K1, Z2
+	VCMPPS     $0x03, Z1, Z1, K1
+	VMOVAPS    Z2, Z0
+	VMOVUPS    Z1, K1, Z0
+	VSHUFF64X2 $0x4e, Z0, Z0, Z1
+	VMINPS     Z1, Z0, Z2
+	VCMPPS     $0x00, Z1, Z0, K1
+	VPORD      Z0, Z1, Z1
+	VMOVAPS    Z2, Z2
+	VMOVUPS    Z1, K1, Z2
+	VCMPPS     $0x03, Z0, Z0, K1
+	VMOVAPS    Z2, Z1
+	VMOVUPS    Z0, K1, Z1
+	VSHUFF64X2 $0xb1, Z1, Z1, Z0
+	VMINPS     Z0, Z1, Z2
+	VCMPPS     $0x00, Z0, Z1, K1
+	VPORD      Z1, Z0, Z0
+	VMOVAPS    Z2, Z2
+	VMOVUPS    Z0, K1, Z2
+	VCMPPS     $0x03, Z1, Z1, K1
+	VMOVAPS    Z2, Z0
+	VMOVUPS    Z1, K1, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VMINPS     Z1, Z0, Z2
+	VCMPPS     $0x00, Z1, Z0, K1
+	VPORD      Z0, Z1, Z1
+	VMOVAPS    Z2, Z2
+	VMOVUPS    Z1, K1, Z2
+	VCMPPS     $0x03, Z0, Z0, K1
+	VMOVAPS    Z2, Z1
+	VMOVUPS    Z0, K1, Z1
+	VPERMILPS  $0xb1, Z1, Z0
+	VMINPS     Z0, Z1, Z2
+	VCMPPS     $0x00, Z0, Z1, K1
+	VPORD      Z1, Z0, Z0
+	VMOVAPS    Z2, Z2
+	VMOVUPS    Z0, K1, Z2
+	VCMPPS     $0x03, Z1, Z1, K1
+	VMOVAPS    Z2, Z0
+	VMOVUPS    Z1, K1, Z0
+	MOVSS      X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func avx512Less(n int, y *float32, x *float32, c float64)
+// Requires: AVX, AVX512F
+TEXT ·avx512Less(SB), NOSPLIT, $0-32
+	MOVQ         n+0(FP), CX
+	XORQ         AX, AX
+	MOVQ         y+8(FP), DX
+	MOVQ         x+16(FP), BX
+	VBROADCASTSD c+24(FP), Z0
+
+one:
+	CMPQ          CX, $+16
+	JLT           not_one
+	VMOVUPS       (BX)(AX*1), Z1
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VCVTPS2PD     Y2, Z2
+	VCVTPS2PD     Y1, Z1
+	VSUBPD        Z0, Z1, Z1
+	VSUBPD        Z0, Z2, Z2
+	VPSUBD        Z3, Z3, Z3
+	VCVTPD2PS     Z1, Y3
+	VCVTPD2PS     Z2, Y1
+	VINSERTF64X4  $0x01, Y1, Z3, Z3
+	VMOVUPS       Z3, (DX)(AX*1)
+	ADDQ          $+64, AX
+	SUBQ          $+16, CX
+	JMP           one
+
+not_one:
+	TESTQ         CX, CX
+	JZ            done
+	MOVQ          $0x00000001, SI
+	SHLQ          CL, SI
+	DECQ          SI
+	KMOVW         SI, K1
+	VMOVUPS.Z     (BX)(AX*1), K1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VCVTPS2PD     Y2, Z2
+	VCVTPS2PD     Y1, Z1
+	VSUBPD        Z0, Z1, Z1
+	VSUBPD        Z0, Z2, Z0
+	VPSUBD        Z2, Z2, Z2
+	VCVTPD2PS     Z1, Y2
+	VCVTPD2PS     Z0, Y0
+	VINSERTF64X4  $0x01, Y0, Z2, Z2
+	VMOVUPS       Z2, K1, (DX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx512SoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
+// Requires: AVX, AVX512F
+TEXT ·avx512SoftmaxGrad(SB), NOSPLIT, $0-40
+	MOVQ         n+0(FP), CX
+	XORQ         AX, AX
+	MOVQ         z+8(FP), DX
+	MOVQ         x+16(FP), BX
+	MOVQ         y+24(FP), SI
+	VBROADCASTSD c+32(FP), Z0
+
+one:
+	CMPQ          CX, $+16
+	JLT           not_one
+	VMOVUPS       (BX)(AX*1), Z1
+	VMOVUPS       (SI)(AX*1), Z2
+	VEXTRACTF64X4 $0x01, Z1, Y3
+	VCVTPS2PD     Y3, Z3
+	VCVTPS2PD     Y1, Z1
+	VEXTRACTF64X4 $0x01, Z2, Y4
+	VCVTPS2PD     Y4, Z4
+	VCVTPS2PD     Y2, Z2
+	VSUBPD        Z0, Z2, Z2
+	VMULPD        Z2, Z1, Z1
+	VSUBPD        Z0, Z4, Z2
+	VMULPD        Z2, Z3, Z2
+	VPSUBD        Z3, Z3, Z3
+	VCVTPD2PS     Z1, Y3
+	VCVTPD2PS     Z2, Y1
+	VINSERTF64X4  $0x01, Y1, Z3, Z3
+	VMOVUPS       Z3, (DX)(AX*1)
+	ADDQ          $+64, AX
+	SUBQ          $+16, CX
+	JMP           one
+
+not_one:
+	TESTQ         CX, CX
+	JZ            done
+	MOVQ          $0x00000001, DI
+	SHLQ          CL, DI
+	DECQ          DI
+	KMOVW         DI, K1
+	VMOVUPS.Z     (BX)(AX*1), K1, Z1
+	VMOVUPS.Z     (SI)(AX*1), K1, Z2
+	VEXTRACTF64X4 $0x01, Z1, Y3
+	VCVTPS2PD     Y3, Z3
+	VCVTPS2PD     Y1, Z1
+	VEXTRACTF64X4 $0x01, Z2, Y4
+	VCVTPS2PD     Y4, Z4
+	VCVTPS2PD     Y2, Z2
+	VSUBPD        Z0, Z2, Z2
+	VMULPD        Z2, Z1, Z1
+	VSUBPD        Z0, Z4, Z0
+	VMULPD        Z0, Z3, Z0
+	VPSUBD        Z2, Z2, Z2
+	VCVTPD2PS     Z1, Y2
+	VCVTPD2PS     Z0, Y0
+	VINSERTF64X4  $0x01, Y0, Z2, Z2
+	VMOVUPS       Z2, K1, (DX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx512LogSoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
+// Requires: AVX, AVX512F
+TEXT ·avx512LogSoftmaxGrad(SB), NOSPLIT, $0-40
+	MOVQ         n+0(FP), CX
+	XORQ         AX, AX
+	MOVQ         z+8(FP), DX
+	MOVQ         x+16(FP), BX
+	MOVQ         y+24(FP), SI
+	VBROADCASTSD c+32(FP), Z0
+
+one:
+	CMPQ          CX, $+16
+	JLT           not_one
+	VMOVUPS       (BX)(AX*1), Z1
+	VMOVUPS       (SI)(AX*1), Z2
+	VEXTRACTF64X4 $0x01, Z1, Y3
+	VCVTPS2PD     Y3, Z3
+	VCVTPS2PD     Y1, Z1
+	VEXTRACTF64X4 $0x01, Z2, Y4
+	VCVTPS2PD     Y4, Z4
+	VCVTPS2PD     Y2, Z2
+	VMOVUPS       mathDoubles<>+64(SB), Z5
+	VMAXPD        Z1, Z5, Z5
+	VMOVUPS       mathDoubles<>+128(SB), Z1
+	VMINPD        Z5, Z1, Z5
+	VMOVUPS       mathDoubles<>+192(SB), Z1
+	VFMADD231PD   mathDoubles<>+256(SB), Z5, Z1
+	VSUBPD        mathDoubles<>+192(SB), Z1, Z6
+	VFNMADD231PD  mathDoubles<>+320(SB), Z6, Z5
+	VFNMADD231PD  mathDoubles<>+384(SB), Z6, Z5
+	VPSLLQ        $0x34, Z1, Z1
+	VPADDQ        mathDoubles<>+0(SB), Z1, Z1
+	VMOVUPS       mathDoubles<>+448(SB), Z6
+	VFMADD213PD   mathDoubles<>+512(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+576(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+640(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+704(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+768(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+832(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+896(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+960(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+1024(SB), Z5, Z6
+	VMULPD        Z5, Z5, Z7
+	VMOVAPD       Z7, Z7
+	VFMADD213PD   Z5, Z6, Z7
+	VFMADD213PD   Z1, Z1, Z7
+	VMULPD        Z0, Z7, Z1
+	VSUBPD        Z1, Z2, Z1
+	VMOVUPS       mathDoubles<>+64(SB), Z2
+	VMAXPD        Z3, Z2, Z2
+	VMOVUPS       mathDoubles<>+128(SB), Z3
+	VMINPD        Z2, Z3, Z2
+	VMOVUPS       mathDoubles<>+192(SB), Z3
+	VFMADD231PD   mathDoubles<>+256(SB), Z2, Z3
+	VSUBPD        mathDoubles<>+192(SB), Z3, Z5
+	VFNMADD231PD  mathDoubles<>+320(SB), Z5, Z2
+	VFNMADD231PD  mathDoubles<>+384(SB), Z5, Z2
+	VPSLLQ        $0x34, Z3, Z3
+	VPADDQ        mathDoubles<>+0(SB), Z3, Z3
+	VMOVUPS       mathDoubles<>+448(SB), Z5
+	VFMADD213PD   mathDoubles<>+512(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+576(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+640(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+704(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+768(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+832(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+896(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+960(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+1024(SB), Z2, Z5
+	VMULPD        Z2, Z2, Z6
+	VMOVAPD       Z6, Z6
+	VFMADD213PD   Z2, Z5, Z6
+	VFMADD213PD   Z3, Z3, Z6
+	VMULPD        Z0, Z6, Z2
+	VSUBPD        Z2, Z4, Z2
+	VPSUBD        Z3, Z3, Z3
+	VCVTPD2PS     Z1, Y3
+	VCVTPD2PS     Z2, Y1
+	VINSERTF64X4  $0x01, Y1, Z3, Z3
+	VMOVUPS       Z3, (DX)(AX*1)
+	ADDQ          $+64, AX
+	SUBQ          $+16, CX
+	JMP           one
+
+not_one:
+	TESTQ         CX, CX
+	JZ            done
+	MOVQ          $0x00000001, DI
+	SHLQ          CL, DI
+	DECQ          DI
+	KMOVW         DI, K1
+	VMOVUPS.Z     (BX)(AX*1), K1, Z1
+	VMOVUPS.Z     (SI)(AX*1), K1, Z2
+	VEXTRACTF64X4 $0x01, Z1, Y3
+	VCVTPS2PD     Y3, Z3
+	VCVTPS2PD     Y1, Z1
+	VEXTRACTF64X4 $0x01, Z2, Y4
+	VCVTPS2PD     Y4, Z4
+	VCVTPS2PD     Y2, Z2
+	VMOVUPS       mathDoubles<>+64(SB), Z5
+	VMAXPD        Z1, Z5, Z5
+	VMOVUPS       mathDoubles<>+128(SB), Z1
+	VMINPD        Z5, Z1, Z5
+	VMOVUPS       mathDoubles<>+192(SB), Z1
+	VFMADD231PD   mathDoubles<>+256(SB), Z5, Z1
+	VSUBPD        mathDoubles<>+192(SB), Z1, Z6
+	VFNMADD231PD  mathDoubles<>+320(SB), Z6, Z5
+	VFNMADD231PD  mathDoubles<>+384(SB), Z6, Z5
+	VPSLLQ        $0x34, Z1, Z1
+	VPADDQ        mathDoubles<>+0(SB), Z1, Z1
+	VMOVUPS       mathDoubles<>+448(SB), Z6
+	VFMADD213PD   mathDoubles<>+512(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+576(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+640(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+704(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+768(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+832(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+896(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+960(SB), Z5, Z6
+	VFMADD213PD   mathDoubles<>+1024(SB), Z5, Z6
+	VMULPD        Z5, Z5, Z7
+	VMOVAPD       Z7, Z7
+	VFMADD213PD   Z5, Z6, Z7
+	VFMADD213PD   Z1, Z1, Z7
+	VMULPD        Z0, Z7, Z1
+	VSUBPD        Z1, Z2, Z1
+	VMOVUPS       mathDoubles<>+64(SB), Z2
+	VMAXPD        Z3, Z2, Z2
+	VMOVUPS       mathDoubles<>+128(SB), Z3
+	VMINPD        Z2, Z3, Z2
+	VMOVUPS       mathDoubles<>+192(SB), Z3
+	VFMADD231PD   mathDoubles<>+256(SB), Z2, Z3
+	VSUBPD        mathDoubles<>+192(SB), Z3, Z5
+	VFNMADD231PD  mathDoubles<>+320(SB), Z5, Z2
+	VFNMADD231PD  mathDoubles<>+384(SB), Z5, Z2
+	VPSLLQ        $0x34, Z3, Z3
+	VPADDQ        mathDoubles<>+0(SB), Z3, Z3
+	VMOVUPS       mathDoubles<>+448(SB), Z5
+	VFMADD213PD   mathDoubles<>+512(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+576(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+640(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+704(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+768(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+832(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+896(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+960(SB), Z2, Z5
+	VFMADD213PD   mathDoubles<>+1024(SB), Z2, Z5
+	VMULPD        Z2, Z2, Z6
+	VMOVAPD       Z6, Z6
+	VFMADD213PD   Z2, Z5, Z6
+	VFMADD213PD   Z3, Z3, Z6
+	VMULPD        Z0, Z6, Z0
+	VSUBPD        Z0, Z4, Z0
+	VPSUBD        Z2, Z2, Z2
+	VCVTPD2PS     Z1, Y2
+	VCVTPD2PS     Z0, Y0
+	VINSERTF64X4  $0x01, Y0, Z2, Z2
+	VMOVUPS       Z2, K1, (DX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx512Select(n int, z *float32, yes *float32, no *float32, which *byte)
+// Requires: AVX, AVX512F
+TEXT ·avx512Select(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ z+8(FP), DX
+	MOVQ yes+16(FP), BX
+	MOVQ no+24(FP), SI
+	MOVQ which+32(FP), DI
+
+loop:
+	VPMOVZXBD (DI)(CX*1), Z0
+	VPTESTMD  Z0, Z0, K1
+	VMOVUPS   (BX)(CX*4), Z0
+	VMOVUPS   (SI)(CX*4), Z1
+	VMOVAPS   Z1, Z1
+	VMOVUPS   Z0, K1, Z1
+	VMOVUPS   Z1, (DX)(CX*4)
+	ADDQ      $0x10, CX
+	CMPQ      CX, AX
+	JLT       loop
+	VZEROUPPER
+	RET
+
+// func avx512IsEqual(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512IsEqual(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS     (DX)(CX*4), Z0
+	VCMPPS      $0x00, (BX)(CX*4), Z0, K1
+	VMOVUPS     vectorConstants<>+448(SB), Z0
+	VMOVDQA32.Z Z0, K1, Z0
+	VPMOVDB     Z0, X0
+	VMOVDQU     X0, (SI)(CX*1)
+	ADDQ        $0x10, CX
+	CMPQ        CX, AX
+	JLT         loop
+	VZEROUPPER
+	RET
+
+// func avx512IsUnequal(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512IsUnequal(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS     (DX)(CX*4), Z0
+	VCMPPS      $0x04, (BX)(CX*4), Z0, K1
+	VMOVUPS     vectorConstants<>+448(SB), Z0
+	VMOVDQA32.Z Z0, K1, Z0
+	VPMOVDB     Z0, X0
+	VMOVDQU     X0, (SI)(CX*1)
+	ADDQ        $0x10, CX
+	CMPQ        CX, AX
+	JLT         loop
+	VZEROUPPER
+	RET
+
+// func avx512IsLess(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512IsLess(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS     (DX)(CX*4), Z0
+	VCMPPS      $0x01, (BX)(CX*4), Z0, K1
+	VMOVUPS     vectorConstants<>+448(SB), Z0
+	VMOVDQA32.Z Z0, K1, Z0
+	VPMOVDB     Z0, X0
+	VMOVDQU     X0, (SI)(CX*1)
+	ADDQ        $0x10, CX
+	CMPQ        CX, AX
+	JLT         loop
+	VZEROUPPER
+	RET
+
+// func avx512IsAtMost(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512IsAtMost(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS     (DX)(CX*4), Z0
+	VCMPPS      $0x02, (BX)(CX*4), Z0, K1
+	VMOVUPS     vectorConstants<>+448(SB), Z0
+	VMOVDQA32.Z Z0, K1, Z0
+	VPMOVDB     Z0, X0
+	VMOVDQU     X0, (SI)(CX*1)
+	ADDQ        $0x10, CX
+	CMPQ        CX, AX
+	JLT         loop
+	VZEROUPPER
+	RET
+
+// func avx512IsGreater(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512IsGreater(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS     (DX)(CX*4), Z0
+	VCMPPS      $0x0e, (BX)(CX*4), Z0, K1
+	VMOVUPS     vectorConstants<>+448(SB), Z0
+	VMOVDQA32.Z Z0, K1, Z0
+	VPMOVDB     Z0, X0
+	VMOVDQU     X0, (SI)(CX*1)
+	ADDQ        $0x10, CX
+	CMPQ        CX, AX
+	JLT         loop
+	VZEROUPPER
+	RET
+
+// func avx512IsAtLeast(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512IsAtLeast(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS     (DX)(CX*4), Z0
+	VCMPPS      $0x0d, (BX)(CX*4), Z0, K1
+	VMOVUPS     vectorConstants<>+448(SB), Z0
+	VMOVDQA32.Z Z0, K1, Z0
+	VPMOVDB     Z0, X0
+	VMOVDQU     X0, (SI)(CX*1)
+	ADDQ        $0x10, CX
+	CMPQ        CX, AX
+	JLT         loop
+	VZEROUPPER
+	RET
+
+// func avx512FromInt(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512FromInt(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	XORQ AX, AX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+many:
+	CMPQ      CX, $+64
+	JLT       not_many
+	VMOVUPS   (BX)(AX*1), Z0
+	VCVTDQ2PS Z0, Z0
+	VMOVUPS   Z0, (DX)(AX*1)
+	VMOVUPS   64(BX)(AX*1), Z0
+	VCVTDQ2PS Z0, Z0
+	VMOVUPS   Z0, 64(DX)(AX*1)
+	VMOVUPS   128(BX)(AX*1), Z0
+	VCVTDQ2PS Z0, Z0
+	VMOVUPS   Z0, 128(DX)(AX*1)
+	VMOVUPS   192(BX)(AX*1), Z0
+	VCVTDQ2PS Z0, Z0
+	VMOVUPS   Z0, 192(DX)(AX*1)
+	ADDQ      $+256, AX
+	SUBQ      $+64, CX
+	JMP       many
+
+not_many:
+one:
+	CMPQ      CX, $+16
+	JLT       not_one
+	VMOVUPS   (BX)(AX*1), Z0
+	VCVTDQ2PS Z0, Z0
+	VMOVUPS   Z0, (DX)(AX*1)
+	ADDQ      $+64, AX
+	SUBQ      $+16, CX
+	JMP       one
+
+not_one:
+	TESTQ     CX, CX
+	JZ        done
+	MOVQ      $0x00000001, SI
+	SHLQ      CL, SI
+	DECQ      SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (BX)(AX*1), K1, Z0
+	VCVTDQ2PS Z0, Z0
+	VMOVUPS   Z0, K1, (DX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx512ToInt(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512ToInt(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	XORQ AX, AX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+many:
+	CMPQ       CX, $+32
+	JLT        not_many
+	VMOVUPS    (BX)(AX*1), Z0
+	VCVTTPS2DQ Z0, Z1
+	VCMPPS     $0x0d, vectorConstants<>+2304(SB), Z0, K1
+	VMOVAPS    Z1, Z1
+	VMOVUPS    vectorConstants<>+64(SB), K1, Z1
+	VCMPPS     $0x03, Z0, Z0, K1
+	VPSUBD     Z0, Z0, Z0
+	VMOVAPS    Z1, Z1
+	VMOVUPS    Z0, K1, Z1
+	VMOVUPS    Z1, (DX)(AX*1)
+	VMOVUPS    64(BX)(AX*1), Z0
+	VCVTTPS2DQ Z0, Z1
+	VCMPPS     $0x0d, vectorConstants<>+2304(SB), Z0, K1
+	VMOVAPS    Z1, Z1
+	VMOVUPS    vectorConstants<>+64(SB), K1, Z1
+	VCMPPS     $0x03, Z0, Z0, K1
+	VPSUBD     Z0, Z0, Z0
+	VMOVAPS    Z1, Z1
+	VMOVUPS    Z0, K1, Z1
+	VMOVUPS    Z1, 64(DX)(AX*1)
+	ADDQ       $+128, AX
+	SUBQ       $+32, CX
+	JMP        many
+
+not_many:
+one:
+	CMPQ       CX, $+16
+	JLT        not_one
+	VMOVUPS    (BX)(AX*1), Z0
+	VCVTTPS2DQ Z0, Z1
+	VCMPPS     $0x0d, vectorConstants<>+2304(SB), Z0, K1
+	VMOVAPS    Z1, Z1
+	VMOVUPS    vectorConstants<>+64(SB), K1, Z1
+	VCMPPS     $0x03, Z0, Z0, K1
+	VPSUBD     Z0, Z0, Z0
+	VMOVAPS    Z1, Z1
+	VMOVUPS    Z0, K1, Z1
+	VMOVUPS    Z1, (DX)(AX*1)
+	ADDQ       $+64, AX
+	SUBQ       $+16, CX
+	JMP        one
+
+not_one:
+	TESTQ      CX, CX
+	JZ         done
+	MOVQ       $0x00000001, SI
+	SHLQ       CL, SI
+	DECQ       SI
+	KMOVW      SI, K1
+	VMOVUPS.Z  (BX)(AX*1), K1, Z0
+	VCVTTPS2DQ Z0, Z1
+	VCMPPS     $0x0d, vectorConstants<>+2304(SB), Z0, K2
+	VMOVAPS    Z1, Z1
+	VMOVUPS    vectorConstants<>+64(SB), K2, Z1
+	VCMPPS     $0x03, Z0, Z0, K2
+	VPSUBD     Z0, Z0, Z0
+	VMOVAPS    Z1, Z1
+	VMOVUPS    Z0, K2, Z1
+	VMOVUPS    Z1, K1, (DX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx512Order(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512Order(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	XORQ AX, AX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+many:
+	CMPQ    CX, $+32
+	JLT     not_many
+	VMOVUPS (BX)(AX*1), Z0
+	VPSRAD  $0x1f, Z0, Z1
+	VPANDD  vectorConstants<>+64(SB), Z1, Z1
+	VPXORD  Z1, Z0, Z1
+	VCMPPS  $0x03, Z0, Z0, K1
+	VMOVAPS Z1, Z0
+	VMOVUPS vectorConstants<>+64(SB), K1, Z0
+	VMOVUPS Z0, (DX)(AX*1)
+	VMOVUPS 64(BX)(AX*1), Z0
+	VPSRAD  $0x1f, Z0, Z1
+	VPANDD  vectorConstants<>+64(SB), Z1, Z1
+	VPXORD  Z1, Z0, Z1
+	VCMPPS  $0x03, Z0, Z0, K1
+	VMOVAPS Z1, Z0
+	VMOVUPS vectorConstants<>+64(SB), K1, Z0
+	VMOVUPS Z0, 64(DX)(AX*1)
+	ADDQ    $+128, AX
+	SUBQ    $+32, CX
+	JMP     many
+
+not_many:
+one:
+	CMPQ    CX, $+16
+	JLT     not_one
+	VMOVUPS (BX)(AX*1), Z0
+	VPSRAD  $0x1f, Z0, Z1
+	VPANDD  vectorConstants<>+64(SB), Z1, Z1
+	VPXORD  Z1, Z0, Z1
+	VCMPPS  $0x03, Z0, Z0, K1
+	VMOVAPS Z1, Z0
+	VMOVUPS vectorConstants<>+64(SB), K1, Z0
+	VMOVUPS Z0, (DX)(AX*1)
+	ADDQ    $+64, AX
+	SUBQ    $+16, CX
+	JMP     one
+
+not_one:
+	TESTQ     CX, CX
+	JZ        done
+	MOVQ      $0x00000001, SI
+	SHLQ      CL, SI
+	DECQ      SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (BX)(AX*1), K1, Z0
+	VPSRAD    $0x1f, Z0, Z1
+	VPANDD    vectorConstants<>+64(SB), Z1, Z1
+	VPXORD    Z1, Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVAPS   Z1, Z0
+	VMOVUPS   vectorConstants<>+64(SB), K2, Z0
+	VMOVUPS   Z0, K1, (DX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func avx2Add(n int, z *float32, x *float32, y *float32)
 // Requires: AVX
 TEXT ·avx2Add(SB), NOSPLIT, $0-32
@@ -6632,6 +8721,2210 @@ done:
 	VZEROUPPER
 	RET
 
+// func avx2Threefry(n int, y *float32, k0 uint32, k1 uint32, hi uint32, lo uint32)
+// Requires: AVX, AVX2
+TEXT ·avx2Threefry(SB), NOSPLIT, $0-32
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	VBROADCASTSS k0+16(FP), Y0
+	VBROADCASTSS k1+20(FP), Y1
+	VMOVDQA      Y0, Y2
+	VXORPS       Y1, Y2, Y2
+	VXORPS       vectorConstants<>+320(SB), Y2, Y2
+	VBROADCASTSS hi+24(FP), Y3
+	VBROADCASTSS lo+28(FP), Y4
+	VPADDD       Y0, Y3, Y3
+	VPADDD       mathCount<>+0(SB), Y4, Y4
+	VPADDD       Y1, Y4, Y4
+
+many:
+	CMPQ    AX, $+24
+	JLT     not_many
+	VMOVAPS Y3, Y5
+	VMOVAPS Y4, Y6
+	VPADDD  vectorConstants<>+2368(SB), Y4, Y4
+	VMOVAPS Y3, Y7
+	VMOVAPS Y4, Y8
+	VPADDD  vectorConstants<>+2368(SB), Y4, Y4
+	VMOVAPS Y3, Y9
+	VMOVAPS Y4, Y10
+	VPADDD  vectorConstants<>+2368(SB), Y4, Y4
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x13, Y6, Y11
+	VPSLLD  $0x0d, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x13, Y8, Y11
+	VPSLLD  $0x0d, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x13, Y10, Y11
+	VPSLLD  $0x0d, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x11, Y6, Y11
+	VPSLLD  $0x0f, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x11, Y8, Y11
+	VPSLLD  $0x0f, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x11, Y10, Y11
+	VPSLLD  $0x0f, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x06, Y6, Y11
+	VPSLLD  $0x1a, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x06, Y8, Y11
+	VPSLLD  $0x1a, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x06, Y10, Y11
+	VPSLLD  $0x1a, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x1a, Y6, Y11
+	VPSLLD  $0x06, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x1a, Y8, Y11
+	VPSLLD  $0x06, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x1a, Y10, Y11
+	VPSLLD  $0x06, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y1, Y5, Y5
+	VPADDD  Y2, Y6, Y6
+	VPADDD  vectorConstants<>+448(SB), Y6, Y6
+	VPADDD  Y1, Y7, Y7
+	VPADDD  Y2, Y8, Y8
+	VPADDD  vectorConstants<>+448(SB), Y8, Y8
+	VPADDD  Y1, Y9, Y9
+	VPADDD  Y2, Y10, Y10
+	VPADDD  vectorConstants<>+448(SB), Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x0f, Y6, Y11
+	VPSLLD  $0x11, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x0f, Y8, Y11
+	VPSLLD  $0x11, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x0f, Y10, Y11
+	VPSLLD  $0x11, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x03, Y6, Y11
+	VPSLLD  $0x1d, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x03, Y8, Y11
+	VPSLLD  $0x1d, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x03, Y10, Y11
+	VPSLLD  $0x1d, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x10, Y6, Y11
+	VPSLLD  $0x10, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x10, Y8, Y11
+	VPSLLD  $0x10, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x10, Y10, Y11
+	VPSLLD  $0x10, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x08, Y6, Y11
+	VPSLLD  $0x18, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x08, Y8, Y11
+	VPSLLD  $0x18, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x08, Y10, Y11
+	VPSLLD  $0x18, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y2, Y5, Y5
+	VPADDD  Y0, Y6, Y6
+	VPADDD  vectorConstants<>+512(SB), Y6, Y6
+	VPADDD  Y2, Y7, Y7
+	VPADDD  Y0, Y8, Y8
+	VPADDD  vectorConstants<>+512(SB), Y8, Y8
+	VPADDD  Y2, Y9, Y9
+	VPADDD  Y0, Y10, Y10
+	VPADDD  vectorConstants<>+512(SB), Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x13, Y6, Y11
+	VPSLLD  $0x0d, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x13, Y8, Y11
+	VPSLLD  $0x0d, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x13, Y10, Y11
+	VPSLLD  $0x0d, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x11, Y6, Y11
+	VPSLLD  $0x0f, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x11, Y8, Y11
+	VPSLLD  $0x0f, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x11, Y10, Y11
+	VPSLLD  $0x0f, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x06, Y6, Y11
+	VPSLLD  $0x1a, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x06, Y8, Y11
+	VPSLLD  $0x1a, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x06, Y10, Y11
+	VPSLLD  $0x1a, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x1a, Y6, Y11
+	VPSLLD  $0x06, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x1a, Y8, Y11
+	VPSLLD  $0x06, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x1a, Y10, Y11
+	VPSLLD  $0x06, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y0, Y5, Y5
+	VPADDD  Y1, Y6, Y6
+	VPADDD  vectorConstants<>+576(SB), Y6, Y6
+	VPADDD  Y0, Y7, Y7
+	VPADDD  Y1, Y8, Y8
+	VPADDD  vectorConstants<>+576(SB), Y8, Y8
+	VPADDD  Y0, Y9, Y9
+	VPADDD  Y1, Y10, Y10
+	VPADDD  vectorConstants<>+576(SB), Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x0f, Y6, Y11
+	VPSLLD  $0x11, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x0f, Y8, Y11
+	VPSLLD  $0x11, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x0f, Y10, Y11
+	VPSLLD  $0x11, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x03, Y6, Y11
+	VPSLLD  $0x1d, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x03, Y8, Y11
+	VPSLLD  $0x1d, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x03, Y10, Y11
+	VPSLLD  $0x1d, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x10, Y6, Y11
+	VPSLLD  $0x10, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x10, Y8, Y11
+	VPSLLD  $0x10, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x10, Y10, Y11
+	VPSLLD  $0x10, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x08, Y6, Y11
+	VPSLLD  $0x18, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x08, Y8, Y11
+	VPSLLD  $0x18, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x08, Y10, Y11
+	VPSLLD  $0x18, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y1, Y5, Y5
+	VPADDD  Y2, Y6, Y6
+	VPADDD  vectorConstants<>+640(SB), Y6, Y6
+	VPADDD  Y1, Y7, Y7
+	VPADDD  Y2, Y8, Y8
+	VPADDD  vectorConstants<>+640(SB), Y8, Y8
+	VPADDD  Y1, Y9, Y9
+	VPADDD  Y2, Y10, Y10
+	VPADDD  vectorConstants<>+640(SB), Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x13, Y6, Y11
+	VPSLLD  $0x0d, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x13, Y8, Y11
+	VPSLLD  $0x0d, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x13, Y10, Y11
+	VPSLLD  $0x0d, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x11, Y6, Y11
+	VPSLLD  $0x0f, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x11, Y8, Y11
+	VPSLLD  $0x0f, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x11, Y10, Y11
+	VPSLLD  $0x0f, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x06, Y6, Y11
+	VPSLLD  $0x1a, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x06, Y8, Y11
+	VPSLLD  $0x1a, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x06, Y10, Y11
+	VPSLLD  $0x1a, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y6, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	VPADDD  Y10, Y9, Y9
+	VPSRLD  $0x1a, Y6, Y11
+	VPSLLD  $0x06, Y6, Y6
+	VPOR    Y11, Y6, Y6
+	VPSRLD  $0x1a, Y8, Y11
+	VPSLLD  $0x06, Y8, Y8
+	VPOR    Y11, Y8, Y8
+	VPSRLD  $0x1a, Y10, Y11
+	VPSLLD  $0x06, Y10, Y10
+	VPOR    Y11, Y10, Y10
+	VPXOR   Y5, Y6, Y6
+	VPXOR   Y7, Y8, Y8
+	VPXOR   Y9, Y10, Y10
+	VPADDD  Y2, Y5, Y5
+	VPADDD  Y0, Y6, Y6
+	VPADDD  vectorConstants<>+704(SB), Y6, Y6
+	VPADDD  Y2, Y7, Y7
+	VPADDD  Y0, Y8, Y8
+	VPADDD  vectorConstants<>+704(SB), Y8, Y8
+	VPADDD  Y2, Y9, Y9
+	VPADDD  Y0, Y10, Y10
+	VPADDD  vectorConstants<>+704(SB), Y10, Y10
+	VXORPS  Y5, Y6, Y5
+	VMOVUPS Y5, (CX)
+	VXORPS  Y7, Y8, Y5
+	VMOVUPS Y5, 32(CX)
+	VXORPS  Y9, Y10, Y5
+	VMOVUPS Y5, 64(CX)
+	ADDQ    $+96, CX
+	SUBQ    $+24, AX
+	JMP     many
+
+not_many:
+one:
+	CMPQ    AX, $+8
+	JLT     not_one
+	VMOVAPS Y3, Y5
+	VMOVAPS Y4, Y6
+	VPADDD  vectorConstants<>+2368(SB), Y4, Y4
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x13, Y6, Y7
+	VPSLLD  $0x0d, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x11, Y6, Y7
+	VPSLLD  $0x0f, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x06, Y6, Y7
+	VPSLLD  $0x1a, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x1a, Y6, Y7
+	VPSLLD  $0x06, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y1, Y5, Y5
+	VPADDD  Y2, Y6, Y6
+	VPADDD  vectorConstants<>+448(SB), Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x0f, Y6, Y7
+	VPSLLD  $0x11, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x03, Y6, Y7
+	VPSLLD  $0x1d, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x10, Y6, Y7
+	VPSLLD  $0x10, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x08, Y6, Y7
+	VPSLLD  $0x18, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y2, Y5, Y5
+	VPADDD  Y0, Y6, Y6
+	VPADDD  vectorConstants<>+512(SB), Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x13, Y6, Y7
+	VPSLLD  $0x0d, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x11, Y6, Y7
+	VPSLLD  $0x0f, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x06, Y6, Y7
+	VPSLLD  $0x1a, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x1a, Y6, Y7
+	VPSLLD  $0x06, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y0, Y5, Y5
+	VPADDD  Y1, Y6, Y6
+	VPADDD  vectorConstants<>+576(SB), Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x0f, Y6, Y7
+	VPSLLD  $0x11, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x03, Y6, Y7
+	VPSLLD  $0x1d, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x10, Y6, Y7
+	VPSLLD  $0x10, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x08, Y6, Y7
+	VPSLLD  $0x18, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y1, Y5, Y5
+	VPADDD  Y2, Y6, Y6
+	VPADDD  vectorConstants<>+640(SB), Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x13, Y6, Y7
+	VPSLLD  $0x0d, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x11, Y6, Y7
+	VPSLLD  $0x0f, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x06, Y6, Y7
+	VPSLLD  $0x1a, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y6, Y5, Y5
+	VPSRLD  $0x1a, Y6, Y7
+	VPSLLD  $0x06, Y6, Y6
+	VPOR    Y7, Y6, Y6
+	VPXOR   Y5, Y6, Y6
+	VPADDD  Y2, Y5, Y5
+	VPADDD  Y0, Y6, Y6
+	VPADDD  vectorConstants<>+704(SB), Y6, Y6
+	VXORPS  Y5, Y6, Y5
+	VMOVUPS Y5, (CX)
+	ADDQ    $+32, CX
+	SUBQ    $+8, AX
+	JMP     one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), DX
+	SHLQ       $0x02, AX
+	SUBQ       AX, DX
+	VMOVUPS    (DX), Y5
+	VMOVAPS    Y3, Y3
+	VMOVAPS    Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x13, Y4, Y6
+	VPSLLD     $0x0d, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x11, Y4, Y6
+	VPSLLD     $0x0f, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x06, Y4, Y6
+	VPSLLD     $0x1a, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x1a, Y4, Y6
+	VPSLLD     $0x06, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y1, Y3, Y3
+	VPADDD     Y2, Y4, Y4
+	VPADDD     vectorConstants<>+448(SB), Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x0f, Y4, Y6
+	VPSLLD     $0x11, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x03, Y4, Y6
+	VPSLLD     $0x1d, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x10, Y4, Y6
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x08, Y4, Y6
+	VPSLLD     $0x18, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y2, Y3, Y3
+	VPADDD     Y0, Y4, Y4
+	VPADDD     vectorConstants<>+512(SB), Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x13, Y4, Y6
+	VPSLLD     $0x0d, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x11, Y4, Y6
+	VPSLLD     $0x0f, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x06, Y4, Y6
+	VPSLLD     $0x1a, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x1a, Y4, Y6
+	VPSLLD     $0x06, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y0, Y3, Y3
+	VPADDD     Y1, Y4, Y4
+	VPADDD     vectorConstants<>+576(SB), Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x0f, Y4, Y6
+	VPSLLD     $0x11, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x03, Y4, Y6
+	VPSLLD     $0x1d, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x10, Y4, Y6
+	VPSLLD     $0x10, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x08, Y4, Y6
+	VPSLLD     $0x18, Y4, Y4
+	VPOR       Y6, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y1, Y3, Y3
+	VPADDD     Y2, Y4, Y4
+	VPADDD     vectorConstants<>+640(SB), Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x13, Y4, Y1
+	VPSLLD     $0x0d, Y4, Y4
+	VPOR       Y1, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x11, Y4, Y1
+	VPSLLD     $0x0f, Y4, Y4
+	VPOR       Y1, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x06, Y4, Y1
+	VPSLLD     $0x1a, Y4, Y4
+	VPOR       Y1, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y4, Y3, Y3
+	VPSRLD     $0x1a, Y4, Y1
+	VPSLLD     $0x06, Y4, Y4
+	VPOR       Y1, Y4, Y4
+	VPXOR      Y3, Y4, Y4
+	VPADDD     Y2, Y3, Y3
+	VPADDD     Y0, Y4, Y4
+	VPADDD     vectorConstants<>+704(SB), Y4, Y4
+	VXORPS     Y3, Y4, Y0
+	VMASKMOVPS Y0, Y5, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Uniform(n int, y *float32, x *float32, lo float32, span float32)
+// Requires: AVX, AVX2
+TEXT ·avx2Uniform(SB), NOSPLIT, $0-32
+	MOVQ         n+0(FP), AX
+	XORQ         CX, CX
+	MOVQ         y+8(FP), DX
+	MOVQ         x+16(FP), BX
+	VBROADCASTSS lo+24(FP), Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    X0, Y1
+	VBROADCASTSS span+28(FP), Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VCVTPS2PD    X3, Y3
+	VCVTPS2PD    X2, Y2
+
+one:
+	CMPQ         AX, $+8
+	JLT          not_one
+	VMOVUPS      (BX)(CX*1), Y3
+	VPSRLD       $0x09, Y3, Y3
+	VORPS        vectorConstants<>+128(SB), Y3, Y3
+	VSUBPS       vectorConstants<>+128(SB), Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X3, Y3
+	VMULPD       Y2, Y3, Y3
+	VADDPD       Y1, Y3, Y3
+	VMULPD       Y2, Y4, Y4
+	VADDPD       Y1, Y4, Y4
+	VPSUBD       Y5, Y5, Y5
+	VCVTPD2PSY   Y3, X5
+	VCVTPD2PSY   Y4, X3
+	VINSERTF128  $0x01, X3, Y5, Y5
+	VMAXPS       Y5, Y0, Y3
+	VMOVUPS      Y3, (DX)(CX*1)
+	ADDQ         $+32, CX
+	SUBQ         $+8, AX
+	JMP          one
+
+not_one:
+	TESTQ        AX, AX
+	JZ           done
+	LEAQ         mathTails<>+32(SB), SI
+	SHLQ         $0x02, AX
+	SUBQ         AX, SI
+	VMOVUPS      (SI), Y3
+	VMASKMOVPS   (BX)(CX*1), Y3, Y4
+	VPSRLD       $0x09, Y4, Y4
+	VORPS        vectorConstants<>+128(SB), Y4, Y4
+	VSUBPS       vectorConstants<>+128(SB), Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VCVTPS2PD    X5, Y5
+	VCVTPS2PD    X4, Y4
+	VMULPD       Y2, Y4, Y4
+	VADDPD       Y1, Y4, Y4
+	VMULPD       Y2, Y5, Y2
+	VADDPD       Y1, Y2, Y1
+	VPSUBD       Y2, Y2, Y2
+	VCVTPD2PSY   Y4, X2
+	VCVTPD2PSY   Y1, X1
+	VINSERTF128  $0x01, X1, Y2, Y2
+	VMAXPS       Y2, Y0, Y0
+	VMASKMOVPS   Y0, Y3, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Normal(n int, y *float32, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Normal(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+one:
+	CMPQ         AX, $+8
+	JLT          not_one
+	VMOVUPS      (BX)(CX*1), Y0
+	VMULPS       Y0, Y0, Y1
+	VXORPS       vectorConstants<>+0(SB), Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VCVTPS2PD    X2, Y2
+	VCVTPS2PD    X1, Y1
+	VADDPD       mathDoubles<>+0(SB), Y1, Y3
+	VSUBPD       mathDoubles<>+0(SB), Y3, Y4
+	VSUBPD       Y4, Y1, Y4
+	VANDPS       mathDoubles<>+2368(SB), Y1, Y5
+	VCMPPD       $0x01, mathDoubles<>+0(SB), Y5, Y5
+	VPSUBD       Y6, Y6, Y6
+	VPADDQ       mathDoubles<>+1152(SB), Y3, Y7
+	VPSRLQ       $0x34, Y7, Y8
+	VORPS        mathDoubles<>+1216(SB), Y8, Y8
+	VSUBPD       mathDoubles<>+1280(SB), Y8, Y8
+	VANDPS       mathDoubles<>+1344(SB), Y7, Y7
+	VPADDQ       mathDoubles<>+1408(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
+	VADDPD       mathDoubles<>+1472(SB), Y7, Y9
+	VDIVPD       Y9, Y7, Y9
+	VMULPD       Y9, Y9, Y10
+	VMOVUPS      mathDoubles<>+1536(SB), Y11
+	VFMADD213PD  mathDoubles<>+1600(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
+	VMULPD       Y7, Y7, Y12
+	VMULPD       mathDoubles<>+1984(SB), Y12, Y12
+	VMOVAPD      Y11, Y11
+	VFMADD213PD  Y12, Y10, Y11
+	VMULPD       mathDoubles<>+2048(SB), Y8, Y10
+	VFMADD231PD  Y9, Y11, Y10
+	VSUBPD       Y10, Y12, Y9
+	VSUBPD       Y7, Y9, Y7
+	VMOVUPS      mathDoubles<>+2112(SB), Y9
+	VFMSUB213PD  Y7, Y8, Y9
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y3, Y7
+	VBLENDVPD    Y7, Y3, Y9, Y7
+	VPSUBD       Y8, Y8, Y8
+	VCMPPD       $0x00, Y8, Y3, Y9
+	VBLENDVPD    Y9, mathDoubles<>+2240(SB), Y7, Y7
+	VCMPPD       $0x09, Y8, Y3, Y3
+	VBLENDVPD    Y3, mathDoubles<>+2304(SB), Y7, Y3
+	VBLENDVPD    Y5, Y4, Y6, Y4
+	VADDPD       Y4, Y3, Y3
+	VANDPS       mathDoubles<>+1088(SB), Y1, Y1
+	VORPS        Y1, Y3, Y1
+	VADDPD       mathDoubles<>+0(SB), Y2, Y3
+	VSUBPD       mathDoubles<>+0(SB), Y3, Y4
+	VSUBPD       Y4, Y2, Y4
+	VANDPS       mathDoubles<>+2368(SB), Y2, Y5
+	VCMPPD       $0x01, mathDoubles<>+0(SB), Y5, Y5
+	VPSUBD       Y6, Y6, Y6
+	VPADDQ       mathDoubles<>+1152(SB), Y3, Y7
+	VPSRLQ       $0x34, Y7, Y8
+	VORPS        mathDoubles<>+1216(SB), Y8, Y8
+	VSUBPD       mathDoubles<>+1280(SB), Y8, Y8
+	VANDPS       mathDoubles<>+1344(SB), Y7, Y7
+	VPADDQ       mathDoubles<>+1408(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
+	VADDPD       mathDoubles<>+1472(SB), Y7, Y9
+	VDIVPD       Y9, Y7, Y9
+	VMULPD       Y9, Y9, Y10
+	VMOVUPS      mathDoubles<>+1536(SB), Y11
+	VFMADD213PD  mathDoubles<>+1600(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
+	VMULPD       Y7, Y7, Y12
+	VMULPD       mathDoubles<>+1984(SB), Y12, Y12
+	VMOVAPD      Y11, Y11
+	VFMADD213PD  Y12, Y10, Y11
+	VMULPD       mathDoubles<>+2048(SB), Y8, Y10
+	VFMADD231PD  Y9, Y11, Y10
+	VSUBPD       Y10, Y12, Y9
+	VSUBPD       Y7, Y9, Y7
+	VMOVUPS      mathDoubles<>+2112(SB), Y9
+	VFMSUB213PD  Y7, Y8, Y9
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y3, Y7
+	VBLENDVPD    Y7, Y3, Y9, Y7
+	VPSUBD       Y8, Y8, Y8
+	VCMPPD       $0x00, Y8, Y3, Y9
+	VBLENDVPD    Y9, mathDoubles<>+2240(SB), Y7, Y7
+	VCMPPD       $0x09, Y8, Y3, Y3
+	VBLENDVPD    Y3, mathDoubles<>+2304(SB), Y7, Y3
+	VBLENDVPD    Y5, Y4, Y6, Y4
+	VADDPD       Y4, Y3, Y3
+	VANDPS       mathDoubles<>+1088(SB), Y2, Y2
+	VORPS        Y2, Y3, Y2
+	VPSUBD       Y3, Y3, Y3
+	VCVTPD2PSY   Y1, X3
+	VCVTPD2PSY   Y2, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VXORPS       vectorConstants<>+0(SB), Y3, Y1
+	VSUBPS       vectorConstants<>+768(SB), Y1, Y2
+	VSQRTPS      Y1, Y3
+	VSUBPS       vectorConstants<>+832(SB), Y3, Y3
+	VCMPPS       $0x01, vectorConstants<>+896(SB), Y1, Y1
+	VBLENDVPS    Y1, Y2, Y3, Y2
+	VMOVUPS      vectorConstants<>+1024(SB), Y3
+	VBLENDVPS    Y1, vectorConstants<>+960(SB), Y3, Y3
+	VMOVUPS      vectorConstants<>+1152(SB), Y4
+	VBLENDVPS    Y1, vectorConstants<>+1088(SB), Y4, Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VMOVUPS      vectorConstants<>+1280(SB), Y4
+	VBLENDVPS    Y1, vectorConstants<>+1216(SB), Y4, Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VMOVUPS      vectorConstants<>+1408(SB), Y4
+	VBLENDVPS    Y1, vectorConstants<>+1344(SB), Y4, Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VMOVUPS      vectorConstants<>+1536(SB), Y4
+	VBLENDVPS    Y1, vectorConstants<>+1472(SB), Y4, Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VMOVUPS      vectorConstants<>+1664(SB), Y4
+	VBLENDVPS    Y1, vectorConstants<>+1600(SB), Y4, Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VMOVUPS      vectorConstants<>+1792(SB), Y4
+	VBLENDVPS    Y1, vectorConstants<>+1728(SB), Y4, Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VMOVUPS      vectorConstants<>+1920(SB), Y4
+	VBLENDVPS    Y1, vectorConstants<>+1856(SB), Y4, Y4
+	VFMADD213PS  Y4, Y2, Y3
+	VMOVUPS      vectorConstants<>+2048(SB), Y4
+	VBLENDVPS    Y1, vectorConstants<>+1984(SB), Y4, Y1
+	VFMADD213PS  Y1, Y2, Y3
+	VMULPS       Y0, Y3, Y0
+	VMULPS       vectorConstants<>+2112(SB), Y0, Y0
+	VMOVUPS      Y0, (DX)(CX*1)
+	ADDQ         $+32, CX
+	SUBQ         $+8, AX
+	JMP          one
+
+not_one:
+	TESTQ        AX, AX
+	JZ           done
+	LEAQ         mathTails<>+32(SB), SI
+	SHLQ         $0x02, AX
+	SUBQ         AX, SI
+	VMOVUPS      (SI), Y0
+	VMASKMOVPS   (BX)(CX*1), Y0, Y1
+	VMULPS       Y1, Y1, Y2
+	VXORPS       vectorConstants<>+0(SB), Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VCVTPS2PD    X3, Y3
+	VCVTPS2PD    X2, Y2
+	VADDPD       mathDoubles<>+0(SB), Y2, Y4
+	VSUBPD       mathDoubles<>+0(SB), Y4, Y5
+	VSUBPD       Y5, Y2, Y5
+	VANDPS       mathDoubles<>+2368(SB), Y2, Y6
+	VCMPPD       $0x01, mathDoubles<>+0(SB), Y6, Y6
+	VPSUBD       Y7, Y7, Y7
+	VPADDQ       mathDoubles<>+1152(SB), Y4, Y8
+	VPSRLQ       $0x34, Y8, Y9
+	VORPS        mathDoubles<>+1216(SB), Y9, Y9
+	VSUBPD       mathDoubles<>+1280(SB), Y9, Y9
+	VANDPS       mathDoubles<>+1344(SB), Y8, Y8
+	VPADDQ       mathDoubles<>+1408(SB), Y8, Y8
+	VSUBPD       mathDoubles<>+0(SB), Y8, Y8
+	VADDPD       mathDoubles<>+1472(SB), Y8, Y10
+	VDIVPD       Y10, Y8, Y10
+	VMULPD       Y10, Y10, Y11
+	VMOVUPS      mathDoubles<>+1536(SB), Y12
+	VFMADD213PD  mathDoubles<>+1600(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1664(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1728(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1792(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1856(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1920(SB), Y11, Y12
+	VMULPD       Y8, Y8, Y13
+	VMULPD       mathDoubles<>+1984(SB), Y13, Y13
+	VMOVAPD      Y12, Y12
+	VFMADD213PD  Y13, Y11, Y12
+	VMULPD       mathDoubles<>+2048(SB), Y9, Y11
+	VFMADD231PD  Y10, Y12, Y11
+	VSUBPD       Y11, Y13, Y10
+	VSUBPD       Y8, Y10, Y8
+	VMOVUPS      mathDoubles<>+2112(SB), Y10
+	VFMSUB213PD  Y8, Y9, Y10
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y4, Y8
+	VBLENDVPD    Y8, Y4, Y10, Y8
+	VPSUBD       Y9, Y9, Y9
+	VCMPPD       $0x00, Y9, Y4, Y10
+	VBLENDVPD    Y10, mathDoubles<>+2240(SB), Y8, Y8
+	VCMPPD       $0x09, Y9, Y4, Y4
+	VBLENDVPD    Y4, mathDoubles<>+2304(SB), Y8, Y4
+	VBLENDVPD    Y6, Y5, Y7, Y5
+	VADDPD       Y5, Y4, Y4
+	VANDPS       mathDoubles<>+1088(SB), Y2, Y2
+	VORPS        Y2, Y4, Y2
+	VADDPD       mathDoubles<>+0(SB), Y3, Y4
+	VSUBPD       mathDoubles<>+0(SB), Y4, Y5
+	VSUBPD       Y5, Y3, Y5
+	VANDPS       mathDoubles<>+2368(SB), Y3, Y6
+	VCMPPD       $0x01, mathDoubles<>+0(SB), Y6, Y6
+	VPSUBD       Y7, Y7, Y7
+	VPADDQ       mathDoubles<>+1152(SB), Y4, Y8
+	VPSRLQ       $0x34, Y8, Y9
+	VORPS        mathDoubles<>+1216(SB), Y9, Y9
+	VSUBPD       mathDoubles<>+1280(SB), Y9, Y9
+	VANDPS       mathDoubles<>+1344(SB), Y8, Y8
+	VPADDQ       mathDoubles<>+1408(SB), Y8, Y8
+	VSUBPD       mathDoubles<>+0(SB), Y8, Y8
+	VADDPD       mathDoubles<>+1472(SB), Y8, Y10
+	VDIVPD       Y10, Y8, Y10
+	VMULPD       Y10, Y10, Y11
+	VMOVUPS      mathDoubles<>+1536(SB), Y12
+	VFMADD213PD  mathDoubles<>+1600(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1664(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1728(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1792(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1856(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1920(SB), Y11, Y12
+	VMULPD       Y8, Y8, Y13
+	VMULPD       mathDoubles<>+1984(SB), Y13, Y13
+	VMOVAPD      Y12, Y12
+	VFMADD213PD  Y13, Y11, Y12
+	VMULPD       mathDoubles<>+2048(SB), Y9, Y11
+	VFMADD231PD  Y10, Y12, Y11
+	VSUBPD       Y11, Y13, Y10
+	VSUBPD       Y8, Y10, Y8
+	VMOVUPS      mathDoubles<>+2112(SB), Y10
+	VFMSUB213PD  Y8, Y9, Y10
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y4, Y8
+	VBLENDVPD    Y8, Y4, Y10, Y8
+	VPSUBD       Y9, Y9, Y9
+	VCMPPD       $0x00, Y9, Y4, Y10
+	VBLENDVPD    Y10, mathDoubles<>+2240(SB), Y8, Y8
+	VCMPPD       $0x09, Y9, Y4, Y4
+	VBLENDVPD    Y4, mathDoubles<>+2304(SB), Y8, Y4
+	VBLENDVPD    Y6, Y5, Y7, Y5
+	VADDPD       Y5, Y4, Y4
+	VANDPS       mathDoubles<>+1088(SB), Y3, Y3
+	VORPS        Y3, Y4, Y3
+	VPSUBD       Y4, Y4, Y4
+	VCVTPD2PSY   Y2, X4
+	VCVTPD2PSY   Y3, X2
+	VINSERTF128  $0x01, X2, Y4, Y4
+	VXORPS       vectorConstants<>+0(SB), Y4, Y2
+	VSUBPS       vectorConstants<>+768(SB), Y2, Y3
+	VSQRTPS      Y2, Y4
+	VSUBPS       vectorConstants<>+832(SB), Y4, Y4
+	VCMPPS       $0x01, vectorConstants<>+896(SB), Y2, Y2
+	VBLENDVPS    Y2, Y3, Y4, Y3
+	VMOVUPS      vectorConstants<>+1024(SB), Y4
+	VBLENDVPS    Y2, vectorConstants<>+960(SB), Y4, Y4
+	VMOVUPS      vectorConstants<>+1152(SB), Y5
+	VBLENDVPS    Y2, vectorConstants<>+1088(SB), Y5, Y5
+	VFMADD213PS  Y5, Y3, Y4
+	VMOVUPS      vectorConstants<>+1280(SB), Y5
+	VBLENDVPS    Y2, vectorConstants<>+1216(SB), Y5, Y5
+	VFMADD213PS  Y5, Y3, Y4
+	VMOVUPS      vectorConstants<>+1408(SB), Y5
+	VBLENDVPS    Y2, vectorConstants<>+1344(SB), Y5, Y5
+	VFMADD213PS  Y5, Y3, Y4
+	VMOVUPS      vectorConstants<>+1536(SB), Y5
+	VBLENDVPS    Y2, vectorConstants<>+1472(SB), Y5, Y5
+	VFMADD213PS  Y5, Y3, Y4
+	VMOVUPS      vectorConstants<>+1664(SB), Y5
+	VBLENDVPS    Y2, vectorConstants<>+1600(SB), Y5, Y5
+	VFMADD213PS  Y5, Y3, Y4
+	VMOVUPS      vectorConstants<>+1792(SB), Y5
+	VBLENDVPS    Y2, vectorConstants<>+1728(SB), Y5, Y5
+	VFMADD213PS  Y5, Y3, Y4
+	VMOVUPS      vectorConstants<>+1920(SB), Y5
+	VBLENDVPS    Y2, vectorConstants<>+1856(SB), Y5, Y5
+	VFMADD213PS  Y5, Y3, Y4
+	VMOVUPS      vectorConstants<>+2048(SB), Y5
+	VBLENDVPS    Y2, vectorConstants<>+1984(SB), Y5, Y2
+	VFMADD213PS  Y2, Y3, Y4
+	VMULPS       Y1, Y4, Y1
+	VMULPS       vectorConstants<>+2112(SB), Y1, Y1
+	VMASKMOVPS   Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Sum(n int, x *float32) float64
+// Requires: AVX, AVX2, SSE2
+TEXT ·avx2Sum(SB), NOSPLIT, $0-24
+	MOVQ   n+0(FP), AX
+	MOVQ   x+8(FP), DX
+	VPSUBD Y0, Y0, Y0
+	VPSUBD Y1, Y1, Y1
+	XORQ   CX, CX
+
+sum:
+	CMPQ      AX, $0x08
+	JLT       sum_tail
+	VCVTPS2PD (DX)(CX*1), Y2
+	VCVTPS2PD 16(DX)(CX*1), Y3
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, AX
+	JMP       sum
+
+sum_tail:
+	TESTQ        AX, AX
+	JZ           sum_done
+	LEAQ         mathTails<>+32(SB), BX
+	SHLQ         $0x02, AX
+	SUBQ         AX, BX
+	VMOVUPS      (BX), Y2
+	VMASKMOVPS   (DX)(CX*1), Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VCVTPS2PD    X3, Y3
+	VCVTPS2PD    X2, Y2
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+
+sum_done:
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDPD       X1, X0, X0
+	MOVSD        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func avx2Dot(n int, x *float32, y *float32) float64
+// Requires: AVX, AVX2, SSE2
+TEXT ·avx2Dot(SB), NOSPLIT, $0-32
+	MOVQ   n+0(FP), AX
+	MOVQ   x+8(FP), DX
+	MOVQ   y+16(FP), BX
+	VPSUBD Y0, Y0, Y0
+	VPSUBD Y1, Y1, Y1
+	XORQ   CX, CX
+
+sum:
+	CMPQ      AX, $0x08
+	JLT       sum_tail
+	VCVTPS2PD (DX)(CX*1), Y2
+	VCVTPS2PD 16(DX)(CX*1), Y3
+	VCVTPS2PD (BX)(CX*1), Y4
+	VCVTPS2PD 16(BX)(CX*1), Y5
+	VMULPD    Y4, Y2, Y2
+	VMULPD    Y5, Y3, Y3
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, AX
+	JMP       sum
+
+sum_tail:
+	TESTQ        AX, AX
+	JZ           sum_done
+	LEAQ         mathTails<>+32(SB), SI
+	SHLQ         $0x02, AX
+	SUBQ         AX, SI
+	VMOVUPS      (SI), Y2
+	VMASKMOVPS   (DX)(CX*1), Y2, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X3, Y3
+	VMASKMOVPS   (BX)(CX*1), Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X5
+	VCVTPS2PD    X5, Y5
+	VCVTPS2PD    X2, Y2
+	VMULPD       Y2, Y3, Y3
+	VMULPD       Y5, Y4, Y4
+	VADDPD       Y3, Y0, Y0
+	VADDPD       Y4, Y1, Y1
+
+sum_done:
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDPD       X1, X0, X0
+	MOVSD        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func avx2SumRows(n int, sums *float64, x *float32, stride int, rows int)
+// Requires: AVX, AVX2
+TEXT ·avx2SumRows(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	MOVQ sums+8(FP), DX
+	MOVQ x+16(FP), BX
+	MOVQ stride+24(FP), SI
+	MOVQ rows+32(FP), DI
+	XORQ CX, CX
+
+sum:
+	CMPQ    AX, $0x08
+	JLT     sum_tail
+	VPSUBD  Y0, Y0, Y0
+	VPSUBD  Y1, Y1, Y1
+	VMOVUPD (DX)(CX*2), Y0
+	VMOVUPD 32(DX)(CX*2), Y1
+	MOVQ    DI, R8
+	LEAQ    (BX)(CX*1), R9
+
+row:
+	VCVTPS2PD (R9), Y2
+	VCVTPS2PD 16(R9), Y3
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	ADDQ      SI, R9
+	DECQ      R8
+	JNZ       row
+	VMOVUPD   Y0, (DX)(CX*2)
+	VMOVUPD   Y1, 32(DX)(CX*2)
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, AX
+	JMP       sum
+
+sum_tail:
+	TESTQ   AX, AX
+	JZ      sum_done
+	LEAQ    mathTails<>+32(SB), R8
+	SHLQ    $0x02, AX
+	SUBQ    AX, R8
+	VMOVUPS (R8), Y0
+	VPSUBD  Y1, Y1, Y1
+	VPSUBD  Y2, Y2, Y2
+	VMOVUPD (DX)(CX*2), Y1
+	VMOVUPD 32(DX)(CX*2), Y2
+	MOVQ    DI, R8
+	LEAQ    (BX)(CX*1), R9
+
+row_of_tail:
+	VMASKMOVPS   (R9), Y0, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X3, Y3
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y4, Y2, Y2
+	ADDQ         SI, R9
+	DECQ         R8
+	JNZ          row_of_tail
+	VMOVUPD      Y1, (DX)(CX*2)
+	VMOVUPD      Y2, 32(DX)(CX*2)
+
+sum_done:
+	VZEROUPPER
+	RET
+
+// func avx2SumTree(n int, y *float32, sums *float64, stride int)
+// Requires: AVX, AVX2
+TEXT ·avx2SumTree(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), DX
+	MOVQ sums+16(FP), BX
+	MOVQ stride+24(FP), SI
+	XORQ CX, CX
+
+sum:
+	CMPQ        AX, $0x08
+	JLT         sum_tail
+	LEAQ        (BX)(CX*2), DI
+	VMOVUPD     (DI), Y0
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y1
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y2
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y3
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y4
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y5
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y6
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y7
+	VADDPD      Y4, Y0, Y0
+	VADDPD      Y5, Y1, Y1
+	VADDPD      Y6, Y2, Y2
+	VADDPD      Y7, Y3, Y3
+	VADDPD      Y2, Y0, Y0
+	VADDPD      Y3, Y1, Y1
+	VADDPD      Y1, Y0, Y0
+	LEAQ        (BX)(CX*2), DI
+	VMOVUPD     32(DI), Y1
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y2
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y3
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y4
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y5
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y6
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y7
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y8
+	VADDPD      Y5, Y1, Y1
+	VADDPD      Y6, Y2, Y2
+	VADDPD      Y7, Y3, Y3
+	VADDPD      Y8, Y4, Y4
+	VADDPD      Y3, Y1, Y1
+	VADDPD      Y4, Y2, Y2
+	VADDPD      Y2, Y1, Y1
+	VPSUBD      Y2, Y2, Y2
+	VCVTPD2PSY  Y0, X2
+	VCVTPD2PSY  Y1, X0
+	VINSERTF128 $0x01, X0, Y2, Y2
+	VMOVUPS     Y2, (DX)(CX*1)
+	ADDQ        $0x20, CX
+	SUBQ        $0x08, AX
+	JMP         sum
+
+sum_tail:
+	TESTQ       AX, AX
+	JZ          sum_done
+	LEAQ        mathTails<>+32(SB), DI
+	SHLQ        $0x02, AX
+	SUBQ        AX, DI
+	VMOVUPS     (DI), Y0
+	LEAQ        (BX)(CX*2), DI
+	VMOVUPD     (DI), Y1
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y2
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y3
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y4
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y5
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y6
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y7
+	ADDQ        SI, DI
+	VMOVUPD     (DI), Y8
+	VADDPD      Y5, Y1, Y1
+	VADDPD      Y6, Y2, Y2
+	VADDPD      Y7, Y3, Y3
+	VADDPD      Y8, Y4, Y4
+	VADDPD      Y3, Y1, Y1
+	VADDPD      Y4, Y2, Y2
+	VADDPD      Y2, Y1, Y1
+	LEAQ        (BX)(CX*2), DI
+	VMOVUPD     32(DI), Y2
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y3
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y4
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y5
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y6
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y7
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y8
+	ADDQ        SI, DI
+	VMOVUPD     32(DI), Y9
+	VADDPD      Y6, Y2, Y2
+	VADDPD      Y7, Y3, Y3
+	VADDPD      Y8, Y4, Y4
+	VADDPD      Y9, Y5, Y5
+	VADDPD      Y4, Y2, Y2
+	VADDPD      Y5, Y3, Y3
+	VADDPD      Y3, Y2, Y2
+	VPSUBD      Y3, Y3, Y3
+	VCVTPD2PSY  Y1, X3
+	VCVTPD2PSY  Y2, X1
+	VINSERTF128 $0x01, X1, Y3, Y3
+	VMASKMOVPS  Y3, Y0, (DX)(CX*1)
+
+sum_done:
+	VZEROUPPER
+	RET
+
+// func avx2Largest(n int, x *float32) float32
+// Requires: AVX, SSE
+TEXT ·avx2Largest(SB), NOSPLIT, $0-20
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), DX
+	VMOVUPS vectorConstants<>+2176(SB), Y0
+	VMOVUPS vectorConstants<>+2176(SB), Y1
+	VMOVUPS vectorConstants<>+2176(SB), Y2
+	VMOVUPS vectorConstants<>+2176(SB), Y3
+	XORQ    CX, CX
+
+many:
+	CMPQ      AX, $+32
+	JLT       not_many
+	VMOVUPS   (DX)(CX*1), Y4
+	VMAXPS    Y4, Y0, Y5
+	VCMPPS    $0x00, Y4, Y0, Y6
+	VANDPS    Y0, Y4, Y4
+	VBLENDVPS Y6, Y4, Y5, Y4
+	VCMPPS    $0x03, Y0, Y0, Y5
+	VBLENDVPS Y5, Y0, Y4, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   32(DX)(CX*1), Y4
+	VMAXPS    Y4, Y1, Y5
+	VCMPPS    $0x00, Y4, Y1, Y6
+	VANDPS    Y1, Y4, Y4
+	VBLENDVPS Y6, Y4, Y5, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VBLENDVPS Y5, Y1, Y4, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   64(DX)(CX*1), Y4
+	VMAXPS    Y4, Y2, Y5
+	VCMPPS    $0x00, Y4, Y2, Y6
+	VANDPS    Y2, Y4, Y4
+	VBLENDVPS Y6, Y4, Y5, Y4
+	VCMPPS    $0x03, Y2, Y2, Y5
+	VBLENDVPS Y5, Y2, Y4, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   96(DX)(CX*1), Y4
+	VMAXPS    Y4, Y3, Y5
+	VCMPPS    $0x00, Y4, Y3, Y6
+	VANDPS    Y3, Y4, Y4
+	VBLENDVPS Y6, Y4, Y5, Y4
+	VCMPPS    $0x03, Y3, Y3, Y5
+	VBLENDVPS Y5, Y3, Y4, Y3
+	VMOVAPS   Y3, Y3
+	ADDQ      $+128, CX
+	SUBQ      $+32, AX
+	JMP       many
+
+not_many:
+one:
+	CMPQ      AX, $+8
+	JLT       not_one
+	VMOVUPS   (DX)(CX*1), Y4
+	VMAXPS    Y4, Y0, Y5
+	VCMPPS    $0x00, Y4, Y0, Y6
+	VANDPS    Y0, Y4, Y4
+	VBLENDVPS Y6, Y4, Y5, Y4
+	VCMPPS    $0x03, Y0, Y0, Y5
+	VBLENDVPS Y5, Y0, Y4, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $+32, CX
+	SUBQ      $+8, AX
+	JMP       one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), BX
+	SHLQ       $0x02, AX
+	SUBQ       AX, BX
+	VMOVUPS    (BX), Y4
+	VMASKMOVPS (DX)(CX*1), Y4, Y5
+	VMOVUPS    vectorConstants<>+2176(SB), Y6
+	VBLENDVPS  Y4, Y5, Y6, Y4
+	VMAXPS     Y4, Y0, Y5
+	VCMPPS     $0x00, Y4, Y0, Y6
+	VANDPS     Y0, Y4, Y4
+	VBLENDVPS  Y6, Y4, Y5, Y4
+	VCMPPS     $0x03, Y0, Y0, Y5
+	VBLENDVPS  Y5, Y0, Y4, Y0
+	VMOVAPS    Y0, Y0
+
+done:
+	VMAXPS     Y1, Y0, Y4
+	VCMPPS     $0x00, Y1, Y0, Y5
+	VANDPS     Y0, Y1, Y1
+	VBLENDVPS  Y5, Y1, Y4, Y1
+	VCMPPS     $0x03, Y0, Y0, Y4
+	VBLENDVPS  Y4, Y0, Y1, Y0
+	VMAXPS     Y3, Y2, Y1
+	VCMPPS     $0x00, Y3, Y2, Y4
+	VANDPS     Y2, Y3, Y3
+	VBLENDVPS  Y4, Y3, Y1, Y1
+	VCMPPS     $0x03, Y2, Y2, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VMAXPS     Y1, Y0, Y2
+	VCMPPS     $0x00, Y1, Y0, Y3
+	VANDPS     Y0, Y1, Y1
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VMAXPS     Y1, Y0, Y2
+	VCMPPS     $0x00, Y1, Y0, Y3
+	VANDPS     Y0, Y1, Y1
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VMAXPS     Y1, Y0, Y2
+	VCMPPS     $0x00, Y1, Y0, Y3
+	VANDPS     Y0, Y1, Y1
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VMAXPS     Y1, Y0, Y2
+	VCMPPS     $0x00, Y1, Y0, Y3
+	VANDPS     Y0, Y1, Y1
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	MOVSS      X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func avx2Smallest(n int, x *float32) float32
+// Requires: AVX, SSE
+TEXT ·avx2Smallest(SB), NOSPLIT, $0-20
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), DX
+	VMOVUPS vectorConstants<>+2240(SB), Y0
+	VMOVUPS vectorConstants<>+2240(SB), Y1
+	VMOVUPS vectorConstants<>+2240(SB), Y2
+	VMOVUPS vectorConstants<>+2240(SB), Y3
+	XORQ    CX, CX
+
+many:
+	CMPQ      AX, $+32
+	JLT       not_many
+	VMOVUPS   (DX)(CX*1), Y4
+	VMINPS    Y4, Y0, Y5
+	VCMPPS    $0x00, Y4, Y0, Y6
+	VORPS     Y0, Y4, Y4
+	VBLENDVPS Y6, Y4, Y5, Y4
+	VCMPPS    $0x03, Y0, Y0, Y5
+	VBLENDVPS Y5, Y0, Y4, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   32(DX)(CX*1), Y4
+	VMINPS    Y4, Y1, Y5
+	VCMPPS    $0x00, Y4, Y1, Y6
+	VORPS     Y1, Y4, Y4
+	VBLENDVPS Y6, Y4, Y5, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VBLENDVPS Y5, Y1, Y4, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   64(DX)(CX*1), Y4
+	VMINPS    Y4, Y2, Y5
+	VCMPPS    $0x00, Y4, Y2, Y6
+	VORPS     Y2, Y4, Y4
+	VBLENDVPS Y6, Y4, Y5, Y4
+	VCMPPS    $0x03, Y2, Y2, Y5
+	VBLENDVPS Y5, Y2, Y4, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   96(DX)(CX*1), Y4
+	VMINPS    Y4, Y3, Y5
+	VCMPPS    $0x00, Y4, Y3, Y6
+	VORPS     Y3, Y4, Y4
+	VBLENDVPS Y6, Y4, Y5, Y4
+	VCMPPS    $0x03, Y3, Y3, Y5
+	VBLENDVPS Y5, Y3, Y4, Y3
+	VMOVAPS   Y3, Y3
+	ADDQ      $+128, CX
+	SUBQ      $+32, AX
+	JMP       many
+
+not_many:
+one:
+	CMPQ      AX, $+8
+	JLT       not_one
+	VMOVUPS   (DX)(CX*1), Y4
+	VMINPS    Y4, Y0, Y5
+	VCMPPS    $0x00, Y4, Y0, Y6
+	VORPS     Y0, Y4, Y4
+	VBLENDVPS Y6, Y4, Y5, Y4
+	VCMPPS    $0x03, Y0, Y0, Y5
+	VBLENDVPS Y5, Y0, Y4, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $+32, CX
+	SUBQ      $+8, AX
+	JMP       one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), BX
+	SHLQ       $0x02, AX
+	SUBQ       AX, BX
+	VMOVUPS    (BX), Y4
+	VMASKMOVPS (DX)(CX*1), Y4, Y5
+	VMOVUPS    vectorConstants<>+2240(SB), Y6
+	VBLENDVPS  Y4, Y5, Y6, Y4
+	VMINPS     Y4, Y0, Y5
+	VCMPPS     $0x00, Y4, Y0, Y6
+	VORPS      Y0, Y4, Y4
+	VBLENDVPS  Y6, Y4, Y5, Y4
+	VCMPPS     $0x03, Y0, Y0, Y5
+	VBLENDVPS  Y5, Y0, Y4, Y0
+	VMOVAPS    Y0, Y0
+
+done:
+	VMINPS     Y1, Y0, Y4
+	VCMPPS     $0x00, Y1, Y0, Y5
+	VORPS      Y0, Y1, Y1
+	VBLENDVPS  Y5, Y1, Y4, Y1
+	VCMPPS     $0x03, Y0, Y0, Y4
+	VBLENDVPS  Y4, Y0, Y1, Y0
+	VMINPS     Y3, Y2, Y1
+	VCMPPS     $0x00, Y3, Y2, Y4
+	VORPS      Y2, Y3, Y3
+	VBLENDVPS  Y4, Y3, Y1, Y1
+	VCMPPS     $0x03, Y2, Y2, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VMINPS     Y1, Y0, Y2
+	VCMPPS     $0x00, Y1, Y0, Y3
+	VORPS      Y0, Y1, Y1
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VMINPS     Y1, Y0, Y2
+	VCMPPS     $0x00, Y1, Y0, Y3
+	VORPS      Y0, Y1, Y1
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VMINPS     Y1, Y0, Y2
+	VCMPPS     $0x00, Y1, Y0, Y3
+	VORPS      Y0, Y1, Y1
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VMINPS     Y1, Y0, Y2
+	VCMPPS     $0x00, Y1, Y0, Y3
+	VORPS      Y0, Y1, Y1
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VCMPPS     $0x03, Y0, Y0, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	MOVSS      X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func avx2Less(n int, y *float32, x *float32, c float64)
+// Requires: AVX, AVX2
+TEXT ·avx2Less(SB), NOSPLIT, $0-32
+	MOVQ         n+0(FP), AX
+	XORQ         CX, CX
+	MOVQ         y+8(FP), DX
+	MOVQ         x+16(FP), BX
+	VBROADCASTSD c+24(FP), Y0
+
+one:
+	CMPQ         AX, $+8
+	JLT          not_one
+	VMOVUPS      (BX)(CX*1), Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VCVTPS2PD    X2, Y2
+	VCVTPS2PD    X1, Y1
+	VSUBPD       Y0, Y1, Y1
+	VSUBPD       Y0, Y2, Y2
+	VPSUBD       Y3, Y3, Y3
+	VCVTPD2PSY   Y1, X3
+	VCVTPD2PSY   Y2, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VMOVUPS      Y3, (DX)(CX*1)
+	ADDQ         $+32, CX
+	SUBQ         $+8, AX
+	JMP          one
+
+not_one:
+	TESTQ        AX, AX
+	JZ           done
+	LEAQ         mathTails<>+32(SB), SI
+	SHLQ         $0x02, AX
+	SUBQ         AX, SI
+	VMOVUPS      (SI), Y1
+	VMASKMOVPS   (BX)(CX*1), Y1, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VCVTPS2PD    X3, Y3
+	VCVTPS2PD    X2, Y2
+	VSUBPD       Y0, Y2, Y2
+	VSUBPD       Y0, Y3, Y0
+	VPSUBD       Y3, Y3, Y3
+	VCVTPD2PSY   Y2, X3
+	VCVTPD2PSY   Y0, X0
+	VINSERTF128  $0x01, X0, Y3, Y3
+	VMASKMOVPS   Y3, Y1, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2SoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
+// Requires: AVX, AVX2
+TEXT ·avx2SoftmaxGrad(SB), NOSPLIT, $0-40
+	MOVQ         n+0(FP), AX
+	XORQ         CX, CX
+	MOVQ         z+8(FP), DX
+	MOVQ         x+16(FP), BX
+	MOVQ         y+24(FP), SI
+	VBROADCASTSD c+32(FP), Y0
+
+one:
+	CMPQ         AX, $+8
+	JLT          not_one
+	VMOVUPS      (BX)(CX*1), Y1
+	VMOVUPS      (SI)(CX*1), Y2
+	VEXTRACTF128 $0x01, Y1, X3
+	VCVTPS2PD    X3, Y3
+	VCVTPS2PD    X1, Y1
+	VEXTRACTF128 $0x01, Y2, X4
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X2, Y2
+	VSUBPD       Y0, Y2, Y2
+	VMULPD       Y2, Y1, Y1
+	VSUBPD       Y0, Y4, Y2
+	VMULPD       Y2, Y3, Y2
+	VPSUBD       Y3, Y3, Y3
+	VCVTPD2PSY   Y1, X3
+	VCVTPD2PSY   Y2, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VMOVUPS      Y3, (DX)(CX*1)
+	ADDQ         $+32, CX
+	SUBQ         $+8, AX
+	JMP          one
+
+not_one:
+	TESTQ        AX, AX
+	JZ           done
+	LEAQ         mathTails<>+32(SB), DI
+	SHLQ         $0x02, AX
+	SUBQ         AX, DI
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   (BX)(CX*1), Y1, Y2
+	VMASKMOVPS   (SI)(CX*1), Y1, Y3
+	VEXTRACTF128 $0x01, Y2, X4
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X2, Y2
+	VEXTRACTF128 $0x01, Y3, X5
+	VCVTPS2PD    X5, Y5
+	VCVTPS2PD    X3, Y3
+	VSUBPD       Y0, Y3, Y3
+	VMULPD       Y3, Y2, Y2
+	VSUBPD       Y0, Y5, Y0
+	VMULPD       Y0, Y4, Y0
+	VPSUBD       Y3, Y3, Y3
+	VCVTPD2PSY   Y2, X3
+	VCVTPD2PSY   Y0, X0
+	VINSERTF128  $0x01, X0, Y3, Y3
+	VMASKMOVPS   Y3, Y1, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2LogSoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2LogSoftmaxGrad(SB), NOSPLIT, $0-40
+	MOVQ         n+0(FP), AX
+	XORQ         CX, CX
+	MOVQ         z+8(FP), DX
+	MOVQ         x+16(FP), BX
+	MOVQ         y+24(FP), SI
+	VBROADCASTSD c+32(FP), Y0
+
+one:
+	CMPQ         AX, $+8
+	JLT          not_one
+	VMOVUPS      (BX)(CX*1), Y1
+	VMOVUPS      (SI)(CX*1), Y2
+	VEXTRACTF128 $0x01, Y1, X3
+	VCVTPS2PD    X3, Y3
+	VCVTPS2PD    X1, Y1
+	VEXTRACTF128 $0x01, Y2, X4
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X2, Y2
+	VMOVUPS      mathDoubles<>+64(SB), Y5
+	VMAXPD       Y1, Y5, Y5
+	VMOVUPS      mathDoubles<>+128(SB), Y1
+	VMINPD       Y5, Y1, Y5
+	VMOVUPS      mathDoubles<>+192(SB), Y1
+	VFMADD231PD  mathDoubles<>+256(SB), Y5, Y1
+	VSUBPD       mathDoubles<>+192(SB), Y1, Y6
+	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y5
+	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y5
+	VPSLLQ       $0x34, Y1, Y1
+	VPADDQ       mathDoubles<>+0(SB), Y1, Y1
+	VMOVUPS      mathDoubles<>+448(SB), Y6
+	VFMADD213PD  mathDoubles<>+512(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+576(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+640(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+704(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+768(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+832(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+896(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+960(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+1024(SB), Y5, Y6
+	VMULPD       Y5, Y5, Y7
+	VMOVAPD      Y7, Y7
+	VFMADD213PD  Y5, Y6, Y7
+	VFMADD213PD  Y1, Y1, Y7
+	VMULPD       Y0, Y7, Y1
+	VSUBPD       Y1, Y2, Y1
+	VMOVUPS      mathDoubles<>+64(SB), Y2
+	VMAXPD       Y3, Y2, Y2
+	VMOVUPS      mathDoubles<>+128(SB), Y3
+	VMINPD       Y2, Y3, Y2
+	VMOVUPS      mathDoubles<>+192(SB), Y3
+	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y3
+	VSUBPD       mathDoubles<>+192(SB), Y3, Y5
+	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y2
+	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y2
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+448(SB), Y5
+	VFMADD213PD  mathDoubles<>+512(SB), Y2, Y5
+	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y5
+	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y5
+	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y5
+	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y5
+	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y5
+	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y5
+	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y5
+	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y5
+	VMULPD       Y2, Y2, Y6
+	VMOVAPD      Y6, Y6
+	VFMADD213PD  Y2, Y5, Y6
+	VFMADD213PD  Y3, Y3, Y6
+	VMULPD       Y0, Y6, Y2
+	VSUBPD       Y2, Y4, Y2
+	VPSUBD       Y3, Y3, Y3
+	VCVTPD2PSY   Y1, X3
+	VCVTPD2PSY   Y2, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VMOVUPS      Y3, (DX)(CX*1)
+	ADDQ         $+32, CX
+	SUBQ         $+8, AX
+	JMP          one
+
+not_one:
+	TESTQ        AX, AX
+	JZ           done
+	LEAQ         mathTails<>+32(SB), DI
+	SHLQ         $0x02, AX
+	SUBQ         AX, DI
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   (BX)(CX*1), Y1, Y2
+	VMASKMOVPS   (SI)(CX*1), Y1, Y3
+	VEXTRACTF128 $0x01, Y2, X4
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X2, Y2
+	VEXTRACTF128 $0x01, Y3, X5
+	VCVTPS2PD    X5, Y5
+	VCVTPS2PD    X3, Y3
+	VMOVUPS      mathDoubles<>+64(SB), Y6
+	VMAXPD       Y2, Y6, Y6
+	VMOVUPS      mathDoubles<>+128(SB), Y2
+	VMINPD       Y6, Y2, Y6
+	VMOVUPS      mathDoubles<>+192(SB), Y2
+	VFMADD231PD  mathDoubles<>+256(SB), Y6, Y2
+	VSUBPD       mathDoubles<>+192(SB), Y2, Y7
+	VFNMADD231PD mathDoubles<>+320(SB), Y7, Y6
+	VFNMADD231PD mathDoubles<>+384(SB), Y7, Y6
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       mathDoubles<>+0(SB), Y2, Y2
+	VMOVUPS      mathDoubles<>+448(SB), Y7
+	VFMADD213PD  mathDoubles<>+512(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+576(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+640(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+704(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+768(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+832(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+896(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+960(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+1024(SB), Y6, Y7
+	VMULPD       Y6, Y6, Y8
+	VMOVAPD      Y8, Y8
+	VFMADD213PD  Y6, Y7, Y8
+	VFMADD213PD  Y2, Y2, Y8
+	VMULPD       Y0, Y8, Y2
+	VSUBPD       Y2, Y3, Y2
+	VMOVUPS      mathDoubles<>+64(SB), Y3
+	VMAXPD       Y4, Y3, Y3
+	VMOVUPS      mathDoubles<>+128(SB), Y4
+	VMINPD       Y3, Y4, Y3
+	VMOVUPS      mathDoubles<>+192(SB), Y4
+	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y4
+	VSUBPD       mathDoubles<>+192(SB), Y4, Y6
+	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y3
+	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y3
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       mathDoubles<>+0(SB), Y4, Y4
+	VMOVUPS      mathDoubles<>+448(SB), Y6
+	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y6
+	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y6
+	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y6
+	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y6
+	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y6
+	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y6
+	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y6
+	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y6
+	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y6
+	VMULPD       Y3, Y3, Y7
+	VMOVAPD      Y7, Y7
+	VFMADD213PD  Y3, Y6, Y7
+	VFMADD213PD  Y4, Y4, Y7
+	VMULPD       Y0, Y7, Y0
+	VSUBPD       Y0, Y5, Y0
+	VPSUBD       Y3, Y3, Y3
+	VCVTPD2PSY   Y2, X3
+	VCVTPD2PSY   Y0, X0
+	VINSERTF128  $0x01, X0, Y3, Y3
+	VMASKMOVPS   Y3, Y1, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Select(n int, z *float32, yes *float32, no *float32, which *byte)
+// Requires: AVX, AVX2
+TEXT ·avx2Select(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ z+8(FP), DX
+	MOVQ yes+16(FP), BX
+	MOVQ no+24(FP), SI
+	MOVQ which+32(FP), DI
+
+loop:
+	VPMOVZXBD (DI)(CX*1), Y0
+	VPSLLD    $0x1f, Y0, Y0
+	VMOVUPS   (BX)(CX*4), Y1
+	VMOVUPS   (SI)(CX*4), Y2
+	VBLENDVPS Y0, Y1, Y2, Y0
+	VMOVUPS   Y0, (DX)(CX*4)
+	VPMOVZXBD 8(DI)(CX*1), Y0
+	VPSLLD    $0x1f, Y0, Y0
+	VMOVUPS   32(BX)(CX*4), Y1
+	VMOVUPS   32(SI)(CX*4), Y2
+	VBLENDVPS Y0, Y1, Y2, Y0
+	VMOVUPS   Y0, 32(DX)(CX*4)
+	ADDQ      $0x10, CX
+	CMPQ      CX, AX
+	JLT       loop
+	VZEROUPPER
+	RET
+
+// func avx2IsEqual(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX2
+TEXT ·avx2IsEqual(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS      (DX)(CX*4), Y0
+	VCMPPS       $0x00, (BX)(CX*4), Y0, Y0
+	VMOVUPS      32(DX)(CX*4), Y1
+	VCMPPS       $0x00, 32(BX)(CX*4), Y1, Y1
+	VPACKSSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKSSWB    X1, X0, X1
+	VMOVDQU      vectorConstants<>+2432(SB), X0
+	VPAND        X0, X1, X1
+	VMOVDQU      X1, (SI)(CX*1)
+	ADDQ         $0x10, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func avx2IsUnequal(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX2
+TEXT ·avx2IsUnequal(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS      (DX)(CX*4), Y0
+	VCMPPS       $0x04, (BX)(CX*4), Y0, Y0
+	VMOVUPS      32(DX)(CX*4), Y1
+	VCMPPS       $0x04, 32(BX)(CX*4), Y1, Y1
+	VPACKSSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKSSWB    X1, X0, X1
+	VMOVDQU      vectorConstants<>+2432(SB), X0
+	VPAND        X0, X1, X1
+	VMOVDQU      X1, (SI)(CX*1)
+	ADDQ         $0x10, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func avx2IsLess(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX2
+TEXT ·avx2IsLess(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS      (DX)(CX*4), Y0
+	VCMPPS       $0x01, (BX)(CX*4), Y0, Y0
+	VMOVUPS      32(DX)(CX*4), Y1
+	VCMPPS       $0x01, 32(BX)(CX*4), Y1, Y1
+	VPACKSSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKSSWB    X1, X0, X1
+	VMOVDQU      vectorConstants<>+2432(SB), X0
+	VPAND        X0, X1, X1
+	VMOVDQU      X1, (SI)(CX*1)
+	ADDQ         $0x10, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func avx2IsAtMost(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX2
+TEXT ·avx2IsAtMost(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS      (DX)(CX*4), Y0
+	VCMPPS       $0x02, (BX)(CX*4), Y0, Y0
+	VMOVUPS      32(DX)(CX*4), Y1
+	VCMPPS       $0x02, 32(BX)(CX*4), Y1, Y1
+	VPACKSSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKSSWB    X1, X0, X1
+	VMOVDQU      vectorConstants<>+2432(SB), X0
+	VPAND        X0, X1, X1
+	VMOVDQU      X1, (SI)(CX*1)
+	ADDQ         $0x10, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func avx2IsGreater(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX2
+TEXT ·avx2IsGreater(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS      (DX)(CX*4), Y0
+	VCMPPS       $0x0e, (BX)(CX*4), Y0, Y0
+	VMOVUPS      32(DX)(CX*4), Y1
+	VCMPPS       $0x0e, 32(BX)(CX*4), Y1, Y1
+	VPACKSSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKSSWB    X1, X0, X1
+	VMOVDQU      vectorConstants<>+2432(SB), X0
+	VPAND        X0, X1, X1
+	VMOVDQU      X1, (SI)(CX*1)
+	ADDQ         $0x10, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func avx2IsAtLeast(n int, z *byte, x *float32, y *float32)
+// Requires: AVX, AVX2
+TEXT ·avx2IsAtLeast(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ z+8(FP), SI
+
+loop:
+	VMOVUPS      (DX)(CX*4), Y0
+	VCMPPS       $0x0d, (BX)(CX*4), Y0, Y0
+	VMOVUPS      32(DX)(CX*4), Y1
+	VCMPPS       $0x0d, 32(BX)(CX*4), Y1, Y1
+	VPACKSSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKSSWB    X1, X0, X1
+	VMOVDQU      vectorConstants<>+2432(SB), X0
+	VPAND        X0, X1, X1
+	VMOVDQU      X1, (SI)(CX*1)
+	ADDQ         $0x10, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func avx2FromInt(n int, y *float32, x *float32)
+// Requires: AVX
+TEXT ·avx2FromInt(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+many:
+	CMPQ      AX, $+32
+	JLT       not_many
+	VMOVUPS   (BX)(CX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	VMOVUPS   32(BX)(CX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, 32(DX)(CX*1)
+	VMOVUPS   64(BX)(CX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, 64(DX)(CX*1)
+	VMOVUPS   96(BX)(CX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, 96(DX)(CX*1)
+	ADDQ      $+128, CX
+	SUBQ      $+32, AX
+	JMP       many
+
+not_many:
+one:
+	CMPQ      AX, $+8
+	JLT       not_one
+	VMOVUPS   (BX)(CX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+	SUBQ      $+8, AX
+	JMP       one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VCVTDQ2PS  Y1, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2ToInt(n int, y *float32, x *float32)
+// Requires: AVX, AVX2
+TEXT ·avx2ToInt(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+many:
+	CMPQ       AX, $+16
+	JLT        not_many
+	VMOVUPS    (BX)(CX*1), Y0
+	VCVTTPS2DQ Y0, Y1
+	VCMPPS     $0x0d, vectorConstants<>+2304(SB), Y0, Y2
+	VBLENDVPS  Y2, vectorConstants<>+64(SB), Y1, Y1
+	VCMPPS     $0x03, Y0, Y0, Y0
+	VPSUBD     Y2, Y2, Y2
+	VBLENDVPS  Y0, Y2, Y1, Y0
+	VMOVUPS    Y0, (DX)(CX*1)
+	VMOVUPS    32(BX)(CX*1), Y0
+	VCVTTPS2DQ Y0, Y1
+	VCMPPS     $0x0d, vectorConstants<>+2304(SB), Y0, Y2
+	VBLENDVPS  Y2, vectorConstants<>+64(SB), Y1, Y1
+	VCMPPS     $0x03, Y0, Y0, Y0
+	VPSUBD     Y2, Y2, Y2
+	VBLENDVPS  Y0, Y2, Y1, Y0
+	VMOVUPS    Y0, 32(DX)(CX*1)
+	ADDQ       $+64, CX
+	SUBQ       $+16, AX
+	JMP        many
+
+not_many:
+one:
+	CMPQ       AX, $+8
+	JLT        not_one
+	VMOVUPS    (BX)(CX*1), Y0
+	VCVTTPS2DQ Y0, Y1
+	VCMPPS     $0x0d, vectorConstants<>+2304(SB), Y0, Y2
+	VBLENDVPS  Y2, vectorConstants<>+64(SB), Y1, Y1
+	VCMPPS     $0x03, Y0, Y0, Y0
+	VPSUBD     Y2, Y2, Y2
+	VBLENDVPS  Y0, Y2, Y1, Y0
+	VMOVUPS    Y0, (DX)(CX*1)
+	ADDQ       $+32, CX
+	SUBQ       $+8, AX
+	JMP        one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VCVTTPS2DQ Y1, Y2
+	VCMPPS     $0x0d, vectorConstants<>+2304(SB), Y1, Y3
+	VBLENDVPS  Y3, vectorConstants<>+64(SB), Y2, Y2
+	VCMPPS     $0x03, Y1, Y1, Y1
+	VPSUBD     Y3, Y3, Y3
+	VBLENDVPS  Y1, Y3, Y2, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Order(n int, y *float32, x *float32)
+// Requires: AVX, AVX2
+TEXT ·avx2Order(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+many:
+	CMPQ      AX, $+16
+	JLT       not_many
+	VMOVUPS   (BX)(CX*1), Y0
+	VPSRAD    $0x1f, Y0, Y1
+	VANDPS    vectorConstants<>+64(SB), Y1, Y1
+	VXORPS    Y1, Y0, Y1
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, vectorConstants<>+64(SB), Y1, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	VMOVUPS   32(BX)(CX*1), Y0
+	VPSRAD    $0x1f, Y0, Y1
+	VANDPS    vectorConstants<>+64(SB), Y1, Y1
+	VXORPS    Y1, Y0, Y1
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, vectorConstants<>+64(SB), Y1, Y0
+	VMOVUPS   Y0, 32(DX)(CX*1)
+	ADDQ      $+64, CX
+	SUBQ      $+16, AX
+	JMP       many
+
+not_many:
+one:
+	CMPQ      AX, $+8
+	JLT       not_one
+	VMOVUPS   (BX)(CX*1), Y0
+	VPSRAD    $0x1f, Y0, Y1
+	VANDPS    vectorConstants<>+64(SB), Y1, Y1
+	VXORPS    Y1, Y0, Y1
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VBLENDVPS Y0, vectorConstants<>+64(SB), Y1, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+	SUBQ      $+8, AX
+	JMP       one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VPSRAD     $0x1f, Y1, Y2
+	VANDPS     vectorConstants<>+64(SB), Y2, Y2
+	VXORPS     Y2, Y1, Y2
+	VCMPPS     $0x03, Y1, Y1, Y1
+	VBLENDVPS  Y1, vectorConstants<>+64(SB), Y2, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 DATA mathTails<>+0(SB)/4, $0xffffffff
 DATA mathTails<>+4(SB)/4, $0xffffffff
 DATA mathTails<>+8(SB)/4, $0xffffffff
@@ -6649,6 +10942,24 @@ DATA mathTails<>+52(SB)/4, $0x00000000
 DATA mathTails<>+56(SB)/4, $0x00000000
 DATA mathTails<>+60(SB)/4, $0x00000000
 GLOBL mathTails<>(SB), RODATA|NOPTR, $64
+
+DATA mathCount<>+0(SB)/4, $0x00000000
+DATA mathCount<>+4(SB)/4, $0x00000001
+DATA mathCount<>+8(SB)/4, $0x00000002
+DATA mathCount<>+12(SB)/4, $0x00000003
+DATA mathCount<>+16(SB)/4, $0x00000004
+DATA mathCount<>+20(SB)/4, $0x00000005
+DATA mathCount<>+24(SB)/4, $0x00000006
+DATA mathCount<>+28(SB)/4, $0x00000007
+DATA mathCount<>+32(SB)/4, $0x00000008
+DATA mathCount<>+36(SB)/4, $0x00000009
+DATA mathCount<>+40(SB)/4, $0x0000000a
+DATA mathCount<>+44(SB)/4, $0x0000000b
+DATA mathCount<>+48(SB)/4, $0x0000000c
+DATA mathCount<>+52(SB)/4, $0x0000000d
+DATA mathCount<>+56(SB)/4, $0x0000000e
+DATA mathCount<>+60(SB)/4, $0x0000000f
+GLOBL mathCount<>(SB), RODATA|NOPTR, $64
 
 DATA mathDoubles<>+0(SB)/8, $0x3ff0000000000000
 DATA mathDoubles<>+8(SB)/8, $0x3ff0000000000000
@@ -7540,4 +11851,548 @@ DATA vectorConstants<>+304(SB)/4, $0x58800000
 DATA vectorConstants<>+308(SB)/4, $0x58800000
 DATA vectorConstants<>+312(SB)/4, $0x58800000
 DATA vectorConstants<>+316(SB)/4, $0x58800000
-GLOBL vectorConstants<>(SB), RODATA|NOPTR, $320
+DATA vectorConstants<>+320(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+324(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+328(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+332(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+336(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+340(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+344(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+348(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+352(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+356(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+360(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+364(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+368(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+372(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+376(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+380(SB)/4, $0x1bd11bda
+DATA vectorConstants<>+384(SB)/4, $0x00000010
+DATA vectorConstants<>+388(SB)/4, $0x00000010
+DATA vectorConstants<>+392(SB)/4, $0x00000010
+DATA vectorConstants<>+396(SB)/4, $0x00000010
+DATA vectorConstants<>+400(SB)/4, $0x00000010
+DATA vectorConstants<>+404(SB)/4, $0x00000010
+DATA vectorConstants<>+408(SB)/4, $0x00000010
+DATA vectorConstants<>+412(SB)/4, $0x00000010
+DATA vectorConstants<>+416(SB)/4, $0x00000010
+DATA vectorConstants<>+420(SB)/4, $0x00000010
+DATA vectorConstants<>+424(SB)/4, $0x00000010
+DATA vectorConstants<>+428(SB)/4, $0x00000010
+DATA vectorConstants<>+432(SB)/4, $0x00000010
+DATA vectorConstants<>+436(SB)/4, $0x00000010
+DATA vectorConstants<>+440(SB)/4, $0x00000010
+DATA vectorConstants<>+444(SB)/4, $0x00000010
+DATA vectorConstants<>+448(SB)/4, $0x00000001
+DATA vectorConstants<>+452(SB)/4, $0x00000001
+DATA vectorConstants<>+456(SB)/4, $0x00000001
+DATA vectorConstants<>+460(SB)/4, $0x00000001
+DATA vectorConstants<>+464(SB)/4, $0x00000001
+DATA vectorConstants<>+468(SB)/4, $0x00000001
+DATA vectorConstants<>+472(SB)/4, $0x00000001
+DATA vectorConstants<>+476(SB)/4, $0x00000001
+DATA vectorConstants<>+480(SB)/4, $0x00000001
+DATA vectorConstants<>+484(SB)/4, $0x00000001
+DATA vectorConstants<>+488(SB)/4, $0x00000001
+DATA vectorConstants<>+492(SB)/4, $0x00000001
+DATA vectorConstants<>+496(SB)/4, $0x00000001
+DATA vectorConstants<>+500(SB)/4, $0x00000001
+DATA vectorConstants<>+504(SB)/4, $0x00000001
+DATA vectorConstants<>+508(SB)/4, $0x00000001
+DATA vectorConstants<>+512(SB)/4, $0x00000002
+DATA vectorConstants<>+516(SB)/4, $0x00000002
+DATA vectorConstants<>+520(SB)/4, $0x00000002
+DATA vectorConstants<>+524(SB)/4, $0x00000002
+DATA vectorConstants<>+528(SB)/4, $0x00000002
+DATA vectorConstants<>+532(SB)/4, $0x00000002
+DATA vectorConstants<>+536(SB)/4, $0x00000002
+DATA vectorConstants<>+540(SB)/4, $0x00000002
+DATA vectorConstants<>+544(SB)/4, $0x00000002
+DATA vectorConstants<>+548(SB)/4, $0x00000002
+DATA vectorConstants<>+552(SB)/4, $0x00000002
+DATA vectorConstants<>+556(SB)/4, $0x00000002
+DATA vectorConstants<>+560(SB)/4, $0x00000002
+DATA vectorConstants<>+564(SB)/4, $0x00000002
+DATA vectorConstants<>+568(SB)/4, $0x00000002
+DATA vectorConstants<>+572(SB)/4, $0x00000002
+DATA vectorConstants<>+576(SB)/4, $0x00000003
+DATA vectorConstants<>+580(SB)/4, $0x00000003
+DATA vectorConstants<>+584(SB)/4, $0x00000003
+DATA vectorConstants<>+588(SB)/4, $0x00000003
+DATA vectorConstants<>+592(SB)/4, $0x00000003
+DATA vectorConstants<>+596(SB)/4, $0x00000003
+DATA vectorConstants<>+600(SB)/4, $0x00000003
+DATA vectorConstants<>+604(SB)/4, $0x00000003
+DATA vectorConstants<>+608(SB)/4, $0x00000003
+DATA vectorConstants<>+612(SB)/4, $0x00000003
+DATA vectorConstants<>+616(SB)/4, $0x00000003
+DATA vectorConstants<>+620(SB)/4, $0x00000003
+DATA vectorConstants<>+624(SB)/4, $0x00000003
+DATA vectorConstants<>+628(SB)/4, $0x00000003
+DATA vectorConstants<>+632(SB)/4, $0x00000003
+DATA vectorConstants<>+636(SB)/4, $0x00000003
+DATA vectorConstants<>+640(SB)/4, $0x00000004
+DATA vectorConstants<>+644(SB)/4, $0x00000004
+DATA vectorConstants<>+648(SB)/4, $0x00000004
+DATA vectorConstants<>+652(SB)/4, $0x00000004
+DATA vectorConstants<>+656(SB)/4, $0x00000004
+DATA vectorConstants<>+660(SB)/4, $0x00000004
+DATA vectorConstants<>+664(SB)/4, $0x00000004
+DATA vectorConstants<>+668(SB)/4, $0x00000004
+DATA vectorConstants<>+672(SB)/4, $0x00000004
+DATA vectorConstants<>+676(SB)/4, $0x00000004
+DATA vectorConstants<>+680(SB)/4, $0x00000004
+DATA vectorConstants<>+684(SB)/4, $0x00000004
+DATA vectorConstants<>+688(SB)/4, $0x00000004
+DATA vectorConstants<>+692(SB)/4, $0x00000004
+DATA vectorConstants<>+696(SB)/4, $0x00000004
+DATA vectorConstants<>+700(SB)/4, $0x00000004
+DATA vectorConstants<>+704(SB)/4, $0x00000005
+DATA vectorConstants<>+708(SB)/4, $0x00000005
+DATA vectorConstants<>+712(SB)/4, $0x00000005
+DATA vectorConstants<>+716(SB)/4, $0x00000005
+DATA vectorConstants<>+720(SB)/4, $0x00000005
+DATA vectorConstants<>+724(SB)/4, $0x00000005
+DATA vectorConstants<>+728(SB)/4, $0x00000005
+DATA vectorConstants<>+732(SB)/4, $0x00000005
+DATA vectorConstants<>+736(SB)/4, $0x00000005
+DATA vectorConstants<>+740(SB)/4, $0x00000005
+DATA vectorConstants<>+744(SB)/4, $0x00000005
+DATA vectorConstants<>+748(SB)/4, $0x00000005
+DATA vectorConstants<>+752(SB)/4, $0x00000005
+DATA vectorConstants<>+756(SB)/4, $0x00000005
+DATA vectorConstants<>+760(SB)/4, $0x00000005
+DATA vectorConstants<>+764(SB)/4, $0x00000005
+DATA vectorConstants<>+768(SB)/4, $0x40200000
+DATA vectorConstants<>+772(SB)/4, $0x40200000
+DATA vectorConstants<>+776(SB)/4, $0x40200000
+DATA vectorConstants<>+780(SB)/4, $0x40200000
+DATA vectorConstants<>+784(SB)/4, $0x40200000
+DATA vectorConstants<>+788(SB)/4, $0x40200000
+DATA vectorConstants<>+792(SB)/4, $0x40200000
+DATA vectorConstants<>+796(SB)/4, $0x40200000
+DATA vectorConstants<>+800(SB)/4, $0x40200000
+DATA vectorConstants<>+804(SB)/4, $0x40200000
+DATA vectorConstants<>+808(SB)/4, $0x40200000
+DATA vectorConstants<>+812(SB)/4, $0x40200000
+DATA vectorConstants<>+816(SB)/4, $0x40200000
+DATA vectorConstants<>+820(SB)/4, $0x40200000
+DATA vectorConstants<>+824(SB)/4, $0x40200000
+DATA vectorConstants<>+828(SB)/4, $0x40200000
+DATA vectorConstants<>+832(SB)/4, $0x40400000
+DATA vectorConstants<>+836(SB)/4, $0x40400000
+DATA vectorConstants<>+840(SB)/4, $0x40400000
+DATA vectorConstants<>+844(SB)/4, $0x40400000
+DATA vectorConstants<>+848(SB)/4, $0x40400000
+DATA vectorConstants<>+852(SB)/4, $0x40400000
+DATA vectorConstants<>+856(SB)/4, $0x40400000
+DATA vectorConstants<>+860(SB)/4, $0x40400000
+DATA vectorConstants<>+864(SB)/4, $0x40400000
+DATA vectorConstants<>+868(SB)/4, $0x40400000
+DATA vectorConstants<>+872(SB)/4, $0x40400000
+DATA vectorConstants<>+876(SB)/4, $0x40400000
+DATA vectorConstants<>+880(SB)/4, $0x40400000
+DATA vectorConstants<>+884(SB)/4, $0x40400000
+DATA vectorConstants<>+888(SB)/4, $0x40400000
+DATA vectorConstants<>+892(SB)/4, $0x40400000
+DATA vectorConstants<>+896(SB)/4, $0x40a00000
+DATA vectorConstants<>+900(SB)/4, $0x40a00000
+DATA vectorConstants<>+904(SB)/4, $0x40a00000
+DATA vectorConstants<>+908(SB)/4, $0x40a00000
+DATA vectorConstants<>+912(SB)/4, $0x40a00000
+DATA vectorConstants<>+916(SB)/4, $0x40a00000
+DATA vectorConstants<>+920(SB)/4, $0x40a00000
+DATA vectorConstants<>+924(SB)/4, $0x40a00000
+DATA vectorConstants<>+928(SB)/4, $0x40a00000
+DATA vectorConstants<>+932(SB)/4, $0x40a00000
+DATA vectorConstants<>+936(SB)/4, $0x40a00000
+DATA vectorConstants<>+940(SB)/4, $0x40a00000
+DATA vectorConstants<>+944(SB)/4, $0x40a00000
+DATA vectorConstants<>+948(SB)/4, $0x40a00000
+DATA vectorConstants<>+952(SB)/4, $0x40a00000
+DATA vectorConstants<>+956(SB)/4, $0x40a00000
+DATA vectorConstants<>+960(SB)/4, $0x32f16588
+DATA vectorConstants<>+964(SB)/4, $0x32f16588
+DATA vectorConstants<>+968(SB)/4, $0x32f16588
+DATA vectorConstants<>+972(SB)/4, $0x32f16588
+DATA vectorConstants<>+976(SB)/4, $0x32f16588
+DATA vectorConstants<>+980(SB)/4, $0x32f16588
+DATA vectorConstants<>+984(SB)/4, $0x32f16588
+DATA vectorConstants<>+988(SB)/4, $0x32f16588
+DATA vectorConstants<>+992(SB)/4, $0x32f16588
+DATA vectorConstants<>+996(SB)/4, $0x32f16588
+DATA vectorConstants<>+1000(SB)/4, $0x32f16588
+DATA vectorConstants<>+1004(SB)/4, $0x32f16588
+DATA vectorConstants<>+1008(SB)/4, $0x32f16588
+DATA vectorConstants<>+1012(SB)/4, $0x32f16588
+DATA vectorConstants<>+1016(SB)/4, $0x32f16588
+DATA vectorConstants<>+1020(SB)/4, $0x32f16588
+DATA vectorConstants<>+1024(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1028(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1032(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1036(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1040(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1044(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1048(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1052(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1056(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1060(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1064(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1068(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1072(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1076(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1080(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1084(SB)/4, $0xb951f09b
+DATA vectorConstants<>+1088(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1092(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1096(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1100(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1104(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1108(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1112(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1116(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1120(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1124(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1128(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1132(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1136(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1140(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1144(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1148(SB)/4, $0x34b84b36
+DATA vectorConstants<>+1152(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1156(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1160(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1164(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1168(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1172(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1176(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1180(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1184(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1188(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1192(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1196(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1200(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1204(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1208(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1212(SB)/4, $0x38d3b56b
+DATA vectorConstants<>+1216(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1220(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1224(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1228(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1232(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1236(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1240(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1244(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1248(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1252(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1256(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1260(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1264(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1268(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1272(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1276(SB)/4, $0xb66c7357
+DATA vectorConstants<>+1280(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1284(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1288(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1292(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1296(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1300(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1304(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1308(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1312(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1316(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1320(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1324(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1328(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1332(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1336(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1340(SB)/4, $0x3ab0dc72
+DATA vectorConstants<>+1344(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1348(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1352(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1356(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1360(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1364(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1368(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1372(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1376(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1380(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1384(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1388(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1392(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1396(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1400(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1404(SB)/4, $0xb6935ac1
+DATA vectorConstants<>+1408(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1412(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1416(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1420(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1424(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1428(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1432(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1436(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1440(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1444(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1448(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1452(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1456(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1460(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1464(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1468(SB)/4, $0xbb70bde7
+DATA vectorConstants<>+1472(SB)/4, $0x396532db
+DATA vectorConstants<>+1476(SB)/4, $0x396532db
+DATA vectorConstants<>+1480(SB)/4, $0x396532db
+DATA vectorConstants<>+1484(SB)/4, $0x396532db
+DATA vectorConstants<>+1488(SB)/4, $0x396532db
+DATA vectorConstants<>+1492(SB)/4, $0x396532db
+DATA vectorConstants<>+1496(SB)/4, $0x396532db
+DATA vectorConstants<>+1500(SB)/4, $0x396532db
+DATA vectorConstants<>+1504(SB)/4, $0x396532db
+DATA vectorConstants<>+1508(SB)/4, $0x396532db
+DATA vectorConstants<>+1512(SB)/4, $0x396532db
+DATA vectorConstants<>+1516(SB)/4, $0x396532db
+DATA vectorConstants<>+1520(SB)/4, $0x396532db
+DATA vectorConstants<>+1524(SB)/4, $0x396532db
+DATA vectorConstants<>+1528(SB)/4, $0x396532db
+DATA vectorConstants<>+1532(SB)/4, $0x396532db
+DATA vectorConstants<>+1536(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1540(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1544(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1548(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1552(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1556(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1560(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1564(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1568(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1572(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1576(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1580(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1584(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1588(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1592(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1596(SB)/4, $0x3bbc127b
+DATA vectorConstants<>+1600(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1604(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1608(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1612(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1616(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1620(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1624(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1628(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1632(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1636(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1640(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1644(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1648(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1652(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1656(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1660(SB)/4, $0xbaa45408
+DATA vectorConstants<>+1664(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1668(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1672(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1676(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1680(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1684(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1688(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1692(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1696(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1700(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1704(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1708(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1712(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1716(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1720(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1724(SB)/4, $0xbbf9c5d7
+DATA vectorConstants<>+1728(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1732(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1736(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1740(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1744(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1748(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1752(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1756(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1760(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1764(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1768(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1772(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1776(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1780(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1784(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1788(SB)/4, $0xbb88e4ef
+DATA vectorConstants<>+1792(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1796(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1800(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1804(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1808(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1812(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1816(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1820(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1824(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1828(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1832(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1836(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1840(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1844(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1848(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1852(SB)/4, $0x3c1aa57e
+DATA vectorConstants<>+1856(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1860(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1864(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1868(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1872(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1876(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1880(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1884(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1888(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1892(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1896(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1900(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1904(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1908(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1912(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1916(SB)/4, $0x3e7c8f63
+DATA vectorConstants<>+1920(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1924(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1928(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1932(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1936(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1940(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1944(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1948(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1952(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1956(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1960(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1964(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1968(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1972(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1976(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1980(SB)/4, $0x3f8036db
+DATA vectorConstants<>+1984(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+1988(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+1992(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+1996(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2000(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2004(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2008(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2012(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2016(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2020(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2024(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2028(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2032(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2036(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2040(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2044(SB)/4, $0x3fc02e2f
+DATA vectorConstants<>+2048(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2052(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2056(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2060(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2064(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2068(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2072(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2076(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2080(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2084(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2088(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2092(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2096(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2100(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2104(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2108(SB)/4, $0x40354f7e
+DATA vectorConstants<>+2112(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2116(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2120(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2124(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2128(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2132(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2136(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2140(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2144(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2148(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2152(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2156(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2160(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2164(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2168(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2172(SB)/4, $0x3fb504f3
+DATA vectorConstants<>+2176(SB)/4, $0xff800000
+DATA vectorConstants<>+2180(SB)/4, $0xff800000
+DATA vectorConstants<>+2184(SB)/4, $0xff800000
+DATA vectorConstants<>+2188(SB)/4, $0xff800000
+DATA vectorConstants<>+2192(SB)/4, $0xff800000
+DATA vectorConstants<>+2196(SB)/4, $0xff800000
+DATA vectorConstants<>+2200(SB)/4, $0xff800000
+DATA vectorConstants<>+2204(SB)/4, $0xff800000
+DATA vectorConstants<>+2208(SB)/4, $0xff800000
+DATA vectorConstants<>+2212(SB)/4, $0xff800000
+DATA vectorConstants<>+2216(SB)/4, $0xff800000
+DATA vectorConstants<>+2220(SB)/4, $0xff800000
+DATA vectorConstants<>+2224(SB)/4, $0xff800000
+DATA vectorConstants<>+2228(SB)/4, $0xff800000
+DATA vectorConstants<>+2232(SB)/4, $0xff800000
+DATA vectorConstants<>+2236(SB)/4, $0xff800000
+DATA vectorConstants<>+2240(SB)/4, $0x7f800000
+DATA vectorConstants<>+2244(SB)/4, $0x7f800000
+DATA vectorConstants<>+2248(SB)/4, $0x7f800000
+DATA vectorConstants<>+2252(SB)/4, $0x7f800000
+DATA vectorConstants<>+2256(SB)/4, $0x7f800000
+DATA vectorConstants<>+2260(SB)/4, $0x7f800000
+DATA vectorConstants<>+2264(SB)/4, $0x7f800000
+DATA vectorConstants<>+2268(SB)/4, $0x7f800000
+DATA vectorConstants<>+2272(SB)/4, $0x7f800000
+DATA vectorConstants<>+2276(SB)/4, $0x7f800000
+DATA vectorConstants<>+2280(SB)/4, $0x7f800000
+DATA vectorConstants<>+2284(SB)/4, $0x7f800000
+DATA vectorConstants<>+2288(SB)/4, $0x7f800000
+DATA vectorConstants<>+2292(SB)/4, $0x7f800000
+DATA vectorConstants<>+2296(SB)/4, $0x7f800000
+DATA vectorConstants<>+2300(SB)/4, $0x7f800000
+DATA vectorConstants<>+2304(SB)/4, $0x4f000000
+DATA vectorConstants<>+2308(SB)/4, $0x4f000000
+DATA vectorConstants<>+2312(SB)/4, $0x4f000000
+DATA vectorConstants<>+2316(SB)/4, $0x4f000000
+DATA vectorConstants<>+2320(SB)/4, $0x4f000000
+DATA vectorConstants<>+2324(SB)/4, $0x4f000000
+DATA vectorConstants<>+2328(SB)/4, $0x4f000000
+DATA vectorConstants<>+2332(SB)/4, $0x4f000000
+DATA vectorConstants<>+2336(SB)/4, $0x4f000000
+DATA vectorConstants<>+2340(SB)/4, $0x4f000000
+DATA vectorConstants<>+2344(SB)/4, $0x4f000000
+DATA vectorConstants<>+2348(SB)/4, $0x4f000000
+DATA vectorConstants<>+2352(SB)/4, $0x4f000000
+DATA vectorConstants<>+2356(SB)/4, $0x4f000000
+DATA vectorConstants<>+2360(SB)/4, $0x4f000000
+DATA vectorConstants<>+2364(SB)/4, $0x4f000000
+DATA vectorConstants<>+2368(SB)/4, $0x00000008
+DATA vectorConstants<>+2372(SB)/4, $0x00000008
+DATA vectorConstants<>+2376(SB)/4, $0x00000008
+DATA vectorConstants<>+2380(SB)/4, $0x00000008
+DATA vectorConstants<>+2384(SB)/4, $0x00000008
+DATA vectorConstants<>+2388(SB)/4, $0x00000008
+DATA vectorConstants<>+2392(SB)/4, $0x00000008
+DATA vectorConstants<>+2396(SB)/4, $0x00000008
+DATA vectorConstants<>+2400(SB)/4, $0x00000008
+DATA vectorConstants<>+2404(SB)/4, $0x00000008
+DATA vectorConstants<>+2408(SB)/4, $0x00000008
+DATA vectorConstants<>+2412(SB)/4, $0x00000008
+DATA vectorConstants<>+2416(SB)/4, $0x00000008
+DATA vectorConstants<>+2420(SB)/4, $0x00000008
+DATA vectorConstants<>+2424(SB)/4, $0x00000008
+DATA vectorConstants<>+2428(SB)/4, $0x00000008
+DATA vectorConstants<>+2432(SB)/4, $0x01010101
+DATA vectorConstants<>+2436(SB)/4, $0x01010101
+DATA vectorConstants<>+2440(SB)/4, $0x01010101
+DATA vectorConstants<>+2444(SB)/4, $0x01010101
+DATA vectorConstants<>+2448(SB)/4, $0x01010101
+DATA vectorConstants<>+2452(SB)/4, $0x01010101
+DATA vectorConstants<>+2456(SB)/4, $0x01010101
+DATA vectorConstants<>+2460(SB)/4, $0x01010101
+DATA vectorConstants<>+2464(SB)/4, $0x01010101
+DATA vectorConstants<>+2468(SB)/4, $0x01010101
+DATA vectorConstants<>+2472(SB)/4, $0x01010101
+DATA vectorConstants<>+2476(SB)/4, $0x01010101
+DATA vectorConstants<>+2480(SB)/4, $0x01010101
+DATA vectorConstants<>+2484(SB)/4, $0x01010101
+DATA vectorConstants<>+2488(SB)/4, $0x01010101
+DATA vectorConstants<>+2492(SB)/4, $0x01010101
+GLOBL vectorConstants<>(SB), RODATA|NOPTR, $2496

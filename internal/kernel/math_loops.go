@@ -15,6 +15,27 @@ type mathLoops struct {
 	// than 0.
 	circle [2]func(n int, y, x *float32) uint32
 	clamp  func(n int, y, x *float32, lo, hi float32)
+
+	// Random bits of n counters, of which the lower word does not overflow, and
+	// numbers made of them; see Uniform.
+	threefry func(n int, y *float32, k0, k1, hi, lo uint32)
+	uniform  func(n int, y, x *float32, lo, span float32)
+
+	// Sums in the order of Sum. stride is in bytes.
+	sum     func(n int, x *float32) float64
+	dot     func(n int, x, y *float32) float64
+	sumRows func(n int, sums *float64, x *float32, stride, rows int)
+	sumTree func(n int, y *float32, sums *float64, stride int)
+
+	// The largest and the smallest, as Maximum and Minimum have it.
+	largest, smallest func(n int, x *float32) float32
+
+	less                        func(n int, y, x *float32, c float64)
+	softmaxGrad, logSoftmaxGrad func(n int, z, x, y *float32, c float64)
+
+	// These take a multiple of 16, not 0.
+	selects  func(n int, z, yes, no *float32, which *byte)
+	compares [comparisons]func(n int, z *byte, x, y *float32)
 }
 
 // Loops of one argument.
@@ -35,6 +56,11 @@ const (
 	loopErf
 	loopGELU
 	loopGELUTanh
+	loopNormal
+	// From and to int32, and to int32 in the order of floats.
+	loopFromInt
+	loopToInt
+	loopOrder
 	unaries
 )
 
@@ -49,6 +75,17 @@ const (
 	loopGELUGrad
 	loopGELUTanhGrad
 	binaries
+)
+
+// The order of the comparisons.
+const (
+	isEqual = iota
+	isUnequal
+	isLess
+	isAtMost
+	isGreater
+	isAtLeast
+	comparisons
 )
 
 // selectedMath is those of Selected's instruction set.

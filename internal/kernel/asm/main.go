@@ -64,8 +64,14 @@ func mathLoops() {
 	for _, s := range []lanes{{set{name: "avx512", size: 4, wide: true, table: &table}, &wide}, {set{name: "avx2", size: 4, table: &table}, &wide}} {
 		s.arithmetic()
 		s.functions()
+		s.threefry()
+		s.uniform()
+		s.erfinv()
+		s.reductions()
+		s.logic()
 	}
 	tailMasks()
+	countFrom()
 	wide.write()
 	table.write()
 }
