@@ -247,6 +247,21 @@ func avx512ToInt(n int, y *float32, x *float32)
 //go:noescape
 func avx512Order(n int, y *float32, x *float32)
 
+// avx512Sigmoids is y = 1/(1 + exp(-x)), for n elements. There is room for a multiple of 8 in y.
+//
+//go:noescape
+func avx512Sigmoids(n int, y *float64, x *float32)
+
+// avx512RootSoftplus is y = √log(1 + exp(x)), for n elements. There is room for a multiple of 8 in y.
+//
+//go:noescape
+func avx512RootSoftplus(n int, y *float64, x *float32)
+
+// avx512SoftmaxRows is softmax in float64 of rows, 1 or more, of n elements, 1 or more and none of them NaN. There is room for 7 more in y.
+//
+//go:noescape
+func avx512SoftmaxRows(n int, y *float64, x *float32, rows int)
+
 // avx2Add is z = x + y, for n elements.
 //
 //go:noescape
@@ -491,3 +506,18 @@ func avx2ToInt(n int, y *float32, x *float32)
 //
 //go:noescape
 func avx2Order(n int, y *float32, x *float32)
+
+// avx2Sigmoids is y = 1/(1 + exp(-x)), for n elements. There is room for a multiple of 8 in y.
+//
+//go:noescape
+func avx2Sigmoids(n int, y *float64, x *float32)
+
+// avx2RootSoftplus is y = √log(1 + exp(x)), for n elements. There is room for a multiple of 8 in y.
+//
+//go:noescape
+func avx2RootSoftplus(n int, y *float64, x *float32)
+
+// avx2SoftmaxRows is softmax in float64 of rows, 1 or more, of n elements, 1 or more and none of them NaN. There is room for 7 more in y.
+//
+//go:noescape
+func avx2SoftmaxRows(n int, y *float64, x *float32, rows int)

@@ -5464,6 +5464,435 @@ done:
 	VZEROUPPER
 	RET
 
+// func avx512Sigmoids(n int, y *float64, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512Sigmoids(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+	XORQ AX, AX
+
+loop:
+	CMPQ         CX, $0x08
+	JLT          loop_tail
+	VCVTPS2PD    (BX)(AX*1), Z0
+	VPXORD       mathDoubles<>+1088(SB), Z0, Z0
+	VMOVUPS      mathDoubles<>+64(SB), Z1
+	VMAXPD       Z0, Z1, Z1
+	VMOVUPS      mathDoubles<>+128(SB), Z0
+	VMINPD       Z1, Z0, Z1
+	VMOVUPS      mathDoubles<>+192(SB), Z0
+	VFMADD231PD  mathDoubles<>+256(SB), Z1, Z0
+	VSUBPD       mathDoubles<>+192(SB), Z0, Z2
+	VFNMADD231PD mathDoubles<>+320(SB), Z2, Z1
+	VFNMADD231PD mathDoubles<>+384(SB), Z2, Z1
+	VPSLLQ       $0x34, Z0, Z0
+	VPADDQ       mathDoubles<>+0(SB), Z0, Z0
+	VMOVUPS      mathDoubles<>+448(SB), Z2
+	VFMADD213PD  mathDoubles<>+512(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+576(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+640(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+704(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+768(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+832(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+896(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+960(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+1024(SB), Z1, Z2
+	VMULPD       Z1, Z1, Z3
+	VMOVAPD      Z3, Z3
+	VFMADD213PD  Z1, Z2, Z3
+	VFMADD213PD  Z0, Z0, Z3
+	VADDPD       mathDoubles<>+0(SB), Z3, Z0
+	VMOVUPS      mathDoubles<>+0(SB), Z1
+	VDIVPD       Z0, Z1, Z1
+	VMOVUPD      Z1, (DX)(AX*2)
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JMP          loop
+
+loop_tail:
+	TESTQ        CX, CX
+	JZ           loop_done
+	MOVQ         $0x00000001, SI
+	SHLQ         CL, SI
+	DECQ         SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VCVTPS2PD    Y0, Z0
+	VPXORD       mathDoubles<>+1088(SB), Z0, Z0
+	VMOVUPS      mathDoubles<>+64(SB), Z1
+	VMAXPD       Z0, Z1, Z1
+	VMOVUPS      mathDoubles<>+128(SB), Z0
+	VMINPD       Z1, Z0, Z1
+	VMOVUPS      mathDoubles<>+192(SB), Z0
+	VFMADD231PD  mathDoubles<>+256(SB), Z1, Z0
+	VSUBPD       mathDoubles<>+192(SB), Z0, Z2
+	VFNMADD231PD mathDoubles<>+320(SB), Z2, Z1
+	VFNMADD231PD mathDoubles<>+384(SB), Z2, Z1
+	VPSLLQ       $0x34, Z0, Z0
+	VPADDQ       mathDoubles<>+0(SB), Z0, Z0
+	VMOVUPS      mathDoubles<>+448(SB), Z2
+	VFMADD213PD  mathDoubles<>+512(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+576(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+640(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+704(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+768(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+832(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+896(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+960(SB), Z1, Z2
+	VFMADD213PD  mathDoubles<>+1024(SB), Z1, Z2
+	VMULPD       Z1, Z1, Z3
+	VMOVAPD      Z3, Z3
+	VFMADD213PD  Z1, Z2, Z3
+	VFMADD213PD  Z0, Z0, Z3
+	VADDPD       mathDoubles<>+0(SB), Z3, Z0
+	VMOVUPS      mathDoubles<>+0(SB), Z1
+	VDIVPD       Z0, Z1, Z1
+	VMOVUPD      Z1, (DX)(AX*2)
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func avx512RootSoftplus(n int, y *float64, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512RootSoftplus(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+	XORQ AX, AX
+
+loop:
+	CMPQ         CX, $0x08
+	JLT          loop_tail
+	VCVTPS2PD    (BX)(AX*1), Z0
+	VPSUBD       Z1, Z1, Z1
+	VMAXPD       Z0, Z1, Z1
+	VPORD        mathDoubles<>+1088(SB), Z0, Z0
+	VMOVUPS      mathDoubles<>+64(SB), Z2
+	VMAXPD       Z0, Z2, Z2
+	VMOVUPS      mathDoubles<>+128(SB), Z0
+	VMINPD       Z2, Z0, Z2
+	VMOVUPS      mathDoubles<>+192(SB), Z0
+	VFMADD231PD  mathDoubles<>+256(SB), Z2, Z0
+	VSUBPD       mathDoubles<>+192(SB), Z0, Z3
+	VFNMADD231PD mathDoubles<>+320(SB), Z3, Z2
+	VFNMADD231PD mathDoubles<>+384(SB), Z3, Z2
+	VPSLLQ       $0x34, Z0, Z0
+	VPADDQ       mathDoubles<>+0(SB), Z0, Z0
+	VMOVUPS      mathDoubles<>+448(SB), Z3
+	VFMADD213PD  mathDoubles<>+512(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+576(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+640(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+704(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+768(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+832(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+896(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+960(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1024(SB), Z2, Z3
+	VMULPD       Z2, Z2, Z4
+	VMOVAPD      Z4, Z4
+	VFMADD213PD  Z2, Z3, Z4
+	VFMADD213PD  Z0, Z0, Z4
+	VADDPD       mathDoubles<>+0(SB), Z4, Z0
+	VSUBPD       mathDoubles<>+0(SB), Z0, Z2
+	VSUBPD       Z2, Z4, Z2
+	VPANDD       mathDoubles<>+2368(SB), Z4, Z3
+	VCMPPD       $0x01, mathDoubles<>+0(SB), Z3, K1
+	VPSUBD       Z3, Z3, Z3
+	VPADDQ       mathDoubles<>+1152(SB), Z0, Z5
+	VPSRLQ       $0x34, Z5, Z6
+	VPORD        mathDoubles<>+1216(SB), Z6, Z6
+	VSUBPD       mathDoubles<>+1280(SB), Z6, Z6
+	VPANDD       mathDoubles<>+1344(SB), Z5, Z5
+	VPADDQ       mathDoubles<>+1408(SB), Z5, Z5
+	VSUBPD       mathDoubles<>+0(SB), Z5, Z5
+	VADDPD       mathDoubles<>+1472(SB), Z5, Z7
+	VDIVPD       Z7, Z5, Z7
+	VMULPD       Z7, Z7, Z8
+	VMOVUPS      mathDoubles<>+1536(SB), Z9
+	VFMADD213PD  mathDoubles<>+1600(SB), Z8, Z9
+	VFMADD213PD  mathDoubles<>+1664(SB), Z8, Z9
+	VFMADD213PD  mathDoubles<>+1728(SB), Z8, Z9
+	VFMADD213PD  mathDoubles<>+1792(SB), Z8, Z9
+	VFMADD213PD  mathDoubles<>+1856(SB), Z8, Z9
+	VFMADD213PD  mathDoubles<>+1920(SB), Z8, Z9
+	VMULPD       Z5, Z5, Z10
+	VMULPD       mathDoubles<>+1984(SB), Z10, Z10
+	VMOVAPD      Z9, Z9
+	VFMADD213PD  Z10, Z8, Z9
+	VMULPD       mathDoubles<>+2048(SB), Z6, Z8
+	VFMADD231PD  Z7, Z9, Z8
+	VSUBPD       Z8, Z10, Z7
+	VSUBPD       Z5, Z7, Z5
+	VMOVUPS      mathDoubles<>+2112(SB), Z7
+	VFMSUB213PD  Z5, Z6, Z7
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Z0, K2
+	VMOVAPD      Z7, Z5
+	VMOVUPD      Z0, K2, Z5
+	VPSUBD       Z6, Z6, Z6
+	VCMPPD       $0x00, Z6, Z0, K2
+	VMOVAPD      Z5, Z5
+	VMOVUPD      mathDoubles<>+2240(SB), K2, Z5
+	VCMPPD       $0x09, Z6, Z0, K2
+	VMOVAPD      Z5, Z0
+	VMOVUPD      mathDoubles<>+2304(SB), K2, Z0
+	VMOVAPD      Z3, Z3
+	VMOVUPD      Z2, K1, Z3
+	VADDPD       Z3, Z0, Z0
+	VPANDD       mathDoubles<>+1088(SB), Z4, Z2
+	VPORD        Z2, Z0, Z0
+	VADDPD       Z1, Z0, Z0
+	VSQRTPD      Z0, Z0
+	VMOVUPD      Z0, (DX)(AX*2)
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JMP          loop
+
+loop_tail:
+	TESTQ        CX, CX
+	JZ           loop_done
+	MOVQ         $0x00000001, SI
+	SHLQ         CL, SI
+	DECQ         SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VCVTPS2PD    Y0, Z0
+	VPSUBD       Z1, Z1, Z1
+	VMAXPD       Z0, Z1, Z1
+	VPORD        mathDoubles<>+1088(SB), Z0, Z0
+	VMOVUPS      mathDoubles<>+64(SB), Z2
+	VMAXPD       Z0, Z2, Z2
+	VMOVUPS      mathDoubles<>+128(SB), Z0
+	VMINPD       Z2, Z0, Z2
+	VMOVUPS      mathDoubles<>+192(SB), Z0
+	VFMADD231PD  mathDoubles<>+256(SB), Z2, Z0
+	VSUBPD       mathDoubles<>+192(SB), Z0, Z3
+	VFNMADD231PD mathDoubles<>+320(SB), Z3, Z2
+	VFNMADD231PD mathDoubles<>+384(SB), Z3, Z2
+	VPSLLQ       $0x34, Z0, Z0
+	VPADDQ       mathDoubles<>+0(SB), Z0, Z0
+	VMOVUPS      mathDoubles<>+448(SB), Z3
+	VFMADD213PD  mathDoubles<>+512(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+576(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+640(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+704(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+768(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+832(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+896(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+960(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1024(SB), Z2, Z3
+	VMULPD       Z2, Z2, Z4
+	VMOVAPD      Z4, Z4
+	VFMADD213PD  Z2, Z3, Z4
+	VFMADD213PD  Z0, Z0, Z4
+	VADDPD       mathDoubles<>+0(SB), Z4, Z0
+	VSUBPD       mathDoubles<>+0(SB), Z0, Z2
+	VSUBPD       Z2, Z4, Z2
+	VPANDD       mathDoubles<>+2368(SB), Z4, Z3
+	VCMPPD       $0x01, mathDoubles<>+0(SB), Z3, K1
+	VPSUBD       Z3, Z3, Z3
+	VPADDQ       mathDoubles<>+1152(SB), Z0, Z5
+	VPSRLQ       $0x34, Z5, Z6
+	VPORD        mathDoubles<>+1216(SB), Z6, Z6
+	VSUBPD       mathDoubles<>+1280(SB), Z6, Z6
+	VPANDD       mathDoubles<>+1344(SB), Z5, Z5
+	VPADDQ       mathDoubles<>+1408(SB), Z5, Z5
+	VSUBPD       mathDoubles<>+0(SB), Z5, Z5
+	VADDPD       mathDoubles<>+1472(SB), Z5, Z7
+	VDIVPD       Z7, Z5, Z7
+	VMULPD       Z7, Z7, Z8
+	VMOVUPS      mathDoubles<>+1536(SB), Z9
+	VFMADD213PD  mathDoubles<>+1600(SB), Z8, Z9
+	VFMADD213PD  mathDoubles<>+1664(SB), Z8, Z9
+	VFMADD213PD  mathDoubles<>+1728(SB), Z8, Z9
+	VFMADD213PD  mathDoubles<>+1792(SB), Z8, Z9
+	VFMADD213PD  mathDoubles<>+1856(SB), Z8, Z9
+	VFMADD213PD  mathDoubles<>+1920(SB), Z8, Z9
+	VMULPD       Z5, Z5, Z10
+	VMULPD       mathDoubles<>+1984(SB), Z10, Z10
+	VMOVAPD      Z9, Z9
+	VFMADD213PD  Z10, Z8, Z9
+	VMULPD       mathDoubles<>+2048(SB), Z6, Z8
+	VFMADD231PD  Z7, Z9, Z8
+	VSUBPD       Z8, Z10, Z7
+	VSUBPD       Z5, Z7, Z5
+	VMOVUPS      mathDoubles<>+2112(SB), Z7
+	VFMSUB213PD  Z5, Z6, Z7
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Z0, K2
+	VMOVAPD      Z7, Z5
+	VMOVUPD      Z0, K2, Z5
+	VPSUBD       Z6, Z6, Z6
+	VCMPPD       $0x00, Z6, Z0, K2
+	VMOVAPD      Z5, Z5
+	VMOVUPD      mathDoubles<>+2240(SB), K2, Z5
+	VCMPPD       $0x09, Z6, Z0, K2
+	VMOVAPD      Z5, Z0
+	VMOVUPD      mathDoubles<>+2304(SB), K2, Z0
+	VMOVAPD      Z3, Z3
+	VMOVUPD      Z2, K1, Z3
+	VADDPD       Z3, Z0, Z0
+	VPANDD       mathDoubles<>+1088(SB), Z4, Z2
+	VPORD        Z2, Z0, Z0
+	VADDPD       Z1, Z0, Z0
+	VSQRTPD      Z0, Z0
+	VMOVUPD      Z0, (DX)(AX*2)
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func avx512SoftmaxRows(n int, y *float64, x *float32, rows int)
+// Requires: AVX, AVX512F
+TEXT ·avx512SoftmaxRows(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), BX
+	MOVQ x+16(FP), SI
+	MOVQ rows+24(FP), DI
+
+row:
+	MOVQ    AX, CX
+	VPSUBD  Z0, Z0, Z0
+	VMOVUPD mathDoubles<>+2240(SB), Z0
+	XORQ    DX, DX
+
+top:
+	CMPQ      CX, $0x08
+	JLT       top_tail
+	VCVTPS2PD (SI)(DX*1), Z1
+	VMAXPD    Z1, Z0, Z0
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, CX
+	JMP       top
+
+top_tail:
+	TESTQ     CX, CX
+	JZ        top_done
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z1
+	VMOVUPS   vectorConstants<>+2176(SB), Z2
+	VMOVAPS   Z2, Z2
+	VMOVUPS   Z1, K1, Z2
+	VCVTPS2PD Y2, Z1
+	VMAXPD    Z1, Z0, Z0
+
+top_done:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VMAXPD        X0, X1, X1
+	VPERMILPD     $0x01, X1, X0
+	VMAXPD        X0, X1, X1
+	VBROADCASTSD  X1, Z0
+	MOVQ          AX, CX
+	VPSUBD        Z1, Z1, Z1
+	XORQ          DX, DX
+
+sum:
+	CMPQ         CX, $0x08
+	JLT          sum_tail
+	VCVTPS2PD    (SI)(DX*1), Z2
+	VSUBPD       Z0, Z2, Z2
+	VMOVUPS      mathDoubles<>+64(SB), Z3
+	VMAXPD       Z2, Z3, Z3
+	VMOVUPS      mathDoubles<>+128(SB), Z2
+	VMINPD       Z3, Z2, Z3
+	VMOVUPS      mathDoubles<>+192(SB), Z2
+	VFMADD231PD  mathDoubles<>+256(SB), Z3, Z2
+	VSUBPD       mathDoubles<>+192(SB), Z2, Z4
+	VFNMADD231PD mathDoubles<>+320(SB), Z4, Z3
+	VFNMADD231PD mathDoubles<>+384(SB), Z4, Z3
+	VPSLLQ       $0x34, Z2, Z2
+	VPADDQ       mathDoubles<>+0(SB), Z2, Z2
+	VMOVUPS      mathDoubles<>+448(SB), Z4
+	VFMADD213PD  mathDoubles<>+512(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+576(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+640(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+704(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+768(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+832(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+896(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+960(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1024(SB), Z3, Z4
+	VMULPD       Z3, Z3, Z5
+	VMOVAPD      Z5, Z5
+	VFMADD213PD  Z3, Z4, Z5
+	VFMADD213PD  Z2, Z2, Z5
+	VMOVUPD      Z5, (BX)(DX*2)
+	VADDPD       Z5, Z1, Z1
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, CX
+	JMP          sum
+
+sum_tail:
+	TESTQ        CX, CX
+	JZ           sum_done
+	MOVQ         $0x00000001, R8
+	SHLQ         CL, R8
+	DECQ         R8
+	KMOVW        R8, K1
+	VMOVUPS.Z    (SI)(DX*1), K1, Z2
+	VMOVUPS      vectorConstants<>+2176(SB), Z3
+	VMOVAPS      Z3, Z3
+	VMOVUPS      Z2, K1, Z3
+	VCVTPS2PD    Y3, Z2
+	VSUBPD       Z0, Z2, Z0
+	VMOVUPS      mathDoubles<>+64(SB), Z2
+	VMAXPD       Z0, Z2, Z2
+	VMOVUPS      mathDoubles<>+128(SB), Z0
+	VMINPD       Z2, Z0, Z2
+	VMOVUPS      mathDoubles<>+192(SB), Z0
+	VFMADD231PD  mathDoubles<>+256(SB), Z2, Z0
+	VSUBPD       mathDoubles<>+192(SB), Z0, Z3
+	VFNMADD231PD mathDoubles<>+320(SB), Z3, Z2
+	VFNMADD231PD mathDoubles<>+384(SB), Z3, Z2
+	VPSLLQ       $0x34, Z0, Z0
+	VPADDQ       mathDoubles<>+0(SB), Z0, Z0
+	VMOVUPS      mathDoubles<>+448(SB), Z3
+	VFMADD213PD  mathDoubles<>+512(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+576(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+640(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+704(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+768(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+832(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+896(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+960(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1024(SB), Z2, Z3
+	VMULPD       Z2, Z2, Z4
+	VMOVAPD      Z4, Z4
+	VFMADD213PD  Z2, Z3, Z4
+	VFMADD213PD  Z0, Z0, Z4
+	VMOVUPD      Z4, (BX)(DX*2)
+	VADDPD       Z4, Z1, Z1
+
+sum_done:
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPD        Y0, Y1, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VPERMILPD     $0x01, X0, X1
+	VADDPD        X1, X0, X0
+	VBROADCASTSD  X0, Z0
+	MOVQ          AX, CX
+	XORQ          DX, DX
+
+scale:
+	VMOVUPS (BX)(DX*2), Z1
+	VDIVPD  Z0, Z1, Z1
+	VMOVUPD Z1, (BX)(DX*2)
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, CX
+	JG      scale
+	LEAQ    (SI)(AX*4), SI
+	LEAQ    (BX)(AX*8), BX
+	DECQ    DI
+	JNZ     row
+	VZEROUPPER
+	RET
+
 // func avx2Add(n int, z *float32, x *float32, y *float32)
 // Requires: AVX
 TEXT ·avx2Add(SB), NOSPLIT, $0-32
@@ -10922,6 +11351,709 @@ not_one:
 	VMASKMOVPS Y1, Y0, (DX)(CX*1)
 
 done:
+	VZEROUPPER
+	RET
+
+// func avx2Sigmoids(n int, y *float64, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Sigmoids(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+	XORQ CX, CX
+
+loop:
+	CMPQ         AX, $0x08
+	JLT          loop_tail
+	VCVTPS2PD    (BX)(CX*1), Y0
+	VCVTPS2PD    16(BX)(CX*1), Y1
+	VXORPS       mathDoubles<>+1088(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+64(SB), Y2
+	VMAXPD       Y0, Y2, Y2
+	VMOVUPS      mathDoubles<>+128(SB), Y0
+	VMINPD       Y2, Y0, Y2
+	VMOVUPS      mathDoubles<>+192(SB), Y0
+	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y0
+	VSUBPD       mathDoubles<>+192(SB), Y0, Y3
+	VFNMADD231PD mathDoubles<>+320(SB), Y3, Y2
+	VFNMADD231PD mathDoubles<>+384(SB), Y3, Y2
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       mathDoubles<>+0(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+448(SB), Y3
+	VFMADD213PD  mathDoubles<>+512(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y3
+	VMULPD       Y2, Y2, Y4
+	VMOVAPD      Y4, Y4
+	VFMADD213PD  Y2, Y3, Y4
+	VFMADD213PD  Y0, Y0, Y4
+	VADDPD       mathDoubles<>+0(SB), Y4, Y0
+	VMOVUPS      mathDoubles<>+0(SB), Y2
+	VDIVPD       Y0, Y2, Y2
+	VMOVUPD      Y2, (DX)(CX*2)
+	VXORPS       mathDoubles<>+1088(SB), Y1, Y0
+	VMOVUPS      mathDoubles<>+64(SB), Y1
+	VMAXPD       Y0, Y1, Y1
+	VMOVUPS      mathDoubles<>+128(SB), Y0
+	VMINPD       Y1, Y0, Y1
+	VMOVUPS      mathDoubles<>+192(SB), Y0
+	VFMADD231PD  mathDoubles<>+256(SB), Y1, Y0
+	VSUBPD       mathDoubles<>+192(SB), Y0, Y2
+	VFNMADD231PD mathDoubles<>+320(SB), Y2, Y1
+	VFNMADD231PD mathDoubles<>+384(SB), Y2, Y1
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       mathDoubles<>+0(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+448(SB), Y2
+	VFMADD213PD  mathDoubles<>+512(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+576(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+640(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+704(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+768(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+832(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+896(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+960(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+1024(SB), Y1, Y2
+	VMULPD       Y1, Y1, Y3
+	VMOVAPD      Y3, Y3
+	VFMADD213PD  Y1, Y2, Y3
+	VFMADD213PD  Y0, Y0, Y3
+	VADDPD       mathDoubles<>+0(SB), Y3, Y0
+	VMOVUPS      mathDoubles<>+0(SB), Y1
+	VDIVPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 32(DX)(CX*2)
+	ADDQ         $0x20, CX
+	SUBQ         $0x08, AX
+	JMP          loop
+
+loop_tail:
+	TESTQ        AX, AX
+	JZ           loop_done
+	LEAQ         mathTails<>+32(SB), SI
+	SHLQ         $0x02, AX
+	SUBQ         AX, SI
+	VMOVUPS      (SI), Y0
+	VMASKMOVPS   (BX)(CX*1), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    X0, Y0
+	VXORPS       mathDoubles<>+1088(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+64(SB), Y2
+	VMAXPD       Y0, Y2, Y2
+	VMOVUPS      mathDoubles<>+128(SB), Y0
+	VMINPD       Y2, Y0, Y2
+	VMOVUPS      mathDoubles<>+192(SB), Y0
+	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y0
+	VSUBPD       mathDoubles<>+192(SB), Y0, Y3
+	VFNMADD231PD mathDoubles<>+320(SB), Y3, Y2
+	VFNMADD231PD mathDoubles<>+384(SB), Y3, Y2
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       mathDoubles<>+0(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+448(SB), Y3
+	VFMADD213PD  mathDoubles<>+512(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y3
+	VMULPD       Y2, Y2, Y4
+	VMOVAPD      Y4, Y4
+	VFMADD213PD  Y2, Y3, Y4
+	VFMADD213PD  Y0, Y0, Y4
+	VADDPD       mathDoubles<>+0(SB), Y4, Y0
+	VMOVUPS      mathDoubles<>+0(SB), Y2
+	VDIVPD       Y0, Y2, Y2
+	VMOVUPD      Y2, (DX)(CX*2)
+	VXORPS       mathDoubles<>+1088(SB), Y1, Y0
+	VMOVUPS      mathDoubles<>+64(SB), Y1
+	VMAXPD       Y0, Y1, Y1
+	VMOVUPS      mathDoubles<>+128(SB), Y0
+	VMINPD       Y1, Y0, Y1
+	VMOVUPS      mathDoubles<>+192(SB), Y0
+	VFMADD231PD  mathDoubles<>+256(SB), Y1, Y0
+	VSUBPD       mathDoubles<>+192(SB), Y0, Y2
+	VFNMADD231PD mathDoubles<>+320(SB), Y2, Y1
+	VFNMADD231PD mathDoubles<>+384(SB), Y2, Y1
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       mathDoubles<>+0(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+448(SB), Y2
+	VFMADD213PD  mathDoubles<>+512(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+576(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+640(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+704(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+768(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+832(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+896(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+960(SB), Y1, Y2
+	VFMADD213PD  mathDoubles<>+1024(SB), Y1, Y2
+	VMULPD       Y1, Y1, Y3
+	VMOVAPD      Y3, Y3
+	VFMADD213PD  Y1, Y2, Y3
+	VFMADD213PD  Y0, Y0, Y3
+	VADDPD       mathDoubles<>+0(SB), Y3, Y0
+	VMOVUPS      mathDoubles<>+0(SB), Y1
+	VDIVPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 32(DX)(CX*2)
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func avx2RootSoftplus(n int, y *float64, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2RootSoftplus(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+	XORQ CX, CX
+
+loop:
+	CMPQ         AX, $0x08
+	JLT          loop_tail
+	VCVTPS2PD    (BX)(CX*1), Y0
+	VCVTPS2PD    16(BX)(CX*1), Y1
+	VPSUBD       Y2, Y2, Y2
+	VMAXPD       Y0, Y2, Y2
+	VORPS        mathDoubles<>+1088(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+64(SB), Y3
+	VMAXPD       Y0, Y3, Y3
+	VMOVUPS      mathDoubles<>+128(SB), Y0
+	VMINPD       Y3, Y0, Y3
+	VMOVUPS      mathDoubles<>+192(SB), Y0
+	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y0
+	VSUBPD       mathDoubles<>+192(SB), Y0, Y4
+	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
+	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       mathDoubles<>+0(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+448(SB), Y4
+	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
+	VMULPD       Y3, Y3, Y5
+	VMOVAPD      Y5, Y5
+	VFMADD213PD  Y3, Y4, Y5
+	VFMADD213PD  Y0, Y0, Y5
+	VADDPD       mathDoubles<>+0(SB), Y5, Y0
+	VSUBPD       mathDoubles<>+0(SB), Y0, Y3
+	VSUBPD       Y3, Y5, Y3
+	VANDPS       mathDoubles<>+2368(SB), Y5, Y4
+	VCMPPD       $0x01, mathDoubles<>+0(SB), Y4, Y4
+	VPSUBD       Y6, Y6, Y6
+	VPADDQ       mathDoubles<>+1152(SB), Y0, Y7
+	VPSRLQ       $0x34, Y7, Y8
+	VORPS        mathDoubles<>+1216(SB), Y8, Y8
+	VSUBPD       mathDoubles<>+1280(SB), Y8, Y8
+	VANDPS       mathDoubles<>+1344(SB), Y7, Y7
+	VPADDQ       mathDoubles<>+1408(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
+	VADDPD       mathDoubles<>+1472(SB), Y7, Y9
+	VDIVPD       Y9, Y7, Y9
+	VMULPD       Y9, Y9, Y10
+	VMOVUPS      mathDoubles<>+1536(SB), Y11
+	VFMADD213PD  mathDoubles<>+1600(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
+	VMULPD       Y7, Y7, Y12
+	VMULPD       mathDoubles<>+1984(SB), Y12, Y12
+	VMOVAPD      Y11, Y11
+	VFMADD213PD  Y12, Y10, Y11
+	VMULPD       mathDoubles<>+2048(SB), Y8, Y10
+	VFMADD231PD  Y9, Y11, Y10
+	VSUBPD       Y10, Y12, Y9
+	VSUBPD       Y7, Y9, Y7
+	VMOVUPS      mathDoubles<>+2112(SB), Y9
+	VFMSUB213PD  Y7, Y8, Y9
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y0, Y7
+	VBLENDVPD    Y7, Y0, Y9, Y7
+	VPSUBD       Y8, Y8, Y8
+	VCMPPD       $0x00, Y8, Y0, Y9
+	VBLENDVPD    Y9, mathDoubles<>+2240(SB), Y7, Y7
+	VCMPPD       $0x09, Y8, Y0, Y0
+	VBLENDVPD    Y0, mathDoubles<>+2304(SB), Y7, Y0
+	VBLENDVPD    Y4, Y3, Y6, Y3
+	VADDPD       Y3, Y0, Y0
+	VANDPS       mathDoubles<>+1088(SB), Y5, Y3
+	VORPS        Y3, Y0, Y0
+	VADDPD       Y2, Y0, Y0
+	VSQRTPD      Y0, Y0
+	VMOVUPD      Y0, (DX)(CX*2)
+	VPSUBD       Y0, Y0, Y0
+	VMAXPD       Y1, Y0, Y0
+	VORPS        mathDoubles<>+1088(SB), Y1, Y1
+	VMOVUPS      mathDoubles<>+64(SB), Y2
+	VMAXPD       Y1, Y2, Y2
+	VMOVUPS      mathDoubles<>+128(SB), Y1
+	VMINPD       Y2, Y1, Y2
+	VMOVUPS      mathDoubles<>+192(SB), Y1
+	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y1
+	VSUBPD       mathDoubles<>+192(SB), Y1, Y3
+	VFNMADD231PD mathDoubles<>+320(SB), Y3, Y2
+	VFNMADD231PD mathDoubles<>+384(SB), Y3, Y2
+	VPSLLQ       $0x34, Y1, Y1
+	VPADDQ       mathDoubles<>+0(SB), Y1, Y1
+	VMOVUPS      mathDoubles<>+448(SB), Y3
+	VFMADD213PD  mathDoubles<>+512(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y3
+	VMULPD       Y2, Y2, Y4
+	VMOVAPD      Y4, Y4
+	VFMADD213PD  Y2, Y3, Y4
+	VFMADD213PD  Y1, Y1, Y4
+	VADDPD       mathDoubles<>+0(SB), Y4, Y1
+	VSUBPD       mathDoubles<>+0(SB), Y1, Y2
+	VSUBPD       Y2, Y4, Y2
+	VANDPS       mathDoubles<>+2368(SB), Y4, Y3
+	VCMPPD       $0x01, mathDoubles<>+0(SB), Y3, Y3
+	VPSUBD       Y5, Y5, Y5
+	VPADDQ       mathDoubles<>+1152(SB), Y1, Y6
+	VPSRLQ       $0x34, Y6, Y7
+	VORPS        mathDoubles<>+1216(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+1280(SB), Y7, Y7
+	VANDPS       mathDoubles<>+1344(SB), Y6, Y6
+	VPADDQ       mathDoubles<>+1408(SB), Y6, Y6
+	VSUBPD       mathDoubles<>+0(SB), Y6, Y6
+	VADDPD       mathDoubles<>+1472(SB), Y6, Y8
+	VDIVPD       Y8, Y6, Y8
+	VMULPD       Y8, Y8, Y9
+	VMOVUPS      mathDoubles<>+1536(SB), Y10
+	VFMADD213PD  mathDoubles<>+1600(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1664(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1728(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1792(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1856(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1920(SB), Y9, Y10
+	VMULPD       Y6, Y6, Y11
+	VMULPD       mathDoubles<>+1984(SB), Y11, Y11
+	VMOVAPD      Y10, Y10
+	VFMADD213PD  Y11, Y9, Y10
+	VMULPD       mathDoubles<>+2048(SB), Y7, Y9
+	VFMADD231PD  Y8, Y10, Y9
+	VSUBPD       Y9, Y11, Y8
+	VSUBPD       Y6, Y8, Y6
+	VMOVUPS      mathDoubles<>+2112(SB), Y8
+	VFMSUB213PD  Y6, Y7, Y8
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y1, Y6
+	VBLENDVPD    Y6, Y1, Y8, Y6
+	VPSUBD       Y7, Y7, Y7
+	VCMPPD       $0x00, Y7, Y1, Y8
+	VBLENDVPD    Y8, mathDoubles<>+2240(SB), Y6, Y6
+	VCMPPD       $0x09, Y7, Y1, Y1
+	VBLENDVPD    Y1, mathDoubles<>+2304(SB), Y6, Y1
+	VBLENDVPD    Y3, Y2, Y5, Y2
+	VADDPD       Y2, Y1, Y1
+	VANDPS       mathDoubles<>+1088(SB), Y4, Y2
+	VORPS        Y2, Y1, Y1
+	VADDPD       Y0, Y1, Y0
+	VSQRTPD      Y0, Y0
+	VMOVUPD      Y0, 32(DX)(CX*2)
+	ADDQ         $0x20, CX
+	SUBQ         $0x08, AX
+	JMP          loop
+
+loop_tail:
+	TESTQ        AX, AX
+	JZ           loop_done
+	LEAQ         mathTails<>+32(SB), SI
+	SHLQ         $0x02, AX
+	SUBQ         AX, SI
+	VMOVUPS      (SI), Y0
+	VMASKMOVPS   (BX)(CX*1), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VCVTPS2PD    X1, Y1
+	VCVTPS2PD    X0, Y0
+	VPSUBD       Y2, Y2, Y2
+	VMAXPD       Y0, Y2, Y2
+	VORPS        mathDoubles<>+1088(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+64(SB), Y3
+	VMAXPD       Y0, Y3, Y3
+	VMOVUPS      mathDoubles<>+128(SB), Y0
+	VMINPD       Y3, Y0, Y3
+	VMOVUPS      mathDoubles<>+192(SB), Y0
+	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y0
+	VSUBPD       mathDoubles<>+192(SB), Y0, Y4
+	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
+	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       mathDoubles<>+0(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+448(SB), Y4
+	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
+	VMULPD       Y3, Y3, Y5
+	VMOVAPD      Y5, Y5
+	VFMADD213PD  Y3, Y4, Y5
+	VFMADD213PD  Y0, Y0, Y5
+	VADDPD       mathDoubles<>+0(SB), Y5, Y0
+	VSUBPD       mathDoubles<>+0(SB), Y0, Y3
+	VSUBPD       Y3, Y5, Y3
+	VANDPS       mathDoubles<>+2368(SB), Y5, Y4
+	VCMPPD       $0x01, mathDoubles<>+0(SB), Y4, Y4
+	VPSUBD       Y6, Y6, Y6
+	VPADDQ       mathDoubles<>+1152(SB), Y0, Y7
+	VPSRLQ       $0x34, Y7, Y8
+	VORPS        mathDoubles<>+1216(SB), Y8, Y8
+	VSUBPD       mathDoubles<>+1280(SB), Y8, Y8
+	VANDPS       mathDoubles<>+1344(SB), Y7, Y7
+	VPADDQ       mathDoubles<>+1408(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
+	VADDPD       mathDoubles<>+1472(SB), Y7, Y9
+	VDIVPD       Y9, Y7, Y9
+	VMULPD       Y9, Y9, Y10
+	VMOVUPS      mathDoubles<>+1536(SB), Y11
+	VFMADD213PD  mathDoubles<>+1600(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
+	VMULPD       Y7, Y7, Y12
+	VMULPD       mathDoubles<>+1984(SB), Y12, Y12
+	VMOVAPD      Y11, Y11
+	VFMADD213PD  Y12, Y10, Y11
+	VMULPD       mathDoubles<>+2048(SB), Y8, Y10
+	VFMADD231PD  Y9, Y11, Y10
+	VSUBPD       Y10, Y12, Y9
+	VSUBPD       Y7, Y9, Y7
+	VMOVUPS      mathDoubles<>+2112(SB), Y9
+	VFMSUB213PD  Y7, Y8, Y9
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y0, Y7
+	VBLENDVPD    Y7, Y0, Y9, Y7
+	VPSUBD       Y8, Y8, Y8
+	VCMPPD       $0x00, Y8, Y0, Y9
+	VBLENDVPD    Y9, mathDoubles<>+2240(SB), Y7, Y7
+	VCMPPD       $0x09, Y8, Y0, Y0
+	VBLENDVPD    Y0, mathDoubles<>+2304(SB), Y7, Y0
+	VBLENDVPD    Y4, Y3, Y6, Y3
+	VADDPD       Y3, Y0, Y0
+	VANDPS       mathDoubles<>+1088(SB), Y5, Y3
+	VORPS        Y3, Y0, Y0
+	VADDPD       Y2, Y0, Y0
+	VSQRTPD      Y0, Y0
+	VMOVUPD      Y0, (DX)(CX*2)
+	VPSUBD       Y0, Y0, Y0
+	VMAXPD       Y1, Y0, Y0
+	VORPS        mathDoubles<>+1088(SB), Y1, Y1
+	VMOVUPS      mathDoubles<>+64(SB), Y2
+	VMAXPD       Y1, Y2, Y2
+	VMOVUPS      mathDoubles<>+128(SB), Y1
+	VMINPD       Y2, Y1, Y2
+	VMOVUPS      mathDoubles<>+192(SB), Y1
+	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y1
+	VSUBPD       mathDoubles<>+192(SB), Y1, Y3
+	VFNMADD231PD mathDoubles<>+320(SB), Y3, Y2
+	VFNMADD231PD mathDoubles<>+384(SB), Y3, Y2
+	VPSLLQ       $0x34, Y1, Y1
+	VPADDQ       mathDoubles<>+0(SB), Y1, Y1
+	VMOVUPS      mathDoubles<>+448(SB), Y3
+	VFMADD213PD  mathDoubles<>+512(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y3
+	VMULPD       Y2, Y2, Y4
+	VMOVAPD      Y4, Y4
+	VFMADD213PD  Y2, Y3, Y4
+	VFMADD213PD  Y1, Y1, Y4
+	VADDPD       mathDoubles<>+0(SB), Y4, Y1
+	VSUBPD       mathDoubles<>+0(SB), Y1, Y2
+	VSUBPD       Y2, Y4, Y2
+	VANDPS       mathDoubles<>+2368(SB), Y4, Y3
+	VCMPPD       $0x01, mathDoubles<>+0(SB), Y3, Y3
+	VPSUBD       Y5, Y5, Y5
+	VPADDQ       mathDoubles<>+1152(SB), Y1, Y6
+	VPSRLQ       $0x34, Y6, Y7
+	VORPS        mathDoubles<>+1216(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+1280(SB), Y7, Y7
+	VANDPS       mathDoubles<>+1344(SB), Y6, Y6
+	VPADDQ       mathDoubles<>+1408(SB), Y6, Y6
+	VSUBPD       mathDoubles<>+0(SB), Y6, Y6
+	VADDPD       mathDoubles<>+1472(SB), Y6, Y8
+	VDIVPD       Y8, Y6, Y8
+	VMULPD       Y8, Y8, Y9
+	VMOVUPS      mathDoubles<>+1536(SB), Y10
+	VFMADD213PD  mathDoubles<>+1600(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1664(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1728(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1792(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1856(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1920(SB), Y9, Y10
+	VMULPD       Y6, Y6, Y11
+	VMULPD       mathDoubles<>+1984(SB), Y11, Y11
+	VMOVAPD      Y10, Y10
+	VFMADD213PD  Y11, Y9, Y10
+	VMULPD       mathDoubles<>+2048(SB), Y7, Y9
+	VFMADD231PD  Y8, Y10, Y9
+	VSUBPD       Y9, Y11, Y8
+	VSUBPD       Y6, Y8, Y6
+	VMOVUPS      mathDoubles<>+2112(SB), Y8
+	VFMSUB213PD  Y6, Y7, Y8
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y1, Y6
+	VBLENDVPD    Y6, Y1, Y8, Y6
+	VPSUBD       Y7, Y7, Y7
+	VCMPPD       $0x00, Y7, Y1, Y8
+	VBLENDVPD    Y8, mathDoubles<>+2240(SB), Y6, Y6
+	VCMPPD       $0x09, Y7, Y1, Y1
+	VBLENDVPD    Y1, mathDoubles<>+2304(SB), Y6, Y1
+	VBLENDVPD    Y3, Y2, Y5, Y2
+	VADDPD       Y2, Y1, Y1
+	VANDPS       mathDoubles<>+1088(SB), Y4, Y2
+	VORPS        Y2, Y1, Y1
+	VADDPD       Y0, Y1, Y0
+	VSQRTPD      Y0, Y0
+	VMOVUPD      Y0, 32(DX)(CX*2)
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func avx2SoftmaxRows(n int, y *float64, x *float32, rows int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2SoftmaxRows(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), BX
+	MOVQ x+16(FP), SI
+	MOVQ rows+24(FP), DI
+
+row:
+	MOVQ    AX, CX
+	VPSUBD  Y0, Y0, Y0
+	VPSUBD  Y1, Y1, Y1
+	VMOVUPD mathDoubles<>+2240(SB), Y0
+	VMOVUPD mathDoubles<>+2240(SB), Y1
+	XORQ    DX, DX
+
+top:
+	CMPQ      CX, $0x08
+	JLT       top_tail
+	VCVTPS2PD (SI)(DX*1), Y2
+	VCVTPS2PD 16(SI)(DX*1), Y3
+	VMAXPD    Y2, Y0, Y0
+	VMAXPD    Y3, Y1, Y1
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, CX
+	JMP       top
+
+top_tail:
+	TESTQ        CX, CX
+	JZ           top_done
+	LEAQ         mathTails<>+32(SB), R8
+	SHLQ         $0x02, CX
+	SUBQ         CX, R8
+	VMOVUPS      (R8), Y2
+	VMASKMOVPS   (SI)(DX*1), Y2, Y3
+	VMOVUPS      vectorConstants<>+2176(SB), Y4
+	VBLENDVPS    Y2, Y3, Y4, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VCVTPS2PD    X3, Y3
+	VCVTPS2PD    X2, Y2
+	VMAXPD       Y2, Y0, Y0
+	VMAXPD       Y3, Y1, Y1
+
+top_done:
+	VMAXPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VMAXPD       X1, X0, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         AX, CX
+	VPSUBD       Y1, Y1, Y1
+	VPSUBD       Y2, Y2, Y2
+	XORQ         DX, DX
+
+sum:
+	CMPQ         CX, $0x08
+	JLT          sum_tail
+	VCVTPS2PD    (SI)(DX*1), Y3
+	VCVTPS2PD    16(SI)(DX*1), Y4
+	VSUBPD       Y0, Y3, Y3
+	VMOVUPS      mathDoubles<>+64(SB), Y5
+	VMAXPD       Y3, Y5, Y5
+	VMOVUPS      mathDoubles<>+128(SB), Y3
+	VMINPD       Y5, Y3, Y5
+	VMOVUPS      mathDoubles<>+192(SB), Y3
+	VFMADD231PD  mathDoubles<>+256(SB), Y5, Y3
+	VSUBPD       mathDoubles<>+192(SB), Y3, Y6
+	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y5
+	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y5
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+448(SB), Y6
+	VFMADD213PD  mathDoubles<>+512(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+576(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+640(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+704(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+768(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+832(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+896(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+960(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+1024(SB), Y5, Y6
+	VMULPD       Y5, Y5, Y7
+	VMOVAPD      Y7, Y7
+	VFMADD213PD  Y5, Y6, Y7
+	VFMADD213PD  Y3, Y3, Y7
+	VMOVUPD      Y7, (BX)(DX*2)
+	VADDPD       Y7, Y1, Y1
+	VSUBPD       Y0, Y4, Y3
+	VMOVUPS      mathDoubles<>+64(SB), Y4
+	VMAXPD       Y3, Y4, Y4
+	VMOVUPS      mathDoubles<>+128(SB), Y3
+	VMINPD       Y4, Y3, Y4
+	VMOVUPS      mathDoubles<>+192(SB), Y3
+	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y3
+	VSUBPD       mathDoubles<>+192(SB), Y3, Y5
+	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
+	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+448(SB), Y5
+	VFMADD213PD  mathDoubles<>+512(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
+	VMULPD       Y4, Y4, Y6
+	VMOVAPD      Y6, Y6
+	VFMADD213PD  Y4, Y5, Y6
+	VFMADD213PD  Y3, Y3, Y6
+	VMOVUPD      Y6, 32(BX)(DX*2)
+	VADDPD       Y6, Y2, Y2
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, CX
+	JMP          sum
+
+sum_tail:
+	TESTQ        CX, CX
+	JZ           sum_done
+	LEAQ         mathTails<>+32(SB), R8
+	SHLQ         $0x02, CX
+	SUBQ         CX, R8
+	VMOVUPS      (R8), Y3
+	VMASKMOVPS   (SI)(DX*1), Y3, Y4
+	VMOVUPS      vectorConstants<>+2176(SB), Y5
+	VBLENDVPS    Y3, Y4, Y5, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X3, Y3
+	VSUBPD       Y0, Y3, Y3
+	VMOVUPS      mathDoubles<>+64(SB), Y5
+	VMAXPD       Y3, Y5, Y5
+	VMOVUPS      mathDoubles<>+128(SB), Y3
+	VMINPD       Y5, Y3, Y5
+	VMOVUPS      mathDoubles<>+192(SB), Y3
+	VFMADD231PD  mathDoubles<>+256(SB), Y5, Y3
+	VSUBPD       mathDoubles<>+192(SB), Y3, Y6
+	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y5
+	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y5
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+448(SB), Y6
+	VFMADD213PD  mathDoubles<>+512(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+576(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+640(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+704(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+768(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+832(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+896(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+960(SB), Y5, Y6
+	VFMADD213PD  mathDoubles<>+1024(SB), Y5, Y6
+	VMULPD       Y5, Y5, Y7
+	VMOVAPD      Y7, Y7
+	VFMADD213PD  Y5, Y6, Y7
+	VFMADD213PD  Y3, Y3, Y7
+	VMOVUPD      Y7, (BX)(DX*2)
+	VADDPD       Y7, Y1, Y1
+	VSUBPD       Y0, Y4, Y0
+	VMOVUPS      mathDoubles<>+64(SB), Y3
+	VMAXPD       Y0, Y3, Y3
+	VMOVUPS      mathDoubles<>+128(SB), Y0
+	VMINPD       Y3, Y0, Y3
+	VMOVUPS      mathDoubles<>+192(SB), Y0
+	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y0
+	VSUBPD       mathDoubles<>+192(SB), Y0, Y4
+	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
+	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       mathDoubles<>+0(SB), Y0, Y0
+	VMOVUPS      mathDoubles<>+448(SB), Y4
+	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
+	VMULPD       Y3, Y3, Y5
+	VMOVAPD      Y5, Y5
+	VFMADD213PD  Y3, Y4, Y5
+	VFMADD213PD  Y0, Y0, Y5
+	VMOVUPD      Y5, 32(BX)(DX*2)
+	VADDPD       Y5, Y2, Y2
+
+sum_done:
+	VADDPD       Y2, Y1, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDPD       X1, X0, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         AX, CX
+	XORQ         DX, DX
+
+scale:
+	VMOVUPS (BX)(DX*2), Y1
+	VDIVPD  Y0, Y1, Y1
+	VMOVUPD Y1, (BX)(DX*2)
+	VMOVUPS 32(BX)(DX*2), Y1
+	VDIVPD  Y0, Y1, Y1
+	VMOVUPD Y1, 32(BX)(DX*2)
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, CX
+	JG      scale
+	LEAQ    (SI)(AX*4), SI
+	LEAQ    (BX)(AX*8), BX
+	DECQ    DI
+	JNZ     row
 	VZEROUPPER
 	RET
 

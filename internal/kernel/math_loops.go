@@ -33,6 +33,10 @@ type mathLoops struct {
 	less                        func(n int, y, x *float32, c float64)
 	softmaxGrad, logSoftmaxGrad func(n int, z, x, y *float32, c float64)
 
+	// Scores of a router, in float64; see Sigmoids.
+	sigmoids, rootSoftplus func(n int, y *float64, x *float32)
+	softmaxRows            func(n int, y *float64, x *float32, rows int)
+
 	// These take a multiple of 16, not 0.
 	selects  func(n int, z, yes, no *float32, which *byte)
 	compares [comparisons]func(n int, z *byte, x, y *float32)

@@ -57,6 +57,9 @@ func avx512Math() *mathLoops {
 		less:           avx512Less,
 		softmaxGrad:    avx512SoftmaxGrad,
 		logSoftmaxGrad: avx512LogSoftmaxGrad,
+		sigmoids:       avx512Sigmoids,
+		rootSoftplus:   avx512RootSoftplus,
+		softmaxRows:    avx512SoftmaxRows,
 		selects:        avx512Select,
 		compares:       [comparisons]func(n int, z *byte, x, y *float32){avx512IsEqual, avx512IsUnequal, avx512IsLess, avx512IsAtMost, avx512IsGreater, avx512IsAtLeast},
 	}
@@ -109,6 +112,9 @@ func avx2Math() *mathLoops {
 		less:           avx2Less,
 		softmaxGrad:    avx2SoftmaxGrad,
 		logSoftmaxGrad: avx2LogSoftmaxGrad,
+		sigmoids:       avx2Sigmoids,
+		rootSoftplus:   avx2RootSoftplus,
+		softmaxRows:    avx2SoftmaxRows,
 		selects:        avx2Select,
 		compares:       [comparisons]func(n int, z *byte, x, y *float32){avx2IsEqual, avx2IsUnequal, avx2IsLess, avx2IsAtMost, avx2IsGreater, avx2IsAtLeast},
 	}

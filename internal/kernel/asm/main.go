@@ -69,6 +69,7 @@ func mathLoops() {
 		s.erfinv()
 		s.reductions()
 		s.logic()
+		s.scores()
 	}
 	tailMasks()
 	countFrom()
