@@ -92,7 +92,7 @@ const (
 	comparisons
 )
 
-// selectedMath is those of Selected's instruction set.
+// selectedMath returns those of Selected's instruction set.
 var selectedMath = sync.OnceValue(func() *mathLoops {
 	k, _ := selection() // the error is Selected's to tell
 	return mathOf(k.vectors())

@@ -60,7 +60,7 @@ func mathFunctions() []mathFunction {
 // samples returns float32 of every size and sign and around 0, and others beside.
 func samples(step uint32) (x, y []float32) {
 	x = sweep(step)
-	for v := float32(-20); v < 20; v += 0.000837 {
+	for v := float32(-20); v < 20; v += 0.00371 {
 		x = append(x, v)
 	}
 	for k := -20; k < 20; k++ {
@@ -82,7 +82,7 @@ func alike(x, y float32) bool {
 }
 
 func TestMathAccuracy(t *testing.T) {
-	x, y := samples(2003)
+	x, y := samples(16001)
 	n := len(x)
 	for _, f := range mathFunctions() {
 		portable, got, first := make([]float32, n), make([]float32, n), []float32(nil)

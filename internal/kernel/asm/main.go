@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	sets := map[string]func(){"gemm": gemm, "math": mathLoops, "vector": vector}
+	sets := map[string]func(){"gemm": gemm, "lines": lineLoops, "math": mathLoops, "vector": vector}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
 	flag.Parse()
@@ -57,22 +57,34 @@ func vector() {
 	table.write()
 }
 
-// mathLoops is functions of float32, reductions and copies.
+// mathLoops is functions of float32, random numbers and a router's scores.
 func mathLoops() {
-	var table constants
-	var wide doubles
-	for _, s := range []lanes{{set{name: "avx512", size: 4, wide: true, table: &table}, &wide}, {set{name: "avx2", size: 4, table: &table}, &wide}} {
+	inLanes(func(s lanes) {
 		s.arithmetic()
 		s.functions()
 		s.threefry()
 		s.uniform()
 		s.erfinv()
+		s.scores()
+	})
+	countFrom()
+}
+
+// lineLoops is reductions, and what has other than float32 on one side.
+func lineLoops() {
+	inLanes(func(s lanes) {
 		s.reductions()
 		s.logic()
-		s.scores()
-	}
+	})
+}
+
+// inLanes does the functions of both instruction sets, and then their constants.
+func inLanes(functions func(s lanes)) {
+	var table constants
+	var wide doubles
+	functions(lanes{set{name: "avx512", size: 4, wide: true, table: &table}, &wide})
+	functions(lanes{set{name: "avx2", size: 4, table: &table}, &wide})
 	tailMasks()
-	countFrom()
 	wide.write()
 	table.write()
 }

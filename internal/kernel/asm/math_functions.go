@@ -65,7 +65,7 @@ func (s lanes) power(x vec) (p, t vec) {
 	VFNMADD231PD(s.double(0x1.abc9e3b39803fp-56), n, y)
 	VPSLLQ(Imm(52), t, t)
 	VPADDQ(s.double(1), t, t)
-	q := s.polynomial(y, expCoefficients...)
+	q := s.polynomial(y, expCoefficients()...)
 	return s.fmaD(s.mulD(y, y), q, y), t
 }
 
@@ -151,7 +151,7 @@ func (s lanes) erfD(x vec) vec {
 	y := s.clampD(x, 4)
 	u := s.constD(-8)
 	VFMADD231PD(y, y, u)
-	return s.mulD(y, s.polynomial(u, erfCoefficients...))
+	return s.mulD(y, s.polynomial(u, erfCoefficients()...))
 }
 
 // clampD keeps x in ±bound; NaN stays.
@@ -178,7 +178,7 @@ func (s lanes) normal(x vec) (phi, e vec) {
 	// One division for both: (z-3)/(z+3) and 1/(1+2z).
 	inverse := s.divD(s.double(1), s.mulD(up, down))
 	t := s.mulD(s.mulD(s.subD(z, s.double(3)), down), inverse)
-	tail := s.mulD(s.mulD(s.polynomial(t, erfcCoefficients...), s.mulD(up, inverse)), s.mulD(e, s.double(0.5)))
+	tail := s.mulD(s.mulD(s.polynomial(t, erfcCoefficients()...), s.mulD(up, inverse)), s.mulD(e, s.double(0.5)))
 	rest := s.constD(1)
 	VSUBPD(tail, rest, rest)
 	return s.whereD(s.isD(less, x, s.zero()), tail, rest), e
