@@ -2,9 +2,11 @@ package lowering
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 )
 
 // fill returns the kernel that writes x, rounded to the element type.
@@ -44,21 +46,40 @@ func sum[T float32 | float64](a *Args) {
 
 // sumRange adds elements lo to hi.
 func sumRange[T float32 | float64](a *Args, lo, hi int) {
-	dst := array.Data[T](a.Out[0])[lo:hi]
-	x, y := array.Data[T](a.In[0])[lo:hi], array.Data[T](a.In[1])[lo:hi]
-	if len(a.In) == 2 {
-		for i := range dst {
-			dst[i] = x[i] + y[i]
+	for ; lo < hi; lo += sumPiece {
+		end := min(lo+sumPiece, hi)
+		dst := array.Data[T](a.Out[0])[lo:end]
+		x := array.Data[T](a.In[0])[lo:end]
+		// The result may have the memory of any argument, so what is to come is
+		// added before it is written over.
+		if len(a.In) > 2 && shared(a.Out[0], a.In[2:]) {
+			for i := range dst {
+				s := x[i]
+				for _, z := range a.In[1:] {
+					s += array.Data[T](z)[lo+i]
+				}
+				dst[i] = s
+			}
+			continue
 		}
-		return
-	}
-	for i := range dst {
-		s := x[i] + y[i]
-		for _, z := range a.In[2:] {
-			s += array.Data[T](z)[lo+i]
+		for _, z := range a.In[1:] {
+			kernel.Add(dst, x, array.Data[T](z)[lo:end])
+			x = dst
 		}
-		dst[i] = s
 	}
+}
+
+// sumPiece is how many elements of a sum stay in the first-level cache.
+const sumPiece = 2048
+
+// shared reports whether x has the memory of one of the others.
+func shared(x array.Array, others []array.Array) bool {
+	for _, y := range others {
+		if unsafe.SliceData(x.Bytes()) == unsafe.SliceData(y.Bytes()) {
+			return true
+		}
+	}
+	return false
 }
 
 func sum16[T array.Brain | array.Half](a *Args, wide func(T) float32, narrow func(float32) T) {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -38,9 +39,8 @@ func binaryKernel(op string) lowering.Kernel {
 	}
 }
 
-// arithmetic returns the loop of a function that every type of number has, nil
-// for others.
-func arithmetic[T Number](op string) func(z, x, y []T) {
+// arithmetic returns the loop of a function that every type of integer has.
+func arithmetic[T Integer](op string) func(z, x, y []T) {
 	switch op {
 	case "add":
 		return func(z, x, y []T) {
@@ -83,27 +83,31 @@ func arithmetic[T Number](op string) func(z, x, y []T) {
 
 func binaryFloat[T Float](op string) func(z, x, y []T) {
 	switch op {
+	case "add":
+		return kernel.Add[T]
+	case "sub":
+		return kernel.Sub[T]
+	case "mul":
+		return kernel.Mul[T]
 	case "div":
-		return func(z, x, y []T) {
-			x, y = x[:len(z)], y[:len(z)]
-			for i := range z {
-				z[i] = x[i] / y[i]
-			}
-		}
+		return kernel.Div[T]
+	case "max":
+		return kernel.Maximum[T]
+	case "min":
+		return kernel.Minimum[T]
 	case "rem": // of f32 it is exact in f64, and so not rounded at all
 		return func(z, x, y []T) {
 			for i := range z {
 				z[i] = T(math.Mod(float64(x[i]), float64(y[i])))
 			}
 		}
-	case "pow":
+	default: // pow
 		return func(z, x, y []T) {
 			for i := range z {
 				z[i] = T(math.Pow(float64(x[i]), float64(y[i])))
 			}
 		}
 	}
-	return arithmetic[T](op)
 }
 
 func binaryInt[T Integer](op string) func(z, x, y []T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -129,6 +130,10 @@ func convertTile(dst, src array.Array, lo, hi int) error {
 		array.NarrowBrain(data[array.Brain](dst)[lo:hi], data[float32](src)[lo:hi])
 	case [2]graph.DType{graph.F32, graph.F16}:
 		array.NarrowHalf(data[array.Half](dst)[lo:hi], data[float32](src)[lo:hi])
+	case [2]graph.DType{graph.I32, graph.F32}:
+		kernel.FromInt(data[float32](dst)[lo:hi], data[int32](src)[lo:hi])
+	case [2]graph.DType{graph.F32, graph.I32}:
+		kernel.ToInt(data[int32](dst)[lo:hi], data[float32](src)[lo:hi])
 	default:
 		return array.Convert(dst.Rows(lo, hi), src.Rows(lo, hi))
 	}

@@ -23,7 +23,7 @@ func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse [
 		for i := range b.n {
 			s := &w.scores[i/vectorLanes]
 			s.lse[i%vectorLanes] = lse[i0+i]
-			d := dot(gn[i*wide:][:a.D], out.row(i0+i, a.D))
+			d := rowDot(gn[i*wide:][:a.D], out.row(i0+i, a.D))
 			if dlse != nil {
 				d -= dlse[i0+i]
 			}
@@ -75,8 +75,8 @@ func (w *lanes) grad(b laneBlock, j0 int) {
 	}
 }
 
-// dot is Σ x[d] y[d]: four sums, the k-th over the elements k, k+4 and so on, added up in pairs.
-func dot(x, y []float32) float32 {
+// rowDot is Σ x[d] y[d]: four sums, the k-th over the elements k, k+4 and so on, added up in pairs.
+func rowDot(x, y []float32) float32 {
 	var a, b, c, d float32
 	i := 0
 	for ; i+4 <= len(x) && i+4 <= len(y); i += 4 {

@@ -7,6 +7,8 @@ import (
 )
 
 //go:generate go run -C asm . -set gemm -out ../asm_gemm_amd64.s -stubs ../asm_gemm_amd64.go -pkg kernel
+//go:generate go run -C asm . -set lines -out ../asm_lines_amd64.s -stubs ../asm_lines_amd64.go -pkg kernel
+//go:generate go run -C asm . -set math -out ../asm_math_amd64.s -stubs ../asm_math_amd64.go -pkg kernel
 //go:generate go run -C asm . -set vector -out ../asm_vector_amd64.s -stubs ../asm_vector_amd64.go -pkg kernel
 
 // vectorKernels returns the kernels in assembly that this processor can run, the

@@ -23,8 +23,8 @@ func imports() map[string][]string {
 		"internal/kernel":   {"array", "graph", "internal/half"},
 		"vjp":               {"graph", "array"},
 		"sharding":          {"graph"},
-		"lowering":          {"graph", "array", "sharding"},
-		"jaccl":             {"graph", "array", "lowering"},
+		"lowering":          {"graph", "array", "sharding", "internal/kernel"},
+		"jaccl":             {"graph", "array", "lowering", "internal/kernel"},
 		"jaccl/jaccltest":   {"graph", "array", "lowering", "jaccl"},
 		"runtime":           {"graph", "array", "sharding", "lowering"},
 		"metal":             {"graph", "array", "lowering", "runtime", "internal/kernel"},
@@ -65,6 +65,7 @@ func readOnly() map[string]string {
 		"internal/half.best":             "a sync.OnceValue: which instructions the processor has, asked once as that is slow; no result depends on it",
 		"internal/kernel.halfWorkspaces": "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel.selection":      "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
+		"internal/kernel.selectedMath":   "the loops of the kernels that selection has, looked up once",
 
 		"graph.dtypes":      "names and sizes of element types, asked for every element type printed; arrays are no constants",
 		"graph.dtypeType":   "a reflect.Type; those are no constants",

@@ -16,7 +16,7 @@ import (
 func main() {
 	sets := map[string]func(){
 		"gemm": gemm, "half": half, "convert": convert,
-		"vector": vector, "attention": attention, "norm": norm,
+		"vector": vector, "attention": attention, "norm": norm, "lines": lineLoops, "math": mathLoops,
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
@@ -75,4 +75,36 @@ func attention() {
 func norm() {
 	set{name: "avx512", size: 4, wide: true}.norms()
 	set{name: "avx2", size: 4}.norms()
+}
+
+// mathLoops is functions of float32, random numbers and a router's scores.
+func mathLoops() {
+	inLanes(func(s lanes) {
+		s.arithmetic()
+		s.functions()
+		s.threefry()
+		s.uniform()
+		s.erfinv()
+		s.scores()
+	})
+	countFrom()
+}
+
+// lineLoops is reductions, and what has other than float32 on one side.
+func lineLoops() {
+	inLanes(func(s lanes) {
+		s.reductions()
+		s.logic()
+	})
+}
+
+// inLanes does the functions of both instruction sets, and then their constants.
+func inLanes(functions func(s lanes)) {
+	var table constants
+	var wide doubles
+	functions(lanes{set{name: "avx512", size: 4, wide: true, table: &table}, &wide})
+	functions(lanes{set{name: "avx2", size: 4, table: &table}, &wide})
+	tailMasks()
+	wide.write()
+	table.write()
 }
