@@ -15,9 +15,9 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// moeLayerOf is moeLayer with rows and experts of element type d; the router and
+// halfMoELayer is moeLayer with rows and experts of element type d; the router and
 // the sum of squares are f32.
-func moeLayerOf(d graph.DType) (*graph.Program, error) {
+func halfMoELayer(d graph.DType) (*graph.Program, error) {
 	return graph.Trace("moe_layer", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", d, benchTokens, benchHidden)
 		wr := t.Input("router", graph.F32, benchHidden, benchExperts)
@@ -38,7 +38,7 @@ func moeLayerOf(d graph.DType) (*graph.Program, error) {
 func BenchmarkMoELayerBF16(b *testing.B) {
 	flop := 2.0 * benchTokens * benchTopK * 3 * benchHidden * benchFFN
 	for _, d := range []graph.DType{graph.BF16, graph.F16, graph.F32} {
-		forward, err := moeLayerOf(d)
+		forward, err := halfMoELayer(d)
 		require.NoError(b, err)
 		both, err := vjp.Grad(forward)
 		require.NoError(b, err)

@@ -211,7 +211,7 @@ func (a Attention[T]) RowAt(work int) int {
 	case work >= a.Work():
 		return a.S
 	case a.Causal:
-		return min(int(math.Sqrt(2*float64(work))/attentionBlock+0.5)*attentionBlock, a.S)
+		return min(int(float64(math.Sqrt(2*float64(work))/attentionBlock)+0.5)*attentionBlock, a.S)
 	}
-	return min(int(float64(work)/float64(a.S)/attentionBlock+0.5)*attentionBlock, a.S)
+	return min(int(float64(float64(work)/float64(a.S)/attentionBlock)+0.5)*attentionBlock, a.S)
 }

@@ -14,13 +14,13 @@ func gelu(x float64) float64 {
 }
 
 func geluSlope(x float64) float64 {
-	return 0.5*math.Erfc(-x/math.Sqrt2) + x*geluNormal*math.Exp(-0.5*x*x)
+	return float64(0.5*math.Erfc(-x/math.Sqrt2)) + float64(x*geluNormal*math.Exp(-0.5*x*x))
 }
 
 // The logistic function, like erfc, keeps digits that 1 + tanh loses.
-func geluTanh(x float64) float64 { return x * sigmoid(2*geluScale*(x+geluCubic*x*x*x)) }
+func geluTanh(x float64) float64 { return x * sigmoid(2*geluScale*(x+float64(geluCubic*x*x*x))) }
 
 func geluTanhSlope(x float64) float64 {
-	z := 2 * geluScale * (x + geluCubic*x*x*x)
-	return sigmoid(z) + x*sigmoid(z)*sigmoid(-z)*2*geluScale*(1+3*geluCubic*x*x)
+	z := 2 * geluScale * (x + float64(geluCubic*x*x*x))
+	return sigmoid(z) + float64(x*sigmoid(z)*sigmoid(-z)*2*geluScale*(1+float64(3*geluCubic*x*x)))
 }

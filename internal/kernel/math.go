@@ -38,15 +38,15 @@ func Round[T Float](y, x []T)       { unary(mathLoopsOf[T](), loopRound, y, x) }
 func RoundToEven[T Float](y, x []T) { unary(mathLoopsOf[T](), loopRoundToEven, y, x) }
 
 // Add, Sub, Mul and Div set z to x + y, x - y, x·y and x/y.
-func Add[T Float](z, x, y []T) { binary(mathLoopsOf[T](), loopAdd, z, x, y) }
-func Sub[T Float](z, x, y []T) { binary(mathLoopsOf[T](), loopSub, z, x, y) }
-func Mul[T Float](z, x, y []T) { binary(mathLoopsOf[T](), loopMul, z, x, y) }
-func Div[T Float](z, x, y []T) { binary(mathLoopsOf[T](), loopDiv, z, x, y) }
+func Add[T Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopAdd, z, x, y) }
+func Sub[T Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopSub, z, x, y) }
+func Mul[T Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopMul, z, x, y) }
+func Div[T Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopDiv, z, x, y) }
 
 // Maximum and Minimum set z to the larger or smaller of x and y, NaN if one is;
 // -0 is smaller than 0.
-func Maximum[T Float](z, x, y []T) { binary(mathLoopsOf[T](), loopMaximum, z, x, y) }
-func Minimum[T Float](z, x, y []T) { binary(mathLoopsOf[T](), loopMinimum, z, x, y) }
+func Maximum[T Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopMaximum, z, x, y) }
+func Minimum[T Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopMinimum, z, x, y) }
 
 // Clamp sets y = min(max(x, lo), hi), with NaN and -0 as in Maximum.
 func Clamp[T Float](y, x []T, lo, hi T) { clamp(mathLoopsOf[T](), y, x, lo, hi) }
@@ -98,13 +98,13 @@ func circle[T Float](l *mathLoops, which int, y, x []T, f func(float64) float64)
 func GELU[T Float](y, x []T) { unary(mathLoopsOf[T](), loopGELU, y, x) }
 
 // GELUGrad sets dx = ct·(Φ(x) + x·φ(x)).
-func GELUGrad[T Float](dx, x, ct []T) { binary(mathLoopsOf[T](), loopGELUGrad, dx, x, ct) }
+func GELUGrad[T Float](dx, x, ct []T) { binaryOf(mathLoopsOf[T](), loopGELUGrad, dx, x, ct) }
 
 // GELUTanh sets y = x·½(1 + tanh(√(2/π)(x + 0.044715 x³))).
 func GELUTanh[T Float](y, x []T) { unary(mathLoopsOf[T](), loopGELUTanh, y, x) }
 
 // GELUTanhGrad sets dx to ct times the derivative of GELUTanh at x.
-func GELUTanhGrad[T Float](dx, x, ct []T) { binary(mathLoopsOf[T](), loopGELUTanhGrad, dx, x, ct) }
+func GELUTanhGrad[T Float](dx, x, ct []T) { binaryOf(mathLoopsOf[T](), loopGELUTanhGrad, dx, x, ct) }
 
 func unary[T Float](l *mathLoops, loop int, y, x []T) {
 	y = y[:len(x)]
@@ -172,7 +172,7 @@ func scalarFunction(loop int) func(float64) float64 {
 	}
 }
 
-func binary[T Float](l *mathLoops, loop int, z, x, y []T) {
+func binaryOf[T Float](l *mathLoops, loop int, z, x, y []T) {
 	z, y = z[:len(x)], y[:len(x)]
 	if l.in2(loop, len(x), first(z), first(x), first(y)) {
 		return

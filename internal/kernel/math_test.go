@@ -36,7 +36,7 @@ func mathFunctions() []mathFunction {
 		return mathFunction{name, func(l *mathLoops, z, x, _ []float32) { unary(l, loop, z, x) }, exact, ulps}
 	}
 	two := func(name string, loop int, ulps float64, f func(x, y float64) float64) mathFunction {
-		return mathFunction{name, func(l *mathLoops, z, x, y []float32) { binary(l, loop, z, x, y) }, f, ulps}
+		return mathFunction{name, func(l *mathLoops, z, x, y []float32) { binaryOf(l, loop, z, x, y) }, f, ulps}
 	}
 	round := func(name string, which int, f func(float64) float64) mathFunction {
 		return mathFunction{name, func(l *mathLoops, z, x, _ []float32) { circle(l, which, z, x, f) }, func(x, _ float64) float64 { return f(x) }, 0.51}

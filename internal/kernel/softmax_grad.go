@@ -46,6 +46,6 @@ func logSoftmaxGrad[T Float](l *mathLoops, dx, y, ct []T, sum float64) {
 		return
 	}
 	for i, y := range y {
-		dx[i] = T(float64(ct[i]) - math.Exp(float64(y))*sum)
+		dx[i] = T(float64(ct[i]) - float64(math.Exp(float64(y))*sum))
 	}
 }

@@ -65,6 +65,8 @@ func readOnly() map[string]string {
 		"internal/half.best":             "a sync.OnceValue: which instructions the processor has, asked once as that is slow; no result depends on it",
 		"internal/kernel.halfWorkspaces": "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel.selection":      "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
+		"internal/kernel.attenders32":    "a sync.Pool: memory for attention, on whose contents no result depends",
+		"internal/kernel.attenders64":    "a sync.Pool: memory for attention, on whose contents no result depends",
 		"internal/kernel.selectedMath":   "the loops of the kernels that selection has, looked up once",
 
 		"graph.dtypes":      "names and sizes of element types, asked for every element type printed; arrays are no constants",
