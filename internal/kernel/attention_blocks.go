@@ -33,7 +33,7 @@ func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, from, to in
 				if cut {
 					s = s[:i+1]
 				}
-				t := scaleMax(scalar, s, h.Scale, w.top[i])
+				t := scaleMax(s, h.Scale, w.top[i])
 				shift := t
 				if math.IsInf(float64(t), -1) {
 					shift = 0 // -Inf less -Inf would be NaN, though a later block may have scores
@@ -110,6 +110,16 @@ func (w *blocks[T]) addTo(h *Attender[T], dk, dv Rows[T]) {
 		add(dk.row(j, h.D), w.dk[j*h.D:])
 		add(dv.row(j, h.D), w.dv[j*h.D:])
 	}
+}
+
+// scaleMax multiplies x by scale, and returns the larger of top and the results, NaN
+// if one is.
+func scaleMax[T Float](x []T, scale, top T) T {
+	for i := range x {
+		x[i] *= scale
+		top = max(top, x[i])
+	}
+	return top
 }
 
 // addExp replaces x by exp(x - shift) and returns sum plus these.

@@ -43,11 +43,9 @@ const (
 	loopSiLUGrad
 	loopSwiGLU
 	loopSwiGLUGrad
-	loopScaleMax
 	loopMax
 	loopExpSum
 	loopExpTotal
-	loopAttentionGrad
 	loopScaled
 	loopAdamW
 )

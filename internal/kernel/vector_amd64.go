@@ -29,16 +29,12 @@ func runAVX512(l loop, a *byte) {
 		avx512SwiGLU(a)
 	case loopSwiGLUGrad:
 		avx512SwiGLUGrad(a)
-	case loopScaleMax:
-		avx512ScaleMax(a)
 	case loopMax:
 		avx512Max(a)
 	case loopExpSum:
 		avx512ExpSum(a)
 	case loopExpTotal:
 		avx512ExpTotal(a)
-	case loopAttentionGrad:
-		avx512AttentionGrad(a)
 	case loopScaled:
 		avx512Scaled(a)
 	case loopAdamW:
@@ -62,16 +58,12 @@ func runAVX2(l loop, a *byte) {
 		avx2SwiGLU(a)
 	case loopSwiGLUGrad:
 		avx2SwiGLUGrad(a)
-	case loopScaleMax:
-		avx2ScaleMax(a)
 	case loopMax:
 		avx2Max(a)
 	case loopExpSum:
 		avx2ExpSum(a)
 	case loopExpTotal:
 		avx2ExpTotal(a)
-	case loopAttentionGrad:
-		avx2AttentionGrad(a)
 	case loopScaled:
 		avx2Scaled(a)
 	case loopAdamW:

@@ -59,6 +59,8 @@ func readOnly() map[string]string {
 		"jaccl/jaccltest.f16":   "all finite numbers of the type, made once for many conversions",
 		"jaccl/jaccltest.bf16":  "all finite numbers of the type, made once for many conversions",
 
+		"internal/kernel.attenders32":  "a sync.Pool: memory for attention, on whose contents no result depends",
+		"internal/kernel.attenders64":  "a sync.Pool: memory for attention, on whose contents no result depends",
 		"internal/kernel.workspaces32": "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel.workspaces64": "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel.selection":    "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
