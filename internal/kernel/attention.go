@@ -98,8 +98,9 @@ func (a Attention[T]) attend(vec vectors, k, v Rows[T]) *Attender[T] {
 		h = new(Attender[T])
 	}
 	h.Attention, h.k, h.v, h.keys = a, k, v, 0
-	if a.D == 0 {
-		vec = scalar // no rows to run over
+	h.block.vec = vec
+	if a.D == 0 || vec != avx2 && vec != avx512 {
+		vec = scalar // no rows to run over, or no products for them in lanes
 	}
 	h.lanes.begin(vec)
 	return h

@@ -6,8 +6,9 @@ import "math"
 // are the same so that only blocks on the diagonal are cut by the causal mask.
 const attentionBlock = 64
 
-// blocks is attention by Gemm, for float64 and for the portable kernels.
+// blocks is attention by Gemm, for float64, for NEON and for the portable kernels.
 type blocks[T Float] struct {
+	vec         vectors
 	work        workspace[T]
 	p, ds, sums []T // scores, then powers; their cotangents; sums of values
 	delta       []T // dout[i]·out[i] - dlse[i]
@@ -33,15 +34,15 @@ func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, from, to in
 				if cut {
 					s = s[:i+1]
 				}
-				t := scaleMax(scalar, s, h.Scale, w.top[i])
+				t := scaleMax(w.vec, s, h.Scale, w.top[i])
 				shift := t
 				if math.IsInf(float64(t), -1) {
 					shift = 0 // -Inf less -Inf would be NaN, though a later block may have scores
 				}
 				keep := exp(w.top[i] - shift)
-				w.top[i], w.total[i] = t, addExp(s, shift, T(w.total[i]*keep))
+				w.top[i], w.total[i] = t, addExp(w.vec, s, shift, T(w.total[i]*keep))
 				if keep != 1 {
-					scale(sums[i*h.D:][:h.D], keep)
+					scale(w.vec, sums[i*h.D:][:h.D], keep)
 				}
 				if cut {
 					w.work.gemm(1, h.D, len(s), s, block, 1, h.v.from(j0), h.v.Stride, 1, sums[i*h.D:], h.D, true)
@@ -96,7 +97,7 @@ func (w *blocks[T]) backward(h *Attender[T], q, out Rows[T], lse []T, dout Rows[
 					clear(d[i+1:])
 					s, d = s[:i+1], d[:i+1]
 				}
-				attentionGrad(s, d, h.Scale, lse[i0+i], delta[i0+i-from])
+				attentionGrad(w.vec, s, d, h.Scale, lse[i0+i], delta[i0+i-from])
 			}
 			w.work.gemm(jn, h.D, in, p, 1, block, dout.from(i0), dout.Stride, 1, dv[j0*h.D:], h.D, true)
 			w.work.gemm(jn, h.D, in, ds, 1, block, q.from(i0), q.Stride, 1, dk[j0*h.D:], h.D, true)
@@ -112,8 +113,26 @@ func (w *blocks[T]) addTo(h *Attender[T], dk, dv Rows[T]) {
 	}
 }
 
+// scaleMax multiplies x by scale, and returns the larger of top and the results, NaN
+// if one is.
+func scaleMax[T Float](v vectors, x []T, scale, top T) T {
+	if v.has(loopScaleMax) {
+		t := vectorArgs{max: noMax(float32(top)), largest: float32(top), c: [3]float32{float32(scale)}}
+		v.each(loopScaleMax, &t, float32(math.NaN()), [3][]float32{f32(x)}, [4][]float32{f32(x)})
+		return T(t.largest)
+	}
+	for i := range x {
+		x[i] *= scale
+		top = max(top, x[i])
+	}
+	return top
+}
+
 // addExp replaces x by exp(x - shift) and returns sum plus these.
-func addExp[T Float](x []T, shift, sum T) T {
+func addExp[T Float](v vectors, x []T, shift, sum T) T {
+	if v.has(loopScaleMax) {
+		return sum + T(expSumOf(v, x, x, shift))
+	}
 	for j := range x {
 		x[j] = exp(x[j] - shift)
 		sum += x[j]
@@ -122,7 +141,12 @@ func addExp[T Float](x []T, shift, sum T) T {
 }
 
 // scale multiplies x by c.
-func scale[T Float](x []T, c T) {
+func scale[T Float](v vectors, x []T, c T) {
+	if v.has(loopScaleMax) {
+		t := vectorArgs{c: [3]float32{float32(c)}}
+		v.each(loopScaleMax, &t, 0, [3][]float32{f32(x)}, [4][]float32{f32(x)})
+		return
+	}
 	for j := range x {
 		x[j] *= c
 	}
@@ -130,8 +154,13 @@ func scale[T Float](x []T, c T) {
 
 // attentionGrad replaces the scores s by p = exp(scale·s - lse), and d by
 // scale·p·(d - delta).
-func attentionGrad[T Float](s, d []T, scale, lse, delta T) {
+func attentionGrad[T Float](v vectors, s, d []T, scale, lse, delta T) {
 	d = d[:len(s)]
+	if v.has(loopAttentionGrad) {
+		t := vectorArgs{c: [3]float32{float32(scale), float32(lse), float32(delta)}}
+		v.each(loopAttentionGrad, &t, 0, [3][]float32{f32(s), f32(d)}, [4][]float32{f32(s), f32(d)})
+		return
+	}
 	for j := range s {
 		s[j] = exp(T(s[j]*scale) - lse)
 		d[j] = scale * s[j] * (d[j] - delta)

@@ -1,5 +1,5 @@
 // Package kernel holds the numeric loops that primitives share, on plain
-// slices: matrix products, random bits, attention, softmax, gates, AdamW. It knows
+// slices: matrix products, random bits, attention, norms, softmax, gates, AdamW. It knows
 // nothing of graphs or devices, and of arrays the 16-bit formats alone.
 //
 // Every loop adds in an order that its comment states, so that a result does not
@@ -8,7 +8,8 @@
 // numbers have the same bits on every machine. Matrix products, and float32
 // exponentials and what is made of them, have the same bits on machines that use
 // the same kernels, and those of avx2, avx512 and neon agree; see Gemm, Exp and
-// Selected. AdamW has the same bits with all kernels. What goes through math.Exp,
+// Selected. Norms, rotations and AdamW have the same bits with all kernels. What
+// goes through math.Exp,
 // math.Log or math.Log1p (with the portable kernels, in float64, in normal numbers)
 // may differ in the last bit between architectures: Go writes some of these in
 // assembly and may fuse products and sums in the others. In this package it may not:

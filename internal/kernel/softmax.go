@@ -20,21 +20,6 @@ func maxOf[T Float](v vectors, x []T) T {
 	return top
 }
 
-// scaleMax multiplies x by scale, and returns the larger of top and the results,
-// with NaN as in Max.
-func scaleMax[T Float](v vectors, x []T, scale, top T) T {
-	if v.has(loopScaleMax) {
-		t := vectorArgs{max: noMax(float32(top)), largest: float32(top), c: [3]float32{float32(scale)}}
-		v.each(loopScaleMax, &t, float32(math.NaN()), [3][]float32{f32(x)}, [4][]float32{f32(x)})
-		return T(t.largest)
-	}
-	for i := range x {
-		x[i] *= scale
-		top = max(top, x[i])
-	}
-	return top
-}
-
 func noMax(top float32) (lanes [vectorLanes]float32) {
 	for i := range lanes {
 		lanes[i] = top

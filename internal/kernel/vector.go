@@ -47,13 +47,14 @@ const (
 	loopSiLUGrad
 	loopSwiGLU
 	loopSwiGLUGrad
-	loopScaleMax
 	loopMax
 	loopExpSum
 	loopExpTotal
-	loopAttentionGrad
 	loopScaled
 	loopAdamW
+	// Of attention in blocks, which is in lanes with avx2 and avx512.
+	loopScaleMax
+	loopAttentionGrad
 )
 
 // vectorLanes is how many elements a loop takes at once, with any instruction

@@ -177,10 +177,6 @@ var rowLoops = []rowLoop{
 		swigluGradOf(v, out[0], out[1], in[0], in[1], in[2])
 		return 0
 	}},
-	{"scale_max", 1, 1, func(v vectors, out, in [][]float32) float64 {
-		copy(out[0], in[0])
-		return float64(scaleMax(v, out[0], -0.3, -2))
-	}},
 	{"max", 0, 1, func(v vectors, out, in [][]float32) float64 { return float64(maxOf(v, in[0])) }},
 	{"exp_sum", 1, 1, func(v vectors, out, in [][]float32) float64 { return expSumOf(v, out[0], in[0], 1.5) }},
 	{"exp_total", 0, 1, func(v vectors, out, in [][]float32) float64 { return expTotalOf(v, in[0], 1.5) }},
