@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"flag"
 	"fmt"
 	"maps"
@@ -27,7 +26,7 @@ func digest(results ...[]float64) string {
 			if x != x {
 				x = math.NaN()
 			}
-			binary.Write(h, binary.LittleEndian, math.Float64bits(x))
+			fmt.Fprintf(h, "%016x", math.Float64bits(x))
 		}
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
