@@ -59,7 +59,7 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 			switch {
 			case direct && v == padded:
 				t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(brs*size)
-			case i0 == 0 && bcs == 1 && v == wide && in >= s.rows:
+			case i0 == 0 && bcs == 1 && v == wide && in >= s.rows && s.copying != nil:
 				t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(brs*size)
 				t.copy = unsafe.Pointer(&panel[:kn*wide][0])
 			default:
@@ -94,7 +94,7 @@ type left[T Float] struct {
 // pack makes l the block at `at` of m rows, deep elements each.
 func (l *left[T]) pack(s *set, at []T, m, deep int) {
 	l.at, l.first = at, 0
-	if l.step == 1 {
+	if l.step == 1 && s.copying != nil {
 		l.first = m - m%s.rows // the last tile may need padding
 	}
 	for i := l.first; i < m; i += s.rows {

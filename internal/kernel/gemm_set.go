@@ -19,7 +19,8 @@ type set struct {
 	// tiles sets C = 0 + A·B, or adds A·B to C if work.add is set, for a tile of
 	// tileRows[i] rows by j+1 vectors.
 	tiles [3][tileVecs]func(*byte)
-	// copying is the largest tile, which copies B on the way.
+	// copying is the largest tile, which copies B on the way. Where it is nil tiles
+	// read copies only, A's too: NEON's take several rows of A in one vector.
 	copying func(*byte)
 	// streams adds A·B, for streamOf[i] rows, to sums at work.c of which the rows
 	// of one vector of columns lie together.
