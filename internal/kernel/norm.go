@@ -160,7 +160,7 @@ func AddBias[T Float](sum []float64, ct []T, pitch, rows int) {
 
 func addBiasOf[T Float](v vectors, sum []float64, ct []T, pitch, rows int) {
 	done := 0
-	if v != scalar {
+	if v.norms() {
 		done = v.columnsOf(normAddBias, &normArgs{}, sum, f32(ct), f32(ct), pitch, rows)
 	}
 	for r := range rows {
@@ -189,7 +189,7 @@ func turnOf[T Float](v vectors, y, z, x, w []T, pitch, heads int, cos, sin []flo
 	}
 	last := (heads-1)*pitch + n - 1
 	_, _, _, _ = y[last], z[last], x[last], w[last] // assembly does not check bounds
-	if v != scalar && n%vectorLanes == 0 {
+	if v.norms() && n%vectorLanes == 0 {
 		v.runNorm(normTurn, &normArgs{rows: heads, n: n, pitch: 4 * pitch, count: sign, x: &f32(x)[0], ct: &f32(w)[0], y: unsafe.Pointer(&y[0]), gain: &f32(z)[0],
 			mean: &cos[0], inv: &sin[0]})
 		return

@@ -39,10 +39,13 @@ const (
 	_ = -(unsafe.Offsetof(normArgs{}.pitch) ^ 96)
 )
 
+// norms says whether v has these loops.
+func (v vectors) norms() bool { return v == avx2 || v == avx512 }
+
 // norm runs a loop over the rows of x, if v has it for rows of n elements; otherwise it
 // is false. What has one element per row is in t, and has as many as there are rows.
 func (v vectors) norm(l normLoop, t *normArgs, n int, x, gain, bias, ct, y []float32) bool {
-	if v == scalar || n == 0 || n%vectorLanes != 0 {
+	if !v.norms() || n == 0 || n%vectorLanes != 0 {
 		return false
 	}
 	t.rows, t.n, t.count, t.pitch = len(x)/n, n, float64(n), 4*n
@@ -71,7 +74,7 @@ func (v vectors) norm(l normLoop, t *normArgs, n int, x, gain, bias, ct, y []flo
 // columns runs a loop that adds rows to sums of columns, for whole vectors of them, and returns how many
 // these are.
 func (v vectors) columns(l normLoop, sum []float64, x, ct []float32, pitch int, mean []float64, step int, inv []float64) int {
-	if v == scalar || len(inv) == 0 {
+	if !v.norms() || len(inv) == 0 {
 		return 0
 	}
 	return v.columnsOf(l, &normArgs{mean: &mean[0], inv: &inv[0], step: 8 * step}, sum, x, ct, pitch, len(inv))
