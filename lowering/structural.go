@@ -1,7 +1,6 @@
 package lowering
 
 import (
-	"math"
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
@@ -27,9 +26,9 @@ func addAny(a *Args) error {
 	case graph.F32:
 		sum[float32](a)
 	case graph.BF16:
-		sum16(a, array.Brain.Float32, array.BrainOf)
+		sum16(a, array.WidenBrain, array.NarrowBrain)
 	case graph.F16:
-		sum16(a, array.Half.Float32, array.HalfOf)
+		sum16(a, array.WidenHalf, array.NarrowHalf)
 	}
 	return nil
 }
@@ -82,13 +81,23 @@ func shared(x array.Array, others []array.Array) bool {
 	return false
 }
 
-func sum16[T array.Brain | array.Half](a *Args, wide func(T) float32, narrow func(float32) T) {
-	dst := array.Data[T](a.Out[0])
-	for i := range dst {
-		s := float32(math.Copysign(0, -1)) // -0 is what adding leaves alone
-		for _, z := range a.In {
-			s += wide(array.Data[T](z)[i])
+// sum16 adds in f32 and rounds once.
+func sum16[T array.Brain | array.Half](a *Args, widen func([]float32, []T), narrow func([]T, []float32)) {
+	const grain, tile = 1 << 17, 512
+	a.Parallel(a.Out[0].Type.Len(), grain, func(lo, hi int) {
+		dst := array.Data[T](a.Out[0])
+		var sum, term [tile]float32
+		for ; lo < hi; lo += tile {
+			end := min(lo+tile, hi)
+			s, t := sum[:end-lo], term[:end-lo]
+			widen(s, array.Data[T](a.In[0])[lo:end])
+			for _, z := range a.In[1:] {
+				widen(t, array.Data[T](z)[lo:end])
+				for i, x := range t {
+					s[i] += x
+				}
+			}
+			narrow(dst[lo:end], s)
 		}
-		dst[i] = narrow(s)
-	}
+	})
 }

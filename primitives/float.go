@@ -96,7 +96,7 @@ func wide(a *lowering.Args, xs []array.Array) []array.Array {
 		out[i] = x
 		if x.Type.DType == graph.BF16 || x.Type.DType == graph.F16 {
 			t := x.Type.With(graph.F32)
-			out[i] = array.Over(t, lowering.Make[uint8](a, int(t.Bytes())))
+			out[i] = array.Over(t, lowering.MakeDirty[uint8](a, int(t.Bytes())))
 		}
 	}
 	return out

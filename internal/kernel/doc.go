@@ -8,8 +8,10 @@
 // numbers have the same bits on every machine. Matrix products, and float32
 // exponentials and what is made of them, have the same bits on machines that use
 // the same kernels, and those of avx2, avx512 and neon agree; see Gemm, Exp and
-// Selected. Norms, rotations and AdamW have the same bits with all kernels. What
-// goes through math.Exp,
+// Selected. Products of bf16 have the same bits where the same engine multiplies
+// them, which with avx512 depends on the processor; see GemmHalf and SelectedHalf.
+// Norms, rotations and AdamW have the same bits with all kernels. What goes through
+// math.Exp,
 // math.Log or math.Log1p (with the portable kernels, in float64, in normal numbers)
 // may differ in the last bit between architectures: Go writes some of these in
 // assembly and may fuse products and sums in the others. In this package it may not:

@@ -22,5 +22,7 @@ func geluTanh(x float64) float64 { return x * sigmoid(2*geluScale*(x+float64(gel
 
 func geluTanhSlope(x float64) float64 {
 	z := 2 * geluScale * (x + float64(geluCubic*x*x*x))
-	return sigmoid(z) + float64(x*sigmoid(z)*sigmoid(-z)*2*geluScale*(1+float64(3*geluCubic*x*x)))
+	slope := 2 * geluScale * (1 + float64(3*geluCubic*x*x))
+	more := float64(x * sigmoid(z) * sigmoid(-z) * slope)
+	return sigmoid(z) + more
 }
