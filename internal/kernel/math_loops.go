@@ -78,6 +78,7 @@ const (
 	loopMinimum
 	loopGELUGrad
 	loopGELUTanhGrad
+	loopPow
 	binaries
 )
 
