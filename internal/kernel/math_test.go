@@ -68,6 +68,10 @@ func samples(step uint32) (x, y []float32) {
 		h := float32(k) + 0.5
 		x = append(x, h, math.Nextafter32(h, -100), math.Nextafter32(h, 100), float32(k))
 	}
+	for k := 20; k < 66; k++ { // where integers and reductions end
+		h := float32(math.Ldexp(1, k))
+		x = append(x, h, -h, math.Nextafter32(h, 0), -math.Nextafter32(h, 0), math.Nextafter32(h, 2*h), -math.Nextafter32(h, 2*h))
+	}
 	r := rand.New(rand.NewPCG(31, 32))
 	y = normals[float32](r, len(x))
 	for i := 0; i < len(y); i += 7 { // equal ones, and special ones

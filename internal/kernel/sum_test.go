@@ -124,11 +124,10 @@ func TestChoose32(t *testing.T) {
 		return w
 	}
 	for k := range 200 {
-		n := k
-		if k > 150 {
-			n = 3000 + k
+		n, lo := k, r.IntN(len(x)-k)
+		if k > 196 {
+			n, lo = len(x)-k, k
 		}
-		lo := r.IntN(len(x) - n)
 		x, y := x[lo:lo+n], y[lo:lo+n]
 		which := make([]bool, n)
 		ints := make([]int32, n)
