@@ -1,6 +1,7 @@
 // Package kernel holds the numeric loops that primitives share, on plain
-// slices: matrix products, random bits, attention, softmax, gates, AdamW. It knows
-// nothing of graphs or devices, and of arrays the 16-bit formats alone.
+// slices: matrix products, elementwise functions, sums and extremes, random bits,
+// attention, softmax, gates, a router's scores, AdamW. It knows nothing of graphs or
+// devices, and of arrays the 16-bit formats alone.
 //
 // Every loop adds in an order that its comment states, so that a result does not
 // depend on how the work was split; an element of an elementwise result depends on
@@ -8,7 +9,9 @@
 // numbers have the same bits on every machine. Matrix products, and float32
 // exponentials and what is made of them, have the same bits on machines that use
 // the same kernels, and those of avx2 and avx512 agree; see Gemm, Exp and
-// Selected. AdamW has the same bits with all kernels. What goes through math.Exp,
+// Selected. AdamW, and all that IEEE 754 defines, has the same bits with all kernels.
+// Logarithms, sines, powers, erf and gelu of float32 are computed in float64 with all
+// of them, and so differ in the last bit only where that is nearly a tie. What goes through math.Exp,
 // math.Log or math.Log1p (with the portable kernels, in float64, in normal numbers)
 // may differ in the last bit between architectures: Go writes some of these in
 // assembly and may fuse products and sums in the others.
