@@ -10,11 +10,11 @@
 // exponentials and what is made of them, have the same bits on machines that use
 // the same kernels, and those of avx2 and avx512 agree; see Gemm, Exp and
 // Selected. AdamW, and all that IEEE 754 defines, has the same bits with all kernels.
-// Logarithms, sines, powers, erf and gelu of float32 are computed in float64 with all
-// of them, and so differ in the last bit only where that is nearly a tie. What goes through math.Exp,
-// math.Log or math.Log1p (with the portable kernels, in float64, in normal numbers)
-// may differ in the last bit between architectures: Go writes some of these in
-// assembly and may fuse products and sums in the others.
+// Logarithms, sines, powers, erf and gelu of float32 are computed in float64 with
+// all of them, and so differ only where a result is nearly a tie. What goes through
+// math.Exp, math.Log or math.Log1p (with the portable kernels, in float64, in normal
+// numbers) may differ in the last bit between architectures: Go writes some of these
+// in assembly and may fuse products and sums in the others.
 package kernel
 
 // Float is an arithmetic element type. The 16-bit formats are widened first.
