@@ -27,7 +27,7 @@ func TestMathStaysInside(t *testing.T) {
 			}
 			choice(l, words(z), words(x), words(y), flags)
 			difference(l, z, x, 1)
-			softmaxGrad(l, z, x, y, 1)
+			softmaxGrad(l, z, x, y, n)
 			logSoftmaxGrad(l, z, x, y, 1)
 			if got, want := sum(l, x), sum(nil, x); got != want {
 				t.Errorf("%s: the sum of %d is %v, want %v", name, n, got, want)
