@@ -10,15 +10,18 @@ import (
 
 // binaryKernel returns the host kernel of a function.
 func binaryKernel(op string) lowering.Kernel {
-	grain := cheap
-	if op == "pow" || op == "rem" {
-		grain = dear
+	few, grain := swift, cheap // of f32, and of others
+	switch op {
+	case "pow":
+		few, grain = cheap, dear
+	case "rem":
+		few, grain = dear, dear
 	}
 	f32 := binaryFloat[float32](op)
 	return func(a *lowering.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F32:
-			each2(a, grain, f32)
+			each2(a, few, f32)
 		case graph.F64:
 			each2(a, grain, binaryFloat[float64](op))
 		case graph.I32:
@@ -101,12 +104,8 @@ func binaryFloat[T Float](op string) func(z, x, y []T) {
 				z[i] = T(math.Mod(float64(x[i]), float64(y[i])))
 			}
 		}
-	default: // pow
-		return func(z, x, y []T) {
-			for i := range z {
-				z[i] = T(math.Pow(float64(x[i]), float64(y[i])))
-			}
-		}
+	default:
+		return kernel.Pow[T]
 	}
 }
 

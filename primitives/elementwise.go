@@ -14,8 +14,9 @@ type Number interface{ Integer | Float }
 
 const (
 	// cheap is the least number of elements worth a goroutine where an element
-	// takes about a nanosecond, dear where it takes ten.
-	cheap, dear = 1 << 17, 1 << 14
+	// takes about a nanosecond, dear where it takes ten, and swift where it takes
+	// as long as memory does.
+	swift, cheap, dear = 1 << 19, 1 << 17, 1 << 14
 	// tile is how many elements of bf16 and f16 are widened at a time: few
 	// enough that they stay in the first-level cache.
 	tile = 1024

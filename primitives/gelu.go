@@ -94,7 +94,7 @@ func geluKernel[T Float](tanh bool) lowering.Kernel {
 		f = kernel.GELUTanh[T]
 	}
 	return func(a *lowering.Args) error {
-		each1(a, dear, f)
+		each1(a, cheap/4, f)
 		return nil
 	}
 }
@@ -105,7 +105,7 @@ func geluGradKernel[T Float](tanh bool) lowering.Kernel {
 		f = kernel.GELUTanhGrad[T]
 	}
 	return func(a *lowering.Args) error {
-		each2(a, dear, f)
+		each2(a, cheap/4, f)
 		return nil
 	}
 }

@@ -106,10 +106,15 @@ func softmaxKernel[T Float](axis int) lowering.Kernel {
 
 func softmaxGradKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		in, out := [][]T{data[T](a.In[0]), data[T](a.In[1])}, [][]T{data[T](a.Out[0])}
-		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
-			y, ct := in[0], in[1]
-			kernel.SoftmaxGrad(out[0], y, ct, kernel.Dot(y, ct))
+		y, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
+			a.Parallel(rows, 1+8*dear/(1+n), func(lo, hi int) {
+				kernel.SoftmaxGrad(dx[lo*n:hi*n], y[lo*n:hi*n], ct[lo*n:hi*n], n)
+			})
+			return nil
+		}
+		eachLine(a, a.In[0].Type, axis, [][]T{y, ct}, [][]T{dx}, func(_ int, in, out [][]T) {
+			kernel.SoftmaxGrad(out[0], in[0], in[1], len(in[0]))
 		})
 		return nil
 	}

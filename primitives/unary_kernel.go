@@ -8,16 +8,16 @@ import (
 
 // unaryKernel returns the host kernel of a function.
 func unaryKernel(op string) lowering.Kernel {
-	grain := dear
+	few, grain := cheap, dear // of f32, and of others
 	switch op {
 	case "neg", "abs", "sign", "square", "floor", "ceil", "sqrt":
-		grain = cheap
+		few, grain = swift, cheap
 	}
 	f32 := unaryFloat[float32](op)
 	return func(a *lowering.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F32:
-			each1(a, grain, f32)
+			each1(a, few, f32)
 		case graph.F64:
 			each1(a, grain, unaryFloat[float64](op))
 		case graph.I32:

@@ -32,15 +32,15 @@ func avx512Largest(n int, x *float32) float32
 //go:noescape
 func avx512Smallest(n int, x *float32) float32
 
+// avx512SoftmaxGrad is z = x·(y - Σ x·y) in float64 for rows, 1 or more, of n elements, 1 or more; the sum is Dot's.
+//
+//go:noescape
+func avx512SoftmaxGrad(n int, z *float32, x *float32, y *float32, rows int)
+
 // avx512Less is y = x - c in float64, for n elements.
 //
 //go:noescape
 func avx512Less(n int, y *float32, x *float32, c float64)
-
-// avx512SoftmaxGrad is z = x·(y - c) in float64, for n elements.
-//
-//go:noescape
-func avx512SoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
 
 // avx512LogSoftmaxGrad is z = y - exp(x)·c in float64, for n elements.
 //
@@ -127,15 +127,15 @@ func avx2Largest(n int, x *float32) float32
 //go:noescape
 func avx2Smallest(n int, x *float32) float32
 
+// avx2SoftmaxGrad is z = x·(y - Σ x·y) in float64 for rows, 1 or more, of n elements, 1 or more; the sum is Dot's.
+//
+//go:noescape
+func avx2SoftmaxGrad(n int, z *float32, x *float32, y *float32, rows int)
+
 // avx2Less is y = x - c in float64, for n elements.
 //
 //go:noescape
 func avx2Less(n int, y *float32, x *float32, c float64)
-
-// avx2SoftmaxGrad is z = x·(y - c) in float64, for n elements.
-//
-//go:noescape
-func avx2SoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
 
 // avx2LogSoftmaxGrad is z = y - exp(x)·c in float64, for n elements.
 //

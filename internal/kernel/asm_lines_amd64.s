@@ -544,6 +544,96 @@ done:
 	VZEROUPPER
 	RET
 
+// func avx512SoftmaxGrad(n int, z *float32, x *float32, y *float32, rows int)
+// Requires: AVX, AVX512F
+TEXT ·avx512SoftmaxGrad(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	MOVQ z+8(FP), BX
+	MOVQ x+16(FP), SI
+	MOVQ y+24(FP), DI
+	MOVQ rows+32(FP), R8
+
+row:
+	MOVQ   AX, CX
+	VPSUBD Z0, Z0, Z0
+	XORQ   DX, DX
+
+sum:
+	CMPQ      CX, $0x08
+	JLT       sum_tail
+	VCVTPS2PD (SI)(DX*1), Z1
+	VCVTPS2PD (DI)(DX*1), Z2
+	VMULPD    Z2, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, CX
+	JMP       sum
+
+sum_tail:
+	TESTQ     CX, CX
+	JZ        sum_done
+	MOVQ      $0x00000001, R9
+	SHLQ      CL, R9
+	DECQ      R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z1
+	VCVTPS2PD Y1, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VCVTPS2PD Y2, Z2
+	VMULPD    Z2, Z1, Z1
+	VADDPD    Z1, Z0, Z0
+
+sum_done:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPD        X0, X1, X1
+	VPERMILPD     $0x01, X1, X0
+	VADDPD        X0, X1, X1
+	VBROADCASTSD  X1, Z0
+	MOVQ          AX, CX
+	XORQ          DX, DX
+
+scale:
+	CMPQ      CX, $0x08
+	JLT       scale_tail
+	VCVTPS2PD (SI)(DX*1), Z1
+	VCVTPS2PD (DI)(DX*1), Z2
+	VSUBPD    Z0, Z2, Z2
+	VMULPD    Z2, Z1, Z1
+	VPSUBD    Z2, Z2, Z2
+	VCVTPD2PS Z1, Y2
+	VMOVUPS   Y2, (BX)(DX*1)
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, CX
+	JMP       scale
+
+scale_tail:
+	TESTQ     CX, CX
+	JZ        scale_done
+	MOVQ      $0x00000001, R9
+	SHLQ      CL, R9
+	DECQ      R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z1
+	VCVTPS2PD Y1, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VCVTPS2PD Y2, Z2
+	VSUBPD    Z0, Z2, Z2
+	VMULPD    Z2, Z1, Z1
+	VPSUBD    Z0, Z0, Z0
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Z0, K1, (BX)(DX*1)
+
+scale_done:
+	LEAQ (BX)(AX*4), BX
+	LEAQ (SI)(AX*4), SI
+	LEAQ (DI)(AX*4), DI
+	DECQ R8
+	JNZ  row
+	VZEROUPPER
+	RET
+
 // func avx512Less(n int, y *float32, x *float32, c float64)
 // Requires: AVX, AVX512F
 TEXT ·avx512Less(SB), NOSPLIT, $0-32
@@ -584,69 +674,6 @@ not_one:
 	VCVTPS2PD     Y1, Z1
 	VSUBPD        Z0, Z1, Z1
 	VSUBPD        Z0, Z2, Z0
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z1, Y2
-	VCVTPD2PS     Z0, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512SoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
-// Requires: AVX, AVX512F
-TEXT ·avx512SoftmaxGrad(SB), NOSPLIT, $0-40
-	MOVQ         n+0(FP), CX
-	XORQ         AX, AX
-	MOVQ         z+8(FP), DX
-	MOVQ         x+16(FP), BX
-	MOVQ         y+24(FP), SI
-	VBROADCASTSD c+32(FP), Z0
-
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z1
-	VMOVUPS       (SI)(AX*1), Z2
-	VEXTRACTF64X4 $0x01, Z1, Y3
-	VCVTPS2PD     Y3, Z3
-	VCVTPS2PD     Y1, Z1
-	VEXTRACTF64X4 $0x01, Z2, Y4
-	VCVTPS2PD     Y4, Z4
-	VCVTPS2PD     Y2, Z2
-	VSUBPD        Z0, Z2, Z2
-	VMULPD        Z2, Z1, Z1
-	VSUBPD        Z0, Z4, Z2
-	VMULPD        Z2, Z3, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCVTPD2PS     Z1, Y3
-	VCVTPD2PS     Z2, Y1
-	VINSERTF64X4  $0x01, Y1, Z3, Z3
-	VMOVUPS       Z3, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
-
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, DI
-	SHLQ          CL, DI
-	DECQ          DI
-	KMOVW         DI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z1
-	VMOVUPS.Z     (SI)(AX*1), K1, Z2
-	VEXTRACTF64X4 $0x01, Z1, Y3
-	VCVTPS2PD     Y3, Z3
-	VCVTPS2PD     Y1, Z1
-	VEXTRACTF64X4 $0x01, Z2, Y4
-	VCVTPS2PD     Y4, Z4
-	VCVTPS2PD     Y2, Z2
-	VSUBPD        Z0, Z2, Z2
-	VMULPD        Z2, Z1, Z1
-	VSUBPD        Z0, Z4, Z0
-	VMULPD        Z0, Z3, Z0
 	VPSUBD        Z2, Z2, Z2
 	VCVTPD2PS     Z1, Y2
 	VCVTPD2PS     Z0, Y0
@@ -1721,6 +1748,120 @@ done:
 	VZEROUPPER
 	RET
 
+// func avx2SoftmaxGrad(n int, z *float32, x *float32, y *float32, rows int)
+// Requires: AVX, AVX2
+TEXT ·avx2SoftmaxGrad(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	MOVQ z+8(FP), BX
+	MOVQ x+16(FP), SI
+	MOVQ y+24(FP), DI
+	MOVQ rows+32(FP), R8
+
+row:
+	MOVQ   AX, CX
+	VPSUBD Y0, Y0, Y0
+	VPSUBD Y1, Y1, Y1
+	XORQ   DX, DX
+
+sum:
+	CMPQ      CX, $0x08
+	JLT       sum_tail
+	VCVTPS2PD (SI)(DX*1), Y2
+	VCVTPS2PD 16(SI)(DX*1), Y3
+	VCVTPS2PD (DI)(DX*1), Y4
+	VCVTPS2PD 16(DI)(DX*1), Y5
+	VMULPD    Y4, Y2, Y2
+	VADDPD    Y2, Y0, Y0
+	VMULPD    Y5, Y3, Y3
+	VADDPD    Y3, Y1, Y1
+	ADDQ      $0x20, DX
+	SUBQ      $0x08, CX
+	JMP       sum
+
+sum_tail:
+	TESTQ        CX, CX
+	JZ           sum_done
+	LEAQ         mathTails<>+32(SB), R9
+	SHLQ         $0x02, CX
+	SUBQ         CX, R9
+	VMOVUPS      (R9), Y2
+	VMASKMOVPS   (SI)(DX*1), Y2, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X3, Y3
+	VMASKMOVPS   (DI)(DX*1), Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X5
+	VCVTPS2PD    X5, Y5
+	VCVTPS2PD    X2, Y2
+	VMULPD       Y2, Y3, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       Y5, Y4, Y4
+	VADDPD       Y4, Y1, Y1
+
+sum_done:
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDPD       X1, X0, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         AX, CX
+	XORQ         DX, DX
+
+scale:
+	CMPQ        CX, $0x08
+	JLT         scale_tail
+	VCVTPS2PD   (SI)(DX*1), Y1
+	VCVTPS2PD   16(SI)(DX*1), Y2
+	VCVTPS2PD   (DI)(DX*1), Y3
+	VCVTPS2PD   16(DI)(DX*1), Y4
+	VSUBPD      Y0, Y3, Y3
+	VMULPD      Y3, Y1, Y1
+	VSUBPD      Y0, Y4, Y4
+	VMULPD      Y4, Y2, Y2
+	VPSUBD      Y3, Y3, Y3
+	VCVTPD2PSY  Y1, X3
+	VCVTPD2PSY  Y2, X1
+	VINSERTF128 $0x01, X1, Y3, Y3
+	VMOVUPS     Y3, (BX)(DX*1)
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, CX
+	JMP         scale
+
+scale_tail:
+	TESTQ        CX, CX
+	JZ           scale_done
+	LEAQ         mathTails<>+32(SB), R9
+	SHLQ         $0x02, CX
+	SUBQ         CX, R9
+	VMOVUPS      (R9), Y1
+	VMASKMOVPS   (SI)(DX*1), Y1, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VCVTPS2PD    X3, Y3
+	VCVTPS2PD    X2, Y2
+	VMASKMOVPS   (DI)(DX*1), Y1, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VCVTPS2PD    X5, Y5
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y0, Y4, Y4
+	VMULPD       Y4, Y2, Y2
+	VSUBPD       Y0, Y5, Y5
+	VMULPD       Y5, Y3, Y3
+	VPSUBD       Y0, Y0, Y0
+	VCVTPD2PSY   Y2, X0
+	VCVTPD2PSY   Y3, X2
+	VINSERTF128  $0x01, X2, Y0, Y0
+	VMASKMOVPS   Y0, Y1, (BX)(DX*1)
+
+scale_done:
+	LEAQ (BX)(AX*4), BX
+	LEAQ (SI)(AX*4), SI
+	LEAQ (DI)(AX*4), DI
+	DECQ R8
+	JNZ  row
+	VZEROUPPER
+	RET
+
 // func avx2Less(n int, y *float32, x *float32, c float64)
 // Requires: AVX, AVX2
 TEXT ·avx2Less(SB), NOSPLIT, $0-32
@@ -1761,69 +1902,6 @@ not_one:
 	VCVTPS2PD    X2, Y2
 	VSUBPD       Y0, Y2, Y2
 	VSUBPD       Y0, Y3, Y0
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y2, X3
-	VCVTPD2PSY   Y0, X0
-	VINSERTF128  $0x01, X0, Y3, Y3
-	VMASKMOVPS   Y3, Y1, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2SoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
-// Requires: AVX, AVX2
-TEXT ·avx2SoftmaxGrad(SB), NOSPLIT, $0-40
-	MOVQ         n+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         z+8(FP), DX
-	MOVQ         x+16(FP), BX
-	MOVQ         y+24(FP), SI
-	VBROADCASTSD c+32(FP), Y0
-
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y1
-	VMOVUPS      (SI)(CX*1), Y2
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X3, Y3
-	VCVTPS2PD    X1, Y1
-	VEXTRACTF128 $0x01, Y2, X4
-	VCVTPS2PD    X4, Y4
-	VCVTPS2PD    X2, Y2
-	VSUBPD       Y0, Y2, Y2
-	VMULPD       Y2, Y1, Y1
-	VSUBPD       Y0, Y4, Y2
-	VMULPD       Y2, Y3, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMOVUPS      Y3, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
-	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), DI
-	SHLQ         $0x02, AX
-	SUBQ         AX, DI
-	VMOVUPS      (DI), Y1
-	VMASKMOVPS   (BX)(CX*1), Y1, Y2
-	VMASKMOVPS   (SI)(CX*1), Y1, Y3
-	VEXTRACTF128 $0x01, Y2, X4
-	VCVTPS2PD    X4, Y4
-	VCVTPS2PD    X2, Y2
-	VEXTRACTF128 $0x01, Y3, X5
-	VCVTPS2PD    X5, Y5
-	VCVTPS2PD    X3, Y3
-	VSUBPD       Y0, Y3, Y3
-	VMULPD       Y3, Y2, Y2
-	VSUBPD       Y0, Y5, Y0
-	VMULPD       Y0, Y4, Y0
 	VPSUBD       Y3, Y3, Y3
 	VCVTPD2PSY   Y2, X3
 	VCVTPD2PSY   Y0, X0

@@ -112,6 +112,11 @@ func avx512Erf(n int, y *float32, x *float32)
 //go:noescape
 func avx512GELU(n int, y *float32, x *float32)
 
+// avx512Pow is z = x to the power of y, for n elements.
+//
+//go:noescape
+func avx512Pow(n int, z *float32, x *float32, y *float32)
+
 // avx512GELUGrad is z = y·(Φ(x) + x·φ(x)), for n elements.
 //
 //go:noescape
@@ -276,6 +281,11 @@ func avx2Erf(n int, y *float32, x *float32)
 //
 //go:noescape
 func avx2GELU(n int, y *float32, x *float32)
+
+// avx2Pow is z = x to the power of y, for n elements.
+//
+//go:noescape
+func avx2Pow(n int, z *float32, x *float32, y *float32)
 
 // avx2GELUGrad is z = y·(Φ(x) + x·φ(x)), for n elements.
 //

@@ -2158,6 +2158,428 @@ done:
 	VZEROUPPER
 	RET
 
+// func avx512Pow(n int, z *float32, x *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512Pow(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), CX
+	XORQ AX, AX
+	MOVQ z+8(FP), DX
+	MOVQ x+16(FP), BX
+	MOVQ y+24(FP), SI
+
+one:
+	CMPQ          CX, $+16
+	JLT           not_one
+	VMOVUPS       (BX)(AX*1), Z0
+	VMOVUPS       (SI)(AX*1), Z1
+	VEXTRACTF64X4 $0x01, Z0, Y2
+	VCVTPS2PD     Y2, Z2
+	VCVTPS2PD     Y0, Z0
+	VEXTRACTF64X4 $0x01, Z1, Y3
+	VCVTPS2PD     Y3, Z3
+	VCVTPS2PD     Y1, Z1
+	VPANDD        mathDoubles<>+2368(SB), Z0, Z4
+	VPSUBD        Z5, Z5, Z5
+	VMOVUPS       mathDoubles<>+0(SB), Z6
+	VPADDQ        mathDoubles<>+1152(SB), Z4, Z7
+	VPSRLQ        $0x34, Z7, Z8
+	VPORD         mathDoubles<>+1216(SB), Z8, Z8
+	VSUBPD        mathDoubles<>+1280(SB), Z8, Z8
+	VPANDD        mathDoubles<>+1344(SB), Z7, Z7
+	VPADDQ        mathDoubles<>+1408(SB), Z7, Z7
+	VSUBPD        mathDoubles<>+0(SB), Z7, Z7
+	VADDPD        mathDoubles<>+1472(SB), Z7, Z9
+	VDIVPD        Z9, Z7, Z9
+	VMULPD        Z9, Z9, Z10
+	VMOVUPS       mathDoubles<>+1536(SB), Z11
+	VFMADD213PD   mathDoubles<>+1600(SB), Z10, Z11
+	VFMADD213PD   mathDoubles<>+1664(SB), Z10, Z11
+	VFMADD213PD   mathDoubles<>+1728(SB), Z10, Z11
+	VFMADD213PD   mathDoubles<>+1792(SB), Z10, Z11
+	VFMADD213PD   mathDoubles<>+1856(SB), Z10, Z11
+	VFMADD213PD   mathDoubles<>+1920(SB), Z10, Z11
+	VMULPD        Z7, Z7, Z12
+	VMULPD        mathDoubles<>+1984(SB), Z12, Z12
+	VMOVAPD       Z11, Z11
+	VFMADD213PD   Z12, Z10, Z11
+	VMULPD        mathDoubles<>+2048(SB), Z8, Z10
+	VFMADD231PD   Z9, Z11, Z10
+	VSUBPD        Z10, Z12, Z9
+	VSUBPD        Z7, Z9, Z7
+	VMOVUPS       mathDoubles<>+2112(SB), Z9
+	VFMSUB213PD   Z7, Z8, Z9
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z4, K1
+	VMOVAPD       Z9, Z7
+	VMOVUPD       Z4, K1, Z7
+	VPSUBD        Z8, Z8, Z8
+	VCMPPD        $0x00, Z8, Z4, K1
+	VMOVAPD       Z7, Z7
+	VMOVUPD       mathDoubles<>+2240(SB), K1, Z7
+	VCMPPD        $0x09, Z8, Z4, K1
+	VMOVAPD       Z7, Z7
+	VMOVUPD       mathDoubles<>+2304(SB), K1, Z7
+	VMULPD        Z7, Z1, Z7
+	VMOVUPS       mathDoubles<>+64(SB), Z8
+	VMAXPD        Z7, Z8, Z8
+	VMOVUPS       mathDoubles<>+128(SB), Z7
+	VMINPD        Z8, Z7, Z8
+	VMOVUPS       mathDoubles<>+192(SB), Z7
+	VFMADD231PD   mathDoubles<>+256(SB), Z8, Z7
+	VSUBPD        mathDoubles<>+192(SB), Z7, Z9
+	VFNMADD231PD  mathDoubles<>+320(SB), Z9, Z8
+	VFNMADD231PD  mathDoubles<>+384(SB), Z9, Z8
+	VPSLLQ        $0x34, Z7, Z7
+	VPADDQ        mathDoubles<>+0(SB), Z7, Z7
+	VMOVUPS       mathDoubles<>+448(SB), Z9
+	VFMADD213PD   mathDoubles<>+512(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+576(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+640(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+704(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+768(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+832(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+896(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+960(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+1024(SB), Z8, Z9
+	VMULPD        Z8, Z8, Z10
+	VMOVAPD       Z10, Z10
+	VFMADD213PD   Z8, Z9, Z10
+	VFMADD213PD   Z7, Z7, Z10
+	VCMPPD        $0x00, Z6, Z4, K1
+	VMOVAPD       Z10, Z7
+	VMOVUPD       Z6, K1, Z7
+	VMULPD        mathDoubles<>+1984(SB), Z1, Z9
+	VRNDSCALEPD   $0x0b, Z1, Z8
+	VRNDSCALEPD   $0x0b, Z9, Z10
+	VCMPPD        $0x00, Z10, Z9, K1
+	VPANDD        mathDoubles<>+1088(SB), Z0, Z9
+	VMOVAPD       Z9, Z9
+	VMOVUPD       Z5, K1, Z9
+	VCMPPD        $0x01, Z5, Z0, K1
+	VMOVAPD       Z7, Z10
+	VMOVUPD       mathDoubles<>+2304(SB), K1, Z10
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z4, K1
+	VMOVAPD       Z10, Z4
+	VMOVUPD       Z7, K1, Z4
+	VCMPPD        $0x00, Z8, Z1, K1
+	VPORD         Z9, Z7, Z7
+	VMOVAPD       Z4, Z4
+	VMOVUPD       Z7, K1, Z4
+	VCMPPD        $0x00, Z5, Z1, K1
+	VMOVAPD       Z4, Z1
+	VMOVUPD       Z6, K1, Z1
+	VCMPPD        $0x00, Z6, Z0, K1
+	VMOVAPD       Z1, Z0
+	VMOVUPD       Z6, K1, Z0
+	VPANDD        mathDoubles<>+2368(SB), Z2, Z1
+	VPSUBD        Z4, Z4, Z4
+	VMOVUPS       mathDoubles<>+0(SB), Z5
+	VPADDQ        mathDoubles<>+1152(SB), Z1, Z6
+	VPSRLQ        $0x34, Z6, Z7
+	VPORD         mathDoubles<>+1216(SB), Z7, Z7
+	VSUBPD        mathDoubles<>+1280(SB), Z7, Z7
+	VPANDD        mathDoubles<>+1344(SB), Z6, Z6
+	VPADDQ        mathDoubles<>+1408(SB), Z6, Z6
+	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
+	VADDPD        mathDoubles<>+1472(SB), Z6, Z8
+	VDIVPD        Z8, Z6, Z8
+	VMULPD        Z8, Z8, Z9
+	VMOVUPS       mathDoubles<>+1536(SB), Z10
+	VFMADD213PD   mathDoubles<>+1600(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1664(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1728(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1792(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1856(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1920(SB), Z9, Z10
+	VMULPD        Z6, Z6, Z11
+	VMULPD        mathDoubles<>+1984(SB), Z11, Z11
+	VMOVAPD       Z10, Z10
+	VFMADD213PD   Z11, Z9, Z10
+	VMULPD        mathDoubles<>+2048(SB), Z7, Z9
+	VFMADD231PD   Z8, Z10, Z9
+	VSUBPD        Z9, Z11, Z8
+	VSUBPD        Z6, Z8, Z6
+	VMOVUPS       mathDoubles<>+2112(SB), Z8
+	VFMSUB213PD   Z6, Z7, Z8
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z1, K1
+	VMOVAPD       Z8, Z6
+	VMOVUPD       Z1, K1, Z6
+	VPSUBD        Z7, Z7, Z7
+	VCMPPD        $0x00, Z7, Z1, K1
+	VMOVAPD       Z6, Z6
+	VMOVUPD       mathDoubles<>+2240(SB), K1, Z6
+	VCMPPD        $0x09, Z7, Z1, K1
+	VMOVAPD       Z6, Z6
+	VMOVUPD       mathDoubles<>+2304(SB), K1, Z6
+	VMULPD        Z6, Z3, Z6
+	VMOVUPS       mathDoubles<>+64(SB), Z7
+	VMAXPD        Z6, Z7, Z7
+	VMOVUPS       mathDoubles<>+128(SB), Z6
+	VMINPD        Z7, Z6, Z7
+	VMOVUPS       mathDoubles<>+192(SB), Z6
+	VFMADD231PD   mathDoubles<>+256(SB), Z7, Z6
+	VSUBPD        mathDoubles<>+192(SB), Z6, Z8
+	VFNMADD231PD  mathDoubles<>+320(SB), Z8, Z7
+	VFNMADD231PD  mathDoubles<>+384(SB), Z8, Z7
+	VPSLLQ        $0x34, Z6, Z6
+	VPADDQ        mathDoubles<>+0(SB), Z6, Z6
+	VMOVUPS       mathDoubles<>+448(SB), Z8
+	VFMADD213PD   mathDoubles<>+512(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+576(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+640(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+704(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+768(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+832(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+896(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+960(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+1024(SB), Z7, Z8
+	VMULPD        Z7, Z7, Z9
+	VMOVAPD       Z9, Z9
+	VFMADD213PD   Z7, Z8, Z9
+	VFMADD213PD   Z6, Z6, Z9
+	VCMPPD        $0x00, Z5, Z1, K1
+	VMOVAPD       Z9, Z6
+	VMOVUPD       Z5, K1, Z6
+	VMULPD        mathDoubles<>+1984(SB), Z3, Z8
+	VRNDSCALEPD   $0x0b, Z3, Z7
+	VRNDSCALEPD   $0x0b, Z8, Z9
+	VCMPPD        $0x00, Z9, Z8, K1
+	VPANDD        mathDoubles<>+1088(SB), Z2, Z8
+	VMOVAPD       Z8, Z8
+	VMOVUPD       Z4, K1, Z8
+	VCMPPD        $0x01, Z4, Z2, K1
+	VMOVAPD       Z6, Z9
+	VMOVUPD       mathDoubles<>+2304(SB), K1, Z9
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z1, K1
+	VMOVAPD       Z9, Z1
+	VMOVUPD       Z6, K1, Z1
+	VCMPPD        $0x00, Z7, Z3, K1
+	VPORD         Z8, Z6, Z6
+	VMOVAPD       Z1, Z1
+	VMOVUPD       Z6, K1, Z1
+	VCMPPD        $0x00, Z4, Z3, K1
+	VMOVAPD       Z1, Z1
+	VMOVUPD       Z5, K1, Z1
+	VCMPPD        $0x00, Z5, Z2, K1
+	VMOVAPD       Z1, Z1
+	VMOVUPD       Z5, K1, Z1
+	VPSUBD        Z2, Z2, Z2
+	VCVTPD2PS     Z0, Y2
+	VCVTPD2PS     Z1, Y0
+	VINSERTF64X4  $0x01, Y0, Z2, Z2
+	VMOVUPS       Z2, (DX)(AX*1)
+	ADDQ          $+64, AX
+	SUBQ          $+16, CX
+	JMP           one
+
+not_one:
+	TESTQ         CX, CX
+	JZ            done
+	MOVQ          $0x00000001, DI
+	SHLQ          CL, DI
+	DECQ          DI
+	KMOVW         DI, K1
+	VMOVUPS.Z     (BX)(AX*1), K1, Z0
+	VMOVUPS.Z     (SI)(AX*1), K1, Z1
+	VEXTRACTF64X4 $0x01, Z0, Y2
+	VCVTPS2PD     Y2, Z2
+	VCVTPS2PD     Y0, Z0
+	VEXTRACTF64X4 $0x01, Z1, Y3
+	VCVTPS2PD     Y3, Z3
+	VCVTPS2PD     Y1, Z1
+	VPANDD        mathDoubles<>+2368(SB), Z0, Z4
+	VPSUBD        Z5, Z5, Z5
+	VMOVUPS       mathDoubles<>+0(SB), Z6
+	VPADDQ        mathDoubles<>+1152(SB), Z4, Z7
+	VPSRLQ        $0x34, Z7, Z8
+	VPORD         mathDoubles<>+1216(SB), Z8, Z8
+	VSUBPD        mathDoubles<>+1280(SB), Z8, Z8
+	VPANDD        mathDoubles<>+1344(SB), Z7, Z7
+	VPADDQ        mathDoubles<>+1408(SB), Z7, Z7
+	VSUBPD        mathDoubles<>+0(SB), Z7, Z7
+	VADDPD        mathDoubles<>+1472(SB), Z7, Z9
+	VDIVPD        Z9, Z7, Z9
+	VMULPD        Z9, Z9, Z10
+	VMOVUPS       mathDoubles<>+1536(SB), Z11
+	VFMADD213PD   mathDoubles<>+1600(SB), Z10, Z11
+	VFMADD213PD   mathDoubles<>+1664(SB), Z10, Z11
+	VFMADD213PD   mathDoubles<>+1728(SB), Z10, Z11
+	VFMADD213PD   mathDoubles<>+1792(SB), Z10, Z11
+	VFMADD213PD   mathDoubles<>+1856(SB), Z10, Z11
+	VFMADD213PD   mathDoubles<>+1920(SB), Z10, Z11
+	VMULPD        Z7, Z7, Z12
+	VMULPD        mathDoubles<>+1984(SB), Z12, Z12
+	VMOVAPD       Z11, Z11
+	VFMADD213PD   Z12, Z10, Z11
+	VMULPD        mathDoubles<>+2048(SB), Z8, Z10
+	VFMADD231PD   Z9, Z11, Z10
+	VSUBPD        Z10, Z12, Z9
+	VSUBPD        Z7, Z9, Z7
+	VMOVUPS       mathDoubles<>+2112(SB), Z9
+	VFMSUB213PD   Z7, Z8, Z9
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z4, K2
+	VMOVAPD       Z9, Z7
+	VMOVUPD       Z4, K2, Z7
+	VPSUBD        Z8, Z8, Z8
+	VCMPPD        $0x00, Z8, Z4, K2
+	VMOVAPD       Z7, Z7
+	VMOVUPD       mathDoubles<>+2240(SB), K2, Z7
+	VCMPPD        $0x09, Z8, Z4, K2
+	VMOVAPD       Z7, Z7
+	VMOVUPD       mathDoubles<>+2304(SB), K2, Z7
+	VMULPD        Z7, Z1, Z7
+	VMOVUPS       mathDoubles<>+64(SB), Z8
+	VMAXPD        Z7, Z8, Z8
+	VMOVUPS       mathDoubles<>+128(SB), Z7
+	VMINPD        Z8, Z7, Z8
+	VMOVUPS       mathDoubles<>+192(SB), Z7
+	VFMADD231PD   mathDoubles<>+256(SB), Z8, Z7
+	VSUBPD        mathDoubles<>+192(SB), Z7, Z9
+	VFNMADD231PD  mathDoubles<>+320(SB), Z9, Z8
+	VFNMADD231PD  mathDoubles<>+384(SB), Z9, Z8
+	VPSLLQ        $0x34, Z7, Z7
+	VPADDQ        mathDoubles<>+0(SB), Z7, Z7
+	VMOVUPS       mathDoubles<>+448(SB), Z9
+	VFMADD213PD   mathDoubles<>+512(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+576(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+640(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+704(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+768(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+832(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+896(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+960(SB), Z8, Z9
+	VFMADD213PD   mathDoubles<>+1024(SB), Z8, Z9
+	VMULPD        Z8, Z8, Z10
+	VMOVAPD       Z10, Z10
+	VFMADD213PD   Z8, Z9, Z10
+	VFMADD213PD   Z7, Z7, Z10
+	VCMPPD        $0x00, Z6, Z4, K2
+	VMOVAPD       Z10, Z7
+	VMOVUPD       Z6, K2, Z7
+	VMULPD        mathDoubles<>+1984(SB), Z1, Z9
+	VRNDSCALEPD   $0x0b, Z1, Z8
+	VRNDSCALEPD   $0x0b, Z9, Z10
+	VCMPPD        $0x00, Z10, Z9, K2
+	VPANDD        mathDoubles<>+1088(SB), Z0, Z9
+	VMOVAPD       Z9, Z9
+	VMOVUPD       Z5, K2, Z9
+	VCMPPD        $0x01, Z5, Z0, K2
+	VMOVAPD       Z7, Z10
+	VMOVUPD       mathDoubles<>+2304(SB), K2, Z10
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z4, K2
+	VMOVAPD       Z10, Z4
+	VMOVUPD       Z7, K2, Z4
+	VCMPPD        $0x00, Z8, Z1, K2
+	VPORD         Z9, Z7, Z7
+	VMOVAPD       Z4, Z4
+	VMOVUPD       Z7, K2, Z4
+	VCMPPD        $0x00, Z5, Z1, K2
+	VMOVAPD       Z4, Z1
+	VMOVUPD       Z6, K2, Z1
+	VCMPPD        $0x00, Z6, Z0, K2
+	VMOVAPD       Z1, Z0
+	VMOVUPD       Z6, K2, Z0
+	VPANDD        mathDoubles<>+2368(SB), Z2, Z1
+	VPSUBD        Z4, Z4, Z4
+	VMOVUPS       mathDoubles<>+0(SB), Z5
+	VPADDQ        mathDoubles<>+1152(SB), Z1, Z6
+	VPSRLQ        $0x34, Z6, Z7
+	VPORD         mathDoubles<>+1216(SB), Z7, Z7
+	VSUBPD        mathDoubles<>+1280(SB), Z7, Z7
+	VPANDD        mathDoubles<>+1344(SB), Z6, Z6
+	VPADDQ        mathDoubles<>+1408(SB), Z6, Z6
+	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
+	VADDPD        mathDoubles<>+1472(SB), Z6, Z8
+	VDIVPD        Z8, Z6, Z8
+	VMULPD        Z8, Z8, Z9
+	VMOVUPS       mathDoubles<>+1536(SB), Z10
+	VFMADD213PD   mathDoubles<>+1600(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1664(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1728(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1792(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1856(SB), Z9, Z10
+	VFMADD213PD   mathDoubles<>+1920(SB), Z9, Z10
+	VMULPD        Z6, Z6, Z11
+	VMULPD        mathDoubles<>+1984(SB), Z11, Z11
+	VMOVAPD       Z10, Z10
+	VFMADD213PD   Z11, Z9, Z10
+	VMULPD        mathDoubles<>+2048(SB), Z7, Z9
+	VFMADD231PD   Z8, Z10, Z9
+	VSUBPD        Z9, Z11, Z8
+	VSUBPD        Z6, Z8, Z6
+	VMOVUPS       mathDoubles<>+2112(SB), Z8
+	VFMSUB213PD   Z6, Z7, Z8
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z1, K2
+	VMOVAPD       Z8, Z6
+	VMOVUPD       Z1, K2, Z6
+	VPSUBD        Z7, Z7, Z7
+	VCMPPD        $0x00, Z7, Z1, K2
+	VMOVAPD       Z6, Z6
+	VMOVUPD       mathDoubles<>+2240(SB), K2, Z6
+	VCMPPD        $0x09, Z7, Z1, K2
+	VMOVAPD       Z6, Z6
+	VMOVUPD       mathDoubles<>+2304(SB), K2, Z6
+	VMULPD        Z6, Z3, Z6
+	VMOVUPS       mathDoubles<>+64(SB), Z7
+	VMAXPD        Z6, Z7, Z7
+	VMOVUPS       mathDoubles<>+128(SB), Z6
+	VMINPD        Z7, Z6, Z7
+	VMOVUPS       mathDoubles<>+192(SB), Z6
+	VFMADD231PD   mathDoubles<>+256(SB), Z7, Z6
+	VSUBPD        mathDoubles<>+192(SB), Z6, Z8
+	VFNMADD231PD  mathDoubles<>+320(SB), Z8, Z7
+	VFNMADD231PD  mathDoubles<>+384(SB), Z8, Z7
+	VPSLLQ        $0x34, Z6, Z6
+	VPADDQ        mathDoubles<>+0(SB), Z6, Z6
+	VMOVUPS       mathDoubles<>+448(SB), Z8
+	VFMADD213PD   mathDoubles<>+512(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+576(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+640(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+704(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+768(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+832(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+896(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+960(SB), Z7, Z8
+	VFMADD213PD   mathDoubles<>+1024(SB), Z7, Z8
+	VMULPD        Z7, Z7, Z9
+	VMOVAPD       Z9, Z9
+	VFMADD213PD   Z7, Z8, Z9
+	VFMADD213PD   Z6, Z6, Z9
+	VCMPPD        $0x00, Z5, Z1, K2
+	VMOVAPD       Z9, Z6
+	VMOVUPD       Z5, K2, Z6
+	VMULPD        mathDoubles<>+1984(SB), Z3, Z8
+	VRNDSCALEPD   $0x0b, Z3, Z7
+	VRNDSCALEPD   $0x0b, Z8, Z9
+	VCMPPD        $0x00, Z9, Z8, K2
+	VPANDD        mathDoubles<>+1088(SB), Z2, Z8
+	VMOVAPD       Z8, Z8
+	VMOVUPD       Z4, K2, Z8
+	VCMPPD        $0x01, Z4, Z2, K2
+	VMOVAPD       Z6, Z9
+	VMOVUPD       mathDoubles<>+2304(SB), K2, Z9
+	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z1, K2
+	VMOVAPD       Z9, Z1
+	VMOVUPD       Z6, K2, Z1
+	VCMPPD        $0x00, Z7, Z3, K2
+	VPORD         Z8, Z6, Z6
+	VMOVAPD       Z1, Z1
+	VMOVUPD       Z6, K2, Z1
+	VCMPPD        $0x00, Z4, Z3, K2
+	VMOVAPD       Z1, Z1
+	VMOVUPD       Z5, K2, Z1
+	VCMPPD        $0x00, Z5, Z2, K2
+	VMOVAPD       Z1, Z1
+	VMOVUPD       Z5, K2, Z1
+	VPSUBD        Z2, Z2, Z2
+	VCVTPD2PS     Z0, Y2
+	VCVTPD2PS     Z1, Y0
+	VINSERTF64X4  $0x01, Y0, Z2, Z2
+	VMOVUPS       Z2, K1, (DX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func avx512GELUGrad(n int, z *float32, x *float32, y *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512GELUGrad(SB), NOSPLIT, $0-32
@@ -6798,6 +7220,388 @@ not_one:
 	VCMPPD       $0x01, Y5, Y2, Y5
 	VBLENDVPD    Y5, Y3, Y4, Y3
 	VMULPD       Y3, Y2, Y2
+	VPSUBD       Y3, Y3, Y3
+	VCVTPD2PSY   Y1, X3
+	VCVTPD2PSY   Y2, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VMASKMOVPS   Y3, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Pow(n int, z *float32, x *float32, y *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Pow(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ z+8(FP), DX
+	MOVQ x+16(FP), BX
+	MOVQ y+24(FP), SI
+
+one:
+	CMPQ         AX, $+8
+	JLT          not_one
+	VMOVUPS      (BX)(CX*1), Y0
+	VMOVUPS      (SI)(CX*1), Y1
+	VEXTRACTF128 $0x01, Y0, X2
+	VCVTPS2PD    X2, Y2
+	VCVTPS2PD    X0, Y0
+	VEXTRACTF128 $0x01, Y1, X3
+	VCVTPS2PD    X3, Y3
+	VCVTPS2PD    X1, Y1
+	VANDPS       mathDoubles<>+2368(SB), Y0, Y4
+	VPSUBD       Y5, Y5, Y5
+	VMOVUPS      mathDoubles<>+0(SB), Y6
+	VPADDQ       mathDoubles<>+1152(SB), Y4, Y7
+	VPSRLQ       $0x34, Y7, Y8
+	VORPS        mathDoubles<>+1216(SB), Y8, Y8
+	VSUBPD       mathDoubles<>+1280(SB), Y8, Y8
+	VANDPS       mathDoubles<>+1344(SB), Y7, Y7
+	VPADDQ       mathDoubles<>+1408(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
+	VADDPD       mathDoubles<>+1472(SB), Y7, Y9
+	VDIVPD       Y9, Y7, Y9
+	VMULPD       Y9, Y9, Y10
+	VMOVUPS      mathDoubles<>+1536(SB), Y11
+	VFMADD213PD  mathDoubles<>+1600(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
+	VMULPD       Y7, Y7, Y12
+	VMULPD       mathDoubles<>+1984(SB), Y12, Y12
+	VMOVAPD      Y11, Y11
+	VFMADD213PD  Y12, Y10, Y11
+	VMULPD       mathDoubles<>+2048(SB), Y8, Y10
+	VFMADD231PD  Y9, Y11, Y10
+	VSUBPD       Y10, Y12, Y9
+	VSUBPD       Y7, Y9, Y7
+	VMOVUPS      mathDoubles<>+2112(SB), Y9
+	VFMSUB213PD  Y7, Y8, Y9
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y4, Y7
+	VBLENDVPD    Y7, Y4, Y9, Y7
+	VPSUBD       Y8, Y8, Y8
+	VCMPPD       $0x00, Y8, Y4, Y9
+	VBLENDVPD    Y9, mathDoubles<>+2240(SB), Y7, Y7
+	VCMPPD       $0x09, Y8, Y4, Y8
+	VBLENDVPD    Y8, mathDoubles<>+2304(SB), Y7, Y7
+	VMULPD       Y7, Y1, Y7
+	VMOVUPS      mathDoubles<>+64(SB), Y8
+	VMAXPD       Y7, Y8, Y8
+	VMOVUPS      mathDoubles<>+128(SB), Y7
+	VMINPD       Y8, Y7, Y8
+	VMOVUPS      mathDoubles<>+192(SB), Y7
+	VFMADD231PD  mathDoubles<>+256(SB), Y8, Y7
+	VSUBPD       mathDoubles<>+192(SB), Y7, Y9
+	VFNMADD231PD mathDoubles<>+320(SB), Y9, Y8
+	VFNMADD231PD mathDoubles<>+384(SB), Y9, Y8
+	VPSLLQ       $0x34, Y7, Y7
+	VPADDQ       mathDoubles<>+0(SB), Y7, Y7
+	VMOVUPS      mathDoubles<>+448(SB), Y9
+	VFMADD213PD  mathDoubles<>+512(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+576(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+640(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+704(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+768(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+832(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+896(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+960(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+1024(SB), Y8, Y9
+	VMULPD       Y8, Y8, Y10
+	VMOVAPD      Y10, Y10
+	VFMADD213PD  Y8, Y9, Y10
+	VFMADD213PD  Y7, Y7, Y10
+	VCMPPD       $0x00, Y6, Y4, Y7
+	VBLENDVPD    Y7, Y6, Y10, Y7
+	VMULPD       mathDoubles<>+1984(SB), Y1, Y9
+	VROUNDPD     $0x0b, Y1, Y8
+	VROUNDPD     $0x0b, Y9, Y10
+	VCMPPD       $0x00, Y10, Y9, Y9
+	VANDPS       mathDoubles<>+1088(SB), Y0, Y10
+	VBLENDVPD    Y9, Y5, Y10, Y9
+	VCMPPD       $0x01, Y5, Y0, Y10
+	VBLENDVPD    Y10, mathDoubles<>+2304(SB), Y7, Y10
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y4, Y4
+	VBLENDVPD    Y4, Y7, Y10, Y4
+	VCMPPD       $0x00, Y8, Y1, Y8
+	VORPS        Y9, Y7, Y7
+	VBLENDVPD    Y8, Y7, Y4, Y4
+	VCMPPD       $0x00, Y5, Y1, Y1
+	VBLENDVPD    Y1, Y6, Y4, Y1
+	VCMPPD       $0x00, Y6, Y0, Y0
+	VBLENDVPD    Y0, Y6, Y1, Y0
+	VANDPS       mathDoubles<>+2368(SB), Y2, Y1
+	VPSUBD       Y4, Y4, Y4
+	VMOVUPS      mathDoubles<>+0(SB), Y5
+	VPADDQ       mathDoubles<>+1152(SB), Y1, Y6
+	VPSRLQ       $0x34, Y6, Y7
+	VORPS        mathDoubles<>+1216(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+1280(SB), Y7, Y7
+	VANDPS       mathDoubles<>+1344(SB), Y6, Y6
+	VPADDQ       mathDoubles<>+1408(SB), Y6, Y6
+	VSUBPD       mathDoubles<>+0(SB), Y6, Y6
+	VADDPD       mathDoubles<>+1472(SB), Y6, Y8
+	VDIVPD       Y8, Y6, Y8
+	VMULPD       Y8, Y8, Y9
+	VMOVUPS      mathDoubles<>+1536(SB), Y10
+	VFMADD213PD  mathDoubles<>+1600(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1664(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1728(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1792(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1856(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1920(SB), Y9, Y10
+	VMULPD       Y6, Y6, Y11
+	VMULPD       mathDoubles<>+1984(SB), Y11, Y11
+	VMOVAPD      Y10, Y10
+	VFMADD213PD  Y11, Y9, Y10
+	VMULPD       mathDoubles<>+2048(SB), Y7, Y9
+	VFMADD231PD  Y8, Y10, Y9
+	VSUBPD       Y9, Y11, Y8
+	VSUBPD       Y6, Y8, Y6
+	VMOVUPS      mathDoubles<>+2112(SB), Y8
+	VFMSUB213PD  Y6, Y7, Y8
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y1, Y6
+	VBLENDVPD    Y6, Y1, Y8, Y6
+	VPSUBD       Y7, Y7, Y7
+	VCMPPD       $0x00, Y7, Y1, Y8
+	VBLENDVPD    Y8, mathDoubles<>+2240(SB), Y6, Y6
+	VCMPPD       $0x09, Y7, Y1, Y7
+	VBLENDVPD    Y7, mathDoubles<>+2304(SB), Y6, Y6
+	VMULPD       Y6, Y3, Y6
+	VMOVUPS      mathDoubles<>+64(SB), Y7
+	VMAXPD       Y6, Y7, Y7
+	VMOVUPS      mathDoubles<>+128(SB), Y6
+	VMINPD       Y7, Y6, Y7
+	VMOVUPS      mathDoubles<>+192(SB), Y6
+	VFMADD231PD  mathDoubles<>+256(SB), Y7, Y6
+	VSUBPD       mathDoubles<>+192(SB), Y6, Y8
+	VFNMADD231PD mathDoubles<>+320(SB), Y8, Y7
+	VFNMADD231PD mathDoubles<>+384(SB), Y8, Y7
+	VPSLLQ       $0x34, Y6, Y6
+	VPADDQ       mathDoubles<>+0(SB), Y6, Y6
+	VMOVUPS      mathDoubles<>+448(SB), Y8
+	VFMADD213PD  mathDoubles<>+512(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+576(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+640(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+704(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+768(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+832(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+896(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+960(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+1024(SB), Y7, Y8
+	VMULPD       Y7, Y7, Y9
+	VMOVAPD      Y9, Y9
+	VFMADD213PD  Y7, Y8, Y9
+	VFMADD213PD  Y6, Y6, Y9
+	VCMPPD       $0x00, Y5, Y1, Y6
+	VBLENDVPD    Y6, Y5, Y9, Y6
+	VMULPD       mathDoubles<>+1984(SB), Y3, Y8
+	VROUNDPD     $0x0b, Y3, Y7
+	VROUNDPD     $0x0b, Y8, Y9
+	VCMPPD       $0x00, Y9, Y8, Y8
+	VANDPS       mathDoubles<>+1088(SB), Y2, Y9
+	VBLENDVPD    Y8, Y4, Y9, Y8
+	VCMPPD       $0x01, Y4, Y2, Y9
+	VBLENDVPD    Y9, mathDoubles<>+2304(SB), Y6, Y9
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y1, Y1
+	VBLENDVPD    Y1, Y6, Y9, Y1
+	VCMPPD       $0x00, Y7, Y3, Y7
+	VORPS        Y8, Y6, Y6
+	VBLENDVPD    Y7, Y6, Y1, Y1
+	VCMPPD       $0x00, Y4, Y3, Y3
+	VBLENDVPD    Y3, Y5, Y1, Y1
+	VCMPPD       $0x00, Y5, Y2, Y2
+	VBLENDVPD    Y2, Y5, Y1, Y1
+	VPSUBD       Y2, Y2, Y2
+	VCVTPD2PSY   Y0, X2
+	VCVTPD2PSY   Y1, X0
+	VINSERTF128  $0x01, X0, Y2, Y2
+	VMOVUPS      Y2, (DX)(CX*1)
+	ADDQ         $+32, CX
+	SUBQ         $+8, AX
+	JMP          one
+
+not_one:
+	TESTQ        AX, AX
+	JZ           done
+	LEAQ         mathTails<>+32(SB), DI
+	SHLQ         $0x02, AX
+	SUBQ         AX, DI
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (BX)(CX*1), Y0, Y1
+	VMASKMOVPS   (SI)(CX*1), Y0, Y2
+	VEXTRACTF128 $0x01, Y1, X3
+	VCVTPS2PD    X3, Y3
+	VCVTPS2PD    X1, Y1
+	VEXTRACTF128 $0x01, Y2, X4
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X2, Y2
+	VANDPS       mathDoubles<>+2368(SB), Y1, Y5
+	VPSUBD       Y6, Y6, Y6
+	VMOVUPS      mathDoubles<>+0(SB), Y7
+	VPADDQ       mathDoubles<>+1152(SB), Y5, Y8
+	VPSRLQ       $0x34, Y8, Y9
+	VORPS        mathDoubles<>+1216(SB), Y9, Y9
+	VSUBPD       mathDoubles<>+1280(SB), Y9, Y9
+	VANDPS       mathDoubles<>+1344(SB), Y8, Y8
+	VPADDQ       mathDoubles<>+1408(SB), Y8, Y8
+	VSUBPD       mathDoubles<>+0(SB), Y8, Y8
+	VADDPD       mathDoubles<>+1472(SB), Y8, Y10
+	VDIVPD       Y10, Y8, Y10
+	VMULPD       Y10, Y10, Y11
+	VMOVUPS      mathDoubles<>+1536(SB), Y12
+	VFMADD213PD  mathDoubles<>+1600(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1664(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1728(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1792(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1856(SB), Y11, Y12
+	VFMADD213PD  mathDoubles<>+1920(SB), Y11, Y12
+	VMULPD       Y8, Y8, Y13
+	VMULPD       mathDoubles<>+1984(SB), Y13, Y13
+	VMOVAPD      Y12, Y12
+	VFMADD213PD  Y13, Y11, Y12
+	VMULPD       mathDoubles<>+2048(SB), Y9, Y11
+	VFMADD231PD  Y10, Y12, Y11
+	VSUBPD       Y11, Y13, Y10
+	VSUBPD       Y8, Y10, Y8
+	VMOVUPS      mathDoubles<>+2112(SB), Y10
+	VFMSUB213PD  Y8, Y9, Y10
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y5, Y8
+	VBLENDVPD    Y8, Y5, Y10, Y8
+	VPSUBD       Y9, Y9, Y9
+	VCMPPD       $0x00, Y9, Y5, Y10
+	VBLENDVPD    Y10, mathDoubles<>+2240(SB), Y8, Y8
+	VCMPPD       $0x09, Y9, Y5, Y9
+	VBLENDVPD    Y9, mathDoubles<>+2304(SB), Y8, Y8
+	VMULPD       Y8, Y2, Y8
+	VMOVUPS      mathDoubles<>+64(SB), Y9
+	VMAXPD       Y8, Y9, Y9
+	VMOVUPS      mathDoubles<>+128(SB), Y8
+	VMINPD       Y9, Y8, Y9
+	VMOVUPS      mathDoubles<>+192(SB), Y8
+	VFMADD231PD  mathDoubles<>+256(SB), Y9, Y8
+	VSUBPD       mathDoubles<>+192(SB), Y8, Y10
+	VFNMADD231PD mathDoubles<>+320(SB), Y10, Y9
+	VFNMADD231PD mathDoubles<>+384(SB), Y10, Y9
+	VPSLLQ       $0x34, Y8, Y8
+	VPADDQ       mathDoubles<>+0(SB), Y8, Y8
+	VMOVUPS      mathDoubles<>+448(SB), Y10
+	VFMADD213PD  mathDoubles<>+512(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+576(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+640(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+704(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+768(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+832(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+896(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+960(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+1024(SB), Y9, Y10
+	VMULPD       Y9, Y9, Y11
+	VMOVAPD      Y11, Y11
+	VFMADD213PD  Y9, Y10, Y11
+	VFMADD213PD  Y8, Y8, Y11
+	VCMPPD       $0x00, Y7, Y5, Y8
+	VBLENDVPD    Y8, Y7, Y11, Y8
+	VMULPD       mathDoubles<>+1984(SB), Y2, Y10
+	VROUNDPD     $0x0b, Y2, Y9
+	VROUNDPD     $0x0b, Y10, Y11
+	VCMPPD       $0x00, Y11, Y10, Y10
+	VANDPS       mathDoubles<>+1088(SB), Y1, Y11
+	VBLENDVPD    Y10, Y6, Y11, Y10
+	VCMPPD       $0x01, Y6, Y1, Y11
+	VBLENDVPD    Y11, mathDoubles<>+2304(SB), Y8, Y11
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y5, Y5
+	VBLENDVPD    Y5, Y8, Y11, Y5
+	VCMPPD       $0x00, Y9, Y2, Y9
+	VORPS        Y10, Y8, Y8
+	VBLENDVPD    Y9, Y8, Y5, Y5
+	VCMPPD       $0x00, Y6, Y2, Y2
+	VBLENDVPD    Y2, Y7, Y5, Y2
+	VCMPPD       $0x00, Y7, Y1, Y1
+	VBLENDVPD    Y1, Y7, Y2, Y1
+	VANDPS       mathDoubles<>+2368(SB), Y3, Y2
+	VPSUBD       Y5, Y5, Y5
+	VMOVUPS      mathDoubles<>+0(SB), Y6
+	VPADDQ       mathDoubles<>+1152(SB), Y2, Y7
+	VPSRLQ       $0x34, Y7, Y8
+	VORPS        mathDoubles<>+1216(SB), Y8, Y8
+	VSUBPD       mathDoubles<>+1280(SB), Y8, Y8
+	VANDPS       mathDoubles<>+1344(SB), Y7, Y7
+	VPADDQ       mathDoubles<>+1408(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
+	VADDPD       mathDoubles<>+1472(SB), Y7, Y9
+	VDIVPD       Y9, Y7, Y9
+	VMULPD       Y9, Y9, Y10
+	VMOVUPS      mathDoubles<>+1536(SB), Y11
+	VFMADD213PD  mathDoubles<>+1600(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
+	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
+	VMULPD       Y7, Y7, Y12
+	VMULPD       mathDoubles<>+1984(SB), Y12, Y12
+	VMOVAPD      Y11, Y11
+	VFMADD213PD  Y12, Y10, Y11
+	VMULPD       mathDoubles<>+2048(SB), Y8, Y10
+	VFMADD231PD  Y9, Y11, Y10
+	VSUBPD       Y10, Y12, Y9
+	VSUBPD       Y7, Y9, Y7
+	VMOVUPS      mathDoubles<>+2112(SB), Y9
+	VFMSUB213PD  Y7, Y8, Y9
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y2, Y7
+	VBLENDVPD    Y7, Y2, Y9, Y7
+	VPSUBD       Y8, Y8, Y8
+	VCMPPD       $0x00, Y8, Y2, Y9
+	VBLENDVPD    Y9, mathDoubles<>+2240(SB), Y7, Y7
+	VCMPPD       $0x09, Y8, Y2, Y8
+	VBLENDVPD    Y8, mathDoubles<>+2304(SB), Y7, Y7
+	VMULPD       Y7, Y4, Y7
+	VMOVUPS      mathDoubles<>+64(SB), Y8
+	VMAXPD       Y7, Y8, Y8
+	VMOVUPS      mathDoubles<>+128(SB), Y7
+	VMINPD       Y8, Y7, Y8
+	VMOVUPS      mathDoubles<>+192(SB), Y7
+	VFMADD231PD  mathDoubles<>+256(SB), Y8, Y7
+	VSUBPD       mathDoubles<>+192(SB), Y7, Y9
+	VFNMADD231PD mathDoubles<>+320(SB), Y9, Y8
+	VFNMADD231PD mathDoubles<>+384(SB), Y9, Y8
+	VPSLLQ       $0x34, Y7, Y7
+	VPADDQ       mathDoubles<>+0(SB), Y7, Y7
+	VMOVUPS      mathDoubles<>+448(SB), Y9
+	VFMADD213PD  mathDoubles<>+512(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+576(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+640(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+704(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+768(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+832(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+896(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+960(SB), Y8, Y9
+	VFMADD213PD  mathDoubles<>+1024(SB), Y8, Y9
+	VMULPD       Y8, Y8, Y10
+	VMOVAPD      Y10, Y10
+	VFMADD213PD  Y8, Y9, Y10
+	VFMADD213PD  Y7, Y7, Y10
+	VCMPPD       $0x00, Y6, Y2, Y7
+	VBLENDVPD    Y7, Y6, Y10, Y7
+	VMULPD       mathDoubles<>+1984(SB), Y4, Y9
+	VROUNDPD     $0x0b, Y4, Y8
+	VROUNDPD     $0x0b, Y9, Y10
+	VCMPPD       $0x00, Y10, Y9, Y9
+	VANDPS       mathDoubles<>+1088(SB), Y3, Y10
+	VBLENDVPD    Y9, Y5, Y10, Y9
+	VCMPPD       $0x01, Y5, Y3, Y10
+	VBLENDVPD    Y10, mathDoubles<>+2304(SB), Y7, Y10
+	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y2, Y2
+	VBLENDVPD    Y2, Y7, Y10, Y2
+	VCMPPD       $0x00, Y8, Y4, Y8
+	VORPS        Y9, Y7, Y7
+	VBLENDVPD    Y8, Y7, Y2, Y2
+	VCMPPD       $0x00, Y5, Y4, Y4
+	VBLENDVPD    Y4, Y6, Y2, Y2
+	VCMPPD       $0x00, Y6, Y3, Y3
+	VBLENDVPD    Y3, Y6, Y2, Y2
 	VPSUBD       Y3, Y3, Y3
 	VCVTPD2PSY   Y1, X3
 	VCVTPD2PSY   Y2, X1

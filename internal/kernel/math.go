@@ -71,6 +71,9 @@ func Log[T Float](y, x []T) { unary(mathLoopsOf[T](), loopLog, y, x) }
 // Log1p sets y to the logarithm of 1 + x.
 func Log1p[T Float](y, x []T) { unary(mathLoopsOf[T](), loopLog1p, y, x) }
 
+// Pow sets z to x to the power of y, with the special cases of math.Pow.
+func Pow[T Float](z, x, y []T) { binary(mathLoopsOf[T](), loopPow, z, x, y) }
+
 // Erf sets y = 2/√π · ∫₀ˣ exp(-t²) dt.
 func Erf[T Float](y, x []T) { unary(mathLoopsOf[T](), loopErf, y, x) }
 
@@ -201,6 +204,10 @@ func binaryOf[T Float](l *mathLoops, loop int, z, x, y []T) {
 	case loopMinimum:
 		for i := range x {
 			z[i] = min(x[i], y[i])
+		}
+	case loopPow:
+		for i := range x {
+			z[i] = T(math.Pow(float64(x[i]), float64(y[i])))
 		}
 	case loopGELUGrad:
 		for i := range x {

@@ -30,8 +30,9 @@ type mathLoops struct {
 	// The largest and the smallest, as Maximum and Minimum have it.
 	largest, smallest func(n int, x *float32) float32
 
-	less                        func(n int, y, x *float32, c float64)
-	softmaxGrad, logSoftmaxGrad func(n int, z, x, y *float32, c float64)
+	less           func(n int, y, x *float32, c float64)
+	softmaxGrad    func(n int, z, x, y *float32, rows int) // neither is 0
+	logSoftmaxGrad func(n int, z, x, y *float32, c float64)
 
 	// Scores of a router, in float64; see Sigmoids.
 	sigmoids, rootSoftplus func(n int, y *float64, x *float32)
@@ -78,6 +79,7 @@ const (
 	loopMinimum
 	loopGELUGrad
 	loopGELUTanhGrad
+	loopPow
 	binaries
 )
 

@@ -50,6 +50,7 @@ func mathFunctions() []mathFunction {
 		{"clamp", func(l *mathLoops, z, x, _ []float32) { clamp(l, z, x, -0.5, 3) }, nil, 0},
 		{"clamp to 0", func(l *mathLoops, z, x, _ []float32) { clamp(l, z, x, 0, 0) }, nil, 0},
 		one("expm1", loopExpm1, 0.51, math.Expm1), one("log", loopLog, 0.51, math.Log), one("log1p", loopLog1p, 0.51, math.Log1p),
+		two("pow", loopPow, 0.51, math.Pow),
 		one("erf", loopErf, 0.51, math.Erf), round("sin", 0, math.Sin), round("cos", 1, math.Cos),
 		one("gelu", loopGELU, 0.51, gelu), one("gelu_tanh", loopGELUTanh, 0.51, geluTanh),
 		two("gelu_grad", loopGELUGrad, 0, func(x, y float64) float64 { return y * geluSlope(x) }),
@@ -66,6 +67,10 @@ func samples(step uint32) (x, y []float32) {
 	for k := -20; k < 20; k++ {
 		h := float32(k) + 0.5
 		x = append(x, h, math.Nextafter32(h, -100), math.Nextafter32(h, 100), float32(k))
+	}
+	for k := 20; k < 66; k++ { // where integers and reductions end
+		h := float32(math.Ldexp(1, k))
+		x = append(x, h, -h, math.Nextafter32(h, 0), -math.Nextafter32(h, 0), math.Nextafter32(h, 2*h), -math.Nextafter32(h, 2*h))
 	}
 	r := rand.New(rand.NewPCG(31, 32))
 	y = normals[float32](r, len(x))
@@ -182,6 +187,27 @@ func BenchmarkMath(b *testing.B) {
 					}
 					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/element")
 				})
+			}
+		}
+	}
+}
+
+// Every pair of special arguments.
+func TestPowSpecial(t *testing.T) {
+	inf := float32(math.Inf(1))
+	some := []float32{0, 0.25, 0.5, 1, math.Nextafter32(1, 2), 1.25, 2, 3, 4, 1 << 23, 1<<24 - 1, 1 << 24, math.MaxFloat32, inf, float32(math.NaN()), 0x1p-149, 0x1p-126}
+	var x, y []float32
+	for _, a := range some {
+		for _, b := range some {
+			x, y = append(x, a, -a, a, -a), append(y, b, b, -b, -b)
+		}
+	}
+	for name, l := range mathHere() {
+		z := make([]float32, len(x))
+		binary(l, loopPow, z, x, y)
+		for i := range z {
+			if want := float32(math.Pow(float64(x[i]), float64(y[i]))); !alike(z[i], want) {
+				t.Errorf("%s: %v to the power of %v is %v, want %v", name, x[i], y[i], z[i], want)
 			}
 		}
 	}

@@ -16,20 +16,25 @@ func difference[T Float](l *mathLoops, y, x []T, c float64) {
 	}
 }
 
-// SoftmaxGrad sets dx = y·(ct - dot) in float64, rounded once, which is the
-// derivative of a line of softmax if dot is Σ ct·y. dx may be y or ct.
-func SoftmaxGrad[T Float](dx, y, ct []T, dot float64) {
-	softmaxGrad(mathLoopsOf[T](), dx, y, ct, dot)
-}
+// SoftmaxGrad sets rows of n elements of dx to y·(ct - Dot(y, ct)) of theirs, in
+// float64 and rounded once: the derivative of softmax where that is y. dx may be y
+// or ct.
+func SoftmaxGrad[T Float](dx, y, ct []T, n int) { softmaxGrad(mathLoopsOf[T](), dx, y, ct, n) }
 
-func softmaxGrad[T Float](l *mathLoops, dx, y, ct []T, dot float64) {
+func softmaxGrad[T Float](l *mathLoops, dx, y, ct []T, n int) {
 	dx, ct = dx[:len(y)], ct[:len(y)]
-	if l != nil && l.softmaxGrad != nil {
-		l.softmaxGrad(len(y), first(dx), first(y), first(ct), dot)
+	if n == 0 || len(y) == 0 {
 		return
 	}
-	for i, y := range y {
-		dx[i] = T(float64(y) * (float64(ct[i]) - dot))
+	if l != nil && l.softmaxGrad != nil {
+		l.softmaxGrad(n, first(dx), first(y), first(ct), len(y)/n)
+		return
+	}
+	for at := 0; at+n <= len(y); at += n {
+		c := dot(l, y[at:at+n], ct[at:at+n])
+		for i := at; i < at+n; i++ {
+			dx[i] = T(float64(y[i]) * (float64(ct[i]) - c))
+		}
 	}
 }
 

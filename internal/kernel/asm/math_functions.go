@@ -184,6 +184,28 @@ func (s lanes) normal(x vec) (phi, e vec) {
 	return s.whereD(s.isD(less, x, s.zero()), tail, rest), e
 }
 
+// powD is exp(y·log |x|), with the sign that a whole y gives a negative x.
+func (s lanes) powD(x, y vec) vec {
+	abs, zero, one := s.and(s.doubles.bits(1<<63-1), x), s.zero(), s.constD(1)
+	z := s.expD(s.mulD(y, s.logD(abs)))
+	z = s.whereD(s.isD(equal, abs, one), one, z) // to the power of an infinity too
+	whole, half, even := s.vector(), s.mulD(y, s.double(0.5)), s.vector()
+	if s.wide {
+		VRNDSCALEPD(Imm(11), y, whole)
+		VRNDSCALEPD(Imm(11), half, even)
+	} else {
+		VROUNDPD(Imm(11), y, whole)
+		VROUNDPD(Imm(11), half, even)
+	}
+	sign := s.whereD(s.isD(equal, half, even), zero, s.and(s.doubles.bits(1<<63), x))
+	// Of what is below 0 only -Inf has powers that are not whole.
+	other := s.whereD(s.isD(less, x, zero), s.double(math.NaN()), z)
+	other = s.whereD(s.isD(equal, abs, s.double(math.Inf(1))), z, other)
+	z = s.whereD(s.isD(equal, y, whole), s.or(sign, z), other)
+	z = s.whereD(s.isD(equal, y, zero), one, z)
+	return s.whereD(s.isD(equal, x, one), one, z)
+}
+
 // above returns ones where x is not less than bound, zeros elsewhere.
 func (s lanes) above(x vec, bound float64) vec {
 	zero, ones := s.zero(), s.load(s.doubles.bits(math.MaxUint64))
@@ -233,6 +255,7 @@ func (s lanes) functions() {
 		phi, _ := s.normal(x)
 		return s.mulD(x, phi)
 	})
+	gradient("Pow", "x to the power of y", s.powD)
 	gradient("GELUGrad", "y·(Φ(x) + x·φ(x))", func(x, ct vec) vec {
 		phi, e := s.normal(x)
 		VFMADD231PD(s.mulD(x, s.double(geluNormal)), e, phi)

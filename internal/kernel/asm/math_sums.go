@@ -229,6 +229,54 @@ func (s lanes) extreme(name, doc string, none float64, pick func(x, y vec) vec) 
 	RET()
 }
 
+// softmaxGrad is z = x·(y - Σ x·y) of rows, which may be many and short.
+func (s lanes) softmaxGrad() {
+	TEXT(s.name+"SoftmaxGrad", NOSPLIT, "func(n int, z, x, y *float32, rows int)")
+	Pragma("noescape")
+	Doc(s.name + "SoftmaxGrad is z = x·(y - Σ x·y) in float64 for rows, 1 or more, of n elements, 1 or more; the sum is Dot's.")
+	length, n, at := Load(Param("n"), GP64()), GP64(), GP64()
+	row := func(name string) Mem { return Mem{Base: Load(Param(name), GP64()), Index: at, Scale: 1} }
+	z, x, y, rows := row("z"), row("x"), row("y"), Load(Param("rows"), GP64())
+	Label("row")
+	MOVQ(length, n)
+	sums := s.eight()
+	s.inEights("sum", n, at, func(t *tail) {
+		v, w := s.wide8(x, t), s.wide8(y, t)
+		v.each(func(i int, v vec) {
+			VMULPD(w[i], v, v)
+			VADDPD(v, sums[i], sums[i])
+		})
+	})
+	c := s.vector()
+	VBROADCASTSD(s.total(sums).AsX(), c)
+	MOVQ(length, n)
+	s.inEights("scale", n, at, func(t *tail) {
+		v, w := s.wide8(x, t), s.wide8(y, t)
+		v.each(func(i int, v vec) {
+			VSUBPD(c, w[i], w[i])
+			VMULPD(w[i], v, v)
+		})
+		if !s.wide {
+			s.put(s.narrowed(v[0], v[1]), z, t)
+			return
+		}
+		narrow := s.zero()
+		VCVTPD2PS(v[0], narrow.AsY())
+		if t == nil {
+			VMOVUPS(narrow.AsY(), z)
+		} else {
+			s.put(narrow, z, t)
+		}
+	})
+	for _, m := range []Mem{z, x, y} {
+		LEAQ(Mem{Base: m.Base, Index: length, Scale: 4}, m.Base)
+	}
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
 // paramD broadcasts a float64 parameter.
 func (s lanes) paramD(name string) vec {
 	v := s.vector()
@@ -244,13 +292,13 @@ func (s lanes) reductions() {
 	s.extreme("Largest", "the largest of n elements, -Inf of none; NaN if one is, 0 rather than -0", math.Inf(-1), s.max)
 	s.extreme("Smallest", "the smallest of n elements, Inf of none; NaN if one is, -0 rather than 0", math.Inf(1), s.min)
 
+	s.softmaxGrad()
+
 	// What softmax and its derivatives do with a line, in float64.
 	var c vec
 	take := func(name string) func() { return func() { c = s.paramD(name) } }
 	s.loopOf(pointwise{name: "Less", doc: "y = x - c in float64", args: []string{"y", "x"}, more: ", c float64)", before: take("c"),
 		body: s.doubled(func(x vs) vec { return s.subD(x[0], c) })})
-	s.loopOf(pointwise{name: "SoftmaxGrad", doc: "z = x·(y - c) in float64", args: []string{"z", "x", "y"}, more: ", c float64)", before: take("c"),
-		body: s.doubled(func(x vs) vec { return s.mulD(x[0], s.subD(x[1], c)) })})
 	s.loopOf(pointwise{name: "LogSoftmaxGrad", doc: "z = y - exp(x)·c in float64", args: []string{"z", "x", "y"}, more: ", c float64)", before: take("c"),
 		body: s.doubled(func(x vs) vec { return s.subD(x[1], s.mulD(s.expD(x[0]), c)) })})
 }
