@@ -72,7 +72,7 @@ func Log[T Float](y, x []T) { unary(mathLoopsOf[T](), loopLog, y, x) }
 func Log1p[T Float](y, x []T) { unary(mathLoopsOf[T](), loopLog1p, y, x) }
 
 // Pow sets z to x to the power of y, with the special cases of math.Pow.
-func Pow[T Float](z, x, y []T) { binary(mathLoopsOf[T](), loopPow, z, x, y) }
+func Pow[T Float](z, x, y []T) { binaryOf(mathLoopsOf[T](), loopPow, z, x, y) }
 
 // Erf sets y = 2/√π · ∫₀ˣ exp(-t²) dt.
 func Erf[T Float](y, x []T) { unary(mathLoopsOf[T](), loopErf, y, x) }
