@@ -29,9 +29,10 @@ type Config struct {
 	// Deadline is how long a rank waits for the others in a collective; 0 is the
 	// communicator's default of 30 s.
 	Deadline time.Duration
-	// NoOptimize places the program as it is written. Otherwise constants are
-	// folded, equal equations merged and those that change nothing left out,
-	// which changes no bit of the results (see internal/optimize).
+	// NoOptimize places the program as it is written, and runs it so. Otherwise
+	// constants are folded, equal equations merged and those that change nothing
+	// left out (see internal/optimize), and elementwise instructions are fused
+	// (see lowering.Options). None of it changes a bit of the results.
 	NoOptimize bool
 	runtime.Options
 }
@@ -80,7 +81,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lowering.Lower(a, lowering.Options{Donate: cfg.Donate, Names: names})
+	return lowering.Lower(a, lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize})
 }
 
 // Job is a compiled program on the ranks of this process.

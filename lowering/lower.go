@@ -17,6 +17,9 @@ type Options struct {
 	// Names are the names of the results; nil for those that the program is
 	// printed with. A name that is given again gets a number behind it.
 	Names []string
+	// Fuse joins elementwise instructions, which changes no bit of the results,
+	// and lets their results take the memory of arguments that are read last.
+	Fuse bool
 }
 
 // Lower makes the plan of a placed program. Equations whose results nobody uses
@@ -44,10 +47,17 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	if err := e.outputs(opts.Names); err != nil {
 		return nil, err
 	}
+	if opts.Fuse {
+		p.fuse()
+	}
 	if err := p.donate(opts.Donate); err != nil {
 		return nil, err
 	}
-	p.assignMemory()
+	if opts.Fuse {
+		p.reuse()
+	} else {
+		p.assignMemory()
+	}
 	return p, nil
 }
 

@@ -59,7 +59,7 @@ func (r *rank) bindOutputs() {
 		}
 	}
 	for i, b := range r.plan.Bufs {
-		if b.Storage == lowering.Alias {
+		if b.Storage == lowering.Alias && r.plan.Bufs[r.plan.Root(i)].Storage != lowering.Chunk {
 			r.bufs[i] = array.Over(b.Type, r.bufs[r.plan.Root(i)].Bytes())
 		}
 	}
@@ -110,42 +110,61 @@ func (r *rank) samePlan(ctx context.Context) error {
 }
 
 func (r *rank) run(ctx context.Context, opts Options) error {
+	if opts.Finite || opts.Poison || opts.Trace != nil {
+		return r.watched(ctx, opts)
+	}
 	for i := range r.plan.Instrs {
 		if ctx.Err() != nil {
 			return r.fail(i, context.Cause(ctx))
 		}
-		sound := opts.Finite && r.finiteArgs(i) // asked before the arguments are overwritten
-		if opts.Poison {
-			r.poison(i)
-		}
-		began := time.Now()
-		if err := r.exec(ctx, i); err != nil {
+		if err := r.exec(ctx, &r.plan.Instrs[i], r.groups[i]); err != nil {
 			return r.fail(i, err)
 		}
-		if sound {
-			if err := r.finite(i); err != nil {
-				return r.fail(i, err)
-			}
-		}
-		opts.Trace.add(r.comm.Rank(), &r.plan.Instrs[i], began)
 	}
 	return nil
 }
 
+// watched is run with what the options ask for.
+func (r *rank) watched(ctx context.Context, opts Options) error {
+	for i := range r.plan.Instrs {
+		in := &r.plan.Instrs[i]
+		if ctx.Err() != nil {
+			return r.fail(i, context.Cause(ctx))
+		}
+		if opts.Poison {
+			r.poison(in)
+		}
+		began := time.Now()
+		run := r.exec
+		if opts.Finite {
+			run = r.finite
+		}
+		if err := run(ctx, in, r.groups[i]); err != nil {
+			return r.fail(i, err)
+		}
+		opts.Trace.add(r.comm.Rank(), in, began)
+	}
+	return nil
+}
+
+// fail names the instruction of an error, or its part.
 func (r *rank) fail(i int, err error) error {
 	in := &r.plan.Instrs[i]
+	if part := lowering.PartOf(in, err); part != nil {
+		in = part
+	}
 	return &Error{r.plan.Name, r.comm.Rank(), i, in.Name, in.Pos, err}
 }
 
-// exec runs instruction i. A kernel that panics is a mistake in the kernel; it
-// is returned as an error so that no other rank waits for this one.
-func (r *rank) exec(ctx context.Context, i int) (err error) {
+// exec runs an instruction, of that group if it is a collective. A kernel that
+// panics is a mistake in the kernel; it is returned as an error so that no other
+// rank waits for this one.
+func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error: %v\n%s", p, debug.Stack())
 		}
 	}()
-	in := &r.plan.Instrs[i]
 	a := &r.args
 	a.In, a.Out = a.In[:0], a.Out[:0]
 	a.Scratch.Reset()
@@ -157,7 +176,7 @@ func (r *rank) exec(ctx context.Context, i int) (err error) {
 	}
 	if in.Collective() {
 		c := lowering.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
-		return in.Exchange(ctx, r.groups[i], c, a)
+		return in.Exchange(ctx, g, c, a)
 	}
 	if in.Zones >= 0 {
 		return r.ragged(in, a)
