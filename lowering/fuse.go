@@ -17,8 +17,8 @@ import (
 // no instruction between them reads what the earlier one writes; and if keeping
 // the earlier one's arguments for longer does not raise the most memory that
 // temporaries take at once.
-func (p *Plan) fuse() {
-	f := &fuser{Plan: p}
+func (p *Plan) fuse(chunk int) {
+	f := &fuser{Plan: p, chunk: chunk}
 	f.spread()
 	f.index()
 	for i := range f.list {
@@ -30,7 +30,8 @@ func (p *Plan) fuse() {
 // fuser is the state of the pass.
 type fuser struct {
 	*Plan
-	list []Instr // the plan's, with repetitions next to their readers
+	chunk int     // see Options
+	list  []Instr // the plan's, with repetitions next to their readers
 	// Of the instructions by index: unit is the one that it runs in. A unit is
 	// named after its last instruction.
 	units   []*unit
@@ -353,6 +354,10 @@ func (f *fuser) fused(u *unit) Instr {
 		in.Parts = append(in.Parts, part)
 	}
 	in.Name = "fused(" + strings.Join(names, ", ") + ")"
-	in.Kernel = f.chainOf(&in).kernel
+	c := f.chainOf(&in)
+	if f.chunk > 0 {
+		c.step = (f.chunk + 7) / 8 * 8
+	}
+	in.Kernel = c.kernel
 	return in
 }

@@ -20,6 +20,9 @@ type Options struct {
 	// Fuse joins elementwise instructions, which changes no bit of the results,
 	// and lets their results take the memory of arguments that are read last.
 	Fuse bool
+	// Chunk is how many elements a fused instruction computes at a time, rounded
+	// up to a multiple of 8; 0 is what the cache holds.
+	Chunk int
 }
 
 // Lower makes the plan of a placed program. Equations whose results nobody uses
@@ -48,7 +51,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 		return nil, err
 	}
 	if opts.Fuse {
-		p.fuse()
+		p.fuse(opts.Chunk)
 	}
 	if err := p.donate(opts.Donate); err != nil {
 		return nil, err

@@ -175,7 +175,7 @@ func (p *Plan) slot(b int) string {
 	case Output:
 		return fmt.Sprintf("b%d@out", b)
 	case Chunk:
-		return fmt.Sprintf("b%d", b)
+		return fmt.Sprintf("b%d", r)
 	default:
 		return fmt.Sprintf("b%d@%d", b, buf.Offset)
 	}

@@ -22,7 +22,11 @@ type rank struct {
 	cut    [][]int                 // per buffer of ragged rows: its shape, cut to the rows in use
 	args   lowering.Args           // reused by every kernel
 	free   map[int64][]array.Array // memory of donated inputs, by bytes
+	views  []view                  // of inputs and results, which change with every step
 }
+
+// view is a buffer that has the memory of another.
+type view struct{ buf, root int }
 
 func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), free: map[int64][]array.Array{}}
@@ -35,6 +39,19 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 		}
 		if b.Storage == lowering.Temp && b.Def >= 0 {
 			r.bufs[i] = array.Over(b.Type, arena[b.Offset:])
+		}
+	}
+	for i, b := range p.Bufs {
+		if b.Storage != lowering.Alias {
+			continue
+		}
+		switch root := p.Root(i); p.Bufs[root].Storage {
+		case lowering.Input, lowering.Output:
+			r.views = append(r.views, view{i, root})
+		case lowering.Temp:
+			if p.Bufs[root].Def >= 0 {
+				r.bufs[i] = array.Over(b.Type, r.bufs[root].Bytes())
+			}
 		}
 	}
 	for i := range p.Instrs {
@@ -53,15 +70,15 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 
 // bindOutputs finds memory for the results and points aliases to their roots.
 func (r *rank) bindOutputs() {
-	for i, b := range r.plan.Bufs {
-		if b.Storage == lowering.Output {
-			r.bufs[i] = r.alloc(b.Type)
+	for _, p := range r.plan.Out {
+		if b := &r.plan.Bufs[p.Buf]; b.Storage == lowering.Output {
+			r.bufs[p.Buf] = r.alloc(b.Type)
+		} else if root := r.plan.Root(p.Buf); r.plan.Bufs[root].Storage == lowering.Output {
+			r.bufs[root] = r.alloc(r.plan.Bufs[root].Type)
 		}
 	}
-	for i, b := range r.plan.Bufs {
-		if b.Storage == lowering.Alias && r.plan.Bufs[r.plan.Root(i)].Storage != lowering.Chunk {
-			r.bufs[i] = array.Over(b.Type, r.bufs[r.plan.Root(i)].Bytes())
-		}
+	for _, v := range r.views {
+		r.bufs[v.buf] = array.Over(r.plan.Bufs[v.buf].Type, r.bufs[v.root].Bytes())
 	}
 }
 
