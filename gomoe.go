@@ -113,7 +113,10 @@ func Open(p *graph.Program, cfg Config) (*Job, error) {
 }
 
 // Close releases the ranks. It may be called twice.
-func (j *Job) Close() error { return closeAll(j.comms) }
+func (j *Job) Close() error {
+	j.Session.Close()
+	return closeAll(j.comms)
+}
 
 func closeAll(comms []lowering.Communicator) error {
 	var errs []error

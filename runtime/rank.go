@@ -17,6 +17,7 @@ import (
 type rank struct {
 	plan   *lowering.Plan
 	comm   lowering.Communicator
+	opts   Options
 	groups []lowering.Group        // per instruction, nil for kernels
 	bufs   []array.Array           // per buffer
 	cut    [][]int                 // per buffer of ragged rows: its shape, cut to the rows in use
@@ -126,9 +127,11 @@ func (r *rank) samePlan(ctx context.Context) error {
 	return nil
 }
 
-func (r *rank) run(ctx context.Context, opts Options) error {
-	if opts.Finite || opts.Poison || opts.Trace != nil {
-		return r.watched(ctx, opts)
+func (r *rank) run(ctx context.Context) error {
+	r.args.Crew.Enter()
+	defer r.args.Crew.Leave()
+	if o := r.opts; o.Finite || o.Poison || o.Trace != nil {
+		return r.watched(ctx, o)
 	}
 	for i := range r.plan.Instrs {
 		if ctx.Err() != nil {
@@ -193,6 +196,8 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (
 	}
 	if in.Collective() {
 		c := lowering.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
+		a.Crew.Leave() // until the others have come, which takes most of the time
+		defer a.Crew.Enter()
 		return in.Exchange(ctx, g, c, a)
 	}
 	if in.Zones >= 0 {

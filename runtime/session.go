@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -25,8 +26,9 @@ type Options struct {
 	// change, unless a kernel leaves elements unwritten or reads what it
 	// should write.
 	Poison bool
-	// Threads is the number of goroutines that each rank's kernels may keep
-	// busy; 0 shares the processors among the ranks of this process.
+	// Threads is the number of threads that each rank's kernels may keep busy;
+	// with 0 the ranks of this process share the processors: a rank has those
+	// that others do without while they wait.
 	Threads int
 }
 
@@ -39,6 +41,7 @@ type Session struct {
 	local  []int // the ranks' numbers
 	opts   Options
 	mu     sync.Mutex
+	crew   *lowering.Crew
 	agreed bool // all ranks of the job are known to run this plan
 	step   int
 }
@@ -50,7 +53,7 @@ func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Se
 	if len(comms) == 0 {
 		return nil, fmt.Errorf("runtime: plan %s: no communicators, want one per rank of this process", plan.Name)
 	}
-	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks()}
+	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks(), crew: lowering.NewCrew(max(opts.Threads, 0) * len(comms))}
 	for _, c := range comms {
 		if c.Size() != plan.Mesh.Ranks() {
 			return nil, fmt.Errorf("runtime: plan %s wants %d ranks for the mesh %q, the communicator has %d", plan.Name, plan.Mesh.Ranks(), plan.Mesh, c.Size())
@@ -59,10 +62,8 @@ func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Se
 		if err != nil {
 			return nil, err
 		}
-		r.args.Threads = opts.Threads
-		if opts.Threads <= 0 {
-			r.args.Threads = lowering.ThreadsPerRank(len(comms))
-		}
+		r.opts = opts
+		r.args.Threads, r.args.Crew = opts.Threads, s.crew
 		if slices.Contains(s.local, c.Rank()) {
 			return nil, fmt.Errorf("runtime: plan %s: two communicators for rank %d, want one", plan.Name, c.Rank())
 		}
@@ -71,6 +72,11 @@ func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Se
 	}
 	return s, nil
 }
+
+// Close ends the threads that help the ranks, if there are any. A session that
+// is not closed ends them when it has been idle for a second. It may be called
+// twice, and no step runs meanwhile or afterwards.
+func (s *Session) Close() { s.crew.Close() }
 
 // Plan returns what the session runs.
 func (s *Session) Plan() *lowering.Plan { return s.plan }
@@ -126,11 +132,17 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 	for _, d := range s.plan.Donated {
 		in[s.plan.In[d.In].Name].spent = s.plan.Name
 	}
-	began := time.Now()
-	if err := s.each(ctx, func(ctx context.Context, r *rank) error { return r.run(ctx, s.opts) }); err != nil {
+	s.threads()
+	var began time.Time
+	if s.opts.Trace != nil {
+		began = time.Now()
+	}
+	if err := s.each(ctx, (*rank).run); err != nil {
 		return nil, err
 	}
-	s.opts.Trace.endStep(s.plan.Name, s.step, began, s.local)
+	if s.opts.Trace != nil {
+		s.opts.Trace.endStep(s.plan.Name, s.step, began, s.local)
+	}
 	s.step++
 	out := make([]*Array, len(s.plan.Out))
 	for i, p := range s.plan.Out {
@@ -145,13 +157,31 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 	return out, nil
 }
 
+// threads sets how many threads kernels may keep busy, as far as there are
+// idle ones.
+func (s *Session) threads() {
+	s.crew.Step()
+	if s.opts.Threads <= 0 {
+		for _, r := range s.ranks {
+			r.args.Threads = goruntime.GOMAXPROCS(0)
+		}
+	}
+}
+
 // each runs f for every rank of this process at once and returns the first
 // error, when all are done.
 //
 // An error that is not agreed on stops the other ranks. An agreed one does not:
 // they come to it by themselves, maybe after exchanges that the first of them
 // has no part in. Of those the lowest rank's is returned.
-func (s *Session) each(ctx context.Context, f func(ctx context.Context, r *rank) error) error {
+func (s *Session) each(ctx context.Context, f func(r *rank, ctx context.Context) error) error {
+	if len(s.ranks) == 1 { // no other rank is here to be stopped
+		err := f(s.ranks[0], ctx)
+		if err != nil && !agreed(err) {
+			s.ranks[0].comm.Fail(err)
+		}
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	errs := make([]error, len(s.ranks))
@@ -160,7 +190,7 @@ func (s *Session) each(ctx context.Context, f func(ctx context.Context, r *rank)
 	var wg sync.WaitGroup
 	for i, r := range s.ranks {
 		wg.Go(func() {
-			errs[i] = f(ctx, r)
+			errs[i] = f(r, ctx)
 			if err := errs[i]; err != nil && !agreed(err) {
 				once.Do(func() {
 					first = err
@@ -187,7 +217,7 @@ func (s *Session) agree(ctx context.Context) error {
 	if s.agreed {
 		return nil
 	}
-	err := s.each(ctx, func(ctx context.Context, r *rank) error { return r.samePlan(ctx) })
+	err := s.each(ctx, (*rank).samePlan)
 	s.agreed = err == nil
 	return err
 }
