@@ -34,6 +34,8 @@ func (e *PartError) Unwrap() error { return e.Err }
 type chain struct {
 	parts []link
 	slots []int // bytes of an element of each value that is inside, then of each result
+	at    []int // where their slots begin, in bytes for each element of a chunk
+	width int   // bytes of all slots, likewise
 	step  int   // elements of a chunk
 	// lastRead is the last part that reads an argument, by argument; wrote is the
 	// part that writes a result, by result.
@@ -140,8 +142,10 @@ func (p *Plan) chainOf(in *Instr) *chain {
 		c.slots = append(c.slots, p.Bufs[b].Type.DType.Size())
 	}
 	for _, s := range c.slots {
-		width += s
+		c.at = append(c.at, c.width)
+		c.width += s
 	}
+	width += c.width
 	c.step = min(max(chunkBytes/width/64*64, leastChunk), mostChunk)
 	return c
 }
@@ -233,11 +237,7 @@ func (w *walk) run(lo, hi int) {
 	if w.args.Scratch == nil {
 		w.args.Scratch = new(Scratch)
 	}
-	width := 0
-	for _, s := range c.slots {
-		width += s
-	}
-	if need := width * c.step; len(w.mem) < need {
+	if need := c.width * c.step; len(w.mem) < need {
 		words := make([]uint64, need/8)
 		w.mem = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), need)
 	}
@@ -301,11 +301,7 @@ func (w *walk) array(o operand, at, n int, staged bool) array.Array {
 	if o.place == ofResult {
 		slot += len(w.chain.slots) - len(w.staged)
 	}
-	off := 0
-	for _, s := range w.chain.slots[:slot] {
-		off += s
-	}
-	return array.Over(t, w.mem[off*w.chain.step:])
+	return array.Over(t, w.mem[w.chain.at[slot]*w.chain.step:])
 }
 
 // repeat writes to dst, of elements of that size, those at i/inner modulo the
