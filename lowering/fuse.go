@@ -230,32 +230,38 @@ func (f *fuser) may(v, u *unit) bool {
 			return false
 		}
 	}
-	var held int64 // what lives longer, less what is made later
+	var held int64 // what lives longer
 	for _, r := range in {
 		if slices.ContainsFunc(f.writes[r], between) {
 			return false
 		}
-		if f.Bufs[r].Storage == Temp && !slices.ContainsFunc(f.writes[r], func(i int) bool { return f.units[i] == v }) && f.last(r) < u.at() {
+		if f.Bufs[r].Storage == Temp && !slices.Contains(out, r) && f.last(r) < u.at() {
 			held += padded(f.Bufs[r].Type.Bytes())
 		}
 	}
+	var later, never int64 // what is written later, and of it what is not stored any more
 	for _, r := range out {
-		if f.Bufs[r].Storage == Temp {
-			held -= padded(f.Bufs[r].Type.Bytes())
+		if f.Bufs[r].Storage != Temp || f.inside(r) {
+			continue
+		}
+		n := padded(f.Bufs[r].Type.Bytes())
+		later += n
+		if !slices.ContainsFunc(f.reads[r], func(i int) bool { return f.units[i] != u && f.units[i] != v }) {
+			never += n
 		}
 	}
-	if held <= 0 {
+	if held <= never {
 		return true
 	}
 	if f.profile == nil {
 		f.measure()
 	}
-	for at := v.at(); at < u.at(); at++ {
-		if f.profile[at]+held > f.peak {
+	for at := v.at() + 1; at < u.at(); at++ {
+		if f.profile[at]+held-later > f.peak {
 			return false
 		}
 	}
-	return true
+	return f.profile[u.at()]+held-never <= f.peak
 }
 
 // last returns where r is read last.
