@@ -145,12 +145,14 @@ func (j *Job) Step(ctx context.Context, in map[string]array.Array) ([]array.Arra
 			return nil, err
 		}
 		placed[name] = d
+		defer j.Recycle(d) // unless it is donated
 	}
 	out, err := j.Session.Run(ctx, placed)
 	if err != nil {
 		return nil, err
 	}
 	res := make([]array.Array, len(out))
+	defer j.Recycle(out...)
 	for i, d := range out {
 		if res[i], err = d.Get(); err != nil {
 			return nil, fmt.Errorf("result %s: %w", j.Plan().Out[i].Name, err)

@@ -359,11 +359,29 @@ func (f *fuser) fused(u *unit) Instr {
 		names = append(names, part.Name)
 		in.Parts = append(in.Parts, part)
 	}
-	in.Name = "fused(" + strings.Join(names, ", ") + ")"
+	in.Name = "fused(" + strings.Join(runs(names), ", ") + ")"
 	c := f.chainOf(&in)
 	if f.chunk > 0 {
 		c.step = (f.chunk + 7) / 8 * 8
 	}
-	in.Kernel = c.kernel
+	in.Kernel, in.Scratch = c.kernel, int64(c.width*c.step)
 	return in
+}
+
+// runs shortens repeated names: mul, add, add is mul, add ×2.
+func runs(names []string) []string {
+	var out []string
+	for i := 0; i < len(names); {
+		k := i + 1
+		for k < len(names) && names[k] == names[i] {
+			k++
+		}
+		name := names[i]
+		if k-i > 1 {
+			name += fmt.Sprintf(" ×%d", k-i)
+		}
+		out = append(out, name)
+		i = k
+	}
+	return out
 }

@@ -146,7 +146,8 @@ func (p *Plan) chainOf(in *Instr) *chain {
 		c.width += s
 	}
 	width += c.width
-	c.step = min(max(chunkBytes/width/64*64, leastChunk), mostChunk)
+	n := p.Bufs[in.Out[0]].Type.Len()
+	c.step = min(max(chunkBytes/width/64*64, leastChunk), mostChunk, max(8, (n+7)/8*8))
 	return c
 }
 

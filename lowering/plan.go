@@ -78,6 +78,9 @@ type Instr struct {
 	// Parts are the instructions that a fused one runs on each chunk, in this
 	// order. Those of their results that nobody else reads are of storage Chunk.
 	Parts []Instr
+	// Scratch is the memory in bytes that the kernel wants on every thread, as
+	// far as it is known before it runs.
+	Scratch int64
 
 	// For collectives.
 	Exchange Exchange

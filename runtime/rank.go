@@ -18,19 +18,19 @@ type rank struct {
 	plan   *lowering.Plan
 	comm   lowering.Communicator
 	opts   Options
-	groups []lowering.Group        // per instruction, nil for kernels
-	bufs   []array.Array           // per buffer
-	cut    [][]int                 // per buffer of ragged rows: its shape, cut to the rows in use
-	args   lowering.Args           // reused by every kernel
-	free   map[int64][]array.Array // memory of donated inputs, by bytes
-	views  []view                  // of inputs and results, which change with every step
+	groups []lowering.Group // per instruction, nil for kernels
+	bufs   []array.Array    // per buffer
+	cut    [][]int          // per buffer of ragged rows: its shape, cut to the rows in use
+	args   lowering.Args    // reused by every kernel
+	spare  *spare           // memory of donated inputs and recycled results
+	views  []view           // of inputs and results, which change with every step
 }
 
 // view is a buffer that has the memory of another.
 type view struct{ buf, root int }
 
 func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
-	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), free: map[int64][]array.Array{}}
+	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare()}
 	r.args.Mesh, r.args.Rank, r.args.Scratch = p.Mesh, c.Rank(), new(lowering.Scratch)
 	r.cut = make([][]int, len(p.Bufs))
 	arena := array.New(graph.T(graph.U8, int(p.Arena))).Bytes()
@@ -73,9 +73,9 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 func (r *rank) bindOutputs() {
 	for _, p := range r.plan.Out {
 		if b := &r.plan.Bufs[p.Buf]; b.Storage == lowering.Output {
-			r.bufs[p.Buf] = r.alloc(b.Type)
+			r.bufs[p.Buf] = r.spare.array(b.Type)
 		} else if root := r.plan.Root(p.Buf); r.plan.Bufs[root].Storage == lowering.Output {
-			r.bufs[root] = r.alloc(r.plan.Bufs[root].Type)
+			r.bufs[root] = r.spare.array(r.plan.Bufs[root].Type)
 		}
 	}
 	for _, v := range r.views {
@@ -83,21 +83,11 @@ func (r *rank) bindOutputs() {
 	}
 }
 
-func (r *rank) alloc(t graph.Type) array.Array {
-	if l := r.free[t.Bytes()]; len(l) > 0 {
-		a := l[len(l)-1]
-		r.free[t.Bytes()] = l[:len(l)-1]
-		return array.Over(t, a.Bytes())
-	}
-	return array.New(t)
-}
-
 // recycle keeps the memory of inputs that were donated but not overwritten.
 func (r *rank) recycle() {
 	for _, d := range r.plan.Donated {
 		if !d.InPlace {
-			a := r.bufs[r.plan.In[d.In].Buf]
-			r.free[a.Type.Bytes()] = append(r.free[a.Type.Bytes()], a)
+			r.spare.keep(r.bufs[r.plan.In[d.In].Buf])
 		}
 	}
 }

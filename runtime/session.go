@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -33,7 +34,8 @@ type Options struct {
 }
 
 // Session runs one plan on the ranks of this process. Its memory is planned
-// and allocated once. A session runs one step at a time; calls of Run from
+// and allocated once, but for that of results, which are the caller's; see
+// Recycle. A session runs one step at a time; calls of Run from
 // several goroutines take turns.
 type Session struct {
 	plan   *lowering.Plan
@@ -93,7 +95,24 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	if !a.Type.Equal(p.Type) {
 		return nil, fmt.Errorf("runtime: input %s of %s is %s, want %s", name, s.plan.Name, a.Type, p.Type)
 	}
-	return Put(a, s.plan.Mesh, p.Spec, s.local)
+	return put(a, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) array.Array { return s.ranks[i].spare.array(t) })
+}
+
+// Recycle gives the memory of arrays that the caller no longer uses, results of
+// steps or what Put returned, to later results and inputs of the session. Steps
+// whose results are recycled or donated allocate no memory for arrays. The
+// arrays are spent afterwards, as donated ones are; an array that is already is
+// left alone, and so is one that lies on other ranks than the session's.
+func (s *Session) Recycle(arrays ...*Array) {
+	for _, a := range arrays {
+		if a.spent != "" || !slices.Equal(a.ranks, s.local) {
+			continue
+		}
+		a.spent = "Recycle"
+		for i, r := range s.ranks {
+			r.spare.keep(a.parts[i])
+		}
+	}
 }
 
 func (s *Session) input(name string) (lowering.Port, error) {
