@@ -17,7 +17,7 @@ type Array struct {
 	mesh  sharding.Mesh
 	ranks []int
 	parts []array.Array // one per entry of ranks
-	spent string        // the step that took the memory, "" while usable
+	spent string        // what became of the memory, and the remedy; "" while usable
 }
 
 // Put copies a, split as spec says, to the given ranks of the mesh: those that
@@ -49,7 +49,7 @@ func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc 
 // part.
 func (d *Array) Get() (array.Array, error) {
 	if d.spent != "" {
-		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was donated to %s; use that step's result", d.Type, d.spent)
+		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was %s", d.Type, d.spent)
 	}
 	out := array.New(d.Type)
 	have := map[int]bool{}

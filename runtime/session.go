@@ -46,6 +46,8 @@ type Session struct {
 	crew   *lowering.Crew
 	agreed bool // all ranks of the job are known to run this plan
 	step   int
+	// donated is what becomes of donated arrays.
+	donated string
 }
 
 // Open returns a session of the plan on the ranks that comms stand for, one
@@ -55,7 +57,8 @@ func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Se
 	if len(comms) == 0 {
 		return nil, fmt.Errorf("runtime: plan %s: no communicators, want one per rank of this process", plan.Name)
 	}
-	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks(), crew: lowering.NewCrew(max(opts.Threads, 0) * len(comms))}
+	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks(), crew: lowering.NewCrew(max(opts.Threads, 0) * len(comms)),
+		donated: fmt.Sprintf("donated to %s; use that step's result", plan.Name)}
 	for _, c := range comms {
 		if c.Size() != plan.Mesh.Ranks() {
 			return nil, fmt.Errorf("runtime: plan %s wants %d ranks for the mesh %q, the communicator has %d", plan.Name, plan.Mesh.Ranks(), plan.Mesh, c.Size())
@@ -108,7 +111,7 @@ func (s *Session) Recycle(arrays ...*Array) {
 		if a.spent != "" || !slices.Equal(a.ranks, s.local) {
 			continue
 		}
-		a.spent = "Recycle"
+		a.spent = "recycled; recycle what is not used any more"
 		for i, r := range s.ranks {
 			r.spare.keep(a.parts[i])
 		}
@@ -149,7 +152,7 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 		return nil, err
 	}
 	for _, d := range s.plan.Donated {
-		in[s.plan.In[d.In].Name].spent = s.plan.Name
+		in[s.plan.In[d.In].Name].spent = s.donated
 	}
 	s.threads()
 	var began time.Time
@@ -249,7 +252,7 @@ func (s *Session) bind(in map[string]*Array) error {
 		case a == nil:
 			return fmt.Errorf("runtime: input %s %s of %s is not given", p.Name, p.Type, s.plan.Name)
 		case a.spent != "":
-			return fmt.Errorf("runtime: input %s of %s: the array's memory was donated to %s; give that step's result", p.Name, s.plan.Name, a.spent)
+			return fmt.Errorf("runtime: input %s of %s: the array's memory was %s", p.Name, s.plan.Name, a.spent)
 		case !a.Type.Equal(p.Type) || !a.Spec.Equal(p.Spec):
 			return fmt.Errorf("runtime: input %s of %s is %s, want %s", p.Name, s.plan.Name, a.Spec.Format(a.Type), p.Spec.Format(p.Type))
 		case !slices.Equal(a.mesh.Axes, s.plan.Mesh.Axes) || !slices.Equal(a.ranks, s.local):
