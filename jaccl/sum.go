@@ -52,18 +52,13 @@ func (a *accumulator) sum(d graph.DType, posts []post, lo, hi int) []byte {
 
 func fold[E number](a *accumulator, posts []post, lo, hi int) []byte {
 	out := memory(a.total[:])[:hi-lo]
+	copy(out, posts[0].src[lo:hi])
 	total := elements[E](out)
-	first := posts[0].src[lo:hi]
-	if uintptr(unsafe.Pointer(unsafe.SliceData(first)))%8 != 0 {
-		first = out[:copy(out, first)]
-	}
-	x := elements[E](first)[:len(total)] // the sum so far: not copied, but read with the second
 	for i := range posts[1:] {
-		y := elements[E](a.aligned(posts[1+i].src[lo:hi]))[:len(total)]
+		in := elements[E](a.aligned(posts[1+i].src[lo:hi]))[:len(total)]
 		for k := range total {
-			total[k] = x[k] + y[k]
+			total[k] += in[k]
 		}
-		x = total
 	}
 	return out
 }

@@ -70,22 +70,23 @@ func (c ConvertElementType) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 	}
 	return e.Elementwise("convert_element_type", out, in, func(a *lowering.Args) error {
 		n := a.Out[0].Type.Len()
-		if a.Alone(n, cheap) {
-			return convertRange(a.Out[0], a.In[0], 0, n)
+		dst, src := a.Out[0].Reshape(n), a.In[0].Reshape(n)
+		if n <= tile {
+			return convertTile(dst, src, 0, n)
 		}
-		dst, src := a.Out[0], a.In[0]
 		errs := make([]error, n/tile+1)
 		a.Parallel(len(errs), cheap/tile, func(lo, hi int) {
-			errs[lo] = convertRange(dst, src, lo*tile, min(hi*tile, n))
+			for t := lo; t < hi; t++ {
+				errs[t] = convertTile(dst, src, t*tile, min(t*tile+tile, n))
+			}
 		})
 		return errors.Join(errs...)
 	})
 }
 
-// convertRange converts elements lo to hi. The conversions of mixed-precision
-// training go without the memory that array.Convert takes for them, which is
-// given a tile at a time.
-func convertRange(dst, src array.Array, lo, hi int) error {
+// convertTile converts elements lo to hi. The conversions of mixed-precision
+// training go without the memory that array.Convert takes for them.
+func convertTile(dst, src array.Array, lo, hi int) error {
 	switch [2]graph.DType{src.Type.DType, dst.Type.DType} {
 	case [2]graph.DType{graph.BF16, graph.F32}:
 		array.WidenBrain(data[float32](dst)[lo:hi], data[array.Brain](src)[lo:hi])
@@ -96,13 +97,7 @@ func convertRange(dst, src array.Array, lo, hi int) error {
 	case [2]graph.DType{graph.F32, graph.F16}:
 		array.NarrowHalf(data[array.Half](dst)[lo:hi], data[float32](src)[lo:hi])
 	default:
-		flat, from := dst.Reshape(dst.Type.Len()), src.Reshape(src.Type.Len())
-		for ; lo < hi; lo += tile {
-			end := min(lo+tile, hi)
-			if err := array.Convert(flat.Rows(lo, end), from.Rows(lo, end)); err != nil {
-				return err
-			}
-		}
+		return array.Convert(dst.Rows(lo, hi), src.Rows(lo, hi))
 	}
 	return nil
 }
