@@ -62,3 +62,36 @@ func BenchmarkScalarProgram(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkChain is seven elementwise equations, a broadcast row and constants over
+// 4 Mi numbers: fused, and each on its own.
+func BenchmarkChain(b *testing.B) {
+	p, err := graph.Trace("chain", func(t *graph.Tracer) []*graph.Value {
+		x, y, row := t.Input("x", graph.F32, 4096, 1024), t.Input("y", graph.F32, 4096, 1024), t.Input("row", graph.F32, 1024)
+		v := Add(Mul(x, Broadcast(row, x.Type.Shape, 1)), y)
+		v = Mul(Scale(v, 0.5), Sub(v, y))
+		return []*graph.Value{Maximum(AddScalar(v, 1), x)}
+	})
+	require.NoError(b, err)
+	for _, c := range []struct {
+		name string
+		cfg  gomoe.Config
+	}{{"fused", gomoe.Config{}}, {"as_written", gomoe.Config{NoOptimize: true}}} {
+		b.Run(c.name, func(b *testing.B) {
+			job, err := gomoe.Open(p, c.cfg)
+			require.NoError(b, err)
+			defer job.Close()
+			in := map[string]*runtime.Array{}
+			for _, v := range p.In {
+				in[v.Name], err = job.Put(v.Name, array.New(v.Type))
+				require.NoError(b, err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				out, err := job.Run(context.Background(), in)
+				require.NoError(b, err)
+				job.Recycle(out...)
+			}
+		})
+	}
+}
