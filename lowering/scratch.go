@@ -12,6 +12,8 @@ type Plain interface {
 type Scratch struct {
 	mem  []uint64 // words, which align all element types
 	used int      // words handed out since Reset, also those that did not fit
+	// chunks is what fused instructions keep.
+	chunks *chunks
 }
 
 // Reset takes back all that was handed out.

@@ -67,7 +67,7 @@ func (c ConvertElementType) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Kernel("convert_element_type", out, in, func(a *lowering.Args) error {
+	return e.Elementwise("convert_element_type", out, in, func(a *lowering.Args) error {
 		return convert(a, a.Out[0], a.In[0])
 	})
 }

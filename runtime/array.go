@@ -17,12 +17,17 @@ type Array struct {
 	mesh  sharding.Mesh
 	ranks []int
 	parts []array.Array // one per entry of ranks
-	spent string        // the step that took the memory, "" while usable
+	spent string        // what became of the memory, and the remedy; "" while usable
 }
 
 // Put copies a, split as spec says, to the given ranks of the mesh: those that
 // live in this process.
 func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
+	return put(a, m, spec, ranks, func(_ int, t graph.Type) array.Array { return array.New(t) })
+}
+
+// put is Put into memory that alloc returns for the i-th rank.
+func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) array.Array) (*Array, error) {
 	if len(spec.Pending) > 0 || spec.Ragged != nil {
 		return nil, fmt.Errorf("runtime: put %s: arrays are whole or split, not pending or ragged", spec.Format(a.Type))
 	}
@@ -31,8 +36,8 @@ func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Arra
 		return nil, fmt.Errorf("runtime: put: %w", err)
 	}
 	d := &Array{Type: a.Type, Spec: spec, mesh: m, ranks: ranks}
-	for _, r := range ranks {
-		part := array.New(spec.Local(m, a.Type))
+	for i, r := range ranks {
+		part := alloc(i, spec.Local(m, a.Type))
 		copyPart(part, a, d.start(r, part.Type), true)
 		d.parts = append(d.parts, part)
 	}
@@ -44,7 +49,7 @@ func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Arra
 // part.
 func (d *Array) Get() (array.Array, error) {
 	if d.spent != "" {
-		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was donated to %s; use that step's result", d.Type, d.spent)
+		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was %s", d.Type, d.spent)
 	}
 	out := array.New(d.Type)
 	have := map[int]bool{}

@@ -204,7 +204,7 @@ func TestPowSpecial(t *testing.T) {
 	}
 	for name, l := range mathHere() {
 		z := make([]float32, len(x))
-		binary(l, loopPow, z, x, y)
+		binaryOf(l, loopPow, z, x, y)
 		for i := range z {
 			if want := float32(math.Pow(float64(x[i]), float64(y[i]))); !alike(z[i], want) {
 				t.Errorf("%s: %v to the power of %v is %v, want %v", name, x[i], y[i], z[i], want)

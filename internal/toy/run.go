@@ -12,11 +12,13 @@ import (
 )
 
 // Setup says how Plan places a program: the mesh, the placements of inputs as
-// sharding.ParseSpec reads them, and the donations.
+// sharding.ParseSpec reads them, and the donations. Chunk, if not 0, fuses
+// elementwise instructions, with chunks of that many elements.
 type Setup struct {
 	Mesh   string
 	Place  map[string]string
 	Donate map[string]int
+	Chunk  int
 }
 
 // Plan lowers p.
@@ -38,7 +40,7 @@ func Plan(p *graph.Program, s Setup) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lowering.Lower(a, lowering.Options{Donate: s.Donate})
+	return lowering.Lower(a, lowering.Options{Donate: s.Donate, Fuse: s.Chunk > 0, Chunk: s.Chunk})
 }
 
 // Open opens a session of the plan with all of its ranks in this process. The
