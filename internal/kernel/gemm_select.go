@@ -13,6 +13,7 @@ import (
 type kernels struct {
 	name     string
 	f32, f64 *set
+	quant    *quantSet
 }
 
 // Selected returns the name of the kernels that products use: the one that the

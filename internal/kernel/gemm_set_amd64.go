@@ -13,9 +13,9 @@ func vectorKernels() []kernels {
 		return nil
 	}
 	if cpu.X86.HasAVX512F {
-		have = append(have, kernels{"avx512", avx512F32(), avx512F64()})
+		have = append(have, kernels{"avx512", avx512F32(), avx512F64(), avx512Quant()})
 	}
-	return append(have, kernels{"avx2", avx2F32(), avx2F64()})
+	return append(have, kernels{"avx2", avx2F32(), avx2F64(), avx2Quant()})
 }
 
 func avx512F32() *set {

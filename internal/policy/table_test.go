@@ -18,8 +18,9 @@ func imports() map[string][]string {
 		"internal/text":     {},
 		"internal/report":   {},
 		"internal/policy":   {},
-		"array":             {"graph"},
-		"internal/kernel":   {"array", "graph"},
+		"quant":             {"graph"},
+		"array":             {"graph", "quant"},
+		"internal/kernel":   {"array", "graph", "quant"},
 		"vjp":               {"graph", "array"},
 		"sharding":          {"graph"},
 		"lowering":          {"graph", "array", "sharding"},
@@ -62,6 +63,8 @@ func readOnly() map[string]string {
 		"internal/kernel.workspaces32": "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel.workspaces64": "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/kernel.selection":    "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
+
+		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 
 		"graph.dtypes":      "names and sizes of element types, asked for every element type printed; arrays are no constants",
 		"graph.dtypeType":   "a reflect.Type; those are no constants",

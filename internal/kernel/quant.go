@@ -1,0 +1,280 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/quant"
+)
+
+// Products with weights in blocks are made of integers. A row of numbers x is
+// rounded once to int8 blocks as long as those of the weights,
+//
+//	x[i] ≈ dx·q[i],  dx = max|x|/127,  q[i] the integer nearest to x[i]·(1/dx), ties to even,
+//
+// and then multiplied with as many rows of weights as there are. Per block, the
+// sums over q and the integers of the weights are exact,
+//
+//	y = y + (d·dx)·s                 q8_0, q6_k, mxfp4, iq2_xxs
+//	y = y + ((d·dx)·s - (m·dx)·t)    q4_k, q2_k
+//
+// with s the sum of the weights' scales and integers times q, t that of their
+// offsets times q, both rounded to f32 once. Every product, difference and sum in
+// these lines is rounded to f32, in the order of the blocks. For iq2_xxs dx is an
+// eighth, and s has 2s+1 for scales.
+//
+// That is the contract: all kernels have these bits. An element of y depends on
+// its row of x and its row of weights only.
+//
+// A block of x with a NaN or an infinity has the scale NaN, and so has y.
+
+// QuantRow returns the bytes that a row of k numbers takes when it is rounded for
+// products with weights of type d. k is a multiple of d's block.
+func QuantRow(d graph.DType, k int) int {
+	if n, _ := d.Block(); n == quantSuper {
+		return k / quantSuper * quantSuperRow
+	}
+	return (k + quantGroup - 1) / quantGroup * quantGroupRow
+}
+
+// Layout of a rounded row, in units that begin where cache lines do, if the row
+// does: 256 elements with the sums of every 16, or of every 32 for q4_k, or 4
+// blocks of 32 with their sums times quantOffset.
+const (
+	quantSuper      = 256
+	quantSuperRow   = 320
+	quantSuperSums  = 256 // 16 int16
+	quantSuperScale = 288
+
+	quantGroup      = 4 * 32
+	quantGroupRow   = 192
+	quantGroupScale = 128 // 4 float32
+	quantGroupSums  = 144 // 4 int32
+)
+
+// quantOrder returns which 32 elements of 256 come first in a rounded row, second,
+// and so on: those first that vectors of 64 elements of the weights have first.
+func quantOrder(d graph.DType) [8]int {
+	switch d {
+	case graph.Q4_K:
+		return [8]int{0, 2, 1, 3, 4, 6, 5, 7}
+	case graph.Q2_K:
+		return [8]int{0, 4, 1, 5, 2, 6, 3, 7}
+	}
+	return [8]int{0, 1, 2, 3, 4, 5, 6, 7}
+}
+
+// quantOffset is what makes an integer of the weights unsigned, where vectors
+// multiply unsigned with signed ones.
+func quantOffset(d graph.DType) int32 {
+	switch d {
+	case graph.Q8_0:
+		return 128
+	case graph.MXFP4:
+		return 12
+	}
+	return 0
+}
+
+// QuantizeRow rounds x into row, which has QuantRow(d, len(x)) bytes.
+func QuantizeRow(d graph.DType, row []byte, x []float32) {
+	row = row[:QuantRow(d, len(x))]
+	if n, _ := d.Block(); n == quantSuper {
+		order := quantOrder(d)
+		for ; len(x) > 0; x, row = x[quantSuper:], row[quantSuperRow:] {
+			quantizeSuper(d, row[:quantSuperRow], x[:quantSuper], order)
+		}
+		return
+	}
+	for ; len(x) > 0; row = row[quantGroupRow:] {
+		n := min(quantGroup, len(x))
+		quantizeGroup(d, row[:quantGroupRow], x[:n])
+		x = x[n:]
+	}
+}
+
+func quantizeSuper(d graph.DType, row []byte, x []float32, order [8]int) {
+	scale, inverse := quantScale(x)
+	if d == graph.IQ2_XXS {
+		scale *= 0.125
+	}
+	var sums [16]int16
+	for at, j := range order {
+		for i, v := range x[32*j:][:32] {
+			q := roundInt8(v, inverse)
+			row[32*at+i] = byte(q)
+			if d == graph.Q4_K {
+				sums[j] += int16(q)
+			} else {
+				sums[2*j+i/16] += int16(q)
+			}
+		}
+	}
+	for i, s := range sums {
+		binary.LittleEndian.PutUint16(row[quantSuperSums+2*i:], uint16(s))
+	}
+	putFloat(row[quantSuperScale:], scale)
+}
+
+// quantizeGroup rounds up to 4 blocks of 32; those that are missing are zeros.
+func quantizeGroup(d graph.DType, row []byte, x []float32) {
+	clear(row)
+	for b := 0; b < len(x); b += 32 {
+		scale, inverse := quantScale(x[b:][:32])
+		sum := int32(0)
+		for i, v := range x[b:][:32] {
+			q := roundInt8(v, inverse)
+			row[b+i] = byte(q)
+			sum += int32(q)
+		}
+		putFloat(row[quantGroupScale+b/8:], scale)
+		binary.LittleEndian.PutUint32(row[quantGroupSums+b/8:], uint32(sum*quantOffset(d)))
+	}
+}
+
+// quantScale returns dx of a block and its inverse, 0 where elements are to become
+// 0: in a block of zeros, or of numbers so small that the inverse is infinite, and
+// in one with a NaN or an infinity, whose scale is NaN.
+func quantScale(x []float32) (scale, inverse float32) {
+	top, bits := float32(0), uint32(0)
+	for _, v := range x {
+		b := math.Float32bits(v) &^ (1 << 31)
+		bits = max(bits, b)
+	}
+	top = math.Float32frombits(bits) // the largest size: their bits are in its order, NaN on top
+	if top-top != 0 {
+		return float32(math.NaN()), 0
+	}
+	scale = top / 127
+	if inverse = 1 / scale; inverse > math.MaxFloat32 {
+		return 0, 0
+	}
+	return scale, inverse
+}
+
+// roundInt8 rounds v·inverse, at most 127 in size but for rounding, to the nearest
+// integer: adding 1.5·2^23 leaves it in the last bits of the sum.
+func roundInt8(v, inverse float32) int8 {
+	if inverse == 0 {
+		return 0 // v may be no number
+	}
+	const shift = 3 << 22
+	return int8(int32(math.Float32bits(float32(v*inverse)+shift)) - int32(math.Float32bits(shift)))
+}
+
+func putFloat(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) }
+func float(b []byte) float32       { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
+
+// QuantGemm sets y[i·yrs + j·ycs] to the product of row i of x, of m rows as
+// QuantizeRow makes them one after another, and row j of w, of n rows of deep weights
+// of type d.
+//
+// It does not start goroutines: a caller splits rows, those of the weights first,
+// since a call reads all of them, once for every four rows of x.
+func QuantGemm(d graph.DType, m, n, deep int, x, w []byte, y []float32, yrs, ycs int) {
+	k, _ := selection() // the error is Selected's to tell
+	k.quant.multiply(d, m, n, deep, x, w, y, yrs, ycs)
+}
+
+// quantArgs is the argument of functions in assembly, which add blocks' products
+// to out: of four rows of weights with x[0], or of w[0] with four rows of x. The
+// generator knows the offsets of its fields.
+type quantArgs struct {
+	n    int // units: blocks of 256, or 4 blocks of 32; at least 1
+	w, x [4]*byte
+	out  [4]float32
+	book *[256]uint64 // of iq2_xxs
+}
+
+// These do not compile if the offsets are others than in asm/quant.go.
+const (
+	_ = -(unsafe.Offsetof(quantArgs{}.w) ^ 8)
+	_ = -(unsafe.Offsetof(quantArgs{}.x) ^ 40)
+	_ = -(unsafe.Offsetof(quantArgs{}.out) ^ 72)
+	_ = -(unsafe.Offsetof(quantArgs{}.book) ^ 88)
+)
+
+// quantSet is the functions of one instruction set, by type as quantIndex has
+// them; nil where there are none. A nil set is that of the portable kernels.
+type quantSet struct {
+	// rows multiplies four rows of weights with one of x, columns the other way.
+	rows, columns [quantTypes]func(*byte)
+}
+
+const quantTypes = 6
+
+func quantIndex(d graph.DType) int {
+	if !d.IsBlock() {
+		panic(fmt.Sprintf("kernel: element type %s is not in blocks", d))
+	}
+	return int(d - graph.Q8_0)
+}
+
+// quantFew is the number of rows of x from which on it pays to unpack a row of weights
+// for four of them.
+const quantFew = 3
+
+func (s *quantSet) multiply(d graph.DType, m, n, k int, x, w []byte, y []float32, yrs, ycs int) {
+	if m <= 0 || n <= 0 {
+		return
+	}
+	block, size := d.Block()
+	xb, wb := QuantRow(d, k), k/block*size
+	// Assembly does not check bounds.
+	x, w = x[:m*xb], w[:n*wb]
+	_ = y[(m-1)*yrs+(n-1)*ycs]
+	t := quantIndex(d)
+	units, rest := k/quantSuper, 0 // blocks of 32 behind the last group are for Go
+	if block != quantSuper {
+		units, rest = k/quantGroup, k%quantGroup/block
+	}
+	if s == nil || s.rows[t] == nil || units == 0 {
+		for j := range n {
+			for i := range m {
+				y[i*yrs+j*ycs] = quantDot(d, 0, k/block, x[i*xb:], w[j*wb:])
+			}
+		}
+		return
+	}
+	a := quantArgs{n: units, book: quant.IQ2Grid()}
+	arg := (*byte)(unsafe.Pointer(&a))
+	finish := func(i, j int, sum float32) {
+		if rest > 0 {
+			done := units * quantGroup / block
+			sum = quantRest(d, sum, done, done+rest, x[i*xb:], w[j*wb:])
+		}
+		y[i*yrs+j*ycs] = sum
+	}
+	if m >= quantFew && s.columns[t] != nil {
+		for j := range n {
+			a.w[0] = &w[j*wb]
+			for i := 0; i < m; i += 4 {
+				for l := range a.x { // the last row again where there are fewer
+					a.x[l] = &x[min(i+l, m-1)*xb]
+				}
+				a.out = [4]float32{}
+				s.columns[t](arg)
+				for l := range min(4, m-i) {
+					finish(i+l, j, a.out[l])
+				}
+			}
+		}
+		return
+	}
+	for j := 0; j < n; j += 4 {
+		for l := range a.w {
+			a.w[l] = &w[min(j+l, n-1)*wb]
+		}
+		for i := range m {
+			a.x[0] = &x[i*xb]
+			a.out = [4]float32{}
+			s.rows[t](arg)
+			for l := range min(4, n-j) {
+				finish(i, j+l, a.out[l])
+			}
+		}
+	}
+}
