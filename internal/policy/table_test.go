@@ -28,7 +28,7 @@ func imports() map[string][]string {
 		"jaccl/jaccltest":   {"graph", "array", "lowering", "jaccl"},
 		"runtime":           {"graph", "array", "sharding", "lowering"},
 		"metal":             {"graph", "array", "lowering", "runtime", "internal/kernel"},
-		"primitives":        {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel"},
+		"primitives":        {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel", "quant"},
 		"internal/fuzzprog": {anything},
 		"internal/optimize": {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/toy":      {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
