@@ -187,6 +187,9 @@ type quantArgs struct {
 	w, x [4]*byte
 	out  [4]float32
 	book *[256]uint64 // of iq2_xxs
+	// Bytes from a row of weights to what is to be fetched meanwhile: the next
+	// call's. Four rows are too short for the processor to see that they go on.
+	ahead uintptr
 }
 
 // These do not compile if the offsets are others than in asm/quant.go.
@@ -195,6 +198,7 @@ const (
 	_ = -(unsafe.Offsetof(quantArgs{}.x) ^ 40)
 	_ = -(unsafe.Offsetof(quantArgs{}.out) ^ 72)
 	_ = -(unsafe.Offsetof(quantArgs{}.book) ^ 88)
+	_ = -(unsafe.Offsetof(quantArgs{}.ahead) ^ 96)
 )
 
 // quantSet is the functions of one instruction set, by type as quantIndex has
@@ -239,7 +243,7 @@ func (s *quantSet) multiply(d graph.DType, m, n, k int, x, w []byte, y []float32
 		}
 		return
 	}
-	a := quantArgs{n: units, book: quant.IQ2Grid()}
+	a := quantArgs{n: units, book: quant.IQ2Grid(), ahead: uintptr(4 * wb)}
 	arg := (*byte)(unsafe.Pointer(&a))
 	finish := func(i, j int, sum float32) {
 		if rest > 0 {

@@ -1,4 +1,4 @@
-// Command asm writes the assembly of matrix products and of loops over vectors, one
+// Command asm writes the assembly of matrix products, with weights in blocks too, and of loops over vectors, one
 // file for each -set. Run it by `go generate` in internal/kernel; the results are
 // committed.
 package main
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	sets := map[string]func(){"gemm": gemm, "vector": vector}
+	sets := map[string]func(){"gemm": gemm, "vector": vector, "quant": quant}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
 	flag.Parse()
