@@ -61,6 +61,10 @@ func roundedOperand(a *lowering.Args, d graph.DType, o *operand, k int) []byte {
 	total := len(o.start) * o.rows
 	rows := lined(lowering.Make[uint8](a, total*size+63))
 	a.Parallel(total, 1+dotGrain/(1+k), func(lo, hi int) {
+		if o.colStride == 1 && o.rowStride == k && len(o.start) == 1 {
+			kernel.QuantizeRows(d, k, rows[lo*size:hi*size], x[lo*k:hi*k])
+			return
+		}
 		var line []float32
 		for i := lo; i < hi; i++ {
 			at := o.start[i/o.rows] + i%o.rows*o.rowStride
@@ -74,7 +78,7 @@ func roundedOperand(a *lowering.Args, d graph.DType, o *operand, k int) []byte {
 				}
 				from = line
 			}
-			kernel.QuantizeRow(d, rows[i*size:], from[:k])
+			kernel.QuantizeRows(d, k, rows[i*size:(i+1)*size], from[:k])
 		}
 	})
 	return rows

@@ -61,9 +61,7 @@ func roundedRows(a *lowering.Args, d graph.DType, x []float32, h, n int) []byte 
 	size := kernel.QuantRow(d, h)
 	rows := lined(lowering.Make[uint8](a, n*size+63))
 	a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			kernel.QuantizeRow(d, rows[i*size:], x[i*h:][:h])
-		}
+		kernel.QuantizeRows(d, h, rows[lo*size:hi*size], x[lo*h:hi*h])
 	})
 	return rows
 }

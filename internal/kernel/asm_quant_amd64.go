@@ -111,3 +111,23 @@ func avx2Q8Columns(t *byte)
 //
 //go:noescape
 func avx2MXColumns(t *byte)
+
+// avx2RoundQ4K rounds blocks of 256.
+//
+//go:noescape
+func avx2RoundQ4K(t *byte)
+
+// avx2RoundQ2K rounds blocks of 256.
+//
+//go:noescape
+func avx2RoundQ2K(t *byte)
+
+// avx2RoundQ6K rounds blocks of 256.
+//
+//go:noescape
+func avx2RoundQ6K(t *byte)
+
+// avx2RoundGroup rounds 4 blocks of 32 at a time.
+//
+//go:noescape
+func avx2RoundGroup(t *byte)

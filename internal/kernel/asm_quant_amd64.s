@@ -6248,6 +6248,1244 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx2RoundQ4K(t *byte)
+// Requires: AVX, AVX2
+TEXT ·avx2RoundQ4K(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+
+loop:
+	VMOVUPS      (DX), Y0
+	VPAND        quantConstants<>+2496(SB), Y0, Y0
+	VMOVUPS      32(DX), Y1
+	VPAND        quantConstants<>+2496(SB), Y1, Y1
+	VMOVUPS      64(DX), Y2
+	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VMOVUPS      96(DX), Y3
+	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VMOVUPS      128(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      160(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      192(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      224(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      256(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      288(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      320(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      352(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      384(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      416(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      448(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      480(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      512(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      544(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      576(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      608(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      640(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      672(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      704(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      736(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      768(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      800(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      832(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      864(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      896(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      928(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      960(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      992(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VPMAXUD      Y1, Y0, Y0
+	VPMAXUD      Y3, Y2, Y2
+	VPMAXUD      Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, SI
+	VDIVSS       quantConstants<>+2560(SB), X0, X0
+	VMOVSS       quantConstants<>+2624(SB), X1
+	VDIVSS       X0, X1, X1
+	VMOVD        X1, DI
+	MOVL         $-1, R8
+	CMPL         SI, $0x7f800000
+	JAE          nan1
+	CMPL         DI, $0x7f800000
+	JCS          ok1
+	XORL         R8, R8
+	VMOVD        R8, X0
+	JMP          ok1
+
+nan1:
+	MOVL  $0x7fc00000, R8
+	VMOVD R8, X0
+	XORL  R8, R8
+
+ok1:
+	VBROADCASTSS X1, Y2
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Y1
+	VMULSS       24(AX), X0, X0
+	VMOVSS       X0, 288(BX)
+	VMULPS       (DX), Y2, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPAND        Y1, Y0, Y0
+	VMULPS       32(DX), Y2, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VMULPS       64(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       96(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VPACKSSDW    Y3, Y0, Y0
+	VPACKSSDW    Y5, Y4, Y4
+	VPACKSSWB    Y4, Y0, Y0
+	VMOVDQU      quantConstants<>+2688(SB), Y3
+	VPERMD       Y0, Y3, Y0
+	VMOVDQU      Y0, (BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y3
+	VPMADDUBSW   Y0, Y3, Y0
+	VPMADDWD     quantConstants<>+2368(SB), Y0, Y0
+	VMULPS       128(DX), Y2, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VMULPS       160(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       192(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       224(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSWB    Y5, Y3, Y3
+	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VMOVDQU      Y3, 64(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VPMADDUBSW   Y3, Y4, Y3
+	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VMULPS       256(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       288(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       320(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       352(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VPACKSSDW    Y5, Y4, Y4
+	VPACKSSDW    Y7, Y6, Y6
+	VPACKSSWB    Y6, Y4, Y4
+	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VPERMD       Y4, Y5, Y4
+	VMOVDQU      Y4, 32(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VPMADDUBSW   Y4, Y5, Y4
+	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VMULPS       384(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       416(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       448(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VMULPS       480(DX), Y2, Y8
+	VCVTPS2DQ    Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSDW    Y8, Y7, Y7
+	VPACKSSWB    Y7, Y5, Y5
+	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VPERMD       Y5, Y6, Y5
+	VMOVDQU      Y5, 96(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPHADDD      Y3, Y0, Y0
+	VPHADDD      Y5, Y4, Y4
+	VPHADDD      Y4, Y0, Y0
+	VMULPS       512(DX), Y2, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VMULPS       544(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       576(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       608(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSWB    Y5, Y3, Y3
+	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VMOVDQU      Y3, 128(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VPMADDUBSW   Y3, Y4, Y3
+	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VMULPS       640(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       672(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       704(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       736(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VPACKSSDW    Y5, Y4, Y4
+	VPACKSSDW    Y7, Y6, Y6
+	VPACKSSWB    Y6, Y4, Y4
+	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VPERMD       Y4, Y5, Y4
+	VMOVDQU      Y4, 192(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VPMADDUBSW   Y4, Y5, Y4
+	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VMULPS       768(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       800(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       832(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VMULPS       864(DX), Y2, Y8
+	VCVTPS2DQ    Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSDW    Y8, Y7, Y7
+	VPACKSSWB    Y7, Y5, Y5
+	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VPERMD       Y5, Y6, Y5
+	VMOVDQU      Y5, 160(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VMULPS       896(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       928(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VMULPS       960(DX), Y2, Y8
+	VCVTPS2DQ    Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VMULPS       992(DX), Y2, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPAND        Y1, Y2, Y2
+	VPACKSSDW    Y7, Y6, Y6
+	VPACKSSDW    Y2, Y8, Y8
+	VPACKSSWB    Y8, Y6, Y6
+	VMOVDQU      quantConstants<>+2688(SB), Y1
+	VPERMD       Y6, Y1, Y6
+	VMOVDQU      Y6, 224(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y1
+	VPMADDUBSW   Y6, Y1, Y6
+	VPMADDWD     quantConstants<>+2368(SB), Y6, Y6
+	VPHADDD      Y4, Y3, Y3
+	VPHADDD      Y6, Y5, Y5
+	VPHADDD      Y5, Y3, Y3
+	VPACKSSDW    Y3, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDW       X1, X0, X0
+	VPXOR        X1, X1, X1
+	VMOVDQU      X0, 256(BX)
+	VMOVDQU      X1, 272(BX)
+	ADDQ         $+1024, DX
+	ADDQ         $+320, BX
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func avx2RoundQ2K(t *byte)
+// Requires: AVX, AVX2
+TEXT ·avx2RoundQ2K(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+
+loop:
+	VMOVUPS      (DX), Y0
+	VPAND        quantConstants<>+2496(SB), Y0, Y0
+	VMOVUPS      32(DX), Y1
+	VPAND        quantConstants<>+2496(SB), Y1, Y1
+	VMOVUPS      64(DX), Y2
+	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VMOVUPS      96(DX), Y3
+	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VMOVUPS      128(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      160(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      192(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      224(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      256(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      288(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      320(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      352(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      384(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      416(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      448(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      480(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      512(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      544(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      576(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      608(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      640(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      672(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      704(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      736(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      768(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      800(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      832(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      864(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      896(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      928(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      960(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      992(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VPMAXUD      Y1, Y0, Y0
+	VPMAXUD      Y3, Y2, Y2
+	VPMAXUD      Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, SI
+	VDIVSS       quantConstants<>+2560(SB), X0, X0
+	VMOVSS       quantConstants<>+2624(SB), X1
+	VDIVSS       X0, X1, X1
+	VMOVD        X1, DI
+	MOVL         $-1, R8
+	CMPL         SI, $0x7f800000
+	JAE          nan1
+	CMPL         DI, $0x7f800000
+	JCS          ok1
+	XORL         R8, R8
+	VMOVD        R8, X0
+	JMP          ok1
+
+nan1:
+	MOVL  $0x7fc00000, R8
+	VMOVD R8, X0
+	XORL  R8, R8
+
+ok1:
+	VBROADCASTSS X1, Y2
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Y1
+	VMULSS       24(AX), X0, X0
+	VMOVSS       X0, 288(BX)
+	VMULPS       (DX), Y2, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPAND        Y1, Y0, Y0
+	VMULPS       32(DX), Y2, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VMULPS       64(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       96(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VPACKSSDW    Y3, Y0, Y0
+	VPACKSSDW    Y5, Y4, Y4
+	VPACKSSWB    Y4, Y0, Y0
+	VMOVDQU      quantConstants<>+2688(SB), Y3
+	VPERMD       Y0, Y3, Y0
+	VMOVDQU      Y0, (BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y3
+	VPMADDUBSW   Y0, Y3, Y0
+	VPMADDWD     quantConstants<>+2368(SB), Y0, Y0
+	VMULPS       128(DX), Y2, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VMULPS       160(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       192(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       224(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSWB    Y5, Y3, Y3
+	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VMOVDQU      Y3, 64(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VPMADDUBSW   Y3, Y4, Y3
+	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VMULPS       256(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       288(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       320(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       352(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VPACKSSDW    Y5, Y4, Y4
+	VPACKSSDW    Y7, Y6, Y6
+	VPACKSSWB    Y6, Y4, Y4
+	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VPERMD       Y4, Y5, Y4
+	VMOVDQU      Y4, 128(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VPMADDUBSW   Y4, Y5, Y4
+	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VMULPS       384(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       416(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       448(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VMULPS       480(DX), Y2, Y8
+	VCVTPS2DQ    Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSDW    Y8, Y7, Y7
+	VPACKSSWB    Y7, Y5, Y5
+	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VPERMD       Y5, Y6, Y5
+	VMOVDQU      Y5, 192(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPHADDD      Y3, Y0, Y0
+	VPHADDD      Y5, Y4, Y4
+	VPHADDD      Y4, Y0, Y0
+	VMULPS       512(DX), Y2, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VMULPS       544(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       576(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       608(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSWB    Y5, Y3, Y3
+	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VMOVDQU      Y3, 32(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VPMADDUBSW   Y3, Y4, Y3
+	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VMULPS       640(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       672(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       704(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       736(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VPACKSSDW    Y5, Y4, Y4
+	VPACKSSDW    Y7, Y6, Y6
+	VPACKSSWB    Y6, Y4, Y4
+	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VPERMD       Y4, Y5, Y4
+	VMOVDQU      Y4, 96(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VPMADDUBSW   Y4, Y5, Y4
+	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VMULPS       768(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       800(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       832(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VMULPS       864(DX), Y2, Y8
+	VCVTPS2DQ    Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSDW    Y8, Y7, Y7
+	VPACKSSWB    Y7, Y5, Y5
+	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VPERMD       Y5, Y6, Y5
+	VMOVDQU      Y5, 160(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VMULPS       896(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       928(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VMULPS       960(DX), Y2, Y8
+	VCVTPS2DQ    Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VMULPS       992(DX), Y2, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPAND        Y1, Y2, Y2
+	VPACKSSDW    Y7, Y6, Y6
+	VPACKSSDW    Y2, Y8, Y8
+	VPACKSSWB    Y8, Y6, Y6
+	VMOVDQU      quantConstants<>+2688(SB), Y1
+	VPERMD       Y6, Y1, Y6
+	VMOVDQU      Y6, 224(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y1
+	VPMADDUBSW   Y6, Y1, Y6
+	VPMADDWD     quantConstants<>+2368(SB), Y6, Y6
+	VPHADDD      Y4, Y3, Y3
+	VPHADDD      Y6, Y5, Y5
+	VPHADDD      Y5, Y3, Y3
+	VPACKSSDW    Y3, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPUNPCKHWD   X1, X0, X2
+	VPUNPCKLWD   X1, X0, X0
+	VMOVDQU      X0, 256(BX)
+	VMOVDQU      X2, 272(BX)
+	ADDQ         $+1024, DX
+	ADDQ         $+320, BX
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func avx2RoundQ6K(t *byte)
+// Requires: AVX, AVX2
+TEXT ·avx2RoundQ6K(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+
+loop:
+	VMOVUPS      (DX), Y0
+	VPAND        quantConstants<>+2496(SB), Y0, Y0
+	VMOVUPS      32(DX), Y1
+	VPAND        quantConstants<>+2496(SB), Y1, Y1
+	VMOVUPS      64(DX), Y2
+	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VMOVUPS      96(DX), Y3
+	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VMOVUPS      128(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      160(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      192(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      224(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      256(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      288(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      320(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      352(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      384(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      416(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      448(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      480(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      512(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      544(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      576(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      608(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      640(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      672(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      704(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      736(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      768(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      800(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      832(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      864(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VMOVUPS      896(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y0, Y0
+	VMOVUPS      928(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VMOVUPS      960(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VMOVUPS      992(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	VPMAXUD      Y1, Y0, Y0
+	VPMAXUD      Y3, Y2, Y2
+	VPMAXUD      Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, SI
+	VDIVSS       quantConstants<>+2560(SB), X0, X0
+	VMOVSS       quantConstants<>+2624(SB), X1
+	VDIVSS       X0, X1, X1
+	VMOVD        X1, DI
+	MOVL         $-1, R8
+	CMPL         SI, $0x7f800000
+	JAE          nan1
+	CMPL         DI, $0x7f800000
+	JCS          ok1
+	XORL         R8, R8
+	VMOVD        R8, X0
+	JMP          ok1
+
+nan1:
+	MOVL  $0x7fc00000, R8
+	VMOVD R8, X0
+	XORL  R8, R8
+
+ok1:
+	VBROADCASTSS X1, Y2
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Y1
+	VMULSS       24(AX), X0, X0
+	VMOVSS       X0, 288(BX)
+	VMULPS       (DX), Y2, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPAND        Y1, Y0, Y0
+	VMULPS       32(DX), Y2, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VMULPS       64(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       96(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VPACKSSDW    Y3, Y0, Y0
+	VPACKSSDW    Y5, Y4, Y4
+	VPACKSSWB    Y4, Y0, Y0
+	VMOVDQU      quantConstants<>+2688(SB), Y3
+	VPERMD       Y0, Y3, Y0
+	VMOVDQU      Y0, (BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y3
+	VPMADDUBSW   Y0, Y3, Y0
+	VPMADDWD     quantConstants<>+2368(SB), Y0, Y0
+	VMULPS       128(DX), Y2, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VMULPS       160(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       192(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       224(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSWB    Y5, Y3, Y3
+	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VMOVDQU      Y3, 32(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VPMADDUBSW   Y3, Y4, Y3
+	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VMULPS       256(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       288(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       320(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       352(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VPACKSSDW    Y5, Y4, Y4
+	VPACKSSDW    Y7, Y6, Y6
+	VPACKSSWB    Y6, Y4, Y4
+	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VPERMD       Y4, Y5, Y4
+	VMOVDQU      Y4, 64(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VPMADDUBSW   Y4, Y5, Y4
+	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VMULPS       384(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       416(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       448(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VMULPS       480(DX), Y2, Y8
+	VCVTPS2DQ    Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSDW    Y8, Y7, Y7
+	VPACKSSWB    Y7, Y5, Y5
+	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VPERMD       Y5, Y6, Y5
+	VMOVDQU      Y5, 96(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPHADDD      Y3, Y0, Y0
+	VPHADDD      Y5, Y4, Y4
+	VPHADDD      Y4, Y0, Y0
+	VMULPS       512(DX), Y2, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VMULPS       544(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       576(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       608(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSWB    Y5, Y3, Y3
+	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VMOVDQU      Y3, 128(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VPMADDUBSW   Y3, Y4, Y3
+	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VMULPS       640(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       672(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       704(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       736(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VPACKSSDW    Y5, Y4, Y4
+	VPACKSSDW    Y7, Y6, Y6
+	VPACKSSWB    Y6, Y4, Y4
+	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VPERMD       Y4, Y5, Y4
+	VMOVDQU      Y4, 160(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VPMADDUBSW   Y4, Y5, Y4
+	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VMULPS       768(DX), Y2, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y1, Y5, Y5
+	VMULPS       800(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       832(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VMULPS       864(DX), Y2, Y8
+	VCVTPS2DQ    Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPACKSSDW    Y6, Y5, Y5
+	VPACKSSDW    Y8, Y7, Y7
+	VPACKSSWB    Y7, Y5, Y5
+	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VPERMD       Y5, Y6, Y5
+	VMOVDQU      Y5, 192(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VMULPS       896(DX), Y2, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y1, Y6, Y6
+	VMULPS       928(DX), Y2, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y1, Y7, Y7
+	VMULPS       960(DX), Y2, Y8
+	VCVTPS2DQ    Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VMULPS       992(DX), Y2, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPAND        Y1, Y2, Y2
+	VPACKSSDW    Y7, Y6, Y6
+	VPACKSSDW    Y2, Y8, Y8
+	VPACKSSWB    Y8, Y6, Y6
+	VMOVDQU      quantConstants<>+2688(SB), Y1
+	VPERMD       Y6, Y1, Y6
+	VMOVDQU      Y6, 224(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y1
+	VPMADDUBSW   Y6, Y1, Y6
+	VPMADDWD     quantConstants<>+2368(SB), Y6, Y6
+	VPHADDD      Y4, Y3, Y3
+	VPHADDD      Y6, Y5, Y5
+	VPHADDD      Y5, Y3, Y3
+	VPACKSSDW    Y3, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPUNPCKHWD   X1, X0, X2
+	VPUNPCKLWD   X1, X0, X0
+	VMOVDQU      X0, 256(BX)
+	VMOVDQU      X2, 272(BX)
+	ADDQ         $+1024, DX
+	ADDQ         $+320, BX
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func avx2RoundGroup(t *byte)
+// Requires: AVX, AVX2
+TEXT ·avx2RoundGroup(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+
+loop:
+	VMOVUPS      (DX), Y0
+	VPAND        quantConstants<>+2496(SB), Y0, Y0
+	VMOVUPS      32(DX), Y1
+	VPAND        quantConstants<>+2496(SB), Y1, Y1
+	VMOVUPS      64(DX), Y2
+	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VMOVUPS      96(DX), Y3
+	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VPMAXUD      Y1, Y0, Y0
+	VPMAXUD      Y3, Y2, Y2
+	VPMAXUD      Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, SI
+	VDIVSS       quantConstants<>+2560(SB), X0, X0
+	VMOVSS       quantConstants<>+2624(SB), X1
+	VDIVSS       X0, X1, X1
+	VMOVD        X1, DI
+	MOVL         $-1, R8
+	CMPL         SI, $0x7f800000
+	JAE          nan1
+	CMPL         DI, $0x7f800000
+	JCS          ok1
+	XORL         R8, R8
+	VMOVD        R8, X0
+	JMP          ok1
+
+nan1:
+	MOVL  $0x7fc00000, R8
+	VMOVD R8, X0
+	XORL  R8, R8
+
+ok1:
+	VBROADCASTSS X1, Y2
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Y1
+	VMOVSS       X0, 128(BX)
+	VMULPS       (DX), Y2, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPAND        Y1, Y0, Y0
+	VMULPS       32(DX), Y2, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VMULPS       64(DX), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VMULPS       96(DX), Y2, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPAND        Y1, Y2, Y2
+	VPACKSSDW    Y3, Y0, Y0
+	VPACKSSDW    Y2, Y4, Y4
+	VPACKSSWB    Y4, Y0, Y0
+	VMOVDQU      quantConstants<>+2688(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VMOVDQU      Y0, (BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y1
+	VPMADDUBSW   Y0, Y1, Y0
+	VPMADDWD     quantConstants<>+2368(SB), Y0, Y0
+	VMOVUPS      128(DX), Y1
+	VPAND        quantConstants<>+2496(SB), Y1, Y1
+	VMOVUPS      160(DX), Y2
+	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VMOVUPS      192(DX), Y3
+	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VMOVUPS      224(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPMAXUD      Y2, Y1, Y1
+	VPMAXUD      Y4, Y3, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMAXUD      X2, X1, X1
+	VPSHUFD      $0x4e, X1, X2
+	VPMAXUD      X2, X1, X1
+	VPSHUFD      $0xb1, X1, X2
+	VPMAXUD      X2, X1, X1
+	VMOVD        X1, SI
+	VDIVSS       quantConstants<>+2560(SB), X1, X1
+	VMOVSS       quantConstants<>+2624(SB), X2
+	VDIVSS       X1, X2, X2
+	VMOVD        X2, DI
+	MOVL         $-1, R8
+	CMPL         SI, $0x7f800000
+	JAE          nan2
+	CMPL         DI, $0x7f800000
+	JCS          ok2
+	XORL         R8, R8
+	VMOVD        R8, X1
+	JMP          ok2
+
+nan2:
+	MOVL  $0x7fc00000, R8
+	VMOVD R8, X1
+	XORL  R8, R8
+
+ok2:
+	VBROADCASTSS X2, Y3
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	VMOVSS       X1, 132(BX)
+	VMULPS       128(DX), Y3, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPAND        Y2, Y1, Y1
+	VMULPS       160(DX), Y3, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y2, Y4, Y4
+	VMULPS       192(DX), Y3, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y2, Y5, Y5
+	VMULPS       224(DX), Y3, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPACKSSDW    Y4, Y1, Y1
+	VPACKSSDW    Y3, Y5, Y5
+	VPACKSSWB    Y5, Y1, Y1
+	VMOVDQU      quantConstants<>+2688(SB), Y2
+	VPERMD       Y1, Y2, Y1
+	VMOVDQU      Y1, 32(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y2
+	VPMADDUBSW   Y1, Y2, Y1
+	VPMADDWD     quantConstants<>+2368(SB), Y1, Y1
+	VMOVUPS      256(DX), Y2
+	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VMOVUPS      288(DX), Y3
+	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VMOVUPS      320(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VMOVUPS      352(DX), Y5
+	VPAND        quantConstants<>+2496(SB), Y5, Y5
+	VPMAXUD      Y3, Y2, Y2
+	VPMAXUD      Y5, Y4, Y4
+	VPMAXUD      Y4, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMAXUD      X3, X2, X2
+	VPSHUFD      $0x4e, X2, X3
+	VPMAXUD      X3, X2, X2
+	VPSHUFD      $0xb1, X2, X3
+	VPMAXUD      X3, X2, X2
+	VMOVD        X2, SI
+	VDIVSS       quantConstants<>+2560(SB), X2, X2
+	VMOVSS       quantConstants<>+2624(SB), X3
+	VDIVSS       X2, X3, X3
+	VMOVD        X3, DI
+	MOVL         $-1, R8
+	CMPL         SI, $0x7f800000
+	JAE          nan3
+	CMPL         DI, $0x7f800000
+	JCS          ok3
+	XORL         R8, R8
+	VMOVD        R8, X2
+	JMP          ok3
+
+nan3:
+	MOVL  $0x7fc00000, R8
+	VMOVD R8, X2
+	XORL  R8, R8
+
+ok3:
+	VBROADCASTSS X3, Y4
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+	VMOVSS       X2, 136(BX)
+	VMULPS       256(DX), Y4, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPAND        Y3, Y2, Y2
+	VMULPS       288(DX), Y4, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y3, Y5, Y5
+	VMULPS       320(DX), Y4, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y3, Y6, Y6
+	VMULPS       352(DX), Y4, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y3, Y4, Y4
+	VPACKSSDW    Y5, Y2, Y2
+	VPACKSSDW    Y4, Y6, Y6
+	VPACKSSWB    Y6, Y2, Y2
+	VMOVDQU      quantConstants<>+2688(SB), Y3
+	VPERMD       Y2, Y3, Y2
+	VMOVDQU      Y2, 64(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y3
+	VPMADDUBSW   Y2, Y3, Y2
+	VPMADDWD     quantConstants<>+2368(SB), Y2, Y2
+	VMOVUPS      384(DX), Y3
+	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VMOVUPS      416(DX), Y4
+	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VMOVUPS      448(DX), Y5
+	VPAND        quantConstants<>+2496(SB), Y5, Y5
+	VMOVUPS      480(DX), Y6
+	VPAND        quantConstants<>+2496(SB), Y6, Y6
+	VPMAXUD      Y4, Y3, Y3
+	VPMAXUD      Y6, Y5, Y5
+	VPMAXUD      Y5, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X4
+	VPMAXUD      X4, X3, X3
+	VPSHUFD      $0x4e, X3, X4
+	VPMAXUD      X4, X3, X3
+	VPSHUFD      $0xb1, X3, X4
+	VPMAXUD      X4, X3, X3
+	VMOVD        X3, SI
+	VDIVSS       quantConstants<>+2560(SB), X3, X3
+	VMOVSS       quantConstants<>+2624(SB), X4
+	VDIVSS       X3, X4, X4
+	VMOVD        X4, DI
+	MOVL         $-1, R8
+	CMPL         SI, $0x7f800000
+	JAE          nan4
+	CMPL         DI, $0x7f800000
+	JCS          ok4
+	XORL         R8, R8
+	VMOVD        R8, X3
+	JMP          ok4
+
+nan4:
+	MOVL  $0x7fc00000, R8
+	VMOVD R8, X3
+	XORL  R8, R8
+
+ok4:
+	VBROADCASTSS X4, Y5
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
+	VMOVSS       X3, 140(BX)
+	VMULPS       384(DX), Y5, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y4, Y3, Y3
+	VMULPS       416(DX), Y5, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VMULPS       448(DX), Y5, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y4, Y7, Y7
+	VMULPS       480(DX), Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y4, Y5, Y5
+	VPACKSSDW    Y6, Y3, Y3
+	VPACKSSDW    Y5, Y7, Y7
+	VPACKSSWB    Y7, Y3, Y3
+	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VMOVDQU      Y3, 96(BX)
+	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VPMADDUBSW   Y3, Y4, Y3
+	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPHADDD      Y1, Y0, Y0
+	VPHADDD      Y3, Y2, Y2
+	VPHADDD      Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDD       X1, X0, X0
+	VPBROADCASTD 28(AX), X1
+	VPMULLD      X1, X0, X0
+	VMOVDQU      X0, 144(BX)
+	ADDQ         $+512, DX
+	ADDQ         $+192, BX
+	DECQ         CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
 DATA quantConstants<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA quantConstants<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA quantConstants<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
@@ -6560,7 +7798,39 @@ DATA quantConstants<>+2464(SB)/8, $0x0c08060403020100
 DATA quantConstants<>+2472(SB)/8, $0xf4f8fafcfdfeff00
 DATA quantConstants<>+2480(SB)/8, $0x0c08060403020100
 DATA quantConstants<>+2488(SB)/8, $0xf4f8fafcfdfeff00
-GLOBL quantConstants<>(SB), RODATA|NOPTR, $2496
+DATA quantConstants<>+2496(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+2504(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+2512(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+2520(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+2528(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+2536(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+2544(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+2552(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+2560(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+2568(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+2576(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+2584(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+2592(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+2600(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+2608(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+2616(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+2624(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+2632(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+2640(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+2648(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+2656(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+2664(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+2672(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+2680(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+2688(SB)/8, $0x0000000400000000
+DATA quantConstants<>+2696(SB)/8, $0x0000000500000001
+DATA quantConstants<>+2704(SB)/8, $0x0000000600000002
+DATA quantConstants<>+2712(SB)/8, $0x0000000700000003
+DATA quantConstants<>+2720(SB)/8, $0x0000000400000000
+DATA quantConstants<>+2728(SB)/8, $0x0000000500000001
+DATA quantConstants<>+2736(SB)/8, $0x0000000600000002
+DATA quantConstants<>+2744(SB)/8, $0x0000000700000003
+GLOBL quantConstants<>(SB), RODATA|NOPTR, $2752
 
 DATA quantSigns<>+0(SB)/8, $0x0101010101010101
 DATA quantSigns<>+8(SB)/8, $0xff010101010101ff

@@ -46,7 +46,7 @@ func QuantRow(d graph.DType, k int) int {
 const (
 	quantSuper      = 256
 	quantSuperRow   = 320
-	quantSuperSums  = 256 // 16 int16
+	quantSuperSums  = 256 // 16 int16; 8 and zeros for q4_k
 	quantSuperScale = 288
 
 	quantGroup      = 4 * 32
@@ -79,27 +79,77 @@ func quantOffset(d graph.DType) int32 {
 	return 0
 }
 
-// QuantizeRow rounds x into row, which has QuantRow(d, len(x)) bytes.
-func QuantizeRow(d graph.DType, row []byte, x []float32) {
-	row = row[:QuantRow(d, len(x))]
-	if n, _ := d.Block(); n == quantSuper {
-		order := quantOrder(d)
-		for ; len(x) > 0; x, row = x[quantSuper:], row[quantSuperRow:] {
-			quantizeSuper(d, row[:quantSuperRow], x[:quantSuper], order)
-		}
+// QuantizeRows rounds rows of k elements that lie one after another in x. rows has
+// QuantRow(d, k) bytes for each.
+func QuantizeRows(d graph.DType, k int, rows []byte, x []float32) {
+	c, _ := selection() // the error is Selected's to tell
+	c.quant.quantizeRows(d, k, rows, x)
+}
+
+func (s *quantSet) quantizeRows(d graph.DType, k int, rows []byte, x []float32) {
+	if k == 0 {
 		return
 	}
-	for ; len(x) > 0; row = row[quantGroupRow:] {
-		n := min(quantGroup, len(x))
-		quantizeGroup(d, row[:quantGroupRow], x[:n])
-		x = x[n:]
+	unit, size := quantGroup, quantGroupRow
+	n, _ := d.Block()
+	if n == quantSuper {
+		unit, size = quantSuper, quantSuperRow
+	}
+	rows = rows[:len(x)/k*QuantRow(d, k)] // assembly does not check bounds
+	if k%unit == 0 {
+		k = len(x) // rows are as one
+	}
+	var a *roundArgs
+	if s != nil && k >= unit {
+		a = &roundArgs{n: k / unit, factor: 1, offset: quantOffset(d)}
+		if d == graph.IQ2_XXS {
+			a.factor = quantIQ2
+		}
+	}
+	order := quantOrder(d)
+	for ; len(x) > 0; x, rows = x[k:], rows[(k+unit-1)/unit*size:] {
+		done := 0
+		if a != nil {
+			a.x, a.row = &x[0], &rows[0]
+			s.round[quantIndex(d)]((*byte)(unsafe.Pointer(a)))
+			done = a.n
+		}
+		for ; done*unit < k; done++ {
+			row, part := rows[done*size:][:size], x[done*unit:min(done*unit+unit, k)]
+			if n == quantSuper {
+				quantizeSuper(d, row, part, order)
+			} else {
+				quantizeGroup(d, row, part)
+			}
+		}
 	}
 }
+
+// roundArgs is the argument of functions in assembly that round n units of x. The
+// generator knows the offsets of its fields.
+type roundArgs struct {
+	n      int
+	x      *float32
+	row    *byte
+	factor float32 // of the scales, in blocks of 256
+	offset int32   // of the sums, in blocks of 32
+}
+
+// These do not compile if the offsets are others than in asm/quantize.go.
+const (
+	_ = -(unsafe.Offsetof(roundArgs{}.x) ^ 8)
+	_ = -(unsafe.Offsetof(roundArgs{}.row) ^ 16)
+	_ = -(unsafe.Offsetof(roundArgs{}.factor) ^ 24)
+	_ = -(unsafe.Offsetof(roundArgs{}.offset) ^ 28)
+)
+
+// quantIQ2 is the factor of the weights of iq2_xxs.
+const quantIQ2 = 0.125
 
 func quantizeSuper(d graph.DType, row []byte, x []float32, order [8]int) {
 	scale, inverse := quantScale(x)
 	if d == graph.IQ2_XXS {
-		scale *= 0.125
+		scale *= quantIQ2
 	}
 	var sums [16]int16
 	for at, j := range order {
@@ -169,7 +219,7 @@ func putFloat(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float
 func float(b []byte) float32       { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
 
 // QuantGemm sets y[i·yrs + j·ycs] to the product of row i of x, of m rows as
-// QuantizeRow makes them one after another, and row j of w, of n rows of deep weights
+// QuantizeRows makes them one after another, and row j of w, of n rows of deep weights
 // of type d.
 //
 // It does not start goroutines: a caller splits rows, those of the weights first,
@@ -206,6 +256,8 @@ const (
 type quantSet struct {
 	// rows multiplies four rows of weights with one of x, columns the other way.
 	rows, columns [quantTypes]func(*byte)
+	// round rounds rows, but for a last part of 4 blocks of 32.
+	round [quantTypes]func(*byte)
 }
 
 const quantTypes = 6

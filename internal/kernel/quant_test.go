@@ -37,11 +37,8 @@ func randomBlocks(r *rand.Rand, d graph.DType, rows, k int) []byte {
 }
 
 func quantRows(d graph.DType, k int, x []float32) []byte {
-	m, size := len(x)/max(k, 1), QuantRow(d, k)
-	rows := make([]byte, m*size)
-	for i := range m {
-		QuantizeRow(d, rows[i*size:], x[i*k:][:k])
-	}
+	rows := make([]byte, len(x)/max(k, 1)*QuantRow(d, k))
+	QuantizeRows(d, k, rows, x)
 	return rows
 }
 
@@ -171,6 +168,54 @@ func TestQuantLargest(t *testing.T) {
 					for j := range y {
 						if math.Abs(float64(y[j])-want[j]) > 1e-6*math.Abs(want[j]) {
 							t.Errorf("%s %s of bytes %#x: %v, want %v", v.name, d, fill, y[j], want[j])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Every kernel rounds as the portable one.
+func TestQuantizeRowsAgree(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	special := []float32{0, float32(math.Copysign(0, -1)), 1e-45, 1e-40, 1e-38, 3.4e38, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0.5, -0.5, 1.5}
+	for _, d := range quant.Types() {
+		block, _ := d.Block()
+		for _, blocks := range []int{0, 1, 2, 3, 4, 5, 7, 8, 12} {
+			for m := range 4 {
+				k := blocks * block
+				x := normals[float32](r, m*k)
+				for i := range x {
+					switch r.IntN(10) {
+					case 0: // ties, where the largest is 127
+						x[i] = float32(r.IntN(509)-254) / 2
+					case 1:
+						if i/block%3 == 0 {
+							x[i] = special[r.IntN(len(special))]
+						}
+					}
+				}
+				for i := 0; i+block <= len(x); i += block {
+					switch r.IntN(4) {
+					case 0:
+						x[i+r.IntN(block)] = 127
+					case 1:
+						s := float32(math.Exp(60 * r.NormFloat64()))
+						for j := range x[i : i+block] {
+							x[i+j] *= s
+						}
+					}
+				}
+				var portable *quantSet
+				want := make([]byte, m*QuantRow(d, k)+1)
+				portable.quantizeRows(d, k, want, x)
+				for _, v := range quantSets() {
+					got := make([]byte, m*QuantRow(d, k)+1)
+					v.quant.quantizeRows(d, k, got, x)
+					for i := range want {
+						if got[i] != want[i] {
+							t.Fatalf("%s %s, %d rows of %d: byte %d is %d, want %d", v.name, d, m, k, i, got[i], want[i])
 						}
 					}
 				}

@@ -39,6 +39,7 @@ func quant() {
 			q.group("MX", 17, columns)
 		}
 	}
+	quantSet{set{name: "avx2"}, &table}.quantize()
 	table.write("quantConstants")
 	GLOBL("quantSigns", RODATA|NOPTR)
 	for i := range 128 {
