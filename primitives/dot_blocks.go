@@ -41,7 +41,7 @@ func dotBlocks(weights, batch int, dims operandDims) lowering.Kernel {
 			}
 			// Rows of weights are cut, in fours: each is read once.
 			units := (n + 3) / 4
-			a.Parallel(batches*units, 1+quantGrain/(4*(1+k)*(2+m)), func(lo, hi int) {
+			chunked(a, batches*units, 1+quantGrain/(4*(1+k)*(2+m)), func(lo, hi int) {
 				for b := lo / units; b*units < hi; b++ {
 					multiply(b, 0, m, 4*max(lo-b*units, 0), min(4*min(hi-b*units, units), n))
 				}

@@ -40,7 +40,7 @@ func groupedRounded(align int) lowering.Kernel {
 		// Rows between zones are the engine's to zero, and not read.
 		z := weightZones{data[int32](a.In[2]), align, f}
 		rows := roundedRows(a, d, x, h, z.end())
-		a.Parallel(z.work(), 1+quantGrain/(1+h), func(lo, hi int) {
+		chunked(a, z.work(), 1+quantGrain/(1+h), func(lo, hi int) {
 			z.each(lo, hi, func(e, start, count, from, to int) {
 				expert := w[int64(e)*matrix : int64(e+1)*matrix]
 				row := int(matrix) / f

@@ -3,283 +3,184 @@
 #include "textflag.h"
 
 // func avx512Q4KRows(t *byte)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·avx512Q4KRows(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
-	MOVQ    8(AX), BX
-	MOVQ    16(AX), SI
-	MOVQ    24(AX), DI
-	MOVQ    32(AX), R8
-	MOVQ    40(AX), R9
-	VMOVUPS 72(AX), X0
+	MOVQ      t+0(FP), AX
+	MOVQ      (AX), CX
+	MOVQ      96(AX), DX
+	MOVQ      8(AX), BX
+	MOVQ      16(AX), SI
+	MOVQ      24(AX), DI
+	MOVQ      32(AX), R8
+	MOVQ      40(AX), R9
+	VMOVUPS   72(AX), X2
+	VMOVDQU64 quantConstants<>+0(SB), Z3
+	VMOVDQU64 quantConstants<>+64(SB), Z4
+	VMOVDQU64 quantConstants<>+128(SB), Z5
+	VMOVDQU64 quantConstants<>+192(SB), Z6
+	VMOVDQU64 quantConstants<>+256(SB), Z7
+	VMOVDQU64 quantConstants<>+320(SB), Z8
+	VMOVDQU64 quantConstants<>+384(SB), Z9
+	VMOVDQU64 quantConstants<>+448(SB), Z10
+	VMOVDQU64 quantConstants<>+512(SB), Z0
+	VMOVDQU64 quantConstants<>+576(SB), Z1
 
 loop:
-	PREFETCHT0    (BX)(DX*1)
-	PREFETCHT0    64(BX)(DX*1)
-	PREFETCHT0    128(BX)(DX*1)
-	PREFETCHT0    (SI)(DX*1)
-	PREFETCHT0    64(SI)(DX*1)
-	PREFETCHT0    128(SI)(DX*1)
-	PREFETCHT0    (DI)(DX*1)
-	PREFETCHT0    64(DI)(DX*1)
-	PREFETCHT0    128(DI)(DX*1)
-	PREFETCHT0    (R8)(DX*1)
-	PREFETCHT0    64(R8)(DX*1)
-	PREFETCHT0    128(R8)(DX*1)
-	MOVL          4(BX), R10
-	MOVL          8(BX), R11
-	MOVL          12(BX), R12
-	MOVL          R10, R13
-	SHRL          $0x06, R13
-	ANDL          $0x03030303, R13
-	SHLL          $0x04, R13
-	MOVL          R12, R14
-	ANDL          $0x0f0f0f0f, R14
-	ORL           R14, R13
-	ANDL          $0x3f3f3f3f, R10
-	VMOVD         R10, X1
-	VPINSRD       $0x01, R13, X1, X1
-	MOVL          R11, R10
-	SHRL          $0x06, R10
-	ANDL          $0x03030303, R10
-	SHLL          $0x04, R10
-	SHRL          $0x04, R12
-	ANDL          $0x0f0f0f0f, R12
-	ORL           R12, R10
-	ANDL          $0x3f3f3f3f, R11
-	VMOVD         R11, X2
-	VPINSRD       $0x01, R10, X2, X2
-	VPMOVSXBW     X1, Y1
-	VPMOVZXBW     X2, X2
-	VMOVUPS       16(BX), Z3
-	VPSRLW        $0x04, Z3, Z4
-	VPANDD        quantConstants<>+0(SB), Z3, Z3
-	VPANDD        quantConstants<>+0(SB), Z4, Z4
-	VMOVDQU64     quantConstants<>+64(SB), Z5
-	VPERMW        Z1, Z5, Z5
-	VPMADDUBSW    (R9), Z3, Z3
-	VPMADDWD      Z5, Z3, Z3
-	VMOVDQU64     quantConstants<>+128(SB), Z5
-	VPERMW        Z1, Z5, Z5
-	VPMADDUBSW    64(R9), Z4, Z4
-	VPDPWSSD      Z5, Z4, Z3
-	VMOVUPS       80(BX), Z4
-	VPSRLW        $0x04, Z4, Z5
-	VPANDD        quantConstants<>+0(SB), Z4, Z4
-	VPANDD        quantConstants<>+0(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+192(SB), Z6
-	VPERMW        Z1, Z6, Z6
-	VPMADDUBSW    128(R9), Z4, Z4
-	VPDPWSSD      Z6, Z4, Z3
-	VMOVDQU64     quantConstants<>+256(SB), Z4
-	VPERMW        Z1, Z4, Z4
-	VPMADDUBSW    192(R9), Z5, Z5
-	VPDPWSSD      Z4, Z5, Z3
-	VPMADDWD      256(R9), X2, X2
-	MOVL          4(SI), R10
-	MOVL          8(SI), R11
-	MOVL          12(SI), R12
-	MOVL          R10, R13
-	SHRL          $0x06, R13
-	ANDL          $0x03030303, R13
-	SHLL          $0x04, R13
-	MOVL          R12, R14
-	ANDL          $0x0f0f0f0f, R14
-	ORL           R14, R13
-	ANDL          $0x3f3f3f3f, R10
-	VMOVD         R10, X1
-	VPINSRD       $0x01, R13, X1, X1
-	MOVL          R11, R10
-	SHRL          $0x06, R10
-	ANDL          $0x03030303, R10
-	SHLL          $0x04, R10
-	SHRL          $0x04, R12
-	ANDL          $0x0f0f0f0f, R12
-	ORL           R12, R10
-	ANDL          $0x3f3f3f3f, R11
-	VMOVD         R11, X4
-	VPINSRD       $0x01, R10, X4, X4
-	VPMOVSXBW     X1, Y1
-	VPMOVZXBW     X4, X4
-	VMOVUPS       16(SI), Z5
-	VPSRLW        $0x04, Z5, Z6
-	VPANDD        quantConstants<>+0(SB), Z5, Z5
-	VPANDD        quantConstants<>+0(SB), Z6, Z6
-	VMOVDQU64     quantConstants<>+64(SB), Z7
-	VPERMW        Z1, Z7, Z7
-	VPMADDUBSW    (R9), Z5, Z5
-	VPMADDWD      Z7, Z5, Z5
-	VMOVDQU64     quantConstants<>+128(SB), Z7
-	VPERMW        Z1, Z7, Z7
-	VPMADDUBSW    64(R9), Z6, Z6
-	VPDPWSSD      Z7, Z6, Z5
-	VMOVUPS       80(SI), Z6
-	VPSRLW        $0x04, Z6, Z7
-	VPANDD        quantConstants<>+0(SB), Z6, Z6
-	VPANDD        quantConstants<>+0(SB), Z7, Z7
-	VMOVDQU64     quantConstants<>+192(SB), Z8
-	VPERMW        Z1, Z8, Z8
-	VPMADDUBSW    128(R9), Z6, Z6
-	VPDPWSSD      Z8, Z6, Z5
-	VMOVDQU64     quantConstants<>+256(SB), Z6
-	VPERMW        Z1, Z6, Z6
-	VPMADDUBSW    192(R9), Z7, Z7
-	VPDPWSSD      Z6, Z7, Z5
-	VPMADDWD      256(R9), X4, X4
-	MOVL          4(DI), R10
-	MOVL          8(DI), R11
-	MOVL          12(DI), R12
-	MOVL          R10, R13
-	SHRL          $0x06, R13
-	ANDL          $0x03030303, R13
-	SHLL          $0x04, R13
-	MOVL          R12, R14
-	ANDL          $0x0f0f0f0f, R14
-	ORL           R14, R13
-	ANDL          $0x3f3f3f3f, R10
-	VMOVD         R10, X1
-	VPINSRD       $0x01, R13, X1, X1
-	MOVL          R11, R10
-	SHRL          $0x06, R10
-	ANDL          $0x03030303, R10
-	SHLL          $0x04, R10
-	SHRL          $0x04, R12
-	ANDL          $0x0f0f0f0f, R12
-	ORL           R12, R10
-	ANDL          $0x3f3f3f3f, R11
-	VMOVD         R11, X6
-	VPINSRD       $0x01, R10, X6, X6
-	VPMOVSXBW     X1, Y1
-	VPMOVZXBW     X6, X6
-	VMOVUPS       16(DI), Z7
-	VPSRLW        $0x04, Z7, Z8
-	VPANDD        quantConstants<>+0(SB), Z7, Z7
-	VPANDD        quantConstants<>+0(SB), Z8, Z8
-	VMOVDQU64     quantConstants<>+64(SB), Z9
-	VPERMW        Z1, Z9, Z9
-	VPMADDUBSW    (R9), Z7, Z7
-	VPMADDWD      Z9, Z7, Z7
-	VMOVDQU64     quantConstants<>+128(SB), Z9
-	VPERMW        Z1, Z9, Z9
-	VPMADDUBSW    64(R9), Z8, Z8
-	VPDPWSSD      Z9, Z8, Z7
-	VMOVUPS       80(DI), Z8
-	VPSRLW        $0x04, Z8, Z9
-	VPANDD        quantConstants<>+0(SB), Z8, Z8
-	VPANDD        quantConstants<>+0(SB), Z9, Z9
-	VMOVDQU64     quantConstants<>+192(SB), Z10
-	VPERMW        Z1, Z10, Z10
-	VPMADDUBSW    128(R9), Z8, Z8
-	VPDPWSSD      Z10, Z8, Z7
-	VMOVDQU64     quantConstants<>+256(SB), Z8
-	VPERMW        Z1, Z8, Z8
-	VPMADDUBSW    192(R9), Z9, Z9
-	VPDPWSSD      Z8, Z9, Z7
-	VPMADDWD      256(R9), X6, X6
-	MOVL          4(R8), R10
-	MOVL          8(R8), R11
-	MOVL          12(R8), R12
-	MOVL          R10, R13
-	SHRL          $0x06, R13
-	ANDL          $0x03030303, R13
-	SHLL          $0x04, R13
-	MOVL          R12, R14
-	ANDL          $0x0f0f0f0f, R14
-	ORL           R14, R13
-	ANDL          $0x3f3f3f3f, R10
-	VMOVD         R10, X1
-	VPINSRD       $0x01, R13, X1, X1
-	MOVL          R11, R10
-	SHRL          $0x06, R10
-	ANDL          $0x03030303, R10
-	SHLL          $0x04, R10
-	SHRL          $0x04, R12
-	ANDL          $0x0f0f0f0f, R12
-	ORL           R12, R10
-	ANDL          $0x3f3f3f3f, R11
-	VMOVD         R11, X8
-	VPINSRD       $0x01, R10, X8, X8
-	VPMOVSXBW     X1, Y1
-	VPMOVZXBW     X8, X8
-	VMOVUPS       16(R8), Z9
-	VPSRLW        $0x04, Z9, Z10
-	VPANDD        quantConstants<>+0(SB), Z9, Z9
-	VPANDD        quantConstants<>+0(SB), Z10, Z10
-	VMOVDQU64     quantConstants<>+64(SB), Z11
-	VPERMW        Z1, Z11, Z11
-	VPMADDUBSW    (R9), Z9, Z9
-	VPMADDWD      Z11, Z9, Z9
-	VMOVDQU64     quantConstants<>+128(SB), Z11
-	VPERMW        Z1, Z11, Z11
-	VPMADDUBSW    64(R9), Z10, Z10
-	VPDPWSSD      Z11, Z10, Z9
-	VMOVUPS       80(R8), Z10
-	VPSRLW        $0x04, Z10, Z11
-	VPANDD        quantConstants<>+0(SB), Z10, Z10
-	VPANDD        quantConstants<>+0(SB), Z11, Z11
-	VMOVDQU64     quantConstants<>+192(SB), Z12
-	VPERMW        Z1, Z12, Z12
-	VPMADDUBSW    128(R9), Z10, Z10
-	VPDPWSSD      Z12, Z10, Z9
-	VMOVDQU64     quantConstants<>+256(SB), Z10
-	VPERMW        Z1, Z10, Z10
-	VPMADDUBSW    192(R9), Z11, Z11
-	VPDPWSSD      Z10, Z11, Z9
-	VPMADDWD      256(R9), X8, X1
-	VPUNPCKLDQ    Z5, Z3, Z8
-	VPUNPCKHDQ    Z5, Z3, Z3
-	VPADDD        Z3, Z8, Z8
-	VPUNPCKLDQ    Z9, Z7, Z3
-	VPUNPCKHDQ    Z9, Z7, Z5
-	VPADDD        Z5, Z3, Z3
-	VPUNPCKLQDQ   Z3, Z8, Z5
-	VPUNPCKHQDQ   Z3, Z8, Z3
-	VPADDD        Z3, Z5, Z5
-	VEXTRACTI64X4 $0x01, Z5, Y3
-	VPADDD        Y3, Y5, Y5
-	VEXTRACTI128  $0x01, Y5, X3
-	VPADDD        X3, X5, X3
-	VBROADCASTSS  288(R9), X5
-	VPUNPCKLDQ    X4, X2, X7
-	VPUNPCKHDQ    X4, X2, X2
-	VPADDD        X2, X7, X7
-	VPUNPCKLDQ    X1, X6, X2
-	VPUNPCKHDQ    X1, X6, X1
-	VPADDD        X1, X2, X2
-	VPUNPCKLQDQ   X2, X7, X1
-	VPUNPCKHQDQ   X2, X7, X2
-	VPADDD        X2, X1, X1
-	VMOVD         (BX), X2
-	VPINSRD       $0x01, (SI), X2, X2
-	VPINSRD       $0x02, (DI), X2, X2
-	VPINSRD       $0x03, (R8), X2, X2
-	VCVTPH2PS     X2, Y2
-	VEXTRACTF128  $0x01, Y2, X4
-	VSHUFPS       $0x88, X4, X2, X6
-	VSHUFPS       $0xdd, X4, X2, X2
-	VMULPS        X5, X6, X4
-	VCVTDQ2PS     X3, X3
-	VMULPS        X3, X4, X4
-	VMULPS        X5, X2, X2
-	VCVTDQ2PS     X1, X1
-	VMULPS        X1, X2, X2
-	VSUBPS        X2, X4, X4
-	VADDPS        X4, X0, X0
-	ADDQ          $+144, BX
-	ADDQ          $+144, SI
-	ADDQ          $+144, DI
-	ADDQ          $+144, R8
-	ADDQ          $+320, R9
-	DECQ          CX
-	JNZ           loop
-	VMOVUPS       X0, 72(AX)
+	PREFETCHT0      (BX)(DX*1)
+	PREFETCHT0      64(BX)(DX*1)
+	PREFETCHT0      128(BX)(DX*1)
+	PREFETCHT0      (SI)(DX*1)
+	PREFETCHT0      64(SI)(DX*1)
+	PREFETCHT0      128(SI)(DX*1)
+	PREFETCHT0      (DI)(DX*1)
+	PREFETCHT0      64(DI)(DX*1)
+	PREFETCHT0      128(DI)(DX*1)
+	PREFETCHT0      (R8)(DX*1)
+	PREFETCHT0      64(R8)(DX*1)
+	PREFETCHT0      128(R8)(DX*1)
+	VMOVDQU         (BX), X11
+	VINSERTI32X4    $0x01, (SI), Z11, Z11
+	VINSERTI32X4    $0x02, (DI), Z11, Z11
+	VINSERTI32X4    $0x03, (R8), Z11, Z11
+	VPSHUFD         $0xed, Z11, Z12
+	VPSRLVD         quantConstants<>+640(SB), Z12, Z12
+	VPANDD          quantConstants<>+704(SB), Z12, Z12
+	VPSHUFD         $0x84, Z11, Z13
+	VPSRLD          $0x02, Z13, Z13
+	VPTERNLOGD      $0xf8, quantConstants<>+768(SB), Z13, Z12
+	VEXTRACTI64X4   $0x01, Z12, Y13
+	VPMOVZXBW       Y12, Z12
+	VPMOVZXBW       Y13, Z13
+	VSHUFI32X4      $0xdd, Z13, Z12, Z14
+	VBROADCASTI32X4 256(R9), Z15
+	VPMADDWD        Z15, Z14, Z14
+	VPSHUFD         $0x4e, Z14, Z15
+	VPADDD          Z15, Z14, Z14
+	VPSHUFD         $0xb1, Z14, Z15
+	VPADDD          Z15, Z14, Z14
+	VPERMD          Z14, Z0, Z15
+	VPERMD          Z11, Z0, Z14
+	VMOVUPS         16(BX), Z16
+	VPANDD          Z1, Z16, Z17
+	VPSRLW          $0x04, Z16, Z16
+	VPANDD          Z1, Z16, Z16
+	VMOVUPS         80(BX), Z18
+	VPANDD          Z1, Z18, Z19
+	VPSRLW          $0x04, Z18, Z18
+	VPANDD          Z1, Z18, Z18
+	VPERMW          Z12, Z3, Z20
+	VPMADDUBSW      (R9), Z17, Z17
+	VPMADDWD        Z20, Z17, Z17
+	VPERMW          Z12, Z4, Z20
+	VPMADDUBSW      64(R9), Z16, Z16
+	VPDPWSSD        Z20, Z16, Z17
+	VPERMW          Z12, Z5, Z16
+	VPMADDUBSW      128(R9), Z19, Z19
+	VPDPWSSD        Z16, Z19, Z17
+	VPERMW          Z12, Z6, Z16
+	VPMADDUBSW      192(R9), Z18, Z18
+	VPDPWSSD        Z16, Z18, Z17
+	VMOVUPS         16(SI), Z16
+	VPANDD          Z1, Z16, Z18
+	VPSRLW          $0x04, Z16, Z16
+	VPANDD          Z1, Z16, Z16
+	VMOVUPS         80(SI), Z19
+	VPANDD          Z1, Z19, Z20
+	VPSRLW          $0x04, Z19, Z19
+	VPANDD          Z1, Z19, Z19
+	VPERMW          Z12, Z7, Z21
+	VPMADDUBSW      (R9), Z18, Z18
+	VPMADDWD        Z21, Z18, Z18
+	VPERMW          Z12, Z8, Z21
+	VPMADDUBSW      64(R9), Z16, Z16
+	VPDPWSSD        Z21, Z16, Z18
+	VPERMW          Z12, Z9, Z16
+	VPMADDUBSW      128(R9), Z20, Z20
+	VPDPWSSD        Z16, Z20, Z18
+	VPERMW          Z12, Z10, Z12
+	VPMADDUBSW      192(R9), Z19, Z19
+	VPDPWSSD        Z12, Z19, Z18
+	VMOVUPS         16(DI), Z12
+	VPANDD          Z1, Z12, Z16
+	VPSRLW          $0x04, Z12, Z12
+	VPANDD          Z1, Z12, Z12
+	VMOVUPS         80(DI), Z19
+	VPANDD          Z1, Z19, Z20
+	VPSRLW          $0x04, Z19, Z19
+	VPANDD          Z1, Z19, Z19
+	VPERMW          Z13, Z3, Z21
+	VPMADDUBSW      (R9), Z16, Z16
+	VPMADDWD        Z21, Z16, Z16
+	VPERMW          Z13, Z4, Z21
+	VPMADDUBSW      64(R9), Z12, Z12
+	VPDPWSSD        Z21, Z12, Z16
+	VPERMW          Z13, Z5, Z12
+	VPMADDUBSW      128(R9), Z20, Z20
+	VPDPWSSD        Z12, Z20, Z16
+	VPERMW          Z13, Z6, Z12
+	VPMADDUBSW      192(R9), Z19, Z19
+	VPDPWSSD        Z12, Z19, Z16
+	VMOVUPS         16(R8), Z12
+	VPANDD          Z1, Z12, Z19
+	VPSRLW          $0x04, Z12, Z12
+	VPANDD          Z1, Z12, Z12
+	VMOVUPS         80(R8), Z20
+	VPANDD          Z1, Z20, Z21
+	VPSRLW          $0x04, Z20, Z20
+	VPANDD          Z1, Z20, Z20
+	VPERMW          Z13, Z7, Z22
+	VPMADDUBSW      (R9), Z19, Z19
+	VPMADDWD        Z22, Z19, Z19
+	VPERMW          Z13, Z8, Z22
+	VPMADDUBSW      64(R9), Z12, Z12
+	VPDPWSSD        Z22, Z12, Z19
+	VPERMW          Z13, Z9, Z12
+	VPMADDUBSW      128(R9), Z21, Z21
+	VPDPWSSD        Z12, Z21, Z19
+	VPERMW          Z13, Z10, Z12
+	VPMADDUBSW      192(R9), Z20, Z20
+	VPDPWSSD        Z12, Z20, Z19
+	VPUNPCKLDQ      Z18, Z17, Z12
+	VPUNPCKHDQ      Z18, Z17, Z13
+	VPADDD          Z13, Z12, Z12
+	VPUNPCKLDQ      Z19, Z16, Z13
+	VPUNPCKHDQ      Z19, Z16, Z16
+	VPADDD          Z16, Z13, Z13
+	VPUNPCKLQDQ     Z13, Z12, Z16
+	VPUNPCKHQDQ     Z13, Z12, Z12
+	VPADDD          Z12, Z16, Z16
+	VEXTRACTI64X4   $0x01, Z16, Y12
+	VPADDD          Y12, Y16, Y16
+	VEXTRACTI32X4   $0x01, Y16, X11
+	VPADDD          X11, X16, X11
+	VEXTRACTI32X4   $0x00, Z14, X12
+	VEXTRACTI32X4   $0x00, Z15, X13
+	VCVTPH2PS       X12, Y12
+	VEXTRACTF128    $0x01, Y12, X14
+	VSHUFPS         $0x88, X14, X12, X15
+	VSHUFPS         $0xdd, X14, X12, X12
+	VBROADCASTSS    288(R9), X14
+	VMULPS          X14, X15, X15
+	VCVTDQ2PS       X11, X11
+	VMULPS          X11, X15, X15
+	VMULPS          X14, X12, X11
+	VCVTDQ2PS       X13, X12
+	VMULPS          X12, X11, X11
+	VSUBPS          X11, X15, X15
+	VADDPS          X15, X2, X2
+	ADDQ            $+144, BX
+	ADDQ            $+144, SI
+	ADDQ            $+144, DI
+	ADDQ            $+144, R8
+	ADDQ            $+320, R9
+	DECQ            CX
+	JNZ             loop
+	VMOVUPS         X2, 72(AX)
 	VZEROUPPER
 	RET
 
 // func avx512Q6KRows(t *byte)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·avx512Q6KRows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
@@ -312,35 +213,35 @@ loop:
 	VPMOVSXBW       X1, Y1
 	VMOVUPS         (BX), Z2
 	VPSRLW          $0x04, Z2, Z4
-	VPANDD          quantConstants<>+0(SB), Z2, Z3
-	VPANDD          quantConstants<>+0(SB), Z4, Z4
+	VPANDD          quantConstants<>+576(SB), Z2, Z3
+	VPANDD          quantConstants<>+576(SB), Z4, Z4
 	VBROADCASTI64X4 128(BX), Z5
-	VPSLLVQ         quantConstants<>+320(SB), Z5, Z2
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z2, Z3
-	VMOVDQU64       quantConstants<>+448(SB), Z2
+	VPSLLVQ         quantConstants<>+832(SB), Z5, Z2
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z2, Z3
+	VMOVDQU64       quantConstants<>+960(SB), Z2
 	VPERMW          Z1, Z2, Z2
 	VPMADDUBSW      (R9), Z3, Z3
 	VPMADDWD        Z2, Z3, Z2
-	VPSRLVQ         quantConstants<>+512(SB), Z5, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z3, Z4
-	VMOVDQU64       quantConstants<>+576(SB), Z3
+	VPSRLVQ         quantConstants<>+1024(SB), Z5, Z3
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z4
+	VMOVDQU64       quantConstants<>+1088(SB), Z3
 	VPERMW          Z1, Z3, Z3
 	VPMADDUBSW      64(R9), Z4, Z4
 	VPDPWSSD        Z3, Z4, Z2
 	VMOVUPS         64(BX), Z3
 	VPSRLW          $0x04, Z3, Z5
-	VPANDD          quantConstants<>+0(SB), Z3, Z4
-	VPANDD          quantConstants<>+0(SB), Z5, Z5
+	VPANDD          quantConstants<>+576(SB), Z3, Z4
+	VPANDD          quantConstants<>+576(SB), Z5, Z5
 	VBROADCASTI64X4 160(BX), Z6
-	VPSLLVQ         quantConstants<>+320(SB), Z6, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z3, Z4
-	VMOVDQU64       quantConstants<>+640(SB), Z3
+	VPSLLVQ         quantConstants<>+832(SB), Z6, Z3
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z4
+	VMOVDQU64       quantConstants<>+1152(SB), Z3
 	VPERMW          Z1, Z3, Z3
 	VPMADDUBSW      128(R9), Z4, Z4
 	VPDPWSSD        Z3, Z4, Z2
-	VPSRLVQ         quantConstants<>+512(SB), Z6, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z3, Z5
-	VMOVDQU64       quantConstants<>+704(SB), Z3
+	VPSRLVQ         quantConstants<>+1024(SB), Z6, Z3
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z5
+	VMOVDQU64       quantConstants<>+1216(SB), Z3
 	VPERMW          Z1, Z3, Z3
 	VPMADDUBSW      192(R9), Z5, Z4
 	VPDPWSSD        Z3, Z4, Z2
@@ -351,35 +252,35 @@ loop:
 	VPMOVSXBW       X1, Y1
 	VMOVUPS         (SI), Z3
 	VPSRLW          $0x04, Z3, Z5
-	VPANDD          quantConstants<>+0(SB), Z3, Z4
-	VPANDD          quantConstants<>+0(SB), Z5, Z5
+	VPANDD          quantConstants<>+576(SB), Z3, Z4
+	VPANDD          quantConstants<>+576(SB), Z5, Z5
 	VBROADCASTI64X4 128(SI), Z6
-	VPSLLVQ         quantConstants<>+320(SB), Z6, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z3, Z4
-	VMOVDQU64       quantConstants<>+448(SB), Z3
+	VPSLLVQ         quantConstants<>+832(SB), Z6, Z3
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z4
+	VMOVDQU64       quantConstants<>+960(SB), Z3
 	VPERMW          Z1, Z3, Z3
 	VPMADDUBSW      (R9), Z4, Z4
 	VPMADDWD        Z3, Z4, Z3
-	VPSRLVQ         quantConstants<>+512(SB), Z6, Z4
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z4, Z5
-	VMOVDQU64       quantConstants<>+576(SB), Z4
+	VPSRLVQ         quantConstants<>+1024(SB), Z6, Z4
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z4, Z5
+	VMOVDQU64       quantConstants<>+1088(SB), Z4
 	VPERMW          Z1, Z4, Z4
 	VPMADDUBSW      64(R9), Z5, Z5
 	VPDPWSSD        Z4, Z5, Z3
 	VMOVUPS         64(SI), Z4
 	VPSRLW          $0x04, Z4, Z6
-	VPANDD          quantConstants<>+0(SB), Z4, Z5
-	VPANDD          quantConstants<>+0(SB), Z6, Z6
+	VPANDD          quantConstants<>+576(SB), Z4, Z5
+	VPANDD          quantConstants<>+576(SB), Z6, Z6
 	VBROADCASTI64X4 160(SI), Z7
-	VPSLLVQ         quantConstants<>+320(SB), Z7, Z4
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z4, Z5
-	VMOVDQU64       quantConstants<>+640(SB), Z4
+	VPSLLVQ         quantConstants<>+832(SB), Z7, Z4
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z4, Z5
+	VMOVDQU64       quantConstants<>+1152(SB), Z4
 	VPERMW          Z1, Z4, Z4
 	VPMADDUBSW      128(R9), Z5, Z5
 	VPDPWSSD        Z4, Z5, Z3
-	VPSRLVQ         quantConstants<>+512(SB), Z7, Z4
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z4, Z6
-	VMOVDQU64       quantConstants<>+704(SB), Z4
+	VPSRLVQ         quantConstants<>+1024(SB), Z7, Z4
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z4, Z6
+	VMOVDQU64       quantConstants<>+1216(SB), Z4
 	VPERMW          Z1, Z4, Z4
 	VPMADDUBSW      192(R9), Z6, Z5
 	VPDPWSSD        Z4, Z5, Z3
@@ -390,35 +291,35 @@ loop:
 	VPMOVSXBW       X1, Y1
 	VMOVUPS         (DI), Z4
 	VPSRLW          $0x04, Z4, Z6
-	VPANDD          quantConstants<>+0(SB), Z4, Z5
-	VPANDD          quantConstants<>+0(SB), Z6, Z6
+	VPANDD          quantConstants<>+576(SB), Z4, Z5
+	VPANDD          quantConstants<>+576(SB), Z6, Z6
 	VBROADCASTI64X4 128(DI), Z7
-	VPSLLVQ         quantConstants<>+320(SB), Z7, Z4
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z4, Z5
-	VMOVDQU64       quantConstants<>+448(SB), Z4
+	VPSLLVQ         quantConstants<>+832(SB), Z7, Z4
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z4, Z5
+	VMOVDQU64       quantConstants<>+960(SB), Z4
 	VPERMW          Z1, Z4, Z4
 	VPMADDUBSW      (R9), Z5, Z5
 	VPMADDWD        Z4, Z5, Z4
-	VPSRLVQ         quantConstants<>+512(SB), Z7, Z5
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z5, Z6
-	VMOVDQU64       quantConstants<>+576(SB), Z5
+	VPSRLVQ         quantConstants<>+1024(SB), Z7, Z5
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z5, Z6
+	VMOVDQU64       quantConstants<>+1088(SB), Z5
 	VPERMW          Z1, Z5, Z5
 	VPMADDUBSW      64(R9), Z6, Z6
 	VPDPWSSD        Z5, Z6, Z4
 	VMOVUPS         64(DI), Z5
 	VPSRLW          $0x04, Z5, Z7
-	VPANDD          quantConstants<>+0(SB), Z5, Z6
-	VPANDD          quantConstants<>+0(SB), Z7, Z7
+	VPANDD          quantConstants<>+576(SB), Z5, Z6
+	VPANDD          quantConstants<>+576(SB), Z7, Z7
 	VBROADCASTI64X4 160(DI), Z8
-	VPSLLVQ         quantConstants<>+320(SB), Z8, Z5
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z5, Z6
-	VMOVDQU64       quantConstants<>+640(SB), Z5
+	VPSLLVQ         quantConstants<>+832(SB), Z8, Z5
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z5, Z6
+	VMOVDQU64       quantConstants<>+1152(SB), Z5
 	VPERMW          Z1, Z5, Z5
 	VPMADDUBSW      128(R9), Z6, Z6
 	VPDPWSSD        Z5, Z6, Z4
-	VPSRLVQ         quantConstants<>+512(SB), Z8, Z5
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z5, Z7
-	VMOVDQU64       quantConstants<>+704(SB), Z5
+	VPSRLVQ         quantConstants<>+1024(SB), Z8, Z5
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z5, Z7
+	VMOVDQU64       quantConstants<>+1216(SB), Z5
 	VPERMW          Z1, Z5, Z5
 	VPMADDUBSW      192(R9), Z7, Z6
 	VPDPWSSD        Z5, Z6, Z4
@@ -429,35 +330,35 @@ loop:
 	VPMOVSXBW       X1, Y1
 	VMOVUPS         (R8), Z5
 	VPSRLW          $0x04, Z5, Z7
-	VPANDD          quantConstants<>+0(SB), Z5, Z6
-	VPANDD          quantConstants<>+0(SB), Z7, Z7
+	VPANDD          quantConstants<>+576(SB), Z5, Z6
+	VPANDD          quantConstants<>+576(SB), Z7, Z7
 	VBROADCASTI64X4 128(R8), Z8
-	VPSLLVQ         quantConstants<>+320(SB), Z8, Z5
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z5, Z6
-	VMOVDQU64       quantConstants<>+448(SB), Z5
+	VPSLLVQ         quantConstants<>+832(SB), Z8, Z5
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z5, Z6
+	VMOVDQU64       quantConstants<>+960(SB), Z5
 	VPERMW          Z1, Z5, Z5
 	VPMADDUBSW      (R9), Z6, Z6
 	VPMADDWD        Z5, Z6, Z5
-	VPSRLVQ         quantConstants<>+512(SB), Z8, Z6
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z6, Z7
-	VMOVDQU64       quantConstants<>+576(SB), Z6
+	VPSRLVQ         quantConstants<>+1024(SB), Z8, Z6
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z6, Z7
+	VMOVDQU64       quantConstants<>+1088(SB), Z6
 	VPERMW          Z1, Z6, Z6
 	VPMADDUBSW      64(R9), Z7, Z7
 	VPDPWSSD        Z6, Z7, Z5
 	VMOVUPS         64(R8), Z6
 	VPSRLW          $0x04, Z6, Z8
-	VPANDD          quantConstants<>+0(SB), Z6, Z7
-	VPANDD          quantConstants<>+0(SB), Z8, Z8
+	VPANDD          quantConstants<>+576(SB), Z6, Z7
+	VPANDD          quantConstants<>+576(SB), Z8, Z8
 	VBROADCASTI64X4 160(R8), Z9
-	VPSLLVQ         quantConstants<>+320(SB), Z9, Z6
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z6, Z7
-	VMOVDQU64       quantConstants<>+640(SB), Z6
+	VPSLLVQ         quantConstants<>+832(SB), Z9, Z6
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z6, Z7
+	VMOVDQU64       quantConstants<>+1152(SB), Z6
 	VPERMW          Z1, Z6, Z6
 	VPMADDUBSW      128(R9), Z7, Z7
 	VPDPWSSD        Z6, Z7, Z5
-	VPSRLVQ         quantConstants<>+512(SB), Z9, Z6
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z6, Z8
-	VMOVDQU64       quantConstants<>+704(SB), Z6
+	VPSRLVQ         quantConstants<>+1024(SB), Z9, Z6
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z6, Z8
+	VMOVDQU64       quantConstants<>+1216(SB), Z6
 	VPERMW          Z1, Z6, Z6
 	VPMADDUBSW      192(R9), Z8, Z7
 	VPDPWSSD        Z6, Z7, Z5
@@ -475,7 +376,7 @@ loop:
 	VPADDD          Z2, Z3, Z3
 	VEXTRACTI64X4   $0x01, Z3, Y1
 	VPADDD          Y1, Y3, Y3
-	VEXTRACTI128    $0x01, Y3, X1
+	VEXTRACTI32X4   $0x01, Y3, X1
 	VPADDD          X1, X3, X1
 	VBROADCASTSS    288(R9), X2
 	VPXOR           X3, X3, X3
@@ -500,7 +401,7 @@ loop:
 	RET
 
 // func avx512Q2KRows(t *byte)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·avx512Q2KRows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
@@ -522,125 +423,125 @@ loop:
 	PREFETCHT0    (R8)(DX*1)
 	PREFETCHT0    64(R8)(DX*1)
 	VMOVDQU       (BX), X1
-	VPAND         quantConstants<>+0(SB), X1, X2
+	VPAND         quantConstants<>+576(SB), X1, X2
 	VPSRLW        $0x04, X1, X1
-	VPAND         quantConstants<>+0(SB), X1, X1
+	VPAND         quantConstants<>+576(SB), X1, X1
 	VPMOVZXBW     X1, Y1
 	VPMOVSXBW     X2, Y2
 	VMOVUPS       16(BX), Z3
-	VPANDD        quantConstants<>+768(SB), Z3, Z4
-	VMOVDQU64     quantConstants<>+832(SB), Z5
+	VPANDD        quantConstants<>+1280(SB), Z3, Z4
+	VMOVDQU64     quantConstants<>+1344(SB), Z5
 	VPERMW        Z2, Z5, Z5
 	VPMADDUBSW    (R9), Z4, Z4
 	VPMADDWD      Z5, Z4, Z4
 	VPSRLW        $0x02, Z3, Z5
-	VPANDD        quantConstants<>+768(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+896(SB), Z6
+	VPANDD        quantConstants<>+1280(SB), Z5, Z5
+	VMOVDQU64     quantConstants<>+1408(SB), Z6
 	VPERMW        Z2, Z6, Z6
 	VPMADDUBSW    64(R9), Z5, Z5
 	VPDPWSSD      Z6, Z5, Z4
 	VPSRLW        $0x04, Z3, Z5
-	VPANDD        quantConstants<>+768(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+960(SB), Z6
+	VPANDD        quantConstants<>+1280(SB), Z5, Z5
+	VMOVDQU64     quantConstants<>+1472(SB), Z6
 	VPERMW        Z2, Z6, Z6
 	VPMADDUBSW    128(R9), Z5, Z5
 	VPDPWSSD      Z6, Z5, Z4
 	VPSRLW        $0x06, Z3, Z3
-	VPANDD        quantConstants<>+768(SB), Z3, Z3
-	VMOVDQU64     quantConstants<>+1024(SB), Z5
+	VPANDD        quantConstants<>+1280(SB), Z3, Z3
+	VMOVDQU64     quantConstants<>+1536(SB), Z5
 	VPERMW        Z2, Z5, Z5
 	VPMADDUBSW    192(R9), Z3, Z3
 	VPDPWSSD      Z5, Z3, Z4
 	VPMADDWD      256(R9), Y1, Y2
 	VMOVDQU       (SI), X3
-	VPAND         quantConstants<>+0(SB), X3, X1
+	VPAND         quantConstants<>+576(SB), X3, X1
 	VPSRLW        $0x04, X3, X3
-	VPAND         quantConstants<>+0(SB), X3, X3
+	VPAND         quantConstants<>+576(SB), X3, X3
 	VPMOVZXBW     X3, Y7
 	VPMOVSXBW     X1, Y1
 	VMOVUPS       16(SI), Z3
-	VPANDD        quantConstants<>+768(SB), Z3, Z5
-	VMOVDQU64     quantConstants<>+832(SB), Z6
+	VPANDD        quantConstants<>+1280(SB), Z3, Z5
+	VMOVDQU64     quantConstants<>+1344(SB), Z6
 	VPERMW        Z1, Z6, Z6
 	VPMADDUBSW    (R9), Z5, Z5
 	VPMADDWD      Z6, Z5, Z5
 	VPSRLW        $0x02, Z3, Z6
-	VPANDD        quantConstants<>+768(SB), Z6, Z6
-	VMOVDQU64     quantConstants<>+896(SB), Z8
+	VPANDD        quantConstants<>+1280(SB), Z6, Z6
+	VMOVDQU64     quantConstants<>+1408(SB), Z8
 	VPERMW        Z1, Z8, Z8
 	VPMADDUBSW    64(R9), Z6, Z6
 	VPDPWSSD      Z8, Z6, Z5
 	VPSRLW        $0x04, Z3, Z6
-	VPANDD        quantConstants<>+768(SB), Z6, Z6
-	VMOVDQU64     quantConstants<>+960(SB), Z8
+	VPANDD        quantConstants<>+1280(SB), Z6, Z6
+	VMOVDQU64     quantConstants<>+1472(SB), Z8
 	VPERMW        Z1, Z8, Z8
 	VPMADDUBSW    128(R9), Z6, Z6
 	VPDPWSSD      Z8, Z6, Z5
 	VPSRLW        $0x06, Z3, Z3
-	VPANDD        quantConstants<>+768(SB), Z3, Z3
-	VMOVDQU64     quantConstants<>+1024(SB), Z6
+	VPANDD        quantConstants<>+1280(SB), Z3, Z3
+	VMOVDQU64     quantConstants<>+1536(SB), Z6
 	VPERMW        Z1, Z6, Z6
 	VPMADDUBSW    192(R9), Z3, Z3
 	VPDPWSSD      Z6, Z3, Z5
 	VPMADDWD      256(R9), Y7, Y3
 	VMOVDQU       (DI), X6
-	VPAND         quantConstants<>+0(SB), X6, X1
+	VPAND         quantConstants<>+576(SB), X6, X1
 	VPSRLW        $0x04, X6, X6
-	VPAND         quantConstants<>+0(SB), X6, X6
+	VPAND         quantConstants<>+576(SB), X6, X6
 	VPMOVZXBW     X6, Y6
 	VPMOVSXBW     X1, Y1
 	VMOVUPS       16(DI), Z7
-	VPANDD        quantConstants<>+768(SB), Z7, Z8
-	VMOVDQU64     quantConstants<>+832(SB), Z9
+	VPANDD        quantConstants<>+1280(SB), Z7, Z8
+	VMOVDQU64     quantConstants<>+1344(SB), Z9
 	VPERMW        Z1, Z9, Z9
 	VPMADDUBSW    (R9), Z8, Z8
 	VPMADDWD      Z9, Z8, Z8
 	VPSRLW        $0x02, Z7, Z9
-	VPANDD        quantConstants<>+768(SB), Z9, Z9
-	VMOVDQU64     quantConstants<>+896(SB), Z10
+	VPANDD        quantConstants<>+1280(SB), Z9, Z9
+	VMOVDQU64     quantConstants<>+1408(SB), Z10
 	VPERMW        Z1, Z10, Z10
 	VPMADDUBSW    64(R9), Z9, Z9
 	VPDPWSSD      Z10, Z9, Z8
 	VPSRLW        $0x04, Z7, Z9
-	VPANDD        quantConstants<>+768(SB), Z9, Z9
-	VMOVDQU64     quantConstants<>+960(SB), Z10
+	VPANDD        quantConstants<>+1280(SB), Z9, Z9
+	VMOVDQU64     quantConstants<>+1472(SB), Z10
 	VPERMW        Z1, Z10, Z10
 	VPMADDUBSW    128(R9), Z9, Z9
 	VPDPWSSD      Z10, Z9, Z8
 	VPSRLW        $0x06, Z7, Z7
-	VPANDD        quantConstants<>+768(SB), Z7, Z7
-	VMOVDQU64     quantConstants<>+1024(SB), Z9
+	VPANDD        quantConstants<>+1280(SB), Z7, Z7
+	VMOVDQU64     quantConstants<>+1536(SB), Z9
 	VPERMW        Z1, Z9, Z9
 	VPMADDUBSW    192(R9), Z7, Z7
 	VPDPWSSD      Z9, Z7, Z8
 	VPMADDWD      256(R9), Y6, Y6
 	VMOVDQU       (R8), X7
-	VPAND         quantConstants<>+0(SB), X7, X1
+	VPAND         quantConstants<>+576(SB), X7, X1
 	VPSRLW        $0x04, X7, X7
-	VPAND         quantConstants<>+0(SB), X7, X7
+	VPAND         quantConstants<>+576(SB), X7, X7
 	VPMOVZXBW     X7, Y7
 	VPMOVSXBW     X1, Y1
 	VMOVUPS       16(R8), Z9
-	VPANDD        quantConstants<>+768(SB), Z9, Z10
-	VMOVDQU64     quantConstants<>+832(SB), Z11
+	VPANDD        quantConstants<>+1280(SB), Z9, Z10
+	VMOVDQU64     quantConstants<>+1344(SB), Z11
 	VPERMW        Z1, Z11, Z11
 	VPMADDUBSW    (R9), Z10, Z10
 	VPMADDWD      Z11, Z10, Z10
 	VPSRLW        $0x02, Z9, Z11
-	VPANDD        quantConstants<>+768(SB), Z11, Z11
-	VMOVDQU64     quantConstants<>+896(SB), Z12
+	VPANDD        quantConstants<>+1280(SB), Z11, Z11
+	VMOVDQU64     quantConstants<>+1408(SB), Z12
 	VPERMW        Z1, Z12, Z12
 	VPMADDUBSW    64(R9), Z11, Z11
 	VPDPWSSD      Z12, Z11, Z10
 	VPSRLW        $0x04, Z9, Z11
-	VPANDD        quantConstants<>+768(SB), Z11, Z11
-	VMOVDQU64     quantConstants<>+960(SB), Z12
+	VPANDD        quantConstants<>+1280(SB), Z11, Z11
+	VMOVDQU64     quantConstants<>+1472(SB), Z12
 	VPERMW        Z1, Z12, Z12
 	VPMADDUBSW    128(R9), Z11, Z11
 	VPDPWSSD      Z12, Z11, Z10
 	VPSRLW        $0x06, Z9, Z9
-	VPANDD        quantConstants<>+768(SB), Z9, Z9
-	VMOVDQU64     quantConstants<>+1024(SB), Z11
+	VPANDD        quantConstants<>+1280(SB), Z9, Z9
+	VMOVDQU64     quantConstants<>+1536(SB), Z11
 	VPERMW        Z1, Z11, Z11
 	VPMADDUBSW    192(R9), Z9, Z9
 	VPDPWSSD      Z11, Z9, Z10
@@ -656,7 +557,7 @@ loop:
 	VPADDD        Z4, Z5, Z5
 	VEXTRACTI64X4 $0x01, Z5, Y4
 	VPADDD        Y4, Y5, Y5
-	VEXTRACTI128  $0x01, Y5, X4
+	VEXTRACTI32X4 $0x01, Y5, X4
 	VPADDD        X4, X5, X4
 	VBROADCASTSS  288(R9), X5
 	VPUNPCKLDQ    Y3, Y2, Y7
@@ -725,22 +626,22 @@ loop:
 	PREFETCHT0    128(R8)(DX*1)
 	VMOVDQU       2(BX), Y1
 	VINSERTI64X4  $0x01, 36(BX), Z1, Z2
-	VPXORD        quantConstants<>+1088(SB), Z2, Z2
+	VPXORD        quantConstants<>+1600(SB), Z2, Z2
 	VPXORD        Z3, Z3, Z3
 	VPDPBUSD      (R9), Z2, Z3
 	VMOVDQU       2(SI), Y1
 	VINSERTI64X4  $0x01, 36(SI), Z1, Z2
-	VPXORD        quantConstants<>+1088(SB), Z2, Z2
+	VPXORD        quantConstants<>+1600(SB), Z2, Z2
 	VPXORD        Z4, Z4, Z4
 	VPDPBUSD      (R9), Z2, Z4
 	VMOVDQU       2(DI), Y1
 	VINSERTI64X4  $0x01, 36(DI), Z1, Z2
-	VPXORD        quantConstants<>+1088(SB), Z2, Z2
+	VPXORD        quantConstants<>+1600(SB), Z2, Z2
 	VPXORD        Z5, Z5, Z5
 	VPDPBUSD      (R9), Z2, Z5
 	VMOVDQU       2(R8), Y1
 	VINSERTI64X4  $0x01, 36(R8), Z1, Z2
-	VPXORD        quantConstants<>+1088(SB), Z2, Z2
+	VPXORD        quantConstants<>+1600(SB), Z2, Z2
 	VPXORD        Z6, Z6, Z6
 	VPDPBUSD      (R9), Z2, Z6
 	VPUNPCKLDQ    Z4, Z3, Z2
@@ -754,22 +655,22 @@ loop:
 	VPADDD        Z2, Z13, Z13
 	VMOVDQU       70(BX), Y1
 	VINSERTI64X4  $0x01, 104(BX), Z1, Z2
-	VPXORD        quantConstants<>+1088(SB), Z2, Z2
+	VPXORD        quantConstants<>+1600(SB), Z2, Z2
 	VPXORD        Z7, Z7, Z7
 	VPDPBUSD      64(R9), Z2, Z7
 	VMOVDQU       70(SI), Y1
 	VINSERTI64X4  $0x01, 104(SI), Z1, Z2
-	VPXORD        quantConstants<>+1088(SB), Z2, Z2
+	VPXORD        quantConstants<>+1600(SB), Z2, Z2
 	VPXORD        Z8, Z8, Z8
 	VPDPBUSD      64(R9), Z2, Z8
 	VMOVDQU       70(DI), Y1
 	VINSERTI64X4  $0x01, 104(DI), Z1, Z2
-	VPXORD        quantConstants<>+1088(SB), Z2, Z2
+	VPXORD        quantConstants<>+1600(SB), Z2, Z2
 	VPXORD        Z9, Z9, Z9
 	VPDPBUSD      64(R9), Z2, Z9
 	VMOVDQU       70(R8), Y1
 	VINSERTI64X4  $0x01, 104(R8), Z1, Z2
-	VPXORD        quantConstants<>+1088(SB), Z2, Z2
+	VPXORD        quantConstants<>+1600(SB), Z2, Z2
 	VPXORD        Z10, Z10, Z10
 	VPDPBUSD      64(R9), Z2, Z10
 	VPUNPCKLDQ    Z8, Z7, Z2
@@ -785,7 +686,7 @@ loop:
 	VSHUFI32X4    $0xdd, Z14, Z13, Z12
 	VPADDD        Z12, Z2, Z2
 	VMOVUPS       144(R9), X11
-	VMOVDQU64     quantConstants<>+1152(SB), Z12
+	VMOVDQU64     quantConstants<>+1664(SB), Z12
 	VPERMPS       Z11, Z12, Z12
 	VPSUBD        Z12, Z2, Z2
 	VPXOR         X11, X11, X11
@@ -809,7 +710,7 @@ loop:
 	VINSERTI128   $0x01, X1, Y11, Y1
 	VCVTPH2PS     Y1, Z12
 	VMOVUPS       128(R9), X11
-	VMOVDQU64     quantConstants<>+1152(SB), Z13
+	VMOVDQU64     quantConstants<>+1664(SB), Z13
 	VPERMPS       Z11, Z13, Z13
 	VMULPS        Z13, Z12, Z12
 	VCVTDQ2PS     Z2, Z2
@@ -857,36 +758,36 @@ loop:
 	VBROADCASTI128 1(BX), Y1
 	VBROADCASTI128 18(BX), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1216(SB), Z2, Z2
-	VPANDD         quantConstants<>+0(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1280(SB), Z3
+	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
+	VPANDD         quantConstants<>+576(SB), Z2, Z2
+	VMOVDQU64      quantConstants<>+1792(SB), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z4, Z4, Z4
 	VPDPBUSD       (R9), Z2, Z4
 	VBROADCASTI128 1(SI), Y1
 	VBROADCASTI128 18(SI), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1216(SB), Z2, Z2
-	VPANDD         quantConstants<>+0(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1280(SB), Z3
+	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
+	VPANDD         quantConstants<>+576(SB), Z2, Z2
+	VMOVDQU64      quantConstants<>+1792(SB), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z5, Z5, Z5
 	VPDPBUSD       (R9), Z2, Z5
 	VBROADCASTI128 1(DI), Y1
 	VBROADCASTI128 18(DI), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1216(SB), Z2, Z2
-	VPANDD         quantConstants<>+0(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1280(SB), Z3
+	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
+	VPANDD         quantConstants<>+576(SB), Z2, Z2
+	VMOVDQU64      quantConstants<>+1792(SB), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z6, Z6, Z6
 	VPDPBUSD       (R9), Z2, Z6
 	VBROADCASTI128 1(R8), Y1
 	VBROADCASTI128 18(R8), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1216(SB), Z2, Z2
-	VPANDD         quantConstants<>+0(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1280(SB), Z3
+	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
+	VPANDD         quantConstants<>+576(SB), Z2, Z2
+	VMOVDQU64      quantConstants<>+1792(SB), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z7, Z7, Z7
 	VPDPBUSD       (R9), Z2, Z7
@@ -902,36 +803,36 @@ loop:
 	VBROADCASTI128 35(BX), Y1
 	VBROADCASTI128 52(BX), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1216(SB), Z2, Z2
-	VPANDD         quantConstants<>+0(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1280(SB), Z3
+	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
+	VPANDD         quantConstants<>+576(SB), Z2, Z2
+	VMOVDQU64      quantConstants<>+1792(SB), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z8, Z8, Z8
 	VPDPBUSD       64(R9), Z2, Z8
 	VBROADCASTI128 35(SI), Y1
 	VBROADCASTI128 52(SI), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1216(SB), Z2, Z2
-	VPANDD         quantConstants<>+0(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1280(SB), Z3
+	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
+	VPANDD         quantConstants<>+576(SB), Z2, Z2
+	VMOVDQU64      quantConstants<>+1792(SB), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z9, Z9, Z9
 	VPDPBUSD       64(R9), Z2, Z9
 	VBROADCASTI128 35(DI), Y1
 	VBROADCASTI128 52(DI), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1216(SB), Z2, Z2
-	VPANDD         quantConstants<>+0(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1280(SB), Z3
+	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
+	VPANDD         quantConstants<>+576(SB), Z2, Z2
+	VMOVDQU64      quantConstants<>+1792(SB), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z10, Z10, Z10
 	VPDPBUSD       64(R9), Z2, Z10
 	VBROADCASTI128 35(R8), Y1
 	VBROADCASTI128 52(R8), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1216(SB), Z2, Z2
-	VPANDD         quantConstants<>+0(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1280(SB), Z3
+	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
+	VPANDD         quantConstants<>+576(SB), Z2, Z2
+	VMOVDQU64      quantConstants<>+1792(SB), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z11, Z11, Z11
 	VPDPBUSD       64(R9), Z2, Z11
@@ -948,7 +849,7 @@ loop:
 	VSHUFI32X4     $0xdd, Z15, Z14, Z3
 	VPADDD         Z3, Z2, Z2
 	VMOVUPS        144(R9), X12
-	VMOVDQU64      quantConstants<>+1152(SB), Z3
+	VMOVDQU64      quantConstants<>+1664(SB), Z3
 	VPERMPS        Z12, Z3, Z3
 	VPSUBD         Z3, Z2, Z2
 	MOVBQZX        (BX), R10
@@ -1004,7 +905,7 @@ loop:
 	VINSERTPS      $0x30, (R11)(R10*4), X1, X1
 	VINSERTF32X4   $0x03, X1, Z13, Z13
 	VMOVUPS        128(R9), X12
-	VMOVDQU64      quantConstants<>+1152(SB), Z3
+	VMOVDQU64      quantConstants<>+1664(SB), Z3
 	VPERMPS        Z12, Z3, Z3
 	VMULPS         Z3, Z13, Z13
 	VCVTDQ2PS      Z2, Z2
@@ -1028,7 +929,7 @@ loop:
 	RET
 
 // func avx512Q4KColumns(t *byte)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·avx512Q4KColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
@@ -1071,9 +972,9 @@ loop:
 	VPMOVZXBW     X2, X2
 	VMOVUPS       16(BX), Z3
 	VPSRLW        $0x04, Z3, Z4
-	VPANDD        quantConstants<>+0(SB), Z3, Z3
-	VPANDD        quantConstants<>+0(SB), Z4, Z4
-	VMOVDQU64     quantConstants<>+64(SB), Z5
+	VPANDD        quantConstants<>+576(SB), Z3, Z3
+	VPANDD        quantConstants<>+576(SB), Z4, Z4
+	VMOVDQU64     quantConstants<>+0(SB), Z5
 	VPERMW        Z1, Z5, Z5
 	VPMADDUBSW    (SI), Z3, Z6
 	VPMADDWD      Z5, Z6, Z6
@@ -1083,7 +984,7 @@ loop:
 	VPMADDWD      Z5, Z8, Z8
 	VPMADDUBSW    (R9), Z3, Z3
 	VPMADDWD      Z5, Z3, Z3
-	VMOVDQU64     quantConstants<>+128(SB), Z5
+	VMOVDQU64     quantConstants<>+64(SB), Z5
 	VPERMW        Z1, Z5, Z5
 	VPMADDUBSW    64(SI), Z4, Z9
 	VPDPWSSD      Z5, Z9, Z6
@@ -1095,9 +996,9 @@ loop:
 	VPDPWSSD      Z5, Z4, Z3
 	VMOVUPS       80(BX), Z4
 	VPSRLW        $0x04, Z4, Z5
-	VPANDD        quantConstants<>+0(SB), Z4, Z4
-	VPANDD        quantConstants<>+0(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+192(SB), Z9
+	VPANDD        quantConstants<>+576(SB), Z4, Z4
+	VPANDD        quantConstants<>+576(SB), Z5, Z5
+	VMOVDQU64     quantConstants<>+128(SB), Z9
 	VPERMW        Z1, Z9, Z9
 	VPMADDUBSW    128(SI), Z4, Z10
 	VPDPWSSD      Z9, Z10, Z6
@@ -1107,7 +1008,7 @@ loop:
 	VPDPWSSD      Z9, Z10, Z8
 	VPMADDUBSW    128(R9), Z4, Z4
 	VPDPWSSD      Z9, Z4, Z3
-	VMOVDQU64     quantConstants<>+256(SB), Z4
+	VMOVDQU64     quantConstants<>+192(SB), Z4
 	VPERMW        Z1, Z4, Z4
 	VPMADDUBSW    192(SI), Z5, Z9
 	VPDPWSSD      Z4, Z9, Z6
@@ -1132,7 +1033,7 @@ loop:
 	VPADDD        Z6, Z3, Z3
 	VEXTRACTI64X4 $0x01, Z3, Y6
 	VPADDD        Y6, Y3, Y3
-	VEXTRACTI128  $0x01, Y3, X6
+	VEXTRACTI32X4 $0x01, Y3, X6
 	VPADDD        X6, X3, X3
 	VMOVSS        288(SI), X6
 	VINSERTPS     $0x10, 288(DI), X6, X6
@@ -1172,7 +1073,7 @@ loop:
 	RET
 
 // func avx512Q6KColumns(t *byte)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·avx512Q6KColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
@@ -1193,12 +1094,12 @@ loop:
 	VPMOVSXBW       X1, Y1
 	VMOVUPS         (BX), Z2
 	VPSRLW          $0x04, Z2, Z4
-	VPANDD          quantConstants<>+0(SB), Z2, Z3
-	VPANDD          quantConstants<>+0(SB), Z4, Z4
+	VPANDD          quantConstants<>+576(SB), Z2, Z3
+	VPANDD          quantConstants<>+576(SB), Z4, Z4
 	VBROADCASTI64X4 128(BX), Z5
-	VPSLLVQ         quantConstants<>+320(SB), Z5, Z2
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z2, Z3
-	VMOVDQU64       quantConstants<>+448(SB), Z2
+	VPSLLVQ         quantConstants<>+832(SB), Z5, Z2
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z2, Z3
+	VMOVDQU64       quantConstants<>+960(SB), Z2
 	VPERMW          Z1, Z2, Z2
 	VPMADDUBSW      (SI), Z3, Z7
 	VPMADDWD        Z2, Z7, Z7
@@ -1208,9 +1109,9 @@ loop:
 	VPMADDWD        Z2, Z9, Z9
 	VPMADDUBSW      (R9), Z3, Z3
 	VPMADDWD        Z2, Z3, Z2
-	VPSRLVQ         quantConstants<>+512(SB), Z5, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z3, Z4
-	VMOVDQU64       quantConstants<>+576(SB), Z3
+	VPSRLVQ         quantConstants<>+1024(SB), Z5, Z3
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z4
+	VMOVDQU64       quantConstants<>+1088(SB), Z3
 	VPERMW          Z1, Z3, Z3
 	VPMADDUBSW      64(SI), Z4, Z5
 	VPDPWSSD        Z3, Z5, Z7
@@ -1222,12 +1123,12 @@ loop:
 	VPDPWSSD        Z3, Z4, Z2
 	VMOVUPS         64(BX), Z3
 	VPSRLW          $0x04, Z3, Z5
-	VPANDD          quantConstants<>+0(SB), Z3, Z4
-	VPANDD          quantConstants<>+0(SB), Z5, Z5
+	VPANDD          quantConstants<>+576(SB), Z3, Z4
+	VPANDD          quantConstants<>+576(SB), Z5, Z5
 	VBROADCASTI64X4 160(BX), Z10
-	VPSLLVQ         quantConstants<>+320(SB), Z10, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z3, Z4
-	VMOVDQU64       quantConstants<>+640(SB), Z3
+	VPSLLVQ         quantConstants<>+832(SB), Z10, Z3
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z4
+	VMOVDQU64       quantConstants<>+1152(SB), Z3
 	VPERMW          Z1, Z3, Z3
 	VPMADDUBSW      128(SI), Z4, Z11
 	VPDPWSSD        Z3, Z11, Z7
@@ -1237,9 +1138,9 @@ loop:
 	VPDPWSSD        Z3, Z11, Z9
 	VPMADDUBSW      128(R9), Z4, Z4
 	VPDPWSSD        Z3, Z4, Z2
-	VPSRLVQ         quantConstants<>+512(SB), Z10, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+384(SB), Z3, Z5
-	VMOVDQU64       quantConstants<>+704(SB), Z3
+	VPSRLVQ         quantConstants<>+1024(SB), Z10, Z3
+	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z5
+	VMOVDQU64       quantConstants<>+1216(SB), Z3
 	VPERMW          Z1, Z3, Z3
 	VPMADDUBSW      192(SI), Z5, Z4
 	VPDPWSSD        Z3, Z4, Z7
@@ -1272,7 +1173,7 @@ loop:
 	VPADDD          Z3, Z2, Z2
 	VEXTRACTI64X4   $0x01, Z2, Y1
 	VPADDD          Y1, Y2, Y2
-	VEXTRACTI128    $0x01, Y2, X1
+	VEXTRACTI32X4   $0x01, Y2, X1
 	VPADDD          X1, X2, X1
 	VMOVSS          288(SI), X2
 	VINSERTPS       $0x10, 288(DI), X2, X2
@@ -1300,7 +1201,7 @@ loop:
 	RET
 
 // func avx512Q2KColumns(t *byte)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·avx512Q2KColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
@@ -1316,14 +1217,14 @@ loop:
 	PREFETCHT0    (BX)(DX*1)
 	PREFETCHT0    64(BX)(DX*1)
 	VMOVDQU       (BX), X1
-	VPAND         quantConstants<>+0(SB), X1, X2
+	VPAND         quantConstants<>+576(SB), X1, X2
 	VPSRLW        $0x04, X1, X1
-	VPAND         quantConstants<>+0(SB), X1, X1
+	VPAND         quantConstants<>+576(SB), X1, X1
 	VPMOVZXBW     X1, Y1
 	VPMOVSXBW     X2, Y2
 	VMOVUPS       16(BX), Z3
-	VPANDD        quantConstants<>+768(SB), Z3, Z4
-	VMOVDQU64     quantConstants<>+832(SB), Z5
+	VPANDD        quantConstants<>+1280(SB), Z3, Z4
+	VMOVDQU64     quantConstants<>+1344(SB), Z5
 	VPERMW        Z2, Z5, Z5
 	VPMADDUBSW    (SI), Z4, Z6
 	VPMADDWD      Z5, Z6, Z6
@@ -1334,8 +1235,8 @@ loop:
 	VPMADDUBSW    (R9), Z4, Z4
 	VPMADDWD      Z5, Z4, Z4
 	VPSRLW        $0x02, Z3, Z5
-	VPANDD        quantConstants<>+768(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+896(SB), Z9
+	VPANDD        quantConstants<>+1280(SB), Z5, Z5
+	VMOVDQU64     quantConstants<>+1408(SB), Z9
 	VPERMW        Z2, Z9, Z9
 	VPMADDUBSW    64(SI), Z5, Z10
 	VPDPWSSD      Z9, Z10, Z6
@@ -1346,8 +1247,8 @@ loop:
 	VPMADDUBSW    64(R9), Z5, Z5
 	VPDPWSSD      Z9, Z5, Z4
 	VPSRLW        $0x04, Z3, Z5
-	VPANDD        quantConstants<>+768(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+960(SB), Z9
+	VPANDD        quantConstants<>+1280(SB), Z5, Z5
+	VMOVDQU64     quantConstants<>+1472(SB), Z9
 	VPERMW        Z2, Z9, Z9
 	VPMADDUBSW    128(SI), Z5, Z10
 	VPDPWSSD      Z9, Z10, Z6
@@ -1358,8 +1259,8 @@ loop:
 	VPMADDUBSW    128(R9), Z5, Z5
 	VPDPWSSD      Z9, Z5, Z4
 	VPSRLW        $0x06, Z3, Z3
-	VPANDD        quantConstants<>+768(SB), Z3, Z3
-	VMOVDQU64     quantConstants<>+1024(SB), Z5
+	VPANDD        quantConstants<>+1280(SB), Z3, Z3
+	VMOVDQU64     quantConstants<>+1536(SB), Z5
 	VPERMW        Z2, Z5, Z5
 	VPMADDUBSW    192(SI), Z3, Z9
 	VPDPWSSD      Z5, Z9, Z6
@@ -1384,7 +1285,7 @@ loop:
 	VPADDD        Z6, Z4, Z4
 	VEXTRACTI64X4 $0x01, Z4, Y6
 	VPADDD        Y6, Y4, Y4
-	VEXTRACTI128  $0x01, Y4, X6
+	VEXTRACTI32X4 $0x01, Y4, X6
 	VPADDD        X6, X4, X4
 	VMOVSS        288(SI), X6
 	VINSERTPS     $0x10, 288(DI), X6, X6
@@ -1444,7 +1345,7 @@ loop:
 	PREFETCHT0    128(BX)(DX*1)
 	VMOVDQU       2(BX), Y1
 	VINSERTI64X4  $0x01, 36(BX), Z1, Z2
-	VPXORD        quantConstants<>+1088(SB), Z2, Z2
+	VPXORD        quantConstants<>+1600(SB), Z2, Z2
 	VPXORD        Z3, Z3, Z3
 	VPDPBUSD      (SI), Z2, Z3
 	VPXORD        Z4, Z4, Z4
@@ -1464,7 +1365,7 @@ loop:
 	VPADDD        Z2, Z15, Z15
 	VMOVDQU       70(BX), Y1
 	VINSERTI64X4  $0x01, 104(BX), Z1, Z2
-	VPXORD        quantConstants<>+1088(SB), Z2, Z2
+	VPXORD        quantConstants<>+1600(SB), Z2, Z2
 	VPXORD        Z7, Z7, Z7
 	VPDPBUSD      64(SI), Z2, Z7
 	VPXORD        Z8, Z8, Z8
@@ -1489,7 +1390,7 @@ loop:
 	VINSERTF32X4  $0x01, 144(DI), Z11, Z11
 	VINSERTF32X4  $0x02, 144(R8), Z11, Z11
 	VINSERTF32X4  $0x03, 144(R9), Z11, Z11
-	VMOVDQU64     quantConstants<>+1344(SB), Z14
+	VMOVDQU64     quantConstants<>+1856(SB), Z14
 	VPERMPS       Z11, Z14, Z14
 	VPSUBD        Z14, Z2, Z2
 	VPXOR         X12, X12, X12
@@ -1498,13 +1399,13 @@ loop:
 	VPINSRW       $0x02, 68(BX), X12, X12
 	VPINSRW       $0x03, 102(BX), X12, X12
 	VCVTPH2PS     X12, X12
-	VMOVDQU64     quantConstants<>+1152(SB), Z14
+	VMOVDQU64     quantConstants<>+1664(SB), Z14
 	VPERMPS       Z12, Z14, Z14
 	VMOVUPS       128(SI), X13
 	VINSERTF32X4  $0x01, 128(DI), Z13, Z13
 	VINSERTF32X4  $0x02, 128(R8), Z13, Z13
 	VINSERTF32X4  $0x03, 128(R9), Z13, Z13
-	VMOVDQU64     quantConstants<>+1344(SB), Z15
+	VMOVDQU64     quantConstants<>+1856(SB), Z15
 	VPERMPS       Z13, Z15, Z15
 	VMULPS        Z15, Z14, Z14
 	VCVTDQ2PS     Z2, Z2
@@ -1546,9 +1447,9 @@ loop:
 	VBROADCASTI128 1(BX), Y1
 	VBROADCASTI128 18(BX), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1216(SB), Z2, Z2
-	VPANDD         quantConstants<>+0(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1280(SB), Z3
+	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
+	VPANDD         quantConstants<>+576(SB), Z2, Z2
+	VMOVDQU64      quantConstants<>+1792(SB), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z4, Z4, Z4
 	VPDPBUSD       (SI), Z2, Z4
@@ -1570,9 +1471,9 @@ loop:
 	VBROADCASTI128 35(BX), Y1
 	VBROADCASTI128 52(BX), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1216(SB), Z2, Z2
-	VPANDD         quantConstants<>+0(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1280(SB), Z3
+	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
+	VPANDD         quantConstants<>+576(SB), Z2, Z2
+	VMOVDQU64      quantConstants<>+1792(SB), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z8, Z8, Z8
 	VPDPBUSD       64(SI), Z2, Z8
@@ -1598,7 +1499,7 @@ loop:
 	VINSERTF32X4   $0x01, 144(DI), Z12, Z12
 	VINSERTF32X4   $0x02, 144(R8), Z12, Z12
 	VINSERTF32X4   $0x03, 144(R9), Z12, Z12
-	VMOVDQU64      quantConstants<>+1344(SB), Z3
+	VMOVDQU64      quantConstants<>+1856(SB), Z3
 	VPERMPS        Z12, Z3, Z3
 	VPSUBD         Z3, Z2, Z2
 	MOVBQZX        (BX), R10
@@ -1613,13 +1514,13 @@ loop:
 	MOVBQZX        51(BX), R10
 	LEAQ           quantScales<>+0(SB), R11
 	VINSERTPS      $0x30, (R11)(R10*4), X13, X13
-	VMOVDQU64      quantConstants<>+1152(SB), Z3
+	VMOVDQU64      quantConstants<>+1664(SB), Z3
 	VPERMPS        Z13, Z3, Z3
 	VMOVUPS        128(SI), X14
 	VINSERTF32X4   $0x01, 128(DI), Z14, Z14
 	VINSERTF32X4   $0x02, 128(R8), Z14, Z14
 	VINSERTF32X4   $0x03, 128(R9), Z14, Z14
-	VMOVDQU64      quantConstants<>+1344(SB), Z15
+	VMOVDQU64      quantConstants<>+1856(SB), Z15
 	VPERMPS        Z14, Z15, Z15
 	VMULPS         Z15, Z3, Z3
 	VCVTDQ2PS      Z2, Z2
@@ -1694,55 +1595,55 @@ loop:
 	VPMOVZXBW    X2, X2
 	VMOVUPS      16(BX), Y3
 	VPSRLW       $0x04, Y3, Y4
-	VPAND        quantConstants<>+0(SB), Y3, Y3
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPSHUFB      quantConstants<>+1408(SB), X1, X5
+	VPAND        quantConstants<>+576(SB), Y3, Y3
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPSHUFB      quantConstants<>+1920(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   (R9), Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPSHUFB      quantConstants<>+1472(SB), X1, X5
+	VPSHUFB      quantConstants<>+1984(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   64(R9), Y4, Y4
 	VPMADDWD     Y5, Y4, Y4
 	VPADDD       Y4, Y3, Y3
 	VMOVUPS      48(BX), Y4
 	VPSRLW       $0x04, Y4, Y5
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPSHUFB      quantConstants<>+1536(SB), X1, X6
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPSHUFB      quantConstants<>+2048(SB), X1, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   32(R9), Y4, Y4
 	VPMADDWD     Y6, Y4, Y4
 	VPADDD       Y4, Y3, Y3
-	VPSHUFB      quantConstants<>+768(SB), X1, X4
+	VPSHUFB      quantConstants<>+1280(SB), X1, X4
 	VPMOVSXBW    X4, Y4
 	VPMADDUBSW   96(R9), Y5, Y5
 	VPMADDWD     Y4, Y5, Y5
 	VPADDD       Y5, Y3, Y3
 	VMOVUPS      80(BX), Y4
 	VPSRLW       $0x04, Y4, Y5
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPSHUFB      quantConstants<>+1600(SB), X1, X6
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPSHUFB      quantConstants<>+2112(SB), X1, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   128(R9), Y4, Y4
 	VPMADDWD     Y6, Y4, Y4
 	VPADDD       Y4, Y3, Y3
-	VPSHUFB      quantConstants<>+1664(SB), X1, X4
+	VPSHUFB      quantConstants<>+2176(SB), X1, X4
 	VPMOVSXBW    X4, Y4
 	VPMADDUBSW   192(R9), Y5, Y5
 	VPMADDWD     Y4, Y5, Y5
 	VPADDD       Y5, Y3, Y3
 	VMOVUPS      112(BX), Y4
 	VPSRLW       $0x04, Y4, Y5
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPSHUFB      quantConstants<>+1728(SB), X1, X6
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPSHUFB      quantConstants<>+2240(SB), X1, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   160(R9), Y4, Y4
 	VPMADDWD     Y6, Y4, Y4
 	VPADDD       Y4, Y3, Y3
-	VPSHUFB      quantConstants<>+1792(SB), X1, X1
+	VPSHUFB      quantConstants<>+2304(SB), X1, X1
 	VPMOVSXBW    X1, Y1
 	VPMADDUBSW   224(R9), Y5, Y4
 	VPMADDWD     Y1, Y4, Y4
@@ -1774,55 +1675,55 @@ loop:
 	VPMOVZXBW    X4, X4
 	VMOVUPS      16(SI), Y5
 	VPSRLW       $0x04, Y5, Y6
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPAND        quantConstants<>+0(SB), Y6, Y6
-	VPSHUFB      quantConstants<>+1408(SB), X2, X7
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPAND        quantConstants<>+576(SB), Y6, Y6
+	VPSHUFB      quantConstants<>+1920(SB), X2, X7
 	VPMOVSXBW    X7, Y7
 	VPMADDUBSW   (R9), Y5, Y5
 	VPMADDWD     Y7, Y5, Y5
-	VPSHUFB      quantConstants<>+1472(SB), X2, X7
+	VPSHUFB      quantConstants<>+1984(SB), X2, X7
 	VPMOVSXBW    X7, Y7
 	VPMADDUBSW   64(R9), Y6, Y6
 	VPMADDWD     Y7, Y6, Y6
 	VPADDD       Y6, Y5, Y5
 	VMOVUPS      48(SI), Y6
 	VPSRLW       $0x04, Y6, Y7
-	VPAND        quantConstants<>+0(SB), Y6, Y6
-	VPAND        quantConstants<>+0(SB), Y7, Y7
-	VPSHUFB      quantConstants<>+1536(SB), X2, X8
+	VPAND        quantConstants<>+576(SB), Y6, Y6
+	VPAND        quantConstants<>+576(SB), Y7, Y7
+	VPSHUFB      quantConstants<>+2048(SB), X2, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   32(R9), Y6, Y6
 	VPMADDWD     Y8, Y6, Y6
 	VPADDD       Y6, Y5, Y5
-	VPSHUFB      quantConstants<>+768(SB), X2, X6
+	VPSHUFB      quantConstants<>+1280(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   96(R9), Y7, Y7
 	VPMADDWD     Y6, Y7, Y7
 	VPADDD       Y7, Y5, Y5
 	VMOVUPS      80(SI), Y6
 	VPSRLW       $0x04, Y6, Y7
-	VPAND        quantConstants<>+0(SB), Y6, Y6
-	VPAND        quantConstants<>+0(SB), Y7, Y7
-	VPSHUFB      quantConstants<>+1600(SB), X2, X8
+	VPAND        quantConstants<>+576(SB), Y6, Y6
+	VPAND        quantConstants<>+576(SB), Y7, Y7
+	VPSHUFB      quantConstants<>+2112(SB), X2, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   128(R9), Y6, Y6
 	VPMADDWD     Y8, Y6, Y6
 	VPADDD       Y6, Y5, Y5
-	VPSHUFB      quantConstants<>+1664(SB), X2, X6
+	VPSHUFB      quantConstants<>+2176(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   192(R9), Y7, Y7
 	VPMADDWD     Y6, Y7, Y7
 	VPADDD       Y7, Y5, Y5
 	VMOVUPS      112(SI), Y6
 	VPSRLW       $0x04, Y6, Y7
-	VPAND        quantConstants<>+0(SB), Y6, Y6
-	VPAND        quantConstants<>+0(SB), Y7, Y7
-	VPSHUFB      quantConstants<>+1728(SB), X2, X8
+	VPAND        quantConstants<>+576(SB), Y6, Y6
+	VPAND        quantConstants<>+576(SB), Y7, Y7
+	VPSHUFB      quantConstants<>+2240(SB), X2, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   160(R9), Y6, Y6
 	VPMADDWD     Y8, Y6, Y6
 	VPADDD       Y6, Y5, Y5
-	VPSHUFB      quantConstants<>+1792(SB), X2, X2
+	VPSHUFB      quantConstants<>+2304(SB), X2, X2
 	VPMOVSXBW    X2, Y2
 	VPMADDUBSW   224(R9), Y7, Y6
 	VPMADDWD     Y2, Y6, Y6
@@ -1854,55 +1755,55 @@ loop:
 	VPMOVZXBW    X6, X6
 	VMOVUPS      16(DI), Y7
 	VPSRLW       $0x04, Y7, Y8
-	VPAND        quantConstants<>+0(SB), Y7, Y7
-	VPAND        quantConstants<>+0(SB), Y8, Y8
-	VPSHUFB      quantConstants<>+1408(SB), X4, X9
+	VPAND        quantConstants<>+576(SB), Y7, Y7
+	VPAND        quantConstants<>+576(SB), Y8, Y8
+	VPSHUFB      quantConstants<>+1920(SB), X4, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   (R9), Y7, Y7
 	VPMADDWD     Y9, Y7, Y7
-	VPSHUFB      quantConstants<>+1472(SB), X4, X9
+	VPSHUFB      quantConstants<>+1984(SB), X4, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   64(R9), Y8, Y8
 	VPMADDWD     Y9, Y8, Y8
 	VPADDD       Y8, Y7, Y7
 	VMOVUPS      48(DI), Y8
 	VPSRLW       $0x04, Y8, Y9
-	VPAND        quantConstants<>+0(SB), Y8, Y8
-	VPAND        quantConstants<>+0(SB), Y9, Y9
-	VPSHUFB      quantConstants<>+1536(SB), X4, X10
+	VPAND        quantConstants<>+576(SB), Y8, Y8
+	VPAND        quantConstants<>+576(SB), Y9, Y9
+	VPSHUFB      quantConstants<>+2048(SB), X4, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   32(R9), Y8, Y8
 	VPMADDWD     Y10, Y8, Y8
 	VPADDD       Y8, Y7, Y7
-	VPSHUFB      quantConstants<>+768(SB), X4, X8
+	VPSHUFB      quantConstants<>+1280(SB), X4, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   96(R9), Y9, Y9
 	VPMADDWD     Y8, Y9, Y9
 	VPADDD       Y9, Y7, Y7
 	VMOVUPS      80(DI), Y8
 	VPSRLW       $0x04, Y8, Y9
-	VPAND        quantConstants<>+0(SB), Y8, Y8
-	VPAND        quantConstants<>+0(SB), Y9, Y9
-	VPSHUFB      quantConstants<>+1600(SB), X4, X10
+	VPAND        quantConstants<>+576(SB), Y8, Y8
+	VPAND        quantConstants<>+576(SB), Y9, Y9
+	VPSHUFB      quantConstants<>+2112(SB), X4, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   128(R9), Y8, Y8
 	VPMADDWD     Y10, Y8, Y8
 	VPADDD       Y8, Y7, Y7
-	VPSHUFB      quantConstants<>+1664(SB), X4, X8
+	VPSHUFB      quantConstants<>+2176(SB), X4, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   192(R9), Y9, Y9
 	VPMADDWD     Y8, Y9, Y9
 	VPADDD       Y9, Y7, Y7
 	VMOVUPS      112(DI), Y8
 	VPSRLW       $0x04, Y8, Y9
-	VPAND        quantConstants<>+0(SB), Y8, Y8
-	VPAND        quantConstants<>+0(SB), Y9, Y9
-	VPSHUFB      quantConstants<>+1728(SB), X4, X10
+	VPAND        quantConstants<>+576(SB), Y8, Y8
+	VPAND        quantConstants<>+576(SB), Y9, Y9
+	VPSHUFB      quantConstants<>+2240(SB), X4, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   160(R9), Y8, Y8
 	VPMADDWD     Y10, Y8, Y8
 	VPADDD       Y8, Y7, Y7
-	VPSHUFB      quantConstants<>+1792(SB), X4, X4
+	VPSHUFB      quantConstants<>+2304(SB), X4, X4
 	VPMOVSXBW    X4, Y4
 	VPMADDUBSW   224(R9), Y9, Y8
 	VPMADDWD     Y4, Y8, Y8
@@ -1934,55 +1835,55 @@ loop:
 	VPMOVZXBW    X8, X8
 	VMOVUPS      16(R8), Y9
 	VPSRLW       $0x04, Y9, Y10
-	VPAND        quantConstants<>+0(SB), Y9, Y9
-	VPAND        quantConstants<>+0(SB), Y10, Y10
-	VPSHUFB      quantConstants<>+1408(SB), X6, X11
+	VPAND        quantConstants<>+576(SB), Y9, Y9
+	VPAND        quantConstants<>+576(SB), Y10, Y10
+	VPSHUFB      quantConstants<>+1920(SB), X6, X11
 	VPMOVSXBW    X11, Y11
 	VPMADDUBSW   (R9), Y9, Y9
 	VPMADDWD     Y11, Y9, Y9
-	VPSHUFB      quantConstants<>+1472(SB), X6, X11
+	VPSHUFB      quantConstants<>+1984(SB), X6, X11
 	VPMOVSXBW    X11, Y11
 	VPMADDUBSW   64(R9), Y10, Y10
 	VPMADDWD     Y11, Y10, Y10
 	VPADDD       Y10, Y9, Y9
 	VMOVUPS      48(R8), Y10
 	VPSRLW       $0x04, Y10, Y11
-	VPAND        quantConstants<>+0(SB), Y10, Y10
-	VPAND        quantConstants<>+0(SB), Y11, Y11
-	VPSHUFB      quantConstants<>+1536(SB), X6, X12
+	VPAND        quantConstants<>+576(SB), Y10, Y10
+	VPAND        quantConstants<>+576(SB), Y11, Y11
+	VPSHUFB      quantConstants<>+2048(SB), X6, X12
 	VPMOVSXBW    X12, Y12
 	VPMADDUBSW   32(R9), Y10, Y10
 	VPMADDWD     Y12, Y10, Y10
 	VPADDD       Y10, Y9, Y9
-	VPSHUFB      quantConstants<>+768(SB), X6, X10
+	VPSHUFB      quantConstants<>+1280(SB), X6, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   96(R9), Y11, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VPADDD       Y11, Y9, Y9
 	VMOVUPS      80(R8), Y10
 	VPSRLW       $0x04, Y10, Y11
-	VPAND        quantConstants<>+0(SB), Y10, Y10
-	VPAND        quantConstants<>+0(SB), Y11, Y11
-	VPSHUFB      quantConstants<>+1600(SB), X6, X12
+	VPAND        quantConstants<>+576(SB), Y10, Y10
+	VPAND        quantConstants<>+576(SB), Y11, Y11
+	VPSHUFB      quantConstants<>+2112(SB), X6, X12
 	VPMOVSXBW    X12, Y12
 	VPMADDUBSW   128(R9), Y10, Y10
 	VPMADDWD     Y12, Y10, Y10
 	VPADDD       Y10, Y9, Y9
-	VPSHUFB      quantConstants<>+1664(SB), X6, X10
+	VPSHUFB      quantConstants<>+2176(SB), X6, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   192(R9), Y11, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VPADDD       Y11, Y9, Y9
 	VMOVUPS      112(R8), Y10
 	VPSRLW       $0x04, Y10, Y11
-	VPAND        quantConstants<>+0(SB), Y10, Y10
-	VPAND        quantConstants<>+0(SB), Y11, Y11
-	VPSHUFB      quantConstants<>+1728(SB), X6, X12
+	VPAND        quantConstants<>+576(SB), Y10, Y10
+	VPAND        quantConstants<>+576(SB), Y11, Y11
+	VPSHUFB      quantConstants<>+2240(SB), X6, X12
 	VPMOVSXBW    X12, Y12
 	VPMADDUBSW   160(R9), Y10, Y10
 	VPMADDWD     Y12, Y10, Y10
 	VPADDD       Y10, Y9, Y9
-	VPSHUFB      quantConstants<>+1792(SB), X6, X6
+	VPSHUFB      quantConstants<>+2304(SB), X6, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   224(R9), Y11, Y10
 	VPMADDWD     Y6, Y10, Y10
@@ -2069,79 +1970,79 @@ loop:
 	VMOVDQU      192(BX), X1
 	VMOVUPS      (BX), Y2
 	VPSRLW       $0x04, Y2, Y3
-	VPAND        quantConstants<>+0(SB), Y2, Y2
-	VPAND        quantConstants<>+0(SB), Y3, Y3
+	VPAND        quantConstants<>+576(SB), Y2, Y2
+	VPAND        quantConstants<>+576(SB), Y3, Y3
 	VMOVUPS      128(BX), Y4
 	VPSLLW       $0x04, Y4, Y5
-	VPAND        quantConstants<>+384(SB), Y5, Y5
+	VPAND        quantConstants<>+896(SB), Y5, Y5
 	VPOR         Y5, Y2, Y2
-	VPSHUFB      quantConstants<>+1856(SB), X1, X5
+	VPSHUFB      quantConstants<>+2368(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   (R9), Y2, Y2
 	VPMADDWD     Y5, Y2, Y2
 	VMOVUPS      32(BX), Y5
 	VPSRLW       $0x04, Y5, Y6
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPAND        quantConstants<>+0(SB), Y6, Y6
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPAND        quantConstants<>+576(SB), Y6, Y6
 	VPSLLW       $0x02, Y4, Y7
-	VPAND        quantConstants<>+384(SB), Y7, Y7
+	VPAND        quantConstants<>+896(SB), Y7, Y7
 	VPOR         Y7, Y5, Y5
-	VPSHUFB      quantConstants<>+1920(SB), X1, X7
+	VPSHUFB      quantConstants<>+2432(SB), X1, X7
 	VPMOVSXBW    X7, Y7
 	VPMADDUBSW   32(R9), Y5, Y5
 	VPMADDWD     Y7, Y5, Y5
 	VPADDD       Y5, Y2, Y2
-	VPAND        quantConstants<>+384(SB), Y4, Y5
+	VPAND        quantConstants<>+896(SB), Y4, Y5
 	VPOR         Y5, Y3, Y3
-	VPSHUFB      quantConstants<>+1984(SB), X1, X5
+	VPSHUFB      quantConstants<>+2496(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   64(R9), Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
 	VPADDD       Y3, Y2, Y2
 	VPSRLW       $0x02, Y4, Y3
-	VPAND        quantConstants<>+384(SB), Y3, Y3
+	VPAND        quantConstants<>+896(SB), Y3, Y3
 	VPOR         Y3, Y6, Y6
-	VPSHUFB      quantConstants<>+2048(SB), X1, X3
+	VPSHUFB      quantConstants<>+2560(SB), X1, X3
 	VPMOVSXBW    X3, Y3
 	VPMADDUBSW   96(R9), Y6, Y4
 	VPMADDWD     Y3, Y4, Y4
 	VPADDD       Y4, Y2, Y2
 	VMOVUPS      64(BX), Y3
 	VPSRLW       $0x04, Y3, Y4
-	VPAND        quantConstants<>+0(SB), Y3, Y3
-	VPAND        quantConstants<>+0(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y3, Y3
+	VPAND        quantConstants<>+576(SB), Y4, Y4
 	VMOVUPS      160(BX), Y5
 	VPSLLW       $0x04, Y5, Y6
-	VPAND        quantConstants<>+384(SB), Y6, Y6
+	VPAND        quantConstants<>+896(SB), Y6, Y6
 	VPOR         Y6, Y3, Y3
-	VPSHUFB      quantConstants<>+2112(SB), X1, X6
+	VPSHUFB      quantConstants<>+2624(SB), X1, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   128(R9), Y3, Y3
 	VPMADDWD     Y6, Y3, Y3
 	VPADDD       Y3, Y2, Y2
 	VMOVUPS      96(BX), Y3
 	VPSRLW       $0x04, Y3, Y6
-	VPAND        quantConstants<>+0(SB), Y3, Y3
-	VPAND        quantConstants<>+0(SB), Y6, Y6
+	VPAND        quantConstants<>+576(SB), Y3, Y3
+	VPAND        quantConstants<>+576(SB), Y6, Y6
 	VPSLLW       $0x02, Y5, Y7
-	VPAND        quantConstants<>+384(SB), Y7, Y7
+	VPAND        quantConstants<>+896(SB), Y7, Y7
 	VPOR         Y7, Y3, Y3
-	VPSHUFB      quantConstants<>+2176(SB), X1, X7
+	VPSHUFB      quantConstants<>+2688(SB), X1, X7
 	VPMOVSXBW    X7, Y7
 	VPMADDUBSW   160(R9), Y3, Y3
 	VPMADDWD     Y7, Y3, Y3
 	VPADDD       Y3, Y2, Y2
-	VPAND        quantConstants<>+384(SB), Y5, Y3
+	VPAND        quantConstants<>+896(SB), Y5, Y3
 	VPOR         Y3, Y4, Y4
-	VPSHUFB      quantConstants<>+2240(SB), X1, X3
+	VPSHUFB      quantConstants<>+2752(SB), X1, X3
 	VPMOVSXBW    X3, Y3
 	VPMADDUBSW   192(R9), Y4, Y4
 	VPMADDWD     Y3, Y4, Y4
 	VPADDD       Y4, Y2, Y2
 	VPSRLW       $0x02, Y5, Y3
-	VPAND        quantConstants<>+384(SB), Y3, Y3
+	VPAND        quantConstants<>+896(SB), Y3, Y3
 	VPOR         Y3, Y6, Y6
-	VPSHUFB      quantConstants<>+2304(SB), X1, X3
+	VPSHUFB      quantConstants<>+2816(SB), X1, X3
 	VPMOVSXBW    X3, Y3
 	VPMADDUBSW   224(R9), Y6, Y4
 	VPMADDWD     Y3, Y4, Y4
@@ -2153,79 +2054,79 @@ loop:
 	VMOVDQU      192(SI), X1
 	VMOVUPS      (SI), Y3
 	VPSRLW       $0x04, Y3, Y4
-	VPAND        quantConstants<>+0(SB), Y3, Y3
-	VPAND        quantConstants<>+0(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y3, Y3
+	VPAND        quantConstants<>+576(SB), Y4, Y4
 	VMOVUPS      128(SI), Y5
 	VPSLLW       $0x04, Y5, Y6
-	VPAND        quantConstants<>+384(SB), Y6, Y6
+	VPAND        quantConstants<>+896(SB), Y6, Y6
 	VPOR         Y6, Y3, Y3
-	VPSHUFB      quantConstants<>+1856(SB), X1, X6
+	VPSHUFB      quantConstants<>+2368(SB), X1, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   (R9), Y3, Y3
 	VPMADDWD     Y6, Y3, Y3
 	VMOVUPS      32(SI), Y6
 	VPSRLW       $0x04, Y6, Y7
-	VPAND        quantConstants<>+0(SB), Y6, Y6
-	VPAND        quantConstants<>+0(SB), Y7, Y7
+	VPAND        quantConstants<>+576(SB), Y6, Y6
+	VPAND        quantConstants<>+576(SB), Y7, Y7
 	VPSLLW       $0x02, Y5, Y8
-	VPAND        quantConstants<>+384(SB), Y8, Y8
+	VPAND        quantConstants<>+896(SB), Y8, Y8
 	VPOR         Y8, Y6, Y6
-	VPSHUFB      quantConstants<>+1920(SB), X1, X8
+	VPSHUFB      quantConstants<>+2432(SB), X1, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   32(R9), Y6, Y6
 	VPMADDWD     Y8, Y6, Y6
 	VPADDD       Y6, Y3, Y3
-	VPAND        quantConstants<>+384(SB), Y5, Y6
+	VPAND        quantConstants<>+896(SB), Y5, Y6
 	VPOR         Y6, Y4, Y4
-	VPSHUFB      quantConstants<>+1984(SB), X1, X6
+	VPSHUFB      quantConstants<>+2496(SB), X1, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   64(R9), Y4, Y4
 	VPMADDWD     Y6, Y4, Y4
 	VPADDD       Y4, Y3, Y3
 	VPSRLW       $0x02, Y5, Y4
-	VPAND        quantConstants<>+384(SB), Y4, Y4
+	VPAND        quantConstants<>+896(SB), Y4, Y4
 	VPOR         Y4, Y7, Y7
-	VPSHUFB      quantConstants<>+2048(SB), X1, X4
+	VPSHUFB      quantConstants<>+2560(SB), X1, X4
 	VPMOVSXBW    X4, Y4
 	VPMADDUBSW   96(R9), Y7, Y5
 	VPMADDWD     Y4, Y5, Y5
 	VPADDD       Y5, Y3, Y3
 	VMOVUPS      64(SI), Y4
 	VPSRLW       $0x04, Y4, Y5
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPAND        quantConstants<>+0(SB), Y5, Y5
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y5, Y5
 	VMOVUPS      160(SI), Y6
 	VPSLLW       $0x04, Y6, Y7
-	VPAND        quantConstants<>+384(SB), Y7, Y7
+	VPAND        quantConstants<>+896(SB), Y7, Y7
 	VPOR         Y7, Y4, Y4
-	VPSHUFB      quantConstants<>+2112(SB), X1, X7
+	VPSHUFB      quantConstants<>+2624(SB), X1, X7
 	VPMOVSXBW    X7, Y7
 	VPMADDUBSW   128(R9), Y4, Y4
 	VPMADDWD     Y7, Y4, Y4
 	VPADDD       Y4, Y3, Y3
 	VMOVUPS      96(SI), Y4
 	VPSRLW       $0x04, Y4, Y7
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPAND        quantConstants<>+0(SB), Y7, Y7
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y7, Y7
 	VPSLLW       $0x02, Y6, Y8
-	VPAND        quantConstants<>+384(SB), Y8, Y8
+	VPAND        quantConstants<>+896(SB), Y8, Y8
 	VPOR         Y8, Y4, Y4
-	VPSHUFB      quantConstants<>+2176(SB), X1, X8
+	VPSHUFB      quantConstants<>+2688(SB), X1, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   160(R9), Y4, Y4
 	VPMADDWD     Y8, Y4, Y4
 	VPADDD       Y4, Y3, Y3
-	VPAND        quantConstants<>+384(SB), Y6, Y4
+	VPAND        quantConstants<>+896(SB), Y6, Y4
 	VPOR         Y4, Y5, Y5
-	VPSHUFB      quantConstants<>+2240(SB), X1, X4
+	VPSHUFB      quantConstants<>+2752(SB), X1, X4
 	VPMOVSXBW    X4, Y4
 	VPMADDUBSW   192(R9), Y5, Y5
 	VPMADDWD     Y4, Y5, Y5
 	VPADDD       Y5, Y3, Y3
 	VPSRLW       $0x02, Y6, Y4
-	VPAND        quantConstants<>+384(SB), Y4, Y4
+	VPAND        quantConstants<>+896(SB), Y4, Y4
 	VPOR         Y4, Y7, Y7
-	VPSHUFB      quantConstants<>+2304(SB), X1, X4
+	VPSHUFB      quantConstants<>+2816(SB), X1, X4
 	VPMOVSXBW    X4, Y4
 	VPMADDUBSW   224(R9), Y7, Y5
 	VPMADDWD     Y4, Y5, Y5
@@ -2237,79 +2138,79 @@ loop:
 	VMOVDQU      192(DI), X1
 	VMOVUPS      (DI), Y4
 	VPSRLW       $0x04, Y4, Y5
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPAND        quantConstants<>+0(SB), Y5, Y5
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y5, Y5
 	VMOVUPS      128(DI), Y6
 	VPSLLW       $0x04, Y6, Y7
-	VPAND        quantConstants<>+384(SB), Y7, Y7
+	VPAND        quantConstants<>+896(SB), Y7, Y7
 	VPOR         Y7, Y4, Y4
-	VPSHUFB      quantConstants<>+1856(SB), X1, X7
+	VPSHUFB      quantConstants<>+2368(SB), X1, X7
 	VPMOVSXBW    X7, Y7
 	VPMADDUBSW   (R9), Y4, Y4
 	VPMADDWD     Y7, Y4, Y4
 	VMOVUPS      32(DI), Y7
 	VPSRLW       $0x04, Y7, Y8
-	VPAND        quantConstants<>+0(SB), Y7, Y7
-	VPAND        quantConstants<>+0(SB), Y8, Y8
+	VPAND        quantConstants<>+576(SB), Y7, Y7
+	VPAND        quantConstants<>+576(SB), Y8, Y8
 	VPSLLW       $0x02, Y6, Y9
-	VPAND        quantConstants<>+384(SB), Y9, Y9
+	VPAND        quantConstants<>+896(SB), Y9, Y9
 	VPOR         Y9, Y7, Y7
-	VPSHUFB      quantConstants<>+1920(SB), X1, X9
+	VPSHUFB      quantConstants<>+2432(SB), X1, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   32(R9), Y7, Y7
 	VPMADDWD     Y9, Y7, Y7
 	VPADDD       Y7, Y4, Y4
-	VPAND        quantConstants<>+384(SB), Y6, Y7
+	VPAND        quantConstants<>+896(SB), Y6, Y7
 	VPOR         Y7, Y5, Y5
-	VPSHUFB      quantConstants<>+1984(SB), X1, X7
+	VPSHUFB      quantConstants<>+2496(SB), X1, X7
 	VPMOVSXBW    X7, Y7
 	VPMADDUBSW   64(R9), Y5, Y5
 	VPMADDWD     Y7, Y5, Y5
 	VPADDD       Y5, Y4, Y4
 	VPSRLW       $0x02, Y6, Y5
-	VPAND        quantConstants<>+384(SB), Y5, Y5
+	VPAND        quantConstants<>+896(SB), Y5, Y5
 	VPOR         Y5, Y8, Y8
-	VPSHUFB      quantConstants<>+2048(SB), X1, X5
+	VPSHUFB      quantConstants<>+2560(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   96(R9), Y8, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y4, Y4
 	VMOVUPS      64(DI), Y5
 	VPSRLW       $0x04, Y5, Y6
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPAND        quantConstants<>+0(SB), Y6, Y6
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPAND        quantConstants<>+576(SB), Y6, Y6
 	VMOVUPS      160(DI), Y7
 	VPSLLW       $0x04, Y7, Y8
-	VPAND        quantConstants<>+384(SB), Y8, Y8
+	VPAND        quantConstants<>+896(SB), Y8, Y8
 	VPOR         Y8, Y5, Y5
-	VPSHUFB      quantConstants<>+2112(SB), X1, X8
+	VPSHUFB      quantConstants<>+2624(SB), X1, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   128(R9), Y5, Y5
 	VPMADDWD     Y8, Y5, Y5
 	VPADDD       Y5, Y4, Y4
 	VMOVUPS      96(DI), Y5
 	VPSRLW       $0x04, Y5, Y8
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPAND        quantConstants<>+0(SB), Y8, Y8
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPAND        quantConstants<>+576(SB), Y8, Y8
 	VPSLLW       $0x02, Y7, Y9
-	VPAND        quantConstants<>+384(SB), Y9, Y9
+	VPAND        quantConstants<>+896(SB), Y9, Y9
 	VPOR         Y9, Y5, Y5
-	VPSHUFB      quantConstants<>+2176(SB), X1, X9
+	VPSHUFB      quantConstants<>+2688(SB), X1, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   160(R9), Y5, Y5
 	VPMADDWD     Y9, Y5, Y5
 	VPADDD       Y5, Y4, Y4
-	VPAND        quantConstants<>+384(SB), Y7, Y5
+	VPAND        quantConstants<>+896(SB), Y7, Y5
 	VPOR         Y5, Y6, Y6
-	VPSHUFB      quantConstants<>+2240(SB), X1, X5
+	VPSHUFB      quantConstants<>+2752(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   192(R9), Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y4, Y4
 	VPSRLW       $0x02, Y7, Y5
-	VPAND        quantConstants<>+384(SB), Y5, Y5
+	VPAND        quantConstants<>+896(SB), Y5, Y5
 	VPOR         Y5, Y8, Y8
-	VPSHUFB      quantConstants<>+2304(SB), X1, X5
+	VPSHUFB      quantConstants<>+2816(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   224(R9), Y8, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -2321,79 +2222,79 @@ loop:
 	VMOVDQU      192(R8), X1
 	VMOVUPS      (R8), Y5
 	VPSRLW       $0x04, Y5, Y6
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPAND        quantConstants<>+0(SB), Y6, Y6
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPAND        quantConstants<>+576(SB), Y6, Y6
 	VMOVUPS      128(R8), Y7
 	VPSLLW       $0x04, Y7, Y8
-	VPAND        quantConstants<>+384(SB), Y8, Y8
+	VPAND        quantConstants<>+896(SB), Y8, Y8
 	VPOR         Y8, Y5, Y5
-	VPSHUFB      quantConstants<>+1856(SB), X1, X8
+	VPSHUFB      quantConstants<>+2368(SB), X1, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   (R9), Y5, Y5
 	VPMADDWD     Y8, Y5, Y5
 	VMOVUPS      32(R8), Y8
 	VPSRLW       $0x04, Y8, Y9
-	VPAND        quantConstants<>+0(SB), Y8, Y8
-	VPAND        quantConstants<>+0(SB), Y9, Y9
+	VPAND        quantConstants<>+576(SB), Y8, Y8
+	VPAND        quantConstants<>+576(SB), Y9, Y9
 	VPSLLW       $0x02, Y7, Y10
-	VPAND        quantConstants<>+384(SB), Y10, Y10
+	VPAND        quantConstants<>+896(SB), Y10, Y10
 	VPOR         Y10, Y8, Y8
-	VPSHUFB      quantConstants<>+1920(SB), X1, X10
+	VPSHUFB      quantConstants<>+2432(SB), X1, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   32(R9), Y8, Y8
 	VPMADDWD     Y10, Y8, Y8
 	VPADDD       Y8, Y5, Y5
-	VPAND        quantConstants<>+384(SB), Y7, Y8
+	VPAND        quantConstants<>+896(SB), Y7, Y8
 	VPOR         Y8, Y6, Y6
-	VPSHUFB      quantConstants<>+1984(SB), X1, X8
+	VPSHUFB      quantConstants<>+2496(SB), X1, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   64(R9), Y6, Y6
 	VPMADDWD     Y8, Y6, Y6
 	VPADDD       Y6, Y5, Y5
 	VPSRLW       $0x02, Y7, Y6
-	VPAND        quantConstants<>+384(SB), Y6, Y6
+	VPAND        quantConstants<>+896(SB), Y6, Y6
 	VPOR         Y6, Y9, Y9
-	VPSHUFB      quantConstants<>+2048(SB), X1, X6
+	VPSHUFB      quantConstants<>+2560(SB), X1, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   96(R9), Y9, Y7
 	VPMADDWD     Y6, Y7, Y7
 	VPADDD       Y7, Y5, Y5
 	VMOVUPS      64(R8), Y6
 	VPSRLW       $0x04, Y6, Y7
-	VPAND        quantConstants<>+0(SB), Y6, Y6
-	VPAND        quantConstants<>+0(SB), Y7, Y7
+	VPAND        quantConstants<>+576(SB), Y6, Y6
+	VPAND        quantConstants<>+576(SB), Y7, Y7
 	VMOVUPS      160(R8), Y8
 	VPSLLW       $0x04, Y8, Y9
-	VPAND        quantConstants<>+384(SB), Y9, Y9
+	VPAND        quantConstants<>+896(SB), Y9, Y9
 	VPOR         Y9, Y6, Y6
-	VPSHUFB      quantConstants<>+2112(SB), X1, X9
+	VPSHUFB      quantConstants<>+2624(SB), X1, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   128(R9), Y6, Y6
 	VPMADDWD     Y9, Y6, Y6
 	VPADDD       Y6, Y5, Y5
 	VMOVUPS      96(R8), Y6
 	VPSRLW       $0x04, Y6, Y9
-	VPAND        quantConstants<>+0(SB), Y6, Y6
-	VPAND        quantConstants<>+0(SB), Y9, Y9
+	VPAND        quantConstants<>+576(SB), Y6, Y6
+	VPAND        quantConstants<>+576(SB), Y9, Y9
 	VPSLLW       $0x02, Y8, Y10
-	VPAND        quantConstants<>+384(SB), Y10, Y10
+	VPAND        quantConstants<>+896(SB), Y10, Y10
 	VPOR         Y10, Y6, Y6
-	VPSHUFB      quantConstants<>+2176(SB), X1, X10
+	VPSHUFB      quantConstants<>+2688(SB), X1, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   160(R9), Y6, Y6
 	VPMADDWD     Y10, Y6, Y6
 	VPADDD       Y6, Y5, Y5
-	VPAND        quantConstants<>+384(SB), Y8, Y6
+	VPAND        quantConstants<>+896(SB), Y8, Y6
 	VPOR         Y6, Y7, Y7
-	VPSHUFB      quantConstants<>+2240(SB), X1, X6
+	VPSHUFB      quantConstants<>+2752(SB), X1, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   192(R9), Y7, Y7
 	VPMADDWD     Y6, Y7, Y7
 	VPADDD       Y7, Y5, Y5
 	VPSRLW       $0x02, Y8, Y6
-	VPAND        quantConstants<>+384(SB), Y6, Y6
+	VPAND        quantConstants<>+896(SB), Y6, Y6
 	VPOR         Y6, Y9, Y9
-	VPSHUFB      quantConstants<>+2304(SB), X1, X6
+	VPSHUFB      quantConstants<>+2816(SB), X1, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   224(R9), Y9, Y7
 	VPMADDWD     Y6, Y7, Y7
@@ -2458,244 +2359,244 @@ loop:
 	PREFETCHT0   (R8)(DX*1)
 	PREFETCHT0   64(R8)(DX*1)
 	VMOVDQU      (BX), X1
-	VPAND        quantConstants<>+0(SB), X1, X2
+	VPAND        quantConstants<>+576(SB), X1, X2
 	VPSRLW       $0x04, X1, X1
-	VPAND        quantConstants<>+0(SB), X1, X1
+	VPAND        quantConstants<>+576(SB), X1, X1
 	VPMOVZXBW    X1, Y1
 	VMOVUPS      16(BX), Y3
 	VMOVUPS      48(BX), Y4
-	VPAND        quantConstants<>+768(SB), Y3, Y5
-	VPSHUFB      quantConstants<>+1856(SB), X2, X6
+	VPAND        quantConstants<>+1280(SB), Y3, Y5
+	VPSHUFB      quantConstants<>+2368(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   (R9), Y5, Y5
 	VPMADDWD     Y6, Y5, Y5
 	VPSRLW       $0x02, Y3, Y6
-	VPAND        quantConstants<>+768(SB), Y6, Y6
-	VPSHUFB      quantConstants<>+1920(SB), X2, X7
+	VPAND        quantConstants<>+1280(SB), Y6, Y6
+	VPSHUFB      quantConstants<>+2432(SB), X2, X7
 	VPMOVSXBW    X7, Y7
 	VPMADDUBSW   64(R9), Y6, Y6
 	VPMADDWD     Y7, Y6, Y6
 	VPADDD       Y6, Y5, Y5
 	VPSRLW       $0x04, Y3, Y6
-	VPAND        quantConstants<>+768(SB), Y6, Y6
-	VPSHUFB      quantConstants<>+1984(SB), X2, X7
+	VPAND        quantConstants<>+1280(SB), Y6, Y6
+	VPSHUFB      quantConstants<>+2496(SB), X2, X7
 	VPMOVSXBW    X7, Y7
 	VPMADDUBSW   128(R9), Y6, Y6
 	VPMADDWD     Y7, Y6, Y6
 	VPADDD       Y6, Y5, Y5
 	VPSRLW       $0x06, Y3, Y3
-	VPAND        quantConstants<>+768(SB), Y3, Y3
-	VPSHUFB      quantConstants<>+2048(SB), X2, X6
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSHUFB      quantConstants<>+2560(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   192(R9), Y3, Y3
 	VPMADDWD     Y6, Y3, Y3
 	VPADDD       Y3, Y5, Y5
-	VPAND        quantConstants<>+768(SB), Y4, Y3
-	VPSHUFB      quantConstants<>+2112(SB), X2, X6
+	VPAND        quantConstants<>+1280(SB), Y4, Y3
+	VPSHUFB      quantConstants<>+2624(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   32(R9), Y3, Y3
 	VPMADDWD     Y6, Y3, Y3
 	VPADDD       Y3, Y5, Y5
 	VPSRLW       $0x02, Y4, Y3
-	VPAND        quantConstants<>+768(SB), Y3, Y3
-	VPSHUFB      quantConstants<>+2176(SB), X2, X6
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSHUFB      quantConstants<>+2688(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   96(R9), Y3, Y3
 	VPMADDWD     Y6, Y3, Y3
 	VPADDD       Y3, Y5, Y5
 	VPSRLW       $0x04, Y4, Y3
-	VPAND        quantConstants<>+768(SB), Y3, Y3
-	VPSHUFB      quantConstants<>+2240(SB), X2, X6
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSHUFB      quantConstants<>+2752(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   160(R9), Y3, Y3
 	VPMADDWD     Y6, Y3, Y3
 	VPADDD       Y3, Y5, Y5
 	VPSRLW       $0x06, Y4, Y3
-	VPAND        quantConstants<>+768(SB), Y3, Y3
-	VPSHUFB      quantConstants<>+2304(SB), X2, X2
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSHUFB      quantConstants<>+2816(SB), X2, X2
 	VPMOVSXBW    X2, Y2
 	VPMADDUBSW   224(R9), Y3, Y3
 	VPMADDWD     Y2, Y3, Y3
 	VPADDD       Y3, Y5, Y5
 	VPMADDWD     256(R9), Y1, Y1
 	VMOVDQU      (SI), X2
-	VPAND        quantConstants<>+0(SB), X2, X3
+	VPAND        quantConstants<>+576(SB), X2, X3
 	VPSRLW       $0x04, X2, X2
-	VPAND        quantConstants<>+0(SB), X2, X2
+	VPAND        quantConstants<>+576(SB), X2, X2
 	VPMOVZXBW    X2, Y2
 	VMOVUPS      16(SI), Y4
 	VMOVUPS      48(SI), Y6
-	VPAND        quantConstants<>+768(SB), Y4, Y7
-	VPSHUFB      quantConstants<>+1856(SB), X3, X8
+	VPAND        quantConstants<>+1280(SB), Y4, Y7
+	VPSHUFB      quantConstants<>+2368(SB), X3, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   (R9), Y7, Y7
 	VPMADDWD     Y8, Y7, Y7
 	VPSRLW       $0x02, Y4, Y8
-	VPAND        quantConstants<>+768(SB), Y8, Y8
-	VPSHUFB      quantConstants<>+1920(SB), X3, X9
+	VPAND        quantConstants<>+1280(SB), Y8, Y8
+	VPSHUFB      quantConstants<>+2432(SB), X3, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   64(R9), Y8, Y8
 	VPMADDWD     Y9, Y8, Y8
 	VPADDD       Y8, Y7, Y7
 	VPSRLW       $0x04, Y4, Y8
-	VPAND        quantConstants<>+768(SB), Y8, Y8
-	VPSHUFB      quantConstants<>+1984(SB), X3, X9
+	VPAND        quantConstants<>+1280(SB), Y8, Y8
+	VPSHUFB      quantConstants<>+2496(SB), X3, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   128(R9), Y8, Y8
 	VPMADDWD     Y9, Y8, Y8
 	VPADDD       Y8, Y7, Y7
 	VPSRLW       $0x06, Y4, Y4
-	VPAND        quantConstants<>+768(SB), Y4, Y4
-	VPSHUFB      quantConstants<>+2048(SB), X3, X8
+	VPAND        quantConstants<>+1280(SB), Y4, Y4
+	VPSHUFB      quantConstants<>+2560(SB), X3, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   192(R9), Y4, Y4
 	VPMADDWD     Y8, Y4, Y4
 	VPADDD       Y4, Y7, Y7
-	VPAND        quantConstants<>+768(SB), Y6, Y4
-	VPSHUFB      quantConstants<>+2112(SB), X3, X8
+	VPAND        quantConstants<>+1280(SB), Y6, Y4
+	VPSHUFB      quantConstants<>+2624(SB), X3, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   32(R9), Y4, Y4
 	VPMADDWD     Y8, Y4, Y4
 	VPADDD       Y4, Y7, Y7
 	VPSRLW       $0x02, Y6, Y4
-	VPAND        quantConstants<>+768(SB), Y4, Y4
-	VPSHUFB      quantConstants<>+2176(SB), X3, X8
+	VPAND        quantConstants<>+1280(SB), Y4, Y4
+	VPSHUFB      quantConstants<>+2688(SB), X3, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   96(R9), Y4, Y4
 	VPMADDWD     Y8, Y4, Y4
 	VPADDD       Y4, Y7, Y7
 	VPSRLW       $0x04, Y6, Y4
-	VPAND        quantConstants<>+768(SB), Y4, Y4
-	VPSHUFB      quantConstants<>+2240(SB), X3, X8
+	VPAND        quantConstants<>+1280(SB), Y4, Y4
+	VPSHUFB      quantConstants<>+2752(SB), X3, X8
 	VPMOVSXBW    X8, Y8
 	VPMADDUBSW   160(R9), Y4, Y4
 	VPMADDWD     Y8, Y4, Y4
 	VPADDD       Y4, Y7, Y7
 	VPSRLW       $0x06, Y6, Y4
-	VPAND        quantConstants<>+768(SB), Y4, Y4
-	VPSHUFB      quantConstants<>+2304(SB), X3, X3
+	VPAND        quantConstants<>+1280(SB), Y4, Y4
+	VPSHUFB      quantConstants<>+2816(SB), X3, X3
 	VPMOVSXBW    X3, Y3
 	VPMADDUBSW   224(R9), Y4, Y4
 	VPMADDWD     Y3, Y4, Y4
 	VPADDD       Y4, Y7, Y7
 	VPMADDWD     256(R9), Y2, Y2
 	VMOVDQU      (DI), X3
-	VPAND        quantConstants<>+0(SB), X3, X4
+	VPAND        quantConstants<>+576(SB), X3, X4
 	VPSRLW       $0x04, X3, X3
-	VPAND        quantConstants<>+0(SB), X3, X3
+	VPAND        quantConstants<>+576(SB), X3, X3
 	VPMOVZXBW    X3, Y3
 	VMOVUPS      16(DI), Y6
 	VMOVUPS      48(DI), Y8
-	VPAND        quantConstants<>+768(SB), Y6, Y9
-	VPSHUFB      quantConstants<>+1856(SB), X4, X10
+	VPAND        quantConstants<>+1280(SB), Y6, Y9
+	VPSHUFB      quantConstants<>+2368(SB), X4, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   (R9), Y9, Y9
 	VPMADDWD     Y10, Y9, Y9
 	VPSRLW       $0x02, Y6, Y10
-	VPAND        quantConstants<>+768(SB), Y10, Y10
-	VPSHUFB      quantConstants<>+1920(SB), X4, X11
+	VPAND        quantConstants<>+1280(SB), Y10, Y10
+	VPSHUFB      quantConstants<>+2432(SB), X4, X11
 	VPMOVSXBW    X11, Y11
 	VPMADDUBSW   64(R9), Y10, Y10
 	VPMADDWD     Y11, Y10, Y10
 	VPADDD       Y10, Y9, Y9
 	VPSRLW       $0x04, Y6, Y10
-	VPAND        quantConstants<>+768(SB), Y10, Y10
-	VPSHUFB      quantConstants<>+1984(SB), X4, X11
+	VPAND        quantConstants<>+1280(SB), Y10, Y10
+	VPSHUFB      quantConstants<>+2496(SB), X4, X11
 	VPMOVSXBW    X11, Y11
 	VPMADDUBSW   128(R9), Y10, Y10
 	VPMADDWD     Y11, Y10, Y10
 	VPADDD       Y10, Y9, Y9
 	VPSRLW       $0x06, Y6, Y6
-	VPAND        quantConstants<>+768(SB), Y6, Y6
-	VPSHUFB      quantConstants<>+2048(SB), X4, X10
+	VPAND        quantConstants<>+1280(SB), Y6, Y6
+	VPSHUFB      quantConstants<>+2560(SB), X4, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   192(R9), Y6, Y6
 	VPMADDWD     Y10, Y6, Y6
 	VPADDD       Y6, Y9, Y9
-	VPAND        quantConstants<>+768(SB), Y8, Y6
-	VPSHUFB      quantConstants<>+2112(SB), X4, X10
+	VPAND        quantConstants<>+1280(SB), Y8, Y6
+	VPSHUFB      quantConstants<>+2624(SB), X4, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   32(R9), Y6, Y6
 	VPMADDWD     Y10, Y6, Y6
 	VPADDD       Y6, Y9, Y9
 	VPSRLW       $0x02, Y8, Y6
-	VPAND        quantConstants<>+768(SB), Y6, Y6
-	VPSHUFB      quantConstants<>+2176(SB), X4, X10
+	VPAND        quantConstants<>+1280(SB), Y6, Y6
+	VPSHUFB      quantConstants<>+2688(SB), X4, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   96(R9), Y6, Y6
 	VPMADDWD     Y10, Y6, Y6
 	VPADDD       Y6, Y9, Y9
 	VPSRLW       $0x04, Y8, Y6
-	VPAND        quantConstants<>+768(SB), Y6, Y6
-	VPSHUFB      quantConstants<>+2240(SB), X4, X10
+	VPAND        quantConstants<>+1280(SB), Y6, Y6
+	VPSHUFB      quantConstants<>+2752(SB), X4, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   160(R9), Y6, Y6
 	VPMADDWD     Y10, Y6, Y6
 	VPADDD       Y6, Y9, Y9
 	VPSRLW       $0x06, Y8, Y6
-	VPAND        quantConstants<>+768(SB), Y6, Y6
-	VPSHUFB      quantConstants<>+2304(SB), X4, X4
+	VPAND        quantConstants<>+1280(SB), Y6, Y6
+	VPSHUFB      quantConstants<>+2816(SB), X4, X4
 	VPMOVSXBW    X4, Y4
 	VPMADDUBSW   224(R9), Y6, Y6
 	VPMADDWD     Y4, Y6, Y6
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     256(R9), Y3, Y3
 	VMOVDQU      (R8), X4
-	VPAND        quantConstants<>+0(SB), X4, X6
+	VPAND        quantConstants<>+576(SB), X4, X6
 	VPSRLW       $0x04, X4, X4
-	VPAND        quantConstants<>+0(SB), X4, X4
+	VPAND        quantConstants<>+576(SB), X4, X4
 	VPMOVZXBW    X4, Y4
 	VMOVUPS      16(R8), Y8
 	VMOVUPS      48(R8), Y10
-	VPAND        quantConstants<>+768(SB), Y8, Y11
-	VPSHUFB      quantConstants<>+1856(SB), X6, X12
+	VPAND        quantConstants<>+1280(SB), Y8, Y11
+	VPSHUFB      quantConstants<>+2368(SB), X6, X12
 	VPMOVSXBW    X12, Y12
 	VPMADDUBSW   (R9), Y11, Y11
 	VPMADDWD     Y12, Y11, Y11
 	VPSRLW       $0x02, Y8, Y12
-	VPAND        quantConstants<>+768(SB), Y12, Y12
-	VPSHUFB      quantConstants<>+1920(SB), X6, X13
+	VPAND        quantConstants<>+1280(SB), Y12, Y12
+	VPSHUFB      quantConstants<>+2432(SB), X6, X13
 	VPMOVSXBW    X13, Y13
 	VPMADDUBSW   64(R9), Y12, Y12
 	VPMADDWD     Y13, Y12, Y12
 	VPADDD       Y12, Y11, Y11
 	VPSRLW       $0x04, Y8, Y12
-	VPAND        quantConstants<>+768(SB), Y12, Y12
-	VPSHUFB      quantConstants<>+1984(SB), X6, X13
+	VPAND        quantConstants<>+1280(SB), Y12, Y12
+	VPSHUFB      quantConstants<>+2496(SB), X6, X13
 	VPMOVSXBW    X13, Y13
 	VPMADDUBSW   128(R9), Y12, Y12
 	VPMADDWD     Y13, Y12, Y12
 	VPADDD       Y12, Y11, Y11
 	VPSRLW       $0x06, Y8, Y8
-	VPAND        quantConstants<>+768(SB), Y8, Y8
-	VPSHUFB      quantConstants<>+2048(SB), X6, X12
+	VPAND        quantConstants<>+1280(SB), Y8, Y8
+	VPSHUFB      quantConstants<>+2560(SB), X6, X12
 	VPMOVSXBW    X12, Y12
 	VPMADDUBSW   192(R9), Y8, Y8
 	VPMADDWD     Y12, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPAND        quantConstants<>+768(SB), Y10, Y8
-	VPSHUFB      quantConstants<>+2112(SB), X6, X12
+	VPAND        quantConstants<>+1280(SB), Y10, Y8
+	VPSHUFB      quantConstants<>+2624(SB), X6, X12
 	VPMOVSXBW    X12, Y12
 	VPMADDUBSW   32(R9), Y8, Y8
 	VPMADDWD     Y12, Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	VPSRLW       $0x02, Y10, Y8
-	VPAND        quantConstants<>+768(SB), Y8, Y8
-	VPSHUFB      quantConstants<>+2176(SB), X6, X12
+	VPAND        quantConstants<>+1280(SB), Y8, Y8
+	VPSHUFB      quantConstants<>+2688(SB), X6, X12
 	VPMOVSXBW    X12, Y12
 	VPMADDUBSW   96(R9), Y8, Y8
 	VPMADDWD     Y12, Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	VPSRLW       $0x04, Y10, Y8
-	VPAND        quantConstants<>+768(SB), Y8, Y8
-	VPSHUFB      quantConstants<>+2240(SB), X6, X12
+	VPAND        quantConstants<>+1280(SB), Y8, Y8
+	VPSHUFB      quantConstants<>+2752(SB), X6, X12
 	VPMOVSXBW    X12, Y12
 	VPMADDUBSW   160(R9), Y8, Y8
 	VPMADDWD     Y12, Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	VPSRLW       $0x06, Y10, Y8
-	VPAND        quantConstants<>+768(SB), Y8, Y8
-	VPSHUFB      quantConstants<>+2304(SB), X6, X6
+	VPAND        quantConstants<>+1280(SB), Y8, Y8
+	VPSHUFB      quantConstants<>+2816(SB), X6, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   224(R9), Y8, Y8
 	VPMADDWD     Y6, Y8, Y8
@@ -4185,25 +4086,25 @@ loop:
 	VMOVDQU      (R9), Y3
 	VPSIGNB      Y1, Y3, Y3
 	VPMADDUBSW   Y3, Y2, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y1
 	VMOVDQU      2(SI), Y2
 	VPABSB       Y2, Y3
 	VMOVDQU      (R9), Y4
 	VPSIGNB      Y2, Y4, Y4
 	VPMADDUBSW   Y4, Y3, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y2
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y2
 	VMOVDQU      2(DI), Y3
 	VPABSB       Y3, Y4
 	VMOVDQU      (R9), Y5
 	VPSIGNB      Y3, Y5, Y5
 	VPMADDUBSW   Y5, Y4, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y3
 	VMOVDQU      2(R8), Y4
 	VPABSB       Y4, Y5
 	VMOVDQU      (R9), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y5, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
 	VPUNPCKLDQ   Y2, Y1, Y5
 	VPUNPCKHDQ   Y2, Y1, Y1
 	VPADDD       Y1, Y5, Y5
@@ -4231,25 +4132,25 @@ loop:
 	VMOVDQU      32(R9), Y3
 	VPSIGNB      Y1, Y3, Y3
 	VPMADDUBSW   Y3, Y2, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y1
 	VMOVDQU      36(SI), Y2
 	VPABSB       Y2, Y3
 	VMOVDQU      32(R9), Y4
 	VPSIGNB      Y2, Y4, Y4
 	VPMADDUBSW   Y4, Y3, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y2
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y2
 	VMOVDQU      36(DI), Y3
 	VPABSB       Y3, Y4
 	VMOVDQU      32(R9), Y5
 	VPSIGNB      Y3, Y5, Y5
 	VPMADDUBSW   Y5, Y4, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y3
 	VMOVDQU      36(R8), Y4
 	VPABSB       Y4, Y5
 	VMOVDQU      32(R9), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y5, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
 	VPUNPCKLDQ   Y2, Y1, Y5
 	VPUNPCKHDQ   Y2, Y1, Y1
 	VPADDD       Y1, Y5, Y5
@@ -4277,25 +4178,25 @@ loop:
 	VMOVDQU      64(R9), Y3
 	VPSIGNB      Y1, Y3, Y3
 	VPMADDUBSW   Y3, Y2, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y1
 	VMOVDQU      70(SI), Y2
 	VPABSB       Y2, Y3
 	VMOVDQU      64(R9), Y4
 	VPSIGNB      Y2, Y4, Y4
 	VPMADDUBSW   Y4, Y3, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y2
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y2
 	VMOVDQU      70(DI), Y3
 	VPABSB       Y3, Y4
 	VMOVDQU      64(R9), Y5
 	VPSIGNB      Y3, Y5, Y5
 	VPMADDUBSW   Y5, Y4, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y3
 	VMOVDQU      70(R8), Y4
 	VPABSB       Y4, Y5
 	VMOVDQU      64(R9), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y5, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
 	VPUNPCKLDQ   Y2, Y1, Y5
 	VPUNPCKHDQ   Y2, Y1, Y1
 	VPADDD       Y1, Y5, Y5
@@ -4323,25 +4224,25 @@ loop:
 	VMOVDQU      96(R9), Y3
 	VPSIGNB      Y1, Y3, Y3
 	VPMADDUBSW   Y3, Y2, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y1
 	VMOVDQU      104(SI), Y2
 	VPABSB       Y2, Y3
 	VMOVDQU      96(R9), Y4
 	VPSIGNB      Y2, Y4, Y4
 	VPMADDUBSW   Y4, Y3, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y2
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y2
 	VMOVDQU      104(DI), Y3
 	VPABSB       Y3, Y4
 	VMOVDQU      96(R9), Y5
 	VPSIGNB      Y3, Y5, Y5
 	VPMADDUBSW   Y5, Y4, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y3
 	VMOVDQU      104(R8), Y4
 	VPABSB       Y4, Y5
 	VMOVDQU      96(R9), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y5, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
 	VPUNPCKLDQ   Y2, Y1, Y5
 	VPUNPCKHDQ   Y2, Y1, Y1
 	VPADDD       Y1, Y5, Y5
@@ -4400,47 +4301,47 @@ loop:
 	VMOVDQU      1(BX), X3
 	VPSRLW       $0x04, X3, X1
 	VINSERTI128  $0x01, X1, Y3, Y1
-	VPAND        quantConstants<>+0(SB), Y1, Y1
-	VMOVDQU      quantConstants<>+2432(SB), Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU      quantConstants<>+2944(SB), Y2
 	VPSHUFB      Y1, Y2, Y1
 	VPABSB       Y1, Y2
 	VMOVDQU      (R9), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y1
 	VMOVDQU      1(SI), X3
 	VPSRLW       $0x04, X3, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPAND        quantConstants<>+0(SB), Y2, Y2
-	VMOVDQU      quantConstants<>+2432(SB), Y4
+	VPAND        quantConstants<>+576(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+2944(SB), Y4
 	VPSHUFB      Y2, Y4, Y2
 	VPABSB       Y2, Y4
 	VMOVDQU      (R9), Y5
 	VPSIGNB      Y2, Y5, Y5
 	VPMADDUBSW   Y5, Y4, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y2
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y2
 	VMOVDQU      1(DI), X3
 	VPSRLW       $0x04, X3, X4
 	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VMOVDQU      quantConstants<>+2432(SB), Y5
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU      quantConstants<>+2944(SB), Y5
 	VPSHUFB      Y4, Y5, Y4
 	VPABSB       Y4, Y5
 	VMOVDQU      (R9), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y5, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
 	VMOVDQU      1(R8), X3
 	VPSRLW       $0x04, X3, X5
 	VINSERTI128  $0x01, X5, Y3, Y5
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VMOVDQU      quantConstants<>+2432(SB), Y6
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VMOVDQU      quantConstants<>+2944(SB), Y6
 	VPSHUFB      Y5, Y6, Y5
 	VPABSB       Y5, Y6
 	VMOVDQU      (R9), Y7
 	VPSIGNB      Y5, Y7, Y7
 	VPMADDUBSW   Y7, Y6, Y7
-	VPMADDWD     quantConstants<>+2368(SB), Y7, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y7, Y5
 	VPUNPCKLDQ   Y2, Y1, Y6
 	VPUNPCKHDQ   Y2, Y1, Y1
 	VPADDD       Y1, Y6, Y6
@@ -4472,47 +4373,47 @@ loop:
 	VMOVDQU      18(BX), X3
 	VPSRLW       $0x04, X3, X1
 	VINSERTI128  $0x01, X1, Y3, Y1
-	VPAND        quantConstants<>+0(SB), Y1, Y1
-	VMOVDQU      quantConstants<>+2432(SB), Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU      quantConstants<>+2944(SB), Y2
 	VPSHUFB      Y1, Y2, Y1
 	VPABSB       Y1, Y2
 	VMOVDQU      32(R9), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y1
 	VMOVDQU      18(SI), X3
 	VPSRLW       $0x04, X3, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPAND        quantConstants<>+0(SB), Y2, Y2
-	VMOVDQU      quantConstants<>+2432(SB), Y4
+	VPAND        quantConstants<>+576(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+2944(SB), Y4
 	VPSHUFB      Y2, Y4, Y2
 	VPABSB       Y2, Y4
 	VMOVDQU      32(R9), Y5
 	VPSIGNB      Y2, Y5, Y5
 	VPMADDUBSW   Y5, Y4, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y2
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y2
 	VMOVDQU      18(DI), X3
 	VPSRLW       $0x04, X3, X4
 	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VMOVDQU      quantConstants<>+2432(SB), Y5
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU      quantConstants<>+2944(SB), Y5
 	VPSHUFB      Y4, Y5, Y4
 	VPABSB       Y4, Y5
 	VMOVDQU      32(R9), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y5, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
 	VMOVDQU      18(R8), X3
 	VPSRLW       $0x04, X3, X5
 	VINSERTI128  $0x01, X5, Y3, Y5
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VMOVDQU      quantConstants<>+2432(SB), Y6
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VMOVDQU      quantConstants<>+2944(SB), Y6
 	VPSHUFB      Y5, Y6, Y5
 	VPABSB       Y5, Y6
 	VMOVDQU      32(R9), Y7
 	VPSIGNB      Y5, Y7, Y7
 	VPMADDUBSW   Y7, Y6, Y7
-	VPMADDWD     quantConstants<>+2368(SB), Y7, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y7, Y5
 	VPUNPCKLDQ   Y2, Y1, Y6
 	VPUNPCKHDQ   Y2, Y1, Y1
 	VPADDD       Y1, Y6, Y6
@@ -4544,47 +4445,47 @@ loop:
 	VMOVDQU      35(BX), X3
 	VPSRLW       $0x04, X3, X1
 	VINSERTI128  $0x01, X1, Y3, Y1
-	VPAND        quantConstants<>+0(SB), Y1, Y1
-	VMOVDQU      quantConstants<>+2432(SB), Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU      quantConstants<>+2944(SB), Y2
 	VPSHUFB      Y1, Y2, Y1
 	VPABSB       Y1, Y2
 	VMOVDQU      64(R9), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y1
 	VMOVDQU      35(SI), X3
 	VPSRLW       $0x04, X3, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPAND        quantConstants<>+0(SB), Y2, Y2
-	VMOVDQU      quantConstants<>+2432(SB), Y4
+	VPAND        quantConstants<>+576(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+2944(SB), Y4
 	VPSHUFB      Y2, Y4, Y2
 	VPABSB       Y2, Y4
 	VMOVDQU      64(R9), Y5
 	VPSIGNB      Y2, Y5, Y5
 	VPMADDUBSW   Y5, Y4, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y2
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y2
 	VMOVDQU      35(DI), X3
 	VPSRLW       $0x04, X3, X4
 	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VMOVDQU      quantConstants<>+2432(SB), Y5
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU      quantConstants<>+2944(SB), Y5
 	VPSHUFB      Y4, Y5, Y4
 	VPABSB       Y4, Y5
 	VMOVDQU      64(R9), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y5, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
 	VMOVDQU      35(R8), X3
 	VPSRLW       $0x04, X3, X5
 	VINSERTI128  $0x01, X5, Y3, Y5
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VMOVDQU      quantConstants<>+2432(SB), Y6
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VMOVDQU      quantConstants<>+2944(SB), Y6
 	VPSHUFB      Y5, Y6, Y5
 	VPABSB       Y5, Y6
 	VMOVDQU      64(R9), Y7
 	VPSIGNB      Y5, Y7, Y7
 	VPMADDUBSW   Y7, Y6, Y7
-	VPMADDWD     quantConstants<>+2368(SB), Y7, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y7, Y5
 	VPUNPCKLDQ   Y2, Y1, Y6
 	VPUNPCKHDQ   Y2, Y1, Y1
 	VPADDD       Y1, Y6, Y6
@@ -4616,47 +4517,47 @@ loop:
 	VMOVDQU      52(BX), X3
 	VPSRLW       $0x04, X3, X1
 	VINSERTI128  $0x01, X1, Y3, Y1
-	VPAND        quantConstants<>+0(SB), Y1, Y1
-	VMOVDQU      quantConstants<>+2432(SB), Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU      quantConstants<>+2944(SB), Y2
 	VPSHUFB      Y1, Y2, Y1
 	VPABSB       Y1, Y2
 	VMOVDQU      96(R9), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y1
 	VMOVDQU      52(SI), X3
 	VPSRLW       $0x04, X3, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPAND        quantConstants<>+0(SB), Y2, Y2
-	VMOVDQU      quantConstants<>+2432(SB), Y4
+	VPAND        quantConstants<>+576(SB), Y2, Y2
+	VMOVDQU      quantConstants<>+2944(SB), Y4
 	VPSHUFB      Y2, Y4, Y2
 	VPABSB       Y2, Y4
 	VMOVDQU      96(R9), Y5
 	VPSIGNB      Y2, Y5, Y5
 	VPMADDUBSW   Y5, Y4, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y2
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y2
 	VMOVDQU      52(DI), X3
 	VPSRLW       $0x04, X3, X4
 	VINSERTI128  $0x01, X4, Y3, Y4
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VMOVDQU      quantConstants<>+2432(SB), Y5
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VMOVDQU      quantConstants<>+2944(SB), Y5
 	VPSHUFB      Y4, Y5, Y4
 	VPABSB       Y4, Y5
 	VMOVDQU      96(R9), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y5, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y4
 	VMOVDQU      52(R8), X3
 	VPSRLW       $0x04, X3, X5
 	VINSERTI128  $0x01, X5, Y3, Y5
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VMOVDQU      quantConstants<>+2432(SB), Y6
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VMOVDQU      quantConstants<>+2944(SB), Y6
 	VPSHUFB      Y5, Y6, Y5
 	VPABSB       Y5, Y6
 	VMOVDQU      96(R9), Y7
 	VPSIGNB      Y5, Y7, Y7
 	VPMADDUBSW   Y7, Y6, Y7
-	VPMADDWD     quantConstants<>+2368(SB), Y7, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y7, Y5
 	VPUNPCKLDQ   Y2, Y1, Y6
 	VPUNPCKHDQ   Y2, Y1, Y1
 	VPADDD       Y1, Y6, Y6
@@ -4739,9 +4640,9 @@ loop:
 	VPMOVZXBW    X2, X2
 	VMOVUPS      16(BX), Y3
 	VPSRLW       $0x04, Y3, Y4
-	VPAND        quantConstants<>+0(SB), Y3, Y3
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPSHUFB      quantConstants<>+1408(SB), X1, X5
+	VPAND        quantConstants<>+576(SB), Y3, Y3
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPSHUFB      quantConstants<>+1920(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   (SI), Y3, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -4751,7 +4652,7 @@ loop:
 	VPMADDWD     Y5, Y8, Y8
 	VPMADDUBSW   (R9), Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPSHUFB      quantConstants<>+1472(SB), X1, X5
+	VPSHUFB      quantConstants<>+1984(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   64(SI), Y4, Y9
 	VPMADDWD     Y5, Y9, Y9
@@ -4767,9 +4668,9 @@ loop:
 	VPADDD       Y4, Y3, Y3
 	VMOVUPS      48(BX), Y4
 	VPSRLW       $0x04, Y4, Y5
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPSHUFB      quantConstants<>+1536(SB), X1, X9
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPSHUFB      quantConstants<>+2048(SB), X1, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   32(SI), Y4, Y10
 	VPMADDWD     Y9, Y10, Y10
@@ -4783,7 +4684,7 @@ loop:
 	VPMADDUBSW   32(R9), Y4, Y4
 	VPMADDWD     Y9, Y4, Y4
 	VPADDD       Y4, Y3, Y3
-	VPSHUFB      quantConstants<>+768(SB), X1, X4
+	VPSHUFB      quantConstants<>+1280(SB), X1, X4
 	VPMOVSXBW    X4, Y4
 	VPMADDUBSW   96(SI), Y5, Y9
 	VPMADDWD     Y4, Y9, Y9
@@ -4799,9 +4700,9 @@ loop:
 	VPADDD       Y5, Y3, Y3
 	VMOVUPS      80(BX), Y4
 	VPSRLW       $0x04, Y4, Y5
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPSHUFB      quantConstants<>+1600(SB), X1, X9
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPSHUFB      quantConstants<>+2112(SB), X1, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   128(SI), Y4, Y10
 	VPMADDWD     Y9, Y10, Y10
@@ -4815,7 +4716,7 @@ loop:
 	VPMADDUBSW   128(R9), Y4, Y4
 	VPMADDWD     Y9, Y4, Y4
 	VPADDD       Y4, Y3, Y3
-	VPSHUFB      quantConstants<>+1664(SB), X1, X4
+	VPSHUFB      quantConstants<>+2176(SB), X1, X4
 	VPMOVSXBW    X4, Y4
 	VPMADDUBSW   192(SI), Y5, Y9
 	VPMADDWD     Y4, Y9, Y9
@@ -4831,9 +4732,9 @@ loop:
 	VPADDD       Y5, Y3, Y3
 	VMOVUPS      112(BX), Y4
 	VPSRLW       $0x04, Y4, Y5
-	VPAND        quantConstants<>+0(SB), Y4, Y4
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPSHUFB      quantConstants<>+1728(SB), X1, X9
+	VPAND        quantConstants<>+576(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPSHUFB      quantConstants<>+2240(SB), X1, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   160(SI), Y4, Y10
 	VPMADDWD     Y9, Y10, Y10
@@ -4847,7 +4748,7 @@ loop:
 	VPMADDUBSW   160(R9), Y4, Y4
 	VPMADDWD     Y9, Y4, Y4
 	VPADDD       Y4, Y3, Y3
-	VPSHUFB      quantConstants<>+1792(SB), X1, X1
+	VPSHUFB      quantConstants<>+2304(SB), X1, X1
 	VPMOVSXBW    X1, Y1
 	VPMADDUBSW   224(SI), Y5, Y4
 	VPMADDWD     Y1, Y4, Y4
@@ -4934,13 +4835,13 @@ loop:
 	VMOVDQU      192(BX), X1
 	VMOVUPS      (BX), Y2
 	VPSRLW       $0x04, Y2, Y3
-	VPAND        quantConstants<>+0(SB), Y2, Y2
-	VPAND        quantConstants<>+0(SB), Y3, Y3
+	VPAND        quantConstants<>+576(SB), Y2, Y2
+	VPAND        quantConstants<>+576(SB), Y3, Y3
 	VMOVUPS      128(BX), Y4
 	VPSLLW       $0x04, Y4, Y5
-	VPAND        quantConstants<>+384(SB), Y5, Y5
+	VPAND        quantConstants<>+896(SB), Y5, Y5
 	VPOR         Y5, Y2, Y2
-	VPSHUFB      quantConstants<>+1856(SB), X1, X5
+	VPSHUFB      quantConstants<>+2368(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   (SI), Y2, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -4952,12 +4853,12 @@ loop:
 	VPMADDWD     Y5, Y2, Y2
 	VMOVUPS      32(BX), Y5
 	VPSRLW       $0x04, Y5, Y9
-	VPAND        quantConstants<>+0(SB), Y5, Y5
-	VPAND        quantConstants<>+0(SB), Y9, Y9
+	VPAND        quantConstants<>+576(SB), Y5, Y5
+	VPAND        quantConstants<>+576(SB), Y9, Y9
 	VPSLLW       $0x02, Y4, Y10
-	VPAND        quantConstants<>+384(SB), Y10, Y10
+	VPAND        quantConstants<>+896(SB), Y10, Y10
 	VPOR         Y10, Y5, Y5
-	VPSHUFB      quantConstants<>+1920(SB), X1, X10
+	VPSHUFB      quantConstants<>+2432(SB), X1, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   32(SI), Y5, Y11
 	VPMADDWD     Y10, Y11, Y11
@@ -4971,9 +4872,9 @@ loop:
 	VPMADDUBSW   32(R9), Y5, Y5
 	VPMADDWD     Y10, Y5, Y5
 	VPADDD       Y5, Y2, Y2
-	VPAND        quantConstants<>+384(SB), Y4, Y5
+	VPAND        quantConstants<>+896(SB), Y4, Y5
 	VPOR         Y5, Y3, Y3
-	VPSHUFB      quantConstants<>+1984(SB), X1, X5
+	VPSHUFB      quantConstants<>+2496(SB), X1, X5
 	VPMOVSXBW    X5, Y5
 	VPMADDUBSW   64(SI), Y3, Y10
 	VPMADDWD     Y5, Y10, Y10
@@ -4988,9 +4889,9 @@ loop:
 	VPMADDWD     Y5, Y3, Y3
 	VPADDD       Y3, Y2, Y2
 	VPSRLW       $0x02, Y4, Y3
-	VPAND        quantConstants<>+384(SB), Y3, Y3
+	VPAND        quantConstants<>+896(SB), Y3, Y3
 	VPOR         Y3, Y9, Y9
-	VPSHUFB      quantConstants<>+2048(SB), X1, X3
+	VPSHUFB      quantConstants<>+2560(SB), X1, X3
 	VPMOVSXBW    X3, Y3
 	VPMADDUBSW   96(SI), Y9, Y4
 	VPMADDWD     Y3, Y4, Y4
@@ -5006,13 +4907,13 @@ loop:
 	VPADDD       Y4, Y2, Y2
 	VMOVUPS      64(BX), Y3
 	VPSRLW       $0x04, Y3, Y4
-	VPAND        quantConstants<>+0(SB), Y3, Y3
-	VPAND        quantConstants<>+0(SB), Y4, Y4
+	VPAND        quantConstants<>+576(SB), Y3, Y3
+	VPAND        quantConstants<>+576(SB), Y4, Y4
 	VMOVUPS      160(BX), Y5
 	VPSLLW       $0x04, Y5, Y9
-	VPAND        quantConstants<>+384(SB), Y9, Y9
+	VPAND        quantConstants<>+896(SB), Y9, Y9
 	VPOR         Y9, Y3, Y3
-	VPSHUFB      quantConstants<>+2112(SB), X1, X9
+	VPSHUFB      quantConstants<>+2624(SB), X1, X9
 	VPMOVSXBW    X9, Y9
 	VPMADDUBSW   128(SI), Y3, Y10
 	VPMADDWD     Y9, Y10, Y10
@@ -5028,12 +4929,12 @@ loop:
 	VPADDD       Y3, Y2, Y2
 	VMOVUPS      96(BX), Y3
 	VPSRLW       $0x04, Y3, Y9
-	VPAND        quantConstants<>+0(SB), Y3, Y3
-	VPAND        quantConstants<>+0(SB), Y9, Y9
+	VPAND        quantConstants<>+576(SB), Y3, Y3
+	VPAND        quantConstants<>+576(SB), Y9, Y9
 	VPSLLW       $0x02, Y5, Y10
-	VPAND        quantConstants<>+384(SB), Y10, Y10
+	VPAND        quantConstants<>+896(SB), Y10, Y10
 	VPOR         Y10, Y3, Y3
-	VPSHUFB      quantConstants<>+2176(SB), X1, X10
+	VPSHUFB      quantConstants<>+2688(SB), X1, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   160(SI), Y3, Y11
 	VPMADDWD     Y10, Y11, Y11
@@ -5047,9 +4948,9 @@ loop:
 	VPMADDUBSW   160(R9), Y3, Y3
 	VPMADDWD     Y10, Y3, Y3
 	VPADDD       Y3, Y2, Y2
-	VPAND        quantConstants<>+384(SB), Y5, Y3
+	VPAND        quantConstants<>+896(SB), Y5, Y3
 	VPOR         Y3, Y4, Y4
-	VPSHUFB      quantConstants<>+2240(SB), X1, X3
+	VPSHUFB      quantConstants<>+2752(SB), X1, X3
 	VPMOVSXBW    X3, Y3
 	VPMADDUBSW   192(SI), Y4, Y10
 	VPMADDWD     Y3, Y10, Y10
@@ -5064,9 +4965,9 @@ loop:
 	VPMADDWD     Y3, Y4, Y4
 	VPADDD       Y4, Y2, Y2
 	VPSRLW       $0x02, Y5, Y3
-	VPAND        quantConstants<>+384(SB), Y3, Y3
+	VPAND        quantConstants<>+896(SB), Y3, Y3
 	VPOR         Y3, Y9, Y9
-	VPSHUFB      quantConstants<>+2304(SB), X1, X3
+	VPSHUFB      quantConstants<>+2816(SB), X1, X3
 	VPMOVSXBW    X3, Y3
 	VPMADDUBSW   224(SI), Y9, Y4
 	VPMADDWD     Y3, Y4, Y4
@@ -5149,14 +5050,14 @@ loop:
 	PREFETCHT0   (BX)(DX*1)
 	PREFETCHT0   64(BX)(DX*1)
 	VMOVDQU      (BX), X1
-	VPAND        quantConstants<>+0(SB), X1, X2
+	VPAND        quantConstants<>+576(SB), X1, X2
 	VPSRLW       $0x04, X1, X1
-	VPAND        quantConstants<>+0(SB), X1, X1
+	VPAND        quantConstants<>+576(SB), X1, X1
 	VPMOVZXBW    X1, Y1
 	VMOVUPS      16(BX), Y3
 	VMOVUPS      48(BX), Y4
-	VPAND        quantConstants<>+768(SB), Y3, Y5
-	VPSHUFB      quantConstants<>+1856(SB), X2, X6
+	VPAND        quantConstants<>+1280(SB), Y3, Y5
+	VPSHUFB      quantConstants<>+2368(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   (SI), Y5, Y7
 	VPMADDWD     Y6, Y7, Y7
@@ -5167,8 +5068,8 @@ loop:
 	VPMADDUBSW   (R9), Y5, Y5
 	VPMADDWD     Y6, Y5, Y5
 	VPSRLW       $0x02, Y3, Y6
-	VPAND        quantConstants<>+768(SB), Y6, Y6
-	VPSHUFB      quantConstants<>+1920(SB), X2, X10
+	VPAND        quantConstants<>+1280(SB), Y6, Y6
+	VPSHUFB      quantConstants<>+2432(SB), X2, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   64(SI), Y6, Y11
 	VPMADDWD     Y10, Y11, Y11
@@ -5183,8 +5084,8 @@ loop:
 	VPMADDWD     Y10, Y6, Y6
 	VPADDD       Y6, Y5, Y5
 	VPSRLW       $0x04, Y3, Y6
-	VPAND        quantConstants<>+768(SB), Y6, Y6
-	VPSHUFB      quantConstants<>+1984(SB), X2, X10
+	VPAND        quantConstants<>+1280(SB), Y6, Y6
+	VPSHUFB      quantConstants<>+2496(SB), X2, X10
 	VPMOVSXBW    X10, Y10
 	VPMADDUBSW   128(SI), Y6, Y11
 	VPMADDWD     Y10, Y11, Y11
@@ -5199,8 +5100,8 @@ loop:
 	VPMADDWD     Y10, Y6, Y6
 	VPADDD       Y6, Y5, Y5
 	VPSRLW       $0x06, Y3, Y3
-	VPAND        quantConstants<>+768(SB), Y3, Y3
-	VPSHUFB      quantConstants<>+2048(SB), X2, X6
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSHUFB      quantConstants<>+2560(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   192(SI), Y3, Y10
 	VPMADDWD     Y6, Y10, Y10
@@ -5214,8 +5115,8 @@ loop:
 	VPMADDUBSW   192(R9), Y3, Y3
 	VPMADDWD     Y6, Y3, Y3
 	VPADDD       Y3, Y5, Y5
-	VPAND        quantConstants<>+768(SB), Y4, Y3
-	VPSHUFB      quantConstants<>+2112(SB), X2, X6
+	VPAND        quantConstants<>+1280(SB), Y4, Y3
+	VPSHUFB      quantConstants<>+2624(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   32(SI), Y3, Y10
 	VPMADDWD     Y6, Y10, Y10
@@ -5230,8 +5131,8 @@ loop:
 	VPMADDWD     Y6, Y3, Y3
 	VPADDD       Y3, Y5, Y5
 	VPSRLW       $0x02, Y4, Y3
-	VPAND        quantConstants<>+768(SB), Y3, Y3
-	VPSHUFB      quantConstants<>+2176(SB), X2, X6
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSHUFB      quantConstants<>+2688(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   96(SI), Y3, Y10
 	VPMADDWD     Y6, Y10, Y10
@@ -5246,8 +5147,8 @@ loop:
 	VPMADDWD     Y6, Y3, Y3
 	VPADDD       Y3, Y5, Y5
 	VPSRLW       $0x04, Y4, Y3
-	VPAND        quantConstants<>+768(SB), Y3, Y3
-	VPSHUFB      quantConstants<>+2240(SB), X2, X6
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSHUFB      quantConstants<>+2752(SB), X2, X6
 	VPMOVSXBW    X6, Y6
 	VPMADDUBSW   160(SI), Y3, Y10
 	VPMADDWD     Y6, Y10, Y10
@@ -5262,8 +5163,8 @@ loop:
 	VPMADDWD     Y6, Y3, Y3
 	VPADDD       Y3, Y5, Y5
 	VPSRLW       $0x06, Y4, Y3
-	VPAND        quantConstants<>+768(SB), Y3, Y3
-	VPSHUFB      quantConstants<>+2304(SB), X2, X2
+	VPAND        quantConstants<>+1280(SB), Y3, Y3
+	VPSHUFB      quantConstants<>+2816(SB), X2, X2
 	VPMOVSXBW    X2, Y2
 	VPMADDUBSW   224(SI), Y3, Y4
 	VPMADDWD     Y2, Y4, Y4
@@ -5859,19 +5760,19 @@ loop:
 	VMOVDQU      (SI), Y3
 	VPSIGNB      Y1, Y3, Y3
 	VPMADDUBSW   Y3, Y2, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VMOVDQU      (DI), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMOVDQU      (R8), Y5
 	VPSIGNB      Y1, Y5, Y5
 	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMOVDQU      (R9), Y6
 	VPSIGNB      Y1, Y6, Y6
 	VPMADDUBSW   Y6, Y2, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y1
 	VPUNPCKLDQ   Y4, Y3, Y2
 	VPUNPCKHDQ   Y4, Y3, Y3
 	VPADDD       Y3, Y2, Y2
@@ -5902,19 +5803,19 @@ loop:
 	VMOVDQU      32(SI), Y3
 	VPSIGNB      Y1, Y3, Y3
 	VPMADDUBSW   Y3, Y2, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VMOVDQU      32(DI), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMOVDQU      32(R8), Y5
 	VPSIGNB      Y1, Y5, Y5
 	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMOVDQU      32(R9), Y6
 	VPSIGNB      Y1, Y6, Y6
 	VPMADDUBSW   Y6, Y2, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y1
 	VPUNPCKLDQ   Y4, Y3, Y2
 	VPUNPCKHDQ   Y4, Y3, Y3
 	VPADDD       Y3, Y2, Y2
@@ -5945,19 +5846,19 @@ loop:
 	VMOVDQU      64(SI), Y3
 	VPSIGNB      Y1, Y3, Y3
 	VPMADDUBSW   Y3, Y2, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VMOVDQU      64(DI), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMOVDQU      64(R8), Y5
 	VPSIGNB      Y1, Y5, Y5
 	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMOVDQU      64(R9), Y6
 	VPSIGNB      Y1, Y6, Y6
 	VPMADDUBSW   Y6, Y2, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y1
 	VPUNPCKLDQ   Y4, Y3, Y2
 	VPUNPCKHDQ   Y4, Y3, Y3
 	VPADDD       Y3, Y2, Y2
@@ -5988,19 +5889,19 @@ loop:
 	VMOVDQU      96(SI), Y3
 	VPSIGNB      Y1, Y3, Y3
 	VPMADDUBSW   Y3, Y2, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VMOVDQU      96(DI), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMOVDQU      96(R8), Y5
 	VPSIGNB      Y1, Y5, Y5
 	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMOVDQU      96(R9), Y6
 	VPSIGNB      Y1, Y6, Y6
 	VPMADDUBSW   Y6, Y2, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y1
 	VPUNPCKLDQ   Y4, Y3, Y2
 	VPUNPCKHDQ   Y4, Y3, Y3
 	VPADDD       Y3, Y2, Y2
@@ -6056,26 +5957,26 @@ loop:
 	VMOVDQU      1(BX), X3
 	VPSRLW       $0x04, X3, X1
 	VINSERTI128  $0x01, X1, Y3, Y1
-	VPAND        quantConstants<>+0(SB), Y1, Y1
-	VMOVDQU      quantConstants<>+2432(SB), Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU      quantConstants<>+2944(SB), Y2
 	VPSHUFB      Y1, Y2, Y1
 	VPABSB       Y1, Y2
 	VMOVDQU      (SI), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMOVDQU      (DI), Y5
 	VPSIGNB      Y1, Y5, Y5
 	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMOVDQU      (R8), Y6
 	VPSIGNB      Y1, Y6, Y6
 	VPMADDUBSW   Y6, Y2, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
 	VMOVDQU      (R9), Y7
 	VPSIGNB      Y1, Y7, Y7
 	VPMADDUBSW   Y7, Y2, Y7
-	VPMADDWD     quantConstants<>+2368(SB), Y7, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y7, Y1
 	VPUNPCKLDQ   Y5, Y4, Y2
 	VPUNPCKHDQ   Y5, Y4, Y4
 	VPADDD       Y4, Y2, Y2
@@ -6102,26 +6003,26 @@ loop:
 	VMOVDQU      18(BX), X3
 	VPSRLW       $0x04, X3, X1
 	VINSERTI128  $0x01, X1, Y3, Y1
-	VPAND        quantConstants<>+0(SB), Y1, Y1
-	VMOVDQU      quantConstants<>+2432(SB), Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU      quantConstants<>+2944(SB), Y2
 	VPSHUFB      Y1, Y2, Y1
 	VPABSB       Y1, Y2
 	VMOVDQU      32(SI), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMOVDQU      32(DI), Y5
 	VPSIGNB      Y1, Y5, Y5
 	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMOVDQU      32(R8), Y6
 	VPSIGNB      Y1, Y6, Y6
 	VPMADDUBSW   Y6, Y2, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
 	VMOVDQU      32(R9), Y7
 	VPSIGNB      Y1, Y7, Y7
 	VPMADDUBSW   Y7, Y2, Y7
-	VPMADDWD     quantConstants<>+2368(SB), Y7, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y7, Y1
 	VPUNPCKLDQ   Y5, Y4, Y2
 	VPUNPCKHDQ   Y5, Y4, Y4
 	VPADDD       Y4, Y2, Y2
@@ -6148,26 +6049,26 @@ loop:
 	VMOVDQU      35(BX), X3
 	VPSRLW       $0x04, X3, X1
 	VINSERTI128  $0x01, X1, Y3, Y1
-	VPAND        quantConstants<>+0(SB), Y1, Y1
-	VMOVDQU      quantConstants<>+2432(SB), Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU      quantConstants<>+2944(SB), Y2
 	VPSHUFB      Y1, Y2, Y1
 	VPABSB       Y1, Y2
 	VMOVDQU      64(SI), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMOVDQU      64(DI), Y5
 	VPSIGNB      Y1, Y5, Y5
 	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMOVDQU      64(R8), Y6
 	VPSIGNB      Y1, Y6, Y6
 	VPMADDUBSW   Y6, Y2, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
 	VMOVDQU      64(R9), Y7
 	VPSIGNB      Y1, Y7, Y7
 	VPMADDUBSW   Y7, Y2, Y7
-	VPMADDWD     quantConstants<>+2368(SB), Y7, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y7, Y1
 	VPUNPCKLDQ   Y5, Y4, Y2
 	VPUNPCKHDQ   Y5, Y4, Y4
 	VPADDD       Y4, Y2, Y2
@@ -6194,26 +6095,26 @@ loop:
 	VMOVDQU      52(BX), X3
 	VPSRLW       $0x04, X3, X1
 	VINSERTI128  $0x01, X1, Y3, Y1
-	VPAND        quantConstants<>+0(SB), Y1, Y1
-	VMOVDQU      quantConstants<>+2432(SB), Y2
+	VPAND        quantConstants<>+576(SB), Y1, Y1
+	VMOVDQU      quantConstants<>+2944(SB), Y2
 	VPSHUFB      Y1, Y2, Y1
 	VPABSB       Y1, Y2
 	VMOVDQU      96(SI), Y4
 	VPSIGNB      Y1, Y4, Y4
 	VPMADDUBSW   Y4, Y2, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMOVDQU      96(DI), Y5
 	VPSIGNB      Y1, Y5, Y5
 	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMOVDQU      96(R8), Y6
 	VPSIGNB      Y1, Y6, Y6
 	VPMADDUBSW   Y6, Y2, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
 	VMOVDQU      96(R9), Y7
 	VPSIGNB      Y1, Y7, Y7
 	VPMADDUBSW   Y7, Y2, Y7
-	VPMADDWD     quantConstants<>+2368(SB), Y7, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y7, Y1
 	VPUNPCKLDQ   Y5, Y4, Y2
 	VPUNPCKHDQ   Y5, Y4, Y4
 	VPADDD       Y4, Y2, Y2
@@ -6258,96 +6159,96 @@ TEXT ·avx2RoundQ4K(SB), NOSPLIT, $0-8
 
 loop:
 	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+2496(SB), Y0, Y0
+	VPAND        quantConstants<>+3008(SB), Y0, Y0
 	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+2496(SB), Y1, Y1
+	VPAND        quantConstants<>+3008(SB), Y1, Y1
 	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VPAND        quantConstants<>+3008(SB), Y2, Y2
 	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VPAND        quantConstants<>+3008(SB), Y3, Y3
 	VMOVUPS      128(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      160(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      192(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      256(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      288(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      352(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      384(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      448(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      480(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      512(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      544(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      576(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      608(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      640(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      672(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      704(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      736(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      768(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      800(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      832(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      864(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      896(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      928(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      960(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      992(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VPMAXUD      Y1, Y0, Y0
 	VPMAXUD      Y3, Y2, Y2
@@ -6359,8 +6260,8 @@ loop:
 	VPSHUFD      $0xb1, X0, X1
 	VPMAXUD      X1, X0, X0
 	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+2560(SB), X0, X0
-	VMOVSS       quantConstants<>+2624(SB), X1
+	VDIVSS       quantConstants<>+3072(SB), X0, X0
+	VMOVSS       quantConstants<>+3136(SB), X1
 	VDIVSS       X0, X1, X1
 	VMOVD        X1, DI
 	MOVL         $-1, R8
@@ -6398,12 +6299,12 @@ ok1:
 	VPACKSSDW    Y3, Y0, Y0
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+2688(SB), Y3
+	VMOVDQU      quantConstants<>+3200(SB), Y3
 	VPERMD       Y0, Y3, Y0
 	VMOVDQU      Y0, (BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y3
+	VMOVDQU      quantConstants<>+1984(SB), Y3
 	VPMADDUBSW   Y0, Y3, Y0
-	VPMADDWD     quantConstants<>+2368(SB), Y0, Y0
+	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
 	VMULPS       128(DX), Y2, Y3
 	VCVTPS2DQ    Y3, Y3
 	VPAND        Y1, Y3, Y3
@@ -6419,12 +6320,12 @@ ok1:
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VMOVDQU      quantConstants<>+3200(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VMOVDQU      Y3, 64(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VMOVDQU      quantConstants<>+1984(SB), Y4
 	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VMULPS       256(DX), Y2, Y4
 	VCVTPS2DQ    Y4, Y4
 	VPAND        Y1, Y4, Y4
@@ -6440,12 +6341,12 @@ ok1:
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VMOVDQU      quantConstants<>+3200(SB), Y5
 	VPERMD       Y4, Y5, Y4
 	VMOVDQU      Y4, 32(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VMOVDQU      quantConstants<>+1984(SB), Y5
 	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMULPS       384(DX), Y2, Y5
 	VCVTPS2DQ    Y5, Y5
 	VPAND        Y1, Y5, Y5
@@ -6461,12 +6362,12 @@ ok1:
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSDW    Y8, Y7, Y7
 	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VMOVDQU      quantConstants<>+3200(SB), Y6
 	VPERMD       Y5, Y6, Y5
 	VMOVDQU      Y5, 96(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VMOVDQU      quantConstants<>+1984(SB), Y6
 	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VPHADDD      Y3, Y0, Y0
 	VPHADDD      Y5, Y4, Y4
 	VPHADDD      Y4, Y0, Y0
@@ -6485,12 +6386,12 @@ ok1:
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VMOVDQU      quantConstants<>+3200(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VMOVDQU      Y3, 128(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VMOVDQU      quantConstants<>+1984(SB), Y4
 	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VMULPS       640(DX), Y2, Y4
 	VCVTPS2DQ    Y4, Y4
 	VPAND        Y1, Y4, Y4
@@ -6506,12 +6407,12 @@ ok1:
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VMOVDQU      quantConstants<>+3200(SB), Y5
 	VPERMD       Y4, Y5, Y4
 	VMOVDQU      Y4, 192(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VMOVDQU      quantConstants<>+1984(SB), Y5
 	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMULPS       768(DX), Y2, Y5
 	VCVTPS2DQ    Y5, Y5
 	VPAND        Y1, Y5, Y5
@@ -6527,12 +6428,12 @@ ok1:
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSDW    Y8, Y7, Y7
 	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VMOVDQU      quantConstants<>+3200(SB), Y6
 	VPERMD       Y5, Y6, Y5
 	VMOVDQU      Y5, 160(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VMOVDQU      quantConstants<>+1984(SB), Y6
 	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMULPS       896(DX), Y2, Y6
 	VCVTPS2DQ    Y6, Y6
 	VPAND        Y1, Y6, Y6
@@ -6548,12 +6449,12 @@ ok1:
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSDW    Y2, Y8, Y8
 	VPACKSSWB    Y8, Y6, Y6
-	VMOVDQU      quantConstants<>+2688(SB), Y1
+	VMOVDQU      quantConstants<>+3200(SB), Y1
 	VPERMD       Y6, Y1, Y6
 	VMOVDQU      Y6, 224(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y1
+	VMOVDQU      quantConstants<>+1984(SB), Y1
 	VPMADDUBSW   Y6, Y1, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
 	VPHADDD      Y4, Y3, Y3
 	VPHADDD      Y6, Y5, Y5
 	VPHADDD      Y5, Y3, Y3
@@ -6580,96 +6481,96 @@ TEXT ·avx2RoundQ2K(SB), NOSPLIT, $0-8
 
 loop:
 	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+2496(SB), Y0, Y0
+	VPAND        quantConstants<>+3008(SB), Y0, Y0
 	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+2496(SB), Y1, Y1
+	VPAND        quantConstants<>+3008(SB), Y1, Y1
 	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VPAND        quantConstants<>+3008(SB), Y2, Y2
 	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VPAND        quantConstants<>+3008(SB), Y3, Y3
 	VMOVUPS      128(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      160(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      192(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      256(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      288(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      352(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      384(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      448(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      480(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      512(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      544(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      576(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      608(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      640(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      672(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      704(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      736(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      768(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      800(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      832(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      864(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      896(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      928(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      960(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      992(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VPMAXUD      Y1, Y0, Y0
 	VPMAXUD      Y3, Y2, Y2
@@ -6681,8 +6582,8 @@ loop:
 	VPSHUFD      $0xb1, X0, X1
 	VPMAXUD      X1, X0, X0
 	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+2560(SB), X0, X0
-	VMOVSS       quantConstants<>+2624(SB), X1
+	VDIVSS       quantConstants<>+3072(SB), X0, X0
+	VMOVSS       quantConstants<>+3136(SB), X1
 	VDIVSS       X0, X1, X1
 	VMOVD        X1, DI
 	MOVL         $-1, R8
@@ -6720,12 +6621,12 @@ ok1:
 	VPACKSSDW    Y3, Y0, Y0
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+2688(SB), Y3
+	VMOVDQU      quantConstants<>+3200(SB), Y3
 	VPERMD       Y0, Y3, Y0
 	VMOVDQU      Y0, (BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y3
+	VMOVDQU      quantConstants<>+1984(SB), Y3
 	VPMADDUBSW   Y0, Y3, Y0
-	VPMADDWD     quantConstants<>+2368(SB), Y0, Y0
+	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
 	VMULPS       128(DX), Y2, Y3
 	VCVTPS2DQ    Y3, Y3
 	VPAND        Y1, Y3, Y3
@@ -6741,12 +6642,12 @@ ok1:
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VMOVDQU      quantConstants<>+3200(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VMOVDQU      Y3, 64(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VMOVDQU      quantConstants<>+1984(SB), Y4
 	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VMULPS       256(DX), Y2, Y4
 	VCVTPS2DQ    Y4, Y4
 	VPAND        Y1, Y4, Y4
@@ -6762,12 +6663,12 @@ ok1:
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VMOVDQU      quantConstants<>+3200(SB), Y5
 	VPERMD       Y4, Y5, Y4
 	VMOVDQU      Y4, 128(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VMOVDQU      quantConstants<>+1984(SB), Y5
 	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMULPS       384(DX), Y2, Y5
 	VCVTPS2DQ    Y5, Y5
 	VPAND        Y1, Y5, Y5
@@ -6783,12 +6684,12 @@ ok1:
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSDW    Y8, Y7, Y7
 	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VMOVDQU      quantConstants<>+3200(SB), Y6
 	VPERMD       Y5, Y6, Y5
 	VMOVDQU      Y5, 192(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VMOVDQU      quantConstants<>+1984(SB), Y6
 	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VPHADDD      Y3, Y0, Y0
 	VPHADDD      Y5, Y4, Y4
 	VPHADDD      Y4, Y0, Y0
@@ -6807,12 +6708,12 @@ ok1:
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VMOVDQU      quantConstants<>+3200(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VMOVDQU      Y3, 32(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VMOVDQU      quantConstants<>+1984(SB), Y4
 	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VMULPS       640(DX), Y2, Y4
 	VCVTPS2DQ    Y4, Y4
 	VPAND        Y1, Y4, Y4
@@ -6828,12 +6729,12 @@ ok1:
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VMOVDQU      quantConstants<>+3200(SB), Y5
 	VPERMD       Y4, Y5, Y4
 	VMOVDQU      Y4, 96(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VMOVDQU      quantConstants<>+1984(SB), Y5
 	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMULPS       768(DX), Y2, Y5
 	VCVTPS2DQ    Y5, Y5
 	VPAND        Y1, Y5, Y5
@@ -6849,12 +6750,12 @@ ok1:
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSDW    Y8, Y7, Y7
 	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VMOVDQU      quantConstants<>+3200(SB), Y6
 	VPERMD       Y5, Y6, Y5
 	VMOVDQU      Y5, 160(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VMOVDQU      quantConstants<>+1984(SB), Y6
 	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMULPS       896(DX), Y2, Y6
 	VCVTPS2DQ    Y6, Y6
 	VPAND        Y1, Y6, Y6
@@ -6870,12 +6771,12 @@ ok1:
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSDW    Y2, Y8, Y8
 	VPACKSSWB    Y8, Y6, Y6
-	VMOVDQU      quantConstants<>+2688(SB), Y1
+	VMOVDQU      quantConstants<>+3200(SB), Y1
 	VPERMD       Y6, Y1, Y6
 	VMOVDQU      Y6, 224(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y1
+	VMOVDQU      quantConstants<>+1984(SB), Y1
 	VPMADDUBSW   Y6, Y1, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
 	VPHADDD      Y4, Y3, Y3
 	VPHADDD      Y6, Y5, Y5
 	VPHADDD      Y5, Y3, Y3
@@ -6902,96 +6803,96 @@ TEXT ·avx2RoundQ6K(SB), NOSPLIT, $0-8
 
 loop:
 	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+2496(SB), Y0, Y0
+	VPAND        quantConstants<>+3008(SB), Y0, Y0
 	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+2496(SB), Y1, Y1
+	VPAND        quantConstants<>+3008(SB), Y1, Y1
 	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VPAND        quantConstants<>+3008(SB), Y2, Y2
 	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VPAND        quantConstants<>+3008(SB), Y3, Y3
 	VMOVUPS      128(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      160(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      192(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      256(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      288(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      352(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      384(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      448(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      480(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      512(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      544(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      576(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      608(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      640(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      672(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      704(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      736(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      768(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      800(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      832(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      864(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VMOVUPS      896(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y0, Y0
 	VMOVUPS      928(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y1, Y1
 	VMOVUPS      960(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
 	VMOVUPS      992(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y4, Y3, Y3
 	VPMAXUD      Y1, Y0, Y0
 	VPMAXUD      Y3, Y2, Y2
@@ -7003,8 +6904,8 @@ loop:
 	VPSHUFD      $0xb1, X0, X1
 	VPMAXUD      X1, X0, X0
 	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+2560(SB), X0, X0
-	VMOVSS       quantConstants<>+2624(SB), X1
+	VDIVSS       quantConstants<>+3072(SB), X0, X0
+	VMOVSS       quantConstants<>+3136(SB), X1
 	VDIVSS       X0, X1, X1
 	VMOVD        X1, DI
 	MOVL         $-1, R8
@@ -7042,12 +6943,12 @@ ok1:
 	VPACKSSDW    Y3, Y0, Y0
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+2688(SB), Y3
+	VMOVDQU      quantConstants<>+3200(SB), Y3
 	VPERMD       Y0, Y3, Y0
 	VMOVDQU      Y0, (BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y3
+	VMOVDQU      quantConstants<>+1984(SB), Y3
 	VPMADDUBSW   Y0, Y3, Y0
-	VPMADDWD     quantConstants<>+2368(SB), Y0, Y0
+	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
 	VMULPS       128(DX), Y2, Y3
 	VCVTPS2DQ    Y3, Y3
 	VPAND        Y1, Y3, Y3
@@ -7063,12 +6964,12 @@ ok1:
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VMOVDQU      quantConstants<>+3200(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VMOVDQU      Y3, 32(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VMOVDQU      quantConstants<>+1984(SB), Y4
 	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VMULPS       256(DX), Y2, Y4
 	VCVTPS2DQ    Y4, Y4
 	VPAND        Y1, Y4, Y4
@@ -7084,12 +6985,12 @@ ok1:
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VMOVDQU      quantConstants<>+3200(SB), Y5
 	VPERMD       Y4, Y5, Y4
 	VMOVDQU      Y4, 64(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VMOVDQU      quantConstants<>+1984(SB), Y5
 	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMULPS       384(DX), Y2, Y5
 	VCVTPS2DQ    Y5, Y5
 	VPAND        Y1, Y5, Y5
@@ -7105,12 +7006,12 @@ ok1:
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSDW    Y8, Y7, Y7
 	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VMOVDQU      quantConstants<>+3200(SB), Y6
 	VPERMD       Y5, Y6, Y5
 	VMOVDQU      Y5, 96(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VMOVDQU      quantConstants<>+1984(SB), Y6
 	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VPHADDD      Y3, Y0, Y0
 	VPHADDD      Y5, Y4, Y4
 	VPHADDD      Y4, Y0, Y0
@@ -7129,12 +7030,12 @@ ok1:
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VMOVDQU      quantConstants<>+3200(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VMOVDQU      Y3, 128(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VMOVDQU      quantConstants<>+1984(SB), Y4
 	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VMULPS       640(DX), Y2, Y4
 	VCVTPS2DQ    Y4, Y4
 	VPAND        Y1, Y4, Y4
@@ -7150,12 +7051,12 @@ ok1:
 	VPACKSSDW    Y5, Y4, Y4
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+2688(SB), Y5
+	VMOVDQU      quantConstants<>+3200(SB), Y5
 	VPERMD       Y4, Y5, Y4
 	VMOVDQU      Y4, 160(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y5
+	VMOVDQU      quantConstants<>+1984(SB), Y5
 	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2368(SB), Y4, Y4
+	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
 	VMULPS       768(DX), Y2, Y5
 	VCVTPS2DQ    Y5, Y5
 	VPAND        Y1, Y5, Y5
@@ -7171,12 +7072,12 @@ ok1:
 	VPACKSSDW    Y6, Y5, Y5
 	VPACKSSDW    Y8, Y7, Y7
 	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+2688(SB), Y6
+	VMOVDQU      quantConstants<>+3200(SB), Y6
 	VPERMD       Y5, Y6, Y5
 	VMOVDQU      Y5, 192(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y6
+	VMOVDQU      quantConstants<>+1984(SB), Y6
 	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2368(SB), Y5, Y5
+	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VMULPS       896(DX), Y2, Y6
 	VCVTPS2DQ    Y6, Y6
 	VPAND        Y1, Y6, Y6
@@ -7192,12 +7093,12 @@ ok1:
 	VPACKSSDW    Y7, Y6, Y6
 	VPACKSSDW    Y2, Y8, Y8
 	VPACKSSWB    Y8, Y6, Y6
-	VMOVDQU      quantConstants<>+2688(SB), Y1
+	VMOVDQU      quantConstants<>+3200(SB), Y1
 	VPERMD       Y6, Y1, Y6
 	VMOVDQU      Y6, 224(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y1
+	VMOVDQU      quantConstants<>+1984(SB), Y1
 	VPMADDUBSW   Y6, Y1, Y6
-	VPMADDWD     quantConstants<>+2368(SB), Y6, Y6
+	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
 	VPHADDD      Y4, Y3, Y3
 	VPHADDD      Y6, Y5, Y5
 	VPHADDD      Y5, Y3, Y3
@@ -7224,13 +7125,13 @@ TEXT ·avx2RoundGroup(SB), NOSPLIT, $0-8
 
 loop:
 	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+2496(SB), Y0, Y0
+	VPAND        quantConstants<>+3008(SB), Y0, Y0
 	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+2496(SB), Y1, Y1
+	VPAND        quantConstants<>+3008(SB), Y1, Y1
 	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VPAND        quantConstants<>+3008(SB), Y2, Y2
 	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VPAND        quantConstants<>+3008(SB), Y3, Y3
 	VPMAXUD      Y1, Y0, Y0
 	VPMAXUD      Y3, Y2, Y2
 	VPMAXUD      Y2, Y0, Y0
@@ -7241,8 +7142,8 @@ loop:
 	VPSHUFD      $0xb1, X0, X1
 	VPMAXUD      X1, X0, X0
 	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+2560(SB), X0, X0
-	VMOVSS       quantConstants<>+2624(SB), X1
+	VDIVSS       quantConstants<>+3072(SB), X0, X0
+	VMOVSS       quantConstants<>+3136(SB), X1
 	VDIVSS       X0, X1, X1
 	VMOVD        X1, DI
 	MOVL         $-1, R8
@@ -7279,20 +7180,20 @@ ok1:
 	VPACKSSDW    Y3, Y0, Y0
 	VPACKSSDW    Y2, Y4, Y4
 	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+2688(SB), Y1
+	VMOVDQU      quantConstants<>+3200(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VMOVDQU      Y0, (BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y1
+	VMOVDQU      quantConstants<>+1984(SB), Y1
 	VPMADDUBSW   Y0, Y1, Y0
-	VPMADDWD     quantConstants<>+2368(SB), Y0, Y0
+	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
 	VMOVUPS      128(DX), Y1
-	VPAND        quantConstants<>+2496(SB), Y1, Y1
+	VPAND        quantConstants<>+3008(SB), Y1, Y1
 	VMOVUPS      160(DX), Y2
-	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VPAND        quantConstants<>+3008(SB), Y2, Y2
 	VMOVUPS      192(DX), Y3
-	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VPAND        quantConstants<>+3008(SB), Y3, Y3
 	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VPMAXUD      Y2, Y1, Y1
 	VPMAXUD      Y4, Y3, Y3
 	VPMAXUD      Y3, Y1, Y1
@@ -7303,8 +7204,8 @@ ok1:
 	VPSHUFD      $0xb1, X1, X2
 	VPMAXUD      X2, X1, X1
 	VMOVD        X1, SI
-	VDIVSS       quantConstants<>+2560(SB), X1, X1
-	VMOVSS       quantConstants<>+2624(SB), X2
+	VDIVSS       quantConstants<>+3072(SB), X1, X1
+	VMOVSS       quantConstants<>+3136(SB), X2
 	VDIVSS       X1, X2, X2
 	VMOVD        X2, DI
 	MOVL         $-1, R8
@@ -7341,20 +7242,20 @@ ok2:
 	VPACKSSDW    Y4, Y1, Y1
 	VPACKSSDW    Y3, Y5, Y5
 	VPACKSSWB    Y5, Y1, Y1
-	VMOVDQU      quantConstants<>+2688(SB), Y2
+	VMOVDQU      quantConstants<>+3200(SB), Y2
 	VPERMD       Y1, Y2, Y1
 	VMOVDQU      Y1, 32(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y2
+	VMOVDQU      quantConstants<>+1984(SB), Y2
 	VPMADDUBSW   Y1, Y2, Y1
-	VPMADDWD     quantConstants<>+2368(SB), Y1, Y1
+	VPMADDWD     quantConstants<>+2880(SB), Y1, Y1
 	VMOVUPS      256(DX), Y2
-	VPAND        quantConstants<>+2496(SB), Y2, Y2
+	VPAND        quantConstants<>+3008(SB), Y2, Y2
 	VMOVUPS      288(DX), Y3
-	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VPAND        quantConstants<>+3008(SB), Y3, Y3
 	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VMOVUPS      352(DX), Y5
-	VPAND        quantConstants<>+2496(SB), Y5, Y5
+	VPAND        quantConstants<>+3008(SB), Y5, Y5
 	VPMAXUD      Y3, Y2, Y2
 	VPMAXUD      Y5, Y4, Y4
 	VPMAXUD      Y4, Y2, Y2
@@ -7365,8 +7266,8 @@ ok2:
 	VPSHUFD      $0xb1, X2, X3
 	VPMAXUD      X3, X2, X2
 	VMOVD        X2, SI
-	VDIVSS       quantConstants<>+2560(SB), X2, X2
-	VMOVSS       quantConstants<>+2624(SB), X3
+	VDIVSS       quantConstants<>+3072(SB), X2, X2
+	VMOVSS       quantConstants<>+3136(SB), X3
 	VDIVSS       X2, X3, X3
 	VMOVD        X3, DI
 	MOVL         $-1, R8
@@ -7403,20 +7304,20 @@ ok3:
 	VPACKSSDW    Y5, Y2, Y2
 	VPACKSSDW    Y4, Y6, Y6
 	VPACKSSWB    Y6, Y2, Y2
-	VMOVDQU      quantConstants<>+2688(SB), Y3
+	VMOVDQU      quantConstants<>+3200(SB), Y3
 	VPERMD       Y2, Y3, Y2
 	VMOVDQU      Y2, 64(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y3
+	VMOVDQU      quantConstants<>+1984(SB), Y3
 	VPMADDUBSW   Y2, Y3, Y2
-	VPMADDWD     quantConstants<>+2368(SB), Y2, Y2
+	VPMADDWD     quantConstants<>+2880(SB), Y2, Y2
 	VMOVUPS      384(DX), Y3
-	VPAND        quantConstants<>+2496(SB), Y3, Y3
+	VPAND        quantConstants<>+3008(SB), Y3, Y3
 	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+2496(SB), Y4, Y4
+	VPAND        quantConstants<>+3008(SB), Y4, Y4
 	VMOVUPS      448(DX), Y5
-	VPAND        quantConstants<>+2496(SB), Y5, Y5
+	VPAND        quantConstants<>+3008(SB), Y5, Y5
 	VMOVUPS      480(DX), Y6
-	VPAND        quantConstants<>+2496(SB), Y6, Y6
+	VPAND        quantConstants<>+3008(SB), Y6, Y6
 	VPMAXUD      Y4, Y3, Y3
 	VPMAXUD      Y6, Y5, Y5
 	VPMAXUD      Y5, Y3, Y3
@@ -7427,8 +7328,8 @@ ok3:
 	VPSHUFD      $0xb1, X3, X4
 	VPMAXUD      X4, X3, X3
 	VMOVD        X3, SI
-	VDIVSS       quantConstants<>+2560(SB), X3, X3
-	VMOVSS       quantConstants<>+2624(SB), X4
+	VDIVSS       quantConstants<>+3072(SB), X3, X3
+	VMOVSS       quantConstants<>+3136(SB), X4
 	VDIVSS       X3, X4, X4
 	VMOVD        X4, DI
 	MOVL         $-1, R8
@@ -7465,12 +7366,12 @@ ok4:
 	VPACKSSDW    Y6, Y3, Y3
 	VPACKSSDW    Y5, Y7, Y7
 	VPACKSSWB    Y7, Y3, Y3
-	VMOVDQU      quantConstants<>+2688(SB), Y4
+	VMOVDQU      quantConstants<>+3200(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VMOVDQU      Y3, 96(BX)
-	VMOVDQU      quantConstants<>+1472(SB), Y4
+	VMOVDQU      quantConstants<>+1984(SB), Y4
 	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2368(SB), Y3, Y3
+	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
 	VPHADDD      Y1, Y0, Y0
 	VPHADDD      Y3, Y2, Y2
 	VPHADDD      Y2, Y0, Y0
@@ -7486,351 +7387,415 @@ ok4:
 	VZEROUPPER
 	RET
 
-DATA quantConstants<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+32(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+40(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+48(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+56(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+64(SB)/8, $0x0000000000000000
-DATA quantConstants<>+72(SB)/8, $0x0000000000000000
-DATA quantConstants<>+80(SB)/8, $0x0000000000000000
-DATA quantConstants<>+88(SB)/8, $0x0000000000000000
-DATA quantConstants<>+96(SB)/8, $0x0002000200020002
-DATA quantConstants<>+104(SB)/8, $0x0002000200020002
-DATA quantConstants<>+112(SB)/8, $0x0002000200020002
-DATA quantConstants<>+120(SB)/8, $0x0002000200020002
-DATA quantConstants<>+128(SB)/8, $0x0001000100010001
-DATA quantConstants<>+136(SB)/8, $0x0001000100010001
-DATA quantConstants<>+144(SB)/8, $0x0001000100010001
-DATA quantConstants<>+152(SB)/8, $0x0001000100010001
-DATA quantConstants<>+160(SB)/8, $0x0003000300030003
-DATA quantConstants<>+168(SB)/8, $0x0003000300030003
-DATA quantConstants<>+176(SB)/8, $0x0003000300030003
-DATA quantConstants<>+184(SB)/8, $0x0003000300030003
-DATA quantConstants<>+192(SB)/8, $0x0004000400040004
-DATA quantConstants<>+200(SB)/8, $0x0004000400040004
-DATA quantConstants<>+208(SB)/8, $0x0004000400040004
-DATA quantConstants<>+216(SB)/8, $0x0004000400040004
-DATA quantConstants<>+224(SB)/8, $0x0006000600060006
-DATA quantConstants<>+232(SB)/8, $0x0006000600060006
-DATA quantConstants<>+240(SB)/8, $0x0006000600060006
-DATA quantConstants<>+248(SB)/8, $0x0006000600060006
-DATA quantConstants<>+256(SB)/8, $0x0005000500050005
-DATA quantConstants<>+264(SB)/8, $0x0005000500050005
-DATA quantConstants<>+272(SB)/8, $0x0005000500050005
-DATA quantConstants<>+280(SB)/8, $0x0005000500050005
-DATA quantConstants<>+288(SB)/8, $0x0007000700070007
-DATA quantConstants<>+296(SB)/8, $0x0007000700070007
-DATA quantConstants<>+304(SB)/8, $0x0007000700070007
-DATA quantConstants<>+312(SB)/8, $0x0007000700070007
-DATA quantConstants<>+320(SB)/8, $0x0000000000000004
-DATA quantConstants<>+328(SB)/8, $0x0000000000000004
-DATA quantConstants<>+336(SB)/8, $0x0000000000000004
-DATA quantConstants<>+344(SB)/8, $0x0000000000000004
-DATA quantConstants<>+352(SB)/8, $0x0000000000000002
-DATA quantConstants<>+360(SB)/8, $0x0000000000000002
-DATA quantConstants<>+368(SB)/8, $0x0000000000000002
-DATA quantConstants<>+376(SB)/8, $0x0000000000000002
-DATA quantConstants<>+384(SB)/8, $0x3030303030303030
-DATA quantConstants<>+392(SB)/8, $0x3030303030303030
-DATA quantConstants<>+400(SB)/8, $0x3030303030303030
-DATA quantConstants<>+408(SB)/8, $0x3030303030303030
-DATA quantConstants<>+416(SB)/8, $0x3030303030303030
-DATA quantConstants<>+424(SB)/8, $0x3030303030303030
-DATA quantConstants<>+432(SB)/8, $0x3030303030303030
-DATA quantConstants<>+440(SB)/8, $0x3030303030303030
-DATA quantConstants<>+448(SB)/8, $0x0000000000000000
-DATA quantConstants<>+456(SB)/8, $0x0000000000000000
-DATA quantConstants<>+464(SB)/8, $0x0001000100010001
-DATA quantConstants<>+472(SB)/8, $0x0001000100010001
-DATA quantConstants<>+480(SB)/8, $0x0002000200020002
-DATA quantConstants<>+488(SB)/8, $0x0002000200020002
-DATA quantConstants<>+496(SB)/8, $0x0003000300030003
-DATA quantConstants<>+504(SB)/8, $0x0003000300030003
-DATA quantConstants<>+512(SB)/8, $0x0000000000000000
-DATA quantConstants<>+520(SB)/8, $0x0000000000000000
-DATA quantConstants<>+528(SB)/8, $0x0000000000000000
-DATA quantConstants<>+536(SB)/8, $0x0000000000000000
-DATA quantConstants<>+544(SB)/8, $0x0000000000000002
-DATA quantConstants<>+552(SB)/8, $0x0000000000000002
-DATA quantConstants<>+560(SB)/8, $0x0000000000000002
-DATA quantConstants<>+568(SB)/8, $0x0000000000000002
-DATA quantConstants<>+576(SB)/8, $0x0004000400040004
-DATA quantConstants<>+584(SB)/8, $0x0004000400040004
-DATA quantConstants<>+592(SB)/8, $0x0005000500050005
-DATA quantConstants<>+600(SB)/8, $0x0005000500050005
-DATA quantConstants<>+608(SB)/8, $0x0006000600060006
-DATA quantConstants<>+616(SB)/8, $0x0006000600060006
-DATA quantConstants<>+624(SB)/8, $0x0007000700070007
-DATA quantConstants<>+632(SB)/8, $0x0007000700070007
-DATA quantConstants<>+640(SB)/8, $0x0008000800080008
-DATA quantConstants<>+648(SB)/8, $0x0008000800080008
-DATA quantConstants<>+656(SB)/8, $0x0009000900090009
-DATA quantConstants<>+664(SB)/8, $0x0009000900090009
-DATA quantConstants<>+672(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+680(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+688(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+696(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+704(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+712(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+720(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+728(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+736(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+744(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+752(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+760(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+768(SB)/8, $0x0303030303030303
-DATA quantConstants<>+776(SB)/8, $0x0303030303030303
-DATA quantConstants<>+784(SB)/8, $0x0303030303030303
-DATA quantConstants<>+792(SB)/8, $0x0303030303030303
-DATA quantConstants<>+800(SB)/8, $0x0303030303030303
-DATA quantConstants<>+808(SB)/8, $0x0303030303030303
-DATA quantConstants<>+816(SB)/8, $0x0303030303030303
-DATA quantConstants<>+824(SB)/8, $0x0303030303030303
-DATA quantConstants<>+832(SB)/8, $0x0000000000000000
-DATA quantConstants<>+840(SB)/8, $0x0000000000000000
-DATA quantConstants<>+848(SB)/8, $0x0001000100010001
-DATA quantConstants<>+856(SB)/8, $0x0001000100010001
-DATA quantConstants<>+864(SB)/8, $0x0008000800080008
-DATA quantConstants<>+872(SB)/8, $0x0008000800080008
-DATA quantConstants<>+880(SB)/8, $0x0009000900090009
-DATA quantConstants<>+888(SB)/8, $0x0009000900090009
-DATA quantConstants<>+896(SB)/8, $0x0002000200020002
-DATA quantConstants<>+904(SB)/8, $0x0002000200020002
-DATA quantConstants<>+912(SB)/8, $0x0003000300030003
-DATA quantConstants<>+920(SB)/8, $0x0003000300030003
-DATA quantConstants<>+928(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+936(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+944(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+952(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+960(SB)/8, $0x0004000400040004
-DATA quantConstants<>+968(SB)/8, $0x0004000400040004
-DATA quantConstants<>+976(SB)/8, $0x0005000500050005
-DATA quantConstants<>+984(SB)/8, $0x0005000500050005
-DATA quantConstants<>+992(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+1000(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+1008(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+1016(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+1024(SB)/8, $0x0006000600060006
-DATA quantConstants<>+1032(SB)/8, $0x0006000600060006
-DATA quantConstants<>+1040(SB)/8, $0x0007000700070007
-DATA quantConstants<>+1048(SB)/8, $0x0007000700070007
-DATA quantConstants<>+1056(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+1064(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+1072(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+1080(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+1088(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1096(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1104(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1112(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1120(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1128(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1136(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1144(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1152(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1160(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1168(SB)/8, $0x0000000100000001
-DATA quantConstants<>+1176(SB)/8, $0x0000000100000001
-DATA quantConstants<>+1184(SB)/8, $0x0000000200000002
-DATA quantConstants<>+1192(SB)/8, $0x0000000200000002
-DATA quantConstants<>+1200(SB)/8, $0x0000000300000003
-DATA quantConstants<>+1208(SB)/8, $0x0000000300000003
-DATA quantConstants<>+1216(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1224(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1232(SB)/8, $0x0000000000000004
-DATA quantConstants<>+1240(SB)/8, $0x0000000000000004
-DATA quantConstants<>+1248(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1256(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1264(SB)/8, $0x0000000000000004
-DATA quantConstants<>+1272(SB)/8, $0x0000000000000004
-DATA quantConstants<>+1280(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+1288(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+1296(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+1304(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+1312(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+1320(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+1328(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+1336(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+1344(SB)/8, $0x0000000400000000
-DATA quantConstants<>+1352(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+1360(SB)/8, $0x0000000500000001
-DATA quantConstants<>+1368(SB)/8, $0x0000000d00000009
-DATA quantConstants<>+1376(SB)/8, $0x0000000600000002
-DATA quantConstants<>+1384(SB)/8, $0x0000000e0000000a
-DATA quantConstants<>+1392(SB)/8, $0x0000000700000003
-DATA quantConstants<>+1400(SB)/8, $0x0000000f0000000b
-DATA quantConstants<>+1408(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1416(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1424(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1432(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1440(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1448(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1456(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1464(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1472(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1480(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1488(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1496(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1504(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1512(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1520(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1528(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1536(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1544(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1552(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1560(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1568(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1576(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1584(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1592(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1600(SB)/8, $0x0404040404040404
-DATA quantConstants<>+1608(SB)/8, $0x0404040404040404
-DATA quantConstants<>+1616(SB)/8, $0x0404040404040404
-DATA quantConstants<>+1624(SB)/8, $0x0404040404040404
-DATA quantConstants<>+1632(SB)/8, $0x0404040404040404
-DATA quantConstants<>+1640(SB)/8, $0x0404040404040404
-DATA quantConstants<>+1648(SB)/8, $0x0404040404040404
-DATA quantConstants<>+1656(SB)/8, $0x0404040404040404
-DATA quantConstants<>+1664(SB)/8, $0x0505050505050505
-DATA quantConstants<>+1672(SB)/8, $0x0505050505050505
-DATA quantConstants<>+1680(SB)/8, $0x0505050505050505
-DATA quantConstants<>+1688(SB)/8, $0x0505050505050505
-DATA quantConstants<>+1696(SB)/8, $0x0505050505050505
-DATA quantConstants<>+1704(SB)/8, $0x0505050505050505
-DATA quantConstants<>+1712(SB)/8, $0x0505050505050505
-DATA quantConstants<>+1720(SB)/8, $0x0505050505050505
-DATA quantConstants<>+1728(SB)/8, $0x0606060606060606
-DATA quantConstants<>+1736(SB)/8, $0x0606060606060606
-DATA quantConstants<>+1744(SB)/8, $0x0606060606060606
-DATA quantConstants<>+1752(SB)/8, $0x0606060606060606
-DATA quantConstants<>+1760(SB)/8, $0x0606060606060606
-DATA quantConstants<>+1768(SB)/8, $0x0606060606060606
-DATA quantConstants<>+1776(SB)/8, $0x0606060606060606
-DATA quantConstants<>+1784(SB)/8, $0x0606060606060606
-DATA quantConstants<>+1792(SB)/8, $0x0707070707070707
-DATA quantConstants<>+1800(SB)/8, $0x0707070707070707
-DATA quantConstants<>+1808(SB)/8, $0x0707070707070707
-DATA quantConstants<>+1816(SB)/8, $0x0707070707070707
-DATA quantConstants<>+1824(SB)/8, $0x0707070707070707
-DATA quantConstants<>+1832(SB)/8, $0x0707070707070707
-DATA quantConstants<>+1840(SB)/8, $0x0707070707070707
-DATA quantConstants<>+1848(SB)/8, $0x0707070707070707
-DATA quantConstants<>+1856(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1864(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1872(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1880(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1888(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1896(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1904(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1912(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1920(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1928(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1936(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1944(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1952(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1960(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1968(SB)/8, $0x0202020202020202
-DATA quantConstants<>+1976(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1984(SB)/8, $0x0404040404040404
-DATA quantConstants<>+1992(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2000(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2008(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2016(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2024(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2032(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2040(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2048(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2056(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2064(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2072(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2080(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2088(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2096(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2104(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2112(SB)/8, $0x0808080808080808
-DATA quantConstants<>+2120(SB)/8, $0x0909090909090909
-DATA quantConstants<>+2128(SB)/8, $0x0808080808080808
-DATA quantConstants<>+2136(SB)/8, $0x0909090909090909
-DATA quantConstants<>+2144(SB)/8, $0x0808080808080808
-DATA quantConstants<>+2152(SB)/8, $0x0909090909090909
-DATA quantConstants<>+2160(SB)/8, $0x0808080808080808
-DATA quantConstants<>+2168(SB)/8, $0x0909090909090909
-DATA quantConstants<>+2176(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+2184(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+2192(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+2200(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+2208(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+2216(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+2224(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+2232(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+2240(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+2248(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+2256(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+2264(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+2272(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+2280(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+2288(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+2296(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+2304(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+2312(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+2320(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+2328(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+2336(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+2344(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+2352(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+2360(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+2368(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2376(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2384(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2392(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2400(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2408(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2416(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2424(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2432(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+2440(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+2448(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+2456(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+2464(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+2472(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+2480(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+2488(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+2496(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+2504(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+2512(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+2520(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+2528(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+2536(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+2544(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+2552(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+2560(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+2568(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+2576(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+2584(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+2592(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+2600(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+2608(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+2616(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+2624(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+2632(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+2640(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+2648(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+2656(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+2664(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+2672(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+2680(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+2688(SB)/8, $0x0000000400000000
-DATA quantConstants<>+2696(SB)/8, $0x0000000500000001
-DATA quantConstants<>+2704(SB)/8, $0x0000000600000002
-DATA quantConstants<>+2712(SB)/8, $0x0000000700000003
-DATA quantConstants<>+2720(SB)/8, $0x0000000400000000
-DATA quantConstants<>+2728(SB)/8, $0x0000000500000001
-DATA quantConstants<>+2736(SB)/8, $0x0000000600000002
-DATA quantConstants<>+2744(SB)/8, $0x0000000700000003
-GLOBL quantConstants<>(SB), RODATA|NOPTR, $2752
+DATA quantConstants<>+0(SB)/8, $0x0000000000000000
+DATA quantConstants<>+8(SB)/8, $0x0000000000000000
+DATA quantConstants<>+16(SB)/8, $0x0000000000000000
+DATA quantConstants<>+24(SB)/8, $0x0000000000000000
+DATA quantConstants<>+32(SB)/8, $0x0002000200020002
+DATA quantConstants<>+40(SB)/8, $0x0002000200020002
+DATA quantConstants<>+48(SB)/8, $0x0002000200020002
+DATA quantConstants<>+56(SB)/8, $0x0002000200020002
+DATA quantConstants<>+64(SB)/8, $0x0001000100010001
+DATA quantConstants<>+72(SB)/8, $0x0001000100010001
+DATA quantConstants<>+80(SB)/8, $0x0001000100010001
+DATA quantConstants<>+88(SB)/8, $0x0001000100010001
+DATA quantConstants<>+96(SB)/8, $0x0003000300030003
+DATA quantConstants<>+104(SB)/8, $0x0003000300030003
+DATA quantConstants<>+112(SB)/8, $0x0003000300030003
+DATA quantConstants<>+120(SB)/8, $0x0003000300030003
+DATA quantConstants<>+128(SB)/8, $0x0004000400040004
+DATA quantConstants<>+136(SB)/8, $0x0004000400040004
+DATA quantConstants<>+144(SB)/8, $0x0004000400040004
+DATA quantConstants<>+152(SB)/8, $0x0004000400040004
+DATA quantConstants<>+160(SB)/8, $0x0006000600060006
+DATA quantConstants<>+168(SB)/8, $0x0006000600060006
+DATA quantConstants<>+176(SB)/8, $0x0006000600060006
+DATA quantConstants<>+184(SB)/8, $0x0006000600060006
+DATA quantConstants<>+192(SB)/8, $0x0005000500050005
+DATA quantConstants<>+200(SB)/8, $0x0005000500050005
+DATA quantConstants<>+208(SB)/8, $0x0005000500050005
+DATA quantConstants<>+216(SB)/8, $0x0005000500050005
+DATA quantConstants<>+224(SB)/8, $0x0007000700070007
+DATA quantConstants<>+232(SB)/8, $0x0007000700070007
+DATA quantConstants<>+240(SB)/8, $0x0007000700070007
+DATA quantConstants<>+248(SB)/8, $0x0007000700070007
+DATA quantConstants<>+256(SB)/8, $0x0010001000100010
+DATA quantConstants<>+264(SB)/8, $0x0010001000100010
+DATA quantConstants<>+272(SB)/8, $0x0010001000100010
+DATA quantConstants<>+280(SB)/8, $0x0010001000100010
+DATA quantConstants<>+288(SB)/8, $0x0012001200120012
+DATA quantConstants<>+296(SB)/8, $0x0012001200120012
+DATA quantConstants<>+304(SB)/8, $0x0012001200120012
+DATA quantConstants<>+312(SB)/8, $0x0012001200120012
+DATA quantConstants<>+320(SB)/8, $0x0011001100110011
+DATA quantConstants<>+328(SB)/8, $0x0011001100110011
+DATA quantConstants<>+336(SB)/8, $0x0011001100110011
+DATA quantConstants<>+344(SB)/8, $0x0011001100110011
+DATA quantConstants<>+352(SB)/8, $0x0013001300130013
+DATA quantConstants<>+360(SB)/8, $0x0013001300130013
+DATA quantConstants<>+368(SB)/8, $0x0013001300130013
+DATA quantConstants<>+376(SB)/8, $0x0013001300130013
+DATA quantConstants<>+384(SB)/8, $0x0014001400140014
+DATA quantConstants<>+392(SB)/8, $0x0014001400140014
+DATA quantConstants<>+400(SB)/8, $0x0014001400140014
+DATA quantConstants<>+408(SB)/8, $0x0014001400140014
+DATA quantConstants<>+416(SB)/8, $0x0016001600160016
+DATA quantConstants<>+424(SB)/8, $0x0016001600160016
+DATA quantConstants<>+432(SB)/8, $0x0016001600160016
+DATA quantConstants<>+440(SB)/8, $0x0016001600160016
+DATA quantConstants<>+448(SB)/8, $0x0015001500150015
+DATA quantConstants<>+456(SB)/8, $0x0015001500150015
+DATA quantConstants<>+464(SB)/8, $0x0015001500150015
+DATA quantConstants<>+472(SB)/8, $0x0015001500150015
+DATA quantConstants<>+480(SB)/8, $0x0017001700170017
+DATA quantConstants<>+488(SB)/8, $0x0017001700170017
+DATA quantConstants<>+496(SB)/8, $0x0017001700170017
+DATA quantConstants<>+504(SB)/8, $0x0017001700170017
+DATA quantConstants<>+512(SB)/8, $0x0000000400000000
+DATA quantConstants<>+520(SB)/8, $0x0000000c00000008
+DATA quantConstants<>+528(SB)/8, $0x0000000400000000
+DATA quantConstants<>+536(SB)/8, $0x0000000c00000008
+DATA quantConstants<>+544(SB)/8, $0x0000000400000000
+DATA quantConstants<>+552(SB)/8, $0x0000000c00000008
+DATA quantConstants<>+560(SB)/8, $0x0000000400000000
+DATA quantConstants<>+568(SB)/8, $0x0000000c00000008
+DATA quantConstants<>+576(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+584(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+592(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+600(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+608(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+616(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+624(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+632(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+640(SB)/8, $0x0000000000000000
+DATA quantConstants<>+648(SB)/8, $0x0000000400000000
+DATA quantConstants<>+656(SB)/8, $0x0000000000000000
+DATA quantConstants<>+664(SB)/8, $0x0000000400000000
+DATA quantConstants<>+672(SB)/8, $0x0000000000000000
+DATA quantConstants<>+680(SB)/8, $0x0000000400000000
+DATA quantConstants<>+688(SB)/8, $0x0000000000000000
+DATA quantConstants<>+696(SB)/8, $0x0000000400000000
+DATA quantConstants<>+704(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+712(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+720(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+728(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+736(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+744(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+752(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+760(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+768(SB)/8, $0x3030303000000000
+DATA quantConstants<>+776(SB)/8, $0x3030303000000000
+DATA quantConstants<>+784(SB)/8, $0x3030303000000000
+DATA quantConstants<>+792(SB)/8, $0x3030303000000000
+DATA quantConstants<>+800(SB)/8, $0x3030303000000000
+DATA quantConstants<>+808(SB)/8, $0x3030303000000000
+DATA quantConstants<>+816(SB)/8, $0x3030303000000000
+DATA quantConstants<>+824(SB)/8, $0x3030303000000000
+DATA quantConstants<>+832(SB)/8, $0x0000000000000004
+DATA quantConstants<>+840(SB)/8, $0x0000000000000004
+DATA quantConstants<>+848(SB)/8, $0x0000000000000004
+DATA quantConstants<>+856(SB)/8, $0x0000000000000004
+DATA quantConstants<>+864(SB)/8, $0x0000000000000002
+DATA quantConstants<>+872(SB)/8, $0x0000000000000002
+DATA quantConstants<>+880(SB)/8, $0x0000000000000002
+DATA quantConstants<>+888(SB)/8, $0x0000000000000002
+DATA quantConstants<>+896(SB)/8, $0x3030303030303030
+DATA quantConstants<>+904(SB)/8, $0x3030303030303030
+DATA quantConstants<>+912(SB)/8, $0x3030303030303030
+DATA quantConstants<>+920(SB)/8, $0x3030303030303030
+DATA quantConstants<>+928(SB)/8, $0x3030303030303030
+DATA quantConstants<>+936(SB)/8, $0x3030303030303030
+DATA quantConstants<>+944(SB)/8, $0x3030303030303030
+DATA quantConstants<>+952(SB)/8, $0x3030303030303030
+DATA quantConstants<>+960(SB)/8, $0x0000000000000000
+DATA quantConstants<>+968(SB)/8, $0x0000000000000000
+DATA quantConstants<>+976(SB)/8, $0x0001000100010001
+DATA quantConstants<>+984(SB)/8, $0x0001000100010001
+DATA quantConstants<>+992(SB)/8, $0x0002000200020002
+DATA quantConstants<>+1000(SB)/8, $0x0002000200020002
+DATA quantConstants<>+1008(SB)/8, $0x0003000300030003
+DATA quantConstants<>+1016(SB)/8, $0x0003000300030003
+DATA quantConstants<>+1024(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1032(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1040(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1048(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1056(SB)/8, $0x0000000000000002
+DATA quantConstants<>+1064(SB)/8, $0x0000000000000002
+DATA quantConstants<>+1072(SB)/8, $0x0000000000000002
+DATA quantConstants<>+1080(SB)/8, $0x0000000000000002
+DATA quantConstants<>+1088(SB)/8, $0x0004000400040004
+DATA quantConstants<>+1096(SB)/8, $0x0004000400040004
+DATA quantConstants<>+1104(SB)/8, $0x0005000500050005
+DATA quantConstants<>+1112(SB)/8, $0x0005000500050005
+DATA quantConstants<>+1120(SB)/8, $0x0006000600060006
+DATA quantConstants<>+1128(SB)/8, $0x0006000600060006
+DATA quantConstants<>+1136(SB)/8, $0x0007000700070007
+DATA quantConstants<>+1144(SB)/8, $0x0007000700070007
+DATA quantConstants<>+1152(SB)/8, $0x0008000800080008
+DATA quantConstants<>+1160(SB)/8, $0x0008000800080008
+DATA quantConstants<>+1168(SB)/8, $0x0009000900090009
+DATA quantConstants<>+1176(SB)/8, $0x0009000900090009
+DATA quantConstants<>+1184(SB)/8, $0x000a000a000a000a
+DATA quantConstants<>+1192(SB)/8, $0x000a000a000a000a
+DATA quantConstants<>+1200(SB)/8, $0x000b000b000b000b
+DATA quantConstants<>+1208(SB)/8, $0x000b000b000b000b
+DATA quantConstants<>+1216(SB)/8, $0x000c000c000c000c
+DATA quantConstants<>+1224(SB)/8, $0x000c000c000c000c
+DATA quantConstants<>+1232(SB)/8, $0x000d000d000d000d
+DATA quantConstants<>+1240(SB)/8, $0x000d000d000d000d
+DATA quantConstants<>+1248(SB)/8, $0x000e000e000e000e
+DATA quantConstants<>+1256(SB)/8, $0x000e000e000e000e
+DATA quantConstants<>+1264(SB)/8, $0x000f000f000f000f
+DATA quantConstants<>+1272(SB)/8, $0x000f000f000f000f
+DATA quantConstants<>+1280(SB)/8, $0x0303030303030303
+DATA quantConstants<>+1288(SB)/8, $0x0303030303030303
+DATA quantConstants<>+1296(SB)/8, $0x0303030303030303
+DATA quantConstants<>+1304(SB)/8, $0x0303030303030303
+DATA quantConstants<>+1312(SB)/8, $0x0303030303030303
+DATA quantConstants<>+1320(SB)/8, $0x0303030303030303
+DATA quantConstants<>+1328(SB)/8, $0x0303030303030303
+DATA quantConstants<>+1336(SB)/8, $0x0303030303030303
+DATA quantConstants<>+1344(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1352(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1360(SB)/8, $0x0001000100010001
+DATA quantConstants<>+1368(SB)/8, $0x0001000100010001
+DATA quantConstants<>+1376(SB)/8, $0x0008000800080008
+DATA quantConstants<>+1384(SB)/8, $0x0008000800080008
+DATA quantConstants<>+1392(SB)/8, $0x0009000900090009
+DATA quantConstants<>+1400(SB)/8, $0x0009000900090009
+DATA quantConstants<>+1408(SB)/8, $0x0002000200020002
+DATA quantConstants<>+1416(SB)/8, $0x0002000200020002
+DATA quantConstants<>+1424(SB)/8, $0x0003000300030003
+DATA quantConstants<>+1432(SB)/8, $0x0003000300030003
+DATA quantConstants<>+1440(SB)/8, $0x000a000a000a000a
+DATA quantConstants<>+1448(SB)/8, $0x000a000a000a000a
+DATA quantConstants<>+1456(SB)/8, $0x000b000b000b000b
+DATA quantConstants<>+1464(SB)/8, $0x000b000b000b000b
+DATA quantConstants<>+1472(SB)/8, $0x0004000400040004
+DATA quantConstants<>+1480(SB)/8, $0x0004000400040004
+DATA quantConstants<>+1488(SB)/8, $0x0005000500050005
+DATA quantConstants<>+1496(SB)/8, $0x0005000500050005
+DATA quantConstants<>+1504(SB)/8, $0x000c000c000c000c
+DATA quantConstants<>+1512(SB)/8, $0x000c000c000c000c
+DATA quantConstants<>+1520(SB)/8, $0x000d000d000d000d
+DATA quantConstants<>+1528(SB)/8, $0x000d000d000d000d
+DATA quantConstants<>+1536(SB)/8, $0x0006000600060006
+DATA quantConstants<>+1544(SB)/8, $0x0006000600060006
+DATA quantConstants<>+1552(SB)/8, $0x0007000700070007
+DATA quantConstants<>+1560(SB)/8, $0x0007000700070007
+DATA quantConstants<>+1568(SB)/8, $0x000e000e000e000e
+DATA quantConstants<>+1576(SB)/8, $0x000e000e000e000e
+DATA quantConstants<>+1584(SB)/8, $0x000f000f000f000f
+DATA quantConstants<>+1592(SB)/8, $0x000f000f000f000f
+DATA quantConstants<>+1600(SB)/8, $0x8080808080808080
+DATA quantConstants<>+1608(SB)/8, $0x8080808080808080
+DATA quantConstants<>+1616(SB)/8, $0x8080808080808080
+DATA quantConstants<>+1624(SB)/8, $0x8080808080808080
+DATA quantConstants<>+1632(SB)/8, $0x8080808080808080
+DATA quantConstants<>+1640(SB)/8, $0x8080808080808080
+DATA quantConstants<>+1648(SB)/8, $0x8080808080808080
+DATA quantConstants<>+1656(SB)/8, $0x8080808080808080
+DATA quantConstants<>+1664(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1672(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1680(SB)/8, $0x0000000100000001
+DATA quantConstants<>+1688(SB)/8, $0x0000000100000001
+DATA quantConstants<>+1696(SB)/8, $0x0000000200000002
+DATA quantConstants<>+1704(SB)/8, $0x0000000200000002
+DATA quantConstants<>+1712(SB)/8, $0x0000000300000003
+DATA quantConstants<>+1720(SB)/8, $0x0000000300000003
+DATA quantConstants<>+1728(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1736(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1744(SB)/8, $0x0000000000000004
+DATA quantConstants<>+1752(SB)/8, $0x0000000000000004
+DATA quantConstants<>+1760(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1768(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1776(SB)/8, $0x0000000000000004
+DATA quantConstants<>+1784(SB)/8, $0x0000000000000004
+DATA quantConstants<>+1792(SB)/8, $0x181412100f0e0d0c
+DATA quantConstants<>+1800(SB)/8, $0x00040608090a0b0c
+DATA quantConstants<>+1808(SB)/8, $0x181412100f0e0d0c
+DATA quantConstants<>+1816(SB)/8, $0x00040608090a0b0c
+DATA quantConstants<>+1824(SB)/8, $0x181412100f0e0d0c
+DATA quantConstants<>+1832(SB)/8, $0x00040608090a0b0c
+DATA quantConstants<>+1840(SB)/8, $0x181412100f0e0d0c
+DATA quantConstants<>+1848(SB)/8, $0x00040608090a0b0c
+DATA quantConstants<>+1856(SB)/8, $0x0000000400000000
+DATA quantConstants<>+1864(SB)/8, $0x0000000c00000008
+DATA quantConstants<>+1872(SB)/8, $0x0000000500000001
+DATA quantConstants<>+1880(SB)/8, $0x0000000d00000009
+DATA quantConstants<>+1888(SB)/8, $0x0000000600000002
+DATA quantConstants<>+1896(SB)/8, $0x0000000e0000000a
+DATA quantConstants<>+1904(SB)/8, $0x0000000700000003
+DATA quantConstants<>+1912(SB)/8, $0x0000000f0000000b
+DATA quantConstants<>+1920(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1928(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1936(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1944(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1952(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1960(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1968(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1976(SB)/8, $0x0000000000000000
+DATA quantConstants<>+1984(SB)/8, $0x0101010101010101
+DATA quantConstants<>+1992(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2000(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2008(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2016(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2024(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2032(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2040(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2048(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2056(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2064(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2072(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2080(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2088(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2096(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2104(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2112(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2120(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2128(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2136(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2144(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2152(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2160(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2168(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2176(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2184(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2192(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2200(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2208(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2216(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2224(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2232(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2240(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2248(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2256(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2264(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2272(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2280(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2288(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2296(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2304(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2312(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2320(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2328(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2336(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2344(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2352(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2360(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2368(SB)/8, $0x0000000000000000
+DATA quantConstants<>+2376(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2384(SB)/8, $0x0000000000000000
+DATA quantConstants<>+2392(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2400(SB)/8, $0x0000000000000000
+DATA quantConstants<>+2408(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2416(SB)/8, $0x0000000000000000
+DATA quantConstants<>+2424(SB)/8, $0x0101010101010101
+DATA quantConstants<>+2432(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2440(SB)/8, $0x0303030303030303
+DATA quantConstants<>+2448(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2456(SB)/8, $0x0303030303030303
+DATA quantConstants<>+2464(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2472(SB)/8, $0x0303030303030303
+DATA quantConstants<>+2480(SB)/8, $0x0202020202020202
+DATA quantConstants<>+2488(SB)/8, $0x0303030303030303
+DATA quantConstants<>+2496(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2504(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2512(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2520(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2528(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2536(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2544(SB)/8, $0x0404040404040404
+DATA quantConstants<>+2552(SB)/8, $0x0505050505050505
+DATA quantConstants<>+2560(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2568(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2576(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2584(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2592(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2600(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2608(SB)/8, $0x0606060606060606
+DATA quantConstants<>+2616(SB)/8, $0x0707070707070707
+DATA quantConstants<>+2624(SB)/8, $0x0808080808080808
+DATA quantConstants<>+2632(SB)/8, $0x0909090909090909
+DATA quantConstants<>+2640(SB)/8, $0x0808080808080808
+DATA quantConstants<>+2648(SB)/8, $0x0909090909090909
+DATA quantConstants<>+2656(SB)/8, $0x0808080808080808
+DATA quantConstants<>+2664(SB)/8, $0x0909090909090909
+DATA quantConstants<>+2672(SB)/8, $0x0808080808080808
+DATA quantConstants<>+2680(SB)/8, $0x0909090909090909
+DATA quantConstants<>+2688(SB)/8, $0x0a0a0a0a0a0a0a0a
+DATA quantConstants<>+2696(SB)/8, $0x0b0b0b0b0b0b0b0b
+DATA quantConstants<>+2704(SB)/8, $0x0a0a0a0a0a0a0a0a
+DATA quantConstants<>+2712(SB)/8, $0x0b0b0b0b0b0b0b0b
+DATA quantConstants<>+2720(SB)/8, $0x0a0a0a0a0a0a0a0a
+DATA quantConstants<>+2728(SB)/8, $0x0b0b0b0b0b0b0b0b
+DATA quantConstants<>+2736(SB)/8, $0x0a0a0a0a0a0a0a0a
+DATA quantConstants<>+2744(SB)/8, $0x0b0b0b0b0b0b0b0b
+DATA quantConstants<>+2752(SB)/8, $0x0c0c0c0c0c0c0c0c
+DATA quantConstants<>+2760(SB)/8, $0x0d0d0d0d0d0d0d0d
+DATA quantConstants<>+2768(SB)/8, $0x0c0c0c0c0c0c0c0c
+DATA quantConstants<>+2776(SB)/8, $0x0d0d0d0d0d0d0d0d
+DATA quantConstants<>+2784(SB)/8, $0x0c0c0c0c0c0c0c0c
+DATA quantConstants<>+2792(SB)/8, $0x0d0d0d0d0d0d0d0d
+DATA quantConstants<>+2800(SB)/8, $0x0c0c0c0c0c0c0c0c
+DATA quantConstants<>+2808(SB)/8, $0x0d0d0d0d0d0d0d0d
+DATA quantConstants<>+2816(SB)/8, $0x0e0e0e0e0e0e0e0e
+DATA quantConstants<>+2824(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+2832(SB)/8, $0x0e0e0e0e0e0e0e0e
+DATA quantConstants<>+2840(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+2848(SB)/8, $0x0e0e0e0e0e0e0e0e
+DATA quantConstants<>+2856(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+2864(SB)/8, $0x0e0e0e0e0e0e0e0e
+DATA quantConstants<>+2872(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+2880(SB)/8, $0x0001000100010001
+DATA quantConstants<>+2888(SB)/8, $0x0001000100010001
+DATA quantConstants<>+2896(SB)/8, $0x0001000100010001
+DATA quantConstants<>+2904(SB)/8, $0x0001000100010001
+DATA quantConstants<>+2912(SB)/8, $0x0001000100010001
+DATA quantConstants<>+2920(SB)/8, $0x0001000100010001
+DATA quantConstants<>+2928(SB)/8, $0x0001000100010001
+DATA quantConstants<>+2936(SB)/8, $0x0001000100010001
+DATA quantConstants<>+2944(SB)/8, $0x0c08060403020100
+DATA quantConstants<>+2952(SB)/8, $0xf4f8fafcfdfeff00
+DATA quantConstants<>+2960(SB)/8, $0x0c08060403020100
+DATA quantConstants<>+2968(SB)/8, $0xf4f8fafcfdfeff00
+DATA quantConstants<>+2976(SB)/8, $0x0c08060403020100
+DATA quantConstants<>+2984(SB)/8, $0xf4f8fafcfdfeff00
+DATA quantConstants<>+2992(SB)/8, $0x0c08060403020100
+DATA quantConstants<>+3000(SB)/8, $0xf4f8fafcfdfeff00
+DATA quantConstants<>+3008(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+3016(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+3024(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+3032(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+3040(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+3048(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+3056(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+3064(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+3072(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+3080(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+3088(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+3096(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+3104(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+3112(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+3120(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+3128(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+3136(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+3144(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+3152(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+3160(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+3168(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+3176(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+3184(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+3192(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+3200(SB)/8, $0x0000000400000000
+DATA quantConstants<>+3208(SB)/8, $0x0000000500000001
+DATA quantConstants<>+3216(SB)/8, $0x0000000600000002
+DATA quantConstants<>+3224(SB)/8, $0x0000000700000003
+DATA quantConstants<>+3232(SB)/8, $0x0000000400000000
+DATA quantConstants<>+3240(SB)/8, $0x0000000500000001
+DATA quantConstants<>+3248(SB)/8, $0x0000000600000002
+DATA quantConstants<>+3256(SB)/8, $0x0000000700000003
+GLOBL quantConstants<>(SB), RODATA|NOPTR, $3264
 
 DATA quantSigns<>+0(SB)/8, $0x0101010101010101
 DATA quantSigns<>+8(SB)/8, $0xff010101010101ff

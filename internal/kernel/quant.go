@@ -237,7 +237,7 @@ type quantArgs struct {
 	w, x [4]*byte
 	out  [4]float32
 	book *[256]uint64 // of iq2_xxs
-	// Bytes from a row of weights to what is to be fetched meanwhile: the next
+	// Bytes from a row of weights to what is to be fetched meanwhile: a later
 	// call's. Four rows are too short for the processor to see that they go on.
 	ahead uintptr
 }
@@ -261,6 +261,11 @@ type quantSet struct {
 }
 
 const quantTypes = 6
+
+// quantAhead is at least how far ahead rows are fetched, in whole calls. Measured for
+// rows of 2048 weights, on one core that reads 40 GB/s: 43 GB/s of q4_k, and 36 with
+// half of it; 36 of q8_0, and as much with twice of it; 22 to 25 without.
+const quantAhead = 8 << 10
 
 func quantIndex(d graph.DType) int {
 	if !d.IsBlock() {
@@ -295,7 +300,7 @@ func (s *quantSet) multiply(d graph.DType, m, n, k int, x, w []byte, y []float32
 		}
 		return
 	}
-	a := quantArgs{n: units, book: quant.IQ2Grid(), ahead: uintptr(4 * wb)}
+	a := quantArgs{n: units, book: quant.IQ2Grid(), ahead: uintptr(roundUp(quantAhead, 4*max(wb, 1)))}
 	arg := (*byte)(unsafe.Pointer(&a))
 	finish := func(i, j int, sum float32) {
 		if rest > 0 {

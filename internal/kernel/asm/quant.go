@@ -29,7 +29,11 @@ func quant() {
 	var table bytes64
 	for _, q := range []quantSet{{set{name: "avx512", wide: true}, &table}, {set{name: "avx2"}, &table}} {
 		for _, columns := range []bool{false, true} {
-			q.super("Q4K", 144, columns, q.q4k)
+			if q.wide && !columns {
+				q.q4kRows()
+			} else {
+				q.super("Q4K", 144, columns, q.q4k)
+			}
 			q.super("Q6K", 210, columns, q.q6k)
 			q.super("Q2K", 84, columns, q.q2k)
 			if !q.wide {
@@ -126,8 +130,8 @@ type frame struct {
 	columns     bool
 }
 
-// begin begins a function and its loop.
-func (q quantSet) begin(kind string, size int, columns bool) frame {
+// begin begins a function and, after what is done before it, its loop.
+func (q quantSet) begin(kind string, size int, columns bool, before ...func()) frame {
 	way, doc := "Rows", "of four rows of weights with one"
 	nw, nx := 4, 1
 	if columns {
@@ -147,6 +151,9 @@ func (q quantSet) begin(kind string, size int, columns bool) frame {
 	}
 	f.acc = XMM()
 	VMOVUPS(Mem{Base: f.t, Disp: quantOut}, f.acc)
+	for _, do := range before {
+		do()
+	}
 	Label("loop")
 	for _, w := range f.w {
 		for at := 0; at < size; at += 64 {
@@ -199,7 +206,11 @@ func fold(v reg.VecVirtual, wide bool) reg.VecVirtual {
 		VPADDD(high, y, y)
 	}
 	high := XMM()
-	VEXTRACTI128(Imm(1), y, high)
+	if wide { // reaches all registers
+		VEXTRACTI32X4(Imm(1), y, high)
+	} else {
+		VEXTRACTI128(Imm(1), y, high)
+	}
 	x := XMM()
 	VPADDD(high, v.AsX(), x)
 	return x
@@ -227,6 +238,11 @@ func (q quantSet) halfPairs(f frame, disp int) (first, second reg.VecVirtual) {
 			VPINSRD(Imm(uint64(l)), Mem{Base: f.W(l), Disp: disp}, x, x)
 		}
 	}
+	return split(x)
+}
+
+// split returns the even and the odd ones of 8 f16.
+func split(x reg.VecVirtual) (first, second reg.VecVirtual) {
 	y, high := YMM(), XMM()
 	VCVTPH2PS(x, y)
 	VEXTRACTF128(Imm(1), y, high)
@@ -250,8 +266,7 @@ func (q quantSet) floats(f frame, disp int) reg.VecVirtual {
 	return x
 }
 
-// addScaled is acc += (d·dx)·s, with s of int32; it returns the term if it is not
-// to be added yet.
+// scaled is (d·dx)·s, with s of int32.
 func scaled(d, dx, s reg.VecVirtual) reg.VecVirtual {
 	y, n := XMM(), XMM()
 	VMULPS(dx, d, y)
