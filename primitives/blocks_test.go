@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +138,9 @@ func TestBlocksGradient(t *testing.T) {
 			pull, err := vjp.Pullback(p)
 			require.NoError(t, err)
 			text := pull.String()
+			if d == graph.Q4_K {
+				goldenText(t, filepath.Join("testdata", "blocks", fmt.Sprintf("%d.graph", i)), p.String()+"\n"+text)
+			}
 			back, err := gomoe.Parse("blocks", text)
 			require.NoError(t, err, text)
 			if back.String() != text {
@@ -150,6 +155,19 @@ func TestBlocksGradient(t *testing.T) {
 				t.Errorf("%s: second derivative of\n%s\n%s", d, p, rep)
 			}
 		}
+	}
+}
+
+func goldenText(t *testing.T, path, got string) {
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+		return
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run go test ./primitives -update")
+	if string(want) != got {
+		t.Errorf("%s\ngot:\n%s\nwant:\n%s", path, got, want)
 	}
 }
 
