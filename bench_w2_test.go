@@ -35,10 +35,7 @@ func decodeLayer(d graph.DType, tokens int) (*graph.Program, error) {
 		weights, experts, _ := Route(Router{TopK: decodeTopK, Renormalize: true}, MatMul(x, wr), nil)
 		r := Prepare(Layer{Experts: decodeExperts}, experts)
 		rows, rw := DispatchWeighted(r, x, weights)
-		product := func(rows, w *graph.Value) *graph.Value {
-			return graph.Apply1(GroupedMatmul{Transpose: true}, rows, w, r.Value)
-		}
-		y := product(SwiGLU(product(rows, gate), product(rows, up)), down)
+		y := GroupedMatMulTransposed(r, SwiGLU(GroupedMatMulTransposed(r, rows, gate), GroupedMatMulTransposed(r, rows, up)), down)
 		return []*graph.Value{Combine(r, Mul(y, Broadcast(rw, y.Type.Shape, 0))), experts}
 	})
 }

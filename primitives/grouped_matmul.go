@@ -29,6 +29,12 @@ func GroupedMatMul(r Routing, rows, w *graph.Value) *graph.Value {
 	return graph.Apply1(GroupedMatmul{}, rows, w, r.Value)
 }
 
+// GroupedMatMulTransposed returns rows[S,H] · w[e]ᵀ, with w[E,F,H], as [S,F]: the
+// layout that GGUF files have, and that of weights in blocks along H.
+func GroupedMatMulTransposed(r Routing, rows, w *graph.Value) *graph.Value {
+	return graph.Apply1(GroupedMatmul{Transpose: true}, rows, w, r.Value)
+}
+
 func (GroupedMatmul) Name() string { return "grouped_matmul" }
 
 // Blocks says that the weights may be in blocks.

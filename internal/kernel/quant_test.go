@@ -77,7 +77,7 @@ func TestQuantKernelsAgree(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, d := range quant.Types() {
 		block, size := d.Block()
-		for _, c := range [][3]int{{1, 1, 1}, {1, 4, 8}, {1, 5, 3}, {2, 9, 4}, {3, 3, 5}, {4, 8, 2}, {5, 2, 9}, {9, 6, 13}, {0, 3, 1}, {2, 0, 1}, {2, 3, 0}} {
+		for _, c := range [][3]int{{1, 1, 1}, {1, 4, 8}, {1, 5, 3}, {2, 9, 4}, {3, 3, 5}, {4, 8, 2}, {5, 2, 9}, {9, 6, 13}, {70, 3, 1}, {0, 3, 1}, {2, 0, 1}, {2, 3, 0}} {
 			m, n, k := c[0], c[1], c[2]*block
 			x := normals[float32](r, m*k)
 			for i := range x {
