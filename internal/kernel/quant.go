@@ -8,6 +8,10 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
+// QuantGemm sets y[i·yrs + j·ycs] to the product of row i of x, of m rows as
+// QuantizeRows makes them one after another, and row j of w, of n rows of deep weights
+// of type d.
+//
 // Products with weights in blocks are made of integers. A row of numbers x is
 // rounded once to int8 blocks as long as those of the weights,
 //
@@ -28,10 +32,6 @@ import (
 // its row of x and its row of weights only.
 //
 // A block of x with a NaN or an infinity has the scale NaN, and so has y.
-
-// QuantGemm sets y[i·yrs + j·ycs] to the product of row i of x, of m rows as
-// QuantizeRows makes them one after another, and row j of w, of n rows of deep weights
-// of type d.
 //
 // It does not start goroutines: a caller splits rows, those of the weights first,
 // since a call reads all of them, once for every 64 rows of x.
