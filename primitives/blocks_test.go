@@ -74,7 +74,7 @@ func blockPrograms(d graph.DType, float string) []string {
 	program := func(x, w, call string) string {
 		return fmt.Sprintf("program p(x %s%s, w %s%s) {\n y = dot_general(%s\n return y\n}", float, x, d, w, call)
 	}
-	return []string{
+	all := []string{
 		program(fmt.Sprintf("[6,%d]", k), fmt.Sprintf("[10,%d]", k), "x, w) lhs_contract=[1] rhs_contract=[1]"),
 		program(fmt.Sprintf("[%d,2,3]", k), fmt.Sprintf("[4,2,%d]", k), "w, x) lhs_contract=[2] rhs_contract=[0]"),
 		program(fmt.Sprintf("[3,2,%d]", k), fmt.Sprintf("[2,6,%d]", k), "x, w) lhs_contract=[2] rhs_contract=[2] lhs_batch=[1] rhs_batch=[0]"),
@@ -86,6 +86,10 @@ func blockPrograms(d graph.DType, float string) []string {
 		groupedProgram(d, float, 0, k, 6, true), groupedProgram(d, float, 1, k, 2, true),
 		fmt.Sprintf("program p(w %s[4,%d]) {\n y = convert_element_type(w) dtype=%s\n return y\n}", d, k, float),
 	}
+	if d == graph.Q8_0 { // more rows of weights than are made numbers at a time
+		all = append(all, groupedProgram(d, float, 3, 300, k, false), groupedProgram(d, float, 3, k, 300, true))
+	}
+	return all
 }
 
 // In f64 products with weights in blocks are those with the numbers that they
