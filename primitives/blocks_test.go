@@ -87,7 +87,7 @@ func blockPrograms(d graph.DType, float string) []string {
 		fmt.Sprintf("program p(w %s[4,%d]) {\n y = convert_element_type(w) dtype=%s\n return y\n}", d, k, float),
 	}
 	if d == graph.Q8_0 { // more rows of weights than are made numbers at a time
-		all = append(all, groupedProgram(d, float, 3, 300, k, false), groupedProgram(d, float, 3, k, 300, true))
+		all = append(all, groupedProgram(d, float, 4, 300, k, false), groupedProgram(d, float, 4, k, 300, true))
 	}
 	return all
 }
