@@ -119,7 +119,7 @@ func benchmarkDecode(b *testing.B, d graph.DType, tokens int, weights map[string
 		step = min(step, took.Seconds()/(float64(len(chosen))*expert))
 		n := min(len(memory), int(decodeTopK*expert))
 		at := r.IntN(len(memory)-n+1) &^ 63
-		read = min(read, readAll(memory[at:at+n]).Seconds()/float64(n))
+		read = min(read, readOnce(memory[at:at+n]).Seconds()/float64(n))
 	}
 	b.ReportMetric(float64(tokens)*float64(b.N)/total.Seconds(), "tokens/s")
 	b.ReportMetric(1e-9/step, "GB/s")
@@ -127,8 +127,8 @@ func benchmarkDecode(b *testing.B, d graph.DType, tokens int, weights map[string
 	b.ReportMetric(step/read, "of-floor")
 }
 
-// readAll returns how long threads take to bring all lines of memory.
-func readAll(memory []byte) time.Duration {
+// readOnce returns how long threads take to bring all lines of memory.
+func readOnce(memory []byte) time.Duration {
 	const threads = 2
 	var wg sync.WaitGroup
 	var sums [threads]int
