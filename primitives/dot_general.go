@@ -266,9 +266,9 @@ func (p Dot) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if weights, ok := p.rounds(in[0].Type, in[1].Type); ok {
 		batch := len(p.LHSBatch)
 		if weights == 0 {
-			return e.Kernel("dot_general", out, in, dotBlocks(weights, batch, operandDims{p.RHSBatch, rf, p.RHSContract}))
+			return e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, operandDims{p.RHSBatch, rf, p.RHSContract}))
 		}
-		return e.Kernel("dot_general", out, in, dotBlocks(weights, batch, operandDims{p.LHSBatch, lf, p.LHSContract}))
+		return e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, operandDims{p.LHSBatch, lf, p.LHSContract}))
 	}
 	return e.Kernel("dot_general", out, in, dotKernel(operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}))
 }

@@ -205,7 +205,7 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 	}
 	args := []lowering.Buf{in[0], in[1], counts}
 	if in[1].Type.DType.IsBlock() {
-		return e.Kernel("grouped_matmul", out, args, groupedBlocks(g.Transpose, align))
+		return e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align))
 	}
 	return e.Kernel("grouped_matmul", out, args,
 		inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
