@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -26,17 +27,23 @@ func Convert(x *graph.Value, d graph.DType) *graph.Value {
 
 func (ConvertElementType) Name() string { return "convert_element_type" }
 
+// Blocks says that weights in blocks are converted.
+func (ConvertElementType) Blocks() {}
+
 func (c ConvertElementType) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
-	if c.DType.Size() == 0 {
+	if c.DType == graph.NoDType {
 		return nil, errors.New("dtype is missing; write dtype=f32")
+	}
+	if d := in[0].DType; d != c.DType && (d.IsBlock() && !c.DType.IsFloat() || c.DType.IsBlock() && !d.IsFloat()) {
+		return nil, fmt.Errorf("%s to %s: weights in blocks are made of floats and make floats; convert to f32 between", d, c.DType)
 	}
 	return []graph.Type{in[0].With(c.DType)}, nil
 }
 
-// VJP converts back. To and from integers and bool it is zero.
+// VJP converts back. To and from integers, bool and blocks it is zero.
 func (c ConvertElementType) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if d := e.In[0].Type.DType; d.IsFloat() && c.DType.IsFloat() {
 		return []*graph.Value{Convert(ct[0], d)}, nil
@@ -74,5 +81,5 @@ func (c ConvertElementType) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 
 func (ConvertElementType) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "dtype[..]", Formula: "y = x", Params: "dtype: the result's element type",
-		Notes: "Floats are rounded once to nearest, ties to even. From float to integer: truncated towards 0, the nearest bound if out of range, 0 for NaN. Between integers: modulo. To bool: x ≠ 0."}
+		Notes: "Floats are rounded once to nearest, ties to even. From float to integer: truncated towards 0, the nearest bound if out of range, 0 for NaN. Between integers: modulo. To bool: x ≠ 0. To and from weights in blocks, along the last dimension: as package quant does, f32 in between; the derivative is zero."}
 }

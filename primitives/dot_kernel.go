@@ -18,7 +18,7 @@ func dotKernel(l, r operandDims) lowering.Kernel {
 		x, y, z := a.In[0], a.In[1], a.Out[0]
 		d := z.Type.DType
 		if d.IsFloat() {
-			d = max(graph.F32, x.Type.DType, y.Type.DType, d)
+			d = max(graph.F32, floatType(a)) // weights in blocks are taken as numbers
 		}
 		if halfOperands(x, y, d) {
 			return halfDot(a, operandOf(a, x, l), operandOf(a, y, r))

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
@@ -85,13 +86,15 @@ func (d *Array) start(r int, local graph.Type) []int {
 // into the part if in is true, else out of it.
 func copyPart(part, whole array.Array, start []int, in bool) {
 	p, w := part.Bytes(), whole.Bytes()
-	size := part.Type.DType.Size()
+	parts, size := part.Type.Units()
+	wholes, _ := whole.Type.Units()
+	start = inUnits(start, part.Type)
 	var walk func(d, po, wo int)
 	walk = func(d, po, wo int) {
 		if d >= len(start)-1 {
 			n := size
 			if d < len(start) {
-				n *= part.Type.Shape[d]
+				n *= parts[d]
 				wo += start[d]
 			}
 			if in {
@@ -101,11 +104,22 @@ func copyPart(part, whole array.Array, start []int, in bool) {
 			}
 			return
 		}
-		for i := range part.Type.Shape[d] {
-			walk(d+1, (po+i)*part.Type.Shape[d+1], (wo+start[d]+i)*whole.Type.Shape[d+1])
+		for i := range parts[d] {
+			walk(d+1, (po+i)*parts[d+1], (wo+start[d]+i)*wholes[d+1])
 		}
 	}
 	if part.Type.Len() > 0 {
 		walk(0, 0, 0)
 	}
+}
+
+// inUnits returns where start, in elements, lies in t.Units.
+func inUnits(start []int, t graph.Type) []int {
+	n, _ := t.DType.Block()
+	if n == 1 || len(start) == 0 {
+		return start
+	}
+	start = slices.Clone(start)
+	start[len(start)-1] /= n
+	return start
 }

@@ -87,6 +87,9 @@ func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
 
 func firstNonFinite(a array.Array) (int, float64) {
 	bad := func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
+	if a.Type.DType.IsBlock() {
+		a = a.As(graph.F32)
+	}
 	switch a.Type.DType {
 	case graph.F64:
 		for i, x := range array.Data[float64](a) {

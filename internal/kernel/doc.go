@@ -1,7 +1,7 @@
 // Package kernel holds the numeric loops that primitives share, on plain
-// slices: matrix products, elementwise functions, sums and extremes, random bits,
-// attention, norms, softmax, gates, a router's scores, AdamW. It knows nothing of
-// graphs or devices, and of arrays the 16-bit formats alone.
+// slices: matrix products, also of weights in blocks, elementwise functions, sums and
+// extremes, random bits, attention, norms, softmax, gates, a router's scores, AdamW. It
+// knows nothing of graphs or devices, and of arrays the 16-bit formats alone.
 //
 // Every loop adds in an order that its comment states, so that a result does not
 // depend on how the work was split; an element of an elementwise result depends on
@@ -11,7 +11,8 @@
 // the same kernels, and those of avx2, avx512 and neon agree; see Gemm, Exp and
 // Selected. Products of bf16 have the same bits where the same engine multiplies
 // them, which with avx512 depends on the processor; see GemmHalf and SelectedHalf.
-// Norms, rotations, AdamW, and all that IEEE 754 defines, have the same bits with all
+// Norms, rotations, AdamW, all that IEEE 754 defines, and products with weights in
+// blocks, which are sums of integers (see QuantGemm), have the same bits with all
 // kernels. Logarithms, sines, powers, erf and gelu of float32 are computed in float64
 // with all of them, and so differ only where a result is nearly a tie.
 //

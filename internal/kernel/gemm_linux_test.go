@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/quant"
 )
 
 // atGuard returns a copy of x that ends where memory ends that can be accessed.
-func atGuard[T Float | Half](t *testing.T, x []T) []T {
+func atGuard[T Float | Half | ~uint8](t *testing.T, x []T) []T {
 	page := syscall.Getpagesize()
 	size := int(unsafe.Sizeof(T(0)))
 	pages := (len(x)*size + page - 1) / page
@@ -92,6 +93,24 @@ func TestVectorLoopsStayInside(t *testing.T) {
 				for i := range out {
 					sameBits(t, l.name, out[i], want[i])
 				}
+			}
+		}
+	}
+}
+
+// And those over blocks of weights, and over what is rounded for them.
+func TestQuantStaysInside(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	for _, d := range quant.Types() {
+		block, _ := d.Block()
+		for _, c := range [][3]int{{1, 1, 1}, {1, 4, 4}, {2, 5, 5}, {4, 2, 8}} {
+			m, n, k := c[0], c[1], c[2]*block
+			x := atGuard(t, normals[float32](r, m*k))
+			w := atGuard(t, randomBlocks(r, d, n, k))
+			rows, y := atGuard(t, make([]byte, m*QuantRow(d, k))), atGuard(t, make([]float32, m*n))
+			for _, v := range available() {
+				v.quant.quantizeRows(d, k, rows, x)
+				v.quant.multiply(d, m, n, k, rows, w, y, n, 1)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ type kernels struct {
 	bf16     *halfSet // nil if f32 multiplies bf16 too
 	// halfStreams is f32's streams for B of bf16 and of f16.
 	halfStreams [2][3]func(*byte)
+	quant       *quantSet
 }
 
 // Selected returns the name of the kernels that products use: the one that the

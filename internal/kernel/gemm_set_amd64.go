@@ -19,7 +19,7 @@ func vectorKernels() []kernels {
 		return nil
 	}
 	if cpu.X86.HasAVX512F {
-		k := kernels{name: "avx512", f32: avx512F32(), f64: avx512F64(), halfStreams: avx512Streams()}
+		k := kernels{name: "avx512", f32: avx512F32(), f64: avx512F64(), halfStreams: avx512Streams(), quant: avx512Quant()}
 		if hasAMX() {
 			amx := k
 			amx.name, amx.bf16 = "amx", amxSet()
@@ -30,7 +30,7 @@ func vectorKernels() []kernels {
 		}
 		have = append(have, k)
 	}
-	return append(have, kernels{name: "avx2", f32: avx2F32(), f64: avx2F64(), halfStreams: avx2Streams()})
+	return append(have, kernels{name: "avx2", f32: avx2F32(), f64: avx2F64(), halfStreams: avx2Streams(), quant: avx2Quant()})
 }
 
 func avx512F32() *set {

@@ -19,8 +19,9 @@ func imports() map[string][]string {
 		"internal/report":   {},
 		"internal/policy":   {},
 		"internal/half":     {},
-		"array":             {"graph", "internal/half"},
-		"internal/kernel":   {"array", "graph", "internal/half"},
+		"quant":             {"graph"},
+		"array":             {"graph", "internal/half", "quant"},
+		"internal/kernel":   {"array", "graph", "internal/half", "quant"},
 		"vjp":               {"graph", "array"},
 		"sharding":          {"graph"},
 		"lowering":          {"graph", "array", "sharding", "internal/kernel"},
@@ -28,7 +29,7 @@ func imports() map[string][]string {
 		"jaccl/jaccltest":   {"graph", "array", "lowering", "jaccl"},
 		"runtime":           {"graph", "array", "sharding", "lowering"},
 		"metal":             {"graph", "array", "lowering", "runtime", "internal/kernel"},
-		"primitives":        {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel"},
+		"primitives":        {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel", "quant"},
 		"internal/fuzzprog": {anything},
 		"internal/optimize": {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/toy":      {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
@@ -68,6 +69,8 @@ func readOnly() map[string]string {
 		"internal/kernel.attenders32":    "a sync.Pool: memory for attention, on whose contents no result depends",
 		"internal/kernel.attenders64":    "a sync.Pool: memory for attention, on whose contents no result depends",
 		"internal/kernel.selectedMath":   "the loops of the kernels that selection has, looked up once",
+
+		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 
 		"graph.dtypes":      "names and sizes of element types, asked for every element type printed; arrays are no constants",
 		"graph.dtypeType":   "a reflect.Type; those are no constants",

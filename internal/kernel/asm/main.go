@@ -1,4 +1,4 @@
-// Command asm writes the assembly of matrix products and of loops over vectors, one
+// Command asm writes the assembly of matrix products, with weights in blocks too, and of loops over vectors, one
 // file for each -set. Run it by `go generate` in internal/kernel; the results are
 // committed.
 package main
@@ -15,7 +15,7 @@ import (
 
 func main() {
 	sets := map[string]func(){
-		"gemm": gemm, "half": half, "convert": convert,
+		"gemm": gemm, "half": half, "convert": convert, "quant": quant,
 		"vector": vector, "attention": attention, "norm": norm, "lines": lineLoops, "math": mathLoops,
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
