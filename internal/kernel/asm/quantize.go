@@ -26,25 +26,25 @@ func (q quantSet) quantize() {
 	q.roundGroup()
 }
 
-// rounding is a function's registers.
-type rounding struct {
+// rowRounding is a function's registers.
+type rowRounding struct {
 	quantSet
 	t, n, x, row reg.Register
 	labels       int
 }
 
-func (q quantSet) beginRound(kind, doc string) *rounding {
+func (q quantSet) beginRound(kind, doc string) *rowRounding {
 	name := "avx2Round" + kind
 	TEXT(name, NOSPLIT, "func(t *byte)")
 	Pragma("noescape")
 	Doc(name + " rounds " + doc + ".")
-	r := &rounding{quantSet: q, t: Load(Param("t"), GP64())}
+	r := &rowRounding{quantSet: q, t: Load(Param("t"), GP64())}
 	r.n, r.x, r.row = field(r.t, roundN), field(r.t, roundX), field(r.t, roundRow)
 	Label("loop")
 	return r
 }
 
-func (r *rounding) end(elements, row int) {
+func (r *rowRounding) end(elements, row int) {
 	ADDQ(I32(4*elements), r.x)
 	ADDQ(I32(row), r.row)
 	DECQ(r.n)
@@ -55,7 +55,7 @@ func (r *rounding) end(elements, row int) {
 
 // scale returns dx of n elements from the one at `from` on, the inverse in all
 // places, and a mask that is 0 where elements become 0.
-func (r *rounding) scale(from, n int) (scale, inverse, mask reg.VecVirtual) {
+func (r *rowRounding) scale(from, n int) (scale, inverse, mask reg.VecVirtual) {
 	var top [4]reg.VecVirtual
 	for i := range n / 8 {
 		v := YMM()
@@ -109,7 +109,7 @@ func (r *rounding) scale(from, n int) (scale, inverse, mask reg.VecVirtual) {
 
 // bytes32 rounds 32 elements, stores them at disp, and returns sums of 4 as int32,
 // those of the first 16 in the lower 128 bits.
-func (r *rounding) bytes32(from, disp int, inverse, mask reg.VecVirtual) reg.VecVirtual {
+func (r *rowRounding) bytes32(from, disp int, inverse, mask reg.VecVirtual) reg.VecVirtual {
 	var v [4]reg.VecVirtual
 	for i := range v {
 		v[i] = YMM()
