@@ -35,6 +35,7 @@ func imports() map[string][]string {
 		"":                  {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize"},
 		"cmd/...":           {anything},
 		"examples/...":      {anything},
+		"bench":             {anything},
 	}
 }
 
