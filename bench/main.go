@@ -77,7 +77,7 @@ func parse(args []string) (settings, error) {
 // allWorkloads lists what is measured, cheap and telling things first.
 func allWorkloads() []workload {
 	var all []workload
-	for _, ws := range [][]workload{matmulWorkloads(), scalarWorkloads(), attentionWorkloads(), lmWorkloads(), moeWorkloads()} {
+	for _, ws := range [][]workload{matmulWorkloads(), scalarWorkloads(), attentionWorkloads(), lmWorkloads(), moeWorkloads(), decodeWorkloads()} {
 		all = append(all, ws...)
 	}
 	return all

@@ -61,19 +61,44 @@ func (b *bench) run(w workload, threads int) ([]row, error) {
 		b.log("  %s: %s", rows[i].Peer, rows[i].Formulation)
 	}
 
-	// What is not measured: the first steps, and collections of garbage that
-	// others left.
-	if _, err := spin(s.step, b.seconds/2); err != nil {
+	own, err := b.interleave(s, contenders, threads)
+	if err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", w.name, err)
+	}
+	for i := range rows {
+		rows[i].Gomoe = summarize(own)
+	}
+	for _, c := range contenders {
+		switch {
+		case c.row.Note != "":
+		case s.absent != nil:
+			c.row.Other, c.row.Note = summarize(c.rounds), "gomoe: "+s.absent.Error()
+			b.log("  %-22s %s; no gomoe: %v", c.row.Peer, duration(c.row.Other.Median), s.absent)
+		default:
+			c.row.Other, c.row.Ratio = summarize(c.rounds), median(ratios(own, c.rounds))
+			b.log("  %-22s %s, gomoe %s: ratio %.2f", c.row.Peer, duration(c.row.Other.Median), duration(c.row.Gomoe.Median), c.row.Ratio)
+		}
+	}
+	return rows, nil
+}
+
+// interleave runs the rounds and returns gomoe's.
+func (b *bench) interleave(s *subject, contenders []*contender, threads int) ([]round, error) {
+	if s.absent == nil { // the first steps are not measured, nor the garbage of others
+		if _, err := spin(s.step, b.seconds/2); err != nil {
+			return nil, err
+		}
 	}
 	runtime.GC()
 	var own []round
 	for range b.rounds {
-		r, err := spin(s.step, b.seconds)
-		if err != nil {
-			return nil, fmt.Errorf("bench: %s: %w", w.name, err)
+		if s.absent == nil {
+			r, err := spin(s.step, b.seconds)
+			if err != nil {
+				return nil, err
+			}
+			own = append(own, r)
 		}
-		own = append(own, r)
 		for _, c := range contenders {
 			if c.row.Note != "" {
 				continue
@@ -90,16 +115,7 @@ func (b *bench) run(w workload, threads int) ([]row, error) {
 			}
 		}
 	}
-	for i := range rows {
-		rows[i].Gomoe = summarize(own)
-	}
-	for _, c := range contenders {
-		if c.row.Note == "" {
-			c.row.Other, c.row.Ratio = summarize(c.rounds), median(ratios(own, c.rounds))
-			b.log("  %-22s %8.3f ms, gomoe %8.3f ms: ratio %.2f", c.row.Peer, c.row.Other.Median/1e6, c.row.Gomoe.Median/1e6, c.row.Ratio)
-		}
-	}
-	return rows, nil
+	return own, nil
 }
 
 // enter opens the workload at a peer. Errors are notes for its row.

@@ -40,7 +40,8 @@ func (r report) writeMarkdown(w io.Writer) error {
 		}
 		peer := strings.TrimSpace(x.Peer + " " + x.Version)
 		if x.Note != "" {
-			fmt.Fprintf(&b, "| %s | %d | %s | %s | | | %s | %s | |\n", title, x.Threads, x.Gomoe.text(x.Flop), peer, number(x.Target), cell(x.Note))
+			fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | | %s | %s | |\n",
+				title, x.Threads, x.Gomoe.text(x.Flop), peer, x.Other.text(x.Flop), number(x.Target), cell(x.Note))
 			continue
 		}
 		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | **%.2f** | %s | %s | %.0e |\n",

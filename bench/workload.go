@@ -41,6 +41,7 @@ type subject struct {
 	in, want map[string]array.Array
 	step     func() error
 	close    func() error
+	absent   error // why there is no step: this gomoe cannot run it
 }
 
 // dump writes the subject's arrays for peers, into a new folder.

@@ -36,10 +36,10 @@ static void f32(void *unused) {
         for (long r = 0; r < rounds; r++) {
 #pragma GCC unroll 12
             for (int i = 0; i < CHAINS; i++) s[i] = s[i] * x + y;
-            __asm__ volatile("" ::: "memory");
         }
         float t = 0;
-        for (int i = 0; i < CHAINS; i++) t += s[i][0];
+        for (int i = 0; i < CHAINS; i++)
+            for (int l = 0; l < LANES; l++) t += ((vector)s[i])[l];
         m.sink = t;
     }
 }
@@ -56,10 +56,10 @@ static void bf16(void *unused) {
         for (long r = 0; r < rounds; r++) {
 #pragma GCC unroll 12
             for (int i = 0; i < CHAINS; i++) s[i] = _mm512_dpbf16_ps(s[i], x, y);
-            __asm__ volatile("" ::: "memory");
         }
         float t = 0;
-        for (int i = 0; i < CHAINS; i++) t += s[i][0];
+        for (int i = 0; i < CHAINS; i++)
+            for (int l = 0; l < LANES; l++) t += ((vector)s[i])[l];
         m.sink = t;
     }
 }

@@ -30,7 +30,7 @@ typedef struct {
 
 int open_workload(const char *request, int threads, formulation *out);
 
-static char failure_text[256];
+static char failure_text[160];
 
 static int fail(const char *format, ...) {
     va_list a;

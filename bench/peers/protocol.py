@@ -74,6 +74,7 @@ def choose(formulations, want, tolerance, to_numpy, log):
                 continue
             spin(step, 0.1)
             row["ns"] = int(min(spin(step, 0.3)))
+            log("%s: %.3f ms" % (name, row["ns"] / 1e6))
         except Exception as e:  # a formulation that this version cannot run is a row of the table
             row["failure"] = ("%s: %s" % (type(e).__name__, e)).split("\n")[0][:200]
             log(traceback.format_exc())

@@ -28,7 +28,7 @@ class Layer:
         return int(torch.bincount(ids.flatten(), minlength=self.experts).max())
 
 
-def per_expert(l, weights, fused, linear, silu_mul):
+def per_expert(l, fused, linear, silu_mul):
     """index_select, three matrix products and index_add for each expert."""
     mul = F.linear if linear else torch.matmul
 
@@ -187,18 +187,16 @@ def moe(dtype, backward):
                 ws = lambda fused=fused, linear=linear: leaves(l, fused, linear)
                 name = lambda g, fused=fused, linear=linear: regroup(l, g, fused, linear)
                 how = ("fused gate-up, " if fused else "") + ("F.linear" if linear else "matmul")
-                for act, act_name in ((silu_mul, ""), (compiled, ", compiled SwiGLU")):
-                    if act is silu_mul:
-                        out.append(("per expert, " + how, prepare(lambda f=fused, li=linear, a=act: per_expert(l, None, f, li, a), ws, name)))
-                    out.append(("sorted, " + how + act_name, prepare(lambda f=fused, li=linear, a=act: sorted_experts(l, f, li, a), ws, name)))
+                out.append(("per expert, " + how, prepare(lambda f=fused, li=linear: per_expert(l, f, li, silu_mul), ws, name)))
+                out.append(("sorted, " + how, prepare(lambda f=fused, li=linear: sorted_experts(l, f, li, silu_mul), ws, name)))
+                if linear:
+                    out.append(("sorted, " + how + ", compiled SwiGLU", prepare(lambda f=fused, li=linear: sorted_experts(l, f, li, compiled), ws, name)))
         stacked = lambda: [l.gate, l.up, l.down]
         named = lambda g: dict(zip(("grad_gate", "grad_up", "grad_down"), g))
         out.append(("padded bmm", prepare(lambda: padded(l, silu_mul, l.most()), stacked, named)))
         out.append(("padded bmm, compiled", prepare(lambda: torch.compile(padded(l, silu_mul, l.most())), stacked, named)))
         out.append(("grouped_mm", prepare(lambda: grouped(l, silu_mul), stacked, named)))
         out.append(("grouped_mm, compiled SwiGLU", prepare(lambda: grouped(l, compiled), stacked, named)))
-        if params.get("only"):
-            out = [f for f in out if f[0] in params["only"]]
         return out
 
     return formulations
