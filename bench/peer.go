@@ -53,9 +53,9 @@ func allPeers() []peer {
 		compiled(onednnName, "apt install libdnnl-dev, or set DNNL_DIR", "onednn_peer.c", library{env: "DNNL_DIR", link: []string{"-ldnnl"}}),
 		compiled(peakName, "apt install gcc", "peak_peer.c", library{}),
 		compiled(ggmlName, "build github.com/ggml-org/ggml and set GGML_DIR; see bench/README.md", "ggml_peer.c", library{
-			env: "GGML_DIR", required: true, include: []string{"include"}, link: []string{"-lggml", "-lggml-cpu", "-lggml-base", "-lstdc++"}}),
+			env: "GGML_DIR", required: true, include: []string{"ggml/include"}, link: []string{"-lggml", "-lggml-cpu", "-lggml-base", "-lstdc++"}}),
 		compiled(ikName, "build github.com/ikawrakow/ik_llama.cpp and set IK_LLAMA_DIR; see bench/README.md", "ggml_peer.c", library{
-			env: "IK_LLAMA_DIR", required: true, include: []string{"ggml/include", "ggml/src"}, define: []string{"-DIK_LLAMA"}, link: []string{"-lggml", "-lstdc++"}}),
+			env: "IK_LLAMA_DIR", required: true, include: []string{"ggml/include"}, define: []string{"-DIK_LLAMA"}, link: []string{"-lggml", "-lstdc++"}}),
 	}
 }
 
@@ -76,7 +76,8 @@ func python(dir, script, module string, threads int) (*exec.Cmd, error) {
 		return nil, &notInstalled{"pip install " + module + " numpy"}
 	}
 	cmd := exec.Command(exe, filepath.Join(dir, script))
-	cmd.Env = environment(threads)
+	// What torch.compile makes is gone with the run: a cache that was cut short fails later runs.
+	cmd.Env = append(environment(threads), "TORCHINDUCTOR_CACHE_DIR="+filepath.Join(dir, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS=1")
 	return cmd, nil
 }
 

@@ -114,7 +114,6 @@ def lm(data, params, threads):
         ("padded to the busiest expert, einsum", prepare(jax_moe.padded(capacity, False))),
         ("padded to the busiest expert, unrolled", prepare(jax_moe.padded(capacity, True))),
         ("ragged_dot", prepare(jax_moe.ragged)),
-        ("dense einsum", prepare(jax_moe.dense)),
     ]
 
 
