@@ -76,7 +76,8 @@ func (b *bench) run(w workload, threads int) ([]row, error) {
 			b.log("  %-22s %s; no gomoe: %v", c.row.Peer, duration(c.row.Other.Median), s.absent)
 		default:
 			c.row.Other, c.row.Ratio = summarize(c.rounds), median(ratios(own, c.rounds))
-			b.log("  %-22s %s, gomoe %s: ratio %.2f", c.row.Peer, duration(c.row.Other.Median), duration(c.row.Gomoe.Median), c.row.Ratio)
+			b.log("  %-22s %s, gomoe %s: ratio %.2f, of the fastest runs %.2f",
+				c.row.Peer, duration(c.row.Other.Median), duration(c.row.Gomoe.Median), c.row.Ratio, c.row.Gomoe.Best/c.row.Other.Best)
 		}
 	}
 	return rows, nil

@@ -27,7 +27,7 @@ func (r report) writeJSON(w io.Writer) error {
 func (r report) writeMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# gomoe and its peers\n\n%s; gomoe's kernels: %s. Medians of %d interleaved rounds of %g s for each side; in parentheses the fastest run.\n", r.Machine, r.Kernels, r.Rounds, r.Seconds)
-	b.WriteString("A ratio is gomoe's time over the peer's, the median of the rounds' ratios: below 1 gomoe is faster.\n\n")
+	b.WriteString("A ratio is gomoe's time over the peer's, the median of the rounds' ratios: below 1 gomoe is faster. In parentheses the ratio of the fastest runs,\nwhich says more where other programs run at the same time.\n\n")
 	b.WriteString("| workload | threads | gomoe | peer | peer's time | ratio | target | peer's fastest formulation | error |\n")
 	b.WriteString("|---|--:|--:|---|--:|--:|--:|---|--:|\n")
 	last := ""
@@ -44,8 +44,8 @@ func (r report) writeMarkdown(w io.Writer) error {
 				title, x.Threads, x.Gomoe.text(x.Flop), peer, x.Other.text(x.Flop), number(x.Target), cell(x.Note))
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | **%.2f** | %s | %s | %.0e |\n",
-			title, x.Threads, x.Gomoe.text(x.Flop), peer, x.Other.text(x.Flop), x.Ratio, number(x.Target), cell(x.Formulation), x.Error)
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | **%.2f** (%.2f) | %s | %s | %.0e |\n",
+			title, x.Threads, x.Gomoe.text(x.Flop), peer, x.Other.text(x.Flop), x.Ratio, x.Gomoe.Best/x.Other.Best, number(x.Target), cell(x.Formulation), x.Error)
 	}
 	b.WriteString("\n## Formulations\n\nThe fastest run of each while choosing. Those that do not agree with gomoe's results do not count.\n\n")
 	b.WriteString("| workload | threads | peer | formulation | fastest | error |\n|---|--:|---|---|--:|--:|\n")
