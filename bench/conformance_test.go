@@ -14,11 +14,13 @@ import (
 	"github.com/gomoe/gomoe/array"
 )
 
-// A peer of three formulations: one right, one wrong and faster, one that fails.
+// A peer of four formulations: one right, one wrong and faster, one that fails,
+// one right and slower.
 const (
 	cPeer = `#include "protocol.h"
 static float good[3] = {1, 2, 3}, bad[3] = {1, 2, 3.5};
 static void slow(void *s) { (void)s; usleep(1000); }
+static void slower(void *s) { (void)s; usleep(20000); }
 static void fast(void *s) { (void)s; }
 int open_workload(const char *request, int threads, formulation *out) {
     char w[512];
@@ -27,9 +29,9 @@ int open_workload(const char *request, int threads, formulation *out) {
     float *x = read_npy(request, "in", "x", &bytes);
     if (!x) return -1;
     if (bytes != 12 || x[1] != 20 || threads != 3 || number_of(request, "n", 0) != 7) return fail("the request is \"not\" as sent");
-    for (int i = 0; i < 3; i++) out[i].elements = 3, out[i].want = "c", out[i].result = i == 1 ? bad : good, out[i].step = i ? fast : slow;
-    strcpy(out[0].name, "right"), strcpy(out[1].name, "wrong"), strcpy(out[2].name, "broken"), strcpy(out[2].failure, "cannot");
-    return 3;
+    for (int i = 0; i < 4; i++) out[i].elements = 3, out[i].want = "c", out[i].result = i == 1 ? bad : good, out[i].step = i == 3 ? slower : i ? fast : slow;
+    strcpy(out[0].name, "right"), strcpy(out[1].name, "wrong"), strcpy(out[2].name, "broken"), strcpy(out[2].failure, "cannot"), strcpy(out[3].name, "slower");
+    return 4;
 }
 int main(void) { return serve("test", "1"); }
 `
@@ -38,15 +40,15 @@ import numpy as np
 import protocol
 def known(data, params, threads):
     assert data["x"].tolist() == [10, 20, 30] and threads == 3 and params["n"] == 7
-    def right():
+    def right(seconds):
         def step():
-            time.sleep(0.001)
+            time.sleep(seconds)
             return {"c": np.array([1, 2, 3])}
-        return step
+        return lambda: step
     def broken():
         raise ValueError("cannot")
     print("this does not disturb")
-    return [("right", right), ("wrong", lambda: lambda: {"c": np.array([1, 2, 3.5])}), ("broken", broken)]
+    return [("right", right(0.001)), ("wrong", lambda: lambda: {"c": np.array([1, 2, 3.5])}), ("broken", broken), ("slower", right(0.02))]
 protocol.serve("test", "1", int(os.environ["BENCH_PEERS_THREADS"]), {"known": known}, lambda r: r)
 `
 )
@@ -98,7 +100,7 @@ func TestPeerSides(t *testing.T) {
 			a := ask(opening{"open", "known", arrays, map[string]any{"n": 7}, 1e-3})
 			require.Empty(t, a.Failure)
 			require.Equal(t, "right", a.Best)
-			require.Len(t, a.Formulations, 3)
+			require.Len(t, a.Formulations, 4)
 			if f := a.Formulations[0]; f.Failure != "" || f.Error < 0.9e-4 || f.Error > 1.1e-4 || f.NS < 1e6 {
 				t.Errorf("the right one is %+v, want error 1e-4 and at least a millisecond", f)
 			}

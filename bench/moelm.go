@@ -22,7 +22,8 @@ type languageModel struct {
 	Rate, Beta1, Beta2, Eps, Decay, Clip, Balance, ZLoss float64
 }
 
-// firstSteps is how many losses of the first steps peers have to reproduce.
+// firstSteps is of how many first steps peers have to reproduce the losses, and
+// the norms of all weights after them.
 const firstSteps = 4
 
 func lmWorkloads() []workload {
@@ -30,13 +31,17 @@ func lmWorkloads() []workload {
 		Vocab: 256, Width: 128, Layers: 4, Heads: 4, FFN: 256, Experts: 8, TopK: 2, Seq: 128, Batch: 16,
 		Rate: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1, Clip: 1, Balance: 0.01, ZLoss: 0.001,
 	}
+	var names []string
+	for _, w := range m.weights() {
+		names = append(names, w.name)
+	}
 	return []workload{{
 		name:  "train/moe_lm",
 		title: fmt.Sprintf("training step of moe_lm, f32, batch %d×%d, width %d, %d layers, E=%d k=%d F=%d, AdamW", m.Batch, m.Seq, m.Width, m.Layers, m.Experts, m.TopK, m.FFN),
 		peer:  "lm",
 		params: map[string]any{
 			"layers": m.Layers, "heads": m.Heads, "experts": m.Experts, "top_k": m.TopK, "rate": m.Rate, "beta1": m.Beta1, "beta2": m.Beta2,
-			"eps": m.Eps, "decay": m.Decay, "clip": m.Clip, "balance": m.Balance, "z_loss": m.ZLoss, "first_steps": firstSteps,
+			"eps": m.Eps, "decay": m.Decay, "clip": m.Clip, "balance": m.Balance, "z_loss": m.ZLoss, "first_steps": firstSteps, "weights": names,
 		},
 		tolerance: 1e-4, target: 1, threads: []int{2}, peers: []string{torchName, torchPlainName, jaxName},
 		open: m.open,
@@ -129,8 +134,8 @@ func (m languageModel) loss(w map[string]*graph.Value, bytes, targets *graph.Val
 	return ce, Add(ce, Scale(aux, 1/float64(m.Layers)))
 }
 
-// open makes weights and a batch and runs the first steps, whose losses f32[4]
-// are what peers compare. Every further step trains on the same batch.
+// open makes weights and a batch and runs the first steps. Every further step
+// trains on the same batch.
 func (m languageModel) open(threads int) (*subject, error) {
 	p, err := m.program()
 	if err != nil {
@@ -200,8 +205,25 @@ func (m languageModel) open(threads int) (*subject, error) {
 		}
 		array.Data[float32](losses)[i] = array.Data[float32](loss)[0]
 	}
-	return &subject{in: in, want: map[string]array.Array{"losses": losses}, close: job.Close, step: func() error {
+	norms := array.New(graph.Type{DType: graph.F32, Shape: []int{len(m.weights())}})
+	for i, w := range m.weights() {
+		a, err := placed["w_"+w.name].Get()
+		if err != nil {
+			return nil, err
+		}
+		array.Data[float32](norms)[i] = float32(norm(a))
+	}
+	return &subject{in: in, want: map[string]array.Array{"losses": losses, "norms": norms}, close: job.Close, step: func() error {
 		_, err := step()
 		return err
 	}}, nil
+}
+
+// norm returns the root of the sum of squares.
+func norm(a array.Array) float64 {
+	sum := 0.0
+	for _, x := range a.Float64s() {
+		sum += x * x
+	}
+	return math.Sqrt(sum)
 }

@@ -69,11 +69,3 @@ func TestLanguageModel(t *testing.T) {
 	require.NoError(t, s.step())
 	require.NoError(t, s.close())
 }
-
-func norm(a array.Array) float64 {
-	sum := 0.0
-	for _, x := range a.Float64s() {
-		sum += x * x
-	}
-	return math.Sqrt(sum)
-}

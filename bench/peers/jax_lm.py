@@ -71,9 +71,7 @@ def train(p, layer, w, m, v, number, tokens, targets):
 
 
 def lm(data, params, threads):
-    names = ["embed", "norm", "head"]
-    for l in range(params["layers"]):
-        names += ["l%d_%s" % (l, n) for n in ("norm1", "wq", "wk", "wv", "wo", "norm2", "router", "gate", "up", "down")]
+    names = params["weights"]
     tokens, targets = jnp.asarray(data["bytes"]), jnp.asarray(data["targets"])
     most = []
 
@@ -97,9 +95,11 @@ def lm(data, params, threads):
 
             losses = np.array([one() for _ in range(params["first_steps"])])
 
+            norms = np.array([np.linalg.norm(np.asarray(state[0][n]).reshape(-1).astype(np.float64)) for n in names])
+
             def step():
                 one()
-                return {"losses": losses}
+                return {"losses": losses, "norms": norms}
 
             return step
 

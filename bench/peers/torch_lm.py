@@ -11,10 +11,7 @@ class Model:
         self.p, self.experts = params, experts
         self.w = {}
         t = lambda n: torch.from_numpy(data["w_" + n])
-        names = ["embed", "norm", "head"]
-        for l in range(params["layers"]):
-            names += ["l%d_%s" % (l, n) for n in ("norm1", "wq", "wk", "wv", "wo", "norm2", "router", "gate", "up", "down")]
-        for n in names:
+        for n in params["weights"]:
             a = t(n)
             if a.dim() == 3 and experts == "list":  # one leaf per expert, as a list of modules holds them
                 self.w[n] = [x.clone().requires_grad_() for x in a]
@@ -102,9 +99,12 @@ def lm(data, params, threads):
 
             losses = torch.tensor([train() for _ in range(params["first_steps"])])
 
+            squares = [sum(float(x.detach().double().square().sum()) for x in (w if isinstance(w, list) else [w])) for w in m.w.values()]
+            norms = torch.tensor(squares).sqrt()
+
             def step():
                 train()
-                return {"losses": losses}
+                return {"losses": losses, "norms": norms}
 
             return step
 
