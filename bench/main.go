@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -124,9 +125,10 @@ func run(args []string, out io.Writer) (err error) {
 	crew := newCrew(dir, s.patient, s.verbose)
 	defer func() { err = errors.Join(err, crew.dismiss()) }()
 
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, os.Interrupt)
-	defer signal.Stop(stop)
+	// The first interrupt ends the run after the workload at hand, the next at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop)
 	b := &bench{crew: crew, rounds: s.rounds, seconds: s.seconds, dir: dir, log: func(format string, a ...any) { fmt.Fprintf(out, format+"\n", a...) }}
 	r := report{Machine: machine(), Kernels: kernels, Rounds: s.rounds, Seconds: s.seconds}
 	for _, w := range chosen {
@@ -146,10 +148,8 @@ func run(args []string, out io.Writer) (err error) {
 			if err := r.write(s.out); err != nil { // what is there if the run is cut short
 				return err
 			}
-			select {
-			case <-stop:
+			if ctx.Err() != nil {
 				return errors.New("bench: interrupted; what was measured is written")
-			default:
 			}
 		}
 	}
