@@ -1,16 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
-
-	"golang.org/x/sys/cpu"
 )
 
 // The names of the peers.
@@ -102,25 +101,17 @@ func compiled(name, install, source string, lib library) peer {
 
 // environment pins the threads of everything that peers are made of, and lets
 // malloc keep large blocks, which would else be mapped anew at every step.
-// What the caller has set stays, such as OMP_WAIT_POLICY.
+// What the caller has set stays, such as OMP_WAIT_POLICY, but for what holds
+// OpenBLAS back to an older processor: some machines set that for all programs.
 func environment(threads int) []string {
 	n := strconv.Itoa(threads)
-	env := os.Environ()
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "OPENBLAS_CORETYPE=") || strings.HasPrefix(v, "OPENBLAS_L2_SIZE=")
+	})
 	for _, v := range []string{"BENCH_PEERS_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PJRT_NPROC", "NPROC"} {
 		env = append(env, v+"="+n)
 	}
-	// OpenBLAS does not know AMD's processors with AVX-512 and takes AVX2 for them.
-	// This choice is right for all that have it, as it uses no more.
-	if cpu.X86.HasAVX512F && os.Getenv("OPENBLAS_CORETYPE") == "" && amd() {
-		env = append(env, "OPENBLAS_CORETYPE=SKYLAKEX")
-	}
 	return append(env, "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184", "MALLOC_TOP_PAD_=67108864")
-}
-
-// amd reports whether this is one of AMD's processors, as Linux knows.
-func amd() bool {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	return err == nil && bytes.Contains(text, []byte("AuthenticAMD"))
 }
 
 // crew starts peers when they are first asked for and keeps them.

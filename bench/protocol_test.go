@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,4 +124,20 @@ func TestMeasureNotes(t *testing.T) {
 		}
 		require.NoError(t, crew.dismiss())
 	}
+}
+
+// A peer gets its threads, and is not held back by what the machine sets.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("OPENBLAS_CORETYPE", "Haswell")
+	t.Setenv("OMP_NUM_THREADS", "7")
+	t.Setenv("OMP_WAIT_POLICY", "passive")
+	last := map[string]string{} // the last one counts
+	for _, v := range environment(3) {
+		name, value, _ := strings.Cut(v, "=")
+		last[name] = value
+	}
+	require.Equal(t, "3", last["OMP_NUM_THREADS"])
+	require.Equal(t, "3", last["PJRT_NPROC"])
+	require.Equal(t, "passive", last["OMP_WAIT_POLICY"])
+	require.NotContains(t, last, "OPENBLAS_CORETYPE")
 }

@@ -29,4 +29,8 @@ int open_workload(const char *request, int threads, formulation *out) {
     return 1;
 }
 
-int main(void) { return serve("OpenBLAS", strtok(openblas_get_config() + strlen("OpenBLAS "), " ")); }
+int main(void) {
+    char version[128];
+    snprintf(version, sizeof version, "%s %s", strtok(openblas_get_config() + strlen("OpenBLAS "), " "), openblas_get_corename());
+    return serve("OpenBLAS", version);
+}
