@@ -5,10 +5,12 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	. "github.com/gomoe/gomoe/primitives"
 )
 
-// matmulWorkloads are square matrix products as programs of one equation.
+// matmulWorkloads are square matrix products, as programs of one equation and,
+// with one thread, as the kernel alone.
 func matmulWorkloads() []workload {
 	var ws []workload
 	for _, d := range []graph.DType{graph.F32, graph.BF16} {
@@ -23,6 +25,11 @@ func matmulWorkloads() []workload {
 			}
 			if d == graph.BF16 {
 				w.tolerance, w.peers = 1e-2, []string{onednnName, torchName, peakName}
+			} else {
+				alone := w
+				alone.name, alone.title = fmt.Sprintf("kernel/%s/%d", d, n), fmt.Sprintf("matrix product, %s, n=%d, gomoe's kernel without a program", d, n)
+				alone.threads, alone.open = []int{1}, func(int) (*subject, error) { return openKernel(n) }
+				ws = append(ws, alone)
 			}
 			ws = append(ws, w)
 		}
@@ -40,4 +47,16 @@ func openMatmul(d graph.DType, n, threads int) (*subject, error) {
 	}
 	in := map[string]array.Array{"a": normal(1, 1, d, n, n), "b": normal(2, fanIn(n), d, n, n)}
 	return ofProgram(p, threads, in, "c")
+}
+
+// openKernel opens the product without a program: one call of the kernel, which
+// starts no goroutines.
+func openKernel(n int) (*subject, error) {
+	a, b, c := normal(1, 1, graph.F32, n, n), normal(2, fanIn(n), graph.F32, n, n), array.New(graph.T(graph.F32, n, n))
+	x, y, z := array.Data[float32](a), array.Data[float32](b), array.Data[float32](c)
+	step := func() error {
+		kernel.Gemm(n, n, n, x, n, 1, y, n, 1, z, n, false)
+		return nil
+	}
+	return &subject{in: map[string]array.Array{"a": a, "b": b}, want: map[string]array.Array{"c": c}, step: step, close: func() error { return nil }}, step()
 }

@@ -20,7 +20,7 @@ const (
 	plotWidth = 11 * vg.Inch
 	barRoom   = vg.Length(15) // for one bar with its label
 	barWidth  = vg.Length(9)
-	plotFrame = vg.Length(80) // title and axis
+	plotFrame = vg.Length(100) // title, axis and margins
 )
 
 // writePlot draws the ratio of every row that has one as a horizontal bar on a
@@ -54,7 +54,7 @@ func (r report) writePlot(w io.Writer) error {
 	p.Add(plotter.NewGrid(), ratioBars(rows))
 
 	img := vgimg.NewWith(vgimg.UseWH(plotWidth, plotFrame+barRoom*vg.Length(len(rows))), vgimg.UseDPI(plotDPI))
-	p.Draw(draw.New(img))
+	p.Draw(draw.Crop(draw.New(img), 10, -10, 10, -10))
 	_, err := vgimg.PngCanvas{Canvas: img}.WriteTo(w)
 	return err
 }

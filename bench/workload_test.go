@@ -69,3 +69,13 @@ func TestLanguageModel(t *testing.T) {
 	require.NoError(t, s.step())
 	require.NoError(t, s.close())
 }
+
+// The kernel alone and the program have the same results.
+func TestKernelAlone(t *testing.T) {
+	alone, err := openKernel(40)
+	require.NoError(t, err)
+	p, err := openMatmul(graph.F32, 40, 1)
+	require.NoError(t, err)
+	require.True(t, array.Equal(alone.want["c"], p.want["c"]), "results differ")
+	require.NoError(t, p.close())
+}
