@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +31,8 @@ func main() {
 type settings struct {
 	rounds  int
 	seconds float64
-	only    *regexp.Regexp
+	only    *regexp.Regexp // workloads
+	peers   *regexp.Regexp
 	threads []int // nil is each workload's own
 	out     string
 	list    bool
@@ -40,11 +42,12 @@ type settings struct {
 
 func parse(args []string) (settings, error) {
 	var s settings
-	var only, threads string
+	var only, peers, threads string
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.IntVar(&s.rounds, "rounds", 5, "interleaved `rounds` whose median counts")
 	f.Float64Var(&s.seconds, "seconds", 0.3, "`time` of each side in a round")
 	f.StringVar(&only, "only", "", "workloads whose names match this `regexp`")
+	f.StringVar(&peers, "peers", "", "peers whose names match this `regexp`")
 	f.StringVar(&threads, "threads", "", "`numbers` of threads with commas between, instead of each workload's own")
 	f.StringVar(&s.out, "out", "out/bench-peers", "`folder` for table.md, table.json and ratios.png")
 	f.BoolVar(&s.list, "list", false, "list the workloads and end")
@@ -64,6 +67,9 @@ func parse(args []string) (settings, error) {
 	var err error
 	if s.only, err = regexp.Compile(only); err != nil {
 		return s, fmt.Errorf("bench: -only: %w", err)
+	}
+	if s.peers, err = regexp.Compile(peers); err != nil {
+		return s, fmt.Errorf("bench: -peers: %w", err)
 	}
 	for _, word := range strings.FieldsFunc(threads, func(r rune) bool { return r == ',' }) {
 		n, err := strconv.Atoi(word)
@@ -94,12 +100,13 @@ func run(args []string, out io.Writer) (err error) {
 	}
 	var chosen []workload
 	for _, w := range allWorkloads() {
-		if s.only.MatchString(w.name) {
+		w.peers = slices.DeleteFunc(w.peers, func(name string) bool { return !s.peers.MatchString(name) })
+		if s.only.MatchString(w.name) && len(w.peers) > 0 {
 			chosen = append(chosen, w)
 		}
 	}
 	if len(chosen) == 0 {
-		return fmt.Errorf("bench: -only %s: no workload has such a name; see -list", s.only)
+		return fmt.Errorf("bench: -only %q -peers %q: no workload has such a name and peer; see -list", s.only, s.peers)
 	}
 	if s.list {
 		for _, w := range chosen {

@@ -24,6 +24,7 @@ func TestParse(t *testing.T) {
 		{"-seconds -1", "-seconds -1: want more than 0"},
 		{"-seconds NaN", "-seconds NaN: want more than 0"},
 		{"-only (", "-only: error parsing regexp"},
+		{"-peers )", "-peers: error parsing regexp"},
 		{"-threads 1,x", "-threads 1,x: want numbers from 1"},
 		{"-threads 100000", "-threads 100000: want numbers from 1"},
 		{"what", `argument "what": all settings are flags`},
@@ -58,6 +59,10 @@ func TestWorkloads(t *testing.T) {
 	require.NoError(t, run([]string{"-list", "-only", "^scalar"}, &out))
 	require.Contains(t, out.String(), "20 equations")
 	require.ErrorContains(t, run([]string{"-only", "^nothing$"}, &out), "no workload has such a name")
+	require.ErrorContains(t, run([]string{"-peers", "^nobody$"}, &out), "and peer")
+	out.Reset()
+	require.NoError(t, run([]string{"-list", "-peers", "^JAX$", "-only", "matmul|scalar"}, &out))
+	require.Regexp(t, `^scalar/20 .*; against JAX\n$`, out.String())
 }
 
 // A peer that is not installed does not end the run: its rows say what to do.

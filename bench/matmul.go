@@ -28,7 +28,7 @@ func matmulWorkloads() []workload {
 			} else {
 				alone := w
 				alone.name, alone.title = fmt.Sprintf("kernel/%s/%d", d, n), fmt.Sprintf("matrix product, %s, n=%d, gomoe's kernel without a program", d, n)
-				alone.threads, alone.open = []int{1}, func(int) (*subject, error) { return openKernel(n) }
+				alone.threads, alone.open = []int{1}, func(threads int) (*subject, error) { return openKernel(n, threads) }
 				ws = append(ws, alone)
 			}
 			ws = append(ws, w)
@@ -51,7 +51,10 @@ func openMatmul(d graph.DType, n, threads int) (*subject, error) {
 
 // openKernel opens the product without a program: one call of the kernel, which
 // starts no goroutines.
-func openKernel(n int) (*subject, error) {
+func openKernel(n, threads int) (*subject, error) {
+	if threads != 1 {
+		return nil, fmt.Errorf("the kernel alone runs on one thread, not on %d", threads)
+	}
 	a, b, c := normal(1, 1, graph.F32, n, n), normal(2, fanIn(n), graph.F32, n, n), array.New(graph.T(graph.F32, n, n))
 	x, y, z := array.Data[float32](a), array.Data[float32](b), array.Data[float32](c)
 	step := func() error {

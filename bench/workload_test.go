@@ -72,10 +72,12 @@ func TestLanguageModel(t *testing.T) {
 
 // The kernel alone and the program have the same results.
 func TestKernelAlone(t *testing.T) {
-	alone, err := openKernel(40)
+	alone, err := openKernel(40, 1)
 	require.NoError(t, err)
 	p, err := openMatmul(graph.F32, 40, 1)
 	require.NoError(t, err)
 	require.True(t, array.Equal(alone.want["c"], p.want["c"]), "results differ")
 	require.NoError(t, p.close())
+	_, err = openKernel(40, 2)
+	require.ErrorContains(t, err, "one thread")
 }
