@@ -96,8 +96,8 @@ func TestPeerSides(t *testing.T) {
 				return a
 			}
 
-			require.True(t, ask(opening{"open", "unknown", arrays, nil, 1e-3}).Unsupported)
-			a := ask(opening{"open", "known", arrays, map[string]any{"n": 7}, 1e-3})
+			require.True(t, ask(opening{"open", "unknown", arrays, nil, 1e-3, 60}).Unsupported)
+			a := ask(opening{"open", "known", arrays, map[string]any{"n": 7}, 1e-3, 60})
 			require.Empty(t, a.Failure)
 			require.Equal(t, "right", a.Best)
 			require.Len(t, a.Formulations, 4)
@@ -113,9 +113,14 @@ func TestPeerSides(t *testing.T) {
 			if a = ask(timing{"time", 0.02}); len(a.NS) < 2 || a.NS[0] < 1e6 {
 				t.Errorf("20 ms of a step of 1 ms are %v, want several of at least 1e6 ns", a.NS)
 			}
-			a = ask(opening{"open", "known", arrays, map[string]any{"n": 7}, 1e-9})
+			a = ask(opening{"open", "known", arrays, map[string]any{"n": 7}, 1e-9, 60})
 			require.Equal(t, "no formulation runs and agrees", a.Failure)
-			require.NotEmpty(t, ask(opening{"open", "known", filepath.Join(dir, "nowhere"), map[string]any{"n": 7}, 1e-3}).Failure)
+			require.NotEmpty(t, ask(opening{"open", "known", filepath.Join(dir, "nowhere"), map[string]any{"n": 7}, 1e-3, 60}).Failure)
+			if name == "Python" { // whose formulations may have to be compiled
+				a = ask(opening{"open", "known", arrays, map[string]any{"n": 7}, 1e-3, 1e-3})
+				require.Equal(t, "right", a.Best)
+				require.Contains(t, a.Formulations[3].Failure, "not tried")
+			}
 			require.NoError(t, p.stop())
 		})
 	}

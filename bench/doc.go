@@ -18,7 +18,7 @@
 // A peer that is not installed has rows that say how to get it; see README.md.
 //
 // Peers answer one JSON object per line: on start {"peer","version"}; to
-// {"op":"open","workload","dir","params","tolerance"} with {"formulations":
+// {"op":"open","workload","dir","params","tolerance","patience"} with {"formulations":
 // [{"name","error","ns"} or {"name","failure"}],"best"}, {"unsupported":true} or
 // {"failure"}; to {"op":"time","seconds"} with {"ns":[…]}, the time of each run.
 // They end when stdin does.

@@ -133,7 +133,7 @@ func (b *bench) enter(w workload, threads int, dir string, r *row) (*contender, 
 		return nil, err
 	}
 	r.Version = m.Version
-	a, err := m.ask(opening{"open", w.peer, dir, w.params, w.tolerance})
+	a, err := m.ask(opening{"open", w.peer, dir, w.params, w.tolerance, m.patient.Seconds()})
 	if err != nil {
 		b.crew.lose(r.Peer, threads, err)
 		return nil, err

@@ -23,6 +23,7 @@ type opening struct {
 	Dir       string         `json:"dir"`
 	Params    map[string]any `json:"params"`
 	Tolerance float64        `json:"tolerance"`
+	Patience  float64        `json:"patience"` // seconds until gomoe gives up
 }
 
 // timing asks for one round.

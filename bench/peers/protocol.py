@@ -57,14 +57,19 @@ def spin(step, seconds, least=3):
     return ns
 
 
-def choose(formulations, want, tolerance, to_numpy, log):
+def choose(formulations, want, tolerance, patience, to_numpy, log):
     """Prepares, checks and times every formulation; keeps the fastest right one.
 
+    After a third of gomoe's patience it begins no more, if one is right.
+
     Returns its step, or None, and what was found of each."""
-    best, table = None, []
+    best, table, begin = None, [], time.monotonic()
     for name, prepare in formulations:
         row = {"name": name}
         table.append(row)
+        if best and time.monotonic() - begin > patience / 3:
+            row["failure"] = "not tried: the others took too long, see -patience"
+            continue
         try:
             step = prepare()
             row["error"] = error(to_numpy(step()), want)
@@ -109,7 +114,7 @@ def serve(name, version, threads, workloads, to_numpy):
                     reply(unsupported=True)
                     continue
                 data = Data(request["dir"])
-                best, table = choose(w(data, request["params"], threads), data.want(), request["tolerance"], to_numpy, log)
+                best, table = choose(w(data, request["params"], threads), data.want(), request["tolerance"], request["patience"], to_numpy, log)
                 if best is None:
                     reply(formulations=table, failure="no formulation runs and agrees")
                 else:
