@@ -251,7 +251,14 @@ func putHalf(b []byte, x float64) { binary.LittleEndian.PutUint16(b, uint16(arra
 // q80 is ggml's Q8_0: a scale f16 and 32 bytes, signed.
 func q80() blockFormat {
 	return blockFormat{"q8_0", 34, 32,
-		func(b []byte, std float64) { putHalf(b, std/74) },
+		func(b []byte, std float64) {
+			putHalf(b, std/74)
+			for i, q := range b[2:] {
+				if q == 0x80 { // quantisers make -127 to 127, and ik_llama relies on it
+					b[2+i] = 0x81
+				}
+			}
+		},
 		func(to []float64, b []byte) {
 			scale := half(b)
 			for i := range to {

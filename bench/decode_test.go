@@ -46,6 +46,16 @@ func TestQ80(t *testing.T) {
 	}
 }
 
+// No quantiser makes -128, so no random block holds it.
+func TestQ80Range(t *testing.T) {
+	f := q80()
+	for i, x := range f.random(1, 1<<16, 1) {
+		if i%f.bytes >= 2 && x == 0x80 {
+			t.Fatalf("byte %d is -128", i)
+		}
+	}
+}
+
 // Random blocks have about the standard deviation that was asked for, and rows
 // are where a matrix of several has them.
 func TestRandomBlocks(t *testing.T) {
