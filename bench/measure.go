@@ -115,7 +115,7 @@ func (b *bench) interleave(s *subject, contenders []*contender, threads int) ([]
 			switch {
 			case err != nil:
 				c.row.Note = err.Error()
-				b.crew.lose(c.row.Peer, threads, err)
+				b.crew.lose(c.row.Peer, threads)
 			case a.Failure != "" || len(a.NS) == 0:
 				c.row.Note = "no time: " + a.Failure
 			default:
@@ -135,7 +135,7 @@ func (b *bench) enter(w workload, threads int, dir string, r *row) (*contender, 
 	r.Version = m.Version
 	a, err := m.ask(opening{"open", w.peer, dir, w.params, w.tolerance, m.patient.Seconds()})
 	if err != nil {
-		b.crew.lose(r.Peer, threads, err)
+		b.crew.lose(r.Peer, threads)
 		return nil, err
 	}
 	r.Formulations = a.Formulations

@@ -79,7 +79,8 @@ func python(dir, script, module string, threads int) (*exec.Cmd, error) {
 	}
 	cmd := exec.Command(exe, filepath.Join(dir, script))
 	// What torch.compile makes is gone with the run: a cache that was cut short fails later runs.
-	cmd.Env = append(environment(threads), "TORCHINDUCTOR_CACHE_DIR="+filepath.Join(dir, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS=1")
+	cmd.Env = append(environment(threads), "TORCHINDUCTOR_CACHE_DIR="+filepath.Join(dir, "inductor"),
+		"TORCHINDUCTOR_COMPILE_THREADS=1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS=0")
 	return cmd, nil
 }
 
@@ -169,14 +170,14 @@ func (c *crew) member(name string, threads int) (*child, error) {
 	return m, nil
 }
 
-// lose ends a peer that does not answer as it should.
-func (c *crew) lose(name string, threads int, why error) {
+// lose ends a peer that does not answer as it should. The next workload starts
+// another.
+func (c *crew) lose(name string, threads int) {
 	at := place{name, threads}
 	if m := c.running[at]; m != nil {
-		m.kill()
+		m.kill() // how it ends does not matter any more
 		delete(c.running, at)
 	}
-	c.failed[at] = why
 }
 
 // dismiss ends all peers.

@@ -141,3 +141,20 @@ func TestEnvironment(t *testing.T) {
 	require.Equal(t, "passive", last["OMP_WAIT_POLICY"])
 	require.NotContains(t, last, "OPENBLAS_CORETYPE")
 }
+
+// A peer that ends in a workload is started again for the next.
+func TestLostPeer(t *testing.T) {
+	crew := crewOf(t, greet+"read line; exit 0")
+	again := crew.peers["p"]
+	w := scalarWorkloads()[0]
+	w.peers = []string{"p"}
+	for range 2 {
+		rows, err := (&bench{crew: crew, rounds: 1, seconds: 1e-4, dir: t.TempDir(), log: t.Logf}).run(w, 1)
+		require.NoError(t, err)
+		require.Contains(t, rows[0].Note, "the peer ended")
+		require.Empty(t, crew.running)
+		again.command = crewOf(t, greet+"read line; exit 0").peers["p"].command // which allows one start
+		crew.peers["p"] = again
+	}
+	require.NoError(t, crew.dismiss())
+}
