@@ -1,9 +1,10 @@
-# Targets: all build test test-kernels test-arm64 unfused lint race golden fuzz bench examples cross clean
+# Targets: all build test test-kernels test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64   what runs programs for arm64; Debian's qemu-user has it
 # FUZZTIME=20s   how long each fuzz test runs
 # BENCHTIME=1s   how long each benchmark runs
 # TESTFLAGS=     further flags of go test
+# BENCHPEERS=    flags of go run ./bench
 
 GO        ?= go
 FUZZTIME  ?= 20s
@@ -16,7 +17,7 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 windows/amd64
 
-.PHONY: all build test test-kernels test-arm64 unfused lint race golden fuzz bench examples cross clean
+.PHONY: all build test test-kernels test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 
 all: build lint test
 
@@ -89,6 +90,10 @@ fuzz:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+# Against other libraries, where installed: bench/README.md.
+bench-peers:
+	$(GO) run ./bench $(BENCHPEERS)
 
 # The examples' own tests check what they compute; this shows it.
 examples:

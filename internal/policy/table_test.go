@@ -37,6 +37,7 @@ func imports() map[string][]string {
 		"":                  {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize"},
 		"cmd/...":           {anything},
 		"examples/...":      {anything},
+		"bench":             {anything},
 	}
 }
 
