@@ -105,9 +105,13 @@ func wide(a *lowering.Args, xs []array.Array) []array.Array {
 // convert sets dst to src as array.Convert does, in parallel.
 func convert(a *lowering.Args, dst, src array.Array) error {
 	n := dst.Type.Len()
-	dst, src = dst.Reshape(n), src.Reshape(n)
-	if n <= tile {
-		return convertTile(dst, src, 0, n)
+	if a.Alone(n/tile+1, cheap/tile) {
+		for at := 0; at < n; at += tile {
+			if err := convertTile(dst, src, at, min(at+tile, n)); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	errs := make([]error, n/tile+1)
 	a.Parallel(len(errs), cheap/tile, func(lo, hi int) {
@@ -135,7 +139,8 @@ func convertTile(dst, src array.Array, lo, hi int) error {
 	case [2]graph.DType{graph.F32, graph.I32}:
 		kernel.ToInt(data[int32](dst)[lo:hi], data[float32](src)[lo:hi])
 	default:
-		return array.Convert(dst.Rows(lo, hi), src.Rows(lo, hi))
+		n := dst.Type.Len()
+		return array.Convert(dst.Reshape(n).Rows(lo, hi), src.Reshape(n).Rows(lo, hi))
 	}
 	return nil
 }

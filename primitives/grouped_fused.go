@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -9,15 +10,30 @@ import (
 // The kernels of joined instructions. Each takes rows in expert order, matrices and
 // last the counts, and has the bits of the instructions it stands for.
 
+// inNumber returns the kernel for the element type of the first result.
+func inNumber(bf16, f16, f32, f64 lowering.Kernel) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		switch a.Out[0].Type.DType {
+		case graph.BF16:
+			return bf16(a)
+		case graph.F16:
+			return f16(a)
+		case graph.F32:
+			return f32(a)
+		}
+		return f64(a)
+	}
+}
+
 // expertMatrix returns the matrix of expert e in w[E,in,out], or transposed
 // [E,out,in].
-func expertMatrix[T Float](w array.Array, e int, transpose bool) kernel.Matrix[T] {
+func expertMatrix[E kernel.Number](w array.Array, e int, transpose bool) kernel.Matrix[E] {
 	rows, cols := w.Type.Shape[1], w.Type.Shape[2]
-	x := data[T](w)[e*rows*cols : (e+1)*rows*cols]
+	x := data[E](w)[e*rows*cols : (e+1)*rows*cols]
 	if transpose {
-		return kernel.Matrix[T]{X: x, Row: 1, Col: cols}
+		return kernel.Matrix[E]{X: x, Row: 1, Col: cols}
 	}
-	return kernel.Matrix[T]{X: x, Row: cols, Col: 1}
+	return kernel.Matrix[E]{X: x, Row: cols, Col: 1}
 }
 
 // eachPiece calls f with pieces of the experts' rows, in parallel, where a row costs
@@ -31,41 +47,41 @@ func eachPiece(a *lowering.Args, align, work int, f func(expert, from, to int)) 
 }
 
 // groupedSwiGLU sets h, and g and u if they are wanted, of rows, gate and up.
-func groupedSwiGLU[T Float](transpose bool, align int) lowering.Kernel {
+func groupedSwiGLU[E kernel.Number](transpose bool, align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		x, h := data[T](a.In[0]), data[T](a.Out[0])
+		x, h := data[E](a.In[0]), data[E](a.Out[0])
 		k, n := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		eachPiece(a, align, 2*k*n, func(e, from, to int) {
-			var g, u []T
+			var g, u []E
 			if len(a.Out) == 3 {
-				g, u = data[T](a.Out[1])[from*n:to*n], data[T](a.Out[2])[from*n:to*n]
+				g, u = data[E](a.Out[1])[from*n:to*n], data[E](a.Out[2])[from*n:to*n]
 			}
-			kernel.GemmSwiGLU(to-from, n, k, kernel.Left[T]{X: x[from*k:], Row: k}, expertMatrix[T](a.In[1], e, transpose), expertMatrix[T](a.In[2], e, transpose), g, u, h[from*n:])
+			kernel.GemmSwiGLU(to-from, n, k, kernel.Left[E]{X: x[from*k:], Row: k}, expertMatrix[E](a.In[1], e, transpose), expertMatrix[E](a.In[2], e, transpose), g, u, h[from*n:])
 		})
 		return nil
 	}
 }
 
 // groupedSwiGLUGrad sets dg and du of dy, down, g and u.
-func groupedSwiGLUGrad[T Float](transpose bool, align int) lowering.Kernel {
+func groupedSwiGLUGrad[E kernel.Number](transpose bool, align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		dy, g, u, dg, du := data[T](a.In[0]), data[T](a.In[2]), data[T](a.In[3]), data[T](a.Out[0]), data[T](a.Out[1])
+		dy, g, u, dg, du := data[E](a.In[0]), data[E](a.In[2]), data[E](a.In[3]), data[E](a.Out[0]), data[E](a.Out[1])
 		k, n := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		eachPiece(a, align, k*n, func(e, from, to int) {
 			at := from * n
-			kernel.GemmSwiGLUGrad(to-from, n, k, dy[from*k:], expertMatrix[T](a.In[1], e, transpose), g[at:], u[at:], dg[at:], du[at:])
+			kernel.GemmSwiGLUGrad(to-from, n, k, dy[from*k:], expertMatrix[E](a.In[1], e, transpose), g[at:], u[at:], dg[at:], du[at:])
 		})
 		return nil
 	}
 }
 
 // groupedSum sets y of a, its matrices, b and its matrices.
-func groupedSum[T Float](transpose bool, align int) lowering.Kernel {
+func groupedSum[E kernel.Number](transpose bool, align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		x, z, y := data[T](a.In[0]), data[T](a.In[2]), data[T](a.Out[0])
+		x, z, y := data[E](a.In[0]), data[E](a.In[2]), data[E](a.Out[0])
 		k, n := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		eachPiece(a, align, 2*k*n, func(e, from, to int) {
-			kernel.GemmSum(to-from, n, k, x[from*k:], expertMatrix[T](a.In[1], e, transpose), z[from*k:], expertMatrix[T](a.In[3], e, transpose), y[from*n:])
+			kernel.GemmSum(to-from, n, k, x[from*k:], expertMatrix[E](a.In[1], e, transpose), z[from*k:], expertMatrix[E](a.In[3], e, transpose), y[from*n:])
 		})
 		return nil
 	}

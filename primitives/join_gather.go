@@ -3,6 +3,7 @@ package primitives
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -34,37 +35,37 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join.Out = append(slices.Clone(in.Out), d.Out[1:]...)
 	join.In = slices.Concat(d.In, in.In[1:])
 	if d.Name == "ep_place" {
-		join.Kernel = inFloat(placedSwiGLU[float32](m.Transpose, in.Align, k), placedSwiGLU[float64](m.Transpose, in.Align, k))
+		join.Kernel = inNumber(placedSwiGLU[array.Brain](m.Transpose, in.Align, k), placedSwiGLU[array.Half](m.Transpose, in.Align, k), placedSwiGLU[float32](m.Transpose, in.Align, k), placedSwiGLU[float64](m.Transpose, in.Align, k))
 	} else {
-		join.Kernel = inFloat(permutedSwiGLU[float32](m.Transpose, in.Align), permutedSwiGLU[float64](m.Transpose, in.Align))
+		join.Kernel = inNumber(permutedSwiGLU[array.Brain](m.Transpose, in.Align), permutedSwiGLU[array.Half](m.Transpose, in.Align), permutedSwiGLU[float32](m.Transpose, in.Align), permutedSwiGLU[float64](m.Transpose, in.Align))
 	}
 	return []int{di}, join, true
 }
 
 // placedSwiGLU sets h, and the rows' weights, of what arrived: packed rows of k
 // elements, the rows' order, counts, gate, up and counts.
-func placedSwiGLU[T Float](transpose bool, align, k int) lowering.Kernel {
+func placedSwiGLU[E kernel.Number](transpose bool, align, k int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		buf, recv := view[T](a.In[0].Bytes()), data[int32](a.In[1])
+		buf, recv := view[E](a.In[0].Bytes()), data[int32](a.In[1])
 		row := a.In[0].Type.Shape[1] / a.Out[0].Type.DType.Size()
 		at := lowering.Make[int32](a, a.Out[0].Type.Shape[0])
 		for j, n := 0, total(a.In[2]); j < n; j++ {
 			at[recv[j]] = int32(j)
 			if len(a.Out) == 2 {
-				data[T](a.Out[1])[recv[j]] = buf[j*row+k]
+				data[E](a.Out[1])[recv[j]] = buf[j*row+k]
 			}
 		}
-		gatheredSwiGLU(a, kernel.Left[T]{X: buf, Row: row, At: at}, k, transpose, align)
+		gatheredSwiGLU(a, kernel.Left[E]{X: buf, Row: row, At: at}, k, transpose, align)
 		return nil
 	}
 }
 
 // permutedSwiGLU sets h, and the rows' weights, of tokens, weights if they travel
 // along, the pairs' places, the places' rows, gate, up and counts.
-func permutedSwiGLU[T Float](transpose bool, align int) lowering.Kernel {
+func permutedSwiGLU[E kernel.Number](transpose bool, align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		n := len(a.Out) // of payload arrays
-		x, place, recv := data[T](a.In[0]), data[int32](a.In[n]), data[int32](a.In[n+1])
+		x, place, recv := data[E](a.In[0]), data[int32](a.In[n]), data[int32](a.In[n+1])
 		k := len(place) / max(a.In[0].Type.Shape[0], 1)
 		at := lowering.Make[int32](a, a.Out[0].Type.Shape[0])
 		for pair, j := range place {
@@ -73,23 +74,23 @@ func permutedSwiGLU[T Float](transpose bool, align int) lowering.Kernel {
 			}
 			at[recv[j]] = int32(pair / k)
 			if n == 2 {
-				data[T](a.Out[1])[recv[j]] = data[T](a.In[1])[pair]
+				data[E](a.Out[1])[recv[j]] = data[E](a.In[1])[pair]
 			}
 		}
 		width := a.In[0].Type.Shape[1]
-		gatheredSwiGLU(a, kernel.Left[T]{X: x, Row: width, At: at}, width, transpose, align)
+		gatheredSwiGLU(a, kernel.Left[E]{X: x, Row: width, At: at}, width, transpose, align)
 		return nil
 	}
 }
 
 // gatheredSwiGLU multiplies the rows x, of k elements, by the last three arguments.
-func gatheredSwiGLU[T Float](a *lowering.Args, x kernel.Left[T], k int, transpose bool, align int) {
-	h := data[T](a.Out[0])
+func gatheredSwiGLU[E kernel.Number](a *lowering.Args, x kernel.Left[E], k int, transpose bool, align int) {
+	h := data[E](a.Out[0])
 	n := a.Out[0].Type.Shape[1]
 	gate, up := a.In[len(a.In)-3], a.In[len(a.In)-2]
 	eachPiece(a, align, 2*k*n, func(e, from, to int) {
 		piece := x
 		piece.At = x.At[from:]
-		kernel.GemmSwiGLU(to-from, n, k, piece, expertMatrix[T](gate, e, transpose), expertMatrix[T](up, e, transpose), nil, nil, h[from*n:])
+		kernel.GemmSwiGLU(to-from, n, k, piece, expertMatrix[E](gate, e, transpose), expertMatrix[E](up, e, transpose), nil, nil, h[from*n:])
 	})
 }

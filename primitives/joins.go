@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -23,8 +24,7 @@ func groupedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatmul, ok boo
 		return i, m, false
 	}
 	m, ok = p.Instrs[i].Prim.(GroupedMatmul)
-	d := p.Bufs[b].Type.DType
-	return i, m, ok && (d == graph.F32 || d == graph.F64)
+	return i, m, ok
 }
 
 // sameRows reports whether two grouped_matmul are of the same experts' rows.
@@ -55,7 +55,7 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	if !p.Last(g, i) || !p.Last(u, i) {
 		join.Out = []int{in.Out[0], gate.Out[0], up.Out[0]}
 	}
-	join.Kernel = inFloat(groupedSwiGLU[float32](gm.Transpose, gate.Align), groupedSwiGLU[float64](gm.Transpose, gate.Align))
+	join.Kernel = inNumber(groupedSwiGLU[array.Brain](gm.Transpose, gate.Align), groupedSwiGLU[array.Half](gm.Transpose, gate.Align), groupedSwiGLU[float32](gm.Transpose, gate.Align), groupedSwiGLU[float64](gm.Transpose, gate.Align))
 	return []int{gi, ui}, join, true
 }
 
@@ -74,7 +74,7 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join := *product
 	join.Name, join.Pos = "grouped_swiglu_grad", in.Pos
 	join.In, join.Out = []int{product.In[0], product.In[1], in.In[0], in.In[1], product.In[2]}, in.Out
-	join.Kernel = inFloat(groupedSwiGLUGrad[float32](m.Transpose, product.Align), groupedSwiGLUGrad[float64](m.Transpose, product.Align))
+	join.Kernel = inNumber(groupedSwiGLUGrad[array.Brain](m.Transpose, product.Align), groupedSwiGLUGrad[array.Half](m.Transpose, product.Align), groupedSwiGLUGrad[float32](m.Transpose, product.Align), groupedSwiGLUGrad[float64](m.Transpose, product.Align))
 	return []int{pi}, join, true
 }
 
@@ -98,6 +98,6 @@ func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join := *first
 	join.Name, join.Pos = "grouped_matmul_sum", in.Pos
 	join.In, join.Out = []int{first.In[0], first.In[1], second.In[0], second.In[1], first.In[2]}, in.Out
-	join.Kernel = inFloat(groupedSum[float32](am.Transpose, first.Align), groupedSum[float64](am.Transpose, first.Align))
+	join.Kernel = inNumber(groupedSum[array.Brain](am.Transpose, first.Align), groupedSum[array.Half](am.Transpose, first.Align), groupedSum[float32](am.Transpose, first.Align), groupedSum[float64](am.Transpose, first.Align))
 	return []int{ai, bi}, join, true
 }

@@ -1,59 +1,70 @@
 package kernel
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/array"
+)
+
+// Number is an element type of fused products.
+type Number interface {
+	float32 | float64 | array.Brain | array.Half
+}
 
 // Matrix is an operand of a fused product: element i,j is X[i*Row+j*Col].
-type Matrix[T Float] struct {
-	X        []T
+type Matrix[E Number] struct {
+	X        []E
 	Row, Col int
 }
 
 // from returns the columns from j on.
-func (m Matrix[T]) from(j int) Matrix[T] { return Matrix[T]{m.X[j*m.Col:], m.Row, m.Col} }
-
-// fusedBytes is what two pieces of results take that are made, and used while they
-// are in the second level cache: half of it.
-const fusedBytes = 512 << 10
-
-// fusedCols returns how many of n columns of m rows are made at once.
-func fusedCols[T Float](m, n int) int {
-	unit := tileVecs * vectorLanes
-	return min(n, max(unit, fusedBytes/2/int(unsafe.Sizeof(T(0)))/max(m, 1)/unit*unit))
-}
-
-// fusedRows returns how many of m rows are made at once, so that one tile's width
-// of columns fits: pieces of rows are long since each copies its columns of B.
-func fusedRows[T Float](m int) int {
-	return min(m, fusedBytes/2/int(unsafe.Sizeof(T(0)))/(tileVecs*vectorLanes)/8*8)
-}
+func (m Matrix[E]) from(j int) Matrix[E] { return Matrix[E]{m.X[j*m.Col:], m.Row, m.Col} }
 
 // Left is the left operand of a fused product: row i is X[At(i)*Row:], with At(i) = i
 // if At is nil.
-type Left[T Float] struct {
-	X   []T
+type Left[E Number] struct {
+	X   []E
 	Row int
 	At  []int32
 }
 
-// gatheredBytes is what gathered rows take at most while they are multiplied.
-const gatheredBytes = 1 << 20
+const (
+	// fusedBytes is what two pieces of results take that are made, and used while they
+	// are in the second level cache: half of it.
+	fusedBytes = 512 << 10
+	// fusedUnit divides the number of columns of a piece: the widest tile's.
+	fusedUnit = tileVecs * vectorLanes
+	// gatheredBytes is what gathered rows take at most while they are multiplied.
+	gatheredBytes = 1 << 20
+)
+
+// fusedCols returns how many of n columns of m rows are made at once.
+func fusedCols[E Number](m, n int) int {
+	return min(n, max(fusedUnit, fusedBytes/2/int(unsafe.Sizeof(E(0)))/max(m, 1)/fusedUnit*fusedUnit))
+}
+
+// fusedRows returns how many of m rows are made at once, so that one tile's width
+// of columns fits: pieces of rows are long since each copies its columns of B.
+func fusedRows[E Number](m int) int {
+	return min(m, fusedBytes/2/int(unsafe.Sizeof(E(0)))/fusedUnit/8*8)
+}
 
 // rowsAtOnce returns how many of m rows of k elements are multiplied at once.
-func (l Left[T]) rowsAtOnce(m, k int) int {
-	n := fusedRows[T](m)
+func (l Left[E]) rowsAtOnce(m, k int) int {
+	n := fusedRows[E](m)
 	if l.At != nil {
-		n = min(n, max(8, gatheredBytes/int(unsafe.Sizeof(T(0)))/max(k, 1)/8*8))
+		n = min(n, max(8, gatheredBytes/int(unsafe.Sizeof(E(0)))/max(k, 1)/8*8))
 	}
 	return n
 }
 
 // rows returns m rows of k elements from row i on, and how far apart they are: as
-// they lie, or side by side in the memory of w.
-func (l Left[T]) rows(w *workspace[T], i, m, k int) ([]T, int) {
+// they lie, or side by side in the memory of s.
+func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 	if l.At == nil {
 		return l.X[i*l.Row:], l.Row
 	}
-	x := room(&w.gathered, m*k)
+	x := spaceFor[E](s, 2, m*k)
 	for r, at := range l.At[i : i+m] {
 		copy(x[r*k:(r+1)*k], l.X[int(at)*l.Row:])
 	}
@@ -62,26 +73,26 @@ func (l Left[T]) rows(w *workspace[T], i, m, k int) ([]T, int) {
 
 // GemmSwiGLU sets h = silu(g)·u with g = x·gate and u = x·up: m rows of x, of k
 // elements, times k by n. Where g and u are nil they are not kept. Results have rows
-// of n side by side, and the bits of Gemm and SwiGLU.
-func GemmSwiGLU[T Float](m, n, k int, x Left[T], gate, up Matrix[T], g, u, h []T) {
-	w := workspaceOf[T]()
-	defer w.release()
+// of n side by side, and the bits of Gemm, or GemmHalf, and SwiGLU. Numbers of 16 bits
+// are rounded where Gemm and SwiGLU would return them.
+func GemmSwiGLU[E Number](m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
+	s, do := spaceOf(), arithmeticOf[E]()
+	defer s.release()
 	rows := x.rowsAtOnce(m, k)
 	for i := 0; i < m; i += rows {
 		in := min(rows, m-i)
-		cols := fusedCols[T](in, n)
-		xs, xRow := x.rows(w, i, in, k)
+		cols := fusedCols[E](in, n)
+		xs, xRow := x.rows(s, i, in, k)
 		for j := 0; j < n; j += cols {
 			jn := min(cols, n-j)
-			gs, us, row := w.kept(0, g, in, i, j, n, jn), w.kept(1, u, in, i, j, n, jn), n
+			gs, us, row := kept(s, 0, g, in, i*n+j, jn), kept(s, 1, u, in, i*n+j, jn), n
 			if g == nil {
 				row = jn
 			}
-			a, b := gate.from(j), up.from(j)
-			w.gemm(in, jn, k, xs, xRow, 1, a.X, a.Row, a.Col, gs, row, false)
-			w.gemm(in, jn, k, xs, xRow, 1, b.X, b.Row, b.Col, us, row, false)
+			do.product(in, jn, k, xs, xRow, gate.from(j), gs, row)
+			do.product(in, jn, k, xs, xRow, up.from(j), us, row)
 			for r := range in {
-				SwiGLU(h[(i+r)*n+j:][:jn], gs[r*row:][:jn], us[r*row:][:jn])
+				do.swiglu(s, h[(i+r)*n+j:][:jn], gs[r*row:][:jn], us[r*row:][:jn])
 			}
 		}
 	}
@@ -89,20 +100,20 @@ func GemmSwiGLU[T Float](m, n, k int, x Left[T], gate, up Matrix[T], g, u, h []T
 
 // GemmSwiGLUGrad is the gradient of SwiGLU at g and u for the cotangent dy·b: m rows
 // of dy, of k elements, times k by n. The other arguments have rows of n side by
-// side; dg and du have the bits of Gemm and SwiGLUGrad.
-func GemmSwiGLUGrad[T Float](m, n, k int, dy []T, b Matrix[T], g, u, dg, du []T) {
-	w := workspaceOf[T]()
-	defer w.release()
-	for i := 0; i < m; i += fusedRows[T](m) {
-		in := min(fusedRows[T](m), m-i)
-		cols := fusedCols[T](in, n)
+// side; dg and du have the bits of Gemm, or GemmHalf, and SwiGLUGrad.
+func GemmSwiGLUGrad[E Number](m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
+	s, do := spaceOf(), arithmeticOf[E]()
+	defer s.release()
+	for i := 0; i < m; i += fusedRows[E](m) {
+		in := min(fusedRows[E](m), m-i)
+		cols := fusedCols[E](in, n)
 		for j := 0; j < n; j += cols {
 			jn := min(cols, n-j)
-			ct, at := w.kept(0, nil, in, i, j, n, jn), b.from(j)
-			w.gemm(in, jn, k, dy[i*k:], k, 1, at.X, at.Row, at.Col, ct, jn, false)
+			ct := spaceFor[E](s, 0, in*jn)
+			do.product(in, jn, k, dy[i*k:], k, b.from(j), ct, jn)
 			for r := range in {
 				o := (i+r)*n + j
-				SwiGLUGrad(dg[o:][:jn], du[o:][:jn], g[o:][:jn], u[o:][:jn], ct[r*jn:][:jn])
+				do.swigluGrad(s, dg[o:][:jn], du[o:][:jn], g[o:][:jn], u[o:][:jn], ct[r*jn:][:jn])
 			}
 		}
 	}
@@ -111,30 +122,30 @@ func GemmSwiGLUGrad[T Float](m, n, k int, dy []T, b Matrix[T], g, u, dg, du []T)
 // GemmSum sets y = a·b + c·d, both of m by n: m rows of a and of c, of k elements
 // side by side. It has the bits of adding the second product to the first when
 // both are complete.
-func GemmSum[T Float](m, n, k int, a []T, b Matrix[T], c []T, d Matrix[T], y []T) {
-	w := workspaceOf[T]()
-	defer w.release()
-	for i := 0; i < m; i += fusedRows[T](m) {
-		in := min(fusedRows[T](m), m-i)
-		cols := fusedCols[T](in, n)
+func GemmSum[E Number](m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
+	s, do := spaceOf(), arithmeticOf[E]()
+	defer s.release()
+	for i := 0; i < m; i += fusedRows[E](m) {
+		in := min(fusedRows[E](m), m-i)
+		cols := fusedCols[E](in, n)
 		for j := 0; j < n; j += cols {
 			jn := min(cols, n-j)
-			first, second := b.from(j), d.from(j)
-			more := w.kept(0, nil, in, i, j, n, jn)
-			w.gemm(in, jn, k, a[i*k:], k, 1, first.X, first.Row, first.Col, y[i*n+j:], n, false)
-			w.gemm(in, jn, k, c[i*k:], k, 1, second.X, second.Row, second.Col, more, jn, false)
+			more := spaceFor[E](s, 0, in*jn)
+			do.product(in, jn, k, a[i*k:], k, b.from(j), y[i*n+j:], n)
+			do.product(in, jn, k, c[i*k:], k, d.from(j), more, jn)
 			for r := range in {
-				add(y[(i+r)*n+j:][:jn], more[r*jn:][:jn])
+				sum := y[(i+r)*n+j:][:jn]
+				do.add(s, sum, sum, more[r*jn:][:jn])
 			}
 		}
 	}
 }
 
-// kept returns where a piece of a result is made, whose first element is i,j: in
-// the result, whose rows have n elements, or in scratch memory if there is none.
-func (w *workspace[T]) kept(slot int, result []T, m, i, j, n, jn int) []T {
+// kept returns where m rows of jn columns of a result are made: in the result, from
+// element at on, or in scratch memory if there is none.
+func kept[E Number](s *space, slot int, result []E, m, at, jn int) []E {
 	if result != nil {
-		return result[i*n+j:]
+		return result[at:]
 	}
-	return room(&w.pieces[slot], m*jn)
+	return spaceFor[E](s, slot, m*jn)
 }

@@ -12,8 +12,6 @@ type workspace[T Float] struct {
 	edge [8 * tileVecs * 16]T // a tile of C, of which a part is wanted
 	// Copies of A and B, and sums, grown when needed.
 	a, b, sums []T
-	pieces     [2][]T // of results that are not kept
-	gathered   []T    // rows
 }
 
 // room returns n elements of buf, which begin where a cache line does. It makes

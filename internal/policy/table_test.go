@@ -66,6 +66,7 @@ func readOnly() map[string]string {
 		"internal/kernel.workspaces64":   "a sync.Pool: memory for products, on whose contents no result depends",
 		"internal/half.best":             "a sync.OnceValue: which instructions the processor has, asked once as that is slow; no result depends on it",
 		"internal/kernel.halfWorkspaces": "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/kernel.spaces":         "a sync.Pool: memory for fused products, on whose contents no result depends",
 		"internal/kernel.selection":      "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
 		"internal/kernel.attenders32":    "a sync.Pool: memory for attention, on whose contents no result depends",
 		"internal/kernel.attenders64":    "a sync.Pool: memory for attention, on whose contents no result depends",
