@@ -46,7 +46,7 @@ func (l moeLayer) workload(backward bool) workload {
 		params:    map[string]any{"experts": l.Experts, "top_k": l.TopK},
 		flop:      2 * float64(l.Tokens*l.TopK*products*l.Hidden*l.FFN),
 		tolerance: 2e-5,
-		target:    1,
+		target:    0.7,
 		threads:   []int{2},
 		peers:     []string{torchName, torchPlainName, jaxName},
 		open:      func(threads int) (*subject, error) { return l.open(backward, threads) },

@@ -92,7 +92,7 @@ func (e *located) Unwrap() error { return e.err }
 
 // kernelsFlag lets a user choose kernels before any run.
 func kernelsFlag(fs *flag.FlagSet) {
-	fs.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2 or avx512; the best if not given", gomoe.UseKernels)
+	fs.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
 }
 
 // placing are the flags that say where a program runs.

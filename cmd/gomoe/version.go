@@ -38,7 +38,11 @@ func (t *tool) versionCommand() *ffcli.Command {
 				}
 			}
 			kernels, err := kernel.Selected()
-			fmt.Fprintf(t.stdout, "gomoe %s%s %s %s/%s, %s kernels\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH, kernels)
+			bf16 := "through f32"
+			if engine := kernel.SelectedHalf(); engine != "f32" {
+				bf16 = "by " + engine
+			}
+			fmt.Fprintf(t.stdout, "gomoe %s%s %s %s/%s, %s kernels, bf16 %s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH, kernels, bf16)
 			return err
 		},
 	}

@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	dtype := f.String("dtype", "f32", "element type of tokens and kernels: f32 or bf16")
 	inDir := f.String("in", "", "read tokens.npy [T,H], topk_w.npy [T,K], and per layer topk_idx_<layer>.npy [T,K] i32 and kernels_<layer>.npy [E,H,H_out] from this folder; sizes follow from them")
 	outDir := f.String("out", "", "write out.npy, grad_tokens.npy, grad_topk_w.npy and grad_kernels_<layer>.npy to this folder (bf16 as f32)")
-	f.Func("kernels", "`name` of the kernels to use: portable, avx2 or avx512; the best if not given", gomoe.UseKernels)
+	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
 	if err := f.Parse(args); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -54,6 +55,7 @@ func parse(args []string) (config, options, error) {
 	f.Uint64Var(&o.seed, "seed", 1, "of the weights, the batches and the sample")
 	f.Int64Var(&o.limit, "limit", 0, "`bytes` of text to read at most; 0 is 16 MiB, negative no limit")
 	f.BoolVar(&o.check, "check", false, "run one step on one rank and on the mesh, compare, and exit")
+	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
 	f.BoolVar(&o.finite, "finite", false, "stop at the first kernel that makes a NaN or an infinity, and name it")
 	f.Var(&c.DType, "dtype", "element `type` to compute in, f32 or bf16; the latter keeps weights, moments, router and losses in f32")
 	f.IntVar(&c.Width, "width", 128, "`columns` of the model")
