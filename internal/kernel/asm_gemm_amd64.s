@@ -16,8 +16,7 @@ TEXT ·avx512F32Tile1x1(SB), NOSPLIT, $0-8
 	MOVQ       40(AX), R9
 	PREFETCHT0 (R8)
 	VPXORD     Z0, Z0, Z0
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Z1
@@ -60,8 +59,7 @@ TEXT ·avx512F32Tile1x2(SB), NOSPLIT, $0-8
 	PREFETCHT0 64(R8)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Z2
@@ -113,8 +111,7 @@ TEXT ·avx512F32Tile1x3(SB), NOSPLIT, $0-8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Z3
@@ -179,8 +176,7 @@ TEXT ·avx512F32Tile4x1(SB), NOSPLIT, $0-8
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Z4
@@ -263,8 +259,7 @@ TEXT ·avx512F32Tile4x2(SB), NOSPLIT, $0-8
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Z8
@@ -377,8 +372,7 @@ TEXT ·avx512F32Tile4x3(SB), NOSPLIT, $0-8
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Z12
@@ -510,8 +504,7 @@ TEXT ·avx512F32Tile8x1(SB), NOSPLIT, $0-8
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, R11
-	SHLQ       $0x03, R11
+	MOVQ       88(AX), R11
 
 loop:
 	VMOVUPS      (DX), Z8
@@ -648,8 +641,7 @@ TEXT ·avx512F32Tile8x2(SB), NOSPLIT, $0-8
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
-	MOVQ       BX, R11
-	SHLQ       $0x03, R11
+	MOVQ       88(AX), R11
 
 loop:
 	VMOVUPS      (DX), Z16
@@ -844,8 +836,7 @@ TEXT ·avx512F32Tile8x3(SB), NOSPLIT, $0-8
 	VPXORD     Z21, Z21, Z21
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
-	MOVQ       BX, R11
-	SHLQ       $0x03, R11
+	MOVQ       88(AX), R11
 
 loop:
 	VMOVUPS      (DX), Z24
@@ -1544,8 +1535,7 @@ TEXT ·avx512F64Tile1x1(SB), NOSPLIT, $0-8
 	MOVQ       40(AX), R9
 	PREFETCHT0 (R8)
 	VPXORD     Z0, Z0, Z0
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Z1
@@ -1588,8 +1578,7 @@ TEXT ·avx512F64Tile1x2(SB), NOSPLIT, $0-8
 	PREFETCHT0 64(R8)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Z2
@@ -1641,8 +1630,7 @@ TEXT ·avx512F64Tile1x3(SB), NOSPLIT, $0-8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Z3
@@ -1707,8 +1695,7 @@ TEXT ·avx512F64Tile4x1(SB), NOSPLIT, $0-8
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Z4
@@ -1791,8 +1778,7 @@ TEXT ·avx512F64Tile4x2(SB), NOSPLIT, $0-8
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Z8
@@ -1905,8 +1891,7 @@ TEXT ·avx512F64Tile4x3(SB), NOSPLIT, $0-8
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Z12
@@ -2038,8 +2023,7 @@ TEXT ·avx512F64Tile8x1(SB), NOSPLIT, $0-8
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       BX, R11
-	SHLQ       $0x03, R11
+	MOVQ       88(AX), R11
 
 loop:
 	VMOVUPS      (DX), Z8
@@ -2176,8 +2160,7 @@ TEXT ·avx512F64Tile8x2(SB), NOSPLIT, $0-8
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
-	MOVQ       BX, R11
-	SHLQ       $0x03, R11
+	MOVQ       88(AX), R11
 
 loop:
 	VMOVUPS      (DX), Z16
@@ -2372,8 +2355,7 @@ TEXT ·avx512F64Tile8x3(SB), NOSPLIT, $0-8
 	VPXORD     Z21, Z21, Z21
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
-	MOVQ       BX, R11
-	SHLQ       $0x03, R11
+	MOVQ       88(AX), R11
 
 loop:
 	VMOVUPS      (DX), Z24
@@ -3072,8 +3054,7 @@ TEXT ·avx2F32Tile1x1(SB), NOSPLIT, $0-8
 	MOVQ       40(AX), R9
 	PREFETCHT0 (R8)
 	VXORPS     Y0, Y0, Y0
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Y1
@@ -3115,8 +3096,7 @@ TEXT ·avx2F32Tile1x2(SB), NOSPLIT, $0-8
 	PREFETCHT0 (R8)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Y2
@@ -3166,8 +3146,7 @@ TEXT ·avx2F32Tile1x3(SB), NOSPLIT, $0-8
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Y3
@@ -3231,8 +3210,7 @@ TEXT ·avx2F32Tile4x1(SB), NOSPLIT, $0-8
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Y4
@@ -3311,8 +3289,7 @@ TEXT ·avx2F32Tile4x2(SB), NOSPLIT, $0-8
 	VXORPS     Y5, Y5, Y5
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Y8
@@ -3420,8 +3397,7 @@ TEXT ·avx2F32Tile4x3(SB), NOSPLIT, $0-8
 	VXORPS     Y9, Y9, Y9
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Y12
@@ -3917,8 +3893,7 @@ TEXT ·avx2F64Tile1x1(SB), NOSPLIT, $0-8
 	MOVQ       40(AX), R9
 	PREFETCHT0 (R8)
 	VXORPS     Y0, Y0, Y0
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Y1
@@ -3960,8 +3935,7 @@ TEXT ·avx2F64Tile1x2(SB), NOSPLIT, $0-8
 	PREFETCHT0 (R8)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Y2
@@ -4011,8 +3985,7 @@ TEXT ·avx2F64Tile1x3(SB), NOSPLIT, $0-8
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
-	MOVQ       BX, R8
-	SHLQ       $0x03, R8
+	MOVQ       88(AX), R8
 
 loop:
 	VMOVUPS      (DX), Y3
@@ -4076,8 +4049,7 @@ TEXT ·avx2F64Tile4x1(SB), NOSPLIT, $0-8
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Y4
@@ -4156,8 +4128,7 @@ TEXT ·avx2F64Tile4x2(SB), NOSPLIT, $0-8
 	VXORPS     Y5, Y5, Y5
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Y8
@@ -4265,8 +4236,7 @@ TEXT ·avx2F64Tile4x3(SB), NOSPLIT, $0-8
 	VXORPS     Y9, Y9, Y9
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
-	MOVQ       BX, R10
-	SHLQ       $0x03, R10
+	MOVQ       88(AX), R10
 
 loop:
 	VMOVUPS      (DX), Y12

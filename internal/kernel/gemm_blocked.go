@@ -58,7 +58,9 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 			t.copy = nil
 			switch {
 			case direct && v == padded:
-				t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(brs*size)
+				// The next panel is fetched, whose rows lie beside this one's: the rows
+				// to come are too near to be fetched from memory in time.
+				t.b, t.bstride, t.ahead = unsafe.Pointer(&from[0]), uintptr(brs*size), uintptr(wide*size)
 			case i0 == 0 && bcs == 1 && v == wide && in >= s.rows && s.copying != nil:
 				t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(brs*size)
 				t.copy = unsafe.Pointer(&panel[:kn*wide][0])
@@ -66,7 +68,7 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 				if i0 == 0 {
 					pack(s, panel, padded, from, v, kn, brs, bcs)
 				}
-				t.b, t.bstride = unsafe.Pointer(&panel[0]), uintptr(padded*size)
+				t.b, t.bstride, t.ahead = unsafe.Pointer(&panel[0]), uintptr(padded*size), uintptr(8*padded*size)
 			}
 			w.column(s, in, v, &l, c[i0*ldc+j0+j:], ldc)
 		}
@@ -121,7 +123,7 @@ func (w *workspace[T]) column(s *set, m, n int, l *left[T], c []T, ldc int) {
 			t.c, t.cstride = unsafe.Pointer(&c[i*ldc]), uintptr(ldc*size)
 			if t.copy != nil {
 				s.copying(t.of())
-				t.b, t.bstride, t.copy = t.copy, uintptr(padded*size), nil
+				t.b, t.bstride, t.ahead, t.copy = t.copy, uintptr(padded*size), uintptr(8*padded*size), nil
 				continue
 			}
 			tile(t.of())

@@ -59,6 +59,8 @@ type work struct {
 	astride, astep uintptr
 	// Where a copying tile writes rows of B, side by side.
 	copy unsafe.Pointer
+	// From what a tile reads of B to what it fetches for later.
+	ahead uintptr
 }
 
 // These do not compile if the offsets are others than in asm/set.go.
@@ -73,6 +75,7 @@ const (
 	_ = -(unsafe.Offsetof(work{}.astride) ^ 64)
 	_ = -(unsafe.Offsetof(work{}.astep) ^ 72)
 	_ = -(unsafe.Offsetof(work{}.copy) ^ 80)
+	_ = -(unsafe.Offsetof(work{}.ahead) ^ 88)
 )
 
 // of is the argument as the functions take it.

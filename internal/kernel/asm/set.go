@@ -95,4 +95,5 @@ const (
 	workAStride = 64
 	workAStep   = 72
 	workCopy    = 80
+	workAhead   = 88
 )

@@ -50,11 +50,9 @@ func (s set) tile(rows, vecs int, copying bool) {
 	for j := range y {
 		y[j] = s.vector()
 	}
-	var ahead reg.GPVirtual // eight rows of B
+	var ahead reg.GPVirtual
 	if !copying {
-		ahead = GP64()
-		MOVQ(stride, ahead)
-		SHLQ(Imm(3), ahead)
+		ahead = field(t, workAhead)
 	}
 	Label("loop")
 	for j := range y {
