@@ -34,6 +34,9 @@ type Config struct {
 	// left out (see internal/optimize), and instructions of the plan joined (see
 	// primitives.Joins), which changes no bit of the results.
 	NoOptimize bool
+	// Overlap is what ranks compute while they exchange data. It changes no bit of
+	// the results. With NoOptimize it is off.
+	Overlap lowering.Overlap
 	runtime.Options
 }
 
@@ -83,7 +86,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	}
 	opts := lowering.Options{Donate: cfg.Donate, Names: names}
 	if !cfg.NoOptimize {
-		opts.Joins = primitives.Joins()
+		opts.Joins, opts.Overlap = primitives.Joins(), cfg.Overlap
 	}
 	return lowering.Lower(a, opts)
 }

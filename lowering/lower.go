@@ -17,6 +17,8 @@ type Options struct {
 	// Names are the names of the results; nil for those that the program is
 	// printed with. A name that is given again gets a number behind it.
 	Names []string
+	// Overlap is what is computed during collectives.
+	Overlap Overlap
 	// Joins are tried on the plan before it is given memory.
 	Joins []Join
 }
@@ -47,6 +49,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 		return nil, err
 	}
 	p.join(opts.Joins)
+	p.overlap(opts.Overlap)
 	if err := p.donate(opts.Donate); err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func (p *Plan) memory() Memory {
 
 // peak finds the first instruction at which the temporaries take the most.
 func (p *Plan) peak(m Memory) Peak {
-	starts, ends := make([][]int64, len(p.Instrs)), make([][]int64, len(p.Instrs)+1)
+	starts, ends := make([][]int64, len(p.Instrs)), make([][]int64, len(p.Instrs)+2)
 	for _, u := range m.Buffers {
 		if u.Storage == "temporary" {
 			starts[u.First] = append(starts[u.First], u.Bytes)

@@ -187,8 +187,10 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 	if err != nil {
 		return err
 	}
-	return e.Kernel("grouped_matmul", out, []lowering.Buf{in[0], in[1], counts},
+	err = e.Kernel("grouped_matmul", out, []lowering.Buf{in[0], in[1], counts},
 		inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
+	e.ByExpert(1, 2)
+	return err
 }
 
 func groupedMatmul[T Float](transpose bool, align int) lowering.Kernel {

@@ -22,7 +22,7 @@ func (e *NotFinite) Error() string {
 // finiteArgs reports whether all arguments of instruction i are finite.
 func (r *rank) finiteArgs(i int) bool {
 	for _, b := range r.plan.Instrs[i].In {
-		if k, _ := firstNonFinite(r.bufs[b]); k >= 0 {
+		if k, _ := firstNonFinite(r.seen(&r.plan.Instrs[i], b)); k >= 0 {
 			return false
 		}
 	}
@@ -32,7 +32,7 @@ func (r *rank) finiteArgs(i int) bool {
 // finite reports a result of instruction i with a NaN or an infinity.
 func (r *rank) finite(i int) error {
 	for _, b := range r.plan.Instrs[i].Out {
-		if k, x := firstNonFinite(r.bufs[b]); k >= 0 {
+		if k, x := firstNonFinite(r.seen(&r.plan.Instrs[i], b)); k >= 0 {
 			return &NotFinite{x, k, r.bufs[b].Type}
 		}
 	}

@@ -22,6 +22,7 @@ type rank struct {
 	cut    [][]int                 // per buffer of ragged rows: its shape, cut to the rows in use
 	args   lowering.Args           // reused by every kernel
 	free   map[int64][]array.Array // memory of donated inputs, by bytes
+	lane   *lane                   // nil if no collective runs beside kernels
 }
 
 func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
@@ -48,6 +49,7 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 		}
 		r.groups[i] = g
 	}
+	r.lane = newLane(r)
 	return r, nil
 }
 
@@ -110,12 +112,15 @@ func (r *rank) samePlan(ctx context.Context) error {
 }
 
 func (r *rank) run(ctx context.Context, opts Options) error {
+	if r.lane != nil && !opts.Finite && !opts.Poison {
+		return r.overlapped(ctx, opts)
+	}
 	for i := range r.plan.Instrs {
 		if ctx.Err() != nil {
 			return r.fail(i, context.Cause(ctx))
 		}
 		sound := opts.Finite && r.finiteArgs(i) // asked before the arguments are overwritten
-		if opts.Poison {
+		if p := r.plan.Instrs[i].Part; opts.Poison && (p == nil || p.From == 0) { // the others' results lie in the first one's memory
 			r.poison(i)
 		}
 		began := time.Now()
@@ -158,6 +163,9 @@ func (r *rank) exec(ctx context.Context, i int) (err error) {
 	if in.Collective() {
 		c := lowering.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
 		return in.Exchange(ctx, r.groups[i], c, a)
+	}
+	if in.Part != nil {
+		return r.runPart(in, a)
 	}
 	if in.Zones >= 0 {
 		return r.ragged(in, a)

@@ -168,6 +168,7 @@ func (s *Session) each(ctx context.Context, f func(ctx context.Context, r *rank)
 					cancel(err)
 				})
 			}
+			r.lane.settle()
 		})
 	}
 	wg.Wait()

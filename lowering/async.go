@@ -1,0 +1,188 @@
+package lowering
+
+import "slices"
+
+// flow is who needs whom in a plan whose buffers are written once.
+type flow struct {
+	needs   [][]int // of each instruction: those whose results it reads, ascending
+	readers [][]int // of each buffer that owns memory
+}
+
+func (p *Plan) flow() *flow {
+	f := &flow{make([][]int, len(p.Instrs)), make([][]int, len(p.Bufs))}
+	maker := make([]int, len(p.Bufs))
+	for b := range maker {
+		maker[b] = -1
+	}
+	for i := range p.Instrs {
+		p.eachRead(i, func(r int) {
+			if m := maker[r]; m >= 0 && !slices.Contains(f.needs[i], m) {
+				f.needs[i] = append(f.needs[i], m)
+			}
+			if !slices.Contains(f.readers[r], i) {
+				f.readers[r] = append(f.readers[r], i)
+			}
+		})
+		slices.Sort(f.needs[i])
+		for _, b := range p.Instrs[i].Out {
+			maker[p.Root(b)] = i
+		}
+	}
+	return f
+}
+
+// eachRead calls f with the owner of every buffer that instruction i reads.
+func (p *Plan) eachRead(i int, f func(root int)) {
+	in := &p.Instrs[i]
+	for _, b := range in.In {
+		f(p.Root(b))
+	}
+	if in.Zones >= 0 {
+		f(p.Root(in.Zones))
+	}
+}
+
+// ancestors marks what i needs, directly or not, from instruction `from` on.
+func (f *flow) ancestors(i, from int) []bool {
+	marked := make([]bool, i+1)
+	marked[i] = true
+	for j := i; j >= from; j-- {
+		if !marked[j] {
+			continue
+		}
+		for _, k := range f.needs[j] {
+			marked[k] = true
+		}
+	}
+	marked[i] = false
+	return marked
+}
+
+// delay moves instructions behind the start of an exchange of rows that does not
+// need them, so that they are computed meanwhile: in the backward pass above all
+// the gradients of the experts' matrices, which the cotangents on their way home
+// do without. Nothing moves further than from behind the last collective that
+// the exchange needs.
+func (p *Plan) delay() {
+	for c := range p.Instrs {
+		if p.Instrs[c].Cut == nil || !p.Instrs[c].Collective() {
+			continue
+		}
+		needed := p.flow().ancestors(c, 0)
+		from := 0
+		for i := range c {
+			if needed[i] && p.Instrs[i].Collective() {
+				from = i + 1
+			}
+		}
+		var order, later []Instr
+		for i := from; i < c; i++ {
+			if needed[i] {
+				order = append(order, p.Instrs[i])
+			} else {
+				later = append(later, p.Instrs[i])
+			}
+		}
+		order = append(append(order, p.Instrs[c]), later...)
+		copy(p.Instrs[from:], order)
+	}
+}
+
+// hoist moves every collective up to behind what makes its arguments, so that
+// sums of gradients begin during the backward pass and not where they are used.
+// Those that move to one place keep their order.
+//
+// A collective that needs more memory for its results than ends with it, such as
+// an all_gather of a layer's parameters, goes up no further than to behind where
+// the collective before it stood: the next layer's parameters come while this
+// one computes, and not all layers' at once.
+func (p *Plan) hoist() {
+	f := p.flow()
+	// Collectives by what they go behind: an instruction, wherever that goes, or
+	// where it stood. Index 0 is the plan's beginning.
+	behind, stood := make([][]int, len(p.Instrs)+1), make([][]int, len(p.Instrs)+1)
+	last := -1
+	for i := range p.Instrs {
+		if !p.Instrs[i].Collective() {
+			continue
+		}
+		to := -1
+		if n := f.needs[i]; len(n) > 0 {
+			to = n[len(n)-1]
+		}
+		if p.grows(f, i) && last > to {
+			stood[last+1] = append(stood[last+1], i)
+		} else {
+			behind[to+1] = append(behind[to+1], i)
+		}
+		last = i
+	}
+	order := make([]Instr, 0, len(p.Instrs))
+	var follow func(list []int)
+	follow = func(list []int) {
+		for _, c := range list {
+			order = append(order, p.Instrs[c])
+			follow(behind[c+1])
+		}
+	}
+	follow(behind[0])
+	for i := range p.Instrs {
+		if !p.Instrs[i].Collective() {
+			order = append(order, p.Instrs[i])
+			follow(behind[i+1])
+		}
+		follow(stood[i+1])
+	}
+	p.Instrs = order
+}
+
+// grows reports whether the results of collective i take more memory than the
+// arguments that nobody reads after it.
+func (p *Plan) grows(f *flow, i int) bool {
+	var bytes int64
+	for _, b := range p.Instrs[i].Out {
+		bytes += p.Bufs[b].Type.Bytes()
+	}
+	p.eachRead(i, func(r int) {
+		if p.Bufs[r].Storage == Temp && f.readers[r][len(f.readers[r])-1] == i {
+			bytes -= p.Bufs[r].Type.Bytes()
+		}
+	})
+	return bytes > 0
+}
+
+// waits sets where each collective is waited for: before the first kernel that
+// reads its results. Collectives need not wait, since they run in order. One that
+// is needed at once is not given company.
+func (p *Plan) waits() {
+	for c := range p.Instrs {
+		in := &p.Instrs[c]
+		if !in.Collective() {
+			continue
+		}
+		w := c + 1
+		for w < len(p.Instrs) && (p.Instrs[w].Collective() || !p.needs(&p.Instrs[w], in)) {
+			w++
+		}
+		if in.Wait = w; w == c+1 {
+			in.Wait = 0
+		}
+	}
+}
+
+// needs reports whether in touches what collective c writes, or writes what it
+// reads. Two parts of the experts' rows lie apart.
+func (p *Plan) needs(in, c *Instr) bool {
+	if in.Part != nil && c.Part != nil && (in.Part.To <= c.Part.From || c.Part.To <= in.Part.From) {
+		return false
+	}
+	owned := func(bufs []int, b int) bool {
+		return slices.ContainsFunc(bufs, func(o int) bool { return p.Root(o) == p.Root(b) })
+	}
+	for _, b := range c.Out {
+		if owned(in.In, b) || owned(in.Out, b) || in.Zones >= 0 && p.Root(in.Zones) == p.Root(b) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.In, func(b int) bool { return owned(in.Out, b) })
+}
