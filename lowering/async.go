@@ -62,29 +62,37 @@ func (f *flow) ancestors(i, from int) []bool {
 // need them, so that they are computed meanwhile: in the backward pass above all
 // the gradients of the experts' matrices, which the cotangents on their way home
 // do without. Nothing moves further than from behind the last collective that
-// the exchange needs.
+// the exchange needs. Of what moves, that goes last which waits for a collective
+// itself.
 func (p *Plan) delay() {
 	for c := range p.Instrs {
 		if p.Instrs[c].Cut == nil || !p.Instrs[c].Collective() {
 			continue
 		}
-		needed := p.flow().ancestors(c, 0)
+		f := p.flow()
+		needed := f.ancestors(c, 0)
 		from := 0
 		for i := range c {
 			if needed[i] && p.Instrs[i].Collective() {
 				from = i + 1
 			}
 		}
-		var order, later []Instr
+		var order, later, last []Instr
+		waits := make([]bool, c) // for a collective among the later ones
 		for i := from; i < c; i++ {
-			if needed[i] {
+			waits[i] = slices.ContainsFunc(f.needs[i], func(n int) bool {
+				return n >= from && (waits[n] || p.Instrs[n].Collective() && !needed[n])
+			})
+			switch {
+			case needed[i]:
 				order = append(order, p.Instrs[i])
-			} else {
+			case waits[i]:
+				last = append(last, p.Instrs[i])
+			default:
 				later = append(later, p.Instrs[i])
 			}
 		}
-		order = append(append(order, p.Instrs[c]), later...)
-		copy(p.Instrs[from:], order)
+		copy(p.Instrs[from:], slices.Concat(order, p.Instrs[c:c+1], later, last))
 	}
 }
 
@@ -149,6 +157,29 @@ func (p *Plan) grows(f *flow, i int) bool {
 		}
 	})
 	return bytes > 0
+}
+
+// sumInPlace lets each all_sum write over what it sums, if nobody else reads that:
+// while it is under way it needs both.
+func (p *Plan) sumInPlace() {
+	f := p.flow()
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		if !in.Collective() || in.Name != "all_sum" {
+			continue
+		}
+		from, to := p.Root(in.In[0]), p.Root(in.Out[0])
+		src, dst := &p.Bufs[from], &p.Bufs[to]
+		if src.Storage != Temp || len(f.readers[from]) > 1 || !src.Type.Equal(dst.Type) {
+			continue
+		}
+		switch dst.Storage {
+		case Temp:
+			dst.Storage, dst.Of = Alias, from
+		case Output:
+			src.Storage, src.Of = Alias, to
+		}
+	}
 }
 
 // waits sets where each collective is waited for: before the first kernel that

@@ -56,6 +56,7 @@ func (p *Plan) overlap(o Overlap) {
 	if o == OverlapHalves {
 		p.halve()
 	}
+	p.sumInPlace()
 	p.number()
 	p.waits()
 }

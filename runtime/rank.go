@@ -119,7 +119,7 @@ func (r *rank) run(ctx context.Context, opts Options) error {
 		if ctx.Err() != nil {
 			return r.fail(i, context.Cause(ctx))
 		}
-		sound := opts.Finite && r.finiteArgs(i) // asked before the arguments are overwritten
+		sound := opts.Finite && r.finiteArgs(i)                                   // asked before the arguments are overwritten
 		if p := r.plan.Instrs[i].Part; opts.Poison && (p == nil || p.From == 0) { // the others' results lie in the first one's memory
 			r.poison(i)
 		}
