@@ -12,11 +12,13 @@ import (
 )
 
 // Setup says how Plan places a program: the mesh, the placements of inputs as
-// sharding.ParseSpec reads them, and the donations.
+// sharding.ParseSpec reads them, the donations and the order.
 type Setup struct {
 	Mesh   string
 	Place  map[string]string
 	Donate map[string]int
+	// Overlap is what is computed during collectives.
+	Overlap lowering.Overlap
 }
 
 // Plan lowers p.
@@ -38,7 +40,7 @@ func Plan(p *graph.Program, s Setup) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lowering.Lower(a, lowering.Options{Donate: s.Donate})
+	return lowering.Lower(a, lowering.Options{Donate: s.Donate, Overlap: s.Overlap})
 }
 
 // Open opens a session of the plan with all of its ranks in this process. The
