@@ -40,7 +40,7 @@ func groupedSwiGLU[T Float](transpose bool, align int) lowering.Kernel {
 			if len(a.Out) == 3 {
 				g, u = data[T](a.Out[1])[from*n:to*n], data[T](a.Out[2])[from*n:to*n]
 			}
-			kernel.GemmSwiGLU(to-from, n, k, x[from*k:], k, expertMatrix[T](a.In[1], e, transpose), expertMatrix[T](a.In[2], e, transpose), g, u, h[from*n:])
+			kernel.GemmSwiGLU(to-from, n, k, kernel.Left[T]{X: x[from*k:], Row: k}, expertMatrix[T](a.In[1], e, transpose), expertMatrix[T](a.In[2], e, transpose), g, u, h[from*n:])
 		})
 		return nil
 	}

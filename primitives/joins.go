@@ -9,7 +9,7 @@ import (
 // instructions: what follows an expert's matrix product is done to pieces of its
 // result while they are in the cache.
 func Joins() []lowering.Join {
-	return []lowering.Join{joinSwiGLU, joinSwiGLUGrad, joinMatmulSum, joinWeights}
+	return []lowering.Join{joinSwiGLU, joinSwiGLUGrad, joinMatmulSum, joinWeights, joinGather}
 }
 
 // Beside kernels, a primitive's instructions may bring its arguments to where it wants

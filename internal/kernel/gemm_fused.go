@@ -27,15 +27,50 @@ func fusedRows[T Float](m int) int {
 	return min(m, fusedBytes/2/int(unsafe.Sizeof(T(0)))/(tileVecs*vectorLanes)/8*8)
 }
 
+// Left is the left operand of a fused product: row i is X[At(i)*Row:], with At(i) = i
+// if At is nil.
+type Left[T Float] struct {
+	X   []T
+	Row int
+	At  []int32
+}
+
+// gatheredBytes is what gathered rows take at most while they are multiplied.
+const gatheredBytes = 1 << 20
+
+// rowsAtOnce returns how many of m rows of k elements are multiplied at once.
+func (l Left[T]) rowsAtOnce(m, k int) int {
+	n := fusedRows[T](m)
+	if l.At != nil {
+		n = min(n, max(8, gatheredBytes/int(unsafe.Sizeof(T(0)))/max(k, 1)/8*8))
+	}
+	return n
+}
+
+// rows returns m rows of k elements from row i on, and how far apart they are: as
+// they lie, or side by side in the memory of w.
+func (l Left[T]) rows(w *workspace[T], i, m, k int) ([]T, int) {
+	if l.At == nil {
+		return l.X[i*l.Row:], l.Row
+	}
+	x := room(&w.gathered, m*k)
+	for r, at := range l.At[i : i+m] {
+		copy(x[r*k:(r+1)*k], l.X[int(at)*l.Row:])
+	}
+	return x, k
+}
+
 // GemmSwiGLU sets h = silu(g)·u with g = x·gate and u = x·up: m rows of x, of k
-// elements, xRow apart, times k by n. Where g and u are nil they are not kept.
-// Results have rows of n side by side, and the bits of Gemm and SwiGLU.
-func GemmSwiGLU[T Float](m, n, k int, x []T, xRow int, gate, up Matrix[T], g, u, h []T) {
+// elements, times k by n. Where g and u are nil they are not kept. Results have rows
+// of n side by side, and the bits of Gemm and SwiGLU.
+func GemmSwiGLU[T Float](m, n, k int, x Left[T], gate, up Matrix[T], g, u, h []T) {
 	w := workspaceOf[T]()
 	defer w.release()
-	for i := 0; i < m; i += fusedRows[T](m) {
-		in := min(fusedRows[T](m), m-i)
+	rows := x.rowsAtOnce(m, k)
+	for i := 0; i < m; i += rows {
+		in := min(rows, m-i)
 		cols := fusedCols[T](in, n)
+		xs, xRow := x.rows(w, i, in, k)
 		for j := 0; j < n; j += cols {
 			jn := min(cols, n-j)
 			gs, us, row := w.kept(0, g, in, i, j, n, jn), w.kept(1, u, in, i, j, n, jn), n
@@ -43,8 +78,8 @@ func GemmSwiGLU[T Float](m, n, k int, x []T, xRow int, gate, up Matrix[T], g, u,
 				row = jn
 			}
 			a, b := gate.from(j), up.from(j)
-			w.gemm(in, jn, k, x[i*xRow:], xRow, 1, a.X, a.Row, a.Col, gs, row, false)
-			w.gemm(in, jn, k, x[i*xRow:], xRow, 1, b.X, b.Row, b.Col, us, row, false)
+			w.gemm(in, jn, k, xs, xRow, 1, a.X, a.Row, a.Col, gs, row, false)
+			w.gemm(in, jn, k, xs, xRow, 1, b.X, b.Row, b.Col, us, row, false)
 			for r := range in {
 				SwiGLU(h[(i+r)*n+j:][:jn], gs[r*row:][:jn], us[r*row:][:jn])
 			}

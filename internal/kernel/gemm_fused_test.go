@@ -16,7 +16,7 @@ func TestFused(t *testing.T) {
 func testFused[T Float](t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	for _, c := range []struct{ m, n, k int }{
-		{0, 5, 3}, {1, 1, 1}, {3, 17, 5}, {5, 50, 300}, {20, 97, 64}, {130, 200, 33}, {700, 130, 20}, {1500, 49, 9}, {4, 3000, 8},
+		{0, 5, 3}, {1, 1, 1}, {3, 17, 5}, {5, 50, 300}, {20, 97, 64}, {130, 200, 33}, {700, 130, 20}, {150, 40, 3000}, {1500, 49, 9}, {4, 3000, 8},
 	} {
 		for _, transposed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%dx%dx%d/%v", c.m, c.n, c.k, transposed), func(t *testing.T) {
@@ -40,8 +40,18 @@ func testFused[T Float](t *testing.T) {
 				h, kg, ku, kh := dirty(), dirty(), dirty(), dirty()
 				want := make([]T, c.m*c.n)
 				SwiGLU(want, g, u)
-				GemmSwiGLU(c.m, c.n, c.k, x, c.k, b, d, nil, nil, h)
-				GemmSwiGLU(c.m, c.n, c.k, x, c.k, b, d, kg, ku, kh)
+				GemmSwiGLU(c.m, c.n, c.k, Left[T]{X: x, Row: c.k}, b, d, nil, nil, h)
+				GemmSwiGLU(c.m, c.n, c.k, Left[T]{X: x, Row: c.k}, b, d, kg, ku, kh)
+				// The same rows in another order, with something behind each.
+				at, row := make([]int32, c.m), c.k+3
+				spread := normals[T](r, c.m*row)
+				for i, j := range r.Perm(c.m) {
+					at[i] = int32(j)
+					copy(spread[j*row:], x[i*c.k:(i+1)*c.k])
+				}
+				gathered := dirty()
+				GemmSwiGLU(c.m, c.n, c.k, Left[T]{spread, row, at}, b, d, nil, nil, gathered)
+				sameBits(t, "h of gathered rows", gathered, want)
 				sameBits(t, "h", h, want)
 				sameBits(t, "h beside g and u", kh, want)
 				sameBits(t, "g", kg, g)

@@ -13,6 +13,7 @@ type workspace[T Float] struct {
 	// Copies of A and B, and sums, grown when needed.
 	a, b, sums []T
 	pieces     [2][]T // of results that are not kept
+	gathered   []T    // rows
 }
 
 // room returns n elements of buf, which begin where a cache line does. It makes

@@ -1,0 +1,95 @@
+package primitives
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// joinGather joins what puts rows in expert order with grouped_swiglu, which then
+// takes them from where they are. Not where they are read again: the gradient of the
+// weights reads them, in order.
+func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	in := p.Instrs[i]
+	if in.Name != "grouped_swiglu" || len(in.Out) != 1 {
+		return nil, in, false
+	}
+	rows := in.In[0]
+	di := p.Maker(rows)
+	if di < 0 || !p.Last(rows, i) {
+		return nil, in, false
+	}
+	d := &p.Instrs[di]
+	if _, ok := d.Prim.(EPDispatch); !ok || d.Name != "ep_permute" && d.Name != "ep_place" || d.Out[0] != rows {
+		return nil, in, false
+	}
+	if len(d.Out) == 2 && (!p.UnreadBefore(d.Out[1], i) || p.Bufs[d.Out[1]].Type.DType != p.Bufs[rows].Type.DType) {
+		return nil, in, false
+	}
+	m := p.Instrs[i].Prim.(GroupedMatmul)
+	k := p.Bufs[rows].Type.Shape[1]
+	join := in
+	join.Name += "_gathered"
+	join.Out = append(slices.Clone(in.Out), d.Out[1:]...)
+	join.In = slices.Concat(d.In, in.In[1:])
+	if d.Name == "ep_place" {
+		join.Kernel = inFloat(placedSwiGLU[float32](m.Transpose, in.Align, k), placedSwiGLU[float64](m.Transpose, in.Align, k))
+	} else {
+		join.Kernel = inFloat(permutedSwiGLU[float32](m.Transpose, in.Align), permutedSwiGLU[float64](m.Transpose, in.Align))
+	}
+	return []int{di}, join, true
+}
+
+// placedSwiGLU sets h, and the rows' weights, of what arrived: packed rows of k
+// elements, the rows' order, counts, gate, up and counts.
+func placedSwiGLU[T Float](transpose bool, align, k int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		buf, recv := view[T](a.In[0].Bytes()), data[int32](a.In[1])
+		row := a.In[0].Type.Shape[1] / a.Out[0].Type.DType.Size()
+		at := lowering.Make[int32](a, a.Out[0].Type.Shape[0])
+		for j, n := 0, total(a.In[2]); j < n; j++ {
+			at[recv[j]] = int32(j)
+			if len(a.Out) == 2 {
+				data[T](a.Out[1])[recv[j]] = buf[j*row+k]
+			}
+		}
+		gatheredSwiGLU(a, kernel.Left[T]{X: buf, Row: row, At: at}, k, transpose, align)
+		return nil
+	}
+}
+
+// permutedSwiGLU sets h, and the rows' weights, of tokens, weights if they travel
+// along, the pairs' places, the places' rows, gate, up and counts.
+func permutedSwiGLU[T Float](transpose bool, align int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		n := len(a.Out) // of payload arrays
+		x, place, recv := data[T](a.In[0]), data[int32](a.In[n]), data[int32](a.In[n+1])
+		k := len(place) / max(a.In[0].Type.Shape[0], 1)
+		at := lowering.Make[int32](a, a.Out[0].Type.Shape[0])
+		for pair, j := range place {
+			if j < 0 {
+				continue
+			}
+			at[recv[j]] = int32(pair / k)
+			if n == 2 {
+				data[T](a.Out[1])[recv[j]] = data[T](a.In[1])[pair]
+			}
+		}
+		width := a.In[0].Type.Shape[1]
+		gatheredSwiGLU(a, kernel.Left[T]{X: x, Row: width, At: at}, width, transpose, align)
+		return nil
+	}
+}
+
+// gatheredSwiGLU multiplies the rows x, of k elements, by the last three arguments.
+func gatheredSwiGLU[T Float](a *lowering.Args, x kernel.Left[T], k int, transpose bool, align int) {
+	h := data[T](a.Out[0])
+	n := a.Out[0].Type.Shape[1]
+	gate, up := a.In[len(a.In)-3], a.In[len(a.In)-2]
+	eachPiece(a, align, 2*k*n, func(e, from, to int) {
+		piece := x
+		piece.At = x.At[from:]
+		kernel.GemmSwiGLU(to-from, n, k, piece, expertMatrix[T](gate, e, transpose), expertMatrix[T](up, e, transpose), nil, nil, h[from*n:])
+	})
+}
