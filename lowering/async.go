@@ -66,7 +66,7 @@ func (f *flow) ancestors(i, from int) []bool {
 // itself.
 func (p *Plan) delay() {
 	for c := range p.Instrs {
-		if p.Instrs[c].Cut == nil || !p.Instrs[c].Collective() {
+		if !p.Instrs[c].travels() {
 			continue
 		}
 		f := p.flow()

@@ -130,14 +130,9 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 	return nil
 }
 
-// ByExpert says which arguments of the kernel that was emitted last have one
-// entry per expert of the rank, such as their matrices and the rows in use. All
-// others are ragged or the same for every expert.
-func (e *Emitter) ByExpert(args ...int) { e.plan.Instrs[len(e.plan.Instrs)-1].ByExpert = args }
-
-// Divisible says how the kernel or the exchange that was emitted last does its
-// work for some of the rank's experts.
-func (e *Emitter) Divisible(cut Cut) { e.plan.Instrs[len(e.plan.Instrs)-1].Cut = cut }
+// Divide says how the kernel or the exchange that was emitted last works for some
+// of the rank's experts.
+func (e *Emitter) Divide(d Division) { e.plan.Instrs[len(e.plan.Instrs)-1].Divide = &d }
 
 // RowCounts returns the buffer with the rows in use per local expert, and the
 // alignment of the experts' zones.

@@ -14,10 +14,24 @@ type Part struct {
 	Types []graph.Type
 }
 
-// Cut returns what a kernel or an exchange that moves rows between ranks does
-// for the rows of local experts from to to. Ragged arguments and results of the
-// kernel are cut to these rows, all else is whole.
-type Cut func(from, to int) (Kernel, Exchange)
+// Division says how an instruction works for a part of a rank's experts. One that
+// has only ragged arguments and results, and others that are the same for every
+// row, needs none.
+type Division struct {
+	// ByExpert are the arguments that have one entry per local expert, such as
+	// matrices and the rows in use; a part is given its experts' entries.
+	ByExpert []int
+	// Cut, if not nil, returns what the part from local expert `from` to `to` is
+	// done with, for what moves rows between ranks. Ragged arguments and results of
+	// a kernel are cut to the part's rows as always.
+	Cut func(from, to int) (Kernel, Exchange)
+}
+
+// travels reports whether the instruction is an exchange of rows that can be
+// divided.
+func (in *Instr) travels() bool {
+	return in.Collective() && in.Divide != nil && in.Divide.Cut != nil
+}
 
 // halve cuts the rows that go to experts and come back in two parts, by local
 // expert. Between the exchange of a dispatch and that of a combine every
@@ -55,7 +69,7 @@ type region struct {
 func (p *Plan) region(a int) (region, bool) {
 	r := region{Plan: p, a: a}
 	in := &p.Instrs[a]
-	if !in.Collective() || in.Cut == nil || in.Part != nil || p.Mesh.Parts(in.Axes) < 2 {
+	if !in.travels() || in.Part != nil || p.Mesh.Parts(in.Axes) < 2 {
 		return r, false
 	}
 	f := p.flow()
@@ -63,7 +77,7 @@ func (p *Plan) region(a int) (region, bool) {
 	needsA[a] = true
 	for i := a + 1; i < len(p.Instrs) && r.b == 0; i++ {
 		needsA[i] = slices.ContainsFunc(f.needs[i], func(n int) bool { return needsA[n] })
-		if needsA[i] && p.Instrs[i].Collective() && p.Instrs[i].Cut != nil {
+		if needsA[i] && p.Instrs[i].travels() {
 			r.b = i
 		}
 	}
@@ -100,13 +114,13 @@ func (p *Plan) divisible(i int) bool {
 	switch {
 	case in.Collective() || in.Zones < 0:
 		return false
-	case in.Cut != nil:
+	case in.Divide != nil && in.Divide.Cut != nil:
 		return true
 	case slices.ContainsFunc(in.Out, func(b int) bool { return p.Bufs[b].Spec.Ragged == nil }):
 		return false
 	}
 	for k, b := range in.In {
-		if p.Root(b) == p.Root(in.Zones) && !slices.Contains(in.ByExpert, k) {
+		if p.Root(b) == p.Root(in.Zones) && (in.Divide == nil || !slices.Contains(in.Divide.ByExpert, k)) {
 			return false
 		}
 	}
@@ -143,14 +157,16 @@ func (r *region) halves() []Instr {
 func (r *region) part(i, from, to int) Instr {
 	in := r.Instrs[i]
 	in.Part = &Part{From: from, To: to, Types: make([]graph.Type, len(in.In))}
-	for _, k := range in.ByExpert {
-		t := r.Bufs[in.In[k]].Type
-		t.Shape = slices.Clone(t.Shape)
-		t.Shape[0] = to - from
-		in.Part.Types[k] = t
-	}
-	if in.Cut != nil {
-		in.Kernel, in.Exchange = in.Cut(from, to)
+	if d := in.Divide; d != nil {
+		for _, k := range d.ByExpert {
+			t := r.Bufs[in.In[k]].Type
+			t.Shape = slices.Clone(t.Shape)
+			t.Shape[0] = to - from
+			in.Part.Types[k] = t
+		}
+		if d.Cut != nil {
+			in.Kernel, in.Exchange = d.Cut(from, to)
+		}
 	}
 	in.Bytes = in.Bytes*int64(to)/int64(r.experts) - in.Bytes*int64(from)/int64(r.experts)
 	return in

@@ -89,9 +89,8 @@ type Instr struct {
 	Zones int
 	Align int
 
-	ByExpert []int // arguments with one entry per local expert
-	Cut      Cut   // for what moves rows between ranks
-	Part     *Part // of the local experts, nil for all
+	Divide *Division // how it works for a part of the local experts
+	Part   *Part     // of the local experts, nil for all
 }
 
 // Collective reports whether the instruction communicates.

@@ -187,7 +187,7 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), pack(experts{})); err != nil {
 		return err
 	}
-	e.Divisible(kernelOf(pack))
+	e.Divide(lowering.Division{Cut: kernelOf(pack)})
 	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
 		return err
 	}

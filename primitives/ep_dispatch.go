@@ -226,7 +226,7 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 	}
 	err = e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, unpack(experts{}))
-	e.Divisible(kernelOf(unpack))
+	e.Divide(lowering.Division{Cut: kernelOf(unpack)})
 	return err
 }
 
@@ -247,7 +247,7 @@ func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []stri
 		}
 	}
 	e.Collective("all_to_all", []string{l.axis}, graph.U8, int64(pairs)*int64(size), []lowering.Buf{out}, []lowering.Buf{in, table}, travel(experts{}))
-	e.Divisible(exchangeOf(travel))
+	e.Divide(lowering.Division{Cut: exchangeOf(travel)})
 	return nil
 }
 

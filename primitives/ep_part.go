@@ -19,12 +19,12 @@ func (x experts) of(n int) experts {
 }
 
 // kernelOf is how a kernel is cut.
-func kernelOf(kernel func(experts) lowering.Kernel) lowering.Cut {
+func kernelOf(kernel func(experts) lowering.Kernel) func(from, to int) (lowering.Kernel, lowering.Exchange) {
 	return func(from, to int) (lowering.Kernel, lowering.Exchange) { return kernel(experts{from, to}), nil }
 }
 
 // exchangeOf is how an exchange is cut.
-func exchangeOf(exchange func(experts) lowering.Exchange) lowering.Cut {
+func exchangeOf(exchange func(experts) lowering.Exchange) func(from, to int) (lowering.Kernel, lowering.Exchange) {
 	return func(from, to int) (lowering.Kernel, lowering.Exchange) {
 		return nil, exchange(experts{from, to})
 	}

@@ -189,7 +189,7 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 	}
 	err = e.Kernel("grouped_matmul", out, []lowering.Buf{in[0], in[1], counts},
 		inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
-	e.ByExpert(1, 2)
+	e.Divide(lowering.Division{ByExpert: []int{1, 2}})
 	return err
 }
 

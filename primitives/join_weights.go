@@ -47,7 +47,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			pack := func(of experts) lowering.Kernel {
 				return inFloat(packWeighted[float32](of, in.Align), packWeighted[float64](of, in.Align))
 			}
-			join.Kernel, join.Cut = pack(experts{}), kernelOf(pack)
+			join.Kernel, join.Divide = pack(experts{}), &lowering.Division{Cut: kernelOf(pack)}
 		}
 		if !p.Last(w, mi) {
 			return []int{mi}, join, true // the gradient reads the spread weights
