@@ -96,69 +96,6 @@ func (p *Plan) delay() {
 	}
 }
 
-// hoist moves every collective up to behind what makes its arguments, so that
-// sums of gradients begin during the backward pass and not where they are used.
-// Those that move to one place keep their order.
-//
-// A collective that needs more memory for its results than ends with it, such as
-// an all_gather of a layer's parameters, goes up no further than to behind where
-// the collective before it stood: the next layer's parameters come while this
-// one computes, and not all layers' at once.
-func (p *Plan) hoist() {
-	f := p.flow()
-	// Collectives by what they go behind: an instruction, wherever that goes, or
-	// where it stood. Index 0 is the plan's beginning.
-	behind, stood := make([][]int, len(p.Instrs)+1), make([][]int, len(p.Instrs)+1)
-	last := -1
-	for i := range p.Instrs {
-		if !p.Instrs[i].Collective() {
-			continue
-		}
-		to := -1
-		if n := f.needs[i]; len(n) > 0 {
-			to = n[len(n)-1]
-		}
-		if p.grows(f, i) && last > to {
-			stood[last+1] = append(stood[last+1], i)
-		} else {
-			behind[to+1] = append(behind[to+1], i)
-		}
-		last = i
-	}
-	order := make([]Instr, 0, len(p.Instrs))
-	var follow func(list []int)
-	follow = func(list []int) {
-		for _, c := range list {
-			order = append(order, p.Instrs[c])
-			follow(behind[c+1])
-		}
-	}
-	follow(behind[0])
-	for i := range p.Instrs {
-		if !p.Instrs[i].Collective() {
-			order = append(order, p.Instrs[i])
-			follow(behind[i+1])
-		}
-		follow(stood[i+1])
-	}
-	p.Instrs = order
-}
-
-// grows reports whether the results of collective i take more memory than the
-// arguments that nobody reads after it.
-func (p *Plan) grows(f *flow, i int) bool {
-	var bytes int64
-	for _, b := range p.Instrs[i].Out {
-		bytes += p.Bufs[b].Type.Bytes()
-	}
-	p.eachRead(i, func(r int) {
-		if p.Bufs[r].Storage == Temp && f.readers[r][len(f.readers[r])-1] == i {
-			bytes -= p.Bufs[r].Type.Bytes()
-		}
-	})
-	return bytes > 0
-}
-
 // sumInPlace lets each all_sum write over what it sums, if nobody else reads that:
 // while it is under way it needs both.
 func (p *Plan) sumInPlace() {
@@ -192,7 +129,7 @@ func (p *Plan) waits() {
 			continue
 		}
 		w := c + 1
-		for w < len(p.Instrs) && (p.Instrs[w].Collective() || !p.needs(&p.Instrs[w], in)) {
+		for w < len(p.Instrs) && (p.Instrs[w].Collective() || !p.disturbs(&p.Instrs[w], in)) {
 			w++
 		}
 		if in.Wait = w; w == c+1 {
@@ -201,9 +138,9 @@ func (p *Plan) waits() {
 	}
 }
 
-// needs reports whether in touches what collective c writes, or writes what it
+// disturbs reports whether in touches what collective c writes, or writes what it
 // reads. Two parts of the experts' rows lie apart.
-func (p *Plan) needs(in, c *Instr) bool {
+func (p *Plan) disturbs(in, c *Instr) bool {
 	if in.Part != nil && c.Part != nil && (in.Part.To <= c.Part.From || c.Part.To <= in.Part.From) {
 		return false
 	}

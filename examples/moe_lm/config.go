@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -25,6 +26,8 @@ type config struct {
 	ZLoss   float64 // coefficient of the router's z-loss
 	Clip    float64 // largest global norm of the gradient
 	Decay   float64 // weight decay of matrices
+
+	Overlap lowering.Overlap // what is computed during collectives
 }
 
 // validate reports sizes that no mesh can run, naming their flags.
