@@ -62,37 +62,49 @@ func (f *flow) ancestors(i, from int) []bool {
 // need them, so that they are computed meanwhile: in the backward pass above all
 // the gradients of the experts' matrices, which the cotangents on their way home
 // do without. Nothing moves further than from behind the last collective that
-// the exchange needs. Of what moves, that goes last which waits for a collective
-// itself.
+// the exchange needs, and nothing moves twice. Of what moves, that goes last which
+// waits for a collective itself.
 func (p *Plan) delay() {
+	moved := make([]bool, len(p.Instrs))
 	for c := range p.Instrs {
 		if !p.Instrs[c].travels() {
 			continue
 		}
 		f := p.flow()
-		needed := f.ancestors(c, 0)
+		stays := f.ancestors(c, 0)
 		from := 0
 		for i := range c {
-			if needed[i] && p.Instrs[i].Collective() {
+			if stays[i] && p.Instrs[i].Collective() {
 				from = i + 1
 			}
 		}
-		var order, later, last []Instr
+		for i := c - 1; i >= from; i-- {
+			if stays[i] = stays[i] || moved[i]; stays[i] {
+				for _, n := range f.needs[i] {
+					stays[n] = true
+				}
+			}
+		}
+		var order, later, last []int
 		waits := make([]bool, c) // for a collective among the later ones
 		for i := from; i < c; i++ {
 			waits[i] = slices.ContainsFunc(f.needs[i], func(n int) bool {
-				return n >= from && (waits[n] || p.Instrs[n].Collective() && !needed[n])
+				return n >= from && (waits[n] || p.Instrs[n].Collective() && !stays[n])
 			})
 			switch {
-			case needed[i]:
-				order = append(order, p.Instrs[i])
+			case stays[i]:
+				order = append(order, i)
 			case waits[i]:
-				last = append(last, p.Instrs[i])
+				last = append(last, i)
 			default:
-				later = append(later, p.Instrs[i])
+				later = append(later, i)
 			}
 		}
-		copy(p.Instrs[from:], slices.Concat(order, p.Instrs[c:c+1], later, last))
+		order = slices.Concat(order, []int{c}, later, last)
+		was, before := slices.Clone(moved), slices.Clone(p.Instrs)
+		for k, i := range order {
+			p.Instrs[from+k], moved[from+k] = before[i], was[i] || i < c && !stays[i]
+		}
 	}
 }
 

@@ -60,8 +60,8 @@ type region struct {
 	a, b    int
 	experts int
 	work    []int // needed by b, and needs a
-	before  []int // does not need a
-	after   []int // needs a and is not needed by b
+	before  []int // needs neither
+	after   []int // is not needed by b, and needs a or another collective in between
 }
 
 // region returns the region that begins with instruction a, if there is one
@@ -86,8 +86,14 @@ func (p *Plan) region(a int) (region, bool) {
 	}
 	needed := f.ancestors(r.b, a)
 	zones := -1
+	waits := make([]bool, r.b) // for another collective, which comes behind a
 	for i := a + 1; i < r.b; i++ {
+		waits[i] = !needed[i] && slices.ContainsFunc(f.needs[i], func(n int) bool {
+			return n > a && (waits[n] || p.Instrs[n].Collective() && !needed[n])
+		})
 		switch {
+		case waits[i] && !needsA[i]:
+			r.after = append(r.after, i)
 		case !needsA[i]:
 			r.before = append(r.before, i)
 		case !needed[i]:
