@@ -76,7 +76,7 @@ func BenchmarkOverlap(b *testing.B) {
 	p, err = vjp.Grad(p)
 	require.NoError(b, err)
 	for _, mesh := range []string{"dp=2,ep=2", "ep=4"} {
-		for _, rate := range []float64{0, 5e8, 2.5e8, 5e7} {
+		for _, rate := range []float64{0, 5e8, 2.5e8, 1e8} {
 			b.Run(fmt.Sprintf("%s/%gMBps", mesh, rate/1e6), func(b *testing.B) {
 				cfg := gomoe.Config{Place: map[string]sharding.Spec{}}
 				cfg.Mesh, err = sharding.ParseMesh(mesh)

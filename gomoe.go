@@ -34,8 +34,12 @@ type Config struct {
 	// left out (see internal/optimize), and instructions of the plan joined (see
 	// primitives.Joins), which changes no bit of the results.
 	NoOptimize bool
-	// Overlap is what ranks compute while they exchange data. It changes no bit of
-	// the results. With NoOptimize it is off.
+	// Overlap is what ranks compute while they exchange data; 0 is nothing. It
+	// changes no bit of the results, and takes more memory where what is exchanged
+	// must be kept for longer. It pays where an exchange waits for a wire. Ranks in
+	// one process exchange data with the processors that compute: there steps take
+	// as long with it as without, so it is off unless asked for. With NoOptimize it
+	// is off in any case.
 	Overlap lowering.Overlap
 	runtime.Options
 }
