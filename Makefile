@@ -1,20 +1,23 @@
-# Targets: all build test test-kernels lint race golden fuzz bench examples cross clean
+# Targets: all build test test-kernels test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 #
+# ARM64=qemu-aarch64   what runs programs for arm64; Debian's qemu-user has it
 # FUZZTIME=20s   how long each fuzz test runs
 # BENCHTIME=1s   how long each benchmark runs
 # TESTFLAGS=     further flags of go test
+# BENCHPEERS=    flags of go run ./bench
 
 GO        ?= go
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
 TESTFLAGS ?=
+ARM64     ?= qemu-aarch64
 
 # The module is pure Go; only the race detector needs cgo.
 export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 windows/amd64
 
-.PHONY: all build test test-kernels lint race golden fuzz bench examples cross clean
+.PHONY: all build test test-kernels test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 
 all: build lint test
 
@@ -31,6 +34,25 @@ test-kernels:
 		echo "GOMOE_KERNELS=$$k $(GO) test"; \
 		GOMOE_KERNELS=$$k $(GO) test $(TESTFLAGS) ./internal/kernel ./primitives ./examples/...; \
 	done
+
+# The kernels, and what is computed with them, as linux/arm64. TestPlacements would
+# take minutes, and computes nothing that the others do not.
+test-arm64: unfused
+	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^TestPlacements$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
+
+# On arm64 the compiler fuses x*y + z, with one rounding, unless the product is
+# converted: float64(x*y) + z. Results that are to be those of amd64 must not be.
+UNFUSED = ./array ./internal/kernel ./jaccl ./lowering ./primitives ./runtime
+
+unfused:
+	@GOARCH=arm64 $(GO) build $(UNFUSED)
+	@found=$$(GOARCH=arm64 $(GO) build -gcflags=-S $(UNFUSED) 2>&1 | grep -E '\sFN?M(ADD|SUB)[SD]\s' | \
+	sed -nE 's|^.*\(([^()]*\.go):([0-9]+)\).*$$|\1 \2|p' | sort -u); \
+	if [ -z "$$found" ]; then echo "no fused instructions found, not even math.FMA; read this target"; exit 1; fi; \
+	fused=$$(echo "$$found" | while read -r file line; do \
+		sed -n "$${line}p" "$$file" | grep -q 'math\.FMA(' || echo "$$file:$$line"; \
+	done); \
+	if [ -n "$$fused" ]; then echo "fused on arm64, convert the products or write math.FMA:"; echo "$$fused"; exit 1; fi
 
 # The packages in which ranks share memory.
 race:
@@ -68,6 +90,10 @@ fuzz:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+# Against other libraries, where installed: bench/README.md.
+bench-peers:
+	$(GO) run ./bench $(BENCHPEERS)
 
 # The examples' own tests check what they compute; this shows it.
 examples:

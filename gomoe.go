@@ -29,10 +29,11 @@ type Config struct {
 	// Deadline is how long a rank waits for the others in a collective; 0 is the
 	// communicator's default of 30 s.
 	Deadline time.Duration
-	// NoOptimize places and plans the program as it is written. Otherwise
+	// NoOptimize places the program as it is written, and runs it so. Otherwise
 	// constants are folded, equal equations merged and those that change nothing
-	// left out (see internal/optimize), and instructions of the plan joined (see
-	// primitives.Joins), which changes no bit of the results.
+	// left out (see internal/optimize), instructions of the plan are joined (see
+	// primitives.Joins) and elementwise ones fused (see lowering.Options). None of
+	// it changes a bit of the results.
 	NoOptimize bool
 	// Overlap is what ranks compute while they exchange data; 0 is nothing. It
 	// changes no bit of the results, and takes more memory where what is exchanged
@@ -88,7 +89,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := lowering.Options{Donate: cfg.Donate, Names: names}
+	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize}
 	if !cfg.NoOptimize {
 		opts.Joins, opts.Overlap = primitives.Joins(), cfg.Overlap
 	}
@@ -130,7 +131,10 @@ func Open(p *graph.Program, cfg Config) (*Job, error) {
 }
 
 // Close releases the ranks. It may be called twice.
-func (j *Job) Close() error { return closeAll(j.comms) }
+func (j *Job) Close() error {
+	j.Session.Close()
+	return closeAll(j.comms)
+}
 
 func closeAll(comms []lowering.Communicator) error {
 	var errs []error
@@ -159,12 +163,14 @@ func (j *Job) Step(ctx context.Context, in map[string]array.Array) ([]array.Arra
 			return nil, err
 		}
 		placed[name] = d
+		defer j.Recycle(d) // unless it is donated
 	}
 	out, err := j.Session.Run(ctx, placed)
 	if err != nil {
 		return nil, err
 	}
 	res := make([]array.Array, len(out))
+	defer j.Recycle(out...)
 	for i, d := range out {
 		if res[i], err = d.Get(); err != nil {
 			return nil, fmt.Errorf("result %s: %w", j.Plan().Out[i].Name, err)

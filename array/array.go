@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/quant"
 )
 
 // Array is a dense row-major array. The zero Array has no element type and no
@@ -50,6 +51,25 @@ func Of[E Elem](data []E, shape ...int) (Array, error) {
 	}
 	a := New(t)
 	copy(Data[E](a), data)
+	return a, nil
+}
+
+// OfBlocks returns an array of the shape that holds a copy of blocks of type d, as
+// a GGUF file has them. An error says that d is no type in blocks, or that the
+// shape wants another number of bytes.
+func OfBlocks(d graph.DType, blocks []byte, shape ...int) (Array, error) {
+	t := graph.Type{DType: d, Shape: append([]int(nil), shape...)}
+	if !d.IsBlock() {
+		return Array{}, fmt.Errorf("array: blocks of %s, want one of %v", d, quant.Types())
+	}
+	if err := t.Check(); err != nil {
+		return Array{}, fmt.Errorf("array: blocks: %w", err)
+	}
+	if t.Bytes() != int64(len(blocks)) {
+		return Array{}, fmt.Errorf("array: %d bytes of blocks for %s, want %d", len(blocks), t, t.Bytes())
+	}
+	a := New(t)
+	copy(a.mem, blocks)
 	return a, nil
 }
 
@@ -111,9 +131,12 @@ func (a Array) Reshape(shape ...int) Array {
 	return Array{graph.Type{DType: a.Type.DType, Shape: shape}, a.mem[:len(a.mem):len(a.mem)]}
 }
 
-// Rows returns rows lo to hi of dimension 0, sharing a's memory.
+// Rows returns rows lo to hi of dimension 0, sharing a's memory. Of an array with
+// one dimension, in blocks, they are whole blocks.
 func (a Array) Rows(lo, hi int) Array {
+	to := func(row int) int64 {
+		return graph.Type{DType: a.Type.DType, Shape: append([]int{row}, a.Type.Shape[1:]...)}.Bytes()
+	}
 	t := graph.Type{DType: a.Type.DType, Shape: append([]int{hi - lo}, a.Type.Shape[1:]...)}
-	row := graph.Type{DType: a.Type.DType, Shape: a.Type.Shape[1:]}.Bytes()
-	return Array{t, a.mem[int64(lo)*row : int64(hi)*row : int64(hi)*row]}
+	return Array{t, a.mem[to(lo):to(hi):to(hi)]}
 }

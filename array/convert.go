@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/quant"
 )
 
 // Convert sets dst to the elements of src in dst's element type. Both have the
@@ -16,6 +17,7 @@ import (
 //   - Float to integer: truncated towards zero; what is out of range becomes
 //     the nearest bound and a NaN becomes 0.
 //   - Integer to integer: modulo 2 to the number of bits.
+//   - To and from blocks: through f32, as quant.Quantize and quant.Dequantize do.
 //   - To bool: whether the element is not zero, true for a NaN. From bool: 0 or 1.
 //
 // Source: jax.lax.convert_element_type, which leaves out of range floats to the
@@ -26,13 +28,19 @@ func Convert(dst, src Array) error {
 		return fmt.Errorf("array: convert %s into %s: the shapes differ, want one shape", src.Type, dst.Type)
 	}
 	for _, a := range [...]Array{src, dst} {
-		if a.Type.DType.Size() == 0 {
+		if _, size := a.Type.DType.Block(); size == 0 {
 			return fmt.Errorf("array: convert %s into %s: element type %s has no values", src.Type, dst.Type, a.Type.DType)
+		}
+		if a.Type.DType.IsBlock() && a.Type.Check() != nil {
+			return fmt.Errorf("array: convert %s into %s: %w", src.Type, dst.Type, a.Type.Check())
 		}
 	}
 	if dst.Type.DType == src.Type.DType {
 		copy(dst.mem, src.mem)
 		return nil
+	}
+	if src.Type.DType.IsBlock() || dst.Type.DType.IsBlock() {
+		return convertBlocks(dst, src)
 	}
 	switch src.Type.DType {
 	case graph.Bool:
@@ -53,10 +61,18 @@ func Convert(dst, src Array) error {
 	case graph.I64:
 		fromInt(dst, Data[int64](src))
 	case graph.F16:
+		if dst.Type.DType == graph.F32 {
+			WidenHalf(Data[float32](dst), Data[Half](src))
+			return nil
+		}
 		wide := make([]float32, src.Type.Len())
 		WidenHalf(wide, Data[Half](src))
 		fromFloat32(dst, wide)
 	case graph.BF16:
+		if dst.Type.DType == graph.F32 {
+			WidenBrain(Data[float32](dst), Data[Brain](src))
+			return nil
+		}
 		wide := make([]float32, src.Type.Len())
 		WidenBrain(wide, Data[Brain](src))
 		fromFloat32(dst, wide)
@@ -66,6 +82,29 @@ func Convert(dst, src Array) error {
 		fromFloat64(dst, Data[float64](src))
 	}
 	return nil
+}
+
+// convertBlocks goes through f32.
+func convertBlocks(dst, src Array) error {
+	wide := src
+	if src.Type.DType.IsBlock() {
+		if wide = dst; dst.Type.DType != graph.F32 {
+			wide = New(src.Type.With(graph.F32))
+		}
+		if err := quant.Dequantize(Data[float32](wide), src.Type.DType, src.mem); err != nil {
+			return err
+		}
+		if dst.Type.DType == graph.F32 {
+			return nil
+		}
+	}
+	if !dst.Type.DType.IsBlock() {
+		return Convert(dst, wide)
+	}
+	if wide.Type.DType != graph.F32 {
+		wide = wide.As(graph.F32)
+	}
+	return quant.Quantize(dst.mem, dst.Type.DType, Data[float32](wide))
 }
 
 type integer interface {
@@ -202,7 +241,8 @@ func sticky(x int64) float64 {
 }
 
 // As returns a copy of a with element type d, converted as Convert does. It
-// panics if d, or a's element type, is none.
+// panics if d, or a's element type, is none, or if the last dimension of a is not
+// whole blocks of d.
 func (a Array) As(d graph.DType) Array {
 	b := New(a.Type.With(d))
 	if err := Convert(b, a); err != nil {

@@ -12,6 +12,14 @@ func (a Array) Fill(x float64) {
 		clear(a.mem) // in every element type
 		return
 	}
+	if a.Type.DType.IsBlock() {
+		wide := New(a.Type.With(graph.F32))
+		wide.Fill(x)
+		if err := Convert(a, wide); err != nil {
+			panic(err) // a's type was New's
+		}
+		return
+	}
 	one := New(graph.Type{DType: a.Type.DType})
 	if err := Convert(one, Scalar(x)); err != nil {
 		panic(err) // both have one element

@@ -1,6 +1,10 @@
 package array
 
-import "math"
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/internal/half"
+)
 
 // Float32 returns x exactly: every bfloat16 number is a float32 number.
 func (x Brain) Float32() float32 { return math.Float32frombits(uint32(x) << 16) }
@@ -72,8 +76,8 @@ func odd(x float64) float32 {
 // WidenBrain sets dst[i] to src[i] for every i of src; dst is at least as long.
 func WidenBrain(dst []float32, src []Brain) {
 	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = math.Float32frombits(uint32(x) << 16)
+	for i := half.WidenBrain(dst, src); i < len(src); i++ {
+		dst[i] = src[i].Float32()
 	}
 }
 
@@ -81,16 +85,16 @@ func WidenBrain(dst []float32, src []Brain) {
 // least as long.
 func NarrowBrain(dst []Brain, src []float32) {
 	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = BrainOf(x)
+	for i := half.NarrowBrain(dst, src); i < len(src); i++ {
+		dst[i] = BrainOf(src[i])
 	}
 }
 
 // WidenHalf sets dst[i] to src[i] for every i of src; dst is at least as long.
 func WidenHalf(dst []float32, src []Half) {
 	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = x.Float32()
+	for i := half.WidenHalf(dst, src); i < len(src); i++ {
+		dst[i] = src[i].Float32()
 	}
 }
 
@@ -98,7 +102,7 @@ func WidenHalf(dst []float32, src []Half) {
 // as long.
 func NarrowHalf(dst []Half, src []float32) {
 	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = HalfOf(x)
+	for i := half.NarrowHalf(dst, src); i < len(src); i++ {
+		dst[i] = HalfOf(src[i])
 	}
 }

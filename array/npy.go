@@ -89,6 +89,9 @@ func WriteFile(path string, a Array) error {
 
 func writeNPY(w io.Writer, a Array) error {
 	code := npyCode(a.Type.DType)
+	if a.Type.DType.IsBlock() {
+		return fmt.Errorf("%s is stored in blocks, which the format does not know; write it as f32", a.Type)
+	}
 	if code == "" {
 		return fmt.Errorf("%s has no elements to write", a.Type)
 	}

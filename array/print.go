@@ -19,6 +19,10 @@ const (
 // array only the corners. It is for people: floats have at most the digits that
 // tell them apart in their type.
 func (a Array) String() string {
+	if a.Type.DType.IsBlock() {
+		elements := a.As(graph.F32).String()
+		return a.Type.String() + strings.TrimPrefix(elements, a.Type.With(graph.F32).String())
+	}
 	if a.Type.DType.Size() == 0 {
 		return a.Type.String()
 	}

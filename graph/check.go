@@ -109,7 +109,7 @@ func (c *checker) equation(e *Eqn, defined map[*Value]bool) error {
 	}
 	var want []Type
 	var err error
-	if panicked := guard(func() { want, err = e.Prim.Infer(e.InTypes()) }); panicked != nil {
+	if panicked := guard(func() { want, err = infer(e.Prim, e.InTypes()) }); panicked != nil {
 		err = panicked
 	}
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *checker) equation(e *Eqn, defined map[*Value]bool) error {
 	return nil
 }
 
-func valid(t Type) bool { return t.DType > NoDType && int(t.DType) < len(dtypes) && t.Fits() }
+func valid(t Type) bool { return t.Check() == nil }
 
 // at returns err as one about equation i of p, shown among its neighbours.
 func (c *checker) at(p *Program, i int, err error) error {

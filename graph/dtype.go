@@ -18,22 +18,38 @@ const (
 	BF16
 	F32
 	F64
+
+	// Weights in blocks, as GGUF files hold them: package quant has their layouts.
+	// A block is along the last dimension, which is a multiple of it.
+	Q8_0
+	Q4_K
+	Q6_K
+	Q2_K
+	IQ2_XXS
+	MXFP4
 )
 
 var dtypes = [...]struct {
-	name string
-	size int
+	name  string
+	size  int // bytes of an element, or of a block
+	block int // elements of a block, 0 for types without
 }{
-	NoDType: {"none", 0},
-	Bool:    {"bool", 1},
-	U8:      {"u8", 1},
-	U32:     {"u32", 4},
-	I32:     {"i32", 4},
-	I64:     {"i64", 8},
-	F16:     {"f16", 2},
-	BF16:    {"bf16", 2},
-	F32:     {"f32", 4},
-	F64:     {"f64", 8},
+	NoDType: {"none", 0, 0},
+	Bool:    {"bool", 1, 0},
+	U8:      {"u8", 1, 0},
+	U32:     {"u32", 4, 0},
+	I32:     {"i32", 4, 0},
+	I64:     {"i64", 8, 0},
+	F16:     {"f16", 2, 0},
+	BF16:    {"bf16", 2, 0},
+	F32:     {"f32", 4, 0},
+	F64:     {"f64", 8, 0},
+	Q8_0:    {"q8_0", 34, 32},
+	Q4_K:    {"q4_k", 144, 256},
+	Q6_K:    {"q6_k", 210, 256},
+	Q2_K:    {"q2_k", 84, 256},
+	IQ2_XXS: {"iq2_xxs", 66, 256},
+	MXFP4:   {"mxfp4", 17, 32},
 }
 
 // String returns the name that the text form uses: f32, bf16, i32, bool.
@@ -44,12 +60,25 @@ func (d DType) String() string {
 	return fmt.Sprintf("dtype(%d)", uint8(d))
 }
 
-// Size returns the bytes that one element takes.
+// Size returns the bytes that one element takes, 0 for blocks, whose elements
+// have no memory of their own.
 func (d DType) Size() int {
-	if int(d) < len(dtypes) {
+	if int(d) < len(dtypes) && dtypes[d].block == 0 {
 		return dtypes[d].size
 	}
 	return 0
+}
+
+// IsBlock reports whether d stores elements in blocks along the last dimension.
+func (d DType) IsBlock() bool { return int(d) < len(dtypes) && dtypes[d].block > 0 }
+
+// Block returns how many elements are stored together and the bytes that they
+// take: 1 and Size for types without blocks.
+func (d DType) Block() (elements, bytes int) {
+	if d.IsBlock() {
+		return dtypes[d].block, dtypes[d].size
+	}
+	return 1, d.Size()
 }
 
 // IsFloat reports whether d is one of f16, bf16, f32 and f64: the types that
@@ -61,10 +90,10 @@ func (d DType) IsInt() bool { return d >= U8 && d <= I64 }
 
 // ParseDType returns the element type of that name.
 func ParseDType(name string) (DType, error) {
-	for d := Bool; d <= F64; d++ {
+	for d := Bool; int(d) < len(dtypes); d++ {
 		if dtypes[d].name == name {
 			return d, nil
 		}
 	}
-	return NoDType, fmt.Errorf("element type %q is unknown, want one of bool u8 u32 i32 i64 f16 bf16 f32 f64", name)
+	return NoDType, fmt.Errorf("element type %q is unknown, want one of bool u8 u32 i32 i64 f16 bf16 f32 f64, or for weights q8_0 q4_k q6_k q2_k iq2_xxs mxfp4", name)
 }

@@ -165,8 +165,8 @@ func (p *parser) program() *Program {
 	p.list(")", func(int) {
 		n := p.valueName("an input")
 		typ := p.typ("type of input " + clip(n.text))
-		if !typ.Fits() {
-			p.failf(n.line, "input %s: %s has more bytes than fit in 63 bits", clip(n.text), typ)
+		if err := typ.Check(); err != nil {
+			p.failf(n.line, "input %s: %w", clip(n.text), err)
 		}
 		p.define(n, p.tr.Input(n.text, typ.DType, typ.Shape...))
 	})

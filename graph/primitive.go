@@ -1,5 +1,7 @@
 package graph
 
+import "fmt"
+
 // Primitive is one operation. It is implemented by a small struct whose
 // exported fields are the static parameters, in the order in which the text
 // form prints them (see Params); unexported fields tell the members of a
@@ -14,6 +16,33 @@ type Primitive interface {
 	// The error says what was wanted and what to do; the caller adds the
 	// source line, the name and the argument types.
 	Infer(in []Type) ([]Type, error)
+}
+
+// Blocks is implemented by primitives that know element types in blocks: those
+// that are given weights, convert them or move them. All others neither take nor
+// make them, whatever they infer.
+type Blocks interface {
+	Primitive
+	Blocks()
+}
+
+// infer is p.Infer for types that p knows.
+func infer(p Primitive, in []Type) ([]Type, error) {
+	if _, ok := p.(Blocks); ok {
+		return p.Infer(in)
+	}
+	for i, t := range in {
+		if t.DType.IsBlock() {
+			return nil, fmt.Errorf("argument %d is %s, weights in blocks, which only matrix products take; convert it with convert_element_type dtype=f32", i, t)
+		}
+	}
+	out, err := p.Infer(in)
+	for _, t := range out {
+		if err == nil && t.DType.IsBlock() {
+			return nil, fmt.Errorf("the result would be %s, weights in blocks; make it f32 and convert it with convert_element_type dtype=%s", t, t.DType)
+		}
+	}
+	return out, err
 }
 
 // Doc describes a primitive for its reader. The reference page is made of it.

@@ -90,6 +90,9 @@ type Call struct {
 	VJP *Program
 }
 
+// Blocks says that arguments may be weights in blocks, which the function uses.
+func (Call) Blocks() {}
+
 func (Call) Name() string { return "custom_vjp" }
 
 func (c Call) Infer(in []Type) ([]Type, error) {

@@ -67,27 +67,14 @@ func (t *Tracer) Input(name string, d DType, shape ...int) *Value {
 		Fail("input %s is declared twice; give each input its own name", name)
 	case d == NoDType || int(d) >= len(dtypes):
 		Fail("input %s has no element type; use one of bool u8 u32 i32 i64 f16 bf16 f32 f64", name)
-	case !typ.Fits():
-		Fail("input %s: %w", name, misshapen(typ))
+	case typ.Check() != nil:
+		Fail("input %s: %w", name, typ.Check())
 	case t.done:
 		Fail("input %s is declared after Trace returned", name)
 	}
 	v := &Value{Type: typ, Name: name, Index: len(t.prog.In), tr: t}
 	t.prog.In = append(t.prog.In, v)
 	return v
-}
-
-// misshapen says why values of type t cannot exist, if so.
-func misshapen(t Type) error {
-	for d, n := range t.Shape {
-		if n < 0 {
-			return fmt.Errorf("%s has size %d in dimension %d; sizes are 0 or more", t, n, d)
-		}
-	}
-	if !t.Fits() {
-		return fmt.Errorf("%s has more bytes than fit in 63 bits", t)
-	}
-	return nil
 }
 
 // At makes fn's equations carry the position pos, as rules do that add
@@ -117,13 +104,13 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 		}
 		t.owns(v)
 	}
-	out, err := p.Infer(types(in))
+	out, err := infer(p, types(in))
 	if err != nil {
 		panic(buildError{NewError(pos, p, types(in), err)})
 	}
 	e := &Eqn{Prim: p, In: append([]*Value(nil), in...), Pos: pos}
 	for i, typ := range out {
-		if err := misshapen(typ); err != nil {
+		if err := typ.Check(); err != nil {
 			panic(buildError{NewError(pos, p, types(in), fmt.Errorf("the result %w", err))})
 		}
 		e.Out = append(e.Out, &Value{Type: typ, Def: e, Index: i, tr: t})

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -46,7 +47,46 @@ func (t Type) Len() int {
 }
 
 // Bytes returns the bytes that the elements take.
-func (t Type) Bytes() int64 { return int64(t.Len()) * int64(t.DType.Size()) }
+func (t Type) Bytes() int64 {
+	n, size := t.DType.Block()
+	return int64(t.Len()/n) * int64(size)
+}
+
+// Units returns the shape of t in what its memory holds, and the bytes of each:
+// elements or, along the last dimension, blocks. What copies parts of arrays
+// copies units.
+func (t Type) Units() (shape []int, bytes int) {
+	n, bytes := t.DType.Block()
+	if n == 1 || t.Rank() == 0 {
+		return t.Shape, bytes
+	}
+	shape = slices.Clone(t.Shape)
+	shape[len(shape)-1] /= n
+	return shape, bytes
+}
+
+// Check reports what keeps values of type t from existing: no element type, a
+// negative size, a last dimension that is not whole blocks, more bytes than an
+// int64 counts.
+func (t Type) Check() error {
+	if t.DType == NoDType || int(t.DType) >= len(dtypes) {
+		return fmt.Errorf("%s has no element type", t)
+	}
+	for d, n := range t.Shape {
+		if n < 0 {
+			return fmt.Errorf("%s has size %d in dimension %d; sizes are 0 or more", t, n, d)
+		}
+	}
+	if n, _ := t.DType.Block(); n > 1 && t.Rank() == 0 {
+		return fmt.Errorf("%s is a scalar; blocks of %d elements need a last dimension", t, n)
+	} else if n > 1 && t.Shape[t.Rank()-1]%n != 0 {
+		return fmt.Errorf("%s has last dimension %d, want a multiple of %d, which are one block of %s", t, t.Shape[t.Rank()-1], n, t.DType)
+	}
+	if !t.Fits() {
+		return fmt.Errorf("%s has more bytes than fit in 63 bits", t)
+	}
+	return nil
+}
 
 // Equal reports whether both types have the same element type and shape.
 func (t Type) Equal(u Type) bool { return t.DType == u.DType && slices.Equal(t.Shape, u.Shape) }
@@ -56,6 +96,9 @@ func (t Type) Equal(u Type) bool { return t.DType == u.DType && slices.Equal(t.S
 // overflow an int64.
 func (t Type) Fits() bool {
 	n := int64(max(t.DType.Size(), 1))
+	if t.DType.IsBlock() {
+		n = 2 // blocks have fewer bytes than twice their elements
+	}
 	for _, d := range t.Shape {
 		if d < 0 {
 			return false

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 )
 
 // blockBytes is how much of every member's src is summed at a time: the
@@ -56,6 +57,10 @@ func fold[E number](a *accumulator, posts []post, lo, hi int) []byte {
 	total := elements[E](out)
 	for i := range posts[1:] {
 		in := elements[E](a.aligned(posts[1+i].src[lo:hi]))[:len(total)]
+		if x, ok := any(total).([]float32); ok {
+			kernel.Add(x, x, any(in).([]float32))
+			continue
+		}
 		for k := range total {
 			total[k] += in[k]
 		}
@@ -74,9 +79,7 @@ func foldWide[E array.Brain | array.Half](a *accumulator, posts []post, lo, hi i
 			continue
 		}
 		widen(wide, in)
-		for k := range total {
-			total[k] += wide[k]
-		}
+		kernel.Add(total, total, wide)
 	}
 	out := memory(a.in[:])[:hi-lo]
 	narrow(elements[E](out), total)

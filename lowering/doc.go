@@ -1,3 +1,14 @@
 // Package lowering turns a placed program into a plan: a list of kernels and
 // collectives over storage slots that every rank runs alike.
+//
+// With Options.Fuse two passes go over the plan. The first joins elementwise
+// instructions into ones that walk their arrays in chunks: every kernel runs on
+// a chunk while that is in the cache, and what only they read is never stored.
+// Constants and broadcasts that only they read are made a chunk at a time. The
+// second lets results of elementwise instructions take the memory of arguments
+// that are read last. An element depends on its own arguments only, so neither
+// changes a bit of a result.
+//
+// Kernels share their work with the helpers of a Crew, which all ranks of a
+// process have in common.
 package lowering

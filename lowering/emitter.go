@@ -107,11 +107,27 @@ func (e *Emitter) Kernel(name string, out, in []Buf, k Kernel) error {
 	return e.kernel(Instr{Name: name, Kernel: k}, out, in)
 }
 
-// Elementwise is Kernel for one whose results may each share the memory of an
+// InPlace is Kernel for one whose results may each share the memory of an
 // argument of the same type: it reads element i of every argument before it
 // writes element i of any result.
-func (e *Emitter) Elementwise(name string, out, in []Buf, k Kernel) error {
+func (e *Emitter) InPlace(name string, out, in []Buf, k Kernel) error {
 	return e.kernel(Instr{Name: name, Kernel: k, InPlace: true}, out, in)
+}
+
+// Elementwise is InPlace for a kernel that is flat: element i of every result
+// depends on element i of the arguments and on arguments without dimensions,
+// and on nothing else; not on i, nor on the shape. All but those have as many
+// elements as the results. Such kernels are fused (see Options.Fuse), and then
+// given pieces of the arrays with one dimension.
+func (e *Emitter) Elementwise(name string, out, in []Buf, k Kernel) error {
+	return e.kernel(Instr{Name: name, Kernel: k, InPlace: true, Flat: true}, out, in)
+}
+
+// Repeat is Kernel for one that writes element i/inner modulo in's length of in
+// to element i of out. Where elementwise kernels alone read out, it is fused
+// with each of them and no memory holds it.
+func (e *Emitter) Repeat(name string, out, in Buf, inner int, k Kernel) error {
+	return e.kernel(Instr{Name: name, Kernel: k, Flat: true, Repeat: inner}, []Buf{out}, []Buf{in})
 }
 
 func (e *Emitter) kernel(i Instr, out, in []Buf) error {
@@ -216,7 +232,7 @@ func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 func (e *Emitter) rule(q *graph.Eqn, out, in []Buf) error {
 	switch p := q.Prim.(type) {
 	case graph.Fill:
-		return e.Kernel("full", out, nil, fill(p.Value))
+		return e.kernel(Instr{Name: "full", Kernel: fill(p.Value), Flat: true}, out, nil)
 	case graph.AddAny:
 		if len(in) == 1 {
 			e.Alias(out[0], in[0])

@@ -174,6 +174,10 @@ func (r *region) part(i, from, to int) Instr {
 			in.Kernel, in.Exchange = d.Cut(from, to)
 		}
 	}
+	in.Parts = slices.Clone(in.Parts)
+	for k := range in.Parts { // of a fused instruction, whose arguments are ragged or whole
+		in.Parts[k].Part = &Part{From: from, To: to, Types: make([]graph.Type, len(in.Parts[k].In))}
+	}
 	in.Bytes = in.Bytes*int64(to)/int64(r.experts) - in.Bytes*int64(from)/int64(r.experts)
 	return in
 }

@@ -3,7 +3,6 @@ package lowering
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"sync"
 
@@ -24,6 +23,8 @@ type Args struct {
 	Rank    int
 	// Threads is how many goroutines a kernel may keep busy.
 	Threads int
+	// Crew helps with Parallel; nil is a goroutine for every piece.
+	Crew *Crew
 	// Scratch is what Make takes memory from; nil is new memory.
 	Scratch *Scratch
 }
@@ -35,12 +36,16 @@ func (a *Args) Index(axes []string) int { return a.Mesh.Index(a.Rank, axes) }
 // most a.Threads at a time, and returns when all are done. f must not depend on
 // how the range is cut. If it panics, so does Parallel, when all are done.
 //
-// To start and to wait for a goroutine takes some 50 microseconds where
-// processors sleep meanwhile, so grain is work of about 100.
+// To share work takes 1 to 5 microseconds while helpers look for it, and some 20
+// when they have gone to sleep, so grain is work of about 20.
 func (a *Args) Parallel(n, grain int, f func(lo, hi int)) {
 	parts := a.pieces(n, grain)
 	if parts <= 1 {
 		f(0, n)
+		return
+	}
+	if a.Crew != nil {
+		a.Crew.run(n, parts, f)
 		return
 	}
 	panics := make([]error, parts)
@@ -71,12 +76,12 @@ func (a *Args) Parallel(n, grain int, f func(lo, hi int)) {
 func (a *Args) Alone(n, grain int) bool { return a.pieces(n, grain) <= 1 }
 
 func (a *Args) pieces(n, grain int) int {
-	return min(max(a.Threads, 1), max(n/max(grain, 1), 1))
+	parts := min(max(a.Threads, 1), max(n/max(grain, 1), 1))
+	if parts > 1 && a.Crew != nil {
+		parts = min(parts, 1+max(a.Crew.spare(), 0))
+	}
+	return parts
 }
-
-// ThreadsPerRank returns how many goroutines each of `ranks` ranks in this
-// process may keep busy.
-func ThreadsPerRank(ranks int) int { return max(1, runtime.GOMAXPROCS(0)/max(ranks, 1)) }
 
 // Exchange is the body of a collective: it calls g once, with c.
 type Exchange func(ctx context.Context, g Group, c Call, a *Args) error

@@ -19,8 +19,14 @@ type Options struct {
 	Names []string
 	// Overlap is what is computed during collectives.
 	Overlap Overlap
-	// Joins are tried on the plan before it is given memory.
+	// Joins are tried on the plan before it is fused and given memory.
 	Joins []Join
+	// Fuse joins elementwise instructions, which changes no bit of the results,
+	// and lets their results take the memory of arguments that are read last.
+	Fuse bool
+	// Chunk is how many elements a fused instruction computes at a time, rounded
+	// up to a multiple of 8; 0 is what the cache holds.
+	Chunk int
 }
 
 // Lower makes the plan of a placed program. Equations whose results nobody uses
@@ -49,11 +55,18 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 		return nil, err
 	}
 	p.join(opts.Joins)
+	if opts.Fuse {
+		p.fuse(opts.Chunk)
+	}
 	p.overlap(opts.Overlap)
 	if err := p.donate(opts.Donate); err != nil {
 		return nil, err
 	}
-	p.assignMemory()
+	if opts.Fuse {
+		p.reuse()
+	} else {
+		p.assignMemory()
+	}
 	return p, nil
 }
 

@@ -130,4 +130,44 @@ func (p *Plan) assignMemory() {
 	}
 }
 
+// reuse is assignMemory after elementwise results were given the memory of an
+// argument that they are the last to read, where that takes less memory.
+func (p *Plan) reuse() {
+	q := *p
+	q.Bufs = slices.Clone(p.Bufs)
+	q.takeOver()
+	q.assignMemory()
+	p.assignMemory()
+	if q.Arena <= p.Arena {
+		*p = q
+	}
+}
+
+// takeOver lets temporaries that an elementwise instruction writes have the
+// memory of an argument that nobody reads afterwards.
+func (p *Plan) takeOver() {
+	p.lifetimes()
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		var taken []int
+		for _, o := range in.Out {
+			if !in.InPlace || p.Bufs[o].Storage != Temp || p.Bufs[o].Def != i {
+				continue
+			}
+			for _, b := range in.In {
+				r := p.Root(b)
+				if slices.Contains(taken, r) || in.Zones >= 0 && p.Root(in.Zones) == r {
+					continue
+				}
+				if a := &p.Bufs[r]; a.Storage == Temp && a.Last == i && a.Def < i && p.overwrites(i, o, r) {
+					taken = append(taken, r)
+					a.Last = p.Bufs[o].Last
+					p.Bufs[o].Storage, p.Bufs[o].Of = Alias, r
+					break
+				}
+			}
+		}
+	}
+}
+
 func padded(n int64) int64 { return (n + align - 1) / align * align }

@@ -64,12 +64,3 @@ func TestParallelPanic(t *testing.T) {
 		}()
 	}
 }
-
-func TestThreadsPerRank(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
-	for ranks, want := range map[int]int{-1: 8, 0: 8, 1: 8, 3: 2, 8: 1, 9: 1} {
-		if got := ThreadsPerRank(ranks); got != want {
-			t.Errorf("%d ranks: %d threads each, want %d", ranks, got, want)
-		}
-	}
-}

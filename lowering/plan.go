@@ -48,6 +48,7 @@ const (
 	Input                 // given by the caller
 	Output                // given to the caller
 	Alias                 // the memory of another buffer
+	Chunk                 // inside a fused instruction only, a chunk at a time
 )
 
 // Buffer is one rank's part of a value.
@@ -72,6 +73,14 @@ type Instr struct {
 
 	Kernel  Kernel
 	InPlace bool // a result may have the memory of any argument of its type
+	Flat    bool // see Emitter.Elementwise and Emitter.Repeat
+	Repeat  int  // for a repetition of its argument, how often each element is repeated before the next
+	// Parts are the instructions that a fused one runs on each chunk, in this
+	// order. Those of their results that nobody else reads are of storage Chunk.
+	Parts []Instr
+	// Scratch is the memory in bytes that the kernel wants on every thread, as
+	// far as it is known before it runs.
+	Scratch int64
 
 	// For collectives.
 	Exchange Exchange
@@ -112,7 +121,15 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "\tin  %-12s %s %s\n", in.Name, in.Spec.Format(in.Type), p.slot(in.Buf))
 	}
 	for i := range p.Instrs {
-		b.WriteString(p.instr(i))
+		in := &p.Instrs[i]
+		mark := " "
+		if in.Collective() {
+			mark = "⇄"
+		}
+		fmt.Fprintf(&b, "\t%3d %s %s", i, mark, p.instr(in))
+		for j := range in.Parts {
+			fmt.Fprintf(&b, "\t    . %s", p.instr(&in.Parts[j]))
+		}
 	}
 	for i, out := range p.Out {
 		fmt.Fprintf(&b, "\tout %-12s %s %s", out.Name, out.Spec.Format(out.Type), p.slot(out.Buf))
@@ -129,14 +146,9 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-func (p *Plan) instr(i int) string {
-	in := &p.Instrs[i]
+// instr prints one instruction without its parts.
+func (p *Plan) instr(in *Instr) string {
 	var b strings.Builder
-	mark := " "
-	if in.Collective() {
-		mark = "⇄"
-	}
-	fmt.Fprintf(&b, "\t%3d %s ", i, mark)
 	for j, o := range in.Out {
 		if j > 0 {
 			b.WriteString(", ")
@@ -167,7 +179,8 @@ func (p *Plan) instr(i int) string {
 	return b.String()
 }
 
-// slot prints a buffer with its storage: b3@128 lies 128 bytes into the arena.
+// slot prints a buffer with its storage: b3@128 lies 128 bytes into the arena,
+// b3 is inside a fused instruction only.
 func (p *Plan) slot(b int) string {
 	r := p.Root(b)
 	switch buf := p.Bufs[r]; buf.Storage {
@@ -175,6 +188,8 @@ func (p *Plan) slot(b int) string {
 		return fmt.Sprintf("b%d@in", b)
 	case Output:
 		return fmt.Sprintf("b%d@out", b)
+	case Chunk:
+		return fmt.Sprintf("b%d", r)
 	default:
 		return fmt.Sprintf("b%d@%d", b, buf.Offset)
 	}

@@ -18,13 +18,16 @@ type Report struct {
 	Comm  Communication `json:"communication"`
 }
 
-// Memory is what one rank allocates for a step. Total is the sum of the other
-// three: all of it lives as long as the step.
+// Memory is what one rank allocates for a step. Total is the sum of the others:
+// all of it lives as long as the step. Products of matrices and attention keep
+// some memory of their own besides, one panel per thread.
 type Memory struct {
 	Inputs int64 `json:"inputs"`
 	// Results does not count those that are written over a donated input.
 	Results int64 `json:"results"`
 	Arena   int64 `json:"arena"`
+	// Scratch is what fused instructions want on one thread.
+	Scratch int64 `json:"scratch"`
 	Total   int64 `json:"total"`
 	// Peak is the instruction at which most of the memory is in use.
 	Peak Peak `json:"peak"`
@@ -123,13 +126,16 @@ func (p *Plan) memory() Memory {
 			if b.Def < 0 {
 				continue
 			}
-			u.Storage, u.Name = "temporary", p.Instrs[b.Def].Name
+			u.Storage, u.Name = "temporary", p.writer(i, b.Def)
 		default:
 			continue
 		}
 		m.Buffers = append(m.Buffers, u)
 	}
-	m.Total = plus(m.Inputs, m.Results, m.Arena)
+	for i := range p.Instrs {
+		m.Scratch = max(m.Scratch, p.Instrs[i].Scratch)
+	}
+	m.Total = plus(m.Inputs, m.Results, m.Arena, m.Scratch)
 	m.Peak = p.peak(m)
 	for i := range m.Buffers {
 		u := &m.Buffers[i]
@@ -140,6 +146,17 @@ func (p *Plan) memory() Memory {
 	}
 	slices.SortStableFunc(m.Buffers, func(a, b BufferUse) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return m
+}
+
+// writer returns the name of the instruction i, or of that part of it, which
+// writes the buffer first.
+func (p *Plan) writer(buf, i int) string {
+	for k := range p.Instrs[i].Parts {
+		if slices.Contains(p.Instrs[i].Parts[k].Out, buf) {
+			return p.Instrs[i].Parts[k].Name
+		}
+	}
+	return p.Instrs[i].Name
 }
 
 // peak finds the first instruction at which the temporaries take the most.
@@ -207,7 +224,11 @@ const reported = 10
 func (r *Report) String() string {
 	var b strings.Builder
 	m := r.Mem
-	fmt.Fprintf(&b, "memory per rank: %s (inputs %s, results %s, arena %s)\n", Bytes(m.Total), Bytes(m.Inputs), Bytes(m.Results), Bytes(m.Arena))
+	scratch := ""
+	if m.Scratch > 0 {
+		scratch = ", scratch " + Bytes(m.Scratch)
+	}
+	fmt.Fprintf(&b, "memory per rank: %s (inputs %s, results %s, arena %s%s)\n", Bytes(m.Total), Bytes(m.Inputs), Bytes(m.Results), Bytes(m.Arena), scratch)
 	if m.Peak.Instr >= 0 {
 		fmt.Fprintf(&b, "most in use: %s, %s of it temporaries, at instruction %d, %s (%s)\n", Bytes(m.Peak.Live), Bytes(m.Peak.Temps), m.Peak.Instr, m.Peak.Name, m.Peak.Line)
 	}

@@ -215,8 +215,11 @@ func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 
 // copyBox copies the box of src that begins at start and has dst's shape.
 func copyBox(dst, src array.Array, start []int) {
-	size := src.Type.DType.Size()
-	n := len(dst.Type.Shape)
+	// Blocks move whole, and placements cut between them.
+	to, size := dst.Type.Units()
+	from, _ := src.Type.Units()
+	block, _ := src.Type.DType.Block()
+	n := len(to)
 	if dst.Type.Len() == 0 {
 		return
 	}
@@ -224,18 +227,18 @@ func copyBox(dst, src array.Array, start []int) {
 		copy(dst.Bytes(), src.Bytes())
 		return
 	}
-	run := dst.Type.Shape[n-1] * size
+	run := to[n-1] * size
 	idx := make([]int, n-1)
 	for at := 0; ; at += run {
 		off := 0
 		for d := range n - 1 {
-			off = (off + idx[d] + start[d]) * src.Type.Shape[d+1]
+			off = (off + idx[d] + start[d]) * from[d+1]
 		}
-		off = (off + start[n-1]) * size
+		off = (off + start[n-1]/block) * size
 		copy(dst.Bytes()[at:at+run], src.Bytes()[off:off+run])
 		d := n - 2
 		for ; d >= 0; d-- {
-			if idx[d]++; idx[d] < dst.Type.Shape[d] {
+			if idx[d]++; idx[d] < to[d] {
 				break
 			}
 			idx[d] = 0

@@ -12,6 +12,8 @@ type Plain interface {
 type Scratch struct {
 	mem  []uint64 // words, which align all element types
 	used int      // words handed out since Reset, also those that did not fit
+	// chunks is what fused instructions keep.
+	chunks *chunks
 }
 
 // Reset takes back all that was handed out.
@@ -25,18 +27,31 @@ func (s *Scratch) Reset() {
 // Make returns n zeros that are the kernel's until it returns: of a.Scratch, or
 // new memory where it is nil or too small. Pieces of Parallel do not call it.
 func Make[E Plain](a *Args, n int) []E {
+	out, fresh := room[E](a, n)
+	if !fresh {
+		clear(out)
+	}
+	return out
+}
+
+// MakeDirty is Make with anything in the place of zeros.
+func MakeDirty[E Plain](a *Args, n int) []E {
+	out, _ := room[E](a, n)
+	return out
+}
+
+// room returns n elements, and whether they are new.
+func room[E Plain](a *Args, n int) (out []E, fresh bool) {
 	s := a.Scratch
 	if s == nil || n <= 0 {
-		return make([]E, n)
+		return make([]E, n), true
 	}
 	var e E
 	words := (n*int(unsafe.Sizeof(e)) + 7) / 8
 	at := s.used
 	s.used += words
 	if s.used > len(s.mem) {
-		return make([]E, n)
+		return make([]E, n), true
 	}
-	out := unsafe.Slice((*E)(unsafe.Pointer(&s.mem[at])), n)
-	clear(out)
-	return out
+	return unsafe.Slice((*E)(unsafe.Pointer(&s.mem[at])), n), false
 }

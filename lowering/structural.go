@@ -1,10 +1,11 @@
 package lowering
 
 import (
-	"math"
+	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 )
 
 // fill returns the kernel that writes x, rounded to the element type.
@@ -25,9 +26,9 @@ func addAny(a *Args) error {
 	case graph.F32:
 		sum[float32](a)
 	case graph.BF16:
-		sum16(a, array.Brain.Float32, array.BrainOf)
+		sum16(a, array.WidenBrain, array.NarrowBrain)
 	case graph.F16:
-		sum16(a, array.Half.Float32, array.HalfOf)
+		sum16(a, array.WidenHalf, array.NarrowHalf)
 	}
 	return nil
 }
@@ -44,30 +45,59 @@ func sum[T float32 | float64](a *Args) {
 
 // sumRange adds elements lo to hi.
 func sumRange[T float32 | float64](a *Args, lo, hi int) {
-	dst := array.Data[T](a.Out[0])[lo:hi]
-	x, y := array.Data[T](a.In[0])[lo:hi], array.Data[T](a.In[1])[lo:hi]
-	if len(a.In) == 2 {
-		for i := range dst {
-			dst[i] = x[i] + y[i]
+	for ; lo < hi; lo += sumPiece {
+		end := min(lo+sumPiece, hi)
+		dst := array.Data[T](a.Out[0])[lo:end]
+		x := array.Data[T](a.In[0])[lo:end]
+		// The result may have the memory of any argument, so what is to come is
+		// added before it is written over.
+		if len(a.In) > 2 && shared(a.Out[0], a.In[2:]) {
+			for i := range dst {
+				s := x[i]
+				for _, z := range a.In[1:] {
+					s += array.Data[T](z)[lo+i]
+				}
+				dst[i] = s
+			}
+			continue
 		}
-		return
-	}
-	for i := range dst {
-		s := x[i] + y[i]
-		for _, z := range a.In[2:] {
-			s += array.Data[T](z)[lo+i]
+		for _, z := range a.In[1:] {
+			kernel.Add(dst, x, array.Data[T](z)[lo:end])
+			x = dst
 		}
-		dst[i] = s
 	}
 }
 
-func sum16[T array.Brain | array.Half](a *Args, wide func(T) float32, narrow func(float32) T) {
-	dst := array.Data[T](a.Out[0])
-	for i := range dst {
-		s := float32(math.Copysign(0, -1)) // -0 is what adding leaves alone
-		for _, z := range a.In {
-			s += wide(array.Data[T](z)[i])
+// sumPiece is how many elements of a sum stay in the first-level cache.
+const sumPiece = 2048
+
+// shared reports whether x has the memory of one of the others.
+func shared(x array.Array, others []array.Array) bool {
+	for _, y := range others {
+		if unsafe.SliceData(x.Bytes()) == unsafe.SliceData(y.Bytes()) {
+			return true
 		}
-		dst[i] = narrow(s)
 	}
+	return false
+}
+
+// sum16 adds in f32 and rounds once.
+func sum16[T array.Brain | array.Half](a *Args, widen func([]float32, []T), narrow func([]T, []float32)) {
+	const grain, tile = 1 << 17, 512
+	a.Parallel(a.Out[0].Type.Len(), grain, func(lo, hi int) {
+		dst := array.Data[T](a.Out[0])
+		var sum, term [tile]float32
+		for ; lo < hi; lo += tile {
+			end := min(lo+tile, hi)
+			s, t := sum[:end-lo], term[:end-lo]
+			widen(s, array.Data[T](a.In[0])[lo:end])
+			for _, z := range a.In[1:] {
+				widen(t, array.Data[T](z)[lo:end])
+				for i, x := range t {
+					s[i] += x
+				}
+			}
+			narrow(dst[lo:end], s)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -107,6 +108,14 @@ func (r ArgExtreme) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			return index
 		}
 		each := func(set func(line, index int)) error {
+			switch x.Type.DType {
+			case graph.F32:
+				eachLine(a, x.Type, r.Axis, [][]float32{data[float32](x)}, nil, func(k int, in, _ [][]float32) { set(k, extremeOf(r.op, in[0])) })
+				return nil
+			case graph.F64:
+				eachLine(a, x.Type, r.Axis, [][]float64{data[float64](x)}, nil, func(k int, in, _ [][]float64) { set(k, extremeOf(r.op, in[0])) })
+				return nil
+			}
 			a.Parallel(outer*inner, 1+dear/n, func(lo, hi int) {
 				for line := lo; line < hi; line++ {
 					set(line, best(line))
@@ -129,6 +138,22 @@ func (r ArgExtreme) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			return each(func(line, index int) { y[line] = int32(index) })
 		}
 	})
+}
+
+// extremeOf returns where the first NaN of x is or, if there is none, the first that
+// is equal to the largest, or to the smallest.
+func extremeOf[T Float](op string, x []T) int {
+	pick := kernel.Largest[T]
+	if op == "argmin" {
+		pick = kernel.Smallest[T]
+	}
+	best := pick(x)
+	for i, v := range x {
+		if v == best || v != v {
+			return i
+		}
+	}
+	return 0
 }
 
 func (r ArgExtreme) Doc() graph.Doc {

@@ -4,20 +4,24 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
 
 // binaryKernel returns the host kernel of a function.
 func binaryKernel(op string) lowering.Kernel {
-	grain := cheap
-	if op == "pow" || op == "rem" {
-		grain = dear
+	few, grain := swift, cheap // of f32, and of others
+	switch op {
+	case "pow":
+		few, grain = cheap, dear
+	case "rem":
+		few, grain = dear, dear
 	}
 	f32 := binaryFloat[float32](op)
 	return func(a *lowering.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F32:
-			each2(a, grain, f32)
+			each2(a, few, f32)
 		case graph.F64:
 			each2(a, grain, binaryFloat[float64](op))
 		case graph.I32:
@@ -38,9 +42,8 @@ func binaryKernel(op string) lowering.Kernel {
 	}
 }
 
-// arithmetic returns the loop of a function that every type of number has, nil
-// for others.
-func arithmetic[T Number](op string) func(z, x, y []T) {
+// arithmetic returns the loop of a function that every type of integer has.
+func arithmetic[T Integer](op string) func(z, x, y []T) {
 	switch op {
 	case "add":
 		return func(z, x, y []T) {
@@ -83,27 +86,27 @@ func arithmetic[T Number](op string) func(z, x, y []T) {
 
 func binaryFloat[T Float](op string) func(z, x, y []T) {
 	switch op {
+	case "add":
+		return kernel.Add[T]
+	case "sub":
+		return kernel.Sub[T]
+	case "mul":
+		return kernel.Mul[T]
 	case "div":
-		return func(z, x, y []T) {
-			x, y = x[:len(z)], y[:len(z)]
-			for i := range z {
-				z[i] = x[i] / y[i]
-			}
-		}
+		return kernel.Div[T]
+	case "max":
+		return kernel.Maximum[T]
+	case "min":
+		return kernel.Minimum[T]
 	case "rem": // of f32 it is exact in f64, and so not rounded at all
 		return func(z, x, y []T) {
 			for i := range z {
 				z[i] = T(math.Mod(float64(x[i]), float64(y[i])))
 			}
 		}
-	case "pow":
-		return func(z, x, y []T) {
-			for i := range z {
-				z[i] = T(math.Pow(float64(x[i]), float64(y[i])))
-			}
-		}
+	default:
+		return kernel.Pow[T]
 	}
-	return arithmetic[T](op)
 }
 
 func binaryInt[T Integer](op string) func(z, x, y []T) {

@@ -122,7 +122,7 @@ func (b BroadcastInDim) ShardAs(c *sharding.Context, out sharding.Spec) (shardin
 }
 
 func (b BroadcastInDim) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("broadcast_in_dim", out, in, func(a *lowering.Args) error {
+	kernel := func(a *lowering.Args) error {
 		src, dst := a.In[0], a.Out[0]
 		strides := lowering.Make[int](a, len(b.Shape))
 		n := 1
@@ -134,7 +134,43 @@ func (b BroadcastInDim) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 		}
 		move(a, dst.Type.Shape, dst, rowMajor(a, dst.Type.Shape), src, layout{0, strides})
 		return nil
-	})
+	}
+	if inner := b.inner(out[0], in[0]); inner > 0 {
+		return e.Repeat("broadcast_in_dim", out[0], in[0], inner, kernel)
+	}
+	return e.Kernel("broadcast_in_dim", out, in, kernel)
+}
+
+// inner returns how often each element is repeated before the next, 0 if the
+// dimensions of the argument do not lie side by side in the result.
+func (b BroadcastInDim) inner(out, in lowering.Buf) int {
+	from := make([]int, out.Type.Rank()) // 1 for what is repeated, 2 for what is not, 0 for what has size 1
+	for d, n := range out.Type.Shape {
+		if n != 1 || d == 0 && out.Spec.Ragged != nil {
+			from[d] = 1
+		}
+	}
+	last := -1
+	for i, d := range b.Dims {
+		if from[d] == 0 || in.Type.Shape[i] == 1 && !(d == 0 && in.Spec.Ragged != nil) {
+			continue
+		}
+		if d < last {
+			return 0
+		}
+		from[d], last = 2, d
+	}
+	inner := 1
+	for d := last + 1; d < len(from) && last >= 0; d++ {
+		inner *= out.Type.Shape[d]
+	}
+	for d, seen := last, false; d >= 0; d-- {
+		seen = seen || from[d] == 1
+		if seen && from[d] == 2 {
+			return 0
+		}
+	}
+	return inner
 }
 
 func (BroadcastInDim) Doc() graph.Doc {

@@ -113,16 +113,39 @@ func (h headsOf[T]) of(x []T, b, i, heads int) kernel.Rows[T] {
 	return kernel.HeadOf(x, b, i, h.S, heads, h.D)
 }
 
+// grain is the least work, in scores, that is done beside other work: some 100
+// microseconds of it with vectors.
+func (h headsOf[T]) grain() int { return 1 + 256*dear/max(h.D, 1) }
+
+// attentionKernel cuts the work of all heads, laid end to end, into equal pieces,
+// also within heads: rows of queries do not depend on each other.
 func attentionKernel[T Float](p causalAttention) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		q, k, v := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 		out, lse := data[T](a.Out[0]), data[T](a.Out[1])
 		h := newHeads[T](p, a.In[0].Type, a.In[1].Type)
-		a.Parallel(h.b*h.n, 1, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
+		work := h.Work()
+		a.Parallel(h.b*h.n*work, h.grain(), func(lo, hi int) {
+			if lo == hi {
+				return
+			}
+			var at *kernel.Attender[T]
+			for i := lo / work; i*work < hi; i++ {
+				from, to := h.RowAt(max(lo-i*work, 0)), h.RowAt(hi-i*work)
+				if from >= to {
+					continue
+				}
 				b, n := i/h.n, i%h.n
-				g := n / (h.n / h.m)
-				h.Forward(h.of(q, b, n, h.n), h.of(k, b, g, h.m), h.of(v, b, g, h.m), h.of(out, b, n, h.n), lse[i*h.S:][:h.S])
+				if group := h.n / h.m; at == nil || n%group == 0 {
+					if at != nil {
+						at.Release()
+					}
+					at = h.Attend(h.of(k, b, n/group, h.m), h.of(v, b, n/group, h.m))
+				}
+				at.Forward(h.of(q, b, n, h.n), h.of(out, b, n, h.n), lse[i*h.S:][:h.S], from, to)
+			}
+			if at != nil {
+				at.Release()
 			}
 		})
 		return nil

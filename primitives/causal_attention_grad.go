@@ -49,25 +49,46 @@ func (p causalAttentionGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) 
 	return e.Kernel("causal_attention_grad", out, in, inFloat(attentionGradKernel[float32](p), attentionGradKernel[float64](p)))
 }
 
-// attentionGradKernel gives each piece of work all query heads of some heads of
-// keys, which take turns in order, so that sums do not depend on the pieces.
+// attentionGradKernel works on parts of heads beside each other. What parts give to
+// a head of keys is added in order, as of all query heads that share it, so that
+// sums do not depend on which was ready first.
 func attentionGradKernel[T Float](p causalAttentionGrad) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		q, k, v, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.In[3])
 		lse, dout, dlse := data[T](a.In[4]), data[T](a.In[5]), data[T](a.In[6])
 		dq, dk, dv := data[T](a.Out[0]), data[T](a.Out[1]), data[T](a.Out[2])
-		clear(dk)
-		clear(dv)
 		h := newHeads[T](causalAttention(p), a.In[0].Type, a.In[1].Type)
-		a.Parallel(h.b*h.m, 1, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				b, g, group := i/h.m, i%h.m, h.n/h.m
-				for n := g * group; n < (g+1)*group; n++ {
-					at := (b*h.n + n) * h.S
-					h.Backward(h.of(q, b, n, h.n), h.of(k, b, g, h.m), h.of(v, b, g, h.m), h.of(out, b, n, h.n), lse[at:][:h.S],
-						h.of(dout, b, n, h.n), dlse[at:][:h.S], h.of(dq, b, n, h.n), h.of(dk, b, g, h.m), h.of(dv, b, g, h.m))
+		if len(dq) == 0 {
+			clear(dk)
+			clear(dv)
+			return nil
+		}
+		group, parts := h.n/h.m, h.Parts()
+		each := group * parts // of a head of keys
+		t := newTurns(h.b*h.m, each, lowering.Make[int](a, h.b*h.m))
+		// Whole heads are worked on by one where that leaves nobody without work.
+		if n := max(a.Threads, 1); h.b*h.m%n == 0 || h.b*h.m >= 8*n {
+			t.take = each
+		}
+		workers := min(max(a.Threads, 1), max(2*h.b*h.n*h.Work()/h.grain(), 1))
+		a.Parallel(workers, 1, func(int, int) {
+			t.work(func(i, first, last int) {
+				b, g := i/h.m, i%h.m
+				at := h.Attend(h.of(k, b, g, h.m), h.of(v, b, g, h.m))
+				defer at.Release()
+				for turn := first; turn < last; turn++ {
+					n := g*group + turn/parts
+					rows := (b*h.n + n) * h.S
+					from, to := h.Part(turn % parts)
+					at.Backward(h.of(q, b, n, h.n), h.of(out, b, n, h.n), lse[rows:][:h.S],
+						h.of(dout, b, n, h.n), dlse[rows:][:h.S], h.of(dq, b, n, h.n), from, to)
+					if !t.wait(i, turn) {
+						return
+					}
+					at.AddTo(h.of(dk, b, g, h.m), h.of(dv, b, g, h.m), turn == 0)
+					t.done(i)
 				}
-			}
+			})
 		})
 		return nil
 	}

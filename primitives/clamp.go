@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -101,7 +102,13 @@ func (Clamping) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		case graph.Bool:
 			clampAll(a, bits[uint8])
 		default:
-			tiled(a, cheap, func(_, _ int, y []float32, x [][]float32) { clamp(y, x[0], x[1], x[2]) })
+			tiled(a, cheap, func(_, _ int, y []float32, x [][]float32) {
+				if len(x[0]) == 1 && len(x[2]) == 1 {
+					kernel.Clamp(y, x[1], x[0][0], x[2][0])
+				} else {
+					clamp(y, x[0], x[1], x[2])
+				}
+			})
 		}
 		return nil
 	})

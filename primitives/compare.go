@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -70,11 +71,29 @@ func (c Comparison) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		case graph.Bool:
 			compare[uint8](c.op)(z, bits[uint8](a.In[0]), bits[uint8](a.In[1]))
 		default:
-			f := compare[float32](c.op)
+			f := compareFloat(c.op)
 			tiled(a, cheap, func(lo, hi int, _ []float32, x [][]float32) { f(z[lo:hi], x[0], x[1]) })
 		}
 		return nil
 	})
+}
+
+// compareFloat is compare of float32.
+func compareFloat(op string) func(z []bool, x, y []float32) {
+	switch op {
+	case "eq":
+		return kernel.Equal[float32]
+	case "ne":
+		return kernel.Unequal[float32]
+	case "lt":
+		return kernel.Less[float32]
+	case "le":
+		return kernel.AtMost[float32]
+	case "gt":
+		return kernel.Greater[float32]
+	default:
+		return kernel.AtLeast[float32]
+	}
 }
 
 func compare[T Number](op string) func(z []bool, x, y []T) {

@@ -2,8 +2,8 @@ package primitives
 
 import (
 	"errors"
+	"fmt"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -27,17 +27,23 @@ func Convert(x *graph.Value, d graph.DType) *graph.Value {
 
 func (ConvertElementType) Name() string { return "convert_element_type" }
 
+// Blocks says that weights in blocks are converted.
+func (ConvertElementType) Blocks() {}
+
 func (c ConvertElementType) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
-	if c.DType.Size() == 0 {
+	if c.DType == graph.NoDType {
 		return nil, errors.New("dtype is missing; write dtype=f32")
+	}
+	if d := in[0].DType; d != c.DType && (d.IsBlock() && !c.DType.IsFloat() || c.DType.IsBlock() && !d.IsFloat()) {
+		return nil, fmt.Errorf("%s to %s: weights in blocks are made of floats and make floats; convert to f32 between", d, c.DType)
 	}
 	return []graph.Type{in[0].With(c.DType)}, nil
 }
 
-// VJP converts back. To and from integers and bool it is zero.
+// VJP converts back. To and from integers, bool and blocks it is zero.
 func (c ConvertElementType) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if d := e.In[0].Type.DType; d.IsFloat() && c.DType.IsFloat() {
 		return []*graph.Value{Convert(ct[0], d)}, nil
@@ -68,41 +74,12 @@ func (c ConvertElementType) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Kernel("convert_element_type", out, in, func(a *lowering.Args) error {
-		n := a.Out[0].Type.Len()
-		dst, src := a.Out[0].Reshape(n), a.In[0].Reshape(n)
-		if n <= tile {
-			return convertTile(dst, src, 0, n)
-		}
-		errs := make([]error, n/tile+1)
-		a.Parallel(len(errs), cheap/tile, func(lo, hi int) {
-			for t := lo; t < hi; t++ {
-				errs[t] = convertTile(dst, src, t*tile, min(t*tile+tile, n))
-			}
-		})
-		return errors.Join(errs...)
+	return e.Elementwise("convert_element_type", out, in, func(a *lowering.Args) error {
+		return convert(a, a.Out[0], a.In[0])
 	})
-}
-
-// convertTile converts elements lo to hi. The conversions of mixed-precision
-// training go without the memory that array.Convert takes for them.
-func convertTile(dst, src array.Array, lo, hi int) error {
-	switch [2]graph.DType{src.Type.DType, dst.Type.DType} {
-	case [2]graph.DType{graph.BF16, graph.F32}:
-		array.WidenBrain(data[float32](dst)[lo:hi], data[array.Brain](src)[lo:hi])
-	case [2]graph.DType{graph.F16, graph.F32}:
-		array.WidenHalf(data[float32](dst)[lo:hi], data[array.Half](src)[lo:hi])
-	case [2]graph.DType{graph.F32, graph.BF16}:
-		array.NarrowBrain(data[array.Brain](dst)[lo:hi], data[float32](src)[lo:hi])
-	case [2]graph.DType{graph.F32, graph.F16}:
-		array.NarrowHalf(data[array.Half](dst)[lo:hi], data[float32](src)[lo:hi])
-	default:
-		return array.Convert(dst.Rows(lo, hi), src.Rows(lo, hi))
-	}
-	return nil
 }
 
 func (ConvertElementType) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "dtype[..]", Formula: "y = x", Params: "dtype: the result's element type",
-		Notes: "Floats are rounded once to nearest, ties to even. From float to integer: truncated towards 0, the nearest bound if out of range, 0 for NaN. Between integers: modulo. To bool: x ≠ 0."}
+		Notes: "Floats are rounded once to nearest, ties to even. From float to integer: truncated towards 0, the nearest bound if out of range, 0 for NaN. Between integers: modulo. To bool: x ≠ 0. To and from weights in blocks, along the last dimension: as package quant does, f32 in between; the derivative is zero."}
 }

@@ -46,7 +46,7 @@ func (c CumSum) Shard(ctx *sharding.Context) (sharding.Decision, error) {
 
 func (c CumSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	floats := inFloat(cumsum[float32, float64](c), cumsum[float64, float64](c))
-	return e.Elementwise("cumsum", out, in, func(a *lowering.Args) error {
+	return e.InPlace("cumsum", out, in, func(a *lowering.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.I32:
 			return cumsum[int32, int32](c)(a)

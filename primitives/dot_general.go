@@ -17,6 +17,12 @@ import (
 // lists, by internal/kernel.Gemm: in f64 for f64 and in f32 for the other
 // floats, in blocks of 256, and rounded once to the result's type. Integers
 // wrap. A row of the result has the same bits however many are beside it.
+//
+// One argument may be weights in blocks and the other of float type. If the
+// weights are contracted over their last dimension alone and their batch
+// dimensions come first, in order, as those of y[N,K] are in x·yᵀ, the numbers of
+// an f32, bf16 or f16 argument are rounded to int8, as kernel.QuantGemm says.
+// Otherwise the weights are taken as numbers.
 type Dot struct {
 	LHSContract, RHSContract []int
 	LHSBatch, RHSBatch       []int
@@ -51,6 +57,9 @@ func dot(d graph.DType, x, y *graph.Value, lc, rc, lb, rb []int) *graph.Value {
 }
 
 func (Dot) Name() string { return "dot_general" }
+
+// Blocks says that an argument may be weights in blocks.
+func (Dot) Blocks() {}
 
 func (p Dot) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
@@ -94,6 +103,9 @@ func (p Dot) Infer(in []graph.Type) ([]graph.Type, error) {
 
 // result returns the element type of the result.
 func (p Dot) result(x, y graph.DType) (graph.DType, error) {
+	if x.IsBlock() || y.IsBlock() || p.DType.IsBlock() {
+		return p.blockResult(x, y)
+	}
 	switch {
 	case x == graph.Bool || y == graph.Bool || p.DType == graph.Bool:
 		return 0, fmt.Errorf("element type bool has no products; convert with convert_element_type")
@@ -105,6 +117,44 @@ func (p Dot) result(x, y graph.DType) (graph.DType, error) {
 		return 0, fmt.Errorf("element types %s and %s with dtype=%s, want floats or integers for all; convert with convert_element_type", x, y, p.DType)
 	}
 	return p.DType, nil
+}
+
+// blockResult is result with weights in blocks.
+func (p Dot) blockResult(x, y graph.DType) (graph.DType, error) {
+	other := x
+	if x.IsBlock() {
+		other = y
+	}
+	switch {
+	case p.DType.IsBlock():
+		return 0, fmt.Errorf("dtype=%s is for weights; want a float type, and convert the result with convert_element_type", p.DType)
+	case !other.IsFloat():
+		return 0, fmt.Errorf("element types %s and %s, want a float type beside weights in blocks; convert one with convert_element_type", x, y)
+	case p.DType == graph.NoDType:
+		return other, nil
+	case !p.DType.IsFloat():
+		return 0, fmt.Errorf("element types %s and %s with dtype=%s, want a float type; convert with convert_element_type", x, y, p.DType)
+	}
+	return p.DType, nil
+}
+
+// rounds reports whether the product of types x and y rounds one of them to int8,
+// because the other is weights in blocks, and which that is.
+func (p Dot) rounds(x, y graph.Type) (weights int, ok bool) {
+	lists := [2][2][]int{{p.LHSContract, p.LHSBatch}, {p.RHSContract, p.RHSBatch}}
+	for i, t := range [2]graph.Type{x, y} {
+		if !t.DType.IsBlock() {
+			continue
+		}
+		other := [2]graph.DType{y.DType, x.DType}[i]
+		contract, batch := lists[i][0], lists[i][1]
+		first := true
+		for j, b := range batch {
+			first = first && b == j
+		}
+		return i, first && len(contract) == 1 && contract[0] == t.Rank()-1 && max(other, p.DType) != graph.F64
+	}
+	return 0, false
 }
 
 // distinctAxes checks axes in any order.
@@ -127,8 +177,13 @@ func (p Dot) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	}
 	nb := len(p.LHSBatch)
 	lf, rf := p.free(x.Rank(), y.Rank())
-	dx := adjoint(x, g, y, p.LHSContract, p.LHSBatch, lf, p.RHSContract, p.RHSBatch, rf, nb+len(lf), false)
-	dy := adjoint(y, g, x, p.RHSContract, p.RHSBatch, rf, p.LHSContract, p.LHSBatch, lf, nb, true)
+	var dx, dy *graph.Value // nil for blocks, which have no cotangent
+	if !x.Type.DType.IsBlock() {
+		dx = adjoint(x, g, y, p.LHSContract, p.LHSBatch, lf, p.RHSContract, p.RHSBatch, rf, nb+len(lf), false)
+	}
+	if !y.Type.DType.IsBlock() {
+		dy = adjoint(y, g, x, p.RHSContract, p.RHSBatch, rf, p.LHSContract, p.LHSBatch, lf, nb, true)
+	}
 	return []*graph.Value{dx, dy}, nil
 }
 
@@ -199,16 +254,27 @@ func (p Dot) Shard(c *sharding.Context) (sharding.Decision, error) {
 			n++
 		}
 	}
-	return c.Place(sharding.Factors{In: [][]int{l, r}, Out: [][]int{out}, Sum: sum, RowWise: true, Linear: sharding.LinearEach})
+	linear := sharding.LinearEach
+	if _, ok := p.rounds(c.Type(0), c.Type(1)); ok {
+		linear = sharding.NotLinear // a sum is rounded, not its terms
+	}
+	return c.Place(sharding.Factors{In: [][]int{l, r}, Out: [][]int{out}, Sum: sum, RowWise: true, Linear: linear})
 }
 
 func (p Dot) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	lf, rf := p.free(in[0].Type.Rank(), in[1].Type.Rank())
+	if weights, ok := p.rounds(in[0].Type, in[1].Type); ok {
+		batch := len(p.LHSBatch)
+		if weights == 0 {
+			return e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, operandDims{p.RHSBatch, rf, p.RHSContract}))
+		}
+		return e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, operandDims{p.LHSBatch, lf, p.LHSContract}))
+	}
 	return e.Kernel("dot_general", out, in, dotKernel(operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}))
 }
 
 func (Dot) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], y t[..]", Results: "t[batch.., free of x.., free of y..]", Formula: "z[b, i, j] = Σₖ x[b, i, k] · y[b, k, j]",
 		Params: "lhs_contract, rhs_contract: pairs of dimensions summed over; lhs_batch, rhs_batch: pairs that go together; dtype: element type of the result, the arguments' if missing",
-		Notes:  "Sums in f64 for f64 and f32 for other floats, in blocks of 256, rounded once; integers wrap."}
+		Notes:  "Sums in f64 for f64 and f32 for other floats, in blocks of 256, rounded once; integers wrap. One argument may be weights in blocks (q8_0, q4_k, q6_k, q2_k, iq2_xxs, mxfp4) beside a float one: contracted over its last dimension, the float one is rounded to int8 blocks (but f64) and multiplied in integers; otherwise the weights are taken as numbers."}
 }

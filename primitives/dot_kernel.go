@@ -11,13 +11,17 @@ import (
 type operandDims struct{ batch, free, contract []int }
 
 // dotKernel converts the arguments to the type that products are summed in,
-// multiplies, and rounds to the result's type.
+// multiplies, and rounds to the result's type. Arguments of one 16-bit type are
+// converted while they are multiplied.
 func dotKernel(l, r operandDims) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, y, z := a.In[0], a.In[1], a.Out[0]
 		d := z.Type.DType
 		if d.IsFloat() {
-			d = max(graph.F32, x.Type.DType, y.Type.DType, d)
+			d = max(graph.F32, floatType(a)) // weights in blocks are taken as numbers
+		}
+		if halfOperands(x, y, d) {
+			return halfDot(a, operandOf(a, x, l), operandOf(a, y, r))
 		}
 		x, y = inType(x, d), inType(y, d)
 		if z.Type.DType != d {
@@ -53,8 +57,8 @@ func inType(a array.Array, d graph.DType) array.Array {
 	return a.As(d)
 }
 
-// gemm is kernel.Gemm for some element type.
-type gemm[E any] func(m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, c []E, ldc int, acc bool)
+// gemm is kernel.Gemm for some element types.
+type gemm[E, R any] func(m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, c []R, ldc int, acc bool)
 
 const (
 	// From this many multiplications on a piece is worth a goroutine.
@@ -68,16 +72,17 @@ const (
 )
 
 // product is a batch of matrix products.
-type product[E array.Elem] struct {
-	l, r    operand
-	x, y, z []E
-	mul     gemm[E]
+type product[E, R array.Elem] struct {
+	l, r operand
+	x, y []E
+	z    []R
+	mul  gemm[E, R]
 }
 
 // multiply runs one matrix product per batch index, split over goroutines by
 // rows, or by columns where there are few rows.
-func multiply[E array.Elem](a *lowering.Args, z []E, l, r operand, mul gemm[E]) {
-	p := product[E]{l, r, data[E](l.array), data[E](r.array), z, mul}
+func multiply[E, R array.Elem](a *lowering.Args, z []R, l, r operand, mul gemm[E, R]) {
+	p := product[E, R]{l, r, data[E](l.array), data[E](r.array), z, mul}
 	batches, m, n, k := len(l.start), l.rows, r.rows, l.cols
 	few := 4 * a.Threads
 	if batches == 1 {
@@ -99,7 +104,7 @@ func multiply[E array.Elem](a *lowering.Args, z []E, l, r operand, mul gemm[E]) 
 }
 
 // columns multiplies batch index b.
-func (p *product[E]) columns(a *lowering.Args, b, grain int) {
+func (p *product[E, R]) columns(a *lowering.Args, b, grain int) {
 	if a.Alone(p.r.rows, grain) {
 		p.block(b, 0, p.l.rows, 0, p.r.rows)
 		return
@@ -109,7 +114,7 @@ func (p *product[E]) columns(a *lowering.Args, b, grain int) {
 }
 
 // rows multiplies rows lo to hi of all batch indices' together.
-func (p *product[E]) rows(lo, hi int) {
+func (p *product[E, R]) rows(lo, hi int) {
 	m := p.l.rows
 	for at := lo; at < hi; {
 		b, i := at/m, at%m
@@ -120,7 +125,7 @@ func (p *product[E]) rows(lo, hi int) {
 }
 
 // block multiplies rows i0 to i1 with columns j0 to j1 of batch index b.
-func (p *product[E]) block(b, i0, i1, j0, j1 int) {
+func (p *product[E, R]) block(b, i0, i1, j0, j1 int) {
 	if i0 >= i1 || j0 >= j1 {
 		return
 	}

@@ -68,7 +68,7 @@ func (DynamicUpdate) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (DynamicUpdate) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("dynamic_update_slice", out, in, func(a *lowering.Args) error {
+	return e.InPlace("dynamic_update_slice", out, in, func(a *lowering.Args) error {
 		x, update, y := a.In[0], a.In[1], a.Out[0]
 		if update.Type.Equal(y.Type) { // y may be in update's memory
 			copy(y.Bytes(), update.Bytes())

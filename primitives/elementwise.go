@@ -14,8 +14,9 @@ type Number interface{ Integer | Float }
 
 const (
 	// cheap is the least number of elements worth a goroutine where an element
-	// takes about a nanosecond, dear where it takes ten.
-	cheap, dear = 1 << 17, 1 << 14
+	// takes about a nanosecond, dear where it takes ten, and swift where it takes
+	// as long as memory does.
+	swift, cheap, dear = 1 << 19, 1 << 17, 1 << 14
 	// tile is how many elements of bf16 and f16 are widened at a time: few
 	// enough that they stay in the first-level cache.
 	tile = 1024
@@ -47,59 +48,56 @@ func each2[Z, X array.Elem](a *lowering.Args, grain int, f func(z []Z, x, y []X)
 // of another type is left to f, which is given nil for it. Arguments without
 // dimensions are given whole.
 func tiled(a *lowering.Args, grain int, f func(lo, hi int, y []float32, x [][]float32)) {
+	n, rooms := a.Out[0].Type.Len(), (1+len(a.In))*tile
+	if a.Alone(n, grain) {
+		tiles(a, 0, n, lowering.Make[float32](a, rooms), f)
+		return
+	}
+	a.Parallel(n, grain, func(lo, hi int) { tiles(a, lo, hi, make([]float32, rooms), f) })
+}
+
+// tiles is tiled for elements lo to hi, with room for a tile of every argument
+// and of the result.
+func tiles(a *lowering.Args, lo, hi int, room []float32, f func(lo, hi int, y []float32, x [][]float32)) {
 	out := a.Out[0]
-	a.Parallel(out.Type.Len(), grain, func(lo, hi int) {
-		x := make([][]float32, len(a.In))
-		room := make([][]float32, len(a.In)+1)
-		for ; lo < hi; lo += tile {
-			end := min(lo+tile, hi)
-			for i, in := range a.In {
-				if in.Type.Rank() == 0 {
-					x[i] = wideTile(in, &room[i], 0, 1)
-				} else {
-					x[i] = wideTile(in, &room[i], lo, end)
-				}
-			}
-			switch last := &room[len(a.In)]; out.Type.DType {
-			case graph.F32:
-				f(lo, end, data[float32](out)[lo:end], x)
-			case graph.BF16:
-				y := sized(last)[:end-lo]
-				f(lo, end, y, x)
-				array.NarrowBrain(data[array.Brain](out)[lo:end], y)
-			case graph.F16:
-				y := sized(last)[:end-lo]
-				f(lo, end, y, x)
-				array.NarrowHalf(data[array.Half](out)[lo:end], y)
-			default:
-				f(lo, end, nil, x)
+	x, last := make([][]float32, len(a.In)), room[len(a.In)*tile:]
+	for ; lo < hi; lo += tile {
+		end := min(lo+tile, hi)
+		for i, in := range a.In {
+			if in.Type.Rank() == 0 {
+				x[i] = wideTile(in, room[i*tile:], 0, 1)
+			} else {
+				x[i] = wideTile(in, room[i*tile:], lo, end)
 			}
 		}
-	})
+		switch y := last[:end-lo]; out.Type.DType {
+		case graph.F32:
+			f(lo, end, data[float32](out)[lo:end], x)
+		case graph.BF16:
+			f(lo, end, y, x)
+			array.NarrowBrain(data[array.Brain](out)[lo:end], y)
+		case graph.F16:
+			f(lo, end, y, x)
+			array.NarrowHalf(data[array.Half](out)[lo:end], y)
+		default:
+			f(lo, end, nil, x)
+		}
+	}
 }
 
 // wideTile returns elements lo to hi of x in f32: its own memory, or room.
-func wideTile(x array.Array, room *[]float32, lo, hi int) []float32 {
+func wideTile(x array.Array, room []float32, lo, hi int) []float32 {
 	switch x.Type.DType {
 	case graph.F32:
 		return data[float32](x)[lo:hi]
 	case graph.BF16:
-		w := sized(room)[:hi-lo]
-		array.WidenBrain(w, data[array.Brain](x)[lo:hi])
-		return w
+		array.WidenBrain(room[:hi-lo], data[array.Brain](x)[lo:hi])
+		return room[:hi-lo]
 	case graph.F16:
-		w := sized(room)[:hi-lo]
-		array.WidenHalf(w, data[array.Half](x)[lo:hi])
-		return w
+		array.WidenHalf(room[:hi-lo], data[array.Half](x)[lo:hi])
+		return room[:hi-lo]
 	}
 	return nil
-}
-
-func sized(room *[]float32) []float32 {
-	if *room == nil {
-		*room = make([]float32, tile)
-	}
-	return *room
 }
 
 // number reports an element type without arithmetic.

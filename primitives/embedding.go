@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -134,9 +135,7 @@ func addRows[T Float](a *lowering.Args) error {
 	a.Parallel(n, max(16, cheap/(1+len(ids))), func(lo, hi int) {
 		for i, id := range ids {
 			dst := table[int(id)*n:][lo:hi]
-			for j, c := range ct[i*n:][lo:hi] {
-				dst[j] += c
-			}
+			kernel.Add(dst, dst, ct[i*n:][lo:hi])
 		}
 	})
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -78,9 +79,9 @@ func total(a array.Array) int {
 func sumHome(a *lowering.Args, k int, row func(pair int) (x, w []byte)) {
 	switch a.Out[0].Type.DType {
 	case graph.F64:
-		sumTokens(a, k, row, func(acc []float64, x []byte) { addTo(acc, view[float64](x)) }, func(dst []byte, acc []float64) { copy(view[float64](dst), acc) })
+		sumWhole[float64](a, k, row)
 	case graph.F32:
-		sumTokens(a, k, row, func(acc []float32, x []byte) { addTo(acc, view[float32](x)) }, func(dst []byte, acc []float32) { copy(view[float32](dst), acc) })
+		sumWhole[float32](a, k, row)
 	case graph.BF16:
 		sumTokens(a, k, row, func(acc []float32, x []byte) {
 			for i, v := range view[array.Brain](x) {
@@ -96,6 +97,34 @@ func sumHome(a *lowering.Args, k int, row func(pair int) (x, w []byte)) {
 	}
 }
 
+// sumWhole is sumHome where the result has the type that is added in.
+func sumWhole[T Float](a *lowering.Args, k int, row func(pair int) (x, w []byte)) {
+	out := data[T](a.Out[0])
+	n := a.Out[0].Type.Shape[1]
+	a.Parallel(a.Out[0].Type.Shape[0], 1+cheap/(1+k*n), func(lo, hi int) {
+		for t := lo; t < hi; t++ {
+			acc := out[t*n:][:n]
+			clear(acc)
+			for pair := t * k; pair < (t+1)*k; pair++ {
+				x, w := row(pair)
+				if x != nil {
+					kernel.Add(acc, acc, view[T](x))
+				}
+				putWeight(a, pair, w)
+			}
+		}
+	})
+}
+
+// putWeight writes the weight of a pair, 0 if it went nowhere, if weights travel.
+func putWeight(a *lowering.Args, pair int, w []byte) {
+	if len(a.Out) == 2 {
+		dst := element(a.Out[1], pair)
+		clear(dst)
+		copy(dst, w)
+	}
+}
+
 func sumTokens[T Float](a *lowering.Args, k int, row func(pair int) (x, w []byte), add func(acc []T, x []byte), store func(dst []byte, acc []T)) {
 	out := a.Out[0]
 	a.Parallel(out.Type.Shape[0], 1+cheap/(1+k*out.Type.Shape[1]), func(lo, hi int) {
@@ -107,21 +136,11 @@ func sumTokens[T Float](a *lowering.Args, k int, row func(pair int) (x, w []byte
 				if x != nil {
 					add(acc, x)
 				}
-				if len(a.Out) == 2 {
-					dst := element(a.Out[1], pair)
-					clear(dst)
-					copy(dst, w)
-				}
+				putWeight(a, pair, w)
 			}
 			store(entry(out, t), acc)
 		}
 	})
-}
-
-func addTo[T Float](acc, x []T) {
-	for i, v := range x {
-		acc[i] += v
-	}
 }
 
 // view reads bytes as elements.

@@ -1,8 +1,11 @@
 package primitives
 
 import (
+	"errors"
+
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -62,15 +65,23 @@ func narrow(a *lowering.Args) bool {
 	return false
 }
 
+// widened runs k, a kernel of f32, on copies of what is narrower.
 func widened(a *lowering.Args, k lowering.Kernel) error {
 	w := *a
-	w.In, w.Out = wide(a.In, true), wide(a.Out, false)
+	w.In, w.Out = wide(a, a.In), wide(a, a.Out)
+	for i, x := range a.In {
+		if x.Type.DType != w.In[i].Type.DType {
+			if err := convert(a, w.In[i], x); err != nil {
+				return err
+			}
+		}
+	}
 	if err := k(&w); err != nil {
 		return err
 	}
 	for i, x := range a.Out {
-		if x.Type.DType == graph.BF16 || x.Type.DType == graph.F16 {
-			if err := array.Convert(x, w.Out[i]); err != nil {
+		if x.Type.DType != w.Out[i].Type.DType {
+			if err := convert(a, x, w.Out[i]); err != nil {
 				return err
 			}
 		}
@@ -78,19 +89,55 @@ func widened(a *lowering.Args, k lowering.Kernel) error {
 	return nil
 }
 
-func wide(xs []array.Array, copied bool) []array.Array {
+// wide returns xs with scratch of f32 in the place of what is narrower.
+func wide(a *lowering.Args, xs []array.Array) []array.Array {
 	out := make([]array.Array, len(xs))
 	for i, x := range xs {
 		out[i] = x
 		if x.Type.DType == graph.BF16 || x.Type.DType == graph.F16 {
-			if copied {
-				out[i] = x.As(graph.F32)
-			} else {
-				out[i] = array.New(x.Type.With(graph.F32))
-			}
+			t := x.Type.With(graph.F32)
+			out[i] = array.Over(t, lowering.MakeDirty[uint8](a, int(t.Bytes())))
 		}
 	}
 	return out
+}
+
+// convert sets dst to src as array.Convert does, in parallel.
+func convert(a *lowering.Args, dst, src array.Array) error {
+	n := dst.Type.Len()
+	dst, src = dst.Reshape(n), src.Reshape(n)
+	if n <= tile {
+		return convertTile(dst, src, 0, n)
+	}
+	errs := make([]error, n/tile+1)
+	a.Parallel(len(errs), cheap/tile, func(lo, hi int) {
+		for t := lo; t < hi; t++ {
+			errs[t] = convertTile(dst, src, t*tile, min(t*tile+tile, n))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// convertTile converts elements lo to hi. The conversions of mixed-precision
+// training go without the memory that array.Convert takes for them.
+func convertTile(dst, src array.Array, lo, hi int) error {
+	switch [2]graph.DType{src.Type.DType, dst.Type.DType} {
+	case [2]graph.DType{graph.BF16, graph.F32}:
+		array.WidenBrain(data[float32](dst)[lo:hi], data[array.Brain](src)[lo:hi])
+	case [2]graph.DType{graph.F16, graph.F32}:
+		array.WidenHalf(data[float32](dst)[lo:hi], data[array.Half](src)[lo:hi])
+	case [2]graph.DType{graph.F32, graph.BF16}:
+		array.NarrowBrain(data[array.Brain](dst)[lo:hi], data[float32](src)[lo:hi])
+	case [2]graph.DType{graph.F32, graph.F16}:
+		array.NarrowHalf(data[array.Half](dst)[lo:hi], data[float32](src)[lo:hi])
+	case [2]graph.DType{graph.I32, graph.F32}:
+		kernel.FromInt(data[float32](dst)[lo:hi], data[int32](src)[lo:hi])
+	case [2]graph.DType{graph.F32, graph.I32}:
+		kernel.ToInt(data[int32](dst)[lo:hi], data[float32](src)[lo:hi])
+	default:
+		return array.Convert(dst.Rows(lo, hi), src.Rows(lo, hi))
+	}
+	return nil
 }
 
 // data is array.Data, shorter.

@@ -1,9 +1,8 @@
 package primitives
 
 import (
-	"math"
-
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -89,41 +88,24 @@ func (p geluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("gelu_grad", out, in, inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh)))
 }
 
-func geluAt(x float64, tanh bool) float64 {
-	if tanh {
-		return x * (0.5 * (1 + math.Tanh(geluScale*(x+geluCubic*x*x*x))))
-	}
-	return x * (0.5 * math.Erfc(-x/math.Sqrt2)) // erfc keeps the digits of 1 + erf where that is small
-}
-
-func geluSlope(x float64, tanh bool) float64 {
-	if tanh {
-		t := math.Tanh(geluScale * (x + geluCubic*x*x*x))
-		return 0.5*(1+t) + 0.5*x*(1-t*t)*geluScale*(1+3*geluCubic*x*x)
-	}
-	return 0.5*math.Erfc(-x/math.Sqrt2) + x*geluNormal*math.Exp(-0.5*x*x)
-}
-
 func geluKernel[T Float](tanh bool) lowering.Kernel {
+	f := kernel.GELU[T]
+	if tanh {
+		f = kernel.GELUTanh[T]
+	}
 	return func(a *lowering.Args) error {
-		x, y := data[T](a.In[0]), data[T](a.Out[0])
-		a.Parallel(len(y), 2048, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				y[i] = T(geluAt(float64(x[i]), tanh))
-			}
-		})
+		each1(a, cheap/4, f)
 		return nil
 	}
 }
 
 func geluGradKernel[T Float](tanh bool) lowering.Kernel {
+	f := kernel.GELUGrad[T]
+	if tanh {
+		f = kernel.GELUTanhGrad[T]
+	}
 	return func(a *lowering.Args) error {
-		x, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-		a.Parallel(len(dx), 2048, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				dx[i] = T(float64(ct[i]) * geluSlope(float64(x[i]), tanh))
-			}
-		})
+		each2(a, cheap/4, f)
 		return nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
@@ -12,6 +13,10 @@ import (
 
 // GroupedMatmul multiplies every row by the matrix of the row's expert. Rows
 // are in expert order, as EPDispatch makes them.
+//
+// The matrices may be weights in blocks. With Transpose, which is how GGUF files
+// have them, f32 rows and narrower ones are then rounded to int8, as kernel.QuantGemm
+// says; f64 rows and products without Transpose take the weights as numbers.
 type GroupedMatmul struct {
 	// Transpose multiplies by the transposed matrices.
 	Transpose bool
@@ -25,7 +30,16 @@ func GroupedMatMul(r Routing, rows, w *graph.Value) *graph.Value {
 	return graph.Apply1(GroupedMatmul{}, rows, w, r.Value)
 }
 
+// GroupedMatMulTransposed returns rows[S,H] · w[e]ᵀ, with w[E,F,H], as [S,F]: the
+// layout that GGUF files have, and that of weights in blocks along H.
+func GroupedMatMulTransposed(r Routing, rows, w *graph.Value) *graph.Value {
+	return graph.Apply1(GroupedMatmul{Transpose: true}, rows, w, r.Value)
+}
+
 func (GroupedMatmul) Name() string { return "grouped_matmul" }
+
+// Blocks says that the weights may be in blocks.
+func (GroupedMatmul) Blocks() {}
 
 func (g GroupedMatmul) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
@@ -35,7 +49,7 @@ func (g GroupedMatmul) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := groupedTypes(x, r); err != nil {
 		return nil, err
 	}
-	if w.Rank() != 3 || w.DType != x.DType {
+	if w.Rank() != 3 || w.DType != x.DType && !w.DType.IsBlock() {
 		return nil, fmt.Errorf("weights are %s, want %s[experts, in, out]", w, x.DType)
 	}
 	h, f := w.Shape[1], w.Shape[2]
@@ -65,6 +79,9 @@ func groupedTypes(x, r graph.Type) error {
 func (g GroupedMatmul) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, w, r := e.In[0], e.In[1], e.In[2]
 	dx := graph.Apply1(GroupedMatmul{!g.Transpose}, ct[0], w, r)
+	if w.Type.DType.IsBlock() {
+		return []*graph.Value{dx, nil, nil}, nil // blocks have no cotangent
+	}
 	a, b := x, ct[0]
 	if g.Transpose {
 		a, b = b, a
@@ -187,8 +204,14 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 	if err != nil {
 		return err
 	}
-	err = e.Kernel("grouped_matmul", out, []lowering.Buf{in[0], in[1], counts},
-		inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
+	args := []lowering.Buf{in[0], in[1], counts}
+	if in[1].Type.DType.IsBlock() {
+		err = e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align))
+	} else {
+		err = e.Kernel("grouped_matmul", out, args,
+			orHalf(groupedMatmulHalf[array.Brain](g.Transpose, align), groupedMatmulHalf[array.Half](g.Transpose, align),
+				inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))))
+	}
 	e.Divide(lowering.Division{ByExpert: []int{1, 2}})
 	return err
 }
@@ -218,9 +241,9 @@ func groupedMatmul[T Float](transpose bool, align int) lowering.Kernel {
 
 func (GroupedMatmul) Doc() graph.Doc {
 	return graph.Doc{
-		Args: "rows f[S,H], w f[E,H,F], routing i32[T,K,2]", Results: "f[S,F]",
+		Args: "rows f[S,H], w t[E,H,F], routing i32[T,K,2]", Results: "f[S,F]",
 		Formula: "y[i] = rows[i] · w[e(i)], e(i) the expert whose row i is; 0 past the counts",
-		Params:  "transpose: multiply by w[e]ᵀ, w being f[E,F,H]",
-		Notes:   "Experts are split over their axis; no rank multiplies for experts of another. Rows are only those that routing dispatched.",
+		Params:  "transpose: multiply by w[e]ᵀ, w being t[E,F,H]",
+		Notes:   "Experts are split over their axis; no rank multiplies for experts of another. Rows are only those that routing dispatched. w has the rows' type, or is in blocks (q8_0, q4_k, q6_k, q2_k, iq2_xxs, mxfp4): with transpose, rows of f32, bf16 and f16 are then rounded to int8 blocks and multiplied in integers.",
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
@@ -82,7 +83,8 @@ func (g GroupedOuter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	return e.Kernel("grouped_outer", out, []lowering.Buf{in[0], in[1], counts},
-		inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))
+		orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align),
+			inFloat(groupedOuter[float32](align), groupedOuter[float64](align))))
 }
 
 // groupedOuter writes zeros for experts without rows.

@@ -1,9 +1,8 @@
 package primitives
 
 import (
-	"math"
-
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -109,33 +108,12 @@ func (p layerNormGainGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) er
 	return e.Kernel("layer_norm_gain_grad", out, in, inFloat(layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps)))
 }
 
-// moments returns mean and 1/√(variance + eps) of x, summed in order in f64, the
-// variance around the mean, so that a large mean costs no digits.
-func moments[T Float](x []T, eps float64) (mean, inv float64) {
-	for _, v := range x {
-		mean += float64(v)
-	}
-	mean /= float64(len(x))
-	s := 0.0
-	for _, v := range x {
-		d := float64(v) - mean
-		s += d * d
-	}
-	return mean, 1 / math.Sqrt(s/float64(len(x))+eps)
-}
-
 func layerNormKernel[T Float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, gain, bias, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
 		eachRow(a, rows, n, func(lo, hi int) {
-			for r := lo; r < hi; r++ {
-				row, out := x[r*n:][:n], y[r*n:][:n]
-				mean, inv := moments(row, eps)
-				for i, v := range row {
-					out[i] = T((float64(v)-mean)*inv*float64(gain[i]) + float64(bias[i]))
-				}
-			}
+			kernel.LayerNorm(y[lo*n:hi*n], x[lo*n:hi*n], gain, bias, n, eps)
 		})
 		return nil
 	}
@@ -146,21 +124,7 @@ func layerNormGradKernel[T Float](eps float64) lowering.Kernel {
 		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
 		eachRow(a, rows, n, func(lo, hi int) {
-			for r := lo; r < hi; r++ {
-				row, c, out := x[r*n:][:n], ct[r*n:][:n], dx[r*n:][:n]
-				mean, inv := moments(row, eps)
-				sum, dot := 0.0, 0.0
-				for i, v := range row {
-					g := float64(c[i]) * float64(gain[i])
-					sum += g
-					dot += g * (float64(v) - mean)
-				}
-				sum /= float64(n)
-				dot *= inv * inv / float64(n)
-				for i, v := range row {
-					out[i] = T(inv * (float64(c[i])*float64(gain[i]) - sum - (float64(v)-mean)*dot))
-				}
-			}
+			kernel.LayerNormGrad(dx[lo*n:hi*n], x[lo*n:hi*n], gain, ct[lo*n:hi*n], n, eps)
 		})
 		return nil
 	}
@@ -170,22 +134,18 @@ func layerNormGainKernel[T Float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, ct := data[T](a.In[0]), data[T](a.In[1])
 		rows, n := rowsOf(a.In[0].Type)
-		mean, inv := make([]float64, rows), make([]float64, rows)
+		mean, inv := lowering.Make[float64](a, rows), lowering.Make[float64](a, rows)
 		eachRow(a, rows, n, func(lo, hi int) {
-			for r := lo; r < hi; r++ {
-				mean[r], inv[r] = moments(x[r*n:][:n], eps)
+			kernel.Moments(mean[lo:hi], inv[lo:hi], x[lo*n:hi*n], n, eps)
+		})
+		sumColumns(a, data[T](a.Out[0]), rows, func(acc []float64, lo int) {
+			if rows > 0 {
+				kernel.AddGain(acc, x[lo:], ct[lo:], n, mean, inv)
 			}
 		})
-		sumColumns(a, data[T](a.Out[0]), rows, func(acc []float64, r, lo int) {
-			at := r*n + lo
-			for i := range acc {
-				acc[i] += float64(ct[at+i]) * (float64(x[at+i]) - mean[r]) * inv[r]
-			}
-		})
-		sumColumns(a, data[T](a.Out[1]), rows, func(acc []float64, r, lo int) {
-			at := r*n + lo
-			for i := range acc {
-				acc[i] += float64(ct[at+i])
+		sumColumns(a, data[T](a.Out[1]), rows, func(acc []float64, lo int) {
+			if rows > 0 {
+				kernel.AddBias(acc, ct[lo:], n, rows)
 			}
 		})
 		return nil

@@ -65,14 +65,11 @@ func (p logSoftmaxGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 
 func logSoftmaxKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		x, y := data[T](a.In[0]), data[T](a.Out[0])
-		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
-			line := lineOf(x, first, n, step)
-			top := kernel.Max(line)
-			m, log := float64(top), math.Log(kernel.ExpTotal(line, top))
-			for i, at := 0, first; i < n; i, at = i+1, at+step {
-				y[at] = T(float64(x[at]) - m - log)
-			}
+		in, out := [][]T{data[T](a.In[0])}, [][]T{data[T](a.Out[0])}
+		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
+			x := in[0]
+			top := kernel.Max(x)
+			kernel.Difference(out[0], x, float64(top)+math.Log(kernel.ExpTotal(x, top)))
 		})
 		return nil
 	}
@@ -80,15 +77,10 @@ func logSoftmaxKernel[T Float](axis int) lowering.Kernel {
 
 func logSoftmaxGradKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		y, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
-			sum := 0.0
-			for i, at := 0, first; i < n; i, at = i+1, at+step {
-				sum += float64(ct[at])
-			}
-			for i, at := 0, first; i < n; i, at = i+1, at+step {
-				dx[at] = T(float64(ct[at]) - math.Exp(float64(y[at]))*sum)
-			}
+		in, out := [][]T{data[T](a.In[0]), data[T](a.In[1])}, [][]T{data[T](a.Out[0])}
+		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
+			y, ct := in[0], in[1]
+			kernel.LogSoftmaxGrad(out[0], y, ct, kernel.Sum(ct))
 		})
 		return nil
 	}

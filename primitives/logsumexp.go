@@ -46,9 +46,9 @@ func (p logSumExp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func logSumExpKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		x, y := data[T](a.In[0]), data[T](a.Out[0])
-		eachLine(a, a.In[0].Type, axis, func(k, first, n, step int) {
-			line := lineOf(x, first, n, step)
+		y := data[T](a.Out[0])
+		eachLine(a, a.In[0].Type, axis, [][]T{data[T](a.In[0])}, nil, func(k int, in, _ [][]T) {
+			line := in[0]
 			m := kernel.Max(line)
 			if math.IsInf(float64(m), 0) {
 				m = 0 // Inf less Inf would be NaN

@@ -61,7 +61,7 @@ func lowerDraw[E array.Elem](e *lowering.Emitter, out, in []lowering.Buf, fill f
 	return e.Kernel(e.Eqn.Prim.Name(), out, in, func(a *lowering.Args) error {
 		k, dst := data[uint32](a.In[0]), data[E](a.Out[0])
 		r := runsOf(a, a.Out[0].Type.Shape, global, spec)
-		a.Parallel(len(dst), 1024, func(lo, hi int) {
+		a.Parallel(len(dst), 2*dear, func(lo, hi int) {
 			for lo < hi {
 				n := min(hi-lo, r.size-lo%r.size)
 				fill(dst[lo:lo+n], [2]uint32{k[0], k[1]}, r.global(lo))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -63,17 +64,17 @@ func maxAxis(a *lowering.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
-		foldFloat(a, data[float64](y), data[float64](x), outer, n, inner, math.Inf(-1), foldMax[float64, float64])
+		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, kernel.Largest[float64], kernel.Maximum[float64])
 	case graph.F32:
-		foldFloat(a, data[float32](y), data[float32](x), outer, n, inner, math.Inf(-1), foldMax[float64, float32])
+		pickFloat(a, data[float32](y), data[float32](x), outer, n, inner, kernel.Largest[float32], kernel.Maximum[float32])
 	case graph.I32:
-		foldInt(data[int32](y), data[int32](x), outer, n, inner, math.MinInt32, foldMax[int32, int32])
+		foldInt(data[int32](y), data[int32](x), outer, n, inner, math.MinInt32, foldMax[int32])
 	case graph.I64:
-		foldInt(data[int64](y), data[int64](x), outer, n, inner, math.MinInt64, foldMax[int64, int64])
+		foldInt(data[int64](y), data[int64](x), outer, n, inner, math.MinInt64, foldMax[int64])
 	case graph.U32:
-		foldInt(data[uint32](y), data[uint32](x), outer, n, inner, 0, foldMax[uint32, uint32])
+		foldInt(data[uint32](y), data[uint32](x), outer, n, inner, 0, foldMax[uint32])
 	case graph.U8, graph.Bool:
-		foldInt(bits[uint8](y), bits[uint8](x), outer, n, inner, 0, foldMax[uint8, uint8])
+		foldInt(bits[uint8](y), bits[uint8](x), outer, n, inner, 0, foldMax[uint8])
 	}
 }
 
@@ -81,67 +82,62 @@ func minAxis(a *lowering.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
-		foldFloat(a, data[float64](y), data[float64](x), outer, n, inner, math.Inf(1), foldMin[float64, float64])
+		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, kernel.Smallest[float64], kernel.Minimum[float64])
 	case graph.F32:
-		foldFloat(a, data[float32](y), data[float32](x), outer, n, inner, math.Inf(1), foldMin[float64, float32])
+		pickFloat(a, data[float32](y), data[float32](x), outer, n, inner, kernel.Smallest[float32], kernel.Minimum[float32])
 	case graph.I32:
-		foldInt(data[int32](y), data[int32](x), outer, n, inner, math.MaxInt32, foldMin[int32, int32])
+		foldInt(data[int32](y), data[int32](x), outer, n, inner, math.MaxInt32, foldMin[int32])
 	case graph.I64:
-		foldInt(data[int64](y), data[int64](x), outer, n, inner, math.MaxInt64, foldMin[int64, int64])
+		foldInt(data[int64](y), data[int64](x), outer, n, inner, math.MaxInt64, foldMin[int64])
 	case graph.U32:
-		foldInt(data[uint32](y), data[uint32](x), outer, n, inner, math.MaxUint32, foldMin[uint32, uint32])
+		foldInt(data[uint32](y), data[uint32](x), outer, n, inner, math.MaxUint32, foldMin[uint32])
 	case graph.U8:
-		foldInt(data[uint8](y), data[uint8](x), outer, n, inner, math.MaxUint8, foldMin[uint8, uint8])
+		foldInt(data[uint8](y), data[uint8](x), outer, n, inner, math.MaxUint8, foldMin[uint8])
 	case graph.Bool:
-		foldInt(bits[uint8](y), bits[uint8](x), outer, n, inner, 1, foldMin[uint8, uint8])
+		foldInt(bits[uint8](y), bits[uint8](x), outer, n, inner, 1, foldMin[uint8])
 	}
 }
 
 // foldMax and foldMin leave one NaN for all, so that the order does not show.
-func foldMax[A, T numeric](acc []A, rows []T) {
-	if len(acc) == 1 {
-		s := acc[0]
-		for _, v := range rows {
-			if s = max(s, A(v)); s != s {
-				s = notANumber[A]()
+// pickFloat reduces the middle one of x's three dimensions by an extreme of lines,
+// or of two at a time. Every NaN of the result is the same one, whichever came in.
+func pickFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int, line func([]T) T, pair func(z, x, y []T)) {
+	a.Parallel(outer, 1+4*dear/(1+n*inner), func(lo, hi int) {
+		for o := lo; o < hi; o++ {
+			to, rows := y[o*inner:][:inner], x[o*n*inner:][:n*inner]
+			if inner == 1 {
+				to[0] = line(rows)
+			} else {
+				for j := range to {
+					to[j] = line(nil)
+				}
+				for ; len(rows) > 0 && inner > 0; rows = rows[inner:] {
+					pair(to, to, rows[:inner])
+				}
+			}
+			for j, v := range to {
+				if v != v {
+					to[j] = T(math.NaN())
+				}
 			}
 		}
-		acc[0] = s
-		return
-	}
+	})
+}
+
+func foldMax[T int32 | int64 | uint32 | uint8](acc, rows []T) {
 	for n := len(acc); n > 0 && len(rows) > 0; rows = rows[n:] {
 		for j, v := range rows[:n] {
-			if acc[j] = max(acc[j], A(v)); v != v {
-				acc[j] = notANumber[A]()
-			}
+			acc[j] = max(acc[j], v)
 		}
 	}
 }
 
-func foldMin[A, T numeric](acc []A, rows []T) {
-	if len(acc) == 1 {
-		s := acc[0]
-		for _, v := range rows {
-			if s = min(s, A(v)); s != s {
-				s = notANumber[A]()
-			}
-		}
-		acc[0] = s
-		return
-	}
+func foldMin[T int32 | int64 | uint32 | uint8](acc, rows []T) {
 	for n := len(acc); n > 0 && len(rows) > 0; rows = rows[n:] {
 		for j, v := range rows[:n] {
-			if acc[j] = min(acc[j], A(v)); v != v {
-				acc[j] = notANumber[A]()
-			}
+			acc[j] = min(acc[j], v)
 		}
 	}
-}
-
-// notANumber returns a NaN for a float type, anything for an integer.
-func notANumber[A numeric]() A {
-	x := math.NaN()
-	return A(x)
 }
 
 func (r ReduceExtreme) Doc() graph.Doc {

@@ -1,9 +1,8 @@
 package primitives
 
 import (
-	"math"
-
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -135,27 +134,12 @@ func (p rmsNormGainGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	return e.Kernel("rms_norm_gain_grad", out, in, inFloat(rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps)))
 }
 
-// inverseRMS returns 1/√(mean(x²) + eps), summed in order in f64.
-func inverseRMS[T Float](x []T, eps float64) float64 {
-	s := 0.0
-	for _, v := range x {
-		s += float64(v) * float64(v)
-	}
-	return 1 / math.Sqrt(s/float64(len(x))+eps)
-}
-
 func rmsNormKernel[T Float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, gain, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
 		eachRow(a, rows, n, func(lo, hi int) {
-			for r := lo; r < hi; r++ {
-				row, out := x[r*n:][:n], y[r*n:][:n]
-				inv := inverseRMS(row, eps)
-				for i, v := range row {
-					out[i] = T(float64(v) * inv * float64(gain[i]))
-				}
-			}
+			kernel.RMSNorm(y[lo*n:hi*n], x[lo*n:hi*n], gain, n, eps)
 		})
 		return nil
 	}
@@ -166,17 +150,7 @@ func rmsNormGradKernel[T Float](eps float64) lowering.Kernel {
 		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
 		eachRow(a, rows, n, func(lo, hi int) {
-			for r := lo; r < hi; r++ {
-				row, c, out := x[r*n:][:n], ct[r*n:][:n], dx[r*n:][:n]
-				inv, dot := inverseRMS(row, eps), 0.0
-				for i, v := range row {
-					dot += float64(c[i]) * float64(gain[i]) * float64(v)
-				}
-				dot *= inv * inv / float64(n)
-				for i, v := range row {
-					out[i] = T(inv * (float64(c[i])*float64(gain[i]) - float64(v)*dot))
-				}
-			}
+			kernel.RMSNormGrad(dx[lo*n:hi*n], x[lo*n:hi*n], gain, ct[lo*n:hi*n], n, eps)
 		})
 		return nil
 	}
@@ -188,29 +162,24 @@ func rmsNormGainKernel[T Float](eps float64) lowering.Kernel {
 		rows, n := rowsOf(a.In[0].Type)
 		inv := lowering.Make[float64](a, rows)
 		eachRow(a, rows, n, func(lo, hi int) {
-			for r := lo; r < hi; r++ {
-				inv[r] = inverseRMS(x[r*n:][:n], eps)
-			}
+			kernel.RMSInverse(inv[lo:hi], x[lo*n:hi*n], n, eps)
 		})
-		sumColumns(a, dgain, rows, func(acc []float64, r, lo int) {
-			at := r*n + lo
-			for i := range acc {
-				acc[i] += float64(ct[at+i]) * float64(x[at+i]) * inv[r]
+		sumColumns(a, dgain, rows, func(acc []float64, lo int) {
+			if rows > 0 {
+				kernel.AddGain(acc, x[lo:], ct[lo:], n, nil, inv)
 			}
 		})
 		return nil
 	}
 }
 
-// sumColumns sets sum[i] to the sum over rows 0, 1, .. of what add adds to acc:
-// column lo+i of the row to acc[i].
-func sumColumns[T Float](a *lowering.Args, sum []T, rows int, add func(acc []float64, r, lo int)) {
+// sumColumns sets sum to what add adds to zeros, in the order of the rows: to acc the columns from
+// lo on.
+func sumColumns[T Float](a *lowering.Args, sum []T, rows int, add func(acc []float64, lo int)) {
 	all := lowering.Make[float64](a, len(sum))
 	a.Parallel(len(sum), 1+4*dear/(1+rows), func(lo, hi int) {
 		acc := all[lo:hi]
-		for r := range rows {
-			add(acc, r, lo)
-		}
+		add(acc, lo)
 		for i, s := range acc {
 			sum[lo+i] = T(s)
 		}
@@ -219,7 +188,7 @@ func sumColumns[T Float](a *lowering.Args, sum []T, rows int, add func(acc []flo
 
 func (rmsNorm) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], gain f[D]", Results: "f[..,D]", Formula: "y = x / √(mean(x²) + eps) · gain",
-		Params: "eps: number ≥ 0", Notes: "The mean of a row is summed in f64."}
+		Params: "eps: number ≥ 0", Notes: "The mean of a row is summed in f64, in the same order on every machine."}
 }
 
 func (rmsNormGrad) Doc() graph.Doc {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -113,20 +114,20 @@ func ropeKernel[T Float](p Rope) lowering.Kernel {
 		x, angles, y := data[T](a.In[0]), data[float64](a.In[1]), data[T](a.Out[0])
 		shape := a.In[0].Type.Shape
 		s, n, d := shape[1], shape[2], shape[3]
-		far, step := d/2, 1 // from one element of a pair to the other, and to the next pair
-		if p.Interleaved {
-			far, step = 1, 2
-		}
 		a.Parallel(shape[0]*s, 1+2*dear/(1+n*d), func(lo, hi int) {
 			for r := lo; r < hi; r++ {
-				c, w := angles[r%s*d:][:d/2], angles[r%s*d+d/2:][:d/2]
-				for h := range n {
-					from, to := x[(r*n+h)*d:][:d], y[(r*n+h)*d:][:d]
-					for i := range c {
-						x1, x2 := float64(from[i*step]), float64(from[i*step+far])
-						cos, sin := c[i], sign*w[i]
-						to[i*step] = T(x1*cos - x2*sin)
-						to[i*step+far] = T(x2*cos + x1*sin)
+				cos, sin := angles[r%s*d:][:d/2], angles[r%s*d+d/2:][:d/2]
+				from, to := x[r*n*d:][:n*d], y[r*n*d:][:n*d]
+				if !p.Interleaved && d > 0 && n > 0 {
+					kernel.Turn(to, to[d/2:], from, from[d/2:], d, n, cos, sin, sign)
+					continue
+				}
+				for h := 0; h < len(from); h += d {
+					for i, c := range cos {
+						at, s := h+2*i, sign*sin[i]
+						x1, x2 := float64(from[at]), float64(from[at+1])
+						to[at] = T(float64(x1*c) - float64(x2*s))
+						to[at+1] = T(float64(x2*c) + float64(x1*s))
 					}
 				}
 			}

@@ -1,9 +1,8 @@
 package primitives
 
 import (
-	"math"
-
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -41,24 +40,19 @@ func (Rounding) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (r Rounding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	f := math.Round
+	f32, f64 := kernel.Round[float32], kernel.Round[float64]
 	if r.ToEven {
-		f = math.RoundToEven
+		f32, f64 = kernel.RoundToEven[float32], kernel.RoundToEven[float64]
 	}
 	return e.Elementwise("round", out, in, func(a *lowering.Args) error {
-		if a.Out[0].Type.DType == graph.F64 {
-			each1(a, dear, func(y, x []float64) {
-				for i, v := range x {
-					y[i] = f(v)
-				}
-			})
-			return nil
+		switch a.Out[0].Type.DType {
+		case graph.F64:
+			each1(a, dear, f64)
+		case graph.F32:
+			each1(a, cheap, f32)
+		default:
+			tiled(a, dear, func(_, _ int, y []float32, x [][]float32) { f32(y, x[0]) })
 		}
-		tiled(a, dear, func(_, _ int, y []float32, x [][]float32) {
-			for i, v := range x[0] {
-				y[i] = float32(f(float64(v)))
-			}
-		})
 		return nil
 	})
 }

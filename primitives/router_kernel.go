@@ -3,9 +3,15 @@ package primitives
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
+
+// routeAtOnce is how many logits are scored at a time, in whole tokens, so that the
+// scores in f64 stay in the first-level cache.
+const routeAtOnce = 2048
 
 // route is the kernel of Router. first is the number of the rank's first
 // token, for messages. Scores and weights are formed in f64 and rounded once;
@@ -13,62 +19,61 @@ import (
 func route[T Float](r Router, first int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		logits, weights, ids, scores := data[T](a.In[0]), data[T](a.Out[0]), data[int32](a.Out[1]), data[T](a.Out[2])
-		experts := a.In[0].Type.Shape[1]
-		c := newChooser[T](a, r, experts)
+		tokens, experts := a.In[0].Type.Shape[0], a.In[0].Type.Shape[1]
+		if i := slices.IndexFunc(logits, func(v T) bool { return v != v }); i >= 0 {
+			return fmt.Errorf("the logit of token %d for expert %d is NaN; no expert can be chosen from it", first+i/experts, i%experts)
+		}
+		var bias []T
 		if len(a.In) == 2 {
-			for e, b := range a.In[1].Float64s() {
-				c.bias[e] = T(b)
+			for _, b := range a.In[1].Float64s() {
+				bias = append(bias, T(b))
 			}
 		}
-		wide, w := lowering.Make[float64](a, experts), lowering.Make[float64](a, r.TopK)
-		for t := range a.In[0].Type.Shape[0] {
-			x, s := logits[t*experts:(t+1)*experts], scores[t*experts:(t+1)*experts]
-			for e, v := range x {
-				if v != v {
-					return fmt.Errorf("the logit of token %d for expert %d is NaN; no expert can be chosen from it", first+t, e)
+		some := 1 + routeAtOnce/(1+experts)
+		a.Parallel(tokens, 1+2*dear/(1+experts), func(lo, hi int) {
+			c := newChooser(r, bias, experts)
+			wide, w := make([]float64, some*experts+kernel.ScoreRoom), make([]float64, r.TopK)
+			for ; lo < hi; lo += some {
+				n := min(some, hi-lo)
+				x, s := logits[lo*experts:(lo+n)*experts], scores[lo*experts:(lo+n)*experts]
+				score(r.Score, wide, x, experts)
+				for e := range s {
+					s[e] = T(wide[e])
+				}
+				for t := range n {
+					id := ids[(lo+t)*r.TopK:][:r.TopK]
+					x, s, wide := x[t*experts:][:experts], s[t*experts:][:experts], wide[t*experts:][:experts]
+					if r.Score == TopKSoftmaxScore {
+						c.choose(id, x)
+					} else {
+						c.choose(id, s)
+					}
+					for k, e := range id {
+						w[k] = wide[e]
+						if r.Score == TopKSoftmaxScore {
+							w[k] = float64(x[e])
+						}
+					}
+					r.weigh(w)
+					for k, v := range w {
+						weights[(lo+t)*r.TopK+k] = T(v)
+					}
 				}
 			}
-			score(r.Score, wide, x)
-			for e, v := range wide {
-				s[e] = T(v)
-			}
-			id := ids[t*r.TopK : (t+1)*r.TopK]
-			if r.Score == TopKSoftmaxScore {
-				c.choose(id, x)
-			} else {
-				c.choose(id, s)
-			}
-			for k, e := range id {
-				w[k] = wide[e]
-				if r.Score == TopKSoftmaxScore {
-					w[k] = float64(x[e])
-				}
-			}
-			r.weigh(w)
-			for k, v := range w {
-				weights[t*r.TopK+k] = T(v)
-			}
-		}
+		})
 		return nil
 	}
 }
 
-// score writes the scores of one token's logits.
-func score[T Float](kind string, dst []float64, x []T) {
+// score writes the scores of tokens' logits, with kernel.ScoreRoom behind them.
+func score[T Float](kind string, dst []float64, x []T, experts int) {
 	switch kind {
 	case SigmoidScore:
-		for e, v := range x {
-			dst[e] = 1 / (1 + math.Exp(-float64(v)))
-		}
+		kernel.Sigmoids(dst, x)
 	case SqrtSoftplusScore:
-		for e, v := range x {
-			dst[e] = math.Sqrt(max(float64(v), 0) + math.Log1p(math.Exp(-math.Abs(float64(v)))))
-		}
+		kernel.RootSoftplus(dst, x)
 	default:
-		for e, v := range x {
-			dst[e] = float64(v)
-		}
-		softmaxLine(dst)
+		kernel.SoftmaxRows(dst, x, experts)
 	}
 }
 
@@ -109,26 +114,35 @@ func (r Router) weigh(w []float64) {
 // chooser picks experts by selection values.
 type chooser[T Float] struct {
 	r       Router
-	bias    []T
-	value   []T    // selection value per expert
+	bias    []T    // nil for none
+	value   []T    // selection value per expert, nil where that is the score
 	barred  []bool // experts outside the chosen groups
 	groups  []T
 	chosen  []int32 // groups
 	perHead int
 }
 
-func newChooser[T Float](a *lowering.Args, r Router, experts int) chooser[T] {
-	c := chooser[T]{r: r, bias: lowering.Make[T](a, experts), value: lowering.Make[T](a, experts), barred: lowering.Make[bool](a, experts)}
+func newChooser[T Float](r Router, bias []T, experts int) chooser[T] {
+	c := chooser[T]{r: r, bias: bias}
+	if r.Groups > 0 || bias != nil {
+		c.value = make([]T, experts)
+	}
 	if r.Groups > 0 {
-		c.groups, c.chosen, c.perHead = lowering.Make[T](a, r.Groups), lowering.Make[int32](a, r.TopGroups), experts/r.Groups
+		c.barred = make([]bool, experts)
+		c.groups, c.chosen, c.perHead = make([]T, r.Groups), make([]int32, r.TopGroups), experts/r.Groups
 	}
 	return c
 }
 
 // choose writes the ids of the top-k experts by s + bias, best first.
 func (c *chooser[T]) choose(ids []int32, s []T) {
-	for e := range s {
-		c.value[e] = s[e] + c.bias[e]
+	if c.value == nil {
+		top(ids, s, nil)
+		return
+	}
+	copy(c.value, s)
+	for e, b := range c.bias {
+		c.value[e] += b
 	}
 	if c.r.Groups > 0 {
 		for g := range c.groups {

@@ -64,7 +64,7 @@ func (s Scatter) Shard(c *sharding.Context) (sharding.Decision, error) {
 // with zeros.
 func (s Scatter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	summed := in[1].Spec.Axes()
-	emit := e.Elementwise
+	emit := e.InPlace
 	if in[1].Type.Equal(out[0].Type) || in[2].Type.Equal(out[0].Type) {
 		emit = e.Kernel // the updates are read after results are written
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -115,7 +116,7 @@ func (Selection) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // choose selects elements of T's size.
-func choose[T any](a *lowering.Args) {
+func choose[T uint8 | uint16 | uint32 | uint64](a *lowering.Args) {
 	which, z := a.In[0], bits[T](a.Out[0])
 	cases := make([][]T, len(a.In)-1)
 	for i := range cases {
@@ -134,13 +135,7 @@ func choose[T any](a *lowering.Args) {
 		}
 		no, yes := cases[0], cases[1]
 		a.Parallel(len(z), cheap, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				v := no[i]
-				if w[i] {
-					v = yes[i]
-				}
-				z[i] = v
-			}
+			kernel.Select(z[lo:hi], yes[lo:hi], no[lo:hi], w[lo:hi])
 		})
 	case graph.U8:
 		chooseInt[uint8](a, which, z, cases)

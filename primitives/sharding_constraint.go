@@ -28,6 +28,9 @@ func Constrain(x *graph.Value, dims ...string) *graph.Value {
 
 func (Constraint) Name() string { return "sharding_constraint" }
 
+// Blocks says that weights in blocks may move.
+func (Constraint) Blocks() {}
+
 func (k Constraint) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err

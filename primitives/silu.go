@@ -78,7 +78,7 @@ func (siluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func siluKernel[T Float](a *lowering.Args) error {
 	x, y := data[T](a.In[0]), data[T](a.Out[0])
-	a.Parallel(len(y), 2048, func(lo, hi int) {
+	a.Parallel(len(y), cheap, func(lo, hi int) {
 		kernel.SiLU(y[lo:hi], x[lo:hi])
 	})
 	return nil
@@ -86,7 +86,7 @@ func siluKernel[T Float](a *lowering.Args) error {
 
 func siluGradKernel[T Float](a *lowering.Args) error {
 	x, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-	a.Parallel(len(dx), 2048, func(lo, hi int) {
+	a.Parallel(len(dx), cheap, func(lo, hi int) {
 		kernel.SiLUGrad(dx[lo:hi], x[lo:hi], ct[lo:hi])
 	})
 	return nil

@@ -93,46 +93,12 @@ func (p softmaxGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Kernel("softmax_grad", out, in, inFloat(softmaxGradKernel[float32](p.Axis), softmaxGradKernel[float64](p.Axis)))
 }
 
-// eachLine calls f, in parallel, for every line of t along an axis: n elements
-// from index `first`, step apart. k counts the lines.
-func eachLine(a *lowering.Args, t graph.Type, axis int, f func(k, first, n, step int)) {
-	outer, n, inner := around(t, axis)
-	a.Parallel(outer*inner, 1+1024/(1+n), func(lo, hi int) {
-		for k := lo; k < hi; k++ {
-			f(k, k/inner*n*inner+k%inner, n, inner)
-		}
-	})
-}
-
-// lineOf returns n elements of x from first, step apart: where they lie if that
-// is side by side, else a copy. A line has the same bits wherever it lies, as a
-// mesh that splits the dimensions behind it may leave it alone.
-func lineOf[T Float](x []T, first, n, step int) []T {
-	if step == 1 {
-		return x[first:][:n]
-	}
-	line := make([]T, n)
-	for i := range line {
-		line[i] = x[first+i*step]
-	}
-	return line
-}
-
 func softmaxKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		x, y := data[T](a.In[0]), data[T](a.Out[0])
-		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
-			line := lineOf(x, first, n, step)
-			to := line // a copy, or
-			if step == 1 {
-				to = y[first:][:n]
-			}
-			kernel.Scaled(to, to, 1, kernel.ExpSum(to, line, kernel.Max(line)))
-			if step != 1 {
-				for i, v := range to {
-					y[first+i*step] = v
-				}
-			}
+		in, out := [][]T{data[T](a.In[0])}, [][]T{data[T](a.Out[0])}
+		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
+			x, y := in[0], out[0]
+			kernel.Scaled(y, y, 1, kernel.ExpSum(y, x, kernel.Max(x)))
 		})
 		return nil
 	}
@@ -141,14 +107,14 @@ func softmaxKernel[T Float](axis int) lowering.Kernel {
 func softmaxGradKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		y, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-		eachLine(a, a.In[0].Type, axis, func(_, first, n, step int) {
-			dot := 0.0
-			for i, at := 0, first; i < n; i, at = i+1, at+step {
-				dot += float64(y[at]) * float64(ct[at])
-			}
-			for i, at := 0, first; i < n; i, at = i+1, at+step {
-				dx[at] = T(float64(y[at]) * (float64(ct[at]) - dot))
-			}
+		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
+			a.Parallel(rows, 1+8*dear/(1+n), func(lo, hi int) {
+				kernel.SoftmaxGrad(dx[lo*n:hi*n], y[lo*n:hi*n], ct[lo*n:hi*n], n)
+			})
+			return nil
+		}
+		eachLine(a, a.In[0].Type, axis, [][]T{y, ct}, [][]T{dx}, func(_ int, in, out [][]T) {
+			kernel.SoftmaxGrad(out[0], in[0], in[1], len(in[0]))
 		})
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -138,6 +139,24 @@ func moveBand[T any](dst, src []T, to, from, n1, n2, t1, t2, s1, s2 int) {
 		}
 		return
 	}
+	if t2 == 1 && s2 == 0 {
+		for range n1 {
+			repeat(dst[to:to+n2], src[from])
+			to, from = to+t1, from+s1
+		}
+		return
+	}
+	if t1 == 1 && s2 == 1 && t2 > 0 && s1 > 0 || t2 == 1 && s1 == 1 && t1 > 0 && s2 > 0 {
+		if dst, ok := any(dst).([]uint32); ok {
+			src := any(src).([]uint32)
+			if s2 == 1 {
+				kernel.Transpose(dst[to:], t2, src[from:], s1, n1, n2)
+			} else {
+				kernel.Transpose(dst[to:], t1, src[from:], s2, n2, n1)
+			}
+			return
+		}
+	}
 	for at := 0; at < n2; at += moveTile {
 		for i := range n1 {
 			t, s := to+i*t1+at*t2, from+i*s1+at*s2
@@ -146,6 +165,17 @@ func moveBand[T any](dst, src []T, to, from, n1, n2, t1, t2, s1, s2 int) {
 				t, s = t+t2, s+s2
 			}
 		}
+	}
+}
+
+// repeat sets every element of dst to x, most of them by copying those before.
+func repeat[T any](dst []T, x T) {
+	n := min(len(dst), 16)
+	for i := range dst[:n] {
+		dst[i] = x
+	}
+	for ; n > 0 && n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
 	}
 }
 

@@ -75,7 +75,7 @@ func (swigluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func swigluKernel[T Float](a *lowering.Args) error {
 	gate, up, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-	a.Parallel(len(y), 2048, func(lo, hi int) {
+	a.Parallel(len(y), cheap, func(lo, hi int) {
 		kernel.SwiGLU(y[lo:hi], gate[lo:hi], up[lo:hi])
 	})
 	return nil
@@ -84,7 +84,7 @@ func swigluKernel[T Float](a *lowering.Args) error {
 func swigluGradKernel[T Float](a *lowering.Args) error {
 	gate, up, ct := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 	dgate, dup := data[T](a.Out[0]), data[T](a.Out[1])
-	a.Parallel(len(dup), 2048, func(lo, hi int) {
+	a.Parallel(len(dup), cheap, func(lo, hi int) {
 		kernel.SwiGLUGrad(dgate[lo:hi], dup[lo:hi], gate[lo:hi], up[lo:hi], ct[lo:hi])
 	})
 	return nil

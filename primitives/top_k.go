@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -65,6 +66,18 @@ func (t TopKOf) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		last := x.Type.Rank() - 1
 		rows, n, _ := around(x.Type, last)
+		if x.Type.DType == graph.F32 && t.K <= topKInsert {
+			values := data[float32](x)
+			a.Parallel(rows, 1+4*dear/(1+n), func(lo, hi int) {
+				keys, best := make([]int32, n), make([]int32, t.K)
+				for row := lo; row < hi; row++ {
+					kernel.Order(keys, values[row*n:][:n])
+					largestKeys(best, index[row*t.K:][:t.K], keys)
+				}
+			})
+			takeAlong(a, a.Out[0], x, index, last)
+			return nil
+		}
 		key := orderKeys(x, true)
 		a.Parallel(rows, 1+dear/(1+n), func(lo, hi int) {
 			best := make([]ranked, 0, n)
@@ -85,6 +98,29 @@ func (t TopKOf) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		takeAlong(a, a.Out[0], x, index, last)
 		return nil
 	})
+}
+
+// largestKeys writes the largest keys in descending order to best and where they are
+// to index, the lowest first of equals. There are no fewer keys.
+func largestKeys(best, index, keys []int32) {
+	k, n := len(best), 0
+	if k == 0 {
+		return
+	}
+	for i, key := range keys {
+		if n == k {
+			if key <= best[k-1] {
+				continue
+			}
+			n--
+		}
+		j := n
+		for ; j > 0 && best[j-1] < key; j-- {
+			best[j], index[j] = best[j-1], index[j-1]
+		}
+		best[j], index[j] = key, int32(i)
+		n++
+	}
 }
 
 // add inserts r, whose index is above all before, into best, of which K are

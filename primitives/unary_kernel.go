@@ -1,8 +1,6 @@
 package primitives
 
 import (
-	"math"
-
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
@@ -10,16 +8,16 @@ import (
 
 // unaryKernel returns the host kernel of a function.
 func unaryKernel(op string) lowering.Kernel {
-	grain := dear
+	few, grain := cheap, dear // of f32, and of others
 	switch op {
-	case "neg", "abs", "sign", "square":
-		grain = cheap
+	case "neg", "abs", "sign", "square", "floor", "ceil", "sqrt":
+		few, grain = swift, cheap
 	}
 	f32 := unaryFloat[float32](op)
 	return func(a *lowering.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F32:
-			each1(a, grain, f32)
+			each1(a, few, f32)
 		case graph.F64:
 			each1(a, grain, unaryFloat[float64](op))
 		case graph.I32:
@@ -37,85 +35,43 @@ func unaryKernel(op string) lowering.Kernel {
 	}
 }
 
-// unaryFloat returns the loop of a function. What is more than arithmetic runs
-// in f64 and is rounded, but for what the kernels in use have for f32.
+// unaryFloat returns the loop of a function.
 func unaryFloat[T Float](op string) func(y, x []T) {
 	switch op {
 	case "neg":
-		return func(y, x []T) {
-			for i, v := range x {
-				y[i] = -v
-			}
-		}
+		return kernel.Neg[T]
 	case "abs":
-		return func(y, x []T) {
-			for i, v := range x {
-				y[i] = T(math.Abs(float64(v)))
-			}
-		}
+		return kernel.Abs[T]
 	case "sign":
-		return func(y, x []T) {
-			for i, v := range x {
-				switch {
-				case v > 0:
-					v = 1
-				case v < 0:
-					v = -1
-				}
-				y[i] = v // 0, -0 and NaN are their own sign
-			}
-		}
+		return kernel.Sign[T]
 	case "square":
-		return func(y, x []T) {
-			for i, v := range x {
-				y[i] = v * v
-			}
-		}
+		return kernel.Square[T]
+	case "floor":
+		return kernel.Floor[T]
+	case "ceil":
+		return kernel.Ceil[T]
 	case "sqrt":
-		return func(y, x []T) {
-			for i, v := range x {
-				y[i] = T(math.Sqrt(float64(v)))
-			}
-		}
+		return kernel.Sqrt[T]
 	case "rsqrt":
-		return func(y, x []T) {
-			for i, v := range x {
-				y[i] = T(1 / math.Sqrt(float64(v)))
-			}
-		}
+		return kernel.Rsqrt[T]
 	case "exp":
 		return kernel.Exp[T]
+	case "expm1":
+		return kernel.Expm1[T]
+	case "log":
+		return kernel.Log[T]
+	case "log1p":
+		return kernel.Log1p[T]
+	case "sin":
+		return kernel.Sin[T]
+	case "cos":
+		return kernel.Cos[T]
 	case "tanh":
 		return kernel.Tanh[T]
 	case "logistic":
 		return kernel.Logistic[T]
-	}
-	f := unaryMath(op)
-	return func(y, x []T) {
-		for i, v := range x {
-			y[i] = T(f(float64(v)))
-		}
-	}
-}
-
-func unaryMath(op string) func(float64) float64 {
-	switch op {
-	case "floor":
-		return math.Floor
-	case "ceil":
-		return math.Ceil
-	case "expm1":
-		return math.Expm1
-	case "log":
-		return math.Log
-	case "log1p":
-		return math.Log1p
-	case "sin":
-		return math.Sin
-	case "cos":
-		return math.Cos
 	default:
-		return math.Erf
+		return kernel.Erf[T]
 	}
 }
 

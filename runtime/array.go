@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
@@ -17,12 +18,17 @@ type Array struct {
 	mesh  sharding.Mesh
 	ranks []int
 	parts []array.Array // one per entry of ranks
-	spent string        // the step that took the memory, "" while usable
+	spent string        // what became of the memory, and the remedy; "" while usable
 }
 
 // Put copies a, split as spec says, to the given ranks of the mesh: those that
 // live in this process.
 func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
+	return put(a, m, spec, ranks, func(_ int, t graph.Type) array.Array { return array.New(t) })
+}
+
+// put is Put into memory that alloc returns for the i-th rank.
+func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) array.Array) (*Array, error) {
 	if len(spec.Pending) > 0 || spec.Ragged != nil {
 		return nil, fmt.Errorf("runtime: put %s: arrays are whole or split, not pending or ragged", spec.Format(a.Type))
 	}
@@ -31,8 +37,8 @@ func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Arra
 		return nil, fmt.Errorf("runtime: put: %w", err)
 	}
 	d := &Array{Type: a.Type, Spec: spec, mesh: m, ranks: ranks}
-	for _, r := range ranks {
-		part := array.New(spec.Local(m, a.Type))
+	for i, r := range ranks {
+		part := alloc(i, spec.Local(m, a.Type))
 		copyPart(part, a, d.start(r, part.Type), true)
 		d.parts = append(d.parts, part)
 	}
@@ -44,7 +50,7 @@ func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Arra
 // part.
 func (d *Array) Get() (array.Array, error) {
 	if d.spent != "" {
-		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was donated to %s; use that step's result", d.Type, d.spent)
+		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was %s", d.Type, d.spent)
 	}
 	out := array.New(d.Type)
 	have := map[int]bool{}
@@ -80,13 +86,15 @@ func (d *Array) start(r int, local graph.Type) []int {
 // into the part if in is true, else out of it.
 func copyPart(part, whole array.Array, start []int, in bool) {
 	p, w := part.Bytes(), whole.Bytes()
-	size := part.Type.DType.Size()
+	parts, size := part.Type.Units()
+	wholes, _ := whole.Type.Units()
+	start = inUnits(start, part.Type)
 	var walk func(d, po, wo int)
 	walk = func(d, po, wo int) {
 		if d >= len(start)-1 {
 			n := size
 			if d < len(start) {
-				n *= part.Type.Shape[d]
+				n *= parts[d]
 				wo += start[d]
 			}
 			if in {
@@ -96,11 +104,22 @@ func copyPart(part, whole array.Array, start []int, in bool) {
 			}
 			return
 		}
-		for i := range part.Type.Shape[d] {
-			walk(d+1, (po+i)*part.Type.Shape[d+1], (wo+start[d]+i)*whole.Type.Shape[d+1])
+		for i := range parts[d] {
+			walk(d+1, (po+i)*parts[d+1], (wo+start[d]+i)*wholes[d+1])
 		}
 	}
 	if part.Type.Len() > 0 {
 		walk(0, 0, 0)
 	}
+}
+
+// inUnits returns where start, in elements, lies in t.Units.
+func inUnits(start []int, t graph.Type) []int {
+	n, _ := t.DType.Block()
+	if n == 1 || len(start) == 0 {
+		return start
+	}
+	start = slices.Clone(start)
+	start[len(start)-1] /= n
+	return start
 }

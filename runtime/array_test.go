@@ -84,11 +84,17 @@ func TestPutRefuses(t *testing.T) {
 func TestPutGet(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	m := mesh(t, "a=2,b=3,c=1")
-	dtypes := []graph.DType{graph.Bool, graph.U8, graph.BF16, graph.F32, graph.I64}
+	dtypes := []graph.DType{graph.Bool, graph.U8, graph.BF16, graph.F32, graph.I64, graph.Q8_0, graph.MXFP4}
 	for range 300 {
 		typ := graph.Type{DType: dtypes[rng.IntN(len(dtypes))]}
 		for range rng.IntN(4) {
 			typ.Shape = append(typ.Shape, []int{0, 1, 2, 3, 6, 12}[rng.IntN(6)])
+		}
+		block, _ := typ.DType.Block()
+		if n := typ.Rank(); n > 0 {
+			typ.Shape[n-1] *= block
+		} else if block > 1 {
+			continue
 		}
 		spec := sharding.Spec{Dims: make([][]string, typ.Rank())}
 		for _, k := range rng.Perm(len(m.Axes)) {
@@ -96,7 +102,11 @@ func TestPutGet(t *testing.T) {
 				break
 			}
 			d := rng.IntN(typ.Rank())
-			if a := m.Axes[k]; typ.Shape[d]%(m.Parts(spec.Dims[d])*a.Size) == 0 {
+			unit := 1
+			if d == typ.Rank()-1 {
+				unit = block
+			}
+			if a := m.Axes[k]; typ.Shape[d]%(m.Parts(spec.Dims[d])*a.Size*unit) == 0 {
 				spec.Dims[d] = append(spec.Dims[d], a.Name)
 			}
 		}

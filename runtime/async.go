@@ -103,7 +103,7 @@ func (r *rank) beside(ctx context.Context, opts Options) error {
 			opts.Trace.addCollective(r.comm.Rank(), in, began)
 			continue
 		}
-		if err := r.exec(ctx, i); err != nil {
+		if err := r.exec(ctx, in, nil); err != nil {
 			return r.fail(i, err)
 		}
 		opts.Trace.add(r.comm.Rank(), in, began)
@@ -171,13 +171,23 @@ func (l *lane) await(i int, opts Options) error {
 // error.
 func (l *lane) join(n int) error {
 	for l.joined < n {
-		r := <-l.done
+		r := l.next()
 		l.joined++
 		if r.err != nil {
 			return r.err
 		}
 	}
 	return nil
+}
+
+// next returns the next collective that is complete. While the rank waits for it,
+// others have its processor.
+func (l *lane) next() result {
+	if len(l.done) == 0 {
+		l.rank.args.Crew.Leave()
+		defer l.rank.args.Crew.Enter()
+	}
+	return <-l.done
 }
 
 // settle ends the step's goroutine and returns when it has ended. Collectives

@@ -94,7 +94,7 @@ func TestSpent(t *testing.T) {
 	_, err = old.Get()
 	require.EqualError(t, err, "runtime: get f64[8]: its memory was donated to p; use that step's result")
 	_, err = s.Run(t.Context(), in)
-	require.EqualError(t, err, "runtime: input p of p: the array's memory was donated to p; give that step's result")
+	require.EqualError(t, err, "runtime: input p of p: the array's memory was donated to p; use that step's result")
 	in["p"] = out[1]
 	step(t, s, in)
 }

@@ -1,11 +1,14 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
 )
 
 // NotFinite says which kernel made the first NaN or infinity of a step.
@@ -19,28 +22,74 @@ func (e *NotFinite) Error() string {
 	return fmt.Sprintf("made %v at element %d of %s from finite arguments", e.Value, e.Index, e.Type)
 }
 
-// finiteArgs reports whether all arguments of instruction i are finite.
-func (r *rank) finiteArgs(i int) bool {
-	for _, b := range r.plan.Instrs[i].In {
-		if k, _ := firstNonFinite(r.seen(&r.plan.Instrs[i], b)); k >= 0 {
-			return false
+// finite runs an instruction, and reports a NaN or an infinity that it made of
+// finite arguments. Of a fused one it runs part by part on whole arrays, so that
+// the part is found which a plan without fusion would name.
+func (r *rank) finite(ctx context.Context, in *lowering.Instr, g lowering.Group) error {
+	if len(in.Parts) > 0 {
+		return r.finiteParts(ctx, in)
+	}
+	sound := true // asked before the arguments are overwritten
+	for _, b := range in.In {
+		if k, _ := firstNonFinite(r.seen(in, b)); k >= 0 {
+			sound = false
 		}
 	}
-	return true
-}
-
-// finite reports a result of instruction i with a NaN or an infinity.
-func (r *rank) finite(i int) error {
-	for _, b := range r.plan.Instrs[i].Out {
-		if k, x := firstNonFinite(r.seen(&r.plan.Instrs[i], b)); k >= 0 {
+	if err := r.exec(ctx, in, g); err != nil || !sound {
+		return err
+	}
+	for _, b := range in.Out {
+		if k, x := firstNonFinite(r.seen(in, b)); k >= 0 {
 			return &NotFinite{x, k, r.bufs[b].Type}
 		}
 	}
 	return nil
 }
 
+// finiteParts gives every part new memory, since results may lie where arguments
+// do that a later part reads.
+func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
+	kept := map[int]array.Array{}
+	made := map[int]array.Array{} // by root
+	defer func() {
+		for b, a := range kept {
+			r.bufs[b] = a
+		}
+	}()
+	for k := range in.Parts {
+		part := &in.Parts[k]
+		for _, b := range part.Out {
+			made[b] = array.New(r.plan.Bufs[b].Type)
+		}
+		for _, b := range slices.Concat(part.In, part.Out) {
+			for root := b; ; root = r.plan.Bufs[root].Of {
+				if a, ok := made[root]; ok {
+					if _, ok := kept[b]; !ok {
+						kept[b] = r.bufs[b]
+					}
+					r.bufs[b] = array.Over(r.plan.Bufs[b].Type, a.Bytes())
+					break
+				}
+				if r.plan.Bufs[root].Storage != lowering.Alias {
+					break
+				}
+			}
+		}
+		if err := r.finite(ctx, part, nil); err != nil {
+			return &lowering.PartError{Part: k, Err: err}
+		}
+	}
+	for _, b := range in.Out {
+		r.keep(in, b, kept[b], made[b])
+	}
+	return nil
+}
+
 func firstNonFinite(a array.Array) (int, float64) {
 	bad := func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
+	if a.Type.DType.IsBlock() {
+		a = a.As(graph.F32)
+	}
 	switch a.Type.DType {
 	case graph.F64:
 		for i, x := range array.Data[float64](a) {

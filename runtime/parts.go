@@ -90,3 +90,17 @@ func (r *rank) seen(in *lowering.Instr, b int) array.Array {
 	}
 	return r.part(in, slices.Index(in.In, b), b)
 }
+
+// keep copies what in has written of buffer b from made to kept.
+func (r *rank) keep(in *lowering.Instr, b int, kept, made array.Array) {
+	if in.Part == nil || r.plan.Bufs[b].Spec.Ragged == nil {
+		copy(kept.Bytes(), made.Bytes())
+		return
+	}
+	z, n := r.zone(in), made.Type.Shape[0]
+	if z.last {
+		z.to = n
+	}
+	size := len(made.Bytes()) / max(n, 1)
+	copy(kept.Bytes()[z.from*size:z.to*size], made.Bytes()[z.from*size:])
+}

@@ -17,16 +17,21 @@ import (
 type rank struct {
 	plan   *lowering.Plan
 	comm   lowering.Communicator
-	groups []lowering.Group        // per instruction, nil for kernels
-	bufs   []array.Array           // per buffer
-	cut    [][]int                 // per buffer of ragged rows: its shape, cut to the rows in use
-	args   lowering.Args           // reused by every kernel
-	free   map[int64][]array.Array // memory of donated inputs, by bytes
-	lane   *lane                   // nil if no collective runs beside kernels
+	opts   Options
+	groups []lowering.Group // per instruction, nil for kernels
+	bufs   []array.Array    // per buffer
+	cut    [][]int          // per buffer of ragged rows: its shape, cut to the rows in use
+	args   lowering.Args    // reused by every kernel
+	spare  *spare           // memory of donated inputs and recycled results
+	views  []view           // of inputs and results, which change with every step
+	lane   *lane            // nil if no collective runs beside kernels
 }
 
+// view is a buffer that has the memory of another.
+type view struct{ buf, root int }
+
 func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
-	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), free: map[int64][]array.Array{}}
+	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare()}
 	r.args.Mesh, r.args.Rank, r.args.Scratch = p.Mesh, c.Rank(), new(lowering.Scratch)
 	r.cut = make([][]int, len(p.Bufs))
 	arena := array.New(graph.T(graph.U8, int(p.Arena))).Bytes()
@@ -36,6 +41,19 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 		}
 		if b.Storage == lowering.Temp && b.Def >= 0 {
 			r.bufs[i] = array.Over(b.Type, arena[b.Offset:])
+		}
+	}
+	for i, b := range p.Bufs {
+		if b.Storage != lowering.Alias {
+			continue
+		}
+		switch root := p.Root(i); p.Bufs[root].Storage {
+		case lowering.Input, lowering.Output:
+			r.views = append(r.views, view{i, root})
+		case lowering.Temp:
+			if p.Bufs[root].Def >= 0 {
+				r.bufs[i] = array.Over(b.Type, r.bufs[root].Bytes())
+			}
 		}
 	}
 	for i := range p.Instrs {
@@ -55,33 +73,23 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 
 // bindOutputs finds memory for the results and points aliases to their roots.
 func (r *rank) bindOutputs() {
-	for i, b := range r.plan.Bufs {
-		if b.Storage == lowering.Output {
-			r.bufs[i] = r.alloc(b.Type)
+	for _, p := range r.plan.Out {
+		if b := &r.plan.Bufs[p.Buf]; b.Storage == lowering.Output {
+			r.bufs[p.Buf] = r.spare.array(b.Type)
+		} else if root := r.plan.Root(p.Buf); r.plan.Bufs[root].Storage == lowering.Output {
+			r.bufs[root] = r.spare.array(r.plan.Bufs[root].Type)
 		}
 	}
-	for i, b := range r.plan.Bufs {
-		if b.Storage == lowering.Alias {
-			r.bufs[i] = array.Over(b.Type, r.bufs[r.plan.Root(i)].Bytes())
-		}
+	for _, v := range r.views {
+		r.bufs[v.buf] = array.Over(r.plan.Bufs[v.buf].Type, r.bufs[v.root].Bytes())
 	}
-}
-
-func (r *rank) alloc(t graph.Type) array.Array {
-	if l := r.free[t.Bytes()]; len(l) > 0 {
-		a := l[len(l)-1]
-		r.free[t.Bytes()] = l[:len(l)-1]
-		return array.Over(t, a.Bytes())
-	}
-	return array.New(t)
 }
 
 // recycle keeps the memory of inputs that were donated but not overwritten.
 func (r *rank) recycle() {
 	for _, d := range r.plan.Donated {
 		if !d.InPlace {
-			a := r.bufs[r.plan.In[d.In].Buf]
-			r.free[a.Type.Bytes()] = append(r.free[a.Type.Bytes()], a)
+			r.spare.keep(r.bufs[r.plan.In[d.In].Buf])
 		}
 	}
 }
@@ -111,46 +119,68 @@ func (r *rank) samePlan(ctx context.Context) error {
 	return nil
 }
 
-func (r *rank) run(ctx context.Context, opts Options) error {
-	if r.lane != nil && !opts.Finite && !opts.Poison {
-		return r.overlapped(ctx, opts)
+func (r *rank) run(ctx context.Context) error {
+	r.args.Crew.Enter()
+	defer r.args.Crew.Leave()
+	o := r.opts
+	if r.lane != nil && !o.Finite && !o.Poison {
+		return r.overlapped(ctx, o)
+	}
+	if o.Finite || o.Poison || o.Trace != nil {
+		return r.watched(ctx, o)
 	}
 	for i := range r.plan.Instrs {
 		if ctx.Err() != nil {
 			return r.fail(i, context.Cause(ctx))
 		}
-		sound := opts.Finite && r.finiteArgs(i)                                   // asked before the arguments are overwritten
-		if p := r.plan.Instrs[i].Part; opts.Poison && (p == nil || p.From == 0) { // the others' results lie in the first one's memory
-			r.poison(i)
-		}
-		began := time.Now()
-		if err := r.exec(ctx, i); err != nil {
+		if err := r.exec(ctx, &r.plan.Instrs[i], r.groups[i]); err != nil {
 			return r.fail(i, err)
 		}
-		if sound {
-			if err := r.finite(i); err != nil {
-				return r.fail(i, err)
-			}
-		}
-		opts.Trace.add(r.comm.Rank(), &r.plan.Instrs[i], began)
 	}
 	return nil
 }
 
+// watched is run with what the options ask for.
+func (r *rank) watched(ctx context.Context, opts Options) error {
+	for i := range r.plan.Instrs {
+		in := &r.plan.Instrs[i]
+		if ctx.Err() != nil {
+			return r.fail(i, context.Cause(ctx))
+		}
+		if opts.Poison && (in.Part == nil || in.Part.From == 0) { // the first part's memory is all parts'
+			r.poison(in)
+		}
+		began := time.Now()
+		run := r.exec
+		if opts.Finite {
+			run = r.finite
+		}
+		if err := run(ctx, in, r.groups[i]); err != nil {
+			return r.fail(i, err)
+		}
+		opts.Trace.add(r.comm.Rank(), in, began)
+	}
+	return nil
+}
+
+// fail names the instruction of an error, or its part.
 func (r *rank) fail(i int, err error) error {
 	in := &r.plan.Instrs[i]
+	if part := lowering.PartOf(in, err); part != nil {
+		in = part
+	}
 	return &Error{r.plan.Name, r.comm.Rank(), i, in.Name, in.Pos, err}
 }
 
-// exec runs instruction i. A kernel that panics is a mistake in the kernel; it
-// is returned as an error so that no other rank waits for this one.
-func (r *rank) exec(ctx context.Context, i int) (err error) {
+// exec runs an instruction, of that group if it is a collective. A kernel that
+// panics is a mistake in the kernel; it is returned as an error so that no other
+// rank waits for this one.
+func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error: %v\n%s", p, debug.Stack())
 		}
 	}()
-	in := &r.plan.Instrs[i]
 	a := &r.args
 	a.In, a.Out = a.In[:0], a.Out[:0]
 	a.Scratch.Reset()
@@ -162,7 +192,9 @@ func (r *rank) exec(ctx context.Context, i int) (err error) {
 	}
 	if in.Collective() {
 		c := lowering.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
-		return in.Exchange(ctx, r.groups[i], c, a)
+		a.Crew.Leave() // until the others have come, which takes most of the time
+		defer a.Crew.Enter()
+		return in.Exchange(ctx, g, c, a)
 	}
 	if in.Part != nil {
 		return r.runPart(in, a)

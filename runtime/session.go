@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -25,13 +27,15 @@ type Options struct {
 	// change, unless a kernel leaves elements unwritten or reads what it
 	// should write.
 	Poison bool
-	// Threads is the number of goroutines that each rank's kernels may keep
-	// busy; 0 shares the processors among the ranks of this process.
+	// Threads is the number of threads that each rank's kernels may keep busy;
+	// with 0 the ranks of this process share the processors: a rank has those
+	// that others do without while they wait.
 	Threads int
 }
 
 // Session runs one plan on the ranks of this process. Its memory is planned
-// and allocated once. A session runs one step at a time; calls of Run from
+// and allocated once, but for that of results, which are the caller's; see
+// Recycle. A session runs one step at a time; calls of Run from
 // several goroutines take turns.
 type Session struct {
 	plan   *lowering.Plan
@@ -39,8 +43,11 @@ type Session struct {
 	local  []int // the ranks' numbers
 	opts   Options
 	mu     sync.Mutex
+	crew   *lowering.Crew
 	agreed bool // all ranks of the job are known to run this plan
 	step   int
+	// donated is what becomes of donated arrays.
+	donated string
 }
 
 // Open returns a session of the plan on the ranks that comms stand for, one
@@ -50,7 +57,8 @@ func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Se
 	if len(comms) == 0 {
 		return nil, fmt.Errorf("runtime: plan %s: no communicators, want one per rank of this process", plan.Name)
 	}
-	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks()}
+	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks(), crew: lowering.NewCrew(max(opts.Threads, 0) * len(comms)),
+		donated: fmt.Sprintf("donated to %s; use that step's result", plan.Name)}
 	for _, c := range comms {
 		if c.Size() != plan.Mesh.Ranks() {
 			return nil, fmt.Errorf("runtime: plan %s wants %d ranks for the mesh %q, the communicator has %d", plan.Name, plan.Mesh.Ranks(), plan.Mesh, c.Size())
@@ -59,10 +67,8 @@ func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Se
 		if err != nil {
 			return nil, err
 		}
-		r.args.Threads = opts.Threads
-		if opts.Threads <= 0 {
-			r.args.Threads = lowering.ThreadsPerRank(len(comms))
-		}
+		r.opts = opts
+		r.args.Threads, r.args.Crew = opts.Threads, s.crew
 		if slices.Contains(s.local, c.Rank()) {
 			return nil, fmt.Errorf("runtime: plan %s: two communicators for rank %d, want one", plan.Name, c.Rank())
 		}
@@ -71,6 +77,11 @@ func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Se
 	}
 	return s, nil
 }
+
+// Close ends the threads that help the ranks, if there are any. A session that
+// is not closed ends them when it has been idle for a second. It may be called
+// twice, and no step runs meanwhile or afterwards.
+func (s *Session) Close() { s.crew.Close() }
 
 // Plan returns what the session runs.
 func (s *Session) Plan() *lowering.Plan { return s.plan }
@@ -87,7 +98,24 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	if !a.Type.Equal(p.Type) {
 		return nil, fmt.Errorf("runtime: input %s of %s is %s, want %s", name, s.plan.Name, a.Type, p.Type)
 	}
-	return Put(a, s.plan.Mesh, p.Spec, s.local)
+	return put(a, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) array.Array { return s.ranks[i].spare.array(t) })
+}
+
+// Recycle gives the memory of arrays that the caller no longer uses, results of
+// steps or what Put returned, to later results and inputs of the session. Steps
+// whose results are recycled or donated allocate no memory for arrays. The
+// arrays are spent afterwards, as donated ones are; an array that is already is
+// left alone, and so is one that lies on other ranks than the session's.
+func (s *Session) Recycle(arrays ...*Array) {
+	for _, a := range arrays {
+		if a.spent != "" || !slices.Equal(a.ranks, s.local) {
+			continue
+		}
+		a.spent = "recycled; recycle what is not used any more"
+		for i, r := range s.ranks {
+			r.spare.keep(a.parts[i])
+		}
+	}
 }
 
 func (s *Session) input(name string) (lowering.Port, error) {
@@ -124,13 +152,19 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 		return nil, err
 	}
 	for _, d := range s.plan.Donated {
-		in[s.plan.In[d.In].Name].spent = s.plan.Name
+		in[s.plan.In[d.In].Name].spent = s.donated
 	}
-	began := time.Now()
-	if err := s.each(ctx, func(ctx context.Context, r *rank) error { return r.run(ctx, s.opts) }); err != nil {
+	s.threads()
+	var began time.Time
+	if s.opts.Trace != nil {
+		began = time.Now()
+	}
+	if err := s.each(ctx, (*rank).run); err != nil {
 		return nil, err
 	}
-	s.opts.Trace.endStep(s.plan.Name, s.step, began, s.local)
+	if s.opts.Trace != nil {
+		s.opts.Trace.endStep(s.plan.Name, s.step, began, s.local)
+	}
 	s.step++
 	out := make([]*Array, len(s.plan.Out))
 	for i, p := range s.plan.Out {
@@ -145,13 +179,32 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 	return out, nil
 }
 
+// threads sets how many threads kernels may keep busy, as far as there are
+// idle ones.
+func (s *Session) threads() {
+	s.crew.Step()
+	if s.opts.Threads <= 0 {
+		for _, r := range s.ranks {
+			r.args.Threads = goruntime.GOMAXPROCS(0)
+		}
+	}
+}
+
 // each runs f for every rank of this process at once and returns the first
 // error, when all are done.
 //
 // An error that is not agreed on stops the other ranks. An agreed one does not:
 // they come to it by themselves, maybe after exchanges that the first of them
 // has no part in. Of those the lowest rank's is returned.
-func (s *Session) each(ctx context.Context, f func(ctx context.Context, r *rank) error) error {
+func (s *Session) each(ctx context.Context, f func(r *rank, ctx context.Context) error) error {
+	if len(s.ranks) == 1 { // no other rank is here to be stopped
+		err := f(s.ranks[0], ctx)
+		if err != nil && !agreed(err) {
+			s.ranks[0].comm.Fail(err)
+		}
+		s.ranks[0].lane.settle()
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	errs := make([]error, len(s.ranks))
@@ -160,7 +213,7 @@ func (s *Session) each(ctx context.Context, f func(ctx context.Context, r *rank)
 	var wg sync.WaitGroup
 	for i, r := range s.ranks {
 		wg.Go(func() {
-			errs[i] = f(ctx, r)
+			errs[i] = f(r, ctx)
 			if err := errs[i]; err != nil && !agreed(err) {
 				once.Do(func() {
 					first = err
@@ -188,7 +241,7 @@ func (s *Session) agree(ctx context.Context) error {
 	if s.agreed {
 		return nil
 	}
-	err := s.each(ctx, func(ctx context.Context, r *rank) error { return r.samePlan(ctx) })
+	err := s.each(ctx, (*rank).samePlan)
 	s.agreed = err == nil
 	return err
 }
@@ -201,7 +254,7 @@ func (s *Session) bind(in map[string]*Array) error {
 		case a == nil:
 			return fmt.Errorf("runtime: input %s %s of %s is not given", p.Name, p.Type, s.plan.Name)
 		case a.spent != "":
-			return fmt.Errorf("runtime: input %s of %s: the array's memory was donated to %s; give that step's result", p.Name, s.plan.Name, a.spent)
+			return fmt.Errorf("runtime: input %s of %s: the array's memory was %s", p.Name, s.plan.Name, a.spent)
 		case !a.Type.Equal(p.Type) || !a.Spec.Equal(p.Spec):
 			return fmt.Errorf("runtime: input %s of %s is %s, want %s", p.Name, s.plan.Name, a.Spec.Format(a.Type), p.Spec.Format(p.Type))
 		case !slices.Equal(a.mesh.Axes, s.plan.Mesh.Axes) || !slices.Equal(a.ranks, s.local):

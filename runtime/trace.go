@@ -60,6 +60,13 @@ func (t *Trace) add(rank int, in *lowering.Instr, began time.Time) {
 	} else if in.Prim != nil {
 		e.Args["primitive"] = in.Prim.Name() + graph.ParamString(in.Prim)
 	}
+	if len(in.Parts) > 0 {
+		var parts []string
+		for i := range in.Parts {
+			parts = append(parts, fmt.Sprintf("%s (%s)", in.Parts[i].Name, in.Parts[i].Pos))
+		}
+		e.Args["parts"] = parts
+	}
 	t.write(e, began, time.Now())
 }
 

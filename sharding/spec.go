@@ -197,8 +197,12 @@ func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 		if i == 0 && s.Ragged != nil {
 			continue
 		}
-		if n := m.Parts(out.Dims[i]); t.Shape[i]%n != 0 {
+		n := m.Parts(out.Dims[i])
+		if t.Shape[i]%n != 0 {
 			return s, fmt.Errorf("dimension %d of %s has size %d, which does not divide over the %d ranks of %s; split another dimension, or over fewer ranks", i, t, t.Shape[i], n, strings.Join(out.Dims[i], "."))
+		}
+		if b, _ := t.DType.Block(); i == t.Rank()-1 && t.Shape[i]/n%b != 0 {
+			return s, fmt.Errorf("dimension %d of %s has size %d, of which each of the %d ranks of %s would hold %d, but blocks of %s are %d elements; split another dimension, or over fewer ranks", i, t, t.Shape[i], n, strings.Join(out.Dims[i], "."), t.Shape[i]/n, t.DType, b)
 		}
 	}
 	for _, a := range s.Pending {

@@ -43,6 +43,8 @@ func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, er
 		case a.Type.Equal(want):
 		case !slices.Equal(a.Type.Shape, want.Shape):
 			return nil, in(path, fmt.Errorf("-in %s: %s holds %s, but input %s of %s is %s; give an array of that shape", name, file, a.Type, name, p.Name, want))
+		case !f.cast && want.DType.IsBlock():
+			return nil, in(path, fmt.Errorf("-in %s: %s holds %s, but input %s of %s is %s; make blocks of its elements here with -cast", name, file, a.Type, name, p.Name, want))
 		case !f.cast:
 			return nil, in(path, fmt.Errorf("-in %s: %s holds %s, but input %s of %s is %s; save it as %s, or convert its elements here with -cast", name, file, a.Type, name, p.Name, want, want.DType))
 		default:
@@ -53,11 +55,11 @@ func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, er
 	return out, nil
 }
 
-// random returns what a first run takes for input i: floats uniform in [-1, 1),
-// and zeros for integers, since these mostly are indices.
+// random returns what a first run takes for input i: floats uniform in [-1, 1), also
+// as weights in blocks, and zeros for integers, since these mostly are indices.
 func random(seed uint64, i int, t graph.Type) array.Array {
 	a := array.New(t)
-	if !t.DType.IsFloat() {
+	if !t.DType.IsFloat() && !t.DType.IsBlock() {
 		return a
 	}
 	r := rand.New(rand.NewPCG(seed, uint64(i)))

@@ -107,7 +107,7 @@ type placing struct {
 func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 	p := &placing{}
 	fs.StringVar(&p.mesh, "mesh", "", "`axes` of the mesh with their sizes, such as dp=2,ep=4; none is one rank")
-	fs.BoolVar(&p.asWritten, "as-written", false, "place the program as it is written, without folding constants, merging equations and joining instructions first")
+	fs.BoolVar(&p.asWritten, "as-written", false, "place and run the program as it is written, without folding constants, merging equations, joining and fusing instructions")
 	p.place = newPairs(fs, "place", "input=spec", "split an input, as `input=spec`: one entry per dimension, mesh axes or _, such as x=dp.ep,_; repeatable")
 	if donate {
 		p.donate = newPairs(fs, "donate", "input=result", "let a result take over the memory of an input, as `input=result`; repeatable")

@@ -22,7 +22,7 @@ func (t *tool) runCommand() *ffcli.Command {
 	place, given, limit := newPlacing(fs, true), newInputs(fs), memoryFlag(fs)
 	place.overlapFlag(fs)
 	var seed optional
-	fs.Var(&seed, "random", "fill the inputs that are not given from this `seed`: floats in [-1, 1), integers 0")
+	fs.Var(&seed, "random", "fill the inputs that are not given from this `seed`: floats and weights in [-1, 1), integers 0")
 	out := fs.String("out", "", "`directory` for the results, each as name.npy")
 	trace := fs.String("trace", "", "`file` for what every rank did, for Perfetto or chrome://tracing")
 	finite := fs.Bool("finite", false, "stop at the first kernel that makes a NaN or an infinity")
@@ -72,6 +72,11 @@ type runner struct {
 
 func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optional) (err error) {
 	if r.out != "" { // found out before the work is done
+		for i, v := range r.p.Out {
+			if v.Type.DType.IsBlock() {
+				return in(r.path, fmt.Errorf("-out: result %d of %s is %s, and .npy files hold no blocks; return its convert_element_type to f32, or leave -out away", i, r.p.Name, v.Type))
+			}
+		}
 		if err := os.MkdirAll(r.out, 0o777); err != nil {
 			return fmt.Errorf("-out: %w", err)
 		}
@@ -155,7 +160,7 @@ func (c counted) String() string {
 
 func nonFinite(a array.Array) counted {
 	c := counted{of: a.Type.Len()}
-	if !a.Type.DType.IsFloat() {
+	if d := a.Type.DType; !d.IsFloat() && !d.IsBlock() {
 		return c
 	}
 	for _, x := range a.Float64s() {
@@ -176,6 +181,9 @@ const shown = 16
 // their range and mean.
 func preview(a array.Array) string {
 	n := a.Type.Len()
+	if a.Type.DType.IsBlock() {
+		a = a.As(graph.F32)
+	}
 	if n <= shown {
 		flat := a
 		if a.Type.Rank() > 1 {

@@ -9,19 +9,38 @@ import (
 	"strings"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// How far a gradient on the mesh may lie from that on one rank, relative to its
-// largest element: sums over ranks are formed in another order. With tp, that
-// is true of the forward pass as well, and its differences grow on the way back.
-// Over many sizes, seeds and meshes the largest were 7e-7, and 1e-6 with tp.
-const (
-	tolerance   = 1e-6
-	toleranceTP = 1e-5
-)
+// tolerances are how far a loss, the norm of the gradient and elements of it, on
+// the mesh, may lie from those on one rank, the last relative to the largest element
+// of its weight.
+type tolerances struct{ loss, norm, gradient float64 }
+
+// allowed returns the tolerances. Sums over ranks are formed in another order than
+// sums on one; with tp, that is true of the forward pass as well, and its
+// differences grow on the way back. In f32, over many sizes, seeds and meshes the
+// largest were 7e-7, and 1e-6 with tp.
+//
+// In bf16 every rank rounds what it adds to a weight's gradient, by 2^-9 of it at
+// most: the largest differences were 6e-3, and 4e-4 for the norm. With tp, ranks
+// round what they add to activations, and tokens for which two experts are nearly
+// as good change experts; elements of gradients then have nothing to be compared
+// with, but loss and norm differ by no more than 2e-3 and 3e-2.
+func (c config) allowed(tp bool) tolerances {
+	switch {
+	case c.DType.DType == graph.BF16 && tp:
+		return tolerances{loss: 1e-2, norm: 1e-1, gradient: math.Inf(1)}
+	case c.DType.DType == graph.BF16:
+		return tolerances{norm: 2e-3, gradient: 2e-2}
+	case tp:
+		return tolerances{loss: 1e-5, norm: 1e-5, gradient: 1e-5}
+	}
+	return tolerances{norm: 1e-6, gradient: 1e-6}
+}
 
 // residue is how far an updated weight on the mesh may lie from that on one
 // rank beyond what AdamW makes of the difference between their gradients,
@@ -35,7 +54,7 @@ var errCheck = errors.New("one rank and the mesh disagree")
 
 // check runs one step on one rank and on the mesh, from the same weights and on
 // the same text, and compares the loss, every gradient and the updated weights.
-// Without tp the loss must be equal to the bit. It prints the largest
+// Without tp the loss must be equal to the bit, in f32 and in bf16. It prints the largest
 // differences, and returns errCheck if one is too large.
 func check(ctx context.Context, w io.Writer, c config, o options, corpus *text.Corpus) error {
 	one, err := firstStep(ctx, c, sharding.Mesh{}, o, corpus)
@@ -89,10 +108,7 @@ func firstStep(ctx context.Context, c config, m sharding.Mesh, o options, corpus
 // compare prints the differences between the first steps of one rank and of
 // many, and returns errCheck, with what differs, if one is too large.
 func compare(w io.Writer, c config, o options, one, many *first) error {
-	gradient, loss := tolerance, 0.0
-	if o.mesh.Size("tp") > 1 {
-		gradient, loss = toleranceTP, toleranceTP
-	}
+	allowed := c.allowed(o.mesh.Size("tp") > 1)
 	var wrong []string
 	verdict := func(what string, ok bool) string {
 		if ok {
@@ -112,8 +128,8 @@ func compare(w io.Writer, c config, o options, one, many *first) error {
 		one, many float64
 		allowed   float64
 	}{
-		{"loss", one.loss, many.loss, loss},
-		{"gradient norm", one.norm, many.norm, gradient},
+		{"loss", one.loss, many.loss, allowed.loss},
+		{"gradient norm", one.norm, many.norm, allowed.norm},
 	} {
 		d := math.Abs(row.one-row.many) / max(math.Abs(row.one), math.SmallestNonzeroFloat64)
 		fmt.Fprintf(w, "%-*s  %12.7f  %12.7f  %10.2e  %8.1e  %s\n", width, row.name, row.one, row.many, d, row.allowed, verdict(row.name, d <= row.allowed))
@@ -122,10 +138,10 @@ func compare(w io.Writer, c config, o options, one, many *first) error {
 	fmt.Fprint(w, "\nlargest differences, relative to the largest element; the residue is that of the\n"+
 		"updated weights less what AdamW makes of the difference between the gradients\n\n")
 	fmt.Fprintf(w, "%-*s  %8s  %8s  %8s\n", width, "", "gradient", "updated", "residue")
-	fmt.Fprintf(w, "%-*s  %8.1e  %8s  %8.1e\n", width, "allowed", gradient, "", residue)
+	fmt.Fprintf(w, "%-*s  %8.1e  %8s  %8.1e\n", width, "allowed", allowed.gradient, "", residue)
 	for _, p := range c.params() {
 		dg, dw, rest := differences(c, o, p.name, one, many)
-		what := verdict(p.name, dg <= gradient && rest <= residue)
+		what := verdict(p.name, dg <= allowed.gradient && rest <= residue)
 		fmt.Fprintf(w, "%-*s  %8.2e  %8.2e  %8.2e  %s\n", width, p.name, dg, dw, rest, what)
 	}
 	if len(wrong) > 0 {

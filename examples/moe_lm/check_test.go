@@ -15,7 +15,8 @@ import (
 )
 
 func TestCheckPasses(t *testing.T) {
-	for _, flags := range []string{"", "-mesh dp=1,ep=8", "-mesh dp=4", "-mesh ep=2,dp=2 -capacity 0.5", "-mesh tp=2", "-mesh dp=2,ep=2,tp=2", "-mesh="} {
+	for _, flags := range []string{"", "-mesh dp=1,ep=8", "-mesh dp=4", "-mesh ep=2,dp=2 -capacity 0.5", "-mesh tp=2", "-mesh dp=2,ep=2,tp=2", "-mesh=",
+		"-dtype bf16", "-dtype bf16 -mesh dp=1,ep=8", "-dtype bf16 -mesh ep=2,dp=2 -capacity 0.5", "-dtype bf16 -mesh dp=2,tp=2"} {
 		args, out := tiny(t, strings.Fields("-check "+flags)...)
 		stdout, err := execute(t, args...)
 		if err != nil {
@@ -129,6 +130,42 @@ func TestCheckTP(t *testing.T) {
 		var w bytes.Buffer
 		if err := compare(&w, c, o, one, many); errors.Is(err, errCheck) == fault.want {
 			t.Errorf("loss and norm wrong by %g: got %v\n%s", fault.by, err, &w)
+		}
+	}
+}
+
+// In bf16 gradients may differ by more than their rounding, but not by much more,
+// and what AdamW makes of them is as exact as in f32.
+func TestCheckBF16(t *testing.T) {
+	for _, fault := range []struct {
+		name   string
+		inject func(f *first)
+		wrong  string
+	}{
+		{"loss by a bit", func(f *first) { f.loss = math.Nextafter(f.loss, 0) }, "loss"},
+		{"norm", func(f *first) { f.norm *= 1.01 }, "gradient norm"},
+		{"gradient", func(f *first) {
+			g := f.gradients["l1_gate"]
+			i := 0
+			for j := range g {
+				if math.Abs(g[j]) > math.Abs(g[i]) {
+					i = j
+				}
+			}
+			g[i] *= 1.05
+		}, "l1_gate"},
+		{"weight", func(f *first) { f.weights["head"][3] += 1e-5 }, "head"},
+	} {
+		args, _ := tiny(t, "-check", "-dtype", "bf16", "-clip", "1e9")
+		c, o, corpus := setup(t, args...)
+		one, err := firstStep(context.Background(), c, sharding.Mesh{}, o, corpus)
+		require.NoError(t, err)
+		many, err := firstStep(context.Background(), c, o.mesh, o, corpus)
+		require.NoError(t, err)
+		fault.inject(many)
+		var w bytes.Buffer
+		if err := compare(&w, c, o, one, many); !errors.Is(err, errCheck) || !strings.HasSuffix(err.Error(), ": "+fault.wrong) {
+			t.Errorf("%s: got %v, want that %s is wrong\n%s", fault.name, err, fault.wrong, &w)
 		}
 	}
 }

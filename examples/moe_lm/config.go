@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
@@ -21,6 +22,7 @@ type config struct {
 	Seq      int     // S, bytes per sequence
 	Batch    int     // B, sequences per step over all ranks
 	Capacity float64 // capacity factor; 0 drops nothing
+	DType    dtype   // of activations and of what they are multiplied with
 
 	Balance float64 // coefficient of the load-balancing loss
 	ZLoss   float64 // coefficient of the router's z-loss
@@ -28,6 +30,22 @@ type config struct {
 	Decay   float64 // weight decay of matrices
 
 	Overlap lowering.Overlap // what is computed during collectives
+}
+
+// dtype is the element type that the model computes in, as a flag: f32 or bf16.
+// Weights and moments are f32 in any case.
+type dtype struct{ graph.DType }
+
+func (d *dtype) String() string { return d.DType.String() }
+
+func (d *dtype) Set(s string) error {
+	for _, t := range []graph.DType{graph.F32, graph.BF16} {
+		if s == t.String() {
+			d.DType = t
+			return nil
+		}
+	}
+	return fmt.Errorf("want %s or %s", graph.F32, graph.BF16)
 }
 
 // validate reports sizes that no mesh can run, naming their flags.

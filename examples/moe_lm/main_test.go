@@ -53,7 +53,7 @@ func TestHelp(t *testing.T) {
 	for _, flag := range []string{"-help", "-h"} {
 		got, err := execute(t, flag)
 		require.NoError(t, err)
-		for _, want := range []string{"moe_lm -check", "Ctrl-C", "-mesh axes", "-lr rate", "(default 300)"} {
+		for _, want := range []string{"moe_lm -check", "Ctrl-C", "-mesh axes", "-dtype type", "(default f32)", "-lr rate", "(default 300)"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s does not mention %q:\n%s", flag, want, got)
 			}
@@ -85,6 +85,7 @@ func TestMistakes(t *testing.T) {
 		{"-out=", "-out is empty"},
 		{"-width 0", "-width 0: want at least 1"},
 		{"-batch -8", "-batch -8: want at least 1"},
+		{"-dtype f64", `invalid value "f64" for flag -dtype: want f32 or bf16`},
 		{"-seq 0", "-seq 0: want at least 1"},
 		{"-width 15", "-width 15 over -heads 2: want an even number of columns per head, such as -width 16"},
 		{"-width 18 -heads 6", "-width 18 over -heads 6: want an even number of columns per head, such as -width 24"},

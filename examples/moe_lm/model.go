@@ -14,19 +14,24 @@ type stats struct {
 }
 
 // logits returns the model's logits f32[B,S,V] for bytes i32[B,S], with w its
-// weights by name. B batch, S sequence, D width, N heads, V vocabulary.
+// weights f32 by name. B batch, S sequence, D width, N heads, V vocabulary; t is
+// the element type to compute in.
 func (c config) logits(w map[string]*graph.Value, bytes *graph.Value) (*graph.Value, stats) {
 	var st stats
-	x := Embedding(w["embed"], bytes)
+	x := Embedding(c.cast(w["embed"]), bytes)
 	for l := range c.Layers {
-		n := func(s string) *graph.Value { return w[fmt.Sprintf("l%d_%s", l, s)] }
+		master := func(s string) *graph.Value { return w[fmt.Sprintf("l%d_%s", l, s)] }
+		n := func(s string) *graph.Value { return c.cast(master(s)) }
 		x = Add(x, c.attention(RMSNorm(x, n("norm1"), 1e-5), n("wq"), n("wk"), n("wv"), n("wo")))
-		x = Add(x, c.moe(l, RMSNorm(x, n("norm2"), 1e-5), n("router"), n("gate"), n("up"), n("down"), &st))
+		x = Add(x, c.moe(l, RMSNorm(x, n("norm2"), 1e-5), master("router"), n("gate"), n("up"), n("down"), &st))
 	}
-	return MatMul(RMSNorm(x, w["norm"], 1e-5), w["head"]), st
+	return MatMulAs(graph.F32, RMSNorm(x, c.cast(w["norm"]), 1e-5), c.cast(w["head"])), st
 }
 
-// attention is causal self-attention with rotary positions, on x f32[B,S,D].
+// cast returns x in the element type to compute in.
+func (c config) cast(x *graph.Value) *graph.Value { return Convert(x, c.DType.DType) }
+
+// attention is causal self-attention with rotary positions, on x t[B,S,D].
 func (c config) attention(x, wq, wk, wv, wo *graph.Value) *graph.Value {
 	b, s, d := x.Dim(0), x.Dim(1), x.Dim(2)
 	heads := func(w *graph.Value) *graph.Value { return Reshape(MatMul(x, w), b, s, c.Heads, d/c.Heads) }
@@ -35,17 +40,17 @@ func (c config) attention(x, wq, wk, wv, wo *graph.Value) *graph.Value {
 	return MatMul(Reshape(y, b, s, d), wo)
 }
 
-// moe sends every token of x f32[B,S,D] to its best K experts, SwiGLU networks,
-// and adds what they return, weighted by the router.
+// moe sends every token of x t[B,S,D] to its best K experts, SwiGLU networks,
+// and adds what they return, weighted by the router, which is f32.
 func (c config) moe(l int, x, router, gate, up, down *graph.Value, st *stats) *graph.Value {
-	logits := MatMul(x, router)
+	logits := MatMul(Convert(x, graph.F32), router)
 	weights, experts, scores := Route(Router{TopK: c.TopK, Renormalize: true}, logits, nil)
 	r := Prepare(c.layer(l, x.Dim(0)*x.Dim(1)), experts)
 
 	rows, rowWeights := DispatchWeighted(r, x, weights)
 	h := SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up))
 	y := GroupedMatMul(r, h, down)
-	y = Mul(y, Broadcast(rowWeights, y.Type.Shape, 0))
+	y = c.cast(Mul(Convert(y, graph.F32), Broadcast(rowWeights, y.Type.Shape, 0)))
 
 	st.balance = append(st.balance, LoadBalanceLoss(scores, r.Demand, c.TopK))
 	st.z = append(st.z, RouterZLoss(logits))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -27,6 +28,7 @@ const usage = `moe_lm trains a byte-level mixture-of-experts language model on a
   moe_lm -mesh dp=1,ep=8     the same model, placed otherwise
   moe_lm -check              one rank against the mesh
   moe_lm -data notes,b.txt   on files and folders of yours
+  moe_lm -dtype bf16         mixed precision: products of bf16, weights of f32
 
 The first Ctrl-C ends a run in order, a second one at once. The flags:
 
@@ -34,7 +36,7 @@ The first Ctrl-C ends a run in order, a second one at once. The flags:
 
 // parse reads the command line. Help is an error of type *help.
 func parse(args []string) (config, options, error) {
-	c := config{Vocab: 256}
+	c := config{Vocab: 256, DType: dtype{graph.F32}}
 	var o options
 	var mesh string
 	f := flag.NewFlagSet("moe_lm", flag.ContinueOnError)
@@ -53,6 +55,7 @@ func parse(args []string) (config, options, error) {
 	f.Int64Var(&o.limit, "limit", 0, "`bytes` of text to read at most; 0 is 16 MiB, negative no limit")
 	f.BoolVar(&o.check, "check", false, "run one step on one rank and on the mesh, compare, and exit")
 	f.BoolVar(&o.finite, "finite", false, "stop at the first kernel that makes a NaN or an infinity, and name it")
+	f.Var(&c.DType, "dtype", "element `type` to compute in, f32 or bf16; the latter keeps weights, moments, router and losses in f32")
 	f.IntVar(&c.Width, "width", 128, "`columns` of the model")
 	f.IntVar(&c.Layers, "layers", 4, "layers")
 	f.IntVar(&c.Heads, "heads", 4, "attention heads")

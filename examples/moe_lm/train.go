@@ -23,7 +23,7 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	fmt.Fprintf(stdout, "text: %s\n", corpus)
 	fmt.Fprintf(stdout, "byte-unigram entropy: %.4f nats (%.3f bits) per byte\n", unigram, bits)
 	fmt.Fprintf(stdout, "model: %d layers, %d experts of which %d per token, %d weights of which %d per token\n", c.Layers, c.Experts, c.TopK, all, active)
-	fmt.Fprintf(stdout, "mesh: %s in this process, %d tokens per step\n", describe(o.mesh), c.Batch*c.Seq)
+	fmt.Fprintf(stdout, "mesh: %s in this process, %d tokens per step, computing in %s\n", describe(o.mesh), c.Batch*c.Seq, c.DType.DType)
 
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("-out: %w", err)

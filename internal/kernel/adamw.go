@@ -19,7 +19,7 @@ func AdamWStep[T Float](a AdamW, p2, m2, v2, p, m, v, g []T) {
 func adamWOf[T Float](vec vectors, a AdamW, p2, m2, v2, p, m, v, g []T) {
 	n, a1, a2 := len(p), 1-a.B1, 1-a.B2
 	p2, m2, v2, m, v, g = p2[:n], m2[:n], v2[:n], m[:n], v[:n], g[:n]
-	if vec != scalar {
+	if vec.has(loopAdamW) {
 		t := vectorArgs{wide: [10]float64{a.B1, a1, a.B2, a2, a.Scale, a.C1, a.C2, a.Eps, a.Decay, a.LR}}
 		vec.each(loopAdamW, &t, 0, [3][]float32{f32(p2), f32(m2), f32(v2)}, [4][]float32{f32(p), f32(m), f32(v), f32(g)})
 		return

@@ -37,11 +37,6 @@ func avx512SwiGLU(t *byte)
 //go:noescape
 func avx512SwiGLUGrad(t *byte)
 
-// avx512ScaleMax is y = c0·x, with the largest by lane.
-//
-//go:noescape
-func avx512ScaleMax(t *byte)
-
 // avx512Max is the largest by lane.
 //
 //go:noescape
@@ -56,11 +51,6 @@ func avx512ExpSum(t *byte)
 //
 //go:noescape
 func avx512ExpTotal(t *byte)
-
-// avx512AttentionGrad is p = exp(c0·s - c1), ds = c0·p·(d - c2).
-//
-//go:noescape
-func avx512AttentionGrad(t *byte)
 
 // avx512Scaled is y = x·c in float64.
 //
@@ -107,11 +97,6 @@ func avx2SwiGLU(t *byte)
 //go:noescape
 func avx2SwiGLUGrad(t *byte)
 
-// avx2ScaleMax is y = c0·x, with the largest by lane.
-//
-//go:noescape
-func avx2ScaleMax(t *byte)
-
 // avx2Max is the largest by lane.
 //
 //go:noescape
@@ -126,11 +111,6 @@ func avx2ExpSum(t *byte)
 //
 //go:noescape
 func avx2ExpTotal(t *byte)
-
-// avx2AttentionGrad is p = exp(c0·s - c1), ds = c0·p·(d - c2).
-//
-//go:noescape
-func avx2AttentionGrad(t *byte)
 
 // avx2Scaled is y = x·c in float64.
 //

@@ -350,40 +350,6 @@ loop:
 	VZEROUPPER
 	RET
 
-// func avx512ScaleMax(t *byte)
-// Requires: AVX, AVX512F
-TEXT ·avx512ScaleMax(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         (AX), CX
-	SHLQ         $0x02, CX
-	XORQ         DX, DX
-	MOVQ         8(AX), BX
-	MOVQ         32(AX), SI
-	VBROADCASTSS 348(AX), Z0
-	VMOVUPS      144(AX), Z1
-
-loop:
-	VMOVUPS       (SI)(DX*1), Z2
-	VMULPS        Z0, Z2, Z2
-	VMOVUPS       Z2, (BX)(DX*1)
-	VMAXPS        Z1, Z2, Z1
-	ADDQ          $0x40, DX
-	CMPQ          DX, CX
-	JLT           loop
-	VMOVUPS       Z1, 144(AX)
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VMAXPS        Y0, Y1, Y1
-	VEXTRACTF128  $0x00, Y1, X0
-	VEXTRACTF128  $0x01, Y1, X1
-	VMAXPS        X1, X0, X0
-	VPERMILPS     $0x4e, X0, X1
-	VMAXPS        X1, X0, X0
-	VPERMILPS     $0xb1, X0, X1
-	VMAXPS        X1, X0, X0
-	VMOVSS        X0, 344(AX)
-	VZEROUPPER
-	RET
-
 // func avx512Max(t *byte)
 // Requires: AVX, AVX512F
 TEXT ·avx512Max(SB), NOSPLIT, $0-8
@@ -523,55 +489,6 @@ loop:
 	VPERMILPD     $0x01, X0, X1
 	VADDPD        X1, X0, X0
 	VMOVSD        X0, 336(AX)
-	VZEROUPPER
-	RET
-
-// func avx512AttentionGrad(t *byte)
-// Requires: AVX, AVX512F
-TEXT ·avx512AttentionGrad(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         (AX), CX
-	SHLQ         $0x02, CX
-	XORQ         DX, DX
-	MOVQ         8(AX), BX
-	MOVQ         16(AX), SI
-	MOVQ         32(AX), DI
-	MOVQ         40(AX), R8
-	VBROADCASTSS 348(AX), Z0
-	VBROADCASTSS 352(AX), Z1
-	VBROADCASTSS 356(AX), Z2
-
-loop:
-	VMOVUPS      (DI)(DX*1), Z3
-	VMULPS       Z0, Z3, Z3
-	VSUBPS       Z1, Z3, Z3
-	VMOVUPS      vectorConstants<>+0(SB), Z4
-	VMAXPS       Z3, Z4, Z4
-	VMOVUPS      vectorConstants<>+64(SB), Z3
-	VMINPS       Z4, Z3, Z4
-	VMULPS       vectorConstants<>+128(SB), Z4, Z3
-	VRNDSCALEPS  $0x08, Z3, Z3
-	VFNMADD231PS vectorConstants<>+192(SB), Z3, Z4
-	VFNMADD231PS vectorConstants<>+256(SB), Z3, Z4
-	VMOVUPS      vectorConstants<>+320(SB), Z5
-	VFMADD213PS  vectorConstants<>+384(SB), Z4, Z5
-	VFMADD213PS  vectorConstants<>+448(SB), Z4, Z5
-	VFMADD213PS  vectorConstants<>+512(SB), Z4, Z5
-	VFMADD213PS  vectorConstants<>+576(SB), Z4, Z5
-	VFMADD213PS  vectorConstants<>+640(SB), Z4, Z5
-	VMULPS       Z4, Z4, Z6
-	VFMADD213PS  Z4, Z6, Z5
-	VADDPS       vectorConstants<>+704(SB), Z5, Z5
-	VSCALEFPS    Z3, Z5, Z5
-	VMOVUPS      (R8)(DX*1), Z3
-	VMOVUPS      Z5, (BX)(DX*1)
-	VSUBPS       Z2, Z3, Z3
-	VMULPS       Z0, Z5, Z4
-	VMULPS       Z3, Z4, Z3
-	VMOVUPS      Z3, (SI)(DX*1)
-	ADDQ         $0x40, DX
-	CMPQ         DX, CX
-	JLT          loop
 	VZEROUPPER
 	RET
 
@@ -1359,45 +1276,6 @@ loop:
 	VZEROUPPER
 	RET
 
-// func avx2ScaleMax(t *byte)
-// Requires: AVX
-TEXT ·avx2ScaleMax(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         (AX), CX
-	SHLQ         $0x02, CX
-	XORQ         DX, DX
-	MOVQ         8(AX), BX
-	MOVQ         32(AX), SI
-	VBROADCASTSS 348(AX), Y0
-	VMOVUPS      144(AX), Y1
-	VMOVUPS      176(AX), Y2
-
-loop:
-	VMOVUPS      (SI)(DX*1), Y3
-	VMULPS       Y0, Y3, Y3
-	VMOVUPS      Y3, (BX)(DX*1)
-	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      32(SI)(DX*1), Y3
-	VMULPS       Y0, Y3, Y3
-	VMOVUPS      Y3, 32(BX)(DX*1)
-	VMAXPS       Y2, Y3, Y2
-	ADDQ         $0x40, DX
-	CMPQ         DX, CX
-	JLT          loop
-	VMOVUPS      Y1, 144(AX)
-	VMOVUPS      Y2, 176(AX)
-	VMAXPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x00, Y1, X0
-	VEXTRACTF128 $0x01, Y1, X1
-	VMAXPS       X1, X0, X0
-	VPERMILPS    $0x4e, X0, X1
-	VMAXPS       X1, X0, X0
-	VPERMILPS    $0xb1, X0, X1
-	VMAXPS       X1, X0, X0
-	VMOVSS       X0, 344(AX)
-	VZEROUPPER
-	RET
-
 // func avx2Max(t *byte)
 // Requires: AVX
 TEXT ·avx2Max(SB), NOSPLIT, $0-8
@@ -1631,98 +1509,6 @@ loop:
 	VPERMILPD    $0x01, X0, X1
 	VADDPD       X1, X0, X0
 	VMOVSD       X0, 336(AX)
-	VZEROUPPER
-	RET
-
-// func avx2AttentionGrad(t *byte)
-// Requires: AVX, AVX2, FMA3
-TEXT ·avx2AttentionGrad(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         (AX), CX
-	SHLQ         $0x02, CX
-	XORQ         DX, DX
-	MOVQ         8(AX), BX
-	MOVQ         16(AX), SI
-	MOVQ         32(AX), DI
-	MOVQ         40(AX), R8
-	VBROADCASTSS 348(AX), Y0
-	VBROADCASTSS 352(AX), Y1
-	VBROADCASTSS 356(AX), Y2
-
-loop:
-	VMOVUPS      (DI)(DX*1), Y3
-	VMULPS       Y0, Y3, Y3
-	VSUBPS       Y1, Y3, Y3
-	VMOVUPS      vectorConstants<>+0(SB), Y4
-	VMAXPS       Y3, Y4, Y4
-	VMOVUPS      vectorConstants<>+64(SB), Y3
-	VMINPS       Y4, Y3, Y4
-	VMULPS       vectorConstants<>+128(SB), Y4, Y3
-	VROUNDPS     $0x08, Y3, Y3
-	VFNMADD231PS vectorConstants<>+192(SB), Y3, Y4
-	VFNMADD231PS vectorConstants<>+256(SB), Y3, Y4
-	VMOVUPS      vectorConstants<>+320(SB), Y5
-	VFMADD213PS  vectorConstants<>+384(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+448(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+512(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+576(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+640(SB), Y4, Y5
-	VMULPS       Y4, Y4, Y6
-	VFMADD213PS  Y4, Y6, Y5
-	VADDPS       vectorConstants<>+704(SB), Y5, Y5
-	VCVTPS2DQ    Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       vectorConstants<>+1280(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VPADDD       vectorConstants<>+1280(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y5, Y5
-	VMOVUPS      (R8)(DX*1), Y3
-	VMOVUPS      Y5, (BX)(DX*1)
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y0, Y5, Y4
-	VMULPS       Y3, Y4, Y3
-	VMOVUPS      Y3, (SI)(DX*1)
-	VMOVUPS      32(DI)(DX*1), Y3
-	VMULPS       Y0, Y3, Y3
-	VSUBPS       Y1, Y3, Y3
-	VMOVUPS      vectorConstants<>+0(SB), Y4
-	VMAXPS       Y3, Y4, Y4
-	VMOVUPS      vectorConstants<>+64(SB), Y3
-	VMINPS       Y4, Y3, Y4
-	VMULPS       vectorConstants<>+128(SB), Y4, Y3
-	VROUNDPS     $0x08, Y3, Y3
-	VFNMADD231PS vectorConstants<>+192(SB), Y3, Y4
-	VFNMADD231PS vectorConstants<>+256(SB), Y3, Y4
-	VMOVUPS      vectorConstants<>+320(SB), Y5
-	VFMADD213PS  vectorConstants<>+384(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+448(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+512(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+576(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+640(SB), Y4, Y5
-	VMULPS       Y4, Y4, Y6
-	VFMADD213PS  Y4, Y6, Y5
-	VADDPS       vectorConstants<>+704(SB), Y5, Y5
-	VCVTPS2DQ    Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       vectorConstants<>+1280(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VPADDD       vectorConstants<>+1280(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y5, Y5
-	VMOVUPS      32(R8)(DX*1), Y3
-	VMOVUPS      Y5, 32(BX)(DX*1)
-	VSUBPS       Y2, Y3, Y3
-	VMULPS       Y0, Y5, Y4
-	VMULPS       Y3, Y4, Y3
-	VMOVUPS      Y3, 32(SI)(DX*1)
-	ADDQ         $0x40, DX
-	CMPQ         DX, CX
-	JLT          loop
 	VZEROUPPER
 	RET
 

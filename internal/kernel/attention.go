@@ -1,6 +1,10 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"sync"
+	"unsafe"
+)
 
 // Attention is scaled dot-product attention of one head, with S queries and as
 // many keys and values, of D elements each:
@@ -8,12 +12,12 @@ import "math"
 //	out[i] = Σ_j p[i,j] v[j],   p[i,j] = exp(Scale q[i]·k[j] - lse[i]),   lse[i] = log Σ_j exp(Scale q[i]·k[j])
 //
 // where j runs over all keys or, if Causal is set, over those up to i. Scores
-// are held for 64 queries and 64 keys at a time, never for S by S. A batch of
-// sequences and heads is a loop, in parallel if the caller likes; with grouped
-// queries, where heads share keys and values, Backward adds to dk and dv, so
-// that the heads of a group take turns, in order. Sources: Milakov and
-// Gimelshein, "Online normalizer calculation for softmax" (2018); Dao and others,
-// "FlashAttention" (2022).
+// are held for a block of queries and of keys at a time, never for S by S: beside
+// its arguments a head takes memory for S by D elements, twice, and four times to go
+// back. Attend returns what works on one head of keys and values.
+//
+// Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax"
+// (2018); Dao and others, "FlashAttention" (2022).
 type Attention[T Float] struct {
 	S, D   int
 	Scale  T
@@ -37,158 +41,178 @@ func HeadOf[T Float](x []T, b, n, s, heads, d int) Rows[T] {
 func (r Rows[T]) from(i int) []T   { return r.X[i*r.Stride:] }
 func (r Rows[T]) row(i, d int) []T { return r.X[i*r.Stride:][:d] }
 
-// attentionBlock is the number of queries and of keys in a block. They are the
-// same so that only blocks on the diagonal are cut by the causal mask.
-const attentionBlock = 64
+func (r Rows[T]) float32s() Rows[float32] { return Rows[float32]{f32(r.X), r.Stride} }
 
-// Forward sets out[i] and lse[i] for every i < S. Row i of both depends on q[i]
-// and on the keys and values that it attends to, not on others, also not if these
-// are NaN: blocks of keys start at multiples of 64, and each is added in order. A
-// row whose scores are all -Inf is NaN. The sum of a block's powers is ordered as in
-// ExpSum with vectors, upwards without.
-func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
-	const block = attentionBlock
-	var (
-		p          = make([]T, block*block) // scores, then exp(score - largest so far)
-		sums       = make([]T, block*a.D)
-		top, total [block]T // of each query: the largest score, and the sum of p
-	)
-	w, vec := workspaceOf[T](), vectorsOf[T]()
-	defer w.release()
-	for i0 := 0; i0 < a.S; i0 += block {
-		in := min(block, a.S-i0)
-		for i := range in {
-			top[i], total[i] = T(math.Inf(-1)), 0
-		}
-		clear(sums)
-		for j0 := 0; j0 < a.S && (!a.Causal || j0 <= i0); j0 += block {
-			jn := min(block, a.S-j0)
-			w.gemm(in, jn, a.D, q.from(i0), q.Stride, 1, k.from(j0), 1, k.Stride, p, block, false)
-			cut := a.Causal && j0 == i0
-			for i := range in {
-				s := p[i*block:][:jn]
-				if cut {
-					s = s[:i+1]
-				}
-				t := scaleMax(vec, s, a.Scale, top[i])
-				shift := t
-				if math.IsInf(float64(t), -1) {
-					shift = 0 // -Inf less -Inf would be NaN, though a later block may have scores
-				}
-				keep := exp(top[i] - shift)
-				top[i], total[i] = t, addExp(vec, s, shift, T(total[i]*keep))
-				if keep != 1 {
-					scale(vec, sums[i*a.D:][:a.D], keep)
-				}
-				if cut {
-					w.gemm(1, a.D, len(s), s, block, 1, v.from(j0), v.Stride, 1, sums[i*a.D:], a.D, true)
-				}
-			}
-			if !cut {
-				w.gemm(in, a.D, jn, p, block, 1, v.from(j0), v.Stride, 1, sums, a.D, true)
-			}
-		}
-		for i := range in {
-			row := out.row(i0+i, a.D)
-			for x, y := range sums[i*a.D:][:a.D] {
-				row[x] = y / total[i]
-			}
-			lse[i0+i] = top[i] + T(math.Log(float64(total[i])))
-		}
+// partUnit divides the first query of every part: it is a multiple of the blocks of
+// queries of all kernels.
+const partUnit = 192
+
+// Parts returns how many parts the queries are cut into to be worked on beside each
+// other, up to 4. It depends on S alone, as do the sums that Backward makes.
+func (a Attention[T]) Parts() int { return min(max(a.S/partUnit, 1), 4) }
+
+// Part returns the queries of part n, of equal work.
+func (a Attention[T]) Part(n int) (from, to int) { return a.cut(n), a.cut(n + 1) }
+
+func (a Attention[T]) cut(n int) int {
+	share := float64(n) / float64(a.Parts())
+	if a.Causal {
+		share = math.Sqrt(share) // of a triangle
 	}
+	switch n {
+	case 0:
+		return 0
+	case a.Parts():
+		return a.S
+	}
+	units := int(share*float64(a.S)/partUnit + 0.5)
+	return min(max(units, n), a.S/partUnit-(a.Parts()-n)) * partUnit // no part is empty
 }
 
-// Backward sets dq and adds to dk and dv the cotangents of q, k and v, given what
-// Forward made of q, k and v, and the cotangents dout of out and dlse of lse, nil
-// for zero. It computes the scores again:
+// Attender is attention to one head of keys and values. It is for one goroutine.
+type Attender[T Float] struct {
+	Attention[T]
+	k, v  Rows[T]
+	keys  int // up to which the last Backward made dk and dv
+	lanes lanes
+	block blocks[T]
+}
+
+// One pool per element type, as a package variable cannot have a type parameter.
+var attenders32, attenders64 sync.Pool
+
+func attenders[T Float]() *sync.Pool {
+	if unsafe.Sizeof(T(0)) == 4 {
+		return &attenders32
+	}
+	return &attenders64
+}
+
+// Attend returns attention to k and v, which may be used until it is released.
+// Its memory comes from others that were released.
+func (a Attention[T]) Attend(k, v Rows[T]) *Attender[T] { return a.attend(vectorsOf[T](), k, v) }
+
+func (a Attention[T]) attend(vec vectors, k, v Rows[T]) *Attender[T] {
+	h, ok := attenders[T]().Get().(*Attender[T])
+	if !ok {
+		h = new(Attender[T])
+	}
+	h.Attention, h.k, h.v, h.keys = a, k, v, 0
+	h.block.vec = vec
+	if a.D == 0 || vec != avx2 && vec != avx512 {
+		vec = scalar // no rows to run over, or no products for them in lanes
+	}
+	h.lanes.begin(vec)
+	return h
+}
+
+// Release gives the memory back.
+func (h *Attender[T]) Release() {
+	h.k, h.v = Rows[T]{}, Rows[T]{} // the pool keeps no caller's memory alive
+	attenders[T]().Put(h)
+}
+
+// Forward sets out[i] and lse[i] for from ≤ i < to; from is 0 or where a part
+// begins. Row i of both depends on q[i] and on the keys and values that it attends
+// to, not on others, also not if these are NaN, nor on from and to. A row whose
+// scores are all -Inf is NaN.
+//
+// Blocks of keys start at multiples of 96 in vectors of float32, and of 64 in other
+// kernels, and each is added in order: the sum of its powers, made upwards, and
+// then the sum of what these weigh, both after what was there has been
+// scaled down to the largest score so far. Vectors scale q before it is multiplied,
+// the others the scores.
+func (h *Attender[T]) Forward(q, out Rows[T], lse []T, from, to int) {
+	if h.lanes.vec == scalar {
+		h.block.forward(h, q, out, lse, from, to)
+		return
+	}
+	h.lanes.forward(h.float32s(), h.k.float32s(), h.v.float32s(), q.float32s(), out.float32s(), f32(lse), from, to)
+}
+
+// Backward sets dq[i] for from ≤ i < to, and keeps the parts of dk and dv that come
+// from these queries for AddTo, given what Forward made of q, k and v, and the
+// cotangents dout of out and dlse of lse, nil for zero. It computes the scores again:
 //
 //	dv[j] = Σ_i p[i,j] dout[i]
 //	ds[i,j] = Scale p[i,j] (dout[i]·v[j] - dout[i]·out[i] + dlse[i])
 //	dq[i] = Σ_j ds[i,j] k[j],   dk[j] = Σ_i ds[i,j] q[i]
 //
-// Sums run upwards in blocks of 64.
-func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse []T, dq, dk, dv Rows[T]) {
-	const block = attentionBlock
-	var (
-		p     = make([]T, block*block)
-		ds    = make([]T, block*block)
-		delta = make([]T, a.S) // dout[i]·out[i] - dlse[i]
-	)
-	w, vec := workspaceOf[T](), vectorsOf[T]()
-	defer w.release()
-	for i := range a.S {
-		o := out.row(i, a.D)
-		for x, y := range dout.row(i, a.D) {
-			delta[i] += T(y * o[x])
-		}
-		if dlse != nil {
-			delta[i] -= dlse[i]
-		}
-		clear(dq.row(i, a.D))
+// Sums run upwards in blocks of 96 queries and keys in vectors of float32, and of 64
+// in other kernels.
+func (h *Attender[T]) Backward(q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq Rows[T], from, to int) {
+	switch h.keys = h.S; {
+	case from >= to:
+		h.keys = 0
+		return
+	case h.Causal:
+		h.keys = to
 	}
-	for j0 := 0; j0 < a.S; j0 += block {
-		jn := min(block, a.S-j0)
-		i0 := 0
-		if a.Causal {
-			i0 = j0
-		}
-		for ; i0 < a.S; i0 += block {
-			in := min(block, a.S-i0)
-			w.gemm(in, jn, a.D, q.from(i0), q.Stride, 1, k.from(j0), 1, k.Stride, p, block, false)
-			w.gemm(in, jn, a.D, dout.from(i0), dout.Stride, 1, v.from(j0), 1, v.Stride, ds, block, false)
-			for i := range in {
-				s, d := p[i*block:][:jn], ds[i*block:][:jn]
-				if a.Causal && j0 == i0 {
-					clear(s[i+1:])
-					clear(d[i+1:])
-					s, d = s[:i+1], d[:i+1]
-				}
-				attentionGrad(vec, s, d, a.Scale, lse[i0+i], delta[i0+i])
-			}
-			w.gemm(jn, a.D, in, p, 1, block, dout.from(i0), dout.Stride, 1, dv.from(j0), dv.Stride, true)
-			w.gemm(jn, a.D, in, ds, 1, block, q.from(i0), q.Stride, 1, dk.from(j0), dk.Stride, true)
-			w.gemm(in, a.D, jn, ds, block, 1, k.from(j0), k.Stride, 1, dq.from(i0), dq.Stride, true)
-		}
-	}
-}
-
-// addExp replaces x by exp(x - shift) and returns sum plus these.
-func addExp[T Float](v vectors, x []T, shift, sum T) T {
-	if v != scalar {
-		return sum + T(expSumOf(v, x, x, shift))
-	}
-	for j := range x {
-		x[j] = exp(x[j] - shift)
-		sum += x[j]
-	}
-	return sum
-}
-
-// scale multiplies x by c.
-func scale[T Float](v vectors, x []T, c T) {
-	if v != scalar {
-		t := vectorArgs{c: [3]float32{float32(c)}}
-		v.each(loopScaleMax, &t, 0, [3][]float32{f32(x)}, [4][]float32{f32(x)})
+	if h.lanes.vec == scalar {
+		h.block.backward(h, q, out, lse, dout, dlse, dq, from, to)
 		return
 	}
-	for j := range x {
-		x[j] *= c
-	}
+	h.lanes.backward(h.float32s(), h.k.float32s(), h.v.float32s(), q.float32s(), out.float32s(), f32(lse),
+		dout.float32s(), f32(dlse), dq.float32s(), from, to)
 }
 
-// attentionGrad replaces the scores s by p = exp(scale·s - lse), and d by
-// scale·p·(d - delta).
-func attentionGrad[T Float](v vectors, s, d []T, scale, lse, delta T) {
-	d = d[:len(s)]
-	if v != scalar {
-		t := vectorArgs{c: [3]float32{float32(scale), float32(lse), float32(delta)}}
-		v.each(loopAttentionGrad, &t, 0, [3][]float32{f32(s), f32(d)}, [4][]float32{f32(s), f32(d)})
+// AddTo adds what Backward has kept to dk and dv or, if first is set, sets these.
+// Where several parts, or heads of queries that share one of keys, are added up,
+// the caller does it in order, whichever was ready first.
+func (h *Attender[T]) AddTo(dk, dv Rows[T], first bool) {
+	if first {
+		for j := range h.S {
+			clear(dk.row(j, h.D))
+			clear(dv.row(j, h.D))
+		}
+	}
+	if h.lanes.vec == scalar {
+		h.block.addTo(h, dk, dv)
 		return
 	}
-	for j := range s {
-		s[j] = exp(T(s[j]*scale) - lse)
-		d[j] = scale * s[j] * (d[j] - delta)
+	h.lanes.addTo(h.D, h.keys, dk.float32s(), dv.float32s())
+}
+
+func (h *Attender[T]) float32s() Attention[float32] {
+	return Attention[float32]{h.S, h.D, float32(h.Scale), h.Causal}
+}
+
+// Forward is Attender's for all queries.
+func (a Attention[T]) Forward(q, k, v, out Rows[T], lse []T) {
+	h := a.Attend(k, v)
+	defer h.Release()
+	h.Forward(q, out, lse, 0, a.S)
+}
+
+// Backward is Attender's for all queries, part by part, and adds to dk and dv or, if first is
+// set, sets these.
+func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse []T, dq, dk, dv Rows[T], first bool) {
+	h := a.Attend(k, v)
+	defer h.Release()
+	for n := range a.Parts() {
+		from, to := a.Part(n)
+		h.Backward(q, out, lse, dout, dlse, dq, from, to)
+		h.AddTo(dk, dv, first && n == 0)
 	}
 }
 
-func exp[T Float](x T) T { return T(math.Exp(float64(x))) }
+// Work returns how many scores there are.
+func (a Attention[T]) Work() int {
+	if a.Causal {
+		return a.S * (a.S + 1) / 2
+	}
+	return a.S * a.S
+}
+
+// RowAt returns the query from which on there is more than so much work before it, to the
+// next 64: queries from RowAt(x) to RowAt(y) have about y - x of it, and 0 and Work() are
+// the ends.
+func (a Attention[T]) RowAt(work int) int {
+	switch {
+	case work >= a.Work():
+		return a.S
+	case a.Causal:
+		return min(int(float64(math.Sqrt(2*float64(work))/attentionBlock)+0.5)*attentionBlock, a.S)
+	}
+	return min(int(float64(float64(work)/float64(a.S)/attentionBlock)+0.5)*attentionBlock, a.S)
+}

@@ -38,8 +38,10 @@ func forward[T Float](a attention, q, k, v []T) (out, lse []T) {
 
 func backward[T Float](a attention, q, k, v, out, lse, dout, dlse []T) (dq, dk, dv []T) {
 	dq, dk, dv = make([]T, len(q)), make([]T, len(k)), make([]T, len(v))
-	for i := range dq {
-		dq[i] = T(math.NaN()) // is set, not added to
+	for _, x := range [][]T{dq, dk, dv} {
+		for i := range x {
+			x[i] = T(math.NaN()) // is set, not added to
+		}
 	}
 	for b := range a.b {
 		for n := range a.n {
@@ -49,7 +51,7 @@ func backward[T Float](a attention, q, k, v, out, lse, dout, dlse []T) (dq, dk, 
 			}
 			head[T](a).Backward(HeadOf(q, b, n, a.s, a.n, a.d), HeadOf(k, b, g, a.s, a.m, a.d), HeadOf(v, b, g, a.s, a.m, a.d),
 				HeadOf(out, b, n, a.s, a.n, a.d), lse[(b*a.n+n)*a.s:], HeadOf(dout, b, n, a.s, a.n, a.d), at,
-				HeadOf(dq, b, n, a.s, a.n, a.d), HeadOf(dk, b, g, a.s, a.m, a.d), HeadOf(dv, b, g, a.s, a.m, a.d))
+				HeadOf(dq, b, n, a.s, a.n, a.d), HeadOf(dk, b, g, a.s, a.m, a.d), HeadOf(dv, b, g, a.s, a.m, a.d), n%(a.n/a.m) == 0)
 		}
 	}
 	return dq, dk, dv
@@ -148,6 +150,215 @@ func TestAttentionExtremes(t *testing.T) {
 	}
 }
 
+// attentionVectors returns the ways to do attention here.
+func attentionVectors() []vectors { return append(vectorsHere(), scalar) }
+
+// allOf does all parts of one head with v, last one first, as queries and as what they
+// give to keys.
+func allOf(vec vectors, h Attention[float32], q, k, v, dout, dlse []float32) (out, lse, dq, dk, dv []float32) {
+	n := len(q)
+	out, lse, dq, dk, dv = make([]float32, n), make([]float32, h.S), make([]float32, n), make([]float32, n), make([]float32, n)
+	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
+	w := h.attend(vec, of(k), of(v))
+	w.Forward(of(q), of(out), lse, 0, h.S)
+	w.Release()
+	for p := range h.Parts() {
+		from, to := h.Part(p)
+		w := h.attend(vec, of(k), of(v))
+		w.Backward(of(q), of(out), lse, of(dout), dlse, of(dq), from, to)
+		w.AddTo(of(dk), of(dv), p == 0)
+		w.Release()
+	}
+	return out, lse, dq, dk, dv
+}
+
+// Every number of queries around blocks and parts: both instruction sets to the bit,
+// and the scalar loops, which take blocks of another size.
+func TestAttentionVectors(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 32))
+	sizes := []int{1, 2, 15, 16, 17, 31, 33, 47, 48, 49, 65, 95, 96, 97, 100, 144, 145, 191, 192, 193, 300, 384, 400, 577, 1000}
+	for i, s := range sizes {
+		for _, causal := range []bool{true, false} {
+			d := []int{64, 5, 16, 40, 1, 24, 128, 33}[i%8]
+			h := Attention[float32]{s, d, 0.2, causal}
+			q, k, v, dout := normals[float32](r, s*d), normals[float32](r, s*d), normals[float32](r, s*d), normals[float32](r, s*d)
+			dlse := normals[float32](r, s)
+			var first [5][]float32
+			for _, vec := range attentionVectors() {
+				var got [5][]float32
+				got[0], got[1], got[2], got[3], got[4] = allOf(vec, h, q, k, v, dout, dlse)
+				for n, name := range []string{"out", "lse", "dq", "dk", "dv"} {
+					what := fmt.Sprintf("S=%d D=%d causal=%v %v %s", s, d, causal, vec, name)
+					if first[n] == nil {
+						first[n] = got[n]
+					}
+					if vec != scalar {
+						sameBits(t, what, got[n], first[n])
+						continue
+					}
+					want := make([]float64, len(got[n]))
+					for j, x := range got[n] {
+						want[j] = float64(x)
+					}
+					near(t, what, first[n], want, 2e-5)
+				}
+			}
+		}
+	}
+}
+
+// A whole head is its parts in order, and an empty part gives nothing.
+func TestAttentionWhole(t *testing.T) {
+	h := Attention[float32]{900, 8, 0.3, true}
+	r := rand.New(rand.NewPCG(39, 40))
+	n := h.S * h.D
+	q, k, v, dout := normals[float32](r, n), normals[float32](r, n), normals[float32](r, n), normals[float32](r, n)
+	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
+	out, lse, dq, dk, dv := allOf(vectorsOf[float32](), h, q, k, v, dout, nil)
+	o, l, gq, gk, gv := make([]float32, n), make([]float32, h.S), make([]float32, n), normals[float32](r, n), normals[float32](r, n)
+	h.Forward(of(q), of(k), of(v), of(o), l)
+	h.Backward(of(q), of(k), of(v), of(o), l, of(dout), nil, of(gq), of(gk), of(gv), true)
+	for i, got := range [][]float32{o, l, gq, gk, gv} {
+		sameBits(t, []string{"out", "lse", "dq", "dk", "dv"}[i], got, [][]float32{out, lse, dq, dk, dv}[i])
+	}
+	for _, vec := range attentionVectors() {
+		w := h.attend(vec, of(k), of(v))
+		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), 0, h.S)
+		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), 192, 192)
+		w.AddTo(of(gk), of(gv), false)
+		w.Release()
+		sameBits(t, vec.String()+" dk", gk, dk)
+		sameBits(t, vec.String()+" dv", gv, dv)
+	}
+}
+
+// A row is the same bits wherever the work on its head is cut.
+func TestAttentionCuts(t *testing.T) {
+	r := rand.New(rand.NewPCG(33, 34))
+	for _, vec := range attentionVectors() {
+		for _, causal := range []bool{true, false} {
+			h := Attention[float32]{500, 16, 0.25, causal}
+			q, k, v := normals[float32](r, h.S*h.D), normals[float32](r, h.S*h.D), normals[float32](r, h.S*h.D)
+			of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
+			out, lse, _, _, _ := allOf(vec, h, q, k, v, q, nil)
+			for pieces := 2; pieces < 12; pieces++ {
+				o, l := make([]float32, len(out)), make([]float32, len(lse))
+				at := 0
+				w := h.attend(vec, of(k), of(v))
+				for p := range pieces {
+					from, to := h.RowAt(h.Work()*p/pieces), h.RowAt(h.Work()*(p+1)/pieces)
+					if from != at || to < from || from%attentionBlock != 0 {
+						t.Fatalf("piece %d of %d is %d to %d, want it from %d on", p, pieces, from, to, at)
+					}
+					w.Forward(of(q), of(o), l, from, to)
+					at = to
+				}
+				w.Release()
+				if at != h.S {
+					t.Fatalf("%d pieces end at %d, want %d", pieces, at, h.S)
+				}
+				sameBits(t, fmt.Sprintf("%v out in %d pieces", vec, pieces), o, out)
+				sameBits(t, fmt.Sprintf("%v lse in %d pieces", vec, pieces), l, lse)
+			}
+		}
+	}
+}
+
+func TestAttentionParts(t *testing.T) {
+	for _, causal := range []bool{true, false} {
+		for s := range 3000 {
+			h, at, longest := Attention[float32]{s, 1, 1, causal}, 0, 0
+			for p := range h.Parts() {
+				from, to := h.Part(p)
+				if from != at || to < from || from%partUnit != 0 || s > 0 && to == from {
+					t.Fatalf("S=%d: part %d is %d to %d, want it from %d on", s, p, from, to, at)
+				}
+				work := (to - from) * s
+				if causal {
+					work = (to*(to+1) - from*(from+1)) / 2
+				}
+				at, longest = to, max(longest, work)
+			}
+			if at != s {
+				t.Fatalf("S=%d: parts end at %d", s, at)
+			}
+			if s >= 2000 && longest > h.Work()*2/5 {
+				t.Errorf("S=%d causal=%v: a part has %d of %d scores, want a quarter", s, causal, longest, h.Work())
+			}
+		}
+	}
+}
+
+// Each row of odd values, NaN or Inf, counts for the queries that attend to it alone: the
+// others are the same bits as without.
+func TestAttentionOddValues(t *testing.T) {
+	r := rand.New(rand.NewPCG(35, 36))
+	for _, vec := range attentionVectors() {
+		h := Attention[float32]{230, 20, 0.25, true}
+		q, k, v := normals[float32](r, h.S*h.D), normals[float32](r, h.S*h.D), normals[float32](r, h.S*h.D)
+		want, _, _, _, _ := allOf(vec, h, q, k, v, q, nil)
+		for _, odd := range [][]int{{0}, {1}, {47}, {48}, {50, 51, 90}, {95}, {96}, {100, 229}, {191, 192, 193}, {229}} {
+			for _, x := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
+				bad := slices.Clone(v)
+				for _, j := range odd {
+					bad[j*h.D+3] = x
+				}
+				got, _, _, _, _ := allOf(vec, h, q, k, bad, q, nil)
+				for i := range h.S {
+					row := got[i*h.D:][:h.D]
+					if i >= odd[0] {
+						if y := row[3]; !(y != y || y < -math.MaxFloat32) {
+							t.Fatalf("%v: row %d is %v with %v in values %v", vec, i, y, x, odd)
+						}
+						row[3] = want[i*h.D+3] // the other elements are as without
+					}
+					sameBits(t, fmt.Sprintf("%v: row %d with %v in values %v", vec, i, x, odd), row, want[i*h.D:][:h.D])
+				}
+			}
+		}
+	}
+}
+
+// Keys that are NaN, and scores of Inf, as in TestAttentionExtremes, with every kind of kernel.
+func TestAttentionOddKeys(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, vec := range attentionVectors() {
+		h := Attention[float32]{200, 1, 1, true}
+		q, k, v := make([]float32, h.S), make([]float32, h.S), make([]float32, h.S)
+		for i := range q {
+			q[i], k[i], v[i] = 1, -inf, float32(i)
+		}
+		k[60], k[130], k[150], k[190] = 3000, 3000, -3000, nan
+		out, lse, _, _, _ := allOf(vec, h, q, k, v, q, nil)
+		for i, x := range out {
+			switch {
+			case i < 60 || i >= 190:
+				if x == x {
+					t.Errorf("%v: out[%d] is %v, want NaN", vec, i, x)
+				}
+			case i < 130 && (x != 60 || lse[i] != 3000):
+				t.Errorf("%v: out[%d] is %v and lse %v, want 60 and 3000", vec, i, x, lse[i])
+			case i >= 130 && x != 95:
+				t.Errorf("%v: out[%d] is %v, want 95", vec, i, x)
+			}
+		}
+	}
+}
+
+// After the first, attention takes no memory but its arguments.
+func TestAttentionAllocates(t *testing.T) {
+	h := Attention[float32]{400, 24, 0.2, true}
+	x := normals[float32](rand.New(rand.NewPCG(37, 38)), h.S*h.D)
+	y, lse := make([]float32, len(x)), make([]float32, h.S)
+	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
+	if n := testing.AllocsPerRun(20, func() {
+		h.Forward(of(x), of(x), of(x), of(y), lse)
+		h.Backward(of(x), of(x), of(x), of(y), lse, of(x), nil, of(y), of(y), of(y), true)
+	}); n >= 1 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
 // A query's result is the same bits whatever stands behind it, also NaN.
 func TestAttentionIsCausal(t *testing.T) {
 	a := attention{1, 200, 2, 1, 12, true}
@@ -230,20 +441,28 @@ func TestAttentionBackwardFloat32(t *testing.T) {
 }
 
 func BenchmarkAttention(b *testing.B) {
-	a := attention{1, 1024, 1, 1, 64, true}
-	q, k, v, dout := problem[float32](a)
-	out, lse := forward(a, q, k, v)
-	flops := 2 * float64(a.s) * float64(a.s) * float64(a.d) // two products, half of the scores
-	b.Run("forward", func(b *testing.B) {
-		for b.Loop() {
-			forward(a, q, k, v)
+	for _, a := range []attention{{1, 2048, 1, 1, 64, true}, {1, 2048, 1, 1, 64, false}, {1, 128, 1, 1, 32, true}} {
+		q, k, v, dout := problem[float32](a)
+		out, lse := forward(a, q, k, v)
+		dq, dk, dv := make([]float32, len(q)), make([]float32, len(q)), make([]float32, len(q))
+		of := func(x []float32) Rows[float32] { return HeadOf(x, 0, 0, a.s, 1, a.d) }
+		flops := 4 * float64(a.s) * float64(a.s) * float64(a.d) // of two products
+		if a.causal {
+			flops /= 2
 		}
-		b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-	})
-	b.Run("backward", func(b *testing.B) {
-		for b.Loop() {
-			backward(a, q, k, v, out, lse, dout, nil)
-		}
-		b.ReportMetric(2.5*flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-	})
+		b.Run("forward/"+a.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				head[float32](a).Forward(of(q), of(k), of(v), of(out), lse)
+			}
+			b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+		b.Run("backward/"+a.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				head[float32](a).Backward(of(q), of(k), of(v), of(out), lse, of(dout), nil, of(dq), of(dk), of(dv), true)
+			}
+			b.ReportMetric(2.5*flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
 }

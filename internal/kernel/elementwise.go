@@ -5,8 +5,8 @@ import "math"
 // The functions below set every element of their results from those of their
 // arguments in the same place; all slices are of one length, and a result may be
 // written over an argument. In float64, and in float32 with the portable kernels,
-// they are computed in float64 and rounded once. With avx2 and avx512, which have
-// the same bits, float32 is computed in float32; the bounds are in units in the
+// they are computed in float64 and rounded once. With avx2, avx512 and neon, which
+// have the same bits, float32 is computed in float32; the bounds are in units in the
 // last place (ulp) of the exact result:
 //
 //	Exp       1.01 ulp
@@ -50,7 +50,7 @@ func siluOf[T Float](v vectors, y, x []T) {
 
 func function[T Float](v vectors, l loop, y, x []T, f func(float64) float64) {
 	y = y[:len(x)]
-	if v != scalar {
+	if v.has(l) {
 		v.each(l, new(vectorArgs), 0, [3][]float32{f32(y)}, [4][]float32{f32(x)})
 		return
 	}
@@ -62,7 +62,7 @@ func function[T Float](v vectors, l loop, y, x []T, f func(float64) float64) {
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // slope returns silu's derivative at x, where the sigmoid is s.
-func slope(x, s float64) float64 { return s * (1 + x*(1-s)) }
+func slope(x, s float64) float64 { return s * (1 + float64(x*(1-s))) }
 
 // SiLUGrad sets dx = ct·s·(1 + x(1-s)) with s = 1/(1 + exp(-x)). In vectors the
 // error is at most 2⁻²¹ of |ct|·s·(1 + |x|(1-s)).
@@ -70,7 +70,7 @@ func SiLUGrad[T Float](dx, x, ct []T) { siluGradOf(vectorsOf[T](), dx, x, ct) }
 
 func siluGradOf[T Float](v vectors, dx, x, ct []T) {
 	dx, ct = dx[:len(x)], ct[:len(x)]
-	if v != scalar {
+	if v.has(loopSiLUGrad) {
 		v.each(loopSiLUGrad, new(vectorArgs), 0, [3][]float32{f32(dx)}, [4][]float32{f32(x), f32(ct)})
 		return
 	}
@@ -85,7 +85,7 @@ func SwiGLU[T Float](y, gate, up []T) { swigluOf(vectorsOf[T](), y, gate, up) }
 
 func swigluOf[T Float](v vectors, y, gate, up []T) {
 	y, up = y[:len(gate)], up[:len(gate)]
-	if v != scalar {
+	if v.has(loopSwiGLU) {
 		v.each(loopSwiGLU, new(vectorArgs), 0, [3][]float32{f32(y)}, [4][]float32{f32(gate), f32(up)})
 		return
 	}
@@ -103,7 +103,7 @@ func SwiGLUGrad[T Float](dgate, dup, gate, up, ct []T) {
 
 func swigluGradOf[T Float](v vectors, dgate, dup, gate, up, ct []T) {
 	dgate, dup, up, ct = dgate[:len(gate)], dup[:len(gate)], up[:len(gate)], ct[:len(gate)]
-	if v != scalar {
+	if v.has(loopSwiGLUGrad) {
 		v.each(loopSwiGLUGrad, new(vectorArgs), 0, [3][]float32{f32(dgate), f32(dup)}, [4][]float32{f32(gate), f32(up), f32(ct)})
 		return
 	}

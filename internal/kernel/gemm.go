@@ -25,7 +25,7 @@ const gemmDeep = 256
 //
 // It does not start goroutines: a caller splits rows, or columns where there are
 // few rows. A call copies B once, unless bcs is 1 and A has few rows (with AVX-512
-// up to 128, 64 of float64).
+// up to 128, 64 of float64, with the others up to 8).
 func Gemm[T Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	w := workspaceOf[T]()
 	defer w.release()

@@ -7,10 +7,13 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/quant"
 )
 
 // atGuard returns a copy of x that ends where memory ends that can be accessed.
-func atGuard[T Float](t *testing.T, x []T) []T {
+func atGuard[T Float | Half | ~uint8](t *testing.T, x []T) []T {
 	page := syscall.Getpagesize()
 	size := int(unsafe.Sizeof(T(0)))
 	pages := (len(x)*size + page - 1) / page
@@ -51,6 +54,25 @@ func gemmStaysInside[T Float](t *testing.T) {
 	}
 }
 
+// The same for 16-bit numbers.
+func TestGemmHalfStaysInside(t *testing.T) {
+	r := rand.New(rand.NewPCG(33, 34))
+	for range 150 {
+		p := newHalfProduct[array.Brain, array.Brain](r, r.IntN(40), r.IntN(110), r.IntN(70))
+		c := p.c
+		p.a, p.b, p.c = atGuard(t, p.a), atGuard(t, p.b), atGuard(t, p.c)
+		for _, k := range halfKernels() {
+			if k.name == "model" && p.m*p.n*p.k > modelled/4 {
+				continue
+			}
+			want := halfProduct[array.Brain, array.Brain]{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.ldc, p.acc, p.a, p.b, c}.by(k)
+			multiplyHalf(k, p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, p.c, p.ldc, p.acc)
+			sameBits(t, k.name+" "+k.half()+" "+p.String(), widened(p.c), want)
+			copy(p.c, c)
+		}
+	}
+}
+
 // The same for the loops over vectors.
 func TestVectorLoopsStayInside(t *testing.T) {
 	have := vectorsHere()
@@ -71,6 +93,24 @@ func TestVectorLoopsStayInside(t *testing.T) {
 				for i := range out {
 					sameBits(t, l.name, out[i], want[i])
 				}
+			}
+		}
+	}
+}
+
+// And those over blocks of weights, and over what is rounded for them.
+func TestQuantStaysInside(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	for _, d := range quant.Types() {
+		block, _ := d.Block()
+		for _, c := range [][3]int{{1, 1, 1}, {1, 4, 4}, {2, 5, 5}, {4, 2, 8}} {
+			m, n, k := c[0], c[1], c[2]*block
+			x := atGuard(t, normals[float32](r, m*k))
+			w := atGuard(t, randomBlocks(r, d, n, k))
+			rows, y := atGuard(t, make([]byte, m*QuantRow(d, k))), atGuard(t, make([]float32, m*n))
+			for _, v := range available() {
+				v.quant.quantizeRows(d, k, rows, x)
+				v.quant.multiply(d, m, n, k, rows, w, y, n, 1)
 			}
 		}
 	}

@@ -13,11 +13,16 @@ import (
 type kernels struct {
 	name     string
 	f32, f64 *set
+	bf16     *halfSet // nil if f32 multiplies bf16 too
+	// halfStreams is f32's streams for B of bf16 and of f16.
+	halfStreams [2][3]func(*byte)
+	quant       *quantSet
 }
 
 // Selected returns the name of the kernels that products use: the one that the
-// environment variable GOMOE_KERNELS names (portable, avx2 or avx512) or, if that
-// is empty, the best that this processor has. If it cannot have those that were
+// environment variable GOMOE_KERNELS names (portable, avx2, avx512, or amx, which is
+// avx512 with other products of bf16; neon on arm64) or, if that is empty, the best
+// that this processor has. If it cannot have those that were
 // named, it uses the portable ones, and the error says so.
 func Selected() (name string, err error) {
 	k, err := selection()

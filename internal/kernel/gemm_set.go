@@ -2,19 +2,25 @@ package kernel
 
 import "unsafe"
 
+//go:generate go run ./neon -set gemm -out asm_neon_gemm_arm64.s -stubs asm_neon_gemm_arm64.go
+//go:generate go run ./neon -set vector -out asm_neon_vector_arm64.s -stubs asm_neon_vector_arm64.go
+
 // set is the functions of one instruction set for one element type.
 type set struct {
-	lanes int // elements of a vector
-	rows  int // rows of the largest tile: 4 or 8
+	lanes  int // elements of a vector
+	rows   int // rows of the largest tile: 4 or 8
+	panels int // of B, each as wide as the widest tile, that a block has at most
 	// Up to this many rows of A, and at most one block of them, blocked reads B
 	// where it lies. Measured: with AVX-512, whose panel is 3 cache lines wide, it
 	// is faster throughout a block, by 2 for 8 rows; with AVX2, of 1½ lines, it is
-	// slower from 16 rows on if B's rows are 4096 bytes apart.
+	// slower from 16 rows on if B's rows are 4096 bytes apart. NEON's panel has ¾ of
+	// a line.
 	direct int
 	// tiles sets C = 0 + A·B, or adds A·B to C if work.add is set, for a tile of
 	// tileRows[i] rows by j+1 vectors.
 	tiles [3][tileVecs]func(*byte)
-	// copying is the largest tile, which copies B on the way.
+	// copying is the largest tile, which copies B on the way. Where it is nil tiles
+	// read copies only, A's too: NEON's take several rows of A in one vector.
 	copying func(*byte)
 	// streams adds A·B, for streamOf[i] rows, to sums at work.c of which the rows
 	// of one vector of columns lie together.
@@ -33,7 +39,8 @@ type transpose struct {
 
 // tileVecs is how many vectors wide the widest tile is. With 8 rows of 3 vectors
 // the sums take 24 of AVX-512's 32 registers, and 11 loads feed 24 fused
-// multiply-adds, of which the processor does as many as loads in a cycle.
+// multiply-adds, of which the processor does as many as loads in a cycle. With NEON
+// they take as many, and 3 loads do, of one or two vectors.
 const tileVecs = 3
 
 // work is the argument of the functions in assembly. Strides are in bytes. The

@@ -33,6 +33,10 @@ func (w *workspace[T]) stream(s *set, m, n, k int, a []T, ars, acs int, b []T, b
 				if !acc && k0 == 0 {
 					clear(row)
 				}
+				if rows == 1 {
+					add(row, sums)
+					continue
+				}
 				for j := 0; j < jn; j += s.lanes {
 					add(row[j:][:s.lanes], sums[j*rows+r*s.lanes:])
 				}

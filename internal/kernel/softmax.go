@@ -9,28 +9,13 @@ func Max[T Float](x []T) T { return maxOf(vectorsOf[T](), x) }
 
 func maxOf[T Float](v vectors, x []T) T {
 	top := T(math.Inf(-1))
-	if v != scalar {
+	if v.has(loopMax) {
 		t := vectorArgs{max: noMax(float32(top)), largest: float32(top)}
 		v.each(loopMax, &t, float32(top), [3][]float32{}, [4][]float32{f32(x)})
 		return T(t.largest)
 	}
 	for _, x := range x {
 		top = max(top, x)
-	}
-	return top
-}
-
-// scaleMax multiplies x by scale, and returns the larger of top and the results,
-// with NaN as in Max.
-func scaleMax[T Float](v vectors, x []T, scale, top T) T {
-	if v != scalar {
-		t := vectorArgs{max: noMax(float32(top)), largest: float32(top), c: [3]float32{float32(scale)}}
-		v.each(loopScaleMax, &t, float32(math.NaN()), [3][]float32{f32(x)}, [4][]float32{f32(x)})
-		return T(t.largest)
-	}
-	for i := range x {
-		x[i] *= scale
-		top = max(top, x[i])
 	}
 	return top
 }
@@ -53,7 +38,7 @@ func ExpSum[T Float](y, x []T, shift T) float64 { return expSumOf(vectorsOf[T]()
 
 func expSumOf[T Float](v vectors, y, x []T, shift T) float64 {
 	y = y[:len(x)]
-	if v != scalar {
+	if v.has(loopExpSum) {
 		t := vectorArgs{c: [3]float32{float32(shift)}}
 		v.each(loopExpSum, &t, float32(math.Inf(-1)), [3][]float32{f32(y)}, [4][]float32{f32(x)})
 		return t.total
@@ -71,7 +56,7 @@ func expSumOf[T Float](v vectors, y, x []T, shift T) float64 {
 func ExpTotal[T Float](x []T, shift T) float64 { return expTotalOf(vectorsOf[T](), x, shift) }
 
 func expTotalOf[T Float](v vectors, x []T, shift T) float64 {
-	if v != scalar {
+	if v.has(loopExpTotal) {
 		t := vectorArgs{c: [3]float32{float32(shift)}}
 		v.each(loopExpTotal, &t, float32(math.Inf(-1)), [3][]float32{}, [4][]float32{f32(x)})
 		return t.total
@@ -89,7 +74,7 @@ func Scaled[T Float](y, x []T, factor, sum float64) { scaledOf(vectorsOf[T](), y
 
 func scaledOf[T Float](v vectors, y, x []T, factor, sum float64) {
 	y = y[:len(x)]
-	if v != scalar {
+	if v.has(loopScaled) {
 		t := vectorArgs{wide: [10]float64{factor / sum}}
 		v.each(loopScaled, &t, 0, [3][]float32{f32(y)}, [4][]float32{f32(x)})
 		return

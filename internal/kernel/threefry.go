@@ -1,6 +1,9 @@
 package kernel
 
-import "math/bits"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // Threefry2x32 encrypts the counter x under the key: 20 rounds. Source: Salmon,
 // Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
@@ -57,10 +60,21 @@ func Split(key [2]uint32, n int) [][2]uint32 {
 // so a shard of an array is filled without the rest of it, and the shape does not
 // matter. These are the bits of jax.random.bits with jax_threefry_partitionable
 // set, JAX's default.
-func Bits32(dst []uint32, key [2]uint32, offset uint64) {
-	for i := range dst {
-		x := Threefry2x32(key, Seed(offset+uint64(i)))
-		dst[i] = x[0] ^ x[1]
+func Bits32(dst []uint32, key [2]uint32, offset uint64) { bits32(selectedMath(), dst, key, offset) }
+
+func bits32(l *mathLoops, dst []uint32, key [2]uint32, offset uint64) {
+	if l == nil || l.threefry == nil {
+		for i := range dst {
+			x := Threefry2x32(key, Seed(offset+uint64(i)))
+			dst[i] = x[0] ^ x[1]
+		}
+		return
+	}
+	for len(dst) > 0 {
+		c := Seed(offset)
+		n := int(min(uint64(len(dst)), 1<<32-uint64(c[1]))) // until the lower word overflows
+		l.threefry(n, (*float32)(unsafe.Pointer(unsafe.SliceData(dst))), key[0], key[1], c[0], c[1])
+		dst, offset = dst[n:], offset+uint64(n)
 	}
 }
 
@@ -74,16 +88,22 @@ func Bits64(dst []uint64, key [2]uint32, offset uint64) {
 
 // Bits8 is Bits32 for bytes: the lowest quarters.
 func Bits8(dst []uint8, key [2]uint32, offset uint64) {
-	for i := range dst {
-		x := Threefry2x32(key, Seed(offset+uint64(i)))
-		dst[i] = uint8(x[0] ^ x[1])
+	inWords(len(dst), key, offset, func(i int, x uint32) { dst[i] = uint8(x) })
+}
+
+// inWords calls f with the random bits of elements 0 to n-1 from offset on.
+func inWords(n int, key [2]uint32, offset uint64, f func(i int, x uint32)) {
+	room := make([]uint32, min(n, 1024))
+	for at := 0; at < n; at += len(room) {
+		words := room[:min(n-at, len(room))]
+		Bits32(words, key, offset+uint64(at))
+		for i, x := range words {
+			f(at+i, x)
+		}
 	}
 }
 
 // Bits16 is Bits32 for 16-bit elements: the lower halves.
 func Bits16(dst []uint16, key [2]uint32, offset uint64) {
-	for i := range dst {
-		x := Threefry2x32(key, Seed(offset+uint64(i)))
-		dst[i] = uint16(x[0] ^ x[1])
-	}
+	inWords(len(dst), key, offset, func(i int, x uint32) { dst[i] = uint16(x) })
 }

@@ -9,6 +9,7 @@ const (
 	scalar vectors = iota // plain Go, with float64 inside
 	avx2
 	avx512
+	neon
 )
 
 // vectors returns the loops that go with these products.
@@ -18,6 +19,8 @@ func (k kernels) vectors() vectors {
 		return scalar
 	case k.f32.lanes == vectorLanes:
 		return avx512
+	case k.f32.lanes == 4:
+		return neon
 	}
 	return avx2
 }
@@ -32,7 +35,8 @@ func vectorsOf[T Float]() vectors {
 }
 
 // loop is one of the loops in assembly. Its arguments are those of the formula
-// beside the function of this name in asm/vector.go.
+// beside the function of this name in asm/vector.go. An instruction set may lack
+// some: whoever runs one asks has, and has a scalar loop for the other case.
 type loop uint8
 
 const (
@@ -43,16 +47,17 @@ const (
 	loopSiLUGrad
 	loopSwiGLU
 	loopSwiGLUGrad
-	loopScaleMax
 	loopMax
 	loopExpSum
 	loopExpTotal
-	loopAttentionGrad
 	loopScaled
 	loopAdamW
+	// Of attention in blocks, which is in lanes with avx2 and avx512.
+	loopScaleMax
+	loopAttentionGrad
 )
 
-// vectorLanes is how many elements a loop takes at once, with either instruction
+// vectorLanes is how many elements a loop takes at once, with any instruction
 // set, and how many partial sums it keeps.
 const vectorLanes = 16
 
@@ -71,7 +76,8 @@ type vectorArgs struct {
 	c       [3]float32
 }
 
-// These do not compile if the offsets are others than in asm/vector.go.
+// These do not compile if the offsets are others than in asm/vector.go
+// and neon/vector.go.
 const (
 	_ = -(unsafe.Offsetof(vectorArgs{}.out) ^ 8)
 	_ = -(unsafe.Offsetof(vectorArgs{}.in) ^ 32)

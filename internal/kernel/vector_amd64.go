@@ -2,6 +2,10 @@ package kernel
 
 import "unsafe"
 
+// has says whether v has the loop in vectors: avx2 and avx512 have all but those that
+// their attention does without.
+func (v vectors) has(l loop) bool { return v != scalar && l < loopScaleMax }
+
 // run does a loop with the instruction set v, which is not scalar. It calls by
 // name and not through a variable, so that arguments stay on the stack.
 func (v vectors) run(l loop, t *vectorArgs) {
@@ -29,16 +33,12 @@ func runAVX512(l loop, a *byte) {
 		avx512SwiGLU(a)
 	case loopSwiGLUGrad:
 		avx512SwiGLUGrad(a)
-	case loopScaleMax:
-		avx512ScaleMax(a)
 	case loopMax:
 		avx512Max(a)
 	case loopExpSum:
 		avx512ExpSum(a)
 	case loopExpTotal:
 		avx512ExpTotal(a)
-	case loopAttentionGrad:
-		avx512AttentionGrad(a)
 	case loopScaled:
 		avx512Scaled(a)
 	case loopAdamW:
@@ -62,16 +62,12 @@ func runAVX2(l loop, a *byte) {
 		avx2SwiGLU(a)
 	case loopSwiGLUGrad:
 		avx2SwiGLUGrad(a)
-	case loopScaleMax:
-		avx2ScaleMax(a)
 	case loopMax:
 		avx2Max(a)
 	case loopExpSum:
 		avx2ExpSum(a)
 	case loopExpTotal:
 		avx2ExpTotal(a)
-	case loopAttentionGrad:
-		avx2AttentionGrad(a)
 	case loopScaled:
 		avx2Scaled(a)
 	case loopAdamW:

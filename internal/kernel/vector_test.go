@@ -24,7 +24,7 @@ func vectorsHere() []vectors {
 	return have
 }
 
-func (v vectors) String() string { return [...]string{"scalar", "avx2", "avx512"}[v] }
+func (v vectors) String() string { return [...]string{"scalar", "avx2", "avx512", "neon"}[v] }
 
 // ulp returns the distance of float32 numbers around x.
 func ulp(x float64) float64 {
@@ -177,19 +177,9 @@ var rowLoops = []rowLoop{
 		swigluGradOf(v, out[0], out[1], in[0], in[1], in[2])
 		return 0
 	}},
-	{"scale_max", 1, 1, func(v vectors, out, in [][]float32) float64 {
-		copy(out[0], in[0])
-		return float64(scaleMax(v, out[0], -0.3, -2))
-	}},
 	{"max", 0, 1, func(v vectors, out, in [][]float32) float64 { return float64(maxOf(v, in[0])) }},
 	{"exp_sum", 1, 1, func(v vectors, out, in [][]float32) float64 { return expSumOf(v, out[0], in[0], 1.5) }},
 	{"exp_total", 0, 1, func(v vectors, out, in [][]float32) float64 { return expTotalOf(v, in[0], 1.5) }},
-	{"attention_grad", 2, 2, func(v vectors, out, in [][]float32) float64 {
-		copy(out[0], in[0])
-		copy(out[1], in[1])
-		attentionGrad(v, out[0], out[1], 0.3, 0.8, -0.4)
-		return 0
-	}},
 	{"scaled", 1, 1, func(v vectors, out, in [][]float32) float64 { scaledOf(v, out[0], in[0], 0.7, 3); return 0 }},
 	{"adamw", 3, 4, func(v vectors, out, in [][]float32) float64 {
 		square := append([]float32(nil), in[2]...)

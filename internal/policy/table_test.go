@@ -18,16 +18,18 @@ func imports() map[string][]string {
 		"internal/text":     {},
 		"internal/report":   {},
 		"internal/policy":   {},
-		"array":             {"graph"},
-		"internal/kernel":   {"array", "graph"},
+		"internal/half":     {},
+		"quant":             {"graph"},
+		"array":             {"graph", "internal/half", "quant"},
+		"internal/kernel":   {"array", "graph", "internal/half", "quant"},
 		"vjp":               {"graph", "array"},
 		"sharding":          {"graph"},
-		"lowering":          {"graph", "array", "sharding"},
-		"jaccl":             {"graph", "array", "lowering"},
+		"lowering":          {"graph", "array", "sharding", "internal/kernel"},
+		"jaccl":             {"graph", "array", "lowering", "internal/kernel"},
 		"jaccl/jaccltest":   {"graph", "array", "lowering", "jaccl"},
 		"runtime":           {"graph", "array", "sharding", "lowering"},
 		"metal":             {"graph", "array", "lowering", "runtime", "internal/kernel"},
-		"primitives":        {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel"},
+		"primitives":        {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel", "quant"},
 		"internal/fuzzprog": {anything},
 		"internal/optimize": {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/toy":      {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
@@ -35,6 +37,7 @@ func imports() map[string][]string {
 		"":                  {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize"},
 		"cmd/...":           {anything},
 		"examples/...":      {anything},
+		"bench":             {anything},
 	}
 }
 
@@ -59,9 +62,16 @@ func readOnly() map[string]string {
 		"jaccl/jaccltest.f16":   "all finite numbers of the type, made once for many conversions",
 		"jaccl/jaccltest.bf16":  "all finite numbers of the type, made once for many conversions",
 
-		"internal/kernel.workspaces32": "a sync.Pool: memory for products, on whose contents no result depends",
-		"internal/kernel.workspaces64": "a sync.Pool: memory for products, on whose contents no result depends",
-		"internal/kernel.selection":    "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
+		"internal/kernel.workspaces32":   "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/kernel.workspaces64":   "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/half.best":             "a sync.OnceValue: which instructions the processor has, asked once as that is slow; no result depends on it",
+		"internal/kernel.halfWorkspaces": "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/kernel.selection":      "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
+		"internal/kernel.attenders32":    "a sync.Pool: memory for attention, on whose contents no result depends",
+		"internal/kernel.attenders64":    "a sync.Pool: memory for attention, on whose contents no result depends",
+		"internal/kernel.selectedMath":   "the loops of the kernels that selection has, looked up once",
+
+		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 
 		"graph.dtypes":      "names and sizes of element types, asked for every element type printed; arrays are no constants",
 		"graph.dtypeType":   "a reflect.Type; those are no constants",

@@ -1,4 +1,4 @@
-// Command asm writes the assembly of matrix products and of loops over vectors, one
+// Command asm writes the assembly of matrix products, with weights in blocks too, and of loops over vectors, one
 // file for each -set. Run it by `go generate` in internal/kernel; the results are
 // committed.
 package main
@@ -14,7 +14,10 @@ import (
 )
 
 func main() {
-	sets := map[string]func(){"gemm": gemm, "vector": vector}
+	sets := map[string]func(){
+		"gemm": gemm, "half": half, "convert": convert, "quant": quant,
+		"vector": vector, "attention": attention, "norm": norm, "lines": lineLoops, "math": mathLoops,
+	}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
 	flag.Parse()
@@ -29,8 +32,8 @@ func main() {
 // gemm is the tiles, streams and copies of products of f32 and f64.
 func gemm() {
 	for _, s := range []set{
-		{"avx512", "F32", 4, true, 8, 4, nil}, {"avx512", "F64", 8, true, 8, 4, nil},
-		{"avx2", "F32", 4, false, 4, 2, nil}, {"avx2", "F64", 8, false, 4, 2, nil},
+		{"avx512", "F32", 4, true, 8, 4, nil, ""}, {"avx512", "F64", 8, true, 8, 4, nil, ""},
+		{"avx2", "F32", 4, false, 4, 2, nil, ""}, {"avx2", "F64", 8, false, 4, 2, nil, ""},
 	} {
 		for rows := 1; rows <= s.rows; rows = max(4, 2*rows) {
 			for vecs := 1; vecs <= 3; vecs++ {
@@ -56,5 +59,52 @@ func vector() {
 	var table constants
 	set{name: "avx512", size: 4, wide: true, table: &table}.vectors()
 	set{name: "avx2", size: 4, table: &table}.vectors()
+	table.write()
+}
+
+// attention is the products and loops of attention in float32.
+func attention() {
+	var table constants
+	set{name: "avx512", size: 4, wide: true, rows: 8, table: &table}.attention()
+	set{name: "avx2", size: 4, rows: 4, table: &table}.attention()
+	table.write()
+	laneNumbers()
+}
+
+// norm is the loops over rows that are normalised or turned.
+func norm() {
+	set{name: "avx512", size: 4, wide: true}.norms()
+	set{name: "avx2", size: 4}.norms()
+}
+
+// mathLoops is functions of float32, random numbers and a router's scores.
+func mathLoops() {
+	inLanes(func(s lanes) {
+		s.arithmetic()
+		s.functions()
+		s.threefry()
+		s.uniform()
+		s.erfinv()
+		s.scores()
+	})
+	countFrom()
+}
+
+// lineLoops is reductions, and what has other than float32 on one side.
+func lineLoops() {
+	inLanes(func(s lanes) {
+		s.reductions()
+		s.logic()
+	})
+}
+
+// inLanes does the functions of both instruction sets, and then their constants.
+func inLanes(functions func(s lanes)) {
+	var table constants
+	var wide doubles
+	functions(lanes{set{name: "avx512", size: 4, wide: true, table: &table}, &wide})
+	functions(lanes{set{name: "avx2", size: 4, table: &table}, &wide})
+	tailMasks()
+	wide.write()
 	table.write()
 }

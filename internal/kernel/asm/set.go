@@ -15,6 +15,7 @@ type set struct {
 	rows       int    // of the largest tile
 	streamDeep int    // rows of B that the stream of 4 rows takes at once
 	table      *constants
+	from       string // Brain or Half if a stream's B is of these, and widened
 }
 
 func (s set) bytes() int {

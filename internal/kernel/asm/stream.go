@@ -10,11 +10,15 @@ import (
 
 // stream adds A·B to sums in memory, for few rows: it reads rows of B, `deep` at
 // a time, from end to end, as memory likes it. The sums of one vector of columns
-// lie together, row after row.
+// lie together, row after row. With s.from, B has 16 bits and is widened.
 func (s set) stream(rows, deep int) {
-	name := fmt.Sprintf("%s%sStream%d", s.name, s.element, rows)
+	name := fmt.Sprintf("%s%sStream%d", s.name, s.from+s.element, rows)
 	onWork(name)
 	Doc(fmt.Sprintf("%s adds the products of %d rows to sums.", name, rows))
+	step := s.bytes() // of B in one round
+	if s.from != "" {
+		step /= 2
+	}
 	t := Load(Param("t"), GP64())
 	left, a, b, stride := field(t, workDeep), field(t, workA), field(t, workB), field(t, workBStride)
 	for _, n := range []int{deep, 1} {
@@ -47,12 +51,20 @@ func (s set) stream(rows, deep int) {
 		}
 		for p := range n {
 			m := Mem{Base: from[p], Index: at, Scale: 1}
-			if rows == 1 {
+			if rows == 1 && s.from == "" {
 				s.fma(m, x[p][0], sum[0])
 				continue
 			}
 			y := s.vector()
-			VMOVUPS(m, y)
+			switch s.from {
+			case "Brain":
+				VPMOVZXWD(m, y)
+				VPSLLD(Imm(16), y, y)
+			case "Half":
+				VCVTPH2PS(m, y)
+			default:
+				VMOVUPS(m, y)
+			}
 			for r := range sum {
 				s.fma(y, x[p][r], sum[r])
 			}
@@ -61,7 +73,7 @@ func (s set) stream(rows, deep int) {
 			VMOVUPS(sum[r], Mem{Base: sums, Disp: r * s.bytes()})
 		}
 		ADDQ(I32(rows*s.bytes()), sums)
-		ADDQ(I32(s.bytes()), at)
+		ADDQ(I32(step), at)
 		CMPQ(at, cols)
 		JLT(LabelRef(loop))
 		ADDQ(I32(n*rows*s.size), a)

@@ -260,29 +260,16 @@ func (s set) c(t reg.Register, i int) reg.VecVirtual {
 	return v
 }
 
-// scaleMax is y = c0·x, and the largest of what args.max has and these, by lane, and of all lanes.
-// NaN is passed over.
-func (s set) scaleMax(name, doc string, store bool) {
-	outs := 0
-	if store {
-		outs = 1
-	}
-	var scale reg.VecVirtual
+// max is the largest of what args.max has and of x, by lane, and of all lanes. NaN is
+// passed over.
+func (s set) max() {
 	var top []reg.VecVirtual
-	s.loop(name, doc, outs, 1, s.bytes(), func(t reg.Register) {
-		if store {
-			scale = s.c(t, 0)
-		}
+	s.loop("Max", "the largest by lane", 0, 1, s.bytes(), func(t reg.Register) {
 		for at := 0; at < 64; at += s.bytes() {
 			top = append(top, s.load(Mem{Base: t, Disp: argsMax + at}))
 		}
-	}, func(out, in []Mem, part int) {
-		x := s.load(in[0])
-		if store {
-			VMULPS(scale, x, x)
-			VMOVUPS(x, out[0])
-		}
-		VMAXPS(top[part], x, top[part])
+	}, func(_, in []Mem, part int) {
+		VMAXPS(top[part], s.load(in[0]), top[part])
 	}, func(t reg.Register) {
 		for i, v := range top {
 			VMOVUPS(v, Mem{Base: t, Disp: argsMax + i*s.bytes()})
@@ -367,22 +354,6 @@ func (s set) expSum(name, doc string, store bool) {
 	})
 }
 
-// attentionGrad is p = exp(c0·s - c1), ds = c0·p·(d - c2), as in Attention.Backward.
-func (s set) attentionGrad() {
-	var scale, lse, delta reg.VecVirtual
-	s.loop("AttentionGrad", "p = exp(c0·s - c1), ds = c0·p·(d - c2)", 2, 2, s.bytes(), func(t reg.Register) {
-		scale, lse, delta = s.c(t, 0), s.c(t, 1), s.c(t, 2)
-	}, func(out, in []Mem, _ int) {
-		x := s.load(in[0])
-		VMULPS(scale, x, x)
-		VSUBPS(lse, x, x)
-		p, d := s.exp(x), s.load(in[1])
-		VMOVUPS(p, out[0])
-		VSUBPS(delta, d, d)
-		VMOVUPS(s.mul(d, s.mul(scale, p)), out[1])
-	}, nil)
-}
-
 // widen loads float32 as float64, narrow stores it.
 func (s set) widen(m Mem) reg.VecVirtual {
 	v := s.vector()
@@ -452,11 +423,9 @@ func (s set) adamw() {
 
 func (s set) vectors() {
 	s.elementwise()
-	s.scaleMax("ScaleMax", "y = c0·x, with the largest by lane", true)
-	s.scaleMax("Max", "the largest by lane", false)
+	s.max()
 	s.expSum("ExpSum", "y = exp(x - c0), with the sums by lane", true)
 	s.expSum("ExpTotal", "the sums of exp(x - c0) by lane", false)
-	s.attentionGrad()
 	s.scaled()
 	s.adamw()
 }

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	. "github.com/gomoe/gomoe/primitives"
+	gomoeruntime "github.com/gomoe/gomoe/runtime"
+)
+
+// decodeLayer is an MoE layer of few tokens whose weights are in blocks. The
+// blocks are random bytes with fitting scales, which are as good as any others.
+type decodeLayer struct {
+	Tokens, Hidden, Experts, TopK, FFN int
+	Format                             blockFormat
+}
+
+// decodeSets is how many batches of tokens the steps take in turn. Each reads
+// other experts, so that weights come from memory.
+const decodeSets = 16
+
+func decodeWorkloads() []workload {
+	var ws []workload
+	for _, f := range []blockFormat{q4K(), q80()} {
+		for _, tokens := range []int{1, 8} {
+			l := decodeLayer{Tokens: tokens, Hidden: 2048, Experts: 64, TopK: 6, FFN: 1024, Format: f}
+			ws = append(ws, workload{
+				name:   fmt.Sprintf("decode/%s/T=%d", f.name, tokens),
+				title:  fmt.Sprintf("MoE layer decoding, %s weights, T=%d D=%d E=%d k=%d F=%d", f.name, tokens, l.Hidden, l.Experts, l.TopK, l.FFN),
+				peer:   "decode_" + f.name,
+				params: map[string]any{"tokens": tokens, "hidden": l.Hidden, "experts": l.Experts, "top_k": l.TopK, "ffn": l.FFN, "sets": decodeSets},
+				// Peers round the tokens to 8 bits.
+				tolerance: 3e-2, target: 1, threads: []int{1, 2}, peers: []string{ggmlName, ikName}, open: l.open,
+			})
+		}
+	}
+	return ws
+}
+
+// program traces the layer with f32 weights in the order [E, out, in].
+func (l decodeLayer) program() (*graph.Program, error) {
+	return graph.Trace("decode", func(t *graph.Tracer) []*graph.Value {
+		x := t.Input("x", graph.F32, l.Tokens, l.Hidden)
+		router := t.Input("router", graph.F32, l.Experts, l.Hidden)
+		gate, up := t.Input("gate", graph.F32, l.Experts, l.FFN, l.Hidden), t.Input("up", graph.F32, l.Experts, l.FFN, l.Hidden)
+		down := t.Input("down", graph.F32, l.Experts, l.Hidden, l.FFN)
+		logits := DotGeneral(x, router, []int{1}, []int{1}, nil, nil)
+		weights, experts, _ := Route(Router{TopK: l.TopK, Renormalize: true}, logits, nil)
+		r := Prepare(Layer{Experts: l.Experts}, experts)
+		rows, rowWeights := DispatchWeighted(r, x, weights)
+		product := func(x, w *graph.Value) *graph.Value {
+			return graph.Apply1(GroupedMatmul{Transpose: true}, x, w, r.Value)
+		}
+		y := product(SwiGLU(product(rows, gate), product(rows, up)), down)
+		return []*graph.Value{Combine(r, Mul(y, Broadcast(rowWeights, y.Type.Shape, 0)))}
+	})
+}
+
+// inBlocks is program with its weights in blocks. It goes by way of the text, in
+// which element types are names.
+func (l decodeLayer) inBlocks() (*graph.Program, error) {
+	p, err := l.program()
+	if err != nil {
+		return nil, err
+	}
+	head, body, _ := strings.Cut(p.String(), "\n")
+	for _, name := range []string{"gate", "up", "down"} {
+		head = strings.Replace(head, name+" f32[", name+" "+l.Format.name+"[", 1)
+	}
+	return gomoe.Parse("decode", head+"\n"+body)
+}
+
+// open makes blocks and tokens. What peers compare with is computed here in f64
+// for the first tokens, and gomoe is held to it too. If gomoe does not know the
+// blocks, its side is absent and peers are measured alone.
+func (l decodeLayer) open(threads int) (*subject, error) {
+	d, f, e := l.Hidden, l.FFN, l.Experts
+	blocks := map[string][]byte{
+		"gate": l.Format.random(3, e*f*d, fanIn(d)), "up": l.Format.random(4, e*f*d, fanIn(d)), "down": l.Format.random(5, e*d*f, fanIn(f)),
+	}
+	x, router := normal(1, 1, graph.F32, decodeSets, l.Tokens, d), normal(2, 4*fanIn(d), graph.F32, e, d)
+	s := &subject{in: map[string]array.Array{"x": x, "router": router}, close: func() error { return nil }}
+	for name, b := range blocks {
+		s.in[name] = array.Over(graph.Type{DType: graph.U8, Shape: []int{len(b)}}, b)
+	}
+	want, err := array.Of(l.reference(array.Data[float32](x), array.Data[float32](router), blocks), l.Tokens, d)
+	if err != nil {
+		return nil, err
+	}
+	s.want = map[string]array.Array{"out": want}
+	p, err := l.inBlocks()
+	if err != nil {
+		s.absent = err
+		return s, nil
+	}
+	runtime.GOMAXPROCS(threads)
+	job, err := gomoe.Open(p, gomoe.Config{})
+	if err != nil {
+		s.absent = err
+		return s, nil
+	}
+	s.close = job.Close
+	fixed := map[string]*gomoeruntime.Array{}
+	for _, v := range p.In {
+		a := router
+		switch v.Name {
+		case "x":
+			continue
+		case "gate", "up", "down":
+			a = array.Over(v.Type, blocks[v.Name])
+		}
+		if fixed[v.Name], err = job.Put(v.Name, a); err != nil {
+			return nil, err
+		}
+	}
+	var tokens []*gomoeruntime.Array
+	for i := range decodeSets {
+		a, err := job.Put("x", x.Rows(i, i+1).Reshape(l.Tokens, d))
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, a)
+	}
+	next := 0
+	step := func() ([]*gomoeruntime.Array, error) {
+		fixed["x"] = tokens[next%decodeSets]
+		next++
+		return job.Run(context.Background(), fixed)
+	}
+	out, err := step()
+	if err != nil {
+		return nil, err
+	}
+	got, err := out[0].Get()
+	if err != nil {
+		return nil, err
+	}
+	if off := relative(got, want); !(off <= 3e-2) {
+		return nil, fmt.Errorf("bench: decode %s: gomoe's result differs from the reference by %.3g of its largest element", l.Format.name, off)
+	}
+	s.step = func() error { _, err := step(); return err }
+	return s, nil
+}
+
+// relative returns the largest difference, relative to the largest element of
+// want.
+func relative(got, want array.Array) float64 {
+	largest := 0.0
+	for _, x := range want.Float64s() {
+		largest = max(largest, math.Abs(x))
+	}
+	off, _ := array.MaxDiff(got, want)
+	return off / largest
+}
+
+// reference returns the layer's result for the first tokens, in f64.
+func (l decodeLayer) reference(x, router []float32, blocks map[string][]byte) []float32 {
+	d, f := l.Hidden, l.FFN
+	out := make([]float32, l.Tokens*d)
+	for t := range l.Tokens {
+		x := widen(x[t*d:][:d])
+		scores := make([]float64, l.Experts)
+		best := make([]int, l.Experts)
+		for e := range scores {
+			scores[e], best[e] = math.Exp(dot(x, widen(router[e*d:][:d]))), e
+		}
+		slices.SortStableFunc(best, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+		sum, y := 0.0, make([]float64, d)
+		for _, e := range best[:l.TopK] {
+			sum += scores[e]
+			h := make([]float64, f)
+			for i := range h {
+				g := dot(x, l.Format.row(blocks["gate"], e*f+i, d))
+				h[i] = g / (1 + math.Exp(-g)) * dot(x, l.Format.row(blocks["up"], e*f+i, d))
+			}
+			for i := range y {
+				y[i] += scores[e] * dot(h, l.Format.row(blocks["down"], e*d+i, f))
+			}
+		}
+		for i := range y {
+			out[t*d+i] = float32(y[i] / sum)
+		}
+	}
+	return out
+}
+
+func widen(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i := range x {
+		y[i] = float64(x[i])
+	}
+	return y
+}
+
+func dot(x, y []float64) float64 {
+	s := 0.0
+	for i := range x {
+		s += x[i] * y[i]
+	}
+	return s
+}
+
+// blockFormat is a layout of weights in blocks.
+type blockFormat struct {
+	name            string
+	bytes, elements int // of a block
+	// fill makes a block of about that standard deviation from random bytes.
+	fill func(block []byte, std float64)
+	// decode returns the numbers of a block.
+	decode func(to []float64, block []byte)
+}
+
+// random returns blocks for so many elements.
+func (f blockFormat) random(seed uint64, elements int, std float64) []byte {
+	words := make([]uint64, (elements/f.elements*f.bytes+7)/8) // arrays begin at words
+	rng := rand.New(rand.NewPCG(seed, 2))
+	out := make([]byte, 0, 8*len(words))
+	for range words {
+		out = binary.LittleEndian.AppendUint64(out, rng.Uint64())
+	}
+	out = out[:elements/f.elements*f.bytes]
+	for at := 0; at < len(out); at += f.bytes {
+		f.fill(out[at:at+f.bytes], std)
+	}
+	return out
+}
+
+// row returns the numbers of row i of a matrix of so many columns.
+func (f blockFormat) row(data []byte, i, columns int) []float64 {
+	out := make([]float64, columns)
+	for j := 0; j < columns; j += f.elements {
+		f.decode(out[j:j+f.elements], data[(i*columns+j)/f.elements*f.bytes:][:f.bytes])
+	}
+	return out
+}
+
+func half(b []byte) float64 { return float64(array.Half(binary.LittleEndian.Uint16(b)).Float32()) }
+
+func putHalf(b []byte, x float64) { binary.LittleEndian.PutUint16(b, uint16(array.HalfOf64(x))) }
+
+// q80 is ggml's Q8_0: a scale f16 and 32 bytes, signed.
+func q80() blockFormat {
+	return blockFormat{"q8_0", 34, 32,
+		func(b []byte, std float64) {
+			putHalf(b, std/74)
+			for i, q := range b[2:] {
+				if q == 0x80 { // quantisers make -127 to 127, and ik_llama relies on it
+					b[2+i] = 0x81
+				}
+			}
+		},
+		func(to []float64, b []byte) {
+			scale := half(b)
+			for i := range to {
+				to[i] = scale * float64(int8(b[2+i]))
+			}
+		}}
+}
+
+// q4K is ggml's Q4_K: scales d and dmin f16; 8 scales and 8 minima of 6 bits in
+// 12 bytes; 256 numbers of 4 bits, of which each 32 bytes hold two times 32. A
+// number is d·scale·q - dmin·minimum.
+func q4K() blockFormat {
+	return blockFormat{"q4_k", 144, 256,
+		func(b []byte, std float64) { putHalf(b, std/256); putHalf(b[2:], 7.5*std/256) },
+		func(to []float64, b []byte) {
+			d, low, s, q := half(b), half(b[2:]), b[4:16], b[16:]
+			for j := range 8 {
+				scale, minimum := s[j%4]&63, s[4+j%4]&63
+				if j >= 4 {
+					scale, minimum = s[4+j]&15|s[j-4]>>6<<4, s[4+j]>>4|s[j]>>6<<4
+				}
+				for i := range 32 {
+					n := q[j/2*32+i] >> (4 * (j % 2)) & 15
+					to[j*32+i] = d*float64(scale)*float64(n) - low*float64(minimum)
+				}
+			}
+		}}
+}

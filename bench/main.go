@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// settings are the flags.
+type settings struct {
+	rounds  int
+	seconds float64
+	only    *regexp.Regexp // workloads
+	peers   *regexp.Regexp
+	threads []int // nil is each workload's own
+	out     string
+	list    bool
+	verbose bool
+	patient time.Duration
+}
+
+func parse(args []string) (settings, error) {
+	var s settings
+	var only, peers, threads string
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.IntVar(&s.rounds, "rounds", 5, "interleaved `rounds` whose median counts")
+	f.Float64Var(&s.seconds, "seconds", 0.3, "`time` of each side in a round")
+	f.StringVar(&only, "only", "", "workloads whose names match this `regexp`")
+	f.StringVar(&peers, "peers", "", "peers whose names match this `regexp`")
+	f.StringVar(&threads, "threads", "", "`numbers` of threads with commas between, instead of each workload's own")
+	f.StringVar(&s.out, "out", "out/bench-peers", "`folder` for table.md, table.json and ratios.png")
+	f.BoolVar(&s.list, "list", false, "list the workloads and end")
+	f.BoolVar(&s.verbose, "v", false, "show what peers complain of")
+	f.DurationVar(&s.patient, "patience", 15*time.Minute, "how long a peer may take to prepare a workload")
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	switch {
+	case f.NArg() > 0:
+		return s, fmt.Errorf("bench: argument %q: all settings are flags; see -help", f.Arg(0))
+	case s.rounds < 1:
+		return s, fmt.Errorf("bench: -rounds %d: want at least 1", s.rounds)
+	case !(s.seconds > 0 && s.seconds <= 60):
+		return s, fmt.Errorf("bench: -seconds %g: want more than 0 and at most 60", s.seconds)
+	}
+	var err error
+	if s.only, err = regexp.Compile(only); err != nil {
+		return s, fmt.Errorf("bench: -only: %w", err)
+	}
+	if s.peers, err = regexp.Compile(peers); err != nil {
+		return s, fmt.Errorf("bench: -peers: %w", err)
+	}
+	for _, word := range strings.FieldsFunc(threads, func(r rune) bool { return r == ',' }) {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 || n > runtime.NumCPU() {
+			return s, fmt.Errorf("bench: -threads %s: want numbers from 1 to %d, the processors here", threads, runtime.NumCPU())
+		}
+		s.threads = append(s.threads, n)
+	}
+	return s, nil
+}
+
+// allWorkloads lists what is measured, cheap and telling things first.
+func allWorkloads() []workload {
+	var all []workload
+	for _, ws := range [][]workload{matmulWorkloads(), scalarWorkloads(), attentionWorkloads(), lmWorkloads(), moeWorkloads(), decodeWorkloads()} {
+		all = append(all, ws...)
+	}
+	return all
+}
+
+func run(args []string, out io.Writer) (err error) {
+	s, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var chosen []workload
+	for _, w := range allWorkloads() {
+		w.peers = slices.DeleteFunc(w.peers, func(name string) bool { return !s.peers.MatchString(name) })
+		if s.only.MatchString(w.name) && len(w.peers) > 0 {
+			chosen = append(chosen, w)
+		}
+	}
+	if len(chosen) == 0 {
+		return fmt.Errorf("bench: -only %q -peers %q: no workload has such a name and peer; see -list", s.only, s.peers)
+	}
+	if s.list {
+		for _, w := range chosen {
+			fmt.Fprintf(out, "%-24s %s; against %s\n", w.name, w.title, strings.Join(w.peers, ", "))
+		}
+		return nil
+	}
+	kernels, err := kernel.Selected()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.out, 0o755); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "gomoe-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := unpack(dir); err != nil {
+		return err
+	}
+	crew := newCrew(dir, s.patient, s.verbose)
+	defer func() { err = errors.Join(err, crew.dismiss()) }()
+
+	// The first interrupt ends the run after the workload at hand, the next at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	b := &bench{crew: crew, rounds: s.rounds, seconds: s.seconds, dir: dir, log: func(format string, a ...any) { fmt.Fprintf(out, format+"\n", a...) }}
+	r := report{Machine: machine(), Kernels: kernels, Rounds: s.rounds, Seconds: s.seconds}
+	for _, w := range chosen {
+		threads := w.threads
+		if s.threads != nil {
+			threads = s.threads
+		}
+		for _, n := range threads {
+			if n > runtime.NumCPU() {
+				continue
+			}
+			rows, err := b.run(w, n)
+			if err != nil {
+				return err
+			}
+			r.Rows = append(r.Rows, rows...)
+			if err := r.write(s.out); err != nil { // what is there if the run is cut short
+				return err
+			}
+			if ctx.Err() != nil {
+				return errors.New("bench: interrupted; what was measured is written")
+			}
+		}
+	}
+	fmt.Fprintf(out, "wrote %s\n", s.out)
+	return nil
+}
+
+// write writes the table in both forms, and the plot if there is something to
+// draw.
+func (r report) write(dir string) error {
+	files := map[string]func(io.Writer) error{"table.md": r.writeMarkdown, "table.json": r.writeJSON}
+	for _, x := range r.Rows {
+		if x.Ratio > 0 {
+			files["ratios.png"] = r.writePlot
+		}
+	}
+	for name, write := range files {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// machine names the processor.
+func machine() string {
+	name := runtime.GOARCH
+	if out, err := exec.Command("sh", "-c", "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1").Output(); err == nil && len(out) > 1 {
+		name = strings.TrimSpace(string(out))
+	}
+	return fmt.Sprintf("%s, %d processors, %s/%s, %s", name, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+}

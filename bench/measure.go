@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// peakTarget is the target against the processor's peak, which no product
+// reaches: nine tenths of it.
+const peakTarget = 1.11
+
+// bench is one run of the command.
+type bench struct {
+	crew    *crew
+	rounds  int
+	seconds float64 // of each side in a round
+	dir     string  // for the arrays of the workload at hand
+	log     func(format string, a ...any)
+}
+
+// contender is a peer that takes part in a workload.
+type contender struct {
+	*child
+	row    *row
+	rounds []round
+}
+
+// run measures one workload and returns a row per peer.
+func (b *bench) run(w workload, threads int) ([]row, error) {
+	b.log("%s, %d threads", w.name, threads)
+	rows := make([]row, len(w.peers))
+	for i, name := range w.peers {
+		rows[i] = row{Workload: w.name, Title: w.title, Threads: threads, Peer: name, Target: w.target, Flop: w.flop}
+		if name == peakName {
+			rows[i].Target = peakTarget
+		}
+	}
+	s, err := w.open(threads)
+	if err != nil {
+		for i := range rows {
+			rows[i].Note = "gomoe: " + err.Error()
+		}
+		b.log("  %v", err)
+		return rows, nil
+	}
+	defer s.close()
+	dir := filepath.Join(b.dir, strings.NewReplacer("/", "_", "=", "").Replace(w.name))
+	defer os.RemoveAll(dir)
+	if err := s.dump(dir); err != nil {
+		return nil, err
+	}
+
+	var contenders []*contender
+	for i := range rows {
+		c, err := b.enter(w, threads, dir, &rows[i])
+		if err != nil {
+			rows[i].Note = err.Error()
+			b.log("  %s: %v", rows[i].Peer, err)
+			continue
+		}
+		contenders = append(contenders, c)
+		b.log("  %s: %s", rows[i].Peer, rows[i].Formulation)
+	}
+
+	own, err := b.interleave(s, contenders, threads)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %s: %w", w.name, err)
+	}
+	for i := range rows {
+		rows[i].Gomoe = summarize(own)
+	}
+	for _, c := range contenders {
+		switch {
+		case c.row.Note != "":
+		case s.absent != nil:
+			c.row.Other, c.row.Note = summarize(c.rounds), "gomoe: "+s.absent.Error()
+			b.log("  %-22s %s; no gomoe: %v", c.row.Peer, duration(c.row.Other.Median), s.absent)
+		default:
+			c.row.Other, c.row.Ratio = summarize(c.rounds), median(ratios(own, c.rounds))
+			b.log("  %-22s %s, gomoe %s: ratio %.2f, of the fastest runs %.2f",
+				c.row.Peer, duration(c.row.Other.Median), duration(c.row.Gomoe.Median), c.row.Ratio, c.row.Gomoe.Best/c.row.Other.Best)
+		}
+	}
+	return rows, nil
+}
+
+// interleave runs the rounds and returns gomoe's.
+func (b *bench) interleave(s *subject, contenders []*contender, threads int) ([]round, error) {
+	if s.absent == nil { // the first steps are not measured, nor the garbage of others
+		if _, err := spin(s.step, b.seconds/2); err != nil {
+			return nil, err
+		}
+	}
+	runtime.GC()
+	var own []round
+	for range b.rounds {
+		if s.absent == nil {
+			r, err := spin(s.step, b.seconds)
+			if err != nil {
+				return nil, err
+			}
+			own = append(own, r)
+		}
+		for _, c := range contenders {
+			if c.row.Note != "" {
+				continue
+			}
+			a, err := c.ask(timing{"time", b.seconds})
+			switch {
+			case err != nil:
+				c.row.Note = err.Error()
+				b.crew.lose(c.row.Peer, threads)
+			case a.Failure != "" || len(a.NS) == 0:
+				c.row.Note = "no time: " + a.Failure
+			default:
+				c.rounds = append(c.rounds, a.NS)
+			}
+		}
+	}
+	return own, nil
+}
+
+// enter opens the workload at a peer. Errors are notes for its row.
+func (b *bench) enter(w workload, threads int, dir string, r *row) (*contender, error) {
+	m, err := b.crew.member(r.Peer, threads)
+	if err != nil {
+		return nil, err
+	}
+	r.Version = m.Version
+	a, err := m.ask(opening{"open", w.peer, dir, w.params, w.tolerance, m.patient.Seconds()})
+	if err != nil {
+		b.crew.lose(r.Peer, threads)
+		return nil, err
+	}
+	r.Formulations = a.Formulations
+	switch at := slices.IndexFunc(a.Formulations, func(f formulation) bool { return f.Name == a.Best }); {
+	case a.Unsupported:
+		return nil, errors.New("cannot compute this")
+	case a.Failure != "":
+		return nil, errors.New(a.Failure)
+	case at < 0:
+		return nil, errors.New("the peer named no formulation")
+	default:
+		r.Formulation, r.Error = a.Best, a.Formulations[at].Error
+	}
+	return &contender{child: m, row: r}, nil
+}
+
+// spin runs step for at least so long, and at least once.
+func spin(step func() error, seconds float64) (round, error) {
+	var r round
+	for begin := time.Now(); len(r) == 0 || time.Since(begin).Seconds() < seconds; {
+		t := time.Now()
+		if err := step(); err != nil {
+			return nil, err
+		}
+		r = append(r, time.Since(t).Nanoseconds())
+	}
+	return r, nil
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The names of the peers.
+const (
+	torchName      = "PyTorch"
+	torchPlainName = "PyTorch as installed"
+	jaxName        = "JAX"
+	openblasName   = "OpenBLAS"
+	onednnName     = "oneDNN"
+	peakName       = "peak" // the processor's own, measured
+	ggmlName       = "ggml"
+	ikName         = "ik_llama"
+)
+
+// peer is a library to compare with.
+type peer struct {
+	name    string
+	install string // how to get it
+	// command returns what to run with so many threads. Programs lie in dir.
+	command func(dir string, threads int) (*exec.Cmd, error)
+}
+
+func allPeers() []peer {
+	return []peer{
+		{torchName, "pip install torch", func(dir string, threads int) (*exec.Cmd, error) {
+			cmd, err := python(dir, "torch_peer.py", "torch", threads)
+			if err != nil {
+				return nil, err
+			}
+			// MKL, which PyTorch multiplies with, takes AVX-512 on Intel's processors only.
+			lib, err := compileShared(dir, "mkl_any_cpu.c")
+			if err != nil {
+				return nil, err
+			}
+			cmd.Env = append(cmd.Env, "LD_PRELOAD="+lib)
+			return cmd, nil
+		}},
+		{torchPlainName, "pip install torch", func(dir string, threads int) (*exec.Cmd, error) {
+			return python(dir, "torch_peer.py", "torch", threads)
+		}},
+		{jaxName, "pip install jax", func(dir string, threads int) (*exec.Cmd, error) { return python(dir, "jax_peer.py", "jax", threads) }},
+		compiled(openblasName, "apt install libopenblas-dev, or set OPENBLAS_DIR", "openblas_peer.c", library{env: "OPENBLAS_DIR", pkg: "openblas", link: []string{"-lopenblas"}}),
+		compiled(onednnName, "apt install libdnnl-dev, or set DNNL_DIR", "onednn_peer.c", library{env: "DNNL_DIR", link: []string{"-ldnnl"}}),
+		compiled(peakName, "apt install gcc", "peak_peer.c", library{}),
+		compiled(ggmlName, "build github.com/ggml-org/ggml and set GGML_DIR; see bench/README.md", "ggml_peer.c", library{
+			env: "GGML_DIR", required: true, include: []string{"ggml/include"}, link: []string{"-lggml", "-lggml-cpu", "-lggml-base", "-lstdc++"}}),
+		compiled(ikName, "build github.com/ikawrakow/ik_llama.cpp and set IK_LLAMA_DIR; see bench/README.md", "ggml_peer.c", library{
+			env: "IK_LLAMA_DIR", required: true, include: []string{"ggml/include"}, define: []string{"-DIK_LLAMA"}, link: []string{"-lggml", "-lstdc++"}}),
+	}
+}
+
+// notInstalled is why a peer is not measured.
+type notInstalled struct{ install string }
+
+func (e *notInstalled) Error() string { return "not installed: " + e.install }
+
+// python returns a command for a script if Python has the module.
+func python(dir, script, module string, threads int) (*exec.Cmd, error) {
+	exe := os.Getenv("BENCH_PYTHON")
+	if exe == "" {
+		exe = "python3"
+	}
+	// Finding the module is enough; importing it takes seconds.
+	find := fmt.Sprintf("import importlib.util, sys; sys.exit(importlib.util.find_spec(%q) is None or importlib.util.find_spec('numpy') is None)", module)
+	if err := exec.Command(exe, "-c", find).Run(); err != nil {
+		return nil, &notInstalled{"pip install " + module + " numpy"}
+	}
+	cmd := exec.Command(exe, filepath.Join(dir, script))
+	// What torch.compile makes is gone with the run: a cache that was cut short fails later runs.
+	cmd.Env = append(environment(threads), "TORCHINDUCTOR_CACHE_DIR="+filepath.Join(dir, "inductor"),
+		"TORCHINDUCTOR_COMPILE_THREADS=1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS=0")
+	return cmd, nil
+}
+
+func compiled(name, install, source string, lib library) peer {
+	return peer{name, install, func(dir string, threads int) (*exec.Cmd, error) {
+		exe, err := compile(dir, name, source, lib)
+		if err != nil {
+			var missing *missingLibrary
+			if errors.As(err, &missing) {
+				return nil, &notInstalled{install}
+			}
+			return nil, err
+		}
+		cmd := exec.Command(exe)
+		cmd.Env = environment(threads)
+		return cmd, nil
+	}}
+}
+
+// environment pins the threads of everything that peers are made of, and lets
+// malloc keep large blocks, which would else be mapped anew at every step.
+// What the caller has set stays, such as OMP_WAIT_POLICY, but for what holds
+// OpenBLAS back to an older processor: some machines set that for all programs.
+func environment(threads int) []string {
+	n := strconv.Itoa(threads)
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "OPENBLAS_CORETYPE=") || strings.HasPrefix(v, "OPENBLAS_L2_SIZE=")
+	})
+	for _, v := range []string{"BENCH_PEERS_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PJRT_NPROC", "NPROC"} {
+		env = append(env, v+"="+n)
+	}
+	return append(env, "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184", "MALLOC_TOP_PAD_=67108864")
+}
+
+// crew starts peers when they are first asked for and keeps them.
+type crew struct {
+	dir     string // where the programs lie
+	patient time.Duration
+	verbose bool
+	peers   map[string]peer
+	running map[place]*child
+	failed  map[place]error
+}
+
+// place is a peer with a number of threads.
+type place struct {
+	peer    string
+	threads int
+}
+
+func newCrew(dir string, patient time.Duration, verbose bool) *crew {
+	c := &crew{dir: dir, patient: patient, verbose: verbose, peers: map[string]peer{}, running: map[place]*child{}, failed: map[place]error{}}
+	for _, p := range allPeers() {
+		c.peers[p.name] = p
+	}
+	return c
+}
+
+// member returns the peer's process. Why there is none is remembered.
+func (c *crew) member(name string, threads int) (*child, error) {
+	at := place{name, threads}
+	if m := c.running[at]; m != nil {
+		return m, nil
+	}
+	if err := c.failed[at]; err != nil {
+		return nil, err
+	}
+	p, ok := c.peers[name]
+	if !ok {
+		return nil, fmt.Errorf("bench: there is no peer %s", name)
+	}
+	m, err := func() (*child, error) {
+		cmd, err := p.command(c.dir, threads)
+		if err != nil {
+			return nil, err
+		}
+		if c.verbose {
+			cmd.Env = append(cmd.Env, "BENCH_PEERS_VERBOSE=1")
+		}
+		return start(cmd, c.patient, c.verbose)
+	}()
+	if err != nil {
+		c.failed[at] = err
+		return nil, err
+	}
+	c.running[at] = m
+	return m, nil
+}
+
+// lose ends a peer that does not answer as it should. The next workload starts
+// another.
+func (c *crew) lose(name string, threads int) {
+	at := place{name, threads}
+	if m := c.running[at]; m != nil {
+		m.kill() // how it ends does not matter any more
+		delete(c.running, at)
+	}
+}
+
+// dismiss ends all peers.
+func (c *crew) dismiss() error {
+	var errs []error
+	for at, m := range c.running {
+		if err := m.stop(); err != nil {
+			errs = append(errs, fmt.Errorf("bench: %s: %w", at.peer, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// greeting is a peer's first line.
+type greeting struct {
+	Peer, Version, Failure string
+}
+
+// opening asks for a workload.
+type opening struct {
+	Op        string         `json:"op"`
+	Workload  string         `json:"workload"`
+	Dir       string         `json:"dir"`
+	Params    map[string]any `json:"params"`
+	Tolerance float64        `json:"tolerance"`
+	Patience  float64        `json:"patience"` // seconds until gomoe gives up
+}
+
+// timing asks for one round.
+type timing struct {
+	Op      string  `json:"op"`
+	Seconds float64 `json:"seconds"`
+}
+
+// formulation is one way to compute a workload, and what came of it.
+type formulation struct {
+	Name    string  `json:"name"`
+	Error   float64 `json:"error"`             // largest difference relative to the largest element
+	NS      int64   `json:"ns,omitempty"`      // of the fastest run while choosing
+	Failure string  `json:"failure,omitempty"` // why it does not count
+}
+
+// answer is a peer's line after an opening or a timing.
+type answer struct {
+	Formulations []formulation `json:"formulations"`
+	Best         string        `json:"best"`
+	Unsupported  bool          `json:"unsupported"`
+	Failure      string        `json:"failure"`
+	NS           []int64       `json:"ns"`
+}
+
+// child is a peer's process.
+type child struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	lines   chan line
+	patient time.Duration // how long it may take to answer
+	greeting
+}
+
+type line struct {
+	text []byte
+	err  error
+}
+
+// start runs a peer and reads its greeting. Its stderr is shown if verbose.
+func start(cmd *exec.Cmd, patient time.Duration, verbose bool) (*child, error) {
+	c := &child{cmd: cmd, lines: make(chan line), patient: patient}
+	if verbose {
+		cmd.Stderr = os.Stderr
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if c.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go c.read(out)
+	if err := c.receive(&c.greeting); err != nil {
+		return nil, errors.Join(err, c.kill())
+	}
+	if c.Failure != "" {
+		return nil, errors.Join(errors.New(c.Failure), c.kill())
+	}
+	return c, nil
+}
+
+// read ends with the child's stdout, or when nobody listens any more.
+func (c *child) read(out io.Reader) {
+	defer close(c.lines)
+	r := bufio.NewReader(out)
+	for {
+		text, err := r.ReadBytes('\n')
+		c.lines <- line{text, err}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (c *child) receive(to any) error {
+	select {
+	case l := <-c.lines:
+		if l.err != nil {
+			return fmt.Errorf("bench: the peer ended: %w", l.err)
+		}
+		return json.Unmarshal(l.text, to)
+	case <-time.After(c.patient):
+		return fmt.Errorf("bench: the peer has not answered for %v", c.patient)
+	}
+}
+
+// ask sends a request and waits for the answer.
+func (c *child) ask(request any) (answer, error) {
+	var a answer
+	text, err := json.Marshal(request)
+	if err != nil {
+		return a, err
+	}
+	if _, err := c.in.Write(append(text, '\n')); err != nil {
+		return a, fmt.Errorf("bench: the peer ended: %w", err)
+	}
+	return a, c.receive(&a)
+}
+
+// stop lets the child end, and ends it if it does not.
+func (c *child) stop() error {
+	c.in.Close()
+	select {
+	case <-c.drained():
+		return c.cmd.Wait()
+	case <-time.After(10 * time.Second):
+		return c.kill()
+	}
+}
+
+func (c *child) kill() error {
+	c.in.Close()
+	err := c.cmd.Process.Kill()
+	<-c.drained()
+	c.cmd.Wait() // reports the signal that was just sent
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// drained is closed when the child has closed its stdout.
+func (c *child) drained() <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		for range c.lines {
+		}
+		close(done)
+	}()
+	return done
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// report is everything that a run found.
+type report struct {
+	Machine string  `json:"machine"`
+	Kernels string  `json:"kernels"` // which of gomoe's
+	Rounds  int     `json:"rounds"`
+	Seconds float64 `json:"seconds"` // of each side in a round
+	Rows    []row   `json:"rows"`
+}
+
+func (r report) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}
+
+// writeMarkdown writes a table with a row per workload, threads and peer, and
+// below it every formulation that was tried.
+func (r report) writeMarkdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# gomoe and its peers\n\n%s; gomoe's kernels: %s. Medians of %d interleaved rounds of %g s for each side; in parentheses the fastest run.\n", r.Machine, r.Kernels, r.Rounds, r.Seconds)
+	b.WriteString("A ratio is gomoe's time over the peer's, the median of the rounds' ratios: below 1 gomoe is faster. In parentheses the ratio of the fastest runs,\nwhich says more where other programs run at the same time.\n\n")
+	b.WriteString("| workload | threads | gomoe | peer | peer's time | ratio | target | peer's fastest formulation | error |\n")
+	b.WriteString("|---|--:|--:|---|--:|--:|--:|---|--:|\n")
+	last := ""
+	for _, x := range r.Rows {
+		title := x.Title
+		if key := fmt.Sprint(x.Workload, x.Threads); key == last {
+			title = ""
+		} else {
+			last = key
+		}
+		peer := strings.TrimSpace(x.Peer + " " + x.Version)
+		if x.Note != "" {
+			fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | | %s | %s | |\n",
+				title, x.Threads, x.Gomoe.text(x.Flop), peer, x.Other.text(x.Flop), number(x.Target), cell(x.Note))
+			continue
+		}
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | **%.2f** (%.2f) | %s | %s | %.0e |\n",
+			title, x.Threads, x.Gomoe.text(x.Flop), peer, x.Other.text(x.Flop), x.Ratio, x.Gomoe.Best/x.Other.Best, number(x.Target), cell(x.Formulation), x.Error)
+	}
+	b.WriteString("\n## Formulations\n\nThe fastest run of each while choosing. Those that do not agree with gomoe's results do not count.\n\n")
+	b.WriteString("| workload | threads | peer | formulation | fastest | error |\n|---|--:|---|---|--:|--:|\n")
+	for _, x := range r.Rows {
+		for _, f := range x.Formulations {
+			if f.Failure != "" {
+				fmt.Fprintf(&b, "| %s | %d | %s | %s | | %s |\n", x.Workload, x.Threads, x.Peer, cell(f.Name), cell(f.Failure))
+			} else {
+				fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %.0e |\n", x.Workload, x.Threads, x.Peer, cell(f.Name), duration(float64(f.NS)), f.Error)
+			}
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// text is the median, the fastest, and what that median makes in GFLOP/s.
+func (t times) text(flop float64) string {
+	if t.Median == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%s (%s)", duration(t.Median), duration(t.Best))
+	if flop > 0 {
+		s += fmt.Sprintf(" %.0f GF/s", flop/t.Median)
+	}
+	return s
+}
+
+// duration writes nanoseconds with three digits.
+func duration(ns float64) string {
+	switch {
+	case ns < 1e3:
+		return fmt.Sprintf("%.0f ns", ns)
+	case ns < 1e6:
+		return digits(ns/1e3) + " µs"
+	case ns < 1e9:
+		return digits(ns/1e6) + " ms"
+	default:
+		return digits(ns/1e9) + " s"
+	}
+}
+
+func digits(x float64) string {
+	switch {
+	case x < 10:
+		return fmt.Sprintf("%.2f", x)
+	case x < 100:
+		return fmt.Sprintf("%.1f", x)
+	default:
+		return fmt.Sprintf("%.0f", x)
+	}
+}
+
+func number(x float64) string { return fmt.Sprintf("%g", x) }
+
+// cell keeps text within a cell of a table.
+func cell(s string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(s)
+}

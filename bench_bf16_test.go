@@ -1,0 +1,78 @@
+package gomoe_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// halfMoELayer is moeLayer with rows and experts of element type d; the router and
+// the sum of squares are f32.
+func halfMoELayer(d graph.DType) (*graph.Program, error) {
+	return graph.Trace("moe_layer", func(t *graph.Tracer) []*graph.Value {
+		x := t.Input("x", d, benchTokens, benchHidden)
+		wr := t.Input("router", graph.F32, benchHidden, benchExperts)
+		gate := t.Input("gate", d, benchExperts, benchHidden, benchFFN)
+		up := t.Input("up", d, benchExperts, benchHidden, benchFFN)
+		down := t.Input("down", d, benchExperts, benchFFN, benchHidden)
+		weights, experts, _ := Route(Router{TopK: benchTopK, Renormalize: true}, MatMul(Convert(x, graph.F32), wr), nil)
+		r := Prepare(Layer{Experts: benchExperts}, experts)
+		rows, rw := DispatchWeighted(r, x, weights)
+		y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
+		out := Combine(r, Convert(Mul(Convert(y, graph.F32), Broadcast(rw, y.Type.Shape, 0)), d))
+		return []*graph.Value{Scale(Sum(Square(Convert(out, graph.F32))), 0.5), out}
+	})
+}
+
+// BenchmarkMoELayerBF16 is BenchmarkMoELayer in bf16 and f16, and in f32 beside
+// them.
+func BenchmarkMoELayerBF16(b *testing.B) {
+	flop := 2.0 * benchTokens * benchTopK * 3 * benchHidden * benchFFN
+	for _, d := range []graph.DType{graph.BF16, graph.F16, graph.F32} {
+		forward, err := halfMoELayer(d)
+		require.NoError(b, err)
+		both, err := vjp.Grad(forward)
+		require.NoError(b, err)
+		for _, c := range []struct {
+			name, mesh string
+			p          *graph.Program
+			flop       float64
+		}{
+			{"forward/1rank", "", forward, flop},
+			{"forward/4ranks", "dp=2,ep=2", forward, flop},
+			{"backward/1rank", "", both, 3 * flop},
+			{"backward/4ranks", "dp=2,ep=2", both, 3 * flop},
+		} {
+			b.Run(d.String()+"/"+c.name, func(b *testing.B) {
+				job, err := gomoe.Open(c.p, onMesh(b, c.mesh))
+				require.NoError(b, err)
+				defer job.Close()
+				rng := rand.New(rand.NewPCG(1, 2))
+				in := map[string]*runtime.Array{}
+				for _, v := range c.p.In {
+					a := array.New(v.Type.With(graph.F32))
+					for i := range array.Data[float32](a) {
+						array.Data[float32](a)[i] = float32(rng.NormFloat64() / 16)
+					}
+					in[v.Name], err = job.Put(v.Name, a.As(v.Type.DType))
+					require.NoError(b, err)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					_, err := job.Run(context.Background(), in)
+					require.NoError(b, err)
+				}
+				b.ReportMetric(c.flop*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// In bf16 the model learns as it does in f32: losses follow each other all the
+// way down, on held-out text too, and it writes what it has read.
+func TestTrainingBF16(t *testing.T) {
+	losses := map[string][]float64{}
+	for _, dtype := range []string{"f32", "bf16"} {
+		args, out := tiny(t, "-dtype", dtype, "-steps", "120", "-warmup", "5", "-eval", "20", "-sample", "35", "-lr", "2e-2", "-temperature", "0.05", "-prompt", "the quick ")
+		stdout, err := execute(t, args...)
+		require.NoError(t, err)
+		require.Contains(t, stdout, "computing in "+dtype+"\n")
+		steps := readMetrics(t, out)
+		for i := 19; i < len(steps); i += 20 {
+			losses[dtype] = append(losses[dtype], steps[i]["smoothed"], steps[i]["held_out"])
+		}
+		sample, err := os.ReadFile(filepath.Join(out, "sample.txt"))
+		require.NoError(t, err)
+		if string(sample) != sentence {
+			t.Errorf("%s: the model writes %q, want %q", dtype, sample, sentence)
+		}
+	}
+	for i, want := range losses["f32"] {
+		if got := losses["bf16"][i]; math.Abs(got-want) > 0.15*want+0.05 || got == want {
+			t.Errorf("loss %d of step %d is %v in bf16 and %v in f32, want others, close to each other", i%2, 20+i/2*20, got, want)
+		}
+	}
+}
+
+// Weights, moments, gradients, losses and what routers decide on are f32; what is
+// multiplied with weights is bf16.
+func TestStepBF16(t *testing.T) {
+	args, _ := tiny(t, "-dtype", "bf16")
+	c, o, _ := setup(t, args...)
+	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false)
+	require.NoError(t, err)
+	defer tr.Close()
+	for name, a := range tr.state {
+		require.Equal(t, graph.F32, a.Type.DType, name)
+	}
+	p, err := c.step(true)
+	require.NoError(t, err)
+	for _, v := range p.Out {
+		if d := v.Type.DType; d != graph.F32 && d != graph.I32 {
+			t.Errorf("%s is %s, want f32", v.Name, v.Type)
+		}
+	}
+	seen := map[string]int{}
+	for _, e := range p.Eqns {
+		switch name := e.Prim.Name(); {
+		case name == "router" || strings.HasPrefix(name, "cross_entropy"):
+			seen[name]++
+			require.Equal(t, graph.F32, e.In[0].Type.DType, name)
+		case strings.HasPrefix(name, "grouped_") || strings.HasPrefix(name, "causal_attention"):
+			seen[name]++
+			require.Equal(t, graph.BF16, e.In[0].Type.DType, name)
+		}
+	}
+	for name, n := range map[string]int{"router": 2, "cross_entropy": 1, "grouped_matmul": 12, "grouped_outer": 6, "causal_attention": 2} {
+		require.Equal(t, n, seen[name], name)
+	}
+}
+
+// The losses of a step are those of any mesh, as in f32.
+func TestMeshesBF16(t *testing.T) {
+	var want float64
+	for _, mesh := range []string{"", "dp=2,ep=2", "dp=1,ep=8"} {
+		args, _ := tiny(t, "-dtype", "bf16", "-mesh", mesh)
+		c, o, corpus := setup(t, args...)
+		tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false)
+		require.NoError(t, err)
+		defer tr.Close()
+		inputs, targets, err := corpus.Batch(1, c.Batch, c.Seq)
+		require.NoError(t, err)
+		res, err := tr.train(context.Background(), 1, o.lr, inputs, targets)
+		require.NoError(t, err)
+		if want == 0 {
+			want = res.loss
+		}
+		if res.loss != want {
+			t.Errorf("mesh %s: the first loss is %v, on one rank %v", mesh, res.loss, want)
+		}
+	}
+}

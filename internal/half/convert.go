@@ -1,0 +1,85 @@
+package half
+
+import "unsafe"
+
+// vector is how many numbers are converted at once.
+const vector = 16
+
+// WidenBrain sets dst[i] to src[i] for i below the number that it returns, at
+// most the length of src; dst is as long.
+func WidenBrain[H ~uint16](dst []float32, src []H) int {
+	return convert(widenBrain, 1, len(src), dst, 0, src, 0)
+}
+
+// WidenHalf does the same for binary16.
+func WidenHalf[H ~uint16](dst []float32, src []H) int {
+	return convert(widenHalf, 1, len(src), dst, 0, src, 0)
+}
+
+// NarrowBrain sets dst[i] to src[i] rounded to bf16, to nearest and ties to even,
+// for i below the number that it returns, at most the length of src; dst is as
+// long.
+func NarrowBrain[H ~uint16](dst []H, src []float32) int {
+	return convert(narrowBrain, 1, len(src), dst, 0, src, 0)
+}
+
+// NarrowHalf does the same for binary16.
+func NarrowHalf[H ~uint16](dst []H, src []float32) int {
+	return convert(narrowHalf, 1, len(src), dst, 0, src, 0)
+}
+
+// WidenBrainRows is WidenBrain for rows of n numbers, the first of them pitch
+// numbers apart in dst and stride in src. It returns how many of each row it has
+// converted.
+func WidenBrainRows[H ~uint16](rows, n int, dst []float32, pitch int, src []H, stride int) int {
+	return convert(widenBrain, rows, n, dst, pitch, src, stride)
+}
+
+// WidenHalfRows does the same for binary16.
+func WidenHalfRows[H ~uint16](rows, n int, dst []float32, pitch int, src []H, stride int) int {
+	return convert(widenHalf, rows, n, dst, pitch, src, stride)
+}
+
+// NarrowBrainRows is NarrowBrain for rows, as WidenBrainRows is WidenBrain.
+func NarrowBrainRows[H ~uint16](rows, n int, dst []H, pitch int, src []float32, stride int) int {
+	return convert(narrowBrain, rows, n, dst, pitch, src, stride)
+}
+
+// NarrowHalfRows does the same for binary16.
+func NarrowHalfRows[H ~uint16](rows, n int, dst []H, pitch int, src []float32, stride int) int {
+	return convert(narrowHalf, rows, n, dst, pitch, src, stride)
+}
+
+// Vectors reports whether this processor converts in vectors.
+func Vectors() bool { return vectors() }
+
+// conversion names a loop in assembly.
+type conversion uint8
+
+const (
+	widenBrain conversion = iota
+	widenHalf
+	narrowBrain
+	narrowHalf
+)
+
+// block is the argument of a loop, with strides in bytes. Rows, at least one, are
+// whole vectors, at least one.
+type block struct {
+	rows, n       int
+	dst, src      *byte
+	pitch, stride uintptr
+}
+
+// convert runs a loop over the whole vectors of rows of n numbers.
+func convert[D, S any](c conversion, rows, n int, dst []D, pitch int, src []S, stride int) int {
+	n &^= vector - 1
+	if n <= 0 || rows <= 0 {
+		return 0
+	}
+	// Assembly does not check bounds.
+	_, _ = dst[(rows-1)*pitch:][:n], src[(rows-1)*stride:][:n]
+	return c.run(block{rows, n, bytes(dst), bytes(src), uintptr(pitch) * unsafe.Sizeof(dst[0]), uintptr(stride) * unsafe.Sizeof(src[0])})
+}
+
+func bytes[E any](x []E) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }

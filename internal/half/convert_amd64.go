@@ -1,0 +1,69 @@
+package half
+
+import (
+	"sync"
+
+	"golang.org/x/sys/cpu"
+)
+
+//go:generate go run -C ../kernel/asm . -set convert -out ../../half/asm_convert_amd64.s -stubs ../../half/asm_convert_amd64.go -pkg half
+
+// instructions is a set of them.
+type instructions uint8
+
+const (
+	none instructions = iota
+	avx2
+	avx512
+)
+
+// best is asked of the processor once, as asking takes longer than converting.
+var best = sync.OnceValue(func() instructions { return available()[0] })
+
+// available returns the instructions that this processor has, the best first.
+// Package cpu does not tell of those that convert binary16.
+func available() []instructions {
+	const f16c = 1 << 29
+	switch {
+	case !cpu.X86.HasAVX2 || cpuid1()&f16c == 0:
+		return []instructions{none}
+	case !cpu.X86.HasAVX512F:
+		return []instructions{avx2, none}
+	}
+	return []instructions{avx512, avx2, none}
+}
+
+func vectors() bool { return best() != none }
+
+func (c conversion) run(x block) int { return c.by(best(), x) }
+
+// by converts a block and returns the length of its rows, or 0.
+func (c conversion) by(i instructions, x block) int {
+	switch i {
+	case none:
+		return 0
+	case avx2:
+		switch c {
+		case widenBrain:
+			avx2WidenBrain(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case widenHalf:
+			avx2WidenHalf(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case narrowBrain:
+			avx2NarrowBrain(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case narrowHalf:
+			avx2NarrowHalf(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		}
+	case avx512:
+		switch c {
+		case widenBrain:
+			avx512WidenBrain(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case widenHalf:
+			avx512WidenHalf(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case narrowBrain:
+			avx512NarrowBrain(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		case narrowHalf:
+			avx512NarrowHalf(x.rows, x.n, x.dst, x.pitch, x.src, x.stride)
+		}
+	}
+	return x.n
+}

@@ -1,0 +1,156 @@
+package half_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/internal/half"
+)
+
+func bytes[E any](x []E) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }
+
+// Every number of 16 bits, in every lane.
+func TestWiden(t *testing.T) {
+	src := make([]uint16, 1<<16+16)
+	for i := range src {
+		src[i] = uint16(i)
+	}
+	for name, loop := range half.Loops() {
+		for shift := range 16 {
+			x := src[shift:][:1<<16]
+			for what, want := range map[string]func(uint16) float32{
+				"WidenBrain": func(x uint16) float32 { return array.Brain(x).Float32() },
+				"WidenHalf":  func(x uint16) float32 { return array.Half(x).Float32() },
+			} {
+				got := make([]float32, len(x))
+				for i := range loop(what, len(x), bytes(got), bytes(x)) {
+					if g, w := math.Float32bits(got[i]), math.Float32bits(want(x[i])); g != w {
+						t.Fatalf("%s %s: %04x becomes %08x, want %08x", name, what, x[i], g, w)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Around every number of 16 bits and every tie between two, and many others.
+func TestNarrow(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var src []float32
+	for i := range uint32(1 << 16) {
+		for _, d := range []uint32{0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, r.Uint32() & 0xffff} {
+			src = append(src, math.Float32frombits(i<<16|d))
+		}
+	}
+	for i := range uint32(1 << 15) { // finite ones of binary16, and what is between them
+		for _, sign := range []float32{1, -1} {
+			x := math.Float32bits(sign * array.Half(i).Float32())
+			for _, d := range []uint32{0, 1, 0xfff, 0x1000, 0x1001, 0x1fff} {
+				src = append(src, math.Float32frombits(x+d))
+			}
+		}
+	}
+	for len(src)%16 != 0 {
+		src = append(src, 0)
+	}
+	for name, loop := range half.Loops() {
+		for what, want := range map[string]func(float32) uint16{
+			"NarrowBrain": func(x float32) uint16 { return uint16(array.BrainOf(x)) },
+			"NarrowHalf":  func(x float32) uint16 { return uint16(array.HalfOf(x)) },
+		} {
+			got := make([]uint16, len(src))
+			for i := range loop(what, len(src), bytes(got), bytes(src)) {
+				if w := want(src[i]); got[i] != w {
+					t.Fatalf("%s %s: %08x becomes %04x, want %04x", name, what, math.Float32bits(src[i]), got[i], w)
+				}
+			}
+		}
+	}
+}
+
+// Nothing is written behind what was converted, and all is converted that makes
+// whole vectors.
+func TestLengths(t *testing.T) {
+	for n := range 70 {
+		wide, narrow := make([]float32, n), make([]uint16, n)
+		for i := range narrow {
+			wide[i], narrow[i] = float32(i), 0x3f80
+		}
+		y, z := make([]float32, n+16), make([]uint16, n+16)
+		for what, done := range map[string]int{
+			"WidenBrain": half.WidenBrain(y, narrow), "NarrowBrain": half.NarrowBrain(z, wide),
+		} {
+			if done > n || done%16 != 0 || done != 0 && n-done >= 16 {
+				t.Errorf("%s of %d numbers converts %d", what, n, done)
+			}
+			for i := done; i < n+16; i++ {
+				if what == "WidenBrain" && y[i] != 0 || what == "NarrowBrain" && z[i] != 0 {
+					t.Errorf("%s of %d numbers: %d is written, want %d", what, n, i+1, done)
+				}
+			}
+		}
+	}
+}
+
+// Rows are converted as one is, with what is between them left alone.
+func TestRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 50 {
+		rows, n := r.IntN(5), r.IntN(50)
+		pitch, stride := n+r.IntN(3), n+r.IntN(3)
+		src := make([]uint16, rows*stride)
+		for i := range src {
+			src[i] = uint16(r.IntN(0x7c00)) // no NaNs, which are not equal to themselves
+		}
+		for what, f := range map[string]func(dst []float32) int{
+			"Brain": func(dst []float32) int { return half.WidenBrainRows(rows, n, dst, pitch, src, stride) },
+			"Half":  func(dst []float32) int { return half.WidenHalfRows(rows, n, dst, pitch, src, stride) },
+		} {
+			got := make([]float32, rows*pitch)
+			done := f(got)
+			want := make([]float32, len(got))
+			for i := range rows {
+				for j := range done {
+					x := src[i*stride+j]
+					want[i*pitch+j] = array.Brain(x).Float32()
+					if what == "Half" {
+						want[i*pitch+j] = array.Half(x).Float32()
+					}
+				}
+			}
+			require.Equal(t, want, got, "%s: %d rows of %d, %d apart, from %d apart", what, rows, n, pitch, stride)
+
+			// And back, into rows as far apart as they came from.
+			back := make([]uint16, len(src))
+			narrow := half.NarrowBrainRows[uint16]
+			if what == "Half" {
+				narrow = half.NarrowHalfRows[uint16]
+			}
+			if again := narrow(rows, n, back, stride, got, pitch); again != done {
+				t.Errorf("%s: %d of %d numbers are widened and %d narrowed", what, done, n, again)
+			}
+			for i := range back {
+				if w := src[i]; i%stride < done && back[i] != w || i%stride >= done && back[i] != 0 {
+					t.Fatalf("%s: %04x becomes %04x on the way there and back, column %d of %d", what, w, back[i], i%stride, n)
+				}
+			}
+		}
+	}
+}
+
+// Code in the Go runtime slows down while the upper halves of registers are in
+// use.
+func TestAssemblyClearsUpperHalves(t *testing.T) {
+	src, err := os.ReadFile("asm_convert_amd64.s")
+	require.NoError(t, err)
+	if n, m := strings.Count(string(src), "\tRET\n"), strings.Count(string(src), "\tVZEROUPPER\n\tRET\n"); n != m || n == 0 {
+		t.Errorf("%d of %d functions end in VZEROUPPER and RET", m, n)
+	}
+}

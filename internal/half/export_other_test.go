@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package half
+
+// Loops returns the one loop there is, which converts nothing.
+func Loops() map[string]func(conversion string, n int, dst, src *byte) int {
+	return map[string]func(string, int, *byte, *byte) int{"none": func(string, int, *byte, *byte) int { return conversion(0).run(block{}) }}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// convert is the conversions between float32 and the 16-bit formats. They live in
+// a package of their own, below that of arrays.
+func convert() {
+	var table constants
+	for _, s := range []set{{name: "avx512", size: 4, wide: true, table: &table}, {name: "avx2", size: 4, table: &table}} {
+		s.conversion("WidenBrain", "widens n bf16 numbers", 2, 4, func(src, dst Mem) {
+			VMOVUPS(s.upper(s.words(src)), dst)
+		})
+		s.conversion("WidenHalf", "widens n f16 numbers", 2, 4, func(src, dst Mem) {
+			// The instruction makes NaNs quiet: those keep the bits that they have.
+			w, y := s.words(src), s.vector()
+			VCVTPH2PS(src, y)
+			x := s.upper(s.and(s.table.bits(0x8000), w))
+			low := s.and(s.table.bits(0x7fff), w)
+			VPSLLD(Imm(13), low, low)
+			nan := s.or(s.table.bits(0x7f800000), s.or(low, x))
+			VMOVUPS(s.orNaN(y, nan), dst)
+		})
+		s.conversion("NarrowBrain", "rounds n numbers to bf16", 4, 2, func(src, dst Mem) {
+			var y []reg.VecVirtual
+			for at := 0; at < 64; at += s.bytes() {
+				x, low := s.load(src.Offset(at)), s.vector()
+				VPSRLD(Imm(16), x, low)
+				nan := s.or(s.table.bits(0x40), low)
+				z := s.and(s.table.bits(1), low)
+				VPADDD(s.table.bits(0x7fff), z, z)
+				VPADDD(x, z, z)
+				VPSRLD(Imm(16), z, z)
+				y = append(y, s.blendNaN(x, z, nan))
+			}
+			if s.wide {
+				VPMOVDW(y[0], dst)
+				return
+			}
+			VPACKUSDW(y[1], y[0], y[0])
+			VPERMQ(Imm(0xd8), y[0], y[0])
+			VMOVUPS(y[0], dst)
+		})
+		s.conversion("NarrowHalf", "rounds n numbers to f16", 4, 2, func(src, dst Mem) {
+			for at := 0; at < 64; at += s.bytes() {
+				VCVTPS2PH(Imm(0), s.load(src.Offset(at)), dst.Offset(at/2))
+			}
+		})
+	}
+	cpuid1()
+	table.write()
+}
+
+// conversion is a loop over 16 numbers at a time, each of so many bytes. Bodies
+// of widening take a vector, those of narrowing 16 numbers.
+func (s set) conversion(name, doc string, from, to int, body func(src, dst Mem)) {
+	name = s.name + name
+	TEXT(name, NOSPLIT, "func(rows, n int, dst *byte, pitch uintptr, src *byte, stride uintptr)")
+	Pragma("noescape")
+	Doc(name + " " + doc + " of each row, n a positive multiple of 16; rows are pitch and stride bytes apart.")
+	rows, left := Load(Param("rows"), GP64()), GP64()
+	toRow, pitch := Load(Param("dst"), GP64()), Load(Param("pitch"), GP64())
+	fromRow, stride := Load(Param("src"), GP64()), Load(Param("stride"), GP64())
+	dst, src := GP64(), GP64()
+	Label("rows")
+	Load(Param("n"), left)
+	MOVQ(toRow, dst)
+	MOVQ(fromRow, src)
+	Label("loop")
+	step := 16
+	if to > from {
+		step = s.bytes() / to
+	}
+	for i := 0; i < 16; i += step {
+		body(Mem{Base: src, Disp: i * from}, Mem{Base: dst, Disp: i * to})
+	}
+	ADDQ(I32(16*from), src)
+	ADDQ(I32(16*to), dst)
+	SUBQ(I32(16), left)
+	JNZ(LabelRef("loop"))
+	ADDQ(pitch, toRow)
+	ADDQ(stride, fromRow)
+	DECQ(rows)
+	JNZ(LabelRef("rows"))
+	VZEROUPPER()
+	RET()
+}
+
+// words loads 16-bit numbers into the lower halves of 32 bits.
+func (s set) words(m Mem) reg.VecVirtual {
+	v := s.vector()
+	VPMOVZXWD(m, v)
+	return v
+}
+
+// upper shifts lower halves into the upper ones.
+func (s set) upper(v reg.VecVirtual) reg.VecVirtual {
+	VPSLLD(Imm(16), v, v)
+	return v
+}
+
+// orNaN returns x, nan where x is NaN.
+func (s set) orNaN(x, nan reg.VecVirtual) reg.VecVirtual { return s.blendNaN(x, x, nan) }
+
+// blendNaN returns y, nan where x is NaN.
+func (s set) blendNaN(x, y, nan reg.VecVirtual) reg.VecVirtual {
+	z := s.vector()
+	if s.wide {
+		k := K()
+		VCMPPS(Imm(3), x, x, k)
+		VBLENDMPS(nan, y, k, z)
+		return z
+	}
+	mask := s.vector()
+	VCMPPS(Imm(3), x, x, mask)
+	VBLENDVPS(mask, nan, y, z)
+	return z
+}
+
+// cpuid1 is CPUID's leaf 1.
+func cpuid1() {
+	TEXT("cpuid1", NOSPLIT, "func() (c uint32)")
+	Doc("cpuid1 returns ECX of CPUID's leaf 1.")
+	MOVL(U32(1), reg.EAX)
+	XORL(reg.ECX, reg.ECX)
+	CPUID()
+	Store(reg.ECX, Return("c"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,408 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// lanes is the instructions of one set for float32, and for float64 in between.
+type lanes struct {
+	set
+	doubles *doubles
+}
+
+// doubles holds 8 copies of each float64 constant, as constants does of float32.
+type doubles []uint64
+
+func (c *doubles) bits(x uint64) Mem {
+	at := slices.Index(*c, x)
+	if at < 0 {
+		at = len(*c)
+		*c = append(*c, x)
+	}
+	return NewDataAddr(Symbol{Name: "mathDoubles", Static: true}, 64*at)
+}
+
+func (c doubles) write() {
+	GLOBL("mathDoubles", RODATA|NOPTR)
+	for at, x := range c {
+		for i := range 8 {
+			DATA(64*at+8*i, U64(x))
+		}
+	}
+}
+
+func (s lanes) double(x float64) Mem { return s.doubles.bits(math.Float64bits(x)) }
+
+// tailMasks is 8 words of ones, then 8 of zeros: the mask of the first n lanes of
+// AVX2 begins n words before the zeros.
+func tailMasks() {
+	GLOBL("mathTails", RODATA|NOPTR)
+	for i := range 16 {
+		DATA(4*i, U32(math.MaxUint32*(1-i/8)))
+	}
+}
+
+type (
+	vec = reg.VecVirtual
+	vs  = []reg.VecVirtual
+)
+
+// mask says for every lane whether something holds.
+type mask struct {
+	k reg.OpmaskVirtual // of AVX-512
+	v vec               // of AVX2, in the sign bits
+}
+
+// Predicates of comparisons; those that begin with not hold for NaN.
+const (
+	equal      = 0
+	less       = 1
+	unordered  = 3
+	notAtLeast = 9
+	atLeast    = 13
+	greater    = 14
+)
+
+// zero returns a vector of zeros, by an instruction of which the allocator knows
+// that it reads nothing.
+func (s lanes) zero() vec {
+	v := s.vector()
+	VPSUBD(v, v, v)
+	return v
+}
+
+// is compares float32: x predicate y.
+func (s lanes) is(predicate uint8, x, y Op) mask {
+	if s.wide {
+		k := K()
+		VCMPPS(Imm(uint64(predicate)), y, x, k)
+		return mask{k: k}
+	}
+	v := YMM()
+	VCMPPS(Imm(uint64(predicate)), y, x, v)
+	return mask{v: v}
+}
+
+// isD is is for float64.
+func (s lanes) isD(predicate uint8, x, y Op) mask {
+	if s.wide {
+		k := K()
+		VCMPPD(Imm(uint64(predicate)), y, x, k)
+		return mask{k: k}
+	}
+	v := YMM()
+	VCMPPD(Imm(uint64(predicate)), y, x, v)
+	return mask{v: v}
+}
+
+// where returns yes where m holds, and no elsewhere, of float32.
+func (s lanes) where(m mask, yes Op, no vec) vec {
+	z := s.vector()
+	if s.wide { // not VBLENDMPS, whose result the allocator takes for an argument
+		VMOVAPS(no, z)
+		VMOVUPS(yes, m.k, z)
+	} else {
+		VBLENDVPS(m.v, yes, no, z)
+	}
+	return z
+}
+
+// whereD is where for float64.
+func (s lanes) whereD(m mask, yes Op, no vec) vec {
+	z := s.vector()
+	if s.wide { // not VBLENDMPD, whose result the allocator takes for an argument
+		VMOVAPD(no, z)
+		VMOVUPD(yes, m.k, z)
+	} else {
+		VBLENDVPD(m.v, yes, no, z)
+	}
+	return z
+}
+
+// signD returns the mask of the sign bits of 64-bit lanes.
+func (s lanes) signD(v vec) mask {
+	if s.wide {
+		k := K()
+		VPTESTMQ(s.doubles.bits(1<<63), v, k)
+		return mask{k: k}
+	}
+	return mask{v: v}
+}
+
+// either is the mask of where one of two holds.
+func (s lanes) either(a, b mask) mask {
+	if s.wide {
+		k := K()
+		KORW(a.k, b.k, k)
+		return mask{k: k}
+	}
+	v := YMM()
+	VORPS(a.v, b.v, v)
+	return mask{v: v}
+}
+
+func (s lanes) xor(x, y Op) vec {
+	z := s.vector()
+	if s.wide {
+		VPXORD(x, y, z)
+	} else {
+		VXORPS(x, y, z)
+	}
+	return z
+}
+
+// op2 is z = f(x, y) with f one of the instructions, whose second operand is the
+// first argument.
+func (s lanes) op2(f func(ops ...Op), x, y Op) vec {
+	z := s.vector()
+	f(y, x, z)
+	return z
+}
+
+// tail says which lanes of the last vector exist.
+type tail struct{ mask }
+
+func (s lanes) tailOf(n reg.Register) *tail {
+	if s.wide {
+		bits, k := GP64(), K()
+		MOVQ(n, reg.RCX)
+		MOVQ(U32(1), bits)
+		SHLQ(reg.CL, bits)
+		DECQ(bits)
+		KMOVW(bits.As32(), k)
+		return &tail{mask{k: k}}
+	}
+	at, v := GP64(), YMM()
+	LEAQ(NewDataAddr(Symbol{Name: "mathTails", Static: true}, 32), at)
+	SHLQ(Imm(2), n)
+	SUBQ(n, at)
+	VMOVUPS(Mem{Base: at}, v)
+	return &tail{mask{v: v}}
+}
+
+// get loads the lanes that exist, and zeros; without a tail all exist.
+func (s lanes) get(m Mem, t *tail) vec {
+	v := s.vector()
+	switch {
+	case t == nil:
+		VMOVUPS(m, v)
+	case s.wide:
+		VMOVUPS_Z(m, t.k, v)
+	default:
+		VMASKMOVPS(m, t.v, v)
+	}
+	return v
+}
+
+func (s lanes) put(v vec, m Mem, t *tail) {
+	switch {
+	case t == nil:
+		VMOVUPS(v, m)
+	case s.wide:
+		VMOVUPS(v, t.k, m)
+	default:
+		VMASKMOVPS(v, t.v, m)
+	}
+}
+
+// pointwise is a function of n elements that sets each of the first slice from
+// those of the others in the same place. more is further parameters, and results
+// behind a bracket. unroll vectors are done at once.
+type pointwise struct {
+	name, doc     string
+	args          []string // slices, the result first
+	more          string
+	unroll        int
+	before, after func()
+	body          func(x vs) vec
+}
+
+func (s lanes) loopOf(p pointwise) {
+	name := s.name + p.name
+	TEXT(name, NOSPLIT, "func(n int, "+strings.Join(p.args, ", ")+" *float32"+p.more)
+	Pragma("noescape")
+	Doc(name + " is " + p.doc + ", for n elements.")
+	n, at := Load(Param("n"), GP64()), GP64()
+	XORQ(at, at)
+	var slices []Mem
+	for _, a := range p.args {
+		slices = append(slices, Mem{Base: Load(Param(a), GP64()), Index: at, Scale: 1})
+	}
+	if p.before != nil {
+		p.before()
+	}
+	step := s.bytes() / 4
+	do := func(part int, t *tail) {
+		var x vs
+		for _, m := range slices[1:] {
+			x = append(x, s.get(m.Offset(part*s.bytes()), t))
+		}
+		s.put(p.body(x), slices[0].Offset(part*s.bytes()), t)
+	}
+	for _, vectors := range []int{p.unroll, 1} {
+		if vectors == 0 {
+			continue
+		}
+		label := map[bool]string{true: "many", false: "one"}[vectors > 1]
+		Label(label)
+		CMPQ(n, I32(vectors*step))
+		JLT(LabelRef("not_" + label))
+		for part := range vectors {
+			do(part, nil)
+		}
+		ADDQ(I32(vectors*s.bytes()), at)
+		SUBQ(I32(vectors*step), n)
+		JMP(LabelRef(label))
+		Label("not_" + label)
+	}
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	do(0, s.tailOf(n))
+	Label("done")
+	if p.after != nil {
+		p.after()
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// unary and binary are y = f(x) and z = f(x, y).
+func (s lanes) unary(name, doc string, unroll int, f func(x vec) vec) {
+	s.loopOf(pointwise{name: name, doc: "y = " + doc, args: []string{"y", "x"}, more: ")", unroll: unroll, body: func(x vs) vec { return f(x[0]) }})
+}
+
+func (s lanes) binary(name, doc string, unroll int, f func(x, y vec) vec) {
+	s.loopOf(pointwise{name: name, doc: "z = " + doc, args: []string{"z", "x", "y"}, more: ")", unroll: unroll, body: func(x vs) vec { return f(x[0], x[1]) }})
+}
+
+// widened returns the lower and the upper half of float32 as float64.
+func (s lanes) widened(x vec) (low, high vec) {
+	low, high = s.vector(), s.vector()
+	if s.wide {
+		half := YMM()
+		VEXTRACTF64X4(Imm(1), x, half)
+		VCVTPS2PD(half, high)
+		VCVTPS2PD(x.AsY(), low)
+	} else {
+		half := XMM()
+		VEXTRACTF128(Imm(1), x, half)
+		VCVTPS2PD(half, high)
+		VCVTPS2PD(x.AsX(), low)
+	}
+	return low, high
+}
+
+// narrowed rounds both halves to float32.
+func (s lanes) narrowed(low, high vec) vec {
+	z := s.zero() // so that the allocator sees all of it written
+	if s.wide {
+		h := YMM()
+		VCVTPD2PS(low, z.AsY())
+		VCVTPD2PS(high, h)
+		VINSERTF64X4(Imm(1), h, z, z)
+	} else {
+		h := XMM()
+		VCVTPD2PSY(low, z.AsX())
+		VCVTPD2PSY(high, h)
+		VINSERTF128(Imm(1), h, z, z)
+	}
+	return z
+}
+
+// doubled does f in float64.
+func (s lanes) doubled(f func(x vs) vec) func(x vs) vec {
+	return func(x vs) vec {
+		var low, high vs
+		for _, x := range x {
+			l, h := s.widened(x)
+			low, high = append(low, l), append(high, h)
+		}
+		return s.narrowed(f(low), f(high))
+	}
+}
+
+// arithmetic is what IEEE 754 defines: the bits are those of the same in Go.
+func (s lanes) arithmetic() {
+	s.binary("Add", "x + y", 4, func(x, y vec) vec { return s.op2(VADDPS, x, y) })
+	s.binary("Sub", "x - y", 4, func(x, y vec) vec { return s.op2(VSUBPS, x, y) })
+	s.binary("Mul", "x·y", 4, func(x, y vec) vec { return s.op2(VMULPS, x, y) })
+	s.binary("Div", "x/y", 4, func(x, y vec) vec { return s.op2(VDIVPS, x, y) })
+	s.binary("Maximum", "max(x, y)", 2, s.max)
+	s.binary("Minimum", "min(x, y)", 2, s.min)
+	s.unary("Neg", "-x", 4, func(x vec) vec { return s.xor(s.table.bits(1<<31), x) })
+	s.unary("Abs", "|x|", 4, func(x vec) vec { return s.and(s.table.bits(1<<31-1), x) })
+	s.unary("Sign", "x where that is 0 or NaN, else 1 with its sign", 2, func(x vec) vec {
+		one := s.or(s.table.bits(math.Float32bits(1)), s.and(s.table.bits(1<<31), x))
+		zero := s.zero()
+		differ := s.either(s.is(less, x, zero), s.is(greater, x, zero))
+		return s.where(differ, one, x)
+	})
+	s.unary("Square", "x²", 4, func(x vec) vec { return s.op2(VMULPS, x, x) })
+	s.unary("Sqrt", "√x", 4, func(x vec) vec {
+		y := s.vector()
+		VSQRTPS(x, y)
+		return y
+	})
+	for _, r := range []struct {
+		name, doc string
+		mode      uint64
+	}{{"Floor", "⌊x⌋", 9}, {"Ceil", "⌈x⌉", 10}, {"RoundToEven", "x rounded, halves to even", 8}} {
+		s.unary(r.name, r.doc, 4, func(x vec) vec {
+			y := s.vector()
+			if s.wide {
+				VRNDSCALEPS(Imm(r.mode), x, y)
+			} else {
+				VROUNDPS(Imm(r.mode), x, y)
+			}
+			return y
+		})
+	}
+	s.unary("Round", "x rounded, halves away from 0", 4, func(x vec) vec {
+		half := s.or(s.number(0.5-0x1p-25), s.and(s.table.bits(1<<31), x)) // not ½, which would bring what is just below it to 1
+		VADDPS(half, x, x)
+		if s.wide {
+			VRNDSCALEPS(Imm(11), x, x)
+		} else {
+			VROUNDPS(Imm(11), x, x)
+		}
+		return x
+	})
+	var lo, hi vec
+	s.loopOf(pointwise{name: "Clamp", doc: "y = min(max(x, lo), hi)", args: []string{"y", "x"}, more: ", lo, hi float32)", unroll: 2,
+		before: func() {
+			lo, hi = s.vector(), s.vector()
+			VBROADCASTSS(address(Param("lo")), lo)
+			VBROADCASTSS(address(Param("hi")), hi)
+		},
+		body: func(x vs) vec { return s.min(s.max(x[0], lo), hi) }})
+}
+
+// address returns where a parameter lies.
+func address(c gotypes.Component) Mem {
+	b, err := c.Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return b.Addr
+}
+
+// max is Go's: NaN if one is, and 0 rather than -0.
+func (s lanes) max(x, y vec) vec {
+	z := s.op2(VMAXPS, x, y) // y where they are equal, or one is NaN
+	z = s.where(s.is(equal, x, y), s.and(x, y), z)
+	return s.where(s.is(unordered, x, x), x, z)
+}
+
+// min is Go's: NaN if one is, and -0 rather than 0.
+func (s lanes) min(x, y vec) vec {
+	z := s.op2(VMINPS, x, y)
+	z = s.where(s.is(equal, x, y), s.or(x, y), z)
+	return s.where(s.is(unordered, x, x), x, z)
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+// countFrom is 0 to 15.
+func countFrom() {
+	GLOBL("mathCount", RODATA|NOPTR)
+	for i := range 16 {
+		DATA(4*i, U32(uint32(i)))
+	}
+}
+
+// param broadcasts a parameter of 4 bytes.
+func (s lanes) param(name string) vec {
+	v := s.vector()
+	VBROADCASTSS(address(Param(name)), v)
+	return v
+}
+
+// rotate turns 32-bit lanes left.
+func (s lanes) rotate(v vec, by uint64) {
+	if s.wide {
+		VPROLD(Imm(by), v, v)
+		return
+	}
+	right := s.vector()
+	VPSRLD(Imm(32-by), v, right)
+	VPSLLD(Imm(by), v, v)
+	VPOR(right, v, v)
+}
+
+// threefry encrypts the counters (hi, lo), (hi, lo+1), … and gives the exclusive or
+// of both words, as Threefry2x32 in Go. Several vectors at once hide that every
+// step waits for the one before.
+func (s lanes) threefry() {
+	TEXT(s.name+"Threefry", NOSPLIT, "func(n int, y *float32, k0, k1, hi, lo uint32)")
+	Pragma("noescape")
+	Doc(s.name + "Threefry is the random bits of n counters from (hi, lo) upwards, which do not pass 2^32, under the key.")
+	n, y := Load(Param("n"), GP64()), Load(Param("y"), GP64())
+	k := [3]vec{s.param("k0"), s.param("k1"), s.vector()}
+	if s.wide {
+		VMOVDQA32(k[0], k[2])
+	} else {
+		VMOVDQA(k[0], k[2])
+	}
+	k[2] = s.xor(s.table.bits(0x1bd11bda), s.xor(k[1], k[2]))
+	hi, lo := s.param("hi"), s.param("lo")
+	VPADDD(k[0], hi, hi)
+	VPADDD(NewDataAddr(Symbol{Name: "mathCount", Static: true}, 0), lo, lo)
+	VPADDD(k[1], lo, lo)
+	step := s.bytes() / 4
+	block := func(vectors int, t *tail) {
+		a, b := make(vs, vectors), make(vs, vectors)
+		each := func(f func(a, b vec)) {
+			for i := range a {
+				f(a[i], b[i])
+			}
+		}
+		for i := range a {
+			a[i], b[i] = s.vector(), s.vector()
+			VMOVAPS(hi, a[i])
+			VMOVAPS(lo, b[i])
+			if i+1 < vectors || t == nil {
+				VPADDD(s.table.bits(uint32(step)), lo, lo)
+			}
+		}
+		for i := range 5 {
+			for _, by := range [2][4]uint64{{13, 15, 26, 6}, {17, 29, 16, 24}}[i%2] {
+				each(func(a, b vec) { VPADDD(b, a, a) })
+				each(func(_, b vec) { s.rotate(b, by) })
+				each(func(a, b vec) {
+					if s.wide {
+						VPXORD(a, b, b)
+					} else {
+						VPXOR(a, b, b)
+					}
+				})
+			}
+			each(func(a, b vec) {
+				VPADDD(k[(i+1)%3], a, a)
+				VPADDD(k[(i+2)%3], b, b)
+				VPADDD(s.table.bits(uint32(i+1)), b, b)
+			})
+		}
+		for i := range a {
+			s.put(s.xor(a[i], b[i]), Mem{Base: y, Disp: i * s.bytes()}, t)
+		}
+	}
+	many := 4
+	if !s.wide {
+		many = 3
+	}
+	for _, vectors := range []int{many, 1} {
+		label := map[bool]string{true: "many", false: "one"}[vectors > 1]
+		Label(label)
+		CMPQ(n, I32(vectors*step))
+		JLT(LabelRef("not_" + label))
+		block(vectors, nil)
+		ADDQ(I32(vectors*s.bytes()), y)
+		SUBQ(I32(vectors*step), n)
+		JMP(LabelRef(label))
+		Label("not_" + label)
+	}
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	block(1, s.tailOf(n))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// uniform makes numbers from lo to lo + span of random bits, as Uniform in Go.
+func (s lanes) uniform() {
+	var lo, low, span vec
+	s.loopOf(pointwise{name: "Uniform", doc: "y = max(lo, (bits/2^32)·span + lo) with 23 of x's bits, in float64 rounded once", args: []string{"y", "x"}, more: ", lo, span float32)",
+		before: func() {
+			lo = s.param("lo")
+			low, _ = s.widened(lo)
+			span, _ = s.widened(s.param("span"))
+		},
+		body: func(x vs) vec {
+			u := s.vector()
+			VPSRLD(Imm(9), x[0], u)
+			u = s.or(s.table.bits(math.Float32bits(1)), u)
+			VSUBPS(s.number(1), u, u)
+			y := s.doubled(func(x vs) vec { return s.addD(s.mulD(x[0], span), low) })(vs{u})
+			return s.op2(VMAXPS, lo, y)
+		}})
+}
+
+// erfinv is √2 times Erfinv32, but for its products and sums, which are fused.
+func (s lanes) erfinv() {
+	log1p := s.doubled(func(x vs) vec { return s.log1pD(x[0]) })
+	near := []float64{2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164, 0.246640727, 1.50140941}
+	far := []float64{-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047, 1.00167406, 2.83297682}
+	s.unary("Normal", "√2·erf⁻¹(x)", 0, func(x vec) vec {
+		minus := s.table.bits(1 << 31)
+		w := s.xor(minus, log1p(vs{s.xor(minus, s.mul(x, x))}))
+		t, root := s.vector(), s.vector()
+		VSUBPS(s.number(2.5), w, t)
+		VSQRTPS(w, root)
+		VSUBPS(s.number(3), root, root)
+		small := s.is(less, w, s.number(5))
+		t = s.where(small, t, root)
+		q := s.where(small, s.number(near[0]), s.load(s.number(far[0])))
+		for i := range near[1:] {
+			VFMADD213PS(s.where(small, s.number(near[1+i]), s.load(s.number(far[1+i]))), t, q)
+		}
+		return s.mul(s.number(math.Sqrt2), s.mul(x, q))
+	})
+}

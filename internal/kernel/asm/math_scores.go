@@ -1,0 +1,123 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// What a router makes of logits, in float64 and not rounded. Results are written in
+// vectors of 8, so there is room behind the last.
+
+// wider is y = f(x) with y in float64.
+func (s lanes) wider(name, doc string, f func(x vec) vec) {
+	TEXT(s.name+name, NOSPLIT, "func(n int, y *float64, x *float32)")
+	Pragma("noescape")
+	Doc(s.name + name + " is y = " + doc + ", for n elements. There is room for a multiple of 8 in y.")
+	n, at := Load(Param("n"), GP64()).(reg.GPVirtual), GP64()
+	y := Mem{Base: Load(Param("y"), GP64()), Index: at, Scale: 2}
+	x := Mem{Base: Load(Param("x"), GP64()), Index: at, Scale: 1}
+	s.inEights("loop", n, at, func(t *tail) {
+		s.wide8(x, t).each(func(i int, v vec) { VMOVUPD(f(v), y.Offset(i*s.bytes())) })
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// eightOr is 8 float32, or those of a tail and none for the others, as float64.
+func (s lanes) eightOr(m Mem, t *tail, none float64) eight {
+	if t == nil {
+		return s.wide8(m, nil)
+	}
+	x := s.where(t.mask, s.get(m, t), s.load(s.number(none)))
+	if s.wide {
+		v := s.vector()
+		VCVTPS2PD(x.AsY(), v)
+		return eight{v}
+	}
+	low, high := s.widened(x)
+	return eight{low, high}
+}
+
+// softmaxRows is softmax of rows: the largest, then the powers and their sum in 8
+// parts, then the quotients.
+func (s lanes) softmaxRows() {
+	TEXT(s.name+"SoftmaxRows", NOSPLIT, "func(n int, y *float64, x *float32, rows int)")
+	Pragma("noescape")
+	Doc(s.name + "SoftmaxRows is softmax in float64 of rows, 1 or more, of n elements, 1 or more and none of them NaN. There is room for 7 more in y.")
+	length, n, at := Load(Param("n"), GP64()), GP64(), GP64()
+	yBase, xBase := Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	y, x := Mem{Base: yBase, Index: at, Scale: 2}, Mem{Base: xBase, Index: at, Scale: 1}
+	rows := Load(Param("rows"), GP64())
+	Label("row")
+
+	MOVQ(length, n)
+	top := s.eight()
+	top.each(func(_ int, v vec) { VMOVUPD(s.double(math.Inf(-1)), v) })
+	s.inEights("top", n, at, func(t *tail) {
+		s.eightOr(x, t, math.Inf(-1)).each(func(i int, v vec) { VMAXPD(v, top[i], top[i]) })
+	})
+	half := YMM()
+	if s.wide {
+		VEXTRACTF64X4(Imm(1), top[0], half)
+		VMAXPD(half, top[0].AsY(), half)
+	} else {
+		VMAXPD(top[1], top[0], half)
+	}
+	low, high := XMM(), XMM()
+	VEXTRACTF128(Imm(1), half, high)
+	VMAXPD(high, half.AsX(), low)
+	VPERMILPD(Imm(1), low, high)
+	VMAXPD(high, low, low)
+	largest := s.vector()
+	VBROADCASTSD(low, largest)
+
+	MOVQ(length, n)
+	sums := s.eight()
+	s.inEights("sum", n, at, func(t *tail) {
+		s.eightOr(x, t, math.Inf(-1)).each(func(i int, v vec) {
+			e := s.expD(s.subD(v, largest))
+			VMOVUPD(e, y.Offset(i*s.bytes()))
+			VADDPD(e, sums[i], sums[i])
+		})
+	})
+	total := s.vector()
+	VBROADCASTSD(s.total(sums).AsX(), total)
+
+	MOVQ(length, n)
+	XORQ(at, at)
+	Label("scale")
+	for i := 0; i < 64; i += s.bytes() {
+		v := s.load(y.Offset(i))
+		VDIVPD(total, v, v)
+		VMOVUPD(v, y.Offset(i))
+	}
+	ADDQ(Imm(32), at)
+	SUBQ(Imm(8), n)
+	JG(LabelRef("scale"))
+
+	LEAQ(Mem{Base: xBase, Index: length, Scale: 4}, xBase)
+	LEAQ(Mem{Base: yBase, Index: length, Scale: 8}, yBase)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+func (s lanes) scores() {
+	logistic := func(x vec) vec {
+		z := s.expD(s.xor(s.doubles.bits(1<<63), x))
+		return s.divD(s.double(1), s.addD(z, s.double(1)))
+	}
+	s.wider("Sigmoids", "1/(1 + exp(-x))", logistic)
+	s.wider("RootSoftplus", "√log(1 + exp(x))", func(x vec) vec {
+		positive := s.zero()
+		VMAXPD(x, positive, positive)
+		y := s.addD(s.log1pD(s.expD(s.or(s.doubles.bits(1<<63), x))), positive)
+		VSQRTPD(y, y)
+		return y
+	})
+	s.softmaxRows()
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// group is the loop over 4 blocks of 32: of q8_0 or of mxfp4.
+func (q quantSet) group(kind string, size int, columns bool) {
+	f := q.begin(kind, groupLen*size, columns)
+	g := groups{q, f, size, kind == "MX"}
+	if q.wide {
+		g.wide()
+	} else {
+		for b := range groupLen {
+			g.narrow(b)
+		}
+	}
+	f.end(groupLen*size, groupRow)
+}
+
+type groups struct {
+	quantSet
+	f    frame
+	size int
+	mx   bool
+}
+
+// value is entry i of mxfp4's table, with off added.
+func value(i, off int) uint8 {
+	v := []int{0, 1, 2, 3, 4, 6, 8, 12}[i%8]
+	if i%16 >= 8 {
+		v = -v
+	}
+	return uint8(v + off)
+}
+
+// narrow adds block b.
+func (g groups) narrow(b int) {
+	var size, raw reg.VecVirtual // of the weights: |w|, and w
+	load := func(w reg.Register) {
+		raw, size = YMM(), YMM()
+		if !g.mx {
+			VMOVDQU(Mem{Base: w, Disp: b*g.size + 2}, raw)
+		} else {
+			low, high := XMM(), XMM()
+			VMOVDQU(Mem{Base: w, Disp: b*g.size + 1}, low)
+			VPSRLW(Imm(4), low, high)
+			VINSERTI128(Imm(1), high, low.AsY(), raw)
+			VPAND(g.table.same(15), raw, raw)
+			values := YMM()
+			VMOVDQU(g.table.vector(func(i int) uint8 { return value(i, 0) }), values)
+			VPSHUFB(raw, values, raw)
+		}
+		VPABSB(raw, size)
+	}
+	var sum [4]reg.VecVirtual
+	for l := range 4 {
+		if l == 0 || !g.f.columns {
+			load(g.f.W(l))
+		}
+		x := YMM()
+		VMOVDQU(Mem{Base: g.f.X(l), Disp: 32 * b}, x)
+		VPSIGNB(raw, x, x)
+		VPMADDUBSW(x, size, x)
+		sum[l] = YMM()
+		VPMADDWD(g.table.words(func(int) int { return 1 }), x, sum[l])
+	}
+	s := fold(g.sumLanes(sum, g.vector), false)
+	var d reg.VecVirtual
+	if g.mx {
+		d = g.exponents(b)
+	} else {
+		d = g.halves(g.f, b*g.size)
+	}
+	VADDPS(scaled(d, g.floats(g.f, groupScale+4*b), s), g.f.acc, g.f.acc)
+}
+
+// exponents returns the scales of block b of every lane.
+func (g groups) exponents(b int) reg.VecVirtual {
+	d := XMM()
+	for l := range 4 {
+		if l > 0 && g.f.columns {
+			VPERMILPS(Imm(0), d, d)
+			break
+		}
+		m := g.exponent(l, b)
+		if l == 0 {
+			VMOVSS(m, d)
+		} else {
+			VINSERTPS(Imm(uint64(l<<4)), m, d, d)
+		}
+	}
+	return d
+}
+
+// exponent is where the scale of block b of lane l is.
+func (g groups) exponent(l, b int) Mem {
+	e, table := GP64(), GP64()
+	MOVBQZX(Mem{Base: g.f.W(l), Disp: b * g.size}, e)
+	LEAQ(NewDataAddr(Symbol{Name: "quantScales", Static: true}, 0), table)
+	return Mem{Base: table, Index: e, Scale: 4}
+}
+
+// wide adds 4 blocks. Weights are made unsigned by an offset, which the rounded row
+// has the product with.
+func (g groups) wide() {
+	var sums [2]reg.VecVirtual
+	for p := range sums {
+		var sum [4]reg.VecVirtual
+		var v reg.VecVirtual
+		for l := range 4 {
+			if l == 0 || !g.f.columns {
+				v = g.pair(g.f.W(l), 2*p)
+			}
+			sum[l] = g.zero()
+			VPDPBUSD(Mem{Base: g.f.X(l), Disp: 64 * p}, v, sum[l])
+		}
+		sums[p] = g.sumLanes(sum, g.vector)
+	}
+	// 128 bits for each block, which are lanes.
+	s, t := ZMM(), ZMM()
+	VSHUFI32X4(Imm(0x88), sums[1], sums[0], s)
+	VSHUFI32X4(Imm(0xdd), sums[1], sums[0], t)
+	VPADDD(t, s, s)
+	VPSUBD(g.rowNumbers(groupSums), s, s)
+	d := g.weightScales()
+	VMULPS(g.rowNumbers(groupScale), d, d)
+	VCVTDQ2PS(s, s)
+	VMULPS(s, d, d)
+	VADDPS(d.AsX(), g.f.acc, g.f.acc)
+	for b := 1; b < groupLen; b++ {
+		x := XMM()
+		VEXTRACTF32X4(Imm(uint64(b)), d, x)
+		VADDPS(x, g.f.acc, g.f.acc)
+	}
+}
+
+// pair returns blocks b and b+1 with the offset added.
+func (g groups) pair(w reg.Register, b int) reg.VecVirtual {
+	y, v := YMM(), ZMM()
+	if !g.mx {
+		VMOVDQU(Mem{Base: w, Disp: b*g.size + 2}, y)
+		VINSERTI64X4(Imm(1), Mem{Base: w, Disp: (b+1)*g.size + 2}, y.AsZ(), v)
+		VPXORD(g.table.same(0x80), v, v)
+		return v
+	}
+	next := YMM()
+	VBROADCASTI128(Mem{Base: w, Disp: b*g.size + 1}, y)
+	VBROADCASTI128(Mem{Base: w, Disp: (b+1)*g.size + 1}, next)
+	VINSERTI64X4(Imm(1), next, y.AsZ(), v)
+	VPSRLVQ(g.table.quads(func(i int) int { return i / 2 % 2 * 4 }), v, v)
+	VPANDD(g.table.same(15), v, v)
+	values := ZMM()
+	VMOVDQU64(g.table.vector(func(i int) uint8 { return value(i, 12) }), values)
+	VPSHUFB(v, values, v)
+	return v
+}
+
+// rowNumbers returns the 4 numbers at disp of each lane's row, those of a block in
+// 128 bits.
+func (g groups) rowNumbers(disp int) reg.VecVirtual {
+	v, index := ZMM(), ZMM()
+	VMOVUPS(Mem{Base: g.f.X(0), Disp: disp}, v.AsX())
+	if !g.f.columns {
+		VMOVDQU64(g.blockOfLane(), index)
+	} else {
+		for l := 1; l < 4; l++ {
+			VINSERTF32X4(Imm(uint64(l)), Mem{Base: g.f.X(l), Disp: disp}, v, v)
+		}
+		VMOVDQU64(g.table.longs(func(i int) int { return i%4*4 + i/4 }), index)
+	}
+	out := ZMM()
+	VPERMPS(v, index, out)
+	return out
+}
+
+func (g groups) blockOfLane() Mem { return g.table.longs(func(i int) int { return i / 4 }) }
+
+// weightScales returns the scales of 4 blocks of each lane's weights, those of a
+// block in 128 bits.
+func (g groups) weightScales() reg.VecVirtual {
+	out := ZMM()
+	if g.f.columns {
+		x := XMM()
+		if g.mx {
+			for b := range groupLen {
+				if m := g.exponent(0, b); b == 0 {
+					VMOVSS(m, x)
+				} else {
+					VINSERTPS(Imm(uint64(b<<4)), m, x, x)
+				}
+			}
+		} else {
+			VPXOR(x, x, x)
+			for b := range groupLen {
+				VPINSRW(Imm(uint64(b)), Mem{Base: g.f.W(0), Disp: b * g.size}, x, x)
+			}
+			VCVTPH2PS(x, x)
+		}
+		index := ZMM()
+		VMOVDQU64(g.blockOfLane(), index)
+		VPERMPS(x.AsZ(), index, out)
+		return out
+	}
+	if g.mx {
+		for b := range groupLen {
+			if x := g.exponents(b); b == 0 {
+				VMOVAPS(x, out.AsX())
+			} else {
+				VINSERTF32X4(Imm(uint64(b)), x, out, out)
+			}
+		}
+		return out
+	}
+	var x [2]reg.VecVirtual
+	for i := range x {
+		x[i] = XMM()
+		VPXOR(x[i], x[i], x[i])
+		for k := range 8 {
+			VPINSRW(Imm(uint64(k)), Mem{Base: g.f.W(k % 4), Disp: (2*i + k/4) * g.size}, x[i], x[i])
+		}
+	}
+	y := YMM()
+	VINSERTI128(Imm(1), x[1], x[0].AsY(), y)
+	VCVTPH2PS(y, out)
+	return out
+}

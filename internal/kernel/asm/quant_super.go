@@ -1,0 +1,346 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// unpacked is a block of 256 weights whose scales are in registers.
+type unpacked struct {
+	pieces int
+	// piece returns unsigned weights, their scales as int16, where in a rounded row
+	// what they are multiplied with lies, and signs, if there are some.
+	piece func(i int) (q, scale reg.VecVirtual, at int, sign reg.VecVirtual)
+	// before adds to a lane's sum what does not come of pieces; nil for nothing.
+	finish func(x reg.Register, sum reg.VecVirtual)
+	// offsets are what the sums of the rounded row are multiplied with, nil for none.
+	offsets reg.VecVirtual
+	// half is where d is, followed by m if there are offsets.
+	half int
+}
+
+// super is the loop over blocks of 256.
+func (q quantSet) super(kind string, size int, columns bool, unpack func(f frame, w reg.Register) unpacked) {
+	f := q.begin(kind, size, columns)
+	var sum, off [4]reg.VecVirtual
+	var u unpacked
+	lane := func(l, i int, v, scale reg.VecVirtual, at int, sign reg.VecVirtual) {
+		x, p := Mem{Base: f.X(l), Disp: at}, q.vector()
+		if sign != nil {
+			y := q.vector()
+			VMOVDQU(x, y)
+			VPSIGNB(sign, y, y)
+			VPMADDUBSW(y, v, p)
+		} else {
+			VPMADDUBSW(x, v, p)
+		}
+		switch {
+		case i == 0:
+			sum[l] = q.vector()
+			VPMADDWD(scale, p, sum[l])
+		case q.wide:
+			VPDPWSSD(scale, p, sum[l])
+		default:
+			VPMADDWD(scale, p, p)
+			VPADDD(p, sum[l], sum[l])
+		}
+	}
+	after := func(l int) {
+		if u.finish != nil {
+			u.finish(f.X(l), sum[l])
+		}
+		if u.offsets != nil {
+			off[l] = like(u.offsets)
+			VPMADDWD(Mem{Base: f.X(l), Disp: superSums}, u.offsets, off[l])
+		}
+	}
+	if columns {
+		u = unpack(f, f.W(0))
+		for i := range u.pieces {
+			v, scale, at, sign := u.piece(i)
+			for l := range 4 {
+				lane(l, i, v, scale, at, sign)
+			}
+		}
+		for l := range 4 {
+			after(l)
+		}
+	} else {
+		for l := range 4 {
+			u = unpack(f, f.W(l))
+			for i := range u.pieces {
+				v, scale, at, sign := u.piece(i)
+				lane(l, i, v, scale, at, sign)
+			}
+			after(l)
+		}
+	}
+	s := fold(q.sumLanes(sum, q.vector), q.wide)
+	dx := q.floats(f, superScale)
+	if u.offsets == nil {
+		VADDPS(scaled(q.halves(f, u.half), dx, s), f.acc, f.acc)
+	} else {
+		t := q.sumLanes(off, func() reg.VecVirtual { return like(off[0]) })
+		if t.Size() > 16 {
+			t = fold(t, false)
+		}
+		d, m := q.halfPairs(f, u.half)
+		term := scaled(d, dx, s)
+		VSUBPS(scaled(m, dx, t), term, term)
+		VADDPS(term, f.acc, f.acc)
+	}
+	f.end(size, superRow)
+}
+
+// like returns a register of v's size.
+func like(v reg.VecVirtual) reg.VecVirtual {
+	switch v.Size() {
+	case 16:
+		return XMM()
+	case 32:
+		return YMM()
+	}
+	return ZMM()
+}
+
+// low returns m & 15 per byte, high m >> 4 & 15.
+func (q quantSet) nibbles(m reg.VecVirtual) (low, high reg.VecVirtual) {
+	mask := q.table.same(15)
+	low, high = q.vector(), q.vector()
+	VPSRLW(Imm(4), m, high)
+	if q.wide {
+		VPANDD(mask, m, low)
+		VPANDD(mask, high, high)
+	} else {
+		VPAND(mask, m, low)
+		VPAND(mask, high, high)
+	}
+	return low, high
+}
+
+func (q quantSet) bytesAt(w reg.Register, disp int) reg.VecVirtual {
+	v := q.vector()
+	VMOVUPS(Mem{Base: w, Disp: disp}, v)
+	return v
+}
+
+// spread returns 16-bit scales for a vector of weights: for each 16 bits the scale
+// of number f(i), from v, which has them as int16 in its lowest bits (AVX-512), or
+// as bytes.
+func (q quantSet) spread(v reg.VecVirtual, f func(i int) int) reg.VecVirtual {
+	out := q.vector()
+	if q.wide {
+		index := ZMM()
+		VMOVDQU64(q.table.words(f), index)
+		VPERMW(v.AsZ(), index, out)
+		return out
+	}
+	x := XMM()
+	VPSHUFB(q.table.vector(func(i int) uint8 { return uint8(f(i % 16)) }), v.AsX(), x)
+	VPMOVSXBW(x, out)
+	return out
+}
+
+// scaleWords prepares bytes of scales for spread.
+func (q quantSet) scaleWords(x reg.VecVirtual) reg.VecVirtual {
+	if !q.wide {
+		return x
+	}
+	y := YMM()
+	VPMOVSXBW(x, y)
+	return y
+}
+
+func (q quantSet) q4k(f frame, w reg.Register) unpacked {
+	// Scales and offsets of 6 bits, four at a time: see quant.Q4Scale.
+	a, b, c := GP32(), GP32(), GP32()
+	MOVL(Mem{Base: w, Disp: 4}, a)
+	MOVL(Mem{Base: w, Disp: 8}, b)
+	MOVL(Mem{Base: w, Disp: 12}, c)
+	four := func(low reg.GPVirtual, shift uint64) reg.VecVirtual {
+		top, rest := GP32(), GP32()
+		MOVL(low, top)
+		SHRL(Imm(6), top)
+		ANDL(U32(0x03030303), top)
+		SHLL(Imm(4), top)
+		MOVL(c, rest)
+		if shift > 0 {
+			SHRL(Imm(shift), rest)
+		}
+		ANDL(U32(0x0f0f0f0f), rest)
+		ORL(rest, top)
+		ANDL(U32(0x3f3f3f3f), low)
+		x := XMM()
+		VMOVD(low, x)
+		VPINSRD(Imm(1), top, x, x)
+		return x
+	}
+	scales, offsets := four(a, 0), four(b, 4)
+	words := q.scaleWords(scales)
+	VPMOVZXBW(offsets, offsets)
+	u := unpacked{pieces: 256 / q.bytes(), offsets: offsets, half: 0}
+	var high reg.VecVirtual
+	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+		var v reg.VecVirtual
+		if i%2 == 0 {
+			v, high = q.nibbles(q.bytesAt(w, 16+i/2*q.bytes()))
+		} else {
+			v = high
+		}
+		if q.wide { // 32j in the first half, 32(j+2) in the second
+			j := i/2*4 + i%2
+			return v, q.spread(words, func(k int) int { return j + k/16*2 }), 64 * i, nil
+		}
+		place := [8]int{0, 2, 1, 3, 4, 6, 5, 7}[i]
+		return v, q.spread(words, func(int) int { return i }), 32 * place, nil
+	}
+	return u
+}
+
+func (q quantSet) q2k(f frame, w reg.Register) unpacked {
+	b, scales, offsets := XMM(), XMM(), YMM()
+	mask := q.table.same(15)
+	VMOVDQU(Mem{Base: w}, b)
+	VPAND(mask, b, scales)
+	VPSRLW(Imm(4), b, b)
+	VPAND(mask, b, b)
+	VPMOVZXBW(b, offsets)
+	words := q.scaleWords(scales)
+	u := unpacked{pieces: 256 / q.bytes(), offsets: offsets, half: 80}
+	var raw [2]reg.VecVirtual
+	for i := range 64 / q.bytes() {
+		raw[i] = q.bytesAt(w, 16+i*q.bytes())
+	}
+	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+		part, k := 0, i // of 32 elements from 32k on, of both parts if wide
+		if !q.wide {
+			part, k = i/4, i%4
+		}
+		v := q.vector()
+		from := raw[part]
+		if k > 0 {
+			VPSRLW(Imm(uint64(2*k)), from, v)
+			from = v
+		}
+		if q.wide {
+			VPANDD(q.table.same(3), from, v)
+			return v, q.spread(words, func(j int) int { return 2*k + j/8%2 + j/16*8 }), 64 * k, nil
+		}
+		VPAND(q.table.same(3), from, v)
+		return v, q.spread(words, func(j int) int { return 8*part + 2*k + j/8 }), 32 * (2*k + part), nil
+	}
+	return u
+}
+
+func (q quantSet) q6k(f frame, w reg.Register) unpacked {
+	scales := XMM()
+	VMOVDQU(Mem{Base: w, Disp: 192}, scales)
+	words := q.scaleWords(scales)
+	u := unpacked{pieces: 256 / q.bytes(), half: 208}
+	// The 32 that are added to every weight.
+	u.finish = func(x reg.Register, sum reg.VecVirtual) {
+		all := words
+		if !q.wide {
+			all = YMM()
+			VPMOVSXBW(scales, all)
+		}
+		y := YMM()
+		VPMADDWD(Mem{Base: x, Disp: superSums}, all, y)
+		VPSLLD(Imm(5), y, y)
+		if q.wide {
+			VPSUBD(y.AsZ(), sum, sum)
+		} else {
+			VPSUBD(y, sum, sum)
+		}
+	}
+	if q.wide {
+		var high, bits reg.VecVirtual
+		u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+			var v reg.VecVirtual
+			two := ZMM()
+			if i%2 == 0 {
+				v, high = q.nibbles(q.bytesAt(w, 64*(i/2)))
+				bits = ZMM()
+				VBROADCASTI64X4(Mem{Base: w, Disp: 128 + 32*(i/2)}, bits)
+				VPSLLVQ(q.table.quads(func(k int) int { return 4 - k/4*2 }), bits, two)
+			} else {
+				v = high
+				VPSRLVQ(q.table.quads(func(k int) int { return k / 4 * 2 }), bits, two)
+			}
+			VPTERNLOGD(Imm(0xf8), q.table.same(0x30), two, v) // v | two & 0x30
+			return v, q.spread(words, func(k int) int { return 4*i + k/8 }), 64 * i, nil
+		}
+		return u
+	}
+	var high [2]reg.VecVirtual
+	var bits reg.VecVirtual
+	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+		part, k := i/4, i%4
+		var v reg.VecVirtual
+		if k < 2 {
+			v, high[k] = q.nibbles(q.bytesAt(w, 64*part+32*k))
+		} else {
+			v = high[k-2]
+		}
+		if k == 0 {
+			bits = q.bytesAt(w, 128+32*part)
+		}
+		two, from := YMM(), bits
+		switch k {
+		case 0, 1:
+			VPSLLW(Imm(uint64(4-2*k)), bits, two)
+			from = two
+		case 3:
+			VPSRLW(Imm(2), bits, two)
+			from = two
+		}
+		VPAND(q.table.same(0x30), from, two)
+		VPOR(two, v, v)
+		return v, q.spread(words, func(j int) int { return 2*i + j/8 }), 32 * i, nil
+	}
+	return u
+}
+
+// iq2 looks the book up: there is no arithmetic that makes its vectors.
+func (q quantSet) iq2(f frame, w reg.Register) unpacked {
+	u := unpacked{pieces: 8, half: 0}
+	book := field(f.t, quantBook)
+	signs := GP64()
+	LEAQ(NewDataAddr(Symbol{Name: "quantSigns", Static: true}, 0), signs)
+	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+		codes, bits := GP64(), GP64()
+		MOVL(Mem{Base: w, Disp: 2 + 8*i}, codes.As32())
+		MOVL(Mem{Base: w, Disp: 6 + 8*i}, bits.As32())
+		look := func(table, from reg.Register, mask, shift uint64) reg.VecVirtual {
+			var x [2]reg.VecVirtual
+			for l := range 4 {
+				at := GP64()
+				MOVQ(from, at)
+				ANDQ(U32(mask), at)
+				if l < 3 {
+					SHRQ(Imm(shift), from)
+				}
+				m := Mem{Base: table, Index: at, Scale: 8}
+				if l%2 == 0 {
+					x[l/2] = XMM()
+					VMOVQ(m, x[l/2])
+				} else {
+					VPINSRQ(Imm(1), m, x[l/2], x[l/2])
+				}
+			}
+			y := YMM()
+			VINSERTI128(Imm(1), x[1], x[0].AsY(), y)
+			return y
+		}
+		v := look(book, codes, 255, 8)
+		sign := look(signs, bits, 127, 7)
+		SHRQ(Imm(7), bits) // 21 were shifted before
+		LEAL(Mem{Base: bits, Index: bits, Scale: 1, Disp: 1}, bits.As32())
+		x, scale := XMM(), YMM()
+		VMOVD(bits.As32(), x)
+		VPBROADCASTW(x, scale)
+		return v, scale, 32 * i, sign
+	}
+	return u
+}

@@ -1,0 +1,181 @@
+package main
+
+import "fmt"
+
+// value is what an instruction makes, in a register that is chosen later. A
+// negative one is a register that was chosen by hand: see pinned.
+type value int
+
+// pinned is what vector register r holds throughout a loop.
+func pinned(r int) value { return value(^r) }
+
+// step is an instruction, whose text is known when its values have registers.
+type step struct {
+	text   func(register func(value) int) string
+	values []value // read or written
+}
+
+// block is a sequence of instructions without branches.
+type block struct {
+	f     *file
+	steps []step
+	next  *value // shared by blocks that will be one
+}
+
+func (b *block) fresh() value {
+	*b.next++
+	return *b.next - 1
+}
+
+// do appends an instruction. The last of its values is made by it, or changed.
+func (b *block) do(text func(r func(value) int) string, values ...value) {
+	b.steps = append(b.steps, step{text, values})
+}
+
+// mem is memory at an offset to a register.
+type mem struct {
+	base string
+	at   int
+}
+
+func (m mem) String() string { return fmt.Sprintf("%d(%s)", m.at, m.base) }
+
+func (b *block) load(m mem) value { return b.loadAs("FMOVQ", m) }
+
+func (b *block) loadAs(move string, m mem) value {
+	d := b.fresh()
+	b.do(func(r func(value) int) string { return fmt.Sprintf("%s %v, F%d", move, m, r(d)) }, d)
+	return d
+}
+
+func (b *block) store(x value, m mem) { b.storeAs("FMOVQ", x, m) }
+
+func (b *block) storeAs(move string, x value, m mem) {
+	b.do(func(r func(value) int) string { return fmt.Sprintf("%s F%d, %v", move, r(x), m) }, x)
+}
+
+// into is d = op(n, m), or d = op(d, n, m).
+func (b *block) into(op string, a arrangement, d, n, m value) {
+	b.do(func(r func(value) int) string { return encodeThree(op, a, r(d), r(n), r(m)).String() }, n, m, d)
+}
+
+func (b *block) three(op string, a arrangement, n, m value) value {
+	d := b.fresh()
+	b.into(op, a, d, n, m)
+	return d
+}
+
+func (b *block) two(op string, a arrangement, n value) value {
+	d := b.fresh()
+	b.do(func(r func(value) int) string { return encodeTwo(op, a, r(d), r(n)).String() }, n, d)
+	return d
+}
+
+func (b *block) logic(op string, n, m value) value {
+	d := b.fresh()
+	b.do(func(r func(value) int) string { return encodeLogic(op, r(d), r(n), r(m)).String() }, n, m, d)
+	return d
+}
+
+func (b *block) copy(n value) value { return b.logic("orr", n, n) }
+
+func (b *block) shift(op string, n value, by int) value {
+	d := b.fresh()
+	b.do(func(r func(value) int) string { return encodeShift(op, r(d), r(n), by).String() }, n, d)
+	return d
+}
+
+// signed returns neg where x has its sign bit set, pos elsewhere.
+func (b *block) signed(x, neg, pos value) value {
+	d := b.fresh()
+	b.do(func(r func(value) int) string { return encodeNegative(r(d), r(x)).String() }, x, d)
+	b.do(func(r func(value) int) string { return encodeLogic("bsl", r(d), r(neg), r(pos)).String() }, neg, pos, d)
+	return d
+}
+
+// raise makes top the larger of x and itself, itself if they are equal or one is
+// NaN.
+func (b *block) raise(top, x value) {
+	more := b.three("fcmgt", s4, x, top)
+	b.do(func(r func(value) int) string { return encodeLogic("bit", r(top), r(x), r(more)).String() }, x, more, top)
+}
+
+// widen returns the lower or upper half of x as float64.
+func (b *block) widen(op string, x value) value {
+	d := b.fresh()
+	b.do(func(r func(value) int) string { return encodeConvert(op, r(d), r(x)).String() }, x, d)
+	return d
+}
+
+// narrow returns two float64 as the lower half of float32.
+func (b *block) narrow(x value) value { return b.widen("fcvtn", x) }
+
+// add, sub, mul and div are of float32; fma is sum += x·y and fms is sum -= x·y.
+func (b *block) add(x, y value) value   { return b.three("fadd", s4, x, y) }
+func (b *block) sub(x, y value) value   { return b.three("fsub", s4, x, y) }
+func (b *block) mul(x, y value) value   { return b.three("fmul", s4, x, y) }
+func (b *block) div(x, y value) value   { return b.three("fdiv", s4, x, y) }
+func (b *block) fma(sum, x, y value)    { b.into("fmla", s4, sum, x, y) }
+func (b *block) fms(sum, x, y value)    { b.into("fmls", s4, sum, x, y) }
+func (b *block) number(x float64) value { return b.load(mem{constantsAt, b.f.number(x)}) }
+func (b *block) bits(x uint32) value    { return b.load(mem{constantsAt, b.f.bits(x)}) }
+
+// constantsAt points to the table of constants.
+const constantsAt = "R10"
+
+// interleave returns the blocks' instructions in turn, so that the processor finds
+// some that do not wait for each other.
+func interleave(blocks []*block) []step {
+	var all []step
+	for i := 0; ; i++ {
+		before := len(all)
+		for _, b := range blocks {
+			if i < len(b.steps) {
+				all = append(all, b.steps[i])
+			}
+		}
+		if len(all) == before {
+			return all
+		}
+	}
+}
+
+// assign returns the texts of steps, with registers below `free` for their values;
+// it fails if these are too few.
+func assign(steps []step, free int) ([]string, bool) {
+	last := map[value]int{}
+	for i, s := range steps {
+		for _, v := range s.values {
+			last[v] = i
+		}
+	}
+	in, used := map[value]int{}, make([]bool, free)
+	var texts []string
+	for i, s := range steps {
+		// What is read for the last time makes room for what is made.
+		for j, v := range s.values {
+			made := j == len(s.values)-1
+			if _, ok := in[v]; made && v >= 0 && !ok {
+				for r, taken := range used {
+					if !taken {
+						in[v], used[r] = r, true
+						break
+					}
+				}
+				if _, ok := in[v]; !ok {
+					return nil, false
+				}
+			}
+			if v >= 0 && last[v] == i {
+				used[in[v]] = false
+			}
+		}
+		texts = append(texts, s.text(func(v value) int {
+			if v < 0 {
+				return int(^v)
+			}
+			return in[v]
+		}))
+	}
+	return texts, true
+}

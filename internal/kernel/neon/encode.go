@@ -1,0 +1,170 @@
+package main
+
+import "fmt"
+
+// arrangement is how an instruction sees a vector of 16 bytes.
+type arrangement string
+
+const (
+	s4 arrangement = "4s" // four of 32 bits
+	d2 arrangement = "2d" // two of 64 bits
+)
+
+// size returns an element's bytes.
+func (a arrangement) size() int {
+	if a == s4 {
+		return 4
+	}
+	return 8
+}
+
+// Base codes of instructions, for registers 0 and vectors of float32; the encodings
+// are those of the Arm Architecture Reference Manual, section C4.1 (A-profile).
+const (
+	double = 1 << 22 // makes a floating-point instruction that of float64
+
+	byElement = 0x4f801000 // fmla by an element
+	shiftLeft = 0x4f005400
+	shiftSame = 0x4f000400 // right, copies of the sign enter
+)
+
+// three returns the code of an instruction with three registers.
+func three(op string) uint32 {
+	switch op {
+	case "fadd":
+		return 0x4e20d400
+	case "fsub":
+		return 0x4ea0d400
+	case "fmul":
+		return 0x6e20dc00
+	case "fdiv":
+		return 0x6e20fc00
+	case "fmax": // NaN if an operand is
+		return 0x4e20f400
+	case "fmin":
+		return 0x4ea0f400
+	case "fmla": // d += n·m, rounded once
+		return 0x4e20cc00
+	case "fmls": // d -= n·m, rounded once
+		return 0x4ea0cc00
+	case "fcmgt":
+		return 0x6ea0e400
+	case "add":
+		return 0x4ea08400
+	case "sub":
+		return 0x6ea08400
+	}
+	panic("neon: no instruction " + op)
+}
+
+// logic returns the code of an instruction on all bits of three registers.
+func logic(op string) uint32 {
+	switch op {
+	case "and":
+		return 0x4e201c00
+	case "orr":
+		return 0x4ea01c00
+	case "bsl": // d = n where d has ones, else m
+		return 0x6e601c00
+	case "bit": // d = n where m has ones
+		return 0x6ea01c00
+	}
+	panic("neon: no instruction " + op)
+}
+
+// two returns the code of an instruction with two registers.
+func two(op string) uint32 {
+	switch op {
+	case "frintn": // to the nearest integer, the even one of two
+		return 0x4e218800
+	case "fcvtns": // the same, as an integer
+		return 0x4e21a800
+	case "fsqrt":
+		return 0x6ea1f800
+	}
+	panic("neon: no instruction " + op)
+}
+
+// convert returns the code and the operands' arrangements of a conversion between
+// float32 and float64: of the lower half of the float32, or with a 2 the upper.
+func convert(op string) (code uint32, d, n string) {
+	switch op {
+	case "fcvtl":
+		return 0x0e617800, "2d", "2s"
+	case "fcvtl2":
+		return 0x4e617800, "2d", "4s"
+	case "fcvtn":
+		return 0x0e616800, "2s", "2d"
+	case "fcvtn2":
+		return 0x4e616800, "4s", "2d"
+	}
+	panic("neon: no instruction " + op)
+}
+
+// instruction is one that Go's assembler lacks.
+type instruction struct {
+	code uint32
+	text string // as GNU's assembler reads it
+}
+
+func (i instruction) String() string { return fmt.Sprintf("WORD $0x%08x // %s", i.code, i.text) }
+
+func registers(d, n, m int) uint32 {
+	if min(d, n, m) < 0 || max(d, n, m) > 31 {
+		panic(fmt.Sprintf("neon: registers %d, %d, %d, want 0 to 31", d, n, m))
+	}
+	return uint32(d | n<<5 | m<<16)
+}
+
+func encodeThree(op string, a arrangement, d, n, m int) instruction {
+	code := three(op) | registers(d, n, m)
+	if a == d2 {
+		code |= double
+	}
+	return instruction{code, fmt.Sprintf("%s v%d.%s, v%d.%s, v%d.%s", op, d, a, n, a, m, a)}
+}
+
+func encodeLogic(op string, d, n, m int) instruction {
+	return instruction{logic(op) | registers(d, n, m), fmt.Sprintf("%s v%d.16b, v%d.16b, v%d.16b", op, d, n, m)}
+}
+
+func encodeTwo(op string, a arrangement, d, n int) instruction {
+	code := two(op) | registers(d, n, 0)
+	if a == d2 {
+		code |= double
+	}
+	return instruction{code, fmt.Sprintf("%s v%d.%s, v%d.%s", op, d, a, n, a)}
+}
+
+func encodeConvert(op string, d, n int) instruction {
+	code, to, from := convert(op)
+	return instruction{code | registers(d, n, 0), fmt.Sprintf("%s v%d.%s, v%d.%s", op, d, to, n, from)}
+}
+
+// encodeNegative sets lanes of 32 bits to ones where n's sign bit is set, to zeros
+// elsewhere.
+func encodeNegative(d, n int) instruction {
+	return instruction{0x4ea0a800 | registers(d, n, 0), fmt.Sprintf("cmlt v%d.4s, v%d.4s, #0", d, n)}
+}
+
+// encodeShift shifts lanes of 32 bits, by 1 to 31.
+func encodeShift(op string, d, n, by int) instruction {
+	code := shiftLeft | uint32(32+by)<<16
+	if op == "sshr" {
+		code = shiftSame | uint32(64-by)<<16
+	}
+	return instruction{code | registers(d, n, 0), fmt.Sprintf("%s v%d.4s, v%d.4s, #%d", op, d, n, by)}
+}
+
+// encodeByElement is d += n·m[i] for every lane, rounded once.
+func encodeByElement(a arrangement, d, n, m, i int) instruction {
+	code := byElement | registers(d, n, m)
+	kind := "s"
+	if a == s4 {
+		code |= uint32(i&1<<21 | i>>1<<11)
+	} else {
+		code |= uint32(double | i<<11)
+		kind = "d"
+	}
+	return instruction{code, fmt.Sprintf("fmla v%d.%s, v%d.%s, v%d.%s[%d]", d, a, n, a, m, kind, i)}
+}

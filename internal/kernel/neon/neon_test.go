@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// samples is every instruction that this program encodes, with registers that
+// have all their bits set and not set.
+func samples() []instruction {
+	var all []instruction
+	add := func(i instruction) { all = append(all, i) }
+	for _, r := range [][3]int{{0, 1, 2}, {31, 30, 29}, {10, 21, 12}, {21, 10, 19}} {
+		for _, a := range []arrangement{s4, d2} {
+			for _, op := range []string{"fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fmla", "fmls", "fcmgt"} {
+				add(encodeThree(op, a, r[0], r[1], r[2]))
+			}
+			for i := range 16 / a.size() {
+				add(encodeByElement(a, r[0], r[1], r[2], i))
+			}
+			add(encodeTwo("frintn", a, r[0], r[1]))
+			add(encodeTwo("fcvtns", a, r[0], r[1]))
+			add(encodeTwo("fsqrt", a, r[0], r[1]))
+		}
+		add(encodeThree("add", s4, r[0], r[1], r[2]))
+		add(encodeThree("sub", s4, r[0], r[1], r[2]))
+		for _, op := range []string{"and", "orr", "bsl", "bit"} {
+			add(encodeLogic(op, r[0], r[1], r[2]))
+		}
+		for _, op := range []string{"fcvtl", "fcvtl2", "fcvtn", "fcvtn2"} {
+			add(encodeConvert(op, r[0], r[1]))
+		}
+		add(encodeNegative(r[0], r[1]))
+		for _, by := range []int{1, 14, 23, 31} {
+			add(encodeShift("sshr", r[0], r[1], by))
+			add(encodeShift("shl", r[0], r[1], by))
+		}
+	}
+	return all
+}
+
+// testdata/encodings.txt was made by GNU's assembler, which read the texts:
+//
+//	aarch64-linux-gnu-as -o x.o texts.s && aarch64-linux-gnu-objdump -d x.o
+func TestEncodings(t *testing.T) {
+	src, err := os.ReadFile(filepath.Join("testdata", "encodings.txt"))
+	require.NoError(t, err)
+	want := map[string]string{}
+	for line := range strings.Lines(string(src)) {
+		code, text, ok := strings.Cut(strings.TrimSpace(line), " ")
+		require.True(t, ok, "line %q", line)
+		want[text] = code
+	}
+	for _, i := range samples() {
+		if got := fmt.Sprintf("%08x", i.code); got != want[i.text] {
+			t.Errorf("%s is %s, want %q", i.text, got, want[i.text])
+		}
+	}
+}
+
+// The committed assembly is what this program writes.
+func TestGenerated(t *testing.T) {
+	for _, set := range []string{"gemm", "vector"} {
+		f, ok := write(set)
+		require.True(t, ok, set)
+		for suffix, want := range map[string]string{"s": f.assembly(), "go": f.declarations()} {
+			name := filepath.Join("..", fmt.Sprintf("asm_neon_%s_arm64.%s", set, suffix))
+			got, err := os.ReadFile(name)
+			require.NoError(t, err)
+			if string(got) != want {
+				t.Errorf("%s is not what -set %s writes; run go generate in internal/kernel", name, set)
+			}
+		}
+	}
+	if _, ok := write("other"); ok {
+		t.Error("there is a set named other")
+	}
+}
+
+// A value keeps its register until it is used for the last time, and no two have
+// the same at once.
+func TestAssign(t *testing.T) {
+	next := value(0)
+	b := &block{f: new(file), next: &next}
+	x, y := b.load(mem{"R1", 0}), b.load(mem{"R1", 16})
+	z := b.mul(x, y) // the last use of x
+	b.fma(z, y, pinned(31))
+	b.store(z, mem{"R2", 0})
+	texts, ok := assign(b.steps, 2)
+	require.True(t, ok)
+	require.Equal(t, []string{
+		"FMOVQ 0(R1), F0",
+		"FMOVQ 16(R1), F1",
+		"WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s",
+		"WORD $0x4e3fcc20 // fmla v0.4s, v1.4s, v31.4s",
+		"FMOVQ F0, 0(R2)",
+	}, texts)
+	if _, ok := assign(b.steps, 1); ok {
+		t.Error("two values have one register")
+	}
+}

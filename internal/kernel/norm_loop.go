@@ -1,0 +1,93 @@
+package kernel
+
+import "unsafe"
+
+// normLoop is one of the loops over rows in assembly. Their formulas are in asm/norm.go.
+type normLoop uint8
+
+const (
+	normRMS normLoop = iota
+	normRMSGrad
+	normRMSInverse
+	normLayer
+	normLayerGrad
+	normMoments
+	normAddGain
+	normAddBias
+	normTurn
+)
+
+// normArgs is the argument of the loops. The generator knows the offsets of its
+// fields.
+type normArgs struct {
+	rows, n       int // at least 1; of a row's elements, a positive multiple of vectorLanes
+	x, gain, bias *float32
+	ct            *float32
+	y             unsafe.Pointer // float32, or the float64 sums of columns
+	mean, inv     *float64
+	step          int // bytes from a row's mean to the next
+	eps           float64
+	count         float64 // n
+	pitch         int     // bytes from a row of x, ct and y to the next
+}
+
+// These do not compile if the offsets are others than in asm/norm.go.
+const (
+	_ = -(unsafe.Offsetof(normArgs{}.ct) ^ 40)
+	_ = -(unsafe.Offsetof(normArgs{}.inv) ^ 64)
+	_ = -(unsafe.Offsetof(normArgs{}.eps) ^ 80)
+	_ = -(unsafe.Offsetof(normArgs{}.pitch) ^ 96)
+)
+
+// norms says whether v has these loops.
+func (v vectors) norms() bool { return v == avx2 || v == avx512 }
+
+// norm runs a loop over the rows of x, if v has it for rows of n elements; otherwise it
+// is false. What has one element per row is in t, and has as many as there are rows.
+func (v vectors) norm(l normLoop, t *normArgs, n int, x, gain, bias, ct, y []float32) bool {
+	if !v.norms() || n == 0 || n%vectorLanes != 0 {
+		return false
+	}
+	t.rows, t.n, t.count, t.pitch = len(x)/n, n, float64(n), 4*n
+	if t.rows == 0 {
+		return true
+	}
+	all := t.rows * n
+	t.x = &x[0]
+	// Assembly does not check bounds.
+	if y != nil {
+		t.y = unsafe.Pointer(&y[:all][0])
+	}
+	if ct != nil {
+		t.ct = &ct[:all][0]
+	}
+	if gain != nil {
+		t.gain = &gain[:n][0]
+	}
+	if bias != nil {
+		t.bias = &bias[:n][0]
+	}
+	v.runNorm(l, t)
+	return true
+}
+
+// columns runs a loop that adds rows to sums of columns, for whole vectors of them, and returns how many
+// these are.
+func (v vectors) columns(l normLoop, sum []float64, x, ct []float32, pitch int, mean []float64, step int, inv []float64) int {
+	if !v.norms() || len(inv) == 0 {
+		return 0
+	}
+	return v.columnsOf(l, &normArgs{mean: &mean[0], inv: &inv[0], step: 8 * step}, sum, x, ct, pitch, len(inv))
+}
+
+func (v vectors) columnsOf(l normLoop, t *normArgs, sum []float64, x, ct []float32, pitch, rows int) int {
+	n := len(sum) &^ (vectorLanes - 1)
+	if n == 0 || rows <= 0 {
+		return 0
+	}
+	_, _ = x[(rows-1)*pitch+n-1], ct[(rows-1)*pitch+n-1] // assembly does not check bounds
+	t.rows, t.n, t.pitch = rows, n, 4*pitch
+	t.x, t.ct, t.y = &x[0], &ct[0], unsafe.Pointer(&sum[0])
+	v.runNorm(l, t)
+	return n
+}

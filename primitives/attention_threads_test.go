@@ -1,0 +1,108 @@
+package primitives_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// Few heads of long sequences, which threads share, and many, of which each has its
+// own: the same bits for any number of threads.
+func TestAttentionThreads(t *testing.T) {
+	for _, heads := range [][3]int{{1, 1, 1}, {1, 3, 1}, {1, 4, 2}, {2, 3, 3}} {
+		for _, full := range []string{"", " full=true"} {
+			b, n, m := heads[0], heads[1], heads[2]
+			src := fmt.Sprintf("program p(q f32[%d,600,%d,32], k f32[%d,600,%d,32], v f32[%d,600,%d,32]) {\n out, lse = causal_attention(q, k, v)%s\n return out, lse\n}",
+				b, n, b, m, b, m, full)
+			p, err := gomoe.Parse("threads", src)
+			require.NoError(t, err)
+			pull, err := vjp.Pullback(p)
+			require.NoError(t, err)
+			in := row{}.inputs(pull, 5)
+			want, err := gomoe.Run(context.Background(), pull, gomoe.Config{Options: runtime.Options{Threads: 1, Finite: true}}, in)
+			require.NoError(t, err)
+			for _, threads := range []int{2, 3, 7} {
+				got, err := gomoe.Run(context.Background(), pull, gomoe.Config{Options: runtime.Options{Threads: threads, Poison: true}}, in)
+				require.NoError(t, err)
+				for i := range want {
+					if !array.Equal(got[i], want[i]) {
+						t.Errorf("heads %v%s: result %d differs between 1 and %d threads", heads, full, i, threads)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The heads of a batch do not change each other's bits, nor do other sequences:
+// a rank that has a part of them makes that part of the whole.
+func TestAttentionOfPart(t *testing.T) {
+	src := func(b, n, m int) string {
+		return fmt.Sprintf("program p(q f32[%d,400,%d,8], k f32[%d,400,%d,8], v f32[%d,400,%d,8]) {\n out, lse = causal_attention(q, k, v)\n return out, lse\n}", b, n, b, m, b, m)
+	}
+	p, err := gomoe.Parse("part", src(2, 4, 2))
+	require.NoError(t, err)
+	pull, err := vjp.Pullback(p)
+	require.NoError(t, err)
+	in := row{}.inputs(pull, 6)
+	want, err := gomoe.Run(context.Background(), pull, gomoe.Config{Options: runtime.Options{Threads: 2}}, in)
+	require.NoError(t, err)
+
+	q, err := gomoe.Parse("part", src(1, 2, 1))
+	require.NoError(t, err)
+	pull1, err := vjp.Pullback(q)
+	require.NoError(t, err)
+	// of returns heads half of sequence 1 in x[2,400,h,8] or x[2,h,400].
+	const half = 1
+	of := func(x array.Array) array.Array {
+		s := x.Type.Shape
+		shape := append([]int(nil), s...)
+		axis := 2
+		if len(s) == 3 {
+			axis = 1
+		}
+		shape[0], shape[axis] = 1, s[axis]/2
+		y := array.New(graph.T(graph.F32, shape...))
+		inner := 1
+		for _, n := range s[axis+1:] {
+			inner *= n
+		}
+		size := shape[axis] * inner
+		to, from := array.Data[float32](y), array.Data[float32](x)[len(array.Data[float32](x))/2:]
+		for at := 0; at*size < len(to); at++ {
+			copy(to[at*size:][:size], from[(2*at+half)*size:])
+		}
+		return y
+	}
+	in1 := map[string]array.Array{}
+	for name, x := range in {
+		in1[name] = of(x)
+	}
+	got, err := gomoe.Run(context.Background(), pull1, gomoe.Config{Options: runtime.Options{Threads: 1}}, in1)
+	require.NoError(t, err)
+	for i := range got {
+		if !array.Equal(got[i], of(want[i])) {
+			t.Errorf("result %d of one group of one sequence differs from that of all", i)
+		}
+	}
+}
+
+// Heads without elements attend evenly.
+func TestAttentionOfNothing(t *testing.T) {
+	x := array.New(graph.T(graph.F32, 1, 3, 1, 0))
+	out := eval(t, gomoe.Config{}, "program p(q f32[1,3,1,0]) {\n out, lse = causal_attention(q, q, q)\n return out, lse\n}", map[string]array.Array{"q": x})
+	for i, got := range array.Data[float32](out[1]) {
+		if want := float32(math.Log(float64(i + 1))); got != want {
+			t.Errorf("lse[%d] is %v, want %v", i, got, want)
+		}
+	}
+}

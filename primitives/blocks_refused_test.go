@@ -1,0 +1,109 @@
+package primitives_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+func TestBlocksRefused(t *testing.T) {
+	only := "weights in blocks, which only matrix products take; convert it with convert_element_type dtype=f32"
+	for _, c := range []struct{ src, want string }{
+		{"(x q4_k[2,128]) {\n return x\n}", "input x: q4_k[2,128] has last dimension 128, want a multiple of 256, which are one block of q4_k"},
+		{"(x q8_0[]) {\n return x\n}", "input x: q8_0[] is a scalar; blocks of 32 elements need a last dimension"},
+		{"(x q8_0[2,32]) {\n y = neg(x)\n return y\n}", "argument 0 is q8_0[2,32], " + only},
+		{"(x q8_0[2,32]) {\n y = transpose(x) permutation=[1,0]\n return y\n}", only},
+		{"(x q8_0[2,32]) {\n y = reshape(x) shape=[64]\n return y\n}", only},
+		{"() {\n y = full() value=1 dtype=q8_0 shape=[32]\n return y\n}", "the result would be q8_0[32], weights in blocks; make it f32 and convert it with convert_element_type dtype=q8_0"},
+		{"(x i32[2,32]) {\n y = convert_element_type(x) dtype=q8_0\n return y\n}", "i32 to q8_0: weights in blocks are made of floats and make floats; convert to f32 between"},
+		{"(x q8_0[2,32]) {\n y = convert_element_type(x) dtype=bool\n return y\n}", "q8_0 to bool: weights in blocks are made of floats"},
+		{"(x f32[2,33]) {\n y = convert_element_type(x) dtype=q8_0\n return y\n}", "the result q8_0[2,33] has last dimension 33, want a multiple of 32"},
+		{"(x q8_0[2,32], y q8_0[2,32]) {\n z = dot_general(x, y) lhs_contract=[1] rhs_contract=[1]\n return z\n}", "element types q8_0 and q8_0, want a float type beside weights in blocks"},
+		{"(x i32[2,32], y q8_0[2,32]) {\n z = dot_general(x, y) lhs_contract=[1] rhs_contract=[1]\n return z\n}", "element types i32 and q8_0, want a float type beside weights in blocks"},
+		{"(x f32[2,32], y q8_0[2,32]) {\n z = dot_general(x, y) lhs_contract=[1] rhs_contract=[1] dtype=i32\n return z\n}", "with dtype=i32, want a float type"},
+		{"(x f32[2,32], y f32[32,32]) {\n z = dot_general(x, y) lhs_contract=[1] rhs_contract=[1] dtype=q8_0\n return z\n}", "dtype=q8_0 is for weights; want a float type"},
+		{"(x q8_0[4,32], w f32[4,8,32], r i32[2,2,2]) {\n z = grouped_matmul(x, w, r) transpose=true\n return z\n}", "element type q8_0, want f64, f32, bf16 or f16"},
+	} {
+		if _, err := gomoe.Parse("refused", "program p"+c.src); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s\n%v, want %s", c.src, err, c.want)
+		}
+	}
+}
+
+// No primitive that does not say so takes weights in blocks.
+func TestBlocksRefusedByOthers(t *testing.T) {
+	for _, p := range primitives.All() {
+		if _, ok := p.(graph.Blocks); ok {
+			continue
+		}
+		for n := 1; n <= 4; n++ {
+			_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
+				in := make([]*graph.Value, n)
+				for i := range in {
+					in[i] = tr.Input(fmt.Sprintf("x%d", i), graph.Q8_0, 4, 32)
+				}
+				return graph.Apply(p, in...)
+			})
+			if err == nil || !strings.Contains(err.Error(), "weights in blocks") {
+				t.Errorf("%s of %d arguments in blocks: %v", p.Name(), n, err)
+			}
+		}
+	}
+}
+
+func TestBlocksHaveNoGradient(t *testing.T) {
+	p, err := gomoe.Parse("g", "program p(x f32[2,32], w q8_0[4,32]) {\n y = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]\n z = reduce_sum(y) axes=[0,1]\n return z\n}")
+	require.NoError(t, err)
+	if _, err := vjp.Grad(p, "w"); err == nil || !strings.Contains(err.Error(), "input w is q8_0[4,32]; only float types have a gradient: x") {
+		t.Errorf("gradient with respect to blocks: %v", err)
+	}
+}
+
+func TestPlacementsCutBetweenBlocks(t *testing.T) {
+	m, err := sharding.ParseMesh("a=2")
+	require.NoError(t, err)
+	p, err := gomoe.Parse("g", "program p(w q4_k[4,256]) {\n y = convert_element_type(w) dtype=f32\n return y\n}")
+	require.NoError(t, err)
+	_, err = gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": sharding.Split("", "a")}})
+	const want = "sharding: input w: dimension 1 of q4_k[4,256] has size 256, of which each of the 2 ranks of a would hold 128, but blocks of q4_k are 256 elements; split another dimension, or over fewer ranks"
+	if err == nil || err.Error() != want {
+		t.Errorf("half a block per rank: %v, want %s", err, want)
+	}
+	// An argument that would have to be cut inside a block because of another.
+	p, err = gomoe.Parse("g", "program p(x f32[2,256], w q4_k[4,256]) {\n y = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]\n return y\n}")
+	require.NoError(t, err)
+	_, err = gomoe.Compile(p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"x": sharding.Split("", "a")}})
+	if err == nil || !strings.Contains(err.Error(), "blocks of q4_k are 256 elements") {
+		t.Errorf("half a block per rank: %v", err)
+	}
+}
+
+// Weights move between ranks in blocks.
+func TestBlocksMove(t *testing.T) {
+	m, err := sharding.ParseMesh("a=2,b=2")
+	require.NoError(t, err)
+	for _, from := range []string{"", "a", "_,a", "_,_,a", "a,b", "b,_,a", "_,_,a.b"} {
+		for _, to := range []string{"_", "a", "_,b", "_,_,b", "b,a", "_,a,b", "_,_,b.a"} {
+			p, err := gomoe.Parse("move", fmt.Sprintf("program p(w q8_0[4,6,128]) {\n y = sharding_constraint(w) spec=%q\n return y\n}", to))
+			require.NoError(t, err)
+			spec, err := sharding.ParseSpec(from)
+			require.NoError(t, err)
+			in := blockInputs(p, 1)
+			out, err := gomoe.Run(context.Background(), p, gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"w": spec}}, in)
+			require.NoError(t, err, "%s to %s", from, to)
+			if !array.Equal(out[0], in["w"]) {
+				t.Errorf("%s to %s changes the weights", from, to)
+			}
+		}
+	}
+}

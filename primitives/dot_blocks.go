@@ -1,0 +1,85 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// dotBlocks multiplies with weights in blocks, argument number `weights`, whose
+// dimensions are `batch` of them, free ones, and the contracted one. dims are those
+// of the other argument, whose rows are rounded to int8.
+func dotBlocks(weights, batch int, dims operandDims) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		w, x, z := a.In[weights], inType(a.In[1-weights], graph.F32), a.Out[0]
+		if z.Type.DType != graph.F32 {
+			z = array.New(z.Type.With(graph.F32))
+		}
+		d, shape := w.Type.DType, w.Type.Shape
+		k, batches := shape[len(shape)-1], 1
+		for _, n := range shape[:batch] {
+			batches *= n
+		}
+		n := 1 // rows of weights per batch index
+		for _, s := range shape[batch : len(shape)-1] {
+			n *= s
+		}
+		o := operandOf(a, x, dims)
+		rows := roundedOperand(a, d, &o, k)
+		y, m, size := data[float32](z), o.rows, kernel.QuantRow(d, k)
+		yrs, ycs := n, 1
+		if weights == 0 {
+			yrs, ycs = 1, m
+		}
+		if len(y) > 0 {
+			row := len(w.Bytes()) / (batches * n)
+			multiply := func(b, i0, i1, j0, j1 int) {
+				if i0 < i1 && j0 < j1 {
+					kernel.QuantGemm(d, i1-i0, j1-j0, k, rows[(b*m+i0)*size:], w.Bytes()[(b*n+j0)*row:], y[b*m*n+i0*yrs+j0*ycs:], yrs, ycs)
+				}
+			}
+			// Rows of weights are cut, in fours: each is read once.
+			units := (n + 3) / 4
+			chunked(a, batches*units, 1+quantGrain/(4*(1+k)*(2+m)), func(lo, hi int) {
+				for b := lo / units; b*units < hi; b++ {
+					multiply(b, 0, m, 4*max(lo-b*units, 0), min(4*min(hi-b*units, units), n))
+				}
+			})
+		}
+		if z.Type.DType != a.Out[0].Type.DType {
+			return array.Convert(a.Out[0], z)
+		}
+		return nil
+	}
+}
+
+// roundedOperand rounds the rows of all batch indices.
+func roundedOperand(a *lowering.Args, d graph.DType, o *operand, k int) []byte {
+	x := data[float32](o.array)
+	size := kernel.QuantRow(d, k)
+	total := len(o.start) * o.rows
+	rows := lined(lowering.Make[uint8](a, total*size+63))
+	a.Parallel(total, 1+dotGrain/(1+k), func(lo, hi int) {
+		if o.colStride == 1 && o.rowStride == k && len(o.start) == 1 {
+			kernel.QuantizeRows(d, k, rows[lo*size:hi*size], x[lo*k:hi*k])
+			return
+		}
+		var line []float32
+		for i := lo; i < hi; i++ {
+			at := o.start[i/o.rows] + i%o.rows*o.rowStride
+			from := x[min(at, len(x)):]
+			if o.colStride != 1 && k > 0 {
+				if line == nil {
+					line = make([]float32, k)
+				}
+				for p := range line {
+					line[p] = from[p*o.colStride]
+				}
+				from = line
+			}
+			kernel.QuantizeRows(d, k, rows[i*size:(i+1)*size], from[:k])
+		}
+	})
+	return rows
+}

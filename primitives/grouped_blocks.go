@@ -1,0 +1,198 @@
+package primitives
+
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/quant"
+)
+
+// groupedBlocks is groupedMatmul with weights in blocks.
+func groupedBlocks(transpose bool, align int) lowering.Kernel {
+	wide := inFloat(groupedWide[float32](transpose, align), groupedWide[float64](transpose, align))
+	if !transpose {
+		return wide
+	}
+	rounded := inFloat(groupedRounded(align), nil)
+	return func(a *lowering.Args) error {
+		if floatType(a) == graph.F64 {
+			return wide(a)
+		}
+		return rounded(a)
+	}
+}
+
+// groupedRounded multiplies rows that are rounded to int8 with rows of weights.
+// Work is cut between rows of weights: there are few tokens where it matters that
+// each of these is read once.
+func groupedRounded(align int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, w, y := data[float32](a.In[0]), a.In[1].Bytes(), data[float32](a.Out[0])
+		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
+		if f == 0 {
+			return nil
+		}
+		size := kernel.QuantRow(d, h)
+		matrix := graph.T(d, f, h).Bytes()
+		// Rows between zones are the engine's to zero, and not read.
+		z := weightZones{data[int32](a.In[2]), align, f}
+		rows := roundedRows(a, d, x, h, z.end())
+		chunked(a, z.work(), 1+quantGrain/(1+h), func(lo, hi int) {
+			z.each(lo, hi, func(e, start, count, from, to int) {
+				expert := w[int64(e)*matrix : int64(e+1)*matrix]
+				row := int(matrix) / f
+				kernel.QuantGemm(d, count, to-from, h, rows[start*size:], expert[from*row:], y[start*f+from:], f, 1)
+			})
+		})
+		return nil
+	}
+}
+
+// From this many weights on, counted as weightZones counts them, a piece is worth a
+// goroutine: some 2 MB, which memory brings in 100 microseconds.
+const quantGrain = 1 << 23
+
+// roundedRows rounds the first n rows of x, of h elements each, into memory that
+// begins at a cache line.
+func roundedRows(a *lowering.Args, d graph.DType, x []float32, h, n int) []byte {
+	size := kernel.QuantRow(d, h)
+	rows := lined(lowering.Make[uint8](a, n*size+63))
+	a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
+		kernel.QuantizeRows(d, h, rows[lo*size:hi*size], x[lo*h:hi*h])
+	})
+	return rows
+}
+
+// lined returns mem from where a cache line begins on, without its last 63 bytes.
+func lined(mem []byte) []byte {
+	at := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & 63)
+	return mem[at : len(mem)-63+at]
+}
+
+// weightZones is the work of experts whose rows of weights are cut: of each expert
+// that has tokens f rows, which cost as much as memory takes to bring them and a
+// little for each token.
+type weightZones struct {
+	counts []int32
+	align  int
+	f      int
+}
+
+func (z weightZones) cost(count int32) int {
+	if count == 0 {
+		return 0
+	}
+	return 2 + int(count)
+}
+
+func (z weightZones) work() int {
+	n := 0
+	for _, c := range z.counts {
+		n += z.cost(c) * z.f
+	}
+	return n
+}
+
+// end returns the row behind the last one in use.
+func (z weightZones) end() int {
+	at, end := 0, 0
+	for _, c := range z.counts {
+		if c > 0 {
+			end = at + int(c)
+		}
+		at = roundUp(at+int(c), z.align)
+	}
+	return end
+}
+
+// each calls f with the rows of weights from to to of every expert that has count
+// tokens from row start on. Ranges that cover the work cover every row once.
+func (z weightZones) each(lo, hi int, f func(expert, start, count, from, to int)) {
+	at, start := 0, 0
+	for e, count := range z.counts {
+		if c := z.cost(count); c > 0 {
+			from, to := z.cut(lo-at, c), z.cut(hi-at, c)
+			if from < to {
+				f(e, start, int(count), from, to)
+			}
+			at += c * z.f
+		}
+		start = roundUp(start+int(count), z.align)
+	}
+}
+
+// cut returns the row of weights at which to cut after some work: one from which
+// on whole groups of 4 are multiplied.
+func (z weightZones) cut(work, cost int) int {
+	return min(roundUp(max((work+cost-1)/cost, 0), 4), z.f)
+}
+
+// groupedWide makes numbers of some rows of weights at a time. Sums are in the
+// order of kernel.Gemm, in blocks of 256.
+func groupedWide[T Float](transpose bool, align int) lowering.Kernel {
+	const some = 256
+	return func(a *lowering.Args) error {
+		x, w, y := data[T](a.In[0]), a.In[1].Bytes(), data[T](a.Out[0])
+		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
+		n, k := a.In[1].Type.Shape[1], a.In[1].Type.Shape[2]
+		if f == 0 {
+			return nil
+		}
+		matrix := graph.T(d, n, k).Bytes()
+		z := zones{data[int32](a.In[2]), align, 0}
+		total := total(a.In[2])
+		errs := make([]error, max(total, 1))
+		a.Parallel(total, max(fewest, 1+dotGrain/(1+h*f)), func(lo, hi int) {
+			var wide []T
+			z.each(lo, hi, func(e, start, from, to int) {
+				from, to = start+from, start+to
+				if n == 0 {
+					clear(y[from*f : to*f])
+				}
+				for j := 0; j < n; j += some {
+					rows := min(some, n-j)
+					part := graph.T(d, rows, k)
+					b := array.Over(part, w[int64(e)*matrix+graph.T(d, j, k).Bytes():])
+					var err error
+					if wide, err = elements(wide, b); err != nil {
+						errs[lo] = err
+						return
+					}
+					if transpose {
+						kernel.Gemm(to-from, rows, k, x[from*h:], h, 1, wide, 1, k, y[from*f+j:], f, false)
+					} else {
+						kernel.Gemm(to-from, f, rows, x[from*h+j:], h, 1, wide, k, 1, y[from*f:], f, j > 0)
+					}
+				}
+			})
+		})
+		for _, err := range errs {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// elements returns the elements of blocks, in wide if they fit.
+func elements[T Float](wide []T, b array.Array) ([]T, error) {
+	n := b.Type.Len()
+	if len(wide) < n {
+		wide = make([]T, n)
+	}
+	narrow, ok := any(wide).([]float32)
+	if !ok {
+		narrow = make([]float32, n)
+	}
+	err := quant.Dequantize(narrow[:n], b.Type.DType, b.Bytes())
+	if !ok {
+		for i, v := range narrow {
+			wide[i] = T(v)
+		}
+	}
+	return wide, err
+}

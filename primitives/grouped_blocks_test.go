@@ -1,0 +1,119 @@
+package primitives
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Whatever the cuts, every row of the weights of an expert that has tokens is taken
+// once, with all its tokens, which begin where zones do.
+func TestWeightZones(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		z := weightZones{make([]int32, 1+r.IntN(6)), r.IntN(4), 1 + r.IntN(40)}
+		starts, at, end := make([]int, len(z.counts)), 0, 0
+		for e := range z.counts {
+			z.counts[e] = int32(max(0, r.IntN(8)-2))
+			starts[e] = at
+			if z.counts[e] > 0 {
+				end = at + int(z.counts[e])
+			}
+			at = roundUp(at+int(z.counts[e]), z.align)
+		}
+		if z.end() != end {
+			t.Fatalf("%v: rows end at %d, want %d", z, z.end(), end)
+		}
+		taken := make([][]int, len(z.counts))
+		for e := range taken {
+			taken[e] = make([]int, z.f)
+		}
+		cuts := []int{0, z.work()}
+		for range r.IntN(6) {
+			cuts = append(cuts, r.IntN(z.work()+1))
+		}
+		slices.Sort(cuts)
+		for i := range cuts[1:] {
+			z.each(cuts[i], cuts[i+1], func(e, start, count, from, to int) {
+				if start != starts[e] || count != int(z.counts[e]) {
+					t.Fatalf("%v: %d rows of expert %d from %d, want %d from %d", z, count, e, start, z.counts[e], starts[e])
+				}
+				for j := from; j < to; j++ {
+					taken[e][j]++
+				}
+			})
+		}
+		for e, rows := range taken {
+			for j, n := range rows {
+				if want := min(int(z.counts[e]), 1); n != want {
+					t.Fatalf("%v cut at %v: row %d of expert %d is taken %d times, want %d", z, cuts, j, e, n, want)
+				}
+			}
+		}
+	}
+}
+
+func TestChunked(t *testing.T) {
+	for _, threads := range []int{1, 2, 5} {
+		for _, n := range []int{0, 1, 7, 100, 1001} {
+			for _, grain := range []int{0, 1, 30, 5000} {
+				var mu sync.Mutex
+				times := make([]int, n)
+				chunked(&lowering.Args{Threads: threads}, n, grain, func(lo, hi int) {
+					mu.Lock()
+					defer mu.Unlock()
+					for i := lo; i < hi; i++ {
+						times[i]++
+					}
+				})
+				if i := slices.IndexFunc(times, func(k int) bool { return k != 1 }); i >= 0 {
+					t.Errorf("%d threads, 0..%d, grain %d: %d is done %d times", threads, n, grain, i, times[i])
+				}
+			}
+		}
+	}
+}
+
+// Work that is large enough to be cut has the bits of work that is not.
+func TestGroupedBlocksThreads(t *testing.T) {
+	const experts, h, f = 3, 2048, 3000
+	r := rand.New(rand.NewPCG(3, 4))
+	w := array.New(graph.T(graph.Q8_0, experts, f, h))
+	for i := range w.Bytes() {
+		w.Bytes()[i] = byte(r.Uint32())
+	}
+	for i := 1; i < len(w.Bytes()); i += 34 {
+		w.Bytes()[i] = 0x20 // a scale that is a number
+	}
+	counts := []int32{2, 0, 5}
+	x := array.New(graph.T(graph.F32, 12, h))
+	for i := range array.Data[float32](x) {
+		array.Data[float32](x)[i] = float32(r.NormFloat64())
+	}
+	n, err := array.Of(counts, len(counts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(threads int) []float32 {
+		y := array.New(graph.T(graph.F32, 12, f))
+		a := &lowering.Args{In: []array.Array{x, w, n}, Out: []array.Array{y}, Threads: threads}
+		if a.Alone(weightZones{counts, 4, f}.work(), 1+quantGrain/(1+h)) != (threads == 1) {
+			t.Fatal("the work is not large enough to be cut")
+		}
+		if err := groupedBlocks(true, 4)(a); err != nil {
+			t.Fatal(err)
+		}
+		return array.Data[float32](y)
+	}
+	one := run(1)
+	for _, threads := range []int{2, 3} {
+		if !slices.Equal(run(threads), one) {
+			t.Errorf("%d threads give other bits than one", threads)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Matrix products of bf16 and f16 go without copies in f32: kernel.GemmHalf widens
+// what it multiplies, if it must, and rounds the sums.
+
+// halfOperands reports whether x and y have one 16-bit type, and their products
+// are summed in d = f32.
+func halfOperands(x, y array.Array, d graph.DType) bool {
+	t := x.Type.DType
+	return t == y.Type.DType && (t == graph.BF16 || t == graph.F16) && d == graph.F32
+}
+
+// halfDot is dotKernel for halfOperands.
+func halfDot(a *lowering.Args, l, r operand) error {
+	if l.array.Type.DType == graph.BF16 {
+		halfDotOf[array.Brain](a, l, r)
+	} else {
+		halfDotOf[array.Half](a, l, r)
+	}
+	return nil
+}
+
+func halfDotOf[E kernel.Half](a *lowering.Args, l, r operand) {
+	switch z := a.Out[0]; z.Type.DType {
+	case graph.F32:
+		multiply(a, data[float32](z), l, r, kernel.GemmHalf[E, float32])
+	case graph.BF16:
+		multiply(a, data[array.Brain](z), l, r, kernel.GemmHalf[E, array.Brain])
+	case graph.F16:
+		multiply(a, data[array.Half](z), l, r, kernel.GemmHalf[E, array.Half])
+	}
+}
+
+// orHalf returns the kernel that runs bf16, f16 or others by the element type of
+// the first argument, which the other floats share.
+func orHalf(bf16, f16, others lowering.Kernel) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		switch a.In[0].Type.DType {
+		case graph.BF16:
+			return bf16(a)
+		case graph.F16:
+			return f16(a)
+		}
+		return others(a)
+	}
+}
+
+// groupedMatmulHalf is groupedMatmul for 16-bit types.
+func groupedMatmulHalf[E kernel.Half](transpose bool, align int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, w, y := data[E](a.In[0]), data[E](a.In[1]), data[E](a.Out[0])
+		h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
+		rs, cs := f, 1
+		if transpose {
+			rs, cs = 1, h
+		}
+		if f == 0 {
+			return nil
+		}
+		z := zones{data[int32](a.In[2]), align, 0}
+		a.Parallel(total(a.In[2]), 1+dotGrain/(1+h*f), func(lo, hi int) {
+			z.each(lo, hi, func(e, start, from, to int) {
+				from, to = start+from, start+to
+				kernel.GemmHalf(to-from, f, h, x[from*h:], h, 1, w[e*h*f:], rs, cs, y[from*f:], f, false)
+			})
+		})
+		return nil
+	}
+}
+
+// groupedOuterHalf is groupedOuter for 16-bit types.
+func groupedOuterHalf[E kernel.Half](align int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, y, w := data[E](a.In[0]), data[E](a.In[1]), data[E](a.Out[0])
+		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
+		if h == 0 || f == 0 {
+			return nil
+		}
+		z := zones{data[int32](a.In[2]), align, h}
+		for e, n := range z.counts {
+			if n == 0 {
+				clear(w[e*h*f : (e+1)*h*f])
+			}
+		}
+		a.Parallel(total(a.In[2])*h, 1+dotGrain/f, func(lo, hi int) {
+			z.each(lo, hi, func(e, start, from, to int) {
+				n := int(z.counts[e])
+				kernel.GemmHalf(to-from, f, n, x[start*h+from:], 1, h, y[start*f:], f, 1, w[(e*h+from)*f:], f, false)
+			})
+		})
+		return nil
+	}
+}

@@ -1,0 +1,63 @@
+package primitives
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Addends are added in order, whoever makes them, and each is made once.
+func TestTurns(t *testing.T) {
+	for _, take := range []int{1, 2, 6} {
+		for workers := 1; workers <= 5; workers++ {
+			const sums, each = 7, 6
+			turns := newTurns(sums, each, make([]int, sums))
+			turns.take = take
+			added := make([][]int, sums)
+			var wg sync.WaitGroup
+			for range workers {
+				wg.Go(func() {
+					turns.work(func(sum, first, last int) {
+						for i := first; i < last; i++ {
+							if !turns.wait(sum, i) {
+								t.Error("told that a worker has failed, and none has")
+							}
+							added[sum] = append(added[sum], i)
+							turns.done(sum)
+						}
+					})
+				})
+			}
+			wg.Wait()
+			for sum, got := range added {
+				if want := []int{0, 1, 2, 3, 4, 5}; !slices.Equal(got, want) {
+					t.Fatalf("%d workers that take %d: sum %d is of %v, want %v", workers, take, sum, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A worker that panics leaves nobody waiting for it.
+func TestTurnsPanic(t *testing.T) {
+	turns := newTurns(1, 2, make([]int, 1))
+	waiting := make(chan struct{})
+	told := make(chan bool)
+	first := make(chan struct{})
+	go func() {
+		defer func() { _ = recover() }()
+		turns.work(func(int, int, int) {
+			close(first)
+			<-waiting
+			panic("here")
+		})
+	}()
+	<-first
+	go turns.work(func(sum, first, _ int) {
+		close(waiting)
+		told <- turns.wait(sum, first)
+	})
+	require.False(t, <-told)
+}

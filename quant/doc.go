@@ -1,0 +1,17 @@
+// Package quant knows the element types that store weights in blocks, byte for
+// byte as GGUF files hold them: what a block means, and how to find one for given
+// numbers.
+//
+//	type     elements  bytes  an element is
+//	q8_0           32     34  d·q, q in -127..127
+//	q4_k          256    144  d·s·q - m·t, q in 0..15; s, t in 0..63 for each 32
+//	q6_k          256    210  d·s·q, q in -32..31; s in -128..127 for each 16
+//	q2_k          256     84  d·s·q - m·t, q in 0..3; s, t in 0..15 for each 16
+//	iq2_xxs       256     66  ±d/8·(2s+1)·g, 8 sizes g from a book of 256; s in 0..15 for each 32
+//	mxfp4          32     17  2^(e-128)·q, q in 0, ±1, ±2, ±3, ±4, ±6, ±8, ±12
+//
+// d and m are f16, e is a byte; numbers are little-endian. An array whose type is
+// one of these has rows of whole blocks.
+//
+// Everything here works on plain slices; array.Convert is the same for arrays.
+package quant

@@ -1,0 +1,90 @@
+package quant
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Types returns the element types in blocks.
+func Types() []graph.DType {
+	return []graph.DType{graph.Q8_0, graph.Q4_K, graph.Q6_K, graph.Q2_K, graph.IQ2_XXS, graph.MXFP4}
+}
+
+// Dequantize sets dst to the elements that the blocks of type d stand for. It is
+// an error if d is no type in blocks, or if there are not exactly as many blocks
+// as dst needs.
+//
+// Products of factors are rounded to f32 from left to right, as the table of the
+// package has them.
+func Dequantize(dst []float32, d graph.DType, blocks []byte) error {
+	f, err := formatOf(d, len(dst), len(blocks))
+	if err != nil {
+		return err
+	}
+	n, size := d.Block()
+	for i := 0; i < len(dst); i += n {
+		f.decode(dst[i:i+n], blocks[i/n*size:][:size])
+	}
+	return nil
+}
+
+// Quantize sets blocks to those of type d that come close to src: the nearest for
+// q8_0 and mxfp4, of the others those that a search among a few scales finds, by
+// the sum of squared errors. A block with a NaN or an infinity stands for numbers
+// that are all NaN; in iq2_xxs and mxfp4 too, but there some may be infinite.
+//
+// Errors are those of Dequantize.
+func Quantize(blocks []byte, d graph.DType, src []float32) error {
+	f, err := formatOf(d, len(src), len(blocks))
+	if err != nil {
+		return err
+	}
+	n, size := d.Block()
+	for i := 0; i < len(src); i += n {
+		b := blocks[i/n*size:][:size]
+		clear(b)
+		if x := src[i : i+n]; notFinite(x) {
+			f.poison(b)
+		} else {
+			f.encode(b, x)
+		}
+	}
+	return nil
+}
+
+// format is what is known of one type, for one block.
+type format struct {
+	decode func(y []float32, b []byte)
+	encode func(b []byte, x []float32) // b is zeros, x finite
+	poison func(b []byte)              // b is zeros
+}
+
+func formatOf(d graph.DType, elements, bytes int) (format, error) {
+	var f format
+	nanAt := func(at int) func([]byte) { return func(b []byte) { b[at+1] = 0x7e } }
+	switch d {
+	case graph.Q8_0:
+		f = format{decodeQ8, encodeQ8, nanAt(0)}
+	case graph.Q4_K:
+		f = format{decodeQ4K, encodeQ4K, nanAt(0)}
+	case graph.Q6_K:
+		f = format{decodeQ6K, encodeQ6K, nanAt(q6D)}
+	case graph.Q2_K:
+		f = format{decodeQ2K, encodeQ2K, nanAt(q2D)}
+	case graph.IQ2_XXS:
+		f = format{decodeIQ2, encodeIQ2, nanAt(0)}
+	case graph.MXFP4:
+		f = format{decodeMX, encodeMX, poisonMX}
+	default:
+		return f, fmt.Errorf("quant: element type %s, want one of %v", d, Types())
+	}
+	n, size := d.Block()
+	if elements%n != 0 {
+		return f, fmt.Errorf("quant: %d elements of %s, want a multiple of %d", elements, d, n)
+	}
+	if bytes != elements/n*size {
+		return f, fmt.Errorf("quant: %d bytes for %d elements of %s, want %d", bytes, elements, d, elements/n*size)
+	}
+	return f, nil
+}
