@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -198,22 +199,33 @@ func TestCollectiveErrorBesideKernel(t *testing.T) {
 func TestAgreedErrorBesideCollective(t *testing.T) {
 	full := errors.New("expert 1 is full")
 	var reject atomic.Bool
+	var rejected atomic.Int32
 	l := beside(t, func(a *lowering.Args) error {
 		if reject.Load() {
+			rejected.Add(1)
 			return &lowering.Agreed{Err: full}
 		}
 		return toy.Copy(a)
 	}, toy.Copy)
 	s := wired(t, l, runtime.Options{}, func(ctx context.Context, rank int, c lowering.Call) error {
-		for range 100 * (rank % 2) {
+		if !reject.Load() || rank%2 == 0 {
+			return nil
+		}
+		for rejected.Load() < 4 { // every rank has come to the error
 			gort.Gosched()
 		}
-		return ctx.Err()
+		select {
+		case <-ctx.Done():
+			return errors.New("cancelled")
+		case <-time.After(5 * time.Millisecond):
+			return nil
+		}
 	})
 	in := map[string]array.Array{"x": ramp(8)}
 	want, err := toy.Eval(t.Context(), s, in)
 	require.NoError(t, err)
-	for range 50 {
+	for range 5 {
+		rejected.Store(0)
 		reject.Store(true)
 		_, err := toy.Eval(t.Context(), s, in)
 		require.ErrorIs(t, err, full)
