@@ -35,6 +35,13 @@ type Config struct {
 	// primitives.Joins) and elementwise ones fused (see lowering.Options). None of
 	// it changes a bit of the results.
 	NoOptimize bool
+	// Overlap is what ranks compute while they exchange data; 0 is nothing. It
+	// changes no bit of the results, and takes more memory where what is exchanged
+	// must be kept for longer. It pays where an exchange waits for a wire. Ranks in
+	// one process exchange data with the processors that compute: there steps take
+	// as long with it as without, so it is off unless asked for. With NoOptimize it
+	// is off in any case.
+	Overlap lowering.Overlap
 	runtime.Options
 }
 
@@ -84,7 +91,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	}
 	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize}
 	if !cfg.NoOptimize {
-		opts.Joins = primitives.Joins()
+		opts.Joins, opts.Overlap = primitives.Joins(), cfg.Overlap
 	}
 	return lowering.Lower(a, opts)
 }

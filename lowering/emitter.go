@@ -146,6 +146,10 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 	return nil
 }
 
+// Divide says how the kernel or the exchange that was emitted last works for some
+// of the rank's experts.
+func (e *Emitter) Divide(d Division) { e.plan.Instrs[len(e.plan.Instrs)-1].Divide = &d }
+
 // RowCounts returns the buffer with the rows in use per local expert, and the
 // alignment of the experts' zones.
 func (e *Emitter) RowCounts(rows sharding.Spec) (Buf, int, error) {

@@ -17,6 +17,8 @@ type Options struct {
 	// Names are the names of the results; nil for those that the program is
 	// printed with. A name that is given again gets a number behind it.
 	Names []string
+	// Overlap is what is computed during collectives.
+	Overlap Overlap
 	// Joins are tried on the plan before it is fused and given memory.
 	Joins []Join
 	// Fuse joins elementwise instructions, which changes no bit of the results,
@@ -56,6 +58,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	if opts.Fuse {
 		p.fuse(opts.Chunk)
 	}
+	p.overlap(opts.Overlap)
 	if err := p.donate(opts.Donate); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,8 @@ import (
 // align is the alignment of temporaries: a cache line, and the widest vector.
 const align = 64
 
-// lifetimes sets Def and Last of every buffer that owns memory.
+// lifetimes sets Def and Last of every buffer that owns memory. Last is behind
+// the last instruction where a collective is waited for at the end.
 func (p *Plan) lifetimes() {
 	touch := func(b, i int) {
 		buf := &p.Bufs[p.Root(b)]
@@ -32,6 +33,11 @@ func (p *Plan) lifetimes() {
 		}
 		if in.Zones >= 0 {
 			touch(in.Zones, i)
+		}
+		if in.Wait > 0 { // the exchange is under way until then
+			for _, b := range slices.Concat(in.In, in.Out) {
+				touch(b, in.Wait)
+			}
 		}
 	}
 }

@@ -88,11 +88,18 @@ type Instr struct {
 	Seq      int
 	Bytes    int64 // the most payload that one rank contributes
 	DType    graph.DType
+	// Wait is the instruction before which a collective is waited for that runs
+	// beside those in between; len(Plan.Instrs) is the end, and 0 says that nothing
+	// runs beside it.
+	Wait int
 
 	// Zones is the buffer with the rows in use per local expert, for ragged
 	// arguments and results; -1 without.
 	Zones int
 	Align int
+
+	Divide *Division // how it works for a part of the local experts
+	Part   *Part     // of the local experts, nil for all
 }
 
 // Collective reports whether the instruction communicates.
@@ -159,8 +166,12 @@ func (p *Plan) instr(in *Instr) string {
 	if in.Zones >= 0 {
 		fmt.Fprintf(&b, " rows=%s", p.slot(in.Zones))
 	}
+	if in.Part != nil {
+		fmt.Fprintf(&b, "[%d:%d]", in.Part.From, in.Part.To)
+	}
 	if in.Collective() {
 		fmt.Fprintf(&b, " over %s #%d %s %d bytes", strings.Join(in.Axes, "."), in.Seq, in.DType, in.Bytes)
+		b.WriteString(p.until(in))
 	} else if in.Prim != nil {
 		b.WriteString(graph.ParamString(in.Prim))
 	}

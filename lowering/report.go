@@ -76,8 +76,11 @@ type CollectiveUse struct {
 	Group int      `json:"group"` // ranks that take part
 	DType string   `json:"dtype"`
 	Bytes int64    `json:"bytes"` // the most payload that one rank contributes
-	Prim  string   `json:"primitive"`
-	Line  string   `json:"line"`
+	// Wait is the instruction before which it is waited for, if others run
+	// meanwhile; the number of instructions is the end, and 0 says that none do.
+	Wait int    `json:"wait,omitempty"`
+	Prim string `json:"primitive"`
+	Line string `json:"line"`
 }
 
 // OpTotal sums the collectives of one kind.
@@ -158,7 +161,7 @@ func (p *Plan) writer(buf, i int) string {
 
 // peak finds the first instruction at which the temporaries take the most.
 func (p *Plan) peak(m Memory) Peak {
-	starts, ends := make([][]int64, len(p.Instrs)), make([][]int64, len(p.Instrs)+1)
+	starts, ends := make([][]int64, len(p.Instrs)), make([][]int64, len(p.Instrs)+2)
 	for _, u := range m.Buffers {
 		if u.Storage == "temporary" {
 			starts[u.First] = append(starts[u.First], u.Bytes)
@@ -197,7 +200,7 @@ func (p *Plan) communication() Communication {
 		if !in.Collective() {
 			continue
 		}
-		u := CollectiveUse{Instr: i, Seq: in.Seq, Op: in.Name, Axes: in.Axes, Group: p.Mesh.Parts(in.Axes), DType: in.DType.String(), Bytes: in.Bytes, Line: in.Pos.String()}
+		u := CollectiveUse{Instr: i, Seq: in.Seq, Op: in.Name, Axes: in.Axes, Group: p.Mesh.Parts(in.Axes), DType: in.DType.String(), Bytes: in.Bytes, Wait: in.Wait, Line: in.Pos.String()}
 		if in.Prim != nil {
 			u.Prim = in.Prim.Name()
 		}
@@ -249,19 +252,34 @@ func (r *Report) String() string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "communication, bytes that one rank contributes:\n")
+	beside := slices.ContainsFunc(r.Comm.Collectives, func(c CollectiveUse) bool { return c.Wait > 0 })
 	rows = [][]string{{"#", "op", "over", "ranks", "bytes", "for", "line"}}
+	if beside {
+		rows[0] = append(rows[0], "beside it run")
+	}
 	for _, c := range r.Comm.Collectives {
 		prim := c.Prim
 		if prim == "" {
 			prim = "-"
 		}
 		rows = append(rows, []string{fmt.Sprint(c.Seq), c.Op, strings.Join(c.Axes, "."), fmt.Sprint(c.Group), Bytes(c.Bytes), prim, c.Line})
+		if beside {
+			rows[len(rows)-1] = append(rows[len(rows)-1], c.beside())
+		}
 	}
 	columns(&b, rows)
 	for _, t := range r.Comm.Totals {
 		fmt.Fprintf(&b, "total %s: %d, %s\n", t.Op, t.Count, Bytes(t.Bytes))
 	}
 	return b.String()
+}
+
+// beside prints the instructions between a collective and where it is waited for.
+func (c *CollectiveUse) beside() string {
+	if c.Wait == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d to %d", c.Instr+1, c.Wait-1)
 }
 
 // columns writes rows in aligned columns, two blanks apart.

@@ -169,18 +169,25 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
 	send, got := e.Temp(graph.T(graph.U8, rows, size)), e.Temp(graph.T(graph.U8, pairs, size))
-	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), func(a *lowering.Args) error {
-		n := len(a.In) - 2
-		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
-		eachMoved(a, total(a.In[n+1]), size, func(lo, hi int) {
-			for j := lo; j < hi; j++ {
-				packRow(buf[j*size:], a.In[:n], int(recv[j]), int(recv[j]))
-			}
-		})
-		return nil
-	}); err != nil {
+	pack := func(of experts) lowering.Kernel {
+		return func(a *lowering.Args) error {
+			n := len(a.In) - 2
+			buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
+			first, end := of.rows(a.In[n+1], p.Align)
+			eachMoved(a, total(a.In[n+1]), size, func(lo, hi int) {
+				for j := lo; j < hi; j++ {
+					if i := int(recv[j]); first <= i && i < end {
+						packRow(buf[j*size:], a.In[:n], i-first, i-first)
+					}
+				}
+			})
+			return nil
+		}
+	}
+	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), pack(experts{})); err != nil {
 		return err
 	}
+	e.Divide(lowering.Division{Cut: kernelOf(pack)})
 	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
 		return err
 	}

@@ -211,15 +211,23 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, func(a *lowering.Args) error {
-		buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
-		eachMoved(a, total(a.In[2]), size, func(lo, hi int) {
-			for j := lo; j < hi; j++ {
-				unpackRow(a.Out, buf[j*size:], int(recv[j]))
-			}
-		})
-		return nil
-	})
+	unpack := func(of experts) lowering.Kernel {
+		return func(a *lowering.Args) error {
+			buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
+			first, end := of.rows(a.In[2], p.Align)
+			eachMoved(a, total(a.In[2]), size, func(lo, hi int) {
+				for j := lo; j < hi; j++ {
+					if i := int(recv[j]); first <= i && i < end {
+						unpackRow(a.Out, buf[j*size:], i-first)
+					}
+				}
+			})
+			return nil
+		}
+	}
+	err = e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, unpack(experts{}))
+	e.Divide(lowering.Division{Cut: kernelOf(unpack)})
+	return err
 }
 
 // exchange emits the all_to_all of one dispatch, or with back of one combine.
@@ -228,18 +236,18 @@ func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []stri
 	if err != nil {
 		return err
 	}
-	e.Collective("all_to_all", []string{l.axis}, graph.U8, int64(pairs)*int64(size), []lowering.Buf{out}, []lowering.Buf{in, table},
-		func(ctx context.Context, g lowering.Group, c lowering.Call, a *lowering.Args) error {
+	travel := func(of experts) lowering.Exchange {
+		return func(ctx context.Context, g lowering.Group, c lowering.Call, a *lowering.Args) error {
 			eg, member := l.group(a, axes)
-			kept := data[int32](a.In[1])
-			home, away := lowering.Make[int32](a, len(eg.Sources)), lowering.Make[int32](a, len(eg.Sources))
-			eg.SendCounts(home, kept, member)
-			eg.RecvCounts(away, kept, member)
+			home, away := of.sent(a, eg, member), of.received(a, eg, member)
 			if back {
 				home, away = away, home
 			}
-			return g.AllToAll(ctx, c, parts(a.Out[0], away, size), parts(a.In[0], home, size))
-		})
+			return g.AllToAll(ctx, c, away.cut(a.Out[0], size), home.cut(a.In[0], size))
+		}
+	}
+	e.Collective("all_to_all", []string{l.axis}, graph.U8, int64(pairs)*int64(size), []lowering.Buf{out}, []lowering.Buf{in, table}, travel(experts{}))
+	e.Divide(lowering.Division{Cut: exchangeOf(travel)})
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -205,15 +204,4 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 			return nil
 		})
 	})
-}
-
-// parts cuts buf into what goes to, or comes from, each member.
-func parts(buf array.Array, counts []int32, rowBytes int) [][]byte {
-	out := make([][]byte, len(counts))
-	mem := buf.Bytes()
-	for i, n := range counts {
-		size := int(n) * rowBytes
-		out[i], mem = mem[:size:size], mem[size:]
-	}
-	return out
 }

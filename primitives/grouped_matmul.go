@@ -206,11 +206,14 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 	}
 	args := []lowering.Buf{in[0], in[1], counts}
 	if in[1].Type.DType.IsBlock() {
-		return e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align))
+		err = e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align))
+	} else {
+		err = e.Kernel("grouped_matmul", out, args,
+			orHalf(groupedMatmulHalf[array.Brain](g.Transpose, align), groupedMatmulHalf[array.Half](g.Transpose, align),
+				inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))))
 	}
-	return e.Kernel("grouped_matmul", out, args,
-		orHalf(groupedMatmulHalf[array.Brain](g.Transpose, align), groupedMatmulHalf[array.Half](g.Transpose, align),
-			inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))))
+	e.Divide(lowering.Division{ByExpert: []int{1, 2}})
+	return err
 }
 
 func groupedMatmul[T Float](transpose bool, align int) lowering.Kernel {

@@ -34,8 +34,12 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join.Name += "_gathered"
 	join.Out = append(slices.Clone(in.Out), d.Out[1:]...)
 	join.In = slices.Concat(d.In, in.In[1:])
-	if d.Name == "ep_place" {
-		join.Kernel = inNumber(placedSwiGLU[array.Brain](m.Transpose, in.Align, k), placedSwiGLU[array.Half](m.Transpose, in.Align, k), placedSwiGLU[float32](m.Transpose, in.Align, k), placedSwiGLU[float64](m.Transpose, in.Align, k))
+	if n := len(join.In); d.Name == "ep_place" {
+		place := func(of experts) lowering.Kernel {
+			return inNumber(placedSwiGLU[array.Brain](of, m.Transpose, in.Align, k), placedSwiGLU[array.Half](of, m.Transpose, in.Align, k),
+				placedSwiGLU[float32](of, m.Transpose, in.Align, k), placedSwiGLU[float64](of, m.Transpose, in.Align, k))
+		}
+		join.Kernel, join.Divide = place(experts{}), &lowering.Division{ByExpert: []int{n - 3, n - 2, n - 1}, Cut: kernelOf(place)}
 	} else {
 		join.Kernel = inNumber(permutedSwiGLU[array.Brain](m.Transpose, in.Align), permutedSwiGLU[array.Half](m.Transpose, in.Align), permutedSwiGLU[float32](m.Transpose, in.Align), permutedSwiGLU[float64](m.Transpose, in.Align))
 	}
@@ -43,16 +47,22 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 }
 
 // placedSwiGLU sets h, and the rows' weights, of what arrived: packed rows of k
-// elements, the rows' order, counts, gate, up and counts.
-func placedSwiGLU[E kernel.Number](transpose bool, align, k int) lowering.Kernel {
+// elements, the rows' order, all experts' counts, and of the experts gate, up and
+// counts.
+func placedSwiGLU[E kernel.Number](of experts, transpose bool, align, k int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		buf, recv := view[E](a.In[0].Bytes()), data[int32](a.In[1])
 		row := a.In[0].Type.Shape[1] / a.Out[0].Type.DType.Size()
 		at := lowering.Make[int32](a, a.Out[0].Type.Shape[0])
+		first, end := of.rows(a.In[2], align)
 		for j, n := 0, total(a.In[2]); j < n; j++ {
-			at[recv[j]] = int32(j)
+			i := int(recv[j])
+			if i < first || end <= i {
+				continue
+			}
+			at[i-first] = int32(j)
 			if len(a.Out) == 2 {
-				data[E](a.Out[1])[recv[j]] = buf[j*row+k]
+				data[E](a.Out[1])[i-first] = buf[j*row+k]
 			}
 		}
 		gatheredSwiGLU(a, kernel.Left[E]{X: buf, Row: row, At: at}, k, transpose, align)

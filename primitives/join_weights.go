@@ -44,7 +44,10 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			k := p.Bufs[in.In[1]].Type.Shape[0] / max(p.Bufs[in.Out[0]].Type.Shape[0], 1)
 			join.Kernel = inFloat(sumWeighted[float32](k), sumWeighted[float64](k))
 		} else {
-			join.Kernel = inFloat(packWeighted[float32], packWeighted[float64])
+			pack := func(of experts) lowering.Kernel {
+				return inFloat(packWeighted[float32](of, in.Align), packWeighted[float64](of, in.Align))
+			}
+			join.Kernel, join.Divide = pack(experts{}), &lowering.Division{Cut: kernelOf(pack)}
 		}
 		if !p.Last(w, mi) {
 			return []int{mi}, join, true // the gradient reads the spread weights
@@ -77,18 +80,23 @@ func sumWeighted[T Float](k int) lowering.Kernel {
 	}
 }
 
-// packWeighted writes y[i]·w[i] where row i is sent from.
-func packWeighted[T Float](a *lowering.Args) error {
-	y, w, recv := data[T](a.In[0]), data[T](a.In[1]), data[int32](a.In[2])
-	n := a.In[0].Type.Shape[1]
-	out := view[T](a.Out[0].Bytes())
-	eachMoved(a, total(a.In[3]), n*a.In[0].Type.DType.Size(), func(lo, hi int) {
-		for j := lo; j < hi; j++ {
-			i := int(recv[j])
-			scale(out[j*n:(j+1)*n], y[i*n:(i+1)*n], w[i])
-		}
-	})
-	return nil
+// packWeighted writes y[i]·w[i], of the experts' rows i, where row i is sent from.
+func packWeighted[T Float](of experts, align int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		y, w, recv := data[T](a.In[0]), data[T](a.In[1]), data[int32](a.In[2])
+		n := a.In[0].Type.Shape[1]
+		out := view[T](a.Out[0].Bytes())
+		first, end := of.rows(a.In[3], align)
+		eachMoved(a, total(a.In[3]), n*a.In[0].Type.DType.Size(), func(lo, hi int) {
+			for j := lo; j < hi; j++ {
+				if i := int(recv[j]); first <= i && i < end {
+					i -= first
+					scale(out[j*n:(j+1)*n], y[i*n:(i+1)*n], w[i])
+				}
+			}
+		})
+		return nil
+	}
 }
 
 // addWeighted adds x·w to sum, rounded twice.

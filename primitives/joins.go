@@ -52,6 +52,7 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join := *gate
 	join.Name, join.Pos = "grouped_swiglu", in.Pos
 	join.In, join.Out = []int{gate.In[0], gate.In[1], up.In[1], gate.In[2]}, in.Out
+	join.Divide = &lowering.Division{ByExpert: []int{1, 2, 3}}
 	if !p.Last(g, i) || !p.Last(u, i) {
 		join.Out = []int{in.Out[0], gate.Out[0], up.Out[0]}
 	}
@@ -74,6 +75,7 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join := *product
 	join.Name, join.Pos = "grouped_swiglu_grad", in.Pos
 	join.In, join.Out = []int{product.In[0], product.In[1], in.In[0], in.In[1], product.In[2]}, in.Out
+	join.Divide = &lowering.Division{ByExpert: []int{1, 4}}
 	join.Kernel = inNumber(groupedSwiGLUGrad[array.Brain](m.Transpose, product.Align), groupedSwiGLUGrad[array.Half](m.Transpose, product.Align), groupedSwiGLUGrad[float32](m.Transpose, product.Align), groupedSwiGLUGrad[float64](m.Transpose, product.Align))
 	return []int{pi}, join, true
 }
@@ -98,6 +100,7 @@ func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join := *first
 	join.Name, join.Pos = "grouped_matmul_sum", in.Pos
 	join.In, join.Out = []int{first.In[0], first.In[1], second.In[0], second.In[1], first.In[2]}, in.Out
+	join.Divide = &lowering.Division{ByExpert: []int{1, 3, 4}}
 	join.Kernel = inNumber(groupedSum[array.Brain](am.Transpose, first.Align), groupedSum[array.Half](am.Transpose, first.Align), groupedSum[float32](am.Transpose, first.Align), groupedSum[float64](am.Transpose, first.Align))
 	return []int{ai, bi}, join, true
 }

@@ -259,6 +259,8 @@ func TestTrace(t *testing.T) {
 	var steps []string
 	for _, e := range doc.TraceEvents {
 		switch {
+		case e.Name == "thread_sort_index":
+			require.Equal(t, float64(2*e.Tid), e.Args["sort_index"])
 		case e.Ph == "M":
 			require.Equal(t, "thread_name", e.Name)
 			tracks[e.Tid] = e.Args["name"]

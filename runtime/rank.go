@@ -24,6 +24,7 @@ type rank struct {
 	args   lowering.Args    // reused by every kernel
 	spare  *spare           // memory of donated inputs and recycled results
 	views  []view           // of inputs and results, which change with every step
+	lane   *lane            // nil if no collective runs beside kernels
 }
 
 // view is a buffer that has the memory of another.
@@ -66,6 +67,7 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 		}
 		r.groups[i] = g
 	}
+	r.lane = newLane(r)
 	return r, nil
 }
 
@@ -120,7 +122,11 @@ func (r *rank) samePlan(ctx context.Context) error {
 func (r *rank) run(ctx context.Context) error {
 	r.args.Crew.Enter()
 	defer r.args.Crew.Leave()
-	if o := r.opts; o.Finite || o.Poison || o.Trace != nil {
+	o := r.opts
+	if r.lane != nil && !o.Finite && !o.Poison {
+		return r.overlapped(ctx, o)
+	}
+	if o.Finite || o.Poison || o.Trace != nil {
 		return r.watched(ctx, o)
 	}
 	for i := range r.plan.Instrs {
@@ -141,7 +147,7 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 		if ctx.Err() != nil {
 			return r.fail(i, context.Cause(ctx))
 		}
-		if opts.Poison {
+		if opts.Poison && (in.Part == nil || in.Part.From == 0) { // the first part's memory is all parts'
 			r.poison(in)
 		}
 		began := time.Now()
@@ -189,6 +195,9 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (
 		a.Crew.Leave() // until the others have come, which takes most of the time
 		defer a.Crew.Enter()
 		return in.Exchange(ctx, g, c, a)
+	}
+	if in.Part != nil {
+		return r.runPart(in, a)
 	}
 	if in.Zones >= 0 {
 		return r.ragged(in, a)

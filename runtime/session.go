@@ -202,6 +202,7 @@ func (s *Session) each(ctx context.Context, f func(r *rank, ctx context.Context)
 		if err != nil && !agreed(err) {
 			s.ranks[0].comm.Fail(err)
 		}
+		s.ranks[0].lane.settle()
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -220,6 +221,7 @@ func (s *Session) each(ctx context.Context, f func(r *rank, ctx context.Context)
 					cancel(err)
 				})
 			}
+			r.lane.settle()
 		})
 	}
 	wg.Wait()

@@ -13,7 +13,9 @@ import (
 
 // Trace writes what every rank did in the Trace Event Format that Perfetto and
 // chrome://tracing open: one track per rank, one slice per kernel and
-// collective with its source line, and for collectives their bytes. Events are
+// collective with its source line, and for collectives their bytes. Where a plan
+// runs collectives beside kernels, a rank's lie on a second track, and the first
+// shows where it waits for them. Events are
 // written as they happen, so memory does not grow. A nil Trace records nothing.
 type Trace struct {
 	mu    sync.Mutex
@@ -28,6 +30,10 @@ type Trace struct {
 func NewTrace(w io.Writer) *Trace {
 	return &Trace{w: w, start: time.Now(), named: map[int]bool{}}
 }
+
+// communication is the number of the track with rank 0's collectives, of plans
+// that run them beside kernels; those of ranks have the ranks' numbers.
+const communication = 1 << 20
 
 type traceEvent struct {
 	Name string         `json:"name"`
@@ -45,6 +51,9 @@ func (t *Trace) add(rank int, in *lowering.Instr, began time.Time) {
 		return
 	}
 	e := traceEvent{Name: in.Name, Cat: "kernel", Ph: "X", Tid: rank, Args: map[string]any{"line": in.Pos.String()}}
+	if in.Part != nil {
+		e.Args["experts"] = fmt.Sprintf("%d to %d of the rank's", in.Part.From, in.Part.To-1)
+	}
 	if in.Collective() {
 		e.Cat = "collective"
 		e.Args["bytes"], e.Args["axes"], e.Args["seq"] = in.Bytes, in.Axes, in.Seq
@@ -61,6 +70,23 @@ func (t *Trace) add(rank int, in *lowering.Instr, began time.Time) {
 	t.write(e, began, time.Now())
 }
 
+// addCollective is add for a collective of a plan that runs some of them beside
+// kernels: they lie on a track of their own.
+func (t *Trace) addCollective(rank int, in *lowering.Instr, began time.Time) {
+	if t == nil {
+		return
+	}
+	t.add(communication+rank, in, began)
+}
+
+// addWait records that a rank waited for its collectives.
+func (t *Trace) addWait(rank int, began time.Time) {
+	if t == nil {
+		return
+	}
+	t.write(traceEvent{Name: "wait", Cat: "wait", Ph: "X", Tid: rank}, began, time.Now())
+}
+
 func (t *Trace) endStep(plan string, step int, began time.Time, ranks []int) {
 	if t == nil {
 		return
@@ -75,7 +101,12 @@ func (t *Trace) write(e traceEvent, began, end time.Time) {
 	defer t.mu.Unlock()
 	if !t.named[e.Tid] {
 		t.named[e.Tid] = true
-		t.put(traceEvent{Name: "thread_name", Ph: "M", Tid: e.Tid, Args: map[string]any{"name": fmt.Sprintf("rank %d", e.Tid)}})
+		name, order := fmt.Sprintf("rank %d", e.Tid), 2*e.Tid
+		if e.Tid >= communication {
+			name, order = fmt.Sprintf("rank %d communication", e.Tid-communication), 2*(e.Tid-communication)+1
+		}
+		t.put(traceEvent{Name: "thread_name", Ph: "M", Tid: e.Tid, Args: map[string]any{"name": name}})
+		t.put(traceEvent{Name: "thread_sort_index", Ph: "M", Tid: e.Tid, Args: map[string]any{"sort_index": order}})
 	}
 	e.Ts = float64(began.Sub(t.start).Nanoseconds()) / 1e3
 	e.Dur = float64(end.Sub(began).Nanoseconds()) / 1e3

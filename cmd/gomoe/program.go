@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -100,6 +101,7 @@ type placing struct {
 	mesh          string
 	place, donate *pairs
 	asWritten     bool
+	overlap       lowering.Overlap
 }
 
 func newPlacing(fs *flag.FlagSet, donate bool) *placing {
@@ -113,12 +115,20 @@ func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 	return p
 }
 
+// overlapFlag lets a user choose what is computed during collectives.
+func (f *placing) overlapFlag(fs *flag.FlagSet) {
+	fs.TextVar(&f.overlap, "overlap", lowering.OverlapOff, "`what` to compute during collectives: off, collectives (what does not need them), or halves (experts' rows also travel in halves); it changes no bit of the results")
+}
+
 // config returns the flags' settings for the program p of a file.
 func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
-	cfg := gomoe.Config{Place: map[string]sharding.Spec{}, Donate: map[string]int{}, NoOptimize: f.asWritten}
+	cfg := gomoe.Config{Place: map[string]sharding.Spec{}, Donate: map[string]int{}, NoOptimize: f.asWritten, Overlap: f.overlap}
 	var err error
 	if cfg.Mesh, err = sharding.ParseMesh(f.mesh); err != nil {
 		return cfg, usagef("-mesh: %w", err)
+	}
+	if f.asWritten && f.overlap != lowering.OverlapOff {
+		return cfg, usagef("-overlap %s: -as-written keeps the order of instructions; give one of them", f.overlap)
 	}
 	for _, name := range f.place.names {
 		if p.Input(name) == nil {

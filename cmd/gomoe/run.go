@@ -20,6 +20,7 @@ import (
 func (t *tool) runCommand() *ffcli.Command {
 	fs := t.flags("run")
 	place, given, limit := newPlacing(fs, true), newInputs(fs), memoryFlag(fs)
+	place.overlapFlag(fs)
 	var seed optional
 	fs.Var(&seed, "random", "fill the inputs that are not given from this `seed`: floats and weights in [-1, 1), integers 0")
 	out := fs.String("out", "", "`directory` for the results, each as name.npy")

@@ -15,6 +15,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -45,6 +46,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	inDir := f.String("in", "", "read tokens.npy [T,H], topk_w.npy [T,K], and per layer topk_idx_<layer>.npy [T,K] i32 and kernels_<layer>.npy [E,H,H_out] from this folder; sizes follow from them")
 	outDir := f.String("out", "", "write out.npy, grad_tokens.npy, grad_topk_w.npy and grad_kernels_<layer>.npy to this folder (bf16 as f32)")
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
+	var overlap lowering.Overlap
+	f.TextVar(&overlap, "overlap", overlap, "`what` to compute during collectives: off, collectives or halves")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -78,7 +81,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		in = m.make(mesh, *numTokens)
 	}
 	in = in.as(d)
-	res, err := m.iterate(ctx, stdout, mesh, in, *iters)
+	cfg := m.placed(mesh)
+	cfg.Overlap = overlap
+	res, err := m.iterate(ctx, stdout, cfg, in, *iters)
 	if err != nil {
 		return err
 	}
@@ -105,12 +110,12 @@ func (m model) validate(perRank int) error {
 
 // iterate runs the job several times and returns its results without the loss,
 // by name. Iterations that differ in a bit are an error.
-func (m model) iterate(ctx context.Context, w io.Writer, mesh sharding.Mesh, in tensors, iters int) (map[string]array.Array, error) {
+func (m model) iterate(ctx context.Context, w io.Writer, cfg gomoe.Config, in tensors, iters int) (map[string]array.Array, error) {
 	p, err := m.program()
 	if err != nil {
 		return nil, err
 	}
-	job, err := gomoe.Open(p, m.placed(mesh))
+	job, err := gomoe.Open(p, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +127,7 @@ func (m model) iterate(ctx context.Context, w io.Writer, mesh sharding.Mesh, in 
 			return nil, err
 		}
 		fmt.Fprintf(w, "[ep_moe] iter=%d loss=%.4f grad_tokens.shape=%s layers=%d dp=%d ep=%d num_experts=%d recv_pr=%d\n",
-			i, out[0].Float64s()[0], tuple(out[2].Type.Shape), m.layers, mesh.Ranks()/max(mesh.Size("ep"), 1), max(mesh.Size("ep"), 1), m.experts, m.received(mesh))
+			i, out[0].Float64s()[0], tuple(out[2].Type.Shape), m.layers, cfg.Mesh.Ranks()/max(cfg.Mesh.Size("ep"), 1), max(cfg.Mesh.Size("ep"), 1), m.experts, m.received(cfg.Mesh))
 		if first == nil {
 			first = out
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -27,6 +28,8 @@ type config struct {
 	ZLoss   float64 // coefficient of the router's z-loss
 	Clip    float64 // largest global norm of the gradient
 	Decay   float64 // weight decay of matrices
+
+	Overlap lowering.Overlap // what is computed during collectives
 }
 
 // dtype is the element type that the model computes in, as a flag: f32 or bf16.

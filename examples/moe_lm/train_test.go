@@ -258,6 +258,7 @@ func TestTrace(t *testing.T) {
 	kernels, collectives := map[int]int{}, map[int]int{}
 	for _, e := range trace.TraceEvents {
 		switch {
+		case e.Name == "thread_sort_index":
 		case e.Ph == "M":
 			tracks[e.Tid] = e.Args["name"]
 		case e.Cat == "step":

@@ -1,0 +1,84 @@
+package lowering
+
+import "fmt"
+
+// Overlap says what a plan does while ranks exchange data. Results have the same
+// bits whatever it is.
+type Overlap uint8
+
+const (
+	// OverlapOff makes every rank wait for each collective where it stands.
+	OverlapOff Overlap = iota
+	// OverlapCollectives starts collectives as soon as their arguments are there
+	// and waits for them where their results are needed; what an exchange of rows
+	// between experts does not need is computed behind its start.
+	OverlapCollectives
+	// OverlapHalves also cuts the experts' rows in two halves, each with exchanges
+	// of its own: experts of the first half work while rows of the second travel,
+	// and the first half's results travel while the second half's experts work.
+	OverlapHalves
+)
+
+func (o Overlap) String() string {
+	switch o {
+	case OverlapOff:
+		return "off"
+	case OverlapCollectives:
+		return "collectives"
+	case OverlapHalves:
+		return "halves"
+	}
+	return fmt.Sprintf("overlap(%d)", uint8(o))
+}
+
+// MarshalText returns the name.
+func (o Overlap) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads a name, so that flag.TextVar takes an Overlap.
+func (o *Overlap) UnmarshalText(text []byte) error {
+	for _, x := range []Overlap{OverlapOff, OverlapCollectives, OverlapHalves} {
+		if x.String() == string(text) {
+			*o = x
+			return nil
+		}
+	}
+	return fmt.Errorf("lowering: overlap %q, want off, collectives or halves", text)
+}
+
+// overlap puts instructions in an order in which collectives have company, and
+// says where they are waited for. It comes before memory is assigned.
+func (p *Plan) overlap(o Overlap) {
+	if o == OverlapOff {
+		return
+	}
+	p.delay()
+	p.hoist()
+	if o == OverlapHalves {
+		p.halve()
+	}
+	p.sumInPlace()
+	p.number()
+	p.waits()
+}
+
+// number counts the collectives anew.
+func (p *Plan) number() {
+	seq := 0
+	for i := range p.Instrs {
+		if p.Instrs[i].Collective() {
+			p.Instrs[i].Seq = seq
+			seq++
+		}
+	}
+}
+
+// until prints where a collective is waited for.
+func (p *Plan) until(in *Instr) string {
+	switch in.Wait {
+	case 0:
+		return ""
+	case len(p.Instrs):
+		return ", wait @end"
+	}
+	return fmt.Sprintf(", wait @%d", in.Wait)
+}

@@ -1,0 +1,145 @@
+package primitives_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// routings are choices of experts that cut badly.
+func routings(r *rand.Rand, in map[string]array.Array, experts int) map[string]map[string]array.Array {
+	with := func(choose func(i int) int) map[string]array.Array {
+		ids := array.New(in["ids"].Type)
+		for i := range array.Data[int32](ids) {
+			array.Data[int32](ids)[i] = int32(choose(i))
+		}
+		out := map[string]array.Array{"ids": ids}
+		for name, a := range in {
+			if name != "ids" {
+				out[name] = a
+			}
+		}
+		return out
+	}
+	return map[string]map[string]array.Array{
+		"any":    in,
+		"one":    with(func(i int) int { return experts/2*(i%2) - i%2 }), // all tokens to expert 0, and to the last of the first half
+		"last":   with(func(i int) int { return experts - 1 - (experts-1)*(i%2) }),
+		"even":   with(func(i int) int { return 2 * r.IntN(experts/2) }), // every other expert is without rows
+		"first":  with(func(i int) int { return experts/2*r.IntN(2) + r.IntN(max(experts/8, 1)) }),
+		"nobody": with(func(int) int { return -1 }),
+	}
+}
+
+// TestHalvesKeepBits runs layers whose rows travel in halves, and as they are
+// written.
+func TestHalvesKeepBits(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
+		for _, layer := range []Layer{{}, {Capacity: 3}, {Align: 4}, {Capacity: 5, Align: 8}} {
+			for _, c := range []struct {
+				mesh    string
+				experts int
+			}{{"ep=2", 4}, {"ep=2", 6}, {"dp=2,ep=2", 4}, {"ep=4", 8}, {"ep=2,tp=2", 4}, {"ep=4", 4}} {
+				layer.Experts = c.experts
+				t.Run(fmt.Sprintf("%s/%+v/%s", d, layer, c.mesh), func(t *testing.T) {
+					p := gatedExperts(t, d, false, layer)
+					g, err := vjp.Grad(p)
+					require.NoError(t, err)
+					for _, q := range []*graph.Program{p, g} {
+						cfg := gatedPlacement(t, c.mesh)
+						cfg.NoOptimize = true
+						job, err := gomoe.Open(q, cfg)
+						require.NoError(t, err)
+						defer job.Close()
+						cut := open(t, q, c.mesh, lowering.OverlapHalves, runtime.Options{})
+						slow := open(t, q, c.mesh, lowering.OverlapHalves, runtime.Options{Poison: true, Finite: true})
+						halves := slices.ContainsFunc(cut.Plan().Instrs, func(in lowering.Instr) bool { return in.Part != nil })
+						if want := c.mesh != "ep=2,tp=2" && c.experts > cfg.Mesh.Size("ep"); halves != want {
+							t.Fatalf("rows are cut: %v, want %v\n%s", halves, want, cut.Plan())
+						}
+						for name, in := range routings(r, gatedInputs(r, p, layer.Experts), layer.Experts) {
+							want, err := job.Step(context.Background(), in)
+							require.NoError(t, err)
+							for _, j := range []*gomoe.Job{cut, slow} {
+								got, err := j.Step(context.Background(), in)
+								require.NoError(t, err)
+								for i := range want {
+									if !array.Equal(got[i], want[i]) {
+										t.Errorf("%s, %s, result %d: got %v, want as written %v", q.Name, name, i, got[i], want[i])
+									}
+								}
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func open(t *testing.T, p *graph.Program, mesh string, o lowering.Overlap, opts runtime.Options) *gomoe.Job {
+	cfg := gatedPlacement(t, mesh)
+	cfg.Overlap, cfg.Options = o, opts
+	j, err := gomoe.Open(p, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, j.Close()) })
+	return j
+}
+
+// TestOverlapGolden shows plans without and with overlap.
+func TestOverlapGolden(t *testing.T) {
+	p := gatedExperts(t, graph.F32, false, Layer{Experts: 4})
+	g, err := vjp.Grad(p)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name, mesh string
+		p          *graph.Program
+		overlap    lowering.Overlap
+	}{
+		{"forward_halves", "ep=2", p, lowering.OverlapHalves},
+		{"backward_collectives", "dp=2,ep=2", g, lowering.OverlapCollectives},
+		{"backward_halves", "dp=2,ep=2", g, lowering.OverlapHalves},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := gatedPlacement(t, c.mesh)
+			if c.mesh != "ep=2" {
+				cfg.Place["x"] = sharding.Split("dp.ep")
+			}
+			var b strings.Builder
+			for _, o := range []lowering.Overlap{lowering.OverlapOff, c.overlap} {
+				cfg.Overlap = o
+				plan, err := gomoe.Compile(c.p, cfg)
+				require.NoError(t, err)
+				b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
+			}
+			path := filepath.Join("testdata", "overlap", c.name+".golden")
+			if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
+				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			if b.String() != string(want) {
+				t.Errorf("got\n%s\nwant as in %s\n%s", b.String(), path, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,208 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// lane runs a rank's collectives in the order of the plan, beside its kernels, on
+// a goroutine that lives as long as a step. The rank starts collectives and
+// waits for them; both are counted. After the first error no other collective
+// of the step is started.
+type lane struct {
+	rank *rank
+	args lowering.Args // reused by every collective
+	// due is, for every instruction and the end, how many collectives are complete
+	// before it runs.
+	due  []int
+	work chan int    // to be started; has room for all of a step
+	done chan result // completed; has room for all of a step
+	// Of the step under way:
+	started, joined int
+	stop            context.CancelCauseFunc
+}
+
+// end is the index of no instruction: it ends the goroutine of a step.
+const end = -1
+
+// result is how the collective at an instruction ended.
+type result struct {
+	index int
+	err   error
+}
+
+// newLane returns the lane of r, nil if the plan waits for every collective
+// where it stands.
+func newLane(r *rank) *lane {
+	n := len(r.plan.Instrs)
+	l := &lane{rank: r, args: r.args, due: make([]int, n+1)}
+	l.args.Scratch = new(lowering.Scratch)
+	started := 0
+	for i := range r.plan.Instrs {
+		in := &r.plan.Instrs[i]
+		if in.Wait > 0 {
+			started++
+			l.due[in.Wait] = started
+		} else if in.Collective() {
+			l.due[i] = started
+		}
+	}
+	if started == 0 {
+		return nil
+	}
+	l.due[n] = started
+	for i := 1; i <= n; i++ {
+		l.due[i] = max(l.due[i], l.due[i-1])
+	}
+	l.work, l.done = make(chan int, started+1), make(chan result, started+1)
+	return l
+}
+
+// overlapped runs the plan with collectives beside kernels.
+//
+// An error that all ranks come to at one instruction lets the collectives that
+// were started before it end, since the others wait for them. Any other leaves
+// them to settle, which the session calls when the job knows of it.
+func (r *rank) overlapped(ctx context.Context, opts Options) error {
+	l := r.lane
+	l.begin(ctx, opts)
+	err := r.beside(ctx, opts)
+	if agreed(err) {
+		if first := l.join(l.started); first != nil {
+			err = first
+		}
+	}
+	return err
+}
+
+// beside runs the kernels, starts the collectives and waits for them.
+func (r *rank) beside(ctx context.Context, opts Options) error {
+	l := r.lane
+	for i := range r.plan.Instrs {
+		if ctx.Err() != nil {
+			return r.fail(i, context.Cause(ctx))
+		}
+		if err := l.await(i, opts); err != nil {
+			return err
+		}
+		in := &r.plan.Instrs[i]
+		if in.Wait > 0 {
+			l.started++
+			l.work <- i
+			continue
+		}
+		began := time.Now()
+		if in.Collective() {
+			if err := l.exchange(ctx, i); err != nil {
+				return r.fail(i, err)
+			}
+			opts.Trace.addCollective(r.comm.Rank(), in, began)
+			continue
+		}
+		if err := r.exec(ctx, in, nil); err != nil {
+			return r.fail(i, err)
+		}
+		opts.Trace.add(r.comm.Rank(), in, began)
+	}
+	return l.await(len(r.plan.Instrs), opts)
+}
+
+// begin starts the goroutine of a step.
+func (l *lane) begin(ctx context.Context, opts Options) {
+	l.started, l.joined = 0, 0
+	ctx, l.stop = context.WithCancelCause(ctx)
+	go l.run(ctx, opts)
+}
+
+// run completes the collectives that come through l.work, up to end.
+func (l *lane) run(ctx context.Context, opts Options) {
+	var failed error
+	for i := range l.work {
+		if i == end {
+			l.done <- result{end, nil}
+			return
+		}
+		began := time.Now()
+		if failed == nil {
+			if err := l.exchange(ctx, i); err != nil {
+				failed = l.rank.fail(i, err)
+			} else {
+				opts.Trace.addCollective(l.rank.comm.Rank(), &l.rank.plan.Instrs[i], began)
+			}
+		}
+		l.done <- result{i, failed}
+	}
+}
+
+// exchange runs the collective at instruction i, in the manner of rank.exec.
+func (l *lane) exchange(ctx context.Context, i int) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("internal error: %v\n%s", p, debug.Stack())
+		}
+	}()
+	in, a := &l.rank.plan.Instrs[i], &l.args
+	a.In, a.Out = a.In[:0], a.Out[:0]
+	a.Scratch.Reset()
+	for _, b := range in.In {
+		a.In = append(a.In, l.rank.bufs[b])
+	}
+	for _, b := range in.Out {
+		a.Out = append(a.Out, l.rank.bufs[b])
+	}
+	c := lowering.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
+	return in.Exchange(ctx, l.rank.groups[i], c, a)
+}
+
+// await returns when the collectives are complete that instruction i waits for.
+// It returns the error of any that is complete.
+func (l *lane) await(i int, opts Options) error {
+	if l.joined < l.due[i] && len(l.done) < l.due[i]-l.joined {
+		defer opts.Trace.addWait(l.rank.comm.Rank(), time.Now())
+	}
+	return l.join(max(l.due[i], l.joined+len(l.done)))
+}
+
+// join waits until n collectives of the step are complete and returns the first
+// error.
+func (l *lane) join(n int) error {
+	for l.joined < n {
+		r := l.next()
+		l.joined++
+		if r.err != nil {
+			return r.err
+		}
+	}
+	return nil
+}
+
+// next returns the next collective that is complete. While the rank waits for it,
+// others have its processor.
+func (l *lane) next() result {
+	if len(l.done) == 0 {
+		l.rank.args.Crew.Leave()
+		defer l.rank.args.Crew.Enter()
+	}
+	return <-l.done
+}
+
+// settle ends the step's goroutine and returns when it has ended. Collectives
+// that are still under way are cancelled; they are only after a failure of which
+// the job knows.
+func (l *lane) settle() {
+	if l == nil || l.stop == nil {
+		return
+	}
+	l.stop(nil)
+	l.stop = nil
+	l.work <- end
+	for r := range l.done {
+		if r.index == end {
+			return
+		}
+	}
+}

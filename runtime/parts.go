@@ -1,0 +1,106 @@
+package runtime
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// zone are the rows that an instruction works on.
+type zone struct {
+	from, to int     // of its ragged arrays
+	counts   []int32 // rows in use, of each expert whose rows these are
+	last     bool    // no other expert's rows come behind
+}
+
+// zone returns the rows in use of the instruction's experts.
+func (r *rank) zone(in *lowering.Instr) zone {
+	counts := array.Data[int32](r.bufs[in.Zones])
+	p := lowering.Part{To: len(counts)}
+	if in.Part != nil {
+		p = *in.Part
+	}
+	z := zone{counts: counts[p.From:p.To], last: p.To == len(counts)}
+	for i, n := range counts[:p.To] {
+		if i == p.From {
+			z.from = z.to
+		}
+		z.to += up(int(n), in.Align)
+	}
+	return z
+}
+
+// part returns what an instruction for a part of the experts sees of its k-th
+// argument or, with k < 0, of a result: its rows, or the experts' entries.
+func (r *rank) part(in *lowering.Instr, k, b int) array.Array {
+	a := r.bufs[b]
+	switch {
+	case r.plan.Bufs[b].Spec.Ragged != nil:
+		z := r.zone(in)
+		return slice(a, z.from, graph.Type{DType: a.Type.DType, Shape: append([]int{z.to - z.from}, a.Type.Shape[1:]...)})
+	case k >= 0 && in.Part.Types[k].Shape != nil:
+		return slice(a, in.Part.From, in.Part.Types[k])
+	}
+	return a
+}
+
+// slice returns entries of a from `from` on, as many as t has.
+func slice(a array.Array, from int, t graph.Type) array.Array {
+	size := 0
+	if n := a.Type.Shape[0]; n > 0 {
+		size = len(a.Bytes()) / n
+	}
+	return array.Over(t, a.Bytes()[from*size:])
+}
+
+// runPart runs a kernel on the rows of some of the rank's experts, and zeroes
+// every other row of its ragged results that is these experts', and those past
+// all experts' if these are the last.
+func (r *rank) runPart(in *lowering.Instr, a *lowering.Args) error {
+	for k, b := range in.In {
+		a.In[k] = r.part(in, k, b)
+	}
+	for k, b := range in.Out {
+		a.Out[k] = r.part(in, -1, b)
+	}
+	if err := in.Kernel(a); err != nil {
+		return err
+	}
+	z := r.zone(in)
+	for _, b := range in.Out {
+		if r.plan.Bufs[b].Spec.Ragged == nil {
+			continue
+		}
+		whole := r.bufs[b]
+		end := z.to
+		if z.last {
+			end = whole.Type.Shape[0]
+		}
+		zeroUnused(slice(whole, z.from, graph.Type{DType: whole.Type.DType, Shape: append([]int{end - z.from}, whole.Type.Shape[1:]...)}), z.counts, in.Align)
+	}
+	return nil
+}
+
+// seen returns what instruction in reads or writes of buffer b.
+func (r *rank) seen(in *lowering.Instr, b int) array.Array {
+	if in.Part == nil || in.Zones < 0 {
+		return r.bufs[b]
+	}
+	return r.part(in, slices.Index(in.In, b), b)
+}
+
+// keep copies what in has written of buffer b from made to kept.
+func (r *rank) keep(in *lowering.Instr, b int, kept, made array.Array) {
+	if in.Part == nil || r.plan.Bufs[b].Spec.Ragged == nil {
+		copy(kept.Bytes(), made.Bytes())
+		return
+	}
+	z, n := r.zone(in), made.Type.Shape[0]
+	if z.last {
+		z.to = n
+	}
+	size := len(made.Bytes()) / max(n, 1)
+	copy(kept.Bytes()[z.from*size:z.to*size], made.Bytes()[z.from*size:])
+}
