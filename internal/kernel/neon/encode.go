@@ -26,6 +26,7 @@ const (
 	byElement = 0x4f801000 // fmla by an element
 	shiftLeft = 0x4f005400
 	shiftSame = 0x4f000400 // right, copies of the sign enter
+	shiftZero = 0x6f000400 // right, zeros enter
 )
 
 // three returns the code of an instruction with three registers.

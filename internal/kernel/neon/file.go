@@ -11,7 +11,7 @@ import (
 type file struct {
 	set         string
 	text, stubs strings.Builder
-	constants   []uint32
+	constants   [][2]uint64 // of 16 bytes each
 }
 
 // function begins a function with these arguments of 8 bytes each, as Go declares
@@ -42,11 +42,25 @@ func (f *file) loop(name string) {
 // number returns where in the table four copies of x are.
 func (f *file) number(x float64) int { return f.bits(math.Float32bits(float32(x))) }
 
-func (f *file) bits(x uint32) int {
+func (f *file) bits(x uint32) int { return f.pair(uint64(x) * (1<<32 + 1)) }
+
+// pair returns where in the table two copies of x are.
+func (f *file) pair(x uint64) int { return f.constant([2]uint64{x, x}) }
+
+func (f *file) constant(x [2]uint64) int {
 	at := slices.Index(f.constants, x)
 	if at < 0 {
 		at = len(f.constants)
 		f.constants = append(f.constants, x)
+	}
+	return 16 * at
+}
+
+// words returns where in the table these lie one after another; their number is even.
+func (f *file) words(x []uint64) int {
+	at := len(f.constants)
+	for i := 0; i < len(x); i += 2 {
+		f.constants = append(f.constants, [2]uint64{x[i], x[i+1]})
 	}
 	return 16 * at
 }
@@ -62,7 +76,7 @@ func (f *file) assembly() string {
 	var table strings.Builder
 	for i, x := range f.constants {
 		for half := range 2 {
-			fmt.Fprintf(&table, "DATA %s+%d(SB)/8, $0x%08x%08x\n", f.table(), 16*i+8*half, x, x)
+			fmt.Fprintf(&table, "DATA %s+%d(SB)/8, $0x%016x\n", f.table(), 16*i+8*half, x[half])
 		}
 	}
 	if len(f.constants) > 0 {

@@ -40,6 +40,18 @@ func samples() []instruction {
 			add(encodeShift("sshr", r[0], r[1], by))
 			add(encodeShift("shl", r[0], r[1], by))
 		}
+		for _, m := range mixedNames() {
+			add(encodeMixed(m[0], m[1], r[0], r[1], r[2]))
+		}
+		for by := 1; by < 8; by++ {
+			add(encodeShiftBytes("shl", r[0], r[1], by))
+			add(encodeShiftBytes("ushr", r[0], r[1], by))
+		}
+		for i := range 4 {
+			add(encodeScale(r[0], r[1], r[2], i))
+		}
+		add(encodeZero(r[0]))
+		add(encodeLargest(r[0], r[1]))
 	}
 	return all
 }
@@ -65,7 +77,7 @@ func TestEncodings(t *testing.T) {
 
 // The committed assembly is what this program writes.
 func TestGenerated(t *testing.T) {
-	for _, set := range []string{"gemm", "vector"} {
+	for _, set := range []string{"gemm", "vector", "quant"} {
 		f, ok := write(set)
 		require.True(t, ok, set)
 		for suffix, want := range map[string]string{"s": f.assembly(), "go": f.declarations()} {
