@@ -50,6 +50,10 @@ func three(op string) uint32 {
 		return 0x4ea0cc00
 	case "fcmgt":
 		return 0x6ea0e400
+	case "fcmge":
+		return 0x6e20e400
+	case "fcmeq":
+		return 0x4e20e400
 	case "add":
 		return 0x4ea08400
 	case "sub":
@@ -65,6 +69,8 @@ func logic(op string) uint32 {
 		return 0x4e201c00
 	case "orr":
 		return 0x4ea01c00
+	case "eor":
+		return 0x6e201c00
 	case "bsl": // d = n where d has ones, else m
 		return 0x6e601c00
 	case "bit": // d = n where m has ones
@@ -80,6 +86,18 @@ func two(op string) uint32 {
 		return 0x4e218800
 	case "fcvtns": // the same, as an integer
 		return 0x4e21a800
+	case "frintm": // downwards
+		return 0x4e219800
+	case "frintp": // upwards
+		return 0x4ea18800
+	case "frinta": // to the nearest, of two away from 0
+		return 0x6e218800
+	case "fcvtzs": // towards 0, as an integer, the nearest there is, 0 for NaN
+		return 0x4ea1b800
+	case "fabs":
+		return 0x4ea0f800
+	case "fneg":
+		return 0x6ea0f800
 	case "fsqrt":
 		return 0x6ea1f800
 	}

@@ -38,6 +38,10 @@ func mixed(op, d string) form {
 		return form{0x6ea06400, d, d, d}
 	case "ushl 4s": // n shifted left by m
 		return form{0x6ea04400, d, d, d}
+	case "neg 16b":
+		return form{code: 0x6e20b800, d: d, n: d}
+	case "mvn 16b":
+		return form{code: 0x6e205800, d: d, n: d}
 	case "saddlp 8h": // sums of pairs
 		return form{code: 0x4e202800, d: d, n: "16b"}
 	case "saddlp 4s":
@@ -81,7 +85,7 @@ func mixedNames() [][2]string {
 	return [][2]string{
 		{"sdot", "4s"}, {"smull", "8h"}, {"smull", "4s"}, {"smlal", "4s"}, {"smlal2", "8h"}, {"smlal2", "4s"},
 		{"addp", "8h"}, {"addp", "4s"}, {"mul", "16b"}, {"mul", "4s"}, {"cmgt", "4s"}, {"umax", "4s"}, {"ushl", "4s"},
-		{"saddlp", "8h"}, {"saddlp", "4s"}, {"sadalp", "4s"}, {"scvtf", "4s"}, {"fcvtl", "4s"},
+		{"neg", "16b"}, {"mvn", "16b"}, {"saddlp", "8h"}, {"saddlp", "4s"}, {"sadalp", "4s"}, {"scvtf", "4s"}, {"fcvtl", "4s"},
 		{"uxtl", "8h"}, {"uxtl2", "8h"}, {"uxtl", "4s"}, {"uxtl2", "4s"}, {"sxtl", "8h"}, {"sxtl2", "8h"}, {"sxtl", "4s"}, {"sxtl2", "4s"},
 		{"sqxtn", "4h"}, {"sqxtn2", "8h"}, {"sqxtn", "8b"}, {"sqxtn2", "16b"},
 	}

@@ -18,12 +18,17 @@ type file struct {
 // them. It has no frame and may use all vector registers, and R0 to R15 and R19 to
 // R25: R18 is the system's on darwin, R28 is Go's, and the assembler uses R27.
 func (f *file) function(name, doc string, arguments ...string) {
-	names := strings.Join(arguments, ", ")
-	fmt.Fprintf(&f.text, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, names, name, 8*len(arguments))
+	f.begin(name, doc, "("+strings.Join(arguments, ", ")+")", 8*len(arguments))
 	for i, a := range arguments {
 		f.line("MOVD %s+%d(FP), R%d", strings.Fields(a)[0], 8*i, i)
 	}
-	fmt.Fprintf(&f.stubs, "\n// %s %s.\n//\n//go:noescape\nfunc %s(%s)\n", name, doc, name, names)
+}
+
+// begin begins a function of this signature, whose arguments and result take so many
+// bytes.
+func (f *file) begin(name, doc, signature string, bytes int) {
+	fmt.Fprintf(&f.text, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, signature, name, bytes)
+	fmt.Fprintf(&f.stubs, "\n// %s %s.\n//\n//go:noescape\nfunc %s%s\n", name, doc, name, signature)
 }
 
 func (f *file) line(format string, a ...any) {

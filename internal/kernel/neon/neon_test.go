@@ -17,19 +17,19 @@ func samples() []instruction {
 	add := func(i instruction) { all = append(all, i) }
 	for _, r := range [][3]int{{0, 1, 2}, {31, 30, 29}, {10, 21, 12}, {21, 10, 19}} {
 		for _, a := range []arrangement{s4, d2} {
-			for _, op := range []string{"fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fmla", "fmls", "fcmgt"} {
+			for _, op := range []string{"fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fmla", "fmls", "fcmgt", "fcmge", "fcmeq"} {
 				add(encodeThree(op, a, r[0], r[1], r[2]))
 			}
 			for i := range 16 / a.size() {
 				add(encodeByElement(a, r[0], r[1], r[2], i))
 			}
-			add(encodeTwo("frintn", a, r[0], r[1]))
-			add(encodeTwo("fcvtns", a, r[0], r[1]))
-			add(encodeTwo("fsqrt", a, r[0], r[1]))
+			for _, op := range []string{"frintn", "fcvtns", "frintm", "frintp", "frinta", "fcvtzs", "fabs", "fneg", "fsqrt"} {
+				add(encodeTwo(op, a, r[0], r[1]))
+			}
 		}
 		add(encodeThree("add", s4, r[0], r[1], r[2]))
 		add(encodeThree("sub", s4, r[0], r[1], r[2]))
-		for _, op := range []string{"and", "orr", "bsl", "bit"} {
+		for _, op := range []string{"and", "orr", "eor", "bsl", "bit"} {
 			add(encodeLogic(op, r[0], r[1], r[2]))
 		}
 		for _, op := range []string{"fcvtl", "fcvtl2", "fcvtn", "fcvtn2"} {
@@ -77,7 +77,7 @@ func TestEncodings(t *testing.T) {
 
 // The committed assembly is what this program writes.
 func TestGenerated(t *testing.T) {
-	for _, set := range []string{"gemm", "vector", "quant"} {
+	for _, set := range []string{"gemm", "vector", "quant", "math"} {
 		f, ok := write(set)
 		require.True(t, ok, set)
 		for suffix, want := range map[string]string{"s": f.assembly(), "go": f.declarations()} {
