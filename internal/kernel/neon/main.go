@@ -13,13 +13,13 @@ import (
 )
 
 func main() {
-	name := flag.String("set", "", "what to write: gemm, vector, quant or math")
+	name := flag.String("set", "", "what to write: gemm, vector, quant, math or norm")
 	out := flag.String("out", "", "the file of assembly")
 	stubs := flag.String("stubs", "", "the file of declarations")
 	flag.Parse()
 	f, ok := write(*name)
 	if !ok {
-		log.Fatalf("neon: -set %q, want gemm, vector, quant or math", *name)
+		log.Fatalf("neon: -set %q, want gemm, vector, quant, math or norm", *name)
 	}
 	for path, text := range map[string]string{*out: f.assembly(), *stubs: f.declarations()} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -40,6 +40,8 @@ func write(set string) (*file, bool) {
 		f.quant()
 	case "math":
 		f.math()
+	case "norm":
+		f.norm()
 	default:
 		return nil, false
 	}

@@ -77,7 +77,7 @@ func TestEncodings(t *testing.T) {
 
 // The committed assembly is what this program writes.
 func TestGenerated(t *testing.T) {
-	for _, set := range []string{"gemm", "vector", "quant", "math"} {
+	for _, set := range []string{"gemm", "vector", "quant", "math", "norm"} {
 		f, ok := write(set)
 		require.True(t, ok, set)
 		for suffix, want := range map[string]string{"s": f.assembly(), "go": f.declarations()} {
