@@ -171,3 +171,13 @@ func neonIsAtLeast(n int, z *byte, x, y *float32)
 //
 //go:noescape
 func neonSelect(n int, z, yes, no *float32, which *byte)
+
+// neonThreefry is the random bits of n counters from (hi, lo) upwards, which do not pass 2^32, under the key.
+//
+//go:noescape
+func neonThreefry(n int, y *float32, k0, k1, hi, lo uint32)
+
+// neonUniform is y = max(lo, (u-1)·span + lo) of random bits x, as Uniform in Go has it.
+//
+//go:noescape
+func neonUniform(n int, y, x *float32, lo, span float32)

@@ -16,7 +16,29 @@ DATA mathConstantsNEON<>+80(SB)/8, $0x7f8000007f800000
 DATA mathConstantsNEON<>+88(SB)/8, $0x7f8000007f800000
 DATA mathConstantsNEON<>+96(SB)/8, $0x0101010101010101
 DATA mathConstantsNEON<>+104(SB)/8, $0x0101010101010101
-GLOBL mathConstantsNEON<>(SB), RODATA|NOPTR, $112
+DATA mathConstantsNEON<>+112(SB)/8, $0x0000000100000000
+DATA mathConstantsNEON<>+120(SB)/8, $0x0000000300000002
+DATA mathConstantsNEON<>+128(SB)/8, $0x1bd11bda1bd11bda
+DATA mathConstantsNEON<>+136(SB)/8, $0x1bd11bda1bd11bda
+DATA mathConstantsNEON<>+144(SB)/8, $0x0000000000000000
+DATA mathConstantsNEON<>+152(SB)/8, $0x0000000000000000
+DATA mathConstantsNEON<>+160(SB)/8, $0x0000000100000001
+DATA mathConstantsNEON<>+168(SB)/8, $0x0000000100000001
+DATA mathConstantsNEON<>+176(SB)/8, $0x0000000200000002
+DATA mathConstantsNEON<>+184(SB)/8, $0x0000000200000002
+DATA mathConstantsNEON<>+192(SB)/8, $0x0000000300000003
+DATA mathConstantsNEON<>+200(SB)/8, $0x0000000300000003
+DATA mathConstantsNEON<>+208(SB)/8, $0x0000000400000004
+DATA mathConstantsNEON<>+216(SB)/8, $0x0000000400000004
+DATA mathConstantsNEON<>+224(SB)/8, $0x0000000500000005
+DATA mathConstantsNEON<>+232(SB)/8, $0x0000000500000005
+DATA mathConstantsNEON<>+240(SB)/8, $0x0000000800000008
+DATA mathConstantsNEON<>+248(SB)/8, $0x0000000800000008
+DATA mathConstantsNEON<>+256(SB)/8, $0x0000000c0000000c
+DATA mathConstantsNEON<>+264(SB)/8, $0x0000000c0000000c
+DATA mathConstantsNEON<>+272(SB)/8, $0x0000001000000010
+DATA mathConstantsNEON<>+280(SB)/8, $0x0000001000000010
+GLOBL mathConstantsNEON<>(SB), RODATA|NOPTR, $288
 
 // func neonAdd(n int, z, x, y *float32)
 TEXT ·neonAdd(SB), NOSPLIT, $0-32
@@ -2290,4 +2312,830 @@ loop:
 	ADD $16, R4
 	SUBS $16, R0, R0
 	BNE loop
+	RET
+
+// func neonThreefry(n int, y *float32, k0, k1, hi, lo uint32)
+TEXT ·neonThreefry(SB), NOSPLIT, $0-32
+	MOVD n+0(FP), R0
+	MOVD y+8(FP), R1
+	MOVD $mathConstantsNEON<>(SB), R10
+	MOVWU k0+16(FP), R14
+	VDUP R14, V31.S4
+	MOVWU k1+20(FP), R14
+	VDUP R14, V30.S4
+	MOVWU hi+24(FP), R14
+	VDUP R14, V28.S4
+	MOVWU lo+28(FP), R14
+	VDUP R14, V27.S4
+	WORD $0x6e3e1fe0 // eor v0.16b, v31.16b, v30.16b
+	FMOVQ 112(R10), F1
+	FMOVQ 128(R10), F2
+	WORD $0x6e221c1d // eor v29.16b, v0.16b, v2.16b
+	WORD $0x4ebf879c // add v28.4s, v28.4s, v31.4s
+	WORD $0x4ebe877b // add v27.4s, v27.4s, v30.4s
+	WORD $0x4ea1877b // add v27.4s, v27.4s, v1.4s
+	CMP $16, R0
+	BLT below16
+	PCALIGN $16
+
+by16:
+	FMOVQ 144(R10), F0
+	FMOVQ 208(R10), F1
+	FMOVQ 240(R10), F2
+	FMOVQ 256(R10), F3
+	WORD $0x4ea08760 // add v0.4s, v27.4s, v0.4s
+	WORD $0x4ea18761 // add v1.4s, v27.4s, v1.4s
+	WORD $0x4ea28762 // add v2.4s, v27.4s, v2.4s
+	WORD $0x4ea38763 // add v3.4s, v27.4s, v3.4s
+	WORD $0x4ea08784 // add v4.4s, v28.4s, v0.4s
+	WORD $0x4ea18785 // add v5.4s, v28.4s, v1.4s
+	WORD $0x4ea28786 // add v6.4s, v28.4s, v2.4s
+	WORD $0x4ea38787 // add v7.4s, v28.4s, v3.4s
+	WORD $0x4f2d5408 // shl v8.4s, v0.4s, #13
+	WORD $0x4f2d5429 // shl v9.4s, v1.4s, #13
+	WORD $0x4f2d544a // shl v10.4s, v2.4s, #13
+	WORD $0x4f2d546b // shl v11.4s, v3.4s, #13
+	WORD $0x6f2d4408 // sri v8.4s, v0.4s, #19
+	WORD $0x6f2d4429 // sri v9.4s, v1.4s, #19
+	WORD $0x6f2d444a // sri v10.4s, v2.4s, #19
+	WORD $0x6f2d446b // sri v11.4s, v3.4s, #19
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f2f5408 // shl v8.4s, v0.4s, #15
+	WORD $0x4f2f5429 // shl v9.4s, v1.4s, #15
+	WORD $0x4f2f544a // shl v10.4s, v2.4s, #15
+	WORD $0x4f2f546b // shl v11.4s, v3.4s, #15
+	WORD $0x6f2f4408 // sri v8.4s, v0.4s, #17
+	WORD $0x6f2f4429 // sri v9.4s, v1.4s, #17
+	WORD $0x6f2f444a // sri v10.4s, v2.4s, #17
+	WORD $0x6f2f446b // sri v11.4s, v3.4s, #17
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f3a5408 // shl v8.4s, v0.4s, #26
+	WORD $0x4f3a5429 // shl v9.4s, v1.4s, #26
+	WORD $0x4f3a544a // shl v10.4s, v2.4s, #26
+	WORD $0x4f3a546b // shl v11.4s, v3.4s, #26
+	WORD $0x6f3a4408 // sri v8.4s, v0.4s, #6
+	WORD $0x6f3a4429 // sri v9.4s, v1.4s, #6
+	WORD $0x6f3a444a // sri v10.4s, v2.4s, #6
+	WORD $0x6f3a446b // sri v11.4s, v3.4s, #6
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f265408 // shl v8.4s, v0.4s, #6
+	WORD $0x4f265429 // shl v9.4s, v1.4s, #6
+	WORD $0x4f26544a // shl v10.4s, v2.4s, #6
+	WORD $0x4f26546b // shl v11.4s, v3.4s, #6
+	WORD $0x6f264408 // sri v8.4s, v0.4s, #26
+	WORD $0x6f264429 // sri v9.4s, v1.4s, #26
+	WORD $0x6f26444a // sri v10.4s, v2.4s, #26
+	WORD $0x6f26446b // sri v11.4s, v3.4s, #26
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ebe8484 // add v4.4s, v4.4s, v30.4s
+	WORD $0x4ebe84a5 // add v5.4s, v5.4s, v30.4s
+	WORD $0x4ebe84c6 // add v6.4s, v6.4s, v30.4s
+	WORD $0x4ebe84e7 // add v7.4s, v7.4s, v30.4s
+	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
+	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
+	WORD $0x4ebd8442 // add v2.4s, v2.4s, v29.4s
+	WORD $0x4ebd8463 // add v3.4s, v3.4s, v29.4s
+	FMOVQ 160(R10), F8
+	FMOVQ 160(R10), F9
+	FMOVQ 160(R10), F10
+	FMOVQ 160(R10), F11
+	WORD $0x4ea88400 // add v0.4s, v0.4s, v8.4s
+	WORD $0x4ea98421 // add v1.4s, v1.4s, v9.4s
+	WORD $0x4eaa8442 // add v2.4s, v2.4s, v10.4s
+	WORD $0x4eab8463 // add v3.4s, v3.4s, v11.4s
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f315408 // shl v8.4s, v0.4s, #17
+	WORD $0x4f315429 // shl v9.4s, v1.4s, #17
+	WORD $0x4f31544a // shl v10.4s, v2.4s, #17
+	WORD $0x4f31546b // shl v11.4s, v3.4s, #17
+	WORD $0x6f314408 // sri v8.4s, v0.4s, #15
+	WORD $0x6f314429 // sri v9.4s, v1.4s, #15
+	WORD $0x6f31444a // sri v10.4s, v2.4s, #15
+	WORD $0x6f31446b // sri v11.4s, v3.4s, #15
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f3d5408 // shl v8.4s, v0.4s, #29
+	WORD $0x4f3d5429 // shl v9.4s, v1.4s, #29
+	WORD $0x4f3d544a // shl v10.4s, v2.4s, #29
+	WORD $0x4f3d546b // shl v11.4s, v3.4s, #29
+	WORD $0x6f3d4408 // sri v8.4s, v0.4s, #3
+	WORD $0x6f3d4429 // sri v9.4s, v1.4s, #3
+	WORD $0x6f3d444a // sri v10.4s, v2.4s, #3
+	WORD $0x6f3d446b // sri v11.4s, v3.4s, #3
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f305408 // shl v8.4s, v0.4s, #16
+	WORD $0x4f305429 // shl v9.4s, v1.4s, #16
+	WORD $0x4f30544a // shl v10.4s, v2.4s, #16
+	WORD $0x4f30546b // shl v11.4s, v3.4s, #16
+	WORD $0x6f304408 // sri v8.4s, v0.4s, #16
+	WORD $0x6f304429 // sri v9.4s, v1.4s, #16
+	WORD $0x6f30444a // sri v10.4s, v2.4s, #16
+	WORD $0x6f30446b // sri v11.4s, v3.4s, #16
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f385408 // shl v8.4s, v0.4s, #24
+	WORD $0x4f385429 // shl v9.4s, v1.4s, #24
+	WORD $0x4f38544a // shl v10.4s, v2.4s, #24
+	WORD $0x4f38546b // shl v11.4s, v3.4s, #24
+	WORD $0x6f384408 // sri v8.4s, v0.4s, #8
+	WORD $0x6f384429 // sri v9.4s, v1.4s, #8
+	WORD $0x6f38444a // sri v10.4s, v2.4s, #8
+	WORD $0x6f38446b // sri v11.4s, v3.4s, #8
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ebd8484 // add v4.4s, v4.4s, v29.4s
+	WORD $0x4ebd84a5 // add v5.4s, v5.4s, v29.4s
+	WORD $0x4ebd84c6 // add v6.4s, v6.4s, v29.4s
+	WORD $0x4ebd84e7 // add v7.4s, v7.4s, v29.4s
+	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
+	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
+	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
+	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
+	FMOVQ 176(R10), F8
+	FMOVQ 176(R10), F9
+	FMOVQ 176(R10), F10
+	FMOVQ 176(R10), F11
+	WORD $0x4ea88400 // add v0.4s, v0.4s, v8.4s
+	WORD $0x4ea98421 // add v1.4s, v1.4s, v9.4s
+	WORD $0x4eaa8442 // add v2.4s, v2.4s, v10.4s
+	WORD $0x4eab8463 // add v3.4s, v3.4s, v11.4s
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f2d5408 // shl v8.4s, v0.4s, #13
+	WORD $0x4f2d5429 // shl v9.4s, v1.4s, #13
+	WORD $0x4f2d544a // shl v10.4s, v2.4s, #13
+	WORD $0x4f2d546b // shl v11.4s, v3.4s, #13
+	WORD $0x6f2d4408 // sri v8.4s, v0.4s, #19
+	WORD $0x6f2d4429 // sri v9.4s, v1.4s, #19
+	WORD $0x6f2d444a // sri v10.4s, v2.4s, #19
+	WORD $0x6f2d446b // sri v11.4s, v3.4s, #19
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f2f5408 // shl v8.4s, v0.4s, #15
+	WORD $0x4f2f5429 // shl v9.4s, v1.4s, #15
+	WORD $0x4f2f544a // shl v10.4s, v2.4s, #15
+	WORD $0x4f2f546b // shl v11.4s, v3.4s, #15
+	WORD $0x6f2f4408 // sri v8.4s, v0.4s, #17
+	WORD $0x6f2f4429 // sri v9.4s, v1.4s, #17
+	WORD $0x6f2f444a // sri v10.4s, v2.4s, #17
+	WORD $0x6f2f446b // sri v11.4s, v3.4s, #17
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f3a5408 // shl v8.4s, v0.4s, #26
+	WORD $0x4f3a5429 // shl v9.4s, v1.4s, #26
+	WORD $0x4f3a544a // shl v10.4s, v2.4s, #26
+	WORD $0x4f3a546b // shl v11.4s, v3.4s, #26
+	WORD $0x6f3a4408 // sri v8.4s, v0.4s, #6
+	WORD $0x6f3a4429 // sri v9.4s, v1.4s, #6
+	WORD $0x6f3a444a // sri v10.4s, v2.4s, #6
+	WORD $0x6f3a446b // sri v11.4s, v3.4s, #6
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f265408 // shl v8.4s, v0.4s, #6
+	WORD $0x4f265429 // shl v9.4s, v1.4s, #6
+	WORD $0x4f26544a // shl v10.4s, v2.4s, #6
+	WORD $0x4f26546b // shl v11.4s, v3.4s, #6
+	WORD $0x6f264408 // sri v8.4s, v0.4s, #26
+	WORD $0x6f264429 // sri v9.4s, v1.4s, #26
+	WORD $0x6f26444a // sri v10.4s, v2.4s, #26
+	WORD $0x6f26446b // sri v11.4s, v3.4s, #26
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
+	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
+	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
+	WORD $0x4ebe8400 // add v0.4s, v0.4s, v30.4s
+	WORD $0x4ebe8421 // add v1.4s, v1.4s, v30.4s
+	WORD $0x4ebe8442 // add v2.4s, v2.4s, v30.4s
+	WORD $0x4ebe8463 // add v3.4s, v3.4s, v30.4s
+	FMOVQ 192(R10), F8
+	FMOVQ 192(R10), F9
+	FMOVQ 192(R10), F10
+	FMOVQ 192(R10), F11
+	WORD $0x4ea88400 // add v0.4s, v0.4s, v8.4s
+	WORD $0x4ea98421 // add v1.4s, v1.4s, v9.4s
+	WORD $0x4eaa8442 // add v2.4s, v2.4s, v10.4s
+	WORD $0x4eab8463 // add v3.4s, v3.4s, v11.4s
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f315408 // shl v8.4s, v0.4s, #17
+	WORD $0x4f315429 // shl v9.4s, v1.4s, #17
+	WORD $0x4f31544a // shl v10.4s, v2.4s, #17
+	WORD $0x4f31546b // shl v11.4s, v3.4s, #17
+	WORD $0x6f314408 // sri v8.4s, v0.4s, #15
+	WORD $0x6f314429 // sri v9.4s, v1.4s, #15
+	WORD $0x6f31444a // sri v10.4s, v2.4s, #15
+	WORD $0x6f31446b // sri v11.4s, v3.4s, #15
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f3d5408 // shl v8.4s, v0.4s, #29
+	WORD $0x4f3d5429 // shl v9.4s, v1.4s, #29
+	WORD $0x4f3d544a // shl v10.4s, v2.4s, #29
+	WORD $0x4f3d546b // shl v11.4s, v3.4s, #29
+	WORD $0x6f3d4408 // sri v8.4s, v0.4s, #3
+	WORD $0x6f3d4429 // sri v9.4s, v1.4s, #3
+	WORD $0x6f3d444a // sri v10.4s, v2.4s, #3
+	WORD $0x6f3d446b // sri v11.4s, v3.4s, #3
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f305408 // shl v8.4s, v0.4s, #16
+	WORD $0x4f305429 // shl v9.4s, v1.4s, #16
+	WORD $0x4f30544a // shl v10.4s, v2.4s, #16
+	WORD $0x4f30546b // shl v11.4s, v3.4s, #16
+	WORD $0x6f304408 // sri v8.4s, v0.4s, #16
+	WORD $0x6f304429 // sri v9.4s, v1.4s, #16
+	WORD $0x6f30444a // sri v10.4s, v2.4s, #16
+	WORD $0x6f30446b // sri v11.4s, v3.4s, #16
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f385408 // shl v8.4s, v0.4s, #24
+	WORD $0x4f385429 // shl v9.4s, v1.4s, #24
+	WORD $0x4f38544a // shl v10.4s, v2.4s, #24
+	WORD $0x4f38546b // shl v11.4s, v3.4s, #24
+	WORD $0x6f384408 // sri v8.4s, v0.4s, #8
+	WORD $0x6f384429 // sri v9.4s, v1.4s, #8
+	WORD $0x6f38444a // sri v10.4s, v2.4s, #8
+	WORD $0x6f38446b // sri v11.4s, v3.4s, #8
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ebe8484 // add v4.4s, v4.4s, v30.4s
+	WORD $0x4ebe84a5 // add v5.4s, v5.4s, v30.4s
+	WORD $0x4ebe84c6 // add v6.4s, v6.4s, v30.4s
+	WORD $0x4ebe84e7 // add v7.4s, v7.4s, v30.4s
+	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
+	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
+	WORD $0x4ebd8442 // add v2.4s, v2.4s, v29.4s
+	WORD $0x4ebd8463 // add v3.4s, v3.4s, v29.4s
+	FMOVQ 208(R10), F8
+	FMOVQ 208(R10), F9
+	FMOVQ 208(R10), F10
+	FMOVQ 208(R10), F11
+	WORD $0x4ea88400 // add v0.4s, v0.4s, v8.4s
+	WORD $0x4ea98421 // add v1.4s, v1.4s, v9.4s
+	WORD $0x4eaa8442 // add v2.4s, v2.4s, v10.4s
+	WORD $0x4eab8463 // add v3.4s, v3.4s, v11.4s
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f2d5408 // shl v8.4s, v0.4s, #13
+	WORD $0x4f2d5429 // shl v9.4s, v1.4s, #13
+	WORD $0x4f2d544a // shl v10.4s, v2.4s, #13
+	WORD $0x4f2d546b // shl v11.4s, v3.4s, #13
+	WORD $0x6f2d4408 // sri v8.4s, v0.4s, #19
+	WORD $0x6f2d4429 // sri v9.4s, v1.4s, #19
+	WORD $0x6f2d444a // sri v10.4s, v2.4s, #19
+	WORD $0x6f2d446b // sri v11.4s, v3.4s, #19
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f2f5408 // shl v8.4s, v0.4s, #15
+	WORD $0x4f2f5429 // shl v9.4s, v1.4s, #15
+	WORD $0x4f2f544a // shl v10.4s, v2.4s, #15
+	WORD $0x4f2f546b // shl v11.4s, v3.4s, #15
+	WORD $0x6f2f4408 // sri v8.4s, v0.4s, #17
+	WORD $0x6f2f4429 // sri v9.4s, v1.4s, #17
+	WORD $0x6f2f444a // sri v10.4s, v2.4s, #17
+	WORD $0x6f2f446b // sri v11.4s, v3.4s, #17
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f3a5408 // shl v8.4s, v0.4s, #26
+	WORD $0x4f3a5429 // shl v9.4s, v1.4s, #26
+	WORD $0x4f3a544a // shl v10.4s, v2.4s, #26
+	WORD $0x4f3a546b // shl v11.4s, v3.4s, #26
+	WORD $0x6f3a4408 // sri v8.4s, v0.4s, #6
+	WORD $0x6f3a4429 // sri v9.4s, v1.4s, #6
+	WORD $0x6f3a444a // sri v10.4s, v2.4s, #6
+	WORD $0x6f3a446b // sri v11.4s, v3.4s, #6
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ea08484 // add v4.4s, v4.4s, v0.4s
+	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
+	WORD $0x4ea284c6 // add v6.4s, v6.4s, v2.4s
+	WORD $0x4ea384e7 // add v7.4s, v7.4s, v3.4s
+	WORD $0x4f265408 // shl v8.4s, v0.4s, #6
+	WORD $0x4f265429 // shl v9.4s, v1.4s, #6
+	WORD $0x4f26544a // shl v10.4s, v2.4s, #6
+	WORD $0x4f26546b // shl v11.4s, v3.4s, #6
+	WORD $0x6f264408 // sri v8.4s, v0.4s, #26
+	WORD $0x6f264429 // sri v9.4s, v1.4s, #26
+	WORD $0x6f26444a // sri v10.4s, v2.4s, #26
+	WORD $0x6f26446b // sri v11.4s, v3.4s, #26
+	WORD $0x6e241d00 // eor v0.16b, v8.16b, v4.16b
+	WORD $0x6e251d21 // eor v1.16b, v9.16b, v5.16b
+	WORD $0x6e261d42 // eor v2.16b, v10.16b, v6.16b
+	WORD $0x6e271d63 // eor v3.16b, v11.16b, v7.16b
+	WORD $0x4ebd8484 // add v4.4s, v4.4s, v29.4s
+	WORD $0x4ebd84a5 // add v5.4s, v5.4s, v29.4s
+	WORD $0x4ebd84c6 // add v6.4s, v6.4s, v29.4s
+	WORD $0x4ebd84e7 // add v7.4s, v7.4s, v29.4s
+	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
+	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
+	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
+	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
+	FMOVQ 224(R10), F8
+	FMOVQ 224(R10), F9
+	FMOVQ 224(R10), F10
+	FMOVQ 224(R10), F11
+	WORD $0x4ea88400 // add v0.4s, v0.4s, v8.4s
+	WORD $0x4ea98421 // add v1.4s, v1.4s, v9.4s
+	WORD $0x4eaa8442 // add v2.4s, v2.4s, v10.4s
+	WORD $0x4eab8463 // add v3.4s, v3.4s, v11.4s
+	WORD $0x6e201c80 // eor v0.16b, v4.16b, v0.16b
+	WORD $0x6e211ca1 // eor v1.16b, v5.16b, v1.16b
+	WORD $0x6e221cc2 // eor v2.16b, v6.16b, v2.16b
+	WORD $0x6e231ce3 // eor v3.16b, v7.16b, v3.16b
+	FMOVQ F0, 0(R1)
+	FMOVQ F1, 16(R1)
+	FMOVQ F2, 32(R1)
+	FMOVQ F3, 48(R1)
+	FMOVQ 272(R10), F0
+	WORD $0x4ea0877b // add v27.4s, v27.4s, v0.4s
+	ADD $64, R1
+	SUB $16, R0
+	CMP $16, R0
+	BGE by16
+
+below16:
+	CMP $4, R0
+	BLT below4
+	PCALIGN $16
+
+by4:
+	FMOVQ 144(R10), F0
+	WORD $0x4ea08760 // add v0.4s, v27.4s, v0.4s
+	WORD $0x4ea08781 // add v1.4s, v28.4s, v0.4s
+	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
+	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
+	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
+	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
+	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ebe8421 // add v1.4s, v1.4s, v30.4s
+	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
+	FMOVQ 160(R10), F2
+	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f315402 // shl v2.4s, v0.4s, #17
+	WORD $0x6f314402 // sri v2.4s, v0.4s, #15
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f3d5402 // shl v2.4s, v0.4s, #29
+	WORD $0x6f3d4402 // sri v2.4s, v0.4s, #3
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f305402 // shl v2.4s, v0.4s, #16
+	WORD $0x6f304402 // sri v2.4s, v0.4s, #16
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f385402 // shl v2.4s, v0.4s, #24
+	WORD $0x6f384402 // sri v2.4s, v0.4s, #8
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
+	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
+	FMOVQ 176(R10), F2
+	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
+	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
+	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
+	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
+	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
+	WORD $0x4ebe8400 // add v0.4s, v0.4s, v30.4s
+	FMOVQ 192(R10), F2
+	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f315402 // shl v2.4s, v0.4s, #17
+	WORD $0x6f314402 // sri v2.4s, v0.4s, #15
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f3d5402 // shl v2.4s, v0.4s, #29
+	WORD $0x6f3d4402 // sri v2.4s, v0.4s, #3
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f305402 // shl v2.4s, v0.4s, #16
+	WORD $0x6f304402 // sri v2.4s, v0.4s, #16
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f385402 // shl v2.4s, v0.4s, #24
+	WORD $0x6f384402 // sri v2.4s, v0.4s, #8
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ebe8421 // add v1.4s, v1.4s, v30.4s
+	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
+	FMOVQ 208(R10), F2
+	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
+	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
+	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
+	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
+	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
+	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
+	FMOVQ 224(R10), F2
+	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
+	WORD $0x6e201c20 // eor v0.16b, v1.16b, v0.16b
+	FMOVQ F0, 0(R1)
+	FMOVQ 208(R10), F0
+	WORD $0x4ea0877b // add v27.4s, v27.4s, v0.4s
+	ADD $16, R1
+	SUB $4, R0
+	CMP $4, R0
+	BGE by4
+
+below4:
+	CMP $1, R0
+	BLT below1
+	PCALIGN $16
+
+by1:
+	FMOVQ 144(R10), F0
+	WORD $0x4ea08760 // add v0.4s, v27.4s, v0.4s
+	WORD $0x4ea08781 // add v1.4s, v28.4s, v0.4s
+	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
+	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
+	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
+	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
+	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ebe8421 // add v1.4s, v1.4s, v30.4s
+	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
+	FMOVQ 160(R10), F2
+	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f315402 // shl v2.4s, v0.4s, #17
+	WORD $0x6f314402 // sri v2.4s, v0.4s, #15
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f3d5402 // shl v2.4s, v0.4s, #29
+	WORD $0x6f3d4402 // sri v2.4s, v0.4s, #3
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f305402 // shl v2.4s, v0.4s, #16
+	WORD $0x6f304402 // sri v2.4s, v0.4s, #16
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f385402 // shl v2.4s, v0.4s, #24
+	WORD $0x6f384402 // sri v2.4s, v0.4s, #8
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
+	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
+	FMOVQ 176(R10), F2
+	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
+	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
+	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
+	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
+	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
+	WORD $0x4ebe8400 // add v0.4s, v0.4s, v30.4s
+	FMOVQ 192(R10), F2
+	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f315402 // shl v2.4s, v0.4s, #17
+	WORD $0x6f314402 // sri v2.4s, v0.4s, #15
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f3d5402 // shl v2.4s, v0.4s, #29
+	WORD $0x6f3d4402 // sri v2.4s, v0.4s, #3
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f305402 // shl v2.4s, v0.4s, #16
+	WORD $0x6f304402 // sri v2.4s, v0.4s, #16
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f385402 // shl v2.4s, v0.4s, #24
+	WORD $0x6f384402 // sri v2.4s, v0.4s, #8
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ebe8421 // add v1.4s, v1.4s, v30.4s
+	WORD $0x4ebd8400 // add v0.4s, v0.4s, v29.4s
+	FMOVQ 208(R10), F2
+	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f2d5402 // shl v2.4s, v0.4s, #13
+	WORD $0x6f2d4402 // sri v2.4s, v0.4s, #19
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f2f5402 // shl v2.4s, v0.4s, #15
+	WORD $0x6f2f4402 // sri v2.4s, v0.4s, #17
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f3a5402 // shl v2.4s, v0.4s, #26
+	WORD $0x6f3a4402 // sri v2.4s, v0.4s, #6
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ea08421 // add v1.4s, v1.4s, v0.4s
+	WORD $0x4f265402 // shl v2.4s, v0.4s, #6
+	WORD $0x6f264402 // sri v2.4s, v0.4s, #26
+	WORD $0x6e211c40 // eor v0.16b, v2.16b, v1.16b
+	WORD $0x4ebd8421 // add v1.4s, v1.4s, v29.4s
+	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
+	FMOVQ 224(R10), F2
+	WORD $0x4ea28400 // add v0.4s, v0.4s, v2.4s
+	WORD $0x6e201c20 // eor v0.16b, v1.16b, v0.16b
+	FMOVS F0, 0(R1)
+	FMOVQ 160(R10), F0
+	WORD $0x4ea0877b // add v27.4s, v27.4s, v0.4s
+	ADD $4, R1
+	SUB $1, R0
+	CMP $1, R0
+	BGE by1
+
+below1:
+	RET
+
+// func neonUniform(n int, y, x *float32, lo, span float32)
+TEXT ·neonUniform(SB), NOSPLIT, $0-32
+	MOVD n+0(FP), R0
+	MOVD y+8(FP), R1
+	MOVD x+16(FP), R2
+	MOVD $mathConstantsNEON<>(SB), R10
+	FMOVS lo+24(FP), F31
+	VDUP V31.S[0], V31.S4
+	VORR V31.B16, V31.B16, V29.B16
+	WORD $0x0e617bff // fcvtl v31.2d, v31.2s
+	FMOVS span+28(FP), F30
+	VDUP V30.S[0], V30.S4
+	WORD $0x0e617bde // fcvtl v30.2d, v30.2s
+	CMP $16, R0
+	BLT below16
+	PCALIGN $16
+
+by16:
+	FMOVQ 0(R2), F0
+	FMOVQ 16(R2), F1
+	FMOVQ 32(R2), F2
+	FMOVQ 48(R2), F3
+	FMOVQ 16(R10), F4
+	FMOVQ 16(R10), F5
+	FMOVQ 16(R10), F6
+	FMOVQ 16(R10), F7
+	WORD $0x6f370400 // ushr v0.4s, v0.4s, #9
+	WORD $0x6f370421 // ushr v1.4s, v1.4s, #9
+	WORD $0x6f370442 // ushr v2.4s, v2.4s, #9
+	WORD $0x6f370463 // ushr v3.4s, v3.4s, #9
+	WORD $0x4ea41c00 // orr v0.16b, v0.16b, v4.16b
+	WORD $0x4ea51c21 // orr v1.16b, v1.16b, v5.16b
+	WORD $0x4ea61c42 // orr v2.16b, v2.16b, v6.16b
+	WORD $0x4ea71c63 // orr v3.16b, v3.16b, v7.16b
+	WORD $0x4ea4d400 // fsub v0.4s, v0.4s, v4.4s
+	WORD $0x4ea5d421 // fsub v1.4s, v1.4s, v5.4s
+	WORD $0x4ea6d442 // fsub v2.4s, v2.4s, v6.4s
+	WORD $0x4ea7d463 // fsub v3.4s, v3.4s, v7.4s
+	WORD $0x0e617804 // fcvtl v4.2d, v0.2s
+	WORD $0x0e617825 // fcvtl v5.2d, v1.2s
+	WORD $0x0e617846 // fcvtl v6.2d, v2.2s
+	WORD $0x0e617867 // fcvtl v7.2d, v3.2s
+	WORD $0x4ebf1fe8 // orr v8.16b, v31.16b, v31.16b
+	WORD $0x4ebf1fe9 // orr v9.16b, v31.16b, v31.16b
+	WORD $0x4ebf1fea // orr v10.16b, v31.16b, v31.16b
+	WORD $0x4ebf1feb // orr v11.16b, v31.16b, v31.16b
+	WORD $0x4e7ecc88 // fmla v8.2d, v4.2d, v30.2d
+	WORD $0x4e7ecca9 // fmla v9.2d, v5.2d, v30.2d
+	WORD $0x4e7eccca // fmla v10.2d, v6.2d, v30.2d
+	WORD $0x4e7ecceb // fmla v11.2d, v7.2d, v30.2d
+	WORD $0x0e616904 // fcvtn v4.2s, v8.2d
+	WORD $0x0e616925 // fcvtn v5.2s, v9.2d
+	WORD $0x0e616946 // fcvtn v6.2s, v10.2d
+	WORD $0x0e616967 // fcvtn v7.2s, v11.2d
+	WORD $0x4e617800 // fcvtl2 v0.2d, v0.4s
+	WORD $0x4e617821 // fcvtl2 v1.2d, v1.4s
+	WORD $0x4e617842 // fcvtl2 v2.2d, v2.4s
+	WORD $0x4e617863 // fcvtl2 v3.2d, v3.4s
+	WORD $0x4ebf1fe8 // orr v8.16b, v31.16b, v31.16b
+	WORD $0x4ebf1fe9 // orr v9.16b, v31.16b, v31.16b
+	WORD $0x4ebf1fea // orr v10.16b, v31.16b, v31.16b
+	WORD $0x4ebf1feb // orr v11.16b, v31.16b, v31.16b
+	WORD $0x4e7ecc08 // fmla v8.2d, v0.2d, v30.2d
+	WORD $0x4e7ecc29 // fmla v9.2d, v1.2d, v30.2d
+	WORD $0x4e7ecc4a // fmla v10.2d, v2.2d, v30.2d
+	WORD $0x4e7ecc6b // fmla v11.2d, v3.2d, v30.2d
+	WORD $0x4e616904 // fcvtn2 v4.4s, v8.2d
+	WORD $0x4e616925 // fcvtn2 v5.4s, v9.2d
+	WORD $0x4e616946 // fcvtn2 v6.4s, v10.2d
+	WORD $0x4e616967 // fcvtn2 v7.4s, v11.2d
+	WORD $0x4e3df480 // fmax v0.4s, v4.4s, v29.4s
+	WORD $0x4e3df4a1 // fmax v1.4s, v5.4s, v29.4s
+	WORD $0x4e3df4c2 // fmax v2.4s, v6.4s, v29.4s
+	WORD $0x4e3df4e3 // fmax v3.4s, v7.4s, v29.4s
+	FMOVQ F0, 0(R1)
+	FMOVQ F1, 16(R1)
+	FMOVQ F2, 32(R1)
+	FMOVQ F3, 48(R1)
+	ADD $64, R1
+	ADD $64, R2
+	SUB $16, R0
+	CMP $16, R0
+	BGE by16
+
+below16:
+	CMP $4, R0
+	BLT below4
+	PCALIGN $16
+
+by4:
+	FMOVQ 0(R2), F0
+	FMOVQ 16(R10), F1
+	WORD $0x6f370400 // ushr v0.4s, v0.4s, #9
+	WORD $0x4ea11c00 // orr v0.16b, v0.16b, v1.16b
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
+	WORD $0x4ebf1fe2 // orr v2.16b, v31.16b, v31.16b
+	WORD $0x4e7ecc22 // fmla v2.2d, v1.2d, v30.2d
+	WORD $0x0e616841 // fcvtn v1.2s, v2.2d
+	WORD $0x4e617800 // fcvtl2 v0.2d, v0.4s
+	WORD $0x4ebf1fe2 // orr v2.16b, v31.16b, v31.16b
+	WORD $0x4e7ecc02 // fmla v2.2d, v0.2d, v30.2d
+	WORD $0x4e616841 // fcvtn2 v1.4s, v2.2d
+	WORD $0x4e3df420 // fmax v0.4s, v1.4s, v29.4s
+	FMOVQ F0, 0(R1)
+	ADD $16, R1
+	ADD $16, R2
+	SUB $4, R0
+	CMP $4, R0
+	BGE by4
+
+below4:
+	CMP $1, R0
+	BLT below1
+	PCALIGN $16
+
+by1:
+	FMOVS 0(R2), F0
+	FMOVQ 16(R10), F1
+	WORD $0x6f370400 // ushr v0.4s, v0.4s, #9
+	WORD $0x4ea11c00 // orr v0.16b, v0.16b, v1.16b
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
+	WORD $0x4ebf1fe2 // orr v2.16b, v31.16b, v31.16b
+	WORD $0x4e7ecc22 // fmla v2.2d, v1.2d, v30.2d
+	WORD $0x0e616841 // fcvtn v1.2s, v2.2d
+	WORD $0x4e617800 // fcvtl2 v0.2d, v0.4s
+	WORD $0x4ebf1fe2 // orr v2.16b, v31.16b, v31.16b
+	WORD $0x4e7ecc02 // fmla v2.2d, v0.2d, v30.2d
+	WORD $0x4e616841 // fcvtn2 v1.4s, v2.2d
+	WORD $0x4e3df420 // fmax v0.4s, v1.4s, v29.4s
+	FMOVS F0, 0(R1)
+	ADD $4, R1
+	ADD $4, R2
+	SUB $1, R0
+	CMP $1, R0
+	BGE by1
+
+below1:
 	RET

@@ -9,8 +9,8 @@ func mathOf(v vectors) *mathLoops {
 
 // neonMath is all but what is made of polynomials in float64 (Expm1, Log, Log1p, Pow,
 // Erf, Sin, Cos, GELU and its tanh, their derivatives, scores, LogSoftmaxGrad and the
-// inverse error function of Normal), random bits, and SoftmaxGrad but for its sums:
-// these are scalar on arm64.
+// inverse error function of Normal), and SoftmaxGrad but for its sums: these are
+// scalar on arm64.
 func neonMath() *mathLoops {
 	return &mathLoops{
 		unary: [unaries]func(n int, y, x *float32){
@@ -37,6 +37,8 @@ func neonMath() *mathLoops {
 			loopMinimum: neonMinimum,
 		},
 		clamp:    neonClamp,
+		threefry: neonThreefry,
+		uniform:  neonUniform,
 		sum:      neonSum,
 		dot:      neonDot,
 		sumRows:  neonSumRows,

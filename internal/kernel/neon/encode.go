@@ -23,10 +23,11 @@ func (a arrangement) size() int {
 const (
 	double = 1 << 22 // makes a floating-point instruction that of float64
 
-	byElement = 0x4f801000 // fmla by an element
-	shiftLeft = 0x4f005400
-	shiftSame = 0x4f000400 // right, copies of the sign enter
-	shiftZero = 0x6f000400 // right, zeros enter
+	byElement   = 0x4f801000 // fmla by an element
+	shiftLeft   = 0x4f005400
+	shiftSame   = 0x4f000400 // right, copies of the sign enter
+	shiftZero   = 0x6f000400 // right, zeros enter
+	shiftInsert = 0x6f004400
 )
 
 // three returns the code of an instruction with three registers.
@@ -169,8 +170,13 @@ func encodeNegative(d, n int) instruction {
 // encodeShift shifts lanes of 32 bits, by 1 to 31.
 func encodeShift(op string, d, n, by int) instruction {
 	code := shiftLeft | uint32(32+by)<<16
-	if op == "sshr" {
+	switch op {
+	case "sshr":
 		code = shiftSame | uint32(64-by)<<16
+	case "ushr":
+		code = shiftZero | uint32(64-by)<<16
+	case "sri": // to the lower bits of d, whose upper ones stay
+		code = shiftInsert | uint32(64-by)<<16
 	}
 	return instruction{code | registers(d, n, 0), fmt.Sprintf("%s v%d.4s, v%d.4s, #%d", op, d, n, by)}
 }

@@ -103,7 +103,7 @@ func (b *block) inWide(x value, f func(x value) value) value {
 }
 
 // math is the loops of type mathLoops in the kernel package. Those that are not here
-// are done in Go: what needs polynomials in float64, and random bits.
+// are done in Go: what needs polynomials in float64.
 func (f *file) math() {
 	f.arithmetic()
 	f.conversions()
@@ -115,6 +115,8 @@ func (f *file) math() {
 	f.extreme("Smallest", "the smallest of n elements, Inf of none; NaN if one is, -0 rather than 0", "fmin", math.Inf(1))
 	f.comparisons()
 	f.selects()
+	f.threefry()
+	f.uniform()
 }
 
 // arithmetic is what IEEE 754 defines: the bits are those of the same in Go.

@@ -37,8 +37,9 @@ func samples() []instruction {
 		}
 		add(encodeNegative(r[0], r[1]))
 		for _, by := range []int{1, 14, 23, 31} {
-			add(encodeShift("sshr", r[0], r[1], by))
-			add(encodeShift("shl", r[0], r[1], by))
+			for _, op := range []string{"sshr", "ushr", "sri", "shl"} {
+				add(encodeShift(op, r[0], r[1], by))
+			}
 		}
 		for _, m := range mixedNames() {
 			add(encodeMixed(m[0], m[1], r[0], r[1], r[2]))
