@@ -4,6 +4,9 @@ import "unsafe"
 
 //go:generate go run ./neon -set gemm -out asm_neon_gemm_arm64.s -stubs asm_neon_gemm_arm64.go
 //go:generate go run ./neon -set vector -out asm_neon_vector_arm64.s -stubs asm_neon_vector_arm64.go
+//go:generate go run ./neon -set quant -out asm_neon_quant_arm64.s -stubs asm_neon_quant_arm64.go
+//go:generate go run ./neon -set math -out asm_neon_math_arm64.s -stubs asm_neon_math_arm64.go
+//go:generate go run ./neon -set norm -out asm_neon_norm_arm64.s -stubs asm_neon_norm_arm64.go
 
 // set is the functions of one instruction set for one element type.
 type set struct {

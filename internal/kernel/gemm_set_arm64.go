@@ -2,7 +2,9 @@ package kernel
 
 // vectorKernels returns the kernels in assembly, which every arm64 processor runs:
 // vectors of 16 bytes are part of the architecture.
-func vectorKernels() []kernels { return []kernels{{name: "neon", f32: neonF32(), f64: neonF64()}} }
+func vectorKernels() []kernels {
+	return []kernels{{name: "neon", f32: neonF32(), f64: neonF64(), quant: neonQuant()}}
+}
 
 func neonF32() *set {
 	return &set{

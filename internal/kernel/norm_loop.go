@@ -2,7 +2,7 @@ package kernel
 
 import "unsafe"
 
-// normLoop is one of the loops over rows in assembly. Their formulas are in asm/norm.go.
+// normLoop is one of the loops over rows in assembly. Their formulas are in asm/norm.go and neon/norm.go.
 type normLoop uint8
 
 const (
@@ -31,7 +31,8 @@ type normArgs struct {
 	pitch         int     // bytes from a row of x, ct and y to the next
 }
 
-// These do not compile if the offsets are others than in asm/norm.go.
+// These do not compile if the offsets are others than in asm/norm.go
+// and neon/norm.go.
 const (
 	_ = -(unsafe.Offsetof(normArgs{}.ct) ^ 40)
 	_ = -(unsafe.Offsetof(normArgs{}.inv) ^ 64)
@@ -40,7 +41,7 @@ const (
 )
 
 // norms says whether v has these loops.
-func (v vectors) norms() bool { return v == avx2 || v == avx512 }
+func (v vectors) norms() bool { return v != scalar }
 
 // norm runs a loop over the rows of x, if v has it for rows of n elements; otherwise it
 // is false. What has one element per row is in t, and has as many as there are rows.

@@ -53,7 +53,8 @@ type quantArgs struct {
 	ahead uintptr
 }
 
-// These do not compile if the offsets are others than in asm/quant.go.
+// These do not compile if the offsets are others than in asm/quant.go
+// and neon/quant.go.
 const (
 	_ = -(unsafe.Offsetof(quantArgs{}.w) ^ 8)
 	_ = -(unsafe.Offsetof(quantArgs{}.x) ^ 40)

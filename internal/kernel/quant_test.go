@@ -69,8 +69,6 @@ func TestQuantGemmIsAProduct(t *testing.T) {
 	}
 }
 
-func quantSets() []kernels { return available() }
-
 // Every kernel has the bits of the portable one, for all numbers of rows, of
 // blocks and of columns, and writes what it should and nothing else.
 func TestQuantKernelsAgree(t *testing.T) {

@@ -112,7 +112,8 @@ type roundArgs struct {
 	offset int32   // of the sums, in blocks of 32
 }
 
-// These do not compile if the offsets are others than in asm/quantize.go.
+// These do not compile if the offsets are others than in asm/quantize.go
+// and neon/quant.go.
 const (
 	_ = -(unsafe.Offsetof(roundArgs{}.x) ^ 8)
 	_ = -(unsafe.Offsetof(roundArgs{}.row) ^ 16)

@@ -62,7 +62,7 @@ func TestNormalOfEveryUniform(t *testing.T) {
 	u = append(u, math.Nextafter32(-1, 0), 0, float32(math.Copysign(0, -1)))
 	y, first32, different := make([]float32, len(u)), []float32(nil), 0
 	for name, l := range mathHere() {
-		if l == nil {
+		if l == nil || l.unary[loopNormal] == nil {
 			continue
 		}
 		l.unary[loopNormal](len(u), first(y), first(u))
@@ -79,6 +79,9 @@ func TestNormalOfEveryUniform(t *testing.T) {
 			first32 = append([]float32(nil), y...)
 		}
 		sameBits(t, name, y, first32)
+	}
+	if first32 == nil {
+		t.Skip("no kernel of this processor has normal numbers in vectors")
 	}
 	t.Logf("%d of %d are not as portable", different, len(u))
 }

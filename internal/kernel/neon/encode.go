@@ -23,9 +23,11 @@ func (a arrangement) size() int {
 const (
 	double = 1 << 22 // makes a floating-point instruction that of float64
 
-	byElement = 0x4f801000 // fmla by an element
-	shiftLeft = 0x4f005400
-	shiftSame = 0x4f000400 // right, copies of the sign enter
+	byElement   = 0x4f801000 // fmla by an element
+	shiftLeft   = 0x4f005400
+	shiftSame   = 0x4f000400 // right, copies of the sign enter
+	shiftZero   = 0x6f000400 // right, zeros enter
+	shiftInsert = 0x6f004400
 )
 
 // three returns the code of an instruction with three registers.
@@ -49,6 +51,10 @@ func three(op string) uint32 {
 		return 0x4ea0cc00
 	case "fcmgt":
 		return 0x6ea0e400
+	case "fcmge":
+		return 0x6e20e400
+	case "fcmeq":
+		return 0x4e20e400
 	case "add":
 		return 0x4ea08400
 	case "sub":
@@ -64,6 +70,8 @@ func logic(op string) uint32 {
 		return 0x4e201c00
 	case "orr":
 		return 0x4ea01c00
+	case "eor":
+		return 0x6e201c00
 	case "bsl": // d = n where d has ones, else m
 		return 0x6e601c00
 	case "bit": // d = n where m has ones
@@ -79,6 +87,18 @@ func two(op string) uint32 {
 		return 0x4e218800
 	case "fcvtns": // the same, as an integer
 		return 0x4e21a800
+	case "frintm": // downwards
+		return 0x4e219800
+	case "frintp": // upwards
+		return 0x4ea18800
+	case "frinta": // to the nearest, of two away from 0
+		return 0x6e218800
+	case "fcvtzs": // towards 0, as an integer, the nearest there is, 0 for NaN
+		return 0x4ea1b800
+	case "fabs":
+		return 0x4ea0f800
+	case "fneg":
+		return 0x6ea0f800
 	case "fsqrt":
 		return 0x6ea1f800
 	}
@@ -150,8 +170,13 @@ func encodeNegative(d, n int) instruction {
 // encodeShift shifts lanes of 32 bits, by 1 to 31.
 func encodeShift(op string, d, n, by int) instruction {
 	code := shiftLeft | uint32(32+by)<<16
-	if op == "sshr" {
+	switch op {
+	case "sshr":
 		code = shiftSame | uint32(64-by)<<16
+	case "ushr":
+		code = shiftZero | uint32(64-by)<<16
+	case "sri": // to the lower bits of d, whose upper ones stay
+		code = shiftInsert | uint32(64-by)<<16
 	}
 	return instruction{code | registers(d, n, 0), fmt.Sprintf("%s v%d.4s, v%d.4s, #%d", op, d, n, by)}
 }

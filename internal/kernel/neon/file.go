@@ -11,19 +11,24 @@ import (
 type file struct {
 	set         string
 	text, stubs strings.Builder
-	constants   []uint32
+	constants   [][2]uint64 // of 16 bytes each
 }
 
 // function begins a function with these arguments of 8 bytes each, as Go declares
 // them. It has no frame and may use all vector registers, and R0 to R15 and R19 to
 // R25: R18 is the system's on darwin, R28 is Go's, and the assembler uses R27.
 func (f *file) function(name, doc string, arguments ...string) {
-	names := strings.Join(arguments, ", ")
-	fmt.Fprintf(&f.text, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, names, name, 8*len(arguments))
+	f.begin(name, doc, "("+strings.Join(arguments, ", ")+")", 8*len(arguments))
 	for i, a := range arguments {
 		f.line("MOVD %s+%d(FP), R%d", strings.Fields(a)[0], 8*i, i)
 	}
-	fmt.Fprintf(&f.stubs, "\n// %s %s.\n//\n//go:noescape\nfunc %s(%s)\n", name, doc, name, names)
+}
+
+// begin begins a function of this signature, whose arguments and result take so many
+// bytes.
+func (f *file) begin(name, doc, signature string, bytes int) {
+	fmt.Fprintf(&f.text, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, signature, name, bytes)
+	fmt.Fprintf(&f.stubs, "\n// %s %s.\n//\n//go:noescape\nfunc %s%s\n", name, doc, name, signature)
 }
 
 func (f *file) line(format string, a ...any) {
@@ -42,11 +47,25 @@ func (f *file) loop(name string) {
 // number returns where in the table four copies of x are.
 func (f *file) number(x float64) int { return f.bits(math.Float32bits(float32(x))) }
 
-func (f *file) bits(x uint32) int {
+func (f *file) bits(x uint32) int { return f.pair(uint64(x) * (1<<32 + 1)) }
+
+// pair returns where in the table two copies of x are.
+func (f *file) pair(x uint64) int { return f.constant([2]uint64{x, x}) }
+
+func (f *file) constant(x [2]uint64) int {
 	at := slices.Index(f.constants, x)
 	if at < 0 {
 		at = len(f.constants)
 		f.constants = append(f.constants, x)
+	}
+	return 16 * at
+}
+
+// words returns where in the table these lie one after another; their number is even.
+func (f *file) words(x []uint64) int {
+	at := len(f.constants)
+	for i := 0; i < len(x); i += 2 {
+		f.constants = append(f.constants, [2]uint64{x[i], x[i+1]})
 	}
 	return 16 * at
 }
@@ -62,7 +81,7 @@ func (f *file) assembly() string {
 	var table strings.Builder
 	for i, x := range f.constants {
 		for half := range 2 {
-			fmt.Fprintf(&table, "DATA %s+%d(SB)/8, $0x%08x%08x\n", f.table(), 16*i+8*half, x, x)
+			fmt.Fprintf(&table, "DATA %s+%d(SB)/8, $0x%016x\n", f.table(), 16*i+8*half, x[half])
 		}
 	}
 	if len(f.constants) > 0 {

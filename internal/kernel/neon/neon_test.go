@@ -17,19 +17,19 @@ func samples() []instruction {
 	add := func(i instruction) { all = append(all, i) }
 	for _, r := range [][3]int{{0, 1, 2}, {31, 30, 29}, {10, 21, 12}, {21, 10, 19}} {
 		for _, a := range []arrangement{s4, d2} {
-			for _, op := range []string{"fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fmla", "fmls", "fcmgt"} {
+			for _, op := range []string{"fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fmla", "fmls", "fcmgt", "fcmge", "fcmeq"} {
 				add(encodeThree(op, a, r[0], r[1], r[2]))
 			}
 			for i := range 16 / a.size() {
 				add(encodeByElement(a, r[0], r[1], r[2], i))
 			}
-			add(encodeTwo("frintn", a, r[0], r[1]))
-			add(encodeTwo("fcvtns", a, r[0], r[1]))
-			add(encodeTwo("fsqrt", a, r[0], r[1]))
+			for _, op := range []string{"frintn", "fcvtns", "frintm", "frintp", "frinta", "fcvtzs", "fabs", "fneg", "fsqrt"} {
+				add(encodeTwo(op, a, r[0], r[1]))
+			}
 		}
 		add(encodeThree("add", s4, r[0], r[1], r[2]))
 		add(encodeThree("sub", s4, r[0], r[1], r[2]))
-		for _, op := range []string{"and", "orr", "bsl", "bit"} {
+		for _, op := range []string{"and", "orr", "eor", "bsl", "bit"} {
 			add(encodeLogic(op, r[0], r[1], r[2]))
 		}
 		for _, op := range []string{"fcvtl", "fcvtl2", "fcvtn", "fcvtn2"} {
@@ -37,9 +37,22 @@ func samples() []instruction {
 		}
 		add(encodeNegative(r[0], r[1]))
 		for _, by := range []int{1, 14, 23, 31} {
-			add(encodeShift("sshr", r[0], r[1], by))
-			add(encodeShift("shl", r[0], r[1], by))
+			for _, op := range []string{"sshr", "ushr", "sri", "shl"} {
+				add(encodeShift(op, r[0], r[1], by))
+			}
 		}
+		for _, m := range mixedNames() {
+			add(encodeMixed(m[0], m[1], r[0], r[1], r[2]))
+		}
+		for by := 1; by < 8; by++ {
+			add(encodeShiftBytes("shl", r[0], r[1], by))
+			add(encodeShiftBytes("ushr", r[0], r[1], by))
+		}
+		for i := range 4 {
+			add(encodeScale(r[0], r[1], r[2], i))
+		}
+		add(encodeZero(r[0]))
+		add(encodeLargest(r[0], r[1]))
 	}
 	return all
 }
@@ -65,7 +78,7 @@ func TestEncodings(t *testing.T) {
 
 // The committed assembly is what this program writes.
 func TestGenerated(t *testing.T) {
-	for _, set := range []string{"gemm", "vector"} {
+	for _, set := range []string{"gemm", "vector", "quant", "math", "norm"} {
 		f, ok := write(set)
 		require.True(t, ok, set)
 		for suffix, want := range map[string]string{"s": f.assembly(), "go": f.declarations()} {
