@@ -80,8 +80,5 @@ func TestNormalOfEveryUniform(t *testing.T) {
 		}
 		sameBits(t, name, y, first32)
 	}
-	if first32 == nil {
-		t.Skip("no kernel of this processor has normal numbers in vectors")
-	}
-	t.Logf("%d of %d are not as portable", different, len(u))
+	t.Logf("%d of %d are not as portable; none are made where no kernel of this processor has a loop for them", different, len(u))
 }
