@@ -35,9 +35,12 @@ import (
 //
 // It does not start goroutines: a caller splits rows, those of the weights first,
 // since a call reads all of them, once for every 64 rows of x.
-func QuantGemm(d graph.DType, m, n, deep int, x, w []byte, y []float32, yrs, ycs int) {
+//
+// next is what the caller reads after w, nil if that is not known. Its first lines are
+// fetched while the last rows of w are multiplied; it is not read.
+func QuantGemm(d graph.DType, m, n, deep int, x, w, next []byte, y []float32, yrs, ycs int) {
 	k, _ := selection() // the error is Selected's to tell
-	k.quant.multiply(d, m, n, deep, x, w, y, yrs, ycs)
+	k.quant.multiply(d, m, n, deep, x, w, next, y, yrs, ycs)
 }
 
 // quantArgs is the argument of functions in assembly, which add blocks' products
@@ -48,9 +51,9 @@ type quantArgs struct {
 	w, x [4]*byte
 	out  [8]float32
 	book *[256]uint64 // of iq2_xxs
-	// Bytes from the first row of weights to what is to be fetched meanwhile: later
-	// calls'. The rows of a call are too short for the processor to see that they go on.
-	ahead uintptr
+	// As many bytes from here on as the rows of weights have are fetched meanwhile, for a
+	// later call: those of one are too short for the processor to see that they go on.
+	fetch *byte
 }
 
 // These do not compile if the offsets are others than in asm/quant.go.
@@ -59,7 +62,7 @@ const (
 	_ = -(unsafe.Offsetof(quantArgs{}.x) ^ 40)
 	_ = -(unsafe.Offsetof(quantArgs{}.out) ^ 72)
 	_ = -(unsafe.Offsetof(quantArgs{}.book) ^ 104)
-	_ = -(unsafe.Offsetof(quantArgs{}.ahead) ^ 112)
+	_ = -(unsafe.Offsetof(quantArgs{}.fetch) ^ 112)
 )
 
 // quantSet is the functions of one instruction set, by type as quantIndex has
@@ -103,7 +106,7 @@ func (s *quantSet) inFours(t, m int) bool {
 // next ones are: of 2048 elements they take 160 KiB of the second level cache.
 const quantMost = 64
 
-func (s *quantSet) multiply(d graph.DType, m, n, k int, x, w []byte, y []float32, yrs, ycs int) {
+func (s *quantSet) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float32, yrs, ycs int) {
 	if m <= 0 || n <= 0 {
 		return
 	}
@@ -125,8 +128,8 @@ func (s *quantSet) multiply(d graph.DType, m, n, k int, x, w []byte, y []float32
 		}
 		return
 	}
-	p := quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, xb: xb, wb: wb, done: units * quantGroup / block, rest: rest}
-	p.args = quantArgs{n: units, book: quant.IQ2Grid(), ahead: quantAhead}
+	p := quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, next: next, xb: xb, wb: wb, done: units * quantGroup / block, rest: rest}
+	p.args = quantArgs{n: units, book: quant.IQ2Grid()}
 	for i := 0; i < m; i += quantMost {
 		if to := min(i+quantMost, m); s.inFours(t, to-i) {
 			p.fours(i, to, s.rows[t], s.pairs[t])
@@ -143,7 +146,7 @@ type quantProduct struct {
 	n          int
 	y          []float32
 	yrs, ycs   int
-	x, w       []byte
+	x, w, next []byte
 	xb, wb     int // bytes of a row
 	done, rest int
 	args       quantArgs
@@ -157,6 +160,7 @@ func (p *quantProduct) fours(i0, i1 int, one, two func(*byte)) {
 		for l := range a.w { // the last row again where there are fewer
 			a.w[l] = &p.w[min(j+l, p.n-1)*p.wb]
 		}
+		a.fetch = p.fetch(j)
 		for i := i0; i < i1; {
 			a.x[0] = &p.x[i*p.xb]
 			a.out = [8]float32{}
@@ -189,7 +193,7 @@ func (p *quantProduct) fours(i0, i1 int, one, two func(*byte)) {
 func (p *quantProduct) columns(i0, i1 int, four func(*byte)) {
 	a := &p.args
 	for j := range p.n {
-		a.w[0] = &p.w[j*p.wb]
+		a.w[0], a.fetch = &p.w[j*p.wb], p.fetch(j)
 		for i := i0; i < i1; i += 4 {
 			for l := range a.x { // the last row again where there are fewer
 				a.x[l] = &p.x[min(i+l, i1-1)*p.xb]
@@ -201,6 +205,18 @@ func (p *quantProduct) columns(i0, i1 int, four func(*byte)) {
 			}
 		}
 	}
+}
+
+// fetch returns what is to be fetched while rows of weights from j on are multiplied.
+func (p *quantProduct) fetch(j int) *byte {
+	at := j*p.wb + quantAhead
+	if at < len(p.w) {
+		return &p.w[at]
+	}
+	if at -= len(p.w); at < len(p.next) {
+		return &p.next[at]
+	}
+	return &p.w[len(p.w)-1]
 }
 
 // finish adds the last blocks to a sum.

@@ -18,7 +18,7 @@ const (
 	quantX     = 40
 	quantOut   = 72
 	quantBook  = 104
-	quantAhead = 112
+	quantFetch = 112
 
 	superRow, superSums, superScale           = 320, 256, 288
 	groupRow, groupScale, groupSums, groupLen = 192, 128, 144, 4
@@ -183,7 +183,7 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s adds the products of %s rows of weights with %s.", name, words[s.w], words[s.x]))
 	f := frame{t: Load(Param("t"), GP64()), columns: s.w == 1, table: q.table}
-	f.n, f.next = field(f.t, quantN), field(f.t, quantAhead)
+	f.n, f.next = field(f.t, quantN), field(f.t, quantFetch)
 	for l := range s.w {
 		f.w = append(f.w, field(f.t, quantW+8*l))
 	}
@@ -201,8 +201,7 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	for _, do := range before {
 		do()
 	}
-	// Rows of weights lie one after another. Lines are fetched in that order too.
-	ADDQ(f.w[0], f.next)
+	// Rows of weights lie one after another, and lines are fetched in that order.
 	Label("loop")
 	for at := 0; at < s.w*size; at += 64 {
 		PREFETCHT0(Mem{Base: f.next, Disp: at})
