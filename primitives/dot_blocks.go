@@ -36,7 +36,7 @@ func dotBlocks(weights, batch int, dims operandDims) lowering.Kernel {
 			row := len(w.Bytes()) / (batches * n)
 			multiply := func(b, i0, i1, j0, j1 int) {
 				if i0 < i1 && j0 < j1 {
-					kernel.QuantGemm(d, i1-i0, j1-j0, k, rows[(b*m+i0)*size:], w.Bytes()[(b*n+j0)*row:], y[b*m*n+i0*yrs+j0*ycs:], yrs, ycs)
+					kernel.QuantGemm(d, i1-i0, j1-j0, k, rows[(b*m+i0)*size:], w.Bytes()[(b*n+j0)*row:], nil, y[b*m*n+i0*yrs+j0*ycs:], yrs, ycs)
 				}
 			}
 			// Rows of weights are cut, in fours: each is read once.

@@ -35,20 +35,88 @@ func groupedRounded(align int) lowering.Kernel {
 		if f == 0 {
 			return nil
 		}
-		size := kernel.QuantRow(d, h)
 		matrix := graph.T(d, f, h).Bytes()
 		// Rows between zones are the engine's to zero, and not read.
 		z := weightZones{data[int32](a.In[2]), align, f}
 		rows := roundedRows(a, d, x, h, z.end())
 		chunked(a, z.work(), 1+quantGrain/(1+h), func(lo, hi int) {
+			q := blockProducts{d: d, deep: h, f: f, rows: rows}
 			z.each(lo, hi, func(e, start, count, from, to int) {
-				expert := w[int64(e)*matrix : int64(e+1)*matrix]
-				row := int(matrix) / f
-				kernel.QuantGemm(d, count, to-from, h, rows[start*size:], expert[from*row:], y[start*f+from:], f, 1)
+				q.add(w[int64(e)*matrix:int64(e+1)*matrix], y, start, count, from, to)
 			})
+			q.last(nil)
 		})
 		return nil
 	}
+}
+
+// groupedSwiGLUBlocks is groupedSwiGLU with weights in blocks, with the bits of
+// groupedRounded: both products of some rows of weights, and swiglu of them.
+func groupedSwiGLUBlocks(align int) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		x, gate, up, y := data[float32](a.In[0]), a.In[1].Bytes(), a.In[2].Bytes(), data[float32](a.Out[0])
+		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
+		if f == 0 {
+			return nil
+		}
+		matrix := graph.T(d, f, h).Bytes()
+		z := weightZones{data[int32](a.In[3]), align, f}
+		end := z.end()
+		rows := roundedRows(a, d, x, h, end)
+		var g, u []float32
+		if len(a.Out) == 3 {
+			g, u = data[float32](a.Out[1]), data[float32](a.Out[2])
+		} else {
+			g, u = lowering.MakeDirty[float32](a, end*f), lowering.MakeDirty[float32](a, end*f)
+		}
+		chunked(a, z.work(), 1+quantGrain/(2*(1+h)), func(lo, hi int) {
+			q := blockProducts{d: d, deep: h, f: f, rows: rows}
+			z.each(lo, hi, func(e, start, count, from, to int) {
+				q.add(gate[int64(e)*matrix:int64(e+1)*matrix], g, start, count, from, to)
+				q.add(up[int64(e)*matrix:int64(e+1)*matrix], u, start, count, from, to)
+				q.then = func() {
+					for i := start * f; i < (start+count)*f; i += f {
+						kernel.SwiGLU(y[i+from:i+to], g[i+from:i+to], u[i+from:i+to])
+					}
+				}
+			})
+			q.last(nil)
+		})
+		return nil
+	}
+}
+
+// blockProducts makes products of rounded rows with rows of weights one after another,
+// each when the next one is known: its weights are fetched meanwhile.
+type blockProducts struct {
+	d       graph.DType
+	deep, f int    // elements of a row of weights, and such rows
+	rows    []byte // rounded
+	then    func() // what follows the product that was added last; nil for nothing
+
+	w, x       []byte // of the product to be made; nil if there is none
+	y          []float32
+	count, cut int
+}
+
+// add is the product of `count` rows from `start` on with rows from to to of a matrix.
+func (q *blockProducts) add(matrix []byte, y []float32, start, count, from, to int) {
+	size, row := kernel.QuantRow(q.d, q.deep), len(matrix)/q.f
+	w := matrix[from*row : to*row]
+	q.last(w)
+	q.w, q.x, q.y, q.count, q.cut = w, q.rows[start*size:], y[start*q.f+from:], count, to-from
+}
+
+// last makes the product that was added last. next are the weights of another.
+func (q *blockProducts) last(next []byte) {
+	if q.count > 0 {
+		kernel.QuantGemm(q.d, q.count, q.cut, q.deep, q.x, q.w, next, q.y, q.f, 1)
+	}
+	if q.then != nil {
+		q.then()
+		q.then = nil
+	}
+	q.count = 0
 }
 
 // From this many weights on, counted as weightZones counts them, a piece is worth a

@@ -99,21 +99,27 @@ func TestGroupedBlocksThreads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(threads int) []float32 {
+	run := func(threads int, joined bool) []float32 {
 		y := array.New(graph.T(graph.F32, 12, f))
 		a := &lowering.Args{In: []array.Array{x, w, n}, Out: []array.Array{y}, Threads: threads}
+		kernel := groupedBlocks(true, 4)
+		if joined {
+			a.In, kernel = []array.Array{x, w, w, n}, groupedSwiGLUBlocks(4)
+		}
 		if a.Alone(weightZones{counts, 4, f}.work(), 1+quantGrain/(1+h)) != (threads == 1) {
 			t.Fatal("the work is not large enough to be cut")
 		}
-		if err := groupedBlocks(true, 4)(a); err != nil {
+		if err := kernel(a); err != nil {
 			t.Fatal(err)
 		}
 		return array.Data[float32](y)
 	}
-	one := run(1)
-	for _, threads := range []int{2, 3} {
-		if !slices.Equal(run(threads), one) {
-			t.Errorf("%d threads give other bits than one", threads)
+	for _, joined := range []bool{false, true} {
+		one := run(1, joined)
+		for _, threads := range []int{2, 3} {
+			if !slices.Equal(run(threads, joined), one) {
+				t.Errorf("joined %v: %d threads give other bits than one", joined, threads)
+			}
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // instructions: what follows an expert's matrix product is done to pieces of its
 // result while they are in the cache.
 func Joins() []lowering.Join {
-	return []lowering.Join{joinSwiGLU, joinSwiGLUGrad, joinMatmulSum, joinWeights, joinGather}
+	return []lowering.Join{joinSwiGLU, joinSwiGLUBlocks, joinSwiGLUGrad, joinMatmulSum, joinWeights, joinGather}
 }
 
 // Beside kernels, a primitive's instructions may bring its arguments to where it wants
@@ -19,8 +19,20 @@ func Joins() []lowering.Join {
 // groupedProduct returns the instruction that makes b, if it is a grouped_matmul
 // that a join can take in.
 func groupedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatmul, ok bool) {
+	return productNamed(p, b, "grouped_matmul")
+}
+
+// roundedProduct is groupedProduct for weights in blocks that rounded rows are
+// multiplied with. Rows of narrower types are not taken in: their products are rounded
+// to that type before swiglu.
+func roundedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatmul, ok bool) {
+	i, m, ok = productNamed(p, b, "grouped_matmul_blocks")
+	return i, m, ok && m.Transpose && p.Bufs[b].Type.DType == graph.F32
+}
+
+func productNamed(p *lowering.Peephole, b int, name string) (i int, m GroupedMatmul, ok bool) {
 	i = p.Maker(b)
-	if i < 0 || p.Instrs[i].Name != "grouped_matmul" {
+	if i < 0 || p.Instrs[i].Name != name {
 		return i, m, false
 	}
 	m, ok = p.Instrs[i].Prim.(GroupedMatmul)
@@ -35,13 +47,36 @@ func sameRows(x, y *lowering.Instr) bool {
 // joinSwiGLU joins the two products of rows with gate and up, and swiglu. Both
 // products are written only if they are read again, as by the gradient.
 func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	others, join, ok := gatedProducts(p, i, groupedProduct)
+	if ok {
+		t := join.Prim.(GroupedMatmul).Transpose
+		join.Name = "grouped_swiglu"
+		join.Kernel = inNumber(groupedSwiGLU[array.Brain](t, join.Align), groupedSwiGLU[array.Half](t, join.Align), groupedSwiGLU[float32](t, join.Align), groupedSwiGLU[float64](t, join.Align))
+	}
+	return others, join, ok
+}
+
+// joinSwiGLUBlocks is joinSwiGLU for weights in blocks of one type: the rows are
+// rounded once.
+func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	others, join, ok := gatedProducts(p, i, roundedProduct)
+	if !ok || p.Bufs[join.In[1]].Type.DType != p.Bufs[join.In[2]].Type.DType {
+		return nil, join, false
+	}
+	join.Name, join.Kernel = "grouped_swiglu_blocks", groupedSwiGLUBlocks(join.Align)
+	return others, join, true
+}
+
+// gatedProducts returns the products, as `product` finds them, of which instruction i
+// is the swiglu, and the instruction that all are, but for its name and kernel.
+func gatedProducts(p *lowering.Peephole, i int, product func(*lowering.Peephole, int) (int, GroupedMatmul, bool)) ([]int, lowering.Instr, bool) {
 	in := p.Instrs[i]
 	if _, ok := in.Prim.(swiglu); !ok || in.Name != "swiglu" {
 		return nil, in, false
 	}
 	g, u := in.In[0], in.In[1]
-	gi, gm, ok := groupedProduct(p, g)
-	ui, um, ok2 := groupedProduct(p, u)
+	gi, gm, ok := product(p, g)
+	ui, um, ok2 := product(p, u)
 	if !ok || !ok2 || gi == ui || gm != um {
 		return nil, in, false
 	}
@@ -50,13 +85,12 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return nil, in, false
 	}
 	join := *gate
-	join.Name, join.Pos = "grouped_swiglu", in.Pos
+	join.Pos = in.Pos
 	join.In, join.Out = []int{gate.In[0], gate.In[1], up.In[1], gate.In[2]}, in.Out
 	join.Divide = &lowering.Division{ByExpert: []int{1, 2, 3}}
 	if !p.Last(g, i) || !p.Last(u, i) {
 		join.Out = []int{in.Out[0], gate.Out[0], up.Out[0]}
 	}
-	join.Kernel = inNumber(groupedSwiGLU[array.Brain](gm.Transpose, gate.Align), groupedSwiGLU[array.Half](gm.Transpose, gate.Align), groupedSwiGLU[float32](gm.Transpose, gate.Align), groupedSwiGLU[float64](gm.Transpose, gate.Align))
 	return []int{gi, ui}, join, true
 }
 

@@ -148,22 +148,26 @@ func TestJoinsGolden(t *testing.T) {
 			cfg := gatedPlacement(t, c.mesh)
 			a, err := gomoe.Place(c.p, cfg)
 			require.NoError(t, err)
-			var b strings.Builder
-			for _, joins := range [][]lowering.Join{nil, Joins()} {
-				plan, err := lowering.Lower(a, lowering.Options{Joins: joins})
-				require.NoError(t, err)
-				b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
-			}
-			path := filepath.Join("testdata", "joins", c.name+".golden")
-			if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
-				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-				require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
-			}
-			want, err := os.ReadFile(path)
-			require.NoError(t, err)
-			if b.String() != string(want) {
-				t.Errorf("got\n%s\nwant as in %s\n%s", b.String(), path, want)
-			}
+			checkJoins(t, a, filepath.Join("testdata", "joins", c.name+".golden"))
 		})
+	}
+}
+
+// checkJoins compares the plans of a program, as written and joined, with a file.
+func checkJoins(t *testing.T, a *sharding.Assignment, path string) {
+	var b strings.Builder
+	for _, joins := range [][]lowering.Join{nil, Joins()} {
+		plan, err := lowering.Lower(a, lowering.Options{Joins: joins})
+		require.NoError(t, err)
+		b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
+	}
+	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	if b.String() != string(want) {
+		t.Errorf("got\n%s\nwant as in %s\n%s", b.String(), path, want)
 	}
 }

@@ -7,166 +7,172 @@
 TEXT ·avx512Q4KRows(SB), NOSPLIT, $0-8
 	MOVQ      t+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      96(AX), DX
+	MOVQ      112(AX), DX
 	MOVQ      8(AX), BX
 	MOVQ      16(AX), SI
 	MOVQ      24(AX), DI
 	MOVQ      32(AX), R8
 	MOVQ      40(AX), R9
 	VMOVUPS   72(AX), X2
-	VMOVDQU64 quantConstants<>+0(SB), Z3
-	VMOVDQU64 quantConstants<>+64(SB), Z4
-	VMOVDQU64 quantConstants<>+128(SB), Z5
-	VMOVDQU64 quantConstants<>+192(SB), Z6
-	VMOVDQU64 quantConstants<>+256(SB), Z7
-	VMOVDQU64 quantConstants<>+320(SB), Z8
-	VMOVDQU64 quantConstants<>+384(SB), Z9
-	VMOVDQU64 quantConstants<>+448(SB), Z10
-	VMOVDQU64 quantConstants<>+512(SB), Z0
-	VMOVDQU64 quantConstants<>+576(SB), Z1
+	LEAQ      quantConstants<>+0(SB), R10
+	MOVQ      R10, R11
+	ANDQ      $0x20, R11
+	IMUL3Q    $0x00000081, R11, R11
+	ADDQ      R11, R10
+	VMOVDQU64 (R10), Z3
+	VMOVDQU64 64(R10), Z4
+	VMOVDQU64 128(R10), Z5
+	VMOVDQU64 192(R10), Z6
+	VMOVDQU64 256(R10), Z7
+	VMOVDQU64 320(R10), Z8
+	VMOVDQU64 384(R10), Z9
+	VMOVDQU64 448(R10), Z10
+	VMOVDQU64 512(R10), Z0
+	VMOVDQU64 576(R10), Z1
 
 loop:
-	PREFETCHT0      (BX)(DX*1)
-	PREFETCHT0      64(BX)(DX*1)
-	PREFETCHT0      128(BX)(DX*1)
-	PREFETCHT0      (SI)(DX*1)
-	PREFETCHT0      64(SI)(DX*1)
-	PREFETCHT0      128(SI)(DX*1)
-	PREFETCHT0      (DI)(DX*1)
-	PREFETCHT0      64(DI)(DX*1)
-	PREFETCHT0      128(DI)(DX*1)
-	PREFETCHT0      (R8)(DX*1)
-	PREFETCHT0      64(R8)(DX*1)
-	PREFETCHT0      128(R8)(DX*1)
+	PREFETCHT0      (DX)
+	PREFETCHT1      8192(DX)
+	PREFETCHT0      64(DX)
+	PREFETCHT0      128(DX)
+	PREFETCHT0      192(DX)
+	PREFETCHT0      256(DX)
+	PREFETCHT1      8448(DX)
+	PREFETCHT0      320(DX)
+	PREFETCHT0      384(DX)
+	PREFETCHT0      448(DX)
+	PREFETCHT0      512(DX)
+	PREFETCHT1      8704(DX)
+	ADDQ            $+576, DX
 	VMOVDQU         (BX), X11
 	VINSERTI32X4    $0x01, (SI), Z11, Z11
 	VINSERTI32X4    $0x02, (DI), Z11, Z11
 	VINSERTI32X4    $0x03, (R8), Z11, Z11
 	VPSHUFD         $0xed, Z11, Z12
-	VPSRLVD         quantConstants<>+640(SB), Z12, Z12
-	VPANDD          quantConstants<>+704(SB), Z12, Z12
+	VPSRLVD         640(R10), Z12, Z12
+	VPANDD          704(R10), Z12, Z12
 	VPSHUFD         $0x84, Z11, Z13
 	VPSRLD          $0x02, Z13, Z13
-	VPTERNLOGD      $0xf8, quantConstants<>+768(SB), Z13, Z12
+	VPTERNLOGD      $0xf8, 768(R10), Z13, Z12
 	VEXTRACTI64X4   $0x01, Z12, Y13
 	VPMOVZXBW       Y12, Z12
 	VPMOVZXBW       Y13, Z13
 	VSHUFI32X4      $0xdd, Z13, Z12, Z14
-	VBROADCASTI32X4 256(R9), Z15
-	VPMADDWD        Z15, Z14, Z14
-	VPSHUFD         $0x4e, Z14, Z15
-	VPADDD          Z15, Z14, Z14
-	VPSHUFD         $0xb1, Z14, Z15
-	VPADDD          Z15, Z14, Z14
-	VPERMD          Z14, Z0, Z15
-	VPERMD          Z11, Z0, Z14
-	VMOVUPS         16(BX), Z16
-	VPANDD          Z1, Z16, Z17
-	VPSRLW          $0x04, Z16, Z16
-	VPANDD          Z1, Z16, Z16
-	VMOVUPS         80(BX), Z18
+	VPERMD          Z11, Z0, Z15
+	VBROADCASTI32X4 256(R9), Z16
+	VPMADDWD        Z16, Z14, Z16
+	VPSHUFD         $0x4e, Z16, Z14
+	VPADDD          Z14, Z16, Z16
+	VPSHUFD         $0xb1, Z16, Z14
+	VPADDD          Z14, Z16, Z16
+	VPERMD          Z16, Z0, Z14
+	VEXTRACTI32X4   $0x00, Z14, X11
+	VMOVUPS         16(BX), Z14
+	VPANDD          Z1, Z14, Z16
+	VPSRLW          $0x04, Z14, Z14
+	VPANDD          Z1, Z14, Z14
+	VMOVUPS         80(BX), Z17
+	VPANDD          Z1, Z17, Z18
+	VPSRLW          $0x04, Z17, Z17
+	VPANDD          Z1, Z17, Z17
+	VPERMW          Z12, Z3, Z19
+	VPMADDUBSW      (R9), Z16, Z16
+	VPMADDWD        Z19, Z16, Z16
+	VPERMW          Z12, Z4, Z19
+	VPMADDUBSW      64(R9), Z14, Z14
+	VPDPWSSD        Z19, Z14, Z16
+	VPERMW          Z12, Z5, Z14
+	VPMADDUBSW      128(R9), Z18, Z18
+	VPDPWSSD        Z14, Z18, Z16
+	VPERMW          Z12, Z6, Z14
+	VPMADDUBSW      192(R9), Z17, Z17
+	VPDPWSSD        Z14, Z17, Z16
+	VMOVUPS         16(SI), Z14
+	VPANDD          Z1, Z14, Z17
+	VPSRLW          $0x04, Z14, Z14
+	VPANDD          Z1, Z14, Z14
+	VMOVUPS         80(SI), Z18
 	VPANDD          Z1, Z18, Z19
 	VPSRLW          $0x04, Z18, Z18
 	VPANDD          Z1, Z18, Z18
-	VPERMW          Z12, Z3, Z20
+	VPERMW          Z12, Z7, Z20
 	VPMADDUBSW      (R9), Z17, Z17
 	VPMADDWD        Z20, Z17, Z17
-	VPERMW          Z12, Z4, Z20
-	VPMADDUBSW      64(R9), Z16, Z16
-	VPDPWSSD        Z20, Z16, Z17
-	VPERMW          Z12, Z5, Z16
+	VPERMW          Z12, Z8, Z20
+	VPMADDUBSW      64(R9), Z14, Z14
+	VPDPWSSD        Z20, Z14, Z17
+	VPERMW          Z12, Z9, Z14
 	VPMADDUBSW      128(R9), Z19, Z19
-	VPDPWSSD        Z16, Z19, Z17
-	VPERMW          Z12, Z6, Z16
+	VPDPWSSD        Z14, Z19, Z17
+	VPERMW          Z12, Z10, Z12
+	VPMADDUBSW      192(R9), Z18, Z14
+	VPDPWSSD        Z12, Z14, Z17
+	VMOVUPS         16(DI), Z12
+	VPANDD          Z1, Z12, Z14
+	VPSRLW          $0x04, Z12, Z12
+	VPANDD          Z1, Z12, Z12
+	VMOVUPS         80(DI), Z18
+	VPANDD          Z1, Z18, Z19
+	VPSRLW          $0x04, Z18, Z18
+	VPANDD          Z1, Z18, Z18
+	VPERMW          Z13, Z3, Z20
+	VPMADDUBSW      (R9), Z14, Z14
+	VPMADDWD        Z20, Z14, Z14
+	VPERMW          Z13, Z4, Z20
+	VPMADDUBSW      64(R9), Z12, Z12
+	VPDPWSSD        Z20, Z12, Z14
+	VPERMW          Z13, Z5, Z12
+	VPMADDUBSW      128(R9), Z19, Z19
+	VPDPWSSD        Z12, Z19, Z14
+	VPERMW          Z13, Z6, Z12
 	VPMADDUBSW      192(R9), Z18, Z18
-	VPDPWSSD        Z16, Z18, Z17
-	VMOVUPS         16(SI), Z16
-	VPANDD          Z1, Z16, Z18
-	VPSRLW          $0x04, Z16, Z16
-	VPANDD          Z1, Z16, Z16
-	VMOVUPS         80(SI), Z19
+	VPDPWSSD        Z12, Z18, Z14
+	VMOVUPS         16(R8), Z12
+	VPANDD          Z1, Z12, Z18
+	VPSRLW          $0x04, Z12, Z12
+	VPANDD          Z1, Z12, Z12
+	VMOVUPS         80(R8), Z19
 	VPANDD          Z1, Z19, Z20
 	VPSRLW          $0x04, Z19, Z19
 	VPANDD          Z1, Z19, Z19
-	VPERMW          Z12, Z7, Z21
+	VPERMW          Z13, Z7, Z21
 	VPMADDUBSW      (R9), Z18, Z18
 	VPMADDWD        Z21, Z18, Z18
-	VPERMW          Z12, Z8, Z21
-	VPMADDUBSW      64(R9), Z16, Z16
-	VPDPWSSD        Z21, Z16, Z18
-	VPERMW          Z12, Z9, Z16
-	VPMADDUBSW      128(R9), Z20, Z20
-	VPDPWSSD        Z16, Z20, Z18
-	VPERMW          Z12, Z10, Z12
-	VPMADDUBSW      192(R9), Z19, Z19
-	VPDPWSSD        Z12, Z19, Z18
-	VMOVUPS         16(DI), Z12
-	VPANDD          Z1, Z12, Z16
-	VPSRLW          $0x04, Z12, Z12
-	VPANDD          Z1, Z12, Z12
-	VMOVUPS         80(DI), Z19
-	VPANDD          Z1, Z19, Z20
-	VPSRLW          $0x04, Z19, Z19
-	VPANDD          Z1, Z19, Z19
-	VPERMW          Z13, Z3, Z21
-	VPMADDUBSW      (R9), Z16, Z16
-	VPMADDWD        Z21, Z16, Z16
-	VPERMW          Z13, Z4, Z21
+	VPERMW          Z13, Z8, Z21
 	VPMADDUBSW      64(R9), Z12, Z12
-	VPDPWSSD        Z21, Z12, Z16
-	VPERMW          Z13, Z5, Z12
-	VPMADDUBSW      128(R9), Z20, Z20
-	VPDPWSSD        Z12, Z20, Z16
-	VPERMW          Z13, Z6, Z12
-	VPMADDUBSW      192(R9), Z19, Z19
-	VPDPWSSD        Z12, Z19, Z16
-	VMOVUPS         16(R8), Z12
-	VPANDD          Z1, Z12, Z19
-	VPSRLW          $0x04, Z12, Z12
-	VPANDD          Z1, Z12, Z12
-	VMOVUPS         80(R8), Z20
-	VPANDD          Z1, Z20, Z21
-	VPSRLW          $0x04, Z20, Z20
-	VPANDD          Z1, Z20, Z20
-	VPERMW          Z13, Z7, Z22
-	VPMADDUBSW      (R9), Z19, Z19
-	VPMADDWD        Z22, Z19, Z19
-	VPERMW          Z13, Z8, Z22
-	VPMADDUBSW      64(R9), Z12, Z12
-	VPDPWSSD        Z22, Z12, Z19
+	VPDPWSSD        Z21, Z12, Z18
 	VPERMW          Z13, Z9, Z12
-	VPMADDUBSW      128(R9), Z21, Z21
-	VPDPWSSD        Z12, Z21, Z19
+	VPMADDUBSW      128(R9), Z20, Z20
+	VPDPWSSD        Z12, Z20, Z18
 	VPERMW          Z13, Z10, Z12
-	VPMADDUBSW      192(R9), Z20, Z20
-	VPDPWSSD        Z12, Z20, Z19
-	VPUNPCKLDQ      Z18, Z17, Z12
-	VPUNPCKHDQ      Z18, Z17, Z13
-	VPADDD          Z13, Z12, Z12
-	VPUNPCKLDQ      Z19, Z16, Z13
-	VPUNPCKHDQ      Z19, Z16, Z16
-	VPADDD          Z16, Z13, Z13
-	VPUNPCKLQDQ     Z13, Z12, Z16
-	VPUNPCKHQDQ     Z13, Z12, Z12
-	VPADDD          Z12, Z16, Z16
-	VEXTRACTI64X4   $0x01, Z16, Y12
-	VPADDD          Y12, Y16, Y16
-	VEXTRACTI32X4   $0x01, Y16, X11
-	VPADDD          X11, X16, X11
-	VEXTRACTI32X4   $0x00, Z14, X12
-	VEXTRACTI32X4   $0x00, Z15, X13
+	VPMADDUBSW      192(R9), Z19, Z13
+	VPDPWSSD        Z12, Z13, Z18
+	VEXTRACTI32X4   $0x00, Z15, X12
 	VCVTPH2PS       X12, Y12
-	VEXTRACTF128    $0x01, Y12, X14
-	VSHUFPS         $0x88, X14, X12, X15
-	VSHUFPS         $0xdd, X14, X12, X12
+	VEXTRACTF32X4   $0x01, Y12, X13
+	VSHUFPS         $0x88, X13, X12, X15
+	VSHUFPS         $0xdd, X13, X12, X12
+	VPUNPCKLDQ      Z17, Z16, Z13
+	VPUNPCKHDQ      Z17, Z16, Z16
+	VPADDD          Z16, Z13, Z13
+	VPUNPCKLDQ      Z18, Z14, Z16
+	VPUNPCKHDQ      Z18, Z14, Z14
+	VPADDD          Z14, Z16, Z16
+	VPUNPCKLQDQ     Z16, Z13, Z14
+	VPUNPCKHQDQ     Z16, Z13, Z13
+	VPADDD          Z13, Z14, Z14
+	VEXTRACTI64X4   $0x01, Z14, Y13
+	VPADDD          Y13, Y14, Y14
+	VEXTRACTI32X4   $0x01, Y14, X13
+	VPADDD          X13, X14, X13
 	VBROADCASTSS    288(R9), X14
 	VMULPS          X14, X15, X15
+	VCVTDQ2PS       X13, X13
+	VMULPS          X13, X15, X15
+	VMULPS          X14, X12, X12
 	VCVTDQ2PS       X11, X11
-	VMULPS          X11, X15, X15
-	VMULPS          X14, X12, X11
-	VCVTDQ2PS       X13, X12
-	VMULPS          X12, X11, X11
-	VSUBPS          X11, X15, X15
+	VMULPS          X11, X12, X12
+	VSUBPS          X12, X15, X15
 	VADDPS          X15, X2, X2
 	ADDQ            $+144, BX
 	ADDQ            $+144, SI
@@ -184,211 +190,219 @@ loop:
 TEXT ·avx512Q6KRows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    16(AX), SI
 	MOVQ    24(AX), DI
 	MOVQ    32(AX), R8
 	MOVQ    40(AX), R9
 	VMOVUPS 72(AX), X0
+	LEAQ    quantConstants<>+0(SB), R10
+	MOVQ    R10, R11
+	ANDQ    $0x20, R11
+	IMUL3Q  $0x00000081, R11, R11
+	ADDQ    R11, R10
 
 loop:
-	PREFETCHT0      (BX)(DX*1)
-	PREFETCHT0      64(BX)(DX*1)
-	PREFETCHT0      128(BX)(DX*1)
-	PREFETCHT0      192(BX)(DX*1)
-	PREFETCHT0      (SI)(DX*1)
-	PREFETCHT0      64(SI)(DX*1)
-	PREFETCHT0      128(SI)(DX*1)
-	PREFETCHT0      192(SI)(DX*1)
-	PREFETCHT0      (DI)(DX*1)
-	PREFETCHT0      64(DI)(DX*1)
-	PREFETCHT0      128(DI)(DX*1)
-	PREFETCHT0      192(DI)(DX*1)
-	PREFETCHT0      (R8)(DX*1)
-	PREFETCHT0      64(R8)(DX*1)
-	PREFETCHT0      128(R8)(DX*1)
-	PREFETCHT0      192(R8)(DX*1)
+	PREFETCHT0      (DX)
+	PREFETCHT1      8192(DX)
+	PREFETCHT0      64(DX)
+	PREFETCHT0      128(DX)
+	PREFETCHT0      192(DX)
+	PREFETCHT0      256(DX)
+	PREFETCHT1      8448(DX)
+	PREFETCHT0      320(DX)
+	PREFETCHT0      384(DX)
+	PREFETCHT0      448(DX)
+	PREFETCHT0      512(DX)
+	PREFETCHT1      8704(DX)
+	PREFETCHT0      576(DX)
+	PREFETCHT0      640(DX)
+	PREFETCHT0      704(DX)
+	PREFETCHT0      768(DX)
+	PREFETCHT1      8960(DX)
+	PREFETCHT0      832(DX)
+	ADDQ            $+840, DX
 	VMOVDQU         192(BX), X1
 	VPMOVSXBW       X1, Y1
-	VMOVUPS         (BX), Z2
-	VPSRLW          $0x04, Z2, Z4
-	VPANDD          quantConstants<>+576(SB), Z2, Z3
-	VPANDD          quantConstants<>+576(SB), Z4, Z4
-	VBROADCASTI64X4 128(BX), Z5
-	VPSLLVQ         quantConstants<>+832(SB), Z5, Z2
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z2, Z3
-	VMOVDQU64       quantConstants<>+960(SB), Z2
-	VPERMW          Z1, Z2, Z2
-	VPMADDUBSW      (R9), Z3, Z3
-	VPMADDWD        Z2, Z3, Z2
-	VPSRLVQ         quantConstants<>+1024(SB), Z5, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z4
-	VMOVDQU64       quantConstants<>+1088(SB), Z3
-	VPERMW          Z1, Z3, Z3
-	VPMADDUBSW      64(R9), Z4, Z4
-	VPDPWSSD        Z3, Z4, Z2
-	VMOVUPS         64(BX), Z3
+	VMOVUPS         (BX), Z3
 	VPSRLW          $0x04, Z3, Z5
-	VPANDD          quantConstants<>+576(SB), Z3, Z4
-	VPANDD          quantConstants<>+576(SB), Z5, Z5
-	VBROADCASTI64X4 160(BX), Z6
-	VPSLLVQ         quantConstants<>+832(SB), Z6, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z4
-	VMOVDQU64       quantConstants<>+1152(SB), Z3
-	VPERMW          Z1, Z3, Z3
-	VPMADDUBSW      128(R9), Z4, Z4
-	VPDPWSSD        Z3, Z4, Z2
-	VPSRLVQ         quantConstants<>+1024(SB), Z6, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z5
-	VMOVDQU64       quantConstants<>+1216(SB), Z3
-	VPERMW          Z1, Z3, Z3
-	VPMADDUBSW      192(R9), Z5, Z4
-	VPDPWSSD        Z3, Z4, Z2
-	VPMADDWD        256(R9), Y1, Y1
-	VPSLLD          $0x05, Y1, Y1
-	VPSUBD          Z1, Z2, Z2
-	VMOVDQU         192(SI), X1
-	VPMOVSXBW       X1, Y1
-	VMOVUPS         (SI), Z3
-	VPSRLW          $0x04, Z3, Z5
-	VPANDD          quantConstants<>+576(SB), Z3, Z4
-	VPANDD          quantConstants<>+576(SB), Z5, Z5
-	VBROADCASTI64X4 128(SI), Z6
-	VPSLLVQ         quantConstants<>+832(SB), Z6, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z4
-	VMOVDQU64       quantConstants<>+960(SB), Z3
+	VPANDD          576(R10), Z3, Z4
+	VPANDD          576(R10), Z5, Z5
+	VBROADCASTI64X4 128(BX), Z6
+	VPSLLVQ         832(R10), Z6, Z3
+	VPTERNLOGD      $0xf8, 896(R10), Z3, Z4
+	VMOVDQU64       960(R10), Z3
 	VPERMW          Z1, Z3, Z3
 	VPMADDUBSW      (R9), Z4, Z4
 	VPMADDWD        Z3, Z4, Z3
-	VPSRLVQ         quantConstants<>+1024(SB), Z6, Z4
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z4, Z5
-	VMOVDQU64       quantConstants<>+1088(SB), Z4
+	VPSRLVQ         1024(R10), Z6, Z4
+	VPTERNLOGD      $0xf8, 896(R10), Z4, Z5
+	VMOVDQU64       1088(R10), Z4
 	VPERMW          Z1, Z4, Z4
 	VPMADDUBSW      64(R9), Z5, Z5
 	VPDPWSSD        Z4, Z5, Z3
-	VMOVUPS         64(SI), Z4
+	VMOVUPS         64(BX), Z4
 	VPSRLW          $0x04, Z4, Z6
-	VPANDD          quantConstants<>+576(SB), Z4, Z5
-	VPANDD          quantConstants<>+576(SB), Z6, Z6
-	VBROADCASTI64X4 160(SI), Z7
-	VPSLLVQ         quantConstants<>+832(SB), Z7, Z4
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z4, Z5
-	VMOVDQU64       quantConstants<>+1152(SB), Z4
+	VPANDD          576(R10), Z4, Z5
+	VPANDD          576(R10), Z6, Z6
+	VBROADCASTI64X4 160(BX), Z7
+	VPSLLVQ         832(R10), Z7, Z4
+	VPTERNLOGD      $0xf8, 896(R10), Z4, Z5
+	VMOVDQU64       1152(R10), Z4
 	VPERMW          Z1, Z4, Z4
 	VPMADDUBSW      128(R9), Z5, Z5
 	VPDPWSSD        Z4, Z5, Z3
-	VPSRLVQ         quantConstants<>+1024(SB), Z7, Z4
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z4, Z6
-	VMOVDQU64       quantConstants<>+1216(SB), Z4
+	VPSRLVQ         1024(R10), Z7, Z4
+	VPTERNLOGD      $0xf8, 896(R10), Z4, Z6
+	VMOVDQU64       1216(R10), Z4
 	VPERMW          Z1, Z4, Z4
 	VPMADDUBSW      192(R9), Z6, Z5
 	VPDPWSSD        Z4, Z5, Z3
 	VPMADDWD        256(R9), Y1, Y1
 	VPSLLD          $0x05, Y1, Y1
 	VPSUBD          Z1, Z3, Z3
-	VMOVDQU         192(DI), X1
+	VMOVDQU         192(SI), X1
 	VPMOVSXBW       X1, Y1
-	VMOVUPS         (DI), Z4
+	VMOVUPS         (SI), Z4
 	VPSRLW          $0x04, Z4, Z6
-	VPANDD          quantConstants<>+576(SB), Z4, Z5
-	VPANDD          quantConstants<>+576(SB), Z6, Z6
-	VBROADCASTI64X4 128(DI), Z7
-	VPSLLVQ         quantConstants<>+832(SB), Z7, Z4
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z4, Z5
-	VMOVDQU64       quantConstants<>+960(SB), Z4
+	VPANDD          576(R10), Z4, Z5
+	VPANDD          576(R10), Z6, Z6
+	VBROADCASTI64X4 128(SI), Z7
+	VPSLLVQ         832(R10), Z7, Z4
+	VPTERNLOGD      $0xf8, 896(R10), Z4, Z5
+	VMOVDQU64       960(R10), Z4
 	VPERMW          Z1, Z4, Z4
 	VPMADDUBSW      (R9), Z5, Z5
 	VPMADDWD        Z4, Z5, Z4
-	VPSRLVQ         quantConstants<>+1024(SB), Z7, Z5
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z5, Z6
-	VMOVDQU64       quantConstants<>+1088(SB), Z5
+	VPSRLVQ         1024(R10), Z7, Z5
+	VPTERNLOGD      $0xf8, 896(R10), Z5, Z6
+	VMOVDQU64       1088(R10), Z5
 	VPERMW          Z1, Z5, Z5
 	VPMADDUBSW      64(R9), Z6, Z6
 	VPDPWSSD        Z5, Z6, Z4
-	VMOVUPS         64(DI), Z5
+	VMOVUPS         64(SI), Z5
 	VPSRLW          $0x04, Z5, Z7
-	VPANDD          quantConstants<>+576(SB), Z5, Z6
-	VPANDD          quantConstants<>+576(SB), Z7, Z7
-	VBROADCASTI64X4 160(DI), Z8
-	VPSLLVQ         quantConstants<>+832(SB), Z8, Z5
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z5, Z6
-	VMOVDQU64       quantConstants<>+1152(SB), Z5
+	VPANDD          576(R10), Z5, Z6
+	VPANDD          576(R10), Z7, Z7
+	VBROADCASTI64X4 160(SI), Z8
+	VPSLLVQ         832(R10), Z8, Z5
+	VPTERNLOGD      $0xf8, 896(R10), Z5, Z6
+	VMOVDQU64       1152(R10), Z5
 	VPERMW          Z1, Z5, Z5
 	VPMADDUBSW      128(R9), Z6, Z6
 	VPDPWSSD        Z5, Z6, Z4
-	VPSRLVQ         quantConstants<>+1024(SB), Z8, Z5
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z5, Z7
-	VMOVDQU64       quantConstants<>+1216(SB), Z5
+	VPSRLVQ         1024(R10), Z8, Z5
+	VPTERNLOGD      $0xf8, 896(R10), Z5, Z7
+	VMOVDQU64       1216(R10), Z5
 	VPERMW          Z1, Z5, Z5
 	VPMADDUBSW      192(R9), Z7, Z6
 	VPDPWSSD        Z5, Z6, Z4
 	VPMADDWD        256(R9), Y1, Y1
 	VPSLLD          $0x05, Y1, Y1
 	VPSUBD          Z1, Z4, Z4
-	VMOVDQU         192(R8), X1
+	VMOVDQU         192(DI), X1
 	VPMOVSXBW       X1, Y1
-	VMOVUPS         (R8), Z5
+	VMOVUPS         (DI), Z5
 	VPSRLW          $0x04, Z5, Z7
-	VPANDD          quantConstants<>+576(SB), Z5, Z6
-	VPANDD          quantConstants<>+576(SB), Z7, Z7
-	VBROADCASTI64X4 128(R8), Z8
-	VPSLLVQ         quantConstants<>+832(SB), Z8, Z5
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z5, Z6
-	VMOVDQU64       quantConstants<>+960(SB), Z5
+	VPANDD          576(R10), Z5, Z6
+	VPANDD          576(R10), Z7, Z7
+	VBROADCASTI64X4 128(DI), Z8
+	VPSLLVQ         832(R10), Z8, Z5
+	VPTERNLOGD      $0xf8, 896(R10), Z5, Z6
+	VMOVDQU64       960(R10), Z5
 	VPERMW          Z1, Z5, Z5
 	VPMADDUBSW      (R9), Z6, Z6
 	VPMADDWD        Z5, Z6, Z5
-	VPSRLVQ         quantConstants<>+1024(SB), Z8, Z6
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z6, Z7
-	VMOVDQU64       quantConstants<>+1088(SB), Z6
+	VPSRLVQ         1024(R10), Z8, Z6
+	VPTERNLOGD      $0xf8, 896(R10), Z6, Z7
+	VMOVDQU64       1088(R10), Z6
 	VPERMW          Z1, Z6, Z6
 	VPMADDUBSW      64(R9), Z7, Z7
 	VPDPWSSD        Z6, Z7, Z5
-	VMOVUPS         64(R8), Z6
+	VMOVUPS         64(DI), Z6
 	VPSRLW          $0x04, Z6, Z8
-	VPANDD          quantConstants<>+576(SB), Z6, Z7
-	VPANDD          quantConstants<>+576(SB), Z8, Z8
-	VBROADCASTI64X4 160(R8), Z9
-	VPSLLVQ         quantConstants<>+832(SB), Z9, Z6
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z6, Z7
-	VMOVDQU64       quantConstants<>+1152(SB), Z6
+	VPANDD          576(R10), Z6, Z7
+	VPANDD          576(R10), Z8, Z8
+	VBROADCASTI64X4 160(DI), Z9
+	VPSLLVQ         832(R10), Z9, Z6
+	VPTERNLOGD      $0xf8, 896(R10), Z6, Z7
+	VMOVDQU64       1152(R10), Z6
 	VPERMW          Z1, Z6, Z6
 	VPMADDUBSW      128(R9), Z7, Z7
 	VPDPWSSD        Z6, Z7, Z5
-	VPSRLVQ         quantConstants<>+1024(SB), Z9, Z6
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z6, Z8
-	VMOVDQU64       quantConstants<>+1216(SB), Z6
+	VPSRLVQ         1024(R10), Z9, Z6
+	VPTERNLOGD      $0xf8, 896(R10), Z6, Z8
+	VMOVDQU64       1216(R10), Z6
 	VPERMW          Z1, Z6, Z6
 	VPMADDUBSW      192(R9), Z8, Z7
 	VPDPWSSD        Z6, Z7, Z5
 	VPMADDWD        256(R9), Y1, Y1
 	VPSLLD          $0x05, Y1, Y1
 	VPSUBD          Z1, Z5, Z5
-	VPUNPCKLDQ      Z3, Z2, Z6
-	VPUNPCKHDQ      Z3, Z2, Z2
-	VPADDD          Z2, Z6, Z6
-	VPUNPCKLDQ      Z5, Z4, Z2
-	VPUNPCKHDQ      Z5, Z4, Z3
-	VPADDD          Z3, Z2, Z2
-	VPUNPCKLQDQ     Z2, Z6, Z3
-	VPUNPCKHQDQ     Z2, Z6, Z2
-	VPADDD          Z2, Z3, Z3
-	VEXTRACTI64X4   $0x01, Z3, Y1
-	VPADDD          Y1, Y3, Y3
-	VEXTRACTI32X4   $0x01, Y3, X1
-	VPADDD          X1, X3, X1
-	VBROADCASTSS    288(R9), X2
-	VPXOR           X3, X3, X3
-	VPINSRW         $0x00, 208(BX), X3, X3
-	VPINSRW         $0x01, 208(SI), X3, X3
-	VPINSRW         $0x02, 208(DI), X3, X3
-	VPINSRW         $0x03, 208(R8), X3, X3
-	VCVTPH2PS       X3, X3
-	VMULPS          X2, X3, X2
+	VMOVDQU         192(R8), X1
+	VPMOVSXBW       X1, Y1
+	VMOVUPS         (R8), Z6
+	VPSRLW          $0x04, Z6, Z8
+	VPANDD          576(R10), Z6, Z7
+	VPANDD          576(R10), Z8, Z8
+	VBROADCASTI64X4 128(R8), Z9
+	VPSLLVQ         832(R10), Z9, Z6
+	VPTERNLOGD      $0xf8, 896(R10), Z6, Z7
+	VMOVDQU64       960(R10), Z6
+	VPERMW          Z1, Z6, Z6
+	VPMADDUBSW      (R9), Z7, Z7
+	VPMADDWD        Z6, Z7, Z6
+	VPSRLVQ         1024(R10), Z9, Z7
+	VPTERNLOGD      $0xf8, 896(R10), Z7, Z8
+	VMOVDQU64       1088(R10), Z7
+	VPERMW          Z1, Z7, Z7
+	VPMADDUBSW      64(R9), Z8, Z8
+	VPDPWSSD        Z7, Z8, Z6
+	VMOVUPS         64(R8), Z7
+	VPSRLW          $0x04, Z7, Z9
+	VPANDD          576(R10), Z7, Z8
+	VPANDD          576(R10), Z9, Z9
+	VBROADCASTI64X4 160(R8), Z10
+	VPSLLVQ         832(R10), Z10, Z7
+	VPTERNLOGD      $0xf8, 896(R10), Z7, Z8
+	VMOVDQU64       1152(R10), Z7
+	VPERMW          Z1, Z7, Z7
+	VPMADDUBSW      128(R9), Z8, Z8
+	VPDPWSSD        Z7, Z8, Z6
+	VPSRLVQ         1024(R10), Z10, Z7
+	VPTERNLOGD      $0xf8, 896(R10), Z7, Z9
+	VMOVDQU64       1216(R10), Z7
+	VPERMW          Z1, Z7, Z7
+	VPMADDUBSW      192(R9), Z9, Z8
+	VPDPWSSD        Z7, Z8, Z6
+	VPMADDWD        256(R9), Y1, Y1
+	VPSLLD          $0x05, Y1, Y1
+	VPSUBD          Z1, Z6, Z6
+	VPXORD          X2, X2, X2
+	VPINSRW         $0x00, 208(BX), X2, X2
+	VPINSRW         $0x01, 208(SI), X2, X2
+	VPINSRW         $0x02, 208(DI), X2, X2
+	VPINSRW         $0x03, 208(R8), X2, X2
+	VCVTPH2PS       X2, X2
+	VPUNPCKLDQ      Z4, Z3, Z7
+	VPUNPCKHDQ      Z4, Z3, Z3
+	VPADDD          Z3, Z7, Z7
+	VPUNPCKLDQ      Z6, Z5, Z3
+	VPUNPCKHDQ      Z6, Z5, Z4
+	VPADDD          Z4, Z3, Z3
+	VPUNPCKLQDQ     Z3, Z7, Z4
+	VPUNPCKHQDQ     Z3, Z7, Z3
+	VPADDD          Z3, Z4, Z4
+	VEXTRACTI64X4   $0x01, Z4, Y1
+	VPADDD          Y1, Y4, Y4
+	VEXTRACTI32X4   $0x01, Y4, X1
+	VPADDD          X1, X4, X1
+	VBROADCASTSS    288(R9), X3
+	VMULPS          X3, X2, X3
 	VCVTDQ2PS       X1, X1
-	VMULPS          X1, X2, X2
-	VADDPS          X2, X0, X0
+	VMULPS          X1, X3, X3
+	VADDPS          X3, X0, X0
 	ADDQ            $+210, BX
 	ADDQ            $+210, SI
 	ADDQ            $+210, DI
@@ -405,147 +419,161 @@ loop:
 TEXT ·avx512Q2KRows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    16(AX), SI
 	MOVQ    24(AX), DI
 	MOVQ    32(AX), R8
 	MOVQ    40(AX), R9
 	VMOVUPS 72(AX), X0
+	LEAQ    quantConstants<>+0(SB), R10
+	MOVQ    R10, R11
+	ANDQ    $0x20, R11
+	IMUL3Q  $0x00000081, R11, R11
+	ADDQ    R11, R10
 
 loop:
-	PREFETCHT0    (BX)(DX*1)
-	PREFETCHT0    64(BX)(DX*1)
-	PREFETCHT0    (SI)(DX*1)
-	PREFETCHT0    64(SI)(DX*1)
-	PREFETCHT0    (DI)(DX*1)
-	PREFETCHT0    64(DI)(DX*1)
-	PREFETCHT0    (R8)(DX*1)
-	PREFETCHT0    64(R8)(DX*1)
+	PREFETCHT0    (DX)
+	PREFETCHT1    8192(DX)
+	PREFETCHT0    64(DX)
+	PREFETCHT0    128(DX)
+	PREFETCHT0    192(DX)
+	PREFETCHT0    256(DX)
+	PREFETCHT1    8448(DX)
+	PREFETCHT0    320(DX)
+	ADDQ          $+336, DX
 	VMOVDQU       (BX), X1
-	VPAND         quantConstants<>+576(SB), X1, X2
+	VPAND         576(R10), X1, X2
 	VPSRLW        $0x04, X1, X1
-	VPAND         quantConstants<>+576(SB), X1, X1
+	VPAND         576(R10), X1, X1
 	VPMOVZXBW     X1, Y1
 	VPMOVSXBW     X2, Y2
 	VMOVUPS       16(BX), Z3
-	VPANDD        quantConstants<>+1280(SB), Z3, Z4
-	VMOVDQU64     quantConstants<>+1344(SB), Z5
+	VPANDD        1280(R10), Z3, Z4
+	VMOVDQU64     1344(R10), Z5
 	VPERMW        Z2, Z5, Z5
 	VPMADDUBSW    (R9), Z4, Z4
 	VPMADDWD      Z5, Z4, Z4
 	VPSRLW        $0x02, Z3, Z5
-	VPANDD        quantConstants<>+1280(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+1408(SB), Z6
+	VPANDD        1280(R10), Z5, Z5
+	VMOVDQU64     1408(R10), Z6
 	VPERMW        Z2, Z6, Z6
 	VPMADDUBSW    64(R9), Z5, Z5
 	VPDPWSSD      Z6, Z5, Z4
 	VPSRLW        $0x04, Z3, Z5
-	VPANDD        quantConstants<>+1280(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+1472(SB), Z6
+	VPANDD        1280(R10), Z5, Z5
+	VMOVDQU64     1472(R10), Z6
 	VPERMW        Z2, Z6, Z6
 	VPMADDUBSW    128(R9), Z5, Z5
 	VPDPWSSD      Z6, Z5, Z4
 	VPSRLW        $0x06, Z3, Z3
-	VPANDD        quantConstants<>+1280(SB), Z3, Z3
-	VMOVDQU64     quantConstants<>+1536(SB), Z5
+	VPANDD        1280(R10), Z3, Z3
+	VMOVDQU64     1536(R10), Z5
 	VPERMW        Z2, Z5, Z5
 	VPMADDUBSW    192(R9), Z3, Z3
 	VPDPWSSD      Z5, Z3, Z4
 	VPMADDWD      256(R9), Y1, Y2
 	VMOVDQU       (SI), X3
-	VPAND         quantConstants<>+576(SB), X3, X1
+	VPAND         576(R10), X3, X1
 	VPSRLW        $0x04, X3, X3
-	VPAND         quantConstants<>+576(SB), X3, X3
+	VPAND         576(R10), X3, X3
 	VPMOVZXBW     X3, Y7
 	VPMOVSXBW     X1, Y1
 	VMOVUPS       16(SI), Z3
-	VPANDD        quantConstants<>+1280(SB), Z3, Z5
-	VMOVDQU64     quantConstants<>+1344(SB), Z6
+	VPANDD        1280(R10), Z3, Z5
+	VMOVDQU64     1344(R10), Z6
 	VPERMW        Z1, Z6, Z6
 	VPMADDUBSW    (R9), Z5, Z5
 	VPMADDWD      Z6, Z5, Z5
 	VPSRLW        $0x02, Z3, Z6
-	VPANDD        quantConstants<>+1280(SB), Z6, Z6
-	VMOVDQU64     quantConstants<>+1408(SB), Z8
+	VPANDD        1280(R10), Z6, Z6
+	VMOVDQU64     1408(R10), Z8
 	VPERMW        Z1, Z8, Z8
 	VPMADDUBSW    64(R9), Z6, Z6
 	VPDPWSSD      Z8, Z6, Z5
 	VPSRLW        $0x04, Z3, Z6
-	VPANDD        quantConstants<>+1280(SB), Z6, Z6
-	VMOVDQU64     quantConstants<>+1472(SB), Z8
+	VPANDD        1280(R10), Z6, Z6
+	VMOVDQU64     1472(R10), Z8
 	VPERMW        Z1, Z8, Z8
 	VPMADDUBSW    128(R9), Z6, Z6
 	VPDPWSSD      Z8, Z6, Z5
 	VPSRLW        $0x06, Z3, Z3
-	VPANDD        quantConstants<>+1280(SB), Z3, Z3
-	VMOVDQU64     quantConstants<>+1536(SB), Z6
+	VPANDD        1280(R10), Z3, Z3
+	VMOVDQU64     1536(R10), Z6
 	VPERMW        Z1, Z6, Z6
 	VPMADDUBSW    192(R9), Z3, Z3
 	VPDPWSSD      Z6, Z3, Z5
 	VPMADDWD      256(R9), Y7, Y3
 	VMOVDQU       (DI), X6
-	VPAND         quantConstants<>+576(SB), X6, X1
+	VPAND         576(R10), X6, X1
 	VPSRLW        $0x04, X6, X6
-	VPAND         quantConstants<>+576(SB), X6, X6
+	VPAND         576(R10), X6, X6
 	VPMOVZXBW     X6, Y6
 	VPMOVSXBW     X1, Y1
 	VMOVUPS       16(DI), Z7
-	VPANDD        quantConstants<>+1280(SB), Z7, Z8
-	VMOVDQU64     quantConstants<>+1344(SB), Z9
+	VPANDD        1280(R10), Z7, Z8
+	VMOVDQU64     1344(R10), Z9
 	VPERMW        Z1, Z9, Z9
 	VPMADDUBSW    (R9), Z8, Z8
 	VPMADDWD      Z9, Z8, Z8
 	VPSRLW        $0x02, Z7, Z9
-	VPANDD        quantConstants<>+1280(SB), Z9, Z9
-	VMOVDQU64     quantConstants<>+1408(SB), Z10
+	VPANDD        1280(R10), Z9, Z9
+	VMOVDQU64     1408(R10), Z10
 	VPERMW        Z1, Z10, Z10
 	VPMADDUBSW    64(R9), Z9, Z9
 	VPDPWSSD      Z10, Z9, Z8
 	VPSRLW        $0x04, Z7, Z9
-	VPANDD        quantConstants<>+1280(SB), Z9, Z9
-	VMOVDQU64     quantConstants<>+1472(SB), Z10
+	VPANDD        1280(R10), Z9, Z9
+	VMOVDQU64     1472(R10), Z10
 	VPERMW        Z1, Z10, Z10
 	VPMADDUBSW    128(R9), Z9, Z9
 	VPDPWSSD      Z10, Z9, Z8
 	VPSRLW        $0x06, Z7, Z7
-	VPANDD        quantConstants<>+1280(SB), Z7, Z7
-	VMOVDQU64     quantConstants<>+1536(SB), Z9
+	VPANDD        1280(R10), Z7, Z7
+	VMOVDQU64     1536(R10), Z9
 	VPERMW        Z1, Z9, Z9
 	VPMADDUBSW    192(R9), Z7, Z7
 	VPDPWSSD      Z9, Z7, Z8
 	VPMADDWD      256(R9), Y6, Y6
 	VMOVDQU       (R8), X7
-	VPAND         quantConstants<>+576(SB), X7, X1
+	VPAND         576(R10), X7, X1
 	VPSRLW        $0x04, X7, X7
-	VPAND         quantConstants<>+576(SB), X7, X7
+	VPAND         576(R10), X7, X7
 	VPMOVZXBW     X7, Y7
 	VPMOVSXBW     X1, Y1
 	VMOVUPS       16(R8), Z9
-	VPANDD        quantConstants<>+1280(SB), Z9, Z10
-	VMOVDQU64     quantConstants<>+1344(SB), Z11
+	VPANDD        1280(R10), Z9, Z10
+	VMOVDQU64     1344(R10), Z11
 	VPERMW        Z1, Z11, Z11
 	VPMADDUBSW    (R9), Z10, Z10
 	VPMADDWD      Z11, Z10, Z10
 	VPSRLW        $0x02, Z9, Z11
-	VPANDD        quantConstants<>+1280(SB), Z11, Z11
-	VMOVDQU64     quantConstants<>+1408(SB), Z12
+	VPANDD        1280(R10), Z11, Z11
+	VMOVDQU64     1408(R10), Z12
 	VPERMW        Z1, Z12, Z12
 	VPMADDUBSW    64(R9), Z11, Z11
 	VPDPWSSD      Z12, Z11, Z10
 	VPSRLW        $0x04, Z9, Z11
-	VPANDD        quantConstants<>+1280(SB), Z11, Z11
-	VMOVDQU64     quantConstants<>+1472(SB), Z12
+	VPANDD        1280(R10), Z11, Z11
+	VMOVDQU64     1472(R10), Z12
 	VPERMW        Z1, Z12, Z12
 	VPMADDUBSW    128(R9), Z11, Z11
 	VPDPWSSD      Z12, Z11, Z10
 	VPSRLW        $0x06, Z9, Z9
-	VPANDD        quantConstants<>+1280(SB), Z9, Z9
-	VMOVDQU64     quantConstants<>+1536(SB), Z11
+	VPANDD        1280(R10), Z9, Z9
+	VMOVDQU64     1536(R10), Z11
 	VPERMW        Z1, Z11, Z11
 	VPMADDUBSW    192(R9), Z9, Z9
 	VPDPWSSD      Z11, Z9, Z10
 	VPMADDWD      256(R9), Y7, Y1
+	VMOVD         80(BX), X7
+	VPINSRD       $0x01, 80(SI), X7, X7
+	VPINSRD       $0x02, 80(DI), X7, X7
+	VPINSRD       $0x03, 80(R8), X7, X7
+	VCVTPH2PS     X7, Y7
+	VEXTRACTF32X4 $0x01, Y7, X11
+	VSHUFPS       $0x88, X11, X7, X9
+	VSHUFPS       $0xdd, X11, X7, X11
 	VPUNPCKLDQ    Z5, Z4, Z7
 	VPUNPCKHDQ    Z5, Z4, Z4
 	VPADDD        Z4, Z7, Z7
@@ -560,33 +588,25 @@ loop:
 	VEXTRACTI32X4 $0x01, Y5, X4
 	VPADDD        X4, X5, X4
 	VBROADCASTSS  288(R9), X5
-	VPUNPCKLDQ    Y3, Y2, Y7
+	VMULPS        X5, X9, X7
+	VCVTDQ2PS     X4, X4
+	VMULPS        X4, X7, X7
+	VPUNPCKLDQ    Y3, Y2, Y4
 	VPUNPCKHDQ    Y3, Y2, Y2
-	VPADDD        Y2, Y7, Y7
+	VPADDD        Y2, Y4, Y4
 	VPUNPCKLDQ    Y1, Y6, Y2
 	VPUNPCKHDQ    Y1, Y6, Y1
 	VPADDD        Y1, Y2, Y2
-	VPUNPCKLQDQ   Y2, Y7, Y1
-	VPUNPCKHQDQ   Y2, Y7, Y2
+	VPUNPCKLQDQ   Y2, Y4, Y1
+	VPUNPCKHQDQ   Y2, Y4, Y2
 	VPADDD        Y2, Y1, Y1
 	VEXTRACTI128  $0x01, Y1, X2
 	VPADDD        X2, X1, X1
-	VMOVD         80(BX), X2
-	VPINSRD       $0x01, 80(SI), X2, X2
-	VPINSRD       $0x02, 80(DI), X2, X2
-	VPINSRD       $0x03, 80(R8), X2, X2
-	VCVTPH2PS     X2, Y2
-	VEXTRACTF128  $0x01, Y2, X3
-	VSHUFPS       $0x88, X3, X2, X6
-	VSHUFPS       $0xdd, X3, X2, X2
-	VMULPS        X5, X6, X3
-	VCVTDQ2PS     X4, X4
-	VMULPS        X4, X3, X3
-	VMULPS        X5, X2, X2
+	VMULPS        X5, X11, X2
 	VCVTDQ2PS     X1, X1
 	VMULPS        X1, X2, X2
-	VSUBPS        X2, X3, X3
-	VADDPS        X3, X0, X0
+	VSUBPS        X2, X7, X7
+	VADDPS        X7, X0, X0
 	ADDQ          $+84, BX
 	ADDQ          $+84, SI
 	ADDQ          $+84, DI
@@ -599,97 +619,96 @@ loop:
 	RET
 
 // func avx512Q8Rows(t *byte)
-// Requires: AVX, AVX2, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX512F, AVX512VL, AVX512VNNI, MMX+
 TEXT ·avx512Q8Rows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    16(AX), SI
 	MOVQ    24(AX), DI
 	MOVQ    32(AX), R8
 	MOVQ    40(AX), R9
 	VMOVUPS 72(AX), X0
+	LEAQ    quantConstants<>+0(SB), R10
+	MOVQ    R10, R11
+	ANDQ    $0x20, R11
+	IMUL3Q  $0x00000081, R11, R11
+	ADDQ    R11, R10
 
 loop:
-	PREFETCHT0    (BX)(DX*1)
-	PREFETCHT0    64(BX)(DX*1)
-	PREFETCHT0    128(BX)(DX*1)
-	PREFETCHT0    (SI)(DX*1)
-	PREFETCHT0    64(SI)(DX*1)
-	PREFETCHT0    128(SI)(DX*1)
-	PREFETCHT0    (DI)(DX*1)
-	PREFETCHT0    64(DI)(DX*1)
-	PREFETCHT0    128(DI)(DX*1)
-	PREFETCHT0    (R8)(DX*1)
-	PREFETCHT0    64(R8)(DX*1)
-	PREFETCHT0    128(R8)(DX*1)
+	PREFETCHT0    (DX)
+	PREFETCHT1    8192(DX)
+	PREFETCHT0    64(DX)
+	PREFETCHT0    128(DX)
+	PREFETCHT0    192(DX)
+	PREFETCHT0    256(DX)
+	PREFETCHT1    8448(DX)
+	PREFETCHT0    320(DX)
+	PREFETCHT0    384(DX)
+	PREFETCHT0    448(DX)
+	PREFETCHT0    512(DX)
+	PREFETCHT1    8704(DX)
+	ADDQ          $+544, DX
 	VMOVDQU       2(BX), Y1
 	VINSERTI64X4  $0x01, 36(BX), Z1, Z2
-	VPXORD        quantConstants<>+1600(SB), Z2, Z2
+	VPXORD        1600(R10), Z2, Z2
 	VPXORD        Z3, Z3, Z3
 	VPDPBUSD      (R9), Z2, Z3
 	VMOVDQU       2(SI), Y1
 	VINSERTI64X4  $0x01, 36(SI), Z1, Z2
-	VPXORD        quantConstants<>+1600(SB), Z2, Z2
+	VPXORD        1600(R10), Z2, Z2
 	VPXORD        Z4, Z4, Z4
 	VPDPBUSD      (R9), Z2, Z4
 	VMOVDQU       2(DI), Y1
 	VINSERTI64X4  $0x01, 36(DI), Z1, Z2
-	VPXORD        quantConstants<>+1600(SB), Z2, Z2
+	VPXORD        1600(R10), Z2, Z2
 	VPXORD        Z5, Z5, Z5
 	VPDPBUSD      (R9), Z2, Z5
 	VMOVDQU       2(R8), Y1
 	VINSERTI64X4  $0x01, 36(R8), Z1, Z2
-	VPXORD        quantConstants<>+1600(SB), Z2, Z2
+	VPXORD        1600(R10), Z2, Z2
 	VPXORD        Z6, Z6, Z6
 	VPDPBUSD      (R9), Z2, Z6
 	VPUNPCKLDQ    Z4, Z3, Z2
-	VPUNPCKHDQ    Z4, Z3, Z12
-	VPADDD        Z12, Z2, Z2
-	VPUNPCKLDQ    Z6, Z5, Z12
-	VPUNPCKHDQ    Z6, Z5, Z13
-	VPADDD        Z13, Z12, Z12
-	VPUNPCKLQDQ   Z12, Z2, Z13
-	VPUNPCKHQDQ   Z12, Z2, Z2
-	VPADDD        Z2, Z13, Z13
+	VPUNPCKHDQ    Z4, Z3, Z14
+	VPADDD        Z14, Z2, Z2
+	VPUNPCKLDQ    Z6, Z5, Z14
+	VPUNPCKHDQ    Z6, Z5, Z15
+	VPADDD        Z15, Z14, Z14
+	VPUNPCKLQDQ   Z14, Z2, Z15
+	VPUNPCKHQDQ   Z14, Z2, Z2
+	VPADDD        Z2, Z15, Z15
 	VMOVDQU       70(BX), Y1
 	VINSERTI64X4  $0x01, 104(BX), Z1, Z2
-	VPXORD        quantConstants<>+1600(SB), Z2, Z2
+	VPXORD        1600(R10), Z2, Z2
 	VPXORD        Z7, Z7, Z7
 	VPDPBUSD      64(R9), Z2, Z7
 	VMOVDQU       70(SI), Y1
 	VINSERTI64X4  $0x01, 104(SI), Z1, Z2
-	VPXORD        quantConstants<>+1600(SB), Z2, Z2
+	VPXORD        1600(R10), Z2, Z2
 	VPXORD        Z8, Z8, Z8
 	VPDPBUSD      64(R9), Z2, Z8
 	VMOVDQU       70(DI), Y1
 	VINSERTI64X4  $0x01, 104(DI), Z1, Z2
-	VPXORD        quantConstants<>+1600(SB), Z2, Z2
+	VPXORD        1600(R10), Z2, Z2
 	VPXORD        Z9, Z9, Z9
 	VPDPBUSD      64(R9), Z2, Z9
 	VMOVDQU       70(R8), Y1
 	VINSERTI64X4  $0x01, 104(R8), Z1, Z2
-	VPXORD        quantConstants<>+1600(SB), Z2, Z2
+	VPXORD        1600(R10), Z2, Z2
 	VPXORD        Z10, Z10, Z10
 	VPDPBUSD      64(R9), Z2, Z10
 	VPUNPCKLDQ    Z8, Z7, Z2
-	VPUNPCKHDQ    Z8, Z7, Z12
-	VPADDD        Z12, Z2, Z2
-	VPUNPCKLDQ    Z10, Z9, Z12
-	VPUNPCKHDQ    Z10, Z9, Z14
-	VPADDD        Z14, Z12, Z12
-	VPUNPCKLQDQ   Z12, Z2, Z14
-	VPUNPCKHQDQ   Z12, Z2, Z2
-	VPADDD        Z2, Z14, Z14
-	VSHUFI32X4    $0x88, Z14, Z13, Z2
-	VSHUFI32X4    $0xdd, Z14, Z13, Z12
-	VPADDD        Z12, Z2, Z2
-	VMOVUPS       144(R9), X11
-	VMOVDQU64     quantConstants<>+1664(SB), Z12
-	VPERMPS       Z11, Z12, Z12
-	VPSUBD        Z12, Z2, Z2
-	VPXOR         X11, X11, X11
+	VPUNPCKHDQ    Z8, Z7, Z14
+	VPADDD        Z14, Z2, Z2
+	VPUNPCKLDQ    Z10, Z9, Z14
+	VPUNPCKHDQ    Z10, Z9, Z16
+	VPADDD        Z16, Z14, Z14
+	VPUNPCKLQDQ   Z14, Z2, Z16
+	VPUNPCKHQDQ   Z14, Z2, Z2
+	VPADDD        Z2, Z16, Z16
+	VPXORD        X11, X11, X11
 	VPINSRW       $0x00, (BX), X11, X11
 	VPINSRW       $0x01, (SI), X11, X11
 	VPINSRW       $0x02, (DI), X11, X11
@@ -698,29 +717,36 @@ loop:
 	VPINSRW       $0x05, 34(SI), X11, X11
 	VPINSRW       $0x06, 34(DI), X11, X11
 	VPINSRW       $0x07, 34(R8), X11, X11
-	VPXOR         X1, X1, X1
-	VPINSRW       $0x00, 68(BX), X1, X1
-	VPINSRW       $0x01, 68(SI), X1, X1
-	VPINSRW       $0x02, 68(DI), X1, X1
-	VPINSRW       $0x03, 68(R8), X1, X1
-	VPINSRW       $0x04, 102(BX), X1, X1
-	VPINSRW       $0x05, 102(SI), X1, X1
-	VPINSRW       $0x06, 102(DI), X1, X1
-	VPINSRW       $0x07, 102(R8), X1, X1
-	VINSERTI128   $0x01, X1, Y11, Y1
-	VCVTPH2PS     Y1, Z12
-	VMOVUPS       128(R9), X11
-	VMOVDQU64     quantConstants<>+1664(SB), Z13
-	VPERMPS       Z11, Z13, Z13
-	VMULPS        Z13, Z12, Z12
-	VCVTDQ2PS     Z2, Z2
-	VMULPS        Z2, Z12, Z12
-	VADDPS        X12, X0, X0
-	VEXTRACTF32X4 $0x01, Z12, X1
+	VPXORD        X12, X12, X12
+	VPINSRW       $0x00, 68(BX), X12, X12
+	VPINSRW       $0x01, 68(SI), X12, X12
+	VPINSRW       $0x02, 68(DI), X12, X12
+	VPINSRW       $0x03, 68(R8), X12, X12
+	VPINSRW       $0x04, 102(BX), X12, X12
+	VPINSRW       $0x05, 102(SI), X12, X12
+	VPINSRW       $0x06, 102(DI), X12, X12
+	VPINSRW       $0x07, 102(R8), X12, X12
+	VINSERTI32X4  $0x01, X12, Y11, Y1
+	VCVTPH2PS     Y1, Z2
+	VSHUFI32X4    $0x88, Z16, Z15, Z14
+	VSHUFI32X4    $0xdd, Z16, Z15, Z15
+	VPADDD        Z15, Z14, Z14
+	VMOVUPS       144(R9), X13
+	VMOVDQU64     1664(R10), Z15
+	VPERMPS       Z13, Z15, Z15
+	VPSUBD        Z15, Z14, Z14
+	VMOVUPS       128(R9), X13
+	VMOVDQU64     1664(R10), Z15
+	VPERMPS       Z13, Z15, Z15
+	VMULPS        Z15, Z2, Z2
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z14, Z2, Z2
+	VADDPS        X2, X0, X0
+	VEXTRACTF32X4 $0x01, Z2, X1
 	VADDPS        X1, X0, X0
-	VEXTRACTF32X4 $0x02, Z12, X1
+	VEXTRACTF32X4 $0x02, Z2, X1
 	VADDPS        X1, X0, X0
-	VEXTRACTF32X4 $0x03, Z12, X1
+	VEXTRACTF32X4 $0x03, Z2, X1
 	VADDPS        X1, X0, X0
 	ADDQ          $+136, BX
 	ADDQ          $+136, SI
@@ -738,56 +764,61 @@ loop:
 TEXT ·avx512MXRows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    16(AX), SI
 	MOVQ    24(AX), DI
 	MOVQ    32(AX), R8
 	MOVQ    40(AX), R9
 	VMOVUPS 72(AX), X0
+	LEAQ    quantConstants<>+0(SB), R10
+	MOVQ    R10, R11
+	ANDQ    $0x20, R11
+	IMUL3Q  $0x00000081, R11, R11
+	ADDQ    R11, R10
 
 loop:
-	PREFETCHT0     (BX)(DX*1)
-	PREFETCHT0     64(BX)(DX*1)
-	PREFETCHT0     (SI)(DX*1)
-	PREFETCHT0     64(SI)(DX*1)
-	PREFETCHT0     (DI)(DX*1)
-	PREFETCHT0     64(DI)(DX*1)
-	PREFETCHT0     (R8)(DX*1)
-	PREFETCHT0     64(R8)(DX*1)
+	PREFETCHT0     (DX)
+	PREFETCHT1     8192(DX)
+	PREFETCHT0     64(DX)
+	PREFETCHT0     128(DX)
+	PREFETCHT0     192(DX)
+	PREFETCHT0     256(DX)
+	PREFETCHT1     8448(DX)
+	ADDQ           $+272, DX
 	VBROADCASTI128 1(BX), Y1
 	VBROADCASTI128 18(BX), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
-	VPANDD         quantConstants<>+576(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1792(SB), Z3
+	VPSRLVQ        1728(R10), Z2, Z2
+	VPANDD         576(R10), Z2, Z2
+	VMOVDQU64      1792(R10), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z4, Z4, Z4
 	VPDPBUSD       (R9), Z2, Z4
 	VBROADCASTI128 1(SI), Y1
 	VBROADCASTI128 18(SI), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
-	VPANDD         quantConstants<>+576(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1792(SB), Z3
+	VPSRLVQ        1728(R10), Z2, Z2
+	VPANDD         576(R10), Z2, Z2
+	VMOVDQU64      1792(R10), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z5, Z5, Z5
 	VPDPBUSD       (R9), Z2, Z5
 	VBROADCASTI128 1(DI), Y1
 	VBROADCASTI128 18(DI), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
-	VPANDD         quantConstants<>+576(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1792(SB), Z3
+	VPSRLVQ        1728(R10), Z2, Z2
+	VPANDD         576(R10), Z2, Z2
+	VMOVDQU64      1792(R10), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z6, Z6, Z6
 	VPDPBUSD       (R9), Z2, Z6
 	VBROADCASTI128 1(R8), Y1
 	VBROADCASTI128 18(R8), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
-	VPANDD         quantConstants<>+576(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1792(SB), Z3
+	VPSRLVQ        1728(R10), Z2, Z2
+	VPANDD         576(R10), Z2, Z2
+	VMOVDQU64      1792(R10), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z7, Z7, Z7
 	VPDPBUSD       (R9), Z2, Z7
@@ -803,36 +834,36 @@ loop:
 	VBROADCASTI128 35(BX), Y1
 	VBROADCASTI128 52(BX), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
-	VPANDD         quantConstants<>+576(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1792(SB), Z3
+	VPSRLVQ        1728(R10), Z2, Z2
+	VPANDD         576(R10), Z2, Z2
+	VMOVDQU64      1792(R10), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z8, Z8, Z8
 	VPDPBUSD       64(R9), Z2, Z8
 	VBROADCASTI128 35(SI), Y1
 	VBROADCASTI128 52(SI), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
-	VPANDD         quantConstants<>+576(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1792(SB), Z3
+	VPSRLVQ        1728(R10), Z2, Z2
+	VPANDD         576(R10), Z2, Z2
+	VMOVDQU64      1792(R10), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z9, Z9, Z9
 	VPDPBUSD       64(R9), Z2, Z9
 	VBROADCASTI128 35(DI), Y1
 	VBROADCASTI128 52(DI), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
-	VPANDD         quantConstants<>+576(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1792(SB), Z3
+	VPSRLVQ        1728(R10), Z2, Z2
+	VPANDD         576(R10), Z2, Z2
+	VMOVDQU64      1792(R10), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z10, Z10, Z10
 	VPDPBUSD       64(R9), Z2, Z10
 	VBROADCASTI128 35(R8), Y1
 	VBROADCASTI128 52(R8), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
-	VPANDD         quantConstants<>+576(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1792(SB), Z3
+	VPSRLVQ        1728(R10), Z2, Z2
+	VPANDD         576(R10), Z2, Z2
+	VMOVDQU64      1792(R10), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z11, Z11, Z11
 	VPDPBUSD       64(R9), Z2, Z11
@@ -845,77 +876,77 @@ loop:
 	VPUNPCKLQDQ    Z3, Z2, Z15
 	VPUNPCKHQDQ    Z3, Z2, Z2
 	VPADDD         Z2, Z15, Z15
+	MOVBQZX        (BX), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VMOVSS         (R12)(R11*4), X1
+	MOVBQZX        (SI), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x10, (R12)(R11*4), X1, X1
+	MOVBQZX        (DI), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x20, (R12)(R11*4), X1, X1
+	MOVBQZX        (R8), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x30, (R12)(R11*4), X1, X1
+	VMOVAPS        X1, X12
+	MOVBQZX        17(BX), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VMOVSS         (R12)(R11*4), X1
+	MOVBQZX        17(SI), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x10, (R12)(R11*4), X1, X1
+	MOVBQZX        17(DI), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x20, (R12)(R11*4), X1, X1
+	MOVBQZX        17(R8), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x30, (R12)(R11*4), X1, X1
+	VINSERTF32X4   $0x01, X1, Z12, Z12
+	MOVBQZX        34(BX), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VMOVSS         (R12)(R11*4), X1
+	MOVBQZX        34(SI), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x10, (R12)(R11*4), X1, X1
+	MOVBQZX        34(DI), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x20, (R12)(R11*4), X1, X1
+	MOVBQZX        34(R8), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x30, (R12)(R11*4), X1, X1
+	VINSERTF32X4   $0x02, X1, Z12, Z12
+	MOVBQZX        51(BX), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VMOVSS         (R12)(R11*4), X1
+	MOVBQZX        51(SI), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x10, (R12)(R11*4), X1, X1
+	MOVBQZX        51(DI), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x20, (R12)(R11*4), X1, X1
+	MOVBQZX        51(R8), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x30, (R12)(R11*4), X1, X1
+	VINSERTF32X4   $0x03, X1, Z12, Z12
 	VSHUFI32X4     $0x88, Z15, Z14, Z2
 	VSHUFI32X4     $0xdd, Z15, Z14, Z3
 	VPADDD         Z3, Z2, Z2
-	VMOVUPS        144(R9), X12
-	VMOVDQU64      quantConstants<>+1664(SB), Z3
-	VPERMPS        Z12, Z3, Z3
+	VMOVUPS        144(R9), X13
+	VMOVDQU64      1664(R10), Z3
+	VPERMPS        Z13, Z3, Z3
 	VPSUBD         Z3, Z2, Z2
-	MOVBQZX        (BX), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VMOVSS         (R11)(R10*4), X1
-	MOVBQZX        (SI), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x10, (R11)(R10*4), X1, X1
-	MOVBQZX        (DI), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x20, (R11)(R10*4), X1, X1
-	MOVBQZX        (R8), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x30, (R11)(R10*4), X1, X1
-	VMOVAPS        X1, X13
-	MOVBQZX        17(BX), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VMOVSS         (R11)(R10*4), X1
-	MOVBQZX        17(SI), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x10, (R11)(R10*4), X1, X1
-	MOVBQZX        17(DI), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x20, (R11)(R10*4), X1, X1
-	MOVBQZX        17(R8), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x30, (R11)(R10*4), X1, X1
-	VINSERTF32X4   $0x01, X1, Z13, Z13
-	MOVBQZX        34(BX), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VMOVSS         (R11)(R10*4), X1
-	MOVBQZX        34(SI), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x10, (R11)(R10*4), X1, X1
-	MOVBQZX        34(DI), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x20, (R11)(R10*4), X1, X1
-	MOVBQZX        34(R8), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x30, (R11)(R10*4), X1, X1
-	VINSERTF32X4   $0x02, X1, Z13, Z13
-	MOVBQZX        51(BX), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VMOVSS         (R11)(R10*4), X1
-	MOVBQZX        51(SI), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x10, (R11)(R10*4), X1, X1
-	MOVBQZX        51(DI), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x20, (R11)(R10*4), X1, X1
-	MOVBQZX        51(R8), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x30, (R11)(R10*4), X1, X1
-	VINSERTF32X4   $0x03, X1, Z13, Z13
-	VMOVUPS        128(R9), X12
-	VMOVDQU64      quantConstants<>+1664(SB), Z3
-	VPERMPS        Z12, Z3, Z3
-	VMULPS         Z3, Z13, Z13
+	VMOVUPS        128(R9), X13
+	VMOVDQU64      1664(R10), Z3
+	VPERMPS        Z13, Z3, Z3
+	VMULPS         Z3, Z12, Z3
 	VCVTDQ2PS      Z2, Z2
-	VMULPS         Z2, Z13, Z13
-	VADDPS         X13, X0, X0
-	VEXTRACTF32X4  $0x01, Z13, X1
+	VMULPS         Z2, Z3, Z3
+	VADDPS         X3, X0, X0
+	VEXTRACTF32X4  $0x01, Z3, X1
 	VADDPS         X1, X0, X0
-	VEXTRACTF32X4  $0x02, Z13, X1
+	VEXTRACTF32X4  $0x02, Z3, X1
 	VADDPS         X1, X0, X0
-	VEXTRACTF32X4  $0x03, Z13, X1
+	VEXTRACTF32X4  $0x03, Z3, X1
 	VADDPS         X1, X0, X0
 	ADDQ           $+68, BX
 	ADDQ           $+68, SI
@@ -928,53 +959,1338 @@ loop:
 	VZEROUPPER
 	RET
 
+// func avx512Q4KPairs(t *byte)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
+TEXT ·avx512Q4KPairs(SB), NOSPLIT, $0-8
+	MOVQ      t+0(FP), AX
+	MOVQ      (AX), CX
+	MOVQ      112(AX), DX
+	MOVQ      8(AX), BX
+	MOVQ      16(AX), SI
+	MOVQ      24(AX), DI
+	MOVQ      32(AX), R8
+	MOVQ      40(AX), R9
+	MOVQ      48(AX), R10
+	VMOVUPS   72(AX), X2
+	VMOVUPS   88(AX), X3
+	LEAQ      quantConstants<>+0(SB), R11
+	MOVQ      R11, R12
+	ANDQ      $0x20, R12
+	IMUL3Q    $0x00000081, R12, R12
+	ADDQ      R12, R11
+	VMOVDQU64 (R11), Z4
+	VMOVDQU64 64(R11), Z5
+	VMOVDQU64 128(R11), Z6
+	VMOVDQU64 192(R11), Z7
+	VMOVDQU64 256(R11), Z8
+	VMOVDQU64 320(R11), Z9
+	VMOVDQU64 384(R11), Z10
+	VMOVDQU64 448(R11), Z11
+	VMOVDQU64 512(R11), Z0
+	VMOVDQU64 576(R11), Z1
+
+loop:
+	PREFETCHT0      (DX)
+	PREFETCHT1      8192(DX)
+	PREFETCHT0      64(DX)
+	PREFETCHT0      128(DX)
+	PREFETCHT0      192(DX)
+	PREFETCHT0      256(DX)
+	PREFETCHT1      8448(DX)
+	PREFETCHT0      320(DX)
+	PREFETCHT0      384(DX)
+	PREFETCHT0      448(DX)
+	PREFETCHT0      512(DX)
+	PREFETCHT1      8704(DX)
+	ADDQ            $+576, DX
+	VMOVDQU         (BX), X12
+	VINSERTI32X4    $0x01, (SI), Z12, Z12
+	VINSERTI32X4    $0x02, (DI), Z12, Z12
+	VINSERTI32X4    $0x03, (R8), Z12, Z12
+	VPSHUFD         $0xed, Z12, Z13
+	VPSRLVD         640(R11), Z13, Z13
+	VPANDD          704(R11), Z13, Z13
+	VPSHUFD         $0x84, Z12, Z14
+	VPSRLD          $0x02, Z14, Z14
+	VPTERNLOGD      $0xf8, 768(R11), Z14, Z13
+	VEXTRACTI64X4   $0x01, Z13, Y14
+	VPMOVZXBW       Y13, Z13
+	VPMOVZXBW       Y14, Z14
+	VSHUFI32X4      $0xdd, Z14, Z13, Z15
+	VPERMD          Z12, Z0, Z16
+	VBROADCASTI32X4 256(R9), Z17
+	VPMADDWD        Z17, Z15, Z17
+	VPSHUFD         $0x4e, Z17, Z18
+	VPADDD          Z18, Z17, Z17
+	VPSHUFD         $0xb1, Z17, Z18
+	VPADDD          Z18, Z17, Z17
+	VPERMD          Z17, Z0, Z18
+	VEXTRACTI32X4   $0x00, Z18, X12
+	VBROADCASTI32X4 256(R10), Z17
+	VPMADDWD        Z17, Z15, Z17
+	VPSHUFD         $0x4e, Z17, Z15
+	VPADDD          Z15, Z17, Z17
+	VPSHUFD         $0xb1, Z17, Z15
+	VPADDD          Z15, Z17, Z17
+	VPERMD          Z17, Z0, Z15
+	VEXTRACTI32X4   $0x00, Z15, X15
+	VMOVUPS         16(BX), Z17
+	VPANDD          Z1, Z17, Z18
+	VPSRLW          $0x04, Z17, Z17
+	VPANDD          Z1, Z17, Z17
+	VMOVUPS         80(BX), Z19
+	VPANDD          Z1, Z19, Z20
+	VPSRLW          $0x04, Z19, Z19
+	VPANDD          Z1, Z19, Z19
+	VPERMW          Z13, Z4, Z21
+	VPMADDUBSW      (R9), Z18, Z22
+	VPMADDWD        Z21, Z22, Z22
+	VPMADDUBSW      (R10), Z18, Z18
+	VPMADDWD        Z21, Z18, Z18
+	VPERMW          Z13, Z5, Z21
+	VPMADDUBSW      64(R9), Z17, Z23
+	VPDPWSSD        Z21, Z23, Z22
+	VPMADDUBSW      64(R10), Z17, Z17
+	VPDPWSSD        Z21, Z17, Z18
+	VPERMW          Z13, Z6, Z17
+	VPMADDUBSW      128(R9), Z20, Z21
+	VPDPWSSD        Z17, Z21, Z22
+	VPMADDUBSW      128(R10), Z20, Z20
+	VPDPWSSD        Z17, Z20, Z18
+	VPERMW          Z13, Z7, Z17
+	VPMADDUBSW      192(R9), Z19, Z20
+	VPDPWSSD        Z17, Z20, Z22
+	VPMADDUBSW      192(R10), Z19, Z19
+	VPDPWSSD        Z17, Z19, Z18
+	VMOVUPS         16(SI), Z17
+	VPANDD          Z1, Z17, Z19
+	VPSRLW          $0x04, Z17, Z17
+	VPANDD          Z1, Z17, Z17
+	VMOVUPS         80(SI), Z20
+	VPANDD          Z1, Z20, Z21
+	VPSRLW          $0x04, Z20, Z20
+	VPANDD          Z1, Z20, Z20
+	VPERMW          Z13, Z8, Z23
+	VPMADDUBSW      (R9), Z19, Z24
+	VPMADDWD        Z23, Z24, Z24
+	VPMADDUBSW      (R10), Z19, Z19
+	VPMADDWD        Z23, Z19, Z19
+	VPERMW          Z13, Z9, Z23
+	VPMADDUBSW      64(R9), Z17, Z25
+	VPDPWSSD        Z23, Z25, Z24
+	VPMADDUBSW      64(R10), Z17, Z17
+	VPDPWSSD        Z23, Z17, Z19
+	VPERMW          Z13, Z10, Z17
+	VPMADDUBSW      128(R9), Z21, Z23
+	VPDPWSSD        Z17, Z23, Z24
+	VPMADDUBSW      128(R10), Z21, Z21
+	VPDPWSSD        Z17, Z21, Z19
+	VPERMW          Z13, Z11, Z13
+	VPMADDUBSW      192(R9), Z20, Z17
+	VPDPWSSD        Z13, Z17, Z24
+	VPMADDUBSW      192(R10), Z20, Z17
+	VPDPWSSD        Z13, Z17, Z19
+	VMOVUPS         16(DI), Z13
+	VPANDD          Z1, Z13, Z17
+	VPSRLW          $0x04, Z13, Z13
+	VPANDD          Z1, Z13, Z13
+	VMOVUPS         80(DI), Z20
+	VPANDD          Z1, Z20, Z21
+	VPSRLW          $0x04, Z20, Z20
+	VPANDD          Z1, Z20, Z20
+	VPERMW          Z14, Z4, Z23
+	VPMADDUBSW      (R9), Z17, Z25
+	VPMADDWD        Z23, Z25, Z25
+	VPMADDUBSW      (R10), Z17, Z17
+	VPMADDWD        Z23, Z17, Z17
+	VPERMW          Z14, Z5, Z23
+	VPMADDUBSW      64(R9), Z13, Z26
+	VPDPWSSD        Z23, Z26, Z25
+	VPMADDUBSW      64(R10), Z13, Z13
+	VPDPWSSD        Z23, Z13, Z17
+	VPERMW          Z14, Z6, Z13
+	VPMADDUBSW      128(R9), Z21, Z23
+	VPDPWSSD        Z13, Z23, Z25
+	VPMADDUBSW      128(R10), Z21, Z21
+	VPDPWSSD        Z13, Z21, Z17
+	VPERMW          Z14, Z7, Z13
+	VPMADDUBSW      192(R9), Z20, Z21
+	VPDPWSSD        Z13, Z21, Z25
+	VPMADDUBSW      192(R10), Z20, Z20
+	VPDPWSSD        Z13, Z20, Z17
+	VMOVUPS         16(R8), Z13
+	VPANDD          Z1, Z13, Z20
+	VPSRLW          $0x04, Z13, Z13
+	VPANDD          Z1, Z13, Z13
+	VMOVUPS         80(R8), Z21
+	VPANDD          Z1, Z21, Z23
+	VPSRLW          $0x04, Z21, Z21
+	VPANDD          Z1, Z21, Z21
+	VPERMW          Z14, Z8, Z26
+	VPMADDUBSW      (R9), Z20, Z27
+	VPMADDWD        Z26, Z27, Z27
+	VPMADDUBSW      (R10), Z20, Z20
+	VPMADDWD        Z26, Z20, Z20
+	VPERMW          Z14, Z9, Z26
+	VPMADDUBSW      64(R9), Z13, Z28
+	VPDPWSSD        Z26, Z28, Z27
+	VPMADDUBSW      64(R10), Z13, Z13
+	VPDPWSSD        Z26, Z13, Z20
+	VPERMW          Z14, Z10, Z13
+	VPMADDUBSW      128(R9), Z23, Z26
+	VPDPWSSD        Z13, Z26, Z27
+	VPMADDUBSW      128(R10), Z23, Z23
+	VPDPWSSD        Z13, Z23, Z20
+	VPERMW          Z14, Z11, Z13
+	VPMADDUBSW      192(R9), Z21, Z14
+	VPDPWSSD        Z13, Z14, Z27
+	VPMADDUBSW      192(R10), Z21, Z14
+	VPDPWSSD        Z13, Z14, Z20
+	VEXTRACTI32X4   $0x00, Z16, X13
+	VCVTPH2PS       X13, Y13
+	VEXTRACTF32X4   $0x01, Y13, X14
+	VSHUFPS         $0x88, X14, X13, X16
+	VSHUFPS         $0xdd, X14, X13, X13
+	VPUNPCKLDQ      Z24, Z22, Z14
+	VPUNPCKHDQ      Z24, Z22, Z21
+	VPADDD          Z21, Z14, Z14
+	VPUNPCKLDQ      Z27, Z25, Z21
+	VPUNPCKHDQ      Z27, Z25, Z22
+	VPADDD          Z22, Z21, Z21
+	VPUNPCKLQDQ     Z21, Z14, Z22
+	VPUNPCKHQDQ     Z21, Z14, Z14
+	VPADDD          Z14, Z22, Z22
+	VEXTRACTI64X4   $0x01, Z22, Y14
+	VPADDD          Y14, Y22, Y22
+	VEXTRACTI32X4   $0x01, Y22, X14
+	VPADDD          X14, X22, X14
+	VBROADCASTSS    288(R9), X21
+	VMULPS          X21, X16, X22
+	VCVTDQ2PS       X14, X14
+	VMULPS          X14, X22, X22
+	VMULPS          X21, X13, X14
+	VCVTDQ2PS       X12, X12
+	VMULPS          X12, X14, X14
+	VSUBPS          X14, X22, X22
+	VADDPS          X22, X2, X2
+	VPUNPCKLDQ      Z19, Z18, Z14
+	VPUNPCKHDQ      Z19, Z18, Z18
+	VPADDD          Z18, Z14, Z14
+	VPUNPCKLDQ      Z20, Z17, Z18
+	VPUNPCKHDQ      Z20, Z17, Z17
+	VPADDD          Z17, Z18, Z18
+	VPUNPCKLQDQ     Z18, Z14, Z17
+	VPUNPCKHQDQ     Z18, Z14, Z14
+	VPADDD          Z14, Z17, Z17
+	VEXTRACTI64X4   $0x01, Z17, Y14
+	VPADDD          Y14, Y17, Y17
+	VEXTRACTI32X4   $0x01, Y17, X12
+	VPADDD          X12, X17, X12
+	VBROADCASTSS    288(R10), X14
+	VMULPS          X14, X16, X16
+	VCVTDQ2PS       X12, X12
+	VMULPS          X12, X16, X16
+	VMULPS          X14, X13, X12
+	VCVTDQ2PS       X15, X13
+	VMULPS          X13, X12, X12
+	VSUBPS          X12, X16, X16
+	VADDPS          X16, X3, X3
+	ADDQ            $+144, BX
+	ADDQ            $+144, SI
+	ADDQ            $+144, DI
+	ADDQ            $+144, R8
+	ADDQ            $+320, R9
+	ADDQ            $+320, R10
+	DECQ            CX
+	JNZ             loop
+	VMOVUPS         X2, 72(AX)
+	VMOVUPS         X3, 88(AX)
+	VZEROUPPER
+	RET
+
+// func avx512Q6KPairs(t *byte)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
+TEXT ·avx512Q6KPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), AX
+	MOVQ    (AX), CX
+	MOVQ    112(AX), DX
+	MOVQ    8(AX), BX
+	MOVQ    16(AX), SI
+	MOVQ    24(AX), DI
+	MOVQ    32(AX), R8
+	MOVQ    40(AX), R9
+	MOVQ    48(AX), R10
+	VMOVUPS 72(AX), X0
+	VMOVUPS 88(AX), X1
+	LEAQ    quantConstants<>+0(SB), R11
+	MOVQ    R11, R12
+	ANDQ    $0x20, R12
+	IMUL3Q  $0x00000081, R12, R12
+	ADDQ    R12, R11
+
+loop:
+	PREFETCHT0      (DX)
+	PREFETCHT1      8192(DX)
+	PREFETCHT0      64(DX)
+	PREFETCHT0      128(DX)
+	PREFETCHT0      192(DX)
+	PREFETCHT0      256(DX)
+	PREFETCHT1      8448(DX)
+	PREFETCHT0      320(DX)
+	PREFETCHT0      384(DX)
+	PREFETCHT0      448(DX)
+	PREFETCHT0      512(DX)
+	PREFETCHT1      8704(DX)
+	PREFETCHT0      576(DX)
+	PREFETCHT0      640(DX)
+	PREFETCHT0      704(DX)
+	PREFETCHT0      768(DX)
+	PREFETCHT1      8960(DX)
+	PREFETCHT0      832(DX)
+	ADDQ            $+840, DX
+	VMOVDQU         192(BX), X2
+	VPMOVSXBW       X2, Y2
+	VMOVUPS         (BX), Z4
+	VPSRLW          $0x04, Z4, Z6
+	VPANDD          576(R11), Z4, Z5
+	VPANDD          576(R11), Z6, Z6
+	VBROADCASTI64X4 128(BX), Z7
+	VPSLLVQ         832(R11), Z7, Z4
+	VPTERNLOGD      $0xf8, 896(R11), Z4, Z5
+	VMOVDQU64       960(R11), Z4
+	VPERMW          Z2, Z4, Z4
+	VPMADDUBSW      (R9), Z5, Z9
+	VPMADDWD        Z4, Z9, Z9
+	VPMADDUBSW      (R10), Z5, Z5
+	VPMADDWD        Z4, Z5, Z4
+	VPSRLVQ         1024(R11), Z7, Z5
+	VPTERNLOGD      $0xf8, 896(R11), Z5, Z6
+	VMOVDQU64       1088(R11), Z5
+	VPERMW          Z2, Z5, Z5
+	VPMADDUBSW      64(R9), Z6, Z7
+	VPDPWSSD        Z5, Z7, Z9
+	VPMADDUBSW      64(R10), Z6, Z6
+	VPDPWSSD        Z5, Z6, Z4
+	VMOVUPS         64(BX), Z5
+	VPSRLW          $0x04, Z5, Z7
+	VPANDD          576(R11), Z5, Z6
+	VPANDD          576(R11), Z7, Z7
+	VBROADCASTI64X4 160(BX), Z10
+	VPSLLVQ         832(R11), Z10, Z5
+	VPTERNLOGD      $0xf8, 896(R11), Z5, Z6
+	VMOVDQU64       1152(R11), Z5
+	VPERMW          Z2, Z5, Z5
+	VPMADDUBSW      128(R9), Z6, Z11
+	VPDPWSSD        Z5, Z11, Z9
+	VPMADDUBSW      128(R10), Z6, Z6
+	VPDPWSSD        Z5, Z6, Z4
+	VPSRLVQ         1024(R11), Z10, Z5
+	VPTERNLOGD      $0xf8, 896(R11), Z5, Z7
+	VMOVDQU64       1216(R11), Z5
+	VPERMW          Z2, Z5, Z5
+	VPMADDUBSW      192(R9), Z7, Z6
+	VPDPWSSD        Z5, Z6, Z9
+	VPMADDUBSW      192(R10), Z7, Z6
+	VPDPWSSD        Z5, Z6, Z4
+	VPMADDWD        256(R9), Y2, Y8
+	VPSLLD          $0x05, Y8, Y8
+	VPSUBD          Z8, Z9, Z9
+	VPMADDWD        256(R10), Y2, Y2
+	VPSLLD          $0x05, Y2, Y2
+	VPSUBD          Z2, Z4, Z4
+	VMOVDQU         192(SI), X2
+	VPMOVSXBW       X2, Y2
+	VMOVUPS         (SI), Z5
+	VPSRLW          $0x04, Z5, Z7
+	VPANDD          576(R11), Z5, Z6
+	VPANDD          576(R11), Z7, Z7
+	VBROADCASTI64X4 128(SI), Z10
+	VPSLLVQ         832(R11), Z10, Z5
+	VPTERNLOGD      $0xf8, 896(R11), Z5, Z6
+	VMOVDQU64       960(R11), Z5
+	VPERMW          Z2, Z5, Z5
+	VPMADDUBSW      (R9), Z6, Z11
+	VPMADDWD        Z5, Z11, Z11
+	VPMADDUBSW      (R10), Z6, Z6
+	VPMADDWD        Z5, Z6, Z5
+	VPSRLVQ         1024(R11), Z10, Z6
+	VPTERNLOGD      $0xf8, 896(R11), Z6, Z7
+	VMOVDQU64       1088(R11), Z6
+	VPERMW          Z2, Z6, Z6
+	VPMADDUBSW      64(R9), Z7, Z10
+	VPDPWSSD        Z6, Z10, Z11
+	VPMADDUBSW      64(R10), Z7, Z7
+	VPDPWSSD        Z6, Z7, Z5
+	VMOVUPS         64(SI), Z6
+	VPSRLW          $0x04, Z6, Z10
+	VPANDD          576(R11), Z6, Z7
+	VPANDD          576(R11), Z10, Z10
+	VBROADCASTI64X4 160(SI), Z12
+	VPSLLVQ         832(R11), Z12, Z6
+	VPTERNLOGD      $0xf8, 896(R11), Z6, Z7
+	VMOVDQU64       1152(R11), Z6
+	VPERMW          Z2, Z6, Z6
+	VPMADDUBSW      128(R9), Z7, Z13
+	VPDPWSSD        Z6, Z13, Z11
+	VPMADDUBSW      128(R10), Z7, Z7
+	VPDPWSSD        Z6, Z7, Z5
+	VPSRLVQ         1024(R11), Z12, Z6
+	VPTERNLOGD      $0xf8, 896(R11), Z6, Z10
+	VMOVDQU64       1216(R11), Z6
+	VPERMW          Z2, Z6, Z6
+	VPMADDUBSW      192(R9), Z10, Z7
+	VPDPWSSD        Z6, Z7, Z11
+	VPMADDUBSW      192(R10), Z10, Z7
+	VPDPWSSD        Z6, Z7, Z5
+	VPMADDWD        256(R9), Y2, Y8
+	VPSLLD          $0x05, Y8, Y8
+	VPSUBD          Z8, Z11, Z11
+	VPMADDWD        256(R10), Y2, Y2
+	VPSLLD          $0x05, Y2, Y2
+	VPSUBD          Z2, Z5, Z5
+	VMOVDQU         192(DI), X2
+	VPMOVSXBW       X2, Y2
+	VMOVUPS         (DI), Z6
+	VPSRLW          $0x04, Z6, Z10
+	VPANDD          576(R11), Z6, Z7
+	VPANDD          576(R11), Z10, Z10
+	VBROADCASTI64X4 128(DI), Z12
+	VPSLLVQ         832(R11), Z12, Z6
+	VPTERNLOGD      $0xf8, 896(R11), Z6, Z7
+	VMOVDQU64       960(R11), Z6
+	VPERMW          Z2, Z6, Z6
+	VPMADDUBSW      (R9), Z7, Z13
+	VPMADDWD        Z6, Z13, Z13
+	VPMADDUBSW      (R10), Z7, Z7
+	VPMADDWD        Z6, Z7, Z6
+	VPSRLVQ         1024(R11), Z12, Z7
+	VPTERNLOGD      $0xf8, 896(R11), Z7, Z10
+	VMOVDQU64       1088(R11), Z7
+	VPERMW          Z2, Z7, Z7
+	VPMADDUBSW      64(R9), Z10, Z12
+	VPDPWSSD        Z7, Z12, Z13
+	VPMADDUBSW      64(R10), Z10, Z10
+	VPDPWSSD        Z7, Z10, Z6
+	VMOVUPS         64(DI), Z7
+	VPSRLW          $0x04, Z7, Z12
+	VPANDD          576(R11), Z7, Z10
+	VPANDD          576(R11), Z12, Z12
+	VBROADCASTI64X4 160(DI), Z14
+	VPSLLVQ         832(R11), Z14, Z7
+	VPTERNLOGD      $0xf8, 896(R11), Z7, Z10
+	VMOVDQU64       1152(R11), Z7
+	VPERMW          Z2, Z7, Z7
+	VPMADDUBSW      128(R9), Z10, Z15
+	VPDPWSSD        Z7, Z15, Z13
+	VPMADDUBSW      128(R10), Z10, Z10
+	VPDPWSSD        Z7, Z10, Z6
+	VPSRLVQ         1024(R11), Z14, Z7
+	VPTERNLOGD      $0xf8, 896(R11), Z7, Z12
+	VMOVDQU64       1216(R11), Z7
+	VPERMW          Z2, Z7, Z7
+	VPMADDUBSW      192(R9), Z12, Z10
+	VPDPWSSD        Z7, Z10, Z13
+	VPMADDUBSW      192(R10), Z12, Z10
+	VPDPWSSD        Z7, Z10, Z6
+	VPMADDWD        256(R9), Y2, Y8
+	VPSLLD          $0x05, Y8, Y8
+	VPSUBD          Z8, Z13, Z13
+	VPMADDWD        256(R10), Y2, Y2
+	VPSLLD          $0x05, Y2, Y2
+	VPSUBD          Z2, Z6, Z6
+	VMOVDQU         192(R8), X2
+	VPMOVSXBW       X2, Y2
+	VMOVUPS         (R8), Z7
+	VPSRLW          $0x04, Z7, Z12
+	VPANDD          576(R11), Z7, Z10
+	VPANDD          576(R11), Z12, Z12
+	VBROADCASTI64X4 128(R8), Z14
+	VPSLLVQ         832(R11), Z14, Z7
+	VPTERNLOGD      $0xf8, 896(R11), Z7, Z10
+	VMOVDQU64       960(R11), Z7
+	VPERMW          Z2, Z7, Z7
+	VPMADDUBSW      (R9), Z10, Z15
+	VPMADDWD        Z7, Z15, Z15
+	VPMADDUBSW      (R10), Z10, Z10
+	VPMADDWD        Z7, Z10, Z7
+	VPSRLVQ         1024(R11), Z14, Z10
+	VPTERNLOGD      $0xf8, 896(R11), Z10, Z12
+	VMOVDQU64       1088(R11), Z10
+	VPERMW          Z2, Z10, Z10
+	VPMADDUBSW      64(R9), Z12, Z14
+	VPDPWSSD        Z10, Z14, Z15
+	VPMADDUBSW      64(R10), Z12, Z12
+	VPDPWSSD        Z10, Z12, Z7
+	VMOVUPS         64(R8), Z10
+	VPSRLW          $0x04, Z10, Z14
+	VPANDD          576(R11), Z10, Z12
+	VPANDD          576(R11), Z14, Z14
+	VBROADCASTI64X4 160(R8), Z16
+	VPSLLVQ         832(R11), Z16, Z10
+	VPTERNLOGD      $0xf8, 896(R11), Z10, Z12
+	VMOVDQU64       1152(R11), Z10
+	VPERMW          Z2, Z10, Z10
+	VPMADDUBSW      128(R9), Z12, Z17
+	VPDPWSSD        Z10, Z17, Z15
+	VPMADDUBSW      128(R10), Z12, Z12
+	VPDPWSSD        Z10, Z12, Z7
+	VPSRLVQ         1024(R11), Z16, Z10
+	VPTERNLOGD      $0xf8, 896(R11), Z10, Z14
+	VMOVDQU64       1216(R11), Z10
+	VPERMW          Z2, Z10, Z10
+	VPMADDUBSW      192(R9), Z14, Z12
+	VPDPWSSD        Z10, Z12, Z15
+	VPMADDUBSW      192(R10), Z14, Z12
+	VPDPWSSD        Z10, Z12, Z7
+	VPMADDWD        256(R9), Y2, Y8
+	VPSLLD          $0x05, Y8, Y8
+	VPSUBD          Z8, Z15, Z15
+	VPMADDWD        256(R10), Y2, Y2
+	VPSLLD          $0x05, Y2, Y2
+	VPSUBD          Z2, Z7, Z7
+	VPXORD          X3, X3, X3
+	VPINSRW         $0x00, 208(BX), X3, X3
+	VPINSRW         $0x01, 208(SI), X3, X3
+	VPINSRW         $0x02, 208(DI), X3, X3
+	VPINSRW         $0x03, 208(R8), X3, X3
+	VCVTPH2PS       X3, X3
+	VPUNPCKLDQ      Z11, Z9, Z10
+	VPUNPCKHDQ      Z11, Z9, Z9
+	VPADDD          Z9, Z10, Z10
+	VPUNPCKLDQ      Z15, Z13, Z9
+	VPUNPCKHDQ      Z15, Z13, Z11
+	VPADDD          Z11, Z9, Z9
+	VPUNPCKLQDQ     Z9, Z10, Z11
+	VPUNPCKHQDQ     Z9, Z10, Z9
+	VPADDD          Z9, Z11, Z11
+	VEXTRACTI64X4   $0x01, Z11, Y2
+	VPADDD          Y2, Y11, Y11
+	VEXTRACTI32X4   $0x01, Y11, X2
+	VPADDD          X2, X11, X2
+	VBROADCASTSS    288(R9), X8
+	VMULPS          X8, X3, X8
+	VCVTDQ2PS       X2, X2
+	VMULPS          X2, X8, X8
+	VADDPS          X8, X0, X0
+	VPUNPCKLDQ      Z5, Z4, Z9
+	VPUNPCKHDQ      Z5, Z4, Z4
+	VPADDD          Z4, Z9, Z9
+	VPUNPCKLDQ      Z7, Z6, Z4
+	VPUNPCKHDQ      Z7, Z6, Z5
+	VPADDD          Z5, Z4, Z4
+	VPUNPCKLQDQ     Z4, Z9, Z5
+	VPUNPCKHQDQ     Z4, Z9, Z4
+	VPADDD          Z4, Z5, Z5
+	VEXTRACTI64X4   $0x01, Z5, Y2
+	VPADDD          Y2, Y5, Y5
+	VEXTRACTI32X4   $0x01, Y5, X2
+	VPADDD          X2, X5, X2
+	VBROADCASTSS    288(R10), X4
+	VMULPS          X4, X3, X4
+	VCVTDQ2PS       X2, X2
+	VMULPS          X2, X4, X4
+	VADDPS          X4, X1, X1
+	ADDQ            $+210, BX
+	ADDQ            $+210, SI
+	ADDQ            $+210, DI
+	ADDQ            $+210, R8
+	ADDQ            $+320, R9
+	ADDQ            $+320, R10
+	DECQ            CX
+	JNZ             loop
+	VMOVUPS         X0, 72(AX)
+	VMOVUPS         X1, 88(AX)
+	VZEROUPPER
+	RET
+
+// func avx512Q2KPairs(t *byte)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
+TEXT ·avx512Q2KPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), AX
+	MOVQ    (AX), CX
+	MOVQ    112(AX), DX
+	MOVQ    8(AX), BX
+	MOVQ    16(AX), SI
+	MOVQ    24(AX), DI
+	MOVQ    32(AX), R8
+	MOVQ    40(AX), R9
+	MOVQ    48(AX), R10
+	VMOVUPS 72(AX), X0
+	VMOVUPS 88(AX), X1
+	LEAQ    quantConstants<>+0(SB), R11
+	MOVQ    R11, R12
+	ANDQ    $0x20, R12
+	IMUL3Q  $0x00000081, R12, R12
+	ADDQ    R12, R11
+
+loop:
+	PREFETCHT0    (DX)
+	PREFETCHT1    8192(DX)
+	PREFETCHT0    64(DX)
+	PREFETCHT0    128(DX)
+	PREFETCHT0    192(DX)
+	PREFETCHT0    256(DX)
+	PREFETCHT1    8448(DX)
+	PREFETCHT0    320(DX)
+	ADDQ          $+336, DX
+	VMOVDQU       (BX), X2
+	VPAND         576(R11), X2, X3
+	VPSRLW        $0x04, X2, X2
+	VPAND         576(R11), X2, X2
+	VPMOVZXBW     X2, Y2
+	VPMOVSXBW     X3, Y3
+	VMOVUPS       16(BX), Z4
+	VPANDD        1280(R11), Z4, Z5
+	VMOVDQU64     1344(R11), Z6
+	VPERMW        Z3, Z6, Z6
+	VPMADDUBSW    (R9), Z5, Z7
+	VPMADDWD      Z6, Z7, Z7
+	VPMADDUBSW    (R10), Z5, Z5
+	VPMADDWD      Z6, Z5, Z5
+	VPSRLW        $0x02, Z4, Z6
+	VPANDD        1280(R11), Z6, Z6
+	VMOVDQU64     1408(R11), Z8
+	VPERMW        Z3, Z8, Z8
+	VPMADDUBSW    64(R9), Z6, Z9
+	VPDPWSSD      Z8, Z9, Z7
+	VPMADDUBSW    64(R10), Z6, Z6
+	VPDPWSSD      Z8, Z6, Z5
+	VPSRLW        $0x04, Z4, Z6
+	VPANDD        1280(R11), Z6, Z6
+	VMOVDQU64     1472(R11), Z8
+	VPERMW        Z3, Z8, Z8
+	VPMADDUBSW    128(R9), Z6, Z9
+	VPDPWSSD      Z8, Z9, Z7
+	VPMADDUBSW    128(R10), Z6, Z6
+	VPDPWSSD      Z8, Z6, Z5
+	VPSRLW        $0x06, Z4, Z4
+	VPANDD        1280(R11), Z4, Z4
+	VMOVDQU64     1536(R11), Z6
+	VPERMW        Z3, Z6, Z6
+	VPMADDUBSW    192(R9), Z4, Z8
+	VPDPWSSD      Z6, Z8, Z7
+	VPMADDUBSW    192(R10), Z4, Z4
+	VPDPWSSD      Z6, Z4, Z5
+	VPMADDWD      256(R9), Y2, Y3
+	VPMADDWD      256(R10), Y2, Y10
+	VMOVDQU       (SI), X4
+	VPAND         576(R11), X4, X2
+	VPSRLW        $0x04, X4, X4
+	VPAND         576(R11), X4, X4
+	VPMOVZXBW     X4, Y11
+	VPMOVSXBW     X2, Y2
+	VMOVUPS       16(SI), Z4
+	VPANDD        1280(R11), Z4, Z6
+	VMOVDQU64     1344(R11), Z8
+	VPERMW        Z2, Z8, Z8
+	VPMADDUBSW    (R9), Z6, Z9
+	VPMADDWD      Z8, Z9, Z9
+	VPMADDUBSW    (R10), Z6, Z6
+	VPMADDWD      Z8, Z6, Z6
+	VPSRLW        $0x02, Z4, Z8
+	VPANDD        1280(R11), Z8, Z8
+	VMOVDQU64     1408(R11), Z12
+	VPERMW        Z2, Z12, Z12
+	VPMADDUBSW    64(R9), Z8, Z13
+	VPDPWSSD      Z12, Z13, Z9
+	VPMADDUBSW    64(R10), Z8, Z8
+	VPDPWSSD      Z12, Z8, Z6
+	VPSRLW        $0x04, Z4, Z8
+	VPANDD        1280(R11), Z8, Z8
+	VMOVDQU64     1472(R11), Z12
+	VPERMW        Z2, Z12, Z12
+	VPMADDUBSW    128(R9), Z8, Z13
+	VPDPWSSD      Z12, Z13, Z9
+	VPMADDUBSW    128(R10), Z8, Z8
+	VPDPWSSD      Z12, Z8, Z6
+	VPSRLW        $0x06, Z4, Z4
+	VPANDD        1280(R11), Z4, Z4
+	VMOVDQU64     1536(R11), Z8
+	VPERMW        Z2, Z8, Z8
+	VPMADDUBSW    192(R9), Z4, Z12
+	VPDPWSSD      Z8, Z12, Z9
+	VPMADDUBSW    192(R10), Z4, Z4
+	VPDPWSSD      Z8, Z4, Z6
+	VPMADDWD      256(R9), Y11, Y4
+	VPMADDWD      256(R10), Y11, Y8
+	VMOVDQU       (DI), X11
+	VPAND         576(R11), X11, X2
+	VPSRLW        $0x04, X11, X11
+	VPAND         576(R11), X11, X11
+	VPMOVZXBW     X11, Y11
+	VPMOVSXBW     X2, Y2
+	VMOVUPS       16(DI), Z12
+	VPANDD        1280(R11), Z12, Z13
+	VMOVDQU64     1344(R11), Z14
+	VPERMW        Z2, Z14, Z14
+	VPMADDUBSW    (R9), Z13, Z15
+	VPMADDWD      Z14, Z15, Z15
+	VPMADDUBSW    (R10), Z13, Z13
+	VPMADDWD      Z14, Z13, Z13
+	VPSRLW        $0x02, Z12, Z14
+	VPANDD        1280(R11), Z14, Z14
+	VMOVDQU64     1408(R11), Z16
+	VPERMW        Z2, Z16, Z16
+	VPMADDUBSW    64(R9), Z14, Z17
+	VPDPWSSD      Z16, Z17, Z15
+	VPMADDUBSW    64(R10), Z14, Z14
+	VPDPWSSD      Z16, Z14, Z13
+	VPSRLW        $0x04, Z12, Z14
+	VPANDD        1280(R11), Z14, Z14
+	VMOVDQU64     1472(R11), Z16
+	VPERMW        Z2, Z16, Z16
+	VPMADDUBSW    128(R9), Z14, Z17
+	VPDPWSSD      Z16, Z17, Z15
+	VPMADDUBSW    128(R10), Z14, Z14
+	VPDPWSSD      Z16, Z14, Z13
+	VPSRLW        $0x06, Z12, Z12
+	VPANDD        1280(R11), Z12, Z12
+	VMOVDQU64     1536(R11), Z14
+	VPERMW        Z2, Z14, Z14
+	VPMADDUBSW    192(R9), Z12, Z16
+	VPDPWSSD      Z14, Z16, Z15
+	VPMADDUBSW    192(R10), Z12, Z12
+	VPDPWSSD      Z14, Z12, Z13
+	VPMADDWD      256(R9), Y11, Y12
+	VPMADDWD      256(R10), Y11, Y11
+	VMOVDQU       (R8), X14
+	VPAND         576(R11), X14, X2
+	VPSRLW        $0x04, X14, X14
+	VPAND         576(R11), X14, X14
+	VPMOVZXBW     X14, Y14
+	VPMOVSXBW     X2, Y2
+	VMOVUPS       16(R8), Z16
+	VPANDD        1280(R11), Z16, Z17
+	VMOVDQU64     1344(R11), Z18
+	VPERMW        Z2, Z18, Z18
+	VPMADDUBSW    (R9), Z17, Z19
+	VPMADDWD      Z18, Z19, Z19
+	VPMADDUBSW    (R10), Z17, Z17
+	VPMADDWD      Z18, Z17, Z17
+	VPSRLW        $0x02, Z16, Z18
+	VPANDD        1280(R11), Z18, Z18
+	VMOVDQU64     1408(R11), Z20
+	VPERMW        Z2, Z20, Z20
+	VPMADDUBSW    64(R9), Z18, Z21
+	VPDPWSSD      Z20, Z21, Z19
+	VPMADDUBSW    64(R10), Z18, Z18
+	VPDPWSSD      Z20, Z18, Z17
+	VPSRLW        $0x04, Z16, Z18
+	VPANDD        1280(R11), Z18, Z18
+	VMOVDQU64     1472(R11), Z20
+	VPERMW        Z2, Z20, Z20
+	VPMADDUBSW    128(R9), Z18, Z21
+	VPDPWSSD      Z20, Z21, Z19
+	VPMADDUBSW    128(R10), Z18, Z18
+	VPDPWSSD      Z20, Z18, Z17
+	VPSRLW        $0x06, Z16, Z16
+	VPANDD        1280(R11), Z16, Z16
+	VMOVDQU64     1536(R11), Z18
+	VPERMW        Z2, Z18, Z18
+	VPMADDUBSW    192(R9), Z16, Z20
+	VPDPWSSD      Z18, Z20, Z19
+	VPMADDUBSW    192(R10), Z16, Z16
+	VPDPWSSD      Z18, Z16, Z17
+	VPMADDWD      256(R9), Y14, Y2
+	VPMADDWD      256(R10), Y14, Y14
+	VMOVD         80(BX), X16
+	VPINSRD       $0x01, 80(SI), X16, X16
+	VPINSRD       $0x02, 80(DI), X16, X16
+	VPINSRD       $0x03, 80(R8), X16, X16
+	VCVTPH2PS     X16, Y16
+	VEXTRACTF32X4 $0x01, Y16, X18
+	VSHUFPS       $0x88, X18, X16, X20
+	VSHUFPS       $0xdd, X18, X16, X16
+	VPUNPCKLDQ    Z9, Z7, Z18
+	VPUNPCKHDQ    Z9, Z7, Z7
+	VPADDD        Z7, Z18, Z18
+	VPUNPCKLDQ    Z19, Z15, Z7
+	VPUNPCKHDQ    Z19, Z15, Z9
+	VPADDD        Z9, Z7, Z7
+	VPUNPCKLQDQ   Z7, Z18, Z9
+	VPUNPCKHQDQ   Z7, Z18, Z7
+	VPADDD        Z7, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y7
+	VPADDD        Y7, Y9, Y9
+	VEXTRACTI32X4 $0x01, Y9, X7
+	VPADDD        X7, X9, X7
+	VBROADCASTSS  288(R9), X9
+	VMULPS        X9, X20, X15
+	VCVTDQ2PS     X7, X7
+	VMULPS        X7, X15, X15
+	VPUNPCKLDQ    Y4, Y3, Y7
+	VPUNPCKHDQ    Y4, Y3, Y3
+	VPADDD        Y3, Y7, Y7
+	VPUNPCKLDQ    Y2, Y12, Y3
+	VPUNPCKHDQ    Y2, Y12, Y2
+	VPADDD        Y2, Y3, Y3
+	VPUNPCKLQDQ   Y3, Y7, Y2
+	VPUNPCKHQDQ   Y3, Y7, Y3
+	VPADDD        Y3, Y2, Y2
+	VEXTRACTI128  $0x01, Y2, X3
+	VPADDD        X3, X2, X2
+	VMULPS        X9, X16, X3
+	VCVTDQ2PS     X2, X2
+	VMULPS        X2, X3, X3
+	VSUBPS        X3, X15, X15
+	VADDPS        X15, X0, X0
+	VPUNPCKLDQ    Z6, Z5, Z4
+	VPUNPCKHDQ    Z6, Z5, Z5
+	VPADDD        Z5, Z4, Z4
+	VPUNPCKLDQ    Z17, Z13, Z5
+	VPUNPCKHDQ    Z17, Z13, Z6
+	VPADDD        Z6, Z5, Z5
+	VPUNPCKLQDQ   Z5, Z4, Z6
+	VPUNPCKHQDQ   Z5, Z4, Z4
+	VPADDD        Z4, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y2
+	VPADDD        Y2, Y6, Y6
+	VEXTRACTI32X4 $0x01, Y6, X2
+	VPADDD        X2, X6, X2
+	VBROADCASTSS  288(R10), X3
+	VMULPS        X3, X20, X4
+	VCVTDQ2PS     X2, X2
+	VMULPS        X2, X4, X4
+	VPUNPCKLDQ    Y8, Y10, Y2
+	VPUNPCKHDQ    Y8, Y10, Y5
+	VPADDD        Y5, Y2, Y2
+	VPUNPCKLDQ    Y14, Y11, Y5
+	VPUNPCKHDQ    Y14, Y11, Y6
+	VPADDD        Y6, Y5, Y5
+	VPUNPCKLQDQ   Y5, Y2, Y6
+	VPUNPCKHQDQ   Y5, Y2, Y2
+	VPADDD        Y2, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X2
+	VPADDD        X2, X6, X2
+	VMULPS        X3, X16, X3
+	VCVTDQ2PS     X2, X2
+	VMULPS        X2, X3, X3
+	VSUBPS        X3, X4, X4
+	VADDPS        X4, X1, X1
+	ADDQ          $+84, BX
+	ADDQ          $+84, SI
+	ADDQ          $+84, DI
+	ADDQ          $+84, R8
+	ADDQ          $+320, R9
+	ADDQ          $+320, R10
+	DECQ          CX
+	JNZ           loop
+	VMOVUPS       X0, 72(AX)
+	VMOVUPS       X1, 88(AX)
+	VZEROUPPER
+	RET
+
+// func avx512Q8Pairs(t *byte)
+// Requires: AVX, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·avx512Q8Pairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), AX
+	MOVQ    (AX), CX
+	MOVQ    112(AX), DX
+	MOVQ    8(AX), BX
+	MOVQ    16(AX), SI
+	MOVQ    24(AX), DI
+	MOVQ    32(AX), R8
+	MOVQ    40(AX), R9
+	MOVQ    48(AX), R10
+	VMOVUPS 72(AX), X0
+	VMOVUPS 88(AX), X1
+	LEAQ    quantConstants<>+0(SB), R11
+	MOVQ    R11, R12
+	ANDQ    $0x20, R12
+	IMUL3Q  $0x00000081, R12, R12
+	ADDQ    R12, R11
+
+loop:
+	PREFETCHT0    (DX)
+	PREFETCHT1    8192(DX)
+	PREFETCHT0    64(DX)
+	PREFETCHT0    128(DX)
+	PREFETCHT0    192(DX)
+	PREFETCHT0    256(DX)
+	PREFETCHT1    8448(DX)
+	PREFETCHT0    320(DX)
+	PREFETCHT0    384(DX)
+	PREFETCHT0    448(DX)
+	PREFETCHT0    512(DX)
+	PREFETCHT1    8704(DX)
+	ADDQ          $+544, DX
+	VMOVDQU       2(BX), Y2
+	VINSERTI64X4  $0x01, 36(BX), Z2, Z3
+	VPXORD        1600(R11), Z3, Z3
+	VPXORD        Z4, Z4, Z4
+	VPDPBUSD      (R9), Z3, Z4
+	VPXORD        Z5, Z5, Z5
+	VPDPBUSD      (R10), Z3, Z5
+	VMOVDQU       2(SI), Y2
+	VINSERTI64X4  $0x01, 36(SI), Z2, Z3
+	VPXORD        1600(R11), Z3, Z3
+	VPXORD        Z6, Z6, Z6
+	VPDPBUSD      (R9), Z3, Z6
+	VPXORD        Z7, Z7, Z7
+	VPDPBUSD      (R10), Z3, Z7
+	VMOVDQU       2(DI), Y2
+	VINSERTI64X4  $0x01, 36(DI), Z2, Z3
+	VPXORD        1600(R11), Z3, Z3
+	VPXORD        Z8, Z8, Z8
+	VPDPBUSD      (R9), Z3, Z8
+	VPXORD        Z9, Z9, Z9
+	VPDPBUSD      (R10), Z3, Z9
+	VMOVDQU       2(R8), Y2
+	VINSERTI64X4  $0x01, 36(R8), Z2, Z3
+	VPXORD        1600(R11), Z3, Z3
+	VPXORD        Z10, Z10, Z10
+	VPDPBUSD      (R9), Z3, Z10
+	VPXORD        Z11, Z11, Z11
+	VPDPBUSD      (R10), Z3, Z11
+	VPUNPCKLDQ    Z6, Z4, Z3
+	VPUNPCKHDQ    Z6, Z4, Z23
+	VPADDD        Z23, Z3, Z3
+	VPUNPCKLDQ    Z10, Z8, Z23
+	VPUNPCKHDQ    Z10, Z8, Z24
+	VPADDD        Z24, Z23, Z23
+	VPUNPCKLQDQ   Z23, Z3, Z24
+	VPUNPCKHQDQ   Z23, Z3, Z3
+	VPADDD        Z3, Z24, Z24
+	VPUNPCKLDQ    Z7, Z5, Z3
+	VPUNPCKHDQ    Z7, Z5, Z23
+	VPADDD        Z23, Z3, Z3
+	VPUNPCKLDQ    Z11, Z9, Z23
+	VPUNPCKHDQ    Z11, Z9, Z25
+	VPADDD        Z25, Z23, Z23
+	VPUNPCKLQDQ   Z23, Z3, Z25
+	VPUNPCKHQDQ   Z23, Z3, Z3
+	VPADDD        Z3, Z25, Z25
+	VMOVDQU       70(BX), Y2
+	VINSERTI64X4  $0x01, 104(BX), Z2, Z3
+	VPXORD        1600(R11), Z3, Z3
+	VPXORD        Z12, Z12, Z12
+	VPDPBUSD      64(R9), Z3, Z12
+	VPXORD        Z13, Z13, Z13
+	VPDPBUSD      64(R10), Z3, Z13
+	VMOVDQU       70(SI), Y2
+	VINSERTI64X4  $0x01, 104(SI), Z2, Z3
+	VPXORD        1600(R11), Z3, Z3
+	VPXORD        Z14, Z14, Z14
+	VPDPBUSD      64(R9), Z3, Z14
+	VPXORD        Z15, Z15, Z15
+	VPDPBUSD      64(R10), Z3, Z15
+	VMOVDQU       70(DI), Y2
+	VINSERTI64X4  $0x01, 104(DI), Z2, Z3
+	VPXORD        1600(R11), Z3, Z3
+	VPXORD        Z16, Z16, Z16
+	VPDPBUSD      64(R9), Z3, Z16
+	VPXORD        Z17, Z17, Z17
+	VPDPBUSD      64(R10), Z3, Z17
+	VMOVDQU       70(R8), Y2
+	VINSERTI64X4  $0x01, 104(R8), Z2, Z3
+	VPXORD        1600(R11), Z3, Z3
+	VPXORD        Z18, Z18, Z18
+	VPDPBUSD      64(R9), Z3, Z18
+	VPXORD        Z19, Z19, Z19
+	VPDPBUSD      64(R10), Z3, Z19
+	VPUNPCKLDQ    Z14, Z12, Z3
+	VPUNPCKHDQ    Z14, Z12, Z23
+	VPADDD        Z23, Z3, Z3
+	VPUNPCKLDQ    Z18, Z16, Z23
+	VPUNPCKHDQ    Z18, Z16, Z26
+	VPADDD        Z26, Z23, Z23
+	VPUNPCKLQDQ   Z23, Z3, Z26
+	VPUNPCKHQDQ   Z23, Z3, Z3
+	VPADDD        Z3, Z26, Z26
+	VPUNPCKLDQ    Z15, Z13, Z3
+	VPUNPCKHDQ    Z15, Z13, Z23
+	VPADDD        Z23, Z3, Z3
+	VPUNPCKLDQ    Z19, Z17, Z23
+	VPUNPCKHDQ    Z19, Z17, Z27
+	VPADDD        Z27, Z23, Z23
+	VPUNPCKLQDQ   Z23, Z3, Z27
+	VPUNPCKHQDQ   Z23, Z3, Z3
+	VPADDD        Z3, Z27, Z27
+	VPXORD        X20, X20, X20
+	VPINSRW       $0x00, (BX), X20, X20
+	VPINSRW       $0x01, (SI), X20, X20
+	VPINSRW       $0x02, (DI), X20, X20
+	VPINSRW       $0x03, (R8), X20, X20
+	VPINSRW       $0x04, 34(BX), X20, X20
+	VPINSRW       $0x05, 34(SI), X20, X20
+	VPINSRW       $0x06, 34(DI), X20, X20
+	VPINSRW       $0x07, 34(R8), X20, X20
+	VPXORD        X21, X21, X21
+	VPINSRW       $0x00, 68(BX), X21, X21
+	VPINSRW       $0x01, 68(SI), X21, X21
+	VPINSRW       $0x02, 68(DI), X21, X21
+	VPINSRW       $0x03, 68(R8), X21, X21
+	VPINSRW       $0x04, 102(BX), X21, X21
+	VPINSRW       $0x05, 102(SI), X21, X21
+	VPINSRW       $0x06, 102(DI), X21, X21
+	VPINSRW       $0x07, 102(R8), X21, X21
+	VINSERTI32X4  $0x01, X21, Y20, Y2
+	VCVTPH2PS     Y2, Z3
+	VSHUFI32X4    $0x88, Z26, Z24, Z23
+	VSHUFI32X4    $0xdd, Z26, Z24, Z24
+	VPADDD        Z24, Z23, Z23
+	VMOVUPS       144(R9), X22
+	VMOVDQU64     1664(R11), Z24
+	VPERMPS       Z22, Z24, Z24
+	VPSUBD        Z24, Z23, Z23
+	VMOVUPS       128(R9), X22
+	VMOVDQU64     1664(R11), Z24
+	VPERMPS       Z22, Z24, Z24
+	VMULPS        Z24, Z3, Z24
+	VCVTDQ2PS     Z23, Z23
+	VMULPS        Z23, Z24, Z24
+	VADDPS        X24, X0, X0
+	VEXTRACTF32X4 $0x01, Z24, X2
+	VADDPS        X2, X0, X0
+	VEXTRACTF32X4 $0x02, Z24, X2
+	VADDPS        X2, X0, X0
+	VEXTRACTF32X4 $0x03, Z24, X2
+	VADDPS        X2, X0, X0
+	VSHUFI32X4    $0x88, Z27, Z25, Z23
+	VSHUFI32X4    $0xdd, Z27, Z25, Z24
+	VPADDD        Z24, Z23, Z23
+	VMOVUPS       144(R10), X22
+	VMOVDQU64     1664(R11), Z24
+	VPERMPS       Z22, Z24, Z24
+	VPSUBD        Z24, Z23, Z23
+	VMOVUPS       128(R10), X22
+	VMOVDQU64     1664(R11), Z24
+	VPERMPS       Z22, Z24, Z24
+	VMULPS        Z24, Z3, Z3
+	VCVTDQ2PS     Z23, Z23
+	VMULPS        Z23, Z3, Z3
+	VADDPS        X3, X1, X1
+	VEXTRACTF32X4 $0x01, Z3, X2
+	VADDPS        X2, X1, X1
+	VEXTRACTF32X4 $0x02, Z3, X2
+	VADDPS        X2, X1, X1
+	VEXTRACTF32X4 $0x03, Z3, X2
+	VADDPS        X2, X1, X1
+	ADDQ          $+136, BX
+	ADDQ          $+136, SI
+	ADDQ          $+136, DI
+	ADDQ          $+136, R8
+	ADDQ          $+192, R9
+	ADDQ          $+192, R10
+	DECQ          CX
+	JNZ           loop
+	VMOVUPS       X0, 72(AX)
+	VMOVUPS       X1, 88(AX)
+	VZEROUPPER
+	RET
+
+// func avx512MXPairs(t *byte)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512MXPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), AX
+	MOVQ    (AX), CX
+	MOVQ    112(AX), DX
+	MOVQ    8(AX), BX
+	MOVQ    16(AX), SI
+	MOVQ    24(AX), DI
+	MOVQ    32(AX), R8
+	MOVQ    40(AX), R9
+	MOVQ    48(AX), R10
+	VMOVUPS 72(AX), X0
+	VMOVUPS 88(AX), X1
+	LEAQ    quantConstants<>+0(SB), R11
+	MOVQ    R11, R12
+	ANDQ    $0x20, R12
+	IMUL3Q  $0x00000081, R12, R12
+	ADDQ    R12, R11
+
+loop:
+	PREFETCHT0     (DX)
+	PREFETCHT1     8192(DX)
+	PREFETCHT0     64(DX)
+	PREFETCHT0     128(DX)
+	PREFETCHT0     192(DX)
+	PREFETCHT0     256(DX)
+	PREFETCHT1     8448(DX)
+	ADDQ           $+272, DX
+	VBROADCASTI128 1(BX), Y2
+	VBROADCASTI128 18(BX), Y3
+	VINSERTI64X4   $0x01, Y3, Z2, Z3
+	VPSRLVQ        1728(R11), Z3, Z3
+	VPANDD         576(R11), Z3, Z3
+	VMOVDQU64      1792(R11), Z4
+	VPSHUFB        Z3, Z4, Z3
+	VPXORD         Z5, Z5, Z5
+	VPDPBUSD       (R9), Z3, Z5
+	VPXORD         Z6, Z6, Z6
+	VPDPBUSD       (R10), Z3, Z6
+	VBROADCASTI128 1(SI), Y2
+	VBROADCASTI128 18(SI), Y3
+	VINSERTI64X4   $0x01, Y3, Z2, Z3
+	VPSRLVQ        1728(R11), Z3, Z3
+	VPANDD         576(R11), Z3, Z3
+	VMOVDQU64      1792(R11), Z4
+	VPSHUFB        Z3, Z4, Z3
+	VPXORD         Z7, Z7, Z7
+	VPDPBUSD       (R9), Z3, Z7
+	VPXORD         Z8, Z8, Z8
+	VPDPBUSD       (R10), Z3, Z8
+	VBROADCASTI128 1(DI), Y2
+	VBROADCASTI128 18(DI), Y3
+	VINSERTI64X4   $0x01, Y3, Z2, Z3
+	VPSRLVQ        1728(R11), Z3, Z3
+	VPANDD         576(R11), Z3, Z3
+	VMOVDQU64      1792(R11), Z4
+	VPSHUFB        Z3, Z4, Z3
+	VPXORD         Z9, Z9, Z9
+	VPDPBUSD       (R9), Z3, Z9
+	VPXORD         Z10, Z10, Z10
+	VPDPBUSD       (R10), Z3, Z10
+	VBROADCASTI128 1(R8), Y2
+	VBROADCASTI128 18(R8), Y3
+	VINSERTI64X4   $0x01, Y3, Z2, Z3
+	VPSRLVQ        1728(R11), Z3, Z3
+	VPANDD         576(R11), Z3, Z3
+	VMOVDQU64      1792(R11), Z4
+	VPSHUFB        Z3, Z4, Z3
+	VPXORD         Z11, Z11, Z11
+	VPDPBUSD       (R9), Z3, Z11
+	VPXORD         Z12, Z12, Z12
+	VPDPBUSD       (R10), Z3, Z12
+	VPUNPCKLDQ     Z7, Z5, Z3
+	VPUNPCKHDQ     Z7, Z5, Z4
+	VPADDD         Z4, Z3, Z3
+	VPUNPCKLDQ     Z11, Z9, Z4
+	VPUNPCKHDQ     Z11, Z9, Z23
+	VPADDD         Z23, Z4, Z4
+	VPUNPCKLQDQ    Z4, Z3, Z23
+	VPUNPCKHQDQ    Z4, Z3, Z3
+	VPADDD         Z3, Z23, Z23
+	VPUNPCKLDQ     Z8, Z6, Z3
+	VPUNPCKHDQ     Z8, Z6, Z4
+	VPADDD         Z4, Z3, Z3
+	VPUNPCKLDQ     Z12, Z10, Z4
+	VPUNPCKHDQ     Z12, Z10, Z24
+	VPADDD         Z24, Z4, Z4
+	VPUNPCKLQDQ    Z4, Z3, Z24
+	VPUNPCKHQDQ    Z4, Z3, Z3
+	VPADDD         Z3, Z24, Z24
+	VBROADCASTI128 35(BX), Y2
+	VBROADCASTI128 52(BX), Y3
+	VINSERTI64X4   $0x01, Y3, Z2, Z3
+	VPSRLVQ        1728(R11), Z3, Z3
+	VPANDD         576(R11), Z3, Z3
+	VMOVDQU64      1792(R11), Z4
+	VPSHUFB        Z3, Z4, Z3
+	VPXORD         Z13, Z13, Z13
+	VPDPBUSD       64(R9), Z3, Z13
+	VPXORD         Z14, Z14, Z14
+	VPDPBUSD       64(R10), Z3, Z14
+	VBROADCASTI128 35(SI), Y2
+	VBROADCASTI128 52(SI), Y3
+	VINSERTI64X4   $0x01, Y3, Z2, Z3
+	VPSRLVQ        1728(R11), Z3, Z3
+	VPANDD         576(R11), Z3, Z3
+	VMOVDQU64      1792(R11), Z4
+	VPSHUFB        Z3, Z4, Z3
+	VPXORD         Z15, Z15, Z15
+	VPDPBUSD       64(R9), Z3, Z15
+	VPXORD         Z16, Z16, Z16
+	VPDPBUSD       64(R10), Z3, Z16
+	VBROADCASTI128 35(DI), Y2
+	VBROADCASTI128 52(DI), Y3
+	VINSERTI64X4   $0x01, Y3, Z2, Z3
+	VPSRLVQ        1728(R11), Z3, Z3
+	VPANDD         576(R11), Z3, Z3
+	VMOVDQU64      1792(R11), Z4
+	VPSHUFB        Z3, Z4, Z3
+	VPXORD         Z17, Z17, Z17
+	VPDPBUSD       64(R9), Z3, Z17
+	VPXORD         Z18, Z18, Z18
+	VPDPBUSD       64(R10), Z3, Z18
+	VBROADCASTI128 35(R8), Y2
+	VBROADCASTI128 52(R8), Y3
+	VINSERTI64X4   $0x01, Y3, Z2, Z3
+	VPSRLVQ        1728(R11), Z3, Z3
+	VPANDD         576(R11), Z3, Z3
+	VMOVDQU64      1792(R11), Z4
+	VPSHUFB        Z3, Z4, Z3
+	VPXORD         Z19, Z19, Z19
+	VPDPBUSD       64(R9), Z3, Z19
+	VPXORD         Z20, Z20, Z20
+	VPDPBUSD       64(R10), Z3, Z20
+	VPUNPCKLDQ     Z15, Z13, Z3
+	VPUNPCKHDQ     Z15, Z13, Z4
+	VPADDD         Z4, Z3, Z3
+	VPUNPCKLDQ     Z19, Z17, Z4
+	VPUNPCKHDQ     Z19, Z17, Z25
+	VPADDD         Z25, Z4, Z4
+	VPUNPCKLQDQ    Z4, Z3, Z25
+	VPUNPCKHQDQ    Z4, Z3, Z3
+	VPADDD         Z3, Z25, Z25
+	VPUNPCKLDQ     Z16, Z14, Z3
+	VPUNPCKHDQ     Z16, Z14, Z4
+	VPADDD         Z4, Z3, Z3
+	VPUNPCKLDQ     Z20, Z18, Z4
+	VPUNPCKHDQ     Z20, Z18, Z26
+	VPADDD         Z26, Z4, Z4
+	VPUNPCKLQDQ    Z4, Z3, Z26
+	VPUNPCKHQDQ    Z4, Z3, Z3
+	VPADDD         Z3, Z26, Z26
+	MOVBQZX        (BX), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VMOVSS         (R13)(R12*4), X2
+	MOVBQZX        (SI), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x10, (R13)(R12*4), X2, X2
+	MOVBQZX        (DI), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x20, (R13)(R12*4), X2, X2
+	MOVBQZX        (R8), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x30, (R13)(R12*4), X2, X2
+	VMOVAPS        X2, X21
+	MOVBQZX        17(BX), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VMOVSS         (R13)(R12*4), X2
+	MOVBQZX        17(SI), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x10, (R13)(R12*4), X2, X2
+	MOVBQZX        17(DI), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x20, (R13)(R12*4), X2, X2
+	MOVBQZX        17(R8), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x30, (R13)(R12*4), X2, X2
+	VINSERTF32X4   $0x01, X2, Z21, Z21
+	MOVBQZX        34(BX), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VMOVSS         (R13)(R12*4), X2
+	MOVBQZX        34(SI), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x10, (R13)(R12*4), X2, X2
+	MOVBQZX        34(DI), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x20, (R13)(R12*4), X2, X2
+	MOVBQZX        34(R8), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x30, (R13)(R12*4), X2, X2
+	VINSERTF32X4   $0x02, X2, Z21, Z21
+	MOVBQZX        51(BX), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VMOVSS         (R13)(R12*4), X2
+	MOVBQZX        51(SI), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x10, (R13)(R12*4), X2, X2
+	MOVBQZX        51(DI), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x20, (R13)(R12*4), X2, X2
+	MOVBQZX        51(R8), R12
+	LEAQ           quantScales<>+0(SB), R13
+	VINSERTPS      $0x30, (R13)(R12*4), X2, X2
+	VINSERTF32X4   $0x03, X2, Z21, Z21
+	VSHUFI32X4     $0x88, Z25, Z23, Z3
+	VSHUFI32X4     $0xdd, Z25, Z23, Z4
+	VPADDD         Z4, Z3, Z3
+	VMOVUPS        144(R9), X22
+	VMOVDQU64      1664(R11), Z4
+	VPERMPS        Z22, Z4, Z4
+	VPSUBD         Z4, Z3, Z3
+	VMOVUPS        128(R9), X22
+	VMOVDQU64      1664(R11), Z4
+	VPERMPS        Z22, Z4, Z4
+	VMULPS         Z4, Z21, Z4
+	VCVTDQ2PS      Z3, Z3
+	VMULPS         Z3, Z4, Z4
+	VADDPS         X4, X0, X0
+	VEXTRACTF32X4  $0x01, Z4, X2
+	VADDPS         X2, X0, X0
+	VEXTRACTF32X4  $0x02, Z4, X2
+	VADDPS         X2, X0, X0
+	VEXTRACTF32X4  $0x03, Z4, X2
+	VADDPS         X2, X0, X0
+	VSHUFI32X4     $0x88, Z26, Z24, Z3
+	VSHUFI32X4     $0xdd, Z26, Z24, Z4
+	VPADDD         Z4, Z3, Z3
+	VMOVUPS        144(R10), X22
+	VMOVDQU64      1664(R11), Z4
+	VPERMPS        Z22, Z4, Z4
+	VPSUBD         Z4, Z3, Z3
+	VMOVUPS        128(R10), X22
+	VMOVDQU64      1664(R11), Z4
+	VPERMPS        Z22, Z4, Z4
+	VMULPS         Z4, Z21, Z4
+	VCVTDQ2PS      Z3, Z3
+	VMULPS         Z3, Z4, Z4
+	VADDPS         X4, X1, X1
+	VEXTRACTF32X4  $0x01, Z4, X2
+	VADDPS         X2, X1, X1
+	VEXTRACTF32X4  $0x02, Z4, X2
+	VADDPS         X2, X1, X1
+	VEXTRACTF32X4  $0x03, Z4, X2
+	VADDPS         X2, X1, X1
+	ADDQ           $+68, BX
+	ADDQ           $+68, SI
+	ADDQ           $+68, DI
+	ADDQ           $+68, R8
+	ADDQ           $+192, R9
+	ADDQ           $+192, R10
+	DECQ           CX
+	JNZ            loop
+	VMOVUPS        X0, 72(AX)
+	VMOVUPS        X1, 88(AX)
+	VZEROUPPER
+	RET
+
 // func avx512Q4KColumns(t *byte)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·avx512Q4KColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
 	MOVQ    56(AX), R8
 	MOVQ    64(AX), R9
 	VMOVUPS 72(AX), X0
+	LEAQ    quantConstants<>+0(SB), R10
+	MOVQ    R10, R11
+	ANDQ    $0x20, R11
+	IMUL3Q  $0x00000081, R11, R11
+	ADDQ    R11, R10
 
 loop:
-	PREFETCHT0    (BX)(DX*1)
-	PREFETCHT0    64(BX)(DX*1)
-	PREFETCHT0    128(BX)(DX*1)
-	MOVL          4(BX), R10
-	MOVL          8(BX), R11
-	MOVL          12(BX), R12
-	MOVL          R10, R13
-	SHRL          $0x06, R13
-	ANDL          $0x03030303, R13
-	SHLL          $0x04, R13
-	MOVL          R12, R14
-	ANDL          $0x0f0f0f0f, R14
-	ORL           R14, R13
-	ANDL          $0x3f3f3f3f, R10
-	VMOVD         R10, X1
-	VPINSRD       $0x01, R13, X1, X1
-	MOVL          R11, R10
-	SHRL          $0x06, R10
-	ANDL          $0x03030303, R10
-	SHLL          $0x04, R10
-	SHRL          $0x04, R12
-	ANDL          $0x0f0f0f0f, R12
-	ORL           R12, R10
+	PREFETCHT0    (DX)
+	PREFETCHT1    8192(DX)
+	PREFETCHT0    64(DX)
+	PREFETCHT0    128(DX)
+	ADDQ          $+144, DX
+	MOVL          4(BX), R11
+	MOVL          8(BX), R12
+	MOVL          12(BX), R13
+	MOVL          R11, R14
+	SHRL          $0x06, R14
+	ANDL          $0x03030303, R14
+	SHLL          $0x04, R14
+	MOVL          R13, R15
+	ANDL          $0x0f0f0f0f, R15
+	ORL           R15, R14
 	ANDL          $0x3f3f3f3f, R11
-	VMOVD         R11, X2
-	VPINSRD       $0x01, R10, X2, X2
+	VMOVD         R11, X1
+	VPINSRD       $0x01, R14, X1, X1
+	MOVL          R12, R11
+	SHRL          $0x06, R11
+	ANDL          $0x03030303, R11
+	SHLL          $0x04, R11
+	SHRL          $0x04, R13
+	ANDL          $0x0f0f0f0f, R13
+	ORL           R13, R11
+	ANDL          $0x3f3f3f3f, R12
+	VMOVD         R12, X2
+	VPINSRD       $0x01, R11, X2, X2
 	VPMOVSXBW     X1, Y1
 	VPMOVZXBW     X2, X2
 	VMOVUPS       16(BX), Z3
 	VPSRLW        $0x04, Z3, Z4
-	VPANDD        quantConstants<>+576(SB), Z3, Z3
-	VPANDD        quantConstants<>+576(SB), Z4, Z4
-	VMOVDQU64     quantConstants<>+0(SB), Z5
+	VPANDD        576(R10), Z3, Z3
+	VPANDD        576(R10), Z4, Z4
+	VMOVDQU64     (R10), Z5
 	VPERMW        Z1, Z5, Z5
 	VPMADDUBSW    (SI), Z3, Z6
 	VPMADDWD      Z5, Z6, Z6
@@ -984,7 +2300,7 @@ loop:
 	VPMADDWD      Z5, Z8, Z8
 	VPMADDUBSW    (R9), Z3, Z3
 	VPMADDWD      Z5, Z3, Z3
-	VMOVDQU64     quantConstants<>+64(SB), Z5
+	VMOVDQU64     64(R10), Z5
 	VPERMW        Z1, Z5, Z5
 	VPMADDUBSW    64(SI), Z4, Z9
 	VPDPWSSD      Z5, Z9, Z6
@@ -996,9 +2312,9 @@ loop:
 	VPDPWSSD      Z5, Z4, Z3
 	VMOVUPS       80(BX), Z4
 	VPSRLW        $0x04, Z4, Z5
-	VPANDD        quantConstants<>+576(SB), Z4, Z4
-	VPANDD        quantConstants<>+576(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+128(SB), Z9
+	VPANDD        576(R10), Z4, Z4
+	VPANDD        576(R10), Z5, Z5
+	VMOVDQU64     128(R10), Z9
 	VPERMW        Z1, Z9, Z9
 	VPMADDUBSW    128(SI), Z4, Z10
 	VPDPWSSD      Z9, Z10, Z6
@@ -1008,7 +2324,7 @@ loop:
 	VPDPWSSD      Z9, Z10, Z8
 	VPMADDUBSW    128(R9), Z4, Z4
 	VPDPWSSD      Z9, Z4, Z3
-	VMOVDQU64     quantConstants<>+192(SB), Z4
+	VMOVDQU64     192(R10), Z4
 	VPERMW        Z1, Z4, Z4
 	VPMADDUBSW    192(SI), Z5, Z9
 	VPDPWSSD      Z4, Z9, Z6
@@ -1022,14 +2338,19 @@ loop:
 	VPMADDWD      256(DI), X2, X4
 	VPMADDWD      256(R8), X2, X5
 	VPMADDWD      256(R9), X2, X2
-	VPUNPCKLDQ    Z7, Z6, Z9
+	VPBROADCASTD  (BX), X9
+	VCVTPH2PS     X9, Y9
+	VEXTRACTF32X4 $0x01, Y9, X10
+	VSHUFPS       $0x88, X10, X9, X11
+	VSHUFPS       $0xdd, X10, X9, X9
+	VPUNPCKLDQ    Z7, Z6, Z10
 	VPUNPCKHDQ    Z7, Z6, Z6
-	VPADDD        Z6, Z9, Z9
+	VPADDD        Z6, Z10, Z10
 	VPUNPCKLDQ    Z3, Z8, Z6
 	VPUNPCKHDQ    Z3, Z8, Z3
 	VPADDD        Z3, Z6, Z6
-	VPUNPCKLQDQ   Z6, Z9, Z3
-	VPUNPCKHQDQ   Z6, Z9, Z6
+	VPUNPCKLQDQ   Z6, Z10, Z3
+	VPUNPCKHQDQ   Z6, Z10, Z6
 	VPADDD        Z6, Z3, Z3
 	VEXTRACTI64X4 $0x01, Z3, Y6
 	VPADDD        Y6, Y3, Y3
@@ -1039,28 +2360,23 @@ loop:
 	VINSERTPS     $0x10, 288(DI), X6, X6
 	VINSERTPS     $0x20, 288(R8), X6, X6
 	VINSERTPS     $0x30, 288(R9), X6, X6
-	VPUNPCKLDQ    X4, X1, X7
+	VMULPS        X6, X11, X7
+	VCVTDQ2PS     X3, X3
+	VMULPS        X3, X7, X7
+	VPUNPCKLDQ    X4, X1, X3
 	VPUNPCKHDQ    X4, X1, X1
-	VPADDD        X1, X7, X7
+	VPADDD        X1, X3, X3
 	VPUNPCKLDQ    X2, X5, X1
 	VPUNPCKHDQ    X2, X5, X2
 	VPADDD        X2, X1, X1
-	VPUNPCKLQDQ   X1, X7, X2
-	VPUNPCKHQDQ   X1, X7, X1
+	VPUNPCKLQDQ   X1, X3, X2
+	VPUNPCKHQDQ   X1, X3, X1
 	VPADDD        X1, X2, X2
-	VPBROADCASTD  (BX), X1
-	VCVTPH2PS     X1, Y1
-	VEXTRACTF128  $0x01, Y1, X4
-	VSHUFPS       $0x88, X4, X1, X5
-	VSHUFPS       $0xdd, X4, X1, X1
-	VMULPS        X6, X5, X4
-	VCVTDQ2PS     X3, X3
-	VMULPS        X3, X4, X4
-	VMULPS        X6, X1, X1
+	VMULPS        X6, X9, X1
 	VCVTDQ2PS     X2, X2
 	VMULPS        X2, X1, X1
-	VSUBPS        X1, X4, X4
-	VADDPS        X4, X0, X0
+	VSUBPS        X1, X7, X7
+	VADDPS        X7, X0, X0
 	ADDQ          $+144, BX
 	ADDQ          $+320, SI
 	ADDQ          $+320, DI
@@ -1077,118 +2393,125 @@ loop:
 TEXT ·avx512Q6KColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
 	MOVQ    56(AX), R8
 	MOVQ    64(AX), R9
 	VMOVUPS 72(AX), X0
+	LEAQ    quantConstants<>+0(SB), R10
+	MOVQ    R10, R11
+	ANDQ    $0x20, R11
+	IMUL3Q  $0x00000081, R11, R11
+	ADDQ    R11, R10
 
 loop:
-	PREFETCHT0      (BX)(DX*1)
-	PREFETCHT0      64(BX)(DX*1)
-	PREFETCHT0      128(BX)(DX*1)
-	PREFETCHT0      192(BX)(DX*1)
+	PREFETCHT0      (DX)
+	PREFETCHT1      8192(DX)
+	PREFETCHT0      64(DX)
+	PREFETCHT0      128(DX)
+	PREFETCHT0      192(DX)
+	ADDQ            $+210, DX
 	VMOVDQU         192(BX), X1
 	VPMOVSXBW       X1, Y1
-	VMOVUPS         (BX), Z2
-	VPSRLW          $0x04, Z2, Z4
-	VPANDD          quantConstants<>+576(SB), Z2, Z3
-	VPANDD          quantConstants<>+576(SB), Z4, Z4
-	VBROADCASTI64X4 128(BX), Z5
-	VPSLLVQ         quantConstants<>+832(SB), Z5, Z2
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z2, Z3
-	VMOVDQU64       quantConstants<>+960(SB), Z2
-	VPERMW          Z1, Z2, Z2
-	VPMADDUBSW      (SI), Z3, Z7
-	VPMADDWD        Z2, Z7, Z7
-	VPMADDUBSW      (DI), Z3, Z8
-	VPMADDWD        Z2, Z8, Z8
-	VPMADDUBSW      (R8), Z3, Z9
-	VPMADDWD        Z2, Z9, Z9
-	VPMADDUBSW      (R9), Z3, Z3
-	VPMADDWD        Z2, Z3, Z2
-	VPSRLVQ         quantConstants<>+1024(SB), Z5, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z4
-	VMOVDQU64       quantConstants<>+1088(SB), Z3
-	VPERMW          Z1, Z3, Z3
-	VPMADDUBSW      64(SI), Z4, Z5
-	VPDPWSSD        Z3, Z5, Z7
-	VPMADDUBSW      64(DI), Z4, Z5
-	VPDPWSSD        Z3, Z5, Z8
-	VPMADDUBSW      64(R8), Z4, Z5
-	VPDPWSSD        Z3, Z5, Z9
-	VPMADDUBSW      64(R9), Z4, Z4
-	VPDPWSSD        Z3, Z4, Z2
-	VMOVUPS         64(BX), Z3
+	VMOVUPS         (BX), Z3
 	VPSRLW          $0x04, Z3, Z5
-	VPANDD          quantConstants<>+576(SB), Z3, Z4
-	VPANDD          quantConstants<>+576(SB), Z5, Z5
-	VBROADCASTI64X4 160(BX), Z10
-	VPSLLVQ         quantConstants<>+832(SB), Z10, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z4
-	VMOVDQU64       quantConstants<>+1152(SB), Z3
+	VPANDD          576(R10), Z3, Z4
+	VPANDD          576(R10), Z5, Z5
+	VBROADCASTI64X4 128(BX), Z6
+	VPSLLVQ         832(R10), Z6, Z3
+	VPTERNLOGD      $0xf8, 896(R10), Z3, Z4
+	VMOVDQU64       960(R10), Z3
 	VPERMW          Z1, Z3, Z3
-	VPMADDUBSW      128(SI), Z4, Z11
-	VPDPWSSD        Z3, Z11, Z7
-	VPMADDUBSW      128(DI), Z4, Z11
-	VPDPWSSD        Z3, Z11, Z8
-	VPMADDUBSW      128(R8), Z4, Z11
-	VPDPWSSD        Z3, Z11, Z9
-	VPMADDUBSW      128(R9), Z4, Z4
-	VPDPWSSD        Z3, Z4, Z2
-	VPSRLVQ         quantConstants<>+1024(SB), Z10, Z3
-	VPTERNLOGD      $0xf8, quantConstants<>+896(SB), Z3, Z5
-	VMOVDQU64       quantConstants<>+1216(SB), Z3
-	VPERMW          Z1, Z3, Z3
-	VPMADDUBSW      192(SI), Z5, Z4
-	VPDPWSSD        Z3, Z4, Z7
-	VPMADDUBSW      192(DI), Z5, Z4
-	VPDPWSSD        Z3, Z4, Z8
-	VPMADDUBSW      192(R8), Z5, Z4
-	VPDPWSSD        Z3, Z4, Z9
-	VPMADDUBSW      192(R9), Z5, Z4
-	VPDPWSSD        Z3, Z4, Z2
-	VPMADDWD        256(SI), Y1, Y6
-	VPSLLD          $0x05, Y6, Y6
-	VPSUBD          Z6, Z7, Z7
-	VPMADDWD        256(DI), Y1, Y6
-	VPSLLD          $0x05, Y6, Y6
-	VPSUBD          Z6, Z8, Z8
-	VPMADDWD        256(R8), Y1, Y6
-	VPSLLD          $0x05, Y6, Y6
-	VPSUBD          Z6, Z9, Z9
+	VPMADDUBSW      (SI), Z4, Z8
+	VPMADDWD        Z3, Z8, Z8
+	VPMADDUBSW      (DI), Z4, Z9
+	VPMADDWD        Z3, Z9, Z9
+	VPMADDUBSW      (R8), Z4, Z10
+	VPMADDWD        Z3, Z10, Z10
+	VPMADDUBSW      (R9), Z4, Z4
+	VPMADDWD        Z3, Z4, Z3
+	VPSRLVQ         1024(R10), Z6, Z4
+	VPTERNLOGD      $0xf8, 896(R10), Z4, Z5
+	VMOVDQU64       1088(R10), Z4
+	VPERMW          Z1, Z4, Z4
+	VPMADDUBSW      64(SI), Z5, Z6
+	VPDPWSSD        Z4, Z6, Z8
+	VPMADDUBSW      64(DI), Z5, Z6
+	VPDPWSSD        Z4, Z6, Z9
+	VPMADDUBSW      64(R8), Z5, Z6
+	VPDPWSSD        Z4, Z6, Z10
+	VPMADDUBSW      64(R9), Z5, Z5
+	VPDPWSSD        Z4, Z5, Z3
+	VMOVUPS         64(BX), Z4
+	VPSRLW          $0x04, Z4, Z6
+	VPANDD          576(R10), Z4, Z5
+	VPANDD          576(R10), Z6, Z6
+	VBROADCASTI64X4 160(BX), Z11
+	VPSLLVQ         832(R10), Z11, Z4
+	VPTERNLOGD      $0xf8, 896(R10), Z4, Z5
+	VMOVDQU64       1152(R10), Z4
+	VPERMW          Z1, Z4, Z4
+	VPMADDUBSW      128(SI), Z5, Z12
+	VPDPWSSD        Z4, Z12, Z8
+	VPMADDUBSW      128(DI), Z5, Z12
+	VPDPWSSD        Z4, Z12, Z9
+	VPMADDUBSW      128(R8), Z5, Z12
+	VPDPWSSD        Z4, Z12, Z10
+	VPMADDUBSW      128(R9), Z5, Z5
+	VPDPWSSD        Z4, Z5, Z3
+	VPSRLVQ         1024(R10), Z11, Z4
+	VPTERNLOGD      $0xf8, 896(R10), Z4, Z6
+	VMOVDQU64       1216(R10), Z4
+	VPERMW          Z1, Z4, Z4
+	VPMADDUBSW      192(SI), Z6, Z5
+	VPDPWSSD        Z4, Z5, Z8
+	VPMADDUBSW      192(DI), Z6, Z5
+	VPDPWSSD        Z4, Z5, Z9
+	VPMADDUBSW      192(R8), Z6, Z5
+	VPDPWSSD        Z4, Z5, Z10
+	VPMADDUBSW      192(R9), Z6, Z5
+	VPDPWSSD        Z4, Z5, Z3
+	VPMADDWD        256(SI), Y1, Y7
+	VPSLLD          $0x05, Y7, Y7
+	VPSUBD          Z7, Z8, Z8
+	VPMADDWD        256(DI), Y1, Y7
+	VPSLLD          $0x05, Y7, Y7
+	VPSUBD          Z7, Z9, Z9
+	VPMADDWD        256(R8), Y1, Y7
+	VPSLLD          $0x05, Y7, Y7
+	VPSUBD          Z7, Z10, Z10
 	VPMADDWD        256(R9), Y1, Y1
 	VPSLLD          $0x05, Y1, Y1
-	VPSUBD          Z1, Z2, Z2
-	VPUNPCKLDQ      Z8, Z7, Z3
-	VPUNPCKHDQ      Z8, Z7, Z4
+	VPSUBD          Z1, Z3, Z3
+	VPXORD          X2, X2, X2
+	VPINSRW         $0x00, 208(BX), X2, X2
+	VPINSRW         $0x01, 208(BX), X2, X2
+	VPINSRW         $0x02, 208(BX), X2, X2
+	VPINSRW         $0x03, 208(BX), X2, X2
+	VCVTPH2PS       X2, X2
+	VPUNPCKLDQ      Z9, Z8, Z4
+	VPUNPCKHDQ      Z9, Z8, Z5
+	VPADDD          Z5, Z4, Z4
+	VPUNPCKLDQ      Z3, Z10, Z5
+	VPUNPCKHDQ      Z3, Z10, Z3
+	VPADDD          Z3, Z5, Z5
+	VPUNPCKLQDQ     Z5, Z4, Z3
+	VPUNPCKHQDQ     Z5, Z4, Z4
 	VPADDD          Z4, Z3, Z3
-	VPUNPCKLDQ      Z2, Z9, Z4
-	VPUNPCKHDQ      Z2, Z9, Z2
-	VPADDD          Z2, Z4, Z4
-	VPUNPCKLQDQ     Z4, Z3, Z2
-	VPUNPCKHQDQ     Z4, Z3, Z3
-	VPADDD          Z3, Z2, Z2
-	VEXTRACTI64X4   $0x01, Z2, Y1
-	VPADDD          Y1, Y2, Y2
-	VEXTRACTI32X4   $0x01, Y2, X1
-	VPADDD          X1, X2, X1
-	VMOVSS          288(SI), X2
-	VINSERTPS       $0x10, 288(DI), X2, X2
-	VINSERTPS       $0x20, 288(R8), X2, X2
-	VINSERTPS       $0x30, 288(R9), X2, X2
-	VPXOR           X3, X3, X3
-	VPINSRW         $0x00, 208(BX), X3, X3
-	VPINSRW         $0x01, 208(BX), X3, X3
-	VPINSRW         $0x02, 208(BX), X3, X3
-	VPINSRW         $0x03, 208(BX), X3, X3
-	VCVTPH2PS       X3, X3
-	VMULPS          X2, X3, X2
+	VEXTRACTI64X4   $0x01, Z3, Y1
+	VPADDD          Y1, Y3, Y3
+	VEXTRACTI32X4   $0x01, Y3, X1
+	VPADDD          X1, X3, X1
+	VMOVSS          288(SI), X3
+	VINSERTPS       $0x10, 288(DI), X3, X3
+	VINSERTPS       $0x20, 288(R8), X3, X3
+	VINSERTPS       $0x30, 288(R9), X3, X3
+	VMULPS          X3, X2, X3
 	VCVTDQ2PS       X1, X1
-	VMULPS          X1, X2, X2
-	VADDPS          X2, X0, X0
+	VMULPS          X1, X3, X3
+	VADDPS          X3, X0, X0
 	ADDQ            $+210, BX
 	ADDQ            $+320, SI
 	ADDQ            $+320, DI
@@ -1205,26 +2528,33 @@ loop:
 TEXT ·avx512Q2KColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
 	MOVQ    56(AX), R8
 	MOVQ    64(AX), R9
 	VMOVUPS 72(AX), X0
+	LEAQ    quantConstants<>+0(SB), R10
+	MOVQ    R10, R11
+	ANDQ    $0x20, R11
+	IMUL3Q  $0x00000081, R11, R11
+	ADDQ    R11, R10
 
 loop:
-	PREFETCHT0    (BX)(DX*1)
-	PREFETCHT0    64(BX)(DX*1)
+	PREFETCHT0    (DX)
+	PREFETCHT1    8192(DX)
+	PREFETCHT0    64(DX)
+	ADDQ          $+84, DX
 	VMOVDQU       (BX), X1
-	VPAND         quantConstants<>+576(SB), X1, X2
+	VPAND         576(R10), X1, X2
 	VPSRLW        $0x04, X1, X1
-	VPAND         quantConstants<>+576(SB), X1, X1
+	VPAND         576(R10), X1, X1
 	VPMOVZXBW     X1, Y1
 	VPMOVSXBW     X2, Y2
 	VMOVUPS       16(BX), Z3
-	VPANDD        quantConstants<>+1280(SB), Z3, Z4
-	VMOVDQU64     quantConstants<>+1344(SB), Z5
+	VPANDD        1280(R10), Z3, Z4
+	VMOVDQU64     1344(R10), Z5
 	VPERMW        Z2, Z5, Z5
 	VPMADDUBSW    (SI), Z4, Z6
 	VPMADDWD      Z5, Z6, Z6
@@ -1235,8 +2565,8 @@ loop:
 	VPMADDUBSW    (R9), Z4, Z4
 	VPMADDWD      Z5, Z4, Z4
 	VPSRLW        $0x02, Z3, Z5
-	VPANDD        quantConstants<>+1280(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+1408(SB), Z9
+	VPANDD        1280(R10), Z5, Z5
+	VMOVDQU64     1408(R10), Z9
 	VPERMW        Z2, Z9, Z9
 	VPMADDUBSW    64(SI), Z5, Z10
 	VPDPWSSD      Z9, Z10, Z6
@@ -1247,8 +2577,8 @@ loop:
 	VPMADDUBSW    64(R9), Z5, Z5
 	VPDPWSSD      Z9, Z5, Z4
 	VPSRLW        $0x04, Z3, Z5
-	VPANDD        quantConstants<>+1280(SB), Z5, Z5
-	VMOVDQU64     quantConstants<>+1472(SB), Z9
+	VPANDD        1280(R10), Z5, Z5
+	VMOVDQU64     1472(R10), Z9
 	VPERMW        Z2, Z9, Z9
 	VPMADDUBSW    128(SI), Z5, Z10
 	VPDPWSSD      Z9, Z10, Z6
@@ -1259,8 +2589,8 @@ loop:
 	VPMADDUBSW    128(R9), Z5, Z5
 	VPDPWSSD      Z9, Z5, Z4
 	VPSRLW        $0x06, Z3, Z3
-	VPANDD        quantConstants<>+1280(SB), Z3, Z3
-	VMOVDQU64     quantConstants<>+1536(SB), Z5
+	VPANDD        1280(R10), Z3, Z3
+	VMOVDQU64     1536(R10), Z5
 	VPERMW        Z2, Z5, Z5
 	VPMADDUBSW    192(SI), Z3, Z9
 	VPDPWSSD      Z5, Z9, Z6
@@ -1274,14 +2604,19 @@ loop:
 	VPMADDWD      256(DI), Y1, Y3
 	VPMADDWD      256(R8), Y1, Y5
 	VPMADDWD      256(R9), Y1, Y1
-	VPUNPCKLDQ    Z7, Z6, Z9
+	VPBROADCASTD  80(BX), X9
+	VCVTPH2PS     X9, Y9
+	VEXTRACTF32X4 $0x01, Y9, X10
+	VSHUFPS       $0x88, X10, X9, X11
+	VSHUFPS       $0xdd, X10, X9, X9
+	VPUNPCKLDQ    Z7, Z6, Z10
 	VPUNPCKHDQ    Z7, Z6, Z6
-	VPADDD        Z6, Z9, Z9
+	VPADDD        Z6, Z10, Z10
 	VPUNPCKLDQ    Z4, Z8, Z6
 	VPUNPCKHDQ    Z4, Z8, Z4
 	VPADDD        Z4, Z6, Z6
-	VPUNPCKLQDQ   Z6, Z9, Z4
-	VPUNPCKHQDQ   Z6, Z9, Z6
+	VPUNPCKLQDQ   Z6, Z10, Z4
+	VPUNPCKHQDQ   Z6, Z10, Z6
 	VPADDD        Z6, Z4, Z4
 	VEXTRACTI64X4 $0x01, Z4, Y6
 	VPADDD        Y6, Y4, Y4
@@ -1291,30 +2626,25 @@ loop:
 	VINSERTPS     $0x10, 288(DI), X6, X6
 	VINSERTPS     $0x20, 288(R8), X6, X6
 	VINSERTPS     $0x30, 288(R9), X6, X6
-	VPUNPCKLDQ    Y3, Y2, Y7
+	VMULPS        X6, X11, X7
+	VCVTDQ2PS     X4, X4
+	VMULPS        X4, X7, X7
+	VPUNPCKLDQ    Y3, Y2, Y4
 	VPUNPCKHDQ    Y3, Y2, Y2
-	VPADDD        Y2, Y7, Y7
+	VPADDD        Y2, Y4, Y4
 	VPUNPCKLDQ    Y1, Y5, Y2
 	VPUNPCKHDQ    Y1, Y5, Y1
 	VPADDD        Y1, Y2, Y2
-	VPUNPCKLQDQ   Y2, Y7, Y1
-	VPUNPCKHQDQ   Y2, Y7, Y2
+	VPUNPCKLQDQ   Y2, Y4, Y1
+	VPUNPCKHQDQ   Y2, Y4, Y2
 	VPADDD        Y2, Y1, Y1
 	VEXTRACTI128  $0x01, Y1, X2
 	VPADDD        X2, X1, X1
-	VPBROADCASTD  80(BX), X2
-	VCVTPH2PS     X2, Y2
-	VEXTRACTF128  $0x01, Y2, X3
-	VSHUFPS       $0x88, X3, X2, X5
-	VSHUFPS       $0xdd, X3, X2, X2
-	VMULPS        X6, X5, X3
-	VCVTDQ2PS     X4, X4
-	VMULPS        X4, X3, X3
-	VMULPS        X6, X2, X2
+	VMULPS        X6, X9, X2
 	VCVTDQ2PS     X1, X1
 	VMULPS        X1, X2, X2
-	VSUBPS        X2, X3, X3
-	VADDPS        X3, X0, X0
+	VSUBPS        X2, X7, X7
+	VADDPS        X7, X0, X0
 	ADDQ          $+84, BX
 	ADDQ          $+320, SI
 	ADDQ          $+320, DI
@@ -1327,25 +2657,32 @@ loop:
 	RET
 
 // func avx512Q8Columns(t *byte)
-// Requires: AVX, AVX512F, AVX512VNNI, F16C, MMX+
+// Requires: AVX, AVX512F, AVX512VL, AVX512VNNI, F16C, MMX+
 TEXT ·avx512Q8Columns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
 	MOVQ    56(AX), R8
 	MOVQ    64(AX), R9
 	VMOVUPS 72(AX), X0
+	LEAQ    quantConstants<>+0(SB), R10
+	MOVQ    R10, R11
+	ANDQ    $0x20, R11
+	IMUL3Q  $0x00000081, R11, R11
+	ADDQ    R11, R10
 
 loop:
-	PREFETCHT0    (BX)(DX*1)
-	PREFETCHT0    64(BX)(DX*1)
-	PREFETCHT0    128(BX)(DX*1)
+	PREFETCHT0    (DX)
+	PREFETCHT1    8192(DX)
+	PREFETCHT0    64(DX)
+	PREFETCHT0    128(DX)
+	ADDQ          $+136, DX
 	VMOVDQU       2(BX), Y1
 	VINSERTI64X4  $0x01, 36(BX), Z1, Z2
-	VPXORD        quantConstants<>+1600(SB), Z2, Z2
+	VPXORD        1600(R10), Z2, Z2
 	VPXORD        Z3, Z3, Z3
 	VPDPBUSD      (SI), Z2, Z3
 	VPXORD        Z4, Z4, Z4
@@ -1365,7 +2702,7 @@ loop:
 	VPADDD        Z2, Z15, Z15
 	VMOVDQU       70(BX), Y1
 	VINSERTI64X4  $0x01, 104(BX), Z1, Z2
-	VPXORD        quantConstants<>+1600(SB), Z2, Z2
+	VPXORD        1600(R10), Z2, Z2
 	VPXORD        Z7, Z7, Z7
 	VPDPBUSD      64(SI), Z2, Z7
 	VPXORD        Z8, Z8, Z8
@@ -1383,39 +2720,39 @@ loop:
 	VPUNPCKLQDQ   Z14, Z2, Z16
 	VPUNPCKHQDQ   Z14, Z2, Z2
 	VPADDD        Z2, Z16, Z16
-	VSHUFI32X4    $0x88, Z16, Z15, Z2
-	VSHUFI32X4    $0xdd, Z16, Z15, Z14
-	VPADDD        Z14, Z2, Z2
-	VMOVUPS       144(SI), X11
-	VINSERTF32X4  $0x01, 144(DI), Z11, Z11
-	VINSERTF32X4  $0x02, 144(R8), Z11, Z11
-	VINSERTF32X4  $0x03, 144(R9), Z11, Z11
-	VMOVDQU64     quantConstants<>+1856(SB), Z14
-	VPERMPS       Z11, Z14, Z14
-	VPSUBD        Z14, Z2, Z2
-	VPXOR         X12, X12, X12
-	VPINSRW       $0x00, (BX), X12, X12
-	VPINSRW       $0x01, 34(BX), X12, X12
-	VPINSRW       $0x02, 68(BX), X12, X12
-	VPINSRW       $0x03, 102(BX), X12, X12
-	VCVTPH2PS     X12, X12
-	VMOVDQU64     quantConstants<>+1664(SB), Z14
-	VPERMPS       Z12, Z14, Z14
+	VPXORD        X11, X11, X11
+	VPINSRW       $0x00, (BX), X11, X11
+	VPINSRW       $0x01, 34(BX), X11, X11
+	VPINSRW       $0x02, 68(BX), X11, X11
+	VPINSRW       $0x03, 102(BX), X11, X11
+	VCVTPH2PS     X11, X11
+	VMOVDQU64     1664(R10), Z2
+	VPERMPS       Z11, Z2, Z2
+	VSHUFI32X4    $0x88, Z16, Z15, Z14
+	VSHUFI32X4    $0xdd, Z16, Z15, Z15
+	VPADDD        Z15, Z14, Z14
+	VMOVUPS       144(SI), X12
+	VINSERTF32X4  $0x01, 144(DI), Z12, Z12
+	VINSERTF32X4  $0x02, 144(R8), Z12, Z12
+	VINSERTF32X4  $0x03, 144(R9), Z12, Z12
+	VMOVDQU64     1856(R10), Z15
+	VPERMPS       Z12, Z15, Z15
+	VPSUBD        Z15, Z14, Z14
 	VMOVUPS       128(SI), X13
 	VINSERTF32X4  $0x01, 128(DI), Z13, Z13
 	VINSERTF32X4  $0x02, 128(R8), Z13, Z13
 	VINSERTF32X4  $0x03, 128(R9), Z13, Z13
-	VMOVDQU64     quantConstants<>+1856(SB), Z15
+	VMOVDQU64     1856(R10), Z15
 	VPERMPS       Z13, Z15, Z15
-	VMULPS        Z15, Z14, Z14
-	VCVTDQ2PS     Z2, Z2
-	VMULPS        Z2, Z14, Z14
-	VADDPS        X14, X0, X0
-	VEXTRACTF32X4 $0x01, Z14, X1
+	VMULPS        Z15, Z2, Z2
+	VCVTDQ2PS     Z14, Z14
+	VMULPS        Z14, Z2, Z2
+	VADDPS        X2, X0, X0
+	VEXTRACTF32X4 $0x01, Z2, X1
 	VADDPS        X1, X0, X0
-	VEXTRACTF32X4 $0x02, Z14, X1
+	VEXTRACTF32X4 $0x02, Z2, X1
 	VADDPS        X1, X0, X0
-	VEXTRACTF32X4 $0x03, Z14, X1
+	VEXTRACTF32X4 $0x03, Z2, X1
 	VADDPS        X1, X0, X0
 	ADDQ          $+136, BX
 	ADDQ          $+192, SI
@@ -1433,23 +2770,30 @@ loop:
 TEXT ·avx512MXColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
 	MOVQ    56(AX), R8
 	MOVQ    64(AX), R9
 	VMOVUPS 72(AX), X0
+	LEAQ    quantConstants<>+0(SB), R10
+	MOVQ    R10, R11
+	ANDQ    $0x20, R11
+	IMUL3Q  $0x00000081, R11, R11
+	ADDQ    R11, R10
 
 loop:
-	PREFETCHT0     (BX)(DX*1)
-	PREFETCHT0     64(BX)(DX*1)
+	PREFETCHT0     (DX)
+	PREFETCHT1     8192(DX)
+	PREFETCHT0     64(DX)
+	ADDQ           $+68, DX
 	VBROADCASTI128 1(BX), Y1
 	VBROADCASTI128 18(BX), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
-	VPANDD         quantConstants<>+576(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1792(SB), Z3
+	VPSRLVQ        1728(R10), Z2, Z2
+	VPANDD         576(R10), Z2, Z2
+	VMOVDQU64      1792(R10), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z4, Z4, Z4
 	VPDPBUSD       (SI), Z2, Z4
@@ -1471,9 +2815,9 @@ loop:
 	VBROADCASTI128 35(BX), Y1
 	VBROADCASTI128 52(BX), Y2
 	VINSERTI64X4   $0x01, Y2, Z1, Z2
-	VPSRLVQ        quantConstants<>+1728(SB), Z2, Z2
-	VPANDD         quantConstants<>+576(SB), Z2, Z2
-	VMOVDQU64      quantConstants<>+1792(SB), Z3
+	VPSRLVQ        1728(R10), Z2, Z2
+	VPANDD         576(R10), Z2, Z2
+	VMOVDQU64      1792(R10), Z3
 	VPSHUFB        Z2, Z3, Z2
 	VPXORD         Z8, Z8, Z8
 	VPDPBUSD       64(SI), Z2, Z8
@@ -1492,45 +2836,45 @@ loop:
 	VPUNPCKLQDQ    Z3, Z2, Z16
 	VPUNPCKHQDQ    Z3, Z2, Z2
 	VPADDD         Z2, Z16, Z16
-	VSHUFI32X4     $0x88, Z16, Z15, Z2
-	VSHUFI32X4     $0xdd, Z16, Z15, Z3
-	VPADDD         Z3, Z2, Z2
-	VMOVUPS        144(SI), X12
-	VINSERTF32X4   $0x01, 144(DI), Z12, Z12
-	VINSERTF32X4   $0x02, 144(R8), Z12, Z12
-	VINSERTF32X4   $0x03, 144(R9), Z12, Z12
-	VMOVDQU64      quantConstants<>+1856(SB), Z3
-	VPERMPS        Z12, Z3, Z3
-	VPSUBD         Z3, Z2, Z2
-	MOVBQZX        (BX), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VMOVSS         (R11)(R10*4), X13
-	MOVBQZX        17(BX), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x10, (R11)(R10*4), X13, X13
-	MOVBQZX        34(BX), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x20, (R11)(R10*4), X13, X13
-	MOVBQZX        51(BX), R10
-	LEAQ           quantScales<>+0(SB), R11
-	VINSERTPS      $0x30, (R11)(R10*4), X13, X13
-	VMOVDQU64      quantConstants<>+1664(SB), Z3
-	VPERMPS        Z13, Z3, Z3
+	MOVBQZX        (BX), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VMOVSS         (R12)(R11*4), X12
+	MOVBQZX        17(BX), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x10, (R12)(R11*4), X12, X12
+	MOVBQZX        34(BX), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x20, (R12)(R11*4), X12, X12
+	MOVBQZX        51(BX), R11
+	LEAQ           quantScales<>+0(SB), R12
+	VINSERTPS      $0x30, (R12)(R11*4), X12, X12
+	VMOVDQU64      1664(R10), Z2
+	VPERMPS        Z12, Z2, Z2
+	VSHUFI32X4     $0x88, Z16, Z15, Z3
+	VSHUFI32X4     $0xdd, Z16, Z15, Z15
+	VPADDD         Z15, Z3, Z3
+	VMOVUPS        144(SI), X13
+	VINSERTF32X4   $0x01, 144(DI), Z13, Z13
+	VINSERTF32X4   $0x02, 144(R8), Z13, Z13
+	VINSERTF32X4   $0x03, 144(R9), Z13, Z13
+	VMOVDQU64      1856(R10), Z15
+	VPERMPS        Z13, Z15, Z15
+	VPSUBD         Z15, Z3, Z3
 	VMOVUPS        128(SI), X14
 	VINSERTF32X4   $0x01, 128(DI), Z14, Z14
 	VINSERTF32X4   $0x02, 128(R8), Z14, Z14
 	VINSERTF32X4   $0x03, 128(R9), Z14, Z14
-	VMOVDQU64      quantConstants<>+1856(SB), Z15
+	VMOVDQU64      1856(R10), Z15
 	VPERMPS        Z14, Z15, Z15
-	VMULPS         Z15, Z3, Z3
-	VCVTDQ2PS      Z2, Z2
-	VMULPS         Z2, Z3, Z3
-	VADDPS         X3, X0, X0
-	VEXTRACTF32X4  $0x01, Z3, X1
+	VMULPS         Z15, Z2, Z2
+	VCVTDQ2PS      Z3, Z3
+	VMULPS         Z3, Z2, Z2
+	VADDPS         X2, X0, X0
+	VEXTRACTF32X4  $0x01, Z2, X1
 	VADDPS         X1, X0, X0
-	VEXTRACTF32X4  $0x02, Z3, X1
+	VEXTRACTF32X4  $0x02, Z2, X1
 	VADDPS         X1, X0, X0
-	VEXTRACTF32X4  $0x03, Z3, X1
+	VEXTRACTF32X4  $0x03, Z2, X1
 	VADDPS         X1, X0, X0
 	ADDQ           $+68, BX
 	ADDQ           $+192, SI
@@ -1548,7 +2892,7 @@ loop:
 TEXT ·avx2Q4KRows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    16(AX), SI
 	MOVQ    24(AX), DI
@@ -1557,18 +2901,19 @@ TEXT ·avx2Q4KRows(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
-	PREFETCHT0   128(BX)(DX*1)
-	PREFETCHT0   (SI)(DX*1)
-	PREFETCHT0   64(SI)(DX*1)
-	PREFETCHT0   128(SI)(DX*1)
-	PREFETCHT0   (DI)(DX*1)
-	PREFETCHT0   64(DI)(DX*1)
-	PREFETCHT0   128(DI)(DX*1)
-	PREFETCHT0   (R8)(DX*1)
-	PREFETCHT0   64(R8)(DX*1)
-	PREFETCHT0   128(R8)(DX*1)
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	PREFETCHT0   128(DX)
+	PREFETCHT0   192(DX)
+	PREFETCHT0   256(DX)
+	PREFETCHT1   8448(DX)
+	PREFETCHT0   320(DX)
+	PREFETCHT0   384(DX)
+	PREFETCHT0   448(DX)
+	PREFETCHT0   512(DX)
+	PREFETCHT1   8704(DX)
+	ADDQ         $+576, DX
 	MOVL         4(BX), R10
 	MOVL         8(BX), R11
 	MOVL         12(BX), R12
@@ -1889,43 +3234,43 @@ loop:
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y9, Y9
 	VPMADDWD     256(R9), X8, X6
-	VPUNPCKLDQ   Y5, Y3, Y8
+	VMOVD        (BX), X8
+	VPINSRD      $0x01, (SI), X8, X8
+	VPINSRD      $0x02, (DI), X8, X8
+	VPINSRD      $0x03, (R8), X8, X8
+	VCVTPH2PS    X8, Y8
+	VEXTRACTF128 $0x01, Y8, X10
+	VSHUFPS      $0x88, X10, X8, X11
+	VSHUFPS      $0xdd, X10, X8, X8
+	VPUNPCKLDQ   Y5, Y3, Y10
 	VPUNPCKHDQ   Y5, Y3, Y3
-	VPADDD       Y3, Y8, Y8
+	VPADDD       Y3, Y10, Y10
 	VPUNPCKLDQ   Y9, Y7, Y3
 	VPUNPCKHDQ   Y9, Y7, Y5
 	VPADDD       Y5, Y3, Y3
-	VPUNPCKLQDQ  Y3, Y8, Y5
-	VPUNPCKHQDQ  Y3, Y8, Y3
+	VPUNPCKLQDQ  Y3, Y10, Y5
+	VPUNPCKHQDQ  Y3, Y10, Y3
 	VPADDD       Y3, Y5, Y5
 	VEXTRACTI128 $0x01, Y5, X3
 	VPADDD       X3, X5, X3
 	VBROADCASTSS 288(R9), X5
-	VPUNPCKLDQ   X2, X1, X7
+	VMULPS       X5, X11, X7
+	VCVTDQ2PS    X3, X3
+	VMULPS       X3, X7, X7
+	VPUNPCKLDQ   X2, X1, X3
 	VPUNPCKHDQ   X2, X1, X1
-	VPADDD       X1, X7, X7
+	VPADDD       X1, X3, X3
 	VPUNPCKLDQ   X6, X4, X1
 	VPUNPCKHDQ   X6, X4, X2
 	VPADDD       X2, X1, X1
-	VPUNPCKLQDQ  X1, X7, X2
-	VPUNPCKHQDQ  X1, X7, X1
+	VPUNPCKLQDQ  X1, X3, X2
+	VPUNPCKHQDQ  X1, X3, X1
 	VPADDD       X1, X2, X2
-	VMOVD        (BX), X1
-	VPINSRD      $0x01, (SI), X1, X1
-	VPINSRD      $0x02, (DI), X1, X1
-	VPINSRD      $0x03, (R8), X1, X1
-	VCVTPH2PS    X1, Y1
-	VEXTRACTF128 $0x01, Y1, X4
-	VSHUFPS      $0x88, X4, X1, X6
-	VSHUFPS      $0xdd, X4, X1, X1
-	VMULPS       X5, X6, X4
-	VCVTDQ2PS    X3, X3
-	VMULPS       X3, X4, X4
-	VMULPS       X5, X1, X1
+	VMULPS       X5, X8, X1
 	VCVTDQ2PS    X2, X2
 	VMULPS       X2, X1, X1
-	VSUBPS       X1, X4, X4
-	VADDPS       X4, X0, X0
+	VSUBPS       X1, X7, X7
+	VADDPS       X7, X0, X0
 	ADDQ         $+144, BX
 	ADDQ         $+144, SI
 	ADDQ         $+144, DI
@@ -1942,7 +3287,7 @@ loop:
 TEXT ·avx2Q6KRows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    16(AX), SI
 	MOVQ    24(AX), DI
@@ -1951,22 +3296,25 @@ TEXT ·avx2Q6KRows(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
-	PREFETCHT0   128(BX)(DX*1)
-	PREFETCHT0   192(BX)(DX*1)
-	PREFETCHT0   (SI)(DX*1)
-	PREFETCHT0   64(SI)(DX*1)
-	PREFETCHT0   128(SI)(DX*1)
-	PREFETCHT0   192(SI)(DX*1)
-	PREFETCHT0   (DI)(DX*1)
-	PREFETCHT0   64(DI)(DX*1)
-	PREFETCHT0   128(DI)(DX*1)
-	PREFETCHT0   192(DI)(DX*1)
-	PREFETCHT0   (R8)(DX*1)
-	PREFETCHT0   64(R8)(DX*1)
-	PREFETCHT0   128(R8)(DX*1)
-	PREFETCHT0   192(R8)(DX*1)
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	PREFETCHT0   128(DX)
+	PREFETCHT0   192(DX)
+	PREFETCHT0   256(DX)
+	PREFETCHT1   8448(DX)
+	PREFETCHT0   320(DX)
+	PREFETCHT0   384(DX)
+	PREFETCHT0   448(DX)
+	PREFETCHT0   512(DX)
+	PREFETCHT1   8704(DX)
+	PREFETCHT0   576(DX)
+	PREFETCHT0   640(DX)
+	PREFETCHT0   704(DX)
+	PREFETCHT0   768(DX)
+	PREFETCHT1   8960(DX)
+	PREFETCHT0   832(DX)
+	ADDQ         $+840, DX
 	VMOVDQU      192(BX), X1
 	VMOVUPS      (BX), Y2
 	VPSRLW       $0x04, Y2, Y3
@@ -2303,28 +3651,28 @@ loop:
 	VPMADDWD     256(R9), Y1, Y1
 	VPSLLD       $0x05, Y1, Y1
 	VPSUBD       Y1, Y5, Y5
-	VPUNPCKLDQ   Y3, Y2, Y1
+	VPXOR        X1, X1, X1
+	VPINSRW      $0x00, 208(BX), X1, X1
+	VPINSRW      $0x01, 208(SI), X1, X1
+	VPINSRW      $0x02, 208(DI), X1, X1
+	VPINSRW      $0x03, 208(R8), X1, X1
+	VCVTPH2PS    X1, X1
+	VPUNPCKLDQ   Y3, Y2, Y6
 	VPUNPCKHDQ   Y3, Y2, Y2
-	VPADDD       Y2, Y1, Y1
+	VPADDD       Y2, Y6, Y6
 	VPUNPCKLDQ   Y5, Y4, Y2
 	VPUNPCKHDQ   Y5, Y4, Y3
 	VPADDD       Y3, Y2, Y2
-	VPUNPCKLQDQ  Y2, Y1, Y3
-	VPUNPCKHQDQ  Y2, Y1, Y1
-	VPADDD       Y1, Y3, Y3
-	VEXTRACTI128 $0x01, Y3, X1
-	VPADDD       X1, X3, X1
-	VBROADCASTSS 288(R9), X2
-	VPXOR        X3, X3, X3
-	VPINSRW      $0x00, 208(BX), X3, X3
-	VPINSRW      $0x01, 208(SI), X3, X3
-	VPINSRW      $0x02, 208(DI), X3, X3
-	VPINSRW      $0x03, 208(R8), X3, X3
-	VCVTPH2PS    X3, X3
-	VMULPS       X2, X3, X2
-	VCVTDQ2PS    X1, X1
-	VMULPS       X1, X2, X2
-	VADDPS       X2, X0, X0
+	VPUNPCKLQDQ  Y2, Y6, Y3
+	VPUNPCKHQDQ  Y2, Y6, Y2
+	VPADDD       Y2, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X2
+	VPADDD       X2, X3, X2
+	VBROADCASTSS 288(R9), X3
+	VMULPS       X3, X1, X1
+	VCVTDQ2PS    X2, X2
+	VMULPS       X2, X1, X1
+	VADDPS       X1, X0, X0
 	ADDQ         $+210, BX
 	ADDQ         $+210, SI
 	ADDQ         $+210, DI
@@ -2341,7 +3689,7 @@ loop:
 TEXT ·avx2Q2KRows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    16(AX), SI
 	MOVQ    24(AX), DI
@@ -2350,14 +3698,15 @@ TEXT ·avx2Q2KRows(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
-	PREFETCHT0   (SI)(DX*1)
-	PREFETCHT0   64(SI)(DX*1)
-	PREFETCHT0   (DI)(DX*1)
-	PREFETCHT0   64(DI)(DX*1)
-	PREFETCHT0   (R8)(DX*1)
-	PREFETCHT0   64(R8)(DX*1)
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	PREFETCHT0   128(DX)
+	PREFETCHT0   192(DX)
+	PREFETCHT0   256(DX)
+	PREFETCHT1   8448(DX)
+	PREFETCHT0   320(DX)
+	ADDQ         $+336, DX
 	VMOVDQU      (BX), X1
 	VPAND        quantConstants<>+576(SB), X1, X2
 	VPSRLW       $0x04, X1, X1
@@ -2602,45 +3951,45 @@ loop:
 	VPMADDWD     Y6, Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	VPMADDWD     256(R9), Y4, Y4
-	VPUNPCKLDQ   Y7, Y5, Y6
+	VMOVD        80(BX), X6
+	VPINSRD      $0x01, 80(SI), X6, X6
+	VPINSRD      $0x02, 80(DI), X6, X6
+	VPINSRD      $0x03, 80(R8), X6, X6
+	VCVTPH2PS    X6, Y6
+	VEXTRACTF128 $0x01, Y6, X8
+	VSHUFPS      $0x88, X8, X6, X10
+	VSHUFPS      $0xdd, X8, X6, X6
+	VPUNPCKLDQ   Y7, Y5, Y8
 	VPUNPCKHDQ   Y7, Y5, Y5
-	VPADDD       Y5, Y6, Y6
+	VPADDD       Y5, Y8, Y8
 	VPUNPCKLDQ   Y11, Y9, Y5
 	VPUNPCKHDQ   Y11, Y9, Y7
 	VPADDD       Y7, Y5, Y5
-	VPUNPCKLQDQ  Y5, Y6, Y7
-	VPUNPCKHQDQ  Y5, Y6, Y5
+	VPUNPCKLQDQ  Y5, Y8, Y7
+	VPUNPCKHQDQ  Y5, Y8, Y5
 	VPADDD       Y5, Y7, Y7
 	VEXTRACTI128 $0x01, Y7, X5
 	VPADDD       X5, X7, X5
-	VBROADCASTSS 288(R9), X6
-	VPUNPCKLDQ   Y2, Y1, Y7
+	VBROADCASTSS 288(R9), X7
+	VMULPS       X7, X10, X8
+	VCVTDQ2PS    X5, X5
+	VMULPS       X5, X8, X8
+	VPUNPCKLDQ   Y2, Y1, Y5
 	VPUNPCKHDQ   Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
+	VPADDD       Y1, Y5, Y5
 	VPUNPCKLDQ   Y4, Y3, Y1
 	VPUNPCKHDQ   Y4, Y3, Y2
 	VPADDD       Y2, Y1, Y1
-	VPUNPCKLQDQ  Y1, Y7, Y2
-	VPUNPCKHQDQ  Y1, Y7, Y1
+	VPUNPCKLQDQ  Y1, Y5, Y2
+	VPUNPCKHQDQ  Y1, Y5, Y1
 	VPADDD       Y1, Y2, Y2
 	VEXTRACTI128 $0x01, Y2, X1
 	VPADDD       X1, X2, X1
-	VMOVD        80(BX), X2
-	VPINSRD      $0x01, 80(SI), X2, X2
-	VPINSRD      $0x02, 80(DI), X2, X2
-	VPINSRD      $0x03, 80(R8), X2, X2
-	VCVTPH2PS    X2, Y2
-	VEXTRACTF128 $0x01, Y2, X3
-	VSHUFPS      $0x88, X3, X2, X4
-	VSHUFPS      $0xdd, X3, X2, X2
-	VMULPS       X6, X4, X3
-	VCVTDQ2PS    X5, X4
-	VMULPS       X4, X3, X3
-	VMULPS       X6, X2, X2
+	VMULPS       X7, X6, X2
 	VCVTDQ2PS    X1, X1
 	VMULPS       X1, X2, X2
-	VSUBPS       X2, X3, X3
-	VADDPS       X3, X0, X0
+	VSUBPS       X2, X8, X8
+	VADDPS       X8, X0, X0
 	ADDQ         $+84, BX
 	ADDQ         $+84, SI
 	ADDQ         $+84, DI
@@ -2657,7 +4006,7 @@ loop:
 TEXT ·avx2IQ2Rows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    16(AX), SI
 	MOVQ    24(AX), DI
@@ -2666,15 +4015,15 @@ TEXT ·avx2IQ2Rows(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
-	PREFETCHT0   (SI)(DX*1)
-	PREFETCHT0   64(SI)(DX*1)
-	PREFETCHT0   (DI)(DX*1)
-	PREFETCHT0   64(DI)(DX*1)
-	PREFETCHT0   (R8)(DX*1)
-	PREFETCHT0   64(R8)(DX*1)
-	MOVQ         88(AX), R10
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	PREFETCHT0   128(DX)
+	PREFETCHT0   192(DX)
+	PREFETCHT0   256(DX)
+	PREFETCHT1   8448(DX)
+	ADDQ         $+264, DX
+	MOVQ         104(AX), R10
 	LEAQ         quantSigns<>+0(SB), R11
 	MOVL         2(BX), R12
 	MOVL         6(BX), R13
@@ -3011,7 +4360,7 @@ loop:
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
 	VPADDD       Y3, Y2, Y2
-	MOVQ         88(AX), R10
+	MOVQ         104(AX), R10
 	LEAQ         quantSigns<>+0(SB), R11
 	MOVL         2(SI), R12
 	MOVL         6(SI), R13
@@ -3348,7 +4697,7 @@ loop:
 	VPMADDUBSW   Y7, Y4, Y4
 	VPMADDWD     Y6, Y4, Y4
 	VPADDD       Y4, Y3, Y3
-	MOVQ         88(AX), R10
+	MOVQ         104(AX), R10
 	LEAQ         quantSigns<>+0(SB), R11
 	MOVL         2(DI), R12
 	MOVL         6(DI), R13
@@ -3685,7 +5034,7 @@ loop:
 	VPMADDUBSW   Y8, Y5, Y5
 	VPMADDWD     Y7, Y5, Y5
 	VPADDD       Y5, Y4, Y4
-	MOVQ         88(AX), R10
+	MOVQ         104(AX), R10
 	LEAQ         quantSigns<>+0(SB), R11
 	MOVL         2(R8), R12
 	MOVL         6(R8), R13
@@ -4022,6 +5371,12 @@ loop:
 	VPMADDUBSW   Y9, Y6, Y6
 	VPMADDWD     Y8, Y6, Y6
 	VPADDD       Y6, Y5, Y5
+	VPXOR        X1, X1, X1
+	VPINSRW      $0x00, (BX), X1, X1
+	VPINSRW      $0x01, (SI), X1, X1
+	VPINSRW      $0x02, (DI), X1, X1
+	VPINSRW      $0x03, (R8), X1, X1
+	VCVTPH2PS    X1, X1
 	VPUNPCKLDQ   Y3, Y2, Y6
 	VPUNPCKHDQ   Y3, Y2, Y2
 	VPADDD       Y2, Y6, Y6
@@ -4031,19 +5386,13 @@ loop:
 	VPUNPCKLQDQ  Y2, Y6, Y3
 	VPUNPCKHQDQ  Y2, Y6, Y2
 	VPADDD       Y2, Y3, Y3
-	VEXTRACTI128 $0x01, Y3, X1
-	VPADDD       X1, X3, X1
-	VBROADCASTSS 288(R9), X2
-	VPXOR        X3, X3, X3
-	VPINSRW      $0x00, (BX), X3, X3
-	VPINSRW      $0x01, (SI), X3, X3
-	VPINSRW      $0x02, (DI), X3, X3
-	VPINSRW      $0x03, (R8), X3, X3
-	VCVTPH2PS    X3, X3
-	VMULPS       X2, X3, X2
-	VCVTDQ2PS    X1, X1
-	VMULPS       X1, X2, X2
-	VADDPS       X2, X0, X0
+	VEXTRACTI128 $0x01, Y3, X2
+	VPADDD       X2, X3, X2
+	VBROADCASTSS 288(R9), X3
+	VMULPS       X3, X1, X1
+	VCVTDQ2PS    X2, X2
+	VMULPS       X2, X1, X1
+	VADDPS       X1, X0, X0
 	ADDQ         $+66, BX
 	ADDQ         $+66, SI
 	ADDQ         $+66, DI
@@ -4060,7 +5409,7 @@ loop:
 TEXT ·avx2Q8Rows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    16(AX), SI
 	MOVQ    24(AX), DI
@@ -4069,18 +5418,19 @@ TEXT ·avx2Q8Rows(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
-	PREFETCHT0   128(BX)(DX*1)
-	PREFETCHT0   (SI)(DX*1)
-	PREFETCHT0   64(SI)(DX*1)
-	PREFETCHT0   128(SI)(DX*1)
-	PREFETCHT0   (DI)(DX*1)
-	PREFETCHT0   64(DI)(DX*1)
-	PREFETCHT0   128(DI)(DX*1)
-	PREFETCHT0   (R8)(DX*1)
-	PREFETCHT0   64(R8)(DX*1)
-	PREFETCHT0   128(R8)(DX*1)
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	PREFETCHT0   128(DX)
+	PREFETCHT0   192(DX)
+	PREFETCHT0   256(DX)
+	PREFETCHT1   8448(DX)
+	PREFETCHT0   320(DX)
+	PREFETCHT0   384(DX)
+	PREFETCHT0   448(DX)
+	PREFETCHT0   512(DX)
+	PREFETCHT1   8704(DX)
+	ADDQ         $+544, DX
 	VMOVDQU      2(BX), Y1
 	VPABSB       Y1, Y2
 	VMOVDQU      (R9), Y3
@@ -4281,7 +5631,7 @@ loop:
 TEXT ·avx2MXRows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    16(AX), SI
 	MOVQ    24(AX), DI
@@ -4290,14 +5640,14 @@ TEXT ·avx2MXRows(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
-	PREFETCHT0   (SI)(DX*1)
-	PREFETCHT0   64(SI)(DX*1)
-	PREFETCHT0   (DI)(DX*1)
-	PREFETCHT0   64(DI)(DX*1)
-	PREFETCHT0   (R8)(DX*1)
-	PREFETCHT0   64(R8)(DX*1)
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	PREFETCHT0   128(DX)
+	PREFETCHT0   192(DX)
+	PREFETCHT0   256(DX)
+	PREFETCHT1   8448(DX)
+	ADDQ         $+272, DX
 	VMOVDQU      1(BX), X3
 	VPSRLW       $0x04, X3, X1
 	VINSERTI128  $0x01, X1, Y3, Y1
@@ -4602,7 +5952,7 @@ loop:
 TEXT ·avx2Q4KColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
@@ -4611,9 +5961,11 @@ TEXT ·avx2Q4KColumns(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
-	PREFETCHT0   128(BX)(DX*1)
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	PREFETCHT0   128(DX)
+	ADDQ         $+144, DX
 	MOVL         4(BX), R10
 	MOVL         8(BX), R11
 	MOVL         12(BX), R12
@@ -4766,14 +6118,19 @@ loop:
 	VPMADDWD     256(DI), X2, X4
 	VPMADDWD     256(R8), X2, X5
 	VPMADDWD     256(R9), X2, X2
-	VPUNPCKLDQ   Y7, Y6, Y9
+	VPBROADCASTD (BX), X9
+	VCVTPH2PS    X9, Y9
+	VEXTRACTF128 $0x01, Y9, X10
+	VSHUFPS      $0x88, X10, X9, X11
+	VSHUFPS      $0xdd, X10, X9, X9
+	VPUNPCKLDQ   Y7, Y6, Y10
 	VPUNPCKHDQ   Y7, Y6, Y6
-	VPADDD       Y6, Y9, Y9
+	VPADDD       Y6, Y10, Y10
 	VPUNPCKLDQ   Y3, Y8, Y6
 	VPUNPCKHDQ   Y3, Y8, Y3
 	VPADDD       Y3, Y6, Y6
-	VPUNPCKLQDQ  Y6, Y9, Y3
-	VPUNPCKHQDQ  Y6, Y9, Y6
+	VPUNPCKLQDQ  Y6, Y10, Y3
+	VPUNPCKHQDQ  Y6, Y10, Y6
 	VPADDD       Y6, Y3, Y3
 	VEXTRACTI128 $0x01, Y3, X6
 	VPADDD       X6, X3, X3
@@ -4781,28 +6138,23 @@ loop:
 	VINSERTPS    $0x10, 288(DI), X6, X6
 	VINSERTPS    $0x20, 288(R8), X6, X6
 	VINSERTPS    $0x30, 288(R9), X6, X6
-	VPUNPCKLDQ   X4, X1, X7
+	VMULPS       X6, X11, X7
+	VCVTDQ2PS    X3, X3
+	VMULPS       X3, X7, X7
+	VPUNPCKLDQ   X4, X1, X3
 	VPUNPCKHDQ   X4, X1, X1
-	VPADDD       X1, X7, X7
+	VPADDD       X1, X3, X3
 	VPUNPCKLDQ   X2, X5, X1
 	VPUNPCKHDQ   X2, X5, X2
 	VPADDD       X2, X1, X1
-	VPUNPCKLQDQ  X1, X7, X2
-	VPUNPCKHQDQ  X1, X7, X1
+	VPUNPCKLQDQ  X1, X3, X2
+	VPUNPCKHQDQ  X1, X3, X1
 	VPADDD       X1, X2, X2
-	VPBROADCASTD (BX), X1
-	VCVTPH2PS    X1, Y1
-	VEXTRACTF128 $0x01, Y1, X4
-	VSHUFPS      $0x88, X4, X1, X5
-	VSHUFPS      $0xdd, X4, X1, X1
-	VMULPS       X6, X5, X4
-	VCVTDQ2PS    X3, X3
-	VMULPS       X3, X4, X4
-	VMULPS       X6, X1, X1
+	VMULPS       X6, X9, X1
 	VCVTDQ2PS    X2, X2
 	VMULPS       X2, X1, X1
-	VSUBPS       X1, X4, X4
-	VADDPS       X4, X0, X0
+	VSUBPS       X1, X7, X7
+	VADDPS       X7, X0, X0
 	ADDQ         $+144, BX
 	ADDQ         $+320, SI
 	ADDQ         $+320, DI
@@ -4819,7 +6171,7 @@ loop:
 TEXT ·avx2Q6KColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
@@ -4828,10 +6180,12 @@ TEXT ·avx2Q6KColumns(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
-	PREFETCHT0   128(BX)(DX*1)
-	PREFETCHT0   192(BX)(DX*1)
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	PREFETCHT0   128(DX)
+	PREFETCHT0   192(DX)
+	ADDQ         $+210, DX
 	VMOVDQU      192(BX), X1
 	VMOVUPS      (BX), Y2
 	VPSRLW       $0x04, Y2, Y3
@@ -4997,31 +6351,31 @@ loop:
 	VPMADDWD     256(R9), Y1, Y1
 	VPSLLD       $0x05, Y1, Y1
 	VPSUBD       Y1, Y2, Y2
-	VPUNPCKLDQ   Y7, Y6, Y1
-	VPUNPCKHDQ   Y7, Y6, Y3
-	VPADDD       Y3, Y1, Y1
-	VPUNPCKLDQ   Y2, Y8, Y3
+	VPXOR        X1, X1, X1
+	VPINSRW      $0x00, 208(BX), X1, X1
+	VPINSRW      $0x01, 208(BX), X1, X1
+	VPINSRW      $0x02, 208(BX), X1, X1
+	VPINSRW      $0x03, 208(BX), X1, X1
+	VCVTPH2PS    X1, X1
+	VPUNPCKLDQ   Y7, Y6, Y3
+	VPUNPCKHDQ   Y7, Y6, Y4
+	VPADDD       Y4, Y3, Y3
+	VPUNPCKLDQ   Y2, Y8, Y4
 	VPUNPCKHDQ   Y2, Y8, Y2
-	VPADDD       Y2, Y3, Y3
-	VPUNPCKLQDQ  Y3, Y1, Y2
-	VPUNPCKHQDQ  Y3, Y1, Y1
-	VPADDD       Y1, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X1
-	VPADDD       X1, X2, X1
-	VMOVSS       288(SI), X2
-	VINSERTPS    $0x10, 288(DI), X2, X2
-	VINSERTPS    $0x20, 288(R8), X2, X2
-	VINSERTPS    $0x30, 288(R9), X2, X2
-	VPXOR        X3, X3, X3
-	VPINSRW      $0x00, 208(BX), X3, X3
-	VPINSRW      $0x01, 208(BX), X3, X3
-	VPINSRW      $0x02, 208(BX), X3, X3
-	VPINSRW      $0x03, 208(BX), X3, X3
-	VCVTPH2PS    X3, X3
-	VMULPS       X2, X3, X2
-	VCVTDQ2PS    X1, X1
-	VMULPS       X1, X2, X2
-	VADDPS       X2, X0, X0
+	VPADDD       Y2, Y4, Y4
+	VPUNPCKLQDQ  Y4, Y3, Y2
+	VPUNPCKHQDQ  Y4, Y3, Y3
+	VPADDD       Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPADDD       X3, X2, X2
+	VMOVSS       288(SI), X3
+	VINSERTPS    $0x10, 288(DI), X3, X3
+	VINSERTPS    $0x20, 288(R8), X3, X3
+	VINSERTPS    $0x30, 288(R9), X3, X3
+	VMULPS       X3, X1, X1
+	VCVTDQ2PS    X2, X2
+	VMULPS       X2, X1, X1
+	VADDPS       X1, X0, X0
 	ADDQ         $+210, BX
 	ADDQ         $+320, SI
 	ADDQ         $+320, DI
@@ -5038,7 +6392,7 @@ loop:
 TEXT ·avx2Q2KColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
@@ -5047,8 +6401,10 @@ TEXT ·avx2Q2KColumns(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	ADDQ         $+84, DX
 	VMOVDQU      (BX), X1
 	VPAND        quantConstants<>+576(SB), X1, X2
 	VPSRLW       $0x04, X1, X1
@@ -5182,45 +6538,45 @@ loop:
 	VPMADDWD     256(DI), Y1, Y3
 	VPMADDWD     256(R8), Y1, Y4
 	VPMADDWD     256(R9), Y1, Y1
-	VPUNPCKLDQ   Y8, Y7, Y6
+	VPBROADCASTD 80(BX), X6
+	VCVTPH2PS    X6, Y6
+	VEXTRACTF128 $0x01, Y6, X10
+	VSHUFPS      $0x88, X10, X6, X11
+	VSHUFPS      $0xdd, X10, X6, X6
+	VPUNPCKLDQ   Y8, Y7, Y10
 	VPUNPCKHDQ   Y8, Y7, Y7
-	VPADDD       Y7, Y6, Y6
+	VPADDD       Y7, Y10, Y10
 	VPUNPCKLDQ   Y5, Y9, Y7
 	VPUNPCKHDQ   Y5, Y9, Y5
 	VPADDD       Y5, Y7, Y7
-	VPUNPCKLQDQ  Y7, Y6, Y5
-	VPUNPCKHQDQ  Y7, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	VEXTRACTI128 $0x01, Y5, X6
-	VPADDD       X6, X5, X5
-	VMOVSS       288(SI), X6
-	VINSERTPS    $0x10, 288(DI), X6, X6
-	VINSERTPS    $0x20, 288(R8), X6, X6
-	VINSERTPS    $0x30, 288(R9), X6, X6
-	VPUNPCKLDQ   Y3, Y2, Y7
+	VPUNPCKLQDQ  Y7, Y10, Y5
+	VPUNPCKHQDQ  Y7, Y10, Y7
+	VPADDD       Y7, Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X7
+	VPADDD       X7, X5, X5
+	VMOVSS       288(SI), X7
+	VINSERTPS    $0x10, 288(DI), X7, X7
+	VINSERTPS    $0x20, 288(R8), X7, X7
+	VINSERTPS    $0x30, 288(R9), X7, X7
+	VMULPS       X7, X11, X8
+	VCVTDQ2PS    X5, X5
+	VMULPS       X5, X8, X8
+	VPUNPCKLDQ   Y3, Y2, Y5
 	VPUNPCKHDQ   Y3, Y2, Y2
-	VPADDD       Y2, Y7, Y7
+	VPADDD       Y2, Y5, Y5
 	VPUNPCKLDQ   Y1, Y4, Y2
 	VPUNPCKHDQ   Y1, Y4, Y1
 	VPADDD       Y1, Y2, Y2
-	VPUNPCKLQDQ  Y2, Y7, Y1
-	VPUNPCKHQDQ  Y2, Y7, Y2
+	VPUNPCKLQDQ  Y2, Y5, Y1
+	VPUNPCKHQDQ  Y2, Y5, Y2
 	VPADDD       Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X2
 	VPADDD       X2, X1, X1
-	VPBROADCASTD 80(BX), X2
-	VCVTPH2PS    X2, Y2
-	VEXTRACTF128 $0x01, Y2, X3
-	VSHUFPS      $0x88, X3, X2, X4
-	VSHUFPS      $0xdd, X3, X2, X2
-	VMULPS       X6, X4, X3
-	VCVTDQ2PS    X5, X4
-	VMULPS       X4, X3, X3
-	VMULPS       X6, X2, X2
+	VMULPS       X7, X6, X2
 	VCVTDQ2PS    X1, X1
 	VMULPS       X1, X2, X2
-	VSUBPS       X2, X3, X3
-	VADDPS       X3, X0, X0
+	VSUBPS       X2, X8, X8
+	VADDPS       X8, X0, X0
 	ADDQ         $+84, BX
 	ADDQ         $+320, SI
 	ADDQ         $+320, DI
@@ -5237,7 +6593,7 @@ loop:
 TEXT ·avx2IQ2Columns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
@@ -5246,9 +6602,11 @@ TEXT ·avx2IQ2Columns(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
-	MOVQ         88(AX), R10
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	ADDQ         $+66, DX
+	MOVQ         104(AX), R10
 	LEAQ         quantSigns<>+0(SB), R11
 	MOVL         2(BX), R12
 	MOVL         6(BX), R13
@@ -5702,6 +7060,12 @@ loop:
 	VPMADDUBSW   Y9, Y3, Y3
 	VPMADDWD     Y8, Y3, Y3
 	VPADDD       Y3, Y2, Y2
+	VPXOR        X1, X1, X1
+	VPINSRW      $0x00, (BX), X1, X1
+	VPINSRW      $0x01, (BX), X1, X1
+	VPINSRW      $0x02, (BX), X1, X1
+	VPINSRW      $0x03, (BX), X1, X1
+	VCVTPH2PS    X1, X1
 	VPUNPCKLDQ   Y6, Y5, Y3
 	VPUNPCKHDQ   Y6, Y5, Y4
 	VPADDD       Y4, Y3, Y3
@@ -5711,22 +7075,16 @@ loop:
 	VPUNPCKLQDQ  Y4, Y3, Y2
 	VPUNPCKHQDQ  Y4, Y3, Y3
 	VPADDD       Y3, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X1
-	VPADDD       X1, X2, X1
-	VMOVSS       288(SI), X2
-	VINSERTPS    $0x10, 288(DI), X2, X2
-	VINSERTPS    $0x20, 288(R8), X2, X2
-	VINSERTPS    $0x30, 288(R9), X2, X2
-	VPXOR        X3, X3, X3
-	VPINSRW      $0x00, (BX), X3, X3
-	VPINSRW      $0x01, (BX), X3, X3
-	VPINSRW      $0x02, (BX), X3, X3
-	VPINSRW      $0x03, (BX), X3, X3
-	VCVTPH2PS    X3, X3
-	VMULPS       X2, X3, X2
-	VCVTDQ2PS    X1, X1
-	VMULPS       X1, X2, X2
-	VADDPS       X2, X0, X0
+	VEXTRACTI128 $0x01, Y2, X3
+	VPADDD       X3, X2, X2
+	VMOVSS       288(SI), X3
+	VINSERTPS    $0x10, 288(DI), X3, X3
+	VINSERTPS    $0x20, 288(R8), X3, X3
+	VINSERTPS    $0x30, 288(R9), X3, X3
+	VMULPS       X3, X1, X1
+	VCVTDQ2PS    X2, X2
+	VMULPS       X2, X1, X1
+	VADDPS       X1, X0, X0
 	ADDQ         $+66, BX
 	ADDQ         $+320, SI
 	ADDQ         $+320, DI
@@ -5743,7 +7101,7 @@ loop:
 TEXT ·avx2Q8Columns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
@@ -5752,9 +7110,11 @@ TEXT ·avx2Q8Columns(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
-	PREFETCHT0   128(BX)(DX*1)
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	PREFETCHT0   128(DX)
+	ADDQ         $+136, DX
 	VMOVDQU      2(BX), Y1
 	VPABSB       Y1, Y2
 	VMOVDQU      (SI), Y3
@@ -5943,7 +7303,7 @@ loop:
 TEXT ·avx2MXColumns(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
-	MOVQ    96(AX), DX
+	MOVQ    112(AX), DX
 	MOVQ    8(AX), BX
 	MOVQ    40(AX), SI
 	MOVQ    48(AX), DI
@@ -5952,8 +7312,10 @@ TEXT ·avx2MXColumns(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (BX)(DX*1)
-	PREFETCHT0   64(BX)(DX*1)
+	PREFETCHT0   (DX)
+	PREFETCHT1   8192(DX)
+	PREFETCHT0   64(DX)
+	ADDQ         $+68, DX
 	VMOVDQU      1(BX), X3
 	VPSRLW       $0x04, X3, X1
 	VINSERTI128  $0x01, X1, Y3, Y1
@@ -7795,7 +9157,415 @@ DATA quantConstants<>+3232(SB)/8, $0x0000000400000000
 DATA quantConstants<>+3240(SB)/8, $0x0000000500000001
 DATA quantConstants<>+3248(SB)/8, $0x0000000600000002
 DATA quantConstants<>+3256(SB)/8, $0x0000000700000003
-GLOBL quantConstants<>(SB), RODATA|NOPTR, $3264
+DATA quantConstants<>+4128(SB)/8, $0x0000000000000000
+DATA quantConstants<>+4136(SB)/8, $0x0000000000000000
+DATA quantConstants<>+4144(SB)/8, $0x0000000000000000
+DATA quantConstants<>+4152(SB)/8, $0x0000000000000000
+DATA quantConstants<>+4160(SB)/8, $0x0002000200020002
+DATA quantConstants<>+4168(SB)/8, $0x0002000200020002
+DATA quantConstants<>+4176(SB)/8, $0x0002000200020002
+DATA quantConstants<>+4184(SB)/8, $0x0002000200020002
+DATA quantConstants<>+4192(SB)/8, $0x0001000100010001
+DATA quantConstants<>+4200(SB)/8, $0x0001000100010001
+DATA quantConstants<>+4208(SB)/8, $0x0001000100010001
+DATA quantConstants<>+4216(SB)/8, $0x0001000100010001
+DATA quantConstants<>+4224(SB)/8, $0x0003000300030003
+DATA quantConstants<>+4232(SB)/8, $0x0003000300030003
+DATA quantConstants<>+4240(SB)/8, $0x0003000300030003
+DATA quantConstants<>+4248(SB)/8, $0x0003000300030003
+DATA quantConstants<>+4256(SB)/8, $0x0004000400040004
+DATA quantConstants<>+4264(SB)/8, $0x0004000400040004
+DATA quantConstants<>+4272(SB)/8, $0x0004000400040004
+DATA quantConstants<>+4280(SB)/8, $0x0004000400040004
+DATA quantConstants<>+4288(SB)/8, $0x0006000600060006
+DATA quantConstants<>+4296(SB)/8, $0x0006000600060006
+DATA quantConstants<>+4304(SB)/8, $0x0006000600060006
+DATA quantConstants<>+4312(SB)/8, $0x0006000600060006
+DATA quantConstants<>+4320(SB)/8, $0x0005000500050005
+DATA quantConstants<>+4328(SB)/8, $0x0005000500050005
+DATA quantConstants<>+4336(SB)/8, $0x0005000500050005
+DATA quantConstants<>+4344(SB)/8, $0x0005000500050005
+DATA quantConstants<>+4352(SB)/8, $0x0007000700070007
+DATA quantConstants<>+4360(SB)/8, $0x0007000700070007
+DATA quantConstants<>+4368(SB)/8, $0x0007000700070007
+DATA quantConstants<>+4376(SB)/8, $0x0007000700070007
+DATA quantConstants<>+4384(SB)/8, $0x0010001000100010
+DATA quantConstants<>+4392(SB)/8, $0x0010001000100010
+DATA quantConstants<>+4400(SB)/8, $0x0010001000100010
+DATA quantConstants<>+4408(SB)/8, $0x0010001000100010
+DATA quantConstants<>+4416(SB)/8, $0x0012001200120012
+DATA quantConstants<>+4424(SB)/8, $0x0012001200120012
+DATA quantConstants<>+4432(SB)/8, $0x0012001200120012
+DATA quantConstants<>+4440(SB)/8, $0x0012001200120012
+DATA quantConstants<>+4448(SB)/8, $0x0011001100110011
+DATA quantConstants<>+4456(SB)/8, $0x0011001100110011
+DATA quantConstants<>+4464(SB)/8, $0x0011001100110011
+DATA quantConstants<>+4472(SB)/8, $0x0011001100110011
+DATA quantConstants<>+4480(SB)/8, $0x0013001300130013
+DATA quantConstants<>+4488(SB)/8, $0x0013001300130013
+DATA quantConstants<>+4496(SB)/8, $0x0013001300130013
+DATA quantConstants<>+4504(SB)/8, $0x0013001300130013
+DATA quantConstants<>+4512(SB)/8, $0x0014001400140014
+DATA quantConstants<>+4520(SB)/8, $0x0014001400140014
+DATA quantConstants<>+4528(SB)/8, $0x0014001400140014
+DATA quantConstants<>+4536(SB)/8, $0x0014001400140014
+DATA quantConstants<>+4544(SB)/8, $0x0016001600160016
+DATA quantConstants<>+4552(SB)/8, $0x0016001600160016
+DATA quantConstants<>+4560(SB)/8, $0x0016001600160016
+DATA quantConstants<>+4568(SB)/8, $0x0016001600160016
+DATA quantConstants<>+4576(SB)/8, $0x0015001500150015
+DATA quantConstants<>+4584(SB)/8, $0x0015001500150015
+DATA quantConstants<>+4592(SB)/8, $0x0015001500150015
+DATA quantConstants<>+4600(SB)/8, $0x0015001500150015
+DATA quantConstants<>+4608(SB)/8, $0x0017001700170017
+DATA quantConstants<>+4616(SB)/8, $0x0017001700170017
+DATA quantConstants<>+4624(SB)/8, $0x0017001700170017
+DATA quantConstants<>+4632(SB)/8, $0x0017001700170017
+DATA quantConstants<>+4640(SB)/8, $0x0000000400000000
+DATA quantConstants<>+4648(SB)/8, $0x0000000c00000008
+DATA quantConstants<>+4656(SB)/8, $0x0000000400000000
+DATA quantConstants<>+4664(SB)/8, $0x0000000c00000008
+DATA quantConstants<>+4672(SB)/8, $0x0000000400000000
+DATA quantConstants<>+4680(SB)/8, $0x0000000c00000008
+DATA quantConstants<>+4688(SB)/8, $0x0000000400000000
+DATA quantConstants<>+4696(SB)/8, $0x0000000c00000008
+DATA quantConstants<>+4704(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+4712(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+4720(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+4728(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+4736(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+4744(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+4752(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+4760(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+4768(SB)/8, $0x0000000000000000
+DATA quantConstants<>+4776(SB)/8, $0x0000000400000000
+DATA quantConstants<>+4784(SB)/8, $0x0000000000000000
+DATA quantConstants<>+4792(SB)/8, $0x0000000400000000
+DATA quantConstants<>+4800(SB)/8, $0x0000000000000000
+DATA quantConstants<>+4808(SB)/8, $0x0000000400000000
+DATA quantConstants<>+4816(SB)/8, $0x0000000000000000
+DATA quantConstants<>+4824(SB)/8, $0x0000000400000000
+DATA quantConstants<>+4832(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+4840(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+4848(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+4856(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+4864(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+4872(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+4880(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+4888(SB)/8, $0x0f0f0f0f3f3f3f3f
+DATA quantConstants<>+4896(SB)/8, $0x3030303000000000
+DATA quantConstants<>+4904(SB)/8, $0x3030303000000000
+DATA quantConstants<>+4912(SB)/8, $0x3030303000000000
+DATA quantConstants<>+4920(SB)/8, $0x3030303000000000
+DATA quantConstants<>+4928(SB)/8, $0x3030303000000000
+DATA quantConstants<>+4936(SB)/8, $0x3030303000000000
+DATA quantConstants<>+4944(SB)/8, $0x3030303000000000
+DATA quantConstants<>+4952(SB)/8, $0x3030303000000000
+DATA quantConstants<>+4960(SB)/8, $0x0000000000000004
+DATA quantConstants<>+4968(SB)/8, $0x0000000000000004
+DATA quantConstants<>+4976(SB)/8, $0x0000000000000004
+DATA quantConstants<>+4984(SB)/8, $0x0000000000000004
+DATA quantConstants<>+4992(SB)/8, $0x0000000000000002
+DATA quantConstants<>+5000(SB)/8, $0x0000000000000002
+DATA quantConstants<>+5008(SB)/8, $0x0000000000000002
+DATA quantConstants<>+5016(SB)/8, $0x0000000000000002
+DATA quantConstants<>+5024(SB)/8, $0x3030303030303030
+DATA quantConstants<>+5032(SB)/8, $0x3030303030303030
+DATA quantConstants<>+5040(SB)/8, $0x3030303030303030
+DATA quantConstants<>+5048(SB)/8, $0x3030303030303030
+DATA quantConstants<>+5056(SB)/8, $0x3030303030303030
+DATA quantConstants<>+5064(SB)/8, $0x3030303030303030
+DATA quantConstants<>+5072(SB)/8, $0x3030303030303030
+DATA quantConstants<>+5080(SB)/8, $0x3030303030303030
+DATA quantConstants<>+5088(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5096(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5104(SB)/8, $0x0001000100010001
+DATA quantConstants<>+5112(SB)/8, $0x0001000100010001
+DATA quantConstants<>+5120(SB)/8, $0x0002000200020002
+DATA quantConstants<>+5128(SB)/8, $0x0002000200020002
+DATA quantConstants<>+5136(SB)/8, $0x0003000300030003
+DATA quantConstants<>+5144(SB)/8, $0x0003000300030003
+DATA quantConstants<>+5152(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5160(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5168(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5176(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5184(SB)/8, $0x0000000000000002
+DATA quantConstants<>+5192(SB)/8, $0x0000000000000002
+DATA quantConstants<>+5200(SB)/8, $0x0000000000000002
+DATA quantConstants<>+5208(SB)/8, $0x0000000000000002
+DATA quantConstants<>+5216(SB)/8, $0x0004000400040004
+DATA quantConstants<>+5224(SB)/8, $0x0004000400040004
+DATA quantConstants<>+5232(SB)/8, $0x0005000500050005
+DATA quantConstants<>+5240(SB)/8, $0x0005000500050005
+DATA quantConstants<>+5248(SB)/8, $0x0006000600060006
+DATA quantConstants<>+5256(SB)/8, $0x0006000600060006
+DATA quantConstants<>+5264(SB)/8, $0x0007000700070007
+DATA quantConstants<>+5272(SB)/8, $0x0007000700070007
+DATA quantConstants<>+5280(SB)/8, $0x0008000800080008
+DATA quantConstants<>+5288(SB)/8, $0x0008000800080008
+DATA quantConstants<>+5296(SB)/8, $0x0009000900090009
+DATA quantConstants<>+5304(SB)/8, $0x0009000900090009
+DATA quantConstants<>+5312(SB)/8, $0x000a000a000a000a
+DATA quantConstants<>+5320(SB)/8, $0x000a000a000a000a
+DATA quantConstants<>+5328(SB)/8, $0x000b000b000b000b
+DATA quantConstants<>+5336(SB)/8, $0x000b000b000b000b
+DATA quantConstants<>+5344(SB)/8, $0x000c000c000c000c
+DATA quantConstants<>+5352(SB)/8, $0x000c000c000c000c
+DATA quantConstants<>+5360(SB)/8, $0x000d000d000d000d
+DATA quantConstants<>+5368(SB)/8, $0x000d000d000d000d
+DATA quantConstants<>+5376(SB)/8, $0x000e000e000e000e
+DATA quantConstants<>+5384(SB)/8, $0x000e000e000e000e
+DATA quantConstants<>+5392(SB)/8, $0x000f000f000f000f
+DATA quantConstants<>+5400(SB)/8, $0x000f000f000f000f
+DATA quantConstants<>+5408(SB)/8, $0x0303030303030303
+DATA quantConstants<>+5416(SB)/8, $0x0303030303030303
+DATA quantConstants<>+5424(SB)/8, $0x0303030303030303
+DATA quantConstants<>+5432(SB)/8, $0x0303030303030303
+DATA quantConstants<>+5440(SB)/8, $0x0303030303030303
+DATA quantConstants<>+5448(SB)/8, $0x0303030303030303
+DATA quantConstants<>+5456(SB)/8, $0x0303030303030303
+DATA quantConstants<>+5464(SB)/8, $0x0303030303030303
+DATA quantConstants<>+5472(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5480(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5488(SB)/8, $0x0001000100010001
+DATA quantConstants<>+5496(SB)/8, $0x0001000100010001
+DATA quantConstants<>+5504(SB)/8, $0x0008000800080008
+DATA quantConstants<>+5512(SB)/8, $0x0008000800080008
+DATA quantConstants<>+5520(SB)/8, $0x0009000900090009
+DATA quantConstants<>+5528(SB)/8, $0x0009000900090009
+DATA quantConstants<>+5536(SB)/8, $0x0002000200020002
+DATA quantConstants<>+5544(SB)/8, $0x0002000200020002
+DATA quantConstants<>+5552(SB)/8, $0x0003000300030003
+DATA quantConstants<>+5560(SB)/8, $0x0003000300030003
+DATA quantConstants<>+5568(SB)/8, $0x000a000a000a000a
+DATA quantConstants<>+5576(SB)/8, $0x000a000a000a000a
+DATA quantConstants<>+5584(SB)/8, $0x000b000b000b000b
+DATA quantConstants<>+5592(SB)/8, $0x000b000b000b000b
+DATA quantConstants<>+5600(SB)/8, $0x0004000400040004
+DATA quantConstants<>+5608(SB)/8, $0x0004000400040004
+DATA quantConstants<>+5616(SB)/8, $0x0005000500050005
+DATA quantConstants<>+5624(SB)/8, $0x0005000500050005
+DATA quantConstants<>+5632(SB)/8, $0x000c000c000c000c
+DATA quantConstants<>+5640(SB)/8, $0x000c000c000c000c
+DATA quantConstants<>+5648(SB)/8, $0x000d000d000d000d
+DATA quantConstants<>+5656(SB)/8, $0x000d000d000d000d
+DATA quantConstants<>+5664(SB)/8, $0x0006000600060006
+DATA quantConstants<>+5672(SB)/8, $0x0006000600060006
+DATA quantConstants<>+5680(SB)/8, $0x0007000700070007
+DATA quantConstants<>+5688(SB)/8, $0x0007000700070007
+DATA quantConstants<>+5696(SB)/8, $0x000e000e000e000e
+DATA quantConstants<>+5704(SB)/8, $0x000e000e000e000e
+DATA quantConstants<>+5712(SB)/8, $0x000f000f000f000f
+DATA quantConstants<>+5720(SB)/8, $0x000f000f000f000f
+DATA quantConstants<>+5728(SB)/8, $0x8080808080808080
+DATA quantConstants<>+5736(SB)/8, $0x8080808080808080
+DATA quantConstants<>+5744(SB)/8, $0x8080808080808080
+DATA quantConstants<>+5752(SB)/8, $0x8080808080808080
+DATA quantConstants<>+5760(SB)/8, $0x8080808080808080
+DATA quantConstants<>+5768(SB)/8, $0x8080808080808080
+DATA quantConstants<>+5776(SB)/8, $0x8080808080808080
+DATA quantConstants<>+5784(SB)/8, $0x8080808080808080
+DATA quantConstants<>+5792(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5800(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5808(SB)/8, $0x0000000100000001
+DATA quantConstants<>+5816(SB)/8, $0x0000000100000001
+DATA quantConstants<>+5824(SB)/8, $0x0000000200000002
+DATA quantConstants<>+5832(SB)/8, $0x0000000200000002
+DATA quantConstants<>+5840(SB)/8, $0x0000000300000003
+DATA quantConstants<>+5848(SB)/8, $0x0000000300000003
+DATA quantConstants<>+5856(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5864(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5872(SB)/8, $0x0000000000000004
+DATA quantConstants<>+5880(SB)/8, $0x0000000000000004
+DATA quantConstants<>+5888(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5896(SB)/8, $0x0000000000000000
+DATA quantConstants<>+5904(SB)/8, $0x0000000000000004
+DATA quantConstants<>+5912(SB)/8, $0x0000000000000004
+DATA quantConstants<>+5920(SB)/8, $0x181412100f0e0d0c
+DATA quantConstants<>+5928(SB)/8, $0x00040608090a0b0c
+DATA quantConstants<>+5936(SB)/8, $0x181412100f0e0d0c
+DATA quantConstants<>+5944(SB)/8, $0x00040608090a0b0c
+DATA quantConstants<>+5952(SB)/8, $0x181412100f0e0d0c
+DATA quantConstants<>+5960(SB)/8, $0x00040608090a0b0c
+DATA quantConstants<>+5968(SB)/8, $0x181412100f0e0d0c
+DATA quantConstants<>+5976(SB)/8, $0x00040608090a0b0c
+DATA quantConstants<>+5984(SB)/8, $0x0000000400000000
+DATA quantConstants<>+5992(SB)/8, $0x0000000c00000008
+DATA quantConstants<>+6000(SB)/8, $0x0000000500000001
+DATA quantConstants<>+6008(SB)/8, $0x0000000d00000009
+DATA quantConstants<>+6016(SB)/8, $0x0000000600000002
+DATA quantConstants<>+6024(SB)/8, $0x0000000e0000000a
+DATA quantConstants<>+6032(SB)/8, $0x0000000700000003
+DATA quantConstants<>+6040(SB)/8, $0x0000000f0000000b
+DATA quantConstants<>+6048(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6056(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6064(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6072(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6080(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6088(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6096(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6104(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6112(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6120(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6128(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6136(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6144(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6152(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6160(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6168(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6176(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6184(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6192(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6200(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6208(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6216(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6224(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6232(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6240(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6248(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6256(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6264(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6272(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6280(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6288(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6296(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6304(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6312(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6320(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6328(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6336(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6344(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6352(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6360(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6368(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6376(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6384(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6392(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6400(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6408(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6416(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6424(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6432(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6440(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6448(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6456(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6464(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6472(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6480(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6488(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6496(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6504(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6512(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6520(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6528(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6536(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6544(SB)/8, $0x0000000000000000
+DATA quantConstants<>+6552(SB)/8, $0x0101010101010101
+DATA quantConstants<>+6560(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6568(SB)/8, $0x0303030303030303
+DATA quantConstants<>+6576(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6584(SB)/8, $0x0303030303030303
+DATA quantConstants<>+6592(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6600(SB)/8, $0x0303030303030303
+DATA quantConstants<>+6608(SB)/8, $0x0202020202020202
+DATA quantConstants<>+6616(SB)/8, $0x0303030303030303
+DATA quantConstants<>+6624(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6632(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6640(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6648(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6656(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6664(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6672(SB)/8, $0x0404040404040404
+DATA quantConstants<>+6680(SB)/8, $0x0505050505050505
+DATA quantConstants<>+6688(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6696(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6704(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6712(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6720(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6728(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6736(SB)/8, $0x0606060606060606
+DATA quantConstants<>+6744(SB)/8, $0x0707070707070707
+DATA quantConstants<>+6752(SB)/8, $0x0808080808080808
+DATA quantConstants<>+6760(SB)/8, $0x0909090909090909
+DATA quantConstants<>+6768(SB)/8, $0x0808080808080808
+DATA quantConstants<>+6776(SB)/8, $0x0909090909090909
+DATA quantConstants<>+6784(SB)/8, $0x0808080808080808
+DATA quantConstants<>+6792(SB)/8, $0x0909090909090909
+DATA quantConstants<>+6800(SB)/8, $0x0808080808080808
+DATA quantConstants<>+6808(SB)/8, $0x0909090909090909
+DATA quantConstants<>+6816(SB)/8, $0x0a0a0a0a0a0a0a0a
+DATA quantConstants<>+6824(SB)/8, $0x0b0b0b0b0b0b0b0b
+DATA quantConstants<>+6832(SB)/8, $0x0a0a0a0a0a0a0a0a
+DATA quantConstants<>+6840(SB)/8, $0x0b0b0b0b0b0b0b0b
+DATA quantConstants<>+6848(SB)/8, $0x0a0a0a0a0a0a0a0a
+DATA quantConstants<>+6856(SB)/8, $0x0b0b0b0b0b0b0b0b
+DATA quantConstants<>+6864(SB)/8, $0x0a0a0a0a0a0a0a0a
+DATA quantConstants<>+6872(SB)/8, $0x0b0b0b0b0b0b0b0b
+DATA quantConstants<>+6880(SB)/8, $0x0c0c0c0c0c0c0c0c
+DATA quantConstants<>+6888(SB)/8, $0x0d0d0d0d0d0d0d0d
+DATA quantConstants<>+6896(SB)/8, $0x0c0c0c0c0c0c0c0c
+DATA quantConstants<>+6904(SB)/8, $0x0d0d0d0d0d0d0d0d
+DATA quantConstants<>+6912(SB)/8, $0x0c0c0c0c0c0c0c0c
+DATA quantConstants<>+6920(SB)/8, $0x0d0d0d0d0d0d0d0d
+DATA quantConstants<>+6928(SB)/8, $0x0c0c0c0c0c0c0c0c
+DATA quantConstants<>+6936(SB)/8, $0x0d0d0d0d0d0d0d0d
+DATA quantConstants<>+6944(SB)/8, $0x0e0e0e0e0e0e0e0e
+DATA quantConstants<>+6952(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+6960(SB)/8, $0x0e0e0e0e0e0e0e0e
+DATA quantConstants<>+6968(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+6976(SB)/8, $0x0e0e0e0e0e0e0e0e
+DATA quantConstants<>+6984(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+6992(SB)/8, $0x0e0e0e0e0e0e0e0e
+DATA quantConstants<>+7000(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA quantConstants<>+7008(SB)/8, $0x0001000100010001
+DATA quantConstants<>+7016(SB)/8, $0x0001000100010001
+DATA quantConstants<>+7024(SB)/8, $0x0001000100010001
+DATA quantConstants<>+7032(SB)/8, $0x0001000100010001
+DATA quantConstants<>+7040(SB)/8, $0x0001000100010001
+DATA quantConstants<>+7048(SB)/8, $0x0001000100010001
+DATA quantConstants<>+7056(SB)/8, $0x0001000100010001
+DATA quantConstants<>+7064(SB)/8, $0x0001000100010001
+DATA quantConstants<>+7072(SB)/8, $0x0c08060403020100
+DATA quantConstants<>+7080(SB)/8, $0xf4f8fafcfdfeff00
+DATA quantConstants<>+7088(SB)/8, $0x0c08060403020100
+DATA quantConstants<>+7096(SB)/8, $0xf4f8fafcfdfeff00
+DATA quantConstants<>+7104(SB)/8, $0x0c08060403020100
+DATA quantConstants<>+7112(SB)/8, $0xf4f8fafcfdfeff00
+DATA quantConstants<>+7120(SB)/8, $0x0c08060403020100
+DATA quantConstants<>+7128(SB)/8, $0xf4f8fafcfdfeff00
+DATA quantConstants<>+7136(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+7144(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+7152(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+7160(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+7168(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+7176(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+7184(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+7192(SB)/8, $0x7fffffff7fffffff
+DATA quantConstants<>+7200(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+7208(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+7216(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+7224(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+7232(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+7240(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+7248(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+7256(SB)/8, $0x42fe000042fe0000
+DATA quantConstants<>+7264(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+7272(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+7280(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+7288(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+7296(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+7304(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+7312(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+7320(SB)/8, $0x3f8000003f800000
+DATA quantConstants<>+7328(SB)/8, $0x0000000400000000
+DATA quantConstants<>+7336(SB)/8, $0x0000000500000001
+DATA quantConstants<>+7344(SB)/8, $0x0000000600000002
+DATA quantConstants<>+7352(SB)/8, $0x0000000700000003
+DATA quantConstants<>+7360(SB)/8, $0x0000000400000000
+DATA quantConstants<>+7368(SB)/8, $0x0000000500000001
+DATA quantConstants<>+7376(SB)/8, $0x0000000600000002
+DATA quantConstants<>+7384(SB)/8, $0x0000000700000003
+GLOBL quantConstants<>(SB), RODATA|NOPTR, $7392
 
 DATA quantSigns<>+0(SB)/8, $0x0101010101010101
 DATA quantSigns<>+8(SB)/8, $0xff010101010101ff

@@ -110,7 +110,7 @@ func TestQuantStaysInside(t *testing.T) {
 			rows, y := atGuard(t, make([]byte, m*QuantRow(d, k))), atGuard(t, make([]float32, m*n))
 			for _, v := range available() {
 				v.quant.quantizeRows(d, k, rows, x)
-				v.quant.multiply(d, m, n, k, rows, w, y, n, 1)
+				v.quant.multiply(d, m, n, k, rows, w, nil, y, n, 1)
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func BenchmarkQuantDot(b *testing.B) {
 						y, at, best := make([]float32, m*piece), 0, time.Duration(math.MaxInt64)
 						for b.Loop() {
 							began := time.Now()
-							v.quant.multiply(d, m, piece, k, rows, large[at*row:], y, piece, 1)
+							v.quant.multiply(d, m, piece, k, rows, large[at*row:], nil, y, piece, 1)
 							best = min(best, time.Since(began))
 							if at += piece; at+piece > c.n {
 								at = 0

@@ -51,7 +51,7 @@ func TestQuantGemmIsAProduct(t *testing.T) {
 		wide := make([]float32, n*k)
 		require.NoError(t, quant.Dequantize(wide, d, w))
 		y := make([]float32, m*n)
-		QuantGemm(d, m, n, k, quantRows(d, k, x), w, y, n, 1)
+		QuantGemm(d, m, n, k, quantRows(d, k, x), w, nil, y, n, 1)
 		for i := range m {
 			for j := range n {
 				want, xx, ww := 0.0, 0.0, 0.0
@@ -75,7 +75,7 @@ func TestQuantKernelsAgree(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, d := range quant.Types() {
 		block, size := d.Block()
-		for _, c := range [][3]int{{1, 1, 1}, {1, 4, 8}, {1, 5, 3}, {2, 9, 4}, {3, 3, 5}, {4, 8, 2}, {5, 2, 9}, {9, 6, 13}, {70, 3, 1}, {0, 3, 1}, {2, 0, 1}, {2, 3, 0}} {
+		for _, c := range [][3]int{{1, 1, 1}, {1, 4, 8}, {1, 5, 3}, {2, 9, 4}, {2, 4, 8}, {3, 3, 5}, {3, 8, 4}, {4, 8, 2}, {5, 2, 9}, {6, 4, 4}, {7, 5, 3}, {8, 4, 1}, {66, 5, 2}, {9, 6, 13}, {70, 3, 1}, {0, 3, 1}, {2, 0, 1}, {2, 3, 0}} {
 			m, n, k := c[0], c[1], c[2]*block
 			x := normals[float32](r, m*k)
 			for i := range x {
@@ -102,7 +102,7 @@ func TestQuantKernelsAgree(t *testing.T) {
 				want := normals[float32](r, length)
 				for _, v := range quantSets() {
 					got := append([]float32(nil), want...)
-					v.quant.multiply(d, m, n, k, rows, w, got, yrs, ycs)
+					v.quant.multiply(d, m, n, k, rows, w, nil, got, yrs, ycs)
 					for i := range m {
 						for j := range n {
 							var sum float32
@@ -162,7 +162,7 @@ func TestQuantLargest(t *testing.T) {
 				}
 				for _, v := range quantSets() {
 					y := make([]float32, 4)
-					v.quant.multiply(d, 1, 4, k, quantRows(d, k, x), w, y, 4, 1)
+					v.quant.multiply(d, 1, 4, k, quantRows(d, k, x), w, nil, y, 4, 1)
 					for j := range y {
 						if math.Abs(float64(y[j])-want[j]) > 1e-6*math.Abs(want[j]) {
 							t.Errorf("%s %s of bytes %#x: %v, want %v", v.name, d, fill, y[j], want[j])

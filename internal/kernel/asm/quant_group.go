@@ -7,8 +7,8 @@ import (
 )
 
 // group is the loop over 4 blocks of 32: of q8_0 or of mxfp4.
-func (q quantSet) group(kind string, size int, columns bool) {
-	f := q.begin(kind, groupLen*size, columns)
+func (q quantSet) group(kind string, size int, s shape) {
+	f := q.begin(kind, groupLen*size, s)
 	g := groups{q, f, size, kind == "MX"}
 	if q.wide {
 		g.wide()
@@ -61,7 +61,7 @@ func (g groups) narrow(b int) {
 			load(g.f.W(l))
 		}
 		x := YMM()
-		VMOVDQU(Mem{Base: g.f.X(l), Disp: 32 * b}, x)
+		VMOVDQU(Mem{Base: g.f.X(0, l), Disp: 32 * b}, x)
 		VPSIGNB(raw, x, x)
 		VPMADDUBSW(x, size, x)
 		sum[l] = YMM()
@@ -74,7 +74,7 @@ func (g groups) narrow(b int) {
 	} else {
 		d = g.halves(g.f, b*g.size)
 	}
-	VADDPS(scaled(d, g.floats(g.f, groupScale+4*b), s), g.f.acc, g.f.acc)
+	VADDPS(scaled(d, g.floats(g.f, 0, groupScale+4*b), s), g.f.acc[0], g.f.acc[0])
 }
 
 // exponents returns the scales of block b of every lane.
@@ -106,34 +106,40 @@ func (g groups) exponent(l, b int) Mem {
 // wide adds 4 blocks. Weights are made unsigned by an offset, which the rounded row
 // has the product with.
 func (g groups) wide() {
-	var sums [2]reg.VecVirtual
-	for p := range sums {
-		var sum [4]reg.VecVirtual
+	sums := make([][2]reg.VecVirtual, len(g.f.acc))
+	for p := range 2 {
+		sum := make([][4]reg.VecVirtual, len(sums))
 		var v reg.VecVirtual
 		for l := range 4 {
 			if l == 0 || !g.f.columns {
 				v = g.pair(g.f.W(l), 2*p)
 			}
-			sum[l] = g.zero()
-			VPDPBUSD(Mem{Base: g.f.X(l), Disp: 64 * p}, v, sum[l])
+			for i := range sum {
+				sum[i][l] = g.zero()
+				VPDPBUSD(Mem{Base: g.f.X(i, l), Disp: 64 * p}, v, sum[i][l])
+			}
 		}
-		sums[p] = g.sumLanes(sum, g.vector)
+		for i := range sum {
+			sums[i][p] = g.sumLanes(sum[i], g.vector)
+		}
 	}
-	// 128 bits for each block, which are lanes.
-	s, t := ZMM(), ZMM()
-	VSHUFI32X4(Imm(0x88), sums[1], sums[0], s)
-	VSHUFI32X4(Imm(0xdd), sums[1], sums[0], t)
-	VPADDD(t, s, s)
-	VPSUBD(g.rowNumbers(groupSums), s, s)
-	d := g.weightScales()
-	VMULPS(g.rowNumbers(groupScale), d, d)
-	VCVTDQ2PS(s, s)
-	VMULPS(s, d, d)
-	VADDPS(d.AsX(), g.f.acc, g.f.acc)
-	for b := 1; b < groupLen; b++ {
-		x := XMM()
-		VEXTRACTF32X4(Imm(uint64(b)), d, x)
-		VADDPS(x, g.f.acc, g.f.acc)
+	scales := g.weightScales()
+	for i, acc := range g.f.acc {
+		// 128 bits for each block, which are lanes.
+		s, t, d := ZMM(), ZMM(), ZMM()
+		VSHUFI32X4(Imm(0x88), sums[i][1], sums[i][0], s)
+		VSHUFI32X4(Imm(0xdd), sums[i][1], sums[i][0], t)
+		VPADDD(t, s, s)
+		VPSUBD(g.rowNumbers(i, groupSums), s, s)
+		VMULPS(g.rowNumbers(i, groupScale), scales, d)
+		VCVTDQ2PS(s, s)
+		VMULPS(s, d, d)
+		VADDPS(d.AsX(), acc, acc)
+		for b := 1; b < groupLen; b++ {
+			x := XMM()
+			VEXTRACTF32X4(Imm(uint64(b)), d, x)
+			VADDPS(x, acc, acc)
+		}
 	}
 }
 
@@ -158,16 +164,16 @@ func (g groups) pair(w reg.Register, b int) reg.VecVirtual {
 	return v
 }
 
-// rowNumbers returns the 4 numbers at disp of each lane's row, those of a block in
-// 128 bits.
-func (g groups) rowNumbers(disp int) reg.VecVirtual {
+// rowNumbers returns the 4 numbers at disp of each lane's row in products i, those of
+// a block in 128 bits.
+func (g groups) rowNumbers(i, disp int) reg.VecVirtual {
 	v, index := ZMM(), ZMM()
-	VMOVUPS(Mem{Base: g.f.X(0), Disp: disp}, v.AsX())
+	VMOVUPS(Mem{Base: g.f.X(i, 0), Disp: disp}, v.AsX())
 	if !g.f.columns {
 		VMOVDQU64(g.blockOfLane(), index)
 	} else {
 		for l := 1; l < 4; l++ {
-			VINSERTF32X4(Imm(uint64(l)), Mem{Base: g.f.X(l), Disp: disp}, v, v)
+			VINSERTF32X4(Imm(uint64(l)), Mem{Base: g.f.x[l], Disp: disp}, v, v)
 		}
 		VMOVDQU64(g.table.longs(func(i int) int { return i%4*4 + i/4 }), index)
 	}
@@ -193,7 +199,7 @@ func (g groups) weightScales() reg.VecVirtual {
 				}
 			}
 		} else {
-			VPXOR(x, x, x)
+			VPXORD(x, x, x)
 			for b := range groupLen {
 				VPINSRW(Imm(uint64(b)), Mem{Base: g.f.W(0), Disp: b * g.size}, x, x)
 			}
@@ -216,14 +222,13 @@ func (g groups) weightScales() reg.VecVirtual {
 	}
 	var x [2]reg.VecVirtual
 	for i := range x {
-		x[i] = XMM()
-		VPXOR(x[i], x[i], x[i])
+		x[i] = g.zero128()
 		for k := range 8 {
 			VPINSRW(Imm(uint64(k)), Mem{Base: g.f.W(k % 4), Disp: (2*i + k/4) * g.size}, x[i], x[i])
 		}
 	}
 	y := YMM()
-	VINSERTI128(Imm(1), x[1], x[0].AsY(), y)
+	VINSERTI32X4(Imm(1), x[1], x[0].AsY(), y)
 	VCVTPH2PS(y, out)
 	return out
 }

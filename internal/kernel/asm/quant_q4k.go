@@ -8,11 +8,11 @@ import (
 
 // q4kRows is super for q4_k, with the scales of four rows unpacked together: 128
 // bits for each row. That takes a third of the time off.
-func (q quantSet) q4kRows() {
+func (q quantSet) q4kRows(s shape) {
 	const pieces = 4
 	var index [2][pieces]reg.VecVirtual // of scales as words, by row in a pair
 	first, mask := ZMM(), ZMM()
-	f := q.begin("Q4K", 144, false, func() {
+	f := q.begin("Q4K", 144, s, func() {
 		for row := range index {
 			for i := range pieces { // 32j in the first half, 32(j+2) in the second
 				j := 16*row + i/2*4 + i%2
@@ -41,23 +41,28 @@ func (q quantSet) q4kRows() {
 	VEXTRACTI64X4(Imm(1), low, half)
 	VPMOVZXBW(low.AsY(), words[0])
 	VPMOVZXBW(half, words[1])
-	offsets, sums, t := ZMM(), ZMM(), ZMM()
+	offsets, halves := ZMM(), ZMM()
 	VSHUFI32X4(Imm(0xdd), words[1], words[0], offsets)
-	VBROADCASTI32X4(Mem{Base: f.X(0), Disp: superSums}, sums)
-	VPMADDWD(sums, offsets, offsets)
-	VPSHUFD(Imm(0x4e), offsets, t)
-	VPADDD(t, offsets, offsets)
-	VPSHUFD(Imm(0xb1), offsets, t)
-	VPADDD(t, offsets, offsets)
-	VPERMD(offsets, first, t)
-	halves := ZMM()
 	VPERMD(head, first, halves)
+	off := make([]reg.VecVirtual, len(f.acc))
+	for k := range off {
+		all, t := ZMM(), ZMM()
+		VBROADCASTI32X4(Mem{Base: f.x[k], Disp: superSums}, all)
+		VPMADDWD(all, offsets, all)
+		VPSHUFD(Imm(0x4e), all, t)
+		VPADDD(t, all, all)
+		VPSHUFD(Imm(0xb1), all, t)
+		VPADDD(t, all, all)
+		VPERMD(all, first, t)
+		off[k] = XMM()
+		VEXTRACTI32X4(Imm(0), t, off[k])
+	}
 
-	var sum [4]reg.VecVirtual
-	for l := range sum {
+	sum := make([][4]reg.VecVirtual, len(f.acc))
+	for l := range f.w {
 		var v [pieces]reg.VecVirtual
 		for i := 0; i < pieces; i += 2 {
-			raw := q.bytesAt(f.W(l), 16+32*i)
+			raw := q.bytesAt(f.w[l], 16+32*i)
 			v[i], v[i+1] = ZMM(), ZMM()
 			VPANDD(mask, raw, v[i])
 			VPSRLW(Imm(4), raw, v[i+1])
@@ -66,23 +71,26 @@ func (q quantSet) q4kRows() {
 		for i := range v {
 			scale := ZMM()
 			VPERMW(words[l/2], index[l%2][i], scale)
-			VPMADDUBSW(Mem{Base: f.X(0), Disp: 64 * i}, v[i], v[i])
-			if i == 0 {
-				sum[l] = ZMM()
-				VPMADDWD(scale, v[i], sum[l])
-			} else {
-				VPDPWSSD(scale, v[i], sum[l])
+			for k := range f.acc {
+				p := ZMM()
+				VPMADDUBSW(Mem{Base: f.x[k], Disp: 64 * i}, v[i], p)
+				if i == 0 {
+					sum[k][l] = ZMM()
+					VPMADDWD(scale, p, sum[k][l])
+				} else {
+					VPDPWSSD(scale, p, sum[k][l])
+				}
 			}
 		}
 	}
-	s := fold(q.sumLanes(sum, q.vector), true)
-	low4, t4 := XMM(), XMM()
+	low4 := XMM()
 	VEXTRACTI32X4(Imm(0), halves, low4)
-	VEXTRACTI32X4(Imm(0), t, t4)
-	d, m := split(low4)
-	dx := q.floats(f, superScale)
-	term := scaled(d, dx, s)
-	VSUBPS(scaled(m, dx, t4), term, term)
-	VADDPS(term, f.acc, f.acc)
+	d, m := q.split(low4)
+	for k, acc := range f.acc {
+		s, dx := fold(q.sumLanes(sum[k], q.vector), true), q.floats(f, k, superScale)
+		term := scaled(d, dx, s)
+		VSUBPS(scaled(m, dx, off[k]), term, term)
+		VADDPS(term, acc, acc)
+	}
 	f.end(144, superRow)
 }

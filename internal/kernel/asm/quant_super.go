@@ -21,12 +21,12 @@ type unpacked struct {
 }
 
 // super is the loop over blocks of 256.
-func (q quantSet) super(kind string, size int, columns bool, unpack func(f frame, w reg.Register) unpacked) {
-	f := q.begin(kind, size, columns)
-	var sum, off [4]reg.VecVirtual
+func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
+	f := q.begin(kind, size, s)
+	sum, off := make([][4]reg.VecVirtual, len(f.acc)), make([][4]reg.VecVirtual, len(f.acc))
 	var u unpacked
-	lane := func(l, i int, v, scale reg.VecVirtual, at int, sign reg.VecVirtual) {
-		x, p := Mem{Base: f.X(l), Disp: at}, q.vector()
+	lane := func(k, l, i int, v, scale reg.VecVirtual, at int, sign reg.VecVirtual) {
+		x, p := Mem{Base: f.X(k, l), Disp: at}, q.vector()
 		if sign != nil {
 			y := q.vector()
 			VMOVDQU(x, y)
@@ -37,58 +37,60 @@ func (q quantSet) super(kind string, size int, columns bool, unpack func(f frame
 		}
 		switch {
 		case i == 0:
-			sum[l] = q.vector()
-			VPMADDWD(scale, p, sum[l])
+			sum[k][l] = q.vector()
+			VPMADDWD(scale, p, sum[k][l])
 		case q.wide:
-			VPDPWSSD(scale, p, sum[l])
+			VPDPWSSD(scale, p, sum[k][l])
 		default:
 			VPMADDWD(scale, p, p)
-			VPADDD(p, sum[l], sum[l])
+			VPADDD(p, sum[k][l], sum[k][l])
 		}
 	}
-	after := func(l int) {
+	after := func(k, l int) {
 		if u.finish != nil {
-			u.finish(f.X(l), sum[l])
+			u.finish(f.X(k, l), sum[k][l])
 		}
 		if u.offsets != nil {
-			off[l] = like(u.offsets)
-			VPMADDWD(Mem{Base: f.X(l), Disp: superSums}, u.offsets, off[l])
+			off[k][l] = like(u.offsets)
+			VPMADDWD(Mem{Base: f.X(k, l), Disp: superSums}, u.offsets, off[k][l])
 		}
 	}
-	if columns {
-		u = unpack(f, f.W(0))
+	// Rows of weights, and the products that have them: i, and lanes.
+	for l := range f.w {
+		u = unpack(f, f.w[l])
+		each := func(do func(k, l int)) {
+			for k := range f.acc {
+				do(k, l)
+			}
+			if f.columns {
+				for l := 1; l < 4; l++ {
+					do(0, l)
+				}
+			}
+		}
 		for i := range u.pieces {
 			v, scale, at, sign := u.piece(i)
-			for l := range 4 {
-				lane(l, i, v, scale, at, sign)
-			}
+			each(func(k, l int) { lane(k, l, i, v, scale, at, sign) })
 		}
-		for l := range 4 {
-			after(l)
-		}
-	} else {
-		for l := range 4 {
-			u = unpack(f, f.W(l))
-			for i := range u.pieces {
-				v, scale, at, sign := u.piece(i)
-				lane(l, i, v, scale, at, sign)
-			}
-			after(l)
-		}
+		each(after)
 	}
-	s := fold(q.sumLanes(sum, q.vector), q.wide)
-	dx := q.floats(f, superScale)
+	var d, m reg.VecVirtual
 	if u.offsets == nil {
-		VADDPS(scaled(q.halves(f, u.half), dx, s), f.acc, f.acc)
+		d = q.halves(f, u.half)
 	} else {
-		t := q.sumLanes(off, func() reg.VecVirtual { return like(off[0]) })
-		if t.Size() > 16 {
-			t = fold(t, false)
-		}
-		d, m := q.halfPairs(f, u.half)
+		d, m = q.halfPairs(f, u.half)
+	}
+	for k, acc := range f.acc {
+		s, dx := fold(q.sumLanes(sum[k], q.vector), q.wide), q.floats(f, k, superScale)
 		term := scaled(d, dx, s)
-		VSUBPS(scaled(m, dx, t), term, term)
-		VADDPS(term, f.acc, f.acc)
+		if u.offsets != nil {
+			t := q.sumLanes(off[k], func() reg.VecVirtual { return like(off[k][0]) })
+			if t.Size() > 16 {
+				t = fold(t, false)
+			}
+			VSUBPS(scaled(m, dx, t), term, term)
+		}
+		VADDPS(term, acc, acc)
 	}
 	f.end(size, superRow)
 }

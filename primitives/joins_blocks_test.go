@@ -1,0 +1,99 @@
+package primitives_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/quant"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// gatedBlocks is gatedExperts with weights in blocks: gate and down of one type, up of
+// another or the same.
+func gatedBlocks(t *testing.T, d, blocks, up graph.DType, tokens, hidden, width int, layer Layer) *graph.Program {
+	const k = 2
+	p, err := graph.Trace("gated_blocks", func(tr *graph.Tracer) []*graph.Value {
+		x := tr.Input("x", d, tokens, hidden)
+		ids := tr.Input("ids", graph.I32, tokens, k)
+		weights := tr.Input("weights", d, tokens, k)
+		g := tr.Input("gate", blocks, layer.Experts, width, hidden)
+		u := tr.Input("up", up, layer.Experts, width, hidden)
+		down := tr.Input("down", blocks, layer.Experts, hidden, width)
+		r := Prepare(layer, ids)
+		rows, rw := DispatchWeighted(r, x, weights)
+		y := GroupedMatMulTransposed(r, SwiGLU(GroupedMatMulTransposed(r, rows, g), GroupedMatMulTransposed(r, rows, u)), down)
+		out := Combine(r, Mul(y, Broadcast(rw, y.Type.Shape, 0)))
+		return []*graph.Value{Sum(Square(out)), out}
+	})
+	require.NoError(t, err)
+	return p
+}
+
+// TestJoinsKeepBitsOfBlocks is TestJoinsKeepBits for weights in blocks: experts with
+// one row and several, rows of weights that do not come in fours, and types that are
+// not joined.
+func TestJoinsKeepBitsOfBlocks(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 5))
+	type kinds struct{ rows, gate, up graph.DType }
+	var all []kinds
+	for _, d := range quant.Types() {
+		all = append(all, kinds{graph.F32, d, d})
+	}
+	all = append(all, kinds{graph.BF16, graph.Q8_0, graph.Q8_0}, kinds{graph.F64, graph.Q8_0, graph.Q8_0}, kinds{graph.F32, graph.Q8_0, graph.MXFP4})
+	for _, c := range all {
+		block, _ := c.gate.Block()
+		layers := []Layer{{Experts: 2}}
+		if block == 32 { // weights of other types take long to make
+			layers = []Layer{{Experts: 4}, {Experts: 4, Capacity: 5}, {Experts: 4, Align: 4}}
+		}
+		for _, layer := range layers {
+			for _, mesh := range []string{"", "ep=2"} {
+				t.Run(fmt.Sprintf("%v/%+v/%s", c, layer, mesh), func(t *testing.T) {
+					p := gatedBlocks(t, c.rows, c.gate, c.up, 12, block, block, layer)
+					in := gatedInputs(r, p, layer.Experts)
+					g, err := vjp.Grad(p)
+					require.NoError(t, err)
+					for _, q := range []*graph.Program{p, g} {
+						cfg := gatedPlacement(t, mesh)
+						a, err := gomoe.Place(q, cfg)
+						require.NoError(t, err)
+						plan, err := lowering.Lower(a, lowering.Options{Joins: Joins()})
+						require.NoError(t, err)
+						joined := strings.Contains(plan.String(), "grouped_swiglu_blocks")
+						if want := c.rows == graph.F32 && c.gate == c.up; joined != want {
+							t.Errorf("%s: joined is %v, want %v\n%s", q.Name, joined, want, plan)
+						}
+						got, err := gomoe.Run(context.Background(), q, cfg, in)
+						require.NoError(t, err)
+						cfg.NoOptimize = true
+						want, err := gomoe.Run(context.Background(), q, cfg, in)
+						require.NoError(t, err)
+						for i := range want {
+							if !array.Equal(got[i], want[i]) {
+								t.Errorf("%s, result %d: got other bits than as written", q.Name, i)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestJoinsGoldenBlocks shows a plan before and after.
+func TestJoinsGoldenBlocks(t *testing.T) {
+	a, err := gomoe.Place(gatedBlocks(t, graph.F32, graph.Q8_0, graph.Q8_0, 12, 32, 64, Layer{Experts: 4}), gatedPlacement(t, ""))
+	require.NoError(t, err)
+	checkJoins(t, a, filepath.Join("testdata", "joins", "forward_blocks.golden"))
+}
