@@ -31,7 +31,7 @@ func (r *rank) finite(ctx context.Context, in *lowering.Instr, g lowering.Group)
 	}
 	sound := true // asked before the arguments are overwritten
 	for _, b := range in.In {
-		if k, _ := firstNonFinite(r.bufs[b]); k >= 0 {
+		if k, _ := firstNonFinite(r.seen(in, b)); k >= 0 {
 			sound = false
 		}
 	}
@@ -39,7 +39,7 @@ func (r *rank) finite(ctx context.Context, in *lowering.Instr, g lowering.Group)
 		return err
 	}
 	for _, b := range in.Out {
-		if k, x := firstNonFinite(r.bufs[b]); k >= 0 {
+		if k, x := firstNonFinite(r.seen(in, b)); k >= 0 {
 			return &NotFinite{x, k, r.bufs[b].Type}
 		}
 	}
