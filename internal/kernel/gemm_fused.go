@@ -26,11 +26,11 @@ func fusedCols[T Float](m, n int) int {
 // pieces of columns. Columns of 48 leave results one cache line after another on a
 // page of its own each: 1024 rows of 512 columns, k=128, took 3.2 ms with the
 // gradient of SwiGLU, of which the product 0.6; pieces of 128 rows 1.2, of 256 1.5.
-// With k=512 there is nothing between these, and 256 copy less.
+// With k=512 there is nothing between 128 and 384, and these copy less.
 func fusedRows(m, k int) int {
 	most := 128
 	if k > gemmDeep {
-		most = 256
+		most = 384
 	}
 	return evenly(max(m, 1), most, 8)
 }
