@@ -75,14 +75,17 @@ func onMesh(b *testing.B, mesh string) gomoe.Config {
 	require.NoError(b, err)
 	cfg := gomoe.Config{Mesh: m}
 	if m.Ranks() > 1 {
-		experts := sharding.Split("ep")
-		cfg.Place = map[string]sharding.Spec{"x": sharding.Split("dp.ep"), "gate": experts, "up": experts, "down": experts}
+		tokens, experts := sharding.Split("ep"), sharding.Split("ep")
+		if m.Size("dp") > 1 {
+			tokens = sharding.Split("dp.ep")
+		}
+		cfg.Place = map[string]sharding.Spec{"x": tokens, "gate": experts, "up": experts, "down": experts}
 	}
 	return cfg
 }
 
 // BenchmarkMoELayer runs the layer forward, and forward and backward, on one
-// rank and on four.
+// rank, on four, and on four without data-parallel sums.
 func BenchmarkMoELayer(b *testing.B) {
 	forward, err := moeLayer()
 	require.NoError(b, err)
@@ -96,8 +99,10 @@ func BenchmarkMoELayer(b *testing.B) {
 	}{
 		{"forward/1rank", "", forward, flop},
 		{"forward/4ranks", "dp=2,ep=2", forward, flop},
+		{"forward/ep4", "ep=4", forward, flop},
 		{"backward/1rank", "", both, 3 * flop},
 		{"backward/4ranks", "dp=2,ep=2", both, 3 * flop},
+		{"backward/ep4", "ep=4", both, 3 * flop},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			job, err := gomoe.Open(c.p, onMesh(b, c.mesh))

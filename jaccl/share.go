@@ -31,16 +31,16 @@ func (r *rendezvous) share(i int, acc *accumulator) {
 		lo, hi := segment(len(p.src), i, len(r.posts))
 		for ; lo < hi; lo += blockBytes {
 			end := min(lo+blockBytes, hi)
-			sum := acc.sum(p.call.DType, r.posts, lo, end)
+			sum := acc.sum(p.call.DType, r.posts, lo, end, r.posts[0].dst[lo:end])
 			for k := range r.posts {
-				copy(r.posts[k].dst[lo:end], sum)
+				copy(r.posts[k].dst[lo:end], sum) // nothing, where it is there
 			}
 		}
 	case reduceScatter:
 		n := len(p.dst)
 		for lo := 0; lo < n; lo += blockBytes {
 			end := min(lo+blockBytes, n)
-			copy(p.dst[lo:end], acc.sum(p.call.DType, r.posts, i*n+lo, i*n+end))
+			copy(p.dst[lo:end], acc.sum(p.call.DType, r.posts, i*n+lo, i*n+end, p.dst[lo:end]))
 		}
 	case allGather:
 		for k := range r.posts {

@@ -25,51 +25,63 @@ type number interface {
 }
 
 // sum returns bytes lo to hi, at most a block, of the sum of the members' src
-// in the order of members. The result is valid until the next call.
-func (a *accumulator) sum(d graph.DType, posts []post, lo, hi int) []byte {
+// in the order of members: in the memory of dst, where that can hold elements,
+// or in memory that is valid until the next call. dst may be bytes lo to hi of
+// the first member's src.
+func (a *accumulator) sum(d graph.DType, posts []post, lo, hi int, dst []byte) []byte {
 	if len(posts) == 1 {
 		return posts[0].src[lo:hi]
 	}
 	switch d {
 	case graph.F64:
-		return fold[float64](a, posts, lo, hi)
+		return fold[float64](a, posts, lo, hi, dst)
 	case graph.F32:
-		return fold[float32](a, posts, lo, hi)
+		return fold[float32](a, posts, lo, hi, dst)
 	case graph.I32:
-		return fold[int32](a, posts, lo, hi)
+		return fold[int32](a, posts, lo, hi, dst)
 	case graph.I64:
-		return fold[int64](a, posts, lo, hi)
+		return fold[int64](a, posts, lo, hi, dst)
 	case graph.U8:
-		return fold[uint8](a, posts, lo, hi)
+		return fold[uint8](a, posts, lo, hi, dst)
 	case graph.U32:
-		return fold[uint32](a, posts, lo, hi)
+		return fold[uint32](a, posts, lo, hi, dst)
 	case graph.BF16:
-		return foldWide(a, posts, lo, hi, array.WidenBrain, array.NarrowBrain)
+		return foldWide(a, posts, lo, hi, dst, array.WidenBrain, array.NarrowBrain)
 	case graph.F16:
-		return foldWide(a, posts, lo, hi, array.WidenHalf, array.NarrowHalf)
+		return foldWide(a, posts, lo, hi, dst, array.WidenHalf, array.NarrowHalf)
 	}
 	panic("jaccl: sum of " + d.String()) // refused by summable
 }
 
-func fold[E number](a *accumulator, posts []post, lo, hi int) []byte {
-	out := memory(a.total[:])[:hi-lo]
-	copy(out, posts[0].src[lo:hi])
+func fold[E number](a *accumulator, posts []post, lo, hi int, dst []byte) []byte {
+	out := dst
+	if !isAligned(dst) {
+		out = memory(a.total[:])[:hi-lo]
+	}
 	total := elements[E](out)
+	x := total
+	if isAligned(posts[0].src[lo:hi]) {
+		x = elements[E](posts[0].src[lo:hi])
+	} else {
+		copy(out, posts[0].src[lo:hi])
+	}
 	for i := range posts[1:] {
 		in := elements[E](a.aligned(posts[1+i].src[lo:hi]))[:len(total)]
-		if x, ok := any(total).([]float32); ok {
-			kernel.Add(x, x, any(in).([]float32))
-			continue
+		if y, ok := any(in).([]float32); ok {
+			kernel.Add(any(total).([]float32), any(x).([]float32), y)
+		} else {
+			x := x[:len(total)]
+			for k := range total {
+				total[k] = x[k] + in[k]
+			}
 		}
-		for k := range total {
-			total[k] += in[k]
-		}
+		x = total
 	}
 	return out
 }
 
 // foldWide sums numbers of 2 bytes in f32 and rounds once.
-func foldWide[E array.Brain | array.Half](a *accumulator, posts []post, lo, hi int, widen func([]float32, []E), narrow func([]E, []float32)) []byte {
+func foldWide[E array.Brain | array.Half](a *accumulator, posts []post, lo, hi int, dst []byte, widen func([]float32, []E), narrow func([]E, []float32)) []byte {
 	n := (hi - lo) / 2
 	total, wide := elements[float32](memory(a.total[:]))[:n], elements[float32](memory(a.wide[:]))[:n]
 	for i := range posts {
@@ -81,19 +93,23 @@ func foldWide[E array.Brain | array.Half](a *accumulator, posts []post, lo, hi i
 		widen(wide, in)
 		kernel.Add(total, total, wide)
 	}
-	out := memory(a.in[:])[:hi-lo]
-	narrow(elements[E](out), total)
-	return out
+	if !isAligned(dst) {
+		dst = memory(a.in[:])[:hi-lo]
+	}
+	narrow(elements[E](dst), total)
+	return dst
 }
 
 // aligned returns src, or a copy of it where it does not start at a multiple of
 // 8 bytes, which not every processor loads elements from.
 func (a *accumulator) aligned(src []byte) []byte {
-	if uintptr(unsafe.Pointer(unsafe.SliceData(src)))%8 == 0 {
+	if isAligned(src) {
 		return src
 	}
 	return memory(a.in[:])[:copy(memory(a.in[:]), src)]
 }
+
+func isAligned(b []byte) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%8 == 0 }
 
 func memory(words []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))

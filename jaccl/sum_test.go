@@ -43,7 +43,7 @@ func TestHalvesRoundOnce(t *testing.T) {
 			posts = append(posts, post{src: binary.NativeEndian.AppendUint16(nil, h)})
 		}
 		var a accumulator
-		if got := elements[array.Half](a.sum(tc.d, posts, 0, 2))[0]; uint16(got) != tc.up {
+		if got := elements[array.Half](a.sum(tc.d, posts, 0, 2, make([]byte, 2)))[0]; uint16(got) != tc.up {
 			t.Errorf("%s: %#x + 2·%#x is %#x, want %#x", tc.d, tc.big, tc.one, got, tc.up)
 		}
 	}
@@ -62,7 +62,7 @@ func TestSumOfNaN(t *testing.T) {
 		}
 		var a accumulator
 		sum := array.New(graph.T(d, 1))
-		copy(sum.Bytes(), a.sum(d, []post{{src: one.Bytes()}, {src: nan.Bytes()}, {src: one.Bytes()}}, 0, d.Size()))
+		copy(sum.Bytes(), a.sum(d, []post{{src: one.Bytes()}, {src: nan.Bytes()}, {src: one.Bytes()}}, 0, d.Size(), make([]byte, d.Size())))
 		if x := sum.Float64s()[0]; x == x {
 			t.Errorf("%s: 1 + NaN + 1 is %v", d, x)
 		}

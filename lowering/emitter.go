@@ -101,8 +101,9 @@ func (e *Emitter) Memo(key any, make func() (Buf, error)) (Buf, error) {
 }
 
 // Kernel emits a call of a host kernel. A device overrides it by name. If an
-// argument or a result is ragged, the kernel sees the rows in use only, and
-// the rest of each ragged result is zeroed.
+// argument or a result is ragged, the kernel sees the experts' zones only, and
+// the rows of each ragged result with which zones are filled up are zeroed.
+// Nobody sees the rows past the last zone.
 func (e *Emitter) Kernel(name string, out, in []Buf, k Kernel) error {
 	return e.kernel(Instr{Name: name, Kernel: k}, out, in)
 }

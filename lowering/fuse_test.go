@@ -37,17 +37,17 @@ func TestFusePlan(t *testing.T) {
 	out v12          f32[8] b12@out
 `, text(plan(t, p, toy.Setup{})))
 	fused := plan(t, p, toy.Setup{Chunk: 8})
-	require.Equal(t, `plan p mesh "" ranks=1 arena=192
+	require.Equal(t, `plan p mesh "" ranks=1 arena=128
 	in  w            f32[8] b0@in
 	in  x            f32[8] b1@in
 	  0   b2@0 f32[8], b3@64 f32[8] = fused(mul, square)(b0@in, b1@in)
 	    . b2@0 f32[8] = mul(b0@in, b1@in)
 	    . b3@64 f32[8] = square(b2@0)
 	  1   b4@out f32[] = sum(b3@64)
-	  2   b5@128 f32[] = full() value=1 dtype=f32
-	  3   b6@64 f32[8] = spread(b5@128) shape=[8]
-	  4   b12@out f32[8] = fused(mul, scale, mul, scale, add)(b6@64, b2@0, b1@in, b0@in)
-	    . b7 f32[8] = mul(b6@64, b2@0)
+	  2   b5@64 f32[] = full() value=1 dtype=f32
+	  3   b6@out f32[8] = spread(b5@64) shape=[8]
+	  4   b12@out f32[8] = fused(mul, scale, mul, scale, add)(b6@out, b2@0, b1@in, b0@in)
+	    . b7 f32[8] = mul(b6@out, b2@0)
 	    . b8 f32[8] = scale(b7) by=2
 	    . b9 f32[8] = mul(b8, b1@in)
 	    . b11 f32[8] = scale(b9) by=-0.5

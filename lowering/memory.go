@@ -144,8 +144,10 @@ func (p *Plan) reuse() {
 }
 
 // takeOver lets temporaries that an elementwise instruction writes have the
-// memory of an argument that nobody reads afterwards.
+// memory of an argument that nobody reads afterwards. Where it writes a result,
+// the argument has the result's memory.
 func (p *Plan) takeOver() {
+	p.fillResults()
 	p.lifetimes()
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
@@ -156,7 +158,7 @@ func (p *Plan) takeOver() {
 			}
 			for _, b := range in.In {
 				r := p.Root(b)
-				if slices.Contains(taken, r) || in.Zones >= 0 && p.Root(in.Zones) == r {
+				if slices.Contains(taken, r) || r == p.zones(in) {
 					continue
 				}
 				if a := &p.Bufs[r]; a.Storage == Temp && a.Last == i && a.Def < i && p.overwrites(i, o, r) {
@@ -168,6 +170,41 @@ func (p *Plan) takeOver() {
 			}
 		}
 	}
+}
+
+// fillResults gives temporaries that an elementwise instruction is the last to
+// read the memory of the result that it writes.
+func (p *Plan) fillResults() {
+	for i := len(p.Instrs) - 1; i >= 0; i-- { // backwards, so that a chain of them is in one memory
+		in := &p.Instrs[i]
+		if !in.InPlace {
+			continue
+		}
+		p.lifetimes()
+		for _, o := range in.Out {
+			root := p.Root(o)
+			if p.Bufs[root].Storage != Output || p.Bufs[root].Def != i {
+				continue
+			}
+			for _, b := range in.In {
+				r := p.Root(b)
+				if a := &p.Bufs[r]; a.Storage == Temp && a.Last == i && a.Def < i && r != p.zones(in) && p.overwrites(i, root, r) {
+					a.Storage = Output
+					p.Bufs[root].Storage, p.Bufs[root].Of = Alias, r
+					break
+				}
+			}
+		}
+	}
+}
+
+// zones returns the buffer that owns the counts of an instruction's rows, -1
+// without.
+func (p *Plan) zones(in *Instr) int {
+	if in.Zones < 0 {
+		return -1
+	}
+	return p.Root(in.Zones)
 }
 
 func padded(n int64) int64 { return (n + align - 1) / align * align }

@@ -121,3 +121,31 @@ func TestChainMemory(t *testing.T) {
 		t.Errorf("arena of %d bytes, want 512", p.Arena)
 	}
 }
+
+// What elementwise instructions turn into a result lies in the result's memory
+// from the start, unless it is read again.
+func TestResultsInPlace(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		p := &Plan{}
+		for i := range 5 {
+			p.Bufs = append(p.Bufs, Buffer{Type: graph.T(graph.F32, 64), Def: -1, Last: -1})
+			if i > 0 {
+				p.Instrs = append(p.Instrs, Instr{In: []int{i - 1}, Out: []int{i}, Zones: -1, InPlace: i > 1})
+			}
+		}
+		p.Bufs[0].Storage = Input
+		p.Bufs[4].Storage = Output
+		if again { // with the result
+			p.Bufs = append(p.Bufs, Buffer{Type: graph.T(graph.F32, 64), Storage: Output})
+			p.Instrs = append(p.Instrs, Instr{In: []int{3, 4}, Out: []int{5}, Zones: -1})
+		}
+		p.reuse()
+		root, arena := p.Root(4), int64(0)
+		if again {
+			arena = 256
+		}
+		if p.Bufs[root].Storage != Output || p.Arena != arena || (root == p.Root(1)) == again || p.Bufs[0].Storage != Input {
+			t.Errorf("read again %v: the result lies in b%d of storage %v, arena of %d bytes, want %d", again, root, p.Bufs[root].Storage, p.Arena, arena)
+		}
+	}
+}

@@ -114,6 +114,9 @@ func (e *Emitter) allSum(t graph.Type, in Buf) Buf {
 		func(ctx context.Context, g Group, c Call, a *Args) error {
 			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		})
+	// The sum may be formed in the memory of its part (see Group.AllSum), which
+	// is read and written once then.
+	e.plan.Instrs[len(e.plan.Instrs)-1].InPlace = true
 	return out
 }
 

@@ -1,8 +1,6 @@
 package primitives
 
 import (
-	"math"
-
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
@@ -46,14 +44,13 @@ func (p logSumExp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func logSumExpKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		y := data[T](a.Out[0])
-		eachLine(a, a.In[0].Type, axis, [][]T{data[T](a.In[0])}, nil, func(k int, in, _ [][]T) {
-			line := in[0]
-			m := kernel.Max(line)
-			if math.IsInf(float64(m), 0) {
-				m = 0 // Inf less Inf would be NaN
-			}
-			y[k] = T(float64(m) + math.Log(kernel.ExpTotal(line, m)))
+		x, y := data[T](a.In[0]), data[T](a.Out[0])
+		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
+			a.Parallel(rows, 1+8*dear/(1+n), func(lo, hi int) { kernel.LogSumExpLines(y[lo:hi], x[lo*n:hi*n], n) })
+			return nil
+		}
+		eachLine(a, a.In[0].Type, axis, [][]T{x}, nil, func(k int, in, _ [][]T) {
+			kernel.LogSumExpLines(y[k:k+1], in[0], len(in[0]))
 		})
 		return nil
 	}

@@ -95,10 +95,13 @@ func (p softmaxGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func softmaxKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		in, out := [][]T{data[T](a.In[0])}, [][]T{data[T](a.Out[0])}
-		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
-			x, y := in[0], out[0]
-			kernel.Scaled(y, y, 1, kernel.ExpSum(y, x, kernel.Max(x)))
+		x, y := data[T](a.In[0]), data[T](a.Out[0])
+		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
+			a.Parallel(rows, 1+8*dear/(1+n), func(lo, hi int) { kernel.SoftmaxLines(y[lo*n:hi*n], x[lo*n:hi*n], n) })
+			return nil
+		}
+		eachLine(a, a.In[0].Type, axis, [][]T{x}, [][]T{y}, func(_ int, in, out [][]T) {
+			kernel.SoftmaxLines(out[0], in[0], len(in[0]))
 		})
 		return nil
 	}

@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"slices"
-
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -12,7 +10,6 @@ import (
 type zone struct {
 	from, to int     // of its ragged arrays
 	counts   []int32 // rows in use, of each expert whose rows these are
-	last     bool    // no other expert's rows come behind
 }
 
 // zone returns the rows in use of the instruction's experts.
@@ -22,7 +19,7 @@ func (r *rank) zone(in *lowering.Instr) zone {
 	if in.Part != nil {
 		p = *in.Part
 	}
-	z := zone{counts: counts[p.From:p.To], last: p.To == len(counts)}
+	z := zone{counts: counts[p.From:p.To]}
 	for i, n := range counts[:p.To] {
 		if i == p.From {
 			z.from = z.to
@@ -55,9 +52,7 @@ func slice(a array.Array, from int, t graph.Type) array.Array {
 	return array.Over(t, a.Bytes()[from*size:])
 }
 
-// runPart runs a kernel on the rows of some of the rank's experts, and zeroes
-// every other row of its ragged results that is these experts', and those past
-// all experts' if these are the last.
+// runPart is ragged for some of the rank's experts.
 func (r *rank) runPart(in *lowering.Instr, a *lowering.Args) error {
 	for k, b := range in.In {
 		a.In[k] = r.part(in, k, b)
@@ -70,25 +65,11 @@ func (r *rank) runPart(in *lowering.Instr, a *lowering.Args) error {
 	}
 	z := r.zone(in)
 	for _, b := range in.Out {
-		if r.plan.Bufs[b].Spec.Ragged == nil {
-			continue
+		if r.plan.Bufs[b].Spec.Ragged != nil {
+			zeroGaps(r.part(in, -1, b), z.counts, in.Align)
 		}
-		whole := r.bufs[b]
-		end := z.to
-		if z.last {
-			end = whole.Type.Shape[0]
-		}
-		zeroUnused(slice(whole, z.from, graph.Type{DType: whole.Type.DType, Shape: append([]int{end - z.from}, whole.Type.Shape[1:]...)}), z.counts, in.Align)
 	}
 	return nil
-}
-
-// seen returns what instruction in reads or writes of buffer b.
-func (r *rank) seen(in *lowering.Instr, b int) array.Array {
-	if in.Part == nil || in.Zones < 0 {
-		return r.bufs[b]
-	}
-	return r.part(in, slices.Index(in.In, b), b)
 }
 
 // keep copies what in has written of buffer b from made to kept.
@@ -98,9 +79,6 @@ func (r *rank) keep(in *lowering.Instr, b int, kept, made array.Array) {
 		return
 	}
 	z, n := r.zone(in), made.Type.Shape[0]
-	if z.last {
-		z.to = n
-	}
 	size := len(made.Bytes()) / max(n, 1)
 	copy(kept.Bytes()[z.from*size:z.to*size], made.Bytes()[z.from*size:])
 }

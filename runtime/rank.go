@@ -205,44 +205,50 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (
 	return in.Kernel(a)
 }
 
-// ragged runs a kernel on the rows in use, and zeroes every other row of its
-// ragged results: those between experts' zones and those past the last.
+// ragged runs a kernel on the rows in use, and zeroes the rows between experts'
+// zones of its ragged results. Rows past the last zone are in no kernel's
+// arguments and hold anything: without a capacity there is room for every pair
+// on every rank, and most of it is not used.
 func (r *rank) ragged(in *lowering.Instr, a *lowering.Args) error {
-	counts := array.Data[int32](r.bufs[in.Zones])
-	used := 0
-	for _, n := range counts {
-		used += up(int(n), in.Align)
-	}
 	for i, b := range in.In {
-		if r.plan.Bufs[b].Spec.Ragged != nil {
-			a.In[i] = r.rows(b, used)
-		}
+		a.In[i] = r.seen(in, b)
 	}
 	for i, b := range in.Out {
-		if r.plan.Bufs[b].Spec.Ragged != nil {
-			a.Out[i] = r.rows(b, used)
-		}
+		a.Out[i] = r.seen(in, b)
 	}
 	if err := in.Kernel(a); err != nil {
 		return err
 	}
 	for _, b := range in.Out {
 		if r.plan.Bufs[b].Spec.Ragged != nil {
-			zeroUnused(r.bufs[b], counts, in.Align)
+			zeroGaps(r.bufs[b], array.Data[int32](r.bufs[in.Zones]), in.Align)
 		}
 	}
 	return nil
 }
 
-// rows returns buffer b cut to its first n rows, until it is called again.
-func (r *rank) rows(b, n int) array.Array {
-	r.cut[b][0] = n
-	return array.Over(graph.Type{DType: r.bufs[b].Type.DType, Shape: r.cut[b]}, r.bufs[b].Bytes())
+// seen returns what an instruction reads or writes of buffer b, until it is
+// called again for b: of ragged rows, those of the experts' zones.
+func (r *rank) seen(in *lowering.Instr, b int) array.Array {
+	if in.Part != nil && in.Zones >= 0 {
+		return r.part(in, slices.Index(in.In, b), b)
+	}
+	x := r.bufs[b]
+	if in.Zones < 0 || r.plan.Bufs[b].Spec.Ragged == nil {
+		return x
+	}
+	used := 0
+	for _, n := range array.Data[int32](r.bufs[in.Zones]) {
+		used += up(int(n), in.Align)
+	}
+	r.cut[b][0] = used
+	return array.Over(graph.Type{DType: x.Type.DType, Shape: r.cut[b]}, x.Bytes())
 }
 
-func zeroUnused(a array.Array, counts []int32, align int) {
+// zeroGaps zeroes the rows with which experts' zones are filled up.
+func zeroGaps(a array.Array, counts []int32, align int) {
 	rows := a.Type.Shape[0]
-	if rows == 0 {
+	if rows == 0 || align <= 1 {
 		return
 	}
 	mem := a.Bytes()
@@ -253,7 +259,6 @@ func zeroUnused(a array.Array, counts []int32, align int) {
 		clear(mem[(at+int(n))*size : end*size])
 		at = end
 	}
-	clear(mem[at*size:])
 }
 
 func up(n, align int) int {
