@@ -84,7 +84,7 @@ func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 // of n side by side, and the bits of Gemm, or GemmHalf, and SwiGLU. Numbers of 16 bits
 // are rounded where Gemm and SwiGLU would return them.
 func GemmSwiGLU[E Number](m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
-	s, do := spaceOf(), arithmeticOf[E]()
+	s, do := spaceOf[E]()
 	defer s.release()
 	rows := x.rowsAtOnce(m, k)
 	for i := 0; i < m; i += rows {
@@ -110,7 +110,7 @@ func GemmSwiGLU[E Number](m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []
 // of dy, of k elements, times k by n. The other arguments have rows of n side by
 // side; dg and du have the bits of Gemm, or GemmHalf, and SwiGLUGrad.
 func GemmSwiGLUGrad[E Number](m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
-	s, do := spaceOf(), arithmeticOf[E]()
+	s, do := spaceOf[E]()
 	defer s.release()
 	rows := fusedRows(m, k)
 	for i := 0; i < m; i += rows {
@@ -132,7 +132,7 @@ func GemmSwiGLUGrad[E Number](m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E
 // side by side. It has the bits of adding the second product to the first when
 // both are complete.
 func GemmSum[E Number](m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
-	s, do := spaceOf(), arithmeticOf[E]()
+	s, do := spaceOf[E]()
 	defer s.release()
 	rows := fusedRows(m, k)
 	for i := 0; i < m; i += rows {

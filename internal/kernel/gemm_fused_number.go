@@ -86,9 +86,9 @@ func halfArithmetic[E Half](widen func(dst []float32, src []E), narrow func(dst 
 	}
 }
 
-// space is the memory of fused products, kept for the next one. It holds no
-// pointers.
+// space is the memory of fused products, kept for the next one.
 type space struct {
+	do     any // the arithmetic of the last one
 	pieces [3][]float64
 	wide   [3][halfTile]float32
 }
@@ -96,11 +96,17 @@ type space struct {
 // A sync.Pool keeps what it holds between products.
 var spaces sync.Pool
 
-func spaceOf() *space {
-	if s, ok := spaces.Get().(*space); ok {
-		return s
+func spaceOf[E Number]() (*space, *arithmetic[E]) {
+	s, ok := spaces.Get().(*space)
+	if !ok {
+		s = new(space)
 	}
-	return new(space)
+	do, ok := s.do.(*arithmetic[E])
+	if !ok {
+		do = arithmeticOf[E]()
+		s.do = do
+	}
+	return s, do
 }
 
 func (s *space) release() { spaces.Put(s) }
