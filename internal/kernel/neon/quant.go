@@ -9,8 +9,8 @@ const (
 	quantW     = 8
 	quantX     = 40
 	quantOut   = 72
-	quantBook  = 88
-	quantAhead = 96
+	quantBook  = 104
+	quantFetch = 112
 
 	roundN      = 0
 	roundX      = 8
@@ -133,7 +133,7 @@ func (p *products) function(kind string, size, row int, before func(), body func
 		f.line("MOVD %d(R0), R%d", quantX+8*l, quantRowsX+l)
 	}
 	f.line("MOVD %d(R0), R%d", quantBook, quantBookAt)
-	f.line("MOVD %d(R0), R%d", quantAhead, quantFar)
+	f.line("MOVD %d(R0), R%d", quantFetch, quantFar)
 	f.line("MOVD $%s(SB), %s", f.table(), constantsAt)
 	f.line("ADD $%d, %s, R%d", p.signs, constantsAt, quantSigns)
 	f.line("ADD $%d, R0, R%d", quantOut, g0)
@@ -142,12 +142,10 @@ func (p *products) function(kind string, size, row int, before func(), body func
 	f.line("FMOVQ (R%d), F31", g0)
 	before()
 	f.loop("loop")
-	for l := range nw {
-		f.line("ADD R%d, R%d, R%d", quantFar, quantRowsW+l, g0)
-		for at := 0; at < size; at += 64 {
-			f.line("PRFM %d(R%d), PLDL1KEEP", at, g0)
-		}
+	for at := 0; at < nw*size; at += 64 {
+		f.line("PRFM %d(R%d), PLDL1KEEP", at, quantFar)
 	}
+	f.line("ADD $%d, R%d", nw*size, quantFar)
 	// What pins are is known before the loop, and not more than 8.
 	f.single(32-p.pinned, func(b *block) {
 		p.block = b
