@@ -19,6 +19,10 @@ var (
 	ErrDeadline = errors.New("jaccl: rank did not arrive before the deadline")
 	// ErrClosed: a member has closed its communicator.
 	ErrClosed = errors.New("jaccl: communicator is closed")
+	// ErrLost: a rank's process has ended, or its machine does not answer.
+	ErrLost = errors.New("jaccl: rank is lost")
+	// ErrUnsupported: the transport has no such operation.
+	ErrUnsupported = errors.New("jaccl: operation that the transport does not have")
 	// ErrArgument: the caller's own buffers can not be those of the operation.
 	ErrArgument = errors.New("jaccl: unusable argument")
 )

@@ -1,0 +1,71 @@
+package jaccltest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// Watches returns the watches of n ranks of one process, for tests of links.
+func Watches(n int) []jaccl.Watch {
+	b := &board{down: make(chan struct{}), left: make([]bool, n)}
+	ws := make([]jaccl.Watch, n)
+	for i := range ws {
+		ws[i] = &watch{b, i}
+	}
+	return ws
+}
+
+// board is what the watches share.
+type board struct {
+	mu    sync.Mutex
+	first *jaccl.Notice
+	down  chan struct{}
+	left  []bool
+}
+
+type watch struct {
+	b    *board
+	rank int
+}
+
+func (w *watch) Host(rank int) string { return fmt.Sprintf("host%d", rank) }
+
+func (w *watch) Announce(n jaccl.Notice) {
+	w.b.mu.Lock()
+	defer w.b.mu.Unlock()
+	if w.b.first == nil {
+		n.From = w.rank
+		w.b.first = &n
+		close(w.b.down)
+	}
+}
+
+func (w *watch) Down() <-chan struct{} { return w.b.down }
+
+func (w *watch) First() (jaccl.Notice, bool) {
+	w.b.mu.Lock()
+	defer w.b.mu.Unlock()
+	if w.b.first == nil {
+		return jaccl.Notice{}, false
+	}
+	return *w.b.first, true
+}
+
+func (w *watch) Leave() {
+	w.b.mu.Lock()
+	defer w.b.mu.Unlock()
+	w.b.left[w.rank] = true
+}
+
+func (w *watch) Left(rank int) bool {
+	w.b.mu.Lock()
+	defer w.b.mu.Unlock()
+	return w.b.left[rank]
+}
+
+func (w *watch) Close() error {
+	w.Leave()
+	return nil
+}
