@@ -46,6 +46,23 @@ type traceEvent struct {
 	Args map[string]any `json:"args,omitempty"`
 }
 
+// Clock records when the trace began by this machine's clock, and what to add to
+// that to get rank 0's, within uncertain. With it, the traces of a job's processes
+// are merged into one.
+func (t *Trace) Clock(rank int, offset, uncertain time.Duration) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.put(traceEvent{Name: ClockEvent, Ph: "M", Tid: rank, Args: map[string]any{
+		"start_unix_ns": t.start.UnixNano(), "offset_ns": offset.Nanoseconds(), "uncertain_ns": uncertain.Nanoseconds(),
+	}})
+}
+
+// ClockEvent is the name of the event that Clock writes.
+const ClockEvent = "gomoe_clock"
+
 func (t *Trace) add(rank int, in *lowering.Instr, began time.Time) {
 	if t == nil {
 		return

@@ -1,0 +1,127 @@
+package flight
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Dump is a recorder's file.
+type Dump struct {
+	Gomoe string `json:"gomoe"` // flight
+	About
+	Why     string      `json:"why"`     // what made the rank write it
+	Written time.Time   `json:"written"` // by the rank's clock
+	Begun   int64       `json:"begun"`   // operations in all, of which the last are here
+	Ops     []Operation `json:"ops"`     // the oldest first
+}
+
+// Operation is one operation of a Dump. Times are by the rank's clock.
+type Operation struct {
+	Number int64     `json:"number"` // of the rank's operations, from 0
+	Op     string    `json:"op"`
+	Seq    int       `json:"seq"`
+	DType  string    `json:"dtype"`
+	Bytes  int64     `json:"bytes"`
+	Ranks  []int     `json:"ranks"`
+	Peer   *int      `json:"peer,omitempty"`
+	Line   string    `json:"line"`
+	Began  time.Time `json:"began"`
+	// Micros is how long it took, or for how long it had been running.
+	Micros float64 `json:"us"`
+	// State is done, failed or running.
+	State string `json:"state"`
+	Error string `json:"error,omitempty"`
+}
+
+// Take returns what is recorded now. why says what asked for it.
+func (r *Recorder) Take(why string) Dump {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := Dump{Gomoe: "flight", About: r.about, Why: why, Written: now, Begun: r.n}
+	for n := max(0, r.n-Kept); n < r.n; n++ {
+		e := &r.ring[n%Kept]
+		o := Operation{Number: n, Op: e.call.Op, Seq: e.call.Seq, DType: e.call.DType.String(), Bytes: e.bytes,
+			Ranks: e.ranks, Line: e.call.Pos.String(), Began: e.began, State: "done"}
+		if e.peer != nobody {
+			peer := e.peer
+			o.Peer = &peer
+		}
+		end := e.ended
+		switch {
+		case e.failed != nil:
+			o.State, o.Error = "failed", e.failed.Error()
+		case end.IsZero():
+			o.State, end = "running", now
+		}
+		o.Micros = float64(end.Sub(e.began).Nanoseconds()) / 1e3
+		d.Ops = append(d.Ops, o)
+	}
+	return d
+}
+
+// Write writes the record as JSON.
+func (d Dump) Write(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(d)
+}
+
+// Name is the name of a rank's file in a folder of records.
+func (d Dump) Name() string { return fmt.Sprintf("flight-rank%d.json", d.Rank) }
+
+// Save writes the record to its file in a folder, which it makes if it is not
+// there, and returns the path. The file is complete or not there at all.
+func (d Dump) Save(folder string) (string, error) {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return "", fmt.Errorf("flight: %w", err)
+	}
+	f, err := os.CreateTemp(folder, "flight-*.part")
+	if err != nil {
+		return "", fmt.Errorf("flight: %w", err)
+	}
+	err = d.Write(f)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	path := filepath.Join(folder, d.Name())
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return "", fmt.Errorf("flight: %w", err)
+	}
+	return path, nil
+}
+
+// Read returns the record in a file.
+func Read(path string) (Dump, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Dump{}, fmt.Errorf("flight: %w", err)
+	}
+	return Parse(path, b)
+}
+
+// Parse is Read of a file's content.
+func Parse(path string, b []byte) (Dump, error) {
+	var d Dump
+	if err := json.Unmarshal(b, &d); err != nil {
+		return Dump{}, fmt.Errorf("flight: %s: %w", path, err)
+	}
+	switch {
+	case d.Gomoe != "flight":
+		return Dump{}, fmt.Errorf("flight: %s is no flight record, want a file that a failed job wrote", path)
+	case d.Rank < 0 || d.Size < 1 || d.Rank >= d.Size:
+		return Dump{}, fmt.Errorf("flight: %s: rank %d of %d, want a rank below the size", path, d.Rank, d.Size)
+	}
+	return d, nil
+}

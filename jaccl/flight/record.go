@@ -1,0 +1,82 @@
+package flight
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Kept is how many operations a Recorder remembers.
+const Kept = 256
+
+// Recorder remembers the last operations of one rank. Its methods may be called
+// from any goroutine.
+type Recorder struct {
+	about About
+	mu    sync.Mutex
+	ring  [Kept]entry
+	n     int64 // operations begun
+}
+
+// About says whose record it is.
+type About struct {
+	Job       string `json:"job,omitempty"` // the job's id
+	Rank      int    `json:"rank"`
+	Size      int    `json:"size"`
+	Host      string `json:"host"`
+	PID       int    `json:"pid"`
+	Transport string `json:"transport"`
+	// Offset is what to add to this rank's clock to get rank 0's, and Uncertain by
+	// how much it may be wrong.
+	Offset    time.Duration `json:"clock_offset_ns"`
+	Uncertain time.Duration `json:"clock_uncertainty_ns"`
+}
+
+// entry is one operation.
+type entry struct {
+	call   lowering.Call
+	ranks  []int // of the group, which never changes
+	bytes  int64 // that this rank handed over and asked for
+	peer   int   // of an operation between two, else -1
+	began  time.Time
+	ended  time.Time // zero while it runs
+	failed error
+}
+
+// New returns an empty recorder.
+func New(a About) *Recorder { return &Recorder{about: a} }
+
+// Begun returns how many operations have begun.
+func (r *Recorder) Begun() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.n
+}
+
+// begin records that an operation starts and returns its number.
+func (r *Recorder) begin(c lowering.Call, ranks []int, peer int, bytes int64) int64 {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.n
+	r.n++
+	r.ring[n%Kept] = entry{call: c, ranks: ranks, bytes: bytes, peer: peer, began: now}
+	return n
+}
+
+// end records how operation n ended and returns err.
+func (r *Recorder) end(n int64, err error) error {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n-n <= Kept { // it has not been overwritten
+		e := &r.ring[n%Kept]
+		e.ended, e.failed = now, err
+	}
+	return err
+}
+
+// Wrap returns c, whose operations are recorded from now on.
+func (r *Recorder) Wrap(c jaccl.Communicator) jaccl.Communicator { return &communicator{c, r} }

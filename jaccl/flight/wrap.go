@@ -1,0 +1,137 @@
+package flight
+
+import (
+	"context"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// communicator records the operations of the groups of another.
+type communicator struct {
+	jaccl.Communicator
+	r *Recorder
+}
+
+func (c *communicator) World() jaccl.Group {
+	all := make([]int, c.Size())
+	for i := range all {
+		all[i] = i
+	}
+	return &group{c.Communicator.World(), c.r, all}
+}
+
+func (c *communicator) Among(ranks []int) (jaccl.Group, error) {
+	g, err := c.Communicator.Among(ranks)
+	if err != nil {
+		return nil, err
+	}
+	return &group{g, c.r, append([]int(nil), ranks...)}, nil
+}
+
+func (c *communicator) Group(ranks []int) (lowering.Group, error) { return c.Among(ranks) }
+
+// group records the operations of another.
+type group struct {
+	jaccl.Group
+	r     *Recorder
+	ranks []int // of the job
+}
+
+// nobody is the peer of an operation of all members.
+const nobody = -1
+
+// rank returns a member's rank in the job, nobody if there is no such member.
+func (g *group) rank(member int) int {
+	if member < 0 || member >= len(g.ranks) {
+		return nobody
+	}
+	return g.ranks[member]
+}
+
+func (g *group) AllSum(ctx context.Context, c lowering.Call, dst, src []byte) error {
+	n := g.r.begin(c, g.ranks, nobody, int64(len(src)))
+	return g.r.end(n, g.Group.AllSum(ctx, c, dst, src))
+}
+
+func (g *group) AllMax(ctx context.Context, c lowering.Call, dst, src []byte) error {
+	n := g.r.begin(c, g.ranks, nobody, int64(len(src)))
+	return g.r.end(n, g.Group.AllMax(ctx, c, dst, src))
+}
+
+func (g *group) AllMin(ctx context.Context, c lowering.Call, dst, src []byte) error {
+	n := g.r.begin(c, g.ranks, nobody, int64(len(src)))
+	return g.r.end(n, g.Group.AllMin(ctx, c, dst, src))
+}
+
+func (g *group) AllGather(ctx context.Context, c lowering.Call, dst, src []byte) error {
+	n := g.r.begin(c, g.ranks, nobody, int64(len(dst)))
+	return g.r.end(n, g.Group.AllGather(ctx, c, dst, src))
+}
+
+func (g *group) AllGatherV(ctx context.Context, c lowering.Call, dst [][]byte, src []byte) error {
+	n := g.r.begin(c, g.ranks, nobody, total(dst))
+	return g.r.end(n, g.Group.AllGatherV(ctx, c, dst, src))
+}
+
+func (g *group) ReduceScatter(ctx context.Context, c lowering.Call, dst, src []byte) error {
+	n := g.r.begin(c, g.ranks, nobody, int64(len(src)))
+	return g.r.end(n, g.Group.ReduceScatter(ctx, c, dst, src))
+}
+
+func (g *group) AllToAll(ctx context.Context, c lowering.Call, dst, src [][]byte) error {
+	n := g.r.begin(c, g.ranks, nobody, max(total(dst), total(src)))
+	return g.r.end(n, g.Group.AllToAll(ctx, c, dst, src))
+}
+
+func (g *group) Broadcast(ctx context.Context, c lowering.Call, root int, buf []byte) error {
+	n := g.r.begin(c, g.ranks, g.rank(root), int64(len(buf)))
+	return g.r.end(n, g.Group.Broadcast(ctx, c, root, buf))
+}
+
+func (g *group) Send(ctx context.Context, c lowering.Call, to int, src []byte) error {
+	n := g.r.begin(c, g.ranks, g.rank(to), int64(len(src)))
+	return g.r.end(n, g.Group.Send(ctx, c, to, src))
+}
+
+func (g *group) Recv(ctx context.Context, c lowering.Call, from int, dst []byte) error {
+	n := g.r.begin(c, g.ranks, g.rank(from), int64(len(dst)))
+	return g.r.end(n, g.Group.Recv(ctx, c, from, dst))
+}
+
+func (g *group) SendRecv(ctx context.Context, c lowering.Call, to int, src []byte, from int, dst []byte) error {
+	n := g.r.begin(c, g.ranks, g.rank(to), int64(max(len(src), len(dst))))
+	return g.r.end(n, g.Group.SendRecv(ctx, c, to, src, from, dst))
+}
+
+func (g *group) Barrier(ctx context.Context, c lowering.Call) error {
+	n := g.r.begin(c, g.ranks, nobody, 0)
+	return g.r.end(n, g.Group.Barrier(ctx, c))
+}
+
+func (g *group) Split(ctx context.Context, c lowering.Call, color, key int) (jaccl.Group, error) {
+	n := g.r.begin(c, g.ranks, nobody, 0)
+	s, err := g.Group.Split(ctx, c, color, key)
+	g.r.end(n, err)
+	if err != nil || s == nil {
+		return s, err
+	}
+	return &group{s, g.r, members(s, g.ranks)}, nil
+}
+
+// members returns the ranks of a group that was split off: the communicator says
+// them, where it can.
+func members(s jaccl.Group, of []int) []int {
+	if r, ok := s.(interface{ Ranks() []int }); ok {
+		return r.Ranks()
+	}
+	return of
+}
+
+func total(parts [][]byte) int64 {
+	n := int64(0)
+	for _, p := range parts {
+		n += int64(len(p))
+	}
+	return n
+}
