@@ -37,6 +37,7 @@ func imports() map[string][]string {
 		"jaccl/ring":         {"graph", "array", "lowering", "jaccl", "jaccl/hostfile"},
 		"jaccl/hostfile":     {},
 		"jaccl/environ":      {"jaccl/hostfile"},
+		"jaccl/measure":      {"graph", "lowering", "jaccl"},
 		"jaccl/flight":       {"graph", "lowering", "jaccl"},
 		"jaccl/launch":       {"jaccl/hostfile", "jaccl/environ"},
 		"jaccl/doctor":       {"jaccl/hostfile", "jaccl/environ"},

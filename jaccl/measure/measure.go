@@ -1,0 +1,233 @@
+package measure
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Options say what is measured. Every rank passes the same.
+type Options struct {
+	Ops      []string // of Ops(); nil is all
+	Min, Max int64    // sizes in bytes: Min, then Factor times as much, up to Max
+	Factor   int      // at least 2
+	// Batches is how many times are taken of each size; each is of several calls, for
+	// about Batch in all.
+	Batches int
+	Batch   time.Duration
+	// Alloc returns memory for buffers, zeroed; nil is the heap. A transport's shared
+	// memory makes collectives work in place.
+	Alloc func(n int) ([]byte, error)
+}
+
+// Row is what one operation took at one size.
+type Row struct {
+	Transport string  `json:"transport"`
+	Op        string  `json:"op"`
+	Ranks     int     `json:"ranks"`
+	Bytes     int64   `json:"bytes"`
+	Calls     int     `json:"calls"`  // that were timed
+	Micros    float64 `json:"us"`     // median over batches of the slowest rank's time
+	Best      float64 `json:"us_min"` // the fastest batch
+	AlgGBs    float64 `json:"alg_gbs"`
+	BusGBs    float64 `json:"bus_gbs"`
+}
+
+// Ops returns the names of the operations that Run measures.
+func Ops() []string {
+	return []string{"all_sum", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv", "barrier"}
+}
+
+// bus returns how much of an operation's size each rank's connection carries.
+func bus(op string, n int) float64 {
+	share := float64(n-1) / float64(n)
+	switch op {
+	case "all_sum":
+		return 2 * share
+	case "all_gather", "reduce_scatter", "all_to_all":
+		return share
+	case "barrier":
+		return 0
+	}
+	return 1
+}
+
+// Run measures on the ranks of c, each of which calls it, and passes every row to
+// report as soon as it is there; all ranks have the same rows. An operation that the
+// transport does not have gives no row.
+func Run(ctx context.Context, transport string, c jaccl.Communicator, o Options, report func(Row)) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if want := int64(4 * c.Size()); o.Max < want {
+		return fmt.Errorf("measure: sizes up to %d bytes, want at least %d: an element for each of %d ranks", o.Max, want, c.Size())
+	}
+	ops := o.Ops
+	if ops == nil {
+		ops = Ops()
+	}
+	alloc := o.Alloc
+	if alloc == nil {
+		alloc = func(n int) ([]byte, error) { return make([]byte, n), nil }
+	}
+	src, err := alloc(int(o.Max))
+	if err != nil {
+		return err
+	}
+	dst, err := alloc(int(o.Max))
+	if err != nil {
+		return err
+	}
+	r := &run{c: c, g: c.World(), o: o, src: src, dst: dst}
+	for _, op := range ops {
+		for size := o.Min; size <= o.Max; size *= int64(o.Factor) {
+			row, err := r.measure(ctx, op, size)
+			if errors.Is(err, jaccl.ErrUnsupported) {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("measure: %s of %d bytes: %w", op, size, err)
+			}
+			row.Transport = transport
+			report(row)
+			if op == "barrier" {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (o Options) check() error {
+	for _, op := range o.Ops {
+		if !slices.Contains(Ops(), op) {
+			return fmt.Errorf("measure: there is no operation %q, want one of %v", op, Ops())
+		}
+	}
+	switch {
+	case o.Min < 4 || o.Max < o.Min:
+		return fmt.Errorf("measure: sizes of %d to %d bytes, want at least 4 and no less at the end", o.Min, o.Max)
+	case o.Factor < 2:
+		return fmt.Errorf("measure: sizes that grow by %d, want 2 or more", o.Factor)
+	case o.Batches < 1:
+		return fmt.Errorf("measure: %d batches, want 1 or more", o.Batches)
+	}
+	return nil
+}
+
+// run is one rank's part of a measurement.
+type run struct {
+	c        jaccl.Communicator
+	g        jaccl.Group
+	o        Options
+	src, dst []byte
+	seq      int
+}
+
+func (r *run) call(op string, d graph.DType, bytes int64) lowering.Call {
+	r.seq++
+	return lowering.Call{Op: op, Seq: r.seq, DType: d, Bytes: bytes}
+}
+
+// measure times an operation at a size.
+func (r *run) measure(ctx context.Context, op string, size int64) (Row, error) {
+	n := r.g.Size()
+	step, moved := r.operation(op, size)
+	for range 2 { // connections and buffers grow with the first calls
+		if err := step(ctx); err != nil {
+			return Row{}, err
+		}
+	}
+	began := time.Now()
+	if err := step(ctx); err != nil {
+		return Row{}, err
+	}
+	one, err := r.slowest(ctx, time.Since(began).Seconds())
+	if err != nil {
+		return Row{}, err
+	}
+	calls := int(min(max(r.o.Batch.Seconds()/one, 1), 10000)) // the same on all ranks
+	times := make([]float64, r.o.Batches)
+	for b := range times {
+		if err := r.g.Barrier(ctx, r.call("barrier", graph.NoDType, 0)); err != nil && !errors.Is(err, jaccl.ErrUnsupported) {
+			return Row{}, err
+		}
+		began := time.Now()
+		for range calls {
+			if err := step(ctx); err != nil {
+				return Row{}, err
+			}
+		}
+		if times[b], err = r.slowest(ctx, time.Since(began).Seconds()/float64(calls)); err != nil {
+			return Row{}, err
+		}
+	}
+	slices.Sort(times)
+	median := times[len(times)/2]
+	row := Row{Op: op, Ranks: n, Bytes: moved, Calls: calls * len(times), Micros: median * 1e6, Best: times[0] * 1e6}
+	row.AlgGBs = float64(moved) / median / 1e9
+	row.BusGBs = row.AlgGBs * bus(op, n)
+	return row, nil
+}
+
+// slowest returns the largest of all ranks' seconds, the same on all.
+func (r *run) slowest(ctx context.Context, s float64) (float64, error) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], math.Float64bits(s))
+	if err := r.g.AllMax(ctx, r.call("all_max", graph.F64, 8), b[:], b[:]); err != nil {
+		return 0, err
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(b[:])), nil
+}
+
+// operation returns what to repeat, and the size that it has: whole elements for
+// every rank.
+func (r *run) operation(op string, size int64) (func(context.Context) error, int64) {
+	n := int64(r.g.Size())
+	part := max(size/n/4*4, 4)
+	whole := part * n
+	if op == "all_sum" || op == "broadcast" || op == "send_recv" {
+		whole = size / 4 * 4
+	}
+	whole = min(whole, int64(len(r.src)))
+	src, dst := r.src[:whole], r.dst[:whole]
+	next, before := (r.g.Rank()+1)%r.g.Size(), (r.g.Rank()+r.g.Size()-1)%r.g.Size()
+	switch op {
+	case "all_sum":
+		return func(ctx context.Context) error { return r.g.AllSum(ctx, r.call(op, graph.F32, whole), dst, src) }, whole
+	case "all_gather":
+		return func(ctx context.Context) error {
+			return r.g.AllGather(ctx, r.call(op, graph.F32, whole), dst, src[:part])
+		}, whole
+	case "reduce_scatter":
+		return func(ctx context.Context) error {
+			return r.g.ReduceScatter(ctx, r.call(op, graph.F32, whole), dst[:part], src)
+		}, whole
+	case "all_to_all":
+		d, s := cut(dst, int(part)), cut(src, int(part))
+		return func(ctx context.Context) error { return r.g.AllToAll(ctx, r.call(op, graph.F32, whole), d, s) }, whole
+	case "broadcast":
+		return func(ctx context.Context) error { return r.g.Broadcast(ctx, r.call(op, graph.F32, whole), 0, dst) }, whole
+	case "send_recv":
+		return func(ctx context.Context) error {
+			return r.g.SendRecv(ctx, r.call(op, graph.F32, whole), next, src, before, dst)
+		}, whole
+	}
+	return func(ctx context.Context) error { return r.g.Barrier(ctx, r.call("barrier", graph.NoDType, 0)) }, 0
+}
+
+func cut(b []byte, part int) [][]byte {
+	var out [][]byte
+	for len(b) >= part {
+		out, b = append(out, b[:part:part]), b[part:]
+	}
+	return out
+}

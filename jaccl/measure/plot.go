@@ -1,0 +1,132 @@
+package measure
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+)
+
+// Plot writes a PNG: for every operation a panel with the bus bandwidth of every
+// transport by size, on logarithmic axes.
+func Plot(path string, rows []Row) error {
+	var ops []string
+	for _, r := range rows {
+		if r.Bytes > 0 && !slices.Contains(ops, r.Op) {
+			ops = append(ops, r.Op)
+		}
+	}
+	if len(ops) == 0 {
+		return fmt.Errorf("measure: plot: no rows with bytes, want an operation that moves some")
+	}
+	columns := min(3, len(ops))
+	lines := (len(ops) + columns - 1) / columns
+	grid := make([][]*plot.Plot, lines)
+	for i := range grid {
+		grid[i] = make([]*plot.Plot, columns)
+	}
+	for i, op := range ops {
+		p, err := panel(op, rows)
+		if err != nil {
+			return err
+		}
+		grid[i/columns][i%columns] = p
+	}
+	canvas := vgimg.NewWith(vgimg.UseWH(vg.Length(columns)*11*vg.Centimeter, vg.Length(lines)*8*vg.Centimeter), vgimg.UseDPI(110))
+	tiles := draw.Tiles{Rows: lines, Cols: columns, PadX: 6 * vg.Millimeter, PadY: 6 * vg.Millimeter, PadTop: 3 * vg.Millimeter, PadRight: 5 * vg.Millimeter, PadLeft: 2 * vg.Millimeter, PadBottom: 2 * vg.Millimeter}
+	for y, row := range plot.Align(grid, tiles, draw.New(canvas)) {
+		for x, c := range row {
+			if grid[y][x] != nil {
+				grid[y][x].Draw(c)
+			}
+		}
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("measure: plot: %w", err)
+	}
+	_, err = vgimg.PngCanvas{Canvas: canvas}.WriteTo(f)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// panel draws one operation.
+func panel(op string, rows []Row) (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text = op
+	p.Title.TextStyle.Font = font.From(p.Title.TextStyle.Font, 11)
+	p.X.Label.Text, p.Y.Label.Text = "bytes", "bus GB/s"
+	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(sizes), plot.LogTicks{Prec: -1}
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.TextStyle.Font = font.From(p.Legend.TextStyle.Font, 8)
+	p.Add(plotter.NewGrid())
+	var transports []string
+	points := map[string]plotter.XYs{}
+	for _, r := range rows {
+		if r.Op != op || r.Bytes == 0 || !(r.BusGBs > 0) {
+			continue
+		}
+		if points[r.Transport] == nil {
+			transports = append(transports, r.Transport)
+		}
+		points[r.Transport] = append(points[r.Transport], plotter.XY{X: float64(r.Bytes), Y: r.BusGBs})
+	}
+	for i, t := range transports {
+		line, dots, err := plotter.NewLinePoints(points[t])
+		if err != nil {
+			return nil, fmt.Errorf("measure: plot: %w", err)
+		}
+		line.Color = hue(i)
+		line.Width = vg.Points(1.5)
+		dots.Color, dots.Shape, dots.Radius = hue(i), draw.CircleGlyph{}, vg.Points(2)
+		p.Add(line, dots)
+		p.Legend.Add(t, line, dots)
+	}
+	return p, nil
+}
+
+// hue returns one of eight colors that people with any eyesight tell apart (Okabe
+// and Ito).
+func hue(i int) color.Color {
+	all := [...]color.RGBA{{0, 114, 178, 255}, {230, 159, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {86, 180, 233, 255}, {213, 94, 0, 255}, {0, 0, 0, 255}, {240, 228, 66, 255}}
+	return all[i%len(all)]
+}
+
+// sizes puts ticks at powers of two, as many as fit, named in bytes, KiB or MiB.
+func sizes(lo, hi float64) []plot.Tick {
+	var ticks []plot.Tick
+	from, to := math.Ceil(math.Log2(lo)-1e-9), math.Floor(math.Log2(hi)+1e-9)
+	step := max(1, math.Ceil((to-from)/6))
+	for e := from; e <= to; e++ {
+		t := plot.Tick{Value: math.Exp2(e)}
+		if math.Mod(e-from, step) == 0 {
+			t.Label = Size(int64(t.Value))
+		}
+		ticks = append(ticks, t)
+	}
+	return ticks
+}
+
+// Size prints a number of bytes with a binary unit where it is whole.
+func Size(n int64) string {
+	for _, u := range [...]struct {
+		n    int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.n && n%u.n == 0 {
+			return fmt.Sprintf("%d %s", n/u.n, u.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
