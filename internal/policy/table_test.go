@@ -51,7 +51,7 @@ func imports() map[string][]string {
 		"":                   {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/...", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize"},
 		"cmd/...":            {anything},
 		"examples/...":       {anything},
-		"bench":              {anything},
+		"bench/...":          {anything},
 	}
 }
 

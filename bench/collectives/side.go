@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// sources are the peers' programs.
+//
+//go:embed peers
+var sources embed.FS
+
+func unpack(dir string) error {
+	sub, err := fs.Sub(sources, "peers")
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(dir, sub)
+}
+
+// side is what is measured: a transport of gomoe or a peer.
+type side struct {
+	name string
+	// prepare makes it ready, or says why it can not be measured here.
+	prepare func(ctx context.Context, dir string) error
+	// command runs n ranks and prints one row of JSON per line.
+	command func(ctx context.Context, dir string, n int, s settings) *exec.Cmd
+}
+
+func allSides() []side {
+	return []side{
+		transport("local"), transport("shm"), transport("tcp"), transport("ring"), transport("mpi"),
+		openMPI("Open MPI", "vader,self"), openMPI("Open MPI TCP", "tcp,self"),
+		{"MLX ring", mlxInstalled, mlxRing},
+	}
+}
+
+// words are the arguments that all sides' programs take.
+func (s settings) words(name string) []string {
+	return append([]string{name, strconv.FormatInt(s.min, 10), strconv.FormatInt(s.max, 10), strconv.Itoa(s.factor), strconv.Itoa(s.batches), fmt.Sprint(s.batch.Seconds())}, s.ops...)
+}
+
+func transport(name string) side {
+	return side{"gomoe " + name, func(ctx context.Context, dir string) error {
+		if name == "mpi" {
+			if _, err := exec.LookPath("mpirun"); err != nil {
+				return errors.New("not installed: apt install openmpi-bin")
+			}
+		}
+		exe := filepath.Join(dir, "gomoe")
+		if _, err := os.Stat(exe); err == nil {
+			return nil
+		}
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", exe, "github.com/gomoe/gomoe/cmd/gomoe")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	}, func(ctx context.Context, dir string, n int, s settings) *exec.Cmd {
+		return exec.CommandContext(ctx, filepath.Join(dir, "gomoe"), "bench", "collectives", "-transport", name, "-n", strconv.Itoa(n),
+			"-min", strconv.FormatInt(s.min, 10), "-max", strconv.FormatInt(s.max, 10), "-factor", strconv.Itoa(s.factor),
+			"-batches", strconv.Itoa(s.batches), "-batch", s.batch.String(), "-ops", strings.Join(s.ops, ","), "-json", "-")
+	}}
+}
+
+// openMPI is Open MPI with one of its ways between processes of a machine.
+func openMPI(name, btl string) side {
+	return side{name, func(ctx context.Context, dir string) error {
+		for _, tool := range []string{"mpirun", "mpicc"} {
+			if _, err := exec.LookPath(tool); err != nil {
+				return errors.New("not installed: apt install openmpi-bin libopenmpi-dev")
+			}
+		}
+		out, err := exec.CommandContext(ctx, "mpicc", "-O2", "-o", filepath.Join(dir, "mpi_peer"), filepath.Join(dir, "mpi_peer.c")).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("mpicc: %w\n%s", err, out)
+		}
+		return nil
+	}, func(ctx context.Context, dir string, n int, s settings) *exec.Cmd {
+		args := []string{"--oversubscribe", "-n", strconv.Itoa(n), "--mca", "pml", "ob1", "--mca", "btl", btl, "--mca", "mpi_yield_when_idle", "1", filepath.Join(dir, "mpi_peer")}
+		cmd := exec.CommandContext(ctx, "mpirun", append(args, s.words(name)...)...)
+		cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+		return cmd
+	}}
+}
+
+// python is the interpreter of the peers.
+func python() string {
+	if exe := os.Getenv("BENCH_PYTHON"); exe != "" {
+		return exe
+	}
+	return "python3"
+}
+
+func mlxInstalled(ctx context.Context, _ string) error {
+	if err := exec.CommandContext(ctx, python(), "-c", "import mlx.core").Run(); err != nil {
+		return errors.New("not installed: pip install 'mlx[cpu]'")
+	}
+	return nil
+}
+
+// mlxRing starts the ranks of MLX's ring: a shell runs all but the first in the
+// background and waits for them.
+func mlxRing(ctx context.Context, dir string, n int, s settings) *exec.Cmd {
+	var nodes [][]string
+	for range n {
+		nodes = append(nodes, []string{freeAddress()})
+	}
+	b, _ := json.Marshal(nodes) // of strings, which do not fail
+	hosts := filepath.Join(dir, fmt.Sprintf("ring-%d.json", n))
+	script := fmt.Sprintf("set -e\nprintf '%%s' '%s' > %s\n", b, hosts)
+	for r := n - 1; r >= 0; r-- {
+		script += fmt.Sprintf("MLX_RANK=%d MLX_HOSTFILE=%s %s %s \"$@\"", r, hosts, python(), filepath.Join(dir, "mlx_ring.py"))
+		if r > 0 {
+			script += " >/dev/null &"
+		}
+		script += "\n"
+	}
+	script += "wait\n"
+	return exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, s.words("MLX ring")...)...)
+}
+
+// freeAddress returns a loopback address that nobody listens at now.
+func freeAddress() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "127.0.0.1:0" // which the peer refuses, with its own words
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
