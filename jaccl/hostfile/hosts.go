@@ -1,0 +1,256 @@
+package hostfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"unicode"
+)
+
+// MaxSize is the most bytes that a hostfile has, and MaxHosts the most hosts.
+const (
+	MaxSize  = 4 << 20
+	MaxHosts = 4096
+)
+
+// Hosts is a hostfile of mlx.launch: the hosts of a job, one entry per rank or
+// per equal number of ranks.
+type Hosts struct {
+	Backend string   // ring, jaccl, jaccl-ring, mpi, nccl; empty if the file does not say
+	Envs    []string // NAME=value, set for every rank
+	Hosts   []Host
+}
+
+// Host is one entry of a hostfile.
+type Host struct {
+	SSH  string     // what ssh is told: a name, user@name, or localhost for this machine
+	IPs  []string   // addresses by which other hosts reach it, the first one first; maybe none
+	RDMA [][]string // its devices that face each host, by the host's number; nil if not stated, an entry is nil for none
+}
+
+// ParseHosts reads a hostfile, which is an object or only its list of hosts:
+//
+//	{"backend": "jaccl", "envs": ["NAME=value"], "hosts": [
+//	  {"ssh": "user@a", "ips": ["10.0.0.1"], "rdma": [null, "rdma_en5"]},
+//	  {"ssh": "b", "ips": ["10.0.0.2"], "rdma": ["rdma_en5", null]}]}
+//
+// Errors name the host by its number, from 0, and by its name.
+//
+// Source: Hostfile in MLX's python/mlx/_distributed_utils.
+func ParseHosts(data []byte) (*Hosts, error) {
+	if len(data) > MaxSize {
+		return nil, fmt.Errorf("hostfile: %d bytes, want at most %d", len(data), MaxSize)
+	}
+	var h Hosts
+	var list []json.RawMessage
+	switch first := firstByte(data); first {
+	case '[':
+		if err := decode(data, &list); err != nil {
+			return nil, fmt.Errorf("hostfile: %w", err)
+		}
+	case '{':
+		var file struct {
+			Backend *string            `json:"backend"`
+			Envs    *[]string          `json:"envs"`
+			Hosts   *[]json.RawMessage `json:"hosts"`
+		}
+		if err := decode(data, &file); err != nil {
+			return nil, fmt.Errorf("hostfile: %w", err)
+		}
+		if file.Hosts == nil {
+			return nil, errors.New(`hostfile: no "hosts", want a list of objects such as {"ssh": "name", "ips": ["10.0.0.1"]}`)
+		}
+		list = *file.Hosts
+		if file.Backend != nil {
+			h.Backend = *file.Backend
+		}
+		if file.Envs != nil {
+			h.Envs = *file.Envs
+		}
+	case 0:
+		return nil, errors.New(`hostfile: empty, want {"hosts": [...]} or a list of hosts`)
+	default:
+		return nil, fmt.Errorf(`hostfile: begins with %q, want JSON: {"hosts": [...]} or a list of hosts`, first)
+	}
+	for i, e := range h.Envs {
+		if err := CheckEnv(e); err != nil {
+			return nil, fmt.Errorf("hostfile: envs[%d]: %w", i, err)
+		}
+	}
+	if len(list) == 0 {
+		return nil, errors.New("hostfile: no hosts, want at least one")
+	}
+	if len(list) > MaxHosts {
+		return nil, fmt.Errorf("hostfile: %d hosts, want at most %d", len(list), MaxHosts)
+	}
+	for i, raw := range list {
+		host, err := parseHost(raw, i, len(list))
+		if err != nil {
+			return nil, err
+		}
+		h.Hosts = append(h.Hosts, host)
+	}
+	return &h, nil
+}
+
+// CheckEnv reports whether e is NAME=value with a name that every shell takes.
+func CheckEnv(e string) error {
+	name, value, ok := strings.Cut(e, "=")
+	if !ok {
+		return fmt.Errorf("%q, want NAME=value", e)
+	}
+	for i, r := range name {
+		if !(r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || i > 0 && r >= '0' && r <= '9') {
+			return fmt.Errorf("%q: name %q, want letters, digits and _", e, name)
+		}
+	}
+	switch {
+	case name == "":
+		return fmt.Errorf("%q: no name, want NAME=value", e)
+	case strings.ContainsRune(value, 0):
+		return fmt.Errorf("%s: the value has a zero byte, which no environment holds", name)
+	}
+	return nil
+}
+
+func parseHost(raw json.RawMessage, i, n int) (Host, error) {
+	var e struct {
+		SSH  *string            `json:"ssh"`
+		IPs  []string           `json:"ips"`
+		RDMA *[]json.RawMessage `json:"rdma"`
+	}
+	if firstByte(raw) != '{' {
+		return Host{}, fmt.Errorf(`hostfile: hosts[%d]: %.40s, want an object such as {"ssh": "name", "ips": ["10.0.0.1"]}`, i, raw)
+	}
+	if err := decode(raw, &e); err != nil {
+		return Host{}, fmt.Errorf("hostfile: hosts[%d]: %w", i, err)
+	}
+	if e.SSH == nil {
+		return Host{}, fmt.Errorf(`hostfile: hosts[%d]: no "ssh", want the name that ssh is told, or localhost`, i)
+	}
+	h := Host{SSH: *e.SSH, IPs: e.IPs}
+	if err := sshName(h.SSH); err != nil {
+		return Host{}, fmt.Errorf("hostfile: hosts[%d]: ssh: %w", i, err)
+	}
+	for k, ip := range h.IPs {
+		if net.ParseIP(ip) == nil {
+			return Host{}, fmt.Errorf("hostfile: hosts[%d] (%s): ips[%d] is %q, want an address such as 10.0.0.1", i, h.SSH, k, ip)
+		}
+	}
+	if e.RDMA == nil || len(*e.RDMA) == 0 { // which is how MLX says that there are none
+		return h, nil
+	}
+	if len(*e.RDMA) != n {
+		return Host{}, fmt.Errorf("hostfile: hosts[%d] (%s): rdma has %d entries for %d hosts, want one per host, null for itself", i, h.SSH, len(*e.RDMA), n)
+	}
+	h.RDMA = make([][]string, n)
+	for k, raw := range *e.RDMA {
+		devices, err := parseDevices(raw)
+		if err != nil {
+			return Host{}, fmt.Errorf("hostfile: hosts[%d] (%s): rdma[%d]: %w", i, h.SSH, k, err)
+		}
+		h.RDMA[k] = devices
+	}
+	return h, nil
+}
+
+// parseDevices reads null, "rdma_en5" or ["rdma_en5", "rdma_en6"].
+func parseDevices(raw json.RawMessage) ([]string, error) {
+	var names []string
+	switch firstByte(raw) {
+	case 'n':
+		return nil, nil
+	case '"':
+		names = make([]string, 1)
+		if err := json.Unmarshal(raw, &names[0]); err != nil {
+			return nil, err
+		}
+	case '[':
+		var list []*string
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			if s == nil {
+				return nil, fmt.Errorf("null in a list, want names of devices")
+			}
+			names = append(names, *s)
+		}
+	default:
+		return nil, fmt.Errorf("%.40s, want null, a device's name or a list of names", raw)
+	}
+	for _, s := range names {
+		if s == "" {
+			return nil, errors.New("a device without a name, want null where there is none")
+		}
+	}
+	return names, nil
+}
+
+// sshName refuses what ssh would take for an option, and what would be more than
+// one word.
+func sshName(s string) error {
+	switch {
+	case s == "":
+		return errors.New(`empty, want a name; this machine is "localhost"`)
+	case strings.HasPrefix(s, "-"):
+		return fmt.Errorf("%q begins with -, which ssh takes for an option", s)
+	case strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("'\"`$;&|<>()\\", r)
+	}):
+		return fmt.Errorf("%q, want a name or user@name", s)
+	}
+	return nil
+}
+
+// decode is json.Unmarshal of all of data, with where it went wrong.
+func decode(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	err := d.Decode(v)
+	if err == nil {
+		if _, err := d.Token(); err != io.EOF {
+			return fmt.Errorf("%s: more behind the end", place(data, d.InputOffset()))
+		}
+		return nil
+	}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("%s: %v", place(data, syntax.Offset), err)
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s: %s is a JSON %s, want %s", place(data, kind.Offset), kind.Field, kind.Value, wanted(kind))
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return errors.New("ends in the middle; is the file complete?")
+	}
+	return err
+}
+
+func wanted(e *json.UnmarshalTypeError) string {
+	switch e.Type.String() {
+	case "string":
+		return "a string"
+	case "[]string":
+		return "a list of strings"
+	}
+	return "a list"
+}
+
+// place is the line and column of a byte.
+func place(data []byte, at int64) string {
+	before := data[:min(max(at, 0), int64(len(data)))]
+	line := 1 + bytes.Count(before, []byte("\n"))
+	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n')-1)
+}
+
+// firstByte is the first one that is no white space, 0 for none.
+func firstByte(data []byte) byte {
+	if t := bytes.TrimLeft(data, " \t\r\n"); len(t) > 0 {
+		return t[0]
+	}
+	return 0
+}
