@@ -16,6 +16,7 @@ func imports() map[string][]string {
 		"graph":              {},
 		"ep":                 {},
 		"internal/text":      {},
+		"internal/fleet":     {},
 		"internal/report":    {},
 		"internal/policy":    {},
 		"internal/tracefile": {"runtime"},
@@ -57,7 +58,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/toy", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest"}
+	return []string{"internal/toy", "internal/fleet", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with

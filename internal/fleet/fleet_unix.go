@@ -1,0 +1,179 @@
+//go:build unix
+
+package fleet
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Fleet is a job's processes.
+type Fleet struct {
+	t     *testing.T
+	Procs []*Proc
+}
+
+// Proc is one rank's process.
+type Proc struct {
+	Rank   int
+	cmd    *exec.Cmd
+	events chan Event
+	ended  chan struct{}
+	mu     sync.Mutex
+	errs   strings.Builder
+	status error
+}
+
+// Options say how ranks are started.
+type Options struct {
+	Args map[string]string
+	Env  []string // besides the test's own
+	// In returns the words before the command of a rank, such as ip netns exec NAME.
+	In func(rank int) []string
+}
+
+// Start starts n ranks of a program. They are killed when the test ends.
+func Start(t *testing.T, program string, n int, o Options) *Fleet {
+	t.Helper()
+	args, err := json.Marshal(o.Args)
+	require.NoError(t, err)
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	f := &Fleet{t: t}
+	for i := range n {
+		words := []string{exe}
+		if o.In != nil {
+			words = append(o.In(i), exe)
+		}
+		p := &Proc{Rank: i, cmd: exec.Command(words[0], words[1:]...), events: make(chan Event, 1024), ended: make(chan struct{})}
+		p.cmd.Env = append(append(os.Environ(), o.Env...), programVariable+"="+program, rankVariable+"="+strconv.Itoa(i),
+			sizeVariable+"="+strconv.Itoa(n), argsVariable+"="+string(args), Marker+"="+t.Name())
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		out, err := p.cmd.StdoutPipe()
+		require.NoError(t, err)
+		p.cmd.Stderr = (*tail)(p)
+		require.NoError(t, p.cmd.Start())
+		go p.read(bufio.NewScanner(out))
+		f.Procs = append(f.Procs, p)
+	}
+	t.Cleanup(func() {
+		for _, p := range f.Procs {
+			p.Signal(syscall.SIGKILL)
+		}
+		for _, p := range f.Procs {
+			select {
+			case <-p.ended:
+			case <-time.After(10 * time.Second):
+				t.Errorf("rank %d does not end when it is killed", p.Rank)
+			}
+			if t.Failed() {
+				t.Logf("rank %d: %v\n%s", p.Rank, p.status, p.Errors())
+			}
+		}
+	})
+	return f
+}
+
+// tail keeps what a process writes to its standard error.
+type tail Proc
+
+func (w *tail) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.errs.Len() < 1<<20 {
+		w.errs.Write(b)
+	}
+	return len(b), nil
+}
+
+// Errors returns what the process has written to its standard error.
+func (p *Proc) Errors() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.errs.String()
+}
+
+func (p *Proc) read(lines *bufio.Scanner) {
+	lines.Buffer(nil, 4<<20)
+	for lines.Scan() {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			e = Event{Name: "output", At: time.Now(), Text: lines.Text()}
+		}
+		select {
+		case p.events <- e:
+		default: // nobody reads so many
+		}
+	}
+	p.status = p.cmd.Wait()
+	close(p.ended)
+	close(p.events)
+}
+
+// Await returns the rank's next event of that name, and fails the test if there is none
+// in time. Events before it are dropped.
+func (p *Proc) Await(t *testing.T, name string, within time.Duration) Event {
+	t.Helper()
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	var last []string
+	for {
+		select {
+		case e, ok := <-p.events:
+			if !ok {
+				t.Fatalf("rank %d ended (%v) without saying %q; it said %q\n%s", p.Rank, p.status, name, last, p.Errors())
+			}
+			if e.Name == name {
+				return e
+			}
+			last = append(last, fmt.Sprintf("%s %s", e.Name, e.Text))
+		case <-timer.C:
+			t.Fatalf("rank %d did not say %q within %v; it said %q\n%s", p.Rank, name, within, last, p.Errors())
+		}
+	}
+}
+
+// Ended waits for the end of the process and returns its status.
+func (p *Proc) Ended(t *testing.T, within time.Duration) error {
+	t.Helper()
+	select {
+	case <-p.ended:
+		return p.status
+	case <-time.After(within):
+		t.Fatalf("rank %d has not ended within %v\n%s", p.Rank, within, p.Errors())
+		return nil
+	}
+}
+
+// Signal sends a signal to the rank and all that it has started.
+func (p *Proc) Signal(s syscall.Signal) {
+	syscall.Kill(-p.cmd.Process.Pid, s)
+}
+
+// PID is the process's number.
+func (p *Proc) PID() int { return p.cmd.Process.Pid }
+
+// CPU returns the processor time that the process has used.
+func (p *Proc) CPU(t *testing.T) time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(b), ") ")
+	w := strings.Fields(rest)
+	require.Greater(t, len(w), 12)
+	user, err := strconv.ParseInt(w[11], 10, 64)
+	require.NoError(t, err)
+	system, err := strconv.ParseInt(w[12], 10, 64)
+	require.NoError(t, err)
+	return time.Duration(user+system) * (time.Second / 100) // the kernel's ticks
+}

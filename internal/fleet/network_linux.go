@@ -1,0 +1,70 @@
+package fleet
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Network is hosts on one machine: network name spaces, connected by a bridge.
+type Network struct {
+	t     *testing.T
+	id    string
+	hosts int
+}
+
+// NewNetwork makes n hosts. It skips the test where that is not permitted; they are
+// gone when the test ends.
+func NewNetwork(t *testing.T, n int) *Network {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("network name spaces are root's: run as root")
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		t.Skip("ip is missing: apt install iproute2")
+	}
+	w := &Network{t: t, id: fmt.Sprintf("fl%x", os.Getpid()&0xffff), hosts: n}
+	w.clear()
+	t.Cleanup(w.clear)
+	w.run("ip link add %s type bridge", w.bridge())
+	w.run("ip link set %s up", w.bridge())
+	for i := range n {
+		w.run("ip netns add %s", w.name(i))
+		w.run("ip link add %s type veth peer name eth0 netns %s", w.port(i), w.name(i))
+		w.run("ip link set %s master %s up", w.port(i), w.bridge())
+		w.run("ip -n %s addr add %s/24 dev eth0", w.name(i), w.Address(i))
+		w.run("ip -n %s link set eth0 up", w.name(i))
+		w.run("ip -n %s link set lo up", w.name(i))
+	}
+	return w
+}
+
+func (w *Network) bridge() string       { return w.id + "br" }
+func (w *Network) name(i int) string    { return fmt.Sprintf("%sh%d", w.id, i) }
+func (w *Network) port(i int) string    { return fmt.Sprintf("%sp%d", w.id, i) }
+func (w *Network) In(i int) []string    { return []string{"ip", "netns", "exec", w.name(i)} }
+func (w *Network) Address(i int) string { return fmt.Sprintf("10.83.%d.%d", os.Getpid()&0xff, i+1) }
+
+// Cut drops every packet from and to a host, without a word to anyone.
+func (w *Network) Cut(i int) { w.run("ip link set %s down", w.port(i)) }
+
+// Heal undoes Cut.
+func (w *Network) Heal(i int) { w.run("ip link set %s up", w.port(i)) }
+
+func (w *Network) run(format string, a ...any) {
+	words := strings.Fields(fmt.Sprintf(format, a...))
+	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
+	require.NoError(w.t, err, "%v: %s", words, out)
+}
+
+func (w *Network) clear() {
+	for i := range w.hosts {
+		exec.Command("ip", "link", "del", w.port(i)).Run()
+		exec.Command("ip", "netns", "del", w.name(i)).Run()
+	}
+	exec.Command("ip", "link", "del", w.bridge()).Run()
+}
