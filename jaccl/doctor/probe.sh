@@ -23,6 +23,7 @@ done
 echo "locked $(ulimit -l 2>/dev/null)"
 echo "files $(ulimit -n 2>/dev/null)"
 [ -d /dev/shm ] && echo "shared $(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $4}')"
+command -v ping >/dev/null || set --
 for a in "$@"; do
 	case $(uname -s) in
 	Darwin) w="-t 2" ;;
