@@ -49,12 +49,12 @@ func (w *Network) port(i int) string    { return fmt.Sprintf("%sp%d", w.id, i) }
 func (w *Network) In(i int) []string    { return []string{"ip", "netns", "exec", w.name(i)} }
 func (w *Network) Address(i int) string { return fmt.Sprintf("10.83.%d.%d", os.Getpid()&0xff, i+1) }
 
-// Cut drops every packet from and to a host, without a word to anyone: its port of
-// the bridge blocks.
-func (w *Network) Cut(i int) { w.run("bridge link set dev %s state 4", w.port(i)) }
+// Cut drops every packet from and to a host, without a word to anyone: it is
+// taken off the bridge.
+func (w *Network) Cut(i int) { w.run("ip link set %s nomaster", w.port(i)) }
 
 // Heal undoes Cut.
-func (w *Network) Heal(i int) { w.run("bridge link set dev %s state 3", w.port(i)) }
+func (w *Network) Heal(i int) { w.run("ip link set %s master %s", w.port(i), w.bridge()) }
 
 func (w *Network) run(format string, a ...any) {
 	words := strings.Fields(fmt.Sprintf(format, a...))
