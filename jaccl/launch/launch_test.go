@@ -226,7 +226,7 @@ func TestLines(t *testing.T) {
 
 func TestLongLines(t *testing.T) {
 	var b bytes.Buffer
-	l := &lines{out: &outputs{}, w: &b, prefix: "[0]"}
+	l := &lines{w: &b, prefix: "[0]"}
 	l.copy(io.MultiReader(strings.NewReader(strings.Repeat("x", 2*maxLine+5)), strings.NewReader("y\nz")))
 	x := strings.Repeat("x", maxLine)
 	if got, want := b.String(), "[0] "+x+"\n[0]+"+x+"\n[0]+xxxxxy\n[0] z\n"; got != want {

@@ -11,12 +11,20 @@ import (
 // line takes no memory.
 const maxLine = 64 << 10
 
-// outputs are the launcher's own streams, whose lines are not mixed up.
-type outputs struct{ mu sync.Mutex }
+// locked writes to a stream of the launcher, of which the other may be the same.
+type locked struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
 
 // lines passes a rank's stream on, line by line, with a prefix.
 type lines struct {
-	out    *outputs
 	w      io.Writer
 	prefix string
 
@@ -87,8 +95,6 @@ func (l *lines) emit(line []byte, cut bool) {
 	}
 	b := make([]byte, 0, len(l.prefix)+len(line)+2)
 	b = append(append(append(append(b, l.prefix...), mark...), line...), '\n')
-	l.out.mu.Lock()
-	defer l.out.mu.Unlock()
 	l.w.Write(b) // where the launcher's own output goes is not the rank's concern
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomoe/gomoe/jaccl/environ"
@@ -101,6 +102,8 @@ func (o Options) complete() (Options, error) {
 	if o.Stderr == nil {
 		o.Stderr = io.Discard
 	}
+	mu := new(sync.Mutex)
+	o.Stdout, o.Stderr = locked{mu, o.Stdout}, locked{mu, o.Stderr}
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return o, fmt.Errorf("launch: %w", err)

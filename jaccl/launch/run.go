@@ -126,10 +126,9 @@ func (j *job) run(ctx context.Context) (int, error) {
 	defer runtime.UnlockOSThread()
 	places := j.places(j.meeting)
 	j.ends = make(chan ended, len(places))
-	out := &outputs{}
 	var failed error
 	for _, p := range places {
-		if err := j.start(p, out); err != nil {
+		if err := j.start(p); err != nil {
 			failed = fmt.Errorf("launch: rank %d: %w", p.job.Rank, err)
 			break
 		}
@@ -151,9 +150,9 @@ func (j *job) run(ctx context.Context) (int, error) {
 }
 
 // start starts one rank.
-func (j *job) start(p place, out *outputs) error {
+func (j *job) start(p place) error {
 	prefix := fmt.Sprintf("[%d]", p.job.Rank)
-	proc := &process{place: p, out: &lines{out: out, w: j.Stdout, prefix: prefix}, err: &lines{out: out, w: j.Stderr, prefix: prefix}}
+	proc := &process{place: p, out: &lines{w: j.Stdout, prefix: prefix}, err: &lines{w: j.Stderr, prefix: prefix}}
 	proc.group.guard = j.guard
 	command, env, dir, text := j.Command, []string(nil), j.Dir, ""
 	var files []*os.File
