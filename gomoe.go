@@ -154,7 +154,9 @@ func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.
 	return j.Step(ctx, in)
 }
 
-// Step places the inputs, runs one step and gathers its results.
+// Step places the inputs, runs one step and gathers its results. Where other
+// processes hold ranks, all of them call it with the same inputs, and all get
+// complete results.
 func (j *Job) Step(ctx context.Context, in map[string]array.Array) ([]array.Array, error) {
 	placed := map[string]*runtime.Array{}
 	for name, a := range in {
@@ -172,7 +174,7 @@ func (j *Job) Step(ctx context.Context, in map[string]array.Array) ([]array.Arra
 	res := make([]array.Array, len(out))
 	defer j.Recycle(out...)
 	for i, d := range out {
-		if res[i], err = d.Get(); err != nil {
+		if res[i], err = j.Get(ctx, d); err != nil {
 			return nil, fmt.Errorf("result %s: %w", j.Plan().Out[i].Name, err)
 		}
 	}
