@@ -76,6 +76,10 @@ func (x *Exchange) Begin() {
 	}
 }
 
+// Moved returns how many heads have come, and bytes left and come, in all uses of x
+// so far. It may be called at any time.
+func (x *Exchange) Moved() int64 { return x.moved.Load() }
+
 // Came says that the head of Peers[i] has come. Links call it, from any goroutine.
 func (x *Exchange) Came(i int) {
 	x.progress[i].head.Store(true)

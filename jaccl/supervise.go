@@ -75,7 +75,7 @@ func (e *engine) supervise() {
 		}
 		now, m := time.Now(), int64(0)
 		if op.x != nil {
-			m = op.x.moved.Load()
+			m = op.x.Moved()
 		}
 		if op.turn != turn || m != moved || since.IsZero() {
 			turn, moved, since = op.turn, m, now

@@ -199,6 +199,12 @@ func (l *link) send(peer int, w work) error {
 }
 
 func (l *link) put(peer int, p *pipe, w work, b []byte) error {
+	select { // a head goes out even if this rank has refused those of others already
+	case piece := <-p.free:
+		p.full <- append(piece[:0], b...)
+		return nil
+	default:
+	}
 	select {
 	case piece := <-p.free:
 		p.full <- append(piece[:0], b...)

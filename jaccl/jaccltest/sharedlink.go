@@ -89,7 +89,7 @@ func (l *sharedLink) View(peer int, offset int64, n int) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.pieces {
-		if offset >= p.at && offset-p.at <= int64(len(p.b)) && int64(n) <= int64(len(p.b))-(offset-p.at) {
+		if n >= 0 && offset >= p.at && offset-p.at <= int64(len(p.b)) && int64(n) <= int64(len(p.b))-(offset-p.at) {
 			return p.b[offset-p.at:][:n:n], nil
 		}
 	}
