@@ -1,0 +1,113 @@
+//go:build linux || darwin
+
+package shm
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// sender is one peer's half of exchanges: what goes to it.
+type sender struct {
+	ring producer
+	read uint64 // bytes the peer has been given to read from this rank's memory, ever
+
+	// Of the exchange in progress.
+	front []byte   // records with their bodies, still to be put
+	space []byte   // what front is cut from, kept for the next exchange
+	parts [][]byte // data still to be put, nil if the peer reads it
+	done  int      // bytes of parts[0] that have been put
+	seen  uint64   // how much of read the peer has read
+}
+
+// begin queues what the i-th exchange with the peer sends: the head and the data.
+func (s *sender) begin(l *link, peer int, seq uint64, head []byte, parts [][]byte) {
+	s.space = s.space[:0]
+	if head != nil {
+		s.space = appendRecord(s.space, record{kind: kindHead, seq: seq, bytes: uint64(len(head))}, head, l.table)
+	}
+	s.parts, s.done = nil, 0
+	if total := sum(parts); total > 0 {
+		r := record{kind: l.kindFor(peer, parts, total), seq: seq, bytes: total}
+		if r.kind == kindData {
+			s.parts = parts
+		} else {
+			l.places = l.places[:0]
+			for _, p := range parts {
+				if len(p) > 0 {
+					r.places++
+					l.places = binary.LittleEndian.AppendUint64(l.places, l.placeOf(r.kind, p))
+					l.places = binary.LittleEndian.AppendUint64(l.places, uint64(len(p)))
+				}
+			}
+			s.read += total
+		}
+		s.space = appendRecord(s.space, r, l.places[:r.body()], l.table)
+	}
+	s.front = s.space
+}
+
+// finished reports whether the peer needs nothing more of the caller's buffers.
+func (s *sender) finished() bool {
+	return len(s.front) == 0 && len(s.parts) == 0 && s.seen == s.read
+}
+
+// step puts up to chunk bytes and shows them to the peer. It returns whether there
+// was something to do, and reports bytes of data to x.
+func (s *sender) step(x *jaccl.Exchange, i int, chunk int) (bool, error) {
+	for len(s.front) > 0 {
+		n, err := s.ring.put(s.front)
+		if err != nil {
+			return false, err
+		}
+		if s.front = s.front[n:]; n == 0 {
+			break
+		}
+	}
+	if len(s.front) == 0 {
+		sent := 0
+		for sent < chunk && len(s.parts) > 0 {
+			p := s.parts[0][s.done:]
+			n, err := s.ring.put(p[:min(len(p), chunk-sent)])
+			if err != nil {
+				return false, err
+			}
+			sent += n
+			if s.done += n; s.done == len(s.parts[0]) {
+				s.parts, s.done = s.parts[1:], 0
+			} else if n == 0 {
+				break
+			}
+		}
+		if sent > 0 {
+			x.Sent(i, sent)
+		}
+	}
+	moved := s.ring.show()
+	return moved, nil
+}
+
+// account looks at how much the peer, by its own word, has read of what it was
+// given to read.
+func (s *sender) account(x *jaccl.Exchange, i int, read uint64) (bool, error) {
+	if read == s.seen {
+		return false, nil
+	}
+	if read-s.seen > s.read-s.seen {
+		return false, fmt.Errorf("has read %d bytes of the %d it was given", read, s.read)
+	}
+	x.Sent(i, int(read-s.seen))
+	s.seen = read
+	return true, nil
+}
+
+// sum returns how many bytes parts have.
+func sum(parts [][]byte) uint64 {
+	n := uint64(0)
+	for _, p := range parts {
+		n += uint64(len(p))
+	}
+	return n
+}
