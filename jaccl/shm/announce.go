@@ -19,14 +19,12 @@ type announcement struct {
 	Path  string `json:"path,omitempty"` // of a file
 	Size  int64  `json:"size"`
 	Ring  int    `json:"ring"`
-	Nonce []byte `json:"nonce"`           // the segment begins with it
-	Probe uint64 `json:"probe,omitempty"` // where in the process's memory it is, to try to read it
+	Nonce []byte `json:"nonce"` // the segment begins with it
 }
 
 // verdict is what a rank tells the others of theirs.
 type verdict struct {
-	Error string `json:"error,omitempty"`
-	Reads []bool `json:"reads"` // by rank: this one can read its private memory
+	Error string `json:"error,omitempty"` // it can not use them
 }
 
 func encode(v any) []byte {
@@ -65,17 +63,14 @@ func parseAnnouncement(b []byte) (announcement, error) {
 	return a, nil
 }
 
-// parseVerdict checks a verdict in a job of n ranks.
-func parseVerdict(b []byte, n int) (verdict, error) {
+// parseVerdict returns the error in a verdict.
+func parseVerdict(b []byte) error {
 	var v verdict
 	if err := parse(b, &v); err != nil {
-		return v, err
+		return err
 	}
-	switch {
-	case v.Error != "":
-		return v, errors.New(v.Error)
-	case len(v.Reads) != n:
-		return v, fmt.Errorf("says of %d ranks whether it reads their memory, want %d", len(v.Reads), n)
+	if v.Error != "" {
+		return errors.New(v.Error)
 	}
-	return v, nil
+	return nil
 }

@@ -76,7 +76,7 @@ func mirror(site jaccl.Site, args []string) error {
 	if err != nil {
 		return err
 	}
-	l, err := Connect(context.Background(), site, benchOptions(args[1]))
+	l, err := Connect(context.Background(), site, Options{})
 	if err != nil {
 		return err
 	}
@@ -92,32 +92,33 @@ func mirror(site jaccl.Site, args []string) error {
 	return l.Close()
 }
 
-func benchOptions(how string) Options {
-	return Options{Copies: how == "ring"}
-}
-
 // BenchmarkExchange exchanges bytes with each peer, each rank a process of its own.
 // Its rate is what one rank receives.
 func BenchmarkExchange(b *testing.B) {
 	for _, n := range []int{2, 4} {
-		for _, how := range []string{"ring", "read", "arena"} {
+		for _, how := range []string{"ring", "arena"} {
 			for _, size := range []int{0, 2 << 10, 32 << 10, 256 << 10, 512 << 10, 1 << 20, 8 << 20} {
 				if size == 0 && how != "ring" {
 					continue
 				}
 				b.Run(fmt.Sprintf("ranks=%d/%s/%d", n, how, size), func(b *testing.B) {
 					_, sites := processes(b, n, 1, nil, "mirror", fmt.Sprint(size), how)
-					l := connectAll(b, sites, benchOptions(how))[0]
+					l := connectAll(b, sites, Options{})[0]
 					r, err := newRounds(l, size, how == "arena")
 					require.NoError(b, err)
 					b.SetBytes(int64(size * (n - 1)))
-					best := time.Hour
+					// The best of few exchanges in a row: one alone may find that the
+					// peer has been there already.
+					const row = 8
+					best, start, i := time.Hour, time.Now(), 0
 					for b.Loop() {
-						start := time.Now()
 						require.NoError(b, r.next(true))
-						best = min(best, time.Since(start))
+						if i++; i%row == 0 {
+							now := time.Now()
+							best, start = min(best, now.Sub(start)), now
+						}
 					}
-					b.ReportMetric(float64(best)/1e3, "min-µs")
+					b.ReportMetric(float64(best)/1e3/row, "best-µs")
 					require.NoError(b, r.next(false))
 				})
 			}

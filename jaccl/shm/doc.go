@@ -24,9 +24,11 @@
 //
 // Between each two ranks there are two rings, one each way, each with one writer
 // and one reader. An exchange is a head in a record with a checksum, then the data.
-// Small data goes through the ring. Data in the sender's arena stays there and its
-// receiver copies it, once. Other large data the receiver reads from the sender's
-// private memory, where the kernel allows it. The goroutine that calls Exchange
+// Data in the sender's arena stays there and its receiver copies it, once. Other
+// data goes through the ring, in two copies, of which the second finds it in the
+// cache. That is faster than one copy by the kernel (process_vm_readv), which was
+// tried: 22 against 35 µs for 512 KiB each way, 0.6 to 0.8 against 1.1 to 1.2 ms
+// for 8 MiB, 15 against 23 ms for 64 MiB. The goroutine that calls Exchange
 // moves all bytes, in turns of small pieces with each peer, so that ranks which
 // send to each other never wait for each other.
 //

@@ -6,20 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"unsafe"
 
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// How data moves. CHANGE-ME
 const (
-	chunk     = 32 << 10
-	piece     = 512 << 10
-	viewFrom  = 4 << 10
-	readFrom  = 256 << 10
-	readPlace = 64 << 10
+	// chunk is how much goes into a ring, or comes out of it, before the other way
+	// and the other peers have their turn, and before the other side sees it.
+	chunk = 32 << 10
+	// piece is the same for data that is copied from a peer's arena.
+	piece = 512 << 10
+	// viewFrom is how much data in an arena is not put into the ring.
+	viewFrom = 4 << 10
 )
 
 // errClosed is what this rank's own Close does to an exchange.
@@ -40,8 +39,6 @@ func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
 	if err != nil {
 		l.broken = true
 	}
-	// What receivers read by address lives until they have.
-	runtime.KeepAlive(x)
 	return err
 }
 
@@ -73,7 +70,7 @@ func (l *link) exchange(ctx context.Context, x *jaccl.Exchange) error {
 		if x.Send != nil {
 			parts = x.Send[i]
 		}
-		p.out.begin(l, rank, p.seq, x.Head, parts)
+		p.out.begin(l, p.seq, x.Head, parts)
 		p.in.begin(p.seq, x.Head != nil)
 	}
 	w := l.waiter(ctx)
@@ -151,7 +148,7 @@ func (l *link) serve(p *peer, x *jaccl.Exchange, i int) (bool, error) {
 		moved = moved || m
 	}
 	if p.in.stage != stageDone && p.in.stage != stageHeads {
-		m, err := p.in.step(l, p, x, i, chunk)
+		m, err := p.in.step(l, p.segment, x, i, chunk)
 		if err != nil {
 			return false, err
 		}
@@ -213,39 +210,4 @@ func (l *link) heads(x *jaccl.Exchange) error {
 // lost is an error about a peer.
 func (l *link) lost(rank int, err error) error {
 	return &jaccl.PeerError{Peer: rank, Err: fmt.Errorf("shm: rank %d on %s %w", rank, l.peers[rank].host, err)}
-}
-
-// kindFor chooses how data gets to a peer: from the arena in one copy at the speed
-// of memory; by address in one copy by the kernel; else through the ring in two.
-func (l *link) kindFor(peer int, parts [][]byte, total uint64) uint32 {
-	if total < viewFrom {
-		return kindData
-	}
-	filled, arena := 0, true
-	for _, p := range parts {
-		if len(p) > 0 {
-			filled++
-			if arena {
-				_, arena = l.Locate(p)
-			}
-		}
-	}
-	switch {
-	case filled > maxPlaces:
-		return kindData
-	case arena:
-		return kindView
-	case l.peers[peer].reads && total >= readFrom && total/uint64(filled) >= readPlace:
-		return kindRead
-	}
-	return kindData
-}
-
-// placeOf is where a receiver finds b.
-func (l *link) placeOf(kind uint32, b []byte) uint64 {
-	if kind == kindView {
-		at, _ := l.Locate(b)
-		return uint64(at)
-	}
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }

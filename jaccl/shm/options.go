@@ -11,7 +11,4 @@ type Options struct {
 	// Dir is a folder for files that hold the shared memory, best one in memory, as
 	// /dev/shm. Empty is memory without a name on Linux, os.TempDir() on darwin.
 	Dir string
-	// Copies makes large parts go through the ring, in two copies, where peers could
-	// read this process's memory (process_vm_readv) and copy once.
-	Copies bool
 }

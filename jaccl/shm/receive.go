@@ -16,14 +16,14 @@ const (
 	stageHeads              // the heads of the other peers
 	stageData               // the record of the data, with places
 	stageRing               // data from the ring
-	stageRead               // data from the peer's memory or arena
+	stageView               // data from the peer's arena
 	stageDone
 )
 
 // receiver is the other half of exchanges with a peer: what comes from it.
 type receiver struct {
 	ring consumer
-	read uint64 // bytes read from the peer's memory, ever
+	read uint64 // bytes read from the peer's arena, ever
 
 	// Of the exchange in progress.
 	stage  stage
@@ -33,8 +33,9 @@ type receiver struct {
 	record record
 	head   []byte // in buf
 	parts  [][]byte
-	done   int // bytes of parts[0] that have come
-	places []place
+	done   int     // bytes of parts[0] that have come
+	places []place // still to be read
+	space  []place // what places is cut from, kept for the next exchange
 }
 
 func (r *receiver) begin(seq uint64, head bool) {
@@ -65,7 +66,7 @@ func (r *receiver) skip() {
 
 // step takes what has come, up to chunk bytes of data. It returns whether anything
 // had, and tells x of the head and of bytes of data.
-func (r *receiver) step(l *link, p *peer, x *jaccl.Exchange, i, chunk int) (bool, error) {
+func (r *receiver) step(l *link, from *segment, x *jaccl.Exchange, i, chunk int) (bool, error) {
 	moved := false
 	if r.stage == stageHead || r.stage == stageData {
 		got, err := r.fill(l)
@@ -86,8 +87,8 @@ func (r *receiver) step(l *link, p *peer, x *jaccl.Exchange, i, chunk int) (bool
 	switch r.stage {
 	case stageRing:
 		n, err = r.fromRing(chunk)
-	case stageRead:
-		n, err = r.fromPeer(l, p)
+	case stageView:
+		n, err = r.fromArena(from)
 	}
 	if err != nil {
 		return false, err
@@ -137,9 +138,10 @@ func (r *receiver) open() error {
 		r.stage = stageRing
 		return nil
 	}
-	r.stage = stageRead
+	r.stage = stageView
 	var err error
-	r.places, err = appendPlaces(r.places[:0], r.buf[recordBytes:], want)
+	r.space, err = appendPlaces(r.space[:0], r.buf[recordBytes:], want)
+	r.places = r.space
 	return err
 }
 
@@ -161,26 +163,18 @@ func (r *receiver) fromRing(chunk int) (int, error) {
 	return got, nil
 }
 
-// fromPeer reads one piece where the peer has it. The piece is small enough for
-// the end of a context to be noticed soon, and to go on with other peers.
-func (r *receiver) fromPeer(l *link, p *peer) (int, error) {
-	from := &r.places[0]
+// fromArena copies one piece from the peer's arena.
+func (r *receiver) fromArena(from *segment) (int, error) {
+	at := &r.places[0]
 	b := r.parts[0][r.done:]
-	b = b[:min(uint64(len(b)), from.n, piece)]
-	var err error
-	if r.record.kind == kindView {
-		var view []byte
-		if view, err = p.segment.view(int64(from.at), len(b)); err == nil {
-			copy(b, view)
-		}
-	} else {
-		err = readMemory(p.life.pid, b, from.at)
-	}
+	b = b[:min(uint64(len(b)), at.n, piece)]
+	view, err := from.view(int64(at.at), len(b))
 	if err != nil {
-		return 0, fmt.Errorf("offers memory that can not be read: %w", err)
+		return 0, err
 	}
-	from.at += uint64(len(b))
-	if from.n -= uint64(len(b)); from.n == 0 {
+	copy(b, view)
+	at.at += uint64(len(b))
+	if at.n -= uint64(len(b)); at.n == 0 {
 		r.places = r.places[1:]
 	}
 	r.done += len(b)

@@ -19,16 +19,15 @@ import (
 //	16  bytes   uint64   of the head, or of the data in all
 //	24  places  uint64   for data that the receiver reads where it lies: how many
 //
-// A head's body is the head. The body of kindRead and kindView are places, 16 bytes
-// each: address or offset, length. kindData has no body that is summed: its bytes
-// follow.
+// A head's body is the head. The body of kindView is places, 16 bytes each: an
+// offset in the sender's arena, a length. kindData has no body that is summed: its
+// bytes follow.
 const (
 	recordBytes = 32
 	placeBytes  = 16
 
 	kindHead = 0x64616568 // a head
 	kindData = 0x61746164 // data, in the ring
-	kindRead = 0x64616572 // data in the sender's memory, at addresses
 	kindView = 0x77656976 // data in the sender's arena, at offsets
 
 	// maxPlaces bounds what a peer can make this rank hold before it has agreed.
@@ -51,7 +50,7 @@ func (r record) body() int {
 	switch r.kind {
 	case kindHead:
 		return int(r.bytes)
-	case kindRead, kindView:
+	case kindView:
 		return placeBytes * int(r.places)
 	}
 	return 0
@@ -61,7 +60,7 @@ func kindName(k uint32) string {
 	switch k {
 	case kindHead:
 		return "a head"
-	case kindData, kindRead, kindView:
+	case kindData, kindView:
 		return "data"
 	}
 	return fmt.Sprintf("a record of kind %#x", k)
@@ -90,7 +89,7 @@ func parseRecord(b []byte, head bool, seq uint64) (record, error) {
 		bytes:  binary.LittleEndian.Uint64(b[16:]),
 		places: binary.LittleEndian.Uint64(b[24:]),
 	}
-	known := r.kind == kindHead || r.kind == kindData || r.kind == kindRead || r.kind == kindView
+	known := r.kind == kindHead || r.kind == kindData || r.kind == kindView
 	want := "data"
 	if head {
 		want = "a head"
@@ -100,9 +99,9 @@ func parseRecord(b []byte, head bool, seq uint64) (record, error) {
 		return r, fmt.Errorf("sends %s of exchange %d, want %s of exchange %d", kindName(r.kind), r.seq, want, seq)
 	case head && r.bytes > jaccl.MaxHead:
 		return r, fmt.Errorf("sends a head of %d bytes, want at most %d", r.bytes, jaccl.MaxHead)
-	case (r.kind == kindRead || r.kind == kindView) && (r.places == 0 || r.places > maxPlaces):
+	case r.kind == kindView && (r.places == 0 || r.places > maxPlaces):
 		return r, fmt.Errorf("sends data in %d places, want 1 to %d", r.places, maxPlaces)
-	case (r.kind == kindHead || r.kind == kindData) && r.places != 0:
+	case r.kind != kindView && r.places != 0:
 		return r, fmt.Errorf("sends %s with %d places, want none", kindName(r.kind), r.places)
 	}
 	return r, nil

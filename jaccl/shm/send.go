@@ -12,7 +12,7 @@ import (
 // sender is one peer's half of exchanges: what goes to it.
 type sender struct {
 	ring producer
-	read uint64 // bytes the peer has been given to read from this rank's memory, ever
+	read uint64 // bytes of this rank's arena that the peer was told to read, ever
 
 	// Of the exchange in progress.
 	front []byte   // records with their bodies, still to be put
@@ -22,29 +22,23 @@ type sender struct {
 	seen  uint64   // how much of read the peer has read
 }
 
-// begin queues what the i-th exchange with the peer sends: the head and the data.
-func (s *sender) begin(l *link, peer int, seq uint64, head []byte, parts [][]byte) {
+// begin queues what exchange seq with the peer sends: the head and the data.
+func (s *sender) begin(l *link, seq uint64, head []byte, parts [][]byte) {
 	s.space = s.space[:0]
 	if head != nil {
 		s.space = appendRecord(s.space, record{kind: kindHead, seq: seq, bytes: uint64(len(head))}, head, l.table)
 	}
 	s.parts, s.done = nil, 0
 	if total := sum(parts); total > 0 {
-		r := record{kind: l.kindFor(peer, parts, total), seq: seq, bytes: total}
-		if r.kind == kindData {
-			s.parts = parts
-		} else {
-			l.places = l.places[:0]
-			for _, p := range parts {
-				if len(p) > 0 {
-					r.places++
-					l.places = binary.LittleEndian.AppendUint64(l.places, l.placeOf(r.kind, p))
-					l.places = binary.LittleEndian.AppendUint64(l.places, uint64(len(p)))
-				}
-			}
+		r := record{kind: kindData, seq: seq, bytes: total}
+		if places := l.placesOf(parts, total); places != nil {
+			r.kind, r.places = kindView, uint64(len(places)/placeBytes)
 			s.read += total
+			s.space = appendRecord(s.space, r, places, l.table)
+		} else {
+			s.parts = parts
+			s.space = appendRecord(s.space, r, nil, l.table)
 		}
-		s.space = appendRecord(s.space, r, l.places[:r.body()], l.table)
 	}
 	s.front = s.space
 }
@@ -101,6 +95,27 @@ func (s *sender) account(x *jaccl.Exchange, i int, read uint64) (bool, error) {
 	x.Sent(i, int(read-s.seen))
 	s.seen = read
 	return true, nil
+}
+
+// placesOf returns the body of a record of kindView, nil if data has to go through
+// the ring: some is not in the arena, or there is little, or in many places.
+func (l *link) placesOf(parts [][]byte, total uint64) []byte {
+	if total < viewFrom {
+		return nil
+	}
+	l.places = l.places[:0]
+	for _, p := range parts {
+		if len(p) == 0 {
+			continue
+		}
+		at, ok := l.Locate(p)
+		if !ok || len(l.places) == placeBytes*maxPlaces {
+			return nil
+		}
+		l.places = binary.LittleEndian.AppendUint64(l.places, uint64(at))
+		l.places = binary.LittleEndian.AppendUint64(l.places, uint64(len(p)))
+	}
+	return l.places
 }
 
 // sum returns how many bytes parts have.

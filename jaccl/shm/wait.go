@@ -12,9 +12,13 @@ import (
 
 // How long a rank that finds nothing to do goes on looking: at first without
 // leaving its processor, then letting others have it, then asleep in the kernel.
+// The first time is at most spinFor. It halves when looking was in vain until
+// others had the processor, since the peer may wait for it, and doubles when it
+// was not.
 const (
-	spinFor  = 20 * time.Microsecond
-	yieldFor = 500 * time.Microsecond
+	spinFor   = 20 * time.Microsecond
+	spinLeast = 500 * time.Nanosecond
+	yieldFor  = 500 * time.Microsecond
 	// sleepFor bounds a sleep, after which peers are asked for signs of life.
 	sleepFor = 50 * time.Millisecond
 )
@@ -22,9 +26,9 @@ const (
 // waiter is how one exchange waits.
 type waiter struct {
 	ctx    context.Context
-	spin   time.Duration
 	turns  int       // without anything done
 	since  time.Time // when they began
+	gone   bool      // others have had the processor
 	asleep bool      // the peers know that they have to ring
 	seen   uint32    // the bell, when that was said
 	unhook func() bool
@@ -32,7 +36,7 @@ type waiter struct {
 }
 
 func (l *link) waiter(ctx context.Context) waiter {
-	return waiter{ctx: ctx, spin: l.spin}
+	return waiter{ctx: ctx}
 }
 
 func (w *waiter) stop() {
@@ -45,7 +49,13 @@ func (w *waiter) stop() {
 // no more.
 func (w *waiter) next(l *link, x *jaccl.Exchange, moved bool) error {
 	if moved {
-		w.turns = 0
+		switch {
+		case w.gone:
+			l.spin = max(l.spin/2, spinLeast)
+		case w.turns > 1 && !l.crowded:
+			l.spin = min(2*l.spin, spinFor)
+		}
+		w.turns, w.gone = 0, false
 		if w.asleep {
 			w.asleep = false
 			l.own.asleep().Store(0)
@@ -58,13 +68,14 @@ func (w *waiter) next(l *link, x *jaccl.Exchange, moved bool) error {
 	}
 	if !w.asleep {
 		idle := time.Since(w.since)
-		if idle < w.spin {
+		if idle < l.spin {
 			if w.turns%16 == 0 {
 				runtime.Gosched()
 			}
 			return nil
 		}
 		if idle < yieldFor {
+			w.gone = true
 			runtime.Gosched()
 			yield()
 			return nil
