@@ -102,7 +102,7 @@ func (s *state) transport(ctx context.Context, site jaccl.Site) (jaccl.Communica
 	if err != nil {
 		return nil, err
 	}
-	w, err := watch.Start(ctx, site, watch.Options{})
+	w, err := watch.Start(ctx, site, watch.Options{Silence: s.cfg.Deadline})
 	if err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
