@@ -270,19 +270,19 @@ func TestBadArguments(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(3), Options{})
 	l := links[1]
 	for _, c := range []struct {
-		x    jaccl.Exchange
+		x    *jaccl.Exchange
 		want string
 	}{
-		{jaccl.Exchange{Peers: []int{1}}, "rank 1 of 3 with peers [1]"},
-		{jaccl.Exchange{Peers: []int{2, 0}}, "ascending"},
-		{jaccl.Exchange{Peers: []int{0, 0}}, "ascending"},
-		{jaccl.Exchange{Peers: []int{3}}, "peers [3]"},
-		{jaccl.Exchange{Peers: []int{-1}}, "peers [-1]"},
-		{jaccl.Exchange{Peers: []int{0}, Send: make([][][]byte, 2)}, "buffers to send for 2"},
-		{jaccl.Exchange{Peers: []int{0}, Recv: make([][][]byte, 3)}, "to receive for 3 of 1 peers"},
-		{jaccl.Exchange{Peers: []int{0}, Head: make([]byte, jaccl.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
+		{&jaccl.Exchange{Peers: []int{1}}, "rank 1 of 3 with peers [1]"},
+		{&jaccl.Exchange{Peers: []int{2, 0}}, "ascending"},
+		{&jaccl.Exchange{Peers: []int{0, 0}}, "ascending"},
+		{&jaccl.Exchange{Peers: []int{3}}, "peers [3]"},
+		{&jaccl.Exchange{Peers: []int{-1}}, "peers [-1]"},
+		{&jaccl.Exchange{Peers: []int{0}, Send: make([][][]byte, 2)}, "buffers to send for 2"},
+		{&jaccl.Exchange{Peers: []int{0}, Recv: make([][][]byte, 3)}, "to receive for 3 of 1 peers"},
+		{&jaccl.Exchange{Peers: []int{0}, Head: make([]byte, jaccl.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
 	} {
-		require.ErrorContains(t, l.Exchange(deadline(t), &c.x), c.want)
+		require.ErrorContains(t, l.Exchange(deadline(t), c.x), c.want)
 	}
 	ctx := deadline(t)
 	succeed(t, all(links, func(l *link) error { // none of it has cost anything
