@@ -21,9 +21,10 @@ import (
 // roles are what processes of this package's tests do.
 func roles() map[string]func(site jaccl.Site, args []string) error {
 	return map[string]func(jaccl.Site, []string) error{
-		"mirror": mirror,
-		"play":   playRole,
-		"doomed": doomed,
+		"mirror":  mirror,
+		"play":    playRole,
+		"doomed":  doomed,
+		"collect": collect,
 	}
 }
 
