@@ -14,13 +14,6 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// roles are what processes of this package's tests do.
-func roles() map[string]func(site jaccl.Site, args []string) error {
-	return map[string]func(jaccl.Site, []string) error{
-		"mirror": mirror,
-	}
-}
-
 // rounds is one rank of exchanges of size bytes with each peer, which go on while
 // rank 0 says so in its head.
 type rounds struct {

@@ -74,7 +74,7 @@ func Connect(ctx context.Context, site jaccl.Site, o Options) (jaccl.Link, error
 	if len(away) > 0 {
 		return nil, fmt.Errorf("shm: connect: ranks %v do not share the memory of rank %d (%s); use another link", away, site.Rank(), site.Host(site.Rank()))
 	}
-	l := &link{rank: site.Rank(), fd: -1, table: crc32.MakeTable(crc32.Castagnoli)}
+	l := &link{rank: site.Rank(), fd: -1, table: newTable()}
 	if l.crowded = site.Size() > runtime.NumCPU(); !l.crowded {
 		l.spin = spinFor
 	}

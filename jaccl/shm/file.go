@@ -29,9 +29,7 @@ func createFile(dir string, me life, size int64) (fd int, path string, err error
 	if err := sweepFiles(dir); err != nil {
 		return -1, "", err
 	}
-	var secret [16]byte
-	rand.Read(secret[:])
-	path = filepath.Join(dir, fmt.Sprintf("%s%d-%d-%s", prefix, me.pid, me.start, hex.EncodeToString(secret[:])))
+	path = filepath.Join(dir, fileName(me))
 	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return -1, "", &fs.PathError{Op: "create", Path: path, Err: err}
@@ -40,6 +38,12 @@ func createFile(dir string, me life, size int64) (fd int, path string, err error
 		return -1, "", errors.Join(&fs.PathError{Op: "truncate", Path: path, Err: err}, unix.Close(fd), os.Remove(path))
 	}
 	return fd, path, nil
+}
+
+func fileName(l life) string {
+	var secret [16]byte
+	rand.Read(secret[:])
+	return fmt.Sprintf("%s%d-%d-%s", prefix, l.pid, l.start, hex.EncodeToString(secret[:]))
 }
 
 // openFile opens a peer's file, which is to be this user's.

@@ -66,6 +66,9 @@ func kindName(k uint32) string {
 	return fmt.Sprintf("a record of kind %#x", k)
 }
 
+// newTable is the table of sums: of the polynomial that processors compute.
+func newTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
 // appendRecord appends the record and its body, with its sum.
 func appendRecord(b []byte, r record, body []byte, table *crc32.Table) []byte {
 	at := len(b)
