@@ -104,6 +104,7 @@ func (g *end) operatePair(p *post) error {
 			x.Peers = append(x.Peers, r)
 		}
 	}
+	x.Send, x.Recv = x.Send[:len(x.Peers)], x.Recv[:len(x.Peers)] // of one peer, if it is both
 	for k, r := range x.Peers {
 		g.with[k] = slices.Index(g.ranks, r)
 		if p.to == r {

@@ -187,14 +187,16 @@ func (w *Watch) Leave() {
 	}
 }
 
-// Left is that of jaccl.Watch.
+// Left is that of jaccl.Watch. While a failure is settling, nobody has left: a rank
+// that has failed says so, and then leaves.
 func (w *Watch) Left(rank int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if rank == w.rank {
 		return w.leaving
 	}
-	return rank >= 0 && rank < len(w.peers) && w.peers[rank].left
+	settling := w.best != nil && !w.settled
+	return rank >= 0 && rank < len(w.peers) && w.peers[rank].left && !settling
 }
 
 // RequestDump asks the other ranks to call their Options.Dump. It does not block.
