@@ -1,5 +1,5 @@
-// Package gomoe compiles programs for meshes of ranks and runs them in this
-// process. It ties the packages below it together; each can be used by itself.
+// Package gomoe compiles programs for meshes of ranks and runs them, in this
+// process or in one per rank. It ties the packages below it together; each can be used by itself.
 package gomoe
 
 import (
@@ -12,7 +12,6 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/optimize"
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -21,7 +20,11 @@ import (
 
 // Config says where and how a program runs. The zero Config is one rank.
 type Config struct {
-	Mesh sharding.Mesh
+	// World is the job of several processes that the program runs in, with this
+	// process's ranks of it. Its Setup comes before Open. With nil, and in a World that
+	// is in process, all ranks are this process's.
+	World *World
+	Mesh  sharding.Mesh
 	// Place holds the placements of inputs by name; others are whole.
 	Place map[string]sharding.Spec
 	// Donate maps inputs to the results that take over their memory.
@@ -99,7 +102,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 // Job is a compiled program on the ranks of this process.
 type Job struct {
 	*runtime.Session
-	comms []jaccl.Communicator
+	comms []lowering.Communicator // that are the job's own
 }
 
 // UseKernels chooses the kernels of this process, as the environment variable
@@ -108,8 +111,8 @@ type Job struct {
 // program is run, for example as flag.Func("kernels", "...", gomoe.UseKernels).
 func UseKernels(name string) error { return kernel.Use(name) }
 
-// Open compiles p and opens one rank per place of the mesh in this process.
-// Close releases them. If GOMOE_KERNELS names kernels that this processor does
+// Open compiles p and opens one rank per place of the mesh in this process, or, in
+// a World of several processes, this process's. Close releases them. If GOMOE_KERNELS names kernels that this processor does
 // not run, that is an error: others would give other last bits.
 func Open(p *graph.Program, cfg Config) (*Job, error) {
 	if _, err := kernel.Selected(); err != nil {
@@ -119,24 +122,27 @@ func Open(p *graph.Program, cfg Config) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	comms, err := jaccl.Local(cfg.Mesh.Ranks(), jaccl.Options{Deadline: cfg.Deadline})
+	comms, own, err := cfg.World.communicators(cfg)
 	if err != nil {
 		return nil, err
 	}
-	s, err := runtime.Open(plan, comms, cfg.Options)
-	if err != nil {
-		return nil, errors.Join(err, closeAll(comms))
+	j := &Job{}
+	if own {
+		j.comms = comms
 	}
-	return &Job{s, comms}, nil
+	if j.Session, err = runtime.Open(plan, comms, cfg.Options); err != nil {
+		return nil, errors.Join(err, closeAll(j.comms))
+	}
+	return j, nil
 }
 
-// Close releases the ranks. It may be called twice.
+// Close releases the ranks; a World stays open. It may be called twice.
 func (j *Job) Close() error {
 	j.Session.Close()
 	return closeAll(j.comms)
 }
 
-func closeAll(comms []jaccl.Communicator) error {
+func closeAll(comms []lowering.Communicator) error {
 	var errs []error
 	for _, c := range comms {
 		errs = append(errs, c.Close())
@@ -154,7 +160,9 @@ func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.
 	return j.Step(ctx, in)
 }
 
-// Step places the inputs, runs one step and gathers its results.
+// Step places the inputs, runs one step and gathers its results. Where other
+// processes hold ranks, all of them call it with the same inputs, and all get
+// complete results.
 func (j *Job) Step(ctx context.Context, in map[string]array.Array) ([]array.Array, error) {
 	placed := map[string]*runtime.Array{}
 	for name, a := range in {
@@ -172,7 +180,7 @@ func (j *Job) Step(ctx context.Context, in map[string]array.Array) ([]array.Arra
 	res := make([]array.Array, len(out))
 	defer j.Recycle(out...)
 	for i, d := range out {
-		if res[i], err = d.Get(); err != nil {
+		if res[i], err = j.Get(ctx, d); err != nil {
 			return nil, fmt.Errorf("result %s: %w", j.Plan().Out[i].Name, err)
 		}
 	}

@@ -25,7 +25,7 @@ func disagreement(ranks []int, claims []claim) *failure {
 	case allGatherV:
 		for i := range claims {
 			for k := range claims {
-				if f := part(ranks, claims, i, k, claims[i].bytes, claims[k].takes); f != nil {
+				if f := part(ranks, claims, i, k, claims[i].bytes); f != nil {
 					return f
 				}
 			}
@@ -34,11 +34,7 @@ func disagreement(ranks []int, claims []claim) *failure {
 	case allToAll:
 		for i := range claims {
 			for k := range claims {
-				n := 0
-				if k < len(claims[i].gives) {
-					n = claims[i].gives[k]
-				}
-				if f := part(ranks, claims, i, k, n, claims[k].takes); f != nil {
+				if f := part(ranks, claims, i, k, claims[i].gives[k]); f != nil {
 					return f
 				}
 			}
@@ -61,11 +57,8 @@ func disagreement(ranks []int, claims []claim) *failure {
 }
 
 // part compares the bytes that member i sends to member k with what that expects.
-func part(ranks []int, claims []claim, i, k, bytes int, takes []int) *failure {
-	want := 0
-	if i < len(takes) {
-		want = takes[i]
-	}
+func part(ranks []int, claims []claim, i, k, bytes int) *failure {
+	want := claims[k].takes[i]
 	if bytes == want {
 		return nil
 	}
@@ -109,10 +102,7 @@ func passed(ranks []int, a, b *claim, i, k int) *failure {
 	}
 	want := b.bytes
 	if b.call.Op == sendRecv {
-		want = 0
-		if len(b.takes) > 0 {
-			want = b.takes[0]
-		}
+		want = b.takes[0]
 	}
 	if a.bytes == want {
 		return nil

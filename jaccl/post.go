@@ -1,6 +1,7 @@
 package jaccl
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/gomoe/gomoe/lowering"
@@ -66,6 +67,24 @@ func lengths(to []int, of [][]byte) []int {
 		to = append(to, len(b))
 	}
 	return to
+}
+
+// complete checks that a claim that has come from elsewhere has a length for every part
+// that a member of a group of that size has.
+func (c *claim) complete(size int) error {
+	gives, takes := 0, 0
+	switch c.call.Op {
+	case allToAll:
+		gives, takes = size, size
+	case allGatherV:
+		takes = size
+	case sendRecv:
+		takes = 1
+	}
+	if len(c.gives) != gives || len(c.takes) != takes {
+		return fmt.Errorf("%s with %d lengths to send and %d to receive, want %d and %d", c.call.Op, len(c.gives), len(c.takes), gives, takes)
+	}
+	return nil
 }
 
 // volume returns the bytes that all members give together, or take, whichever

@@ -17,7 +17,7 @@ const blockBytes = 2048
 // block of 2-byte elements widened to f32.
 type accumulator struct {
 	total, wide [2 * blockBytes / 8]uint64
-	in          [blockBytes / 8]uint64
+	in, out     [blockBytes / 8]uint64
 	block       [][]byte // what is reduced at a time, of every member
 }
 
@@ -76,16 +76,23 @@ func (a *accumulator) reduce(r reduction, d graph.DType, srcs [][]byte, dst []by
 	panic("jaccl: sum of " + d.String()) // refused by numbers
 }
 
-// into is reduce block by block, for any length.
+// into is reduce block by block, for any length. dst may be one of srcs.
 func (a *accumulator) into(dst []byte, r reduction, d graph.DType, srcs [][]byte) {
-	a.block = append(a.block[:0], srcs...)
+	inPlace := false
+	for _, s := range srcs[1:] {
+		inPlace = inPlace || overlap(dst, s)
+	}
 	for lo := 0; lo < len(dst); lo += blockBytes {
 		hi := min(lo+blockBytes, len(dst))
-		for i, s := range srcs {
-			a.block[i] = s[lo:hi]
+		a.block = a.block[:0]
+		for _, s := range srcs {
+			a.block = append(a.block, s[lo:hi])
 		}
 		out := dst[lo:hi]
-		copy(out, a.reduce(r, d, a.block, out)) // nothing, where it is there
+		if inPlace { // out is read when it has been written, otherwise
+			out = memory(a.out[:])[:hi-lo]
+		}
+		copy(dst[lo:hi], a.reduce(r, d, a.block, out)) // nothing, where it is there
 	}
 	clear(a.block)
 }

@@ -165,33 +165,15 @@ func (r *rendezvous) open(m *member) {
 		r.job.mu.Unlock()
 	case len(r.ranks) == 1 || volume(r.claims) <= aloneBytes:
 		r.alone = true
-		for _, o := range r.members {
-			r.shareOf(o, &m.acc)
+		for i := range r.members {
+			shareOf(r.ranks, r.posts, r.claims, i, &m.acc)
 		}
 	}
 	m.wakeOthers()
 }
 
 // share does this member's share of the work.
-func (m *member) share() { m.r.shareOf(m, &m.acc) }
-
-func (r *rendezvous) shareOf(m *member, acc *accumulator) {
-	p := &r.posts[m.index]
-	switch p.call.Op {
-	case broadcast:
-		if root := slices.Index(r.ranks, p.root); root != m.index {
-			copy(p.dst, r.posts[root].src)
-		}
-	case split:
-		*p.chosen = chosen(r.ranks, r.claims, m.index)
-	case send, recv, sendRecv:
-		if other := 1 - m.index; p.from == r.ranks[other] {
-			copy(p.dst, r.posts[other].src)
-		}
-	default:
-		share(r.posts, m.index, acc)
-	}
-}
+func (m *member) share() { shareOf(m.r.ranks, m.r.posts, m.r.claims, m.index, &m.acc) }
 
 // await waits until the last member has arrived. It returns the job's failure
 // if this member had to leave before that.

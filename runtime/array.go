@@ -47,7 +47,7 @@ func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc 
 
 // Get returns a copy of the global array. If several ranks hold a part, the
 // lowest one's is taken. It is an error if no rank of this process holds some
-// part.
+// part; see Session.Get.
 func (d *Array) Get() (array.Array, error) {
 	if d.spent != "" {
 		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was %s", d.Type, d.spent)
@@ -64,7 +64,7 @@ func (d *Array) Get() (array.Array, error) {
 		copyPart(d.parts[i], out, d.start(r, d.parts[i].Type), false)
 	}
 	if want := d.mesh.Parts(axes); len(have) < want {
-		return array.Array{}, fmt.Errorf("runtime: get %s: this process holds %d of %d parts", d.Spec.Format(d.Type), len(have), want)
+		return array.Array{}, fmt.Errorf("runtime: get %s: this process holds %d of %d parts; Session.Get brings those of others, too", d.Spec.Format(d.Type), len(have), want)
 	}
 	return out, nil
 }

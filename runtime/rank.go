@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -92,31 +91,6 @@ func (r *rank) recycle() {
 			r.spare.keep(r.bufs[r.plan.In[d.In].Buf])
 		}
 	}
-}
-
-// samePlan compares the hashes of all ranks' plans. Every rank sees all of them
-// and so comes to the same error.
-func (r *rank) samePlan(ctx context.Context) error {
-	all := make([]int, r.comm.Size())
-	for i := range all {
-		all[i] = i
-	}
-	g, err := r.comm.Group(all)
-	if err != nil {
-		return err
-	}
-	mine := []byte(r.plan.Hash())
-	got := make([]byte, len(mine)*len(all))
-	c := lowering.Call{Op: "all_gather", DType: graph.U8, Bytes: int64(len(mine))}
-	if err := g.AllGather(ctx, c, got, mine); err != nil {
-		return fmt.Errorf("runtime: compare plans before the first step: %w", err)
-	}
-	for i := range all {
-		if h := got[i*len(mine) : (i+1)*len(mine)]; !bytes.Equal(h, got[:len(mine)]) {
-			return &lowering.Agreed{Err: fmt.Errorf("runtime: rank %d runs plan %s and rank 0 plan %s; start all ranks with the same program, mesh and options", i, h, got[:len(mine)])}
-		}
-	}
-	return nil
 }
 
 func (r *rank) run(ctx context.Context) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Exit statuses.
+// Exit statuses. gomoe launch has those of its ranks besides.
 const (
 	exitOK    = 0
 	exitWrong = 1
@@ -41,14 +41,14 @@ var errReported = errors.New("reported")
 
 // run runs the command line and returns the exit status. It stops when ctx
 // ends.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	t := &tool{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := t.root()
 	name := "gomoe"
 	defer func() {
 		if r := recover(); r != nil {
 			fmt.Fprintf(stderr, "%s: internal error, a bug in gomoe: %v\n%s", name, r, debug.Stack())
-			status = exitWrong
+			code = exitWrong
 		}
 	}()
 	err := root.Parse(args)
@@ -64,6 +64,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = root.Run(ctx)
 	}
 	var usage *usageError
+	var status exitStatus
 	switch {
 	case err == nil:
 		return exitOK
@@ -73,6 +74,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "%s: %v\nRun %q for the command's flags.\n", name, err, "gomoe help"+strings.TrimPrefix(name, "gomoe"))
 		return exitUsage
+	case errors.As(err, &status):
+		return int(status)
 	case errors.Is(err, errReported):
 		return exitWrong
 	case ctx.Err() != nil:
@@ -96,7 +99,7 @@ func (t *tool) root() *ffcli.Command {
 		FlagSet:    t.flags("gomoe"),
 		Subcommands: []*ffcli.Command{
 			t.runCommand(), t.gradCommand(), t.placeCommand(), t.planCommand(), t.checkCommand(),
-			t.fmtCommand(), t.docCommand(), t.traceCommand(), t.doctorCommand(), t.versionCommand(),
+			t.fmtCommand(), t.docCommand(), t.launchCommand(), t.doctorCommand(), t.benchCommand(), t.traceCommand(), t.versionCommand(),
 		},
 	}
 	root.Subcommands = append(root.Subcommands, t.helpCommand(root))

@@ -1,6 +1,6 @@
 // Gomoe works on programs in their text form: it runs them on a mesh of ranks
 // in this process, differentiates and checks them, shows how they are placed
-// and what they cost, and formats them.
+// and what they cost, and formats them. It also starts jobs of several processes.
 //
 //	gomoe run   FILE  run a program on .npy files
 //	gomoe grad  FILE  print the program with its derivative
@@ -10,9 +10,13 @@
 //	gomoe fmt   FILE  print the program in canonical form
 //	gomoe doc         print the reference of all primitives
 //
+//	gomoe launch -n 4 -- COMMAND   start a command once per rank, here or on several hosts
+//
 // FILE is - for standard input. The exit status is 0, or 1 for a program that
 // is wrong or fails, or 2 for a command line that is wrong. Mistakes in a
-// program are reported at their file and line. The environment is not read.
+// program are reported at their file and line. The environment is not read, but for
+// GOMOE_KERNELS; gomoe launch passes it on to ranks on this machine, and its exit
+// status is that of the first rank that failed.
 package main
 
 //go:generate go test . -run Reference -update

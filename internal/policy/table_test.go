@@ -21,6 +21,7 @@ func imports() map[string][]string {
 		"internal/policy":    {},
 		"internal/tracefile": {"runtime"},
 		"internal/half":      {},
+		"internal/frame":     {},
 		"quant":              {"graph"},
 		"array":              {"graph", "internal/half", "quant"},
 		"internal/kernel":    {"array", "graph", "internal/half", "quant"},
@@ -29,9 +30,9 @@ func imports() map[string][]string {
 		"lowering":           {"graph", "array", "sharding", "internal/kernel"},
 		"jaccl":              {"graph", "array", "lowering", "internal/kernel"},
 		"jaccl/jaccltest":    {"graph", "array", "lowering", "jaccl"},
-		"jaccl/meet":         {"jaccl"},
-		"jaccl/watch":        {"graph", "lowering", "jaccl"},
-		"jaccl/tcp":          {"jaccl"},
+		"jaccl/meet":         {"jaccl", "internal/frame"},
+		"jaccl/watch":        {"graph", "lowering", "jaccl", "internal/frame"},
+		"jaccl/tcp":          {"jaccl", "internal/frame"},
 		"jaccl/shm":          {"jaccl"},
 		"jaccl/rdma":         {"graph", "array", "lowering", "jaccl", "jaccl/hostfile"},
 		"jaccl/mpi":          {"jaccl"},
@@ -52,6 +53,7 @@ func imports() map[string][]string {
 		"":                   {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/...", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize"},
 		"cmd/...":            {anything},
 		"examples/...":       {anything},
+		"bench":              {anything},
 		"bench/...":          {anything},
 	}
 }

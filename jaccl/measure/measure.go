@@ -64,7 +64,7 @@ func bus(op string, n int) float64 {
 // report as soon as it is there; all ranks have the same rows. An operation that the
 // transport does not have gives no row.
 func Run(ctx context.Context, transport string, c jaccl.Communicator, o Options, report func(Row)) error {
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	if want := int64(4 * c.Size()); o.Max < want {
@@ -106,7 +106,8 @@ func Run(ctx context.Context, transport string, c jaccl.Communicator, o Options,
 	return nil
 }
 
-func (o Options) check() error {
+// Check reports options that Run refuses on any number of ranks.
+func (o Options) Check() error {
 	for _, op := range o.Ops {
 		if !slices.Contains(Ops(), op) {
 			return fmt.Errorf("measure: there is no operation %q, want one of %v", op, Ops())

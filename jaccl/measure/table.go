@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -19,6 +20,9 @@ func (r Row) String() string {
 	}
 	return fmt.Sprintf("%-9s %-14s %5d %11d %11.1f %11.1f %9.3f %9.3f", r.Transport, r.Op, r.Ranks, r.Bytes, r.Micros, r.Best, r.AlgGBs, r.BusGBs)
 }
+
+// JSON writes the row as a line of JSON.
+func (r Row) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
 // Markdown writes rows as a table of Markdown: operations and sizes down, transports
 // across, each with microseconds and bus bandwidth.

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe/jaccl/environ"
+	"github.com/gomoe/gomoe/jaccl/measure"
+)
+
+func (t *tool) benchCommand() *ffcli.Command {
+	fs := t.flags("bench")
+	c := &ffcli.Command{
+		Name: "bench", ShortUsage: "gomoe bench collectives [flags]", FlagSet: fs,
+		ShortHelp:   "Measure this machine.",
+		LongHelp:    "collectives times what ranks exchange: every operation, by size, over every transport.",
+		Subcommands: []*ffcli.Command{t.collectivesCommand()},
+	}
+	c.Exec = func(_ context.Context, args []string) error {
+		if len(args) == 0 {
+			return usagef("no subcommand, want collectives")
+		}
+		return usagef("there is no subcommand %q, want collectives", args[0])
+	}
+	return c
+}
+
+// collectives is one use of gomoe bench collectives.
+type collectives struct {
+	*tool
+	transports string
+	ranks      int
+	ops        string
+	min, max   size
+	o          measure.Options
+	moe        exchangeSizes
+	json, plot string
+}
+
+func (t *tool) collectivesCommand() *ffcli.Command {
+	fs := t.flags("bench collectives")
+	b := &collectives{tool: t, min: 4, max: 256 << 20}
+	b.flags(fs)
+	return &ffcli.Command{
+		Name: "collectives", ShortUsage: "gomoe bench collectives [-n 4] [-transport local,shm,tcp] [flags]", FlagSet: fs,
+		ShortHelp: "Time what ranks exchange, by operation, size and transport.",
+		LongHelp: "Prints a line per operation and size: the median time of a call, and the fastest; the size by the\ntime (alg GB/s); and what each rank's connection carries (bus GB/s), which is comparable with the\nhardware's bandwidth, as in nccl-tests. Then dispatch and combine of an MoE layer, in microseconds\nand GB/s of the rows that a rank receives, its own among them, as DeepEP counts them.\n" +
+			"Ranks are started on this machine, once per transport. Inside of a job (gomoe launch -hostfile ...,\nmpirun, mlx.launch) the job's ranks are measured, over one transport.",
+		Exec: func(ctx context.Context, args []string) error {
+			if rest, err := operands(fs, args); err != nil || len(rest) > 0 {
+				if err == nil {
+					err = usagef("arguments %q, want flags only", rest)
+				}
+				return err
+			}
+			if err := b.check(); err != nil {
+				return err
+			}
+			job, err := environ.Detect(os.Getenv)
+			if err != nil {
+				return err
+			}
+			if !job.InProcess() {
+				return b.asRank(ctx)
+			}
+			return b.measure(ctx)
+		},
+	}
+}
+
+func (b *collectives) flags(fs *flag.FlagSet) {
+	fs.StringVar(&b.transports, "transport", "local,shm,tcp", "`transports`, with commas between: local, shm, tcp, ring, mpi, jaccl")
+	fs.IntVar(&b.ranks, "n", 4, "`number` of ranks")
+	fs.StringVar(&b.ops, "ops", "", "`operations`, with commas between; all if not given: "+strings.Join(measure.Ops(), ","))
+	fs.Var(&b.min, "min", "smallest `size`")
+	fs.Var(&b.max, "max", "largest `size`")
+	fs.IntVar(&b.o.Factor, "factor", 4, "of one size to the next")
+	fs.IntVar(&b.o.Batches, "batches", 5, "times taken of each size")
+	fs.DurationVar(&b.o.Batch, "batch", 50*time.Millisecond, "about how `long` one of them is")
+	fs.IntVar(&b.moe.tokens, "tokens", 1024, "tokens per rank of dispatch and combine; 0 leaves them out")
+	fs.IntVar(&b.moe.width, "hidden", 2048, "columns of a token")
+	fs.IntVar(&b.moe.experts, "experts", 64, "experts, over all ranks")
+	fs.IntVar(&b.moe.topK, "top-k", 8, "experts per token")
+	fs.StringVar(&b.json, "json", "", "`file` for the rows, one JSON object per line; - is standard output, and prints nothing else")
+	fs.StringVar(&b.plot, "plot", "", "`file` for a plot, a PNG")
+}
+
+func (b *collectives) check() error {
+	b.o.Min, b.o.Max = int64(b.min), int64(b.max)
+	if b.ops != "" {
+		b.o.Ops = strings.Split(b.ops, ",")
+	}
+	if b.ranks < 1 {
+		return usagef("-n %d: want at least 1", b.ranks)
+	}
+	if err := b.o.Check(); err != nil {
+		return &usageError{err}
+	}
+	return b.moe.check(b.ranks)
+}
+
+// measure runs every transport in turn.
+func (b *collectives) measure(ctx context.Context) error {
+	if b.json != "-" {
+		fmt.Fprintln(b.stdout, measure.Header())
+	}
+	var rows []measure.Row
+	report := func(r measure.Row) {
+		rows = append(rows, r)
+		if b.json != "-" {
+			fmt.Fprintln(b.stdout, r)
+		} else if err := r.JSON(b.stdout); err != nil {
+			fmt.Fprintln(b.stderr, err)
+		}
+	}
+	for _, t := range strings.Split(b.transports, ",") {
+		if err := b.start(ctx, t, report); err != nil {
+			return fmt.Errorf("transport %s: %w", t, err)
+		}
+	}
+	return b.save(rows)
+}
+
+func (b *collectives) save(rows []measure.Row) error {
+	if b.json != "" && b.json != "-" {
+		f, err := os.Create(b.json)
+		if err != nil {
+			return fmt.Errorf("-json: %w", err)
+		}
+		err = writeRows(f, rows)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("-json: %w", err)
+		}
+	}
+	if b.plot != "" {
+		if err := measure.Plot(b.plot, rows); err != nil {
+			return fmt.Errorf("-plot: %w", err)
+		}
+	}
+	return nil
+}
+
+func writeRows(w io.Writer, rows []measure.Row) error {
+	for _, r := range rows {
+		if err := r.JSON(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/launch"
+	"github.com/gomoe/gomoe/jaccl/measure"
+)
+
+// start measures one transport with ranks of its own.
+func (b *collectives) start(ctx context.Context, transport string, report func(measure.Row)) error {
+	if transport == "local" {
+		return b.local(ctx, report)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	words := []string{exe, "bench", "collectives", "-json", "-", "-transport", transport, "-ops", b.ops, "-min", strconv.FormatInt(b.o.Min, 10), "-max", strconv.FormatInt(b.o.Max, 10),
+		"-factor", strconv.Itoa(b.o.Factor), "-batches", strconv.Itoa(b.o.Batches), "-batch", b.o.Batch.String(), "-n", strconv.Itoa(b.ranks)}
+	words = append(words, b.moe.flags()...)
+	if transport == "mpi" {
+		return b.mpirun(ctx, words, report)
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	var errs bytes.Buffer
+	status, err := launch.Run(context.WithoutCancel(ctx), launch.Options{
+		Command: words, Ranks: b.ranks, Transport: transport, Stdout: &rowReader{prefix: "[0] ", report: report, rest: &errs}, Stderr: &errs, Signals: signals,
+	})
+	if err == nil && status != 0 {
+		err = errors.New("a rank failed")
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, errs.Bytes())
+	}
+	return nil
+}
+
+// mpirun is start by an installed MPI's launcher, whose ranks find each other by it.
+func (b *collectives) mpirun(ctx context.Context, words []string, report func(measure.Row)) error {
+	if _, err := exec.LookPath("mpirun"); err != nil {
+		return errors.New("mpirun is not there: apt install openmpi-bin")
+	}
+	var errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, "mpirun", append([]string{"--oversubscribe", "-n", strconv.Itoa(b.ranks)}, words...)...)
+	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	cmd.Stdout, cmd.Stderr = &rowReader{report: report, rest: &errs}, &errs
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w\n%s", err, errs.Bytes())
+	}
+	return nil
+}
+
+// rowReader turns the lines of rank 0 into rows.
+type rowReader struct {
+	prefix string
+	report func(measure.Row)
+	rest   io.Writer
+	line   []byte
+}
+
+func (r *rowReader) Write(p []byte) (int, error) {
+	r.line = append(r.line, p...)
+	for {
+		i := bytes.IndexByte(r.line, '\n')
+		if i < 0 {
+			return len(p), nil
+		}
+		line := r.line[:i]
+		var row measure.Row
+		if text, ok := bytes.CutPrefix(line, []byte(r.prefix)); ok && json.Unmarshal(text, &row) == nil {
+			r.report(row)
+		} else {
+			fmt.Fprintf(r.rest, "%s\n", line)
+		}
+		r.line = r.line[i+1:]
+	}
+}
+
+// local measures ranks that are goroutines of this process.
+func (b *collectives) local(ctx context.Context, report func(measure.Row)) error {
+	comms, err := jaccl.Local(b.ranks, jaccl.Options{})
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(comms))
+	var wg sync.WaitGroup
+	for i, c := range comms {
+		wg.Go(func() {
+			r := report
+			if i > 0 {
+				r = func(measure.Row) {}
+			}
+			if errs[i] = measure.Run(ctx, "local", c, b.o, r); errs[i] != nil {
+				c.Fail(errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	for _, c := range comms {
+		errs = append(errs, c.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return b.moe.measure(ctx, nil, b.ranks, "local", report)
+}
+
+// asRank measures the job that this process is a rank of. Rank 0 reports.
+func (b *collectives) asRank(ctx context.Context) (err error) {
+	var w gomoe.World
+	transport := b.transports
+	if transport == "local,shm,tcp" { // not given
+		transport = ""
+	}
+	if err := w.Setup(ctx, gomoe.WorldConfig{Transport: transport}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	info, err := w.Info()
+	if err != nil {
+		return err
+	}
+	comms, err := w.Communicators()
+	if err != nil {
+		return err
+	}
+	c := comms[0]
+	var rows []measure.Row
+	report := func(r measure.Row) {
+		if !info.First() {
+			return
+		}
+		rows = append(rows, r)
+		if b.json == "-" {
+			r.JSON(b.stdout)
+		} else {
+			fmt.Fprintln(b.stdout, r)
+		}
+	}
+	if info.First() && b.json != "-" {
+		fmt.Fprintln(b.stdout, measure.Header())
+	}
+	o := b.o
+	if s, ok := c.(interface{ Alloc(n int) ([]byte, error) }); ok {
+		o.Alloc = s.Alloc
+	}
+	if err := measure.Run(ctx, info.Transport, c, o, report); err != nil {
+		return err
+	}
+	if err := b.moe.measure(ctx, &w, info.Size, info.Transport, report); err != nil {
+		return err
+	}
+	if info.First() {
+		return b.save(rows)
+	}
+	return nil
+}

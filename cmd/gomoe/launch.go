@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe/jaccl/environ"
+	"github.com/gomoe/gomoe/jaccl/hostfile"
+	"github.com/gomoe/gomoe/jaccl/launch"
+)
+
+// exitStatus ends the command with the status of what it ran, which has said why.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+func (t *tool) launchCommand() *ffcli.Command {
+	fs := t.flags("launch")
+	var o launch.Options
+	fs.IntVar(&o.Ranks, "n", 0, "`number` of ranks, as many on each host; one per host if not given")
+	hosts := fs.String("hostfile", "", "`file` with the hosts, as mlx.distributed_config writes it; all ranks run on this machine if not given")
+	fs.StringVar(&o.Transport, "transport", "", "`what` carries data: "+strings.Join(environ.Transports(), ", ")+"; what the ranks choose if not given")
+	fs.Func("env", "set a variable for all ranks, as `NAME=value`; repeatable", func(s string) error {
+		o.Env = append(o.Env, s)
+		return hostfile.CheckEnv(s)
+	})
+	fs.StringVar(&o.Dir, "cwd", "", "`folder` to run in, on all hosts; this one if not given")
+	shell := fs.String("ssh", strings.Join(launch.DefaultShell(), " "), "`command` that reaches a host; it gets the host and a command line")
+	fs.IntVar(&o.Port, "port", 0, "`port` of rank 0's host at which ranks meet; any if not given")
+	fs.DurationVar(&o.Grace, "grace", launch.DefaultGrace, "`time` that ranks have to end by themselves when one has failed")
+	return &ffcli.Command{
+		Name: "launch", ShortUsage: "gomoe launch -n 4 [flags] -- COMMAND [args...]", ShortHelp: "Start a command once per rank, here or on several hosts.",
+		FlagSet: fs,
+		LongHelp: `Every line that a rank prints begins with its number. The first rank that fails ends the
+others; which it was, how it ended and its last lines are printed at the end, and its exit
+status is that of gomoe launch. Ctrl-C reaches all ranks, a second one kills them. Nothing
+outlives gomoe launch.
+
+  gomoe launch -n 4 -- go run ./examples/moe_lm       # built once
+  gomoe launch -hostfile hosts.json -- ./moe_lm       # one rank per host, at the same path there
+
+Ranks find their place in GOMOE_RANK, GOMOE_SIZE, GOMOE_COORDINATOR and so on, and in RANK,
+WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.`,
+		Exec: func(ctx context.Context, args []string) error {
+			o.Command, o.Stdout, o.Stderr = args, t.stdout, t.stderr
+			if o.Shell = strings.Fields(*shell); len(o.Shell) == 0 {
+				return usagef("-ssh is empty, want a command")
+			}
+			if *hosts != "" {
+				b, err := os.ReadFile(*hosts)
+				if err != nil {
+					return fmt.Errorf("-hostfile: %w", err)
+				}
+				h, err := hostfile.ParseHosts(b)
+				if err != nil {
+					return fmt.Errorf("-hostfile %s: %w", *hosts, err)
+				}
+				o.Hosts, o.Env = h.Hosts, append(h.Envs, o.Env...)
+			} else if o.Ranks == 0 {
+				return usagef("no ranks, want -n with their number, such as -n 4, or -hostfile")
+			}
+			// Its signals are the ranks', which may want to end in order: ctx ends at
+			// the first one.
+			signals := make(chan os.Signal, 4)
+			signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			defer signal.Stop(signals)
+			o.Signals = signals
+			status, err := launch.Run(context.WithoutCancel(ctx), o)
+			if err != nil {
+				return errors.New(strings.TrimPrefix(err.Error(), "launch: ")) // which is the command's name, too
+			}
+			if status != 0 {
+				return exitStatus(status)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,85 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// goRun is a command "go run": what to build, and what its program gets.
+type goRun struct {
+	flags, pkg, args []string
+	name             string // of the program
+}
+
+// parseGoRun reads a command line. It is false for another command.
+func parseGoRun(command []string) (g goRun, ok bool, err error) {
+	if len(command) < 2 || strings.TrimSuffix(filepath.Base(command[0]), ".exe") != "go" || command[1] != "run" {
+		return g, false, nil
+	}
+	rest := command[2:]
+	for len(rest) > 0 && strings.HasPrefix(rest[0], "-") {
+		name, _, given := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
+		n := 1
+		if !given && !goSwitch(name) {
+			n = 2
+		}
+		if name == "exec" || name == "n" || n > len(rest) {
+			return g, true, fmt.Errorf("launch: go run %s: want build flags with their values and a package", strings.Join(rest, " "))
+		}
+		g.flags, rest = append(g.flags, rest[:n]...), rest[n:]
+	}
+	for len(rest) > 0 && strings.HasSuffix(rest[0], ".go") {
+		g.pkg, rest = append(g.pkg, rest[0]), rest[1:]
+	}
+	if g.pkg == nil && len(rest) > 0 {
+		g.pkg, rest = rest[:1], rest[1:]
+	}
+	switch {
+	case g.pkg == nil:
+		return g, true, fmt.Errorf("launch: %s: no package", strings.Join(command, " "))
+	case strings.Contains(g.pkg[0], "@"):
+		return g, true, fmt.Errorf("launch: go run %s: a version is not built here; go install it, and launch the program", g.pkg[0])
+	}
+	g.args = rest
+	g.name = strings.TrimSuffix(filepath.Base(g.pkg[0]), ".go")
+	return g, true, nil
+}
+
+// goSwitch reports whether a flag of go build stands without a value.
+func goSwitch(name string) bool {
+	switch name {
+	case "a", "race", "msan", "asan", "cover", "v", "work", "x", "linkshared", "modcacherw", "trimpath", "buildvcs", "json":
+		return true
+	}
+	return false
+}
+
+// build builds the program in a folder of its own, and returns the command that
+// starts it.
+func (g goRun) build(ctx context.Context, goTool, dir, into string, w io.Writer) ([]string, error) {
+	name := g.name
+	if name == "." || name == ".." {
+		abs, err := filepath.Abs(filepath.Join(dir, g.pkg[0]))
+		if err != nil {
+			return nil, fmt.Errorf("launch: %w", err)
+		}
+		name = filepath.Base(abs)
+	}
+	if os.PathSeparator == '\\' {
+		name += ".exe"
+	}
+	path := filepath.Join(into, name)
+	args := append(append([]string{"build", "-o", path}, g.flags...), g.pkg...)
+	fmt.Fprintf(w, "gomoe launch: go %s: built once, for all ranks\n", strings.Join(args, " "))
+	cmd := exec.CommandContext(ctx, goTool, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, w
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("launch: go %s: %w", strings.Join(args, " "), err)
+	}
+	return append([]string{path}, g.args...), nil
+}

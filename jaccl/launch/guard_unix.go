@@ -1,0 +1,56 @@
+//go:build unix
+
+package launch
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// guard is a shell that kills the groups it was told of when the launcher is gone,
+// which ends its input. A group that has ended is forgotten, since its number may
+// become another's.
+type guard struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+}
+
+const guardScript = `trap "" HUP INT TERM QUIT
+groups=
+while IFS= read -r line; do
+	case $line in
+	+*) groups="$groups ${line#+}" ;;
+	-*) set -- $groups
+		groups=
+		for g; do [ "$g" = "${line#-}" ] || groups="$groups $g"; done ;;
+	esac
+done
+for g in $groups; do kill -s KILL -- "-$g"; done`
+
+// newGuard starts one. It takes no part in the terminal's Ctrl-C.
+func newGuard() (*guard, error) {
+	cmd := exec.Command("/bin/sh", "-c", guardScript)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("launch: a shell that ends ranks without a launcher: %w", err)
+	}
+	return &guard{cmd, in}, nil
+}
+
+func (g *guard) add(id int)  { fmt.Fprintf(g.in, "+%d\n", id) }
+func (g *guard) drop(id int) { fmt.Fprintf(g.in, "-%d\n", id) }
+
+// close ends the guard, when all groups have ended.
+func (g *guard) close() {
+	g.in.Close()
+	stop := time.AfterFunc(drain, func() { g.cmd.Process.Kill() })
+	g.cmd.Wait()
+	stop.Stop()
+}

@@ -1,0 +1,51 @@
+package launch
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// loader is what runs on another machine. It is an argument there, which all its
+// users see; everything else comes on its standard input, as lines for the shell.
+// Its quotes and signs mean the same in every login shell. Input that ends before
+// the script's last line, which exits, is no success.
+const loader = `exec /bin/sh -c 'while IFS= read -r l; do eval "$l"; done; exit 70'`
+
+// script is what the loader reads for a rank. After its last line, what comes are
+// names of signals for the rank, one per line, and the end of the input ends it.
+//
+// The rank runs in the foreground, since a shell's background commands ignore
+// SIGINT. Beside it, a second shell reads the input. All are in the process group
+// that sshd has made, 0 to kill, and the shells themselves ignore what they send.
+func script(p place, env []string, dir string, command []string, grace time.Duration) string {
+	var b strings.Builder
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		fmt.Fprintf(&b, "%s; export %s\n", assign(name, value), name)
+	}
+	fmt.Fprintf(&b, "%s; cd \"$d\" || exit 126\n", assign("d", dir))
+	b.WriteString("set --\n")
+	for _, a := range command {
+		fmt.Fprintf(&b, "%s; set -- \"$@\" \"$a\"\n", assign("a", a))
+	}
+	// Tenths of a second, since that is how often it looks whether the rank has ended.
+	tenths := max(int(grace/(100*time.Millisecond)), 1)
+	fmt.Fprintf(&b, `exec 3<&0; trap : TERM HUP INT; `+
+		`(trap "" TERM HUP INT; while IFS= read -r s <&3; do kill -"$s" 0; done; `+
+		`kill -TERM 0; i=0; while [ $i -lt %d ] && kill -0 $$ 2>/dev/null; do sleep 0.1; i=$((i+1)); done; kill -KILL 0) >/dev/null 2>&1 & `+
+		`"$@" </dev/null 3<&-; exit $?`+"\n", tenths)
+	return b.String()
+}
+
+// assign is a shell command in one line that sets a variable to any text without
+// zero bytes.
+func assign(name, value string) string {
+	if !strings.Contains(value, "\n") {
+		return name + "='" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	}
+	// printf undoes the backslashes, and the x keeps the ends of lines at the end,
+	// which the shell drops otherwise.
+	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "'", `'\''`, "%", "%%").Replace(value)
+	return name + "=$(printf '" + escaped + "x'); " + name + "=${" + name + "%x}"
+}

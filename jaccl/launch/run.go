@@ -1,0 +1,304 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Run starts the ranks and returns when all have ended, with the job's exit status:
+// 0, or that of the first rank that failed, 128 and the signal's number if one ended
+// it. What failed is said on o.Stderr. An error says why the job was not started,
+// or not completely; nothing of it is left then.
+//
+// The end of ctx ends the ranks as SIGTERM does.
+func Run(ctx context.Context, o Options) (int, error) {
+	o, err := o.complete()
+	if err != nil {
+		return 0, err
+	}
+	j := &job{Options: o}
+	if err := j.prepare(ctx); err != nil {
+		return 0, errors.Join(err, j.clean())
+	}
+	status, err := j.run(ctx)
+	return status, errors.Join(err, j.clean())
+}
+
+// job is one use of Run.
+type job struct {
+	Options
+	meeting
+	dir     string // of what was built, "" if nothing was
+	guard   *guard
+	life    [2]*os.File // a pipe whose writing end is the launcher's life; nil where it is not inherited
+	ranks   []*process
+	ends    chan ended
+	ended   []ended
+	first   *ended // the failure that ended the job
+	stopped os.Signal
+}
+
+// settle is how long others may take to say what the first failure did to them,
+// and to fail of themselves, before they are told to end.
+const settle = 200 * time.Millisecond
+
+// prepare does what can go wrong before anything is started.
+func (j *job) prepare(ctx context.Context) error {
+	local := slices.ContainsFunc(j.places(meeting{}), func(p place) bool { return p.local })
+	remote := slices.ContainsFunc(j.places(meeting{}), func(p place) bool { return !p.local })
+	g, ok, err := parseGoRun(j.Command)
+	switch {
+	case err != nil:
+		return err
+	case ok && remote:
+		return errors.New("launch: go run builds on this machine only; build the program, put it on all hosts at the same path, and launch that")
+	case ok:
+		if j.dir, err = os.MkdirTemp("", "gomoe-launch-"); err != nil {
+			return fmt.Errorf("launch: %w", err)
+		}
+		if j.Command, err = g.build(ctx, j.Command[0], j.Dir, j.dir, j.Stderr); err != nil {
+			return err
+		}
+	}
+	if local {
+		if info, err := os.Stat(j.Dir); err != nil || !info.IsDir() {
+			return fmt.Errorf("launch: no folder %s to run in", j.Dir)
+		}
+		path := j.Command[0]
+		if filepath.Base(path) != path && !filepath.IsAbs(path) {
+			path = filepath.Join(j.Dir, path)
+		}
+		if path, err = exec.LookPath(path); err != nil {
+			return fmt.Errorf("launch: command %s: %w", j.Command[0], err)
+		}
+		if !remote {
+			j.Command = append([]string{path}, j.Command[1:]...)
+		}
+	}
+	if remote {
+		if _, err := exec.LookPath(j.Shell[0]); err != nil {
+			return fmt.Errorf("launch: %s, to reach other machines: %w", j.Shell[0], err)
+		}
+	}
+	if j.meeting, err = j.meet(); err != nil {
+		return err
+	}
+	if inherits {
+		if j.life[0], j.life[1], err = os.Pipe(); err != nil {
+			return fmt.Errorf("launch: %w", err)
+		}
+	}
+	j.guard, err = newGuard()
+	return err
+}
+
+// clean releases what prepare took.
+func (j *job) clean() error {
+	if j.guard != nil {
+		j.guard.close()
+	}
+	for _, f := range j.life {
+		if f != nil {
+			f.Close()
+		}
+	}
+	if j.listener != nil {
+		j.listener.Close()
+	}
+	if j.dir != "" {
+		return os.RemoveAll(j.dir)
+	}
+	return nil
+}
+
+// run starts the ranks and waits for them.
+func (j *job) run(ctx context.Context) (int, error) {
+	runtime.LockOSThread() // see dieWithParent
+	defer runtime.UnlockOSThread()
+	places := j.places(j.meeting)
+	j.ends = make(chan ended, len(places))
+	var failed error
+	for _, p := range places {
+		if err := j.start(p); err != nil {
+			failed = fmt.Errorf("launch: rank %d: %w", p.job.Rank, err)
+			break
+		}
+	}
+	if j.listener != nil {
+		j.listener.Close() // it is rank 0's now
+	}
+	if failed != nil {
+		for _, p := range j.ranks {
+			p.kill()
+		}
+		for len(j.ended) < len(j.ranks) {
+			j.ended = append(j.ended, <-j.ends)
+		}
+		return 0, failed
+	}
+	j.watch(ctx)
+	return j.report(), nil
+}
+
+// start starts one rank.
+func (j *job) start(p place) error {
+	prefix := fmt.Sprintf("[%d]", p.job.Rank)
+	proc := &process{place: p, out: &lines{w: j.Stdout, prefix: prefix}, err: &lines{w: j.Stderr, prefix: prefix}}
+	proc.group.guard = j.guard
+	command, env, dir, text := j.Command, []string(nil), j.Dir, ""
+	var files []*os.File
+	if p.local {
+		if j.life[0] != nil {
+			files = append(files, j.life[0])
+			proc.job.Lifeline = 2 + len(files)
+		}
+		if p.job.Rank == 0 && j.listener != nil && inherits {
+			f, err := j.listener.File()
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			files = append(files, f)
+			proc.job.Listener = 2 + len(files)
+		}
+		env = j.environment(proc.place, j.meeting)
+	} else {
+		text = script(p, j.environment(p, j.meeting), j.Dir, j.Command, j.Grace)
+		command = append(slices.Clone(j.Shell), p.host.SSH, loader)
+		dir = ""
+	}
+	if err := proc.start(command, env, dir, files, text); err != nil {
+		return err
+	}
+	j.ranks = append(j.ranks, proc)
+	go func() { j.ends <- proc.wait() }()
+	return nil
+}
+
+// watch returns when all ranks have ended.
+func (j *job) watch(ctx context.Context) {
+	var ending, killing <-chan time.Time
+	done, killed := ctx.Done(), false
+	end := func(s os.Signal, grace bool) {
+		for _, p := range j.living() {
+			p.signal(s)
+		}
+		if grace && killing == nil {
+			killing = time.After(j.Grace)
+		}
+	}
+	kill := func() {
+		killed = true
+		for _, p := range j.living() {
+			p.kill()
+		}
+	}
+	for len(j.ended) < len(j.ranks) {
+		select {
+		case e := <-j.ends:
+			j.ended = append(j.ended, e)
+			if !e.ok() && j.first == nil {
+				j.first = &e
+				if j.stopped == nil && len(j.living()) > 0 {
+					fmt.Fprintf(j.Stderr, "gomoe launch: %s; the others are ended\n", e)
+				}
+				if ending == nil {
+					ending = time.After(settle)
+				}
+			}
+		case <-ending:
+			ending = nil
+			end(syscall.SIGTERM, true)
+		case <-killing:
+			killing = nil
+			if living := j.living(); len(living) > 0 && !killed {
+				fmt.Fprintf(j.Stderr, "gomoe launch: %s did not end within %v and %s killed\n", names(living), j.Grace, are(living))
+				kill()
+			}
+		case s := <-j.Signals:
+			if j.stopped != nil {
+				kill()
+				continue
+			}
+			j.stopped = s
+			// Who interrupts by hand can do it again; nobody else can.
+			end(s, s != os.Interrupt)
+		case <-done:
+			done = nil
+			if j.stopped == nil {
+				j.stopped = syscall.SIGTERM
+			}
+			end(syscall.SIGTERM, true)
+		}
+	}
+}
+
+// living are the ranks that have not ended.
+func (j *job) living() []*process {
+	return slices.DeleteFunc(slices.Clone(j.ranks), func(p *process) bool {
+		return slices.ContainsFunc(j.ended, func(e ended) bool { return e.process == p })
+	})
+}
+
+func names(ps []*process) string {
+	s := "rank "
+	if len(ps) > 1 {
+		s = "ranks "
+	}
+	for i, p := range ps {
+		if i > 0 {
+			s += ", "
+		}
+		s += fmt.Sprint(p.job.Rank)
+	}
+	return s
+}
+
+func are(ps []*process) string {
+	if len(ps) > 1 {
+		return "are"
+	}
+	return "is"
+}
+
+// report says which rank failed first, and returns the job's exit status.
+func (j *job) report() int {
+	if j.first == nil {
+		return 0
+	}
+	// A rank that was killed takes others with it, which may be noticed before it:
+	// of those that ended before anybody was told to, it was the first.
+	f := *j.first
+	for _, e := range j.ended {
+		n, _ := endedBy(e.state)
+		m, _ := endedBy(f.state)
+		if n > 0 && m == 0 && e.began.Add(e.took).Before(f.began.Add(f.took+settle)) {
+			f = e
+		}
+	}
+	if j.stopped != nil {
+		fmt.Fprintf(j.Stderr, "gomoe launch: ended by %v; %s\n", j.stopped, f)
+		return f.status()
+	}
+	fmt.Fprintf(j.Stderr, "gomoe launch: FAILED: %s after %v\n", f, f.took.Round(10*time.Millisecond))
+	what, last := "standard error", f.err.last()
+	if len(last) == 0 {
+		what, last = "standard output", f.out.last()
+	}
+	if len(last) > 0 {
+		fmt.Fprintf(j.Stderr, "gomoe launch: the last lines of rank %d's %s:\n", f.job.Rank, what)
+		for _, l := range last {
+			io.WriteString(j.Stderr, "    "+l+"\n")
+		}
+	}
+	return f.status()
+}

@@ -1,0 +1,76 @@
+//go:build linux || darwin
+
+package shm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// announcement is what a rank tells the others of its segment.
+type announcement struct {
+	Error string `json:"error,omitempty"` // it has none
+	Pid   int    `json:"pid"`
+	Start uint64 `json:"start"`          // when the process started
+	FD    int    `json:"fd"`             // of memory without a name, in that process
+	Path  string `json:"path,omitempty"` // of a file
+	Size  int64  `json:"size"`
+	Ring  int    `json:"ring"`
+	Nonce []byte `json:"nonce"` // the segment begins with it
+}
+
+// verdict is what a rank tells the others of theirs.
+type verdict struct {
+	Error string `json:"error,omitempty"` // it can not use them
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // of plain structs
+	}
+	return b
+}
+
+// parse reads one JSON object into v and wants nothing else in b.
+func parse(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("announces what can not be read: %w; run the same version on every rank", err)
+	}
+	if d.More() {
+		return errors.New("announces more than one object; run the same version on every rank")
+	}
+	return nil
+}
+
+// parseAnnouncement checks what can be checked without looking at the segment.
+func parseAnnouncement(b []byte) (announcement, error) {
+	var a announcement
+	if err := parse(b, &a); err != nil {
+		return a, err
+	}
+	switch {
+	case a.Error != "":
+		return a, errors.New(a.Error)
+	case a.Pid <= 0 || a.FD < 0 || len(a.Nonce) != nonceBytes || a.Path != "" && (!filepath.IsAbs(a.Path) || filepath.Clean(a.Path) != a.Path):
+		return a, fmt.Errorf("announces process %d, descriptor %d, file %q and %d bytes to know it by, want %d", a.Pid, a.FD, a.Path, len(a.Nonce), nonceBytes)
+	}
+	return a, nil
+}
+
+// parseVerdict returns the error in a verdict.
+func parseVerdict(b []byte) error {
+	var v verdict
+	if err := parse(b, &v); err != nil {
+		return err
+	}
+	if v.Error != "" {
+		return errors.New(v.Error)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+//go:build linux || darwin
+
+package shm
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// prefix begins the names of files that hold segments. Then come the process, when
+// it started, and what nobody can guess.
+const prefix = "gomoe-shm-"
+
+// createFile makes a new file, which nobody else can open before they are told of
+// it, and removes what dead processes of this user have left in dir.
+func createFile(dir string, me life, size int64) (fd int, path string, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return -1, "", err
+	}
+	if err := sweepFiles(dir); err != nil {
+		return -1, "", err
+	}
+	path = filepath.Join(dir, fileName(me))
+	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return -1, "", &fs.PathError{Op: "create", Path: path, Err: err}
+	}
+	if err := unix.Ftruncate(fd, size); err != nil {
+		return -1, "", errors.Join(&fs.PathError{Op: "truncate", Path: path, Err: err}, unix.Close(fd), os.Remove(path))
+	}
+	return fd, path, nil
+}
+
+func fileName(l life) string {
+	var secret [16]byte
+	rand.Read(secret[:])
+	return fmt.Sprintf("%s%d-%d-%s", prefix, l.pid, l.start, hex.EncodeToString(secret[:]))
+}
+
+// openFile opens a peer's file, which is to be this user's.
+func openFile(path string) (int, error) {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return -1, errors.Join(&fs.PathError{Op: "stat", Path: path, Err: err}, unix.Close(fd))
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != uint32(os.Geteuid()) || st.Mode&0o077 != 0 {
+		return -1, errors.Join(fmt.Errorf("%s is of user %d with mode %#o, want a file of user %d that nobody else can open", path, st.Uid, st.Mode, os.Geteuid()), unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// sweepFiles removes the files of processes of this user that have ended. There
+// are some only where a process was killed between the creation of its file and
+// the moment when all ranks had mapped it.
+func sweepFiles(dir string) error {
+	paths, err := filepath.Glob(filepath.Join(escape(dir), prefix+"*"))
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	for _, path := range paths {
+		l, ok := ownerOf(filepath.Base(path))
+		if !ok {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) != nil || st.Uid != uint32(os.Geteuid()) || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			continue
+		}
+		start, running, err := startOf(l.pid)
+		if err != nil || running && start == l.start {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("a file that process %d has left: %w", l.pid, err)
+		}
+	}
+	return nil
+}
+
+// escape makes a pattern that matches dir alone.
+func escape(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
+
+// ownerOf reads the process from the name of a file.
+func ownerOf(name string) (life, bool) {
+	rest, ok := strings.CutPrefix(name, prefix)
+	parts := strings.Split(rest, "-")
+	if !ok || len(parts) != 3 {
+		return life{}, false
+	}
+	pid, err1 := strconv.Atoi(parts[0])
+	start, err2 := strconv.ParseUint(parts[1], 10, 64)
+	return life{pid, start}, err1 == nil && err2 == nil && pid > 0
+}
+
+// room is how many bytes the file system of fd has left, and its size.
+func room(fd int) (left, size int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil {
+		return 0, 0, err
+	}
+	return int64(st.Bavail) * int64(st.Bsize), int64(st.Blocks) * int64(st.Bsize), nil
+}

@@ -1,0 +1,32 @@
+package shm
+
+import (
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The operations are those between processes, not the private ones.
+const (
+	futexOpWait = 0
+	futexOpWake = 1
+)
+
+// futexWait sleeps until the word is not seen, or somebody wakes it, or d is over.
+// It returns false for the last.
+func futexWait(word *atomic.Uint32, seen uint32, d time.Duration) bool {
+	ts := unix.NsecToTimespec(int64(d))
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(seen), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	return errno != unix.ETIMEDOUT
+}
+
+// futexWake wakes who sleeps on the word.
+func futexWake(word *atomic.Uint32) {
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1<<30, 0, 0, 0)
+}
+
+// yield lets other threads have the processor. It keeps the scheduler of Go out:
+// that would look for other work at every call.
+func yield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

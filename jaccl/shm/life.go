@@ -1,0 +1,43 @@
+//go:build linux || darwin
+
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// life tells a process from a later one with the same number.
+type life struct {
+	pid   int
+	start uint64 // when it started, in the system's unit
+}
+
+// self is this process.
+func self() (life, error) {
+	start, running, err := startOf(os.Getpid())
+	if err == nil && !running {
+		err = errors.New("no such process")
+	}
+	if err != nil {
+		return life{}, fmt.Errorf("when this process started: %w", err)
+	}
+	return life{os.Getpid(), start}, nil
+}
+
+// check returns an error if the process has ended, whether or not its parent has
+// waited for it.
+func (l life) check() error {
+	if l.pid == os.Getpid() {
+		return nil
+	}
+	start, running, err := startOf(l.pid)
+	if err != nil {
+		return fmt.Errorf("is process %d, of which nothing can be learnt: %w", l.pid, err)
+	}
+	if !running || start != l.start {
+		return fmt.Errorf("has ended (process %d)", l.pid)
+	}
+	return nil
+}

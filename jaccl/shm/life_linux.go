@@ -1,0 +1,35 @@
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// startOf returns when a process started, in clock ticks since the machine did,
+// and whether it runs. A process that has ended and that nobody has waited for
+// does not. Source: proc_pid_stat(5), fields 3 and 22.
+func startOf(pid int) (start uint64, running bool, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	// The name of the program is in parentheses and may contain some.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return 0, false, fmt.Errorf("/proc/%d/stat has %d fields after the name, want 20", pid, len(fields))
+	}
+	if start, err = strconv.ParseUint(string(fields[19]), 10, 64); err != nil {
+		return 0, false, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+	}
+	state := fields[0][0]
+	return start, state != 'Z' && state != 'X', nil
+}

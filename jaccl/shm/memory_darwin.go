@@ -1,0 +1,42 @@
+package shm
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// create makes a segment of a size: a file, since memory without a name can not be
+// had here, removed as soon as all ranks have mapped it.
+func create(dir string, me life, size int64) (fd int, path string, err error) {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	return createFile(dir, me, size)
+}
+
+// open opens a peer's segment.
+func open(a announcement) (int, error) { return openFile(a.Path) }
+
+// commit takes space for n bytes of a segment from at on, by writing zeros: that is
+// where a file of holes gets the error of a full disk rather than a signal.
+func commit(fd int, at, n int64) error {
+	zeros := make([]byte, min(n, 1<<20))
+	for n > 0 {
+		k, err := unix.Pwrite(fd, zeros[:min(n, int64(len(zeros)))], at)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if k == 0 {
+			return io.ErrShortWrite
+		}
+		at += int64(k)
+		n -= int64(k)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// seals keep a segment's size as it is, for good: memory that a peer has mapped
+// can not be cut off under it.
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// step is how much memory is asked for at once: a signal makes the kernel undo what
+// one call has done.
+const step = 64 << 20
+
+// create makes a segment of a size, none of which takes memory yet. Without a
+// folder it has no name: it ends with the last process that has it, and peers open
+// it as a descriptor of this process.
+func create(dir string, me life, size int64) (fd int, path string, err error) {
+	if dir != "" {
+		return createFile(dir, me, size)
+	}
+	const noExec = 8 // MFD_NOEXEC_SEAL, of Linux 6.3
+	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	if fd, err = unix.MemfdCreate("gomoe-shm", flags|noExec); errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate("gomoe-shm", flags)
+	}
+	if err != nil {
+		return -1, "", fmt.Errorf("memfd_create: %w; give a folder for files", err)
+	}
+	if err = unix.Ftruncate(fd, size); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
+		return -1, "", errors.Join(fmt.Errorf("%d bytes of memory: %w", size, err), unix.Close(fd))
+	}
+	return fd, "", nil
+}
+
+// open opens a peer's segment.
+func open(a announcement) (int, error) {
+	if a.Path != "" {
+		return openFile(a.Path)
+	}
+	path := fmt.Sprintf("/proc/%d/fd/%d", a.Pid, a.FD)
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w; run all ranks as one user, or give a folder for files", path, err)
+	}
+	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil || got&seals != seals {
+		return -1, errors.Join(fmt.Errorf("%s is memory with seals %#x, want %#x", path, got, seals), err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// commit takes memory for n bytes of a segment from at on: writing there later can
+// not fail.
+func commit(fd int, at, n int64) error {
+	for done := int64(0); done < n; {
+		err := unix.Fallocate(fd, 0, at+done, min(step, n-done))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			if undone := unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n); undone != nil {
+				err = errors.Join(err, undone)
+			}
+			return err
+		}
+		done += min(step, n-done)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Get returns a copy of the global array a, a result of the session or what Put
+// returned, also where other processes hold parts of it. Every process calls it,
+// for the same arrays in the same order, between steps; it blocks on them as a
+// step does, and its failures are those of a step.
+//
+// Each rank takes the parts from the ranks that differ from it only along the axes
+// that split the array: the nearest replicas, whose bits are those of all others.
+// An array that no axis splits is here already, and nobody waits for anybody.
+func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case a.spent != "":
+		return array.Array{}, fmt.Errorf("runtime: get %s: its memory was %s", a.Type, a.spent)
+	case !slices.Equal(a.mesh.Axes, s.plan.Mesh.Axes) || !slices.Equal(a.ranks, s.local):
+		return array.Array{}, fmt.Errorf("runtime: get %s: it lies on ranks %v of the mesh %q, want %v of %q as the session of %s has", a.Type, a.ranks, a.mesh, s.local, s.plan.Mesh, s.plan.Name)
+	}
+	axes := a.Spec.Axes()
+	if len(s.local) == s.plan.Mesh.Ranks() || a.mesh.Parts(axes) == 1 {
+		return a.Get()
+	}
+	if err := s.agree(ctx); err != nil {
+		return array.Array{}, err
+	}
+	gathered := make([][]byte, len(s.ranks))
+	err := s.each(ctx, func(r *rank, ctx context.Context) error {
+		i := slices.Index(s.local, r.comm.Rank())
+		part := a.parts[i].Bytes()
+		g, err := r.comm.Group(a.mesh.Group(r.comm.Rank(), axes))
+		if err == nil {
+			gathered[i] = make([]byte, len(part)*g.Size())
+			c := lowering.Call{Op: "all_gather", DType: a.Type.DType, Bytes: int64(len(part)), Pos: graph.Pos{File: "Session.Get"}}
+			err = g.AllGather(ctx, c, gathered[i], part)
+		}
+		if err != nil {
+			return fmt.Errorf("runtime: get %s: %w", a.Spec.Format(a.Type), err)
+		}
+		return nil
+	})
+	if err != nil {
+		return array.Array{}, err
+	}
+	out := array.New(a.Type)
+	local := a.parts[0].Type
+	size := len(a.parts[0].Bytes())
+	for k, member := range a.mesh.Group(s.local[0], axes) {
+		copyPart(array.Over(local, gathered[0][k*size:(k+1)*size]), out, a.start(member, local), false)
+	}
+	return out, nil
+}

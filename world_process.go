@@ -1,0 +1,179 @@
+package gomoe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/google/uuid"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/environ"
+	"github.com/gomoe/gomoe/jaccl/meet"
+	"github.com/gomoe/gomoe/jaccl/watch"
+)
+
+// perProcess sets up a World of several processes, this one's rank.
+func (s *state) perProcess(ctx context.Context, job environ.Job) error {
+	s.info.Rank, s.info.Size, s.info.Local = job.Rank, job.Size, []int{job.Rank}
+	if s.info.Transport == "local" {
+		return fmt.Errorf("gomoe: transport local was asked for, and the ranks are %d processes; want auto, tcp or shm", job.Size)
+	}
+	life := &lifeline{}
+	ctx, err := life.watch(ctx, job.Lifeline)
+	if err != nil {
+		return err
+	}
+	s.also = append(s.also, life.close)
+	wish := s.info.Transport
+	c, err := s.connect(ctx, job)
+	if err != nil && s.cfg.Fallback && wish != "auto" && wish != "tcp" && ctx.Err() == nil {
+		// Every rank comes here: a rank that has failed hangs up on the others.
+		if err := s.instead("tcp", "transport %s was asked for and is not to be had: %v", wish, err); err != nil {
+			return err
+		}
+		s.info.Transport = "tcp"
+		c, err = s.connect(ctx, job)
+	}
+	if err != nil {
+		return fmt.Errorf("gomoe: rank %d of %d: set up: %w", job.Rank, job.Size, err)
+	}
+	s.comms = []jaccl.Communicator{c}
+	life.failing(c)
+	return nil
+}
+
+// connect meets the other ranks and returns this one's communicator. After an error
+// nothing is left of it.
+func (s *state) connect(ctx context.Context, job environ.Job) (c jaccl.Communicator, err error) {
+	opts := meet.Options{Rank: job.Rank, Size: job.Size, Deadline: s.cfg.Deadline, Facts: s.facts()}
+	opts.Log = func(remote net.Addr, reason string) {
+		fmt.Fprintf(s.cfg.log(), "gomoe: rank %d turned %v away: %s\n", job.Rank, remote, reason)
+	}
+	if opts.Job, err = uuid.Parse(job.ID); err != nil {
+		opts.Job = uuid.NewSHA1(uuid.NameSpaceURL, []byte("gomoe-job:"+job.ID))
+	}
+	if job.Size > 1 {
+		if opts.Coordinator, err = job.Meeting(); err != nil {
+			return nil, err
+		}
+		key, err := job.Key("")
+		if err != nil {
+			return nil, err
+		}
+		opts.Secret = []byte(key)
+	}
+	if job.Listener > 0 {
+		// Where it is not there, as a program between has closed it, the port is free.
+		if opts.Listener, err = inheritedListener(job.Listener, job.Coordinator); err != nil {
+			fmt.Fprintf(s.cfg.log(), "gomoe: rank 0 listens by itself: %v\n", err)
+		}
+	}
+	place, err := meet.Join(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, place.Close())
+		} else {
+			s.also = append(s.also, place.Close)
+		}
+	}()
+	return s.transport(ctx, place)
+}
+
+// facts are what all ranks have to state alike.
+func (s *state) facts() []meet.Fact {
+	facts := []meet.Fact{{Name: "transport", Value: s.info.Transport}}
+	if s.mesh != nil {
+		facts = append(facts, meet.Fact{Name: "mesh", Value: s.mesh.String()})
+	} else {
+		facts = append(facts, meet.Fact{Name: "mesh", Value: "any"})
+	}
+	return facts
+}
+
+// transport connects the ranks of the site. Each transport has one place, here.
+func (s *state) transport(ctx context.Context, site jaccl.Site) (jaccl.Communicator, error) {
+	link, err := s.link(ctx, site)
+	if err != nil {
+		return nil, err
+	}
+	w, err := watch.Start(ctx, site, watch.Options{Silence: s.cfg.Deadline})
+	if err != nil {
+		return nil, errors.Join(err, link.Close())
+	}
+	s.info.Transport = link.Transport()
+	c, err := jaccl.Connect(link, w, jaccl.Options{Deadline: s.cfg.Deadline})
+	if err != nil {
+		return nil, errors.Join(err, link.Close(), w.Close())
+	}
+	return c, nil
+}
+
+// lifeline is the launcher's end of a pipe: when it ends, so has the launcher.
+type lifeline struct {
+	file   interface{ Close() error }
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+	comm   chan jaccl.Communicator
+}
+
+// errOrphan is why ranks of a launcher that has ended fail.
+var errOrphan = errors.New("gomoe: the launcher of this job has ended")
+
+// watch returns a context that ends with the launcher. file is a number, or 0 for no
+// launcher that is watched.
+func (l *lifeline) watch(ctx context.Context, file int) (context.Context, error) {
+	if file == 0 {
+		return ctx, nil
+	}
+	f, err := inheritedPipe(file)
+	if err != nil { // a program between has closed it, and is the one that ends with the launcher
+		return ctx, nil
+	}
+	ctx, l.cancel = context.WithCancelCause(ctx)
+	l.file, l.done, l.comm = f, make(chan struct{}), make(chan jaccl.Communicator, 1)
+	go func() {
+		defer close(l.done)
+		var b [1]byte
+		for {
+			if _, err := f.Read(b[:]); err == nil {
+				continue
+			} else if errors.Is(err, os.ErrClosed) {
+				return // by close
+			}
+			break
+		}
+		l.cancel(errOrphan)
+		if c := <-l.comm; c != nil {
+			c.Fail(errOrphan)
+		}
+	}()
+	return ctx, nil
+}
+
+// failing makes the end of the launcher fail all collectives.
+func (l *lifeline) failing(c jaccl.Communicator) {
+	if l.file != nil {
+		l.comm <- c
+	}
+}
+
+// close ends the watch.
+func (l *lifeline) close() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	select {
+	case l.comm <- nil: // nobody waits for one any more
+	default:
+	}
+	<-l.done
+	l.cancel(nil)
+	return err
+}

@@ -1,0 +1,449 @@
+package gomoe_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// vars reads "A=1 B=2".
+func vars(s string) func(string) string {
+	m := map[string]string{}
+	for _, f := range strings.Fields(s) {
+		name, value, _ := strings.Cut(f, "=")
+		m[name] = value
+	}
+	return func(name string) string { return m[name] }
+}
+
+func meshOf(t *testing.T, s string) *sharding.Mesh {
+	t.Helper()
+	m, err := sharding.ParseMesh(s)
+	require.NoError(t, err)
+	return &m
+}
+
+// address is one at which nobody listens.
+func address(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// job returns the environment of rank i of n, at that address.
+func job(i, n int, at string) string {
+	return fmt.Sprintf("GOMOE_RANK=%d GOMOE_SIZE=%d GOMOE_COORDINATOR=%s GOMOE_SECRET=0123456789abcdef", i, n, at)
+}
+
+// worlds runs fn for every process of a job, here as a World each, which is closed
+// afterwards. Each has its own cfg, whose environment is set.
+func worlds(t *testing.T, n int, cfg func(i int) gomoe.WorldConfig, fn func(i int, w *gomoe.World) error) []error {
+	t.Helper()
+	at := address(t)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			var w gomoe.World
+			c := cfg(i)
+			env := job(i, n, at)
+			if c.Getenv != nil {
+				env += " " + c.Getenv("")
+			}
+			c.Getenv = vars(env)
+			if c.Deadline == 0 {
+				c.Deadline = 20 * time.Second
+			}
+			if errs[i] = w.Setup(t.Context(), c); errs[i] == nil {
+				errs[i] = fn(i, &w)
+			}
+			if err := errors.Join(w.Close(), w.Close()); err != nil {
+				t.Errorf("process %d: close: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+func ok(t *testing.T, errs []error) {
+	t.Helper()
+	for i, err := range errs {
+		if err != nil {
+			t.Errorf("process %d: %v", i, err)
+		}
+	}
+}
+
+// layered is an expert-parallel program with its inputs' placements.
+func layered(t *testing.T) (*graph.Program, map[string]sharding.Spec, map[string]array.Array) {
+	t.Helper()
+	p, err := graph.Trace("moe", func(t *graph.Tracer) []*graph.Value {
+		x := t.Input("x", graph.F32, 8, 4)
+		router := t.Input("router", graph.F32, 4, 4)
+		w := t.Input("w", graph.F32, 4, 4, 4)
+		weights, experts, _ := primitives.Route(primitives.Router{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil)
+		r := primitives.Prepare(primitives.Layer{Experts: 4}, experts)
+		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
+		y := primitives.GroupedMatMul(r, rows, w)
+		y = primitives.Mul(y, primitives.Broadcast(rowWeights, y.Type.Shape, 0))
+		out := primitives.Combine(r, y)
+		return []*graph.Value{out.Named("out"), primitives.Sum(out, 0).Named("sum")}
+	})
+	require.NoError(t, err)
+	in := map[string]array.Array{}
+	for _, v := range p.In {
+		a := array.New(v.Type)
+		x := array.Data[float32](a)
+		for i := range x {
+			x[i] = float32((i*7919+len(v.Name)*31)%101)/50 - 1
+		}
+		in[v.Name] = a
+	}
+	return p, map[string]sharding.Spec{"x": sharding.Split("ep"), "w": sharding.Split("ep")}, in
+}
+
+// A program gives the same bits in one process and in several, on every transport,
+// and every process gets all of the results.
+func TestWorldsCompute(t *testing.T) {
+	p, place, in := layered(t)
+	for _, c := range []struct{ mesh, transport, want string }{
+		{"ep=4", "tcp", "tcp"}, {"ep=4", "shm", "shm"}, {"ep=2", "auto", "shm"}, {"ep=2,dp=2", "", "shm"},
+	} {
+		t.Run(c.mesh+" "+c.transport, func(t *testing.T) {
+			mesh := meshOf(t, c.mesh)
+			want, err := gomoe.Run(t.Context(), p, gomoe.Config{Mesh: *mesh, Place: place}, in)
+			require.NoError(t, err)
+			n := mesh.Ranks()
+			ok(t, worlds(t, n, func(int) gomoe.WorldConfig {
+				return gomoe.WorldConfig{Mode: gomoe.PerProcess, Transport: c.transport, Mesh: mesh}
+			}, func(i int, w *gomoe.World) error {
+				info, err := w.Info()
+				if err != nil {
+					return err
+				}
+				if info.Rank != i || info.Size != n || info.Mode != gomoe.PerProcess || info.Transport != c.want || len(info.Local) != 1 || info.Local[0] != i || info.First() != (i == 0) || len(info.Fallbacks) > 0 {
+					t.Errorf("process %d: %+v, want transport %s", i, info, c.want)
+				}
+				if err := w.Warmup(t.Context()); err != nil {
+					return err
+				}
+				j, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: *mesh, Place: place})
+				if err != nil {
+					return err
+				}
+				defer j.Close()
+				for range 3 {
+					got, err := j.Step(t.Context(), in)
+					if err != nil {
+						return err
+					}
+					for k := range want {
+						if !array.Equal(got[k], want[k]) {
+							t.Errorf("process %d: result %d is\n%v\nwant\n%v", i, k, got[k], want[k])
+						}
+					}
+				}
+				// Closing a job leaves the World open.
+				if err := j.Close(); err != nil {
+					return err
+				}
+				any, err := w.Any(t.Context(), i == n-1)
+				if err == nil && !any {
+					t.Errorf("process %d: nobody says yes", i)
+				}
+				if any, err = w.Any(t.Context(), false); err == nil && any {
+					t.Errorf("process %d: somebody says yes", i)
+				}
+				return err
+			}))
+		})
+	}
+}
+
+// Without a job in the environment, all ranks are in the process.
+func TestWorldInProcess(t *testing.T) {
+	p, place, in := layered(t)
+	mesh := meshOf(t, "ep=4")
+	for _, cfg := range []gomoe.WorldConfig{{}, {Mesh: mesh}, {Mode: gomoe.InProcess, Transport: "local", Mesh: mesh}} {
+		var w gomoe.World
+		cfg.Getenv = vars("")
+		require.NoError(t, w.Setup(t.Context(), cfg))
+		require.NoError(t, w.Warmup(t.Context()))
+		info, err := w.Info()
+		require.NoError(t, err)
+		if info.Mode != gomoe.InProcess || info.Transport != "local" || !info.First() {
+			t.Errorf("%v: %+v", cfg, info)
+		}
+		_, err = gomoe.Run(t.Context(), p, gomoe.Config{World: &w, Mesh: *mesh, Place: place}, in)
+		require.NoError(t, err)
+		yes, err := w.Any(t.Context(), true)
+		if err != nil || !yes {
+			t.Errorf("%v: any: %v, %v", cfg, yes, err)
+		}
+		require.NoError(t, w.Close())
+	}
+}
+
+// Groups follow from coordinates, not from ranks: of ep=2 inside and outside.
+func TestWorldGroup(t *testing.T) {
+	for _, c := range []struct {
+		mesh string
+		axes []string
+		want []string
+	}{
+		{"dp=2,ep=2", []string{"ep"}, []string{"[0 1]", "[0 1]", "[2 3]", "[2 3]"}},
+		{"ep=2,dp=2", []string{"ep"}, []string{"[0 2]", "[1 3]", "[0 2]", "[1 3]"}},
+		{"ep=2,dp=2", []string{"dp", "ep"}, []string{"[0 2 1 3]", "[0 2 1 3]", "[0 2 1 3]", "[0 2 1 3]"}},
+		{"ep=2,dp=2", nil, []string{"[0]", "[1]", "[2]", "[3]"}},
+	} {
+		mesh := meshOf(t, c.mesh)
+		gather := func(g jaccl.Group, rank int) string {
+			all := make([]byte, g.Size())
+			err := g.AllGather(t.Context(), lowering.Call{Op: "all_gather", DType: graph.U8, Bytes: 1}, all, []byte{byte(rank)})
+			if err != nil {
+				return err.Error()
+			}
+			return fmt.Sprint(all)
+		}
+		ok(t, worlds(t, 4, func(int) gomoe.WorldConfig { return gomoe.WorldConfig{Transport: "tcp"} }, func(i int, w *gomoe.World) error {
+			gs, err := w.Group(*mesh, c.axes...)
+			if err != nil {
+				return err
+			}
+			if got := gather(gs[0], i); len(gs) != 1 || got != c.want[i] {
+				t.Errorf("%s over %v: rank %d is in %s, want %s", c.mesh, c.axes, i, got, c.want[i])
+			}
+			return nil
+		}))
+		var w gomoe.World
+		require.NoError(t, w.Setup(t.Context(), gomoe.WorldConfig{Mesh: mesh, Getenv: vars("")}))
+		gs, err := w.Group(*mesh, c.axes...)
+		require.NoError(t, err)
+		require.Len(t, gs, 4)
+		var wg sync.WaitGroup
+		for i, g := range gs {
+			wg.Go(func() {
+				if got := gather(g, i); got != c.want[i] {
+					t.Errorf("%s over %v: rank %d of one process is in %s, want %s", c.mesh, c.axes, i, got, c.want[i])
+				}
+			})
+		}
+		wg.Wait()
+		_, err = w.Group(*mesh, "tp")
+		require.ErrorContains(t, err, "has no axis tp")
+		require.NoError(t, w.Close())
+	}
+}
+
+// Before Setup and after Reset, everything says what to do. Setup again is a no-op
+// with the same configuration and an error with another.
+func TestWorldLife(t *testing.T) {
+	p, place, _ := layered(t)
+	mesh := meshOf(t, "ep=4")
+	var w gomoe.World
+	unready := func() {
+		t.Helper()
+		const want = "call Setup first"
+		_, err := w.Info()
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, w.Warmup(t.Context()), want)
+		_, err = w.Group(*mesh, "ep")
+		require.ErrorContains(t, err, want)
+		_, err = w.Any(t.Context(), true)
+		require.ErrorContains(t, err, want)
+		_, err = gomoe.Open(p, gomoe.Config{World: &w, Mesh: *mesh, Place: place})
+		require.ErrorContains(t, err, want)
+		_, err = gomoe.Compile(p, gomoe.Config{World: &w, Mesh: *mesh, Place: place}) // needs no World, and decides nothing
+		require.NoError(t, err)
+	}
+	unready()
+	require.NoError(t, w.Reset())
+	cfg := gomoe.WorldConfig{Mesh: mesh, Getenv: vars("")}
+	require.NoError(t, w.Setup(t.Context(), cfg))
+	require.NoError(t, w.Setup(t.Context(), gomoe.WorldConfig{Mesh: meshOf(t, "ep=4"), Getenv: vars("")}))
+	err := w.Setup(t.Context(), gomoe.WorldConfig{Mesh: meshOf(t, "ep=2")})
+	require.EqualError(t, err, `gomoe: the World is set up as {mode auto, transport auto, mesh "ep=4"}, and Setup is called with {mode auto, transport auto, mesh "ep=2"}; call Reset first, or make another World`)
+	_, err = gomoe.Open(p, gomoe.Config{World: &w, Mesh: *meshOf(t, "ep=2"), Place: place})
+	require.ErrorContains(t, err, `mesh "ep=2" of a job in a World that was set up for the mesh "ep=4"`)
+	require.NoError(t, w.Reset())
+	unready()
+	require.NoError(t, w.Setup(t.Context(), gomoe.WorldConfig{Mesh: meshOf(t, "ep=2"), Getenv: vars("")}))
+	require.NoError(t, w.Close())
+	require.NoError(t, w.Close())
+	unready()
+	require.ErrorContains(t, w.Setup(t.Context(), cfg), "the World is closed")
+}
+
+// A job is set up again after Reset, also with another transport.
+func TestWorldAgain(t *testing.T) {
+	at := address(t)
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() {
+			var w gomoe.World
+			defer w.Close()
+			for _, transport := range []string{"tcp", "shm", "tcp"} {
+				err := w.Setup(t.Context(), gomoe.WorldConfig{Transport: transport, Deadline: 20 * time.Second, Getenv: vars(job(i, 3, at))})
+				if err == nil {
+					err = w.Warmup(t.Context())
+				}
+				if err = errors.Join(err, w.Reset()); err != nil {
+					t.Errorf("process %d: %s: %v", i, transport, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Nothing else than what was asked for, unless Fallback, which is said.
+func TestWorldRefuses(t *testing.T) {
+	two := "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1"
+	for _, c := range []struct {
+		cfg  gomoe.WorldConfig
+		env  string
+		want string // of the error, and of the fallback
+		info string // of the fallback
+	}{
+		{gomoe.WorldConfig{Mode: gomoe.PerProcess}, "", "per-process was asked for, and the environment describes no job; start the processes with gomoe launch -n", "1 ranks in this process"},
+		{gomoe.WorldConfig{Mode: gomoe.InProcess}, two, "in-process was asked for, and the environment describes a job (RANK=1 WORLD_SIZE=2", "1 ranks in this process"},
+		{gomoe.WorldConfig{Mesh: meshOf(t, "ep=4")}, two, `the mesh "ep=4" has 4 ranks, and RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 says 2 processes`, "4 ranks in this process"},
+		{gomoe.WorldConfig{Mesh: meshOf(t, "ep=4")}, "RANK=0 WORLD_SIZE=1", `the mesh "ep=4" has 4 ranks, and RANK=0 WORLD_SIZE=1`, "4 ranks in this process"},
+		{gomoe.WorldConfig{Transport: "tcp"}, "", "transport tcp was asked for, and all ranks are in this process", "1 ranks in this process"},
+		{gomoe.WorldConfig{}, "GOMOE_TRANSPORT=jaccl", "transport jaccl was asked for, and all ranks are in this process", "1 ranks in this process"},
+		{gomoe.WorldConfig{Transport: "local"}, two, "transport local was asked for, and the ranks are 2 processes", ""},
+		{gomoe.WorldConfig{Transport: "udp"}, "", `transport "udp", want one of auto, local`, ""},
+		{gomoe.WorldConfig{Mode: 7}, "", "mode Mode(7)", ""},
+		{gomoe.WorldConfig{Deadline: -1}, "", "deadline -1ns", ""},
+		{gomoe.WorldConfig{}, "RANK=1", "RANK=1 without WORLD_SIZE", ""},
+		{gomoe.WorldConfig{}, "RANK=1 WORLD_SIZE=2", "nothing says where the ranks meet", ""},
+	} {
+		var w gomoe.World
+		var log bytes.Buffer
+		cfg := c.cfg
+		cfg.Getenv, cfg.Log = vars(c.env), &log
+		err := w.Setup(t.Context(), cfg)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "gomoe: ") {
+			t.Errorf("%v with %q: %v, want an error with %q", cfg, c.env, err, c.want)
+		}
+		_, err = w.Info()
+		require.ErrorContains(t, err, "call Setup first", "a set-up that failed is one")
+		cfg.Fallback = true
+		err = w.Setup(t.Context(), cfg)
+		if c.info == "" {
+			if err == nil {
+				t.Errorf("%v with %q: no error", cfg, c.env)
+			}
+			continue
+		}
+		require.NoError(t, err)
+		info, err := w.Info()
+		require.NoError(t, err)
+		if info.String() != c.info || !strings.Contains(log.String(), c.want) || len(info.Fallbacks) == 0 || !strings.Contains(strings.Join(info.Fallbacks, " "), "; instead: ") {
+			t.Errorf("%v with %q: %v, log %s", cfg, c.env, info, &log)
+		}
+		require.NoError(t, w.Close())
+	}
+}
+
+// Processes that do not state the same are told of it, all of them.
+func TestWorldsDiffer(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		cfg  func(i int) gomoe.WorldConfig
+		want []string
+	}{
+		{"mesh", func(i int) gomoe.WorldConfig {
+			return gomoe.WorldConfig{Mesh: meshOf(t, []string{"ep=2", "dp=2"}[i])}
+		}, []string{"ep=2", "dp=2", "mesh"}},
+		{"transport", func(i int) gomoe.WorldConfig {
+			return gomoe.WorldConfig{Transport: []string{"tcp", "shm"}[i]}
+		}, []string{"tcp", "shm", "transport"}},
+	} {
+		for i, err := range worlds(t, 2, c.cfg, func(int, *gomoe.World) error { return nil }) {
+			for _, want := range c.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: process %d: %v, want an error with %q", c.what, i, err, want)
+				}
+			}
+		}
+	}
+}
+
+// A job on a mesh of another size is an error before anything is exchanged.
+func TestWorldMesh(t *testing.T) {
+	p, place, _ := layered(t)
+	ok(t, worlds(t, 2, func(int) gomoe.WorldConfig { return gomoe.WorldConfig{} }, func(i int, w *gomoe.World) error {
+		_, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: *meshOf(t, "ep=4"), Place: place})
+		if err == nil || !strings.Contains(err.Error(), `mesh "ep=4" has 4 ranks, and the World has 2 processes (GOMOE_RANK=`) {
+			t.Errorf("process %d: %v", i, err)
+		}
+		return nil
+	}))
+}
+
+// A rank that does not come is named by the others within the deadline.
+func TestWorldMissing(t *testing.T) {
+	at := address(t)
+	var wg sync.WaitGroup
+	for i := range 2 {
+		wg.Go(func() {
+			var w gomoe.World
+			defer w.Close()
+			err := w.Setup(t.Context(), gomoe.WorldConfig{Deadline: time.Second, Getenv: vars(job(i, 3, at))})
+			if err == nil || !strings.Contains(err.Error(), "rank 2") && !strings.Contains(err.Error(), "ranks [2]") {
+				t.Errorf("process %d: %v, want an error that names rank 2", i, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A rank that fails in a step is known to the others, with the cause.
+func TestWorldFailure(t *testing.T) {
+	p, place, in := layered(t)
+	mesh := meshOf(t, "ep=2")
+	errs := worlds(t, 2, func(int) gomoe.WorldConfig { return gomoe.WorldConfig{Transport: "tcp", Mesh: mesh} }, func(i int, w *gomoe.World) error {
+		j, err := gomoe.Open(p, gomoe.Config{World: w, Mesh: *mesh, Place: place, Options: runtime.Options{}})
+		if err != nil {
+			return err
+		}
+		defer j.Close()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		for n := 0; ; n++ {
+			if n == 2 && i == 1 {
+				cancel(errors.New("the dog ate it"))
+			}
+			if _, err := j.Step(ctx, in); err != nil {
+				return err
+			}
+		}
+	})
+	for i, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "the dog ate it") {
+			t.Errorf("process %d: %v, want the cause", i, err)
+		}
+	}
+}
