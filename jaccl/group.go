@@ -27,6 +27,9 @@ type Communicator interface {
 // AllToAll is MPI's Alltoall and Alltoallv: parts have any lengths, also 0.
 type Group interface {
 	lowering.Group
+	// Ranks returns the members' ranks in the job, in the group's order. The slice is
+	// the caller's.
+	Ranks() []int
 	// AllMax leaves in every dst the largest element of the members' src, for
 	// each place; a NaN wins. dst may be src. The Op is all_max.
 	AllMax(ctx context.Context, c lowering.Call, dst, src []byte) error

@@ -2,6 +2,7 @@ package jaccl
 
 import (
 	"context"
+	"slices"
 	"unsafe"
 
 	"github.com/gomoe/gomoe/graph"
@@ -27,6 +28,10 @@ type runner interface {
 }
 
 func (o *operations) Rank() int { return o.index }
+
+// Ranks implements Group.
+func (o *operations) Ranks() []int { return slices.Clone(o.ranks) }
+
 func (o *operations) Size() int { return len(o.ranks) }
 
 // rank is the member's rank in the job, by which all errors name it.

@@ -16,6 +16,7 @@ func imports() map[string][]string {
 		"graph":              {},
 		"ep":                 {},
 		"internal/text":      {},
+		"internal/faults":    {anything},
 		"internal/fleet":     {},
 		"internal/report":    {},
 		"internal/policy":    {},
@@ -50,7 +51,7 @@ func imports() map[string][]string {
 		"internal/optimize":  {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/toy":       {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
 		"nn":                 {"graph", "array", "vjp", "primitives"},
-		"":                   {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/...", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize"},
+		"":                   {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/environ", "jaccl/flight", "jaccl/hostfile", "jaccl/meet", "jaccl/mpi", "jaccl/rdma", "jaccl/ring", "jaccl/shm", "jaccl/tcp", "jaccl/watch", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize"},
 		"cmd/...":            {anything},
 		"examples/...":       {anything},
 		"bench":              {anything},
@@ -60,7 +61,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/toy", "internal/fleet", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest"}
+	return []string{"internal/toy", "internal/fleet", "internal/faults", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with

@@ -116,16 +116,7 @@ func (g *group) Split(ctx context.Context, c lowering.Call, color, key int) (jac
 	if err != nil || s == nil {
 		return s, err
 	}
-	return &group{s, g.r, members(s, g.ranks)}, nil
-}
-
-// members returns the ranks of a group that was split off: the communicator says
-// them, where it can.
-func members(s jaccl.Group, of []int) []int {
-	if r, ok := s.(interface{ Ranks() []int }); ok {
-		return r.Ranks()
-	}
-	return of
+	return &group{s, g.r, s.Ranks()}, nil
 }
 
 func total(parts [][]byte) int64 {
