@@ -39,6 +39,8 @@ type Proc struct {
 type Options struct {
 	Args map[string]string
 	Env  []string // besides the test's own
+	// EnvOf is what a rank has besides.
+	EnvOf func(rank int) []string
 	// In returns the words before the command of a rank, such as ip netns exec NAME.
 	In func(rank int) []string
 }
@@ -59,6 +61,9 @@ func Start(t *testing.T, program string, n int, o Options) *Fleet {
 		p := &Proc{Rank: i, cmd: exec.Command(words[0], words[1:]...), events: make(chan Event, 1024), ended: make(chan struct{})}
 		p.cmd.Env = append(append(os.Environ(), o.Env...), programVariable+"="+program, rankVariable+"="+strconv.Itoa(i),
 			sizeVariable+"="+strconv.Itoa(n), argsVariable+"="+string(args), Marker+"="+t.Name())
+		if o.EnvOf != nil {
+			p.cmd.Env = append(p.cmd.Env, o.EnvOf(i)...)
+		}
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		out, err := p.cmd.StdoutPipe()
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"hash/crc32"
 	"os"
 	"os/exec"
 	"strings"
@@ -27,7 +28,8 @@ func NewNetwork(t *testing.T, n int) *Network {
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skip("ip is missing: apt install iproute2")
 	}
-	w := &Network{t: t, id: fmt.Sprintf("fl%x", os.Getpid()&0xffff), hosts: n}
+	// Names of interfaces have 15 characters.
+	w := &Network{t: t, id: fmt.Sprintf("fl%08x", crc32.ChecksumIEEE(fmt.Append(nil, os.Getpid(), t.Name()))), hosts: n}
 	w.clear()
 	t.Cleanup(w.clear)
 	w.run("ip link add %s type bridge", w.bridge())
@@ -47,7 +49,7 @@ func (w *Network) bridge() string       { return w.id + "br" }
 func (w *Network) name(i int) string    { return fmt.Sprintf("%sh%d", w.id, i) }
 func (w *Network) port(i int) string    { return fmt.Sprintf("%sp%d", w.id, i) }
 func (w *Network) In(i int) []string    { return []string{"ip", "netns", "exec", w.name(i)} }
-func (w *Network) Address(i int) string { return fmt.Sprintf("10.83.%d.%d", os.Getpid()&0xff, i+1) }
+func (w *Network) Address(i int) string { return fmt.Sprintf("10.83.0.%d", i+1) }
 
 // Cut drops every packet from and to a host, without a word to anyone: it is
 // taken off the bridge.

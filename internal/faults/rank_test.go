@@ -1,0 +1,255 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/fleet"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+func TestMain(m *testing.M) {
+	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow})
+	os.Exit(m.Run())
+}
+
+// operation is a collective as the tests call it, with so many bytes per rank.
+type operation struct {
+	name string
+	run  func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error
+}
+
+func operations() []operation {
+	parts := func(n, size int) (p [][]byte) {
+		for range size {
+			p = append(p, make([]byte, n))
+		}
+		return p
+	}
+	return []operation{
+		{"all_sum", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+			return g.AllSum(ctx, c, make([]byte, n), make([]byte, n))
+		}},
+		{"all_max", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+			return g.AllMax(ctx, c, make([]byte, n), make([]byte, n))
+		}},
+		{"all_min", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+			return g.AllMin(ctx, c, make([]byte, n), make([]byte, n))
+		}},
+		{"all_gather", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+			return g.AllGather(ctx, c, make([]byte, n*g.Size()), make([]byte, n))
+		}},
+		{"all_gather_v", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+			return g.AllGatherV(ctx, c, parts(n, g.Size()), make([]byte, n))
+		}},
+		{"reduce_scatter", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+			return g.ReduceScatter(ctx, c, make([]byte, n), make([]byte, n*g.Size()))
+		}},
+		{"all_to_all", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+			return g.AllToAll(ctx, c, parts(n, g.Size()), parts(n, g.Size()))
+		}},
+		{"broadcast", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+			return g.Broadcast(ctx, c, 0, make([]byte, n))
+		}},
+		{"send_recv", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+			next, before := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
+			return g.SendRecv(ctx, c, next, make([]byte, n), before, make([]byte, n))
+		}},
+		{"barrier", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error { return g.Barrier(ctx, c) }},
+		{"split", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+			_, err := g.Split(ctx, c, 0, 0)
+			return err
+		}},
+	}
+}
+
+func named(name string) operation {
+	for _, o := range operations() {
+		if o.name == name {
+			return o
+		}
+	}
+	panic("no operation " + name)
+}
+
+const bytesPerRank = 96 << 10
+
+func call(op string, seq int) lowering.Call {
+	return lowering.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: bytesPerRank, Pos: graph.Pos{File: "model.go", Line: 42}}
+}
+
+// held is what a process holds that must be given back.
+type held struct{ goroutines, files int }
+
+func holding() held {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		files = nil
+	}
+	return held{runtime.NumGoroutine(), len(files)}
+}
+
+// settle waits until the process holds no more than before, and returns what it does.
+func settle(before held) held {
+	end := time.Now().Add(3 * time.Second)
+	for {
+		now := holding()
+		if now.goroutines <= before.goroutines && now.files <= before.files || time.Now().After(end) {
+			return now
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (h held) String() string { return fmt.Sprintf("%d goroutines, %d files", h.goroutines, h.files) }
+
+// join sets the World up and returns the group of all ranks.
+func join(r *fleet.Rank, w *gomoe.World) (jaccl.Communicator, error) {
+	deadline, err := time.ParseDuration(r.Args["deadline"])
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Setup(context.Background(), gomoe.WorldConfig{Mode: gomoe.PerProcess, Transport: r.Args["transport"], Deadline: deadline}); err != nil {
+		return nil, err
+	}
+	comms, err := w.Communicators()
+	if err != nil {
+		return nil, err
+	}
+	return comms[0], nil
+}
+
+// report says how a rank's job ended and what is left of it.
+func report(r *fleet.Rank, w *gomoe.World, err error, before held) {
+	more := map[string]string{}
+	for name, kind := range map[string]error{"lost": jaccl.ErrLost, "deadline": jaccl.ErrDeadline, "mismatch": jaccl.ErrMismatch, "closed": jaccl.ErrClosed} {
+		if errors.Is(err, kind) {
+			more["kind"] = name
+		}
+	}
+	text := "no error"
+	if err != nil {
+		text = err.Error()
+	}
+	r.Say("failed", text, more)
+	if err := w.Reset(); err != nil {
+		more["reset"] = err.Error()
+	}
+	if now := settle(before); now.goroutines > before.goroutines || now.files > before.files {
+		more["left"] = fmt.Sprintf("%v before, %v after", before, now)
+		buf := make([]byte, 1<<16)
+		more["stacks"] = string(buf[:runtime.Stack(buf, true)])
+	}
+	r.Say("released", "", more)
+}
+
+// loop calls an operation again and again until it fails.
+func loop(r *fleet.Rank) error {
+	o := named(r.Args["op"])
+	before := warm()
+	var w gomoe.World
+	c, err := join(r, &w)
+	if err != nil {
+		return err
+	}
+	g := c.World()
+	for seq := 0; ; seq++ {
+		if err := o.run(context.Background(), g, call(o.name, seq), bytesPerRank); err != nil {
+			report(r, &w, err, before)
+			return w.Close()
+		}
+		if seq == 20 {
+			r.Say("running", "", nil)
+		}
+	}
+}
+
+// warm makes Go start what it starts once, such as the poller of connections.
+func warm() held {
+	p, q, err := os.Pipe()
+	if err == nil {
+		p.SetDeadline(time.Now())
+		p.Close()
+		q.Close()
+	}
+	return holding()
+}
+
+// quarrels sets a World up for every operation and every way to disagree, of which the
+// last rank does something else than the others, and sets the next one up when the
+// last has failed.
+func quarrels(r *fleet.Rank) error {
+	before := warm()
+	var w gomoe.World
+	odd := r.Rank == r.Size-1
+	for _, o := range operations() {
+		for _, kind := range []string{"op", "type", "size", "order"} {
+			c, err := join(r, &w)
+			if err != nil {
+				return fmt.Errorf("set up for %s, another %s: %w", o.name, kind, err)
+			}
+			g := c.World()
+			mine := o
+			x, n := call(o.name, 7), bytesPerRank
+			if odd {
+				switch kind {
+				case "op":
+					mine = named("all_gather")
+					if o.name == mine.name {
+						mine = named("all_sum")
+					}
+					x.Op = mine.name
+				case "type":
+					x.DType = graph.I32
+				case "size":
+					x.Bytes, n = 2*x.Bytes, 2*n
+				case "order":
+					x.Seq++
+				}
+			}
+			err = mine.run(context.Background(), g, x, n)
+			r.Say("quarrel", o.name+" "+kind, nil)
+			report(r, &w, err, before)
+		}
+	}
+	return w.Close()
+}
+
+// slow has ranks that take their time, each another one, and checks that nothing comes
+// of it.
+func slow(r *fleet.Rank) error {
+	before := warm()
+	var w gomoe.World
+	c, err := join(r, &w)
+	if err != nil {
+		return err
+	}
+	g := c.World()
+	steps, err := strconv.Atoi(r.Args["steps"])
+	if err != nil {
+		return err
+	}
+	for seq := range steps {
+		time.Sleep([]time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}[(seq+r.Rank)%4])
+		o := operations()[seq%len(operations())]
+		if err := o.run(context.Background(), g, call(o.name, seq), bytesPerRank); err != nil {
+			return err
+		}
+	}
+	err = w.Close()
+	more := map[string]string{}
+	if now := settle(before); now.goroutines > before.goroutines || now.files > before.files {
+		more["left"] = fmt.Sprintf("%v before, %v after", before, now)
+	}
+	r.Say("done", "", more)
+	return err
+}
