@@ -69,7 +69,9 @@ func (g *end) meet(ctx context.Context, p post, bad *failure) error {
 		return failedCall(ctx, e.rank, p.call, e.fail(bad, p.call))
 	}
 	e.begin(ctx)
+	e.works.Lock()
 	err := g.operate(&p)
+	e.works.Unlock()
 	e.finish()
 	if err != nil {
 		x := &g.x
