@@ -38,6 +38,7 @@ func Conformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Communicat
 	t.Run("ClosedGroup", s.closedGroup)
 	t.Run("BadArguments", s.badArguments)
 	t.Run("Mismatch", s.mismatch)
+	t.Run("PairMismatch", s.pairMismatch)
 	t.Run("Fail", s.fail)
 	t.Run("Cancel", s.cancel)
 	t.Run("Close", s.close)
