@@ -83,10 +83,12 @@ func (w *waiter) next(l *link, x *jaccl.Exchange, moved bool) error {
 		}
 		if idle < yieldFor {
 			w.gone = true
-			if w.turns%yieldTurns == 0 {
+			if l.inside || w.turns%yieldTurns == 0 {
 				runtime.Gosched()
 			}
-			yield()
+			if !l.inside {
+				yield()
+			}
 			return nil
 		}
 		if w.unhook == nil {
