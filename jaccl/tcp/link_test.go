@@ -113,7 +113,7 @@ func TestExchange(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				together(t, links(t, n, move), func(l jaccl.Link) error {
 					mine := rand.New(rand.NewPCG(uint64(l.Rank()), 3))
-					for turn := range 150 {
+					for turn := range 80 {
 						if err := random(l, turn, mine); err != nil {
 							return fmt.Errorf("turn %d: %w", turn, err)
 						}
