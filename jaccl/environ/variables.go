@@ -39,6 +39,7 @@ func Variables() []Variable {
 		{Name: "MASTER_PORT", Meaning: "port at which ranks meet"},
 		{Name: "TORCHELASTIC_RUN_ID", Meaning: "the job's id under torchrun"},
 		{Name: "TORCHELASTIC_RESTART_COUNT", Meaning: "how often torchrun has restarted the job"},
+		{Name: "TORCHELASTIC_USE_AGENT_STORE", Meaning: "if True, torchrun itself uses MASTER_PORT; ranks meet at a port that follows from it"},
 		{Name: "OMPI_COMM_WORLD_RANK", Meaning: "rank under Open MPI's mpirun"},
 		{Name: "OMPI_COMM_WORLD_SIZE", Meaning: "number of ranks"},
 		{Name: "OMPI_COMM_WORLD_LOCAL_RANK", Meaning: "number among the ranks of the machine"},
