@@ -38,6 +38,7 @@ func Conformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Communicat
 	t.Run("ClosedGroup", s.closedGroup)
 	t.Run("BadArguments", s.badArguments)
 	t.Run("Mismatch", s.mismatch)
+	t.Run("PairMismatch", s.pairMismatch)
 	t.Run("Fail", s.fail)
 	t.Run("Cancel", s.cancel)
 	t.Run("Close", s.close)
@@ -108,16 +109,24 @@ func play(c jaccl.Communicator, ranks []int, ts []trial) error {
 	if err != nil {
 		return err
 	}
-	return playIn(background(), c, g, ranks, ts)
+	a, err := newArena(c, g.Rank(), ts)
+	if err != nil {
+		return err
+	}
+	return playOn(background(), c, g, ranks, ts, a)
 }
 
-// playIn is play in a group that is to be that of ranks.
+// playIn is play in a group that is to be that of ranks, in the process's own memory.
 func playIn(ctx context.Context, c jaccl.Communicator, g jaccl.Group, ranks []int, ts []trial) error {
+	return playOn(ctx, c, g, ranks, ts, nil)
+}
+
+func playOn(ctx context.Context, c jaccl.Communicator, g jaccl.Group, ranks []int, ts []trial, a *arena) error {
 	if g.Size() != len(ranks) || g.Rank() != slices.Index(ranks, c.Rank()) {
 		return fmt.Errorf("rank %d is %d of %d in group %v", c.Rank(), g.Rank(), g.Size(), ranks)
 	}
 	for seq, o := range ts {
-		if err := o.run(ctx, g, seq); err != nil {
+		if err := o.run(ctx, g, a.next(o.op, g.Rank()), seq); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,6 +95,38 @@ func (s suite) mismatch(t *testing.T) {
 		}, func(g jaccl.Group, dst []byte) error {
 			return parts(g, at("all_to_all", 7, graph.U8, 0, 5), []int{2, 2, 2}, []int{2, 2, 2}, dst)
 		}, []string{"rank 1 sends 7 bytes to rank 2", "expects 2", "all_to_all #7", "moe.go:5"}},
+		{"max or min", func(g jaccl.Group, dst []byte) error {
+			return g.AllMax(background(), at("all_max", 3, graph.F32, 16, 12), dst[:16], make([]byte, 16))
+		}, func(g jaccl.Group, dst []byte) error {
+			return g.AllMin(background(), at("all_min", 3, graph.F32, 16, 12), dst[:16], make([]byte, 16))
+		}, []string{"rank 1 calls all_max #3", "rank 0 calls all_min #3"}},
+		{"gathered part", func(g jaccl.Group, dst []byte) error {
+			return g.AllGatherV(background(), at("all_gather_v", 3, graph.U8, 0, 5), [][]byte{dst[:2], dst[2:5], dst[5:9]}, make([]byte, 3))
+		}, func(g jaccl.Group, dst []byte) error {
+			return g.AllGatherV(background(), at("all_gather_v", 3, graph.U8, 0, 5), [][]byte{dst[:2], dst[2:6], dst[6:10]}, make([]byte, []int{2, 4, 4}[g.Rank()]))
+		}, []string{"rank 1 sends 3 bytes to rank 0, which expects 4 from it, in all_gather_v #3"}},
+		{"root", func(g jaccl.Group, dst []byte) error {
+			return g.Broadcast(background(), at("broadcast", 3, graph.U8, 0, 5), 1, make([]byte, 8))
+		}, func(g jaccl.Group, dst []byte) error {
+			return g.Broadcast(background(), at("broadcast", 3, graph.U8, 0, 5), 2, dst[:8])
+		}, []string{"rank 1 calls broadcast #3", "rank 1 as root", "rank 0 has rank 2"}},
+		{"broadcast length", func(g jaccl.Group, dst []byte) error {
+			return g.Broadcast(background(), at("broadcast", 3, graph.U8, 0, 5), 0, dst[:9])
+		}, func(g jaccl.Group, dst []byte) error {
+			return g.Broadcast(background(), at("broadcast", 3, graph.U8, 0, 5), 0, dst[:8])
+		}, []string{"rank 1", "9 bytes", "rank 0", "8"}},
+		{"split", func(g jaccl.Group, dst []byte) error {
+			_, err := g.Split(background(), at("split", 4, graph.NoDType, 0, 5), 0, 0)
+			return err
+		}, func(g jaccl.Group, dst []byte) error {
+			_, err := g.Split(background(), at("split", 3, graph.NoDType, 0, 5), 0, 0)
+			return err
+		}, []string{"rank 1 calls split #4", "rank 0 calls split #3"}},
+		{"long", func(g jaccl.Group, dst []byte) error {
+			return g.AllSum(background(), at("all_sum", 3, graph.F32, 1<<20, 12), dst, make([]byte, len(dst)))
+		}, func(g jaccl.Group, dst []byte) error {
+			return g.AllSum(background(), at("all_sum", 3, graph.F32, 1<<20, 12), dst[:len(dst)-4], make([]byte, len(dst)-4))
+		}, []string{"rank 1", "200000 bytes of src", "rank 0 has 199996"}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -105,8 +138,8 @@ func (s suite) mismatch(t *testing.T) {
 					return err
 				}
 				var around []byte
-				dsts[c.Rank()], around = buffer(64, 0)
-				dst := around[margin:]
+				dsts[c.Rank()], around = buffer(200000, 0)
+				dst := around[margin:][:200000]
 				switch {
 				case c.Rank() == 1:
 					return tc.odd(g, dst)
@@ -121,6 +154,69 @@ func (s suite) mismatch(t *testing.T) {
 					if b != canary {
 						t.Fatalf("rank %d: byte %d of dst was written before the error", rank, i)
 					}
+				}
+			}
+			poisoned(t, comms, tc.want...)
+		})
+	}
+}
+
+// pairMismatch: what two members of three call does not fit together.
+func (s suite) pairMismatch(t *testing.T) {
+	at := func(op string, seq int) lowering.Call {
+		return lowering.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "moe.go", Line: 7}}
+	}
+	one, two := make([]byte, 8), make([]byte, 8)
+	cases := []struct {
+		name string
+		zero func(g jaccl.Group) error
+		one  func(g jaccl.Group) error
+		want []string
+	}{
+		{"both send",
+			func(g jaccl.Group) error { return g.Send(background(), at("send", 1), 1, one) },
+			func(g jaccl.Group) error { return g.Send(background(), at("send", 1), 0, two) },
+			[]string{"rank 1 calls send #1", "rank 0 calls send #1"}},
+		{"both receive",
+			func(g jaccl.Group) error { return g.Recv(background(), at("recv", 1), 1, one) },
+			func(g jaccl.Group) error { return g.Recv(background(), at("recv", 1), 0, two) },
+			[]string{"rank 1 calls recv #1", "rank 0 calls recv #1"}},
+		{"number",
+			func(g jaccl.Group) error { return g.Send(background(), at("send", 1), 1, one) },
+			func(g jaccl.Group) error { return g.Recv(background(), at("recv", 2), 0, two) },
+			[]string{"rank 1 calls recv #2", "rank 0 calls send #1"}},
+		{"length",
+			func(g jaccl.Group) error { return g.Send(background(), at("send", 1), 1, one) },
+			func(g jaccl.Group) error { return g.Recv(background(), at("recv", 1), 0, two[:5]) },
+			[]string{"rank 0 sends 8 bytes to rank 1, which expects 5 from it, in send #1"}},
+		{"send and exchange",
+			func(g jaccl.Group) error { return g.Send(background(), at("send", 1), 1, one) },
+			func(g jaccl.Group) error {
+				return g.SendRecv(background(), at("send_recv", 1), 0, make([]byte, 8), 0, two)
+			},
+			[]string{"rank 1 calls send_recv #1", "rank 0 calls send #1"}},
+		{"exchange length",
+			func(g jaccl.Group) error {
+				return g.SendRecv(background(), at("send_recv", 1), 1, make([]byte, 4), 1, one)
+			},
+			func(g jaccl.Group) error {
+				return g.SendRecv(background(), at("send_recv", 1), 0, make([]byte, 8), 0, two)
+			},
+			[]string{"rank 0 sends 4 bytes to rank 1, which expects 8 from it, in send_recv #1"}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			comms := s.start(t, 3)
+			errs := each(comms[:2], func(c jaccl.Communicator) error {
+				if c.Rank() == 0 {
+					return tc.zero(c.World())
+				}
+				return tc.one(c.World())
+			})
+			expect(t, errs, tc.want...)
+			for i, b := range append(slices.Clone(one), two...) {
+				if b != 0 {
+					t.Errorf("byte %d was written before the error", i)
 				}
 			}
 			poisoned(t, comms, tc.want...)
@@ -177,6 +273,55 @@ func (s suite) badArguments(t *testing.T) {
 		},
 		"scatter in place": func(g jaccl.Group) error {
 			return g.ReduceScatter(background(), call("reduce_scatter", graph.F32), shared[:16], shared[:32])
+		},
+		"gathered parts": func(g jaccl.Group) error {
+			return g.AllGatherV(background(), call("all_gather_v", graph.F32), [][]byte{nil, make([]byte, 4)}, make([]byte, 8))
+		},
+		"too few gathered parts": func(g jaccl.Group) error {
+			return g.AllGatherV(background(), call("all_gather_v", graph.F32), [][]byte{nil}, nil)
+		},
+		"gathered parts in place": func(g jaccl.Group) error {
+			return g.AllGatherV(background(), call("all_gather_v", graph.F32), [][]byte{shared[:8], shared[8:16]}, shared[4:12])
+		},
+		"max of bool": func(g jaccl.Group) error {
+			return g.AllMax(background(), call("all_max", graph.Bool), make([]byte, 8), make([]byte, 8))
+		},
+		"min lengths": func(g jaccl.Group) error {
+			return g.AllMin(background(), call("all_min", graph.F32), make([]byte, 4), make([]byte, 8))
+		},
+		"no such root": func(g jaccl.Group) error {
+			return g.Broadcast(background(), call("broadcast", graph.F32), 2, nil)
+		},
+		"negative root": func(g jaccl.Group) error {
+			return g.Broadcast(background(), call("broadcast", graph.F32), -1, nil)
+		},
+		"send to itself": func(g jaccl.Group) error {
+			return g.Send(background(), call("send", graph.F32), 1, nil)
+		},
+		"send to nobody": func(g jaccl.Group) error {
+			return g.Send(background(), call("send", graph.F32), 2, nil)
+		},
+		"receive from nobody": func(g jaccl.Group) error {
+			return g.Recv(background(), call("recv", graph.F32), -1, nil)
+		},
+		"receive from itself": func(g jaccl.Group) error {
+			return g.Recv(background(), call("recv", graph.F32), 1, nil)
+		},
+		"half to itself": func(g jaccl.Group) error {
+			return g.SendRecv(background(), call("send_recv", graph.F32), 1, nil, 0, nil)
+		},
+		"exchange with nobody": func(g jaccl.Group) error {
+			return g.SendRecv(background(), call("send_recv", graph.F32), 0, nil, 2, nil)
+		},
+		"exchange in place": func(g jaccl.Group) error {
+			return g.SendRecv(background(), call("send_recv", graph.F32), 0, shared[:8], 0, shared[4:12])
+		},
+		"lengths to itself": func(g jaccl.Group) error {
+			return g.SendRecv(background(), call("send_recv", graph.F32), 1, shared[:8], 1, shared[8:12])
+		},
+		"other name of a split": func(g jaccl.Group) error {
+			_, err := g.Split(background(), call("barrier", graph.F32), 0, 0)
+			return err
 		},
 		"parts in place": func(g jaccl.Group) error {
 			return g.AllToAll(background(), call("all_to_all", graph.F32), [][]byte{shared[:8], shared[8:16]}, [][]byte{shared[12:20], shared[20:28]})

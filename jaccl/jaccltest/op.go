@@ -136,14 +136,20 @@ const (
 )
 
 // buffer returns n bytes within a larger piece of memory full of canaries.
-func buffer(n, skew int) (b, around []byte) {
-	around = bytes.Repeat([]byte{canary}, n+skew+2*margin)
+func buffer(n, skew int) (b, around []byte) { return (*arena)(nil).buffer(n, skew) }
+
+// buffer returns n bytes within a larger piece of the arena full of canaries.
+func (a *arena) buffer(n, skew int) (b, around []byte) {
+	around = a.take(n + skew + 2*margin)
+	for i := range around {
+		around[i] = canary
+	}
 	return around[margin+skew:][:n:n], around
 }
 
-func buffers(like [][]byte, skew int) (b, around [][]byte) {
+func (a *arena) buffers(like [][]byte, skew int) (b, around [][]byte) {
 	for _, l := range like {
-		x, y := buffer(len(l), skew)
+		x, y := a.buffer(len(l), skew)
 		b, around = append(b, x), append(around, y)
 	}
 	return b, around
@@ -151,13 +157,13 @@ func buffers(like [][]byte, skew int) (b, around [][]byte) {
 
 // run calls the operation and compares the result with the expected, bit for
 // bit.
-func (o trial) run(ctx context.Context, g jaccl.Group, seq int) error {
+func (o trial) run(ctx context.Context, g jaccl.Group, a *arena, seq int) error {
 	in, want := o.in[g.Rank()], o.out[g.Rank()]
-	src, _ := buffers(in, o.skew)
+	src, _ := a.buffers(in, o.skew)
 	for i := range src {
 		copy(src[i], in[i])
 	}
-	dst, around := buffers(want, o.skew)
+	dst, around := a.buffers(want, o.skew)
 	inPlace := o.inPlace && o.toAll() || o.name == "broadcast"
 	if inPlace {
 		dst = src
