@@ -51,8 +51,8 @@ func Parse(b []byte, limit int) (Header, error) {
 	if len(b) < Size {
 		return Header{}, fmt.Errorf("frame: header of %d bytes, want %d", len(b), Size)
 	}
-	if got := binary.BigEndian.Uint32(b); got != magic {
-		return Header{}, fmt.Errorf("%w: it begins with %q, want %q", ErrStranger, b[:8], "gmoe")
+	if err := begins(b); err != nil {
+		return Header{}, err
 	}
 	if b[4] != Version {
 		return Header{}, fmt.Errorf("frame: version %d of the protocol, want %d; run one version of gomoe on all ranks", b[4], Version)
@@ -76,6 +76,14 @@ func Parse(b []byte, limit int) (Header, error) {
 	return h, nil
 }
 
+// begins compares the first four bytes, and shows more where there are more.
+func begins(b []byte) error {
+	if binary.BigEndian.Uint32(b) == magic {
+		return nil
+	}
+	return fmt.Errorf("%w: it begins with %q, want %q", ErrStranger, b[:min(len(b), 8)], "gmoe")
+}
+
 // Check compares the checksum of the header that h was parsed from and its head.
 func (h Header) Check(header, head []byte) error {
 	if sum := checksum(header[:24], head); sum != h.sum {
@@ -95,8 +103,16 @@ func checksum(header, head []byte) uint32 {
 // ends early.
 func Read(r io.Reader, limit int) (Header, []byte, error) {
 	var b [Size]byte
-	if _, err := io.ReadFull(r, b[:]); err != nil {
+	// A stranger is known by its first bytes, and may send no others.
+	n, err := io.ReadAtLeast(r, b[:], 4)
+	if err != nil {
 		return Header{}, nil, err
+	}
+	if err := begins(b[:n]); err != nil {
+		return Header{}, nil, err
+	}
+	if _, err := io.ReadFull(r, b[n:]); err != nil {
+		return Header{}, nil, unexpected(err)
 	}
 	h, err := Parse(b[:], limit)
 	if err != nil {
@@ -107,12 +123,16 @@ func Read(r io.Reader, limit int) (Header, []byte, error) {
 	}
 	head := make([]byte, h.Head)
 	if _, err := io.ReadFull(r, head); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return Header{}, nil, err
+		return Header{}, nil, unexpected(err)
 	}
 	return h, head, h.Check(b[:], head)
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // Write writes a frame without data.

@@ -55,6 +55,11 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%d of %d bytes: %v, want an unexpected end", n, len(good), err)
 		}
 	}
+	r, w := io.Pipe()
+	go w.Write([]byte("SSH-")) // and nothing more
+	if _, _, err := Read(r, 1<<10); !errors.Is(err, ErrStranger) {
+		t.Errorf("a stranger's first bytes: %v", err)
+	}
 	damaged := func(at int, v byte) []byte {
 		b := bytes.Clone(good)
 		b[at] = v

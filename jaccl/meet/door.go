@@ -29,6 +29,7 @@ type door struct {
 	rank, size int
 	job        uuid.UUID
 	secret     []byte
+	patience   time.Duration // with strangers
 	log        func(net.Addr, string)
 	// join takes the ranks that come to the coordinator; nil on other ranks.
 	join func(ctx context.Context, conn net.Conn, h *hello, welcome func() error)
@@ -115,7 +116,7 @@ func (d *door) refused(conn net.Conn, err error) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		reason = "it left before it said who it is"
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		reason = fmt.Sprintf("it did not say who it is within %v", handshakeTime)
+		reason = fmt.Sprintf("it did not say who it is within %v", d.patience)
 	case errors.Is(err, net.ErrClosed):
 		reason = "it did not say who it is, and others came"
 	}
@@ -139,7 +140,7 @@ func (d *door) turned() string {
 }
 
 func (d *door) answer(ctx context.Context, conn net.Conn) {
-	h, welcome, err := admit(ctx, conn, d.secret, func(h *hello) error {
+	h, welcome, err := admit(ctx, conn, d.patience, d.secret, func(h *hello) error {
 		switch {
 		case h.job != d.job:
 			return fmt.Errorf("it is of job %v and not of job %v", h.job, d.job)

@@ -65,9 +65,10 @@ func knock(ctx context.Context, conn net.Conn, secret []byte, h *hello) error {
 
 // admit is the other side of knock. first looks at what a stranger says of itself;
 // its error is told to the stranger. The connection is proved when admit returns,
-// but the other side waits for the welcome that it returns.
-func admit(ctx context.Context, conn net.Conn, secret []byte, first func(*hello) error) (h *hello, welcome func() error, err error) {
-	defer bound(ctx, conn, handshakeTime)()
+// but the other side waits for the welcome that it returns. Patience is how long all
+// of it may take.
+func admit(ctx context.Context, conn net.Conn, patience time.Duration, secret []byte, first func(*hello) error) (h *hello, welcome func() error, err error) {
+	defer bound(ctx, conn, patience)()
 	_, said, err := read(conn, typeHello, 0, maxHello)
 	if err != nil {
 		return nil, nil, err
@@ -96,7 +97,7 @@ func admit(ctx context.Context, conn net.Conn, secret []byte, first func(*hello)
 		return nil, nil, errSecret
 	}
 	return h, func() error {
-		defer bound(ctx, conn, handshakeTime)()
+		defer bound(ctx, conn, patience)()
 		return frame.Write(conn, typeWelcome, 1, proof(secret, "accepts", said, challenge))
 	}, nil
 }

@@ -187,7 +187,7 @@ func (p *Place) assemble(ctx context.Context, e *entry) error {
 }
 
 func newDoor(o Options, ln net.Listener) *door {
-	return &door{ln: ln, rank: o.Rank, size: o.Size, job: o.Job, secret: o.Secret, log: o.Log}
+	return &door{ln: ln, rank: o.Rank, size: o.Size, job: o.Job, secret: o.Secret, patience: handshakeTime, log: o.Log}
 }
 
 // advertised returns where the others find ln. near is this rank's end of its

@@ -20,6 +20,10 @@ const (
 	// spin is how long an exchange tries again before it sleeps. Waking up takes
 	// as long as tens of tries.
 	spin = 50 * time.Microsecond
+	// turns is after how many tries other goroutines of this process have a turn,
+	// which a rank in one of them may need. Every time would move this one from
+	// thread to thread: 4 KiB to and from a peer took 23 µs and not 17.
+	turns = 16
 	// few is up to how many sockets are tried one by one while it does.
 	few = 4
 	// pieces is how many buffers one call is given.
@@ -121,6 +125,7 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 	}
 	done := ctx.Done()
 	armed := false
+	tries := 0
 	var idle time.Time // since when nothing has moved; zero if something has
 	for {
 		select {
@@ -171,17 +176,20 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 		}
 		now := time.Now()
 		if idle.IsZero() {
-			idle = now
+			idle, tries = now, 0
 		}
 		timeout := 0
+		if tries++; tries%turns == 0 {
+			runtime.Gosched()
+		}
 		if now.Sub(idle) > spin {
+			runtime.Gosched() // before the thread sleeps
 			timeout = -1
 			if !armed && done != nil {
 				armed = true
 				defer context.AfterFunc(ctx, p.wake)()
 			}
 		} else {
-			runtime.Gosched()
 			yield()
 		}
 		if err := p.wait(active, timeout); err != nil {
