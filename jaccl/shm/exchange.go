@@ -15,8 +15,13 @@ const (
 	// chunk is how much goes into a ring, or comes out of it, before the other way
 	// and the other peers have their turn, and before the other side sees it.
 	chunk = 32 << 10
-	// piece is the same for data that is copied from a peer's arena.
-	piece = 512 << 10
+	// piece is the same for data that is copied from a peer's arena. Where that is
+	// longFrom bytes or more, longer than caches, it is longPiece: Go's copy leaves
+	// the cache out from 1 MiB on. That takes 5.4 rather than 7.8 ms for 64 MiB each
+	// way, 2 ms either way for 32 MiB, and 67 rather than 20 µs for 1 MiB.
+	piece     = 512 << 10
+	longPiece = 2 << 20
+	longFrom  = 32 << 20
 	// viewFrom is how much data in an arena is not put into the ring.
 	viewFrom = 4 << 10
 )

@@ -167,7 +167,11 @@ func (r *receiver) fromRing(chunk int) (int, error) {
 func (r *receiver) fromArena(from *segment) (int, error) {
 	at := &r.places[0]
 	b := r.parts[0][r.done:]
-	b = b[:min(uint64(len(b)), at.n, piece)]
+	most := uint64(piece)
+	if r.record.bytes >= longFrom {
+		most = longPiece
+	}
+	b = b[:min(uint64(len(b)), at.n, most)]
 	view, err := from.view(int64(at.at), len(b))
 	if err != nil {
 		return 0, err
