@@ -32,6 +32,10 @@ type wire struct {
 	net.Conn
 	peer              int
 	toSend, toReceive atomic.Int64 // bytes
+
+	in   sync.Mutex // held by whoever reads
+	byte byte       // read before its operation, if held
+	held bool
 }
 
 var (

@@ -106,6 +106,8 @@ func (l lane) around(first []byte, steps []step) error {
 }
 
 func (l lane) receive(steps []step, queue chan<- packet, left <-chan struct{}) error {
+	l.recv.in.Lock()
+	defer l.recv.in.Unlock()
 	gone := 0
 	for i, s := range steps {
 		for ; gone < s.after; gone++ {

@@ -29,6 +29,9 @@ type operation struct {
 
 	mu   sync.Mutex
 	done bool
+
+	heard     sync.WaitGroup // the goroutines of listen
+	listening []*wire        // mu
 }
 
 // run runs one collective. bad is what is wrong with its arguments, if anything;
@@ -57,13 +60,15 @@ func (m *comm) run(ctx context.Context, c lowering.Call, bad *failure, work func
 		}
 	}
 	stop := context.AfterFunc(ctx, func() { o.end(func() *failure { return left(ctx, m.rank, c, o.outstanding()) }) })
-	timer := o.watch()
+	timer, ear := o.watch(), time.AfterFunc(listenAfter, o.listen)
 	err := work(o)
 	o.mu.Lock()
 	o.done = true
 	o.mu.Unlock()
 	stop()
 	timer.Stop()
+	ear.Stop()
+	o.deaf()
 	if err != nil {
 		return m.error(ctx, c, m.fail(&failure{[]int{m.rank}, "ring: " + err.Error(), err})) // the cause is there before
 	}
@@ -161,8 +166,13 @@ func (o *operation) write(w *wire, b []byte) error {
 	return nil
 }
 
-// read fills b.
+// read fills b. The caller holds w.in.
 func (o *operation) read(w *wire, b []byte) error {
+	if w.held && len(b) > 0 {
+		b[0], w.held = w.byte, false
+		w.toReceive.Add(-1)
+		b = b[1:]
+	}
 	for len(b) > 0 {
 		n, err := w.Read(b)
 		if n > 0 {

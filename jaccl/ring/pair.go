@@ -35,6 +35,8 @@ func (o *operation) send(ws []*wire, b []byte) error {
 func (o *operation) receive(ws []*wire, b []byte) error {
 	return pieces(ws, b, func(w *wire, b []byte) error {
 		w.toReceive.Add(int64(len(b)))
+		w.in.Lock()
+		defer w.in.Unlock()
 		return o.read(w, b)
 	})
 }
