@@ -53,6 +53,7 @@ type Exchange struct {
 	Send, Recv [][][]byte
 
 	progress []progress
+	moved    atomic.Int64 // heads and bytes of all peers, of all uses
 }
 
 // progress is what an exchange has done with one peer.
@@ -75,16 +76,29 @@ func (x *Exchange) Begin() {
 	}
 }
 
+// Moved returns how many heads have come, and bytes left and come, in all uses of x
+// so far. It may be called at any time.
+func (x *Exchange) Moved() int64 { return x.moved.Load() }
+
 // Came says that the head of Peers[i] has come. Links call it, from any goroutine.
-func (x *Exchange) Came(i int) { x.progress[i].head.Store(true) }
+func (x *Exchange) Came(i int) {
+	x.progress[i].head.Store(true)
+	x.moved.Add(1)
+}
 
 // Sent says that n more bytes of data have left for Peers[i]. Links call it, from
 // any goroutine.
-func (x *Exchange) Sent(i, n int) { x.progress[i].sent.Add(int64(n)) }
+func (x *Exchange) Sent(i, n int) {
+	x.progress[i].sent.Add(int64(n))
+	x.moved.Add(int64(n))
+}
 
 // Received says that n more bytes of data have come from Peers[i]. Links call it,
 // from any goroutine.
-func (x *Exchange) Received(i, n int) { x.progress[i].received.Add(int64(n)) }
+func (x *Exchange) Received(i, n int) {
+	x.progress[i].received.Add(int64(n))
+	x.moved.Add(int64(n))
+}
 
 // PeerError is a connection that ended or broke.
 type PeerError struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -30,9 +31,9 @@ func expect(t *testing.T, errs []error, words ...string) {
 }
 
 // poisoned checks that collectives of any group fail from now on, and say why.
-func poisoned(t *testing.T, comms []lowering.Communicator, words ...string) {
+func poisoned(t *testing.T, comms []jaccl.Communicator, words ...string) {
 	t.Helper()
-	expect(t, each(comms, func(c lowering.Communicator) error {
+	expect(t, each(comms, func(c jaccl.Communicator) error {
 		g, err := c.Group([]int{c.Rank()})
 		if err != nil {
 			return err
@@ -98,7 +99,7 @@ func (s suite) mismatch(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			comms := s.start(t, 3)
 			dsts := make([][]byte, 3)
-			errs := each(comms, func(c lowering.Communicator) error {
+			errs := each(comms, func(c jaccl.Communicator) error {
 				g, err := c.Group(world(3))
 				if err != nil {
 					return err
@@ -200,7 +201,7 @@ func (s suite) badArguments(t *testing.T) {
 // cause and the rank.
 func (s suite) fail(t *testing.T) {
 	comms := s.start(t, 4)
-	errs := each(comms, func(c lowering.Communicator) error {
+	errs := each(comms, func(c jaccl.Communicator) error {
 		if c.Rank() == 2 {
 			c.Fail(errSeeded)
 			c.Fail(errors.New("a second failure, which is of no interest"))
@@ -232,7 +233,7 @@ func (s suite) cancel(t *testing.T) {
 			comms := s.start(t, 3)
 			ctx, cancel := context.WithCancelCause(background())
 			defer cancel(nil)
-			errs := each(comms, func(c lowering.Communicator) error {
+			errs := each(comms, func(c jaccl.Communicator) error {
 				g, err := c.Group(world(3))
 				if err != nil {
 					return err
@@ -283,7 +284,7 @@ func (s suite) close(t *testing.T) {
 			if before {
 				require.NoError(t, comms[1].Close())
 			}
-			errs := each(comms, func(c lowering.Communicator) error {
+			errs := each(comms, func(c jaccl.Communicator) error {
 				if c.Rank() == 1 && !before {
 					if err := c.Close(); err != nil {
 						return err
@@ -302,7 +303,7 @@ func (s suite) close(t *testing.T) {
 // closeElsewhere: ranks that are done may close while others go on.
 func (s suite) closeElsewhere(t *testing.T) {
 	comms := s.start(t, 4)
-	all(t, comms, func(c lowering.Communicator) error {
+	all(t, comms, func(c jaccl.Communicator) error {
 		if err := play(c, world(4), trials(4, alternating(10))); err != nil {
 			return err
 		}
