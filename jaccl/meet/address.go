@@ -1,0 +1,208 @@
+package meet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// connectTime is how long one address may take to answer before the next one of
+// the host is tried.
+const connectTime = 3 * time.Second
+
+// resolve returns the addresses of host:port, in the resolver's order.
+func resolve(ctx context.Context, hostport string) (host string, addrs []netip.AddrPort, err error) {
+	host, service, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return "", nil, fmt.Errorf("meet: coordinator %q: %v; want host:port, and [host]:port for an IPv6 address", hostport, err)
+	}
+	port, err := strconv.ParseUint(service, 10, 16)
+	if err != nil {
+		return "", nil, fmt.Errorf("meet: coordinator %q: port %q, want a number up to 65535", hostport, service)
+	}
+	if host == "" {
+		return "", nil, fmt.Errorf("meet: coordinator %q has no host; name the machine of rank 0", hostport)
+	}
+	ips, err := lookup(ctx, host)
+	if err != nil {
+		return "", nil, fmt.Errorf("meet: coordinator %q: %w", hostport, err)
+	}
+	for _, ip := range ips {
+		addrs = append(addrs, netip.AddrPortFrom(ip, uint16(port)))
+	}
+	return host, addrs, nil
+}
+
+// lookup returns the addresses of a name, or the address that it is.
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	ips := []netip.Addr{}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ips = append(ips, ip)
+	} else if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host); err != nil {
+		return nil, err
+	}
+	var bad error
+	usable := ips[:0]
+	for _, ip := range ips {
+		ip = ip.Unmap()
+		if err := zoned(ip); err != nil {
+			bad = err
+			continue
+		}
+		usable = append(usable, ip)
+	}
+	if len(usable) == 0 && bad == nil {
+		bad = fmt.Errorf("no address of %s", host)
+	}
+	if len(usable) == 0 {
+		return nil, bad
+	}
+	return usable, nil
+}
+
+// zoned refuses an address that means another machine on every link.
+func zoned(ip netip.Addr) error {
+	if ip.Is6() && ip.IsLinkLocalUnicast() && ip.Zone() == "" {
+		return fmt.Errorf("%v is a link-local address, which says nothing without the interface; append %%interface, as in %v%%eth0, or use another address", ip, ip)
+	}
+	return nil
+}
+
+// interfaces returns the addresses of this machine.
+func interfaces() ([]netip.Addr, error) {
+	nets, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("meet: addresses of this machine: %w", err)
+	}
+	var addrs []netip.Addr
+	for _, n := range nets {
+		if p, err := netip.ParsePrefix(n.String()); err == nil {
+			addrs = append(addrs, p.Addr().Unmap())
+		}
+	}
+	return addrs, nil
+}
+
+// listen opens the coordinator's address, which is one of this machine's. A name
+// that this machine knows only as loopback, as some systems have their own, is
+// another address to the others, so that it listens at all of them.
+func listen(ctx context.Context, o Options) (net.Listener, error) {
+	if o.Listener != nil {
+		return o.Listener, nil
+	}
+	host, addrs, err := resolve(ctx, o.Coordinator)
+	if err != nil {
+		return nil, err
+	}
+	port := addrs[0].Port()
+	if port == 0 {
+		return nil, fmt.Errorf("meet: coordinator %q has port 0, which the other ranks can not know; choose one, or pass rank 0 an open listener", o.Coordinator)
+	}
+	if o.Bind != "" {
+		return listenAt(ctx, o.Bind, port)
+	}
+	own, err := interfaces()
+	if err != nil {
+		return nil, err
+	}
+	_, literal := netip.ParseAddr(host)
+	named := literal != nil && !strings.EqualFold(host, "localhost")
+	onlyLoopback := true
+	for _, a := range addrs {
+		onlyLoopback = onlyLoopback && a.Addr().IsLoopback()
+	}
+	if named && onlyLoopback {
+		return listenAt(ctx, "", port)
+	}
+	var failed error
+	for _, a := range addrs {
+		if !a.Addr().IsUnspecified() && !a.Addr().IsLoopback() && !among(own, a.Addr()) {
+			continue
+		}
+		ln, err := listenAt(ctx, a.Addr().String(), port)
+		if err == nil {
+			return ln, nil
+		}
+		failed = err
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return nil, fmt.Errorf("meet: coordinator %q is %v, none of which is an address of this machine, %s, where rank 0 runs; want one of %v",
+		o.Coordinator, addresses(addrs), o.Host, own)
+}
+
+func addresses(addrs []netip.AddrPort) []netip.Addr {
+	ips := make([]netip.Addr, len(addrs))
+	for i, a := range addrs {
+		ips[i] = a.Addr()
+	}
+	return ips
+}
+
+// among reports whether ip is one of own, whose zones are not known.
+func among(own []netip.Addr, ip netip.Addr) bool {
+	for _, o := range own {
+		if o.WithZone("") == ip.WithZone("") {
+			return true
+		}
+	}
+	return false
+}
+
+func listenAt(ctx context.Context, host string, port uint16) (net.Listener, error) {
+	var c net.ListenConfig
+	ln, err := c.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
+	if err != nil {
+		return nil, fmt.Errorf("meet: %w", err)
+	}
+	return ln, nil
+}
+
+// endpoint is the address of one end of a connection.
+func endpoint(a net.Addr) (netip.AddrPort, error) {
+	p, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return p, fmt.Errorf("meet: %v is no address of TCP", a)
+	}
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()), nil
+}
+
+// dial connects to the first address that answers and whose other side try
+// accepts.
+func dial(ctx context.Context, addrs []netip.AddrPort, try func(net.Conn) error) (net.Conn, error) {
+	var failed []error
+	for _, a := range addrs {
+		d := net.Dialer{Timeout: connectTime}
+		conn, err := d.DialContext(ctx, "tcp", a.String())
+		if err == nil {
+			if err = try(conn); err == nil {
+				return conn, nil
+			}
+			conn.Close()
+			err = fmt.Errorf("%v: %w", a, err)
+		}
+		failed = append(failed, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(failed...)
+}
+
+// pause waits, and reports whether ctx did not end meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

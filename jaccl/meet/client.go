@@ -1,0 +1,71 @@
+package meet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/gomoe/gomoe/internal/frame"
+)
+
+// client is another rank's side of the coordinator.
+type client struct {
+	rank, size int
+	host       string
+	conn       net.Conn
+	deadline   time.Duration
+}
+
+// grace is how much longer than the coordinator a rank waits, which knows the
+// ranks that have not come.
+const grace = 3 * time.Second
+
+func (c *client) gather(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
+	all, err := c.exchange(ctx, number, key, mine)
+	var f *failure
+	switch {
+	case err == nil:
+		return all, nil
+	case errors.As(err, &f):
+		return nil, f
+	case ctx.Err() != nil:
+		cause := context.Cause(ctx)
+		c.conn.SetWriteDeadline(time.Now().Add(time.Second))
+		frame.Write(c.conn, typeFailure, number, []byte(clip(fmt.Sprintf("meet: rank %d (%s) left %q: %v", c.rank, c.host, key, cause))))
+		return nil, fmt.Errorf("meet: %q: %w", key, cause)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fmt.Errorf("meet: %q: rank 0 at %v does not answer within %v", key, c.conn.RemoteAddr(), c.deadline+grace)
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("meet: %q: rank 0 at %v has ended or closed its place", key, c.conn.RemoteAddr())
+	}
+	return nil, fmt.Errorf("meet: %q: rank 0 at %v: %w", key, c.conn.RemoteAddr(), err)
+}
+
+func (c *client) exchange(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
+	defer bound(ctx, c.conn, c.deadline+grace)()
+	// A write error is the coordinator's end, whose last words may be there to read.
+	sent := frame.Write(c.conn, typeGather, number, frame.Bytes(frame.String(nil, key), mine))
+	_, head, err := read(c.conn, typeResult, number, min(maxResult, c.size*maxGather)+4*c.size)
+	if err != nil {
+		if sent != nil && !errors.As(err, new(*failure)) {
+			err = sent
+		}
+		return nil, err
+	}
+	f := frame.NewFields(head)
+	all := make([][]byte, c.size)
+	for i := range all {
+		all[i] = f.Bytes(maxGather)
+	}
+	return all, f.End()
+}
+
+func (c *client) close() {
+	c.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	frame.Write(c.conn, typeLeave, 0, nil)
+	hangUp(c.conn)
+}

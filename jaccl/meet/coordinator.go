@@ -1,0 +1,344 @@
+package meet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomoe/gomoe/internal/frame"
+)
+
+// maxResult is the most that all ranks together pass to one Gather.
+const maxResult = 256 << 20
+
+// failure is why a place is broken, in the words that all ranks hear.
+type failure struct{ text string }
+
+func (f *failure) Error() string { return f.text }
+
+// coordinator is what rank 0 does for all ranks, itself among them: it gathers.
+// Ranks come to one gather after another, each when it has the result of the last
+// one, so that there is one at a time.
+type coordinator struct {
+	size     int
+	deadline time.Duration
+	turned   func() string // whom the door has turned away
+
+	mu      sync.Mutex
+	members []*member // by rank, nil for who has not joined
+	turn    *turn
+	failed  *failure
+	down    chan struct{}  // closed with failed
+	timers  sync.WaitGroup // of the turns' deadlines
+}
+
+// member is a rank that has joined.
+type member struct {
+	rank int
+	host string
+	conn net.Conn // nil for rank 0
+	gone string   // how it left, "" if it is there
+}
+
+// turn is one gather.
+type turn struct {
+	number uint32
+	come   []bool
+	keys   []string
+	data   [][]byte
+	count  int
+	timer  *time.Timer
+	done   chan struct{} // closed when data is complete and the others have it
+}
+
+func newCoordinator(size int, host string, deadline time.Duration) *coordinator {
+	c := &coordinator{size: size, deadline: deadline, members: make([]*member, size), down: make(chan struct{})}
+	c.members[0] = &member{host: host}
+	c.turn = c.newTurn(0)
+	c.start(c.turn) // the ranks are expected from the beginning
+	return c
+}
+
+func (c *coordinator) newTurn(n uint32) *turn {
+	return &turn{number: n, come: make([]bool, c.size), keys: make([]string, c.size), data: make([][]byte, c.size), done: make(chan struct{})}
+}
+
+// start begins the turn's deadline. c.mu is held, or c is new.
+func (c *coordinator) start(t *turn) {
+	c.timers.Add(1)
+	t.timer = time.AfterFunc(c.deadline, func() {
+		defer c.timers.Done()
+		c.expire(t)
+	})
+}
+
+// stop ends the turn's deadline. c.mu is held.
+func (c *coordinator) stop(t *turn) {
+	if t.timer != nil && t.timer.Stop() {
+		c.timers.Done()
+	}
+	t.timer = nil
+}
+
+func (c *coordinator) name(rank int) string {
+	if m := c.members[rank]; m != nil {
+		return fmt.Sprintf("rank %d (%s)", rank, m.host)
+	}
+	return fmt.Sprintf("rank %d", rank)
+}
+
+// expire fails a turn that is not complete, and names who has not come to it.
+func (c *coordinator) expire(t *turn) {
+	c.mu.Lock()
+	if c.turn != t {
+		c.mu.Unlock()
+		return
+	}
+	var missing []string
+	key, first := "", -1
+	for r, come := range t.come {
+		if !come {
+			missing = append(missing, c.name(r))
+		} else if first < 0 {
+			key, first = t.keys[r], r
+		}
+	}
+	c.mu.Unlock()
+	if len(missing) > 20 {
+		missing = append(missing[:20], fmt.Sprintf("and %d more", len(missing)-20))
+	}
+	text := fmt.Sprintf("meet: %s did not come to the coordinator within %v", strings.Join(missing, ", "), c.deadline)
+	if t.number > 0 {
+		text = fmt.Sprintf("meet: %s did not come to %q within %v", strings.Join(missing, ", "), key, c.deadline)
+	}
+	c.fail(text + c.turned())
+}
+
+// welcome takes a rank that has shown the secret, and serves it until it leaves.
+func (c *coordinator) welcome(ctx context.Context, conn net.Conn, h *hello, welcome func() error) {
+	m := &member{rank: h.rank, host: printable([]byte(h.host)), conn: conn}
+	c.mu.Lock()
+	problem := ""
+	who := fmt.Sprintf("rank %d (%s, from %v)", h.rank, m.host, conn.RemoteAddr())
+	switch {
+	case h.size != c.size:
+		problem = fmt.Sprintf("meet: %s says that the job has %d ranks where %s says %d", who, h.size, c.name(0), c.size)
+	case h.rank < 0 || h.rank >= c.size:
+		problem = fmt.Sprintf("meet: %s is not in the job that %s has, want 0 to %d", who, c.name(0), c.size-1)
+	case h.rank == 0:
+		problem = fmt.Sprintf("meet: %s claims to be rank 0, which %s is", who, c.name(0))
+	case c.members[h.rank] != nil:
+		problem = fmt.Sprintf("meet: %s claims to be a rank that %s (from %v) is already; give each process a rank of its own", who, c.name(h.rank), c.members[h.rank].conn.RemoteAddr())
+	case c.failed != nil:
+		problem = c.failed.text
+	default:
+		c.members[h.rank] = m
+	}
+	c.mu.Unlock()
+	if problem != "" {
+		c.fail(problem)
+		if welcome() == nil {
+			conn.SetWriteDeadline(time.Now().Add(time.Second))
+			frame.Write(conn, typeFailure, 0, []byte(clip(problem)))
+			hangUp(conn)
+		}
+		conn.Close()
+		return
+	}
+	if err := welcome(); err != nil {
+		c.part(m, "did not hear that it was welcome")
+		conn.Close()
+		return
+	}
+	c.serve(ctx, m)
+}
+
+// serve reads what a rank sends until it leaves.
+func (c *coordinator) serve(ctx context.Context, m *member) {
+	defer context.AfterFunc(ctx, func() { m.conn.SetReadDeadline(time.Unix(1, 0)) })()
+	for {
+		h, head, err := frame.Read(m.conn, maxGather+maxName+16)
+		if ctx.Err() != nil {
+			return // the place closes, and the connection with it
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			c.part(m, "has ended without a word")
+			return
+		case err != nil:
+			c.part(m, fmt.Sprintf("can not be heard: %v", err))
+			return
+		case h.Type == typeLeave:
+			c.part(m, "has closed its place")
+			return
+		case h.Type == typeFailure:
+			c.fail(printable(head))
+			return
+		case h.Type != typeGather:
+			c.fail(fmt.Sprintf("meet: %s sends frame %d of type %d, want type %d", c.name(m.rank), h.Seq, h.Type, typeGather))
+			return
+		}
+		f := frame.NewFields(head)
+		key, mine := f.String(maxName), f.Bytes(maxGather)
+		if err := f.End(); err != nil {
+			c.fail(fmt.Sprintf("meet: what %s passes to a gather: %v", c.name(m.rank), err))
+			return
+		}
+		c.arrive(m.rank, h.Seq, key, mine)
+	}
+}
+
+// part notes that a rank is gone. That is a failure once somebody waits for it.
+func (c *coordinator) part(m *member, how string) {
+	c.mu.Lock()
+	m.gone = how
+	waited := c.turn.count > 0
+	c.mu.Unlock()
+	if waited {
+		c.lost(m)
+	}
+}
+
+func (c *coordinator) lost(m *member) {
+	c.fail(fmt.Sprintf("meet: %s %s", c.name(m.rank), m.gone))
+}
+
+// arrive brings a rank to the gather. The last one completes it and sends the
+// result to all.
+func (c *coordinator) arrive(rank int, number uint32, key string, mine []byte) (*turn, error) {
+	c.mu.Lock()
+	t := c.turn
+	if c.failed != nil {
+		c.mu.Unlock()
+		return nil, c.failed
+	}
+	if t.come[rank] || number != t.number {
+		c.mu.Unlock()
+		return nil, c.fail(fmt.Sprintf("meet: %s comes to gather %d, %q, where gather %d is next", c.name(rank), number, key, t.number))
+	}
+	t.come[rank], t.keys[rank], t.data[rank] = true, key, mine
+	if t.count++; t.timer == nil {
+		c.start(t)
+	}
+	for _, m := range c.members {
+		if m != nil && m.gone != "" && !t.come[m.rank] {
+			c.mu.Unlock()
+			c.lost(m)
+			return nil, c.failed
+		}
+	}
+	if t.count < c.size {
+		c.mu.Unlock()
+		return t, nil
+	}
+	c.stop(t)
+	total := 0
+	for r, k := range t.keys {
+		if k != t.keys[0] {
+			text := fmt.Sprintf("meet: %s is at %q where %s is at %q", c.name(r), k, c.name(0), t.keys[0])
+			c.mu.Unlock()
+			return nil, c.fail(text)
+		}
+		total += len(t.data[r])
+	}
+	if total > maxResult {
+		c.mu.Unlock()
+		return nil, c.fail(fmt.Sprintf("meet: gather %q has %d bytes, want at most %d", key, total, maxResult))
+	}
+	c.turn = c.newTurn(t.number + 1)
+	c.mu.Unlock()
+	var result []byte
+	for _, b := range t.data {
+		result = frame.Bytes(result, b)
+	}
+	c.tell(typeResult, t.number, result)
+	close(t.done)
+	return t, nil
+}
+
+// fail breaks the place for all ranks, unless it is broken, and returns why it is.
+func (c *coordinator) fail(text string) error {
+	c.mu.Lock()
+	if c.failed != nil {
+		c.mu.Unlock()
+		return c.failed
+	}
+	c.failed = &failure{clip(text)}
+	c.stop(c.turn)
+	c.mu.Unlock()
+	c.tell(typeFailure, 0, []byte(c.failed.text))
+	close(c.down)
+	return c.failed
+}
+
+// tell sends a frame to all ranks that have joined, and returns when it has left.
+func (c *coordinator) tell(typ uint8, seq uint32, head []byte) {
+	c.mu.Lock()
+	members := append([]*member(nil), c.members...)
+	c.mu.Unlock()
+	b := frame.Append(nil, frame.Header{Type: typ, Seq: seq}, head)
+	var wg sync.WaitGroup
+	for _, m := range members {
+		if m != nil && m.conn != nil {
+			wg.Go(func() {
+				m.conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
+				m.conn.Write(b) // who can not be told is found to be gone by serve
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// gather is rank 0's own.
+func (c *coordinator) gather(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
+	t, err := c.arrive(0, number, key, mine)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-t.done:
+		return t.data, nil
+	case <-c.down:
+		return nil, c.failed
+	case <-ctx.Done():
+		cause := context.Cause(ctx)
+		c.fail(fmt.Sprintf("meet: %s left %q: %v", c.name(0), key, cause))
+		return nil, fmt.Errorf("meet: %q: %w", key, cause)
+	}
+}
+
+// linger gives ranks that have not come yet the time to hear why there is no job.
+// Ranks of one launch come within a moment of each other.
+func (c *coordinator) linger(ctx context.Context) {
+	for range 50 {
+		c.mu.Lock()
+		all := true
+		for _, m := range c.members {
+			all = all && m != nil
+		}
+		c.mu.Unlock()
+		if all || !pause(ctx, 20*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// close hangs up on all ranks. Nothing is served any more.
+func (c *coordinator) close() {
+	c.mu.Lock()
+	c.stop(c.turn)
+	c.mu.Unlock()
+	c.timers.Wait()
+	var wg sync.WaitGroup
+	for _, m := range c.members {
+		if m != nil && m.conn != nil {
+			wg.Go(func() { hangUp(m.conn) })
+		}
+	}
+	wg.Wait()
+}

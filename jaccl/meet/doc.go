@@ -1,0 +1,20 @@
+// Package meet brings the ranks of a job together: it is where they learn of
+// each other and prove to each other that they belong to the job, and it makes
+// the connections that transports are set up with.
+//
+// Rank 0 listens at the coordinator's address. Every rank, which knows that
+// address, the job's id and its secret, connects to it and says what it is and
+// where it listens itself; when all have come, all know of all. Join is that;
+// Over does the same where the ranks can talk already, through MPI for example.
+//
+// The secret does not travel. Both sides of a connection give a nonce, and each
+// shows an HMAC-SHA256 over all that was said, with its own role, under the
+// secret. Whoever can not is turned away, which Options.Log hears of, and does not
+// keep the ranks waiting. What is said after that is not encrypted, nor is the
+// data of transports: the network between the ranks is to be one that nobody else
+// writes to.
+//
+// A failure is a failure of the whole Place: the ranks are no longer at the same
+// point of the same program. Every rank gets an error with the same text, which
+// names the ranks at fault and their hosts.
+package meet

@@ -1,0 +1,247 @@
+package meet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gomoe/gomoe/internal/frame"
+)
+
+const (
+	joining = "join"
+	dialing = "dial "
+)
+
+// door is where a rank listens: others come in that have shown that they know the
+// secret.
+type door struct {
+	ln         net.Listener
+	rank, size int
+	job        uuid.UUID
+	secret     []byte
+	log        func(net.Addr, string)
+	// join takes the ranks that come to the coordinator; nil on other ranks.
+	join func(ctx context.Context, conn net.Conn, h *hello, welcome func() error)
+
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	halves  []net.Conn         // who has not shown anything yet, the oldest first
+	parked  map[guest]*arrival // who waits for this rank's Dial
+	turn    int                // the Dial that is next, or in progress
+	away    []string           // the last ones that were turned away
+	closing bool
+}
+
+// guest is a rank that has connected for one Dial.
+type guest struct{ rank, turn int }
+
+type arrival struct {
+	conn    net.Conn
+	purpose string
+}
+
+// open begins to accept connections.
+func (d *door) open() {
+	ctx, cancel := context.WithCancel(context.Background())
+	d.cancel = cancel
+	d.parked = map[guest]*arrival{}
+	d.wg.Go(func() { d.accept(ctx) })
+}
+
+func (d *door) accept(ctx context.Context) {
+	for {
+		conn, err := d.ln.Accept()
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			d.log(d.ln.Addr(), err.Error()) // out of files, for example
+			if !pause(ctx, 50*time.Millisecond) {
+				return
+			}
+			continue
+		}
+		if !d.enter(conn) {
+			conn.Close()
+			return
+		}
+		d.wg.Go(func() { d.answer(ctx, conn) })
+	}
+}
+
+// enter notes a connection that has shown nothing. The oldest one has to go when
+// there are too many: a rank shows what it knows at once, strangers wait.
+func (d *door) enter(conn net.Conn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closing {
+		return false
+	}
+	if len(d.halves) >= 2*d.size+64 {
+		d.halves[0].Close()
+		d.halves = d.halves[1:]
+	}
+	d.halves = append(d.halves, conn)
+	return true
+}
+
+func (d *door) leave(conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.Index(d.halves, conn); i >= 0 {
+		d.halves = slices.Delete(d.halves, i, i+1)
+	}
+}
+
+// refused tells the log, and remembers who it was for the error of a rank that
+// nobody else has come to.
+func (d *door) refused(conn net.Conn, err error) {
+	reason := err.Error()
+	switch {
+	case errors.Is(err, frame.ErrStranger):
+		reason = "no rank of a job: " + reason
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		reason = "it left before it said who it is"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		reason = fmt.Sprintf("it did not say who it is within %v", handshakeTime)
+	case errors.Is(err, net.ErrClosed):
+		reason = "it did not say who it is, and others came"
+	}
+	d.log(conn.RemoteAddr(), reason)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.away = append(d.away, fmt.Sprintf("%v (%s)", conn.RemoteAddr(), reason))
+	if len(d.away) > 3 {
+		d.away = d.away[1:]
+	}
+}
+
+// turned says who was turned away, for the end of an error's text.
+func (d *door) turned() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.away) == 0 {
+		return ""
+	}
+	return "; turned away: " + strings.Join(d.away, ", ")
+}
+
+func (d *door) answer(ctx context.Context, conn net.Conn) {
+	h, welcome, err := admit(ctx, conn, d.secret, func(h *hello) error {
+		switch {
+		case h.job != d.job:
+			return fmt.Errorf("it is of job %v and not of job %v", h.job, d.job)
+		case h.to != d.rank:
+			return fmt.Errorf("it looks for rank %d, this is rank %d", h.to, d.rank)
+		case h.purpose == joining && d.join == nil:
+			return fmt.Errorf("it looks for the coordinator, this is rank %d", d.rank)
+		}
+		return nil
+	})
+	d.leave(conn)
+	if err != nil {
+		if ctx.Err() == nil {
+			d.refused(conn, err)
+		}
+		conn.Close()
+		return
+	}
+	if h.purpose == joining {
+		d.join(ctx, conn, h, welcome)
+		return
+	}
+	if err := d.park(conn, h); err != nil {
+		d.refused(conn, err)
+		refuse(conn, err.Error())
+		conn.Close()
+		return
+	}
+	if welcome() != nil { // it is gone, and will come again or report it
+		d.unpark(conn)
+		conn.Close()
+	}
+}
+
+// park keeps a connection for the Dial that it belongs to. A rank can be one Dial
+// ahead of this one, which has not heard yet that the last one was complete.
+func (d *door) park(conn net.Conn, h *hello) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case h.size != d.size || h.rank <= d.rank || h.rank >= d.size:
+		return fmt.Errorf("it is rank %d of %d, want rank %d to %d of %d", h.rank, h.size, d.rank+1, d.size-1, d.size)
+	case h.turn != d.turn && h.turn != d.turn+1 || !strings.HasPrefix(h.purpose, dialing):
+		return fmt.Errorf("rank %d connects for %q, number %d, where rank %d is at number %d", h.rank, h.purpose, h.turn, d.rank, d.turn)
+	case d.closing:
+		return fmt.Errorf("rank %d has closed its place", d.rank)
+	}
+	g := guest{h.rank, h.turn}
+	if old := d.parked[g]; old != nil { // it has not heard the welcome and came again
+		old.conn.Close()
+	}
+	d.parked[g] = &arrival{conn, h.purpose}
+	return nil
+}
+
+func (d *door) unpark(conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for g, a := range d.parked {
+		if a.conn == conn {
+			delete(d.parked, g)
+		}
+	}
+}
+
+// take hands out the connection of a rank for the Dial in progress.
+func (d *door) take(rank int, purpose string) (net.Conn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := guest{rank, d.turn}
+	a := d.parked[g]
+	if a == nil {
+		return nil, fmt.Errorf("meet: rank %d has not connected to rank %d", rank, d.rank)
+	}
+	delete(d.parked, g)
+	if a.purpose != dialing+purpose {
+		a.conn.Close()
+		return nil, fmt.Errorf("meet: rank %d has connected for %q where rank %d is at %q", rank, a.purpose, d.rank, dialing+purpose)
+	}
+	return a.conn, nil
+}
+
+// next ends a Dial.
+func (d *door) next() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.turn++
+}
+
+// close ends everything that has to do with the door and waits for it.
+func (d *door) close() {
+	d.cancel()
+	d.ln.Close()
+	d.mu.Lock()
+	d.closing = true
+	for _, c := range d.halves {
+		c.Close()
+	}
+	for _, a := range d.parked {
+		a.conn.Close()
+	}
+	clear(d.parked)
+	d.mu.Unlock()
+	d.wg.Wait()
+}

@@ -1,0 +1,185 @@
+package meet
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/gomoe/gomoe/internal/frame"
+)
+
+// handshakeTime is how long a connection may take to show that it belongs to
+// the job. It is four short messages.
+const handshakeTime = 5 * time.Second
+
+// refusal is the other side's word that it does not want this connection.
+type refusal struct{ text string }
+
+func (r *refusal) Error() string { return "refused: " + r.text }
+
+// errSecret is a proof that was made with another secret.
+var errSecret = errors.New("its secret is not this job's")
+
+// proof is what one side shows. The roles differ, so that nobody's proof can be
+// sent back to it as one's own.
+func proof(secret []byte, role string, hello, challenge []byte) []byte {
+	m := hmac.New(sha256.New, secret)
+	m.Write(frame.Bytes(frame.Bytes(frame.String(nil, "gomoe meet "+role), hello), challenge))
+	return m.Sum(nil)
+}
+
+// knock introduces this rank to the one that it has connected to, and has it
+// show that it knows the secret too. The error is a *refusal if it does not want
+// to talk.
+func knock(ctx context.Context, conn net.Conn, secret []byte, h *hello) error {
+	defer bound(ctx, conn, handshakeTime)()
+	if _, err := rand.Read(h.nonce[:]); err != nil {
+		return err
+	}
+	said := h.encode()
+	if err := frame.Write(conn, typeHello, 0, said); err != nil {
+		return err
+	}
+	challenge, err := expect(conn, typeChallenge, 0, nonceSize)
+	if err != nil {
+		return err
+	}
+	if err := frame.Write(conn, typeProof, 1, proof(secret, "connects", said, challenge)); err != nil {
+		return err
+	}
+	shown, err := expect(conn, typeWelcome, 1, proofSize)
+	if err != nil {
+		return err
+	}
+	if !hmac.Equal(shown, proof(secret, "accepts", said, challenge)) {
+		return &refusal{errSecret.Error()}
+	}
+	return nil
+}
+
+// admit is the other side of knock. first looks at what a stranger says of itself;
+// its error is told to the stranger. The connection is proved when admit returns,
+// but the other side waits for the welcome that it returns.
+func admit(ctx context.Context, conn net.Conn, secret []byte, first func(*hello) error) (h *hello, welcome func() error, err error) {
+	defer bound(ctx, conn, handshakeTime)()
+	_, said, err := read(conn, typeHello, 0, maxHello)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err = decodeHello(said)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := first(h); err != nil {
+		refuse(conn, err.Error())
+		return nil, nil, err
+	}
+	challenge := make([]byte, nonceSize)
+	if _, err := rand.Read(challenge); err != nil {
+		return nil, nil, err
+	}
+	if err := frame.Write(conn, typeChallenge, 0, challenge); err != nil {
+		return nil, nil, err
+	}
+	shown, err := expect(conn, typeProof, 1, proofSize)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !hmac.Equal(shown, proof(secret, "connects", said, challenge)) {
+		refuse(conn, errSecret.Error())
+		return nil, nil, errSecret
+	}
+	return h, func() error {
+		defer bound(ctx, conn, handshakeTime)()
+		return frame.Write(conn, typeWelcome, 1, proof(secret, "accepts", said, challenge))
+	}, nil
+}
+
+// refuse tells the other side why. It is for people, and may be lost.
+func refuse(conn net.Conn, text string) {
+	conn.SetWriteDeadline(time.Now().Add(time.Second))
+	if frame.Write(conn, typeRefusal, 0, []byte(clip(text))) == nil {
+		hangUp(conn)
+	}
+}
+
+// hangUp ends the connection so that the other side reads what was written last:
+// unread bytes would make the end a reset, which can overtake it. It waits for the
+// other's end for a moment, and reads little.
+func hangUp(conn net.Conn) {
+	if c, ok := conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
+		conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		io.CopyN(io.Discard, conn, 64<<10)
+	}
+	conn.Close()
+}
+
+// read reads a frame of the given type and number. A refusal or a failure in its
+// place is an error with its text.
+func read(conn io.Reader, typ uint8, seq uint32, limit int) (frame.Header, []byte, error) {
+	h, head, err := frame.Read(conn, max(limit, maxText))
+	switch {
+	case err != nil:
+		return h, nil, err
+	case h.Type == typeRefusal:
+		return h, nil, &refusal{printable(head)}
+	case h.Type == typeFailure:
+		return h, nil, &failure{printable(head)}
+	case h.Type != typ || h.Seq != seq:
+		return h, nil, fmt.Errorf("meet: frame %d of type %d, want %d of type %d", h.Seq, h.Type, seq, typ)
+	case len(head) > limit:
+		return h, nil, fmt.Errorf("meet: frame of %d bytes, want at most %d", len(head), limit)
+	}
+	return h, head, nil
+}
+
+// expect is read of a frame of exactly n bytes.
+func expect(conn io.Reader, typ uint8, seq uint32, n int) ([]byte, error) {
+	_, b, err := read(conn, typ, seq, n)
+	if err == nil && len(b) != n {
+		err = fmt.Errorf("meet: frame of %d bytes, want %d", len(b), n)
+	}
+	return b, err
+}
+
+// bound makes what conn does end after d, and when ctx does. The function it
+// returns lifts that.
+func bound(ctx context.Context, conn net.Conn, d time.Duration) func() {
+	conn.SetDeadline(time.Now().Add(d))
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		conn.SetDeadline(time.Unix(1, 0))
+		close(done)
+	})
+	return func() {
+		if !stop() {
+			<-done
+			return // it stays as it is: its end is near
+		}
+		conn.SetDeadline(time.Time{})
+	}
+}
+
+// clip keeps a text within what a frame of text may have.
+func clip(text string) string {
+	return text[:min(len(text), maxText)]
+}
+
+// printable is a text that somebody else sent, in a form that can not confuse a
+// terminal.
+func printable(b []byte) string {
+	out := make([]rune, 0, len(b))
+	for _, r := range string(b) {
+		if r < ' ' || r == 0x7f || r == 0xfffd {
+			r = '?'
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}

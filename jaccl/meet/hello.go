@@ -1,0 +1,77 @@
+package meet
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/gomoe/gomoe/internal/frame"
+)
+
+// The types of frames.
+const (
+	typeHello     = 1 + iota // who connects, and a nonce
+	typeChallenge            // the other's nonce
+	typeProof                // that the one who connects knows the secret
+	typeWelcome              // that the other does
+	typeRefusal              // why it ends here
+	typeGather               // to the coordinator: a key and what a rank passes
+	typeResult               // from it: what all have passed
+	typeFailure              // either way: the place is broken, and why
+	typeLeave                // to the coordinator: this rank closes its place
+)
+
+const (
+	nonceSize = 32
+	proofSize = 32
+	maxName   = 256
+	maxHello  = 2 << 10
+	maxText   = 8 << 10
+	maxFacts  = 256
+	maxFact   = 4 << 10
+	// maxGather is the most that one rank passes to Gather.
+	maxGather = 1 << 20
+)
+
+// hello is what the side that connects says first.
+type hello struct {
+	job     uuid.UUID
+	rank    int // that connects
+	size    int
+	to      int // the rank that is meant
+	host    string
+	purpose string // what the connection is for
+	turn    int    // which Dial it belongs to
+	nonce   [nonceSize]byte
+}
+
+func (h *hello) encode() []byte {
+	b := frame.Bytes(nil, h.job[:])
+	b = frame.Uint(b, uint64(h.rank))
+	b = frame.Uint(b, uint64(h.size))
+	b = frame.Uint(b, uint64(h.to))
+	b = frame.String(b, h.host)
+	b = frame.String(b, h.purpose)
+	b = frame.Uint(b, uint64(h.turn))
+	return frame.Bytes(b, h.nonce[:])
+}
+
+func decodeHello(b []byte) (*hello, error) {
+	h, f := &hello{}, frame.NewFields(b)
+	job := f.Bytes(len(h.job))
+	// Ranks beyond the job are found, and named, when the other has shown that it
+	// belongs to it.
+	h.rank, h.size, h.to = f.Int(1<<31-1), f.Int(1<<31-1), f.Int(1<<31-1)
+	h.host, h.purpose = f.String(maxName), f.String(maxName)
+	h.turn = f.Int(1<<31 - 1)
+	nonce := f.Bytes(nonceSize)
+	if err := f.End(); err != nil {
+		return nil, err
+	}
+	if len(job) != len(h.job) || len(nonce) != nonceSize {
+		return nil, fmt.Errorf("meet: a job of %d bytes and a nonce of %d, want %d and %d", len(job), len(nonce), len(h.job), nonceSize)
+	}
+	copy(h.job[:], job)
+	copy(h.nonce[:], nonce)
+	return h, nil
+}

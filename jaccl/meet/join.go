@@ -1,0 +1,223 @@
+package meet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Join takes this rank's place in the job. It blocks until all ranks have come, up
+// to the deadline: rank 0 may start after the others. Its errors name the ranks
+// that have not come, that claim the same rank, that think the job has another
+// size, or that have other facts, with their hosts, on all ranks that have reached
+// the coordinator. A wrong secret is an error at once on the rank that has it.
+func Join(ctx context.Context, opts Options) (*Place, error) {
+	o, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	p := newPlace(o)
+	e := &entry{host: o.Host, machine: thisMachine(), facts: o.Facts}
+	if o.Size == 1 {
+		if o.Listener != nil {
+			o.Listener.Close()
+		}
+		p.roster, p.all = roster{e}, alone
+		return p, nil
+	}
+	if err := o.secret(); err != nil {
+		return nil, err
+	}
+	if o.Rank == 0 {
+		err = p.lead(ctx, o, e)
+	} else {
+		err = p.follow(ctx, o, e)
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func newPlace(o Options) *Place {
+	return &Place{
+		rank: o.Rank, size: o.Size, deadline: o.Deadline, closing: make(chan struct{}),
+		hello: hello{job: o.Job, rank: o.Rank, size: o.Size, host: o.Host},
+	}
+}
+
+// alone is the gather of a job of one.
+func alone(ctx context.Context, _ uint32, key string, mine []byte) ([][]byte, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("meet: %q: %w", key, context.Cause(ctx))
+	}
+	return [][]byte{mine}, nil
+}
+
+// lead is Join of rank 0.
+func (p *Place) lead(ctx context.Context, o Options, e *entry) error {
+	if o.Advertise != "" {
+		// The port is known when it listens; an address that is none is an error before.
+		if _, err := lookup(ctx, o.Advertise); err != nil {
+			return fmt.Errorf("meet: advertised address %q: %w", o.Advertise, err)
+		}
+	}
+	ln, err := listen(ctx, o)
+	if err != nil {
+		return err
+	}
+	if e.addrs, err = advertised(ctx, o, ln, nil); err != nil {
+		ln.Close()
+		return err
+	}
+	c := newCoordinator(o.Size, o.Host, o.Deadline)
+	p.door = newDoor(o, ln)
+	p.door.join = c.welcome
+	c.turned = p.door.turned
+	p.all, p.hangUp = c.gather, c.close
+	p.door.open()
+	err = p.assemble(ctx, e)
+	if err != nil && ctx.Err() == nil {
+		c.linger(ctx)
+	}
+	return err
+}
+
+// follow is Join of the other ranks.
+func (p *Place) follow(ctx context.Context, o Options, e *entry) error {
+	conn, err := p.find(ctx, o)
+	if err != nil {
+		return err
+	}
+	c := &client{rank: o.Rank, size: o.Size, host: o.Host, conn: conn, deadline: o.Deadline}
+	p.all, p.hangUp = c.gather, c.close
+	here, err := endpoint(conn.LocalAddr())
+	if err != nil {
+		return err
+	}
+	there, err := endpoint(conn.RemoteAddr())
+	if err != nil {
+		return err
+	}
+	p.zone = here.Addr().Zone()
+	bind := o.Bind
+	if bind == "" {
+		bind = here.Addr().String()
+	}
+	ln, err := listenAt(ctx, bind, 0)
+	if err != nil {
+		return err
+	}
+	if e.addrs, err = advertised(ctx, o, ln, conn.LocalAddr()); err != nil {
+		ln.Close()
+		return err
+	}
+	p.door = newDoor(o, ln)
+	p.door.open()
+	if err := p.assemble(ctx, e); err != nil {
+		return err
+	}
+	if len(p.roster[0].addrs) == 0 { // this is the way to rank 0 that works
+		p.roster[0].addrs = []netip.AddrPort{there}
+	}
+	return nil
+}
+
+// find connects to the coordinator, as soon as it is there.
+func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Deadline, fmt.Errorf("no answer within %v", o.Deadline))
+	defer cancel()
+	h := p.hello
+	h.purpose = joining
+	var last error
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
+		// The name is asked for again, too: it may come to be known with the machine.
+		_, addrs, err := resolve(ctx, o.Coordinator)
+		var name *net.DNSError
+		if err != nil && !errors.As(err, &name) {
+			return nil, err
+		}
+		for _, a := range addrs {
+			if a.Addr().IsUnspecified() {
+				return nil, fmt.Errorf("meet: coordinator %q is no address that can be dialed; name the machine of rank 0", o.Coordinator)
+			}
+			if a.Port() == 0 {
+				return nil, fmt.Errorf("meet: coordinator %q has port 0; want the one that rank 0 listens at", o.Coordinator)
+			}
+		}
+		var conn net.Conn
+		if err == nil {
+			conn, err = dial(ctx, addrs, func(c net.Conn) error { return knock(ctx, c, o.Secret, &h) })
+		}
+		if err == nil {
+			return conn, nil
+		}
+		// Another job may have the port for some time still; another secret stays
+		// another.
+		var r *refusal
+		if errors.As(err, &r) && r.text == errSecret.Error() {
+			return nil, fmt.Errorf("meet: rank %d: the coordinator at %s knows another secret; give all ranks of the job the same one", o.Rank, o.Coordinator)
+		}
+		if ctx.Err() == nil {
+			last = err // not that it was interrupted
+		}
+		if !pause(ctx, wait) {
+			if last == nil {
+				last = err
+			}
+			return nil, fmt.Errorf("meet: rank %d did not reach the coordinator, rank 0, at %s: %w (%v)", o.Rank, o.Coordinator, context.Cause(ctx), last)
+		}
+	}
+}
+
+// assemble tells all ranks of each other.
+func (p *Place) assemble(ctx context.Context, e *entry) error {
+	all, err := p.gather(ctx, joining, e.encode())
+	if err != nil {
+		return err
+	}
+	if p.roster, err = decodeRoster(all); err != nil {
+		return err
+	}
+	return p.roster.check()
+}
+
+func newDoor(o Options, ln net.Listener) *door {
+	return &door{ln: ln, rank: o.Rank, size: o.Size, job: o.Job, secret: o.Secret, log: o.Log}
+}
+
+// advertised returns where the others find ln. near is this rank's end of its
+// connection to the coordinator, nil on rank 0, which the others have found when
+// they hear of it.
+func advertised(ctx context.Context, o Options, ln net.Listener, near net.Addr) ([]netip.AddrPort, error) {
+	at, err := endpoint(ln.Addr())
+	if err != nil {
+		return nil, err
+	}
+	var ips []netip.Addr
+	switch {
+	case o.Advertise != "":
+		if ips, err = lookup(ctx, o.Advertise); err != nil {
+			return nil, fmt.Errorf("meet: advertised address %q: %w", o.Advertise, err)
+		}
+	case near == nil:
+		return nil, nil
+	case at.Addr().IsUnspecified():
+		here, err := endpoint(near)
+		if err != nil {
+			return nil, err
+		}
+		ips = []netip.Addr{here.Addr()}
+	default:
+		ips = []netip.Addr{at.Addr()}
+	}
+	addrs := make([]netip.AddrPort, len(ips))
+	for i, ip := range ips {
+		addrs[i] = netip.AddrPortFrom(ip, at.Port())
+	}
+	return addrs[:min(len(addrs), maxAddrs)], nil
+}

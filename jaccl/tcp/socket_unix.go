@@ -1,0 +1,347 @@
+//go:build linux || darwin
+
+package tcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// spin is how long an exchange tries again before it sleeps. Waking up takes
+	// as long as tens of tries.
+	spin = 50 * time.Microsecond
+	// few is up to how many sockets are tried one by one while it does.
+	few = 4
+	// pieces is how many buffers one call is given.
+	pieces = 64
+)
+
+// poller moves bytes with calls that do not block, on sockets that belong to
+// nobody else: the runtime's poller knows nothing of them.
+type poller struct {
+	fds   []int // by rank, -1 for this one
+	polls []unix.PollFd
+	who   []int // of polls: 2*index in active, +1 for sending
+	ready []readiness
+
+	stop   atomic.Bool // interrupt was called
+	mu     sync.Mutex
+	wakeR  int
+	wakeW  int
+	closed bool
+}
+
+// readiness is what is worth trying.
+type readiness struct{ read, write bool }
+
+// sockets makes a mover of connections by rank. It takes them over.
+func sockets(conns []net.Conn) (mover, error) {
+	for _, c := range conns {
+		if _, ok := c.(*net.TCPConn); c != nil && !ok {
+			return newStreams(conns)
+		}
+	}
+	p := &poller{fds: make([]int, len(conns))}
+	for i := range p.fds {
+		p.fds[i] = -1
+	}
+	fail := func(err error) (mover, error) {
+		for _, fd := range p.fds {
+			if fd >= 0 {
+				unix.Close(fd)
+			}
+		}
+		return nil, err
+	}
+	for i, c := range conns {
+		if c == nil {
+			continue
+		}
+		fd, err := duplicate(c.(*net.TCPConn))
+		if err != nil {
+			return fail(err)
+		}
+		p.fds[i] = fd
+	}
+	var pipe [2]int
+	syscall.ForkLock.RLock()
+	err := unix.Pipe(pipe[:])
+	if err == nil {
+		unix.CloseOnExec(pipe[0])
+		unix.CloseOnExec(pipe[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err == nil {
+		p.wakeR, p.wakeW = pipe[0], pipe[1]
+		err = errors.Join(unix.SetNonblock(pipe[0], true), unix.SetNonblock(pipe[1], true))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	for _, c := range conns {
+		if c != nil {
+			c.Close()
+		}
+	}
+	return p, nil
+}
+
+// duplicate returns another descriptor of the socket. The runtime's poller lets go
+// of the socket when the connection is closed.
+func duplicate(c *net.TCPConn) (fd int, err error) {
+	if err := c.SetNoDelay(true); err != nil {
+		return -1, err
+	}
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	fd = -1
+	bad := rc.Control(func(s uintptr) { fd, err = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0) })
+	return fd, errors.Join(bad, err)
+}
+
+func (p *poller) exchange(ctx context.Context, active []*peer, heads func() error) error {
+	if cap(p.ready) < len(active) {
+		p.ready = make([]readiness, len(active))
+	}
+	p.ready = p.ready[:len(active)]
+	for i := range p.ready {
+		p.ready[i] = readiness{true, true}
+	}
+	done := ctx.Done()
+	armed := false
+	var idle time.Time // since when nothing has moved; zero if something has
+	for {
+		select {
+		case <-done:
+			return context.Cause(ctx)
+		default:
+		}
+		if p.stop.Load() {
+			return errClosed
+		}
+		moved, waiting, left := false, false, false
+		for i, peer := range active {
+			if peer.sending() && p.ready[i].write {
+				n, more, err := p.write(peer)
+				if err != nil {
+					return peer.error("sending", err)
+				}
+				p.ready[i].write = more
+				moved = moved || n > 0
+			}
+			if peer.receiving() && p.ready[i].read {
+				n, more, err := p.read(peer)
+				if err != nil {
+					return err
+				}
+				p.ready[i].read = more
+				moved = moved || n > 0
+			}
+			waiting = waiting || peer.stage == heading
+			left = left || peer.sending() || peer.stage != nothing
+		}
+		if heads != nil && !waiting {
+			if err := heads(); err != nil {
+				return err
+			}
+			heads, moved = nil, true
+			for i, peer := range active {
+				p.ready[i].read = true
+				left = left || peer.stage != nothing
+			}
+		}
+		if !left && heads == nil {
+			return nil
+		}
+		if moved {
+			idle = time.Time{}
+			continue
+		}
+		now := time.Now()
+		if idle.IsZero() {
+			idle = now
+		}
+		timeout := 0
+		if now.Sub(idle) > spin {
+			timeout = -1
+			if !armed && done != nil {
+				armed = true
+				defer context.AfterFunc(ctx, p.wake)()
+			}
+		} else {
+			runtime.Gosched()
+			yield()
+		}
+		if err := p.wait(active, timeout); err != nil {
+			return err
+		}
+	}
+}
+
+// write sends a piece of what a peer is to get. more says that the socket may take
+// more at once.
+func (p *poller) write(peer *peer) (n int, more bool, err error) {
+	n, asked, err := writeSome(p.fds[peer.rank], peer.out)
+	if n > 0 {
+		peer.wrote(n)
+	}
+	return n, n == asked, err
+}
+
+// read reads a piece of what a peer sends. more says that there may be more.
+func (p *poller) read(peer *peer) (n int, more bool, err error) {
+	fd := p.fds[peer.rank]
+	var asked int
+	if peer.stage == heading {
+		room := peer.room()
+		asked = len(room)
+		n, err = again(func() (int, error) { return unix.Read(fd, room) })
+	} else {
+		n, asked, err = readSome(fd, peer.in)
+	}
+	switch {
+	case err != nil:
+		return 0, false, peer.error("receiving", err)
+	case n == 0:
+		return 0, false, peer.error("receiving", io.EOF)
+	case n < 0:
+		return 0, false, nil
+	case peer.stage == heading:
+		err = peer.filled(n)
+	default:
+		peer.got(n)
+	}
+	return n, n == asked, err
+}
+
+// again makes of a call that is interrupted or would block what it means: try
+// again, and -1.
+func again(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		switch err {
+		case nil:
+			return n, nil
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return -1, nil
+		}
+		return 0, err
+	}
+}
+
+// piece puts the first buffers of bufs, at most most bytes of them, into to.
+func piece(bufs [][]byte, to *[pieces][]byte) (some [][]byte, n int) {
+	k := 0
+	for k < len(bufs) && k < pieces && n < most {
+		to[k] = bufs[k][:min(len(bufs[k]), most-n)]
+		n += len(to[k])
+		k++
+	}
+	return to[:k], n
+}
+
+func writeSome(fd int, bufs [][]byte) (n, asked int, err error) {
+	if len(bufs) == 1 {
+		b := bufs[0][:min(len(bufs[0]), most)]
+		n, err = again(func() (int, error) { return unix.Write(fd, b) })
+		return n, len(b), err
+	}
+	var to [pieces][]byte
+	some, asked := piece(bufs, &to)
+	n, err = again(func() (int, error) { return unix.Writev(fd, some) })
+	return n, asked, err
+}
+
+func readSome(fd int, bufs [][]byte) (n, asked int, err error) {
+	if len(bufs) == 1 {
+		b := bufs[0][:min(len(bufs[0]), most)]
+		n, err = again(func() (int, error) { return unix.Read(fd, b) })
+		return n, len(b), err
+	}
+	var to [pieces][]byte
+	some, asked := piece(bufs, &to)
+	n, err = again(func() (int, error) { return unix.Readv(fd, some) })
+	return n, asked, err
+}
+
+// wait finds out which sockets are ready; with a timeout of -1 it sleeps until one
+// is, or somebody wakes it up.
+func (p *poller) wait(active []*peer, timeout int) error {
+	p.polls, p.who = p.polls[:0], p.who[:0]
+	for i, peer := range active {
+		var events int16
+		if peer.sending() {
+			events |= unix.POLLOUT
+		}
+		if peer.receiving() {
+			events |= unix.POLLIN
+		}
+		if events != 0 {
+			p.polls = append(p.polls, unix.PollFd{Fd: int32(p.fds[peer.rank]), Events: events})
+			p.who = append(p.who, i)
+		}
+	}
+	if timeout == 0 && len(p.polls) <= few {
+		for _, i := range p.who {
+			p.ready[i] = readiness{true, true}
+		}
+		return nil
+	}
+	p.polls = append(p.polls, unix.PollFd{Fd: int32(p.wakeR), Events: unix.POLLIN})
+	if _, err := unix.Poll(p.polls, timeout); err != nil && err != unix.EINTR {
+		return err
+	}
+	for k, i := range p.who {
+		// An error shows in what is tried next.
+		e := p.polls[k].Revents
+		p.ready[i].read = p.ready[i].read || e&^unix.POLLOUT != 0
+		p.ready[i].write = p.ready[i].write || e&^unix.POLLIN != 0
+	}
+	if p.polls[len(p.who)].Revents != 0 {
+		var drop [64]byte
+		unix.Read(p.wakeR, drop[:])
+	}
+	return nil
+}
+
+// wake ends a wait, the next one if there is none.
+func (p *poller) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		unix.Write(p.wakeW, []byte{0}) // a full pipe wakes as well
+	}
+}
+
+func (p *poller) interrupt() {
+	p.stop.Store(true)
+	p.wake()
+}
+
+func (p *poller) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, fd := range p.fds {
+		if fd >= 0 {
+			unix.Shutdown(fd, unix.SHUT_WR)
+			unix.Close(fd)
+		}
+	}
+	unix.Close(p.wakeR)
+	unix.Close(p.wakeW)
+}
