@@ -54,6 +54,9 @@ type Exchange struct {
 
 	progress []progress
 	moved    atomic.Int64 // heads and bytes of all peers, of all uses
+
+	whole *Exchange // of which this is the part of one link of a mix; mostly nil
+	index []int     // of each of Peers in the whole
 }
 
 // progress is what an exchange has done with one peer.
@@ -82,6 +85,9 @@ func (x *Exchange) Moved() int64 { return x.moved.Load() }
 
 // Came says that the head of Peers[i] has come. Links call it, from any goroutine.
 func (x *Exchange) Came(i int) {
+	if x.whole != nil {
+		x.whole.Came(x.index[i])
+	}
 	x.progress[i].head.Store(true)
 	x.moved.Add(1)
 }
@@ -89,6 +95,9 @@ func (x *Exchange) Came(i int) {
 // Sent says that n more bytes of data have left for Peers[i]. Links call it, from
 // any goroutine.
 func (x *Exchange) Sent(i, n int) {
+	if x.whole != nil {
+		x.whole.Sent(x.index[i], n)
+	}
 	x.progress[i].sent.Add(int64(n))
 	x.moved.Add(int64(n))
 }
@@ -96,6 +105,9 @@ func (x *Exchange) Sent(i, n int) {
 // Received says that n more bytes of data have come from Peers[i]. Links call it,
 // from any goroutine.
 func (x *Exchange) Received(i, n int) {
+	if x.whole != nil {
+		x.whole.Received(x.index[i], n)
+	}
 	x.progress[i].received.Add(int64(n))
 	x.moved.Add(int64(n))
 }

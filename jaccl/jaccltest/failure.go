@@ -47,10 +47,10 @@ func (s suite) mismatch(t *testing.T) {
 	at := func(op string, seq int, d graph.DType, bytes int64, line int) lowering.Call {
 		return lowering.Call{Op: op, Seq: seq, DType: d, Bytes: bytes, Pos: graph.Pos{File: "moe.go", Line: line}}
 	}
-	sum := func(ctx context.Context, g lowering.Group, c lowering.Call, n int, dst []byte) error {
+	sum := func(ctx context.Context, g jaccl.Group, c lowering.Call, n int, dst []byte) error {
 		return g.AllSum(ctx, c, dst[:n], make([]byte, n))
 	}
-	parts := func(g lowering.Group, c lowering.Call, send, receive []int, dst []byte) error {
+	parts := func(g jaccl.Group, c lowering.Call, send, receive []int, dst []byte) error {
 		d, s := make([][]byte, len(receive)), make([][]byte, len(send))
 		for i := range d {
 			d[i], s[i] = dst[16*i:][:receive[i]], make([]byte, send[i])
@@ -60,38 +60,38 @@ func (s suite) mismatch(t *testing.T) {
 	base := at("all_sum", 3, graph.F32, 16, 12)
 	cases := []struct {
 		name string
-		odd  func(g lowering.Group, dst []byte) error // what rank 1 calls
-		rest func(g lowering.Group, dst []byte) error // nil for the sum of base
+		odd  func(g jaccl.Group, dst []byte) error // what rank 1 calls
+		rest func(g jaccl.Group, dst []byte) error // nil for the sum of base
 		want []string
 	}{
-		{"op", func(g lowering.Group, dst []byte) error {
+		{"op", func(g jaccl.Group, dst []byte) error {
 			return g.AllGather(background(), at("all_gather", 3, graph.F32, 16, 14), dst[:48], make([]byte, 16))
 		}, nil, []string{"rank 1 calls all_gather #3 f32 16 bytes (moe.go:14) where rank 0 calls all_sum #3 f32 16 bytes (moe.go:12)"}},
-		{"seq", func(g lowering.Group, dst []byte) error {
+		{"seq", func(g jaccl.Group, dst []byte) error {
 			return sum(background(), g, at("all_sum", 4, graph.F32, 16, 12), 16, dst)
 		}, nil, []string{"rank 1 calls all_sum #4", "rank 0 calls all_sum #3"}},
-		{"dtype", func(g lowering.Group, dst []byte) error {
+		{"dtype", func(g jaccl.Group, dst []byte) error {
 			return sum(background(), g, at("all_sum", 3, graph.I32, 16, 12), 16, dst)
 		}, nil, []string{"rank 1 calls all_sum #3 i32", "rank 0 calls all_sum #3 f32"}},
-		{"bytes", func(g lowering.Group, dst []byte) error {
+		{"bytes", func(g jaccl.Group, dst []byte) error {
 			return sum(background(), g, at("all_sum", 3, graph.F32, 32, 12), 16, dst)
 		}, nil, []string{"rank 1 calls all_sum #3 f32 32 bytes", "rank 0 calls all_sum #3 f32 16 bytes"}},
-		{"length", func(g lowering.Group, dst []byte) error {
+		{"length", func(g jaccl.Group, dst []byte) error {
 			return sum(background(), g, base, 8, dst)
 		}, nil, []string{"rank 1", "8 bytes", "rank 0", "16", "moe.go:12"}},
-		{"gather length", func(g lowering.Group, dst []byte) error {
+		{"gather length", func(g jaccl.Group, dst []byte) error {
 			return g.AllGather(background(), at("all_gather", 3, graph.U8, 4, 9), dst[:15], make([]byte, 5))
-		}, func(g lowering.Group, dst []byte) error {
+		}, func(g jaccl.Group, dst []byte) error {
 			return g.AllGather(background(), at("all_gather", 3, graph.U8, 4, 9), dst[:12], make([]byte, 4))
 		}, []string{"rank 1", "5 bytes", "rank 0", "4", "moe.go:9"}},
-		{"scatter length", func(g lowering.Group, dst []byte) error {
+		{"scatter length", func(g jaccl.Group, dst []byte) error {
 			return g.ReduceScatter(background(), at("reduce_scatter", 3, graph.U8, 4, 9), dst[:5], make([]byte, 15))
-		}, func(g lowering.Group, dst []byte) error {
+		}, func(g jaccl.Group, dst []byte) error {
 			return g.ReduceScatter(background(), at("reduce_scatter", 3, graph.U8, 4, 9), dst[:4], make([]byte, 12))
 		}, []string{"rank 1", "15 bytes", "rank 0", "12", "moe.go:9"}},
-		{"part", func(g lowering.Group, dst []byte) error {
+		{"part", func(g jaccl.Group, dst []byte) error {
 			return parts(g, at("all_to_all", 7, graph.U8, 0, 5), []int{2, 2, 7}, []int{2, 2, 2}, dst)
-		}, func(g lowering.Group, dst []byte) error {
+		}, func(g jaccl.Group, dst []byte) error {
 			return parts(g, at("all_to_all", 7, graph.U8, 0, 5), []int{2, 2, 2}, []int{2, 2, 2}, dst)
 		}, []string{"rank 1 sends 7 bytes to rank 2", "expects 2", "all_to_all #7", "moe.go:5"}},
 	}
@@ -100,7 +100,7 @@ func (s suite) mismatch(t *testing.T) {
 			comms := s.start(t, 3)
 			dsts := make([][]byte, 3)
 			errs := each(comms, func(c jaccl.Communicator) error {
-				g, err := c.Group(world(3))
+				g, err := c.Among(world(3))
 				if err != nil {
 					return err
 				}
@@ -135,59 +135,59 @@ func (s suite) badArguments(t *testing.T) {
 		return lowering.Call{Op: op, DType: d, Pos: graph.Pos{File: "moe.go", Line: 8}}
 	}
 	shared := make([]byte, 64)
-	cases := map[string]func(g lowering.Group) error{
-		"sum lengths": func(g lowering.Group) error {
+	cases := map[string]func(g jaccl.Group) error{
+		"sum lengths": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.F32), make([]byte, 4), make([]byte, 8))
 		},
-		"sum of bool": func(g lowering.Group) error {
+		"sum of bool": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.Bool), make([]byte, 8), make([]byte, 8))
 		},
-		"sum of no type": func(g lowering.Group) error {
+		"sum of no type": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.NoDType), nil, nil)
 		},
-		"half an element": func(g lowering.Group) error {
+		"half an element": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.F32), make([]byte, 6), make([]byte, 6))
 		},
-		"half an element, scattered": func(g lowering.Group) error {
+		"half an element, scattered": func(g jaccl.Group) error {
 			return g.ReduceScatter(background(), call("reduce_scatter", graph.F32), make([]byte, 6), make([]byte, 12))
 		},
-		"gather lengths": func(g lowering.Group) error {
+		"gather lengths": func(g jaccl.Group) error {
 			return g.AllGather(background(), call("all_gather", graph.F32), make([]byte, 12), make([]byte, 4))
 		},
-		"scatter lengths": func(g lowering.Group) error {
+		"scatter lengths": func(g jaccl.Group) error {
 			return g.ReduceScatter(background(), call("reduce_scatter", graph.F32), make([]byte, 4), make([]byte, 12))
 		},
-		"scatter of bool": func(g lowering.Group) error {
+		"scatter of bool": func(g jaccl.Group) error {
 			return g.ReduceScatter(background(), call("reduce_scatter", graph.Bool), make([]byte, 4), make([]byte, 8))
 		},
-		"too few parts": func(g lowering.Group) error {
+		"too few parts": func(g jaccl.Group) error {
 			return g.AllToAll(background(), call("all_to_all", graph.F32), make([][]byte, 1), make([][]byte, 2))
 		},
-		"too many parts": func(g lowering.Group) error {
+		"too many parts": func(g jaccl.Group) error {
 			return g.AllToAll(background(), call("all_to_all", graph.F32), make([][]byte, 2), make([][]byte, 3))
 		},
-		"other name": func(g lowering.Group) error {
+		"other name": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_gather", graph.F32), nil, nil)
 		},
-		"shifted in place": func(g lowering.Group) error {
+		"shifted in place": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.F32), shared[4:20], shared[:16])
 		},
-		"gather in place": func(g lowering.Group) error {
+		"gather in place": func(g jaccl.Group) error {
 			return g.AllGather(background(), call("all_gather", graph.F32), shared[:32], shared[:16])
 		},
-		"scatter in place": func(g lowering.Group) error {
+		"scatter in place": func(g jaccl.Group) error {
 			return g.ReduceScatter(background(), call("reduce_scatter", graph.F32), shared[:16], shared[:32])
 		},
-		"parts in place": func(g lowering.Group) error {
+		"parts in place": func(g jaccl.Group) error {
 			return g.AllToAll(background(), call("all_to_all", graph.F32), [][]byte{shared[:8], shared[8:16]}, [][]byte{shared[12:20], shared[20:28]})
 		},
 	}
 	for name, bad := range cases {
 		t.Run(name, func(t *testing.T) {
 			comms := s.start(t, 2)
-			var groups []lowering.Group
+			var groups []jaccl.Group
 			for _, c := range comms {
-				g, err := c.Group(world(2))
+				g, err := c.Among(world(2))
 				require.NoError(t, err)
 				groups = append(groups, g)
 			}
@@ -234,7 +234,7 @@ func (s suite) cancel(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(background())
 			defer cancel(nil)
 			errs := each(comms, func(c jaccl.Communicator) error {
-				g, err := c.Group(world(3))
+				g, err := c.Among(world(3))
 				if err != nil {
 					return err
 				}
@@ -275,10 +275,10 @@ func (s suite) close(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		t.Run(fmt.Sprintf("before=%v", before), func(t *testing.T) {
 			comms := s.start(t, 3)
-			groups := make([]lowering.Group, len(comms))
+			groups := make([]jaccl.Group, len(comms))
 			for i, c := range comms {
 				var err error
-				groups[i], err = c.Group(world(3))
+				groups[i], err = c.Among(world(3))
 				require.NoError(t, err)
 			}
 			if before {
