@@ -1,0 +1,51 @@
+package watch
+
+import (
+	"fmt"
+	"time"
+)
+
+// Defaults of Options.
+const (
+	DefaultHeartbeat = 300 * time.Millisecond
+	DefaultSilence   = 30 * time.Second
+	DefaultSettle    = 50 * time.Millisecond
+)
+
+// Options are the settings of a watch. The zero Options are usable.
+type Options struct {
+	// Heartbeat is how often ranks send each other something; 0 means
+	// DefaultHeartbeat.
+	Heartbeat time.Duration
+	// Silence is after which time without a sign a rank is taken for lost; 0 means
+	// DefaultSilence. It is to be the job's deadline: a process that is stopped for
+	// a while, in a debugger or to be moved, is not a dead one. It is at least three
+	// heartbeats.
+	Silence time.Duration
+	// Settle is for how long other ranks' notices are waited for after the first
+	// one; 0 means DefaultSettle.
+	Settle time.Duration
+	// Dump is called when a rank has called RequestDump, with that rank. It is to
+	// write down what this rank is doing. Calls come one at a time, from a goroutine
+	// of the watch; Close waits for one in progress. It may be nil.
+	Dump func(from int)
+}
+
+func (o Options) complete() (Options, error) {
+	if o.Heartbeat < 0 || o.Silence < 0 || o.Settle < 0 {
+		return o, fmt.Errorf("watch: heartbeat %v, silence %v, settle %v, want none below 0", o.Heartbeat, o.Silence, o.Settle)
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = DefaultHeartbeat
+	}
+	if o.Silence == 0 {
+		o.Silence = DefaultSilence
+	}
+	if o.Settle == 0 {
+		o.Settle = DefaultSettle
+	}
+	if o.Silence < 3*o.Heartbeat {
+		return o, fmt.Errorf("watch: silence %v with a heartbeat every %v, want at least %v", o.Silence, o.Heartbeat, 3*o.Heartbeat)
+	}
+	return o, nil
+}

@@ -1,0 +1,139 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gomoe/gomoe/internal/frame"
+)
+
+const (
+	// outbox is how many frames may wait for a peer that does not read, which is
+	// one that will be found silent.
+	outbox = 64
+	// farewell is how long the last frames may take, and how long the other side
+	// may take to read them.
+	farewell = 500 * time.Millisecond
+)
+
+// peer is the connection to one rank. One goroutine reads it and one writes.
+type peer struct {
+	rank int
+	conn net.Conn
+
+	mu      sync.Mutex
+	queue   []message // to be written
+	ending  bool      // nothing more will be
+	more    chan struct{}
+	written uint32 // frames, for their numbers
+
+	// The watch's lock guards these.
+	heard time.Time // when the last frame came
+	left  bool      // it has said that it leaves
+	gone  bool      // its connection has ended
+	clock clock
+	asked int           // questions about the time that it has not answered
+	first chan struct{} // closed at the answer that completes the first estimate
+}
+
+type message struct {
+	typ  uint8
+	head []byte
+}
+
+func newPeer(rank int, conn net.Conn) *peer {
+	return &peer{rank: rank, conn: conn, more: make(chan struct{}, 1), heard: time.Now(), first: make(chan struct{})}
+}
+
+// send queues a frame. It does not block. Heartbeats that find the queue full are
+// dropped; what matters is not.
+func (p *peer) send(typ uint8, head []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ending || len(p.queue) >= outbox && (typ == typePing || typ == typePong) {
+		return
+	}
+	p.queue = append(p.queue, message{typ, head})
+	p.signal()
+}
+
+// end makes write return when the queue is empty.
+func (p *peer) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ending = true
+	p.conn.SetWriteDeadline(time.Now().Add(farewell))
+	p.signal()
+}
+
+func (p *peer) signal() {
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what is queued until end is called or the connection breaks, and
+// then ends this side of the connection.
+func (p *peer) write() {
+	for range p.more {
+		p.mu.Lock()
+		queue, ending := p.queue, p.ending
+		p.queue = nil
+		p.mu.Unlock()
+		var b []byte
+		for _, m := range queue {
+			if m.typ == typePing || m.typ == typePong {
+				m.head = frame.Uint(m.head, uint64(time.Now().UnixNano()))
+			}
+			b = frame.Append(b, frame.Header{Type: m.typ, Seq: p.written}, m.head)
+			p.written++
+		}
+		if len(b) > 0 {
+			if _, err := p.conn.Write(b); err != nil {
+				return // the reader finds out what it is
+			}
+		}
+		if ending {
+			if c, ok := p.conn.(interface{ CloseWrite() error }); ok {
+				c.CloseWrite()
+			}
+			return
+		}
+	}
+}
+
+// read hands on every frame until the connection ends, and says how it did.
+func (p *peer) read(handle func(typ uint8, head []byte) error) error {
+	for seq := uint32(0); ; seq++ {
+		h, head, err := frame.Read(p.conn, maxMessage)
+		if err != nil {
+			return err
+		}
+		if h.Seq != seq {
+			return fmt.Errorf("watch: frame %d, want %d", h.Seq, seq)
+		}
+		if err := handle(h.Type, head); err != nil {
+			return err
+		}
+	}
+}
+
+// ended puts the end of a connection in words.
+func ended(err error) string {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "ended without a word"
+	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, os.ErrDeadlineExceeded):
+		return "does not answer: the connection to its machine has timed out"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "does not answer: there is no way to its machine any more"
+	}
+	return fmt.Sprintf("can not be understood: %v", err)
+}

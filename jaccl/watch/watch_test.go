@@ -1,0 +1,488 @@
+package watch
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/meet"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// start returns the watches of n ranks of this process.
+func start(t *testing.T, n int, o Options) []*Watch {
+	t.Helper()
+	ws, errs := make([]*Watch, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i, s := range jaccltest.Sites(n) {
+		wg.Go(func() { ws[i], errs[i] = Start(t.Context(), s, o) })
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	t.Cleanup(func() {
+		for range 2 {
+			for _, w := range ws {
+				require.NoError(t, w.Close())
+			}
+		}
+	})
+	return ws
+}
+
+// down waits for the failure that a watch comes to.
+func down(t *testing.T, w jaccl.Watch) jaccl.Notice {
+	t.Helper()
+	select {
+	case <-w.Down():
+	case <-time.After(10 * time.Second):
+		t.Fatal("no failure is known")
+	}
+	n, ok := w.First()
+	if !ok {
+		t.Fatal("down without a first failure")
+	}
+	return n
+}
+
+// up checks that no failure comes to be known for a while.
+func up(t *testing.T, w *Watch, d time.Duration) {
+	t.Helper()
+	select {
+	case <-w.Down():
+		n, _ := w.First()
+		t.Errorf("a failure: %+v, want none", n)
+	case <-time.After(d):
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: it did not come to that", what)
+		}
+	}
+}
+
+// What one rank announces, all hear, with everything that is in it; and it is the
+// only one.
+func TestAnnounce(t *testing.T) {
+	for _, n := range []int{1, 2, 5} {
+		ws := start(t, n, Options{})
+		want := jaccl.Notice{
+			From: n - 1, Blame: []int{n - 1, 0}, Kind: jaccl.KindMismatch, Text: "rank 4 calls all_sum",
+			Call: lowering.Call{Op: "all_sum", Seq: -3, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12}},
+		}
+		said := want
+		said.From = 77 // the watch knows better
+		ws[n-1].Announce(said)
+		for i, w := range ws {
+			if got := down(t, w); !reflect.DeepEqual(got, want) {
+				t.Errorf("rank %d of %d: %+v, want %+v", i, n, got, want)
+			}
+		}
+		ws[0].Announce(jaccl.Notice{Kind: jaccl.KindLost, Text: "later"})
+		time.Sleep(2 * DefaultSettle)
+		for i, w := range ws {
+			if got, _ := w.First(); got.Text != want.Text {
+				t.Errorf("rank %d of %d: a later failure took its place: %+v", i, n, got)
+			}
+		}
+	}
+}
+
+// Before anything is announced nothing is known.
+func TestNothing(t *testing.T) {
+	ws := start(t, 3, Options{Heartbeat: 10 * time.Millisecond, Silence: 10 * time.Second})
+	up(t, ws[0], 100*time.Millisecond)
+	if n, ok := ws[1].First(); ok || ws[1].Left(0) || ws[1].Left(1) {
+		t.Errorf("first %+v %v, left %v", n, ok, ws[1].Left(0))
+	}
+	if ws[1].Host(2) != "host2" || ws[1].Host(3) != "" || ws[1].Host(-1) != "" || ws[1].Left(9) {
+		t.Errorf("host of rank 2 is %q", ws[1].Host(2))
+	}
+}
+
+// All ranks announce at once, each another kind: all come to the same one, and it
+// is the one that follows from no other.
+func TestAtOnce(t *testing.T) {
+	kinds := []jaccl.Kind{jaccl.KindDeadline, jaccl.KindClosed, jaccl.KindCause, jaccl.KindMismatch, jaccl.KindArgument, jaccl.KindLost, jaccl.KindLost}
+	for _, last := range []int{1, 2, 4, len(kinds)} {
+		ws := start(t, len(kinds), Options{Settle: 500 * time.Millisecond})
+		var wg sync.WaitGroup
+		for i, w := range ws[:last] {
+			wg.Go(func() { w.Announce(jaccl.Notice{Kind: kinds[i], Text: fmt.Sprint("of rank ", i)}) })
+		}
+		wg.Wait()
+		texts := map[string]bool{}
+		for _, w := range ws {
+			texts[down(t, w).Text] = true
+		}
+		if len(texts) != 1 {
+			t.Errorf("of %d failures at once, ranks came to %v", last, texts)
+		}
+		for _, w := range ws {
+			require.NoError(t, w.Close())
+		}
+	}
+	// The order does not depend on who was first.
+	for a := range kinds[:6] {
+		for b := range a {
+			lo, hi := jaccl.Notice{From: 1, Kind: kinds[a]}, jaccl.Notice{From: 0, Kind: kinds[b]}
+			if !before(lo, hi) || before(hi, lo) {
+				t.Errorf("kind %d is not before %d", kinds[a], kinds[b])
+			}
+		}
+	}
+	if lo, hi := (jaccl.Notice{From: 1}), (jaccl.Notice{From: 2}); !before(lo, hi) || before(hi, lo) || before(lo, lo) {
+		t.Error("of one kind, the lowest rank is not first")
+	}
+}
+
+// Better notices replace others until it has settled, and are passed on to those
+// that have no connection to who announced them.
+func TestSettling(t *testing.T) {
+	ws := start(t, 3, Options{Settle: 400 * time.Millisecond})
+	// Ranks 0 and 2 do not hear each other any more.
+	ws[0].mu.Lock()
+	ws[0].peers[2].gone = true
+	ws[0].mu.Unlock()
+	ws[0].Announce(jaccl.Notice{Kind: jaccl.KindDeadline, Text: "late"})
+	until(t, "rank 1 hears of it", func() bool { ws[1].mu.Lock(); defer ws[1].mu.Unlock(); return ws[1].best != nil })
+	if _, ok := ws[1].First(); ok {
+		t.Error("rank 1 has not waited for others")
+	}
+	until(t, "rank 2 hears of it from rank 1", func() bool { ws[2].mu.Lock(); defer ws[2].mu.Unlock(); return ws[2].best != nil })
+	for i, w := range ws {
+		if n := down(t, w); n.Text != "late" || n.From != 0 {
+			t.Errorf("rank %d: %+v", i, n)
+		}
+	}
+}
+
+// A rank that leaves and ends is no failure, also to ranks that leave later.
+func TestLeave(t *testing.T) {
+	ws := start(t, 3, Options{Heartbeat: 10 * time.Millisecond, Silence: 60 * time.Millisecond})
+	ws[1].Leave()
+	ws[1].Leave()
+	until(t, "rank 1 left", func() bool { return ws[0].Left(1) && ws[2].Left(1) && ws[1].Left(1) })
+	begin := time.Now()
+	require.NoError(t, ws[1].Close())
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("close took %v", d)
+	}
+	require.NoError(t, ws[2].Close()) // leaves by itself
+	until(t, "rank 2 left", func() bool { return ws[0].Left(2) })
+	up(t, ws[0], 300*time.Millisecond)
+	ws[0].Announce(jaccl.Notice{Text: "alone"}) // nobody is there to hear
+	if n := down(t, ws[0]); n.Text != "alone" {
+		t.Errorf("%+v", n)
+	}
+}
+
+// What was announced right before Close is heard.
+func TestLastWords(t *testing.T) {
+	ws := start(t, 4, Options{})
+	ws[2].Announce(jaccl.Notice{Kind: jaccl.KindCause, Text: "my own fault"})
+	require.NoError(t, ws[2].Close())
+	for i, w := range ws {
+		if n := down(t, w); n.Text != "my own fault" || n.From != 2 {
+			t.Errorf("rank %d: %+v", i, n)
+		}
+	}
+}
+
+// A connection that ends, or on which something else comes, without a word of
+// leaving is a lost rank for all.
+func TestConnection(t *testing.T) {
+	for want, f := range map[string]func(c net.Conn){
+		"rank 1 (host1) ended without a word":                         func(c net.Conn) { c.Close() },
+		"rank 1 (host1) can not be understood: frame: not a frame of": func(c net.Conn) { c.Write([]byte("GET / HTTP/1.1\r\n\r\n and so on and on")) },
+	} {
+		ws := start(t, 3, Options{})
+		ws[1].peers[0].mu.Lock() // not while a frame is written
+		f(ws[1].peers[0].conn)
+		ws[1].peers[0].mu.Unlock()
+		for _, w := range []*Watch{ws[0], ws[2]} {
+			n := down(t, w)
+			if n.Kind != jaccl.KindLost || n.From == 1 && n.Blame[0] == 0 {
+				// rank 1 sees its own end of a closed connection; one of the two counts
+				continue
+			}
+			if !strings.HasPrefix(n.Text, want) || !slices.Equal(n.Blame, []int{1}) {
+				t.Errorf("%+v, want %q", n, want)
+			}
+		}
+	}
+}
+
+func TestDump(t *testing.T) {
+	asked := make(chan int, 10)
+	ws := start(t, 3, Options{Dump: func(from int) { asked <- from }})
+	ws[1].RequestDump()
+	for range 2 {
+		select {
+		case from := <-asked:
+			if from != 1 {
+				t.Errorf("rank %d has asked, want 1", from)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("nobody was asked")
+		}
+	}
+	up(t, ws[0], 10*time.Millisecond)
+}
+
+// The ranks of a process have one clock.
+func TestOffset(t *testing.T) {
+	ws := start(t, 3, Options{Heartbeat: 5 * time.Millisecond})
+	for i, w := range ws {
+		for r := range ws {
+			offset, uncertainty := w.Offset(r)
+			if i == r && (offset != 0 || uncertainty != 0) {
+				t.Errorf("rank %d differs from itself by %v", i, offset)
+			}
+			if offset.Abs() > uncertainty || uncertainty > time.Second {
+				t.Errorf("rank %d: the clock of rank %d differs by %v, at most %v wrong", i, r, offset, uncertainty)
+			}
+		}
+	}
+	if o, u := ws[0].Offset(5); o != 0 || u != 0 {
+		t.Errorf("offset of no rank: %v %v", o, u)
+	}
+}
+
+func TestClock(t *testing.T) {
+	var c clock
+	if o, u := c.estimate(); o != 0 || u != math.MaxInt64 {
+		t.Errorf("without answers: %v %v", o, u)
+	}
+	const ahead = 3_000_000_000_000 // the peer's clock
+	answer := func(there, away, back int64) {
+		c.sample(100, 100+there+ahead, 100+there+away+ahead, 100+there+away+back)
+	}
+	answer(500, 1000, 900)
+	if o, u := c.estimate(); o != ahead-200 || u != 701 {
+		t.Errorf("one answer: %d %d", o, u)
+	}
+	answer(50, 90_000, 70) // the fastest trip, whatever the peer did meanwhile
+	for range window - 2 {
+		answer(5000, 10, 0)
+	}
+	if o, u := c.estimate(); o != ahead-10 || u != 61 {
+		t.Errorf("the best of %d: %d %d", window, o, u)
+	}
+	answer(5000, 0, 5000)
+	answer(5000, 0, 5000) // the best one is too long ago
+	if o, u := c.estimate(); o != ahead+2500 || u != 2501 {
+		t.Errorf("later: %d %d", o, u)
+	}
+	n := c.n
+	if c.sample(100, 50, 40, 110) || c.sample(100, 50, 60, 90) || c.sample(100, 50, 100, 120) || c.n != n {
+		t.Error("impossible times were taken")
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, o := range []Options{{Heartbeat: -1}, {Silence: -1}, {Settle: -1}, {Heartbeat: time.Second, Silence: time.Second}} {
+		if w, err := Start(t.Context(), jaccltest.Sites(1)[0], o); err == nil {
+			w.Close()
+			t.Errorf("%+v is not refused", o)
+		}
+	}
+}
+
+// A rank that does not come to Start is not waited for longer than the context.
+func TestStartContext(t *testing.T) {
+	sites := jaccltest.Sites(2)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Start(ctx, sites[0], Options{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	// One that connects and says nothing.
+	sites = jaccltest.Sites(2)
+	go sites[1].Dial(t.Context(), "watch")
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Start(ctx, sites[0], Options{}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "rank 1 (host1) has not answered yet") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNoGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	ws := start(t, 5, Options{})
+	ws[3].Announce(jaccl.Notice{})
+	var wg sync.WaitGroup
+	for _, w := range ws {
+		wg.Go(func() { w.Close() })
+	}
+	wg.Wait()
+	until(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// FuzzNotice: what is read is written again as it was, and nothing panics.
+func FuzzNotice(f *testing.F) {
+	f.Add(encodeNotice(jaccl.Notice{From: 1, Blame: []int{2}, Kind: jaccl.KindLost, Text: "x", Call: lowering.Call{Op: "all_sum", Seq: -1}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		decodeTimes(b, 3)
+		n, err := decodeNotice(b, 4)
+		if err != nil {
+			return
+		}
+		if n.From < 0 || n.From > 3 || len(n.Blame) > 4 || n.Kind > jaccl.KindLost {
+			t.Errorf("%+v", n)
+		}
+		if again := encodeNotice(n); string(again) != string(b) {
+			t.Errorf("%x was read as %+v, which is %x", b, n, again)
+		}
+	})
+}
+
+// TestMain is also the program of ranks in processes of their own.
+func TestMain(m *testing.M) {
+	if at := os.Getenv("GOMOE_TEST_WATCH"); at != "" {
+		if err := member(at); err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// member is a rank that says what becomes of it: "up", "down" and the text, "left".
+func member(at string) error {
+	f := strings.Fields(at)
+	rank, _ := strconv.Atoi(f[1])
+	size, _ := strconv.Atoi(f[2])
+	secret, _ := hex.DecodeString(f[3])
+	silence, _ := time.ParseDuration(f[4])
+	p, err := meet.Join(context.Background(), meet.Options{Rank: rank, Size: size, Coordinator: f[0], Secret: secret, Host: fmt.Sprint("host", rank)})
+	if err != nil {
+		return err
+	}
+	w, err := Start(context.Background(), p, Options{Silence: silence})
+	if err != nil {
+		return err
+	}
+	p.Close()
+	fmt.Println("up")
+	leave := make(chan struct{})
+	go func() {
+		bufio.NewReader(os.Stdin).ReadString('\n')
+		close(leave)
+	}()
+	select {
+	case <-w.Down():
+		n, _ := w.First()
+		fmt.Println("down", n.Kind, n.Text)
+	case <-leave:
+		fmt.Println("left")
+	}
+	return w.Close()
+}
+
+// job is this process as rank 0 and others beside it.
+type job struct {
+	w    *Watch
+	cmds []*exec.Cmd // of ranks 1 and on
+	out  []*bufio.Scanner
+	in   []*os.File
+}
+
+func processes(t *testing.T, n int, silence time.Duration) *job {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	j := &job{}
+	for r := 1; r < n; r++ {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), fmt.Sprintf("GOMOE_TEST_WATCH=%s %d %d 736563726574 %v", ln.Addr(), r, n, silence))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		in, w, err := os.Pipe()
+		require.NoError(t, err)
+		cmd.Stdin = in
+		require.NoError(t, cmd.Start())
+		in.Close()
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+			w.Close()
+		})
+		j.cmds, j.out, j.in = append(j.cmds, cmd), append(j.out, bufio.NewScanner(out)), append(j.in, w)
+	}
+	p, err := meet.Join(t.Context(), meet.Options{Size: n, Listener: ln, Secret: []byte("secret"), Host: "host0"})
+	require.NoError(t, err)
+	defer p.Close()
+	j.w, err = Start(t.Context(), p, Options{Silence: silence})
+	require.NoError(t, err)
+	t.Cleanup(func() { j.w.Close() })
+	for r := range j.out {
+		j.expect(t, r+1, "up")
+	}
+	return j
+}
+
+// expect reads what a rank says next.
+func (j *job) expect(t *testing.T, rank int, want string) {
+	t.Helper()
+	if s := j.out[rank-1]; !s.Scan() || s.Text() != want {
+		t.Errorf("rank %d says %q, %v, want %q", rank, s.Text(), s.Err(), want)
+	}
+}
+
+// A process that is killed is known to all others at once, under its name.
+func TestKilled(t *testing.T) {
+	j := processes(t, 4, DefaultSilence)
+	begin := time.Now()
+	require.NoError(t, j.cmds[1].Process.Kill())
+	n := down(t, j.w)
+	if n.Kind != jaccl.KindLost || !slices.Equal(n.Blame, []int{2}) || n.Text != "rank 2 (host2) ended without a word" {
+		t.Errorf("%+v", n)
+	}
+	for _, r := range []int{1, 3} {
+		j.expect(t, r, fmt.Sprint("down ", jaccl.KindLost, " rank 2 (host2) ended without a word"))
+	}
+	if d := time.Since(begin); d > 2*time.Second {
+		t.Errorf("all knew of it after %v, want less than 2 s", d)
+	}
+}
+
+// A process that ends when it has left is no failure.
+func TestLeft(t *testing.T) {
+	j := processes(t, 3, DefaultSilence)
+	require.NoError(t, j.in[1].Close())
+	j.expect(t, 2, "left")
+	require.NoError(t, j.cmds[1].Wait())
+	up(t, j.w, 300*time.Millisecond)
+	if !j.w.Left(2) || j.w.Left(1) {
+		t.Errorf("rank 2 left: %v, rank 1: %v, want only rank 2", j.w.Left(2), j.w.Left(1))
+	}
+	require.NoError(t, j.in[0].Close())
+	j.expect(t, 1, "left")
+	up(t, j.w, 300*time.Millisecond)
+}
