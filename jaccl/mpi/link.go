@@ -13,13 +13,17 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// The kinds of messages, by tag. A receive for one takes no other.
+// The kinds of messages, by tag. A receive for one takes no other. Every link of a
+// world has tags of its own, so that the last words of one are not taken for another's.
 const (
 	tagHead = iota
 	tagData
 	tagBye
 	tagKinds
 )
+
+// maxTag is the largest tag that every MPI has.
+const maxTag = 32767
 
 // byeBytes is the length of a bye: how many messages its sender has sent, and how
 // many it has received, of the other kinds.
@@ -61,12 +65,19 @@ type peer struct {
 // Connect returns a link among the ranks of the world. It blocks until all ranks have
 // called it. The link is to be closed before the world is.
 func Connect(ctx context.Context, w *World) (jaccl.Link, error) {
+	w.mu.Lock()
+	number := w.links
+	w.links++
+	w.mu.Unlock()
+	if (number+1)*tagKinds > maxTag {
+		return nil, fmt.Errorf("mpi: connect: %d links were made in this world, want at most as many", number)
+	}
+	if _, err := w.Gather(ctx, fmt.Sprintf("mpi link %d", number), nil); err != nil {
+		return nil, fmt.Errorf("mpi: connect: %w", err)
+	}
 	peers := make([]peer, w.size)
 	for r := range peers {
-		peers[r].to = r
-	}
-	if _, err := w.Gather(ctx, "mpi.Connect", nil); err != nil {
-		return nil, fmt.Errorf("mpi: connect: %w", err)
+		peers[r] = peer{to: r, out: number * tagKinds, in: number * tagKinds}
 	}
 	return newLink(w, w.rank, peers)
 }

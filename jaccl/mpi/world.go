@@ -51,6 +51,7 @@ type World struct {
 
 	mu     sync.Mutex // held in every call of MPI
 	kept   []any      // what MPI has not given back, for ever
+	links  int        // that were made
 	closed bool
 }
 
