@@ -33,7 +33,7 @@ func imports() map[string][]string {
 		"jaccl/tcp":         {"jaccl", "internal/frame"},
 		"jaccl/shm":         {"jaccl"},
 		"jaccl/rdma":        {"graph", "array", "lowering", "jaccl", "jaccl/hostfile"},
-		"jaccl/mpi":         {"jaccl"},
+		"jaccl/mpi":         {"jaccl", "jaccl/meet"},
 		"jaccl/ring":        {"graph", "array", "lowering", "jaccl", "jaccl/hostfile"},
 		"jaccl/hostfile":    {},
 		"jaccl/environ":     {"jaccl/hostfile"},
