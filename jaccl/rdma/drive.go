@@ -15,8 +15,9 @@ type work interface {
 	// step is called when something is complete. It may add flows, which it then
 	// posts itself, and returns whether nothing is left to wait for.
 	step() (done bool, err error)
-	// alive returns an error if the link is closing, or why a peer is no more.
-	alive(e *endpoint) error
+	// alive returns why there is nothing to wait for any more: the link is closing, or a
+	// peer is gone. For so long nothing has come.
+	alive(waited time.Duration) error
 }
 
 // How a rank waits. Completions are looked for in a burst first, then with the
@@ -49,7 +50,7 @@ func drive(ctx context.Context, lib *library, eps []*endpoint, w work) error {
 	for round := 1; ; round++ {
 		busy := false
 		for i, e := range eps {
-			if e.sending.idle() && e.receiving.idle() {
+			if e.idle() {
 				continue
 			}
 			n, err := e.pollOnce()
@@ -86,13 +87,8 @@ func drive(ctx context.Context, lib *library, eps []*endpoint, w work) error {
 		if !busy {
 			waited = time.Since(since)
 		}
-		for _, e := range eps {
-			if e.sending.idle() && e.receiving.idle() {
-				continue
-			}
-			if err := w.alive(e); err != nil && waited > grace {
-				return err
-			}
+		if err := w.alive(waited); err != nil {
+			return err
 		}
 		switch {
 		case busy:

@@ -53,6 +53,9 @@ func (l *lane) addKept(n, class int) {
 // idle reports whether all flows are done.
 func (l *lane) idle() bool { return l.used == 0 && l.current == l.count }
 
+// idle reports whether nothing is to be sent or received.
+func (e *endpoint) idle() bool { return e.sending.idle() && e.receiving.idle() }
+
 // outstanding returns the bytes of the flows that have not moved.
 func (l *lane) outstanding() int {
 	n := 0

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gomoe/gomoe/jaccl"
 )
@@ -282,7 +283,7 @@ func (s *exchange) step() (bool, error) {
 		}
 	}
 	for _, e := range s.eps {
-		if !e.sending.idle() || !e.receiving.idle() {
+		if !e.idle() {
 			return false, nil
 		}
 	}
@@ -320,12 +321,20 @@ func (s *exchange) look() error {
 	return nil
 }
 
-func (s *exchange) alive(e *endpoint) error {
+func (s *exchange) alive(waited time.Duration) error {
 	if s.l.closing.Load() {
 		return fmt.Errorf("rdma: link of rank %d: %w", s.l.rank, net.ErrClosed)
 	}
-	if err := s.l.side.gone(e.peer); err != nil {
-		return &jaccl.PeerError{Peer: e.peer, Err: err}
+	if waited < grace {
+		return nil
+	}
+	for _, e := range s.eps {
+		if e.idle() {
+			continue
+		}
+		if err := s.l.side.gone(e.peer); err != nil {
+			return &jaccl.PeerError{Peer: e.peer, Err: err}
+		}
 	}
 	return nil
 }
