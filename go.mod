@@ -3,8 +3,8 @@ module github.com/gomoe/gomoe
 go 1.26
 
 require (
-	github.com/google/uuid v1.6.0
 	github.com/ebitengine/purego v0.11.3
+	github.com/google/uuid v1.6.0
 	github.com/peterbourgon/ff/v3 v3.4.0
 	github.com/sbinet/npyio v0.6.0
 	github.com/schollz/progressbar/v3 v3.19.1
