@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/mpi"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -22,7 +23,8 @@ import (
 // this World.
 type World struct {
 	mu     sync.Mutex
-	state  *state // nil if it is not set up
+	state  *state     // nil if it is not set up
+	mpi    *mpi.World // nil if it is not in use; a process opens one in its life
 	closed bool
 }
 
@@ -71,7 +73,7 @@ func (w *World) Setup(ctx context.Context, cfg WorldConfig) error {
 	case w.state != nil:
 		return fmt.Errorf("gomoe: the World is set up as %s, and Setup is called with %s; call Reset first, or make another World", w.state.cfg, cfg)
 	}
-	s, err := setUp(ctx, cfg)
+	s, err := setUp(ctx, cfg, &w.mpi)
 	if err != nil {
 		return err
 	}
@@ -103,7 +105,12 @@ func (w *World) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	return w.reset()
+	err := w.reset()
+	if w.mpi != nil {
+		err = errors.Join(err, w.mpi.Close())
+		w.mpi = nil
+	}
+	return err
 }
 
 // ready returns what was set up.

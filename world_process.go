@@ -45,9 +45,8 @@ func (s *state) perProcess(ctx context.Context, job environ.Job) error {
 	return nil
 }
 
-// connect meets the other ranks and returns this one's communicator. After an error
-// nothing is left of it.
-func (s *state) connect(ctx context.Context, job environ.Job) (c jaccl.Communicator, err error) {
+// overPlace meets the other ranks and connects them with links.
+func (s *state) overPlace(ctx context.Context, job environ.Job, link func(context.Context, jaccl.Site) (jaccl.Link, error)) (c jaccl.Communicator, err error) {
 	opts := meet.Options{Rank: job.Rank, Size: job.Size, Deadline: s.cfg.Deadline, Facts: s.facts()}
 	opts.Log = func(remote net.Addr, reason string) {
 		fmt.Fprintf(s.cfg.log(), "gomoe: rank %d turned %v away: %s\n", job.Rank, remote, reason)
@@ -82,36 +81,53 @@ func (s *state) connect(ctx context.Context, job environ.Job) (c jaccl.Communica
 			s.also = append(s.also, place.Close)
 		}
 	}()
-	return s.transport(ctx, place)
-}
-
-// facts are what all ranks have to state alike.
-func (s *state) facts() []meet.Fact {
-	facts := []meet.Fact{{Name: "transport", Value: s.info.Transport}}
-	if s.mesh != nil {
-		facts = append(facts, meet.Fact{Name: "mesh", Value: s.mesh.String()})
-	} else {
-		facts = append(facts, meet.Fact{Name: "mesh", Value: "any"})
-	}
-	return facts
-}
-
-// transport connects the ranks of the site. Each transport has one place, here.
-func (s *state) transport(ctx context.Context, site jaccl.Site) (jaccl.Communicator, error) {
-	link, err := s.link(ctx, site)
+	l, err := link(ctx, place)
 	if err != nil {
 		return nil, err
 	}
+	return s.communicator(ctx, place, l)
+}
+
+// communicator makes a communicator of a link, which is its own from now on.
+func (s *state) communicator(ctx context.Context, site jaccl.Site, link jaccl.Link) (jaccl.Communicator, error) {
 	w, err := watch.Start(ctx, site, watch.Options{Silence: s.cfg.Deadline})
 	if err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
-	s.info.Transport = link.Transport()
+	transport := link.Transport()
 	c, err := jaccl.Connect(link, w, jaccl.Options{Deadline: s.cfg.Deadline})
 	if err != nil {
 		return nil, errors.Join(err, link.Close(), w.Close())
 	}
+	s.info.Transport = transport
 	return c, nil
+}
+
+// facts are what all ranks have to state alike.
+func (s *state) facts() []meet.Fact {
+	mesh := "any"
+	if s.mesh != nil {
+		mesh = s.mesh.String()
+	}
+	return []meet.Fact{{Name: "transport", Value: s.info.Transport}, {Name: "mesh", Value: mesh}}
+}
+
+// compareFacts compares them where ranks did not meet at a place that does.
+func (s *state) compareFacts(ctx context.Context, site jaccl.Site) error {
+	var text string
+	for _, f := range s.facts() {
+		text += fmt.Sprintf("%s %q ", f.Name, f.Value)
+	}
+	all, err := site.Gather(ctx, "gomoe: facts", []byte(text))
+	if err != nil {
+		return err
+	}
+	for r, b := range all {
+		if string(b) != string(all[0]) {
+			return fmt.Errorf("rank %d (%s) has %sand rank 0 (%s) %s; start all ranks alike", r, site.Host(r), b, site.Host(0), all[0])
+		}
+	}
+	return nil
 }
 
 // lifeline is the launcher's end of a pipe: when it ends, so has the launcher.

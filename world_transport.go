@@ -2,38 +2,173 @@ package gomoe
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/environ"
+	"github.com/gomoe/gomoe/jaccl/hostfile"
+	"github.com/gomoe/gomoe/jaccl/mpi"
+	"github.com/gomoe/gomoe/jaccl/rdma"
+	"github.com/gomoe/gomoe/jaccl/ring"
 	"github.com/gomoe/gomoe/jaccl/shm"
 	"github.com/gomoe/gomoe/jaccl/tcp"
 )
 
-// link connects the ranks of the site with the transport that was asked for. What
-// it decides by itself, it decides alike on all ranks.
-func (s *state) link(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
+// connect connects the ranks with the transport that was asked for, which has one
+// place here. After an error nothing is left of it.
+func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	switch t := s.info.Transport; t {
 	case "auto":
-		if neighbours(site) == site.Size() {
-			return shm.Connect(ctx, site, shm.Options{})
-		}
-		return tcp.Connect(ctx, site)
+		return s.overPlace(ctx, job, automatic)
 	case "tcp":
-		return tcp.Connect(ctx, site)
+		return s.overPlace(ctx, job, tcp.Connect)
 	case "shm":
-		return shm.Connect(ctx, site, shm.Options{})
+		return s.overPlace(ctx, job, func(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
+			return shm.Connect(ctx, site, shm.Options{})
+		})
+	case "jaccl":
+		devices, err := s.devices(job)
+		if err != nil {
+			return nil, err
+		}
+		return s.overPlace(ctx, job, func(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
+			return rdma.Connect(ctx, site, devices, rdma.Settings{})
+		})
+	case "mpi":
+		return s.overMPI(ctx, job)
+	case "ring":
+		nodes, err := s.nodes(job)
+		if err != nil {
+			return nil, err
+		}
+		return ring.Connect(ctx, nodes, job.Rank, jaccl.Options{Deadline: s.cfg.Deadline})
 	default:
-		return nil, fmt.Errorf("transport %s is not in this version; want auto, tcp or shm", t)
+		return nil, fmt.Errorf("transport %s connects no processes; want auto, tcp, shm, jaccl, mpi or ring", t)
 	}
 }
 
-// neighbours counts the ranks on this rank's machine, itself among them.
-func neighbours(site jaccl.Site) int {
-	n := 0
-	for r := range site.Size() {
-		if site.SameHost(r) {
-			n++
+// automatic is shared memory within machines, and TCP between them. All ranks come
+// to the same kind of link, and take part in making both where only some share a
+// machine: site's Gather and Dial are everybody's.
+func automatic(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
+	near := neighbours(site)
+	counts, err := site.Gather(ctx, "gomoe: ranks per machine", []byte(fmt.Sprint(len(near))))
+	if err != nil {
+		return nil, err
+	}
+	most := "1"
+	for _, c := range counts {
+		if string(c) != "1" {
+			most = string(c)
 		}
 	}
-	return n
+	switch {
+	case len(near) == site.Size():
+		return shm.Connect(ctx, site, shm.Options{})
+	case most == "1":
+		return tcp.Connect(ctx, site)
+	}
+	part, err := jaccl.Part(site, near)
+	if err != nil {
+		return nil, err
+	}
+	l, err := shm.Connect(ctx, part, shm.Options{})
+	if err != nil {
+		return nil, err
+	}
+	within, err := jaccl.Within(l, near, site.Size())
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	between, err := tcp.Connect(ctx, site)
+	if err != nil {
+		return nil, errors.Join(err, within.Close())
+	}
+	links := make([]jaccl.Link, site.Size())
+	for r := range links {
+		switch {
+		case r == site.Rank():
+		case slices.Contains(near, r):
+			links[r] = within
+		default:
+			links[r] = between
+		}
+	}
+	if len(near) == 1 { // on a machine of its own in a job with others that are not
+		return between, within.Close()
+	}
+	m, err := jaccl.Mix(links...)
+	if err != nil {
+		return nil, errors.Join(err, within.Close(), between.Close())
+	}
+	return m, nil
+}
+
+// neighbours returns the ranks on this rank's machine, itself among them.
+func neighbours(site jaccl.Site) []int {
+	var near []int
+	for r := range site.Size() {
+		if r == site.Rank() || site.SameHost(r) {
+			near = append(near, r)
+		}
+	}
+	return near
+}
+
+// devices reads which RDMA devices connect the ranks.
+func (s *state) devices(job environ.Job) (hostfile.Devices, error) {
+	text, err := job.ReadDevices()
+	if err != nil {
+		return nil, err
+	}
+	d, err := hostfile.ParseDevices(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(d) != job.Size {
+		return nil, fmt.Errorf("devices of %d ranks for a job of %d; is the file that of this job?", len(d), job.Size)
+	}
+	return d, nil
+}
+
+// nodes reads the addresses of MLX's ring.
+func (s *state) nodes(job environ.Job) (hostfile.Nodes, error) {
+	text, err := job.ReadNodes()
+	if err != nil {
+		return nil, err
+	}
+	n, err := hostfile.ParseNodes(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(n) != job.Size {
+		return nil, fmt.Errorf("addresses of %d ranks of a ring for a job of %d; is the file that of this job?", len(n), job.Size)
+	}
+	return n, nil
+}
+
+// overMPI connects the ranks by MPI, which its launcher has started. MPI is opened
+// once in a process's life: it stays the World's until Close.
+func (s *state) overMPI(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
+	w := *s.mpi
+	if w == nil {
+		var err error
+		if w, err = mpi.Open(mpi.Options{Deadline: s.cfg.Deadline, Getenv: s.cfg.Getenv}); err != nil {
+			return nil, err
+		}
+		*s.mpi = w
+	}
+	if w.Rank() != job.Rank || w.Size() != job.Size {
+		return nil, fmt.Errorf("mpi says rank %d of %d, and the environment rank %d of %d (%v); start the processes with mpirun or mpiexec", w.Rank(), w.Size(), job.Rank, job.Size, job.Source)
+	}
+	if err := s.compareFacts(ctx, w); err != nil {
+		return nil, err
+	}
+	link, err := mpi.Connect(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return s.communicator(ctx, w, link)
 }

@@ -7,5 +7,6 @@
 //
 //	go run ./examples/ep_moe
 //	go run ./examples/ep_moe -mesh dp=1,ep=4 -num-layers 3 -dtype bf16
+//	go run ./cmd/gomoe launch -n 4 -- go run ./examples/ep_moe    # a process per rank
 //	go run ./examples/ep_moe -in DIR -out DIR     # tensors from and to .npy files
 package main

@@ -43,6 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	iters := f.Int("iters", 3, "iterations, which must agree bit for bit")
 	check := f.Bool("check", true, "compare output and gradients with loops over tokens")
 	dtype := f.String("dtype", "f32", "element type of tokens and kernels: f32 or bf16")
+	transport := f.String("transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: auto, tcp, shm, jaccl, mpi or ring; GOMOE_TRANSPORT or auto if not given")
 	inDir := f.String("in", "", "read tokens.npy [T,H], topk_w.npy [T,K], and per layer topk_idx_<layer>.npy [T,K] i32 and kernels_<layer>.npy [E,H,H_out] from this folder; sizes follow from them")
 	outDir := f.String("out", "", "write out.npy, grad_tokens.npy, grad_topk_w.npy and grad_kernels_<layer>.npy to this folder (bf16 as f32)")
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
@@ -65,6 +66,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if *iters < 1 {
 		return fmt.Errorf("-iters %d, want at least 1", *iters)
 	}
+	var w gomoe.World
+	defer w.Close()
+	if err := w.Setup(ctx, gomoe.WorldConfig{Mesh: &mesh, Transport: *transport}); err != nil {
+		return err
+	}
+	info, err := w.Info()
+	if err != nil {
+		return err
+	}
+	if !info.First() {
+		stdout = io.Discard // the first rank says it for all
+	}
 	m := model{*numTokens * mesh.Ranks(), *topK, *hidden, *hiddenOut, *layers, *experts, d}
 	var in tensors
 	if *inDir != "" {
@@ -82,9 +95,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	in = in.as(d)
 	cfg := m.placed(mesh)
-	cfg.Overlap = overlap
+	cfg.World, cfg.Overlap = &w, overlap
 	res, err := m.iterate(ctx, stdout, cfg, in, *iters)
-	if err != nil {
+	if err != nil || !info.First() {
 		return err
 	}
 	if *outDir != "" {

@@ -57,7 +57,9 @@ var errCheck = errors.New("one rank and the mesh disagree")
 // Without tp the loss must be equal to the bit, in f32 and in bf16. It prints the largest
 // differences, and returns errCheck if one is too large.
 func check(ctx context.Context, w io.Writer, c config, o options, corpus *text.Corpus) error {
-	one, err := firstStep(ctx, c, sharding.Mesh{}, o, corpus)
+	alone := c
+	alone.world = nil
+	one, err := firstStep(ctx, alone, sharding.Mesh{}, o, corpus)
 	if err != nil {
 		return err
 	}
@@ -91,13 +93,13 @@ func firstStep(ctx context.Context, c config, m sharding.Mesh, o options, corpus
 	if f.outcome, err = tr.train(ctx, 1, o.lr, bytes, targets); err != nil {
 		return nil, explain(1, err)
 	}
-	weights, err := tr.weights()
+	weights, err := tr.weights(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range c.params() {
 		var g array.Array
-		if g, err = f.grads[p.name].Get(); err != nil {
+		if g, err = tr.step.Get(ctx, f.grads[p.name]); err != nil {
 			return nil, err
 		}
 		f.gradients[p.name], f.weights[p.name] = g.Float64s(), weights["w_"+p.name].Float64s()

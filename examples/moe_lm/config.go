@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
@@ -30,6 +31,8 @@ type config struct {
 	Decay   float64 // weight decay of matrices
 
 	Overlap lowering.Overlap // what is computed during collectives
+
+	world *gomoe.World // that the mesh's ranks are in; nil is this process
 }
 
 // dtype is the element type that the model computes in, as a flag: f32 or bf16.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/internal/text"
 )
 
@@ -42,6 +43,17 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) error {
 	}
 	if err != nil {
 		return err
+	}
+	var w gomoe.World
+	defer w.Close()
+	if err := w.Setup(ctx, gomoe.WorldConfig{Mesh: &o.mesh, Transport: o.transport}); err != nil {
+		return err
+	}
+	if o.info, err = w.Info(); err != nil {
+		return err
+	}
+	if c.world = &w; !o.info.First() {
+		stdout = io.Discard // the first rank says it for all
 	}
 	corpus, err := text.Load(stop, text.Options{Data: o.data, Limit: o.limit, Seed: o.seed})
 	if err != nil {

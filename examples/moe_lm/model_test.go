@@ -122,7 +122,7 @@ func TestWriter(t *testing.T) {
 	tr, err := newTrainer(c, o.mesh, o.seed, runtime.Options{}, false)
 	require.NoError(t, err)
 	defer tr.Close()
-	weights, err := tr.weights()
+	weights, err := tr.weights(context.Background())
 	require.NoError(t, err)
 	free := c
 	free.Capacity = 0

@@ -16,20 +16,25 @@ import (
 type options struct {
 	mesh                         sharding.Mesh
 	data, out, trace, prompt     string
+	transport                    string
 	steps, warmup, every, sample int
 	lr, temperature              float64
 	seed                         uint64
 	limit                        int64
 	check, finite                bool
+	info                         gomoe.WorldInfo // where this process is in the job
 }
 
-const usage = `moe_lm trains a byte-level mixture-of-experts language model on a mesh of ranks in this process.
+const usage = `moe_lm trains a byte-level mixture-of-experts language model on a mesh of ranks, in
+this process or in one each.
 
   moe_lm                     four ranks, the Go standard library's source
   moe_lm -mesh dp=1,ep=8     the same model, placed otherwise
   moe_lm -check              one rank against the mesh
   moe_lm -data notes,b.txt   on files and folders of yours
   moe_lm -dtype bf16         mixed precision: products of bf16, weights of f32
+
+  gomoe launch -n 4 -- moe_lm    four processes; mpirun, torchrun and mlx.launch start them, too
 
 The first Ctrl-C ends a run in order, a second one at once. The flags:
 
@@ -42,6 +47,7 @@ func parse(args []string) (config, options, error) {
 	var mesh string
 	f := flag.NewFlagSet("moe_lm", flag.ContinueOnError)
 	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; empty is one rank")
+	f.StringVar(&o.transport, "transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: auto, tcp, shm, jaccl, mpi or ring; GOMOE_TRANSPORT or auto if not given")
 	f.StringVar(&o.data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
 	f.StringVar(&o.out, "out", "out/moe_lm", "`folder` for metrics.csv, training.png and sample.txt")
 	f.StringVar(&o.trace, "trace", "", "write a trace of every training step to this `file`, for Perfetto")

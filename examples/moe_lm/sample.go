@@ -19,10 +19,11 @@ import (
 )
 
 // sample lets the trained model continue the prompt, prints what it wrote and
-// keeps it in sample.txt.
+// keeps it in sample.txt. The first process does that, on one rank; the others only
+// give it their weights.
 func sample(ctx, stop context.Context, c config, o options, tr *trainer, stdout io.Writer) (err error) {
-	weights, err := tr.weights()
-	if err != nil {
+	weights, err := tr.weights(ctx)
+	if err != nil || !o.info.First() {
 		return err
 	}
 	w, err := newWriter(c, weights)

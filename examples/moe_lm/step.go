@@ -110,7 +110,7 @@ func (c config) evaluation() (*graph.Program, error) {
 // placed returns how a program of the model lies on the mesh, and, for a step,
 // that its new weights and moments take the place of the old ones.
 func (c config) placed(m sharding.Mesh, p *graph.Program, train bool) gomoe.Config {
-	cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{"bytes": batchSpec(m), "targets": batchSpec(m)}, Donate: map[string]int{}, Overlap: c.Overlap}
+	cfg := gomoe.Config{World: c.world, Mesh: m, Place: map[string]sharding.Spec{"bytes": batchSpec(m), "targets": batchSpec(m)}, Donate: map[string]int{}, Overlap: c.Overlap}
 	for i, q := range c.params() {
 		for j, prefix := range []string{"w_", "m_", "v_"} {
 			name := prefix + q.name

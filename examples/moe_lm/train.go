@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/internal/report"
 	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/runtime"
@@ -23,14 +25,16 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	fmt.Fprintf(stdout, "text: %s\n", corpus)
 	fmt.Fprintf(stdout, "byte-unigram entropy: %.4f nats (%.3f bits) per byte\n", unigram, bits)
 	fmt.Fprintf(stdout, "model: %d layers, %d experts of which %d per token, %d weights of which %d per token\n", c.Layers, c.Experts, c.TopK, all, active)
-	fmt.Fprintf(stdout, "mesh: %s in this process, %d tokens per step, computing in %s\n", describe(o.mesh), c.Batch*c.Seq, c.DType.DType)
+	fmt.Fprintf(stdout, "mesh: %s %s, %d tokens per step, computing in %s\n", describe(o.mesh), where(o.info), c.Batch*c.Seq, c.DType.DType)
 
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return fmt.Errorf("-out: %w", err)
+	if o.info.First() {
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return fmt.Errorf("-out: %w", err)
+		}
 	}
 	opts := runtime.Options{Finite: o.finite}
 	if o.trace != "" {
-		f, err := os.Create(o.trace)
+		f, err := os.Create(tracePath(o))
 		if err != nil {
 			return fmt.Errorf("-trace: %w", err)
 		}
@@ -44,15 +48,15 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	}
 	defer func() { err = errors.Join(err, tr.Close()) }()
 
-	steps, last, err := loop(ctx, stop, c, o, tr, corpus, stdout)
-	if len(steps) > 0 {
+	steps, last, interrupted, err := loop(ctx, stop, c, o, tr, corpus, stdout)
+	if len(steps) > 0 && o.info.First() {
 		figure := report.Figure{Title: "moe_lm, mesh " + describe(o.mesh), Steps: steps, Unigram: unigram}
 		err = errors.Join(err, figure.SavePNG(filepath.Join(o.out, "training.png")))
 	}
 	if err != nil {
 		return err
 	}
-	if stop.Err() != nil {
+	if interrupted {
 		fmt.Fprintf(stdout, "interrupted after %d of %d steps\n", len(steps), o.steps)
 	}
 	if len(steps) == 0 {
@@ -73,47 +77,80 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 }
 
 // loop trains step by step and reports each, and returns the steps that were
-// done, also beside an error, with the outcome of the last one.
-func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *text.Corpus, stdout io.Writer) (steps []report.Step, last *outcome, err error) {
+// done, also beside an error, with the outcome of the last one, and whether stop
+// has ended the training. All processes do the same steps: when stop has ended in one
+// of them, all end.
+func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *text.Corpus, stdout io.Writer) (steps []report.Step, last *outcome, interrupted bool, err error) {
 	var heldBytes, heldTargets []int32
 	if o.every > 0 {
 		if heldBytes, heldTargets, err = corpus.HeldBatch(c.Batch, c.Seq); err != nil {
-			return nil, nil, fmt.Errorf("-seq %d, -eval %d: %w", c.Seq, o.every, err)
+			return nil, nil, false, fmt.Errorf("-seq %d, -eval %d: %w", c.Seq, o.every, err)
 		}
 	}
-	metrics, err := report.CreateMetrics(filepath.Join(o.out, "metrics.csv"))
-	if err != nil {
-		return nil, nil, err
+	metrics := report.NewMetrics(io.Discard)
+	if o.info.First() {
+		if metrics, err = report.CreateMetrics(filepath.Join(o.out, "metrics.csv")); err != nil {
+			return nil, nil, false, err
+		}
 	}
 	progress := report.NewProgress(stdout, report.ProgressOptions{})
 	defer func() { err = errors.Join(err, progress.Close(), metrics.Close()) }()
 
-	for n := 1; n <= o.steps && stop.Err() == nil; n++ {
+	for n := 1; n <= o.steps; n++ {
+		if interrupted, err = c.any(ctx, stop.Err() != nil); err != nil || interrupted {
+			return steps, last, interrupted, err
+		}
 		began := time.Now()
 		bytes, targets, err := corpus.Batch(n, c.Batch, c.Seq)
 		if err != nil {
-			return steps, last, fmt.Errorf("-seq %d: %w", c.Seq, err)
+			return steps, last, false, fmt.Errorf("-seq %d: %w", c.Seq, err)
 		}
 		lr := rate(n, o.steps, o.warmup, o.lr)
 		res, err := tr.train(ctx, n, lr, bytes, targets)
 		if err != nil {
-			return steps, last, explain(n, err)
+			return steps, last, false, explain(n, err)
 		}
 		s := res.report(n, o.steps, c.Batch*c.Seq, lr, time.Since(began))
 		if o.every > 0 && (n%o.every == 0 || n == o.steps) && res.finite() {
 			if s.HeldOut, err = tr.heldOut(ctx, heldBytes, heldTargets); err != nil {
-				return steps, last, explain(n, err)
+				return steps, last, false, explain(n, err)
 			}
 		}
 		steps, last = append(steps, s), res
 		if err := errors.Join(progress.Step(s), metrics.Step(s)); err != nil {
-			return steps, last, err
+			return steps, last, false, err
 		}
 		if !res.finite() {
-			return steps, last, fmt.Errorf("step %d: loss %v, gradient norm %v: %s", n, res.loss, res.norm, diverged)
+			return steps, last, false, fmt.Errorf("step %d: loss %v, gradient norm %v: %s", n, res.loss, res.norm, diverged)
 		}
 	}
-	return steps, last, nil
+	return steps, last, false, nil
+}
+
+// any reports whether any process says yes.
+func (c config) any(ctx context.Context, yes bool) (bool, error) {
+	if c.world == nil {
+		return yes, nil
+	}
+	return c.world.Any(ctx, yes)
+}
+
+// where says where the mesh's ranks live.
+func where(i gomoe.WorldInfo) string {
+	if i.Mode == gomoe.PerProcess {
+		return fmt.Sprintf("in %d processes over %s", i.Size, i.Transport)
+	}
+	return "in this process"
+}
+
+// tracePath is the file of this process's trace: each has its own, with its rank
+// before the name's end.
+func tracePath(o options) string {
+	if o.info.Mode != gomoe.PerProcess {
+		return o.trace
+	}
+	ext := filepath.Ext(o.trace)
+	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(o.trace, ext), o.info.Rank, ext)
 }
 
 const diverged = "training has diverged; lower -lr, or add -finite to see which kernel made the first NaN or infinity"

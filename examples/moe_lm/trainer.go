@@ -56,7 +56,7 @@ func (tr *trainer) start(m sharding.Mesh, seed uint64) error {
 	if err != nil {
 		return err
 	}
-	job, err := gomoe.Open(p, gomoe.Config{Mesh: m})
+	job, err := gomoe.Open(p, gomoe.Config{World: tr.c.world, Mesh: m})
 	if err != nil {
 		return err
 	}
@@ -119,14 +119,14 @@ func (tr *trainer) train(ctx context.Context, number int, rate float64, bytes, t
 		}
 	}
 	for i, dst := range []*float64{outLoss: &o.loss, outBalance: &o.balance, outNorm: &o.norm} {
-		if *dst, err = scalar(out[i]); err != nil {
+		if *dst, err = scalar(ctx, tr.step, out[i]); err != nil {
 			return nil, err
 		}
 	}
-	if o.demand, err = table(out[outDemand]); err != nil {
+	if o.demand, err = table(ctx, tr.step, out[outDemand]); err != nil {
 		return nil, err
 	}
-	o.counts, err = table(out[outCounts])
+	o.counts, err = table(ctx, tr.step, out[outCounts])
 	return o, err
 }
 
@@ -144,7 +144,7 @@ func (tr *trainer) heldOut(ctx context.Context, bytes, targets []int32) (float64
 	if err != nil {
 		return 0, err
 	}
-	return scalar(out[0])
+	return scalar(ctx, tr.eval, out[0])
 }
 
 func (tr *trainer) batch(j *gomoe.Job, bytes, targets []int32) (map[string]*runtime.Array, error) {
@@ -161,11 +161,11 @@ func (tr *trainer) batch(j *gomoe.Job, bytes, targets []int32) (map[string]*runt
 	return in, nil
 }
 
-// weights brings the weights to the host.
-func (tr *trainer) weights() (map[string]array.Array, error) {
+// weights brings the weights to the host, of every process.
+func (tr *trainer) weights(ctx context.Context) (map[string]array.Array, error) {
 	out := map[string]array.Array{}
 	for _, p := range tr.c.params() {
-		a, err := tr.state["w_"+p.name].Get()
+		a, err := tr.step.Get(ctx, tr.state["w_"+p.name])
 		if err != nil {
 			return nil, err
 		}
@@ -174,16 +174,16 @@ func (tr *trainer) weights() (map[string]array.Array, error) {
 	return out, nil
 }
 
-func scalar(d *runtime.Array) (float64, error) {
-	a, err := d.Get()
+func scalar(ctx context.Context, j *gomoe.Job, d *runtime.Array) (float64, error) {
+	a, err := j.Get(ctx, d)
 	if err != nil {
 		return 0, err
 	}
 	return a.Float64s()[0], nil
 }
 
-func table(d *runtime.Array) ([][]int64, error) {
-	a, err := d.Get()
+func table(ctx context.Context, j *gomoe.Job, d *runtime.Array) ([][]int64, error) {
+	a, err := j.Get(ctx, d)
 	if err != nil {
 		return nil, err
 	}

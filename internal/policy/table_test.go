@@ -36,7 +36,7 @@ func imports() map[string][]string {
 		"jaccl/tcp":          {"jaccl", "internal/frame"},
 		"jaccl/shm":          {"jaccl"},
 		"jaccl/rdma":         {"graph", "array", "lowering", "jaccl", "jaccl/hostfile"},
-		"jaccl/mpi":          {"jaccl"},
+		"jaccl/mpi":          {"jaccl", "jaccl/meet"},
 		"jaccl/ring":         {"graph", "array", "lowering", "jaccl", "jaccl/hostfile"},
 		"jaccl/hostfile":     {},
 		"jaccl/environ":      {"jaccl/hostfile"},
@@ -51,7 +51,7 @@ func imports() map[string][]string {
 		"internal/optimize":  {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/toy":       {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
 		"nn":                 {"graph", "array", "vjp", "primitives"},
-		"":                   {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/environ", "jaccl/flight", "jaccl/hostfile", "jaccl/meet", "jaccl/mpi", "jaccl/rdma", "jaccl/ring", "jaccl/shm", "jaccl/tcp", "jaccl/watch", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize"},
+		"":                   {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/environ", "jaccl/flight", "jaccl/hostfile", "jaccl/meet", "jaccl/mpi", "jaccl/rdma", "jaccl/ring", "jaccl/shm", "jaccl/tcp", "jaccl/watch", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize", "jaccl/..."},
 		"cmd/...":            {anything},
 		"examples/...":       {anything},
 		"bench":              {anything},

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -99,24 +97,14 @@ func (r *reader) name(fallback string, names ...string) string {
 	return fallback
 }
 
-// maxFile is the most bytes of a file of MLX.
-const maxFile = 16 << 20
-
 // rows returns the entries of a JSON file that is a list.
 func (r *reader) rows(f text) ([]json.RawMessage, error) {
-	file, err := os.Open(f.value)
+	data, err := readFile(f.name, f.value)
 	if err != nil {
-		return nil, fmt.Errorf("environ: %s: %w", f.name, err)
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("environ: %s: %w", f.name, err)
+		return nil, err
 	}
 	var rows []json.RawMessage
 	switch err := json.Unmarshal(bytes.TrimSpace(data), &rows); {
-	case len(data) > maxFile:
-		return nil, fmt.Errorf("environ: %s=%s: more than %d bytes", f.name, f.value, maxFile)
 	case err != nil:
 		return nil, fmt.Errorf("environ: %s=%s: %v, want a JSON list with an entry per rank", f.name, f.value, err)
 	case len(rows) == 0:

@@ -46,7 +46,7 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 			chosen.fill(c)
 		}
 	}
-	job := Job{Secret: getenv(gomoeSecret), SecretFile: getenv(gomoeSecretFile)}
+	job := Job{Secret: getenv(gomoeSecret), SecretFile: getenv(gomoeSecretFile), Matrix: getenv(gomoeDevices)}
 	if err := r.wish(&job); err != nil || chosen == nil {
 		return job, err
 	}
@@ -167,8 +167,13 @@ func (r *reader) coordinator(job *Job, chosen *claim) error {
 		if _, _, err := splitAddress(address); err != nil {
 			return fmt.Errorf("environ: MASTER_ADDR=%s MASTER_PORT=%s: %w", addr, port, err)
 		}
-		job.Coordinator = address
 		job.Source = append(job.Source, "MASTER_ADDR="+addr, "MASTER_PORT="+port)
+		if store := r.getenv("TORCHELASTIC_USE_AGENT_STORE"); chosen.name == "torch" && store == "True" {
+			// torchrun itself listens at that port.
+			job.Source = append(job.Source, "TORCHELASTIC_USE_AGENT_STORE="+store)
+			address = net.JoinHostPort(addr, derivedPort(job.ID+" "+port))
+		}
+		job.Coordinator = address
 	case addr != "" || port != "":
 		name, other := "MASTER_ADDR", "MASTER_PORT"
 		if addr == "" {

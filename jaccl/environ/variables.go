@@ -20,6 +20,7 @@ func Variables() []Variable {
 		{Name: gomoeSecret, Meaning: "what ranks prove to each other to know", Secret: true},
 		{Name: gomoeSecretFile, Meaning: "file with the secret, readable by its owner only"},
 		{Name: gomoeTransport, Meaning: "what carries data: auto, local, tcp, shm, jaccl, mpi or ring"},
+		{Name: gomoeDevices, Meaning: "the RDMA devices between all ranks themselves, as MLX_IBV_DEVICES' file has them"},
 		{Name: gomoeLifeline, Meaning: "number of an inherited file that ends with the launcher"},
 		{Name: "JACCL_RANK", Meaning: "rank under mlx.launch; else MLX_RANK"},
 		{Name: "MLX_RANK", Meaning: "rank under mlx.launch"},
@@ -39,6 +40,7 @@ func Variables() []Variable {
 		{Name: "MASTER_PORT", Meaning: "port at which ranks meet"},
 		{Name: "TORCHELASTIC_RUN_ID", Meaning: "the job's id under torchrun"},
 		{Name: "TORCHELASTIC_RESTART_COUNT", Meaning: "how often torchrun has restarted the job"},
+		{Name: "TORCHELASTIC_USE_AGENT_STORE", Meaning: "if True, torchrun itself uses MASTER_PORT; ranks meet at a port that follows from it"},
 		{Name: "OMPI_COMM_WORLD_RANK", Meaning: "rank under Open MPI's mpirun"},
 		{Name: "OMPI_COMM_WORLD_SIZE", Meaning: "number of ranks"},
 		{Name: "OMPI_COMM_WORLD_LOCAL_RANK", Meaning: "number among the ranks of the machine"},
@@ -74,6 +76,7 @@ const (
 	gomoeSecretFile  = "GOMOE_SECRET_FILE"
 	gomoeTransport   = "GOMOE_TRANSPORT"
 	gomoeLifeline    = "GOMOE_LIFELINE"
+	gomoeDevices     = "GOMOE_DEVICES"
 )
 
 // Describe returns the environment of one rank of a job, NAME=value, as Detect
@@ -89,7 +92,7 @@ func (j Job) Describe(masterPort int) []string {
 		out = append(out, env(gomoeLocalRank, j.LocalRank), env(gomoeLocalSize, j.LocalSize),
 			env("LOCAL_RANK", j.LocalRank), env("LOCAL_WORLD_SIZE", j.LocalSize))
 	}
-	for _, s := range []struct{ name, value string }{{gomoeSecret, j.Secret}, {gomoeSecretFile, j.SecretFile}, {gomoeTransport, j.Transport}} {
+	for _, s := range []struct{ name, value string }{{gomoeSecret, j.Secret}, {gomoeSecretFile, j.SecretFile}, {gomoeTransport, j.Transport}, {gomoeDevices, j.Matrix}} {
 		if s.value != "" {
 			out = append(out, s.name+"="+s.value)
 		}

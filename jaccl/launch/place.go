@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -42,11 +43,12 @@ func (o Options) places(m meeting) []place {
 	onHost := map[string]int{}
 	id, secret := uuid.NewString(), environ.NewSecret()
 	out := make([]place, o.Ranks)
+	matrix := o.matrix()
 	for r := range out {
 		h := o.Hosts[r/per]
 		out[r] = place{host: h, local: here(h), job: environ.Job{
 			Rank: r, Size: o.Ranks, LocalRank: onHost[machine(h)],
-			Coordinator: m.address, ID: id, Secret: secret, Transport: o.Transport,
+			Coordinator: m.address, ID: id, Secret: secret, Transport: o.Transport, Matrix: matrix,
 		}}
 		onHost[machine(h)]++
 	}
@@ -54,6 +56,26 @@ func (o Options) places(m meeting) []place {
 		out[r].job.LocalSize = onHost[machine(out[r].host)]
 	}
 	return out
+}
+
+// matrix is the RDMA devices between all ranks as JACCL has them, if every host
+// states its own and has one rank; empty if not.
+func (o Options) matrix() string {
+	if o.Ranks != len(o.Hosts) {
+		return ""
+	}
+	rows := make([][][]string, len(o.Hosts))
+	for i, h := range o.Hosts {
+		if h.RDMA == nil {
+			return ""
+		}
+		rows[i] = h.RDMA
+	}
+	b, err := json.Marshal(rows)
+	if err != nil {
+		return "" // strings can be encoded
+	}
+	return string(b)
 }
 
 // meet finds where the ranks meet. On this machine it is a port that is held from

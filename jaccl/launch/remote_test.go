@@ -64,6 +64,20 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// What a hostfile says of devices gets to the ranks, as it is read there.
+func TestHostsDevices(t *testing.T) {
+	shell, _ := standIn(t)
+	h, err := hostfile.ParseHosts([]byte(`[{"ssh": "a", "ips": ["127.0.0.1"], "rdma": [null, "rdma_en5"]}, {"ssh": "b", "rdma": [["rdma_en5"], null]}]`))
+	require.NoError(t, err)
+	r := launch(t, Options{Hosts: h.Hosts, Shell: shell}, `echo "$GOMOE_DEVICES"`)
+	require.NoError(t, r.err)
+	for i := range 2 {
+		want(t, "standard output", r.stdout, fmt.Sprintf("[%d] [[null,[\"rdma_en5\"]],[[\"rdma_en5\"],null]]\n", i))
+	}
+	_, err = hostfile.ParseDevices([]byte(`[[null,["rdma_en5"]],[["rdma_en5"],null]]`))
+	require.NoError(t, err)
+}
+
 func TestHostsFail(t *testing.T) {
 	shell, _ := standIn(t)
 	r := launch(t, Options{Hosts: twoHosts, Shell: shell}, `if [ $RANK = 1 ]; then sleep 0.2; echo oh >&2; exit 9; fi; sleep 100 & sleep 100`)

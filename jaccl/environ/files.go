@@ -1,0 +1,49 @@
+package environ
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// maxFile is the most bytes of a file of MLX.
+const maxFile = 16 << 20
+
+// ReadDevices returns the RDMA devices that connect the ranks, as JSON that
+// hostfile.ParseDevices reads: GOMOE_DEVICES, or the file of MLX_IBV_DEVICES.
+func (j Job) ReadDevices() ([]byte, error) {
+	switch {
+	case j.Matrix != "":
+		return []byte(j.Matrix), nil
+	case j.Devices != "":
+		return readFile("devices", j.Devices)
+	}
+	return nil, errors.New("environ: nothing says which RDMA devices connect the ranks; set MLX_IBV_DEVICES to the file with the matrix, or start with mlx.launch --backend jaccl, or gomoe launch and a hostfile that has \"rdma\"")
+}
+
+// ReadNodes returns the addresses of MLX's ring, as JSON that hostfile.ParseNodes
+// reads: the file of MLX_HOSTFILE.
+func (j Job) ReadNodes() ([]byte, error) {
+	if j.Hostfile == "" {
+		return nil, errors.New("environ: nothing says at which addresses the ranks of the ring are; set MLX_HOSTFILE to the file with them, or start with mlx.launch --backend ring")
+	}
+	return readFile("MLX_HOSTFILE", j.Hostfile)
+}
+
+// readFile reads a file of MLX.
+func readFile(name, path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("environ: %s: %w", name, err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("environ: %s: %w", name, err)
+	case len(data) > maxFile:
+		return nil, fmt.Errorf("environ: %s=%s: more than %d bytes", name, path, maxFile)
+	}
+	return data, nil
+}

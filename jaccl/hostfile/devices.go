@@ -1,0 +1,178 @@
+package hostfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxMesh is the most ranks of a full mesh: JACCL numbers no more. A file of devices
+// describes at most MaxDeviceRanks ranks, in at most MaxDevicesSize bytes, with at
+// most MaxWires devices facing one peer.
+const (
+	MaxMesh        = 8
+	MaxDeviceRanks = 64
+	MaxWires       = 4
+	MaxDevicesSize = 1 << 20
+)
+
+// Devices says which RDMA devices connect the ranks of a job: Devices[i][j] are those
+// of rank i that face rank j, one for each wire between them, none if there is no
+// wire. It has a row and a column for every rank.
+type Devices [][][]string
+
+// ParseDevices reads a matrix of devices as MLX and JACCL have it, N lists of N
+// cells, each of them null, a device or a list of devices:
+//
+//	[[null, "rdma_en5"],
+//	 [["rdma_en3"], null]]
+//
+// A row may also be an object with the row under "rdma", as the hosts of a hostfile
+// are. The matrix has passed Check.
+//
+// Source: parse_devices_json in MLX's mlx/distributed/jaccl/lib/jaccl/jaccl.cpp.
+func ParseDevices(data []byte) (Devices, error) {
+	if len(data) > MaxDevicesSize {
+		return nil, fmt.Errorf("hostfile: devices: %d bytes, want at most %d", len(data), MaxDevicesSize)
+	}
+	var rows []json.RawMessage
+	if err := json.Unmarshal(data, &rows); err != nil {
+		return nil, fmt.Errorf("hostfile: devices: %w; want a list with one list of devices for every rank", err)
+	}
+	if len(rows) > MaxDeviceRanks {
+		return nil, fmt.Errorf("hostfile: devices: %d rows, want at most %d", len(rows), MaxDeviceRanks)
+	}
+	d := make(Devices, len(rows))
+	for i, raw := range rows {
+		row, err := deviceRow(raw)
+		if err != nil {
+			return nil, fmt.Errorf("hostfile: devices: row of rank %d: %w", i, err)
+		}
+		d[i] = row
+	}
+	if err := d.Check(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func deviceRow(raw json.RawMessage) ([][]string, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		var host struct {
+			RDMA json.RawMessage `json:"rdma"`
+		}
+		if err := json.Unmarshal(raw, &host); err != nil {
+			return nil, err
+		}
+		if host.RDMA == nil {
+			return nil, fmt.Errorf(`an object without "rdma", want the list of its devices there`)
+		}
+		raw = host.RDMA
+	}
+	var cells []json.RawMessage
+	if err := json.Unmarshal(raw, &cells); err != nil || cells == nil {
+		return nil, fmt.Errorf("%s, want a list of devices", excerpt(raw))
+	}
+	row := make([][]string, len(cells))
+	for j, cell := range cells {
+		var one *string
+		var several []*string
+		switch {
+		case json.Unmarshal(cell, &one) == nil:
+			if one != nil { // null is no device
+				row[j] = []string{*one}
+			}
+		case json.Unmarshal(cell, &several) == nil:
+			for _, s := range several {
+				if s == nil {
+					return nil, fmt.Errorf("cell of rank %d: %s has null within a list, want the names of devices", j, excerpt(cell))
+				}
+				row[j] = append(row[j], *s)
+			}
+		default:
+			return nil, fmt.Errorf("cell of rank %d: %s, want null, a device or a list of devices", j, excerpt(cell))
+		}
+	}
+	return row, nil
+}
+
+// excerpt returns the beginning of a piece of JSON, for an error.
+func excerpt(raw []byte) string {
+	const most = 40
+	if len(raw) > most {
+		return fmt.Sprintf("%q...", raw[:most])
+	}
+	return fmt.Sprintf("%q", raw)
+}
+
+// Check returns what is wrong with a matrix: rows of a wrong length, a device that
+// faces its own rank, a wire that has only one end, names that are none, or a device
+// twice in a row. The last is an error within a cell, and for Thunderbolt's devices,
+// rdma_enN, in all of the row, since one port has one cable; an ordinary adapter
+// faces many peers.
+func (d Devices) Check() error {
+	wrong := func(format string, a ...any) error { return fmt.Errorf("hostfile: devices: "+format, a...) }
+	if len(d) == 0 || len(d) > MaxDeviceRanks {
+		return wrong("%d rows, want one for each of 1 to %d ranks", len(d), MaxDeviceRanks)
+	}
+	for i, row := range d {
+		if len(row) != len(d) {
+			return wrong("row of rank %d has %d cells, want one for each of %d ranks", i, len(row), len(d))
+		}
+	}
+	for i, row := range d {
+		seen := map[string]int{}
+		for j, cell := range row {
+			if i == j && len(cell) > 0 {
+				return wrong("cell of rank %d in its own row is %q, want null", i, cell)
+			}
+			if len(cell) > MaxWires {
+				return wrong("rank %d faces rank %d with %d devices, want at most %d", i, j, len(cell), MaxWires)
+			}
+			if len(cell) != len(d[j][i]) {
+				return wrong("rank %d faces rank %d with %d devices and that one faces it with %d, want a device at both ends of every wire", i, j, len(cell), len(d[j][i]))
+			}
+			for k, name := range cell {
+				if !isDevice(name) {
+					return wrong("rank %d faces rank %d with %q, want a device's name as ibv_devices lists it", i, j, name)
+				}
+				other, twice := seen[name]
+				switch {
+				case slices.Contains(cell[:k], name):
+					return wrong("rank %d faces rank %d with %s twice, want every device once", i, j, name)
+				case twice && strings.HasPrefix(name, "rdma_en"):
+					return wrong("rank %d faces both rank %d and rank %d with %s, want another device for each: a Thunderbolt port has one cable", i, other, j, name)
+				}
+				seen[name] = j
+			}
+		}
+	}
+	return nil
+}
+
+// isDevice reports whether name can be a device's: 1 to 63 bytes, printable, no
+// spaces.
+func isDevice(name string) bool {
+	if name == "" || len(name) > 63 {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// Mesh returns why the ranks are not a full mesh as JACCL wants it, 2 to MaxMesh
+// ranks with a device for every pair, or nil. The matrix has passed Check.
+func (d Devices) Mesh() error {
+	if len(d) < 2 || len(d) > MaxMesh {
+		return fmt.Errorf("hostfile: devices: %d ranks, want 2 to %d for a mesh", len(d), MaxMesh)
+	}
+	for i, row := range d {
+		for j, cell := range row {
+			if i != j && len(cell) == 0 {
+				return fmt.Errorf("hostfile: devices: no device of rank %d faces rank %d, want one for every pair of ranks in a mesh; connect them, or use a ring", i, j)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package hostfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// MaxNodesBytes is the most that a file of nodes has: ten thousand ranks with a
+// few addresses each.
+const MaxNodesBytes = 1 << 20
+
+// Nodes are the addresses at which the ranks of MLX's ring wait for the rank
+// before them, host:port, by rank. Every rank has as many as there are
+// connections between neighbours.
+//
+// Source: MLX_HOSTFILE of mlx/distributed/ring.
+type Nodes [][]string
+
+// ParseNodes reads what MLX_HOSTFILE names: [["10.0.0.1:5000"], ["10.0.0.2:5000"]].
+// A host is a name, an IPv4 address, or an IPv6 address in brackets, which
+// MLX's own ranks do not take. The error says which rank's address is at fault.
+func ParseNodes(data []byte) (Nodes, error) {
+	if len(data) > MaxNodesBytes {
+		return nil, fmt.Errorf("hostfile: nodes: %d bytes, want at most %d", len(data), MaxNodesBytes)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	var nodes Nodes
+	if err := dec.Decode(&nodes); err != nil {
+		return nil, fmt.Errorf(`hostfile: nodes: %w, want a list of addresses for each rank: [["10.0.0.1:5000"], ["10.0.0.2:5000"]]`, err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, fmt.Errorf("hostfile: nodes: more after the list, at byte %d, want nothing", dec.InputOffset())
+	}
+	if err := nodes.Check(); err != nil {
+		return nil, err
+	}
+	return nodes, nil
+}
+
+// Check says what is wrong with nodes that a ring can not be made of.
+func (n Nodes) Check() error {
+	if len(n) == 0 {
+		return fmt.Errorf("hostfile: nodes: no ranks, want at least one")
+	}
+	type place struct{ rank, index int }
+	seen := map[string]place{}
+	for rank, addresses := range n {
+		if len(addresses) == 0 {
+			return fmt.Errorf("hostfile: nodes: rank %d has no address, want at least one", rank)
+		}
+		if len(addresses) != len(n[0]) {
+			return fmt.Errorf("hostfile: nodes: rank %d has %d addresses and rank 0 has %d, want one for each connection, of which all neighbours have the same number", rank, len(addresses), len(n[0]))
+		}
+		for i, a := range addresses {
+			if err := checkAddress(a); err != nil {
+				return fmt.Errorf("hostfile: nodes: address %d of rank %d: %w", i, rank, err)
+			}
+			if at, twice := seen[a]; twice {
+				return fmt.Errorf("hostfile: nodes: address %d of rank %d is %s, which is address %d of rank %d too, want a port of its own for each", i, rank, a, at.index, at.rank)
+			}
+			seen[a] = place{rank, i}
+		}
+	}
+	return nil
+}
+
+func checkAddress(a string) error {
+	host, port, err := net.SplitHostPort(a)
+	if err != nil {
+		return fmt.Errorf("%q is not host:port, with brackets around an IPv6 address", a)
+	}
+	if host == "" {
+		return fmt.Errorf("%q has no host, want the name or the address by which the neighbour reaches it", a)
+	}
+	if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f || r == 0xfffd }) {
+		return fmt.Errorf("%q has a host with blanks or control characters", a)
+	}
+	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
+		return fmt.Errorf("%q has the port %q, want 1 to 65535", a, port)
+	}
+	return nil
+}

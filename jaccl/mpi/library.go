@@ -1,0 +1,155 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"unsafe"
+)
+
+// library is an MPI that is loaded.
+type library struct {
+	lib     uintptr
+	name    string // as it was loaded
+	version string // the first line of what it says of itself
+	abi
+	fn functions
+}
+
+// functions are the addresses of MPI's functions.
+type functions struct {
+	initialized, finalized, initThread, finalize               uintptr
+	commRank, commSize, commDup, setErrhandler                 uintptr
+	isend, irecv, testsome, cancel, getCount                   uintptr
+	iallgather, iallgatherv, ibarrier                          uintptr
+	createHindexed, typeCommit, typeFree, errorString, version uintptr
+}
+
+// open finds MPI and binds it. Without a name that the user gave, the names tried are
+// those of the MPI whose launcher started this process, then all.
+func open(given string, getenv func(string) string) (*library, error) {
+	names, from := candidates(given, getenv)
+	var tried []string
+	for _, name := range names {
+		lib, err := load(name)
+		if err != nil {
+			tried = append(tried, fmt.Sprintf("%s (%s)", name, strings.TrimPrefix(firstLine(err.Error()), name+": ")))
+			continue
+		}
+		l := &library{lib: lib, name: name}
+		if err := l.bind(); err != nil {
+			unload(lib)
+			tried = append(tried, fmt.Sprintf("%s (%v)", name, err))
+			continue
+		}
+		return l, nil
+	}
+	return nil, fmt.Errorf("mpi: no MPI library, %s: tried %s; install one (Debian: openmpi-bin, or mpich; macOS: brew install open-mpi), or name its file in MLX_MPI_LIBNAME or Options.Library",
+		from, strings.Join(tried, ", "))
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return strings.TrimRight(s, "\x00 ")
+}
+
+// candidates returns the file names to try, and says why these.
+func candidates(given string, getenv func(string) string) (names []string, why string) {
+	if given != "" {
+		return []string{given}, "named by Options.Library"
+	}
+	if name := getenv("MLX_MPI_LIBNAME"); name != "" {
+		return []string{name}, "named by MLX_MPI_LIBNAME"
+	}
+	openMPI := []string{"libmpi.so.40", "libmpi.so.80"}
+	mpich := []string{"libmpi.so.12", "libmpich.so.12"} // the latter is Debian's
+	rest := []string{"libmpi.so"}
+	if runtime.GOOS == "darwin" {
+		openMPI = []string{"libmpi.40.dylib", "/opt/homebrew/lib/libmpi.40.dylib", "/opt/homebrew/opt/open-mpi/lib/libmpi.40.dylib", "/usr/local/lib/libmpi.40.dylib", "/opt/local/lib/openmpi-mp/libmpi.40.dylib"}
+		mpich = []string{"libmpi.12.dylib", "/opt/homebrew/lib/libmpi.12.dylib", "/opt/homebrew/opt/mpich/lib/libmpi.12.dylib", "/usr/local/lib/libmpi.12.dylib"}
+		rest = []string{"libmpi.dylib", "/opt/homebrew/lib/libmpi.dylib"}
+	}
+	switch {
+	case getenv("OMPI_COMM_WORLD_SIZE") != "":
+		return append(openMPI, rest...), "of Open MPI, whose mpirun started this process"
+	case getenv("PMI_SIZE") != "":
+		return append(mpich, rest...), "of the family of MPICH, whose mpiexec started this process"
+	}
+	return append(append(openMPI, mpich...), rest...), "of any kind, as no mpirun started this process"
+}
+
+// launched returns how many ranks the launcher started, as it says in the environment;
+// 0 if there is none.
+func launched(getenv func(string) string) (variable, size string) {
+	for _, v := range []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"} {
+		if s := getenv(v); s != "" {
+			return v, s
+		}
+	}
+	return "", ""
+}
+
+func (l *library) bind() error {
+	var missing []string
+	for name, p := range map[string]*uintptr{
+		"MPI_Initialized": &l.fn.initialized, "MPI_Finalized": &l.fn.finalized, "MPI_Init_thread": &l.fn.initThread, "MPI_Finalize": &l.fn.finalize,
+		"MPI_Comm_rank": &l.fn.commRank, "MPI_Comm_size": &l.fn.commSize, "MPI_Comm_dup": &l.fn.commDup, "MPI_Comm_set_errhandler": &l.fn.setErrhandler,
+		"MPI_Isend": &l.fn.isend, "MPI_Irecv": &l.fn.irecv, "MPI_Testsome": &l.fn.testsome, "MPI_Cancel": &l.fn.cancel, "MPI_Get_count": &l.fn.getCount,
+		"MPI_Iallgather": &l.fn.iallgather, "MPI_Iallgatherv": &l.fn.iallgatherv, "MPI_Ibarrier": &l.fn.ibarrier,
+		"MPI_Type_create_hindexed": &l.fn.createHindexed, "MPI_Type_commit": &l.fn.typeCommit, "MPI_Type_free": &l.fn.typeFree,
+		"MPI_Error_string": &l.fn.errorString, "MPI_Get_library_version": &l.fn.version,
+	} {
+		var err error
+		if *p, err = find(l.lib, name); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("it is no MPI 3: no %s", strings.Join(missing, ", "))
+	}
+	text := make([]byte, 8192+1) // MPI_MAX_LIBRARY_VERSION_STRING, of which MPICH's is the largest
+	var n int32
+	if rc := call(l.fn.version, uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&n))); rc != 0 {
+		return fmt.Errorf("MPI_Get_library_version returned %d", rc)
+	}
+	whole := string(text[:min(max(int(n), 0), len(text)-1)])
+	l.version = firstLine(whole)
+	var err error
+	l.abi, err = abiOf(whole, func(name string) (uintptr, error) { return find(l.lib, name) })
+	return err
+}
+
+// Error is an error code of MPI.
+type Error struct {
+	Function string
+	Code     int32
+	Text     string // MPI's own
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("mpi: %s: %s (code %d)", e.Function, e.Text, e.Code)
+}
+
+// error returns what a return code means, nil for success.
+func (l *library) error(function string, rc int32) error {
+	if rc == 0 {
+		return nil
+	}
+	text := make([]byte, 8192+1)
+	var n int32
+	if call(l.fn.errorString, uintptr(rc), uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&n))) != 0 {
+		n = 0
+	}
+	return &Error{function, rc, strings.TrimRight(string(text[:min(max(int(n), 0), len(text)-1)]), "\x00 \n")}
+}
+
+var errFinalized = errors.New("mpi: open: MPI was finalized in this process, and MPI starts once; open one World per process")
+
+func environment(getenv func(string) string) func(string) string {
+	if getenv == nil {
+		return os.Getenv
+	}
+	return getenv
+}

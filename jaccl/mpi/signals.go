@@ -1,0 +1,38 @@
+package mpi
+
+import "unsafe"
+
+// signals are the handlers of this process, by number, as the C library returns them.
+type signals struct {
+	sigaction uintptr
+	actions   [32][]byte
+}
+
+// actionBytes is more than struct sigaction has anywhere: glibc's has 152 bytes.
+const actionBytes = 256
+
+// handlers returns what is done at each signal.
+func handlers() *signals {
+	s := &signals{}
+	var err error
+	if s.sigaction, err = findC("sigaction"); err != nil {
+		return s // nowhere where MPI can be loaded
+	}
+	for sig := 1; sig < len(s.actions); sig++ {
+		b := words(actionBytes)
+		if call(s.sigaction, uintptr(sig), 0, uintptr(unsafe.Pointer(&b[0]))) == 0 {
+			s.actions[sig] = b
+		}
+	}
+	return s
+}
+
+// restore puts the handlers back. Go's runtime depends on its own: it makes panics
+// of faults, and preempts by a signal.
+func (s *signals) restore() {
+	for sig, b := range s.actions {
+		if b != nil {
+			call(s.sigaction, uintptr(sig), uintptr(unsafe.Pointer(&b[0])), 0) // refused for SIGKILL and SIGSTOP, which nobody changes
+		}
+	}
+}

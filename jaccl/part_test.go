@@ -1,0 +1,139 @@
+package jaccl_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
+)
+
+// thirds returns the ranks of n that have the same remainder as rank.
+func thirds(rank, n int) []int {
+	var out []int
+	for r := rank % 3; r < n; r += 3 {
+		out = append(out, r)
+	}
+	return out
+}
+
+// parted returns links of n ranks whose thirds have a link of their own each, of as
+// many ranks as they have.
+func parted(t testing.TB, n int) []jaccl.Link {
+	between, near := jaccltest.Links(n), make([]jaccl.Link, n)
+	for first := range min(3, n) {
+		ranks := thirds(first, n)
+		for i, l := range jaccltest.Links(len(ranks)) {
+			var err error
+			near[ranks[i]], err = jaccl.Within(l, ranks, n)
+			require.NoError(t, err)
+		}
+	}
+	links := make([]jaccl.Link, n)
+	for rank := range links {
+		of := make([]jaccl.Link, n)
+		for peer := range of {
+			switch {
+			case peer == rank:
+			case peer%3 == rank%3:
+				of[peer] = near[rank]
+			default:
+				of[peer] = between[rank]
+			}
+		}
+		var err error
+		links[rank], err = jaccl.Mix(of...)
+		require.NoError(t, err)
+		t.Cleanup(func() { // those that no pair uses are not the mix's
+			near[rank].Close()
+			between[rank].Close()
+		})
+	}
+	return links
+}
+
+func TestWithinLink(t *testing.T) {
+	jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link { return parted(t, n) })
+}
+
+func TestWithin(t *testing.T) {
+	jaccltest.Conformance(t, func(t *testing.T, n int) []jaccl.Communicator { return connect(t, parted(t, n), time.Minute) })
+}
+
+// Part gathers and dials among its own ranks, while the others do so among theirs.
+func TestPart(t *testing.T) {
+	const n = 5
+	var wg sync.WaitGroup
+	for rank, site := range jaccltest.Sites(n) {
+		wg.Go(func() {
+			ranks := thirds(rank, n)
+			p, err := jaccl.Part(site, ranks)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if p.Size() != len(ranks) || ranks[p.Rank()] != rank || p.Host(0) != fmt.Sprintf("host%d", ranks[0]) || !p.SameHost(0) {
+				t.Errorf("rank %d: %d of %d", rank, p.Rank(), p.Size())
+			}
+			all, err := p.Gather(context.Background(), "key", []byte{byte(rank)})
+			var got []int
+			for _, b := range all {
+				got = append(got, int(b[0]))
+			}
+			if err != nil || !slices.Equal(got, ranks) {
+				t.Errorf("rank %d gathers %v, %v, want %v", rank, got, err, ranks)
+			}
+			conns, err := p.Dial(context.Background(), "test")
+			if err != nil || len(conns) != len(ranks) || conns[p.Rank()] != nil {
+				t.Errorf("rank %d: %d connections, %v", rank, len(conns), err)
+				return
+			}
+			for _, c := range conns {
+				if c != nil {
+					c.Write([]byte{byte(rank)})
+				}
+			}
+			for i, c := range conns {
+				var b [1]byte
+				if c == nil {
+					continue
+				}
+				if _, err := c.Read(b[:]); err != nil || int(b[0]) != ranks[i] {
+					t.Errorf("rank %d reads %d from %d, %v", rank, b[0], ranks[i], err)
+				}
+				c.Close()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestPartRefuses(t *testing.T) {
+	sites, links := jaccltest.Sites(4), jaccltest.Links(2)
+	for want, ranks := range map[string][]int{
+		"want ranks of the job, ascending": {0, 4}, "part [1 0]": {1, 0}, "part [0 0]": {0, 0}, "want it to be in its part": {1, 2}, "part [-1 0]": {-1, 0},
+	} {
+		if _, err := jaccl.Part(sites[0], ranks); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("part %v: %v, want %q", ranks, err, want)
+		}
+	}
+	if _, err := jaccl.Within(links[0], []int{0, 1, 2}, 4); err == nil || !strings.Contains(err.Error(), "a link of 2 ranks for [0 1 2]") {
+		t.Errorf("%v", err)
+	}
+	w, err := jaccl.Within(links[0], []int{1, 3}, 4)
+	require.NoError(t, err)
+	if w.Rank() != 1 || w.Size() != 4 {
+		t.Errorf("rank %d of %d, want 1 of 4", w.Rank(), w.Size())
+	}
+	x := &jaccl.Exchange{Peers: []int{2}}
+	if err := w.Exchange(t.Context(), x); err == nil || !strings.Contains(err.Error(), "reaches ranks [1 3], not rank 2") {
+		t.Errorf("%v", err)
+	}
+}

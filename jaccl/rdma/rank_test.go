@@ -1,0 +1,3 @@
+package rdma
+
+func rankMain(role string) int { return 1 }

@@ -1,0 +1,140 @@
+package ring
+
+import (
+	"errors"
+	"sync"
+)
+
+// lane is one ring inside the ring: a part of the data that goes around in one
+// direction over one connection to each neighbour.
+type lane struct {
+	o    *operation
+	send *wire
+	recv *wire
+	dir  int // -1 sends to the rank after, +1 to the rank before
+	tmp  []byte
+}
+
+// lanes calls f for n lanes at once and returns when all have: lane i has
+// connection i/2, and the direction of MLX's lane i.
+func (o *operation) lanes(n int, f func(i int, l lane) error) error {
+	m := o.m
+	for len(m.scratch) < n {
+		m.scratch = append(m.scratch, nil)
+	}
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		l := o.lane(i, 1-2*(i%2))
+		if i == n-1 {
+			errs[i] = f(i, l)
+			continue
+		}
+		wg.Go(func() { errs[i] = f(i, l) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *operation) lane(i, dir int) lane {
+	m := o.m
+	if m.scratch[i] == nil {
+		m.scratch[i] = make([]byte, packetBytes)
+	}
+	l := lane{o, m.left[i/2], m.right[i/2], dir, m.scratch[i]}
+	if dir < 0 {
+		l.send, l.recv = l.recv, l.send
+	}
+	return l
+}
+
+// step receives into segment to; with combine, what comes is combined with what is
+// there. Before it begins, the first after of what the lane sends have left.
+type step struct {
+	to      []byte
+	combine func(dst, src []byte)
+	after   int
+}
+
+// packet is a part of what a lane sends; last of a segment.
+type packet struct {
+	b    []byte
+	last bool
+}
+
+var errUnsent = errors.New("ring: a segment did not leave") // the sender knows why
+
+// around sends first, and then what each step but the last has received, while it
+// receives what the steps say: every step passes on what the one before has
+// brought. A packet is sent on as soon as it is complete.
+func (l lane) around(first []byte, steps []step) error {
+	var receive, packets int
+	for _, s := range steps {
+		receive += len(s.to)
+		packets += len(s.to)/packetBytes + 1
+	}
+	l.recv.toReceive.Add(int64(receive))
+	l.send.toSend.Add(int64(len(first) + receive - len(steps[len(steps)-1].to)))
+	queue := make(chan packet, packets+1) // never full, or the ring could wait for itself
+	queue <- packet{first, true}
+	left := make(chan struct{}, len(steps))
+	var sendErr error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(left)
+		for p := range queue {
+			if sendErr = l.o.write(l.send, p.b); sendErr != nil {
+				return
+			}
+			if p.last {
+				left <- struct{}{}
+			}
+		}
+	})
+	err := l.receive(steps, queue, left)
+	close(queue)
+	wg.Wait()
+	if sendErr != nil {
+		return sendErr
+	}
+	return err
+}
+
+func (l lane) receive(steps []step, queue chan<- packet, left <-chan struct{}) error {
+	l.recv.in.Lock()
+	defer l.recv.in.Unlock()
+	gone := 0
+	for i, s := range steps {
+		for ; gone < s.after; gone++ {
+			if _, ok := <-left; !ok {
+				return errUnsent
+			}
+		}
+		for rest := s.to; ; {
+			b := rest[:min(len(rest), packetBytes)]
+			rest = rest[len(b):]
+			in := b
+			if s.combine != nil {
+				in = l.tmp[:len(b)]
+			}
+			if err := l.o.read(l.recv, in); err != nil {
+				return err
+			}
+			if s.combine != nil {
+				s.combine(b, in)
+			}
+			if i < len(steps)-1 {
+				queue <- packet{b, len(rest) == 0}
+			}
+			if len(rest) == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}

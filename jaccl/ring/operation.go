@@ -1,0 +1,191 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// packetBytes is how much is received before it is added and passed on. It is a
+// multiple of every element's size. The neighbours do not see it.
+const packetBytes = 128 << 10
+
+// operation is a collective in progress on this rank. Whatever ends it early
+// poisons the ring, which closes the connections, by which every read and write
+// of the operation returns.
+type operation struct {
+	m    *comm
+	call lowering.Call
+	used []*wire      // those it reads or writes
+	last atomic.Int64 // when a byte came or left, since start
+	from time.Time
+
+	mu   sync.Mutex
+	done bool
+
+	heard     sync.WaitGroup // the goroutines of listen
+	listening []*wire        // mu
+}
+
+// run runs one collective. bad is what is wrong with its arguments, if anything;
+// work returns when all that it began has ended, nil if it has done its part.
+func (m *comm) run(ctx context.Context, c lowering.Call, bad *failure, work func(o *operation) error) error {
+	if !m.inUse.CompareAndSwap(false, true) {
+		f := argument(m.rank, c, "another collective in progress, want one goroutine per rank at a time")
+		return m.error(ctx, c, m.fail(f))
+	}
+	defer m.inUse.Store(false)
+	if f := m.failed(); f != nil {
+		return m.error(ctx, c, f)
+	}
+	if bad != nil {
+		return m.error(ctx, c, m.fail(bad))
+	}
+	if ctx.Err() != nil {
+		return m.error(ctx, c, m.fail(left(ctx, m.rank, c, "")))
+	}
+	o := &operation{m: m, call: c, from: time.Now()}
+	for _, ws := range [2][]*wire{m.left, m.right} {
+		for _, w := range ws {
+			w.toSend.Store(0)
+			w.toReceive.Store(0)
+			o.used = append(o.used, w)
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { o.end(func() *failure { return left(ctx, m.rank, c, o.outstanding()) }) })
+	timer, ear := o.watch(), time.AfterFunc(listenAfter, o.listen)
+	err := work(o)
+	o.mu.Lock()
+	o.done = true
+	o.mu.Unlock()
+	stop()
+	timer.Stop()
+	ear.Stop()
+	o.deaf()
+	if err != nil {
+		return m.error(ctx, c, m.fail(&failure{[]int{m.rank}, "ring: " + err.Error(), err})) // the cause is there before
+	}
+	if f := m.failed(); f != nil { // Fail or Close while it ran
+		return m.error(ctx, c, f)
+	}
+	return nil
+}
+
+// end poisons the ring unless the operation has returned.
+func (o *operation) end(f func() *failure) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.done {
+		o.m.fail(f())
+	}
+}
+
+// watch ends the operation when no byte has come or left for the deadline.
+func (o *operation) watch() *time.Timer {
+	var timer *time.Timer
+	o.mu.Lock() // until timer is set
+	defer o.mu.Unlock()
+	timer = time.AfterFunc(o.m.deadline, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.done {
+			return
+		}
+		if rest := o.m.deadline - (time.Since(o.from) - time.Duration(o.last.Load())); rest > 0 {
+			timer.Reset(rest)
+			return
+		}
+		o.m.fail(o.late())
+	})
+	return timer
+}
+
+func (o *operation) late() *failure {
+	var blame []int
+	for _, w := range o.used {
+		if w.toSend.Load()+w.toReceive.Load() > 0 && (len(blame) == 0 || blame[len(blame)-1] != w.peer) {
+			blame = append(blame, w.peer)
+		}
+	}
+	return &failure{blame, fmt.Sprintf("ring: nothing came or left for %v on rank %d in %s%s; a rank is stuck or calls something else, which MLX's protocol does not tell",
+		o.m.deadline, o.m.rank, o.call, o.outstanding()), jaccl.ErrDeadline}
+}
+
+// broke poisons the ring after an error of a connection. It returns the error for
+// the caller to end with.
+func (o *operation) broke(w *wire, err error) error {
+	o.end(func() *failure {
+		return &failure{[]int{w.peer}, fmt.Sprintf("ring: the connection of rank %d to %s ended in %s%s: %v; its process ended, or left the ring after an error",
+			o.m.rank, o.m.host(w.peer), o.call, o.outstanding(), err), jaccl.ErrLost}
+	})
+	return err
+}
+
+// outstanding says for each neighbour what has not come and not left.
+func (o *operation) outstanding() string {
+	text := ""
+	for _, side := range [][]*wire{o.m.left, o.m.right} {
+		var send, receive int64
+		for _, w := range side {
+			send += w.toSend.Load()
+			receive += w.toReceive.Load()
+		}
+		if send > 0 || receive > 0 {
+			if text != "" {
+				text += " and"
+			}
+			text += fmt.Sprintf(" %d bytes to come from %s and %d to go there", receive, o.m.host(side[0].peer), send)
+		}
+	}
+	if text == "" {
+		return ""
+	}
+	return " with" + text
+}
+
+// write sends all of b.
+func (o *operation) write(w *wire, b []byte) error {
+	for len(b) > 0 {
+		n, err := w.Write(b[:min(len(b), packetBytes)])
+		if n > 0 {
+			w.toSend.Add(int64(-n))
+			o.last.Store(int64(time.Since(o.from)))
+		}
+		if err != nil {
+			return o.broke(w, err)
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// read fills b. The caller holds w.in.
+func (o *operation) read(w *wire, b []byte) error {
+	if w.held && len(b) > 0 {
+		b[0], w.held = w.byte, false
+		w.toReceive.Add(-1)
+		b = b[1:]
+	}
+	for len(b) > 0 {
+		n, err := w.Read(b)
+		if n > 0 {
+			w.toReceive.Add(int64(-n))
+			o.last.Store(int64(time.Since(o.from)))
+			b = b[n:]
+		}
+		if err != nil && len(b) > 0 {
+			if errors.Is(err, net.ErrClosed) {
+				return err // by this rank, which knows why
+			}
+			return o.broke(w, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package ring
+
+import "sync"
+
+// pieceBytes is the least that MLX sends on a connection before it uses the next.
+const pieceBytes = 1024
+
+// pieces calls f for each connection and its part of b, all at once.
+func pieces(ws []*wire, b []byte, f func(w *wire, b []byte) error) error {
+	length := max(pieceBytes, (len(b)+len(ws)-1)/len(ws))
+	errs := make([]error, len(ws))
+	var wg sync.WaitGroup
+	for i, w := range ws {
+		if i*length >= len(b) {
+			break
+		}
+		wg.Go(func() { errs[i] = f(w, b[i*length:min(len(b), (i+1)*length)]) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *operation) send(ws []*wire, b []byte) error {
+	return pieces(ws, b, func(w *wire, b []byte) error {
+		w.toSend.Add(int64(len(b)))
+		return o.write(w, b)
+	})
+}
+
+func (o *operation) receive(ws []*wire, b []byte) error {
+	return pieces(ws, b, func(w *wire, b []byte) error {
+		w.toReceive.Add(int64(len(b)))
+		w.in.Lock()
+		defer w.in.Unlock()
+		return o.read(w, b)
+	})
+}
+
+// towards returns the connections on which MLX sends to a rank, which are nil for
+// one that is no neighbour. Of two ranks each is the other's neighbour on both
+// sides: what is sent goes to the right and is received from the left.
+func (m *comm) towards(to int) []*wire {
+	n := len(m.nodes)
+	switch {
+	case n == 1:
+	case to == (m.rank+1)%n:
+		return m.right
+	case to == (m.rank+n-1)%n:
+		return m.left
+	}
+	return nil
+}
+
+// behind returns the connections on which MLX receives from a rank.
+func (m *comm) behind(from int) []*wire {
+	n := len(m.nodes)
+	switch {
+	case n == 1:
+	case from == (m.rank+n-1)%n:
+		return m.left
+	case from == (m.rank+1)%n:
+		return m.right
+	}
+	return nil
+}

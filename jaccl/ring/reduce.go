@@ -1,0 +1,72 @@
+package ring
+
+// laneBytes is what a lane has to send at least before MLX opens a further one.
+const laneBytes = 256 << 10
+
+// padBytes is the most that MLX reduces when there are fewer elements than ranks.
+const padBytes = 1024
+
+// reduce combines the ranks' data, elements of size bytes, in place.
+func (o *operation) reduce(data []byte, size int, combine func(dst, src []byte)) error {
+	n := o.m.Size()
+	count := len(data) / size
+	if count < n { // one element is a segment
+		padded := make([]byte, n*size)
+		copy(padded, data)
+		if len(o.m.scratch) == 0 {
+			o.m.scratch = make([][]byte, 1)
+		}
+		err := o.lane(0, -1).reduce(padded, size, combine)
+		copy(data, padded)
+		return err
+	}
+	lanes := max(min(2*len(o.m.right), len(data)/(n*laneBytes)), 1)
+	part := (count + lanes - 1) / lanes
+	return o.lanes(lanes, func(i int, l lane) error {
+		return l.reduce(data[i*part*size:min(count, (i+1)*part)*size], size, combine)
+	})
+}
+
+// reduce sends the segments around twice: on the first way every rank adds its own
+// elements, so that in the end each rank has the total of one segment; on the
+// second way the totals go to all.
+func (l lane) reduce(data []byte, size int, combine func(dst, src []byte)) error {
+	n := l.o.m.Size()
+	count := len(data) / size
+	length := (count + n - 1) / n
+	segment := func(s int) []byte {
+		return data[min(s*length, count)*size : min((s+1)*length, count)*size]
+	}
+	at := l.o.m.rank
+	first := segment(at)
+	steps := make([]step, 2*(n-1))
+	for i := range steps {
+		at = (at + l.dir + n) % n
+		steps[i].to = segment(at)
+		if i < n-1 {
+			steps[i].combine = combine
+		} else { // over what was sent a round before; the ring's order says so, a wrong peer may not
+			steps[i].after = i - (n - 1) + 1
+		}
+	}
+	return l.around(first, steps)
+}
+
+// gather sends the ranks' blocks, of which dst has this rank's already, around
+// once.
+func (o *operation) gather(dst []byte) error {
+	n := o.m.Size()
+	block := len(dst) / n
+	lanes := max(min(2*len(o.m.right), block/laneBytes), 1)
+	part := (block + lanes - 1) / lanes
+	return o.lanes(lanes, func(i int, l lane) error {
+		piece := func(rank int) []byte { return dst[rank*block:][i*part : min(block, (i+1)*part)] }
+		at := o.m.rank
+		steps := make([]step, n-1)
+		for k := range steps {
+			at = (at + l.dir + n) % n
+			steps[k].to = piece(at)
+		}
+		return l.around(piece(o.m.rank), steps)
+	})
+}
