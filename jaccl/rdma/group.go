@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/gomoe/gomoe/jaccl"
@@ -25,6 +26,9 @@ func (g *group) Rank() int { return g.index }
 
 // Size implements lowering.Group.
 func (g *group) Size() int { return len(g.ranks) }
+
+// Ranks implements jaccl.Group.
+func (g *group) Ranks() []int { return slices.Clone(g.ranks) }
 
 // Close implements jaccl.Group.
 func (g *group) Close() error { return nil }

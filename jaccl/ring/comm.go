@@ -46,6 +46,15 @@ var (
 func (m *comm) Rank() int { return m.rank }
 func (m *comm) Size() int { return len(m.nodes) }
 
+// Ranks implements jaccl.Group: those of the ring.
+func (m *comm) Ranks() []int {
+	ranks := make([]int, len(m.nodes))
+	for i := range ranks {
+		ranks[i] = i
+	}
+	return ranks
+}
+
 // World implements jaccl.Communicator.
 func (m *comm) World() jaccl.Group { return m }
 
