@@ -82,6 +82,11 @@ func (p *Place) gather(ctx context.Context, key string, mine []byte) ([][]byte, 
 	all, err := p.all(ctx, p.number, key, mine)
 	p.number++
 	if err != nil {
+		select {
+		case <-p.closing: // whatever it was that it met with first
+			err = fmt.Errorf("meet: %q: %w", key, errClosed)
+		default:
+		}
 		p.broken = err
 		return nil, err
 	}

@@ -236,6 +236,32 @@ func TestConnection(t *testing.T) {
 	}
 }
 
+// A rank that was stopped itself, or whose machine slept, finds nobody silent: the
+// others had no chance to be heard.
+func TestAsleep(t *testing.T) {
+	w := start(t, 2, Options{Heartbeat: time.Hour, Silence: 4 * time.Hour})[0]
+	now := time.Now()
+	w.beat(now, now.Add(20*time.Hour))
+	if _, ok := w.First(); ok || w.best != nil {
+		t.Errorf("after its own sleep it finds %+v", w.best)
+	}
+	w.beat(now.Add(24*time.Hour), now.Add(25*time.Hour))
+	if n := down(t, w); !strings.HasPrefix(n.Text, "rank 1 (host1) does not answer") {
+		t.Errorf("%+v", n)
+	}
+}
+
+// A rank that does not answer is not asked for ever: that would fill its buffers.
+func TestUnanswered(t *testing.T) {
+	p := newPeer(1, nil)
+	for range 10 * unanswered {
+		p.ask()
+	}
+	if len(p.queue) != unanswered {
+		t.Errorf("%d questions without an answer, want %d", len(p.queue), unanswered)
+	}
+}
+
 func TestDump(t *testing.T) {
 	asked := make(chan int, 10)
 	ws := start(t, 3, Options{Dump: func(from int) { asked <- from }})
