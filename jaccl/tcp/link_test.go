@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -426,9 +427,9 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// Nothing runs after Close.
-func TestNoGoroutines(t *testing.T) {
-	before := runtime.NumGoroutine()
+// Nothing runs after Close, and nothing is open.
+func TestNothingLeft(t *testing.T) {
+	goroutines, files := runtime.NumGoroutine(), descriptors()
 	for _, move := range movers() {
 		ls := links(t, 4, move)
 		together(t, ls, func(l jaccl.Link) error {
@@ -440,11 +441,18 @@ func TestNoGoroutines(t *testing.T) {
 			l.Close()
 		}
 	}
-	for range 100 {
-		if runtime.NumGoroutine() <= before {
+	for range 200 {
+		if runtime.NumGoroutine() <= goroutines && descriptors() <= files {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+	t.Errorf("%d goroutines, %d before; %d open files, %d before", runtime.NumGoroutine(), goroutines, descriptors(), files)
+}
+
+// descriptors counts the open files of this process, where the system tells; else
+// they are 0.
+func descriptors() int {
+	open, _ := os.ReadDir("/proc/self/fd")
+	return len(open)
 }
