@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/internal/frame"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 )
@@ -386,10 +388,22 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// Bytes that are no frames, or another's, are errors that say what was wanted.
+// Bytes that are no frame, or not the next one, are errors that say what was wanted.
 func TestGarbage(t *testing.T) {
+	next := frame.Append(nil, frame.Header{Type: typeExchange}, []byte("head"))
+	damaged := bytes.Clone(next)
+	damaged[len(damaged)-1] ^= 1
+	cases := map[string][]byte{
+		`rank 1 (host1): receiving frame 0, 37 bytes of it there: frame: not a frame of gomoe: it begins with "GET / HT"`: []byte("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"),
+		"frame 3 of type 1, want 0 of type 1":       frame.Append(nil, frame.Header{Type: typeExchange, Seq: 3}, []byte("head")),
+		"frame 0 of type 9, want 0 of type 1":       frame.Append(nil, frame.Header{Type: 9}, []byte("head")),
+		"frame: checksum of frame 0 is 0x":          damaged,
+		"head of 16385 bytes, want at most 16384":   frame.Append(nil, frame.Header{Type: typeExchange}, make([]byte, jaccl.MaxHead+1)),
+		"it sends 5 bytes of data, want 0":          frame.Append(nil, frame.Header{Type: typeExchange, Data: 5}, []byte("head")),
+		"receiving frame 0, 32 bytes of it there: ": frame.Append(nil, frame.Header{Type: typeExchange}, make([]byte, 10))[:frame.Size+4],
+	}
 	for name, move := range movers() {
-		t.Run(name, func(t *testing.T) {
+		for want, sent := range cases {
 			sites := jaccltest.Sites(2)
 			var raw []net.Conn
 			var wg sync.WaitGroup
@@ -397,23 +411,25 @@ func TestGarbage(t *testing.T) {
 			conns, err := sites[0].Dial(context.Background(), "test")
 			wg.Wait()
 			require.NoError(t, err)
-			defer raw[0].Close()
 			l, err := connect(sites[0], conns, move)
 			require.NoError(t, err)
-			defer l.Close()
-			_, err = raw[0].Write([]byte("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"))
+			_, err = raw[0].Write(sent)
 			require.NoError(t, err)
+			require.NoError(t, raw[0].(*net.TCPConn).CloseWrite())
 			err = l.Exchange(context.Background(), &jaccl.Exchange{Peers: []int{1}, Head: []byte("x")})
-			if err == nil || !strings.Contains(err.Error(), `rank 1 (host1): receiving frame 0, 37 bytes of it there: frame: not a frame of gomoe: it begins with "GET / HT"`) {
-				t.Errorf("%v", err)
+			var pe *jaccl.PeerError
+			if !errors.As(err, &pe) || pe.Peer != 1 || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", name, err, want)
 			}
-		})
+			l.Close()
+			raw[0].Close()
+		}
 	}
 }
 
-// Nothing runs after Close.
-func TestNoGoroutines(t *testing.T) {
-	before := runtime.NumGoroutine()
+// Nothing runs after Close, and nothing is open.
+func TestNothingLeft(t *testing.T) {
+	goroutines, files := runtime.NumGoroutine(), descriptors()
 	for _, move := range movers() {
 		ls := links(t, 4, move)
 		together(t, ls, func(l jaccl.Link) error {
@@ -425,11 +441,18 @@ func TestNoGoroutines(t *testing.T) {
 			l.Close()
 		}
 	}
-	for range 100 {
-		if runtime.NumGoroutine() <= before {
+	for range 200 {
+		if runtime.NumGoroutine() <= goroutines && descriptors() <= files {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+	t.Errorf("%d goroutines, %d before; %d open files, %d before", runtime.NumGoroutine(), goroutines, descriptors(), files)
+}
+
+// descriptors counts the open files of this process, where the system tells; else
+// they are 0.
+func descriptors() int {
+	open, _ := os.ReadDir("/proc/self/fd")
+	return len(open)
 }
