@@ -25,8 +25,8 @@ type end struct {
 	posts  []post  // of members whose memory this rank sees
 	srcs   [][]byte
 
-	// listen and listenPair are the methods heard and heardPair, made once.
-	listen, listenPair func([][]byte) error
+	// listen and so on are the methods heard, heardPair and heardEnd, made once.
+	listen, listenPair, listenEnd func([][]byte) error
 
 	splits int  // that this member has called
 	closed bool // e.mu guards it
@@ -38,7 +38,7 @@ func newEnd(e *engine, key string, ranks []int) *end {
 	n := len(ranks)
 	g := &end{e: e, key: key, id: hash(key), heads: make([]head, n), claims: make([]claim, n), posts: make([]post, n), srcs: make([][]byte, n)}
 	g.operations = operations{ranks: ranks, index: slices.Index(ranks, e.rank), run: g}
-	g.listen, g.listenPair = g.heard, g.heardPair
+	g.listen, g.listenPair, g.listenEnd = g.heard, g.heardPair, g.heardEnd
 	sorted := slices.Sorted(slices.Values(ranks))
 	for _, r := range sorted {
 		if r != e.rank {
@@ -69,7 +69,9 @@ func (g *end) meet(ctx context.Context, p post, bad *failure) error {
 		return failedCall(ctx, e.rank, p.call, e.fail(bad, p.call))
 	}
 	e.begin(ctx)
+	e.works.Lock()
 	err := g.operate(&p)
+	e.works.Unlock()
 	e.finish()
 	if err != nil {
 		x := &g.x
@@ -125,9 +127,11 @@ func (g *end) forget() {
 
 // prepare makes the head of p, which x sends first.
 func (g *end) prepare(p *post, x *Exchange) error {
-	p.call.Pos.File = fileName(filepath.Base(p.call.Pos.File))
 	h := &g.heads[g.index]
 	p.claim(&h.claim)
+	if file := p.call.Pos.File; file != "" { // the part that texts show
+		h.claim.call.Pos.File = fileName(filepath.Base(file))
+	}
 	h.group, h.ranks = g.id, g.ranks
 	h.located, h.at = g.e.locate(p, h.at[:0])
 	g.claims[g.index] = h.claim

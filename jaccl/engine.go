@@ -53,6 +53,7 @@ type engine struct {
 	deadline time.Duration
 
 	inUse atomic.Bool // a collective is in progress
+	works sync.Mutex  // held by it while it uses the link
 	acc   accumulator
 	room  staging
 
@@ -131,6 +132,8 @@ func (e *engine) Close() error {
 	e.watch.Leave()
 	e.interrupt(ErrClosed)
 	close(e.quit)
+	e.works.Lock() // members may be at work on the link's memory
+	defer e.works.Unlock()
 	err := e.link.Close()
 	<-e.ended
 	return errors.Join(err, e.watch.Close())

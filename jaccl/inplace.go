@@ -1,8 +1,20 @@
 package jaccl
 
+import "fmt"
+
 // directBytes is up to what size of a call links with shared memory send data with
 // the head: copying it through the link takes less than another exchange.
 const directBytes = 16 << 10
+
+var _ Memory = (*engine)(nil)
+
+// Alloc implements Memory.
+func (e *engine) Alloc(n int) ([]byte, error) {
+	if e.shared == nil {
+		return nil, fmt.Errorf("jaccl: alloc: %s link: %w", e.link.Transport(), ErrUnsupported)
+	}
+	return e.shared.Alloc(n)
+}
 
 // locate returns where the buffers of p that others read or write lie in memory that
 // they see: src or its parts, and the dst of a reduction. It is false where one does
@@ -70,8 +82,27 @@ func (g *end) inPlace(p *post) (done bool, err error) {
 		}
 	}
 	shareOf(g.ranks, g.posts, g.claims, g.index, &g.e.acc)
-	// Nobody is done with its buffers before all are. An exchange without heads and
-	// data would wait for nobody.
-	g.x.Head, g.x.Heads = g.head[:1], func([][]byte) error { return nil }
-	return true, g.step()
+	return true, g.await()
+}
+
+// closing is the head of the exchange that ends an operation on shared memory.
+const closing = 0xff
+
+// await returns when all members have come to it: nobody's buffers are its own again
+// before all have finished with them.
+func (g *end) await() error {
+	g.head = append(g.head[:0], closing)
+	g.x.Head, g.x.Heads = g.head, g.listenEnd
+	return g.step()
+}
+
+// heardEnd implements Exchange.Heads for the exchange that ends an operation.
+func (g *end) heardEnd(heads [][]byte) error {
+	for k, b := range heads {
+		if len(b) != 1 || b[0] != closing {
+			rank := g.x.Peers[k]
+			return &failure{[]int{rank}, fmt.Sprintf("rank %d sent rank %d the head of an operation before the end of another", rank, g.rank()), ErrMismatch}
+		}
+	}
+	return nil
 }

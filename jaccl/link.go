@@ -135,3 +135,11 @@ type Shared interface {
 	// with an offset that a peer has sent.
 	View(peer int, offset int64, n int) ([]byte, error)
 }
+
+// Memory is implemented by communicators that may have memory of a Shared link.
+type Memory interface {
+	// Alloc returns n bytes that all ranks see: operations on them move no byte twice.
+	// They are zeroed, begin at a page, and are released with the communicator. The
+	// error is ErrUnsupported where ranks do not share memory.
+	Alloc(n int) ([]byte, error)
+}

@@ -10,10 +10,7 @@ import (
 // each in a rendezvous of its own, and the rest of the group goes on.
 func (m *member) meetPairs(ctx context.Context, p post) error {
 	if p.to == m.rank() { // and so is from
-		m.r.job.mu.Lock()
-		f := m.r.obstacle()
-		m.r.job.mu.Unlock()
-		if f != nil {
+		if f := m.own(); f != nil {
 			return m.fail(ctx, p.call, f)
 		}
 		copy(p.dst, p.src)
@@ -61,6 +58,22 @@ func (m *member) meetPairs(ctx context.Context, p post) error {
 	to.r.posts[to.index], from.r.posts[from.index] = post{}, post{}
 	if f != nil {
 		return m.error(ctx, p.call, f)
+	}
+	return nil
+}
+
+// own returns why this member can not even do what concerns itself alone.
+func (m *member) own() *failure {
+	j := m.r.job
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.first != nil:
+		return j.first
+	case j.closed[m.rank()]:
+		return gone(m.rank())
+	case m.r.closed[m.index]:
+		return goneFrom(m.rank(), m.r.ranks)
 	}
 	return nil
 }
