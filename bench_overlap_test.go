@@ -49,8 +49,9 @@ func moeStack(layers int) (*graph.Program, error) {
 func onWire(b *testing.B, plan *lowering.Plan, rate float64, busy *atomic.Int64) *runtime.Session {
 	comms, err := jaccl.Local(4, jaccl.Options{})
 	require.NoError(b, err)
+	wires := make([]lowering.Communicator, len(comms))
 	for i := range comms {
-		comms[i] = toy.Wire(comms[i], func(_ context.Context, _ int, c lowering.Call) error {
+		wires[i] = toy.Wire(comms[i], func(_ context.Context, _ int, c lowering.Call) error {
 			if rate > 0 {
 				d := 50*time.Microsecond + time.Duration(float64(c.Bytes)/rate*1e9)
 				busy.Add(int64(d))
@@ -59,7 +60,7 @@ func onWire(b *testing.B, plan *lowering.Plan, rate float64, busy *atomic.Int64)
 			return nil
 		})
 	}
-	s, err := runtime.Open(plan, comms, runtime.Options{})
+	s, err := runtime.Open(plan, wires, runtime.Options{})
 	require.NoError(b, err)
 	return s
 }

@@ -99,7 +99,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 // Job is a compiled program on the ranks of this process.
 type Job struct {
 	*runtime.Session
-	comms []lowering.Communicator
+	comms []jaccl.Communicator
 }
 
 // UseKernels chooses the kernels of this process, as the environment variable
@@ -136,7 +136,7 @@ func (j *Job) Close() error {
 	return closeAll(j.comms)
 }
 
-func closeAll(comms []lowering.Communicator) error {
+func closeAll(comms []jaccl.Communicator) error {
 	var errs []error
 	for _, c := range comms {
 		errs = append(errs, c.Close())

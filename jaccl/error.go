@@ -62,6 +62,14 @@ func gone(rank int) *failure {
 	return &failure{[]int{rank}, fmt.Sprintf("rank %d has closed its communicator", rank), ErrClosed}
 }
 
+func goneFrom(rank int, ranks []int) *failure {
+	return &failure{[]int{rank}, fmt.Sprintf("rank %d has closed its end of the group of ranks %v", rank, ranks), ErrClosed}
+}
+
+func busy(rank int, c lowering.Call) *failure {
+	return argument(rank, c, "another collective of the same group in progress, want one goroutine per rank at a time")
+}
+
 func argument(rank int, c lowering.Call, format string, args ...any) *failure {
 	return &failure{[]int{rank}, fmt.Sprintf("rank %d calls %s with ", rank, c) + fmt.Sprintf(format, args...), ErrArgument}
 }

@@ -53,6 +53,10 @@ type Exchange struct {
 	Send, Recv [][][]byte
 
 	progress []progress
+	moved    atomic.Int64 // heads and bytes of all peers, of all uses
+
+	whole *Exchange // of which this is the part of one link of a mix; mostly nil
+	index []int     // of each of Peers in the whole
 }
 
 // progress is what an exchange has done with one peer.
@@ -75,16 +79,38 @@ func (x *Exchange) Begin() {
 	}
 }
 
+// Moved returns how many heads have come, and bytes left and come, in all uses of x
+// so far. It may be called at any time.
+func (x *Exchange) Moved() int64 { return x.moved.Load() }
+
 // Came says that the head of Peers[i] has come. Links call it, from any goroutine.
-func (x *Exchange) Came(i int) { x.progress[i].head.Store(true) }
+func (x *Exchange) Came(i int) {
+	if x.whole != nil {
+		x.whole.Came(x.index[i])
+	}
+	x.progress[i].head.Store(true)
+	x.moved.Add(1)
+}
 
 // Sent says that n more bytes of data have left for Peers[i]. Links call it, from
 // any goroutine.
-func (x *Exchange) Sent(i, n int) { x.progress[i].sent.Add(int64(n)) }
+func (x *Exchange) Sent(i, n int) {
+	if x.whole != nil {
+		x.whole.Sent(x.index[i], n)
+	}
+	x.progress[i].sent.Add(int64(n))
+	x.moved.Add(int64(n))
+}
 
 // Received says that n more bytes of data have come from Peers[i]. Links call it,
 // from any goroutine.
-func (x *Exchange) Received(i, n int) { x.progress[i].received.Add(int64(n)) }
+func (x *Exchange) Received(i, n int) {
+	if x.whole != nil {
+		x.whole.Received(x.index[i], n)
+	}
+	x.progress[i].received.Add(int64(n))
+	x.moved.Add(int64(n))
+}
 
 // PeerError is a connection that ended or broke.
 type PeerError struct {
@@ -108,4 +134,12 @@ type Shared interface {
 	// View returns n bytes of a peer's shared memory. The error says what is wrong
 	// with an offset that a peer has sent.
 	View(peer int, offset int64, n int) ([]byte, error)
+}
+
+// Memory is implemented by communicators that may have memory of a Shared link.
+type Memory interface {
+	// Alloc returns n bytes that all ranks see: operations on them move no byte twice.
+	// They are zeroed, begin at a page, and are released with the communicator. The
+	// error is ErrUnsupported where ranks do not share memory.
+	Alloc(n int) ([]byte, error)
 }

@@ -27,28 +27,40 @@ type Options struct {
 // The errors of collectives are of type *Error. After the first one the job is
 // poisoned and every collective of every rank fails with it. Two things end no
 // job: an error of Group, and a Close that nobody is waiting for.
-func Local(n int, opts Options) ([]lowering.Communicator, error) {
+func Local(n int, opts Options) ([]Communicator, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("jaccl: local job: %d ranks, want at least 1", n)
 	}
-	if opts.Deadline < 0 {
-		return nil, fmt.Errorf("jaccl: local job: deadline %v, want 0 for %v or more", opts.Deadline, DefaultDeadline)
-	}
-	if opts.Deadline == 0 {
-		opts.Deadline = DefaultDeadline
+	deadline, err := opts.deadline()
+	if err != nil {
+		return nil, fmt.Errorf("jaccl: local job: %w", err)
 	}
 	j := &job{
 		size:     n,
-		deadline: opts.Deadline,
+		deadline: deadline,
 		down:     make(chan struct{}),
 		groups:   map[string]*rendezvous{},
 		closed:   make([]bool, n),
+		closes:   make([]map[string]int, n),
 	}
-	comms := make([]lowering.Communicator, n)
+	for i := range j.closes {
+		j.closes[i] = map[string]int{}
+	}
+	comms := make([]Communicator, n)
 	for i := range comms {
 		comms[i] = &comm{j, i}
 	}
 	return comms, nil
+}
+
+func (o Options) deadline() (time.Duration, error) {
+	if o.Deadline < 0 {
+		return 0, fmt.Errorf("deadline %v, want 0 for %v or more", o.Deadline, DefaultDeadline)
+	}
+	if o.Deadline == 0 {
+		return DefaultDeadline, nil
+	}
+	return o.Deadline, nil
 }
 
 // job is what the ranks share. mu is held for bookkeeping only, never across a
@@ -60,8 +72,9 @@ type job struct {
 
 	mu     sync.Mutex
 	first  *failure
-	groups map[string]*rendezvous // by fmt.Sprint of the ranks
+	groups map[string]*rendezvous // by key
 	closed []bool                 // by rank
+	closes []map[string]int       // by rank: how often it has closed the group of some ranks
 }
 
 // fail poisons the job with f unless it is poisoned, and returns the failure
@@ -80,39 +93,50 @@ type comm struct {
 	rank int
 }
 
-var _ lowering.Communicator = (*comm)(nil)
+var _ Communicator = (*comm)(nil)
 
 func (c *comm) Rank() int { return c.rank }
 func (c *comm) Size() int { return c.job.size }
 
+// World implements Communicator.
+func (c *comm) World() Group {
+	c.job.mu.Lock()
+	defer c.job.mu.Unlock()
+	return c.open(everyone(c.job.size))
+}
+
 // Group returns the group of these ranks, in this order; the same ranks in
 // another order are another group. Calls with equal ranks return the same
 // group. An error leaves the job as it was.
-func (c *comm) Group(ranks []int) (lowering.Group, error) {
-	for i, r := range ranks {
-		if r < 0 || r >= c.job.size {
-			return nil, fmt.Errorf("jaccl: group %v: rank %d is not in the job, want 0 to %d", ranks, r, c.job.size-1)
-		}
-		if slices.Contains(ranks[:i], r) {
-			return nil, fmt.Errorf("jaccl: group %v: rank %d twice, want every rank once", ranks, r)
-		}
+func (c *comm) Group(ranks []int) (lowering.Group, error) { return plain(c.Among(ranks)) }
+
+// Among implements Communicator.
+func (c *comm) Among(ranks []int) (Group, error) {
+	if err := members(ranks, c.rank, c.job.size); err != nil {
+		return nil, err
 	}
-	index := slices.Index(ranks, c.rank)
-	if index < 0 {
-		return nil, fmt.Errorf("jaccl: group %v: rank %d asks for a group that it is not in, want only members to", ranks, c.rank)
-	}
-	key := fmt.Sprint(ranks)
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
 	if c.job.closed[c.rank] {
 		return nil, fmt.Errorf("jaccl: group %v: rank %d: %w", ranks, c.rank, ErrClosed)
 	}
-	r := c.job.groups[key]
+	return c.open(ranks), nil
+}
+
+// open returns the group of these ranks that this rank has not closed. job.mu is
+// held.
+func (c *comm) open(ranks []int) *member {
+	return c.job.group(groupKey(ranks, c.job.closes[c.rank]), ranks, c.rank)
+}
+
+// group returns a rank's end of the group of that key. mu is held.
+func (j *job) group(key string, ranks []int, rank int) *member {
+	r := j.groups[key]
 	if r == nil {
-		r = newRendezvous(c.job, slices.Clone(ranks))
-		c.job.groups[key] = r
+		r = newRendezvous(j, key, slices.Clone(ranks))
+		j.groups[key] = r
 	}
-	return r.members[index], nil
+	return r.members[slices.Index(ranks, rank)]
 }
 
 // Fail poisons the job. It does not block. Only the first failure of a job

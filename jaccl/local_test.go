@@ -9,10 +9,9 @@ import (
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
-	"github.com/gomoe/gomoe/lowering"
 )
 
-func open(t *testing.T, n int) []lowering.Communicator {
+func open(t *testing.T, n int) []jaccl.Communicator {
 	comms, err := jaccl.Local(n, jaccl.Options{Deadline: time.Minute})
 	require.NoError(t, err)
 	return comms

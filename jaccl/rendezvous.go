@@ -11,26 +11,24 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// post is what a member brings to a rendezvous.
-type post struct {
-	call       lowering.Call
-	dst, src   []byte
-	dsts, srcs [][]byte // of all_to_all, instead of dst and src
-}
-
-// rendezvous is where the members of one group meet for one operation after
-// another. Everything is reused: an operation allocates nothing.
+// rendezvous is where some ranks meet for one operation after another: the members
+// of a group, or two of them for what only concerns two. Everything is reused: an
+// operation allocates nothing.
 //
-// job.mu guards arrived and every member's here. A member's post is its own
-// until it arrives; once all have arrived, posts are read by all and written by
-// none until the operation is complete. verdict and alone belong to the last
-// member to arrive, until it wakes the others.
+// job.mu guards arrived and every member's here. A member's post and claim are its
+// own until it arrives; once all have arrived, they are read by all and written by
+// none until the operation is complete. verdict and alone belong to the last member
+// to arrive, until it wakes the others.
 type rendezvous struct {
 	job     *job
+	key     string
 	ranks   []int // of the job, in group order
 	members []*member
 	posts   []post
+	claims  []claim
 	arrived int
+	closed  []bool // members that have closed the group; job.mu guards it
+	pairs   map[[2]int]*rendezvous
 
 	verdict *failure // what the calls disagree on
 	alone   bool     // the last to arrive did the work of all
@@ -40,81 +38,91 @@ type rendezvous struct {
 
 // member is one rank's end of a rendezvous.
 type member struct {
+	operations
 	r     *rendezvous
-	index int
 	here  bool          // has arrived and waits for the others
 	wake  chan struct{} // room for the one wake-up that a member can be waiting for
 	timer *time.Timer   // stopped while the member does not wait for arrivals
 	acc   accumulator
 	inUse atomic.Bool
+
+	splits int       // that this member has called
+	pairs  []*member // its ends of pairs, by the other one's index; made when needed
 }
 
-var _ lowering.Group = (*member)(nil)
+var _ Group = (*member)(nil)
 
-func newRendezvous(j *job, ranks []int) *rendezvous {
-	r := &rendezvous{job: j, ranks: ranks, posts: make([]post, len(ranks))}
+func newRendezvous(j *job, key string, ranks []int) *rendezvous {
+	r := &rendezvous{job: j, key: key, ranks: ranks, posts: make([]post, len(ranks)), claims: make([]claim, len(ranks)), closed: make([]bool, len(ranks))}
 	r.busy.Store(int32(len(ranks)))
 	for i := range ranks {
-		m := &member{r: r, index: i, wake: make(chan struct{}, 1), timer: time.NewTimer(j.deadline)}
+		m := &member{r: r, wake: make(chan struct{}, 1), timer: time.NewTimer(j.deadline)}
+		m.operations = operations{ranks: ranks, index: i, run: m}
 		m.timer.Stop()
 		r.members = append(r.members, m)
 	}
 	return r
 }
 
-func (m *member) Rank() int { return m.index }
-func (m *member) Size() int { return len(m.r.ranks) }
-
-// rank is the member's rank in the job, by which all errors name it.
-func (m *member) rank() int { return m.r.ranks[m.index] }
-
-// meet runs one operation. bad is what is wrong with p on its own, if anything.
+// meet implements runner.
 func (m *member) meet(ctx context.Context, p post, bad *failure) error {
 	if !m.inUse.CompareAndSwap(false, true) {
-		return m.fail(ctx, p.call, argument(m.rank(), p.call, "another collective of the same group in progress, want one goroutine per rank at a time"))
+		return m.fail(ctx, p.call, busy(m.rank(), p.call))
 	}
 	defer m.inUse.Store(false)
-	r, j := m.r, m.r.job
 	if bad != nil {
 		return m.fail(ctx, p.call, bad)
 	}
 	if ctx.Err() != nil {
 		return m.fail(ctx, p.call, left(ctx, m.rank(), p.call))
 	}
+	if pairwise(p.call.Op) {
+		return m.meetPairs(ctx, p)
+	}
+	return m.among(ctx, p)
+}
 
-	j.mu.Lock()
-	if f := r.obstacle(); f != nil {
-		f = j.fail(f)
-		j.mu.Unlock()
+// among runs one operation of all members of the rendezvous.
+func (m *member) among(ctx context.Context, p post) error {
+	last, f := m.arrive(&p)
+	if f != nil {
 		return m.error(ctx, p.call, f)
 	}
-	r.posts[m.index] = p
-	m.here = true
-	r.arrived++
-	last := r.arrived == len(r.ranks)
-	if last {
-		r.arrived = 0
-		for _, o := range r.members {
-			o.here = false
+	work, f := m.begin(ctx, p.call, last)
+	if work {
+		m.share()
+		if !m.done() {
+			<-m.wake
 		}
 	}
-	j.mu.Unlock()
-
-	if last {
-		r.open(m)
-	} else if f := m.await(ctx, p.call); f != nil {
+	m.r.posts[m.index] = post{} // the group outlives the caller's buffers
+	if f != nil {
 		return m.error(ctx, p.call, f)
 	}
-	verdict := r.verdict
-	if verdict == nil && !r.alone {
-		r.share(m.index, &m.acc)
-		m.finish()
-	}
-	r.posts[m.index] = post{} // the group outlives the caller's buffers
-	if verdict != nil {
-		return m.error(ctx, p.call, verdict)
-	}
 	return nil
+}
+
+// arrive posts p. It reports whether this member is the last to come, or why the
+// operation can not start.
+func (m *member) arrive(p *post) (last bool, f *failure) {
+	r, j := m.r, m.r.job
+	p.claim(&r.claims[m.index])
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if f := r.obstacle(); f != nil {
+		return false, j.fail(f)
+	}
+	r.posts[m.index] = *p
+	m.here = true
+	r.arrived++
+	if r.arrived < len(r.ranks) {
+		return false, nil
+	}
+	r.arrived = 0
+	for _, o := range r.members {
+		o.here = false
+	}
+	return true, nil
 }
 
 // obstacle returns why no operation can start. job.mu is held.
@@ -122,32 +130,50 @@ func (r *rendezvous) obstacle() *failure {
 	if r.job.first != nil {
 		return r.job.first
 	}
-	for _, rank := range r.ranks {
+	for i, rank := range r.ranks {
 		if r.job.closed[rank] {
 			return gone(rank)
+		}
+		if r.closed[i] {
+			return goneFrom(rank, r.ranks)
 		}
 	}
 	return nil
 }
 
+// begin waits until all members have arrived. It reports whether this member has a
+// share of the work to do, or why the operation has failed.
+func (m *member) begin(ctx context.Context, c lowering.Call, last bool) (work bool, f *failure) {
+	if last {
+		m.r.open(m)
+	} else if f := m.await(ctx, c); f != nil {
+		return false, f
+	}
+	f = m.r.verdict
+	return f == nil && !m.r.alone, f
+}
+
 // open judges the posts and lets the members go on. m is the last to arrive;
 // nobody else touches the rendezvous until it is woken.
 func (r *rendezvous) open(m *member) {
-	r.verdict = r.disagreement()
+	r.verdict = disagreement(r.ranks, r.claims)
 	r.alone = false
 	switch {
 	case r.verdict != nil:
 		r.job.mu.Lock()
 		r.job.fail(r.verdict)
 		r.job.mu.Unlock()
-	case len(r.ranks) == 1 || r.volume() <= aloneBytes:
+	case len(r.ranks) == 1 || volume(r.claims) <= aloneBytes:
 		r.alone = true
-		for i := range r.ranks {
-			r.share(i, &m.acc)
+		for i := range r.members {
+			shareOf(r.ranks, r.posts, r.claims, i, &m.acc)
 		}
 	}
 	m.wakeOthers()
 }
+
+// share does this member's share of the work.
+func (m *member) share() { shareOf(m.r.ranks, m.r.posts, m.r.claims, m.index, &m.acc) }
 
 // await waits until the last member has arrived. It returns the job's failure
 // if this member had to leave before that.
@@ -210,15 +236,16 @@ func (j *job) where(rank int) string {
 	return ""
 }
 
-// finish returns when every member has done its share. All are in the
-// operation, so this needs no deadline.
-func (m *member) finish() {
+// done says that this member has finished its share, and reports whether all have.
+// If not, a wake-up follows when they have. All are in the operation, so waiting
+// for it needs no deadline.
+func (m *member) done() bool {
 	if m.r.busy.Add(-1) > 0 {
-		<-m.wake
-		return
+		return false
 	}
 	m.r.busy.Store(int32(len(m.r.ranks)))
 	m.wakeOthers()
+	return true
 }
 
 func (m *member) wakeOthers() {
@@ -240,9 +267,13 @@ func (m *member) fail(ctx context.Context, c lowering.Call, f *failure) error {
 // error returns f as this member's error. Where the context ended too, the
 // error wraps both causes: which came first is chance.
 func (m *member) error(ctx context.Context, c lowering.Call, f *failure) error {
-	e := &Error{Rank: m.rank(), Call: c, Blame: slices.Clone(f.blame), Err: f}
+	return failedCall(ctx, m.rank(), c, f)
+}
+
+func failedCall(ctx context.Context, rank int, c lowering.Call, f *failure) error {
+	e := &Error{Rank: rank, Call: c, Blame: slices.Clone(f.blame), Err: f}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(f, cause) {
-		e.Err = fmt.Errorf("%w, and the context of rank %d ended: %w", f, m.rank(), cause)
+		e.Err = fmt.Errorf("%w, and the context of rank %d ended: %w", f, rank, cause)
 	}
 	return e
 }

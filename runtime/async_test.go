@@ -53,10 +53,11 @@ func beside(t *testing.T, hook, tail lowering.Kernel) *lowering.Plan {
 func wired(t *testing.T, l *lowering.Plan, o runtime.Options, travel func(ctx context.Context, rank int, c lowering.Call) error) *runtime.Session {
 	comms, err := jaccl.Local(l.Mesh.Ranks(), jaccl.Options{})
 	require.NoError(t, err)
+	wires := make([]lowering.Communicator, len(comms))
 	for i := range comms {
-		comms[i] = toy.Wire(comms[i], travel)
+		wires[i] = toy.Wire(comms[i], travel)
 	}
-	s, err := runtime.Open(l, comms, o)
+	s, err := runtime.Open(l, wires, o)
 	require.NoError(t, err)
 	return s
 }

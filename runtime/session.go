@@ -53,7 +53,7 @@ type Session struct {
 // Open returns a session of the plan on the ranks that comms stand for, one
 // communicator per rank of this process. The communicators stay the caller's.
 // They serve one session at a time: sessions that run at once have their own.
-func Open(plan *lowering.Plan, comms []lowering.Communicator, opts Options) (*Session, error) {
+func Open[C lowering.Communicator](plan *lowering.Plan, comms []C, opts Options) (*Session, error) {
 	if len(comms) == 0 {
 		return nil, fmt.Errorf("runtime: plan %s: no communicators, want one per rank of this process", plan.Name)
 	}

@@ -111,7 +111,7 @@ func TestOpenErrors(t *testing.T) {
 	require.NoError(t, err)
 	two, err := jaccl.Local(2, jaccl.Options{})
 	require.NoError(t, err)
-	for want, comms := range map[string][]lowering.Communicator{
+	for want, comms := range map[string][]jaccl.Communicator{
 		"runtime: plan p: no communicators, want one per rank of this process":     nil,
 		`runtime: plan p wants 2 ranks for the mesh "a=2", the communicator has 3`: comms,
 		"runtime: plan p: two communicators for rank 1, want one":                  {two[1], two[1]},

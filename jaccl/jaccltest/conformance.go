@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/jaccl"
 )
 
 // Conformance runs the suite. open returns the communicators of a new job of n
 // ranks, by rank, with a deadline that no test of the suite should reach; the
 // suite closes them.
-func Conformance(t *testing.T, open func(t *testing.T, n int) []lowering.Communicator) {
+func Conformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Communicator) {
 	s := suite{open}
 	t.Run("Ranks", s.ranks)
 	t.Run("Types", s.types)
@@ -29,8 +29,16 @@ func Conformance(t *testing.T, open func(t *testing.T, n int) []lowering.Communi
 	t.Run("Overlapping", s.overlapping)
 	t.Run("LateGroup", s.lateGroup)
 	t.Run("BadGroups", s.badGroups)
+	t.Run("Large", s.large)
+	t.Run("Random", s.random)
+	t.Run("Pairs", s.pairs)
+	t.Run("Rings", s.rings)
+	t.Run("Split", s.split)
+	t.Run("CloseGroup", s.closeGroup)
+	t.Run("ClosedGroup", s.closedGroup)
 	t.Run("BadArguments", s.badArguments)
 	t.Run("Mismatch", s.mismatch)
+	t.Run("PairMismatch", s.pairMismatch)
 	t.Run("Fail", s.fail)
 	t.Run("Cancel", s.cancel)
 	t.Run("Close", s.close)
@@ -38,11 +46,11 @@ func Conformance(t *testing.T, open func(t *testing.T, n int) []lowering.Communi
 }
 
 type suite struct {
-	open func(t *testing.T, n int) []lowering.Communicator
+	open func(t *testing.T, n int) []jaccl.Communicator
 }
 
 // start opens a job and closes it with the test, twice, as Close allows.
-func (s suite) start(t *testing.T, n int) []lowering.Communicator {
+func (s suite) start(t *testing.T, n int) []jaccl.Communicator {
 	t.Helper()
 	comms := s.open(t, n)
 	require.Len(t, comms, n)
@@ -59,7 +67,7 @@ func (s suite) start(t *testing.T, n int) []lowering.Communicator {
 }
 
 // each runs f for every rank at once and returns the errors by rank.
-func each(comms []lowering.Communicator, f func(c lowering.Communicator) error) []error {
+func each(comms []jaccl.Communicator, f func(c jaccl.Communicator) error) []error {
 	errs := make([]error, len(comms))
 	var wg sync.WaitGroup
 	for i, c := range comms {
@@ -71,9 +79,9 @@ func each(comms []lowering.Communicator, f func(c lowering.Communicator) error) 
 
 // all is each for what has to succeed. A rank that does not makes the others
 // fail, rather than wait for it.
-func all(t *testing.T, comms []lowering.Communicator, f func(c lowering.Communicator) error) {
+func all(t *testing.T, comms []jaccl.Communicator, f func(c jaccl.Communicator) error) {
 	t.Helper()
-	errs := each(comms, func(c lowering.Communicator) error {
+	errs := each(comms, func(c jaccl.Communicator) error {
 		err := f(c)
 		if err != nil {
 			c.Fail(err)
@@ -96,16 +104,29 @@ func world(n int) []int {
 }
 
 // play runs the trials, in order, in the group of ranks.
-func play(c lowering.Communicator, ranks []int, ts []trial) error {
-	g, err := c.Group(ranks)
+func play(c jaccl.Communicator, ranks []int, ts []trial) error {
+	g, err := c.Among(ranks)
 	if err != nil {
 		return err
 	}
+	a, err := newArena(c, g.Rank(), ts)
+	if err != nil {
+		return err
+	}
+	return playOn(background(), c, g, ranks, ts, a)
+}
+
+// playIn is play in a group that is to be that of ranks, in the process's own memory.
+func playIn(ctx context.Context, c jaccl.Communicator, g jaccl.Group, ranks []int, ts []trial) error {
+	return playOn(ctx, c, g, ranks, ts, nil)
+}
+
+func playOn(ctx context.Context, c jaccl.Communicator, g jaccl.Group, ranks []int, ts []trial, a *arena) error {
 	if g.Size() != len(ranks) || g.Rank() != slices.Index(ranks, c.Rank()) {
 		return fmt.Errorf("rank %d is %d of %d in group %v", c.Rank(), g.Rank(), g.Size(), ranks)
 	}
 	for seq, o := range ts {
-		if err := o.run(g, seq); err != nil {
+		if err := o.run(ctx, g, a.next(o.op, g.Rank()), seq); err != nil {
 			return err
 		}
 	}
@@ -126,26 +147,36 @@ func (s suite) ranks(t *testing.T) {
 func (s suite) types(t *testing.T) {
 	for n := 1; n <= 8; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			var ops []op
-			for d := graph.Bool; d <= graph.F64; d++ {
-				for i, count := range []int{0, 1, 3, 130, 4099} {
-					for _, name := range names {
-						if d == graph.Bool && (name == "all_sum" || name == "reduce_scatter") {
-							continue
-						}
-						o := op{name: name, d: d, count: count, seed: len(ops), skew: i % 2}
+			ops := everything()
+			ts := trials(n, ops)
+			all(t, s.start(t, n), func(c jaccl.Communicator) error { return play(c, world(n), ts) })
+		})
+	}
+}
+
+// everything returns reductions of all element types, and what only moves bytes of
+// two, with lengths from nothing to some pages.
+func everything() []op {
+	var ops []op
+	for d := graph.Bool; d <= graph.F64; d++ {
+		for i, count := range []int{0, 1, 3, 130, 4099} {
+			for _, name := range names {
+				o := op{name: name, d: d, count: count, seed: len(ops), skew: i % 2}
+				switch {
+				case o.reduces() && d == graph.Bool:
+				case !o.reduces() && d != graph.Bool && d != graph.I64:
+				case o.reduces() && name != "all_sum" && (count == 1 || count == 130):
+				default:
+					ops = append(ops, o)
+					if o.toAll() && count != 3 {
+						o.seed, o.inPlace = len(ops), true
 						ops = append(ops, o)
-						if name == "all_sum" {
-							o.seed, o.inPlace = len(ops), true
-							ops = append(ops, o)
-						}
 					}
 				}
 			}
-			ts := trials(n, ops)
-			all(t, s.start(t, n), func(c lowering.Communicator) error { return play(c, world(n), ts) })
-		})
+		}
 	}
+	return ops
 }
 
 // alternating returns n operations, neighbours of which differ in kind, type
@@ -165,13 +196,13 @@ func alternating(n int) []op {
 func (s suite) backToBack(t *testing.T) {
 	const n = 4
 	ts := trials(n, alternating(1000))
-	all(t, s.start(t, n), func(c lowering.Communicator) error { return play(c, world(n), ts) })
+	all(t, s.start(t, n), func(c jaccl.Communicator) error { return play(c, world(n), ts) })
 }
 
 // orders has groups whose order is not that of the job's ranks.
 func (s suite) orders(t *testing.T) {
 	groups := [][]int{{3, 1, 0, 2}, {2, 0}, {1, 3}, {3, 2, 1, 0}, {0, 1, 2, 3}, {2}}
-	all(t, s.start(t, 4), func(c lowering.Communicator) error {
+	all(t, s.start(t, 4), func(c jaccl.Communicator) error {
 		for _, ranks := range groups {
 			if slices.Contains(ranks, c.Rank()) {
 				if err := play(c, ranks, trials(len(ranks), alternating(20))); err != nil {
@@ -187,7 +218,7 @@ func (s suite) orders(t *testing.T) {
 // the first, {0,1} to {6,7} along the second.
 func (s suite) mesh(t *testing.T) {
 	four, two := trials(4, alternating(15)), trials(2, alternating(15))
-	all(t, s.start(t, 8), func(c lowering.Communicator) error {
+	all(t, s.start(t, 8), func(c jaccl.Communicator) error {
 		row, column := c.Rank()/2, c.Rank()%2
 		for range 5 {
 			if err := play(c, []int{column, 2 + column, 4 + column, 6 + column}, four); err != nil {
@@ -204,7 +235,7 @@ func (s suite) mesh(t *testing.T) {
 // disjoint has two groups that are never at the same operation.
 func (s suite) disjoint(t *testing.T) {
 	three, two := trials(3, alternating(200)), trials(2, alternating(70))
-	all(t, s.start(t, 5), func(c lowering.Communicator) error {
+	all(t, s.start(t, 5), func(c jaccl.Communicator) error {
 		if c.Rank()%2 == 0 {
 			return play(c, []int{0, 2, 4}, three)
 		}
@@ -215,7 +246,7 @@ func (s suite) disjoint(t *testing.T) {
 // overlapping passes a token along a chain of groups that share one rank each.
 func (s suite) overlapping(t *testing.T) {
 	const n = 6
-	all(t, s.start(t, n), func(c lowering.Communicator) error {
+	all(t, s.start(t, n), func(c jaccl.Communicator) error {
 		for first := range n - 1 {
 			if c.Rank() == first || c.Rank() == first+1 {
 				if err := play(c, []int{first, first + 1}, trials(2, alternating(10))); err != nil {
@@ -230,7 +261,7 @@ func (s suite) overlapping(t *testing.T) {
 // lateGroup: a member asks for the group when the others wait in it already,
 // and asks again later.
 func (s suite) lateGroup(t *testing.T) {
-	all(t, s.start(t, 3), func(c lowering.Communicator) error {
+	all(t, s.start(t, 3), func(c jaccl.Communicator) error {
 		for range 100 * c.Rank() {
 			runtime.Gosched()
 		}
@@ -250,7 +281,13 @@ func (s suite) badGroups(t *testing.T) {
 			t.Errorf("rank 0 got %v for the group %v, want an error", g, ranks)
 		}
 	}
-	all(t, comms, func(c lowering.Communicator) error { return play(c, world(3), trials(3, alternating(5))) })
+	all(t, comms, func(c jaccl.Communicator) error { return play(c, world(3), trials(3, alternating(5))) })
+}
+
+func (s suite) random(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		all(t, s.start(t, n), func(c jaccl.Communicator) error { return PlayRank(background(), c, uint64(n)) })
+	}
 }
 
 func background() context.Context { return context.Background() }

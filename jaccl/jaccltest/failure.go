@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -30,9 +32,9 @@ func expect(t *testing.T, errs []error, words ...string) {
 }
 
 // poisoned checks that collectives of any group fail from now on, and say why.
-func poisoned(t *testing.T, comms []lowering.Communicator, words ...string) {
+func poisoned(t *testing.T, comms []jaccl.Communicator, words ...string) {
 	t.Helper()
-	expect(t, each(comms, func(c lowering.Communicator) error {
+	expect(t, each(comms, func(c jaccl.Communicator) error {
 		g, err := c.Group([]int{c.Rank()})
 		if err != nil {
 			return err
@@ -46,10 +48,10 @@ func (s suite) mismatch(t *testing.T) {
 	at := func(op string, seq int, d graph.DType, bytes int64, line int) lowering.Call {
 		return lowering.Call{Op: op, Seq: seq, DType: d, Bytes: bytes, Pos: graph.Pos{File: "moe.go", Line: line}}
 	}
-	sum := func(ctx context.Context, g lowering.Group, c lowering.Call, n int, dst []byte) error {
+	sum := func(ctx context.Context, g jaccl.Group, c lowering.Call, n int, dst []byte) error {
 		return g.AllSum(ctx, c, dst[:n], make([]byte, n))
 	}
-	parts := func(g lowering.Group, c lowering.Call, send, receive []int, dst []byte) error {
+	parts := func(g jaccl.Group, c lowering.Call, send, receive []int, dst []byte) error {
 		d, s := make([][]byte, len(receive)), make([][]byte, len(send))
 		for i := range d {
 			d[i], s[i] = dst[16*i:][:receive[i]], make([]byte, send[i])
@@ -59,53 +61,85 @@ func (s suite) mismatch(t *testing.T) {
 	base := at("all_sum", 3, graph.F32, 16, 12)
 	cases := []struct {
 		name string
-		odd  func(g lowering.Group, dst []byte) error // what rank 1 calls
-		rest func(g lowering.Group, dst []byte) error // nil for the sum of base
+		odd  func(g jaccl.Group, dst []byte) error // what rank 1 calls
+		rest func(g jaccl.Group, dst []byte) error // nil for the sum of base
 		want []string
 	}{
-		{"op", func(g lowering.Group, dst []byte) error {
+		{"op", func(g jaccl.Group, dst []byte) error {
 			return g.AllGather(background(), at("all_gather", 3, graph.F32, 16, 14), dst[:48], make([]byte, 16))
 		}, nil, []string{"rank 1 calls all_gather #3 f32 16 bytes (moe.go:14) where rank 0 calls all_sum #3 f32 16 bytes (moe.go:12)"}},
-		{"seq", func(g lowering.Group, dst []byte) error {
+		{"seq", func(g jaccl.Group, dst []byte) error {
 			return sum(background(), g, at("all_sum", 4, graph.F32, 16, 12), 16, dst)
 		}, nil, []string{"rank 1 calls all_sum #4", "rank 0 calls all_sum #3"}},
-		{"dtype", func(g lowering.Group, dst []byte) error {
+		{"dtype", func(g jaccl.Group, dst []byte) error {
 			return sum(background(), g, at("all_sum", 3, graph.I32, 16, 12), 16, dst)
 		}, nil, []string{"rank 1 calls all_sum #3 i32", "rank 0 calls all_sum #3 f32"}},
-		{"bytes", func(g lowering.Group, dst []byte) error {
+		{"bytes", func(g jaccl.Group, dst []byte) error {
 			return sum(background(), g, at("all_sum", 3, graph.F32, 32, 12), 16, dst)
 		}, nil, []string{"rank 1 calls all_sum #3 f32 32 bytes", "rank 0 calls all_sum #3 f32 16 bytes"}},
-		{"length", func(g lowering.Group, dst []byte) error {
+		{"length", func(g jaccl.Group, dst []byte) error {
 			return sum(background(), g, base, 8, dst)
 		}, nil, []string{"rank 1", "8 bytes", "rank 0", "16", "moe.go:12"}},
-		{"gather length", func(g lowering.Group, dst []byte) error {
+		{"gather length", func(g jaccl.Group, dst []byte) error {
 			return g.AllGather(background(), at("all_gather", 3, graph.U8, 4, 9), dst[:15], make([]byte, 5))
-		}, func(g lowering.Group, dst []byte) error {
+		}, func(g jaccl.Group, dst []byte) error {
 			return g.AllGather(background(), at("all_gather", 3, graph.U8, 4, 9), dst[:12], make([]byte, 4))
 		}, []string{"rank 1", "5 bytes", "rank 0", "4", "moe.go:9"}},
-		{"scatter length", func(g lowering.Group, dst []byte) error {
+		{"scatter length", func(g jaccl.Group, dst []byte) error {
 			return g.ReduceScatter(background(), at("reduce_scatter", 3, graph.U8, 4, 9), dst[:5], make([]byte, 15))
-		}, func(g lowering.Group, dst []byte) error {
+		}, func(g jaccl.Group, dst []byte) error {
 			return g.ReduceScatter(background(), at("reduce_scatter", 3, graph.U8, 4, 9), dst[:4], make([]byte, 12))
 		}, []string{"rank 1", "15 bytes", "rank 0", "12", "moe.go:9"}},
-		{"part", func(g lowering.Group, dst []byte) error {
+		{"part", func(g jaccl.Group, dst []byte) error {
 			return parts(g, at("all_to_all", 7, graph.U8, 0, 5), []int{2, 2, 7}, []int{2, 2, 2}, dst)
-		}, func(g lowering.Group, dst []byte) error {
+		}, func(g jaccl.Group, dst []byte) error {
 			return parts(g, at("all_to_all", 7, graph.U8, 0, 5), []int{2, 2, 2}, []int{2, 2, 2}, dst)
 		}, []string{"rank 1 sends 7 bytes to rank 2", "expects 2", "all_to_all #7", "moe.go:5"}},
+		{"max or min", func(g jaccl.Group, dst []byte) error {
+			return g.AllMax(background(), at("all_max", 3, graph.F32, 16, 12), dst[:16], make([]byte, 16))
+		}, func(g jaccl.Group, dst []byte) error {
+			return g.AllMin(background(), at("all_min", 3, graph.F32, 16, 12), dst[:16], make([]byte, 16))
+		}, []string{"rank 1 calls all_max #3", "rank 0 calls all_min #3"}},
+		{"gathered part", func(g jaccl.Group, dst []byte) error {
+			return g.AllGatherV(background(), at("all_gather_v", 3, graph.U8, 0, 5), [][]byte{dst[:2], dst[2:5], dst[5:9]}, make([]byte, 3))
+		}, func(g jaccl.Group, dst []byte) error {
+			return g.AllGatherV(background(), at("all_gather_v", 3, graph.U8, 0, 5), [][]byte{dst[:2], dst[2:6], dst[6:10]}, make([]byte, []int{2, 4, 4}[g.Rank()]))
+		}, []string{"rank 1 sends 3 bytes to rank 0, which expects 4 from it, in all_gather_v #3"}},
+		{"root", func(g jaccl.Group, dst []byte) error {
+			return g.Broadcast(background(), at("broadcast", 3, graph.U8, 0, 5), 1, make([]byte, 8))
+		}, func(g jaccl.Group, dst []byte) error {
+			return g.Broadcast(background(), at("broadcast", 3, graph.U8, 0, 5), 2, dst[:8])
+		}, []string{"rank 1 calls broadcast #3", "rank 1 as root", "rank 0 has rank 2"}},
+		{"broadcast length", func(g jaccl.Group, dst []byte) error {
+			return g.Broadcast(background(), at("broadcast", 3, graph.U8, 0, 5), 0, dst[:9])
+		}, func(g jaccl.Group, dst []byte) error {
+			return g.Broadcast(background(), at("broadcast", 3, graph.U8, 0, 5), 0, dst[:8])
+		}, []string{"rank 1", "9 bytes", "rank 0", "8"}},
+		{"split", func(g jaccl.Group, dst []byte) error {
+			_, err := g.Split(background(), at("split", 4, graph.NoDType, 0, 5), 0, 0)
+			return err
+		}, func(g jaccl.Group, dst []byte) error {
+			_, err := g.Split(background(), at("split", 3, graph.NoDType, 0, 5), 0, 0)
+			return err
+		}, []string{"rank 1 calls split #4", "rank 0 calls split #3"}},
+		{"long", func(g jaccl.Group, dst []byte) error {
+			return g.AllSum(background(), at("all_sum", 3, graph.F32, 1<<20, 12), dst, make([]byte, len(dst)))
+		}, func(g jaccl.Group, dst []byte) error {
+			return g.AllSum(background(), at("all_sum", 3, graph.F32, 1<<20, 12), dst[:len(dst)-4], make([]byte, len(dst)-4))
+		}, []string{"rank 1", "200000 bytes of src", "rank 0 has 199996"}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			comms := s.start(t, 3)
 			dsts := make([][]byte, 3)
-			errs := each(comms, func(c lowering.Communicator) error {
-				g, err := c.Group(world(3))
+			errs := each(comms, func(c jaccl.Communicator) error {
+				g, err := c.Among(world(3))
 				if err != nil {
 					return err
 				}
 				var around []byte
-				dsts[c.Rank()], around = buffer(64, 0)
-				dst := around[margin:]
+				dsts[c.Rank()], around = buffer(200000, 0)
+				dst := around[margin:][:200000]
 				switch {
 				case c.Rank() == 1:
 					return tc.odd(g, dst)
@@ -127,6 +161,69 @@ func (s suite) mismatch(t *testing.T) {
 	}
 }
 
+// pairMismatch: what two members of three call does not fit together.
+func (s suite) pairMismatch(t *testing.T) {
+	at := func(op string, seq int) lowering.Call {
+		return lowering.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "moe.go", Line: 7}}
+	}
+	one, two := make([]byte, 8), make([]byte, 8)
+	cases := []struct {
+		name string
+		zero func(g jaccl.Group) error
+		one  func(g jaccl.Group) error
+		want []string
+	}{
+		{"both send",
+			func(g jaccl.Group) error { return g.Send(background(), at("send", 1), 1, one) },
+			func(g jaccl.Group) error { return g.Send(background(), at("send", 1), 0, two) },
+			[]string{"rank 1 calls send #1", "rank 0 calls send #1"}},
+		{"both receive",
+			func(g jaccl.Group) error { return g.Recv(background(), at("recv", 1), 1, one) },
+			func(g jaccl.Group) error { return g.Recv(background(), at("recv", 1), 0, two) },
+			[]string{"rank 1 calls recv #1", "rank 0 calls recv #1"}},
+		{"number",
+			func(g jaccl.Group) error { return g.Send(background(), at("send", 1), 1, one) },
+			func(g jaccl.Group) error { return g.Recv(background(), at("recv", 2), 0, two) },
+			[]string{"rank 1 calls recv #2", "rank 0 calls send #1"}},
+		{"length",
+			func(g jaccl.Group) error { return g.Send(background(), at("send", 1), 1, one) },
+			func(g jaccl.Group) error { return g.Recv(background(), at("recv", 1), 0, two[:5]) },
+			[]string{"rank 0 sends 8 bytes to rank 1, which expects 5 from it, in send #1"}},
+		{"send and exchange",
+			func(g jaccl.Group) error { return g.Send(background(), at("send", 1), 1, one) },
+			func(g jaccl.Group) error {
+				return g.SendRecv(background(), at("send_recv", 1), 0, make([]byte, 8), 0, two)
+			},
+			[]string{"rank 1 calls send_recv #1", "rank 0 calls send #1"}},
+		{"exchange length",
+			func(g jaccl.Group) error {
+				return g.SendRecv(background(), at("send_recv", 1), 1, make([]byte, 4), 1, one)
+			},
+			func(g jaccl.Group) error {
+				return g.SendRecv(background(), at("send_recv", 1), 0, make([]byte, 8), 0, two)
+			},
+			[]string{"rank 0 sends 4 bytes to rank 1, which expects 8 from it, in send_recv #1"}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			comms := s.start(t, 3)
+			errs := each(comms[:2], func(c jaccl.Communicator) error {
+				if c.Rank() == 0 {
+					return tc.zero(c.World())
+				}
+				return tc.one(c.World())
+			})
+			expect(t, errs, tc.want...)
+			for i, b := range append(slices.Clone(one), two...) {
+				if b != 0 {
+					t.Errorf("byte %d was written before the error", i)
+				}
+			}
+			poisoned(t, comms, tc.want...)
+		})
+	}
+}
+
 // badArguments: what is wrong on one rank alone is an error there without
 // waiting for the others, and then on all of them.
 func (s suite) badArguments(t *testing.T) {
@@ -134,59 +231,108 @@ func (s suite) badArguments(t *testing.T) {
 		return lowering.Call{Op: op, DType: d, Pos: graph.Pos{File: "moe.go", Line: 8}}
 	}
 	shared := make([]byte, 64)
-	cases := map[string]func(g lowering.Group) error{
-		"sum lengths": func(g lowering.Group) error {
+	cases := map[string]func(g jaccl.Group) error{
+		"sum lengths": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.F32), make([]byte, 4), make([]byte, 8))
 		},
-		"sum of bool": func(g lowering.Group) error {
+		"sum of bool": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.Bool), make([]byte, 8), make([]byte, 8))
 		},
-		"sum of no type": func(g lowering.Group) error {
+		"sum of no type": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.NoDType), nil, nil)
 		},
-		"half an element": func(g lowering.Group) error {
+		"half an element": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.F32), make([]byte, 6), make([]byte, 6))
 		},
-		"half an element, scattered": func(g lowering.Group) error {
+		"half an element, scattered": func(g jaccl.Group) error {
 			return g.ReduceScatter(background(), call("reduce_scatter", graph.F32), make([]byte, 6), make([]byte, 12))
 		},
-		"gather lengths": func(g lowering.Group) error {
+		"gather lengths": func(g jaccl.Group) error {
 			return g.AllGather(background(), call("all_gather", graph.F32), make([]byte, 12), make([]byte, 4))
 		},
-		"scatter lengths": func(g lowering.Group) error {
+		"scatter lengths": func(g jaccl.Group) error {
 			return g.ReduceScatter(background(), call("reduce_scatter", graph.F32), make([]byte, 4), make([]byte, 12))
 		},
-		"scatter of bool": func(g lowering.Group) error {
+		"scatter of bool": func(g jaccl.Group) error {
 			return g.ReduceScatter(background(), call("reduce_scatter", graph.Bool), make([]byte, 4), make([]byte, 8))
 		},
-		"too few parts": func(g lowering.Group) error {
+		"too few parts": func(g jaccl.Group) error {
 			return g.AllToAll(background(), call("all_to_all", graph.F32), make([][]byte, 1), make([][]byte, 2))
 		},
-		"too many parts": func(g lowering.Group) error {
+		"too many parts": func(g jaccl.Group) error {
 			return g.AllToAll(background(), call("all_to_all", graph.F32), make([][]byte, 2), make([][]byte, 3))
 		},
-		"other name": func(g lowering.Group) error {
+		"other name": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_gather", graph.F32), nil, nil)
 		},
-		"shifted in place": func(g lowering.Group) error {
+		"shifted in place": func(g jaccl.Group) error {
 			return g.AllSum(background(), call("all_sum", graph.F32), shared[4:20], shared[:16])
 		},
-		"gather in place": func(g lowering.Group) error {
+		"gather in place": func(g jaccl.Group) error {
 			return g.AllGather(background(), call("all_gather", graph.F32), shared[:32], shared[:16])
 		},
-		"scatter in place": func(g lowering.Group) error {
+		"scatter in place": func(g jaccl.Group) error {
 			return g.ReduceScatter(background(), call("reduce_scatter", graph.F32), shared[:16], shared[:32])
 		},
-		"parts in place": func(g lowering.Group) error {
+		"gathered parts": func(g jaccl.Group) error {
+			return g.AllGatherV(background(), call("all_gather_v", graph.F32), [][]byte{nil, make([]byte, 4)}, make([]byte, 8))
+		},
+		"too few gathered parts": func(g jaccl.Group) error {
+			return g.AllGatherV(background(), call("all_gather_v", graph.F32), [][]byte{nil}, nil)
+		},
+		"gathered parts in place": func(g jaccl.Group) error {
+			return g.AllGatherV(background(), call("all_gather_v", graph.F32), [][]byte{shared[:8], shared[8:16]}, shared[4:12])
+		},
+		"max of bool": func(g jaccl.Group) error {
+			return g.AllMax(background(), call("all_max", graph.Bool), make([]byte, 8), make([]byte, 8))
+		},
+		"min lengths": func(g jaccl.Group) error {
+			return g.AllMin(background(), call("all_min", graph.F32), make([]byte, 4), make([]byte, 8))
+		},
+		"no such root": func(g jaccl.Group) error {
+			return g.Broadcast(background(), call("broadcast", graph.F32), 2, nil)
+		},
+		"negative root": func(g jaccl.Group) error {
+			return g.Broadcast(background(), call("broadcast", graph.F32), -1, nil)
+		},
+		"send to itself": func(g jaccl.Group) error {
+			return g.Send(background(), call("send", graph.F32), 1, nil)
+		},
+		"send to nobody": func(g jaccl.Group) error {
+			return g.Send(background(), call("send", graph.F32), 2, nil)
+		},
+		"receive from nobody": func(g jaccl.Group) error {
+			return g.Recv(background(), call("recv", graph.F32), -1, nil)
+		},
+		"receive from itself": func(g jaccl.Group) error {
+			return g.Recv(background(), call("recv", graph.F32), 1, nil)
+		},
+		"half to itself": func(g jaccl.Group) error {
+			return g.SendRecv(background(), call("send_recv", graph.F32), 1, nil, 0, nil)
+		},
+		"exchange with nobody": func(g jaccl.Group) error {
+			return g.SendRecv(background(), call("send_recv", graph.F32), 0, nil, 2, nil)
+		},
+		"exchange in place": func(g jaccl.Group) error {
+			return g.SendRecv(background(), call("send_recv", graph.F32), 0, shared[:8], 0, shared[4:12])
+		},
+		"lengths to itself": func(g jaccl.Group) error {
+			return g.SendRecv(background(), call("send_recv", graph.F32), 1, shared[:8], 1, shared[8:12])
+		},
+		"other name of a split": func(g jaccl.Group) error {
+			_, err := g.Split(background(), call("barrier", graph.F32), 0, 0)
+			return err
+		},
+		"parts in place": func(g jaccl.Group) error {
 			return g.AllToAll(background(), call("all_to_all", graph.F32), [][]byte{shared[:8], shared[8:16]}, [][]byte{shared[12:20], shared[20:28]})
 		},
 	}
 	for name, bad := range cases {
 		t.Run(name, func(t *testing.T) {
 			comms := s.start(t, 2)
-			var groups []lowering.Group
+			var groups []jaccl.Group
 			for _, c := range comms {
-				g, err := c.Group(world(2))
+				g, err := c.Among(world(2))
 				require.NoError(t, err)
 				groups = append(groups, g)
 			}
@@ -200,7 +346,7 @@ func (s suite) badArguments(t *testing.T) {
 // cause and the rank.
 func (s suite) fail(t *testing.T) {
 	comms := s.start(t, 4)
-	errs := each(comms, func(c lowering.Communicator) error {
+	errs := each(comms, func(c jaccl.Communicator) error {
 		if c.Rank() == 2 {
 			c.Fail(errSeeded)
 			c.Fail(errors.New("a second failure, which is of no interest"))
@@ -232,8 +378,8 @@ func (s suite) cancel(t *testing.T) {
 			comms := s.start(t, 3)
 			ctx, cancel := context.WithCancelCause(background())
 			defer cancel(nil)
-			errs := each(comms, func(c lowering.Communicator) error {
-				g, err := c.Group(world(3))
+			errs := each(comms, func(c jaccl.Communicator) error {
+				g, err := c.Among(world(3))
 				if err != nil {
 					return err
 				}
@@ -274,16 +420,16 @@ func (s suite) close(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		t.Run(fmt.Sprintf("before=%v", before), func(t *testing.T) {
 			comms := s.start(t, 3)
-			groups := make([]lowering.Group, len(comms))
+			groups := make([]jaccl.Group, len(comms))
 			for i, c := range comms {
 				var err error
-				groups[i], err = c.Group(world(3))
+				groups[i], err = c.Among(world(3))
 				require.NoError(t, err)
 			}
 			if before {
 				require.NoError(t, comms[1].Close())
 			}
-			errs := each(comms, func(c lowering.Communicator) error {
+			errs := each(comms, func(c jaccl.Communicator) error {
 				if c.Rank() == 1 && !before {
 					if err := c.Close(); err != nil {
 						return err
@@ -302,7 +448,7 @@ func (s suite) close(t *testing.T) {
 // closeElsewhere: ranks that are done may close while others go on.
 func (s suite) closeElsewhere(t *testing.T) {
 	comms := s.start(t, 4)
-	all(t, comms, func(c lowering.Communicator) error {
+	all(t, comms, func(c jaccl.Communicator) error {
 		if err := play(c, world(4), trials(4, alternating(10))); err != nil {
 			return err
 		}

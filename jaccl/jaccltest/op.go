@@ -2,13 +2,18 @@ package jaccltest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
 )
 
-var names = [...]string{"all_sum", "all_gather", "reduce_scatter", "all_to_all", "barrier"}
+// names are the operations that a trial runs. A send is one member's, with a recv of
+// another and nothing of the rest.
+var names = [...]string{"all_sum", "all_gather", "reduce_scatter", "all_to_all", "barrier",
+	"broadcast", "all_max", "all_gather_v", "send_recv", "all_min", "send"}
 
 // op is an operation whose inputs and results all ranks can compute.
 type op struct {
@@ -16,7 +21,7 @@ type op struct {
 	d       graph.DType
 	count   int // elements of a part
 	seed    int
-	inPlace bool // all_sum with dst = src
+	inPlace bool // reductions to all with dst = src
 	skew    int  // bytes by which buffers are off alignment
 }
 
@@ -24,15 +29,32 @@ func (o op) call(seq int) lowering.Call {
 	return lowering.Call{Op: o.name, Seq: seq, DType: o.d, Bytes: int64(o.count * o.d.Size()), Pos: graph.Pos{File: "model.go", Line: o.seed}}
 }
 
+// toAll reports whether the operation reduces elements and gives all of them to all.
+func (o op) toAll() bool { return o.name == "all_sum" || o.name == "all_max" || o.name == "all_min" }
+
+// reduces reports whether the operation computes anything.
+func (o op) reduces() bool { return o.toAll() || o.name == "reduce_scatter" }
+
 // part is the number of elements that a member sends another in an all_to_all:
 // nothing for some pairs.
 func (o op) part(from, to int) int { return o.count * ((3*from + 5*to + o.seed) % 4) / 2 }
 
+// root is the member that a broadcast starts from, and the sender of a send.
+func (o op) root(size int) int { return o.seed % size }
+
+// far is the receiver of a send.
+func (o op) far(size int) int { return (o.root(size) + 1 + o.seed/size%max(size-1, 1)) % size }
+
+// shift is how far a send_recv carries: by the whole group for some, to itself.
+func (o op) shift(size int) int { return o.seed/2%size + 1 }
+
 // src is what member i of size gives.
 func (o op) src(i, size int) [][]byte {
 	switch o.name {
-	case "all_sum", "all_gather":
+	case "all_sum", "all_max", "all_min", "all_gather", "broadcast":
 		return [][]byte{values(o.d, o.count, o.seed, i)}
+	case "all_gather_v":
+		return [][]byte{values(o.d, o.part(i, 0), o.seed, i)}
 	case "reduce_scatter":
 		return [][]byte{values(o.d, o.count*size, o.seed, i)}
 	case "all_to_all":
@@ -41,6 +63,12 @@ func (o op) src(i, size int) [][]byte {
 			parts[k] = values(o.d, o.part(i, k), o.seed, i*size+k)
 		}
 		return parts
+	case "send_recv":
+		return [][]byte{values(o.d, o.part(i, (i+o.shift(size))%size), o.seed, i)}
+	case "send":
+		if i == o.root(size) {
+			return [][]byte{values(o.d, o.count, o.seed, i)}
+		}
 	}
 	return nil
 }
@@ -62,26 +90,38 @@ func trials(size int, ops []op) []trial {
 			t.in[i] = o.src(i, size)
 		}
 		var sum, gathered []byte
-		switch o.name {
-		case "all_sum", "reduce_scatter":
-			sum = total(o.d, t.in)
-		case "all_gather":
+		switch {
+		case o.reduces():
+			sum = total(o.name, o.d, t.in)
+		case o.name == "all_gather":
 			for _, src := range t.in {
 				gathered = append(gathered, src[0]...)
 			}
 		}
 		for i := range size {
 			switch o.name {
-			case "all_sum":
+			case "all_sum", "all_max", "all_min":
 				t.out[i] = [][]byte{sum}
 			case "reduce_scatter":
 				part := o.count * o.d.Size()
 				t.out[i] = [][]byte{sum[i*part : (i+1)*part]}
 			case "all_gather":
 				t.out[i] = [][]byte{gathered}
+			case "all_gather_v":
+				for _, src := range t.in {
+					t.out[i] = append(t.out[i], src[0])
+				}
 			case "all_to_all":
 				for _, src := range t.in {
 					t.out[i] = append(t.out[i], src[i])
+				}
+			case "broadcast":
+				t.out[i] = t.in[o.root(size)]
+			case "send_recv":
+				t.out[i] = t.in[(i+size*2-o.shift(size))%size]
+			case "send":
+				if i == o.far(size) && size > 1 {
+					t.out[i] = t.in[o.root(size)]
 				}
 			}
 		}
@@ -96,14 +136,20 @@ const (
 )
 
 // buffer returns n bytes within a larger piece of memory full of canaries.
-func buffer(n, skew int) (b, around []byte) {
-	around = bytes.Repeat([]byte{canary}, n+skew+2*margin)
+func buffer(n, skew int) (b, around []byte) { return (*arena)(nil).buffer(n, skew) }
+
+// buffer returns n bytes within a larger piece of the arena full of canaries.
+func (a *arena) buffer(n, skew int) (b, around []byte) {
+	around = a.take(n + skew + 2*margin)
+	for i := range around {
+		around[i] = canary
+	}
 	return around[margin+skew:][:n:n], around
 }
 
-func buffers(like [][]byte, skew int) (b, around [][]byte) {
+func (a *arena) buffers(like [][]byte, skew int) (b, around [][]byte) {
 	for _, l := range like {
-		x, y := buffer(len(l), skew)
+		x, y := a.buffer(len(l), skew)
 		b, around = append(b, x), append(around, y)
 	}
 	return b, around
@@ -111,29 +157,49 @@ func buffers(like [][]byte, skew int) (b, around [][]byte) {
 
 // run calls the operation and compares the result with the expected, bit for
 // bit.
-func (o trial) run(g lowering.Group, seq int) error {
+func (o trial) run(ctx context.Context, g jaccl.Group, a *arena, seq int) error {
 	in, want := o.in[g.Rank()], o.out[g.Rank()]
-	src, _ := buffers(in, o.skew)
+	src, _ := a.buffers(in, o.skew)
 	for i := range src {
 		copy(src[i], in[i])
 	}
-	dst, around := buffers(want, o.skew)
-	inPlace := o.inPlace && o.name == "all_sum"
+	dst, around := a.buffers(want, o.skew)
+	inPlace := o.inPlace && o.toAll() || o.name == "broadcast"
 	if inPlace {
 		dst = src
 	}
 	var err error
 	switch c := o.call(seq); o.name {
 	case "all_sum":
-		err = g.AllSum(background(), c, dst[0], src[0])
+		err = g.AllSum(ctx, c, dst[0], src[0])
+	case "all_max":
+		err = g.AllMax(ctx, c, dst[0], src[0])
+	case "all_min":
+		err = g.AllMin(ctx, c, dst[0], src[0])
 	case "all_gather":
-		err = g.AllGather(background(), c, dst[0], src[0])
+		err = g.AllGather(ctx, c, dst[0], src[0])
+	case "all_gather_v":
+		err = g.AllGatherV(ctx, c, dst, src[0])
 	case "reduce_scatter":
-		err = g.ReduceScatter(background(), c, dst[0], src[0])
+		err = g.ReduceScatter(ctx, c, dst[0], src[0])
 	case "all_to_all":
-		err = g.AllToAll(background(), c, dst, src)
+		err = g.AllToAll(ctx, c, dst, src)
+	case "broadcast":
+		err = g.Broadcast(ctx, c, o.root(g.Size()), src[0])
 	case "barrier":
-		err = g.Barrier(background(), c)
+		err = g.Barrier(ctx, c)
+	case "send_recv":
+		n, s := g.Size(), o.shift(g.Size())
+		err = g.SendRecv(ctx, c, (g.Rank()+s)%n, src[0], (g.Rank()+2*n-s)%n, dst[0])
+	case "send":
+		switch from, to := o.root(g.Size()), o.far(g.Size()); {
+		case from == to: // alone
+		case g.Rank() == from:
+			err = g.Send(ctx, c, to, src[0])
+		case g.Rank() == to:
+			c.Op = "recv"
+			err = g.Recv(ctx, c, from, dst[0])
+		}
 	}
 	if err != nil {
 		return err

@@ -140,17 +140,58 @@ func putFloat(b []byte, d graph.DType, x float64) {
 	}
 }
 
-// total adds the members' buffers, one element at a time.
-func total(d graph.DType, srcs [][][]byte) []byte {
+// total reduces the members' buffers, one element at a time.
+func total(op string, d graph.DType, srcs [][][]byte) []byte {
 	out := make([]byte, len(srcs[0][0]))
+	bits := make([]uint64, len(srcs))
 	for at := 0; at < len(out); at += d.Size() {
-		var bits []uint64
-		for _, s := range srcs {
-			bits = append(bits, get(s[0][at:], d))
+		for i, s := range srcs {
+			bits[i] = get(s[0][at:], d)
 		}
-		put(out[at:], d, add(d, bits))
+		switch op {
+		case "all_max":
+			put(out[at:], d, extreme(d, bits, 1))
+		case "all_min":
+			put(out[at:], d, extreme(d, bits, -1))
+		default:
+			put(out[at:], d, add(d, bits))
+		}
 	}
 	return out
+}
+
+// extreme returns the element that sign times is the largest.
+func extreme(d graph.DType, bits []uint64, sign float64) uint64 {
+	best := bits[0]
+	for _, b := range bits[1:] {
+		x, y := sign*float(d, best), sign*float(d, b)
+		// Integers that a float64 does not tell apart are compared as such.
+		if d == graph.I64 {
+			if sign > 0 && int64(b) > int64(best) || sign < 0 && int64(b) < int64(best) {
+				best = b
+			}
+		} else if y > x || y == x && math.Signbit(x) && !math.Signbit(y) {
+			best = b
+		}
+	}
+	return best
+}
+
+// float returns the value of an element.
+func float(d graph.DType, bits uint64) float64 {
+	switch d {
+	case graph.F64:
+		return math.Float64frombits(bits)
+	case graph.F32:
+		return float64(math.Float32frombits(uint32(bits)))
+	case graph.F16:
+		return float64(f16.decode(uint16(bits)))
+	case graph.BF16:
+		return float64(bf16.decode(uint16(bits)))
+	case graph.I32:
+		return float64(int32(bits))
+	}
+	return float64(bits)
 }
 
 // add adds in order. Integers of any size are sums modulo 2^64, cut by put.

@@ -38,12 +38,12 @@ func TestHalvesRoundOnce(t *testing.T) {
 		{graph.BF16, uint16(array.BrainOf(256)), uint16(array.BrainOf(1)), uint16(array.BrainOf(258))},
 		{graph.F16, uint16(array.HalfOf(2048)), uint16(array.HalfOf(1)), uint16(array.HalfOf(2050))},
 	} {
-		var posts []post
+		var srcs [][]byte
 		for _, h := range []uint16{tc.big, tc.one, tc.one} {
-			posts = append(posts, post{src: binary.NativeEndian.AppendUint16(nil, h)})
+			srcs = append(srcs, binary.NativeEndian.AppendUint16(nil, h))
 		}
 		var a accumulator
-		if got := elements[array.Half](a.sum(tc.d, posts, 0, 2, make([]byte, 2)))[0]; uint16(got) != tc.up {
+		if got := elements[array.Half](a.reduce(total, tc.d, srcs, make([]byte, 2)))[0]; uint16(got) != tc.up {
 			t.Errorf("%s: %#x + 2·%#x is %#x, want %#x", tc.d, tc.big, tc.one, got, tc.up)
 		}
 	}
@@ -62,7 +62,7 @@ func TestSumOfNaN(t *testing.T) {
 		}
 		var a accumulator
 		sum := array.New(graph.T(d, 1))
-		copy(sum.Bytes(), a.sum(d, []post{{src: one.Bytes()}, {src: nan.Bytes()}, {src: one.Bytes()}}, 0, d.Size(), make([]byte, d.Size())))
+		copy(sum.Bytes(), a.reduce(total, d, [][]byte{one.Bytes(), nan.Bytes(), one.Bytes()}, make([]byte, d.Size())))
 		if x := sum.Float64s()[0]; x == x {
 			t.Errorf("%s: 1 + NaN + 1 is %v", d, x)
 		}

@@ -1,0 +1,207 @@
+package jaccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// grace is how long a rank whose peer's connection has ended waits for the watch to
+// say why: a peer that fails says so before it ends.
+const grace = 250 * time.Millisecond
+
+// fail poisons the job with f, unless it is poisoned, and returns the failure that
+// did. It does not block.
+func (e *engine) fail(f *failure, c lowering.Call) *failure {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if known := e.known(); known != nil {
+		return known
+	}
+	e.first = e.onHosts(f)
+	if e.closed { // the rank has left, and its failures are its own
+		return e.first
+	}
+	e.watch.Announce(Notice{From: e.rank, Blame: f.blame, Kind: kindOf(f), Text: e.first.text, Call: c})
+	// Another rank may have announced one before; this one's own keeps its cause.
+	if n, ok := e.watch.First(); ok && (n.From != e.rank || n.Text != e.first.text) {
+		e.first = noticed(n)
+	}
+	return e.first
+}
+
+// known returns the job's failure, nil if there is none. mu is held.
+func (e *engine) known() *failure {
+	if e.first == nil {
+		select {
+		case <-e.watch.Down():
+			if n, ok := e.watch.First(); ok {
+				e.first = noticed(n)
+			}
+		default:
+		}
+	}
+	return e.first
+}
+
+func noticed(n Notice) *failure {
+	kinds := [...]error{KindMismatch: ErrMismatch, KindDeadline: ErrDeadline, KindClosed: ErrClosed, KindArgument: ErrArgument, KindLost: ErrLost}
+	f := &failure{blame: n.Blame, text: n.Text}
+	if int(n.Kind) < len(kinds) {
+		f.err = kinds[n.Kind]
+	}
+	return f
+}
+
+func kindOf(f *failure) Kind {
+	for kind, err := range map[Kind]error{KindMismatch: ErrMismatch, KindDeadline: ErrDeadline, KindClosed: ErrClosed, KindArgument: ErrArgument, KindLost: ErrLost} {
+		if f.err == err {
+			return kind
+		}
+	}
+	return KindCause
+}
+
+// onHosts returns f with the machines of the ranks that it blames.
+func (e *engine) onHosts(f *failure) *failure {
+	var on []string
+	for _, r := range f.blame {
+		if r >= 0 && r < e.Size() {
+			on = append(on, fmt.Sprintf("rank %d is on %s", r, e.watch.Host(r)))
+		}
+	}
+	if len(on) == 0 {
+		return f
+	}
+	return &failure{f.blame, f.text + " (" + strings.Join(on, ", ") + ")", f.err}
+}
+
+// diagnose poisons the job for an operation that ended with err and returns the
+// job's failure. ctx is the caller's, x the exchange that the operation was at.
+func (e *engine) diagnose(ctx context.Context, g *end, x *Exchange, c lowering.Call, err error) *failure {
+	e.mu.Lock()
+	f, closed := e.known(), e.closed
+	e.mu.Unlock()
+	var verdict *failure
+	var peer *PeerError
+	switch {
+	case f != nil:
+		return f
+	case errors.As(err, &verdict):
+		return e.fail(verdict, c)
+	case closed:
+		return e.fail(gone(e.rank), c)
+	case context.Cause(e.ctx) == errLate:
+		return e.fail(e.stalled(g, x, c), c)
+	case ctx.Err() != nil && e.ctx.Err() != nil:
+		return e.fail(left(ctx, e.rank, c), c)
+	case errors.As(err, &peer):
+		return e.fail(e.lost(peer, x, c), c)
+	}
+	return e.fail(&failure{[]int{e.rank}, fmt.Sprintf("rank %d: %s link: %v", e.rank, e.link.Transport(), err), err}, c)
+}
+
+// lost is about a peer whose connection has ended, unless the watch knows better.
+func (e *engine) lost(p *PeerError, x *Exchange, c lowering.Call) *failure {
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	poll := time.NewTicker(grace / 50)
+	defer poll.Stop()
+	for waiting := true; waiting && !e.watch.Left(p.Peer); {
+		select {
+		case <-e.watch.Down():
+			waiting = false
+		case <-timer.C:
+			waiting = false
+		case <-e.quit:
+			return gone(e.rank)
+		case <-poll.C:
+		}
+	}
+	if n, ok := e.watch.First(); ok {
+		return noticed(n)
+	}
+	if e.watch.Left(p.Peer) {
+		return gone(p.Peer)
+	}
+	return &failure{[]int{p.Peer}, fmt.Sprintf("rank %d has lost rank %d in %s: %v%s", e.rank, p.Peer, c, p.Err, outstanding(x, p.Peer)), ErrLost}
+}
+
+// stalled is about an exchange that has made no progress for the deadline.
+func (e *engine) stalled(g *end, x *Exchange, c lowering.Call) *failure {
+	var missing, slow []int
+	var where, how []string
+	for i, rank := range x.Peers {
+		switch at, open := x.account(i); {
+		case !open:
+		case x.Head != nil && !at.head:
+			missing, where = append(missing, rank), append(where, "")
+		default:
+			slow, how = append(slow, rank), append(how, at.String())
+		}
+	}
+	if len(missing) > 0 {
+		return late(missing, where, c, g.ranks, e.deadline)
+	}
+	if len(slow) == 0 { // the link has not said what it waits for
+		slow, how = slices.Clone(x.Peers), make([]string, len(x.Peers))
+		for i := range how {
+			at, _ := x.account(i)
+			how[i] = at.String()
+		}
+	}
+	text := ""
+	for i, rank := range slow {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("rank %d (%s)", rank, how[i])
+	}
+	return &failure{slow, fmt.Sprintf("%s made no progress within %v at %s among ranks %v", text, e.deadline, c, g.ranks), ErrDeadline}
+}
+
+// account is what is left to do with one peer of an exchange.
+type account struct {
+	head                           bool
+	sent, toSend, received, toRecv int64
+}
+
+func (a account) String() string {
+	return fmt.Sprintf("%d of %d bytes sent to it, %d of %d received", a.sent, a.toSend, a.received, a.toRecv)
+}
+
+// account returns how far x is with Peers[i], and whether anything is left to do. The
+// exchange has ended.
+func (x *Exchange) account(i int) (a account, open bool) {
+	if i < len(x.progress) {
+		p := &x.progress[i]
+		a = account{head: p.head.Load(), sent: p.sent.Load(), received: p.received.Load()}
+	}
+	a.toSend, a.toRecv = length(x.Send, i), length(x.Recv, i)
+	return a, x.Head != nil && !a.head || a.sent < a.toSend || a.received < a.toRecv
+}
+
+func length(bufs [][][]byte, i int) int64 {
+	n := int64(0)
+	if i < len(bufs) {
+		for _, b := range bufs[i] {
+			n += int64(len(b))
+		}
+	}
+	return n
+}
+
+// outstanding says what is left to do with a peer, for people.
+func outstanding(x *Exchange, peer int) string {
+	if i := slices.Index(x.Peers, peer); i >= 0 {
+		if a, open := x.account(i); open {
+			return "; " + a.String()
+		}
+	}
+	return ""
+}

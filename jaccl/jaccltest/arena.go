@@ -1,0 +1,55 @@
+package jaccltest
+
+import (
+	"errors"
+
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// arena is memory that all ranks see, for the buffers of one operation after another.
+// A nil arena is the process's own memory.
+type arena struct{ b, rest []byte }
+
+// newArena returns memory for the largest of the trials of a member, nil where the
+// communicator has none. Some trials are left out, so that operations meet members of
+// which only some have their buffers there.
+func newArena(c jaccl.Communicator, member int, ts []trial) (*arena, error) {
+	m, ok := c.(jaccl.Memory)
+	if !ok {
+		return nil, nil
+	}
+	most := 0
+	for _, t := range ts {
+		n := 0
+		for _, part := range append(t.in[member:member+1:member+1], t.out[member]) {
+			for _, b := range part {
+				n += len(b) + t.skew + 2*margin + 64
+			}
+		}
+		most = max(most, n)
+	}
+	b, err := m.Alloc(most)
+	if errors.Is(err, jaccl.ErrUnsupported) {
+		return nil, nil
+	}
+	return &arena{b: b}, err
+}
+
+// next begins a trial: it returns nil for some members of some.
+func (a *arena) next(o op, member int) *arena {
+	if a == nil || o.seed%4 == 3 && (member+o.seed)%3 != 0 {
+		return nil
+	}
+	a.rest = a.b
+	return a
+}
+
+// take returns n bytes, which start at a cache line.
+func (a *arena) take(n int) []byte {
+	if a == nil {
+		return make([]byte, n)
+	}
+	b := a.rest[:n:n]
+	a.rest = a.rest[min((n+63)/64*64, len(a.rest)):]
+	return b
+}

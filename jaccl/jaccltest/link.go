@@ -1,0 +1,300 @@
+package jaccltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// Links returns the links of n ranks of one process, by rank, for tests of what is
+// made of links. Like a connection they hold some bytes that nobody has come for.
+func Links(n int) []jaccl.Link {
+	links := make([]jaccl.Link, n)
+	for i, l := range newLinks(n) {
+		links[i] = l
+	}
+	return links
+}
+
+func newLinks(n int) []*link {
+	links := make([]*link, n)
+	for i := range links {
+		links[i] = &link{rank: i, size: n, closed: make(chan struct{}), dead: make(chan struct{}), halves: make([]half, n)}
+	}
+	for _, l := range links {
+		for peer := range n {
+			if peer == l.rank {
+				continue
+			}
+			p := &pipe{full: make(chan []byte, pipeDepth), free: make(chan []byte, pipeDepth), closed: l.closed}
+			for range pipeDepth {
+				p.free <- make([]byte, 0, jaccl.MaxHead)
+			}
+			l.halves[peer].out, links[peer].halves[l.rank].in = p, p
+		}
+	}
+	for _, l := range links {
+		l.start()
+	}
+	return links
+}
+
+const pipeDepth = 2
+
+// pipe carries bytes from one rank to another, in pieces of its own memory.
+type pipe struct {
+	full, free chan []byte
+	closed     <-chan struct{} // by the sender
+}
+
+// half is one peer of a link.
+type half struct {
+	out, in         *pipe
+	sends, receives chan work
+	heard           chan struct{} // the head has been read by all
+}
+
+// work is what a half does in one exchange.
+type work struct {
+	ctx  context.Context
+	x    *jaccl.Exchange
+	i    int // of the peer in x.Peers
+	head bool
+}
+
+type link struct {
+	rank, size int
+	halves     []half
+	closed     chan struct{}
+	dead       chan struct{} // closed by the first error
+	once, over sync.Once
+	running    sync.WaitGroup
+
+	came    chan came
+	results chan error
+	heads   [][]byte
+}
+
+// came is the head of a peer.
+type came struct {
+	i int
+	b []byte
+}
+
+func (l *link) start() {
+	l.came, l.results = make(chan came, l.size), make(chan error, 2*l.size)
+	for peer := range l.halves {
+		h := &l.halves[peer]
+		if peer == l.rank {
+			continue
+		}
+		h.sends, h.receives, h.heard = make(chan work, 1), make(chan work, 1), make(chan struct{}, 1)
+		l.running.Go(func() { l.loop(h.sends, func(w work) error { return l.send(peer, w) }) })
+		l.running.Go(func() { l.loop(h.receives, func(w work) error { return l.receive(peer, w) }) })
+	}
+}
+
+func (l *link) loop(works <-chan work, do func(work) error) {
+	for {
+		select {
+		case w := <-works:
+			l.results <- do(w)
+		case <-l.closed:
+			return
+		}
+	}
+}
+
+func (l *link) Rank() int         { return l.rank }
+func (l *link) Size() int         { return l.size }
+func (l *link) Transport() string { return "memory" }
+
+func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
+	x.Begin()
+	select {
+	case <-l.closed:
+		return errors.New("jaccltest: the link is closed")
+	case <-l.dead:
+		return errors.New("jaccltest: an exchange has failed before")
+	default:
+	}
+	if ctx.Err() != nil {
+		l.die()
+		return context.Cause(ctx)
+	}
+	if len(x.Head) > jaccl.MaxHead {
+		return fmt.Errorf("jaccltest: a head of %d bytes, want at most %d", len(x.Head), jaccl.MaxHead)
+	}
+	for i, peer := range x.Peers {
+		w := work{ctx, x, i, x.Head != nil}
+		l.halves[peer].sends <- w
+		l.halves[peer].receives <- w
+	}
+	var first error
+	open := 2 * len(x.Peers)
+	note := func(err error) {
+		if err != nil && first == nil {
+			first = err
+			l.die()
+		}
+	}
+	if x.Head != nil {
+		l.heads = l.heads[:0]
+		for range x.Peers {
+			l.heads = append(l.heads, nil)
+		}
+		for waiting := len(x.Peers); waiting > 0 && first == nil; {
+			select {
+			case c := <-l.came:
+				l.heads[c.i] = c.b
+				waiting--
+			case err := <-l.results:
+				note(err)
+				open--
+			}
+		}
+		if first == nil {
+			note(x.Heads(l.heads))
+		}
+		if first == nil {
+			for _, peer := range x.Peers {
+				l.halves[peer].heard <- struct{}{}
+			}
+		}
+	}
+	for ; open > 0; open-- {
+		note(<-l.results)
+	}
+	return first
+}
+
+// die ends the exchange in progress.
+func (l *link) die() { l.over.Do(func() { close(l.dead) }) }
+
+func (l *link) send(peer int, w work) error {
+	p := l.halves[peer].out
+	if w.head {
+		if err := l.put(peer, p, w, w.x.Head); err != nil {
+			return err
+		}
+	}
+	if w.i >= len(w.x.Send) {
+		return nil
+	}
+	for _, b := range w.x.Send[w.i] {
+		for len(b) > 0 {
+			n := min(len(b), jaccl.MaxHead)
+			if err := l.put(peer, p, w, b[:n]); err != nil {
+				return err
+			}
+			w.x.Sent(w.i, n)
+			b = b[n:]
+		}
+	}
+	return nil
+}
+
+func (l *link) put(peer int, p *pipe, w work, b []byte) error {
+	select { // a head goes out even if this rank has refused those of others already
+	case piece := <-p.free:
+		p.full <- append(piece[:0], b...)
+		return nil
+	default:
+	}
+	select {
+	case piece := <-p.free:
+		p.full <- append(piece[:0], b...)
+		return nil
+	case <-l.halves[peer].in.closed:
+		return &jaccl.PeerError{Peer: peer, Err: io.ErrClosedPipe}
+	case <-w.ctx.Done():
+		return context.Cause(w.ctx)
+	case <-l.dead:
+		return errors.New("jaccltest: the exchange has failed")
+	case <-l.closed:
+		return errors.New("jaccltest: the link is closed")
+	}
+}
+
+// get returns the next piece, which goes back to p.free.
+func (l *link) get(peer int, p *pipe, w work) ([]byte, error) {
+	select {
+	case b := <-p.full:
+		return b, nil
+	default:
+	}
+	select {
+	case b := <-p.full:
+		return b, nil
+	case <-p.closed:
+		select { // what it sent before
+		case b := <-p.full:
+			return b, nil
+		default:
+			return nil, &jaccl.PeerError{Peer: peer, Err: io.EOF}
+		}
+	case <-w.ctx.Done():
+		return nil, context.Cause(w.ctx)
+	case <-l.dead:
+		return nil, errors.New("jaccltest: the exchange has failed")
+	case <-l.closed:
+		return nil, errors.New("jaccltest: the link is closed")
+	}
+}
+
+func (l *link) receive(peer int, w work) error {
+	p := l.halves[peer].in
+	if w.head {
+		b, err := l.get(peer, p, w)
+		if err != nil {
+			return err
+		}
+		w.x.Came(w.i)
+		l.came <- came{w.i, b}
+		select {
+		case <-l.halves[peer].heard:
+		case <-w.ctx.Done():
+			return context.Cause(w.ctx)
+		case <-l.dead:
+			return errors.New("jaccltest: the exchange has failed")
+		case <-l.closed:
+			return errors.New("jaccltest: the link is closed")
+		}
+		p.free <- b
+	}
+	if w.i >= len(w.x.Recv) {
+		return nil
+	}
+	var piece, rest []byte
+	for _, b := range w.x.Recv[w.i] {
+		for len(b) > 0 {
+			if len(rest) == 0 {
+				var err error
+				if piece, err = l.get(peer, p, w); err != nil {
+					return err
+				}
+				rest = piece
+			}
+			n := copy(b, rest)
+			b, rest = b[n:], rest[n:]
+			w.x.Received(w.i, n)
+			if len(rest) == 0 {
+				p.free <- piece
+			}
+		}
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("jaccltest: rank %d sends %d bytes more than rank %d expects", peer, len(rest), l.rank)
+	}
+	return nil
+}
+
+func (l *link) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	l.running.Wait()
+	return nil
+}

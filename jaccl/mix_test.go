@@ -1,0 +1,72 @@
+package jaccl_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
+)
+
+// mixed returns links of n ranks, of which ranks 0, 3, 6 and so on, 1, 4, 7 and 2, 5
+// each have a machine of their own.
+func mixed(t testing.TB, n int) []jaccl.Link {
+	within, between := jaccltest.Links(n), jaccltest.Links(n)
+	links := make([]jaccl.Link, n)
+	for rank := range links {
+		of := make([]jaccl.Link, n)
+		for peer := range of {
+			switch {
+			case peer == rank:
+			case peer%3 == rank%3:
+				of[peer] = within[rank]
+			default:
+				of[peer] = between[rank]
+			}
+		}
+		var err error
+		links[rank], err = jaccl.Mix(of...)
+		require.NoError(t, err)
+		t.Cleanup(func() { // those that no pair uses are not the mix's
+			within[rank].Close()
+			between[rank].Close()
+		})
+	}
+	return links
+}
+
+func TestMixLink(t *testing.T) {
+	jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link {
+		links := mixed(t, n)
+		if n == 1 {
+			return links[:1]
+		}
+		return links
+	})
+}
+
+func TestMix(t *testing.T) {
+	jaccltest.Conformance(t, func(t *testing.T, n int) []jaccl.Communicator { return connect(t, mixed(t, n), time.Minute) })
+}
+
+func TestMixArguments(t *testing.T) {
+	a, b := jaccltest.Links(2), jaccltest.Links(3)
+	for want, links := range map[string][]jaccl.Link{
+		"want nil for this one":                     {a[0], a[0]},
+		"no links for ranks 0 and 1":                {nil, nil},
+		"is rank 1 of 2, want rank 0 of 2":          {nil, a[1]},
+		"is rank 0 of 3, want rank 0 of 2":          {nil, b[0]},
+		"a link for each of 0 ranks, want nil":      {},
+		"memory link for rank 2 is rank 0 of 2, wa": {nil, b[0], a[0]},
+	} {
+		if l, err := jaccl.Mix(links...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("mix of %v is %v, %v; want an error with %q", links, l, err, want)
+		}
+	}
+	for _, l := range append(a, b...) {
+		require.NoError(t, l.Close())
+	}
+}
