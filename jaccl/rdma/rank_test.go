@@ -38,7 +38,7 @@ func runRank(role string) error {
 	}
 	o.FramesOnly = role == "frames"
 	if role == "victim" {
-		o.Deadline = 20 * time.Second
+		o.Deadline, _ = time.ParseDuration(os.Getenv("RDMA_TEST_DEADLINE")) // 0 for the default
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
