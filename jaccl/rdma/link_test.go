@@ -105,11 +105,15 @@ func TestExchange(t *testing.T) {
 		t.Run(fmt.Sprint(c.n, c.play), func(t *testing.T) {
 			links := linked(t, c.n, c.play)
 			ctx := within(t, 60*time.Second)
+			rounds := 16
+			if c.n > 3 {
+				rounds = 5
+			}
 			for i, err := range together(links, func(rank int, l jaccl.Link) error {
 				if l.Rank() != rank || l.Size() != c.n || l.Transport() != "jaccl" {
 					return fmt.Errorf("it is rank %d of %d of %s", l.Rank(), l.Size(), l.Transport())
 				}
-				for round := range 16 {
+				for round := range rounds {
 					if err := exchangeRound(ctx, l, rank, c.n, round, round%3 > 0); err != nil {
 						return err
 					}
