@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/gomoe/gomoe/jaccl"
@@ -17,6 +18,8 @@ type group struct {
 	index int         // of this rank
 	eps   []*endpoint // by member, nil for this one
 	peers []*endpoint // the others
+
+	closed atomic.Bool
 }
 
 var _ jaccl.Group = (*group)(nil)
@@ -31,7 +34,10 @@ func (g *group) Size() int { return len(g.ranks) }
 func (g *group) Ranks() []int { return slices.Clone(g.ranks) }
 
 // Close implements jaccl.Group.
-func (g *group) Close() error { return nil }
+func (g *group) Close() error {
+	g.closed.Store(true)
+	return nil
+}
 
 // AllSum implements lowering.Group.
 func (g *group) AllSum(ctx context.Context, c lowering.Call, dst, src []byte) error {

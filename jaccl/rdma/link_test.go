@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,11 +107,15 @@ func TestExchange(t *testing.T) {
 		t.Run(fmt.Sprint(c.n, c.play), func(t *testing.T) {
 			links := linked(t, c.n, c.play)
 			ctx := within(t, 60*time.Second)
+			rounds := 16
+			if c.n > 3 {
+				rounds = 5
+			}
 			for i, err := range together(links, func(rank int, l jaccl.Link) error {
 				if l.Rank() != rank || l.Size() != c.n || l.Transport() != "jaccl" {
 					return fmt.Errorf("it is rank %d of %d of %s", l.Rank(), l.Size(), l.Transport())
 				}
-				for round := range 16 {
+				for round := range rounds {
 					if err := exchangeRound(ctx, l, rank, c.n, round, round%3 > 0); err != nil {
 						return err
 					}
@@ -179,17 +185,17 @@ func TestArena(t *testing.T) {
 			for i := range 8192 { // what follows is not to be written
 				a[c.recv+c.n+i] = 0xee
 			}
-			// The second piece is out of the arena.
-			extra := make([]byte, 777)
+			// A second piece, every other time, is out of the arena.
+			extra := make([]byte, 777*(1-round%2))
 			x := &jaccl.Exchange{
 				Peers: []int{1 - rank},
-				Send:  [][][]byte{{send, pattern(777, rank, 50, round)}},
+				Send:  [][][]byte{{send, pattern(len(extra), rank, 50, round)}},
 				Recv:  [][][]byte{{recv, extra}},
 			}
 			if err := l.Exchange(ctx, x); err != nil {
 				return err
 			}
-			if !bytes.Equal(recv, pattern(c.n, 1-rank, rank, round)) || !bytes.Equal(extra, pattern(777, 1-rank, 50, round)) {
+			if !bytes.Equal(recv, pattern(c.n, 1-rank, rank, round)) || !bytes.Equal(extra, pattern(len(extra), 1-rank, 50, round)) {
 				return fmt.Errorf("round %d: other bytes than were sent", round)
 			}
 			if bytes.Count(a[c.recv+c.n:][:8192], []byte{0xee}) != 8192 {
@@ -256,18 +262,16 @@ func TestHeadsError(t *testing.T) {
 
 func TestBadExchanges(t *testing.T) {
 	for _, c := range []struct {
-		x    jaccl.Exchange
+		x    *jaccl.Exchange
 		want string
 	}{
-		{jaccl.Exchange{Peers: []int{0}}, "peers [0] of rank 0 of 2"},
-		{jaccl.Exchange{Peers: []int{2}}, "peers [2]"},
-		{jaccl.Exchange{Peers: []int{1, 1}}, "peers [1 1]"},
-		{jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{nil, nil}}, "send to 2 peers, want 1"},
-		{jaccl.Exchange{Peers: []int{1}, Recv: [][][]byte{nil, nil}}, "receive from 2 peers, want 1"},
-		{jaccl.Exchange{Peers: []int{1}, Head: make([]byte, jaccl.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
+		{&jaccl.Exchange{Peers: []int{0}}, "peers [0] of rank 0 of 2"},
+		{&jaccl.Exchange{Peers: []int{2}}, "peers [2]"},
+		{&jaccl.Exchange{Peers: []int{1, 1}}, "peers [1 1]"},
+		{&jaccl.Exchange{Peers: []int{1}, Head: make([]byte, jaccl.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
 	} {
 		links := linked(t, 2, "")
-		contains(t, links[0].Exchange(within(t, 5*time.Second), &c.x), c.want)
+		contains(t, links[0].Exchange(within(t, 5*time.Second), c.x), c.want)
 		for _, l := range links {
 			l.Close()
 		}
@@ -398,4 +402,44 @@ func TestForgedHead(t *testing.T) {
 	})
 	require.NoError(t, errs[0])
 	contains(t, errs[1], "rank 0 announces a head of 16385 bytes, want at most 16384")
+}
+
+// An exchange allocates nothing once its buffers are there.
+func TestExchangeAllocations(t *testing.T) {
+	links := linked(t, 2, "")
+	ctx := within(t, 20*time.Second)
+	const rounds = 200
+	var before, after runtime.MemStats
+	var gate [2]sync.WaitGroup
+	for i := range gate {
+		gate[i].Add(2)
+	}
+	errs := together(links, func(rank int, l jaccl.Link) error {
+		b := make([]byte, 10000)
+		x := &jaccl.Exchange{Peers: []int{1 - rank}, Head: b[:100], Heads: func([][]byte) error { return nil }, Send: [][][]byte{{b[:5000]}}, Recv: [][][]byte{{b[5000:]}}}
+		once := func() error { return l.Exchange(ctx, x) }
+		if err := once(); err != nil {
+			return err
+		}
+		gate[0].Done()
+		gate[0].Wait()
+		if rank == 0 {
+			runtime.ReadMemStats(&before)
+		}
+		for range rounds {
+			if err := once(); err != nil {
+				return err
+			}
+		}
+		gate[1].Done()
+		gate[1].Wait()
+		if rank == 0 {
+			runtime.ReadMemStats(&after)
+		}
+		return nil
+	})
+	require.NoError(t, errors.Join(errs...))
+	if n := after.Mallocs - before.Mallocs; n > rounds {
+		t.Errorf("%d allocations in %d exchanges of two ranks, want next to none", n, rounds)
+	}
 }
