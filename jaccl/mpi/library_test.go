@@ -122,6 +122,18 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// recovers checks that a nil dereference is a panic still.
+func recovers() (err error) {
+	defer func() {
+		if recover() == nil {
+			err = errors.New("a nil dereference was no panic")
+		}
+	}()
+	var p *int
+	*p++
+	return nil
+}
+
 // A code that MPI returns is an error with MPI's words.
 func TestCodes(t *testing.T) {
 	w := alone(t)
