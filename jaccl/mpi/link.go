@@ -410,7 +410,7 @@ func (l *link) Close() error {
 	l.w.mu.Lock()
 	for r := range l.peers {
 		p := &l.peers[r]
-		if r == l.rank || p.left || l.w.closed {
+		if r == l.rank || l.w.closed {
 			continue
 		}
 		bye := binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(words(byeBytes)[:0], p.sent), p.received)
@@ -418,16 +418,25 @@ func (l *link) Close() error {
 			err = e
 		}
 	}
-	if !l.w.closed {
-		l.b.cancel(func(r request) bool { return r.kind == recvBye })
-	}
 	gone := l.w.closed
 	l.w.mu.Unlock()
-	if !gone {
-		l.settle(func(request) bool { return true })
+	if gone {
+		return err
 	}
-	if len(l.b.what) > 0 {
-		l.w.keep(&l.b)
-	}
+	l.settle(func(r request) bool { return r.kind != recvBye })
+	l.w.part(l)
 	return err
+}
+
+// farewells receives those that have been sent, and gives up the others.
+func (l *link) farewells() {
+	all := func(request) bool { return true }
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settle(all); len(l.b.what) > 0 {
+		l.w.mu.Lock()
+		l.b.cancel(all)
+		l.w.mu.Unlock()
+		l.settle(all)
+	}
 }

@@ -52,6 +52,7 @@ type World struct {
 	mu     sync.Mutex // held in every call of MPI
 	kept   []any      // what MPI has not given back, for ever
 	links  int        // that were made
+	parted []*link    // that were closed
 	closed bool
 }
 
@@ -246,6 +247,20 @@ func (w *World) keep(b *batch) {
 	w.mu.Unlock()
 }
 
+// part takes a link that is closed. The farewells of its peers may still come: MPI is
+// to have received all that was sent before it ends.
+func (w *World) part(l *link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range l.b.what {
+		if r.kind != recvBye {
+			w.kept = append(w.kept, &l.b)
+			return
+		}
+	}
+	w.parted = append(w.parted, l)
+}
+
 // Close ends MPI in this process, when all ranks have come to Close. If not all come
 // within the deadline, or MPI still has to do with an exchange that failed, it leaves
 // MPI as it is and returns an error that says so: the process is to end then, and its
@@ -282,6 +297,9 @@ func (w *World) leave() error {
 	}
 	if err != nil {
 		return fmt.Errorf("mpi: close: not finalized: %w", err)
+	}
+	for _, l := range w.parted {
+		l.farewells()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
