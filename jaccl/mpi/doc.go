@@ -22,11 +22,15 @@
 //
 // # Memory
 //
-// Buffers are the caller's own, and lie in Go's heap, which does not move them. The
-// registration cache of UCX does not learn of what Go's runtime gives back to the
-// system, so that on InfiniBand with UCX it is to be off: UCX_RCACHE_ENABLE=n
-// (UCX 1.14 and later), or UCX_IB_RCACHE_... of the older ones; shared memory and
-// TCP have no such cache.
+// Buffers are the caller's own, and lie in Go's heap, which does not move them. UCX
+// keeps what it has registered with an InfiniBand device, and does not learn of
+// memory that Go's runtime gives back to the system: turn that off there with
+// UCX_RCACHE_ENABLE=n and UCX_IB_REG_METHODS=direct. Shared memory and TCP register
+// nothing.
+//
+// Some MPIs write a message that is longer than its receive past the buffer, and some
+// cut it without a word. So every head says how much follows, and data is received
+// only if that is what is expected.
 //
 // # Signals
 //

@@ -52,6 +52,7 @@ type World struct {
 	mu     sync.Mutex // held in every call of MPI
 	kept   []any      // what MPI has not given back, for ever
 	links  int        // that were made
+	parted []*link    // that were closed
 	closed bool
 }
 
@@ -72,6 +73,8 @@ func Open(opts Options) (*World, error) {
 		opts.Deadline = DefaultDeadline
 	}
 	getenv := environment(opts.Getenv)
+	before := handlers() // some libraries replace them when they are loaded, some when they start
+	defer before.restore()
 	lib, err := open(opts.Library, getenv)
 	if err != nil {
 		return nil, err
@@ -80,7 +83,9 @@ func Open(opts Options) (*World, error) {
 	if w.pauser, err = newPauser(); err != nil {
 		return nil, fmt.Errorf("mpi: open: the C library: %w", err)
 	}
-	if err := w.start(); err != nil {
+	err = w.start()
+	before.restore()
+	if err != nil {
 		return nil, err
 	}
 	if v, s := launched(getenv); v != "" {
@@ -113,10 +118,7 @@ func (w *World) start() error {
 		return errors.New("mpi: open: MPI is in use in this process already; open one World per process")
 	}
 	var provided int32
-	s := handlers()
-	rc := call(l.fn.initThread, 0, 0, threadSerialized, uintptr(unsafe.Pointer(&provided)))
-	s.restore()
-	if err := l.error("MPI_Init_thread", rc); err != nil {
+	if err := l.error("MPI_Init_thread", call(l.fn.initThread, 0, 0, threadSerialized, uintptr(unsafe.Pointer(&provided)))); err != nil {
 		return err
 	}
 	if provided < threadSerialized {
@@ -245,6 +247,20 @@ func (w *World) keep(b *batch) {
 	w.mu.Unlock()
 }
 
+// part takes a link that is closed. The farewells of its peers may still come: MPI is
+// to have received all that was sent before it ends.
+func (w *World) part(l *link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range l.b.what {
+		if r.kind != recvBye {
+			w.kept = append(w.kept, &l.b)
+			return
+		}
+	}
+	w.parted = append(w.parted, l)
+}
+
 // Close ends MPI in this process, when all ranks have come to Close. If not all come
 // within the deadline, or MPI still has to do with an exchange that failed, it leaves
 // MPI as it is and returns an error that says so: the process is to end then, and its
@@ -281,6 +297,9 @@ func (w *World) leave() error {
 	}
 	if err != nil {
 		return fmt.Errorf("mpi: close: not finalized: %w", err)
+	}
+	for _, l := range w.parted {
+		l.farewells()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

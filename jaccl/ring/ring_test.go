@@ -215,7 +215,7 @@ func TestLarge(t *testing.T) {
 		check(t, open(t, n, 2, jaccl.Options{}), 2, []task{
 			{"all_sum", "f32", n*quarter/2 + 1, 1, 0}, {"all_sum", "bf16", n*quarter - 1, 2, 0}, {"all_sum", "u8", 4*n*quarter + 3, 3, 0},
 			{"all_gather", "u8", 2*quarter + 1, 4, 0}, {"all_gather", "u8", 4*quarter + 1, 5, 0}, {"all_gather", "f64", quarter/8 - 1, 6, 0},
-			{"send_recv", "u8", 3*quarter + 1, 7, 0}, {"all_max", "f16", n * quarter, 8, 0},
+			{"send_recv", "u8", 3*quarter + 1, 7, 0}, {"all_max", "f16", n * quarter, 8, 0}, {"all_sum", "f32", n * quarter / 2, 9, 0},
 		})
 	}
 }
