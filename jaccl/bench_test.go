@@ -10,24 +10,38 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/lowering"
 )
 
 // collective prepares one rank's buffers and returns what to repeat.
-type collective func(g lowering.Group) func(seq int) error
+type collective func(g jaccl.Group) func(seq int) error
+
+// opening returns the communicators of n ranks of a new job.
+type opening func(tb testing.TB, n int) []jaccl.Communicator
+
+func localRanks(tb testing.TB, n int) []jaccl.Communicator {
+	comms, err := jaccl.Local(n, jaccl.Options{Deadline: time.Minute})
+	require.NoError(tb, err)
+	return comms
+}
 
 // repeat runs times operations of every rank and returns the first error.
-func repeat(tb testing.TB, ranks, times int, f collective) {
+func repeat(tb testing.TB, open opening, ranks, times int, f collective) {
 	tb.Helper()
-	comms, err := jaccl.Local(ranks, jaccl.Options{Deadline: time.Minute})
-	require.NoError(tb, err)
+	comms := open(tb, ranks)
+	defer func() {
+		for _, c := range comms {
+			c.Close()
+		}
+	}()
 	all := make([]int, ranks)
 	for i := range all {
 		all[i] = i
 	}
 	steps := make([]func(int) error, ranks)
 	for i, c := range comms {
-		g, err := c.Group(all)
+		g, err := c.Among(all)
 		require.NoError(tb, err)
 		steps[i] = f(g)
 	}
@@ -50,7 +64,7 @@ func repeat(tb testing.TB, ranks, times int, f collective) {
 }
 
 func summing(tb testing.TB, n int, d graph.DType) collective {
-	return func(g lowering.Group) func(int) error {
+	return func(g jaccl.Group) func(int) error {
 		dst, src, ctx := make([]byte, n), make([]byte, n), tb.Context()
 		return func(seq int) error {
 			return g.AllSum(ctx, lowering.Call{Op: "all_sum", Seq: seq, DType: d}, dst, src)
@@ -60,7 +74,7 @@ func summing(tb testing.TB, n int, d graph.DType) collective {
 
 // exchanging sends n bytes from every member, its own part included.
 func exchanging(tb testing.TB, n int) collective {
-	return func(g lowering.Group) func(int) error {
+	return func(g jaccl.Group) func(int) error {
 		parts := func() [][]byte {
 			p := make([][]byte, g.Size())
 			for i := range p {
@@ -85,7 +99,7 @@ func BenchmarkAllSum(b *testing.B) {
 		for _, s := range sizes {
 			b.Run(fmt.Sprintf("%s/%s/4ranks", d, s.name), func(b *testing.B) {
 				b.SetBytes(int64(s.bytes))
-				repeat(b, 4, b.N, summing(b, s.bytes, d))
+				repeat(b, localRanks, 4, b.N, summing(b, s.bytes, d))
 			})
 		}
 	}
@@ -95,23 +109,69 @@ func BenchmarkAllToAll(b *testing.B) {
 	for _, s := range sizes {
 		b.Run(s.name+"/4ranks", func(b *testing.B) {
 			b.SetBytes(int64(s.bytes))
-			repeat(b, 4, b.N, exchanging(b, s.bytes))
+			repeat(b, localRanks, 4, b.N, exchanging(b, s.bytes))
 		})
+	}
+}
+
+// passing has every member give n bytes to the next and take as many.
+func passing(tb testing.TB, n int) collective {
+	return func(g jaccl.Group) func(int) error {
+		dst, src, ctx := make([]byte, n), make([]byte, n), tb.Context()
+		to, from := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
+		return func(seq int) error {
+			return g.SendRecv(ctx, lowering.Call{Op: "send_recv", Seq: seq}, to, src, from, dst)
+		}
+	}
+}
+
+func broadcasting(tb testing.TB, n int) collective {
+	return func(g jaccl.Group) func(int) error {
+		buf, ctx := make([]byte, n), tb.Context()
+		return func(seq int) error {
+			return g.Broadcast(ctx, lowering.Call{Op: "broadcast", Seq: seq, Pos: graph.Pos{File: "/src/moe.go"}}, seq%g.Size(), buf)
+		}
+	}
+}
+
+// sharing is summing on memory that all ranks see, where there is some.
+func sharing(tb testing.TB, comms []jaccl.Communicator, n int) collective {
+	return func(g jaccl.Group) func(int) error {
+		b, err := comms[g.Rank()].(jaccl.Memory).Alloc(n)
+		require.NoError(tb, err)
+		ctx := tb.Context()
+		return func(seq int) error {
+			return g.AllSum(ctx, lowering.Call{Op: "all_sum", Seq: seq, DType: graph.F32}, b, b)
+		}
 	}
 }
 
 // TestAllocations: the memory of many operations is that of few.
 func TestAllocations(t *testing.T) {
-	for name, f := range map[string]collective{
-		"small sum":      summing(t, 1<<10, graph.F32),
-		"large sum":      summing(t, 64<<10, graph.BF16),
-		"small exchange": exchanging(t, 1<<10),
-		"large exchange": exchanging(t, 64<<10),
-	} {
-		few := testing.AllocsPerRun(3, func() { repeat(t, 3, 10, f) })
-		many := testing.AllocsPerRun(3, func() { repeat(t, 3, 1010, f) })
-		if many > few+100 {
-			t.Errorf("%s: 1010 operations make %v allocations where 10 make %v, want as many", name, many, few)
+	for transport, open := range map[string]opening{"local": localRanks, "link": connected} {
+		for name, f := range map[string]collective{
+			"small sum":       summing(t, 1<<10, graph.F32),
+			"large sum":       summing(t, 64<<10, graph.BF16),
+			"small exchange":  exchanging(t, 1<<10),
+			"large exchange":  exchanging(t, 64<<10),
+			"pass on":         passing(t, 1<<10),
+			"broadcast":       broadcasting(t, 1<<10),
+			"large broadcast": broadcasting(t, 64<<10),
+		} {
+			allocations(t, transport+": "+name, open, f)
 		}
+	}
+	var comms []jaccl.Communicator
+	allocations(t, "shared: sum", func(tb testing.TB, n int) []jaccl.Communicator {
+		comms = connect(tb, jaccltest.SharedLinks(n), time.Minute)
+		return comms
+	}, func(g jaccl.Group) func(int) error { return sharing(t, comms, 64<<10)(g) })
+}
+
+func allocations(t *testing.T, name string, open opening, f collective) {
+	few := testing.AllocsPerRun(2, func() { repeat(t, open, 3, 10, f) })
+	many := testing.AllocsPerRun(2, func() { repeat(t, open, 3, 510, f) })
+	if many > few+100 {
+		t.Errorf("%s: 510 operations make %v allocations where 10 make %v, want as many", name, many, few)
 	}
 }

@@ -127,9 +127,11 @@ func (g *end) forget() {
 
 // prepare makes the head of p, which x sends first.
 func (g *end) prepare(p *post, x *Exchange) error {
-	p.call.Pos.File = fileName(filepath.Base(p.call.Pos.File))
 	h := &g.heads[g.index]
 	p.claim(&h.claim)
+	if file := p.call.Pos.File; file != "" { // the part that texts show
+		h.claim.call.Pos.File = fileName(filepath.Base(file))
+	}
 	h.group, h.ranks = g.id, g.ranks
 	h.located, h.at = g.e.locate(p, h.at[:0])
 	g.claims[g.index] = h.claim

@@ -20,7 +20,7 @@ import (
 )
 
 func call(op string, seq int) lowering.Call {
-	return lowering.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "moe.go", Line: 10 + seq}}
+	return lowering.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "/src/moe.go", Line: 10 + seq}}
 }
 
 func local(t *testing.T, n int, deadline time.Duration) []jaccl.Communicator {
