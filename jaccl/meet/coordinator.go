@@ -32,6 +32,7 @@ type coordinator struct {
 	mu      sync.Mutex
 	members []*member // by rank, nil for who has not joined
 	turn    *turn
+	told    int // processes that have been told that there is no job, instead of joining
 	failed  *failure
 	down    chan struct{}  // closed with failed
 	timers  sync.WaitGroup // of the turns' deadlines
@@ -146,6 +147,9 @@ func (c *coordinator) welcome(ctx context.Context, conn net.Conn, h *hello, welc
 			conn.SetWriteDeadline(time.Now().Add(time.Second))
 			frame.Write(conn, typeFailure, 0, []byte(clip(problem)))
 			hangUp(conn)
+			c.mu.Lock()
+			c.told++
+			c.mu.Unlock()
 		}
 		conn.Close()
 		return
@@ -175,6 +179,7 @@ func (c *coordinator) serve(ctx context.Context, m *member) {
 			return
 		case h.Type == typeLeave:
 			c.part(m, "has closed its place")
+			m.conn.Close() // the rank waits for that
 			return
 		case h.Type == typeFailure:
 			c.fail(printable(head))
@@ -317,18 +322,21 @@ func (c *coordinator) gather(ctx context.Context, number uint32, key string, min
 func (c *coordinator) linger(ctx context.Context) {
 	for range 50 {
 		c.mu.Lock()
-		all := true
+		come := c.told
 		for _, m := range c.members {
-			all = all && m != nil
+			if m != nil {
+				come++
+			}
 		}
 		c.mu.Unlock()
-		if all || !pause(ctx, 20*time.Millisecond) {
+		if come >= c.size || !pause(ctx, 20*time.Millisecond) {
 			return
 		}
 	}
 }
 
-// close hangs up on all ranks. Nothing is served any more.
+// close ends the connections to all ranks, once they can read why if it is a
+// failure. Nothing is served any more.
 func (c *coordinator) close() {
 	c.mu.Lock()
 	c.stop(c.turn)
@@ -336,8 +344,12 @@ func (c *coordinator) close() {
 	c.timers.Wait()
 	var wg sync.WaitGroup
 	for _, m := range c.members {
-		if m != nil && m.conn != nil {
+		switch {
+		case m == nil || m.conn == nil:
+		case c.failed != nil:
 			wg.Go(func() { hangUp(m.conn) })
+		default:
+			m.conn.Close()
 		}
 	}
 	wg.Wait()

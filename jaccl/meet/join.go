@@ -94,7 +94,7 @@ func (p *Place) follow(ctx context.Context, o Options, e *entry) error {
 		return err
 	}
 	c := &client{rank: o.Rank, size: o.Size, host: o.Host, conn: conn, deadline: o.Deadline}
-	p.all, p.hangUp = c.gather, c.close
+	p.all, p.hangUp, p.coordinator = c.gather, c.close, conn
 	here, err := endpoint(conn.LocalAddr())
 	if err != nil {
 		return err
@@ -206,14 +206,19 @@ func advertised(ctx context.Context, o Options, ln net.Listener, near net.Addr) 
 		}
 	case near == nil:
 		return nil, nil
-	case at.Addr().IsUnspecified():
+	default:
 		here, err := endpoint(near)
 		if err != nil {
 			return nil, err
 		}
-		ips = []netip.Addr{here.Addr()}
-	default:
-		ips = []netip.Addr{at.Addr()}
+		ip := at.Addr()
+		switch {
+		case ip.IsUnspecified():
+			ip = here.Addr()
+		case zoned(ip) != nil: // a listener's address has lost its zone
+			ip = ip.WithZone(here.Addr().Zone())
+		}
+		ips = []netip.Addr{ip}
 	}
 	addrs := make([]netip.AddrPort, len(ips))
 	for i, ip := range ips {

@@ -28,11 +28,12 @@ type Place struct {
 	number uint32 // of the next gather
 	broken error
 
-	door    *door
-	hangUp  func() // the connections to the coordinator, or to the ranks; may be nil
-	hello   hello
-	once    sync.Once
-	closing chan struct{}
+	door        *door
+	coordinator net.Conn // to rank 0; nil on rank 0 and where there is none
+	hangUp      func()   // the connections to the coordinator, or to the ranks; may be nil
+	hello       hello
+	once        sync.Once
+	closing     chan struct{}
 }
 
 var _ jaccl.Site = (*Place)(nil)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/internal/frame"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 )
@@ -113,7 +114,7 @@ func TestExchange(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				together(t, links(t, n, move), func(l jaccl.Link) error {
 					mine := rand.New(rand.NewPCG(uint64(l.Rank()), 3))
-					for turn := range 150 {
+					for turn := range 80 {
 						if err := random(l, turn, mine); err != nil {
 							return fmt.Errorf("turn %d: %w", turn, err)
 						}
@@ -317,12 +318,12 @@ func TestLastWords(t *testing.T) {
 func TestDisagree(t *testing.T) {
 	buf := func(n int) [][][]byte { return [][][]byte{{bytes.Repeat([]byte{0xa5}, n)}} }
 	cases := map[string]struct {
-		send, recv jaccl.Exchange
+		send, recv *jaccl.Exchange
 		want       string
 	}{
-		"length":     {jaccl.Exchange{Send: buf(10)}, jaccl.Exchange{Recv: buf(12)}, "it sends 10 bytes of data, want 12"},
-		"after head": {jaccl.Exchange{Head: []byte("a"), Send: buf(10)}, jaccl.Exchange{Head: []byte("b"), Recv: buf(8)}, "it sends 10 bytes of data, want 8"},
-		"head":       {jaccl.Exchange{Head: []byte("abc"), Send: buf(10)}, jaccl.Exchange{Recv: buf(10)}, "head of 3 bytes, want at most 0"},
+		"length":     {&jaccl.Exchange{Send: buf(10)}, &jaccl.Exchange{Recv: buf(12)}, "it sends 10 bytes of data, want 12"},
+		"after head": {&jaccl.Exchange{Head: []byte("a"), Send: buf(10)}, &jaccl.Exchange{Head: []byte("b"), Recv: buf(8)}, "it sends 10 bytes of data, want 8"},
+		"head":       {&jaccl.Exchange{Head: []byte("abc"), Send: buf(10)}, &jaccl.Exchange{Recv: buf(10)}, "head of 3 bytes, want at most 0"},
 	}
 	for name, move := range movers() {
 		for what, c := range cases {
@@ -331,8 +332,8 @@ func TestDisagree(t *testing.T) {
 				send, recv := c.send, c.recv
 				send.Peers, recv.Peers = []int{1}, []int{0}
 				sent := make(chan error, 1)
-				go func() { sent <- ls[0].Exchange(context.Background(), &send) }()
-				err := ls[1].Exchange(context.Background(), &recv)
+				go func() { sent <- ls[0].Exchange(context.Background(), send) }()
+				err := ls[1].Exchange(context.Background(), recv)
 				ls[1].Close()
 				soon(t, sent)
 				var pe *jaccl.PeerError
@@ -372,25 +373,36 @@ func TestHeadsError(t *testing.T) {
 
 func TestUnusable(t *testing.T) {
 	l := links(t, 3, sockets)[1]
-	for want, x := range map[string]jaccl.Exchange{
+	for want, x := range map[string]*jaccl.Exchange{
 		"peers [1]":           {Peers: []int{1}},
 		"peers [2 0]":         {Peers: []int{2, 0}},
 		"peers [0 0]":         {Peers: []int{0, 0}},
 		"peers [3]":           {Peers: []int{3}},
 		"peers [-1]":          {Peers: []int{-1}},
 		"head of 16385 bytes": {Peers: []int{0}, Head: make([]byte, jaccl.MaxHead+1)},
-		"send to 2":           {Peers: []int{0}, Send: make([][][]byte, 2)},
 	} {
-		if err := l.Exchange(context.Background(), &x); err == nil || !strings.Contains(err.Error(), want) {
+		if err := l.Exchange(context.Background(), x); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }
 
-// Bytes that are no frames, or another's, are errors that say what was wanted.
+// Bytes that are no frame, or not the next one, are errors that say what was wanted.
 func TestGarbage(t *testing.T) {
+	next := frame.Append(nil, frame.Header{Type: typeExchange}, []byte("head"))
+	damaged := bytes.Clone(next)
+	damaged[len(damaged)-1] ^= 1
+	cases := map[string][]byte{
+		`rank 1 (host1): receiving frame 0, 37 bytes of it there: frame: not a frame of gomoe: it begins with "GET / HT"`: []byte("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"),
+		"frame 3 of type 1, want 0 of type 1":       frame.Append(nil, frame.Header{Type: typeExchange, Seq: 3}, []byte("head")),
+		"frame 0 of type 9, want 0 of type 1":       frame.Append(nil, frame.Header{Type: 9}, []byte("head")),
+		"frame: checksum of frame 0 is 0x":          damaged,
+		"head of 16385 bytes, want at most 16384":   frame.Append(nil, frame.Header{Type: typeExchange}, make([]byte, jaccl.MaxHead+1)),
+		"it sends 5 bytes of data, want 0":          frame.Append(nil, frame.Header{Type: typeExchange, Data: 5}, []byte("head")),
+		"receiving frame 0, 32 bytes of it there: ": frame.Append(nil, frame.Header{Type: typeExchange}, make([]byte, 10))[:frame.Size+4],
+	}
 	for name, move := range movers() {
-		t.Run(name, func(t *testing.T) {
+		for want, sent := range cases {
 			sites := jaccltest.Sites(2)
 			var raw []net.Conn
 			var wg sync.WaitGroup
@@ -398,17 +410,19 @@ func TestGarbage(t *testing.T) {
 			conns, err := sites[0].Dial(context.Background(), "test")
 			wg.Wait()
 			require.NoError(t, err)
-			defer raw[0].Close()
 			l, err := connect(sites[0], conns, move)
 			require.NoError(t, err)
-			defer l.Close()
-			_, err = raw[0].Write([]byte("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"))
+			_, err = raw[0].Write(sent)
 			require.NoError(t, err)
+			require.NoError(t, raw[0].(*net.TCPConn).CloseWrite())
 			err = l.Exchange(context.Background(), &jaccl.Exchange{Peers: []int{1}, Head: []byte("x")})
-			if err == nil || !strings.Contains(err.Error(), `rank 1 (host1): receiving frame 0, 37 bytes of it there: frame: not a frame of gomoe: it begins with "GET / HT"`) {
-				t.Errorf("%v", err)
+			var pe *jaccl.PeerError
+			if !errors.As(err, &pe) || pe.Peer != 1 || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", name, err, want)
 			}
-		})
+			l.Close()
+			raw[0].Close()
+		}
 	}
 }
 
