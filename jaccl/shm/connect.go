@@ -34,6 +34,7 @@ type link struct {
 	removed bool   // path
 	table   *crc32.Table
 	crowded bool          // there are more ranks than processors
+	inside  bool          // some peer is in this process: Go's scheduler lets it go on
 	spin    time.Duration // how long an exchange keeps the processor in vain
 
 	mu      sync.Mutex // an exchange
@@ -204,6 +205,9 @@ func (l *link) join(rank int, a announcement) error {
 	p := l.peers[rank]
 	p.segment = &segment{shape, mem}
 	p.life = life{a.Pid, a.Start}
+	if a.Pid == os.Getpid() {
+		l.inside, l.crowded, l.spin = true, true, 0
+	}
 	p.in.ring = newConsumer(p.segment, l.rank)
 	if !bytes.Equal(mem[atNonce:atNonce+nonceBytes], a.Nonce) {
 		return errors.New("has another segment than it has announced; is it in another name space of processes?")

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
@@ -60,6 +62,29 @@ func TestSealed(t *testing.T) {
 	require.Error(t, f.Truncate(links[0].own.size+4096))
 	links[0].fd = -1
 	require.NoError(t, f.Close())
+}
+
+// Memory that could be cut off is not mapped.
+func TestUnsealed(t *testing.T) {
+	sites := jaccltest.Sites(2)
+	var fd int
+	sites[1] = liar{sites[1], func(a *announcement) {
+		var err error
+		fd, err = unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC)
+		require.NoError(t, err)
+		require.NoError(t, unix.Ftruncate(fd, a.Size))
+		a.FD = fd
+	}}
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	for i, s := range sites {
+		wg.Go(func() { _, errs[i] = Connect(deadline(t), s, Options{}) })
+	}
+	wg.Wait()
+	unix.Close(fd)
+	for _, err := range errs {
+		require.ErrorContains(t, err, "is memory with seals 0x1, want 0x7")
+	}
 }
 
 func TestGroupLeft(t *testing.T) {

@@ -83,18 +83,17 @@ func (w *waiter) next(l *link, x *jaccl.Exchange, moved bool) error {
 		}
 		if idle < yieldFor {
 			w.gone = true
-			if w.turns%yieldTurns == 0 {
+			if l.inside || w.turns%yieldTurns == 0 {
 				runtime.Gosched()
 			}
-			yield()
+			if !l.inside {
+				yield()
+			}
 			return nil
 		}
 		if w.unhook == nil {
 			w.rang = make(chan struct{})
-			w.unhook = context.AfterFunc(w.ctx, func() {
-				l.own.ringBell()
-				close(w.rang)
-			})
+			w.unhook = context.AfterFunc(w.ctx, bellRinger(l.own, w.rang))
 		}
 		w.seen = l.own.bell().Load()
 		l.own.asleep().Store(1)
@@ -121,4 +120,13 @@ func (w *waiter) next(l *link, x *jaccl.Exchange, moved bool) error {
 		}
 	}
 	return nil
+}
+
+// bellRinger returns what rings a segment's bell and then closes done. As a closure
+// in next it would have every waiter allocated.
+func bellRinger(s *segment, done chan<- struct{}) func() {
+	return func() {
+		s.ringBell()
+		close(done)
+	}
 }
