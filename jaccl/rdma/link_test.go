@@ -256,18 +256,16 @@ func TestHeadsError(t *testing.T) {
 
 func TestBadExchanges(t *testing.T) {
 	for _, c := range []struct {
-		x    jaccl.Exchange
+		x    *jaccl.Exchange
 		want string
 	}{
-		{jaccl.Exchange{Peers: []int{0}}, "peers [0] of rank 0 of 2"},
-		{jaccl.Exchange{Peers: []int{2}}, "peers [2]"},
-		{jaccl.Exchange{Peers: []int{1, 1}}, "peers [1 1]"},
-		{jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{nil, nil}}, "send to 2 peers, want 1"},
-		{jaccl.Exchange{Peers: []int{1}, Recv: [][][]byte{nil, nil}}, "receive from 2 peers, want 1"},
-		{jaccl.Exchange{Peers: []int{1}, Head: make([]byte, jaccl.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
+		{&jaccl.Exchange{Peers: []int{0}}, "peers [0] of rank 0 of 2"},
+		{&jaccl.Exchange{Peers: []int{2}}, "peers [2]"},
+		{&jaccl.Exchange{Peers: []int{1, 1}}, "peers [1 1]"},
+		{&jaccl.Exchange{Peers: []int{1}, Head: make([]byte, jaccl.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
 	} {
 		links := linked(t, 2, "")
-		contains(t, links[0].Exchange(within(t, 5*time.Second), &c.x), c.want)
+		contains(t, links[0].Exchange(within(t, 5*time.Second), c.x), c.want)
 		for _, l := range links {
 			l.Close()
 		}
