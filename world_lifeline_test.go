@@ -4,6 +4,7 @@ package gomoe_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -30,7 +31,7 @@ func TestWorldLauncherGone(t *testing.T) {
 			var w gomoe.World
 			defer w.Close()
 			env := fmt.Sprintf("%s GOMOE_LIFELINE=%d", job(i, 2, at), r.Fd())
-			err := w.Setup(t.Context(), gomoe.WorldConfig{Transport: "tcp", Deadline: 20 * time.Second, Getenv: vars(env)})
+			err := w.Setup(t.Context(), gomoe.WorldConfig{Transport: "tcp", Deadline: time.Minute, Getenv: vars(env)})
 			up <- err == nil
 			for err == nil {
 				err = w.Warmup(t.Context())
@@ -51,7 +52,7 @@ func TestWorldLauncherGone(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, func() { life.Close() })
 	var w gomoe.World
 	began := time.Now()
-	err = w.Setup(t.Context(), gomoe.WorldConfig{Deadline: 20 * time.Second, Getenv: vars(fmt.Sprintf("%s GOMOE_LIFELINE=%d", job(0, 2, address(t)), r.Fd()))})
+	err = w.Setup(t.Context(), gomoe.WorldConfig{Deadline: time.Minute, Getenv: vars(fmt.Sprintf("%s GOMOE_LIFELINE=%d", job(0, 2, address(t)), r.Fd()))})
 	require.ErrorContains(t, err, "the launcher of this job has ended")
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("Setup returned after %v", took)
@@ -79,7 +80,7 @@ func TestWorldListener(t *testing.T) {
 				env += fmt.Sprintf(" GOMOE_LISTENER=%d", f.Fd())
 			}
 			for range 2 {
-				err := w.Setup(t.Context(), gomoe.WorldConfig{Transport: "tcp", Deadline: 20 * time.Second, Getenv: vars(env)})
+				err := w.Setup(t.Context(), gomoe.WorldConfig{Transport: "tcp", Deadline: time.Minute, Log: io.Discard, Getenv: vars(env)})
 				if err == nil {
 					err = w.Warmup(t.Context())
 				}
@@ -104,7 +105,7 @@ func TestWorldListener(t *testing.T) {
 		wg.Go(func() {
 			var w gomoe.World
 			defer w.Close()
-			cfg := gomoe.WorldConfig{Transport: "tcp", Deadline: 20 * time.Second, Getenv: vars(job(i, 2, at))}
+			cfg := gomoe.WorldConfig{Transport: "tcp", Deadline: time.Minute, Getenv: vars(job(i, 2, at))}
 			if i == 0 {
 				cfg.Getenv, cfg.Log = vars(fmt.Sprintf("%s GOMOE_LISTENER=%d GOMOE_LIFELINE=%d", job(i, 2, at), other.Fd(), other.Fd())), &log
 			}

@@ -48,6 +48,9 @@ func (s *state) overPlace(ctx context.Context, job environ.Job, link func(contex
 	if opts.Job, err = uuid.Parse(job.ID); err != nil {
 		opts.Job = uuid.NewSHA1(uuid.NameSpaceURL, []byte("gomoe-job:"+job.ID))
 	}
+	if s.epoch > 0 {
+		opts.Job = uuid.NewSHA1(opts.Job, []byte(fmt.Sprint("epoch ", s.epoch)))
+	}
 	if job.Size > 1 {
 		if opts.Coordinator, err = job.Meeting(); err != nil {
 			return nil, err

@@ -42,7 +42,7 @@ func TestAutomatic(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range n {
 				wg.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
 					l, err := automatic(ctx, apart{sites[i], c.machines})
 					if err != nil {
@@ -50,7 +50,7 @@ func TestAutomatic(t *testing.T) {
 						return
 					}
 					transports[i] = l.Transport()
-					comm, err := jaccl.Connect(l, watches[i], jaccl.Options{Deadline: 20 * time.Second})
+					comm, err := jaccl.Connect(l, watches[i], jaccl.Options{Deadline: time.Minute})
 					if err != nil {
 						errs[i] = err
 						return
