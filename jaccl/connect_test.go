@@ -1,6 +1,7 @@
 package jaccl_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -33,4 +34,28 @@ func TestConnectShared(t *testing.T) {
 	jaccltest.Conformance(t, func(t *testing.T, n int) []jaccl.Communicator {
 		return connect(t, jaccltest.SharedLinks(n), time.Minute)
 	})
+}
+
+// Operations in many pieces, with short and with empty last ones, give what operations
+// in one do.
+func TestConnectPieces(t *testing.T) {
+	for _, n := range []int{2, 3, 5} {
+		for _, stage := range []int{2000, 40000} {
+			comms := connected(t, n)
+			var wg sync.WaitGroup
+			for _, c := range comms {
+				jaccl.SetSizes(c, 0, stage)
+				wg.Go(func() {
+					if err := jaccltest.PlayRank(t.Context(), c, uint64(100*n+stage)); err != nil {
+						c.Fail(err)
+						t.Errorf("%d ranks, %d bytes at a time: rank %d: %v", n, stage, c.Rank(), err)
+					}
+				})
+			}
+			wg.Wait()
+			for _, c := range comms {
+				require.NoError(t, c.Close())
+			}
+		}
+	}
 }

@@ -1,4 +1,5 @@
-// Package jaccl runs collectives among the ranks of a job.
+// Package jaccl runs collectives among the ranks of a job: the operations of Group,
+// whatever carries their data.
 //
 // Local connects ranks that are goroutines of one process. Its collectives are
 // rendezvous: a member posts its call and its buffers and waits; when the last
@@ -7,13 +8,24 @@
 // twice, no goroutine runs in the background, and a call that does not fit the
 // others is an error on every member before any data moves.
 //
-// Sums add in the order of the group's ranks and every element is summed once,
-// by one member, so that all members hold the same bits.
+// Connect makes the same of a Link, which carries bytes between processes, and a
+// Watch, which tells them of each other's failures. Every member sends every other a
+// head that says what it calls, and then its data; it judges the heads of all before
+// it takes anything. Small sums have everybody send everything to everybody; larger
+// ones are reduced in segments, one by each member, whose results travel with what is
+// to be reduced next. Ranks that share memory, and have their buffers in it, send
+// heads alone and work on each other's buffers in place. Mix joins links that carry
+// different pairs of ranks.
 //
-// An operation has two parts. Until the last member arrives, a member may leave:
-// its context ends, the deadline passes, a peer fails or closes. Whoever leaves
-// poisons the job, because the others can not complete the operation without it.
-// From then on the operation always completes, which takes no longer than its
-// memory traffic, and no member returns before all have finished with its
-// buffers.
+// Sums add in the order of the group's ranks and every element is summed once, by one
+// member, or alike by all, so that all members hold the same bits, on every link.
+//
+// Queue is the asynchronous form of all operations.
+//
+// Until the last member arrives, a member may leave: its context ends, the deadline
+// passes, a peer fails or closes. Whoever leaves poisons the job, because the others
+// can not complete the operation without it. Among goroutines the operation always
+// completes from then on, which takes no longer than its memory traffic. Over a link
+// it may still fail while data is on its way; what dst holds then is undefined. No
+// member returns without an error before all have finished with its buffers.
 package jaccl

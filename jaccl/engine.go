@@ -35,7 +35,7 @@ func Connect(link Link, watch Watch, opts Options) (Communicator, error) {
 	if n := link.Size(); n < 1 || link.Rank() < 0 || link.Rank() >= n {
 		return nil, fmt.Errorf("jaccl: connect: rank %d of %d on %s, want 0 to %d", link.Rank(), n, link.Transport(), n-1)
 	}
-	e := &engine{link: link, watch: watch, rank: link.Rank(), deadline: deadline,
+	e := &engine{link: link, watch: watch, rank: link.Rank(), deadline: deadline, sizes: sizes{smallBytes, stageBytes},
 		groups: map[string]*end{}, closes: map[string]int{},
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{})}
 	e.shared, _ = link.(Shared)
@@ -51,6 +51,7 @@ type engine struct {
 	watch    Watch
 	rank     int
 	deadline time.Duration
+	sizes
 
 	inUse atomic.Bool // a collective is in progress
 	works sync.Mutex  // held by it while it uses the link

@@ -66,6 +66,10 @@ func (p parting) apart(c jaccl.Communicator, g jaccl.Group, ranks []int, seq int
 
 // split: new groups are ordered by key, are split again, and work beside the old one.
 func (s suite) split(t *testing.T) {
+	long, short := make([][]trial, 9), make([][]trial, 9) // by size
+	for n := 1; n <= 8; n++ {
+		long[n], short[n] = trials(n, alternating(13)), trials(n, alternating(4))
+	}
 	for _, n := range []int{1, 2, 5, 8} {
 		all(t, s.start(t, n), func(c jaccl.Communicator) error {
 			ranks := world(n)
@@ -80,21 +84,21 @@ func (s suite) split(t *testing.T) {
 					return err
 				}
 				if part != nil {
-					if err := playIn(background(), c, part, members, trials(len(members), alternating(13))); err != nil {
+					if err := playIn(background(), c, part, members, long[len(members)]); err != nil {
 						return fmt.Errorf("split %d: %w", seq, err)
 					}
 					again, fewer, err := partings(n)[2].apart(c, part, members, 0)
 					if err != nil {
 						return err
 					}
-					if err := playIn(background(), c, again, fewer, trials(len(fewer), alternating(5))); err != nil {
+					if err := playIn(background(), c, again, fewer, short[len(fewer)]); err != nil {
 						return fmt.Errorf("split of split %d: %w", seq, err)
 					}
 					if err := errors.Join(again.Close(), part.Close()); err != nil {
 						return err
 					}
 				}
-				if err := playIn(background(), c, g, ranks, trials(n, alternating(3))); err != nil {
+				if err := playIn(background(), c, g, ranks, short[n]); err != nil {
 					return err
 				}
 			}

@@ -47,7 +47,16 @@ func (f *format) decode(h uint16) float32 {
 // encode returns the bits of the nearest number, of two the one with even bits.
 func (f *format) encode(x float32) uint16 {
 	a := math.Abs(float64(x))
-	up := sort.SearchFloat64s(f.finite, a)
+	// All numbers of lower exponents are below a.
+	_, e := math.Frexp(a)
+	low := min(max(e-1+f.bias, 0), 2*f.bias) << f.mantissa
+	switch {
+	case a == 0:
+		low = 0
+	case math.IsInf(a, 0):
+		low = 2 * f.bias << f.mantissa
+	}
+	up := low + sort.SearchFloat64s(f.finite[low:min(low+1<<f.mantissa+1, len(f.finite))], a)
 	if up == len(f.finite) { // the next number would be a step above the last
 		next := 2*f.finite[up-1] - f.finite[up-2]
 		if a < (f.finite[up-1]+next)/2 {

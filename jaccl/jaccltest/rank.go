@@ -21,13 +21,13 @@ func PlayRank(ctx context.Context, c jaccl.Communicator, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	n := c.Size()
 	ranks := world(n)
-	if err := playIn(ctx, c, c.World(), ranks, trials(n, random(rng, 60))); err != nil {
+	if err := playIn(ctx, c, c.World(), ranks, trials(n, random(rng, 40))); err != nil {
 		return fmt.Errorf("seed %d: all ranks: %w", seed, err)
 	}
-	for range 6 {
+	for range 5 {
 		rng.Shuffle(n, func(i, k int) { ranks[i], ranks[k] = ranks[k], ranks[i] })
 		members := ranks[:1+rng.IntN(n)]
-		ts := random(rng, 15)
+		ts := random(rng, 12)
 		if !slices.Contains(members, c.Rank()) {
 			continue
 		}
@@ -40,7 +40,7 @@ func PlayRank(ctx context.Context, c jaccl.Communicator, seed uint64) error {
 		}
 	}
 	for seq, p := range partings(n) {
-		ts := random(rng, 8)
+		ts := random(rng, 6)
 		part, members, err := p.apart(c, c.World(), world(n), seq)
 		if err == nil && part != nil {
 			if err = playIn(ctx, c, part, members, trials(len(members), ts)); err == nil {
