@@ -25,6 +25,7 @@ const (
 	nonceSize = 32
 	proofSize = 32
 	maxName   = 256
+	maxKey    = 200 // of Gather and Dial, which is a name with what it is for before it
 	maxHello  = 2 << 10
 	maxText   = 8 << 10
 	maxFacts  = 256

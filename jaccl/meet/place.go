@@ -63,12 +63,12 @@ func (p *Place) SameHost(rank int) bool {
 }
 
 // Gather returns what every rank passes, by rank; see jaccl.Site. At most 1 MiB
-// of each, with a key of at most 256 bytes. It blocks until all ranks have come, up
+// of each, with a key of at most 200 bytes. It blocks until all ranks have come, up
 // to the deadline, which counts from the first one that has. The error names ranks
 // and hosts that have not come, or that came to something else.
 func (p *Place) Gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
-	if len(key) > maxName || len(mine) > maxGather {
-		return nil, fmt.Errorf("meet: gather %.40q: %d bytes and a key of %d, want at most %d and %d", key, len(mine), len(key), maxGather, maxName)
+	if len(key) > maxKey || len(mine) > maxGather {
+		return nil, fmt.Errorf("meet: gather %.40q: %d bytes and a key of %d, want at most %d and %d", key, len(mine), len(key), maxGather, maxKey)
 	}
 	return p.gather(ctx, "gather "+key, mine)
 }
@@ -82,6 +82,11 @@ func (p *Place) gather(ctx context.Context, key string, mine []byte) ([][]byte, 
 	all, err := p.all(ctx, p.number, key, mine)
 	p.number++
 	if err != nil {
+		select {
+		case <-p.closing: // whatever it was that it met with first
+			err = fmt.Errorf("meet: %q: %w", key, errClosed)
+		default:
+		}
 		p.broken = err
 		return nil, err
 	}
@@ -111,8 +116,8 @@ var errClosed = errors.New("the place was closed")
 // at most 200 bytes. Every rank connects to those below it. No rank gets its
 // connections before all have connected; if one could not, all get its error.
 func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
-	if len(purpose) > 200 {
-		return nil, fmt.Errorf("meet: dial %.40q: a purpose of %d bytes, want at most 200", purpose, len(purpose))
+	if len(purpose) > maxKey {
+		return nil, fmt.Errorf("meet: dial %.40q: a purpose of %d bytes, want at most %d", purpose, len(purpose), maxKey)
 	}
 	if p.broken != nil {
 		return nil, p.broken

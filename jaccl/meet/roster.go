@@ -36,7 +36,7 @@ func (e *entry) encode() []byte {
 
 func decodeEntry(b []byte) (*entry, error) {
 	f := frame.NewFields(b)
-	e := &entry{host: f.String(maxName)}
+	e := &entry{host: printable(f.Bytes(maxName))}
 	e.machine = machine{f.String(maxName), f.String(maxName), f.String(maxName)}
 	for range f.Int(maxAddrs) {
 		a, err := netip.ParseAddrPort(f.String(maxName))

@@ -86,7 +86,8 @@ func ends(t *testing.T, c net.Conn) {
 // was and why.
 func TestStrangers(t *testing.T) {
 	o := options(t, 3)[0]
-	_, d, l := knocker(t, o, 300*time.Millisecond)
+	_, patient, l := knocker(t, o, handshakeTime)
+	_, hasty, hastyLog := knocker(t, o, 300*time.Millisecond)
 	good := &hello{job: testJob, rank: 1, size: 3, purpose: joining}
 	another := &hello{job: uuid.MustParse("6ba7b811-9dad-11d1-80b4-00c04fd430c8"), rank: 1, size: 3, purpose: joining}
 	for _, c := range []struct {
@@ -149,6 +150,10 @@ func TestStrangers(t *testing.T) {
 		}, `rank 1 connects for "dial x", number 7, where rank 0 is at number 0`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			d, l := patient, l
+			if strings.Contains(c.reason, "within") {
+				d, l = hasty, hastyLog
+			}
 			conn := dialed(t, d.ln.Addr())
 			if err := c.do(conn); err != nil {
 				t.Error(err)
@@ -157,10 +162,12 @@ func TestStrangers(t *testing.T) {
 			l.expect(t, conn.LocalAddr().String(), c.reason)
 		})
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.halves) != 0 || len(d.parked) != 0 {
-		t.Errorf("%d and %d connections are kept", len(d.halves), len(d.parked))
+	for _, d := range []*door{patient, hasty} {
+		d.mu.Lock()
+		if len(d.halves) != 0 || len(d.parked) != 0 {
+			t.Errorf("%d and %d connections are kept", len(d.halves), len(d.parked))
+		}
+		d.mu.Unlock()
 	}
 }
 
@@ -292,11 +299,11 @@ func TestNoSecret(t *testing.T) {
 // A rank of another job does not get in, and says after its deadline why.
 func TestWrongJob(t *testing.T) {
 	opts := options(t, 2)
-	opts[1].Job, opts[1].Deadline = uuid.UUID{1}, 300*time.Millisecond
-	opts[0].Deadline = 600 * time.Millisecond
+	opts[1].Job, opts[1].Deadline = uuid.UUID{1}, 500*time.Millisecond
+	opts[0].Deadline = 1500 * time.Millisecond
 	_, errs := join(t, opts)
-	says(t, errs[:1], "rank 1 did not come to the coordinator within 600ms; turned away: 127.0.0.1:", "it is of job 01000000-0000-0000-0000-000000000000 and not of job "+testJob.String())
-	says(t, errs[1:], "rank 1 did not reach the coordinator, rank 0, at "+opts[0].Coordinator, "no answer within 300ms", "it is of job 01000000")
+	says(t, errs[:1], "rank 1 did not come to the coordinator within 1.5s; turned away: 127.0.0.1:", "it is of job 01000000-0000-0000-0000-000000000000 and not of job "+testJob.String())
+	says(t, errs[1:], "rank 1 did not reach the coordinator, rank 0, at "+opts[0].Coordinator, "no answer within 500ms", "it is of job 01000000")
 }
 
 // FuzzHello: what is read is written again as it was.

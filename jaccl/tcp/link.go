@@ -61,6 +61,7 @@ type link struct {
 
 	busy   sync.Mutex // held by Exchange
 	active []*peer
+	shown  [][]byte // to Heads
 	broken error
 	closed atomic.Bool
 	once   sync.Once
@@ -125,11 +126,11 @@ func (l *link) run(ctx context.Context, x *jaccl.Exchange) error {
 // heads shows the caller the heads and lets the data in.
 func (l *link) heads(x *jaccl.Exchange) error {
 	if x.Heads != nil {
-		heads := make([][]byte, len(l.active))
-		for i, p := range l.active {
-			heads[i] = p.head()
+		l.shown = l.shown[:0]
+		for _, p := range l.active {
+			l.shown = append(l.shown, p.head())
 		}
-		if err := x.Heads(heads); err != nil {
+		if err := x.Heads(l.shown); err != nil {
 			return err
 		}
 	}

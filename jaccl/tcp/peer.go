@@ -58,7 +58,7 @@ type peer struct {
 func (p *peer) begin(x *jaccl.Exchange, i int) {
 	p.x, p.i = x, i
 	p.out, p.overhead, p.outgoing = p.out[:0], 0, 0
-	p.in, p.incoming = nil, 0
+	p.in, p.incoming = p.in[:0], 0
 	p.header = frame.Header{}
 	send := buffers(x.Send, i)
 	p.outgoing = total(send)
@@ -85,8 +85,9 @@ func (p *peer) begin(x *jaccl.Exchange, i int) {
 
 // end lets go of the caller's buffers.
 func (p *peer) end() {
-	clear(p.out)
-	p.out, p.in, p.x = p.out[:0], nil, nil
+	clear(p.out[:cap(p.out)])
+	clear(p.in[:cap(p.in)])
+	p.out, p.in, p.x = p.out[:0], p.in[:0], nil
 }
 
 func buffers(all [][][]byte, i int) [][]byte {

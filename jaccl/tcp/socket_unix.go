@@ -24,6 +24,12 @@ const (
 	// which a rank in one of them may need. Every time would move this one from
 	// thread to thread: 4 KiB to and from a peer took 23 µs and not 17.
 	turns = 16
+	// crowded is how long giving the core to others takes where they have work of
+	// their own, rather than the peers' share of this one's, and calm for how many
+	// waits after that an exchange sleeps at once: who sleeps is woken as soon as a
+	// peer has answered, who has given its core away waits for its turn.
+	crowded = 200 * time.Microsecond
+	calm    = 64
 	// few is up to how many sockets are tried one by one while it does.
 	few = 4
 	// pieces is how many buffers one call is given.
@@ -37,6 +43,7 @@ type poller struct {
 	polls []unix.PollFd
 	who   []int // of polls: 2*index in active, +1 for sending
 	ready []readiness
+	busy  int // waits for which it is not worth trying again, see crowded
 
 	stop   atomic.Bool // interrupt was called
 	mu     sync.Mutex
@@ -177,12 +184,13 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 		now := time.Now()
 		if idle.IsZero() {
 			idle, tries = now, 0
+			p.busy = max(p.busy-1, 0)
 		}
 		timeout := 0
 		if tries++; tries%turns == 0 {
 			runtime.Gosched()
 		}
-		if now.Sub(idle) > spin {
+		if p.busy > 0 || now.Sub(idle) > spin {
 			runtime.Gosched() // before the thread sleeps
 			timeout = -1
 			if !armed && done != nil {
@@ -191,6 +199,9 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 			}
 		} else {
 			yield()
+			if time.Since(now) > crowded {
+				p.busy = calm
+			}
 		}
 		if err := p.wait(active, timeout); err != nil {
 			return err

@@ -342,26 +342,30 @@ func (w *Watch) tend() {
 		case <-w.quit:
 			return
 		case <-ticker.C:
+			now := time.Now()
+			w.beat(last, now)
+			last = now
 		}
-		now := time.Now()
-		// A rank that was stopped itself has heard nothing, and is not to blame the
-		// others for that.
-		asleep := now.Sub(last) > 3*w.o.Heartbeat
-		last = now
-		w.mu.Lock()
-		for _, p := range w.others() {
-			if asleep {
-				p.heard = now
-			}
-			if p.gone {
-				continue
-			}
-			p.ask()
-			if silent := now.Sub(p.heard); silent > w.o.Silence && !p.left && !w.leaving && w.best == nil {
-				w.take(w.lost(p, fmt.Sprintf("does not answer: nothing has come from it for %v", silent.Round(time.Millisecond))))
-			}
+	}
+}
+
+// beat is one heartbeat; the last one was at last. A rank that was stopped itself
+// since then has heard nothing, and is not to blame the others for that.
+func (w *Watch) beat(last, now time.Time) {
+	asleep := now.Sub(last) > 3*w.o.Heartbeat
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.others() {
+		if asleep {
+			p.heard = now
 		}
-		w.mu.Unlock()
+		if p.gone {
+			continue
+		}
+		p.ask()
+		if silent := now.Sub(p.heard); silent > w.o.Silence && !p.left && !w.leaving && w.best == nil {
+			w.take(w.lost(p, fmt.Sprintf("does not answer: nothing has come from it for %v", silent.Round(time.Millisecond))))
+		}
 	}
 }
 
