@@ -34,4 +34,21 @@
 //
 // What is read from memory that a peer can write is checked before it is used. A
 // peer that is broken costs an error.
+//
+// # Waiting
+//
+// A rank that finds nothing to do looks again at once for some microseconds, unless
+// there are more ranks than processors, then lets other threads have the processor
+// between two looks, then sleeps in the kernel (futex on Linux) until a peer rings.
+// A sleep is bounded: a peer that has ended without a word is found out within 50 ms,
+// by its process's number and start time, and is a *jaccl.PeerError. Contexts and
+// Close wake a sleeper. While it sleeps or looks it holds one thread; other
+// goroutines go on.
+//
+// # Who may take part
+//
+// The ranks are processes of one user in one name space of processes, and each lets
+// the others open its descriptors, as processes do unless they have changed
+// identity or made themselves undumpable; or they share a folder (Options.Dir).
+// Connect returns an error on every rank if one can not.
 package shm

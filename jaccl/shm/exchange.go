@@ -56,8 +56,6 @@ func (l *link) check(x *jaccl.Exchange) error {
 		return errAgain
 	case len(x.Head) > jaccl.MaxHead:
 		return fmt.Errorf("shm: exchange: a head of %d bytes, want at most %d", len(x.Head), jaccl.MaxHead)
-	case x.Send != nil && len(x.Send) != len(x.Peers) || x.Recv != nil && len(x.Recv) != len(x.Peers):
-		return fmt.Errorf("shm: exchange: buffers to send for %d and to receive for %d of %d peers", len(x.Send), len(x.Recv), len(x.Peers))
 	}
 	for i, rank := range x.Peers {
 		if rank < 0 || rank >= len(l.peers) || rank == l.rank || i > 0 && rank <= x.Peers[i-1] {
@@ -71,11 +69,7 @@ func (l *link) exchange(ctx context.Context, x *jaccl.Exchange) error {
 	for i, rank := range x.Peers {
 		p := l.peers[rank]
 		p.seq++
-		var parts [][]byte
-		if x.Send != nil {
-			parts = x.Send[i]
-		}
-		p.out.begin(l, p.seq, x.Head, parts)
+		p.out.begin(l, p.seq, x.Head, buffersOf(x.Send, i))
 		p.in.begin(p.seq, x.Head != nil)
 	}
 	w := l.waiter(ctx)
@@ -198,16 +192,17 @@ func (l *link) heads(x *jaccl.Exchange) error {
 		if err := x.Heads(l.headsOf); err != nil {
 			return err
 		}
-		if x.Recv != nil && len(x.Recv) != len(x.Peers) {
-			return fmt.Errorf("shm: exchange: buffers to receive for %d of %d peers", len(x.Recv), len(x.Peers))
-		}
 	}
 	for i, rank := range x.Peers {
-		var parts [][]byte
-		if x.Recv != nil {
-			parts = x.Recv[i]
-		}
-		l.peers[rank].in.expect(parts)
+		l.peers[rank].in.expect(buffersOf(x.Recv, i))
+	}
+	return nil
+}
+
+// buffersOf returns the buffers of the i-th peer, nil if there are none for it.
+func buffersOf(all [][][]byte, i int) [][]byte {
+	if i < len(all) {
+		return all[i]
 	}
 	return nil
 }

@@ -174,9 +174,13 @@ func (p *process) line(tb testing.TB) string {
 	return p.lines.Text()
 }
 
-// connectAll connects ranks that live in this process.
+// connectAll connects ranks that live in this process. They reserve little, unless
+// told otherwise: emulators of processors take memory for addresses.
 func connectAll(tb testing.TB, sites []jaccl.Site, o Options) []*link {
 	tb.Helper()
+	if o.Reserve == 0 {
+		o.Reserve = 256 << 20
+	}
 	links, errs := make([]*link, len(sites)), make([]error, len(sites))
 	var wg sync.WaitGroup
 	for i, s := range sites {

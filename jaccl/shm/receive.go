@@ -167,11 +167,11 @@ func (r *receiver) fromRing(chunk int) (int, error) {
 func (r *receiver) fromArena(from *segment) (int, error) {
 	at := &r.places[0]
 	b := r.parts[0][r.done:]
-	most := uint64(piece)
+	turn := uint64(piece)
 	if r.record.bytes >= longFrom {
-		most = longPiece
+		turn = longPiece
 	}
-	b = b[:min(uint64(len(b)), at.n, most)]
+	b = b[:min(uint64(len(b)), at.n, turn)]
 	view, err := from.view(int64(at.at), len(b))
 	if err != nil {
 		return 0, err

@@ -94,6 +94,21 @@ func TestAllocTooMuch(t *testing.T) {
 	clear(b)
 }
 
+// Without a word about it an arena may take the machine's memory.
+func TestReserve(t *testing.T) {
+	all, err := machineMemory()
+	require.NoError(t, err)
+	n, err := reserveFor(0, 2, 4096)
+	require.NoError(t, err)
+	require.LessOrEqual(t, n, all)
+	require.Greater(t, n, all/2)
+	n, err = reserveFor(100_000, 2, 4096)
+	require.NoError(t, err)
+	require.Equal(t, 100_000/int64(os.Getpagesize())*int64(os.Getpagesize()), n)
+	_, err = reserveFor(most/2, 2, 4096)
+	require.ErrorContains(t, err, "bytes to reserve, want at most")
+}
+
 // Files have no names once ranks are connected, and those that dead processes have
 // left go when the next one comes.
 func TestFiles(t *testing.T) {
