@@ -2,12 +2,15 @@ package mpi
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -119,6 +122,18 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// recovers checks that a nil dereference is a panic still.
+func recovers() (err error) {
+	defer func() {
+		if recover() == nil {
+			err = errors.New("a nil dereference was no panic")
+		}
+	}()
+	var p *int
+	*p++
+	return nil
+}
+
 // A code that MPI returns is an error with MPI's words.
 func TestCodes(t *testing.T) {
 	w := alone(t)
@@ -141,22 +156,45 @@ func TestCodes(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// A message of another length than was agreed on is an error, not data.
+// Data of another length than is expected is an error, and is not written: what MPI
+// does with too much is its own affair.
 func TestLengths(t *testing.T) {
 	w := alone(t)
-	const base = maxTag/2 + 100
-	for _, n := range []int{3, 5} {
-		a, err := newLink(w, 0, []peer{{}, {out: base, in: base + tagKinds}})
-		require.NoError(t, err)
-		b, err := newLink(w, 1, []peer{{out: base + tagKinds, in: base}, {}})
-		require.NoError(t, err)
-		require.NoError(t, a.Exchange(t.Context(), &jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{make([]byte, n)}}}))
-		err = b.Exchange(t.Context(), &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{make([]byte, 4)}}})
-		if err == nil {
-			t.Errorf("%d bytes came where 4 were expected, without an error", n)
+	for k, n := range []int{0, 3, 5, 5000, messageBytes + 1} {
+		for _, heads := range []bool{true, false} {
+			if !heads && (n == 0 || n > 4) {
+				continue
+			}
+			base := maxTag/2 + 100 + (4*k+2)*tagKinds
+			if heads {
+				base += 2 * tagKinds
+			}
+			a, err := newLink(w, 0, []peer{{}, {out: base, in: base + tagKinds}})
+			require.NoError(t, err)
+			b, err := newLink(w, 1, []peer{{out: base + tagKinds, in: base}, {}})
+			require.NoError(t, err)
+			x := jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{make([]byte, n)}}}
+			around := bytes.Repeat([]byte{7}, 10000)
+			y := jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{around[5000:5004]}}}
+			if heads {
+				x.Head, x.Heads = []byte{}, func([][]byte) error { return nil }
+				y.Head, y.Heads = x.Head, x.Heads
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			var wg sync.WaitGroup
+			wg.Go(func() { _ = a.Exchange(ctx, &x) }) // with or without success: that is for the other side to say
+			err = b.Exchange(ctx, &y)
+			if err == nil || ctx.Err() != nil {
+				t.Errorf("%d bytes came where 4 were expected: %v, want an error about that", n, err)
+			}
+			if heads && bytes.Count(around, []byte{7}) != len(around) {
+				t.Errorf("%d bytes came where 4 were expected, and were written", n)
+			}
+			cancel()
+			wg.Wait()
+			require.NoError(t, a.Close())
+			require.NoError(t, b.Close())
 		}
-		require.NoError(t, a.Close())
-		require.NoError(t, b.Close())
 	}
 }
 

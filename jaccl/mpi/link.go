@@ -25,6 +25,13 @@ const (
 // maxTag is the largest tag that every MPI has.
 const maxTag = 32767
 
+// headMore is what goes before a head: how many bytes of data follow. A message that
+// is longer than its receive is written over what comes after the buffer by some
+// (Open MPI 4.1 in one host), and cut without a word by others, so that nothing is
+// received before the lengths are compared. Exchanges without heads have theirs from
+// earlier ones.
+const headMore = 8
+
 // byeBytes is the length of a bye: how many messages its sender has sent, and how
 // many it has received, of the other kinds.
 const byeBytes = 16
@@ -54,6 +61,7 @@ type peer struct {
 	out, in  int // what is added to tags, there and from there
 	head     []byte
 	headLen  int
+	follows  uint64 // bytes of data, as its last head said
 	bye      []byte // where its bye comes to
 	posted   uint64 // receives, of the link's life
 	received uint64 // of them, that have ended
@@ -92,7 +100,7 @@ func newLink(w *World, rank int, peers []peer) (*link, error) {
 		if r == rank {
 			continue
 		}
-		p.head, p.bye = words(jaccl.MaxHead), words(byeBytes)
+		p.head, p.bye = words(headMore+jaccl.MaxHead), words(byeBytes)
 		if err := l.receive(request{kind: recvBye, peer: r}, p.bye, tagBye); err != nil {
 			return nil, err
 		}
@@ -202,8 +210,13 @@ func (l *link) begin(x *jaccl.Exchange) error {
 			return err
 		}
 	} else {
-		head := append(words(len(x.Head) + 1)[:0], x.Head...) // the caller's again before it has left
 		for i, r := range x.Peers {
+			follows := 0
+			if i < len(x.Send) {
+				follows = total(x.Send[i])
+			}
+			head := binary.NativeEndian.AppendUint64(words(headMore + len(x.Head))[:0], uint64(follows))
+			head = append(head, x.Head...)
 			p := &l.peers[r]
 			if err := l.receive(request{kind: recvHead, peer: r, i: i}, p.head, tagHead); err != nil {
 				return err
@@ -232,14 +245,31 @@ func (l *link) begin(x *jaccl.Exchange) error {
 func (l *link) judge(x *jaccl.Exchange) error {
 	l.heads = l.heads[:0]
 	for _, r := range x.Peers {
-		l.heads = append(l.heads, l.peers[r].head[:l.peers[r].headLen])
+		l.heads = append(l.heads, l.peers[r].head[headMore:][:l.peers[r].headLen])
 	}
 	if err := x.Heads(l.heads); err != nil {
 		return err
 	}
+	for i, r := range x.Peers {
+		expected := 0
+		if i < len(x.Recv) {
+			expected = total(x.Recv[i])
+		}
+		if l.peers[r].follows != uint64(expected) {
+			return fmt.Errorf("mpi: rank %d sends %d bytes where rank %d expects %d", r, l.peers[r].follows, l.rank, expected)
+		}
+	}
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	return l.expect(x)
+}
+
+func total(bufs [][]byte) int {
+	n := 0
+	for _, b := range bufs {
+		n += len(b)
+	}
+	return n
 }
 
 // expect posts the receives of data. w.mu is held.
@@ -287,7 +317,10 @@ func (l *link) note(x *jaccl.Exchange, d done) error {
 	case recvHead:
 		l.heading--
 		p.received++
-		p.headLen = int(d.count)
+		if d.count < headMore {
+			return fmt.Errorf("mpi: rank %d sent a head of %d bytes, want at least %d", d.peer, d.count, headMore)
+		}
+		p.headLen, p.follows = int(d.count)-headMore, binary.NativeEndian.Uint64(p.head)
 		if x != nil {
 			x.Came(d.i)
 		}

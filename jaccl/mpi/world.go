@@ -72,6 +72,8 @@ func Open(opts Options) (*World, error) {
 		opts.Deadline = DefaultDeadline
 	}
 	getenv := environment(opts.Getenv)
+	before := handlers() // some libraries replace them when they are loaded, some when they start
+	defer before.restore()
 	lib, err := open(opts.Library, getenv)
 	if err != nil {
 		return nil, err
@@ -80,7 +82,9 @@ func Open(opts Options) (*World, error) {
 	if w.pauser, err = newPauser(); err != nil {
 		return nil, fmt.Errorf("mpi: open: the C library: %w", err)
 	}
-	if err := w.start(); err != nil {
+	err = w.start()
+	before.restore()
+	if err != nil {
 		return nil, err
 	}
 	if v, s := launched(getenv); v != "" {
@@ -113,10 +117,7 @@ func (w *World) start() error {
 		return errors.New("mpi: open: MPI is in use in this process already; open one World per process")
 	}
 	var provided int32
-	s := handlers()
-	rc := call(l.fn.initThread, 0, 0, threadSerialized, uintptr(unsafe.Pointer(&provided)))
-	s.restore()
-	if err := l.error("MPI_Init_thread", rc); err != nil {
+	if err := l.error("MPI_Init_thread", call(l.fn.initThread, 0, 0, threadSerialized, uintptr(unsafe.Pointer(&provided)))); err != nil {
 		return err
 	}
 	if provided < threadSerialized {
