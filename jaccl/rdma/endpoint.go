@@ -25,6 +25,8 @@ type endpoint struct {
 	address  destination
 
 	poll, postSend, postRecv uintptr // functions of the context
+	// Their arguments: a call with arguments of its own allocates them.
+	pollArgs, sendArgs, recvArgs []uintptr
 
 	send, recv         *region // slabs
 	sendKey, recvKey   uint32
@@ -85,6 +87,9 @@ func newEndpoint(lib *library, peer int, device string, service Service) (e *end
 	if err := e.createQP(service); err != nil {
 		return e, err
 	}
+	r := e.requests.addr
+	e.pollArgs = []uintptr{e.cq, batch, r + atWC}
+	e.sendArgs, e.recvArgs = []uintptr{e.qp, r + atSend, r + atBad}, []uintptr{e.qp, r + atRecv, r + atBad}
 	if e.sendKey, err = e.register(e.send); err != nil {
 		return e, err
 	}

@@ -34,8 +34,8 @@ func (r *refusal) unsupported() bool {
 // and what helps.
 func (r *refusal) remedy() string {
 	switch {
-	case r.verb == "ibv_get_device_list" && r.errno == 0:
-		return "no RDMA devices; on a Mac, run rdma_ctl enable in recovery mode"
+	case r.verb == "ibv_get_device_list" && (r.errno == 0 || r.errno == 38):
+		return "no RDMA devices; on a Mac, run rdma_ctl enable in recovery mode, on Linux, load the adapter's modules and ib_uverbs"
 	case r.errno == 1 || r.errno == 13:
 		return "no permission for the device; on Linux, look at /dev/infiniband and at ulimit -l"
 	case r.verb == "ibv_alloc_pd":

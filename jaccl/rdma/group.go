@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/gomoe/gomoe/jaccl"
@@ -16,6 +17,8 @@ type group struct {
 	index int         // of this rank
 	eps   []*endpoint // by member, nil for this one
 	peers []*endpoint // the others
+
+	closed atomic.Bool
 }
 
 var _ jaccl.Group = (*group)(nil)
@@ -27,7 +30,10 @@ func (g *group) Rank() int { return g.index }
 func (g *group) Size() int { return len(g.ranks) }
 
 // Close implements jaccl.Group.
-func (g *group) Close() error { return nil }
+func (g *group) Close() error {
+	g.closed.Store(true)
+	return nil
+}
 
 // AllSum implements lowering.Group.
 func (g *group) AllSum(ctx context.Context, c lowering.Call, dst, src []byte) error {

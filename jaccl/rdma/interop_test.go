@@ -102,7 +102,13 @@ func TestInteropUnsupported(t *testing.T) {
 		if err := all.AllSum(ctx, call("all_sum", 1), sum, b); err != nil || sum[0] != 6 {
 			return fmt.Errorf("the sum is %v: %v, want 6", sum, err)
 		}
-		return errors.Join(g.Close(), g.Barrier(ctx, call("barrier", 2)))
+		if err := errors.Join(g.Barrier(ctx, call("barrier", 2)), g.Close(), g.Close()); err != nil {
+			return err
+		}
+		if err := g.Barrier(ctx, call("barrier", 3)); !errors.Is(err, jaccl.ErrClosed) || !strings.Contains(err.Error(), "has closed its group") {
+			return fmt.Errorf("a closed group gives %v, want ErrClosed", err)
+		}
+		return all.Barrier(ctx, call("barrier", 3))
 	})...))
 }
 
@@ -182,6 +188,32 @@ func TestInteropAllGo(t *testing.T) {
 		}
 		if !bytes.Equal(out, []byte{2, 0}) {
 			return fmt.Errorf("the group is %v, want [2 0]", out)
+		}
+		return nil
+	})...))
+}
+
+// A rank that closes says nothing about those whose connections it closes.
+func TestInteropRankZeroLeaves(t *testing.T) {
+	ctx := within(t, 20*time.Second)
+	require.NoError(t, errors.Join(of(joined(t, 4, nil), func(c jaccl.Communicator) error {
+		if c.Rank() == 0 {
+			return c.Close()
+		}
+		time.Sleep(100 * time.Millisecond)
+		b := make([]byte, 100000)
+		for i := range 20 { // and the others go on in pairs
+			time.Sleep(5 * time.Millisecond)
+			var err error
+			switch c.Rank() {
+			case 1, 3:
+				err = c.World().Send(ctx, call("send", i), 2, b)
+			case 2:
+				err = errors.Join(c.World().Recv(ctx, call("recv", i), 1, b), c.World().Recv(ctx, call("recv", i), 3, b))
+			}
+			if err != nil {
+				return err
+			}
 		}
 		return nil
 	})...))

@@ -104,7 +104,7 @@ func (e *endpoint) postSends() error {
 		} else {
 			f.ahead.copyOut(e.send.b[slot(f.class, m.parity):][:m.bytes], f.pieces)
 		}
-		if err := e.post(e.postSend, atSend, addr, f.class, key); err != nil {
+		if err := e.post(atSend, addr, f.class, key); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func (e *endpoint) postRecvs() error {
 			}
 			f.ahead.advance(f.pieces, m.bytes)
 		}
-		if err := e.post(e.postRecv, atRecv, addr, f.class, key); err != nil {
+		if err := e.post(atRecv, addr, f.class, key); err != nil {
 			return err
 		}
 	}
@@ -148,22 +148,21 @@ func (e *endpoint) direct(f *flow, n int) (uintptr, uint32) {
 	return 0, 0
 }
 
-// post gives the device a whole buffer of a class.
-func (e *endpoint) post(fn, request, addr uintptr, class int, key uint32) error {
+// post gives the device a whole buffer of a class, by the request at atSend or atRecv.
+func (e *endpoint) post(request, addr uintptr, class int, key uint32) error {
 	r := e.requests.addr
 	*word64(r, atSGE+sgeAddr), *word32(r, atSGE+sgeLength), *word32(r, atSGE+sgeLkey) = uint64(addr), uint32(classBytes(class)), key
 	wr := r + request
 	*word64(wr, wrNext), *word64(wr, wrSG), *word32(wr, wrNSGE) = 0, uint64(r+atSGE), 1
-	*word64(wr, wrID) = idRecv
+	var err error
 	if request == atSend {
-		*word64(wr, wrID) = idSend
-		*word32(wr, wrOpcode), *word32(wr, wrFlags) = opcodeSend, sendSignaled
+		*word64(wr, wrID), *word32(wr, wrOpcode), *word32(wr, wrFlags) = idSend, opcodeSend, sendSignaled
+		err = e.lib.do("ibv_post_send", e.postSend, e.sendArgs...)
+	} else {
+		*word64(wr, wrID) = idRecv
+		err = e.lib.do("ibv_post_recv", e.postRecv, e.recvArgs...)
 	}
-	verb := "ibv_post_recv"
-	if request == atSend {
-		verb = "ibv_post_send"
-	}
-	if err := e.lib.do(verb, fn, e.qp, wr, r+atBad); err != nil {
+	if err != nil {
 		return fmt.Errorf("device %s, which faces rank %d: %w", e.device, e.peer, err)
 	}
 	return nil
@@ -178,7 +177,7 @@ const (
 // pollOnce takes completions, moves what has come out of the slab, and posts what may
 // be posted then. It returns how many there were.
 func (e *endpoint) pollOnce() (int, error) {
-	n := int(int32(invoke(e.poll, e.cq, batch, e.requests.addr+atWC)))
+	n := int(int32(invoke(e.poll, e.pollArgs...)))
 	if n < 0 {
 		return 0, fmt.Errorf("device %s, which faces rank %d: the completion queue can not be polled (%d)", e.device, e.peer, n)
 	}

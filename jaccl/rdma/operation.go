@@ -35,6 +35,9 @@ func (g *group) run(ctx context.Context, call lowering.Call, bad *failure, f fun
 	if c.closed || c.closing.Load() {
 		return wrap(c.left())
 	}
+	if g.closed.Load() { // which is this rank's own affair
+		return wrap(&failure{[]int{c.rank}, fmt.Sprintf("rank %d has closed its group of ranks %v", c.rank, g.ranks), jaccl.ErrClosed})
+	}
 	if first := c.party.first.Load(); first != nil {
 		return wrap(first)
 	}

@@ -30,6 +30,9 @@ type party struct {
 	gone  []atomic.Pointer[failure]
 	mu    sync.Mutex // held to write to connections
 	wg    sync.WaitGroup
+	// leaving is set before this rank closes the connections, whose ends then say
+	// nothing about others.
+	leaving atomic.Bool
 }
 
 func newParty(s *sideChannel) *party {
@@ -41,6 +44,9 @@ func newParty(s *sideChannel) *party {
 		p.wg.Go(func() {
 			for {
 				n, err := readNotice(c, s.size)
+				if p.leaving.Load() {
+					return
+				}
 				if err != nil {
 					n = notice{jaccl.KindLost, false, r, fmt.Sprintf("rank %d has ended, or closed its connection (%v)", r, err)}
 				}
@@ -93,6 +99,7 @@ func (p *party) tell(n notice, from int) {
 }
 
 func (p *party) close() {
+	p.leaving.Store(true)
 	p.side.close()
 	p.wg.Wait()
 }
