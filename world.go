@@ -26,6 +26,9 @@ type World struct {
 	state  *state     // nil if it is not set up
 	mpi    *mpi.World // nil if it is not in use; a process opens one in its life
 	closed bool
+	// epoch counts the Resets of what was set up. Each is a job of its own to the ranks
+	// that meet: one that is quick must not meet what the others have yet to close.
+	epoch int
 }
 
 // WorldInfo is what a World turned out to be.
@@ -73,7 +76,7 @@ func (w *World) Setup(ctx context.Context, cfg WorldConfig) error {
 	case w.state != nil:
 		return fmt.Errorf("gomoe: the World is set up as %s, and Setup is called with %s; call Reset first, or make another World", w.state.cfg, cfg)
 	}
-	s, err := setUp(ctx, cfg, &w.mpi)
+	s, err := setUp(ctx, cfg, w.epoch, &w.mpi)
 	if err != nil {
 		return err
 	}
@@ -97,6 +100,7 @@ func (w *World) reset() error {
 	if s == nil {
 		return nil
 	}
+	w.epoch++
 	return s.close()
 }
 

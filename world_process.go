@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/environ"
 	"github.com/gomoe/gomoe/jaccl/meet"
+	"github.com/gomoe/gomoe/jaccl/tcp"
 	"github.com/gomoe/gomoe/jaccl/watch"
 )
 
@@ -27,16 +30,7 @@ func (s *state) perProcess(ctx context.Context, job environ.Job) error {
 		return err
 	}
 	s.also = append(s.also, life.close)
-	wish := s.info.Transport
 	c, err := s.connect(ctx, job)
-	if err != nil && s.cfg.Fallback && wish != "auto" && wish != "tcp" && ctx.Err() == nil {
-		// Every rank comes here: a rank that has failed hangs up on the others.
-		if err := s.instead("tcp", "transport %s was asked for and is not to be had: %v", wish, err); err != nil {
-			return err
-		}
-		s.info.Transport = "tcp"
-		c, err = s.connect(ctx, job)
-	}
 	if err != nil {
 		return fmt.Errorf("gomoe: rank %d of %d: set up: %w", job.Rank, job.Size, err)
 	}
@@ -53,6 +47,9 @@ func (s *state) overPlace(ctx context.Context, job environ.Job, link func(contex
 	}
 	if opts.Job, err = uuid.Parse(job.ID); err != nil {
 		opts.Job = uuid.NewSHA1(uuid.NameSpaceURL, []byte("gomoe-job:"+job.ID))
+	}
+	if s.epoch > 0 {
+		opts.Job = uuid.NewSHA1(opts.Job, []byte(fmt.Sprint("epoch ", s.epoch)))
 	}
 	if job.Size > 1 {
 		if opts.Coordinator, err = job.Meeting(); err != nil {
@@ -81,16 +78,64 @@ func (s *state) overPlace(ctx context.Context, job environ.Job, link func(contex
 			s.also = append(s.also, place.Close)
 		}
 	}()
-	l, err := link(ctx, place)
+	l, err := s.agreed(ctx, place, link)
 	if err != nil {
 		return nil, err
 	}
 	return s.communicator(ctx, place, l)
 }
 
+// agreed is link, after which all ranks say whether they have one. If some have none,
+// and Fallback permits it, all use TCP. link fails on all ranks or on some, but leaves
+// the site usable where what is missing is missing on this machine only.
+func (s *state) agreed(ctx context.Context, site jaccl.Site, link func(context.Context, jaccl.Site) (jaccl.Link, error)) (jaccl.Link, error) {
+	l, err := link(ctx, site)
+	text := ""
+	if err != nil {
+		text = err.Error()
+		text = text[:min(len(text), 1000)]
+	}
+	all, gone := site.Gather(ctx, "gomoe: who has a link", []byte(text))
+	if gone != nil {
+		if l != nil {
+			err = errors.Join(err, l.Close())
+		}
+		return nil, errors.Join(err, gone)
+	}
+	var missing []string
+	for r, b := range all {
+		if len(b) > 0 {
+			missing = append(missing, fmt.Sprintf("rank %d (%s): %s", r, site.Host(r), b))
+		}
+	}
+	if missing == nil {
+		return l, nil
+	}
+	if l != nil {
+		err = errors.Join(err, l.Close())
+	}
+	why := fmt.Sprintf("transport %s is not to be had: %s", s.info.Transport, strings.Join(missing, "; "))
+	if !s.cfg.Fallback || s.info.Transport == "tcp" {
+		return nil, &explained{why, err}
+	}
+	if err := s.instead("tcp", "%s", why); err != nil {
+		return nil, err
+	}
+	return tcp.Connect(ctx, site)
+}
+
+// explained is an error whose text says what it meant for all ranks.
+type explained struct {
+	text string
+	err  error // nil if it was another rank's
+}
+
+func (e *explained) Error() string { return e.text }
+func (e *explained) Unwrap() error { return e.err }
+
 // communicator makes a communicator of a link, which is its own from now on.
 func (s *state) communicator(ctx context.Context, site jaccl.Site, link jaccl.Link) (jaccl.Communicator, error) {
-	w, err := watch.Start(ctx, site, watch.Options{Silence: s.cfg.Deadline})
+	w, err := watch.Start(ctx, site, watch.Options{Silence: s.silence()})
 	if err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
@@ -103,13 +148,22 @@ func (s *state) communicator(ctx context.Context, site jaccl.Site, link jaccl.Li
 	return c, nil
 }
 
+// silence is after which time without a sign a rank is lost: the deadline, if the
+// watch's heartbeats are enough for that.
+func (s *state) silence() time.Duration {
+	if s.cfg.Deadline == 0 {
+		return 0
+	}
+	return max(s.cfg.Deadline, 4*watch.DefaultHeartbeat)
+}
+
 // facts are what all ranks have to state alike.
 func (s *state) facts() []meet.Fact {
 	mesh := "any"
 	if s.mesh != nil {
 		mesh = s.mesh.String()
 	}
-	return []meet.Fact{{Name: "transport", Value: s.info.Transport}, {Name: "mesh", Value: mesh}}
+	return []meet.Fact{{Name: "transport", Value: s.info.Transport}, {Name: "fallback", Value: fmt.Sprint(s.cfg.Fallback)}, {Name: "mesh", Value: mesh}}
 }
 
 // compareFacts compares them where ranks did not meet at a place that does.

@@ -20,12 +20,13 @@ type state struct {
 	info  WorldInfo
 	comms []jaccl.Communicator // of the local ranks
 	mesh  *sharding.Mesh       // that all jobs have; nil if any
+	epoch int                  // of the World
 	also  []func() error       // what else to release, the last one first
 	mpi   **mpi.World          // the World's, which outlives this; nil until it is opened
 }
 
 // setUp is Setup of a World that is not set up.
-func setUp(ctx context.Context, cfg WorldConfig, w **mpi.World) (*state, error) {
+func setUp(ctx context.Context, cfg WorldConfig, epoch int, w **mpi.World) (*state, error) {
 	if !slices.Contains(append(environ.Transports(), ""), cfg.Transport) {
 		return nil, fmt.Errorf("gomoe: transport %q, want one of %s", cfg.Transport, strings.Join(environ.Transports(), ", "))
 	}
@@ -39,7 +40,7 @@ func setUp(ctx context.Context, cfg WorldConfig, w **mpi.World) (*state, error) 
 	if err != nil {
 		return nil, fmt.Errorf("gomoe: %w", err)
 	}
-	s := &state{cfg: cfg, mesh: cfg.Mesh, mpi: w}
+	s := &state{cfg: cfg, mesh: cfg.Mesh, epoch: epoch, mpi: w}
 	s.info.Source = job.Source
 	s.info.Transport = cfg.Transport
 	if s.info.Transport == "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -71,7 +72,7 @@ func worlds(t *testing.T, n int, cfg func(i int) gomoe.WorldConfig, fn func(i in
 			}
 			c.Getenv = vars(env)
 			if c.Deadline == 0 {
-				c.Deadline = 20 * time.Second
+				c.Deadline = time.Minute
 			}
 			if errs[i] = w.Setup(t.Context(), c); errs[i] == nil {
 				errs[i] = fn(i, &w)
@@ -294,7 +295,8 @@ func TestWorldLife(t *testing.T) {
 	require.ErrorContains(t, w.Setup(t.Context(), cfg), "the World is closed")
 }
 
-// A job is set up again after Reset, also with another transport.
+// A job is set up again after Reset, also with another transport, and while others
+// have yet to reset: ranks take turns to be late.
 func TestWorldAgain(t *testing.T) {
 	at := address(t)
 	var wg sync.WaitGroup
@@ -302,10 +304,13 @@ func TestWorldAgain(t *testing.T) {
 		wg.Go(func() {
 			var w gomoe.World
 			defer w.Close()
-			for _, transport := range []string{"tcp", "shm", "tcp"} {
-				err := w.Setup(t.Context(), gomoe.WorldConfig{Transport: transport, Deadline: 20 * time.Second, Getenv: vars(job(i, 3, at))})
+			for turn, transport := range []string{"tcp", "shm", "tcp"} {
+				err := w.Setup(t.Context(), gomoe.WorldConfig{Transport: transport, Deadline: time.Minute, Log: io.Discard, Getenv: vars(job(i, 3, at))})
 				if err == nil {
 					err = w.Warmup(t.Context())
+				}
+				if turn == i {
+					time.Sleep(100 * time.Millisecond)
 				}
 				if err = errors.Join(err, w.Reset()); err != nil {
 					t.Errorf("process %d: %s: %v", i, transport, err)
@@ -385,6 +390,42 @@ func TestWorldsDiffer(t *testing.T) {
 			for _, want := range c.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%s: process %d: %v, want an error with %q", c.what, i, err, want)
+				}
+			}
+		}
+	}
+}
+
+// A transport that one rank or all do not have is an error on all that names those,
+// or with Fallback another one, on all.
+func TestWorldFallback(t *testing.T) {
+	apart := `GOMOE_DEVICES=[[null,"a0"],["b0",null]]`
+	for _, c := range []struct {
+		transport string
+		env       [2]string
+		want      [2]string // of each rank's error, and of its fallback
+	}{
+		{"jaccl", [2]string{}, [2]string{"nothing says which RDMA devices", "nothing says which RDMA devices"}},
+		{"jaccl", [2]string{apart, ""}, [2]string{"rank 1 (", "nothing says which RDMA devices"}},
+		{"ring", [2]string{}, [2]string{"nothing says at which addresses", "nothing says at which addresses"}},
+	} {
+		for _, fallback := range []bool{false, true} {
+			var logs [2]bytes.Buffer
+			errs := worlds(t, 2, func(i int) gomoe.WorldConfig {
+				return gomoe.WorldConfig{Transport: c.transport, Fallback: fallback, Log: &logs[i], Getenv: func(string) string { return c.env[i] }}
+			}, func(i int, w *gomoe.World) error {
+				info, err := w.Info()
+				if err != nil {
+					return err
+				}
+				if info.Transport != "tcp" || len(info.Fallbacks) != 1 || !strings.Contains(info.Fallbacks[0], c.want[i]) || !strings.Contains(logs[i].String(), c.want[i]) {
+					t.Errorf("%s: process %d: %+v, log %s", c.transport, i, info, &logs[i])
+				}
+				return w.Warmup(t.Context())
+			})
+			for i, err := range errs {
+				if fallback && err != nil || !fallback && (err == nil || !strings.Contains(err.Error(), c.want[i])) {
+					t.Errorf("%s, fallback %v: process %d: %v, want %q", c.transport, fallback, i, err, c.want[i])
 				}
 			}
 		}

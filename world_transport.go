@@ -29,24 +29,50 @@ func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicato
 			return shm.Connect(ctx, site, shm.Options{})
 		})
 	case "jaccl":
-		devices, err := s.devices(job)
-		if err != nil {
-			return nil, err
-		}
 		return s.overPlace(ctx, job, func(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
+			devices, err := s.devices(job)
+			missing := ""
+			if err != nil {
+				missing = err.Error()
+			}
+			// What one rank lacks keeps the others from waiting for it.
+			all, gone := site.Gather(ctx, "gomoe: devices", []byte(missing[:min(len(missing), 1000)]))
+			if err != nil || gone != nil {
+				return nil, errors.Join(err, gone)
+			}
+			for r, b := range all {
+				if len(b) > 0 {
+					return nil, fmt.Errorf("rank %d (%s) knows no devices", r, site.Host(r))
+				}
+			}
 			return rdma.Connect(ctx, site, devices, rdma.Settings{})
 		})
 	case "mpi":
-		return s.overMPI(ctx, job)
+		c, err := s.overMPI(ctx, job)
+		return s.orTCP(ctx, job, c, err)
 	case "ring":
 		nodes, err := s.nodes(job)
 		if err != nil {
-			return nil, err
+			return s.orTCP(ctx, job, nil, err)
 		}
-		return ring.Connect(ctx, nodes, job.Rank, jaccl.Options{Deadline: s.cfg.Deadline})
+		c, err := ring.Connect(ctx, nodes, job.Rank, jaccl.Options{Deadline: s.cfg.Deadline})
+		return s.orTCP(ctx, job, c, err)
 	default:
 		return nil, fmt.Errorf("transport %s connects no processes; want auto, tcp, shm, jaccl, mpi or ring", t)
 	}
+}
+
+// orTCP returns c, or, if that is permitted where c is not to be had, ranks over TCP.
+// It is for transports whose ranks do not meet at a place before: all have the same
+// libraries and files, or none.
+func (s *state) orTCP(ctx context.Context, job environ.Job, c jaccl.Communicator, err error) (jaccl.Communicator, error) {
+	if err == nil || !s.cfg.Fallback || ctx.Err() != nil {
+		return c, err
+	}
+	if err := s.instead("tcp", "transport %s is not to be had: %v", s.info.Transport, err); err != nil {
+		return nil, err
+	}
+	return s.overPlace(ctx, job, tcp.Connect)
 }
 
 // automatic is shared memory within machines, and TCP between them. All ranks come
