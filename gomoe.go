@@ -154,7 +154,9 @@ func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.
 	return j.Step(ctx, in)
 }
 
-// Step places the inputs, runs one step and gathers its results.
+// Step places the inputs, runs one step and gathers its results. It allocates these,
+// which are the caller's, and what it takes to place the inputs; Session.RunInto on
+// arrays that Put has placed allocates nothing.
 func (j *Job) Step(ctx context.Context, in map[string]array.Array) ([]array.Array, error) {
 	placed := map[string]*runtime.Array{}
 	for name, a := range in {

@@ -23,9 +23,9 @@ func dotKernel(l, r operandDims) lowering.Kernel {
 		if halfOperands(x, y, d) {
 			return halfDot(a, operandOf(a, x, l), operandOf(a, y, r))
 		}
-		x, y = inType(x, d), inType(y, d)
+		x, y = inType(a, x, d), inType(a, y, d)
 		if z.Type.DType != d {
-			z = array.New(z.Type.With(d))
+			z = room(a, z.Type.With(d))
 		}
 		lhs, rhs := operandOf(a, x, l), operandOf(a, y, r)
 		switch d {
@@ -43,18 +43,25 @@ func dotKernel(l, r operandDims) lowering.Kernel {
 			multiply(a, data[uint8](z), lhs, rhs, intGemm[uint8])
 		}
 		if z.Type.DType != a.Out[0].Type.DType {
-			return array.Convert(a.Out[0], z)
+			return convert(a, a.Out[0], z)
 		}
 		return nil
 	}
 }
 
 // inType is a in the element type d: a itself, or a converted copy.
-func inType(a array.Array, d graph.DType) array.Array {
-	if a.Type.DType == d {
-		return a
+func inType(a *lowering.Args, x array.Array, d graph.DType) array.Array {
+	if x.Type.DType == d {
+		return x
 	}
-	return a.As(d)
+	if x.Type.DType.IsBlock() {
+		return x.As(d)
+	}
+	y := room(a, x.Type.With(d))
+	if err := convert(a, y, x); err != nil {
+		panic(err) // between numbers there is none
+	}
+	return y
 }
 
 // gemm is kernel.Gemm for some element types.
@@ -89,32 +96,26 @@ func multiply[E, R array.Elem](a *lowering.Args, z []R, l, r operand, mul gemm[E
 		few = dotFew
 	}
 	if n > batches*m && batches*m < few {
-		for b := range batches {
-			p.columns(a, b, 1+dotGrain/(1+m*k))
+		w := lowering.Keep[columnsOf[E, R]](a)
+		w.product = p
+		for w.b = range batches {
+			a.Share(n, 1+dotGrain/(1+m*k), w)
 		}
 		return
 	}
-	grain := max(dotRows, 1+dotGrain/(1+n*k))
-	if a.Alone(batches*m, grain) {
-		p.rows(0, batches*m)
-		return
-	}
-	shared := p
-	a.Parallel(batches*m, grain, func(lo, hi int) { shared.rows(lo, hi) })
+	lowering.Share(a, batches*m, max(dotRows, 1+dotGrain/(1+n*k)), p)
 }
 
-// columns multiplies batch index b.
-func (p *product[E, R]) columns(a *lowering.Args, b, grain int) {
-	if a.Alone(p.r.rows, grain) {
-		p.block(b, 0, p.l.rows, 0, p.r.rows)
-		return
-	}
-	shared := *p
-	a.Parallel(p.r.rows, grain, func(lo, hi int) { shared.block(b, 0, shared.l.rows, lo, hi) })
+// columnsOf is the product of one batch index, cut by columns.
+type columnsOf[E, R array.Elem] struct {
+	product[E, R]
+	b int
 }
 
-// rows multiplies rows lo to hi of all batch indices' together.
-func (p *product[E, R]) rows(lo, hi int) {
+func (p *columnsOf[E, R]) Piece(lo, hi int) { p.block(p.b, 0, p.l.rows, lo, hi) }
+
+// Piece multiplies rows lo to hi of all batch indices' together.
+func (p *product[E, R]) Piece(lo, hi int) {
 	m := p.l.rows
 	for at := lo; at < hi; {
 		b, i := at/m, at%m

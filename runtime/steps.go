@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"reflect"
 	"sync"
 )
 
@@ -29,12 +28,19 @@ type call struct {
 
 // under returns a context that ends with ctx, or when a rank fails.
 func (s *steps) under(ctx context.Context) context.Context {
-	if s.ctx == nil || s.ctx.Err() != nil || !reflect.ValueOf(ctx).Comparable() || s.caller != ctx {
+	if s.ctx == nil || s.ctx.Err() != nil || !same(s.caller, ctx) {
 		s.forget()
 		s.caller = ctx
 		s.ctx, s.cancel = context.WithCancelCause(ctx)
 	}
 	return s.ctx
+}
+
+// same reports whether two contexts are one; of types that cannot be compared they
+// are not.
+func same(a, b context.Context) (same bool) {
+	defer func() { _ = recover() }()
+	return a == b
 }
 
 // forget lets go of the caller's context.
