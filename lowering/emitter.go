@@ -147,6 +147,11 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 	return nil
 }
 
+// Tiled says that the kernel that was emitted last, with one result, can make that
+// tile by tile: its elements in a row are those along the last dimensions, as many as
+// t makes columns. What reads it element by element is then done to each tile.
+func (e *Emitter) Tiled(t Tiling) { e.plan.Instrs[len(e.plan.Instrs)-1].Tiles = t }
+
 // Divide says how the kernel or the exchange that was emitted last works for some
 // of the rank's experts.
 func (e *Emitter) Divide(d Division) { e.plan.Instrs[len(e.plan.Instrs)-1].Divide = &d }

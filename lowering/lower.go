@@ -57,6 +57,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	p.join(opts.Joins)
 	if opts.Fuse {
 		p.fuse(opts.Chunk)
+		p.epilogues(opts.Chunk)
 	}
 	p.overlap(opts.Overlap)
 	if err := p.donate(opts.Donate); err != nil {

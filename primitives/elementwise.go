@@ -27,6 +27,10 @@ const (
 // each1 runs f on pieces of the result and the argument, which have one shape.
 func each1[Y, X array.Elem](a *lowering.Args, grain int, f func(y []Y, x []X)) {
 	y, x := data[Y](a.Out[0]), data[X](a.In[0])
+	if a.Alone(len(y), grain) { // as it mostly is, of pieces that are fused
+		f(y, x)
+		return
+	}
 	lowering.Share(a, len(y), grain, elements1[Y, X]{y, x, f})
 }
 
@@ -42,6 +46,10 @@ func (w *elements1[Y, X]) Piece(lo, hi int) { w.f(w.y[lo:hi], w.x[lo:hi]) }
 // shape.
 func each2[Z, X array.Elem](a *lowering.Args, grain int, f func(z []Z, x, y []X)) {
 	z, x, y := data[Z](a.Out[0]), data[X](a.In[0]), data[X](a.In[1])
+	if a.Alone(len(z), grain) {
+		f(z, x, y)
+		return
+	}
 	lowering.Share(a, len(z), grain, elements2[Z, X]{z, x, y, f})
 }
 

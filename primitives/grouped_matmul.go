@@ -213,6 +213,9 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 				inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))))
 	}
 	e.Divide(lowering.Division{ByExpert: []int{1, 2}})
+	if tiledTypes(in[0].Type.DType, in[1].Type.DType, out[0].Type.DType) {
+		e.Tiled(groupedTiles(g.Transpose, align))
+	}
 	return err
 }
 
