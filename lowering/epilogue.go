@@ -102,6 +102,7 @@ func (p *Plan) withEpilogue(product, e *Instr, chunk int) Instr {
 		tail.Parts = []Instr{*e}
 	}
 	c := p.chainOf(&tail, chunk)
+	c.step = max(c.step, tileUnit)
 	x := &epilogue{tiles: product.Tiles, product: len(product.In), size: p.Bufs[r].Type.DType.Size(), made: p.Bufs[product.Out[0]].Type, chain: c}
 	for k, b := range tail.In {
 		if p.Root(b) == r {
@@ -112,11 +113,30 @@ func (p *Plan) withEpilogue(product, e *Instr, chunk int) Instr {
 		x.from = append(x.from, len(in.In))
 		in.In = append(in.In, b)
 	}
+	x.slotted = c.width
+	for k, b := range tail.In {
+		if x.slots = append(x.slots, -1); x.from[k] >= 0 && c.inOrder(k) {
+			x.slots[k] = x.slotted
+			x.slotted += p.Bufs[b].Type.DType.Size()
+		}
+	}
 	p.Bufs[r].Storage = Chunk
 	in.Parts = append([]Instr{*product}, tail.Parts...)
 	in.Name = "fused(" + product.Name + ", " + strings.TrimSuffix(strings.TrimPrefix(e.Name, "fused("), ")") + ")"
-	in.Kernel, in.Scratch = x.kernel, int64(tileBytes+c.width*c.step)
+	in.Kernel, in.Scratch = x.kernel, int64(tileBytes+x.slotted*c.step)
 	return in
+}
+
+// inOrder reports whether a part reads argument k element by element.
+func (c *chain) inOrder(k int) bool {
+	for i := range c.parts {
+		for _, o := range c.parts[i].in {
+			if o.place == ofArgument && o.index == k && !o.whole {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ofTile has argument k read from the tile.

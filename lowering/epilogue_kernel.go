@@ -26,10 +26,10 @@ type Tiles interface {
 const (
 	// tileBytes is what a tile takes at most: half of a second level cache.
 	tileBytes = 512 << 10
-	// A tile has about tileCols columns, if there are so many: a chain's kernels are
-	// called for each of its rows. tileUnit divides the number: the widest that a
-	// product makes in registers.
-	tileCols, tileUnit = 512, 48
+	// A tile has at most tileRows rows: as many are multiplied with one copy of the
+	// columns, which takes as long as a dozen do. tileUnit divides its columns: the
+	// widest that a product makes in registers.
+	tileRows, tileUnit = 384, 48
 	// tileWork is the least number of multiplications that is worth a goroutine.
 	tileWork = 1 << 21
 )
@@ -43,20 +43,36 @@ type epilogue struct {
 	size    int        // of an element of that
 	chain   *chain
 	from    []int // of each argument of the chain: that of the kernel, -1 for the product
+	slots   []int // of each argument of the chain: where it is put in order, -1 for nowhere
+	slotted int   // the width of all slots, as chain.width
 }
 
-// tileSize returns the most rows and columns of a tile.
-func tileSize(rows, cols, size, threads int) (tall, wide int) {
-	wide = cols
-	if cols > tileCols+tileUnit {
-		pieces := (cols + tileCols - 1) / tileCols
-		wide = ((cols+pieces-1)/pieces + tileUnit - 1) / tileUnit * tileUnit
+// tileSize returns the most rows and columns of a tile, of elements of that size. A
+// row is at most `step` long, unless it is all of the columns.
+func tileSize(rows, cols, size, step, threads int) (tall, wide int) {
+	tall = tileRows
+	if rows == 0 || cols == 0 {
+		return 1, 1
 	}
-	tall = max(tileBytes/size/max(wide, 1)/8*8, 8)
 	if share := (rows + threads - 1) / threads; share >= 16 { // so that there are tiles for all
-		tall = min(tall, (share+7)/8*8)
+		tall = min(tall, share)
 	}
-	return min(tall, max(rows, 1)), wide
+	tall = min(evenly(rows, tall, 8), rows)
+	wide = min(evenly(cols, max(min(tileBytes/size/tall, step/tileUnit*tileUnit), tileUnit), tileUnit), cols)
+	if wide == cols { // rows are side by side
+		tall = min(evenly(rows, max(tall, tileBytes/size/cols), 8), rows)
+		if share := (rows + threads - 1) / threads; share >= 16 {
+			tall = min(tall, (share+7)/8*8)
+		}
+	}
+	return tall, wide
+}
+
+// evenly cuts n into as few equal pieces as are not longer than most, and returns
+// their length as a multiple of unit.
+func evenly(n, most, unit int) int {
+	pieces := max((n+most-1)/most, 1)
+	return ((n+pieces-1)/pieces + unit - 1) / unit * unit
 }
 
 func (e *epilogue) kernel(a *Args) error {
@@ -85,7 +101,7 @@ func (e *epilogue) kernel(a *Args) error {
 	}
 	rows, cols, deep := t.Size()
 	w := Keep[tileWalk](a)
-	tall, wide := tileSize(rows, cols, e.size, max(a.Threads, 1))
+	tall, wide := tileSize(rows, cols, e.size, e.chain.step, max(a.Threads, 1))
 	w.epilogue, w.Tiles, w.cols, w.wide = e, t, cols, wide
 	w.across = (cols + wide - 1) / max(wide, 1)
 	w.cuts = Make[int](a, rows/max(tall, 1)+2+panels(t, rows, tall))[:0]
@@ -133,14 +149,78 @@ func (w *tileWalk) Piece(lo, hi int) {
 		j0 := lo % w.across * w.wide
 		j1 := min(j0+w.wide, w.cols)
 		w.Tile(room, i0, i1, j0, j1)
-		row := j1 - j0
-		if row == w.cols { // rows lie side by side in arguments and results, too
-			row *= i1 - i0
-			i1 = i0 + 1
+		if j1-j0 == w.cols { // rows lie side by side in arguments and results, too
+			k.box = box{made: room, at: i0 * w.cols}
+			k.run(i0*w.cols, i1*w.cols)
+			continue
 		}
-		for i := i0; i < i1 && k.err == nil; i++ {
-			k.tile = tile{room[(i-i0)*row*w.size:], i*w.cols + j0}
-			k.run(k.tile.at, k.tile.at+row)
+		k.box = box{made: room, row: j1 - j0, cols: w.cols, slots: w.slots}
+		k.tile(i0, i1, j0, w.slotted, w.size)
+	}
+}
+
+// box is the part of a tile that a chain runs on: of rows that do not lie side by side
+// in arguments and results. Its elements do in slots.
+type box struct {
+	made  []byte // by the product
+	at    int    // number of the first element there
+	rows  int    // 0 if rows do lie side by side
+	row   int    // elements of a row
+	cols  int    // of the whole
+	first int    // number of the first element in the whole
+	slots []int  // of arguments, as in chain.at
+}
+
+// copyRows copies the box's rows from the whole to a slot, or back.
+func (b *box) copyRows(whole, slot []byte, size int, in bool) {
+	n := b.row * size
+	for i := range b.rows {
+		w := whole[(b.first+i*b.cols)*size:][:n]
+		s := slot[i*n:][:n]
+		if in {
+			copy(s, w)
+		} else {
+			copy(w, s)
+		}
+	}
+}
+
+func (b *box) repeat(dst, src []byte, size, inner int) {
+	n := b.row * size
+	for i := range b.rows {
+		repeat(dst[i*n:(i+1)*n], src, size, inner, b.first+i*b.cols)
+	}
+}
+
+// tile runs the chain on rows i0 to i1 of the box's columns, the first of which is j0,
+// as many rows at a time as there is room for. width is that of all slots, size that of
+// an element of the product.
+func (w *walk) tile(i0, i1, j0, width, size int) {
+	c, a, made := w.chain, w.chunks.args, w.box.made
+	w.begin()
+	w.room(width * c.step)
+	some := max(c.step/w.box.row, 1)
+	for i := i0; i < i1; i += some {
+		b := &w.box
+		b.rows, b.first, b.made = min(some, i1-i), i*b.cols+j0, made[(i-i0)*b.row*size:]
+		n := b.rows * b.row
+		w.shape[0] = n
+		for k, at := range b.slots {
+			if at >= 0 {
+				b.copyRows(a.In[k].Bytes(), w.mem[at*c.step:], a.In[k].Type.DType.Size(), true)
+			}
+		}
+		for k := range c.parts {
+			if l := &c.parts[k]; !l.once || n > w.done {
+				w.part = k
+				if w.err = w.link(l, 0, n); w.err != nil {
+					return
+				}
+			}
+		}
+		w.done = max(w.done, n)
+		for k := range a.Out {
+			b.copyRows(a.Out[k].Bytes(), w.mem[c.at[k+len(c.slots)-len(a.Out)]*c.step:], a.Out[k].Type.DType.Size(), false)
 		}
 	}
 }

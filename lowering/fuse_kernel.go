@@ -171,15 +171,9 @@ type walk struct {
 	shape [1]int // of every array of the chunk
 	mem   []byte // the slots
 	done  int    // elements of the parts' results that are the same for every chunk
-	tile  tile
+	box   box
 	part  int // what runs
 	err   error
-}
-
-// tile is a piece of a row of an argument that is nowhere else.
-type tile struct {
-	mem []byte
-	at  int // number of its first element
 }
 
 // kernel runs the chain.
@@ -215,7 +209,7 @@ func (w *chunks) end() error {
 		if k.err != nil && (first == nil || k.part < first.Part) {
 			first = &PartError{k.part, k.err}
 		}
-		k.err, k.tile, k.done = nil, tile{}, 0
+		k.err, k.box, k.done = nil, box{}, 0
 		clear(k.args.In)
 		clear(k.args.Out)
 	}
@@ -262,14 +256,8 @@ func (w *walk) recover() {
 // run runs the chain on elements lo to hi.
 func (w *walk) run(lo, hi int) {
 	c, a := w.chain, w.chunks.args
-	w.args.Mesh, w.args.Rank, w.args.Threads = a.Mesh, a.Rank, 1
-	if w.args.Scratch == nil {
-		w.args.Scratch = new(Scratch)
-	}
-	if need := c.width * c.step; len(w.mem) < need {
-		words := make([]uint64, need/8)
-		w.mem = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), need)
-	}
+	w.begin()
+	w.room(c.width * c.step)
 	for at := lo; ; at += c.step {
 		n := min(c.step, hi-at)
 		w.shape[0] = n
@@ -295,6 +283,23 @@ func (w *walk) run(lo, hi int) {
 	}
 }
 
+// begin says who runs.
+func (w *walk) begin() {
+	a := w.chunks.args
+	w.args.Mesh, w.args.Rank, w.args.Threads = a.Mesh, a.Rank, 1
+	if w.args.Scratch == nil {
+		w.args.Scratch = new(Scratch)
+	}
+}
+
+// room makes the slots at least n bytes long.
+func (w *walk) room(n int) {
+	if len(w.mem) < n {
+		words := make([]uint64, (n+7)/8)
+		w.mem = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
+	}
+}
+
 // link runs one part on the n elements from at on.
 func (w *walk) link(l *link, at, n int) error {
 	in, out := w.args.In[:0], w.args.Out[:0]
@@ -306,6 +311,10 @@ func (w *walk) link(l *link, at, n int) error {
 	}
 	w.args.In, w.args.Out = in, out
 	if l.repeat > 0 {
+		if w.box.rows > 0 {
+			w.box.repeat(out[0].Bytes(), in[0].Bytes(), out[0].Type.DType.Size(), l.repeat)
+			return nil
+		}
 		repeat(out[0].Bytes(), in[0].Bytes(), out[0].Type.DType.Size(), l.repeat, at)
 		return nil
 	}
@@ -321,7 +330,11 @@ func (w *walk) array(o operand, at, n int, staged bool) array.Array {
 	a := w.chunks.args
 	switch {
 	case o.place == ofTile:
-		return array.Over(t, w.tile.mem[(at-w.tile.at)*size:])
+		return array.Over(t, w.box.made[(at-w.box.at)*size:])
+	case o.place == ofArgument && w.box.rows > 0 && !o.whole:
+		return array.Over(t, w.mem[w.box.slots[o.index]*w.chain.step:])
+	case o.place == ofResult && w.box.rows > 0:
+		return w.array(operand{place: ofSlot, index: o.index + len(w.chain.slots) - len(w.staged), dtype: o.dtype}, at, n, true)
 	case o.place == ofArgument && o.whole:
 		return a.In[o.index]
 	case o.place == ofArgument:
