@@ -42,6 +42,11 @@ type Config struct {
 	// as long with it as without, so it is off unless asked for. With NoOptimize it
 	// is off in any case.
 	Overlap lowering.Overlap
+	// Tile is from how many bytes of a product on, on each rank, what follows it
+	// element by element is done to its tiles (see lowering.Options): 0 is 32 MiB,
+	// about what caches hold, 1 is always, which takes the least memory, and -1
+	// never. It changes no bit of the results, and is not done with NoOptimize.
+	Tile int64
 	runtime.Options
 }
 
@@ -89,7 +94,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize}
+	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize, Tile: cfg.Tile}
 	if !cfg.NoOptimize {
 		opts.Joins, opts.Overlap = primitives.Joins(), cfg.Overlap
 	}

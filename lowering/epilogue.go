@@ -13,11 +13,15 @@ import (
 // The joined instruction stands where the elementwise one stood, unless the product's
 // arguments would live longer for that and take more memory than the product does, or
 // a collective stands in between.
-func (p *Plan) epilogues(chunk int) {
+func (p *Plan) epilogues(opts Options) {
+	from := opts.Tile
+	if from == 0 {
+		from = TileFrom
+	}
 	gone := make([]bool, len(p.Instrs))
 	for i := len(p.Instrs) - 1; i >= 0; i-- { // of two products the one made last: the other need not wait
-		if j, ok := p.epilogueOf(i); ok {
-			p.Instrs[j] = p.withEpilogue(&p.Instrs[i], &p.Instrs[j], chunk)
+		if j, ok := p.epilogueOf(i, from); ok {
+			p.Instrs[j] = p.withEpilogue(&p.Instrs[i], &p.Instrs[j], opts.Chunk)
 			gone[i] = true
 			p.Instrs[i].In, p.Instrs[i].Out = nil, nil
 		}
@@ -31,14 +35,22 @@ func (p *Plan) epilogues(chunk int) {
 	p.Instrs = kept
 }
 
-// epilogueOf returns the instruction that instruction i, a product, is joined with.
-func (p *Plan) epilogueOf(i int) (j int, ok bool) {
+// TileFrom is from how many bytes on products have epilogues. A product that stays in
+// the third level cache, here of 32 MiB, is read from there in time: with bias and GELU,
+// products of 4 to 16 MiB on one thread took 1 to 8% longer in tiles, which copy what
+// rows are multiplied with more often. With bias and residual, one of 64 MiB took 14%
+// less.
+const TileFrom = 32 << 20
+
+// epilogueOf returns the instruction that instruction i, a product of at least so many
+// bytes, is joined with.
+func (p *Plan) epilogueOf(i int, from int64) (j int, ok bool) {
 	in := &p.Instrs[i]
 	if in.Tiles == nil || len(in.Out) != 1 {
 		return 0, false
 	}
 	made := p.Bufs[in.Out[0]]
-	if made.Storage != Temp || made.Type.Rank() == 0 || made.Type.Len() == 0 {
+	if from < 0 || made.Type.Bytes() < from || made.Storage != Temp || made.Type.Rank() == 0 || made.Type.Len() == 0 {
 		return 0, false
 	}
 	r := p.Root(in.Out[0])
@@ -113,7 +125,7 @@ func (p *Plan) withEpilogue(product, e *Instr, chunk int) Instr {
 		x.from = append(x.from, len(in.In))
 		in.In = append(in.In, b)
 	}
-	x.slotted = c.width
+	x.slotted = c.width + x.size // the product's elements are put in order behind the others'
 	for k, b := range tail.In {
 		if x.slots = append(x.slots, -1); x.from[k] >= 0 && c.inOrder(k) {
 			x.slots[k] = x.slotted

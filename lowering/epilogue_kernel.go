@@ -18,9 +18,9 @@ type Tiles interface {
 	// Next returns where to cut the rows behind row i: at most `most` behind it, and
 	// where all columns of the rows between are multiplied with the same, if it can.
 	Next(i, most int) int
-	// Tile sets dst, rows of j1-j0 elements side by side, to rows i0 to i1 of
+	// Tile sets dst, rows that begin `pitch` elements apart, to rows i0 to i1 of
 	// columns j0 to j1.
-	Tile(dst []byte, i0, i1, j0, j1 int)
+	Tile(dst []byte, pitch, i0, i1, j0, j1 int)
 }
 
 const (
@@ -92,15 +92,18 @@ func (e *epilogue) kernel(a *Args) error {
 	in = args.In[:0]
 	*args = *a
 	args.In = in
+	w := Keep[tileWalk](a)
+	w.home = e.home(a)
 	for _, k := range e.from {
-		if k < 0 {
+		if k < 0 && w.home != nil {
+			args.In = append(args.In, array.Over(made, w.home))
+		} else if k < 0 {
 			args.In = append(args.In, array.Array{Type: made})
 		} else {
 			args.In = append(args.In, a.In[k])
 		}
 	}
 	rows, cols, deep := t.Size()
-	w := Keep[tileWalk](a)
 	tall, wide := tileSize(rows, cols, e.size, e.chain.step, max(a.Threads, 1))
 	w.epilogue, w.Tiles, w.cols, w.wide = e, t, cols, wide
 	w.across = (cols + wide - 1) / max(wide, 1)
@@ -109,7 +112,9 @@ func (e *epilogue) kernel(a *Args) error {
 		w.cuts = append(w.cuts, i)
 	}
 	w.cuts = append(w.cuts, rows)
-	w.rooms = RoomsOf[uint8](a, (tall*wide*e.size+63)/64*64)
+	if w.home == nil {
+		w.rooms = RoomsOf[uint8](a, (tall*wide*e.size+63)/64*64)
+	}
 	w.chunks = e.chain.begin(args)
 	a.Share((len(w.cuts)-1)*w.across, 1+tileWork/(1+tall*wide*deep), w)
 	err := w.chunks.end()
@@ -119,6 +124,19 @@ func (e *epilogue) kernel(a *Args) error {
 		p.Part++ // the product is the first
 	}
 	return err
+}
+
+// home returns the memory of a result in which the product can be made, nil if there
+// is none: of as large elements, and of no argument, which must still be read. What is
+// written there anyway need not be fetched into the cache twice.
+func (e *epilogue) home(a *Args) []byte {
+	for _, out := range a.Out {
+		mem := out.Bytes()
+		if out.Type.DType.Size() == e.size && len(mem) > 0 && !shared(out, a.In) {
+			return mem
+		}
+	}
+	return nil
 }
 
 // panels returns how many panels the rows are cut in.
@@ -135,27 +153,36 @@ func panels(t Tiles, rows, tall int) int {
 type tileWalk struct {
 	*epilogue
 	Tiles
-	cols, wide, across int   // columns, of a tile, and tiles beside each other
-	cuts               []int // rows where panels begin, and the end
+	cols, wide, across int    // columns, of a tile, and tiles beside each other
+	cuts               []int  // rows where panels begin, and the end
+	home               []byte // of the product; nil if tiles are made in rooms
 	rooms              *Rooms[uint8]
 	chunks             *chunks
 }
 
 func (w *tileWalk) Piece(lo, hi int) {
-	k, room := w.chunks.walk(), w.rooms.Take()
+	k := w.chunks.walk()
 	defer k.recover()
+	var room []byte
+	if w.home == nil {
+		room = w.rooms.Take()
+	}
 	for ; lo < hi && k.err == nil; lo++ {
 		i0, i1 := w.cuts[lo/w.across], w.cuts[lo/w.across+1]
 		j0 := lo % w.across * w.wide
 		j1 := min(j0+w.wide, w.cols)
-		w.Tile(room, i0, i1, j0, j1)
+		made, pitch := room, j1-j0
+		if w.home != nil {
+			made, pitch = w.home[(i0*w.cols+j0)*w.size:], w.cols
+		}
+		w.Tile(made, pitch, i0, i1, j0, j1)
 		if j1-j0 == w.cols { // rows lie side by side in arguments and results, too
-			k.box = box{made: room, at: i0 * w.cols}
+			k.box = box{made: made, at: i0 * w.cols}
 			k.run(i0*w.cols, i1*w.cols)
 			continue
 		}
-		k.box = box{made: room, row: j1 - j0, cols: w.cols, slots: w.slots}
-		k.tile(i0, i1, j0, w.slotted, w.size)
+		k.box = box{row: j1 - j0, cols: w.cols, slots: w.slots}
+		k.tile(w.epilogue, made, pitch, i0, i1, j0)
 	}
 }
 
@@ -193,16 +220,22 @@ func (b *box) repeat(dst, src []byte, size, inner int) {
 }
 
 // tile runs the chain on rows i0 to i1 of the box's columns, the first of which is j0,
-// as many rows at a time as there is room for. width is that of all slots, size that of
-// an element of the product.
-func (w *walk) tile(i0, i1, j0, width, size int) {
-	c, a, made := w.chain, w.chunks.args, w.box.made
+// as many rows at a time as there is room for.
+func (w *walk) tile(e *epilogue, made []byte, pitch, i0, i1, j0 int) {
+	c, a := w.chain, w.chunks.args
 	w.begin()
-	w.room(width * c.step)
+	w.room(e.slotted * c.step)
 	some := max(c.step/w.box.row, 1)
 	for i := i0; i < i1; i += some {
 		b := &w.box
-		b.rows, b.first, b.made = min(some, i1-i), i*b.cols+j0, made[(i-i0)*b.row*size:]
+		b.rows, b.first, b.made = min(some, i1-i), i*b.cols+j0, made[(i-i0)*pitch*e.size:]
+		if pitch != b.row {
+			slot := w.mem[c.width*c.step:]
+			for r := range b.rows {
+				copy(slot[r*b.row*e.size:(r+1)*b.row*e.size], b.made[r*pitch*e.size:])
+			}
+			b.made = slot
+		}
 		n := b.rows * b.row
 		w.shape[0] = n
 		for k, at := range b.slots {

@@ -72,8 +72,8 @@ func (t *productTiles[E, R]) Next(i, most int) int {
 	return min(i+most, len(t.l.start)*t.l.rows)
 }
 
-func (t *productTiles[E, R]) Tile(dst []byte, i0, i1, j0, j1 int) {
-	z, m, n := view[R](dst), t.l.rows, j1-j0
+func (t *productTiles[E, R]) Tile(dst []byte, n, i0, i1, j0, j1 int) {
+	z, m := view[R](dst), t.l.rows
 	for at := i0; at < i1; {
 		b, i := at/m, at%m
 		end := min(m, i+i1-at)

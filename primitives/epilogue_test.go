@@ -30,7 +30,7 @@ type epilogue struct {
 	of     func(t *graph.Tracer, y *graph.Value) []*graph.Value
 }
 
-// input declares an argument of y's type, or of its last or first dimension spread.
+// bias declares an argument as long as a dimension of y, spread over the others.
 func bias(t *graph.Tracer, y *graph.Value, dim int) *graph.Value {
 	b := t.Input(fmt.Sprintf("bias%d", dim), y.Type.DType, y.Dim(dim))
 	return Broadcast(b, y.Type.Shape, dim)
@@ -92,6 +92,7 @@ func withEpilogues(p *lowering.Plan) int {
 // with some.
 func sameAsWritten(t *testing.T, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, joined int) {
 	t.Helper()
+	cfg.Tile = 1
 	plan, err := gomoe.Compile(p, cfg)
 	require.NoError(t, err)
 	if n := withEpilogues(plan); n != joined {
@@ -276,7 +277,7 @@ func TestEpiloguesOfExperts(t *testing.T) {
 func TestEpiloguesOfTraining(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 6))
 	_, g := dense(t)
-	plan, err := gomoe.Compile(g, gomoe.Config{})
+	plan, err := gomoe.Compile(g, gomoe.Config{Tile: 1})
 	require.NoError(t, err)
 	sameAsWritten(t, g, gomoe.Config{}, gatedInputs(rng, g, 1), withEpilogues(plan))
 	if n := withEpilogues(plan); n < 3 {
@@ -290,7 +291,7 @@ func TestEpiloguesOfTraining(t *testing.T) {
 		return []*graph.Value{step, Sub(x, MatMul(x, w))} // the second may not lie where x does
 	})
 	require.NoError(t, err)
-	cfg := gomoe.Config{Donate: map[string]int{"w": 0, "x": 1}}
+	cfg := gomoe.Config{Donate: map[string]int{"w": 0, "x": 1}, Tile: 1}
 	plan, err = gomoe.Compile(p, cfg)
 	require.NoError(t, err)
 	for _, d := range plan.Donated {
@@ -299,6 +300,28 @@ func TestEpiloguesOfTraining(t *testing.T) {
 		}
 	}
 	sameAsWritten(t, p, cfg, gatedInputs(rng, p, 1), 2)
+}
+
+// Products that stay in a cache are left alone, unless a plan is asked for less memory.
+func TestEpiloguesFrom(t *testing.T) {
+	for _, c := range []struct {
+		rows   int
+		tile   int64
+		joined int
+	}{{1 << 10, 0, 0}, {1 << 13, 0, 1}, {1<<13 - 1, 0, 0}, {1 << 13, -1, 0}, {4, 1, 1}, {4, 4 * 1024 * 4, 1}, {4, 4*1024*4 + 1, 0}} {
+		p, err := graph.Trace("from", func(tr *graph.Tracer) []*graph.Value {
+			return []*graph.Value{GELU(MatMul(tr.Input("x", graph.F32, c.rows, 2), tr.Input("w", graph.F32, 2, 1024)))}
+		})
+		require.NoError(t, err)
+		plan, err := gomoe.Compile(p, gomoe.Config{Tile: c.tile})
+		require.NoError(t, err)
+		if n := withEpilogues(plan); n != c.joined {
+			t.Errorf("%+v: %d products have an epilogue", c, n)
+		}
+		plan, err = gomoe.Compile(p, gomoe.Config{Tile: c.tile, NoOptimize: true})
+		require.NoError(t, err)
+		require.Zero(t, withEpilogues(plan), "as written")
+	}
 }
 
 // TestEpiloguesGolden shows plans before and after.
@@ -313,7 +336,7 @@ func TestEpiloguesGolden(t *testing.T) {
 			require.NoError(t, err)
 			var b strings.Builder
 			for _, fuse := range []bool{false, true} {
-				plan, err := lowering.Lower(a, lowering.Options{Joins: Joins(), Fuse: fuse})
+				plan, err := lowering.Lower(a, lowering.Options{Joins: Joins(), Fuse: fuse, Tile: 1})
 				require.NoError(t, err)
 				b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
 			}

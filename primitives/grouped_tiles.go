@@ -68,8 +68,13 @@ func (t *expertTiles[E]) Next(i, most int) int {
 	return min(end, t.rows)
 }
 
-func (t *expertTiles[E]) Tile(dst []byte, i0, i1, j0, j1 int) {
+func (t *expertTiles[E]) Tile(dst []byte, pitch, i0, i1, j0, j1 int) {
 	y, n, h := view[E](dst), j1-j0, t.h
+	zero := func(from, to int) {
+		for i := from; i < to; i++ {
+			clear(y[(i-i0)*pitch:][:n])
+		}
+	}
 	done, start := i0, 0
 	for e, count := range t.counts {
 		if start >= i1 {
@@ -77,11 +82,11 @@ func (t *expertTiles[E]) Tile(dst []byte, i0, i1, j0, j1 int) {
 		}
 		from, to := max(start, i0), min(start+int(count), i1)
 		if from < to {
-			clear(y[(done-i0)*n : (from-i0)*n])
-			t.mul(to-from, n, h, t.x[min(from*h, len(t.x)):], h, 1, t.w[min(e*h*t.f+j0*t.cs, len(t.w)):], t.rs, t.cs, y[(from-i0)*n:], n, false)
+			zero(done, from)
+			t.mul(to-from, n, h, t.x[min(from*h, len(t.x)):], h, 1, t.w[min(e*h*t.f+j0*t.cs, len(t.w)):], t.rs, t.cs, y[(from-i0)*pitch:], pitch, false)
 			done = to
 		}
 		start = roundUp(start+int(count), t.align)
 	}
-	clear(y[(done-i0)*n : (i1-i0)*n])
+	zero(done, i1)
 }
