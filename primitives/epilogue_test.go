@@ -66,6 +66,10 @@ func epilogues() []epilogue {
 		{"the product is read elsewhere", 0, func(t *graph.Tracer, y *graph.Value) []*graph.Value {
 			return []*graph.Value{GELU(y), Sum(y)}
 		}},
+		{"the product is read elsewhere before", 0, func(t *graph.Tracer, y *graph.Value) []*graph.Value {
+			sum := Sum(y)
+			return []*graph.Value{sum, GELU(y)}
+		}},
 		{"the product is broadcast", 0, func(t *graph.Tracer, y *graph.Value) []*graph.Value {
 			shape := append([]int{2}, y.Type.Shape...)
 			dims := make([]int, y.Rank())
