@@ -45,6 +45,11 @@ type Config struct {
 	// as long with it as without, so it is off unless asked for. With NoOptimize it
 	// is off in any case.
 	Overlap lowering.Overlap
+	// Tile is from how many bytes of a product on, on each rank, what follows it
+	// element by element is done to its tiles (see lowering.Options): 0 is 32 MiB,
+	// about what caches hold, 1 is always, which takes the least memory, and -1
+	// never. It changes no bit of the results, and is not done with NoOptimize.
+	Tile int64
 	runtime.Options
 }
 
@@ -92,7 +97,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize}
+	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize, Tile: cfg.Tile}
 	if !cfg.NoOptimize {
 		opts.Joins, opts.Overlap = primitives.Joins(), cfg.Overlap
 	}
@@ -160,9 +165,10 @@ func Run(ctx context.Context, p *graph.Program, cfg Config, in map[string]array.
 	return j.Step(ctx, in)
 }
 
-// Step places the inputs, runs one step and gathers its results. Where other
-// processes hold ranks, all of them call it with the same inputs, and all get
-// complete results.
+// Step places the inputs, runs one step and gathers its results. It allocates these,
+// which are the caller's, and what it takes to place the inputs; Session.RunInto on
+// arrays that Put has placed allocates nothing. Where other processes hold ranks, all
+// of them call it with the same inputs, and all get complete results.
 func (j *Job) Step(ctx context.Context, in map[string]array.Array) ([]array.Array, error) {
 	placed := map[string]*runtime.Array{}
 	for name, a := range in {

@@ -102,9 +102,9 @@ func (h *helper) rouse() {
 	}
 }
 
-// fork is a call of Parallel.
+// fork is a call of Share.
 type fork struct {
-	f        func(lo, hi int)
+	w        Work
 	n, parts int
 	next     atomic.Int32 // the piece that nobody has taken yet
 	open     atomic.Int32 // helpers that are at work, and the rank itself
@@ -116,7 +116,7 @@ type fork struct {
 }
 
 // take returns a fork, with up to parts-1 helpers that were given it.
-func (c *Crew) take(n, parts int, f func(lo, hi int)) *fork {
+func (c *Crew) take(n, parts int, w Work) *fork {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var k *fork
@@ -125,7 +125,7 @@ func (c *Crew) take(n, parts int, f func(lo, hi int)) *fork {
 	} else {
 		k = &fork{done: make(chan struct{}, 1)}
 	}
-	k.f, k.n, k.parts = f, n, parts
+	k.w, k.n, k.parts = w, n, parts
 	k.next.Store(0)
 	k.open.Store(1)
 	for len(k.given) < parts-1 && !c.closed && c.spare() > 0 {
@@ -149,8 +149,8 @@ func (c *Crew) take(n, parts int, f func(lo, hi int)) *fork {
 
 // run runs the fork on the caller's thread and returns when all pieces are
 // done.
-func (c *Crew) run(n, parts int, f func(lo, hi int)) {
-	k := c.take(n, parts, f)
+func (c *Crew) run(n, parts int, w Work) {
+	k := c.take(n, parts, w)
 	k.pieces()
 	for _, h := range k.given { // whoever has not begun need not
 		if h.work.CompareAndSwap(k, nil) {
@@ -162,7 +162,7 @@ func (c *Crew) run(n, parts int, f func(lo, hi int)) {
 		k.wait(c)
 	}
 	panics := k.panics
-	k.f, k.panics, k.given = nil, nil, k.given[:0]
+	k.w, k.panics, k.given = nil, nil, k.given[:0]
 	c.mu.Lock()
 	c.forks = append(c.forks, k)
 	c.mu.Unlock()
@@ -204,7 +204,7 @@ func (k *fork) piece(p int) {
 			k.panics[p] = fmt.Errorf("%v\n%s", r, debug.Stack())
 		}
 	}()
-	k.f(k.n*p/k.parts, k.n*(p+1)/k.parts)
+	k.w.Piece(k.n*p/k.parts, k.n*(p+1)/k.parts)
 }
 
 // free makes h idle again.

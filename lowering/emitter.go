@@ -147,6 +147,11 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 	return nil
 }
 
+// Tiled says that the kernel that was emitted last, with one result, can make that
+// tile by tile: its elements in a row are those along the last dimensions, as many as
+// t makes columns. What reads it element by element is then done to each tile.
+func (e *Emitter) Tiled(t Tiling) { e.plan.Instrs[len(e.plan.Instrs)-1].Tiles = t }
+
 // Divide says how the kernel or the exchange that was emitted last works for some
 // of the rank's experts.
 func (e *Emitter) Divide(d Division) { e.plan.Instrs[len(e.plan.Instrs)-1].Divide = &d }
@@ -233,7 +238,7 @@ func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 func (e *Emitter) rule(q *graph.Eqn, out, in []Buf) error {
 	switch p := q.Prim.(type) {
 	case graph.Fill:
-		return e.kernel(Instr{Name: "full", Kernel: fill(p.Value), Flat: true}, out, nil)
+		return e.kernel(Instr{Name: "full", Kernel: fill(p.Value, q.Out[0].Type.DType), Flat: true}, out, nil)
 	case graph.AddAny:
 		if len(in) == 1 {
 			e.Alias(out[0], in[0])

@@ -360,10 +360,7 @@ func (f *fuser) fused(u *unit) Instr {
 		in.Parts = append(in.Parts, part)
 	}
 	in.Name = "fused(" + strings.Join(runs(names), ", ") + ")"
-	c := f.chainOf(&in)
-	if f.chunk > 0 {
-		c.step = (f.chunk + 7) / 8 * 8
-	}
+	c := f.chainOf(&in, f.chunk)
 	in.Kernel, in.Scratch = c.kernel, int64(c.width*c.step)
 	return in
 }

@@ -64,11 +64,12 @@ const (
 	ofArgument place = iota
 	ofResult
 	ofSlot
+	ofTile // of the product before: see epilogue
 )
 
 // chainOf returns the kernel of a fused instruction, whose parts, arguments and
-// results are there.
-func (p *Plan) chainOf(in *Instr) *chain {
+// results are there. chunk is that of Options.
+func (p *Plan) chainOf(in *Instr, chunk int) *chain {
 	c := &chain{lastRead: make([]int, len(in.In)), wrote: make([]int, len(in.Out))}
 	at := map[int]operand{} // by root, of what parts write
 	dies := map[int]int{}   // part that reads a root last
@@ -148,6 +149,9 @@ func (p *Plan) chainOf(in *Instr) *chain {
 	width += c.width
 	n := p.Bufs[in.Out[0]].Type.Len()
 	c.step = min(max(chunkBytes/width/64*64, leastChunk), mostChunk, max(8, (n+7)/8*8))
+	if chunk > 0 {
+		c.step = (chunk + 7) / 8 * 8
+	}
 	return c
 }
 
@@ -158,7 +162,6 @@ type chunks struct {
 	staged []bool // by result: written to a slot first, see stage
 	walks  []*walk
 	next   atomic.Int32 // walks that are taken
-	piece  func(lo, hi int)
 }
 
 // walk is one goroutine's way through a chain.
@@ -167,19 +170,27 @@ type walk struct {
 	args  Args
 	shape [1]int // of every array of the chunk
 	mem   []byte // the slots
-	part  int    // what runs
+	done  int    // elements of the parts' results that are the same for every chunk
+	box   box
+	part  int // what runs
 	err   error
 }
 
 // kernel runs the chain.
 func (c *chain) kernel(a *Args) error {
+	w := c.begin(a)
+	a.Share(a.Out[0].Type.Len(), max(c.step, (1<<16)/len(c.parts)), w)
+	return w.end()
+}
+
+// begin returns what runs the chain in pieces.
+func (c *chain) begin(a *Args) *chunks {
 	s := a.Scratch
 	if s == nil {
 		s = new(Scratch)
 	}
 	if s.chunks == nil {
 		s.chunks = new(chunks)
-		s.chunks.piece = s.chunks.walk
 	}
 	w := s.chunks
 	w.chain, w.args = c, a
@@ -188,13 +199,17 @@ func (c *chain) kernel(a *Args) error {
 		w.walks = append(w.walks, &walk{chunks: w})
 	}
 	w.next.Store(0)
-	a.Parallel(a.Out[0].Type.Len(), max(c.step, (1<<16)/len(c.parts)), w.piece)
+	return w
+}
+
+// end returns the error of the first part that has failed in any piece.
+func (w *chunks) end() error {
 	var first *PartError
 	for _, k := range w.walks[:w.next.Load()] {
 		if k.err != nil && (first == nil || k.part < first.Part) {
 			first = &PartError{k.part, k.err}
 		}
-		k.err = nil
+		k.err, k.box, k.done = nil, box{}, 0
 		clear(k.args.In)
 		clear(k.args.Out)
 	}
@@ -221,38 +236,40 @@ func (w *chunks) stage() {
 	}
 }
 
-// walk runs the chain on elements lo to hi.
-func (w *chunks) walk(lo, hi int) {
-	k := w.walks[w.next.Add(1)-1]
-	defer func() {
-		if r := recover(); r != nil {
-			k.err = fmt.Errorf("internal error: %v\n%s", r, debug.Stack())
-		}
-	}()
+// Piece runs the chain on elements lo to hi.
+func (w *chunks) Piece(lo, hi int) {
+	k := w.walk()
+	defer k.recover()
 	k.run(lo, hi)
 }
 
+// walk returns one that nobody else has.
+func (w *chunks) walk() *walk { return w.walks[w.next.Add(1)-1] }
+
+// recover is deferred.
+func (w *walk) recover() {
+	if r := recover(); r != nil {
+		w.err = fmt.Errorf("internal error: %v\n%s", r, debug.Stack())
+	}
+}
+
+// run runs the chain on elements lo to hi.
 func (w *walk) run(lo, hi int) {
 	c, a := w.chain, w.chunks.args
-	w.args.Mesh, w.args.Rank, w.args.Threads = a.Mesh, a.Rank, 1
-	if w.args.Scratch == nil {
-		w.args.Scratch = new(Scratch)
-	}
-	if need := c.width * c.step; len(w.mem) < need {
-		words := make([]uint64, need/8)
-		w.mem = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), need)
-	}
+	w.begin()
+	w.room(c.width * c.step)
 	for at := lo; ; at += c.step {
 		n := min(c.step, hi-at)
 		w.shape[0] = n
 		for i := range c.parts {
-			if l := &c.parts[i]; !l.once || at == lo {
+			if l := &c.parts[i]; !l.once || n > w.done {
 				w.part = i
 				if w.err = w.link(l, at, n); w.err != nil {
 					return
 				}
 			}
 		}
+		w.done = max(w.done, n)
 		for i, yes := range w.staged {
 			if yes {
 				d := a.Out[i].Type.DType
@@ -263,6 +280,23 @@ func (w *walk) run(lo, hi int) {
 		if at+n >= hi {
 			return
 		}
+	}
+}
+
+// begin says who runs.
+func (w *walk) begin() {
+	a := w.chunks.args
+	w.args.Mesh, w.args.Rank, w.args.Threads = a.Mesh, a.Rank, 1
+	if w.args.Scratch == nil {
+		w.args.Scratch = new(Scratch)
+	}
+}
+
+// room makes the slots at least n bytes long.
+func (w *walk) room(n int) {
+	if len(w.mem) < n {
+		words := make([]uint64, (n+7)/8)
+		w.mem = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
 	}
 }
 
@@ -277,6 +311,10 @@ func (w *walk) link(l *link, at, n int) error {
 	}
 	w.args.In, w.args.Out = in, out
 	if l.repeat > 0 {
+		if w.box.rows > 0 {
+			w.box.repeat(out[0].Bytes(), in[0].Bytes(), out[0].Type.DType.Size(), l.repeat)
+			return nil
+		}
 		repeat(out[0].Bytes(), in[0].Bytes(), out[0].Type.DType.Size(), l.repeat, at)
 		return nil
 	}
@@ -291,6 +329,12 @@ func (w *walk) array(o operand, at, n int, staged bool) array.Array {
 	size := o.dtype.Size()
 	a := w.chunks.args
 	switch {
+	case o.place == ofTile:
+		return array.Over(t, w.box.made[(at-w.box.at)*size:])
+	case o.place == ofArgument && w.box.rows > 0 && !o.whole:
+		return array.Over(t, w.mem[w.box.slots[o.index]*w.chain.step:])
+	case o.place == ofResult && w.box.rows > 0:
+		return w.array(operand{place: ofSlot, index: o.index + len(w.chain.slots) - len(w.staged), dtype: o.dtype}, at, n, true)
 	case o.place == ofArgument && o.whole:
 		return a.In[o.index]
 	case o.place == ofArgument:

@@ -176,7 +176,11 @@ func (r *region) part(i, from, to int) Instr {
 	}
 	in.Parts = slices.Clone(in.Parts)
 	for k := range in.Parts { // of a fused instruction, whose arguments are ragged or whole
-		in.Parts[k].Part = &Part{From: from, To: to, Types: make([]graph.Type, len(in.Parts[k].In))}
+		part := &in.Parts[k]
+		part.Part = &Part{From: from, To: to, Types: make([]graph.Type, len(part.In))}
+		if part.Divide != nil { // the product before others
+			copy(part.Part.Types, in.Part.Types)
+		}
 	}
 	in.Bytes = in.Bytes*int64(to)/int64(r.experts) - in.Bytes*int64(from)/int64(r.experts)
 	return in

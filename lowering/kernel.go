@@ -32,22 +32,43 @@ type Args struct {
 // Index returns the rank's index along axes, the first varying slowest.
 func (a *Args) Index(axes []string) int { return a.Mesh.Index(a.Rank, axes) }
 
-// Parallel splits 0..n into pieces of at least grain and runs f on each, at
-// most a.Threads at a time, and returns when all are done. f must not depend on
-// how the range is cut. If it panics, so does Parallel, when all are done.
+// Work is what Share cuts in pieces.
+type Work interface {
+	// Piece does the work from lo to hi.
+	Piece(lo, hi int)
+}
+
+// whole is Work in a function.
+type whole func(lo, hi int)
+
+func (f whole) Piece(lo, hi int) { f(lo, hi) }
+
+// Parallel is Share for work in a function, which has to be allocated.
+func (a *Args) Parallel(n, grain int, f func(lo, hi int)) { a.Share(n, grain, whole(f)) }
+
+// Share splits 0..n into pieces of at least grain and has w do each, at most
+// a.Threads at a time, and returns when all are done; there are at most a.Threads
+// pieces. What w does must not depend on how the range is cut. If it panics, so does
+// Share, when all are done. Kernels of a step have their work from Keep, so that
+// nothing is allocated.
 //
 // To share work takes 1 to 5 microseconds while helpers look for it, and some 20
 // when they have gone to sleep, so grain is work of about 20.
-func (a *Args) Parallel(n, grain int, f func(lo, hi int)) {
+func (a *Args) Share(n, grain int, w Work) {
 	parts := a.pieces(n, grain)
 	if parts <= 1 {
-		f(0, n)
+		w.Piece(0, n)
 		return
 	}
 	if a.Crew != nil {
-		a.Crew.run(n, parts, f)
+		a.Crew.run(n, parts, w)
 		return
 	}
+	separately(n, parts, w)
+}
+
+// separately gives every piece a goroutine of its own.
+func separately(n, parts int, w Work) {
 	panics := make([]error, parts)
 	piece := func(p int) {
 		defer func() {
@@ -55,7 +76,7 @@ func (a *Args) Parallel(n, grain int, f func(lo, hi int)) {
 				panics[p] = fmt.Errorf("%v\n%s", r, debug.Stack())
 			}
 		}()
-		f(n*p/parts, n*(p+1)/parts)
+		w.Piece(n*p/parts, n*(p+1)/parts)
 	}
 	var wg sync.WaitGroup
 	for p := 1; p < parts; p++ {
@@ -70,9 +91,7 @@ func (a *Args) Parallel(n, grain int, f func(lo, hi int)) {
 	}
 }
 
-// Alone reports whether Parallel would run f on all of 0..n at once. A kernel
-// that is called often asks it first and does without a function for Parallel,
-// which has to be allocated.
+// Alone reports whether Share would leave all of 0..n in one piece.
 func (a *Args) Alone(n, grain int) bool { return a.pieces(n, grain) <= 1 }
 
 func (a *Args) pieces(n, grain int) int {

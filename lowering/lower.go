@@ -27,6 +27,10 @@ type Options struct {
 	// Chunk is how many elements a fused instruction computes at a time, rounded
 	// up to a multiple of 8; 0 is what the cache holds.
 	Chunk int
+	// Tile is from how many bytes on, of a rank's part of a product, elementwise
+	// instructions behind it are done to its tiles, if Fuse is set; 0 is TileFrom,
+	// negative numbers are never. It changes no bit of the results.
+	Tile int64
 }
 
 // Lower makes the plan of a placed program. Equations whose results nobody uses
@@ -57,6 +61,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	p.join(opts.Joins)
 	if opts.Fuse {
 		p.fuse(opts.Chunk)
+		p.epilogues(opts)
 	}
 	p.overlap(opts.Overlap)
 	if err := p.donate(opts.Donate); err != nil {

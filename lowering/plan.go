@@ -78,6 +78,11 @@ type Instr struct {
 	// Parts are the instructions that a fused one runs on each chunk, in this
 	// order. Those of their results that nobody else reads are of storage Chunk.
 	Parts []Instr
+	// Tiles, if not nil, is another way to run the kernel: see Emitter.Tiled.
+	Tiles Tiling
+	// Product is the number of arguments, the first ones, of the product that is the
+	// first of Parts; 0 without. They are read while results are written.
+	Product int
 	// Scratch is the memory in bytes that the kernel wants on every thread, as
 	// far as it is known before it runs.
 	Scratch int64

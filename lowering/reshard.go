@@ -182,20 +182,22 @@ func (e *Emitter) swap(t graph.Type, in Buf, lose, gain int, axes []string) Buf 
 	got := e.Temp(out.Type)
 	e.Collective("all_to_all", axes, t.DType, in.Type.Bytes(), []Buf{got}, []Buf{packed},
 		func(ctx context.Context, g Group, c Call, a *Args) error {
-			return g.AllToAll(ctx, c, equalParts(a.Out[0], g.Size()), equalParts(a.In[0], g.Size()))
+			return g.AllToAll(ctx, c, equalParts(a, a.Out[0], g.Size()), equalParts(a, a.In[0], g.Size()))
 		})
 	e.emit(Instr{Name: "part_minor", Kernel: blocks(lose, parts, true), Zones: -1}, []Buf{out}, []Buf{got})
 	return out
 }
 
-func equalParts(a array.Array, n int) [][]byte {
-	mem := a.Bytes()
-	parts := make([][]byte, n)
-	for i := range parts {
-		parts[i] = mem[len(mem)*i/n : len(mem)*(i+1)/n]
+func equalParts(a *Args, x array.Array, n int) [][]byte {
+	mem, p := x.Bytes(), KeepDirty[byteParts](a)
+	p.parts = p.parts[:0]
+	for i := range n {
+		p.parts = append(p.parts, mem[len(mem)*i/n:len(mem)*(i+1)/n])
 	}
-	return parts
+	return p.parts
 }
+
+type byteParts struct{ parts [][]byte }
 
 // slice copies the rank's part of the dimensions that `to` splits further.
 func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
@@ -206,18 +208,19 @@ func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 		extra[d] = to.At(d)[len(in.Spec.At(d)):]
 	}
 	e.emit(Instr{Name: "shard_part", Zones: -1, Kernel: func(a *Args) error {
-		start := make([]int, len(extra))
+		start := Make[int](a, len(extra))
 		for d, axes := range extra {
 			start[d] = a.Index(axes) * a.Out[0].Type.Shape[d]
 		}
-		copyBox(a.Out[0], a.In[0], start)
+		copyBox(a.Out[0], a.In[0], start, Make[int](a, len(start)))
 		return nil
 	}}, []Buf{out}, []Buf{in})
 	return out
 }
 
-// copyBox copies the box of src that begins at start and has dst's shape.
-func copyBox(dst, src array.Array, start []int) {
+// copyBox copies the box of src that begins at start and has dst's shape. idx are as
+// many zeros as that has dimensions.
+func copyBox(dst, src array.Array, start, idx []int) {
 	// Blocks move whole, and placements cut between them.
 	to, size := dst.Type.Units()
 	from, _ := src.Type.Units()
@@ -231,7 +234,6 @@ func copyBox(dst, src array.Array, start []int) {
 		return
 	}
 	run := to[n-1] * size
-	idx := make([]int, n-1)
 	for at := 0; ; at += run {
 		off := 0
 		for d := range n - 1 {

@@ -14,6 +14,7 @@ type Scratch struct {
 	used int      // words handed out since Reset, also those that did not fit
 	// chunks is what fused instructions keep.
 	chunks *chunks
+	kept   []kept // what Keep has made
 }
 
 // Reset takes back all that was handed out.
@@ -22,6 +23,9 @@ func (s *Scratch) Reset() {
 		s.mem = make([]uint64, s.used)
 	}
 	s.used = 0
+	for i := range s.kept {
+		s.kept[i].used = false
+	}
 }
 
 // Make returns n zeros that are the kernel's until it returns: of a.Scratch, or

@@ -8,10 +8,12 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// fill returns the kernel that writes x, rounded to the element type.
-func fill(x float64) Kernel {
+// fill returns the kernel that writes x, rounded to the element type d.
+func fill(x float64, d graph.DType) Kernel {
+	one := array.New(graph.T(d))
+	one.Fill(x)
 	return func(a *Args) error {
-		a.Out[0].Fill(x)
+		spread(a.Out[0].Bytes(), one.Bytes())
 		return nil
 	}
 }
@@ -26,9 +28,9 @@ func addAny(a *Args) error {
 	case graph.F32:
 		sum[float32](a)
 	case graph.BF16:
-		sum16(a, array.WidenBrain, array.NarrowBrain)
+		sum16(a, sumBrain)
 	case graph.F16:
-		sum16(a, array.WidenHalf, array.NarrowHalf)
+		sum16(a, sumHalf)
 	}
 	return nil
 }
@@ -36,15 +38,12 @@ func addAny(a *Args) error {
 func sum[T float32 | float64](a *Args) {
 	const grain = 1 << 17
 	n := a.Out[0].Type.Len()
-	if a.Alone(n, grain) {
-		sumRange[T](a, 0, n)
-		return
-	}
-	a.Parallel(n, grain, func(lo, hi int) { sumRange[T](a, lo, hi) })
+	Share(a, n, grain, sumElements[T]{a})
 }
 
-// sumRange adds elements lo to hi.
-func sumRange[T float32 | float64](a *Args, lo, hi int) {
+type sumElements[T float32 | float64] struct{ *Args }
+
+func (a *sumElements[T]) Piece(lo, hi int) {
 	for ; lo < hi; lo += sumPiece {
 		end := min(lo+sumPiece, hi)
 		dst := array.Data[T](a.Out[0])[lo:end]
@@ -82,22 +81,40 @@ func shared(x array.Array, others []array.Array) bool {
 }
 
 // sum16 adds in f32 and rounds once.
-func sum16[T array.Brain | array.Half](a *Args, widen func([]float32, []T), narrow func([]T, []float32)) {
-	const grain, tile = 1 << 17, 512
-	a.Parallel(a.Out[0].Type.Len(), grain, func(lo, hi int) {
-		dst := array.Data[T](a.Out[0])
-		var sum, term [tile]float32
-		for ; lo < hi; lo += tile {
-			end := min(lo+tile, hi)
-			s, t := sum[:end-lo], term[:end-lo]
-			widen(s, array.Data[T](a.In[0])[lo:end])
-			for _, z := range a.In[1:] {
-				widen(t, array.Data[T](z)[lo:end])
-				for i, x := range t {
-					s[i] += x
-				}
-			}
-			narrow(dst[lo:end], s)
-		}
-	})
+func sum16(a *Args, tile func(a *Args, lo, hi int, sum, term []float32)) {
+	Share(a, a.Out[0].Type.Len(), 1<<17, sum16Elements{a, tile, RoomsOf[float32](a, 2*sum16Tile)})
+}
+
+const sum16Tile = 512
+
+type sum16Elements struct {
+	*Args
+	tile  func(a *Args, lo, hi int, sum, term []float32)
+	rooms *Rooms[float32]
+}
+
+func (a *sum16Elements) Piece(lo, hi int) {
+	room := a.rooms.Take()
+	for ; lo < hi; lo += sum16Tile {
+		n := min(sum16Tile, hi-lo)
+		a.tile(a.Args, lo, lo+n, room[:n], room[sum16Tile:][:n])
+	}
+}
+
+func sumBrain(a *Args, lo, hi int, sum, term []float32) {
+	array.WidenBrain(sum, array.Data[array.Brain](a.In[0])[lo:hi])
+	for _, z := range a.In[1:] {
+		array.WidenBrain(term, array.Data[array.Brain](z)[lo:hi])
+		kernel.Add(sum, sum, term)
+	}
+	array.NarrowBrain(array.Data[array.Brain](a.Out[0])[lo:hi], sum)
+}
+
+func sumHalf(a *Args, lo, hi int, sum, term []float32) {
+	array.WidenHalf(sum, array.Data[array.Half](a.In[0])[lo:hi])
+	for _, z := range a.In[1:] {
+		array.WidenHalf(term, array.Data[array.Half](z)[lo:hi])
+		kernel.Add(sum, sum, term)
+	}
+	array.NarrowHalf(array.Data[array.Half](a.Out[0])[lo:hi], sum)
 }

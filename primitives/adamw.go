@@ -89,15 +89,18 @@ func adamWKernel[T Float](s AdamWStep) lowering.Kernel {
 		}
 		c1, c2 := 1-math.Pow(s.B1, float64(step)), 1-math.Pow(s.B2, float64(step))
 		u := kernel.AdamW{B1: s.B1, B2: s.B2, C1: c1, C2: c2, Scale: scale, LR: lr, Eps: s.Eps, Decay: s.WeightDecay}
-		if a.Alone(len(p2), dear) {
-			kernel.AdamWStep(u, p2, m2, v2, p, m, v, g)
-			return nil
-		}
-		a.Parallel(len(p2), dear, func(lo, hi int) {
-			kernel.AdamWStep(u, p2[lo:hi], m2[lo:hi], v2[lo:hi], p[lo:hi], m[lo:hi], v[lo:hi], g[lo:hi])
-		})
+		lowering.Share(a, len(p2), dear, adamWElements[T]{u, p2, m2, v2, p, m, v, g})
 		return nil
 	}
+}
+
+type adamWElements[T Float] struct {
+	kernel.AdamW
+	p2, m2, v2, p, m, v, g []T
+}
+
+func (w *adamWElements[T]) Piece(lo, hi int) {
+	kernel.AdamWStep(w.AdamW, w.p2[lo:hi], w.m2[lo:hi], w.v2[lo:hi], w.p[lo:hi], w.m[lo:hi], w.v[lo:hi], w.g[lo:hi])
 }
 
 func (AdamWStep) Doc() graph.Doc {

@@ -56,11 +56,12 @@ func (t AddAlongAxis) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (t AddAlongAxis) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	add := inFloat(addAlong[float32](t.Axis), addAlong[float64](t.Axis))
 	return e.Kernel("add_along_axis", out, in, func(a *lowering.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.Out[0].Type.Shape[t.Axis]); err != nil {
 			return err
 		}
-		return inFloat(addAlong[float32](t.Axis), addAlong[float64](t.Axis))(a)
+		return add(a)
 	})
 }
 
@@ -69,18 +70,26 @@ func addAlong[T Float](axis int) lowering.Kernel {
 		x, index, y := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
 		outer, m, inner := around(a.In[0].Type, axis)
 		n := a.Out[0].Type.Shape[axis]
-		a.Parallel(outer, 1+dear/(1+(m+n)*inner), func(lo, hi int) {
-			clear(y[lo*n*inner : hi*n*inner])
-			for o := lo; o < hi; o++ {
-				for i := range m {
-					for j := range inner {
-						at := (o*m+i)*inner + j
-						y[(o*n+int(index[at]))*inner+j] += x[at]
-					}
-				}
-			}
-		})
+		lowering.Share(a, outer, 1+dear/(1+(m+n)*inner), linesAdded[T]{y, x, index, n, m, inner})
 		return nil
+	}
+}
+
+type linesAdded[T Float] struct {
+	y, x        []T
+	index       []int32
+	n, m, inner int
+}
+
+func (w *linesAdded[T]) Piece(lo, hi int) {
+	clear(w.y[lo*w.n*w.inner : hi*w.n*w.inner])
+	for o := lo; o < hi; o++ {
+		for i := range w.m {
+			for j := range w.inner {
+				at := (o*w.m+i)*w.inner + j
+				w.y[(o*w.n+int(w.index[at]))*w.inner+j] += w.x[at]
+			}
+		}
 	}
 }
 

@@ -17,26 +17,27 @@ func binaryKernel(op string) lowering.Kernel {
 	case "rem":
 		few, grain = dear, dear
 	}
-	f32 := binaryFloat[float32](op)
+	f32, f64 := binaryFloat[float32](op), binaryFloat[float64](op)
+	i32, i64, u32, u8 := binaryInt[int32](op), binaryInt[int64](op), binaryInt[uint32](op), binaryInt[uint8](op)
+	wide := func(_ *lowering.Args, _, _ int, z []float32, x [][]float32) { f32(z, x[0], x[1]) }
 	return func(a *lowering.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F32:
 			each2(a, few, f32)
 		case graph.F64:
-			each2(a, grain, binaryFloat[float64](op))
+			each2(a, grain, f64)
 		case graph.I32:
-			each2(a, grain, binaryInt[int32](op))
+			each2(a, grain, i32)
 		case graph.I64:
-			each2(a, grain, binaryInt[int64](op))
+			each2(a, grain, i64)
 		case graph.U32:
-			each2(a, grain, binaryInt[uint32](op))
+			each2(a, grain, u32)
 		case graph.U8:
-			each2(a, grain, binaryInt[uint8](op))
+			each2(a, grain, u8)
 		case graph.Bool: // max and min of 0 and 1
-			f := arithmetic[uint8](op)
-			f(bits[uint8](a.Out[0]), bits[uint8](a.In[0]), bits[uint8](a.In[1]))
+			u8(bits[uint8](a.Out[0]), bits[uint8](a.In[0]), bits[uint8](a.In[1]))
 		default:
-			tiled(a, grain, func(_, _ int, z []float32, x [][]float32) { f32(z, x[0], x[1]) })
+			tiled(a, grain, wide)
 		}
 		return nil
 	}

@@ -124,31 +124,38 @@ func attentionKernel[T Float](p causalAttention) lowering.Kernel {
 		q, k, v := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 		out, lse := data[T](a.Out[0]), data[T](a.Out[1])
 		h := newHeads[T](p, a.In[0].Type, a.In[1].Type)
-		work := h.Work()
-		a.Parallel(h.b*h.n*work, h.grain(), func(lo, hi int) {
-			if lo == hi {
-				return
-			}
-			var at *kernel.Attender[T]
-			for i := lo / work; i*work < hi; i++ {
-				from, to := h.RowAt(max(lo-i*work, 0)), h.RowAt(hi-i*work)
-				if from >= to {
-					continue
-				}
-				b, n := i/h.n, i%h.n
-				if group := h.n / h.m; at == nil || n%group == 0 {
-					if at != nil {
-						at.Release()
-					}
-					at = h.Attend(h.of(k, b, n/group, h.m), h.of(v, b, n/group, h.m))
-				}
-				at.Forward(h.of(q, b, n, h.n), h.of(out, b, n, h.n), lse[i*h.S:][:h.S], from, to)
-			}
+		lowering.Share(a, h.b*h.n*h.Work(), h.grain(), attention[T]{h, q, k, v, out, lse})
+		return nil
+	}
+}
+
+type attention[T Float] struct {
+	headsOf[T]
+	q, k, v, out, lse []T
+}
+
+func (h *attention[T]) Piece(lo, hi int) {
+	if lo == hi {
+		return
+	}
+	work := h.Work()
+	var at *kernel.Attender[T]
+	for i := lo / work; i*work < hi; i++ {
+		from, to := h.RowAt(max(lo-i*work, 0)), h.RowAt(hi-i*work)
+		if from >= to {
+			continue
+		}
+		b, n := i/h.n, i%h.n
+		if group := h.n / h.m; at == nil || n%group == 0 {
 			if at != nil {
 				at.Release()
 			}
-		})
-		return nil
+			at = h.Attend(h.of(h.k, b, n/group, h.m), h.of(h.v, b, n/group, h.m))
+		}
+		at.Forward(h.of(h.q, b, n, h.n), h.of(h.out, b, n, h.n), h.lse[i*h.S:][:h.S], from, to)
+	}
+	if at != nil {
+		at.Release()
 	}
 }
 

@@ -65,32 +65,45 @@ func attentionGradKernel[T Float](p causalAttentionGrad) lowering.Kernel {
 		}
 		group, parts := h.n/h.m, h.Parts()
 		each := group * parts // of a head of keys
-		t := newTurns(h.b*h.m, each, lowering.Make[int](a, h.b*h.m))
+		w := lowering.Keep[attentionGrad[T]](a)
+		w.headsOf, w.q, w.k, w.v, w.out, w.lse, w.dout, w.dlse, w.dq, w.dk, w.dv = h, q, k, v, out, lse, dout, dlse, dq, dk, dv
+		w.turns.start(h.b*h.m, each, lowering.Make[int](a, h.b*h.m))
 		// Whole heads are worked on by one where that leaves nobody without work.
 		if n := max(a.Threads, 1); h.b*h.m%n == 0 || h.b*h.m >= 8*n {
-			t.take = each
+			w.turns.take = each
 		}
 		workers := min(max(a.Threads, 1), max(2*h.b*h.n*h.Work()/h.grain(), 1))
-		a.Parallel(workers, 1, func(int, int) {
-			t.work(func(i, first, last int) {
-				b, g := i/h.m, i%h.m
-				at := h.Attend(h.of(k, b, g, h.m), h.of(v, b, g, h.m))
-				defer at.Release()
-				for turn := first; turn < last; turn++ {
-					n := g*group + turn/parts
-					rows := (b*h.n + n) * h.S
-					from, to := h.Part(turn % parts)
-					at.Backward(h.of(q, b, n, h.n), h.of(out, b, n, h.n), lse[rows:][:h.S],
-						h.of(dout, b, n, h.n), dlse[rows:][:h.S], h.of(dq, b, n, h.n), from, to)
-					if !t.wait(i, turn) {
-						return
-					}
-					at.AddTo(h.of(dk, b, g, h.m), h.of(dv, b, g, h.m), turn == 0)
-					t.done(i)
-				}
-			})
-		})
+		a.Share(workers, 1, w)
 		return nil
+	}
+}
+
+type attentionGrad[T Float] struct {
+	headsOf[T]
+	q, k, v, out, lse, dout, dlse, dq, dk, dv []T
+	turns                                     turns
+}
+
+// Piece takes turns until there are none.
+func (h *attentionGrad[T]) Piece(int, int) { h.turns.work(h.add) }
+
+// add makes the parts first to last of what goes to head i of keys, and adds them.
+func (h *attentionGrad[T]) add(i, first, last int) {
+	group, parts := h.n/h.m, h.Parts()
+	b, g := i/h.m, i%h.m
+	at := h.Attend(h.of(h.k, b, g, h.m), h.of(h.v, b, g, h.m))
+	defer at.Release()
+	for turn := first; turn < last; turn++ {
+		n := g*group + turn/parts
+		rows := (b*h.n + n) * h.S
+		from, to := h.Part(turn % parts)
+		at.Backward(h.of(h.q, b, n, h.n), h.of(h.out, b, n, h.n), h.lse[rows:][:h.S],
+			h.of(h.dout, b, n, h.n), h.dlse[rows:][:h.S], h.of(h.dq, b, n, h.n), from, to)
+		if !h.turns.wait(i, turn) {
+			return
+		}
+		at.AddTo(h.of(h.dk, b, g, h.m), h.of(h.dv, b, g, h.m), turn == 0)
+		h.turns.done(i)
 	}
 }
 

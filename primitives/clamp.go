@@ -102,30 +102,37 @@ func (Clamping) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		case graph.Bool:
 			clampAll(a, bits[uint8])
 		default:
-			tiled(a, cheap, func(_, _ int, y []float32, x [][]float32) {
-				if len(x[0]) == 1 && len(x[2]) == 1 {
-					kernel.Clamp(y, x[1], x[0][0], x[2][0])
-				} else {
-					clamp(y, x[0], x[1], x[2])
-				}
-			})
+			tiled(a, cheap, clampTile)
 		}
 		return nil
 	})
 }
 
+func clampTile(_ *lowering.Args, _, _ int, y []float32, x [][]float32) {
+	if len(x[0]) == 1 && len(x[2]) == 1 {
+		kernel.Clamp(y, x[1], x[0][0], x[2][0])
+	} else {
+		clamp(y, x[0], x[1], x[2])
+	}
+}
+
 // clampAll clamps arrays whose elements of gives.
 func clampAll[T Number](a *lowering.Args, of func(array.Array) []T) {
 	lo, x, hi, y := of(a.In[0]), of(a.In[1]), of(a.In[2]), of(a.Out[0])
-	piece := func(b array.Array, s []T, from, to int) []T {
-		if b.Type.Rank() == 0 {
-			return s
-		}
-		return s[from:to]
+	lowering.Share(a, len(y), cheap, clampedElements[T]{y, lo, x, hi})
+}
+
+type clampedElements[T Number] struct{ y, lo, x, hi []T }
+
+func (w *clampedElements[T]) Piece(from, to int) {
+	lo, hi := w.lo, w.hi
+	if len(lo) == len(w.y) {
+		lo = lo[from:to]
 	}
-	a.Parallel(len(y), cheap, func(from, to int) {
-		clamp(y[from:to], piece(a.In[0], lo, from, to), x[from:to], piece(a.In[2], hi, from, to))
-	})
+	if len(hi) == len(w.y) {
+		hi = hi[from:to]
+	}
+	clamp(w.y[from:to], lo, w.x[from:to], hi)
 }
 
 // clamp writes min(max(x, lo), hi) to y; a bound of one element holds for all.

@@ -55,24 +55,27 @@ func (Comparison) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (Comparison) Pointwise() {}
 
 func (c Comparison) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	f32, f64, i32, i64 := compareFloat(c.op), compare[float64](c.op), compare[int32](c.op), compare[int64](c.op)
+	u32, u8 := compare[uint32](c.op), compare[uint8](c.op)
+	wide := func(a *lowering.Args, lo, hi int, _ []float32, x [][]float32) {
+		f32(data[bool](a.Out[0])[lo:hi], x[0], x[1])
+	}
 	return e.Elementwise(c.op, out, in, func(a *lowering.Args) error {
-		z := data[bool](a.Out[0])
 		switch a.In[0].Type.DType {
 		case graph.F64:
-			each2(a, cheap, compare[float64](c.op))
+			each2(a, cheap, f64)
 		case graph.I32:
-			each2(a, cheap, compare[int32](c.op))
+			each2(a, cheap, i32)
 		case graph.I64:
-			each2(a, cheap, compare[int64](c.op))
+			each2(a, cheap, i64)
 		case graph.U32:
-			each2(a, cheap, compare[uint32](c.op))
+			each2(a, cheap, u32)
 		case graph.U8:
-			each2(a, cheap, compare[uint8](c.op))
+			each2(a, cheap, u8)
 		case graph.Bool:
-			compare[uint8](c.op)(z, bits[uint8](a.In[0]), bits[uint8](a.In[1]))
+			u8(data[bool](a.Out[0]), bits[uint8](a.In[0]), bits[uint8](a.In[1]))
 		default:
-			f := compareFloat(c.op)
-			tiled(a, cheap, func(lo, hi int, _ []float32, x [][]float32) { f(z[lo:hi], x[0], x[1]) })
+			tiled(a, cheap, wide)
 		}
 		return nil
 	})

@@ -111,37 +111,53 @@ func checkLabels(s sharding.Spec, k lowering.Kernel) lowering.Kernel {
 func crossEntropyKernel[T Float](a *lowering.Args) error {
 	x, labels, loss := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
 	rows, n := rowsOf(a.In[0].Type)
-	eachRow(a, rows, n, func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			loss[r] = 0
-			if labels[r] == Ignored {
-				continue
-			}
-			row := x[r*n:][:n]
-			m := kernel.Max(row)
-			loss[r] = T(math.Log(kernel.ExpTotal(row, m)) - (float64(row[labels[r]]) - float64(m)))
-		}
-	})
+	lowering.Share(a, rows, rowGrain(n), crossEntropyRows[T]{x, loss, labels, n})
 	return nil
+}
+
+type crossEntropyRows[T Float] struct {
+	x, loss []T
+	labels  []int32
+	n       int
+}
+
+func (w *crossEntropyRows[T]) Piece(lo, hi int) {
+	for r := lo; r < hi; r++ {
+		w.loss[r] = 0
+		if w.labels[r] == Ignored {
+			continue
+		}
+		row := w.x[r*w.n:][:w.n]
+		m := kernel.Max(row)
+		w.loss[r] = T(math.Log(kernel.ExpTotal(row, m)) - (float64(row[w.labels[r]]) - float64(m)))
+	}
 }
 
 func crossEntropyGradKernel[T Float](a *lowering.Args) error {
 	x, labels, ct, dx := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 	rows, n := rowsOf(a.In[0].Type)
-	eachRow(a, rows, n, func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			row, out, c := x[r*n:][:n], dx[r*n:][:n], float64(ct[r])
-			if labels[r] == Ignored {
-				clear(out)
-				continue
-			}
-			sum := kernel.ExpSum(out, row, kernel.Max(row))
-			label := out[labels[r]]
-			kernel.Scaled(out, out, c, sum)
-			out[labels[r]] = T((float64(label)/sum - 1) * c)
-		}
-	})
+	lowering.Share(a, rows, rowGrain(n), crossEntropyGradRows[T]{x, ct, dx, labels, n})
 	return nil
+}
+
+type crossEntropyGradRows[T Float] struct {
+	x, ct, dx []T
+	labels    []int32
+	n         int
+}
+
+func (w *crossEntropyGradRows[T]) Piece(lo, hi int) {
+	for r := lo; r < hi; r++ {
+		row, out, c := w.x[r*w.n:][:w.n], w.dx[r*w.n:][:w.n], float64(w.ct[r])
+		if w.labels[r] == Ignored {
+			clear(out)
+			continue
+		}
+		sum := kernel.ExpSum(out, row, kernel.Max(row))
+		label := out[w.labels[r]]
+		kernel.Scaled(out, out, c, sum)
+		out[w.labels[r]] = T((float64(label)/sum - 1) * c)
+	}
 }
 
 func (crossEntropy) Doc() graph.Doc {

@@ -1,7 +1,6 @@
 package primitives
 
 import (
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
@@ -12,9 +11,9 @@ import (
 // of the other argument, whose rows are rounded to int8.
 func dotBlocks(weights, batch int, dims operandDims) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		w, x, z := a.In[weights], inType(a.In[1-weights], graph.F32), a.Out[0]
+		w, x, z := a.In[weights], inType(a, a.In[1-weights], graph.F32), a.Out[0]
 		if z.Type.DType != graph.F32 {
-			z = array.New(z.Type.With(graph.F32))
+			z = room(a, z.Type.With(graph.F32))
 		}
 		d, shape := w.Type.DType, w.Type.Shape
 		k, batches := shape[len(shape)-1], 1
@@ -48,7 +47,7 @@ func dotBlocks(weights, batch int, dims operandDims) lowering.Kernel {
 			})
 		}
 		if z.Type.DType != a.Out[0].Type.DType {
-			return array.Convert(a.Out[0], z)
+			return convert(a, a.Out[0], z)
 		}
 		return nil
 	}

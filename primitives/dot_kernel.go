@@ -23,9 +23,9 @@ func dotKernel(l, r operandDims) lowering.Kernel {
 		if halfOperands(x, y, d) {
 			return halfDot(a, operandOf(a, x, l), operandOf(a, y, r))
 		}
-		x, y = inType(x, d), inType(y, d)
+		x, y = inType(a, x, d), inType(a, y, d)
 		if z.Type.DType != d {
-			z = array.New(z.Type.With(d))
+			z = room(a, z.Type.With(d))
 		}
 		lhs, rhs := operandOf(a, x, l), operandOf(a, y, r)
 		switch d {
@@ -43,18 +43,25 @@ func dotKernel(l, r operandDims) lowering.Kernel {
 			multiply(a, data[uint8](z), lhs, rhs, intGemm[uint8])
 		}
 		if z.Type.DType != a.Out[0].Type.DType {
-			return array.Convert(a.Out[0], z)
+			return convert(a, a.Out[0], z)
 		}
 		return nil
 	}
 }
 
 // inType is a in the element type d: a itself, or a converted copy.
-func inType(a array.Array, d graph.DType) array.Array {
-	if a.Type.DType == d {
-		return a
+func inType(a *lowering.Args, x array.Array, d graph.DType) array.Array {
+	if x.Type.DType == d {
+		return x
 	}
-	return a.As(d)
+	if x.Type.DType.IsBlock() {
+		return x.As(d)
+	}
+	y := room(a, x.Type.With(d))
+	if err := convert(a, y, x); err != nil {
+		panic(err) // between numbers there is none
+	}
+	return y
 }
 
 // gemm is kernel.Gemm for some element types.
@@ -89,32 +96,26 @@ func multiply[E, R array.Elem](a *lowering.Args, z []R, l, r operand, mul gemm[E
 		few = dotFew
 	}
 	if n > batches*m && batches*m < few {
-		for b := range batches {
-			p.columns(a, b, 1+dotGrain/(1+m*k))
+		w := lowering.Keep[columnsOf[E, R]](a)
+		w.product = p
+		for w.b = range batches {
+			a.Share(n, 1+dotGrain/(1+m*k), w)
 		}
 		return
 	}
-	grain := max(dotRows, 1+dotGrain/(1+n*k))
-	if a.Alone(batches*m, grain) {
-		p.rows(0, batches*m)
-		return
-	}
-	shared := p
-	a.Parallel(batches*m, grain, func(lo, hi int) { shared.rows(lo, hi) })
+	lowering.Share(a, batches*m, max(dotRows, 1+dotGrain/(1+n*k)), p)
 }
 
-// columns multiplies batch index b.
-func (p *product[E, R]) columns(a *lowering.Args, b, grain int) {
-	if a.Alone(p.r.rows, grain) {
-		p.block(b, 0, p.l.rows, 0, p.r.rows)
-		return
-	}
-	shared := *p
-	a.Parallel(p.r.rows, grain, func(lo, hi int) { shared.block(b, 0, shared.l.rows, lo, hi) })
+// columnsOf is the product of one batch index, cut by columns.
+type columnsOf[E, R array.Elem] struct {
+	product[E, R]
+	b int
 }
 
-// rows multiplies rows lo to hi of all batch indices' together.
-func (p *product[E, R]) rows(lo, hi int) {
+func (p *columnsOf[E, R]) Piece(lo, hi int) { p.block(p.b, 0, p.l.rows, lo, hi) }
+
+// Piece multiplies rows lo to hi of all batch indices' together.
+func (p *product[E, R]) Piece(lo, hi int) {
 	m := p.l.rows
 	for at := lo; at < hi; {
 		b, i := at/m, at%m
@@ -126,12 +127,17 @@ func (p *product[E, R]) rows(lo, hi int) {
 
 // block multiplies rows i0 to i1 with columns j0 to j1 of batch index b.
 func (p *product[E, R]) block(b, i0, i1, j0, j1 int) {
-	if i0 >= i1 || j0 >= j1 {
-		return
+	if i0 < i1 && j0 < j1 {
+		n := p.r.rows
+		p.multiply(b, i0, i1, j0, j1, p.z[(b*p.l.rows+i0)*n+j0:], n)
 	}
-	l, r, n := &p.l, &p.r, p.r.rows
+}
+
+// multiply is block to z, whose rows lie n elements apart.
+func (p *product[E, R]) multiply(b, i0, i1, j0, j1 int, z []R, n int) {
+	l, r := &p.l, &p.r
 	p.mul(i1-i0, j1-j0, l.cols, p.x[min(l.start[b]+i0*l.rowStride, len(p.x)):], l.rowStride, l.colStride,
-		p.y[min(r.start[b]+j0*r.rowStride, len(p.y)):], r.colStride, r.rowStride, p.z[(b*l.rows+i0)*n+j0:], n, false)
+		p.y[min(r.start[b]+j0*r.rowStride, len(p.y)):], r.colStride, r.rowStride, z, n, false)
 }
 
 // operand is an argument seen as a matrix per batch index: rows are its free

@@ -1,6 +1,8 @@
 package primitives
 
 import (
+	"sync/atomic"
+
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
@@ -25,12 +27,20 @@ const (
 // each1 runs f on pieces of the result and the argument, which have one shape.
 func each1[Y, X array.Elem](a *lowering.Args, grain int, f func(y []Y, x []X)) {
 	y, x := data[Y](a.Out[0]), data[X](a.In[0])
-	if a.Alone(len(y), grain) {
+	if a.Alone(len(y), grain) { // as it mostly is, of pieces that are fused
 		f(y, x)
 		return
 	}
-	a.Parallel(len(y), grain, func(lo, hi int) { f(y[lo:hi], x[lo:hi]) })
+	lowering.Share(a, len(y), grain, elements1[Y, X]{y, x, f})
 }
+
+type elements1[Y, X array.Elem] struct {
+	y []Y
+	x []X
+	f func(y []Y, x []X)
+}
+
+func (w *elements1[Y, X]) Piece(lo, hi int) { w.f(w.y[lo:hi], w.x[lo:hi]) }
 
 // each2 runs f on pieces of the result and both arguments, which have one
 // shape.
@@ -40,27 +50,63 @@ func each2[Z, X array.Elem](a *lowering.Args, grain int, f func(z []Z, x, y []X)
 		f(z, x, y)
 		return
 	}
-	a.Parallel(len(z), grain, func(lo, hi int) { f(z[lo:hi], x[lo:hi], y[lo:hi]) })
+	lowering.Share(a, len(z), grain, elements2[Z, X]{z, x, y, f})
 }
+
+type elements2[Z, X array.Elem] struct {
+	z    []Z
+	x, y []X
+	f    func(z []Z, x, y []X)
+}
+
+func (w *elements2[Z, X]) Piece(lo, hi int) { w.f(w.z[lo:hi], w.x[lo:hi], w.y[lo:hi]) }
 
 // tiled runs f on pieces lo to hi of the result y and the arguments x, all f32,
 // bf16 or f16, with the latter two widened to f32 and y rounded once. A result
 // of another type is left to f, which is given nil for it. Arguments without
-// dimensions are given whole.
-func tiled(a *lowering.Args, grain int, f func(lo, hi int, y []float32, x [][]float32)) {
-	n, rooms := a.Out[0].Type.Len(), (1+len(a.In))*tile
-	if a.Alone(n, grain) {
-		tiles(a, 0, n, lowering.Make[float32](a, rooms), f)
-		return
-	}
-	a.Parallel(n, grain, func(lo, hi int) { tiles(a, lo, hi, make([]float32, rooms), f) })
+// dimensions are given whole. f is not made by the kernel itself, which would take
+// memory.
+func tiled(a *lowering.Args, grain int, f tileFunc) {
+	args := lowering.KeepDirty[tileArgs](a)
+	args.start(a)
+	lowering.Share(a, a.Out[0].Type.Len(), grain, tiles{a, lowering.RoomsOf[float32](a, (1+len(a.In))*tile), args, f})
 }
 
-// tiles is tiled for elements lo to hi, with room for a tile of every argument
-// and of the result.
-func tiles(a *lowering.Args, lo, hi int, room []float32, f func(lo, hi int, y []float32, x [][]float32)) {
+// tileArgs are the arguments of a tileFunc, for each piece.
+type tileArgs struct {
+	all  [][]float32
+	each int
+	next atomic.Int32
+}
+
+func (t *tileArgs) start(a *lowering.Args) {
+	t.each = len(a.In)
+	t.next.Store(0)
+	if n := t.each * max(a.Threads, 1); len(t.all) < n {
+		t.all = make([][]float32, n)
+	}
+}
+
+func (t *tileArgs) take() [][]float32 {
+	at := (int(t.next.Add(1)) - 1) * t.each
+	return t.all[at : at+t.each]
+}
+
+type tileFunc func(a *lowering.Args, lo, hi int, y []float32, x [][]float32)
+
+// tiles is the work of tiled, with room for a tile of every argument and of the
+// result.
+type tiles struct {
+	*lowering.Args
+	rooms *lowering.Rooms[float32]
+	args  *tileArgs
+	f     tileFunc
+}
+
+func (w *tiles) Piece(lo, hi int) {
+	a, f, room := w.Args, w.f, w.rooms.Take()
 	out := a.Out[0]
-	x, last := make([][]float32, len(a.In)), room[len(a.In)*tile:]
+	x, last := w.args.take(), room[len(a.In)*tile:]
 	for ; lo < hi; lo += tile {
 		end := min(lo+tile, hi)
 		for i, in := range a.In {
@@ -72,15 +118,15 @@ func tiles(a *lowering.Args, lo, hi int, room []float32, f func(lo, hi int, y []
 		}
 		switch y := last[:end-lo]; out.Type.DType {
 		case graph.F32:
-			f(lo, end, data[float32](out)[lo:end], x)
+			f(a, lo, end, data[float32](out)[lo:end], x)
 		case graph.BF16:
-			f(lo, end, y, x)
+			f(a, lo, end, y, x)
 			array.NarrowBrain(data[array.Brain](out)[lo:end], y)
 		case graph.F16:
-			f(lo, end, y, x)
+			f(a, lo, end, y, x)
 			array.NarrowHalf(data[array.Half](out)[lo:end], y)
 		default:
-			f(lo, end, nil, x)
+			f(a, lo, end, nil, x)
 		}
 	}
 }

@@ -109,21 +109,30 @@ func (embedding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 func (p embeddingGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	ids := in[0].Spec
+	ids, add := in[0].Spec, inFloat(addRows[float32], addRows[float64])
 	return e.Kernel("embedding_grad", out, in, func(a *lowering.Args) error {
-		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", inFloat(addRows[float32], addRows[float64]))
+		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", add)
 	})
 }
 
 func lookUp(a *lowering.Args) error {
 	table, ids, out := a.In[0].Bytes(), data[int32](a.In[1]), a.Out[0].Bytes()
 	n := a.In[0].Type.Shape[1] * a.In[0].Type.DType.Size()
-	a.Parallel(len(ids), 1+4*cheap/(1+n), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			copy(out[i*n:][:n], table[int(ids[i])*n:][:n])
-		}
-	})
+	lowering.Share(a, len(ids), 1+4*cheap/(1+n), rowsLookedUp{out, table, ids, n})
 	return nil
+}
+
+type rowsLookedUp struct {
+	out, table []byte
+	ids        []int32
+	n          int // bytes of a row
+}
+
+func (w *rowsLookedUp) Piece(lo, hi int) {
+	n := w.n
+	for i := lo; i < hi; i++ {
+		copy(w.out[i*n:][:n], w.table[int(w.ids[i])*n:][:n])
+	}
 }
 
 // addRows adds the rows of one id in the order of the ids. Pieces of work are
@@ -132,13 +141,21 @@ func addRows[T Float](a *lowering.Args) error {
 	ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 	n := a.Out[0].Type.Shape[1]
 	clear(table)
-	a.Parallel(n, max(16, cheap/(1+len(ids))), func(lo, hi int) {
-		for i, id := range ids {
-			dst := table[int(id)*n:][lo:hi]
-			kernel.Add(dst, dst, ct[i*n:][lo:hi])
-		}
-	})
+	lowering.Share(a, n, max(16, cheap/(1+len(ids))), columnsAdded[T]{table, ct, ids, n})
 	return nil
+}
+
+type columnsAdded[T Float] struct {
+	table, ct []T
+	ids       []int32
+	n         int
+}
+
+func (w *columnsAdded[T]) Piece(lo, hi int) {
+	for i, id := range w.ids {
+		dst := w.table[int(id)*w.n:][lo:hi]
+		kernel.Add(dst, dst, w.ct[i*w.n:][lo:hi])
+	}
 }
 
 func (embedding) Doc() graph.Doc {

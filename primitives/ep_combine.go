@@ -3,6 +3,7 @@ package primitives
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -146,19 +147,7 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}
 	if l.members(e.Mesh) == 1 {
 		return e.Kernel("ep_sum", out, append(payload[:len(payload):len(payload)], place, recv), func(a *lowering.Args) error {
-			n := len(a.In) - 2
-			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
-			sumHome(a, k, func(pair int) (x, w []byte) {
-				j := place[pair]
-				if j < 0 {
-					return nil, nil
-				}
-				x = entry(a.In[0], int(recv[j]))
-				if n == 2 {
-					w = element(a.In[1], int(recv[j]))
-				}
-				return x, w
-			})
+			sumHome(a, k, rowHere)
 			return nil
 		})
 	}
@@ -174,13 +163,7 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			n := len(a.In) - 2
 			buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
 			first, end := of.rows(a.In[n+1], p.Align)
-			eachMoved(a, total(a.In[n+1]), size, func(lo, hi int) {
-				for j := lo; j < hi; j++ {
-					if i := int(recv[j]); first <= i && i < end {
-						packRow(buf[j*size:], a.In[:n], i-first, i-first)
-					}
-				}
-			})
+			lowering.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{buf, a.In[:n], recv, first, end, size})
 			return nil
 		}
 	}
@@ -191,19 +174,51 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
 		return err
 	}
-	return e.Kernel("ep_sum", out, []lowering.Buf{got, place}, func(a *lowering.Args) error {
-		buf, place := a.In[0].Bytes(), data[int32](a.In[1])
+	arrived := func(a *lowering.Args, pair int) (x, w []byte) {
+		j := int(data[int32](a.In[1])[pair])
+		if j < 0 {
+			return nil, nil
+		}
 		xs := a.Out[0].Type.Shape[1] * a.Out[0].Type.DType.Size()
-		sumHome(a, k, func(pair int) (x, w []byte) {
-			j := int(place[pair])
-			if j < 0 {
-				return nil, nil
-			}
-			row := buf[j*size : (j+1)*size]
-			return row[:xs], row[xs:]
-		})
+		row := a.In[0].Bytes()[j*size : (j+1)*size]
+		return row[:xs], row[xs:]
+	}
+	return e.Kernel("ep_sum", out, []lowering.Buf{got, place}, func(a *lowering.Args) error {
+		sumHome(a, k, arrived)
 		return nil
 	})
+}
+
+// rowHere is the pairRow of rows that lie on this rank: those in expert order, their
+// weights if these travel along, the pairs' places and the places' rows.
+func rowHere(a *lowering.Args, pair int) (x, w []byte) {
+	n := len(a.In) - 2
+	j := data[int32](a.In[n])[pair]
+	if j < 0 {
+		return nil, nil
+	}
+	i := int(data[int32](a.In[n+1])[j])
+	x = entry(a.In[0], i)
+	if n == 2 {
+		w = element(a.In[1], i)
+	}
+	return x, w
+}
+
+// rowsPacked are rows that leave for their homes.
+type rowsPacked struct {
+	buf              []byte
+	rows             []array.Array
+	recv             []int32
+	first, end, size int
+}
+
+func (w *rowsPacked) Piece(lo, hi int) {
+	for j := lo; j < hi; j++ {
+		if i := int(w.recv[j]); w.first <= i && i < w.end {
+			packRow(w.buf[j*w.size:], w.rows, i-w.first, i-w.first)
+		}
+	}
 }
 
 func (EPCombine) Doc() graph.Doc {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -172,18 +173,7 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return e.Kernel("ep_permute", out, append(payload[:len(payload):len(payload)], place, recv), func(a *lowering.Args) error {
 			n := len(a.In) - 2
 			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
-			eachMoved(a, len(place), rowBytes(payload), func(lo, hi int) {
-				for pair := lo; pair < hi; pair++ {
-					if place[pair] < 0 {
-						continue
-					}
-					row := int(recv[place[pair]])
-					copy(entry(a.Out[0], row), entry(a.In[0], pair/k))
-					if n == 2 {
-						copy(element(a.Out[1], row), element(a.In[1], pair))
-					}
-				}
-			})
+			lowering.Share(a, len(place), movedGrain(rowBytes(payload)), pairsOrdered{a, place, recv, k})
 			return nil
 		})
 	}
@@ -192,14 +182,7 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	send, got := e.Temp(graph.T(graph.U8, pairs, size)), e.Temp(graph.T(graph.U8, rows, size))
 	if err := e.Kernel("ep_pack", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], place), func(a *lowering.Args) error {
 		n := len(a.In) - 1
-		buf, place := a.Out[0].Bytes(), data[int32](a.In[n])
-		eachMoved(a, len(place), size, func(lo, hi int) {
-			for pair := lo; pair < hi; pair++ {
-				if j := int(place[pair]); j >= 0 {
-					packRow(buf[j*size:(j+1)*size], a.In[:n], pair/k, pair)
-				}
-			}
-		})
+		lowering.Share(a, pairs, movedGrain(size), pairsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size, k})
 		return nil
 	}); err != nil {
 		return err
@@ -215,19 +198,65 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return func(a *lowering.Args) error {
 			buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
 			first, end := of.rows(a.In[2], p.Align)
-			eachMoved(a, total(a.In[2]), size, func(lo, hi int) {
-				for j := lo; j < hi; j++ {
-					if i := int(recv[j]); first <= i && i < end {
-						unpackRow(a.Out, buf[j*size:], i-first)
-					}
-				}
-			})
+			lowering.Share(a, total(a.In[2]), movedGrain(size), rowsPlaced{a.Out, buf, recv, first, end, size})
 			return nil
 		}
 	}
 	err = e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, unpack(experts{}))
 	e.Divide(lowering.Division{Cut: kernelOf(unpack)})
 	return err
+}
+
+// pairsOrdered are copied to expert order.
+type pairsOrdered struct {
+	*lowering.Args
+	place, recv []int32
+	k           int
+}
+
+func (w *pairsOrdered) Piece(lo, hi int) {
+	for pair := lo; pair < hi; pair++ {
+		if w.place[pair] < 0 {
+			continue
+		}
+		row := int(w.recv[w.place[pair]])
+		copy(entry(w.Out[0], row), entry(w.In[0], pair/w.k))
+		if len(w.Out) == 2 {
+			copy(element(w.Out[1], row), element(w.In[1], pair))
+		}
+	}
+}
+
+// pairsPacked leave for their experts.
+type pairsPacked struct {
+	buf     []byte
+	payload []array.Array
+	place   []int32
+	size, k int
+}
+
+func (w *pairsPacked) Piece(lo, hi int) {
+	for pair := lo; pair < hi; pair++ {
+		if j := int(w.place[pair]); j >= 0 {
+			packRow(w.buf[j*w.size:(j+1)*w.size], w.payload, pair/w.k, pair)
+		}
+	}
+}
+
+// rowsPlaced have arrived, and are copied to expert order.
+type rowsPlaced struct {
+	rows             []array.Array
+	buf              []byte
+	recv             []int32
+	first, end, size int
+}
+
+func (w *rowsPlaced) Piece(lo, hi int) {
+	for j := lo; j < hi; j++ {
+		if i := int(w.recv[j]); w.first <= i && i < w.end {
+			unpackRow(w.rows, w.buf[j*w.size:], i-w.first)
+		}
+	}
 }
 
 // exchange emits the all_to_all of one dispatch, or with back of one combine.
@@ -243,7 +272,7 @@ func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []stri
 			if back {
 				home, away = away, home
 			}
-			return g.AllToAll(ctx, c, away.cut(a.Out[0], size), home.cut(a.In[0], size))
+			return g.AllToAll(ctx, c, away.cut(a, a.Out[0], size), home.cut(a, a.In[0], size))
 		}
 	}
 	e.Collective("all_to_all", []string{l.axis}, graph.U8, int64(pairs)*int64(size), []lowering.Buf{out}, []lowering.Buf{in, table}, travel(experts{}))

@@ -77,13 +77,16 @@ func (x experts) received(a *lowering.Args, g ep.Group, member int) shipment {
 }
 
 // cut returns the parts of buf that go to, or come from, each member.
-func (s shipment) cut(buf array.Array, rowBytes int) [][]byte {
-	out := make([][]byte, len(s.whole))
+func (s shipment) cut(a *lowering.Args, buf array.Array, rowBytes int) [][]byte {
+	out := lowering.KeepDirty[parcels](a)
+	out.parts = out.parts[:0]
 	mem := buf.Bytes()
 	for m, n := range s.whole {
 		lo := int(s.skip[m]) * rowBytes
 		hi := lo + int(s.rows[m])*rowBytes
-		out[m], mem = mem[lo:hi:hi], mem[int(n)*rowBytes:]
+		out.parts, mem = append(out.parts, mem[lo:hi:hi]), mem[int(n)*rowBytes:]
 	}
-	return out
+	return out.parts
 }
+
+type parcels struct{ parts [][]byte }

@@ -202,6 +202,9 @@ func indices(a array.Array, experts int) ([]int32, error) {
 
 // inBatch makes an index error name the token of the global batch.
 func inBatch(err error, first int) error {
+	if err == nil {
+		return nil // before ie, which takes memory
+	}
 	var ie *ep.IndexError
 	if errors.As(err, &ie) {
 		ie.Token += first

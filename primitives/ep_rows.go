@@ -57,11 +57,9 @@ func unpackRow(rows []array.Array, src []byte, i int) {
 	}
 }
 
-// eachMoved calls f for ranges of 0..n, where each number stands for a row of
-// size bytes that is copied to a place of its own.
-func eachMoved(a *lowering.Args, n, size int, f func(lo, hi int)) {
-	a.Parallel(n, 1+4*cheap/(1+size), f)
-}
+// movedGrain is the least number of rows of size bytes that is worth a goroutine,
+// where each is copied to a place of its own.
+func movedGrain(size int) int { return 1 + 4*cheap/(1+size) }
 
 // total returns the sum of i32 counts.
 func total(a array.Array) int {
@@ -76,44 +74,76 @@ func total(a array.Array) int {
 // to Out[1], if there is one, every pair's weight. row returns the bytes of a
 // pair's values and of its weight, nil if the pair went nowhere. bf16 and f16
 // add in f32 and round once.
-func sumHome(a *lowering.Args, k int, row func(pair int) (x, w []byte)) {
+func sumHome(a *lowering.Args, k int, row pairRow) {
+	tokens, n := a.Out[0].Type.Shape[0], a.Out[0].Type.Shape[1]
+	grain, s := 1+cheap/(1+k*n), homeSums{a, k, n, row}
 	switch a.Out[0].Type.DType {
 	case graph.F64:
-		sumWhole[float64](a, k, row)
+		lowering.Share(a, tokens, grain, wholeSums[float64]{s})
 	case graph.F32:
-		sumWhole[float32](a, k, row)
-	case graph.BF16:
-		sumTokens(a, k, row, func(acc []float32, x []byte) {
-			for i, v := range view[array.Brain](x) {
-				acc[i] += v.Float32()
-			}
-		}, func(dst []byte, acc []float32) { array.NarrowBrain(view[array.Brain](dst), acc) })
-	case graph.F16:
-		sumTokens(a, k, row, func(acc []float32, x []byte) {
-			for i, v := range view[array.Half](x) {
-				acc[i] += v.Float32()
-			}
-		}, func(dst []byte, acc []float32) { array.NarrowHalf(view[array.Half](dst), acc) })
+		lowering.Share(a, tokens, grain, wholeSums[float32]{s})
+	case graph.BF16, graph.F16:
+		lowering.Share(a, tokens, grain, roundedSums{s, lowering.RoomsOf[float32](a, n)})
 	}
 }
 
-// sumWhole is sumHome where the result has the type that is added in.
-func sumWhole[T Float](a *lowering.Args, k int, row func(pair int) (x, w []byte)) {
-	out := data[T](a.Out[0])
-	n := a.Out[0].Type.Shape[1]
-	a.Parallel(a.Out[0].Type.Shape[0], 1+cheap/(1+k*n), func(lo, hi int) {
-		for t := lo; t < hi; t++ {
-			acc := out[t*n:][:n]
-			clear(acc)
-			for pair := t * k; pair < (t+1)*k; pair++ {
-				x, w := row(pair)
-				if x != nil {
-					kernel.Add(acc, acc, view[T](x))
-				}
-				putWeight(a, pair, w)
+// pairRow is row of sumHome, for one instruction.
+type pairRow func(a *lowering.Args, pair int) (x, w []byte)
+
+// homeSums is the work of sumHome, of tokens of n elements.
+type homeSums struct {
+	*lowering.Args
+	k, n int
+	row  pairRow
+}
+
+// wholeSums are those where the result has the type that is added in.
+type wholeSums[T Float] struct{ homeSums }
+
+func (s *wholeSums[T]) Piece(lo, hi int) {
+	out, k, n := data[T](s.Out[0]), s.k, s.n
+	for t := lo; t < hi; t++ {
+		acc := out[t*n:][:n]
+		clear(acc)
+		for pair := t * k; pair < (t+1)*k; pair++ {
+			x, w := s.row(s.Args, pair)
+			if x != nil {
+				kernel.Add(acc, acc, view[T](x))
 			}
+			putWeight(s.Args, pair, w)
 		}
-	})
+	}
+}
+
+// roundedSums are those of bf16 and f16.
+type roundedSums struct {
+	homeSums
+	rooms *lowering.Rooms[float32]
+}
+
+func (s *roundedSums) Piece(lo, hi int) {
+	acc, k, brain := s.rooms.Take(), s.k, s.Out[0].Type.DType == graph.BF16
+	for t := lo; t < hi; t++ {
+		clear(acc)
+		for pair := t * k; pair < (t+1)*k; pair++ {
+			x, w := s.row(s.Args, pair)
+			if brain {
+				for i, v := range view[array.Brain](x) {
+					acc[i] += v.Float32()
+				}
+			} else {
+				for i, v := range view[array.Half](x) {
+					acc[i] += v.Float32()
+				}
+			}
+			putWeight(s.Args, pair, w)
+		}
+		if dst := entry(s.Out[0], t); brain {
+			array.NarrowBrain(view[array.Brain](dst), acc)
+		} else {
+			array.NarrowHalf(view[array.Half](dst), acc)
+		}
+	}
 }
 
 // putWeight writes the weight of a pair, 0 if it went nowhere, if weights travel.
@@ -123,24 +153,6 @@ func putWeight(a *lowering.Args, pair int, w []byte) {
 		clear(dst)
 		copy(dst, w)
 	}
-}
-
-func sumTokens[T Float](a *lowering.Args, k int, row func(pair int) (x, w []byte), add func(acc []T, x []byte), store func(dst []byte, acc []T)) {
-	out := a.Out[0]
-	a.Parallel(out.Type.Shape[0], 1+cheap/(1+k*out.Type.Shape[1]), func(lo, hi int) {
-		acc := make([]T, out.Type.Shape[1])
-		for t := lo; t < hi; t++ {
-			clear(acc)
-			for pair := t * k; pair < (t+1)*k; pair++ {
-				x, w := row(pair)
-				if x != nil {
-					add(acc, x)
-				}
-				putWeight(a, pair, w)
-			}
-			store(entry(out, t), acc)
-		}
-	})
 }
 
 // view reads bytes as elements.

@@ -1,7 +1,7 @@
 package primitives
 
 import (
-	"errors"
+	"sync"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
@@ -67,8 +67,10 @@ func narrow(a *lowering.Args) bool {
 
 // widened runs k, a kernel of f32, on copies of what is narrower.
 func widened(a *lowering.Args, k lowering.Kernel) error {
-	w := *a
-	w.In, w.Out = wide(a, a.In), wide(a, a.Out)
+	w := lowering.KeepDirty[lowering.Args](a)
+	in, out := wide(a, w.In, a.In), wide(a, w.Out, a.Out)
+	*w = *a
+	w.In, w.Out = in, out
 	for i, x := range a.In {
 		if x.Type.DType != w.In[i].Type.DType {
 			if err := convert(a, w.In[i], x); err != nil {
@@ -76,7 +78,7 @@ func widened(a *lowering.Args, k lowering.Kernel) error {
 			}
 		}
 	}
-	if err := k(&w); err != nil {
+	if err := k(w); err != nil {
 		return err
 	}
 	for i, x := range a.Out {
@@ -89,37 +91,51 @@ func widened(a *lowering.Args, k lowering.Kernel) error {
 	return nil
 }
 
-// wide returns xs with scratch of f32 in the place of what is narrower.
-func wide(a *lowering.Args, xs []array.Array) []array.Array {
-	out := make([]array.Array, len(xs))
-	for i, x := range xs {
-		out[i] = x
+// wide returns xs with scratch of f32 in the place of what is narrower, in the memory
+// of out.
+func wide(a *lowering.Args, out, xs []array.Array) []array.Array {
+	out = out[:0]
+	for _, x := range xs {
 		if x.Type.DType == graph.BF16 || x.Type.DType == graph.F16 {
-			t := x.Type.With(graph.F32)
-			out[i] = array.Over(t, lowering.MakeDirty[uint8](a, int(t.Bytes())))
+			x = room(a, x.Type.With(graph.F32))
 		}
+		out = append(out, x)
 	}
 	return out
 }
 
+// room returns an array of scratch memory, whose elements are anything.
+func room(a *lowering.Args, t graph.Type) array.Array {
+	return array.Over(t, lowering.MakeDirty[uint8](a, int(t.Bytes())))
+}
+
 // convert sets dst to src as array.Convert does, in parallel.
 func convert(a *lowering.Args, dst, src array.Array) error {
-	n := dst.Type.Len()
-	if a.Alone(n/tile+1, cheap/tile) {
-		for at := 0; at < n; at += tile {
-			if err := convertTile(dst, src, at, min(at+tile, n)); err != nil {
-				return err
+	w := lowering.Keep[conversion](a)
+	w.dst, w.src = dst, src
+	a.Share(dst.Type.Len()/tile+1, cheap/tile, w)
+	return w.err
+}
+
+// conversion is done in tiles.
+type conversion struct {
+	dst, src array.Array
+	mu       sync.Mutex
+	first    int // tile that failed
+	err      error
+}
+
+func (w *conversion) Piece(lo, hi int) {
+	for t := lo; t < hi; t++ {
+		if err := convertTile(w.dst, w.src, t*tile, min(t*tile+tile, w.dst.Type.Len())); err != nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.err == nil || t < w.first {
+				w.first, w.err = t, err
 			}
+			return
 		}
-		return nil
 	}
-	errs := make([]error, n/tile+1)
-	a.Parallel(len(errs), cheap/tile, func(lo, hi int) {
-		for t := lo; t < hi; t++ {
-			errs[t] = convertTile(dst, src, t*tile, min(t*tile+tile, n))
-		}
-	})
-	return errors.Join(errs...)
 }
 
 // convertTile converts elements lo to hi. The conversions of mixed-precision

@@ -36,53 +36,89 @@ func expertMatrix[E kernel.Number](w array.Array, e int, transpose bool) kernel.
 	return kernel.Matrix[E]{X: x, Row: cols, Col: 1}
 }
 
-// eachPiece calls f with pieces of the experts' rows, in parallel, where a row costs
-// `work` products.
-func eachPiece(a *lowering.Args, align, work int, f func(expert, from, to int)) {
+// fused is the work of a joined instruction, cut between rows.
+type fused[E kernel.Number] struct {
+	*lowering.Args
+	zones
+	transpose bool
+	k         int // elements of a row
+}
+
+// fusedOf returns the work on experts' rows of k elements, and the least number of
+// rows that is worth a goroutine, where a row costs `work` products.
+func fusedOf[E kernel.Number](a *lowering.Args, transpose bool, align, k, work int) (w fused[E], rows, grain int) {
 	counts := a.In[len(a.In)-1]
-	z := zones{data[int32](counts), align, 0}
-	a.Parallel(total(counts), 1+dotGrain/(1+work), func(lo, hi int) {
-		z.each(lo, hi, func(e, start, from, to int) { f(e, start+from, start+to) })
-	})
+	return fused[E]{a, zones{data[int32](counts), align, 0}, transpose, k}, total(counts), 1 + dotGrain/(1+work)
+}
+
+// matrix returns that of expert e in argument i.
+func (w *fused[E]) matrix(i, e int) kernel.Matrix[E] {
+	return expertMatrix[E](w.In[i], e, w.transpose)
 }
 
 // groupedSwiGLU sets h, and g and u if they are wanted, of rows, gate and up.
 func groupedSwiGLU[E kernel.Number](transpose bool, align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		x, h := data[E](a.In[0]), data[E](a.Out[0])
-		k, n := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
-		eachPiece(a, align, 2*k*n, func(e, from, to int) {
-			var g, u []E
-			if len(a.Out) == 3 {
-				g, u = data[E](a.Out[1])[from*n:to*n], data[E](a.Out[2])[from*n:to*n]
-			}
-			kernel.GemmSwiGLU(to-from, n, k, kernel.Left[E]{X: x[from*k:], Row: k}, expertMatrix[E](a.In[1], e, transpose), expertMatrix[E](a.In[2], e, transpose), g, u, h[from*n:])
-		})
+		k := a.In[0].Type.Shape[1]
+		w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
+		lowering.Share(a, rows, grain, fusedSwiGLU[E]{w})
 		return nil
 	}
+}
+
+type fusedSwiGLU[E kernel.Number] struct{ fused[E] }
+
+func (w *fusedSwiGLU[E]) Piece(lo, hi int) {
+	x, h, k, n := data[E](w.In[0]), data[E](w.Out[0]), w.k, w.Out[0].Type.Shape[1]
+	w.each(lo, hi, func(e, start, from, to int) {
+		from, to = start+from, start+to
+		var g, u []E
+		if len(w.Out) == 3 {
+			g, u = data[E](w.Out[1])[from*n:to*n], data[E](w.Out[2])[from*n:to*n]
+		}
+		kernel.GemmSwiGLU(to-from, n, k, kernel.Left[E]{X: x[from*k:], Row: k}, w.matrix(1, e), w.matrix(2, e), g, u, h[from*n:])
+	})
 }
 
 // groupedSwiGLUGrad sets dg and du of dy, down, g and u.
 func groupedSwiGLUGrad[E kernel.Number](transpose bool, align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		dy, g, u, dg, du := data[E](a.In[0]), data[E](a.In[2]), data[E](a.In[3]), data[E](a.Out[0]), data[E](a.Out[1])
-		k, n := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
-		eachPiece(a, align, k*n, func(e, from, to int) {
-			at := from * n
-			kernel.GemmSwiGLUGrad(to-from, n, k, dy[from*k:], expertMatrix[E](a.In[1], e, transpose), g[at:], u[at:], dg[at:], du[at:])
-		})
+		k := a.In[0].Type.Shape[1]
+		w, rows, grain := fusedOf[E](a, transpose, align, k, k*a.Out[0].Type.Shape[1])
+		lowering.Share(a, rows, grain, fusedSwiGLUGrad[E]{w})
 		return nil
 	}
+}
+
+type fusedSwiGLUGrad[E kernel.Number] struct{ fused[E] }
+
+func (w *fusedSwiGLUGrad[E]) Piece(lo, hi int) {
+	dy, g, u, dg, du := data[E](w.In[0]), data[E](w.In[2]), data[E](w.In[3]), data[E](w.Out[0]), data[E](w.Out[1])
+	k, n := w.k, w.Out[0].Type.Shape[1]
+	w.each(lo, hi, func(e, start, from, to int) {
+		from, to = start+from, start+to
+		at := from * n
+		kernel.GemmSwiGLUGrad(to-from, n, k, dy[from*k:], w.matrix(1, e), g[at:], u[at:], dg[at:], du[at:])
+	})
 }
 
 // groupedSum sets y of a, its matrices, b and its matrices.
 func groupedSum[E kernel.Number](transpose bool, align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		x, z, y := data[E](a.In[0]), data[E](a.In[2]), data[E](a.Out[0])
-		k, n := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
-		eachPiece(a, align, 2*k*n, func(e, from, to int) {
-			kernel.GemmSum(to-from, n, k, x[from*k:], expertMatrix[E](a.In[1], e, transpose), z[from*k:], expertMatrix[E](a.In[3], e, transpose), y[from*n:])
-		})
+		k := a.In[0].Type.Shape[1]
+		w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
+		lowering.Share(a, rows, grain, fusedSum[E]{w})
 		return nil
 	}
+}
+
+type fusedSum[E kernel.Number] struct{ fused[E] }
+
+func (w *fusedSum[E]) Piece(lo, hi int) {
+	x, z, y := data[E](w.In[0]), data[E](w.In[2]), data[E](w.Out[0])
+	k, n := w.k, w.Out[0].Type.Shape[1]
+	w.each(lo, hi, func(e, start, from, to int) {
+		from, to = start+from, start+to
+		kernel.GemmSum(to-from, n, k, x[from*k:], w.matrix(1, e), z[from*k:], w.matrix(3, e), y[from*n:])
+	})
 }

@@ -213,6 +213,9 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 				inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))))
 	}
 	e.Divide(lowering.Division{ByExpert: []int{1, 2}})
+	if tiledTypes(in[0].Type.DType, in[1].Type.DType, out[0].Type.DType) {
+		e.Tiled(groupedTiles(g.Transpose, align))
+	}
 	return err
 }
 
@@ -228,15 +231,30 @@ func groupedMatmul[T Float](transpose bool, align int) lowering.Kernel {
 			return nil
 		}
 		// Rows between zones are the engine's to zero.
-		z := zones{data[int32](a.In[2]), align, 0}
-		a.Parallel(total(a.In[2]), 1+dotGrain/(1+h*f), func(lo, hi int) {
-			z.each(lo, hi, func(e, start, from, to int) {
-				from, to = start+from, start+to
-				kernel.Gemm(to-from, f, h, x[from*h:], h, 1, w[e*h*f:], rs, cs, y[from*f:], f, false)
-			})
-		})
+		lowering.Share(a, total(a.In[2]), 1+dotGrain/(1+h*f), expertRowsOf[T]{expertProducts[T]{zones{data[int32](a.In[2]), align, 0}, x, w, y, h, f}, rs, cs})
 		return nil
 	}
+}
+
+// expertProducts are products of experts' rows x, of h elements, and y, of f, with
+// experts' matrices w.
+type expertProducts[E any] struct {
+	zones
+	x, w, y []E
+	h, f    int
+}
+
+type expertRowsOf[T Float] struct {
+	expertProducts[T]
+	rs, cs int // strides of the matrices
+}
+
+func (p *expertRowsOf[T]) Piece(lo, hi int) {
+	h, f := p.h, p.f
+	p.each(lo, hi, func(e, start, from, to int) {
+		from, to = start+from, start+to
+		kernel.Gemm(to-from, f, h, p.x[from*h:], h, 1, p.w[e*h*f:], p.rs, p.cs, p.y[from*f:], f, false)
+	})
 }
 
 func (GroupedMatmul) Doc() graph.Doc {

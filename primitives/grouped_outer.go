@@ -101,14 +101,18 @@ func groupedOuter[T Float](align int) lowering.Kernel {
 				clear(w[e*h*f : (e+1)*h*f])
 			}
 		}
-		a.Parallel(total(a.In[2])*h, 1+dotGrain/f, func(lo, hi int) {
-			z.each(lo, hi, func(e, start, from, to int) {
-				n := int(z.counts[e])
-				kernel.Gemm(to-from, f, n, x[start*h+from:], 1, h, y[start*f:], f, 1, w[(e*h+from)*f:], f, false)
-			})
-		})
+		lowering.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOuters[T]{expertProducts[T]{z, x, w, y, h, f}})
 		return nil
 	}
+}
+
+type expertOuters[T Float] struct{ expertProducts[T] }
+
+func (p *expertOuters[T]) Piece(lo, hi int) {
+	h, f := p.h, p.f
+	p.each(lo, hi, func(e, start, from, to int) {
+		kernel.Gemm(to-from, f, int(p.counts[e]), p.x[start*h+from:], 1, h, p.y[start*f:], f, 1, p.w[(e*h+from)*f:], f, false)
+	})
 }
 
 func (GroupedOuter) Doc() graph.Doc {

@@ -20,21 +20,21 @@ func halfOperands(x, y array.Array, d graph.DType) bool {
 // halfDot is dotKernel for halfOperands.
 func halfDot(a *lowering.Args, l, r operand) error {
 	if l.array.Type.DType == graph.BF16 {
-		halfDotOf[array.Brain](a, l, r)
+		halfDotOf(a, l, r, kernel.GemmHalf[array.Brain, float32], kernel.GemmHalf[array.Brain, array.Brain], kernel.GemmHalf[array.Brain, array.Half])
 	} else {
-		halfDotOf[array.Half](a, l, r)
+		halfDotOf(a, l, r, kernel.GemmHalf[array.Half, float32], kernel.GemmHalf[array.Half, array.Brain], kernel.GemmHalf[array.Half, array.Half])
 	}
 	return nil
 }
 
-func halfDotOf[E kernel.Half](a *lowering.Args, l, r operand) {
+func halfDotOf[E kernel.Half](a *lowering.Args, l, r operand, f32 gemm[E, float32], bf16 gemm[E, array.Brain], f16 gemm[E, array.Half]) {
 	switch z := a.Out[0]; z.Type.DType {
 	case graph.F32:
-		multiply(a, data[float32](z), l, r, kernel.GemmHalf[E, float32])
+		multiply(a, data[float32](z), l, r, f32)
 	case graph.BF16:
-		multiply(a, data[array.Brain](z), l, r, kernel.GemmHalf[E, array.Brain])
+		multiply(a, data[array.Brain](z), l, r, bf16)
 	case graph.F16:
-		multiply(a, data[array.Half](z), l, r, kernel.GemmHalf[E, array.Half])
+		multiply(a, data[array.Half](z), l, r, f16)
 	}
 }
 
@@ -64,15 +64,22 @@ func groupedMatmulHalf[E kernel.Half](transpose bool, align int) lowering.Kernel
 		if f == 0 {
 			return nil
 		}
-		z := zones{data[int32](a.In[2]), align, 0}
-		a.Parallel(total(a.In[2]), 1+dotGrain/(1+h*f), func(lo, hi int) {
-			z.each(lo, hi, func(e, start, from, to int) {
-				from, to = start+from, start+to
-				kernel.GemmHalf(to-from, f, h, x[from*h:], h, 1, w[e*h*f:], rs, cs, y[from*f:], f, false)
-			})
-		})
+		lowering.Share(a, total(a.In[2]), 1+dotGrain/(1+h*f), expertRowsHalf[E]{expertProducts[E]{zones{data[int32](a.In[2]), align, 0}, x, w, y, h, f}, rs, cs})
 		return nil
 	}
+}
+
+type expertRowsHalf[E kernel.Half] struct {
+	expertProducts[E]
+	rs, cs int // strides of the matrices
+}
+
+func (p *expertRowsHalf[E]) Piece(lo, hi int) {
+	h, f := p.h, p.f
+	p.each(lo, hi, func(e, start, from, to int) {
+		from, to = start+from, start+to
+		kernel.GemmHalf(to-from, f, h, p.x[from*h:], h, 1, p.w[e*h*f:], p.rs, p.cs, p.y[from*f:], f, false)
+	})
 }
 
 // groupedOuterHalf is groupedOuter for 16-bit types.
@@ -89,12 +96,16 @@ func groupedOuterHalf[E kernel.Half](align int) lowering.Kernel {
 				clear(w[e*h*f : (e+1)*h*f])
 			}
 		}
-		a.Parallel(total(a.In[2])*h, 1+dotGrain/f, func(lo, hi int) {
-			z.each(lo, hi, func(e, start, from, to int) {
-				n := int(z.counts[e])
-				kernel.GemmHalf(to-from, f, n, x[start*h+from:], 1, h, y[start*f:], f, 1, w[(e*h+from)*f:], f, false)
-			})
-		})
+		lowering.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOutersHalf[E]{expertProducts[E]{z, x, w, y, h, f}})
 		return nil
 	}
+}
+
+type expertOutersHalf[E kernel.Half] struct{ expertProducts[E] }
+
+func (p *expertOutersHalf[E]) Piece(lo, hi int) {
+	h, f := p.h, p.f
+	p.each(lo, hi, func(e, start, from, to int) {
+		kernel.GemmHalf(to-from, f, int(p.counts[e]), p.x[start*h+from:], 1, h, p.y[start*f:], f, 1, p.w[(e*h+from)*f:], f, false)
+	})
 }

@@ -42,10 +42,13 @@ func (Finiteness) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			each1(a, cheap, finite[float64])
 			return nil
 		}
-		y := data[bool](a.Out[0])
-		tiled(a, cheap, func(lo, hi int, _ []float32, x [][]float32) { finite(y[lo:hi], x[0]) })
+		tiled(a, cheap, finiteTile)
 		return nil
 	})
+}
+
+func finiteTile(a *lowering.Args, lo, hi int, _ []float32, x [][]float32) {
+	finite(data[bool](a.Out[0])[lo:hi], x[0])
 }
 
 func finite[T Float](y []bool, x []T) {

@@ -95,12 +95,22 @@ func permutedSwiGLU[E kernel.Number](transpose bool, align int) lowering.Kernel 
 
 // gatheredSwiGLU multiplies the rows x, of k elements, by the last three arguments.
 func gatheredSwiGLU[E kernel.Number](a *lowering.Args, x kernel.Left[E], k int, transpose bool, align int) {
-	h := data[E](a.Out[0])
-	n := a.Out[0].Type.Shape[1]
-	gate, up := a.In[len(a.In)-3], a.In[len(a.In)-2]
-	eachPiece(a, align, 2*k*n, func(e, from, to int) {
-		piece := x
-		piece.At = x.At[from:]
-		kernel.GemmSwiGLU(to-from, n, k, piece, expertMatrix[E](gate, e, transpose), expertMatrix[E](up, e, transpose), nil, nil, h[from*n:])
+	w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
+	lowering.Share(a, rows, grain, fusedGathered[E]{w, x})
+}
+
+type fusedGathered[E kernel.Number] struct {
+	fused[E]
+	x kernel.Left[E]
+}
+
+func (w *fusedGathered[E]) Piece(lo, hi int) {
+	h, k, n := data[E](w.Out[0]), w.k, w.Out[0].Type.Shape[1]
+	gate, up := len(w.In)-3, len(w.In)-2
+	w.each(lo, hi, func(e, start, from, to int) {
+		from, to = start+from, start+to
+		piece := w.x
+		piece.At = w.x.At[from:]
+		kernel.GemmSwiGLU(to-from, n, k, piece, w.matrix(gate, e), w.matrix(up, e), nil, nil, h[from*n:])
 	})
 }

@@ -64,19 +64,28 @@ func sumWeighted[T Float](k int) lowering.Kernel {
 		y, w, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		place, recv := data[int32](a.In[2]), data[int32](a.In[3])
 		n := a.Out[0].Type.Shape[1]
-		a.Parallel(a.Out[0].Type.Shape[0], 1+cheap/(1+k*n), func(lo, hi int) {
-			for t := lo; t < hi; t++ {
-				sum := out[t*n : (t+1)*n]
-				clear(sum)
-				for _, j := range place[t*k : (t+1)*k] {
-					if j >= 0 {
-						i := int(recv[j])
-						addWeighted(sum, y[i*n:(i+1)*n], w[i])
-					}
-				}
-			}
-		})
+		lowering.Share(a, a.Out[0].Type.Shape[0], 1+cheap/(1+k*n), weightedTokens[T]{y, w, out, place, recv, k, n})
 		return nil
+	}
+}
+
+type weightedTokens[T Float] struct {
+	y, w, out   []T
+	place, recv []int32
+	k, n        int
+}
+
+func (w *weightedTokens[T]) Piece(lo, hi int) {
+	n := w.n
+	for t := lo; t < hi; t++ {
+		sum := w.out[t*n : (t+1)*n]
+		clear(sum)
+		for _, j := range w.place[t*w.k : (t+1)*w.k] {
+			if j >= 0 {
+				i := int(w.recv[j])
+				addWeighted(sum, w.y[i*n:(i+1)*n], w.w[i])
+			}
+		}
 	}
 }
 
@@ -87,15 +96,24 @@ func packWeighted[T Float](of experts, align int) lowering.Kernel {
 		n := a.In[0].Type.Shape[1]
 		out := view[T](a.Out[0].Bytes())
 		first, end := of.rows(a.In[3], align)
-		eachMoved(a, total(a.In[3]), n*a.In[0].Type.DType.Size(), func(lo, hi int) {
-			for j := lo; j < hi; j++ {
-				if i := int(recv[j]); first <= i && i < end {
-					i -= first
-					scale(out[j*n:(j+1)*n], y[i*n:(i+1)*n], w[i])
-				}
-			}
-		})
+		lowering.Share(a, total(a.In[3]), movedGrain(n*a.In[0].Type.DType.Size()), weightedRows[T]{y, w, out, recv, first, end, n})
 		return nil
+	}
+}
+
+type weightedRows[T Float] struct {
+	y, w, out     []T
+	recv          []int32
+	first, end, n int
+}
+
+func (w *weightedRows[T]) Piece(lo, hi int) {
+	n := w.n
+	for j := lo; j < hi; j++ {
+		if i := int(w.recv[j]); w.first <= i && i < w.end {
+			i -= w.first
+			scale(w.out[j*n:(j+1)*n], w.y[i*n:(i+1)*n], w.w[i])
+		}
 	}
 }
 

@@ -112,9 +112,7 @@ func layerNormKernel[T Float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, gain, bias, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		eachRow(a, rows, n, func(lo, hi int) {
-			kernel.LayerNorm(y[lo*n:hi*n], x[lo*n:hi*n], gain, bias, n, eps)
-		})
+		lowering.Share(a, rows, rowGrain(n), layerNormRows[T]{y, x, gain, bias, n, eps})
 		return nil
 	}
 }
@@ -123,9 +121,7 @@ func layerNormGradKernel[T Float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		eachRow(a, rows, n, func(lo, hi int) {
-			kernel.LayerNormGrad(dx[lo*n:hi*n], x[lo*n:hi*n], gain, ct[lo*n:hi*n], n, eps)
-		})
+		lowering.Share(a, rows, rowGrain(n), layerNormGradRows[T]{dx, x, gain, ct, n, eps})
 		return nil
 	}
 }
@@ -135,21 +131,44 @@ func layerNormGainKernel[T Float](eps float64) lowering.Kernel {
 		x, ct := data[T](a.In[0]), data[T](a.In[1])
 		rows, n := rowsOf(a.In[0].Type)
 		mean, inv := lowering.Make[float64](a, rows), lowering.Make[float64](a, rows)
-		eachRow(a, rows, n, func(lo, hi int) {
-			kernel.Moments(mean[lo:hi], inv[lo:hi], x[lo*n:hi*n], n, eps)
-		})
-		sumColumns(a, data[T](a.Out[0]), rows, func(acc []float64, lo int) {
-			if rows > 0 {
-				kernel.AddGain(acc, x[lo:], ct[lo:], n, mean, inv)
-			}
-		})
-		sumColumns(a, data[T](a.Out[1]), rows, func(acc []float64, lo int) {
-			if rows > 0 {
-				kernel.AddBias(acc, ct[lo:], n, rows)
-			}
-		})
+		lowering.Share(a, rows, rowGrain(n), moments[T]{mean, inv, x, n, eps})
+		sumColumns(a, columnSums[T]{sum: data[T](a.Out[0]), x: x, ct: ct, mean: mean, inv: inv, rows: rows})
+		sumColumns(a, columnSums[T]{sum: data[T](a.Out[1]), ct: ct, rows: rows})
 		return nil
 	}
+}
+
+type layerNormRows[T Float] struct {
+	y, x, gain, bias []T
+	n                int
+	eps              float64
+}
+
+func (w *layerNormRows[T]) Piece(lo, hi int) {
+	lo, hi = lo*w.n, hi*w.n
+	kernel.LayerNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.bias, w.n, w.eps)
+}
+
+type layerNormGradRows[T Float] struct {
+	dx, x, gain, ct []T
+	n               int
+	eps             float64
+}
+
+func (w *layerNormGradRows[T]) Piece(lo, hi int) {
+	lo, hi = lo*w.n, hi*w.n
+	kernel.LayerNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
+}
+
+type moments[T Float] struct {
+	mean, inv []float64
+	x         []T
+	n         int
+	eps       float64
+}
+
+func (w *moments[T]) Piece(lo, hi int) {
+	kernel.Moments(w.mean[lo:hi], w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
 }
 
 func (layerNorm) Doc() graph.Doc {

@@ -79,26 +79,35 @@ func bitwise[T uint8 | uint32 | uint64](a *lowering.Args, op string, ones T) {
 	if len(a.In) > 1 {
 		y = bits[T](a.In[1])
 	}
-	a.Parallel(len(z), cheap, func(lo, hi int) {
-		switch op {
-		case "not":
-			for i := lo; i < hi; i++ {
-				z[i] = x[i] ^ ones
-			}
-		case "and":
-			for i := lo; i < hi; i++ {
-				z[i] = x[i] & y[i]
-			}
-		case "or":
-			for i := lo; i < hi; i++ {
-				z[i] = x[i] | y[i]
-			}
-		case "xor":
-			for i := lo; i < hi; i++ {
-				z[i] = x[i] ^ y[i]
-			}
+	lowering.Share(a, len(z), cheap, bitwiseElements[T]{z, x, y, op, ones})
+}
+
+type bitwiseElements[T uint8 | uint32 | uint64] struct {
+	z, x, y []T
+	op      string
+	ones    T
+}
+
+func (w *bitwiseElements[T]) Piece(lo, hi int) {
+	z, x, y := w.z, w.x, w.y
+	switch w.op {
+	case "not":
+		for i := lo; i < hi; i++ {
+			z[i] = x[i] ^ w.ones
 		}
-	})
+	case "and":
+		for i := lo; i < hi; i++ {
+			z[i] = x[i] & y[i]
+		}
+	case "or":
+		for i := lo; i < hi; i++ {
+			z[i] = x[i] | y[i]
+		}
+	case "xor":
+		for i := lo; i < hi; i++ {
+			z[i] = x[i] ^ y[i]
+		}
+	}
 }
 
 func (l Logical) Doc() graph.Doc {

@@ -46,7 +46,7 @@ func logSumExpKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
-			a.Parallel(rows, 1+8*dear/(1+n), func(lo, hi int) { kernel.LogSumExpLines(y[lo:hi], x[lo*n:hi*n], n) })
+			lowering.Share(a, rows, 1+8*dear/(1+n), logSumExpRows[T]{y, x, n})
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{x}, nil, func(k int, in, _ [][]T) {
@@ -54,6 +54,15 @@ func logSumExpKernel[T Float](axis int) lowering.Kernel {
 		})
 		return nil
 	}
+}
+
+type logSumExpRows[T Float] struct {
+	y, x []T
+	n    int
+}
+
+func (w *logSumExpRows[T]) Piece(lo, hi int) {
+	kernel.LogSumExpLines(w.y[lo:hi], w.x[lo*w.n:hi*w.n], w.n)
 }
 
 func (logSumExp) Doc() graph.Doc {

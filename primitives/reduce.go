@@ -152,7 +152,7 @@ func reduceAxes(axes []int, step func(a *lowering.Args, y, x array.Array, axis i
 	return func(a *lowering.Args) error {
 		x := a.In[0]
 		if d := x.Type.DType; d == graph.BF16 || d == graph.F16 {
-			x = x.As(graph.F32)
+			x = inType(a, x, graph.F32)
 		}
 		out := a.Out[0]
 		for i := len(axes) - 1; i >= 0; i-- {
@@ -167,7 +167,11 @@ func reduceAxes(axes []int, step func(a *lowering.Args, y, x array.Array, axis i
 		if len(axes) > 0 && x.Type.DType == out.Type.DType {
 			return nil // written in place
 		}
-		return array.Convert(out.Reshape(x.Type.Shape...), x)
+		if out.Type.DType == x.Type.DType {
+			copy(out.Bytes(), x.Bytes())
+			return nil
+		}
+		return convert(a, array.Over(x.Type.With(out.Type.DType), out.Bytes()), x)
 	}
 }
 
@@ -189,25 +193,27 @@ func around(t graph.Type, axis int) (outer, n, inner int) {
 // of them to the f64 accumulators, which begin as first.
 func foldFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
 	grain := 1 + 2*dear/(1+n*inner)
-	if a.Alone(outer, grain) {
-		foldRange(y, x, 0, outer, n, inner, first, step, lowering.Make[float64](a, inner))
-		return
-	}
-	a.Parallel(outer, grain, func(lo, hi int) {
-		foldRange(y, x, lo, hi, n, inner, first, step, make([]float64, inner))
-	})
+	lowering.Share(a, outer, grain, folded[T]{y, x, n, inner, first, step, lowering.RoomsOf[float64](a, inner)})
 }
 
-// foldRange is foldFloat for indices lo to hi of the first dimension, with inner
-// accumulators.
-func foldRange[T Float](y, x []T, lo, hi, n, inner int, first float64, step func(acc []float64, rows []T), acc []float64) {
+// folded is the work of foldFloat, with accumulators for each piece.
+type folded[T Float] struct {
+	y, x     []T
+	n, inner int
+	first    float64
+	step     func(acc []float64, rows []T)
+	rooms    *lowering.Rooms[float64]
+}
+
+func (w *folded[T]) Piece(lo, hi int) {
+	acc, n, inner := w.rooms.Take(), w.n, w.inner
 	for o := lo; o < hi; o++ {
 		for j := range acc {
-			acc[j] = first
+			acc[j] = w.first
 		}
-		step(acc, x[o*n*inner:(o+1)*n*inner])
+		w.step(acc, w.x[o*n*inner:(o+1)*n*inner])
 		for j, v := range acc {
-			y[o*inner+j] = T(v)
+			w.y[o*inner+j] = T(v)
 		}
 	}
 }

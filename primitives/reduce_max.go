@@ -102,26 +102,36 @@ func minAxis(a *lowering.Args, y, x array.Array, axis int) {
 // pickFloat reduces the middle one of x's three dimensions by an extreme of lines,
 // or of two at a time. Every NaN of the result is the same one, whichever came in.
 func pickFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int, line func([]T) T, pair func(z, x, y []T)) {
-	a.Parallel(outer, 1+4*dear/(1+n*inner), func(lo, hi int) {
-		for o := lo; o < hi; o++ {
-			to, rows := y[o*inner:][:inner], x[o*n*inner:][:n*inner]
-			if inner == 1 {
-				to[0] = line(rows)
-			} else {
-				for j := range to {
-					to[j] = line(nil)
-				}
-				for ; len(rows) > 0 && inner > 0; rows = rows[inner:] {
-					pair(to, to, rows[:inner])
-				}
+	lowering.Share(a, outer, 1+4*dear/(1+n*inner), picked[T]{y, x, n, inner, line, pair})
+}
+
+type picked[T Float] struct {
+	y, x     []T
+	n, inner int
+	line     func([]T) T
+	pair     func(z, x, y []T)
+}
+
+func (w *picked[T]) Piece(lo, hi int) {
+	n, inner := w.n, w.inner
+	for o := lo; o < hi; o++ {
+		to, rows := w.y[o*inner:][:inner], w.x[o*n*inner:][:n*inner]
+		if inner == 1 {
+			to[0] = w.line(rows)
+		} else {
+			for j := range to {
+				to[j] = w.line(nil)
 			}
-			for j, v := range to {
-				if v != v {
-					to[j] = T(math.NaN())
-				}
+			for ; len(rows) > 0 && inner > 0; rows = rows[inner:] {
+				w.pair(to, to, rows[:inner])
 			}
 		}
-	})
+		for j, v := range to {
+			if v != v {
+				to[j] = T(math.NaN())
+			}
+		}
+	}
 }
 
 func foldMax[T int32 | int64 | uint32 | uint8](acc, rows []T) {

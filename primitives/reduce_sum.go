@@ -101,37 +101,38 @@ func sumAxis(a *lowering.Args, y, x array.Array, axis int) {
 func sumFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int) {
 	if inner == 1 {
 		grain := 1 + 4*dear/(1+n)
-		if a.Alone(outer, grain) {
-			sumLines(y, x, 0, outer, n)
-			return
-		}
-		a.Parallel(outer, grain, func(lo, hi int) { sumLines(y, x, lo, hi, n) })
+		lowering.Share(a, outer, grain, lineSums[T]{y, x, n})
 		return
 	}
 	// Blocks of columns have whole cache lines.
 	const block = 256
 	blocks := (inner + block - 1) / block
 	grain := 1 + 4*dear/(1+n*min(inner, block))
-	if a.Alone(outer*blocks, grain) {
-		sumBlocks(y, x, 0, outer*blocks, n, inner, block, lowering.Make[float64](a, kernel.SumRoom))
-		return
-	}
-	a.Parallel(outer*blocks, grain, func(lo, hi int) {
-		sumBlocks(y, x, lo, hi, n, inner, block, make([]float64, kernel.SumRoom))
-	})
+	lowering.Share(a, outer*blocks, grain, blockSums[T]{y, x, n, inner, block, lowering.RoomsOf[float64](a, kernel.SumRoom)})
 }
 
-func sumLines[T Float](y, x []T, lo, hi, n int) {
+type lineSums[T Float] struct {
+	y, x []T
+	n    int
+}
+
+func (w *lineSums[T]) Piece(lo, hi int) {
 	for o := lo; o < hi; o++ {
-		y[o] = T(kernel.Sum(x[o*n:][:n]))
+		w.y[o] = T(kernel.Sum(w.x[o*w.n:][:w.n]))
 	}
 }
 
-func sumBlocks[T Float](y, x []T, lo, hi, n, inner, block int, room []float64) {
-	blocks := (inner + block - 1) / block
+type blockSums[T Float] struct {
+	y, x            []T
+	n, inner, block int
+	rooms           *lowering.Rooms[float64]
+}
+
+func (w *blockSums[T]) Piece(lo, hi int) {
+	room, blocks := w.rooms.Take(), (w.inner+w.block-1)/w.block
 	for k := lo; k < hi; k++ {
-		o, j := k/blocks, k%blocks*block
-		kernel.SumColumns(y[o*inner+j:][:min(block, inner-j)], x[min(o*n*inner+j, len(x)):], n, inner, room)
+		o, j := k/blocks, k%blocks*w.block
+		kernel.SumColumns(w.y[o*w.inner+j:][:min(w.block, w.inner-j)], w.x[min(o*w.n*w.inner+j, len(w.x)):], w.n, w.inner, room)
 	}
 }
 

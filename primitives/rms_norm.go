@@ -138,9 +138,7 @@ func rmsNormKernel[T Float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, gain, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		eachRow(a, rows, n, func(lo, hi int) {
-			kernel.RMSNorm(y[lo*n:hi*n], x[lo*n:hi*n], gain, n, eps)
-		})
+		lowering.Share(a, rows, rowGrain(n), rmsNormRows[T]{y, x, gain, n, eps})
 		return nil
 	}
 }
@@ -149,9 +147,7 @@ func rmsNormGradKernel[T Float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		eachRow(a, rows, n, func(lo, hi int) {
-			kernel.RMSNormGrad(dx[lo*n:hi*n], x[lo*n:hi*n], gain, ct[lo*n:hi*n], n, eps)
-		})
+		lowering.Share(a, rows, rowGrain(n), rmsNormGradRows[T]{dx, x, gain, ct, n, eps})
 		return nil
 	}
 }
@@ -161,29 +157,70 @@ func rmsNormGainKernel[T Float](eps float64) lowering.Kernel {
 		x, ct, dgain := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
 		inv := lowering.Make[float64](a, rows)
-		eachRow(a, rows, n, func(lo, hi int) {
-			kernel.RMSInverse(inv[lo:hi], x[lo*n:hi*n], n, eps)
-		})
-		sumColumns(a, dgain, rows, func(acc []float64, lo int) {
-			if rows > 0 {
-				kernel.AddGain(acc, x[lo:], ct[lo:], n, nil, inv)
-			}
-		})
+		lowering.Share(a, rows, rowGrain(n), rmsInverses[T]{inv, x, n, eps})
+		sumColumns(a, columnSums[T]{sum: dgain, x: x, ct: ct, inv: inv, rows: rows})
 		return nil
 	}
 }
 
-// sumColumns sets sum to what add adds to zeros, in the order of the rows: to acc the columns from
-// lo on.
-func sumColumns[T Float](a *lowering.Args, sum []T, rows int, add func(acc []float64, lo int)) {
-	all := lowering.Make[float64](a, len(sum))
-	a.Parallel(len(sum), 1+4*dear/(1+rows), func(lo, hi int) {
-		acc := all[lo:hi]
-		add(acc, lo)
-		for i, s := range acc {
-			sum[lo+i] = T(s)
-		}
-	})
+type rmsNormRows[T Float] struct {
+	y, x, gain []T
+	n          int
+	eps        float64
+}
+
+func (w *rmsNormRows[T]) Piece(lo, hi int) {
+	lo, hi = lo*w.n, hi*w.n
+	kernel.RMSNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.n, w.eps)
+}
+
+type rmsNormGradRows[T Float] struct {
+	dx, x, gain, ct []T
+	n               int
+	eps             float64
+}
+
+func (w *rmsNormGradRows[T]) Piece(lo, hi int) {
+	lo, hi = lo*w.n, hi*w.n
+	kernel.RMSNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
+}
+
+type rmsInverses[T Float] struct {
+	inv []float64
+	x   []T
+	n   int
+	eps float64
+}
+
+func (w *rmsInverses[T]) Piece(lo, hi int) {
+	kernel.RMSInverse(w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
+}
+
+// columnSums sums over the rows, in their order, ct or, with x, ct times what a norm
+// makes of x.
+type columnSums[T Float] struct {
+	sum, x, ct     []T
+	mean, inv, all []float64
+	rows           int
+}
+
+func sumColumns[T Float](a *lowering.Args, w columnSums[T]) {
+	w.all = lowering.Make[float64](a, len(w.sum))
+	lowering.Share(a, len(w.sum), 1+4*dear/(1+w.rows), w)
+}
+
+func (w *columnSums[T]) Piece(lo, hi int) {
+	acc := w.all[lo:hi]
+	switch {
+	case w.rows == 0:
+	case w.x == nil:
+		kernel.AddBias(acc, w.ct[lo:], len(w.sum), w.rows)
+	default:
+		kernel.AddGain(acc, w.x[lo:], w.ct[lo:], len(w.sum), w.mean, w.inv)
+	}
+	for i, s := range acc {
+		w.sum[lo+i] = T(s)
+	}
 }
 
 func (rmsNorm) Doc() graph.Doc {

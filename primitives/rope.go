@@ -114,25 +114,37 @@ func ropeKernel[T Float](p Rope) lowering.Kernel {
 		x, angles, y := data[T](a.In[0]), data[float64](a.In[1]), data[T](a.Out[0])
 		shape := a.In[0].Type.Shape
 		s, n, d := shape[1], shape[2], shape[3]
-		a.Parallel(shape[0]*s, 1+2*dear/(1+n*d), func(lo, hi int) {
-			for r := lo; r < hi; r++ {
-				cos, sin := angles[r%s*d:][:d/2], angles[r%s*d+d/2:][:d/2]
-				from, to := x[r*n*d:][:n*d], y[r*n*d:][:n*d]
-				if !p.Interleaved && d > 0 && n > 0 {
-					kernel.Turn(to, to[d/2:], from, from[d/2:], d, n, cos, sin, sign)
-					continue
-				}
-				for h := 0; h < len(from); h += d {
-					for i, c := range cos {
-						at, s := h+2*i, sign*sin[i]
-						x1, x2 := float64(from[at]), float64(from[at+1])
-						to[at] = T(float64(x1*c) - float64(x2*s))
-						to[at+1] = T(float64(x2*c) + float64(x1*s))
-					}
-				}
-			}
-		})
+		lowering.Share(a, shape[0]*s, rowGrain(n*d), turned[T]{y, x, angles, s, n, d, p.Interleaved, sign})
 		return nil
+	}
+}
+
+// turned is the work on tokens of n heads of d elements.
+type turned[T Float] struct {
+	y, x        []T
+	angles      []float64
+	s, n, d     int
+	interleaved bool
+	sign        float64
+}
+
+func (w *turned[T]) Piece(lo, hi int) {
+	n, d := w.n, w.d
+	for r := lo; r < hi; r++ {
+		cos, sin := w.angles[r%w.s*d:][:d/2], w.angles[r%w.s*d+d/2:][:d/2]
+		from, to := w.x[r*n*d:][:n*d], w.y[r*n*d:][:n*d]
+		if !w.interleaved && d > 0 && n > 0 {
+			kernel.Turn(to, to[d/2:], from, from[d/2:], d, n, cos, sin, w.sign)
+			continue
+		}
+		for h := 0; h < len(from); h += d {
+			for i, c := range cos {
+				at, s := h+2*i, w.sign*sin[i]
+				x1, x2 := float64(from[at]), float64(from[at+1])
+				to[at] = T(float64(x1*c) - float64(x2*s))
+				to[at+1] = T(float64(x2*c) + float64(x1*s))
+			}
+		}
 	}
 }
 

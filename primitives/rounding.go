@@ -44,6 +44,7 @@ func (r Rounding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if r.ToEven {
 		f32, f64 = kernel.RoundToEven[float32], kernel.RoundToEven[float64]
 	}
+	wide := func(_ *lowering.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
 	return e.Elementwise("round", out, in, func(a *lowering.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F64:
@@ -51,7 +52,7 @@ func (r Rounding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		case graph.F32:
 			each1(a, cheap, f32)
 		default:
-			tiled(a, dear, func(_, _ int, y []float32, x [][]float32) { f32(y, x[0]) })
+			tiled(a, dear, wide)
 		}
 		return nil
 	})

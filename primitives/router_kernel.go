@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -25,43 +26,61 @@ func route[T Float](r Router, first int) lowering.Kernel {
 		}
 		var bias []T
 		if len(a.In) == 2 {
-			for _, b := range a.In[1].Float64s() {
-				bias = append(bias, T(b))
+			bias = lowering.MakeDirty[T](a, experts)
+			for e, b := range data[float64](inType(a, a.In[1], graph.F64)) {
+				bias[e] = T(b)
 			}
 		}
-		some := 1 + routeAtOnce/(1+experts)
-		a.Parallel(tokens, 1+2*dear/(1+experts), func(lo, hi int) {
-			c := newChooser(r, bias, experts)
-			wide, w := make([]float64, some*experts+kernel.ScoreRoom), make([]float64, r.TopK)
-			for ; lo < hi; lo += some {
-				n := min(some, hi-lo)
-				x, s := logits[lo*experts:(lo+n)*experts], scores[lo*experts:(lo+n)*experts]
-				score(r.Score, wide, x, experts)
-				for e := range s {
-					s[e] = T(wide[e])
-				}
-				for t := range n {
-					id := ids[(lo+t)*r.TopK:][:r.TopK]
-					x, s, wide := x[t*experts:][:experts], s[t*experts:][:experts], wide[t*experts:][:experts]
-					if r.Score == TopKSoftmaxScore {
-						c.choose(id, x)
-					} else {
-						c.choose(id, s)
-					}
-					for k, e := range id {
-						w[k] = wide[e]
-						if r.Score == TopKSoftmaxScore {
-							w[k] = float64(x[e])
-						}
-					}
-					r.weigh(w)
-					for k, v := range w {
-						weights[(lo+t)*r.TopK+k] = T(v)
-					}
+		w := lowering.Keep[routed[T]](a)
+		w.r, w.logits, w.weights, w.scores, w.ids = r, logits, weights, scores, ids
+		w.experts, w.some = experts, 1+routeAtOnce/(1+experts)
+		w.rooms = lowering.RoomsOf[float64](a, w.some*experts+kernel.ScoreRoom+r.TopK)
+		w.choosers = choosersOf(a, r, bias, experts)
+		a.Share(tokens, rowGrain(experts), w)
+		return nil
+	}
+}
+
+// routed is the work of the router, which scores `some` tokens at a time.
+type routed[T Float] struct {
+	r                       Router
+	logits, weights, scores []T
+	ids                     []int32
+	experts, some           int
+	rooms                   *lowering.Rooms[float64]
+	choosers                choosers[T]
+}
+
+func (p *routed[T]) Piece(lo, hi int) {
+	r, experts, some := &p.r, p.experts, p.some
+	c, room := p.choosers.take(), p.rooms.Take()
+	wide, w := room[r.TopK:], room[:r.TopK]
+	for ; lo < hi; lo += some {
+		n := min(some, hi-lo)
+		x, s := p.logits[lo*experts:(lo+n)*experts], p.scores[lo*experts:(lo+n)*experts]
+		score(r.Score, wide, x, experts)
+		for e := range s {
+			s[e] = T(wide[e])
+		}
+		for t := range n {
+			id := p.ids[(lo+t)*r.TopK:][:r.TopK]
+			x, s, wide := x[t*experts:][:experts], s[t*experts:][:experts], wide[t*experts:][:experts]
+			if r.Score == TopKSoftmaxScore {
+				c.choose(id, x)
+			} else {
+				c.choose(id, s)
+			}
+			for k, e := range id {
+				w[k] = wide[e]
+				if r.Score == TopKSoftmaxScore {
+					w[k] = float64(x[e])
 				}
 			}
-		})
-		return nil
+			r.weigh(w)
+			for k, v := range w {
+				p.weights[(lo+t)*r.TopK+k] = T(v)
+			}
+		}
 	}
 }
 
@@ -122,16 +141,37 @@ type chooser[T Float] struct {
 	perHead int
 }
 
-func newChooser[T Float](r Router, bias []T, experts int) chooser[T] {
-	c := chooser[T]{r: r, bias: bias}
+// choosers are those of several pieces.
+type choosers[T Float] struct {
+	all     chooser[T]
+	experts int
+	values  *lowering.Rooms[T] // experts' and groups'
+	barred  *lowering.Rooms[bool]
+	chosen  *lowering.Rooms[int32]
+}
+
+func choosersOf[T Float](a *lowering.Args, r Router, bias []T, experts int) choosers[T] {
+	c := choosers[T]{all: chooser[T]{r: r, bias: bias}, experts: experts}
 	if r.Groups > 0 || bias != nil {
-		c.value = make([]T, experts)
+		c.values = lowering.RoomsOf[T](a, experts+r.Groups)
 	}
 	if r.Groups > 0 {
-		c.barred = make([]bool, experts)
-		c.groups, c.chosen, c.perHead = make([]T, r.Groups), make([]int32, r.TopGroups), experts/r.Groups
+		c.barred, c.chosen = lowering.RoomsOf[bool](a, experts), lowering.RoomsOf[int32](a, r.TopGroups)
+		c.all.perHead = experts / r.Groups
 	}
 	return c
+}
+
+func (c *choosers[T]) take() chooser[T] {
+	one := c.all
+	if c.values != nil {
+		room := c.values.Take()
+		one.value, one.groups = room[:c.experts], room[c.experts:]
+	}
+	if c.barred != nil {
+		one.barred, one.chosen = c.barred.Take(), c.chosen.Take()
+	}
+	return one
 }
 
 // choose writes the ids of the top-k experts by s + bias, best first.

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -15,10 +14,9 @@ func rowsOf(t graph.Type) (rows, n int) {
 	return rows, n
 }
 
-// eachRow calls f for ranges of rows of n elements, in parallel.
-func eachRow(a *lowering.Args, rows, n int, f func(lo, hi int)) {
-	a.Parallel(rows, 1+2*dear/(1+n), f)
-}
+// rowGrain is the least number of rows of n elements that is worth a goroutine, where
+// an element takes some nanoseconds.
+func rowGrain(n int) int { return 1 + 2*dear/(1+n) }
 
 // rowDims are the factors of the dimensions of a value of that rank: one for
 // each, but the axis must be whole.

@@ -118,10 +118,12 @@ func (Selection) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // choose selects elements of T's size.
 func choose[T uint8 | uint16 | uint32 | uint64](a *lowering.Args) {
 	which, z := a.In[0], bits[T](a.Out[0])
-	cases := make([][]T, len(a.In)-1)
-	for i := range cases {
-		cases[i] = bits[T](a.In[i+1])
+	room := lowering.KeepDirty[caseSet[T]](a)
+	room.cases = room.cases[:0]
+	for _, x := range a.In[1:] {
+		room.cases = append(room.cases, bits[T](x))
 	}
+	cases := room.cases
 	switch which.Type.DType {
 	case graph.Bool:
 		w := data[bool](which)
@@ -134,9 +136,7 @@ func choose[T uint8 | uint16 | uint32 | uint64](a *lowering.Args) {
 			return
 		}
 		no, yes := cases[0], cases[1]
-		a.Parallel(len(z), cheap, func(lo, hi int) {
-			kernel.Select(z[lo:hi], yes[lo:hi], no[lo:hi], w[lo:hi])
-		})
+		lowering.Share(a, len(z), cheap, selected[T]{z, yes, no, w})
 	case graph.U8:
 		chooseInt[uint8](a, which, z, cases)
 	case graph.U32:
@@ -146,6 +146,17 @@ func choose[T uint8 | uint16 | uint32 | uint64](a *lowering.Args) {
 	case graph.I64:
 		chooseInt[int64](a, which, z, cases)
 	}
+}
+
+type caseSet[T any] struct{ cases [][]T }
+
+type selected[T uint8 | uint16 | uint32 | uint64] struct {
+	z, yes, no []T
+	which      []bool
+}
+
+func (w *selected[T]) Piece(lo, hi int) {
+	kernel.Select(w.z[lo:hi], w.yes[lo:hi], w.no[lo:hi], w.which[lo:hi])
 }
 
 func chooseInt[I uint8 | uint32 | int32 | int64, T any](a *lowering.Args, which array.Array, z []T, cases [][]T) {

@@ -69,27 +69,25 @@ func (siluGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (silu) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("silu", out, in, inFloat(siluKernel[float32], siluKernel[float64]))
+	return e.Elementwise("silu", out, in, inFloat(siluKernel(kernel.SiLU[float32]), siluKernel(kernel.SiLU[float64])))
 }
 
 func (siluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("silu_grad", out, in, inFloat(siluGradKernel[float32], siluGradKernel[float64]))
+	return e.Elementwise("silu_grad", out, in, inFloat(siluGradKernel(kernel.SiLUGrad[float32]), siluGradKernel(kernel.SiLUGrad[float64])))
 }
 
-func siluKernel[T Float](a *lowering.Args) error {
-	x, y := data[T](a.In[0]), data[T](a.Out[0])
-	a.Parallel(len(y), cheap, func(lo, hi int) {
-		kernel.SiLU(y[lo:hi], x[lo:hi])
-	})
-	return nil
+func siluKernel[T Float](f func(y, x []T)) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		each1(a, cheap, f)
+		return nil
+	}
 }
 
-func siluGradKernel[T Float](a *lowering.Args) error {
-	x, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-	a.Parallel(len(dx), cheap, func(lo, hi int) {
-		kernel.SiLUGrad(dx[lo:hi], x[lo:hi], ct[lo:hi])
-	})
-	return nil
+func siluGradKernel[T Float](f func(dx, x, ct []T)) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		each2(a, cheap, f)
+		return nil
+	}
 }
 
 func (silu) Doc() graph.Doc {

@@ -97,7 +97,7 @@ func softmaxKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
-			a.Parallel(rows, 1+8*dear/(1+n), func(lo, hi int) { kernel.SoftmaxLines(y[lo*n:hi*n], x[lo*n:hi*n], n) })
+			lowering.Share(a, rows, 1+8*dear/(1+n), softmaxRows[T]{y, x, n})
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{x}, [][]T{y}, func(_ int, in, out [][]T) {
@@ -111,9 +111,7 @@ func softmaxGradKernel[T Float](axis int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		y, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
-			a.Parallel(rows, 1+8*dear/(1+n), func(lo, hi int) {
-				kernel.SoftmaxGrad(dx[lo*n:hi*n], y[lo*n:hi*n], ct[lo*n:hi*n], n)
-			})
+			lowering.Share(a, rows, 1+8*dear/(1+n), softmaxGradRows[T]{dx, y, ct, n})
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{y, ct}, [][]T{dx}, func(_ int, in, out [][]T) {
@@ -121,6 +119,25 @@ func softmaxGradKernel[T Float](axis int) lowering.Kernel {
 		})
 		return nil
 	}
+}
+
+type softmaxRows[T Float] struct {
+	y, x []T
+	n    int
+}
+
+func (w *softmaxRows[T]) Piece(lo, hi int) {
+	kernel.SoftmaxLines(w.y[lo*w.n:hi*w.n], w.x[lo*w.n:hi*w.n], w.n)
+}
+
+type softmaxGradRows[T Float] struct {
+	dx, y, ct []T
+	n         int
+}
+
+func (w *softmaxGradRows[T]) Piece(lo, hi int) {
+	lo, hi = lo*w.n, hi*w.n
+	kernel.SoftmaxGrad(w.dx[lo:hi], w.y[lo:hi], w.ct[lo:hi], w.n)
 }
 
 func (softmax) Doc() graph.Doc {

@@ -102,13 +102,15 @@ func moveBits[T any](a *lowering.Args, b box, dst, src []T) {
 		count *= n
 	}
 	grain := 1 + cheap/(min(n1, moveTile)*n2)
-	if a.Alone(count, grain) {
-		moveBands(&b, dst, src, 0, count)
-		return
-	}
-	shared := b
-	a.Parallel(count, grain, func(lo, hi int) { moveBands(&shared, dst, src, lo, hi) })
+	lowering.Share(a, count, grain, bands[T]{b, dst, src})
 }
+
+type bands[T any] struct {
+	box
+	dst, src []T
+}
+
+func (w *bands[T]) Piece(lo, hi int) { moveBands(&w.box, w.dst, w.src, lo, hi) }
 
 // moveBands copies bands lo to hi of the box, of moveTile rows each.
 func moveBands[T any](b *box, dst, src []T, lo, hi int) {

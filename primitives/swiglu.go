@@ -75,19 +75,27 @@ func (swigluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func swigluKernel[T Float](a *lowering.Args) error {
 	gate, up, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-	a.Parallel(len(y), cheap, func(lo, hi int) {
-		kernel.SwiGLU(y[lo:hi], gate[lo:hi], up[lo:hi])
-	})
+	lowering.Share(a, len(y), cheap, swigluElements[T]{y, gate, up})
 	return nil
+}
+
+type swigluElements[T Float] struct{ y, gate, up []T }
+
+func (w *swigluElements[T]) Piece(lo, hi int) {
+	kernel.SwiGLU(w.y[lo:hi], w.gate[lo:hi], w.up[lo:hi])
 }
 
 func swigluGradKernel[T Float](a *lowering.Args) error {
 	gate, up, ct := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 	dgate, dup := data[T](a.Out[0]), data[T](a.Out[1])
-	a.Parallel(len(dup), cheap, func(lo, hi int) {
-		kernel.SwiGLUGrad(dgate[lo:hi], dup[lo:hi], gate[lo:hi], up[lo:hi], ct[lo:hi])
-	})
+	lowering.Share(a, len(dup), cheap, swigluGradElements[T]{dgate, dup, gate, up, ct})
 	return nil
+}
+
+type swigluGradElements[T Float] struct{ dgate, dup, gate, up, ct []T }
+
+func (w *swigluGradElements[T]) Piece(lo, hi int) {
+	kernel.SwiGLUGrad(w.dgate[lo:hi], w.dup[lo:hi], w.gate[lo:hi], w.up[lo:hi], w.ct[lo:hi])
 }
 
 func (swiglu) Doc() graph.Doc {

@@ -97,16 +97,24 @@ func takeAlong(a *lowering.Args, dst, src array.Array, index []int32, axis int) 
 }
 
 func takeLines[T any](a *lowering.Args, dst, src []T, index []int32, outer, n, m, inner int) {
-	a.Parallel(outer, 1+dear/(1+m*inner), func(lo, hi int) {
-		for o := lo; o < hi; o++ {
-			for i := range m {
-				for j := range inner {
-					at := (o*m+i)*inner + j
-					dst[at] = src[(o*n+int(index[at]))*inner+j]
-				}
+	lowering.Share(a, outer, 1+dear/(1+m*inner), linesTaken[T]{dst, src, index, n, m, inner})
+}
+
+type linesTaken[T any] struct {
+	dst, src    []T
+	index       []int32
+	n, m, inner int
+}
+
+func (w *linesTaken[T]) Piece(lo, hi int) {
+	for o := lo; o < hi; o++ {
+		for i := range w.m {
+			for j := range w.inner {
+				at := (o*w.m+i)*w.inner + j
+				w.dst[at] = w.src[(o*w.n+int(w.index[at]))*w.inner+j]
 			}
 		}
-	})
+	}
 }
 
 func (AlongAxis) Doc() graph.Doc {

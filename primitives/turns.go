@@ -19,11 +19,10 @@ type turns struct {
 	failed     bool
 }
 
-// newTurns returns turns of which none is taken; added is zeros.
-func newTurns(sums, each int, added []int) *turns {
-	t := &turns{sums: sums, each: each, take: 1, added: added}
+// start makes the zero turns some of which none is taken; added is zeros.
+func (t *turns) start(sums, each int, added []int) {
+	t.sums, t.each, t.take, t.added = sums, each, 1, added
 	t.moved.L = &t.mu
-	return t
 }
 
 // work calls f with a sum, and the first and the one after the last of some of its

@@ -13,7 +13,8 @@ func TestTurns(t *testing.T) {
 	for _, take := range []int{1, 2, 6} {
 		for workers := 1; workers <= 5; workers++ {
 			const sums, each = 7, 6
-			turns := newTurns(sums, each, make([]int, sums))
+			turns := new(turns)
+			turns.start(sums, each, make([]int, sums))
 			turns.take = take
 			added := make([][]int, sums)
 			var wg sync.WaitGroup
@@ -42,7 +43,8 @@ func TestTurns(t *testing.T) {
 
 // A worker that panics leaves nobody waiting for it.
 func TestTurnsPanic(t *testing.T) {
-	turns := newTurns(1, 2, make([]int, 1))
+	turns := new(turns)
+	turns.start(1, 2, make([]int, 1))
 	waiting := make(chan struct{})
 	told := make(chan bool)
 	first := make(chan struct{})

@@ -13,23 +13,25 @@ func unaryKernel(op string) lowering.Kernel {
 	case "neg", "abs", "sign", "square", "floor", "ceil", "sqrt":
 		few, grain = swift, cheap
 	}
-	f32 := unaryFloat[float32](op)
+	f32, f64 := unaryFloat[float32](op), unaryFloat[float64](op)
+	i32, i64, u32, u8 := unaryInt[int32](op), unaryInt[int64](op), unaryInt[uint32](op), unaryInt[uint8](op)
+	wide := func(_ *lowering.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
 	return func(a *lowering.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F32:
 			each1(a, few, f32)
 		case graph.F64:
-			each1(a, grain, unaryFloat[float64](op))
+			each1(a, grain, f64)
 		case graph.I32:
-			each1(a, grain, unaryInt[int32](op))
+			each1(a, grain, i32)
 		case graph.I64:
-			each1(a, grain, unaryInt[int64](op))
+			each1(a, grain, i64)
 		case graph.U32:
-			each1(a, grain, unaryInt[uint32](op))
+			each1(a, grain, u32)
 		case graph.U8:
-			each1(a, grain, unaryInt[uint8](op))
+			each1(a, grain, u8)
 		default:
-			tiled(a, grain, func(_, _ int, y []float32, x [][]float32) { f32(y, x[0]) })
+			tiled(a, grain, wide)
 		}
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // lane runs a rank's collectives in the order of the plan, beside its kernels, on
-// a goroutine that lives as long as a step. The rank starts collectives and
+// a goroutine of their own. The rank starts collectives and
 // waits for them; both are counted. After the first error no other collective
 // of the step is started.
 type lane struct {
@@ -23,10 +23,17 @@ type lane struct {
 	done chan result // completed; has room for all of a step
 	// Of the step under way:
 	started, joined int
-	stop            context.CancelCauseFunc
+	begun           bool
+	worker          *worker[laneStep]
 }
 
-// end is the index of no instruction: it ends the goroutine of a step.
+// laneStep is what the lane's goroutine runs.
+type laneStep struct {
+	ctx  context.Context
+	opts Options
+}
+
+// end is the index of no instruction: it ends a step.
 const end = -1
 
 // result is how the collective at an instruction ended.
@@ -59,6 +66,7 @@ func newLane(r *rank) *lane {
 		l.due[i] = max(l.due[i], l.due[i-1])
 	}
 	l.work, l.done = make(chan int, started+1), make(chan result, started+1)
+	l.worker = newWorker(l.run)
 	return l
 }
 
@@ -111,15 +119,15 @@ func (r *rank) beside(ctx context.Context, opts Options) error {
 	return l.await(len(r.plan.Instrs), opts)
 }
 
-// begin starts the goroutine of a step.
+// begin starts a step.
 func (l *lane) begin(ctx context.Context, opts Options) {
-	l.started, l.joined = 0, 0
-	ctx, l.stop = context.WithCancelCause(ctx)
-	go l.run(ctx, opts)
+	l.started, l.joined, l.begun = 0, 0, true
+	l.worker.call(laneStep{ctx, opts})
 }
 
 // run completes the collectives that come through l.work, up to end.
-func (l *lane) run(ctx context.Context, opts Options) {
+func (l *lane) run(s laneStep) {
+	ctx, opts := s.ctx, s.opts
 	var failed error
 	for i := range l.work {
 		if i == end {
@@ -190,19 +198,25 @@ func (l *lane) next() result {
 	return <-l.done
 }
 
-// settle ends the step's goroutine and returns when it has ended. Collectives
-// that are still under way are cancelled; they are only after a failure of which
-// the job knows.
+// settle ends the step and returns when its last collective has ended. One is still
+// under way only after a failure of which the job knows, when the step's context
+// has ended.
 func (l *lane) settle() {
-	if l == nil || l.stop == nil {
+	if l == nil || !l.begun {
 		return
 	}
-	l.stop(nil)
-	l.stop = nil
+	l.begun = false
 	l.work <- end
 	for r := range l.done {
 		if r.index == end {
 			return
 		}
+	}
+}
+
+// end ends the goroutine.
+func (l *lane) end() {
+	if l != nil {
+		l.worker.end()
 	}
 }

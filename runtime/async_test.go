@@ -59,6 +59,7 @@ func wired(t *testing.T, l *lowering.Plan, o runtime.Options, travel func(ctx co
 	}
 	s, err := runtime.Open(l, wires, o)
 	require.NoError(t, err)
+	t.Cleanup(s.Close)
 	return s
 }
 

@@ -30,13 +30,15 @@ func (r *rank) zone(in *lowering.Instr) zone {
 }
 
 // part returns what an instruction for a part of the experts sees of its k-th
-// argument or, with k < 0, of a result: its rows, or the experts' entries.
+// argument or, with k < 0, of a result: its rows, until it is called again for b, or
+// the experts' entries.
 func (r *rank) part(in *lowering.Instr, k, b int) array.Array {
 	a := r.bufs[b]
 	switch {
 	case r.plan.Bufs[b].Spec.Ragged != nil:
 		z := r.zone(in)
-		return slice(a, z.from, graph.Type{DType: a.Type.DType, Shape: append([]int{z.to - z.from}, a.Type.Shape[1:]...)})
+		r.cut[b][0] = z.to - z.from
+		return slice(a, z.from, graph.Type{DType: a.Type.DType, Shape: r.cut[b]})
 	case k >= 0 && in.Part.Types[k].Shape != nil:
 		return slice(a, in.Part.From, in.Part.Types[k])
 	}

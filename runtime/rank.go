@@ -23,7 +23,8 @@ type rank struct {
 	args   lowering.Args    // reused by every kernel
 	spare  *spare           // memory of donated inputs and recycled results
 	views  []view           // of inputs and results, which change with every step
-	lane   *lane            // nil if no collective runs beside kernels
+	worker *worker[call]
+	lane   *lane // nil if no collective runs beside kernels
 }
 
 // view is a buffer that has the memory of another.

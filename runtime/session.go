@@ -46,6 +46,7 @@ type Session struct {
 	crew   *lowering.Crew
 	agreed bool // all ranks of the job are known to run this plan
 	step   int
+	steps  steps
 	// donated is what becomes of donated arrays.
 	donated string
 }
@@ -68,6 +69,11 @@ func Open[C lowering.Communicator](plan *lowering.Plan, comms []C, opts Options)
 			return nil, err
 		}
 		r.opts = opts
+		rank := len(s.ranks)
+		r.worker = newWorker(func(c call) {
+			s.one(rank, c)
+			s.steps.running.Done()
+		})
 		r.args.Threads, r.args.Crew = opts.Threads, s.crew
 		if slices.Contains(s.local, c.Rank()) {
 			return nil, fmt.Errorf("runtime: plan %s: two communicators for rank %d, want one", plan.Name, c.Rank())
@@ -78,10 +84,17 @@ func Open[C lowering.Communicator](plan *lowering.Plan, comms []C, opts Options)
 	return s, nil
 }
 
-// Close ends the threads that help the ranks, if there are any. A session that
-// is not closed ends them when it has been idle for a second. It may be called
-// twice, and no step runs meanwhile or afterwards.
-func (s *Session) Close() { s.crew.Close() }
+// Close ends the threads that run the ranks and help them. A session that is not
+// closed ends them when it has been idle for a second. It may be called twice, and
+// no step runs meanwhile or afterwards.
+func (s *Session) Close() {
+	s.crew.Close()
+	for _, r := range s.ranks {
+		r.worker.end()
+		r.lane.end()
+	}
+	s.steps.forget()
+}
 
 // Plan returns what the session runs.
 func (s *Session) Plan() *lowering.Plan { return s.plan }
@@ -108,7 +121,7 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 // left alone, and so is one that lies on other ranks than the session's.
 func (s *Session) Recycle(arrays ...*Array) {
 	for _, a := range arrays {
-		if a.spent != "" || !slices.Equal(a.ranks, s.local) {
+		if a == nil || a.spent != "" || !slices.Equal(a.ranks, s.local) {
 			continue
 		}
 		a.spent = "recycled; recycle what is not used any more"
@@ -142,14 +155,63 @@ func (s *Session) input(name string) (lowering.Port, error) {
 //
 // Where other processes hold ranks too, the first step begins with a comparison
 // of the plans.
+//
+// After the first steps Run allocates the slice that it returns and its Arrays;
+// RunInto does without.
 func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.bind(in); err != nil {
+	if err := s.bind(in, nil); err != nil {
 		return nil, err
 	}
-	if err := s.agree(ctx); err != nil {
+	if err := s.run(ctx, in); err != nil {
 		return nil, err
+	}
+	out := make([]*Array, len(s.plan.Out))
+	s.results(out)
+	return out, nil
+}
+
+// RunInto is Run with the results in out, one per result of the plan, where Arrays
+// that are there already are used again: each becomes the result, and its memory is
+// recycled unless it was donated. Those that are inputs of the step are read before.
+// An entry may be nil; two that are the same Array are an error. So a loop that
+// gives a step's results to the next one, as training does with weights, binds its
+// inputs once. If RunInto fails, what was in out may be spent.
+//
+// After the first steps it allocates nothing, in plans of kernels that do not, if
+// ctx ends never or is always the same. What kernels keep for products goes when
+// garbage is collected, and is then allocated once more.
+func (s *Session) RunInto(ctx context.Context, in map[string]*Array, out []*Array) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(out) != len(s.plan.Out) {
+		return fmt.Errorf("runtime: room for %d results of %s, want %d", len(out), s.plan.Name, len(s.plan.Out))
+	}
+	for i, a := range out {
+		switch {
+		case a == nil:
+		case slices.Contains(out[:i], a):
+			return fmt.Errorf("runtime: results %d and %d of %s have one array to use again; give each its own, or nil", slices.Index(out, a), i, s.plan.Name)
+		case !slices.Equal(a.ranks, s.local):
+			return fmt.Errorf("runtime: result %s of %s cannot use an array again that lies on ranks %v, want %v", s.plan.Out[i].Name, s.plan.Name, a.ranks, s.local)
+		}
+	}
+	if err := s.bind(in, out); err != nil {
+		return err
+	}
+	if err := s.run(ctx, in); err != nil {
+		return err
+	}
+	s.Recycle(out...) // those that the step read
+	s.results(out)
+	return nil
+}
+
+// run runs a step whose inputs are bound.
+func (s *Session) run(ctx context.Context, in map[string]*Array) error {
+	if err := s.agree(ctx); err != nil {
+		return err
 	}
 	for _, d := range s.plan.Donated {
 		in[s.plan.In[d.In].Name].spent = s.donated
@@ -160,23 +222,36 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 		began = time.Now()
 	}
 	if err := s.each(ctx, (*rank).run); err != nil {
-		return nil, err
+		return err
 	}
 	if s.opts.Trace != nil {
 		s.opts.Trace.endStep(s.plan.Name, s.step, began, s.local)
 	}
 	s.step++
-	out := make([]*Array, len(s.plan.Out))
+	return nil
+}
+
+// results makes the Arrays of the step that has run, in those of out that are
+// there.
+func (s *Session) results(out []*Array) {
 	for i, p := range s.plan.Out {
-		out[i] = &Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, parts: make([]array.Array, 0, len(s.ranks))}
-		for _, r := range s.ranks {
-			out[i].parts = append(out[i].parts, r.bufs[p.Buf])
+		a := out[i]
+		if a == nil {
+			a = new(Array)
+			out[i] = a
 		}
+		parts := a.parts[:0]
+		if cap(parts) < len(s.ranks) {
+			parts = make([]array.Array, 0, len(s.ranks))
+		}
+		for _, r := range s.ranks {
+			parts = append(parts, r.bufs[p.Buf])
+		}
+		*a = Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, parts: parts}
 	}
 	for _, r := range s.ranks {
 		r.recycle()
 	}
-	return out, nil
 }
 
 // threads sets how many threads kernels may keep busy, as far as there are
@@ -190,52 +265,6 @@ func (s *Session) threads() {
 	}
 }
 
-// each runs f for every rank of this process at once and returns the first
-// error, when all are done.
-//
-// An error that is not agreed on stops the other ranks. An agreed one does not:
-// they come to it by themselves, maybe after exchanges that the first of them
-// has no part in. Of those the lowest rank's is returned.
-func (s *Session) each(ctx context.Context, f func(r *rank, ctx context.Context) error) error {
-	if len(s.ranks) == 1 { // no other rank is here to be stopped
-		err := f(s.ranks[0], ctx)
-		if err != nil && !agreed(err) {
-			s.ranks[0].comm.Fail(err)
-		}
-		s.ranks[0].lane.settle()
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	errs := make([]error, len(s.ranks))
-	var first error
-	var once sync.Once
-	var wg sync.WaitGroup
-	for i, r := range s.ranks {
-		wg.Go(func() {
-			errs[i] = f(r, ctx)
-			if err := errs[i]; err != nil && !agreed(err) {
-				once.Do(func() {
-					first = err
-					r.comm.Fail(err) // before cancel, so that ranks elsewhere learn the cause
-					cancel(err)
-				})
-			}
-			r.lane.settle()
-		})
-	}
-	wg.Wait()
-	if first != nil {
-		return first
-	}
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // agree compares the plan with those of ranks in other processes, once.
 func (s *Session) agree(ctx context.Context) error {
 	if s.agreed {
@@ -246,8 +275,9 @@ func (s *Session) agree(ctx context.Context) error {
 	return err
 }
 
-// bind gives every rank its parts of the inputs and memory for the results.
-func (s *Session) bind(in map[string]*Array) error {
+// bind gives every rank its parts of the inputs and memory for the results; that of
+// arrays in out which are no inputs is free for these.
+func (s *Session) bind(in map[string]*Array, out []*Array) error {
 	for _, p := range s.plan.In {
 		a := in[p.Name]
 		switch {
@@ -276,6 +306,11 @@ func (s *Session) bind(in map[string]*Array) error {
 			}
 		}
 	}
+	for _, a := range out {
+		if a != nil && !s.reads(in, a) {
+			s.Recycle(a)
+		}
+	}
 	for i, r := range s.ranks {
 		for _, p := range s.plan.In {
 			r.bufs[p.Buf] = in[p.Name].parts[i]
@@ -283,4 +318,14 @@ func (s *Session) bind(in map[string]*Array) error {
 		r.bindOutputs()
 	}
 	return nil
+}
+
+// reads reports whether a is bound to an input.
+func (s *Session) reads(in map[string]*Array, a *Array) bool {
+	for _, p := range s.plan.In {
+		if in[p.Name] == a {
+			return true
+		}
+	}
+	return false
 }

@@ -37,6 +37,7 @@ func open(t *testing.T, l *lowering.Plan, o runtime.Options) *runtime.Session {
 	t.Helper()
 	s, err := toy.Open(l, o)
 	require.NoError(t, err)
+	t.Cleanup(s.Close)
 	return s
 }
 

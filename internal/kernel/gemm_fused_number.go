@@ -88,7 +88,7 @@ func halfArithmetic[E Half](widen func(dst []float32, src []E), narrow func(dst 
 
 // space is the memory of fused products, kept for the next one.
 type space struct {
-	do     any // the arithmetic of the last one
+	do     [4]any // arithmetic by element type, of those that there were
 	pieces [3][]float64
 	wide   [3][halfTile]float32
 }
@@ -101,10 +101,19 @@ func spaceOf[E Number]() (*space, *arithmetic[E]) {
 	if !ok {
 		s = new(space)
 	}
-	do, ok := s.do.(*arithmetic[E])
+	kept := &s.do[0]
+	switch any(E(0)).(type) {
+	case float64:
+		kept = &s.do[1]
+	case array.Brain:
+		kept = &s.do[2]
+	case array.Half:
+		kept = &s.do[3]
+	}
+	do, ok := (*kept).(*arithmetic[E])
 	if !ok {
 		do = arithmeticOf[E]()
-		s.do = do
+		*kept = do
 	}
 	return s, do
 }

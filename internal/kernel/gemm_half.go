@@ -62,12 +62,13 @@ func multiplyHalf[E Half, R Result](ks kernels, m, n, k int, a []E, ars, acs int
 	w := halfWorkspaceOf()
 	defer w.release()
 	if x, ok := any(a).([]array.Brain); ok && ks.bf16 != nil {
-		p := pairProduct{w: w, s: ks.bf16, a: x, ars: ars, acs: acs, b: any(b).([]array.Brain), brs: brs, bcs: bcs}
-		run(&p, w, m, n, k, c, ldc, acc)
+		w.pairs = pairProduct{w: w, s: ks.bf16, a: x, ars: ars, acs: acs, b: any(b).([]array.Brain), brs: brs, bcs: bcs}
+		run(&w.pairs, w, m, n, k, c, ldc, acc)
 		return
 	}
-	p := widenedProduct[E]{w: w, ks: ks, a: a, ars: ars, acs: acs, b: b, brs: brs, bcs: bcs}
-	run(&p, w, m, n, k, c, ldc, acc)
+	p := widenedOf[E](w)
+	*p = widenedProduct[E]{w: w, ks: ks, a: a, ars: ars, acs: acs, b: b, brs: brs, bcs: bcs}
+	run(p, w, m, n, k, c, ldc, acc)
 }
 
 // engine multiplies blocks of the product.
@@ -76,14 +77,29 @@ type engine interface {
 	// how much of k a copy of B is deep.
 	plan(m, n, k int) (rows, cols, deep int)
 	// rounds reports whether sums of this depth are complete when they leave the
-	// registers. If so, block will give them to `take` and not write them to C: in
-	// rows, pitch apart, those of rows from i on and columns from j on of C.
-	rounds(k int, take func(i, j, in, jn int, sums []float32, pitch int)) bool
+	// registers. If so, block will give them to `to` and not write them to C.
+	rounds(k int, to taker) bool
 	// columns prepares columns j0 to j0+jn of B, from k0 to k0+kn.
 	columns(j0, jn, k0, kn int)
 	// block adds to C, or sets it, rows i0 to i0+in multiplied with what columns
 	// has prepared.
 	block(i0, in int, c []float32, ldc int, acc bool)
+}
+
+// taker is given sums: in rows, pitch apart, those of rows from i on and columns from
+// j on of C.
+type taker interface {
+	take(i, j, in, jn int, sums []float32, pitch int)
+}
+
+// rounded is a C that rounds what it is given.
+type rounded[R Result] struct {
+	c   []R
+	ldc int
+}
+
+func (r *rounded[R]) take(i, j, in, jn int, sums []float32, pitch int) {
+	narrowRows(in, jn, r.c[i*r.ldc+j:], r.ldc, sums, pitch)
 }
 
 // manyRows is of how many rows the sums of a result that is to be rounded are
@@ -96,9 +112,7 @@ const manyRows = 1024
 func run[R Result](e engine, w *halfWorkspace, m, n, k int, c []R, ldc int, acc bool) {
 	rows, cols, deep := e.plan(m, n, k)
 	direct, exact := any(c).([]float32)
-	if !exact && !acc && e.rounds(k, func(i, j, in, jn int, sums []float32, pitch int) {
-		narrowRows(in, jn, c[i*ldc+j:], ldc, sums, pitch)
-	}) {
+	if !exact && !acc && e.rounds(k, roundedOf(w, c, ldc)) {
 		for j0 := 0; j0 < n; j0 += cols {
 			e.columns(j0, min(cols, n-j0), 0, k)
 			for i0 := 0; i0 < m; i0 += rows {

@@ -17,10 +17,10 @@ type pairProduct struct {
 	b        []array.Brain
 	brs, bcs int
 
-	take               func(i, j, in, jn int, sums []float32, pitch int)
-	stream             bool // B is read where it lies
-	keep               bool // all of A is copied once
-	j0, jn, k0, kn, at int  // of the columns at hand; at is packed columns
+	to                 taker // nil if sums are written to C
+	stream             bool  // B is read where it lies
+	keep               bool  // all of A is copied once
+	j0, jn, k0, kn, at int   // of the columns at hand; at is packed columns
 }
 
 // A of one block of rows that takes so many bytes at most is kept, and columns
@@ -45,11 +45,11 @@ func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
 
 // rounds is true for one block of k in tiles, except for those that do many rows
 // in one call.
-func (p *pairProduct) rounds(k int, take func(i, j, in, jn int, sums []float32, pitch int)) bool {
+func (p *pairProduct) rounds(k int, to taker) bool {
 	if p.stream || k > p.s.deep || p.s.squares {
 		return false
 	}
-	p.take = take
+	p.to = to
 	return true
 }
 
@@ -102,7 +102,7 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 		for j := 0; j < p.jn; j += s.wide {
 			v := min(s.wide, p.jn-j)
 			t.b, t.bstride = unsafe.Pointer(&w.pb[d/2*p.at+j*pairs]), uintptr(4*roundUp(v, pairLanes))
-			if p.take != nil {
+			if p.to != nil {
 				p.taken(i0, in, j, v, pairs, pa)
 				continue
 			}
@@ -177,7 +177,7 @@ func (p *pairProduct) taken(i0, m, j, n, pairs int, pa []uint32) {
 		tile, _ := s.tile(h, padded/pairLanes)
 		t.a = unsafe.Pointer(&pa[i*pairs])
 		tile(t.of())
-		p.take(i0+i, p.j0+j, h, n, w.edge[:], padded)
+		p.to.take(i0+i, p.j0+j, h, n, w.edge[:], padded)
 	}
 }
 

@@ -44,7 +44,7 @@ func (p *widenedProduct[E]) plan(m, n, k int) (rows, cols, deep int) {
 }
 
 // rounds is false: the products of float32 write what they sum.
-func (*widenedProduct[E]) rounds(int, func(i, j, in, jn int, sums []float32, pitch int)) bool {
+func (*widenedProduct[E]) rounds(int, taker) bool {
 	return false
 }
 

@@ -57,11 +57,13 @@ func logSumExpLines[T Float](v vectors, y, x []T, n int) {
 		}
 		return
 	}
-	var room [rowsBlock]T
+	w := workspaceOf[T]()
+	defer w.release()
+	sums := room(&w.sums, rowsBlock)
 	block := rowsBlock / n
 	for i := 0; i < len(y); i += block {
 		rows := min(block, len(y)-i)
-		d := room[:rows*n]
+		d := sums[:rows*n]
 		for r := range rows {
 			row := x[(i+r)*n:][:n]
 			m := finite(maxOf(scalar, row))
