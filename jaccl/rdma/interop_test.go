@@ -117,7 +117,12 @@ func TestInteropAllGo(t *testing.T) {
 	const n = 4
 	ctx := within(t, 20*time.Second)
 	comms := joined(t, n, func(o *Options) { o.AllGo = true })
-	require.NoError(t, errors.Join(of(comms, func(c jaccl.Communicator) error {
+	require.NoError(t, errors.Join(of(comms, func(c jaccl.Communicator) (err error) {
+		defer func() {
+			if err != nil {
+				c.Fail(err)
+			}
+		}()
 		g, r := c.World(), c.Rank()
 		for round := range 5 {
 			dst, src := make([][]byte, n), make([][]byte, n)

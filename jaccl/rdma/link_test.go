@@ -106,7 +106,8 @@ func TestExchange(t *testing.T) {
 	}{{2, ""}, {3, ""}, {4, "gid=3"}, {8, ""}, {3, "nic=1"}, {2, "nic=1,gid=5"}} {
 		t.Run(fmt.Sprint(c.n, c.play), func(t *testing.T) {
 			links := linked(t, c.n, c.play)
-			ctx := within(t, 60*time.Second)
+			ctx, cancel := context.WithCancel(within(t, 60*time.Second))
+			defer cancel()
 			rounds := 16
 			if c.n > 3 {
 				rounds = 5
@@ -117,6 +118,7 @@ func TestExchange(t *testing.T) {
 				}
 				for round := range rounds {
 					if err := exchangeRound(ctx, l, rank, c.n, round, round%3 > 0); err != nil {
+						cancel()
 						return err
 					}
 				}
