@@ -54,6 +54,11 @@ type WorldConfig struct {
 	// Deadline is how long ranks wait for each other, in Setup and in a collective; 0
 	// is 30 s.
 	Deadline time.Duration
+	// Flight is the folder in which every process of a job writes down its last
+	// operations when the job fails, and when one of them gets the signal SIGUSR1; see
+	// package flight. Empty is what GOMOE_FLIGHT says, or a folder of the job's in the
+	// system's folder for temporary files; off is none.
+	Flight string
 	// Log is told of fallbacks and of strangers that were turned away; nil is standard
 	// error.
 	Log io.Writer

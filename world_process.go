@@ -30,11 +30,13 @@ func (s *state) perProcess(ctx context.Context, job environ.Job) error {
 		return err
 	}
 	s.also = append(s.also, life.close)
+	s.flight = newRecording(s.cfg, job)
+	s.also = append(s.also, s.flight.close)
 	c, err := s.connect(ctx, job)
 	if err != nil {
 		return fmt.Errorf("gomoe: rank %d of %d: set up: %w", job.Rank, job.Size, err)
 	}
-	s.comms = []jaccl.Communicator{c}
+	s.comms = []jaccl.Communicator{s.flight.record(c)}
 	life.failing(c)
 	return nil
 }
@@ -135,7 +137,7 @@ func (e *explained) Unwrap() error { return e.err }
 
 // communicator makes a communicator of a link, which is its own from now on.
 func (s *state) communicator(ctx context.Context, site jaccl.Site, link jaccl.Link) (jaccl.Communicator, error) {
-	w, err := watch.Start(ctx, site, watch.Options{Silence: s.silence()})
+	w, err := watch.Start(ctx, site, watch.Options{Silence: s.silence(), Dump: s.flight.asked})
 	if err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
@@ -145,6 +147,7 @@ func (s *state) communicator(ctx context.Context, site jaccl.Site, link jaccl.Li
 		return nil, errors.Join(err, link.Close(), w.Close())
 	}
 	s.info.Transport = transport
+	s.flight.watched(w, link)
 	return c, nil
 }
 

@@ -16,13 +16,14 @@ import (
 
 // state is a World that is set up.
 type state struct {
-	cfg   WorldConfig
-	info  WorldInfo
-	comms []jaccl.Communicator // of the local ranks
-	mesh  *sharding.Mesh       // that all jobs have; nil if any
-	epoch int                  // of the World
-	also  []func() error       // what else to release, the last one first
-	mpi   **mpi.World          // the World's, which outlives this; nil until it is opened
+	cfg    WorldConfig
+	info   WorldInfo
+	comms  []jaccl.Communicator // of the local ranks
+	mesh   *sharding.Mesh       // that all jobs have; nil if any
+	epoch  int                  // of the World
+	flight *recording           // of a job of several processes
+	also   []func() error       // what else to release, the last one first
+	mpi    **mpi.World          // the World's, which outlives this; nil until it is opened
 }
 
 // setUp is Setup of a World that is not set up.

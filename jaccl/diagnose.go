@@ -106,6 +106,30 @@ func (e *engine) diagnose(ctx context.Context, g *end, x *Exchange, c lowering.C
 	return e.fail(&failure{[]int{e.rank}, fmt.Sprintf("rank %d: %s link: %v", e.rank, e.link.Transport(), err), err}, c)
 }
 
+// settled returns the failure that all ranks come to: f, or one that another rank
+// announced at the same time and that counts more. A watch may take a moment to decide.
+func (e *engine) settled(f *failure) *failure {
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-e.watch.Down():
+	case <-timer.C:
+		return f
+	case <-e.quit:
+		return f
+	}
+	n, ok := e.watch.First()
+	if !ok || n.From == e.rank {
+		return f
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.first == nil || e.first == f {
+		e.first = noticed(n)
+	}
+	return e.first
+}
+
 // lost is about a peer whose connection has ended, unless the watch knows better.
 func (e *engine) lost(p *PeerError, x *Exchange, c lowering.Call) *failure {
 	timer := time.NewTimer(grace)
@@ -192,6 +216,16 @@ func length(bufs [][][]byte, i int) int64 {
 		for _, b := range bufs[i] {
 			n += int64(len(b))
 		}
+	}
+	return n
+}
+
+// outstanding returns the bytes that are left to send and to receive.
+func (x *Exchange) outstanding() int64 {
+	n := int64(0)
+	for i := range x.Peers {
+		a, _ := x.account(i)
+		n += max(a.toSend-a.sent, 0) + max(a.toRecv-a.received, 0)
 	}
 	return n
 }

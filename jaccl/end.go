@@ -78,7 +78,9 @@ func (g *end) meet(ctx context.Context, p post, bad *failure) error {
 		if pairwise(p.call.Op) {
 			x = &g.pair
 		}
-		err = failedCall(ctx, e.rank, p.call, e.diagnose(ctx, g, x, p.call, err))
+		failed := failedCall(ctx, e.rank, p.call, e.settled(e.diagnose(ctx, g, x, p.call, err)))
+		failed.Outstanding = x.outstanding()
+		err = failed
 	}
 	g.forget()
 	return err

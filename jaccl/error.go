@@ -33,10 +33,17 @@ type Error struct {
 	Call  lowering.Call // what it called
 	Blame []int         // ranks of the job that caused the failure
 	Err   error         // the job's first failure
+	// Outstanding is how many bytes of the exchange at hand had not been sent to others
+	// or not come from them. Ranks that share memory exchange none.
+	Outstanding int64
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("jaccl: %v; seen by rank %d in %s", e.Err, e.Rank, e.Call)
+	text := fmt.Sprintf("jaccl: %v; seen by rank %d in %s", e.Err, e.Rank, e.Call)
+	if e.Outstanding > 0 {
+		text += fmt.Sprintf(", %d bytes outstanding", e.Outstanding)
+	}
+	return text
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -270,7 +270,7 @@ func (m *member) error(ctx context.Context, c lowering.Call, f *failure) error {
 	return failedCall(ctx, m.rank(), c, f)
 }
 
-func failedCall(ctx context.Context, rank int, c lowering.Call, f *failure) error {
+func failedCall(ctx context.Context, rank int, c lowering.Call, f *failure) *Error {
 	e := &Error{Rank: rank, Call: c, Blame: slices.Clone(f.blame), Err: f}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(f, cause) {
 		e.Err = fmt.Errorf("%w, and the context of rank %d ended: %w", f, rank, cause)

@@ -33,6 +33,8 @@ type Job struct {
 	// whether those are to be used as a ring.
 	Hostfile, Devices string
 	Ring              bool
+	// Flight is the folder for flight records, GOMOE_FLIGHT, or off.
+	Flight string
 	// Matrix is the devices themselves, GOMOE_DEVICES, as such a file has them.
 	Matrix string
 	// Source is the variables that decided, as NAME=value, in order. Secrets are

@@ -21,6 +21,7 @@ func Variables() []Variable {
 		{Name: gomoeSecretFile, Meaning: "file with the secret, readable by its owner only"},
 		{Name: gomoeTransport, Meaning: "what carries data: auto, local, tcp, shm, jaccl, mpi or ring"},
 		{Name: gomoeDevices, Meaning: "the RDMA devices between all ranks themselves, as MLX_IBV_DEVICES' file has them"},
+		{Name: gomoeFlight, Meaning: "folder for the last operations of every rank of a job that fails, or off"},
 		{Name: gomoeLifeline, Meaning: "number of an inherited file that ends with the launcher"},
 		{Name: "JACCL_RANK", Meaning: "rank under mlx.launch; else MLX_RANK"},
 		{Name: "MLX_RANK", Meaning: "rank under mlx.launch"},
@@ -77,6 +78,7 @@ const (
 	gomoeTransport   = "GOMOE_TRANSPORT"
 	gomoeLifeline    = "GOMOE_LIFELINE"
 	gomoeDevices     = "GOMOE_DEVICES"
+	gomoeFlight      = "GOMOE_FLIGHT"
 )
 
 // Describe returns the environment of one rank of a job, NAME=value, as Detect

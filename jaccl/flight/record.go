@@ -18,6 +18,23 @@ type Recorder struct {
 	mu    sync.Mutex
 	ring  [Kept]entry
 	n     int64 // operations begun
+	first func(error)
+}
+
+// OnFailure makes the recorder call f with the error of the first operation that
+// fails, once, on the goroutine that called the operation and before that returns. It
+// is called before operations begin.
+func (r *Recorder) OnFailure(f func(error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.first = f
+}
+
+// Clock sets what to add to this rank's clock to get rank 0's, within uncertain.
+func (r *Recorder) Clock(offset, uncertain time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.about.Offset, r.about.Uncertain = offset, uncertain
 }
 
 // About says whose record it is.
@@ -70,10 +87,17 @@ func (r *Recorder) begin(c lowering.Call, ranks []int, peer int, bytes int64) in
 func (r *Recorder) end(n int64, err error) error {
 	now := time.Now()
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.n-n <= Kept { // it has not been overwritten
 		e := &r.ring[n%Kept]
 		e.ended, e.failed = now, err
+	}
+	first := r.first
+	if err != nil {
+		r.first = nil
+	}
+	r.mu.Unlock()
+	if err != nil && first != nil {
+		first(err)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package flight
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
@@ -11,6 +12,15 @@ import (
 type communicator struct {
 	jaccl.Communicator
 	r *Recorder
+}
+
+// Alloc implements jaccl.Memory where the other does.
+func (c *communicator) Alloc(n int) ([]byte, error) {
+	m, ok := c.Communicator.(jaccl.Memory)
+	if !ok {
+		return nil, fmt.Errorf("flight: alloc: %w", jaccl.ErrUnsupported)
+	}
+	return m.Alloc(n)
 }
 
 func (c *communicator) World() jaccl.Group {
