@@ -135,6 +135,9 @@ func Open(p *graph.Program, cfg Config) (*Job, error) {
 	if own {
 		j.comms = comms
 	}
+	if rank, offset, uncertain, ok := cfg.World.clock(); ok {
+		cfg.Trace.Clock(rank, offset, uncertain)
+	}
 	if j.Session, err = runtime.Open(plan, comms, cfg.Options); err != nil {
 		return nil, errors.Join(err, closeAll(j.comms))
 	}

@@ -94,6 +94,20 @@ func (f *recording) write(why string) {
 	fmt.Fprintf(f.log, "gomoe: rank %d: its last operations are in %s; gomoe trace flight %s compares the ranks'\n", f.about.Rank, path, filepath.Join(f.folder, "*"))
 }
 
+// clock returns the rank of this process in a job of several, what to add to its clock
+// to get rank 0's, and by how much that may be wrong.
+func (w *World) clock() (rank int, offset, uncertain time.Duration, ok bool) {
+	if w == nil {
+		return 0, 0, 0, false
+	}
+	s, err := w.ready()
+	if err != nil || s.flight == nil {
+		return 0, 0, 0, false
+	}
+	offset, uncertain = s.flight.clock()
+	return s.info.Rank, offset, uncertain, true
+}
+
 // clock returns what to add to this rank's clock to get rank 0's, and by how much that
 // may be wrong.
 func (f *recording) clock() (offset, uncertain time.Duration) {

@@ -18,12 +18,13 @@ import (
 // shows where it waits for them. Events are
 // written as they happen, so memory does not grow. A nil Trace records nothing.
 type Trace struct {
-	mu    sync.Mutex
-	w     io.Writer
-	start time.Time
-	n     int
-	named map[int]bool
-	err   error
+	mu      sync.Mutex
+	w       io.Writer
+	start   time.Time
+	n       int
+	clocked bool // Clock has been called
+	named   map[int]bool
+	err     error
 }
 
 // NewTrace returns a trace that writes to w. Close completes the file.
@@ -48,13 +49,17 @@ type traceEvent struct {
 
 // Clock records when the trace began by this machine's clock, and what to add to
 // that to get rank 0's, within uncertain. With it, the traces of a job's processes
-// are merged into one.
+// are merged into one. Only the first call counts.
 func (t *Trace) Clock(rank int, offset, uncertain time.Duration) {
 	if t == nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.clocked {
+		return
+	}
+	t.clocked = true
 	t.put(traceEvent{Name: ClockEvent, Ph: "M", Tid: rank, Args: map[string]any{
 		"start_unix_ns": t.start.UnixNano(), "offset_ns": offset.Nanoseconds(), "uncertain_ns": uncertain.Nanoseconds(),
 	}})
