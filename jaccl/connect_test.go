@@ -59,3 +59,39 @@ func TestConnectPieces(t *testing.T) {
 		}
 	}
 }
+
+// A group over a link outlives the steps that use it and must not keep their buffers
+// alive, whether an operation succeeded or not.
+func TestConnectLetsBuffersGo(t *testing.T) {
+	for name, comms := range map[string][]jaccl.Communicator{
+		"link":   connected(t, 2),
+		"shared": connect(t, jaccltest.SharedLinks(2), time.Minute),
+	} {
+		var wg sync.WaitGroup
+		for _, c := range comms {
+			wg.Go(func() {
+				g := c.World()
+				check := func(op string, err error, fails bool) {
+					if (err != nil) != fails {
+						t.Errorf("%s: %s: %v", name, op, err)
+					}
+					if jaccl.Kept(g) {
+						t.Errorf("%s: rank %d keeps buffers after %s", name, c.Rank(), op)
+					}
+				}
+				b := make([]byte, 100000)
+				if m, err := c.(jaccl.Memory).Alloc(len(b)); err == nil {
+					b = m
+				}
+				other := 1 - c.Rank()
+				check("all_sum", g.AllSum(t.Context(), call("all_sum", 0), b, b), false)
+				check("send_recv", g.SendRecv(t.Context(), call("send_recv", 1), other, b[:8], other, b[8:16]), false)
+				check("all_gather_v", g.AllGatherV(t.Context(), call("all_gather_v", 2+other), [][]byte{b[:20000], b[40000:60000]}, b[80000:]), true)
+			})
+		}
+		wg.Wait()
+		for _, c := range comms {
+			require.NoError(t, c.Close())
+		}
+	}
+}

@@ -105,13 +105,11 @@ func (g *end) obstacle() *failure {
 func (g *end) forget() {
 	for _, x := range [...]*Exchange{&g.x, &g.pair} {
 		x.Head, x.Heads = nil, nil
-		for i := range x.Send {
-			clear(x.Send[i])
-			x.Send[i] = x.Send[i][:0]
-		}
-		for i := range x.Recv {
-			clear(x.Recv[i])
-			x.Recv[i] = x.Recv[i][:0]
+		for _, bufs := range [...][][][]byte{x.Send, x.Recv} {
+			for i, b := range bufs {
+				clear(b[:cap(b)]) // of all steps
+				bufs[i] = b[:0]
+			}
 		}
 	}
 	for i := range g.posts {

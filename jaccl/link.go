@@ -21,7 +21,8 @@ type Link interface {
 	// Exchange sends to every peer and receives from every peer, all at once. It
 	// returns nil when every byte has come and every buffer of x is the caller's
 	// again; a peer may have to come to an exchange of its own for that, of its
-	// n-th one with this rank for this rank's n-th one with it.
+	// n-th one with this rank for this rank's n-th one with it. An exchange
+	// without heads and data waits for nobody.
 	//
 	// It returns soon after ctx ends, with its cause, and when a peer's connection
 	// ends, with an error of type *PeerError. The link is of no use then, but to be
