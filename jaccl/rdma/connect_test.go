@@ -90,12 +90,12 @@ func TestLimits(t *testing.T) {
 
 // An arena that only some devices take is none.
 func TestArenaRefused(t *testing.T) {
-	links := linked(t, 3, "mrs=3")
+	links := linked(t, 3, "refuse=ibv_reg_mr,errno=12,after=15") // 12 slabs, an arena, and half of one
 	l := links[1].(*Link)
 	_, err := l.Alloc(100)
 	require.NoError(t, err)
 	_, err = l.Alloc(100)
-	contains(t, err, "device rdma_en8: ibv_reg_mr", "errno 12")
+	contains(t, err, "device rdma_en10: ibv_reg_mr", "errno 12")
 	for _, e := range l.eps {
 		if e != nil && (len(e.mrs) != 3 || len(e.arenas) != 1) {
 			t.Errorf("%d regions and %d arenas are left, want 3 and 1", len(e.mrs), len(e.arenas))

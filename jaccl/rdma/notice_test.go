@@ -28,6 +28,17 @@ func TestNotice(t *testing.T) {
 	if len(got.text) != noticeText {
 		t.Errorf("a text of %d bytes, want it cut to %d", len(got.text), noticeText)
 	}
+	for _, bad := range []string{
+		noticeMagic + "\x00\x02\x00\x00",             // rank 2 of 2
+		noticeMagic + "\x06\x01\x00\x00",             // no such kind
+		noticeMagic + "\x00\x01\xe9\x03" + long.text, // 1001 bytes
+		"gomoe\x00\x00\x02\x00\x01\x00\x00",          // another version
+		noticeMagic + "\x00\x01\x05\x00four",
+	} {
+		if n, err := readNotice(strings.NewReader(bad), 2); err == nil {
+			t.Errorf("%.20q gives %v, want an error", bad, n)
+		}
+	}
 	for kind := jaccl.KindMismatch; kind <= jaccl.KindLost; kind++ {
 		if kindError(kind) == nil || kindOf(kindError(kind)) != kind {
 			t.Errorf("kind %d is %v, which is %d", kind, kindError(kind), kindOf(kindError(kind)))
@@ -43,6 +54,7 @@ func FuzzReadNotice(f *testing.F) {
 	f.Add(notice{jaccl.KindLost, true, 1, "rank 1 has ended"}.append(nil))
 	f.Add([]byte(noticeMagic + "\x09\x00\x00\x00"))
 	f.Add([]byte(noticeMagic + "\x00\x08\xff\xff"))
+	f.Add([]byte(noticeMagic + "\x00\x08\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := readNotice(bytes.NewReader(b), 4)
 		if err != nil {

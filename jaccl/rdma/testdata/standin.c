@@ -108,8 +108,7 @@ static struct { char name[16]; long value; } settings[] = {
 	{"status", RETRY_EXCEEDED}, {"stuck", -1}, {"after", 0}, {"errno", EIO},
 };
 static char refuse[64], dir[400] = "/tmp";
-static long refusals;
-static atomic_long completions;
+static atomic_long refusals, completions;
 
 static long *setting(const char *name) {
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -130,7 +129,7 @@ void standin_set(const char *text) {
 		else if (!strcmp(item, "dir")) snprintf(dir, sizeof dir, "%s", value);
 		else *setting(item) = atol(value);
 	}
-	refusals = 0;
+	atomic_store(&refusals, 0);
 	atomic_store(&completions, 0);
 }
 
@@ -141,7 +140,7 @@ __attribute__((constructor)) static void from_environment(void) {
 
 // refused reports whether a verb is to fail, and sets errno then.
 static int refused(const char *verb) {
-	if (strcmp(verb, refuse) || refusals++ < *setting("after")) return 0;
+	if (strcmp(verb, refuse) || atomic_fetch_add(&refusals, 1) < *setting("after")) return 0;
 	errno = (int)*setting("errno");
 	return 1;
 }
