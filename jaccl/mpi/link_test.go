@@ -1,8 +1,12 @@
 package mpi
 
 import (
+	"errors"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
@@ -42,4 +46,36 @@ func TestLinks(t *testing.T) {
 		}
 		return links
 	})
+}
+
+// The last words of a peer may come before what it sent earlier, which is still to be
+// waited for.
+func TestOvertaken(t *testing.T) {
+	w := alone(t)
+	const base = maxTag - 10*tagKinds
+	a, err := newLink(w, 0, []peer{{}, {out: base, in: base + tagKinds}})
+	require.NoError(t, err)
+	b, err := newLink(w, 1, []peer{{out: base + tagKinds, in: base}, {}})
+	require.NoError(t, err)
+	b.peers[0].left, b.peers[0].leftSent = true, 1
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		time.Sleep(20 * time.Millisecond)
+		if err := a.Exchange(t.Context(), &jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{[]byte("last")}}}); err != nil {
+			t.Error(err)
+		}
+	})
+	got := make([]byte, 4)
+	if err := b.Exchange(t.Context(), &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}}); err != nil || string(got) != "last" {
+		t.Errorf("%q has come: %v, want last", got, err)
+	}
+	wg.Wait()
+	// What it has not sent will not come.
+	err = b.Exchange(t.Context(), &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}})
+	var gone *jaccl.PeerError
+	if !errors.As(err, &gone) || gone.Peer != 0 {
+		t.Errorf("%v, want a *jaccl.PeerError of rank 0", err)
+	}
+	require.NoError(t, a.Close())
+	require.NoError(t, b.Close())
 }

@@ -121,7 +121,7 @@ def main():
     every += [op("all_sum", "f32", 3), op("all_sum", "f16", 4), op("all_gather", "u8", 1), op("send_recv", "u8", 1)]
     # Two lanes and more need 256 KiB for each rank; what repeats is small when compressed.
     large = [op("all_sum", "u8", 3 * 5 * 262144 + 1, period=11), op("all_sum", "bf16", 3 * 262144 + 5, period=13), op("all_gather", "u8", 5 * 262144 + 3, period=7)]
-    large += [op("all_max", "u32", 3 * 3 * 65536 + 2, period=5), op("all_gather", "f32", 3 * 65536 + 1, period=17), op("send_recv", "i64", 1001, period=19), op("send_recv", "u8", 1500, period=19)]
+    large += [op("all_max", "u32", 3 * 3 * 65536 + 2, period=5), op("all_gather", "f32", 3 * 65536 + 1, period=17), op("send_recv", "i64", 1001, period=19), op("send_recv", "u8", 1500, period=19), op("all_gather", "u8", 4 * 262144, period=23)]
     jobs = [record(3, 1, 1, every), record(2, 1, 0, every), record(5, 1, 4, every), record(3, 2, 1, large), record(2, 2, 1, large[2:])]
     import mlx.core as mx
 
