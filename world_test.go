@@ -155,6 +155,9 @@ func TestWorldsCompute(t *testing.T) {
 					return err
 				}
 				defer j.Close()
+				if local := j.Local(); len(local) != 1 || local[0] != i {
+					t.Errorf("process %d runs ranks %v", i, local)
+				}
 				for range 3 {
 					got, err := j.Step(t.Context(), in)
 					if err != nil {
