@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -153,6 +155,9 @@ func TestWorldsCompute(t *testing.T) {
 					return err
 				}
 				defer j.Close()
+				if local := j.Local(); len(local) != 1 || local[0] != i {
+					t.Errorf("process %d runs ranks %v", i, local)
+				}
 				for range 3 {
 					got, err := j.Step(t.Context(), in)
 					if err != nil {
@@ -487,4 +492,42 @@ func TestWorldFailure(t *testing.T) {
 			t.Errorf("process %d: %v, want the cause", i, err)
 		}
 	}
+}
+
+// Nothing is left of a World that is closed, nor of a set-up that has failed halfway.
+func TestWorldLeavesNothing(t *testing.T) {
+	count := func() (goroutines, files int) {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil { // not here
+			return goruntime.NumGoroutine(), 0
+		}
+		return goruntime.NumGoroutine(), len(entries)
+	}
+	once := func() {
+		for _, transport := range []string{"tcp", "shm"} {
+			ok(t, worlds(t, 2, func(int) gomoe.WorldConfig { return gomoe.WorldConfig{Transport: transport} }, func(i int, w *gomoe.World) error {
+				return w.Warmup(t.Context())
+			}))
+		}
+		for i, err := range worlds(t, 2, func(i int) gomoe.WorldConfig {
+			return gomoe.WorldConfig{Transport: "jaccl", Log: io.Discard}
+		}, func(int, *gomoe.World) error { return nil }) {
+			if err == nil {
+				t.Errorf("process %d has RDMA devices", i)
+			}
+		}
+	}
+	once() // what a process has once
+	goroutines, files := count()
+	for range 3 {
+		once()
+	}
+	var g, f int
+	for range 200 { // those that end by themselves a moment later
+		if g, f = count(); g <= goroutines && f <= files {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines and %d files are open, want %d and %d as before", g, f, goroutines, files)
 }

@@ -2,6 +2,8 @@ package gomoe
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -73,5 +75,50 @@ func TestAutomatic(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A link that one rank could not make is given up by all, and replaced if that is
+// permitted.
+func TestAgreed(t *testing.T) {
+	broken := errors.New("no port is left")
+	for _, fallback := range []bool{false, true} {
+		sites, links := jaccltest.Sites(3), jaccltest.Links(3)
+		errs := make([]error, 3)
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				s := &state{cfg: WorldConfig{Fallback: fallback, Log: io.Discard}}
+				s.info.Transport = "jaccl"
+				l, err := s.agreed(t.Context(), sites[i], func(context.Context, jaccl.Site) (jaccl.Link, error) {
+					if i == 1 {
+						return nil, broken
+					}
+					return links[i], nil
+				})
+				errs[i] = err
+				if err != nil {
+					return
+				}
+				if l.Transport() != "tcp" || len(s.info.Fallbacks) != 1 {
+					t.Errorf("rank %d has %s, fallbacks %q", i, l.Transport(), s.info.Fallbacks)
+				}
+				l.Close()
+			})
+		}
+		wg.Wait()
+		for i, err := range errs {
+			want := "transport jaccl is not to be had: rank 1 (host1): no port is left"
+			if fallback && err != nil || !fallback && (err == nil || err.Error() != want) {
+				t.Errorf("fallback %v: rank %d: %v, want %s", fallback, i, err, want)
+			}
+			if i == 1 && !fallback && !errors.Is(err, broken) {
+				t.Errorf("rank 1's own error is lost: %v", err)
+			}
+		}
+		x := &jaccl.Exchange{Peers: []int{1}}
+		if err := links[0].Exchange(t.Context(), x); err == nil {
+			t.Error("rank 0's link is still open")
+		}
 	}
 }

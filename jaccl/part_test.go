@@ -2,6 +2,7 @@ package jaccl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,6 +62,66 @@ func parted(t testing.TB, n int) []jaccl.Link {
 
 func TestWithinLink(t *testing.T) {
 	jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link { return parted(t, n) })
+}
+
+// A part may be the whole.
+func TestWithinWhole(t *testing.T) {
+	jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link {
+		links, all := jaccltest.Links(n), make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		for i, l := range links {
+			var err error
+			links[i], err = jaccl.Within(l, all, n)
+			require.NoError(t, err)
+		}
+		return links
+	})
+}
+
+// A peer that is lost is named by its number in the job, and what has been done with
+// it is known of the exchange.
+func TestWithinNumbers(t *testing.T) {
+	links := jaccltest.Links(3)
+	ranks := []int{1, 4, 6}
+	var ws []jaccl.Link
+	for _, l := range links {
+		w, err := jaccl.Within(l, ranks, 8)
+		require.NoError(t, err)
+		ws = append(ws, w)
+	}
+	var wg sync.WaitGroup
+	for i, w := range ws {
+		wg.Go(func() {
+			x := &jaccl.Exchange{Peers: slices.Delete(slices.Clone(ranks), i, i+1), Head: []byte{byte(i)}}
+			x.Heads = func(heads [][]byte) error {
+				x.Send = [][][]byte{{{1}}, {{2}}}
+				x.Recv = [][][]byte{{make([]byte, 1)}, {make([]byte, 1)}}
+				return nil
+			}
+			x.Send = [][][]byte{{{1}}, {{2}}}
+			if err := w.Exchange(t.Context(), x); err != nil {
+				t.Errorf("rank %d: %v", ranks[i], err)
+			}
+			if got := x.Moved(); got != 2+2+2 { // heads, bytes sent and received
+				t.Errorf("rank %d: %d heads and bytes moved, want 6", ranks[i], got)
+			}
+			for k, r := range x.Peers { // rank r sends its k-th peer k+1
+				theirs := slices.DeleteFunc(slices.Clone(ranks), func(p int) bool { return p == r })
+				if got, want := int(x.Recv[k][0][0]), slices.Index(theirs, ranks[i])+1; got != want {
+					t.Errorf("rank %d has %d of rank %d, want %d", ranks[i], got, r, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	ws[2].Close()
+	err := ws[0].Exchange(t.Context(), &jaccl.Exchange{Peers: []int{6}, Recv: [][][]byte{{make([]byte, 1)}}})
+	var peer *jaccl.PeerError
+	if !errors.As(err, &peer) || peer.Peer != 6 {
+		t.Errorf("%v, want an error of peer 6", err)
+	}
 }
 
 func TestWithin(t *testing.T) {
