@@ -134,14 +134,23 @@ func (s settings) interleave(ctx context.Context, dir string, n int, out io.Writ
 		}
 		sides = append(sides, x)
 	}
+	failed := map[string]bool{}
 	all := map[place][]measure.Row{}
 	var order []place
 	for round := range s.rounds {
 		for _, x := range sides {
+			if failed[x.name] {
+				continue
+			}
 			fmt.Fprintf(out, "%d ranks, round %d of %d: %s\n", n, round+1, s.rounds, x.name)
 			got, err := s.once(ctx, x, dir, n)
+			if ctx.Err() != nil {
+				return nil, nil, context.Cause(ctx)
+			}
 			if err != nil {
-				return nil, nil, fmt.Errorf("%s with %d ranks: %w", x.name, n, err)
+				failed[x.name] = true
+				notes = append(notes, fmt.Sprintf("%s with %d ranks: %v", x.name, n, err))
+				continue
 			}
 			for _, r := range got {
 				p := place{x.name, r.Op, r.Ranks, r.Bytes}
