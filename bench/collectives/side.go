@@ -70,7 +70,7 @@ func transport(name string) side {
 	}, func(ctx context.Context, dir string, n int, s settings) *exec.Cmd {
 		return exec.CommandContext(ctx, filepath.Join(dir, "gomoe"), "bench", "collectives", "-transport", name, "-n", strconv.Itoa(n),
 			"-min", strconv.FormatInt(s.min, 10), "-max", strconv.FormatInt(s.max, 10), "-factor", strconv.Itoa(s.factor),
-			"-batches", strconv.Itoa(s.batches), "-batch", s.batch.String(), "-ops", strings.Join(s.ops, ","), "-json", "-")
+			"-batches", strconv.Itoa(s.batches), "-batch", s.batch.String(), "-ops", strings.Join(s.ops, ","), "-tokens", "0", "-json", "-")
 	}}
 }
 
