@@ -83,7 +83,7 @@ func sumHome(a *lowering.Args, k int, row pairRow) {
 	case graph.F32:
 		lowering.Share(a, tokens, grain, wholeSums[float32]{s})
 	case graph.BF16, graph.F16:
-		lowering.Share(a, tokens, grain, roundedSums{s, lowering.RoomsOf[float32](a, n)})
+		lowering.Share(a, tokens, grain, roundedSums{s, lowering.RoomsOf[float32](a, 2*n)})
 	}
 }
 
@@ -122,19 +122,20 @@ type roundedSums struct {
 }
 
 func (s *roundedSums) Piece(lo, hi int) {
-	acc, k, brain := s.rooms.Take(), s.k, s.Out[0].Type.DType == graph.BF16
+	room, k, brain := s.rooms.Take(), s.k, s.Out[0].Type.DType == graph.BF16
+	acc, wide := room[:s.n], room[s.n:]
 	for t := lo; t < hi; t++ {
 		clear(acc)
 		for pair := t * k; pair < (t+1)*k; pair++ {
 			x, w := s.row(s.Args, pair)
-			if brain {
-				for i, v := range view[array.Brain](x) {
-					acc[i] += v.Float32()
-				}
-			} else {
-				for i, v := range view[array.Half](x) {
-					acc[i] += v.Float32()
-				}
+			switch {
+			case x == nil:
+			case brain:
+				array.WidenBrain(wide, view[array.Brain](x))
+				kernel.Add(acc, acc, wide)
+			default:
+				array.WidenHalf(wide, view[array.Half](x))
+				kernel.Add(acc, acc, wide)
 			}
 			putWeight(s.Args, pair, w)
 		}
