@@ -52,7 +52,7 @@ const exchangeSteps = 10
 // measure times dispatch and combine of a layer whose experts are spread over all
 // ranks, with the same number of tokens for each. w is nil for ranks of this process.
 func (s exchangeSizes) measure(ctx context.Context, w *gomoe.World, ranks int, transport string, report func(measure.Row)) error {
-	if s.tokens == 0 || transport == "ring" {
+	if s.tokens == 0 || ranks < 2 || transport == "ring" { // which has no all_to_all
 		return nil
 	}
 	p, err := s.program(ranks)

@@ -15,17 +15,20 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// Plot writes a PNG: for every operation a panel with the bus bandwidth of every
+// Plot writes a PNG: for every operation of several sizes a panel with the bus bandwidth of every
 // transport by size, on logarithmic axes.
 func Plot(path string, rows []Row) error {
 	var ops []string
+	first := map[string]int64{} // size of each
 	for _, r := range rows {
-		if r.Bytes > 0 && !slices.Contains(ops, r.Op) {
+		if size, seen := first[r.Op]; !seen {
+			first[r.Op] = r.Bytes
+		} else if r.Bytes != size && !slices.Contains(ops, r.Op) {
 			ops = append(ops, r.Op)
 		}
 	}
 	if len(ops) == 0 {
-		return fmt.Errorf("measure: plot: no rows with bytes, want an operation that moves some")
+		return fmt.Errorf("measure: plot: no operation was measured at two sizes or more")
 	}
 	columns := min(3, len(ops))
 	lines := (len(ops) + columns - 1) / columns
@@ -93,6 +96,13 @@ func panel(op string, rows []Row) (*plot.Plot, error) {
 		p.Add(line, dots)
 		p.Legend.Add(t, line, dots)
 	}
+	if transports == nil { // of one rank, which sends nothing: an empty panel
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1, 1<<20, 0.1, 10
+	}
+	// A single height would be given a range that reaches below 0, where there are no
+	// logarithms. The legend needs room above.
+	p.X.Min, p.X.Max = p.X.Min/1.2, p.X.Max*1.2
+	p.Y.Min, p.Y.Max = p.Y.Min/1.5, p.Y.Max*4
 	return p, nil
 }
 
