@@ -42,6 +42,14 @@ type Config struct {
 	// as long with it as without, so it is off unless asked for. With NoOptimize it
 	// is off in any case.
 	Overlap lowering.Overlap
+	// NoKeep does without copies of weights that are kept between steps. Otherwise
+	// weights that no result takes over are copied, when a step is given the same array
+	// as the one before, into the order in which products read them: bf16, and
+	// matrices that are multiplied by transposed. That takes as much memory as these
+	// weights, which a plan shows and a session allocates when it is opened, and none
+	// of it serves weights that are put anew for every step. It changes no bit of the
+	// results. With NoOptimize nothing is kept.
+	NoKeep bool
 	runtime.Options
 }
 
@@ -91,7 +99,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	}
 	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize}
 	if !cfg.NoOptimize {
-		opts.Joins, opts.Overlap = primitives.Joins(), cfg.Overlap
+		opts.Joins, opts.Overlap, opts.Keep = primitives.Joins(), cfg.Overlap, !cfg.NoKeep
 	}
 	return lowering.Lower(a, opts)
 }

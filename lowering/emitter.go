@@ -151,6 +151,10 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 // of the rank's experts.
 func (e *Emitter) Divide(d Division) { e.plan.Instrs[len(e.plan.Instrs)-1].Divide = &d }
 
+// Packs says which copies of its arguments the kernel that was emitted last would like
+// to have.
+func (e *Emitter) Packs(packs ...Pack) { e.plan.Instrs[len(e.plan.Instrs)-1].Packs = packs }
+
 // RowCounts returns the buffer with the rows in use per local expert, and the
 // alignment of the experts' zones.
 func (e *Emitter) RowCounts(rows sharding.Spec) (Buf, int, error) {

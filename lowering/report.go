@@ -26,6 +26,8 @@ type Memory struct {
 	// Results does not count those that are written over a donated input.
 	Results int64 `json:"results"`
 	Arena   int64 `json:"arena"`
+	// Kept are copies of inputs that outlast the step.
+	Kept int64 `json:"kept,omitempty"`
 	// Scratch is what fused instructions want on one thread.
 	Scratch int64 `json:"scratch"`
 	Total   int64 `json:"total"`
@@ -41,15 +43,15 @@ type Peak struct {
 	Instr int    `json:"instruction"` // -1 in a plan without instructions
 	Name  string `json:"name"`
 	Line  string `json:"line"`
-	Live  int64  `json:"live"` // inputs, results and temporaries in use
+	Live  int64  `json:"live"` // inputs, results, what is kept and temporaries in use
 	Temps int64  `json:"temporaries"`
 }
 
 // BufferUse is one buffer.
 type BufferUse struct {
 	Buf     int    `json:"buffer"`
-	Storage string `json:"storage"` // input, result, temporary
-	Name    string `json:"name"`    // of the input or result, or the instruction that writes it
+	Storage string `json:"storage"` // input, result, temporary, kept
+	Name    string `json:"name"`    // of the input, also of one that is copied, or result, or the instruction that writes it
 	Type    string `json:"type"`    // global, with its placement; local where it has none
 	Bytes   int64  `json:"bytes"`
 	Line    string `json:"line"`
@@ -122,6 +124,9 @@ func (p *Plan) memory() Memory {
 		case Output:
 			u.Storage, u.Name = "result", p.portName(p.Out, i)
 			m.Results = plus(m.Results, u.Bytes)
+		case Kept:
+			u.Storage, u.Name = "kept", p.keptOf(i)
+			m.Kept = plus(m.Kept, u.Bytes)
 		case Temp:
 			if b.Def < 0 {
 				continue
@@ -135,7 +140,7 @@ func (p *Plan) memory() Memory {
 	for i := range p.Instrs {
 		m.Scratch = max(m.Scratch, p.Instrs[i].Scratch)
 	}
-	m.Total = plus(m.Inputs, m.Results, m.Arena, m.Scratch)
+	m.Total = plus(m.Inputs, m.Results, m.Arena, m.Kept, m.Scratch)
 	m.Peak = p.peak(m)
 	for i := range m.Buffers {
 		u := &m.Buffers[i]
@@ -168,7 +173,7 @@ func (p *Plan) peak(m Memory) Peak {
 			ends[u.Last+1] = append(ends[u.Last+1], u.Bytes)
 		}
 	}
-	at := Peak{Instr: -1, Line: "-", Live: plus(m.Inputs, m.Results)}
+	at := Peak{Instr: -1, Line: "-", Live: plus(m.Inputs, m.Results, m.Kept)}
 	var temps int64
 	for i := range p.Instrs {
 		for _, n := range ends[i] {
@@ -177,10 +182,20 @@ func (p *Plan) peak(m Memory) Peak {
 		temps = plus(append(starts[i], temps)...)
 		if at.Instr < 0 || temps > at.Temps {
 			in := &p.Instrs[i]
-			at = Peak{i, in.Name, in.Pos.String(), plus(m.Inputs, m.Results, temps), temps}
+			at = Peak{i, in.Name, in.Pos.String(), plus(m.Inputs, m.Results, m.Kept, temps), temps}
 		}
 	}
 	return at
+}
+
+// keptOf returns the name of the input that buffer b is a copy of.
+func (p *Plan) keptOf(b int) string {
+	for i := range p.Instrs {
+		if in := &p.Instrs[i]; in.Keeps && in.Out[0] == b {
+			return p.portName(p.In, p.Root(in.In[0]))
+		}
+	}
+	return ""
 }
 
 // portName returns the name of the input or result that has the buffer.
@@ -225,8 +240,11 @@ func (r *Report) String() string {
 	var b strings.Builder
 	m := r.Mem
 	scratch := ""
+	if m.Kept > 0 {
+		scratch += ", kept " + Bytes(m.Kept)
+	}
 	if m.Scratch > 0 {
-		scratch = ", scratch " + Bytes(m.Scratch)
+		scratch += ", scratch " + Bytes(m.Scratch)
 	}
 	fmt.Fprintf(&b, "memory per rank: %s (inputs %s, results %s, arena %s%s)\n", Bytes(m.Total), Bytes(m.Inputs), Bytes(m.Results), Bytes(m.Arena), scratch)
 	if m.Peak.Instr >= 0 {

@@ -270,7 +270,10 @@ func (p Dot) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 		return e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, operandDims{p.LHSBatch, lf, p.LHSContract}))
 	}
-	return e.Kernel("dot_general", out, in, dotKernel(operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}))
+	l, r := operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}
+	err := e.Kernel("dot_general", out, in, dotKernel(l, r))
+	e.Packs(dotPacks(in[0].Type, in[1].Type, out[0].Type, r)...)
+	return err
 }
 
 func (Dot) Doc() graph.Doc {

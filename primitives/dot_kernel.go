@@ -30,23 +30,62 @@ func dotKernel(l, r operandDims) lowering.Kernel {
 		lhs, rhs := operandOf(a, x, l), operandOf(a, y, r)
 		switch d {
 		case graph.F64:
-			multiply(a, data[float64](z), lhs, rhs, kernel.Gemm[float64])
+			multiply(a, data[float64](z), lhs, rhs, kernel.Gemm[float64], floatPanels[float64](a, rhs))
 		case graph.F32:
-			multiply(a, data[float32](z), lhs, rhs, kernel.Gemm[float32])
+			multiply(a, data[float32](z), lhs, rhs, kernel.Gemm[float32], floatPanels[float32](a, rhs))
 		case graph.I64:
-			multiply(a, data[int64](z), lhs, rhs, intGemm[int64])
+			multiply(a, data[int64](z), lhs, rhs, intGemm[int64], nil)
 		case graph.I32:
-			multiply(a, data[int32](z), lhs, rhs, intGemm[int32])
+			multiply(a, data[int32](z), lhs, rhs, intGemm[int32], nil)
 		case graph.U32:
-			multiply(a, data[uint32](z), lhs, rhs, intGemm[uint32])
+			multiply(a, data[uint32](z), lhs, rhs, intGemm[uint32], nil)
 		case graph.U8:
-			multiply(a, data[uint8](z), lhs, rhs, intGemm[uint8])
+			multiply(a, data[uint8](z), lhs, rhs, intGemm[uint8], nil)
 		}
 		if z.Type.DType != a.Out[0].Type.DType {
 			return array.Convert(a.Out[0], z)
 		}
 		return nil
 	}
+}
+
+// panelled returns the product of a matrix of which there are panels, from column j on.
+type panelled[E, R any] func(j int) gemm[E, R]
+
+// floatPanels is panelled with the copy that is kept of r, the second argument, nil
+// without one.
+func floatPanels[T Float](a *lowering.Args, r operand) panelled[T, T] {
+	mem := a.Packed(1)
+	if mem == nil {
+		return nil
+	}
+	return func(j int) gemm[T, T] {
+		p := kernel.PanelsIn(mem, r.cols, r.rows).From(j)
+		return func(m, n, k int, x []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+			kernel.GemmPanels(m, n, k, x, ars, acs, kernel.Matrix[T]{X: b, Row: brs, Col: bcs, Panels: p}, c, ldc, acc)
+		}
+	}
+}
+
+// dotPacks returns the copies that products with y, whose dimensions are r, would like
+// to have of it: of matrices, which weights are.
+func dotPacks(x, y, z graph.Type, r operandDims) []lowering.Pack {
+	// Others are converted to be multiplied.
+	same := x.DType == y.DType && (y.DType == z.DType || y.DType == graph.BF16 && z.DType != graph.F64)
+	if len(r.batch) > 0 || !same {
+		return nil
+	}
+	strides := make([]int, y.Rank())
+	for i, s := y.Rank()-1, 1; i >= 0; i-- {
+		strides[i] = s
+		s *= y.Shape[i]
+	}
+	n, col, ok := merge(y.Shape, strides, r.free)
+	k, row, too := merge(y.Shape, strides, r.contract)
+	if !ok || !too {
+		return nil // it is put in another order to be multiplied
+	}
+	return panelLayout{k, n, row, col}.pack(1, y.DType, 1)
 }
 
 // inType is a in the element type d: a itself, or a converted copy.
@@ -77,12 +116,13 @@ type product[E, R array.Elem] struct {
 	x, y []E
 	z    []R
 	mul  gemm[E, R]
+	with panelled[E, R] // instead of mul, if it is not nil
 }
 
 // multiply runs one matrix product per batch index, split over goroutines by
 // rows, or by columns where there are few rows.
-func multiply[E, R array.Elem](a *lowering.Args, z []R, l, r operand, mul gemm[E, R]) {
-	p := product[E, R]{l, r, data[E](l.array), data[E](r.array), z, mul}
+func multiply[E, R array.Elem](a *lowering.Args, z []R, l, r operand, mul gemm[E, R], with panelled[E, R]) {
+	p := product[E, R]{l, r, data[E](l.array), data[E](r.array), z, mul, with}
 	batches, m, n, k := len(l.start), l.rows, r.rows, l.cols
 	few := 4 * a.Threads
 	if batches == 1 {
@@ -109,8 +149,15 @@ func (p *product[E, R]) columns(a *lowering.Args, b, grain int) {
 		p.block(b, 0, p.l.rows, 0, p.r.rows)
 		return
 	}
-	shared := *p
-	a.Parallel(p.r.rows, grain, func(lo, hi int) { shared.block(b, 0, shared.l.rows, lo, hi) })
+	shared, n := *p, p.r.rows
+	if p.with != nil {
+		const unit = kernel.PanelUnit
+		a.Parallel((n+unit-1)/unit, (grain+unit-1)/unit, func(lo, hi int) {
+			shared.block(b, 0, shared.l.rows, lo*unit, min(hi*unit, n))
+		})
+		return
+	}
+	a.Parallel(n, grain, func(lo, hi int) { shared.block(b, 0, shared.l.rows, lo, hi) })
 }
 
 // rows multiplies rows lo to hi of all batch indices' together.
@@ -130,7 +177,11 @@ func (p *product[E, R]) block(b, i0, i1, j0, j1 int) {
 		return
 	}
 	l, r, n := &p.l, &p.r, p.r.rows
-	p.mul(i1-i0, j1-j0, l.cols, p.x[min(l.start[b]+i0*l.rowStride, len(p.x)):], l.rowStride, l.colStride,
+	mul := p.mul
+	if p.with != nil {
+		mul = p.with(j0)
+	}
+	mul(i1-i0, j1-j0, l.cols, p.x[min(l.start[b]+i0*l.rowStride, len(p.x)):], l.rowStride, l.colStride,
 		p.y[min(r.start[b]+j0*r.rowStride, len(p.y)):], r.colStride, r.rowStride, p.z[(b*l.rows+i0)*n+j0:], n, false)
 }
 

@@ -1,7 +1,6 @@
 package primitives
 
 import (
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
@@ -25,17 +24,6 @@ func inNumber(bf16, f16, f32, f64 lowering.Kernel) lowering.Kernel {
 	}
 }
 
-// expertMatrix returns the matrix of expert e in w[E,in,out], or transposed
-// [E,out,in].
-func expertMatrix[E kernel.Number](w array.Array, e int, transpose bool) kernel.Matrix[E] {
-	rows, cols := w.Type.Shape[1], w.Type.Shape[2]
-	x := data[E](w)[e*rows*cols : (e+1)*rows*cols]
-	if transpose {
-		return kernel.Matrix[E]{X: x, Row: 1, Col: cols}
-	}
-	return kernel.Matrix[E]{X: x, Row: cols, Col: 1}
-}
-
 // eachPiece calls f with pieces of the experts' rows, in parallel, where a row costs
 // `work` products.
 func eachPiece(a *lowering.Args, align, work int, f func(expert, from, to int)) {
@@ -56,7 +44,7 @@ func groupedSwiGLU[E kernel.Number](transpose bool, align int) lowering.Kernel {
 			if len(a.Out) == 3 {
 				g, u = data[E](a.Out[1])[from*n:to*n], data[E](a.Out[2])[from*n:to*n]
 			}
-			kernel.GemmSwiGLU(to-from, n, k, kernel.Left[E]{X: x[from*k:], Row: k}, expertMatrix[E](a.In[1], e, transpose), expertMatrix[E](a.In[2], e, transpose), g, u, h[from*n:])
+			kernel.GemmSwiGLU(to-from, n, k, kernel.Left[E]{X: x[from*k:], Row: k}, expertMatrix[E](a, 1, e, transpose), expertMatrix[E](a, 2, e, transpose), g, u, h[from*n:])
 		})
 		return nil
 	}
@@ -69,7 +57,7 @@ func groupedSwiGLUGrad[E kernel.Number](transpose bool, align int) lowering.Kern
 		k, n := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		eachPiece(a, align, k*n, func(e, from, to int) {
 			at := from * n
-			kernel.GemmSwiGLUGrad(to-from, n, k, dy[from*k:], expertMatrix[E](a.In[1], e, transpose), g[at:], u[at:], dg[at:], du[at:])
+			kernel.GemmSwiGLUGrad(to-from, n, k, dy[from*k:], expertMatrix[E](a, 1, e, transpose), g[at:], u[at:], dg[at:], du[at:])
 		})
 		return nil
 	}
@@ -81,7 +69,7 @@ func groupedSum[E kernel.Number](transpose bool, align int) lowering.Kernel {
 		x, z, y := data[E](a.In[0]), data[E](a.In[2]), data[E](a.Out[0])
 		k, n := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		eachPiece(a, align, 2*k*n, func(e, from, to int) {
-			kernel.GemmSum(to-from, n, k, x[from*k:], expertMatrix[E](a.In[1], e, transpose), z[from*k:], expertMatrix[E](a.In[3], e, transpose), y[from*n:])
+			kernel.GemmSum(to-from, n, k, x[from*k:], expertMatrix[E](a, 1, e, transpose), z[from*k:], expertMatrix[E](a, 3, e, transpose), y[from*n:])
 		})
 		return nil
 	}

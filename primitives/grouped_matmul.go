@@ -209,31 +209,23 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 		err = e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align))
 	} else {
 		err = e.Kernel("grouped_matmul", out, args,
-			orHalf(groupedMatmulHalf[array.Brain](g.Transpose, align), groupedMatmulHalf[array.Half](g.Transpose, align),
-				inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))))
+			inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
+				groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
+		e.Packs(expertPacks(in[1].Type, g.Transpose, 1)...)
 	}
 	e.Divide(lowering.Division{ByExpert: []int{1, 2}})
 	return err
 }
 
-func groupedMatmul[T Float](transpose bool, align int) lowering.Kernel {
+func groupedMatmul[E kernel.Number](transpose bool, align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		x, w, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
+		x, y := data[E](a.In[0]), data[E](a.Out[0])
 		h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
-		rs, cs := f, 1
-		if transpose {
-			rs, cs = 1, h
-		}
 		if f == 0 {
 			return nil
 		}
-		// Rows between zones are the engine's to zero.
-		z := zones{data[int32](a.In[2]), align, 0}
-		a.Parallel(total(a.In[2]), 1+dotGrain/(1+h*f), func(lo, hi int) {
-			z.each(lo, hi, func(e, start, from, to int) {
-				from, to = start+from, start+to
-				kernel.Gemm(to-from, f, h, x[from*h:], h, 1, w[e*h*f:], rs, cs, y[from*f:], f, false)
-			})
+		eachPiece(a, align, h*f, func(e, from, to int) {
+			kernel.GemmPanels(to-from, f, h, x[from*h:], h, 1, expertMatrix[E](a, 1, e, transpose), y[from*f:], f, false)
 		})
 		return nil
 	}

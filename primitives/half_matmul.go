@@ -30,11 +30,25 @@ func halfDot(a *lowering.Args, l, r operand) error {
 func halfDotOf[E kernel.Half](a *lowering.Args, l, r operand) {
 	switch z := a.Out[0]; z.Type.DType {
 	case graph.F32:
-		multiply(a, data[float32](z), l, r, kernel.GemmHalf[E, float32])
+		multiply(a, data[float32](z), l, r, kernel.GemmHalf[E, float32], halfPanels[E, float32](a, r))
 	case graph.BF16:
-		multiply(a, data[array.Brain](z), l, r, kernel.GemmHalf[E, array.Brain])
+		multiply(a, data[array.Brain](z), l, r, kernel.GemmHalf[E, array.Brain], halfPanels[E, array.Brain](a, r))
 	case graph.F16:
-		multiply(a, data[array.Half](z), l, r, kernel.GemmHalf[E, array.Half])
+		multiply(a, data[array.Half](z), l, r, kernel.GemmHalf[E, array.Half], halfPanels[E, array.Half](a, r))
+	}
+}
+
+// halfPanels is floatPanels for 16-bit types.
+func halfPanels[E kernel.Half, R kernel.Result](a *lowering.Args, r operand) panelled[E, R] {
+	mem := a.Packed(1)
+	if mem == nil {
+		return nil
+	}
+	return func(j int) gemm[E, R] {
+		p := kernel.PanelsIn(mem, r.cols, r.rows).From(j)
+		return func(m, n, k int, x []E, ars, acs int, b []E, brs, bcs int, c []R, ldc int, acc bool) {
+			kernel.GemmHalfPanels(m, n, k, x, ars, acs, kernel.Matrix[E]{X: b, Row: brs, Col: bcs, Panels: p}, c, ldc, acc)
+		}
 	}
 }
 
@@ -49,29 +63,6 @@ func orHalf(bf16, f16, others lowering.Kernel) lowering.Kernel {
 			return f16(a)
 		}
 		return others(a)
-	}
-}
-
-// groupedMatmulHalf is groupedMatmul for 16-bit types.
-func groupedMatmulHalf[E kernel.Half](transpose bool, align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
-		x, w, y := data[E](a.In[0]), data[E](a.In[1]), data[E](a.Out[0])
-		h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
-		rs, cs := f, 1
-		if transpose {
-			rs, cs = 1, h
-		}
-		if f == 0 {
-			return nil
-		}
-		z := zones{data[int32](a.In[2]), align, 0}
-		a.Parallel(total(a.In[2]), 1+dotGrain/(1+h*f), func(lo, hi int) {
-			z.each(lo, hi, func(e, start, from, to int) {
-				from, to = start+from, start+to
-				kernel.GemmHalf(to-from, f, h, x[from*h:], h, 1, w[e*h*f:], rs, cs, y[from*f:], f, false)
-			})
-		})
-		return nil
 	}
 }
 

@@ -34,6 +34,7 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join.Name += "_gathered"
 	join.Out = append(slices.Clone(in.Out), d.Out[1:]...)
 	join.In = slices.Concat(d.In, in.In[1:])
+	join.Packs = expertPacks(p.Bufs[in.In[1]].Type, m.Transpose, len(join.In)-3, len(join.In)-2)
 	if n := len(join.In); d.Name == "ep_place" {
 		place := func(of experts) lowering.Kernel {
 			return inNumber(placedSwiGLU[array.Brain](of, m.Transpose, in.Align, k), placedSwiGLU[array.Half](of, m.Transpose, in.Align, k),
@@ -97,10 +98,10 @@ func permutedSwiGLU[E kernel.Number](transpose bool, align int) lowering.Kernel 
 func gatheredSwiGLU[E kernel.Number](a *lowering.Args, x kernel.Left[E], k int, transpose bool, align int) {
 	h := data[E](a.Out[0])
 	n := a.Out[0].Type.Shape[1]
-	gate, up := a.In[len(a.In)-3], a.In[len(a.In)-2]
+	gate, up := len(a.In)-3, len(a.In)-2
 	eachPiece(a, align, 2*k*n, func(e, from, to int) {
 		piece := x
 		piece.At = x.At[from:]
-		kernel.GemmSwiGLU(to-from, n, k, piece, expertMatrix[E](gate, e, transpose), expertMatrix[E](up, e, transpose), nil, nil, h[from*n:])
+		kernel.GemmSwiGLU(to-from, n, k, piece, expertMatrix[E](a, gate, e, transpose), expertMatrix[E](a, up, e, transpose), nil, nil, h[from*n:])
 	})
 }

@@ -168,7 +168,7 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 	s.step++
 	out := make([]*Array, len(s.plan.Out))
 	for i, p := range s.plan.Out {
-		out[i] = &Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, parts: make([]array.Array, 0, len(s.ranks))}
+		out[i] = &Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, as: new(contents), parts: make([]array.Array, 0, len(s.ranks))}
 		for _, r := range s.ranks {
 			out[i].parts = append(out[i].parts, r.bufs[p.Buf])
 		}
@@ -278,7 +278,7 @@ func (s *Session) bind(in map[string]*Array) error {
 	}
 	for i, r := range s.ranks {
 		for _, p := range s.plan.In {
-			r.bufs[p.Buf] = in[p.Name].parts[i]
+			r.bufs[p.Buf], r.contents[p.Buf] = in[p.Name].parts[i], in[p.Name].contents()
 		}
 		r.bindOutputs()
 	}

@@ -20,7 +20,7 @@ type Matrix[E Number] struct {
 
 // from returns the columns from j on.
 func (m Matrix[E]) from(j int) Matrix[E] {
-	return Matrix[E]{m.X[j*m.Col:], m.Row, m.Col, m.Panels.from(j)}
+	return Matrix[E]{m.X[j*m.Col:], m.Row, m.Col, m.Panels.From(j)}
 }
 
 // Left is the left operand of a fused product: row i is X[At(i)*Row:], with At(i) = i

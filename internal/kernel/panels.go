@@ -62,8 +62,8 @@ func panelBytes[E Number](ks kernels, k, n int, transposed bool) int {
 // multiple of 8 bytes and stays the caller's.
 func PanelsIn(mem []byte, k, n int) Panels { return Panels{mem: mem, k: k, n: n} }
 
-// from returns the panels of the columns from j on.
-func (p Panels) from(j int) Panels {
+// From returns the panels of the columns from j on.
+func (p Panels) From(j int) Panels {
 	p.at += j
 	return p
 }

@@ -75,7 +75,7 @@ func panelsOfFloats[T float32 | float64](t *testing.T) {
 			w := workspaceOf[T]()
 			for j := 0; j < p.n; {
 				jn := min(PanelUnit*(1+r.IntN(3)), p.n-j)
-				w.multiply(ks.set(unsafe.Sizeof(T(0))), p.m, jn, p.k, p.a, p.ars, p.acs, b[j*p.bcs:], p.brs, p.bcs, panels.from(j), got[j:], p.ldc, p.acc)
+				w.multiply(ks.set(unsafe.Sizeof(T(0))), p.m, jn, p.k, p.a, p.ars, p.acs, b[j*p.bcs:], p.brs, p.bcs, panels.From(j), got[j:], p.ldc, p.acc)
 				j += jn
 			}
 			w.release()
@@ -97,7 +97,7 @@ func panelsOfBrains(t *testing.T) {
 			b := make([]array.Brain, len(p.b))
 			for j := 0; j < p.n; {
 				jn := min(PanelUnit*(1+r.IntN(3)), p.n-j)
-				multiplyHalf(ks, p.m, jn, p.k, p.a, p.ars, p.acs, Matrix[array.Brain]{b[j*p.bcs:], p.brs, p.bcs, panels.from(j)}, got[j:], p.ldc, p.acc)
+				multiplyHalf(ks, p.m, jn, p.k, p.a, p.ars, p.acs, Matrix[array.Brain]{b[j*p.bcs:], p.brs, p.bcs, panels.From(j)}, got[j:], p.ldc, p.acc)
 				j += jn
 			}
 			sameBits(t, fmt.Sprint(ks.name, " ", p.m, "x", p.n, "x", p.k), widened(got), want)

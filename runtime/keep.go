@@ -1,0 +1,37 @@
+package runtime
+
+import (
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// kept is the memory of a copy that outlasts steps.
+type kept struct {
+	mem array.Array
+	// of is what mem is a copy of, nil if it is of nothing; last is what the
+	// argument was in the step before.
+	of, last *contents
+}
+
+// keep makes the copy of an input when the caller gives the same array a second time,
+// and has kernels use it as long as that goes on. Until then they do without: an
+// array that is new in every step is not copied for the next, which has another.
+func (r *rank) keep(in *lowering.Instr, a *lowering.Args) error {
+	b := in.Out[0]
+	k, now := &r.kept[b], r.contents[r.plan.Root(in.In[0])]
+	again := now != nil && now == k.last
+	k.last = now
+	if again && now == k.of {
+		return nil
+	}
+	k.of, r.bufs[b] = nil, array.Array{}
+	if !again {
+		return nil
+	}
+	a.Out[0] = k.mem
+	if err := in.Kernel(a); err != nil {
+		return err
+	}
+	k.of, r.bufs[b] = now, k.mem
+	return nil
+}
