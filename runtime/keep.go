@@ -7,10 +7,9 @@ import (
 
 // kept is the memory of a copy that outlasts steps.
 type kept struct {
-	mem array.Array
-	// of is what mem is a copy of, nil if it is of nothing; last is what the
-	// argument was in the step before.
-	of, last *contents
+	mem  array.Array
+	last *contents // of the argument in the step before; mem has them if made is set
+	made bool
 }
 
 // keep makes the copy of an input when the caller gives the same array a second time,
@@ -21,10 +20,10 @@ func (r *rank) keep(in *lowering.Instr, a *lowering.Args) error {
 	k, now := &r.kept[b], r.contents[r.plan.Root(in.In[0])]
 	again := now != nil && now == k.last
 	k.last = now
-	if again && now == k.of {
+	if again && k.made {
 		return nil
 	}
-	k.of, r.bufs[b] = nil, array.Array{}
+	k.made, r.bufs[b] = false, array.Array{}
 	if !again {
 		return nil
 	}
@@ -32,6 +31,6 @@ func (r *rank) keep(in *lowering.Instr, a *lowering.Args) error {
 	if err := in.Kernel(a); err != nil {
 		return err
 	}
-	k.of, r.bufs[b] = now, k.mem
+	k.made, r.bufs[b] = true, k.mem
 	return nil
 }
