@@ -41,7 +41,7 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 	switch {
 	case ready:
 	case direct:
-		pb = room(&w.b, wide*gemmDeep) // for the last columns
+		pb = room(&w.b, wide*min(k, gemmDeep)) // for the last columns
 	default:
 		pb = room(&w.b, packed*min(k, blockDeep))
 	}

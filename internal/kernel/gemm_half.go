@@ -67,6 +67,12 @@ func multiplyHalf[E Half, R Result](ks kernels, m, n, k int, a []E, ars, acs int
 	_, _, _ = a[(m-1)*ars+(k-1)*acs], b[(k-1)*brs+(n-1)*bcs], c[(m-1)*ldc+n-1]
 	w := halfWorkspaceOf()
 	defer w.release()
+	multiplyHalfIn(w, ks, m, n, k, a, ars, acs, right, c, ldc, acc)
+}
+
+// multiplyHalfIn is multiplyHalf, of sizes that are not 0, in the memory of w.
+func multiplyHalfIn[E Half, R Result](w *halfWorkspace, ks kernels, m, n, k int, a []E, ars, acs int, right Matrix[E], c []R, ldc int, acc bool) {
+	b, brs, bcs := right.X, right.Row, right.Col
 	if x, ok := any(a).([]array.Brain); ok && ks.bf16 != nil {
 		p := pairProduct{w: w, s: ks.bf16, a: x, ars: ars, acs: acs, b: any(b).([]array.Brain), brs: brs, bcs: bcs}
 		if right.fit(n, ks.bf16.wide) {

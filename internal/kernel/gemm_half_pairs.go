@@ -17,6 +17,7 @@ type pairProduct struct {
 	b        []array.Brain
 	brs, bcs int
 
+	dry                bool   // nothing is multiplied, see pairsNeed
 	panels             Panels // of B, or none: then they are copied
 	take               func(i, j, in, jn int, sums []float32, pitch int)
 	stream             bool // B is read where it lies
@@ -38,7 +39,9 @@ func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
 	}
 	if m <= p.s.rows && 2*n*k > keptBytes && 2*roundUp(m, p.s.most)*p.s.depth(k) <= keptBytes {
 		p.keep = true
-		roomOfPairs(&p.w.pa, roundUp(m, p.s.most)*p.s.depth(k)/2)
+		if !p.dry {
+			roomOfPairs(&p.w.pa, roundUp(m, p.s.most)*p.s.depth(k)/2)
+		}
 		return p.s.rows, p.s.wide, 4 * p.s.deep
 	}
 	return p.s.rows, evenly(n, blockColumns, p.s.wide), 4 * p.s.deep
