@@ -120,7 +120,7 @@ func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Co
 	j, err := gomoe.Open(p, cfg)
 	require.NoError(t, err)
 	defer j.Close()
-	if kept := j.Plan().Report().Mem.Kept; (kept > 0) != (packing(d)) {
+	if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != (packing(d)) {
 		t.Fatalf("%d bytes kept with %v", kept, packing(d))
 	}
 	put := func(host map[string]array.Array) map[string]*runtime.Array {
@@ -209,7 +209,7 @@ func TestKeptCopiesInPlans(t *testing.T) {
 	} {
 		plan, err := gomoe.Compile(p, c.cfg)
 		require.NoError(t, err)
-		m := plan.Report().Mem
+		m := plan.Report(1).Mem
 		if m.Kept != c.want {
 			t.Errorf("%s: %d bytes are kept, want %d", c.name, m.Kept, c.want)
 		}

@@ -90,6 +90,8 @@ type Instr struct {
 	// far as it is known before it runs.
 	Scratch int64
 
+	Workspace Workspace
+
 	// For collectives.
 	Exchange Exchange
 	Axes     []string

@@ -19,8 +19,7 @@ type Report struct {
 }
 
 // Memory is what one rank allocates for a step. Total is the sum of the others:
-// all of it lives as long as the step. Products of matrices and attention keep
-// some memory of their own besides, one panel per thread.
+// all of it lives as long as the step.
 type Memory struct {
 	Inputs int64 `json:"inputs"`
 	// Results does not count those that are written over a donated input.
@@ -30,7 +29,10 @@ type Memory struct {
 	Kept int64 `json:"kept,omitempty"`
 	// Scratch is what fused instructions want on one thread.
 	Scratch int64 `json:"scratch"`
-	Total   int64 `json:"total"`
+	// Workspace is what products, attention and others take beside their arguments on
+	// all threads. Ranks of one process have that of threads in common.
+	Workspace int64 `json:"workspace,omitempty"`
+	Total     int64 `json:"total"`
 	// Peak is the instruction at which most of the memory is in use.
 	Peak Peak `json:"peak"`
 	// Buffers are all that own memory, the largest first.
@@ -92,10 +94,11 @@ type OpTotal struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Report returns what p costs each rank.
-func (p *Plan) Report() *Report {
+// Report returns what p costs each rank whose kernels may keep so many threads busy;
+// 0 is one.
+func (p *Plan) Report(threads int) *Report {
 	r := &Report{Plan: p.Name, Mesh: p.Mesh.String(), Ranks: p.Mesh.Ranks()}
-	r.Mem = p.memory()
+	r.Mem = p.memory(threads)
 	r.Comm = p.communication()
 	return r
 }
@@ -113,7 +116,7 @@ func plus(ns ...int64) int64 {
 	return sum
 }
 
-func (p *Plan) memory() Memory {
+func (p *Plan) memory(threads int) Memory {
 	m := Memory{Arena: p.Arena, Buffers: []BufferUse{}}
 	for i, b := range p.Bufs {
 		u := BufferUse{Buf: i, Type: b.Spec.Format(b.Global), Bytes: b.Type.Bytes(), Line: b.Pos.String(), First: b.Def, Last: b.Last}
@@ -140,7 +143,8 @@ func (p *Plan) memory() Memory {
 	for i := range p.Instrs {
 		m.Scratch = max(m.Scratch, p.Instrs[i].Scratch)
 	}
-	m.Total = plus(m.Inputs, m.Results, m.Arena, m.Kept, m.Scratch)
+	m.Workspace = p.workspace(threads)
+	m.Total = plus(m.Inputs, m.Results, m.Arena, m.Kept, m.Scratch, m.Workspace)
 	m.Peak = p.peak(m)
 	for i := range m.Buffers {
 		u := &m.Buffers[i]
@@ -151,6 +155,16 @@ func (p *Plan) memory() Memory {
 	}
 	slices.SortStableFunc(m.Buffers, func(a, b BufferUse) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return m
+}
+
+// OfRanks is the memory of so many ranks of one process, which share the threads and
+// what these have.
+func (m *Memory) OfRanks(ranks int) int64 {
+	sum := m.Workspace
+	for range ranks {
+		sum = plus(sum, m.Total-m.Workspace)
+	}
+	return sum
 }
 
 // writer returns the name of the instruction i, or of that part of it, which
@@ -245,6 +259,9 @@ func (r *Report) String() string {
 	}
 	if m.Scratch > 0 {
 		scratch += ", scratch " + Bytes(m.Scratch)
+	}
+	if m.Workspace > 0 {
+		scratch += ", workspace " + Bytes(m.Workspace)
 	}
 	fmt.Fprintf(&b, "memory per rank: %s (inputs %s, results %s, arena %s%s)\n", Bytes(m.Total), Bytes(m.Inputs), Bytes(m.Results), Bytes(m.Arena), scratch)
 	if m.Peak.Instr >= 0 {

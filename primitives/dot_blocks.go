@@ -12,9 +12,9 @@ import (
 // of the other argument, whose rows are rounded to int8.
 func dotBlocks(weights, batch int, dims operandDims) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		w, x, z := a.In[weights], inType(a.In[1-weights], graph.F32), a.Out[0]
+		w, x, z := a.In[weights], inType(a, a.In[1-weights], graph.F32), a.Out[0]
 		if z.Type.DType != graph.F32 {
-			z = array.New(z.Type.With(graph.F32))
+			z = array.Over(z.Type.With(graph.F32), lowering.MakeDirty[uint8](a, int(z.Type.With(graph.F32).Bytes())))
 		}
 		d, shape := w.Type.DType, w.Type.Shape
 		k, batches := shape[len(shape)-1], 1

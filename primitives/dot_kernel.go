@@ -23,9 +23,9 @@ func dotKernel(l, r operandDims) lowering.Kernel {
 		if halfOperands(x, y, d) {
 			return halfDot(a, operandOf(a, x, l), operandOf(a, y, r))
 		}
-		x, y = inType(x, d), inType(y, d)
+		x, y = inType(a, x, d), inType(a, y, d)
 		if z.Type.DType != d {
-			z = array.New(z.Type.With(d))
+			z = array.Over(z.Type.With(d), lowering.MakeDirty[uint8](a, int(z.Type.With(d).Bytes())))
 		}
 		lhs, rhs := operandOf(a, x, l), operandOf(a, y, r)
 		switch d {
@@ -88,12 +88,17 @@ func dotPacks(x, y, z graph.Type, r operandDims) []lowering.Pack {
 	return panelLayout{k, n, row, col}.pack(1, y.DType, 1)
 }
 
-// inType is a in the element type d: a itself, or a converted copy.
-func inType(a array.Array, d graph.DType) array.Array {
-	if a.Type.DType == d {
-		return a
+// inType is x in the element type d: x itself, or a converted copy.
+func inType(a *lowering.Args, x array.Array, d graph.DType) array.Array {
+	if x.Type.DType == d {
+		return x
 	}
-	return a.As(d)
+	t := x.Type.With(d)
+	y := array.Over(t, lowering.MakeDirty[uint8](a, int(t.Bytes())))
+	if err := array.Convert(y, x); err != nil {
+		panic(err) // blocks that hold no numbers, which nobody could make
+	}
+	return y
 }
 
 // gemm is kernel.Gemm for some element types.

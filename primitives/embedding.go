@@ -110,9 +110,9 @@ func (embedding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func (p embeddingGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids := in[0].Spec
-	return e.Kernel("embedding_grad", out, in, func(a *lowering.Args) error {
+	return uses(e, e.Kernel("embedding_grad", out, in, func(a *lowering.Args) error {
 		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", inFloat(addRows[float32], addRows[float64]))
-	})
+	}), widening(out, in))
 }
 
 func lookUp(a *lowering.Args) error {

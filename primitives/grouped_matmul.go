@@ -206,12 +206,14 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 	}
 	args := []lowering.Buf{in[0], in[1], counts}
 	if in[1].Type.DType.IsBlock() {
-		err = e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align))
+		err = uses(e, e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align)), groupedBlocksSpace(in[1].Type.DType, in[0].Type, out[0].Type, g.Transpose))
 	} else {
 		err = e.Kernel("grouped_matmul", out, args,
 			inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
 				groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
 		e.Packs(expertPacks(in[1].Type, g.Transpose, 1)...)
+		rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
+		e.Uses(rows.matmulSpace(in[1].Type, g.Transpose))
 	}
 	e.Divide(lowering.Division{ByExpert: []int{1, 2}})
 	return err

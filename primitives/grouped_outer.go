@@ -82,9 +82,10 @@ func (g GroupedOuter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Kernel("grouped_outer", out, []lowering.Buf{in[0], in[1], counts},
+	err = e.Kernel("grouped_outer", out, []lowering.Buf{in[0], in[1], counts},
 		orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align),
 			inFloat(groupedOuter[float32](align), groupedOuter[float64](align))))
+	return uses(e, err, expertsRows(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks()).outerSpace(out[0].Type))
 }
 
 // groupedOuter writes zeros for experts without rows.

@@ -35,7 +35,7 @@ type view struct{ buf, root int }
 
 func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare()}
-	r.args.Mesh, r.args.Rank, r.args.Scratch = p.Mesh, c.Rank(), new(lowering.Scratch)
+	r.args.Mesh, r.args.Rank, r.args.Scratch = p.Mesh, c.Rank(), p.NewScratch()
 	r.cut, r.kept, r.contents = make([][]int, len(p.Bufs)), make([]kept, len(p.Bufs)), make([]*contents, len(p.Bufs))
 	arena := array.New(graph.T(graph.U8, int(p.Arena))).Bytes()
 	for i, b := range p.Bufs {
