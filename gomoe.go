@@ -113,7 +113,7 @@ type Job struct {
 // UseKernels chooses the kernels of this process, as the environment variable
 // GOMOE_KERNELS does: portable is plain Go, the reference; avx2, avx512, amx and neon
 // are assembly; empty is the best that the processor runs. It comes before the first
-// program is run, for example as flag.Func("kernels", "...", gomoe.UseKernels).
+// program is compiled or run, for example as flag.Func("kernels", "...", gomoe.UseKernels).
 func UseKernels(name string) error { return kernel.Use(name) }
 
 // Open compiles p and opens one rank per place of the mesh in this process.

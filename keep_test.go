@@ -185,6 +185,46 @@ func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Co
 	step("written to again", b, want[1])
 }
 
+// Threads that share the columns of a product, or its rows, make the same bits of a copy
+// that is kept as one thread without it.
+func TestKeptCopiesOfThreads(t *testing.T) {
+	for _, d := range []graph.DType{graph.BF16, graph.F32} {
+		for _, m := range []int{1, 40, 300} {
+			for _, contract := range []int{0, 1} {
+				p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
+					w := []int{700, 1000}
+					if contract == 1 {
+						w = []int{1000, 700}
+					}
+					x := t.Input("x", d, m, 700)
+					return []*graph.Value{DotGeneral(x, t.Input("w", d, w...), []int{1}, []int{contract}, nil, nil)}
+				})
+				require.NoError(t, err)
+				host := keptHost(p, 7)
+				want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoOptimize: true, Options: runtime.Options{Threads: 1}}, host)
+				require.NoError(t, err)
+				j, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: 3}})
+				require.NoError(t, err)
+				in := map[string]*runtime.Array{}
+				for name, a := range host {
+					in[name], err = j.Put(name, a)
+					require.NoError(t, err)
+				}
+				for i := range 3 {
+					out, err := j.Run(context.Background(), in)
+					require.NoError(t, err)
+					got, err := out[0].Get()
+					require.NoError(t, err)
+					if string(got.Bytes()) != string(want[0].Bytes()) {
+						t.Errorf("%s, %d rows, dimension %d contracted, step %d: other bits than without copies", d, m, contract, i)
+					}
+				}
+				require.NoError(t, j.Close())
+			}
+		}
+	}
+}
+
 // Weights that a result takes over are not copied for the next step, nor is anything
 // with NoKeep or NoOptimize; a copy that is kept is printed and counted.
 func TestKeptCopiesInPlans(t *testing.T) {

@@ -25,7 +25,10 @@ func inNumber(bf16, f16, f32, f64 lowering.Kernel) lowering.Kernel {
 }
 
 // eachPiece calls f with pieces of the experts' rows, in parallel, where a row costs
-// `work` products.
+// `work` products. A thread copies the matrices of the experts that it has rows of, unless
+// there are copies that are kept: each is copied once in a call, but for those whose rows
+// two threads share, at most one fewer than threads, and for each further 384 rows of an
+// expert in fused products (see kernel.Panels for what sharing such a copy would cost).
 func eachPiece(a *lowering.Args, align, work int, f func(expert, from, to int)) {
 	counts := a.In[len(a.In)-1]
 	z := zones{data[int32](counts), align, 0}

@@ -129,11 +129,7 @@ func dotSpace(x, y, z graph.Type, l, r operandDims) lowering.Workspace {
 	batches, m, n, k := product(x, l.batch), product(x, l.free), product(y, r.free), product(x, l.contract)
 	transposed := len(r.contract) > 0 && len(y.Shape) > 0 && r.contract[len(r.contract)-1] == len(y.Shape)-1
 	w.OnThreads = func(threads int) (map[string]int64, int) {
-		few := 4 * threads
-		if batches == 1 {
-			few = dotFew
-		}
-		if n > batches*m && batches*m < few {
+		if cutsColumns(batches, m, n, threads, copies(d, transposed)) {
 			c := busy(threads, n, 1+dotGrain/(1+m*k))
 			return gemmNeed(d, z.DType, m, (n+c-1)/c, k, transposed), c
 		}

@@ -94,6 +94,11 @@ func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 func GemmSwiGLU[E Number](m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
 	s, do := spaceOf[E]()
 	defer s.release()
+	do.gemmSwiGLU(s, m, n, k, x, gate, up, g, u, h)
+}
+
+// gemmSwiGLU is GemmSwiGLU in the memory of s.
+func (do *arithmetic[E]) gemmSwiGLU(s *space, m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
 	rows := x.rowsAtOnce(m, k)
 	for i := 0; i < m; i += rows {
 		in := min(rows, m-i)
@@ -120,6 +125,11 @@ func GemmSwiGLU[E Number](m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []
 func GemmSwiGLUGrad[E Number](m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
 	s, do := spaceOf[E]()
 	defer s.release()
+	do.gemmSwiGLUGrad(s, m, n, k, dy, b, g, u, dg, du)
+}
+
+// gemmSwiGLUGrad is GemmSwiGLUGrad in the memory of s.
+func (do *arithmetic[E]) gemmSwiGLUGrad(s *space, m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
 	rows := fusedRows(m, k)
 	for i := 0; i < m; i += rows {
 		in := min(rows, m-i)
@@ -142,6 +152,11 @@ func GemmSwiGLUGrad[E Number](m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E
 func GemmSum[E Number](m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
 	s, do := spaceOf[E]()
 	defer s.release()
+	do.gemmSum(s, m, n, k, a, b, c, d, y)
+}
+
+// gemmSum is GemmSum in the memory of s.
+func (do *arithmetic[E]) gemmSum(s *space, m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
 	rows := fusedRows(m, k)
 	for i := 0; i < m; i += rows {
 		in := min(rows, m-i)

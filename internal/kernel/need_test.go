@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/gomoe/gomoe/array"
@@ -96,6 +97,49 @@ func needOfHalves[E Half, R interface {
 	}
 	taken(t, what, w.taken(), want)
 }
+
+// The same for fused products, but for the products that they are made of.
+func TestNeedOfFusedProducts(t *testing.T) {
+	needOfFused[float32](t)
+	needOfFused[float64](t)
+	needOfFused[array.Brain](t)
+	needOfFused[array.Half](t)
+}
+
+func needOfFused[E Number](t *testing.T) {
+	do := arithmeticOf[E]()
+	for _, c := range [][3]int{{1, 7, 3}, {100, 300, 64}, {130, 700, 300}, {500, 1100, 40}, {900, 97, 600}} {
+		m, n, k := c[0], c[1], c[2]
+		b := Matrix[E]{X: make([]E, n*k), Row: n, Col: 1}
+		x, y, at := make([]E, m*k), func() []E { return make([]E, m*n) }, make([]int32, m)
+		for _, w := range []struct {
+			name string
+			do   func(s *space)
+			need Need
+		}{
+			{"swiglu", func(s *space) { do.gemmSwiGLU(s, m, n, k, Left[E]{X: x, Row: k}, b, b, nil, nil, y()) }, SwiGLUNeed[E](m, n, k, false, false, false, false)},
+			{"swiglu, kept", func(s *space) { do.gemmSwiGLU(s, m, n, k, Left[E]{X: x, Row: k}, b, b, y(), y(), y()) }, SwiGLUNeed[E](m, n, k, false, false, false, true)},
+			{"swiglu, gathered", func(s *space) { do.gemmSwiGLU(s, m, n, k, Left[E]{X: x, Row: k, At: at}, b, b, nil, nil, y()) }, SwiGLUNeed[E](m, n, k, false, false, true, false)},
+			{"gradient", func(s *space) { do.gemmSwiGLUGrad(s, m, n, k, x, b, y(), y(), y(), y()) }, SumNeed[E](m, n, k, false, false)},
+			{"sum", func(s *space) { do.gemmSum(s, m, n, k, x, b, x, b, y()) }, SumNeed[E](m, n, k, false, false)},
+		} {
+			s := new(space)
+			w.do(s)
+			got, want := Need{"fused": sizeOf[space]()}, Need{}
+			for i, p := range s.pieces {
+				got["fused."+string(rune('0'+i))] = 8 * int64(len(p))
+			}
+			for buf, bytes := range w.need {
+				if strings.HasPrefix(buf, "fused") {
+					want[buf] = roundUp8(bytes)
+				}
+			}
+			taken(t, fmt.Sprint(w.name, " ", nameOf[E](), c), got, want)
+		}
+	}
+}
+
+func roundUp8(n int64) int64 { return (n + 7) / 8 * 8 }
 
 // The same for attention, forward alone and both ways.
 func TestNeedOfAttention(t *testing.T) {
