@@ -34,6 +34,8 @@ func allocated(f func()) int64 {
 // products, and without what they grew out of.
 func retained(f func() (alive any)) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	// A thread that moves to another processor may not find the workspace that it left.
+	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
 	var before, after goruntime.MemStats
 	goruntime.GC()
 	goruntime.GC()
