@@ -38,7 +38,8 @@ const PanelUnit = 96
 
 // PanelBytes returns the size of the panels of k by n numbers that are contiguous along
 // n, or along k if they are transposed. It is 0 where the selected kernels gain nothing
-// by them: they widen 16-bit numbers, or are portable.
+// by them: they widen 16-bit numbers, or are portable. Kernels of the same bits have the
+// same size, so that ranks on other processors have the same plan.
 func PanelBytes[E Number](k, n int, transposed bool) int {
 	ks, _ := selection() // the error is Selected's to tell
 	return panelBytes[E](ks, k, n, transposed)
@@ -48,7 +49,7 @@ func panelBytes[E Number](ks kernels, k, n int, transposed bool) int {
 	switch any(E(0)).(type) {
 	case float32, float64:
 		if s := ks.set(unsafe.Sizeof(E(0))); s != nil && transposed {
-			return k * roundUp(n, s.lanes) * int(unsafe.Sizeof(E(0)))
+			return k * roundUp(n, vectorLanes) * int(unsafe.Sizeof(E(0)))
 		}
 	case array.Brain:
 		if s := ks.bf16; s != nil {
