@@ -83,6 +83,8 @@ func TestKeptCopies(t *testing.T) {
 				{"finite", gomoe.Config{Options: runtime.Options{Finite: true}}, true},
 				{"2ranks", keptMesh(t, lowering.OverlapOff), true},
 				{"halves", keptMesh(t, lowering.OverlapHalves), true},
+				{"tiles", gomoe.Config{Tile: 1, Options: runtime.Options{Threads: 3}}, false},
+				{"tiles of halves", keptTiles(keptMesh(t, lowering.OverlapHalves)), false},
 			} {
 				t.Run(fmt.Sprintf("%s/%v/%s", d, transposed, c.name), func(t *testing.T) {
 					keptCopies(t, d, transposed, c.grad, c.cfg)
@@ -98,6 +100,23 @@ func keptMesh(t *testing.T, o lowering.Overlap) gomoe.Config {
 	weights := sharding.Spec{Dims: [][]string{{"ep"}, nil, nil}}
 	return gomoe.Config{Mesh: mesh, Overlap: o, Place: map[string]sharding.Spec{
 		"x": {Dims: [][]string{{"ep"}, nil}}, "gate": weights, "up": weights, "down": weights}}
+}
+
+func keptTiles(cfg gomoe.Config) gomoe.Config {
+	cfg.Tile = 1
+	return cfg
+}
+
+// tilesOfCopies returns how many instructions make products tile by tile with copies
+// that are kept.
+func tilesOfCopies(p *lowering.Plan) int {
+	n := 0
+	for i := range p.Instrs {
+		if in := &p.Instrs[i]; in.Product > 0 && len(in.Kept) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Config) {
@@ -122,6 +141,9 @@ func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Co
 	defer j.Close()
 	if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != (packing(d)) {
 		t.Fatalf("%d bytes kept with %v", kept, packing(d))
+	}
+	if n := tilesOfCopies(j.Plan()); cfg.Tile > 0 && packing(d) && transposed && n == 0 {
+		t.Fatalf("no product is made in tiles of what is kept:\n%s", j.Plan())
 	}
 	put := func(host map[string]array.Array) map[string]*runtime.Array {
 		in := map[string]*runtime.Array{}
@@ -185,26 +207,32 @@ func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Co
 	step("written to again", b, want[1])
 }
 
-// Threads that share the columns of a product, or its rows, make the same bits of a copy
-// that is kept as one thread without it.
+// Threads that share the columns of a product, its rows or its tiles make the same bits of
+// a copy that is kept as one thread without it.
 func TestKeptCopiesOfThreads(t *testing.T) {
 	for _, d := range []graph.DType{graph.BF16, graph.F32} {
-		for _, m := range []int{1, 40, 300} {
-			for _, contract := range []int{0, 1} {
+		for i := range 12 {
+			m, contract, tile := [3]int{1, 40, 300}[i/4], i/2%2, int64(2*(i%2)-1)
+			t.Run(fmt.Sprintf("%s/%d rows/dimension %d/tile=%d", d, m, contract, tile), func(t *testing.T) {
 				p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
 					w := []int{700, 1000}
 					if contract == 1 {
 						w = []int{1000, 700}
 					}
 					x := t.Input("x", d, m, 700)
-					return []*graph.Value{DotGeneral(x, t.Input("w", d, w...), []int{1}, []int{contract}, nil, nil)}
+					y := DotGeneral(x, t.Input("w", d, w...), []int{1}, []int{contract}, nil, nil)
+					return []*graph.Value{Add(y, t.Input("y", d, m, 1000))}
 				})
 				require.NoError(t, err)
 				host := keptHost(p, 7)
 				want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoOptimize: true, Options: runtime.Options{Threads: 1}}, host)
 				require.NoError(t, err)
-				j, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: 3}})
+				j, err := gomoe.Open(p, gomoe.Config{Tile: tile, Options: runtime.Options{Threads: 3}})
 				require.NoError(t, err)
+				kept := packing(d) && (d == graph.BF16 || contract == 1)
+				if n := tilesOfCopies(j.Plan()); (n > 0) != (kept && tile > 0) {
+					t.Errorf("%d products are made in tiles of what is kept:\n%s", n, j.Plan())
+				}
 				in := map[string]*runtime.Array{}
 				for name, a := range host {
 					in[name], err = j.Put(name, a)
@@ -216,11 +244,11 @@ func TestKeptCopiesOfThreads(t *testing.T) {
 					got, err := out[0].Get()
 					require.NoError(t, err)
 					if string(got.Bytes()) != string(want[0].Bytes()) {
-						t.Errorf("%s, %d rows, dimension %d contracted, step %d: other bits than without copies", d, m, contract, i)
+						t.Errorf("step %d: other bits than without copies", i)
 					}
 				}
 				require.NoError(t, j.Close())
-			}
+			})
 		}
 	}
 }

@@ -37,9 +37,10 @@ const (
 	// tileBytes is what a tile takes at most: half of a second level cache.
 	tileBytes = 512 << 10
 	// A tile has at most tileRows rows: as many are multiplied with one copy of the
-	// columns, which takes as long as a dozen do. tileUnit divides its columns: the
-	// widest that a product makes in registers.
-	tileRows, tileUnit = 384, 48
+	// columns, which takes as long as a dozen do. tileUnit divides its columns: what
+	// products make in registers divides it, 48 or 32, so that tiles can be made of
+	// copies that are kept (see kernel.PanelUnit).
+	tileRows, tileUnit = 384, 96
 	// tileWork is the least number of multiplications that is worth a goroutine.
 	tileWork = 1 << 21
 )
