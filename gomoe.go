@@ -50,6 +50,14 @@ type Config struct {
 	// about what caches hold, 1 is always, which takes the least memory, and -1
 	// never. It changes no bit of the results, and is not done with NoOptimize.
 	Tile int64
+	// NoKeep does without copies of weights that are kept between steps. Otherwise
+	// weights that no result takes over are copied, when a step is given the same array
+	// as the one before, into the order in which products read them: bf16, and
+	// matrices that are multiplied by transposed. That takes as much memory as these
+	// weights, which a plan shows and a session allocates when it is opened, and none
+	// of it serves weights that are put anew for every step. It changes no bit of the
+	// results. With NoOptimize nothing is kept.
+	NoKeep bool
 	runtime.Options
 }
 
@@ -99,7 +107,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	}
 	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize, Tile: cfg.Tile}
 	if !cfg.NoOptimize {
-		opts.Joins, opts.Overlap = primitives.Joins(), cfg.Overlap
+		opts.Joins, opts.Overlap, opts.Keep = primitives.Joins(), cfg.Overlap, !cfg.NoKeep
 	}
 	return lowering.Lower(a, opts)
 }
@@ -113,7 +121,7 @@ type Job struct {
 // UseKernels chooses the kernels of this process, as the environment variable
 // GOMOE_KERNELS does: portable is plain Go, the reference; avx2, avx512, amx and neon
 // are assembly; empty is the best that the processor runs. It comes before the first
-// program is run, for example as flag.Func("kernels", "...", gomoe.UseKernels).
+// program is compiled or run, for example as flag.Func("kernels", "...", gomoe.UseKernels).
 func UseKernels(name string) error { return kernel.Use(name) }
 
 // Open compiles p and opens one rank per place of the mesh in this process, or, in

@@ -9,6 +9,10 @@
 // that are read last. An element depends on its own arguments only, so neither
 // changes a bit of a result.
 //
+// With Options.Keep, products of weights that stay the same get copies of them in the
+// order in which they read them. A copy is a buffer of the plan like others, and an
+// instruction that makes it, which the runtime leaves out in most steps.
+//
 // Kernels share their work with the helpers of a Crew, which all ranks of a
 // process have in common.
 package lowering

@@ -150,11 +150,15 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 // Tiled says that the kernel that was emitted last, with one result, can make that
 // tile by tile: its elements in a row are those along the last dimensions, as many as
 // t makes columns. What reads it element by element is then done to each tile.
-func (e *Emitter) Tiled(t Tiling) { e.plan.Instrs[len(e.plan.Instrs)-1].Tiles = t }
+func (e *Emitter) Tiled(t Tiling) { e.plan.Instrs[len(e.plan.Instrs)-1].Tiles = &t }
 
 // Divide says how the kernel or the exchange that was emitted last works for some
 // of the rank's experts.
 func (e *Emitter) Divide(d Division) { e.plan.Instrs[len(e.plan.Instrs)-1].Divide = &d }
+
+// Packs says which copies of its arguments the kernel that was emitted last would like
+// to have.
+func (e *Emitter) Packs(packs ...Pack) { e.plan.Instrs[len(e.plan.Instrs)-1].Packs = packs }
 
 // RowCounts returns the buffer with the rows in use per local expert, and the
 // alignment of the experts' zones.

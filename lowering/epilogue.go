@@ -107,15 +107,16 @@ func (p *Plan) follows(e, product *Instr, r int) bool {
 // withEpilogue returns the instruction that is both.
 func (p *Plan) withEpilogue(product, e *Instr, chunk int) Instr {
 	r := p.Root(product.Out[0])
+	own := len(product.In) - len(product.Kept)
 	in := Instr{InPlace: e.InPlace, Pos: e.Pos, Zones: product.Zones, Align: product.Align, Divide: product.Divide,
-		Out: e.Out, In: slices.Clone(product.In), Product: len(product.In)}
+		Out: e.Out, In: slices.Clone(product.In[:own]), Product: own, Kept: product.Kept}
 	tail := *e
 	if len(e.Parts) == 0 {
 		tail.Parts = []Instr{*e}
 	}
 	c := p.chainOf(&tail, chunk)
 	c.step = max(c.step, tileUnit)
-	x := &epilogue{tiles: product.Tiles, product: len(product.In), size: p.Bufs[r].Type.DType.Size(), made: p.Bufs[product.Out[0]].Type, chain: c}
+	x := &epilogue{tiles: product.Tiles, product: own, size: p.Bufs[r].Type.DType.Size(), made: p.Bufs[product.Out[0]].Type, chain: c}
 	for k, b := range tail.In {
 		if p.Root(b) == r {
 			c.ofTile(k)
@@ -132,10 +133,11 @@ func (p *Plan) withEpilogue(product, e *Instr, chunk int) Instr {
 			x.slotted += p.Bufs[b].Type.DType.Size()
 		}
 	}
+	in.withCopies(product)
 	p.Bufs[r].Storage = Chunk
 	in.Parts = append([]Instr{*product}, tail.Parts...)
 	in.Name = "fused(" + product.Name + ", " + strings.TrimSuffix(strings.TrimPrefix(e.Name, "fused("), ")") + ")"
-	in.Kernel, in.Scratch = x.kernel, int64(tileBytes+x.slotted*c.step)
+	in.Kernel, in.Scratch, in.Workspace = x.kernel, int64(x.slotted*c.step), x.workspace(product.Workspace.Shared)
 	return in
 }
 

@@ -1,14 +1,24 @@
 package lowering
 
 import (
+	"maps"
+
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Tiling prepares to run a kernel tile by tile. It is given the kernel's arguments,
-// and of its result the type: there is no memory. What it returns is the kernel's
-// until that returns, and its methods may be called at once.
-type Tiling func(a *Args) Tiles
+// Tiling is how to run a kernel tile by tile.
+type Tiling struct {
+	// Rows, Cols and Deep are Tiles.Size as far as it is known before the kernel runs.
+	Rows, Cols, Deep int
+	// Need returns what a thread takes that makes tiles of that size, as
+	// Workspace.OnThreads does.
+	Need func(rows, cols int) map[string]int64
+	// Begin is given the kernel's arguments, and of its result the type: there is no
+	// memory. What it returns is the kernel's until that returns, and its methods may
+	// be called at once.
+	Begin func(a *Args) Tiles
+}
 
 // Tiles is a product, as a matrix.
 type Tiles interface {
@@ -27,9 +37,10 @@ const (
 	// tileBytes is what a tile takes at most: half of a second level cache.
 	tileBytes = 512 << 10
 	// A tile has at most tileRows rows: as many are multiplied with one copy of the
-	// columns, which takes as long as a dozen do. tileUnit divides its columns: the
-	// widest that a product makes in registers.
-	tileRows, tileUnit = 384, 48
+	// columns, which takes as long as a dozen do. tileUnit divides its columns: what
+	// products make in registers divides it, 48 or 32, so that tiles can be made of
+	// copies that are kept (see kernel.PanelUnit).
+	tileRows, tileUnit = 384, 96
 	// tileWork is the least number of multiplications that is worth a goroutine.
 	tileWork = 1 << 21
 )
@@ -37,7 +48,7 @@ const (
 // epilogue is the kernel of a product with an elementwise instruction behind it.
 // It is immutable.
 type epilogue struct {
-	tiles   Tiling
+	tiles   *Tiling
 	product int        // number of its arguments
 	made    graph.Type // by it
 	size    int        // of an element of that
@@ -75,6 +86,25 @@ func evenly(n, most, unit int) int {
 	return ((n+pieces-1)/pieces + unit - 1) / unit * unit
 }
 
+// tileGrain returns how many tiles are worth a goroutine.
+func tileGrain(tall, wide, deep int) int { return 1 + tileWork/(1+tall*wide*deep) }
+
+// workspace is that of the kernel, for arguments and results that take so many bytes
+// of Args.Scratch.
+func (e *epilogue) workspace(shared int64) Workspace {
+	t := e.tiles
+	return Workspace{Shared: shared, OnThreads: func(threads int) (map[string]int64, int) {
+		tall, wide := tileSize(t.Rows, t.Cols, e.size, e.chain.step, threads)
+		n := (t.Rows + tall - 1) / tall * ((t.Cols + wide - 1) / wide)
+		each := maps.Clone(t.Need(tall, wide))
+		if each == nil {
+			each = map[string]int64{}
+		}
+		each["tiles"] = int64(tall * wide * e.size)
+		return each, min(threads, max(n/tileGrain(tall, wide, t.Deep), 1))
+	}}
+}
+
 func (e *epilogue) kernel(a *Args) error {
 	whole := KeepDirty[Args](a) // what the product sees, then the chain
 	in, out := whole.In[:0], whole.Out[:0]
@@ -86,7 +116,7 @@ func (e *epilogue) kernel(a *Args) error {
 		made.Shape[0] = n / (e.made.Len() / e.made.Shape[0])
 	}
 	whole.Out = append(out, array.Array{Type: made})
-	t := e.tiles(whole)
+	t := e.tiles.Begin(whole)
 
 	args := KeepDirty[Args](a)
 	in = args.In[:0]
@@ -116,7 +146,7 @@ func (e *epilogue) kernel(a *Args) error {
 		w.rooms = RoomsOf[uint8](a, (tall*wide*e.size+63)/64*64)
 	}
 	w.chunks = e.chain.begin(args)
-	a.Share((len(w.cuts)-1)*w.across, 1+tileWork/(1+tall*wide*deep), w)
+	a.Share((len(w.cuts)-1)*w.across, tileGrain(tall, wide, deep), w)
 	err := w.chunks.end()
 	clear(whole.In)
 	clear(args.In)

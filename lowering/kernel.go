@@ -19,8 +19,11 @@ type Kernel func(a *Args) error
 // Args are what a kernel works on.
 type Args struct {
 	In, Out []array.Array
-	Mesh    sharding.Mesh
-	Rank    int
+	// Kept are arguments of which there may be a copy, and Copies these; see Packed.
+	Kept   []int
+	Copies []array.Array
+	Mesh   sharding.Mesh
+	Rank   int
 	// Threads is how many goroutines a kernel may keep busy.
 	Threads int
 	// Crew helps with Parallel; nil is a goroutine for every piece.

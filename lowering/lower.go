@@ -21,6 +21,10 @@ type Options struct {
 	Overlap Overlap
 	// Joins are tried on the plan before it is fused and given memory.
 	Joins []Join
+	// Keep keeps copies of inputs that are not donated, in the order in which kernels
+	// want them, as long as the caller gives the same arrays. They take memory: as
+	// much as the weights that are multiplied with.
+	Keep bool
 	// Fuse joins elementwise instructions, which changes no bit of the results,
 	// and lets their results take the memory of arguments that are read last.
 	Fuse bool
@@ -59,6 +63,9 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 		return nil, err
 	}
 	p.join(opts.Joins)
+	if opts.Keep {
+		p.keep(opts.Donate)
+	}
 	if opts.Fuse {
 		p.fuse(opts.Chunk)
 		p.epilogues(opts)

@@ -49,6 +49,7 @@ const (
 	Output                // given to the caller
 	Alias                 // the memory of another buffer
 	Chunk                 // inside a fused instruction only, a chunk at a time
+	Kept                  // the session's: a copy of an input, which outlasts the step
 )
 
 // Buffer is one rank's part of a value.
@@ -79,13 +80,22 @@ type Instr struct {
 	// order. Those of their results that nobody else reads are of storage Chunk.
 	Parts []Instr
 	// Tiles, if not nil, is another way to run the kernel: see Emitter.Tiled.
-	Tiles Tiling
+	Tiles *Tiling
 	// Product is the number of arguments, the first ones, of the product that is the
 	// first of Parts; 0 without. They are read while results are written.
 	Product int
+	// Packs are the copies of arguments that the kernel would like to have. Those
+	// that it may have are its last arguments: Kept says of which they are.
+	Packs []Pack
+	Kept  []int
+	// Keeps says that the instruction makes such a copy. It is left out in steps in
+	// which the copy is there, or is not worth making.
+	Keeps bool
 	// Scratch is the memory in bytes that the kernel wants on every thread, as
 	// far as it is known before it runs.
 	Scratch int64
+
+	Workspace Workspace
 
 	// For collectives.
 	Exchange Exchange
@@ -121,7 +131,11 @@ func (p *Plan) Root(b int) int {
 // String prints the plan: the canonical text that Hash is taken of.
 func (p *Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "plan %s mesh %q ranks=%d arena=%d\n", p.Name, p.Mesh.String(), p.Mesh.Ranks(), p.Arena)
+	fmt.Fprintf(&b, "plan %s mesh %q ranks=%d arena=%d", p.Name, p.Mesh.String(), p.Mesh.Ranks(), p.Arena)
+	if n := p.kept(); n > 0 {
+		fmt.Fprintf(&b, " kept=%d", n)
+	}
+	b.WriteByte('\n')
 	for _, in := range p.In {
 		fmt.Fprintf(&b, "\tin  %-12s %s %s\n", in.Name, in.Spec.Format(in.Type), p.slot(in.Buf))
 	}
@@ -193,11 +207,24 @@ func (p *Plan) slot(b int) string {
 		return fmt.Sprintf("b%d@in", b)
 	case Output:
 		return fmt.Sprintf("b%d@out", b)
+	case Kept:
+		return fmt.Sprintf("b%d@kept", b)
 	case Chunk:
 		return fmt.Sprintf("b%d", r)
 	default:
 		return fmt.Sprintf("b%d@%d", b, buf.Offset)
 	}
+}
+
+// kept returns the bytes of copies that outlast a step.
+func (p *Plan) kept() int64 {
+	var sum int64
+	for _, b := range p.Bufs {
+		if b.Storage == Kept {
+			sum = plus(sum, b.Type.Bytes())
+		}
+	}
+	return sum
 }
 
 // Hash returns a hash of the plan's text. Ranks compare it before they run.

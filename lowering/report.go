@@ -19,16 +19,20 @@ type Report struct {
 }
 
 // Memory is what one rank allocates for a step. Total is the sum of the others:
-// all of it lives as long as the step. Products of matrices and attention keep
-// some memory of their own besides, one panel per thread.
+// all of it lives as long as the step.
 type Memory struct {
 	Inputs int64 `json:"inputs"`
 	// Results does not count those that are written over a donated input.
 	Results int64 `json:"results"`
 	Arena   int64 `json:"arena"`
+	// Kept are copies of inputs that outlast the step.
+	Kept int64 `json:"kept,omitempty"`
 	// Scratch is what fused instructions want on one thread.
 	Scratch int64 `json:"scratch"`
-	Total   int64 `json:"total"`
+	// Workspace is what products, attention and others take beside their arguments on
+	// all threads. Ranks of one process have that of threads in common.
+	Workspace int64 `json:"workspace,omitempty"`
+	Total     int64 `json:"total"`
 	// Peak is the instruction at which most of the memory is in use.
 	Peak Peak `json:"peak"`
 	// Buffers are all that own memory, the largest first.
@@ -41,15 +45,15 @@ type Peak struct {
 	Instr int    `json:"instruction"` // -1 in a plan without instructions
 	Name  string `json:"name"`
 	Line  string `json:"line"`
-	Live  int64  `json:"live"` // inputs, results and temporaries in use
+	Live  int64  `json:"live"` // inputs, results, what is kept and temporaries in use
 	Temps int64  `json:"temporaries"`
 }
 
 // BufferUse is one buffer.
 type BufferUse struct {
 	Buf     int    `json:"buffer"`
-	Storage string `json:"storage"` // input, result, temporary
-	Name    string `json:"name"`    // of the input or result, or the instruction that writes it
+	Storage string `json:"storage"` // input, result, temporary, kept
+	Name    string `json:"name"`    // of the input, also of one that is copied, or result, or the instruction that writes it
 	Type    string `json:"type"`    // global, with its placement; local where it has none
 	Bytes   int64  `json:"bytes"`
 	Line    string `json:"line"`
@@ -90,10 +94,11 @@ type OpTotal struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Report returns what p costs each rank.
-func (p *Plan) Report() *Report {
+// Report returns what p costs each rank whose kernels may keep so many threads busy;
+// 0 is one.
+func (p *Plan) Report(threads int) *Report {
 	r := &Report{Plan: p.Name, Mesh: p.Mesh.String(), Ranks: p.Mesh.Ranks()}
-	r.Mem = p.memory()
+	r.Mem = p.memory(threads)
 	r.Comm = p.communication()
 	return r
 }
@@ -111,7 +116,7 @@ func plus(ns ...int64) int64 {
 	return sum
 }
 
-func (p *Plan) memory() Memory {
+func (p *Plan) memory(threads int) Memory {
 	m := Memory{Arena: p.Arena, Buffers: []BufferUse{}}
 	for i, b := range p.Bufs {
 		u := BufferUse{Buf: i, Type: b.Spec.Format(b.Global), Bytes: b.Type.Bytes(), Line: b.Pos.String(), First: b.Def, Last: b.Last}
@@ -122,6 +127,9 @@ func (p *Plan) memory() Memory {
 		case Output:
 			u.Storage, u.Name = "result", p.portName(p.Out, i)
 			m.Results = plus(m.Results, u.Bytes)
+		case Kept:
+			u.Storage, u.Name = "kept", p.keptOf(i)
+			m.Kept = plus(m.Kept, u.Bytes)
 		case Temp:
 			if b.Def < 0 {
 				continue
@@ -135,7 +143,8 @@ func (p *Plan) memory() Memory {
 	for i := range p.Instrs {
 		m.Scratch = max(m.Scratch, p.Instrs[i].Scratch)
 	}
-	m.Total = plus(m.Inputs, m.Results, m.Arena, m.Scratch)
+	m.Workspace = p.workspace(threads)
+	m.Total = plus(m.Inputs, m.Results, m.Arena, m.Kept, m.Scratch, m.Workspace)
 	m.Peak = p.peak(m)
 	for i := range m.Buffers {
 		u := &m.Buffers[i]
@@ -146,6 +155,16 @@ func (p *Plan) memory() Memory {
 	}
 	slices.SortStableFunc(m.Buffers, func(a, b BufferUse) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return m
+}
+
+// OfRanks is the memory of so many ranks of one process, which share the threads and
+// what these have.
+func (m *Memory) OfRanks(ranks int) int64 {
+	sum := m.Workspace
+	for range ranks {
+		sum = plus(sum, m.Total-m.Workspace)
+	}
+	return sum
 }
 
 // writer returns the name of the instruction i, or of that part of it, which
@@ -168,7 +187,7 @@ func (p *Plan) peak(m Memory) Peak {
 			ends[u.Last+1] = append(ends[u.Last+1], u.Bytes)
 		}
 	}
-	at := Peak{Instr: -1, Line: "-", Live: plus(m.Inputs, m.Results)}
+	at := Peak{Instr: -1, Line: "-", Live: plus(m.Inputs, m.Results, m.Kept)}
 	var temps int64
 	for i := range p.Instrs {
 		for _, n := range ends[i] {
@@ -177,10 +196,20 @@ func (p *Plan) peak(m Memory) Peak {
 		temps = plus(append(starts[i], temps)...)
 		if at.Instr < 0 || temps > at.Temps {
 			in := &p.Instrs[i]
-			at = Peak{i, in.Name, in.Pos.String(), plus(m.Inputs, m.Results, temps), temps}
+			at = Peak{i, in.Name, in.Pos.String(), plus(m.Inputs, m.Results, m.Kept, temps), temps}
 		}
 	}
 	return at
+}
+
+// keptOf returns the name of the input that buffer b is a copy of.
+func (p *Plan) keptOf(b int) string {
+	for i := range p.Instrs {
+		if in := &p.Instrs[i]; in.Keeps && in.Out[0] == b {
+			return p.portName(p.In, p.Root(in.In[0]))
+		}
+	}
+	return ""
 }
 
 // portName returns the name of the input or result that has the buffer.
@@ -225,8 +254,14 @@ func (r *Report) String() string {
 	var b strings.Builder
 	m := r.Mem
 	scratch := ""
+	if m.Kept > 0 {
+		scratch += ", kept " + Bytes(m.Kept)
+	}
 	if m.Scratch > 0 {
-		scratch = ", scratch " + Bytes(m.Scratch)
+		scratch += ", scratch " + Bytes(m.Scratch)
+	}
+	if m.Workspace > 0 {
+		scratch += ", workspace " + Bytes(m.Workspace)
 	}
 	fmt.Fprintf(&b, "memory per rank: %s (inputs %s, results %s, arena %s%s)\n", Bytes(m.Total), Bytes(m.Inputs), Bytes(m.Results), Bytes(m.Arena), scratch)
 	if m.Peak.Instr >= 0 {

@@ -37,7 +37,7 @@ func reportedPlan() *Plan {
 }
 
 func TestReport(t *testing.T) {
-	r := reportedPlan().Report()
+	r := reportedPlan().Report(1)
 	m := r.Mem
 	if r.Ranks != 6 || m.Inputs != 256 || m.Results != 64 || m.Arena != 512 || m.Total != 832 {
 		t.Errorf("ranks %d, inputs %d, results %d, arena %d, total %d; want 6, 256, 64, 512, 832", r.Ranks, m.Inputs, m.Results, m.Arena, m.Total)
@@ -77,7 +77,7 @@ func TestReportHuge(t *testing.T) {
 	for i := range p.Bufs {
 		p.Bufs[i].Type = graph.T(graph.U8, 1<<62)
 	}
-	r := p.Report()
+	r := p.Report(1)
 	if r.Mem.Total != 1<<63-1 || r.Mem.Peak.Live != 1<<63-1 {
 		t.Errorf("total %d, live %d; want the largest number", r.Mem.Total, r.Mem.Peak.Live)
 	}
@@ -87,13 +87,13 @@ func TestReportDonated(t *testing.T) {
 	p := reportedPlan()
 	p.Bufs[3].Storage, p.Bufs[3].Of = Alias, 0
 	p.assignMemory()
-	if m := p.Report().Mem; m.Results != 0 || m.Total != 768 {
+	if m := p.Report(1).Mem; m.Results != 0 || m.Total != 768 {
 		t.Errorf("results %d, total %d; want 0 and 768: the result lies in the input's memory", m.Results, m.Total)
 	}
 }
 
 func TestReportString(t *testing.T) {
-	got := reportedPlan().Report().String()
+	got := reportedPlan().Report(1).String()
 	want := `memory per rank: 832 B (inputs 256 B, results 64 B, arena 512 B)
 most in use: 832 B, 512 B of it temporaries, at instruction 1, all_sum (moe.graph:3)
 largest buffers (share of what is in use at that instruction):
@@ -110,7 +110,7 @@ total all_sum: 1, 256 B
 	if got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
-	if empty := (&Plan{Name: "f"}).Report().String(); !strings.Contains(empty, "communication: none") || strings.Contains(empty, "most in use") {
+	if empty := (&Plan{Name: "f"}).Report(1).String(); !strings.Contains(empty, "communication: none") || strings.Contains(empty, "most in use") {
 		t.Errorf("report of an empty plan:\n%s", empty)
 	}
 }

@@ -57,12 +57,12 @@ func (t AddAlongAxis) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (t AddAlongAxis) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	add := inFloat(addAlong[float32](t.Axis), addAlong[float64](t.Axis))
-	return e.Kernel("add_along_axis", out, in, func(a *lowering.Args) error {
+	return uses(e, e.Kernel("add_along_axis", out, in, func(a *lowering.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.Out[0].Type.Shape[t.Axis]); err != nil {
 			return err
 		}
 		return add(a)
-	})
+	}), widening(out, in))
 }
 
 func addAlong[T Float](axis int) lowering.Kernel {

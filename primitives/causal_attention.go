@@ -90,7 +90,12 @@ func (p causalAttention) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p causalAttention) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("causal_attention", out, in, inFloat(attentionKernel[float32](p), attentionKernel[float64](p)))
+	space := attentionSpace[float32](p, in[0].Type, in[1].Type, false)
+	if in[0].Type.DType == graph.F64 {
+		space = attentionSpace[float64](p, in[0].Type, in[1].Type, false)
+	}
+	space.Shared = widening(out, in).Shared
+	return uses(e, e.Kernel("causal_attention", out, in, inFloat(attentionKernel[float32](p), attentionKernel[float64](p))), space)
 }
 
 // headsOf is the work of attention on one rank.

@@ -46,7 +46,12 @@ func (p causalAttentionGrad) Shard(c *sharding.Context) (sharding.Decision, erro
 }
 
 func (p causalAttentionGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("causal_attention_grad", out, in, inFloat(attentionGradKernel[float32](p), attentionGradKernel[float64](p)))
+	space := attentionSpace[float32](causalAttention(p), in[0].Type, in[1].Type, true)
+	if in[0].Type.DType == graph.F64 {
+		space = attentionSpace[float64](causalAttention(p), in[0].Type, in[1].Type, true)
+	}
+	space.Shared = widening(out, in).Shared
+	return uses(e, e.Kernel("causal_attention_grad", out, in, inFloat(attentionGradKernel[float32](p), attentionGradKernel[float64](p))), space)
 }
 
 // attentionGradKernel works on parts of heads beside each other. What parts give to

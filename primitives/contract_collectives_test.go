@@ -27,7 +27,7 @@ func routed(l primitives.Layer, x, router, kernel *graph.Value, k int) *graph.Va
 // and the primitive that asked for it.
 func exchanges(p *lowering.Plan) []string {
 	var out []string
-	for _, c := range p.Report().Comm.Collectives {
+	for _, c := range p.Report(1).Comm.Collectives {
 		out = append(out, fmt.Sprintf("%s %s %d B %s", c.Op, strings.Join(c.Axes, "."), c.Bytes, c.Prim))
 	}
 	return out

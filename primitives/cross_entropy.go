@@ -93,11 +93,11 @@ func (crossEntropyGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (crossEntropy) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("cross_entropy", out, in, checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64])))
+	return uses(e, e.Kernel("cross_entropy", out, in, checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))), widening(out, in))
 }
 
 func (crossEntropyGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("cross_entropy_grad", out, in, checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64])))
+	return uses(e, e.Kernel("cross_entropy_grad", out, in, checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))), widening(out, in))
 }
 
 // checkLabels runs k after a look at the labels, argument 1, placed as s.

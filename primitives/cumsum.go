@@ -45,8 +45,8 @@ func (c CumSum) Shard(ctx *sharding.Context) (sharding.Decision, error) {
 }
 
 func (c CumSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	floats := inFloat(cumsum[float32, float64](c), cumsum[float64, float64](c))
-	return e.InPlace("cumsum", out, in, func(a *lowering.Args) error {
+	widen := inFloat(cumsum[float32, float64](c), cumsum[float64, float64](c))
+	return uses(e, e.InPlace("cumsum", out, in, func(a *lowering.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.I32:
 			return cumsum[int32, int32](c)(a)
@@ -57,8 +57,8 @@ func (c CumSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		case graph.U8:
 			return cumsum[uint8, uint8](c)(a)
 		}
-		return floats(a)
-	})
+		return widen(a)
+	}), widening(out, in))
 }
 
 // cumsum sums elements of type T in type A.

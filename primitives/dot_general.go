@@ -266,16 +266,20 @@ func (p Dot) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if weights, ok := p.rounds(in[0].Type, in[1].Type); ok {
 		batch := len(p.LHSBatch)
 		if weights == 0 {
-			return e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, operandDims{p.RHSBatch, rf, p.RHSContract}))
+			dims := operandDims{p.RHSBatch, rf, p.RHSContract}
+			return uses(e, e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, dims)), blocksSpace(in[0].Type, in[1].Type, out[0].Type, dims))
 		}
-		return e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, operandDims{p.LHSBatch, lf, p.LHSContract}))
+		dims := operandDims{p.LHSBatch, lf, p.LHSContract}
+		return uses(e, e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, dims)), blocksSpace(in[1].Type, in[0].Type, out[0].Type, dims))
 	}
 	l, r := operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}
+	x, y, z := in[0].Type, in[1].Type, out[0].Type
 	err := e.Kernel("dot_general", out, in, dotKernel(l, r))
-	if tiledTypes(in[0].Type.DType, in[1].Type.DType, out[0].Type.DType) {
-		e.Tiled(dotTiles(l, r))
+	e.Packs(dotPacks(x, y, z, r)...)
+	if tiledTypes(x.DType, y.DType, z.DType) {
+		e.Tiled(dotTiles(x, y, z, l, r))
 	}
-	return err
+	return uses(e, err, dotSpace(x, y, z, l, r))
 }
 
 func (Dot) Doc() graph.Doc {

@@ -22,21 +22,29 @@ func tiledTypes(x, y, z graph.DType) bool {
 	return false
 }
 
-// dotTiles is dotKernel tile by tile.
-func dotTiles(l, r operandDims) lowering.Tiling {
-	return func(a *lowering.Args) lowering.Tiles {
-		x, y := operandOf(a, a.In[0], l), operandOf(a, a.In[1], r)
-		z := a.Out[0].Type.DType
-		switch a.In[0].Type.DType {
-		case graph.F64:
-			return tilesOf(a, x, y, kernel.Gemm[float64])
-		case graph.F32:
-			return tilesOf(a, x, y, kernel.Gemm[float32])
-		case graph.BF16:
-			return halfTiles(a, x, y, z, kernel.GemmHalf[array.Brain, float32], kernel.GemmHalf[array.Brain, array.Brain], kernel.GemmHalf[array.Brain, array.Half])
-		default:
-			return halfTiles(a, x, y, z, kernel.GemmHalf[array.Half, float32], kernel.GemmHalf[array.Half, array.Brain], kernel.GemmHalf[array.Half, array.Half])
-		}
+// dotTiles is dotKernel tile by tile, of types x, y and z.
+func dotTiles(x, y, z graph.Type, l, r operandDims) lowering.Tiling {
+	deep := lenOf(x, l.contract)
+	transposed := transposedRight(y, r)
+	return lowering.Tiling{
+		Rows: lenOf(x, l.batch) * lenOf(x, l.free), Cols: lenOf(y, r.free), Deep: deep,
+		Need: func(rows, cols int) map[string]int64 {
+			return gemmNeed(x.DType, z.DType, rows, cols, deep, transposed)
+		},
+		Begin: func(a *lowering.Args) lowering.Tiles {
+			x, y := operandOf(a, a.In[0], l), operandOf(a, a.In[1], r)
+			z := a.Out[0].Type.DType
+			switch a.In[0].Type.DType {
+			case graph.F64:
+				return tilesOf(a, x, y, panelled[float64])
+			case graph.F32:
+				return tilesOf(a, x, y, panelled[float32])
+			case graph.BF16:
+				return halfTiles(a, x, y, z, panelledHalf[array.Brain, float32], panelledHalf[array.Brain, array.Brain], panelledHalf[array.Brain, array.Half])
+			default:
+				return halfTiles(a, x, y, z, panelledHalf[array.Half, float32], panelledHalf[array.Half, array.Brain], panelledHalf[array.Half, array.Half])
+			}
+		},
 	}
 }
 
@@ -56,7 +64,7 @@ type productTiles[E, R array.Elem] struct{ product[E, R] }
 
 func tilesOf[E, R array.Elem](a *lowering.Args, l, r operand, mul gemm[E, R]) lowering.Tiles {
 	t := lowering.Keep[productTiles[E, R]](a)
-	t.product = product[E, R]{l: l, r: r, x: data[E](l.array), y: data[E](r.array), mul: mul}
+	t.product = product[E, R]{l: l, r: r, x: data[E](l.array), y: data[E](r.array), mul: mul, panels: a.Packed(1)}
 	return t
 }
 

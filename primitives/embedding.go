@@ -110,9 +110,9 @@ func (embedding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 func (p embeddingGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, add := in[0].Spec, inFloat(addRows[float32], addRows[float64])
-	return e.Kernel("embedding_grad", out, in, func(a *lowering.Args) error {
+	return uses(e, e.Kernel("embedding_grad", out, in, func(a *lowering.Args) error {
 		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", add)
-	})
+	}), widening(out, in))
 }
 
 func lookUp(a *lowering.Args) error {

@@ -1,7 +1,6 @@
 package primitives
 
 import (
-	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/lowering"
@@ -25,17 +24,6 @@ func inNumber(bf16, f16, f32, f64 lowering.Kernel) lowering.Kernel {
 	}
 }
 
-// expertMatrix returns the matrix of expert e in w[E,in,out], or transposed
-// [E,out,in].
-func expertMatrix[E kernel.Number](w array.Array, e int, transpose bool) kernel.Matrix[E] {
-	rows, cols := w.Type.Shape[1], w.Type.Shape[2]
-	x := data[E](w)[e*rows*cols : (e+1)*rows*cols]
-	if transpose {
-		return kernel.Matrix[E]{X: x, Row: 1, Col: cols}
-	}
-	return kernel.Matrix[E]{X: x, Row: cols, Col: 1}
-}
-
 // fused is the work of a joined instruction, cut between rows.
 type fused[E kernel.Number] struct {
 	*lowering.Args
@@ -45,7 +33,11 @@ type fused[E kernel.Number] struct {
 }
 
 // fusedOf returns the work on experts' rows of k elements, and the least number of
-// rows that is worth a goroutine, where a row costs `work` products.
+// rows that is worth a goroutine, where a row costs `work` products. A thread copies the
+// matrices of the experts that it has rows of, unless there are copies that are kept:
+// each is copied once in a call, but for those whose rows two threads share, at most one
+// fewer than threads, and for each further 384 rows of an expert in fused products (see
+// kernel.Panels for what sharing such a copy would cost).
 func fusedOf[E kernel.Number](a *lowering.Args, transpose bool, align, k, work int) (w fused[E], rows, grain int) {
 	counts := a.In[len(a.In)-1]
 	return fused[E]{a, zones{data[int32](counts), align, 0}, transpose, k}, total(counts), 1 + dotGrain/(1+work)
@@ -53,7 +45,7 @@ func fusedOf[E kernel.Number](a *lowering.Args, transpose bool, align, k, work i
 
 // matrix returns that of expert e in argument i.
 func (w *fused[E]) matrix(i, e int) kernel.Matrix[E] {
-	return expertMatrix[E](w.In[i], e, w.transpose)
+	return expertMatrix[E](w.Args, i, e, w.transpose)
 }
 
 // groupedSwiGLU sets h, and g and u if they are wanted, of rows, gate and up.

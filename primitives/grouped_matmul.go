@@ -206,54 +206,41 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 	}
 	args := []lowering.Buf{in[0], in[1], counts}
 	if in[1].Type.DType.IsBlock() {
-		err = e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align))
+		err = uses(e, e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align)), groupedBlocksSpace(in[1].Type.DType, in[0].Type, out[0].Type, g.Transpose))
 	} else {
 		err = e.Kernel("grouped_matmul", out, args,
-			orHalf(groupedMatmulHalf[array.Brain](g.Transpose, align), groupedMatmulHalf[array.Half](g.Transpose, align),
-				inFloat(groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))))
+			inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
+				groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
+		e.Packs(expertPacks(in[1].Type, g.Transpose, 1)...)
+		rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
+		e.Uses(rows.matmulSpace(in[1].Type, g.Transpose))
+		if tiledTypes(in[0].Type.DType, in[1].Type.DType, out[0].Type.DType) {
+			e.Tiled(groupedTiles(in[1].Type, rows, g.Transpose, align))
+		}
 	}
 	e.Divide(lowering.Division{ByExpert: []int{1, 2}})
-	if tiledTypes(in[0].Type.DType, in[1].Type.DType, out[0].Type.DType) {
-		e.Tiled(groupedTiles(g.Transpose, align))
-	}
 	return err
 }
 
-func groupedMatmul[T Float](transpose bool, align int) lowering.Kernel {
+func groupedMatmul[E kernel.Number](transpose bool, align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
-		x, w, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
-		rs, cs := f, 1
-		if transpose {
-			rs, cs = 1, h
-		}
 		if f == 0 {
 			return nil
 		}
-		// Rows between zones are the engine's to zero.
-		lowering.Share(a, total(a.In[2]), 1+dotGrain/(1+h*f), expertRowsOf[T]{expertProducts[T]{zones{data[int32](a.In[2]), align, 0}, x, w, y, h, f}, rs, cs})
+		w, rows, grain := fusedOf[E](a, transpose, align, h, h*f)
+		lowering.Share(a, rows, grain, groupedProducts[E]{w}) // rows between zones are the engine's to zero
 		return nil
 	}
 }
 
-// expertProducts are products of experts' rows x, of h elements, and y, of f, with
-// experts' matrices w.
-type expertProducts[E any] struct {
-	zones
-	x, w, y []E
-	h, f    int
-}
+type groupedProducts[E kernel.Number] struct{ fused[E] }
 
-type expertRowsOf[T Float] struct {
-	expertProducts[T]
-	rs, cs int // strides of the matrices
-}
-
-func (p *expertRowsOf[T]) Piece(lo, hi int) {
-	h, f := p.h, p.f
-	p.each(lo, hi, func(e, start, from, to int) {
+func (w *groupedProducts[E]) Piece(lo, hi int) {
+	x, y, h, f := data[E](w.In[0]), data[E](w.Out[0]), w.k, w.Out[0].Type.Shape[1]
+	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
-		kernel.Gemm(to-from, f, h, p.x[from*h:], h, 1, p.w[e*h*f:], p.rs, p.cs, p.y[from*f:], f, false)
+		kernel.GemmPanels(to-from, f, h, x[from*h:], h, 1, w.matrix(1, e), y[from*f:], f, false)
 	})
 }
 

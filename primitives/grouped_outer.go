@@ -82,9 +82,10 @@ func (g GroupedOuter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Kernel("grouped_outer", out, []lowering.Buf{in[0], in[1], counts},
+	err = e.Kernel("grouped_outer", out, []lowering.Buf{in[0], in[1], counts},
 		orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align),
 			inFloat(groupedOuter[float32](align), groupedOuter[float64](align))))
+	return uses(e, err, expertsRows(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks()).outerSpace(out[0].Type))
 }
 
 // groupedOuter writes zeros for experts without rows.
@@ -101,9 +102,16 @@ func groupedOuter[T Float](align int) lowering.Kernel {
 				clear(w[e*h*f : (e+1)*h*f])
 			}
 		}
-		lowering.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOuters[T]{expertProducts[T]{z, x, w, y, h, f}})
+		lowering.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOuters[T]{expertProducts[T]{z, x, y, w, h, f}})
 		return nil
 	}
+}
+
+// expertProducts are products of experts' rows x, of h elements, and y, of f.
+type expertProducts[E any] struct {
+	zones
+	x, y, w []E
+	h, f    int
 }
 
 type expertOuters[T Float] struct{ expertProducts[T] }

@@ -7,43 +7,45 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// groupedTiles is groupedMatmul tile by tile, for all floats.
-func groupedTiles(transpose bool, align int) lowering.Tiling {
-	return func(a *lowering.Args) lowering.Tiles {
-		switch a.In[0].Type.DType {
-		case graph.F64:
-			return expertTilesOf(a, transpose, align, kernel.Gemm[float64])
-		case graph.F32:
-			return expertTilesOf(a, transpose, align, kernel.Gemm[float32])
-		case graph.BF16:
-			return expertTilesOf(a, transpose, align, kernel.GemmHalf[array.Brain, array.Brain])
-		default:
-			return expertTilesOf(a, transpose, align, kernel.GemmHalf[array.Half, array.Half])
-		}
+// groupedTiles is groupedMatmul tile by tile, for all floats, of experts' matrices of
+// type w and so many rows.
+func groupedTiles(w graph.Type, rows groupedRows, transpose bool, align int) lowering.Tiling {
+	l := expertLayout(w, transpose)
+	return lowering.Tiling{
+		Rows: rows.all, Cols: l.n, Deep: l.k,
+		Need: func(tall, wide int) map[string]int64 {
+			return gemmNeed(w.DType, w.DType, min(tall, rows.each), wide, l.k, transpose)
+		},
+		Begin: func(a *lowering.Args) lowering.Tiles {
+			switch a.In[0].Type.DType {
+			case graph.F64:
+				return expertTilesOf[float64](a, transpose, align)
+			case graph.F32:
+				return expertTilesOf[float32](a, transpose, align)
+			case graph.BF16:
+				return expertTilesOf[array.Brain](a, transpose, align)
+			default:
+				return expertTilesOf[array.Half](a, transpose, align)
+			}
+		},
 	}
 }
 
 // expertTiles are tiles of experts' products. Rows that fill up an expert's zone are
 // zeros in a tile.
-type expertTiles[E array.Elem] struct {
-	expertProducts[E]
-	rs, cs int // strides of the matrices
-	rows   int
-	mul    gemm[E, E]
+type expertTiles[E kernel.Number] struct {
+	fused[E]
+	rows, f int
 }
 
-func expertTilesOf[E array.Elem](a *lowering.Args, transpose bool, align int, mul gemm[E, E]) lowering.Tiles {
-	h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
+func expertTilesOf[E kernel.Number](a *lowering.Args, transpose bool, align int) lowering.Tiles {
 	t := lowering.Keep[expertTiles[E]](a)
-	t.expertProducts = expertProducts[E]{zones{data[int32](a.In[2]), align, 0}, data[E](a.In[0]), data[E](a.In[1]), nil, h, f}
-	t.rs, t.cs, t.rows, t.mul = f, 1, a.In[0].Type.Shape[0], mul
-	if transpose {
-		t.rs, t.cs = 1, h
-	}
+	t.fused, _, _ = fusedOf[E](a, transpose, align, a.In[0].Type.Shape[1], 0)
+	t.rows, t.f = a.In[0].Type.Shape[0], a.Out[0].Type.Shape[1]
 	return t
 }
 
-func (t *expertTiles[E]) Size() (rows, cols, deep int) { return t.rows, t.f, t.h }
+func (t *expertTiles[E]) Size() (rows, cols, deep int) { return t.rows, t.f, t.k }
 
 // Next cuts between experts, and one that has more rows in equal parts.
 func (t *expertTiles[E]) Next(i, most int) int {
@@ -69,7 +71,7 @@ func (t *expertTiles[E]) Next(i, most int) int {
 }
 
 func (t *expertTiles[E]) Tile(dst []byte, pitch, i0, i1, j0, j1 int) {
-	y, n, h := view[E](dst), j1-j0, t.h
+	y, x, n, h := view[E](dst), data[E](t.In[0]), j1-j0, t.k
 	zero := func(from, to int) {
 		for i := from; i < to; i++ {
 			clear(y[(i-i0)*pitch:][:n])
@@ -83,7 +85,9 @@ func (t *expertTiles[E]) Tile(dst []byte, pitch, i0, i1, j0, j1 int) {
 		from, to := max(start, i0), min(start+int(count), i1)
 		if from < to {
 			zero(done, from)
-			t.mul(to-from, n, h, t.x[min(from*h, len(t.x)):], h, 1, t.w[min(e*h*t.f+j0*t.cs, len(t.w)):], t.rs, t.cs, y[(from-i0)*pitch:], pitch, false)
+			m := t.matrix(1, e)
+			m.X, m.Panels = m.X[min(j0*m.Col, len(m.X)):], m.Panels.From(j0)
+			kernel.GemmPanels(to-from, n, h, x[min(from*h, len(x)):], h, 1, m, y[(from-i0)*pitch:], pitch, false)
 			done = to
 		}
 		start = roundUp(start+int(count), t.align)

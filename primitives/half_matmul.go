@@ -20,9 +20,9 @@ func halfOperands(x, y array.Array, d graph.DType) bool {
 // halfDot is dotKernel for halfOperands.
 func halfDot(a *lowering.Args, l, r operand) error {
 	if l.array.Type.DType == graph.BF16 {
-		halfDotOf(a, l, r, kernel.GemmHalf[array.Brain, float32], kernel.GemmHalf[array.Brain, array.Brain], kernel.GemmHalf[array.Brain, array.Half])
+		halfDotOf(a, l, r, panelledHalf[array.Brain, float32], panelledHalf[array.Brain, array.Brain], panelledHalf[array.Brain, array.Half])
 	} else {
-		halfDotOf(a, l, r, kernel.GemmHalf[array.Half, float32], kernel.GemmHalf[array.Half, array.Brain], kernel.GemmHalf[array.Half, array.Half])
+		halfDotOf(a, l, r, panelledHalf[array.Half, float32], panelledHalf[array.Half, array.Brain], panelledHalf[array.Half, array.Half])
 	}
 	return nil
 }
@@ -36,6 +36,11 @@ func halfDotOf[E kernel.Half](a *lowering.Args, l, r operand, f32 gemm[E, float3
 	case graph.F16:
 		multiply(a, data[array.Half](z), l, r, f16)
 	}
+}
+
+// panelledHalf is gemm for 16-bit types, with panels.
+func panelledHalf[E kernel.Half, R kernel.Result](m, n, k int, x []E, ars, acs int, y []E, brs, bcs int, p kernel.Panels, z []R, ldc int, acc bool) {
+	kernel.GemmHalfPanels(m, n, k, x, ars, acs, kernel.Matrix[E]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
 }
 
 // orHalf returns the kernel that runs bf16, f16 or others by the element type of
@@ -52,36 +57,6 @@ func orHalf(bf16, f16, others lowering.Kernel) lowering.Kernel {
 	}
 }
 
-// groupedMatmulHalf is groupedMatmul for 16-bit types.
-func groupedMatmulHalf[E kernel.Half](transpose bool, align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
-		x, w, y := data[E](a.In[0]), data[E](a.In[1]), data[E](a.Out[0])
-		h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
-		rs, cs := f, 1
-		if transpose {
-			rs, cs = 1, h
-		}
-		if f == 0 {
-			return nil
-		}
-		lowering.Share(a, total(a.In[2]), 1+dotGrain/(1+h*f), expertRowsHalf[E]{expertProducts[E]{zones{data[int32](a.In[2]), align, 0}, x, w, y, h, f}, rs, cs})
-		return nil
-	}
-}
-
-type expertRowsHalf[E kernel.Half] struct {
-	expertProducts[E]
-	rs, cs int // strides of the matrices
-}
-
-func (p *expertRowsHalf[E]) Piece(lo, hi int) {
-	h, f := p.h, p.f
-	p.each(lo, hi, func(e, start, from, to int) {
-		from, to = start+from, start+to
-		kernel.GemmHalf(to-from, f, h, p.x[from*h:], h, 1, p.w[e*h*f:], p.rs, p.cs, p.y[from*f:], f, false)
-	})
-}
-
 // groupedOuterHalf is groupedOuter for 16-bit types.
 func groupedOuterHalf[E kernel.Half](align int) lowering.Kernel {
 	return func(a *lowering.Args) error {
@@ -96,7 +71,7 @@ func groupedOuterHalf[E kernel.Half](align int) lowering.Kernel {
 				clear(w[e*h*f : (e+1)*h*f])
 			}
 		}
-		lowering.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOutersHalf[E]{expertProducts[E]{z, x, w, y, h, f}})
+		lowering.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOutersHalf[E]{expertProducts[E]{z, x, y, w, h, f}})
 		return nil
 	}
 }

@@ -34,6 +34,9 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join.Name += "_gathered"
 	join.Out = append(slices.Clone(in.Out), d.Out[1:]...)
 	join.In = slices.Concat(d.In, in.In[1:])
+	join.Workspace = rowsIn(p, in.In[0], in.In[1]).swigluSpace(p.Bufs[in.In[1]].Type, m.Transpose, true, false)
+	join.Workspace.Shared = 4 * int64(p.Bufs[in.Out[0]].Type.Shape[0]) // where rows are
+	join.Packs = expertPacks(p.Bufs[in.In[1]].Type, m.Transpose, len(join.In)-3, len(join.In)-2)
 	if n := len(join.In); d.Name == "ep_place" {
 		place := func(of experts) lowering.Kernel {
 			return inNumber(placedSwiGLU[array.Brain](of, m.Transpose, in.Align, k), placedSwiGLU[array.Half](of, m.Transpose, in.Align, k),

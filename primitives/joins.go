@@ -50,7 +50,8 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	others, join, ok := gatedProducts(p, i, groupedProduct)
 	if ok {
 		t := join.Prim.(GroupedMatmul).Transpose
-		join.Name = "grouped_swiglu"
+		join.Workspace = rowsIn(p, join.In[0], join.In[1]).swigluSpace(p.Bufs[join.In[1]].Type, t, false, len(join.Out) == 3)
+		join.Name, join.Packs = "grouped_swiglu", expertPacks(p.Bufs[join.In[1]].Type, t, 1, 2)
 		join.Kernel = inNumber(groupedSwiGLU[array.Brain](t, join.Align), groupedSwiGLU[array.Half](t, join.Align), groupedSwiGLU[float32](t, join.Align), groupedSwiGLU[float64](t, join.Align))
 	}
 	return others, join, ok
@@ -64,6 +65,9 @@ func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 		return nil, join, false
 	}
 	join.Name, join.Kernel = "grouped_swiglu_blocks", groupedSwiGLUBlocks(join.Align)
+	if len(join.Out) == 1 { // products that are not results
+		join.Workspace.Shared += 2 * p.Bufs[join.Out[0]].Type.Bytes()
+	}
 	return others, join, true
 }
 
@@ -109,7 +113,8 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join := *product
 	join.Name, join.Pos = "grouped_swiglu_grad", in.Pos
 	join.In, join.Out = []int{product.In[0], product.In[1], in.In[0], in.In[1], product.In[2]}, in.Out
-	join.Divide = &lowering.Division{ByExpert: []int{1, 4}}
+	join.Workspace = rowsIn(p, product.In[0], product.In[1]).sumSpace(p.Bufs[product.In[1]].Type, m.Transpose, 1)
+	join.Divide, join.Packs = &lowering.Division{ByExpert: []int{1, 4}}, expertPacks(p.Bufs[product.In[1]].Type, m.Transpose, 1)
 	join.Kernel = inNumber(groupedSwiGLUGrad[array.Brain](m.Transpose, product.Align), groupedSwiGLUGrad[array.Half](m.Transpose, product.Align), groupedSwiGLUGrad[float32](m.Transpose, product.Align), groupedSwiGLUGrad[float64](m.Transpose, product.Align))
 	return []int{pi}, join, true
 }
@@ -134,7 +139,8 @@ func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join := *first
 	join.Name, join.Pos = "grouped_matmul_sum", in.Pos
 	join.In, join.Out = []int{first.In[0], first.In[1], second.In[0], second.In[1], first.In[2]}, in.Out
-	join.Divide = &lowering.Division{ByExpert: []int{1, 3, 4}}
+	join.Workspace = rowsIn(p, first.In[0], first.In[1]).sumSpace(p.Bufs[first.In[1]].Type, am.Transpose, 2)
+	join.Divide, join.Packs = &lowering.Division{ByExpert: []int{1, 3, 4}}, expertPacks(p.Bufs[first.In[1]].Type, am.Transpose, 1, 3)
 	join.Kernel = inNumber(groupedSum[array.Brain](am.Transpose, first.Align), groupedSum[array.Half](am.Transpose, first.Align), groupedSum[float32](am.Transpose, first.Align), groupedSum[float64](am.Transpose, first.Align))
 	return []int{ai, bi}, join, true
 }

@@ -97,15 +97,15 @@ func (layerNormGainGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p layerNorm) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("layer_norm", out, in, inFloat(layerNormKernel[float32](p.Eps), layerNormKernel[float64](p.Eps)))
+	return floatKernel(e, "layer_norm", out, in, layerNormKernel[float32](p.Eps), layerNormKernel[float64](p.Eps))
 }
 
 func (p layerNormGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("layer_norm_grad", out, in, inFloat(layerNormGradKernel[float32](p.Eps), layerNormGradKernel[float64](p.Eps)))
+	return floatKernel(e, "layer_norm_grad", out, in, layerNormGradKernel[float32](p.Eps), layerNormGradKernel[float64](p.Eps))
 }
 
 func (p layerNormGainGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("layer_norm_gain_grad", out, in, inFloat(layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps)))
+	return floatKernel(e, "layer_norm_gain_grad", out, in, layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps))
 }
 
 func layerNormKernel[T Float](eps float64) lowering.Kernel {

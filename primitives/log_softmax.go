@@ -56,11 +56,11 @@ func (p logSoftmaxGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p logSoftmax) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("log_softmax", out, in, inFloat(logSoftmaxKernel[float32](p.Axis), logSoftmaxKernel[float64](p.Axis)))
+	return floatKernel(e, "log_softmax", out, in, logSoftmaxKernel[float32](p.Axis), logSoftmaxKernel[float64](p.Axis))
 }
 
 func (p logSoftmaxGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("log_softmax_grad", out, in, inFloat(logSoftmaxGradKernel[float32](p.Axis), logSoftmaxGradKernel[float64](p.Axis)))
+	return floatKernel(e, "log_softmax_grad", out, in, logSoftmaxGradKernel[float32](p.Axis), logSoftmaxGradKernel[float64](p.Axis))
 }
 
 func logSoftmaxKernel[T Float](axis int) lowering.Kernel {

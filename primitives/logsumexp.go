@@ -39,7 +39,7 @@ func (p logSumExp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p logSumExp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("logsumexp", out, in, inFloat(logSumExpKernel[float32](p.Axis), logSumExpKernel[float64](p.Axis)))
+	return floatKernel(e, "logsumexp", out, in, logSumExpKernel[float32](p.Axis), logSumExpKernel[float64](p.Axis))
 }
 
 func logSumExpKernel[T Float](axis int) lowering.Kernel {

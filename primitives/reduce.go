@@ -85,7 +85,7 @@ func splitOf(b lowering.Buf, axes []int) []int {
 func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) lowering.Kernel) error {
 	split := splitOf(in[0], axes)
 	if len(split) == 0 {
-		return e.Kernel(name, out, in, kernel(axes))
+		return reduction(e, name, axes, out, in, kernel)
 	}
 	x, global := in[0], e.Eqn.In[0].Type
 	n := 1 + slices.Index(axes, split[len(split)-1])
@@ -99,7 +99,7 @@ func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []loweri
 			global.DType = graph.F32 // so that the result is rounded once
 		}
 		x = e.Placed(global, spec)
-		if err := e.Kernel(name, []lowering.Buf{x}, in, kernel(tail)); err != nil {
+		if err := reduction(e, name, tail, []lowering.Buf{x}, in, kernel); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []loweri
 	if err != nil {
 		return err
 	}
-	return e.Kernel(name, out, []lowering.Buf{got}, kernel(axes[:n]))
+	return reduction(e, name, axes[:n], out, []lowering.Buf{got}, kernel)
 }
 
 // lowerAnyOrder lowers a reduction that is exact in any order: each rank reduces
@@ -119,7 +119,7 @@ func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []loweri
 func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) lowering.Kernel) error {
 	split := splitOf(in[0], axes)
 	if len(split) == 0 {
-		return e.Kernel(name, out, in, kernel(axes))
+		return reduction(e, name, axes, out, in, kernel)
 	}
 	// One row per rank of the axes that split what is reduced.
 	spec := sharding.Spec{Dims: make([][]string, 1+out[0].Type.Rank())}
@@ -132,7 +132,7 @@ func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lower
 	global := e.Eqn.Out[0].Type
 	global.Shape = append([]int{e.Mesh.Parts(spec.Dims[0])}, global.Shape...)
 	part := e.Placed(global, spec)
-	if err := e.Kernel(name, []lowering.Buf{part}, in, kernel(axes)); err != nil {
+	if err := reduction(e, name, axes, []lowering.Buf{part}, in, kernel); err != nil {
 		return err
 	}
 	whole := sharding.Spec{Dims: slices.Clone(spec.Dims)}
@@ -141,7 +141,21 @@ func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lower
 	if err != nil {
 		return err
 	}
-	return e.Kernel(name, out, []lowering.Buf{got}, kernel([]int{0}))
+	return reduction(e, name, []int{0}, out, []lowering.Buf{got}, kernel)
+}
+
+// reduction emits a kernel that reduceAxes returns for some axes.
+func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) lowering.Kernel) error {
+	shared, t := widenedBytes(in), in[0].Type
+	if shared > 0 {
+		t = t.With(graph.F32)
+	}
+	for i := len(axes) - 1; i >= 0; i-- {
+		if t = without(t, axes[i:i+1]); i > 0 || t.DType != out[0].Type.DType {
+			shared += t.Bytes()
+		}
+	}
+	return uses(e, e.Kernel(name, out, in, kernel(axes)), lowering.Workspace{Shared: shared})
 }
 
 // reduceAxes returns the kernel that reduces axes from the last to the first,

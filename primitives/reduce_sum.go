@@ -71,10 +71,11 @@ func (r ReduceSum) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (r ReduceSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	kernel := func(axes []int) lowering.Kernel { return reduceAxes(axes, sumAxis) }
 	if r.Unordered || in[0].Spec.Ragged != nil {
-		return e.Kernel("reduce_sum", out, in, reduceAxes(r.Axes, sumAxis))
+		return reduction(e, "reduce_sum", r.Axes, out, in, kernel)
 	}
-	return lowerInOrder(e, "reduce_sum", r.Axes, out, in, func(axes []int) lowering.Kernel { return reduceAxes(axes, sumAxis) })
+	return lowerInOrder(e, "reduce_sum", r.Axes, out, in, kernel)
 }
 
 // sumAxis writes x summed over one axis to y.

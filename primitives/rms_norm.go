@@ -123,15 +123,15 @@ func (rmsNormGainGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p rmsNorm) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("rms_norm", out, in, inFloat(rmsNormKernel[float32](p.Eps), rmsNormKernel[float64](p.Eps)))
+	return floatKernel(e, "rms_norm", out, in, rmsNormKernel[float32](p.Eps), rmsNormKernel[float64](p.Eps))
 }
 
 func (p rmsNormGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("rms_norm_grad", out, in, inFloat(rmsNormGradKernel[float32](p.Eps), rmsNormGradKernel[float64](p.Eps)))
+	return floatKernel(e, "rms_norm_grad", out, in, rmsNormGradKernel[float32](p.Eps), rmsNormGradKernel[float64](p.Eps))
 }
 
 func (p rmsNormGainGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("rms_norm_gain_grad", out, in, inFloat(rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps)))
+	return floatKernel(e, "rms_norm_gain_grad", out, in, rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps))
 }
 
 func rmsNormKernel[T Float](eps float64) lowering.Kernel {

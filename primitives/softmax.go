@@ -86,11 +86,11 @@ func placeAlong(c *sharding.Context, axis, n int) (sharding.Decision, error) {
 }
 
 func (p softmax) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("softmax", out, in, inFloat(softmaxKernel[float32](p.Axis), softmaxKernel[float64](p.Axis)))
+	return floatKernel(e, "softmax", out, in, softmaxKernel[float32](p.Axis), softmaxKernel[float64](p.Axis))
 }
 
 func (p softmaxGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("softmax_grad", out, in, inFloat(softmaxGradKernel[float32](p.Axis), softmaxGradKernel[float64](p.Axis)))
+	return floatKernel(e, "softmax_grad", out, in, softmaxGradKernel[float32](p.Axis), softmaxGradKernel[float64](p.Axis))
 }
 
 func softmaxKernel[T Float](axis int) lowering.Kernel {

@@ -3,6 +3,7 @@ package runtime
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
@@ -18,7 +19,39 @@ type Array struct {
 	mesh  sharding.Mesh
 	ranks []int
 	parts []array.Array // one per entry of ranks
-	spent string        // what became of the memory, and the remedy; "" while usable
+	as    contents
+	// lent is set once the caller has memory that it may write to.
+	lent  atomic.Bool
+	spent string // what became of the memory, and the remedy; "" while usable
+}
+
+// contents stand for the elements of an array, which never change: another step's
+// result, or another Put, has contents of its own, whatever memory it has. The zero
+// ones are not known, and equal to no others.
+type contents struct {
+	of *identity // of a Put, or a session
+	n  uint64    // the session's results are numbered
+}
+
+// identity is not reused while somebody holds it, as memory is.
+type identity struct{ _ byte }
+
+// next returns others, of the same owner, or a new one if c is zero.
+func (c contents) next() contents {
+	if c.of == nil {
+		c.of = new(identity)
+	}
+	c.n++
+	return c
+}
+
+// contents returns what identifies the elements, the zero ones if the caller may have
+// changed them.
+func (d *Array) contents() contents {
+	if d.lent.Load() {
+		return contents{}
+	}
+	return d.as
 }
 
 // Put copies a, split as spec says, to the given ranks of the mesh: those that
@@ -36,7 +69,7 @@ func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc 
 	if err != nil {
 		return nil, fmt.Errorf("runtime: put: %w", err)
 	}
-	d := &Array{Type: a.Type, Spec: spec, mesh: m, ranks: ranks}
+	d := &Array{Type: a.Type, Spec: spec, mesh: m, ranks: ranks, as: contents{}.next()}
 	for i, r := range ranks {
 		part := alloc(i, spec.Local(m, a.Type))
 		copyPart(part, a, d.start(r, part.Type), true)
@@ -70,8 +103,12 @@ func (d *Array) Get() (array.Array, error) {
 }
 
 // Part returns what the i-th rank of this process holds, without copying. It
-// is valid until the Array is donated.
-func (d *Array) Part(i int) array.Array { return d.parts[i] }
+// is valid until the Array is donated. The caller may write to it between steps:
+// copies of such an Array are not kept from one step to the next.
+func (d *Array) Part(i int) array.Array {
+	d.lent.Store(true)
+	return d.parts[i]
+}
 
 // start returns where rank r's part begins in every dimension.
 func (d *Array) start(r int, local graph.Type) []int {

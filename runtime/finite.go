@@ -80,7 +80,7 @@ func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
 		}
 	}
 	for _, b := range in.Out {
-		r.keep(in, b, kept[b], made[b])
+		r.store(in, b, kept[b], made[b])
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ func (r *rank) zone(in *lowering.Instr) zone {
 func (r *rank) part(in *lowering.Instr, k, b int) array.Array {
 	a := r.bufs[b]
 	switch {
+	case a.Type.Shape == nil && r.plan.Bufs[b].Storage == lowering.Kept: // not made yet
 	case r.plan.Bufs[b].Spec.Ragged != nil:
 		z := r.zone(in)
 		r.cut[b][0] = z.to - z.from
@@ -62,6 +63,7 @@ func (r *rank) runPart(in *lowering.Instr, a *lowering.Args) error {
 	for k, b := range in.Out {
 		a.Out[k] = r.part(in, -1, b)
 	}
+	a.Separate(in)
 	if err := in.Kernel(a); err != nil {
 		return err
 	}
@@ -74,8 +76,8 @@ func (r *rank) runPart(in *lowering.Instr, a *lowering.Args) error {
 	return nil
 }
 
-// keep copies what in has written of buffer b from made to kept.
-func (r *rank) keep(in *lowering.Instr, b int, kept, made array.Array) {
+// store copies what in has written of buffer b from made to kept.
+func (r *rank) store(in *lowering.Instr, b int, kept, made array.Array) {
 	if in.Part == nil || r.plan.Bufs[b].Spec.Ragged == nil {
 		copy(kept.Bytes(), made.Bytes())
 		return

@@ -20,7 +20,7 @@ func (r *rank) poison(in *lowering.Instr) {
 	var pattern [2]byte
 	binary.NativeEndian.PutUint16(pattern[:], poisoned)
 	for _, b := range in.Out {
-		if read[r.plan.Root(b)] {
+		if read[r.plan.Root(b)] || r.plan.Bufs[b].Storage == lowering.Kept { // which may be there already
 			continue
 		}
 		mem := r.bufs[b].Bytes()

@@ -22,9 +22,12 @@ type rank struct {
 	cut    [][]int          // per buffer of ragged rows: its shape, cut to the rows in use
 	args   lowering.Args    // reused by every kernel
 	spare  *spare           // memory of donated inputs and recycled results
-	views  []view           // of inputs and results, which change with every step
-	worker *worker[call]
-	lane   *lane // nil if no collective runs beside kernels
+	// Of inputs, by buffer: what their elements are in this step; see Array.contents.
+	contents []contents
+	views    []view // of inputs and results, which change with every step
+	kept     []kept // per buffer
+	worker   *worker[call]
+	lane     *lane // nil if no collective runs beside kernels
 }
 
 // view is a buffer that has the memory of another.
@@ -32,12 +35,15 @@ type view struct{ buf, root int }
 
 func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare()}
-	r.args.Mesh, r.args.Rank, r.args.Scratch = p.Mesh, c.Rank(), new(lowering.Scratch)
-	r.cut = make([][]int, len(p.Bufs))
+	r.args.Mesh, r.args.Rank, r.args.Scratch = p.Mesh, c.Rank(), p.NewScratch()
+	r.cut, r.kept, r.contents = make([][]int, len(p.Bufs)), make([]kept, len(p.Bufs)), make([]contents, len(p.Bufs))
 	arena := array.New(graph.T(graph.U8, int(p.Arena))).Bytes()
 	for i, b := range p.Bufs {
 		if b.Spec.Ragged != nil {
 			r.cut[i] = slices.Clone(b.Type.Shape)
+		}
+		if b.Storage == lowering.Kept {
+			r.kept[i].mem = array.New(b.Type)
 		}
 		if b.Storage == lowering.Temp && b.Def >= 0 {
 			r.bufs[i] = array.Over(b.Type, arena[b.Offset:])
@@ -171,12 +177,16 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (
 		defer a.Crew.Enter()
 		return in.Exchange(ctx, g, c, a)
 	}
+	if in.Keeps {
+		return r.keep(in, a)
+	}
 	if in.Part != nil {
 		return r.runPart(in, a)
 	}
 	if in.Zones >= 0 {
 		return r.ragged(in, a)
 	}
+	a.Separate(in)
 	return in.Kernel(a)
 }
 
@@ -191,6 +201,7 @@ func (r *rank) ragged(in *lowering.Instr, a *lowering.Args) error {
 	for i, b := range in.Out {
 		a.Out[i] = r.seen(in, b)
 	}
+	a.Separate(in)
 	if err := in.Kernel(a); err != nil {
 		return err
 	}

@@ -47,6 +47,7 @@ type Session struct {
 	agreed bool // all ranks of the job are known to run this plan
 	step   int
 	steps  steps
+	made   contents // of the last result
 	// donated is what becomes of donated arrays.
 	donated string
 }
@@ -247,7 +248,8 @@ func (s *Session) results(out []*Array) {
 		for _, r := range s.ranks {
 			parts = append(parts, r.bufs[p.Buf])
 		}
-		*a = Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, parts: parts}
+		s.made = s.made.next()
+		*a = Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, parts: parts, as: s.made}
 	}
 	for _, r := range s.ranks {
 		r.recycle()
@@ -313,7 +315,7 @@ func (s *Session) bind(in map[string]*Array, out []*Array) error {
 	}
 	for i, r := range s.ranks {
 		for _, p := range s.plan.In {
-			r.bufs[p.Buf] = in[p.Name].parts[i]
+			r.bufs[p.Buf], r.contents[p.Buf] = in[p.Name].parts[i], in[p.Name].contents()
 		}
 		r.bindOutputs()
 	}

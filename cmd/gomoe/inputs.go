@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -98,7 +99,7 @@ func missing(path string, p *graph.Program, given *pairs) error {
 
 // fits reports a program that needs more memory than limit.
 func fits(path string, plan *lowering.Plan, limit size) error {
-	need := float64(plan.Report().Mem.Total) * float64(plan.Mesh.Ranks())
+	need := float64(plan.Report(runtime.GOMAXPROCS(0)).Mem.OfRanks(plan.Mesh.Ranks()))
 	for _, ports := range [][]lowering.Port{plan.In, plan.Out} {
 		for _, q := range ports {
 			need += float64(q.Type.Bytes()) // the arrays given and returned

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -18,7 +19,7 @@ func (t *tool) planCommand() *ffcli.Command {
 	return &ffcli.Command{
 		Name: "plan", ShortUsage: "gomoe plan FILE [-mesh ep=4 -place x=ep ...] [-brief | -json]",
 		ShortHelp: "Print what every rank runs, with its memory and communication.", FlagSet: fs,
-		LongHelp: "A collective has the mark ⇄. b3@128 is a buffer 128 bytes into the arena, @in and @out\nare the memory of inputs and results. With -overlap, wait @7 says that a collective is waited for\nbefore instruction 7, and rows=b9[2:4] that only these local experts' rows are worked on. The report\nbelow gives bytes per rank.\nConstants are folded and equal equations merged before, instructions joined, and elementwise ones\nfused: the lines below a fused one, which begin with a dot, run a chunk at a time, and a buffer\nwithout @ is never stored. None of this changes a bit of the results; -as-written plans without.",
+		LongHelp: "A collective has the mark ⇄. b3@128 is a buffer 128 bytes into the arena, @in and @out\nare the memory of inputs and results. With -overlap, wait @7 says that a collective is waited for\nbefore instruction 7, and rows=b9[2:4] that only these local experts' rows are worked on. b3@kept is a copy of\nweights that is made when a step is given the same ones again. The report below gives bytes per rank;\nworkspace is what kernels take on all threads of this machine, which ranks of one process share.\nConstants are folded and equal equations merged before, instructions joined, and elementwise ones\nfused: the lines below a fused one, which begin with a dot, run a chunk at a time, and a buffer\nwithout @ is never stored. None of this changes a bit of the results; -as-written plans without.",
 		Exec: func(ctx context.Context, args []string) error {
 			path, err := operand(fs, args)
 			if err != nil {
@@ -36,13 +37,14 @@ func (t *tool) planCommand() *ffcli.Command {
 			if err != nil {
 				return in(path, err)
 			}
+			report := plan.Report(runtime.GOMAXPROCS(0))
 			if *asJSON {
-				return printJSON(t.stdout, plan.Report())
+				return printJSON(t.stdout, report)
 			}
 			if !*brief {
 				fmt.Fprintf(t.stdout, "%v\n", plan)
 			}
-			fmt.Fprint(t.stdout, plan.Report())
+			fmt.Fprint(t.stdout, report)
 			return nil
 		},
 	}

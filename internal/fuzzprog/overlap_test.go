@@ -20,7 +20,7 @@ func TestOverlap(t *testing.T) {
 	var plans, beside, parts int
 	check := func(t *testing.T, q *graph.Program, c tried, in arrays, what string) {
 		plain, err := gomoe.Compile(q, c.config())
-		if err != nil || len(plain.Report().Comm.Collectives) == 0 {
+		if err != nil || len(plain.Report(1).Comm.Collectives) == 0 {
 			return
 		}
 		want, err := run(q, c.config(), in)

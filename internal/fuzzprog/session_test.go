@@ -143,7 +143,7 @@ func TestMemory(t *testing.T) {
 			again, err := gomoe.Compile(p.Program, c.config())
 			require.NoError(t, err)
 			require.Equal(t, plan.Hash(), again.Hash(), "one program, two plans\n%s", what)
-			r := plan.Report()
+			r := plan.Report(1)
 			require.NotEmpty(t, r.String())
 			require.Equal(t, r.Mem.Total, r.Mem.Inputs+r.Mem.Results+r.Mem.Arena+r.Mem.Scratch, what)
 			require.LessOrEqual(t, r.Mem.Peak.Temps, r.Mem.Arena, what)

@@ -65,7 +65,7 @@ func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, from, to in
 func (w *blocks[T]) backward(h *Attender[T], q, out Rows[T], lse []T, dout Rows[T], dlse []T, dq Rows[T], from, to int) {
 	const block = attentionBlock
 	p, ds := room(&w.p, block*block), room(&w.ds, block*block)
-	dk, dv, delta := room(&w.dk, h.keys*h.D), room(&w.dv, h.keys*h.D), room(&w.delta, to-from)
+	dk, dv, delta := room(&w.dk, h.S*h.D)[:h.keys*h.D], room(&w.dv, h.S*h.D)[:h.keys*h.D], room(&w.delta, to-from)
 	for i := from; i < to; i++ {
 		d := T(0)
 		o := out.row(i, h.D)

@@ -27,18 +27,24 @@ const gemmDeep = 256
 // few rows. A call copies B once, unless bcs is 1 and A has few rows (with AVX-512
 // up to 128, 64 of float64, with the others up to 8).
 func Gemm[T Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+	gemmPanels(m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
+}
+
+// gemmPanels is Gemm where p are B's panels, or none.
+func gemmPanels[T Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
 	w := workspaceOf[T]()
 	defer w.release()
-	w.gemm(m, n, k, a, ars, acs, b, brs, bcs, c, ldc, acc)
+	w.multiply(selectedSet[T](), m, n, k, a, ars, acs, b, brs, bcs, p, c, ldc, acc)
 }
 
 // gemm is Gemm in the memory of w.
 func (w *workspace[T]) gemm(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
-	w.multiply(selectedSet[T](), m, n, k, a, ars, acs, b, brs, bcs, c, ldc, acc)
+	w.multiply(selectedSet[T](), m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
 }
 
-// multiply is Gemm by the functions of s, or in portable loops if s is nil.
-func (w *workspace[T]) multiply(s *set, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+// multiply is Gemm by the functions of s, or in portable loops if s is nil. p are B's
+// panels, or none.
+func (w *workspace[T]) multiply(s *set, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
 	if m <= 0 || n <= 0 {
 		return
 	}
@@ -56,14 +62,14 @@ func (w *workspace[T]) multiply(s *set, m, n, k int, a []T, ars, acs int, b []T,
 	case s == nil:
 		w.portable(m, n, k, a, ars, acs, b, brs, bcs, c, ldc, acc)
 		return
-	case m <= streamRows && bcs == 1 && n >= s.lanes:
+	case m <= streamRows && bcs == 1 && n >= s.lanes && !p.fit(n, tileVecs*s.lanes):
 		whole := n - n%s.lanes
 		w.stream(s, m, whole, k, a, ars, acs, b, brs, c, ldc, acc)
 		if whole < n {
-			w.blocked(s, m, n-whole, k, a, ars, acs, b[whole:], brs, 1, c[whole:], ldc, acc)
+			w.blocked(s, m, n-whole, k, a, ars, acs, b[whole:], brs, 1, Panels{}, c[whole:], ldc, acc)
 		}
 	default:
-		w.blocked(s, m, n, k, a, ars, acs, b, brs, bcs, c, ldc, acc)
+		w.blocked(s, m, n, k, a, ars, acs, b, brs, bcs, p, c, ldc, acc)
 	}
 	w.work = work{} // the pool keeps no caller's memory alive
 }

@@ -67,7 +67,7 @@ func benchmarkGemm[T Float](b *testing.B) {
 								lo, hi := c.m*p/parts, c.m*(p+1)/parts
 								part := func() {
 									w := workspaceOf[T]()
-									w.multiply(s, hi-lo, c.n, c.k, x[lo*ars:], ars, acs, y, brs, bcs, z[lo*c.n:], c.n, false)
+									w.multiply(s, hi-lo, c.n, c.k, x[lo*ars:], ars, acs, y, brs, bcs, Panels{}, z[lo*c.n:], c.n, false)
 									w.release()
 								}
 								if parts == 1 {

@@ -25,21 +25,24 @@ const (
 //
 // Sources: Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication" (2008); Van Zee and van de Geijn, "BLIS" (2015).
-func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
 	var (
 		size   = int(unsafe.Sizeof(T(0)))
 		wide   = tileVecs * s.lanes
 		rows   = blockBytesA / gemmDeep / size
 		cols   = evenly(n, s.panels*wide, wide)
-		direct = bcs == 1 && m <= min(rows, s.direct) // read B where it lies
-		packed = min(cols, roundUp(n, s.lanes))       // columns of B's copy
+		ready  = p.fit(n, wide)                                 // nothing of B is copied
+		direct = !ready && bcs == 1 && m <= min(rows, s.direct) // read B where it lies
+		packed = min(cols, roundUp(n, s.lanes))                 // columns of B's copy
 		l      = left[T]{copies: room(&w.a, roundUp(min(rows, m), s.rows)*min(k, gemmDeep)), stride: ars, step: acs}
 		pb     []T
 		t      = &w.work
 	)
-	if direct {
-		pb = room(&w.b, wide*gemmDeep) // for the last columns
-	} else {
+	switch {
+	case ready:
+	case direct:
+		pb = room(&w.b, wide*min(k, gemmDeep)) // for the last columns
+	default:
 		pb = room(&w.b, packed*min(k, blockDeep))
 	}
 	block := func(i0, in, j0, jn, k0, kn int) {
@@ -51,24 +54,26 @@ func (w *workspace[T]) blocked(s *set, m, n, k int, a []T, ars, acs int, b []T, 
 		for j := 0; j < jn; j += wide {
 			v := min(wide, jn-j)
 			padded := roundUp(v, s.lanes)
-			from, panel := b[k0*brs+(j0+j)*bcs:], pb
-			if !direct {
-				panel = pb[k0%blockDeep*packed+j*kn:]
+			from, copied := b[k0*brs+(j0+j)*bcs:], pb
+			if !direct && !ready {
+				copied = pb[k0%blockDeep*packed+j*kn:]
 			}
 			t.copy = nil
 			switch {
+			case ready:
+				t.b, t.bstride, t.ahead = unsafe.Pointer(panel[T](p, s, k0, kn, j0+j)), uintptr(padded*size), uintptr(8*padded*size)
 			case direct && v == padded:
 				// The next panel is fetched, whose rows lie beside this one's: the rows
 				// to come are too near to be fetched from memory in time.
 				t.b, t.bstride, t.ahead = unsafe.Pointer(&from[0]), uintptr(brs*size), uintptr(wide*size)
 			case i0 == 0 && bcs == 1 && v == wide && in >= s.rows && s.copying != nil:
 				t.b, t.bstride = unsafe.Pointer(&from[0]), uintptr(brs*size)
-				t.copy = unsafe.Pointer(&panel[:kn*wide][0])
+				t.copy = unsafe.Pointer(&copied[:kn*wide][0])
 			default:
 				if i0 == 0 {
-					pack(s, panel, padded, from, v, kn, brs, bcs)
+					pack(s, copied, padded, from, v, kn, brs, bcs)
 				}
-				t.b, t.bstride, t.ahead = unsafe.Pointer(&panel[0]), uintptr(padded*size), uintptr(8*padded*size)
+				t.b, t.bstride, t.ahead = unsafe.Pointer(&copied[0]), uintptr(padded*size), uintptr(8*padded*size)
 			}
 			w.column(s, in, v, &l, c[i0*ldc+j0+j:], ldc)
 		}

@@ -11,14 +11,17 @@ type Number interface {
 	float32 | float64 | array.Brain | array.Half
 }
 
-// Matrix is an operand of a fused product: element i,j is X[i*Row+j*Col].
+// Matrix is the right operand of a product: element i,j is X[i*Row+j*Col].
 type Matrix[E Number] struct {
 	X        []E
 	Row, Col int
+	Panels   // of the same numbers, or none
 }
 
 // from returns the columns from j on.
-func (m Matrix[E]) from(j int) Matrix[E] { return Matrix[E]{m.X[j*m.Col:], m.Row, m.Col} }
+func (m Matrix[E]) from(j int) Matrix[E] {
+	return Matrix[E]{m.X[j*m.Col:], m.Row, m.Col, m.Panels.From(j)}
+}
 
 // Left is the left operand of a fused product: row i is X[At(i)*Row:], with At(i) = i
 // if At is nil.
@@ -38,9 +41,14 @@ const (
 	gatheredBytes = 1 << 20
 )
 
-// fusedCols returns how many of n columns of m rows are made at once.
-func fusedCols[E Number](m, n int) int {
-	return min(n, max(fusedUnit, fusedBytes/2/int(unsafe.Sizeof(E(0)))/max(m, 1)/fusedUnit*fusedUnit))
+// fusedCols returns how many of n columns of m rows are made at once, of products with
+// matrices such as b.
+func fusedCols[E Number](m, n int, b Matrix[E]) int {
+	unit := fusedUnit
+	if b.mem != nil {
+		unit = PanelUnit
+	}
+	return min(n, max(unit, fusedBytes/2/int(unsafe.Sizeof(E(0)))/max(m, 1)/unit*unit))
 }
 
 // fusedRows returns how many of m rows are made at once: pieces of rows are long
@@ -86,10 +94,15 @@ func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 func GemmSwiGLU[E Number](m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
 	s, do := spaceOf[E]()
 	defer s.release()
+	do.gemmSwiGLU(s, m, n, k, x, gate, up, g, u, h)
+}
+
+// gemmSwiGLU is GemmSwiGLU in the memory of s.
+func (do *arithmetic[E]) gemmSwiGLU(s *space, m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
 	rows := x.rowsAtOnce(m, k)
 	for i := 0; i < m; i += rows {
 		in := min(rows, m-i)
-		cols := fusedCols[E](in, n)
+		cols := fusedCols(in, n, gate)
 		xs, xRow := x.rows(s, i, in, k)
 		for j := 0; j < n; j += cols {
 			jn := min(cols, n-j)
@@ -112,10 +125,15 @@ func GemmSwiGLU[E Number](m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []
 func GemmSwiGLUGrad[E Number](m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
 	s, do := spaceOf[E]()
 	defer s.release()
+	do.gemmSwiGLUGrad(s, m, n, k, dy, b, g, u, dg, du)
+}
+
+// gemmSwiGLUGrad is GemmSwiGLUGrad in the memory of s.
+func (do *arithmetic[E]) gemmSwiGLUGrad(s *space, m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E) {
 	rows := fusedRows(m, k)
 	for i := 0; i < m; i += rows {
 		in := min(rows, m-i)
-		cols := fusedCols[E](in, n)
+		cols := fusedCols(in, n, b)
 		for j := 0; j < n; j += cols {
 			jn := min(cols, n-j)
 			ct := spaceFor[E](s, 0, in*jn)
@@ -134,10 +152,15 @@ func GemmSwiGLUGrad[E Number](m, n, k int, dy []E, b Matrix[E], g, u, dg, du []E
 func GemmSum[E Number](m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
 	s, do := spaceOf[E]()
 	defer s.release()
+	do.gemmSum(s, m, n, k, a, b, c, d, y)
+}
+
+// gemmSum is GemmSum in the memory of s.
+func (do *arithmetic[E]) gemmSum(s *space, m, n, k int, a []E, b Matrix[E], c []E, d Matrix[E], y []E) {
 	rows := fusedRows(m, k)
 	for i := 0; i < m; i += rows {
 		in := min(rows, m-i)
-		cols := fusedCols[E](in, n)
+		cols := fusedCols(in, n, b)
 		for j := 0; j < n; j += cols {
 			jn := min(cols, n-j)
 			more := spaceFor[E](s, 0, in*jn)

@@ -10,14 +10,14 @@ import (
 // arithmetic is what fused products do with elements of one type, in the scratch
 // memory of s.
 type arithmetic[E Number] struct {
-	gemm       func(m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, c []E, ldc int, acc bool)
+	gemm       func(m, n, k int, a []E, ars, acs int, b Matrix[E], c []E, ldc int, acc bool)
 	swiglu     func(s *space, y, gate, up []E)
 	swigluGrad func(s *space, dgate, dup, gate, up, ct []E)
 	add        func(s *space, z, x, y []E)
 }
 
 func (d *arithmetic[E]) product(m, n, k int, x []E, row int, b Matrix[E], c []E, ldc int) {
-	d.gemm(m, n, k, x, row, 1, b.X, b.Row, b.Col, c, ldc, false)
+	d.gemm(m, n, k, x, row, 1, b, c, ldc, false)
 }
 
 func arithmeticOf[E Number]() *arithmetic[E] {
@@ -37,7 +37,9 @@ func arithmeticOf[E Number]() *arithmetic[E] {
 
 func floatArithmetic[T float32 | float64]() *arithmetic[T] {
 	return &arithmetic[T]{
-		Gemm[T],
+		func(m, n, k int, a []T, ars, acs int, b Matrix[T], c []T, ldc int, acc bool) {
+			gemmPanels(m, n, k, a, ars, acs, b.X, b.Row, b.Col, b.Panels, c, ldc, acc)
+		},
 		func(_ *space, y, gate, up []T) { SwiGLU(y, gate, up) },
 		func(_ *space, dgate, dup, gate, up, ct []T) { SwiGLUGrad(dgate, dup, gate, up, ct) },
 		func(_ *space, z, x, y []T) { Add(z, x, y) },
@@ -50,7 +52,7 @@ const halfTile = 512
 // halfArithmetic computes in float32 and rounds once.
 func halfArithmetic[E Half](widen func(dst []float32, src []E), narrow func(dst []E, src []float32)) *arithmetic[E] {
 	return &arithmetic[E]{
-		GemmHalf[E, E],
+		GemmHalfPanels[E, E],
 		func(s *space, y, gate, up []E) {
 			for i := 0; i < len(y); i += halfTile {
 				n := min(halfTile, len(y)-i)

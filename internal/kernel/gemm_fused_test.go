@@ -45,7 +45,7 @@ func separateHalf[E Half]() apart[E] {
 		return y
 	}
 	return apart[E]{
-		arithmetic[E]{GemmHalf[E, E],
+		arithmetic[E]{GemmHalfPanels[E, E],
 			func(_ *space, y, gate, up []E) {
 				g := wide(gate)
 				SwiGLU(g, g, wide(up))
@@ -95,9 +95,9 @@ func testFused[E Number](t *testing.T, do apart[E]) {
 			t.Run(fmt.Sprintf("%dx%dx%d/%v", c.m, c.n, c.k, transposed), func(t *testing.T) {
 				matrix := func() Matrix[E] {
 					if transposed {
-						return Matrix[E]{numbers(c.n * c.k), 1, c.k}
+						return Matrix[E]{numbers(c.n * c.k), 1, c.k, Panels{}}
 					}
-					return Matrix[E]{numbers(c.k * c.n), c.n, 1}
+					return Matrix[E]{numbers(c.k * c.n), c.n, 1, Panels{}}
 				}
 				b, d := matrix(), matrix()
 				b.X[len(b.X)/2] = do.from([]float32{float32(math.NaN())})[0]

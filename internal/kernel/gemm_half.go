@@ -40,12 +40,18 @@ type Result interface {
 //
 // What is past the end of A and B is 0.
 func GemmHalf[E Half, R Result](m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, c []R, ldc int, acc bool) {
-	ks, _ := selection() // the error is Selected's to tell
-	multiplyHalf(ks, m, n, k, a, ars, acs, b, brs, bcs, c, ldc, acc)
+	GemmHalfPanels(m, n, k, a, ars, acs, Matrix[E]{X: b, Row: brs, Col: bcs}, c, ldc, acc)
 }
 
-// multiplyHalf is GemmHalf by the kernels ks.
-func multiplyHalf[E Half, R Result](ks kernels, m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, c []R, ldc int, acc bool) {
+// GemmHalfPanels is GemmHalf of a matrix that may have panels.
+func GemmHalfPanels[E Half, R Result](m, n, k int, a []E, ars, acs int, b Matrix[E], c []R, ldc int, acc bool) {
+	ks, _ := selection() // the error is Selected's to tell
+	multiplyHalf(ks, m, n, k, a, ars, acs, b, c, ldc, acc)
+}
+
+// multiplyHalf is GemmHalfPanels by the kernels ks.
+func multiplyHalf[E Half, R Result](ks kernels, m, n, k int, a []E, ars, acs int, right Matrix[E], c []R, ldc int, acc bool) {
+	b, brs, bcs := right.X, right.Row, right.Col
 	if m <= 0 || n <= 0 {
 		return
 	}
@@ -61,8 +67,17 @@ func multiplyHalf[E Half, R Result](ks kernels, m, n, k int, a []E, ars, acs int
 	_, _, _ = a[(m-1)*ars+(k-1)*acs], b[(k-1)*brs+(n-1)*bcs], c[(m-1)*ldc+n-1]
 	w := halfWorkspaceOf()
 	defer w.release()
+	multiplyHalfIn(w, ks, m, n, k, a, ars, acs, right, c, ldc, acc)
+}
+
+// multiplyHalfIn is multiplyHalf, of sizes that are not 0, in the memory of w.
+func multiplyHalfIn[E Half, R Result](w *halfWorkspace, ks kernels, m, n, k int, a []E, ars, acs int, right Matrix[E], c []R, ldc int, acc bool) {
+	b, brs, bcs := right.X, right.Row, right.Col
 	if x, ok := any(a).([]array.Brain); ok && ks.bf16 != nil {
 		w.pairs = pairProduct{w: w, s: ks.bf16, a: x, ars: ars, acs: acs, b: any(b).([]array.Brain), brs: brs, bcs: bcs}
+		if right.fit(n, ks.bf16.wide) {
+			w.pairs.panels = right.Panels
+		}
 		run(&w.pairs, w, m, n, k, c, ldc, acc)
 		return
 	}

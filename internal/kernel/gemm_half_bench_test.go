@@ -60,7 +60,7 @@ func BenchmarkGemmHalf(b *testing.B) {
 					w, z := workspaceOf[float32](), make([]float32, c.m*c.n)
 					defer w.release()
 					for b.Loop() {
-						w.multiply(ks.f32, c.m, c.n, c.k, x, ars, acs, y, brs, bcs, z, c.n, false)
+						w.multiply(ks.f32, c.m, c.n, c.k, x, ars, acs, y, brs, bcs, Panels{}, z, c.n, false)
 					}
 					report(b, c.m, c.n, c.k)
 				})
@@ -68,7 +68,7 @@ func BenchmarkGemmHalf(b *testing.B) {
 				b.Run(name+"bf16", func(b *testing.B) {
 					z := make([]array.Brain, c.m*c.n)
 					for b.Loop() {
-						multiplyHalf(ks, c.m, c.n, c.k, bx, ars, acs, by, brs, bcs, z, c.n, false)
+						multiplyHalf(ks, c.m, c.n, c.k, bx, ars, acs, Matrix[array.Brain]{X: by, Row: brs, Col: bcs}, z, c.n, false)
 					}
 					report(b, c.m, c.n, c.k)
 				})
@@ -76,7 +76,7 @@ func BenchmarkGemmHalf(b *testing.B) {
 				b.Run(name+"f16", func(b *testing.B) {
 					z := make([]array.Half, c.m*c.n)
 					for b.Loop() {
-						multiplyHalf(ks, c.m, c.n, c.k, hx, ars, acs, hy, brs, bcs, z, c.n, false)
+						multiplyHalf(ks, c.m, c.n, c.k, hx, ars, acs, Matrix[array.Half]{X: hy, Row: brs, Col: bcs}, z, c.n, false)
 					}
 					report(b, c.m, c.n, c.k)
 				})

@@ -17,10 +17,12 @@ type pairProduct struct {
 	b        []array.Brain
 	brs, bcs int
 
-	to                 taker // nil if sums are written to C
-	stream             bool  // B is read where it lies
-	keep               bool  // all of A is copied once
-	j0, jn, k0, kn, at int   // of the columns at hand; at is packed columns
+	dry                bool   // nothing is multiplied, see pairsNeed
+	panels             Panels // of B, or none: then they are copied
+	to                 taker  // nil if sums are written to C
+	stream             bool   // B is read where it lies
+	keep               bool   // all of A is copied once
+	j0, jn, k0, kn, at int    // of the columns at hand; at is packed columns
 }
 
 // A of one block of rows that takes so many bytes at most is kept, and columns
@@ -32,12 +34,14 @@ const keptBytes = 256 << 10
 const blockColumns = 1056
 
 func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
-	if p.stream = p.s.streams[0] != nil && m <= 4*streamRows && p.bcs == 1 && n >= streamLanes; p.stream {
+	if p.stream = p.s.streams[0] != nil && p.panels.mem == nil && m <= 4*streamRows && p.bcs == 1 && n >= streamLanes; p.stream {
 		return m, n, k
 	}
 	if m <= p.s.rows && 2*n*k > keptBytes && 2*roundUp(m, p.s.most)*p.s.depth(k) <= keptBytes {
 		p.keep = true
-		roomOfPairs(&p.w.pa, roundUp(m, p.s.most)*p.s.depth(k)/2)
+		if !p.dry {
+			roomOfPairs(&p.w.pa, roundUp(m, p.s.most)*p.s.depth(k)/2)
+		}
 		return p.s.rows, p.s.wide, 4 * p.s.deep
 	}
 	return p.s.rows, evenly(n, blockColumns, p.s.wide), 4 * p.s.deep
@@ -58,7 +62,7 @@ func (s *halfSet) depth(k int) int { return roundUp(k, s.step) }
 
 func (p *pairProduct) columns(j0, jn, k0, kn int) {
 	p.j0, p.jn, p.k0, p.kn, p.at = j0, jn, k0, kn, roundUp(jn, pairLanes)
-	if p.stream {
+	if p.stream || p.panels.mem != nil {
 		return
 	}
 	s := p.s
@@ -79,7 +83,7 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 		p.streamed(in, whole, c, ldc, acc)
 		if whole < p.jn {
 			rest := *p
-			rest.stream, rest.b, rest.keep = false, p.b[whole*p.bcs:], false
+			rest.stream, rest.b, rest.keep, rest.panels = false, p.b[whole*p.bcs:], false, Panels{}
 			for d := 0; d < p.kn; d += 4 * s.deep {
 				rest.columns(0, p.jn-whole, d, min(4*s.deep, p.kn-d))
 				rest.block(i0, in, c[whole:], ldc, acc || d > 0)
@@ -101,7 +105,12 @@ func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
 		}
 		for j := 0; j < p.jn; j += s.wide {
 			v := min(s.wide, p.jn-j)
-			t.b, t.bstride = unsafe.Pointer(&w.pb[d/2*p.at+j*pairs]), uintptr(4*roundUp(v, pairLanes))
+			t.bstride = uintptr(4 * roundUp(v, pairLanes))
+			if p.panels.mem != nil {
+				t.b = unsafe.Pointer(p.panels.pairs(s, p.k0+d, pairs, p.j0+j))
+			} else {
+				t.b = unsafe.Pointer(&w.pb[d/2*p.at+j*pairs])
+			}
 			if p.to != nil {
 				p.taken(i0, in, j, v, pairs, pa)
 				continue

@@ -71,7 +71,7 @@ func (p *widenedProduct[E]) block(i0, in int, c []float32, ldc int, acc bool) {
 	}
 	rs, cs := widenBlock(&p.w.a, p.a[i0*p.ars+p.k0*p.acs:], in, p.kn, p.ars, p.acs)
 	w := workspaceOf[float32]()
-	w.multiply(p.ks.f32, in, p.jn, p.kn, p.w.a, rs, cs, p.w.b, p.rs, p.cs, c, ldc, acc)
+	w.multiply(p.ks.f32, in, p.jn, p.kn, p.w.a, rs, cs, p.w.b, p.rs, p.cs, Panels{}, c, ldc, acc)
 	w.release()
 }
 

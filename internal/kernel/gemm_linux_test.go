@@ -44,7 +44,7 @@ func gemmStaysInside[T Float](t *testing.T) {
 		for _, k := range available() {
 			c := append([]T(nil), p.c...)
 			w := workspaceOf[T]()
-			w.multiply(k.set(unsafe.Sizeof(T(0))), p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, p.c, p.ldc, p.acc)
+			w.multiply(k.set(unsafe.Sizeof(T(0))), p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, Panels{}, p.c, p.ldc, p.acc)
 			w.release()
 			if k.f32 != nil {
 				sameBits(t, k.name+" "+p.String(), p.c, want)
@@ -66,7 +66,7 @@ func TestGemmHalfStaysInside(t *testing.T) {
 				continue
 			}
 			want := halfProduct[array.Brain, array.Brain]{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.ldc, p.acc, p.a, p.b, c}.by(k)
-			multiplyHalf(k, p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, p.c, p.ldc, p.acc)
+			multiplyHalf(k, p.m, p.n, p.k, p.a, p.ars, p.acs, Matrix[array.Brain]{X: p.b, Row: p.brs, Col: p.bcs}, p.c, p.ldc, p.acc)
 			sameBits(t, k.name+" "+k.half()+" "+p.String(), widened(p.c), want)
 			copy(p.c, c)
 		}

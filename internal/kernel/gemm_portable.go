@@ -18,7 +18,7 @@ func (w *workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bc
 			clear(c[i*ldc:][:n])
 		}
 	}
-	rows, sums := room(&w.a, gemmRows*gemmDeep), room(&w.sums, gemmRows*gemmCols)
+	rows, sums := room(&w.a, gemmRows*min(k, gemmDeep)), room(&w.sums, gemmRows*min(n, gemmCols))
 	var panel []T // B's columns from j0 on: element p,j at p*stride+j
 	pack := bcs != 1 || m > gemmPack
 	for k0 := 0; k0 < k; k0 += gemmDeep {
@@ -26,7 +26,7 @@ func (w *workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bc
 		for j0 := 0; j0 < n; j0 += gemmCols {
 			jn, stride := min(gemmCols, n-j0), brs
 			if pack {
-				stride, panel = jn, room(&w.b, gemmDeep*gemmCols)
+				stride, panel = jn, room(&w.b, min(k, gemmDeep)*min(n, gemmCols))
 				gather(panel, b[k0*brs+j0*bcs:], kn, jn, brs, bcs)
 			} else {
 				panel = b[k0*brs+j0:]

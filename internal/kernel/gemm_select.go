@@ -30,7 +30,7 @@ func Selected() (name string, err error) {
 }
 
 // Use chooses the kernels of this process by name, as GOMOE_KERNELS does. It comes
-// before the first product: to want others afterwards is an error.
+// before the first product, and the first plan of one: to want others afterwards is an error.
 func Use(name string) error {
 	if _, err := choose(name, available()); err != nil {
 		return err

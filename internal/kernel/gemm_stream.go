@@ -16,7 +16,7 @@ func (w *workspace[T]) stream(s *set, m, n, k int, a []T, ars, acs int, b []T, b
 	size := int(unsafe.Sizeof(T(0)))
 	do, rows := s.streamOf(m)
 	cols := evenly(n, streamSums/rows, s.lanes)
-	pa, sums := room(&w.a, rows*min(gemmDeep, k)), room(&w.sums, streamSums)
+	pa, sums := room(&w.a, rows*min(gemmDeep, k)), room(&w.sums, rows*cols)
 	t := &w.work
 	for j0 := 0; j0 < n; j0 += cols {
 		jn := min(cols, n-j0)

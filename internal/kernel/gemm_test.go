@@ -87,7 +87,7 @@ func (p product[T]) by(k kernels) []T {
 	c := append([]T(nil), p.c...)
 	w := workspaceOf[T]()
 	defer w.release()
-	w.multiply(k.set(unsafe.Sizeof(T(0))), p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, c, p.ldc, p.acc)
+	w.multiply(k.set(unsafe.Sizeof(T(0))), p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, Panels{}, c, p.ldc, p.acc)
 	return c
 }
 

@@ -1,0 +1,291 @@
+package gomoe_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/lowering"
+	. "github.com/gomoe/gomoe/primitives"
+	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/vjp"
+)
+
+// keptLayer is a layer of experts behind a dense product, of element type d, with
+// weights that are multiplied as they are or, if transposed is set, by their transposes.
+func keptLayer(d graph.DType, transposed bool) (*graph.Program, error) {
+	const tokens, hidden, ffn, experts = 24, 160, 200, 4
+	return graph.Trace("kept", func(t *graph.Tracer) []*graph.Value {
+		x := t.Input("x", d, tokens, hidden)
+		in, out := []int{experts, hidden, ffn}, []int{experts, ffn, hidden}
+		product := GroupedMatMul
+		if transposed {
+			in, out, product = out, in, GroupedMatMulTransposed
+		}
+		dense := t.Input("dense", d, hidden, hidden)
+		gate, up, down := t.Input("gate", d, in...), t.Input("up", d, in...), t.Input("down", d, out...)
+		x = Add(x, DotGeneral(x, dense, []int{1}, []int{1}, nil, nil))
+		scores := Convert(Slice(x, []int{0, 0}, []int{tokens, experts}), graph.F32)
+		weights, choice, _ := Route(Router{TopK: 2, Renormalize: true}, scores, nil)
+		r := Prepare(Layer{Experts: experts}, choice)
+		rows, rw := DispatchWeighted(r, x, weights)
+		y := product(r, SwiGLU(product(r, rows, gate), product(r, rows, up)), down)
+		y = Combine(r, Convert(Mul(Convert(y, graph.F32), Convert(Broadcast(rw, y.Type.Shape, 0), graph.F32)), d))
+		return []*graph.Value{Sum(Square(Convert(y, graph.F32))), y}
+	})
+}
+
+// keptHost returns arguments.
+func keptHost(p *graph.Program, seed uint64) map[string]array.Array {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	host := map[string]array.Array{}
+	for _, v := range p.In {
+		a := array.New(v.Type.With(graph.F32))
+		for i := range array.Data[float32](a) {
+			array.Data[float32](a)[i] = float32(rng.NormFloat64() / 16)
+		}
+		host[v.Name] = a.As(v.Type.DType)
+	}
+	return host
+}
+
+// packing reports whether the kernels in use copy weights of type d.
+func packing(d graph.DType) bool {
+	if d == graph.BF16 {
+		return kernel.PanelBytes[array.Brain](64, 64, false) > 0
+	}
+	return kernel.PanelBytes[float32](64, 64, true) > 0
+}
+
+// Steps have the same bits with copies of weights that are kept as without, when
+// weights stay, change, come back, are written to by the caller, and get the memory
+// of others; on one rank and on several, with halves, poison and checks for NaNs.
+func TestKeptCopies(t *testing.T) {
+	for _, d := range []graph.DType{graph.BF16, graph.F32} {
+		for _, transposed := range []bool{false, true} {
+			for _, c := range []struct {
+				name string
+				cfg  gomoe.Config
+				grad bool
+			}{
+				{"1rank", gomoe.Config{}, false},
+				{"grad", gomoe.Config{}, true},
+				{"poison", gomoe.Config{Options: runtime.Options{Poison: true, Threads: 3}}, false},
+				{"finite", gomoe.Config{Options: runtime.Options{Finite: true}}, true},
+				{"2ranks", keptMesh(t, lowering.OverlapOff), true},
+				{"halves", keptMesh(t, lowering.OverlapHalves), true},
+				{"tiles", gomoe.Config{Tile: 1, Options: runtime.Options{Threads: 3}}, false},
+				{"tiles of halves", keptTiles(keptMesh(t, lowering.OverlapHalves)), false},
+			} {
+				t.Run(fmt.Sprintf("%s/%v/%s", d, transposed, c.name), func(t *testing.T) {
+					keptCopies(t, d, transposed, c.grad, c.cfg)
+				})
+			}
+		}
+	}
+}
+
+func keptMesh(t *testing.T, o lowering.Overlap) gomoe.Config {
+	mesh, err := sharding.ParseMesh("ep=2")
+	require.NoError(t, err)
+	weights := sharding.Spec{Dims: [][]string{{"ep"}, nil, nil}}
+	return gomoe.Config{Mesh: mesh, Overlap: o, Place: map[string]sharding.Spec{
+		"x": {Dims: [][]string{{"ep"}, nil}}, "gate": weights, "up": weights, "down": weights}}
+}
+
+func keptTiles(cfg gomoe.Config) gomoe.Config {
+	cfg.Tile = 1
+	return cfg
+}
+
+// tilesOfCopies returns how many instructions make products tile by tile with copies
+// that are kept.
+func tilesOfCopies(p *lowering.Plan) int {
+	n := 0
+	for i := range p.Instrs {
+		if in := &p.Instrs[i]; in.Product > 0 && len(in.Kept) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Config) {
+	p, err := keptLayer(d, transposed)
+	require.NoError(t, err)
+	if grad {
+		p, err = vjp.Grad(p)
+		require.NoError(t, err)
+	}
+	one, two := keptHost(p, 1), keptHost(p, 2)
+	plain := cfg
+	plain.NoKeep = true
+	run := func(cfg gomoe.Config, host map[string]array.Array) []array.Array {
+		out, err := gomoe.Run(context.Background(), p, cfg, host)
+		require.NoError(t, err)
+		return out
+	}
+	want := [][]array.Array{run(plain, one), run(plain, two)}
+	require.NotEqual(t, want[0][1].Bytes(), want[1][1].Bytes())
+	j, err := gomoe.Open(p, cfg)
+	require.NoError(t, err)
+	defer j.Close()
+	if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != (packing(d)) {
+		t.Fatalf("%d bytes kept with %v", kept, packing(d))
+	}
+	if n := tilesOfCopies(j.Plan()); cfg.Tile > 0 && packing(d) && transposed && n == 0 {
+		t.Fatalf("no product is made in tiles of what is kept:\n%s", j.Plan())
+	}
+	put := func(host map[string]array.Array) map[string]*runtime.Array {
+		in := map[string]*runtime.Array{}
+		for name, a := range host {
+			in[name], err = j.Put(name, a)
+			require.NoError(t, err)
+		}
+		return in
+	}
+	step := func(what string, in map[string]*runtime.Array, want []array.Array) {
+		t.Helper()
+		out, err := j.Run(context.Background(), in)
+		require.NoError(t, err)
+		for i, o := range out {
+			got, err := o.Get()
+			require.NoError(t, err)
+			if string(got.Bytes()) != string(want[i].Bytes()) {
+				t.Fatalf("%s: result %d of %s has other bits than without copies that are kept", what, i, got.Type)
+			}
+		}
+		j.Recycle(out...)
+	}
+	a, b := put(one), put(two)
+	for i := range 4 {
+		step(fmt.Sprint("the same, ", i), a, want[0])
+	}
+	for i := range 3 {
+		step(fmt.Sprint("others, ", i), b, want[1])
+	}
+	step("the first again", a, want[0])
+	step("in turns", b, want[1])
+	step("in turns", a, want[0])
+	step("twice", a, want[0])
+	step("three times", a, want[0])
+	// The memory of the first goes to new arrays with other elements.
+	for _, x := range a {
+		j.Recycle(x)
+	}
+	a = put(two)
+	step("recycled", a, want[1])
+	step("recycled, twice", a, want[1])
+	// The caller writes to weights that have been copied.
+	step("before they are written to", b, want[1])
+	step("before they are written to", b, want[1])
+	for name, x := range b {
+		for i := range j.Local() {
+			from, err := j.Put(name, one[name])
+			require.NoError(t, err)
+			copy(x.Part(i).Bytes(), from.Part(i).Bytes())
+		}
+	}
+	step("written to", b, want[0])
+	step("written to, twice", b, want[0])
+	for i := range j.Local() {
+		copy(b["down"].Part(i).Bytes(), a["down"].Part(i).Bytes())
+		copy(b["gate"].Part(i).Bytes(), a["gate"].Part(i).Bytes())
+		copy(b["up"].Part(i).Bytes(), a["up"].Part(i).Bytes())
+		copy(b["dense"].Part(i).Bytes(), a["dense"].Part(i).Bytes())
+		copy(b["x"].Part(i).Bytes(), a["x"].Part(i).Bytes())
+	}
+	step("written to again", b, want[1])
+}
+
+// Threads that share the columns of a product, its rows or its tiles make the same bits of
+// a copy that is kept as one thread without it.
+func TestKeptCopiesOfThreads(t *testing.T) {
+	for _, d := range []graph.DType{graph.BF16, graph.F32} {
+		for i := range 12 {
+			m, contract, tile := [3]int{1, 40, 300}[i/4], i/2%2, int64(2*(i%2)-1)
+			t.Run(fmt.Sprintf("%s/%d rows/dimension %d/tile=%d", d, m, contract, tile), func(t *testing.T) {
+				p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
+					w := []int{700, 1000}
+					if contract == 1 {
+						w = []int{1000, 700}
+					}
+					x := t.Input("x", d, m, 700)
+					y := DotGeneral(x, t.Input("w", d, w...), []int{1}, []int{contract}, nil, nil)
+					return []*graph.Value{Add(y, t.Input("y", d, m, 1000))}
+				})
+				require.NoError(t, err)
+				host := keptHost(p, 7)
+				want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoOptimize: true, Options: runtime.Options{Threads: 1}}, host)
+				require.NoError(t, err)
+				j, err := gomoe.Open(p, gomoe.Config{Tile: tile, Options: runtime.Options{Threads: 3}})
+				require.NoError(t, err)
+				kept := packing(d) && (d == graph.BF16 || contract == 1)
+				if n := tilesOfCopies(j.Plan()); (n > 0) != (kept && tile > 0) {
+					t.Errorf("%d products are made in tiles of what is kept:\n%s", n, j.Plan())
+				}
+				in := map[string]*runtime.Array{}
+				for name, a := range host {
+					in[name], err = j.Put(name, a)
+					require.NoError(t, err)
+				}
+				for i := range 3 {
+					out, err := j.Run(context.Background(), in)
+					require.NoError(t, err)
+					got, err := out[0].Get()
+					require.NoError(t, err)
+					if string(got.Bytes()) != string(want[0].Bytes()) {
+						t.Errorf("step %d: other bits than without copies", i)
+					}
+				}
+				require.NoError(t, j.Close())
+			})
+		}
+	}
+}
+
+// Weights that a result takes over are not copied for the next step, nor is anything
+// with NoKeep or NoOptimize; a copy that is kept is printed and counted.
+func TestKeptCopiesInPlans(t *testing.T) {
+	if !packing(graph.BF16) {
+		t.Skip("the kernels in use copy no weights of bf16")
+	}
+	p, err := graph.Trace("update", func(t *graph.Tracer) []*graph.Value {
+		x, w := t.Input("x", graph.BF16, 32, 256), t.Input("w", graph.BF16, 256, 256)
+		y := MatMul(x, w)
+		return []*graph.Value{Add(w, DotGeneral(x, y, []int{0}, []int{0}, nil, nil)), MatMul(y, w)}
+	})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name string
+		cfg  gomoe.Config
+		want int64
+	}{
+		{"kept", gomoe.Config{}, 256 * 256 * 2},
+		{"donated", gomoe.Config{Donate: map[string]int{"w": 0}}, 0},
+		{"nokeep", gomoe.Config{NoKeep: true}, 0},
+		{"asWritten", gomoe.Config{NoOptimize: true}, 0},
+	} {
+		plan, err := gomoe.Compile(p, c.cfg)
+		require.NoError(t, err)
+		m := plan.Report(1).Mem
+		if m.Kept != c.want {
+			t.Errorf("%s: %d bytes are kept, want %d", c.name, m.Kept, c.want)
+		}
+		if got := strings.Contains(plan.String(), "@kept u8[1,131072] = keep("); got != (c.want > 0) {
+			t.Errorf("%s: the plan has a copy: %v", c.name, got)
+		}
+		if got := strings.Count(plan.String(), " = keep("); got > 1 {
+			t.Errorf("%s: %d copies of one weight, want that both products share one:\n%s", c.name, got, plan)
+		}
+	}
+}

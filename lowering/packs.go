@@ -1,0 +1,108 @@
+package lowering
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Pack says that a kernel works faster with a copy of one of its arguments in another
+// order, such as that of a product's panels. A plan keeps the copy of an input for all
+// steps in which the caller gives the same array; see Options.Keep.
+type Pack struct {
+	Arg int // of Instr.In
+	// Layout tells the copies of one argument apart: a comparable value of the
+	// primitive's own type. Instructions with equal ones share a copy.
+	Layout any
+	Type   graph.Type // of the copy; it has the argument's first dimension if experts divide that
+	// Kernel makes the copy, its only result, of the argument.
+	Kernel Kernel
+}
+
+// keepLeast is the size in bytes from which on a copy is kept. A smaller one is made
+// in microseconds and lies in a cache.
+const keepLeast = 64 << 10
+
+// keep gives the instructions that want copies of inputs, or of views of them, ones
+// that outlast the step, and puts what makes them before the first that reads them.
+// Inputs that are donated change with every step: there is nothing to keep of them,
+// and a copy that many instructions of one step share does not pay (see
+// kernel.Panels).
+func (p *Plan) keep(donated map[string]int) {
+	type copyOf struct {
+		root   int
+		view   string // its type
+		layout any
+	}
+	inputs := map[int]bool{}
+	for _, in := range p.In {
+		_, gone := donated[in.Name]
+		inputs[in.Buf] = !gone
+	}
+	made := map[copyOf]int{}
+	var list []Instr
+	for _, in := range p.Instrs {
+		in.In = slices.Clone(in.In)
+		for _, k := range in.Packs {
+			arg := in.In[k.Arg]
+			root := p.Root(arg)
+			if !inputs[root] || k.Type.Bytes() < keepLeast {
+				continue
+			}
+			c := copyOf{root, p.Bufs[arg].Type.String(), k.Layout}
+			b, ok := made[c]
+			if !ok {
+				b = len(p.Bufs)
+				p.Bufs = append(p.Bufs, Buffer{Type: k.Type, Global: k.Type, Storage: Kept, Pos: in.Pos, Def: -1, Last: -1})
+				made[c] = b
+				list = append(list, Instr{Name: "keep", Out: []int{b}, In: []int{arg}, Kernel: k.Kernel, Pos: in.Pos, Zones: -1, Keeps: true})
+			}
+			if in.Divide != nil && slices.Contains(in.Divide.ByExpert, k.Arg) {
+				d := *in.Divide
+				d.ByExpert = append(slices.Clone(d.ByExpert), len(in.In))
+				in.Divide = &d
+			}
+			in.In = append(in.In, b)
+			in.Kept = append(slices.Clone(in.Kept), k.Arg)
+		}
+		list = append(list, in)
+	}
+	p.Instrs = list
+}
+
+// Packed returns the copy of argument i that its instruction has asked for, nil if
+// there is none in this step: the kernel then does without.
+func (a *Args) Packed(i int) []byte {
+	for k, arg := range a.Kept {
+		if arg == i {
+			return a.Copies[k].Bytes()
+		}
+	}
+	return nil
+}
+
+// Separate takes the copies out of a.In, which has been filled with the arguments of
+// in: the last ones.
+func (a *Args) Separate(in *Instr) {
+	n := len(a.In) - len(in.Kept)
+	a.Kept, a.Copies, a.In = in.Kept, append(a.Copies[:0], a.In[n:]...), a.In[:n]
+}
+
+// withCopies puts the copies that product has behind the arguments of in, whose first
+// ones are product's.
+func (in *Instr) withCopies(product *Instr) {
+	own := len(product.In) - len(product.Kept)
+	moved := len(in.In) - own
+	in.In = append(in.In, product.In[own:]...)
+	if in.Divide == nil || len(product.Kept) == 0 {
+		return
+	}
+	d := *in.Divide
+	d.ByExpert = slices.Clone(d.ByExpert)
+	for i, k := range d.ByExpert {
+		if k >= own {
+			d.ByExpert[i] += moved
+		}
+	}
+	in.Divide = &d
+}
