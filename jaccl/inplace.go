@@ -16,6 +16,14 @@ func (e *engine) Alloc(n int) ([]byte, error) {
 	return e.shared.Alloc(n)
 }
 
+// Lease implements lowering.Leaser.
+func (e *engine) Lease(n int) ([]byte, func() error, error) {
+	if e.shared == nil {
+		return nil, nil, fmt.Errorf("jaccl: lease: %s link: %w", e.link.Transport(), ErrUnsupported)
+	}
+	return e.shared.Lease(n)
+}
+
 // locate returns where the buffers of p that others read or write lie in memory that
 // they see: src or its parts, and the dst of a reduction. It is false where one does
 // not.

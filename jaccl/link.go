@@ -3,6 +3,8 @@ package jaccl
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/gomoe/gomoe/lowering"
 )
 
 // MaxHead is the most bytes that a head has: nothing that a peer sends makes a
@@ -129,6 +131,9 @@ type Shared interface {
 	// Alloc returns n bytes of this rank's shared memory, zeroed, which begin at a
 	// page. They are released with the link.
 	Alloc(n int) ([]byte, error)
+	// Lease is Alloc of memory that stays until release is called, also when the link
+	// has been closed, and is used again then. release may be called twice.
+	Lease(n int) (b []byte, release func() error, err error)
 	// Locate returns where in this rank's shared memory b lies. It is false for
 	// other memory.
 	Locate(b []byte) (offset int64, ok bool)
@@ -143,4 +148,7 @@ type Memory interface {
 	// They are zeroed, begin at a page, and are released with the communicator. The
 	// error is ErrUnsupported where ranks do not share memory.
 	Alloc(n int) ([]byte, error)
+	// Lease is Alloc of memory that stays until release is called, also when the
+	// communicator has been closed. It is what sessions work in; see lowering.Leaser.
+	lowering.Leaser
 }

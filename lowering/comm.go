@@ -25,6 +25,15 @@ type Communicator interface {
 	Close() error
 }
 
+// Leaser is implemented by communicators whose ranks see each other's memory:
+// collectives on buffers that lie in it move no byte twice.
+type Leaser interface {
+	// Lease returns n bytes of it, zeroed, that begin at a page and stay until release
+	// is called, also when the communicator is closed. release may be called twice. The
+	// error says why there are none; memory of the process does as well then.
+	Lease(n int) (b []byte, release func() error, err error)
+}
+
 // Call names one collective operation, so that ranks that diverge are told
 // apart: every member of a group passes an equal Call to its n-th operation.
 type Call struct {

@@ -27,7 +27,8 @@ type rank struct {
 	views    []view // of inputs and results, which change with every step
 	kept     []kept // per buffer
 	worker   *worker[call]
-	lane     *lane // nil if no collective runs beside kernels
+	lane     *lane        // nil if no collective runs beside kernels
+	release  func() error // gives the arena back; nil if it is the process's own
 }
 
 // view is a buffer that has the memory of another.
@@ -37,7 +38,7 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare()}
 	r.args.Mesh, r.args.Rank, r.args.Scratch = p.Mesh, c.Rank(), p.NewScratch()
 	r.cut, r.kept, r.contents = make([][]int, len(p.Bufs)), make([]kept, len(p.Bufs)), make([]contents, len(p.Bufs))
-	arena := array.New(graph.T(graph.U8, int(p.Arena))).Bytes()
+	arena := r.arena(int(p.Arena))
 	for i, b := range p.Bufs {
 		if b.Spec.Ragged != nil {
 			r.cut[i] = slices.Clone(b.Type.Shape)
@@ -69,12 +70,27 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 		}
 		g, err := c.Group(p.Mesh.Group(c.Rank(), in.Axes))
 		if err != nil {
+			if r.release != nil {
+				r.release()
+			}
 			return nil, fmt.Errorf("runtime: rank %d: group over %v: %w", c.Rank(), in.Axes, err)
 		}
 		r.groups[i] = g
 	}
 	r.lane = newLane(r)
 	return r, nil
+}
+
+// arena returns the memory of the plan's temporaries: where the others see it, if the
+// ranks share memory and have some left, so that what is exchanged is not copied first.
+func (r *rank) arena(n int) []byte {
+	if m, ok := r.comm.(lowering.Leaser); ok && n > 0 {
+		if b, release, err := m.Lease(n); err == nil {
+			r.release = release
+			return b
+		}
+	}
+	return array.New(graph.T(graph.U8, n)).Bytes()
 }
 
 // bindOutputs finds memory for the results and points aliases to their roots.

@@ -45,6 +45,7 @@ type Session struct {
 	mu     sync.Mutex
 	crew   *lowering.Crew
 	agreed bool // all ranks of the job are known to run this plan
+	closed bool
 	step   int
 	steps  steps
 	made   contents // of the last result
@@ -55,12 +56,21 @@ type Session struct {
 // Open returns a session of the plan on the ranks that comms stand for, one
 // communicator per rank of this process. The communicators stay the caller's.
 // They serve one session at a time: sessions that run at once have their own.
-func Open[C lowering.Communicator](plan *lowering.Plan, comms []C, opts Options) (*Session, error) {
+//
+// What a step works in lies in memory of the communicator, if it has some (see
+// lowering.Leaser), else in the process's own, from which data is copied once more when
+// ranks exchange it.
+func Open[C lowering.Communicator](plan *lowering.Plan, comms []C, opts Options) (_ *Session, err error) {
 	if len(comms) == 0 {
 		return nil, fmt.Errorf("runtime: plan %s: no communicators, want one per rank of this process", plan.Name)
 	}
 	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks(), crew: lowering.NewCrew(max(opts.Threads, 0) * len(comms)),
 		donated: fmt.Sprintf("donated to %s; use that step's result", plan.Name)}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
 	for _, c := range comms {
 		if c.Size() != plan.Mesh.Ranks() {
 			return nil, fmt.Errorf("runtime: plan %s wants %d ranks for the mesh %q, the communicator has %d", plan.Name, plan.Mesh.Ranks(), plan.Mesh, c.Size())
@@ -81,6 +91,9 @@ func Open[C lowering.Communicator](plan *lowering.Plan, comms []C, opts Options)
 		}
 		s.ranks = append(s.ranks, r)
 		s.local = append(s.local, c.Rank())
+		if r.release != nil { // for sessions that nobody closes
+			goruntime.AddCleanup(s, func(release func() error) { release() }, r.release)
+		}
 	}
 	return s, nil
 }
@@ -95,6 +108,14 @@ func (s *Session) Close() {
 		r.lane.end()
 	}
 	s.steps.forget()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, r := range s.ranks {
+		if r.release != nil {
+			r.release() // of memory that is given back with the process in any case
+		}
+	}
 }
 
 // Plan returns what the session runs.
@@ -280,6 +301,9 @@ func (s *Session) agree(ctx context.Context) error {
 // bind gives every rank its parts of the inputs and memory for the results; that of
 // arrays in out which are no inputs is free for these.
 func (s *Session) bind(in map[string]*Array, out []*Array) error {
+	if s.closed {
+		return fmt.Errorf("runtime: the session of plan %s is closed; open another one", s.plan.Name)
+	}
 	for _, p := range s.plan.In {
 		a := in[p.Name]
 		switch {

@@ -23,6 +23,15 @@ func (c *communicator) Alloc(n int) ([]byte, error) {
 	return m.Alloc(n)
 }
 
+// Lease implements lowering.Leaser where the other does.
+func (c *communicator) Lease(n int) ([]byte, func() error, error) {
+	m, ok := c.Communicator.(jaccl.Memory)
+	if !ok {
+		return nil, nil, fmt.Errorf("flight: lease: %w", jaccl.ErrUnsupported)
+	}
+	return m.Lease(n)
+}
+
 func (c *communicator) World() jaccl.Group {
 	all := make([]int, c.Size())
 	for i := range all {

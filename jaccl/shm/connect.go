@@ -44,6 +44,8 @@ type link struct {
 
 	giving sync.Mutex // memory out
 	used   int64      // bytes of the arena
+	free   []region   // of leases that have ended
+	leases atomic.Pointer[[]lease]
 
 	mapped  sync.RWMutex // own and peers' segments are mapped while it is held
 	closing atomic.Bool
@@ -76,6 +78,7 @@ func Connect(ctx context.Context, site jaccl.Site, o Options) (jaccl.Link, error
 		return nil, fmt.Errorf("shm: connect: ranks %v do not share the memory of rank %d (%s); use another link", away, site.Rank(), site.Host(site.Rank()))
 	}
 	l := &link{rank: site.Rank(), fd: -1, table: newTable()}
+	l.leases.Store(new([]lease))
 	if l.crowded = site.Size() > runtime.NumCPU(); !l.crowded {
 		l.spin = spinFor
 	}

@@ -72,6 +72,9 @@ func (l *link) Locate(b []byte) (int64, bool) {
 	if l.own.mem == nil || unsafe.SliceData(b) == nil {
 		return 0, false
 	}
+	if at, ok := l.leased(b); ok {
+		return at, true
+	}
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(l.own.mem))) + uintptr(l.own.arena)
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	used := uintptr(min(l.own.given().Load(), uint64(l.own.size-l.own.arena)))
