@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -248,6 +249,64 @@ func TestKeptCopiesOfThreads(t *testing.T) {
 					}
 				}
 				require.NoError(t, j.Close())
+			})
+		}
+	}
+}
+
+// A step with copies that are kept, whole products and tiles of them, allocates nothing
+// once they are made; RunInto changes what an array is, and no copy of what it was is used.
+func TestKeptCopiesRunInto(t *testing.T) {
+	for _, d := range []graph.DType{graph.BF16, graph.F32} {
+		for _, tile := range []int64{-1, 1} {
+			t.Run(fmt.Sprintf("%s/tile=%d", d, tile), func(t *testing.T) {
+				defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties the pools
+				p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
+					x, w, b := t.Input("x", d, 60, 300), t.Input("w", d, 200, 300), t.Input("b", d, 60, 200)
+					r := t.Input("r", d, 200, 300)
+					return []*graph.Value{Add(w, r), Add(DotGeneral(x, w, []int{1}, []int{1}, nil, nil), b)}
+				})
+				require.NoError(t, err)
+				j, err := gomoe.Open(p, gomoe.Config{Tile: tile, Options: runtime.Options{Threads: 2}})
+				require.NoError(t, err)
+				defer j.Close()
+				if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != packing(d) {
+					t.Fatalf("%d bytes kept with %v", kept, packing(d))
+				}
+				host := keptHost(p, 3)
+				in, out := map[string]*runtime.Array{}, make([]*runtime.Array, 2)
+				for name, a := range host {
+					in[name], err = j.Put(name, a)
+					require.NoError(t, err)
+				}
+				step := func() {
+					if err := j.RunInto(context.Background(), in, out); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 3 {
+					step()
+				}
+				if n := mallocsAlone(step); n != 0 {
+					t.Errorf("%d allocations in a step, want none:\n%s", n, allocators(step))
+				}
+				in["w"], out[0] = out[0], nil
+				for range 3 {
+					step()
+				}
+				for i := range 3 { // what was the weights becomes other ones
+					out[0] = in["w"]
+					host["w"], err = in["w"].Get()
+					require.NoError(t, err)
+					want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoKeep: true}, host)
+					require.NoError(t, err)
+					step()
+					got, err := out[1].Get()
+					require.NoError(t, err)
+					if string(got.Bytes()) != string(want[1].Bytes()) {
+						t.Errorf("step %d: other bits than without copies", i)
+					}
+				}
 			})
 		}
 	}
