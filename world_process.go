@@ -166,7 +166,7 @@ func (s *state) facts() []meet.Fact {
 	if s.mesh != nil {
 		mesh = s.mesh.String()
 	}
-	return []meet.Fact{{Name: "transport", Value: s.info.Transport}, {Name: "fallback", Value: fmt.Sprint(s.cfg.Fallback)}, {Name: "mesh", Value: mesh}}
+	return []meet.Fact{{Name: "version", Value: version()}, {Name: "transport", Value: s.info.Transport}, {Name: "fallback", Value: fmt.Sprint(s.cfg.Fallback)}, {Name: "mesh", Value: mesh}}
 }
 
 // compareFacts compares them where ranks did not meet at a place that does.
