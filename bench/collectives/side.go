@@ -39,7 +39,7 @@ type side struct {
 
 func allSides() []side {
 	return []side{
-		transport("local"), transport("shm"), transport("tcp"), transport("ring"), transport("mpi"),
+		transport("copy"), transport("local"), transport("shm"), transport("tcp"), transport("ring"), transport("mpi"),
 		openMPI("Open MPI", "vader,self"), openMPI("Open MPI TCP", "tcp,self"),
 		{"MLX ring", mlxInstalled, mlxRing},
 	}

@@ -171,12 +171,18 @@ func (r *run) measure(ctx context.Context, op string, size int64) (Row, error) {
 			return Row{}, err
 		}
 	}
+	row := Row{Op: op, Ranks: n, Bytes: moved, Calls: calls * len(times)}
+	row.settle(times)
+	return row, nil
+}
+
+// settle fills in what follows from the seconds of a call, by batch.
+func (r *Row) settle(times []float64) {
 	slices.Sort(times)
 	median := times[len(times)/2]
-	row := Row{Op: op, Ranks: n, Bytes: moved, Calls: calls * len(times), Micros: median * 1e6, Best: times[0] * 1e6}
-	row.AlgGBs = float64(moved) / median / 1e9
-	row.BusGBs = row.AlgGBs * bus(op, n)
-	return row, nil
+	r.Micros, r.Best = median*1e6, times[0]*1e6
+	r.AlgGBs = float64(r.Bytes) / median / 1e9
+	r.BusGBs = r.AlgGBs * bus(r.Op, r.Ranks)
 }
 
 // slowest returns the largest of all ranks' seconds, the same on all.

@@ -74,6 +74,20 @@ func TestRun(t *testing.T) {
 	}
 }
 
+func TestCopy(t *testing.T) {
+	var rows []measure.Row
+	require.NoError(t, measure.Copy(2, measure.Options{Min: 8, Max: 64, Factor: 8, Batches: 2, Batch: time.Millisecond}, func(r measure.Row) { rows = append(rows, r) }))
+	require.Len(t, rows, 2)
+	for i, r := range rows {
+		if r.Transport != "copy" || r.Bytes != []int64{8, 64}[i] || !(r.Micros >= r.Best && r.Best > 0) || r.AlgGBs <= r.BusGBs {
+			t.Errorf("%+v", r)
+		}
+	}
+	if err := measure.Copy(2, measure.Options{}, nil); err == nil {
+		t.Error("no options run")
+	}
+}
+
 func TestOptions(t *testing.T) {
 	good := measure.Options{Min: 4, Max: 64, Factor: 2, Batches: 1, Ops: []string{"barrier"}}
 	require.NoError(t, good.Check())
