@@ -149,7 +149,7 @@ func TestMemoryOfWorkspaces(t *testing.T) {
 		{"softmax of bf16", false, func(t *graph.Tracer) []*graph.Value { return []*graph.Value{Softmax(half(t, "x", 500, 500), 1)} }},
 		{"sum of bf16", false, func(t *graph.Tracer) []*graph.Value { return []*graph.Value{Sum(half(t, "x", 500, 500))} }},
 		{"tiles of bf16", false, func(t *graph.Tracer) []*graph.Value {
-			y := MatMul(half(t, "x", 500, 1100), half(t, "w", 1100, 1500))
+			y := MatMul(half(t, "x", 400, 300), half(t, "w", 300, 600))
 			return []*graph.Value{Convert(Square(y), graph.F32)}
 		}},
 		{"tiles of experts", false, func(t *graph.Tracer) []*graph.Value {
