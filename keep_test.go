@@ -254,6 +254,44 @@ func TestKeptCopiesOfThreads(t *testing.T) {
 	}
 }
 
+// Experts' products are made in tiles, several beside each other, of copies that are kept.
+func TestKeptCopiesOfExpertTiles(t *testing.T) {
+	for _, d := range []graph.DType{graph.BF16, graph.F32} {
+		p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
+			ids, rows := t.Input("ids", graph.I32, 800, 1), t.Input("rows", d, 800, 40)
+			r := Prepare(Layer{Experts: 2}, ids)
+			return []*graph.Value{Combine(r, Square(GroupedMatMulTransposed(r, Dispatch(r, rows), t.Input("w", d, 2, 2000, 40))))}
+		})
+		require.NoError(t, err)
+		host := keptHost(p, 5)
+		for i := range array.Data[int32](host["ids"]) {
+			array.Data[int32](host["ids"])[i] = int32(i % 2)
+		}
+		want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoOptimize: true}, host)
+		require.NoError(t, err)
+		j, err := gomoe.Open(p, gomoe.Config{Tile: 1, Options: runtime.Options{Threads: 3}})
+		require.NoError(t, err)
+		if n := tilesOfCopies(j.Plan()); (n > 0) != packing(d) {
+			t.Errorf("%d products are made in tiles of what is kept:\n%s", n, j.Plan())
+		}
+		in := map[string]*runtime.Array{}
+		for name, a := range host {
+			in[name], err = j.Put(name, a)
+			require.NoError(t, err)
+		}
+		for i := range 3 {
+			out, err := j.Run(context.Background(), in)
+			require.NoError(t, err)
+			got, err := out[0].Get()
+			require.NoError(t, err)
+			if string(got.Bytes()) != string(want[0].Bytes()) {
+				t.Errorf("%s, step %d: other bits than as written", d, i)
+			}
+		}
+		require.NoError(t, j.Close())
+	}
+}
+
 // A step with copies that are kept, whole products and tiles of them, allocates nothing
 // once they are made; RunInto changes what an array is, and no copy of what it was is used.
 func TestKeptCopiesRunInto(t *testing.T) {

@@ -1,8 +1,6 @@
 package lowering
 
 import (
-	"maps"
-
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 )
@@ -96,11 +94,14 @@ func (e *epilogue) workspace(shared int64) Workspace {
 	return Workspace{Shared: shared, OnThreads: func(threads int) (map[string]int64, int) {
 		tall, wide := tileSize(t.Rows, t.Cols, e.size, e.chain.step, threads)
 		n := (t.Rows + tall - 1) / tall * ((t.Cols + wide - 1) / wide)
-		each := maps.Clone(t.Need(tall, wide))
-		if each == nil {
-			each = map[string]int64{}
+		each := map[string]int64{"tiles": int64(tall * wide * e.size)}
+		for _, i := range [2]int{tall, t.Rows % tall} {
+			for _, j := range [2]int{wide, t.Cols % wide} {
+				for buf, bytes := range t.Need(i, j) {
+					each[buf] = max(each[buf], bytes)
+				}
+			}
 		}
-		each["tiles"] = int64(tall * wide * e.size)
 		return each, min(threads, max(n/tileGrain(tall, wide, t.Deep), 1))
 	}}
 }

@@ -145,7 +145,7 @@ func TestMemory(t *testing.T) {
 			require.Equal(t, plan.Hash(), again.Hash(), "one program, two plans\n%s", what)
 			r := plan.Report(1)
 			require.NotEmpty(t, r.String())
-			require.Equal(t, r.Mem.Total, r.Mem.Inputs+r.Mem.Results+r.Mem.Arena+r.Mem.Scratch, what)
+			require.Equal(t, r.Mem.Total, r.Mem.Inputs+r.Mem.Results+r.Mem.Arena+r.Mem.Kept+r.Mem.Scratch+r.Mem.Workspace, what)
 			require.LessOrEqual(t, r.Mem.Peak.Temps, r.Mem.Arena, what)
 			require.LessOrEqual(t, r.Mem.Peak.Live, r.Mem.Total, what)
 			var live int64

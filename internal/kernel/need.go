@@ -218,29 +218,38 @@ func SwiGLUNeed[E Number](m, n, k int, transposed, panels, gathered, kept bool) 
 	if kept {
 		slots = 0
 	}
-	in := min(l.rowsAtOnce(m, k), m)
-	need := fusedNeed[E](in, n, k, transposed, panels, slots)
+	rows := l.rowsAtOnce(m, k)
+	need := fusedNeed[E](m, rows, n, k, transposed, panels, slots)
 	if gathered {
-		need["fused.2"] = int64(in*k) * sizeOf[E]()
+		need["fused.2"] = int64(min(rows, m)*k) * sizeOf[E]()
 	}
 	return need
 }
 
 // SumNeed is what GemmSum and GemmSwiGLUGrad take.
 func SumNeed[E Number](m, n, k int, transposed, panels bool) Need {
-	return fusedNeed[E](min(fusedRows(m, k), m), n, k, transposed, panels, 1)
+	return fusedNeed[E](m, fusedRows(m, k), n, k, transposed, panels, 1)
 }
 
-func fusedNeed[E Number](m, n, k int, transposed, panels bool, slots int) Need {
+// fusedNeed is that of products of so many rows at once, with results in so many slots.
+func fusedNeed[E Number](m, rows, n, k int, transposed, panels bool, slots int) Need {
 	ks, _ := selection()
 	var b Matrix[E]
 	if panels && panelBytes[E](ks, k, n, transposed) > 0 {
 		b.mem = []byte{0}
 	}
-	jn := fusedCols(m, n, b)
-	need := Need{"fused": sizeOf[space]()}.And(gemmNeed[E, E](ks, m, jn, k, transposed, panels))
-	for i := range slots {
-		need["fused."+string(rune('0'+i))] = int64(m*jn) * sizeOf[E]()
+	need := Need{"fused": sizeOf[space]()}
+	for _, in := range [2]int{min(rows, m), m % rows} { // the last rows may be in other pieces of columns
+		if in == 0 {
+			continue
+		}
+		cols := fusedCols(in, n, b)
+		for _, jn := range [2]int{min(cols, n), n % max(cols, 1)} {
+			need = need.And(gemmNeed[E, E](ks, in, jn, k, transposed, panels))
+			for i := range slots {
+				need = need.And(Need{"fused." + string(rune('0'+i)): int64(in*jn) * sizeOf[E]()})
+			}
+		}
 	}
 	return need
 }
