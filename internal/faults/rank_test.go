@@ -1,12 +1,17 @@
+//go:build linux
+
 package faults_test
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,8 +23,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow})
-	os.Exit(m.Run())
+	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused})
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		p.Value.Set("6") // they wait most of the time
+	}
+	done := prepare()
+	code := m.Run()
+	done()
+	os.Exit(code)
 }
 
 // operation is a collective as the tests call it, with so many bytes per rank.
@@ -156,6 +168,9 @@ func report(r *fleet.Rank, w *gomoe.World, err error, before held) {
 func loop(r *fleet.Rank) error {
 	o := named(r.Args["op"])
 	before := warm()
+	if r.Args["transport"] == "mpi" {
+		signal.Ignore(syscall.SIGTERM) // by which mpirun ends the others when a rank has
+	}
 	var w gomoe.World
 	c, err := join(r, &w)
 	if err != nil {
@@ -165,12 +180,36 @@ func loop(r *fleet.Rank) error {
 	for seq := 0; ; seq++ {
 		if err := o.run(context.Background(), g, call(o.name, seq), bytesPerRank); err != nil {
 			report(r, &w, err, before)
-			return w.Close()
+			if err := w.Close(); r.Args["transport"] != "mpi" { // which says that it is not finalized
+				return err
+			}
+			return nil
 		}
 		if seq == 20 {
 			r.Say("running", "", nil)
 		}
+		time.Sleep(time.Millisecond) // other tests want the processor too
 	}
+}
+
+// refused calls all operations, and says of which the transport has none.
+func refused(r *fleet.Rank) error {
+	var w gomoe.World
+	c, err := join(r, &w)
+	if err != nil {
+		return err
+	}
+	var none []string
+	for seq, o := range operations() {
+		switch err := o.run(context.Background(), c.World(), call(o.name, seq), bytesPerRank); {
+		case errors.Is(err, jaccl.ErrUnsupported):
+			none = append(none, o.name)
+		case err != nil:
+			return err
+		}
+	}
+	r.Say("refused", fmt.Sprint(none), nil)
+	return w.Close()
 }
 
 // warm makes Go start what it starts once, such as the poller of connections.
@@ -181,6 +220,9 @@ func warm() held {
 		p.Close()
 		q.Close()
 	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGWINCH)
+	signal.Stop(signals)
 	return holding()
 }
 
@@ -238,9 +280,16 @@ func slow(r *fleet.Rank) error {
 	if err != nil {
 		return err
 	}
+	has := operations()
+	if r.Args["transport"] == "ring" {
+		has = []operation{named("all_sum"), named("all_max"), named("all_min"), named("all_gather"), named("send_recv"), named("barrier")}
+	}
 	for seq := range steps {
 		time.Sleep([]time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}[(seq+r.Rank)%4])
-		o := operations()[seq%len(operations())]
+		o := has[seq%len(has)]
+		if seq == 1 {
+			r.Say("begun", "", nil)
+		}
 		if err := o.run(context.Background(), g, call(o.name, seq), bytesPerRank); err != nil {
 			return err
 		}
