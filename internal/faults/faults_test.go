@@ -3,11 +3,14 @@
 package faults_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/internal/fleet"
 )
@@ -43,8 +46,11 @@ func survivors(t *testing.T, j *job, victim int, since time.Time, within time.Du
 // released checks that a rank has given everything back.
 func (j *job) released(t *testing.T, p *fleet.Proc) {
 	t.Helper()
+	if !j.transport.release {
+		return
+	}
 	r := p.Await(t, "released", 10*time.Second)
-	if j.transport.release && r.More["left"] != "" || r.More["reset"] != "" {
+	if r.More["left"] != "" || r.More["reset"] != "" {
 		t.Errorf("rank %d: reset %q, leaves %s\n%s", p.Rank, r.More["reset"], r.More["left"], r.More["stacks"])
 	}
 }
@@ -191,43 +197,48 @@ func TestHealed(t *testing.T) {
 func TestQuarrels(t *testing.T) {
 	leavesNoSegments(t)
 	for _, over := range transports() {
-		if !over.told { // the ring's protocol has only elements
-			continue
-		}
-		t.Run(over.name, func(t *testing.T) {
-			t.Parallel()
-			j := start(t, "quarrels", over, map[string]string{"deadline": "30s"}, nil)
-			for _, o := range operations() {
-				for _, kind := range []string{"op", "type", "size", "order"} {
-					var first string
-					for _, p := range j.Procs {
-						p.Await(t, "quarrel", 20*time.Second)
-						e := p.Await(t, "failed", 20*time.Second)
-						said, _, _ := strings.Cut(e.Text, "; seen by")
-						if first == "" {
-							first = said
-						}
-						if said != first && o.name != "send_recv" { // of which each pair has its own
-							t.Errorf("%s, another %s: rank %d says %q, and rank 0 %q", o.name, kind, p.Rank, said, first)
-						}
-						if e.More["kind"] != "mismatch" {
-							t.Errorf("%s, another %s: rank %d: %s, want a mismatch", o.name, kind, p.Rank, e.Text)
-						}
-						for _, w := range []string{fmt.Sprintf("rank %d", ranks-1), o.name + " #7", "model.go:42"} {
-							if !strings.Contains(e.Text, w) {
-								t.Errorf("%s, another %s: rank %d says %q, want %q in it", o.name, kind, p.Rank, e.Text, w)
-							}
-						}
-						j.released(t, p)
+		for i, job := range over.quarrels() {
+			t.Run(fmt.Sprintf("%s/%d", over.name, i), func(t *testing.T) {
+				t.Parallel()
+				text, err := json.Marshal(job)
+				require.NoError(t, err)
+				j := start(t, "quarrels", over, map[string]string{"deadline": "30s", "quarrels": string(text)}, nil)
+				for _, q := range job {
+					j.quarrel(t, q)
+				}
+				for _, p := range j.Procs {
+					if err := p.Ended(t, 10*time.Second); err != nil {
+						t.Errorf("rank %d: %v", p.Rank, err)
 					}
 				}
+			})
+		}
+	}
+}
+
+// quarrel checks what all ranks say of a quarrel.
+func (j *job) quarrel(t *testing.T, q quarrel) {
+	t.Helper()
+	var first string
+	for _, p := range j.Procs {
+		p.Await(t, "quarrel", 20*time.Second)
+		e := p.Await(t, "failed", 20*time.Second)
+		said, _, _ := strings.Cut(e.Text, "; seen by")
+		if first == "" {
+			first = said
+		}
+		if said != first && q.Op != "send_recv" { // of which each pair has its own
+			t.Errorf("%s, another %s: rank %d says %q, and rank 0 %q", q.Op, q.Kind, p.Rank, said, first)
+		}
+		if e.More["kind"] != "mismatch" {
+			t.Errorf("%s, another %s: rank %d: %s, want a mismatch", q.Op, q.Kind, p.Rank, e.Text)
+		}
+		for _, w := range []string{fmt.Sprintf("rank %d", ranks-1), q.Op + " #7", "model.go:42"} {
+			if !strings.Contains(e.Text, w) {
+				t.Errorf("%s, another %s: rank %d says %q, want %q in it", q.Op, q.Kind, p.Rank, e.Text, w)
 			}
-			for _, p := range j.Procs {
-				if err := p.Ended(t, 10*time.Second); err != nil {
-					t.Errorf("rank %d: %v", p.Rank, err)
-				}
-			}
-		})
+		}
+		j.released(t, p)
 	}
 }
 

@@ -4,6 +4,7 @@ package faults_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -156,6 +157,9 @@ func report(r *fleet.Rank, w *gomoe.World, err error, before held) {
 	if err := w.Reset(); err != nil {
 		more["reset"] = err.Error()
 	}
+	if r.Args["transport"] == "mpi" { // which keeps what it has begun until the process ends
+		return
+	}
 	if now := settle(before); now.goroutines > before.goroutines || now.files > before.files {
 		more["left"] = fmt.Sprintf("%v before, %v after", before, now)
 		buf := make([]byte, 1<<16)
@@ -180,10 +184,7 @@ func loop(r *fleet.Rank) error {
 	for seq := 0; ; seq++ {
 		if err := o.run(context.Background(), g, call(o.name, seq), bytesPerRank); err != nil {
 			report(r, &w, err, before)
-			if err := w.Close(); r.Args["transport"] != "mpi" { // which says that it is not finalized
-				return err
-			}
-			return nil
+			return finish(r, &w)
 		}
 		if seq == 20 {
 			r.Say("running", "", nil)
@@ -226,44 +227,54 @@ func warm() held {
 	return holding()
 }
 
-// quarrels sets a World up for every operation and every way to disagree, of which the
-// last rank does something else than the others, and sets the next one up when the
-// last has failed.
+// quarrel is an operation that the last rank calls otherwise than the others: another
+// op, type, size, or order.
+type quarrel struct{ Op, Kind string }
+
+// quarrels sets a World up for every quarrel, and the next one up when the last has
+// failed.
 func quarrels(r *fleet.Rank) error {
 	before := warm()
-	var w gomoe.World
-	odd := r.Rank == r.Size-1
-	for _, o := range operations() {
-		for _, kind := range []string{"op", "type", "size", "order"} {
-			c, err := join(r, &w)
-			if err != nil {
-				return fmt.Errorf("set up for %s, another %s: %w", o.name, kind, err)
-			}
-			g := c.World()
-			mine := o
-			x, n := call(o.name, 7), bytesPerRank
-			if odd {
-				switch kind {
-				case "op":
-					mine = named("all_gather")
-					if o.name == mine.name {
-						mine = named("all_sum")
-					}
-					x.Op = mine.name
-				case "type":
-					x.DType = graph.I32
-				case "size":
-					x.Bytes, n = 2*x.Bytes, 2*n
-				case "order":
-					x.Seq++
-				}
-			}
-			err = mine.run(context.Background(), g, x, n)
-			r.Say("quarrel", o.name+" "+kind, nil)
-			report(r, &w, err, before)
-		}
+	var all []quarrel
+	if err := json.Unmarshal([]byte(r.Args["quarrels"]), &all); err != nil {
+		return err
 	}
-	return w.Close()
+	var w gomoe.World
+	for _, q := range all {
+		c, err := join(r, &w)
+		if err != nil {
+			return fmt.Errorf("set up for %s, another %s: %w", q.Op, q.Kind, err)
+		}
+		mine, x, n := named(q.Op), call(q.Op, 7), bytesPerRank
+		if r.Rank == r.Size-1 {
+			switch q.Kind {
+			case "op":
+				mine = named("all_gather")
+				if q.Op == mine.name {
+					mine = named("all_sum")
+				}
+				x.Op = mine.name
+			case "type":
+				x.DType = graph.I32
+			case "size":
+				x.Bytes, n = 2*x.Bytes, 2*n
+			case "order":
+				x.Seq++
+			}
+		}
+		err = mine.run(context.Background(), c.World(), x, n)
+		r.Say("quarrel", q.Op+" "+q.Kind, nil)
+		report(r, &w, err, before)
+	}
+	return finish(r, &w)
+}
+
+// finish closes the World of a job that has failed. MPI says that it is not finalized.
+func finish(r *fleet.Rank, w *gomoe.World) error {
+	if err := w.Close(); r.Args["transport"] != "mpi" {
+		return err
+	}
+	return nil
 }
 
 // slow has ranks that take their time, each another one, and checks that nothing comes

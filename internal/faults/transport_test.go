@@ -49,6 +49,23 @@ func transports() []transport {
 	}
 }
 
+// quarrels are those that ranks have, by job.
+func (o transport) quarrels() (jobs [][]quarrel) {
+	switch o.name {
+	case "ring": // whose protocol has elements only: nothing can be compared
+		return nil
+	case "mpi": // MPI keeps what it has begun, and a process can begin no other job
+		return [][]quarrel{{{"all_sum", "op"}}, {{"broadcast", "type"}}, {{"all_to_all", "size"}}, {{"barrier", "order"}}}
+	}
+	var all []quarrel
+	for _, op := range names() {
+		for _, kind := range []string{"op", "type", "size", "order"} {
+			all = append(all, quarrel{op, kind})
+		}
+	}
+	return [][]quarrel{all}
+}
+
 func names() (all []string) {
 	for _, o := range operations() {
 		all = append(all, o.name)

@@ -55,12 +55,11 @@ func (f *Fleet) launch(program string, n int, args, exe string, o Options) {
 		for _, p := range f.Procs {
 			p.Signal(syscall.SIGKILL)
 		}
-		cmd.Process.Signal(syscall.SIGTERM)
-		for _, d := range []time.Duration{5 * time.Second, 10 * time.Second} {
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, 0} { // it ends when its ranks have, mostly
 			select {
 			case <-ended:
-			case <-time.After(d):
-				syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			case <-time.After(5 * time.Second):
+				syscall.Kill(-cmd.Process.Pid, s)
 				continue
 			}
 			break
