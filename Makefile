@@ -1,4 +1,4 @@
-# Targets: all build test test-kernels test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
+# Targets: all build test test-kernels test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64   what runs programs for arm64; Debian's qemu-user has it
 # FUZZTIME=20s   how long each fuzz test runs
@@ -17,7 +17,7 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 windows/amd64
 
-.PHONY: all build test test-kernels test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
+.PHONY: all build test test-kernels test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 
 all: build lint test
 
@@ -35,10 +35,18 @@ test-kernels:
 		GOMOE_KERNELS=$$k $(GO) test $(TESTFLAGS) ./internal/kernel ./primitives ./examples/...; \
 	done
 
+# With ranks of MLX and JACCL themselves, and launchers beside Open MPI's: a python that
+# has mlx in GOMOE_TEST_MLX, the program of jaccl/rdma/testdata/rank.cpp in
+# GOMOE_JACCL_RANK, mpiexec.hydra and mlx.launch. What MLX has sent is recorded, for the
+# other tests.
+test-peers:
+	$(GO) test -tags peers -run '^(TestMLX|TestInteropWithJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/ring ./jaccl/rdma ./examples/ep_moe
+
 # The kernels, and what is computed with them, as linux/arm64. TestPlacements would
-# take minutes, and computes nothing that the others do not.
+# take minutes, and computes nothing that the others do not; ranks that are processes
+# can not start themselves there.
 test-arm64: unfused
-	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^TestPlacements$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
+	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher)$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
 
 # On arm64 the compiler fuses x*y + z, with one rounding, unless the product is
 # converted: float64(x*y) + z. Results that are to be those of amd64 must not be.
@@ -61,6 +69,7 @@ race:
 lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags peers ./jaccl/ring ./jaccl/rdma ./examples/ep_moe
 	@set -e; for p in $(PLATFORMS); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \

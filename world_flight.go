@@ -46,22 +46,23 @@ func newRecording(cfg WorldConfig, job environ.Job) *recording {
 }
 
 // watched tells the recording what the ranks are connected by.
-func (f *recording) watched(w *watch.Watch, l jaccl.Link) {
+func (f *recording) watched(w *watch.Watch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.watch, f.about.Transport = w, l.Transport()
+	f.watch = w
 	if w != nil && f.about.Size > 1 {
 		f.about.Offset, f.about.Uncertain = w.Offset(0)
 	}
 }
 
 // record returns c with its operations recorded from now on.
-func (f *recording) record(c jaccl.Communicator) jaccl.Communicator {
+func (f *recording) record(c jaccl.Communicator, transport string) jaccl.Communicator {
 	if f.folder == "off" {
 		return c
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.about.Transport = transport
 	f.recorder = flight.New(f.about)
 	f.recorder.OnFailure(func(err error) { f.write(fmt.Sprintf("failed: %v", err)) })
 	f.stop = onDumpSignal(func() {

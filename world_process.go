@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,13 +35,26 @@ func (s *state) perProcess(ctx context.Context, job environ.Job) error {
 	if err != nil {
 		return fmt.Errorf("gomoe: rank %d of %d: set up: %w", job.Rank, job.Size, err)
 	}
-	s.comms = []jaccl.Communicator{s.flight.record(c)}
+	s.comms = []jaccl.Communicator{s.flight.record(c, s.info.Transport)}
 	life.failing(c)
 	return nil
 }
 
 // overPlace meets the other ranks and connects them with links.
-func (s *state) overPlace(ctx context.Context, job environ.Job, link func(context.Context, jaccl.Site) (jaccl.Link, error)) (c jaccl.Communicator, err error) {
+func (s *state) overPlace(ctx context.Context, job environ.Job, link func(context.Context, jaccl.Site) (jaccl.Link, error)) (jaccl.Communicator, error) {
+	place, err := s.meet(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.agreed(ctx, place, link)
+	if err != nil {
+		return nil, err
+	}
+	return s.communicator(ctx, place, l)
+}
+
+// meet meets the other ranks, at a place that the state closes.
+func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err error) {
 	opts := meet.Options{Rank: job.Rank, Size: job.Size, Deadline: s.cfg.Deadline, Facts: s.facts()}
 	opts.Log = func(remote net.Addr, reason string) {
 		fmt.Fprintf(s.cfg.log(), "gomoe: rank %d turned %v away: %s\n", job.Rank, remote, reason)
@@ -73,18 +85,8 @@ func (s *state) overPlace(ctx context.Context, job environ.Job, link func(contex
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, place.Close())
-		} else {
-			s.also = append(s.also, place.Close)
-		}
-	}()
-	l, err := s.agreed(ctx, place, link)
-	if err != nil {
-		return nil, err
-	}
-	return s.communicator(ctx, place, l)
+	s.also = append(s.also, place.Close)
+	return place, nil
 }
 
 // agreed is link, after which all ranks say whether they have one. If some have none,
@@ -92,31 +94,20 @@ func (s *state) overPlace(ctx context.Context, job environ.Job, link func(contex
 // the site usable where what is missing is missing on this machine only.
 func (s *state) agreed(ctx context.Context, site jaccl.Site, link func(context.Context, jaccl.Site) (jaccl.Link, error)) (jaccl.Link, error) {
 	l, err := link(ctx, site)
-	text := ""
-	if err != nil {
-		text = err.Error()
-		text = text[:min(len(text), 1000)]
-	}
-	all, gone := site.Gather(ctx, "gomoe: who has a link", []byte(text))
+	missing, gone := absent(ctx, site, "gomoe: who has a link", err)
 	if gone != nil {
 		if l != nil {
 			err = errors.Join(err, l.Close())
 		}
 		return nil, errors.Join(err, gone)
 	}
-	var missing []string
-	for r, b := range all {
-		if len(b) > 0 {
-			missing = append(missing, fmt.Sprintf("rank %d (%s): %s", r, site.Host(r), b))
-		}
-	}
-	if missing == nil {
+	if missing == "" {
 		return l, nil
 	}
 	if l != nil {
 		err = errors.Join(err, l.Close())
 	}
-	why := fmt.Sprintf("transport %s is not to be had: %s", s.info.Transport, strings.Join(missing, "; "))
+	why := fmt.Sprintf("transport %s is not to be had: %s", s.info.Transport, missing)
 	if !s.cfg.Fallback || s.info.Transport == "tcp" {
 		return nil, &explained{why, err}
 	}
@@ -147,7 +138,7 @@ func (s *state) communicator(ctx context.Context, site jaccl.Site, link jaccl.Li
 		return nil, errors.Join(err, link.Close(), w.Close())
 	}
 	s.info.Transport = transport
-	s.flight.watched(w, link)
+	s.flight.watched(w)
 	return c, nil
 }
 

@@ -2,6 +2,8 @@ package gomoe_test
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +91,8 @@ func TestWorldsDiffer(t *testing.T) {
 // A transport that one rank or all do not have is an error on all that names those,
 // or with Fallback another one, on all.
 func TestWorldFallback(t *testing.T) {
+	twice := filepath.Join(t.TempDir(), "nodes.json")
+	require.NoError(t, os.WriteFile(twice, []byte(`[["127.0.0.1:7"],["127.0.0.1:7"]]`), 0o600))
 	apart := `GOMOE_DEVICES=[[null,"a0"],["b0",null]]`
 	for _, c := range []struct {
 		transport string
@@ -97,7 +101,7 @@ func TestWorldFallback(t *testing.T) {
 	}{
 		{"jaccl", [2]string{}, [2]string{"nothing says which RDMA devices", "nothing says which RDMA devices"}},
 		{"jaccl", [2]string{apart, ""}, [2]string{"rank 1 (", "nothing says which RDMA devices"}},
-		{"ring", [2]string{}, [2]string{"nothing says at which addresses", "nothing says at which addresses"}},
+		{"ring", [2]string{"MLX_RANK=0 MLX_HOSTFILE=" + twice, "MLX_RANK=1 MLX_HOSTFILE=" + twice}, [2]string{"a port of its own", "a port of its own"}},
 	} {
 		for _, fallback := range []bool{false, true} {
 			var logs [2]bytes.Buffer

@@ -51,6 +51,9 @@ func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicato
 		c, err := s.overMPI(ctx, job)
 		return s.orTCP(ctx, job, c, err)
 	case "ring":
+		if job.Hostfile == "" && job.Coordinator != "" {
+			return s.meetRing(ctx, job)
+		}
 		nodes, err := s.nodes(job)
 		if err != nil {
 			return s.orTCP(ctx, job, nil, err)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -43,17 +42,8 @@ func (b *collectives) start(ctx context.Context, transport string, report func(m
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	var errs bytes.Buffer
-	var env []string
-	if transport == "ring" {
-		nodes, err := ringNodes(b.ranks)
-		if err != nil {
-			return err
-		}
-		defer os.Remove(nodes)
-		env = []string{"MLX_HOSTFILE=" + nodes}
-	}
 	status, err := launch.Run(context.WithoutCancel(ctx), launch.Options{
-		Command: words, Ranks: b.ranks, Transport: transport, Env: env, Stdout: &rowReader{prefix: "[0] ", report: report, rest: &errs}, Stderr: &errs, Signals: signals,
+		Command: words, Ranks: b.ranks, Transport: transport, Stdout: &rowReader{prefix: "[0] ", report: report, rest: &errs}, Stderr: &errs, Signals: signals,
 	})
 	if err == nil && status != 0 {
 		err = errors.New("a rank failed")
@@ -62,24 +52,6 @@ func (b *collectives) start(ctx context.Context, transport string, report func(m
 		return fmt.Errorf("%w\n%s", err, errs.Bytes())
 	}
 	return nil
-}
-
-// ringNodes writes a file with addresses of this machine for MLX's ring.
-func ringNodes(n int) (string, error) {
-	nodes := make([][]string, n)
-	for i := range nodes {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", err
-		}
-		defer l.Close() // when all have theirs, so that they are different
-		nodes[i] = []string{l.Addr().String()}
-	}
-	f, err := os.CreateTemp("", "gomoe-ring-*.json")
-	if err != nil {
-		return "", err
-	}
-	return f.Name(), errors.Join(json.NewEncoder(f).Encode(nodes), f.Close())
 }
 
 // mpirun is start by an installed MPI's launcher, whose ranks find each other by it.

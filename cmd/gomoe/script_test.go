@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GOMOE_KERNELS", "portable"); err != nil {
 		panic(err)
 	}
+	if os.Getenv(asTool) != "" {
+		main()
+	}
 	os.Exit(m.Run())
 }
 

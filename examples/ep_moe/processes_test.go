@@ -65,32 +65,27 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// Other launchers' ranks find each other, as the environment describes them.
-func TestLaunchers(t *testing.T) {
-	for _, c := range []struct{ name, command, env string }{
-		{"Open MPI", "mpirun.openmpi --oversubscribe -n 3", "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
-		{"MPICH", "mpiexec.hydra -n 3", ""},
-		{"MLX", "mlx.launch -n 3", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			words := strings.Fields(c.command)
-			path, err := exec.LookPath(words[0])
-			if err != nil {
-				t.Skipf("%s is not installed", words[0])
-			}
-			if testing.Short() && c.name == "MLX" {
-				t.Skip("starts Python, which takes seconds")
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, path, append(words[1:], os.Args[0])...)
-			cmd.Env = append(os.Environ(), asCommand+"=-mesh ep=3 -iters 1", "XDG_CONFIG_HOME="+t.TempDir(), "GOMAXPROCS=1")
-			cmd.Env = append(cmd.Env, strings.Fields(c.env)...)
-			cmd.WaitDelay = 5 * time.Second
-			out, err := cmd.CombinedOutput()
-			if err != nil || strings.Count(string(out), "--check PASSED") != 1 || !strings.Contains(string(out), "ep=3") {
-				t.Errorf("%s: %v:\n%s", c.command, err, out)
-			}
-		})
+// Open MPI's ranks find each other, as the environment describes them.
+func TestLauncher(t *testing.T) {
+	launched(t, "mpirun --oversubscribe -n 3", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+}
+
+// launched runs the command on three ranks that a launcher starts.
+func launched(t *testing.T, command string, env ...string) {
+	t.Helper()
+	words := strings.Fields(command)
+	path, err := exec.LookPath(words[0])
+	if err != nil {
+		t.Skipf("%s is not installed", words[0])
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, append(words[1:], os.Args[0])...)
+	cmd.Env = append(os.Environ(), asCommand+"=-mesh ep=3 -iters 1", "XDG_CONFIG_HOME="+t.TempDir(), "GOMAXPROCS=1")
+	cmd.Env = append(cmd.Env, env...)
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Count(string(out), "--check PASSED") != 1 || !strings.Contains(string(out), "ep=3") {
+		t.Errorf("%s: %v:\n%s", command, err, out)
 	}
 }

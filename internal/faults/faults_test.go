@@ -3,11 +3,8 @@
 package faults_test
 
 import (
+	"encoding/json"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,38 +15,11 @@ import (
 	"github.com/gomoe/gomoe/internal/fleet"
 )
 
-const ranks = 3
-
-// transports are those whose ranks the World sets up without anything that has to be
-// installed.
-func transports() []string { return []string{"tcp", "shm"} }
-
-// start starts ranks of a job, at addresses of this machine or of a network.
-func start(t *testing.T, program string, args map[string]string, net *fleet.Network) *fleet.Fleet {
-	t.Helper()
-	host := "127.0.0.1"
-	o := fleet.Options{Args: args}
-	if net != nil {
-		host, o.In = net.Address(0), net.In
-	}
-	coordinator := fmt.Sprintf("%s:%d", host, freePort(t))
-	o.Env = []string{"GOMOE_SECRET=a secret that is only for tests", "GOMOE_COORDINATOR=" + coordinator, fmt.Sprintf("GOMOE_SIZE=%d", ranks), "GOMOE_JOB=0d7f3c9e-8a1f-4b3e-9a52-1f5f3a6f7a11"}
-	o.EnvOf = func(rank int) []string { return []string{fmt.Sprintf("GOMOE_RANK=%d", rank)} }
-	return fleet.Start(t, program, ranks, o)
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // survivors waits for the errors of all ranks but one and checks that they came in
 // time, say what is wanted and leave nothing.
-func survivors(t *testing.T, f *fleet.Fleet, victim int, since time.Time, within time.Duration, want ...string) {
+func survivors(t *testing.T, j *job, victim int, since time.Time, within time.Duration, want ...string) {
 	t.Helper()
-	for _, p := range f.Procs {
+	for _, p := range j.Procs {
 		if p.Rank == victim {
 			continue
 		}
@@ -62,63 +32,56 @@ func survivors(t *testing.T, f *fleet.Fleet, victim int, since time.Time, within
 				t.Errorf("rank %d says %q, want %q in it", p.Rank, e.Text, w)
 			}
 		}
-		released(t, p)
+		j.released(t, p)
 		if err := p.Ended(t, 10*time.Second); err != nil {
 			t.Errorf("rank %d: %v", p.Rank, err)
+		}
+		d := j.recorded(t, p.Rank)
+		if last := d.Ops[max(0, len(d.Ops)-1):]; !strings.HasPrefix(d.Why, "failed: ") || len(last) == 0 || last[0].State != "failed" {
+			t.Errorf("rank %d has recorded, as %q, last %+v, want the operation that failed", p.Rank, d.Why, last)
 		}
 	}
 }
 
 // released checks that a rank has given everything back.
-func released(t *testing.T, p *fleet.Proc) {
+func (j *job) released(t *testing.T, p *fleet.Proc) {
 	t.Helper()
+	if !j.transport.release {
+		return
+	}
 	r := p.Await(t, "released", 10*time.Second)
 	if r.More["left"] != "" || r.More["reset"] != "" {
 		t.Errorf("rank %d: reset %q, leaves %s\n%s", p.Rank, r.More["reset"], r.More["left"], r.More["stacks"])
 	}
 }
 
-// segments returns the files of shared memory.
-func segments(t *testing.T) []string {
-	files, err := filepath.Glob("/dev/shm/*")
-	require.NoError(t, err)
-	return files
-}
-
-func leavesNoSegments(t *testing.T) {
-	before := segments(t)
-	t.Cleanup(func() {
-		for _, s := range segments(t) {
-			if !slices.Contains(before, s) && strings.Contains(s, "gomoe") {
-				t.Errorf("%s is left behind", s)
-			}
-		}
-	})
+// blames returns what survivors are to say of a rank in an operation.
+func (j *job) blames(t *testing.T, victim int, op string) []string {
+	says := []string{op + " #", "model.go:42"}
+	if j.transport.told {
+		says = append(says, fmt.Sprintf("rank %d", victim), host(t))
+	}
+	return says
 }
 
 // TestKilled: a rank whose process is gone is known to all within two seconds.
 func TestKilled(t *testing.T) {
 	leavesNoSegments(t)
-	for _, transport := range transports() {
-		for i, o := range operations() {
-			t.Run(transport+"/"+o.name, func(t *testing.T) {
-				f := start(t, "loop", map[string]string{"transport": transport, "op": o.name, "deadline": "30s"}, nil)
-				for _, p := range f.Procs {
+	for _, over := range transports() {
+		for i, op := range over.killed {
+			t.Run(over.name+"/"+op, func(t *testing.T) {
+				t.Parallel()
+				j := start(t, "loop", over, map[string]string{"op": op, "deadline": "30s"}, nil)
+				for _, p := range j.Procs {
 					p.Await(t, "running", 20*time.Second)
 				}
 				victim := i % ranks
 				at := time.Now()
-				f.Procs[victim].Signal(syscall.SIGKILL)
-				survivors(t, f, victim, at, 2*time.Second, fmt.Sprintf("rank %d", victim), host(t), o.name+" #", "model.go:42")
+				j.Procs[victim].Signal(syscall.SIGKILL)
+				survivors(t, j, victim, at, 2*time.Second, j.blames(t, victim, op)...)
 			})
 		}
 	}
-}
-
-func host(t *testing.T) string {
-	name, err := os.Hostname()
-	require.NoError(t, err)
-	return name
 }
 
 // TestStopped: a rank that stands still is blamed when the deadline has passed, and
@@ -126,26 +89,66 @@ func host(t *testing.T) string {
 func TestStopped(t *testing.T) {
 	leavesNoSegments(t)
 	const deadline = 2 * time.Second
-	for _, transport := range transports() {
-		for i, o := range operations() {
-			t.Run(transport+"/"+o.name, func(t *testing.T) {
+	for _, over := range transports() {
+		for i, op := range over.stopped {
+			t.Run(over.name+"/"+op, func(t *testing.T) {
 				t.Parallel()
-				f := start(t, "loop", map[string]string{"transport": transport, "op": o.name, "deadline": deadline.String()}, nil)
-				for _, p := range f.Procs {
+				j := start(t, "loop", over, map[string]string{"op": op, "deadline": deadline.String()}, nil)
+				for _, p := range j.Procs {
 					p.Await(t, "running", 20*time.Second)
 				}
 				victim := i % ranks
 				at := time.Now()
-				f.Procs[victim].Signal(syscall.SIGSTOP)
+				j.Procs[victim].Signal(syscall.SIGSTOP)
 				time.Sleep(deadline / 4) // all wait for it now
-				waiting := f.Procs[(victim+1)%ranks]
+				waiting := j.Procs[(victim+1)%ranks]
 				used := waiting.CPU(t)
 				time.Sleep(deadline / 4)
 				if used = waiting.CPU(t) - used; used > deadline/8 {
 					t.Errorf("a rank that waits for a stopped one has used %v of processor time in %v", used, deadline/4)
 				}
-				survivors(t, f, victim, at, deadline+2*time.Second, fmt.Sprintf("rank %d", victim), host(t), o.name+" #", "model.go:42")
+				survivors(t, j, victim, at, deadline+2*time.Second, j.blames(t, victim, op)...)
 			})
+		}
+	}
+}
+
+// TestDump: a signal to one rank makes all ranks write down what they are doing, and
+// has no other consequence.
+func TestDump(t *testing.T) {
+	for _, over := range transports()[:2] {
+		t.Run(over.name, func(t *testing.T) {
+			t.Parallel()
+			j := start(t, "slow", over, map[string]string{"steps": "40", "deadline": "20s"}, nil)
+			for _, p := range j.Procs {
+				p.Await(t, "begun", 20*time.Second)
+			}
+			j.Procs[1].Signal(syscall.SIGUSR1)
+			for _, p := range j.Procs {
+				p.Await(t, "done", 40*time.Second)
+				why := "rank 1 asked for it"
+				if p.Rank == 1 {
+					why = "signal"
+				}
+				if d := j.recorded(t, p.Rank); d.Why != why {
+					t.Errorf("rank %d has written its record as %q, want %q", p.Rank, d.Why, why)
+				}
+			}
+		})
+	}
+}
+
+// TestRefused: what MLX's ring has not is refused, on the rank that calls it, and ends
+// no job.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	j := start(t, "refused", transports()[3], map[string]string{"deadline": "20s"}, nil)
+	for _, p := range j.Procs {
+		if e := p.Await(t, "refused", 20*time.Second); e.Text != "[all_gather_v reduce_scatter all_to_all broadcast split]" {
+			t.Errorf("rank %d: %s were refused", p.Rank, e.Text)
+		}
+		if err := p.Ended(t, 10*time.Second); err != nil {
+			t.Errorf("rank %d: %v", p.Rank, err)
 		}
 	}
 }
@@ -154,23 +157,23 @@ func TestStopped(t *testing.T) {
 // sides of the cut.
 func TestCutOff(t *testing.T) {
 	const deadline = 2 * time.Second
-	for i, o := range operations() {
-		t.Run(o.name, func(t *testing.T) {
+	for i, o := range []string{"all_sum", "all_gather_v", "send_recv", "barrier"} {
+		t.Run(o, func(t *testing.T) {
 			t.Parallel()
 			net := fleet.NewNetwork(t, ranks)
-			f := start(t, "loop", map[string]string{"transport": "tcp", "op": o.name, "deadline": deadline.String()}, net)
-			for _, p := range f.Procs {
+			j := start(t, "loop", transports()[0], map[string]string{"op": o, "deadline": deadline.String()}, net)
+			for _, p := range j.Procs {
 				p.Await(t, "running", 20*time.Second)
 			}
 			victim := 1 + i%(ranks-1)
 			at := time.Now()
 			net.Cut(victim)
-			survivors(t, f, victim, at, deadline+2*time.Second, fmt.Sprintf("rank %d", victim), o.name+" #", "model.go:42")
-			e := f.Procs[victim].Await(t, "failed", deadline+10*time.Second) // it sees the others gone
+			survivors(t, j, victim, at, deadline+2*time.Second, fmt.Sprintf("rank %d", victim), o+" #", "model.go:42")
+			e := j.Procs[victim].Await(t, "failed", deadline+10*time.Second) // it sees the others gone
 			if took := e.At.Sub(at); took > deadline+2*time.Second {
 				t.Errorf("the rank that was cut off learned of it after %v", took)
 			}
-			released(t, f.Procs[victim])
+			j.released(t, j.Procs[victim])
 		})
 	}
 }
@@ -179,12 +182,12 @@ func TestCutOff(t *testing.T) {
 func TestHealed(t *testing.T) {
 	t.Parallel()
 	net := fleet.NewNetwork(t, ranks)
-	f := start(t, "slow", map[string]string{"transport": "tcp", "steps": "60", "deadline": "20s"}, net)
+	j := start(t, "slow", transports()[0], map[string]string{"steps": "60", "deadline": "20s"}, net)
 	time.Sleep(time.Second)
 	net.Cut(1)
 	time.Sleep(700 * time.Millisecond)
 	net.Heal(1)
-	for _, p := range f.Procs {
+	for _, p := range j.Procs {
 		p.Await(t, "done", 40*time.Second)
 	}
 }
@@ -193,52 +196,60 @@ func TestHealed(t *testing.T) {
 // of them and in the same words, and may set up the next job.
 func TestQuarrels(t *testing.T) {
 	leavesNoSegments(t)
-	for _, transport := range transports() {
-		t.Run(transport, func(t *testing.T) {
-			t.Parallel()
-			f := start(t, "quarrels", map[string]string{"transport": transport, "deadline": "30s"}, nil)
-			for _, o := range operations() {
-				for _, kind := range []string{"op", "type", "size", "order"} {
-					var first string
-					for _, p := range f.Procs {
-						p.Await(t, "quarrel", 20*time.Second)
-						e := p.Await(t, "failed", 20*time.Second)
-						said, _, _ := strings.Cut(e.Text, "; seen by")
-						if first == "" {
-							first = said
-						}
-						if said != first && o.name != "send_recv" { // of which each pair has its own
-							t.Errorf("%s, another %s: rank %d says %q, and rank 0 %q", o.name, kind, p.Rank, said, first)
-						}
-						if e.More["kind"] != "mismatch" {
-							t.Errorf("%s, another %s: rank %d: %s, want a mismatch", o.name, kind, p.Rank, e.Text)
-						}
-						for _, w := range []string{fmt.Sprintf("rank %d", ranks-1), o.name + " #7", "model.go:42"} {
-							if !strings.Contains(e.Text, w) {
-								t.Errorf("%s, another %s: rank %d says %q, want %q in it", o.name, kind, p.Rank, e.Text, w)
-							}
-						}
-						released(t, p)
+	for _, over := range transports() {
+		for i, job := range over.quarrels() {
+			t.Run(fmt.Sprintf("%s/%d", over.name, i), func(t *testing.T) {
+				t.Parallel()
+				text, err := json.Marshal(job)
+				require.NoError(t, err)
+				j := start(t, "quarrels", over, map[string]string{"deadline": "30s", "quarrels": string(text)}, nil)
+				for _, q := range job {
+					j.quarrel(t, q)
+				}
+				for _, p := range j.Procs {
+					if err := p.Ended(t, 10*time.Second); err != nil {
+						t.Errorf("rank %d: %v", p.Rank, err)
 					}
 				}
+			})
+		}
+	}
+}
+
+// quarrel checks what all ranks say of a quarrel.
+func (j *job) quarrel(t *testing.T, q quarrel) {
+	t.Helper()
+	var first string
+	for _, p := range j.Procs {
+		p.Await(t, "quarrel", 20*time.Second)
+		e := p.Await(t, "failed", 20*time.Second)
+		said, _, _ := strings.Cut(e.Text, "; seen by")
+		if first == "" {
+			first = said
+		}
+		if said != first && q.Op != "send_recv" { // of which each pair has its own
+			t.Errorf("%s, another %s: rank %d says %q, and rank 0 %q", q.Op, q.Kind, p.Rank, said, first)
+		}
+		if e.More["kind"] != "mismatch" {
+			t.Errorf("%s, another %s: rank %d: %s, want a mismatch", q.Op, q.Kind, p.Rank, e.Text)
+		}
+		for _, w := range []string{fmt.Sprintf("rank %d", ranks-1), q.Op + " #7", "model.go:42"} {
+			if !strings.Contains(e.Text, w) {
+				t.Errorf("%s, another %s: rank %d says %q, want %q in it", q.Op, q.Kind, p.Rank, e.Text, w)
 			}
-			for _, p := range f.Procs {
-				if err := p.Ended(t, 10*time.Second); err != nil {
-					t.Errorf("rank %d: %v", p.Rank, err)
-				}
-			}
-		})
+		}
+		j.released(t, p)
 	}
 }
 
 // TestSlow: ranks that take 1 to 100 ms longer than others get no error.
 func TestSlow(t *testing.T) {
-	for _, transport := range transports() {
-		t.Run(transport, func(t *testing.T) {
+	for _, over := range transports() {
+		t.Run(over.name, func(t *testing.T) {
 			t.Parallel()
-			f := start(t, "slow", map[string]string{"transport": transport, "steps": "44", "deadline": "10s"}, nil)
-			for _, p := range f.Procs {
-				if e := p.Await(t, "done", 40*time.Second); e.More["left"] != "" {
+			j := start(t, "slow", over, map[string]string{"steps": "44", "deadline": "10s"}, nil)
+			for _, p := range j.Procs {
+				if e := p.Await(t, "done", 40*time.Second); over.release && e.More["left"] != "" {
 					t.Errorf("rank %d leaves %s", p.Rank, e.More["left"])
 				}
 				if err := p.Ended(t, 10*time.Second); err != nil {

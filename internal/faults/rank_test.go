@@ -1,12 +1,18 @@
+//go:build linux
+
 package faults_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,8 +24,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow})
-	os.Exit(m.Run())
+	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused})
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		p.Value.Set("6") // they wait most of the time
+	}
+	done := prepare()
+	code := m.Run()
+	done()
+	os.Exit(code)
 }
 
 // operation is a collective as the tests call it, with so many bytes per rank.
@@ -144,6 +157,9 @@ func report(r *fleet.Rank, w *gomoe.World, err error, before held) {
 	if err := w.Reset(); err != nil {
 		more["reset"] = err.Error()
 	}
+	if r.Args["transport"] == "mpi" { // which keeps what it has begun until the process ends
+		return
+	}
 	if now := settle(before); now.goroutines > before.goroutines || now.files > before.files {
 		more["left"] = fmt.Sprintf("%v before, %v after", before, now)
 		buf := make([]byte, 1<<16)
@@ -156,6 +172,9 @@ func report(r *fleet.Rank, w *gomoe.World, err error, before held) {
 func loop(r *fleet.Rank) error {
 	o := named(r.Args["op"])
 	before := warm()
+	if r.Args["transport"] == "mpi" {
+		signal.Ignore(syscall.SIGTERM) // by which mpirun ends the others when a rank has
+	}
 	var w gomoe.World
 	c, err := join(r, &w)
 	if err != nil {
@@ -165,12 +184,33 @@ func loop(r *fleet.Rank) error {
 	for seq := 0; ; seq++ {
 		if err := o.run(context.Background(), g, call(o.name, seq), bytesPerRank); err != nil {
 			report(r, &w, err, before)
-			return w.Close()
+			return finish(r, &w)
 		}
 		if seq == 20 {
 			r.Say("running", "", nil)
 		}
+		time.Sleep(time.Millisecond) // other tests want the processor too
 	}
+}
+
+// refused calls all operations, and says of which the transport has none.
+func refused(r *fleet.Rank) error {
+	var w gomoe.World
+	c, err := join(r, &w)
+	if err != nil {
+		return err
+	}
+	var none []string
+	for seq, o := range operations() {
+		switch err := o.run(context.Background(), c.World(), call(o.name, seq), bytesPerRank); {
+		case errors.Is(err, jaccl.ErrUnsupported):
+			none = append(none, o.name)
+		case err != nil:
+			return err
+		}
+	}
+	r.Say("refused", fmt.Sprint(none), nil)
+	return w.Close()
 }
 
 // warm makes Go start what it starts once, such as the poller of connections.
@@ -181,47 +221,60 @@ func warm() held {
 		p.Close()
 		q.Close()
 	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGWINCH)
+	signal.Stop(signals)
 	return holding()
 }
 
-// quarrels sets a World up for every operation and every way to disagree, of which the
-// last rank does something else than the others, and sets the next one up when the
-// last has failed.
+// quarrel is an operation that the last rank calls otherwise than the others: another
+// op, type, size, or order.
+type quarrel struct{ Op, Kind string }
+
+// quarrels sets a World up for every quarrel, and the next one up when the last has
+// failed.
 func quarrels(r *fleet.Rank) error {
 	before := warm()
-	var w gomoe.World
-	odd := r.Rank == r.Size-1
-	for _, o := range operations() {
-		for _, kind := range []string{"op", "type", "size", "order"} {
-			c, err := join(r, &w)
-			if err != nil {
-				return fmt.Errorf("set up for %s, another %s: %w", o.name, kind, err)
-			}
-			g := c.World()
-			mine := o
-			x, n := call(o.name, 7), bytesPerRank
-			if odd {
-				switch kind {
-				case "op":
-					mine = named("all_gather")
-					if o.name == mine.name {
-						mine = named("all_sum")
-					}
-					x.Op = mine.name
-				case "type":
-					x.DType = graph.I32
-				case "size":
-					x.Bytes, n = 2*x.Bytes, 2*n
-				case "order":
-					x.Seq++
-				}
-			}
-			err = mine.run(context.Background(), g, x, n)
-			r.Say("quarrel", o.name+" "+kind, nil)
-			report(r, &w, err, before)
-		}
+	var all []quarrel
+	if err := json.Unmarshal([]byte(r.Args["quarrels"]), &all); err != nil {
+		return err
 	}
-	return w.Close()
+	var w gomoe.World
+	for _, q := range all {
+		c, err := join(r, &w)
+		if err != nil {
+			return fmt.Errorf("set up for %s, another %s: %w", q.Op, q.Kind, err)
+		}
+		mine, x, n := named(q.Op), call(q.Op, 7), bytesPerRank
+		if r.Rank == r.Size-1 {
+			switch q.Kind {
+			case "op":
+				mine = named("all_gather")
+				if q.Op == mine.name {
+					mine = named("all_sum")
+				}
+				x.Op = mine.name
+			case "type":
+				x.DType = graph.I32
+			case "size":
+				x.Bytes, n = 2*x.Bytes, 2*n
+			case "order":
+				x.Seq++
+			}
+		}
+		err = mine.run(context.Background(), c.World(), x, n)
+		r.Say("quarrel", q.Op+" "+q.Kind, nil)
+		report(r, &w, err, before)
+	}
+	return finish(r, &w)
+}
+
+// finish closes the World of a job that has failed. MPI says that it is not finalized.
+func finish(r *fleet.Rank, w *gomoe.World) error {
+	if err := w.Close(); r.Args["transport"] != "mpi" {
+		return err
+	}
+	return nil
 }
 
 // slow has ranks that take their time, each another one, and checks that nothing comes
@@ -238,9 +291,16 @@ func slow(r *fleet.Rank) error {
 	if err != nil {
 		return err
 	}
+	has := operations()
+	if r.Args["transport"] == "ring" {
+		has = []operation{named("all_sum"), named("all_max"), named("all_min"), named("all_gather"), named("send_recv"), named("barrier")}
+	}
 	for seq := range steps {
 		time.Sleep([]time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}[(seq+r.Rank)%4])
-		o := operations()[seq%len(operations())]
+		o := has[seq%len(has)]
+		if seq == 1 {
+			r.Say("begun", "", nil)
+		}
 		if err := o.run(context.Background(), g, call(o.name, seq), bytesPerRank); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -27,12 +28,13 @@ type Fleet struct {
 // Proc is one rank's process.
 type Proc struct {
 	Rank   int
-	cmd    *exec.Cmd
+	cmd    *exec.Cmd // nil if a launcher has started it
 	events chan Event
 	ended  chan struct{}
 	mu     sync.Mutex
 	errs   strings.Builder
 	status error
+	pid    int // as the rank says; guarded by mu
 }
 
 // Options say how ranks are started.
@@ -43,6 +45,10 @@ type Options struct {
 	EnvOf func(rank int) []string
 	// In returns the words before the command of a rank, such as ip netns exec NAME.
 	In func(rank int) []string
+	// Launcher are the words before the command that start all ranks at once, such as
+	// mpirun -n 3, and RankFrom is the variable that tells each which it is.
+	Launcher []string
+	RankFrom string
 }
 
 // Start starts n ranks of a program. They are killed when the test ends.
@@ -53,6 +59,10 @@ func Start(t *testing.T, program string, n int, o Options) *Fleet {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	f := &Fleet{t: t}
+	if o.Launcher != nil {
+		f.launch(program, n, string(args), exe, o)
+		return f
+	}
 	for i := range n {
 		words := []string{exe}
 		if o.In != nil {
@@ -69,7 +79,11 @@ func Start(t *testing.T, program string, n int, o Options) *Fleet {
 		require.NoError(t, err)
 		p.cmd.Stderr = (*tail)(p)
 		require.NoError(t, p.cmd.Start())
-		go p.read(bufio.NewScanner(out))
+		go func() {
+			p.read(out)
+			p.status = p.cmd.Wait()
+			p.end()
+		}()
 		f.Procs = append(f.Procs, p)
 	}
 	t.Cleanup(func() {
@@ -109,19 +123,29 @@ func (p *Proc) Errors() string {
 	return p.errs.String()
 }
 
-func (p *Proc) read(lines *bufio.Scanner) {
+// read hands on what the rank says until it says no more.
+func (p *Proc) read(from io.Reader) {
+	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			e = Event{Name: "output", At: time.Now(), Text: lines.Text()}
 		}
+		if e.Name == process {
+			p.mu.Lock()
+			p.pid, _ = strconv.Atoi(e.Text)
+			p.mu.Unlock()
+			continue
+		}
 		select {
 		case p.events <- e:
 		default: // nobody reads so many
 		}
 	}
-	p.status = p.cmd.Wait()
+}
+
+func (p *Proc) end() {
 	close(p.ended)
 	close(p.events)
 }
@@ -161,13 +185,27 @@ func (p *Proc) Ended(t *testing.T, within time.Duration) error {
 	}
 }
 
-// Signal sends a signal to the rank and all that it has started.
+// Signal sends a signal to the rank and all that it has started, of a launcher's ranks
+// to those that have said something, alone.
 func (p *Proc) Signal(s syscall.Signal) {
-	syscall.Kill(-p.cmd.Process.Pid, s)
+	pid := p.PID()
+	switch {
+	case p.cmd != nil:
+		syscall.Kill(-pid, s)
+	case pid > 0:
+		syscall.Kill(pid, s)
+	}
 }
 
-// PID is the process's number.
-func (p *Proc) PID() int { return p.cmd.Process.Pid }
+// PID is the process's number, 0 of a launcher's rank that has not said it yet.
+func (p *Proc) PID() int {
+	if p.cmd != nil {
+		return p.cmd.Process.Pid
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid
+}
 
 // CPU returns the processor time that the process has used.
 func (p *Proc) CPU(t *testing.T) time.Duration {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -15,9 +16,14 @@ const (
 	rankVariable    = "FLEET_RANK"
 	sizeVariable    = "FLEET_SIZE"
 	argsVariable    = "FLEET_ARGS"
+	fromVariable    = "FLEET_RANK_FROM" // names the variable with the rank, of a launcher's
+	eventsVariable  = "FLEET_EVENTS"    // folder of the pipes for the events of a launcher's ranks
 	// Marker names the test in the environment of all its processes.
 	Marker = "FLEET_MARKER"
 )
+
+// process is the event by which a rank says its process's number.
+const process = "process"
 
 // Program is what a rank runs.
 type Program func(r *Rank) error
@@ -27,6 +33,7 @@ type Rank struct {
 	Rank, Size int
 	Args       map[string]string
 	mu         sync.Mutex
+	out        *os.File
 }
 
 // Event is what a rank says.
@@ -45,7 +52,7 @@ func (r *Rank) Say(name, text string, more map[string]string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	os.Stdout.Write(append(b, '\n'))
+	r.out.Write(append(b, '\n'))
 }
 
 // Main runs a rank's program and ends the process, if this process is a rank's. Tests
@@ -55,14 +62,22 @@ func Main(programs map[string]Program) {
 	if name == "" {
 		return
 	}
-	r := &Rank{}
+	r := &Rank{out: os.Stdout}
 	var err error
-	if r.Rank, err = strconv.Atoi(os.Getenv(rankVariable)); err == nil {
+	rank := rankVariable
+	if from := os.Getenv(fromVariable); from != "" {
+		rank = from
+	}
+	if r.Rank, err = strconv.Atoi(os.Getenv(rank)); err == nil {
 		if r.Size, err = strconv.Atoi(os.Getenv(sizeVariable)); err == nil {
 			err = json.Unmarshal([]byte(os.Getenv(argsVariable)), &r.Args)
 		}
 	}
+	if dir := os.Getenv(eventsVariable); err == nil && dir != "" {
+		r.out, err = os.OpenFile(filepath.Join(dir, strconv.Itoa(r.Rank)), os.O_WRONLY, 0)
+	}
 	if err == nil {
+		r.Say(process, strconv.Itoa(os.Getpid()), nil)
 		if p := programs[name]; p != nil {
 			err = p(r)
 		} else {

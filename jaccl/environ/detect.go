@@ -55,7 +55,9 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 	}
 	job.convention = chosen.name
 	job.Rank, job.Size, job.LocalRank, job.LocalSize = chosen.rank.n, chosen.size.n, chosen.localRank.n, chosen.localSize.n
-	job.Hostfile, job.Devices, job.Ring = chosen.hostfile, chosen.devices, chosen.ring
+	// MLX's files count whoever has started the ranks, if it agrees.
+	mlx := claims[1]
+	job.Hostfile, job.Devices, job.Ring = mlx.hostfile, mlx.devices, mlx.ring
 	for _, v := range []number{chosen.rank, chosen.size, chosen.localRank, chosen.localSize} {
 		if v.set {
 			job.Source = append(job.Source, v.String())

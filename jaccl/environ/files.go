@@ -26,7 +26,7 @@ func (j Job) ReadDevices() ([]byte, error) {
 // reads: the file of MLX_HOSTFILE.
 func (j Job) ReadNodes() ([]byte, error) {
 	if j.Hostfile == "" {
-		return nil, errors.New("environ: nothing says at which addresses the ranks of the ring are; set MLX_HOSTFILE to the file with them, or start with mlx.launch --backend ring")
+		return nil, errors.New("environ: nothing says at which addresses the ranks of the ring are; set MLX_HOSTFILE to the file with them and MLX_RANK, or start with mlx.launch --backend ring or gomoe launch")
 	}
 	return readFile("MLX_HOSTFILE", j.Hostfile)
 }

@@ -1,6 +1,7 @@
 package flight
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -92,11 +93,12 @@ func (r *Recorder) end(n int64, err error) error {
 		e.ended, e.failed = now, err
 	}
 	first := r.first
-	if err != nil {
+	broken := err != nil && !errors.Is(err, jaccl.ErrUnsupported) // which ends no job
+	if broken {
 		r.first = nil
 	}
 	r.mu.Unlock()
-	if err != nil && first != nil {
+	if broken && first != nil {
 		first(err)
 	}
 	return err

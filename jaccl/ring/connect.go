@@ -32,12 +32,28 @@ const (
 // jaccl.ErrUnsupported, all operations of this rank fail with it, and its
 // connections are closed, by which the neighbours learn of it.
 func Connect(ctx context.Context, nodes hostfile.Nodes, rank int, opts jaccl.Options) (jaccl.Communicator, error) {
+	return ConnectListening(ctx, nodes, rank, nil, opts)
+}
+
+// ConnectListening is Connect of a rank that has opened its addresses already, as to
+// know their ports before the others do: listeners are open at those of nodes[rank],
+// in that order. It closes them, whatever becomes of the ring. With none, it is
+// Connect.
+func ConnectListening(ctx context.Context, nodes hostfile.Nodes, rank int, listeners []net.Listener, opts jaccl.Options) (jaccl.Communicator, error) {
+	defer func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}()
 	if err := nodes.Check(); err != nil {
 		return nil, fmt.Errorf("ring: connect: %w", err)
 	}
 	n := len(nodes)
 	if rank < 0 || rank >= n {
 		return nil, fmt.Errorf("ring: connect: rank %d, want 0 to %d", rank, n-1)
+	}
+	if len(listeners) > 0 && len(listeners) != len(nodes[rank]) {
+		return nil, fmt.Errorf("ring: connect: %d listeners for %d addresses of rank %d, want as many, or none", len(listeners), len(nodes[rank]), rank)
 	}
 	if opts.Deadline < 0 {
 		return nil, fmt.Errorf("ring: connect: deadline %v, want 0 for %v or more", opts.Deadline, jaccl.DefaultDeadline)
@@ -52,7 +68,7 @@ func Connect(ctx context.Context, nodes hostfile.Nodes, rank int, opts jaccl.Opt
 	late := fmt.Errorf("not within %v", opts.Deadline)
 	ctx, cancel := context.WithTimeoutCause(ctx, opts.Deadline, late)
 	defer cancel()
-	if err := m.join(ctx); err != nil {
+	if err := m.join(ctx, listeners); err != nil {
 		m.shut()
 		return nil, fmt.Errorf("ring: connect: rank %d of %d: %w", rank, n, err)
 	}
@@ -62,10 +78,10 @@ func Connect(ctx context.Context, nodes hostfile.Nodes, rank int, opts jaccl.Opt
 // join makes the connections. MLX's last rank connects before it accepts, the
 // others afterwards; here all addresses are open from the beginning and both is
 // done at once, which fits either, as connections wait until they are accepted.
-func (m *comm) join(ctx context.Context) error {
+func (m *comm) join(ctx context.Context, listeners []net.Listener) error {
 	n := len(m.nodes)
 	before, after := (m.rank+n-1)%n, (m.rank+1)%n
-	listeners := make([]net.Listener, 0, len(m.nodes[m.rank]))
+	opened := len(listeners) > 0
 	defer func() {
 		for _, l := range listeners {
 			l.Close()
@@ -73,6 +89,9 @@ func (m *comm) join(ctx context.Context) error {
 	}()
 	var lc net.ListenConfig
 	for _, a := range m.nodes[m.rank] {
+		if opened {
+			break
+		}
 		l, err := lc.Listen(ctx, "tcp", a)
 		if err != nil {
 			return fmt.Errorf("%w; rank %d's addresses are to be this machine's, and free", err, m.rank)

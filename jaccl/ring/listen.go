@@ -35,11 +35,23 @@ func (o *operation) listen() {
 			switch {
 			case n == 1:
 				w.byte, w.held = b[0], true
-			case !errors.Is(err, os.ErrDeadlineExceeded) && w.toSend.Load() > 0:
+			case !errors.Is(err, os.ErrDeadlineExceeded) && w.owes():
 				o.broke(w, err) // with nothing to send the neighbour may just have finished first
 			}
 		})
 	}
+}
+
+// owes reports whether this rank has something to send on the connection, which the
+// other side has ended. What that has received already is counted here a moment later.
+func (w *wire) owes() bool {
+	for range 20 {
+		if w.toSend.Load() <= 0 {
+			return false
+		}
+		time.Sleep(listenAfter / 20)
+	}
+	return true
 }
 
 // deaf ends listen, after the operation.
