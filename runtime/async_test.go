@@ -81,6 +81,7 @@ func TestKernelBesideCollective(t *testing.T) {
 	s := wired(t, l, runtime.Options{Trace: tr}, func(ctx context.Context, rank int, c lowering.Call) error {
 		select {
 		case <-ran[rank]:
+			time.Sleep(50 * time.Millisecond) // so that the rank has something to wait for
 		case <-ctx.Done():
 		}
 		return nil

@@ -103,7 +103,7 @@ func TestRunIntoRefuses(t *testing.T) {
 }
 
 // The goroutines of ranks outlive a step, end with Close, and a second after the last
-// step of a session that nobody closes. Steps may follow both.
+// step of a session that nobody closes; then another step starts them again.
 func TestWorkersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := squares(t)
@@ -129,8 +129,8 @@ func TestWorkersEnd(t *testing.T) {
 		s.Close()
 		s.Close()
 		require.Equal(t, before, workers(), "workers after Close")
-		step()
-		s.Close()
-		require.Equal(t, before, workers(), "workers after the second Close")
+		_, err = s.Run(t.Context(), in)
+		require.ErrorContains(t, err, "is closed", "a step of a closed session")
+		require.Equal(t, before, workers(), "workers after a step that did not run")
 	})
 }
