@@ -148,7 +148,7 @@ func TestProgressResetsDeadline(t *testing.T) {
 		t.Errorf("9 pauses shorter than the deadline: %v", err)
 	}
 	err := dribbled(t, dribble{pause: 100 * time.Millisecond, stop: 3})
-	problem(t, err, 0, call("all_sum", 3), []int{1}, jaccl.ErrDeadline, "rank 1 (8 of 8 bytes sent to it, 3 of 8 received) made no progress within 1s at all_sum #3")
+	problem(t, err, 0, call("all_sum", 3), []int{1}, jaccl.ErrDeadline, "rank 1 (8 of 8 bytes sent to it, 3 of 8 received; it does not answer) made no progress within 1s at all_sum #3")
 }
 
 // Whatever a peer sends as a head, the job fails and names it.

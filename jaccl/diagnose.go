@@ -159,18 +159,26 @@ func (e *engine) lost(p *PeerError, x *Exchange, c lowering.Call) *failure {
 // stalled is about an exchange that has made no progress for the deadline.
 func (e *engine) stalled(g *end, x *Exchange, c lowering.Call) *failure {
 	var missing, slow []int
-	var where, how []string
+	var how []string
 	for i, rank := range x.Peers {
 		switch at, open := x.account(i); {
 		case !open:
 		case x.Head != nil && !at.head:
-			missing, where = append(missing, rank), append(where, "")
+			missing = append(missing, rank)
 		default:
 			slow, how = append(slow, rank), append(how, at.String())
 		}
 	}
 	if len(missing) > 0 {
-		return late(missing, where, c, g.ranks, e.deadline)
+		blame, known := e.blamed(missing)
+		where := make([]string, len(missing))
+		for i, r := range missing {
+			where[i] = known(r)
+		}
+		f := late(missing, where, c, g.ranks, e.deadline)
+		f.text += further(blame, missing, known)
+		f.blame = blame
+		return f
 	}
 	if len(slow) == 0 { // the link has not said what it waits for
 		slow, how = slices.Clone(x.Peers), make([]string, len(x.Peers))
@@ -179,14 +187,18 @@ func (e *engine) stalled(g *end, x *Exchange, c lowering.Call) *failure {
 			how[i] = at.String()
 		}
 	}
+	blame, known := e.blamed(slow)
 	text := ""
 	for i, rank := range slow {
 		if i > 0 {
 			text += ", "
 		}
+		if k := known(rank); k != "" {
+			how[i] += "; " + k
+		}
 		text += fmt.Sprintf("rank %d (%s)", rank, how[i])
 	}
-	return &failure{slow, fmt.Sprintf("%s made no progress within %v at %s among ranks %v", text, e.deadline, c, g.ranks), ErrDeadline}
+	return &failure{blame, fmt.Sprintf("%s made no progress within %v at %s among ranks %v%s", text, e.deadline, c, g.ranks, further(blame, slow, known)), ErrDeadline}
 }
 
 // account is what is left to do with one peer of an exchange.

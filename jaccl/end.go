@@ -68,6 +68,8 @@ func (g *end) meet(ctx context.Context, p post, bad *failure) error {
 	if bad != nil {
 		return failedCall(ctx, e.rank, p.call, e.fail(bad, p.call))
 	}
+	e.at.enter(&p, g.ranks)
+	defer e.at.leave()
 	e.begin(ctx)
 	e.works.Lock()
 	err := g.operate(&p)

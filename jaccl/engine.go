@@ -39,6 +39,9 @@ func Connect(link Link, watch Watch, opts Options) (Communicator, error) {
 		groups: map[string]*end{}, closes: map[string]int{},
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{})}
 	e.shared, _ = link.(Shared)
+	if w, ok := watch.(Whereabouts); ok {
+		w.Answer(func() Waiting { return e.at.answer(e.rank) })
+	}
 	e.ctx, e.interrupt = context.WithCancelCause(context.Background())
 	go e.supervise()
 	return e, nil
@@ -57,6 +60,7 @@ type engine struct {
 	works sync.Mutex  // held by it while it uses the link
 	acc   accumulator
 	room  staging
+	at    place
 
 	// ctx is what exchanges run under. It ends with the first failure that stops
 	// one, or with Close, and never before: so one serves all operations.

@@ -32,6 +32,9 @@ func survivors(t *testing.T, j *job, victim int, since time.Time, within time.Du
 				t.Errorf("rank %d says %q, want %q in it", p.Rank, e.Text, w)
 			}
 		}
+		if blame := fmt.Sprint([]int{victim}); j.transport.told && e.More["blame"] != blame {
+			t.Errorf("rank %d blames %s, want %s: %s", p.Rank, e.More["blame"], blame, e.Text)
+		}
 		j.released(t, p)
 		if err := p.Ended(t, 10*time.Second); err != nil {
 			t.Errorf("rank %d: %v", p.Rank, err)

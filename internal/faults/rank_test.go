@@ -149,6 +149,9 @@ func report(r *fleet.Rank, w *gomoe.World, err error, before held) {
 			more["kind"] = name
 		}
 	}
+	if e := (*jaccl.Error)(nil); errors.As(err, &e) {
+		more["blame"] = fmt.Sprint(e.Blame)
+	}
 	text := "no error"
 	if err != nil {
 		text = err.Error()

@@ -3,13 +3,14 @@ package jaccltest
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/gomoe/gomoe/jaccl"
 )
 
 // Watches returns the watches of n ranks of one process, for tests of links.
 func Watches(n int) []jaccl.Watch {
-	b := &board{down: make(chan struct{}), left: make([]bool, n)}
+	b := &board{down: make(chan struct{}), left: make([]bool, n), answers: make([]func() jaccl.Waiting, n)}
 	ws := make([]jaccl.Watch, n)
 	for i := range ws {
 		ws[i] = &watch{b, i}
@@ -23,6 +24,8 @@ type board struct {
 	first *jaccl.Notice
 	down  chan struct{}
 	left  []bool
+
+	answers []func() jaccl.Waiting // by rank
 }
 
 type watch struct {
@@ -63,6 +66,24 @@ func (w *watch) Left(rank int) bool {
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
 	return w.b.left[rank]
+}
+
+func (w *watch) Answer(f func() jaccl.Waiting) {
+	w.b.mu.Lock()
+	defer w.b.mu.Unlock()
+	w.b.answers[w.rank] = f
+}
+
+func (w *watch) Ask(time.Duration) map[int]jaccl.Waiting {
+	w.b.mu.Lock()
+	defer w.b.mu.Unlock()
+	all := map[int]jaccl.Waiting{}
+	for r, f := range w.b.answers {
+		if f != nil && r != w.rank && !w.b.left[r] {
+			all[r] = f()
+		}
+	}
+	return all
 }
 
 func (w *watch) Close() error {

@@ -7,6 +7,11 @@
 // machine is cut off. Ranks ask each other for the time a few times a second, which
 // is the heartbeat, and the way by which they know how their clocks differ.
 //
+// # Where ranks are
+//
+// A rank whose deadline passes asks all others in which operation they are, so that
+// those that wait themselves are not blamed. Watches answer, whatever the rank is at.
+//
 // # The first failure
 //
 // Failures come in groups: one rank fails, others see the consequences, and all

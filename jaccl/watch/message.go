@@ -16,6 +16,8 @@ const (
 	typeNotice            // a failure
 	typeLeave             // the sender is done
 	typeDump              // write down what you are doing
+	typeAsk               // say in what you wait
+	typeWhere             // the operation that the sender is in
 )
 
 const (
@@ -61,6 +63,30 @@ func decodeNotice(b []byte, size int) (jaccl.Notice, error) {
 		return jaccl.Notice{}, fmt.Errorf("watch: notice: %w", err)
 	}
 	return n, nil
+}
+
+// encodeWaiting writes what a rank is in; text that is too long loses its end.
+func encodeWaiting(a jaccl.Waiting) []byte {
+	b := frame.String(nil, a.Text[:min(len(a.Text), jaccl.MaxWaiting)])
+	ranks := a.For[:min(len(a.For), maxBlame)]
+	b = frame.Uint(b, uint64(len(ranks)))
+	for _, r := range ranks {
+		b = frame.Uint(b, uint64(r))
+	}
+	return b
+}
+
+// decodeWaiting reads what a rank of a job of size is in.
+func decodeWaiting(b []byte, size int) (jaccl.Waiting, error) {
+	f := frame.NewFields(b)
+	a := jaccl.Waiting{Text: f.String(jaccl.MaxWaiting)}
+	for range f.Int(min(size, maxBlame)) {
+		a.For = append(a.For, f.Int(size-1))
+	}
+	if err := f.End(); err != nil {
+		return jaccl.Waiting{}, fmt.Errorf("watch: whereabouts: %w", err)
+	}
+	return a, nil
 }
 
 // decodeTimes reads n times in nanoseconds.

@@ -32,9 +32,13 @@ type Watch struct {
 	settled bool          // down is closed
 	settle  *time.Timer
 	leaving bool // this rank has left
+	asking       // what is known of where others are
 }
 
-var _ jaccl.Watch = (*Watch)(nil)
+var (
+	_ jaccl.Watch       = (*Watch)(nil)
+	_ jaccl.Whereabouts = (*Watch)(nil)
+)
 
 // Start connects this rank's watch with the others'. All ranks call it. It returns
 // when their clocks have been compared for the first time, or ctx ends, which has no
@@ -248,6 +252,7 @@ func (w *Watch) listen(p *peer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.gone = true
+	defer w.answered()
 	if p.left {
 		p.end() // so that it need not wait for this side
 		return
@@ -300,13 +305,28 @@ func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
 	case typeLeave:
 		p.left = true
 		p.complete() // nobody need wait for its answers
+	case typeAsk:
+		var a jaccl.Waiting
+		if w.answer != nil {
+			a = w.answer()
+		}
+		p.send(typeWhere, encodeWaiting(a))
+	case typeWhere:
+		a, err := decodeWaiting(head, len(w.peers))
+		if err != nil {
+			return err
+		}
+		if w.answers != nil {
+			w.answers[p.rank] = a
+			w.answered()
+		}
 	case typeDump:
 		select {
 		case w.dump <- p.rank:
 		default: // one is about to be written
 		}
 	default:
-		return fmt.Errorf("watch: frame of type %d, want %d to %d", typ, typePing, typeDump)
+		return fmt.Errorf("watch: frame of type %d, want %d to %d", typ, typePing, typeWhere)
 	}
 	return nil
 }

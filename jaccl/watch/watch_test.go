@@ -365,8 +365,14 @@ func TestNoGoroutines(t *testing.T) {
 // FuzzNotice: what is read is written again as it was, and nothing panics.
 func FuzzNotice(f *testing.F) {
 	f.Add(encodeNotice(jaccl.Notice{From: 1, Blame: []int{2}, Kind: jaccl.KindLost, Text: "x", Call: lowering.Call{Op: "all_sum", Seq: -1}}))
+	f.Add(encodeWaiting(jaccl.Waiting{Text: "it waits in x", For: []int{2, 3}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		decodeTimes(b, 3)
+		if a, err := decodeWaiting(b, 4); err == nil {
+			if again := encodeWaiting(a); string(again) != string(b) || len(a.For) > 4 {
+				t.Errorf("%x was read as %+v, which is %x", b, a, again)
+			}
+		}
 		n, err := decodeNotice(b, 4)
 		if err != nil {
 			return
