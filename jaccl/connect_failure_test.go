@@ -77,6 +77,32 @@ func TestConnectDeadline(t *testing.T) {
 	}
 }
 
+// A rank that waits for another one itself is not to blame, but that one.
+func TestConnectStuckElsewhere(t *testing.T) {
+	bubble(t, 4, time.Second, func(t *testing.T, comms []jaccl.Communicator, _ []jaccl.Link, _ []jaccl.Watch) {
+		errs := at(comms, []int{0, 1, 2}, func(c jaccl.Communicator) error {
+			i := c.Rank()
+			g, err := c.Among([]int{i, i + 1})
+			if err != nil {
+				return err
+			}
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			if i == 2 {
+				return g.Recv(t.Context(), call("recv", i), 1, make([]byte, 8))
+			}
+			return g.Barrier(t.Context(), call("barrier", i))
+		})
+		for i, err := range errs {
+			op := "barrier"
+			if i == 2 {
+				op = "recv"
+			}
+			problem(t, err, i, call(op, i), []int{3}, jaccl.ErrDeadline,
+				"rank 1 (it waits in barrier #1 f32 8 bytes (moe.go:11) among ranks [1 2]) did not arrive within 1s at barrier #0", "; rank 3 is waited for: it is in no operation (rank 3 is on host3)")
+		}
+	})
+}
+
 // dribble is one of two ranks, whose peer's data comes as slowly as this test wants.
 type dribble struct {
 	jaccl.Link

@@ -123,8 +123,29 @@ func TestStuckElsewhere(t *testing.T) {
 		})
 		wg.Wait()
 		text := "rank 1 (it waits in all_gather #2 f32 8 bytes (moe.go:12) among ranks [1 2]) did not arrive within 1s at barrier #1"
-		problem(t, errA, 0, call("barrier", 1), []int{1}, jaccl.ErrDeadline, text)
-		problem(t, errB, 1, call("all_gather", 2), []int{1}, jaccl.ErrDeadline, text)
+		const more = "; rank 2 is waited for: it is in no operation"
+		problem(t, errA, 0, call("barrier", 1), []int{2}, jaccl.ErrDeadline, text, more)
+		problem(t, errB, 1, call("all_gather", 2), []int{2}, jaccl.ErrDeadline, text, more)
+	})
+}
+
+// Where nobody is free, those that are missing are blamed.
+func TestStuckInCircle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		comms := local(t, 3, time.Second)
+		errs := make([]error, 3)
+		var wg sync.WaitGroup
+		for i, c := range comms {
+			g := group(t, c, min(i, (i+1)%3), max(i, (i+1)%3))
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				errs[i] = g.Barrier(t.Context(), call("barrier", i))
+			})
+		}
+		wg.Wait()
+		for i, err := range errs {
+			problem(t, err, i, call("barrier", i), []int{1}, jaccl.ErrDeadline, "rank 1 (it waits in barrier #1 f32 8 bytes (moe.go:11) among ranks [1 2]) did not arrive within 1s at barrier #0")
+		}
 	})
 }
 

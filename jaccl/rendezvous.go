@@ -203,7 +203,7 @@ func (m *member) await(ctx context.Context, c lowering.Call) *failure {
 	switch {
 	case f != nil:
 	case timeout:
-		f = j.fail(r.late(c))
+		f = j.fail(r.late(m.rank(), c))
 	default:
 		f = j.fail(left(ctx, m.rank(), c))
 	}
@@ -213,27 +213,37 @@ func (m *member) await(ctx context.Context, c lowering.Call) *failure {
 	return f
 }
 
-// late blames the members that are not here. job.mu is held.
-func (r *rendezvous) late(c lowering.Call) *failure {
+// late is about the members that are not here, for which rank of waits, and blames them
+// or those for which they wait. job.mu is held.
+func (r *rendezvous) late(of int, c lowering.Call) *failure {
 	var missing []int
 	var where []string
 	for i, rank := range r.ranks {
 		if !r.members[i].here {
 			missing = append(missing, rank)
-			where = append(where, r.job.where(rank))
+			where = append(where, r.job.where(rank).Text)
 		}
 	}
-	return late(missing, where, c, r.ranks, r.job.deadline)
+	f := late(missing, where, c, r.ranks, r.job.deadline)
+	f.blame = waitedFor(of, missing, r.job.where)
+	f.text += further(f.blame, missing, func(rank int) string { return r.job.where(rank).Text })
+	return f
 }
 
 // where says in which collective a rank waits. mu is held.
-func (j *job) where(rank int) string {
+func (j *job) where(rank int) Waiting {
 	for _, r := range j.groups {
 		if i := slices.Index(r.ranks, rank); i >= 0 && r.members[i].here {
-			return fmt.Sprintf("it waits in %s among ranks %v", r.posts[i].call, r.ranks)
+			w := Waiting{Text: fmt.Sprintf("it waits in %s among ranks %v", r.posts[i].call, r.ranks)}
+			for k, m := range r.members {
+				if !m.here {
+					w.For = append(w.For, r.ranks[k])
+				}
+			}
+			return w
 		}
 	}
-	return ""
+	return Waiting{}
 }
 
 // done says that this member has finished its share, and reports whether all have.

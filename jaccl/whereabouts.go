@@ -95,7 +95,13 @@ func (e *engine) blamed(suspects []int) (blame []int, known func(rank int) strin
 			return a.Text
 		}
 	}
-	seen := map[int]bool{e.rank: true}
+	return waitedFor(e.rank, suspects, func(r int) Waiting { return at[r] }), known
+}
+
+// waitedFor returns whom to blame of the suspects, which a rank waits for, where at says
+// in what ranks wait.
+func waitedFor(rank int, suspects []int, at func(rank int) Waiting) (blame []int) {
+	seen := map[int]bool{rank: true}
 	for next := suspects; len(next) > 0 && len(blame) == 0; {
 		var further []int
 		for _, r := range next {
@@ -103,7 +109,7 @@ func (e *engine) blamed(suspects []int) (blame []int, known func(rank int) strin
 				continue
 			}
 			seen[r] = true
-			if a := at[r]; a.Text != "" {
+			if a := at(r); a.Text != "" {
 				further = append(further, a.For...)
 			} else {
 				blame = append(blame, r)
@@ -112,10 +118,10 @@ func (e *engine) blamed(suspects []int) (blame []int, known func(rank int) strin
 		next = further
 	}
 	if len(blame) == 0 {
-		blame = suspects
+		return suspects
 	}
 	slices.Sort(blame)
-	return blame, known
+	return blame
 }
 
 // further says what is known of ranks to be blamed that are no suspects.

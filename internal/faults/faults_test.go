@@ -116,6 +116,29 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// TestChain: rank 0 waits for rank 2, which waits for rank 1. Nobody blames rank 2,
+// whether rank 1 stands still or is at something else.
+func TestChain(t *testing.T) {
+	leavesNoSegments(t)
+	const deadline = 2 * time.Second
+	for _, over := range transports()[:3] {
+		for _, stop := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/stopped=%v", over.name, stop), func(t *testing.T) {
+				t.Parallel()
+				j := start(t, "chain", over, map[string]string{"deadline": deadline.String()}, nil)
+				j.Procs[1].Await(t, "running", 20*time.Second)
+				want := []string{"barrier #", "model.go:42", "rank 1", host(t)}
+				if stop {
+					j.Procs[1].Signal(syscall.SIGSTOP)
+				} else {
+					want = append(want, "rank 2 (it waits in barrier #2 f32 98304 bytes (model.go:42) among ranks [1 2]) did not arrive within 2s at barrier #0", "rank 1 is waited for: it is in no operation")
+				}
+				survivors(t, j, 1, time.Now(), deadline+2*time.Second, want...)
+			})
+		}
+	}
+}
+
 // TestDump: a signal to one rank makes all ranks write down what they are doing, and
 // has no other consequence.
 func TestDump(t *testing.T) {

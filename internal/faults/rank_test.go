@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused})
+	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused, "chain": chain})
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
 		p.Value.Set("6") // they wait most of the time
@@ -194,6 +194,30 @@ func loop(r *fleet.Rank) error {
 		}
 		time.Sleep(time.Millisecond) // other tests want the processor too
 	}
+}
+
+// chain has rank 0 wait for rank 2, that wait for rank 1, and that do something else.
+func chain(r *fleet.Rank) error {
+	before := warm()
+	var w gomoe.World
+	c, err := join(r, &w)
+	if err != nil {
+		return err
+	}
+	if r.Rank == 1 {
+		r.Say("running", "", nil)
+		time.Sleep(time.Minute)
+		return nil
+	}
+	g, err := c.Among([]int{r.Rank / 2, 2})
+	if err != nil {
+		return err
+	}
+	if r.Rank == 2 {
+		time.Sleep(300 * time.Millisecond)
+	}
+	report(r, &w, g.Barrier(context.Background(), call("barrier", r.Rank)), before)
+	return w.Close()
 }
 
 // refused calls all operations, and says of which the transport has none.

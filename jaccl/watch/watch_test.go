@@ -273,6 +273,37 @@ func TestDump(t *testing.T) {
 	up(t, ws[0], 10*time.Millisecond)
 }
 
+// A rank learns where the others are, of those that can answer, whatever they are at.
+func TestAsk(t *testing.T) {
+	ws := start(t, 4, Options{})
+	want := map[int]jaccl.Waiting{0: {Text: "it waits in x", For: []int{1, 2}}, 2: {}}
+	for r, a := range want {
+		ws[r].Answer(func() jaccl.Waiting { return a })
+	}
+	ws[3].Leave()
+	until(t, "rank 3 has left", func() bool { return ws[1].Left(3) })
+	for range 2 {
+		began := time.Now()
+		got := ws[1].Ask(time.Minute)
+		delete(got, 3) // may have answered all the same
+		if !reflect.DeepEqual(got, want) || time.Since(began) > 30*time.Second {
+			t.Errorf("%+v after %v, want %+v", got, time.Since(began), want)
+		}
+	}
+	hold := make(chan struct{})
+	ws[0].mu.Lock() // as if it were stopped
+	go func() {
+		defer ws[0].mu.Unlock()
+		<-hold
+	}()
+	got := ws[1].Ask(200 * time.Millisecond)
+	close(hold)
+	if _, ok := got[0]; ok || got[2].Text != "" {
+		t.Errorf("%+v, want no answer of rank 0", got)
+	}
+	up(t, ws[1], 10*time.Millisecond)
+}
+
 // The ranks of a process have one clock.
 func TestOffset(t *testing.T) {
 	ws := start(t, 3, Options{Heartbeat: 5 * time.Millisecond})
