@@ -1,6 +1,7 @@
 # Targets: all build test test-kernels test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 #
-# ARM64=qemu-aarch64   what runs programs for arm64; Debian's qemu-user has it
+# ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
+#                libc6-arm64-cross the C library that programs with package mpi or rdma load
 # FUZZTIME=20s   how long each fuzz test runs
 # BENCHTIME=1s   how long each benchmark runs
 # TESTFLAGS=     further flags of go test
@@ -10,7 +11,7 @@ GO        ?= go
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
 TESTFLAGS ?=
-ARM64     ?= qemu-aarch64
+ARM64     ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
 
 # The module is pure Go; only the race detector needs cgo.
 export CGO_ENABLED = 0

@@ -5,6 +5,7 @@ package faults_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -164,8 +165,8 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// TestRefused: what MLX's ring has not is refused, on the rank that calls it, and ends
-// no job.
+// TestRefused: what MLX's ring has not is refused, on the rank that calls it, ends no
+// job, and is no failure that ranks would write records of.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	j := start(t, "refused", transports()[3], map[string]string{"deadline": "20s"}, nil)
@@ -175,6 +176,9 @@ func TestRefused(t *testing.T) {
 		}
 		if err := p.Ended(t, 10*time.Second); err != nil {
 			t.Errorf("rank %d: %v", p.Rank, err)
+		}
+		if files, err := os.ReadDir(j.flight); err != nil || len(files) > 0 {
+			t.Errorf("rank %d or another has written %v (%v), want no record", p.Rank, files, err)
 		}
 	}
 }
