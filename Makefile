@@ -1,4 +1,4 @@
-# Targets: all build test test-kernels test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
+# Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
 #                libc6-arm64-cross the C library that programs with package mpi or rdma load
@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 windows/amd64
 
-.PHONY: all build test test-kernels test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
+.PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 
 all: build lint test
 
@@ -42,6 +42,10 @@ test-kernels:
 # other tests.
 test-peers:
 	$(GO) test -tags peers -run '^(TestMLX|TestInteropWithJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/ring ./jaccl/rdma ./examples/ep_moe
+
+# What is different in programs that load libraries of the system, MPI and RDMA verbs.
+test-native:
+	$(GO) test -tags native $(TESTFLAGS) . ./internal/faults ./cmd/gomoe ./examples/ep_moe
 
 # The kernels, and what is computed with them, as linux/arm64. TestPlacements would
 # take minutes, and computes nothing that the others do not; ranks that are processes
@@ -71,6 +75,7 @@ lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags peers ./jaccl/ring ./jaccl/rdma ./examples/ep_moe
+	$(GO) vet -tags native . ./internal/faults
 	@set -e; for p in $(PLATFORMS); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/jaccl/mpi"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -23,8 +22,8 @@ import (
 // this World.
 type World struct {
 	mu     sync.Mutex
-	state  *state     // nil if it is not set up
-	mpi    *mpi.World // nil if it is not in use; a process opens one in its life
+	state  *state  // nil if it is not set up
+	mpi    mpiSite // nil if it is not in use; a process opens one in its life
 	closed bool
 	// epoch counts the Resets of what was set up. Each is a job of its own to the ranks
 	// that meet: one that is quick must not meet what the others have yet to close.

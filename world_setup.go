@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/environ"
-	"github.com/gomoe/gomoe/jaccl/mpi"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -23,11 +22,11 @@ type state struct {
 	epoch  int                  // of the World
 	flight *recording           // of a job of several processes
 	also   []func() error       // what else to release, the last one first
-	mpi    **mpi.World          // the World's, which outlives this; nil until it is opened
+	mpi    *mpiSite             // the World's, which outlives this; nil until it is opened
 }
 
 // setUp is Setup of a World that is not set up.
-func setUp(ctx context.Context, cfg WorldConfig, epoch int, w **mpi.World) (*state, error) {
+func setUp(ctx context.Context, cfg WorldConfig, epoch int, w *mpiSite) (*state, error) {
 	if !slices.Contains(append(environ.Transports(), ""), cfg.Transport) {
 		return nil, fmt.Errorf("gomoe: transport %q, want one of %s", cfg.Transport, strings.Join(environ.Transports(), ", "))
 	}

@@ -9,8 +9,6 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/environ"
 	"github.com/gomoe/gomoe/jaccl/hostfile"
-	"github.com/gomoe/gomoe/jaccl/mpi"
-	"github.com/gomoe/gomoe/jaccl/rdma"
 	"github.com/gomoe/gomoe/jaccl/ring"
 	"github.com/gomoe/gomoe/jaccl/shm"
 	"github.com/gomoe/gomoe/jaccl/tcp"
@@ -45,7 +43,7 @@ func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicato
 					return nil, fmt.Errorf("rank %d (%s) knows no devices", r, site.Host(r))
 				}
 			}
-			return rdma.Connect(ctx, site, devices, rdma.Settings{})
+			return overVerbs(ctx, site, devices)
 		})
 	case "mpi":
 		c, err := s.overMPI(ctx, job)
@@ -178,13 +176,19 @@ func (s *state) nodes(job environ.Job) (hostfile.Nodes, error) {
 	return n, nil
 }
 
+// mpiSite is the part of an MPI job that this process is.
+type mpiSite interface {
+	jaccl.Site
+	Close() error
+}
+
 // overMPI connects the ranks by MPI, which its launcher has started. MPI is opened
 // once in a process's life: it stays the World's until Close.
 func (s *state) overMPI(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	w := *s.mpi
 	if w == nil {
 		var err error
-		if w, err = mpi.Open(mpi.Options{Deadline: s.cfg.Deadline, Getenv: s.cfg.Getenv}); err != nil {
+		if w, err = openMPI(s.cfg.Deadline, s.cfg.Getenv); err != nil {
 			return nil, err
 		}
 		*s.mpi = w
@@ -195,7 +199,7 @@ func (s *state) overMPI(ctx context.Context, job environ.Job) (jaccl.Communicato
 	if err := s.compareFacts(ctx, w); err != nil {
 		return nil, err
 	}
-	link, err := mpi.Connect(ctx, w)
+	link, err := linkMPI(ctx, w)
 	if err != nil {
 		return nil, err
 	}

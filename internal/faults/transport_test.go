@@ -35,18 +35,24 @@ type transport struct {
 	release bool
 }
 
-// transports are all of them. Of MPI, package mpi tests the failures by itself; here
+// transports are all of them that this binary has: jaccl and mpi take the tag native. Of
+// MPI, package mpi tests the failures by itself; here
 // it is tested that the World hands them on. To be stopped is the same to most
 // operations, as ranks wait for heads.
 func transports() []transport {
 	few := []string{"all_sum", "all_to_all", "broadcast", "send_recv"}
-	return []transport{
+	all := []transport{
 		{name: "tcp", killed: names(), stopped: few, told: true, release: true},
 		{name: "shm", killed: names(), stopped: few, told: true, release: true},
-		{name: "jaccl", killed: names(), stopped: few[:2], told: true, release: true},
 		{name: "ring", killed: ringNames(), stopped: []string{"all_sum", "send_recv"}, release: true},
-		{name: "mpi", killed: []string{"all_sum", "send_recv"}, stopped: []string{"broadcast"}, told: true},
 	}
+	return append(all, nativeTransports()...)
+}
+
+// over returns the transport of that name.
+func over(name string) transport {
+	all := transports()
+	return all[slices.IndexFunc(all, func(o transport) bool { return o.name == name })]
 }
 
 // quarrels are those that ranks have, by job.

@@ -1,0 +1,5 @@
+//go:build linux && !native
+
+package faults_test
+
+func nativeTransports() []transport { return nil }

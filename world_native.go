@@ -1,0 +1,37 @@
+//go:build darwin || native
+
+package gomoe
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/hostfile"
+	"github.com/gomoe/gomoe/jaccl/mpi"
+	"github.com/gomoe/gomoe/jaccl/rdma"
+)
+
+// overVerbs connects ranks by RDMA devices.
+func overVerbs(ctx context.Context, site jaccl.Site, devices hostfile.Devices) (jaccl.Link, error) {
+	return rdma.Connect(ctx, site, devices, rdma.Settings{})
+}
+
+// openMPI begins this process's part of what mpirun has started.
+func openMPI(deadline time.Duration, getenv func(string) string) (mpiSite, error) {
+	w, err := mpi.Open(mpi.Options{Deadline: deadline, Getenv: getenv})
+	if err != nil {
+		return nil, err // and no mpiSite that is not nil
+	}
+	return w, nil
+}
+
+// linkMPI connects the ranks of openMPI.
+func linkMPI(ctx context.Context, s mpiSite) (jaccl.Link, error) {
+	w, ok := s.(*mpi.World)
+	if !ok {
+		return nil, fmt.Errorf("mpi: a site of type %T, want MPI's", s)
+	}
+	return mpi.Connect(ctx, w)
+}
