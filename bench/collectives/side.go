@@ -61,7 +61,7 @@ func transport(name string) side {
 		if _, err := os.Stat(exe); err == nil {
 			return nil
 		}
-		cmd := exec.CommandContext(ctx, "go", "build", "-o", exe, "github.com/gomoe/gomoe/cmd/gomoe")
+		cmd := exec.CommandContext(ctx, "go", "build", "-tags", "native", "-o", exe, "github.com/gomoe/gomoe/cmd/gomoe")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
