@@ -18,7 +18,13 @@ func inheritedPipe(fd int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.SetNonblock(own, true); err != nil { // so that Close ends a Read
+	// Close is to end a Read, which takes a file that does not block. Whether one does is
+	// a flag that all who have inherited it share, and that somebody may clear: where
+	// there is a way to open the pipe anew, it has a flag of its own.
+	if anew, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", own), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+		unix.Close(own)
+		own = anew
+	} else if err := unix.SetNonblock(own, true); err != nil {
 		unix.Close(own)
 		return nil, err
 	}

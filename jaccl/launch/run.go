@@ -37,9 +37,12 @@ func Run(ctx context.Context, o Options) (int, error) {
 type job struct {
 	Options
 	meeting
-	dir     string // of what was built, "" if nothing was
-	guard   *guard
-	life    [2]*os.File // a pipe whose writing end is the launcher's life; nil where it is not inherited
+	dir   string // of what was built, "" if nothing was
+	guard *guard
+	// lives are the writing ends of pipes, one to each local rank, which end when the
+	// launcher does. A pipe of all ranks would have one set of flags for all: who starts
+	// a program makes such files blocking.
+	lives   []*os.File
 	ranks   []*process
 	ends    chan ended
 	ended   []ended
@@ -92,11 +95,6 @@ func (j *job) prepare(ctx context.Context) error {
 	if j.meeting, err = j.meet(); err != nil {
 		return err
 	}
-	if inherits {
-		if j.life[0], j.life[1], err = os.Pipe(); err != nil {
-			return fmt.Errorf("launch: %w", err)
-		}
-	}
 	j.guard, err = newGuard()
 	return err
 }
@@ -106,10 +104,8 @@ func (j *job) clean() error {
 	if j.guard != nil {
 		j.guard.close()
 	}
-	for _, f := range j.life {
-		if f != nil {
-			f.Close()
-		}
+	for _, f := range j.lives {
+		f.Close()
 	}
 	if j.listener != nil {
 		j.listener.Close()
@@ -157,8 +153,14 @@ func (j *job) start(p place) error {
 	command, env, dir, text := j.Command, []string(nil), j.Dir, ""
 	var files []*os.File
 	if p.local {
-		if j.life[0] != nil {
-			files = append(files, j.life[0])
+		if inherits {
+			r, w, err := os.Pipe()
+			if err != nil {
+				return fmt.Errorf("launch: %w", err)
+			}
+			defer r.Close()
+			j.lives = append(j.lives, w)
+			files = append(files, r)
 			proc.job.Lifeline = 2 + len(files)
 		}
 		if p.job.Rank == 0 && j.listener != nil && inherits {
