@@ -109,6 +109,7 @@ bench:
 # Against other libraries, where installed: bench/README.md.
 bench-peers:
 	$(GO) run ./bench $(BENCHPEERS)
+	$(GO) run ./bench/collectives
 
 # The examples' own tests check what they compute; this shows it.
 examples:
