@@ -11,12 +11,18 @@
 //	gomoe doc         print the reference of all primitives
 //
 //	gomoe launch -n 4 -- COMMAND   start a command once per rank, here or on several hosts
+//	gomoe doctor                   look for what is wrong with the machines of a job
+//	gomoe bench collectives        time what ranks exchange
+//	gomoe trace merge FILE...      make one trace of those of a job's processes
+//	gomoe trace flight FILE...     print where the ranks of a failed job were
 //
 // FILE is - for standard input. The exit status is 0, or 1 for a program that
 // is wrong or fails, or 2 for a command line that is wrong. Mistakes in a
-// program are reported at their file and line. The environment is not read, but for
-// GOMOE_KERNELS; gomoe launch passes it on to ranks on this machine, and its exit
-// status is that of the first rank that failed.
+// program are reported at their file and line. GOMOE_KERNELS chooses
+// the kernels. The variables of launchers are read by gomoe doctor, which prints them,
+// and by gomoe bench collectives, which measures the job that they describe; gomoe
+// launch passes the environment on to ranks on this machine, and its exit status is
+// that of the first rank that failed.
 package main
 
 //go:generate go test . -run Reference -update
