@@ -14,7 +14,7 @@ import (
 // Setup says how Plan places a program: the mesh, the placements of inputs as
 // sharding.ParseSpec reads them, and the donations. Chunk, if not 0, fuses
 // elementwise instructions, with chunks of that many elements. Overlap is what is
-// computed during collectives, Target what the plan is made for.
+// computed during collectives, and Target what the plan is made for.
 type Setup struct {
 	Mesh    string
 	Place   map[string]string
