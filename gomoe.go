@@ -58,6 +58,10 @@ type Config struct {
 	// of it serves weights that are put anew for every step. It changes no bit of the
 	// results. With NoOptimize nothing is kept.
 	NoKeep bool
+	// Target, if not nil, is what the plan is made for: instructions that it has kernels
+	// for say so (see lowering.Target). Options.Device, where it is given, takes its
+	// place.
+	Target lowering.Target
 	runtime.Options
 }
 
@@ -108,6 +112,10 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize, Tile: cfg.Tile}
 	if !cfg.NoOptimize {
 		opts.Joins, opts.Overlap, opts.Keep = primitives.Joins(), cfg.Overlap, !cfg.NoKeep
+	}
+	opts.Target = cfg.Target
+	if cfg.Device != nil {
+		opts.Target = cfg.Device
 	}
 	return lowering.Lower(a, opts)
 }

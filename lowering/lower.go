@@ -35,6 +35,8 @@ type Options struct {
 	// instructions behind it are done to its tiles, if Fuse is set; 0 is TileFrom,
 	// negative numbers are never. It changes no bit of the results.
 	Tile int64
+	// Target, if not nil, is what the plan is made for: see Target.
+	Target Target
 }
 
 // Lower makes the plan of a placed program. Equations whose results nobody uses
@@ -62,6 +64,9 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	if err := e.outputs(opts.Names); err != nil {
 		return nil, err
 	}
+	if opts.Target != nil {
+		opts = opts.on(opts.Target)
+	}
 	p.join(opts.Joins)
 	if opts.Keep {
 		p.keep(opts.Donate)
@@ -79,6 +84,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	} else {
 		p.assignMemory()
 	}
+	p.target(opts.Target)
 	return p, nil
 }
 

@@ -22,6 +22,8 @@ type Plan struct {
 	Arena int64
 	// Donated pairs inputs with the results that take over their memory.
 	Donated []Donation
+	// Target is the name of the device that the plan is made for, "" for the host.
+	Target string
 }
 
 // Port is an input or a result of the plan.
@@ -113,6 +115,11 @@ type Instr struct {
 	Zones int
 	Align int
 
+	// On says that the plan's target runs the kernel. Otherwise the host does, and Why
+	// says why, where the plan has a target.
+	On  bool
+	Why string
+
 	Divide *Division // how it works for a part of the local experts
 	Part   *Part     // of the local experts, nil for all
 }
@@ -132,6 +139,9 @@ func (p *Plan) Root(b int) int {
 func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plan %s mesh %q ranks=%d arena=%d", p.Name, p.Mesh.String(), p.Mesh.Ranks(), p.Arena)
+	if p.Target != "" {
+		fmt.Fprintf(&b, " device=%s", p.Target)
+	}
 	if n := p.kept(); n > 0 {
 		fmt.Fprintf(&b, " kept=%d", n)
 	}
@@ -144,6 +154,8 @@ func (p *Plan) String() string {
 		mark := " "
 		if in.Collective() {
 			mark = "⇄"
+		} else if in.On {
+			mark = "◆"
 		}
 		fmt.Fprintf(&b, "\t%3d %s %s", i, mark, p.instr(in))
 		for j := range in.Parts {
@@ -193,6 +205,9 @@ func (p *Plan) instr(in *Instr) string {
 		b.WriteString(p.until(in))
 	} else if in.Prim != nil {
 		b.WriteString(graph.ParamString(in.Prim))
+	}
+	if in.Why != "" && !in.Collective() {
+		fmt.Fprintf(&b, " (host: %s)", in.Why)
 	}
 	fmt.Fprintf(&b, " # %s\n", in.Pos)
 	return b.String()

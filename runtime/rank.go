@@ -120,10 +120,10 @@ func (r *rank) run(ctx context.Context) error {
 	r.args.Crew.Enter()
 	defer r.args.Crew.Leave()
 	o := r.opts
-	if r.lane != nil && !o.Finite && !o.Poison {
+	if r.lane != nil && !o.Finite && !o.Poison && o.Observe == nil {
 		return r.overlapped(ctx, o)
 	}
-	if o.Finite || o.Poison || o.Trace != nil {
+	if o.Finite || o.Poison || o.Trace != nil || o.Observe != nil {
 		return r.watched(ctx, o)
 	}
 	for i := range r.plan.Instrs {
@@ -147,6 +147,10 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 		if opts.Poison && (in.Part == nil || in.Part.From == 0) { // the first part's memory is all parts'
 			r.poison(in)
 		}
+		observe := opts.Observe != nil && !in.Collective()
+		if observe {
+			opts.Observe.Before(r.observed(i))
+		}
 		began := time.Now()
 		run := r.exec
 		if opts.Finite {
@@ -154,6 +158,9 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 		}
 		if err := run(ctx, in, r.groups[i]); err != nil {
 			return r.fail(i, err)
+		}
+		if observe {
+			opts.Observe.After(r.observed(i))
 		}
 		opts.Trace.add(r.comm.Rank(), in, began)
 	}

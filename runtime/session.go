@@ -27,6 +27,12 @@ type Options struct {
 	// change, unless a kernel leaves elements unwritten or reads what it
 	// should write.
 	Poison bool
+	// Observe, if not nil, is shown every kernel's arguments and results. Collectives do
+	// not run beside kernels then.
+	Observe Observer
+	// Device, if not nil, runs the instructions that the plan, which was made for it,
+	// leaves to it. The session does not close it.
+	Device Device
 	// Threads is the number of threads that each rank's kernels may keep busy;
 	// with 0 the ranks of this process share the processors: a rank has those
 	// that others do without while they wait.

@@ -1,0 +1,38 @@
+package lowering
+
+// Target is a device that plans are made for. It runs the instructions that it has
+// kernels for on memory that it shares with the host, which runs all others.
+//
+// A plan for a target is made without what only the host's kernels do: joined
+// products, copies of weights, products done tile by tile, and exchanges beside
+// kernels, since a device has its own order of work. Results of a target's kernels are
+// not the bits of the host's.
+type Target interface {
+	// Name is what plans and their listings call it.
+	Name() string
+	// Serves returns why the host has to run instruction i of the plan, "" if the target
+	// does, on each of the mesh's ranks. The plan is complete but for that.
+	Serves(p *Plan, i int) (why string)
+}
+
+// on returns the options without what targets do not do.
+func (o Options) on(Target) Options {
+	o.Joins, o.Keep, o.Tile, o.Overlap = nil, false, -1, OverlapOff
+	return o
+}
+
+// target asks t for every kernel of the plan.
+func (p *Plan) target(t Target) {
+	if t == nil {
+		return
+	}
+	p.Target = t.Name()
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		if in.Collective() {
+			continue
+		}
+		in.Why = t.Serves(p, i)
+		in.On = in.Why == ""
+	}
+}

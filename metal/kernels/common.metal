@@ -1,0 +1,3 @@
+// What all kernels share.
+#include <metal_stdlib>
+using namespace metal;

@@ -1,0 +1,65 @@
+package kernels
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// Instr is an instruction of a plan on one rank, with what a kernel needs to know.
+type Instr struct {
+	*lowering.Instr // not Kernel, nor what else only the host uses
+	Args, Results   []Operand
+	// Zones is the buffer with the rows in use of each local expert, i32[experts], if an
+	// argument or a result is ragged; its Type is the zero one otherwise.
+	Zones Operand
+	Mesh  sharding.Mesh
+	Rank  int
+
+	plan *lowering.Plan
+}
+
+// Operand is an argument or a result of an instruction.
+type Operand struct {
+	Type   graph.Type // local; of ragged rows, all that there is room for
+	Ragged bool
+	Buf    int // of the plan
+}
+
+// Of returns instruction i of a plan as rank sees it.
+func Of(p *lowering.Plan, i, rank int) *Instr {
+	in := &Instr{Instr: &p.Instrs[i], Mesh: p.Mesh, Rank: rank, plan: p}
+	for _, b := range in.In {
+		in.Args = append(in.Args, in.Operand(b))
+	}
+	for _, b := range in.Out {
+		in.Results = append(in.Results, in.Operand(b))
+	}
+	if in.Instr.Zones >= 0 {
+		in.Zones = in.Operand(in.Instr.Zones)
+	}
+	return in
+}
+
+// Operand returns a buffer of the plan, such as those of a fused instruction's parts.
+func (in *Instr) Operand(b int) Operand {
+	return Operand{in.plan.Bufs[b].Type, in.plan.Bufs[b].Spec.Ragged != nil, b}
+}
+
+// Root returns the buffer that has the memory of b; parts of a fused instruction name
+// values by any buffer of the same memory.
+func (in *Instr) Root(b int) int { return in.plan.Root(b) }
+
+// Ragged reports whether rows in use are counted.
+func (in *Instr) Ragged() bool { return in.Instr.Zones >= 0 }
+
+// Experts returns the number of the rank's experts whose rows are counted, 0 without.
+func (in *Instr) Experts() int {
+	if !in.Ragged() {
+		return 0
+	}
+	return in.Zones.Type.Len()
+}
+
+// Index returns the rank's index along axes, the first varying slowest.
+func (in *Instr) Index(axes []string) int { return in.Mesh.Index(in.Rank, axes) }

@@ -1,0 +1,91 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// Kernel serves instructions of one kind.
+type Kernel struct {
+	Name string // of the concept, and of its files
+	// Serves are the names of the instructions, and Primitives what they come from.
+	Serves, Primitives []string
+	Doc                string // what it does, in one line
+	// Functions are those of the source that launches use, with what each takes.
+	Functions []Function
+	// Build returns what the device does for an instruction of one of these names. An
+	// error that is a Refusal leaves the instruction to the host.
+	Build func(in *Instr) (*Program, error)
+	// Tolerance is how far results may be from the host kernel's.
+	Tolerance Tolerance
+}
+
+// Function is a kernel of a source.
+type Function struct {
+	Name string
+	// Threads is the largest threadgroup that it is launched with, and Memory its
+	// threadgroup memory in bytes.
+	Threads, Memory int
+}
+
+// Tolerance bounds the difference of a result from the host kernel's: for each element,
+// Absolute + Relative · |want| + OfMax · the largest |want| of the result. Elements of f16
+// and bf16 may be one unit in the last place farther off, which is where a small difference
+// before rounding shows, unless all is zero: that is equal bits, with any NaN for a NaN.
+type Tolerance struct {
+	Absolute, Relative, OfMax float64
+	Why                       string // what makes results differ
+}
+
+// Refusal is the error of an instruction that a kernel does not do: it says why.
+type Refusal struct{ Why string }
+
+func (r *Refusal) Error() string { return r.Why }
+
+// refuse returns a Refusal.
+func refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
+
+// Build returns what the device does for an instruction. An error that is a Refusal,
+// which also says that there is no kernel, leaves it to the host.
+func Build(in *Instr) (*Program, *Kernel, error) {
+	if in.Collective() {
+		return nil, nil, refuse("exchanges data with other ranks")
+	}
+	if in.Part != nil || in.Keeps || len(in.Kept) > 0 {
+		return nil, nil, refuse("works on copies or parts of experts' rows, which the host's plans have")
+	}
+	for _, o := range append(append([]Operand{}, in.Args...), in.Results...) {
+		if o.Type.Len() > math.MaxInt32 {
+			return nil, nil, refuse("%s has more elements than 32 bits count", o.Type)
+		}
+	}
+	for _, k := range All() {
+		for _, name := range k.Serves {
+			if name != in.Name {
+				continue
+			}
+			p, err := k.Build(in)
+			if err != nil {
+				var r *Refusal
+				if !errors.As(err, &r) {
+					err = fmt.Errorf("kernels: %s: %w", in.Name, err)
+				}
+				return nil, &k, err
+			}
+			return p, &k, nil
+		}
+	}
+	return nil, nil, refuse("there is no kernel for it")
+}
+
+// float returns the suffix of functions for an element type: f32, f16 or bf16.
+func float(d graph.DType) (string, error) {
+	switch d {
+	case graph.F32, graph.F16, graph.BF16:
+		return d.String(), nil
+	}
+	return "", refuse("no kernel for elements of %s, only of f32, f16 and bf16", d)
+}

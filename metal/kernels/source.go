@@ -1,0 +1,62 @@
+package kernels
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+//go:embed *.metal
+var files embed.FS
+
+// Text returns the source of a file with the files that it includes, each once, since a
+// Metal library is made of one text. #line directives keep errors at their places.
+func Text(file string) (string, error) {
+	var b strings.Builder
+	err := expand(&b, file, map[string]bool{})
+	return b.String(), err
+}
+
+// MadeText returns the source of one library with made texts, each once.
+func MadeText(made []string) (string, error) {
+	var b strings.Builder
+	if err := expand(&b, "made.metal", map[string]bool{}); err != nil {
+		return "", err
+	}
+	have := map[string]bool{}
+	for _, m := range made {
+		if !have[m] {
+			have[m] = true
+			b.WriteString(m)
+			b.WriteByte('\n')
+		}
+	}
+	return b.String(), nil
+}
+
+func expand(b *strings.Builder, file string, have map[string]bool) error {
+	have[file] = true
+	text, err := fs.ReadFile(files, file)
+	if err != nil {
+		return fmt.Errorf("kernels: source %s: %w", file, err)
+	}
+	fmt.Fprintf(b, "#line 1 %q\n", file)
+	for n, line := range strings.SplitAfter(string(text), "\n") {
+		other, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), `#include "`)
+		other, quoted := strings.CutSuffix(other, `"`)
+		switch {
+		case !ok || !quoted:
+			b.WriteString(line)
+			continue
+		case have[other]:
+			b.WriteByte('\n')
+			continue
+		}
+		if err := expand(b, other, have); err != nil {
+			return fmt.Errorf("%w, included by %s", err, file)
+		}
+		fmt.Fprintf(b, "#line %d %q\n", n+2, file)
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package kernels
+
+import "github.com/gomoe/gomoe/lowering"
+
+// Metal is the target of plans for Apple's GPUs. It needs none to make them.
+type Metal struct{}
+
+var _ lowering.Target = Metal{}
+
+// Name returns "metal".
+func (Metal) Name() string { return "metal" }
+
+// Serves returns why there is no kernel for instruction i, or none on some rank.
+func (Metal) Serves(p *lowering.Plan, i int) string {
+	for rank := range p.Mesh.Ranks() {
+		if _, _, err := Build(Of(p, i, rank)); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
