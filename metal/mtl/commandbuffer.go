@@ -192,10 +192,14 @@ func (cb *CommandBuffer) GPUStart() float64 { return cb.rt.double(cb.id.Load(), 
 // GPUEnd is when the GPU had finished, in seconds of the host's clock, 0 before it has.
 func (cb *CommandBuffer) GPUEnd() float64 { return cb.rt.double(cb.id.Load(), cb.rt.sel.gpuEnd) }
 
-// Close releases the command buffer. If it was not committed, nothing of it runs.
+// Close releases the command buffer. If it was not committed, nothing of it runs, and an
+// encoder that is open ends.
 func (cb *CommandBuffer) Close() {
-	if cb.encoder != nil {
-		cb.endEncoder() // Metal ends the process if an encoder goes without
+	if cb.encoder != nil { // Metal ends the process if one is released that has not ended
+		_ = cb.rt.Pool(func() error {
+			cb.endEncoder()
+			return nil
+		})
 	}
 	cb.close()
 }
