@@ -46,6 +46,8 @@ func imports() map[string][]string {
 		"jaccl/doctor":       {"jaccl/hostfile", "jaccl/environ"},
 		"runtime":            {"graph", "array", "sharding", "lowering"},
 		"metal":              {"graph", "array", "lowering", "runtime", "internal/kernel"},
+		"metal/internal/msl": {},
+		"metal/internal/emu": {"metal/internal/msl"},
 		"primitives":         {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel", "quant"},
 		"internal/fuzzprog":  {anything},
 		"internal/optimize":  {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
