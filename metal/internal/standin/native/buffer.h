@@ -9,8 +9,11 @@ static uint64_t allocated;                 // bytes that buffers and heaps have 
 
 static size_t page() { return (size_t)sysconf(_SC_PAGESIZE); }
 
-// Region is memory between two pages that nobody may touch, at whose end it lies: what
-// goes past it faults, or is in the few bytes of slack, which the dispatch looks at.
+static const size_t guard = 16 << 20;  // bytes of addresses, which take no memory
+
+// Region is memory between two guards that nobody may touch, at the end of its pages:
+// what goes past it faults, or is in the few bytes of slack, which the dispatch looks
+// at.
 struct Region {
   unsigned char* map = nullptr;
   size_t mapped = 0, size = 0, slack = 0;
@@ -18,14 +21,14 @@ struct Region {
 
   bool allocate(size_t n, size_t align) {
     size_t p = page(), room = (n + p - 1) & ~(p - 1), rounded = (n + align - 1) & ~(align - 1);
-    mapped = room + 2 * p;
+    mapped = room + 2 * guard;
     void* m = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (m == MAP_FAILED) return false;
     map = (unsigned char*)m;
-    mprotect(map + p, room, PROT_READ | PROT_WRITE);
-    bytes = map + p + room - rounded;
+    mprotect(map + guard, room, PROT_READ | PROT_WRITE);
+    bytes = map + guard + room - rounded;
     size = n, slack = rounded - n;
-    memset(map + p, poison, room);
+    memset(map + guard, poison, room);
     return true;
   }
   void unmap() {
