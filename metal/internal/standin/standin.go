@@ -1,0 +1,206 @@
+//go:build linux && (amd64 || arm64)
+
+package standin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+	"golang.org/x/sys/unix"
+
+	"github.com/gomoe/gomoe/metal/internal/emu"
+)
+
+// Standin is a stand-in of its own: it shares nothing with others of the process. Its
+// methods may be called by several goroutines at once, but Close.
+type Standin struct {
+	handle uintptr
+
+	violation, live, outside, fail, end uintptr
+
+	mu     sync.Mutex
+	report *Report // the last one, once it is closed
+}
+
+// settings are as native/object.h has them.
+type settings struct {
+	order, eager, absent, stall uint32
+	seed, memory                uint64
+}
+
+// Open builds the stand-in with compiler c, or takes it from c's cache, and opens it. c
+// compiles sources for it, too, for as long as it is open, until ctx is done.
+func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
+	text, err := source()
+	if err != nil {
+		return nil, fmt.Errorf("standin: %w", err)
+	}
+	path, err := c.BuildNative(ctx, text, "-lstdc++", "-ldl", "-lpthread")
+	if err != nil {
+		return nil, fmt.Errorf("standin: building it: %w", err)
+	}
+	s := &Standin{}
+	if s.handle, err = loadCopy(path); err != nil {
+		return nil, fmt.Errorf("standin: opening it: %w", err)
+	}
+	var begin uintptr
+	for name, to := range map[string]*uintptr{
+		"standin_open": &begin, "standin_close": &s.end, "standin_fail": &s.fail,
+		"standin_violation": &s.violation, "standin_live": &s.live, "standin_outside_pools": &s.outside,
+	} {
+		if *to, err = purego.Dlsym(s.handle, name); err != nil {
+			return nil, fmt.Errorf("standin: %w", err)
+		}
+	}
+	page, err := locks()
+	if err != nil {
+		return nil, fmt.Errorf("standin: memory for locks: %w", err)
+	}
+	set := &settings{order: uint32(o.Order), stall: uint32(o.Stall.Milliseconds()), seed: o.Seed, memory: uint64(o.Memory)}
+	if o.Eager {
+		set.eager = 1
+	}
+	if o.Absent {
+		set.absent = 1
+	}
+	if o.Stall == 0 {
+		set.stall = uint32(defaultStall.Milliseconds())
+	}
+	if o.Memory == 0 {
+		set.memory = math.MaxInt64
+	}
+	purego.SyscallN(begin, uintptr(unsafe.Pointer(set)), purego.NewCallback(compiling(ctx, c, o)), page)
+	return s, nil
+}
+
+const defaultStall = 5 * time.Second
+
+// compiling returns the function that the stand-in calls to compile a source: it writes
+// a path to out and returns 0, or what is wrong, and returns 1.
+func compiling(ctx context.Context, c *emu.Compiler, o Options) func(source *byte, n, fast uintptr, out *byte, room uintptr) uintptr {
+	return func(source *byte, n, fast uintptr, out *byte, room uintptr) uintptr {
+		text := string(unsafe.Slice(source, n)) // fast maths are the same here
+		path, err := c.Build(ctx, text, emu.BuildOptions{Leader: o.Leader, Lint: o.Lint})
+		answer := path
+		if err != nil {
+			answer = err.Error()
+			if said := new(emu.BuildError); errors.As(err, &said) {
+				answer = said.Text
+			}
+		}
+		to := unsafe.Slice(out, room)
+		clear(to[copy(to[:len(to)-1], answer):])
+		if err != nil {
+			return 1
+		}
+		return 0
+	}
+}
+
+// loadCopy opens a copy of a library, whose variables nobody else has, and which is
+// gone from the disk at once.
+func loadCopy(path string) (uintptr, error) {
+	dir, err := os.MkdirTemp("", "standin")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	from, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer from.Close()
+	name := filepath.Join(dir, "standin.so")
+	to, err := os.Create(name)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(to, from)
+	if err := errors.Join(err, to.Close()); err != nil {
+		return 0, err
+	}
+	return purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
+// locks is a page of locks that all stand-ins of the process share: the function
+// constants of compiled kernels are variables of a library, which they share as well.
+var locks = sync.OnceValues(func() (uintptr, error) {
+	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return 0, err
+	}
+	return uintptr(unsafe.Pointer(&b[0])), nil
+})
+
+// Handle is the handle of the open library, for mtl.Load: of the Objective-C runtime and
+// of Metal both.
+func (s *Standin) Handle() uintptr { return s.handle }
+
+// FailCommandBuffer has one command buffer fail with an NSError, before it does
+// anything: the first that begins if after is 0, the second if it is 1.
+func (s *Standin) FailCommandBuffer(after int, domain string, code int, text string) {
+	d, t := append([]byte(domain), 0), append([]byte(text), 0)
+	purego.SyscallN(s.fail, uintptr(after), uintptr(unsafe.Pointer(&d[0])), uintptr(code), uintptr(unsafe.Pointer(&t[0])))
+}
+
+// Report says what has happened so far, or until Close.
+func (s *Standin) Report() *Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.report != nil {
+		return s.report
+	}
+	r := &Report{live: map[string]int{}}
+	for i := uintptr(0); ; i++ {
+		p, _, _ := purego.SyscallN(s.violation, i)
+		if p == 0 {
+			break
+		}
+		r.violations = append(r.violations, text(p))
+	}
+	for i := uintptr(0); ; i++ {
+		name := new(uintptr)
+		n, _, _ := purego.SyscallN(s.live, i, uintptr(unsafe.Pointer(name)))
+		if *name == 0 {
+			break
+		}
+		if n != 0 {
+			r.live[text(*name)] = int(n)
+		}
+	}
+	n, _, _ := purego.SyscallN(s.outside)
+	r.noPool = int(n)
+	return r
+}
+
+// Close frees the stand-in, of which nothing may be used any more, and returns its last
+// Report.
+func (s *Standin) Close() *Report {
+	r := s.Report()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.report == nil {
+		s.report = r
+		purego.SyscallN(s.end)
+		_ = purego.Dlclose(s.handle)
+	}
+	return r
+}
+
+// text is a copy of C's string at p.
+func text(p uintptr) string {
+	q, n := *(*unsafe.Pointer)(unsafe.Pointer(&p)), 0
+	for *(*byte)(unsafe.Add(q, n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(q), n))
+}
