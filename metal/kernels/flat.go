@@ -88,10 +88,12 @@ func flatProgram(in *Instr) (*Program, error) {
 	return p, nil
 }
 
+// lineThreads is the most threads of a group where each has its own element.
+const lineThreads = 256
+
 // line is the grid of a function with a thread for each of n.
 func line(n int) (groups, threads [3]int) {
-	const most = 256
-	each := min(most, max(32, (n+31)/32*32))
+	each := min(lineThreads, max(32, (n+31)/32*32))
 	return [3]int{(n + each - 1) / each, 1, 1}, [3]int{each, 1, 1}
 }
 
