@@ -98,7 +98,7 @@ func (o *observer) compare(k runtime.Observed, w task, m *memory) error {
 		for i, p := range m.out {
 			got := m.buffers[p].Bytes()
 			if len(first) < len(m.out) {
-				if err := m.near(i, k.Out[i], got, w.kernel.Tolerance); err != nil {
+				if err := m.near(i, k.Out[i], got, w.tolerance()); err != nil {
 					return fmt.Errorf("%s: result %d: %w", x, i, err)
 				}
 				first = append(first, bytes.Clone(got))
