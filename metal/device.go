@@ -1,12 +1,12 @@
 package metal
 
 import (
-	"errors"
 	"fmt"
 	goruntime "runtime"
 	"sync"
 
 	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/internal/standin"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/metal/mtl"
 	"github.com/gomoe/gomoe/runtime"
@@ -20,12 +20,15 @@ type Device struct {
 	memory memory
 	none   *mtl.Buffer // what arguments without bytes are
 
-	// Of the emulated one: what it holds against the driver, and what ends it.
-	complaints func() []string
-	end        func() error
+	// Of the emulated one: what it runs on, nil for others, and what ends its compiler.
+	emulation *standin.Standin
+	cancel    func()
 
 	once sync.Once
 	err  error // of Close
+
+	mu    sync.Mutex
+	using int // the device itself until Close, and what it has allocated
 }
 
 var _ runtime.Device = (*Device)(nil)
@@ -52,7 +55,7 @@ func open(rt *mtl.Runtime) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metal: %w", err)
 	}
-	d := &Device{gpu: gpu, end: func() error { return nil }, complaints: func() []string { return nil }}
+	d := &Device{gpu: gpu, using: 1}
 	if d.none, err = gpu.Buffer(noneBytes); err != nil {
 		gpu.Close()
 		return nil, fmt.Errorf("metal: %w", err)
@@ -73,7 +76,7 @@ func (d *Device) Alloc(n int) ([]byte, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return b.Bytes(), d.memory.add(b, b.Bytes()), nil
+	return b.Bytes(), d.keep(b, b.Bytes()), nil
 }
 
 // Adopt implements runtime.Device: of memory that begins at a page, and is mapped up to
@@ -87,16 +90,48 @@ func (d *Device) Adopt(mem []byte) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.memory.add(b, mem), nil
+	return d.keep(b, mem), nil
 }
 
-// Close gives the GPU back. Nobody uses the device meanwhile, or afterwards. For the
-// emulated one the error says what was done against Metal's rules. It may be called twice.
+// keep has mem found under b until free is called, and the GPU stay as long.
+func (d *Device) keep(b *mtl.Buffer, mem []byte) (free func()) {
+	d.mu.Lock()
+	d.using++
+	d.mu.Unlock()
+	forget := d.memory.add(b, mem)
+	return sync.OnceFunc(func() {
+		forget()
+		b.Close()
+		d.release()
+	})
+}
+
+// release ends the GPU if nobody uses it.
+func (d *Device) release() {
+	d.mu.Lock()
+	d.using--
+	last := d.using == 0
+	d.mu.Unlock()
+	if !last {
+		return
+	}
+	d.none.Close()
+	d.gpu.Close()
+	if d.emulation != nil {
+		d.emulation.Close()
+	}
+}
+
+// Close gives the GPU back when the last array that lies in its memory has gone. Nobody
+// opens a session with the device afterwards. For the emulated one the error says what was
+// done against Metal's rules. It may be called twice.
 func (d *Device) Close() error {
 	d.once.Do(func() {
-		d.none.Close()
-		d.gpu.Close()
-		d.err = errors.Join(complaint(d.complaints()), d.end())
+		if d.emulation != nil {
+			d.cancel()
+			d.err = complaint(d.emulation.Report().Violations())
+		}
+		d.release()
 	})
 	return d.err
 }

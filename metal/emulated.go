@@ -64,11 +64,6 @@ func Emulated(ctx context.Context, o Emulation) (*Device, error) {
 	if err != nil {
 		return fail(err)
 	}
-	d.complaints = func() []string { return s.Report().Violations() }
-	d.end = func() error {
-		cancel()
-		s.Close()
-		return nil
-	}
+	d.emulation, d.cancel = s, cancel
 	return d, nil
 }

@@ -24,21 +24,19 @@ type region struct {
 
 func address(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }
 
-// add has mem found under b, until free is called, which closes b.
-func (m *memory) add(b *mtl.Buffer, mem []byte) (free func()) {
+// add has mem found under b, until forget is called, once.
+func (m *memory) add(b *mtl.Buffer, mem []byte) (forget func()) {
 	r := region{address(mem), address(mem) + uintptr(len(mem)), b}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i, _ := m.search(r.from)
 	m.regions = slices.Insert(m.regions, i, r)
-	return sync.OnceFunc(func() {
+	return func() {
 		m.mu.Lock()
-		if i, ok := m.search(r.from); ok {
-			m.regions = slices.Delete(m.regions, i, i+1)
-		}
-		m.mu.Unlock()
-		b.Close()
-	})
+		defer m.mu.Unlock()
+		i, _ := m.search(r.from)
+		m.regions = slices.Delete(m.regions, i, i+1)
+	}
 }
 
 // search returns where the region is, or belongs, that begins at an address.

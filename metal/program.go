@@ -16,6 +16,7 @@ type program struct {
 	plan    *lowering.Plan
 	instrs  []instr // per instruction of the plan; those of the host have no launches
 	scratch int     // bytes that instructions use one after another
+	records int     // status records
 }
 
 // instr is what the GPU does for an instruction.
@@ -57,7 +58,7 @@ func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*prog
 		texts.add(b)
 		x := &prog.instrs[i]
 		x.label = fmt.Sprintf("%d %s (%s)", i, p.Instrs[i].Name, p.Instrs[i].Pos)
-		if x.status, x.fault = -1, b.Fault; b.Fault != nil {
+		if x.status, x.fault = -1, b.Fault; reports(b) {
 			x.status = records
 			records++
 		}
@@ -68,6 +69,7 @@ func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*prog
 		}
 		prog.scratch = max(prog.scratch, at)
 	}
+	prog.records = records
 	libraries, err := d.libraries(ctx, &texts)
 	if err != nil {
 		return nil, err
@@ -94,6 +96,13 @@ func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*prog
 		}
 	}
 	return prog, nil
+}
+
+// reports says whether a launch of p has a status record.
+func reports(p *kernels.Program) bool {
+	return slices.ContainsFunc(p.Launches, func(l kernels.Launch) bool {
+		return slices.ContainsFunc(l.Args, func(a kernels.Arg) bool { return a.Kind == kernels.OfStatus })
+	})
 }
 
 // sources are the texts that a plan's kernels are in.

@@ -231,7 +231,13 @@ func (q *queue) done(s *segment, now time.Time) error {
 		if x.status < 0 {
 			continue
 		}
-		if fault := x.fault(q.records.take(x.status)); fault != nil && err == nil {
+		record, written := q.records.take(x.status)
+		if !written || err != nil {
+			continue
+		}
+		if x.fault == nil {
+			err = &runtime.QueueError{Index: i, Err: fmt.Errorf("metal: a kernel has found a mistake, %v, which nobody explains", record)}
+		} else if fault := x.fault(record); fault != nil {
 			err = &runtime.QueueError{Index: i, Err: fault}
 		}
 	}
@@ -245,7 +251,10 @@ func (q *queue) done(s *segment, now time.Time) error {
 
 // complaint returns what the emulated GPU has against the driver since the last call.
 func (q *queue) complaint() error {
-	all := q.device.complaints()
+	if q.device.emulation == nil {
+		return nil
+	}
+	all := q.device.emulation.Report().Violations()
 	news := all[min(q.known, len(all)):]
 	q.known = len(all)
 	return complaint(news)

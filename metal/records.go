@@ -18,12 +18,7 @@ type records struct {
 const recordBytes = kernels.StatusLen * 4
 
 func newRecords(gpu *mtl.Device, p *program) (*records, error) {
-	n := 0
-	for i := range p.instrs {
-		if len(p.instrs[i].label) > 0 && p.instrs[i].status >= 0 {
-			n++
-		}
-	}
+	n := p.records
 	r := &records{}
 	if n == 0 {
 		return r, nil
@@ -43,11 +38,12 @@ func newRecords(gpu *mtl.Device, p *program) (*records, error) {
 // offset returns where a record begins in the buffer, in bytes.
 func (r *records) offset(i int) int { return i * recordBytes }
 
-// take returns a record that the GPU is done with, and clears it.
-func (r *records) take(i int) [kernels.StatusLen]int32 {
-	x := r.all[i]
+// take returns a record that the GPU is done with, and clears it; false if nobody has
+// written to it.
+func (r *records) take(i int) (x [kernels.StatusLen]int32, written bool) {
+	x = r.all[i]
 	r.clear(i)
-	return x
+	return x, x != r.all[i]
 }
 
 func (r *records) clear(i int) {
