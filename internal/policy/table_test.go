@@ -58,7 +58,7 @@ func imports() map[string][]string {
 		"internal/late":          {"graph", "array", "lowering", "runtime"},
 		"internal/toy":           {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
 		"nn":                     {"graph", "array", "vjp", "primitives"},
-		"":                       {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/environ", "jaccl/flight", "jaccl/hostfile", "jaccl/meet", "jaccl/mpi", "jaccl/rdma", "jaccl/ring", "jaccl/shm", "jaccl/tcp", "jaccl/watch", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize", "jaccl/..."},
+		"":                       {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/environ", "jaccl/flight", "jaccl/hostfile", "jaccl/meet", "jaccl/mpi", "jaccl/rdma", "jaccl/ring", "jaccl/shm", "jaccl/tcp", "jaccl/watch", "runtime", "ep", "primitives", "metal", "metal/kernels", "internal/kernel", "internal/optimize", "jaccl/..."},
 		"cmd/...":                {anything},
 		"examples/...":           {anything},
 		"bench":                  {anything},
