@@ -14,7 +14,6 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
-	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -124,7 +123,7 @@ func (s spread) config(t *testing.T, p *graph.Program) gomoe.Config {
 			place[v.Name] = sharding.Split(s.tokens)
 		}
 	}
-	return gomoe.Config{Mesh: m, Place: place, Options: runtime.Options{Poison: true}}
+	return gomoe.Config{Mesh: m, Place: place, Options: watched(t)}
 }
 
 type arrays map[string]array.Array
