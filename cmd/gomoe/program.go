@@ -130,6 +130,9 @@ func deviceFlag(fs *flag.FlagSet, name *string) {
 
 // openDevice opens the device of that name for cfg, and returns what closes it.
 func openDevice(ctx context.Context, name string, cfg *gomoe.Config) (end func() error, err error) {
+	if _, err := gomoe.TargetOf(name); err != nil {
+		return nil, usagef("-device: %w", err)
+	}
 	d, err := gomoe.OpenDevice(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("-device: %w", err)
