@@ -123,6 +123,27 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// What looks at every instruction looks at the GPU's, too, and changes no result.
+func TestWatched(t *testing.T) {
+	p := model(t, 8, 40)
+	in := map[string]array.Array{"x": random(1, 8, 40), "w": random(2, 40), "b": random(9, 40)}
+	want, err := gomoe.Run(t.Context(), p, onTwo(nil, nil), in)
+	require.NoError(t, err)
+	cfg := onTwo(emulated(t, metal.Emulation{}), nil)
+	cfg.Poison, cfg.Finite = true, true
+	got, err := gomoe.Run(t.Context(), p, cfg, in)
+	require.NoError(t, err)
+	for i := range want {
+		near(t, fmt.Sprintf("result %d", i), got[i], want[i])
+	}
+	in["b"] = array.New(graph.T(graph.F32, 40))
+	array.Data[float32](in["b"])[7] = 200 // whose exponential is infinite
+	_, err = gomoe.Run(t.Context(), p, cfg, in)
+	var nf *runtime.NotFinite
+	require.ErrorAs(t, err, &nf)
+	require.True(t, math.IsInf(nf.Value, 1))
+}
+
 // Every segment is on the rank's own track, between being handed over and being waited for.
 func TestTrace(t *testing.T) {
 	var buf bytes.Buffer

@@ -34,7 +34,7 @@ type Device struct {
 
 	mu      sync.Mutex
 	regions []region
-	Uses    Uses
+	uses    Uses
 }
 
 // Uses counts what was done with a device.
@@ -66,13 +66,13 @@ func (d *Device) Serves(p *lowering.Plan, i int) string {
 func (d *Device) Count() Uses {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.Uses
+	return d.uses
 }
 
 func (d *Device) count(f func(*Uses)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f(&d.Uses)
+	f(&d.uses)
 }
 
 // Alloc returns memory that is not all zeros.
@@ -98,12 +98,12 @@ func (d *Device) add(mem []byte) (free func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.regions = append(d.regions, region{mem})
-	d.Uses.Bytes += len(mem)
+	d.uses.Bytes += len(mem)
 	return sync.OnceFunc(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.Uses.Free++
-		d.Uses.Bytes -= len(mem)
+		d.uses.Free++
+		d.uses.Bytes -= len(mem)
 		d.regions = slices.DeleteFunc(d.regions, func(r region) bool {
 			return unsafe.SliceData(r.mem) == unsafe.SliceData(mem)
 		})
