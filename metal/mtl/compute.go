@@ -1,6 +1,9 @@
 package mtl
 
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 const (
 	// MaxBytes is the most that SetBytes takes: Metal copies it into the command buffer.
@@ -52,6 +55,7 @@ func (e *Compute) open(what string) bool {
 func (e *Compute) send(selector uintptr, n int) {
 	e.frame[0], e.frame[1] = e.id.Load(), selector
 	call(e.rt.send, e.frame[:2+n])
+	runtime.KeepAlive(e) // whose sizes the frame may point to
 }
 
 // SetPipeline says which function the next dispatches run.
