@@ -109,28 +109,3 @@ func TestUnboundBuffer(t *testing.T) {
 		e.End()
 	}))
 }
-
-// Setting arguments and dispatching allocates nothing in Go.
-func TestDispatchAllocates(t *testing.T) {
-	b := stand(t, standin.Options{})
-	in, _ := b.floats(ramp(32)...)
-	args, add := shape(0, 1), b.pipeline("add")
-	var allocs float64
-	b.wait(b.encode(func(cb *CommandBuffer) {
-		e := cb.Compute(false)
-		allocs = testing.AllocsPerRun(100, func() {
-			e.SetPipeline(add)
-			e.SetBuffer(0, in, 0)
-			e.SetBuffer(1, in, 0)
-			e.SetBytes(2, args)
-			e.SetThreadgroupMemory(0, 64)
-			e.Dispatch([3]int{1, 1, 1}, [3]int{1, 1, 1})
-			e.Barrier()
-		})
-		e.End()
-	}))
-	if allocs != 0 {
-		t.Errorf("%v allocations per dispatch, want none", allocs)
-	}
-}
-

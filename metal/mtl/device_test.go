@@ -2,8 +2,8 @@ package mtl
 
 import (
 	"context"
-	"encoding/binary"
 	_ "embed"
+	"encoding/binary"
 	"math"
 	"slices"
 	"testing"
@@ -21,7 +21,7 @@ var kernels string
 
 // bench is a device of the stand-in, with a queue and a library.
 type bench struct {
-	*testing.T
+	testing.TB
 	standin *standin.Standin
 	rt      *Runtime
 	device  *Device
@@ -33,13 +33,13 @@ type bench struct {
 
 // stand opens a stand-in and looks, at the test's end, that nothing was against the
 // rules, nothing was left behind and nothing was autoreleased outside of a pool.
-func stand(t *testing.T, o standin.Options) *bench {
+func stand(t testing.TB, o standin.Options) *bench {
 	t.Helper()
 	c, err := emu.Find()
 	if err != nil {
 		t.Skip(err)
 	}
-	b := &bench{T: t}
+	b := &bench{TB: t}
 	b.standin, err = standin.Open(t.Context(), c, o)
 	require.NoError(t, err)
 	t.Cleanup(b.check)
