@@ -263,3 +263,27 @@ func TestManyCommandBuffers(t *testing.T) {
 	}
 	b.wait(last)
 }
+
+// An eager stand-in has run what is committed, as far as it need not wait for others.
+func TestEager(t *testing.T) {
+	b := stand(t, standin.Options{Eager: true})
+	x, values := b.floats(1, 1)
+	event := b.event()
+	cb := b.encode(func(cb *CommandBuffer) {
+		e := cb.Blit()
+		e.Fill(x, 0, 4, 0)
+		e.End()
+		cb.WaitFor(event, 1)
+		e = cb.Blit()
+		e.Fill(x, 4, 4, 0)
+		e.End()
+	})
+	if values[0] != 0 || values[1] != 1 || cb.Status() != Scheduled {
+		t.Errorf("after the commit it is %v, and the command buffer %s", values, cb.Status())
+	}
+	event.Signal(1)
+	b.wait(cb)
+	if values[1] != 0 {
+		t.Error("the rest did not run")
+	}
+}

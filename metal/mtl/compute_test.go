@@ -2,6 +2,7 @@ package mtl
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -108,4 +109,27 @@ func TestUnboundBuffer(t *testing.T) {
 		e.Dispatch([3]int{1, 1, 1}, [3]int{64, 1, 1})
 		e.End()
 	}))
+}
+
+// A kernel that does not end is stopped, and the next runs.
+func TestEndlessKernel(t *testing.T) {
+	b := stand(t, standin.Options{Limit: 100 * time.Millisecond})
+	x, values := b.floats(0, 0)
+	encode := func(name string) *CommandBuffer {
+		return b.encode(func(cb *CommandBuffer) {
+			e := cb.Compute(false)
+			e.SetPipeline(b.pipeline(name))
+			e.SetBuffer(0, x, 0)
+			e.SetBuffer(1, x, 0)
+			e.SetBytes(2, shape(2, 3))
+			e.Dispatch([3]int{1, 1, 1}, [3]int{2, 1, 1})
+			e.End()
+		})
+	}
+	endless, next := encode("endless"), encode("add")
+	require.ErrorContains(t, endless.Wait(t.Context()), "it ran for more than 100 ms: Caused GPU Hang Error")
+	b.wait(next)
+	if values[1] != 3 {
+		t.Errorf("the next wrote %v, want 3", values[1])
+	}
 }

@@ -11,7 +11,7 @@ import (
 
 func TestLibrary(t *testing.T) {
 	b := stand(t, standin.Options{})
-	want := []string{"add", "divergent", "multiply", "overrun", "positions", "sums"}
+	want := []string{"add", "divergent", "endless", "multiply", "overrun", "positions", "sums"}
 	if got := b.library.Functions(); !slices.Equal(got, want) {
 		t.Errorf("functions %v, want %v", got, want)
 	}
@@ -53,7 +53,7 @@ func TestPipeline(t *testing.T) {
 		t.Error("the same function makes another pipeline")
 	}
 	_, err := b.device.Pipeline(b.library, "nonesuch")
-	require.EqualError(t, err, "mtl: pipeline nonesuch: the library has no such function, it has add, divergent, multiply, overrun, positions, sums")
+	require.EqualError(t, err, "mtl: pipeline nonesuch: the library has no such function, it has add, divergent, endless, multiply, overrun, positions, sums")
 	var failure *Error
 	_, err = b.device.Pipeline(b.library, "nonesuch", Constant{0, int32(1)})
 	require.ErrorAs(t, err, &failure)

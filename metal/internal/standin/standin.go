@@ -33,8 +33,8 @@ type Standin struct {
 
 // settings are as native/object.h has them.
 type settings struct {
-	order, eager, absent, stall uint32
-	seed, memory                uint64
+	order, eager, absent, stall, limit uint32
+	seed, memory                       uint64
 }
 
 // Open builds the stand-in with compiler c, or takes it from c's cache, and opens it. c
@@ -65,15 +65,15 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("standin: memory for locks: %w", err)
 	}
-	set := &settings{order: uint32(o.Order), stall: uint32(o.Stall.Milliseconds()), seed: o.Seed, memory: uint64(o.Memory)}
+	set := &settings{
+		order: uint32(o.Order), seed: o.Seed, memory: uint64(o.Memory),
+		stall: milliseconds(o.Stall, 5*time.Second), limit: milliseconds(o.Limit, time.Minute),
+	}
 	if o.Eager {
 		set.eager = 1
 	}
 	if o.Absent {
 		set.absent = 1
-	}
-	if o.Stall == 0 {
-		set.stall = uint32(defaultStall.Milliseconds())
 	}
 	if o.Memory == 0 {
 		set.memory = math.MaxInt64
@@ -82,7 +82,13 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 	return s, nil
 }
 
-const defaultStall = 5 * time.Second
+// milliseconds is a duration, or another if it is 0, of at most some weeks.
+func milliseconds(d, usual time.Duration) uint32 {
+	if d == 0 {
+		d = usual
+	}
+	return uint32(min(d.Milliseconds(), math.MaxInt32))
+}
 
 // compiling returns the function that the stand-in calls to compile a source: it writes
 // a path to out and returns 0, or what is wrong, and returns 1.

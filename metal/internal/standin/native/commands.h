@@ -176,7 +176,11 @@ static bool run_step(Lock& lock, Queue* q, Clock::time_point deadline) {
   return true;
 }
 
-// drive runs a queue's steps, in order, until done or nothing is left.
+static const Clock::time_point at_once = Clock::time_point::min();
+
+// drive runs a queue's steps, in order, until done or nothing is left, or the deadline,
+// when it has run one at least. If the deadline is at_once, it runs all that need not
+// wait for others.
 static bool drive(Lock& lock, Queue* q, const std::function<bool()>& done, Clock::time_point deadline) {
   retain(q);
   bool ended = false;
@@ -190,7 +194,10 @@ static bool drive(Lock& lock, Queue* q, const std::function<bool()>& done, Clock
     bool ran = run_step(lock, q, deadline);
     q->busy = false;
     changed.notify_all();
-    if (!ran) break;
+    if (!ran || (deadline != at_once && Clock::now() >= deadline)) {
+      ended = done();
+      break;
+    }
   }
   release(q);
   return ended;
@@ -243,7 +250,7 @@ static Object* queue_buffer(Queue* q, SEL) {
       violation(format("commandBuffer: %zu command buffers of the queue have not completed, and the first is not committed: this waits forever", q->made.size()));
       break;
     }
-    if (!drive(lock, q, [=] { return q->made.empty() || q->made.front() != first; }, after(settings.stall))) break;
+    if (!drive(lock, q, [=] { return q->made.empty() || q->made.front() != first; }, after(settings.stall)) && first->status == committed) break;
   }
   CommandBuffer* c = make<CommandBuffer>();
   c->queue = q;
@@ -280,7 +287,7 @@ static void buffer_commit(CommandBuffer* c, SEL) {
   retain(c);
   c->queue->pending.push_back(c);
   changed.notify_all();
-  if (settings.eager) drive(lock, c->queue, [] { return false; }, after(0));
+  if (settings.eager) drive(lock, c->queue, [] { return false; }, at_once);
 }
 
 static void buffer_complete(CommandBuffer* c, SEL) {

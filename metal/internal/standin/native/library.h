@@ -24,6 +24,7 @@ struct Kernels {
   int (*run)(void*, msl_dispatch*, uint64_t, uint64_t);
   const char* (*worker_err)(void*);
   void (*worker_free)(void*);
+  void (*worker_stop)(void*);
   void (*worker_fault)(void*, msl_fault*);
   pthread_mutex_t* lock;
   std::vector<void*> idle;  // workers
@@ -56,7 +57,7 @@ static Kernels* load_kernels(const std::string& path, std::string* why) {
     const char* name;
     void** to;
   } wanted[] = {{"msl_kernels", (void**)&n.kernels}, {"msl_fcs", (void**)&n.constants}, {"msl_worker_new", (void**)&n.worker_new}, {"msl_run", (void**)&n.run},
-                {"msl_worker_err", (void**)&n.worker_err}, {"msl_worker_free", (void**)&n.worker_free}, {"msl_worker_fault", (void**)&n.worker_fault}};
+                {"msl_worker_err", (void**)&n.worker_err}, {"msl_worker_free", (void**)&n.worker_free}, {"msl_worker_stop", (void**)&n.worker_stop}, {"msl_worker_fault", (void**)&n.worker_fault}};
   for (auto& w : wanted)
     if (!(*w.to = dlsym(h, w.name))) {
       *why = dlerror();

@@ -198,6 +198,7 @@ EXPORT Word standin_outside_pools() {
 
 // standin_close frees what is left, but for live objects, which are reported and leak.
 EXPORT void standin_close() {
+  close_watchdog();
   Lock lock(mu);
   for (Object* o : zombies) o->destroy(o);
   zombies.clear();
