@@ -94,7 +94,7 @@ func readOnly() map[string]string {
 		"internal/kernel.attenders64":    "a sync.Pool: memory for attention, on whose contents no result depends",
 		"internal/kernel.selectedMath":   "the loops of the kernels that selection has, looked up once",
 
-		"metal/internal/standin.locks": "a sync.OnceValues: a page of locks that all stand-ins of a process share, made once",
+		"metal/internal/standin.shared": "a sync.OnceValues: the function that C calls and the locks that all stand-ins of a process share, as purego frees no callbacks",
 
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 

@@ -6,10 +6,11 @@
 #include "abi.h"
 #include "foundation.h"
 
-// compile is Go's: it compiles source and writes the path of a shared object to out and
-// returns 0, or the compiler's text, and returns 1.
-typedef Word (*Compile)(const char* source, Word length, Word fast, char* out, Word room);
+// compile is Go's: it compiles source for the stand-in of that number, and writes the path
+// of a shared object to out and returns 0, or the compiler's text, and returns 1.
+typedef Word (*Compile)(Word number, const char* source, Word length, Word fast, char* out, Word room);
 static Compile compile;
+static Word number;
 
 // locks are process-wide: two stand-ins that use the same shared object have the same
 // function constants in it.
@@ -86,7 +87,7 @@ enum { library_compile_failure = 3, library_function_not_found = 5 };
 
 static Object* device_library(Object*, SEL, String* source, CompileOptions* options, Object** failure) {
   std::string text(1 << 16, 0);
-  Word failed = compile(source->text.c_str(), source->text.size(), !options || options->fast, &text[0], text.size());
+  Word failed = compile(number, source->text.c_str(), source->text.size(), !options || options->fast, &text[0], text.size());
   text.resize(strlen(text.c_str()));
   Lock lock(mu);
   std::string why;
