@@ -60,6 +60,10 @@ func (e *Compute) send(selector uintptr, n int) {
 
 // SetPipeline says which function the next dispatches run.
 func (e *Compute) SetPipeline(p *Pipeline) {
+	if p == nil {
+		e.cb.fail("set pipeline: it is nil")
+		return
+	}
 	id := p.id.Load()
 	if id == 0 {
 		e.cb.fail("set pipeline %s: it is closed, as its device is", p.function)
@@ -75,6 +79,10 @@ func (e *Compute) SetPipeline(p *Pipeline) {
 // a multiple of 4 and of what the function reads there. An argument that is not read is
 // passed as well.
 func (e *Compute) SetBuffer(index int, b *Buffer, offset int) {
+	if b == nil {
+		e.cb.fail("set buffer %d: it is nil", index)
+		return
+	}
 	id := b.id.Load()
 	switch {
 	case id == 0:

@@ -62,6 +62,8 @@ func TestPipeline(t *testing.T) {
 	require.Contains(t, failure.Text, "has 4 bytes and was set to a value of 8")
 	_, err = b.device.Pipeline(b.library, "multiply", Constant{0, int32(1)}, Constant{0, int32(2)})
 	require.ErrorContains(t, err, "constant 0 is given twice")
+	_, err = b.device.Pipeline(nil, "multiply")
+	require.ErrorContains(t, err, "the library is nil")
 	_, err = b.device.Pipeline(b.library, "multiply", Constant{0, 1.5})
 	require.ErrorContains(t, err, "constant 0 is a float64")
 	b.bad = []string{"function add: constant 77 is not in the library"}
