@@ -2,10 +2,10 @@
 // runs because of it. Nothing runs before somebody waits for it, or for something
 // behind it in its queue, so that who reads without a wait reads poison.
 #pragma once
-#include <time.h>
 #include <chrono>
 #include "buffer.h"
 #include "library.h"
+#include "watchdog.h"
 
 typedef std::chrono::steady_clock Clock;
 
@@ -101,12 +101,6 @@ static struct {
   long code;
 } injected;
 
-static double now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static const char* command_domain = "MTLCommandBufferErrorDomain";
 enum { command_timeout = 2, command_page_fault = 3 };
 
@@ -147,11 +141,11 @@ static bool run_step(Lock& lock, Queue* q, Clock::time_point deadline) {
   CommandBuffer* c = q->pending.front();
   if (c->status == committed) {
     c->status = scheduled;
-    c->start = now();
+    c->start = seconds_of(CLOCK_MONOTONIC);
     if (injected.after >= 0 && injected.after-- == 0) fail(c, injected.domain, injected.code, injected.text);
   }
   if (c->failure || c->next == c->steps.size()) {
-    c->end = now();
+    c->end = seconds_of(CLOCK_MONOTONIC);
     c->status = c->failure ? failed : completed;
     for (Step& s : c->steps)
       if (c->failure && s.signal && s.value > s.event->lost) s.event->lost = s.value;

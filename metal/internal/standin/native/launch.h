@@ -1,7 +1,6 @@
 // Dispatches as they run on the emulated GPU.
 #pragma once
 #include "encode.h"
-#include "watchdog.h"
 
 static std::vector<Region> spare;  // a page each, for bytes of setBytes
 

@@ -1,15 +1,25 @@
 // A watchdog over kernels: one that runs for too long is stopped, as a GPU's are, so that
-// an endless loop is an error and not the end of all waits.
+// an endless loop is an error and not the end of all waits. It counts time that the
+// thread has computed, not the clock's: other programs may want the processor, too.
 #pragma once
+#include <time.h>
 #include <chrono>
 #include <thread>
 #include "library.h"
 
-// Runs are the launches that run now, on however many threads.
+static double seconds_of(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Run is a launch that runs now.
 struct Run {
   void* worker;
   void (*stop)(void*);
-  std::chrono::steady_clock::time_point until;
+  clockid_t clock;  // of its thread
+  double until;
+  bool stopped;
 };
 
 static struct {
@@ -23,9 +33,11 @@ static struct {
 static void watch() {
   std::unique_lock<std::mutex> lock(watchdog.mu);
   while (!watchdog.closing) {
-    auto now = std::chrono::steady_clock::now();
-    for (Run* r : watchdog.runs)
-      if (now >= r->until) r->stop(r->worker);  // which may come too early: so it is asked again
+    for (Run* r : watchdog.runs) {
+      if (seconds_of(r->clock) < r->until) continue;
+      r->stopped = true;
+      r->stop(r->worker);  // which may come too early: so it is asked again
+    }
     if (watchdog.runs.empty())
       watchdog.changed.wait(lock);
     else
@@ -37,7 +49,9 @@ static void watch() {
 struct Watched {
   Run run;
   Watched(void* worker, void (*stop)(void*)) {
-    run = {worker, stop, std::chrono::steady_clock::now() + std::chrono::milliseconds(settings.limit)};
+    clockid_t clock;
+    pthread_getcpuclockid(pthread_self(), &clock);
+    run = {worker, stop, clock, seconds_of(clock) + 1e-3 * settings.limit, false};
     std::unique_lock<std::mutex> lock(watchdog.mu);
     if (!watchdog.thread.joinable()) watchdog.thread = std::thread(watch);
     watchdog.runs.push_back(&run);
@@ -48,7 +62,10 @@ struct Watched {
     for (size_t i = 0; i < watchdog.runs.size(); i++)
       if (watchdog.runs[i] == &run) watchdog.runs.erase(watchdog.runs.begin() + (long)i--);
   }
-  bool late() const { return std::chrono::steady_clock::now() >= run.until; }
+  bool late() const {
+    std::unique_lock<std::mutex> lock(watchdog.mu);
+    return run.stopped;
+  }
 };
 
 static void close_watchdog() {
