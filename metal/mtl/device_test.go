@@ -223,12 +223,12 @@ func TestPositions(t *testing.T) {
 func TestConstants(t *testing.T) {
 	b := stand(t, standin.Options{})
 	in, _ := b.floats(ramp(32)...)
-	twice, minus := []Constant{{0, int32(2)}, {1, false}}, []Constant{{1, true}, {0, int32(3)}}
+	twice, minus := []Constant{{0, int32(2)}, {1, false}}, []Constant{{1, true}, {0, int32(-70000)}}
 	for range 2 {
 		for _, c := range []struct {
 			constants []Constant
 			factor    float32
-		}{{twice, 2}, {minus, -3}} {
+		}{{twice, 2}, {minus, 70000}} {
 			out, view := b.floats(make([]float32, 32)...)
 			b.wait(b.encode(func(cb *CommandBuffer) {
 				e := cb.Compute(false)

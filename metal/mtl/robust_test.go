@@ -150,17 +150,18 @@ func TestConstantsApart(t *testing.T) {
 	var all sync.WaitGroup
 	for scale := int32(1); scale <= 2; scale++ {
 		b := stand(t, standin.Options{})
-		in, _ := b.floats(ramp(32)...)
-		out, view := b.floats(make([]float32, 32)...)
+		const groups = 256
+		in, _ := b.floats(ramp(32 * groups)...)
+		out, view := b.floats(make([]float32, 32*groups)...)
 		p := b.pipeline("multiply", Constant{0, scale}, Constant{1, false})
 		all.Go(func() {
-			for range 200 {
+			for range 100 {
 				cb, err := b.queue.Encode("multiply", func(cb *CommandBuffer) error {
 					e := cb.Compute(false)
 					e.SetPipeline(p)
 					e.SetBuffer(0, in, 0)
 					e.SetBuffer(1, out, 0)
-					e.Dispatch([3]int{1, 1, 1}, [3]int{32, 1, 1})
+					e.Dispatch([3]int{groups, 1, 1}, [3]int{32, 1, 1})
 					e.End()
 					return nil
 				})
@@ -168,9 +169,11 @@ func TestConstantsApart(t *testing.T) {
 					err = cb.Wait(b.Context())
 					cb.Close()
 				}
-				if err != nil || view[31] != float32(31*scale) {
-					t.Errorf("scale %d gave %v, %v", scale, view[31], err)
-					return
+				for i, v := range view {
+					if err != nil || v != float32(int32(i)*scale) {
+						t.Errorf("scale %d gave %v at %d, %v", scale, v, i, err)
+						return
+					}
 				}
 			}
 		})
