@@ -148,6 +148,7 @@ func TestSharedCaches(t *testing.T) {
 // Two stand-ins, each with its own constants in the same compiled kernels.
 func TestConstantsApart(t *testing.T) {
 	var all sync.WaitGroup
+	start := make(chan bool) // opening one takes longer than its rounds
 	for scale := int32(1); scale <= 2; scale++ {
 		b := stand(t, standin.Options{})
 		const groups = 256
@@ -155,6 +156,7 @@ func TestConstantsApart(t *testing.T) {
 		out, view := b.floats(make([]float32, 32*groups)...)
 		p := b.pipeline("multiply", Constant{0, scale}, Constant{1, false})
 		all.Go(func() {
+			<-start
 			for range 100 {
 				cb, err := b.queue.Encode("multiply", func(cb *CommandBuffer) error {
 					e := cb.Compute(false)
@@ -178,6 +180,7 @@ func TestConstantsApart(t *testing.T) {
 			}
 		})
 	}
+	close(start)
 	all.Wait()
 }
 
