@@ -1,0 +1,31 @@
+//go:build !(linux && (amd64 || arm64))
+
+package standin
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/gomoe/gomoe/metal/internal/emu"
+)
+
+// Standin is a stand-in, of which there are none here.
+type Standin struct{}
+
+// Open returns an error: the stand-in is for Linux.
+func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
+	return nil, fmt.Errorf("standin: the stand-in for Metal runs on linux/amd64 and linux/arm64, this is %s/%s", runtime.GOOS, runtime.GOARCH)
+}
+
+// Handle is 0.
+func (s *Standin) Handle() uintptr { return 0 }
+
+// FailCommandBuffer does nothing.
+func (s *Standin) FailCommandBuffer(after int, domain string, code int, text string) {}
+
+// Report is empty.
+func (s *Standin) Report() *Report { return &Report{} }
+
+// Close does nothing.
+func (s *Standin) Close() *Report { return &Report{} }

@@ -1,0 +1,81 @@
+package mtl
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Buffer is memory that the host and the GPU share: storage mode shared. It belongs to
+// the caller, who closes it; a command buffer that uses it retains it until completed.
+type Buffer struct {
+	object
+	bytes []byte
+}
+
+// Len is the buffer's length in bytes.
+func (b *Buffer) Len() int { return len(b.bytes) }
+
+// Bytes is the buffer's memory, until it is closed. What the GPU has written may be
+// read after a wait for the command buffer that wrote it, and no sooner.
+func (b *Buffer) Bytes() []byte { return b.bytes }
+
+// Close releases the buffer, and its memory unless that is BufferOver's.
+func (b *Buffer) Close() {
+	b.bytes = nil
+	b.close()
+}
+
+// Buffer returns a new Buffer of n bytes, at least one. What is in it is not defined.
+func (d *Device) Buffer(n int) (*Buffer, error) {
+	id, err := d.open("buffer")
+	if err != nil {
+		return nil, err
+	}
+	if n <= 0 || uint64(n) > d.facts.BufferLength {
+		return nil, fmt.Errorf("mtl: buffer: %d bytes, want 1 to %d", n, d.facts.BufferLength)
+	}
+	return d.rt.buffer(d.rt.msg(id, d.rt.sel.newBuffer, uintptr(n), sharedStorage), n)
+}
+
+// MTLResourceStorageModeShared, with default caches and default hazard tracking: that
+// of a device's resources is tracked, that of a heap's resources is the heap's.
+const sharedStorage = 0
+
+// buffer owns what newBufferWithLength has returned.
+func (rt *Runtime) buffer(id uintptr, n int) (*Buffer, error) {
+	if id == 0 {
+		return nil, fmt.Errorf("mtl: buffer: Metal has no memory for %d bytes", n)
+	}
+	b := &Buffer{bytes: unsafe.Slice((*byte)(pointer(rt.msg(id, rt.sel.contents))), n)}
+	b.own(rt, id)
+	return b, nil
+}
+
+// BufferOver returns a Buffer over memory that exists, without a copy: an arena that
+// other hardware may use, too, as the verbs of RDMA do. Its address and its length are
+// multiples of Facts.Page, 16 KiB on Apple silicon. It is mapped memory, of the system
+// and not of Go's heap, and its owner unmaps it after the Buffer is closed and every
+// command buffer that uses it has completed: Metal is not asked to, as that would take
+// a block.
+func (d *Device) BufferOver(mem []byte) (*Buffer, error) {
+	id, err := d.open("buffer over memory")
+	if err != nil {
+		return nil, err
+	}
+	p, page := unsafe.Pointer(unsafe.SliceData(mem)), d.facts.Page
+	switch {
+	case len(mem) == 0 || uint64(len(mem)) > d.facts.BufferLength:
+		return nil, fmt.Errorf("mtl: buffer over memory: %d bytes, want 1 to %d", len(mem), d.facts.BufferLength)
+	case uintptr(p)%uintptr(page) != 0:
+		return nil, fmt.Errorf("mtl: buffer over memory: it begins at %#x, want a multiple of the page, %d bytes; map it", uintptr(p), page)
+	case len(mem)%page != 0:
+		return nil, fmt.Errorf("mtl: buffer over memory: %d bytes, want a multiple of the page, %d bytes; round up", len(mem), page)
+	}
+	o := d.rt.msg(id, d.rt.sel.newBufferNoCopy, uintptr(p), uintptr(len(mem)), sharedStorage, 0)
+	if o == 0 {
+		return nil, fmt.Errorf("mtl: buffer over memory: Metal refuses %d bytes at %#x, want memory from mmap", len(mem), uintptr(p))
+	}
+	b := &Buffer{bytes: mem}
+	b.own(d.rt, o)
+	return b, nil
+}

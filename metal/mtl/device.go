@@ -1,0 +1,158 @@
+package mtl
+
+import (
+	"fmt"
+	"os"
+	"sync"
+)
+
+// Device is a GPU. Its methods may be called by several goroutines at once.
+type Device struct {
+	object
+	facts Facts
+
+	mu        sync.Mutex
+	libraries map[libraryKey]*once[*Library]
+	pipelines map[pipelineKey]*once[*Pipeline]
+}
+
+// Facts is what a device says about itself. Sizes are bytes.
+type Facts struct {
+	Name              string
+	RegistryID        uint64
+	Unified           bool   // the host and the GPU have the same memory
+	Family            int    // the greatest n of MTLGPUFamilyApple<n> that it supports, 0 if none
+	Metal3            bool   // it supports MTLGPUFamilyMetal3
+	ThreadgroupMemory int    // the most a threadgroup may have
+	WorkingSet        uint64 // the memory that the GPU can use without slowing down
+	BufferLength      uint64 // the length of the longest Buffer
+	Page              int    // what pointers and lengths for BufferOver are multiples of
+}
+
+const (
+	familyApple1 = 1001 // MTLGPUFamilyApple1, the first of those numbered in a row
+	familyApple  = 32   // more of them than there are
+	familyMetal3 = 5001
+)
+
+// Device returns the system's default device, or an error that wraps ErrNoMetal. It is
+// the caller's to close, after all that was made from it.
+func (rt *Runtime) Device() (*Device, error) {
+	var id uintptr
+	_ = rt.Pool(func() error {
+		id = invoke(rt.create) // which has Create in its name: it is retained
+		return nil
+	})
+	if id == 0 {
+		return nil, fmt.Errorf("%w: the system has no default device; virtual machines and remote sessions may have none", ErrNoMetal)
+	}
+	d := &Device{libraries: map[libraryKey]*once[*Library]{}, pipelines: map[pipelineKey]*once[*Pipeline]{}}
+	d.own(rt, id)
+	d.facts = rt.describe(id)
+	return d, nil
+}
+
+func (rt *Runtime) describe(id uintptr) Facts {
+	f := Facts{
+		RegistryID:        uint64(rt.msg(id, rt.sel.registryID)),
+		Unified:           truth(rt.msg(id, rt.sel.hasUnifiedMemory)),
+		Metal3:            truth(rt.msg(id, rt.sel.supportsFamily, familyMetal3)),
+		ThreadgroupMemory: int(rt.msg(id, rt.sel.maxThreadgroupMemoryLength)),
+		WorkingSet:        uint64(rt.msg(id, rt.sel.recommendedMaxWorkingSetSize)),
+		BufferLength:      uint64(rt.msg(id, rt.sel.maxBufferLength)),
+		Page:              os.Getpagesize(),
+	}
+	_ = rt.Pool(func() error {
+		f.Name = rt.text(rt.msg(id, rt.sel.name))
+		return nil
+	})
+	for n := familyApple; n > 0 && f.Family == 0; n-- {
+		if truth(rt.msg(id, rt.sel.supportsFamily, uintptr(familyApple1+n-1))) {
+			f.Family = n
+		}
+	}
+	return f
+}
+
+// Facts returns what the device says about itself, asked once.
+func (d *Device) Facts() Facts { return d.facts }
+
+// Name is the device's name.
+func (d *Device) Name() string { return d.facts.Name }
+
+// MaxThreadgroupMemory is the most bytes of memory that a threadgroup may have.
+func (d *Device) MaxThreadgroupMemory() int { return d.facts.ThreadgroupMemory }
+
+// RecommendedWorkingSet is how many bytes the GPU can use without slowing down.
+func (d *Device) RecommendedWorkingSet() uint64 { return d.facts.WorkingSet }
+
+// Allocated is how many bytes the device has allocated in this process.
+func (d *Device) Allocated() uint64 {
+	return uint64(d.rt.msg(d.id.Load(), d.rt.sel.currentAllocatedSize))
+}
+
+// Pool calls f in an autorelease pool: see Runtime.Pool.
+func (d *Device) Pool(f func() error) error { return d.rt.Pool(f) }
+
+// Close releases the device, with its libraries and pipelines. What else was made from
+// it is closed by its owners, before.
+func (d *Device) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.pipelines {
+		if p.value != nil {
+			p.value.close()
+		}
+	}
+	for _, l := range d.libraries {
+		if l.value != nil {
+			l.value.close()
+		}
+	}
+	clear(d.pipelines)
+	clear(d.libraries)
+	d.close()
+}
+
+// open is the device's object, or an error if it was closed.
+func (d *Device) open(op string) (uintptr, error) {
+	id := d.id.Load()
+	if id == 0 {
+		return 0, fmt.Errorf("mtl: %s: the device is closed", op)
+	}
+	return id, nil
+}
+
+// once is a value that is made once, by the first who asks, while the others wait.
+type once[T any] struct {
+	sync.Once
+	value T
+	err   error
+}
+
+// do returns the value, made by f if it is the first.
+func (o *once[T]) do(f func() (T, error)) (T, error) {
+	o.Do(func() { o.value, o.err = f() })
+	return o.value, o.err
+}
+
+// share returns the entry of a key, a new one if there is none.
+func share[K comparable, T any](mu *sync.Mutex, m map[K]*once[T], k K) *once[T] {
+	mu.Lock()
+	defer mu.Unlock()
+	e := m[k]
+	if e == nil {
+		e = new(once[T])
+		m[k] = e
+	}
+	return e
+}
+
+// forget removes an entry that failed, so that the next who asks tries again.
+func forget[K comparable, T any](mu *sync.Mutex, m map[K]*once[T], k K, e *once[T]) {
+	mu.Lock()
+	defer mu.Unlock()
+	if m[k] == e {
+		delete(m, k)
+	}
+}

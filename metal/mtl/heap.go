@@ -1,0 +1,77 @@
+package mtl
+
+import "fmt"
+
+// Heap is memory from which buffers are taken without asking the system each time. It
+// belongs to the caller; its buffers keep it while they are open.
+type Heap struct {
+	object
+	size int
+}
+
+const hazardTracked = 2 // MTLHazardTrackingModeTracked
+
+// Heap returns a Heap of at least n bytes, shared with the host. The dispatches that use
+// its buffers are ordered as if each buffer were the device's own: heaps are not tracked
+// unless one asks.
+func (d *Device) Heap(n int) (*Heap, error) {
+	id, err := d.open("heap")
+	if err != nil {
+		return nil, err
+	}
+	if n <= 0 {
+		return nil, fmt.Errorf("mtl: heap: %d bytes, want more than 0", n)
+	}
+	rt := d.rt
+	desc := rt.msg(rt.msg(rt.class.heapDescriptor, rt.sel.alloc), rt.sel.initialize)
+	defer rt.msg(desc, rt.sel.release)
+	rt.msg(desc, rt.sel.setSize, uintptr(n))
+	rt.msg(desc, rt.sel.setStorageMode, sharedStorage)
+	rt.msg(desc, rt.sel.setHazardTrackingMode, hazardTracked)
+	var o uintptr
+	_ = rt.Pool(func() error {
+		o = rt.msg(id, rt.sel.newHeap, desc)
+		return nil
+	})
+	if o == 0 {
+		return nil, fmt.Errorf("mtl: heap: Metal has none of %d bytes that is shared with the host; macOS on Intel has no such heaps", n)
+	}
+	h := &Heap{size: n}
+	h.own(rt, o)
+	return h, nil
+}
+
+// HeapSize returns how many bytes of a Heap a Buffer of n bytes takes, and at which
+// multiples it may begin.
+func (d *Device) HeapSize(n int) (size, align int) {
+	s, a := d.rt.msg2(d.id.Load(), d.rt.sel.heapBufferSizeAndAlign, uintptr(n), sharedStorage)
+	return int(s), int(a)
+}
+
+// Used is how many bytes of the heap its buffers have.
+func (h *Heap) Used() int { return int(h.rt.msg(h.id.Load(), h.rt.sel.usedSize)) }
+
+// Available is the length of the longest buffer that the heap has room for.
+func (h *Heap) Available() int {
+	const align = 256 // of which buffers begin at multiples
+	return int(h.rt.msg(h.id.Load(), h.rt.sel.maxAvailableSize, align))
+}
+
+// Buffer returns a new Buffer of n bytes from the heap. What is in it is not defined.
+func (h *Heap) Buffer(n int) (*Buffer, error) {
+	id := h.id.Load()
+	if id == 0 {
+		return nil, fmt.Errorf("mtl: heap buffer: the heap is closed")
+	}
+	if n <= 0 {
+		return nil, fmt.Errorf("mtl: heap buffer: %d bytes, want more than 0", n)
+	}
+	o := h.rt.msg(id, h.rt.sel.newBuffer, uintptr(n), sharedStorage)
+	if o == 0 {
+		return nil, fmt.Errorf("mtl: heap buffer: %d bytes, and the heap of %d has room for %d", n, h.size, h.Available())
+	}
+	return h.rt.buffer(o, n)
+}
+
+// Close releases the heap; its memory stays while buffers of it are open.
+func (h *Heap) Close() { h.close() }

@@ -1,0 +1,76 @@
+package mtl
+
+import (
+	"slices"
+	"unsafe"
+)
+
+// Options say how a library is compiled.
+type Options struct {
+	// FastMath lets the compiler reorder arithmetic and ignore NaN and infinities, as
+	// it does unless told not to.
+	FastMath bool
+}
+
+type libraryKey struct {
+	source string
+	Options
+}
+
+// Library is compiled source. It belongs to its device.
+type Library struct{ object }
+
+// Library compiles source in the Metal shading language, or returns the same Library as
+// before for the same text and options. It blocks while the compiler works, seconds for
+// long texts. Errors have the compiler's text.
+func (d *Device) Library(source string, o Options) (*Library, error) {
+	if _, err := d.open("library"); err != nil {
+		return nil, err
+	}
+	key := libraryKey{source, o}
+	e := share(&d.mu, d.libraries, key)
+	l, err := e.do(func() (*Library, error) { return d.compile(source, o) })
+	if err != nil {
+		forget(&d.mu, d.libraries, key, e)
+	}
+	return l, err
+}
+
+func (d *Device) compile(source string, o Options) (*Library, error) {
+	rt := d.rt
+	options := rt.msg(rt.msg(rt.class.compileOptions, rt.sel.alloc), rt.sel.initialize)
+	defer rt.msg(options, rt.sel.release)
+	var fast uintptr
+	if o.FastMath {
+		fast = 1
+	}
+	rt.msg(options, rt.sel.setFastMathEnabled, fast)
+	l := &Library{}
+	err := rt.Pool(func() error {
+		failure := new(uintptr)
+		id := rt.msg(d.id.Load(), rt.sel.newLibrary, rt.nsstring(source), options, uintptr(unsafe.Pointer(failure)))
+		if id == 0 {
+			return rt.failure("library", *failure)
+		}
+		l.own(rt, id) // a warning is an error object beside a library, which is no failure
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Functions are the names of the library's functions, sorted.
+func (l *Library) Functions() []string {
+	var names []string
+	_ = l.rt.Pool(func() error {
+		array := l.rt.msg(l.id.Load(), l.rt.sel.functionNames)
+		for i := range l.rt.msg(array, l.rt.sel.count) {
+			names = append(names, l.rt.text(l.rt.msg(array, l.rt.sel.objectAtIndex, i)))
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return names
+}
