@@ -81,9 +81,9 @@ func languageFlags() []string {
 		"-Wno-unused-but-set-variable", "-Wno-unknown-pragmas", "-Wno-c++17-extensions", "-Wno-unused-const-variable", "-Wno-null-dereference",
 	}
 	if runtime.GOARCH == "amd64" {
-		flags = append(flags, "-march=x86-64-v3")
+		return append(flags, "-march=x86-64-v3")
 	}
-	return flags
+	return append(flags, "-fsanitize=integer-divide-by-zero", "-fsanitize-trap=integer-divide-by-zero") // the processor has zero for it
 }
 
 // linkFlags make a shared object of what needs no C++ library.

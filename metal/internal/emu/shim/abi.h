@@ -58,7 +58,7 @@ typedef struct {
 typedef struct {
   uint64_t address;
   int32_t signal;
-  int32_t write;  // 1: a store, 0: a load or unknown
+  int32_t write;  // 1: a store, 2: a load, 0: unknown
 } msl_fault;
 
 #ifndef MSL_ABI_TYPES_ONLY
