@@ -108,7 +108,8 @@ func TestFaults(t *testing.T) {
 		{"just before a buffer", `y[int(i) - int(n)] = 0;`, []string{"buffer 0 (y): wrote byte -"}},
 		{"of a constant", `y[i] = (&n)[i * n + 4];`, []string{"buffer 1 (n): byte ", ", it has 4"}},
 		{"a division", `y[i] = i / (n - 1);`, []string{"an integer division by zero, in thread"}},
-		{"a deep stack", `volatile float a[10000]; for (uint k = 0; k < 10000; k++) a[k] = n; y[i] = a[i];`, []string{"local variables"}},
+		{"a deep stack", `volatile float a[10000]; for (uint k = 0; k < 10000; k++) a[k] = n; y[i] = a[i];`, []string{"more than 32768 bytes of local variables"}},
+		{"a deeper stack", `volatile float a[70000]; for (uint k = 70000; k > 0; k--) a[k - 1] = n; y[i] = a[i];`, []string{"more than 32768 bytes of local variables"}},
 	}
 	var source strings.Builder
 	for i, c := range cases {

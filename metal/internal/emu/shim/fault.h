@@ -16,7 +16,9 @@
 
 namespace msl {
 
-static const size_t stacks_size = (size_t)MSL_STRIDE * (MSL_MAX_THREADS + 1) + (4 << 20);
+// Below the stacks nothing can be touched; the deepest overflows end there.
+static const size_t stacks_guard = 256 * 1024;
+static const size_t stacks_size = stacks_guard + (size_t)MSL_STRIDE * (MSL_MAX_THREADS + 1);
 
 static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 static struct sigaction fault_before[5];
@@ -25,7 +27,8 @@ static char fault_stop;  // its address marks the signal of msl_worker_stop
 static void fault_landing() {
   Lane* l = current;
   Group* g = l->group;
-  if (!g->stop && check_stacks(g)) leave(g);  // that is why
+  bool below = g->fault.address - (uint64_t)g->stack_map < stacks_guard;
+  if (!g->stop && (below ? deep(g, l->index) : check_stacks(g))) leave(g);  // that is why
   const char* what = "an illegal instruction; the processor may lack what kernels are built for (AVX2 and F16C on amd64)";
   if (g->stop) what = "stopped";
   if (g->fault.signal == SIGFPE || g->fault.signal == SIGTRAP) what = "an integer division by zero";

@@ -51,8 +51,10 @@ struct simdgroup_matrix {
     msl::meet(0, MSL_HERE("thread_elements"), msl_nothing);
     return e;
   }
-  void gather(int line, const char* file) const {
-    if (!spread) return;
+  MSL_MEMBER void gather(int line, const char* file) const {
+    if (__builtin_expect(spread, 0)) gather_slow(line, file);
+  }
+  __attribute__((noinline)) void gather_slow(int line, const char* file) const {
     auto* self = const_cast<simdgroup_matrix*>(this);
     self->spread = false;
     struct Piece {
