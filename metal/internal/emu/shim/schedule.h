@@ -9,7 +9,7 @@
 
 namespace msl {
 
-thread_local Lane* current;
+__thread Lane* current;
 
 [[noreturn]] static void leave(Group* g) {
   g->failed = 1;

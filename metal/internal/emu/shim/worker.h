@@ -128,10 +128,6 @@ static uint64_t shown(const msl_dispatch* d, uint64_t i, uint64_t n) {
 
 }  // namespace msl
 
-extern "C" {
-__attribute__((visibility("default"))) uint32_t msl_fcs_busy;
-}
-
 MSL_EXPORT void* msl_worker_new(void) {
   using namespace msl;
   fault_install();
