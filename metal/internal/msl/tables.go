@@ -12,7 +12,7 @@ func (r *rewriter) tables() string {
 	var b, rows strings.Builder
 	n := 0
 	add := func(k Kernel, expr string) {
-		fmt.Fprintf(&b, "static void msl_entry_%d(void* g, void* l) { msl::call(&%s, g, l", n, expr)
+		fmt.Fprintf(&b, "static void msl_entry_%d(void* msl_g, void* msl_l) { msl::call(&%s, msl_g, msl_l", n, expr)
 		for _, p := range k.Params {
 			fmt.Fprintf(&b, ", msl::From<msl::%s, %d>{}", p.Source.shim(), p.Index)
 		}
@@ -36,7 +36,7 @@ func (r *rewriter) tables() string {
 	for _, c := range r.constants {
 		fmt.Fprintf(&b, "  {%s, %d, sizeof %s, (void*)&%s},\n", strconv.Quote(c.Name), c.Index, c.Name, c.Name)
 	}
-	b.WriteString("  {0, 0, 0, 0}};\n")
+	b.WriteString("  {0, 0, 0, 0}};\n" + export + "uint32_t msl_fcs_busy = 0;\n")
 	return b.String()
 }
 
