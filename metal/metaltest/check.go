@@ -125,14 +125,6 @@ type task struct {
 	kernel  *kernels.Kernel
 }
 
-// tolerance is how far results may be from the host's.
-func (t task) tolerance() kernels.Tolerance {
-	if t.program.Tolerance != nil {
-		return *t.program.Tolerance
-	}
-	return t.kernel.Tolerance
-}
-
 // programs returns what each rank's device does for each of its instructions.
 func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 	work := map[at]task{}
