@@ -1,6 +1,7 @@
 package metaltest
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,8 +15,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// made serves the instruction exp with a function that a test makes.
+// made serves one instruction, exp if not named, with a function that a test makes.
 type made struct {
+	name    string
 	body    string // of a thread per element; i is its number, n how many there are
 	threads int
 	change  func(*kernels.Program, *kernels.Kernel)
@@ -26,7 +28,7 @@ type made struct {
 func (made) Name() string { return "metal" }
 
 func (m made) Serves(p *lowering.Plan, i int) string {
-	if p.Instrs[i].Name != "exp" {
+	if p.Instrs[i].Name != cmp.Or(m.name, "exp") {
 		return "no kernel"
 	}
 	return m.refuse
@@ -181,4 +183,26 @@ func mesh(t *testing.T) sharding.Mesh {
 	m, err := sharding.ParseMesh("a=2")
 	require.NoError(t, err)
 	return m
+}
+
+// Where the host fails, the device has to report the same.
+func TestCheckFails(t *testing.T) {
+	const src = "program p(x f32[3,2], ids i32[6]) {\n\ty = embedding(x, ids)\n\treturn y\n}"
+	fault := func(p *kernels.Program, _ *kernels.Kernel) {
+		p.Fault = func(r [kernels.StatusLen]int32) error { return fmt.Errorf("id %d is 3", r[0]) }
+	}
+	for _, c := range []struct{ name, body, fails, want string }{
+		{"both", "if (i == 2) atomic_fetch_min_explicit(status, i, memory_order_relaxed);", "3", ""},
+		{"other words", "if (i == 2) atomic_fetch_min_explicit(status, i, memory_order_relaxed);", "embedding", "the device reports id 2 is 3, want an error with"},
+		{"the device does not", "if (i < n) y[i] = 0;", "3", "the device reports <nil>, want an error with"},
+		{"the host's other words", "if (i == 2) atomic_fetch_min_explicit(status, i, memory_order_relaxed);", "bad", "the step's error is"},
+		{"no error is expected", "if (i < n) y[i] = 0;", "", "the step's error is"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := outcome(t, src, made{name: "embedding", body: c.body, change: fault}, Options{Fails: c.fails}, gomoe.Config{})
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("the check reports %q, want %q", got, c.want)
+			}
+		})
+	}
 }
