@@ -157,12 +157,12 @@ func swigluGradOf(p *part) ([]string, error) {
 // and the arguments.
 func geluOf(format, exact, approximate string) func(p *part) ([]string, error) {
 	return func(p *part) ([]string, error) {
-		g, ok := p.prim.(interface{ Approximate() bool })
-		if !ok {
-			return nil, refuse("made by %T", p.prim)
+		tanh, err := param[bool](p.prim, "Tanh")
+		if err != nil {
+			return nil, err
 		}
 		name := exact
-		if g.Approximate() {
+		if tanh {
 			name = approximate
 		}
 		if strings.Contains(format, "[3]") {

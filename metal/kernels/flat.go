@@ -114,7 +114,8 @@ type flatWriter struct {
 	made   map[int]kept // by root, what parts have written
 	loaded map[argumentKey]string
 	ulps   float64
-	narrow float64 // of results, what may be rounded otherwise
+	narrow float64 // relative error of arguments that are kept in f16 or bf16
+	far    float64 // relative error of the results so far
 	// cancels says that results may be small where what they are made of is not.
 	cancels bool
 }
@@ -196,19 +197,16 @@ func (f *flatWriter) part(index int, in *lowering.Instr) error {
 	if err != nil {
 		return err
 	}
-	// What is computed with what was rounded otherwise, is too.
-	f.narrow *= 2
 	f.cancels = f.cancels || e.cancels || f.ulps > 0
 	f.ulps += e.ulps
+	f.far = f.ulps*0x1p-23 + f.narrow
 	for i, d := range p.out {
+		if f.ulps > 0 && (d == graph.BF16 || d == graph.F16) { // a unit off, for parts to come
+			f.narrow += map[graph.DType]float64{graph.BF16: 0x1p-7, graph.F16: 0x1p-10}[d]
+		}
 		x, err := f.rounded(d, results[i])
 		if err != nil {
 			return err
-		}
-		if f.ulps > 0 && d == graph.BF16 {
-			f.narrow = max(f.narrow, 0x1p-7)
-		} else if f.ulps > 0 && d == graph.F16 {
-			f.narrow = max(f.narrow, 0x1p-10)
 		}
 		f.made[f.Root(in.Out[i])] = kept{x, d}
 	}
@@ -253,7 +251,7 @@ func (f *flatWriter) tolerance() *Tolerance {
 	if f.ulps == 0 {
 		return &Tolerance{}
 	}
-	t := &Tolerance{Absolute: 0x1p-124, Relative: f.ulps*0x1p-23 + f.narrow,
+	t := &Tolerance{Absolute: 0x1p-124, Relative: f.far,
 		Why: fmt.Sprintf("Metal's functions and the host's differ by up to %v ulp, which may round otherwise; numbers below the normal ones may be 0", f.ulps)}
 	if f.cancels {
 		t.OfMax = t.Relative

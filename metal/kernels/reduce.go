@@ -154,12 +154,6 @@ func reduceProgram(in *Instr) (*Program, error) {
 			p.Tolerance.Relative, p.Tolerance.OfMax = 0x1p-20, 0x1p-20
 			p.Tolerance.Why = "sums of chunks are rounded to f32, the host's are not"
 		}
-		switch to {
-		case graph.BF16:
-			p.Tolerance.Relative += 0x1p-7
-		case graph.F16:
-			p.Tolerance.Relative += 0x1p-10
-		}
 	} else {
 		p.Tolerance = &Tolerance{}
 	}
