@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
@@ -111,7 +112,7 @@ type flatWriter struct {
 	*Instr
 	*flatText
 	n      int
-	made   map[int]kept // by root, what parts have written
+	made   map[int]kept // by buffer, what parts have written
 	loaded map[argumentKey]string
 	ulps   float64
 	narrow float64 // relative error of arguments that are kept in f16 or bf16
@@ -159,7 +160,7 @@ func (f *flatWriter) write() error {
 		}
 	}
 	for i, o := range f.Results {
-		v, ok := f.made[f.Root(o.Buf)]
+		v, ok := f.made[o.Buf]
 		if !ok {
 			return refuse("no part writes result %d", i)
 		}
@@ -186,7 +187,7 @@ func (f *flatWriter) part(index int, in *lowering.Instr) error {
 		p.out = append(p.out, f.Operand(b).Type.DType)
 	}
 	if in.Repeat > 0 {
-		f.made[f.Root(in.Out[0])] = kept{p.x[0], p.out[0]}
+		f.made[in.Out[0]] = kept{p.x[0], p.out[0]}
 		return nil
 	}
 	e, ok := expressions()[in.Name]
@@ -208,15 +209,30 @@ func (f *flatWriter) part(index int, in *lowering.Instr) error {
 		if err != nil {
 			return err
 		}
-		f.made[f.Root(in.Out[i])] = kept{x, d}
+		f.made[in.Out[i]] = kept{x, d}
 	}
 	return nil
+}
+
+// written returns what a part has written to b. That may be by another name, of the same
+// memory; but so may be an argument of the instruction, which a result has the memory of.
+func (f *flatWriter) written(b int) (kept, bool) {
+	v, ok := f.made[b]
+	if ok || slices.Contains(f.Instr.In, b) {
+		return v, ok
+	}
+	for _, o := range slices.Sorted(maps.Keys(f.made)) {
+		if f.Root(o) == f.Root(b) {
+			return f.made[o], true
+		}
+	}
+	return kept{}, false
 }
 
 // argument returns the variable of a part's argument b.
 func (f *flatWriter) argument(in *lowering.Instr, b int) (string, error) {
 	t := f.Operand(b).Type
-	if v, ok := f.made[f.Root(b)]; ok {
+	if v, ok := f.written(b); ok {
 		if v.dtype != t.DType {
 			return "", refuse("reads %s as %s", v.dtype, t.DType)
 		}

@@ -217,3 +217,18 @@ func TestAdamW(t *testing.T) {
 	p.check(t, false)
 	p.check(t, true)
 }
+
+// TestFusedInPlace has results in the memory of arguments that later parts read.
+func TestFusedInPlace(t *testing.T) {
+	p := &program{}
+	p.input("x", "f32[64]")
+	p.input("i", "i32[64]")
+	sum := p.eq("cumsum(x) axis=0")
+	a := p.eq("convert_element_type(i) dtype=f32")
+	b := p.eq("mul(%s, %s)", sum, a)
+	c := p.eq("cumsum(%s) axis=0", a)
+	d := p.eq("cumsum(%s) axis=0", b)
+	p.out = []string{c, d}
+	p.options.Instructions = []string{"fused(convert_element_type, mul)"}
+	p.check(t, true)
+}
