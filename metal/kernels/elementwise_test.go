@@ -99,16 +99,27 @@ func below(n int) func(string, array.Array, *rand.Rand) {
 	}
 }
 
-// special sets elements to numbers at which functions go wrong.
-func special(_ string, x array.Array, r *rand.Rand) {
+// pairs is the size of arguments x and y of which special makes every pair of numbers.
+const pairs = "[901]"
+
+// special sets elements to numbers at which functions go wrong: of x, of y for each of
+// those, and of others by chance.
+func special(name string, x array.Array, r *rand.Rand) {
 	list := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 0.5, 1.5, 2.5, -0.5, -1.5, -2.5,
 		1e30, -1e30, 3, 7, 16777217, 2147483647, -2147483648, 4294967295, 255, 256, -3, 0.49999997, 5e9, 65504, 65520, 70000}
 	if !x.Type.DType.IsFloat() {
-		list = []float64{0, 1, 2, 3, 255, 7, 2147483647, -2147483648, -1, -7, 16777217, 2147483521, 65520, 65519, 33554433, 4294967295, 8421377, 8421376}
+		list = []float64{0, 1, 2, 3, 255, 7, 2147483647, -2147483648, -1, -7, 16777217, 2147483521, 65520, 65519, 33554433, 4294967295, 1077936129, -1077936129, 2155872257}
 	}
 	f := make([]float64, x.Type.Len())
 	for i := range f {
-		f[i] = list[r.IntN(len(list))]
+		switch name {
+		case "x":
+			f[i] = list[i%len(list)]
+		case "y":
+			f[i] = list[i/len(list)%len(list)]
+		default:
+			f[i] = list[r.IntN(len(list))]
+		}
 		if x.Type.DType == graph.U32 || x.Type.DType == graph.U8 {
 			f[i] = math.Abs(f[i])
 		}

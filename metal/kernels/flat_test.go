@@ -47,10 +47,10 @@ func TestFlatSpecial(t *testing.T) {
 		t.Run(d, func(t *testing.T) {
 			p := &program{fill: special}
 			for _, x := range []string{"x", "y", "z"} {
-				p.input(x, d+"[301]")
+				p.input(x, d+pairs)
 			}
-			p.input("c", "bool[301]")
-			p.input("i", "i32[301]")
+			p.input("c", "bool"+pairs)
+			p.input("i", "i32"+pairs)
 			for _, op := range append(append([]string{}, approximated...), rounded...) {
 				if op != "sin" && op != "cos" { // whose large arguments Metal promises nothing for
 					p.eq("%s(x)", op)
@@ -81,7 +81,7 @@ func TestFlatIntegers(t *testing.T) {
 		t.Run(d, func(t *testing.T) {
 			p := &program{fill: special}
 			for _, x := range []string{"x", "y", "z"} {
-				p.input(x, d+"[301]")
+				p.input(x, d+pairs)
 			}
 			ops := append(append([]string{}, ofTwo...), "and", "or", "xor")
 			ones := []string{"not", "neg", "sign", "square"}
