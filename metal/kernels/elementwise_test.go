@@ -99,8 +99,8 @@ func below(n int) func(string, array.Array, *rand.Rand) {
 	}
 }
 
-// pairs is the size of arguments x and y of which special makes every pair of numbers.
-const pairs = "[901]"
+// specialSize is the size of arguments x and y of which special makes every pair of numbers.
+const specialSize = "[901]"
 
 // special sets elements to numbers at which functions go wrong: of x, of y for each of
 // those, and of others by chance.

@@ -47,10 +47,10 @@ func TestFlatSpecial(t *testing.T) {
 		t.Run(d, func(t *testing.T) {
 			p := &program{fill: special}
 			for _, x := range []string{"x", "y", "z"} {
-				p.input(x, d+pairs)
+				p.input(x, d+specialSize)
 			}
-			p.input("c", "bool"+pairs)
-			p.input("i", "i32"+pairs)
+			p.input("c", "bool"+specialSize)
+			p.input("i", "i32"+specialSize)
 			for _, op := range append(append([]string{}, approximated...), rounded...) {
 				if op != "sin" && op != "cos" { // whose large arguments Metal promises nothing for
 					p.eq("%s(x)", op)
@@ -81,7 +81,7 @@ func TestFlatIntegers(t *testing.T) {
 		t.Run(d, func(t *testing.T) {
 			p := &program{fill: special}
 			for _, x := range []string{"x", "y", "z"} {
-				p.input(x, d+pairs)
+				p.input(x, d+specialSize)
 			}
 			ops := append(append([]string{}, ofTwo...), "and", "or", "xor")
 			ones := []string{"not", "neg", "sign", "square"}
@@ -173,7 +173,7 @@ func TestAdamW(t *testing.T) {
 				case 's':
 					f[0] = map[string]float64{"step": step, "scale": 0.37}[name]
 				case 'l':
-					f[0] = 1e-3
+					f[0] = 1 // so that the step is not small beside the parameter
 				}
 				if err := x.SetFloat64s(f); err != nil {
 					panic(err)

@@ -19,8 +19,8 @@ type box struct {
 // each other in both layouts.
 const moveRank = 8
 
-// rowMajor returns the strides of a whole array.
-func rowMajor(shape []int) []int {
+// boxStrides returns the strides of a whole array.
+func boxStrides(shape []int) []int {
 	strides := make([]int, len(shape))
 	n := 1
 	for d := len(shape) - 1; d >= 0; d-- {
