@@ -113,7 +113,7 @@ func TestFlatIntegers(t *testing.T) {
 // TestFused compares chains: what is repeated along rows and columns, constants,
 // scalars, and values that are kept in a narrow type between.
 func TestFused(t *testing.T) {
-	for _, shape := range []struct{ whole, row, column string }{{"12,7", "7", "12"}, {"5,8", "8", "5"}, {"31,4", "4", "31"}} {
+	for _, shape := range []struct{ whole, row, column string }{{"12,7", "7", "12"}, {"5,8", "8", "5"}, {"31,4", "4", "31"}, {"3,6", "6", "3"}, {"4,9", "9", "4"}} {
 		p := &program{}
 		p.input("x", "f32["+shape.whole+"]")
 		p.input("y", "f32["+shape.whole+"]")

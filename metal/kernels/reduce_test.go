@@ -52,11 +52,15 @@ func TestReduceSpecial(t *testing.T) {
 		p := &program{fill: special}
 		p.input("x", d+"[200,3]")
 		p.input("y", d+"[3,200]")
+		p.input("z", d+"[50,41]") // with several NaNs in a line
 		for _, op := range []string{"reduce_max", "reduce_min", "reduce_sum"} {
 			p.eq("%s(x) axes=[1]", op)
+			p.eq("%s(z) axes=[1]", op)
 			p.eq("%s(y) axes=[0]", op)
 		}
 		p.eq("argmax(x) axis=1 index_dtype=i32")
+		p.eq("argmax(z) axis=1 index_dtype=i32")
+		p.eq("argmin(z) axis=1 index_dtype=i32")
 		p.eq("argmin(x) axis=1 index_dtype=i32")
 		p.eq("argmax(y) axis=0 index_dtype=i32")
 		p.eq("logsumexp(x) axis=1")
