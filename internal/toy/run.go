@@ -14,13 +14,14 @@ import (
 // Setup says how Plan places a program: the mesh, the placements of inputs as
 // sharding.ParseSpec reads them, and the donations. Chunk, if not 0, fuses
 // elementwise instructions, with chunks of that many elements. Overlap is what is
-// computed during collectives.
+// computed during collectives, and Target what the plan is made for.
 type Setup struct {
 	Mesh    string
 	Place   map[string]string
 	Donate  map[string]int
 	Chunk   int
 	Overlap lowering.Overlap
+	Target  lowering.Target
 }
 
 // Plan lowers p.
@@ -42,7 +43,7 @@ func Plan(p *graph.Program, s Setup) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lowering.Lower(a, lowering.Options{Donate: s.Donate, Fuse: s.Chunk > 0, Chunk: s.Chunk, Overlap: s.Overlap})
+	return lowering.Lower(a, lowering.Options{Donate: s.Donate, Fuse: s.Chunk > 0, Chunk: s.Chunk, Overlap: s.Overlap, Target: s.Target})
 }
 
 // Open opens a session of the plan with all of its ranks in this process. The

@@ -32,8 +32,9 @@ type Function struct {
 }
 
 // Tolerance bounds the difference of a result from the host kernel's: for each element,
-// Absolute + Relative · |want| + OfMax · the largest |want| of the result. All zero is equal
-// bits, with any NaN for a NaN.
+// Absolute + Relative · |want| + OfMax · the largest |want| of the result. Elements of f16
+// and bf16 may be one unit in the last place farther off, which is where a small difference
+// before rounding shows, unless all is zero: that is equal bits, with any NaN for a NaN.
 type Tolerance struct {
 	Absolute, Relative, OfMax float64
 	Why                       string // what makes results differ

@@ -1,0 +1,56 @@
+package lowering_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/internal/toy"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// squares is a target that squares, but not what has no dimensions.
+type squares struct{}
+
+func (squares) Name() string { return "squarer" }
+
+func (squares) Serves(p *lowering.Plan, i int) string {
+	in := &p.Instrs[i]
+	switch {
+	case in.Collective():
+		panic("a collective is nobody's kernel")
+	case in.Name != "square":
+		return "there is no kernel for it"
+	case p.Bufs[in.Out[0]].Type.Rank() == 0:
+		return "one element"
+	}
+	return ""
+}
+
+// A plan for a target shows which instructions it runs, and why the host runs others,
+// and has another hash.
+func TestTarget(t *testing.T) {
+	s := toy.Setup{Mesh: "a=2", Place: map[string]string{"w": "a", "x": "a"}, Donate: map[string]int{"w": 1}}
+	host := plan(t, trace(t, descent), s)
+	s.Target = squares{}
+	// What only the host's plans have is left out whatever is asked for.
+	s.Overlap = lowering.OverlapHalves
+	l := plan(t, trace(t, descent), s)
+	before, _, _ := strings.Cut(text(l), "\t  3 ")
+	require.Equal(t, `plan p mesh "a=2" ranks=2 arena=256 device=squarer
+	in  w            f32[8@a] b0@in
+	in  x            f32[8@a] b1@in
+	  0   b2@0 f32[4] = mul(b0@in, b1@in) (host: there is no kernel for it)
+	  1 ◆ b3@64 f32[4] = square(b2@0)
+	  2   b4@192 f32[] = sum(b3@64) (host: there is no kernel for it)
+`, before)
+	if host.Hash() == l.Hash() {
+		t.Error("ranks with the target and ranks without would take their plans for one")
+	}
+	for i := range l.Instrs {
+		if in := &l.Instrs[i]; in.Collective() && (in.On || in.Why != "" || in.Wait != 0) {
+			t.Errorf("collective %d: on %v, why %q, waited for at %d; want none of it", i, in.On, in.Why, in.Wait)
+		}
+	}
+}
