@@ -1,5 +1,6 @@
 // ep_count: how many of a rank's pairs choose each expert.
 #include "histogram.metal"
+#include "scan.metal"
 #include "status.metal"
 
 // report_pairs brings status[0] down to the first pair of the segment whose expert is
