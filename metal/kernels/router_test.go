@@ -77,7 +77,7 @@ func TestRouter(t *testing.T) {
 				}
 				for _, mesh := range []string{"", "ep=2", "dp=2,ep=2"} {
 					t.Run(fmt.Sprint(name, " ", d, " bias ", bias, " mesh ", mesh), func(t *testing.T) {
-						served(t, check(t, p, tokensOn(t, mesh, "x"), in), "router")
+						check(t, p, tokensOn(t, mesh, "x"), in, "router")
 					})
 				}
 			}
@@ -97,7 +97,7 @@ func TestRouterSizes(t *testing.T) {
 				require.NoError(t, x.SetFloat64s(scaled(shuffled(r, p.In[0].Type).Float64s(), 1./16)))
 			}
 			t.Run(fmt.Sprint(s, score), func(t *testing.T) {
-				served(t, check(t, p, gomoe.Config{}, map[string]array.Array{"x": x}), "router")
+				check(t, p, gomoe.Config{}, map[string]array.Array{"x": x}, "router")
 			})
 		}
 	}
@@ -137,7 +137,7 @@ func TestRouterTies(t *testing.T) {
 			require.NoError(t, x.SetFloat64s(row[0]))
 			require.NoError(t, bias.SetFloat64s(row[1]))
 			t.Run(name+"/"+routing, func(t *testing.T) {
-				served(t, check(t, p, gomoe.Config{}, map[string]array.Array{"x": x, "bias": bias}), "router")
+				check(t, p, gomoe.Config{}, map[string]array.Array{"x": x, "bias": bias}, "router")
 			})
 		}
 	}
@@ -163,7 +163,7 @@ func TestTopK(t *testing.T) {
 			x := array.New(p.In[0].Type)
 			require.NoError(t, x.SetFloat64s(values))
 			t.Run(fmt.Sprint(d, s), func(t *testing.T) {
-				served(t, check(t, p, gomoe.Config{}, map[string]array.Array{"x": x}), "top_k")
+				check(t, p, gomoe.Config{}, map[string]array.Array{"x": x}, "top_k")
 			})
 		}
 	}

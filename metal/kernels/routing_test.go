@@ -109,7 +109,7 @@ func (l layer) check(t *testing.T, mesh string, in map[string]array.Array) {
 	if !strings.Contains(mesh, "ep=2") {
 		names = here
 	}
-	served(t, check(t, l.program(t), tokensOn(t, mesh, "x", "w", "ids"), in), names...)
+	check(t, l.program(t), tokensOn(t, mesh, "x", "w", "ids"), in, names...)
 }
 
 // meshes that layers run on.
@@ -170,7 +170,7 @@ func TestRoutedBytes(t *testing.T) {
 				if mesh != "" {
 					name = "ep_place"
 				}
-				t.Run(fmt.Sprint(d, hidden, mesh), func(t *testing.T) { served(t, check(t, p, tokensOn(t, mesh, "x", "ids"), in), name) })
+				t.Run(fmt.Sprint(d, hidden, mesh), func(t *testing.T) { check(t, p, tokensOn(t, mesh, "x", "ids"), in, name) })
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func TestRoutingFromElsewhere(t *testing.T) {
 				}
 			}
 			t.Run(fmt.Sprint(tokens, mesh), func(t *testing.T) {
-				served(t, check(t, p, tokensOn(t, mesh, "x", "routing"), in), "ep_count", "ep_send_order", "ep_recv_order", "ep_zones")
+				check(t, p, tokensOn(t, mesh, "x", "routing"), in, "ep_count", "ep_send_order", "ep_recv_order", "ep_zones")
 			})
 		}
 	}
