@@ -12,6 +12,7 @@ import (
 )
 
 var libs = map[string]*emu.Library{}
+
 func lib(t testing.TB, file string) *emu.Library {
 	if l := libs[file]; l != nil {
 		return l
@@ -86,4 +87,3 @@ func launch(t testing.TB, p *kernels.Program, in, out [][]byte, zones []byte, or
 	}
 	return st
 }
-
