@@ -113,6 +113,28 @@ func scaled(x []float64, by float64) []float64 {
 	return x
 }
 
+// Scores of any numbers are as near as the kernel says, from the least to the largest.
+func TestRouterScores(t *testing.T) {
+	for _, score := range []string{"", primitives.SigmoidScore, primitives.SqrtSoftplusScore, primitives.TopKSoftmaxScore} {
+		p := routerProgram(t, primitives.Router{TopK: 5, Score: score}, graph.F32, graph.U8, 20, 50)
+		x := randomFloats(rand.New(rand.NewPCG(1, 2)), p.In[0].Type)
+		values := scaled(x.Float64s(), 0.1)
+		for i := range values {
+			values[i] *= float64(1 + i/50*i/50/2) // from a tenth to some 18 in size
+			if score == "" || score == primitives.TopKSoftmaxScore {
+				values[i] *= 1.5
+			}
+			if score == primitives.SigmoidScore {
+				values[i] = min(values[i], 5+float64(i%50)/16) // not so near to 1 that they are the same
+			}
+		}
+		require.NoError(t, x.SetFloat64s(values))
+		t.Run(score, func(t *testing.T) {
+			check(t, p, gomoe.Config{}, map[string]array.Array{"x": x}, "router")
+		})
+	}
+}
+
 // Of equal scores the lower expert wins, wherever the equals are; infinities, and biases
 // that are NaN, lead where comparisons lead on the host.
 func TestRouterTies(t *testing.T) {

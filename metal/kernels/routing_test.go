@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/ep"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/metal/metaltest"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
@@ -192,7 +195,7 @@ func TestRoutedBytes(t *testing.T) {
 // 512, one choice and many.
 func TestRoutedSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	for i, s := range [][3]int{{1, 1, 1}, {1, 8, 512}, {31, 1, 33}, {33, 2, 31}, {512, 1, 2}, {513, 1, 7}, {170, 6, 600}, {560, 4, 64}, {300, 4, 1}} {
+	for i, s := range [][3]int{{0, 2, 4}, {1, 1, 1}, {1, 8, 512}, {31, 1, 33}, {33, 2, 31}, {512, 1, 2}, {513, 1, 7}, {170, 6, 600}, {560, 4, 64}, {300, 4, 1}} {
 		for j, mesh := range []string{"", "ep=2", "dp=2,ep=2"} {
 			if m := 2 * strings.Count(mesh, "="); m > 0 && (s[0]%m != 0 || s[2]%2 != 0) {
 				continue
@@ -229,5 +232,35 @@ func TestRoutingFromElsewhere(t *testing.T) {
 				check(t, p, tokensOn(t, mesh, "x", "routing"), in, "ep_count", "ep_send_order", "ep_recv_order", "ep_zones")
 			})
 		}
+	}
+}
+
+// Pairs of a rank's experts are found and compacted in order, the same way as those of all:
+// what ep_send_order is made of takes any run of experts.
+func TestOwnedPairs(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	const experts, n = 24, 300
+	routing := make([]int32, 2*n)
+	for i := range n {
+		routing[2*i] = int32(r.IntN(experts+1) - 1)
+	}
+	for _, own := range [][2]int{{0, experts}, {0, 8}, {8, 8}, {23, 1}, {5, 17}} {
+		first, count := own[0], own[1]
+		place := make([]int32, n)
+		params := kernels.Params(n, 320, 1, 2, first, count, uint32(bits.Len(uint(count-1))))
+		launch(t, &kernels.Program{Launches: []kernels.Launch{{
+			Source: kernels.Source{File: "ep_send_order.metal"}, Function: "ep_send_order",
+			Args:   []kernels.Arg{kernels.In(0), kernels.In(0), kernels.In(0), kernels.Out(0), params},
+			Memory: []int{(4*count + 15) / 16 * 16}, Groups: [3]int{1, 1, 1}, Threads: [3]int{32, 1, 1},
+		}}}, [][]byte{raw(routing)}, [][]byte{raw(place)}, nil, 0)
+		owned := slices.Clone(routing)
+		for i := 0; i < len(owned); i += 2 {
+			if e := int(owned[i]); e < first || e >= first+count {
+				owned[i] = -1
+			}
+		}
+		want, order := make([]int32, n), make([]int32, n)
+		ep.Inverse(want, order[:ep.SendOrder(order, make([]int32, experts), owned)])
+		same(t, fmt.Sprint(own), place, want)
 	}
 }
