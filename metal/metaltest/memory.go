@@ -215,7 +215,11 @@ func (m *memory) unchanged(k runtime.Observed) error {
 		n := rowBytes(k.Out[i])
 		end := min(len(m.rows.used)*n, m.pieces[p].size)
 		for j, b := range m.buffers[p].Bytes()[end:] {
-			if b != unwrittenByte(end+j) {
+			was := unwrittenByte(end + j)
+			if before := m.pieces[p].before; before != nil { // an argument's memory
+				was = before[end+j]
+			}
+			if b != was {
 				return fmt.Errorf("result %d: row %d was written, zones end at row %d", i, len(m.rows.used)+j/n, len(m.rows.used))
 			}
 		}
