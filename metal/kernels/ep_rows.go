@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/gomoe/gomoe/graph"
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+)
 
 // epRows copies rows to the wire, from it, and from tokens to experts' zones.
 func epRows() Kernel {
@@ -43,9 +47,7 @@ func payloadOf(arrays []Operand) payload {
 }
 
 // suffix is that of functions for the unit.
-func (p payload) suffix() string {
-	return map[int]string{1: "_1", 2: "_2", 4: "_4", 16: "_16"}[p.unit]
-}
+func (p payload) suffix() string { return fmt.Sprintf("_%d", p.unit) }
 
 // columns returns how many threads copy a row.
 func (p payload) columns() int { return (p.values+15)/16 + (p.weight+15)/16 }

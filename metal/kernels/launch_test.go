@@ -2,7 +2,7 @@ package kernels_test
 
 import (
 	"bytes"
-	"context"
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,79 +11,67 @@ import (
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
-var libs = map[string]*emu.Library{}
-
-func lib(t testing.TB, file string) *emu.Library {
-	if l := libs[file]; l != nil {
-		return l
+// launch runs a program on the emulated GPU, on copies of the arguments and for results of
+// these sizes, and returns the status record. It skips the test where there is no compiler.
+// Plans are compared by metaltest; this is for what a step of the host would take too long
+// for, and for launches that no plan has.
+func launch(t *testing.T, p *kernels.Program, in, out [][]byte) (record [kernels.StatusLen]int32) {
+	t.Helper()
+	compiler, err := emu.Find()
+	if err != nil {
+		t.Skip(err)
 	}
-	text, err := kernels.Text(file)
-	require.NoError(t, err)
-	c, err := emu.Find()
-	require.NoError(t, err)
-	out, err := c.Build(context.Background(), text, emu.BuildOptions{Lint: true})
-	require.NoError(t, err)
-	l, err := emu.Open(out)
-	require.NoError(t, err)
-	libs[file] = l
-	return l
-}
-
-// launch runs a program.
-func launch(t testing.TB, p *kernels.Program, in, out [][]byte, zones []byte, order int) [4]int32 {
-	ins, outs, scratch := []*emu.Buffer{}, []*emu.Buffer{}, []*emu.Buffer{}
-	mk := func(b []byte) *emu.Buffer {
-		x, err := emu.NewBufferOf(b)
-		require.NoError(t, err)
-		return x
-	}
-	for _, b := range in {
-		ins = append(ins, mk(b))
-	}
-	for _, b := range out {
-		outs = append(outs, mk(b))
-	}
-	for _, n := range p.Scratch {
-		scratch = append(scratch, mk(bytes.Repeat([]byte{0xff}, n)))
-	}
-	z := mk(zones)
-	var st [4]int32
-	for i := range st {
-		st[i] = kernels.StatusClear
-	}
-	status := mk([]byte{255, 255, 255, 127, 255, 255, 255, 127, 255, 255, 255, 127, 255, 255, 255, 127})
-	for _, l := range p.Launches {
-		if l.Groups[0]*l.Groups[1]*l.Groups[2] == 0 {
-			continue
+	buffers := func(mem [][]byte) []emu.Binding {
+		var list []emu.Binding
+		for _, m := range mem {
+			b, err := emu.NewBufferOf(m)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, b.Close()) })
+			list = append(list, emu.Binding{Buffer: b})
 		}
-		var bufs []emu.Binding
+		return list
+	}
+	var scratch [][]byte
+	for _, n := range p.Scratch {
+		scratch = append(scratch, bytes.Repeat([]byte{0xFF}, n))
+	}
+	var clear []byte
+	for range kernels.StatusLen {
+		clear = binary.LittleEndian.AppendUint32(clear, uint32(kernels.StatusClear))
+	}
+	ofIn, ofOut, ofScratch, ofStatus := buffers(in), buffers(out), buffers(scratch), buffers([][]byte{clear})
+	for _, l := range p.Launches {
+		text, err := kernels.Text(l.Source.File)
+		require.NoError(t, err)
+		path, err := compiler.Build(t.Context(), text, emu.BuildOptions{})
+		require.NoError(t, err)
+		lib, err := emu.Open(path)
+		require.NoError(t, err)
+		run := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Order: emu.Random, Seed: 7}
 		for _, a := range l.Args {
 			switch a.Kind {
 			case kernels.OfIn:
-				bufs = append(bufs, emu.Binding{Buffer: ins[a.Index]})
+				run.Buffers = append(run.Buffers, ofIn[a.Index])
 			case kernels.OfOut:
-				bufs = append(bufs, emu.Binding{Buffer: outs[a.Index]})
-			case kernels.OfZones:
-				bufs = append(bufs, emu.Binding{Buffer: z})
+				run.Buffers = append(run.Buffers, ofOut[a.Index])
 			case kernels.OfScratch:
-				bufs = append(bufs, emu.Binding{Buffer: scratch[a.Index]})
+				run.Buffers = append(run.Buffers, ofScratch[a.Index])
 			case kernels.OfStatus:
-				bufs = append(bufs, emu.Binding{Buffer: status})
+				run.Buffers = append(run.Buffers, ofStatus[0])
 			case kernels.OfBytes:
-				bufs = append(bufs, emu.Binding{Bytes: a.Bytes})
+				run.Buffers = append(run.Buffers, emu.Binding{Bytes: a.Bytes})
+			default:
+				require.Fail(t, "an argument that launches of tests have not", "%+v", a)
 			}
 		}
-		require.NoError(t, lib(t, l.Source.File).Run(context.Background(), emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Buffers: bufs, Order: emu.Order(order), Seed: 7, Workers: 1}), "%s", l.Function)
+		require.NoError(t, lib.Run(t.Context(), run), "%s", l.Function)
+		require.NoError(t, lib.Close())
 	}
-	for i := range out {
-		copy(out[i], outs[i].Bytes())
+	for i, m := range out {
+		copy(m, ofOut[i].Buffer.Bytes())
 	}
-	for i := range st {
-		b := status.Bytes()[4*i:]
-		st[i] = int32(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24)
+	for i := range record {
+		record[i] = int32(binary.LittleEndian.Uint32(ofStatus[0].Buffer.Bytes()[4*i:]))
 	}
-	for _, b := range append(append(append(ins, outs...), scratch...), status, z) {
-		b.Close()
-	}
-	return st
+	return record
 }

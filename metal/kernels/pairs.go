@@ -84,7 +84,8 @@ func (p *pairs) scan(file string, counts, totals Arg) Launch {
 	}
 }
 
-// simdgroups returns the launch of so many threadgroups of one simdgroup.
+// launch returns that of a kernel of which a simdgroup does each segment; the last argument is
+// params.
 func (p *pairs) launch(file, function string, args ...Arg) Launch {
 	return Launch{
 		Source: Source{File: file}, Function: function, Args: append(args, p.params()),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -139,29 +140,33 @@ func TestRouterScores(t *testing.T) {
 // that are NaN, lead where comparisons lead on the host.
 func TestRouterTies(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
-	zeros := make([]float64, 12)
-	rows := map[string][2][]float64{
-		"all equal":         {zeros, zeros},
-		"pairs":             {{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}, zeros},
-		"signed zeros":      {{0, math.Copysign(0, -1), 0, 0, math.Copysign(0, -1), 0, -1, 0, 0, 0, 0, 0}, zeros},
-		"evened by bias":    {zeros, {0, 1, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0}},
-		"minus infinity":    {{-inf, 1, -inf, 2, -inf, -inf, -inf, 3, -inf, -inf, -inf, -inf}, zeros},
-		"only infinities":   {zeros, {-inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf}},
-		"infinity":          {{1, 2, 3, inf, 5, 6, 7, 8, 9, 10, 11, 12}, zeros},
-		"infinite bias":     {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {-inf, -inf, 0, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf}},
-		"infinite biases":   {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {inf, -inf, 0, -inf, inf, -inf, -inf, -inf, -inf, -inf, -inf, inf}},
-		"NaN bias":          {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {0, nan, 0, 0, 0, 0, 0, 0, 0, nan, 0, 0}},
-		"late NaN bias":     {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {0, 0, 0, 0, 0, 0, 0, 0, 0, nan, 0, 0}},
-		"nothing but NaN":   {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan}},
-		"NaN at the corner": {{12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, {nan, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, nan}},
-	}
-	for name, row := range rows {
+	zeros, up := make([]float64, 12), []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+	for _, c := range []struct {
+		name   string
+		bias   []float64
+		logits [][]float64
+	}{
+		{"no bias", zeros, [][]float64{
+			zeros,
+			{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2},
+			{0, math.Copysign(0, -1), 0, 0, math.Copysign(0, -1), 0, -1, 0, 0, 0, 0, 0},
+			{-inf, 1, -inf, 2, -inf, -inf, -inf, 3, -inf, -inf, -inf, -inf},
+			{1, 2, 3, inf, 5, 6, 7, 8, 9, 10, 11, 12},
+		}},
+		{"evened by bias", []float64{0, 1, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0}, [][]float64{zeros, up}},
+		{"minus infinity", []float64{-inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf}, [][]float64{zeros, up}},
+		{"all but one", []float64{-inf, -inf, 0, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf}, [][]float64{zeros, up}},
+		{"both infinities", []float64{inf, -inf, 0, -inf, inf, -inf, -inf, -inf, -inf, -inf, -inf, inf}, [][]float64{zeros, up}},
+		{"NaN", []float64{0, nan, 0, 0, 0, 0, 0, 0, 0, nan, 0, 0}, [][]float64{zeros, up}},
+		{"late NaN", []float64{nan, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, nan}, [][]float64{{12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, up}},
+		{"nothing but NaN", []float64{nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan}, [][]float64{up}},
+	} {
 		for routing, r := range routers {
-			p := routerProgram(t, r, graph.F32, graph.F32, 1, 12)
+			p := routerProgram(t, r, graph.F32, graph.F32, len(c.logits), 12)
 			x, bias := array.New(p.In[0].Type), array.New(p.In[1].Type)
-			require.NoError(t, x.SetFloat64s(row[0]))
-			require.NoError(t, bias.SetFloat64s(row[1]))
-			t.Run(name+"/"+routing, func(t *testing.T) {
+			require.NoError(t, x.SetFloat64s(slices.Concat(c.logits...)))
+			require.NoError(t, bias.SetFloat64s(c.bias))
+			t.Run(c.name+"/"+routing, func(t *testing.T) {
 				check(t, p, gomoe.Config{}, map[string]array.Array{"x": x, "bias": bias}, "router")
 			})
 		}

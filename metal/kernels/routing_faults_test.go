@@ -140,12 +140,12 @@ func TestRoutingFromElsewhereFaults(t *testing.T) {
 		counts := make([]int32, 4)
 		zones, p := programOf(t, plan, "ep_zones", 0)
 		counts = counts[:zones.Results[0].Type.Len()]
-		record := launch(t, p, [][]byte{raw(table)}, [][]byte{raw(counts)}, nil, 0)
+		record := launch(t, p, [][]byte{raw(table)}, [][]byte{raw(counts)})
 		require.EqualError(t, p.Fault(record), text)
 		same(t, "counts", counts, make([]int32, len(counts)))
 		recv, p := programOf(t, plan, "ep_recv_order", 0)
 		order := make([]int32, recv.Results[0].Type.Len())
-		record = launch(t, p, [][]byte{raw(table)}, [][]byte{raw(order)}, nil, 0)
+		record = launch(t, p, [][]byte{raw(table)}, [][]byte{raw(order)})
 		require.EqualError(t, p.Fault(record), text)
 		for j, row := range order {
 			if row != -1 {

@@ -69,7 +69,7 @@ func TestRoutingOfAMillionPairs(t *testing.T) {
 	}
 	counts := make([]int32, experts)
 	_, p := programOf(t, plan, "ep_count", 0)
-	launch(t, p, [][]byte{raw(ids)}, [][]byte{raw(counts)}, nil, 0)
+	launch(t, p, [][]byte{raw(ids)}, [][]byte{raw(counts)})
 	want := make([]int32, experts)
 	require.NoError(t, ep.Count(want, ids, k))
 	same(t, "counts", counts, want)
@@ -79,7 +79,7 @@ func TestRoutingOfAMillionPairs(t *testing.T) {
 	_, p = programOf(t, plan, "ep_prepare", 0)
 	rest := make([]int32, 3*experts)
 	launch(t, p, [][]byte{raw(ids), raw(counts)},
-		[][]byte{raw(routing), raw(dropped), raw(rest[:experts]), raw(rest[experts : 2*experts]), raw(rest[2*experts:]), raw(kept)}, nil, 0)
+		[][]byte{raw(routing), raw(dropped), raw(rest[:experts]), raw(rest[experts : 2*experts]), raw(rest[2*experts:]), raw(kept)})
 	wantRouting, wantDropped := make([]int32, 2*len(ids)), make([]bool, len(ids))
 	require.Positive(t, ep.Assign(wantRouting, wantDropped, make([]int32, experts), ids, capacity), "nothing is dropped")
 	same(t, "routing", routing, wantRouting)
@@ -87,7 +87,7 @@ func TestRoutingOfAMillionPairs(t *testing.T) {
 
 	place := make([]int32, len(ids))
 	_, p = programOf(t, plan, "ep_send_order", 0)
-	launch(t, p, [][]byte{raw(routing)}, [][]byte{raw(place)}, nil, 0)
+	launch(t, p, [][]byte{raw(routing)}, [][]byte{raw(place)})
 	wantPlace, order := make([]int32, len(ids)), make([]int32, len(ids))
 	n := ep.SendOrder(order, make([]int32, experts), wantRouting)
 	ep.Inverse(wantPlace, order[:n])
@@ -95,7 +95,7 @@ func TestRoutingOfAMillionPairs(t *testing.T) {
 
 	in, p := programOf(t, plan, "ep_recv_order", 0)
 	got := make([]int32, in.Results[0].Type.Len())
-	launch(t, p, [][]byte{raw(kept)}, [][]byte{raw(got)}, nil, 0)
+	launch(t, p, [][]byte{raw(kept)}, [][]byte{raw(got)})
 	for j := range n {
 		if got[j] != int32(j) { // without alignment, of one rank
 			t.Fatalf("row %d goes to %d", j, got[j])

@@ -85,7 +85,11 @@ func (l layer) program(t *testing.T) *graph.Program {
 		r := primitives.Prepare(l.Layer, tr.Input("ids", l.ids, l.tokens, l.choices))
 		rows, rowWeights := primitives.DispatchWeighted(r, x, w)
 		combine := primitives.EPCombine{Experts: l.Experts, Capacity: l.Capacity, Align: l.Align}
-		both := graph.Apply(combine, primitives.Mul(rows, rows), rowWeights, r.Value)
+		weighted := rowWeights // so that the rows of a token differ
+		if l.d != l.weights {
+			weighted = primitives.Convert(weighted, l.d)
+		}
+		both := graph.Apply(combine, primitives.Mul(rows, primitives.Broadcast(weighted, rows.Type.Shape, 0)), rowWeights, r.Value)
 		one := primitives.Combine(r, primitives.Dispatch(r, x))
 		return []*graph.Value{both[0], both[1], one, r.Value, r.Dropped, r.Counts, r.Padded, r.Demand}
 	})
@@ -252,7 +256,7 @@ func TestOwnedPairs(t *testing.T) {
 			Source: kernels.Source{File: "ep_send_order.metal"}, Function: "ep_send_order",
 			Args:   []kernels.Arg{kernels.In(0), kernels.In(0), kernels.In(0), kernels.Out(0), params},
 			Memory: []int{(4*count + 15) / 16 * 16}, Groups: [3]int{1, 1, 1}, Threads: [3]int{32, 1, 1},
-		}}}, [][]byte{raw(routing)}, [][]byte{raw(place)}, nil, 0)
+		}}}, [][]byte{raw(routing)}, [][]byte{raw(place)})
 		owned := slices.Clone(routing)
 		for i := 0; i < len(owned); i += 2 {
 			if e := int(owned[i]); e < first || e >= first+count {
