@@ -18,7 +18,9 @@ import (
 // made serves one instruction, exp if not named, with a function that a test makes.
 type made struct {
 	name    string
-	body    string // of a thread per element; i is its number, n how many there are
+	bodies  []string // of all cases of a test, which share a library
+	index   int      // of body
+	body    string   // of a thread per element; i is its number, n how many there are
 	threads int
 	change  func(*kernels.Program, *kernels.Kernel)
 	refuse  string
@@ -35,21 +37,26 @@ func (m made) Serves(p *lowering.Plan, i int) string {
 }
 
 func (m made) build(in *kernels.Instr) (*kernels.Program, *kernels.Kernel, error) {
-	const text = `
-struct Sizes { int n, columns, experts, align; };
-kernel void test_exp(device const float* x [[buffer(0)]], device float* y [[buffer(1)]], device const int* zones [[buffer(2)]], constant Sizes& p [[buffer(3)]],
+	const begin = `struct Sizes { int n, columns, experts, align; };
+`
+	const function = `kernel void test_INDEX(device const float* x [[buffer(0)]], device float* y [[buffer(1)]], device const int* zones [[buffer(2)]], constant Sizes& p [[buffer(3)]],
                      device float* scratch [[buffer(4)]], device atomic_int* status [[buffer(5)]],
                      uint at [[thread_position_in_grid]], uint tid [[thread_index_in_threadgroup]]) {
   int i = int(at), n = p.n;
   BODY
-}`
+}
+`
+	text := begin
+	for i, body := range m.bodies {
+		text += strings.NewReplacer("INDEX", fmt.Sprint(i), "BODY", body).Replace(function)
+	}
 	threads, n := max(m.threads, 32), in.Args[0].Type.Len()
 	zones, columns := kernels.In(0), 1
 	if in.Ragged() {
 		zones, columns = kernels.Zones(), in.Args[0].Type.Shape[1]
 	}
 	p := &kernels.Program{Scratch: []int{4 * n}, Launches: []kernels.Launch{{
-		Source: kernels.Source{Made: strings.ReplaceAll(text, "BODY", m.body)}, Function: "test_exp",
+		Source: kernels.Source{Made: text}, Function: fmt.Sprintf("test_%d", m.index),
 		Groups: [3]int{(n + threads - 1) / threads, 1, 1}, Threads: [3]int{threads, 1, 1},
 		Args: []kernels.Arg{kernels.In(0), kernels.Out(0), zones, kernels.Params(n, columns, in.Experts(), in.Align), kernels.Scratch(0), kernels.Status()},
 	}}}
@@ -104,7 +111,7 @@ const plain = "program p(x f32[5,9]) {\n\ty = exp(x)\n\tz = exp(y)\n\treturn z\n
 // Of two instructions one after the other, the second takes the memory of its argument.
 func TestCheck(t *testing.T) {
 	const right = "if (i < n) y[i] = exp(x[i]);"
-	for _, c := range []struct {
+	cases := []struct {
 		name string
 		made made
 		o    Options
@@ -133,8 +140,14 @@ func TestCheck(t *testing.T) {
 		{name: "it is not compared", made: made{body: right, refuse: "too small"}, want: "no instruction was compared:\n  exp: too small"},
 		{name: "one is not compared", made: made{body: right}, o: Options{Instructions: []string{"exp", "log"}}, want: "instruction log was not compared"},
 		{name: "the step does not fail", made: made{body: right}, o: Options{Fails: "bad"}, want: "the step has no error"},
-	} {
+	}
+	var bodies []string
+	for _, c := range cases {
+		bodies = append(bodies, c.made.body)
+	}
+	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			c.made.bodies, c.made.index = bodies, i
 			got := outcome(t, plain, c.made, c.o, gomoe.Config{NoOptimize: true})
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("the check reports %q, want %q", got, c.want)
@@ -163,14 +176,19 @@ func TestCheckRagged(t *testing.T) {
   }
   if (i >= n) kind = 3;
 `
-	for _, c := range []struct{ name, body, want string }{
+	cases := []struct{ name, body, want string }{
 		{"right", "if (kind == 0) y[i] = exp(x[i]); if (kind == 1) y[i] = 0;", ""},
 		{"gaps are not zeroed", "if (kind == 0) y[i] = exp(x[i]);", "is NaN, want 0"},
 		{"gaps are read", "if (kind < 2) y[i] = exp(x[i]) * (kind == 0 ? 1.0 : 0.0);", "is NaN, want 0"},
 		{"all is written", "if (kind < 3) y[i] = kind == 0 ? exp(x[i]) : 0;", "was written, zones end at row"},
-	} {
+	}
+	var bodies []string
+	for _, c := range cases {
+		bodies = append(bodies, zones+c.body)
+	}
+	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := outcome(t, routed, made{body: zones + c.body}, Options{Instructions: []string{"exp"}}, gomoe.Config{Mesh: mesh(t), Place: map[string]sharding.Spec{"x": sharding.Split("a"), "ids": sharding.Split("a")}})
+			got := outcome(t, routed, made{bodies: bodies, index: i}, Options{Instructions: []string{"exp"}}, gomoe.Config{Mesh: mesh(t), Place: map[string]sharding.Spec{"x": sharding.Split("a"), "ids": sharding.Split("a")}})
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("the check reports %q, want %q", got, c.want)
 			}
@@ -191,15 +209,20 @@ func TestCheckFails(t *testing.T) {
 	fault := func(p *kernels.Program, _ *kernels.Kernel) {
 		p.Fault = func(r [kernels.StatusLen]int32) error { return fmt.Errorf("id %d is 3", r[0]) }
 	}
-	for _, c := range []struct{ name, body, fails, want string }{
+	cases := []struct{ name, body, fails, want string }{
 		{"both", "if (i == 2) atomic_fetch_min_explicit(status, i, memory_order_relaxed);", "3", ""},
 		{"other words", "if (i == 2) atomic_fetch_min_explicit(status, i, memory_order_relaxed);", "embedding", "the device reports id 2 is 3, want an error with"},
 		{"the device does not", "if (i < n) y[i] = 0;", "3", "the device reports <nil>, want an error with"},
 		{"the host's other words", "if (i == 2) atomic_fetch_min_explicit(status, i, memory_order_relaxed);", "bad", "the step's error is"},
 		{"no error is expected", "if (i < n) y[i] = 0;", "", "the step's error is"},
-	} {
+	}
+	var bodies []string
+	for _, c := range cases {
+		bodies = append(bodies, c.body)
+	}
+	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := outcome(t, src, made{name: "embedding", body: c.body, change: fault}, Options{Fails: c.fails}, gomoe.Config{})
+			got := outcome(t, src, made{name: "embedding", bodies: bodies, index: i, change: fault}, Options{Fails: c.fails}, gomoe.Config{})
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("the check reports %q, want %q", got, c.want)
 			}
