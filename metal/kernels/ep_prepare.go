@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/gomoe/gomoe/primitives"
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/primitives"
+)
 
 // epPrepare gives a rank's pairs their places in the queues of their experts, which are in
 // the order of the global batch.
@@ -30,7 +34,8 @@ func prepareProgram(in *Instr) (*Program, error) {
 		return nil, err
 	}
 	source := in.Index(in.spec(ids.Buf).At(0))
-	params := Params(in.Args[1].Type.Shape[0], source, prim.Experts, prim.Capacity, prim.Align, prim.Trap)
+	capacity := min(prim.Capacity, math.MaxInt32) // which is more than there are pairs
+	params := Params(in.Args[1].Type.Shape[0], source, prim.Experts, capacity, prim.Align, prim.Trap)
 	before, earlier, totals := Scratch(0), Scratch(0), Scratch(2)
 	prog := &Program{Scratch: []int{4 * prim.Experts}}
 	prog.Launches = []Launch{{

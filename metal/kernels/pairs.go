@@ -66,16 +66,13 @@ func (p *pairs) counts() int { return 4 * p.experts * p.segments }
 // and totals those in all. counts, which both have, is expert by expert. file has the
 // functions.
 func (p *pairs) histogram(file string, ids, counts, totals Arg) []Launch {
-	return []Launch{{
-		Source: Source{File: file}, Function: "histogram" + p.suffix,
-		Args:   []Arg{ids, counts, p.params()},
-		Memory: p.bins, Groups: [3]int{p.segments, 1, 1}, Threads: [3]int{32, 1, 1},
-	}, p.scan(file, counts, totals)}
+	return []Launch{p.launch(file, "histogram"+p.suffix, ids, counts), p.scan(file, counts, totals)}
 }
 
 // scanTogether is how many lines are scanned by one threadgroup, a simdgroup each.
 const scanTogether = 4
 
+// scan makes counts of segments the pairs in those before, and totals the pairs in all.
 func (p *pairs) scan(file string, counts, totals Arg) Launch {
 	return Launch{
 		Source: Source{File: file}, Function: "scan_lines",

@@ -123,7 +123,7 @@ func TestRouterScores(t *testing.T) {
 		for i := range values {
 			values[i] *= float64(1 + i/50*i/50/2) // from a tenth to some 18 in size
 			if score == "" || score == primitives.TopKSoftmaxScore {
-				values[i] *= 1.5
+				values[i] = values[i]*1.5 + float64(i/50%3-1)*200 // which alone has no power in f32
 			}
 			if score == primitives.SigmoidScore {
 				values[i] = min(values[i], 5+float64(i%50)/16) // not so near to 1 that they are the same
