@@ -56,7 +56,7 @@ func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array
 	libs, err := build(t, compiler, work)
 	require.NoError(t, err)
 	obs := &observer{t: t, plan: plan, work: work, libs: libs, options: o, done: map[string]int{}, open: map[int]*memory{}, last: map[int]runtime.Observed{}}
-	cfg.Observe = obs
+	cfg.Observe, cfg.Poison = obs, true
 
 	job, err := gomoe.Open(p, cfg)
 	require.NoError(t, err)
