@@ -11,8 +11,8 @@
 // others are beside it.
 //
 // f16 operands stay narrow in threadgroup memory. bf16 ones are widened when they are
-// brought there, once for each element: GPUs before Apple9 have no arithmetic in bf16 and
-// would widen a matrix each time it is multiplied. Bits are the same.
+// brought there, once for each element: a GPU without arithmetic in bf16 would do it each
+// time that a matrix is multiplied. Bits are the same.
 #include "numbers.metal"
 #include <metal_simdgroup_matrix>
 
@@ -23,6 +23,9 @@ constant bool a_across [[function_constant(3)]];  // its lines lie side by side:
 constant bool b_across [[function_constant(4)]];
 constant bool a_fours [[function_constant(5)]];   // it can be read 4 elements at a time
 constant bool b_fours [[function_constant(6)]];
+
+// Loops over matrices have to be unrolled, or these are in memory and not in registers.
+#define UNROLL _Pragma("clang loop unroll(full)")
 
 #define TILE_THREADS 128
 #define TILE_PAD 4 // elements after each row of a block, so that columns fall into different banks
@@ -87,7 +90,9 @@ struct tile {
     thread_index = index;
     row = int(simdgroup) / (4 / SM) * (BM / SM);
     col = int(simdgroup) % (4 / SM) * (BN * SM / 4);
+    UNROLL
     for (int i = 0; i < BM / SM / 8; i++) {
+      UNROLL
       for (int j = 0; j < BN * SM / 32; j++) {
         sums[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
       }
@@ -114,6 +119,7 @@ struct tile {
   void multiply(threadgroup const S* a, threadgroup const S* b, int deep) {
     for (int k = 0; k < BK && k < deep; k += 8) {
       simdgroup_matrix<S, 8, 8> left[BM / SM / 8], right[BN * SM / 32];
+      UNROLL
       for (int i = 0; i < BM / SM / 8; i++) {
         if (a_across) {
           simdgroup_load(left[i], a + k * (BM + TILE_PAD) + row + 8 * i, BM + TILE_PAD, ulong2(0, 0), true);
@@ -121,6 +127,7 @@ struct tile {
           simdgroup_load(left[i], a + (row + 8 * i) * (BK + TILE_PAD) + k, BK + TILE_PAD);
         }
       }
+      UNROLL
       for (int j = 0; j < BN * SM / 32; j++) {
         if (b_across) {
           simdgroup_load(right[j], b + k * (BN + TILE_PAD) + col + 8 * j, BN + TILE_PAD);
@@ -128,7 +135,9 @@ struct tile {
           simdgroup_load(right[j], b + (col + 8 * j) * (BK + TILE_PAD) + k, BK + TILE_PAD, ulong2(0, 0), true);
         }
       }
+      UNROLL
       for (int i = 0; i < BM / SM / 8; i++) {
+        UNROLL
         for (int j = 0; j < BN * SM / 32; j++) {
           simdgroup_multiply_accumulate(sums[i][j], left[i], right[j], sums[i][j]);
         }
@@ -141,18 +150,23 @@ struct tile {
   void end(threadgroup float* memory, device uchar* c, uint start, uint row_stride, uint col_stride, int c_rows, uint simdgroup, uint lane) {
     constexpr int wide = BN * SM / 4;
     threadgroup float* strip = memory + int(simdgroup) * 8 * wide;
-    for (int i = 0; i < BM / SM / 8 && row + 8 * i < c_rows && col < cols; i++) {
-      for (int j = 0; j < BN * SM / 32; j++) {
-        simdgroup_store(sums[i][j], strip + 8 * j, wide);
-      }
-      simdgroup_barrier(mem_flags::mem_threadgroup);
-      for (int e = int(lane); e < 8 * wide; e += 32) {
-        const int r = row + 8 * i + e / wide, n = col + e % wide;
-        if (r < c_rows && n < cols) {
-          set_number(c, c_as, start + uint(r) * row_stride + uint(n) * col_stride, r < rows ? strip[e] : 0.0f);
+    UNROLL
+    for (int i = 0; i < BM / SM / 8; i++) {
+      const int top = row + 8 * i;
+      if (top < c_rows && col < cols) {
+        UNROLL
+        for (int j = 0; j < BN * SM / 32; j++) {
+          simdgroup_store(sums[i][j], strip + 8 * j, wide);
         }
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+        for (int e = int(lane); e < 8 * wide; e += 32) {
+          const int r = top + e / wide, n = col + e % wide;
+          if (r < c_rows && n < cols) {
+            set_number(c, c_as, start + uint(r) * row_stride + uint(n) * col_stride, r < rows ? strip[e] : 0.0f);
+          }
+        }
+        simdgroup_barrier(mem_flags::mem_threadgroup);
       }
-      simdgroup_barrier(mem_flags::mem_threadgroup);
     }
   }
 };
