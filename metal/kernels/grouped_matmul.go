@@ -39,6 +39,9 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	t := tilingOf(rowsPerExpert(in))
 	// Every expert may have a tile that is not full, but none has more tiles than rows.
 	tiles := min(rows, (rows+in.Experts()*(t.rows-1))/t.rows)
+	if tiles == 0 || o.cols == 0 {
+		return &Program{}, nil
+	}
 	l, err := tileLaunch("grouped_matmul", t,
 		side{x.Type.DType, o.deep, 1, nil}, side{w.Type.DType, o.line, o.step, []int{o.expert}}, y.Type.DType,
 		[3]int{pieces(o.cols, t.cols), tiles, 1})
