@@ -15,19 +15,18 @@ import (
 )
 
 // Library is a loaded shared object of kernels. It is safe for concurrent
-// use; runs that set function constants wait for each other.
+// use; runs of a library with function constants wait for each other.
 type Library struct {
 	kernels   []Kernel
 	entries   map[string]uintptr
 	constants map[int]constant
+	busy      *uint32 // 1 while a run reads the constants; of the shared object, which may be open twice
 	calls     calls
 
 	mu      sync.Mutex
 	free    []uintptr // workers that nobody uses
 	closed  bool
 	running sync.WaitGroup
-
-	constantsFree chan struct{} // has room while no run reads function constants
 }
 
 // constant is a function constant's memory in the library.
@@ -51,10 +50,10 @@ func Open(path string) (*Library, error) {
 	if err != nil {
 		return nil, fmt.Errorf("emu: loading kernels: %w", err)
 	}
-	l := &Library{entries: map[string]uintptr{}, constants: map[int]constant{}, constantsFree: make(chan struct{}, 1)}
-	var kernels, constants uintptr
+	l := &Library{entries: map[string]uintptr{}, constants: map[int]constant{}}
+	var kernels, constants, busy uintptr
 	for name, to := range map[string]*uintptr{
-		"msl_kernels": &kernels, "msl_fcs": &constants, "msl_run": &l.calls.run,
+		"msl_kernels": &kernels, "msl_fcs": &constants, "msl_fcs_busy": &busy, "msl_run": &l.calls.run,
 		"msl_worker_new": &l.calls.workerNew, "msl_worker_free": &l.calls.workerFree, "msl_worker_err": &l.calls.workerErr,
 		"msl_worker_fault": &l.calls.workerFault, "msl_worker_stop": &l.calls.workerStop, "msl_worker_stats": &l.calls.workerStats,
 	} {
@@ -62,6 +61,7 @@ func Open(path string) (*Library, error) {
 			return nil, fmt.Errorf("emu: %s is no library of kernels: %w", path, err)
 		}
 	}
+	l.busy = (*uint32)(pointer(busy))
 	type kernel struct {
 		name unsafe.Pointer
 		fn   uintptr

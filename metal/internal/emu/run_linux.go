@@ -275,14 +275,15 @@ func (l *Library) setConstants(ctx context.Context, values map[int]any) (release
 			return nil, fmt.Errorf("function constant %d (%s): %w", i, c.name, err)
 		}
 	}
-	select {
-	case l.constantsFree <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	for !atomic.CompareAndSwapUint32(l.busy, 0, 1) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		time.Sleep(50 * time.Microsecond)
 	}
 	for i, c := range l.constants {
 		clear(c.value)
 		copy(c.value, set[i])
 	}
-	return func() { <-l.constantsFree }, nil
+	return func() { atomic.StoreUint32(l.busy, 0) }, nil
 }

@@ -12,7 +12,7 @@ func (r *rewriter) tables() string {
 	var b, rows strings.Builder
 	n := 0
 	add := func(k Kernel, expr string) {
-		fmt.Fprintf(&b, "static void msl_entry_%d(void* g, void* l) { msl::call(&%s, g, l", n, expr)
+		fmt.Fprintf(&b, "static void msl_entry_%d(void* msl_g, void* msl_l) { msl::call(&%s, msl_g, msl_l", n, expr)
 		for _, p := range k.Params {
 			fmt.Fprintf(&b, ", msl::From<msl::%s, %d>{}", p.Source.shim(), p.Index)
 		}

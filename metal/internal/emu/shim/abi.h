@@ -65,6 +65,9 @@ typedef struct {
 // Tables.
 extern msl_kernel msl_kernels[];
 extern msl_constant msl_fcs[];
+// Nonzero while a dispatch reads the constants: who sets them changes it from
+// 0 to 1 atomically before, and back after the dispatch.
+extern uint32_t msl_fcs_busy;
 
 // A worker has the stacks and the threadgroup memory of one threadgroup. One
 // thread at a time uses it. msl_worker_new returns null without memory.

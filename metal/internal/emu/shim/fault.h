@@ -26,6 +26,7 @@ static void fault_landing() {
   Lane* l = current;
   Group* g = l->group;
   const char* place = "";
+  if (!g->stop && check_stacks(g)) leave(g);  // that is why
   if (g->stop)
     place = "stopped in";
   else if (g->fault.signal == SIGFPE)

@@ -115,6 +115,23 @@ static const char* check_memory(Group* g) {
   return nullptr;
 }
 
+static const uint64_t stack_mark = 0x6d736c5f656e6421;  // at the deepest end of every stack
+
+static unsigned char* stack_of(Group* g, uint32_t i) { return g->stacks + (size_t)i * MSL_STRIDE; }
+
+// check_stacks finds threads whose local variables were too many.
+static const char* check_stacks(Group* g) {
+  for (uint32_t i = 0; i < g->n; i++) {
+    uint64_t mark;
+    memcpy(&mark, stack_of(g, i), sizeof mark);
+    if (mark != stack_mark) {
+      snprintf(g->err, sizeof g->err, "thread %u of threadgroup (%u,%u,%u) has more than %d bytes of local variables", i, g->position[0], g->position[1], g->position[2], MSL_STACK);
+      return g->err;
+    }
+  }
+  return nullptr;
+}
+
 static void lane_main() {
   Lane* l = current;
   Group* g = l->group;

@@ -9,10 +9,6 @@
 namespace msl {
 
 static const size_t memory_size = MSL_MAX_MEMORY + (MSL_SITES + 2) * MSL_RED_ZONE;
-static const uint64_t stack_mark = 0x6d736c5f656e6421;  // at the deepest end of every stack
-
-static unsigned char* stack_of(Group* g, uint32_t i) { return g->stacks + (size_t)i * MSL_STRIDE; }
-
 // Random is xorshift64*, seeded per threadgroup.
 struct Random {
   uint64_t state;
@@ -104,18 +100,6 @@ static Lane* link_lanes(Group* g, const msl_dispatch* d, uint64_t i) {
   return g->lanes[order[0]];
 }
 
-static const char* check_stacks(Group* g) {
-  for (uint32_t i = 0; i < g->n; i++) {
-    uint64_t mark;
-    memcpy(&mark, stack_of(g, i), sizeof mark);
-    if (mark != stack_mark) {
-      snprintf(g->err, sizeof g->err, "thread %u of threadgroup (%u,%u,%u) has more than %d bytes of local variables", i, g->position[0], g->position[1], g->position[2], MSL_STACK);
-      return g->err;
-    }
-  }
-  return nullptr;
-}
-
 static const char* check_arguments(Group* g, const msl_dispatch* d) {
   uint32_t end = (d->smem + 15) & ~15u;
   for (uint32_t b = end; b < end + MSL_RED_ZONE; b++)
@@ -143,6 +127,10 @@ static uint64_t shown(const msl_dispatch* d, uint64_t i, uint64_t n) {
 }
 
 }  // namespace msl
+
+extern "C" {
+__attribute__((visibility("default"))) uint32_t msl_fcs_busy;
+}
 
 MSL_EXPORT void* msl_worker_new(void) {
   using namespace msl;
