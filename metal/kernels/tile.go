@@ -13,10 +13,8 @@ type tiling struct {
 	rows, cols, deep int
 }
 
-var (
-	manyRows = tiling{"many", 64, 64, 16}
-	someRows = tiling{"few", 16, 64, 32}
-)
+func tileForMany() tiling { return tiling{"many", 64, 64, 16} }
+func tileForFew() tiling  { return tiling{"few", 16, 64, 32} }
 
 // Up to this many rows are few: two tiles of them have half the elements of one for many.
 const fewRows = 32
@@ -25,9 +23,9 @@ const tileThreads = 128
 
 func tilingOf(rows int) tiling {
 	if rows <= fewRows {
-		return someRows
+		return tileForFew()
 	}
-	return manyRows
+	return tileForMany()
 }
 
 // memory returns the bytes of threadgroup memory with blocks whose elements have so many:
@@ -41,7 +39,7 @@ func (t tiling) memory(size int) int {
 // tileFunctions are the functions of a source that has a kernel on the engine.
 func tileFunctions(kernel string) []Function {
 	var fs []Function
-	for _, t := range []tiling{manyRows, someRows} {
+	for _, t := range []tiling{tileForMany(), tileForFew()} {
 		fs = append(fs, Function{kernel + "_" + t.name + "_f32", tileThreads, t.memory(4)},
 			Function{kernel + "_" + t.name + "_f16", tileThreads, t.memory(2)})
 	}
