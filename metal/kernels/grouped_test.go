@@ -3,6 +3,8 @@ package kernels_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +12,8 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -93,6 +97,37 @@ func TestGroupedProducts(t *testing.T) {
 			r := source()
 			r.set["idx"] = e.route(c.route(e.experts))
 			check(t, e.text(), e.config(t, c.mesh), r, "grouped_matmul", "grouped_outer", "dot_general")
+		}
+	}
+}
+
+// Products of experts' rows that the host has to do say why.
+func TestGroupedRefuses(t *testing.T) {
+	for _, c := range []struct {
+		d             graph.DType
+		product, last string // rows in expert order can not be a result
+		why           string
+	}{
+		{graph.F64, "grouped_matmul(rows, k, r)", "s = reduce_sum(y) axes=[0]", "no kernel for elements of f64, only of f32, f16 and bf16"},
+		{graph.F64, "grouped_outer(rows, rows, r) experts=4", "s = neg(y)", "no kernel for elements of f64, only of f32, f16 and bf16"},
+		{graph.F32, "dot_general(rows, rows) lhs_contract=[1] rhs_contract=[1] lhs_batch=[0] rhs_batch=[0]", "s = reduce_sum(y) axes=[0]", "experts' rows are batches of a product"},
+		{graph.F32, "dot_general(rows, rows) lhs_contract=[0,1] rhs_contract=[0,1]", "s = neg(y)", "it sums over experts' rows and other dimensions too"},
+		{graph.F32, "dot_general(rows, k) lhs_contract=[1] rhs_contract=[1]", "s = reduce_sum(y) axes=[0]", "the matrix of a product with experts' rows has dimensions that no one stride describes"},
+	} {
+		p, err := gomoe.Parse("t", fmt.Sprintf(`program p(idx i32[8,2], x %[1]s[8,6], k %[1]s[4,6,5]) {
+	r, drop, n, pad, demand = ep_prepare(idx) experts=4
+	rows = ep_dispatch(x, r) experts=4
+	y = %[2]s
+	%[3]s
+	return s
+}`, c.d, c.product, c.last))
+		require.NoError(t, err, c.product)
+		plan, err := gomoe.Compile(p, gomoe.Config{Target: kernels.Metal{}})
+		require.NoError(t, err, c.product)
+		i := slices.IndexFunc(plan.Instrs, func(in lowering.Instr) bool { return strings.HasPrefix(c.product, in.Name+"(") })
+		require.GreaterOrEqual(t, i, 0, "%s\n%s", c.product, plan)
+		if in := plan.Instrs[i]; in.On || in.Why != c.why {
+			t.Errorf("%s: on %v, %q, want %q", c.product, in.On, in.Why, c.why)
 		}
 	}
 }
