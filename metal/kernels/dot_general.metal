@@ -17,7 +17,7 @@ struct dot_params {
 template <typename S, int BM, int BN, int BK, int SM>
 kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar* b [[buffer(1)]], device uchar* c [[buffer(2)]],
                         constant dot_params& p [[buffer(3)]], uint3 group [[threadgroup_position_in_grid]],
-                        uint index [[thread_index_in_threadgroup]], uint simdgroup [[simdgroup_index_in_threadgroup]],
+                        uint index [[thread_index_in_threadgroup]], uint simd_index [[simdgroup_index_in_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float memory[tile_floats(sizeof(S), BM, BN, BK, SM)];
   const int row = int(group.y) * BM, col = int(group.x) * BN;
@@ -31,7 +31,7 @@ kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar*
     c_start += i * p.c_batch[d];
   }
   tile<S, BM, BN, BK, SM> t;
-  t.begin(p.rows - row, p.cols - col, index, simdgroup);
+  t.begin(p.rows - row, p.cols - col, index, simd_index);
   const int times = p.outer[0] * p.outer[1] * p.outer[2];
   for (int o = 0; o < times; o++) {
     uint a_from = a_start, b_from = b_start;
@@ -44,7 +44,7 @@ kernel void dot_general(device const uchar* a [[buffer(0)]], device const uchar*
     }
     t.add(memory, a, a_from, p.a_line, p.a_deep, b, b_from, p.b_line, p.b_deep, p.deep);
   }
-  t.end(memory, c, c_start, p.c_row, p.c_col, p.rows - row, simdgroup, lane);
+  t.end(memory, c, c_start, p.c_row, p.c_col, p.rows - row, simd_index, lane);
 }
 
 // Names say how the tile is: for many rows or few, and with blocks of which type.

@@ -13,7 +13,7 @@ template <typename S, int BM, int BN, int BK, int SM>
 kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
                            device const int* counts [[buffer(3)]], constant grouped_matmul_params& p [[buffer(4)]],
                            uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
-                           uint simdgroup [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+                           uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float memory[tile_floats(sizeof(S), BM, BN, BK, SM)];
   const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
   if (z.expert < 0) {
@@ -21,11 +21,11 @@ kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uch
   }
   const int col = int(group.x) * BN;
   tile<S, BM, BN, BK, SM> t;
-  t.begin(z.used, p.cols - col, index, simdgroup);
+  t.begin(z.used, p.cols - col, index, simd_index);
   if (z.used > 0) {
     t.add(memory, x, uint(z.row) * uint(p.deep), uint(p.deep), 1, w, uint(z.expert) * p.w_expert + uint(col) * p.w_line, p.w_line, p.w_deep, p.deep);
   }
-  t.end(memory, y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, simdgroup, lane);
+  t.end(memory, y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, simd_index, lane);
 }
 
 #define GROUPED_MATMUL(name, ...) \

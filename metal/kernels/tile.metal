@@ -84,12 +84,12 @@ struct tile {
   uint thread_index;
 
   // begin makes all sums 0.
-  void begin(int rows_left, int cols_left, uint index, uint simdgroup) {
+  void begin(int rows_left, int cols_left, uint index, uint simd_index) {
     rows = rows_left;
     cols = cols_left;
     thread_index = index;
-    row = int(simdgroup) / (4 / SM) * (BM / SM);
-    col = int(simdgroup) % (4 / SM) * (BN * SM / 4);
+    row = int(simd_index) / (4 / SM) * (BM / SM);
+    col = int(simd_index) % (4 / SM) * (BN * SM / 4);
     UNROLL
     for (int i = 0; i < BM / SM / 8; i++) {
       UNROLL
@@ -147,9 +147,9 @@ struct tile {
 
   // end writes the sums to C, which has so many rows from the tile's first on: those that A
   // does not have are zeros, whatever B holds.
-  void end(threadgroup float* memory, device uchar* c, uint start, uint row_stride, uint col_stride, int c_rows, uint simdgroup, uint lane) {
+  void end(threadgroup float* memory, device uchar* c, uint start, uint row_stride, uint col_stride, int c_rows, uint simd_index, uint lane) {
     constexpr int wide = BN * SM / 4;
-    threadgroup float* strip = memory + int(simdgroup) * 8 * wide;
+    threadgroup float* strip = memory + int(simd_index) * 8 * wide;
     UNROLL
     for (int i = 0; i < BM / SM / 8; i++) {
       const int top = row + 8 * i;
