@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+func (t *tool) kernelsCommand() *ffcli.Command {
+	fs := t.flags("kernels")
+	asJSON := fs.Bool("json", false, "print them as JSON")
+	return &ffcli.Command{
+		Name: "kernels", ShortUsage: "gomoe kernels [NAME] [-json]", FlagSet: fs,
+		ShortHelp: "List the kernels for Apple's GPUs.",
+		LongHelp: "A line per kernel: the largest threadgroup that its functions are launched with, the threadgroup\n" +
+			"memory that they take at most, and the primitives that it serves. With a NAME, its functions, and how far\n" +
+			"results may be from the host kernel's, and why. What no kernel serves, the host does: gomoe plan\n-device metal shows it for a program, with the reason.",
+		Exec: func(_ context.Context, args []string) error {
+			names, err := operands(fs, args)
+			if err != nil {
+				return err
+			}
+			all := kernels.All()
+			switch {
+			case len(names) > 1:
+				return usagef("%d names %q, want one", len(names), names)
+			case len(names) == 1:
+				i := slices.IndexFunc(all, func(k kernels.Kernel) bool { return k.Name == names[0] })
+				if i < 0 {
+					return usagef("there is no kernel %q; gomoe kernels lists them", names[0])
+				}
+				if *asJSON {
+					return printJSON(t.stdout, kernelOf(all[i]))
+				}
+				return printKernel(t.stdout, all[i])
+			case *asJSON:
+				var out []metalKernel
+				for _, k := range all {
+					out = append(out, kernelOf(k))
+				}
+				return printJSON(t.stdout, out)
+			}
+			return printKernels(t.stdout, all)
+		},
+	}
+}
+
+// metalKernel is a kernel in JSON.
+type metalKernel struct {
+	Name         string            `json:"name"`
+	Doc          string            `json:"doc"`
+	Instructions []string          `json:"instructions"`
+	Primitives   []string          `json:"primitives"`
+	Functions    []kernelFunction  `json:"functions"`
+	Tolerance    kernels.Tolerance `json:"tolerance"`
+}
+
+type kernelFunction struct {
+	Name    string `json:"name"`
+	Threads int    `json:"threads"`
+	Memory  int    `json:"threadgroup_bytes"`
+}
+
+func kernelOf(k kernels.Kernel) metalKernel {
+	out := metalKernel{k.Name, k.Doc, k.Serves, k.Primitives, nil, k.Tolerance}
+	for _, f := range k.Functions {
+		out.Functions = append(out.Functions, kernelFunction(f))
+	}
+	return out
+}
+
+// printKernels prints a line per kernel, and the primitives that none serves.
+func printKernels(w io.Writer, all []kernels.Kernel) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "kernel\tthreads\tmemory\tprimitives")
+	served := map[string]bool{}
+	for _, k := range all {
+		threads, memory := 0, 0
+		for _, f := range k.Functions {
+			threads, memory = max(threads, f.Threads), max(memory, f.Memory)
+		}
+		for _, p := range k.Primitives {
+			served[p] = true
+		}
+		fmt.Fprintf(tw, "%s\t%d\t%d B\t%s\n", k.Name, threads, memory, strings.Join(k.Primitives, " "))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	var host []string
+	for _, p := range primitives.All() {
+		if !served[p.Name()] {
+			host = append(host, p.Name())
+		}
+	}
+	slices.Sort(host)
+	_, err := fmt.Fprintf(w, "\nThe host does: %s\n", strings.Join(slices.Compact(host), " "))
+	return err
+}
+
+// printKernel prints all of one kernel.
+func printKernel(w io.Writer, k kernels.Kernel) error {
+	fmt.Fprintf(w, "%s: %s.\n\nserves      %s\nprimitives  %s\ntolerance   %s\n\n", k.Name, k.Doc,
+		strings.Join(k.Serves, " "), strings.Join(k.Primitives, " "), toleranceText(k.Tolerance))
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "function\tthreads\tmemory")
+	for _, f := range k.Functions {
+		fmt.Fprintf(tw, "%s\t%d\t%d B\n", f.Name, f.Threads, f.Memory)
+	}
+	return tw.Flush()
+}
+
+func toleranceText(t kernels.Tolerance) string {
+	var parts []string
+	add := func(x float64, of string) {
+		if x != 0 {
+			parts = append(parts, fmt.Sprintf("%g%s", x, of))
+		}
+	}
+	add(t.Absolute, "")
+	add(t.Relative, " of the element")
+	add(t.OfMax, " of the largest element")
+	text := strings.Join(parts, " + ")
+	if text == "" {
+		text = "none, the host's bits"
+	}
+	if t.Why != "" {
+		text += ": " + t.Why
+	}
+	return text
+}
