@@ -1,0 +1,106 @@
+//go:build linux && (amd64 || arm64)
+
+package emu
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Buffer is memory for kernels that notices when they leave it: it ends where
+// memory that can not be touched begins, and there is such before it too. Its
+// bytes begin as 0xFF, which is NaN in every floating-point type and -1 in
+// every integer, so what nobody wrote shows.
+//
+// It begins at a multiple of 16 bytes. What is between its last byte and the
+// next multiple of 16 is 0xFF and must stay so, as must the part of a page
+// before it.
+type Buffer struct {
+	mapped []byte // guard, whole pages, guard
+	data   []byte
+}
+
+// guard is how much before and after a buffer can not be touched: more than
+// most wrong strides are wrong by. It costs addresses only.
+const guard = 1 << 20
+
+// NewBuffer returns a buffer of n bytes, outside of Go's heap, that the caller
+// must close.
+func NewBuffer(n int) (*Buffer, error) {
+	if n < 0 || n > 1<<40 {
+		return nil, fmt.Errorf("emu: a buffer of %d bytes", n)
+	}
+	page := unix.Getpagesize()
+	pages := (n + page - 1) &^ (page - 1)
+	mapped, err := unix.Mmap(-1, 0, pages+2*guard, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("emu: a buffer of %d bytes: %w", n, err)
+	}
+	inner := mapped[guard : guard+pages]
+	if pages > 0 {
+		if err := unix.Mprotect(inner, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+			return nil, errors.Join(fmt.Errorf("emu: a buffer of %d bytes: %w", n, err), unix.Munmap(mapped))
+		}
+	}
+	for i := range inner {
+		inner[i] = 0xFF
+	}
+	start := pages - (n+15)&^15
+	return &Buffer{mapped, inner[start : start+n : start+n]}, nil
+}
+
+// NewBufferOf returns a buffer with a copy of data.
+func NewBufferOf(data []byte) (*Buffer, error) {
+	b, err := NewBuffer(len(data))
+	if err == nil {
+		copy(b.data, data)
+	}
+	return b, err
+}
+
+// Bytes returns the buffer's memory, valid until Close.
+func (b *Buffer) Bytes() []byte { return b.data }
+
+// Close gives the memory back. A second Close does nothing.
+func (b *Buffer) Close() error {
+	if b.mapped == nil {
+		return nil
+	}
+	err := unix.Munmap(b.mapped)
+	b.mapped, b.data = nil, nil
+	return err
+}
+
+// address is where the buffer's byte 0 is.
+func (b *Buffer) address() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b.data))) }
+
+// offset returns which byte of the buffer an address is, with the buffer's
+// guards; false if it is elsewhere.
+func (b *Buffer) offset(address uintptr) (int, bool) {
+	from := uintptr(unsafe.Pointer(unsafe.SliceData(b.mapped)))
+	if address < from || address >= from+uintptr(len(b.mapped)) {
+		return 0, false
+	}
+	return int(address) - int(b.address()), true
+}
+
+// check reports a store just outside of the buffer, where memory can be
+// touched because pages are larger than bytes.
+func (b *Buffer) check() error {
+	from := uintptr(unsafe.Pointer(unsafe.SliceData(b.mapped))) + guard
+	before := int(b.address() - from)
+	for i, v := range b.mapped[guard : guard+before] {
+		if v != 0xFF {
+			return fmt.Errorf("wrote byte %d, %d before its first", i-before, before-i)
+		}
+	}
+	for i, v := range b.mapped[guard+before+len(b.data) : len(b.mapped)-guard] {
+		if v != 0xFF {
+			return fmt.Errorf("wrote byte %d, it has %d", len(b.data)+i, len(b.data))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package emu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Order is the order in which threadgroups, the simdgroups in them and their
+// lanes run. A right kernel has the same result in each.
+type Order uint32
+
+// The orders. Random depends on [Launch.Seed] only.
+const (
+	Forward Order = iota
+	Reverse
+	Random
+)
+
+func (o Order) String() string {
+	return [...]string{"forward", "reverse", "random"}[o%3]
+}
+
+// Binding is what a kernel's buffer argument is bound to: a buffer from a byte
+// on, or a copy of some bytes as setBytes makes.
+type Binding struct {
+	Buffer *Buffer
+	Offset int
+	Bytes  []byte
+}
+
+// Launch is one dispatch of a kernel.
+type Launch struct {
+	Function string
+	Groups   [3]int    // threadgroups; 0 counts as 1
+	Threads  [3]int    // of a threadgroup; 0 counts as 1
+	Grid     [3]int    // threads in all instead of Groups, as dispatchThreads has it
+	Buffers  []Binding // by index
+	Memory   []int     // bytes of threadgroup memory, by index; multiples of 16
+	// Constants are the values of function constants, by index: bool, int16,
+	// uint16, int32, uint32 or float32. All others are zero.
+	Constants map[int]any
+	Order     Order
+	Seed      uint64
+	Workers   int // threads of this process to use, 0 for GOMAXPROCS
+}
+
+// Limits of the emulated GPU, which are Apple's.
+const (
+	maxThreads = 1024
+	maxMemory  = 32768
+	maxBytes   = 4096 // of setBytes
+)
+
+// Argument is a buffer or a piece of threadgroup memory that a kernel takes.
+type Argument struct {
+	Index int
+	Type  string
+	Name  string
+}
+
+// Kernel is a kernel of a library.
+type Kernel struct {
+	Name       string
+	Buffers    []Argument
+	Memory     []Argument
+	MaxThreads int // of a threadgroup; 1024 unless the source says less
+}
+
+// geometry is a launch's numbers of threadgroups, threads in one and threads.
+type geometry struct{ groups, threads, grid [3]uint32 }
+
+// shape checks a launch's geometry against k.
+func (l *Launch) shape(k Kernel) (geometry, error) {
+	var g geometry
+	threads, all := 1, 1
+	gridded := l.Grid != [3]int{}
+	for i := range 3 {
+		n := max(l.Threads[i], 1)
+		if l.Threads[i] < 0 || l.Groups[i] < 0 || l.Grid[i] < 0 {
+			return g, fmt.Errorf("a negative size: groups %v, threads %v, grid %v", l.Groups, l.Threads, l.Grid)
+		}
+		groups := max(l.Groups[i], 1)
+		grid := groups * n
+		if gridded {
+			grid = max(l.Grid[i], 1)
+			groups = (grid + n - 1) / n
+		}
+		if grid > math.MaxInt32 || n > maxThreads {
+			return g, fmt.Errorf("%d threads in a threadgroup and %d in all, want at most %d and 2^31-1", n, grid, k.MaxThreads)
+		}
+		threads *= n
+		all *= groups
+		if all > math.MaxInt32 {
+			return g, fmt.Errorf("more than 2^31-1 threadgroups")
+		}
+		g.groups[i], g.threads[i], g.grid[i] = uint32(groups), uint32(n), uint32(grid)
+	}
+	if threads > k.MaxThreads {
+		return g, fmt.Errorf("%d threads in a threadgroup, want at most %d", threads, k.MaxThreads)
+	}
+	return g, nil
+}
+
+// memory checks the launch's threadgroup memory against k and returns where
+// each piece begins and how many bytes all have.
+func (l *Launch) memory(k Kernel) (offsets [32]uint64, total uint32, err error) {
+	if len(l.Memory) > 31 {
+		return offsets, 0, fmt.Errorf("%d pieces of threadgroup memory, want at most 31", len(l.Memory))
+	}
+	for i, n := range l.Memory {
+		if n < 0 || n > maxMemory || n%16 != 0 {
+			return offsets, 0, fmt.Errorf("threadgroup memory %d has %d bytes, want a multiple of 16 up to %d", i, n, maxMemory)
+		}
+		offsets[i] = uint64(total)
+		total += uint32(n)
+	}
+	if total > maxMemory {
+		return offsets, 0, fmt.Errorf("%d bytes of threadgroup memory, want at most %d", total, maxMemory)
+	}
+	for _, a := range k.Memory {
+		if a.Index >= len(l.Memory) || l.Memory[a.Index] == 0 {
+			return offsets, 0, fmt.Errorf("threadgroup memory %d (%s) has no length", a.Index, a.Name)
+		}
+	}
+	return offsets, total, nil
+}
+
+// bytesOf returns a function constant's value of the given size.
+func bytesOf(v any, size int) ([]byte, error) {
+	var b []byte
+	switch v := v.(type) {
+	case bool:
+		b = []byte{0}
+		if v {
+			b[0] = 1
+		}
+	case int16:
+		b = binary.LittleEndian.AppendUint16(nil, uint16(v))
+	case uint16:
+		b = binary.LittleEndian.AppendUint16(nil, v)
+	case int32:
+		b = binary.LittleEndian.AppendUint32(nil, uint32(v))
+	case uint32:
+		b = binary.LittleEndian.AppendUint32(nil, v)
+	case float32:
+		b = binary.LittleEndian.AppendUint32(nil, math.Float32bits(v))
+	default:
+		return nil, fmt.Errorf("a %T, want bool, int16, uint16, int32, uint32 or float32", v)
+	}
+	if len(b) != size {
+		return nil, fmt.Errorf("a %T of %d bytes, want %d bytes", v, len(b), size)
+	}
+	return b, nil
+}

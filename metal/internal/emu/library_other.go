@@ -1,0 +1,51 @@
+//go:build !linux || !(amd64 || arm64)
+
+package emu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// errElsewhere is every function's error where nothing can be loaded.
+func errElsewhere() error {
+	return fmt.Errorf("%w (the emulated GPU runs on linux/amd64 and linux/arm64, this is %s/%s)", errors.ErrUnsupported, runtime.GOOS, runtime.GOARCH)
+}
+
+// Library is a loaded shared object of kernels, which there is none of here.
+type Library struct{}
+
+// Stats counts what a library's workers did.
+type Stats struct{ Switches, Barriers, SimdOps, Threads uint64 }
+
+// Buffer is memory for kernels, which there are none of here.
+type Buffer struct{ data []byte }
+
+// Open returns an error that wraps [errors.ErrUnsupported].
+func Open(string) (*Library, error) { return nil, errElsewhere() }
+
+// Kernels returns nothing.
+func (l *Library) Kernels() []Kernel { return nil }
+
+// Run returns an error that wraps [errors.ErrUnsupported].
+func (l *Library) Run(context.Context, Launch) error { return errElsewhere() }
+
+// Stats returns zeros.
+func (l *Library) Stats() Stats { return Stats{} }
+
+// Close does nothing.
+func (l *Library) Close() error { return nil }
+
+// NewBuffer returns an error that wraps [errors.ErrUnsupported].
+func NewBuffer(int) (*Buffer, error) { return nil, errElsewhere() }
+
+// NewBufferOf returns an error that wraps [errors.ErrUnsupported].
+func NewBufferOf([]byte) (*Buffer, error) { return nil, errElsewhere() }
+
+// Bytes returns nothing.
+func (b *Buffer) Bytes() []byte { return b.data }
+
+// Close does nothing.
+func (b *Buffer) Close() error { return nil }

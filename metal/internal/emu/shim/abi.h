@@ -1,0 +1,96 @@
+// What a compiled library of kernels exports, and how a dispatch is described
+// to it. C as well as C++; includes nothing but integer types, so that a
+// program that only runs kernels needs no other header of the emulated GPU.
+#pragma once
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// msl_entry is a kernel's machine code as the runtime calls it: once per
+// Metal thread, on that thread's fibre.
+typedef void (*msl_entry)(void* threadgroup, void* lane);
+
+// msl_kernel describes a kernel or an explicit instantiation of a template.
+// args is one clause per memory argument, in the order of the parameters:
+// "bufN:type name;" for [[buffer(N)]], "tgmemN:type name;" for
+// [[threadgroup(N)]]. A table of kernels ends at a name that is null.
+typedef struct {
+  const char* name;
+  msl_entry fn;
+  const char* args;
+} msl_kernel;
+
+// msl_constant describes a function constant: size bytes at value are read by
+// every kernel of the library, so they change between dispatches only. All
+// its bytes are zero when it was never set. A table ends at a null name.
+typedef struct {
+  const char* name;
+  int32_t index;
+  uint32_t size;
+  void* value;
+} msl_constant;
+
+enum { MSL_FORWARD = 0, MSL_REVERSE = 1, MSL_RANDOM = 2 };
+
+// msl_dispatch is one dispatch. Buffer i is at bufs[i] (31 of them are
+// enough), [[threadgroup(i)]] memory begins at byte lens[i], a multiple of 16,
+// of the smem bytes that all of them need together. tgs counts threadgroups,
+// ntg the threads of a full threadgroup and grid all threads, each in x, y
+// and z; a threadgroup at the upper edge has fewer threads where grid is no
+// multiple of ntg.
+typedef struct {
+  msl_entry fn;
+  void** bufs;
+  uint64_t* lens;
+  uint32_t tgs[3];
+  uint32_t ntg[3];
+  uint32_t grid[3];
+  uint32_t smem;
+  uint32_t order;   // MSL_FORWARD, MSL_REVERSE or MSL_RANDOM: of threadgroups, simdgroups and lanes
+  uint32_t poison;  // nonzero: threadgroup memory begins as bytes 0xFF, which are NaN and -1
+  uint64_t seed;    // of MSL_RANDOM
+} msl_dispatch;
+
+// msl_fault says where a kernel touched memory it may not: the faulting
+// address, and the signal that reported it; signal is 0 after any other error.
+typedef struct {
+  uint64_t address;
+  int32_t signal;
+  int32_t write;  // 1: a store, 0: a load or unknown
+} msl_fault;
+
+#ifndef MSL_ABI_TYPES_ONLY
+// Tables.
+extern msl_kernel msl_kernels[];
+extern msl_constant msl_fcs[];
+// Nonzero while a dispatch reads the constants: who sets them changes it from
+// 0 to 1 atomically before, and back after the dispatch.
+extern uint32_t msl_fcs_busy;
+
+// A worker has the stacks and the threadgroup memory of one threadgroup. One
+// thread at a time uses it. msl_worker_new returns null without memory.
+void* msl_worker_new(void);
+void msl_worker_free(void* worker);
+
+// msl_run runs threadgroups [lo, hi) of the flattened grid, x fastest, on the
+// calling thread. It returns 0, or 1 after an error, which msl_worker_err
+// says; msl_worker_fault says more where it was a bad access to memory.
+int msl_run(void* worker, msl_dispatch* d, uint64_t lo, uint64_t hi);
+const char* msl_worker_err(void* worker);
+void msl_worker_fault(void* worker, msl_fault* out);
+
+// msl_worker_stop makes a msl_run that another thread is in return an error
+// soon, even from an endless loop. It does nothing to an idle worker, and may
+// come just too early or late: ask again until msl_run has returned.
+void msl_worker_stop(void* worker);
+
+// msl_worker_stats writes what the worker did since it was made: switches of
+// fibres, threadgroup barriers, simdgroup operations, threads.
+void msl_worker_stats(void* worker, uint64_t out[4]);
+#endif
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,108 @@
+// Bad accesses to memory, divisions by zero and endless loops end a dispatch,
+// not the process. The handler does not jump: it returns to a function that
+// leaves the fibre, so that the kernel restores the signal mask and the
+// alternative stack as after any other handler. Signals that no kernel raised
+// go to the handler that was there before, which under Go is the runtime's.
+#pragma once
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <ucontext.h>
+#include "schedule.h"
+
+namespace msl {
+
+static const size_t stacks_size = (size_t)MSL_STRIDE * (MSL_MAX_THREADS + 1) + (4 << 20);
+
+static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+static struct sigaction fault_before[4];
+static char fault_stop;  // its address marks the signal of msl_worker_stop
+
+static void fault_landing() {
+  Lane* l = current;
+  Group* g = l->group;
+  const char* place = "";
+  if (!g->stop && check_stacks(g)) leave(g);  // that is why
+  if (g->stop)
+    place = "stopped in";
+  else if (g->fault.signal == SIGFPE)
+    place = "integer division by zero in";
+  else if (g->fault.signal == SIGILL)
+    place = "unreachable code was reached by";
+  else
+    place = g->fault.write ? "wrote to memory that no buffer has:" : "read memory that no buffer has:";
+  if (g->stop || g->fault.signal == SIGFPE || g->fault.signal == SIGILL)
+    fail(g, "%s thread %u of threadgroup (%u,%u,%u)", place, l->index, g->position[0], g->position[1], g->position[2]);
+  fail(g, "thread %u of threadgroup (%u,%u,%u) %s address 0x%llx", l->index, g->position[0], g->position[1], g->position[2], place, (unsigned long long)g->fault.address);
+}
+
+// on_fibre reports whether a thread that was interrupted at sp runs a fibre:
+// there is a moment before and after in which current is set and the thread
+// is on its own stack, which can not be left.
+static bool on_fibre(const Lane* l, uintptr_t sp) {
+  if (!l) return false;
+  uintptr_t from = (uintptr_t)l->group->stack_map;
+  return sp >= from && sp < from + stacks_size;
+}
+
+static void fault_handler(int signal, siginfo_t* info, void* context) {
+  ucontext_t* u = (ucontext_t*)context;
+#if defined(__x86_64__)
+  uintptr_t sp = (uintptr_t)u->uc_mcontext.gregs[REG_RSP];
+#else
+  uintptr_t sp = (uintptr_t)u->uc_mcontext.sp;
+#endif
+  Lane* l = on_fibre(current, sp) ? current : nullptr;
+  bool asked = info->si_code == SI_QUEUE && info->si_value.sival_ptr == &fault_stop;
+  if (asked && (!l || !l->group->stop)) return;  // too early or too late; who asked asks again
+  if (!l) {
+    for (int i = 0; i < 4; i++) {
+      if (fault_signals[i] != signal) continue;
+      struct sigaction& b = fault_before[i];
+      if (b.sa_flags & SA_SIGINFO)
+        b.sa_sigaction(signal, info, context);
+      else if (b.sa_handler == SIG_DFL || b.sa_handler == SIG_IGN) {
+        sigaction(signal, &b, nullptr);  // the access is made again and has its usual end
+      } else
+        b.sa_handler(signal);
+    }
+    return;
+  }
+  Group* g = l->group;
+  g->fault.address = asked ? 0 : (uint64_t)info->si_addr;
+  g->fault.signal = asked ? 0 : signal;
+  // The landing function gets the worker's spare stack: the fibre's own may be what overflowed.
+  uintptr_t top = (uintptr_t)g->stacks + (size_t)MSL_MAX_THREADS * MSL_STRIDE + MSL_STACK;
+  top &= ~(uintptr_t)63;
+#if defined(__x86_64__)
+  g->fault.write = !asked && signal == SIGSEGV && (u->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+  u->uc_mcontext.gregs[REG_RSP] = (greg_t)(top - 8);
+  u->uc_mcontext.gregs[REG_RIP] = (greg_t)fault_landing;
+#elif defined(__aarch64__)
+  g->fault.write = 0;
+  u->uc_mcontext.sp = top;
+  u->uc_mcontext.pc = (uint64_t)fault_landing;
+#endif
+}
+
+static void fault_install() {
+  static int state;  // 0 not installed, 1 being installed, 2 installed
+  int none = 0;
+  if (__atomic_compare_exchange_n(&state, &none, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    struct sigaction a;
+    memset(&a, 0, sizeof a);
+    a.sa_sigaction = fault_handler;
+    a.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    sigfillset(&a.sa_mask);
+    for (int i = 0; i < 4; i++) sigaction(fault_signals[i], &a, &fault_before[i]);
+    __atomic_store_n(&state, 2, __ATOMIC_SEQ_CST);
+  }
+  while (__atomic_load_n(&state, __ATOMIC_SEQ_CST) != 2) {
+  }
+}
+
+}  // namespace msl

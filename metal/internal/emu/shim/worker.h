@@ -1,0 +1,218 @@
+// Workers, and how they run the threadgroups of a dispatch.
+#pragma once
+#include "fault.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define MSL_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace msl {
+
+static const size_t memory_size = MSL_MAX_MEMORY + (MSL_SITES + 2) * MSL_RED_ZONE;
+// Random is xorshift64*, seeded per threadgroup.
+struct Random {
+  uint64_t state;
+  Random(uint64_t seed, uint64_t stream) : state((seed + 1) * 6364136223846793005ull ^ (stream + 1) * 0x9E3779B97F4A7C15ull) {
+    if (!state) state = 1;
+  }
+  uint32_t below(uint32_t n) {
+    state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+    return (uint32_t)((state * 0x2545F4914F6CDD1Dull >> 32) % n);
+  }
+  void shuffle(uint32_t* v, uint32_t n) {
+    for (uint32_t i = n; i > 1; i--) {
+      uint32_t j = below(i), x = v[i - 1];
+      v[i - 1] = v[j], v[j] = x;
+    }
+  }
+};
+
+// place sets where threadgroup number i of the grid is and which threads it has.
+static void place(Group* g, const msl_dispatch* d, uint64_t i) {
+  uint32_t at[3] = {(uint32_t)(i % d->tgs[0]), (uint32_t)(i / d->tgs[0] % d->tgs[1]), (uint32_t)(i / ((uint64_t)d->tgs[0] * d->tgs[1]))};
+  for (int k = 0; k < 3; k++) {
+    uint64_t left = d->grid[k] - (uint64_t)at[k] * d->ntg[k];
+    g->position[k] = at[k];
+    g->groups[k] = d->tgs[k];
+    g->grid[k] = d->grid[k];
+    g->full[k] = d->ntg[k];
+    g->size[k] = left < d->ntg[k] ? (uint32_t)left : d->ntg[k];
+  }
+  g->n = g->alive = g->size[0] * g->size[1] * g->size[2];
+  g->arrived = g->epoch = 0;
+  g->simdgroups = (g->n + MSL_SIMD - 1) / MSL_SIMD;
+  g->nsites = 0;
+  g->memory_used = g->memory_top = (d->smem + 15) & ~15u;
+  g->memory_top += MSL_RED_ZONE;
+  g->poison = d->poison;
+  if (d->poison) memset(g->memory, 0xFF, d->smem);
+  memset(g->memory + g->memory_top - MSL_RED_ZONE, 0xFF, MSL_RED_ZONE);
+  g->stats.threads += g->n;
+}
+
+// make_lanes makes a fibre per thread, at the beginning of the kernel.
+static void make_lanes(Group* g, const msl_dispatch* d) {
+  for (uint32_t s = 0; s < g->simdgroups; s++) {
+    Simd& m = g->simds[s];
+    m.arrived = m.epoch = 0;
+    m.mask[0] = m.mask[1] = 0;
+    m.lanes = m.active = g->n - s * MSL_SIMD < MSL_SIMD ? g->n - s * MSL_SIMD : MSL_SIMD;
+    if (d->poison) memset(m.slot, 0xFF, sizeof m.slot);
+  }
+  for (uint32_t i = 0; i < g->n; i++) {
+    unsigned char* base = stack_of(g, i);
+    Lane* l = (Lane*)(((uintptr_t)base + MSL_STACK - sizeof(Lane)) & ~(uintptr_t)63);
+    memcpy(base, &stack_mark, sizeof stack_mark);
+    g->lanes[i] = l;
+    l->group = g;
+    l->index = i;
+    l->lane = i % MSL_SIMD;
+    l->simdgroup = i / MSL_SIMD;
+    l->simd = &g->simds[l->simdgroup];
+    l->simd->lane[l->lane] = l;
+    l->state = RUN;
+    l->site = Site{"", "", 0};
+    l->in_group[0] = i % g->size[0];
+    l->in_group[1] = i / g->size[0] % g->size[1];
+    l->in_group[2] = i / (g->size[0] * g->size[1]);
+    for (int k = 0; k < 3; k++) l->in_grid[k] = g->position[k] * d->ntg[k] + l->in_group[k];
+    void** sp = (void**)l - MSL_FRAME_WORDS;
+    memset(sp, 0, MSL_FRAME_WORDS * sizeof *sp);
+    sp[MSL_FRAME_ENTRY] = (void*)lane_main;
+    l->sp = sp;
+  }
+}
+
+// link_lanes puts the lanes into the rings of the dispatch's order and returns the first.
+static Lane* link_lanes(Group* g, const msl_dispatch* d, uint64_t i) {
+  Random r(d->seed, i);
+  uint32_t simds[MSL_MAX_THREADS / MSL_SIMD], order[MSL_MAX_THREADS], n = 0;
+  for (uint32_t s = 0; s < g->simdgroups; s++) simds[s] = d->order == MSL_REVERSE ? g->simdgroups - 1 - s : s;
+  if (d->order == MSL_RANDOM) r.shuffle(simds, g->simdgroups);
+  for (uint32_t k = 0; k < g->simdgroups; k++) {
+    uint32_t s = simds[k], m = g->simds[s].lanes, *ring = order + n;
+    for (uint32_t j = 0; j < m; j++) ring[j] = s * MSL_SIMD + (d->order == MSL_REVERSE ? m - 1 - j : j);
+    if (d->order == MSL_RANDOM) r.shuffle(ring, m);
+    for (uint32_t j = 0; j < m; j++) g->lanes[ring[j]]->next_in_simd = g->lanes[ring[(j + 1) % m]];
+    n += m;
+  }
+  for (uint32_t j = 0; j < n; j++) g->lanes[order[j]]->next = g->lanes[order[(j + 1) % n]];
+  return g->lanes[order[0]];
+}
+
+static const char* check_arguments(Group* g, const msl_dispatch* d) {
+  uint32_t end = (d->smem + 15) & ~15u;
+  for (uint32_t b = end; b < end + MSL_RED_ZONE; b++)
+    if (g->memory[b] != 0xFF) {
+      snprintf(g->err, sizeof g->err, "threadgroup (%u,%u,%u) wrote byte %u of its threadgroup arguments' memory, which has %u", g->position[0], g->position[1], g->position[2], b, d->smem);
+      return g->err;
+    }
+  return nullptr;
+}
+
+// shown is the number of the threadgroup that runs as the i-th of n.
+static uint64_t shown(const msl_dispatch* d, uint64_t i, uint64_t n) {
+  if (d->order == MSL_REVERSE) return n - 1 - i;
+  if (d->order != MSL_RANDOM || n < 3) return i;
+  uint64_t step = d->seed % n | 1;  // i times a step that has no factor in common with n, so that every number comes once
+  for (;; step += 2) {
+    uint64_t a = step, b = n;
+    while (b) {
+      uint64_t c = a % b;
+      a = b, b = c;
+    }
+    if (a == 1) break;
+  }
+  return (uint64_t)((unsigned __int128)(i + d->seed % n) * step % n);
+}
+
+}  // namespace msl
+
+extern "C" {
+__attribute__((visibility("default"))) uint32_t msl_fcs_busy;
+}
+
+MSL_EXPORT void* msl_worker_new(void) {
+  using namespace msl;
+  fault_install();
+  Group* g = (Group*)calloc(1, sizeof(Group));
+  if (!g) return nullptr;
+  pthread_mutex_init(&g->lock, nullptr);
+  g->simds = (Simd*)aligned_alloc(64, sizeof(Simd) * (MSL_MAX_THREADS / MSL_SIMD));
+  g->memory = (unsigned char*)aligned_alloc(4096, (memory_size + 4095) & ~(size_t)4095);
+  g->stack_map = mmap(nullptr, stacks_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (!g->simds || !g->memory || g->stack_map == MAP_FAILED) {
+    if (g->stack_map == MAP_FAILED) g->stack_map = nullptr;
+    msl_worker_free(g);
+    return nullptr;
+  }
+  const uintptr_t huge = 2 << 20;
+  g->stacks = (unsigned char*)(((uintptr_t)g->stack_map + huge - 1) & ~(huge - 1));
+  madvise(g->stacks, stacks_size - huge, MADV_HUGEPAGE);
+  return g;
+}
+
+MSL_EXPORT void msl_worker_free(void* w) {
+  msl::Group* g = (msl::Group*)w;
+  if (!g) return;
+  if (g->stack_map) munmap(g->stack_map, msl::stacks_size);
+  free(g->simds);
+  free(g->memory);
+  free(g);
+}
+
+MSL_EXPORT const char* msl_worker_err(void* w) { return ((msl::Group*)w)->err; }
+
+MSL_EXPORT void msl_worker_fault(void* w, msl_fault* out) { *out = ((msl::Group*)w)->fault; }
+
+MSL_EXPORT void msl_worker_stats(void* w, uint64_t out[4]) { memcpy(out, &((msl::Group*)w)->stats, sizeof(msl::Stats)); }
+
+MSL_EXPORT void msl_worker_stop(void* w) {
+  msl::Group* g = (msl::Group*)w;
+  pthread_mutex_lock(&g->lock);  // so that the thread does not leave msl_run, and end
+  if (g->running) {
+    __atomic_store_n(&g->stop, 1, __ATOMIC_SEQ_CST);
+    union sigval v;
+    v.sival_ptr = &msl::fault_stop;
+    pthread_sigqueue(g->thread, SIGSEGV, v);
+  }
+  pthread_mutex_unlock(&g->lock);
+}
+
+MSL_EXPORT int msl_run(void* w, msl_dispatch* d, uint64_t lo, uint64_t hi) {
+  using namespace msl;
+  Group* g = (Group*)w;
+  g->fn = d->fn;
+  g->bufs = d->bufs;
+  g->lens = d->lens;
+  g->failed = 0;
+  g->err[0] = 0;
+  g->fault = msl_fault{0, 0, 0};
+  pthread_mutex_lock(&g->lock);
+  g->thread = pthread_self();
+  g->running = 1;
+  pthread_mutex_unlock(&g->lock);
+  for (uint64_t i = 0; i < hi - lo && !g->failed; i++) {
+    if (__atomic_load_n(&g->stop, __ATOMIC_SEQ_CST)) {
+      snprintf(g->err, sizeof g->err, "stopped");
+      g->failed = 1;
+      break;
+    }
+    uint64_t at = lo + shown(d, i, hi - lo);
+    place(g, d, at);
+    make_lanes(g, d);
+    Lane* first = link_lanes(g, d, at);
+    current = first;
+    msl_switch(&g->main_sp, first->sp);
+    current = nullptr;
+    const char* late = g->failed ? nullptr : check_stacks(g);
+    if (!late && !g->failed) late = check_memory(g);
+    if (!late && !g->failed) late = check_arguments(g, d);
+    if (late) g->failed = 1;
+  }
+  pthread_mutex_lock(&g->lock);
+  g->running = 0;
+  g->stop = 0;
+  pthread_mutex_unlock(&g->lock);
+  return g->failed;
+}

@@ -1,0 +1,167 @@
+package msl
+
+import "strings"
+
+// Unit is a source that was read.
+type Unit struct {
+	Kernels   []Kernel
+	Constants []Constant
+	Source    string // C++ for the shim's headers, with the lines of the source
+	Tables    string // C++: the tables a library exports
+}
+
+// Rewrite reads a source, best after the preprocessor, whose macros it does
+// not expand. The error is an [*Error].
+func Rewrite(src string) (*Unit, error) {
+	r := &rewriter{ts: lex(src), named: map[string]bool{}}
+	r.survey()
+	kernels := r.kernels()
+	r.rewrite()
+	if r.err != nil {
+		return nil, r.err
+	}
+	u := &Unit{Kernels: kernels, Constants: r.constants, Source: r.out.String()}
+	u.Tables = r.tables()
+	return u, nil
+}
+
+// Reflect returns the kernels of a source whose kernels' declarations need no
+// preprocessor.
+func Reflect(src string) ([]Kernel, error) {
+	u, err := Rewrite(src)
+	if err != nil {
+		return nil, err
+	}
+	return u.Kernels, nil
+}
+
+// rewriter goes through a source twice: survey finds what is declared, rewrite
+// writes the result.
+type rewriter struct {
+	ts        []token
+	named     map[string]bool // names that may stand for vector types
+	bodies    [][2]int        // of kernels, their braces
+	removed   [][2]int        // what the result does not have
+	functions []function
+	instances []instance
+	constants []Constant
+	out       strings.Builder
+	err       *Error
+}
+
+// rewrite writes all tokens, some of them as others. Each rule looks at the
+// tokens from i on and returns how many it has written, 0 for none.
+func (r *rewriter) rewrite() {
+	rules := []func(s scope, i int) int{r.remove, r.attribute, r.constant, r.storage, r.cast, r.pointerCast, r.construct, r.staticCast}
+	var s scope
+	for i := 0; i < len(r.ts); {
+		r.check(i)
+		n := 0
+		for _, rule := range rules {
+			if n = rule(s, i); n > 0 {
+				break
+			}
+		}
+		if n == 0 {
+			r.write(r.ts[i])
+			n = 1
+		}
+		for k := i; k < min(i+n, len(r.ts)); k++ {
+			s.enter(r.ts[k])
+			if k > i {
+				r.check(k)
+			}
+		}
+		i += n
+	}
+}
+
+// scope is where in a source a token is.
+type scope struct {
+	depth, paren int   // of open braces and parentheses
+	prev         token // the token before
+}
+
+func (s *scope) enter(t token) {
+	switch t.text {
+	case "{":
+		s.depth++
+	case "}":
+		s.depth--
+	case "(":
+		s.paren++
+	case ")":
+		s.paren--
+	}
+	s.prev = t
+}
+
+// write writes a token; float literals get the suffix that Metal implies.
+func (r *rewriter) write(t token) {
+	r.out.WriteString(t.space)
+	r.out.WriteString(t.text)
+	if t.kind == number && floatLiteral(t.text) {
+		r.out.WriteByte('f')
+	}
+}
+
+// remove drops explicit instantiations: the tables have them.
+func (r *rewriter) remove(_ scope, i int) int {
+	for _, x := range r.removed {
+		if x[0] == i {
+			r.out.WriteString(spaces(r.ts[i : x[1]+1]))
+			return x[1] + 1 - i
+		}
+	}
+	return 0
+}
+
+// attribute drops attributes, whose words are macros to C++; [[kernel]] is a
+// kernel.
+func (r *rewriter) attribute(_ scope, i int) int {
+	if r.text(i) != "[[" {
+		return 0
+	}
+	e := closing(r.ts, i)
+	if e < 0 {
+		return 0
+	}
+	r.out.WriteString(spaces(r.ts[i : e+1]))
+	if r.text(i+1) == "kernel" {
+		r.out.WriteString(" kernel")
+	}
+	return e + 1 - i
+}
+
+// spaces returns what is before and between ts: lines and their markers.
+func spaces(ts []token) string {
+	var b strings.Builder
+	for i, t := range ts {
+		if i == 0 || strings.Contains(t.space, "\n") {
+			b.WriteString(t.space)
+		}
+	}
+	return b.String()
+}
+
+// check notes what the language does not have.
+func (r *rewriter) check(i int) {
+	t := r.ts[i]
+	switch t.kind {
+	case number:
+		if strings.HasSuffix(strings.ToLower(t.text), "l") && strings.ContainsAny(t.text, ".") {
+			r.fail(i, "%s is a long double; Metal has no double", t.text)
+		}
+	case ident:
+		switch t.text {
+		case "double", "double2", "double3", "double4":
+			r.fail(i, "%s: Metal has no double; use float", t.text)
+		case "goto", "new", "delete", "throw", "try", "catch", "virtual", "dynamic_cast", "typeid", "thread_local", "asm", "__asm__":
+			r.fail(i, "%s: Metal does not have it", t.text)
+		case "std":
+			if r.text(i+1) == "::" {
+				r.fail(i, "std: Metal has no C++ standard library; its own is namespace metal")
+			}
+		}
+	}
+}
