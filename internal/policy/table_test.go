@@ -67,7 +67,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/toy", "internal/fleet", "internal/faults", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest"}
+	return []string{"internal/toy", "internal/fleet", "internal/faults", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest", "metal/metaltest"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with

@@ -10,6 +10,9 @@ type Program struct {
 	// Fault explains a record that a launch has written to its Status argument; nil
 	// where there is none. The error says what the host kernel's would.
 	Fault func(record [StatusLen]int32) error
+	// Tolerance is how far results may be from the host kernel's, if that depends on more
+	// than the Kernel; nil is the Kernel's.
+	Tolerance *Tolerance
 }
 
 // StatusLen is the length of a status record, i32, which holds StatusClear before the

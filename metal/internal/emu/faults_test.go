@@ -131,7 +131,7 @@ kernel [[max_total_threads_per_threadgroup(128)]] void g(device float* y) { y[0]
 		"1056 threads in a threadgroup, want at most 1024":      func(x *Launch) { x.Threads = [3]int{32, 33} },
 		"256 threads in a threadgroup, want at most 128":        func(x *Launch) { x.Function, x.Threads = "g", [3]int{256} },
 		"function constant 3 is not in the library":             func(x *Launch) { x.Constants = map[int]any{3: true} },
-		"function constant 2 (quick): a float32 of 4 bytes":      func(x *Launch) { x.Constants = map[int]any{2: float32(1)} },
+		"function constant 2 (quick): a float32 of 4 bytes":     func(x *Launch) { x.Constants = map[int]any{2: float32(1)} },
 		"buffer 0 is bound at byte 257, it has 256":             func(x *Launch) { x.Buffers = []Binding{{Buffer: y.Buffer, Offset: 257}, {}, y} },
 		"buffer 1 is bound to 4097 bytes":                       func(x *Launch) { x.Buffers = []Binding{y, {Bytes: make([]byte, 4097)}, y} },
 		"buffer 1 is bound to a buffer and to bytes":            func(x *Launch) { x.Buffers = []Binding{y, {Buffer: y.Buffer, Bytes: []byte{1}}, y} },

@@ -1,0 +1,177 @@
+package metaltest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// Options say what a Check must have seen.
+type Options struct {
+	// Instructions are names of instructions of the plan; each must have been
+	// compared at least once. Without any, at least one instruction must.
+	Instructions []string
+	// Fails, if not empty, is part of the error that the step must end with. The
+	// device must report an error with it too, for the same instruction.
+	Fails string
+	// Seed is of the random order of threads.
+	Seed uint64
+}
+
+// Check runs p once, on inputs by name, and compares. It skips the test where
+// there is no compiler for the emulated GPU.
+func Check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options) {
+	t.Helper()
+	check(t, p, cfg, in, o, backend{kernels.Metal{}, kernels.Build})
+}
+
+// backend is where what is compared comes from.
+type backend struct {
+	target lowering.Target
+	build  func(*kernels.Instr) (*kernels.Program, *kernels.Kernel, error)
+}
+
+func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options, from backend) {
+	t.Helper()
+	compiler, err := emu.Find()
+	if err != nil {
+		t.Skip(err)
+	}
+	cfg.Target = from.target
+	plan, err := gomoe.Compile(p, cfg)
+	require.NoError(t, err)
+	work, err := programs(plan, from)
+	require.NoError(t, err)
+	libs, err := build(t, compiler, work)
+	require.NoError(t, err)
+	obs := &observer{t: t, plan: plan, work: work, libs: libs, options: o, done: map[string]int{}, open: map[int]*memory{}, last: map[int]runtime.Observed{}}
+	cfg.Observe = obs
+
+	job, err := gomoe.Open(p, cfg)
+	require.NoError(t, err)
+	defer job.Close()
+	require.Equal(t, plan.Hash(), job.Plan().Hash(), "the job's plan")
+	_, err = job.Step(t.Context(), in)
+	switch {
+	case o.Fails == "" && err == nil:
+	case err == nil:
+		t.Errorf("the step has no error, want one with %q", o.Fails)
+	case o.Fails == "" || !strings.Contains(err.Error(), o.Fails):
+		t.Errorf("the step's error is %q, want %q", err, o.Fails)
+	default:
+		obs.compareFaults()
+	}
+	for _, m := range obs.open {
+		if err := m.close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	obs.compared(t)
+}
+
+// compared reports instructions that should have been compared and were not.
+func (o *observer) compared(t testing.TB) {
+	t.Helper()
+	want := o.options.Instructions
+	if len(want) == 0 && len(o.done) == 0 {
+		t.Errorf("no instruction was compared:\n%s", o.hosts())
+	}
+	for _, name := range want {
+		if o.done[name] == 0 {
+			t.Errorf("instruction %s was not compared:\n%s", name, o.hosts())
+		}
+	}
+}
+
+// hosts lists the plan's instructions with why the host runs them.
+func (o *observer) hosts() string {
+	var lines []string
+	for i := range o.plan.Instrs {
+		in := &o.plan.Instrs[i]
+		why := in.Why
+		switch {
+		case in.On:
+			why = "the device"
+		case in.Collective():
+			why = "a collective"
+		}
+		lines = append(lines, fmt.Sprintf("  %s: %s", in.Name, why))
+	}
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n")
+}
+
+// at names an instruction on a rank.
+type at struct{ rank, index int }
+
+// task is what the device does for an instruction.
+type task struct {
+	program *kernels.Program
+	kernel  *kernels.Kernel
+}
+
+// programs returns what each rank's device does for each of its instructions.
+func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
+	work := map[at]task{}
+	for i := range plan.Instrs {
+		if !plan.Instrs[i].On {
+			continue
+		}
+		for rank := range plan.Mesh.Ranks() {
+			p, k, err := from.build(kernels.Of(plan, i, rank))
+			if err != nil {
+				return nil, fmt.Errorf("instruction %d (%s) on rank %d: %w", i, plan.Instrs[i].Name, rank, err)
+			}
+			if err := declared(p, k); err != nil {
+				return nil, fmt.Errorf("instruction %d (%s) on rank %d: %w", i, plan.Instrs[i].Name, rank, err)
+			}
+			work[at{rank, i}] = task{p, k}
+		}
+	}
+	return work, nil
+}
+
+// tolerance is how far results may be from the host's.
+func (w task) tolerance() kernels.Tolerance {
+	if w.program.Tolerance != nil {
+		return *w.program.Tolerance
+	}
+	return w.kernel.Tolerance
+}
+
+// declared checks that launches of functions in files are among those that the
+// kernel lists, with as many threads and as much memory as it says at the most.
+func declared(p *kernels.Program, k *kernels.Kernel) error {
+	for _, l := range p.Launches {
+		if l.Source.File == "" {
+			continue
+		}
+		i := slices.IndexFunc(k.Functions, func(f kernels.Function) bool { return f.Name == l.Function })
+		if i < 0 {
+			return fmt.Errorf("kernel %s launches %s, which is not one of its Functions", k.Name, l.Function)
+		}
+		f := k.Functions[i]
+		memory := 0
+		for _, n := range l.Memory {
+			memory += n
+		}
+		if threads := l.Threads[0] * l.Threads[1] * l.Threads[2]; threads > f.Threads || memory > f.Memory {
+			return fmt.Errorf("kernel %s launches %s with %d threads and %d bytes, want at most %d and %d as its Functions say", k.Name, l.Function, threads, memory, f.Threads, f.Memory)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package metaltest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/kernels"
+)
+
+// mode is how simdgroup matrices are held.
+type mode bool
+
+const (
+	distributed mode = false
+	leader      mode = true
+)
+
+func (m mode) String() string {
+	if m == leader {
+		return "leader"
+	}
+	return "distributed"
+}
+
+// key names a library: a file of metal/kernels, or "" for all made texts.
+type key struct {
+	file string
+	mode mode
+}
+
+// build builds and opens the libraries that the programs launch functions of.
+// They are closed when the test ends.
+func build(t testing.TB, c *emu.Compiler, work map[at]task) (map[key]*emu.Library, error) {
+	var used, made []string
+	for _, w := range work {
+		for _, l := range w.program.Launches {
+			if l.Source.File != "" {
+				used = append(used, l.Source.File)
+			} else {
+				made = append(made, l.Source.Made)
+			}
+		}
+	}
+	texts := map[string]string{}
+	for _, f := range used {
+		text, err := kernels.Text(f)
+		if err != nil {
+			return nil, err
+		}
+		texts[f] = text
+	}
+	if len(made) > 0 {
+		slices.Sort(made) // maps have no order, and the text names the compiler's result
+		text, err := kernels.MadeText(made)
+		if err != nil {
+			return nil, err
+		}
+		texts[""] = text
+	}
+	libs := map[key]*emu.Library{}
+	for file, text := range texts {
+		for _, m := range []mode{distributed, leader} {
+			path, err := c.Build(t.Context(), text, emu.BuildOptions{Leader: m == leader, Lint: m == distributed})
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", nameOf(file), m, err)
+			}
+			lib, err := emu.Open(path)
+			if err != nil {
+				return nil, err
+			}
+			t.Cleanup(func() { require.NoError(t, lib.Close()) })
+			libs[key{file, m}] = lib
+		}
+	}
+	return libs, nil
+}
+
+func nameOf(file string) string {
+	if file == "" {
+		return "made functions"
+	}
+	return file
+}

@@ -1,0 +1,222 @@
+package metaltest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/metal/internal/emu"
+	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// memory is what an instruction works on, as it was before the host ran it:
+// one piece per piece of the host's memory, so that a result which takes the
+// place of an argument does so on the device, too.
+type memory struct {
+	pieces        []piece
+	in, out       []int // pieces of arguments and results
+	zones         int   // piece, -1 without
+	rows          rows  // of ragged operands
+	inRag, outRag []bool
+	buffers       []*emu.Buffer // one per piece
+	scratch       []*emu.Buffer
+	status        *emu.Buffer
+}
+
+// piece is a piece of memory.
+type piece struct {
+	before []byte // nil: no argument has it
+	size   int
+	result bool
+}
+
+// rows are those of experts' zones.
+type rows struct {
+	used []bool // by row, up to the end of the last zone
+}
+
+// rowsOf returns the zones' rows by their counts.
+func rowsOf(counts []int32, align int) rows {
+	var r rows
+	for _, c := range counts {
+		length := int(c)
+		if align > 1 {
+			length = (length + align - 1) / align * align
+		}
+		for i := range length {
+			r.used = append(r.used, i < int(c))
+		}
+	}
+	return r
+}
+
+// capture copies what the host's kernel is about to work on, and poisons the
+// rows of ragged arguments that are not in use.
+func capture(k runtime.Observed) (*memory, error) {
+	in := &k.Plan.Instrs[k.Index]
+	m := &memory{zones: -1}
+	var places []unsafe.Pointer
+	place := func(a array.Array) int {
+		mem := a.Bytes()
+		p := unsafe.Pointer(unsafe.SliceData(mem))
+		for i, q := range places {
+			if p == q && len(mem) > 0 && m.pieces[i].size == len(mem) {
+				return i
+			}
+		}
+		places = append(places, p)
+		m.pieces = append(m.pieces, piece{size: len(mem)})
+		return len(m.pieces) - 1
+	}
+	if in.Zones >= 0 {
+		m.rows = rowsOf(array.Data[int32](k.Zones), in.Align)
+		m.zones = place(k.Zones)
+		m.pieces[m.zones].before = bytes.Clone(k.Zones.Bytes())
+	}
+	for i, a := range k.In {
+		p := place(a)
+		m.in = append(m.in, p)
+		m.inRag = append(m.inRag, ragged(k.Plan, in.In[i]))
+		if m.pieces[p].before == nil {
+			m.pieces[p].before = append([]byte{}, a.Bytes()...)
+			if m.inRag[i] {
+				if err := m.rows.poison(a, m.pieces[p].before); err != nil {
+					return nil, fmt.Errorf("argument %d: %w", i, err)
+				}
+			}
+		}
+	}
+	for i, a := range k.Out {
+		p := place(a)
+		m.out = append(m.out, p)
+		m.outRag = append(m.outRag, ragged(k.Plan, in.Out[i]))
+		m.pieces[p].result = true
+	}
+	return m, nil
+}
+
+func ragged(p *lowering.Plan, buf int) bool { return p.Bufs[buf].Spec.Ragged != nil }
+
+// rowBytes returns the bytes of a row of a.
+func rowBytes(a array.Array) int {
+	if a.Type.Rank() == 0 || a.Type.Shape[0] == 0 {
+		return 0
+	}
+	return len(a.Bytes()) / a.Type.Shape[0]
+}
+
+// poison sets all rows of mem that are not in use to NaN.
+func (r rows) poison(a array.Array, mem []byte) error {
+	n := rowBytes(a)
+	if n == 0 {
+		return nil
+	}
+	if total := len(mem) / n; len(r.used) > total {
+		return fmt.Errorf("zones of %d rows in %d", len(r.used), total)
+	}
+	for row := range len(mem) / n {
+		if row >= len(r.used) || !r.used[row] {
+			fill(mem[row*n : (row+1)*n])
+		}
+	}
+	return nil
+}
+
+// fill sets bytes to those of NaNs of every type.
+func fill(b []byte) {
+	for i := range b {
+		b[i] = 0xFF
+	}
+}
+
+// prepare allocates the device's memory, or sets what is there to what it was.
+func (m *memory) prepare(p *kernels.Program) error {
+	if m.buffers == nil {
+		var err error
+		grow := func(to *[]*emu.Buffer, n int) {
+			if err == nil {
+				var b *emu.Buffer
+				if b, err = emu.NewBuffer(n); err == nil {
+					*to = append(*to, b)
+				}
+			}
+		}
+		for _, x := range m.pieces {
+			grow(&m.buffers, x.size)
+		}
+		for _, n := range p.Scratch {
+			grow(&m.scratch, n)
+		}
+		var status []*emu.Buffer
+		grow(&status, 4*kernels.StatusLen)
+		if err != nil {
+			return errors.Join(err, m.close())
+		}
+		m.status = status[0]
+	}
+	for i, x := range m.pieces {
+		if x.before != nil {
+			copy(m.buffers[i].Bytes(), x.before)
+		} else {
+			fill(m.buffers[i].Bytes())
+		}
+	}
+	for _, b := range m.scratch {
+		fill(b.Bytes())
+	}
+	for i := range kernels.StatusLen {
+		b := m.status.Bytes()[4*i:]
+		b[0], b[1], b[2], b[3] = 0xFF, 0xFF, 0xFF, 0x7F // StatusClear, little endian
+	}
+	return nil
+}
+
+// close gives the device's memory back.
+func (m *memory) close() error {
+	all := append(append([]*emu.Buffer{}, m.buffers...), m.scratch...)
+	if m.status != nil {
+		all = append(all, m.status)
+	}
+	var errs []error
+	for _, b := range all {
+		errs = append(errs, b.Close())
+	}
+	m.buffers, m.scratch, m.status = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// unchanged reports arguments that the device wrote to, and stores past the
+// rows of a ragged result.
+func (m *memory) unchanged(k runtime.Observed) error {
+	for i, x := range m.pieces {
+		if x.before != nil && !x.result && !bytes.Equal(x.before, m.buffers[i].Bytes()) {
+			return fmt.Errorf("an argument was written to: %s", m.describe(i))
+		}
+	}
+	for i, p := range m.out {
+		if !m.outRag[i] {
+			continue
+		}
+		n := rowBytes(k.Out[i])
+		for j, b := range m.buffers[p].Bytes()[min(len(m.rows.used)*n, m.pieces[p].size):] {
+			if b != 0xFF {
+				return fmt.Errorf("result %d: row %d was written, zones end at row %d", i, len(m.rows.used)+j/n, len(m.rows.used))
+			}
+		}
+	}
+	return nil
+}
+
+// describe says what a piece is.
+func (m *memory) describe(piece int) string {
+	for i, p := range m.in {
+		if p == piece {
+			return fmt.Sprintf("argument %d", i)
+		}
+	}
+	return "the rows in use"
+}
