@@ -152,6 +152,10 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 // t makes columns. What reads it element by element is then done to each tile.
 func (e *Emitter) Tiled(t Tiling) { e.plan.Instrs[len(e.plan.Instrs)-1].Tiles = &t }
 
+// Does says what the kernel that was emitted last does, if that is one step of the
+// equation: a reduction of some axes, say. Devices go by it.
+func (e *Emitter) Does(p graph.Primitive) { e.plan.Instrs[len(e.plan.Instrs)-1].Does = p }
+
 // Divide says how the kernel or the exchange that was emitted last works for some
 // of the rank's experts.
 func (e *Emitter) Divide(d Division) { e.plan.Instrs[len(e.plan.Instrs)-1].Divide = &d }

@@ -71,6 +71,7 @@ type Buffer struct {
 type Instr struct {
 	Name    string          // the kernel's or collective's name
 	Prim    graph.Primitive // what it was lowered from, nil for the engine's own
+	Does    graph.Primitive // what the kernel does, if that is one step of Prim; see Emitter.Does
 	Out, In []int           // buffers
 	Pos     graph.Pos
 

@@ -26,23 +26,22 @@ func position(a *lowering.Args, s sharding.Spec, t graph.Type, flat int) []int {
 	return idx
 }
 
+// IDError is the error of an id below lo or not below n: element flat of a rank's part of
+// the ids, whose type is t and whose placement is s. a has the mesh and the rank.
+func IDError(a *lowering.Args, s sharding.Spec, t graph.Type, flat int, id int32, lo, n int, what string) error {
+	if lo >= n {
+		return fmt.Errorf("%s %d at %v, but the table is empty", what, id, position(a, s, t, flat))
+	}
+	return fmt.Errorf("%s %d at %v, want %d to %d", what, id, position(a, s, t, flat), lo, n-1)
+}
+
 // checkIDs reports an element of ids, placed as s, below lo or not below n, and
 // runs k if there is none.
 func checkIDs(a *lowering.Args, s sharding.Spec, ids array.Array, lo, n int, what string, k lowering.Kernel) error {
 	x := data[int32](ids)
 	bad := slices.IndexFunc(x, func(id int32) bool { return int(id) < lo || int(id) >= n })
 	if bad >= 0 {
-		return WrongID(a, s, ids.Type, bad, x[bad], lo, n, what)
+		return IDError(a, s, ids.Type, bad, x[bad], lo, n, what)
 	}
 	return k(a)
-}
-
-// WrongID is the error of an element of ids below lo or not below n: the one at `at` in
-// the rank's part, of type t and placed as s. Devices that find one say so alike. Of a
-// are taken the mesh and the rank.
-func WrongID(a *lowering.Args, s sharding.Spec, t graph.Type, at int, id int32, lo, n int, what string) error {
-	if lo >= n {
-		return fmt.Errorf("%s %d at %v, but the table is empty", what, id, position(a, s, t, at))
-	}
-	return fmt.Errorf("%s %d at %v, want %d to %d", what, id, position(a, s, t, at), lo, n-1)
 }

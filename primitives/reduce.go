@@ -155,7 +155,11 @@ func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.
 			shared += t.Bytes()
 		}
 	}
-	return uses(e, e.Kernel(name, out, in, kernel(axes)), lowering.Workspace{Shared: shared})
+	err := e.Kernel(name, out, in, kernel(axes))
+	if r, ok := e.Eqn.Prim.(interface{ over([]int) graph.Primitive }); err == nil && ok {
+		e.Does(r.over(axes))
+	}
+	return uses(e, err, lowering.Workspace{Shared: shared})
 }
 
 // reduceAxes returns the kernel that reduces axes from the last to the first,

@@ -33,6 +33,9 @@ func ReduceMin(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(ReduceExtreme{"min", orAll(x, axes)}, x)
 }
 
+// over returns the same reduction of other axes, as one step of lowering does it.
+func (r ReduceExtreme) over(axes []int) graph.Primitive { return ReduceExtreme{r.op, axes} }
+
 func (r ReduceExtreme) Name() string { return "reduce_" + r.op }
 
 func (r ReduceExtreme) Infer(in []graph.Type) ([]graph.Type, error) { return inferReduce(in, r.Axes) }

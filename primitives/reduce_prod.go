@@ -24,6 +24,9 @@ func Prod(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(ReduceProd{orAll(x, axes)}, x)
 }
 
+// over returns the same reduction of other axes, as one step of lowering does it.
+func (ReduceProd) over(axes []int) graph.Primitive { return ReduceProd{axes} }
+
 func (ReduceProd) Name() string { return "reduce_prod" }
 
 func (r ReduceProd) Infer(in []graph.Type) ([]graph.Type, error) {

@@ -43,6 +43,9 @@ func SumUnordered(x *graph.Value) *graph.Value {
 	return graph.Apply1(ReduceSum{Axes: axes, Unordered: true}, x)
 }
 
+// over returns the same reduction of other axes, as one step of lowering does it.
+func (r ReduceSum) over(axes []int) graph.Primitive { return ReduceSum{axes, r.Unordered} }
+
 func (ReduceSum) Name() string { return "reduce_sum" }
 
 func (r ReduceSum) Infer(in []graph.Type) ([]graph.Type, error) {

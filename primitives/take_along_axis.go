@@ -74,10 +74,15 @@ func (t AlongAxis) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func inAxis(index array.Array, axis, n int) error {
 	for i, k := range data[int32](index) {
 		if k < 0 || int(k) >= n {
-			return fmt.Errorf("element %d of the indices %s is %d, want 0 to %d for axis %d", i, index.Type, k, n-1, axis)
+			return AxisError(index.Type, k, i, axis, n)
 		}
 	}
 	return nil
+}
+
+// AxisError is the error of element at of indices of type t outside an axis of n.
+func AxisError(t graph.Type, index int32, at, axis, n int) error {
+	return fmt.Errorf("element %d of the indices %s is %d, want 0 to %d for axis %d", at, t, index, n-1, axis)
 }
 
 // takeAlong fills dst with the elements of src at index, all of them in range.

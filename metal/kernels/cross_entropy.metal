@@ -1,6 +1,5 @@
 // The loss of each token, log Σ exp(logits) - logits[label], and its gradient. A token with
 // label -1 has neither.
-#include "ids.metal"
 #include "rows.metal"
 
 struct Loss {

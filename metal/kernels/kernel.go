@@ -8,10 +8,14 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
+// Fused is what Kernel.Serves calls instructions of several parts, whatever these are.
+const Fused = "fused"
+
 // Kernel serves instructions of one kind.
 type Kernel struct {
 	Name string // of the concept, and of its files
-	// Serves are the names of the instructions, and Primitives what they come from.
+	// Serves are the names of the instructions, Fused for those of several parts, and
+	// Primitives what they come from.
 	Serves, Primitives []string
 	Doc                string // what it does, in one line
 	// Functions are those of the source that launches use, with what each takes.
@@ -19,7 +23,8 @@ type Kernel struct {
 	// Build returns what the device does for an instruction of one of these names. An
 	// error that is a Refusal leaves the instruction to the host.
 	Build func(in *Instr) (*Program, error)
-	// Tolerance is how far results may be from the host kernel's.
+	// Tolerance is how far results may be from the host kernel's, where the Program does
+	// not say it.
 	Tolerance Tolerance
 }
 
@@ -62,9 +67,13 @@ func Build(in *Instr) (*Program, *Kernel, error) {
 			return nil, nil, refuse("%s has more elements than 32 bits count", o.Type)
 		}
 	}
+	kind := in.Name
+	if len(in.Parts) > 0 {
+		kind = Fused
+	}
 	for _, k := range All() {
 		for _, name := range k.Serves {
-			if name != in.Name {
+			if name != kind {
 				continue
 			}
 			p, err := k.Build(in)

@@ -124,6 +124,14 @@ type task struct {
 	kernel  *kernels.Kernel
 }
 
+// tolerance is how far results may be from the host's.
+func (t task) tolerance() kernels.Tolerance {
+	if t.program.Tolerance != nil {
+		return *t.program.Tolerance
+	}
+	return t.kernel.Tolerance
+}
+
 // programs returns what each rank's device does for each of its instructions.
 func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 	work := map[at]task{}
@@ -143,14 +151,6 @@ func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 		}
 	}
 	return work, nil
-}
-
-// tolerance is how far results may be from the host's.
-func (w task) tolerance() kernels.Tolerance {
-	if w.program.Tolerance != nil {
-		return *w.program.Tolerance
-	}
-	return w.kernel.Tolerance
 }
 
 // declared checks that launches of functions in files are among those that the

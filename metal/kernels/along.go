@@ -1,0 +1,100 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// along serves what is done along the lines of an axis.
+func along() Kernel {
+	var fs []Function
+	for _, d := range []string{"f32", "bf16", "f16", "i32", "u32", "u8"} {
+		for _, name := range []string{"running_sum", "extreme_place", "log_sum", "number"} {
+			if name != "log_sum" || d[0] != 'i' && d[0] != 'u' {
+				fs = append(fs, Function{Name: name + "_" + d, Threads: lineThreads})
+			}
+		}
+	}
+	return Kernel{
+		Name:       "along",
+		Serves:     []string{"cumsum", "argmax", "argmin", "logsumexp", "iota"},
+		Primitives: []string{"cumsum", "argmax", "argmin", "logsumexp", "iota"},
+		Doc:        "running sums, places of extremes, log of sums of exponentials, and numbers, along an axis",
+		Functions:  fs,
+		Build:      alongProgram,
+		Tolerance:  Tolerance{Why: "see Program.Tolerance: equal bits but of sums of floats"},
+	}
+}
+
+func alongProgram(in *Instr) (*Program, error) {
+	if in.Ragged() {
+		return nil, refuse("goes along lines of ragged rows")
+	}
+	out := in.Results[0].Type
+	x := out
+	if len(in.Args) > 0 {
+		x = in.Args[0].Type
+	}
+	switch d := x.DType; d {
+	case graph.F32, graph.BF16, graph.F16, graph.I32, graph.U32, graph.U8:
+	default:
+		return nil, refuse("no elements of %s", d)
+	}
+	tolerance := &Tolerance{}
+	var function string
+	var axis, extra, threads int
+	args := []Arg{In(0), Out(0)}
+	switch p := in.Prim.(type) {
+	case primitives.CumSum:
+		function, axis, threads = "running_sum", p.Axis, 1
+		if p.Reverse {
+			extra = 1
+		}
+		if x.DType.IsFloat() {
+			tolerance = nearly(x.DType, 0x1p-23, "sums of pairs of floats have 48 bits and the host's 53, which may round otherwise")
+		}
+	case primitives.ArgExtreme:
+		function, axis, threads = "extreme_place", p.Axis, 32
+		if p.Name() == "argmin" {
+			extra = 1
+		}
+		if out.DType != graph.I32 && out.DType != graph.U32 {
+			return nil, refuse("places of %s, only of i32 and u32", out.DType)
+		}
+	case primitives.Count:
+		function, axis, args, threads = "number", p.Dimension, []Arg{Out(0)}, out.Shape[p.Dimension]
+		extra = in.Index(in.plan.Bufs[in.Results[0].Buf].Spec.At(axis)) * out.Shape[axis]
+	case interface{ Along() int }:
+		function, axis, threads = "log_sum", p.Along(), 32
+		tolerance = nearly(x.DType, 0x1p-20, "Metal's exp and log and the host's differ by 6 ulp each")
+	default:
+		return nil, refuse("%s made by %T", in.Name, in.Prim)
+	}
+	outer, n, inner := around(x, axis)
+	lines := outer * inner
+	count := lines
+	if function == "number" {
+		count = out.Len()
+	}
+	l := Launch{Source: Source{File: "along.metal"}, Function: fmt.Sprintf("%s_%s", function, x.DType)}
+	l.Args = append(args, Params(count, max(n, 1), max(inner, 1), extra))
+	if n == 0 {
+		return nil, refuse("lines of no elements")
+	}
+	l.Groups, l.Threads = line(lines * threads)
+	return &Program{Launches: []Launch{l}, Tolerance: tolerance}, nil
+}
+
+// nearly is a tolerance relative to results and to the largest, of type d.
+func nearly(d graph.DType, far float64, why string) *Tolerance {
+	t := &Tolerance{Relative: far, OfMax: far, Why: why}
+	switch d {
+	case graph.BF16:
+		t.Relative += 0x1p-7
+	case graph.F16:
+		t.Relative += 0x1p-10
+	}
+	return t
+}

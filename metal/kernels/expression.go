@@ -1,0 +1,157 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// expression says how an elementwise primitive is computed in Metal.
+type expression struct {
+	// of writes the primitive into a function: it returns an expression for each result,
+	// or an error that is a Refusal.
+	of func(p *part) ([]string, error)
+	// ulps is how far a result may be from the host's, in units in the last place of
+	// float; 0 is equal bits.
+	ulps float64
+	// cancels says that a result may be small where what it is made of is not, so that its
+	// error is one relative to the largest.
+	cancels bool
+}
+
+// part is an elementwise instruction in a function that is being written. Floats
+// of all types are computed with as float, as the host does; bool and the integers as
+// what they are.
+type part struct {
+	prim    graph.Primitive
+	in, out []graph.DType
+	x       []string // variables with the arguments, which may be used any number of times
+	text    *flatText
+	index   int // of the parts of the instruction
+}
+
+// operand is the element type that an operation of equal types computes in.
+func (p *part) operand() graph.DType {
+	if len(p.in) > 0 {
+		return p.in[len(p.in)-1]
+	}
+	return p.out[0]
+}
+
+func (p *part) float() bool { return p.operand().IsFloat() }
+
+// metalTypes are how element types are computed with, and stored.
+type metalType struct{ value, storage string }
+
+func metalTypeOf(d graph.DType) (metalType, error) {
+	switch d {
+	case graph.F32:
+		return metalType{"float", "float"}, nil
+	case graph.BF16:
+		return metalType{"float", "bfloat"}, nil
+	case graph.F16:
+		return metalType{"float", "half"}, nil
+	case graph.I32:
+		return metalType{"int", "int"}, nil
+	case graph.U32:
+		return metalType{"uint", "uint"}, nil
+	case graph.U8:
+		return metalType{"uchar", "uchar"}, nil
+	case graph.Bool:
+		return metalType{"bool", "uchar"}, nil
+	}
+	return metalType{}, refuse("no elements of %s, only of f32, bf16, f16, i32, u32, u8 and bool", d)
+}
+
+// always is an expression whose verbs are the arguments, in their order; {t} is the
+// type that operands are computed with.
+func always(format string) func(p *part) ([]string, error) {
+	return func(p *part) ([]string, error) { return p.format(format) }
+}
+
+func (p *part) format(format string) ([]string, error) {
+	args := make([]any, len(p.x))
+	for i, x := range p.x {
+		args[i] = x
+	}
+	t, err := metalTypeOf(p.operand())
+	format = strings.ReplaceAll(format, "{t}", t.value)
+	return []string{fmt.Sprintf(format, args...)}, err
+}
+
+// byType is one expression of floats and one of integers.
+func byType(float, integer string) func(p *part) ([]string, error) {
+	return func(p *part) ([]string, error) {
+		if p.float() {
+			return p.format(float)
+		}
+		return p.format(integer)
+	}
+}
+
+// ordered compares; bool is compared as the integers 0 and 1 are.
+func ordered(sign string) expression {
+	return expression{of: func(p *part) ([]string, error) {
+		if p.operand() == graph.Bool {
+			return p.format("int(%s) " + sign + " int(%s)")
+		}
+		return p.format("%s " + sign + " %s")
+	}}
+}
+
+// extreme returns the larger or the smaller of two.
+func extreme(name, ofBool string) expression {
+	return expression{of: func(p *part) ([]string, error) {
+		if p.operand() == graph.Bool {
+			return p.format(ofBool)
+		}
+		return p.format(name + "(%s, %s)")
+	}}
+}
+
+// bits is of bool and of the bits of integers.
+func bits(ofBool, ofInt string) expression {
+	return expression{of: func(p *part) ([]string, error) {
+		if p.operand() == graph.Bool {
+			return p.format(ofBool)
+		}
+		return p.format(ofInt)
+	}}
+}
+
+// fullOf is a constant, which is a parameter of the function, so that functions with
+// others are the same.
+func fullOf(p *part) ([]string, error) {
+	f, ok := p.prim.(graph.Fill)
+	if !ok {
+		return nil, refuse("made by %T", p.prim)
+	}
+	word, err := wordOf(f.Value, p.out[0])
+	if err != nil {
+		return nil, err
+	}
+	at := p.text.param(word)
+	switch p.out[0] {
+	case graph.F32, graph.BF16, graph.F16:
+		return []string{"as_type<float>(" + at + ")"}, nil
+	case graph.I32:
+		return []string{"as_type<int>(" + at + ")"}, nil
+	case graph.U8:
+		return []string{"uchar(" + at + ")"}, nil
+	case graph.Bool:
+		return []string{"(" + at + " != 0u)"}, nil
+	}
+	return []string{at}, nil
+}
+
+// twoFloats splits x in two parts whose sum it nearly is.
+func twoFloats(x float64) (high, low uint32) {
+	h := float32(x)
+	l := float32(x - float64(h))
+	if math.IsInf(float64(h), 0) {
+		l = 0
+	}
+	return math.Float32bits(h), math.Float32bits(l)
+}

@@ -1,0 +1,173 @@
+package kernels
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// expressions are the elementwise primitives by name. Errors of Metal's functions are
+// those of its specification with fast math off, table "accuracy of math functions";
+// to them come those of the host's, which is within half an ulp but for what
+// kernel.Exp says.
+func expressions() map[string]expression {
+	return map[string]expression{
+		"full":    {of: fullOf},
+		"add_any": {of: sumOf},
+
+		"neg":    {of: byType("-%s", "wrap_sub({t}(0), %s)")},
+		"abs":    {of: byType("fabs(%s)", "%[1]s < 0 ? wrap_sub(0, %[1]s) : %[1]s")},
+		"sign":   {of: byType("%[1]s > 0.0f ? 1.0f : %[1]s < 0.0f ? -1.0f : %[1]s", "%[1]s > 0 ? {t}(1) : %[1]s < 0 ? {t}(-1) : {t}(0)")},
+		"square": {of: byType("%[1]s * %[1]s", "wrap_mul(%[1]s, %[1]s)")},
+		"floor":  {of: always("floor(%s)")},
+		"ceil":   {of: always("ceil(%s)")},
+		"sqrt":   {of: always("precise::sqrt(%s)")},
+		"round":  {of: roundOf},
+
+		"rsqrt":    {of: always("1.0f / precise::sqrt(%s)"), ulps: 2},
+		"exp":      {of: always("precise::exp(%s)"), ulps: 6},
+		"expm1":    {of: always("exp_less_1(%s)"), ulps: 12},
+		"log":      {of: always("precise::log(%s)"), ulps: 6},
+		"log1p":    {of: always("log_1_plus(%s)"), ulps: 12},
+		"sin":      {of: always("precise::sin(%s)"), ulps: 6},
+		"cos":      {of: always("precise::cos(%s)"), ulps: 6},
+		"tanh":     {of: always("precise::tanh(%s)"), ulps: 8},
+		"logistic": {of: always("logistic(%s)"), ulps: 12},
+		"erf":      {of: always("erf_of(%s)"), ulps: 8},
+
+		"add": {of: byType("%s + %s", "wrap_add(%s, %s)")},
+		"sub": {of: byType("%s - %s", "wrap_sub(%s, %s)")},
+		"mul": {of: byType("%s * %s", "wrap_mul(%s, %s)")},
+		"div": {of: byType("%s / %s", "whole_div(%s, %s)")},
+		"rem": {of: byType("remainder_of(%s, %s)", "whole_rem(%s, %s)")},
+		"pow": {of: always("precise::pow(%s, %s)"), ulps: 18},
+		"max": extreme("maximum", "%s || %s"),
+		"min": extreme("minimum", "%s && %s"),
+
+		"eq": ordered("=="),
+		"ne": ordered("!="),
+		"lt": ordered("<"),
+		"le": ordered("<="),
+		"gt": ordered(">"),
+		"ge": ordered(">="),
+
+		"not": bits("!%s", "{t}(~%s)"),
+		"and": bits("%s && %s", "{t}(%s & %s)"),
+		"or":  bits("%s || %s", "{t}(%s | %s)"),
+		"xor": bits("%s != %s", "{t}(%s ^ %s)"),
+
+		"select_n":             {of: selectOf},
+		"clamp":                {of: clampOf},
+		"convert_element_type": {of: convertOf},
+		"is_finite":            {of: always("isfinite(%s)")},
+
+		"silu":        {of: always("%[1]s * logistic(%[1]s)"), ulps: 14},
+		"silu_grad":   {of: always("%[2]s * silu_slope(%[1]s, logistic(%[1]s))"), ulps: 24, cancels: true},
+		"swiglu":      {of: always("%[1]s * logistic(%[1]s) * %[2]s"), ulps: 16},
+		"swiglu_grad": {of: swigluGradOf, ulps: 24, cancels: true},
+		"gelu":        {of: geluOf("%s(%s)", "gelu", "gelu_tanh"), ulps: 32},
+		"gelu_grad":   {of: geluOf("%[3]s * %[1]s(%[2]s)", "gelu_slope", "gelu_tanh_slope"), ulps: 32, cancels: true},
+		"adamw":       {of: adamWOf, ulps: 16, cancels: true},
+	}
+}
+
+// sumOf adds from left to right, and rounds once.
+func sumOf(p *part) ([]string, error) {
+	if !p.float() {
+		return nil, refuse("sums of cotangents of %s", p.operand())
+	}
+	sum := p.x[0]
+	for _, x := range p.x[1 : len(p.x)-1] {
+		sum = p.text.value("float", sum+" + "+x)
+	}
+	return []string{sum + " + " + p.x[len(p.x)-1]}, nil
+}
+
+func roundOf(p *part) ([]string, error) {
+	if r, ok := p.prim.(primitives.Rounding); ok && r.ToEven {
+		return p.format("rint(%s)")
+	}
+	return p.format("round(%s)")
+}
+
+// selectOf takes the case that the first argument names; what is out of range names the
+// nearest.
+func selectOf(p *part) ([]string, error) {
+	which, cases := p.x[0], p.x[1:]
+	last := len(cases) - 1
+	e := cases[last]
+	for i := last - 1; i >= 0; i-- {
+		if p.in[0] == graph.Bool {
+			e = fmt.Sprintf("!%s ? %s : %s", which, cases[i], e)
+		} else if p.in[0] == graph.I32 {
+			e = fmt.Sprintf("%s <= %d ? %s : %s", which, i, cases[i], e)
+		} else {
+			e = fmt.Sprintf("%s <= %du ? %s : %s", which, i, cases[i], e)
+		}
+	}
+	return []string{e}, nil
+}
+
+func clampOf(p *part) ([]string, error) {
+	if p.operand() == graph.Bool {
+		return p.format("(%[2]s || %[1]s) && %[3]s")
+	}
+	return p.format("minimum(maximum(%[2]s, %[1]s), %[3]s)")
+}
+
+// convertOf is array.Convert. What is narrower than float is rounded where it is kept.
+func convertOf(p *part) ([]string, error) {
+	from, to := p.in[0], p.out[0]
+	t, err := metalTypeOf(to)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case to == graph.Bool && from.IsFloat():
+		return p.format("%s != 0.0f")
+	case to == graph.Bool:
+		return p.format("%s != 0")
+	case from.IsFloat() && to.IsFloat():
+		return p.format("%s")
+	case from.IsFloat():
+		return p.format("to_" + t.value + "(%s)")
+	case from == graph.Bool:
+		return p.format("%s ? " + t.value + "(1) : " + t.value + "(0)")
+	case to == graph.BF16 || to == graph.F16:
+		if from == graph.U8 {
+			return p.format("float(%s)")
+		}
+		return p.format("narrowable(%s)")
+	}
+	return p.format(t.value + "(%s)")
+}
+
+func swigluGradOf(p *part) ([]string, error) {
+	gate, up, ct := p.x[0], p.x[1], p.x[2]
+	s := p.text.value("float", "logistic("+gate+")")
+	return []string{
+		fmt.Sprintf("%s * %s * silu_slope(%s, %s)", ct, up, gate, s),
+		fmt.Sprintf("%s * (%s * %s)", ct, gate, s),
+	}, nil
+}
+
+// geluOf formats the name of a function, which there is for the approximation too,
+// and the arguments.
+func geluOf(format, exact, approximate string) func(p *part) ([]string, error) {
+	return func(p *part) ([]string, error) {
+		g, ok := p.prim.(interface{ Approximate() bool })
+		if !ok {
+			return nil, refuse("made by %T", p.prim)
+		}
+		name := exact
+		if g.Approximate() {
+			name = approximate
+		}
+		if strings.Contains(format, "[3]") {
+			return []string{fmt.Sprintf(format, name, p.x[0], p.x[1])}, nil
+		}
+		return []string{fmt.Sprintf(format, name, p.x[0])}, nil
+	}
+}

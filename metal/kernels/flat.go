@@ -1,0 +1,278 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// flat serves elementwise instructions, and chains of them, by functions that are made
+// for each.
+func flat() Kernel {
+	serves := []string{Fused}
+	var prims []string
+	for name := range expressions() {
+		prims = append(prims, name)
+	}
+	slices.Sort(prims)
+	return Kernel{
+		Name:       "flat",
+		Serves:     append(serves, prims...),
+		Primitives: prims,
+		Doc:        "elementwise operations, one after another on each element",
+		Build:      flatProgram,
+		Tolerance:  Tolerance{Why: "see Program.Tolerance: equal bits where no function is approximated"},
+	}
+}
+
+// flatBuffers is how many buffers a Metal function takes, and flatParams how many
+// parameters of 4 bytes a launch copies.
+const (
+	flatBuffers = 31
+	flatParams  = 1024
+)
+
+// flatProgram writes the function of an instruction.
+func flatProgram(in *Instr) (*Program, error) {
+	if in.Product > 0 {
+		return nil, refuse("is done to a product tile by tile, which only the host does")
+	}
+	if !in.Flat && len(in.Parts) == 0 {
+		return nil, refuse("is not elementwise")
+	}
+	n := in.Results[0].Type.Len()
+	lanes, width := 1, n
+	if in.Ragged() {
+		width = rowLen(in.Results[0].Type)
+	}
+	if n%4 == 0 && width%4 == 0 {
+		lanes = 4
+	}
+	f := &flatWriter{Instr: in, flatText: newFlatText(lanes, in.Ragged()), n: n, made: map[int]kept{}, loaded: map[argumentKey]string{}}
+	if err := f.write(); err != nil {
+		return nil, err
+	}
+	name, text := f.function()
+	if f.buffers > flatBuffers {
+		return nil, refuse("takes %d buffers, want at most %d", f.buffers, flatBuffers)
+	}
+	if len(f.words) > flatParams {
+		return nil, refuse("takes %d parameters, want at most %d", len(f.words), flatParams)
+	}
+	f.words[flatCount], f.words[flatWidth], f.words[flatExperts], f.words[flatAlign] = uint32(n), uint32(width), uint32(in.Experts()), uint32(in.Align)
+	l := Launch{Source: Source{Made: text}, Function: name}
+	for i := range in.Args {
+		l.Args = append(l.Args, In(i))
+	}
+	for i := range in.Results {
+		l.Args = append(l.Args, Out(i))
+	}
+	p := &Program{Tolerance: f.tolerance()}
+	if in.Ragged() {
+		l.Args = append(l.Args, Zones())
+	}
+	if f.faults {
+		l.Args = append(l.Args, Status())
+		p.Fault = adamWFault(in)
+	}
+	words := make([]any, len(f.words))
+	for i, w := range f.words {
+		words[i] = w
+	}
+	l.Args = append(l.Args, Params(words...))
+	l.Groups, l.Threads = line(n / lanes)
+	p.Launches = []Launch{l}
+	return p, nil
+}
+
+// lineThreads is the most threads of a group where each has its own element.
+const lineThreads = 256
+
+// line is the grid of a function with a thread for each of n.
+func line(n int) (groups, threads [3]int) {
+	each := min(lineThreads, max(32, (n+31)/32*32))
+	return [3]int{(n + each - 1) / each, 1, 1}, [3]int{each, 1, 1}
+}
+
+// rowLen is the number of elements of a row, which is what the first dimension counts.
+func rowLen(t graph.Type) int {
+	n := 1
+	for _, s := range t.Shape[1:] {
+		n *= s
+	}
+	return n
+}
+
+// flatWriter writes the function of one instruction.
+type flatWriter struct {
+	*Instr
+	*flatText
+	n      int
+	made   map[int]kept // by root, what parts have written
+	loaded map[argumentKey]string
+	ulps   float64
+	narrow float64 // of results, what may be rounded otherwise
+	// cancels says that results may be small where what they are made of is not.
+	cancels bool
+}
+
+// kept is a value that a part has written.
+type kept struct {
+	x     string
+	dtype graph.DType
+}
+
+type argumentKey struct {
+	index          int
+	repeat, length int
+}
+
+func (f *flatWriter) write() error {
+	for i, a := range f.Args {
+		m, err := metalTypeOf(a.Type.DType)
+		if err != nil {
+			return err
+		}
+		f.buffer("device const "+m.storage+"*", fmt.Sprintf("a%d", i))
+	}
+	for i, o := range f.Results {
+		m, err := metalTypeOf(o.Type.DType)
+		if err != nil {
+			return err
+		}
+		if o.Type.Len() != f.n || o.Ragged != f.Ragged() {
+			return refuse("results of different rows or sizes")
+		}
+		f.buffer("device "+m.storage+"*", fmt.Sprintf("o%d", i))
+	}
+	parts := f.Parts
+	if len(parts) == 0 {
+		parts = []lowering.Instr{*f.Instr.Instr}
+	}
+	for k := range parts {
+		if err := f.part(k, &parts[k]); err != nil {
+			return err
+		}
+	}
+	for i, o := range f.Results {
+		v, ok := f.made[f.Root(o.Buf)]
+		if !ok {
+			return refuse("no part writes result %d", i)
+		}
+		if err := f.store(i, o.Type.DType, v.x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part writes one part: its arguments, what it computes, and its results as they would be
+// kept in memory.
+func (f *flatWriter) part(index int, in *lowering.Instr) error {
+	p := &part{prim: in.Prim, text: f.flatText, index: index}
+	for _, b := range in.In {
+		d := f.Operand(b).Type.DType
+		x, err := f.argument(in, b)
+		if err != nil {
+			return err
+		}
+		p.in, p.x = append(p.in, d), append(p.x, x)
+	}
+	for _, b := range in.Out {
+		p.out = append(p.out, f.Operand(b).Type.DType)
+	}
+	if in.Repeat > 0 {
+		f.made[f.Root(in.Out[0])] = kept{p.x[0], p.out[0]}
+		return nil
+	}
+	e, ok := expressions()[in.Name]
+	if !ok {
+		return refuse("no expression for %s", in.Name)
+	}
+	results, err := e.of(p)
+	if err != nil {
+		return err
+	}
+	// What is computed with what was rounded otherwise, is too.
+	f.narrow *= 2
+	f.cancels = f.cancels || e.cancels || f.ulps > 0
+	f.ulps += e.ulps
+	for i, d := range p.out {
+		x, err := f.rounded(d, results[i])
+		if err != nil {
+			return err
+		}
+		if f.ulps > 0 && d == graph.BF16 {
+			f.narrow = max(f.narrow, 0x1p-7)
+		} else if f.ulps > 0 && d == graph.F16 {
+			f.narrow = max(f.narrow, 0x1p-10)
+		}
+		f.made[f.Root(in.Out[i])] = kept{x, d}
+	}
+	return nil
+}
+
+// argument returns the variable of a part's argument b.
+func (f *flatWriter) argument(in *lowering.Instr, b int) (string, error) {
+	t := f.Operand(b).Type
+	if v, ok := f.made[f.Root(b)]; ok {
+		if v.dtype != t.DType {
+			return "", refuse("reads %s as %s", v.dtype, t.DType)
+		}
+		return v.x, nil
+	}
+	i := slices.Index(f.Instr.In, b)
+	if i < 0 {
+		return "", refuse("reads a buffer that is none of the instruction's arguments")
+	}
+	a := argument{dtype: t.DType, repeat: in.Repeat, length: t.Len()}
+	a.scalar = a.repeat == 0 && t.Rank() == 0 && f.n != 1
+	switch {
+	case a.repeat > 0 && f.Args[i].Ragged && a.repeat*a.length != f.n:
+		return "", refuse("repeats ragged rows")
+	case a.repeat == 0 && !a.scalar && t.Len() != f.n:
+		return "", refuse("%s is read element by element for %d", t, f.n)
+	case a.repeat == 0 && !a.scalar && f.Args[i].Ragged != f.Ragged():
+		return "", refuse("reads whole rows beside ragged ones")
+	}
+	key := argumentKey{i, a.repeat, a.length}
+	if v, ok := f.loaded[key]; ok {
+		return v, nil
+	}
+	v, err := f.load(i, a, f.n)
+	f.loaded[key] = v
+	return v, err
+}
+
+// tolerance adds the errors of the parts, which later parts may make larger relative to
+// their results where these cancel, but hardly beside the largest.
+func (f *flatWriter) tolerance() *Tolerance {
+	if f.ulps == 0 {
+		return &Tolerance{}
+	}
+	t := &Tolerance{Absolute: 0x1p-124, Relative: f.ulps*0x1p-23 + f.narrow,
+		Why: fmt.Sprintf("Metal's functions and the host's differ by up to %v ulp, which may round otherwise; numbers below the normal ones may be 0", f.ulps)}
+	if f.cancels {
+		t.OfMax = t.Relative
+	}
+	return t
+}
+
+// wordOf returns the bits of x as element type d, floats widened to f32.
+func wordOf(x float64, d graph.DType) (uint32, error) {
+	if _, err := metalTypeOf(d); err != nil {
+		return 0, err
+	}
+	one := array.New(graph.T(d))
+	one.Fill(x)
+	switch d {
+	case graph.BF16, graph.F16:
+		one = one.As(graph.F32)
+	case graph.U8, graph.Bool:
+		return uint32(one.Bytes()[0]), nil
+	}
+	return array.Data[uint32](array.Over(graph.T(graph.U32), one.Bytes()))[0], nil
+}

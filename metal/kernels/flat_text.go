@@ -1,0 +1,195 @@
+package kernels
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// flatText is a function that is being written: arguments are loaded, four elements at
+// a time where they come in fours, every part is computed for each element, and the
+// results are stored. Numbers are parameters, so that the text depends on operations and
+// types alone, and instructions that do the same share a function.
+type flatText struct {
+	lanes   int // elements of a thread, 1 or 4
+	ragged  bool
+	head    []string // of the function
+	early   strings.Builder
+	lane    strings.Builder
+	late    strings.Builder
+	gap     strings.Builder // what gap rows have
+	words   []uint32        // the parameters
+	names   int
+	scalars map[string]bool // variables of early
+	faults  bool
+	buffers int
+}
+
+// The parameters that every function has.
+const (
+	flatCount   = iota // elements
+	flatWidth          // elements of a row, in ragged functions
+	flatExperts        // whose rows are counted
+	flatAlign
+	flatWords
+)
+
+func newFlatText(lanes int, ragged bool) *flatText {
+	return &flatText{lanes: lanes, ragged: ragged, words: make([]uint32, flatWords), scalars: map[string]bool{}}
+}
+
+// param adds a parameter and returns the expression of it.
+func (t *flatText) param(word uint32) string {
+	t.words = append(t.words, word)
+	return fmt.Sprintf("p[%d]", len(t.words)-1)
+}
+
+func (t *flatText) name() string {
+	t.names++
+	return fmt.Sprintf("v%d", t.names)
+}
+
+// value gives an expression of one element a name.
+func (t *flatText) value(kind, e string) string {
+	v := t.name()
+	fmt.Fprintf(&t.lane, "      %s %s = %s;\n", kind, v, e)
+	return v
+}
+
+// before is value of an expression that is the same for all elements.
+func (t *flatText) before(kind, e string) string {
+	v := t.name()
+	fmt.Fprintf(&t.early, "    %s %s = %s;\n", kind, v, e)
+	t.scalars[v] = true
+	return v
+}
+
+// once is before if x is the same for all elements, and value otherwise.
+func (t *flatText) once(x, kind, e string) string {
+	if t.scalars[x] {
+		return t.before(kind, e)
+	}
+	return t.value(kind, e)
+}
+
+// fault records a mistake, once, of the first part that has one; x is an integer.
+func (t *flatText) fault(when string, index int, x string) {
+	t.faults = true
+	to := &t.lane
+	if t.scalars[x] {
+		to = &t.early
+	}
+	fmt.Fprintf(to, "    if (gid == 0 && %s && status[0] > %d) {\n      status[0] = %d;\n      status[1] = %s;\n    }\n", when, index, index, x)
+}
+
+// argument is how a part reads an argument of the instruction.
+type argument struct {
+	dtype  graph.DType
+	repeat int // of each element before the next, 0 for element by element
+	length int // of what is repeated
+	scalar bool
+}
+
+// buffer adds an argument of the function.
+func (t *flatText) buffer(kind, name string) {
+	t.head = append(t.head, fmt.Sprintf("%s %s [[buffer(%d)]]", kind, name, t.buffers))
+	t.buffers++
+}
+
+func (t *flatText) vector(storage string) string {
+	if t.lanes == 1 {
+		return storage
+	}
+	return storage + "4"
+}
+
+// load adds code that reads argument i, whose elements are of type d, and returns the variable
+// of one element.
+func (t *flatText) load(i int, a argument, n int) (string, error) {
+	m, err := metalTypeOf(a.dtype)
+	if err != nil {
+		return "", err
+	}
+	value := func(e string) string {
+		if a.dtype == graph.Bool {
+			return e + " != 0"
+		}
+		return m.value + "(" + e + ")"
+	}
+	buffer := fmt.Sprintf("a%d", i)
+	switch {
+	case a.scalar, a.repeat > 0 && a.length == 1:
+		return t.before(m.value, value(buffer+"[0]")), nil
+	case a.repeat > 0:
+		at := "(at + k)"
+		if a.repeat > 1 {
+			at = fmt.Sprintf("(%s / %s)", at, t.param(uint32(a.repeat)))
+		}
+		if a.repeat*a.length < n {
+			at = fmt.Sprintf("(%s %% %s)", at, t.param(uint32(a.length)))
+		}
+		return t.value(m.value, value(buffer+"["+at+"]")), nil
+	}
+	vector := t.vector(m.storage)
+	v := t.name()
+	fmt.Fprintf(&t.early, "    %s %s = ((device const %s*)%s)[gid];\n", vector, v, vector, buffer)
+	if t.lanes == 1 {
+		return t.value(m.value, value(v)), nil
+	}
+	return t.value(m.value, value(v+"[k]")), nil
+}
+
+// store adds code that writes x, a value of type d, to result i.
+func (t *flatText) store(i int, d graph.DType, x string) error {
+	m, err := metalTypeOf(d)
+	if err != nil {
+		return err
+	}
+	vector := t.vector(m.storage)
+	v := t.name()
+	at := v
+	if t.lanes > 1 {
+		at += "[k]"
+	}
+	fmt.Fprintf(&t.early, "    %s %s;\n", vector, v)
+	fmt.Fprintf(&t.lane, "      %s = %s(%s);\n", at, m.storage, x)
+	fmt.Fprintf(&t.late, "    ((device %s*)o%d)[gid] = %s;\n", vector, i, v)
+	fmt.Fprintf(&t.gap, "    ((device %s*)o%d)[gid] = %s(%s(0));\n", vector, i, vector, m.storage)
+	return nil
+}
+
+// rounded returns a variable with e as a value of type d is kept.
+func (t *flatText) rounded(d graph.DType, e string) (string, error) {
+	m, err := metalTypeOf(d)
+	if d == graph.BF16 || d == graph.F16 {
+		e = m.value + "(" + m.storage + "(" + e + "))"
+	}
+	return t.value(m.value, e), err
+}
+
+// function returns the text, and the name that it has for what it says.
+func (t *flatText) function() (name, text string) {
+	if t.ragged {
+		t.buffer("device const int*", "counts")
+	}
+	if t.faults {
+		t.buffer("device int*", "status")
+	}
+	t.buffer("constant uint*", "p")
+	var b strings.Builder
+	fmt.Fprintf(&b, "(%s,\n    uint gid [[thread_position_in_grid]]) {\n", strings.Join(t.head, ",\n    "))
+	fmt.Fprintf(&b, "  uint at = gid * %du;\n", t.lanes)
+	work := t.early.String() + fmt.Sprintf("    for (uint k = 0; k < %du; k++) {\n", t.lanes) + t.lane.String() + "    }\n" + t.late.String()
+	if t.ragged {
+		fmt.Fprintf(&b, "  int kind = at < p[%d] ? row_kind(counts, int(p[%d]), int(p[%d]), int(at / p[%d])) : row_past;\n", flatCount, flatExperts, flatAlign, flatWidth)
+		fmt.Fprintf(&b, "  if (kind == row_used) {\n%s  } else if (kind == row_gap) {\n%s  }\n}\n", work, t.gap.String())
+	} else {
+		fmt.Fprintf(&b, "  if (at < p[%d]) {\n%s  }\n}\n", flatCount, work)
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	name = "flat_" + hex.EncodeToString(sum[:8])
+	return name, "kernel void " + name + b.String()
+}

@@ -1,0 +1,167 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// reduce serves reductions over axes.
+func reduce() Kernel {
+	k := Kernel{
+		Name:       "reduce",
+		Serves:     []string{"reduce_sum", "reduce_prod", "reduce_max", "reduce_min"},
+		Primitives: []string{"reduce_sum", "reduce_prod", "reduce_max", "reduce_min"},
+		Doc:        "sums, products and extremes over axes",
+		Build:      reduceProgram,
+		Tolerance:  Tolerance{Why: "see Program.Tolerance: equal bits but of sums of floats"},
+	}
+	for _, form := range []string{"lines", "columns"} {
+		for _, t := range []string{"f32_f32", "bf16_f32", "bf16_bf16", "f32_bf16", "f16_f32", "f16_f16", "f32_f16", "i32_i32", "u32_u32", "u8_u8"} {
+			for _, op := range []string{"sum", "prod", "max", "min"} {
+				if op != "prod" || t[0] == 'i' || t[0] == 'u' {
+					k.Functions = append(k.Functions, Function{Name: "reduce_" + form + "_" + op + "_" + t, Threads: lineThreads})
+				}
+			}
+		}
+	}
+	return k
+}
+
+// A long axis is reduced in chunks where the order is free: of lineChunk elements that
+// lie behind each other, by 8 threads, and of columnChunk rows, by a thread for each
+// column.
+const (
+	lineChunk   = 512
+	columnChunk = 64
+)
+
+// reduceStep is one launch: the middle one of three dimensions is reduced, in chunks.
+type reduceStep struct{ outer, n, inner, chunk int }
+
+func (s reduceStep) chunks() int { return max(1, (s.n+s.chunk-1)/s.chunk) }
+
+// reduceSteps takes axes from the last to the first. In any order, those side by side
+// are one, and long ones are reduced in chunks first.
+func reduceSteps(shape, axes []int, anyOrder bool) []reduceStep {
+	size := func(shape []int) int {
+		n := 1
+		for _, s := range shape {
+			n *= s
+		}
+		return n
+	}
+	var steps []reduceStep
+	behind := len(shape) // dimensions from here on are reduced, or kept in inner
+	inner := 1
+	for i := len(axes) - 1; i >= 0; i-- {
+		last, first := axes[i], axes[i]
+		for anyOrder && i > 0 && axes[i-1] == first-1 {
+			i--
+			first = axes[i]
+		}
+		inner *= size(shape[last+1 : behind])
+		s := reduceStep{outer: size(shape[:first]), n: size(shape[first : last+1]), inner: inner}
+		behind = first
+		for most := map[bool]int{true: lineChunk, false: columnChunk}[inner == 1]; anyOrder && s.n > 2*most; {
+			s.chunk = most
+			steps = append(steps, s)
+			s.n = s.chunks()
+		}
+		s.chunk = max(1, s.n)
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+func reduceProgram(in *Instr) (*Program, error) {
+	prim := in.Prim
+	if in.Does != nil {
+		prim = in.Does
+	}
+	var axes []int
+	var op string
+	x, out := in.Args[0].Type, in.Results[0].Type
+	from := x.DType
+	if from == graph.Bool { // whose largest and smallest are those of 0 and 1
+		from = graph.U8
+	}
+	anyOrder := !from.IsFloat()
+	switch p := prim.(type) {
+	case primitives.ReduceSum:
+		axes, op, anyOrder = p.Axes, "sum", anyOrder || p.Unordered
+	case primitives.ReduceProd:
+		axes, op = p.Axes, "prod"
+	case primitives.ReduceExtreme:
+		axes, op, anyOrder = p.Axes, p.Name()[len("reduce_"):], true
+	default:
+		return nil, refuse("%s made by %T", in.Name, prim)
+	}
+	switch {
+	case len(axes) == 0:
+		return nil, refuse("reduces no axes")
+	case from.IsFloat() && op == "prod":
+		return nil, refuse("products of floats are made in f64, which is wider than two floats")
+	case from == graph.F64 || from == graph.I64:
+		return nil, refuse("no elements of %s", from)
+	case in.Ragged() && (axes[0] == 0 || !in.Results[0].Ragged):
+		return nil, refuse("reduces over ragged rows")
+	}
+	p := &Program{}
+	to, smallest := from, x.DType == graph.Bool && op == "min"
+	if smallest { // of nothing it is true, and not the greatest of u8
+		op = "min"
+		for _, a := range axes {
+			if x.Shape[a] == 0 {
+				return nil, refuse("the least of no bool")
+			}
+		}
+	}
+	steps := reduceSteps(x.Shape, axes, anyOrder)
+	arg := In(0)
+	for i, s := range steps {
+		result := Out(0)
+		if to = out.DType; to == graph.Bool {
+			to = graph.U8
+		}
+		elements := s.outer * s.chunks() * s.inner
+		if i < len(steps)-1 {
+			if from.IsFloat() {
+				to = graph.F32
+			}
+			result = Scratch(len(p.Scratch))
+			p.Scratch = append(p.Scratch, max(4, elements*to.Size()))
+		}
+		form, threads := "lines", 8*elements
+		if s.inner > 1 {
+			form, threads = "columns", elements
+		}
+		row, counts := max(1, elements), arg
+		if in.Ragged() {
+			row, counts = elements/max(1, x.Shape[0]), Zones()
+		}
+		l := Launch{Source: Source{File: "reduce.metal"}, Function: fmt.Sprintf("reduce_%s_%s_%s_%s", form, op, from, to)}
+		l.Args = []Arg{arg, result, counts, Params(elements, s.n, s.chunk, s.chunks(), s.inner, max(1, row), in.Experts(), in.Align)}
+		l.Groups, l.Threads = line(threads)
+		p.Launches = append(p.Launches, l)
+		arg, from = result, to
+	}
+	if op == "sum" && to.IsFloat() {
+		p.Tolerance = &Tolerance{Relative: float64(len(steps)) * 0x1p-23, OfMax: 0x1p-30,
+			Why: "sums of pairs of floats have 48 bits and the host's 53, which may round otherwise"}
+		if len(steps) > len(axes) || anyOrder {
+			p.Tolerance.Relative, p.Tolerance.OfMax = 0x1p-20, 0x1p-20
+			p.Tolerance.Why = "sums of chunks are rounded to f32, the host's are not"
+		}
+		switch to {
+		case graph.BF16:
+			p.Tolerance.Relative += 0x1p-7
+		case graph.F16:
+			p.Tolerance.Relative += 0x1p-10
+		}
+	} else {
+		p.Tolerance = &Tolerance{}
+	}
+	return p, nil
+}

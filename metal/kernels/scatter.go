@@ -1,0 +1,85 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// scatter serves what adds elements to the places that indices name. Each place has one
+// thread, which adds in the order of the indices, as the host does.
+func scatter() Kernel {
+	fs := indexFunctions()
+	for _, d := range []string{"f32", "bf16", "f16", "i32", "u32", "u8"} {
+		for _, name := range []string{"add_lists", "add_rows", "add_along"} {
+			if name == "add_lists" || d[0] != 'i' && d[0] != 'u' {
+				fs = append(fs, Function{Name: name + "_" + d, Threads: lineThreads})
+			}
+		}
+	}
+	return Kernel{
+		Name:       "scatter",
+		Serves:     []string{"embedding_grad", "add_along_axis", "scatter_add"},
+		Primitives: []string{"embedding_grad", "add_along_axis", "scatter_add"},
+		Doc:        "elements added to places that indices name, in the order of the indices",
+		Functions:  fs,
+		Build:      scatterProgram,
+	}
+}
+
+func scatterProgram(in *Instr) (*Program, error) {
+	if in.Ragged() {
+		return nil, refuse("adds ragged rows")
+	}
+	out := in.Results[0].Type
+	d := out.DType
+	switch d {
+	case graph.F32, graph.BF16, graph.F16:
+	case graph.I32, graph.U32, graph.U8:
+		if in.Name == "scatter_add" {
+			break
+		}
+		fallthrough
+	default:
+		return nil, refuse("no elements of %s", d)
+	}
+	launch := func(function string, args ...Arg) Launch {
+		l := Launch{Source: Source{File: "scatter.metal"}, Function: fmt.Sprintf("%s_%s", function, d), Args: args}
+		l.Groups, l.Threads = line(out.Len())
+		return l
+	}
+	if p, ok := in.Prim.(primitives.AddAlongAxis); ok {
+		index := in.Args[1].Type
+		_, n, inner := around(out, p.Axis)
+		along := index.Shape[p.Axis]
+		return &Program{
+			Launches: []Launch{
+				checked(1, index.Len(), 0, n),
+				launch("add_along", In(0), In(1), Out(0), Params(out.Len(), max(n, 1), max(inner, 1), along)),
+			},
+			Fault: axisFault(index, p.Axis, n),
+		}, nil
+	}
+	if p, ok := in.Prim.(primitives.Scatter); ok {
+		_, n, inner := around(out, p.Axis)
+		count := in.Args[1].Type.Len()
+		ls, scratch := listed(1, count, n)
+		zeros := in.Index(in.plan.Bufs[in.Args[1].Buf].Spec.Axes()) != 0 // whose sum is pending
+		ls = append(append([]Launch{checked(1, count, 0, n)}, ls...),
+			launch("add_lists", In(0), In(2), Scratch(0), Scratch(1), Out(0), Params(out.Len(), max(n, 1), max(inner, 1), count, zeros)))
+		t := &Tolerance{}
+		if d.IsFloat() {
+			t = nearly(d, 0x1p-23, "sums of pairs of floats have 48 bits and the host's 53, which may round otherwise")
+		}
+		return &Program{Launches: ls, Scratch: scratch, Fault: rangeFault(n), Tolerance: t}, nil
+	}
+	if in.Name != "embedding_grad" {
+		return nil, refuse("%s made by %T", in.Name, in.Prim)
+	}
+	count := in.Args[0].Type.Len()
+	ls, scratch := listed(0, count, out.Shape[0])
+	ls = append(append([]Launch{checked(0, count, 0, out.Shape[0])}, ls...),
+		launch("add_rows", In(1), Scratch(0), Scratch(1), Out(0), Params(out.Shape[0], max(out.Shape[1], 1), count)))
+	return &Program{Launches: ls, Scratch: scratch, Fault: in.idFault(0, out.Shape[0])}, nil
+}

@@ -1,0 +1,101 @@
+// Elements added to places that indices name, in the order of the indices.
+#include "exact.metal"
+
+// add_rows adds rows of p[1] elements to the places p[0] that lists name, in float: see
+// listed. p[2] is the end of a list.
+template <typename T>
+kernel void add_rows(device const T* x [[buffer(0)]],
+                     device const int* begins [[buffer(1)]],
+                     device const int* next [[buffer(2)]],
+                     device T* y [[buffer(3)]],
+                     constant int* p [[buffer(4)]],
+                     uint gid [[thread_position_in_grid]]) {
+  int i = int(gid);
+  if (i < p[0] * p[1]) {
+    int column = i % p[1];
+    float s = 0.0f;
+    for (int k = begins[i / p[1]]; k < p[2]; k = next[k]) {
+      s += float(x[k * p[1] + column]);
+    }
+    y[i] = T(s);
+  }
+}
+
+// add_lists adds to elements of x, p[0] in all, along an axis of p[1] with p[2] behind each, the
+// updates, p[3] along the axis, that lists name. If p[4] is not 0, x counts as zeros.
+template <typename T>
+kernel void add_lists(device const T* x [[buffer(0)]],
+                      device const T* updates [[buffer(1)]],
+                      device const int* begins [[buffer(2)]],
+                      device const int* next [[buffer(3)]],
+                      device T* y [[buffer(4)]],
+                      constant int* p [[buffer(5)]],
+                      uint gid [[thread_position_in_grid]]) {
+  int i = int(gid);
+  if (i < p[0]) {
+    int k = begins[i / p[2] % p[1]];
+    T first = p[4] != 0 ? T(0) : x[i];
+    if (k < p[3]) {
+      int at = i / p[2] / p[1] * p[3] * p[2] + i % p[2];
+      float2 s = float2(float(first), 0.0f);
+      for (; k < p[3]; k = next[k]) {
+        s = pair_add(s, float(updates[at + k * p[2]]));
+      }
+      first = T(pair_value(s));
+    }
+    y[i] = first;
+  }
+}
+
+template <typename T>
+kernel void count_lists(device const T* x [[buffer(0)]],
+                        device const T* updates [[buffer(1)]],
+                        device const int* begins [[buffer(2)]],
+                        device const int* next [[buffer(3)]],
+                        device T* y [[buffer(4)]],
+                        constant int* p [[buffer(5)]],
+                        uint gid [[thread_position_in_grid]]) {
+  int i = int(gid);
+  if (i < p[0]) {
+    int at = i / p[2] / p[1] * p[3] * p[2] + i % p[2];
+    T s = p[4] != 0 ? T(0) : x[i];
+    for (int k = begins[i / p[2] % p[1]]; k < p[3]; k = next[k]) {
+      s = wrap_add(s, updates[at + k * p[2]]);
+    }
+    y[i] = s;
+  }
+}
+
+// add_along adds the elements of lines of p[3] whose index is the place of the result's
+// element, p[0] in all, along an axis of p[1] with p[2] behind each, in float.
+template <typename T>
+kernel void add_along(device const T* x [[buffer(0)]],
+                      device const int* indices [[buffer(1)]],
+                      device T* y [[buffer(2)]],
+                      constant int* p [[buffer(3)]],
+                      uint gid [[thread_position_in_grid]]) {
+  int i = int(gid);
+  if (i < p[0]) {
+    int place = i / p[2] % p[1];
+    int at = i / p[2] / p[1] * p[3] * p[2] + i % p[2];
+    float s = 0.0f;
+    for (int k = 0; k < p[3]; k++) {
+      if (indices[at + k * p[2]] == place) {
+        s += float(x[at + k * p[2]]);
+      }
+    }
+    y[i] = T(s);
+  }
+}
+
+#define ADD(name, T)                                                                      \
+  template [[host_name("add_rows_" name)]] kernel decltype(add_rows<T>) add_rows<T>;         \
+  template [[host_name("add_lists_" name)]] kernel decltype(add_lists<T>) add_lists<T>;      \
+  template [[host_name("add_along_" name)]] kernel decltype(add_along<T>) add_along<T>;
+
+ADD("f32", float)
+ADD("bf16", bfloat)
+ADD("f16", half)
+template [[host_name("add_lists_i32")]] kernel decltype(count_lists<int>) count_lists<int>;
+template [[host_name("add_lists_u32")]] kernel decltype(count_lists<uint>) count_lists<uint>;
+template [[host_name("add_lists_u8")]] kernel decltype(count_lists<uchar>) count_lists<uchar>;
