@@ -26,7 +26,7 @@ func causalAttentionGrad() Kernel {
 		Doc:       "the gradient of attention: a tile of queries per threadgroup for dq, and of keys for dk and dv, whose heads of queries are added in order",
 		Functions: append(append(attentionFunctions("attention_grad_q", 32, 16, 2, 0), attentionFunctions("attention_grad_kv", 32, 16, 2, 0)...), deltaFunctions()...),
 		Build:     attentionGradProgram,
-		Tolerance: Tolerance{Relative: 4e-6, OfMax: 4e-6, Why: "sums and exponentials in f32 a tile at a time, where the host has other tiles"},
+		Tolerance: Tolerance{Relative: 1e-5, OfMax: 1e-5, Why: "sums in f32 a tile at a time, where the host has other tiles, of which differences are taken that cancel"},
 	}
 }
 
