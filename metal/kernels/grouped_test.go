@@ -1,0 +1,94 @@
+package kernels_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// experts is a layer of linear experts, with tokens of hidden elements that have two
+// choices each, and products with one matrix for all rows.
+type experts struct {
+	d                                   graph.DType
+	tokens, experts, hidden, width, all int
+	align                               int
+}
+
+// text is a program with all products of experts' rows, forward, of cotangents, and of
+// weights.
+func (e experts) text() string {
+	params := fmt.Sprintf("experts=%d", e.experts)
+	if e.align > 1 {
+		params += fmt.Sprintf(" align=%d", e.align)
+	}
+	return fmt.Sprintf(`program p(idx i32[%[2]d,2], x %[1]s[%[2]d,%[4]d], k %[1]s[%[3]d,%[4]d,%[5]d], v %[1]s[%[4]d,%[6]d]) {
+	r, drop, n, pad, demand = ep_prepare(idx) %[7]s
+	rows = ep_dispatch(x, r) %[7]s
+	y = grouped_matmul(rows, k, r)
+	dx = grouped_matmul(y, k, r) transpose=true
+	dk = grouped_outer(rows, y, r) experts=%[3]d
+	z = dot_general(rows, v) lhs_contract=[1] rhs_contract=[0]
+	dv = dot_general(rows, y) lhs_contract=[0] rhs_contract=[0]
+	a = ep_combine(dx, r) %[7]s
+	b = ep_combine(z, r) %[7]s
+	return a, b, dk, dv
+}`, e.d, e.tokens, e.experts, e.hidden, e.width, e.all, params)
+}
+
+// config places the layer on a mesh.
+func (e experts) config(t *testing.T, mesh string) gomoe.Config {
+	t.Helper()
+	m, err := sharding.ParseMesh(mesh)
+	require.NoError(t, err)
+	tokens := map[string]string{"": "", "ep=2": "ep", "dp=2,ep=2": "dp.ep"}[mesh]
+	cfg := gomoe.Config{Mesh: m}
+	if mesh != "" {
+		cfg.Place = map[string]sharding.Spec{"idx": sharding.Split(tokens), "x": sharding.Split(tokens), "k": sharding.Split("ep")}
+	}
+	return cfg
+}
+
+// route has each token's choices made by f.
+func (e experts) route(f func(i int) int) array.Array {
+	a := array.New(graph.T(graph.I32, e.tokens, 2))
+	for i := range array.Data[int32](a) {
+		array.Data[int32](a)[i] = int32(f(i))
+	}
+	return a
+}
+
+// Products of experts' rows, in zones with and without rows between them, of experts with
+// all tokens and with none, with few rows and many, on every kind of mesh.
+func TestGroupedProducts(t *testing.T) {
+	for i, e := range []experts{
+		{tokens: 8, experts: 4, hidden: 4, width: 3, all: 5},
+		{tokens: 40, experts: 4, hidden: 33, width: 20, all: 31},
+		{tokens: 40, experts: 40, hidden: 68, width: 12, all: 1}, // more experts than lanes
+		{tokens: 140, experts: 2, hidden: 12, width: 70, all: 66},
+	} {
+		for j, mesh := range []string{"", "ep=2", "dp=2,ep=2"} {
+			// Zones of multiples of 24 have tiles without a row in use.
+			e.d, e.align = []graph.DType{graph.F32, graph.BF16, graph.F16}[(i+j)%3], []int{1, 24, 8}[(i+2*j)%3]
+			r := source()
+			for _, route := range []func(int) int{
+				func(int) int { // some experts
+					if c := r.r.IntN(e.experts+1) - 1; c != 1 {
+						return c
+					}
+					return 0
+				},
+				func(int) int { return e.experts - 1 },
+				func(int) int { return -1 },
+			} {
+				r.set["idx"] = e.route(route)
+				check(t, e.text(), e.config(t, mesh), r, "grouped_matmul", "grouped_outer", "dot_general")
+			}
+		}
+	}
+}
