@@ -47,6 +47,7 @@ func TestDotGeneralLayouts(t *testing.T) {
 		{"f32[3]", "f32[5]", "lhs_contract=[] rhs_contract=[]"},
 		{"f32[3,20,12]", "f32[3,12,9]", "lhs_contract=[2] rhs_contract=[1] lhs_batch=[0] rhs_batch=[0]"},
 		{"f32[2,10,3,8]", "f32[2,14,3,8]", "lhs_contract=[3] rhs_contract=[3] lhs_batch=[0,2] rhs_batch=[0,2]"}, // attention's scores
+		{"f32[10,2,6]", "f32[2,6,9]", "lhs_contract=[2] rhs_contract=[1] lhs_batch=[1] rhs_batch=[0]"},
 		{"f32[3,2,10,7]", "f32[2,14,3,7]", "lhs_contract=[3] rhs_contract=[3] lhs_batch=[1,0] rhs_batch=[0,2]"},
 		{"bf16[2,35,20]", "bf16[2,35,36]", "lhs_contract=[0,1] rhs_contract=[0,1]"},                   // weights' gradient
 		{"f32[4,6,5]", "f32[6,7,4]", "lhs_contract=[0,1] rhs_contract=[2,0]"},                         // sums over two strides

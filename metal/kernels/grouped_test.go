@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,29 +67,32 @@ func (e experts) route(f func(i int) int) array.Array {
 // Products of experts' rows, in zones with and without rows between them, of experts with
 // all tokens and with none, with few rows and many, on every kind of mesh.
 func TestGroupedProducts(t *testing.T) {
+	some := func(experts int) func(int) int { // or none
+		r := rand.New(rand.NewPCG(3, 4))
+		return func(int) int {
+			if e := r.IntN(experts+1) - 1; e != 1 {
+				return e
+			}
+			return 0
+		}
+	}
+	last := func(experts int) func(int) int { return func(int) int { return experts - 1 } }
+	none := func(int) func(int) int { return func(int) int { return -1 } }
 	for i, e := range []experts{
 		{tokens: 8, experts: 4, hidden: 4, width: 3, all: 5},
 		{tokens: 40, experts: 4, hidden: 33, width: 20, all: 31},
 		{tokens: 40, experts: 40, hidden: 68, width: 12, all: 1}, // more experts than lanes
 		{tokens: 140, experts: 2, hidden: 12, width: 70, all: 66},
 	} {
-		for j, mesh := range []string{"", "ep=2", "dp=2,ep=2"} {
+		for j, c := range []struct {
+			mesh  string
+			route func(experts int) func(i int) int
+		}{{"", some}, {"", last}, {"", none}, {"ep=2", some}, {"dp=2,ep=2", some}} {
 			// Zones of multiples of 24 have tiles without a row in use.
-			e.d, e.align = []graph.DType{graph.F32, graph.BF16, graph.F16}[(i+j)%3], []int{1, 24, 8}[(i+2*j)%3]
+			e.d, e.align = []graph.DType{graph.F32, graph.BF16, graph.F16}[(i+j)%3], []int{24, 1, 8}[(i+2*j)%3]
 			r := source()
-			for _, route := range []func(int) int{
-				func(int) int { // some experts
-					if c := r.r.IntN(e.experts+1) - 1; c != 1 {
-						return c
-					}
-					return 0
-				},
-				func(int) int { return e.experts - 1 },
-				func(int) int { return -1 },
-			} {
-				r.set["idx"] = e.route(route)
-				check(t, e.text(), e.config(t, mesh), r, "grouped_matmul", "grouped_outer", "dot_general")
-			}
+			r.set["idx"] = e.route(c.route(e.experts))
+			check(t, e.text(), e.config(t, c.mesh), r, "grouped_matmul", "grouped_outer", "dot_general")
 		}
 	}
 }

@@ -35,21 +35,23 @@ func built(t *testing.T, src string, cfg gomoe.Config, name string) (*kernels.In
 func TestTileOf(t *testing.T) {
 	for _, c := range []struct {
 		x, y                             string
-		contract                         [2]int
+		params                           string
 		function                         string
 		swapped                          bool
 		aAcross, bAcross, aFours, bFours bool
 	}{
-		{"f32[32,40]", "f32[40,64]", [2]int{1, 0}, "dot_general_few_f32", false, false, true, true, true},
-		{"f32[33,40]", "f32[40,66]", [2]int{1, 0}, "dot_general_many_f32", false, false, true, true, false},
-		{"f16[33,42]", "f16[66,42]", [2]int{1, 1}, "dot_general_many_f16", false, false, false, false, false},
-		{"bf16[40,33]", "bf16[40,66]", [2]int{0, 0}, "dot_general_many_f32", false, true, true, false, false},
-		{"f32[100,40]", "f32[40,8]", [2]int{1, 0}, "dot_general_few_f32", true, true, false, true, true},
-		{"f32[1,41]", "f32[41,64]", [2]int{1, 0}, "dot_general_few_f32", false, false, true, true, true},
-		{"f32[2,33]", "f32[8,33]", [2]int{1, 1}, "dot_general_few_f32", false, false, false, false, false},
+		{"f32[32,40]", "f32[40,64]", "lhs_contract=[1] rhs_contract=[0]", "dot_general_few_f32", false, false, true, true, true},
+		{"f32[33,40]", "f32[40,66]", "lhs_contract=[1] rhs_contract=[0]", "dot_general_many_f32", false, false, true, true, false},
+		{"f16[33,42]", "f16[66,42]", "lhs_contract=[1] rhs_contract=[1]", "dot_general_many_f16", false, false, false, false, false},
+		{"bf16[40,33]", "bf16[40,66]", "lhs_contract=[0] rhs_contract=[0]", "dot_general_many_f32", false, true, true, false, false},
+		{"f32[100,40]", "f32[40,8]", "lhs_contract=[1] rhs_contract=[0]", "dot_general_few_f32", true, true, false, true, true},
+		{"f32[1,41]", "f32[41,64]", "lhs_contract=[1] rhs_contract=[0]", "dot_general_few_f32", false, false, true, true, true},
+		{"f32[2,33]", "f32[8,33]", "lhs_contract=[1] rhs_contract=[1]", "dot_general_few_f32", false, false, false, false, false},
+		// Matrices that begin at any even element, and rows of them that are 12 apart.
+		{"f32[40,2,6]", "f32[2,6,8]", "lhs_contract=[2] rhs_contract=[1] lhs_batch=[1] rhs_batch=[0]", "dot_general_few_f32", true, true, false, true, false},
 	} {
-		what := fmt.Sprintf("%s · %s over %v", c.x, c.y, c.contract)
-		_, p := built(t, dotText(c.x, c.y, fmt.Sprintf("lhs_contract=[%d] rhs_contract=[%d]", c.contract[0], c.contract[1])), gomoe.Config{}, "dot_general")
+		what := fmt.Sprintf("%s · %s, %s", c.x, c.y, c.params)
+		_, p := built(t, dotText(c.x, c.y, c.params), gomoe.Config{}, "dot_general")
 		require.Len(t, p.Launches, 1, what)
 		l := p.Launches[0]
 		require.Equal(t, c.function, l.Function, what)
