@@ -68,10 +68,13 @@ func dotProgram(in *Instr) (*Program, error) {
 	case !d.IsFloat():
 		return nil, refuse("no kernel for products of %s, only of f32, f16, bf16, i32 and u32", d)
 	}
-	for _, o := range []Operand{x, y, z} {
-		if _, err := floatCode(o.Type.DType); err != nil {
+	for _, o := range []Operand{x, y} {
+		if _, err := operandCode(o.Type.DType); err != nil {
 			return nil, err
 		}
+	}
+	if _, err := floatCode(z.Type.DType); err != nil {
+		return nil, err
 	}
 	if in.Ragged() {
 		return dotRagged(in, p)

@@ -1,6 +1,6 @@
-// Elements of any float type, by a code that is a function constant, so that what reads
+// Elements of any float type, or in blocks, by a code that is a function constant, so that what reads
 // and writes them is compiled for one type. Numbers widen exactly and are rounded once.
-#include "common.metal"
+#include "blocks.metal"
 
 #define AS_F32 0
 #define AS_F16 1
@@ -14,6 +14,9 @@ static inline float number(device const uchar* x, int as, uint i) {
   if (as == AS_F16) {
     return float(((device const half*)x)[i]);
   }
+  if (as >= AS_Q8_0) {
+    return block_number(x, as, i);
+  }
   return float(((device const bfloat*)x)[i]);
 }
 
@@ -24,6 +27,9 @@ static inline float4 numbers(device const uchar* x, int as, uint i) {
   }
   if (as == AS_F16) {
     return float4(*(device const half4*)((device const half*)x + i));
+  }
+  if (as >= AS_Q8_0) {
+    return float4(block_number(x, as, i), block_number(x, as, i + 1), block_number(x, as, i + 2), block_number(x, as, i + 3));
   }
   return float4(*(device const bfloat4*)((device const bfloat*)x + i));
 }

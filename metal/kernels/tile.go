@@ -87,6 +87,9 @@ func tileLaunch(kernel string, t tiling, a, b side, c graph.DType, groups [3]int
 	codes := [3]int32{}
 	for i, d := range [3]graph.DType{a.elem, b.elem, c} {
 		code, err := floatCode(d)
+		if i < 2 {
+			code, err = operandCode(d)
+		}
 		if err != nil {
 			return Launch{}, err
 		}
@@ -117,6 +120,25 @@ func floatCode(d graph.DType) (int32, error) {
 	}
 	_, err := float(d)
 	return 0, err
+}
+
+// operandCode is floatCode for what is only read: weights in blocks, too.
+func operandCode(d graph.DType) (int32, error) {
+	switch d {
+	case graph.Q8_0:
+		return 16, nil
+	case graph.Q4_K:
+		return 17, nil
+	case graph.Q6_K:
+		return 18, nil
+	case graph.Q2_K:
+		return 19, nil
+	case graph.IQ2_XXS:
+		return 20, nil
+	case graph.MXFP4:
+		return 21, nil
+	}
+	return floatCode(d)
 }
 
 // pieces returns how many pieces cover n.
