@@ -15,7 +15,7 @@ import (
 // of them has failed, which is an error on each that names the rank and what it
 // lacks. Nothing is left open then.
 func Connect(ctx context.Context, site jaccl.Site, devices hostfile.Devices, settings Settings) (jaccl.Link, error) {
-	l := &Link{rank: site.Rank(), size: site.Size()}
+	l := &Link{rank: site.Rank(), size: site.Size(), span: maxSpan}
 	err := l.connect(ctx, site, devices, settings)
 	if err != nil {
 		l.Close()

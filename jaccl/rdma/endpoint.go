@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 const (
@@ -20,7 +21,7 @@ type endpoint struct {
 	service  Service // RC or UC, what the device has
 	ctx, pd  uintptr
 	cq, qp   uintptr
-	mrs      []uintptr
+	mrs      []uintptr // of the slabs
 	gidIndex byte
 	address  destination
 
@@ -30,17 +31,12 @@ type endpoint struct {
 
 	send, recv         *region // slabs
 	sendKey, recvKey   uint32
-	requests, attrs    *region // structs for the library
-	arenas             []arenaKey
+	requests, attrs    *region                        // structs for the library
+	known              atomic.Pointer[[]registration] // memory beside the slabs
 	sending, receiving lane
 
-	sentBytes, receivedBytes int // of data flows since somebody set them to 0
-}
-
-// arenaKey is the key with which an endpoint uses an arena.
-type arenaKey struct {
-	r   *region
-	key uint32
+	sentBytes, receivedBytes int   // of data flows since somebody set them to 0
+	stagedOut, stagedIn      int64 // bytes of data flows that have been in the slabs
 }
 
 // The structs in requests.
@@ -57,6 +53,7 @@ const (
 // RC. On an error nothing is left behind.
 func newEndpoint(lib *library, peer int, device string, service Service) (e *endpoint, err error) {
 	e = &endpoint{lib: lib, peer: peer, device: device}
+	e.known.Store(&[]registration{})
 	defer func() {
 		if err != nil {
 			e.close()
@@ -90,11 +87,15 @@ func newEndpoint(lib *library, peer int, device string, service Service) (e *end
 	r := e.requests.addr
 	e.pollArgs = []uintptr{e.cq, batch, r + atWC}
 	e.sendArgs, e.recvArgs = []uintptr{e.qp, r + atSend, r + atBad}, []uintptr{e.qp, r + atRecv, r + atBad}
-	if e.sendKey, err = e.register(e.send); err != nil {
-		return e, err
-	}
-	if e.recvKey, err = e.register(e.recv); err != nil {
-		return e, err
+	for _, m := range []struct {
+		slab *region
+		key  *uint32
+	}{{e.send, &e.sendKey}, {e.recv, &e.recvKey}} {
+		mr, key, err := e.register(m.slab.addr, uintptr(len(m.slab.b)))
+		if err != nil {
+			return e, err
+		}
+		e.mrs, *m.key = append(e.mrs, mr), key
 	}
 	if err := e.findAddress(); err != nil {
 		return e, err
@@ -129,16 +130,6 @@ func (e *endpoint) createQP(service Service) error {
 		}
 	}
 	return err
-}
-
-// register makes memory known to the device and returns its key.
-func (e *endpoint) register(r *region) (uint32, error) {
-	mr, err := e.lib.create("ibv_reg_mr", e.lib.regMR, e.pd, r.addr, uintptr(len(r.b)), access)
-	if err != nil {
-		return 0, err
-	}
-	e.mrs = append(e.mrs, mr)
-	return *word32(mr, mrLkey), nil
 }
 
 // findAddress looks for the port's GID that stands for an IPv4 address, wherever in
@@ -222,6 +213,11 @@ func (e *endpoint) close() {
 	for _, mr := range e.mrs {
 		invoke(e.lib.deregMR, mr)
 	}
+	if known := e.known.Swap(&[]registration{}); known != nil {
+		for _, k := range *known {
+			invoke(e.lib.deregMR, k.mr)
+		}
+	}
 	if e.cq != 0 {
 		invoke(e.lib.destroyCQ, e.cq)
 	}
@@ -235,11 +231,4 @@ func (e *endpoint) close() {
 	for _, r := range []*region{e.send, e.recv, e.requests, e.attrs} {
 		r.close()
 	}
-}
-
-// unregister undoes the last register.
-func (e *endpoint) unregister() {
-	last := len(e.mrs) - 1
-	invoke(e.lib.deregMR, e.mrs[last])
-	e.mrs = e.mrs[:last]
 }
