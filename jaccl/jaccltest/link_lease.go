@@ -1,0 +1,90 @@
+package jaccltest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// lease checks what links that lend memory have more.
+func (s linkSuite) lease(t *testing.T) {
+	links := s.start(t, 3)
+	leases, releases := make([][]byte, len(links)), make([]func() error, len(links))
+	for rank, err := range eachLink(links, func(l jaccl.Link) error {
+		lender, ok := l.(jaccl.Lender)
+		if !ok {
+			return nil
+		}
+		var err error
+		leases[l.Rank()], releases[l.Rank()], err = borrow(lender)
+		return err
+	}) {
+		if errors.Is(err, jaccl.ErrUnsupported) {
+			return
+		}
+		require.NoError(t, err, "rank %d", rank)
+	}
+	for _, l := range links {
+		require.NoError(t, l.Close())
+	}
+	for rank, b := range leases {
+		if b == nil {
+			continue
+		}
+		for i := range b { // it is still there
+			b[i] = byte(rank)
+		}
+		if b[0] != byte(rank) || b[len(b)-1] != byte(rank) {
+			t.Errorf("rank %d: leased memory of a closed link does not keep what is written", rank)
+		}
+		require.NoError(t, releases[rank]())
+		require.NoError(t, releases[rank]())
+		if _, _, err := links[rank].(jaccl.Lender).Lease(1); err == nil {
+			t.Errorf("rank %d: a closed link lends memory", rank)
+		}
+	}
+}
+
+// borrow exchanges what lies in leases, at odd bytes, and returns one.
+func borrow(l jaccl.Lender) ([]byte, func() error, error) {
+	const size, each = 1 << 20, 100_003
+	var b []byte
+	var release func() error
+	for round := range 4 {
+		var err error
+		if b, release, err = l.Lease(size); err != nil {
+			return nil, nil, fmt.Errorf("round %d: %w", round, err)
+		}
+		if len(b) != size || bytes.Count(b, []byte{0}) != size || uintptr(unsafe.Pointer(&b[0]))%page != 0 {
+			return nil, nil, fmt.Errorf("round %d: a lease of %d bytes is %d, want as many, zeroed, that begin at a page", round, size, len(b))
+		}
+		x := jaccl.Exchange{Peers: others(l), Alike: round%2 == 0}
+		rest := b[1+round:]
+		for range x.Peers {
+			copy(rest, pattern(l.Rank(), each))
+			x.Send = append(x.Send, [][]byte{rest[:each]})
+			x.Recv = append(x.Recv, [][]byte{rest[each : 2*each]})
+			rest = rest[2*each+7:]
+		}
+		if err := l.Exchange(background(), &x); err != nil {
+			return nil, nil, fmt.Errorf("round %d: %w", round, err)
+		}
+		for i, peer := range x.Peers {
+			if d := differ(x.Recv[i][0], pattern(peer, each)); d >= 0 {
+				return nil, nil, fmt.Errorf("round %d: byte %d of what rank %d has sent is wrong", round, d, peer)
+			}
+		}
+		if round < 3 {
+			if err := errors.Join(release(), release()); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return b, release, nil
+}
