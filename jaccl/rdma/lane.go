@@ -161,7 +161,7 @@ func (e *endpoint) postRecvs() error {
 // which is to be within a registered region.
 func (e *endpoint) direct(m *message) (uintptr, uint32) {
 	f := m.flow
-	if !f.exact || len(*e.known.Load()) == 0 {
+	if !f.exact || len(*e.at.known.Load()) == 0 {
 		return 0, 0
 	}
 	b := f.ahead.run(f.pieces)
@@ -169,7 +169,7 @@ func (e *endpoint) direct(m *message) (uintptr, uint32) {
 		return 0, 0
 	}
 	p := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	if key, ok := e.keyOf(p, uintptr(m.bytes)); ok {
+	if key, ok := e.at.keyOf(p, uintptr(m.bytes)); ok {
 		return p, key
 	}
 	return 0, 0

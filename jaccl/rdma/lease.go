@@ -10,10 +10,10 @@ import (
 
 var _ jaccl.Lender = (*Link)(nil)
 
-// lot is memory that is registered with the devices of all peers.
+// lot is memory that is registered with all devices.
 type lot struct {
 	r       *region
-	regions int // that it takes of an endpoint
+	regions int // that it takes of a device
 }
 
 const (
@@ -30,8 +30,8 @@ const (
 
 // Lease implements jaccl.Lender. The memory begins at a page and is registered with every
 // device: what lies in it, at whatever byte, is sent and received without a copy. A lease
-// takes a memory region for every peer, and another for every further 3 GiB; if a device
-// has no more, the error says how many it has. Leases of one size are used again.
+// takes a memory region of every device, and another for every further 3 GiB; if one has
+// no more, the error says how many it has. Leases of one size are used again.
 func (l *Link) Lease(n int) ([]byte, func() error, error) {
 	a, err := l.obtain(n)
 	if err != nil {
@@ -91,7 +91,7 @@ func (l *Link) obtain(n int) (*lot, error) {
 // register returns a new lot, which every device knows. giving is held.
 func (l *Link) register(size int) (*lot, error) {
 	a := &lot{regions: int((uintptr(size)-1)/l.span) + 1}
-	if err := l.settings.fits(l.row, regionsPerPeer+l.regions+a.regions); err != nil {
+	if err := l.settings.fits(l.row, l.regions+a.regions); err != nil {
 		return nil, fmt.Errorf("%w; release some, or ask for fewer and larger ones", err)
 	}
 	var err error
@@ -99,25 +99,16 @@ func (l *Link) register(size int) (*lot, error) {
 		return nil, err
 	}
 	l.regions += a.regions
-	for _, e := range l.eps {
-		if e == nil {
-			continue
-		}
-		if err := e.know(a.r, l.span); err != nil {
-			l.drop(a)
-			return nil, fmt.Errorf("device %s: %w", e.device, err)
-		}
+	if err := l.adapters.know(a.r, l.span); err != nil {
+		l.drop(a)
+		return nil, err
 	}
 	return a, nil
 }
 
 // drop undoes register, also half of one. giving is held.
 func (l *Link) drop(a *lot) {
-	for _, e := range l.eps {
-		if e != nil {
-			e.forget(a.r)
-		}
-	}
+	l.adapters.forget(a.r)
 	l.regions -= a.regions
 	a.r.close()
 }

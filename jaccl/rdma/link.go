@@ -26,6 +26,7 @@ type Link struct {
 	settings   Settings
 	row        []string    // this rank's device for every peer
 	eps        []*endpoint // by rank, nil for this one
+	adapters   adapters    // that they are at
 	side       *side
 
 	mu      sync.Mutex            // held by an exchange and by Close
@@ -38,7 +39,7 @@ type Link struct {
 	span    uintptr // see maxSpan
 	arenas  []*lot  // that are released with the link
 	free    []*lot  // of leases that have ended, the longest ago first
-	regions int     // that lots take of every endpoint
+	regions int     // that lots take of every device
 }
 
 var _ jaccl.Link = (*Link)(nil)
@@ -121,6 +122,7 @@ func (l *Link) Close() error {
 			e.close()
 		}
 	}
+	l.adapters.close()
 	for _, a := range slices.Concat(l.arenas, l.free) { // which nothing is received into any more
 		a.r.close()
 	}

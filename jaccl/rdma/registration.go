@@ -11,46 +11,45 @@ type registration struct {
 }
 
 // register makes memory known to the device.
-func (e *endpoint) register(addr, n uintptr) (mr uintptr, key uint32, err error) {
-	mr, err = e.lib.create("ibv_reg_mr", e.lib.regMR, e.pd, addr, n, access)
+func (a *adapter) register(addr, n uintptr) (mr uintptr, key uint32, err error) {
+	mr, err = a.lib.create("ibv_reg_mr", a.lib.regMR, a.pd, addr, n, access)
 	if err != nil {
 		return 0, 0, err
 	}
 	return mr, *word32(mr, mrLkey), nil
 }
 
-// know registers a region, by pieces that begin a span apart and overlap by a message.
-// After an error forget is due.
-func (e *endpoint) know(r *region, span uintptr) error {
+// know is that of adapters, for one.
+func (a *adapter) know(r *region, span uintptr) error {
 	size := uintptr(len(r.b))
 	for off := uintptr(0); off < size; off += span {
 		n := min(span+uintptr(classBytes(classes-1)), size-off)
-		mr, key, err := e.register(r.addr+off, n)
+		mr, key, err := a.register(r.addr+off, n)
 		if err != nil {
 			return err
 		}
-		all := append(slices.Clone(*e.known.Load()), registration{r, r.addr + off, r.addr + off + n, key, mr})
-		e.known.Store(&all) // an exchange may be looking
+		all := append(slices.Clone(*a.known.Load()), registration{r, r.addr + off, r.addr + off + n, key, mr})
+		a.known.Store(&all) // an exchange may be looking
 	}
 	return nil
 }
 
-// forget undoes know.
-func (e *endpoint) forget(r *region) {
+// forget is that of adapters, for one.
+func (a *adapter) forget(r *region) {
 	of := func(k registration) bool { return k.r == r }
-	was := *e.known.Load()
+	was := *a.known.Load()
 	all := slices.DeleteFunc(slices.Clone(was), of)
-	e.known.Store(&all)
+	a.known.Store(&all)
 	for _, k := range was {
 		if of(k) {
-			invoke(e.lib.deregMR, k.mr)
+			invoke(a.lib.deregMR, k.mr)
 		}
 	}
 }
 
 // keyOf returns the key of n bytes at p, false where the device does not know them.
-func (e *endpoint) keyOf(p, n uintptr) (key uint32, ok bool) {
-	for _, k := range *e.known.Load() {
+func (a *adapter) keyOf(p, n uintptr) (key uint32, ok bool) {
+	for _, k := range *a.known.Load() {
 		if p >= k.lo && p < k.hi && n <= k.hi-p {
 			return k.key, true
 		}
