@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +15,41 @@ func TestLinkConformance(t *testing.T) {
 		t.Run(play, func(t *testing.T) {
 			jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link { return linked(t, n, play) })
 		})
+	}
+}
+
+// Ranks 0, 2 and so on, and 1, 3 and so on, are connected by devices in a mix.
+func TestMixConformance(t *testing.T) {
+	mixed := func(t *testing.T, n int) []jaccl.Link {
+		devices, others := linked(t, n, ""), jaccltest.Links(n)
+		links := make([]jaccl.Link, n)
+		for rank := range links {
+			of := make([]jaccl.Link, n)
+			for peer := range of {
+				switch {
+				case peer == rank:
+				case (peer-rank)%2 == 0:
+					of[peer] = devices[rank]
+				default:
+					of[peer] = others[rank]
+				}
+			}
+			var err error
+			links[rank], err = jaccl.Mix(of...)
+			require.NoError(t, err)
+			t.Cleanup(func() { others[rank].Close() }) // if no pair uses it
+		}
+		return links
+	}
+	jaccltest.LinkConformance(t, mixed)
+	links := mixed(t, 4)
+	comms := communicators(t, links)
+	for i, err := range together(links, func(rank int, _ jaccl.Link) error {
+		return jaccltest.PlayRank(within(t, 30*time.Second), comms[rank], 3)
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", i, err)
+		}
 	}
 }
 
