@@ -123,7 +123,7 @@ func TestSessionWithoutCopies(t *testing.T) {
 		{"dp=2,ep=2", "dp.ep", graph.F32, lowering.OverlapOff, ""},
 	} {
 		t.Run(fmt.Sprintf("%s %v %v %s", c.mesh, c.d, c.overlap, c.play), func(t *testing.T) {
-			p := moeStep(t, c.d, 512)
+			p := moeStep(t, c.d, 128)
 			plan, err := toy.Plan(p, toy.Setup{Mesh: c.mesh, Overlap: c.overlap,
 				Place: map[string]string{"x": c.x, "up": "ep", "down": "ep"}})
 			require.NoError(t, err)
@@ -154,6 +154,29 @@ func TestSessionWithoutCopies(t *testing.T) {
 				t.Errorf("%d bytes have been copied on their way, want none; exchanges are %v", n, ops)
 			}
 		})
+	}
+}
+
+// Nor is what devices carry of a job whose other pairs have other links.
+func TestSessionOverMix(t *testing.T) {
+	p := moeStep(t, graph.F32, 64)
+	plan, err := toy.Plan(p, toy.Setup{Mesh: "dp=2,ep=2", Place: map[string]string{"x": "dp.ep", "up": "ep", "down": "ep"}})
+	require.NoError(t, err)
+	local, err := jaccl.Local(4, jaccl.Options{})
+	require.NoError(t, err)
+	in := arguments(p)
+	want, err := run(t.Context(), plan, local, in, 1)
+	require.NoError(t, err)
+	links, devices := mixed(t, 4)
+	got, err := run(within(t, 30*time.Second), plan, communicators(t, links), in, 2)
+	require.NoError(t, err)
+	for i := range want {
+		if !bytes.Equal(got[i], want[i]) {
+			t.Errorf("result %d has other bits than ranks of one process compute", i)
+		}
+	}
+	if n := staged(devices); n != 0 {
+		t.Errorf("%d bytes have been copied on their way, want none", n)
 	}
 }
 
