@@ -16,5 +16,6 @@
 //
 // Whatever the library or a device reads or writes lies in memory that is mapped
 // outside of the Go heap: in buffers of the link, through which other memory is copied, or
-// in what Lease has lent, from any byte of which data goes as it is. There sessions work. The library stays loaded when its last user has closed.
+// in what Lease has lent, from any byte of which data goes as it is. There sessions work.
+// The library stays loaded when its last user has closed.
 package rdma
