@@ -47,6 +47,7 @@ func newEnd(e *engine, key string, ranks []int) *end {
 		}
 	}
 	g.x.Send, g.x.Recv = make([][][]byte, n-1), make([][][]byte, n-1)
+	g.x.Alike, g.pair.Alike = true, true // members compare the lengths of all parts
 	g.pair.Peers = make([]int, 0, 2)
 	g.pair.Send, g.pair.Recv = make([][][]byte, 2), make([][][]byte, 2)
 	return g

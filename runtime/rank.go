@@ -81,8 +81,8 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 	return r, nil
 }
 
-// arena returns the memory of the plan's temporaries: where the others see it, if the
-// ranks share memory and have some left, so that what is exchanged is not copied first.
+// arena returns the memory of the plan's temporaries: the communicator's, if it lends some
+// and has some left, so that what is exchanged is not copied first.
 func (r *rank) arena(n int) []byte {
 	if m, ok := r.comm.(lowering.Leaser); ok && n > 0 {
 		if b, release, err := m.Lease(n); err == nil {

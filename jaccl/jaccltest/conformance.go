@@ -113,7 +113,7 @@ func play(c jaccl.Communicator, ranks []int, ts []trial) error {
 	if err != nil {
 		return err
 	}
-	return playOn(background(), c, g, ranks, ts, a)
+	return errors.Join(playOn(background(), c, g, ranks, ts, a), a.close())
 }
 
 // playIn is play in a group that is to be that of ranks, in the process's own memory.

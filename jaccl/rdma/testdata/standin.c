@@ -15,7 +15,8 @@
 // separated by commas:
 //
 //   nic=1        be the adapter
-//   devices=N    how many there are: rdma_en0 to rdma_enN-1
+//   devices=N    how many there are: rdma_en0 to rdma_enN-1 ...
+//   mlx=1        ... or mlx5_0 to mlx5_N-1
 //   qps=N mrs=N  the limits of a device
 //   gid=N        where in the table of GIDs the IPv4 one is; -1 for none
 //   active=0     the port is down: no protection domain
@@ -104,7 +105,7 @@ enum {
 
 // What is told from outside.
 static struct { char name[16]; long value; } settings[] = {
-	{"nic", 0}, {"devices", MAX_DEVICES}, {"qps", 10}, {"mrs", 100}, {"gid", 1}, {"active", 1}, {"fail", 0},
+	{"nic", 0}, {"mlx", 0}, {"devices", MAX_DEVICES}, {"qps", 10}, {"mrs", 100}, {"gid", 1}, {"active", 1}, {"fail", 0},
 	{"status", RETRY_EXCEEDED}, {"stuck", -1}, {"after", 0}, {"errno", EIO},
 };
 static char refuse[64], dir[400] = "/tmp";
@@ -166,7 +167,7 @@ struct ibv_device **ibv_get_device_list(int *n) {
 	if (refused("ibv_get_device_list")) return NULL;
 	int count = (int)*setting("devices");
 	for (int i = 0; i < count; i++) {
-		snprintf(devices[i].d.name, sizeof devices[i].d.name, "rdma_en%d", i);
+		snprintf(devices[i].d.name, sizeof devices[i].d.name, *setting("mlx") ? "mlx5_%d" : "rdma_en%d", i);
 		list[i] = &devices[i].d;
 	}
 	list[count] = NULL;
