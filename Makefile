@@ -51,7 +51,7 @@ test-native:
 # take minutes, and computes nothing that the others do not; ranks that are processes
 # can not start themselves there.
 test-arm64: unfused
-	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher)$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
+	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher|TestSlurm)$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
 
 # On arm64 the compiler fuses x*y + z, with one rounding, unless the product is
 # converted: float64(x*y) + z. Results that are to be those of amd64 must not be.
