@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused, "chain": chain})
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
-		p.Value.Set("10") // they wait most of the time
+		p.Value.Set("12") // they wait most of the time
 	}
 	done := prepare()
 	code := m.Run()

@@ -41,7 +41,7 @@ func start(t *testing.T, program string, over transport, args map[string]string,
 	switch over.name {
 	case "mpi":
 		o.Launcher, o.RankFrom = mpirun(t, net), "OMPI_COMM_WORLD_RANK"
-		o.Env = append(o.Env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+		o.Env = append(o.Env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_orte_tmpdir_base="+t.TempDir()) // which is removed
 		j.Fleet = fleet.Start(t, program, ranks, o)
 		return j
 	case "jaccl":
