@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,8 +49,9 @@ func start(t *testing.T, program string, over transport, args map[string]string,
 		j.wires = newWires(t)
 		o.Env = append(o.Env, j.wires.env...)
 	}
-	coordinator := fmt.Sprintf("%s:%d", host, freePort(t))
-	o.Env = append(o.Env, "GOMOE_SECRET=a secret that is only for tests", "GOMOE_COORDINATOR="+coordinator, fmt.Sprintf("GOMOE_SIZE=%d", ranks), "GOMOE_JOB=0d7f3c9e-8a1f-4b3e-9a52-1f5f3a6f7a11")
+	port := freePort(t)
+	o.Env = append(o.Env, "GOMOE_SECRET=a secret that is only for tests", fmt.Sprintf("GOMOE_COORDINATOR=%s:%d", host, port), fmt.Sprintf("GOMOE_SIZE=%d", ranks),
+		fmt.Sprintf("GOMOE_JOB=0d7f3c9e-8a1f-4b3e-9a52-%012x", port))
 	o.EnvOf = func(rank int) []string { return []string{fmt.Sprintf("GOMOE_RANK=%d", rank)} }
 	j.Fleet = fleet.Start(t, program, ranks, o)
 	return j
@@ -66,11 +68,22 @@ func prepare() func() {
 	return func() { os.RemoveAll(scratch) }
 }
 
+var nextPort atomic.Int32
+
+// freePort returns a port that no other job of this process meets at, below those that
+// the system gives to connections: a job may meet again, at the same port.
 func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Helper()
+	const first, many = 10000, 20000
+	for range many {
+		port := first + (os.Getpid()*100+int(nextPort.Add(1)))%many
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
 }
 
 // recorded checks that a rank has written its last operations down, and returns why.
