@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused, "chain": chain})
+	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused, "closing": closing, "chain": chain})
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
 		p.Value.Set("12") // they wait most of the time
@@ -231,6 +231,28 @@ func chain(r *fleet.Rank) error {
 	}
 	report(r, &w, g.Barrier(context.Background(), call("barrier", r.Rank)), before)
 	return w.Close()
+}
+
+// closing has rank 1 close the group that the others go on to use.
+func closing(r *fleet.Rank) error {
+	before := warm()
+	var w gomoe.World
+	c, err := join(r, &w)
+	if err != nil {
+		return err
+	}
+	g, o := c.World(), named("all_sum")
+	if err := o.run(context.Background(), g, call("all_sum", 0), bytesPerRank); err != nil {
+		return err
+	}
+	if r.Rank == 1 {
+		err := g.Close()
+		r.Say("closed", "", nil)
+		time.Sleep(10 * time.Second) // the others have long learned of it
+		return err
+	}
+	report(r, &w, o.run(context.Background(), g, call("all_sum", 1), bytesPerRank), before)
+	return finish(r, &w)
 }
 
 // refused calls all operations, and says of which the transport has none.
