@@ -42,7 +42,7 @@ func rankMain(name string) int {
 	}
 	fmt.Printf("rank %d is process %d\n", w.Rank(), os.Getpid())
 	programs := map[string]func(context.Context, *World) error{
-		"play": playProgram, "site": siteProgram, "keys": keysProgram,
+		"play": playProgram, "site": siteProgram, "keys": keysProgram, "far": farProgram,
 		"killed": failing(func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }), "stopped": failing(func() { syscall.Kill(os.Getpid(), syscall.SIGSTOP) }),
 		"panicked": failing(func() { panic("seeded") }), "late": failing(func() { time.Sleep(4 * time.Second) }),
 		"unfinished": func(context.Context, *World) error {
