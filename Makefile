@@ -75,7 +75,7 @@ lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags peers ./jaccl/ring ./jaccl/rdma ./examples/ep_moe
-	$(GO) vet -tags native . ./internal/faults
+	$(GO) vet -tags native . ./internal/faults ./examples/ep_moe
 	@set -e; for p in $(PLATFORMS); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \

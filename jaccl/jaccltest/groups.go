@@ -311,10 +311,18 @@ func (s suite) rings(t *testing.T) {
 	})
 }
 
-// large has operations of more bytes than any transport takes in one piece.
 func (s suite) large(t *testing.T) {
+	for n, ops := range large() {
+		ts := trials(n, ops)
+		all(t, s.start(t, n), func(c jaccl.Communicator) error { return play(c, world(n), ts) })
+	}
+}
+
+// large are operations of more bytes than any transport takes in one piece, by the
+// number of ranks.
+func large() map[int][]op {
 	sum := op{name: "all_sum", d: graph.F32, count: 560001, inPlace: true}
-	for n, ops := range map[int][]op{2: {sum}, 3: {
+	return map[int][]op{2: {sum}, 3: {
 		{name: "all_max", d: graph.F32, count: 160001, seed: 1},
 		{name: "reduce_scatter", d: graph.I32, count: 160001, seed: 2},
 		{name: "broadcast", d: graph.U8, count: 1100003, seed: 3},
@@ -323,8 +331,5 @@ func (s suite) large(t *testing.T) {
 		{name: "all_gather_v", d: graph.U8, count: 600001, seed: 6},
 		{name: "send_recv", d: graph.U8, count: 1100001, seed: 7},
 		{name: "send", d: graph.U8, count: 1100001, seed: 8},
-	}} {
-		ts := trials(n, ops)
-		all(t, s.start(t, n), func(c jaccl.Communicator) error { return play(c, world(n), ts) })
-	}
+	}}
 }
