@@ -160,33 +160,35 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestClosed: ranks that come to a group that another one has closed are told at once,
-// long before their deadline.
+// TestClosed: ranks that come to a group that another one has closed, or to one whose
+// communicator is, are told at once, long before their deadline.
 func TestClosed(t *testing.T) {
 	for _, over := range transports() {
 		if over.native && !native || over.name == "ring" { // which has one group, and no connections but those of its data
 			continue
 		}
-		t.Run(over.name, func(t *testing.T) {
-			t.Parallel()
-			j := start(t, "closing", over, map[string]string{"deadline": "30s"}, nil)
-			at := j.Procs[1].Await(t, "closed", 20*time.Second).At
-			for _, r := range []int{0, 2} {
-				e := j.Procs[r].Await(t, "failed", 5*time.Second)
-				if took := e.At.Sub(at); took > 2*time.Second {
-					t.Errorf("rank %d learned of it after %v", r, took)
-				}
-				for _, w := range []string{"rank 1 has closed its end of the group of ranks [0 1 2] (rank 1 is on " + host(t) + ")", "all_sum #1", "model.go:42"} {
-					if !strings.Contains(e.Text, w) {
-						t.Errorf("rank %d says %q, want %q in it", r, e.Text, w)
+		for what, says := range map[string]string{"group": "its end of the group of ranks [0 1 2]", "communicator": "its communicator"} {
+			t.Run(over.name+"/"+what, func(t *testing.T) {
+				t.Parallel()
+				j := start(t, "closing", over, map[string]string{"deadline": "30s", "close": what}, nil)
+				at := j.Procs[1].Await(t, "closed", 20*time.Second).At
+				for _, r := range []int{0, 2} {
+					e := j.Procs[r].Await(t, "failed", 5*time.Second)
+					if took := e.At.Sub(at); took > 2*time.Second {
+						t.Errorf("rank %d learned of it after %v", r, took)
 					}
+					for _, w := range []string{"rank 1 has closed " + says + " (rank 1 is on " + host(t) + ")", "all_sum #1", "model.go:42"} {
+						if !strings.Contains(e.Text, w) {
+							t.Errorf("rank %d says %q, want %q in it", r, e.Text, w)
+						}
+					}
+					if e.More["kind"] != "closed" || e.More["blame"] != "[1]" {
+						t.Errorf("rank %d: %s, blame %s, want closed by rank 1", r, e.More["kind"], e.More["blame"])
+					}
+					j.released(t, j.Procs[r])
 				}
-				if e.More["kind"] != "closed" || e.More["blame"] != "[1]" {
-					t.Errorf("rank %d: %s, blame %s, want closed by rank 1", r, e.More["kind"], e.More["blame"])
-				}
-				j.released(t, j.Procs[r])
-			}
-		})
+			})
+		}
 	}
 }
 

@@ -233,7 +233,7 @@ func chain(r *fleet.Rank) error {
 	return w.Close()
 }
 
-// closing has rank 1 close the group that the others go on to use.
+// closing has rank 1 close the group that the others go on to use, or its communicator.
 func closing(r *fleet.Rank) error {
 	before := warm()
 	var w gomoe.World
@@ -246,7 +246,11 @@ func closing(r *fleet.Rank) error {
 		return err
 	}
 	if r.Rank == 1 {
-		err := g.Close()
+		closes := g.Close
+		if r.Args["close"] == "communicator" {
+			closes = c.Close
+		}
+		err := closes()
 		r.Say("closed", "", nil)
 		time.Sleep(10 * time.Second) // the others have long learned of it
 		return err
