@@ -352,7 +352,7 @@ func (j *job) quarrel(t *testing.T, q quarrel) {
 		if e.More["kind"] != "mismatch" {
 			t.Errorf("%s, another %s: rank %d: %s, want a mismatch", q.Op, q.Kind, p.Rank, e.Text)
 		}
-		for _, w := range []string{fmt.Sprintf("rank %d", ranks-1), called(q.Op), "model.go:42"} {
+		for _, w := range []string{fmt.Sprintf("rank %d is on %s", ranks-1, host(t)), called(q.Op) + "7", "model.go:42"} {
 			if !strings.Contains(e.Text, w) {
 				t.Errorf("%s, another %s: rank %d says %q, want %q in it", q.Op, q.Kind, p.Rank, e.Text, w)
 			}
