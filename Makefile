@@ -52,7 +52,7 @@ test-native:
 # take minutes, and computes nothing that the others do not; ranks that are processes
 # can not start themselves there.
 test-arm64: unfused
-	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher)$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
+	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher|TestSlurm)$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
 	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -run '^(TestABI|TestTrampoline)$$' $(TESTFLAGS) ./metal/mtl ./metal/internal/standin
 
 # On arm64 the compiler fuses x*y + z, with one rounding, unless the product is
@@ -77,7 +77,7 @@ lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags peers ./jaccl/ring ./jaccl/rdma ./examples/ep_moe
-	$(GO) vet -tags native . ./internal/faults
+	$(GO) vet -tags native . ./internal/faults ./examples/ep_moe
 	@set -e; for p in $(PLATFORMS); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \

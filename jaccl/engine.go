@@ -46,6 +46,9 @@ func Connect(link Link, watch Watch, opts Options) (Communicator, error) {
 	if w, ok := watch.(Whereabouts); ok {
 		w.Answer(func() Waiting { return e.at.answer(e.rank) })
 	}
+	if w, ok := watch.(Partings); ok {
+		w.Hear(e.partings.hear)
+	}
 	e.ctx, e.interrupt = context.WithCancelCause(context.Background())
 	go e.supervise()
 	return e, nil
@@ -66,6 +69,8 @@ type engine struct {
 	acc   accumulator
 	room  staging
 	at    place
+
+	partings partings // of other ranks from groups
 
 	// ctx is what exchanges run under. It ends with the first failure that stops
 	// one, or with Close, and never before: so one serves all operations.

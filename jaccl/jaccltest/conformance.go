@@ -36,6 +36,8 @@ func Conformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Communicat
 	t.Run("Split", s.split)
 	t.Run("CloseGroup", s.closeGroup)
 	t.Run("ClosedGroup", s.closedGroup)
+	t.Run("DesertedGroup", s.desertedGroup)
+	t.Run("CloseEarly", s.closeEarly)
 	t.Run("BadArguments", s.badArguments)
 	t.Run("Mismatch", s.mismatch)
 	t.Run("PairMismatch", s.pairMismatch)

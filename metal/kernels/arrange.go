@@ -20,7 +20,7 @@ func arrange() Kernel {
 
 func arrangeProgram(in *Instr) (*Program, error) {
 	out := in.Results[0].Type
-	whole := boxStrides(out.Shape)
+	whole := rowMajor(out.Shape)
 	first := in.Args[0].Type.Shape
 	b := box{shape: out.Shape, to: whole}
 	switch in.Name { // not those that a constraint, say, is lowered to
@@ -41,12 +41,12 @@ func arrangeProgram(in *Instr) (*Program, error) {
 			n *= first[i]
 		}
 	case primitives.Permute:
-		from := boxStrides(first)
+		from := rowMajor(first)
 		for _, d := range p.Permutation {
 			b.from = append(b.from, from[d])
 		}
 	case primitives.Cut:
-		b.from = boxStrides(first)
+		b.from = rowMajor(first)
 		for d := range b.from {
 			b.fromBegin += p.StartIndices[d] * b.from[d]
 			if len(p.Strides) > 0 {
@@ -54,7 +54,7 @@ func arrangeProgram(in *Instr) (*Program, error) {
 			}
 		}
 	case primitives.Rev:
-		b.from = boxStrides(first)
+		b.from = rowMajor(first)
 		for _, d := range p.Dimensions {
 			b.fromBegin += (first[d] - 1) * b.from[d]
 			b.from[d] = -b.from[d]
@@ -64,7 +64,7 @@ func arrangeProgram(in *Instr) (*Program, error) {
 		var args []int
 		at := 0
 		for i, a := range in.Args {
-			bs = append(bs, box{shape: a.Type.Shape, to: whole, from: boxStrides(a.Type.Shape), toBegin: at})
+			bs = append(bs, box{shape: a.Type.Shape, to: whole, from: rowMajor(a.Type.Shape), toBegin: at})
 			args = append(args, i)
 			at += a.Type.Shape[p.Dimension] * whole[p.Dimension]
 		}
@@ -79,8 +79,8 @@ func arrangeProgram(in *Instr) (*Program, error) {
 
 // surrounded is the box of the elements of x that are in the result of a pad.
 func surrounded(p primitives.Surround, x, y []int) box {
-	whole := boxStrides(y)
-	b := box{shape: slices.Clone(x), to: slices.Clone(whole), from: boxStrides(x)}
+	whole := rowMajor(y)
+	b := box{shape: slices.Clone(x), to: slices.Clone(whole), from: rowMajor(x)}
 	for d := range b.shape {
 		// Index i of x goes to low + i·step; keep those with 0 <= that < size.
 		step, low, size := 1, p.Low[d], y[d]
@@ -106,7 +106,7 @@ func surrounded(p primitives.Surround, x, y []int) box {
 // further than the argument's.
 func (in *Instr) shardPart() (*Program, error) {
 	x, out := in.Args[0], in.Results[0]
-	b := box{shape: out.Type.Shape, to: boxStrides(out.Type.Shape), from: boxStrides(x.Type.Shape)}
+	b := box{shape: out.Type.Shape, to: rowMajor(out.Type.Shape), from: rowMajor(x.Type.Shape)}
 	from, to := in.plan.Bufs[x.Buf].Spec, in.plan.Bufs[out.Buf].Spec
 	for d := range b.shape {
 		axes := to.At(d)[len(from.At(d)):]

@@ -20,7 +20,7 @@ func dynamicProgram(in *Instr) (*Program, error) {
 	}
 	x, out := in.Args[0].Type, in.Results[0].Type
 	if in.Name == "dynamic_slice" {
-		b := box{shape: out.Shape, to: boxStrides(out.Shape), from: boxStrides(x.Shape)}
+		b := box{shape: out.Shape, to: rowMajor(out.Shape), from: rowMajor(x.Shape)}
 		return in.dynamicBox(nil, b, x.Shape, b.from, 1, In(0), moveFrom)
 	}
 	update := in.Args[1].Type
@@ -33,7 +33,7 @@ func dynamicProgram(in *Instr) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := box{shape: update.Shape, to: boxStrides(out.Shape), from: boxStrides(update.Shape)}
+	b := box{shape: update.Shape, to: rowMajor(out.Shape), from: rowMajor(update.Shape)}
 	return in.dynamicBox([]Launch{l}, b, out.Shape, b.to, 2, In(1), moveTo)
 }
 

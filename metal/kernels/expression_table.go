@@ -53,10 +53,10 @@ func expressions() map[string]expression {
 		"gt": ordered(">"),
 		"ge": ordered(">="),
 
-		"not": bits("!%s", "{t}(~%s)"),
-		"and": bits("%s && %s", "{t}(%s & %s)"),
-		"or":  bits("%s || %s", "{t}(%s | %s)"),
-		"xor": bits("%s != %s", "{t}(%s ^ %s)"),
+		"not": boolOrInt("!%s", "{t}(~%s)"),
+		"and": boolOrInt("%s && %s", "{t}(%s & %s)"),
+		"or":  boolOrInt("%s || %s", "{t}(%s | %s)"),
+		"xor": boolOrInt("%s != %s", "{t}(%s ^ %s)"),
 
 		"select_n":             {of: selectOf},
 		"clamp":                {of: clampOf},

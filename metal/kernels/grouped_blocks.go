@@ -12,7 +12,7 @@ const matvecCols = 4 * tileThreads / 32
 
 func groupedBlocks() Kernel {
 	functions := []Function{
-		{"grouped_blocks_many", tileThreads, manyRows.memory(4)}, {"grouped_blocks_few", tileThreads, someRows.memory(4)},
+		{"grouped_blocks_many", tileThreads, tileForMany().memory(4)}, {"grouped_blocks_few", tileThreads, tileForFew().memory(4)},
 		{Name: "grouped_blocks_matvec", Threads: tileThreads}, {Name: "weigh_rows", Threads: lineThreads},
 	}
 	return Kernel{
