@@ -117,6 +117,9 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if cfg.Device != nil {
 		opts.Target = cfg.Device
 	}
+	if opts.Target != nil && opts.Overlap != lowering.OverlapOff {
+		return nil, fmt.Errorf("gomoe: %s for device %s with overlap %s: a device works during collectives by itself; leave overlap off", p.Name, opts.Target.Name(), opts.Overlap)
+	}
 	return lowering.Lower(a, opts)
 }
 

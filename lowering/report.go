@@ -16,6 +16,8 @@ type Report struct {
 	Ranks int           `json:"ranks"`
 	Mem   Memory        `json:"memory"`
 	Comm  Communication `json:"communication"`
+	// Device is nil for plans of the host.
+	Device *DeviceUse `json:"device,omitempty"`
 }
 
 // Memory is what one rank allocates for a step. Total is the sum of the others:
@@ -100,6 +102,7 @@ func (p *Plan) Report(threads int) *Report {
 	r := &Report{Plan: p.Name, Mesh: p.Mesh.String(), Ranks: p.Mesh.Ranks()}
 	r.Mem = p.memory(threads)
 	r.Comm = p.communication()
+	r.Device = p.deviceUse()
 	return r
 }
 
@@ -266,6 +269,9 @@ func (r *Report) String() string {
 	fmt.Fprintf(&b, "memory per rank: %s (inputs %s, results %s, arena %s%s)\n", Bytes(m.Total), Bytes(m.Inputs), Bytes(m.Results), Bytes(m.Arena), scratch)
 	if m.Peak.Instr >= 0 {
 		fmt.Fprintf(&b, "most in use: %s, %s of it temporaries, at instruction %d, %s (%s)\n", Bytes(m.Peak.Live), Bytes(m.Peak.Temps), m.Peak.Instr, m.Peak.Name, m.Peak.Line)
+	}
+	if r.Device != nil {
+		fmt.Fprintf(&b, "%v\n", r.Device)
 	}
 	rows := [][]string{{"buffer", "bytes", "share", "what", "type", "line"}}
 	for _, u := range m.Buffers[:min(reported, len(m.Buffers))] {

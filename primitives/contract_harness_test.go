@@ -14,7 +14,6 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
-	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -66,6 +65,24 @@ var spreads = []spread{
 	{mesh: "fsdp=2,dp=2", tokens: "fsdp.dp", axis: "fsdp"},
 }
 
+// twoRanks are the meshes of the suite on a GPU that is emulated: a plan's own kernels are
+// compiled for each.
+var twoRanks = []spread{
+	{mesh: ""},
+	{mesh: "ep=2", tokens: "ep"},
+	{mesh: "dp=2,ep=1", tokens: "dp.ep"},
+	{mesh: "ep=2", tokens: ""},
+	{mesh: "expert=2", tokens: "expert", axis: "expert"},
+}
+
+// meshes are those of this run.
+func meshes() []spread {
+	if *onDevice == "metal-emulated" {
+		return twoRanks
+	}
+	return spreads
+}
+
 func (s spread) parse(t *testing.T) sharding.Mesh {
 	m, err := sharding.ParseMesh(s.mesh)
 	require.NoError(t, err)
@@ -96,13 +113,13 @@ func (s spread) axisName() string {
 func eachSpread(t *testing.T, tokens, experts int, f func(t *testing.T, s spread)) {
 	t.Helper()
 	n := 0
-	for _, s := range spreads {
+	for _, s := range meshes() {
 		if s.fits(t, tokens, experts) {
 			n++
 			t.Run(s.String(), func(t *testing.T) { f(t, s) })
 		}
 	}
-	require.Greater(t, n, 8, "too few meshes fit %d tokens and %d experts", tokens, experts)
+	require.Greater(t, n, min(8, len(meshes())/2), "too few meshes fit %d tokens and %d experts", tokens, experts)
 }
 
 // config places p's inputs: those whose names begin with k are experts'
@@ -124,7 +141,7 @@ func (s spread) config(t *testing.T, p *graph.Program) gomoe.Config {
 			place[v.Name] = sharding.Split(s.tokens)
 		}
 	}
-	return gomoe.Config{Mesh: m, Place: place, Options: runtime.Options{Poison: true}}
+	return gomoe.Config{Mesh: m, Place: place, Options: watched(t)}
 }
 
 type arrays map[string]array.Array

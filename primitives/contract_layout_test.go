@@ -132,7 +132,7 @@ func TestContractIdentityRoundTrip(t *testing.T) {
 					p := newProblem(rng(1), primitives.Layer{Experts: 4}, 8, 2).route(route)
 					k := append(slices.Clone(c.shape), 2)
 					in := arrays{"x": x, "idx": ids(p.idx, k...), "w": of(graph.T(d, k...), slices.Repeat([]float64{0.5}, 16))}
-					for _, s := range spreads {
+					for _, s := range meshes() {
 						if !s.fits(t, c.shape[0], 4) {
 							continue
 						}

@@ -10,7 +10,6 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
-	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -58,7 +57,7 @@ func TestContractOtherPlacements(t *testing.T) {
 			bwd := pullback(t, fwd)
 			in := p.arrays(graph.F32)
 			for _, q := range []*graph.Program{fwd, bwd} {
-				cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{}, Options: runtime.Options{Poison: true}}
+				cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{}, Options: watched(t)}
 				for name, place := range map[string]string{"idx": c.idx, "x": c.x, "w": c.w, "kernel": c.kernel, "ct_0": c.ct} {
 					if q.Input(name) != nil {
 						if cfg.Place[name], err = sharding.ParseSpec(place); err != nil {

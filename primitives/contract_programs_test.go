@@ -54,7 +54,7 @@ func TestContractEightLayersOfOneLine(t *testing.T) {
 			dk[j] += k[j]
 		}
 	}
-	for _, s := range spreads {
+	for _, s := range meshes() {
 		if !s.fits(t, 12, 12) {
 			continue
 		}

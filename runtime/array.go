@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"sync/atomic"
 
@@ -18,7 +19,7 @@ type Array struct {
 	Spec  sharding.Spec
 	mesh  sharding.Mesh
 	ranks []int
-	parts []array.Array // one per entry of ranks
+	parts []piece // one per entry of ranks
 	as    contents
 	// lent is set once the caller has memory that it may write to.
 	lent  atomic.Bool
@@ -57,11 +58,11 @@ func (d *Array) contents() contents {
 // Put copies a, split as spec says, to the given ranks of the mesh: those that
 // live in this process.
 func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
-	return put(a, m, spec, ranks, func(_ int, t graph.Type) array.Array { return array.New(t) })
+	return put(a, m, spec, ranks, func(_ int, t graph.Type) (piece, error) { return piece{array.New(t), nil}, nil })
 }
 
 // put is Put into memory that alloc returns for the i-th rank.
-func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) array.Array) (*Array, error) {
+func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error)) (*Array, error) {
 	if len(spec.Pending) > 0 || spec.Ragged != nil {
 		return nil, fmt.Errorf("runtime: put %s: arrays are whole or split, not pending or ragged", spec.Format(a.Type))
 	}
@@ -71,8 +72,11 @@ func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc 
 	}
 	d := &Array{Type: a.Type, Spec: spec, mesh: m, ranks: ranks, as: contents{}.next()}
 	for i, r := range ranks {
-		part := alloc(i, spec.Local(m, a.Type))
-		copyPart(part, a, d.start(r, part.Type), true)
+		part, err := alloc(i, spec.Local(m, a.Type))
+		if err != nil {
+			return nil, err
+		}
+		copyPart(part.Array, a, d.start(r, part.Type), true)
 		d.parts = append(d.parts, part)
 	}
 	return d, nil
@@ -94,8 +98,9 @@ func (d *Array) Get() (array.Array, error) {
 			continue
 		}
 		have[n] = true
-		copyPart(d.parts[i], out, d.start(r, d.parts[i].Type), false)
+		copyPart(d.parts[i].Array, out, d.start(r, d.parts[i].Type), false)
 	}
+	goruntime.KeepAlive(d)
 	if want := d.mesh.Parts(axes); len(have) < want {
 		return array.Array{}, fmt.Errorf("runtime: get %s: this process holds %d of %d parts; Session.Get brings those of others, too", d.Spec.Format(d.Type), len(have), want)
 	}
@@ -103,11 +108,13 @@ func (d *Array) Get() (array.Array, error) {
 }
 
 // Part returns what the i-th rank of this process holds, without copying. It
-// is valid until the Array is donated. The caller may write to it between steps:
+// is valid until the Array is donated or recycled, and, of a session with a device, only
+// while somebody holds the Array: that has the memory, which does not keep it as Go's
+// own does (runtime.KeepAlive). The caller may write to it between steps:
 // copies of such an Array are not kept from one step to the next.
 func (d *Array) Part(i int) array.Array {
 	d.lent.Store(true)
-	return d.parts[i]
+	return d.parts[i].Array
 }
 
 // start returns where rank r's part begins in every dimension.

@@ -29,13 +29,26 @@ func (r *rank) finite(ctx context.Context, in *lowering.Instr, g lowering.Group)
 	if len(in.Parts) > 0 {
 		return r.finiteParts(ctx, in)
 	}
+	return r.sound(ctx, in, g, r.exec)
+}
+
+// execute is how an instruction is run, as rank.exec does.
+type execute = func(context.Context, *lowering.Instr, lowering.Group) error
+
+// finiteWhole is run that reports such an error of the whole instruction: of a fused one
+// on a device nobody sees the parts.
+func (r *rank) finiteWhole(run execute) execute {
+	return func(ctx context.Context, in *lowering.Instr, g lowering.Group) error { return r.sound(ctx, in, g, run) }
+}
+
+func (r *rank) sound(ctx context.Context, in *lowering.Instr, g lowering.Group, run execute) error {
 	sound := true // asked before the arguments are overwritten
 	for _, b := range in.In {
 		if k, _ := firstNonFinite(r.seen(in, b)); k >= 0 {
 			sound = false
 		}
 	}
-	if err := r.exec(ctx, in, g); err != nil || !sound {
+	if err := run(ctx, in, g); err != nil || !sound {
 		return err
 	}
 	for _, b := range in.Out {

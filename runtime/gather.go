@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
@@ -52,6 +53,7 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	if err != nil {
 		return array.Array{}, err
 	}
+	goruntime.KeepAlive(a)
 	out := array.New(a.Type)
 	local := a.parts[0].Type
 	size := len(a.parts[0].Bytes())

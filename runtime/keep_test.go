@@ -52,8 +52,8 @@ func TestKeep(t *testing.T) {
 // part of them.
 func TestContents(t *testing.T) {
 	none := contents{}
-	a := &Array{as: none.next(), parts: make([]array.Array, 1)}
-	b := &Array{as: none.next(), parts: make([]array.Array, 1)}
+	a := &Array{as: none.next(), parts: make([]piece, 1)}
+	b := &Array{as: none.next(), parts: make([]piece, 1)}
 	if a.contents() == none || a.contents() != a.contents() || a.contents() == b.contents() {
 		t.Errorf("contents %v, %v, then %v", a.contents(), b.contents(), a.contents())
 	}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -24,21 +25,38 @@ type rank struct {
 	spare  *spare           // memory of donated inputs and recycled results
 	// Of inputs, by buffer: what their elements are in this step; see Array.contents.
 	contents []contents
-	views    []view // of inputs and results, which change with every step
-	kept     []kept // per buffer
+	from     []*block // per buffer: what has the memory of an input or a result
+	views    []view   // of inputs and results, which change with every step
+	kept     []kept   // per buffer
 	worker   *worker[call]
-	lane     *lane        // nil if no collective runs beside kernels
-	release  func() error // gives the arena back; nil if it is the process's own
+	lane     *lane    // nil if no collective runs beside kernels
+	remote   *remote  // nil without a device
+	copies   []copied // per buffer, of inputs that the device does not see
+	temps    *block   // the arena, if it is the device's
+	hold     *holding
 }
 
 // view is a buffer that has the memory of another.
 type view struct{ buf, root int }
 
-func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
-	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare()}
+// newRank returns a rank whose memory is of h, the process's own if that is nil.
+func newRank(p *lowering.Plan, c lowering.Communicator, h *heap) (_ *rank, err error) {
+	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare(h), hold: new(holding)}
+	defer func() {
+		if err != nil {
+			r.hold.close()
+		}
+	}()
 	r.args.Mesh, r.args.Rank, r.args.Scratch = p.Mesh, c.Rank(), p.NewScratch()
 	r.cut, r.kept, r.contents = make([][]int, len(p.Bufs)), make([]kept, len(p.Bufs)), make([]contents, len(p.Bufs))
-	arena := r.arena(int(p.Arena))
+	r.from, r.copies = make([]*block, len(p.Bufs)), make([]copied, len(p.Bufs))
+	if h != nil {
+		r.remote = newRemote(p, h.device, r.hold)
+	}
+	arena, err := r.arena(int(p.Arena), h)
+	if err != nil {
+		return nil, err
+	}
 	for i, b := range p.Bufs {
 		if b.Spec.Ragged != nil {
 			r.cut[i] = slices.Clone(b.Type.Shape)
@@ -70,9 +88,6 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 		}
 		g, err := c.Group(p.Mesh.Group(c.Rank(), in.Axes))
 		if err != nil {
-			if r.release != nil {
-				r.release()
-			}
 			return nil, fmt.Errorf("runtime: rank %d: group over %v: %w", c.Rank(), in.Axes, err)
 		}
 		r.groups[i] = g
@@ -81,6 +96,7 @@ func newRank(p *lowering.Plan, c lowering.Communicator) (*rank, error) {
 	return r, nil
 }
 
+<<<<<<< HEAD
 // arena returns the memory of the plan's temporaries: the communicator's, if it lends some
 // and has some left, so that what is exchanged is not copied first.
 func (r *rank) arena(n int) []byte {
@@ -93,25 +109,44 @@ func (r *rank) arena(n int) []byte {
 	return array.New(graph.T(graph.U8, n)).Bytes()
 }
 
+||||||| merged common ancestors
+// arena returns the memory of the plan's temporaries: where the others see it, if the
+// ranks share memory and have some left, so that what is exchanged is not copied first.
+func (r *rank) arena(n int) []byte {
+	if m, ok := r.comm.(lowering.Leaser); ok && n > 0 {
+		if b, release, err := m.Lease(n); err == nil {
+			r.release = release
+			return b
+		}
+	}
+	return array.New(graph.T(graph.U8, n)).Bytes()
+}
+
+=======
+>>>>>>> device
 // bindOutputs finds memory for the results and points aliases to their roots.
-func (r *rank) bindOutputs() {
+func (r *rank) bindOutputs() error {
 	for _, p := range r.plan.Out {
-		if b := &r.plan.Bufs[p.Buf]; b.Storage == lowering.Output {
-			r.bufs[p.Buf] = r.spare.array(b.Type)
-		} else if root := r.plan.Root(p.Buf); r.plan.Bufs[root].Storage == lowering.Output {
-			r.bufs[root] = r.spare.array(r.plan.Bufs[root].Type)
+		root := r.plan.Root(p.Buf)
+		if b := &r.plan.Bufs[root]; b.Storage == lowering.Output {
+			a, err := r.spare.array(b.Type)
+			if err != nil {
+				return err
+			}
+			r.bufs[root], r.from[root] = a.Array, a.from
 		}
 	}
 	for _, v := range r.views {
 		r.bufs[v.buf] = array.Over(r.plan.Bufs[v.buf].Type, r.bufs[v.root].Bytes())
 	}
+	return nil
 }
 
 // recycle keeps the memory of inputs that were donated but not overwritten.
 func (r *rank) recycle() {
 	for _, d := range r.plan.Donated {
-		if !d.InPlace {
-			r.spare.keep(r.bufs[r.plan.In[d.In].Buf])
+		if b := r.plan.In[d.In].Buf; !d.InPlace {
+			r.spare.keep(piece{r.bufs[b], r.from[b]})
 		}
 	}
 }
@@ -120,8 +155,13 @@ func (r *rank) run(ctx context.Context) error {
 	r.args.Crew.Enter()
 	defer r.args.Crew.Leave()
 	o := r.opts
-	if r.lane != nil && !o.Finite && !o.Poison && o.Observe == nil {
-		return r.overlapped(ctx, o)
+	if !o.Finite && !o.Poison && o.Observe == nil {
+		switch {
+		case r.remote != nil:
+			return r.inTurns(ctx, o)
+		case r.lane != nil:
+			return r.overlapped(ctx, o)
+		}
 	}
 	if o.Finite || o.Poison || o.Trace != nil || o.Observe != nil {
 		return r.watched(ctx, o)
@@ -156,6 +196,12 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 		if opts.Finite {
 			run = r.finite
 		}
+		if r.remote != nil && in.On {
+			run = r.remote.alone(r, i)
+			if opts.Finite {
+				run = r.finiteWhole(run)
+			}
+		}
 		if err := run(ctx, in, r.groups[i]); err != nil {
 			return r.fail(i, err)
 		}
@@ -164,11 +210,17 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 		}
 		opts.Trace.add(r.comm.Rank(), in, began)
 	}
+	r.remote.trace(opts.Trace, r)
 	return nil
 }
 
-// fail names the instruction of an error, or its part.
+// fail names the instruction of an error, or its part: instruction i, unless the error
+// is of another on the device.
 func (r *rank) fail(i int, err error) error {
+	var q *QueueError
+	if errors.As(err, &q) {
+		i, err = q.Index, q.Err
+	}
 	in := &r.plan.Instrs[i]
 	if part := lowering.PartOf(in, err); part != nil {
 		in = part

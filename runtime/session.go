@@ -31,7 +31,9 @@ type Options struct {
 	// not run beside kernels then.
 	Observe Observer
 	// Device, if not nil, runs the instructions that the plan, which was made for it,
-	// leaves to it. The session does not close it.
+	// leaves to it. Its kernels are compiled in the first step. Finite, Poison and Observe
+	// wait for each instruction. The session does not close the device. With nil the host
+	// runs a plan that was made for one.
 	Device Device
 	// Threads is the number of threads that each rank's kernels may keep busy;
 	// with 0 the ranks of this process share the processors: a rank has those
@@ -50,7 +52,9 @@ type Session struct {
 	opts   Options
 	mu     sync.Mutex
 	crew   *lowering.Crew
-	agreed bool // all ranks of the job are known to run this plan
+	heap   *heap // nil without a device
+	queues bool  // the ranks' queues are open
+	agreed bool  // all ranks of the job are known to run this plan
 	closed bool
 	step   int
 	steps  steps
@@ -77,11 +81,17 @@ func Open[C lowering.Communicator](plan *lowering.Plan, comms []C, opts Options)
 			s.Close()
 		}
 	}()
+	if d := opts.Device; d != nil {
+		if plan.Target != d.Name() {
+			return nil, fmt.Errorf("runtime: plan %s is made for %s, want one for the device %s; lower it with that as target", plan.Name, target(plan), d.Name())
+		}
+		s.heap = &heap{device: d}
+	}
 	for _, c := range comms {
 		if c.Size() != plan.Mesh.Ranks() {
 			return nil, fmt.Errorf("runtime: plan %s wants %d ranks for the mesh %q, the communicator has %d", plan.Name, plan.Mesh.Ranks(), plan.Mesh, c.Size())
 		}
-		r, err := newRank(plan, c)
+		r, err := newRank(plan, c, s.heap)
 		if err != nil {
 			return nil, err
 		}
@@ -97,9 +107,7 @@ func Open[C lowering.Communicator](plan *lowering.Plan, comms []C, opts Options)
 		}
 		s.ranks = append(s.ranks, r)
 		s.local = append(s.local, c.Rank())
-		if r.release != nil { // for sessions that nobody closes
-			goruntime.AddCleanup(s, func(release func() error) { release() }, r.release)
-		}
+		goruntime.AddCleanup(s, (*holding).close, r.hold) // for sessions that nobody closes
 	}
 	return s, nil
 }
@@ -118,9 +126,7 @@ func (s *Session) Close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for _, r := range s.ranks {
-		if r.release != nil {
-			r.release() // of memory that is given back with the process in any case
-		}
+		r.close()
 	}
 }
 
@@ -139,7 +145,7 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	if !a.Type.Equal(p.Type) {
 		return nil, fmt.Errorf("runtime: input %s of %s is %s, want %s", name, s.plan.Name, a.Type, p.Type)
 	}
-	return put(a, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) array.Array { return s.ranks[i].spare.array(t) })
+	return put(a, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) (piece, error) { return s.ranks[i].spare.array(t) })
 }
 
 // Recycle gives the memory of arrays that the caller no longer uses, results of
@@ -238,6 +244,9 @@ func (s *Session) RunInto(ctx context.Context, in map[string]*Array, out []*Arra
 
 // run runs a step whose inputs are bound.
 func (s *Session) run(ctx context.Context, in map[string]*Array) error {
+	if err := s.openQueues(ctx); err != nil {
+		return err
+	}
 	if err := s.agree(ctx); err != nil {
 		return err
 	}
@@ -270,10 +279,10 @@ func (s *Session) results(out []*Array) {
 		}
 		parts := a.parts[:0]
 		if cap(parts) < len(s.ranks) {
-			parts = make([]array.Array, 0, len(s.ranks))
+			parts = make([]piece, 0, len(s.ranks))
 		}
 		for _, r := range s.ranks {
-			parts = append(parts, r.bufs[p.Buf])
+			parts = append(parts, piece{r.bufs[p.Buf], r.from[s.plan.Root(p.Buf)]})
 		}
 		s.made = s.made.next()
 		*a = Array{Type: p.Type, Spec: p.Spec, mesh: s.plan.Mesh, ranks: s.local, parts: parts, as: s.made}
@@ -345,9 +354,13 @@ func (s *Session) bind(in map[string]*Array, out []*Array) error {
 	}
 	for i, r := range s.ranks {
 		for _, p := range s.plan.In {
-			r.bufs[p.Buf], r.contents[p.Buf] = in[p.Name].parts[i], in[p.Name].contents()
+			if err := r.bindInput(p.Buf, in[p.Name].parts[i], in[p.Name].contents()); err != nil {
+				return err
+			}
 		}
-		r.bindOutputs()
+		if err := r.bindOutputs(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/gomoe/gomoe/array"
@@ -10,29 +11,53 @@ import (
 // spare is memory of one rank that nobody uses any more, for arrays of as many
 // bytes. It may be used by several goroutines.
 type spare struct {
+	heap *heap // what new memory is of; nil is the process's own
 	mu   sync.Mutex
-	free map[int64][][]byte // by length
+	free map[int64][]piece // by length
 }
 
-func newSpare() *spare { return &spare{free: map[int64][][]byte{}} }
+func newSpare(h *heap) *spare { return &spare{heap: h, free: map[int64][]piece{}} }
 
-// keep takes the memory of a.
-func (s *spare) keep(a array.Array) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.free[a.Type.Bytes()] = append(s.free[a.Type.Bytes()], a.Bytes())
-}
-
-// array returns an array whose elements are anything.
-func (s *spare) array(t graph.Type) array.Array {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.free[t.Bytes()]
-	if len(l) == 0 {
-		return array.New(t)
+// keep takes the memory of p, unless a device is to see it and does not.
+func (s *spare) keep(p piece) {
+	if s.heap != nil && !s.heap.knows(p) {
+		return
 	}
-	mem := l[len(l)-1]
-	l[len(l)-1] = nil
-	s.free[t.Bytes()] = l[:len(l)-1]
-	return array.Over(t, mem)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free[p.Type.Bytes()] = append(s.free[p.Type.Bytes()], p)
+}
+
+// array returns an array whose elements are anything. The error is the device's.
+func (s *spare) array(t graph.Type) (piece, error) {
+	s.mu.Lock()
+	l := s.free[t.Bytes()]
+	if len(l) > 0 {
+		p := l[len(l)-1]
+		l[len(l)-1] = piece{}
+		s.free[t.Bytes()] = l[:len(l)-1]
+		s.mu.Unlock()
+		return piece{array.Over(t, p.Bytes()), p.from}, nil
+	}
+	s.mu.Unlock()
+	if s.heap == nil || t.Bytes() == 0 {
+		return piece{array.New(t), nil}, nil
+	}
+	b, err := s.heap.block(int(t.Bytes()))
+	if err != nil {
+		return piece{}, fmt.Errorf("runtime: memory for %s on %s: %w", t, s.heap.device.Name(), err)
+	}
+	return piece{array.Over(t, b.mem), b}, nil
+}
+
+// drop gives back what is of a device.
+func (s *spare) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.free {
+		for _, p := range l {
+			p.from.free()
+		}
+	}
+	clear(s.free)
 }

@@ -32,6 +32,9 @@ func NewTrace(w io.Writer) *Trace {
 	return &Trace{w: w, start: time.Now(), named: map[int]bool{}}
 }
 
+// devices is the number of the track of rank 0's device.
+const devices = 2 << 20
+
 // communication is the number of the track with rank 0's collectives, of plans
 // that run them beside kernels; those of ranks have the ranks' numbers.
 const communication = 1 << 20
@@ -109,6 +112,19 @@ func (t *Trace) addWait(rank int, began time.Time) {
 	t.write(traceEvent{Name: "wait", Cat: "wait", Ph: "X", Tid: rank}, began, time.Now())
 }
 
+// addSpan records a segment that a rank's device has done, of these instructions.
+func (t *Trace) addSpan(rank int, p *lowering.Plan, s Span) {
+	var names, lines []string
+	for i := s.First; i < s.First+s.Len; i++ {
+		if in := &p.Instrs[i]; in.On {
+			names, lines = append(names, in.Name), append(lines, in.Pos.String())
+		}
+	}
+	e := traceEvent{Name: fmt.Sprintf("segment %d", s.Ticket), Cat: "segment", Ph: "X", Tid: devices + rank,
+		Args: map[string]any{"instructions": names, "lines": lines}}
+	t.writeOn(fmt.Sprintf("rank %d %s", rank, p.Target), e, s.From, s.To)
+}
+
 func (t *Trace) endStep(plan string, step int, began time.Time, ranks []int) {
 	if t == nil {
 		return
@@ -118,16 +134,23 @@ func (t *Trace) endStep(plan string, step int, began time.Time, ranks []int) {
 	}
 }
 
+// write records an event on the track of a rank, or its communication.
 func (t *Trace) write(e traceEvent, began, end time.Time) {
+	name := fmt.Sprintf("rank %d", e.Tid)
+	if e.Tid >= communication {
+		name = fmt.Sprintf("rank %d communication", e.Tid-communication)
+	}
+	t.writeOn(name, e, began, end)
+}
+
+// writeOn records an event on the track of that name. A rank's tracks follow each other.
+func (t *Trace) writeOn(track string, e traceEvent, began, end time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.named[e.Tid] {
 		t.named[e.Tid] = true
-		name, order := fmt.Sprintf("rank %d", e.Tid), 2*e.Tid
-		if e.Tid >= communication {
-			name, order = fmt.Sprintf("rank %d communication", e.Tid-communication), 2*(e.Tid-communication)+1
-		}
-		t.put(traceEvent{Name: "thread_name", Ph: "M", Tid: e.Tid, Args: map[string]any{"name": name}})
+		order := e.Tid%communication*2 + min(e.Tid/communication, 1)
+		t.put(traceEvent{Name: "thread_name", Ph: "M", Tid: e.Tid, Args: map[string]any{"name": track}})
 		t.put(traceEvent{Name: "thread_sort_index", Ph: "M", Tid: e.Tid, Args: map[string]any{"sort_index": order}})
 	}
 	e.Ts = float64(began.Sub(t.start).Nanoseconds()) / 1e3

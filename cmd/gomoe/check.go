@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -25,11 +26,13 @@ func (t *tool) checkCommand() *ffcli.Command {
 	fs.IntVar(&opts.Elements, "elements", 0, "most elements to perturb per input, chosen at random; 0 is all")
 	asJSON := fs.Bool("json", false, "print the outcome as JSON")
 	kernelsFlag(fs)
+	var device string
+	deviceFlag(fs, &device)
 	return &ffcli.Command{
 		Name: "check", ShortUsage: "gomoe check FILE [-wrt x,w] [-in x=x.npy ...]",
 		ShortHelp: "Compare derivatives with central differences.", FlagSet: fs,
-		LongHelp: "Inputs that are not given are random: floats in [-1, 1), integers 0. All float types\nare widened to f64 for the check, since differences in f32 are too coarse. The exit\nstatus is 1 if a derivative is wrong.",
-		Exec: func(ctx context.Context, args []string) error {
+		LongHelp: "Inputs that are not given are random: floats in [-1, 1), integers 0. All float types\nare widened to f64 for the check, since differences in f32 are too coarse. The exit\nstatus is 1 if a derivative is wrong. With -device, it runs what it has kernels for in f64:\nrouting and other integers, no floats.",
+		Exec: func(ctx context.Context, args []string) (err error) {
 			path, err := operand(fs, args)
 			if err != nil {
 				return err
@@ -55,6 +58,11 @@ func (t *tool) checkCommand() *ffcli.Command {
 				return err
 			}
 			c := checkRun{tool: t, path: path, p: p, limit: *limit, opts: opts, json: *asJSON}
+			end, err := openDevice(ctx, device, &c.cfg)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, end()) }()
 			return c.run(ctx, x)
 		},
 	}
@@ -68,6 +76,7 @@ type checkRun struct {
 	limit size
 	opts  vjp.CheckOptions
 	json  bool
+	cfg   gomoe.Config
 	jobs  []*gomoe.Job
 }
 
@@ -113,7 +122,7 @@ func (c *checkRun) run(ctx context.Context, x map[string]array.Array) error {
 }
 
 func (c *checkRun) open(p *graph.Program) (*gomoe.Job, error) {
-	j, err := open(c.path, p, gomoe.Config{}, c.limit)
+	j, err := open(c.path, p, c.cfg, c.limit)
 	if err == nil {
 		c.jobs = append(c.jobs, j)
 	}

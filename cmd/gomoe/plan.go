@@ -14,12 +14,13 @@ func (t *tool) planCommand() *ffcli.Command {
 	fs := t.flags("plan")
 	place := newPlacing(fs, true)
 	place.overlapFlag(fs)
+	place.deviceFlag(fs)
 	brief := fs.Bool("brief", false, "print the report only")
 	asJSON := fs.Bool("json", false, "print the report only, as JSON")
 	return &ffcli.Command{
 		Name: "plan", ShortUsage: "gomoe plan FILE [-mesh ep=4 -place x=ep ...] [-brief | -json]",
 		ShortHelp: "Print what every rank runs, with its memory and communication.", FlagSet: fs,
-		LongHelp: "A collective has the mark ⇄. b3@128 is a buffer 128 bytes into the arena, @in and @out\nare the memory of inputs and results. With -overlap, wait @7 says that a collective is waited for\nbefore instruction 7, and rows=b9[2:4] that only these local experts' rows are worked on. b3@kept is a copy of\nweights that is made when a step is given the same ones again. The report below gives bytes per rank;\nworkspace is what kernels take on all threads of this machine, which ranks of one process share.\nConstants are folded and equal equations merged before, instructions joined, and elementwise ones\nfused: the lines below a fused one, which begin with a dot, run a chunk at a time, and a buffer\nwithout @ is never stored. None of this changes a bit of the results; -as-written plans without.",
+		LongHelp: "A collective has the mark ⇄. b3@128 is a buffer 128 bytes into the arena, @in and @out\nare the memory of inputs and results. With -overlap, wait @7 says that a collective is waited for\nbefore instruction 7, and rows=b9[2:4] that only these local experts' rows are worked on. b3@kept is a copy of\nweights that is made when a step is given the same ones again. The report below gives bytes per rank;\nworkspace is what kernels take on all threads of this machine, which ranks of one process share.\nConstants are folded and equal equations merged before, instructions joined, and elementwise ones\nfused: the lines below a fused one, which begin with a dot, run a chunk at a time, and a buffer\nwithout @ is never stored. None of this changes a bit of the results; -as-written plans without.\nWith -device, which need not be there, ◆ marks what runs on it, and all else says why it does not.",
 		Exec: func(ctx context.Context, args []string) error {
 			path, err := operand(fs, args)
 			if err != nil {

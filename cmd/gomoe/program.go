@@ -102,6 +102,7 @@ type placing struct {
 	place, donate *pairs
 	asWritten     bool
 	overlap       lowering.Overlap
+	device        string
 }
 
 func newPlacing(fs *flag.FlagSet, donate bool) *placing {
@@ -120,6 +121,29 @@ func (f *placing) overlapFlag(fs *flag.FlagSet) {
 	fs.TextVar(&f.overlap, "overlap", lowering.OverlapOff, "`what` to compute during collectives: off, collectives (what does not need them), or halves (experts' rows also travel in halves); it changes no bit of the results")
 }
 
+// deviceFlag lets a user choose what runs kernels.
+func (f *placing) deviceFlag(fs *flag.FlagSet) { deviceFlag(fs, &f.device) }
+
+func deviceFlag(fs *flag.FlagSet, name *string) {
+	fs.StringVar(name, "device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
+}
+
+// openDevice opens the device of that name for cfg, and returns what closes it.
+func openDevice(ctx context.Context, name string, cfg *gomoe.Config) (end func() error, err error) {
+	if _, err := gomoe.TargetOf(name); err != nil {
+		return nil, usagef("-device: %w", err)
+	}
+	d, err := gomoe.OpenDevice(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("-device: %w", err)
+	}
+	if d == nil {
+		return func() error { return nil }, nil
+	}
+	cfg.Device = d
+	return d.Close, nil
+}
+
 // config returns the flags' settings for the program p of a file.
 func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
 	cfg := gomoe.Config{Place: map[string]sharding.Spec{}, Donate: map[string]int{}, NoOptimize: f.asWritten, Overlap: f.overlap}
@@ -129,6 +153,12 @@ func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
 	}
 	if f.asWritten && f.overlap != lowering.OverlapOff {
 		return cfg, usagef("-overlap %s: -as-written keeps the order of instructions; give one of them", f.overlap)
+	}
+	if cfg.Target, err = gomoe.TargetOf(f.device); err != nil {
+		return cfg, usagef("-device: %w", err)
+	}
+	if cfg.Target != nil && f.overlap != lowering.OverlapOff {
+		return cfg, usagef("-overlap %s: a device works during collectives by itself; give one of -device and -overlap", f.overlap)
 	}
 	for _, name := range f.place.names {
 		if p.Input(name) == nil {

@@ -21,6 +21,7 @@ func (t *tool) runCommand() *ffcli.Command {
 	fs := t.flags("run")
 	place, given, limit := newPlacing(fs, true), newInputs(fs), memoryFlag(fs)
 	place.overlapFlag(fs)
+	place.deviceFlag(fs)
 	var seed optional
 	fs.Var(&seed, "random", "fill the inputs that are not given from this `seed`: floats and weights in [-1, 1), integers 0")
 	out := fs.String("out", "", "`directory` for the results, each as name.npy")
@@ -31,7 +32,7 @@ func (t *tool) runCommand() *ffcli.Command {
 		Name: "run", ShortUsage: "gomoe run FILE -in x=x.npy ... [-out DIR] [-mesh ep=4 -place x=ep ...]",
 		ShortHelp: "Run a program on .npy files.", FlagSet: fs,
 		LongHelp: "Prints one line per result: name, type with placement, and elements or their range.\nResults that hold a NaN or an infinity are reported with the kernel that made it.",
-		Exec: func(ctx context.Context, args []string) error {
+		Exec: func(ctx context.Context, args []string) (err error) {
 			path, err := operand(fs, args)
 			if err != nil {
 				return err
@@ -54,6 +55,11 @@ func (t *tool) runCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
+			end, err := openDevice(ctx, place.device, &cfg)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, end()) }()
 			r := runner{tool: t, path: path, p: p, cfg: cfg, limit: *limit, out: *out, trace: *trace}
 			return r.run(ctx, x, seed)
 		},

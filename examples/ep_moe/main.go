@@ -30,7 +30,7 @@ func main() {
 }
 
 // run does what the command line says.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	f := flag.NewFlagSet("ep_moe", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	numTokens := f.Int("num-tokens", 8, "tokens per rank")
@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
 	var overlap lowering.Overlap
 	f.TextVar(&overlap, "overlap", overlap, "`what` to compute during collectives: off, collectives or halves")
+	device := f.String("device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -96,6 +97,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	in = in.as(d)
 	cfg := m.placed(mesh)
 	cfg.World, cfg.Overlap = &w, overlap
+	dev, err := gomoe.OpenDevice(ctx, *device)
+	if err != nil {
+		return fmt.Errorf("-device: %w", err)
+	}
+	if dev != nil {
+		cfg.Device = dev
+		defer func() { err = errors.Join(err, dev.Close()) }()
+	}
 	res, err := m.iterate(ctx, stdout, cfg, in, *iters)
 	if err != nil || !info.First() {
 		return err

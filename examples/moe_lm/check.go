@@ -84,7 +84,7 @@ func firstStep(ctx context.Context, c config, m sharding.Mesh, o options, corpus
 	if err != nil {
 		return nil, fmt.Errorf("-seq %d: %w", c.Seq, err)
 	}
-	tr, err := newTrainer(c, m, o.seed, runtime.Options{Finite: o.finite}, true)
+	tr, err := newTrainer(c, m, o.seed, runtime.Options{Finite: o.finite, Device: o.on}, true)
 	if err != nil {
 		return nil, err
 	}

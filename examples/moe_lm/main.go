@@ -34,7 +34,7 @@ func main() {
 
 // run does what the command line says. It ends early, but in order, when stop
 // ends, and at once when ctx does.
-func run(ctx, stop context.Context, args []string, stdout io.Writer) error {
+func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error) {
 	c, o, err := parse(args)
 	var h *help
 	if errors.As(err, &h) {
@@ -54,6 +54,14 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) error {
 	}
 	if c.world = &w; !o.info.First() {
 		stdout = io.Discard // the first rank says it for all
+	}
+	device, err := gomoe.OpenDevice(ctx, o.device)
+	if err != nil {
+		return fmt.Errorf("-device: %w", err)
+	}
+	if device != nil {
+		o.on = device
+		defer func() { err = errors.Join(err, device.Close()) }()
 	}
 	corpus, err := text.Load(stop, text.Options{Data: o.data, Limit: o.limit, Seed: o.seed})
 	if err != nil {

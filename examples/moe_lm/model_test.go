@@ -133,7 +133,7 @@ func TestWriter(t *testing.T) {
 	}
 	var want []float32
 	for name, c := range map[string]config{"dropless": free, "capacity": c} {
-		w, err := newWriter(c, weights)
+		w, err := newWriter(c, weights, nil)
 		require.NoError(t, err)
 		defer w.Close()
 		for _, after := range []int32{0, 255} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -16,13 +17,14 @@ import (
 type options struct {
 	mesh                         sharding.Mesh
 	data, out, trace, prompt     string
-	transport                    string
+	transport, device            string
 	steps, warmup, every, sample int
 	lr, temperature              float64
 	seed                         uint64
 	limit                        int64
 	check, finite                bool
 	info                         gomoe.WorldInfo // where this process is in the job
+	on                           runtime.Device  // of that name, nil for the host
 }
 
 const usage = `moe_lm trains a byte-level mixture-of-experts language model on a mesh of ranks, in
@@ -62,6 +64,7 @@ func parse(args []string) (config, options, error) {
 	f.Int64Var(&o.limit, "limit", 0, "`bytes` of text to read at most; 0 is 16 MiB, negative no limit")
 	f.BoolVar(&o.check, "check", false, "run one step on one rank and on the mesh, compare, and exit")
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
+	f.StringVar(&o.device, "device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
 	f.BoolVar(&o.finite, "finite", false, "stop at the first kernel that makes a NaN or an infinity, and name it")
 	f.Var(&c.DType, "dtype", "element `type` to compute in, f32 or bf16; the latter keeps weights, moments, router and losses in f32")
 	f.IntVar(&c.Width, "width", 128, "`columns` of the model")

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -26,7 +27,7 @@ func sample(ctx, stop context.Context, c config, o options, tr *trainer, stdout 
 	if err != nil || !o.info.First() {
 		return err
 	}
-	w, err := newWriter(c, weights)
+	w, err := newWriter(c, weights, o.on)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ type writer struct {
 
 // newWriter returns a writer with the weights by input name, "w_embed" and so
 // on, which it copies.
-func newWriter(c config, weights map[string]array.Array) (*writer, error) {
+func newWriter(c config, weights map[string]array.Array, device runtime.Device) (*writer, error) {
 	c.Capacity = 0 // a batch of one sequence must not drop
 	p, err := graph.Trace("next", func(t *graph.Tracer) []*graph.Value {
 		bytes := t.Input("bytes", graph.I32, 1, c.Seq)
@@ -74,7 +75,7 @@ func newWriter(c config, weights map[string]array.Array) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, err := gomoe.Open(p, gomoe.Config{})
+	job, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Device: device}})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,8 @@ func (w *writer) logits(ctx context.Context, window []int32, at int) ([]float32,
 	if err != nil {
 		return nil, err
 	}
-	return array.Data[float32](out[0].Part(0))[at*w.c.Vocab:][:w.c.Vocab], nil
+	defer w.job.Recycle(out[0], w.in["bytes"])
+	return slices.Clone(array.Data[float32](out[0].Part(0))[at*w.c.Vocab:][:w.c.Vocab]), nil
 }
 
 // draw returns the byte at u of the distribution softmax(logits/temperature).

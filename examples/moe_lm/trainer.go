@@ -44,7 +44,9 @@ func newTrainer(c config, m sharding.Mesh, seed uint64, opts runtime.Options, gr
 	if err != nil {
 		return tr, err
 	}
-	if tr.eval, err = gomoe.Open(q, c.placed(m, q, false)); err != nil {
+	held := c.placed(m, q, false)
+	held.Device = opts.Device
+	if tr.eval, err = gomoe.Open(q, held); err != nil {
 		return tr, err
 	}
 	return tr, tr.start(m, seed)

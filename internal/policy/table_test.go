@@ -55,9 +55,10 @@ func imports() map[string][]string {
 		"primitives":             {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel", "quant"},
 		"internal/fuzzprog":      {anything},
 		"internal/optimize":      {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
+		"internal/late":          {"graph", "array", "lowering", "runtime"},
 		"internal/toy":           {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
 		"nn":                     {"graph", "array", "vjp", "primitives"},
-		"":                       {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/environ", "jaccl/flight", "jaccl/hostfile", "jaccl/meet", "jaccl/mpi", "jaccl/rdma", "jaccl/ring", "jaccl/shm", "jaccl/tcp", "jaccl/watch", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize", "jaccl/..."},
+		"":                       {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/environ", "jaccl/flight", "jaccl/hostfile", "jaccl/meet", "jaccl/mpi", "jaccl/rdma", "jaccl/ring", "jaccl/shm", "jaccl/tcp", "jaccl/watch", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize", "jaccl/...", "metal/kernels"},
 		"cmd/...":                {anything},
 		"examples/...":           {anything},
 		"bench":                  {anything},
@@ -67,7 +68,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/toy", "internal/fleet", "internal/faults", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest", "metal/internal/machine", "metal/metaltest"}
+	return []string{"internal/toy", "internal/fleet", "internal/faults", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest", "metal/internal/machine", "metal/metaltest", "internal/late"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with

@@ -1,0 +1,141 @@
+package lowering
+
+import "slices"
+
+// Schedule says how a rank's host and its device take turns in a plan that is made for
+// a target. The device does its instructions in their order, in segments that it gets
+// one by one; the host does all others, each when it comes to it, as far as the device's
+// work allows.
+//
+// A segment ends where the host is about to touch what it works on, before a collective,
+// so that the device works while ranks wait for each other, and at the end of the plan.
+// The host waits for no more than the last segment that it conflicts with: one that
+// writes what the host reads or writes, or reads what the host writes. Conflicts are
+// those of memory: buffers share it by being aliases, by lying in the same place of the
+// arena one after the other, and where a result is written over a donated input.
+type Schedule struct {
+	// Turns are what the host does before each instruction of its own, and at the end:
+	// there is one more than instructions. Those of the target's are zero.
+	Turns []Turn
+	// Segments are the target's instructions, in order.
+	Segments [][]int
+}
+
+// Turn is what the host does before an instruction.
+type Turn struct {
+	// Commit hands the open segment to the device.
+	Commit bool
+	// Wait is how many segments of the step are done before the instruction, if that is
+	// not known already; 0 is no wait.
+	Wait int
+}
+
+// Schedule returns how the host and the plan's target take turns.
+func (p *Plan) Schedule() *Schedule {
+	s := &Schedule{Turns: make([]Turn, len(p.Instrs)+1)}
+	t := turns{plan: p, of: make([]int, len(p.Instrs))}
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		t.reads, t.writes = append(t.reads, p.extents(p.inputs(in))), append(t.writes, p.extents(in.Out))
+		if in.On {
+			t.open = append(t.open, i)
+			t.of[i] = len(s.Segments) + 1
+			continue
+		} else if in.Collective() {
+			s.commit(&t, i)
+		}
+		if j := t.conflict(i); j >= 0 {
+			s.wait(&t, i, t.of[j])
+		}
+	}
+	end := len(p.Instrs)
+	s.commit(&t, end)
+	s.wait(&t, end, len(s.Segments))
+	return s
+}
+
+// Waits returns how often the host waits for the device in a step.
+func (s *Schedule) Waits() int {
+	n := 0
+	for _, t := range s.Turns {
+		if t.Wait > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *Schedule) commit(t *turns, i int) {
+	if len(t.open) > 0 {
+		s.Turns[i].Commit = true
+		s.Segments = append(s.Segments, t.open)
+		t.open = nil
+	}
+}
+
+func (s *Schedule) wait(t *turns, i, segments int) {
+	if segments > len(s.Segments) {
+		s.commit(t, i)
+	}
+	if segments > t.done {
+		s.Turns[i].Wait, t.done = segments, segments
+	}
+}
+
+// turns is a schedule that is being made.
+type turns struct {
+	plan *Plan
+	// Of the instructions up to this one: the memory that they read and write.
+	reads, writes [][]extent
+	of            []int // the target's instructions' segments, counted from 1
+	open          []int // the instructions of the open segment
+	done          int   // segments that have been waited for
+}
+
+// conflict returns the last instruction before i that the host has to wait for, -1 if
+// there is none that it has not waited for.
+func (t *turns) conflict(i int) int {
+	for j := i - 1; j >= 0; j-- {
+		if !t.plan.Instrs[j].On {
+			continue
+		}
+		if t.of[j] <= t.done {
+			break
+		}
+		if meet(t.writes[j], t.reads[i]) || meet(t.writes[j], t.writes[i]) || meet(t.reads[j], t.writes[i]) {
+			return j
+		}
+	}
+	return -1
+}
+
+// extent is memory of a rank: bytes of the arena, or of an input or a result.
+type extent struct {
+	of       int // the buffer that owns it, -1 for the arena
+	from, to int64
+}
+
+// extents returns the memory of buffers, that of each owner once.
+func (p *Plan) extents(bufs []int) []extent {
+	var out []extent
+	for _, r := range p.roots(bufs) {
+		b := &p.Bufs[r]
+		switch e := (extent{r, 0, b.Type.Bytes()}); {
+		case b.Storage == Chunk, e.to == 0:
+		case b.Storage == Temp:
+			out = append(out, extent{-1, b.Offset, b.Offset + e.to})
+		default:
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// meet reports whether some memory is in both.
+func meet(a, b []extent) bool {
+	return slices.ContainsFunc(a, func(x extent) bool {
+		return slices.ContainsFunc(b, func(y extent) bool {
+			return x.of == y.of && x.from < y.to && y.from < x.to
+		})
+	})
+}

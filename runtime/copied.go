@@ -1,0 +1,56 @@
+package runtime
+
+import "github.com/gomoe/gomoe/array"
+
+// copied is an input's elements in memory that the device sees, while the caller gives
+// an array that lies elsewhere.
+type copied struct {
+	piece
+	of contents
+}
+
+// bindInput has the elements p in buffer b. A device that does not see them gets a copy,
+// which stays as long as the caller gives the same array.
+func (r *rank) bindInput(b int, p piece, now contents) error {
+	r.contents[b] = now
+	c := &r.copies[b]
+	if r.remote == nil || r.spare.heap.knows(p) {
+		r.drop(c)
+		r.bufs[b], r.from[b] = p.Array, p.from
+		return nil
+	}
+	if r.remote.donated[b] { // the step has the memory afterwards
+		r.drop(c)
+		q, err := r.copy(p.Array)
+		r.bufs[b], r.from[b] = q.Array, q.from
+		return err
+	}
+	if c.from == nil {
+		q, err := r.copy(p.Array)
+		if err != nil {
+			return err
+		}
+		*c = copied{q, now}
+	} else if now == (contents{}) || now != c.of {
+		copy(c.Bytes(), p.Bytes())
+		c.of = now
+	}
+	r.bufs[b], r.from[b] = c.Array, c.from
+	return nil
+}
+
+func (r *rank) copy(a array.Array) (piece, error) {
+	q, err := r.spare.array(a.Type)
+	if err == nil {
+		copy(q.Bytes(), a.Bytes())
+	}
+	return q, err
+}
+
+// drop gives the memory of a copy to others.
+func (r *rank) drop(c *copied) {
+	if c.from != nil {
+		r.spare.keep(c.piece)
+		*c = copied{}
+	}
+}

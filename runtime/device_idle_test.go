@@ -1,0 +1,125 @@
+package runtime
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// idle is a device, and a queue, that does nothing.
+type idle struct {
+	tickets uint64
+	allocs  int
+	waits   []uint64 // if there is room
+}
+
+func (d *idle) Name() string                      { return "idle" }
+func (d *idle) Serves(*lowering.Plan, int) string { return "" }
+func (d *idle) Alloc(n int) ([]byte, func(), error) {
+	d.allocs++
+	return array.New(graph.T(graph.U8, n)).Bytes(), func() {}, nil
+}
+func (d *idle) Adopt([]byte) (func(), error) { return func() {}, nil }
+func (d *idle) Open(context.Context, *lowering.Plan, int) (Queue, error) {
+	return d, nil
+}
+func (d *idle) Encode(int, []array.Array) error { return nil }
+func (d *idle) Commit() (uint64, error)         { d.tickets++; return d.tickets, nil }
+func (d *idle) Wait(ctx context.Context, ticket uint64) error {
+	if len(d.waits) < cap(d.waits) {
+		d.waits = append(d.waits, ticket)
+	}
+	return ctx.Err()
+}
+func (d *idle) Spans() []Span { return nil }
+func (d *idle) Close() error  { return nil }
+
+// single is a communicator of one rank.
+type single struct{ lowering.Communicator }
+
+func (single) Rank() int  { return 0 }
+func (single) Size() int  { return 1 }
+func (single) Fail(error) {}
+
+func (single) Group([]int) (lowering.Group, error) { return nil, nil }
+
+// The host waits for the segment that it needs, and not for a later one that it has handed
+// over by then.
+func TestWaitsForTheSegment(t *testing.T) {
+	d := &idle{waits: make([]uint64, 0, 10)}
+	b := func(s lowering.Storage, at int64) lowering.Buffer {
+		return lowering.Buffer{Type: graph.T(graph.F32, 16), Storage: s, Offset: at}
+	}
+	type instr = lowering.Instr
+	host := func(*lowering.Args) error { return nil }
+	sum := func(context.Context, lowering.Group, lowering.Call, *lowering.Args) error { return nil }
+	p := &lowering.Plan{Name: "p", Target: "idle", Arena: 192, Bufs: []lowering.Buffer{
+		b(lowering.Input, 0), b(lowering.Temp, 0), b(lowering.Temp, 64), b(lowering.Temp, 128), b(lowering.Output, 0), b(lowering.Output, 0)},
+		In:  []lowering.Port{{Name: "x", Type: graph.T(graph.F32, 16), Buf: 0}},
+		Out: []lowering.Port{{Name: "y", Type: graph.T(graph.F32, 16), Buf: 4}, {Name: "z", Type: graph.T(graph.F32, 16), Buf: 5}},
+		Instrs: []instr{
+			{Name: "d", In: []int{0}, Out: []int{1}, Zones: -1, On: true},
+			{Name: "c", In: []int{0}, Out: []int{3}, Zones: -1, Exchange: sum},
+			{Name: "d", In: []int{0}, Out: []int{2}, Zones: -1, On: true},
+			{Name: "c", In: []int{0}, Out: []int{3}, Zones: -1, Exchange: sum},
+			{Name: "h", In: []int{1}, Out: []int{4}, Zones: -1, Kernel: host},
+			{Name: "h", In: []int{2}, Out: []int{5}, Zones: -1, Kernel: host},
+		}}
+	s, err := Open(p, []single{{}}, Options{Device: d})
+	require.NoError(t, err)
+	defer s.Close()
+	x, err := s.Put("x", array.New(p.In[0].Type))
+	require.NoError(t, err)
+	for range 2 {
+		_, err := s.Run(t.Context(), map[string]*Array{"x": x})
+		require.NoError(t, err)
+	}
+	require.Equal(t, []uint64{1, 2, 3, 4}, d.waits)
+}
+
+// After the first steps the runtime allocates nothing for a device: neither for
+// instructions and waits, nor for results that are given back.
+func TestDeviceStepsAllocateNothing(t *testing.T) {
+	d := &idle{}
+	b := func(s lowering.Storage) lowering.Buffer {
+		return lowering.Buffer{Type: graph.T(graph.F32, 16), Storage: s}
+	}
+	p := &lowering.Plan{Name: "p", Target: "idle", Arena: 64, Bufs: []lowering.Buffer{b(lowering.Input), b(lowering.Temp), b(lowering.Output), b(lowering.Temp)},
+		In:  []lowering.Port{{Name: "x", Type: graph.T(graph.F32, 16), Buf: 0}},
+		Out: []lowering.Port{{Name: "y", Type: graph.T(graph.F32, 16), Buf: 2}}}
+	host := func(a *lowering.Args) error { return nil }
+	for range 10 {
+		p.Instrs = append(p.Instrs,
+			lowering.Instr{Name: "d", In: []int{0}, Out: []int{1}, Zones: -1, On: true},
+			lowering.Instr{Name: "h", In: []int{1}, Out: []int{3}, Zones: -1, Kernel: host},
+			lowering.Instr{Name: "d", In: []int{3}, Out: []int{2}, Zones: -1, On: true})
+	}
+	require.Equal(t, 11, p.Schedule().Waits())
+	s, err := Open(p, []single{{}}, Options{Device: d})
+	require.NoError(t, err)
+	defer s.Close()
+	// One array of the session's, and one that the device does not see.
+	own, err := s.Put("x", array.New(p.In[0].Type))
+	require.NoError(t, err)
+	other, err := Put(array.New(p.In[0].Type), sharding.Mesh{}, p.In[0].Spec, []int{0})
+	require.NoError(t, err)
+	for _, x := range []*Array{own, other} {
+		in, out := map[string]*Array{"x": x}, make([]*Array, 1)
+		one := func() {
+			if err := s.RunInto(context.Background(), in, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		one()
+		before := d.allocs
+		if n := testing.AllocsPerRun(50, one); n > 0 || d.allocs > before {
+			t.Errorf("%v allocations per step, and %d of the device's memory in all", n, d.allocs-before)
+		}
+	}
+}

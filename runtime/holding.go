@@ -1,0 +1,90 @@
+package runtime
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// holding is what a rank gives back when its session is closed, or nobody reaches that
+// any more: it refers to neither.
+type holding struct {
+	mu    sync.Mutex
+	queue Queue
+	give  []func()
+	lost  bool // the device may work on the memory for ever
+}
+
+// also has free called at the end, before what was there.
+func (h *holding) also(free func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.give = append(h.give, free)
+}
+
+// close may be called twice.
+func (h *holding) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost {
+		return
+	}
+	if h.queue != nil {
+		h.queue.Close() // nothing is under way, and nobody uses it again
+		h.queue = nil
+	}
+	for i := len(h.give) - 1; i >= 0; i-- {
+		h.give[i]()
+	}
+	h.give = nil
+}
+
+// arena returns the memory of the plan's temporaries: where the others see it, if the
+// ranks share memory and have some left, so that what is exchanged is not copied first.
+// A session's device sees it in any case.
+func (r *rank) arena(n int, h *heap) ([]byte, error) {
+	if m, ok := r.comm.(lowering.Leaser); ok && n > 0 {
+		if b, release, err := m.Lease(n); err == nil {
+			free := func() {}
+			if h != nil {
+				free, err = h.device.Adopt(b)
+			}
+			if err == nil {
+				r.hold.also(func() {
+					free()
+					release() // of memory that is given back with the process in any case
+				})
+				return b, nil
+			}
+			release()
+		}
+	}
+	if h == nil || n == 0 {
+		return array.New(graph.T(graph.U8, n)).Bytes(), nil
+	}
+	b, err := h.block(n)
+	if err != nil {
+		return nil, fmt.Errorf("runtime: rank %d: %d bytes on %s for plan %s: %w", r.comm.Rank(), n, h.device.Name(), r.plan.Name, err)
+	}
+	clear(b.mem)
+	r.temps = b
+	r.hold.also(b.free)
+	return b.mem, nil
+}
+
+// close gives back what the rank holds. No step runs.
+func (r *rank) close() {
+	r.hold.close()
+	if r.hold.lost {
+		return
+	}
+	r.spare.drop()
+	for i := range r.copies {
+		r.copies[i].from.free()
+		r.copies[i] = copied{}
+	}
+	clear(r.from)
+}

@@ -1,0 +1,230 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// remote is a rank's part of a session's device.
+type remote struct {
+	device   Device
+	hold     *holding // has the queue
+	queue    Queue    // nil before the first step
+	schedule *lowering.Schedule
+	donated  map[int]bool // buffers of inputs that are
+	// Of the step under way:
+	tickets []uint64 // of its segments
+	open    bool     // the open segment has an instruction
+	done    int      // segments that were waited for
+	begun   bool     // and the last was not waited for
+}
+
+func newRemote(p *lowering.Plan, d Device, h *holding) *remote {
+	m := &remote{device: d, hold: h, schedule: p.Schedule(), donated: map[int]bool{}}
+	m.tickets = make([]uint64, 0, len(p.Instrs)+1)
+	for _, d := range p.Donated {
+		m.donated[p.In[d.In].Buf] = true
+	}
+	return m
+}
+
+// openQueues opens the ranks' queues, once.
+func (s *Session) openQueues(ctx context.Context) error {
+	if s.heap == nil || s.queues {
+		return nil
+	}
+	err := s.each(ctx, (*rank).openQueue)
+	s.queues = err == nil
+	return err
+}
+
+func (r *rank) openQueue(ctx context.Context) error {
+	m := r.remote
+	if m.queue != nil {
+		return nil
+	}
+	q, err := m.device.Open(ctx, r.plan, r.comm.Rank())
+	if err != nil {
+		return fmt.Errorf("runtime: rank %d: plan %s on %s: %w", r.comm.Rank(), r.plan.Name, m.device.Name(), err)
+	}
+	m.hold.mu.Lock()
+	defer m.hold.mu.Unlock()
+	m.queue, m.hold.queue = q, q
+	if r.opts.Trace != nil {
+		q.Spans()
+	}
+	return nil
+}
+
+// inTurns runs the plan with the device.
+func (r *rank) inTurns(ctx context.Context, opts Options) error {
+	m := r.remote
+	if err := m.begin(); err != nil {
+		return fmt.Errorf("runtime: rank %d: plan %s: %w", r.comm.Rank(), r.plan.Name, err)
+	}
+	for i := range r.plan.Instrs {
+		if ctx.Err() != nil {
+			return r.fail(i, context.Cause(ctx))
+		}
+		in := &r.plan.Instrs[i]
+		if in.On {
+			if err := m.encode(i, r); err != nil {
+				return r.fail(i, err)
+			}
+			continue
+		}
+		if err := m.turn(ctx, r, i, opts.Trace); err != nil {
+			return r.fail(i, err)
+		}
+		var began time.Time
+		if opts.Trace != nil {
+			began = time.Now()
+		}
+		if err := r.exec(ctx, in, r.groups[i]); err != nil {
+			return r.fail(i, err)
+		}
+		opts.Trace.add(r.comm.Rank(), in, began)
+	}
+	end := len(r.plan.Instrs)
+	err := m.turn(ctx, r, end, opts.Trace)
+	m.trace(opts.Trace, r)
+	if err != nil {
+		last := m.schedule.Segments[len(m.schedule.Segments)-1]
+		return r.fail(last[len(last)-1], err)
+	}
+	return nil
+}
+
+// begin begins a step.
+func (m *remote) begin() error {
+	if m.hold.lost {
+		return fmt.Errorf("an earlier step left %s at work, which has not ended; open another session", m.device.Name())
+	}
+	m.tickets, m.open, m.done, m.begun = m.tickets[:0], false, 0, true
+	return nil
+}
+
+func (m *remote) encode(i int, r *rank) error {
+	m.open = true
+	return m.queue.Encode(i, r.bufs)
+}
+
+// turn does what the schedule says comes before instruction i, or at the end.
+func (m *remote) turn(ctx context.Context, r *rank, i int, t *Trace) error {
+	turn := m.schedule.Turns[i]
+	if turn.Commit {
+		if err := m.commit(); err != nil {
+			return err
+		}
+	}
+	if turn.Wait > m.done {
+		if err := m.wait(ctx, r, turn.Wait, t); err != nil {
+			return err
+		}
+	}
+	if i == len(r.plan.Instrs) {
+		m.begun = false
+	}
+	return nil
+}
+
+func (m *remote) commit() error {
+	t, err := m.queue.Commit()
+	if err == nil {
+		m.tickets, m.open = append(m.tickets, t), false
+	}
+	return err
+}
+
+// wait returns when so many segments of the step are done. Others have the rank's
+// threads meanwhile.
+func (m *remote) wait(ctx context.Context, r *rank, segments int, t *Trace) error {
+	if t != nil {
+		defer t.addWait(r.comm.Rank(), time.Now())
+	}
+	r.args.Crew.Leave()
+	defer r.args.Crew.Enter()
+	if err := m.queue.Wait(ctx, m.tickets[segments-1]); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	m.done = segments
+	return nil
+}
+
+// alone returns what runs instruction i on the device and waits for it.
+func (m *remote) alone(r *rank, i int) execute {
+	return func(ctx context.Context, _ *lowering.Instr, _ lowering.Group) error {
+		if err := m.begin(); err != nil {
+			return err
+		}
+		if err := m.encode(i, r); err != nil {
+			return err
+		}
+		if err := m.commit(); err != nil {
+			return err
+		}
+		err := m.wait(ctx, r, 1, nil)
+		m.begun = err != nil
+		return err
+	}
+}
+
+// settleWithin is how long a failed step waits for what the device still does of it.
+// Devices end what has hung by themselves, in seconds.
+const settleWithin = 30 * time.Second
+
+// settle ends a step that has failed: it returns when the device has done what it was
+// given, since the memory serves others then. What has not been handed over is, and done
+// for nothing. Of a device that does not end, the memory is never used again.
+func (m *remote) settle(r *rank) {
+	if m == nil || m.queue == nil || !m.begun {
+		return
+	}
+	m.begun = false
+	ctx, cancel := context.WithTimeout(context.Background(), settleWithin)
+	defer cancel()
+	if m.open {
+		if err := m.commit(); err != nil { // then the device has not got it
+			m.open = false
+		}
+	}
+	if len(m.tickets) == 0 {
+		return
+	}
+	_ = m.queue.Wait(ctx, m.tickets[len(m.tickets)-1]) // the step's error is known
+	if ctx.Err() == nil {
+		return
+	}
+	m.hold.mu.Lock()
+	m.hold.lost = true
+	m.hold.mu.Unlock()
+	r.temps.leak()
+	for i := range r.from {
+		r.from[i].leak()
+		r.copies[i].from.leak()
+	}
+}
+
+// trace records what the device did.
+func (m *remote) trace(t *Trace, r *rank) {
+	if m == nil || t == nil {
+		return
+	}
+	for _, s := range m.queue.Spans() {
+		t.addSpan(r.comm.Rank(), r.plan, s)
+	}
+}
+
+// target names what a plan is made for.
+func target(p *lowering.Plan) string {
+	if p.Target == "" {
+		return "the host"
+	}
+	return p.Target
+}
