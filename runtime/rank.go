@@ -96,34 +96,6 @@ func newRank(p *lowering.Plan, c lowering.Communicator, h *heap) (_ *rank, err e
 	return r, nil
 }
 
-<<<<<<< HEAD
-// arena returns the memory of the plan's temporaries: the communicator's, if it lends some
-// and has some left, so that what is exchanged is not copied first.
-func (r *rank) arena(n int) []byte {
-	if m, ok := r.comm.(lowering.Leaser); ok && n > 0 {
-		if b, release, err := m.Lease(n); err == nil {
-			r.release = release
-			return b
-		}
-	}
-	return array.New(graph.T(graph.U8, n)).Bytes()
-}
-
-||||||| merged common ancestors
-// arena returns the memory of the plan's temporaries: where the others see it, if the
-// ranks share memory and have some left, so that what is exchanged is not copied first.
-func (r *rank) arena(n int) []byte {
-	if m, ok := r.comm.(lowering.Leaser); ok && n > 0 {
-		if b, release, err := m.Lease(n); err == nil {
-			r.release = release
-			return b
-		}
-	}
-	return array.New(graph.T(graph.U8, n)).Bytes()
-}
-
-=======
->>>>>>> device
 // bindOutputs finds memory for the results and points aliases to their roots.
 func (r *rank) bindOutputs() error {
 	for _, p := range r.plan.Out {

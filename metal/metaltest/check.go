@@ -145,6 +145,14 @@ func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 	return work, nil
 }
 
+// tolerance is how far results may be from the host's.
+func (w task) tolerance() kernels.Tolerance {
+	if w.program.Tolerance != nil {
+		return *w.program.Tolerance
+	}
+	return w.kernel.Tolerance
+}
+
 // declared checks that launches of functions in files are among those that the
 // kernel lists, with as many threads and as much memory as it says at the most.
 func declared(p *kernels.Program, k *kernels.Kernel) error {
