@@ -56,12 +56,14 @@ kernel void scan(device float* y [[buffer(0)]], uint i [[thread_index_in_threadg
   if (i == 0) sum = 7;
   y[i] = sum;
 }`, BuildOptions{})
-	for _, o := range orders() {
-		y := floats(t, 64)
-		require.NoError(t, l.Run(t.Context(), Launch{Function: "scan", Threads: [3]int{64}, Buffers: []Binding{{Buffer: y}}, Order: o, Seed: 1}))
-		nan := slices.ContainsFunc(read(y), func(v float32) bool { return math.IsNaN(float64(v)) })
-		if nan != (o != Forward) {
-			t.Errorf("order %s: a value was not yet written: %v", o, nan)
+	for _, threads := range []int{32, 64} { // lanes change their order, not only simdgroups
+		for _, o := range orders() {
+			y := floats(t, threads)
+			require.NoError(t, l.Run(t.Context(), Launch{Function: "scan", Threads: [3]int{threads}, Buffers: []Binding{{Buffer: y}}, Order: o, Seed: 1}))
+			nan := slices.ContainsFunc(read(y), func(v float32) bool { return math.IsNaN(float64(v)) })
+			if nan != (o != Forward) {
+				t.Errorf("order %s of %d threads: a value was not yet written: %v", o, threads, nan)
+			}
 		}
 	}
 }
