@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
@@ -84,6 +85,9 @@ func alongProgram(in *Instr) (*Program, error) {
 	l.Args = append(args, Params(count, max(n, 1), max(inner, 1), extra))
 	if n == 0 {
 		return nil, refuse("lines of no elements")
+	}
+	if lines*threads > math.MaxUint32 {
+		return nil, refuse("takes %d threads, which 32 bits do not count", lines*threads)
 	}
 	l.Groups, l.Threads = line(lines * threads)
 	return &Program{Launches: []Launch{l}, Tolerance: tolerance}, nil
