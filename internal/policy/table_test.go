@@ -83,6 +83,9 @@ func readOnly() map[string]string {
 		"internal/report.badColor":     color,
 		"internal/report.gridColor":    color,
 
+		"metal.ErrNoMetal":    "an error that callers compare with, the driver's",
+		"metal.ErrNoCompiler": "an error that callers compare with, of an internal package",
+
 		"jaccl/jaccltest.names": "names of the operations by number; arrays are no constants",
 		"jaccl/jaccltest.f16":   "all finite numbers of the type, made once for many conversions",
 		"jaccl/jaccltest.bf16":  "all finite numbers of the type, made once for many conversions",

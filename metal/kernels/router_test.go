@@ -81,7 +81,7 @@ func TestRouter(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprint(name, " ", d, " bias ", bias, " mesh ", mesh), func(t *testing.T) {
-						check(t, p, tokensOn(t, mesh, "x"), in, "router")
+						compare(t, p, tokensOn(t, mesh, "x"), in, "router")
 					})
 				}
 			}
@@ -101,7 +101,7 @@ func TestRouterSizes(t *testing.T) {
 				require.NoError(t, x.SetFloat64s(scaled(shuffled(r, p.In[0].Type).Float64s(), 1./16)))
 			}
 			t.Run(fmt.Sprint(s, score), func(t *testing.T) {
-				check(t, p, gomoe.Config{}, map[string]array.Array{"x": x}, "router")
+				compare(t, p, gomoe.Config{}, map[string]array.Array{"x": x}, "router")
 			})
 		}
 	}
@@ -131,7 +131,7 @@ func TestRouterScores(t *testing.T) {
 		}
 		require.NoError(t, x.SetFloat64s(values))
 		t.Run(score, func(t *testing.T) {
-			check(t, p, gomoe.Config{}, map[string]array.Array{"x": x}, "router")
+			compare(t, p, gomoe.Config{}, map[string]array.Array{"x": x}, "router")
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestRouterTies(t *testing.T) {
 			require.NoError(t, x.SetFloat64s(slices.Concat(c.logits...)))
 			require.NoError(t, bias.SetFloat64s(c.bias))
 			t.Run(c.name+"/"+routing, func(t *testing.T) {
-				check(t, p, gomoe.Config{}, map[string]array.Array{"x": x, "bias": bias}, "router")
+				compare(t, p, gomoe.Config{}, map[string]array.Array{"x": x, "bias": bias}, "router")
 			})
 		}
 	}
@@ -193,7 +193,7 @@ func TestTopK(t *testing.T) {
 			x := array.New(p.In[0].Type)
 			require.NoError(t, x.SetFloat64s(values))
 			t.Run(fmt.Sprint(d, s), func(t *testing.T) {
-				check(t, p, gomoe.Config{}, map[string]array.Array{"x": x}, "top_k")
+				compare(t, p, gomoe.Config{}, map[string]array.Array{"x": x}, "top_k")
 			})
 		}
 	}

@@ -46,7 +46,7 @@ func TestRoutedStep(t *testing.T) {
 				cfg.Place["up"] = sharding.Split("ep")
 				names = append([]string{"router"}, away...)
 			}
-			t.Run(fmt.Sprint(d, " mesh ", mesh), func(t *testing.T) { check(t, p, cfg, in, names...) })
+			t.Run(fmt.Sprint(d, " mesh ", mesh), func(t *testing.T) { compare(t, p, cfg, in, names...) })
 		}
 	}
 }

@@ -21,9 +21,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// check compares a program's instructions on the device with the host's; those of the
+// compare compares a program's instructions on the device with the host's; those of the
 // given names must be among them.
-func check(t *testing.T, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, names ...string) {
+func compare(t *testing.T, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, names ...string) {
 	t.Helper()
 	metaltest.Check(t, p, cfg, in, metaltest.Options{Instructions: names, Seed: 7})
 }
@@ -126,7 +126,7 @@ func (l layer) check(t *testing.T, mesh string, in map[string]array.Array) {
 	if !strings.Contains(mesh, "ep=2") {
 		names = here
 	}
-	check(t, l.program(t), tokensOn(t, mesh, "x", "w", "ids"), in, names...)
+	compare(t, l.program(t), tokensOn(t, mesh, "x", "w", "ids"), in, names...)
 }
 
 // meshes that layers run on.
@@ -189,7 +189,7 @@ func TestRoutedBytes(t *testing.T) {
 				if mesh != "" {
 					name = "ep_place"
 				}
-				t.Run(fmt.Sprint(d, hidden, mesh), func(t *testing.T) { check(t, p, tokensOn(t, mesh, "x", "ids"), in, name) })
+				t.Run(fmt.Sprint(d, hidden, mesh), func(t *testing.T) { compare(t, p, tokensOn(t, mesh, "x", "ids"), in, name) })
 			}
 		}
 	}
@@ -233,7 +233,7 @@ func TestRoutingFromElsewhere(t *testing.T) {
 				}
 			}
 			t.Run(fmt.Sprint(tokens, mesh), func(t *testing.T) {
-				check(t, p, tokensOn(t, mesh, "x", "routing"), in, "ep_count", "ep_send_order", "ep_recv_order", "ep_zones")
+				compare(t, p, tokensOn(t, mesh, "x", "routing"), in, "ep_count", "ep_send_order", "ep_recv_order", "ep_zones")
 			})
 		}
 	}
