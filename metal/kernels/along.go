@@ -67,7 +67,10 @@ func alongProgram(in *Instr) (*Program, error) {
 	case primitives.Count:
 		function, axis, args, threads = "number", p.Dimension, []Arg{Out(0)}, out.Shape[p.Dimension]
 		extra = in.Index(in.plan.Bufs[in.Results[0].Buf].Spec.At(axis)) * out.Shape[axis]
-	default: // logsumexp
+	default:
+		if in.Name != "logsumexp" {
+			return nil, refuse("%s made by %T", in.Name, in.Prim)
+		}
 		var err error
 		if axis, err = param[int](in.Prim, "Axis"); err != nil {
 			return nil, err

@@ -6,6 +6,10 @@
 // device: Build turns an instruction into a Program, which is data, and a driver, or a
 // test, launches it.
 //
+// Elementwise instructions, and chains of them, have functions that are made for each:
+// flat.go writes them, of the expressions in expression_table.go, which call what
+// functions.metal and adamw.metal have.
+//
 // Every kernel obeys these rules, which Metal and the emulated GPU that tests run
 // on share:
 //

@@ -6,20 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal/kernels"
 )
-
-// plan compiles a program for Metal.
-func (p *program) plan(t *testing.T, optimize bool) *lowering.Plan {
-	t.Helper()
-	q, err := gomoe.Parse("p", p.String())
-	require.NoError(t, err, p.String())
-	l, err := gomoe.Compile(q, gomoe.Config{NoOptimize: !optimize, Target: kernels.Metal{}})
-	require.NoError(t, err)
-	return l
-}
 
 // TestElementwiseRefused has what is left to the host, and why.
 func TestElementwiseRefused(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/metal/metaltest"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -42,12 +44,11 @@ func (p *program) String() string {
 	return "program p(" + strings.Join(p.in, ", ") + ") {\n " + strings.Join(p.body, "\n ") + "\n return " + strings.Join(p.out, ", ") + "\n}"
 }
 
-// check compares every instruction. Without optimisation each equation is one.
-func (p *program) check(t *testing.T, optimize bool) {
+// config is how the program is placed. Without optimisation each equation is one instruction.
+func (p *program) config(t *testing.T, optimize bool) gomoe.Config {
 	t.Helper()
-	q, err := gomoe.Parse("p", p.String())
-	require.NoError(t, err, p.String())
-	cfg := gomoe.Config{NoOptimize: !optimize, Place: map[string]sharding.Spec{}}
+	var err error
+	cfg := gomoe.Config{NoOptimize: !optimize, Place: map[string]sharding.Spec{}, Target: kernels.Metal{}}
 	if p.mesh != "" {
 		cfg.Mesh, err = sharding.ParseMesh(p.mesh)
 		require.NoError(t, err)
@@ -56,6 +57,25 @@ func (p *program) check(t *testing.T, optimize bool) {
 		cfg.Place[name], err = sharding.ParseSpec(p.place[name])
 		require.NoError(t, err)
 	}
+	return cfg
+}
+
+// plan compiles the program for Metal.
+func (p *program) plan(t *testing.T, optimize bool) *lowering.Plan {
+	t.Helper()
+	q, err := gomoe.Parse("p", p.String())
+	require.NoError(t, err, p.String())
+	l, err := gomoe.Compile(q, p.config(t, optimize))
+	require.NoError(t, err)
+	return l
+}
+
+// check compares every instruction.
+func (p *program) check(t *testing.T, optimize bool) {
+	t.Helper()
+	q, err := gomoe.Parse("p", p.String())
+	require.NoError(t, err, p.String())
+	cfg := p.config(t, optimize)
 	r := rand.New(rand.NewPCG(1, 2))
 	in := map[string]array.Array{}
 	for _, v := range q.In {

@@ -188,11 +188,11 @@ func TestAdamW(t *testing.T) {
 				p.body = append(p.body,
 					"a"+n+", b"+n+", c"+n+" = adamw("+x+", m"+n+", v"+n+", "+g+", lr, step, scale) b1=0.9 b2=0.95 eps=1e-08 weight_decay=0.1",
 					"q"+n+" = convert_element_type(a"+n+") dtype=bf16",
-					"d"+n+", e"+n+", f"+n+" = adamw(p"+n+", p"+n+", g"+n+", g"+n+", lr, step, scale) b2=0.999 eps=1e-06")
+					"d"+n+", e"+n+", f"+n+" = adamw(p"+n+", p"+n+", g"+n+", g"+n+", lr, step, scale) b2=0.9999 eps=1e-06")
 				if d != "f32" { // second moments are not negative
-					p.body[len(p.body)-1] = "d" + n + ", e" + n + ", f" + n + " = adamw(w" + n + ", h" + n + ", v" + n + ", h" + n + ", lr, step, scale) b2=0.999 eps=1e-06"
+					p.body[len(p.body)-1] = "d" + n + ", e" + n + ", f" + n + " = adamw(w" + n + ", h" + n + ", v" + n + ", h" + n + ", lr, step, scale) b2=0.9999 eps=1e-06"
 				} else {
-					p.body[len(p.body)-1] = "d" + n + ", e" + n + ", f" + n + " = adamw(p" + n + ", g" + n + ", v" + n + ", p" + n + ", lr, step, scale) b2=0.999 eps=1e-06"
+					p.body[len(p.body)-1] = "d" + n + ", e" + n + ", f" + n + " = adamw(p" + n + ", g" + n + ", v" + n + ", p" + n + ", lr, step, scale) b2=0.9999 eps=1e-06"
 				}
 				p.out = append(p.out, "q"+n, "a"+n, "b"+n, "c"+n, "d"+n, "e"+n, "f"+n)
 			}
