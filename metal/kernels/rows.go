@@ -36,7 +36,7 @@ func linesOf(t graph.Type, axis int) lines {
 	return l
 }
 
-// raggedness are the fields of Ragged, for a value with that many rows of a kernel, and
+// raggedness are the fields that row_kind of rows.metal takes, for a value with that many rows of a kernel, and
 // the argument with the counts: anything where there are none.
 func (in *Instr) raggedness(rows int) (fields []any, zones Arg) {
 	if !in.Ragged() {
