@@ -4,8 +4,9 @@
 enum { ROW_IN_USE, ROW_GAP, ROW_PAST };
 
 // row_kind returns what a row is, where `experts` zones have starts at multiples of align and
-// each of their rows is `per` rows of a kernel; without experts all rows are in use. It is the same for all threads of a threadgroup. A
-// row in a gap is to be zero, and one past the zones is left as it is.
+// each of their rows is `per` rows of a kernel; without experts all rows are in use. It is
+// the same for all threads of a threadgroup. A row in a gap is to be zero, and one past the
+// zones is left as it is.
 static inline int row_kind(device const int* zones, int experts, int align, int per, int row) {
   if (experts == 0) {
     return ROW_IN_USE;
