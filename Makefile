@@ -16,7 +16,7 @@ ARM64     ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
 # The module is pure Go; only the race detector needs cgo.
 export CGO_ENABLED = 0
 
-PLATFORMS = linux/arm64 darwin/arm64 windows/amd64
+PLATFORMS = linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
 
 .PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 
@@ -52,11 +52,13 @@ test-native:
 	$(GO) test -tags native $(TESTFLAGS) -timeout 30m -run Contract ./primitives -device metal-emulated
 	$(GO) test $(TESTFLAGS) -run Contract ./primitives -device late
 
-# The kernels, and what is computed with them, as linux/arm64. TestPlacements would
+# The kernels, and what is computed with them, as linux/arm64, and how messages to Metal
+# pass their arguments, to callees that clang compiles for it. TestPlacements would
 # take minutes, and computes nothing that the others do not; ranks that are processes
 # can not start themselves there.
 test-arm64: unfused
-	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher)$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
+	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher|TestSlurm)$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
+	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -run '^(TestABI|TestTrampoline)$$' $(TESTFLAGS) ./metal/mtl ./metal/internal/standin
 
 # On arm64 the compiler fuses x*y + z, with one rounding, unless the product is
 # converted: float64(x*y) + z. Results that are to be those of amd64 must not be.

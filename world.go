@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/meet"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -25,9 +26,9 @@ type World struct {
 	state  *state  // nil if it is not set up
 	mpi    mpiSite // nil if it is not in use; a process opens one in its life
 	closed bool
-	// epoch counts the Resets of what was set up. Each is a job of its own to the ranks
-	// that meet: one that is quick must not meet what the others have yet to close.
-	epoch int
+	// meetings are those of all set-ups: a rank that is quick after a Reset must not meet
+	// what the others have yet to close.
+	meetings meet.Meetings
 }
 
 // WorldInfo is what a World turned out to be.
@@ -75,7 +76,7 @@ func (w *World) Setup(ctx context.Context, cfg WorldConfig) error {
 	case w.state != nil:
 		return fmt.Errorf("gomoe: the World is set up as %s, and Setup is called with %s; call Reset first, or make another World", w.state.cfg, cfg)
 	}
-	s, err := setUp(ctx, cfg, w.epoch, &w.mpi)
+	s, err := setUp(ctx, cfg, &w.meetings, &w.mpi)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,6 @@ func (w *World) reset() error {
 	if s == nil {
 		return nil
 	}
-	w.epoch++
 	return s.close()
 }
 

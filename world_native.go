@@ -13,9 +13,10 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// overVerbs connects ranks by RDMA devices.
-func overVerbs(ctx context.Context, site jaccl.Site, devices hostfile.Devices) (jaccl.Link, error) {
-	return rdma.Connect(ctx, site, devices, rdma.Settings{})
+// overVerbs connects ranks by RDMA devices, through the library of that path, or the
+// system's.
+func overVerbs(ctx context.Context, site jaccl.Site, devices hostfile.Devices, library string) (jaccl.Link, error) {
+	return rdma.Connect(ctx, site, devices, rdma.Settings{Library: library})
 }
 
 // openMPI begins this process's part of what mpirun has started.

@@ -55,15 +55,12 @@ func (s *state) overPlace(ctx context.Context, job environ.Job, link func(contex
 
 // meet meets the other ranks, at a place that the state closes.
 func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err error) {
-	opts := meet.Options{Rank: job.Rank, Size: job.Size, Deadline: s.cfg.Deadline, Facts: s.facts()}
+	opts := meet.Options{Rank: job.Rank, Size: job.Size, Deadline: s.cfg.Deadline, Facts: s.facts(), Meetings: s.meetings}
 	opts.Log = func(remote net.Addr, reason string) {
 		fmt.Fprintf(s.cfg.log(), "gomoe: rank %d turned %v away: %s\n", job.Rank, remote, reason)
 	}
 	if opts.Job, err = uuid.Parse(job.ID); err != nil {
 		opts.Job = uuid.NewSHA1(uuid.NameSpaceURL, []byte("gomoe-job:"+job.ID))
-	}
-	if s.epoch > 0 {
-		opts.Job = uuid.NewSHA1(opts.Job, []byte(fmt.Sprint("epoch ", s.epoch)))
 	}
 	if job.Size > 1 {
 		if opts.Coordinator, err = job.Meeting(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/environ"
+	"github.com/gomoe/gomoe/jaccl/meet"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -19,14 +20,16 @@ type state struct {
 	info   WorldInfo
 	comms  []jaccl.Communicator // of the local ranks
 	mesh   *sharding.Mesh       // that all jobs have; nil if any
-	epoch  int                  // of the World
 	flight *recording           // of a job of several processes
 	also   []func() error       // what else to release, the last one first
-	mpi    *mpiSite             // the World's, which outlives this; nil until it is opened
+
+	// The World's, which outlive this.
+	meetings *meet.Meetings
+	mpi      *mpiSite // nil until it is opened
 }
 
 // setUp is Setup of a World that is not set up.
-func setUp(ctx context.Context, cfg WorldConfig, epoch int, w *mpiSite) (*state, error) {
+func setUp(ctx context.Context, cfg WorldConfig, meetings *meet.Meetings, w *mpiSite) (*state, error) {
 	if !slices.Contains(append(environ.Transports(), ""), cfg.Transport) {
 		return nil, fmt.Errorf("gomoe: transport %q, want one of %s", cfg.Transport, strings.Join(environ.Transports(), ", "))
 	}
@@ -40,7 +43,7 @@ func setUp(ctx context.Context, cfg WorldConfig, epoch int, w *mpiSite) (*state,
 	if err != nil {
 		return nil, fmt.Errorf("gomoe: %w", err)
 	}
-	s := &state{cfg: cfg, mesh: cfg.Mesh, epoch: epoch, mpi: w}
+	s := &state{cfg: cfg, mesh: cfg.Mesh, meetings: meetings, mpi: w}
 	s.info.Source = job.Source
 	s.info.Transport = cfg.Transport
 	if s.info.Transport == "" {

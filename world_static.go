@@ -18,7 +18,7 @@ func notNative(transport string) error {
 	return fmt.Errorf("transport %s loads a library of the system, and this program is linked statically: build it with -tags native: %w", transport, jaccl.ErrUnsupported)
 }
 
-func overVerbs(context.Context, jaccl.Site, hostfile.Devices) (jaccl.Link, error) {
+func overVerbs(context.Context, jaccl.Site, hostfile.Devices, string) (jaccl.Link, error) {
 	return nil, notNative("jaccl")
 }
 

@@ -326,6 +326,40 @@ func TestWorldAgain(t *testing.T) {
 	wg.Wait()
 }
 
+// Ranks that some of the others have not met with, in a set-up that failed, meet all the
+// same when all try again.
+func TestWorldUneven(t *testing.T) {
+	at := address(t)
+	ws := make([]gomoe.World, 3)
+	setup := func(ctx context.Context, i int) error {
+		return ws[i].Setup(ctx, gomoe.WorldConfig{Transport: "tcp", Deadline: time.Minute, Log: io.Discard, Getenv: vars(job(i, 3, at))})
+	}
+	together := func() {
+		t.Helper()
+		errs := make([]error, len(ws))
+		var wg sync.WaitGroup
+		for i := range ws {
+			wg.Go(func() {
+				if errs[i] = setup(t.Context(), i); errs[i] == nil {
+					errs[i] = ws[i].Warmup(t.Context())
+				}
+				errs[i] = errors.Join(errs[i], ws[i].Reset())
+			})
+		}
+		wg.Wait()
+		require.NoError(t, errors.Join(errs...))
+	}
+	for _, alone := range []int{0, 1, 0, 2} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		require.ErrorIs(t, setup(ctx, alone), context.DeadlineExceeded)
+		cancel()
+		together()
+	}
+	for i := range ws {
+		require.NoError(t, ws[i].Close())
+	}
+}
+
 // A rank that fails in a step is known to the others, with the cause.
 func TestWorldFailure(t *testing.T) {
 	p, place, in := layered(t)

@@ -43,7 +43,7 @@ func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicato
 					return nil, fmt.Errorf("rank %d (%s) knows no devices", r, site.Host(r))
 				}
 			}
-			return overVerbs(ctx, site, devices)
+			return overVerbs(ctx, site, devices, job.Verbs)
 		})
 	case "mpi":
 		c, err := s.overMPI(ctx, job)

@@ -85,12 +85,14 @@ func TestAgreed(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		sites, links := jaccltest.Sites(3), jaccltest.Links(3)
 		errs := make([]error, 3)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // ranks that do not agree wait for each other
+		defer cancel()
 		var wg sync.WaitGroup
 		for i := range 3 {
 			wg.Go(func() {
 				s := &state{cfg: WorldConfig{Fallback: fallback, Log: io.Discard}}
 				s.info.Transport = "jaccl"
-				l, err := s.agreed(t.Context(), sites[i], func(context.Context, jaccl.Site) (jaccl.Link, error) {
+				l, err := s.agreed(ctx, sites[i], func(context.Context, jaccl.Site) (jaccl.Link, error) {
 					if i == 1 {
 						return nil, broken
 					}
@@ -117,7 +119,7 @@ func TestAgreed(t *testing.T) {
 			}
 		}
 		x := &jaccl.Exchange{Peers: []int{1}}
-		if err := links[0].Exchange(t.Context(), x); err == nil {
+		if err := links[0].Exchange(ctx, x); err == nil {
 			t.Error("rank 0's link is still open")
 		}
 	}

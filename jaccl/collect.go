@@ -18,18 +18,6 @@ const (
 // sizes are smallBytes and stageBytes, but for tests.
 type sizes struct{ small, stage int }
 
-// staging is memory that exchanges receive into. It grows to what operations need
-// and is kept.
-type staging struct{ b []byte }
-
-// of returns n bytes, aligned for elements, until the next call.
-func (s *staging) of(n int) []byte {
-	if len(s.b) < n {
-		s.b = memory(make([]uint64, (n+7)/8))
-	}
-	return s.b[:n]
-}
-
 // operate runs one operation.
 func (g *end) operate(p *post) error {
 	if pairwise(p.call.Op) {

@@ -92,7 +92,7 @@ func (e *engine) diagnose(ctx context.Context, g *end, x *Exchange, c lowering.C
 	switch {
 	case f != nil:
 		return f
-	case errors.As(err, &verdict):
+	case errors.As(err, &verdict), errors.As(context.Cause(e.ctx), &verdict):
 		return e.fail(verdict, c)
 	case closed:
 		return e.fail(gone(e.rank), c)

@@ -28,8 +28,11 @@ type end struct {
 	// listen and so on are the methods heard, heardPair and heardEnd, made once.
 	listen, listenPair, listenEnd func([][]byte) error
 
-	splits int  // that this member has called
-	closed bool // e.mu guards it
+	splits int // that this member has called
+
+	// The engine's lock guards these.
+	begun  begun
+	closed bool
 }
 
 var _ Group = (*end)(nil)
@@ -38,6 +41,7 @@ func newEnd(e *engine, key string, ranks []int) *end {
 	n := len(ranks)
 	g := &end{e: e, key: key, id: hash(key), heads: make([]head, n), claims: make([]claim, n), posts: make([]post, n), srcs: make([][]byte, n)}
 	g.operations = operations{ranks: ranks, index: slices.Index(ranks, e.rank), run: g}
+	g.begun.pairs = make([]uint64, n)
 	g.listen, g.listenPair, g.listenEnd = g.heard, g.heardPair, g.heardEnd
 	sorted := slices.Sorted(slices.Values(ranks))
 	for _, r := range sorted {
@@ -47,6 +51,7 @@ func newEnd(e *engine, key string, ranks []int) *end {
 		}
 	}
 	g.x.Send, g.x.Recv = make([][][]byte, n-1), make([][][]byte, n-1)
+	g.x.Alike, g.pair.Alike = true, true // members compare the lengths of all parts
 	g.pair.Peers = make([]int, 0, 2)
 	g.pair.Send, g.pair.Recv = make([][][]byte, 2), make([][][]byte, 2)
 	return g
@@ -70,7 +75,7 @@ func (g *end) meet(ctx context.Context, p post, bad *failure) error {
 	}
 	e.at.enter(&p, g.ranks)
 	defer e.at.leave()
-	e.begin(ctx)
+	e.begin(ctx, g, &p)
 	e.works.Lock()
 	err := g.operate(&p)
 	e.works.Unlock()
@@ -217,8 +222,8 @@ func (g *end) child(ranks []int, color int) (Group, error) {
 	return g.e.group(key, ranks), nil
 }
 
-// Close implements Group. Members that wait for this one in the group learn of it at
-// their deadline, or when this rank calls an operation with them of another group.
+// Close implements Group. Members that wait for this one in the group, and those that
+// come to, get an error, at once where the watch has Partings.
 func (g *end) Close() error {
 	e := g.e
 	e.mu.Lock()
@@ -227,6 +232,14 @@ func (g *end) Close() error {
 		return nil
 	}
 	g.closed = true
+	if w, ok := e.watch.(Partings); ok && !e.closed && g.Size() > 1 {
+		for i, rank := range g.ranks {
+			if rank != e.rank {
+				w.Tell(rank, Parting{Group: g.id, Begun: g.begun.with(i)})
+			}
+		}
+		e.partings.close(g.id, g.Size()-1)
+	}
 	if base := fmt.Sprint(g.ranks); g.key == groupKey(g.ranks, e.closes) {
 		e.closes[base]++
 	}

@@ -39,8 +39,15 @@ func Connect(link Link, watch Watch, opts Options) (Communicator, error) {
 		groups: map[string]*end{}, closes: map[string]int{},
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{})}
 	e.shared, _ = link.(Shared)
+	e.lender, _ = link.(Lender)
+	if e.shared == nil {
+		e.room.lender = e.lender // where ranks share memory, what is staged passes through theirs
+	}
 	if w, ok := watch.(Whereabouts); ok {
 		w.Answer(func() Waiting { return e.at.answer(e.rank) })
+	}
+	if w, ok := watch.(Partings); ok {
+		w.Hear(e.partings.hear)
 	}
 	e.ctx, e.interrupt = context.WithCancelCause(context.Background())
 	go e.supervise()
@@ -51,6 +58,7 @@ func Connect(link Link, watch Watch, opts Options) (Communicator, error) {
 type engine struct {
 	link     Link
 	shared   Shared // the link, if its ranks share memory; else nil
+	lender   Lender // the link, if it has memory to lend; else nil
 	watch    Watch
 	rank     int
 	deadline time.Duration
@@ -61,6 +69,8 @@ type engine struct {
 	acc   accumulator
 	room  staging
 	at    place
+
+	partings partings // of other ranks from groups
 
 	// ctx is what exchanges run under. It ends with the first failure that stops
 	// one, or with Close, and never before: so one serves all operations.
@@ -139,7 +149,7 @@ func (e *engine) Close() error {
 	close(e.quit)
 	e.works.Lock() // members may be at work on the link's memory
 	defer e.works.Unlock()
-	err := e.link.Close()
+	err := errors.Join(e.link.Close(), e.room.close())
 	<-e.ended
 	return errors.Join(err, e.watch.Close())
 }

@@ -57,5 +57,6 @@ type Group interface {
 	Split(ctx context.Context, c lowering.Call, color, key int) (Group, error)
 	// Close says that this member calls no operation of the group any more. It
 	// does not block, and may be called twice; the job and its other groups go on.
+	// Members that wait for this one in the group, or come to, get an error.
 	Close() error
 }

@@ -18,10 +18,10 @@ func (e *engine) Alloc(n int) ([]byte, error) {
 
 // Lease implements lowering.Leaser.
 func (e *engine) Lease(n int) ([]byte, func() error, error) {
-	if e.shared == nil {
+	if e.lender == nil {
 		return nil, nil, fmt.Errorf("jaccl: lease: %s link: %w", e.link.Transport(), ErrUnsupported)
 	}
-	return e.shared.Lease(n)
+	return e.lender.Lease(n)
 }
 
 // locate returns where the buffers of p that others read or write lie in memory that

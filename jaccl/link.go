@@ -54,6 +54,9 @@ type Exchange struct {
 	// another. Both sides of a pair state the same number of bytes in all, not the
 	// same cuts. A nil Send or Recv, or one of a peer, is nothing.
 	Send, Recv [][][]byte
+	// Alike says that the two sides of every pair cut alike, empty buffers aside, so that
+	// a link may carry each buffer by itself. Both sides of a pair say so, or neither.
+	Alike bool
 
 	progress []progress
 	moved    atomic.Int64 // heads and bytes of all peers, of all uses
@@ -124,16 +127,26 @@ type PeerError struct {
 func (e *PeerError) Error() string { return e.Err.Error() }
 func (e *PeerError) Unwrap() error { return e.Err }
 
+// Lender is implemented by links that carry memory of theirs better than other memory:
+// shared memory is read by those that it is sent to, and a device sends and receives what
+// it knows without a copy.
+type Lender interface {
+	Link
+	// Lease returns n bytes of such memory, zeroed, which begin at a page and stay until
+	// release is called, also when the link has been closed. The memory is used again
+	// then, if the link is open: nothing of it may be in an exchange. release may be
+	// called twice. The error says what is used up, or is ErrUnsupported; memory of the
+	// process does as well. Lease and release may be called at any time, by any goroutine.
+	Lease(n int) (b []byte, release func() error, err error)
+}
+
 // Shared is implemented by links whose ranks read each other's memory. Collectives
 // on buffers in it move no byte twice.
 type Shared interface {
-	Link
+	Lender
 	// Alloc returns n bytes of this rank's shared memory, zeroed, which begin at a
 	// page. They are released with the link.
 	Alloc(n int) ([]byte, error)
-	// Lease is Alloc of memory that stays until release is called, also when the link
-	// has been closed, and is used again then. release may be called twice.
-	Lease(n int) (b []byte, release func() error, err error)
 	// Locate returns where in this rank's shared memory b lies. It is false for
 	// other memory.
 	Locate(b []byte) (offset int64, ok bool)
@@ -142,13 +155,13 @@ type Shared interface {
 	View(peer int, offset int64, n int) ([]byte, error)
 }
 
-// Memory is implemented by communicators that may have memory of a Shared link.
+// Memory is implemented by communicators that may have memory of their link.
 type Memory interface {
 	// Alloc returns n bytes that all ranks see: operations on them move no byte twice.
 	// They are zeroed, begin at a page, and are released with the communicator. The
 	// error is ErrUnsupported where ranks do not share memory.
 	Alloc(n int) ([]byte, error)
-	// Lease is Alloc of memory that stays until release is called, also when the
-	// communicator has been closed. It is what sessions work in; see lowering.Leaser.
+	// Lease is that of a Lender, and has its errors; it is ErrUnsupported where the link
+	// is none. It is what sessions work in; see lowering.Leaser.
 	lowering.Leaser
 }

@@ -51,6 +51,6 @@ func (m *member) Close() error {
 func (r *rendezvous) leave(i int) {
 	r.closed[i] = true
 	if r.arrived > 0 {
-		r.job.fail(goneFrom(r.ranks[i], r.ranks))
+		r.job.fail(goneFrom(r.ranks[i], r.whole))
 	}
 }

@@ -102,6 +102,7 @@ func (r *rendezvous) pair(i, k int) *member {
 	if p == nil {
 		key := fmt.Sprintf("%s:%d,%d", r.key, lo, hi)
 		p = newRendezvous(r.job, key, []int{r.ranks[lo], r.ranks[hi]})
+		p.whole = r.ranks
 		p.closed[0], p.closed[1] = r.closed[lo], r.closed[hi]
 		if r.pairs == nil {
 			r.pairs = map[[2]int]*rendezvous{}

@@ -46,7 +46,7 @@ func Mix(links ...Link) (Link, error) {
 	return m, nil
 }
 
-// mix implements Link.
+// mix implements Lender, if one of its links does.
 type mix struct {
 	rank, size int
 	of         []int // which lane a rank is on
@@ -94,6 +94,19 @@ func (m *mix) Transport() string {
 		}
 	}
 	return strings.Join(names, "+")
+}
+
+// Lease implements Lender: the memory is that of the first link that lends some. The
+// others take it as any memory.
+func (m *mix) Lease(n int) ([]byte, func() error, error) {
+	for _, lane := range m.lanes {
+		if l, ok := lane.link.(Lender); ok {
+			if b, release, err := l.Lease(n); !errors.Is(err, ErrUnsupported) {
+				return b, release, err
+			}
+		}
+	}
+	return nil, nil, fmt.Errorf("jaccl: lease: %s link: %w", m.Transport(), ErrUnsupported)
 }
 
 // run does the lane's part of one exchange after another.
@@ -204,7 +217,7 @@ func (m *mix) divide(x *Exchange) (open int) {
 	for _, l := range m.lanes {
 		p := &l.x
 		p.Peers, p.index, p.Send, p.Recv = p.Peers[:0], p.index[:0], p.Send[:0], p.Recv[:0]
-		p.Head, p.Heads, p.whole = x.Head, nil, x
+		p.Head, p.Heads, p.whole, p.Alike = x.Head, nil, x, x.Alike
 		l.waits = false
 	}
 	m.heads = m.heads[:0]

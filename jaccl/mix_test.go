@@ -1,6 +1,7 @@
 package jaccl_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +14,12 @@ import (
 
 // mixed returns links of n ranks, of which ranks 0, 3, 6 and so on, 1, 4, 7 and 2, 5
 // each have a machine of their own.
-func mixed(t testing.TB, n int) []jaccl.Link {
-	within, between := jaccltest.Links(n), jaccltest.Links(n)
+func mixed(t testing.TB, n int) []jaccl.Link { return mixedOf(t, jaccltest.Links(n)) }
+
+// mixedOf has links within machines.
+func mixedOf[L jaccl.Link](t testing.TB, within []L) []jaccl.Link {
+	n := len(within)
+	between := jaccltest.Links(n)
 	links := make([]jaccl.Link, n)
 	for rank := range links {
 		of := make([]jaccl.Link, n)
@@ -50,6 +55,32 @@ func TestMixLink(t *testing.T) {
 
 func TestMix(t *testing.T) {
 	jaccltest.Conformance(t, func(t *testing.T, n int) []jaccl.Communicator { return connect(t, mixed(t, n), time.Minute) })
+}
+
+// A mix has memory to lend if one of its links has, and takes it as any on the others.
+func TestMixLends(t *testing.T) {
+	lending := func(t *testing.T, n int) []jaccl.Link { return mixedOf(t, jaccltest.SharedLinks(n)) }
+	jaccltest.LinkConformance(t, lending)
+	jaccltest.Conformance(t, func(t *testing.T, n int) []jaccl.Communicator { return connect(t, lending(t, n), time.Minute) })
+
+	links := lending(t, 4) // of which ranks 0 and 3 share a machine
+	if _, release, err := links[3].(jaccl.Lender).Lease(10); err != nil || release() != nil {
+		t.Errorf("a mix of a link that lends memory: %v", err)
+	}
+	if _, _, err := links[1].(jaccl.Lender).Lease(10); !errors.Is(err, jaccl.ErrUnsupported) {
+		t.Errorf("a mix of links that lend nothing: %v, want ErrUnsupported", err)
+	}
+	for _, c := range connect(t, links, time.Minute) {
+		m := c.(jaccl.Memory)
+		_, _, err := m.Lease(10)
+		if lends := c.Rank()%3 == 0; lends != (err == nil) || !lends && !errors.Is(err, jaccl.ErrUnsupported) {
+			t.Errorf("rank %d: a lease of its communicator: %v", c.Rank(), err)
+		}
+		if _, err := m.Alloc(10); !errors.Is(err, jaccl.ErrUnsupported) {
+			t.Errorf("rank %d: alloc: %v, want ErrUnsupported, as its memory is not seen by all", c.Rank(), err)
+		}
+		require.NoError(t, c.Close())
+	}
 }
 
 func TestMixArguments(t *testing.T) {

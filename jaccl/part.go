@@ -86,7 +86,7 @@ func Within(l Link, ranks []int, size int) (Link, error) {
 	return w, nil
 }
 
-// within implements Link.
+// within implements Lender, if its link is one.
 type within struct {
 	Link
 	ranks  []int
@@ -98,6 +98,15 @@ type within struct {
 
 func (w *within) Rank() int { return w.ranks[w.Link.Rank()] }
 func (w *within) Size() int { return w.size }
+
+// Lease implements Lender.
+func (w *within) Lease(n int) ([]byte, func() error, error) {
+	l, ok := w.Link.(Lender)
+	if !ok {
+		return nil, nil, fmt.Errorf("jaccl: lease: %s link: %w", w.Transport(), ErrUnsupported)
+	}
+	return l.Lease(n)
+}
 
 // Exchange implements Link.
 func (w *within) Exchange(ctx context.Context, x *Exchange) error {
@@ -113,7 +122,7 @@ func (w *within) Exchange(ctx context.Context, x *Exchange) error {
 		}
 		p.Peers, p.index = append(p.Peers, k), append(p.index, i)
 	}
-	p.Head, p.Heads, p.Send, p.Recv = x.Head, nil, x.Send, x.Recv
+	p.Head, p.Heads, p.Send, p.Recv, p.Alike = x.Head, nil, x.Send, x.Recv, x.Alike
 	if x.Heads != nil {
 		p.Heads = w.listen
 	}

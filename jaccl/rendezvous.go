@@ -23,6 +23,7 @@ type rendezvous struct {
 	job     *job
 	key     string
 	ranks   []int // of the job, in group order
+	whole   []int // those of the group, of a pair of its members too
 	members []*member
 	posts   []post
 	claims  []claim
@@ -53,7 +54,7 @@ type member struct {
 var _ Group = (*member)(nil)
 
 func newRendezvous(j *job, key string, ranks []int) *rendezvous {
-	r := &rendezvous{job: j, key: key, ranks: ranks, posts: make([]post, len(ranks)), claims: make([]claim, len(ranks)), closed: make([]bool, len(ranks))}
+	r := &rendezvous{job: j, key: key, ranks: ranks, whole: ranks, posts: make([]post, len(ranks)), claims: make([]claim, len(ranks)), closed: make([]bool, len(ranks))}
 	r.busy.Store(int32(len(ranks)))
 	for i := range ranks {
 		m := &member{r: r, wake: make(chan struct{}, 1), timer: time.NewTimer(j.deadline)}
@@ -135,7 +136,7 @@ func (r *rendezvous) obstacle() *failure {
 			return gone(rank)
 		}
 		if r.closed[i] {
-			return goneFrom(rank, r.ranks)
+			return goneFrom(rank, r.whole)
 		}
 	}
 	return nil

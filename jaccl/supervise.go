@@ -18,15 +18,19 @@ var errLate = errors.New("jaccl: no progress")
 // anything or wakes a goroutine: what takes microseconds is not worth a timer.
 type underWay struct {
 	ctx  context.Context // of the caller; nil if there is none
+	g    *end            // whose it is
+	pair [2]int          // the ranks that it needs, if two
+	two  bool
 	x    *Exchange
 	turn uint64 // counts exchanges
 	idle bool   // the supervisor waits for wake
 }
 
-// begin puts the operation that follows under supervision, until finish.
-func (e *engine) begin(ctx context.Context) {
+// begin puts the operation p of g that follows under supervision, until finish.
+func (e *engine) begin(ctx context.Context, g *end, p *post) {
 	e.mu.Lock()
-	e.op.ctx = ctx
+	g.count(p)
+	e.op.ctx, e.op.g, e.op.pair, e.op.two = ctx, g, [2]int{p.to, p.from}, pairwise(p.call.Op)
 	e.op.turn++
 	idle := e.op.idle
 	e.op.idle = false
@@ -38,7 +42,7 @@ func (e *engine) begin(ctx context.Context) {
 
 func (e *engine) finish() {
 	e.mu.Lock()
-	e.op.ctx, e.op.x = nil, nil
+	e.op.ctx, e.op.g, e.op.x = nil, nil, nil
 	e.mu.Unlock()
 }
 
@@ -79,6 +83,11 @@ func (e *engine) supervise() {
 		}
 		if op.turn != turn || m != moved || since.IsZero() {
 			turn, moved, since = op.turn, m, now
+		}
+		if f := e.deserted(); f != nil {
+			e.interrupt(f)
+			<-e.quit
+			return
 		}
 		rest := e.deadline - now.Sub(since)
 		if rest <= 0 {

@@ -25,8 +25,8 @@ type Communicator interface {
 	Close() error
 }
 
-// Leaser is implemented by communicators whose ranks see each other's memory:
-// collectives on buffers that lie in it move no byte twice.
+// Leaser is implemented by communicators that have memory of their own, from which and to
+// which data goes without a copy: ranks see each other's, or a device knows it.
 type Leaser interface {
 	// Lease returns n bytes of it, zeroed, that begin at a page and stay until release
 	// is called, also when the communicator is closed. release may be called twice. The

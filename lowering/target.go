@@ -3,8 +3,8 @@ package lowering
 // Target is a device that plans are made for. It runs the instructions that it has
 // kernels for on memory that it shares with the host, which runs all others.
 //
-// A plan for a target is made without what only the host's kernels do: joined
-// products, copies of weights, products done tile by tile, and exchanges beside
+// A plan for a target is made without what only the host's kernels do: products joined
+// with what follows, unless the target is a Joiner, copies of weights, products done tile by tile, and exchanges beside
 // kernels, since a device has its own order of work. Results of a target's kernels are
 // not the bits of the host's.
 type Target interface {
@@ -15,9 +15,19 @@ type Target interface {
 	Serves(p *Plan, i int) (why string)
 }
 
+// Joiner is a target with joins of its own, tried on plans that are optimised.
+type Joiner interface {
+	Target
+	Joins() []Join
+}
+
 // on returns the options without what targets do not do.
-func (o Options) on(Target) Options {
+func (o Options) on(t Target) Options {
+	optimised := len(o.Joins) > 0
 	o.Joins, o.Keep, o.Tile, o.Overlap = nil, false, -1, OverlapOff
+	if j, ok := t.(Joiner); ok && optimised {
+		o.Joins = j.Joins()
+	}
 	return o
 }
 

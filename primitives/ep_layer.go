@@ -78,18 +78,30 @@ func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, 
 // group returns this rank's group of exchanging ranks, and its member index,
 // for tokens that are split over axes.
 func (l epLayer) group(a *lowering.Args, axes []string) (ep.Group, int) {
-	g := ep.Group{Experts: l.Experts}
-	n := l.members(a.Mesh)
-	g.Sources = lowering.Make[int](a, n)
-	if n == 1 {
-		g.Sources[0] = a.Index(axes)
-		return g, 0
+	g := ep.Group{Experts: l.Experts, Sources: lowering.Make[int](a, l.members(a.Mesh))}
+	return g, l.sources(g.Sources, a.Mesh, a.Rank, axes)
+}
+
+// sources sets dst to the rows of the layer's table that the members of the rank's group
+// have, and returns the member that the rank is.
+func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (member int) {
+	if len(dst) == 1 {
+		dst[0] = m.Index(rank, axes)
+		return 0
 	}
-	member, step := a.Mesh.Step(a.Rank, l.axis)
-	for i := range g.Sources {
-		g.Sources[i] = a.Mesh.Index(a.Rank+(i-member)*step, axes)
+	member, step := m.Step(rank, l.axis)
+	for i := range dst {
+		dst[i] = m.Index(rank+(i-member)*step, axes)
 	}
-	return g, member
+	return member
+}
+
+// Sources returns, for each of the ranks that exchange rows with this one, which part of
+// the tokens it has, these being split over axes; and the member of them that the rank is.
+func (p EPDispatch) Sources(m sharding.Mesh, rank int, axes []string) (sources []int, member int) {
+	l := p.layer()
+	sources = make([]int, l.members(m))
+	return sources, l.sources(sources, m, rank, axes)
 }
 
 // plans are the integer buffers that dispatch, combine and the grouped matmuls
@@ -124,7 +136,7 @@ func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string)
 				case x >= 0 && int(x) < len(n):
 					n[x]++
 				case x != -1:
-					return fmt.Errorf("routing of pair %d names expert %d, want 0 to %d, or -1 for none", i/2, x, len(n)-1)
+					return NoRoutedExpert(i/2, int(x), len(n))
 				}
 			}
 			return nil
@@ -154,7 +166,7 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 			g, member := l.group(a, axes)
 			start := lowering.Make[int32](a, l.local(a.Mesh))
 			if used := g.Zones(start, data[int32](a.Out[0]), data[int32](a.In[0]), member, l.Align); used > rows {
-				return fmt.Errorf("the routing fills %d rows, room is for %d; it was not made by ep_prepare with this capacity", used, rows)
+				return NoRoom(used, rows)
 			}
 			return nil
 		})
@@ -198,7 +210,7 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 			start, counts := lowering.Make[int32](a, n), lowering.Make[int32](a, n)
 			kept := data[int32](a.In[0])
 			if used := g.Zones(start, counts, kept, member, l.Align); used > rows {
-				return fmt.Errorf("the routing fills %d rows, room is for %d; it was not made by ep_prepare with this capacity", used, rows)
+				return NoRoom(used, rows)
 			}
 			g.RecvOrder(data[int32](a.Out[0]), start, kept, member)
 			return nil

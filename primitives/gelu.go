@@ -30,10 +30,6 @@ func GELUTanh(x *graph.Value) *graph.Value { return graph.Apply1(gelu{Tanh: true
 func (gelu) Name() string     { return "gelu" }
 func (geluGrad) Name() string { return "gelu_grad" }
 
-// Approximate reports whether it is the approximation by tanh.
-func (p gelu) Approximate() bool     { return p.Tanh }
-func (p geluGrad) Approximate() bool { return p.Tanh }
-
 func (gelu) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlike(in, 1) }
 func (geluGrad) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
 

@@ -19,9 +19,6 @@ func LogSumExp(x *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(logSumExp{fromEnd(x, axis)}, x)
 }
 
-// Along returns the axis.
-func (p logSumExp) Along() int { return p.Axis }
-
 func (logSumExp) Name() string { return "logsumexp" }
 
 func (p logSumExp) Infer(in []graph.Type) ([]graph.Type, error) {

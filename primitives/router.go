@@ -123,6 +123,11 @@ func (r Router) check(experts int) error {
 	return nil
 }
 
+// NaNLogit is the error of a logit that is NaN, the token being counted in the global batch.
+func (Router) NaNLogit(token, expert int) error {
+	return fmt.Errorf("the logit of token %d for expert %d is NaN; no expert can be chosen from it", token, expert)
+}
+
 func (r Router) scale() float64 {
 	if r.Scale == 0 {
 		return 1

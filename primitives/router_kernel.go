@@ -1,7 +1,6 @@
 package primitives
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -22,7 +21,7 @@ func route[T Float](r Router, first int) lowering.Kernel {
 		logits, weights, ids, scores := data[T](a.In[0]), data[T](a.Out[0]), data[int32](a.Out[1]), data[T](a.Out[2])
 		tokens, experts := a.In[0].Type.Shape[0], a.In[0].Type.Shape[1]
 		if i := slices.IndexFunc(logits, func(v T) bool { return v != v }); i >= 0 {
-			return fmt.Errorf("the logit of token %d for expert %d is NaN; no expert can be chosen from it", first+i/experts, i%experts)
+			return r.NaNLogit(first+i/experts, i%experts)
 		}
 		var bias []T
 		if len(a.In) == 2 {

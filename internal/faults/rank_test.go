@@ -24,10 +24,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused, "chain": chain})
+	fleet.Main(map[string]fleet.Program{"loop": loop, "quarrels": quarrels, "slow": slow, "refused": refused, "closing": closing, "chain": chain})
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
-		p.Value.Set("6") // they wait most of the time
+		p.Value.Set("12") // they wait most of the time
 	}
 	done := prepare()
 	code := m.Run()
@@ -76,6 +76,18 @@ func operations() []operation {
 		{"send_recv", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
 			next, before := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
 			return g.SendRecv(ctx, c, next, make([]byte, n), before, make([]byte, n))
+		}},
+		{"send", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error { // and recv
+			next, before := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
+			send := func() error { c.Op = "send"; return g.Send(ctx, c, next, make([]byte, n)) }
+			recv := func() error { c.Op = "recv"; return g.Recv(ctx, c, before, make([]byte, n)) }
+			if g.Rank()%2 > 0 {
+				send, recv = recv, send
+			}
+			if err := send(); err != nil {
+				return err
+			}
+			return recv()
 		}},
 		{"barrier", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error { return g.Barrier(ctx, c) }},
 		{"split", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
@@ -151,6 +163,7 @@ func report(r *fleet.Rank, w *gomoe.World, err error, before held) {
 	}
 	if e := (*jaccl.Error)(nil); errors.As(err, &e) {
 		more["blame"] = fmt.Sprint(e.Blame)
+		more["outstanding"] = fmt.Sprint(e.Outstanding)
 	}
 	text := "no error"
 	if err != nil {
@@ -218,6 +231,32 @@ func chain(r *fleet.Rank) error {
 	}
 	report(r, &w, g.Barrier(context.Background(), call("barrier", r.Rank)), before)
 	return w.Close()
+}
+
+// closing has rank 1 close the group that the others go on to use, or its communicator.
+func closing(r *fleet.Rank) error {
+	before := warm()
+	var w gomoe.World
+	c, err := join(r, &w)
+	if err != nil {
+		return err
+	}
+	g, o := c.World(), named("all_sum")
+	if err := o.run(context.Background(), g, call("all_sum", 0), bytesPerRank); err != nil {
+		return err
+	}
+	if r.Rank == 1 {
+		closes := g.Close
+		if r.Args["close"] == "communicator" {
+			closes = c.Close
+		}
+		err := closes()
+		r.Say("closed", "", nil)
+		time.Sleep(10 * time.Second) // the others have long learned of it
+		return err
+	}
+	report(r, &w, o.run(context.Background(), g, call("all_sum", 1), bytesPerRank), before)
+	return finish(r, &w)
 }
 
 // refused calls all operations, and says of which the transport has none.
@@ -320,10 +359,13 @@ func slow(r *fleet.Rank) error {
 	}
 	has := operations()
 	if r.Args["transport"] == "ring" {
-		has = []operation{named("all_sum"), named("all_max"), named("all_min"), named("all_gather"), named("send_recv"), named("barrier")}
+		has = nil
+		for _, name := range ringNames() {
+			has = append(has, named(name))
+		}
 	}
 	for seq := range steps {
-		time.Sleep([]time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}[(seq+r.Rank)%4])
+		time.Sleep([]time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}[(seq+seq/len(has)+r.Rank)%4])
 		o := has[seq%len(has)]
 		if seq == 1 {
 			r.Say("begun", "", nil)

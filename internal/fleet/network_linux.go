@@ -5,7 +5,9 @@ import (
 	"hash/crc32"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,8 +66,16 @@ func (w *Network) run(format string, a ...any) {
 	require.NoError(w.t, err, "%v: %s", words, out)
 }
 
+// clear ends what is left on the hosts, such as a launcher's daemons, which may have
+// been cut off from it, and removes them.
 func (w *Network) clear() {
 	for i := range w.hosts {
+		out, _ := exec.Command("ip", "netns", "pids", w.name(i)).Output()
+		for _, word := range strings.Fields(string(out)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
 		exec.Command("ip", "link", "del", w.port(i)).Run()
 		exec.Command("ip", "netns", "del", w.name(i)).Run()
 	}

@@ -58,7 +58,7 @@ func imports() map[string][]string {
 		"internal/late":          {"graph", "array", "lowering", "runtime"},
 		"internal/toy":           {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
 		"nn":                     {"graph", "array", "vjp", "primitives"},
-		"":                       {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/environ", "jaccl/flight", "jaccl/hostfile", "jaccl/meet", "jaccl/mpi", "jaccl/rdma", "jaccl/ring", "jaccl/shm", "jaccl/tcp", "jaccl/watch", "runtime", "ep", "primitives", "metal", "metal/kernels", "internal/kernel", "internal/optimize", "jaccl/..."},
+		"":                       {"graph", "array", "vjp", "sharding", "lowering", "jaccl", "jaccl/environ", "jaccl/flight", "jaccl/hostfile", "jaccl/meet", "jaccl/mpi", "jaccl/rdma", "jaccl/ring", "jaccl/shm", "jaccl/tcp", "jaccl/watch", "runtime", "ep", "primitives", "metal", "internal/kernel", "internal/optimize", "jaccl/...", "metal/kernels"},
 		"cmd/...":                {anything},
 		"examples/...":           {anything},
 		"bench":                  {anything},
@@ -68,7 +68,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/toy", "internal/late", "internal/fleet", "internal/faults", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest", "metal/metaltest"}
+	return []string{"internal/toy", "internal/fleet", "internal/faults", "internal/fuzzprog", "internal/policy", "jaccl/jaccltest", "metal/internal/machine", "metal/metaltest", "internal/late"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with
@@ -82,6 +82,9 @@ func readOnly() map[string]string {
 		"internal/report.unigramColor": color,
 		"internal/report.badColor":     color,
 		"internal/report.gridColor":    color,
+
+		"metal.ErrNoMetal":    "an error that callers compare with, the driver's",
+		"metal.ErrNoCompiler": "an error that callers compare with, of an internal package",
 
 		"jaccl/jaccltest.names": "names of the operations by number; arrays are no constants",
 		"jaccl/jaccltest.f16":   "all finite numbers of the type, made once for many conversions",
@@ -99,9 +102,10 @@ func readOnly() map[string]string {
 
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 
-		"graph.dtypes":      "names and sizes of element types, asked for every element type printed; arrays are no constants",
-		"graph.dtypeType":   "a reflect.Type; those are no constants",
-		"graph.programType": "a reflect.Type; those are no constants",
+		"graph.dtypes":                  "names and sizes of element types, asked for every element type printed; arrays are no constants",
+		"graph.dtypeType":               "a reflect.Type; those are no constants",
+		"graph.programType":             "a reflect.Type; those are no constants",
+		"metal/internal/standin.shared": "a sync.OnceValues: the function that C calls and the locks that all stand-ins of a process share, as purego frees no callbacks",
 	}
 }
 

@@ -46,7 +46,7 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 			chosen.fill(c)
 		}
 	}
-	job := Job{Secret: getenv(gomoeSecret), SecretFile: getenv(gomoeSecretFile), Matrix: getenv(gomoeDevices), Flight: getenv(gomoeFlight)}
+	job := Job{Secret: getenv(gomoeSecret), SecretFile: getenv(gomoeSecretFile), Matrix: getenv(gomoeDevices), Flight: getenv(gomoeFlight), Verbs: getenv(verbsLibrary)}
 	if err := r.wish(&job); err != nil || chosen == nil {
 		return job, err
 	}

@@ -37,6 +37,8 @@ type Job struct {
 	Flight string
 	// Matrix is the devices themselves, GOMOE_DEVICES, as such a file has them.
 	Matrix string
+	// Verbs is the path of the library of RDMA verbs, JACCL_LIBRDMA; empty for the system's.
+	Verbs string
 	// Source is the variables that decided, as NAME=value, in order. Secrets are
 	// shown as ***.
 	Source []string

@@ -21,6 +21,7 @@ func Variables() []Variable {
 		{Name: gomoeSecretFile, Meaning: "file with the secret, readable by its owner only"},
 		{Name: gomoeTransport, Meaning: "what carries data: auto, local, tcp, shm, jaccl, mpi or ring"},
 		{Name: gomoeDevices, Meaning: "the RDMA devices between all ranks themselves, as MLX_IBV_DEVICES' file has them"},
+		{Name: verbsLibrary, Meaning: "path of the library of RDMA verbs; else the system's librdma or libibverbs"},
 		{Name: gomoeFlight, Meaning: "folder for the last operations of every rank of a job that fails, or off"},
 		{Name: gomoeLifeline, Meaning: "number of an inherited file that ends with the launcher"},
 		{Name: "JACCL_RANK", Meaning: "rank under mlx.launch; else MLX_RANK"},
@@ -80,6 +81,9 @@ const (
 	gomoeDevices     = "GOMOE_DEVICES"
 	gomoeFlight      = "GOMOE_FLIGHT"
 )
+
+// verbsLibrary is JACCL's, whatever starts the ranks.
+const verbsLibrary = "JACCL_LIBRDMA"
 
 // Describe returns the environment of one rank of a job, NAME=value, as Detect
 // reads it: GOMOE_*, and RANK and the others for programs that know only those.

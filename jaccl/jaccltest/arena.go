@@ -4,17 +4,21 @@ import (
 	"errors"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
 )
 
-// arena is memory that all ranks see, for the buffers of one operation after another.
-// A nil arena is the process's own memory.
-type arena struct{ b, rest []byte }
+// arena is memory that the communicator lends, for the buffers of one operation after
+// another. A nil arena is the process's own memory.
+type arena struct {
+	b, rest []byte
+	release func() error
+}
 
 // newArena returns memory for the largest of the trials of a member, nil where the
 // communicator has none. Some trials are left out, so that operations meet members of
 // which only some have their buffers there.
 func newArena(c jaccl.Communicator, member int, ts []trial) (*arena, error) {
-	m, ok := c.(jaccl.Memory)
+	m, ok := c.(lowering.Leaser)
 	if !ok {
 		return nil, nil
 	}
@@ -28,11 +32,19 @@ func newArena(c jaccl.Communicator, member int, ts []trial) (*arena, error) {
 		}
 		most = max(most, n)
 	}
-	b, err := m.Alloc(most)
+	b, release, err := m.Lease(most)
 	if errors.Is(err, jaccl.ErrUnsupported) {
 		return nil, nil
 	}
-	return &arena{b: b}, err
+	return &arena{b: b, release: release}, err
+}
+
+// close gives the memory back.
+func (a *arena) close() error {
+	if a == nil {
+		return nil
+	}
+	return a.release()
 }
 
 // next begins a trial: it returns nil for some members of some.

@@ -36,6 +36,8 @@ func Conformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Communicat
 	t.Run("Split", s.split)
 	t.Run("CloseGroup", s.closeGroup)
 	t.Run("ClosedGroup", s.closedGroup)
+	t.Run("DesertedGroup", s.desertedGroup)
+	t.Run("CloseEarly", s.closeEarly)
 	t.Run("BadArguments", s.badArguments)
 	t.Run("Mismatch", s.mismatch)
 	t.Run("PairMismatch", s.pairMismatch)
@@ -113,7 +115,7 @@ func play(c jaccl.Communicator, ranks []int, ts []trial) error {
 	if err != nil {
 		return err
 	}
-	return playOn(background(), c, g, ranks, ts, a)
+	return errors.Join(playOn(background(), c, g, ranks, ts, a), a.close())
 }
 
 // playIn is play in a group that is to be that of ranks, in the process's own memory.

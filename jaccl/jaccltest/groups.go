@@ -2,9 +2,13 @@ package jaccltest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
@@ -160,6 +164,86 @@ func (s suite) closedGroup(t *testing.T) {
 	}), "rank 1 has closed its end of the group of ranks [0 1 2]")
 }
 
+// desertedGroup: those that wait in a group for one that has closed it and does nothing
+// else, and those that come to, get an error long before their deadline.
+func (s suite) desertedGroup(t *testing.T) {
+	for _, op := range []string{"barrier", "recv"} {
+		for _, before := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/before=%v", op, before), func(t *testing.T) {
+				comms := s.start(t, 3)
+				closed, done := make(chan struct{}), make(chan struct{})
+				began := time.Now()
+				errs := each(comms[1:], func(c jaccl.Communicator) error {
+					g, err := c.Among([]int{2, 0, 1})
+					if err != nil {
+						return err
+					}
+					if c.Rank() == 1 {
+						if !before {
+							time.Sleep(30 * time.Millisecond)
+						}
+						err := g.Close()
+						close(closed)
+						<-done
+						return err
+					}
+					defer close(done)
+					if before {
+						<-closed
+					}
+					if op == "recv" {
+						return g.Recv(background(), lowering.Call{Op: "recv"}, 2, nil)
+					}
+					return g.Barrier(background(), lowering.Call{Op: "barrier"})
+				})
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("it took %v, much of the deadline", took)
+				}
+				require.NoError(t, errs[0])
+				if !errors.Is(errs[1], jaccl.ErrClosed) {
+					t.Errorf("rank 2: %v, want %v", errs[1], jaccl.ErrClosed)
+				}
+				expect(t, errs[1:], "rank 1 has closed its end of the group of ranks [2 0 1]", op+" #0")
+			})
+		}
+	}
+}
+
+// closeEarly: who is done with a group closes it, whatever the others still do there that
+// it has part in, or has none in.
+func (s suite) closeEarly(t *testing.T) {
+	all(t, s.start(t, 3), func(c jaccl.Communicator) error {
+		for round := range 20 {
+			g, err := c.World().Split(background(), lowering.Call{Op: "split", Seq: round}, 0, 0)
+			if err != nil {
+				return err
+			}
+			b := make([]byte, 1<<round)
+			dst := make([]byte, 3*len(b))
+			if err := g.AllGather(background(), lowering.Call{Op: "all_gather", Seq: 0, DType: graph.U8, Bytes: int64(len(b))}, dst, b); err != nil {
+				return err
+			}
+			x := lowering.Call{Seq: 1, DType: graph.U8, Bytes: int64(len(b))}
+			if g.Rank() > 0 { // what comes goes on to the next one
+				x.Op = "recv"
+				if err := g.Recv(background(), x, g.Rank()-1, b); err != nil {
+					return err
+				}
+			}
+			if g.Rank() < 2 {
+				x.Op = "send"
+				if err := g.Send(background(), x, g.Rank()+1, b); err != nil {
+					return err
+				}
+			}
+			if err := g.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // pairs: any two pass something on while the others do nothing, or something else.
 func (s suite) pairs(t *testing.T) {
 	for _, n := range []int{2, 3, 5} {
@@ -227,10 +311,18 @@ func (s suite) rings(t *testing.T) {
 	})
 }
 
-// large has operations of more bytes than any transport takes in one piece.
 func (s suite) large(t *testing.T) {
+	for n, ops := range large() {
+		ts := trials(n, ops)
+		all(t, s.start(t, n), func(c jaccl.Communicator) error { return play(c, world(n), ts) })
+	}
+}
+
+// large are operations of more bytes than any transport takes in one piece, by the
+// number of ranks.
+func large() map[int][]op {
 	sum := op{name: "all_sum", d: graph.F32, count: 560001, inPlace: true}
-	for n, ops := range map[int][]op{2: {sum}, 3: {
+	return map[int][]op{2: {sum}, 3: {
 		{name: "all_max", d: graph.F32, count: 160001, seed: 1},
 		{name: "reduce_scatter", d: graph.I32, count: 160001, seed: 2},
 		{name: "broadcast", d: graph.U8, count: 1100003, seed: 3},
@@ -239,8 +331,5 @@ func (s suite) large(t *testing.T) {
 		{name: "all_gather_v", d: graph.U8, count: 600001, seed: 6},
 		{name: "send_recv", d: graph.U8, count: 1100001, seed: 7},
 		{name: "send", d: graph.U8, count: 1100001, seed: 8},
-	}} {
-		ts := trials(n, ops)
-		all(t, s.start(t, n), func(c jaccl.Communicator) error { return play(c, world(n), ts) })
-	}
+	}}
 }

@@ -32,6 +32,7 @@ func LinkConformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Link) 
 	t.Run("LastWords", s.lastWords)
 	t.Run("OwnClose", s.ownClose)
 	t.Run("Leaks", s.leaks)
+	t.Run("Lease", s.lease)
 	t.Run("Shared", s.shared)
 }
 

@@ -23,6 +23,7 @@ type op struct {
 	seed    int
 	inPlace bool // reductions to all with dst = src
 	skew    int  // bytes by which buffers are off alignment
+	exact   bool // floats are small integers, whose sums do not depend on their order
 }
 
 func (o op) call(seq int) lowering.Call {
@@ -48,26 +49,34 @@ func (o op) far(size int) int { return (o.root(size) + 1 + o.seed/size%max(size-
 // shift is how far a send_recv carries: by the whole group for some, to itself.
 func (o op) shift(size int) int { return o.seed/2%size + 1 }
 
+// values are n elements that a member gives.
+func (o op) values(n, seed, i int) []byte {
+	if o.exact && o.d.IsFloat() {
+		return integers(o.d, n, seed, i)
+	}
+	return values(o.d, n, seed, i)
+}
+
 // src is what member i of size gives.
 func (o op) src(i, size int) [][]byte {
 	switch o.name {
 	case "all_sum", "all_max", "all_min", "all_gather", "broadcast":
-		return [][]byte{values(o.d, o.count, o.seed, i)}
+		return [][]byte{o.values(o.count, o.seed, i)}
 	case "all_gather_v":
-		return [][]byte{values(o.d, o.part(i, 0), o.seed, i)}
+		return [][]byte{o.values(o.part(i, 0), o.seed, i)}
 	case "reduce_scatter":
-		return [][]byte{values(o.d, o.count*size, o.seed, i)}
+		return [][]byte{o.values(o.count*size, o.seed, i)}
 	case "all_to_all":
 		parts := make([][]byte, size)
 		for k := range parts {
-			parts[k] = values(o.d, o.part(i, k), o.seed, i*size+k)
+			parts[k] = o.values(o.part(i, k), o.seed, i*size+k)
 		}
 		return parts
 	case "send_recv":
-		return [][]byte{values(o.d, o.part(i, (i+o.shift(size))%size), o.seed, i)}
+		return [][]byte{o.values(o.part(i, (i+o.shift(size))%size), o.seed, i)}
 	case "send":
 		if i == o.root(size) {
-			return [][]byte{values(o.d, o.count, o.seed, i)}
+			return [][]byte{o.values(o.count, o.seed, i)}
 		}
 	}
 	return nil

@@ -111,6 +111,16 @@ func values(d graph.DType, n, seed, i int) []byte {
 	return out
 }
 
+// integers returns n floats from -8 to 8: the sums of 8 members are exact in every type.
+func integers(d graph.DType, n, seed, i int) []byte {
+	rng := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
+	out := make([]byte, n*d.Size())
+	for k := range n {
+		putFloat(out[k*d.Size():], d, float64(rng.IntN(17)-8))
+	}
+	return out
+}
+
 func put(b []byte, d graph.DType, bits uint64) {
 	switch d.Size() {
 	case 1:

@@ -80,13 +80,14 @@ func (s *site) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 		return nil, err
 	}
 	defer l.Close()
+	defer context.AfterFunc(ctx, func() { l.Close() })() // a rank may not come
 	addrs, err := s.Gather(ctx, "dial "+purpose, []byte(l.Addr().String()))
 	if err != nil {
 		return nil, err
 	}
 	conns := make([]net.Conn, s.m.n)
 	for r := range s.rank { // lower ranks listen
-		if conns[r], err = net.Dial("tcp", string(addrs[r])); err != nil {
+		if conns[r], err = new(net.Dialer).DialContext(ctx, "tcp", string(addrs[r])); err != nil {
 			return nil, err
 		}
 		if _, err = conns[r].Write([]byte{byte(s.rank)}); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // Watches returns the watches of n ranks of one process, for tests of links.
 func Watches(n int) []jaccl.Watch {
-	b := &board{down: make(chan struct{}), left: make([]bool, n), answers: make([]func() jaccl.Waiting, n)}
+	b := &board{down: make(chan struct{}), left: make([]bool, n), answers: make([]func() jaccl.Waiting, n), hear: make([]func(int, jaccl.Parting), n)}
 	ws := make([]jaccl.Watch, n)
 	for i := range ws {
 		ws[i] = &watch{b, i}
@@ -25,7 +25,8 @@ type board struct {
 	down  chan struct{}
 	left  []bool
 
-	answers []func() jaccl.Waiting // by rank
+	answers []func() jaccl.Waiting     // by rank
+	hear    []func(int, jaccl.Parting) // by rank
 }
 
 type watch struct {
@@ -84,6 +85,20 @@ func (w *watch) Ask(time.Duration) map[int]jaccl.Waiting {
 		}
 	}
 	return all
+}
+
+func (w *watch) Hear(f func(from int, p jaccl.Parting)) {
+	w.b.mu.Lock()
+	defer w.b.mu.Unlock()
+	w.b.hear[w.rank] = f
+}
+
+func (w *watch) Tell(rank int, p jaccl.Parting) {
+	w.b.mu.Lock()
+	defer w.b.mu.Unlock()
+	if f := w.b.hear[rank]; f != nil { // all have their communicators before one is used
+		f(w.rank, p)
+	}
 }
 
 func (w *watch) Close() error {

@@ -148,7 +148,11 @@ func (o Options) environment(p place, m meeting) []string {
 	if p.local {
 		own := map[string]bool{}
 		for _, v := range environ.Variables() {
-			own[v.Name] = v.Name != "GOMOE_TRANSPORT" || o.Transport != ""
+			own[v.Name] = true
+		}
+		delete(own, "JACCL_LIBRDMA") // which is the machine's
+		if o.Transport == "" {
+			delete(own, "GOMOE_TRANSPORT")
 		}
 		for _, e := range os.Environ() {
 			if name, _, _ := strings.Cut(e, "="); !own[name] {

@@ -7,6 +7,8 @@
 // where it listens itself; when all have come, all know of all. Join is that;
 // Over does the same where the ranks can talk already, through MPI for example.
 //
+// A job meets at one address again and again; see Meetings.
+//
 // The secret does not travel. Both sides of a connection give a nonce, and each
 // shows an HMAC-SHA256 over all that was said, with its own role, under the
 // secret. Whoever can not is turned away, which Options.Log hears of, and does not

@@ -28,6 +28,7 @@ type door struct {
 	ln         net.Listener
 	rank, size int
 	job        uuid.UUID
+	meeting    int // of rank 0, whose address is that of all its meetings; else 0
 	secret     []byte
 	patience   time.Duration // with strangers
 	log        func(net.Addr, string)
@@ -140,7 +141,7 @@ func (d *door) turned() string {
 }
 
 func (d *door) answer(ctx context.Context, conn net.Conn) {
-	h, welcome, err := admit(ctx, conn, d.patience, d.secret, func(h *hello) error {
+	h, welcome, err := admit(ctx, conn, d.patience, d.secret, d.meeting, func(h *hello) error {
 		switch {
 		case h.job != d.job:
 			return fmt.Errorf("it is of job %v and not of job %v", h.job, d.job)
@@ -148,6 +149,10 @@ func (d *door) answer(ctx context.Context, conn net.Conn) {
 			return fmt.Errorf("it looks for rank %d, this is rank %d", h.to, d.rank)
 		case h.purpose == joining && d.join == nil:
 			return fmt.Errorf("it looks for the coordinator, this is rank %d", d.rank)
+		case h.purpose == joining:
+			return past(h.meeting, d.meeting)
+		case d.meeting > 0 && h.meeting != d.meeting:
+			return fmt.Errorf("it is at meeting %d, this is meeting %d", h.meeting, d.meeting)
 		}
 		return nil
 	})

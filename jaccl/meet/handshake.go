@@ -35,39 +35,40 @@ func proof(secret []byte, role string, hello, challenge []byte) []byte {
 }
 
 // knock introduces this rank to the one that it has connected to, and has it
-// show that it knows the secret too. The error is a *refusal if it does not want
-// to talk.
-func knock(ctx context.Context, conn net.Conn, secret []byte, h *hello) error {
+// show that it knows the secret too. It returns the number of the other's meeting. The
+// error is a *refusal if it does not want to talk.
+func knock(ctx context.Context, conn net.Conn, secret []byte, h *hello) (meeting int, err error) {
 	defer bound(ctx, conn, handshakeTime)()
 	if _, err := rand.Read(h.nonce[:]); err != nil {
-		return err
+		return 0, err
 	}
 	said := h.encode()
 	if err := frame.Write(conn, typeHello, 0, said); err != nil {
-		return err
+		return 0, err
 	}
-	challenge, err := expect(conn, typeChallenge, 0, nonceSize)
+	challenge, err := expect(conn, typeChallenge, 0, challengeSize)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := frame.Write(conn, typeProof, 1, proof(secret, "connects", said, challenge)); err != nil {
-		return err
+		return 0, err
 	}
 	shown, err := expect(conn, typeWelcome, 1, proofSize)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !hmac.Equal(shown, proof(secret, "accepts", said, challenge)) {
-		return &refusal{errSecret.Error()}
+		return 0, &refusal{errSecret.Error()}
 	}
-	return nil
+	f := frame.NewFields(challenge[nonceSize:])
+	return f.Int(1<<31 - 1), f.End()
 }
 
 // admit is the other side of knock. first looks at what a stranger says of itself;
 // its error is told to the stranger. The connection is proved when admit returns,
 // but the other side waits for the welcome that it returns. Patience is how long all
 // of it may take.
-func admit(ctx context.Context, conn net.Conn, patience time.Duration, secret []byte, first func(*hello) error) (h *hello, welcome func() error, err error) {
+func admit(ctx context.Context, conn net.Conn, patience time.Duration, secret []byte, meeting int, first func(*hello) error) (h *hello, welcome func() error, err error) {
 	defer bound(ctx, conn, patience)()
 	_, said, err := read(conn, typeHello, 0, maxHello)
 	if err != nil {
@@ -81,10 +82,11 @@ func admit(ctx context.Context, conn net.Conn, patience time.Duration, secret []
 		refuse(conn, err.Error())
 		return nil, nil, err
 	}
-	challenge := make([]byte, nonceSize)
+	challenge := make([]byte, nonceSize, challengeSize)
 	if _, err := rand.Read(challenge); err != nil {
 		return nil, nil, err
 	}
+	challenge = frame.Uint(challenge, uint64(meeting))
 	if err := frame.Write(conn, typeChallenge, 0, challenge); err != nil {
 		return nil, nil, err
 	}

@@ -24,12 +24,14 @@ const (
 const (
 	nonceSize = 32
 	proofSize = 32
-	maxName   = 256
-	maxKey    = 200 // of Gather and Dial, which is a name with what it is for before it
-	maxHello  = 2 << 10
-	maxText   = 8 << 10
-	maxFacts  = 256
-	maxFact   = 4 << 10
+	// challengeSize is that of a nonce and of the number of the meeting.
+	challengeSize = nonceSize + 8
+	maxName       = 256
+	maxKey        = 200 // of Gather and Dial, which is a name with what it is for before it
+	maxHello      = 2 << 10
+	maxText       = 8 << 10
+	maxFacts      = 256
+	maxFact       = 4 << 10
 	// maxGather is the most that one rank passes to Gather.
 	maxGather = 1 << 20
 )
@@ -42,6 +44,7 @@ type hello struct {
 	to      int // the rank that is meant
 	host    string
 	purpose string // what the connection is for
+	meeting int    // this one, or the last one at which the rank was that joins
 	turn    int    // which Dial it belongs to
 	nonce   [nonceSize]byte
 }
@@ -53,6 +56,7 @@ func (h *hello) encode() []byte {
 	b = frame.Uint(b, uint64(h.to))
 	b = frame.String(b, h.host)
 	b = frame.String(b, h.purpose)
+	b = frame.Uint(b, uint64(h.meeting))
 	b = frame.Uint(b, uint64(h.turn))
 	return frame.Bytes(b, h.nonce[:])
 }
@@ -64,7 +68,7 @@ func decodeHello(b []byte) (*hello, error) {
 	// belongs to it.
 	h.rank, h.size, h.to = f.Int(1<<31-1), f.Int(1<<31-1), f.Int(1<<31-1)
 	h.host, h.purpose = f.String(maxName), f.String(maxName)
-	h.turn = f.Int(1<<31 - 1)
+	h.meeting, h.turn = f.Int(1<<31-1), f.Int(1<<31-1)
 	nonce := f.Bytes(nonceSize)
 	if err := f.End(); err != nil {
 		return nil, err

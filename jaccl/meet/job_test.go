@@ -70,8 +70,9 @@ func TestRankZeroTwice(t *testing.T) {
 	o := options(t, 2)[0]
 	c, d, _ := knocker(t, o, time.Second)
 	conn := dialed(t, d.ln.Addr())
-	require.NoError(t, knock(t.Context(), conn, o.Secret, &hello{job: testJob, size: 2, purpose: joining, host: "twin"}))
-	_, _, err := read(conn, typeResult, 0, 100)
+	_, err := knock(t.Context(), conn, o.Secret, &hello{job: testJob, size: 2, purpose: joining, host: "twin"})
+	require.NoError(t, err)
+	_, _, err = read(conn, typeResult, 0, 100)
 	says(t, []error{err, c.failed}, "rank 0 (twin, from 127.0.0.1:", "claims to be rank 0, which rank 0 (host0) is")
 }
 

@@ -46,7 +46,7 @@ func Join(ctx context.Context, opts Options) (*Place, error) {
 func newPlace(o Options) *Place {
 	return &Place{
 		rank: o.Rank, size: o.Size, deadline: o.Deadline, closing: make(chan struct{}),
-		hello: hello{job: o.Job, rank: o.Rank, size: o.Size, host: o.Host},
+		hello: hello{job: o.Job, rank: o.Rank, size: o.Size, host: o.Host, meeting: o.Meetings.begin(o.Rank)},
 	}
 }
 
@@ -76,7 +76,7 @@ func (p *Place) lead(ctx context.Context, o Options, e *entry) error {
 	}
 	c := newCoordinator(o.Size, o.Host, o.Deadline)
 	p.door = newDoor(o, ln)
-	p.door.join = c.welcome
+	p.door.join, p.door.meeting = c.welcome, p.hello.meeting
 	c.turned = p.door.turned
 	p.all, p.hangUp = c.gather, c.close
 	p.door.open()
@@ -93,6 +93,7 @@ func (p *Place) follow(ctx context.Context, o Options, e *entry) error {
 	if err != nil {
 		return err
 	}
+	p.hello.meeting = o.Meetings.last
 	c := &client{rank: o.Rank, size: o.Size, host: o.Host, conn: conn, deadline: o.Deadline}
 	p.all, p.hangUp, p.coordinator = c.gather, c.close, conn
 	here, err := endpoint(conn.LocalAddr())
@@ -151,7 +152,16 @@ func (p *Place) find(ctx context.Context, o Options) (net.Conn, error) {
 		}
 		var conn net.Conn
 		if err == nil {
-			conn, err = dial(ctx, addrs, func(c net.Conn) error { return knock(ctx, c, o.Secret, &h) })
+			conn, err = dial(ctx, addrs, func(c net.Conn) error {
+				meeting, err := knock(ctx, c, o.Secret, &h)
+				if err == nil {
+					err = past(h.meeting, meeting)
+				}
+				if err == nil {
+					o.Meetings.last = meeting
+				}
+				return err
+			})
 		}
 		if err == nil {
 			return conn, nil

@@ -28,6 +28,8 @@ type Options struct {
 	Listener net.Listener
 	// Job tells jobs apart that use one address.
 	Job uuid.UUID
+	// Meetings are this rank's in the job. If it is nil, it was at none.
+	Meetings *Meetings
 	// Secret is what the ranks of the job know and nobody else. A job of one rank
 	// needs none.
 	Secret []byte
@@ -87,6 +89,9 @@ func (o Options) complete() (Options, error) {
 		if len(f.Name) > maxName || len(f.Value) > maxFact {
 			return o, fmt.Errorf("meet: fact %.40q has %d bytes, want at most %d", f.Name, len(f.Value), maxFact)
 		}
+	}
+	if o.Meetings == nil {
+		o.Meetings = &Meetings{}
 	}
 	if o.Log == nil {
 		o.Log = func(net.Addr, string) {}

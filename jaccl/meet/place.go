@@ -197,7 +197,10 @@ func (p *Place) reach(ctx context.Context, rank int, purpose string) (net.Conn, 
 		}
 		var conn net.Conn
 		h := h
-		conn, err = dial(ctx, addrs, func(c net.Conn) error { return knock(ctx, c, p.door.secret, &h) })
+		conn, err = dial(ctx, addrs, func(c net.Conn) error {
+			_, err := knock(ctx, c, p.door.secret, &h)
+			return err
+		})
 		if err == nil {
 			return conn, nil
 		}

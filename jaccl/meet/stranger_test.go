@@ -59,7 +59,7 @@ func knocker(t *testing.T, o Options, patience time.Duration) (*coordinator, *do
 	d := newDoor(o, ln)
 	d.patience = patience
 	c := newCoordinator(o.Size, o.Host, o.Deadline)
-	d.join, c.turned = c.welcome, d.turned
+	d.join, d.meeting, c.turned = c.welcome, 1, d.turned
 	d.open()
 	t.Cleanup(func() { d.close(); c.close() })
 	return c, d, l
@@ -113,21 +113,21 @@ func TestStrangers(t *testing.T) {
 		{"wrong secret", func(c net.Conn) error {
 			h := *good
 			var r *refusal
-			if err := knock(t.Context(), c, []byte("another"), &h); !errors.As(err, &r) || r.text != errSecret.Error() {
+			if _, err := knock(t.Context(), c, []byte("another"), &h); !errors.As(err, &r) || r.text != errSecret.Error() {
 				return fmt.Errorf("knock: %v, want a refusal", err)
 			}
 			return nil
 		}, "its secret is not this job's"},
 		{"no secret", func(c net.Conn) error {
 			h := *good
-			if err := knock(t.Context(), c, nil, &h); !errors.As(err, new(*refusal)) {
+			if _, err := knock(t.Context(), c, nil, &h); !errors.As(err, new(*refusal)) {
 				return fmt.Errorf("knock: %v, want a refusal", err)
 			}
 			return nil
 		}, "its secret is not this job's"},
 		{"another job", func(c net.Conn) error {
 			h := *another
-			if err := knock(t.Context(), c, o.Secret, &h); !errors.As(err, new(*refusal)) {
+			if _, err := knock(t.Context(), c, o.Secret, &h); !errors.As(err, new(*refusal)) {
 				return fmt.Errorf("knock: %v, want a refusal", err)
 			}
 			return nil
@@ -135,15 +135,15 @@ func TestStrangers(t *testing.T) {
 		{"another rank", func(c net.Conn) error {
 			h := *good
 			h.to = 2
-			if err := knock(t.Context(), c, o.Secret, &h); !errors.As(err, new(*refusal)) {
+			if _, err := knock(t.Context(), c, o.Secret, &h); !errors.As(err, new(*refusal)) {
 				return fmt.Errorf("knock: %v, want a refusal", err)
 			}
 			return nil
 		}, "it looks for rank 2, this is rank 0"},
 		{"a dial of another number", func(c net.Conn) error {
 			h := *good
-			h.purpose, h.turn = dialing+"x", 7
-			if err := knock(t.Context(), c, o.Secret, &h); !errors.As(err, new(*refusal)) {
+			h.purpose, h.meeting, h.turn = dialing+"x", 1, 7
+			if _, err := knock(t.Context(), c, o.Secret, &h); !errors.As(err, new(*refusal)) {
 				return fmt.Errorf("knock: %v, want a refusal", err)
 			}
 			return nil
@@ -207,9 +207,10 @@ func TestReplay(t *testing.T) {
 	c, d, l := knocker(t, o, time.Second)
 	conn := dialed(t, d.ln.Addr())
 	overheard := &recorder{Conn: conn}
-	require.NoError(t, knock(t.Context(), overheard, o.Secret, &hello{job: testJob, rank: 1, size: 2, purpose: joining, host: "host1"}))
+	_, err := knock(t.Context(), overheard, o.Secret, &hello{job: testJob, rank: 1, size: 2, purpose: joining, host: "host1"})
+	require.NoError(t, err)
 	again := dialed(t, d.ln.Addr())
-	_, err := again.Write(overheard.written.Bytes())
+	_, err = again.Write(overheard.written.Bytes())
 	require.NoError(t, err)
 	ends(t, again)
 	l.expect(t, again.LocalAddr().String(), "its secret is not this job's")
@@ -238,11 +239,11 @@ func TestImpostor(t *testing.T) {
 		ours, theirs := net.Pipe()
 		go func() {
 			read(theirs, typeHello, 0, maxHello)
-			frame.Write(theirs, typeChallenge, 0, make([]byte, nonceSize))
+			frame.Write(theirs, typeChallenge, 0, make([]byte, challengeSize))
 			_, shown, _ := read(theirs, typeProof, 1, proofSize)
 			frame.Write(theirs, typeWelcome, 1, answer(shown))
 		}()
-		if err := knock(t.Context(), ours, []byte("a secret"), &hello{}); !errors.As(err, new(*refusal)) {
+		if _, err := knock(t.Context(), ours, []byte("a secret"), &hello{}); !errors.As(err, new(*refusal)) {
 			t.Errorf("%s: %v, want that it is refused", name, err)
 		}
 		ours.Close()

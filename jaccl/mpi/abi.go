@@ -13,6 +13,7 @@ type handle uintptr
 // abi is how an MPI names and lays out things. There are two: Open MPI's, and
 // MPICH's, which Intel MPI, MVAPICH and Cray's share.
 type abi struct {
+	openMPI     bool
 	handleBytes int // of a handle in an array
 	statusBytes int // sizeof(MPI_Status)
 	statusError int // offset of MPI_ERROR in it
@@ -24,7 +25,7 @@ type abi struct {
 func abiOf(version string, find func(string) (uintptr, error)) (abi, error) {
 	switch {
 	case strings.Contains(version, "Open MPI"):
-		a := abi{handleBytes: 8, statusBytes: 24, statusError: 8}
+		a := abi{openMPI: true, handleBytes: 8, statusBytes: 24, statusError: 8}
 		for name, h := range map[string]*handle{
 			"ompi_mpi_comm_world": &a.world, "ompi_mpi_byte": &a.bytes, "ompi_mpi_errors_return": &a.errorsReturn, "ompi_request_null": &a.noRequest,
 		} {

@@ -176,3 +176,27 @@ func TestOtherLauncher(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 }
+
+// srun starts ranks that Open MPI would not find: it would end the process, and others
+// would leave each rank alone. The user is told how to start them instead.
+func TestSrun(t *testing.T) {
+	alone(t)
+	step := []string{"SLURM_JOB_ID=7", "SLURM_NODELIST=here", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=1"}
+	for _, c := range []struct{ program, want string }{
+		{"play", "srun has started this process and tells it nothing by PMIx, by which Open MPI finds the other ranks: start with srun --mpi=pmix"},
+		{"srun", "has 1 ranks and SLURM_STEP_NUM_TASKS is 4: srun has started the ranks, and this library does not find them by what srun tells; start Open MPI with srun --mpi=pmix"},
+	} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), programVar+"="+c.program)
+		if c.program == "play" {
+			if lib := alone(t).lib; !lib.openMPI {
+				continue // only Open MPI's ends the process
+			}
+			cmd.Env = append(cmd.Env, step...)
+		}
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v, want status 1 and %q:\n%s", c.program, err, c.want, out)
+		}
+	}
+}

@@ -74,21 +74,14 @@ func candidates(given string, getenv func(string) string) (names []string, why s
 	switch {
 	case getenv("OMPI_COMM_WORLD_SIZE") != "":
 		return append(openMPI, rest...), "of Open MPI, whose mpirun started this process"
+	case bySrun(getenv) && getenv("PMI_SIZE") != "": // PMI-2, which MPICH speaks, and some builds of Open MPI
+		return append(append(mpich, openMPI...), rest...), "of any kind, as srun started this process"
+	case bySrun(getenv):
+		return append(append(openMPI, mpich...), rest...), "of any kind, as srun started this process"
 	case getenv("PMI_SIZE") != "":
 		return append(mpich, rest...), "of the family of MPICH, whose mpiexec started this process"
 	}
 	return append(append(openMPI, mpich...), rest...), "of any kind, as no mpirun started this process"
-}
-
-// launched returns how many ranks the launcher started, as it says in the environment;
-// 0 if there is none.
-func launched(getenv func(string) string) (variable, size string) {
-	for _, v := range []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"} {
-		if s := getenv(v); s != "" {
-			return v, s
-		}
-	}
-	return "", ""
 }
 
 func (l *library) bind() error {

@@ -30,6 +30,10 @@ func TestCandidates(t *testing.T) {
 		{"", map[string]string{"MLX_MPI_LIBNAME": "other", "PMI_SIZE": "2"}, "other", "libmpi.so", "named by MLX_MPI_LIBNAME"},
 		{"", map[string]string{"OMPI_COMM_WORLD_SIZE": "2", "PMI_SIZE": "2"}, "libmpi.so.40", "libmpich.so.12", "Open MPI, whose mpirun"},
 		{"", map[string]string{"PMI_SIZE": "2"}, "libmpi.so.12", "libmpi.so.40", "MPICH, whose mpiexec"},
+		{"", map[string]string{"PMI_SIZE": "2", "SLURM_STEP_ID": "0"}, "libmpi.so.12", "other", "srun started this process"},
+		{"", map[string]string{"PMIX_RANK": "1", "SLURM_STEP_ID": "0"}, "libmpi.so.40", "other", "srun started this process"},
+		{"", map[string]string{"PMI_SIZE": "2", "MPI_LOCALNRANKS": "2", "SLURM_STEP_ID": "0"}, "libmpi.so.12", "libmpi.so.40", "MPICH, whose mpiexec"},
+		{"", map[string]string{"OMPI_COMM_WORLD_SIZE": "2", "SLURM_STEP_ID": "0"}, "libmpi.so.40", "libmpich.so.12", "Open MPI, whose mpirun"},
 		{"", nil, "libmpi.so.40", "other", "no mpirun started this process"},
 	} {
 		names, why := candidates(c.given, func(name string) string { return c.env[name] })

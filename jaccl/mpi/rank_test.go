@@ -28,6 +28,10 @@ func rankMain(name string) int {
 	switch name {
 	case "unfinished":
 		opts.Deadline = time.Second
+	case "srun": // with what an MPI would need that this one does not know
+		opts.Getenv = func(name string) string {
+			return map[string]string{"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "PMIX_NAMESPACE": "slurm.pmix.0.0"}[name]
+		}
 	case "mismatch":
 		opts.Getenv = func(name string) string { return map[string]string{"OMPI_COMM_WORLD_SIZE": "4"}[name] }
 	}
@@ -38,7 +42,7 @@ func rankMain(name string) int {
 	}
 	fmt.Printf("rank %d is process %d\n", w.Rank(), os.Getpid())
 	programs := map[string]func(context.Context, *World) error{
-		"play": playProgram, "site": siteProgram, "keys": keysProgram,
+		"play": playProgram, "site": siteProgram, "keys": keysProgram, "far": farProgram,
 		"killed": failing(func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }), "stopped": failing(func() { syscall.Kill(os.Getpid(), syscall.SIGSTOP) }),
 		"panicked": failing(func() { panic("seeded") }), "late": failing(func() { time.Sleep(4 * time.Second) }),
 		"unfinished": func(context.Context, *World) error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 	"unsafe"
@@ -79,6 +78,9 @@ func Open(opts Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := lib.startable(getenv); err != nil {
+		return nil, err
+	}
 	w := &World{lib: lib, deadline: opts.Deadline}
 	if w.pauser, err = newPauser(); err != nil {
 		return nil, fmt.Errorf("mpi: open: the C library: %w", err)
@@ -88,11 +90,8 @@ func Open(opts Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v, s := launched(getenv); v != "" {
-		if n, err := strconv.Atoi(s); err == nil && n != w.size {
-			return nil, fmt.Errorf("mpi: open: %s (%s) has %d ranks and %s is %d: this library is not of the launcher that started this process; name the launcher's in MLX_MPI_LIBNAME, or start with this library's mpirun",
-				lib.name, lib.version, w.size, v, n)
-		}
+	if err := w.together(getenv); err != nil {
+		return nil, err
 	}
 	w.place, err = meet.Over(context.Background(), w.rank, w.size, w.gather, meet.Options{Host: opts.Host, Deadline: opts.Deadline})
 	if err != nil {

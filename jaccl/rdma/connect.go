@@ -15,7 +15,7 @@ import (
 // of them has failed, which is an error on each that names the rank and what it
 // lacks. Nothing is left open then.
 func Connect(ctx context.Context, site jaccl.Site, devices hostfile.Devices, settings Settings) (jaccl.Link, error) {
-	l := &Link{rank: site.Rank(), size: site.Size()}
+	l := &Link{rank: site.Rank(), size: site.Size(), span: maxSpan, adapters: adapters{}}
 	err := l.connect(ctx, site, devices, settings)
 	if err != nil {
 		l.Close()
@@ -88,7 +88,7 @@ func (l *Link) open(devices hostfile.Devices, settings Settings) error {
 	if l.row, err = rowOf(devices, l.rank, l.size); err != nil {
 		return err
 	}
-	if err := l.settings.fits(l.row, regionsPerPeer); err != nil {
+	if err := l.settings.fits(l.row, 0); err != nil {
 		return err
 	}
 	if l.lib, err = openLibrary(l.settings.Library); err != nil {
@@ -98,7 +98,7 @@ func (l *Link) open(devices hostfile.Devices, settings Settings) error {
 		if peer == l.rank {
 			continue
 		}
-		if l.eps[peer], err = newEndpoint(l.lib, peer, device, l.settings.Service); err != nil {
+		if l.eps[peer], err = newEndpoint(l.lib, l.adapters, peer, device, l.settings.Service); err != nil {
 			return err
 		}
 	}

@@ -7,13 +7,15 @@
 //
 // Thunderbolt's queue pairs are of the kind UC and lose nothing, since a message waits
 // for its buffer; those of ordinary adapters are of the kind RC, which sends again. Both
-// sides post whole buffers of sizes that both know. A device has few queue pairs and
-// memory regions; an endpoint takes one of the former and two of the latter. Nothing is
+// sides post buffers of lengths that both know. A device has few queue pairs and memory
+// regions; an endpoint takes one of the former and two of the latter. Nothing is
 // received that was not asked for, and every completion's status is looked at.
 //
 // Waiting is polling: in a burst, then with the processor offered to others, then with
 // sleeps of at most half a millisecond.
 //
 // Whatever the library or a device reads or writes lies in memory that is mapped
-// outside of the Go heap. The library stays loaded when its last user has closed.
+// outside of the Go heap: in buffers of the link, through which other memory is copied, or
+// in what Lease has lent, from any byte of which data goes as it is. There sessions work.
+// The library stays loaded when its last user has closed.
 package rdma

@@ -10,17 +10,17 @@ const (
 	batch       = 16 // completions taken by one poll
 )
 
-// endpoint is this rank's end of the connection with one peer: a context, a
-// protection domain, a completion queue and a queue pair of its own, as JACCL has it,
-// and one registered slab per direction.
+// endpoint is this rank's end of the connection with one peer: a completion queue and a
+// queue pair of its own at a device, as JACCL has it, and one registered slab per
+// direction.
 type endpoint struct {
 	lib      *library
 	peer     int
 	device   string
 	service  Service // RC or UC, what the device has
-	ctx, pd  uintptr
+	at       *adapter
 	cq, qp   uintptr
-	mrs      []uintptr
+	mrs      []uintptr // of the slabs
 	gidIndex byte
 	address  destination
 
@@ -31,16 +31,10 @@ type endpoint struct {
 	send, recv         *region // slabs
 	sendKey, recvKey   uint32
 	requests, attrs    *region // structs for the library
-	arenas             []arenaKey
 	sending, receiving lane
 
-	sentBytes, receivedBytes int // of data flows since somebody set them to 0
-}
-
-// arenaKey is the key with which an endpoint uses an arena.
-type arenaKey struct {
-	r   *region
-	key uint32
+	sentBytes, receivedBytes int   // of data flows since somebody set them to 0
+	stagedOut, stagedIn      int64 // bytes of data flows that have been in the slabs
 }
 
 // The structs in requests.
@@ -52,10 +46,11 @@ const (
 	atWC   = 512
 )
 
-// newEndpoint opens the device that faces peer and takes its queue pair to the state
-// INIT. service is the kind of queue pair to have, or AnyService for RC where there is
-// RC. On an error nothing is left behind.
-func newEndpoint(lib *library, peer int, device string, service Service) (e *endpoint, err error) {
+// newEndpoint opens the device that faces peer, unless it is open, and takes a queue pair
+// of it to the state INIT. service is the kind of queue pair to have, or AnyService for RC where there is
+// RC. On an error nothing is left
+// behind, but the device in open.
+func newEndpoint(lib *library, open adapters, peer int, device string, service Service) (e *endpoint, err error) {
 	e = &endpoint{lib: lib, peer: peer, device: device}
 	defer func() {
 		if err != nil {
@@ -71,17 +66,14 @@ func newEndpoint(lib *library, peer int, device string, service Service) (e *end
 			return e, fmt.Errorf("memory for its buffers: %w", err)
 		}
 	}
-	if e.ctx, err = lib.open(device); err != nil {
+	if e.at, err = open.open(lib, device); err != nil {
 		return e, err
 	}
-	e.poll, e.postSend, e.postRecv = ptrAt(e.ctx, opsPollCQ), ptrAt(e.ctx, opsPostSend), ptrAt(e.ctx, opsPostRecv)
+	e.poll, e.postSend, e.postRecv = ptrAt(e.at.ctx, opsPollCQ), ptrAt(e.at.ctx, opsPostSend), ptrAt(e.at.ctx, opsPostRecv)
 	if e.poll == 0 || e.postSend == 0 || e.postRecv == 0 {
 		return e, fmt.Errorf("%s has no functions to post and poll in its contexts, want the verbs' ABI", lib.name)
 	}
-	if e.pd, err = lib.create("ibv_alloc_pd", lib.allocPD, e.ctx); err != nil {
-		return e, err
-	}
-	if e.cq, err = lib.create("ibv_create_cq", lib.createCQ, e.ctx, 2*queueLength, 0, 0, 0); err != nil {
+	if e.cq, err = lib.create("ibv_create_cq", lib.createCQ, e.at.ctx, 2*queueLength, 0, 0, 0); err != nil {
 		return e, err
 	}
 	if err := e.createQP(service); err != nil {
@@ -90,11 +82,15 @@ func newEndpoint(lib *library, peer int, device string, service Service) (e *end
 	r := e.requests.addr
 	e.pollArgs = []uintptr{e.cq, batch, r + atWC}
 	e.sendArgs, e.recvArgs = []uintptr{e.qp, r + atSend, r + atBad}, []uintptr{e.qp, r + atRecv, r + atBad}
-	if e.sendKey, err = e.register(e.send); err != nil {
-		return e, err
-	}
-	if e.recvKey, err = e.register(e.recv); err != nil {
-		return e, err
+	for _, m := range []struct {
+		slab *region
+		key  *uint32
+	}{{e.send, &e.sendKey}, {e.recv, &e.recvKey}} {
+		mr, key, err := e.at.register(m.slab.addr, uintptr(len(m.slab.b)))
+		if err != nil {
+			return e, err
+		}
+		e.mrs, *m.key = append(e.mrs, mr), key
 	}
 	if err := e.findAddress(); err != nil {
 		return e, err
@@ -119,7 +115,7 @@ func (e *endpoint) createQP(service Service) error {
 		if k == UC {
 			*word32(a, initType) = typeUC
 		}
-		if e.qp, err = e.lib.create("ibv_create_qp", e.lib.createQP, e.pd, a); err == nil {
+		if e.qp, err = e.lib.create("ibv_create_qp", e.lib.createQP, e.at.pd, a); err == nil {
 			e.service = k
 			e.address.qpn = *word32(e.qp, qpNum)
 			return nil
@@ -131,27 +127,17 @@ func (e *endpoint) createQP(service Service) error {
 	return err
 }
 
-// register makes memory known to the device and returns its key.
-func (e *endpoint) register(r *region) (uint32, error) {
-	mr, err := e.lib.create("ibv_reg_mr", e.lib.regMR, e.pd, r.addr, uintptr(len(r.b)), access)
-	if err != nil {
-		return 0, err
-	}
-	e.mrs = append(e.mrs, mr)
-	return *word32(mr, mrLkey), nil
-}
-
 // findAddress looks for the port's GID that stands for an IPv4 address, wherever in
 // the table it is.
 func (e *endpoint) findAddress() error {
 	a := e.clearAttrs()
-	if err := e.lib.do("ibv_query_port", e.lib.queryPort, e.ctx, 1, a); err != nil {
+	if err := e.lib.do("ibv_query_port", e.lib.queryPort, e.at.ctx, 1, a); err != nil {
 		return err
 	}
 	length := int(int32(*word32(a, portGIDs)))
 	e.address.lid, e.address.psn = uint32(*word16(a, portLID)), firstPSN
 	for i := range min(length, 256) {
-		if e.lib.do("ibv_query_gid", e.lib.queryGID, e.ctx, 1, uintptr(i), a) != nil {
+		if e.lib.do("ibv_query_gid", e.lib.queryGID, e.at.ctx, 1, uintptr(i), a) != nil {
 			continue // an empty place in the table
 		}
 		if gid := [16]byte(bytesAt(a, 16)); isIPv4(gid) {
@@ -213,7 +199,8 @@ func (e *endpoint) connect(to destination) error {
 	return nil
 }
 
-// close releases what there is, users before what they use. The queue pair is not
+// close releases what there is, users before what they use, but not the device. The queue
+// pair is not
 // taken to the error state first, which Apple's driver does not survive well.
 func (e *endpoint) close() {
 	if e.qp != 0 {
@@ -225,21 +212,8 @@ func (e *endpoint) close() {
 	if e.cq != 0 {
 		invoke(e.lib.destroyCQ, e.cq)
 	}
-	if e.pd != 0 {
-		invoke(e.lib.deallocPD, e.pd)
-	}
-	if e.ctx != 0 {
-		invoke(e.lib.closeDevice, e.ctx)
-	}
-	e.qp, e.mrs, e.cq, e.pd, e.ctx = 0, nil, 0, 0, 0
+	e.qp, e.mrs, e.cq = 0, nil, 0
 	for _, r := range []*region{e.send, e.recv, e.requests, e.attrs} {
 		r.close()
 	}
-}
-
-// unregister undoes the last register.
-func (e *endpoint) unregister() {
-	last := len(e.mrs) - 1
-	invoke(e.lib.deregMR, e.mrs[last])
-	e.mrs = e.mrs[:last]
 }

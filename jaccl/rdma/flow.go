@@ -7,6 +7,11 @@ type flow struct {
 	n      int
 	class  int
 	kind   flowKind
+	// exact: a message has the length of what it carries. Else it is a whole buffer of the
+	// class, as JACCL has it, of which the rest means nothing.
+	exact bool
+	// apart: no message carries bytes of two pieces, and each piece has its class.
+	apart  bool
 	posted int // bytes whose messages have been given to the device
 	moved  int // bytes whose messages are complete, and taken if they came in
 
@@ -30,8 +35,20 @@ func newFlow(kind flowKind, pieces [][]byte, class int) flow {
 	return f
 }
 
-// next returns how many bytes the flow's next message carries, 0 after the last one.
-func (f *flow) next() int { return min(f.n-f.posted, classBytes(f.class)) }
+// next returns how many bytes the flow's next message carries, 0 after the last one, and
+// its class.
+func (f *flow) next() (n, class int) {
+	n = min(f.n-f.posted, classBytes(f.class))
+	if !f.apart || n == 0 {
+		return n, f.class
+	}
+	rest := f.ahead.run(f.pieces)
+	class = classOf(len(f.pieces[f.ahead.piece]))
+	return min(len(rest), classBytes(class)), class
+}
+
+// all reports whether all messages have been given to the device.
+func (f *flow) all() bool { return f.posted == f.n }
 
 // cursor is a place in pieces.
 type cursor struct{ piece, off int }

@@ -41,7 +41,7 @@ func Interop(ctx context.Context, o Options) (jaccl.Communicator, error) {
 		ctx, cancel = context.WithTimeout(ctx, setupTime)
 		defer cancel()
 	}
-	c := &comm{options: o, rank: o.Rank, size: len(o.Devices)}
+	c := &comm{adapters: adapters{}, options: o, rank: o.Rank, size: len(o.Devices)}
 	if err := c.connect(ctx); err != nil {
 		c.release()
 		return nil, fmt.Errorf("rdma: job of JACCL: rank %d: %w", o.Rank, err)
@@ -54,6 +54,7 @@ type comm struct {
 	options    Options
 	rank, size int
 	lib        *library
+	adapters   adapters
 	eps        []*endpoint // by rank
 	side       *sideChannel
 	party      *party
@@ -85,7 +86,7 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := settings.fits(row, regionsPerPeer); err != nil {
+	if err := settings.fits(row, 0); err != nil {
 		return err
 	}
 	if c.lib, err = openLibrary(settings.Library); err != nil {
@@ -98,7 +99,7 @@ func (c *comm) connect(ctx context.Context) (err error) {
 			offers = noDestination().append(offers)
 			continue
 		}
-		if c.eps[peer], err = newEndpoint(c.lib, peer, device, settings.Service); err != nil {
+		if c.eps[peer], err = newEndpoint(c.lib, c.adapters, peer, device, settings.Service); err != nil {
 			return err
 		}
 		offers = c.eps[peer].address.append(offers)
@@ -137,6 +138,7 @@ func (c *comm) release() {
 			e.close()
 		}
 	}
+	c.adapters.close()
 }
 
 // Rank implements lowering.Communicator.

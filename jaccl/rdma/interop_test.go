@@ -345,7 +345,7 @@ func TestInteropSetup(t *testing.T) {
 		{"rank 0, does not answer", func(o *Options) { o.Rank = 1 }},
 		{"can not be loaded; check JACCL_LIBRDMA", func(o *Options) { o.Library = "/nowhere" }},
 		{"the device has no such queue pairs", func(o *Options) { o.Service = RC }},
-		{"takes 2, and has 1", func(o *Options) { o.Regions = 1 }},
+		{"takes 2 memory regions, and 0 for leases, 2 in all, and has 1", func(o *Options) { o.Regions = 1 }},
 	} {
 		o := Options{Settings: Settings{Library: lib}, Devices: mesh(2), Coordinator: address}
 		c.change(&o)

@@ -10,10 +10,22 @@ import (
 type message struct {
 	flow   *flow
 	bytes  int
+	class  int
 	off    int  // of its first byte in the flow
 	parity int  // of the slot in the slab
-	direct bool // it lies in an arena, not in the slab
+	direct bool // it lies in the flow's pieces, not in the slab
 }
+
+// length is that of the buffer that the device is given.
+func (m *message) length() int {
+	if m.flow.exact {
+		return m.bytes
+	}
+	return classBytes(m.class)
+}
+
+// slot is where in a slab it lies, if it does.
+func (m *message) slot() int { return slot(m.class, m.parity) }
 
 // lane is one direction of an endpoint. Messages are complete in the order in which
 // they are posted, as the verbs promise for one queue.
@@ -42,6 +54,18 @@ func (l *lane) add(kind flowKind, pieces [][]byte, class int) {
 	}
 }
 
+// addData appends a flow of messages that are no longer than what they carry. apart says
+// that they are to end where pieces do.
+func (l *lane) addData(pieces [][]byte, apart bool) {
+	f := newFlow(data, pieces, 0)
+	if f.n == 0 {
+		return
+	}
+	f.class, f.exact, f.apart = classOf(f.n), true, apart
+	l.flows[l.count] = f
+	l.count++
+}
+
 // addKept appends a flow of n bytes that take hands out.
 func (l *lane) addKept(n, class int) {
 	if n > 0 {
@@ -68,7 +92,7 @@ func (l *lane) outstanding() int {
 // draw takes the next message from the flows into the queue, if there is one and the
 // queue has room.
 func (l *lane) draw() *message {
-	for l.current < l.count && l.flows[l.current].next() == 0 {
+	for l.current < l.count && l.flows[l.current].all() {
 		l.current++
 	}
 	if l.current == l.count || l.used == depth {
@@ -76,11 +100,12 @@ func (l *lane) draw() *message {
 	}
 	f := &l.flows[l.current]
 	m := &l.queue[(l.first+l.used)%depth]
-	*m = message{flow: f, bytes: f.next(), off: f.posted, parity: l.turn % 2}
+	*m = message{flow: f, off: f.posted, parity: l.turn % 2}
+	m.bytes, m.class = f.next()
 	f.posted += m.bytes
 	l.used++
 	l.turn++
-	if f.next() == 0 {
+	if f.all() {
 		l.current++
 	}
 	return m
@@ -97,14 +122,17 @@ func (l *lane) drop() {
 func (e *endpoint) postSends() error {
 	for m := e.sending.draw(); m != nil; m = e.sending.draw() {
 		f := m.flow
-		addr, key := e.send.addr+uintptr(slot(f.class, m.parity)), e.sendKey
-		if a, k := e.direct(f, m.bytes); a != 0 {
+		addr, key := e.send.addr+uintptr(m.slot()), e.sendKey
+		if a, k := e.direct(m); a != 0 {
 			addr, key, m.direct = a, k, true
 			f.ahead.skip(f.pieces, m.bytes)
 		} else {
-			f.ahead.copyOut(e.send.b[slot(f.class, m.parity):][:m.bytes], f.pieces)
+			f.ahead.copyOut(e.send.b[m.slot():][:m.bytes], f.pieces)
+			if f.kind == data {
+				e.stagedOut += int64(m.bytes)
+			}
 		}
-		if err := e.post(atSend, addr, f.class, key); err != nil {
+		if err := e.post(atSend, addr, m.length(), key); err != nil {
 			return err
 		}
 	}
@@ -114,44 +142,43 @@ func (e *endpoint) postSends() error {
 func (e *endpoint) postRecvs() error {
 	for m := e.receiving.draw(); m != nil; m = e.receiving.draw() {
 		f := m.flow
-		addr, key := e.recv.addr+uintptr(slot(f.class, m.parity)), e.recvKey
+		addr, key := e.recv.addr+uintptr(m.slot()), e.recvKey
 		if f.kind == data {
-			if a, k := e.direct(f, m.bytes); a != 0 {
+			if a, k := e.direct(m); a != 0 {
 				addr, key, m.direct = a, k, true
 			}
 			f.ahead.advance(f.pieces, m.bytes)
 		}
-		if err := e.post(atRecv, addr, f.class, key); err != nil {
+		if err := e.post(atRecv, addr, m.length(), key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// direct returns where the flow's next message may lie in the caller's own memory, 0
-// if it has to pass through the slab: a message is a whole buffer of its class, so it
-// is all of it within one piece, at a frame of an arena.
-func (e *endpoint) direct(f *flow, n int) (uintptr, uint32) {
-	if len(e.arenas) == 0 || n != classBytes(f.class) {
+// direct returns where a message that has been drawn lies in the caller's own memory, 0
+// if it has to pass through the slab: devices take one stretch of memory for a message,
+// which is to be within a registered region.
+func (e *endpoint) direct(m *message) (uintptr, uint32) {
+	f := m.flow
+	if !f.exact || len(*e.at.known.Load()) == 0 {
 		return 0, 0
 	}
 	b := f.ahead.run(f.pieces)
-	p := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	if len(b) < n || p%frame != 0 {
+	if len(b) < m.bytes {
 		return 0, 0
 	}
-	for _, a := range e.arenas {
-		if p >= a.r.addr && p+uintptr(n) <= a.r.addr+uintptr(len(a.r.b)) {
-			return p, a.key
-		}
+	p := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	if key, ok := e.at.keyOf(p, uintptr(m.bytes)); ok {
+		return p, key
 	}
 	return 0, 0
 }
 
-// post gives the device a whole buffer of a class, by the request at atSend or atRecv.
-func (e *endpoint) post(request, addr uintptr, class int, key uint32) error {
+// post gives the device a buffer of n bytes, by the request at atSend or atRecv.
+func (e *endpoint) post(request, addr uintptr, n int, key uint32) error {
 	r := e.requests.addr
-	*word64(r, atSGE+sgeAddr), *word32(r, atSGE+sgeLength), *word32(r, atSGE+sgeLkey) = uint64(addr), uint32(classBytes(class)), key
+	*word64(r, atSGE+sgeAddr), *word32(r, atSGE+sgeLength), *word32(r, atSGE+sgeLkey) = uint64(addr), uint32(n), key
 	wr := r + request
 	*word64(wr, wrNext), *word64(wr, wrSG), *word32(wr, wrNSGE) = 0, uint64(r+atSGE), 1
 	var err error
@@ -212,7 +239,7 @@ func (e *endpoint) complete(id uint64, status, length uint32) error {
 	}
 	m := &l.queue[(l.first+l.arrived)%depth]
 	if status != 0 {
-		return fmt.Errorf("device %s: %s rank %d: message of %d bytes failed: %s", e.device, what, e.peer, classBytes(m.flow.class), statusText(status))
+		return fmt.Errorf("device %s: %s rank %d: message of %d bytes failed: %s", e.device, what, e.peer, m.length(), statusText(status))
 	}
 	if id == idSend {
 		if m.flow.kind == data {
@@ -221,7 +248,10 @@ func (e *endpoint) complete(id uint64, status, length uint32) error {
 		l.drop()
 		return nil
 	}
-	if want := classBytes(m.flow.class); length != 0 && int(length) != want { // not every driver says
+	if want := m.length(); !fitting(length, want) {
+		if m.flow.exact {
+			return fmt.Errorf("device %s: rank %d has sent a message of %d bytes where %d are due; it is at another exchange, or cuts its data otherwise", e.device, e.peer, length, want)
+		}
 		return fmt.Errorf("device %s: rank %d has sent a message of %d bytes where %d are due; JACCL on macOS before 26.3 sends only %d", e.device, e.peer, length, want, frame)
 	}
 	if m.flow.kind == data {
@@ -234,6 +264,12 @@ func (e *endpoint) complete(id uint64, status, length uint32) error {
 	return nil
 }
 
+// fitting reports whether a completion's length is that of the buffer. Not every driver
+// says one, and one that moves frames may count them.
+func fitting(length uint32, want int) bool {
+	return length == 0 || int(length) == want || int(length) == (want+frame-1)/frame*frame
+}
+
 // oldest returns what the oldest message that has come carries, if it is of a kept
 // flow, and where in the flow. It is valid until take.
 func (e *endpoint) oldest() (b []byte, off int, ok bool) {
@@ -242,7 +278,7 @@ func (e *endpoint) oldest() (b []byte, off int, ok bool) {
 		return nil, 0, false
 	}
 	m := &l.queue[l.first]
-	return e.recv.b[slot(m.flow.class, m.parity):][:m.bytes], m.off, true
+	return e.recv.b[m.slot():][:m.bytes], m.off, true
 }
 
 // take removes the oldest message that has come, after its bytes are where its flow
@@ -255,7 +291,10 @@ func (e *endpoint) take() {
 		if m.direct {
 			f.behind.skip(f.pieces, m.bytes)
 		} else {
-			f.behind.copyIn(f.pieces, e.recv.b[slot(f.class, m.parity):][:m.bytes])
+			f.behind.copyIn(f.pieces, e.recv.b[m.slot():][:m.bytes])
+			if f.kind == data {
+				e.stagedIn += int64(m.bytes)
+			}
 		}
 	}
 	l.arrived--

@@ -14,24 +14,32 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Link is a jaccl.Link over RDMA verbs: a queue pair for every peer, on which messages
-// of whole frames go. A head goes in a frame of its own, which begins with its length
-// as 4 bytes, little-endian; what does not fit follows in messages of the class of the
-// rest. The data of a peer and direction follow in messages of their class.
+// Link is a jaccl.Link over RDMA verbs: a queue pair for every peer. A head goes in a
+// frame of its own, which begins with its length as 4 bytes, little-endian; what does not
+// fit follows in messages of the class of the rest. The data of a peer and direction, or
+// each buffer of it where both sides cut alike, follow in messages of their class, the last
+// of which ends with them: nothing is sent that was not asked for, so that a message may
+// lie anywhere in memory that is registered.
 type Link struct {
 	rank, size int
 	lib        *library
 	settings   Settings
 	row        []string    // this rank's device for every peer
 	eps        []*endpoint // by rank, nil for this one
-	arenas     []*region
+	adapters   adapters    // that they are at
 	side       *side
 
-	mu      sync.Mutex // held by an exchange, Alloc and Close
-	broken  error      // why the link is of no use any more
-	closed  bool
+	mu      sync.Mutex            // held by an exchange and by Close
+	broken  atomic.Pointer[error] // why the link is of no use any more
 	closing atomic.Bool
 	x       exchange
+
+	giving  sync.Mutex // guards what follows; with mu, that is taken first
+	closed  bool
+	span    uintptr // see maxSpan
+	arenas  []*lot  // that are released with the link
+	free    []*lot  // of leases that have ended, the longest ago first
+	regions int     // that lots take of every device
 }
 
 var _ jaccl.Link = (*Link)(nil)
@@ -55,59 +63,15 @@ func (l *Link) Service() Service {
 	return l.settings.Service
 }
 
-// Alloc returns n bytes, zeroed, which begin at a page and are registered with every
-// device. What begins at a multiple of 4 KiB in them is sent and received in place
-// where whole messages of it are due; anything else passes through the link's own
-// buffers, and is right as well. An arena takes a memory region for every peer, of which
-// devices have few: allocate once, and cut it up. It is released with the link.
-func (l *Link) Alloc(n int) ([]byte, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
-	if n < 1 {
-		return nil, fmt.Errorf("rdma: arena of %d bytes, want at least 1", n)
-	}
-	if err := l.settings.fits(l.row, regionsPerPeer+len(l.arenas)+1); err != nil {
-		return nil, fmt.Errorf("rdma: arena %d: %w; allocate fewer, and larger ones", len(l.arenas), err)
-	}
-	r, err := newRegion(n)
-	if err != nil {
-		return nil, fmt.Errorf("rdma: arena of %d bytes: %w", n, err)
-	}
-	keys := make([]uint32, l.size)
-	for i, e := range l.eps {
-		if e == nil {
-			continue
-		}
-		if keys[i], err = e.register(r); err != nil {
-			for _, done := range l.eps[:i] {
-				if done != nil {
-					done.unregister()
-				}
-			}
-			r.close()
-			return nil, fmt.Errorf("rdma: arena of %d bytes: device %s: %w", n, e.device, err)
-		}
-	}
-	for i, e := range l.eps {
-		if e != nil {
-			e.arenas = append(e.arenas, arenaKey{r, keys[i]})
-		}
-	}
-	l.arenas = append(l.arenas, r)
-	return r.b[:n:n], nil
-}
-
-// regionsPerPeer is how many memory regions an endpoint takes for its slabs.
-const regionsPerPeer = 2
-
+// usable returns why the link is of no use, nil if it is.
 func (l *Link) usable() error {
-	if l.closed || l.closing.Load() {
+	if l.closing.Load() {
 		return fmt.Errorf("rdma: link of rank %d: %w", l.rank, net.ErrClosed)
 	}
-	return l.broken
+	if err := l.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Exchange implements jaccl.Link.
@@ -132,8 +96,9 @@ func (l *Link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
 		}
 	}
 	l.x.end()
-	if err != nil && l.broken == nil {
-		l.broken = err
+	if err != nil {
+		why := err // err itself would be allocated in every exchange
+		l.broken.CompareAndSwap(nil, &why)
 	}
 	return err
 }
@@ -143,6 +108,8 @@ func (l *Link) Close() error {
 	l.closing.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.giving.Lock()
+	defer l.giving.Unlock()
 	if l.closed {
 		return nil
 	}
@@ -155,9 +122,11 @@ func (l *Link) Close() error {
 			e.close()
 		}
 	}
-	for _, r := range l.arenas {
-		r.close()
+	l.adapters.close()
+	for _, a := range slices.Concat(l.arenas, l.free) { // which nothing is received into any more
+		a.r.close()
 	}
+	l.arenas, l.free = nil, nil
 	return nil
 }
 
@@ -221,18 +190,10 @@ func (s *exchange) begin(l *Link, x *jaccl.Exchange) error {
 	}
 	for i, e := range s.eps {
 		if i < len(x.Send) {
-			e.sending.add(data, x.Send[i], classOf(length(x.Send[i])))
+			e.sending.addData(x.Send[i], x.Alike)
 		}
 	}
 	return nil
-}
-
-func length(pieces [][]byte) int {
-	n := 0
-	for _, p := range pieces {
-		n += len(p)
-	}
-	return n
 }
 
 func (s *exchange) end() {
@@ -270,7 +231,7 @@ func (s *exchange) step() (bool, error) {
 			if i >= len(s.x.Recv) {
 				break
 			}
-			e.receiving.add(data, s.x.Recv[i], classOf(length(s.x.Recv[i])))
+			e.receiving.addData(s.x.Recv[i], s.x.Alike)
 			if err := e.refill(); err != nil {
 				return false, &jaccl.PeerError{Peer: e.peer, Err: err}
 			}

@@ -1,6 +1,9 @@
 package rdma
 
-import "unsafe"
+import (
+	"os"
+	"unsafe"
+)
 
 // region is memory outside of the Go heap. Everything that the library or a device
 // reads or writes lies in such memory: it does not move, and its address may be kept.
@@ -9,10 +12,15 @@ type region struct {
 	addr uintptr
 }
 
-// newRegion returns n bytes or more, zeroed, which begin at a page.
+// wholePages returns n bytes as whole pages of the system, at least one.
+func wholePages(n int) int {
+	page := os.Getpagesize() // 16 KiB on Apple silicon
+	return max((n+page-1)/page, 1) * page
+}
+
+// newRegion returns n bytes, zeroed, in whole pages.
 func newRegion(n int) (*region, error) {
-	const page = 16 << 10 // Apple's, and a multiple of the others'
-	b, err := mapMemory((n + page - 1) / page * page)
+	b, err := mapMemory(wholePages(n))
 	if err != nil {
 		return nil, err
 	}

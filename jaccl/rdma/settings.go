@@ -60,23 +60,24 @@ func (s Settings) withDefaults() (Settings, error) {
 	return s, nil
 }
 
-// fits returns an error if the endpoints of a row of devices, one for each name that
-// is not empty, with so many regions each, are more than a device has.
+// fits returns an error if the endpoints of a row of devices, one for each name that is
+// not empty, and so many memory regions of every device beside their slabs are more than
+// a device has.
 func (s Settings) fits(row []string, regions int) error {
-	pairs := map[string]int{}
+	peers := map[string]int{}
 	for _, device := range row {
 		if device != "" {
-			pairs[device]++
+			peers[device]++
 		}
 	}
 	var errs []error
-	for _, device := range slices.Sorted(maps.Keys(pairs)) {
-		n := pairs[device]
+	for _, device := range slices.Sorted(maps.Keys(peers)) {
+		n := peers[device]
 		if n > s.QueuePairs {
 			errs = append(errs, fmt.Errorf("device %s faces %d ranks, which takes %d queue pairs, and has %d", device, n, n, s.QueuePairs))
 		}
-		if n*regions > s.Regions {
-			errs = append(errs, fmt.Errorf("device %s faces %d ranks with %d memory regions for each, which takes %d, and has %d", device, n, regions, n*regions, s.Regions))
+		if sum := n*regionsPerPeer + regions; sum > s.Regions {
+			errs = append(errs, fmt.Errorf("device %s faces %d ranks, which takes %d memory regions, and %d for leases, %d in all, and has %d", device, n, n*regionsPerPeer, regions, sum, s.Regions))
 		}
 	}
 	return errors.Join(errs...)

@@ -54,7 +54,7 @@ var buildStandin = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-const defaults = "nic=0,devices=64,qps=10,mrs=100,gid=1,active=1,fail=0,status=12,stuck=-1,after=0,errno=5,refuse=-"
+const defaults = "nic=0,mlx=0,devices=64,qps=10,mrs=100,gid=1,active=1,fail=0,status=12,stuck=-1,after=0,errno=5,refuse=-"
 
 // standin tells the library in this process how to play, until the end of the test,
 // and then looks that nothing was left behind. It returns the library's path.

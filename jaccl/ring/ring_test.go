@@ -19,6 +19,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/ring"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -205,6 +206,23 @@ func TestOperations(t *testing.T) {
 				check(t, open(t, n, conns, jaccl.Options{}), conns, tasks())
 			})
 		}
+	}
+}
+
+// The suite of all transports, as far as MLX's ring has its operations: between
+// neighbours, and without bool sums.
+func TestConformance(t *testing.T) {
+	for _, conns := range []int{1, 2} {
+		jaccltest.WorldConformance(t, func(t *testing.T, n int) []jaccl.Communicator { return open(t, n, conns, jaccl.Options{}) },
+			func(name string, d graph.DType, far, size int) bool {
+				switch name {
+				case "all_sum", "all_max", "all_min", "all_gather", "barrier":
+					return true
+				case "send_recv", "send":
+					return size > 1 && (far == 1 || far == size-1)
+				}
+				return false
+			})
 	}
 }
 

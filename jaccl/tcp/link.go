@@ -15,7 +15,8 @@ import (
 // mover moves the bytes of an exchange.
 type mover interface {
 	// exchange moves what the active peers have to send and to receive. It calls
-	// heads once, when no peer is at stage heading any more, if that is not nil.
+	// heads once, when all heads have left and no peer is at stage heading any more, if
+	// that is not nil.
 	exchange(ctx context.Context, active []*peer, heads func() error) error
 	// interrupt makes exchange return soon. It may be called at any time before close.
 	interrupt()

@@ -372,6 +372,32 @@ func TestHeadsError(t *testing.T) {
 	}
 }
 
+// late is a connection whose bytes take a while to leave.
+type late struct{ net.Conn }
+
+func (c late) Write(b []byte) (int, error) {
+	time.Sleep(50 * time.Millisecond)
+	return c.Conn.Write(b)
+}
+
+// A rank that refuses the others' heads has told its own before.
+func TestHeadsErrorIsMutual(t *testing.T) {
+	errMine := errors.New("not that")
+	ls := links(t, 2, func(conns []net.Conn) (mover, error) {
+		if conns[0] == nil { // on rank 0
+			conns[1] = late{conns[1]}
+		}
+		return newStreams(conns)
+	})
+	for i, err := range apart(ls, func(l jaccl.Link) error {
+		return l.Exchange(context.Background(), &jaccl.Exchange{Peers: others(l), Head: []byte("x"), Heads: func([][]byte) error { return errMine }})
+	}) {
+		if err != errMine {
+			t.Errorf("rank %d: %v, want the error of Heads", i, err)
+		}
+	}
+}
+
 func TestUnusable(t *testing.T) {
 	l := links(t, 3, sockets)[1]
 	for want, x := range map[string]*jaccl.Exchange{

@@ -161,7 +161,8 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 				p.ready[i].read = more
 				moved = moved || n > 0
 			}
-			waiting = waiting || peer.stage == heading
+			// A rank that refuses the others' heads keeps its own from none of them.
+			waiting = waiting || peer.stage == heading || peer.overhead > 0
 			left = left || peer.sending() || peer.stage != nothing
 		}
 		if heads != nil && !waiting {

@@ -19,7 +19,7 @@ func newStreams(conns []net.Conn) (mover, error) { return &streams{conns: conns}
 
 func (s *streams) exchange(ctx context.Context, active []*peer, heads func() error) error {
 	defer s.watch(ctx)()
-	var sending, receiving sync.WaitGroup
+	var sending, telling, receiving sync.WaitGroup
 	var once sync.Once
 	var first error
 	fail := func(err error) {
@@ -30,8 +30,11 @@ func (s *streams) exchange(ctx context.Context, active []*peer, heads func() err
 	}
 	for _, p := range active {
 		if p.sending() {
+			telling.Add(1)
 			sending.Go(func() {
-				if err := s.send(p); err != nil {
+				told := sync.OnceFunc(telling.Done)
+				defer told()
+				if err := s.send(p, told); err != nil {
 					fail(p.error("sending", err))
 				}
 			})
@@ -63,6 +66,7 @@ func (s *streams) exchange(ctx context.Context, active []*peer, heads func() err
 		for _, p := range active {
 			ready = ready && p.stage != heading
 		}
+		telling.Wait() // a rank that refuses the others' heads keeps none from them
 		if ready {
 			if err := heads(); err != nil {
 				fail(err)
@@ -86,8 +90,12 @@ func (s *streams) exchange(ctx context.Context, active []*peer, heads func() err
 	return err
 }
 
-func (s *streams) send(p *peer) error {
+// send sends all that a peer is to get, and calls told when its head has left.
+func (s *streams) send(p *peer, told func()) error {
 	for p.sending() {
+		if p.overhead == 0 {
+			told()
+		}
 		b := p.out[0]
 		n, err := s.conns[p.rank].Write(b[:min(len(b), most)])
 		p.wrote(n)

@@ -12,6 +12,11 @@
 // A rank whose deadline passes asks all others in which operation they are, so that
 // those that wait themselves are not blamed. Watches answer, whatever the rank is at.
 //
+// # Groups that are closed
+//
+// A rank that has closed a group says so to its members, with the number of operations
+// that it has begun there with each: what it still has part in goes on.
+//
 // # The first failure
 //
 // Failures come in groups: one rank fails, others see the consequences, and all

@@ -18,6 +18,7 @@ const (
 	typeDump              // write down what you are doing
 	typeAsk               // say in what you wait
 	typeWhere             // the operation that the sender is in
+	typePart              // the sender has closed a group
 )
 
 const (
@@ -85,6 +86,19 @@ func decodeWaiting(b []byte, size int) (jaccl.Waiting, error) {
 	}
 	if err := f.End(); err != nil {
 		return jaccl.Waiting{}, fmt.Errorf("watch: whereabouts: %w", err)
+	}
+	return a, nil
+}
+
+func encodeParting(a jaccl.Parting) []byte {
+	return frame.Uint(frame.Uint(nil, a.Group), a.Begun)
+}
+
+func decodeParting(b []byte) (jaccl.Parting, error) {
+	f := frame.NewFields(b)
+	a := jaccl.Parting{Group: f.Uint(), Begun: f.Uint()}
+	if err := f.End(); err != nil {
+		return jaccl.Parting{}, fmt.Errorf("watch: parting: %w", err)
 	}
 	return a, nil
 }

@@ -33,11 +33,13 @@ type Watch struct {
 	settle  *time.Timer
 	leaving bool // this rank has left
 	asking       // what is known of where others are
+	parting      // which groups others have closed
 }
 
 var (
 	_ jaccl.Watch       = (*Watch)(nil)
 	_ jaccl.Whereabouts = (*Watch)(nil)
+	_ jaccl.Partings    = (*Watch)(nil)
 )
 
 // Start connects this rank's watch with the others'. All ranks call it. It returns
@@ -320,13 +322,19 @@ func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
 			w.answers[p.rank] = a
 			w.answered()
 		}
+	case typePart:
+		a, err := decodeParting(head)
+		if err != nil {
+			return err
+		}
+		w.told(p.rank, a)
 	case typeDump:
 		select {
 		case w.dump <- p.rank:
 		default: // one is about to be written
 		}
 	default:
-		return fmt.Errorf("watch: frame of type %d, want %d to %d", typ, typePing, typeWhere)
+		return fmt.Errorf("watch: frame of type %d, want %d to %d", typ, typePing, typePart)
 	}
 	return nil
 }

@@ -305,6 +305,39 @@ func TestAsk(t *testing.T) {
 }
 
 // The ranks of a process have one clock.
+// What a rank says of groups that it has closed is heard in order, also by one that
+// listens late, and nothing else comes of it.
+func TestPartings(t *testing.T) {
+	ws := start(t, 3, Options{})
+	type heard struct {
+		from int
+		p    jaccl.Parting
+	}
+	ws[1].Tell(2, jaccl.Parting{Group: 1 << 63, Begun: 3})
+	until(t, "the first has come", func() bool { ws[2].mu.Lock(); defer ws[2].mu.Unlock(); return len(ws[2].early) == 1 })
+	all := make(chan heard, 8)
+	ws[2].Hear(func(from int, p jaccl.Parting) { all <- heard{from, p} })
+	ws[1].Tell(2, jaccl.Parting{Group: 7})
+	ws[1].Tell(0, jaccl.Parting{Group: 8}) // who does not listen
+	for _, nobody := range []int{-1, 1, 3} {
+		ws[1].Tell(nobody, jaccl.Parting{})
+	}
+	for _, want := range []heard{{1, jaccl.Parting{Group: 1 << 63, Begun: 3}}, {1, jaccl.Parting{Group: 7}}} {
+		select {
+		case got := <-all:
+			if got != want {
+				t.Errorf("heard %+v, want %+v", got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%+v was not heard", want)
+		}
+	}
+	up(t, ws[0], 50*time.Millisecond)
+	if len(all) > 0 {
+		t.Errorf("heard %+v more", <-all)
+	}
+}
+
 func TestOffset(t *testing.T) {
 	ws := start(t, 3, Options{Heartbeat: 5 * time.Millisecond})
 	for i, w := range ws {
@@ -396,9 +429,15 @@ func TestNoGoroutines(t *testing.T) {
 // FuzzNotice: what is read is written again as it was, and nothing panics.
 func FuzzNotice(f *testing.F) {
 	f.Add(encodeNotice(jaccl.Notice{From: 1, Blame: []int{2}, Kind: jaccl.KindLost, Text: "x", Call: lowering.Call{Op: "all_sum", Seq: -1}}))
+	f.Add(encodeParting(jaccl.Parting{Group: 1 << 63, Begun: 2}))
 	f.Add(encodeWaiting(jaccl.Waiting{Text: "it waits in x", For: []int{2, 3}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		decodeTimes(b, 3)
+		if a, err := decodeParting(b); err == nil {
+			if again := encodeParting(a); string(again) != string(b) {
+				t.Errorf("%x was read as %+v, which is %x", b, a, again)
+			}
+		}
 		if a, err := decodeWaiting(b, 4); err == nil {
 			if again := encodeWaiting(a); string(again) != string(b) || len(a.For) > 4 {
 				t.Errorf("%x was read as %+v, which is %x", b, a, again)

@@ -1,6 +1,4 @@
 package kernels
 
 // attention is attention.
-func attention() []Kernel {
-	return []Kernel{}
-}
+func attention() []Kernel { return []Kernel{causalAttention(), causalAttentionGrad()} }

@@ -2,5 +2,5 @@ package kernels
 
 // products is matrix products, of experts' rows too.
 func products() []Kernel {
-	return []Kernel{}
+	return []Kernel{dotGeneral(), groupedMatmul(), groupedOuter()}
 }

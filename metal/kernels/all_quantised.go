@@ -1,6 +1,4 @@
 package kernels
 
 // quantised is products with weights in blocks.
-func quantised() []Kernel {
-	return []Kernel{}
-}
+func quantised() []Kernel { return []Kernel{groupedBlocks(), dotBlocks()} }

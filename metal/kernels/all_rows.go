@@ -2,5 +2,5 @@ package kernels
 
 // rows is what is done to rows: norms, softmax, positions, losses.
 func rows() []Kernel {
-	return []Kernel{}
+	return []Kernel{softmax(), logSoftmax(), rmsNorm(), layerNorm(), rope(), crossEntropy()}
 }

@@ -111,8 +111,8 @@ func extreme(name, ofBool string) expression {
 	}}
 }
 
-// bits is of bool and of the bits of integers.
-func bits(ofBool, ofInt string) expression {
+// boolOrInt is of bool and of the bits of integers.
+func boolOrInt(ofBool, ofInt string) expression {
 	return expression{of: func(p *part) ([]string, error) {
 		if p.operand() == graph.Bool {
 			return p.format(ofBool)

@@ -53,10 +53,10 @@ func expressions() map[string]expression {
 		"gt": ordered(">"),
 		"ge": ordered(">="),
 
-		"not": bits("!%s", "{t}(~%s)"),
-		"and": bits("%s && %s", "{t}(%s & %s)"),
-		"or":  bits("%s || %s", "{t}(%s | %s)"),
-		"xor": bits("%s != %s", "{t}(%s ^ %s)"),
+		"not": boolOrInt("!%s", "{t}(~%s)"),
+		"and": boolOrInt("%s && %s", "{t}(%s & %s)"),
+		"or":  boolOrInt("%s || %s", "{t}(%s | %s)"),
+		"xor": boolOrInt("%s != %s", "{t}(%s ^ %s)"),
 
 		"select_n":             {of: selectOf},
 		"clamp":                {of: clampOf},
@@ -157,12 +157,12 @@ func swigluGradOf(p *part) ([]string, error) {
 // and the arguments.
 func geluOf(format, exact, approximate string) func(p *part) ([]string, error) {
 	return func(p *part) ([]string, error) {
-		g, ok := p.prim.(interface{ Approximate() bool })
-		if !ok {
-			return nil, refuse("made by %T", p.prim)
+		tanh, err := param[bool](p.prim, "Tanh")
+		if err != nil {
+			return nil, err
 		}
 		name := exact
-		if g.Approximate() {
+		if tanh {
 			name = approximate
 		}
 		if strings.Contains(format, "[3]") {

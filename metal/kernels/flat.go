@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
@@ -111,10 +112,11 @@ type flatWriter struct {
 	*Instr
 	*flatText
 	n      int
-	made   map[int]kept // by root, what parts have written
+	made   map[int]kept // by buffer, what parts have written
 	loaded map[argumentKey]string
 	ulps   float64
-	narrow float64 // of results, what may be rounded otherwise
+	narrow float64 // relative error of arguments that are kept in f16 or bf16
+	far    float64 // relative error of the results so far
 	// cancels says that results may be small where what they are made of is not.
 	cancels bool
 }
@@ -158,7 +160,7 @@ func (f *flatWriter) write() error {
 		}
 	}
 	for i, o := range f.Results {
-		v, ok := f.made[f.Root(o.Buf)]
+		v, ok := f.made[o.Buf]
 		if !ok {
 			return refuse("no part writes result %d", i)
 		}
@@ -185,7 +187,7 @@ func (f *flatWriter) part(index int, in *lowering.Instr) error {
 		p.out = append(p.out, f.Operand(b).Type.DType)
 	}
 	if in.Repeat > 0 {
-		f.made[f.Root(in.Out[0])] = kept{p.x[0], p.out[0]}
+		f.made[in.Out[0]] = kept{p.x[0], p.out[0]}
 		return nil
 	}
 	e, ok := expressions()[in.Name]
@@ -196,29 +198,41 @@ func (f *flatWriter) part(index int, in *lowering.Instr) error {
 	if err != nil {
 		return err
 	}
-	// What is computed with what was rounded otherwise, is too.
-	f.narrow *= 2
 	f.cancels = f.cancels || e.cancels || f.ulps > 0
 	f.ulps += e.ulps
+	f.far = f.ulps*0x1p-23 + f.narrow
 	for i, d := range p.out {
+		if f.ulps > 0 && (d == graph.BF16 || d == graph.F16) { // a unit off, for parts to come
+			f.narrow += map[graph.DType]float64{graph.BF16: 0x1p-7, graph.F16: 0x1p-10}[d]
+		}
 		x, err := f.rounded(d, results[i])
 		if err != nil {
 			return err
 		}
-		if f.ulps > 0 && d == graph.BF16 {
-			f.narrow = max(f.narrow, 0x1p-7)
-		} else if f.ulps > 0 && d == graph.F16 {
-			f.narrow = max(f.narrow, 0x1p-10)
-		}
-		f.made[f.Root(in.Out[i])] = kept{x, d}
+		f.made[in.Out[i]] = kept{x, d}
 	}
 	return nil
+}
+
+// written returns what a part has written to b. That may be by another name, of the same
+// memory; but so may be an argument of the instruction, which a result has the memory of.
+func (f *flatWriter) written(b int) (kept, bool) {
+	v, ok := f.made[b]
+	if ok || slices.Contains(f.Instr.In, b) {
+		return v, ok
+	}
+	for _, o := range slices.Sorted(maps.Keys(f.made)) {
+		if f.Root(o) == f.Root(b) {
+			return f.made[o], true
+		}
+	}
+	return kept{}, false
 }
 
 // argument returns the variable of a part's argument b.
 func (f *flatWriter) argument(in *lowering.Instr, b int) (string, error) {
 	t := f.Operand(b).Type
-	if v, ok := f.made[f.Root(b)]; ok {
+	if v, ok := f.written(b); ok {
 		if v.dtype != t.DType {
 			return "", refuse("reads %s as %s", v.dtype, t.DType)
 		}
@@ -253,7 +267,7 @@ func (f *flatWriter) tolerance() *Tolerance {
 	if f.ulps == 0 {
 		return &Tolerance{}
 	}
-	t := &Tolerance{Absolute: 0x1p-124, Relative: f.ulps*0x1p-23 + f.narrow,
+	t := &Tolerance{Absolute: 0x1p-124, Relative: f.far,
 		Why: fmt.Sprintf("Metal's functions and the host's differ by up to %v ulp, which may round otherwise; numbers below the normal ones may be 0", f.ulps)}
 	if f.cancels {
 		t.OfMax = t.Relative

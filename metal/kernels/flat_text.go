@@ -23,7 +23,7 @@ type flatText struct {
 	gap     strings.Builder // what gap rows have
 	words   []uint32        // the parameters
 	names   int
-	scalars map[string]bool // variables of early
+	scalars map[string]bool // variables of early, which all elements of a thread share
 	faults  bool
 	buffers int
 }
@@ -124,22 +124,39 @@ func (t *flatText) load(i int, a argument, n int) (string, error) {
 	case a.scalar, a.repeat > 0 && a.length == 1:
 		return t.before(m.value, value(buffer+"[0]")), nil
 	case a.repeat > 0:
+		// Of four elements, those that are the same or side by side are loaded once.
+		same := t.lanes > 1 && a.repeat%t.lanes == 0
+		beside := t.lanes > 1 && a.repeat == 1 && a.length%t.lanes == 0
 		at := "(at + k)"
+		if same || beside {
+			at = "at"
+		}
 		if a.repeat > 1 {
 			at = fmt.Sprintf("(%s / %s)", at, t.param(uint32(a.repeat)))
 		}
 		if a.repeat*a.length < n {
 			at = fmt.Sprintf("(%s %% %s)", at, t.param(uint32(a.length)))
 		}
+		switch {
+		case same:
+			return t.before(m.value, value(buffer+"["+at+"]")), nil
+		case beside:
+			return t.value(m.value, value(t.vectorOf(buffer, m.storage, at+" / 4u")+"[k]")), nil
+		}
 		return t.value(m.value, value(buffer+"["+at+"]")), nil
 	}
-	vector := t.vector(m.storage)
-	v := t.name()
-	fmt.Fprintf(&t.early, "    %s %s = ((device const %s*)%s)[gid];\n", vector, v, vector, buffer)
+	v := t.vectorOf(buffer, m.storage, "gid")
 	if t.lanes == 1 {
 		return t.value(m.value, value(v)), nil
 	}
 	return t.value(m.value, value(v+"[k]")), nil
+}
+
+// vectorOf loads the elements of a thread and returns the variable with them.
+func (t *flatText) vectorOf(buffer, storage, at string) string {
+	vector, v := t.vector(storage), t.name()
+	fmt.Fprintf(&t.early, "    %s %s = ((device const %s*)%s)[%s];\n", vector, v, vector, buffer, at)
+	return v
 }
 
 // store adds code that writes x, a value of type d, to result i.

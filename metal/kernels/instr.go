@@ -47,7 +47,8 @@ func (in *Instr) Operand(b int) Operand {
 }
 
 // Root returns the buffer that has the memory of b; parts of a fused instruction name
-// values by any buffer of the same memory.
+// values by any buffer of the same memory. A result may have the memory of an argument, too,
+// so that a buffer of In is that argument whatever its root is.
 func (in *Instr) Root(b int) int { return in.plan.Root(b) }
 
 // Ragged reports whether rows in use are counted.

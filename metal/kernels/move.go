@@ -19,17 +19,6 @@ type box struct {
 // each other in both layouts.
 const moveRank = 8
 
-// rowMajor returns the strides of a whole array.
-func rowMajor(shape []int) []int {
-	strides := make([]int, len(shape))
-	n := 1
-	for d := len(shape) - 1; d >= 0; d-- {
-		strides[d] = n
-		n *= shape[d]
-	}
-	return strides
-}
-
 // joined returns the box with as few dimensions as it can have.
 func (b box) joined() box {
 	j := box{toBegin: b.toBegin, fromBegin: b.fromBegin}

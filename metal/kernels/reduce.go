@@ -2,6 +2,8 @@ package kernels
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
@@ -108,6 +110,15 @@ func reduceProgram(in *Instr) (*Program, error) {
 	case in.Ragged() && (axes[0] == 0 || !in.Results[0].Ragged):
 		return nil, refuse("reduces over ragged rows")
 	}
+	left := 1
+	for d, n := range x.Shape {
+		if !slices.Contains(axes, d) {
+			left *= n
+		}
+	}
+	if axes[len(axes)-1] >= x.Rank() || left != out.Len() {
+		return nil, refuse("reduces other axes of %s to %s than %s has", x, out, prim.Name())
+	}
 	p := &Program{}
 	to, smallest := from, x.DType == graph.Bool && op == "min"
 	if smallest { // of nothing it is true, and not the greatest of u8
@@ -137,6 +148,9 @@ func reduceProgram(in *Instr) (*Program, error) {
 		if s.inner > 1 {
 			form, threads = "columns", elements
 		}
+		if threads > math.MaxUint32 {
+			return nil, refuse("takes %d threads, which 32 bits do not count", threads)
+		}
 		row, counts := max(1, elements), arg
 		if in.Ragged() {
 			row, counts = elements/max(1, x.Shape[0]), Zones()
@@ -153,12 +167,6 @@ func reduceProgram(in *Instr) (*Program, error) {
 		if len(steps) > len(axes) || anyOrder {
 			p.Tolerance.Relative, p.Tolerance.OfMax = 0x1p-20, 0x1p-20
 			p.Tolerance.Why = "sums of chunks are rounded to f32, the host's are not"
-		}
-		switch to {
-		case graph.BF16:
-			p.Tolerance.Relative += 0x1p-7
-		case graph.F16:
-			p.Tolerance.Relative += 0x1p-10
 		}
 	} else {
 		p.Tolerance = &Tolerance{}

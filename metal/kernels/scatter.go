@@ -70,7 +70,7 @@ func scatterProgram(in *Instr) (*Program, error) {
 			launch("add_lists", In(0), In(2), Scratch(0), Scratch(1), Out(0), Params(out.Len(), max(n, 1), max(inner, 1), count, zeros)))
 		t := &Tolerance{}
 		if d.IsFloat() {
-			t = nearly(d, 0x1p-23, "sums of pairs of floats have 48 bits and the host's 53, which may round otherwise")
+			t = nearly(0x1p-23, "sums of pairs of floats have 48 bits and the host's 53, which may round otherwise")
 		}
 		return &Program{Launches: ls, Scratch: scratch, Fault: rangeFault(n), Tolerance: t}, nil
 	}

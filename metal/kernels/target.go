@@ -1,11 +1,14 @@
 package kernels
 
-import "github.com/gomoe/gomoe/lowering"
+import (
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/primitives"
+)
 
 // Metal is the target of plans for Apple's GPUs. It needs none to make them.
 type Metal struct{}
 
-var _ lowering.Target = Metal{}
+var _ lowering.Joiner = Metal{}
 
 // Name returns "metal".
 func (Metal) Name() string { return "metal" }
@@ -19,3 +22,6 @@ func (Metal) Serves(p *lowering.Plan, i int) string {
 	}
 	return ""
 }
+
+// Joins joins products with weights in blocks and what weighs their rows.
+func (Metal) Joins() []lowering.Join { return primitives.DeviceJoins() }

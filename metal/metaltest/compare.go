@@ -55,7 +55,7 @@ func near(got, want array.Array, tol kernels.Tolerance) error {
 			allowed = tol.Absolute + tol.Relative*math.Abs(w[i]) + tol.OfMax*largest + max(unit(want.Type.DType, w[i]), unit(want.Type.DType, g[i]))
 		}
 		d := math.Abs(g[i] - w[i])
-		if d <= allowed {
+		if !exact && d <= allowed { // 0 and -0 are as far, and other bits
 			continue
 		}
 		if math.IsNaN(d) || math.IsInf(d, 0) {

@@ -2,6 +2,7 @@ package metaltest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -22,9 +23,9 @@ type observer struct {
 	options Options
 
 	mu   sync.Mutex
-	done map[string]int // instructions compared, by name
-	open map[int]*memory
-	last map[int]runtime.Observed
+	done map[string]int           // instructions compared, by name
+	open map[int]*memory          // by rank, of the instruction that the host runs
+	last map[int]runtime.Observed // that instruction
 }
 
 var _ runtime.Observer = (*observer)(nil)
@@ -42,9 +43,6 @@ func (o *observer) Before(k runtime.Observed) {
 		return
 	}
 	o.open[k.Rank] = m
-	if o.last == nil {
-		o.last = map[int]runtime.Observed{}
-	}
 	o.last[k.Rank] = k
 }
 
@@ -62,8 +60,7 @@ func (o *observer) After(k runtime.Observed) {
 	if m == nil {
 		return // reported before
 	}
-	defer m.close()
-	if err := o.compare(k, w, m); err != nil {
+	if err := errors.Join(o.compare(k, w, m), m.close()); err != nil {
 		o.t.Errorf("%s: %v", o.name(k), err)
 		return
 	}

@@ -25,7 +25,9 @@ func (b *Blit) open(what string) bool {
 
 // within keeps the mistake if n bytes from offset on are not all in x.
 func (b *Blit) within(what string, x *Buffer, offset, n int) {
-	if x.id.Load() == 0 {
+	if x == nil {
+		b.cb.fail("%s: the buffer is nil", what)
+	} else if x.id.Load() == 0 {
 		b.cb.fail("%s: the buffer is closed", what)
 	} else if offset < 0 || n <= 0 || offset > len(x.bytes) || n > len(x.bytes)-offset {
 		b.cb.fail("%s: bytes %d to %d, want some of the buffer's %d", what, offset, offset+n, len(x.bytes))
@@ -36,7 +38,7 @@ func (b *Blit) within(what string, x *Buffer, offset, n int) {
 func (b *Blit) Copy(to *Buffer, toOffset int, from *Buffer, fromOffset, n int) {
 	b.within("copy to", to, toOffset, n)
 	b.within("copy from", from, fromOffset, n)
-	if to == from && toOffset < fromOffset+n && fromOffset < toOffset+n {
+	if b.cb.err == nil && to == from && toOffset < fromOffset+n && fromOffset < toOffset+n {
 		b.cb.fail("copy: bytes %d to %d and %d to %d of one buffer overlap", fromOffset, fromOffset+n, toOffset, toOffset+n)
 	}
 	if b.open("copy") {

@@ -95,6 +95,10 @@ func (cb *CommandBuffer) WaitFor(e *SharedEvent, value uint64) {
 }
 
 func (cb *CommandBuffer) event(what string, selector uintptr, e *SharedEvent, value uint64) {
+	if e == nil {
+		cb.fail("%s: the event is nil", what)
+		return
+	}
 	id := e.id.Load()
 	if id == 0 {
 		cb.fail("%s: the event is closed", what)

@@ -160,6 +160,11 @@ func TestMistakes(t *testing.T) {
 		{"second encoder", "an encoder is open; End it first", func(cb *CommandBuffer) { cb.Compute(false); cb.Blit() }},
 		{"encoder left open", "commit: an encoder is open; End it first", func(cb *CommandBuffer) { cb.Compute(false) }},
 		{"signal in an encoder", "signal: an encoder is open", func(cb *CommandBuffer) { cb.Blit(); cb.Signal(b.queue.done, 1) }},
+		{"nil", "set buffer 0: it is nil", compute(func(e *Compute) { e.SetBuffer(0, nil, 0); e.SetPipeline(nil) })},
+		{"nil pipeline", "set pipeline: it is nil", compute(func(e *Compute) { e.SetPipeline(nil) })},
+		{"nil event", "signal: the event is nil", func(cb *CommandBuffer) { cb.Signal(nil, 1) }},
+		{"nil copy", "copy to: the buffer is nil", blit(func(e *Blit) { e.Copy(nil, 0, nil, 0, 4) })},
+		{"nil fill", "fill: the buffer is nil", blit(func(e *Blit) { e.Fill(nil, 0, 4, 0) })},
 		{"closed event", "the event is closed", func(cb *CommandBuffer) { cb.WaitFor(gone, 1) }},
 		{"ended encoder", "the encoder has ended", func(cb *CommandBuffer) { e := cb.Compute(false); e.End(); e.End(); e.Barrier() }},
 		{"ended blit", "the encoder has ended", func(cb *CommandBuffer) { e := cb.Blit(); e.End(); e.Fill(x, 0, 4, 0); cb.Compute(false) }},
@@ -262,4 +267,28 @@ func TestManyCommandBuffers(t *testing.T) {
 		})
 	}
 	b.wait(last)
+}
+
+// An eager stand-in has run what is committed, as far as it need not wait for others.
+func TestEager(t *testing.T) {
+	b := stand(t, standin.Options{Eager: true})
+	x, values := b.floats(1, 1)
+	event := b.event()
+	cb := b.encode(func(cb *CommandBuffer) {
+		e := cb.Blit()
+		e.Fill(x, 0, 4, 0)
+		e.End()
+		cb.WaitFor(event, 1)
+		e = cb.Blit()
+		e.Fill(x, 4, 4, 0)
+		e.End()
+	})
+	if values[0] != 0 || values[1] != 1 || cb.Status() != Scheduled {
+		t.Errorf("after the commit it is %v, and the command buffer %s", values, cb.Status())
+	}
+	event.Signal(1)
+	b.wait(cb)
+	if values[1] != 0 {
+		t.Error("the rest did not run")
+	}
 }

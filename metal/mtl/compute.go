@@ -1,6 +1,9 @@
 package mtl
 
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 const (
 	// MaxBytes is the most that SetBytes takes: Metal copies it into the command buffer.
@@ -52,10 +55,15 @@ func (e *Compute) open(what string) bool {
 func (e *Compute) send(selector uintptr, n int) {
 	e.frame[0], e.frame[1] = e.id.Load(), selector
 	call(e.rt.send, e.frame[:2+n])
+	runtime.KeepAlive(e) // whose sizes the frame may point to
 }
 
 // SetPipeline says which function the next dispatches run.
 func (e *Compute) SetPipeline(p *Pipeline) {
+	if p == nil {
+		e.cb.fail("set pipeline: it is nil")
+		return
+	}
 	id := p.id.Load()
 	if id == 0 {
 		e.cb.fail("set pipeline %s: it is closed, as its device is", p.function)
@@ -71,6 +79,10 @@ func (e *Compute) SetPipeline(p *Pipeline) {
 // a multiple of 4 and of what the function reads there. An argument that is not read is
 // passed as well.
 func (e *Compute) SetBuffer(index int, b *Buffer, offset int) {
+	if b == nil {
+		e.cb.fail("set buffer %d: it is nil", index)
+		return
+	}
 	id := b.id.Load()
 	switch {
 	case id == 0:

@@ -2,6 +2,7 @@ package mtl
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -110,27 +111,25 @@ func TestUnboundBuffer(t *testing.T) {
 	}))
 }
 
-// Setting arguments and dispatching allocates nothing in Go.
-func TestDispatchAllocates(t *testing.T) {
-	b := stand(t, standin.Options{})
-	in, _ := b.floats(ramp(32)...)
-	args, add := shape(0, 1), b.pipeline("add")
-	var allocs float64
-	b.wait(b.encode(func(cb *CommandBuffer) {
-		e := cb.Compute(false)
-		allocs = testing.AllocsPerRun(100, func() {
-			e.SetPipeline(add)
-			e.SetBuffer(0, in, 0)
-			e.SetBuffer(1, in, 0)
-			e.SetBytes(2, args)
-			e.SetThreadgroupMemory(0, 64)
-			e.Dispatch([3]int{1, 1, 1}, [3]int{1, 1, 1})
-			e.Barrier()
+// A kernel that does not end is stopped, and the next runs.
+func TestEndlessKernel(t *testing.T) {
+	b := stand(t, standin.Options{Limit: 100 * time.Millisecond})
+	x, values := b.floats(0, 0)
+	encode := func(name string) *CommandBuffer {
+		return b.encode(func(cb *CommandBuffer) {
+			e := cb.Compute(false)
+			e.SetPipeline(b.pipeline(name))
+			e.SetBuffer(0, x, 0)
+			e.SetBuffer(1, x, 0)
+			e.SetBytes(2, shape(2, 3))
+			e.Dispatch([3]int{1, 1, 1}, [3]int{2, 1, 1})
+			e.End()
 		})
-		e.End()
-	}))
-	if allocs != 0 {
-		t.Errorf("%v allocations per dispatch, want none", allocs)
+	}
+	endless, next := encode("endless"), encode("add")
+	require.ErrorContains(t, endless.Wait(t.Context()), "it ran for more than 100 ms: Caused GPU Hang Error")
+	b.wait(next)
+	if values[1] != 3 {
+		t.Errorf("the next wrote %v, want 3", values[1])
 	}
 }
-

@@ -2,8 +2,8 @@ package mtl
 
 import (
 	"context"
-	"encoding/binary"
 	_ "embed"
+	"encoding/binary"
 	"math"
 	"slices"
 	"testing"
@@ -21,7 +21,7 @@ var kernels string
 
 // bench is a device of the stand-in, with a queue and a library.
 type bench struct {
-	*testing.T
+	testing.TB
 	standin *standin.Standin
 	rt      *Runtime
 	device  *Device
@@ -33,13 +33,13 @@ type bench struct {
 
 // stand opens a stand-in and looks, at the test's end, that nothing was against the
 // rules, nothing was left behind and nothing was autoreleased outside of a pool.
-func stand(t *testing.T, o standin.Options) *bench {
+func stand(t testing.TB, o standin.Options) *bench {
 	t.Helper()
 	c, err := emu.Find()
 	if err != nil {
 		t.Skip(err)
 	}
-	b := &bench{T: t}
+	b := &bench{TB: t}
 	b.standin, err = standin.Open(t.Context(), c, o)
 	require.NoError(t, err)
 	t.Cleanup(b.check)
@@ -223,12 +223,12 @@ func TestPositions(t *testing.T) {
 func TestConstants(t *testing.T) {
 	b := stand(t, standin.Options{})
 	in, _ := b.floats(ramp(32)...)
-	twice, minus := []Constant{{0, int32(2)}, {1, false}}, []Constant{{1, true}, {0, int32(3)}}
+	twice, minus := []Constant{{0, int32(2)}, {1, false}}, []Constant{{1, true}, {0, int32(-70000)}}
 	for range 2 {
 		for _, c := range []struct {
 			constants []Constant
 			factor    float32
-		}{{twice, 2}, {minus, -3}} {
+		}{{twice, 2}, {minus, 70000}} {
 			out, view := b.floats(make([]float32, 32)...)
 			b.wait(b.encode(func(cb *CommandBuffer) {
 				e := cb.Compute(false)

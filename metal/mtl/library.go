@@ -46,7 +46,7 @@ func (d *Device) compile(source string, o Options) (*Library, error) {
 	}
 	rt.msg(options, rt.sel.setFastMathEnabled, fast)
 	l := &Library{}
-	return l, rt.Pool(func() error {
+	err := rt.Pool(func() error {
 		failure := new(uintptr)
 		id := rt.msg(d.id.Load(), rt.sel.newLibrary, rt.nsstring(source), options, uintptr(unsafe.Pointer(failure)))
 		if id == 0 {
@@ -55,6 +55,10 @@ func (d *Device) compile(source string, o Options) (*Library, error) {
 		l.own(rt, id) // a warning is an error object beside a library, which is no failure
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // Functions are the names of the library's functions, sorted.

@@ -11,7 +11,7 @@ import (
 
 func TestLibrary(t *testing.T) {
 	b := stand(t, standin.Options{})
-	want := []string{"add", "divergent", "multiply", "overrun", "positions", "sums"}
+	want := []string{"add", "divergent", "endless", "multiply", "overrun", "positions", "sums"}
 	if got := b.library.Functions(); !slices.Equal(got, want) {
 		t.Errorf("functions %v, want %v", got, want)
 	}
@@ -53,7 +53,7 @@ func TestPipeline(t *testing.T) {
 		t.Error("the same function makes another pipeline")
 	}
 	_, err := b.device.Pipeline(b.library, "nonesuch")
-	require.EqualError(t, err, "mtl: pipeline nonesuch: the library has no such function, it has add, divergent, multiply, overrun, positions, sums")
+	require.EqualError(t, err, "mtl: pipeline nonesuch: the library has no such function, it has add, divergent, endless, multiply, overrun, positions, sums")
 	var failure *Error
 	_, err = b.device.Pipeline(b.library, "nonesuch", Constant{0, int32(1)})
 	require.ErrorAs(t, err, &failure)
@@ -62,6 +62,8 @@ func TestPipeline(t *testing.T) {
 	require.Contains(t, failure.Text, "has 4 bytes and was set to a value of 8")
 	_, err = b.device.Pipeline(b.library, "multiply", Constant{0, int32(1)}, Constant{0, int32(2)})
 	require.ErrorContains(t, err, "constant 0 is given twice")
+	_, err = b.device.Pipeline(nil, "multiply")
+	require.ErrorContains(t, err, "the library is nil")
 	_, err = b.device.Pipeline(b.library, "multiply", Constant{0, 1.5})
 	require.ErrorContains(t, err, "constant 0 is a float64")
 	b.bad = []string{"function add: constant 77 is not in the library"}

@@ -38,6 +38,9 @@ func (d *Device) Pipeline(l *Library, function string, constants ...Constant) (*
 	if _, err := d.open("pipeline " + function); err != nil {
 		return nil, err
 	}
+	if l == nil {
+		return nil, fmt.Errorf("mtl: pipeline %s: the library is nil", function)
+	}
 	list, text, err := sorted(constants)
 	if err != nil {
 		return nil, fmt.Errorf("mtl: pipeline %s: %w", function, err)

@@ -12,7 +12,7 @@ func (e *Compute) pass(a, b [3]int) int {
 	for i := range 3 {
 		e.sizes[i], e.sizes[3+i] = uintptr(a[i]), uintptr(b[i])
 	}
-	e.frame[2] = uintptr(unsafe.Pointer(&e.sizes[0])) // e is on the heap, and is kept by its method
+	e.frame[2] = uintptr(unsafe.Pointer(&e.sizes[0])) // e is on the heap, and send keeps it
 	e.frame[3] = uintptr(unsafe.Pointer(&e.sizes[3]))
 	return 2
 }

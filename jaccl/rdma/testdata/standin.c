@@ -15,7 +15,8 @@
 // separated by commas:
 //
 //   nic=1        be the adapter
-//   devices=N    how many there are: rdma_en0 to rdma_enN-1
+//   devices=N    how many there are: rdma_en0 to rdma_enN-1 ...
+//   mlx=1        ... or mlx5_0 to mlx5_N-1
 //   qps=N mrs=N  the limits of a device
 //   gid=N        where in the table of GIDs the IPv4 one is; -1 for none
 //   active=0     the port is down: no protection domain
@@ -29,6 +30,10 @@
 //
 // A queue pair is a file qp-NUMBER in that directory, which holds a ring of
 // bytes that the peer writes and its owner reads. Data moves when somebody polls.
+//
+// If that directory has a file cut, with a byte for every device, the wire of those
+// whose byte is not 0 is cut, for as long as that is so: nothing leaves and nothing
+// comes, and nothing says so.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -104,11 +109,13 @@ enum {
 
 // What is told from outside.
 static struct { char name[16]; long value; } settings[] = {
-	{"nic", 0}, {"devices", MAX_DEVICES}, {"qps", 10}, {"mrs", 100}, {"gid", 1}, {"active", 1}, {"fail", 0},
+	{"nic", 0}, {"mlx", 0}, {"devices", MAX_DEVICES}, {"qps", 10}, {"mrs", 100}, {"gid", 1}, {"active", 1}, {"fail", 0},
 	{"status", RETRY_EXCEEDED}, {"stuck", -1}, {"after", 0}, {"errno", EIO},
 };
 static char refuse[64], dir[400] = "/tmp";
 static atomic_long refusals, completions;
+
+static void map_cuts(void);
 
 static long *setting(const char *name) {
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -135,7 +142,9 @@ void standin_set(const char *text) {
 
 __attribute__((constructor)) static void from_environment(void) {
 	const char *s = getenv("STANDIN");
-	if (s) standin_set(s);
+	if (!s) return;
+	standin_set(s);
+	map_cuts();
 }
 
 // refused reports whether a verb is to fail, and sets errno then.
@@ -166,7 +175,7 @@ struct ibv_device **ibv_get_device_list(int *n) {
 	if (refused("ibv_get_device_list")) return NULL;
 	int count = (int)*setting("devices");
 	for (int i = 0; i < count; i++) {
-		snprintf(devices[i].d.name, sizeof devices[i].d.name, "rdma_en%d", i);
+		snprintf(devices[i].d.name, sizeof devices[i].d.name, *setting("mlx") ? "mlx5_%d" : "rdma_en%d", i);
 		list[i] = &devices[i].d;
 	}
 	list[count] = NULL;
@@ -231,6 +240,24 @@ static int complete(struct wc *wc, struct qp *q, struct queue *from, int opcode,
 	return signaled;
 }
 
+// cuts is the file cut, if there is one.
+static unsigned char *cuts;
+
+static void map_cuts(void) {
+	char path[512];
+	snprintf(path, sizeof path, "%s/cut", dir);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) return;
+	if (lseek(fd, 0, SEEK_END) >= MAX_DEVICES) {
+		void *p = mmap(NULL, MAX_DEVICES, PROT_READ, MAP_SHARED, fd, 0);
+		if (p != MAP_FAILED) cuts = p;
+	}
+	close(fd);
+}
+
+// cut reports whether the wire of a queue pair's device is.
+static int cut(struct qp *q) { return cuts && ((volatile unsigned char *)cuts)[(struct device *)q->context->device - devices]; }
+
 // stuck reports whether there are to be no more completions.
 static int stuck(void) { return *setting("stuck") >= 0 && atomic_load(&completions) >= *setting("stuck"); }
 
@@ -280,6 +307,7 @@ static int poll_cq(struct cq *cq, int max, struct wc *wc) {
 	int n = 0;
 	for (struct qp *q = cq->qps; q; q = q->next) {
 		uint32_t before;
+		if (cut(q)) continue;
 		do {
 			if (stuck() || n == max || !q->sends.count || q->state != RTS) break;
 			before = q->sends.count;

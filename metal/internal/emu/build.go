@@ -47,19 +47,31 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 	if o.Lint {
 		lint = "lint"
 	}
-	return c.cached(ctx, slices.Concat([]string{"metal", lint, source}, flags), func(dir, out string) error {
+	runtime, err := c.runtime(ctx)
+	if err != nil {
+		return "", err
+	}
+	return c.cached(ctx, slices.Concat([]string{"metal", lint, source, runtime}, flags), func(dir, out string) error {
 		unit, err := c.read(ctx, dir, source)
 		if err != nil {
 			return err
 		}
 		if o.Lint {
 			text := "#include \"msl.h\"\n" + unit.Source + "\n"
-			if err := c.compile(ctx, dir, text, append(languageFlags(), "-DMSL_LINT", "-fsyntax-only")); err != nil {
+			if err := c.compile(ctx, dir, text, slices.Concat(languageFlags(), []string{"-DMSL_LINT", "-fsyntax-only"})); err != nil {
 				return err
 			}
 		}
-		text := "#include \"runtime.h\"\n#include \"msl.h\"\n" + unit.Source + "\n# 1 \"tables\"\n" + unit.Tables
-		return c.compile(ctx, dir, text, slices.Concat(languageFlags(), linkFlags(), flags, []string{"-o", out, "-lm"}))
+		text := "#include \"msl.h\"\n" + unit.Source + "\n# 1 \"tables\"\n" + unit.Tables
+		return c.compile(ctx, dir, text, slices.Concat(languageFlags(), linkFlags(), flags, []string{"-o", out}), runtime, "-lm")
+	})
+}
+
+// runtime returns the shared object that all libraries of kernels need, by its
+// path. It stays in a process for good: a signal handler is in it.
+func (c *Compiler) runtime(ctx context.Context) (string, error) {
+	return c.cached(ctx, []string{"runtime"}, func(dir, out string) error {
+		return c.compile(ctx, dir, "#include \"runtime.h\"\n", slices.Concat(languageFlags(), linkFlags(), []string{"-Wl,-z,nodelete", "-o", out}), "-lpthread")
 	})
 }
 
@@ -67,8 +79,9 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 // headers, abi.h above all, with flags of its own. It is cached like Build's.
 func (c *Compiler) BuildNative(ctx context.Context, source string, flags ...string) (string, error) {
 	return c.cached(ctx, slices.Concat([]string{"native", source}, flags), func(dir, out string) error {
-		all := slices.Concat([]string{"-std=c++17", "-Wall", "-I", filepath.Join(dir, "shim")}, linkFlags(), flags, []string{"-o", out})
-		return c.compile(ctx, dir, source, all)
+		libraries := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return !strings.HasPrefix(f, "-l") })
+		others := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return strings.HasPrefix(f, "-l") })
+		return c.compile(ctx, dir, source, slices.Concat([]string{"-std=c++17", "-Wall"}, linkFlags(), others, []string{"-o", out}), libraries...)
 	})
 }
 
@@ -81,9 +94,9 @@ func languageFlags() []string {
 		"-Wno-unused-but-set-variable", "-Wno-unknown-pragmas", "-Wno-c++17-extensions", "-Wno-unused-const-variable", "-Wno-null-dereference",
 	}
 	if runtime.GOARCH == "amd64" {
-		flags = append(flags, "-march=x86-64-v3")
+		return append(flags, "-march=x86-64-v3")
 	}
-	return flags
+	return append(flags, "-fsanitize=integer-divide-by-zero", "-fsanitize-trap=integer-divide-by-zero") // the processor has zero for it
 }
 
 // linkFlags make a shared object of what needs no C++ library.
@@ -109,9 +122,9 @@ func (c *Compiler) read(ctx context.Context, dir, source string) (*msl.Unit, err
 	return unit, nil
 }
 
-// compile runs the compiler on C++ text.
-func (c *Compiler) compile(ctx context.Context, dir, text string, flags []string) error {
-	args := slices.Concat([]string{"-I", filepath.Join(dir, "shim"), "-x", "c++"}, beforeInput(flags), []string{"-"}, afterInput(flags))
+// compile runs the compiler on C++ text, with libraries behind it.
+func (c *Compiler) compile(ctx context.Context, dir, text string, flags []string, libraries ...string) error {
+	args := slices.Concat([]string{"-I", filepath.Join(dir, "shim")}, flags, []string{"-x", "c++", "-", "-x", "none"}, libraries)
 	cmd := exec.CommandContext(ctx, c.Path, args...)
 	cmd.Dir = dir
 	cmd.Stdin = strings.NewReader(text)
@@ -122,17 +135,6 @@ func (c *Compiler) compile(ctx context.Context, dir, text string, flags []string
 	}
 	return nil
 }
-
-// Libraries come after the input that needs them.
-func beforeInput(flags []string) []string {
-	return slices.DeleteFunc(slices.Clone(flags), isLibrary)
-}
-
-func afterInput(flags []string) []string {
-	return slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return !isLibrary(f) })
-}
-
-func isLibrary(flag string) bool { return strings.HasPrefix(flag, "-l") }
 
 // failed returns what a compiler's end means.
 func failed(ctx context.Context, err error, complaints string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -89,7 +90,7 @@ func clangVersion(path string) (string, error) {
 // cacheDir returns where results are kept.
 func cacheDir() (string, error) {
 	if dir := os.Getenv("GOMOE_CACHE"); dir != "" {
-		return dir + "/emu", nil
+		return filepath.Abs(dir + "/emu") // libraries name the runtime by its path
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {

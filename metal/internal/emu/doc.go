@@ -25,7 +25,10 @@
 // are as written here, never fused. A memory order weaker than sequential
 // consistency between threadgroups. Too many registers. Speed.
 //
-// It is stricter than a GPU in one thing: a simdgroup operation waits for
+// It is stricter than a GPU in some things. A simdgroup operation waits for
 // every lane that has not returned, so one inside a branch that only some
-// lanes take is reported as a deadlock.
+// lanes take is reported as a deadlock. Vectors are not initialised with braces
+// where a parameter is passed, vectors of bool have no .x, structs and packed
+// vectors are not copied whole out of device memory when linting, and textures,
+// MetalPerformancePrimitives and dynamic libraries are not there.
 package emu

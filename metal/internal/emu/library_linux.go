@@ -17,6 +17,7 @@ import (
 // Library is a loaded shared object of kernels. It is safe for concurrent
 // use; runs of a library with function constants wait for each other.
 type Library struct {
+	handle    uintptr
 	kernels   []Kernel
 	entries   map[string]uintptr
 	constants map[int]constant
@@ -40,17 +41,14 @@ type calls struct {
 	workerNew, workerFree, workerErr, workerFault, workerStop, workerStats, run uintptr
 }
 
-// noDelete keeps a library's code for good: a signal handler is in it.
-const noDelete = 0x1000 // RTLD_NODELETE
-
-// Open loads what Build made. Its code stays in the process; Close gives
-// everything else back.
+// Open loads what Build made. The runtime, which all libraries share, stays in
+// the process; Close gives back everything else.
 func Open(path string) (*Library, error) {
-	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL|noDelete)
+	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, fmt.Errorf("emu: loading kernels: %w", err)
 	}
-	l := &Library{entries: map[string]uintptr{}, constants: map[int]constant{}}
+	l := &Library{handle: handle, entries: map[string]uintptr{}, constants: map[int]constant{}}
 	var kernels, constants, busy uintptr
 	for name, to := range map[string]*uintptr{
 		"msl_kernels": &kernels, "msl_fcs": &constants, "msl_fcs_busy": &busy, "msl_run": &l.calls.run,
@@ -58,7 +56,7 @@ func Open(path string) (*Library, error) {
 		"msl_worker_fault": &l.calls.workerFault, "msl_worker_stop": &l.calls.workerStop, "msl_worker_stats": &l.calls.workerStats,
 	} {
 		if *to, err = purego.Dlsym(handle, name); err != nil {
-			return nil, fmt.Errorf("emu: %s is no library of kernels: %w", path, err)
+			return nil, errors.Join(fmt.Errorf("emu: %s is no library of kernels: %w", path, err), purego.Dlclose(handle))
 		}
 	}
 	l.busy = (*uint32)(pointer(busy))
@@ -101,9 +99,14 @@ func (l *Library) kernel(name string) (Kernel, error) {
 	return Kernel{}, fmt.Errorf("no such kernel; there are %s", strings.Join(names, ", "))
 }
 
-// Close waits for runs to end and frees the workers. A second Close does nothing.
+// Close waits for runs to end, frees the workers and unloads the library. A
+// second Close does nothing.
 func (l *Library) Close() error {
 	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
 	l.closed = true
 	l.mu.Unlock()
 	l.running.Wait()
@@ -113,7 +116,7 @@ func (l *Library) Close() error {
 		purego.SyscallN(l.calls.workerFree, w)
 	}
 	l.free = nil
-	return nil
+	return purego.Dlclose(l.handle)
 }
 
 // Stats counts what a library's workers did.

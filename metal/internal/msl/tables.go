@@ -36,7 +36,7 @@ func (r *rewriter) tables() string {
 	for _, c := range r.constants {
 		fmt.Fprintf(&b, "  {%s, %d, sizeof %s, (void*)&%s},\n", strconv.Quote(c.Name), c.Index, c.Name, c.Name)
 	}
-	b.WriteString("  {0, 0, 0, 0}};\n")
+	b.WriteString("  {0, 0, 0, 0}};\n" + export + "uint32_t msl_fcs_busy = 0;\n")
 	return b.String()
 }
 

@@ -33,6 +33,9 @@ type Options struct {
 	// Stall is how long the GPU waits for an event that nobody signals before the command
 	// buffer fails; 0 is 5 s.
 	Stall time.Duration
+	// Limit is how long a kernel may compute before it is stopped and its command buffer
+	// fails; 0 is one minute.
+	Limit time.Duration
 }
 
 // Report is what a stand-in has seen.

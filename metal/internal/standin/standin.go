@@ -15,7 +15,6 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
-	"golang.org/x/sys/unix"
 
 	"github.com/gomoe/gomoe/metal/internal/emu"
 )
@@ -24,6 +23,7 @@ import (
 // methods may be called by several goroutines at once, but Close.
 type Standin struct {
 	handle uintptr
+	number uintptr // the process's
 
 	violation, live, outside, fail, end uintptr
 
@@ -33,8 +33,8 @@ type Standin struct {
 
 // settings are as native/object.h has them.
 type settings struct {
-	order, eager, absent, stall uint32
-	seed, memory                uint64
+	order, eager, absent, stall, limit uint32
+	seed, memory                       uint64
 }
 
 // Open builds the stand-in with compiler c, or takes it from c's cache, and opens it. c
@@ -61,49 +61,36 @@ func Open(ctx context.Context, c *emu.Compiler, o Options) (*Standin, error) {
 			return nil, fmt.Errorf("standin: %w", err)
 		}
 	}
-	page, err := locks()
+	p, err := shared()
 	if err != nil {
 		return nil, fmt.Errorf("standin: memory for locks: %w", err)
 	}
-	set := &settings{order: uint32(o.Order), stall: uint32(o.Stall.Milliseconds()), seed: o.Seed, memory: uint64(o.Memory)}
+	set := &settings{
+		order: uint32(o.Order), seed: o.Seed, memory: uint64(o.Memory),
+		stall: milliseconds(o.Stall, 5*time.Second), limit: milliseconds(o.Limit, time.Minute),
+	}
 	if o.Eager {
 		set.eager = 1
 	}
 	if o.Absent {
 		set.absent = 1
 	}
-	if o.Stall == 0 {
-		set.stall = uint32(defaultStall.Milliseconds())
-	}
 	if o.Memory == 0 {
 		set.memory = math.MaxInt64
 	}
-	purego.SyscallN(begin, uintptr(unsafe.Pointer(set)), purego.NewCallback(compiling(ctx, c, o)), page)
+	s.number = p.add(func(source string) (string, error) {
+		return c.Build(ctx, source, emu.BuildOptions{Leader: o.Leader, Lint: o.Lint})
+	})
+	purego.SyscallN(begin, uintptr(unsafe.Pointer(set)), s.number, p.compile, p.locks)
 	return s, nil
 }
 
-const defaultStall = 5 * time.Second
-
-// compiling returns the function that the stand-in calls to compile a source: it writes
-// a path to out and returns 0, or what is wrong, and returns 1.
-func compiling(ctx context.Context, c *emu.Compiler, o Options) func(source *byte, n, fast uintptr, out *byte, room uintptr) uintptr {
-	return func(source *byte, n, fast uintptr, out *byte, room uintptr) uintptr {
-		text := string(unsafe.Slice(source, n)) // fast maths are the same here
-		path, err := c.Build(ctx, text, emu.BuildOptions{Leader: o.Leader, Lint: o.Lint})
-		answer := path
-		if err != nil {
-			answer = err.Error()
-			if said := new(emu.BuildError); errors.As(err, &said) {
-				answer = said.Text
-			}
-		}
-		to := unsafe.Slice(out, room)
-		clear(to[copy(to[:len(to)-1], answer):])
-		if err != nil {
-			return 1
-		}
-		return 0
+// milliseconds is a duration, or another if it is 0, of at most some weeks.
+func milliseconds(d, usual time.Duration) uint32 {
+	if d == 0 {
+		d = usual
 	}
+	return uint32(min(d.Milliseconds(), math.MaxInt32))
 }
 
 // loadCopy opens a copy of a library, whose variables nobody else has, and which is
@@ -130,16 +117,6 @@ func loadCopy(path string) (uintptr, error) {
 	}
 	return purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
-
-// locks is a page of locks that all stand-ins of the process share: the function
-// constants of compiled kernels are variables of a library, which they share as well.
-var locks = sync.OnceValues(func() (uintptr, error) {
-	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		return 0, err
-	}
-	return uintptr(unsafe.Pointer(&b[0])), nil
-})
 
 // Handle is the handle of the open library, for mtl.Load: of the Objective-C runtime and
 // of Metal both.
@@ -191,6 +168,9 @@ func (s *Standin) Close() *Report {
 	if s.report == nil {
 		s.report = r
 		purego.SyscallN(s.end)
+		if p, err := shared(); err == nil {
+			p.remove(s.number)
+		}
 		_ = purego.Dlclose(s.handle)
 	}
 	return r

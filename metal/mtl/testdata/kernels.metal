@@ -57,3 +57,9 @@ kernel void divergent(device float* out [[buffer(0)]], uint t [[thread_index_in_
 
 // each thread writes far past the end of what it was given
 kernel void overrun(device float* out [[buffer(0)]], uint t [[thread_index_in_threadgroup]]) { out[t + 100000] = 1.0f; }
+
+// a loop that ends when somebody else writes
+kernel void endless(device atomic_uint* flag [[buffer(0)]]) {
+  while (atomic_load_explicit(flag, memory_order_relaxed) != 7u) {
+  }
+}

@@ -1,4 +1,4 @@
-// What a compiled library of kernels exports, and how a dispatch is described
+// What a compiled library of kernels exports, and the runtime that it needs, and how a dispatch is described
 // to it. C as well as C++; includes nothing but integer types, so that a
 // program that only runs kernels needs no other header of the emulated GPU.
 #pragma once
@@ -58,7 +58,7 @@ typedef struct {
 typedef struct {
   uint64_t address;
   int32_t signal;
-  int32_t write;  // 1: a store, 0: a load or unknown
+  int32_t write;  // 1: a store, 2: a load, 0: unknown
 } msl_fault;
 
 #ifndef MSL_ABI_TYPES_ONLY
@@ -69,6 +69,9 @@ extern msl_constant msl_fcs[];
 // 0 to 1 atomically before, and back after the dispatch.
 extern uint32_t msl_fcs_busy;
 
+// The functions are in the runtime's shared object; dlsym finds them by the
+// handle of any library of kernels. A worker runs kernels of all of them.
+//
 // A worker has the stacks and the threadgroup memory of one threadgroup. One
 // thread at a time uses it. msl_worker_new returns null without memory.
 void* msl_worker_new(void);

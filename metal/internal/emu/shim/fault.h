@@ -16,28 +16,49 @@
 
 namespace msl {
 
-static const size_t stacks_size = (size_t)MSL_STRIDE * (MSL_MAX_THREADS + 1) + (4 << 20);
+// Below the stacks nothing can be touched; the deepest overflows end there.
+static const size_t stacks_guard = 256 * 1024;
+static const size_t stacks_size = stacks_guard + (size_t)MSL_STRIDE * (MSL_MAX_THREADS + 1);
 
-static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-static struct sigaction fault_before[4];
+static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+static struct sigaction fault_before[5];
 static char fault_stop;  // its address marks the signal of msl_worker_stop
 
 static void fault_landing() {
   Lane* l = current;
   Group* g = l->group;
-  const char* place = "";
-  if (!g->stop && check_stacks(g)) leave(g);  // that is why
-  if (g->stop)
-    place = "stopped in";
-  else if (g->fault.signal == SIGFPE)
-    place = "integer division by zero in";
-  else if (g->fault.signal == SIGILL)
-    place = "unreachable code was reached by";
-  else
-    place = g->fault.write ? "wrote to memory that no buffer has:" : "read memory that no buffer has:";
-  if (g->stop || g->fault.signal == SIGFPE || g->fault.signal == SIGILL)
-    fail(g, "%s thread %u of threadgroup (%u,%u,%u)", place, l->index, g->position[0], g->position[1], g->position[2]);
-  fail(g, "thread %u of threadgroup (%u,%u,%u) %s address 0x%llx", l->index, g->position[0], g->position[1], g->position[2], place, (unsigned long long)g->fault.address);
+  bool below = g->fault.address - (uint64_t)g->stack_map < stacks_guard;
+  if (!g->stop && (below ? deep(g, l->index) : check_stacks(g))) leave(g);  // that is why
+  const char* what = "an illegal instruction; the processor may lack what kernels are built for (AVX2 and F16C on amd64)";
+  if (g->stop) what = "stopped";
+  if (g->fault.signal == SIGFPE || g->fault.signal == SIGTRAP) what = "an integer division by zero";
+  if (g->fault.signal == SIGSEGV || g->fault.signal == SIGBUS) {
+    const char* ways[] = {"used", "wrote to", "read"};
+    fail(g, "thread %u of threadgroup (%u,%u,%u) %s memory that no buffer has, at address 0x%llx", l->index, g->position[0], g->position[1], g->position[2], ways[g->fault.write],
+         (unsigned long long)g->fault.address);
+  }
+  fail(g, "%s, in thread %u of threadgroup (%u,%u,%u)", what, l->index, g->position[0], g->position[1], g->position[2]);
+}
+
+// fault_write says whether the access was a store: 1, a load: 2, or 0 where nobody says.
+static int fault_write(const ucontext_t* u) {
+#if defined(__x86_64__)
+  return u->uc_mcontext.gregs[REG_ERR] & 2 ? 1 : 2;
+#else
+  // Records of a tag, a size and data; the one of the fault's syndrome has its bit 6 set for stores.
+  const unsigned char* at = (const unsigned char*)u->uc_mcontext.__reserved;
+  for (const unsigned char* end = at + sizeof u->uc_mcontext.__reserved; at + 16 <= end;) {
+    uint32_t tag, size;
+    uint64_t syndrome;
+    memcpy(&tag, at, 4);
+    memcpy(&size, at + 4, 4);
+    memcpy(&syndrome, at + 8, 8);
+    if (tag == 0x45535201) return syndrome & 0x40 ? 1 : 2;
+    if (tag == 0 || size < 16) break;
+    at += size;
+  }
+  return 0;
+#endif
 }
 
 // on_fibre reports whether a thread that was interrupted at sp runs a fibre:
@@ -60,7 +81,7 @@ static void fault_handler(int signal, siginfo_t* info, void* context) {
   bool asked = info->si_code == SI_QUEUE && info->si_value.sival_ptr == &fault_stop;
   if (asked && (!l || !l->group->stop)) return;  // too early or too late; who asked asks again
   if (!l) {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
       if (fault_signals[i] != signal) continue;
       struct sigaction& b = fault_before[i];
       if (b.sa_flags & SA_SIGINFO)
@@ -75,15 +96,14 @@ static void fault_handler(int signal, siginfo_t* info, void* context) {
   Group* g = l->group;
   g->fault.address = asked ? 0 : (uint64_t)info->si_addr;
   g->fault.signal = asked ? 0 : signal;
+  g->fault.write = !asked && signal == SIGSEGV ? fault_write(u) : 0;
   // The landing function gets the worker's spare stack: the fibre's own may be what overflowed.
   uintptr_t top = (uintptr_t)g->stacks + (size_t)MSL_MAX_THREADS * MSL_STRIDE + MSL_STACK;
   top &= ~(uintptr_t)63;
 #if defined(__x86_64__)
-  g->fault.write = !asked && signal == SIGSEGV && (u->uc_mcontext.gregs[REG_ERR] & 2) != 0;
   u->uc_mcontext.gregs[REG_RSP] = (greg_t)(top - 8);
   u->uc_mcontext.gregs[REG_RIP] = (greg_t)fault_landing;
 #elif defined(__aarch64__)
-  g->fault.write = 0;
   u->uc_mcontext.sp = top;
   u->uc_mcontext.pc = (uint64_t)fault_landing;
 #endif
@@ -98,7 +118,7 @@ static void fault_install() {
     a.sa_sigaction = fault_handler;
     a.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     sigfillset(&a.sa_mask);
-    for (int i = 0; i < 4; i++) sigaction(fault_signals[i], &a, &fault_before[i]);
+    for (int i = 0; i < 5; i++) sigaction(fault_signals[i], &a, &fault_before[i]);
     __atomic_store_n(&state, 2, __ATOMIC_SEQ_CST);
   }
   while (__atomic_load_n(&state, __ATOMIC_SEQ_CST) != 2) {

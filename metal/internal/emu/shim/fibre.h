@@ -19,6 +19,12 @@
 #define MSL_RED_ZONE 128
 #define MSL_SITES 64
 
+// What kernels use of the runtime, which is a shared object of its own: a
+// process has one, however many libraries of kernels it loads. It has the
+// handler of faults, and the little static TLS that a process has to spare.
+#define MSL_API __attribute__((visibility("default")))
+#define MSL_SLOW __attribute__((visibility("default"), noinline))
+
 namespace msl {
 
 enum State : uint32_t { RUN = 0, WAIT_SIMD, WAIT_BARRIER, DONE };
@@ -93,12 +99,12 @@ struct Group {
 };
 
 // The fibre that runs on this thread, null outside of kernels. initial-exec,
-// as it is read at every operation; a library may use only little of that.
-extern __attribute__((tls_model("initial-exec"), visibility("hidden"))) thread_local Lane* current;
+// as it is read at every operation.
+extern __attribute__((tls_model("initial-exec"), visibility("default"))) __thread Lane* current;
 
-extern "C" void msl_switch(void** save, void* to);
+extern "C" MSL_API void msl_switch(void** save, void* to);
 
-[[noreturn]] __attribute__((noinline)) void fail(Group* g, const char* format, ...);
+[[noreturn]] MSL_SLOW void fail(Group* g, const char* format, ...);
 
 static inline bool runnable(const Lane* l) {
   switch (l->state) {
@@ -120,7 +126,7 @@ static inline void resume(Lane* from, Lane* to) {
   msl_switch(&from->sp, to->sp);
 }
 
-__attribute__((noinline)) void block_slow(Lane* l);
+MSL_SLOW void block_slow(Lane* l);
 
 // block is called by a lane that has set what it waits for; it returns once
 // the lane can run again.
@@ -134,9 +140,9 @@ static inline void block(Lane* l) {
 }
 
 // barrier waits for all threads of the threadgroup.
-__attribute__((noinline)) void barrier(Site site);
+MSL_SLOW void barrier(Site site);
 
-__attribute__((noinline)) void* storage_slow(Group* g, const void* id, const char* name, size_t size);
+MSL_SLOW void* storage_slow(Group* g, const void* id, const char* name, size_t size);
 
 // storage returns the memory of a `threadgroup T name[N];` in a kernel's
 // body, which id tells from all others. The first thread to come allocates.
@@ -147,7 +153,7 @@ static inline void* storage(const void* id, const char* name, size_t size) {
   return storage_slow(g, id, name, size);
 }
 
-__attribute__((noinline)) void wrong_site(Simd* s, Site site);
+MSL_SLOW void wrong_site(Simd* s, Site site);
 
 // meet is a simdgroup operation: every active lane of the simdgroup gives v,
 // the last to arrive runs finish, and all return the parity of slot and res.

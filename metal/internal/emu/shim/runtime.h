@@ -1,9 +1,9 @@
-// The first thing of a library of kernels: what runs them. bfloat's
-// conversion is here because not every libgcc has it.
+// The whole of the runtime's shared object. bfloat's conversion is in it
+// because not every libgcc has one.
 #pragma once
 #include "worker.h"
 
-extern "C" __attribute__((visibility("hidden"))) __bf16 __truncsfbf2(float x) {
+extern "C" __attribute__((visibility("default"))) __bf16 __truncsfbf2(float x) {
   uint32_t u;
   memcpy(&u, &x, 4);
   u = (u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16;  // to nearest, ties to even

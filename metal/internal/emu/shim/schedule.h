@@ -9,7 +9,7 @@
 
 namespace msl {
 
-thread_local Lane* current;
+__thread Lane* current;
 
 [[noreturn]] static void leave(Group* g) {
   g->failed = 1;
@@ -119,15 +119,17 @@ static const uint64_t stack_mark = 0x6d736c5f656e6421;  // at the deepest end of
 
 static unsigned char* stack_of(Group* g, uint32_t i) { return g->stacks + (size_t)i * MSL_STRIDE; }
 
+static const char* deep(Group* g, uint32_t thread) {
+  snprintf(g->err, sizeof g->err, "thread %u of threadgroup (%u,%u,%u) has more than %d bytes of local variables", thread, g->position[0], g->position[1], g->position[2], MSL_STACK);
+  return g->err;
+}
+
 // check_stacks finds threads whose local variables were too many.
 static const char* check_stacks(Group* g) {
   for (uint32_t i = 0; i < g->n; i++) {
     uint64_t mark;
     memcpy(&mark, stack_of(g, i), sizeof mark);
-    if (mark != stack_mark) {
-      snprintf(g->err, sizeof g->err, "thread %u of threadgroup (%u,%u,%u) has more than %d bytes of local variables", i, g->position[0], g->position[1], g->position[2], MSL_STACK);
-      return g->err;
-    }
+    if (mark != stack_mark) return deep(g, i);
   }
   return nullptr;
 }

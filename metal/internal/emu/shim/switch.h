@@ -6,7 +6,7 @@
 // A new fibre's stack begins with MSL_FRAME_WORDS words, all zero but the entry
 // point at MSL_FRAME_ENTRY.
 #pragma once
-extern "C" void msl_switch(void** save, void* to);
+extern "C" __attribute__((visibility("default"))) void msl_switch(void** save, void* to);
 
 #if defined(__x86_64__)
 #define MSL_FRAME_ENTRY 6
@@ -14,7 +14,6 @@ extern "C" void msl_switch(void** save, void* to);
 asm(R"(
 .text
 .globl msl_switch
-.hidden msl_switch
 .type msl_switch,@function
 .p2align 4
 msl_switch:
@@ -42,7 +41,6 @@ msl_switch:
 asm(R"(
 .text
 .globl msl_switch
-.hidden msl_switch
 .type msl_switch,%function
 .p2align 4
 msl_switch:

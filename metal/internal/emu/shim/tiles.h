@@ -46,14 +46,15 @@ struct simdgroup_matrix {
     const simdgroup_matrix* o;
     __builtin_memcpy(&o, msl::current->simd->slot[p][0], sizeof o);
     int r = msl_tile_row(msl_lane()), c = msl_tile_column(msl_lane());
-    e[0] = o->m[r][c];
-    e[1] = o->m[r][c + 1];
+    __builtin_memcpy(&e, &o->m[r][c], 2 * sizeof(T));
     // Lane 0 may change m as soon as it goes on.
     msl::meet(0, MSL_HERE("thread_elements"), msl_nothing);
     return e;
   }
-  void gather(int line, const char* file) const {
-    if (!spread) return;
+  MSL_MEMBER void gather(int line, const char* file) const {
+    if (__builtin_expect(spread, 0)) gather_slow(line, file);
+  }
+  __attribute__((noinline)) void gather_slow(int line, const char* file) const {
     auto* self = const_cast<simdgroup_matrix*>(this);
     self->spread = false;
     struct Piece {
@@ -62,10 +63,9 @@ struct simdgroup_matrix {
     } piece = {self, e};
     msl::meet(piece, MSL_HERE("simdgroup_matrix"), [](msl::Simd* s, unsigned p, uint32_t) {
       Piece q[MSL_SIMD];
-      for (int i = 0; i < MSL_SIMD; i++) __builtin_memcpy(&q[i], s->slot[p][i], sizeof(Piece));
       for (int i = 0; i < MSL_SIMD; i++) {
-        q[0].to->m[msl_tile_row(i)][msl_tile_column(i)] = q[i].e[0];
-        q[0].to->m[msl_tile_row(i)][msl_tile_column(i) + 1] = q[i].e[1];
+        __builtin_memcpy(&q[i], s->slot[p][i], sizeof(Piece));
+        __builtin_memcpy(&q[0].to->m[msl_tile_row(i)][msl_tile_column(i)], &q[i].e, 2 * sizeof(T));
       }
     });
   }

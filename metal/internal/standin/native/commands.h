@@ -2,10 +2,10 @@
 // runs because of it. Nothing runs before somebody waits for it, or for something
 // behind it in its queue, so that who reads without a wait reads poison.
 #pragma once
-#include <time.h>
 #include <chrono>
 #include "buffer.h"
 #include "library.h"
+#include "watchdog.h"
 
 typedef std::chrono::steady_clock Clock;
 
@@ -101,12 +101,6 @@ static struct {
   long code;
 } injected;
 
-static double now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static const char* command_domain = "MTLCommandBufferErrorDomain";
 enum { command_timeout = 2, command_page_fault = 3 };
 
@@ -147,11 +141,11 @@ static bool run_step(Lock& lock, Queue* q, Clock::time_point deadline) {
   CommandBuffer* c = q->pending.front();
   if (c->status == committed) {
     c->status = scheduled;
-    c->start = now();
+    c->start = seconds_of(CLOCK_MONOTONIC);
     if (injected.after >= 0 && injected.after-- == 0) fail(c, injected.domain, injected.code, injected.text);
   }
   if (c->failure || c->next == c->steps.size()) {
-    c->end = now();
+    c->end = seconds_of(CLOCK_MONOTONIC);
     c->status = c->failure ? failed : completed;
     for (Step& s : c->steps)
       if (c->failure && s.signal && s.value > s.event->lost) s.event->lost = s.value;
@@ -176,7 +170,11 @@ static bool run_step(Lock& lock, Queue* q, Clock::time_point deadline) {
   return true;
 }
 
-// drive runs a queue's steps, in order, until done or nothing is left.
+static const Clock::time_point at_once = Clock::time_point::min();
+
+// drive runs a queue's steps, in order, until done or nothing is left, or the deadline,
+// when it has run one at least. If the deadline is at_once, it runs all that need not
+// wait for others.
 static bool drive(Lock& lock, Queue* q, const std::function<bool()>& done, Clock::time_point deadline) {
   retain(q);
   bool ended = false;
@@ -190,7 +188,10 @@ static bool drive(Lock& lock, Queue* q, const std::function<bool()>& done, Clock
     bool ran = run_step(lock, q, deadline);
     q->busy = false;
     changed.notify_all();
-    if (!ran) break;
+    if (!ran || (deadline != at_once && Clock::now() >= deadline)) {
+      ended = done();
+      break;
+    }
   }
   release(q);
   return ended;
@@ -243,7 +244,7 @@ static Object* queue_buffer(Queue* q, SEL) {
       violation(format("commandBuffer: %zu command buffers of the queue have not completed, and the first is not committed: this waits forever", q->made.size()));
       break;
     }
-    if (!drive(lock, q, [=] { return q->made.empty() || q->made.front() != first; }, after(settings.stall))) break;
+    if (!drive(lock, q, [=] { return q->made.empty() || q->made.front() != first; }, after(settings.stall)) && first->status == committed) break;
   }
   CommandBuffer* c = make<CommandBuffer>();
   c->queue = q;
@@ -280,7 +281,7 @@ static void buffer_commit(CommandBuffer* c, SEL) {
   retain(c);
   c->queue->pending.push_back(c);
   changed.notify_all();
-  if (settings.eager) drive(lock, c->queue, [] { return false; }, after(0));
+  if (settings.eager) drive(lock, c->queue, [] { return false; }, at_once);
 }
 
 static void buffer_complete(CommandBuffer* c, SEL) {

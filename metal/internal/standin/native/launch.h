@@ -96,10 +96,12 @@ std::string Launch::run() {
         if (v != pipeline->function->constants.end()) memcpy(c->value, &v->second.bits, c->size);
       }
     }
+    Watched watched(worker, k->worker_stop);
     if (k->run(worker, &d, 0, total)) {
       msl_fault f = {};
       k->worker_fault(worker, &f);
       text = k->worker_err(worker) + blame(f);
+      if (watched.late()) text += format("; it ran for more than %u ms: Caused GPU Hang Error", settings.limit);
     }
     if (shared) pthread_mutex_unlock(k->lock);
   }

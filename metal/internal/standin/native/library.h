@@ -6,10 +6,11 @@
 #include "abi.h"
 #include "foundation.h"
 
-// compile is Go's: it compiles source and writes the path of a shared object to out and
-// returns 0, or the compiler's text, and returns 1.
-typedef Word (*Compile)(const char* source, Word length, Word fast, char* out, Word room);
+// compile is Go's: it compiles source for the stand-in of that number, and writes the path
+// of a shared object to out and returns 0, or the compiler's text, and returns 1.
+typedef Word (*Compile)(Word number, const char* source, Word length, Word fast, char* out, Word room);
 static Compile compile;
+static Word number;
 
 // locks are process-wide: two stand-ins that use the same shared object have the same
 // function constants in it.
@@ -24,6 +25,7 @@ struct Kernels {
   int (*run)(void*, msl_dispatch*, uint64_t, uint64_t);
   const char* (*worker_err)(void*);
   void (*worker_free)(void*);
+  void (*worker_stop)(void*);
   void (*worker_fault)(void*, msl_fault*);
   pthread_mutex_t* lock;
   std::vector<void*> idle;  // workers
@@ -56,7 +58,7 @@ static Kernels* load_kernels(const std::string& path, std::string* why) {
     const char* name;
     void** to;
   } wanted[] = {{"msl_kernels", (void**)&n.kernels}, {"msl_fcs", (void**)&n.constants}, {"msl_worker_new", (void**)&n.worker_new}, {"msl_run", (void**)&n.run},
-                {"msl_worker_err", (void**)&n.worker_err}, {"msl_worker_free", (void**)&n.worker_free}, {"msl_worker_fault", (void**)&n.worker_fault}};
+                {"msl_worker_err", (void**)&n.worker_err}, {"msl_worker_free", (void**)&n.worker_free}, {"msl_worker_stop", (void**)&n.worker_stop}, {"msl_worker_fault", (void**)&n.worker_fault}};
   for (auto& w : wanted)
     if (!(*w.to = dlsym(h, w.name))) {
       *why = dlerror();
@@ -85,7 +87,7 @@ enum { library_compile_failure = 3, library_function_not_found = 5 };
 
 static Object* device_library(Object*, SEL, String* source, CompileOptions* options, Object** failure) {
   std::string text(1 << 16, 0);
-  Word failed = compile(source->text.c_str(), source->text.size(), !options || options->fast, &text[0], text.size());
+  Word failed = compile(number, source->text.c_str(), source->text.size(), !options || options->fast, &text[0], text.size());
   text.resize(strlen(text.c_str()));
   Lock lock(mu);
   std::string why;

@@ -1,7 +1,7 @@
-// objc_msgSend: finds the method of a receiver's class and jumps to it, with all
-// registers of arguments as they were.
+// Selectors, classes by name, and which method a message is for.
 #pragma once
 #include "object.h"
+#include "trampoline.h"
 
 EXPORT SEL sel_registerName(const char* name) {
   Lock lock(mu);
@@ -38,70 +38,3 @@ extern "C" __attribute__((visibility("hidden"))) IMP standin_lookup(Head* self, 
     violation(format("%s was sent to %p, which is no object", selector, (void*)self));
   return (IMP)nothing;
 }
-
-#if defined(__x86_64__)
-asm(R"(
-.text
-.globl objc_msgSend
-.type objc_msgSend,@function
-objc_msgSend:
-  testq %rdi, %rdi
-  jz 1f
-  pushq %rbp
-  movq %rsp, %rbp
-  subq $64, %rsp
-  movq %rdi, -8(%rbp)
-  movq %rsi, -16(%rbp)
-  movq %rdx, -24(%rbp)
-  movq %rcx, -32(%rbp)
-  movq %r8, -40(%rbp)
-  movq %r9, -48(%rbp)
-  movsd %xmm0, -56(%rbp)
-  call standin_lookup
-  movq %rax, %r11
-  movq -8(%rbp), %rdi
-  movq -16(%rbp), %rsi
-  movq -24(%rbp), %rdx
-  movq -32(%rbp), %rcx
-  movq -40(%rbp), %r8
-  movq -48(%rbp), %r9
-  movsd -56(%rbp), %xmm0
-  leave
-  jmp *%r11
-1:
-  xorl %eax, %eax
-  xorl %edx, %edx
-  xorps %xmm0, %xmm0
-  ret
-.size objc_msgSend,.-objc_msgSend
-)");
-#elif defined(__aarch64__)
-asm(R"(
-.text
-.globl objc_msgSend
-.type objc_msgSend,%function
-objc_msgSend:
-  cbz x0, 1f
-  stp x29, x30, [sp, #-96]!
-  mov x29, sp
-  stp x0, x1, [sp, #16]
-  stp x2, x3, [sp, #32]
-  stp x4, x5, [sp, #48]
-  stp x6, x7, [sp, #64]
-  str d0, [sp, #80]
-  bl standin_lookup
-  mov x16, x0
-  ldp x0, x1, [sp, #16]
-  ldp x2, x3, [sp, #32]
-  ldp x4, x5, [sp, #48]
-  ldp x6, x7, [sp, #64]
-  ldr d0, [sp, #80]
-  ldp x29, x30, [sp], #96
-  br x16
-1:
-  mov x1, #0
-  fmov d0, xzr
-  ret
-.size objc_msgSend,.-objc_msgSend
-)");
-#endif

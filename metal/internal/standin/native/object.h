@@ -62,6 +62,7 @@ struct Settings {
   uint32_t eager;      // command buffers run when they are committed
   uint32_t absent;     // there is no device
   uint32_t stall;      // milliseconds for which the GPU waits for an event before it gives up
+  uint32_t limit;      // milliseconds for which a kernel may run
   uint64_t seed;
   uint64_t memory;     // bytes of buffers and heaps that the device has
 };

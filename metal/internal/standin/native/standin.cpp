@@ -159,8 +159,9 @@ static void encoder_methods() {
 }
 
 // standin_open makes the classes. It is called once, before anything else.
-EXPORT void standin_open(const Settings* s, Compile c, void* process_locks) {
+EXPORT void standin_open(const Settings* s, Word n, Compile c, void* process_locks) {
   settings = *s;
+  number = n;
   compile = c;
   locks = (pthread_mutex_t*)process_locks;
   foundation_methods(), device_methods(), memory_methods(), library_methods(), command_methods(), encoder_methods();
@@ -198,6 +199,7 @@ EXPORT Word standin_outside_pools() {
 
 // standin_close frees what is left, but for live objects, which are reported and leak.
 EXPORT void standin_close() {
+  close_watchdog();
   Lock lock(mu);
   for (Object* o : zombies) o->destroy(o);
   zombies.clear();

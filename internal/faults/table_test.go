@@ -1,0 +1,143 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gomoe/gomoe/jaccl/environ"
+)
+
+// transport is one that the World sets up, and what can be asked of it.
+type transport struct {
+	name string
+	has  []string // its operations
+	// native says that it takes the tag native.
+	native bool
+	// told says that every survivor names the rank whose fault it is: a rank of MLX's
+	// ring knows nothing but that a connection to a neighbour has ended, or brings
+	// nothing, and a neighbour may have left for another's fault.
+	told bool
+	// release says that a job that has failed leaves nothing in the process: MPI keeps
+	// what it has begun until the process ends.
+	release bool
+}
+
+func transports() []transport {
+	return []transport{
+		{name: "tcp", has: names(), told: true, release: true},
+		{name: "shm", has: names(), told: true, release: true},
+		{name: "ring", has: ringNames(), release: true},
+		{name: "jaccl", has: names(), native: true, told: true, release: true},
+		{name: "mpi", has: names(), native: true, told: true},
+	}
+}
+
+// The faults: what goes wrong with a rank, or what it calls that the others do not.
+const (
+	killed   = "killed"
+	stopped  = "stopped"
+	cutOff   = "cut off"
+	slowness = "slow"
+	another  = "another" // operation, type, size or order
+)
+
+// tested says with which operations every fault is tested on every transport, and, where
+// that are not all that the transport has, why.
+func tested() []cell {
+	all, ring, none := names(), ringNames(), []string(nil)
+	return []cell{
+		{"tcp", killed, all, ""},
+		{"tcp", stopped, all, ""},
+		{"tcp", cutOff, all, ""}, // in a network name space of its own
+		{"tcp", slowness, all, ""},
+		{"tcp", another, all, ""},
+
+		{"shm", killed, all, ""},
+		{"shm", stopped, all, ""},
+		{"shm", cutOff, all, ""}, // the watch's connections are; memory can not be
+		{"shm", slowness, all, ""},
+		{"shm", another, all, ""},
+
+		{"ring", killed, ring, ""},
+		{"ring", stopped, ring, ""},
+		{"ring", cutOff, ring, ""},
+		{"ring", slowness, ring, ""},
+		{"ring", another, none, "MLX's ring sends elements, and nothing that says what they are of: one's bytes are taken for another's"},
+
+		{"jaccl", killed, all, ""},
+		{"jaccl", stopped, all, ""},
+		{"jaccl", cutOff, all, ""}, // the stand-in's wires, and the watch's connections
+		{"jaccl", slowness, all, ""},
+		{"jaccl", another, all, ""},
+
+		{"mpi", killed, all, ""},
+		{"mpi", stopped, all, ""},
+		{"mpi", cutOff, all, ""}, // in a network name space, as is the daemon of mpirun that started it
+		{"mpi", slowness, all, ""},
+		{"mpi", another, all, ""},
+	}
+}
+
+// cell is a place in the table.
+type cell struct {
+	transport, fault string
+	ops              []string
+	hole             string // why these are not all
+}
+
+// cells are those of a fault that this binary tests.
+func cells(fault string) (c []struct {
+	transport
+	ops []string
+}) {
+	for _, t := range tested() {
+		if o := over(t.transport); t.fault == fault && (native || !o.native) {
+			c = append(c, struct {
+				transport
+				ops []string
+			}{o, t.ops})
+		}
+	}
+	return c
+}
+
+// over returns the transport of that name.
+func over(name string) transport {
+	all := transports()
+	return all[slices.IndexFunc(all, func(o transport) bool { return o.name == name })]
+}
+
+func names() (all []string) {
+	for _, o := range operations() {
+		all = append(all, o.name)
+	}
+	return all
+}
+
+// ringNames are the operations that MLX's ring has; TestRefused is about the others.
+func ringNames() []string {
+	return []string{"all_sum", "all_max", "all_min", "all_gather", "send_recv", "send", "barrier"}
+}
+
+// TestTable: there is a place for every fault on every transport, and a reason wherever
+// an operation is missing.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	for _, name := range environ.Transports() {
+		if name == "auto" || name == "local" { // of others, and of one process
+			continue
+		}
+		for _, fault := range []string{killed, stopped, cutOff, slowness, another} {
+			i := slices.IndexFunc(tested(), func(c cell) bool { return c.transport == name && c.fault == fault })
+			if i < 0 {
+				t.Errorf("%s, %s: not tested", name, fault)
+				continue
+			}
+			if c := tested()[i]; !slices.Equal(c.ops, over(name).has) && c.hole == "" {
+				t.Errorf("%s, %s: tested with %v, without a reason, want %v", name, fault, c.ops, over(name).has)
+			}
+		}
+	}
+}

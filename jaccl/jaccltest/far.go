@@ -1,0 +1,193 @@
+package jaccltest
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// Far is a rank in another process, which runs Serve at the other end of a connection:
+// with one Far for every rank, Conformance runs on ranks that are processes.
+type Far struct {
+	enc *gob.Encoder
+
+	mu     sync.Mutex
+	calls  map[int]chan answer
+	next   int
+	broken error
+}
+
+// NewFar returns the rank at the other end of conn, which is read until it ends.
+func NewFar(conn io.ReadWriter) *Far {
+	f := &Far{enc: gob.NewEncoder(conn), calls: map[int]chan answer{}}
+	go func() {
+		dec := gob.NewDecoder(conn)
+		for {
+			var a answer
+			if err := dec.Decode(&a); err != nil {
+				f.end(fmt.Errorf("jaccltest: the rank's process: %w", err))
+				return
+			}
+			f.mu.Lock()
+			c := f.calls[a.ID]
+			delete(f.calls, a.ID)
+			f.mu.Unlock()
+			if c != nil {
+				c <- a
+			}
+		}
+	}()
+	return f
+}
+
+// end makes all calls return.
+func (f *Far) end(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken = err
+	for _, c := range f.calls {
+		close(c)
+	}
+	clear(f.calls)
+}
+
+// Open has the rank open the communicator of a new job. All ranks of the job do.
+func (f *Far) Open() (jaccl.Communicator, error) {
+	a := f.ask(context.Background(), request{Kind: "open"})
+	if err := a.error(nil, nil); err != nil {
+		return nil, err
+	}
+	return &farComm{far: f, rank: a.Group.Rank, size: a.Group.Size}, nil
+}
+
+// Clean ends the job, whose communicator is closed, and reports whether the rank's
+// process can open another one: nothing has failed.
+func (f *Far) Clean() bool {
+	a := f.ask(context.Background(), request{Kind: "end"})
+	return a.error(nil, nil) == nil && a.Clean
+}
+
+// ask has the rank do something, and waits until it has.
+func (f *Far) ask(ctx context.Context, r request) answer {
+	c := make(chan answer, 1)
+	f.mu.Lock()
+	if f.broken != nil {
+		f.mu.Unlock()
+		return answer{Err: &farError{Text: f.broken.Error()}}
+	}
+	f.next++
+	r.ID = f.next
+	f.calls[r.ID] = c
+	err := f.enc.Encode(r)
+	f.mu.Unlock()
+	if err != nil {
+		f.end(err)
+	}
+	defer context.AfterFunc(ctx, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.enc.Encode(request{ID: r.ID, Kind: "cancel", Text: context.Cause(ctx).Error()})
+	})()
+	a, ok := <-c
+	if !ok {
+		return answer{Err: &farError{Text: f.broken.Error()}}
+	}
+	return a
+}
+
+// request is what a rank is to do; in a group, or in none.
+type request struct {
+	ID       int
+	Kind     string // the method
+	Group    int
+	Call     lowering.Call
+	Dst, Src []place
+	Blocks   []block
+	To, From int
+	Ranks    []int
+	Text     string
+}
+
+// answer is what has come of it.
+type answer struct {
+	ID     int
+	Err    *farError
+	Blocks []block
+	Group  *farGroup
+	Clean  bool
+}
+
+// farGroup is a group of the rank's, which ID names.
+type farGroup struct {
+	ID, Rank, Size int
+	Ranks          []int
+}
+
+// farError is an error, and what it is.
+type farError struct {
+	Text      string
+	Kinds     []int // of kinds
+	Own       *jaccl.Error
+	OfContext bool // it wraps the cause of the operation's context
+	OfFail    bool // or what Fail was given
+}
+
+func kinds() []error {
+	return []error{jaccl.ErrMismatch, jaccl.ErrDeadline, jaccl.ErrClosed, jaccl.ErrLost, jaccl.ErrUnsupported, jaccl.ErrArgument, context.Canceled, context.DeadlineExceeded}
+}
+
+// describe is the error for the other end. cause is the context's, given what Fail was.
+func describe(err, cause, given error) *farError {
+	if err == nil {
+		return nil
+	}
+	e := &farError{Text: err.Error(), OfContext: cause != nil && errors.Is(err, cause), OfFail: given != nil && errors.Is(err, given)}
+	for i, k := range kinds() {
+		if errors.Is(err, k) {
+			e.Kinds = append(e.Kinds, i)
+		}
+	}
+	if own := (*jaccl.Error)(nil); errors.As(err, &own) {
+		e.Text = own.Err.Error()
+		e.Own = &jaccl.Error{Rank: own.Rank, Call: own.Call, Blame: own.Blame, Outstanding: own.Outstanding}
+	}
+	return e
+}
+
+// error is the error again. cause and given are those of this end.
+func (a *answer) error(cause, given error) error {
+	e := a.Err
+	if e == nil {
+		return nil
+	}
+	w := &wrapping{text: e.Text}
+	for _, k := range e.Kinds {
+		w.is = append(w.is, kinds()[k])
+	}
+	if e.OfContext && cause != nil {
+		w.is = append(w.is, cause)
+	}
+	if e.OfFail && given != nil {
+		w.is = append(w.is, given)
+	}
+	if e.Own == nil {
+		return w
+	}
+	own := *e.Own
+	own.Err = w
+	return &own
+}
+
+type wrapping struct {
+	text string
+	is   []error
+}
+
+func (w *wrapping) Error() string   { return w.text }
+func (w *wrapping) Unwrap() []error { return w.is }

@@ -1,0 +1,58 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// launched returns how many ranks the launcher started, as it says in the environment;
+// nothing if there is none.
+func launched(getenv func(string) string) (variable, size string) {
+	variables := []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}
+	if bySrun(getenv) {
+		variables = append(variables, "SLURM_STEP_NUM_TASKS")
+	}
+	for _, v := range variables {
+		if s := getenv(v); s != "" {
+			return v, s
+		}
+	}
+	return "", ""
+}
+
+// bySrun reports whether Slurm's srun has started this process, and no launcher whose
+// daemons srun has started.
+func bySrun(getenv func(string) string) bool {
+	return getenv("SLURM_STEP_ID") != "" && getenv("OMPI_COMM_WORLD_SIZE") == "" && getenv("MPI_LOCALNRANKS") == "" // the latter is mpiexec's
+}
+
+// errNoPMIx is about a start at which Open MPI would end the process.
+var errNoPMIx = errors.New("srun has started this process and tells it nothing by PMIx, by which Open MPI finds the other ranks: " +
+	"start with srun --mpi=pmix (srun --mpi=list says what this Slurm has), or with mpirun; " +
+	"if this Open MPI was built with Slurm's PMI-1 or PMI-2, set OMPI_MCA_pmix=s1 or s2; a process that is to be alone is started without srun")
+
+// startable reports a start of which it is known that MPI_Init would end the process:
+// Open MPI in a step of srun's that has no server of PMIx.
+func (l *library) startable(getenv func(string) string) error {
+	if !l.openMPI || !bySrun(getenv) || getenv("PMIX_NAMESPACE") != "" || getenv("OMPI_MCA_pmix") != "" {
+		return nil
+	}
+	return fmt.Errorf("mpi: open: %s (%s): %w", l.name, l.version, errNoPMIx)
+}
+
+// together reports ranks that the launcher started as one job, and that the library
+// did not bring together: each would be alone, and believe that it is all.
+func (w *World) together(getenv func(string) string) error {
+	variable, size := launched(getenv)
+	n, err := strconv.Atoi(size)
+	if err != nil || n == w.size {
+		return nil
+	}
+	remedy := "this library is not of the launcher that started this process; name the launcher's in MLX_MPI_LIBNAME, or start with this library's mpirun"
+	if bySrun(getenv) {
+		remedy = "srun has started the ranks, and this library does not find them by what srun tells; start Open MPI with srun --mpi=pmix and MPICH with --mpi=pmi2 (srun --mpi=list), " +
+			"or with this library's mpirun, or name another library in MLX_MPI_LIBNAME"
+	}
+	return fmt.Errorf("mpi: open: %s (%s) has %d ranks and %s is %d: %s", w.lib.name, w.lib.version, w.size, variable, n, remedy)
+}

@@ -1,0 +1,162 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// headMost is the longest head: of a longer one the tiles do not fit into threadgroup
+// memory.
+const headMost = 128
+
+func causalAttention() Kernel {
+	return Kernel{
+		Name: "attention", Serves: []string{"causal_attention"}, Primitives: []string{"causal_attention"},
+		Doc:       "attention, a tile of queries per threadgroup over tiles of keys and values, in simdgroup matrices. A NaN or an infinity also reaches the 7 tokens beside its own",
+		Functions: attentionFunctions("causal_attention", 32, 32, 1, 64),
+		Build:     attentionProgram,
+		Tolerance: Tolerance{Relative: 2e-6, OfMax: 2e-6, Why: "sums and exponentials in f32 a tile at a time, where the host has other tiles"},
+	}
+}
+
+func causalAttentionGrad() Kernel {
+	return Kernel{
+		Name: "attention_grad", Serves: []string{"causal_attention_grad"}, Primitives: []string{"causal_attention_grad"},
+		Doc:       "the gradient of attention: a tile of queries per threadgroup for dq, and of keys for dk and dv, whose heads of queries are added in order",
+		Functions: append(append(attentionFunctions("attention_grad_q", 32, 16, 2, 0), attentionFunctions("attention_grad_kv", 32, 16, 2, 0)...), deltaFunctions()...),
+		Build:     attentionGradProgram,
+		Tolerance: Tolerance{Relative: 1e-5, OfMax: 1e-5, Why: "sums in f32 a tile at a time, where the host has other tiles, of which differences are taken that cancel"},
+	}
+}
+
+func deltaFunctions() []Function {
+	return []Function{{Name: "attention_delta_f32", Threads: 32}, {Name: "attention_delta_f16", Threads: 32}, {Name: "attention_delta_bf16", Threads: 32}}
+}
+
+// attentionFunctions are those of tiles for heads up to half of headMost, and for longer
+// ones.
+func attentionFunctions(name string, rows, columns, scores, matrix int) []Function {
+	var out []Function
+	for _, t := range []string{"f32", "f16", "bf16"} {
+		short := headTile{rows: rows, columns: columns, wide: headMost / 2}
+		long := short.long()
+		long.wide = headMost
+		out = append(out,
+			Function{Name: name + "_32_" + t, Threads: short.threads(), Memory: short.memory(scores, matrix)},
+			Function{Name: name + "_16_" + t, Threads: long.threads(), Memory: long.memory(scores, matrix)})
+	}
+	return out
+}
+
+// headTile is what a threadgroup does at a time: rows of a head, and of another.
+type headTile struct{ rows, columns, wide int }
+
+// long is the tile for long heads: half the rows, and of gradients, which hold two tiles
+// of each head, half the columns.
+func (t headTile) long() headTile {
+	t.rows /= 2
+	if t.columns == 16 {
+		t.columns /= 2
+	}
+	return t
+}
+
+// tileOf returns the tile for heads of d elements, and its part of functions' names.
+func tileOf(d, rows, columns int) (headTile, string) {
+	t := headTile{rows: rows, columns: columns, wide: (d + 7) / 8 * 8}
+	if t.wide > headMost/2 {
+		return t.long(), "16"
+	}
+	return t, "32"
+}
+
+func (t headTile) threads() int { return t.rows / 8 * 32 }
+
+// memory returns the threadgroup memory in bytes: `scores` arrays of a number for each
+// pair of rows, as many tiles of the own rows, and a matrix of so many elements per
+// simdgroup. The forward pass has one tile of the other head at a time, gradients two.
+func (t headTile) memory(scores, matrix int) int {
+	return 4 * (scores*(t.rows+t.columns)*t.wide + scores*t.rows*t.columns + t.rows/8*matrix)
+}
+
+// heads are the sizes of attention.
+type heads struct{ b, s, n, m, d int }
+
+func headsOf(in *Instr) (h heads, suffix string, err error) {
+	q, k := in.Args[0].Type, in.Args[1].Type
+	if suffix, err = float(q.DType); err != nil {
+		return h, "", err
+	}
+	h = heads{q.Shape[0], q.Shape[1], q.Shape[2], k.Shape[2], q.Shape[3]}
+	switch {
+	case h.d > headMost:
+		return h, "", refuse("heads of %d elements, of which tiles do not fit into threadgroup memory; at most %d do", h.d, headMost)
+	case h.d == 0:
+		return h, "", refuse("heads without elements")
+	case in.Ragged():
+		return h, "", refuse("ragged rows")
+	}
+	return h, suffix, nil
+}
+
+// params are the fields of Attention.
+func (h heads) params(in *Instr) (Arg, error) {
+	scale, err := param[float64](in.Prim, "Scale")
+	if err != nil {
+		return Arg{}, err
+	}
+	full, err := param[bool](in.Prim, "Full")
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(h.d))
+	}
+	return Params(h.s, h.n, h.m, h.d, scale, !full), err
+}
+
+// launch returns a launch for heads [b, n] of a function that is named after its tile.
+func (h heads) launch(file, name, suffix string, columns, heads, scores, matrix int, args ...Arg) Launch {
+	tile, size := tileOf(h.d, 32, columns)
+	return Launch{
+		Source: Source{File: file}, Function: name + "_" + size + "_" + suffix, Constants: map[int]any{0: int32(tile.wide / 8)},
+		Args: args, Memory: []int{tile.memory(scores, matrix)},
+		Groups: [3]int{(h.s + tile.rows - 1) / tile.rows, heads, h.b}, Threads: [3]int{tile.threads(), 1, 1},
+	}
+}
+
+func attentionProgram(in *Instr) (*Program, error) {
+	h, suffix, err := headsOf(in)
+	if err != nil {
+		return nil, err
+	}
+	params, err := h.params(in)
+	if err != nil {
+		return nil, err
+	}
+	return program(h.launch("attention.metal", "causal_attention", suffix, 32, h.n, 1, 64, In(0), In(1), In(2), Out(0), Out(1), params)), nil
+}
+
+func attentionGradProgram(in *Instr) (*Program, error) {
+	h, suffix, err := headsOf(in)
+	if err != nil {
+		return nil, err
+	}
+	params, err := h.params(in)
+	if err != nil {
+		return nil, err
+	}
+	if h.n == 0 && in.Results[1].Type.Len() > 0 {
+		return nil, refuse("keys without queries")
+	}
+	const file = "attention_grad.metal"
+	rows := h.b * h.n * h.s
+	delta := Launch{
+		Source: Source{File: file}, Function: "attention_delta_" + suffix, Groups: [3]int{rows, 1, 1}, Threads: [3]int{32, 1, 1},
+		Args: []Arg{In(3), In(5), In(6), Scratch(0), Params(rows, h.s, h.n, h.d)},
+	}
+	args := []Arg{In(0), In(1), In(2), In(5), In(4), Scratch(0)}
+	q := h.launch(file, "attention_grad_q", suffix, 16, h.n, 2, 0, append(args[:len(args):len(args)], Out(0), Out(0), params)...)
+	kv := h.launch(file, "attention_grad_kv", suffix, 16, h.m, 2, 0, append(args[:len(args):len(args)], Out(1), Out(2), params)...)
+	p := program(delta, q, kv)
+	p.Scratch = []int{max(rows, 1) * graph.F32.Size()}
+	return p, nil
+}

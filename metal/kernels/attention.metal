@@ -1,0 +1,108 @@
+// Scaled dot-product attention: out_i = Σ_j exp(s_ij - lse_i) v_j, lse_i = log Σ_j exp(s_ij),
+// s_ij = scale · q_i·k_j, j ≤ i if causal. Scores live in threadgroup memory, a tile at a time;
+// sums are rescaled when a larger score comes. Source: Dao and others, "FlashAttention" (2022).
+#include "attention_tile.metal"
+
+// A threadgroup does ROWS rows of a head of queries, 8 per simdgroup, over COLUMNS keys at
+// a time. room holds the queries, ROWS·D; keys, then values, COLUMNS·D; scores,
+// ROWS·COLUMNS; and a matrix per simdgroup.
+template <typename T, int ROWS, int COLUMNS>
+kernel void causal_attention(device const T* q [[buffer(0)]], device const T* k [[buffer(1)]],
+                             device const T* v [[buffer(2)]], device T* out [[buffer(3)]],
+                             device float* lse [[buffer(4)]], constant Attention& p [[buffer(5)]],
+                             threadgroup float* room [[threadgroup(0)]], uint3 place [[threadgroup_position_in_grid]],
+                             uint id [[thread_index_in_threadgroup]]) {
+  constexpr int threads = ROWS / 8 * 32;
+  int tid = int(id), lane = tid % 32, team = tid / 32;
+  int wide = EIGHTS * 8;
+  int first = int(place.x) * ROWS, head = int(place.y), b = int(place.z);
+  int other = head / (p.n / p.m);
+  device const T* keys = k + head_start(b, other, p.s, p.m, p.d);
+  device const T* values = v + head_start(b, other, p.s, p.m, p.d);
+
+  threadgroup float* queries = room;
+  threadgroup float* tile = queries + ROWS * wide;
+  threadgroup float* scores = tile + COLUMNS * wide + team * 8 * COLUMNS;
+  threadgroup float* diagonal = tile + COLUMNS * wide + ROWS * COLUMNS + team * 64;
+  stage(queries, q + head_start(b, head, p.s, p.n, p.d), first, ROWS, p.s, p.n * p.d, p.d, tid, threads);
+
+  simdgroup_float8x8 sum[16];
+  for (int e = 0; e < EIGHTS; e++) {
+    sum[e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+  }
+  // Four lanes have a row of the scores: its largest so far, and the sum of exponentials.
+  int row = lane / 4, query = first + team * 8 + row;
+  float top = -INFINITY, total = 0.0f;
+
+  int end = p.causal != 0 ? min(p.s, first + ROWS) : p.s;
+  for (int at = 0; at < end; at += COLUMNS) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    stage(tile, keys, at, COLUMNS, p.s, p.m * p.d, p.d, tid, threads);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    products(scores, queries + team * 8 * wide, tile, COLUMNS);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+
+    float larger = top;
+    for (int c = lane % 4; c < COLUMNS; c += 4) {
+      int key = at + c;
+      if (key < p.s && query < p.s && (p.causal == 0 || key <= query)) {
+        larger = max(larger, p.scale * scores[row * COLUMNS + c]);
+      }
+    }
+    larger = max(larger, simd_shuffle_xor(larger, 1));
+    larger = max(larger, simd_shuffle_xor(larger, 2));
+    float fade = larger == top ? 1.0f : precise::exp(top - larger);
+    float more = 0.0f;
+    for (int c = lane % 4; c < COLUMNS; c += 4) {
+      int key = at + c;
+      float weight = 0.0f;
+      if (key < p.s && query < p.s && (p.causal == 0 || key <= query)) {
+        weight = precise::exp(p.scale * scores[row * COLUMNS + c] - larger);
+      }
+      scores[row * COLUMNS + c] = weight;
+      more += weight;
+    }
+    more += simd_shuffle_xor(more, 1);
+    more += simd_shuffle_xor(more, 2);
+    total = total * fade + more;
+    top = larger;
+    for (int c = lane % 4; c < 8; c += 4) {
+      diagonal[row * 8 + c] = c == row ? fade : 0.0f;
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    stage(tile, values, at, COLUMNS, p.s, p.m * p.d, p.d, tid, threads);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    simdgroup_float8x8 fades;
+    simdgroup_load(fades, diagonal, 8);
+    for (int e = 0; e < EIGHTS; e++) {
+      simdgroup_float8x8 faded;
+      simdgroup_multiply(faded, fades, sum[e]);
+      sum[e] = faded;
+    }
+    accumulate(sum, scores, tile, COLUMNS);
+  }
+
+  // The rows of queries are this simdgroup's own: results take their place.
+  threadgroup float* mine = queries + team * 8 * wide;
+  for (int e = 0; e < EIGHTS; e++) {
+    simdgroup_store(sum[e], mine + e * 8, wide);
+  }
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  for (int c = lane % 4; c < wide; c += 4) {
+    mine[row * wide + c] = mine[row * wide + c] / total;
+  }
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  unstage(out + head_start(b, head, p.s, p.n, p.d), mine, first + team * 8, p.s, p.n * p.d, p.d, lane);
+  if (lane % 4 == 0 && query < p.s) {
+    lse[(b * p.n + head) * p.s + query] = top + precise::log(total);
+  }
+}
+
+#define INSTANTIATE(suffix, T)                                                        \
+  template [[host_name("causal_attention_32_" #suffix)]] [[kernel]]                   \
+  decltype(causal_attention<T, 32, 32>) causal_attention<T, 32, 32>;                  \
+  template [[host_name("causal_attention_16_" #suffix)]] [[kernel]]                   \
+  decltype(causal_attention<T, 16, 32>) causal_attention<T, 16, 32>;
+INSTANTIATE(f32, float)
+INSTANTIATE(f16, half)
+INSTANTIATE(bf16, bfloat)

@@ -1,0 +1,88 @@
+package kernels
+
+import "slices"
+
+// axis is a dimension that operands share, with the stride in elements that it has in
+// each, 0 in those that do not have it.
+type axis struct {
+	size    int
+	strides [3]int
+}
+
+// rowMajor returns the strides of an array of the shape.
+func rowMajor(shape []int) []int {
+	strides := make([]int, len(shape))
+	n := 1
+	for d := len(shape) - 1; d >= 0; d-- {
+		strides[d] = n
+		n *= shape[d]
+	}
+	return strides
+}
+
+// joined returns fewer axes that say the same, in the same order: those of size 1 are left
+// out, and neighbours that one stride describes in every operand are one.
+func joined(axes []axis) []axis {
+	var out []axis
+	for _, a := range axes {
+		if a.size == 1 {
+			continue
+		}
+		if n := len(out); n > 0 && out[n-1].before(a) {
+			out[n-1] = axis{out[n-1].size * a.size, a.strides}
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// before reports whether a step along a is as long as all of b.
+func (a axis) before(b axis) bool {
+	for i, s := range a.strides {
+		if s != b.size*b.strides[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// longest takes the longest of axes, the last of equals, out of them; without any it is one
+// of size 1.
+func longest(axes []axis) (axis, []axis) {
+	at := -1
+	for i, a := range axes {
+		if at < 0 || a.size >= axes[at].size {
+			at = i
+		}
+	}
+	if at < 0 {
+		return axis{size: 1}, nil
+	}
+	return axes[at], slices.Delete(slices.Clone(axes), at, at+1)
+}
+
+// sizes returns n sizes of axes and their strides in an operand as parameters, the last
+// varying fastest; those in front that are missing have size 1.
+func sizes(axes []axis, n int) (size []any, strides [3][]any) {
+	for i := range n {
+		a := axis{size: 1}
+		if at := i - (n - len(axes)); at >= 0 {
+			a = axes[at]
+		}
+		size = append(size, a.size)
+		for o := range strides {
+			strides[o] = append(strides[o], a.strides[o])
+		}
+	}
+	return size, strides
+}
+
+// product returns how many elements axes have together.
+func product(axes []axis) int {
+	n := 1
+	for _, a := range axes {
+		n *= a.size
+	}
+	return n
+}

@@ -1,0 +1,42 @@
+package kernels
+
+import (
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+func crossEntropy() Kernel {
+	return Kernel{
+		Name: "cross_entropy", Serves: []string{"cross_entropy", "cross_entropy_grad"}, Primitives: []string{"cross_entropy", "cross_entropy_grad"},
+		Doc:       "the loss of each token, and its gradient, after a look at the labels; a threadgroup per token",
+		Functions: append(lineFunctions("cross_entropy", "cross_entropy_grad"), Function{Name: "check_indices", Threads: checkThreads, Memory: 4 * checkThreads}),
+		Build:     crossEntropyProgram,
+		Tolerance: Tolerance{Absolute: 1e-6, Relative: 4e-6, OfMax: 4e-7, Why: "exponentials, logarithms and sums in f32, the host's sums in f64; a small loss is the difference of larger numbers"},
+	}
+}
+
+func crossEntropyProgram(in *Instr) (*Program, error) {
+	x := in.Args[0].Type
+	suffix, err := float(x.DType)
+	if err != nil {
+		return nil, err
+	}
+	l := linesOf(x, x.Rank()-1)
+	if in.Args[1].Ragged { // the host looks at rows in use only
+		return nil, refuse("labels of ragged rows")
+	}
+	ragged, zones := in.raggedness(l.count)
+	launch := Launch{
+		Source: Source{File: "cross_entropy.metal"}, Function: in.Name + "_" + suffix, Groups: [3]int{l.count, 1, 1}, Threads: [3]int{team(l.n), 1, 1},
+	}
+	for i := range in.Args {
+		launch.Args = append(launch.Args, In(i))
+	}
+	launch.Args = append(launch.Args, Out(0), zones, Params(append([]any{l.count, l.n}, ragged...)...))
+	labels, spec, a := in.Args[1].Type, in.plan.Bufs[in.Args[1].Buf].Spec, &lowering.Args{Mesh: in.Mesh, Rank: in.Rank}
+	p := program(checked(1, labels.Len(), primitives.Ignored, l.n), launch)
+	p.Fault = func(r [StatusLen]int32) error {
+		return primitives.IDError(a, spec, labels, int(r[0]), r[1], primitives.Ignored, l.n, "label")
+	}
+	return p, nil
+}

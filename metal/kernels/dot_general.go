@@ -1,0 +1,122 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// dotGeneral is products of arrays.
+func dotGeneral() Kernel {
+	return Kernel{
+		Name: "dot_general", Serves: []string{"dot_general"}, Primitives: []string{"dot_general"},
+		Doc: "products of arrays with batches, summed over any dimensions in f32; of 32-bit integers too",
+		Functions: slices.Concat(tileFunctions("dot_general"), tileFunctions("grouped_matmul"), tileFunctions("grouped_outer"),
+			[]Function{{Name: "dot_integers", Threads: dotIntegersThreads}}),
+		Build: dotProgram, Tolerance: tileTolerance(),
+	}
+}
+
+// dotAxes are the dimensions of a product z of x and y: of batches, of x and y alone, and
+// those that are summed over. Their strides are in x, y and z.
+type dotAxes struct{ batch, x, y, sum []axis }
+
+// dotAxesOf returns the dimensions that a product's parameters name.
+func dotAxesOf(p primitives.Dot, x, y, z []int) dotAxes {
+	xs, ys, zs := rowMajor(x), rowMajor(y), rowMajor(z)
+	var a dotAxes
+	at := 0 // dimension of z
+	for i, d := range p.LHSBatch {
+		a.batch = append(a.batch, axis{x[d], [3]int{xs[d], ys[p.RHSBatch[i]], zs[at]}})
+		at++
+	}
+	for d, n := range x {
+		if !slices.Contains(p.LHSBatch, d) && !slices.Contains(p.LHSContract, d) {
+			a.x = append(a.x, axis{n, [3]int{xs[d], 0, zs[at]}})
+			at++
+		}
+	}
+	for d, n := range y {
+		if !slices.Contains(p.RHSBatch, d) && !slices.Contains(p.RHSContract, d) {
+			a.y = append(a.y, axis{n, [3]int{0, ys[d], zs[at]}})
+			at++
+		}
+	}
+	for i, d := range p.LHSContract {
+		a.sum = append(a.sum, axis{x[d], [3]int{xs[d], ys[p.RHSContract[i]], 0}})
+	}
+	return a
+}
+
+// As dot_general.metal has them.
+const (
+	dotBatch = 6
+	dotDeep  = 3
+)
+
+func dotProgram(in *Instr) (*Program, error) {
+	p, ok := in.Prim.(primitives.Dot)
+	if !ok {
+		return nil, fmt.Errorf("the primitive is %T, want primitives.Dot", in.Prim)
+	}
+	x, y, z := in.Args[0], in.Args[1], in.Results[0]
+	switch d := z.Type.DType; {
+	case d == graph.I32 || d == graph.U32:
+		return dotIntegers(in, p)
+	case !d.IsFloat():
+		return nil, refuse("no kernel for products of %s, only of f32, f16, bf16, i32 and u32", d)
+	}
+	for _, o := range []Operand{x, y} {
+		if _, err := operandCode(o.Type.DType); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := floatCode(z.Type.DType); err != nil {
+		return nil, err
+	}
+	if in.Ragged() {
+		return dotRagged(in, p)
+	}
+	if z.Type.Len() == 0 {
+		return &Program{}, nil
+	}
+	a := dotAxesOf(p, x.Type.Shape, y.Type.Shape, z.Type.Shape)
+	// A tile has one dimension of x, one of y, and one that is summed over. What is left of
+	// x and y is like dimensions of batches along which the other is the same.
+	rows, moreRows := longest(joined(a.x))
+	cols, moreCols := longest(joined(a.y))
+	sum, moreSum := longest(joined(a.sum))
+	batch := slices.Concat(joined(a.batch), moreRows, moreCols)
+	if len(batch) > dotBatch {
+		return nil, refuse("its matrices have %d indices that no one stride describes, want at most %d", len(batch), dotBatch)
+	}
+	if len(moreSum) > dotDeep {
+		return nil, refuse("it sums over %d dimensions that no one stride describes, want at most %d", len(moreSum)+1, dotDeep+1)
+	}
+	left, right, first, second := side{elem: x.Type.DType}, side{elem: y.Type.DType}, 0, 1
+	if cols.size < rows.size && cols.size <= fewRows {
+		// zᵀ = yᵀ·xᵀ, so that those that are few are the rows.
+		left, right, first, second = right, left, 1, 0
+		rows, cols = cols, rows
+	}
+	left.line, left.deep = rows.strides[first], sum.strides[first]
+	right.line, right.deep = cols.strides[second], sum.strides[second]
+	for _, o := range slices.Concat(batch, moreSum) {
+		left.others = append(left.others, o.strides[first])
+		right.others = append(right.others, o.strides[second])
+	}
+	t := tilingOf(rows.size)
+	l, err := tileLaunch("dot_general", t, left, right, z.Type.DType,
+		[3]int{pieces(cols.size, t.cols), pieces(rows.size, t.rows), product(batch)})
+	if err != nil {
+		return nil, err
+	}
+	bs, bstrides := sizes(batch, dotBatch)
+	os, ostrides := sizes(moreSum, dotDeep)
+	l.Args = []Arg{In(first), In(second), Out(0), Params(slices.Concat(
+		[]any{rows.size, cols.size, sum.size, left.line, left.deep, right.line, right.deep, rows.strides[2], cols.strides[2]},
+		bs, bstrides[first], bstrides[second], bstrides[2], os, ostrides[first], ostrides[second])...)}
+	return &Program{Launches: []Launch{l}}, nil
+}

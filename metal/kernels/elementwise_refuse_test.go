@@ -1,0 +1,81 @@
+package kernels_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/metal/kernels"
+)
+
+// TestElementwiseRefused has what is left to the host, and why.
+func TestElementwiseRefused(t *testing.T) {
+	for _, c := range []struct{ in, eq, want string }{
+		{"x f64[3]", "exp(x)", "no elements of f64"},
+		{"x i64[3]", "neg(x)", "no elements of i64"},
+		{"x f32[3]", "convert_element_type(x) dtype=f64", "no elements of f64"},
+		{"x i64[3]", "convert_element_type(x) dtype=f32", "no elements of i64"},
+		{"x q8_0[4,32]", "convert_element_type(x) dtype=f32", "no elements of q8_0"},
+		{"x f32[3]", "reduce_prod(x) axes=[0]", "products of floats are made in f64"},
+		{"x f64[3]", "reduce_sum(x) axes=[0]", "no elements of f64"},
+		{"x i64[3]", "reduce_max(x) axes=[0]", "no elements of i64"},
+		{"x bool[3,0]", "reduce_min(x) axes=[1]", "the least of no bool"},
+		{"x f64[3]", "cumsum(x) axis=0", "no elements of f64"},
+		{"x f32[3]", "argmax(x) axis=0 index_dtype=i64", "places of i64"},
+		{"x i32[3]", "one_hot(x) num_classes=4 dtype=f64", "makes elements of f64"},
+		{"x f64[3,2], i i32[4], u f64[4,2]", "scatter_add(x, i, u) axis=0", "no elements of f64"},
+		{"x f32[3], s i32[], l f32[]", "adamw(x, x, x, x, l, s, l) b1=0.9", "eps=0, which is too small"},
+		{"x f32[1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2]", "rev(x) dimensions=[1,5,9,13,17]", "moves a box of 9 dimensions"},
+	} {
+		p := &program{in: []string{c.in}}
+		p.eq("%s", c.eq)
+		if strings.HasPrefix(c.eq, "adamw") {
+			p.body = []string{"r0, r1, r2 = " + c.eq}
+		}
+		l := p.plan(t, false)
+		in := l.Instrs[0]
+		if in.On || !strings.Contains(in.Why, c.want) {
+			t.Errorf("%s: the host runs it because %q, want a reason with %q", c.eq, in.Why, c.want)
+		}
+	}
+	// More arguments than a Metal function has buffers.
+	p := &program{}
+	var sum []string
+	for i := range 31 {
+		x := "x" + strings.Repeat("i", i)
+		p.input(x, "f32[4]")
+		sum = append(sum, x)
+	}
+	p.eq("add_any(%s)", strings.Join(sum, ", "))
+	if in := p.plan(t, false).Instrs[0]; in.On || !strings.Contains(in.Why, "takes 33 buffers, want at most 31") {
+		t.Errorf("a sum of 31: the host runs it because %q, want a reason with the number of buffers", in.Why)
+	}
+}
+
+// TestFlatShared has equal functions for equal chains, of other sizes and with other
+// numbers, and others for other operations.
+func TestFlatShared(t *testing.T) {
+	name := func(typ, c, op string) string {
+		p := &program{in: []string{"x " + typ, "y " + typ}}
+		shape := typ[strings.Index(typ, "["):]
+		k := p.eq("full() value=%s dtype=%s shape=%s", c, typ[:strings.Index(typ, "[")], shape)
+		v := p.eq("mul(x, %s)", k)
+		p.out = []string{p.eq("%s(%s, y)", op, v)}
+		l := p.plan(t, true)
+		require.Len(t, l.Instrs, 1)
+		q, _, err := kernels.Build(kernels.Of(l, 0, 0))
+		require.NoError(t, err)
+		require.Len(t, q.Launches, 1)
+		return q.Launches[0].Function
+	}
+	first := name("f32[8]", "2", "add")
+	for _, c := range []struct {
+		typ, c, op string
+		same       bool
+	}{{"f32[8]", "2", "add", true}, {"f32[16,3]", "7", "add", true}, {"f32[9]", "2", "add", false}, {"f32[8]", "2", "sub", false}, {"bf16[8]", "2", "add", false}} {
+		if got := name(c.typ, c.c, c.op); (got == first) != c.same {
+			t.Errorf("%+v has function %s, and the first %s", c, got, first)
+		}
+	}
+}

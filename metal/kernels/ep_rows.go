@@ -1,0 +1,128 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// epRows copies rows to the wire, from it, and from tokens to experts' zones.
+func epRows() Kernel {
+	k := Kernel{
+		Name: "ep_rows", Serves: []string{"ep_pack", "ep_pack_rows", "ep_place", "ep_permute"},
+		Primitives: []string{"ep_dispatch", "ep_combine"},
+		Doc:        "copies rows, and the weights that travel along, to the wire, from it, or to the order of experts",
+		Build:      rowsProgram,
+	}
+	for _, f := range append(k.Serves, "ep_gaps") {
+		for _, unit := range []string{"1", "2", "4", "16"} {
+			k.Functions = append(k.Functions, Function{f + "_" + unit, copyThreads, 0})
+		}
+	}
+	return k
+}
+
+// copyThreads is the size of a threadgroup that copies, each thread 16 bytes.
+const copyThreads = 256
+
+// payload is what travels in a row: see row_copy.metal.
+type payload struct {
+	values, weight int // bytes
+	unit           int // bytes
+}
+
+// payloadOf returns that of arrays of rows [n, elements], and of weights if there are any.
+func payloadOf(arrays []Operand) payload {
+	t := arrays[0].Type
+	p := payload{values: t.Shape[1] * t.DType.Size()}
+	if len(arrays) == 2 {
+		p.weight = arrays[1].Type.DType.Size()
+	}
+	for p.unit = 16; p.values%p.unit != 0 || p.weight%p.unit != 0; p.unit /= 2 {
+	}
+	if p.unit == 8 {
+		p.unit = 4 // which are copied as fast
+	}
+	return p
+}
+
+// suffix is that of functions for the unit.
+func (p payload) suffix() string { return fmt.Sprintf("_%d", p.unit) }
+
+// columns returns how many threads copy a row.
+func (p payload) columns() int { return (p.values+15)/16 + (p.weight+15)/16 }
+
+// params returns the struct rows_params.
+func (p payload) params(items, choices, rows, experts, align int) Arg {
+	return Params(items, p.values/p.unit, p.weight/p.unit, choices, rows, experts, align)
+}
+
+// launch copies so many rows.
+func (p payload) launch(function string, rows int, args ...Arg) Launch {
+	wide := 1
+	for wide < p.columns() && wide < copyThreads {
+		wide *= 2
+	}
+	high := copyThreads / wide
+	l := Launch{
+		Source: Source{File: "ep_rows.metal"}, Function: function + p.suffix(), Args: args,
+		Groups: [3]int{(p.columns() + wide - 1) / wide, (rows + high - 1) / high, 1}, Threads: [3]int{wide, high, 1},
+	}
+	if rows == 0 {
+		l.Groups = [3]int{}
+	}
+	return l
+}
+
+// gaps zeroes the rows with which the zones of experts' results are filled up.
+func (p payload) gaps(in *Instr, values, weights Arg, rows int) []Launch {
+	if in.Align <= 1 || rows == 0 {
+		return nil
+	}
+	return []Launch{{
+		Source: Source{File: "ep_rows.metal"}, Function: "ep_gaps" + p.suffix(),
+		Args:   []Arg{Zones(), values, weights, p.params(0, 1, rows, in.Experts(), in.Align)},
+		Groups: [3]int{(p.columns() + copyThreads - 1) / copyThreads, 1, in.Experts()}, Threads: [3]int{copyThreads, 1, 1},
+	}}
+}
+
+// second returns of(1) if weights travel along, else of(0), which is not read then.
+func second(of func(int) Arg, weights bool) Arg {
+	if weights {
+		return of(1)
+	}
+	return of(0)
+}
+
+func rowsProgram(in *Instr) (*Program, error) {
+	prog := &Program{}
+	switch in.Name {
+	case "ep_pack":
+		n := len(in.Args) - 1
+		p, pairs := payloadOf(in.Args[:n]), in.Args[n].Type.Len()
+		params := p.params(pairs, choices(pairs, in.Args[0].Type), in.Results[0].Type.Shape[0], 0, 0)
+		prog.Launches = []Launch{p.launch("ep_pack", pairs, In(0), second(In, n == 2), In(n), Out(0), params)}
+	case "ep_pack_rows":
+		n := len(in.Args) - 2
+		p, items := payloadOf(in.Args[:n]), min(in.Args[n].Type.Len(), in.Results[0].Type.Shape[0])
+		params := p.params(items, 1, in.Args[0].Type.Shape[0], in.Args[n+1].Type.Len(), in.Align)
+		prog.Launches = []Launch{p.launch("ep_pack_rows", items, In(0), second(In, n == 2), In(n), In(n+1), Out(0), params)}
+	case "ep_place":
+		p, items := payloadOf(in.Results), min(in.Args[1].Type.Len(), in.Args[0].Type.Shape[0])
+		rows, weights := in.Results[0].Type.Shape[0], second(Out, len(in.Results) == 2)
+		params := p.params(items, 1, rows, in.Args[2].Type.Len(), in.Align)
+		prog.Launches = []Launch{p.launch("ep_place", items, In(0), In(1), In(2), Out(0), weights, params)}
+		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
+	case "ep_permute":
+		n := len(in.Args) - 2
+		p, pairs := payloadOf(in.Args[:n]), in.Args[n].Type.Len()
+		rows, weights := in.Results[0].Type.Shape[0], second(Out, n == 2)
+		params := p.params(pairs, choices(pairs, in.Args[0].Type), min(rows, in.Args[n+1].Type.Len()), in.Experts(), in.Align)
+		prog.Launches = []Launch{p.launch("ep_permute", pairs, In(0), second(In, n == 2), In(n), In(n+1), Out(0), weights, params)}
+		prog.Launches = append(prog.Launches, p.gaps(in, Out(0), weights, rows)...)
+	}
+	return prog, nil
+}
+
+// choices returns how many pairs each of t's tokens has.
+func choices(pairs int, t graph.Type) int { return pairs / max(1, t.Shape[0]) }

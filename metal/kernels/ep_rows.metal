@@ -1,0 +1,140 @@
+// ep_pack, ep_pack_rows, ep_place and ep_permute: rows on their way to experts and back.
+//
+// Threads are [columns of a row, rows]. Rows lie next to each other, and so do weights.
+#include "row_copy.metal"
+
+// ep_pack copies pairs' rows to their places on the wire, `place` being -1 for pairs that
+// stay: values of token pair / choices and weight of the pair.
+template <typename U>
+kernel void ep_pack(device const U* values [[buffer(0)]],
+                    device const U* weights [[buffer(1)]],
+                    device const int* place [[buffer(2)]],
+                    device U* wire [[buffer(3)]],
+                    constant rows_params& p [[buffer(4)]],
+                    uint2 at [[thread_position_in_grid]]) {
+  const int pair = int(at.y);
+  const int column = int(at.x);
+  if (pair >= p.items || column >= row_columns<U>(p)) {
+    return;
+  }
+  const int j = place[pair];
+  if (j < 0 || j >= p.rows) {
+    return;
+  }
+  device U* to = wire + j * (p.values + p.weight);
+  copy_row<U>(to, to + p.values, values + pair / p.choices * p.values, weights + pair * p.weight, column, p);
+}
+
+// ep_pack_rows copies row order[j] of the experts' zones to place j on the wire.
+template <typename U>
+kernel void ep_pack_rows(device const U* values [[buffer(0)]],
+                         device const U* weights [[buffer(1)]],
+                         device const int* order [[buffer(2)]],
+                         device const int* counts [[buffer(3)]],
+                         device U* wire [[buffer(4)]],
+                         constant rows_params& p [[buffer(5)]],
+                         uint2 at [[thread_position_in_grid]],
+                         uint lane [[thread_index_in_simdgroup]]) {
+  const int j = int(at.y);
+  const int column = int(at.x);
+  const int used = counted(counts, p.experts, lane);
+  if (j >= min(used, p.items) || column >= row_columns<U>(p)) {
+    return;
+  }
+  const int row = order[j];
+  if (row < 0 || row >= p.rows) {
+    return;
+  }
+  device U* to = wire + j * (p.values + p.weight);
+  copy_row<U>(to, to + p.values, values + row * p.values, weights + row * p.weight, column, p);
+}
+
+// ep_place copies what has arrived at place j on the wire to row order[j] of the zones.
+template <typename U>
+kernel void ep_place(device const U* wire [[buffer(0)]],
+                     device const int* order [[buffer(1)]],
+                     device const int* counts [[buffer(2)]],
+                     device U* values [[buffer(3)]],
+                     device U* weights [[buffer(4)]],
+                     constant rows_params& p [[buffer(5)]],
+                     uint2 at [[thread_position_in_grid]],
+                     uint lane [[thread_index_in_simdgroup]]) {
+  const int j = int(at.y);
+  const int column = int(at.x);
+  const int used = counted(counts, p.experts, lane);
+  if (j >= min(used, p.items) || column >= row_columns<U>(p)) {
+    return;
+  }
+  const int row = order[j];
+  if (row < 0 || row >= p.rows) {
+    return;
+  }
+  device const U* from = wire + j * (p.values + p.weight);
+  copy_row<U>(values + row * p.values, weights + row * p.weight, from, from + p.values, column, p);
+}
+
+// ep_permute is ep_pack and ep_place of a rank that has all experts.
+template <typename U>
+kernel void ep_permute(device const U* values [[buffer(0)]],
+                       device const U* weights [[buffer(1)]],
+                       device const int* place [[buffer(2)]],
+                       device const int* order [[buffer(3)]],
+                       device U* to_values [[buffer(4)]],
+                       device U* to_weights [[buffer(5)]],
+                       constant rows_params& p [[buffer(6)]],
+                       uint2 at [[thread_position_in_grid]]) {
+  const int pair = int(at.y);
+  const int column = int(at.x);
+  if (pair >= p.items || column >= row_columns<U>(p)) {
+    return;
+  }
+  const int j = place[pair];
+  if (j < 0 || j >= p.rows) {
+    return;
+  }
+  const int row = order[j];
+  if (row < 0 || row >= p.rows) {
+    return;
+  }
+  copy_row<U>(to_values + row * p.values, to_weights + row * p.weight, values + pair / p.choices * p.values, weights + pair * p.weight, column, p);
+}
+
+// ep_gaps zeroes the rows with which zones are filled up. Threads are [columns, 1, experts],
+// and those of a threadgroup have one expert.
+template <typename U>
+kernel void ep_gaps(device const int* counts [[buffer(0)]],
+                    device U* values [[buffer(1)]],
+                    device U* weights [[buffer(2)]],
+                    constant rows_params& p [[buffer(3)]],
+                    uint3 at [[thread_position_in_grid]],
+                    uint lane [[thread_index_in_simdgroup]]) {
+  const int expert = int(at.z);
+  const int column = int(at.x);
+  int begin = 0;
+  for (int e = int(lane); e < expert; e += 32) {
+    begin += zone_length(counts[e], p.align);
+  }
+  begin = simd_sum(begin);
+  const int end = min(begin + zone_length(counts[expert], p.align), p.rows);
+  for (int row = begin + counts[expert]; row < end; row++) {
+    const int first = column * units16<U>();
+    for (int i = first; i < min(first + units16<U>(), p.values); i++) {
+      values[row * p.values + i] = U(0);
+    }
+    for (int i = first; i < min(first + units16<U>(), p.weight); i++) {
+      weights[row * p.weight + i] = U(0);
+    }
+  }
+}
+
+#define ep_rows(U, suffix)                                                                             \
+  template [[host_name("ep_pack_" suffix)]] [[kernel]] decltype(ep_pack<U>) ep_pack<U>; \
+  template [[host_name("ep_pack_rows_" suffix)]] [[kernel]] decltype(ep_pack_rows<U>) ep_pack_rows<U>; \
+  template [[host_name("ep_place_" suffix)]] [[kernel]] decltype(ep_place<U>) ep_place<U>; \
+  template [[host_name("ep_permute_" suffix)]] [[kernel]] decltype(ep_permute<U>) ep_permute<U>; \
+  template [[host_name("ep_gaps_" suffix)]] [[kernel]] decltype(ep_gaps<U>) ep_gaps<U>;
+
+ep_rows(uchar, "1")
+ep_rows(ushort, "2")
+ep_rows(uint, "4")
+ep_rows(uint4, "16")

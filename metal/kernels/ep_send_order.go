@@ -1,0 +1,45 @@
+package kernels
+
+import "github.com/gomoe/gomoe/primitives"
+
+// epSendOrder orders a rank's pairs by expert.
+func epSendOrder() Kernel {
+	return Kernel{
+		Name: "ep_send_order", Serves: []string{"ep_send_order"}, Primitives: []string{"ep_dispatch", "ep_combine"},
+		Doc:       "gives every pair its place among the rows that leave, in order of (expert, token, choice)",
+		Build:     sendOrderProgram,
+		Functions: pairFunctions(Function{"ep_send_order", 32, threadgroupMemory}),
+	}
+}
+
+func sendOrderProgram(in *Instr) (*Program, error) {
+	const file = "ep_send_order.metal"
+	layer, err := layerOf(in)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pairsOf(in.Args[0].Type, 2, layer.Experts)
+	if err != nil {
+		return nil, err
+	}
+	prog := &Program{}
+	totals, earlier := In(0), In(0) // nothing that is read
+	if p.segments > 1 {
+		earlier, totals = Scratch(0), Scratch(1)
+		prog.Scratch = []int{p.counts(), 4 * layer.Experts}
+		prog.Launches = p.histogram(file, In(0), earlier, totals)
+	}
+	prog.Launches = append(prog.Launches, p.launch(file, "ep_send_order", In(0), totals, earlier, Out(0)))
+	return prog, nil
+}
+
+// layerOf returns the layer of an instruction that moves its rows.
+func layerOf(in *Instr) (primitives.EPDispatch, error) {
+	switch p := in.Prim.(type) {
+	case primitives.EPDispatch:
+		return p, nil
+	case primitives.EPCombine:
+		return primitives.EPDispatch(p), nil
+	}
+	return primitives.EPDispatch{}, refuse("comes from %T, want ep_dispatch or ep_combine", in.Prim)
+}

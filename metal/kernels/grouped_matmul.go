@@ -1,0 +1,60 @@
+package kernels
+
+// groupedMatmul is experts' rows times their matrices: the product of a layer of experts,
+// and, with the matrices transposed, the cotangent of the rows.
+func groupedMatmul() Kernel {
+	return Kernel{
+		Name: "grouped_matmul", Serves: []string{"grouped_matmul"}, Primitives: []string{"grouped_matmul"},
+		Doc:       "every row times the matrix of its expert, or the transposed one, summed in f32",
+		Functions: tileFunctions("grouped_matmul"),
+		Build:     groupedMatmulProgram, Tolerance: tileTolerance(),
+	}
+}
+
+func groupedMatmulProgram(in *Instr) (*Program, error) {
+	transpose, err := param[bool](in.Prim, "Transpose")
+	if err != nil {
+		return nil, err
+	}
+	w := in.Args[1].Type.Shape
+	o := groupedOperands{cols: w[2], deep: w[1], line: 1, step: w[2], expert: w[1] * w[2]}
+	if transpose {
+		o.cols, o.deep, o.line, o.step = w[1], w[2], w[2], 1
+	}
+	return groupedRows(in, o)
+}
+
+// groupedOperands are rows of deep elements, and matrices with so many columns. Of these
+// it has strides: from one column to the next, along the sum, and between experts', which
+// is 0 where all rows are multiplied with one matrix.
+type groupedOperands struct{ cols, deep, line, step, expert int }
+
+// groupedRows multiplies argument 0, experts' rows, with argument 1.
+func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
+	x, w, y := in.Args[0], in.Args[1], in.Results[0]
+	if !in.Ragged() || !x.Ragged || !y.Ragged {
+		return nil, refuse("rows that are no experts'")
+	}
+	rows := x.Type.Shape[0]
+	t := tilingOf(rowsPerExpert(in))
+	// Every expert may have a tile that is not full, but none has more tiles than rows.
+	tiles := min(rows, (rows+in.Experts()*(t.rows-1))/t.rows)
+	if tiles == 0 || o.cols == 0 {
+		return &Program{}, nil
+	}
+	l, err := tileLaunch("grouped_matmul", t,
+		side{x.Type.DType, o.deep, 1, nil}, side{w.Type.DType, o.line, o.step, []int{o.expert}}, y.Type.DType,
+		[3]int{pieces(o.cols, t.cols), tiles, 1})
+	if err != nil {
+		return nil, err
+	}
+	l.Args = []Arg{In(0), In(1), Out(0), Zones(), Params(in.Experts(), in.Align, o.cols, o.deep, o.line, o.step, o.expert)}
+	return &Program{Launches: []Launch{l}}, nil
+}
+
+// rowsPerExpert returns how many rows an expert of the rank has if all have as many. There
+// may be room for more, since any rank may get all.
+func rowsPerExpert(in *Instr) int {
+	b := in.plan.Bufs[in.Args[0].Buf]
+	return b.Global.Shape[0] / in.Mesh.Parts(b.Spec.At(0)) / max(in.Experts(), 1)
+}

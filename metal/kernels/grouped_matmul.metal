@@ -1,0 +1,37 @@
+// Every row times the matrix of its expert.
+#include "tile.metal"
+#include "tile_zone.metal"
+
+struct grouped_matmul_params {
+  int experts, align, cols, deep;
+  uint w_line, w_deep, w_expert;  // strides of the matrices
+};
+
+// grouped_matmul has a threadgroup for every tile that zones may have, however rows are
+// spread over them; those that are left over have nothing to do.
+template <typename S, int BM, int BN, int BK, int SM>
+kernel void grouped_matmul(device const uchar* x [[buffer(0)]], device const uchar* w [[buffer(1)]], device uchar* y [[buffer(2)]],
+                           device const int* counts [[buffer(3)]], constant grouped_matmul_params& p [[buffer(4)]],
+                           uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
+                           uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float memory[tile_floats(sizeof(S), BM, BN, BK, SM)];
+  const zone_tile z = tile_of_zones(counts, p.experts, p.align, BM, int(group.y), lane);
+  if (z.expert < 0) {
+    return;
+  }
+  const int col = int(group.x) * BN;
+  tile<S, BM, BN, BK, SM> t;
+  t.begin(z.used, p.cols - col, index, simd_index);
+  if (z.used > 0) {
+    t.add(memory, x, uint(z.row) * uint(p.deep), uint(p.deep), 1, w, uint(z.expert) * p.w_expert + uint(col) * p.w_line, p.w_line, p.w_deep, p.deep);
+  }
+  t.end(memory, y, uint(z.row) * uint(p.cols) + uint(col), uint(p.cols), 1, z.rows, simd_index, lane);
+}
+
+#define GROUPED_MATMUL(name, ...) \
+  template [[host_name(name)]] kernel decltype(grouped_matmul<__VA_ARGS__>) grouped_matmul<__VA_ARGS__>;
+
+GROUPED_MATMUL("grouped_matmul_many_f32", float, TILE_MANY)
+GROUPED_MATMUL("grouped_matmul_few_f32", float, TILE_FEW)
+GROUPED_MATMUL("grouped_matmul_many_f16", half, TILE_MANY)
+GROUPED_MATMUL("grouped_matmul_few_f16", half, TILE_FEW)

@@ -1,0 +1,38 @@
+// For every expert, or for some together, the sum of its rows' outer products, in the rows'
+// order.
+#include "tile.metal"
+#include "tile_zone.metal"
+
+struct grouped_outer_params {
+  int experts, align;     // how many experts' rows are in one sum
+  int rows, cols;         // of a sum, which are the elements of A's and of B's rows
+  uint c_sum, c_row, c_col;  // strides of the sums
+};
+
+// grouped_outer has a threadgroup for every tile of every sum.
+template <typename S, int BM, int BN, int BK, int SM>
+kernel void grouped_outer(device const uchar* a [[buffer(0)]], device const uchar* b [[buffer(1)]], device uchar* c [[buffer(2)]],
+                          device const int* counts [[buffer(3)]], constant grouped_outer_params& p [[buffer(4)]],
+                          uint3 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
+                          uint simd_index [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float memory[tile_floats(sizeof(S), BM, BN, BK, SM)];
+  const int row = int(group.y) * BM, col = int(group.x) * BN;
+  const int first = int(group.z) * p.experts;
+  uint begin = uint(zone_begin(counts, first, p.align, lane));
+  tile<S, BM, BN, BK, SM> t;
+  t.begin(p.rows - row, p.cols - col, index, simd_index);
+  for (int e = first; e < first + p.experts; e++) {
+    const int count = counts[e];
+    t.add(memory, a, begin * uint(p.rows) + uint(row), 1, uint(p.rows), b, begin * uint(p.cols) + uint(col), 1, uint(p.cols), count);
+    begin += uint(zone_length(count, p.align));
+  }
+  t.end(memory, c, group.z * p.c_sum + uint(row) * p.c_row + uint(col) * p.c_col, p.c_row, p.c_col, p.rows - row, simd_index, lane);
+}
+
+#define GROUPED_OUTER(name, ...) \
+  template [[host_name(name)]] kernel decltype(grouped_outer<__VA_ARGS__>) grouped_outer<__VA_ARGS__>;
+
+GROUPED_OUTER("grouped_outer_many_f32", float, TILE_MANY)
+GROUPED_OUTER("grouped_outer_few_f32", float, TILE_FEW)
+GROUPED_OUTER("grouped_outer_many_f16", half, TILE_MANY)
+GROUPED_OUTER("grouped_outer_few_f16", half, TILE_FEW)

@@ -1,0 +1,31 @@
+package kernels
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// spec returns the placement of a buffer of the plan.
+func (in *Instr) spec(b int) sharding.Spec { return in.plan.Bufs[b].Spec }
+
+// rowsWith returns the placement of the ragged rows that some instruction of the plan works
+// on which has the buffer as an argument, or as the rows in use: those that the buffer, a
+// function of their routing, is about. ok is false where there is none.
+func (in *Instr) rowsWith(b int) (rows sharding.Spec, ok bool) {
+	p, root := in.plan, in.Root(b)
+	reads := func(i *lowering.Instr) bool {
+		return i.Zones >= 0 && (p.Root(i.Zones) == root || slices.ContainsFunc(i.In, func(b int) bool { return p.Root(b) == root }))
+	}
+	for i := range p.Instrs {
+		if at := &p.Instrs[i]; reads(at) {
+			for _, o := range append(slices.Clone(at.In), at.Out...) {
+				if s := p.Bufs[o].Spec; s.Ragged != nil {
+					return s, true
+				}
+			}
+		}
+	}
+	return sharding.Spec{}, false
+}

@@ -1,0 +1,59 @@
+// Copies of rows.
+//
+// A row is the token's values, and behind them the pair's weight if weights travel along;
+// both are counted in units, the largest piece of 1, 2, 4 or 16 bytes that everything is a
+// multiple of. A thread copies 16 bytes. On the wire a row is one piece of memory; else its
+// values and its weight lie in arrays of their own, of which weights may be missing.
+#include "zones.metal"
+
+struct rows_params {
+  int items;    // pairs, or rows that there is room for
+  int values;   // units of a row's values
+  int weight;   // units of its weight, 0 without
+  int choices;  // of a token
+  int rows;     // that there is room for in the arrays or on the wire
+  int experts;  // whose rows are counted
+  int align;
+};
+
+// units16 is how many units have 16 bytes.
+template <typename U>
+static inline int units16() { return 16 / int(sizeof(U)); }
+
+// columns returns how many threads copy a row: some for the values, and some for the weight.
+template <typename U>
+static inline int value_columns(constant rows_params& p) { return (p.values + units16<U>() - 1) / units16<U>(); }
+
+template <typename U>
+static inline int row_columns(constant rows_params& p) { return value_columns<U>(p) + (p.weight + units16<U>() - 1) / units16<U>(); }
+
+// copy_piece copies the units of a piece of 16 bytes, of n units in all.
+template <typename U>
+static inline void copy_piece(device U* to, device const U* from, int piece, int n) {
+  const int first = piece * units16<U>();
+  const int end = min(first + units16<U>(), n);
+  for (int i = first; i < end; i++) {
+    to[i] = from[i];
+  }
+}
+
+// copy_row copies this thread's column of a row: to and from are its values, and to_weight
+// and from_weight its weight.
+template <typename U>
+static inline void copy_row(device U* to, device U* to_weight, device const U* from, device const U* from_weight, int column, constant rows_params& p) {
+  const int columns = value_columns<U>(p);
+  if (column < columns) {
+    copy_piece<U>(to, from, column, p.values);
+  } else {
+    copy_piece<U>(to_weight, from_weight, column - columns, p.weight);
+  }
+}
+
+// counted returns the sum of counts, with all lanes of the simdgroup.
+static inline int counted(device const int* counts, int experts, uint lane) {
+  int sum = 0;
+  for (int e = int(lane); e < experts; e += 32) {
+    sum += counts[e];
+  }
+  return simd_sum(sum);
+}

@@ -1,0 +1,172 @@
+// One tile of a product C[i,j] = Σ A[i,k]·B[k,j]: the engine of all matrix products.
+//
+// A threadgroup of four simdgroups brings blocks of A and B, BK deep, into threadgroup
+// memory and multiplies them in matrices of 8 by 8. An operand is so many lines, A's rows
+// or B's columns, that are as deep as the sum is long; strides say where its elements are.
+// Past its edges it is zeros, which are not read from memory, so that what is there, NaNs
+// too, is in no product.
+//
+// Every element is summed in f32, from k = 0 on, 8 products at a time, in tiles of every
+// size. So its bits do not depend on the tile, on where in it the element is, or on which
+// others are beside it.
+//
+// f16 operands stay narrow in threadgroup memory. bf16 ones are widened when they are
+// brought there, once for each element: a GPU without arithmetic in bf16 would do it each
+// time that a matrix is multiplied. Bits are the same.
+#include "numbers.metal"
+#include <metal_simdgroup_matrix>
+
+constant int a_as [[function_constant(0)]];       // element types
+constant int b_as [[function_constant(1)]];
+constant int c_as [[function_constant(2)]];
+constant bool a_across [[function_constant(3)]];  // its lines lie side by side: the stride of lines is 1
+constant bool b_across [[function_constant(4)]];
+constant bool a_fours [[function_constant(5)]];   // it can be read 4 elements at a time
+constant bool b_fours [[function_constant(6)]];
+
+// Loops over matrices have to be unrolled, or these are in memory and not in registers.
+#define UNROLL _Pragma("clang loop unroll(full)")
+
+#define TILE_THREADS 128
+#define TILE_PAD 4 // elements after each row of a block, so that columns fall into different banks
+
+// The tiles there are, for many rows and for few: BM, BN, BK and SM of tile.
+#define TILE_MANY 64, 64, 16, 2
+#define TILE_FEW 16, 64, 32, 1
+
+static inline void put_four(threadgroup float* to, float4 v) { *(threadgroup float4*)to = v; }
+static inline void put_four(threadgroup half* to, float4 v) { *(threadgroup half4*)to = half4(v); }
+
+// stage brings a block of so many LINES, DEEP deep, to threadgroup memory: across, its rows
+// are along the lines, and along the depth otherwise. Of the operand, lines and deep are left.
+template <typename S, int LINES, int DEEP>
+static inline void stage(threadgroup S* to, device const uchar* x, int as, bool across, bool fours,
+                         uint start, uint line_stride, uint deep_stride, int lines, int deep, uint thread_index) {
+  for (int q = int(thread_index); q < LINES * DEEP / 4; q += TILE_THREADS) {
+    const int line = across ? q % (LINES / 4) * 4 : q / (DEEP / 4);
+    const int k = across ? q / (LINES / 4) : q % (DEEP / 4) * 4;
+    const int left = across ? (k < deep ? lines - line : 0) : (line < lines ? deep - k : 0);
+    const uint at = start + uint(line) * line_stride + uint(k) * deep_stride;
+    const uint next = across ? line_stride : deep_stride;
+    float4 v = float4(0.0f);
+    if (fours && left >= 4) {
+      v = numbers(x, as, at);
+    } else {
+      if (left > 0) v.x = number(x, as, at);
+      if (left > 1) v.y = number(x, as, at + next);
+      if (left > 2) v.z = number(x, as, at + 2 * next);
+      if (left > 3) v.w = number(x, as, at + 3 * next);
+    }
+    put_four(to + (across ? k * (LINES + TILE_PAD) + line : line * (DEEP + TILE_PAD) + k), v);
+  }
+}
+
+// block_size returns the elements that stage needs for a block.
+static constexpr int block_size(int lines, int deep) {
+  return lines * deep + TILE_PAD * (lines > deep ? lines : deep);
+}
+
+// tile_floats returns the threadgroup memory of a tile, in floats: that of two blocks, and
+// afterwards, of strips of 8 rows, one for each simdgroup.
+static constexpr int tile_floats(int size, int bm, int bn, int bk, int sm) {
+  return ((block_size(bm, bk) + block_size(bn, bk)) * size + 3) / 4 > 8 * bn * sm
+      ? ((block_size(bm, bk) + block_size(bn, bk)) * size + 3) / 4
+      : 8 * bn * sm;
+}
+
+// tile is BM by BN elements of C, summed from blocks of S that are BK deep. The four
+// simdgroups are SM by 4/SM.
+template <typename S, int BM, int BN, int BK, int SM>
+struct tile {
+  simdgroup_float8x8 sums[BM / SM / 8][BN * SM / 32];
+  int row, col;    // of the simdgroup's part in the tile
+  int rows, cols;  // of the operands from the tile's first on; more than the tile has are all of it
+  uint thread_index;
+
+  // begin makes all sums 0.
+  void begin(int rows_left, int cols_left, uint index, uint simd_index) {
+    rows = rows_left;
+    cols = cols_left;
+    thread_index = index;
+    row = int(simd_index) / (4 / SM) * (BM / SM);
+    col = int(simd_index) % (4 / SM) * (BN * SM / 4);
+    UNROLL
+    for (int i = 0; i < BM / SM / 8; i++) {
+      UNROLL
+      for (int j = 0; j < BN * SM / 32; j++) {
+        sums[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+      }
+    }
+  }
+
+  // add adds the products of operands that are so deep. All threads call it.
+  void add(threadgroup float* memory, device const uchar* a, uint a_start, uint a_line, uint a_deep,
+           device const uchar* b, uint b_start, uint b_line, uint b_deep, int deep) {
+    threadgroup S* a_block = (threadgroup S*)memory;
+    threadgroup S* b_block = a_block + block_size(BM, BK);
+    for (int k = 0; k < deep; k += BK) {
+      stage<S, BM, BK>(a_block, a, a_as, a_across, a_fours, a_start + uint(k) * a_deep, a_line, a_deep, rows, deep - k, thread_index);
+      stage<S, BN, BK>(b_block, b, b_as, b_across, b_fours, b_start + uint(k) * b_deep, b_line, b_deep, cols, deep - k, thread_index);
+      threadgroup_barrier(mem_flags::mem_threadgroup);
+      if (row < rows && col < cols) {
+        multiply(a_block, b_block, deep - k);
+      }
+      threadgroup_barrier(mem_flags::mem_threadgroup);
+    }
+  }
+
+  // multiply adds the products of two blocks, of which so much is left.
+  void multiply(threadgroup const S* a, threadgroup const S* b, int deep) {
+    for (int k = 0; k < BK && k < deep; k += 8) {
+      simdgroup_matrix<S, 8, 8> left[BM / SM / 8], right[BN * SM / 32];
+      UNROLL
+      for (int i = 0; i < BM / SM / 8; i++) {
+        if (a_across) {
+          simdgroup_load(left[i], a + k * (BM + TILE_PAD) + row + 8 * i, BM + TILE_PAD, ulong2(0, 0), true);
+        } else {
+          simdgroup_load(left[i], a + (row + 8 * i) * (BK + TILE_PAD) + k, BK + TILE_PAD);
+        }
+      }
+      UNROLL
+      for (int j = 0; j < BN * SM / 32; j++) {
+        if (b_across) {
+          simdgroup_load(right[j], b + k * (BN + TILE_PAD) + col + 8 * j, BN + TILE_PAD);
+        } else {
+          simdgroup_load(right[j], b + (col + 8 * j) * (BK + TILE_PAD) + k, BK + TILE_PAD, ulong2(0, 0), true);
+        }
+      }
+      UNROLL
+      for (int i = 0; i < BM / SM / 8; i++) {
+        UNROLL
+        for (int j = 0; j < BN * SM / 32; j++) {
+          simdgroup_multiply_accumulate(sums[i][j], left[i], right[j], sums[i][j]);
+        }
+      }
+    }
+  }
+
+  // end writes the sums to C, which has so many rows from the tile's first on: those that A
+  // does not have are zeros, whatever B holds.
+  void end(threadgroup float* memory, device uchar* c, uint start, uint row_stride, uint col_stride, int c_rows, uint simd_index, uint lane) {
+    constexpr int wide = BN * SM / 4;
+    threadgroup float* strip = memory + int(simd_index) * 8 * wide;
+    UNROLL
+    for (int i = 0; i < BM / SM / 8; i++) {
+      const int top = row + 8 * i;
+      if (top < c_rows && col < cols) {
+        UNROLL
+        for (int j = 0; j < BN * SM / 32; j++) {
+          simdgroup_store(sums[i][j], strip + 8 * j, wide);
+        }
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+        for (int e = int(lane); e < 8 * wide; e += 32) {
+          const int r = top + e / wide, n = col + e % wide;
+          if (r < c_rows && n < cols) {
+            set_number(c, c_as, start + uint(r) * row_stride + uint(n) * col_stride, r < rows ? strip[e] : 0.0f);
+          }
+        }
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+      }
+    }
+  }
+};

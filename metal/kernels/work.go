@@ -1,0 +1,53 @@
+package kernels
+
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
+)
+
+// Work returns what a matrix product takes at the least: floating-point operations, two
+// for each product, and bytes, each operand read and each result written once. Of rows in
+// experts' order so many are in use; of their matrices it counts those of as many experts
+// as may have one. It reports false for instructions that are no products of these
+// kernels.
+func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
+	of := func(o Operand) int64 { return elements(o, rows) * int64(o.Type.DType.Size()) }
+	used := int64(min(rows, in.Experts()))
+	switch in.Name {
+	case "dot_general":
+		p, is := in.Prim.(primitives.Dot)
+		if !is {
+			return 0, 0, false
+		}
+		x, z := in.Args[0], in.Results[0]
+		flops = 2 * elements(z, rows)
+		for _, d := range p.LHSContract {
+			n := x.Type.Shape[d]
+			if x.Ragged && d == 0 {
+				n = rows
+			}
+			flops *= int64(n)
+		}
+		return flops, of(x) + of(in.Args[1]) + of(z), true
+	case "grouped_matmul":
+		w := in.Args[1].Type
+		each := int64(w.Shape[1]) * int64(w.Shape[2])
+		return 2 * int64(rows) * each, of(in.Args[0]) + of(in.Results[0]) + used*graph.Type{DType: w.DType, Shape: w.Shape[1:]}.Bytes(), true
+	case "grouped_outer":
+		w := in.Results[0].Type
+		return 2 * int64(rows) * int64(w.Shape[1]) * int64(w.Shape[2]), of(in.Args[0]) + of(in.Args[1]) + w.Bytes(), true
+	}
+	return 0, 0, false
+}
+
+// elements returns how many elements an operand has with so many rows in use.
+func elements(o Operand, rows int) int64 {
+	n := int64(1)
+	for d, size := range o.Type.Shape {
+		if d == 0 && o.Ragged {
+			size = rows
+		}
+		n *= int64(size)
+	}
+	return n
+}

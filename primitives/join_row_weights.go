@@ -1,0 +1,64 @@
+package primitives
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// DeviceJoins returns the rules by which plans for devices get fewer instructions: what
+// saves a device from reading weights.
+func DeviceJoins() []lowering.Join { return []lowering.Join{joinRowWeights} }
+
+// joinRowWeights joins the product of experts' rows with weights in blocks and the
+// product with the rows' own weights, of f32, so that rows with weight 0 need not be made.
+// These are zeros then, even where the product is infinite or no number.
+func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
+	in := p.Instrs[i]
+	if m, ok := in.Prim.(Binary); !ok || m.op != "mul" || in.Name != "mul" || len(in.In) != 2 {
+		return nil, in, false
+	}
+	for at, rows := range in.In {
+		pi, _, ok := productNamed(p, rows, "grouped_matmul_blocks")
+		wi := p.Maker(in.In[1-at])
+		if !ok || wi < 0 || !p.Last(rows, i) || !p.Last(in.In[1-at], i) || p.Bufs[rows].Type.DType != graph.F32 {
+			continue
+		}
+		product, spread := &p.Instrs[pi], &p.Instrs[wi]
+		b, ok := spread.Prim.(BroadcastInDim)
+		if !ok || spread.Name != b.Name() || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 || spread.Zones != product.Zones {
+			continue
+		}
+		join := *product
+		join.Name, join.Pos, join.Out = "grouped_matmul_blocks_weighted", in.Pos, in.Out
+		join.In = append(slices.Clone(product.In), spread.In[0])
+		join.Kernel, join.Divide = weighRows(product.Kernel), nil
+		return []int{pi, wi}, join, true
+	}
+	return nil, in, false
+}
+
+// weighRows is a product whose last argument are the rows' weights.
+func weighRows(product lowering.Kernel) lowering.Kernel {
+	return func(a *lowering.Args) error {
+		last := len(a.In) - 1
+		weights, y := data[float32](a.In[last]), data[float32](a.Out[0])
+		a.In = a.In[:last]
+		if err := product(a); err != nil {
+			return err
+		}
+		n := a.Out[0].Type.Shape[1]
+		for r := range a.Out[0].Type.Shape[0] {
+			row := y[r*n:][:n]
+			if weights[r] == 0 {
+				clear(row)
+				continue
+			}
+			for i := range row {
+				row[i] *= weights[r]
+			}
+		}
+		return nil
+	}
+}
