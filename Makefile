@@ -74,9 +74,9 @@ unfused:
 	done); \
 	if [ -n "$$fused" ]; then echo "fused on arm64, convert the products or write math.FMA:"; echo "$$fused"; exit 1; fi
 
-# The packages in which ranks share memory.
+# The packages in which ranks share memory, with jobs of some sizes only.
 race:
-	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./runtime/... ./jaccl/... ./lowering/...
+	CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) ./runtime/... ./jaccl/... ./lowering/...
 
 lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi

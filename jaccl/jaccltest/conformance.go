@@ -147,7 +147,7 @@ func (s suite) ranks(t *testing.T) {
 // with lengths from nothing to more than any implementation sends in one piece
 // by chance.
 func (s suite) types(t *testing.T) {
-	for n := 1; n <= 8; n++ {
+	for _, n := range sizes() {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			ops := everything()
 			ts := trials(n, ops)

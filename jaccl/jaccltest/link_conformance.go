@@ -97,7 +97,7 @@ func (s linkSuite) ranks(t *testing.T) {
 
 // orders has ranks at different exchanges at once: what is sent comes in order.
 func (s linkSuite) orders(t *testing.T) {
-	for n := 1; n <= 8; n++ {
+	for _, n := range sizes() {
 		ss := steps(n, 60, 30000)
 		s.all(t, n, func(ctx context.Context, l jaccl.Link) error {
 			var x jaccl.Exchange

@@ -39,7 +39,7 @@ func WorldConformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Commu
 	}
 	t.Run("Ranks", s.ranks)
 	t.Run("Types", func(t *testing.T) {
-		for n := 1; n <= 8; n++ {
+		for _, n := range sizes() {
 			t.Run(fmt.Sprint(n), func(t *testing.T) { run(t, n, everything()) })
 		}
 	})
