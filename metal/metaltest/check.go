@@ -12,7 +12,6 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
-	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -33,19 +32,22 @@ type Options struct {
 // there is no compiler for the emulated GPU.
 func Check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options) {
 	t.Helper()
-	check(t, p, cfg, in, o, backend{kernels.Metal{}, kernels.Build})
+	check(t, p, cfg, in, o, real())
 }
 
 // backend is where what is compared comes from.
 type backend struct {
 	target lowering.Target
 	build  func(*kernels.Instr) (*kernels.Program, *kernels.Kernel, error)
+	edit   func(source string) string // of a library, for tests of the check; nil leaves it
 }
+
+// real is what devices run.
+func real() backend { return backend{target: kernels.Metal{}, build: kernels.Build} }
 
 func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options, from backend) {
 	t.Helper()
-	compiler, err := emu.Find()
-	if err != nil {
+	if err := shared().err; err != nil {
 		t.Skip(err)
 	}
 	cfg.Target = from.target
@@ -53,8 +55,11 @@ func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array
 	require.NoError(t, err)
 	work, err := programs(plan, from)
 	require.NoError(t, err)
-	libs, err := build(t, compiler, work)
-	require.NoError(t, err)
+	libs, err := build(t.Context(), work, from.edit)
+	if err != nil {
+		t.Errorf("building: %v", err)
+		return
+	}
 	obs := &observer{t: t, plan: plan, work: work, libs: libs, options: o, done: map[string]int{}, open: map[int]*memory{}, last: map[int]runtime.Observed{}}
 	cfg.Observe, cfg.Poison = obs, true
 

@@ -1,11 +1,9 @@
 package metaltest
 
 import (
+	"context"
 	"fmt"
 	"slices"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/kernels"
@@ -32,9 +30,9 @@ type key struct {
 	mode mode
 }
 
-// build builds and opens the libraries that the programs launch functions of.
-// They are closed when the test ends.
-func build(t testing.TB, c *emu.Compiler, work map[at]task) (map[key]*emu.Library, error) {
+// build returns the libraries that the programs launch functions of, of sources that are
+// edited if edit is not nil.
+func build(ctx context.Context, work map[at]task, edit func(string) string) (map[key]*emu.Library, error) {
 	var used, made []string
 	for _, w := range work {
 		for _, l := range w.program.Launches {
@@ -63,16 +61,14 @@ func build(t testing.TB, c *emu.Compiler, work map[at]task) (map[key]*emu.Librar
 	}
 	libs := map[key]*emu.Library{}
 	for file, text := range texts {
+		if edit != nil {
+			text = edit(text)
+		}
 		for _, m := range []mode{distributed, leader} {
-			path, err := c.Build(t.Context(), text, emu.BuildOptions{Leader: m == leader, Lint: m == distributed})
+			lib, err := Library(ctx, text, emu.BuildOptions{Leader: m == leader, Lint: m == distributed})
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", nameOf(file), m, err)
 			}
-			lib, err := emu.Open(path)
-			if err != nil {
-				return nil, err
-			}
-			t.Cleanup(func() { require.NoError(t, lib.Close()) })
 			libs[key{file, m}] = lib
 		}
 	}
