@@ -39,7 +39,10 @@ func Check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array
 type backend struct {
 	target lowering.Target
 	build  func(*kernels.Instr) (*kernels.Program, *kernels.Kernel, error)
-	edit   func(source string) string // of a library, for tests of the check; nil leaves it
+	// For tests of the check: an edit of each library's source, nil for none, and the modes
+	// to run it in, none for all.
+	edit  func(source string) string
+	modes []mode
 }
 
 // real is what devices run.
@@ -55,12 +58,12 @@ func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array
 	require.NoError(t, err)
 	work, err := programs(plan, from)
 	require.NoError(t, err)
-	libs, err := build(t.Context(), work, from.edit)
+	libs, err := build(t.Context(), work, from)
 	if err != nil {
 		t.Errorf("building: %v", err)
 		return
 	}
-	obs := &observer{t: t, plan: plan, work: work, libs: libs, options: o, done: map[string]int{}, open: map[int]*memory{}, last: map[int]runtime.Observed{}}
+	obs := &observer{t: t, plan: plan, work: work, libs: libs, ways: ways(from.modes), options: o, done: map[string]int{}, open: map[int]*memory{}, last: map[int]runtime.Observed{}}
 	cfg.Observe, cfg.Poison = obs, true
 
 	job, err := gomoe.Open(p, cfg)

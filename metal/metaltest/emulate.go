@@ -17,10 +17,10 @@ type way struct {
 
 func (w way) String() string { return fmt.Sprintf("%s, %s order", w.mode, w.order) }
 
-// ways are all of them.
-func ways() []way {
+// ways are all of them, or those in some modes.
+func ways(modes []mode) []way {
 	var out []way
-	for _, m := range []mode{leader, distributed} {
+	for _, m := range modesOf(modes) {
 		for _, o := range []emu.Order{emu.Forward, emu.Reverse, emu.Random} {
 			out = append(out, way{m, o})
 		}

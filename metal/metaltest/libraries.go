@@ -24,15 +24,23 @@ func (m mode) String() string {
 	return "distributed"
 }
 
+// modesOf returns some modes, or all of them.
+func modesOf(some []mode) []mode {
+	if len(some) == 0 {
+		return []mode{leader, distributed}
+	}
+	return some
+}
+
 // key names a library: a file of metal/kernels, or "" for all made texts.
 type key struct {
 	file string
 	mode mode
 }
 
-// build returns the libraries that the programs launch functions of, of sources that are
-// edited if edit is not nil.
-func build(ctx context.Context, work map[at]task, edit func(string) string) (map[key]*emu.Library, error) {
+// build returns the libraries that the programs launch functions of, as from
+// has it.
+func build(ctx context.Context, work map[at]task, from backend) (map[key]*emu.Library, error) {
 	var used, made []string
 	for _, w := range work {
 		for _, l := range w.program.Launches {
@@ -61,10 +69,10 @@ func build(ctx context.Context, work map[at]task, edit func(string) string) (map
 	}
 	libs := map[key]*emu.Library{}
 	for file, text := range texts {
-		if edit != nil {
-			text = edit(text)
+		if from.edit != nil {
+			text = from.edit(text)
 		}
-		for _, m := range []mode{distributed, leader} {
+		for _, m := range modesOf(from.modes) {
 			lib, err := Library(ctx, text, emu.BuildOptions{Leader: m == leader, Lint: m == distributed})
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", nameOf(file), m, err)
