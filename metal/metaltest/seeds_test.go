@@ -174,14 +174,14 @@ func (s scenario) input(t *testing.T, name string, typ graph.Type, r *rand.Rand)
 // Every fault is caught, and what has none passes.
 func TestSeeds(t *testing.T) {
 	all := scenarios()
-	passes := map[string]bool{}
+	passes := map[key]bool{}
 	for _, s := range seeds() {
 		t.Run(s.name, func(t *testing.T) {
 			p, ok := all[s.program]
 			require.True(t, ok, "scenario %s", s.program)
-			if !passes[s.program] {
-				require.Empty(t, p.reports(t, nil, leader, distributed), "without the fault")
-				passes[s.program] = true
+			if !passes[key{s.program, s.mode}] {
+				require.Empty(t, p.reports(t, nil, s.mode), "without the fault")
+				passes[key{s.program, s.mode}] = true
 			}
 			edited := 0
 			got := p.reports(t, func(source string) string {
