@@ -144,13 +144,22 @@ func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 			if err != nil {
 				return nil, fmt.Errorf("instruction %d (%s) on rank %d: %w", i, plan.Instrs[i].Name, rank, err)
 			}
-			if err := declared(p, k); err != nil {
+			w := task{p, k}
+			if err := w.declared(); err != nil {
 				return nil, fmt.Errorf("instruction %d (%s) on rank %d: %w", i, plan.Instrs[i].Name, rank, err)
 			}
-			work[at{rank, i}] = task{p, k}
+			work[at{rank, i}] = w
 		}
 	}
 	return work, nil
+}
+
+// function returns which of the kernel's functions a launch is of, -1 for one that was made.
+func (w task) function(l kernels.Launch) int {
+	if l.Source.File == "" {
+		return -1
+	}
+	return slices.IndexFunc(w.kernel.Functions, func(f kernels.Function) bool { return f.Name == l.Function })
 }
 
 // tolerance is how far results may be from the host's.
@@ -163,12 +172,13 @@ func (w task) tolerance() kernels.Tolerance {
 
 // declared checks that launches of functions in files are among those that the
 // kernel lists, with as many threads and as much memory as it says at the most.
-func declared(p *kernels.Program, k *kernels.Kernel) error {
+func (w task) declared() error {
+	p, k := w.program, w.kernel
 	for _, l := range p.Launches {
 		if l.Source.File == "" {
 			continue
 		}
-		i := slices.IndexFunc(k.Functions, func(f kernels.Function) bool { return f.Name == l.Function })
+		i := w.function(l)
 		if i < 0 {
 			return fmt.Errorf("kernel %s launches %s, which is not one of its Functions", k.Name, l.Function)
 		}

@@ -28,8 +28,9 @@ func ways(modes []mode) []way {
 	return out
 }
 
-// run does a program on the memory of an instruction.
-func run(ctx context.Context, p *kernels.Program, m *memory, libs map[key]*emu.Library, w way, seed uint64) error {
+// run does a task on the memory of an instruction.
+func run(ctx context.Context, t task, m *memory, libs map[key]*emu.Library, w way, seed uint64) error {
+	p := t.program
 	if err := m.prepare(p); err != nil {
 		return err
 	}
@@ -39,6 +40,9 @@ func run(ctx context.Context, p *kernels.Program, m *memory, libs map[key]*emu.L
 		}
 		lib := libs[key{l.Source.File, w.mode}]
 		launch := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Constants: l.Constants, Order: w.order, Seed: seed}
+		if i := t.function(l); i >= 0 {
+			launch.Limit = max(t.kernel.Functions[i].Memory, 1)
+		}
 		for j, a := range l.Args {
 			b, err := m.binding(a)
 			if err != nil {

@@ -84,7 +84,7 @@ func (o *observer) name(k runtime.Observed) string {
 func (o *observer) compare(k runtime.Observed, w task, m *memory) error {
 	var first [][]byte
 	for _, x := range o.ways {
-		if err := run(o.t.Context(), w.program, m, o.libs, x, o.options.Seed); err != nil {
+		if err := run(o.t.Context(), w, m, o.libs, x, o.options.Seed); err != nil {
 			return fmt.Errorf("%s: %w", x, err)
 		}
 		if err := m.fault(w.program); err != nil {
@@ -120,7 +120,7 @@ func (o *observer) compareFaults() {
 		k := o.last[rank]
 		w := o.work[at{k.Rank, k.Index}]
 		for _, x := range o.ways {
-			if err := run(o.t.Context(), w.program, m, o.libs, x, o.options.Seed); err != nil {
+			if err := run(o.t.Context(), w, m, o.libs, x, o.options.Seed); err != nil {
 				o.t.Errorf("%s: %s: %v", o.name(k), x, err)
 				continue
 			}

@@ -47,6 +47,8 @@ func seeds() []seed {
 			"    simdgroup_barrier(mem_flags::mem_threadgroup);\n\n    float larger", "    float larger", distributed, "is not the same in distributed, forward order and in distributed, reverse order"},
 		{"rows: not all threads come to a barrier", "softmax",
 			"x = simd_sum(x);\n  if (t.groups == 1)", "x = simd_sum(x);\n  if (t.group == 0)", leader, "a thread returned before a threadgroup_barrier that others reach"},
+		{"tile: more threadgroup memory than is said", "product",
+			"return lines * deep + TILE_PAD", "return 16 + lines * deep + TILE_PAD", leader, "bytes of threadgroup memory: memory needs"},
 
 		// Rows that are not written, or should not be.
 		{"ep_rows: gaps are not zeroed", "routed",
