@@ -131,7 +131,8 @@ func seeds() []seed {
 // passes.
 func TestSeeds(t *testing.T) {
 	p := model(t, 8, 40)
-	want, err := gomoe.Run(t.Context(), p, onTwo(nil, nil), inputs(1))
+	in := map[string]array.Array{"x": random(1, 8, 40), "w": random(2, 40), "b": random(9, 40)}
+	want, err := gomoe.Run(t.Context(), p, onTwo(nil, nil), in)
 	require.NoError(t, err)
 	for _, s := range append([]seed{{name: "none"}}, seeds()...) {
 		t.Run(s.name, func(t *testing.T) {
@@ -142,7 +143,7 @@ func TestSeeds(t *testing.T) {
 			got := "nothing"
 			cfg := onTwo(d, nil)
 			cfg.Poison = true // what nobody has written yet is NaN
-			out, err := gomoe.Run(t.Context(), p, cfg, inputs(1))
+			out, err := gomoe.Run(t.Context(), p, cfg, in)
 			if err != nil {
 				got = err.Error()
 			}
