@@ -63,6 +63,8 @@ func seeds() []seed {
 			"a_start + uint(k) * a_deep", "a_start + uint(k) * a_line", leader, "buffer 0 (a): byte 6400, it has 3200"},
 		{"tile: past the edge it is read", "product",
 			"if (fours && left >= 4)", "if (fours)", leader, "read memory that no buffer has"},
+		{"a made function: one element too many", "exp",
+			"if (at < p[0])", "if (at <= p[0])", leader, "buffer "},
 		{"move: the other array's strides", "transpose",
 			"from += index * p[9 + 3 * d];", "from += index * p[8 + 3 * d];", leader, "transpose(f32[3,5,7]): leader, forward order: result 0: element"},
 		{"tile: the last column is left out", "product",
@@ -96,6 +98,7 @@ type scenario struct {
 // scenarios are the programs, by name.
 func scenarios() map[string]scenario {
 	return map[string]scenario{
+		"exp":       {text: "program p(x f32[6,8]) {\n\ty = exp(x)\n\treturn y\n}"},
 		"softmax":   {text: "program p(x f32[2,1300]) {\n\ty = softmax(x) axis=1\n\treturn y\n}"},
 		"gain":      {text: "program p(x f32[40,33], ct f32[40,33]) {\n\ty = rms_norm_gain_grad(x, ct) eps=0.00001\n\treturn y\n}"},
 		"product":   {text: "program p(x f32[20,40], w f32[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\treturn y\n}"},
