@@ -105,6 +105,7 @@ func readOnly() map[string]string {
 		"graph.dtypes":                  "names and sizes of element types, asked for every element type printed; arrays are no constants",
 		"graph.dtypeType":               "a reflect.Type; those are no constants",
 		"graph.programType":             "a reflect.Type; those are no constants",
+		"metal/metaltest.shared":        "a sync.OnceValue: the libraries that the tests of a process load once",
 		"metal/internal/standin.shared": "a sync.OnceValues: the function that C calls and the locks that all stand-ins of a process share, as purego frees no callbacks",
 	}
 }

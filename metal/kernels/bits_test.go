@@ -2,7 +2,7 @@ package kernels_test
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -13,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/metal/metaltest"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -64,17 +65,13 @@ func (d *device) buffer(b []byte) *emu.Buffer {
 }
 
 func (d *device) library(file string) *emu.Library {
-	compiler, err := emu.Find()
-	if err != nil {
-		d.t.Skip(err)
-	}
 	text, err := kernels.Text(file)
 	require.NoError(d.t, err)
-	path, err := compiler.Build(context.Background(), text, emu.BuildOptions{Leader: true})
+	l, err := metaltest.Library(d.t.Context(), text, emu.BuildOptions{Leader: true})
+	if errors.Is(err, emu.ErrNoCompiler) {
+		d.t.Skip(err)
+	}
 	require.NoError(d.t, err)
-	l, err := emu.Open(path)
-	require.NoError(d.t, err)
-	d.t.Cleanup(func() { require.NoError(d.t, l.Close()) })
 	return l
 }
 

@@ -3,12 +3,14 @@ package kernels_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/metal/metaltest"
 )
 
 // launch runs a program on the emulated GPU, on copies of the arguments and for results of
@@ -17,10 +19,6 @@ import (
 // for, and for launches that no plan has.
 func launch(t *testing.T, p *kernels.Program, in, out [][]byte) (record [kernels.StatusLen]int32) {
 	t.Helper()
-	compiler, err := emu.Find()
-	if err != nil {
-		t.Skip(err)
-	}
 	buffers := func(mem [][]byte) []emu.Binding {
 		var list []emu.Binding
 		for _, m := range mem {
@@ -43,9 +41,10 @@ func launch(t *testing.T, p *kernels.Program, in, out [][]byte) (record [kernels
 	for _, l := range p.Launches {
 		text, err := kernels.Text(l.Source.File)
 		require.NoError(t, err)
-		path, err := compiler.Build(t.Context(), text, emu.BuildOptions{})
-		require.NoError(t, err)
-		lib, err := emu.Open(path)
+		lib, err := metaltest.Library(t.Context(), text, emu.BuildOptions{})
+		if errors.Is(err, emu.ErrNoCompiler) {
+			t.Skip(err)
+		}
 		require.NoError(t, err)
 		run := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Order: emu.Random, Seed: 7}
 		for _, a := range l.Args {
@@ -65,7 +64,6 @@ func launch(t *testing.T, p *kernels.Program, in, out [][]byte) (record [kernels
 			}
 		}
 		require.NoError(t, lib.Run(t.Context(), run), "%s", l.Function)
-		require.NoError(t, lib.Close())
 	}
 	for i, m := range out {
 		copy(m, ofOut[i].Buffer.Bytes())

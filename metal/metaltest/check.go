@@ -12,7 +12,6 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
-	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -33,19 +32,25 @@ type Options struct {
 // there is no compiler for the emulated GPU.
 func Check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options) {
 	t.Helper()
-	check(t, p, cfg, in, o, backend{kernels.Metal{}, kernels.Build})
+	check(t, p, cfg, in, o, real())
 }
 
 // backend is where what is compared comes from.
 type backend struct {
 	target lowering.Target
 	build  func(*kernels.Instr) (*kernels.Program, *kernels.Kernel, error)
+	// For tests of the check: an edit of each library's source, nil for none, and the modes
+	// to run it in, none for all.
+	edit  func(source string) string
+	modes []mode
 }
+
+// real is what devices run.
+func real() backend { return backend{target: kernels.Metal{}, build: kernels.Build} }
 
 func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array.Array, o Options, from backend) {
 	t.Helper()
-	compiler, err := emu.Find()
-	if err != nil {
+	if err := shared().err; err != nil {
 		t.Skip(err)
 	}
 	cfg.Target = from.target
@@ -53,9 +58,12 @@ func check(t testing.TB, p *graph.Program, cfg gomoe.Config, in map[string]array
 	require.NoError(t, err)
 	work, err := programs(plan, from)
 	require.NoError(t, err)
-	libs, err := build(t, compiler, work)
-	require.NoError(t, err)
-	obs := &observer{t: t, plan: plan, work: work, libs: libs, options: o, done: map[string]int{}, open: map[int]*memory{}, last: map[int]runtime.Observed{}}
+	libs, err := build(t.Context(), work, from)
+	if err != nil {
+		t.Errorf("building: %v", err)
+		return
+	}
+	obs := &observer{t: t, plan: plan, work: work, libs: libs, ways: ways(from.modes), options: o, done: map[string]int{}, open: map[int]*memory{}, last: map[int]runtime.Observed{}}
 	cfg.Observe, cfg.Poison = obs, true
 
 	job, err := gomoe.Open(p, cfg)
@@ -136,13 +144,22 @@ func programs(plan *lowering.Plan, from backend) (map[at]task, error) {
 			if err != nil {
 				return nil, fmt.Errorf("instruction %d (%s) on rank %d: %w", i, plan.Instrs[i].Name, rank, err)
 			}
-			if err := declared(p, k); err != nil {
+			w := task{p, k}
+			if err := w.declared(); err != nil {
 				return nil, fmt.Errorf("instruction %d (%s) on rank %d: %w", i, plan.Instrs[i].Name, rank, err)
 			}
-			work[at{rank, i}] = task{p, k}
+			work[at{rank, i}] = w
 		}
 	}
 	return work, nil
+}
+
+// function returns which of the kernel's functions a launch is of, -1 for one that was made.
+func (w task) function(l kernels.Launch) int {
+	if l.Source.File == "" {
+		return -1
+	}
+	return slices.IndexFunc(w.kernel.Functions, func(f kernels.Function) bool { return f.Name == l.Function })
 }
 
 // tolerance is how far results may be from the host's.
@@ -155,12 +172,13 @@ func (w task) tolerance() kernels.Tolerance {
 
 // declared checks that launches of functions in files are among those that the
 // kernel lists, with as many threads and as much memory as it says at the most.
-func declared(p *kernels.Program, k *kernels.Kernel) error {
+func (w task) declared() error {
+	p, k := w.program, w.kernel
 	for _, l := range p.Launches {
 		if l.Source.File == "" {
 			continue
 		}
-		i := slices.IndexFunc(k.Functions, func(f kernels.Function) bool { return f.Name == l.Function })
+		i := w.function(l)
 		if i < 0 {
 			return fmt.Errorf("kernel %s launches %s, which is not one of its Functions", k.Name, l.Function)
 		}

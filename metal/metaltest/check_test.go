@@ -67,7 +67,7 @@ func (m made) build(in *kernels.Instr) (*kernels.Program, *kernels.Kernel, error
 	return p, k, nil
 }
 
-func (m made) backend() backend { return backend{m, m.build} }
+func (m made) backend() backend { return backend{target: m, build: m.build} }
 
 // recorder is a test that may fail.
 type recorder struct {

@@ -11,5 +11,6 @@
 // Arguments lie between pages that can not be touched. Results, scratch and
 // threadgroup memory hold NaNs before; so do rows of ragged arguments that are
 // not in use. Arguments must be unchanged, but where a result has their memory,
-// and rows past the last zone must not be written.
+// and rows past the last zone must not be written. A kernel has no more
+// threadgroup memory than its kernels.Function says.
 package metaltest

@@ -17,10 +17,10 @@ type way struct {
 
 func (w way) String() string { return fmt.Sprintf("%s, %s order", w.mode, w.order) }
 
-// ways are all of them.
-func ways() []way {
+// ways are all of them, or those in some modes.
+func ways(modes []mode) []way {
 	var out []way
-	for _, m := range []mode{leader, distributed} {
+	for _, m := range modesOf(modes) {
 		for _, o := range []emu.Order{emu.Forward, emu.Reverse, emu.Random} {
 			out = append(out, way{m, o})
 		}
@@ -28,8 +28,9 @@ func ways() []way {
 	return out
 }
 
-// run does a program on the memory of an instruction.
-func run(ctx context.Context, p *kernels.Program, m *memory, libs map[key]*emu.Library, w way, seed uint64) error {
+// run does a task on the memory of an instruction.
+func run(ctx context.Context, t task, m *memory, libs map[key]*emu.Library, w way, seed uint64) error {
+	p := t.program
 	if err := m.prepare(p); err != nil {
 		return err
 	}
@@ -39,6 +40,9 @@ func run(ctx context.Context, p *kernels.Program, m *memory, libs map[key]*emu.L
 		}
 		lib := libs[key{l.Source.File, w.mode}]
 		launch := emu.Launch{Function: l.Function, Groups: l.Groups, Threads: l.Threads, Memory: l.Memory, Constants: l.Constants, Order: w.order, Seed: seed}
+		if i := t.function(l); i >= 0 {
+			launch.Limit = max(t.kernel.Functions[i].Memory, 1)
+		}
 		for j, a := range l.Args {
 			b, err := m.binding(a)
 			if err != nil {

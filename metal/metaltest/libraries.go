@@ -1,11 +1,9 @@
 package metaltest
 
 import (
+	"context"
 	"fmt"
 	"slices"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/kernels"
@@ -26,15 +24,23 @@ func (m mode) String() string {
 	return "distributed"
 }
 
+// modesOf returns some modes, or all of them.
+func modesOf(some []mode) []mode {
+	if len(some) == 0 {
+		return []mode{leader, distributed}
+	}
+	return some
+}
+
 // key names a library: a file of metal/kernels, or "" for all made texts.
 type key struct {
 	file string
 	mode mode
 }
 
-// build builds and opens the libraries that the programs launch functions of.
-// They are closed when the test ends.
-func build(t testing.TB, c *emu.Compiler, work map[at]task) (map[key]*emu.Library, error) {
+// build returns the libraries that the programs launch functions of, as from
+// has it.
+func build(ctx context.Context, work map[at]task, from backend) (map[key]*emu.Library, error) {
 	var used, made []string
 	for _, w := range work {
 		for _, l := range w.program.Launches {
@@ -63,16 +69,14 @@ func build(t testing.TB, c *emu.Compiler, work map[at]task) (map[key]*emu.Librar
 	}
 	libs := map[key]*emu.Library{}
 	for file, text := range texts {
-		for _, m := range []mode{distributed, leader} {
-			path, err := c.Build(t.Context(), text, emu.BuildOptions{Leader: m == leader, Lint: m == distributed})
+		if from.edit != nil {
+			text = from.edit(text)
+		}
+		for _, m := range modesOf(from.modes) {
+			lib, err := Library(ctx, text, emu.BuildOptions{Leader: m == leader, Lint: m == distributed})
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", nameOf(file), m, err)
 			}
-			lib, err := emu.Open(path)
-			if err != nil {
-				return nil, err
-			}
-			t.Cleanup(func() { require.NoError(t, lib.Close()) })
 			libs[key{file, m}] = lib
 		}
 	}

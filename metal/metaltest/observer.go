@@ -20,6 +20,7 @@ type observer struct {
 	plan    *lowering.Plan
 	work    map[at]task
 	libs    map[key]*emu.Library
+	ways    []way
 	options Options
 
 	mu   sync.Mutex
@@ -82,8 +83,8 @@ func (o *observer) name(k runtime.Observed) string {
 // compare runs the instruction in all ways.
 func (o *observer) compare(k runtime.Observed, w task, m *memory) error {
 	var first [][]byte
-	for _, x := range ways() {
-		if err := run(o.t.Context(), w.program, m, o.libs, x, o.options.Seed); err != nil {
+	for _, x := range o.ways {
+		if err := run(o.t.Context(), w, m, o.libs, x, o.options.Seed); err != nil {
 			return fmt.Errorf("%s: %w", x, err)
 		}
 		if err := m.fault(w.program); err != nil {
@@ -102,7 +103,7 @@ func (o *observer) compare(k runtime.Observed, w task, m *memory) error {
 				continue
 			}
 			if !bytes.Equal(first[i], got) {
-				return fmt.Errorf("result %d is not the same in %s and in %s: %s", i, ways()[0], x, firstDifference(k.Out[i], first[i], got))
+				return fmt.Errorf("result %d is not the same in %s and in %s: %s", i, o.ways[0], x, firstDifference(k.Out[i], first[i], got))
 			}
 		}
 	}
@@ -118,8 +119,8 @@ func (o *observer) compareFaults() {
 	for rank, m := range o.open {
 		k := o.last[rank]
 		w := o.work[at{k.Rank, k.Index}]
-		for _, x := range ways() {
-			if err := run(o.t.Context(), w.program, m, o.libs, x, o.options.Seed); err != nil {
+		for _, x := range o.ways {
+			if err := run(o.t.Context(), w, m, o.libs, x, o.options.Seed); err != nil {
 				o.t.Errorf("%s: %s: %v", o.name(k), x, err)
 				continue
 			}

@@ -39,17 +39,24 @@ func NewBuffer(n int) (*Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("emu: a buffer of %d bytes: %w", n, err)
 	}
-	inner := mapped[guard : guard+pages]
 	if pages > 0 {
-		if err := unix.Mprotect(inner, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		if err := unix.Mprotect(mapped[guard:guard+pages], unix.PROT_READ|unix.PROT_WRITE); err != nil {
 			return nil, errors.Join(fmt.Errorf("emu: a buffer of %d bytes: %w", n, err), unix.Munmap(mapped))
 		}
 	}
+	b := &Buffer{mapped: mapped}
+	b.reset(n)
+	return b, nil
+}
+
+// reset makes b a new buffer of n bytes, for which it has the pages.
+func (b *Buffer) reset(n int) {
+	inner := b.mapped[guard : len(b.mapped)-guard]
 	for i := range inner {
 		inner[i] = 0xFF
 	}
-	start := pages - (n+15)&^15
-	return &Buffer{mapped, inner[start : start+n : start+n]}, nil
+	start := len(inner) - (n+15)&^15
+	b.data = inner[start : start+n : start+n]
 }
 
 // NewBufferOf returns a buffer with a copy of data.

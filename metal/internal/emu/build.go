@@ -45,7 +45,7 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 	}
 	lint := "no lint"
 	if o.Lint {
-		lint = "lint"
+		lint = "lint, with instances"
 	}
 	runtime, err := c.runtime(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Compiler) Build(ctx context.Context, source string, o BuildOptions) (st
 			return err
 		}
 		if o.Lint {
-			text := "#include \"msl.h\"\n" + unit.Source + "\n"
+			text := "#include \"msl.h\"\n" + unit.Source + "\n# 1 \"instances\"\n" + unit.Instances
 			if err := c.compile(ctx, dir, text, slices.Concat(languageFlags(), []string{"-DMSL_LINT", "-fsyntax-only"})); err != nil {
 				return err
 			}

@@ -32,7 +32,9 @@ func TestBuildErrors(t *testing.T) {
 		{"kernel void f(constant uint& n) { n = 3; }", true, []string{"test.metal:1:", "cannot assign to variable 'n' with const-qualified type"}},
 		{"static float g(threadgroup float* p, device float* q) { return *p + *q; }\nkernel void f(device float* x, threadgroup float* m) {\n  x[0] = g(x, m);\n}", true, []string{"test.metal:3:", "no matching function for call to 'g'"}},
 		{"kernel void f(device float* y) {\n  threadgroup float t[4];\n  device float* r = t; y[0] = r[0];\n}", true, []string{"test.metal:3:", "cannot initialize"}},
+		{"template <typename T> void g(device T* y) { y[0] = T(0); }\ntemplate <typename T> kernel void f(device T* y, threadgroup T* m) {\n  g<T>(m);\n}\ntemplate [[host_name(\"f\")]] kernel decltype(f<float>) f<float>;", true, []string{"test.metal:3:", "no matching function"}},
 		{"kernel void f(device float* y, threadgroup float* m) {\n  device float* r = (device float*)m; y[0] = r[0];\n}", true, []string{"test.metal:2:", "a cast must not change the address space of a pointer"}},
+		{"template <typename T> void g(device T* y) { y[0] = T(0); }\ntemplate <typename T> kernel void f(device T* y, threadgroup T* m) {\n  g<T>(m);\n}\ntemplate [[host_name(\"f\")]] kernel decltype(f<float>) f<float>;", true, []string{"test.metal:3:", "no matching function"}},
 		{"kernel void f(device float* y, threadgroup float* m) {\n  device float* r = reinterpret_cast<device float*>(m); y[0] = r[0];\n}", true, []string{"test.metal:2:", "reinterpret_cast"}},
 	} {
 		_, err := c.Build(t.Context(), prelude+x.source, BuildOptions{Lint: x.lint})

@@ -143,6 +143,7 @@ kernel [[max_total_threads_per_threadgroup(128)]] void g(device float* y) { y[0]
 		"threadgroup memory 1 (m) has no length":                func(x *Launch) { x.Memory = nil },
 		"threadgroup memory 1 has 20 bytes, want a multiple":    func(x *Launch) { x.Memory = []int{0, 20} },
 		"32784 bytes of threadgroup memory, want at most 32768": func(x *Launch) { x.Memory = []int{32768, 16} },
+		"32 bytes of threadgroup memory, want at most 1":        func(x *Launch) { x.Limit, x.Memory = 1, []int{0, 32} },
 		"1056 threads in a threadgroup, want at most 1024":      func(x *Launch) { x.Threads = [3]int{32, 33} },
 		"256 threads in a threadgroup, want at most 128":        func(x *Launch) { x.Function, x.Threads = "g", [3]int{256} },
 		"function constant 3 is not in the library":             func(x *Launch) { x.Constants = map[int]any{3: true} },
@@ -191,4 +192,15 @@ func TestGoStillPanics(t *testing.T) {
 			t.Log(len(*p))
 		}()
 	}
+}
+
+// What a kernel may have of threadgroup memory counts its own arrays, too.
+func TestMemoryLimit(t *testing.T) {
+	l := library(t, `kernel void f(device float* y [[buffer(0)]], threadgroup float* m [[threadgroup(0)]], uint i [[thread_index_in_threadgroup]]) {
+  threadgroup float own[8]; own[i] = m[i] = 1; y[i] = own[i];
+}`, BuildOptions{})
+	launch := Launch{Function: "f", Threads: [3]int{8}, Buffers: []Binding{{Buffer: floats(t, 8)}}, Memory: []int{32}, Limit: 64}
+	require.NoError(t, l.Run(t.Context(), launch))
+	launch.Limit = 48
+	fails(t, l, launch, "more than 48 bytes of threadgroup memory: own needs 32, 32 are in use")
 }

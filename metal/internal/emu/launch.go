@@ -37,6 +37,7 @@ type Launch struct {
 	Grid     [3]int    // threads in all instead of Groups, as dispatchThreads has it
 	Buffers  []Binding // by index
 	Memory   []int     // bytes of threadgroup memory, by index; multiples of 16
+	Limit    int       // bytes of threadgroup memory that the kernel may have in all, its own arrays too; 0 for what the GPU has
 	// Constants are the values of function constants, by index: bool, int16,
 	// uint16, int32, uint32 or float32. All others are zero.
 	Constants map[int]any
@@ -117,6 +118,9 @@ func (l *Launch) memory(k Kernel) (offsets [32]uint64, total uint32, err error) 
 	}
 	if total > maxMemory {
 		return offsets, 0, fmt.Errorf("%d bytes of threadgroup memory, want at most %d", total, maxMemory)
+	}
+	if l.Limit > 0 && int(total) > (l.Limit+15)&^15 {
+		return offsets, 0, fmt.Errorf("%d bytes of threadgroup memory, want at most %d", total, l.Limit)
 	}
 	for _, a := range k.Memory {
 		if a.Index >= len(l.Memory) || l.Memory[a.Index] == 0 {

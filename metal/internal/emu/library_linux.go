@@ -26,6 +26,7 @@ type Library struct {
 
 	mu      sync.Mutex
 	free    []uintptr // workers that nobody uses
+	spare   []*Buffer // of a page, for bindings of bytes: to map memory costs more than small launches
 	closed  bool
 	running sync.WaitGroup
 }
@@ -116,7 +117,12 @@ func (l *Library) Close() error {
 		purego.SyscallN(l.calls.workerFree, w)
 	}
 	l.free = nil
-	return purego.Dlclose(l.handle)
+	var errs []error
+	for _, b := range l.spare {
+		errs = append(errs, b.Close())
+	}
+	l.spare = nil
+	return errors.Join(append(errs, purego.Dlclose(l.handle))...)
 }
 
 // Stats counts what a library's workers did.
@@ -164,6 +170,33 @@ func (l *Library) give(workers []uintptr) {
 	defer l.mu.Unlock()
 	l.free = append(l.free, workers...)
 	l.running.Done()
+}
+
+// bufferOf returns a buffer with a copy of at most maxBytes, that keep must get back.
+func (l *Library) bufferOf(data []byte) (*Buffer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := len(l.spare) - 1; last >= 0 && len(data) > 0 {
+		b := l.spare[last]
+		l.spare = l.spare[:last]
+		b.reset(len(data))
+		copy(b.data, data)
+		return b, nil
+	}
+	return NewBufferOf(data)
+}
+
+// keep takes buffers of a launch that is over.
+func (l *Library) keep(buffers []*Buffer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range buffers {
+		if l.closed || len(b.data) == 0 { // it has no page
+			b.Close() // memory of this launch only
+			continue
+		}
+		l.spare = append(l.spare, b)
+	}
 }
 
 // parseKernel reads the text of abi.h's args.

@@ -23,6 +23,7 @@ type dispatch struct {
 	groups, threads, grid [3]uint32
 	memory, order, poison uint32
 	seed                  uint64
+	limit                 uint32
 }
 
 // fault is abi.h's msl_fault.
@@ -57,8 +58,8 @@ func (l *Library) run(ctx context.Context, launch *Launch) error {
 	if err != nil {
 		return err
 	}
-	b, err := bind(k, launch.Buffers)
-	defer b.close()
+	b, err := l.bind(k, launch.Buffers)
+	defer func() { l.keep(b.owned) }()
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (l *Library) run(ctx context.Context, launch *Launch) error {
 	defer release()
 
 	d := &dispatch{fn: l.entries[k.Name], bufs: unsafe.Pointer(&b.addresses), lens: unsafe.Pointer(&offsets), groups: g.groups, threads: g.threads, grid: g.grid,
-		memory: memory, order: uint32(launch.Order), poison: 1, seed: launch.Seed}
+		memory: memory, order: uint32(launch.Order), poison: 1, seed: launch.Seed, limit: uint32(max(launch.Limit, 0))}
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(d)
@@ -181,8 +182,9 @@ type bound struct {
 	owned     []*Buffer // of bindings of bytes
 }
 
-// bind checks bindings against k. The result must be closed even after an error.
-func bind(k Kernel, bindings []Binding) (*bound, error) {
+// bind checks bindings against k. What the result owns the library must keep, even after
+// an error.
+func (l *Library) bind(k Kernel, bindings []Binding) (*bound, error) {
 	b := &bound{names: k.Buffers, buffers: make([]*Buffer, len(bindings))}
 	if len(bindings) > 31 {
 		return b, fmt.Errorf("%d buffers, want at most 31", len(bindings))
@@ -196,7 +198,7 @@ func bind(k Kernel, bindings []Binding) (*bound, error) {
 			return b, fmt.Errorf("buffer %d is bound to %d bytes, want at most %d or a buffer", i, len(x.Bytes), maxBytes)
 		case x.Bytes != nil:
 			var err error
-			if buffer, err = NewBufferOf(x.Bytes); err != nil {
+			if buffer, err = l.bufferOf(x.Bytes); err != nil {
 				return b, err
 			}
 			offset = 0
@@ -217,12 +219,6 @@ func bind(k Kernel, bindings []Binding) (*bound, error) {
 		}
 	}
 	return b, nil
-}
-
-func (b *bound) close() {
-	for _, o := range b.owned {
-		o.Close() // memory of this launch only
-	}
 }
 
 // name returns how to call buffer i.

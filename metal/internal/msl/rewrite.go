@@ -1,6 +1,9 @@
 package msl
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Unit is a source that was read.
 type Unit struct {
@@ -8,6 +11,7 @@ type Unit struct {
 	Constants []Constant
 	Source    string // C++ for the shim's headers, with the lines of the source
 	Tables    string // C++: the tables a library exports
+	Instances string // C++ of which nothing is run: every instance of a template, as Source has only the templates
 }
 
 // Rewrite reads a source, best after the preprocessor, whose macros it does
@@ -22,6 +26,9 @@ func Rewrite(src string) (*Unit, error) {
 	}
 	u := &Unit{Kernels: kernels, Constants: r.constants, Source: r.out.String()}
 	u.Tables = r.tables()
+	for i, in := range r.instances {
+		u.Instances += fmt.Sprintf("static const auto msl_instance_%d = &%s;\n", i, in.expr)
+	}
 	return u, nil
 }
 

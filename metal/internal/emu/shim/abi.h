@@ -51,6 +51,7 @@ typedef struct {
   uint32_t order;   // MSL_FORWARD, MSL_REVERSE or MSL_RANDOM: of threadgroups, simdgroups and lanes
   uint32_t poison;  // nonzero: threadgroup memory begins as bytes 0xFF, which are NaN and -1
   uint64_t seed;    // of MSL_RANDOM
+  uint32_t limit;  // bytes of threadgroup memory that the kernel may have in all; 0: what the GPU has
 } msl_dispatch;
 
 // msl_fault says where a kernel touched memory it may not: the faulting

@@ -84,7 +84,7 @@ struct Group {
   Simd* simds;
   unsigned char *stacks, *memory;
   void* stack_map;
-  uint32_t memory_used, memory_top, poison, nsites;
+  uint32_t memory_used, memory_top, memory_limit, poison, nsites;
   struct {
     const void* id;
     const char* name;

@@ -89,8 +89,8 @@ void barrier(Site site) {
 
 void* storage_slow(Group* g, const void* id, const char* name, size_t size) {
   size_t room = (size + 15) & ~(size_t)15;
-  if (g->memory_used + room > MSL_MAX_MEMORY)
-    fail(g, "more than %d bytes of threadgroup memory: %s needs %zu, %u are in use", MSL_MAX_MEMORY, name, size, g->memory_used);
+  if (g->memory_used + room > g->memory_limit)
+    fail(g, "more than %u bytes of threadgroup memory: %s needs %zu, %u are in use", g->memory_limit, name, size, g->memory_used);
   if (g->nsites == MSL_SITES) fail(g, "more than %d threadgroup arrays in one kernel", MSL_SITES);
   unsigned char* at = g->memory + g->memory_top;
   g->memory_used += room;

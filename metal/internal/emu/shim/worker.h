@@ -44,6 +44,7 @@ static void place(Group* g, const msl_dispatch* d, uint64_t i) {
   g->nsites = 0;
   g->memory_used = g->memory_top = (d->smem + 15) & ~15u;
   g->memory_top += MSL_RED_ZONE;
+  g->memory_limit = d->limit ? (d->limit + 15) & ~15u : MSL_MAX_MEMORY;
   g->poison = d->poison;
   if (d->poison) memset(g->memory, 0xFF, d->smem);
   memset(g->memory + g->memory_top - MSL_RED_ZONE, 0xFF, MSL_RED_ZONE);

@@ -1,0 +1,204 @@
+package metaltest
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/quant"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// seed is a fault in a kernel, which the check has to catch.
+type seed struct {
+	name     string
+	program  string // of scenarios
+	from, to string // the edit of a library's source; from is there once
+	mode     mode   // of simdgroup matrices; only the distributed one is linted
+	want     string // part of what the check reports
+}
+
+// seeds are the faults. Those of the driver and the device are in package metal and in the
+// tests of packages mtl and standin: see metal/seeds_test.go.
+func seeds() []seed {
+	const barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);\n"
+	return []seed{
+		// Barriers.
+		{"rows: sums are read before all are there", "softmax",
+			"room[t.group] = x;\n  }\n  " + barrier + "  float sum", "room[t.group] = x;\n  }\n  float sum", leader, "softmax(f32[2,1300]): leader, forward order: result 0: element"},
+		{"rows: the largest is overwritten while others read it", "softmax",
+			"  " + barrier + "  return top;", "  return top;", leader, "softmax(f32[2,1300]): leader, forward order: result 0: element"},
+		{"columns: sums are read before all are there", "gain",
+			"room[tid.y * 32 + tid.x] = mine;\n  " + barrier, "room[tid.y * 32 + tid.x] = mine;\n", leader, "result 0: element 0 of f32[33] is NaN"},
+		{"tile: blocks are multiplied before all is there", "product",
+			"      " + barrier + "      if (row < rows", "      if (row < rows", leader, "result 0: element 0 of f32[20,68] is NaN"},
+		{"tile: blocks are overwritten before all are multiplied", "product",
+			"deep - k);\n      }\n      " + barrier, "deep - k);\n      }\n", leader, "dot_general(f32[20,40], f32[40,68]): leader, forward order: result 0: element"},
+		{"attention: scores before all keys are there", "attention",
+			barrier + "    products(", "products(", leader, "result 0: element 0 of f32[1,71,2,12] is NaN"},
+		{"attention: values overwrite keys that others read", "attention",
+			"    " + barrier + "    stage(tile, values", "    stage(tile, values", leader, "leader, forward order: result 0: element"},
+		{"attention: scores that other lanes have not written yet", "attention",
+			"    simdgroup_barrier(mem_flags::mem_threadgroup);\n\n    float larger", "    float larger", distributed, "is not the same in distributed, forward order and in distributed, reverse order"},
+		{"rows: not all threads come to a barrier", "softmax",
+			"x = simd_sum(x);\n  if (t.groups == 1)", "x = simd_sum(x);\n  if (t.group == 0)", leader, "a thread returned before a threadgroup_barrier that others reach"},
+		{"tile: more threadgroup memory than is said", "product",
+			"return lines * deep + TILE_PAD", "return 16 + lines * deep + TILE_PAD", leader, "bytes of threadgroup memory: memory needs"},
+
+		// Rows that are not written, or should not be.
+		{"ep_rows: gaps are not zeroed", "routed",
+			"values[row * p.values + i] = U(0);", "", leader, "is NaN, want 0"},
+		{"rows: past the last zone rows are zeroed", "routed",
+			"return ROW_PAST;", "return ROW_GAP;", leader, "was written, zones end at row"},
+		{"grouped_blocks: rows without weight are not written", "blocks",
+			"used = 0; // the tile's rows are written, as zeros", "return;", leader, "is NaN, want 0"},
+
+		// Places.
+		{"tile: the wrong stride along the depth", "product",
+			"a_start + uint(k) * a_deep", "a_start + uint(k) * a_line", leader, "buffer 0 (a): byte 6400, it has 3200"},
+		{"tile: past the edge it is read", "product",
+			"if (fours && left >= 4)", "if (fours)", leader, "read memory that no buffer has"},
+		{"a made function: one element too many", "exp",
+			"if (at < p[0])", "if (at <= p[0])", leader, "buffer "},
+		{"move: the other array's strides", "transpose",
+			"from += index * p[9 + 3 * d];", "from += index * p[8 + 3 * d];", leader, "transpose(f32[3,5,7]): leader, forward order: result 0: element"},
+		{"tile: the last column is left out", "product",
+			"if (r < c_rows && n < cols)", "if (r < c_rows && n < cols - 1)", leader, "element 67 of f32[20,68] is NaN"},
+
+		// Choices and their order.
+		{"ep_sum: choices are added from the last on", "routed",
+			"for (int k = 0; k < p.choices; k++) {", "for (int k = p.choices - 1; k >= 0; k--) {", leader, "e-08 too much"},
+		{"choose: of equal numbers the last", "top_k",
+			"simd_min(largest == simd_max(largest) ? own : n)", "simd_max(largest == simd_max(largest) ? own : -1)", leader, "result 1: element 0 is 31, want 0"},
+		{"ep_prepare: one pair more than the capacity", "routed",
+			"queue >= layer.capacity", "queue > layer.capacity", leader, "result 0: element 14 is 1, want -1"},
+		{"lookup: ids are not checked", "lookup",
+			"int index = indices[row % p[2]];\n    bool in_range = index >= 0 && index < p[1];", "int index = indices[row % p[2]];\n    bool in_range = index >= 0;", leader, "buffer 0 (table): byte"},
+
+		// What Metal's compiler would reject.
+		{"attention: a pointer into the wrong memory", "attention",
+			"device T* head, threadgroup const float* tile", "device T* head, device const float* tile", distributed, "no matching function for call to 'unstage'"},
+	}
+}
+
+// scenario is a program that shows faults.
+type scenario struct {
+	text  string
+	mesh  string
+	ints  func(i int) int
+	zeros string // the input that is 0
+	fails string // part of the step's error
+}
+
+// scenarios are the programs, by name.
+func scenarios() map[string]scenario {
+	return map[string]scenario{
+		"exp":       {text: "program p(x f32[6,8]) {\n\ty = exp(x)\n\treturn y\n}"},
+		"softmax":   {text: "program p(x f32[2,1300]) {\n\ty = softmax(x) axis=1\n\treturn y\n}"},
+		"gain":      {text: "program p(x f32[40,33], ct f32[40,33]) {\n\ty = rms_norm_gain_grad(x, ct) eps=0.00001\n\treturn y\n}"},
+		"product":   {text: "program p(x f32[20,40], w f32[40,68]) {\n\ty = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]\n\treturn y\n}"},
+		"attention": {text: "program p(q f32[1,71,2,12], k f32[1,71,1,12], v f32[1,71,1,12]) {\n\ty, lse = causal_attention(q, k, v)\n\treturn y, lse\n}"},
+		"transpose": {text: "program p(x f32[3,5,7]) {\n\ty = transpose(x) permutation=[2,0,1]\n\treturn y\n}"},
+		"top_k":     {text: "program p(x f32[3,70]) {\n\ty, i = top_k(x) k=3\n\treturn y, i\n}", zeros: "x"},
+		"lookup":    {text: "program p(x f32[3,2], ids i32[6]) {\n\ty = embedding(x, ids)\n\treturn y\n}", ints: func(i int) int { return i * 10 }, fails: "id 10 at"},
+		"routed": {mesh: "a=2", ints: func(i int) int { return i * 5 % 7 % 4 }, text: `program p(x f32[16,8], ids i32[16,3], w f32[4,8,8]) {
+	r, drop, c, pad, demand = ep_prepare(ids) experts=4 align=4 capacity=9 axis="a"
+	rows = ep_dispatch(x, r) experts=4 align=4 capacity=9 axis="a"
+	up = grouped_matmul(rows, w, r)
+	y = softmax(up) axis=1
+	z = ep_combine(y, r) experts=4 align=4 capacity=9 axis="a"
+	return z
+}`},
+		"blocks": {ints: func(i int) int { return i % 3 }, zeros: "g", text: `program p(ids i32[40,1], x f32[40,256], g f32[40,1], k q8_0[3,70,256]) {
+	r, drop, n, pad, demand = ep_prepare(ids) experts=3 align=4
+	rows, rg = ep_dispatch(x, g, r) experts=3 align=4
+	y = grouped_matmul(rows, k, r) transpose=true
+	spread = broadcast_in_dim(rg) shape=[48,70] dims=[0]
+	z = mul(y, spread)
+	out = ep_combine(z, r) experts=3 align=4
+	return out
+}`},
+	}
+}
+
+// reports returns what the check says of a scenario with edited sources.
+func (s scenario) reports(t *testing.T, edit func(string) string, modes ...mode) string {
+	t.Helper()
+	p, err := gomoe.Parse("test", s.text)
+	require.NoError(t, err)
+	cfg := gomoe.Config{Place: map[string]sharding.Spec{}}
+	cfg.Threads = 1
+	if s.mesh != "" {
+		cfg.Mesh, err = sharding.ParseMesh(s.mesh)
+		require.NoError(t, err)
+	}
+	in, r := map[string]array.Array{}, rand.New(rand.NewPCG(1, 2))
+	for _, v := range p.In {
+		in[v.Name] = s.input(t, v.Name, v.Type, r)
+		if s.mesh != "" {
+			cfg.Place[v.Name] = sharding.Split(cfg.Mesh.Axes[0].Name)
+		}
+	}
+	rec := &recorder{TB: t}
+	from := real()
+	from.edit, from.modes = edit, modes
+	check(rec, p, cfg, in, Options{Seed: 7, Fails: s.fails}, from)
+	return strings.Join(rec.errors, "\n")
+}
+
+func (s scenario) input(t *testing.T, name string, typ graph.Type, r *rand.Rand) array.Array {
+	t.Helper()
+	a := array.New(typ)
+	if name == s.zeros {
+		return a
+	}
+	x := make([]float64, typ.Len())
+	for i := range x {
+		x[i] = r.NormFloat64()
+		if s.ints != nil && !typ.DType.IsFloat() {
+			x[i] = float64(s.ints(i))
+		}
+	}
+	if typ.DType.IsBlock() {
+		narrow := make([]float32, len(x))
+		for i := range x {
+			narrow[i] = float32(x[i])
+		}
+		require.NoError(t, quant.Quantize(a.Bytes(), typ.DType, narrow))
+		return a
+	}
+	require.NoError(t, a.SetFloat64s(x))
+	return a
+}
+
+// Every fault is caught, and what has none passes.
+func TestSeeds(t *testing.T) {
+	all := scenarios()
+	passes := map[key]bool{}
+	for _, s := range seeds() {
+		t.Run(s.name, func(t *testing.T) {
+			p, ok := all[s.program]
+			require.True(t, ok, "scenario %s", s.program)
+			if !passes[key{s.program, s.mode}] {
+				require.Empty(t, p.reports(t, nil, s.mode), "without the fault")
+				passes[key{s.program, s.mode}] = true
+			}
+			edited := 0
+			got := p.reports(t, func(source string) string {
+				n := strings.Count(source, s.from)
+				require.LessOrEqual(t, n, 1, "what the fault changes is ambiguous:\n%s", s.from)
+				edited += n
+				return strings.Replace(source, s.from, s.to, 1)
+			}, s.mode)
+			require.Positive(t, edited, "what the fault changes is in no library of the program:\n%s", s.from)
+			if got == "" || !strings.Contains(got, s.want) {
+				t.Errorf("the check reports %q, want %q", got, s.want)
+			}
+		})
+	}
+}
