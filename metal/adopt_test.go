@@ -62,6 +62,9 @@ func TestLeasedMemory(t *testing.T) {
 			near(t, fmt.Sprintf("result %d", i), got, want[i])
 		}
 	}
+	for _, c := range comms {
+		require.Zero(t, c.released, "the GPU has memory of its own")
+	}
 	s.Close()
 	for _, c := range comms {
 		require.Equal(t, 1, c.mapped)

@@ -35,6 +35,9 @@ type queue struct {
 	encoding func() error
 	i        int
 	bufs     []array.Array
+	// in, out and zones are where the operands of instruction i lie.
+	in, out []operand
+	zones   operand
 }
 
 // segment is a command buffer.
@@ -88,33 +91,77 @@ func (q *queue) Encode(i int, bufs []array.Array) error {
 }
 
 func (q *queue) encode() error {
-	x := &q.program.instrs[q.i]
+	if err := q.resolve(); err != nil {
+		return err
+	}
 	if q.open == nil {
 		if err := q.begin(); err != nil {
 			return err
 		}
 	}
-	s := q.open
+	s, x := q.open, &q.program.instrs[q.i]
 	if len(s.instrs) == 0 {
 		s.first = q.i
 	}
 	s.last, s.instrs = q.i, append(s.instrs, q.i)
 	s.encoder.PushDebugGroup(x.label)
-	defer s.encoder.PopDebugGroup()
 	for k := range x.launches {
 		l := &x.launches[k]
 		s.encoder.SetPipeline(l.pipeline)
 		for at, arg := range l.args {
-			if err := q.bind(s.encoder, x, at, arg); err != nil {
-				return err
-			}
+			q.bind(s.encoder, x, at, arg)
 		}
 		for at, n := range l.memory {
 			s.encoder.SetThreadgroupMemory(at, n)
 		}
 		s.encoder.Dispatch(l.groups, l.threads)
 	}
+	s.encoder.PopDebugGroup()
 	return nil
+}
+
+// operand is where an argument or a result of an instruction lies.
+type operand struct {
+	buffer *mtl.Buffer
+	offset int
+}
+
+// resolve finds the operands of the instruction, or says which the GPU does not see.
+func (q *queue) resolve() error {
+	in := &q.program.plan.Instrs[q.i]
+	q.in, q.out, q.zones = q.in[:0], q.out[:0], operand{}
+	for _, b := range in.In {
+		o, err := q.operand(b)
+		if err != nil {
+			return err
+		}
+		q.in = append(q.in, o)
+	}
+	for _, b := range in.Out {
+		o, err := q.operand(b)
+		if err != nil {
+			return err
+		}
+		q.out = append(q.out, o)
+	}
+	if in.Zones < 0 {
+		return nil
+	}
+	var err error
+	q.zones, err = q.operand(in.Zones)
+	return err
+}
+
+func (q *queue) operand(b int) (operand, error) {
+	mem := q.bufs[b].Bytes()
+	if len(mem) == 0 {
+		return operand{q.device.none, 0}, nil
+	}
+	buffer, offset := q.device.memory.find(mem)
+	if buffer == nil {
+		return operand{}, fmt.Errorf("metal: the GPU does not see the %d bytes of buffer %d", len(mem), b)
+	}
+	return operand{buffer, offset}, nil
 }
 
 func (q *queue) begin() error {
@@ -127,37 +174,24 @@ func (q *queue) begin() error {
 }
 
 // bind passes an argument of an instruction to the next dispatch.
-func (q *queue) bind(e *mtl.Compute, x *instr, at int, arg kernels.Arg) error {
-	in := &q.program.plan.Instrs[q.i]
-	b := 0
+func (q *queue) bind(e *mtl.Compute, x *instr, at int, arg kernels.Arg) {
+	o := operand{}
 	switch arg.Kind {
 	case kernels.OfIn:
-		b = in.In[arg.Index]
+		o = q.in[arg.Index]
 	case kernels.OfOut:
-		b = in.Out[arg.Index]
+		o = q.out[arg.Index]
 	case kernels.OfZones:
-		b = in.Zones
+		o = q.zones
 	case kernels.OfScratch:
-		e.SetBuffer(at, q.scratch, x.scratch[arg.Index])
-		return nil
+		o = operand{q.scratch, x.scratch[arg.Index]}
 	case kernels.OfStatus:
-		e.SetBuffer(at, q.records.buffer, q.records.offset(x.status))
-		return nil
+		o = operand{q.records.buffer, q.records.offset(x.status)}
 	case kernels.OfBytes:
 		e.SetBytes(at, arg.Bytes)
-		return nil
+		return
 	}
-	mem := q.bufs[b].Bytes()
-	if len(mem) == 0 {
-		e.SetBuffer(at, q.device.none, 0)
-		return nil
-	}
-	buffer, offset := q.device.memory.find(mem)
-	if buffer == nil {
-		return fmt.Errorf("metal: argument %d: the GPU does not see the %d bytes of buffer %d", at, len(mem), b)
-	}
-	e.SetBuffer(at, buffer, offset)
-	return nil
+	e.SetBuffer(at, o.buffer, o.offset)
 }
 
 // Commit implements runtime.Queue.

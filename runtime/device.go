@@ -35,8 +35,7 @@ type Queue interface {
 	// Encode adds instruction i to the open segment. bufs is the memory of the plan's
 	// buffers, all of which Alloc or Adopt of the device has made known, but for those
 	// without bytes. It is the caller's again when Encode returns; what it refers to
-	// stays. After an error the segment has no more than a part of the instruction, which
-	// does no harm but to its results.
+	// stays. After an error the segment is as it was.
 	Encode(i int, bufs []array.Array) error
 	// Commit ends the open segment and hands it to the device, which starts at once. The
 	// ticket counts from 1. With no instruction in it nothing is handed over, and the

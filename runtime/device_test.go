@@ -216,6 +216,23 @@ func TestDonatedInputThatTheDeviceDoesNotSee(t *testing.T) {
 	require.Equal(t, values(t, want[0]["m"]), values(t, want[1]["m"]))
 }
 
+// Such a copy is the result's afterwards: the next one does not write over it.
+func TestCopiesOfDonatedInputsAreGivenAway(t *testing.T) {
+	s := on(t, &late.Device{}, train(t), toy.Setup{Donate: map[string]int{"p": 1}, Chunk: 4}, runtime.Options{})
+	require.True(t, s.Plan().Donated[0].InPlace)
+	give := func(p array.Array) *runtime.Array {
+		in, err := toy.Put(s, map[string]array.Array{"m": ramp(8), "x": ramp(8)})
+		require.NoError(t, err)
+		in["p"], err = runtime.Put(p, s.Plan().Mesh, s.Plan().In[0].Spec, s.Local())
+		require.NoError(t, err)
+		return step(t, s, in)[1]
+	}
+	first := give(ramp(8))
+	want := values(t, first)
+	give(f64(1, 2, 3, 4, 5, 6, 7, 8))
+	require.Equal(t, want, values(t, first), "a later step wrote over a result")
+}
+
 // leasing is a communicator with memory of its own.
 type leasing struct {
 	lowering.Communicator
