@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -18,12 +19,19 @@ type Options struct {
 	Runs int // times taken of each instruction, after one that is not; 0 is 5
 }
 
+func (o Options) runs() int {
+	if o.Runs < 1 {
+		return 5
+	}
+	return o.Runs
+}
+
 // Run measures the cases on the device and reports a row for each of their instructions
 // that their kernels serve, those with the same kernel and types once per case. Errors name
 // the case. It blocks until the last is done, or ctx ends.
 func Run(ctx context.Context, d runtime.Device, cases []Case, o Options, report func(Row)) error {
 	for _, c := range cases {
-		rows, err := c.run(ctx, d, max(o.Runs, 0))
+		rows, err := c.run(ctx, d, o.runs())
 		if err != nil {
 			return fmt.Errorf("measure: %s: %w", c.Name, err)
 		}
@@ -36,10 +44,7 @@ func Run(ctx context.Context, d runtime.Device, cases []Case, o Options, report 
 
 // run measures one program.
 func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, err error) {
-	if runs == 0 {
-		runs = 5
-	}
-	w := &watcher{device: d, tasks: map[int]*task{}}
+	w := &watcher{device: d}
 	cfg := gomoe.Config{Target: d}
 	cfg.Observe, cfg.Poison = w, true // so that elements which nobody writes show
 	job, err := gomoe.Open(c.Program, cfg)
@@ -62,29 +67,7 @@ func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, 
 	w.alone = func(i int, bufs []array.Array) (wall, gpu time.Duration, err error) {
 		return alone(ctx, queue, i, bufs)
 	}
-	seen := map[string]bool{}
-	for i := range plan.Instrs {
-		if !plan.Instrs[i].On {
-			continue
-		}
-		in := kernels.Of(plan, i, 0)
-		p, k, err := kernels.Build(in)
-		if err != nil {
-			return nil, err
-		}
-		t := &task{in: in, tolerance: k.Tolerance, row: Row{Case: c.Name, Kernel: k.Name, Instruction: title(in), Shape: types(in)}}
-		if p.Tolerance != nil {
-			t.tolerance = *p.Tolerance
-		}
-		id := k.Name + t.row.Instruction + t.row.Shape
-		if !slices.Contains(c.Kernels, k.Name) || seen[id] {
-			continue
-		}
-		seen[id] = true
-		w.tasks[i] = t
-		w.order = append(w.order, i)
-	}
-	if err := c.served(w); err != nil {
+	if w.tasks, w.order, err = c.tasks(plan); err != nil {
 		return nil, err
 	}
 	given, err := c.inputs()
@@ -113,14 +96,38 @@ func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, 
 	return rows, nil
 }
 
-// served reports a kernel of the case that has no instruction.
-func (c Case) served(w *watcher) error {
+// tasks returns the instructions of the plan that are measured, and their order. The error
+// names a kernel of the case that serves none.
+func (c Case) tasks(plan *lowering.Plan) (tasks map[int]*task, order []int, err error) {
+	tasks = map[int]*task{}
+	seen, serves := map[string]bool{}, map[string]bool{}
+	for i := range plan.Instrs {
+		if !plan.Instrs[i].On {
+			continue
+		}
+		in := kernels.Of(plan, i, 0)
+		p, k, err := kernels.Build(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		t := &task{in: in, tolerance: k.Tolerance, row: Row{Case: c.Name, Kernel: k.Name, Instruction: title(in), Shape: types(in)}}
+		if p.Tolerance != nil {
+			t.tolerance = *p.Tolerance
+		}
+		id := k.Name + " " + t.row.Instruction + " " + t.row.Shape
+		if !slices.Contains(c.Kernels, k.Name) || seen[id] {
+			continue
+		}
+		seen[id], serves[k.Name] = true, true
+		tasks[i] = t
+		order = append(order, i)
+	}
 	for _, k := range c.Kernels {
-		if !slices.ContainsFunc(w.order, func(i int) bool { return w.tasks[i].row.Kernel == k }) {
-			return fmt.Errorf("no instruction is served by the kernel %s", k)
+		if !serves[k] {
+			return nil, nil, fmt.Errorf("no instruction is served by the kernel %s", k)
 		}
 	}
-	return nil
+	return tasks, order, nil
 }
 
 // title names an instruction, a fused one by its parts.

@@ -28,7 +28,11 @@ func Plot(path string, rows []Row) error {
 	var names []string
 	for i := range rows {
 		r := rows[len(rows)-1-i] // the first is at the top
-		names = append(names, r.Case+": "+r.Instruction)
+		name := r.Case + ": " + r.Instruction
+		if r.Case == r.Instruction {
+			name = r.Case
+		}
+		names = append(names, name)
 		h, d := plotter.XY{X: max(1e-3, r.Host.Seconds()*1e3), Y: float64(i)}, plotter.XY{X: max(1e-3, r.Device().Seconds()*1e3), Y: float64(i)}
 		host, device = append(host, h), append(device, d)
 		line, err := plotter.NewLine(plotter.XYs{d, h})

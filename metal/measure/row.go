@@ -50,7 +50,7 @@ func (r Row) rate(n int64) float64 { return float64(n) / float64(max(1, r.Device
 
 // Header is the line above the lines of rows.
 func Header() string {
-	return fmt.Sprintf("%-14s %-22s %-30s %9s %9s %9s %8s %8s %8s %9s %7s", "kernel", "case", "instruction", "host ms", "wall ms", "gpu ms", "host/gpu", "GFLOP/s", "GB/s", "diff", "of tol")
+	return fmt.Sprintf("%-14s %-30s %-21s %9s %9s %9s %8s %8s %8s %9s %7s", "kernel", "case", "instruction", "host ms", "wall ms", "gpu ms", "host/gpu", "GFLOP/s", "GB/s", "diff", "of tol")
 }
 
 // String returns the row as a line of a table; wrong results are marked at its end.
@@ -67,11 +67,15 @@ func (r Row) String() string {
 	if r.Wrong() {
 		mark = "  WRONG"
 	}
-	return fmt.Sprintf("%-14s %-22s %-30s %9s %9s %9s %8.2f %8s %8.2f %9s %7s%s", r.Kernel, r.Case, r.Instruction, ms(r.Host), ms(r.Wall), gpu, r.Ratio(), flops, r.rate(r.Bytes), number(r.Difference), number(r.Share), mark)
+	return fmt.Sprintf("%-14s %-30s %-21s %9s %9s %9s %8.2f %8s %8.2f %9s %7s%s", r.Kernel, r.Case, r.Instruction, ms(r.Host), ms(r.Wall), gpu, r.Ratio(), flops, r.rate(r.Bytes), number(r.Difference), number(r.Share), mark)
 }
 
 // JSON writes the row as a line of JSON.
-func (r Row) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
+func (r Row) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.3f", float64(d)/1e6) }
 

@@ -25,6 +25,9 @@ func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
 		}
 		return flops, bytes
 	}
+	if in.Name == "grouped_matmul_blocks" || in.Name == "dot_general_blocks" {
+		return blocks(in, rows, of)
+	}
 	result := int64(0)
 	for _, o := range in.Results {
 		result += of(o)
@@ -37,6 +40,30 @@ func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
 		bytes += n
 	}
 	return attention(in), bytes + result
+}
+
+// blocks is work of products with weights in blocks: of matrices of experts, those of as
+// many as may have a row.
+func blocks(in *kernels.Instr, rows int, of func(kernels.Operand) int64) (flops, bytes int64) {
+	z := in.Results[0]
+	if !z.Ragged {
+		rows = z.Type.Len() / max(1, z.Type.Shape[z.Type.Rank()-1])
+	}
+	for _, o := range slices.Concat(in.Args, in.Results) {
+		n, t := of(o), o.Type
+		if !t.DType.IsBlock() {
+			bytes += n
+			continue
+		}
+		matrices := 1
+		if t.Rank() == 3 {
+			matrices = t.Shape[0]
+		}
+		each := int64(t.Len()) / int64(max(1, matrices))
+		flops += 2 * int64(rows) * each
+		bytes += n / int64(max(1, matrices)) * int64(min(rows, matrices))
+	}
+	return flops, bytes
 }
 
 // attention returns the operations of causal attention: half of two products of queries,
