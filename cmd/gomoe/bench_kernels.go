@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -91,16 +92,24 @@ func (b *kernelTimes) run(ctx context.Context) (err error) {
 	if err := b.save(rows); err != nil {
 		return err
 	}
-	wrong := 0
+	return verdict(rows)
+}
+
+// verdict is the error of rows with wrong results, nil without.
+func verdict(rows []measure.Row) error {
+	wrong, kernels := 0, []string{}
 	for _, r := range rows {
 		if r.Wrong() {
 			wrong++
+			if !slices.Contains(kernels, r.Kernel) {
+				kernels = append(kernels, r.Kernel)
+			}
 		}
 	}
-	if wrong > 0 {
-		return fmt.Errorf("%s of %d farther from the host's than the kernel's tolerance", plural(wrong, "result"), len(rows))
+	if wrong == 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%d of %s farther from the host's results than the kernels' tolerance: %s", wrong, plural(len(rows), "instruction"), strings.Join(kernels, ", "))
 }
 
 func isKernel(name string) bool {

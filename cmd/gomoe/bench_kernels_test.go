@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/metal/measure"
 )
 
 // Without a GPU the command says so, and what there is instead.
@@ -25,5 +26,17 @@ func TestBenchKernelsWithout(t *testing.T) {
 		if status != 1 || out.String() != "" || !strings.Contains(errs.String(), want) || !strings.Contains(errs.String(), "metal-emulated") {
 			t.Errorf("-device %s: status %d, %q, %q, want an error with %q", device, status, out.String(), errs.String(), want)
 		}
+	}
+}
+
+// Wrong results make the command fail, and are named.
+func TestBenchKernelsVerdict(t *testing.T) {
+	right, wrong := measure.Row{Kernel: "rope", Share: 1}, measure.Row{Kernel: "softmax", Share: 1.5}
+	if err := verdict([]measure.Row{right, right}); err != nil {
+		t.Error(err)
+	}
+	const want = "2 of 3 instructions farther from the host's results than the kernels' tolerance: softmax"
+	if err := verdict([]measure.Row{wrong, right, wrong}); err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // TestTraceDevice: the segments of a device lie on a track of its own, one after the other,
-// within the step, and name their instructions.
+// within the step, and name their instructions, not what the host does between.
 func TestTraceDevice(t *testing.T) {
 	d, err := gomoe.OpenDevice(t.Context(), "metal-emulated")
 	if errors.Is(err, metal.ErrNoCompiler) {
@@ -27,7 +27,7 @@ func TestTraceDevice(t *testing.T) {
 	require.NoError(t, d.Close())
 	dir := t.TempDir()
 	program, trace := filepath.Join(dir, "p.graph"), filepath.Join(dir, "trace.json")
-	require.NoError(t, os.WriteFile(program, []byte("program p(x f32[8,4]) {\na = softmax(x) axis=1\nb = transpose(a) permutation=[1,0]\nc, i = sort(b) dimension=1\nd = softmax(c) axis=0\nreturn d\n}"), 0o644))
+	require.NoError(t, os.WriteFile(program, []byte("program p(x f32[8,4]) {\na = softmax(x) axis=1\ne, j = sort(x) dimension=1\nb = transpose(a) permutation=[1,0]\nc, i = sort(b) dimension=1\nd = softmax(c) axis=0\nreturn d, e\n}"), 0o644))
 	var out, errs bytes.Buffer
 	require.Equal(t, 0, run(t.Context(), []string{"run", "-device", "metal-emulated", "-random", "1", "-trace", trace, program}, nil, &out, &errs), errs.String())
 	b, err := os.ReadFile(trace)

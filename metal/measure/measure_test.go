@@ -107,7 +107,7 @@ func TestRun(t *testing.T) {
 // spoiled is a device whose results are spoiled when they are waited for.
 type spoiled struct {
 	runtime.Device
-	spoil func(result array.Array)
+	spoil func(result, before array.Array)
 	fail  error // of waiting
 }
 
@@ -121,6 +121,7 @@ type spoiledQueue struct {
 	spoiled
 	plan   *lowering.Plan
 	result array.Array
+	before array.Array // what it was
 }
 
 func (q *spoiledQueue) Open(ctx context.Context, p *lowering.Plan, rank int) (runtime.Queue, error) {
@@ -129,6 +130,7 @@ func (q *spoiledQueue) Open(ctx context.Context, p *lowering.Plan, rank int) (ru
 
 func (q *spoiledQueue) Encode(i int, bufs []array.Array) error {
 	q.result = bufs[q.plan.Instrs[i].Out[0]]
+	q.before = q.result.Clone()
 	return q.Queue.Encode(i, bufs)
 }
 
@@ -136,7 +138,7 @@ func (q *spoiledQueue) Wait(ctx context.Context, ticket uint64) error {
 	if err := q.Queue.Wait(ctx, ticket); err != nil || q.fail != nil {
 		return errors.Join(err, q.fail)
 	}
-	q.spoil(q.result)
+	q.spoil(q.result, q.before)
 	return nil
 }
 
@@ -144,22 +146,30 @@ func (q *spoiledQueue) Wait(ctx context.Context, ticket uint64) error {
 // before, and one that nobody has written.
 func TestRunWrong(t *testing.T) {
 	d := emulated(t)
-	set := func(i int, x float32) func(array.Array) {
-		return func(a array.Array) { array.Data[float32](a)[i] = x }
+	set := func(i int, x float32) func(_, _ array.Array) {
+		return func(a, _ array.Array) { array.Data[float32](a)[i] = x }
+	}
+	zeros := func(a, before array.Array) {
+		for i, x := range array.Data[float32](a) {
+			if x == 0 {
+				copy(a.Bytes()[4*i:4*i+4], before.Bytes()[4*i:])
+			}
+		}
 	}
 	for _, c := range []struct {
-		name  string
-		spoil func(array.Array)
-		wrong bool
-		text  string
+		name   string
+		kernel string
+		spoil  func(result, before array.Array)
+		wrong  bool
+		text   string
 	}{
-		{"right", func(array.Array) {}, false, ""},
-		{"a little", func(a array.Array) { array.Data[float32](a)[3] += 1e-3 }, true, "1.0e-03"},
-		{"NaN", set(5, float32(math.NaN())), true, "inf"},
-		{"not written", func(a array.Array) { copy(a.Bytes()[4:8], []byte{0xFF, 0x7F, 0xFF, 0x7F}) }, true, "inf"},
-		{"rows of another", func(a array.Array) { x := array.Data[float32](a); copy(x[len(x)/2:], x) }, true, ""},
+		{"right", "rms_norm", func(_, _ array.Array) {}, false, ""},
+		{"a little", "rms_norm", func(a, _ array.Array) { array.Data[float32](a)[3] += 1e-3 }, true, "1.0e-03"},
+		{"NaN", "rms_norm", set(5, float32(math.NaN())), true, "inf"},
+		{"zeros are not written", "scatter", zeros, true, "inf"},
+		{"rows of another", "rms_norm", func(a, _ array.Array) { x := array.Data[float32](a); copy(x[len(x)/2:], x) }, true, ""},
 	} {
-		cases, err := Cases(Small(), "rms_norm")
+		cases, err := Cases(Small(), c.kernel)
 		require.NoError(t, err)
 		var rows []Row
 		require.NoError(t, Run(t.Context(), spoiled{Device: d, spoil: c.spoil}, cases[:1], Options{Runs: 1}, func(r Row) { rows = append(rows, r) }))

@@ -17,12 +17,6 @@ func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
 		return n
 	}
 	if flops, bytes, ok := kernels.Work(in, rows); ok {
-		if in.Name == "dot_general" { // whose elements of blocks have no size
-			bytes = 0
-			for _, o := range slices.Concat(in.Args, in.Results) {
-				bytes += of(o)
-			}
-		}
 		return flops, bytes
 	}
 	if in.Name == "grouped_matmul_blocks" || in.Name == "dot_general_blocks" {
