@@ -17,8 +17,10 @@ import (
 // no instruction between them reads what the earlier one writes; and if keeping
 // the earlier one's arguments for longer does not raise the most memory that
 // temporaries take at once.
-func (p *Plan) fuse(chunk int) {
-	f := &fuser{Plan: p, chunk: chunk}
+//
+// A fused instruction reads and writes no more than `most` buffers, if that is not 0.
+func (p *Plan) fuse(chunk, most int) {
+	f := &fuser{Plan: p, chunk: chunk, most: most}
 	f.spread()
 	f.index()
 	for i := range f.list {
@@ -31,6 +33,7 @@ func (p *Plan) fuse(chunk int) {
 type fuser struct {
 	*Plan
 	chunk int     // see Options
+	most  int     // buffers of an instruction; 0 is any number
 	list  []Instr // the plan's, with repetitions next to their readers
 	// Of the instructions by index: unit is the one that it runs in. A unit is
 	// named after its last instruction.
@@ -224,6 +227,9 @@ func (f *fuser) may(v, u *unit) bool {
 		out = append(out, f.list[i].Out...)
 	}
 	in, out = f.roots(in), f.roots(out)
+	if f.most > 0 && f.bound(v, u) > f.most {
+		return false
+	}
 	for _, r := range out {
 		repeated := func(i int) bool { return f.units[i] == u && f.list[i].Repeat > 0 }
 		if len(f.writes[r]) > 1 || slices.ContainsFunc(f.reads[r], between) || slices.ContainsFunc(f.reads[r], repeated) {
@@ -262,6 +268,26 @@ func (f *fuser) may(v, u *unit) bool {
 		}
 	}
 	return f.profile[u.at()]+held-never <= f.peak
+}
+
+// bound returns how many buffers v and u together read and write, but for those that
+// would be inside.
+func (f *fuser) bound(v, u *unit) int {
+	var all []int
+	for _, x := range []*unit{v, u} {
+		for _, i := range x.parts {
+			all = append(append(all, f.inputs(&f.list[i])...), f.list[i].Out...)
+		}
+	}
+	n := 0
+	for _, r := range f.roots(all) {
+		outside := func(i int) bool { return f.units[i] != v && f.units[i] != u }
+		w := f.writes[r]
+		if f.Bufs[r].Storage != Temp || len(w) != 1 || outside(w[0]) || slices.ContainsFunc(f.reads[r], outside) {
+			n++
+		}
+	}
+	return n
 }
 
 // last returns where r is read last.

@@ -72,7 +72,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 		p.keep(opts.Donate)
 	}
 	if opts.Fuse {
-		p.fuse(opts.Chunk)
+		p.fuse(opts.Chunk, mostBuffers(opts.Target))
 		p.epilogues(opts)
 	}
 	p.overlap(opts.Overlap)

@@ -21,6 +21,21 @@ type Joiner interface {
 	Joins() []Join
 }
 
+// Binder is a target whose kernels take a limited number of buffers: instructions are
+// fused as long as they read and write no more.
+type Binder interface {
+	Target
+	MostBuffers() int
+}
+
+// mostBuffers returns how many buffers a fused instruction may read and write, 0 for any.
+func mostBuffers(t Target) int {
+	if b, ok := t.(Binder); ok {
+		return b.MostBuffers()
+	}
+	return 0
+}
+
 // on returns the options without what targets do not do.
 func (o Options) on(t Target) Options {
 	optimised := len(o.Joins) > 0

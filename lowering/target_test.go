@@ -1,11 +1,14 @@
 package lowering_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/toy"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -52,5 +55,36 @@ func TestTarget(t *testing.T) {
 		if in := &l.Instrs[i]; in.Collective() && (in.On || in.Why != "" || in.Wait != 0) {
 			t.Errorf("collective %d: on %v, why %q, waited for at %d; want none of it", i, in.On, in.Why, in.Wait)
 		}
+	}
+}
+
+// binder is a target whose instructions read and write no more than so many buffers.
+type binder int
+
+func (binder) Name() string                      { return "binder" }
+func (binder) Serves(*lowering.Plan, int) string { return "" }
+func (b binder) MostBuffers() int                { return int(b) }
+
+// Instructions are fused as long as they take no more buffers than a target's may.
+func TestMostBuffers(t *testing.T) {
+	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
+		sum := tr.Input("x0", graph.F32, 8)
+		for i := 1; i < 7; i++ {
+			sum = toy.Add(sum, tr.Input(fmt.Sprintf("x%d", i), graph.F32, 8))
+		}
+		return []*graph.Value{sum}
+	})
+	for most, want := range map[int][]int{0: {8}, 8: {8}, 7: {7, 3}, 4: {4, 4, 4}, 3: {3, 3, 3, 3, 3, 3}} {
+		s := toy.Setup{Chunk: 8}
+		if most > 0 {
+			s.Target = binder(most)
+		}
+		l := plan(t, p, s)
+		var got []int
+		for i := range l.Instrs {
+			got = append(got, len(l.Instrs[i].In)+len(l.Instrs[i].Out))
+		}
+		slices.SortFunc(got, func(a, b int) int { return b - a })
+		require.Equal(t, want, got, "at most %d buffers:\n%s", most, l)
 	}
 }

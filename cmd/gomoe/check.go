@@ -31,7 +31,7 @@ func (t *tool) checkCommand() *ffcli.Command {
 	return &ffcli.Command{
 		Name: "check", ShortUsage: "gomoe check FILE [-wrt x,w] [-in x=x.npy ...]",
 		ShortHelp: "Compare derivatives with central differences.", FlagSet: fs,
-		LongHelp: "Inputs that are not given are random: floats in [-1, 1), integers 0. All float types\nare widened to f64 for the check, since differences in f32 are too coarse. The exit\nstatus is 1 if a derivative is wrong. With -device, it runs what it has kernels for in f64:\nrouting and other integers, no floats.",
+		LongHelp: "Inputs that are not given are random: floats in [-1, 1), integers 0. All float types\nare widened to f64 for the check, since differences in f32 are too coarse. The exit\nstatus is 1 if a derivative is wrong. With -device, what that computes in the\nprogram's own types, results and derivatives, is compared with the host, too.",
 		Exec: func(ctx context.Context, args []string) (err error) {
 			path, err := operand(fs, args)
 			if err != nil {
@@ -57,7 +57,7 @@ func (t *tool) checkCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
-			c := checkRun{tool: t, path: path, p: p, limit: *limit, opts: opts, json: *asJSON}
+			c := checkRun{tool: t, path: path, p: p, limit: *limit, opts: opts, json: *asJSON, device: device}
 			end, err := openDevice(ctx, device, &c.cfg)
 			if err != nil {
 				return err
@@ -76,8 +76,10 @@ type checkRun struct {
 	limit size
 	opts  vjp.CheckOptions
 	json  bool
-	cfg   gomoe.Config
-	jobs  []*gomoe.Job
+	// device is what is compared with the host, "" for none, and cfg has it.
+	device string
+	cfg    gomoe.Config
+	jobs   []*gomoe.Job
 }
 
 func (c *checkRun) run(ctx context.Context, x map[string]array.Array) error {
@@ -107,22 +109,35 @@ func (c *checkRun) run(ctx context.Context, x map[string]array.Array) error {
 	if err != nil {
 		return in(c.path, err)
 	}
+	ok := rep.OK()
+	var there *deviceCheck
+	if c.cfg.Device != nil {
+		if there, err = c.onDevice(ctx, x); err != nil {
+			return err
+		}
+		ok = ok && there.OK
+	}
 	if c.json {
-		err = printJSON(c.stdout, outcome(rep, widened))
+		report := outcome(rep, widened)
+		report.OK, report.Device = ok, there
+		err = printJSON(c.stdout, report)
 	} else {
 		if widened != nil {
 			fmt.Fprintf(c.stdout, "checked in f64 in place of %s\n", strings.Join(widened, ", "))
 		}
 		fmt.Fprint(c.stdout, rep)
+		if there != nil {
+			fmt.Fprint(c.stdout, there)
+		}
 	}
-	if err == nil && !rep.OK() {
+	if err == nil && !ok {
 		err = errReported
 	}
 	return err
 }
 
 func (c *checkRun) open(p *graph.Program) (*gomoe.Job, error) {
-	j, err := open(c.path, p, c.cfg, c.limit)
+	j, err := open(c.path, p, gomoe.Config{}, c.limit)
 	if err == nil {
 		c.jobs = append(c.jobs, j)
 	}
@@ -145,6 +160,8 @@ type checkJSON struct {
 	OK      bool        `json:"ok"`
 	Widened []string    `json:"widened"` // inputs that were checked in f64 in place of their type
 	Inputs  []inputJSON `json:"inputs"`
+	// Device is what -device has compared.
+	Device *deviceCheck `json:"device,omitempty"`
 }
 
 type inputJSON struct {

@@ -5,6 +5,7 @@
 //	go run ./examples/moe_lm -mesh dp=1,ep=8    # the same model, placed otherwise
 //	go run ./examples/moe_lm -check             # one rank against the mesh
 //	go run ./examples/moe_lm -dtype bf16        # mixed precision
+//	go run ./examples/moe_lm -device metal      # kernels on Apple's GPU, on a Mac
 //	go run ./examples/moe_lm -help              # everything else
 //
 //	go run ./cmd/gomoe launch -n 4 -- go run ./examples/moe_lm    # four processes, the same numbers

@@ -35,6 +35,7 @@ this process or in one each.
   moe_lm -check              one rank against the mesh
   moe_lm -data notes,b.txt   on files and folders of yours
   moe_lm -dtype bf16         mixed precision: products of bf16, weights of f32
+  moe_lm -device metal       kernels on Apple's GPU, on a Mac
 
   gomoe launch -n 4 -- moe_lm    four processes; mpirun, torchrun and mlx.launch start them, too
 

@@ -12,17 +12,15 @@ import (
 func along() Kernel {
 	var fs []Function
 	for _, d := range []string{"f32", "bf16", "f16", "i32", "u32", "u8"} {
-		for _, name := range []string{"running_sum", "extreme_place", "log_sum", "number"} {
-			if name != "log_sum" || d[0] != 'i' && d[0] != 'u' {
-				fs = append(fs, Function{Name: name + "_" + d, Threads: lineThreads})
-			}
+		for _, name := range []string{"running_sum", "extreme_place", "number"} {
+			fs = append(fs, Function{Name: name + "_" + d, Threads: lineThreads})
 		}
 	}
 	return Kernel{
 		Name:       "along",
-		Serves:     []string{"cumsum", "argmax", "argmin", "logsumexp", "iota"},
-		Primitives: []string{"cumsum", "argmax", "argmin", "logsumexp", "iota"},
-		Doc:        "running sums, places of extremes, log of sums of exponentials, and numbers, along an axis",
+		Serves:     []string{"cumsum", "argmax", "argmin", "iota"},
+		Primitives: []string{"cumsum", "argmax", "argmin", "iota"},
+		Doc:        "running sums, places of extremes, and numbers, along an axis",
 		Functions:  fs,
 		Build:      alongProgram,
 		Tolerance:  Tolerance{Why: "see Program.Tolerance: equal bits but of sums of floats"},
@@ -68,15 +66,7 @@ func alongProgram(in *Instr) (*Program, error) {
 		function, axis, args, threads = "number", p.Dimension, []Arg{Out(0)}, out.Shape[p.Dimension]
 		extra = in.Index(in.plan.Bufs[in.Results[0].Buf].Spec.At(axis)) * out.Shape[axis]
 	default:
-		if in.Name != "logsumexp" {
-			return nil, refuse("%s made by %T", in.Name, in.Prim)
-		}
-		var err error
-		if axis, err = param[int](in.Prim, "Axis"); err != nil {
-			return nil, err
-		}
-		function, threads = "log_sum", 32
-		tolerance = nearly(0x1p-20, "Metal's exp and log and the host's differ by 6 ulp each")
+		return nil, refuse("%s made by %T", in.Name, in.Prim)
 	}
 	outer, n, inner := around(x, axis)
 	lines := outer * inner

@@ -90,38 +90,6 @@ kernel void extreme_place(device const X* x [[buffer(0)]],
   }
 }
 
-// log_sum writes log Σ exp x of p[1] elements, by 32 threads for each of p[0] lines, less
-// the largest before and more after.
-template <typename T>
-kernel void log_sum(device const T* x [[buffer(0)]],
-                    device T* y [[buffer(1)]],
-                    constant int* p [[buffer(2)]],
-                    uint gid [[thread_position_in_grid]]) {
-  int i = int(gid / 32);
-  int lane = int(gid % 32);
-  bool some = i < p[0];
-  int first = some ? i / p[2] * p[1] * p[2] + i % p[2] : 0;
-  float top = -INFINITY;
-  for (int k = lane; some && k < p[1]; k += 32) {
-    top = maximum(top, float(x[first + k * p[2]]));
-  }
-  for (ushort mask = 16; mask > 0; mask /= 2) {
-    top = maximum(top, simd_shuffle_xor(top, mask));
-  }
-  top = isinf(top) ? 0.0f : top; // Inf less Inf would be NaN
-  float2 s = float2(0.0f, 0.0f);
-  for (int k = lane; some && k < p[1]; k += 32) {
-    s = pair_add(s, precise::exp(float(x[first + k * p[2]]) - top));
-  }
-  for (ushort mask = 16; mask > 0; mask /= 2) {
-    float2 other = float2(simd_shuffle_xor(s.x, mask), simd_shuffle_xor(s.y, mask));
-    s = pair_join(s, other);
-  }
-  if (some && lane == 0) {
-    y[i] = T(top + precise::log(pair_value(s)));
-  }
-}
-
 // number writes p[3] and on along an axis of p[1] elements, p[2] behind each; p[0] is the
 // number of elements.
 template <typename T>
@@ -155,9 +123,6 @@ ALONG("extreme_place", "f16", extreme_place<half, float>)
 ALONG("extreme_place", "i32", extreme_place<int, int>)
 ALONG("extreme_place", "u32", extreme_place<uint, uint>)
 ALONG("extreme_place", "u8", extreme_place<uchar, uint>)
-ALONG("log_sum", "f32", log_sum<float>)
-ALONG("log_sum", "bf16", log_sum<bfloat>)
-ALONG("log_sum", "f16", log_sum<half>)
 ALONG("number", "f32", number<float>)
 ALONG("number", "bf16", number<bfloat>)
 ALONG("number", "f16", number<half>)

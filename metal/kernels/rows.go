@@ -21,22 +21,11 @@ type lines struct{ count, n, inner int }
 
 // linesOf returns the lines of a type along an axis.
 func linesOf(t graph.Type, axis int) lines {
-	l := lines{count: 1, inner: 1}
-	for d, n := range t.Shape {
-		switch {
-		case d == axis:
-			l.n = n
-		case d > axis:
-			l.inner *= n
-			l.count *= n
-		default:
-			l.count *= n
-		}
-	}
-	return l
+	outer, n, inner := around(t, axis)
+	return lines{outer * inner, n, inner}
 }
 
-// raggedness are the fields of Ragged, for a value with that many rows of a kernel, and
+// raggedness are the fields that row_kind of rows.metal takes, for a value with that many rows of a kernel, and
 // the argument with the counts: anything where there are none.
 func (in *Instr) raggedness(rows int) (fields []any, zones Arg) {
 	if !in.Ragged() {

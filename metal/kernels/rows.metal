@@ -1,16 +1,12 @@
 // Work on rows, each by one threadgroup. What a row becomes depends on the row alone.
 #include "zones.metal"
 
-// Ragged says which rows there are: of `experts` zones with starts at multiples of align,
-// each row of which is `per` rows of a kernel. Without experts all rows are in use.
-struct Ragged {
-  int experts, align, per;
-};
-
 enum { ROW_IN_USE, ROW_GAP, ROW_PAST };
 
-// row_kind returns what a row is; it is the same for all threads of a threadgroup. A
-// row in a gap is to be zero, and one past the zones is left as it is.
+// row_kind returns what a row is, where `experts` zones have starts at multiples of align and
+// each of their rows is `per` rows of a kernel; without experts all rows are in use. It is
+// the same for all threads of a threadgroup. A row in a gap is to be zero, and one past the
+// zones is left as it is.
 static inline int row_kind(device const int* zones, int experts, int align, int per, int row) {
   if (experts == 0) {
     return ROW_IN_USE;
@@ -83,8 +79,8 @@ static inline float team_max(Team t, float x, threadgroup float* room) {
 // larger returns the larger of two numbers, and a NaN if one of them is.
 static inline float larger(float a, float b) { return isnan(a) || isnan(b) ? NAN : max(a, b); }
 
-// Line is a line along an axis: element i of line k of n elements, with `inner` elements
-// from one to the next.
+// Lines lie along an axis: each has n elements, `inner` from one to the next. The rest is
+// row_kind's.
 struct Lines {
   int count, n, inner;
   int experts, align, per;

@@ -8,7 +8,10 @@ import (
 // Metal is the target of plans for Apple's GPUs. It needs none to make them.
 type Metal struct{}
 
-var _ lowering.Joiner = Metal{}
+var (
+	_ lowering.Joiner = Metal{}
+	_ lowering.Binder = Metal{}
+)
 
 // Name returns "metal".
 func (Metal) Name() string { return "metal" }
@@ -25,3 +28,6 @@ func (Metal) Serves(p *lowering.Plan, i int) string {
 
 // Joins joins products with weights in blocks and what weighs their rows.
 func (Metal) Joins() []lowering.Join { return primitives.DeviceJoins() }
+
+// MostBuffers leaves room for a status record and the parameters.
+func (Metal) MostBuffers() int { return flatBuffers - 2 }

@@ -126,3 +126,16 @@ func TestWork(t *testing.T) {
 	_, _, ok = kernels.Work(&kernels.Instr{Instr: &sum}, 0)
 	require.False(t, ok, "a sum is no product")
 }
+
+// One kernel serves an instruction.
+func TestServedOnce(t *testing.T) {
+	by := map[string]string{}
+	for _, k := range kernels.All() {
+		for _, name := range k.Serves {
+			if other, ok := by[name]; ok {
+				t.Errorf("%s is served by %s and by %s", name, other, k.Name)
+			}
+			by[name] = k.Name
+		}
+	}
+}

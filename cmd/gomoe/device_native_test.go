@@ -1,0 +1,24 @@
+//go:build linux && native
+
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/metal"
+)
+
+// The transcripts of testdata/native are of commands that load libraries of the system.
+func TestNative(t *testing.T) {
+	d, err := gomoe.OpenDevice(t.Context(), "metal-emulated")
+	if errors.Is(err, metal.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	play(t, "testdata/native/*.txt", func(*testing.T, string) {})
+}
