@@ -18,7 +18,7 @@ func elementShapes() []shape {
 		{"embedding_grad", []string{"scatter"}, false, "ids i32[{T}], ct f32[{T},{D}]", "y = embedding_grad(ids, ct) num={V}", "y"},
 		{"reduce", []string{"reduce"}, false, "x f32[{T},{F}]", "y = reduce_sum(x) axes=[1]\nz = reduce_max(x) axes=[0]", "y, z"},
 		{"reduce, all", []string{"reduce"}, false, "x f32[{T},{F}]", "y = reduce_sum(x) axes=[0,1]", "y"},
-		{"along", []string{"along"}, true, "x f32[{T},{V}]", "y = argmax(x) axis=1\nz = cumsum(x) axis=1\nw = logsumexp(x) axis=1", "y, z, w"},
+		{"along", []string{"along"}, true, "x f32[{T},{V}]", "y = argmax(x) axis=1\nz = cumsum(x) axis=1", "y, z"},
 	}
 }
 
@@ -27,7 +27,7 @@ func rowShapes() []shape {
 	const wide = "q bf16[1,{S},{N},{H}], k bf16[1,{S},{N},{H}], v bf16[1,{S},{N},{H}]"
 	return []shape{
 		{"softmax", []string{"softmax"}, true, "x f32[{T},{D}], ct f32[{T},{D}]", "y = softmax(x) axis=1\nz = softmax_grad(y, ct) axis=1", "y, z"},
-		{"log_softmax", []string{"log_softmax"}, true, "x f32[{T},{V}]", "y = log_softmax(x) axis=1", "y"},
+		{"log_softmax", []string{"log_softmax"}, true, "x f32[{T},{V}]", "y = log_softmax(x) axis=1\nz = log_softmax_grad(y, y) axis=1\nw = logsumexp(x) axis=1", "y, z, w"},
 		{"rms_norm", []string{"rms_norm"}, true, "x f32[{T},{D}], g f32[{D}], ct f32[{T},{D}]",
 			"y = rms_norm(x, g) eps=1e-05\nz = rms_norm_grad(x, g, ct) eps=1e-05\nw = rms_norm_gain_grad(x, ct) eps=1e-05", "y, z, w"},
 		{"layer_norm", []string{"layer_norm"}, true, "x f32[{T},{D}], g f32[{D}], b f32[{D}], ct f32[{T},{D}]",
