@@ -40,7 +40,7 @@ func (t *tool) benchKernelsCommand() *ffcli.Command {
 		LongHelp: "Runs programs at the shapes of a small language model in training (1024 tokens of 512 numbers,\n8 experts of 1024, a vocabulary of 32000, 8 heads of 64), and of a single token as in generation.\n" +
 			"Each instruction that a kernel serves is done by the host and then, on the same arguments, by the\ndevice. A line has the medians: the host's time, the device's as the host sees it (wall), and as the\n" +
 			"GPU counts it (gpu), of which the ratio and what follows are: GFLOP/s of products and attention, and\nGB/s of what is read and written at the least. diff is the largest difference from the host's result,\n" +
-			"of tol how much of the kernel's tolerance it takes; what takes more than 1 is WRONG, and makes the\nexit status 1.",
+			"of tol how much of the kernel's tolerance it takes, about 1 where f16 or bf16 is rounded to the number\nbeside the host's; what takes more than 1 is WRONG, and makes the exit status 1.",
 		Exec: func(ctx context.Context, args []string) error {
 			if rest, err := operands(fs, args); err != nil || len(rest) > 0 {
 				if err == nil {
