@@ -300,14 +300,17 @@ func TestTraceOfDevice(t *testing.T) {
 		if e.Ph == "X" && strings.HasPrefix(track[e.Tid], "rank 1") {
 			line := track[e.Tid] + ": " + e.Name
 			if e.Cat == "segment" {
-				line += fmt.Sprint(e.Args["instructions"])
+				line += fmt.Sprint(" ", e.Args["segment"], " ", e.Args["count"], " ", e.Args["instructions"])
+				if lines := e.Args["lines"].([]any); len(lines) != 3 {
+					t.Errorf("lines %v, want one for each of 3 instructions", lines)
+				}
 			}
 			got = append(got, line)
 		}
 	}
 	slices.Sort(got)
 	require.Equal(t, []string{
-		"rank 1 late: segment 1[shard_part mul square]", "rank 1 late: segment 2[shard_part mul square]",
+		"rank 1 late: 3 instructions, shard_part to square 1 3 [shard_part mul square]", "rank 1 late: 3 instructions, shard_part to square 2 3 [shard_part mul square]",
 		"rank 1: all_sum", "rank 1: all_sum", "rank 1: p step 0", "rank 1: p step 1", "rank 1: sum", "rank 1: sum", "rank 1: wait", "rank 1: wait",
 	}, got, "%s", s.Plan())
 }

@@ -15,7 +15,8 @@ import (
 // chrome://tracing open: one track per rank, one slice per kernel and
 // collective with its source line, and for collectives their bytes. Where a plan
 // runs collectives beside kernels, a rank's lie on a second track, and the first
-// shows where it waits for them. Events are
+// shows where it waits for them. What a device does is on a track of its own: one slice
+// per segment, by the device's clock, with the instructions in it. Events are
 // written as they happen, so memory does not grow. A nil Trace records nothing.
 type Trace struct {
 	mu      sync.Mutex
@@ -112,7 +113,8 @@ func (t *Trace) addWait(rank int, began time.Time) {
 	t.write(traceEvent{Name: "wait", Cat: "wait", Ph: "X", Tid: rank}, began, time.Now())
 }
 
-// addSpan records a segment that a rank's device has done, of these instructions.
+// addSpan records a segment that a rank's device has done. Its name says which
+// instructions it has, so that the same segments of all steps have one.
 func (t *Trace) addSpan(rank int, p *lowering.Plan, s Span) {
 	var names, lines []string
 	for i := s.First; i < s.First+s.Len; i++ {
@@ -120,8 +122,15 @@ func (t *Trace) addSpan(rank int, p *lowering.Plan, s Span) {
 			names, lines = append(names, in.Name), append(lines, in.Pos.String())
 		}
 	}
-	e := traceEvent{Name: fmt.Sprintf("segment %d", s.Ticket), Cat: "segment", Ph: "X", Tid: devices + rank,
-		Args: map[string]any{"instructions": names, "lines": lines}}
+	e := traceEvent{Name: "segment", Cat: "segment", Ph: "X", Tid: devices + rank,
+		Args: map[string]any{"segment": s.Ticket, "count": len(names), "instructions": names, "lines": lines}}
+	switch n := len(names); n {
+	case 0:
+	case 1:
+		e.Name = names[0]
+	default:
+		e.Name = fmt.Sprintf("%d instructions, %s to %s", n, names[0], names[n-1])
+	}
 	t.writeOn(fmt.Sprintf("rank %d %s", rank, p.Target), e, s.From, s.To)
 }
 

@@ -13,6 +13,8 @@
 //	gomoe launch -n 4 -- COMMAND   start a command once per rank, here or on several hosts
 //	gomoe doctor                   look for what is wrong with the machines of a job
 //	gomoe bench collectives        time what ranks exchange
+//	gomoe bench kernels            time the kernels for Apple's GPUs beside the host's, and compare
+//	gomoe kernels                  list the kernels for Apple's GPUs
 //	gomoe trace merge FILE...      make one trace of those of a job's processes
 //	gomoe trace flight FILE...     print where the ranks of a failed job were
 //
@@ -20,7 +22,7 @@
 // is wrong or fails, or 2 for a command line that is wrong. Mistakes in a
 // program are reported at their file and line. GOMOE_KERNELS chooses
 // the kernels. The variables of launchers are read by gomoe doctor, which prints them,
-// and by gomoe bench collectives, which measures the job that they describe; gomoe
+// with those that devices read, and by gomoe bench collectives, which measures the job that they describe; gomoe
 // launch passes the environment on to ranks on this machine, and its exit status is
 // that of the first rank that failed.
 package main

@@ -27,7 +27,7 @@ func (t *tool) doctorCommand() *ffcli.Command {
 		Name: "doctor", ShortUsage: "gomoe doctor [-hostfile hosts.json] [-transport jaccl] [-n ranks]", FlagSet: fs,
 		ShortHelp: "Look for what is wrong with the machines of a job, without running it.",
 		LongHelp: "Checks the hostfile and its matrix of devices, asks every host through ssh for its addresses,\nlibraries, devices, limits and clock, and whether it reaches the others, and reads the environment\n" +
-			"as a rank would. Every finding names the host or the pair, and the remedy. The exit status is 1 if\nthere is an error among them.",
+			"as a rank would; without a hostfile it also says what GPU this machine has. Every finding names the host or the pair, and the remedy. The exit status is 1 if\nthere is an error among them.",
 		Exec: func(ctx context.Context, args []string) error {
 			if rest, err := operands(fs, args); err != nil || len(rest) > 0 {
 				if err == nil {
@@ -55,8 +55,8 @@ func (t *tool) doctorCommand() *ffcli.Command {
 				if err := printJSON(t.stdout, report); err != nil {
 					return err
 				}
-			} else {
-				t.printReport(s, report)
+			} else if err := t.printReport(ctx, s, report); err != nil {
+				return err
 			}
 			if report.Wrong() {
 				return errReported
@@ -85,9 +85,11 @@ func environment() doctor.Report {
 	return r
 }
 
-// printReport prints the variables that are set and the findings.
-func (t *tool) printReport(s doctor.Setup, report doctor.Report) {
-	variables := append([]environ.Variable{{Name: "GOMOE_KERNELS", Meaning: "the kernels of this process; if not set, the best that the processor runs"}}, environ.Variables()...)
+// printReport prints the variables that are set, the devices of this machine if it is about
+// no other, and the findings.
+func (t *tool) printReport(ctx context.Context, s doctor.Setup, report doctor.Report) error {
+	variables := append([]environ.Variable{{Name: "GOMOE_KERNELS", Meaning: "the kernels of this process; if not set, the best that the processor runs"}}, deviceVariables()...)
+	variables = append(variables, environ.Variables()...)
 	for _, v := range variables {
 		value := os.Getenv(v.Name)
 		if value == "" {
@@ -97,6 +99,11 @@ func (t *tool) printReport(s doctor.Setup, report doctor.Report) {
 			value = "***"
 		}
 		fmt.Fprintf(t.stdout, "%s=%s  %s\n", v.Name, value, v.Meaning)
+	}
+	if s.Hosts == nil {
+		if err := t.printDevices(ctx); err != nil {
+			return err
+		}
 	}
 	for _, f := range report {
 		fmt.Fprintln(t.stdout, f)
@@ -109,7 +116,8 @@ func (t *tool) printReport(s doctor.Setup, report doctor.Report) {
 	if s.Hosts != nil {
 		hosts = len(s.Hosts.Hosts)
 	}
-	fmt.Fprintf(t.stdout, "%s: %s, %s, %s\n", plural(hosts, "host"), plural(counts[doctor.Wrong], "error"), plural(counts[doctor.Warning], "warning"), plural(counts[doctor.Note], "note"))
+	_, err := fmt.Fprintf(t.stdout, "%s: %s, %s, %s\n", plural(hosts, "host"), plural(counts[doctor.Wrong], "error"), plural(counts[doctor.Warning], "warning"), plural(counts[doctor.Note], "note"))
+	return err
 }
 
 func plural(n int, word string) string {

@@ -55,12 +55,20 @@ func (t *tool) kernelsCommand() *ffcli.Command {
 
 // metalKernel is a kernel in JSON.
 type metalKernel struct {
-	Name         string            `json:"name"`
-	Doc          string            `json:"doc"`
-	Instructions []string          `json:"instructions"`
-	Primitives   []string          `json:"primitives"`
-	Functions    []kernelFunction  `json:"functions"`
-	Tolerance    kernels.Tolerance `json:"tolerance"`
+	Name         string           `json:"name"`
+	Doc          string           `json:"doc"`
+	Instructions []string         `json:"instructions"`
+	Primitives   []string         `json:"primitives"`
+	Functions    []kernelFunction `json:"functions"`
+	Tolerance    kernelTolerance  `json:"tolerance"`
+}
+
+// kernelTolerance is a kernels.Tolerance: how far an element may be from the host's.
+type kernelTolerance struct {
+	Absolute float64 `json:"absolute"`
+	Relative float64 `json:"relative"`
+	OfMax    float64 `json:"of_largest"`
+	Why      string  `json:"why"`
 }
 
 type kernelFunction struct {
@@ -70,14 +78,15 @@ type kernelFunction struct {
 }
 
 func kernelOf(k kernels.Kernel) metalKernel {
-	out := metalKernel{k.Name, k.Doc, k.Serves, k.Primitives, nil, k.Tolerance}
+	out := metalKernel{k.Name, k.Doc, k.Serves, k.Primitives, nil, kernelTolerance(k.Tolerance)}
 	for _, f := range k.Functions {
 		out.Functions = append(out.Functions, kernelFunction(f))
 	}
 	return out
 }
 
-// printKernels prints a line per kernel, and the primitives that none serves.
+// printKernels prints a line per kernel, or more where it serves many primitives, and the
+// primitives that none serves.
 func printKernels(w io.Writer, all []kernels.Kernel) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "kernel\tthreads\tmemory\tprimitives")
@@ -90,20 +99,53 @@ func printKernels(w io.Writer, all []kernels.Kernel) error {
 		for _, p := range k.Primitives {
 			served[p] = true
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%d B\t%s\n", k.Name, threads, memory, strings.Join(k.Primitives, " "))
+		lines := wrap(k.Primitives, 80)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", k.Name, orDash("%d", threads), orDash("%d B", memory), lines[0])
+		for _, l := range lines[1:] {
+			fmt.Fprintf(tw, "\t\t\t%s\n", l)
+		}
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
 	var host []string
 	for _, p := range primitives.All() {
-		if !served[p.Name()] {
+		if !served[p.Name()] && !slices.Contains(nothing(), p.Name()) {
 			host = append(host, p.Name())
 		}
 	}
 	slices.Sort(host)
-	_, err := fmt.Fprintf(w, "\nThe host does: %s\n", strings.Join(slices.Compact(host), " "))
+	_, err := fmt.Fprintf(w, "\nFunctions of flat are made for each chain of instructions.\nOnly the host does %s.\nNothing is computed for %s.\n", strings.Join(slices.Compact(host), ", "), strings.Join(nothing(), ", "))
 	return err
+}
+
+// nothing are primitives whose results are their arguments, as they lie there or by what
+// ranks exchange.
+func nothing() []string { return []string{"reshape", "sharding_constraint", "stop_gradient"} }
+
+// wrap puts words on lines of at most so many characters, but for longer words.
+func wrap(words []string, width int) []string {
+	lines := []string{""}
+	for _, word := range words {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len(*last)+1+len(word) > width:
+			lines = append(lines, word)
+		default:
+			*last += " " + word
+		}
+	}
+	return lines
+}
+
+// orDash prints a number, and 0 as a dash.
+func orDash(format string, n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, n)
 }
 
 // printKernel prints all of one kernel.
@@ -113,7 +155,7 @@ func printKernel(w io.Writer, k kernels.Kernel) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "function\tthreads\tmemory")
 	for _, f := range k.Functions {
-		fmt.Fprintf(tw, "%s\t%d\t%d B\n", f.Name, f.Threads, f.Memory)
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", f.Name, orDash("%d", f.Threads), orDash("%d B", f.Memory))
 	}
 	return tw.Flush()
 }

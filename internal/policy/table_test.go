@@ -52,6 +52,7 @@ func imports() map[string][]string {
 		"metal/internal/emu":     {"metal/internal/msl"},
 		"metal/internal/standin": {"metal/mtl", "metal/internal/emu", "metal/internal/msl"},
 		"metal/metaltest":        {anything},
+		"metal/measure":          {"", "graph", "array", "lowering", "runtime", "metal/kernels"},
 		"primitives":             {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel", "quant"},
 		"internal/fuzzprog":      {anything},
 		"internal/optimize":      {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive

@@ -3,6 +3,7 @@ package tracefile_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,45 @@ const (
 ]}
 `
 )
+
+// The tracks of ranks' devices, as they are written beside a rank's own, are moved with it
+// and keep their names, their order and what their segments say.
+func TestMergeDevices(t *testing.T) {
+	trace := func(rank int, offset string) string {
+		return strings.NewReplacer("RANK", fmt.Sprint(rank), "TRACK", fmt.Sprint(2<<20+rank), "OFFSET", offset).Replace(`{"traceEvents":[
+{"name":"gomoe_clock","ph":"M","ts":0,"pid":0,"tid":RANK,"args":{"start_unix_ns":1000000000,"offset_ns":OFFSET,"uncertain_ns":0}},
+{"name":"wait","cat":"wait","ph":"X","ts":10,"dur":5,"pid":0,"tid":RANK},
+{"name":"thread_name","ph":"M","ts":0,"pid":0,"tid":TRACK,"args":{"name":"rank RANK metal"}},
+{"name":"thread_sort_index","ph":"M","ts":0,"pid":0,"tid":TRACK,"args":{"sort_index":1}},
+{"name":"2 instructions, mul to softmax","cat":"segment","ph":"X","ts":11,"dur":3,"pid":0,"tid":TRACK,"args":{"count":2,"instructions":["mul","softmax"],"lines":["m:2","m:3"],"segment":1}}
+]}`)
+	}
+	var out bytes.Buffer
+	m, err := tracefile.Merge(&out, inputs(trace(0, "0"), trace(1, "2000000")))
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1}, m.Ranks)
+	var doc struct {
+		TraceEvents []struct {
+			Name, Ph string
+			Ts, Dur  float64
+			Tid      int
+			Args     map[string]any
+		}
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &doc))
+	var got []string
+	for _, e := range doc.TraceEvents {
+		if e.Tid >= 2<<20 {
+			got = append(got, fmt.Sprintln(e.Tid-(2<<20), e.Name, e.Ts, e.Dur, e.Args))
+		}
+	}
+	require.Equal(t, []string{
+		"0 thread_name 0 0 map[name:rank 0 metal]\n", "0 thread_sort_index 0 0 map[sort_index:1]\n",
+		"0 2 instructions, mul to softmax 11 3 map[count:2 instructions:[mul softmax] lines:[m:2 m:3] segment:1]\n",
+		"1 thread_name 0 0 map[name:rank 1 metal]\n", "1 thread_sort_index 0 0 map[sort_index:1]\n",
+		"1 2 instructions, mul to softmax 2011 3 map[count:2 instructions:[mul softmax] lines:[m:2 m:3] segment:1]\n",
+	}, got)
+}
 
 func inputs(texts ...string) []tracefile.Input {
 	var in []tracefile.Input

@@ -123,14 +123,15 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("OMPI_COMM_WORLD_RANK", "7")
 	t.Setenv("KEPT", "yes")
 	t.Setenv("JACCL_LIBRDMA", "/lib")
+	t.Setenv("GOMOE_FLIGHT", "/flights")
 	r := launch(t, Options{Ranks: 3, Transport: "tcp", Env: []string{"MINE=a b"}},
-		`echo "$GOMOE_RANK/$GOMOE_SIZE $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GOMOE_TRANSPORT $MINE $KEPT $JACCL_LIBRDMA ${OMPI_COMM_WORLD_RANK:-none} $MASTER_ADDR ${#GOMOE_SECRET}"; env | grep GOMOE_COORD`)
+		`echo "$GOMOE_RANK/$GOMOE_SIZE $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GOMOE_TRANSPORT $MINE $KEPT $JACCL_LIBRDMA $GOMOE_FLIGHT ${OMPI_COMM_WORLD_RANK:-none} $MASTER_ADDR ${#GOMOE_SECRET}"; env | grep GOMOE_COORD`)
 	require.NoError(t, r.err)
 	if r.status != 0 || r.stderr != "" {
 		t.Errorf("status %d; standard error:\n%s", r.status, r.stderr)
 	}
 	for i := range 3 {
-		want(t, "standard output", r.stdout, fmt.Sprintf("[%d] %d/3 %d/3 %d/3 tcp a b yes /lib none 127.0.0.1 64\n", i, i, i, i), fmt.Sprintf("[%d] GOMOE_COORDINATOR=127.0.0.1:", i))
+		want(t, "standard output", r.stdout, fmt.Sprintf("[%d] %d/3 %d/3 %d/3 tcp a b yes /lib /flights none 127.0.0.1 64\n", i, i, i, i), fmt.Sprintf("[%d] GOMOE_COORDINATOR=127.0.0.1:", i))
 	}
 }
 

@@ -151,6 +151,7 @@ func (o Options) environment(p place, m meeting) []string {
 			own[v.Name] = true
 		}
 		delete(own, "JACCL_LIBRDMA") // which is the machine's
+		delete(own, "GOMOE_FLIGHT")  // which is the user's
 		if o.Transport == "" {
 			delete(own, "GOMOE_TRANSPORT")
 		}

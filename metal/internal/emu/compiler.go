@@ -98,3 +98,6 @@ func cacheDir() (string, error) {
 	}
 	return dir + "/gomoe/emu", nil
 }
+
+// Cache returns the folder that results are kept in.
+func (c *Compiler) Cache() string { return c.cache }

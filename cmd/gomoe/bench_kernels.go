@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/metal/measure"
+)
+
+// kernelTimes is one use of gomoe bench kernels.
+type kernelTimes struct {
+	*tool
+	device, only string
+	small        bool
+	o            measure.Options
+	json, plot   string
+}
+
+func (t *tool) benchKernelsCommand() *ffcli.Command {
+	fs := t.flags("bench kernels")
+	b := &kernelTimes{tool: t}
+	fs.StringVar(&b.device, "device", "metal", "`what` runs the kernels beside the host: metal (Apple's GPU), or metal-emulated (the same kernels on this processor, whose times say nothing)")
+	fs.StringVar(&b.only, "only", "", "`kernels` to measure, with commas between; all if not given: gomoe kernels lists them")
+	fs.BoolVar(&b.small, "small", false, "tiny shapes, which an emulated GPU does in seconds")
+	fs.IntVar(&b.o.Runs, "runs", 5, "`times` taken of each instruction, after one that is not")
+	fs.StringVar(&b.json, "json", "", "`file` for the rows, one JSON object per line; - is standard output, and prints nothing else")
+	fs.StringVar(&b.plot, "plot", "", "`file` for a plot, a PNG")
+	kernelsFlag(fs)
+	return &ffcli.Command{
+		Name: "kernels", ShortUsage: "gomoe bench kernels [-device metal] [-only dot_general,rope] [-small] [flags]", FlagSet: fs,
+		ShortHelp: "Time the GPU's kernels beside the host's, and compare their results.",
+		LongHelp: "Runs programs at the shapes of a small language model in training (1024 tokens of 512 numbers,\n8 experts of 1024, a vocabulary of 32000, 8 heads of 64), and of a single token as in generation.\n" +
+			"Each instruction that a kernel serves is done by the host and then, on the same arguments, by the\ndevice. A line has the medians: the host's time, the device's as the host sees it (wall), and as the\n" +
+			"GPU counts it (gpu), of which the ratio and what follows are: GFLOP/s of products and attention, and\nGB/s of what is read and written at the least. diff is the largest difference from the host's result,\n" +
+			"of tol how much of the kernel's tolerance it takes, about 1 where f16 or bf16 is rounded to the number\nbeside the host's; what takes more than 1 is WRONG, and makes the exit status 1.",
+		Exec: func(ctx context.Context, args []string) error {
+			if rest, err := operands(fs, args); err != nil || len(rest) > 0 {
+				if err == nil {
+					err = usagef("arguments %q, want flags only", rest)
+				}
+				return err
+			}
+			return b.run(ctx)
+		},
+	}
+}
+
+func (b *kernelTimes) run(ctx context.Context) (err error) {
+	if b.o.Runs < 1 {
+		return usagef("-runs %d: want at least 1", b.o.Runs)
+	}
+	switch target, err := gomoe.TargetOf(b.device); {
+	case err != nil:
+		return usagef("-device: %w", err)
+	case target == nil:
+		return usagef("-device %s: the host is measured anyway; want metal or metal-emulated", b.device)
+	}
+	sizes := measure.Model()
+	if b.small {
+		sizes = measure.Small()
+	}
+	var names []string
+	if b.only != "" {
+		names = strings.Split(b.only, ",")
+	}
+	for _, n := range names {
+		if !isKernel(n) {
+			return usagef("-only: there is no kernel %q; gomoe kernels lists them", n)
+		}
+	}
+	cases, err := measure.Cases(sizes, names...)
+	if err != nil {
+		return err
+	}
+	d, err := gomoe.OpenDevice(ctx, b.device)
+	if err != nil {
+		return fmt.Errorf("-device: %w", err)
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	rows, err := b.measure(ctx, d, cases)
+	if err != nil {
+		return err
+	}
+	if err := b.save(rows); err != nil {
+		return err
+	}
+	return verdict(rows)
+}
+
+// verdict is the error of rows with wrong results, nil without.
+func verdict(rows []measure.Row) error {
+	wrong, kernels := 0, []string{}
+	for _, r := range rows {
+		if r.Wrong() {
+			wrong++
+			if !slices.Contains(kernels, r.Kernel) {
+				kernels = append(kernels, r.Kernel)
+			}
+		}
+	}
+	if wrong == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %s farther from the host's results than the kernels' tolerance: %s", wrong, plural(len(rows), "instruction"), strings.Join(kernels, ", "))
+}
+
+func isKernel(name string) bool {
+	for _, k := range kernels.All() {
+		if k.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *kernelTimes) measure(ctx context.Context, d gomoe.Device, cases []measure.Case) (rows []measure.Row, err error) {
+	if b.json != "-" {
+		fmt.Fprintln(b.stdout, measure.Header())
+	}
+	err = measure.Run(ctx, d, cases, b.o, func(r measure.Row) {
+		rows = append(rows, r)
+		if b.json != "-" {
+			fmt.Fprintln(b.stdout, r)
+		} else if err := r.JSON(b.stdout); err != nil {
+			fmt.Fprintln(b.stderr, err)
+		}
+	})
+	return rows, err
+}
+
+func (b *kernelTimes) save(rows []measure.Row) error {
+	if b.json != "" && b.json != "-" {
+		f, err := os.Create(b.json)
+		if err != nil {
+			return fmt.Errorf("-json: %w", err)
+		}
+		for _, r := range rows {
+			err = errors.Join(err, r.JSON(f))
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("-json: %w", err)
+		}
+	}
+	if b.plot != "" {
+		if err := measure.Plot(b.plot, rows); err != nil {
+			return fmt.Errorf("-plot: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,15 @@
+//go:build !darwin && !native
+
+package main
+
+import (
+	"context"
+
+	"github.com/gomoe/gomoe"
+)
+
+// compiler says why there is no emulated GPU.
+func compiler(ctx context.Context) (string, error) {
+	_, err := gomoe.OpenDevice(ctx, "metal-emulated")
+	return "", err
+}

@@ -1,0 +1,19 @@
+package metal
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/metal/internal/emu"
+)
+
+// Compiler says what Emulated compiles with: the path and the version of the clang that
+// GOMOE_CLANG names, or that is found, and the folder that keeps what it has compiled, in
+// GOMOE_CACHE or the user's cache directory. The error wraps ErrNoCompiler where there is
+// none, and says what to install.
+func Compiler() (path, version, cache string, err error) {
+	c, err := emu.Find()
+	if err != nil {
+		return "", "", "", fmt.Errorf("metal: emulated: %w", err)
+	}
+	return c.Path, c.Version, c.Cache(), nil
+}

@@ -1,0 +1,101 @@
+package measure
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/metal/kernels"
+)
+
+// Case is a program that is made for the kernels that it names.
+type Case struct {
+	Name    string
+	Kernels []string // whose instructions are measured; others of the program are not
+	Program *graph.Program
+	limits  map[string]int // of integer inputs, by name: they are below
+}
+
+// shape is a case with letters for sizes.
+type shape struct {
+	name    string
+	kernels []string
+	decode  bool // for one token, too
+	in      string
+	body    string
+	out     string
+}
+
+// Cases returns the programs of these sizes, for kernels of these names only if there are
+// any. Cases of one token, as when text is generated, are named decode.
+func Cases(z Sizes, names ...string) ([]Case, error) {
+	all := kernels.All()
+	for _, n := range names {
+		if !slices.ContainsFunc(all, func(k kernels.Kernel) bool { return k.Name == n }) {
+			return nil, fmt.Errorf("measure: there is no kernel %q", n)
+		}
+	}
+	var cases []Case
+	for _, s := range shapes() {
+		var wanted []string
+		for _, k := range s.kernels {
+			if len(names) == 0 || slices.Contains(names, k) {
+				wanted = append(wanted, k)
+			}
+		}
+		if wanted == nil {
+			continue
+		}
+		for _, tokens := range []int{z.Tokens, 1} {
+			name := s.name
+			if tokens == 1 {
+				if !s.decode {
+					continue
+				}
+				name += ", decode"
+			}
+			p, err := gomoe.Parse(s.name, z.fill("program p("+s.in+") {\n"+s.body+"\nreturn "+s.out+"\n}", tokens))
+			if err != nil {
+				return nil, fmt.Errorf("measure: %w", err)
+			}
+			cases = append(cases, Case{Name: name, Kernels: wanted, Program: p, limits: map[string]int{"ids": z.Vocabulary, "idx": z.Experts, "at": 2}})
+		}
+	}
+	return cases, nil
+}
+
+// inputs returns numbers in [-1, 1), weights in blocks of such, and indices, of which none
+// is twice in a row.
+func (c Case) inputs() (map[string]array.Array, error) {
+	in := map[string]array.Array{}
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, v := range c.Program.In {
+		a := array.New(v.Type)
+		x := make([]float64, v.Type.Len())
+		for i := range x {
+			switch limit := c.limits[v.Name]; {
+			case v.Type.DType.IsFloat(), v.Type.DType.IsBlock():
+				x[i] = 2*r.Float64() - 1
+			case limit == 0:
+				x[i] = 1
+			case v.Type.Rank() == 2 && v.Type.Shape[1] == topK && i%topK == 1:
+				x[i] = float64((int(x[i-1]) + 1 + r.IntN(limit-1)) % limit)
+			default:
+				x[i] = float64(r.IntN(limit))
+			}
+		}
+		if v.Name == "v" && v.Type.Rank() == 1 { // an optimizer's second moments
+			for i := range x {
+				x[i] *= x[i]
+			}
+		}
+		if err := a.SetFloat64s(x); err != nil {
+			return nil, fmt.Errorf("measure: %s: input %s: %w", c.Name, v.Name, err)
+		}
+		in[v.Name] = a
+	}
+	return in, nil
+}

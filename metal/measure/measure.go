@@ -1,0 +1,175 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// Options say how often.
+type Options struct {
+	Runs int // times taken of each instruction, after one that is not; 0 is 5
+}
+
+func (o Options) runs() int {
+	if o.Runs < 1 {
+		return 5
+	}
+	return o.Runs
+}
+
+// Run measures the cases on the device and reports a row for each of their instructions
+// that their kernels serve, those with the same kernel and types once per case. Errors name
+// the case. It blocks until the last is done, or ctx ends.
+func Run(ctx context.Context, d runtime.Device, cases []Case, o Options, report func(Row)) error {
+	for _, c := range cases {
+		rows, err := c.run(ctx, d, o.runs())
+		if err != nil {
+			return fmt.Errorf("measure: %s: %w", c.Name, err)
+		}
+		for _, r := range rows {
+			report(r)
+		}
+	}
+	return nil
+}
+
+// run measures one program.
+func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, err error) {
+	w := &watcher{device: d}
+	cfg := gomoe.Config{Target: d}
+	cfg.Observe, cfg.Poison = w, true // so that elements which nobody writes show
+	job, err := gomoe.Open(c.Program, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer job.Close()
+	plan := job.Plan()
+	queue, err := d.Open(ctx, plan, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if cerr := queue.Close(); err == nil {
+			err = cerr
+		}
+		w.free()
+	}()
+	queue.Spans() // are recorded from here on
+	w.alone = func(i int, bufs []array.Array) (wall, gpu time.Duration, err error) {
+		return alone(ctx, queue, i, bufs)
+	}
+	if w.tasks, w.order, err = c.tasks(plan); err != nil {
+		return nil, err
+	}
+	given, err := c.inputs()
+	if err != nil {
+		return nil, err
+	}
+	placed := map[string]*runtime.Array{}
+	for name, a := range given {
+		if placed[name], err = job.Put(name, a); err != nil {
+			return nil, err
+		}
+	}
+	for range runs + 1 {
+		out, err := job.Run(ctx, placed)
+		if err == nil {
+			err = w.err
+		}
+		if err != nil {
+			return nil, err
+		}
+		job.Recycle(out...)
+	}
+	for _, i := range w.order {
+		rows = append(rows, w.tasks[i].result())
+	}
+	return rows, nil
+}
+
+// tasks returns the instructions of the plan that are measured, and their order. The error
+// names a kernel of the case that serves none.
+func (c Case) tasks(plan *lowering.Plan) (tasks map[int]*task, order []int, err error) {
+	tasks = map[int]*task{}
+	seen, serves := map[string]bool{}, map[string]bool{}
+	for i := range plan.Instrs {
+		if !plan.Instrs[i].On {
+			continue
+		}
+		in := kernels.Of(plan, i, 0)
+		p, k, err := kernels.Build(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		t := &task{in: in, tolerance: k.Tolerance, row: Row{Case: c.Name, Kernel: k.Name, Instruction: title(in), Shape: types(in)}}
+		if p.Tolerance != nil {
+			t.tolerance = *p.Tolerance
+		}
+		id := k.Name + " " + t.row.Instruction + " " + t.row.Shape
+		if !slices.Contains(c.Kernels, k.Name) || seen[id] {
+			continue
+		}
+		seen[id], serves[k.Name] = true, true
+		tasks[i] = t
+		order = append(order, i)
+	}
+	for _, k := range c.Kernels {
+		if !serves[k] {
+			return nil, nil, fmt.Errorf("no instruction is served by the kernel %s", k)
+		}
+	}
+	return tasks, order, nil
+}
+
+// title names an instruction, a fused one by its parts.
+func title(in *kernels.Instr) string {
+	if len(in.Parts) == 0 {
+		return in.Name
+	}
+	var parts []string
+	for i := range in.Parts {
+		parts = append(parts, in.Parts[i].Name)
+	}
+	return strings.Join(parts, "+")
+}
+
+// types lists the types of arguments and results.
+func types(in *kernels.Instr) string {
+	list := func(all []kernels.Operand) string {
+		var s []string
+		for _, o := range all {
+			s = append(s, o.Type.String())
+		}
+		return strings.Join(s, ", ")
+	}
+	return list(in.Args) + " -> " + list(in.Results)
+}
+
+// alone runs an instruction of the queue's plan by itself.
+func alone(ctx context.Context, q runtime.Queue, i int, bufs []array.Array) (wall, gpu time.Duration, err error) {
+	began := time.Now()
+	if err := q.Encode(i, bufs); err != nil {
+		return 0, 0, err
+	}
+	ticket, err := q.Commit()
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := q.Wait(ctx, ticket); err != nil {
+		return 0, 0, err
+	}
+	wall = time.Since(began)
+	for _, s := range q.Spans() {
+		gpu += s.To.Sub(s.From)
+	}
+	return wall, gpu, nil
+}

@@ -1,0 +1,70 @@
+package measure
+
+// shapes returns the cases, in the kernels' order.
+func shapes() []shape {
+	return append(append(append(elementShapes(), rowShapes()...), layerShapes()...), productShapes()...)
+}
+
+func elementShapes() []shape {
+	return []shape{
+		{"chain", []string{"flat"}, true, "x f32[{T},{F}], y f32[{T},{F}]",
+			"a = silu(x)\nb = mul(a, y)\nc = add(b, x)\nz = tanh(c)", "z"},
+		{"add bf16", []string{"flat"}, false, "x bf16[{T},{F}], y bf16[{T},{F}]", "z = add(x, y)", "z"},
+		{"adamw", []string{"flat"}, false, "p f32[{P}], m f32[{P}], v f32[{P}], g f32[{P}], lr f32[], step i32[], scale f32[]",
+			"p2, m2, v2 = adamw(p, m, v, g, lr, step, scale) b1=0.9 b2=0.95 eps=1e-08 weight_decay=0.1", "p2, m2, v2"},
+		{"transpose", []string{"arrange"}, false, "x f32[{T},{F}]", "y = transpose(x) permutation=[1,0]", "y"},
+		{"dynamic_slice", []string{"dynamic"}, false, "x f32[{V},{D}], at i32[]", "y = dynamic_slice(x, at, at) slice_sizes=[1,{D}]", "y"},
+		{"embedding", []string{"lookup"}, true, "x f32[{V},{D}], ids i32[{T}]", "y = embedding(x, ids)", "y"},
+		{"embedding_grad", []string{"scatter"}, false, "ids i32[{T}], ct f32[{T},{D}]", "y = embedding_grad(ids, ct) num={V}", "y"},
+		{"reduce", []string{"reduce"}, false, "x f32[{T},{F}]", "y = reduce_sum(x) axes=[1]\nz = reduce_max(x) axes=[0]", "y, z"},
+		{"reduce, all", []string{"reduce"}, false, "x f32[{T},{F}]", "y = reduce_sum(x) axes=[0,1]", "y"},
+		{"along", []string{"along"}, true, "x f32[{T},{V}]", "y = argmax(x) axis=1\nz = cumsum(x) axis=1", "y, z"},
+	}
+}
+
+func rowShapes() []shape {
+	const qkv = "q f32[1,{S},{N},{H}], k f32[1,{S},{N},{H}], v f32[1,{S},{N},{H}]"
+	const wide = "q bf16[1,{S},{N},{H}], k bf16[1,{S},{N},{H}], v bf16[1,{S},{N},{H}]"
+	return []shape{
+		{"softmax", []string{"softmax"}, true, "x f32[{T},{D}], ct f32[{T},{D}]", "y = softmax(x) axis=1\nz = softmax_grad(y, ct) axis=1", "y, z"},
+		{"log_softmax", []string{"log_softmax"}, true, "x f32[{T},{V}]", "y = log_softmax(x) axis=1\nz = log_softmax_grad(y, y) axis=1\nw = logsumexp(x) axis=1", "y, z, w"},
+		{"rms_norm", []string{"rms_norm"}, true, "x f32[{T},{D}], g f32[{D}], ct f32[{T},{D}]",
+			"y = rms_norm(x, g) eps=1e-05\nz = rms_norm_grad(x, g, ct) eps=1e-05\nw = rms_norm_gain_grad(x, ct) eps=1e-05", "y, z, w"},
+		{"layer_norm", []string{"layer_norm"}, true, "x f32[{T},{D}], g f32[{D}], b f32[{D}], ct f32[{T},{D}]",
+			"y = layer_norm(x, g, b) eps=1e-05\nz = layer_norm_grad(x, g, ct) eps=1e-05\nw, u = layer_norm_gain_grad(x, ct) eps=1e-05", "y, z, w, u"},
+		{"rope", []string{"rope"}, true, "x f32[1,{T},{N},{H}]", "y = rope(x)", "y"},
+		{"cross_entropy", []string{"cross_entropy"}, false, "x f32[{T},{V}], ids i32[{T}], ct f32[{T}]",
+			"y = cross_entropy(x, ids)\nz = cross_entropy_grad(x, ids, ct)", "y, z"},
+		{"attention", []string{"attention", "attention_grad"}, false, qkv + ", dout f32[1,{S},{N},{H}], dlse f32[1,{N},{S}]",
+			"out, lse = causal_attention(q, k, v)\ndq, dk, dv = causal_attention_grad(q, k, v, out, lse, dout, dlse)", "out, lse, dq, dk, dv"},
+		{"attention bf16", []string{"attention"}, false, wide, "out, lse = causal_attention(q, k, v)", "out, lse"},
+	}
+}
+
+func layerShapes() []shape {
+	return []shape{
+		{"router", []string{"router", "top_k"}, true, "x f32[{T},{E}]", "w, i, s = router(x) top_k={K}\nt, j = top_k(x) k={K}", "w, i, s, t, j"},
+		{"dispatch and combine", []string{"ep_count", "ep_prepare", "ep_zones", "ep_send_order", "ep_recv_order", "ep_rows", "ep_sum"}, true,
+			"x f32[{T},{D}], idx i32[{T},{K}]",
+			"r, drop, n, pad, demand = ep_prepare(idx) experts={E}\nrows = ep_dispatch(x, r) experts={E}\ny = ep_combine(rows, r) experts={E}", "y, drop, n, pad, demand"},
+	}
+}
+
+func productShapes() []shape {
+	const route = "r, drop, n, pad, demand = ep_prepare(idx) experts={E}\nrows = ep_dispatch(x, r) experts={E}\n"
+	const home = "\ny = ep_combine(a, r) experts={E}"
+	shapes := []shape{
+		{"dot_general", []string{"dot_general"}, true, "x f32[{T},{D}], w f32[{D},{F}]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]", "y"},
+		{"dot_general bf16", []string{"dot_general"}, true, "x bf16[{T},{D}], w bf16[{D},{F}]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[0]", "y"},
+		{"grouped_matmul", []string{"grouped_matmul"}, true, "idx i32[{T},{K}], x f32[{T},{D}], w f32[{E},{D},{F}]", route + "a = grouped_matmul(rows, w, r)" + home, "y"},
+		{"grouped_matmul bf16", []string{"grouped_matmul"}, true, "idx i32[{T},{K}], x bf16[{T},{D}], w bf16[{E},{D},{F}]", route + "a = grouped_matmul(rows, w, r)" + home, "y"},
+		{"grouped_outer", []string{"grouped_outer"}, false, "idx i32[{T},{K}], x f32[{T},{D}], c f32[{T},{F}]",
+			route + "cts = ep_dispatch(c, r) experts={E}\na = grouped_outer(rows, cts, r) experts={E}", "a"},
+	}
+	for _, block := range []string{"q8_0", "mxfp4", "q4_k", "q6_k", "q2_k", "iq2_xxs"} {
+		shapes = append(shapes,
+			shape{"grouped_matmul " + block, []string{"grouped_blocks"}, true, "idx i32[{T},{K}], x f32[{T},{D}], w " + block + "[{E},{F},{D}]", route + "a = grouped_matmul(rows, w, r) transpose=true" + home, "y"},
+			shape{"dot_general " + block, []string{"dot_blocks"}, true, "x f32[{T},{D}], w " + block + "[{F},{D}]", "y = dot_general(x, w) lhs_contract=[1] rhs_contract=[1]", "y"})
+	}
+	return shapes
+}

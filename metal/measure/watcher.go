@@ -1,0 +1,128 @@
+package measure
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/metal/kernels"
+	"github.com/gomoe/gomoe/runtime"
+)
+
+// task is an instruction that is measured.
+type task struct {
+	in              *kernels.Instr
+	tolerance       kernels.Tolerance
+	row             Row
+	memory          *memory // nil before the first step
+	times           int     // steps so far
+	host, wall, gpu []time.Duration
+}
+
+// result returns the row with the medians.
+func (t *task) result() Row {
+	r := t.row
+	r.Host, r.Wall, r.GPU = median(t.host), median(t.wall), median(t.gpu)
+	return r
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	return d[len(d)/2]
+}
+
+// watcher has the device do what the host has done.
+type watcher struct {
+	device runtime.Device
+	// alone runs an instruction by itself.
+	alone func(i int, bufs []array.Array) (wall, gpu time.Duration, err error)
+	tasks map[int]*task
+	order []int
+	began time.Time // of the host's instruction
+	err   error     // the first
+}
+
+var _ runtime.Observer = (*watcher)(nil)
+
+// Before copies what the instruction works on to the device's memory.
+func (w *watcher) Before(k runtime.Observed) {
+	t := w.tasks[k.Index]
+	if t == nil || w.err != nil {
+		return
+	}
+	if t.memory == nil {
+		if t.memory, w.err = newMemory(w.device, k); w.err != nil {
+			return
+		}
+	}
+	t.memory.load(k)
+	w.began = time.Now()
+}
+
+// After runs the instruction on the device, and compares what it makes of it the first
+// time.
+func (w *watcher) After(k runtime.Observed) {
+	host := time.Since(w.began)
+	t := w.tasks[k.Index]
+	if t == nil || w.err != nil {
+		return
+	}
+	wall, gpu, err := w.alone(k.Index, t.memory.bufs)
+	if err != nil {
+		w.err = fmt.Errorf("instruction %d, %s: %w", k.Index, t.row.Instruction, err)
+		return
+	}
+	t.times++
+	if t.times == 1 {
+		t.compare(k)
+		return
+	}
+	t.host, t.wall, t.gpu = append(t.host, host), append(t.wall, wall), append(t.gpu, gpu)
+}
+
+// compare notes how far the device's results are from the host's, and how much work they
+// are.
+func (t *task) compare(k runtime.Observed) {
+	used := zones(k)
+	for i, want := range k.Out {
+		got := t.memory.bufs[t.in.Out[i]]
+		if t.in.Results[i].Ragged { // and nobody reads rows behind the zones
+			n := min(zoned(k, t.in.Align), want.Type.Shape[0])
+			got, want = got.Rows(0, n), want.Rows(0, n)
+		}
+		d := t.tolerance.Compare(got, want)
+		if i == 0 || t.row.Difference >= 0 && !(d.Largest <= t.row.Difference) {
+			t.row.Difference = finite(d.Largest)
+		}
+		if i == 0 || t.row.Share >= 0 && !(d.Share <= t.row.Share) {
+			t.row.Share = finite(d.Share)
+		}
+	}
+	t.row.FLOPs, t.row.Bytes = work(t.in, t.row.Kernel, used)
+}
+
+// zones returns how many rows are in use, and zoned how many there are with those that
+// fill experts' zones.
+func zones(k runtime.Observed) int { return zoned(k, 1) }
+
+func zoned(k runtime.Observed, align int) int {
+	n := 0
+	if k.Plan.Instrs[k.Index].Zones < 0 {
+		return 0
+	}
+	align = max(align, 1)
+	for _, c := range array.Data[int32](k.Zones) {
+		n += (int(c) + align - 1) / align * align
+	}
+	return n
+}
+
+// free gives the device's memory back.
+func (w *watcher) free() {
+	for _, t := range w.tasks {
+		if t.memory != nil {
+			t.memory.free()
+		}
+	}
+}

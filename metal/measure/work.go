@@ -1,0 +1,72 @@
+package measure
+
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/metal/kernels"
+)
+
+// work returns floating-point operations, 0 if they are not counted, and bytes of an
+// instruction, of whose ragged rows so many are in use.
+func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
+	of := func(o kernels.Operand) int64 {
+		n := o.Type.Bytes()
+		if o.Ragged && o.Type.Shape[0] > 0 {
+			n = n / int64(o.Type.Shape[0]) * int64(rows)
+		}
+		return n
+	}
+	if flops, bytes, ok := kernels.Work(in, rows); ok {
+		return flops, bytes
+	}
+	if in.Name == "grouped_matmul_blocks" || in.Name == "dot_general_blocks" {
+		return blocks(in, rows, of)
+	}
+	result := int64(0)
+	for _, o := range in.Results {
+		result += of(o)
+	}
+	for i, o := range in.Args {
+		n := of(o)
+		if i == 0 && (kernel == "lookup" || in.Name == "dynamic_slice") { // of a table only what is taken
+			n = min(n, result)
+		}
+		bytes += n
+	}
+	return attention(in), bytes + result
+}
+
+// blocks is work of products with weights in blocks: of matrices of experts, those of as
+// many as may have a row.
+func blocks(in *kernels.Instr, rows int, of func(kernels.Operand) int64) (flops, bytes int64) {
+	z := in.Results[0]
+	if !z.Ragged {
+		rows = z.Type.Len() / max(1, z.Type.Shape[z.Type.Rank()-1])
+	}
+	for _, o := range slices.Concat(in.Args, in.Results) {
+		n, t := of(o), o.Type
+		if !t.DType.IsBlock() {
+			bytes += n
+			continue
+		}
+		matrices := 1
+		if t.Rank() == 3 {
+			matrices = t.Shape[0]
+		}
+		each := int64(t.Len()) / int64(max(1, matrices))
+		flops += 2 * int64(rows) * each
+		bytes += n / int64(max(1, matrices)) * int64(min(rows, matrices))
+	}
+	return flops, bytes
+}
+
+// attention returns the operations of causal attention: half of two products of queries,
+// keys and heads, or of five for its gradient.
+func attention(in *kernels.Instr) int64 {
+	products := map[string]int64{"causal_attention": 2, "causal_attention_grad": 5}[in.Name]
+	if products == 0 {
+		return 0
+	}
+	q := in.Args[0].Type.Shape // [B,S,N,H]
+	return products * int64(q[0]) * int64(q[2]) * int64(q[1]) * int64(q[1]) * int64(q[3])
+}
