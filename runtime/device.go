@@ -9,6 +9,7 @@ import (
 
 // Device runs instructions of plans that were made for it, on memory that the host sees,
 // too. Several sessions may use one at once, and its methods may be called at any time.
+// Devices are compared with each other, so an implementation is a pointer, or else comparable.
 type Device interface {
 	lowering.Target
 	// Alloc returns n bytes that host and device see, aligned as the device wants it,
