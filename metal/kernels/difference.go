@@ -31,8 +31,8 @@ func (t Tolerance) Compare(got, want array.Array) Difference {
 	largest := 0.0
 	if t.OfMax != 0 {
 		eachFloat(got, want, func(_ int, _, w float64) {
-			if a := math.Abs(w); !math.IsInf(a, 0) {
-				largest = max(largest, a)
+			if a := math.Abs(w); a > largest && !math.IsInf(a, 0) { // and no NaN
+				largest = a
 			}
 		})
 	}

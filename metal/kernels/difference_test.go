@@ -32,6 +32,7 @@ func TestCompare(t *testing.T) {
 		{"relative", graph.F32, relative, []float64{1.5, 10}, []float64{1, 8}, kernels.Difference{Largest: 2, Share: 1}},
 		{"of the largest", graph.F32, ofMax, []float64{2, 8}, []float64{0, 8}, kernels.Difference{Largest: 2, Share: 2}},
 		{"of the largest that is finite", graph.F32, ofMax, []float64{2, 8, inf}, []float64{0, 8, inf}, kernels.Difference{Largest: 2, Share: 2}},
+		{"of the largest that is a number", graph.F32, ofMax, []float64{2, 8, nan}, []float64{0, 8, nan}, kernels.Difference{Largest: 2, Share: 2}},
 		{"no number", graph.F32, absolute, []float64{0, nan}, []float64{0, 1}, kernels.Difference{Largest: nan, Share: inf, At: 1}},
 		{"no number first", graph.F32, absolute, []float64{nan, 2}, []float64{0, 1}, kernels.Difference{Largest: nan, Share: inf}},
 		{"infinite", graph.F32, relative, []float64{1, 3}, []float64{1, inf}, kernels.Difference{Largest: inf, Share: inf, At: 1}},
