@@ -45,6 +45,8 @@ type poller struct {
 	ready []readiness
 	busy  int // waits for which it is not worth trying again, see crowded
 
+	moved time.Time // when this rank went to another core, see apart
+
 	stop   atomic.Bool // interrupt was called
 	mu     sync.Mutex
 	wakeR  int
@@ -200,8 +202,12 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 			}
 		} else {
 			yield()
-			if time.Since(now) > crowded {
+			switch took := time.Since(now); {
+			case took > crowded:
+				p.apart(active, now)
 				p.busy = calm
+			case took > shared:
+				p.apart(active, now)
 			}
 		}
 		if err := p.wait(active, timeout); err != nil {
