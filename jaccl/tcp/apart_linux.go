@@ -8,33 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// shared is how long giving the core to others takes at least where somebody took
-	// it. It takes a tenth of that where nobody did.
-	shared = 2 * time.Microsecond
-	// settled is how long a rank stays on the core that it has moved to.
-	settled = 2 * time.Millisecond
-)
+// settled is how long a rank stays on the core that it has moved to. Looking takes less
+// than a microsecond, moving some ten.
+const settled = 2 * time.Millisecond
 
 // apart moves the thread to another core if a peer of this host, which this rank waits
 // for, has sent from this one: ranks that wait for each other by turns on one core are
 // all runnable to the scheduler, which then finds no reason to part them, and take
 // twice as long. The higher rank moves. The thread may run on all of its cores as before.
 func (p *poller) apart(active []*peer, now time.Time) {
-	if now.Sub(p.moved) < settled {
+	if now.Sub(p.looked) < settled {
 		return
 	}
+	p.looked = now
 	for _, peer := range active {
 		if !peer.near || !peer.receiving() || p.fds[peer.rank] < 0 {
 			continue
 		}
 		cpu, err := unix.GetsockoptInt(p.fds[peer.rank], unix.SOL_SOCKET, unix.SO_INCOMING_CPU)
-		if err != nil || cpu < 0 || cpu != current() {
-			continue
+		if err == nil && cpu >= 0 && cpu == current() {
+			leave(cpu)
+			return
 		}
-		p.moved = now
-		leave(cpu)
-		return
 	}
 }
 

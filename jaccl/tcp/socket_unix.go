@@ -45,7 +45,7 @@ type poller struct {
 	ready []readiness
 	busy  int // waits for which it is not worth trying again, see crowded
 
-	moved time.Time // when this rank went to another core, see apart
+	looked time.Time // see apart
 
 	stop   atomic.Bool // interrupt was called
 	mu     sync.Mutex
@@ -188,6 +188,9 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 		if idle.IsZero() {
 			idle, tries = now, 0
 			p.busy = max(p.busy-1, 0)
+			if p.busy == 0 { // there may be a core with nothing else to do
+				p.apart(active, now)
+			}
 		}
 		timeout := 0
 		if tries++; tries%turns == 0 {
@@ -202,12 +205,8 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 			}
 		} else {
 			yield()
-			switch took := time.Since(now); {
-			case took > crowded:
-				p.apart(active, now)
+			if time.Since(now) > crowded {
 				p.busy = calm
-			case took > shared:
-				p.apart(active, now)
 			}
 		}
 		if err := p.wait(active, timeout); err != nil {
