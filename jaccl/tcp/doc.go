@@ -11,6 +11,7 @@
 // turn, so that no order of sizes can make ranks wait for each other, and no
 // goroutine has to be woken. When nothing moves it tries again for a moment, as a
 // peer's answer is often microseconds away, and then sleeps until a socket is
-// ready. Elsewhere, and for connections that are no sockets, a goroutine for each
+// ready. On Linux, where a host has a core for each of its ranks, a rank that finds a
+// peer on its own core goes to another. Elsewhere, and for connections that are no sockets, a goroutine for each
 // direction of each peer does the same with reads and writes that block.
 package tcp

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -42,6 +43,7 @@ func connect(site jaccl.Site, conns []net.Conn, move func([]net.Conn) (mover, er
 			l.peers[r] = &peer{rank: r, name: fmt.Sprintf("rank %d (%s)", r, site.Host(r))}
 		}
 	}
+	l.near(site)
 	var err error
 	if l.mover, err = move(conns); err != nil {
 		for _, c := range conns {
@@ -52,6 +54,19 @@ func connect(site jaccl.Site, conns []net.Conn, move func([]net.Conn) (mover, er
 		return nil, fmt.Errorf("tcp: %w", err)
 	}
 	return l, nil
+}
+
+// near says which peers are to have a core of their own.
+func (l *link) near(site jaccl.Site) {
+	ranks := 1
+	for r, p := range l.peers {
+		if p != nil && site.SameHost(r) {
+			ranks++
+		}
+	}
+	for r, p := range l.peers[:l.rank] {
+		p.near = ranks <= runtime.NumCPU() && site.SameHost(r)
+	}
 }
 
 // link is one rank's end of the mesh.

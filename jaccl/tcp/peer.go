@@ -36,6 +36,7 @@ const (
 type peer struct {
 	rank int
 	name string // rank and host, for errors
+	near bool   // on this host, where there is a core for each rank, and of a lower rank
 	x    *jaccl.Exchange
 	i    int // index in x.Peers
 

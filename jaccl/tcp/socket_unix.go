@@ -45,6 +45,8 @@ type poller struct {
 	ready []readiness
 	busy  int // waits for which it is not worth trying again, see crowded
 
+	looked time.Time // see apart
+
 	stop   atomic.Bool // interrupt was called
 	mu     sync.Mutex
 	wakeR  int
@@ -186,6 +188,9 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 		if idle.IsZero() {
 			idle, tries = now, 0
 			p.busy = max(p.busy-1, 0)
+			if p.busy == 0 { // there may be a core with nothing else to do
+				p.apart(active, now)
+			}
 		}
 		timeout := 0
 		if tries++; tries%turns == 0 {
@@ -227,7 +232,7 @@ func (p *poller) read(peer *peer) (n int, more bool, err error) {
 	if peer.stage == heading {
 		room := peer.room()
 		asked = len(room)
-		n, err = again(func() (int, error) { return unix.Read(fd, room) })
+		n, err = again(func() (int, error) { return read(fd, room) })
 	} else {
 		n, asked, err = readSome(fd, peer.in)
 	}
@@ -277,24 +282,24 @@ func piece(bufs [][]byte, to *[pieces][]byte) (some [][]byte, n int) {
 func writeSome(fd int, bufs [][]byte) (n, asked int, err error) {
 	if len(bufs) == 1 {
 		b := bufs[0][:min(len(bufs[0]), most)]
-		n, err = again(func() (int, error) { return unix.Write(fd, b) })
+		n, err = again(func() (int, error) { return write(fd, b) })
 		return n, len(b), err
 	}
 	var to [pieces][]byte
 	some, asked := piece(bufs, &to)
-	n, err = again(func() (int, error) { return unix.Writev(fd, some) })
+	n, err = again(func() (int, error) { return writev(fd, some) })
 	return n, asked, err
 }
 
 func readSome(fd int, bufs [][]byte) (n, asked int, err error) {
 	if len(bufs) == 1 {
 		b := bufs[0][:min(len(bufs[0]), most)]
-		n, err = again(func() (int, error) { return unix.Read(fd, b) })
+		n, err = again(func() (int, error) { return read(fd, b) })
 		return n, len(b), err
 	}
 	var to [pieces][]byte
 	some, asked := piece(bufs, &to)
-	n, err = again(func() (int, error) { return unix.Readv(fd, some) })
+	n, err = again(func() (int, error) { return readv(fd, some) })
 	return n, asked, err
 }
 
