@@ -13,7 +13,13 @@ import (
 // is linked with the system's C library, and this one is not.
 func openDevice(_ context.Context, name string) (Device, error) {
 	if name == emulatedName {
-		return nil, fmt.Errorf("device metal-emulated loads libraries of the system, and this program is linked statically: build it with -tags native: %w", errors.ErrUnsupported)
+		return nil, missing("device metal-emulated loads libraries of the system, and this program is linked statically: build it with -tags native")
 	}
-	return nil, fmt.Errorf("metal: no GPU on %s/%s, only macOS has Metal; -device metal-emulated runs the same kernels on the processor: %w", runtime.GOOS, runtime.GOARCH, errors.ErrUnsupported)
+	return nil, missing(fmt.Sprintf("metal: no GPU on %s/%s, only macOS has Metal; -device metal-emulated runs the same kernels on the processor", runtime.GOOS, runtime.GOARCH))
 }
+
+// missing is the error of what this program can not do, which is errors.ErrUnsupported.
+type missing string
+
+func (m missing) Error() string { return string(m) }
+func (m missing) Unwrap() error { return errors.ErrUnsupported }
