@@ -36,6 +36,9 @@ func near(got, want array.Array, tol kernels.Tolerance) error {
 	case math.IsNaN(d.Largest) || math.IsInf(d.Largest, 0):
 		return fmt.Errorf("element %d of %s is %v, want %v", d.At, want.Type, g, w)
 	}
+	if math.IsInf(d.Share, 1) {
+		return fmt.Errorf("element %d of %s is %v, want %v: the largest difference is %.3g, more than %+v allows", d.At, want.Type, g, w, d.Largest, tol)
+	}
 	return fmt.Errorf("element %d of %s is %v, want %v: off by %.3g times what is allowed (the largest difference is %.3g, tolerance %+v)", d.At, want.Type, g, w, d.Share, d.Largest, tol)
 }
 

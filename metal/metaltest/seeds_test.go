@@ -72,7 +72,7 @@ func seeds() []seed {
 
 		// Choices and their order.
 		{"ep_sum: choices are added from the last on", "routed",
-			"for (int k = 0; k < p.choices; k++) {", "for (int k = p.choices - 1; k >= 0; k--) {", leader, "e-08 too much"},
+			"for (int k = 0; k < p.choices; k++) {", "for (int k = p.choices - 1; k >= 0; k--) {", leader, "e-08, more than"},
 		{"choose: of equal numbers the last", "top_k",
 			"simd_min(largest == simd_max(largest) ? own : n)", "simd_max(largest == simd_max(largest) ? own : -1)", leader, "result 1: element 0 is 31, want 0"},
 		{"ep_prepare: one pair more than the capacity", "routed",
