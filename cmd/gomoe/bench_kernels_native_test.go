@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -15,20 +14,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe"
-	"github.com/gomoe/gomoe/metal"
 	"github.com/gomoe/gomoe/metal/measure"
 )
 
 // TestBenchKernels: all kernels on the emulated GPU, as lines, JSON and a plot. Numbers are
 // the machine's, and the golden file has # for them.
 func TestBenchKernels(t *testing.T) {
-	d, err := gomoe.OpenDevice(t.Context(), "metal-emulated")
-	if errors.Is(err, metal.ErrNoCompiler) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	require.NoError(t, d.Close())
+	needsEmulated(t)
 	dir := t.TempDir()
 	rows, plot := filepath.Join(dir, "rows.json"), filepath.Join(dir, "plot.png")
 	var out, errs bytes.Buffer

@@ -14,11 +14,17 @@ import (
 
 // The transcripts of testdata/native are of commands that load libraries of the system.
 func TestNative(t *testing.T) {
+	needsEmulated(t)
+	play(t, "testdata/native/*.txt", func(*testing.T, string) {})
+}
+
+// needsEmulated skips a test where there is no compiler for the emulated GPU.
+func needsEmulated(t *testing.T) {
+	t.Helper()
 	d, err := gomoe.OpenDevice(t.Context(), "metal-emulated")
 	if errors.Is(err, metal.ErrNoCompiler) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
-	play(t, "testdata/native/*.txt", func(*testing.T, string) {})
 }

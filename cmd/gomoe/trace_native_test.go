@@ -5,26 +5,17 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/gomoe/gomoe"
-	"github.com/gomoe/gomoe/metal"
 )
 
 // TestTraceDevice: the segments of a device lie on a track of its own, one after the other,
 // within the step, and name their instructions, not what the host does between.
 func TestTraceDevice(t *testing.T) {
-	d, err := gomoe.OpenDevice(t.Context(), "metal-emulated")
-	if errors.Is(err, metal.ErrNoCompiler) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	require.NoError(t, d.Close())
+	needsEmulated(t)
 	dir := t.TempDir()
 	program, trace := filepath.Join(dir, "p.graph"), filepath.Join(dir, "trace.json")
 	require.NoError(t, os.WriteFile(program, []byte("program p(x f32[8,4]) {\na = softmax(x) axis=1\ne, j = sort(x) dimension=1\nb = transpose(a) permutation=[1,0]\nc, i = sort(b) dimension=1\nd = softmax(c) axis=0\nreturn d, e\n}"), 0o644))

@@ -83,21 +83,24 @@ func (t headTile) memory(scores, matrix int) int {
 // heads are the sizes of attention.
 type heads struct{ b, s, n, m, d int }
 
-func headsOf(in *Instr) (h heads, suffix string, err error) {
+// headsOf returns the sizes of an instruction's heads, the suffix of functions for their
+// elements, and the fields of Attention.
+func headsOf(in *Instr) (h heads, suffix string, params Arg, err error) {
 	q, k := in.Args[0].Type, in.Args[1].Type
 	if suffix, err = float(q.DType); err != nil {
-		return h, "", err
+		return h, "", params, err
 	}
 	h = heads{q.Shape[0], q.Shape[1], q.Shape[2], k.Shape[2], q.Shape[3]}
 	switch {
 	case h.d > headMost:
-		return h, "", refuse("heads of %d elements, of which tiles do not fit into threadgroup memory; at most %d do", h.d, headMost)
+		return h, "", params, refuse("heads of %d elements, of which tiles do not fit into threadgroup memory; at most %d do", h.d, headMost)
 	case h.d == 0:
-		return h, "", refuse("heads without elements")
+		return h, "", params, refuse("heads without elements")
 	case in.Ragged():
-		return h, "", refuse("ragged rows")
+		return h, "", params, refuse("ragged rows")
 	}
-	return h, suffix, nil
+	params, err = h.params(in)
+	return h, suffix, params, err
 }
 
 // params are the fields of Attention.
@@ -124,11 +127,7 @@ func (h heads) launch(file, name, suffix string, columns, heads, scores, matrix 
 }
 
 func attentionProgram(in *Instr) (*Program, error) {
-	h, suffix, err := headsOf(in)
-	if err != nil {
-		return nil, err
-	}
-	params, err := h.params(in)
+	h, suffix, params, err := headsOf(in)
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +135,7 @@ func attentionProgram(in *Instr) (*Program, error) {
 }
 
 func attentionGradProgram(in *Instr) (*Program, error) {
-	h, suffix, err := headsOf(in)
-	if err != nil {
-		return nil, err
-	}
-	params, err := h.params(in)
+	h, suffix, params, err := headsOf(in)
 	if err != nil {
 		return nil, err
 	}
