@@ -55,7 +55,16 @@ func refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(form
 
 // Build returns what the device does for an instruction. An error that is a Refusal,
 // which also says that there is no kernel, leaves it to the host.
-func Build(in *Instr) (*Program, *Kernel, error) {
+func Build(in *Instr) (p *Program, by *Kernel, err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case wide:
+			p, err = nil, refuse("has the number %d, which does not fit into the 4 bytes of a parameter", int(r))
+		default:
+			panic(r)
+		}
+	}()
 	if in.Collective() {
 		return nil, nil, refuse("exchanges data with other ranks")
 	}

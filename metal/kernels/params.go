@@ -7,7 +7,8 @@ import (
 )
 
 // Params is an Arg with a struct of 4-byte fields, in this order: int, int32, uint32,
-// float32, float64 (rounded to float32) and bool (0 or 1).
+// float32, float64 (rounded to float32) and bool (0 or 1). A number that does not fit
+// ends Build, which refuses the instruction then.
 func Params(fields ...any) Arg {
 	var b []byte
 	put := func(x uint32) { b = binary.LittleEndian.AppendUint32(b, x) }
@@ -15,7 +16,7 @@ func Params(fields ...any) Arg {
 		switch f := f.(type) {
 		case int:
 			if f != int(int32(f)) {
-				panic(fmt.Sprintf("kernels: parameter %d does not fit into 4 bytes", f))
+				panic(wide(f))
 			}
 			put(uint32(int32(f)))
 		case int32:
@@ -38,3 +39,6 @@ func Params(fields ...any) Arg {
 	}
 	return Arg{Kind: OfBytes, Bytes: b}
 }
+
+// wide is what Params panics with, and Build recovers from.
+type wide int
