@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,18 +15,27 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// In bf16 the model learns as it does in f32: losses follow each other all the
-// way down, on held-out text too, and it writes what it has read.
+// In bf16 the model learns as it does in f32. The first steps follow each other
+// closely. Later ones do not, not even on two kinds of processor in f32: at this rate
+// of learning the trajectories are chaotic. So the end is held to its loss and to what
+// the model writes.
 func TestTrainingBF16(t *testing.T) {
-	losses := map[string][]float64{}
+	const steps, close = 120, 5
+	first := map[string][]float64{}
 	for _, dtype := range []string{"f32", "bf16"} {
-		args, out := tiny(t, "-dtype", dtype, "-steps", "120", "-warmup", "5", "-eval", "20", "-sample", "35", "-lr", "2e-2", "-temperature", "0.05", "-prompt", "the quick ")
+		args, out := tiny(t, "-dtype", dtype, "-steps", strconv.Itoa(steps), "-warmup", "5", "-eval", "40", "-sample", "35", "-lr", "2e-2", "-temperature", "0.05", "-prompt", "the quick ")
 		stdout, err := execute(t, args...)
 		require.NoError(t, err)
 		require.Contains(t, stdout, "computing in "+dtype+"\n")
-		steps := readMetrics(t, out)
-		for i := 19; i < len(steps); i += 20 {
-			losses[dtype] = append(losses[dtype], steps[i]["smoothed"], steps[i]["held_out"])
+		metrics := readMetrics(t, out)
+		require.Len(t, metrics, steps)
+		for _, s := range metrics[:close] {
+			first[dtype] = append(first[dtype], s["loss"])
+		}
+		_, _, corpus := setup(t, args...)
+		unigram, _ := corpus.UnigramEntropy()
+		if last := metrics[steps-1]; last["smoothed"] > 0.2*unigram || last["held_out"] > 0.2*unigram {
+			t.Errorf("%s: loss %v, on held-out text %v: want both below a fifth of the unigram entropy %v", dtype, last["smoothed"], last["held_out"], unigram)
 		}
 		sample, err := os.ReadFile(filepath.Join(out, "sample.txt"))
 		require.NoError(t, err)
@@ -33,9 +43,9 @@ func TestTrainingBF16(t *testing.T) {
 			t.Errorf("%s: the model writes %q, want %q", dtype, sample, sentence)
 		}
 	}
-	for i, want := range losses["f32"] {
-		if got := losses["bf16"][i]; math.Abs(got-want) > 0.15*want+0.05 || got == want {
-			t.Errorf("loss %d of step %d is %v in bf16 and %v in f32, want others, close to each other", i%2, 20+i/2*20, got, want)
+	for i, want := range first["f32"] {
+		if got := first["bf16"][i]; math.Abs(got-want) > 0.025*want || got == want {
+			t.Errorf("the loss of step %d is %v in bf16 and %v in f32, want others, within 2.5%%", i+1, got, want)
 		}
 	}
 }
