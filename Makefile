@@ -47,7 +47,7 @@ test-peers:
 # Metal, or what stands in for it: on that, the examples, and what expert parallelism is
 # held to. That also runs on a device in plain Go, which is late.
 test-native:
-	$(GO) test -tags native $(TESTFLAGS) . ./internal/faults ./cmd/gomoe ./examples/ep_moe
+	$(GO) test -tags native $(TESTFLAGS) . ./internal/testing/faults ./cmd/gomoe ./examples/ep_moe
 	$(GO) test -tags native $(TESTFLAGS) -run '^TestOnDevice$$' ./examples/moe_lm
 	$(GO) test -tags native $(TESTFLAGS) -timeout 30m -run Contract ./primitives -device metal-emulated
 	$(GO) test $(TESTFLAGS) -run Contract ./primitives -device late
@@ -82,7 +82,7 @@ lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags peers ./jaccl/ring ./jaccl/rdma ./examples/ep_moe
-	$(GO) vet -tags native . ./internal/faults ./cmd/gomoe ./examples/...
+	$(GO) vet -tags native . ./internal/testing/faults ./cmd/gomoe ./examples/...
 	@set -e; for p in $(PLATFORMS); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \

@@ -30,7 +30,7 @@ func library(f runtime.Frame) bool {
 	if !ok || strings.HasSuffix(f.File, "_test.go") {
 		return false
 	}
-	for _, pkg := range [...]string{"graph.", "primitives.", "vjp.", "nn.", "internal/toy."} {
+	for _, pkg := range [...]string{"graph.", "primitives.", "vjp.", "nn.", "internal/testing/toy."} {
 		if strings.HasPrefix(rest, pkg) {
 			return true
 		}

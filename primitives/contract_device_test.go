@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe"
-	"github.com/gomoe/gomoe/internal/late"
+	"github.com/gomoe/gomoe/internal/testing/late"
 	"github.com/gomoe/gomoe/runtime"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/internal/fleet"
+	"github.com/gomoe/gomoe/internal/testing/fleet"
 )
 
 // Slurm's ranks, which srun starts, find each other and compute what one process does.

@@ -229,7 +229,7 @@ func TestRules(t *testing.T) {
 		{"jaccl/a.go", "import _ \"github.com/gomoe/gomoe/jaccl/meet\"", `jaccl/a.go:2: package "jaccl" imports "jaccl/meet", which the table`},
 		{"gomoe.go", "import _ \"github.com/gomoe/gomoe/cmd/gomoe\"", `gomoe.go:2: package "" imports "cmd/gomoe", which`},
 		{"cmd/gomoe/a.go", "import _ \"github.com/gomoe/gomoe/internal/report\"", ""},
-		{"cmd/gomoe/a.go", "import _ \"github.com/gomoe/gomoe/internal/toy\"", `cmd/gomoe/a.go:2: package "cmd/gomoe" imports "internal/toy", which is for tests`},
+		{"cmd/gomoe/a.go", "import _ \"github.com/gomoe/gomoe/internal/testing/toy\"", `cmd/gomoe/a.go:2: package "cmd/gomoe" imports "internal/testing/toy", which is for tests`},
 		{"newcomer/a.go", "import _ \"github.com/gomoe/gomoe/graph\"", `newcomer/a.go:2: package "newcomer" is not in the table`},
 		{"newcomer/a.go", "import _ \"github.com/gomoe/gomoe-other/graph\"", ""},
 		{"ep/a_test.go", "import \"C\"", "ep/a_test.go:2: imports C"},

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/internal/fleet"
+	"github.com/gomoe/gomoe/internal/testing/fleet"
 )
 
 // survivors waits for the errors of all ranks but one and checks that they came in

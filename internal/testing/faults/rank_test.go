@@ -18,7 +18,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/fleet"
+	"github.com/gomoe/gomoe/internal/testing/fleet"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
 )

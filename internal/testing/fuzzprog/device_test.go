@@ -10,7 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/internal/late"
+	"github.com/gomoe/gomoe/internal/testing/late"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )

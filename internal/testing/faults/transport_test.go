@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/internal/fleet"
+	"github.com/gomoe/gomoe/internal/testing/fleet"
 	"github.com/gomoe/gomoe/jaccl/flight"
 )
 

@@ -1,4 +1,4 @@
-package gomoe_test
+package engine_test
 
 import (
 	"context"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/internal/fleet"
+	"github.com/gomoe/gomoe/internal/testing/fleet"
 )
 
 // wires are those between the devices that package rdma's stand-in for the library of
@@ -30,7 +30,7 @@ const (
 
 var buildStandin = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "libibverbs.so.1")
-	out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", path, "../../jaccl/rdma/testdata/standin.c", "-lpthread").CombinedOutput()
+	out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", path, "../../../jaccl/rdma/testdata/standin.c", "-lpthread").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
