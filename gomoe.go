@@ -45,11 +45,6 @@ type Config struct {
 	// as long with it as without, so it is off unless asked for. With NoOptimize it
 	// is off in any case.
 	Overlap lowering.Overlap
-	// Tile is from how many bytes of a product on, on each rank, what follows it
-	// element by element is done to its tiles (see lowering.Options): 0 is 32 MiB,
-	// about what caches hold, 1 is always, which takes the least memory, and -1
-	// never. It changes no bit of the results, and is not done with NoOptimize.
-	Tile int64
 	// NoKeep does without copies of weights that are kept between steps. Otherwise
 	// weights that no result takes over are copied, when a step is given the same array
 	// as the one before, into the order in which products read them: bf16, and
@@ -109,7 +104,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize, Tile: cfg.Tile}
+	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize}
 	if !cfg.NoOptimize {
 		opts.Joins, opts.Overlap, opts.Keep = primitives.Joins(), cfg.Overlap, !cfg.NoKeep
 	}

@@ -81,7 +81,7 @@ func parse(args []string) (config, options, error) {
 	f.Float64Var(&c.ZLoss, "z-loss", 0.001, "`coefficient` of the router's z-loss")
 	f.Float64Var(&c.Clip, "clip", 1, "largest global `norm` of the gradient")
 	f.Float64Var(&c.Decay, "decay", 0.1, "weight decay of matrices")
-	f.TextVar(&c.Overlap, "overlap", c.Overlap, "`what` to compute during collectives: off, collectives or halves")
+	f.TextVar(&c.Overlap, "overlap", c.Overlap, "`what` to compute during collectives: off or collectives")
 
 	f.SetOutput(io.Discard) // a mistake gets one line, not all flags
 	f.Usage = func() {}

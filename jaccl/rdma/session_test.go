@@ -118,8 +118,8 @@ func TestSessionWithoutCopies(t *testing.T) {
 		play    string
 	}{
 		{"ep=2", "ep", graph.F32, lowering.OverlapOff, ""},
-		{"ep=2", "ep", graph.BF16, lowering.OverlapHalves, ""},
-		{"ep=4", "ep", graph.F32, lowering.OverlapHalves, "nic=1"},
+		{"ep=2", "ep", graph.BF16, lowering.OverlapCollectives, ""},
+		{"ep=4", "ep", graph.F32, lowering.OverlapCollectives, "nic=1"},
 		{"dp=2,ep=2", "dp.ep", graph.F32, lowering.OverlapOff, ""},
 	} {
 		t.Run(fmt.Sprintf("%s %v %v %s", c.mesh, c.d, c.overlap, c.play), func(t *testing.T) {
