@@ -94,6 +94,7 @@ func (l *Link) open(devices hostfile.Devices, settings Settings) error {
 	if l.lib, err = openLibrary(l.settings.Library); err != nil {
 		return err
 	}
+	l.pace = l.lib.pace()
 	for peer, device := range l.row {
 		if peer == l.rank {
 			continue

@@ -2,9 +2,9 @@ package verbs
 
 import (
 	"context"
-	"runtime"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
 )
 
@@ -20,22 +20,26 @@ type work interface {
 	alive(waited time.Duration) error
 }
 
-// How a rank waits. Completions are looked for in a burst first, then with the
-// processor offered to others in between, and after a while with sleep: ranks may be
-// more than processors.
-const (
-	burst     = 100
-	restAfter = time.Millisecond
-	minRest   = 50 * time.Microsecond
-	maxRest   = 500 * time.Microsecond
-	// A peer that has closed may have sent everything before, which takes another way
-	// than the news of it.
-	grace = 20 * time.Millisecond
-)
+// pace is how a rank waits, which nothing wakes up: ranks may be more than processors.
+func (l *library) pace() wait.Waiter {
+	p := wait.Policy{
+		Spin: 20 * time.Microsecond, Least: 2 * time.Microsecond, SpinTurns: 256,
+		Yield: time.Millisecond, YieldTurns: 1,
+		Rest: 50 * time.Microsecond, MaxRest: 500 * time.Microsecond,
+	}
+	if l.yield != 0 {
+		p.Offer = func() { invoke(l.yield) }
+	}
+	return wait.New(p)
+}
+
+// A peer that has closed may have sent everything before, which takes another way
+// than the news of it.
+const grace = 20 * time.Millisecond
 
 // drive polls until the work is done, fails, loses a peer that it waits for, or ctx
 // ends.
-func drive(ctx context.Context, lib *library, eps []*endpoint, w work) error {
+func drive(ctx context.Context, pace *wait.Waiter, eps []*endpoint, w work) error {
 	for _, e := range eps {
 		if err := e.refill(); err != nil {
 			return &jaccl.PeerError{Peer: e.peer, Err: err}
@@ -44,9 +48,8 @@ func drive(ctx context.Context, lib *library, eps []*endpoint, w work) error {
 	if done, err := w.step(); done || err != nil {
 		return err
 	}
-	var idle int
-	var since time.Time
-	rest := minRest
+	pace.Begin()
+	step := wait.First
 	for round := 1; ; round++ {
 		busy := false
 		for i, e := range eps {
@@ -70,36 +73,24 @@ func drive(ctx context.Context, lib *library, eps []*endpoint, w work) error {
 			if done, err := w.step(); done || err != nil {
 				return err
 			}
-			idle, rest = 0, minRest
-			if round%256 != 0 {
-				continue
+			pace.Moved()
+			step = wait.First
+		}
+		// After a look, and before others have the processor for a while, in which what
+		// a peer that is gone now has sent may come.
+		if step >= wait.Offered || round%256 == 0 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
-		} else if idle++; idle < burst {
+			if err := w.alive(pace.Waited()); err != nil {
+				return err
+			}
+		}
+		if busy {
 			continue
 		}
-		if idle == burst {
-			since = time.Now()
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		var waited time.Duration
-		if !busy {
-			waited = time.Since(since)
-		}
-		if err := w.alive(waited); err != nil {
-			return err
-		}
-		switch {
-		case busy:
-		case waited < restAfter:
-			runtime.Gosched()
-			if lib.yield != 0 {
-				invoke(lib.yield)
-			}
-		default:
-			time.Sleep(rest)
-			rest = min(2*rest, maxRest)
+		if step = pace.Idle(); step == wait.Sleep {
+			time.Sleep(pace.Rest())
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -64,6 +65,7 @@ type comm struct {
 	closing atomic.Bool
 	scratch []byte // see own
 	folder  folder
+	pace    wait.Waiter
 }
 
 var _ jaccl.Communicator = (*comm)(nil)
@@ -92,6 +94,7 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	if c.lib, err = openLibrary(settings.Library); err != nil {
 		return err
 	}
+	c.pace = c.lib.pace()
 	c.eps = make([]*endpoint, c.size)
 	offers := make([]byte, 0, c.size*destinationSize)
 	for peer, device := range row {

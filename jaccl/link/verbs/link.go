@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
 )
 
@@ -33,6 +34,7 @@ type Link struct {
 	broken  atomic.Pointer[error] // why the link is of no use any more
 	closing atomic.Bool
 	x       exchange
+	pace    wait.Waiter
 
 	giving  sync.Mutex // guards what follows; with mu, that is taken first
 	closed  bool
@@ -88,7 +90,7 @@ func (l *Link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
 	if err := l.x.begin(l, x); err != nil {
 		return err
 	}
-	err := drive(ctx, l.lib, l.x.eps, &l.x)
+	err := drive(ctx, &l.pace, l.x.eps, &l.x)
 	for _, e := range l.x.eps {
 		if err == nil {
 			e.sending.reset()
