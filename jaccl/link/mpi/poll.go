@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/dynlib"
 	"github.com/gomoe/gomoe/internal/wait"
 )
 
@@ -23,11 +24,11 @@ const sleepMoving = 20 * time.Microsecond
 // milliseconds, and its yield does not reach other processes. Ranks may be more than
 // cores.
 func newPauser() (pauser, error) {
-	yield, err := findC("sched_yield")
+	yield, err := dynlib.C("sched_yield")
 	if err != nil {
 		return pauser{}, err
 	}
-	usleep, err := findC("usleep")
+	usleep, err := dynlib.C("usleep")
 	return pauser{wait.New(wait.Policy{
 		Spin: 20 * time.Microsecond, Least: 2 * time.Microsecond, SpinTurns: 256,
 		Yield: 250 * time.Microsecond, Offer: func() { call(yield) }, YieldTurns: 1,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/internal/dynlib"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
@@ -140,7 +141,7 @@ func TestLibraryErrors(t *testing.T) {
 	_, err := openLibrary("/nowhere/librdma.dylib")
 	contains(t, err, "rdma: library /nowhere/librdma.dylib can not be loaded; check JACCL_LIBRDMA", "/nowhere/librdma.dylib")
 	libc := "libc.so.6"
-	if _, err := load(libc); err != nil {
+	if _, err := dynlib.Open(libc); err != nil {
 		libc = "/usr/lib/libSystem.B.dylib"
 	}
 	_, err = openLibrary(libc)

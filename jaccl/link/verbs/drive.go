@@ -22,15 +22,11 @@ type work interface {
 
 // pace is how a rank waits, which nothing wakes up: ranks may be more than processors.
 func (l *library) pace() wait.Waiter {
-	p := wait.Policy{
+	return wait.New(wait.Policy{
 		Spin: 20 * time.Microsecond, Least: 2 * time.Microsecond, SpinTurns: 256,
-		Yield: time.Millisecond, YieldTurns: 1,
+		Yield: time.Millisecond, Offer: func() { invoke(l.yield) }, YieldTurns: 1,
 		Rest: 50 * time.Microsecond, MaxRest: 500 * time.Microsecond,
-	}
-	if l.yield != 0 {
-		p.Offer = func() { invoke(l.yield) }
-	}
-	return wait.New(p)
+	})
 }
 
 // A peer that has closed may have sent everything before, which takes another way

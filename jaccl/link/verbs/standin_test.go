@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/internal/dynlib"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
@@ -68,11 +69,11 @@ func standin(t testing.TB, play string) string {
 	}
 	path, err := buildStandin()
 	require.NoError(t, err)
-	handle, err := load(path)
+	handle, err := dynlib.Open(path)
 	require.NoError(t, err)
-	set, err := symbol(handle, "standin_set")
+	set, err := handle.Symbol("standin_set")
 	require.NoError(t, err)
-	live, err := symbol(handle, "standin_live")
+	live, err := handle.Symbol("standin_live")
 	require.NoError(t, err)
 	say := func(s string) {
 		r, err := newRegion(len(s) + 1)
