@@ -33,7 +33,7 @@ type epilogue struct {
 // bias declares an argument as long as a dimension of y, spread over the others.
 func bias(t *graph.Tracer, y *graph.Value, dim int) *graph.Value {
 	b := t.Input(fmt.Sprintf("bias%d", dim), y.Type.DType, y.Dim(dim))
-	return Broadcast(b, y.Type.Shape, dim)
+	return BroadcastInDim(b, y.Type.Shape, dim)
 }
 
 func epilogues() []epilogue {
@@ -50,10 +50,10 @@ func epilogues() []epilogue {
 			return one(GELUTanh(Add(y, bias(t, y, last(y)))))
 		}},
 		{"bias, silu, residual, scale", 1, func(t *graph.Tracer, y *graph.Value) []*graph.Value {
-			return one(Scale(Add(SiLU(Add(y, bias(t, y, last(y)))), residual(t, y)), 0.5))
+			return one(MulScalar(Add(SiLU(Add(y, bias(t, y, last(y)))), residual(t, y)), 0.5))
 		}},
 		{"squared relu, to bf16", 1, func(t *graph.Tracer, y *graph.Value) []*graph.Value {
-			return one(Convert(Square(Maximum(y, ZerosLike(y))), graph.BF16))
+			return one(ConvertElementType(Square(Max(y, ZerosLike(y))), graph.BF16))
 		}},
 		{"swish of the product twice, two results", 1, func(t *graph.Tracer, y *graph.Value) []*graph.Value {
 			h := Mul(y, Logistic(y))
@@ -64,10 +64,10 @@ func epilogues() []epilogue {
 		}},
 		{"the product is a result", 0, func(t *graph.Tracer, y *graph.Value) []*graph.Value { return []*graph.Value{GELU(y), y} }},
 		{"the product is read elsewhere", 0, func(t *graph.Tracer, y *graph.Value) []*graph.Value {
-			return []*graph.Value{GELU(y), Sum(y)}
+			return []*graph.Value{GELU(y), ReduceSum(y)}
 		}},
 		{"the product is read elsewhere before", 0, func(t *graph.Tracer, y *graph.Value) []*graph.Value {
-			sum := Sum(y)
+			sum := ReduceSum(y)
 			return []*graph.Value{sum, GELU(y)}
 		}},
 		{"the product is broadcast", 0, func(t *graph.Tracer, y *graph.Value) []*graph.Value {
@@ -76,7 +76,7 @@ func epilogues() []epilogue {
 			for i := range dims {
 				dims[i] = i + 1
 			}
-			return one(Tanh(Broadcast(y, shape, dims...)))
+			return one(Tanh(BroadcastInDim(y, shape, dims...)))
 		}},
 	}
 }
@@ -200,9 +200,9 @@ func dense(t *testing.T) (p, g *graph.Program) {
 	p, err := graph.Trace("dense", func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 12, 6)
 		h := MatMul(x, tr.Input("up", graph.F32, 6, 10))
-		h = GELU(Add(h, Broadcast(tr.Input("b", graph.F32, 10), h.Type.Shape, 1)))
+		h = GELU(Add(h, BroadcastInDim(tr.Input("b", graph.F32, 10), h.Type.Shape, 1)))
 		y := Add(x, MatMul(h, tr.Input("down", graph.F32, 10, 6)))
-		return []*graph.Value{Sum(Square(y)), y}
+		return []*graph.Value{ReduceSum(Square(y)), y}
 	})
 	require.NoError(t, err)
 	g, err = vjp.Grad(p)
@@ -212,7 +212,7 @@ func dense(t *testing.T) (p, g *graph.Program) {
 
 // activated is an expert layer without gate: GELU, and squared ReLU where `relu` is
 // true, with a bias that every token brings along where it is wanted.
-func activated(t *testing.T, d graph.DType, layer Layer, relu, transposed bool, tokens, hidden, width int) *graph.Program {
+func activated(t *testing.T, d graph.DType, layer PrepareOp, relu, transposed bool, tokens, hidden, width int) *graph.Program {
 	p, err := graph.Trace("activated", func(tr *graph.Tracer) []*graph.Value {
 		x, ids := tr.Input("x", d, tokens, hidden), tr.Input("ids", graph.I32, tokens, 2)
 		r := Prepare(layer, ids)
@@ -224,9 +224,9 @@ func activated(t *testing.T, d graph.DType, layer Layer, relu, transposed bool, 
 			return GroupedMatMul(r, rows, tr.Input(name, d, layer.Experts, in, out))
 		}
 		h := multiply("up", rows, hidden, width)
-		h = Add(h, Broadcast(tr.Input("b", d, width), h.Type.Shape, 1))
+		h = Add(h, BroadcastInDim(tr.Input("b", d, width), h.Type.Shape, 1))
 		if relu {
-			h = Square(Maximum(h, ZerosLike(h)))
+			h = Square(Max(h, ZerosLike(h)))
 		} else {
 			h = GELU(h)
 		}
@@ -242,7 +242,7 @@ func activated(t *testing.T, d graph.DType, layer Layer, relu, transposed bool, 
 func TestEpiloguesOfExperts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16, graph.F16} {
-		for _, layer := range []Layer{{Experts: 4}, {Experts: 4, Capacity: 3}, {Experts: 4, Align: 4}, {Experts: 4, Align: 64}} {
+		for _, layer := range []PrepareOp{{Experts: 4}, {Experts: 4, Capacity: 3}, {Experts: 4, Align: 4}, {Experts: 4, Align: 64}} {
 			for _, mesh := range []string{"", "ep=2", "dp=2,ep=2"} {
 				for _, overlap := range []lowering.Overlap{lowering.OverlapOff, lowering.OverlapHalves} {
 					if mesh == "" && overlap != lowering.OverlapOff {
@@ -271,7 +271,7 @@ func TestEpiloguesOfExperts(t *testing.T) {
 		}
 	}
 	for _, transposed := range []bool{false, true} {
-		p := activated(t, graph.F32, Layer{Experts: 3}, false, transposed, 500, 40, 700) // several tiles
+		p := activated(t, graph.F32, PrepareOp{Experts: 3}, false, transposed, 500, 40, 700) // several tiles
 		sameAsWritten(t, p, gomoe.Config{}, gatedInputs(rng, p, 3), 2)
 	}
 }
@@ -291,7 +291,7 @@ func TestEpiloguesOfTraining(t *testing.T) {
 	p, err := graph.Trace("update", func(tr *graph.Tracer) []*graph.Value {
 		x, y := tr.Input("x", graph.F32, 300, 9), tr.Input("y", graph.F32, 300, 9)
 		w := tr.Input("w", graph.F32, 9, 9)
-		step := Sub(w, Scale(DotGeneral(x, y, []int{0}, []int{0}, nil, nil), 0.01))
+		step := Sub(w, MulScalar(DotGeneral(x, y, []int{0}, []int{0}, nil, nil), 0.01))
 		return []*graph.Value{step, Sub(x, MatMul(x, w))} // the second may not lie where x does
 	})
 	require.NoError(t, err)
@@ -334,7 +334,7 @@ func TestEpiloguesGolden(t *testing.T) {
 	for _, c := range []struct {
 		name, mesh string
 		p          *graph.Program
-	}{{"dense", "", p}, {"dense_gradient", "", g}, {"experts", "", activated(t, graph.F32, Layer{Experts: 4}, false, false, 12, 6, 10)}} {
+	}{{"dense", "", p}, {"dense_gradient", "", g}, {"experts", "", activated(t, graph.F32, PrepareOp{Experts: 4}, false, false, 12, 6, 10)}} {
 		t.Run(c.name, func(t *testing.T) {
 			a, err := gomoe.Place(c.p, gatedPlacement(t, c.mesh))
 			require.NoError(t, err)

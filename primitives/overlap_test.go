@@ -53,7 +53,7 @@ func routings(r *rand.Rand, in map[string]array.Array, experts int) map[string]m
 func TestHalvesKeepBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
-		for _, layer := range []Layer{{}, {Capacity: 3}, {Align: 4}, {Capacity: 5, Align: 8}} {
+		for _, layer := range []PrepareOp{{}, {Capacity: 3}, {Align: 4}, {Capacity: 5, Align: 8}} {
 			for _, c := range []struct {
 				mesh    string
 				experts int
@@ -106,7 +106,7 @@ func open(t *testing.T, p *graph.Program, mesh string, o lowering.Overlap, opts 
 
 // TestOverlapGolden shows plans without and with overlap.
 func TestOverlapGolden(t *testing.T) {
-	p := gatedExperts(t, graph.F32, false, Layer{Experts: 4})
+	p := gatedExperts(t, graph.F32, false, PrepareOp{Experts: 4})
 	g, err := vjp.Grad(p)
 	require.NoError(t, err)
 	for _, c := range []struct {

@@ -21,7 +21,7 @@ import (
 func denseBlock(d graph.DType, tokens, hidden, width int) (*graph.Program, error) {
 	return graph.Trace("dense", func(t *graph.Tracer) []*graph.Value {
 		y := MatMul(t.Input("x", d, tokens, hidden), t.Input("w", d, hidden, width))
-		return []*graph.Value{GELUTanh(Add(y, Broadcast(t.Input("b", d, width), y.Type.Shape, 1)))}
+		return []*graph.Value{GELUTanh(Add(y, BroadcastInDim(t.Input("b", d, width), y.Type.Shape, 1)))}
 	})
 }
 
