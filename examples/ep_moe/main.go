@@ -17,6 +17,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/world"
 )
 
 func main() {
@@ -67,9 +68,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if *iters < 1 {
 		return fmt.Errorf("-iters %d, want at least 1", *iters)
 	}
-	var w gomoe.World
+	var w world.World
 	defer w.Close()
-	if err := w.Setup(ctx, gomoe.WorldConfig{Mesh: &mesh, Transport: *transport}); err != nil {
+	if err := w.Setup(ctx, world.Config{Mesh: &mesh, Transport: *transport}); err != nil {
 		return err
 	}
 	info, err := w.Info()

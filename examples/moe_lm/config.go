@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/world"
 )
 
 // config is the size of the model and of a batch.
@@ -32,7 +32,7 @@ type config struct {
 
 	Overlap lowering.Overlap // what is computed during collectives
 
-	world *gomoe.World // that the mesh's ranks are in; nil is this process
+	world *world.World // that the mesh's ranks are in; nil is this process
 }
 
 // dtype is the element type that the model computes in, as a flag: f32 or bf16.
@@ -118,8 +118,8 @@ func (c config) fits(m sharding.Mesh) error {
 func multiple(n, k int) int { return (n + k - 1) / k * k }
 
 // layer is the expert-parallel part of layer l.
-func (c config) layer(l, tokens int) primitives.Layer {
-	ep := primitives.Layer{Experts: c.Experts, Name: fmt.Sprintf("moe%d", l)}
+func (c config) layer(l, tokens int) primitives.PrepareOp {
+	ep := primitives.PrepareOp{Experts: c.Experts, Label: fmt.Sprintf("moe%d", l)}
 	if c.Capacity > 0 {
 		ep.Capacity = ep.CapacityFor(tokens, c.TopK, c.Capacity)
 	}

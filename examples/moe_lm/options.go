@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/world"
 )
 
 // options are the flags beside the model's sizes.
@@ -23,8 +24,8 @@ type options struct {
 	seed                         uint64
 	limit                        int64
 	check, finite                bool
-	info                         gomoe.WorldInfo // where this process is in the job
-	on                           runtime.Device  // of that name, nil for the host
+	info                         world.Info     // where this process is in the job
+	on                           runtime.Device // of that name, nil for the host
 }
 
 const usage = `moe_lm trains a byte-level mixture-of-experts language model on a mesh of ranks, in

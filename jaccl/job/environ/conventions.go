@@ -1,0 +1,168 @@
+package environ
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+func (r *reader) gomoe() claim {
+	return claim{
+		name: "gomoe", sizes: gomoeSize,
+		rank: r.number(gomoeRank), size: r.number(gomoeSize),
+		localRank: r.number(gomoeLocalRank), localSize: r.number(gomoeLocalSize),
+	}
+}
+
+func (r *reader) torch() claim {
+	return claim{
+		name: "torch", sizes: "WORLD_SIZE",
+		rank: r.number("RANK"), size: r.number("WORLD_SIZE"),
+		localRank: r.number("LOCAL_RANK"), localSize: r.number("LOCAL_WORLD_SIZE"),
+	}
+}
+
+func (r *reader) ompi() claim {
+	return claim{
+		name: "ompi", sizes: "OMPI_COMM_WORLD_SIZE",
+		rank: r.number("OMPI_COMM_WORLD_RANK"), size: r.number("OMPI_COMM_WORLD_SIZE"),
+		localRank: r.number("OMPI_COMM_WORLD_LOCAL_RANK"), localSize: r.number("OMPI_COMM_WORLD_LOCAL_SIZE"),
+	}
+}
+
+func (r *reader) pmi() claim {
+	return claim{
+		name: "pmi", sizes: "PMI_SIZE",
+		rank: r.number("PMI_RANK"), size: r.number("PMI_SIZE"),
+		localRank: r.number("MPI_LOCALRANKID"), localSize: r.number("MPI_LOCALNRANKS"),
+	}
+}
+
+// mlx reads the variables of mlx.launch. The number of ranks is MLX_WORLD_SIZE, or
+// that of the entries of its files.
+func (r *reader) mlx() claim {
+	c := claim{name: "mlx", sizes: "MLX_HOSTFILE, MLX_IBV_DEVICES or MLX_WORLD_SIZE"}
+	c.rank = r.number(r.name("MLX_RANK", "JACCL_RANK", "MLX_RANK"))
+	c.coordinator = r.first("JACCL_COORDINATOR", "MLX_JACCL_COORDINATOR")
+	ring := r.first("JACCL_RING", "MLX_JACCL_RING")
+	devices, nodes := r.first("JACCL_IBV_DEVICES", "MLX_IBV_DEVICES"), r.first("MLX_HOSTFILE")
+	c.devices, c.hostfile = devices.value, nodes.value
+	if ring.value != "" && devices.value != "" && c.rank.set && r.err == nil {
+		r.err = fmt.Errorf("environ: %s is set, which asks for JACCL's ring: only its mesh is spoken here; connect all ranks with each other and unset it, or start MLX's ring over TCP with --backend ring", ring.name)
+	}
+	if v := r.number("MLX_WORLD_SIZE"); v.set {
+		c.size = v
+	}
+	for _, f := range []text{nodes, devices} {
+		if f.value == "" || r.err != nil || !c.rank.set {
+			continue
+		}
+		rows, err := r.rows(f)
+		if err != nil {
+			r.err = err
+			continue
+		}
+		size := number{"ranks in " + f.name, true, len(rows)}
+		if c.size.set && c.size.n != size.n {
+			r.err = fmt.Errorf("environ: %s (%s) and %s contradict each other; are the files those of this job?", size, f.value, c.size)
+			continue
+		}
+		c.size = size
+		if f == nodes && c.coordinator.value == "" {
+			var addresses []string
+			if err := json.Unmarshal(rows[0], &addresses); err != nil || len(addresses) == 0 || addresses[0] == "" {
+				r.err = fmt.Errorf(`environ: %s=%s: the first entry is %.40s, want a list of "address:port"`, f.name, f.value, rows[0])
+				continue
+			}
+			c.coordinator = text{"MLX_HOSTFILE's first address", addresses[0]}
+		}
+	}
+	// Without a rank, what there is may be meant for something else, but for the
+	// file that only ranks of mlx.launch are given.
+	if !c.rank.set {
+		c.size = number{}
+		for _, f := range []text{nodes, devices, c.coordinator} {
+			if f.value != "" && r.err == nil {
+				r.err = fmt.Errorf("environ: %s=%s without MLX_RANK: which rank is this? set both, or neither", f.name, f.value)
+			}
+		}
+	}
+	return c
+}
+
+// name is the first of these variables that is set, or fallback.
+func (r *reader) name(fallback string, names ...string) string {
+	if v := r.first(names...); v.name != "" {
+		return v.name
+	}
+	return fallback
+}
+
+// rows returns the entries of a JSON file that is a list.
+func (r *reader) rows(f text) ([]json.RawMessage, error) {
+	data, err := readFile(f.name, f.value)
+	if err != nil {
+		return nil, err
+	}
+	var rows []json.RawMessage
+	switch err := json.Unmarshal(bytes.TrimSpace(data), &rows); {
+	case err != nil:
+		return nil, fmt.Errorf("environ: %s=%s: %v, want a JSON list with an entry per rank", f.name, f.value, err)
+	case len(rows) == 0:
+		return nil, fmt.Errorf("environ: %s=%s: an empty list, want an entry per rank", f.name, f.value)
+	}
+	return rows, nil
+}
+
+// slurm reads the variables of srun. They are in shells and scripts of an
+// allocation, too, which are no ranks: there is no step there, or one of those with
+// numbers from lastStep on.
+func (r *reader) slurm() claim {
+	c := claim{name: "slurm", sizes: "SLURM_STEP_NUM_TASKS"}
+	step, err := strconv.ParseUint(r.getenv("SLURM_STEP_ID"), 10, 32)
+	if err != nil || step >= lastStep {
+		return c
+	}
+	c.rank = r.number("SLURM_PROCID")
+	c.size = r.number(r.name("SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"))
+	if !c.complete() {
+		c.rank, c.size = number{}, number{}
+		return c
+	}
+	if nodes := r.number("SLURM_STEP_NUM_NODES"); nodes.set && nodes.n == 1 {
+		c.localRank = r.number("SLURM_LOCALID")
+		c.localSize = number{c.size.name, true, c.size.n}
+		return c
+	}
+	c.host = firstNode(r.getenv("SLURM_STEP_NODELIST"))
+	return c
+}
+
+// lastStep and above are Slurm's own steps: batch scripts, interactive shells.
+const lastStep = 0xfffffff0
+
+// firstNode returns the first of Slurm's list of machines: a of "a,b", n01 of
+// "n[01-04,7],m", empty if it is none.
+func firstNode(list string) string {
+	head, rest, bracket := strings.Cut(list, "[")
+	if i := strings.IndexByte(head, ','); i >= 0 {
+		return head[:i]
+	}
+	if !bracket {
+		return head
+	}
+	inside, tail, ok := strings.Cut(rest, "]")
+	end := strings.IndexAny(inside, "-,")
+	if end >= 0 {
+		inside = inside[:end]
+	}
+	if i := strings.IndexByte(tail, ','); i >= 0 {
+		tail = tail[:i]
+	}
+	if !ok || inside == "" || strings.Contains(tail, "[") {
+		return ""
+	}
+	return head + inside + tail
+}

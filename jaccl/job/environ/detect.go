@@ -1,0 +1,219 @@
+package environ
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Detect returns the job that the environment describes, which getenv reads:
+// os.Getenv. A variable that is set to nothing is not set. Nothing is opened but
+// MLX's files, for the number of their entries and the first one's address.
+//
+// Errors name the variables: a rank without a number of ranks or the other way
+// round, numbers that are none, a rank that the job does not have, two
+// conventions that contradict each other, and a job of JACCL's ring, which nothing
+// here speaks.
+func Detect(getenv func(string) string) (Job, error) {
+	return detect(getenv, os.Getppid())
+}
+
+// detect is Detect in a process whose parent has that number.
+func detect(getenv func(string) string, parent int) (Job, error) {
+	r := &reader{getenv: getenv}
+	claims := []claim{r.gomoe(), r.mlx(), r.torch(), r.ompi(), r.pmi(), r.slurm()}
+	if r.err != nil {
+		return Job{}, r.err
+	}
+	var chosen *claim
+	for i := range claims {
+		c := &claims[i]
+		if err := c.check(); err != nil {
+			return Job{}, err
+		}
+		switch {
+		case !c.complete():
+		case chosen == nil:
+			chosen = c
+		case c.name != "slurm":
+			if err := chosen.against(c); err != nil {
+				return Job{}, err
+			}
+		case chosen.against(c) == nil: // else it is about the daemon that has started this process
+			chosen.fill(c)
+		}
+	}
+	job := Job{Secret: getenv(gomoeSecret), SecretFile: getenv(gomoeSecretFile), Matrix: getenv(gomoeDevices), Flight: getenv(gomoeFlight), Verbs: getenv(verbsLibrary)}
+	if err := r.wish(&job); err != nil || chosen == nil {
+		return job, err
+	}
+	if err := r.pmix(chosen); err != nil {
+		return Job{}, err
+	}
+	job.convention = chosen.name
+	job.Rank, job.Size, job.LocalRank, job.LocalSize = chosen.rank.n, chosen.size.n, chosen.localRank.n, chosen.localSize.n
+	// MLX's files count whoever has started the ranks, if it agrees.
+	mlx := claims[1]
+	job.Hostfile, job.Devices = mlx.hostfile, mlx.devices
+	for _, v := range []number{chosen.rank, chosen.size, chosen.localRank, chosen.localSize} {
+		if v.set {
+			job.Source = append(job.Source, v.String())
+		}
+	}
+	if !chosen.localRank.set || !chosen.localSize.set {
+		job.LocalRank, job.LocalSize = 0, 0
+	}
+	if job.LocalSize > 0 && (job.LocalRank >= job.LocalSize || job.LocalSize > job.Size) {
+		return Job{}, fmt.Errorf("environ: %s and %s of %s: want a number below, of at most as many as the job has", chosen.localRank, chosen.localSize, chosen.size)
+	}
+	r.id(&job, chosen, parent)
+	if err := r.coordinator(&job, chosen); err != nil {
+		return Job{}, err
+	}
+	if chosen.name == "gomoe" {
+		job.Listener, job.Lifeline = r.file(gomoeListener), r.file(gomoeLifeline)
+		if r.err != nil {
+			return Job{}, r.err
+		}
+		if job.Rank != 0 {
+			job.Listener = 0
+		}
+	}
+	return job, nil
+}
+
+// wish reads what the user wants of the transport.
+func (r *reader) wish(job *Job) error {
+	job.Transport = r.getenv(gomoeTransport)
+	if job.Transport != "" && !slices.Contains(Transports(), job.Transport) {
+		return fmt.Errorf("environ: %s=%s, want one of %s", gomoeTransport, job.Transport, strings.Join(Transports(), ", "))
+	}
+	return nil
+}
+
+// pmix compares PMIX_RANK, which comes without a number of ranks, with what
+// Open MPI or Slurm say.
+func (r *reader) pmix(chosen *claim) error {
+	rank := r.number("PMIX_RANK")
+	if r.err != nil {
+		return r.err
+	}
+	if rank.set && (chosen.name == "ompi" || chosen.name == "pmi") && rank.n != chosen.rank.n {
+		return fmt.Errorf("environ: %s and %s contradict each other; unset the one that is not meant", chosen.rank, rank)
+	}
+	return nil
+}
+
+// id finds what the processes of the job have in common.
+func (r *reader) id(job *Job, chosen *claim, parent int) {
+	use := func(prefix string, names ...string) bool {
+		var values []string
+		for _, n := range names {
+			if v := r.getenv(n); v != "" {
+				values = append(values, v)
+				job.Source = append(job.Source, n+"="+v)
+			} else {
+				return false
+			}
+		}
+		job.ID = prefix + strings.Join(values, ".")
+		return true
+	}
+	if use("", gomoeJob) {
+		return
+	}
+	switch chosen.name {
+	case "torch":
+		if use("torch-", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT") {
+			return
+		}
+	case "ompi":
+		if use("ompi-", "PMIX_NAMESPACE") || use("ompi-", "OMPI_MCA_ess_base_jobid") {
+			return
+		}
+	}
+	if (chosen.name == "slurm" || chosen.host != "") && use("slurm-", "SLURM_JOB_ID", "SLURM_STEP_ID") {
+		return
+	}
+	// On one machine all ranks are children of one daemon of mpiexec.
+	if (chosen.name == "ompi" || chosen.name == "pmi") && job.OneHost() {
+		job.ID = fmt.Sprintf("%s-child-of-%d", chosen.name, parent)
+	}
+}
+
+// coordinator finds where the ranks meet.
+func (r *reader) coordinator(job *Job, chosen *claim) error {
+	set := func(name, address string) error {
+		if _, _, err := splitAddress(address); err != nil {
+			return fmt.Errorf("environ: %s=%s: %w", name, address, err)
+		}
+		job.Coordinator = address
+		job.Source = append(job.Source, name+"="+address)
+		return nil
+	}
+	addr, port := r.getenv("MASTER_ADDR"), r.getenv("MASTER_PORT")
+	switch {
+	case r.getenv(gomoeCoordinator) != "":
+		if err := set(gomoeCoordinator, r.getenv(gomoeCoordinator)); err != nil {
+			return err
+		}
+	case chosen.coordinator.value != "":
+		if err := set(chosen.coordinator.name, chosen.coordinator.value); err != nil {
+			return err
+		}
+	case addr != "" && port != "":
+		address := net.JoinHostPort(addr, port)
+		if _, _, err := splitAddress(address); err != nil {
+			return fmt.Errorf("environ: MASTER_ADDR=%s MASTER_PORT=%s: %w", addr, port, err)
+		}
+		job.Source = append(job.Source, "MASTER_ADDR="+addr, "MASTER_PORT="+port)
+		if store := r.getenv("TORCHELASTIC_USE_AGENT_STORE"); chosen.name == "torch" && store == "True" {
+			// torchrun itself listens at that port.
+			job.Source = append(job.Source, "TORCHELASTIC_USE_AGENT_STORE="+store)
+			address = net.JoinHostPort(addr, derivedPort(job.ID+" "+port))
+		}
+		job.Coordinator = address
+	case addr != "" || port != "":
+		name, other := "MASTER_ADDR", "MASTER_PORT"
+		if addr == "" {
+			name, other = other, name
+		}
+		return fmt.Errorf("environ: %s=%s without %s; set both, or neither", name, addr+port, other)
+	case job.Size == 1:
+		job.Coordinator = "127.0.0.1:0" // nobody else comes
+	case chosen.host != "" && job.ID != "":
+		job.Coordinator = net.JoinHostPort(chosen.host, derivedPort(job.ID))
+	case (chosen.name == "ompi" || chosen.name == "pmi" || chosen.name == "slurm") && job.OneHost() && job.ID != "":
+		job.Coordinator = net.JoinHostPort("127.0.0.1", derivedPort(job.ID))
+	case job.LocalSize > 0 && job.LocalSize < job.Size:
+		job.missing = fmt.Sprintf(", and they are on several machines (%s of %s)", chosen.localSize, chosen.size)
+	}
+	if job.ID == "" && job.Coordinator != "" {
+		job.ID = "at-" + job.Coordinator
+	}
+	return nil
+}
+
+// derivedPort is a port that the processes of a job come to without a word: below
+// those that systems give out by themselves, so that it is rarely taken.
+func derivedPort(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return strconv.Itoa(16384 + (int(sum[0])<<8|int(sum[1]))%16384)
+}
+
+// splitAddress is the host and port of host:port.
+func splitAddress(s string) (string, int, error) {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || host == "" {
+		return "", 0, fmt.Errorf("want host:port, such as 10.0.0.1:29500 or [fe80::1]:29500")
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil || n < 0 || n > 65535 {
+		return "", 0, fmt.Errorf("port %q, want a number up to 65535", port)
+	}
+	return host, n, nil
+}

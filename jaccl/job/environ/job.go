@@ -1,0 +1,81 @@
+package environ
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Job is this process's place in a job, as the environment describes it.
+type Job struct {
+	// Rank is this process's, 0 to Size-1, of Size processes. The zero Job has Size
+	// 0: the environment describes none, and all ranks are in this process.
+	Rank, Size int
+	// LocalRank and LocalSize count the job's processes on this machine; LocalSize
+	// is 0 if that is not known.
+	LocalRank, LocalSize int
+	// Coordinator is the host:port at which ranks meet; rank 0 listens there. It is
+	// empty if nothing says so, which Meeting reports.
+	Coordinator string
+	// Listener is the number of an open file of rank 0 that listens at Coordinator
+	// already, 0 if it is to do so itself.
+	Listener int
+	// ID is what the job's processes have in common and other jobs' have not.
+	ID string
+	// Secret is GOMOE_SECRET, and SecretFile GOMOE_SECRET_FILE; see Key.
+	Secret, SecretFile string
+	// Transport is what the user wishes for, GOMOE_TRANSPORT, one of Transports; empty is auto.
+	Transport string
+	// Lifeline is the number of an open file that ends when the launcher does, 0 for
+	// none.
+	Lifeline int
+	// Hostfile is the file with the nodes of MLX's ring, MLX_HOSTFILE, and Devices
+	// the one with its RDMA devices, MLX_IBV_DEVICES; empty if there is none.
+	Hostfile, Devices string
+	// Flight is the folder for flight records, GOMOE_FLIGHT, or off.
+	Flight string
+	// Matrix is the devices themselves, GOMOE_DEVICES, as such a file has them.
+	Matrix string
+	// Verbs is the path of the library of RDMA verbs, JACCL_LIBRDMA; empty for the system's.
+	Verbs string
+	// Source is the variables that decided, as NAME=value, in order. Secrets are
+	// shown as ***.
+	Source []string
+
+	convention string // whose Rank and Size are
+	missing    string // why Coordinator is empty
+}
+
+// InProcess reports whether the environment describes no job, so that all ranks
+// live in this process.
+func (j Job) InProcess() bool { return j.Size == 0 }
+
+// OneHost reports whether all processes of the job are known to run on this
+// machine.
+func (j Job) OneHost() bool { return j.Size > 0 && j.LocalSize == j.Size }
+
+// Convention names what Rank and Size come from: gomoe, mlx, torch, ompi, pmi,
+// slurm; empty for none.
+func (j Job) Convention() string { return j.convention }
+
+// Meeting returns the address at which the ranks meet, or an error that says
+// what to set.
+func (j Job) Meeting() (string, error) {
+	if j.Coordinator != "" {
+		return j.Coordinator, nil
+	}
+	return "", fmt.Errorf("environ: rank %d of %d: nothing says where the ranks meet%s; set GOMOE_COORDINATOR=host:port on all ranks, an address of rank 0's machine and a port that is free there",
+		j.Rank, j.Size, j.missing)
+}
+
+// String is the job in a line, with the variables that say so.
+func (j Job) String() string {
+	if j.InProcess() {
+		return "no job in the environment: all ranks in this process"
+	}
+	return fmt.Sprintf("rank %d of %d (%s)", j.Rank, j.Size, strings.Join(j.Source, " "))
+}
+
+// Transports are the names that GOMOE_TRANSPORT takes.
+func Transports() []string {
+	return []string{"auto", "local", "tcp", "shm", "jaccl", "mpi", "ring"}
+}

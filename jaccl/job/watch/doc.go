@@ -1,0 +1,40 @@
+// Package watch is a link.Watch over connections of its own, one between every
+// two ranks, on which nothing waits for data.
+//
+// A rank whose connection ends before it has said that it leaves is lost: its
+// process has ended, whatever the reason, and every other rank sees that at once.
+// A rank that is silent for Options.Silence does not answer: it is stopped, or its
+// machine is cut off. Ranks ask each other for the time a few times a second, which
+// is the heartbeat, and the way by which they know how their clocks differ.
+//
+// # Where ranks are
+//
+// A rank whose deadline passes asks all others in which operation they are, so that
+// those that wait themselves are not blamed. Watches answer, whatever the rank is at.
+//
+// # Groups that are closed
+//
+// A rank that has closed a group says so to its members, with the number of operations
+// that it has begun there with each: what it still has part in goes on.
+//
+// # The first failure
+//
+// Failures come in groups: one rank fails, others see the consequences, and all
+// tell each other at once. A rank that knows of a failure announces no other one,
+// so that what competes are notices of ranks that did not know of each other. A
+// rank therefore waits for Options.Settle after the first notice before it says
+// that the job is down, and then takes, of those that have come, the one that is
+// least a consequence of another:
+//
+//  1. a lost rank: it did not say why, so that nobody else can be the reason to
+//     be named; contexts that a launcher ends and deadlines that pass follow from it,
+//  2. an unusable argument, 3. a mismatch: these are found in what ranks called,
+//     and nothing else causes them,
+//  4. a rank's own cause, which may be that it was told to stop,
+//  5. a rank that has closed,
+//  6. a deadline, which any of the above makes pass.
+//
+// Of one kind, the notice of the lowest rank counts. A rank passes on a notice that
+// is better than the one it had, so that a broken connection between two ranks
+// does not keep one of them from hearing it.
+package watch

@@ -1,0 +1,141 @@
+package watch
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/frame"
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// The types of frames.
+const (
+	typePing   = 1 + iota // the sender's time
+	typePong              // that time, and the times at which it came and was answered
+	typeNotice            // a failure
+	typeLeave             // the sender is done
+	typeDump              // write down what you are doing
+	typeAsk               // say in what you wait
+	typeWhere             // the operation that the sender is in
+	typePart              // the sender has closed a group
+)
+
+const (
+	maxText  = 16 << 10
+	maxBlame = 1 << 16
+	maxOp    = 256
+	maxFile  = 4 << 10
+	// maxMessage is the longest head of a frame.
+	maxMessage = maxText + 8*maxBlame + maxOp + maxFile + 1<<10
+)
+
+// encodeNotice writes a notice; text that is too long loses its end.
+func encodeNotice(n link.Notice) []byte {
+	b := frame.Uint(nil, uint64(n.From))
+	b = frame.Uint(b, uint64(n.Kind))
+	blame := n.Blame[:min(len(n.Blame), maxBlame)]
+	b = frame.Uint(b, uint64(len(blame)))
+	for _, r := range blame {
+		b = frame.Uint(b, uint64(r))
+	}
+	b = frame.String(b, n.Text[:min(len(n.Text), maxText)])
+	b = frame.String(b, n.Call.Op[:min(len(n.Call.Op), maxOp)])
+	b = frame.Uint(b, uint64(int64(n.Call.Seq)))
+	b = frame.Uint(b, uint64(n.Call.DType))
+	b = frame.Uint(b, uint64(n.Call.Bytes))
+	b = frame.String(b, n.Call.Pos.File[:min(len(n.Call.Pos.File), maxFile)])
+	return frame.Uint(b, uint64(int64(n.Call.Pos.Line)))
+}
+
+// decodeNotice reads a notice of a job of size ranks.
+func decodeNotice(b []byte, size int) (link.Notice, error) {
+	f := frame.NewFields(b)
+	n := link.Notice{From: f.Int(size - 1), Kind: link.Kind(f.Int(int(link.KindLost)))}
+	blame := f.Int(min(size, maxBlame))
+	for range blame {
+		n.Blame = append(n.Blame, f.Int(size-1))
+	}
+	n.Text = f.String(maxText)
+	n.Call = lowering.Call{Op: f.String(maxOp), Seq: int(int64(f.Uint())), DType: graph.DType(f.Int(255)), Bytes: int64(f.Uint())}
+	n.Call.Pos.File = f.String(maxFile)
+	n.Call.Pos.Line = int(int64(f.Uint()))
+	if err := f.End(); err != nil {
+		return link.Notice{}, fmt.Errorf("watch: notice: %w", err)
+	}
+	return n, nil
+}
+
+// encodeWaiting writes what a rank is in; text that is too long loses its end.
+func encodeWaiting(a link.Waiting) []byte {
+	b := frame.String(nil, a.Text[:min(len(a.Text), link.MaxWaiting)])
+	ranks := a.For[:min(len(a.For), maxBlame)]
+	b = frame.Uint(b, uint64(len(ranks)))
+	for _, r := range ranks {
+		b = frame.Uint(b, uint64(r))
+	}
+	return b
+}
+
+// decodeWaiting reads what a rank of a job of size is in.
+func decodeWaiting(b []byte, size int) (link.Waiting, error) {
+	f := frame.NewFields(b)
+	a := link.Waiting{Text: f.String(link.MaxWaiting)}
+	for range f.Int(min(size, maxBlame)) {
+		a.For = append(a.For, f.Int(size-1))
+	}
+	if err := f.End(); err != nil {
+		return link.Waiting{}, fmt.Errorf("watch: whereabouts: %w", err)
+	}
+	return a, nil
+}
+
+func encodeParting(a link.Parting) []byte {
+	return frame.Uint(frame.Uint(nil, a.Group), a.Begun)
+}
+
+func decodeParting(b []byte) (link.Parting, error) {
+	f := frame.NewFields(b)
+	a := link.Parting{Group: f.Uint(), Begun: f.Uint()}
+	if err := f.End(); err != nil {
+		return link.Parting{}, fmt.Errorf("watch: parting: %w", err)
+	}
+	return a, nil
+}
+
+// decodeTimes reads n times in nanoseconds.
+func decodeTimes(b []byte, n int) ([]int64, error) {
+	f := frame.NewFields(b)
+	times := make([]int64, n)
+	for i := range times {
+		times[i] = int64(f.Uint())
+	}
+	if err := f.End(); err != nil {
+		return nil, fmt.Errorf("watch: times: %w", err)
+	}
+	return times, nil
+}
+
+// before orders kinds of failures by how little they follow from others.
+func before(a, b link.Notice) bool {
+	if x, y := weight(a.Kind), weight(b.Kind); x != y {
+		return x < y
+	}
+	return a.From < b.From
+}
+
+func weight(k link.Kind) int {
+	switch k {
+	case link.KindLost:
+		return 1
+	case link.KindArgument:
+		return 2
+	case link.KindMismatch:
+		return 3
+	case link.KindCause:
+		return 4
+	case link.KindClosed:
+		return 5
+	}
+	return 6
+}

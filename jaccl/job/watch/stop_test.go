@@ -1,0 +1,39 @@
+//go:build linux || darwin
+
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/stretchr/testify/require"
+)
+
+// A process that is stopped is lost when it has been silent for long enough, and
+// not before; one that goes on before that is not.
+func TestStopped(t *testing.T) {
+	j := processes(t, 3, 1500*time.Millisecond)
+	stopped := j.cmds[0].Process
+	require.NoError(t, stopped.Signal(syscall.SIGSTOP))
+	up(t, j.w, 700*time.Millisecond)
+	require.NoError(t, stopped.Signal(syscall.SIGCONT))
+	up(t, j.w, 1500*time.Millisecond)
+
+	begin := time.Now()
+	require.NoError(t, stopped.Signal(syscall.SIGSTOP))
+	n := down(t, j.w)
+	if n.Kind != link.KindLost || !slices.Equal(n.Blame, []int{1}) || !strings.HasPrefix(n.Text, "rank 1 (host1) does not answer: nothing has come from it for ") {
+		t.Errorf("%+v", n)
+	}
+	if d := time.Since(begin); d < time.Second || d > 4*time.Second {
+		t.Errorf("it was known after %v, want 1.5 s and a heartbeat", d)
+	}
+	if s := j.out[1]; !s.Scan() || !strings.HasPrefix(s.Text(), fmt.Sprint("down ", link.KindLost, " rank 1 (host1) does not answer")) {
+		t.Errorf("rank 2 says %q", s.Text())
+	}
+}

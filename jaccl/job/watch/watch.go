@@ -1,0 +1,412 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gomoe/gomoe/internal/frame"
+	"github.com/gomoe/gomoe/jaccl/link"
+)
+
+// probes is how many questions about the time Start asks of every rank.
+const probes = 8
+
+// Watch is a link.Watch.
+type Watch struct {
+	rank  int
+	hosts []string
+	o     Options
+	peers []*peer // by rank, nil for this one
+
+	down chan struct{}
+	dump chan int
+	quit chan struct{} // closed by Close
+	wg   sync.WaitGroup
+	once sync.Once
+
+	mu      sync.Mutex
+	best    *link.Notice // the failure so far
+	settled bool         // down is closed
+	settle  *time.Timer
+	leaving bool // this rank has left
+	asking       // what is known of where others are
+	parting      // which groups others have closed
+}
+
+var (
+	_ link.Watch       = (*Watch)(nil)
+	_ link.Whereabouts = (*Watch)(nil)
+	_ link.Partings    = (*Watch)(nil)
+)
+
+// Start connects this rank's watch with the others'. All ranks call it. It returns
+// when their clocks have been compared for the first time, or ctx ends, which has no
+// meaning after that.
+func Start(ctx context.Context, site link.Site, opts Options) (*Watch, error) {
+	o, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	conns, err := site.Dial(ctx, "watch")
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	w := &Watch{
+		rank: site.Rank(), hosts: make([]string, site.Size()), o: o, peers: make([]*peer, site.Size()),
+		down: make(chan struct{}), dump: make(chan int, 1), quit: make(chan struct{}),
+	}
+	for r := range w.hosts {
+		w.hosts[r] = site.Host(r)
+		if conns[r] != nil {
+			if c, ok := conns[r].(*net.TCPConn); ok {
+				keepAlive(c, min(o.Silence, 15*time.Second))
+			}
+			w.peers[r] = newPeer(r, conns[r])
+		}
+	}
+	for _, p := range w.others() {
+		w.wg.Go(p.write)
+		w.wg.Go(func() { w.listen(p) })
+	}
+	w.wg.Go(w.tend)
+	w.wg.Go(w.dumps)
+	if err := w.compare(ctx); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Watch) others() []*peer {
+	var ps []*peer
+	for _, p := range w.peers {
+		if p != nil {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// compare waits for the first estimates of all clocks.
+func (w *Watch) compare(ctx context.Context) error {
+	w.mu.Lock()
+	for _, p := range w.others() {
+		p.ask()
+	}
+	w.mu.Unlock()
+	for _, p := range w.others() {
+		select {
+		case <-p.first:
+		case <-w.down:
+			n, _ := w.First()
+			return fmt.Errorf("watch: %s", n.Text)
+		case <-ctx.Done():
+			return fmt.Errorf("watch: rank %d (%s) has not answered yet: %w", p.rank, w.Host(p.rank), context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// Host names the machine of a rank, "" if there is no such rank.
+func (w *Watch) Host(rank int) string {
+	if rank < 0 || rank >= len(w.hosts) {
+		return ""
+	}
+	return w.hosts[rank]
+}
+
+// name is a rank in the texts of notices.
+func (w *Watch) name(rank int) string { return fmt.Sprintf("rank %d (%s)", rank, w.hosts[rank]) }
+
+// Announce is that of link.Watch. The notice's From is this rank, whatever it
+// says. The job is down when other ranks' notices have had the time to come; see
+// the package.
+func (w *Watch) Announce(n link.Notice) {
+	n.From = w.rank
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.best == nil && !w.leaving {
+		w.take(n)
+	}
+}
+
+// take makes n the failure so far and tells everybody. w.mu is held.
+func (w *Watch) take(n link.Notice) {
+	n.Blame = append([]int(nil), n.Blame...)
+	first := w.best == nil
+	w.best = &n
+	b := encodeNotice(n)
+	alone := true
+	for _, p := range w.others() {
+		if !p.gone {
+			alone = false
+			p.send(typeNotice, b)
+		}
+	}
+	switch {
+	case alone:
+		w.decide()
+	case first:
+		w.settle = time.AfterFunc(w.o.Settle, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.decide()
+		})
+	}
+}
+
+// decide makes the failure so far the first one. w.mu is held.
+func (w *Watch) decide() {
+	if !w.settled && w.best != nil {
+		w.settled = true
+		close(w.down)
+	}
+}
+
+// Down is that of link.Watch.
+func (w *Watch) Down() <-chan struct{} { return w.down }
+
+// First is that of link.Watch.
+func (w *Watch) First() (link.Notice, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.settled {
+		return link.Notice{}, false
+	}
+	return *w.best, true
+}
+
+// Leave is that of link.Watch. Nothing that this rank announces is a failure any
+// more.
+func (w *Watch) Leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.leaving {
+		return
+	}
+	w.leaving = true
+	for _, p := range w.others() {
+		p.send(typeLeave, nil)
+	}
+}
+
+// Left is that of link.Watch. While a failure is settling, nobody has left: a rank
+// that has failed says so, and then leaves.
+func (w *Watch) Left(rank int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if rank == w.rank {
+		return w.leaving
+	}
+	settling := w.best != nil && !w.settled
+	return rank >= 0 && rank < len(w.peers) && w.peers[rank].left && !settling
+}
+
+// RequestDump asks the other ranks to call their Options.Dump. It does not block.
+func (w *Watch) RequestDump() {
+	for _, p := range w.others() {
+		p.send(typeDump, nil)
+	}
+}
+
+// Offset returns a rank's clock less this rank's, and what that may be wrong by:
+// half the time of the fastest of the last answers.
+func (w *Watch) Offset(rank int) (offset, uncertainty time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if rank < 0 || rank >= len(w.peers) || w.peers[rank] == nil {
+		return 0, 0
+	}
+	return w.peers[rank].clock.estimate()
+}
+
+// Close leaves, if Leave was not called, sends what has not been sent, for half a
+// second at most, and ends all that runs. A failure that is settling is down.
+func (w *Watch) Close() error {
+	w.once.Do(func() {
+		w.Leave()
+		close(w.quit)
+		w.mu.Lock()
+		if w.settle != nil {
+			w.settle.Stop()
+		}
+		w.decide()
+		w.mu.Unlock()
+		for _, p := range w.others() {
+			p.end()
+			// The other side ends the connection when it has read the last word.
+			p.conn.SetReadDeadline(time.Now().Add(farewell))
+		}
+		w.wg.Wait()
+		for _, p := range w.others() {
+			p.conn.Close()
+		}
+	})
+	return nil
+}
+
+// listen reads what a peer says until its connection ends.
+func (w *Watch) listen(p *peer) {
+	err := p.read(func(typ uint8, head []byte) error { return w.handle(p, typ, head) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.gone = true
+	defer w.answered()
+	if p.left {
+		p.end() // so that it need not wait for this side
+		return
+	}
+	if w.leaving { // nobody is told any more
+		return
+	}
+	if w.best == nil {
+		w.take(w.lost(p, ended(err)))
+	}
+}
+
+func (w *Watch) lost(p *peer, how string) link.Notice {
+	return link.Notice{From: w.rank, Blame: []int{p.rank}, Kind: link.KindLost, Text: w.name(p.rank) + " " + how}
+}
+
+// handle does what a frame asks for.
+func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.heard = now
+	switch typ {
+	case typePing:
+		if _, err := decodeTimes(head, 1); err != nil {
+			return err
+		}
+		p.send(typePong, frame.Uint(head[:8:8], uint64(now.UnixNano())))
+	case typePong:
+		t, err := decodeTimes(head, 3)
+		if err != nil {
+			return err
+		}
+		p.asked--
+		p.clock.sample(t[0], t[1], t[2], now.UnixNano())
+		switch {
+		case p.clock.n < probes:
+			p.ask()
+		case p.clock.n == probes:
+			p.complete()
+		}
+	case typeNotice:
+		n, err := decodeNotice(head, len(w.peers))
+		if err != nil {
+			return err
+		}
+		if !w.settled && (w.best == nil || before(n, *w.best)) {
+			w.take(n)
+		}
+	case typeLeave:
+		p.left = true
+		p.complete() // nobody need wait for its answers
+	case typeAsk:
+		var a link.Waiting
+		if w.answer != nil {
+			a = w.answer()
+		}
+		p.send(typeWhere, encodeWaiting(a))
+	case typeWhere:
+		a, err := decodeWaiting(head, len(w.peers))
+		if err != nil {
+			return err
+		}
+		if w.answers != nil {
+			w.answers[p.rank] = a
+			w.answered()
+		}
+	case typePart:
+		a, err := decodeParting(head)
+		if err != nil {
+			return err
+		}
+		w.told(p.rank, a)
+	case typeDump:
+		select {
+		case w.dump <- p.rank:
+		default: // one is about to be written
+		}
+	default:
+		return fmt.Errorf("watch: frame of type %d, want %d to %d", typ, typePing, typePart)
+	}
+	return nil
+}
+
+// unanswered is how many questions a peer may owe an answer to: more would fill the
+// buffers of one that is stopped, which to the kernel is a connection that is cut.
+const unanswered = 16
+
+// ask asks a peer for its time. The watch's lock is held.
+func (p *peer) ask() {
+	if p.asked < unanswered {
+		p.asked++
+		p.send(typePing, nil)
+	}
+}
+
+// complete says that there is an estimate of the clock. The watch's lock is held.
+func (p *peer) complete() {
+	select {
+	case <-p.first:
+	default:
+		close(p.first)
+	}
+}
+
+// tend sends heartbeats and finds those who send none.
+func (w *Watch) tend() {
+	ticker := time.NewTicker(w.o.Heartbeat)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-w.quit:
+			return
+		case <-ticker.C:
+			now := time.Now()
+			w.beat(last, now)
+			last = now
+		}
+	}
+}
+
+// beat is one heartbeat; the last one was at last. A rank that was stopped itself
+// since then has heard nothing, and is not to blame the others for that.
+func (w *Watch) beat(last, now time.Time) {
+	asleep := now.Sub(last) > 3*w.o.Heartbeat
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.others() {
+		if asleep {
+			p.heard = now
+		}
+		if p.gone {
+			continue
+		}
+		p.ask()
+		if silent := now.Sub(p.heard); silent > w.o.Silence && !p.left && !w.leaving && w.best == nil {
+			w.take(w.lost(p, fmt.Sprintf("does not answer: nothing has come from it for %v", silent.Round(time.Millisecond))))
+		}
+	}
+}
+
+// dumps calls Options.Dump for those who have asked for it.
+func (w *Watch) dumps() {
+	for {
+		select {
+		case <-w.quit:
+			return
+		case from := <-w.dump:
+			if w.o.Dump != nil {
+				w.o.Dump(from)
+			}
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package watch
+
+import (
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl/link"
+)
+
+// asking is a question to the other ranks where they are. The watch's lock guards it.
+type asking struct {
+	answer  func() link.Waiting
+	answers map[int]link.Waiting // nil if nobody has asked
+	news    chan struct{}        // has room for one: somebody has answered, or is gone
+}
+
+// answered says that there is something new. The watch's lock is held.
+func (a *asking) answered() {
+	select {
+	case a.news <- struct{}{}:
+	default: // there is, or nobody asks
+	}
+}
+
+// Answer is that of link.Whereabouts.
+func (w *Watch) Answer(f func() link.Waiting) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = f
+}
+
+// Ask is that of link.Whereabouts, for one goroutine at a time.
+func (w *Watch) Ask(d time.Duration) map[int]link.Waiting {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	w.mu.Lock()
+	w.answers, w.news = map[int]link.Waiting{}, make(chan struct{}, 1)
+	news := w.news
+	for _, p := range w.others() {
+		p.send(typeAsk, nil)
+	}
+	w.mu.Unlock()
+	for waiting := true; waiting; {
+		w.mu.Lock()
+		waiting = false
+		for _, p := range w.others() {
+			_, ok := w.answers[p.rank]
+			waiting = waiting || !ok && !p.left && !p.gone
+		}
+		w.mu.Unlock()
+		if !waiting {
+			break
+		}
+		select {
+		case <-news:
+		case <-timer.C:
+			waiting = false
+		case <-w.down:
+			waiting = false
+		case <-w.quit:
+			waiting = false
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.answers
+	w.answers, w.news = nil, nil
+	return all
+}

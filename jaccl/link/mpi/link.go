@@ -1,0 +1,441 @@
+package mpi
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"github.com/gomoe/gomoe/jaccl/link"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// The kinds of messages, by tag. A receive for one takes no other. Every link of a
+// world has tags of its own, so that the last words of one are not taken for another's.
+const (
+	tagHead = iota
+	tagData
+	tagBye
+	tagKinds
+)
+
+// maxTag is the largest tag that every MPI has.
+const maxTag = 32767
+
+// headMore is what goes before a head: how many bytes of data follow. A message that
+// is longer than its receive is written over what comes after the buffer by some
+// (Open MPI 4.1 in one host), and cut without a word by others, so that nothing is
+// received before the lengths are compared. Exchanges without heads have theirs from
+// earlier ones.
+const headMore = 8
+
+// byeBytes is the length of a bye: how many messages its sender has sent, and how
+// many it has received, of the other kinds.
+const byeBytes = 16
+
+// transport is a link.Link of MPI messages. Each pair of ranks numbers the messages
+// between them by the order in which they are posted, which is MPI's order too.
+type transport struct {
+	w          *World
+	rank, size int
+	peers      []peer // by rank
+	pauser     pauser
+
+	mu      sync.Mutex // held by an Exchange in progress, and by Close
+	b       batch
+	ends    []done
+	heads   [][]byte
+	failed  error // the link is of no use any more
+	closing atomic.Bool
+	closed  bool
+
+	heading, moving int // of the exchange in progress: heads and messages of data that have not ended
+}
+
+// peer is what the link knows of another rank.
+type peer struct {
+	to       int // rank in MPI's communicator
+	out, in  int // what is added to tags, there and from there
+	head     []byte
+	headLen  int
+	follows  uint64 // bytes of data, as its last head said
+	bye      []byte // where its bye comes to
+	posted   uint64 // receives, of the link's life
+	received uint64 // of them, that have ended
+	sent     uint64 // sends that have ended
+	left     bool   // its bye has come
+	leftSent uint64 // what it says
+}
+
+// Connect returns a link among the ranks of the world. It blocks until all ranks have
+// called it. The link is to be closed before the world is.
+func Connect(ctx context.Context, w *World) (link.Link, error) {
+	w.mu.Lock()
+	number := w.links
+	w.links++
+	w.mu.Unlock()
+	if (number+1)*tagKinds > maxTag {
+		return nil, fmt.Errorf("mpi: connect: %d links were made in this world, want at most as many", number)
+	}
+	if _, err := w.Gather(ctx, fmt.Sprintf("mpi link %d", number), nil); err != nil {
+		return nil, fmt.Errorf("mpi: connect: %w", err)
+	}
+	peers := make([]peer, w.size)
+	for r := range peers {
+		peers[r] = peer{to: r, out: number * tagKinds, in: number * tagKinds}
+	}
+	return newLink(w, w.rank, peers)
+}
+
+// newLink returns a link of a rank to peers, one of which is itself.
+func newLink(w *World, rank int, peers []peer) (*transport, error) {
+	l := &transport{w: w, rank: rank, size: len(peers), peers: peers, b: batch{l: w.lib}, pauser: w.pauser}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for r := range peers {
+		p := &peers[r]
+		if r == rank {
+			continue
+		}
+		p.head, p.bye = words(headMore+link.MaxHead), words(byeBytes)
+		if err := l.receive(request{kind: recvBye, peer: r}, p.bye, tagBye); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func (l *transport) Rank() int         { return l.rank }
+func (l *transport) Size() int         { return l.size }
+func (l *transport) Transport() string { return "mpi" }
+
+// send posts a message of one buffer. w.mu is held.
+func (l *transport) send(r request, b []byte, tag int) error {
+	p := &l.peers[r.peer]
+	r.keep = append(r.keep, b)
+	rc := call(l.w.lib.fn.isend, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(l.w.lib.bytes),
+		uintptr(p.to), uintptr(p.out+tag), uintptr(l.w.comm), uintptr(l.b.add(r)))
+	return l.post("MPI_Isend", rc)
+}
+
+// receive posts the receive of a message into one buffer. w.mu is held.
+func (l *transport) receive(r request, b []byte, tag int) error {
+	p := &l.peers[r.peer]
+	r.keep = append(r.keep, b)
+	rc := call(l.w.lib.fn.irecv, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(l.w.lib.bytes),
+		uintptr(p.to), uintptr(p.in+tag), uintptr(l.w.comm), uintptr(l.b.add(r)))
+	return l.post("MPI_Irecv", rc)
+}
+
+// post checks that the last request was accepted.
+func (l *transport) post(function string, rc int32) error {
+	if rc != 0 {
+		l.b.drop()
+	}
+	return l.w.lib.error(function, rc)
+}
+
+// Exchange implements link.Link.
+func (l *transport) Exchange(ctx context.Context, x *link.Exchange) error {
+	x.Begin()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed || l.closing.Load():
+		return errClosed
+	case l.failed != nil:
+		return fmt.Errorf("mpi: an exchange has failed before: %w", l.failed)
+	case len(x.Head) > link.MaxHead:
+		return fmt.Errorf("mpi: a head of %d bytes, want at most %d", len(x.Head), link.MaxHead)
+	}
+	err := l.exchange(ctx, x)
+	if err != nil {
+		l.failed = err
+		l.abandon()
+	}
+	return err
+}
+
+func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	l.heading, l.moving = 0, 0
+	if err := l.begin(x); err != nil {
+		return err
+	}
+	judged := x.Head == nil
+	l.pauser.moved()
+	for {
+		if l.heading == 0 && !judged {
+			judged = true
+			if err := l.judge(x); err != nil {
+				return err
+			}
+		}
+		if l.heading == 0 && l.moving == 0 {
+			return nil
+		}
+		progress, err := l.advance(x)
+		if err != nil {
+			return err
+		}
+		if progress {
+			l.pauser.moved()
+			continue
+		}
+		if err := l.deserted(x); err != nil {
+			return err
+		}
+		if l.closing.Load() {
+			return errClosed
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		l.pauser.pause(l.heading == 0)
+	}
+}
+
+// begin posts what does not depend on heads: heads, and the data to send; without
+// heads the data to receive too, first, so that it finds its place when it comes.
+func (l *transport) begin(x *link.Exchange) error {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	if x.Head == nil {
+		if err := l.expect(x); err != nil {
+			return err
+		}
+	} else {
+		for i, r := range x.Peers {
+			follows := 0
+			if i < len(x.Send) {
+				follows = total(x.Send[i])
+			}
+			head := binary.NativeEndian.AppendUint64(words(headMore + len(x.Head))[:0], uint64(follows))
+			head = append(head, x.Head...)
+			p := &l.peers[r]
+			if err := l.receive(request{kind: recvHead, peer: r, i: i}, p.head, tagHead); err != nil {
+				return err
+			}
+			p.posted++
+			if err := l.send(request{kind: sendHead, peer: r, i: i}, head, tagHead); err != nil {
+				return err
+			}
+			l.heading += 2
+		}
+	}
+	for i, r := range x.Peers {
+		if i >= len(x.Send) {
+			break
+		}
+		for _, m := range messages(x.Send[i]) {
+			if err := l.postData(m, request{kind: sendData, peer: r, i: i}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// judge shows the heads, and posts what they allow.
+func (l *transport) judge(x *link.Exchange) error {
+	l.heads = l.heads[:0]
+	for _, r := range x.Peers {
+		l.heads = append(l.heads, l.peers[r].head[headMore:][:l.peers[r].headLen])
+	}
+	if err := x.Heads(l.heads); err != nil {
+		return err
+	}
+	for i, r := range x.Peers {
+		expected := 0
+		if i < len(x.Recv) {
+			expected = total(x.Recv[i])
+		}
+		if l.peers[r].follows != uint64(expected) {
+			return fmt.Errorf("mpi: rank %d sends %d bytes where rank %d expects %d", r, l.peers[r].follows, l.rank, expected)
+		}
+	}
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.expect(x)
+}
+
+func total(bufs [][]byte) int {
+	n := 0
+	for _, b := range bufs {
+		n += len(b)
+	}
+	return n
+}
+
+// expect posts the receives of data. w.mu is held.
+func (l *transport) expect(x *link.Exchange) error {
+	for i, r := range x.Peers {
+		if i >= len(x.Recv) {
+			break
+		}
+		for _, m := range messages(x.Recv[i]) {
+			if err := l.postData(m, request{kind: recvData, peer: r, i: i}); err != nil {
+				return err
+			}
+			l.peers[r].posted++
+		}
+	}
+	return nil
+}
+
+// advance gives MPI time and notes what has ended; progress is whether something has.
+func (l *transport) advance(x *link.Exchange) (progress bool, err error) {
+	l.w.mu.Lock()
+	l.ends, err = l.b.test(l.ends[:0])
+	l.w.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	for _, d := range l.ends {
+		if err := l.note(x, d); err != nil {
+			return false, err
+		}
+	}
+	return len(l.ends) > 0, nil
+}
+
+// note takes account of a request that has ended. x is nil after an exchange.
+func (l *transport) note(x *link.Exchange, d done) error {
+	p := &l.peers[d.peer]
+	if d.code != 0 {
+		return &link.PeerError{Peer: d.peer, Err: l.w.lib.error("a message with rank "+fmt.Sprint(d.peer), d.code)}
+	}
+	switch d.kind {
+	case sendHead:
+		l.heading--
+		p.sent++
+	case recvHead:
+		l.heading--
+		p.received++
+		if d.count < headMore {
+			return fmt.Errorf("mpi: rank %d sent a head of %d bytes, want at least %d", d.peer, d.count, headMore)
+		}
+		p.headLen, p.follows = int(d.count)-headMore, binary.NativeEndian.Uint64(p.head)
+		if x != nil {
+			x.Came(d.i)
+		}
+	case sendData:
+		l.moving--
+		p.sent++
+		if x != nil {
+			x.Sent(d.i, d.bytes)
+		}
+	case recvData:
+		l.moving--
+		p.received++
+		if int(d.count) != d.bytes {
+			return fmt.Errorf("mpi: rank %d sent a message of %d bytes where %d were expected", d.peer, d.count, d.bytes)
+		}
+		if x != nil {
+			x.Received(d.i, d.bytes)
+		}
+	case recvBye:
+		if d.count != byeBytes {
+			return fmt.Errorf("mpi: rank %d sent a farewell of %d bytes, want %d", d.peer, d.count, byeBytes)
+		}
+		p.left, p.leftSent = true, binary.NativeEndian.Uint64(p.bye)
+	}
+	return nil
+}
+
+// deserted returns the error about a peer that has closed its link and from which, or
+// to which, something is still to go. What it sent before is still to be received.
+func (l *transport) deserted(x *link.Exchange) error {
+	for _, r := range x.Peers {
+		p := &l.peers[r]
+		if !p.left {
+			continue
+		}
+		sending := false
+		for _, o := range l.b.what {
+			sending = sending || o.peer == r && (o.kind == sendHead || o.kind == sendData)
+		}
+		if sending || p.posted > p.leftSent {
+			return &link.PeerError{Peer: r, Err: errors.New("mpi: it has closed its link")}
+		}
+	}
+	return nil
+}
+
+// giveUp is how long MPI has to take requests back that nothing will come of, and to
+// send a farewell. What it has not taken back then it keeps.
+const giveUp = 100 * time.Millisecond
+
+// abandon takes the exchange's requests back, where MPI can.
+func (l *transport) abandon() {
+	l.w.mu.Lock()
+	l.b.cancel(func(r request) bool { return r.kind != recvBye })
+	l.w.mu.Unlock()
+	l.settle(func(r request) bool { return r.kind != recvBye })
+}
+
+// settle polls until no request matches, for giveUp at most.
+func (l *transport) settle(match func(request) bool) {
+	for end := time.Now().Add(giveUp); ; {
+		open := false
+		for _, r := range l.b.what {
+			open = open || match(r)
+		}
+		if !open || time.Now().After(end) {
+			return
+		}
+		if progress, err := l.advance(nil); err != nil {
+			l.failed = err // further ends are of no interest
+		} else if !progress {
+			l.pauser.pause(true)
+		}
+	}
+}
+
+// Close implements link.Link. Peers learn of it by a message.
+func (l *transport) Close() error {
+	l.closing.Store(true) // an Exchange that polls leaves
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	var err error
+	l.w.mu.Lock()
+	for r := range l.peers {
+		p := &l.peers[r]
+		if r == l.rank || l.w.closed {
+			continue
+		}
+		bye := binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(words(byeBytes)[:0], p.sent), p.received)
+		if e := l.send(request{kind: sendBye, peer: r}, bye, tagBye); err == nil {
+			err = e
+		}
+	}
+	gone := l.w.closed
+	l.w.mu.Unlock()
+	if gone {
+		return err
+	}
+	l.settle(func(r request) bool { return r.kind != recvBye })
+	l.w.part(l)
+	return err
+}
+
+// farewells receives those that have been sent, and gives up the others.
+func (l *transport) farewells() {
+	all := func(request) bool { return true }
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settle(all); len(l.b.what) > 0 {
+		l.w.mu.Lock()
+		l.b.cancel(all)
+		l.w.mu.Unlock()
+		l.settle(all)
+	}
+}

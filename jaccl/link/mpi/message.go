@@ -1,0 +1,79 @@
+package mpi
+
+import (
+	"unsafe"
+)
+
+// messageBytes is the most that one message of data carries. A message is what an
+// exchange's account counts, by which a deadline sees that something moves, and its
+// length is to fit into C's int.
+const messageBytes = 16 << 20
+
+// messages cuts the concatenation of bufs into messages, each of some buffers, or parts
+// of them. Both sides of a pair cut alike, wherever their buffers begin and end.
+func messages(bufs [][]byte) [][][]byte {
+	var out [][][]byte
+	var m [][]byte
+	room := messageBytes
+	for _, b := range bufs {
+		for len(b) > 0 {
+			n := min(len(b), room)
+			m = append(m, b[:n:n])
+			b, room = b[n:], room-n
+			if room == 0 {
+				out, m, room = append(out, m), nil, messageBytes
+			}
+		}
+	}
+	if len(m) > 0 {
+		out = append(out, m)
+	}
+	return out
+}
+
+// postData posts a message. w.mu is held.
+func (l *transport) postData(m [][]byte, r request) error {
+	for _, b := range m {
+		r.bytes += len(b)
+		r.keep = append(r.keep, b)
+	}
+	l.moving++
+	post := l.send
+	if r.kind == recvData {
+		post = l.receive
+	}
+	if len(m) == 1 {
+		return post(r, m[0], tagData)
+	}
+	return l.postParts(m, r)
+}
+
+// postParts posts a message that is not in one piece, as one of a type that says where
+// its parts lie: MPI gathers and scatters them, no copy is made here.
+func (l *transport) postParts(m [][]byte, r request) error {
+	lib := l.w.lib
+	lengths, starts := make([]int32, len(m)), make([]uintptr, len(m))
+	for i, b := range m {
+		lengths[i], starts[i] = int32(len(b)), uintptr(unsafe.Pointer(unsafe.SliceData(b))) // in the heap, and kept by r
+	}
+	typ := new(uint64)
+	if err := lib.error("MPI_Type_create_hindexed", call(lib.fn.createHindexed, uintptr(len(m)), uintptr(unsafe.Pointer(&lengths[0])),
+		uintptr(unsafe.Pointer(&starts[0])), uintptr(lib.bytes), uintptr(unsafe.Pointer(typ)))); err != nil {
+		return err
+	}
+	if err := lib.error("MPI_Type_commit", call(lib.fn.typeCommit, uintptr(unsafe.Pointer(typ)))); err != nil {
+		return err
+	}
+	p := &l.peers[r.peer]
+	fn, name, tag := lib.fn.isend, "MPI_Isend", p.out+tagData
+	if r.kind == recvData {
+		fn, name, tag = lib.fn.irecv, "MPI_Irecv", p.in+tagData
+	}
+	// From address 0, which is MPI_BOTTOM: the type has the addresses.
+	err := l.post(name, call(fn, 0, 1, uintptr(*typ), uintptr(p.to), uintptr(tag), uintptr(l.w.comm), uintptr(l.b.add(r))))
+	// The type lives until the message has ended.
+	if e := lib.error("MPI_Type_free", call(lib.fn.typeFree, uintptr(unsafe.Pointer(typ)))); err == nil {
+		err = e
+	}
+	return err
+}

@@ -1,0 +1,182 @@
+//go:build linux || darwin
+
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/stretchr/testify/require"
+)
+
+// roles are what processes of this package's tests do.
+func roles() map[string]func(site link.Site, args []string) error {
+	return map[string]func(link.Site, []string) error{
+		"mirror":  mirror,
+		"play":    playRole,
+		"doomed":  doomed,
+		"collect": collect,
+	}
+}
+
+// playRole makes the exchanges of some plans in a process of its own.
+func playRole(site link.Site, args []string) error {
+	conn, err := Connect(context.Background(), site, Options{Dir: strings.Join(args, "")})
+	if err != nil {
+		return err
+	}
+	l := conn.(*transport)
+	arena, err := l.Alloc(1 << 20)
+	if err != nil {
+		return err
+	}
+	for seed := range 20 {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := (plan{site.Size(), seed}).play(ctx, l, others(l.rank, site.Size()), seed%3 > 0, arena); err != nil {
+			return fmt.Errorf("exchange %d: %w", seed, err)
+		}
+	}
+	fmt.Println("done")
+	return l.Close()
+}
+
+func TestProcesses(t *testing.T) {
+	for _, dir := range []string{"", t.TempDir()} {
+		ps, _ := processes(t, 3, 0, nil, "play", dir)
+		for rank, p := range ps {
+			if got := p.line(t); got != "done" {
+				t.Errorf("rank %d: %s", rank, got)
+			}
+			if err := p.cmd.Wait(); err != nil {
+				t.Errorf("rank %d: %v: %s", rank, err, p.err)
+			}
+		}
+	}
+}
+
+// doomed exchanges without end, and says how it ended. Rank 1 may stop coming.
+// Arguments: the folder or "-", whether rank 1 goes on, what ends each exchange.
+func doomed(site link.Site, args []string) error {
+	o := Options{}
+	if args[0] != "-" {
+		o.Dir = args[0]
+	}
+	limit, err := time.ParseDuration(args[2])
+	if err != nil {
+		return err
+	}
+	l, err := Connect(context.Background(), site, o)
+	if err != nil {
+		return err
+	}
+	r, err := newRounds(l, 3<<20, false)
+	if err != nil {
+		return err
+	}
+	for i := 0; err == nil; i++ {
+		if i == 3 {
+			fmt.Println("running")
+			if args[1] == "stays" && l.Rank() == 1 {
+				select {}
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		err = l.Exchange(ctx, &r.x)
+		cancel()
+	}
+	var lost *link.PeerError
+	if errors.As(err, &lost) {
+		fmt.Printf("peer %d: %v\n", lost.Peer, err)
+	} else {
+		fmt.Println(err)
+	}
+	return l.Close()
+}
+
+// A rank that is killed, in the midst of an exchange or while the others wait for
+// it, is an error on the others, and leaves nothing behind.
+func TestKill(t *testing.T) {
+	for _, goes := range []string{"on", "stays"} {
+		for _, dir := range []string{"-", t.TempDir()} {
+			t.Run(goes+" "+filepath.Base(dir), func(t *testing.T) {
+				ps, _ := processes(t, 3, 0, nil, "doomed", dir, goes, "1m")
+				for _, p := range ps {
+					require.Equal(t, "running", p.line(t))
+				}
+				if goes == "stays" {
+					time.Sleep(20 * time.Millisecond) // the others sleep by then
+				}
+				require.NoError(t, ps[1].cmd.Process.Kill())
+				start := time.Now()
+				for _, rank := range []int{0, 2} {
+					// Who learns it first closes, and the other may see that.
+					got := ps[rank].line(t)
+					want1, want2 := fmt.Sprintf("peer 1: shm: rank 1 on host1 has ended (process %d)", ps[1].cmd.Process.Pid), fmt.Sprintf("peer %d: shm: rank %[1]d on host%[1]d has closed its link", 2-rank)
+					if got != want1 && got != want2 || rank == 2 && got == want2 && time.Since(start) > patience {
+						t.Errorf("rank %d: %s", rank, got)
+					}
+				}
+				if d := time.Since(start); d > 2*time.Second {
+					t.Errorf("the others learnt of it after %v, want 2 s at most", d)
+				}
+				for _, p := range ps { // the dead one, too, only now
+					p.cmd.Wait()
+				}
+				left, err := filepath.Glob("/dev/shm/*gomoe*")
+				require.NoError(t, err)
+				require.Empty(t, left)
+				if dir != "-" {
+					entries, err := os.ReadDir(dir)
+					require.NoError(t, err)
+					require.Empty(t, entries)
+				}
+			})
+		}
+	}
+}
+
+// A rank that is stopped is not dead: contexts end the exchanges of the others.
+func TestStop(t *testing.T) {
+	ps, _ := processes(t, 3, 0, nil, "doomed", "-", "on", "2s")
+	for _, p := range ps {
+		require.Equal(t, "running", p.line(t))
+	}
+	require.NoError(t, ps[1].cmd.Process.Signal(syscall.SIGSTOP))
+	ends := 0
+	for _, rank := range []int{0, 2} {
+		switch got := ps[rank].line(t); got {
+		case context.DeadlineExceeded.Error():
+			ends++
+		case fmt.Sprintf("peer %d: shm: rank %[1]d on host%[1]d has closed its link", 2-rank):
+		default:
+			t.Errorf("rank %d: %s", rank, got)
+		}
+	}
+	require.NotZero(t, ends)
+	require.NoError(t, ps[1].cmd.Process.Kill())
+}
+
+// The parent's way to tell processes apart.
+func TestLife(t *testing.T) {
+	me, err := self()
+	require.NoError(t, err)
+	start, running, err := startOf(me.pid)
+	require.NoError(t, err)
+	require.True(t, running)
+	require.Equal(t, me.start, start)
+	parent, running, err := startOf(os.Getppid())
+	require.NoError(t, err)
+	require.True(t, running)
+	require.NoError(t, life{os.Getppid(), parent}.check())
+	require.ErrorContains(t, life{os.Getppid(), parent + 1}.check(), "has ended")
+	require.ErrorContains(t, life{1 << 30, 1}.check(), "has ended (process 1073741824)")
+}

@@ -1,0 +1,121 @@
+//go:build linux || darwin
+
+package shm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Alloc implements link.Shared. The memory is taken from the system here and now:
+// an error says how much there is, and writing to the bytes never fails. It is
+// never given back before Close.
+func (l *transport) Alloc(n int) ([]byte, error) {
+	l.giving.Lock()
+	defer l.giving.Unlock()
+	l.mapped.RLock()
+	defer l.mapped.RUnlock()
+	if l.own.mem == nil {
+		return nil, errClosed
+	}
+	if n < 0 {
+		return nil, fmt.Errorf("shm: alloc: %d bytes, want none or more", n)
+	}
+	used := l.used // not from the segment, where peers could write
+	all := l.own.size - l.own.arena
+	if int64(n) > all-used {
+		return nil, fmt.Errorf("shm: alloc: %d bytes where %d of %d are used; reserve more", n, used, all)
+	}
+	size := up(int64(n), int64(os.Getpagesize()))
+	if err := l.take(l.own.arena+used, size); err != nil {
+		return nil, fmt.Errorf("shm: alloc: %d bytes after %d: %w", n, used, err)
+	}
+	l.used += size
+	l.own.given().Store(uint64(l.used))
+	at := l.own.arena + used
+	return l.own.mem[at : at+int64(n) : at+int64(n)], nil
+}
+
+// take commits memory of the own segment.
+func (l *transport) take(at, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	if l.path == "" {
+		if err := excess(n); err != nil {
+			return err
+		}
+		return commit(l.fd, at, n)
+	}
+	left, size, err := room(l.fd)
+	if err != nil {
+		return err
+	}
+	err = unix.ENOSPC
+	if n <= left {
+		err = commit(l.fd, at, n)
+	}
+	if err != nil {
+		return fmt.Errorf("the file system of %s has %d bytes left of %d: %w", filepath.Dir(l.path), left, size, err)
+	}
+	return nil
+}
+
+// Locate implements link.Shared.
+func (l *transport) Locate(b []byte) (int64, bool) {
+	l.mapped.RLock()
+	defer l.mapped.RUnlock()
+	if l.own.mem == nil || unsafe.SliceData(b) == nil {
+		return 0, false
+	}
+	if at, ok := l.leased(b); ok {
+		return at, true
+	}
+	first := uintptr(unsafe.Pointer(unsafe.SliceData(l.own.mem))) + uintptr(l.own.arena)
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	used := uintptr(min(l.own.given().Load(), uint64(l.own.size-l.own.arena)))
+	if at < first || at-first > used || uintptr(len(b)) > used-(at-first) {
+		return 0, false
+	}
+	return int64(at - first), true
+}
+
+// View implements link.Shared.
+func (l *transport) View(peer int, offset int64, n int) ([]byte, error) {
+	l.mapped.RLock()
+	defer l.mapped.RUnlock()
+	switch {
+	case l.own.mem == nil:
+		return nil, errClosed
+	case peer < 0 || peer >= len(l.peers):
+		return nil, fmt.Errorf("shm: view: rank %d of %d", peer, len(l.peers))
+	}
+	s := l.own
+	if peer != l.rank {
+		s = l.peers[peer].segment
+	}
+	b, err := s.view(offset, n)
+	if err != nil {
+		return nil, fmt.Errorf("shm: view: rank %d on %s: %w", peer, l.peers[peer].host, err)
+	}
+	return b, nil
+}
+
+// view returns bytes of a segment's arena. What the segment's owner says of it is
+// checked against what is mapped here.
+func (s *segment) view(offset int64, n int) ([]byte, error) {
+	all := uint64(s.size - s.arena)
+	given := s.given().Load()
+	if given > all {
+		return nil, fmt.Errorf("has given out %d bytes of shared memory, want at most %d", given, all)
+	}
+	if offset < 0 || n < 0 || uint64(offset) > given || uint64(n) > given-uint64(offset) {
+		return nil, fmt.Errorf("has %d bytes of shared memory, want %d from %d on", given, n, offset)
+	}
+	at := s.arena + offset
+	return s.mem[at : at+int64(n) : at+int64(n)], nil
+}

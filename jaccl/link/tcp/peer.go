@@ -1,0 +1,253 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gomoe/gomoe/internal/frame"
+	"github.com/gomoe/gomoe/jaccl/link"
+)
+
+const (
+	typeExchange = 1 // the only type of frame
+
+	// ahead is what is read when a header is expected. What of it is data is
+	// copied, so that it is no more than what costs as much as a call of the kernel.
+	ahead = 8 << 10
+	// most is what one call moves. Sockets hold less, so that no call takes longer
+	// than copying that. Smaller pieces were slower: at 1 MiB to and from one peer
+	// on this machine, 256 KiB took half as long again.
+	most = 4 << 20
+)
+
+// stage is what a rank waits for from a peer.
+type stage uint8
+
+const (
+	nothing stage = iota // all has come that this exchange has from the peer
+	heading              // the header and the head
+	headed               // the other peers' heads
+	flowing              // data
+)
+
+// peer is the state of a connection: what is to be sent and what has come. It
+// moves no bytes itself.
+type peer struct {
+	rank int
+	name string // rank and host, for errors
+	near bool   // on this host, where there is a core for each rank, and of a lower rank
+	x    *link.Exchange
+	i    int // index in x.Peers
+
+	sent     uint32   // exchanges that sent something, the frames' numbers
+	first    []byte   // header and head, reused
+	out      [][]byte // what is to be sent
+	overhead int      // bytes of out that are no data
+	outgoing int64    // bytes of data of this exchange
+
+	received uint32 // frames that have come
+	stage    stage
+	buf      []byte // what has been read ahead is buf[r:w]
+	r, w     int
+	header   frame.Header
+	in       [][]byte // what data is still to be put into
+	incoming int64    // bytes of data of this exchange
+}
+
+// begin prepares the peer for an exchange.
+func (p *peer) begin(x *link.Exchange, i int) {
+	p.x, p.i = x, i
+	p.out, p.overhead, p.outgoing = p.out[:0], 0, 0
+	p.in, p.incoming = p.in[:0], 0
+	p.header = frame.Header{}
+	send := buffers(x.Send, i)
+	p.outgoing = total(send)
+	if x.Head != nil || p.outgoing > 0 {
+		p.first = frame.Append(p.first[:0], frame.Header{Type: typeExchange, Seq: p.sent, Data: p.outgoing}, x.Head)
+		p.sent++
+		p.overhead = len(p.first)
+		p.out = append(p.out, p.first)
+		for _, b := range send {
+			if len(b) > 0 {
+				p.out = append(p.out, b)
+			}
+		}
+	}
+	p.stage = nothing
+	if x.Head != nil {
+		p.stage = heading
+		return
+	}
+	if p.incoming = total(buffers(x.Recv, i)); p.incoming > 0 {
+		p.stage = heading
+	}
+}
+
+// end lets go of the caller's buffers.
+func (p *peer) end() {
+	clear(p.out[:cap(p.out)])
+	clear(p.in[:cap(p.in)])
+	p.out, p.in, p.x = p.out[:0], p.in[:0], nil
+}
+
+func buffers(all [][][]byte, i int) [][]byte {
+	if i < len(all) {
+		return all[i]
+	}
+	return nil
+}
+
+func total(bufs [][]byte) int64 {
+	n := int64(0)
+	for _, b := range bufs {
+		n += int64(len(b))
+	}
+	return n
+}
+
+// sending reports whether something is to be sent.
+func (p *peer) sending() bool { return len(p.out) > 0 }
+
+// wrote accounts for n bytes of out.
+func (p *peer) wrote(n int) {
+	p.out = advance(p.out, n)
+	head := min(n, p.overhead)
+	if p.overhead -= head; n > head {
+		p.x.Sent(p.i, n-head)
+	}
+}
+
+// advance removes the first n bytes of bufs. It keeps its array.
+func advance(bufs [][]byte, n int) [][]byte {
+	k := 0
+	for k < len(bufs) && n >= len(bufs[k]) {
+		n -= len(bufs[k])
+		k++
+	}
+	if k > 0 {
+		m := copy(bufs, bufs[k:])
+		clear(bufs[m:])
+		bufs = bufs[:m]
+	}
+	if n > 0 {
+		bufs[0] = bufs[0][n:]
+	}
+	return bufs
+}
+
+// receiving reports whether something is to be read.
+func (p *peer) receiving() bool { return p.stage == heading || p.stage == flowing }
+
+// room is where the next bytes of a header and a head go.
+func (p *peer) room() []byte {
+	if p.r > 0 {
+		p.w = copy(p.buf, p.buf[p.r:p.w])
+		p.r = 0
+	}
+	if need := max(ahead, frame.Size+p.header.Head); len(p.buf) < need {
+		p.buf = append(p.buf[:p.w], make([]byte, need-p.w)...)
+	}
+	return p.buf[p.w:]
+}
+
+// filled accounts for n bytes that were put into room.
+func (p *peer) filled(n int) error {
+	p.w += n
+	return p.parse()
+}
+
+// parse looks whether the header and the head have come.
+func (p *peer) parse() error {
+	have := p.buf[p.r:p.w]
+	if len(have) < frame.Size {
+		return nil
+	}
+	limit := link.MaxHead
+	if p.x.Head == nil {
+		limit = 0
+	}
+	h, err := frame.Parse(have, limit)
+	switch {
+	case err != nil:
+		return p.error("receiving", err)
+	case h.Type != typeExchange || h.Seq != p.received:
+		return p.error("receiving", fmt.Errorf("frame %d of type %d, want %d of type %d", h.Seq, h.Type, p.received, typeExchange))
+	}
+	if p.header = h; len(have) < frame.Size+h.Head {
+		return nil
+	}
+	if err := h.Check(have, p.head()); err != nil {
+		return p.error("receiving", err)
+	}
+	p.received++
+	p.stage = headed
+	if p.x.Head != nil {
+		p.x.Came(p.i)
+		return nil
+	}
+	return p.flow(buffers(p.x.Recv, p.i))
+}
+
+// head is the peer's head, at stage headed.
+func (p *peer) head() []byte {
+	start := p.r + frame.Size
+	return p.buf[start : start+p.header.Head : start+p.header.Head]
+}
+
+// flow begins to receive data, when all heads have come.
+func (p *peer) flow(recv [][]byte) error {
+	p.incoming = total(recv)
+	if p.incoming != p.header.Data {
+		return p.error("receiving", fmt.Errorf("it sends %d bytes of data, want %d", p.header.Data, p.incoming))
+	}
+	p.r += frame.Size + p.header.Head
+	p.stage = flowing
+	p.in = p.in[:0]
+	for _, b := range recv {
+		if len(b) > 0 {
+			p.in = append(p.in, b)
+		}
+	}
+	n := 0
+	for n < p.w-p.r && len(p.in) > 0 {
+		k := copy(p.in[0], p.buf[p.r+n:p.w])
+		n += k
+		p.in = advance(p.in, k)
+	}
+	p.r += n
+	p.take(n)
+	return nil
+}
+
+// got accounts for n bytes that were read into in.
+func (p *peer) got(n int) {
+	p.in = advance(p.in, n)
+	p.take(n)
+}
+
+func (p *peer) take(n int) {
+	if n > 0 {
+		p.x.Received(p.i, n)
+	}
+	if len(p.in) == 0 {
+		p.stage = nothing
+	}
+}
+
+// error is about a connection that is of no use any more.
+func (p *peer) error(doing string, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the connection has ended")
+	}
+	what := ""
+	switch {
+	case doing == "sending" && p.outgoing > 0:
+		what = fmt.Sprintf(", %d of %d bytes left", total(p.out)-int64(p.overhead), p.outgoing)
+	case doing == "receiving" && p.stage == heading:
+		what = fmt.Sprintf(" frame %d, %d bytes of it there", p.received, p.w-p.r)
+	case doing == "receiving" && p.stage == flowing:
+		what = fmt.Sprintf(", %d of %d bytes missing", total(p.in), p.incoming)
+	}
+	return &link.PeerError{Peer: p.rank, Err: fmt.Errorf("tcp: %s: %s%s: %w", p.name, doing, what, err)}
+}
