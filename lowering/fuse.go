@@ -36,13 +36,13 @@ type class struct {
 	zones, align int
 }
 
-// unfused is the class of instructions that cannot be fused.
-var unfused = class{n: -1}
+// unfused is the number of elements in the class of instructions that cannot be fused.
+const unfused = -1
 
 // classOf returns the class of an instruction.
 func (p *Plan) classOf(in *Instr) class {
 	if !in.Flat || len(in.Out) == 0 {
-		return unfused
+		return class{n: unfused}
 	}
 	first := p.Bufs[in.Out[0]]
 	c := class{n: first.Type.Len(), zones: -1}
@@ -59,13 +59,13 @@ func (p *Plan) classOf(in *Instr) class {
 	}
 	for _, b := range in.Out {
 		if !fits(b) {
-			return unfused
+			return class{n: unfused}
 		}
 	}
 	for _, b := range in.In {
 		whole := p.Bufs[b].Type.Rank() == 0 && first.Type.Rank() > 0
 		if in.Repeat == 0 && !whole && !fits(b) {
-			return unfused
+			return class{n: unfused}
 		}
 	}
 	return c
@@ -93,7 +93,7 @@ func (f *fuser) spread() {
 	gone := make([]bool, len(f.Instrs))
 	for i := range f.Instrs {
 		in := &f.Instrs[i]
-		if classes[i] == unfused || !repetition(in) || f.Bufs[in.Out[0]].Storage != Temp {
+		if classes[i].n == unfused || !repetition(in) || f.Bufs[in.Out[0]].Storage != Temp {
 			continue
 		}
 		others := false

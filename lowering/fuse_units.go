@@ -126,7 +126,7 @@ func (f *fuser) index() {
 func (f *fuser) grow(i int) {
 	u := f.units[i]
 	f.pass(u)
-	if u.class == unfused {
+	if u.class.n == unfused {
 		return
 	}
 	for k, r := range f.roots(f.list[i].In) {

@@ -129,7 +129,7 @@ func (f *plainFuser) index() {
 // one with which it may be joined.
 func (f *plainFuser) grow(u *plainUnit) {
 	c := f.classOf(&f.list[u.at()])
-	if c == unfused {
+	if c.n == unfused {
 		return
 	}
 	for joined := true; joined; {
