@@ -3,7 +3,7 @@ package jaccl
 import (
 	"fmt"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
 )
 
 // disagreement compares the claims of all members of a group, of these ranks, and
@@ -122,7 +122,7 @@ func someone(rank int) string {
 	return fmt.Sprintf("rank %d", rank)
 }
 
-func sameCall(a, b lowering.Call) bool {
+func sameCall(a, b collective.Call) bool {
 	return a.Op == b.Op && a.Seq == b.Seq && a.DType == b.DType && a.Bytes == b.Bytes
 }
 

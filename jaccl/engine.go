@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
 )
 
 // Connect returns this rank's communicator of a job whose data link carries and
@@ -101,9 +101,9 @@ func (e *engine) World() Group {
 	return e.group(groupKey(ranks, e.closes), ranks)
 }
 
-// Group implements lowering.Communicator. The same ranks in another order are
+// Group implements collective.Communicator. The same ranks in another order are
 // another group. Calls with equal ranks return the same group.
-func (e *engine) Group(ranks []int) (lowering.Group, error) { return plain(e.Among(ranks)) }
+func (e *engine) Group(ranks []int) (collective.Group, error) { return plain(e.Among(ranks)) }
 
 // Among implements Communicator.
 func (e *engine) Among(ranks []int) (Group, error) {
@@ -128,11 +128,11 @@ func (e *engine) group(key string, ranks []int) *end {
 	return g
 }
 
-// Fail implements lowering.Communicator. It does not block. Only the first failure
+// Fail implements collective.Communicator. It does not block. Only the first failure
 // of a job counts.
-func (e *engine) Fail(cause error) { e.fail(failed(e.rank, cause), lowering.Call{}) }
+func (e *engine) Fail(cause error) { e.fail(failed(e.rank, cause), collective.Call{}) }
 
-// Close implements lowering.Communicator. Peers that wait for this rank, and those
+// Close implements collective.Communicator. Peers that wait for this rank, and those
 // that come to wait for it, get an error; groups without this rank go on. An
 // operation of this rank that is in progress returns an error.
 func (e *engine) Close() error {

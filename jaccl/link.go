@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
 )
 
 // MaxHead is the most bytes that a head has: nothing that a peer sends makes a
@@ -162,6 +162,6 @@ type Memory interface {
 	// error is ErrUnsupported where ranks do not share memory.
 	Alloc(n int) ([]byte, error)
 	// Lease is that of a Lender, and has its errors; it is ErrUnsupported where the link
-	// is none. It is what sessions work in; see lowering.Leaser.
-	lowering.Leaser
+	// is none. It is what sessions work in; see collective.Leaser.
+	collective.Leaser
 }

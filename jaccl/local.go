@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
 )
 
 // DefaultDeadline is how long a member waits for the others of its group.
@@ -108,7 +108,7 @@ func (c *comm) World() Group {
 // Group returns the group of these ranks, in this order; the same ranks in
 // another order are another group. Calls with equal ranks return the same
 // group. An error leaves the job as it was.
-func (c *comm) Group(ranks []int) (lowering.Group, error) { return plain(c.Among(ranks)) }
+func (c *comm) Group(ranks []int) (collective.Group, error) { return plain(c.Among(ranks)) }
 
 // Among implements Communicator.
 func (c *comm) Among(ranks []int) (Group, error) {

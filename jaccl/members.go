@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
 )
 
 // members checks the ranks of a group that a rank of a job of that size asks for.
@@ -47,7 +47,7 @@ func splitKey(parent string, n, color int) string {
 }
 
 // plain is for interfaces that a nil *T in an interface would deceive.
-func plain(g Group, err error) (lowering.Group, error) {
+func plain(g Group, err error) (collective.Group, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 func TestQueueOrder(t *testing.T) {
@@ -100,7 +100,7 @@ func TestQueueContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		g := group(t, comms[0], 0, 1)
 		r := q.Do(ctx, func(ctx context.Context) error {
-			return g.Barrier(ctx, lowering.Call{Op: "barrier", DType: graph.F32})
+			return g.Barrier(ctx, collective.Call{Op: "barrier", DType: graph.F32})
 		})
 		time.Sleep(time.Second)
 		cancel(enough)

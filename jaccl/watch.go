@@ -1,6 +1,8 @@
 package jaccl
 
-import "github.com/gomoe/gomoe/lowering"
+import (
+	"github.com/gomoe/gomoe/collective"
+)
 
 // Watch tells the ranks of a job of each other's failures, whatever they are doing,
 // beside the link that carries their data. Its methods do not block and may be
@@ -31,7 +33,7 @@ type Notice struct {
 	Blame []int  // ranks that caused it
 	Kind  Kind   // what Error wraps on the other ranks
 	Text  string // for people: ranks, hosts, operations, bytes
-	Call  lowering.Call
+	Call  collective.Call
 }
 
 // Kind is the kind of a failure, across processes.

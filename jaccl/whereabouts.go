@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
 )
 
 // Whereabouts is implemented by watches whose ranks tell each other in what they wait,
@@ -36,7 +36,7 @@ const MaxWaiting = 1 << 10
 // the watch reads it whatever it holds.
 type place struct {
 	mu   sync.Mutex
-	call lowering.Call
+	call collective.Call
 	with []int // ranks of the group; nil if the rank is in no operation
 	pair [2]int
 	two  bool // the operation is of this rank and those of pair

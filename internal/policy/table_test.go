@@ -11,6 +11,9 @@ const anything = "*"
 // Data flows graph → primitives → vjp → sharding → lowering → runtime. Imports
 // do not follow it, because a primitive's rules mention types of the engines;
 // so the engines know no primitive, and the runtime knows no engine's rules.
+// What runs inside a step is exec, which knows no plan; what ranks are asked for is
+// collective, so that transports know no compiler. The table is exact: what it
+// allows somebody imports.
 func imports() map[string][]string {
 	return map[string][]string{
 		"graph":                     {},
@@ -28,37 +31,39 @@ func imports() map[string][]string {
 		"internal/kernel":           {"array", "graph", "internal/half", "quant"},
 		"vjp":                       {"graph", "array"},
 		"sharding":                  {"graph"},
-		"lowering":                  {"graph", "array", "sharding", "internal/kernel"},
-		"jaccl":                     {"graph", "array", "lowering", "internal/kernel"},
-		"jaccl/jaccltest":           {"graph", "array", "lowering", "jaccl"},
+		"collective":                {"graph"},
+		"exec":                      {"graph", "array", "sharding", "collective"},
+		"lowering":                  {"graph", "array", "sharding", "collective", "exec", "internal/kernel"},
+		"jaccl":                     {"graph", "array", "internal/kernel", "collective"},
+		"jaccl/jaccltest":           {"graph", "jaccl", "collective"},
 		"jaccl/job/meet":            {"jaccl", "internal/frame"},
-		"jaccl/job/watch":           {"graph", "lowering", "jaccl", "internal/frame"},
+		"jaccl/job/watch":           {"graph", "jaccl", "internal/frame", "collective"},
 		"jaccl/link/tcp":            {"jaccl", "internal/frame"},
 		"jaccl/link/shm":            {"jaccl"},
-		"jaccl/link/verbs":          {"graph", "array", "lowering", "jaccl", "jaccl/job/hostfile"},
+		"jaccl/link/verbs":          {"graph", "array", "jaccl", "jaccl/job/hostfile", "collective"},
 		"jaccl/link/mpi":            {"jaccl", "jaccl/job/meet"},
-		"jaccl/mlx/ring":            {"graph", "array", "lowering", "jaccl", "jaccl/job/hostfile"},
+		"jaccl/mlx/ring":            {"graph", "array", "jaccl", "jaccl/job/hostfile", "collective"},
 		"jaccl/job/hostfile":        {},
-		"jaccl/job/environ":         {"jaccl/job/hostfile"},
-		"internal/measure":          {"graph", "lowering", "jaccl"},
-		"internal/flight":           {"graph", "lowering", "jaccl"},
+		"jaccl/job/environ":         {},
+		"internal/measure":          {"graph", "jaccl", "collective"},
+		"internal/flight":           {"jaccl", "collective"},
 		"internal/launch":           {"jaccl/job/hostfile", "jaccl/job/environ"},
-		"runtime":                   {"graph", "array", "sharding", "lowering"},
-		"metal":                     {"graph", "array", "lowering", "runtime", "internal/kernel", "metal/kernels", "metal/mtl", "metal/internal/emu", "metal/internal/msl", "metal/internal/standin"},
-		"metal/kernels":             {"graph", "array", "sharding", "lowering", "primitives", "quant", "internal/kernel"}, // what instructions come from says how they are launched
+		"runtime":                   {"graph", "array", "sharding", "lowering", "collective", "exec"},
+		"metal":                     {"array", "lowering", "runtime", "metal/kernels", "metal/mtl", "metal/internal/emu", "metal/internal/standin"},
+		"metal/kernels":             {"graph", "array", "sharding", "lowering", "primitives", "exec"}, // what instructions come from says how they are launched
 		"metal/mtl":                 {},
 		"metal/internal/msl":        {},
 		"metal/internal/emu":        {"metal/internal/msl"},
-		"metal/internal/standin":    {"metal/mtl", "metal/internal/emu", "metal/internal/msl"},
+		"metal/internal/standin":    {"metal/internal/emu"},
 		"metal/metaltest":           {anything},
 		"metal/measure":             {"", "graph", "array", "lowering", "runtime", "metal/kernels"},
-		"primitives":                {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel", "quant"},
+		"primitives":                {"graph", "array", "vjp", "sharding", "lowering", "ep", "internal/kernel", "quant", "collective", "exec"},
 		"internal/testing/fuzzprog": {anything},
 		"internal/optimize":         {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
-		"internal/testing/late":     {"graph", "array", "lowering", "runtime"},
-		"internal/testing/toy":      {"graph", "array", "sharding", "lowering", "jaccl", "runtime"},
-		"world":                     {"graph", "lowering", "sharding", "jaccl", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/ring", "internal/flight"},
-		"":                          {"graph", "array", "sharding", "lowering", "runtime", "world", "primitives", "metal", "internal/kernel", "internal/optimize", "metal/kernels"},
+		"internal/testing/late":     {"graph", "array", "lowering", "runtime", "exec"},
+		"internal/testing/toy":      {"graph", "array", "sharding", "lowering", "jaccl", "runtime", "collective", "exec"},
+		"world":                     {"graph", "sharding", "jaccl", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/ring", "internal/flight", "collective"},
+		"":                          {"graph", "array", "sharding", "lowering", "runtime", "world", "primitives", "metal", "internal/kernel", "internal/optimize", "metal/kernels", "collective"},
 		"cmd/...":                   {anything},
 		"examples/...":              {anything},
 		"bench":                     {anything},
