@@ -51,7 +51,7 @@ func dotKernel(l, r operandDims) exec.Kernel {
 }
 
 // panelled is gemm for float32 and float64, with panels.
-func panelled[T Float](m, n, k int, x []T, ars, acs int, y []T, brs, bcs int, p kernel.Panels, z []T, ldc int, acc bool) {
+func panelled[T float](m, n, k int, x []T, ars, acs int, y []T, brs, bcs int, p kernel.Panels, z []T, ldc int, acc bool) {
 	kernel.GemmPanels(m, n, k, x, ars, acs, kernel.Matrix[T]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
 }
 

@@ -200,7 +200,7 @@ func (z weightZones) cut(work, cost int) int {
 
 // groupedWide makes numbers of some rows of weights at a time. Sums are in the
 // order of kernel.Gemm, in blocks of 256.
-func groupedWide[T Float](transpose bool, align int) exec.Kernel {
+func groupedWide[T float](transpose bool, align int) exec.Kernel {
 	const some = 256
 	return func(a *exec.Args) error {
 		x, w, y := data[T](a.In[0]), a.In[1].Bytes(), data[T](a.Out[0])
@@ -247,7 +247,7 @@ func groupedWide[T Float](transpose bool, align int) exec.Kernel {
 }
 
 // elements returns the elements of blocks, in wide if they fit.
-func elements[T Float](wide []T, b array.Array) ([]T, error) {
+func elements[T float](wide []T, b array.Array) ([]T, error) {
 	n := b.Type.Len()
 	if len(wide) < n {
 		wide = make([]T, n)

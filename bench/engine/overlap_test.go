@@ -34,13 +34,13 @@ func moeStack(layers int) (*graph.Program, error) {
 			}
 			wr, gate, up := weight("router", hidden, experts), weight("gate", experts, hidden, ffn), weight("up", experts, hidden, ffn)
 			down := weight("down", experts, ffn, hidden)
-			weights, chosen, _ := Route(Router{TopK: benchTopK, Renormalize: true}, MatMul(x, wr), nil)
-			r := Prepare(Layer{Experts: experts}, chosen)
+			weights, chosen, _ := Route(RouteOp{TopK: benchTopK, Renormalize: true}, MatMul(x, wr), nil)
+			r := Prepare(PrepareOp{Experts: experts}, chosen)
 			rows, rw := DispatchWeighted(r, x, weights)
 			y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
-			x = Add(x, Combine(r, Mul(y, Broadcast(rw, y.Type.Shape, 0))))
+			x = Add(x, Combine(r, Mul(y, BroadcastInDim(rw, y.Type.Shape, 0))))
 		}
-		return []*graph.Value{Scale(Sum(Square(x)), 0.5)}
+		return []*graph.Value{MulScalar(ReduceSum(Square(x)), 0.5)}
 	})
 }
 

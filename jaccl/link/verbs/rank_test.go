@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
 // rankMain is main of a rank that a test starts as a process. What it is to do stands
@@ -32,8 +34,16 @@ func rankMain(role string) int {
 }
 
 func runRank(role string) error {
-	o, err := FromEnv(os.Getenv)
+	job, err := environ.Detect(os.Getenv)
 	if err != nil {
+		return err
+	}
+	text, err := job.ReadDevices()
+	if err != nil {
+		return err
+	}
+	o := Options{Settings: Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator}
+	if o.Devices, err = hostfile.ParseDevices(text); err != nil {
 		return err
 	}
 	o.FramesOnly = role == "frames"

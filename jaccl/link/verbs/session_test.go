@@ -31,17 +31,17 @@ func moeStep(t testing.TB, d graph.DType, tokens int) *graph.Program {
 		x := t.Input("x", d, tokens, hidden)
 		router, shared := t.Input("router", graph.F32, hidden, experts), t.Input("shared", d, hidden, 8<<10)
 		up, down := t.Input("up", d, experts, hidden, ffn), t.Input("down", d, experts, ffn, hidden)
-		weights, chosen, _ := primitives.Route(primitives.Router{TopK: k, Renormalize: true}, primitives.MatMul(primitives.Convert(x, graph.F32), router), nil)
-		r := primitives.Prepare(primitives.Layer{Experts: experts}, chosen)
+		weights, chosen, _ := primitives.Route(primitives.RouteOp{TopK: k, Renormalize: true}, primitives.MatMul(primitives.ConvertElementType(x, graph.F32), router), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, chosen)
 		rows, rw := primitives.DispatchWeighted(r, x, weights)
 		y := primitives.GroupedMatMul(r, primitives.GroupedMatMul(r, rows, up), down)
-		y = primitives.Mul(y, primitives.Broadcast(primitives.Convert(rw, d), y.Type.Shape, 0))
-		loss := primitives.Sum(primitives.Square(primitives.Convert(primitives.Combine(r, y), graph.F32)))
-		loss = primitives.Add(loss, primitives.Sum(primitives.Square(primitives.Convert(primitives.MatMul(x, shared), graph.F32))))
-		out := []*graph.Value{primitives.Scale(loss, 0.5)}
+		y = primitives.Mul(y, primitives.BroadcastInDim(primitives.ConvertElementType(rw, d), y.Type.Shape, 0))
+		loss := primitives.ReduceSum(primitives.Square(primitives.ConvertElementType(primitives.Combine(r, y), graph.F32)))
+		loss = primitives.Add(loss, primitives.ReduceSum(primitives.Square(primitives.ConvertElementType(primitives.MatMul(x, shared), graph.F32))))
+		out := []*graph.Value{primitives.MulScalar(loss, 0.5)}
 		ws := []*graph.Value{router, shared, up, down}
 		for i, g := range vjp.Gradients(loss, ws...) {
-			out = append(out, primitives.Sub(ws[i], primitives.Scale(g, 0.001)))
+			out = append(out, primitives.Sub(ws[i], primitives.MulScalar(g, 0.001)))
 		}
 		return out
 	})

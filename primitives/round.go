@@ -8,22 +8,22 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Rounding rounds to whole numbers, halves away from zero, or to even ones with
+// RoundOp rounds to whole numbers, halves away from zero, or to even ones with
 // ToEven.
-type Rounding struct{ ToEven bool }
+type RoundOp struct{ ToEven bool }
 
-var _ Primitive = Rounding{}
+var _ primitive = RoundOp{}
 
 // Round returns x rounded to the nearest whole number, halves away from zero.
-func Round(x *graph.Value) *graph.Value { return graph.Apply1(Rounding{}, x) }
+func Round(x *graph.Value) *graph.Value { return graph.Apply1(RoundOp{}, x) }
 
 // RoundToEven returns x rounded to the nearest whole number, halves to the even
 // one.
-func RoundToEven(x *graph.Value) *graph.Value { return graph.Apply1(Rounding{ToEven: true}, x) }
+func RoundToEven(x *graph.Value) *graph.Value { return graph.Apply1(RoundOp{ToEven: true}, x) }
 
-func (Rounding) Name() string { return "round" }
+func (RoundOp) Name() string { return "round" }
 
-func (Rounding) Infer(in []graph.Type) ([]graph.Type, error) {
+func (RoundOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -31,16 +31,16 @@ func (Rounding) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP is zero everywhere.
-func (Rounding) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (RoundOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (Rounding) Pointwise() {}
+func (RoundOp) Pointwise() {}
 
-func (Rounding) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (RoundOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
 
-func (r Rounding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r RoundOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	f32, f64 := kernel.Round[float32], kernel.Round[float64]
 	if r.ToEven {
 		f32, f64 = kernel.RoundToEven[float32], kernel.RoundToEven[float64]
@@ -59,7 +59,7 @@ func (r Rounding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func (Rounding) Doc() graph.Doc {
+func (RoundOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = the nearest whole number, halves away from zero",
 		Params: "to_even: halves go to the even neighbour instead", Notes: "The derivative is 0."}
 }
