@@ -13,6 +13,7 @@ import (
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -204,7 +205,7 @@ func (w *World) Ranks(mesh sharding.Mesh, deadline time.Duration) (comms []colle
 			opts.Deadline = s.cfg.Deadline
 		}
 	}
-	local, err := jaccl.Local(mesh.Ranks(), opts)
+	local, err := engine.Local(mesh.Ranks(), opts)
 	if err != nil {
 		return nil, false, err
 	}

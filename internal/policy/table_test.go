@@ -11,9 +11,6 @@ const anything = "*"
 // Data flows graph → primitives → vjp → sharding → lowering → runtime. Imports
 // do not follow it, because a primitive's rules mention types of the engines;
 // so the engines know no primitive, and the runtime knows no engine's rules.
-// What runs inside a step is exec, which knows no plan; what ranks are asked for is
-// collective, so that transports know no compiler. The table is exact: what it
-// allows somebody imports.
 func imports() map[string][]string {
 	return map[string][]string{
 		"graph":                     {},
@@ -31,20 +28,20 @@ func imports() map[string][]string {
 		"internal/kernel":           {"graph", "array", "internal/half", "quant"},
 		"vjp":                       {"graph", "array"},
 		"sharding":                  {"graph"},
-		"collective":                {"graph"},
-		"exec":                      {"graph", "array", "sharding", "collective"},
 		"lowering":                  {"graph", "array", "sharding", "collective", "exec", "internal/kernel"},
-		"jaccl":                     {"graph", "array", "collective", "internal/kernel"},
-		"jaccl/jaccltest":           {"graph", "collective", "jaccl"},
-		"jaccl/job/meet":            {"internal/frame", "jaccl"},
-		"jaccl/job/watch":           {"graph", "collective", "internal/frame", "jaccl"},
-		"jaccl/link/tcp":            {"internal/frame", "jaccl"},
-		"jaccl/link/shm":            {"jaccl"},
-		"jaccl/link/verbs":          {"graph", "array", "collective", "jaccl", "jaccl/job/hostfile"},
-		"jaccl/link/mpi":            {"jaccl", "jaccl/job/meet"},
+		"jaccl":                     {"collective"},
+		"jaccl/jaccltest":           {"graph", "collective", "jaccl", "jaccl/engine", "jaccl/link"},
+		"jaccl/job/meet":            {"internal/frame", "jaccl/link"},
+		"jaccl/job/watch":           {"graph", "collective", "internal/frame", "jaccl/link"},
+		"jaccl/link/tcp":            {"internal/frame", "jaccl/link"},
+		"jaccl/link/shm":            {"jaccl", "jaccl/link"},
+		"jaccl/link/verbs":          {"graph", "array", "collective", "jaccl", "jaccl/job/hostfile", "jaccl/link"},
+		"jaccl/link/mpi":            {"jaccl", "jaccl/job/meet", "jaccl/link"},
 		"jaccl/mlx/ring":            {"graph", "array", "collective", "jaccl", "jaccl/job/hostfile"},
 		"jaccl/job/hostfile":        {},
 		"jaccl/job/environ":         {},
+		"jaccl/engine":              {"graph", "array", "collective", "internal/kernel", "jaccl", "jaccl/link"},
+		"jaccl/link":                {"collective", "jaccl"},
 		"internal/measure":          {"graph", "collective", "jaccl"},
 		"internal/flight":           {"collective", "jaccl"},
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile"},
@@ -61,9 +58,11 @@ func imports() map[string][]string {
 		"internal/testing/fuzzprog": {anything},
 		"internal/optimize":         {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/testing/late":     {"graph", "array", "exec", "lowering", "runtime"},
-		"internal/testing/toy":      {"graph", "array", "sharding", "collective", "exec", "lowering", "jaccl", "runtime"},
-		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/ring"},
+		"internal/testing/toy":      {"graph", "array", "sharding", "collective", "exec", "lowering", "jaccl", "jaccl/engine", "runtime"},
+		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/ring"},
 		"":                          {"graph", "array", "sharding", "collective", "lowering", "internal/kernel", "internal/optimize", "metal", "metal/kernels", "primitives", "runtime", "world"},
+		"exec":                      {"graph", "array", "sharding", "collective"},
+		"collective":                {"graph"},
 		"cmd/...":                   {anything},
 		"examples/...":              {anything},
 		"bench":                     {anything},

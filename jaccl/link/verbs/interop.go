@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Interop joins a job of JACCL, in which any rank may be a process of MLX, in JACCL's
@@ -206,7 +207,7 @@ func (c *comm) Close() error {
 	defer c.mu.Unlock()
 	if !c.closed {
 		c.closed = true
-		c.party.tell(notice{jaccl.KindClosed, false, c.rank, fmt.Sprintf("rank %d has closed its communicator", c.rank)}, -1)
+		c.party.tell(notice{link.KindClosed, false, c.rank, fmt.Sprintf("rank %d has closed its communicator", c.rank)}, -1)
 		c.release()
 	}
 	return nil
