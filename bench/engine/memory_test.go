@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/vjp"
@@ -67,7 +68,7 @@ func TestMemoryOfLayer(t *testing.T) {
 	plan, err := gomoe.Compile(p, gomoe.Config{})
 	require.NoError(t, err)
 	want := plan.Report(goruntime.GOMAXPROCS(0)).Mem.Total
-	comms, err := jaccl.Local(1, jaccl.Options{})
+	comms, err := engine.Local(1, jaccl.Options{})
 	require.NoError(t, err)
 	host := map[string]array.Array{}
 	for _, v := range p.In {
@@ -166,7 +167,7 @@ func TestMemoryOfWorkspaces(t *testing.T) {
 			plan, err := gomoe.Compile(p, cfg)
 			require.NoError(t, err)
 			mem := plan.Report(1).Mem
-			comms, err := jaccl.Local(1, jaccl.Options{})
+			comms, err := engine.Local(1, jaccl.Options{})
 			require.NoError(t, err)
 			host := keptHost(p, 3)
 			got := retained(func() any {

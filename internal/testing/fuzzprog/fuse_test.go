@@ -13,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -30,7 +31,7 @@ func fusedRun(q *graph.Program, c tried, chunk int, donate map[string]int, in ar
 	if err != nil {
 		return nil, nil, err
 	}
-	comms, err := jaccl.Local(c.mesh.Ranks(), jaccl.Options{})
+	comms, err := engine.Local(c.mesh.Ranks(), jaccl.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

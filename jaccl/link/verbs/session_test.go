@@ -15,7 +15,9 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -67,12 +69,12 @@ func arguments(p *graph.Program) map[string]array.Array {
 }
 
 // communicators connects links, which they own.
-func communicators(t testing.TB, links []jaccl.Link) []jaccl.Communicator {
+func communicators(t testing.TB, links []link.Link) []jaccl.Communicator {
 	t.Helper()
 	comms, watches := make([]jaccl.Communicator, len(links)), jaccltest.Watches(len(links))
 	for i, l := range links {
 		var err error
-		comms[i], err = jaccl.Connect(l, watches[i], jaccl.Options{Deadline: 30 * time.Second})
+		comms[i], err = engine.Connect(l, watches[i], jaccl.Options{Deadline: 30 * time.Second})
 		require.NoError(t, err)
 		t.Cleanup(func() { comms[i].Close() })
 	}
@@ -100,7 +102,7 @@ func run(ctx context.Context, plan *lowering.Plan, comms []jaccl.Communicator, i
 	return out, nil
 }
 
-func staged(links []jaccl.Link) (n int64) {
+func staged(links []link.Link) (n int64) {
 	for _, l := range links {
 		out, in := l.(*Link).Staged()
 		n += out + in
@@ -138,7 +140,7 @@ func TestSessionWithoutCopies(t *testing.T) {
 			}
 			n := plan.Mesh.Ranks()
 			in := arguments(p)
-			local, err := jaccl.Local(n, jaccl.Options{})
+			local, err := engine.Local(n, jaccl.Options{})
 			require.NoError(t, err)
 			want, err := run(t.Context(), plan, local, in, 1)
 			require.NoError(t, err)
@@ -162,7 +164,7 @@ func TestSessionOverMix(t *testing.T) {
 	p := moeStep(t, graph.F32, 64)
 	plan, err := toy.Plan(p, toy.Setup{Mesh: "dp=2,ep=2", Place: map[string]string{"x": "dp.ep", "up": "ep", "down": "ep"}})
 	require.NoError(t, err)
-	local, err := jaccl.Local(4, jaccl.Options{})
+	local, err := engine.Local(4, jaccl.Options{})
 	require.NoError(t, err)
 	in := arguments(p)
 	want, err := run(t.Context(), plan, local, in, 1)
@@ -233,7 +235,7 @@ func TestSessionBeyondBudget(t *testing.T) {
 	p := moeStep(t, graph.F32, 64)
 	plan, err := toy.Plan(p, toy.Setup{Mesh: "ep=2", Place: map[string]string{"x": "ep", "up": "ep", "down": "ep"}})
 	require.NoError(t, err)
-	local, err := jaccl.Local(2, jaccl.Options{})
+	local, err := engine.Local(2, jaccl.Options{})
 	require.NoError(t, err)
 	in := arguments(p)
 	want, err := run(t.Context(), plan, local, in, 1)
