@@ -1,7 +1,7 @@
 # Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
-#                libc6-arm64-cross the C library that programs with package mpi or rdma load
+#                libc6-arm64-cross the C library that programs with package mpi or verbs load
 # FUZZTIME=20s   how long each fuzz test runs
 # BENCHTIME=1s   how long each benchmark runs
 # TESTFLAGS=     further flags of go test
@@ -37,17 +37,17 @@ test-kernels:
 	done
 
 # With ranks of MLX and JACCL themselves, and launchers beside Open MPI's: a python that
-# has mlx in GOMOE_TEST_MLX, the program of jaccl/rdma/testdata/rank.cpp in
+# has mlx in GOMOE_TEST_MLX, the program of jaccl/link/verbs/testdata/rank.cpp in
 # GOMOE_JACCL_RANK, mpiexec.hydra and mlx.launch. What MLX has sent is recorded, for the
 # other tests.
 test-peers:
-	$(GO) test -tags peers -run '^(TestMLX|TestInteropWithJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/ring ./jaccl/rdma ./examples/ep_moe
+	$(GO) test -tags peers -run '^(TestMLX|TestInteropWithJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/mlx/ring ./jaccl/link/verbs ./examples/ep_moe
 
 # What is different in programs that load libraries of the system, MPI, RDMA verbs and
 # Metal, or what stands in for it: on that, the examples, and what expert parallelism is
 # held to. That also runs on a device in plain Go, which is late.
 test-native:
-	$(GO) test -tags native $(TESTFLAGS) . ./internal/testing/faults ./cmd/gomoe ./examples/ep_moe
+	$(GO) test -tags native $(TESTFLAGS) . ./world ./internal/testing/faults ./cmd/gomoe ./examples/ep_moe
 	$(GO) test -tags native $(TESTFLAGS) -run '^TestOnDevice$$' ./examples/moe_lm
 	$(GO) test -tags native $(TESTFLAGS) -timeout 30m -run Contract ./primitives -device metal-emulated
 	$(GO) test $(TESTFLAGS) -run Contract ./primitives -device late
@@ -76,13 +76,13 @@ unfused:
 
 # The packages in which ranks share memory, with jobs of some sizes only.
 race:
-	CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) ./runtime/... ./jaccl/... ./lowering/...
+	CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) ./runtime/... ./jaccl/... ./internal/flight ./internal/launch ./internal/measure ./world ./lowering/...
 
 lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags peers ./jaccl/ring ./jaccl/rdma ./examples/ep_moe
-	$(GO) vet -tags native . ./internal/testing/faults ./cmd/gomoe ./examples/...
+	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/link/verbs ./examples/ep_moe
+	$(GO) vet -tags native . ./world ./internal/testing/faults ./cmd/gomoe ./examples/...
 	@set -e; for p in $(PLATFORMS); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \

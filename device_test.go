@@ -55,7 +55,7 @@ func TestTargetOf(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "metal", plan.Target)
 		require.NotNil(t, plan.Report(1).Device)
-		_, err = gomoe.Compile(p, gomoe.Config{Target: target, Overlap: lowering.OverlapHalves})
-		require.EqualError(t, err, "gomoe: p for device metal with overlap halves: a device works during collectives by itself; leave overlap off")
+		_, err = gomoe.Compile(p, gomoe.Config{Target: target, Overlap: lowering.OverlapCollectives})
+		require.EqualError(t, err, "gomoe: p for device metal with overlap collectives: a device works during collectives by itself; leave overlap off")
 	}
 }

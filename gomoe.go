@@ -1,5 +1,3 @@
-// Package gomoe compiles programs for meshes of ranks and runs them, in this
-// process or in one per rank. It ties the packages below it together; each can be used by itself.
 package gomoe
 
 import (
@@ -16,6 +14,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/world"
 )
 
 // Config says where and how a program runs. The zero Config is one rank.
@@ -23,7 +22,7 @@ type Config struct {
 	// World is the job of several processes that the program runs in, with this
 	// process's ranks of it. Its Setup comes before Open. With nil, and in a World that
 	// is in process, all ranks are this process's.
-	World *World
+	World *world.World
 	Mesh  sharding.Mesh
 	// Place holds the placements of inputs by name; others are whole.
 	Place map[string]sharding.Spec
@@ -45,11 +44,6 @@ type Config struct {
 	// as long with it as without, so it is off unless asked for. With NoOptimize it
 	// is off in any case.
 	Overlap lowering.Overlap
-	// Tile is from how many bytes of a product on, on each rank, what follows it
-	// element by element is done to its tiles (see lowering.Options): 0 is 32 MiB,
-	// about what caches hold, 1 is always, which takes the least memory, and -1
-	// never. It changes no bit of the results, and is not done with NoOptimize.
-	Tile int64
 	// NoKeep does without copies of weights that are kept between steps. Otherwise
 	// weights that no result takes over are copied, when a step is given the same array
 	// as the one before, into the order in which products read them: bf16, and
@@ -109,7 +103,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize, Tile: cfg.Tile}
+	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize}
 	if !cfg.NoOptimize {
 		opts.Joins, opts.Overlap, opts.Keep = primitives.Joins(), cfg.Overlap, !cfg.NoKeep
 	}
@@ -146,7 +140,7 @@ func Open(p *graph.Program, cfg Config) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	comms, own, err := cfg.World.communicators(cfg)
+	comms, own, err := cfg.World.Ranks(cfg.Mesh, cfg.Deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +148,7 @@ func Open(p *graph.Program, cfg Config) (*Job, error) {
 	if own {
 		j.comms = comms
 	}
-	if rank, offset, uncertain, ok := cfg.World.clock(); ok {
+	if rank, offset, uncertain, ok := cfg.World.Clock(); ok {
 		cfg.Trace.Clock(rank, offset, uncertain)
 	}
 	if j.Session, err = runtime.Open(plan, comms, cfg.Options); err != nil {

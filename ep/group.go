@@ -83,20 +83,13 @@ func zones(start, n []int32, align int) (used int) {
 	return used
 }
 
-// Pairs returns the pairs that member from has for experts first to last, not
-// counting last, among those of member to; their numbers begin at 0 on every
-// member. Kept is the table after drops.
-func (g Group) Pairs(kept []int32, from, to, first, last int) int32 {
-	lo, _ := g.Local(to)
-	row := g.Sources[from]*g.Experts + lo
+// pairs returns the pairs that member from has for all experts of member to.
+func (g Group) pairs(kept []int32, from, to int) int32 {
+	lo, hi := g.Local(to)
+	row := g.Sources[from] * g.Experts
 	sum := int32(0)
-	for _, n := range kept[row+first : row+last] {
+	for _, n := range kept[row+lo : row+hi] {
 		sum += n
 	}
 	return sum
-}
-
-// pairs returns the pairs that member from has for all experts of member to.
-func (g Group) pairs(kept []int32, from, to int) int32 {
-	return g.Pairs(kept, from, to, 0, g.Experts/len(g.Sources))
 }

@@ -67,7 +67,7 @@ func (f *flow) ancestors(i, from int) []bool {
 func (p *Plan) delay() {
 	moved := make([]bool, len(p.Instrs))
 	for c := range p.Instrs {
-		if !p.Instrs[c].travels() {
+		if !p.Instrs[c].Travels {
 			continue
 		}
 		f := p.flow()
@@ -151,11 +151,8 @@ func (p *Plan) waits() {
 }
 
 // disturbs reports whether in touches what collective c writes, or writes what it
-// reads. Two parts of the experts' rows lie apart.
+// reads.
 func (p *Plan) disturbs(in, c *Instr) bool {
-	if in.Part != nil && c.Part != nil && (in.Part.To <= c.Part.From || c.Part.To <= in.Part.From) {
-		return false
-	}
 	owned := func(bufs []int, b int) bool {
 		return slices.ContainsFunc(bufs, func(o int) bool { return p.Root(o) == p.Root(b) })
 	}

@@ -147,18 +147,13 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 	return nil
 }
 
-// Tiled says that the kernel that was emitted last, with one result, can make that
-// tile by tile: its elements in a row are those along the last dimensions, as many as
-// t makes columns. What reads it element by element is then done to each tile.
-func (e *Emitter) Tiled(t Tiling) { e.plan.Instrs[len(e.plan.Instrs)-1].Tiles = &t }
-
 // Does says what the kernel that was emitted last does, if that is one step of the
 // equation: a reduction of some axes, say. Devices go by it.
 func (e *Emitter) Does(p graph.Primitive) { e.plan.Instrs[len(e.plan.Instrs)-1].Does = p }
 
-// Divide says how the kernel or the exchange that was emitted last works for some
-// of the rank's experts.
-func (e *Emitter) Divide(d Division) { e.plan.Instrs[len(e.plan.Instrs)-1].Divide = &d }
+// Travels says that the collective that was emitted last brings rows to their experts
+// or home. Instructions that it does not need are computed behind its start.
+func (e *Emitter) Travels() { e.plan.Instrs[len(e.plan.Instrs)-1].Travels = true }
 
 // Packs says which copies of its arguments the kernel that was emitted last would like
 // to have.

@@ -64,7 +64,6 @@ const (
 	ofArgument place = iota
 	ofResult
 	ofSlot
-	ofTile // of the product before: see epilogue
 )
 
 // chainOf returns the kernel of a fused instruction, whose parts, arguments and
@@ -170,21 +169,12 @@ type walk struct {
 	args  Args
 	shape [1]int // of every array of the chunk
 	mem   []byte // the slots
-	done  int    // elements of the parts' results that are the same for every chunk
-	box   box
-	part  int // what runs
+	part  int    // what runs
 	err   error
 }
 
 // kernel runs the chain.
 func (c *chain) kernel(a *Args) error {
-	w := c.begin(a)
-	a.Share(a.Out[0].Type.Len(), max(c.step, (1<<16)/len(c.parts)), w)
-	return w.end()
-}
-
-// begin returns what runs the chain in pieces.
-func (c *chain) begin(a *Args) *chunks {
 	s := a.Scratch
 	if s == nil {
 		s = new(Scratch)
@@ -199,17 +189,13 @@ func (c *chain) begin(a *Args) *chunks {
 		w.walks = append(w.walks, &walk{chunks: w})
 	}
 	w.next.Store(0)
-	return w
-}
-
-// end returns the error of the first part that has failed in any piece.
-func (w *chunks) end() error {
-	var first *PartError
+	a.Share(a.Out[0].Type.Len(), max(c.step, (1<<16)/len(c.parts)), w)
+	var first *PartError // of the first part that has failed in any piece
 	for _, k := range w.walks[:w.next.Load()] {
 		if k.err != nil && (first == nil || k.part < first.Part) {
 			first = &PartError{k.part, k.err}
 		}
-		k.err, k.box, k.done = nil, box{}, 0
+		k.err = nil
 		clear(k.args.In)
 		clear(k.args.Out)
 	}
@@ -238,38 +224,37 @@ func (w *chunks) stage() {
 
 // Piece runs the chain on elements lo to hi.
 func (w *chunks) Piece(lo, hi int) {
-	k := w.walk()
-	defer k.recover()
+	k := w.walks[w.next.Add(1)-1] // one that nobody else has
+	defer func() {
+		if r := recover(); r != nil {
+			k.err = fmt.Errorf("internal error: %v\n%s", r, debug.Stack())
+		}
+	}()
 	k.run(lo, hi)
-}
-
-// walk returns one that nobody else has.
-func (w *chunks) walk() *walk { return w.walks[w.next.Add(1)-1] }
-
-// recover is deferred.
-func (w *walk) recover() {
-	if r := recover(); r != nil {
-		w.err = fmt.Errorf("internal error: %v\n%s", r, debug.Stack())
-	}
 }
 
 // run runs the chain on elements lo to hi.
 func (w *walk) run(lo, hi int) {
 	c, a := w.chain, w.chunks.args
-	w.begin()
-	w.room(c.width * c.step)
+	w.args.Mesh, w.args.Rank, w.args.Threads = a.Mesh, a.Rank, 1
+	if w.args.Scratch == nil {
+		w.args.Scratch = new(Scratch)
+	}
+	if n := c.width * c.step; len(w.mem) < n {
+		words := make([]uint64, (n+7)/8)
+		w.mem = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
+	}
 	for at := lo; ; at += c.step {
 		n := min(c.step, hi-at)
 		w.shape[0] = n
 		for i := range c.parts {
-			if l := &c.parts[i]; !l.once || n > w.done {
+			if l := &c.parts[i]; !l.once || at == lo {
 				w.part = i
 				if w.err = w.link(l, at, n); w.err != nil {
 					return
 				}
 			}
 		}
-		w.done = max(w.done, n)
 		for i, yes := range w.staged {
 			if yes {
 				d := a.Out[i].Type.DType
@@ -280,23 +265,6 @@ func (w *walk) run(lo, hi int) {
 		if at+n >= hi {
 			return
 		}
-	}
-}
-
-// begin says who runs.
-func (w *walk) begin() {
-	a := w.chunks.args
-	w.args.Mesh, w.args.Rank, w.args.Threads = a.Mesh, a.Rank, 1
-	if w.args.Scratch == nil {
-		w.args.Scratch = new(Scratch)
-	}
-}
-
-// room makes the slots at least n bytes long.
-func (w *walk) room(n int) {
-	if len(w.mem) < n {
-		words := make([]uint64, (n+7)/8)
-		w.mem = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
 	}
 }
 
@@ -311,10 +279,6 @@ func (w *walk) link(l *link, at, n int) error {
 	}
 	w.args.In, w.args.Out = in, out
 	if l.repeat > 0 {
-		if w.box.rows > 0 {
-			w.box.repeat(out[0].Bytes(), in[0].Bytes(), out[0].Type.DType.Size(), l.repeat)
-			return nil
-		}
 		repeat(out[0].Bytes(), in[0].Bytes(), out[0].Type.DType.Size(), l.repeat, at)
 		return nil
 	}
@@ -329,12 +293,6 @@ func (w *walk) array(o operand, at, n int, staged bool) array.Array {
 	size := o.dtype.Size()
 	a := w.chunks.args
 	switch {
-	case o.place == ofTile:
-		return array.Over(t, w.box.made[(at-w.box.at)*size:])
-	case o.place == ofArgument && w.box.rows > 0 && !o.whole:
-		return array.Over(t, w.mem[w.box.slots[o.index]*w.chain.step:])
-	case o.place == ofResult && w.box.rows > 0:
-		return w.array(operand{place: ofSlot, index: o.index + len(w.chain.slots) - len(w.staged), dtype: o.dtype}, at, n, true)
 	case o.place == ofArgument && o.whole:
 		return a.In[o.index]
 	case o.place == ofArgument:

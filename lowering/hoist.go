@@ -118,7 +118,7 @@ func (h *hoister) firstReader(i int) int {
 // urgent reports whether i is a collective that brings rows to experts or back, or
 // is needed before there is another collective.
 func (h *hoister) urgent(i int) bool {
-	if in := &h.Instrs[i]; !in.Collective() || in.travels() {
+	if in := &h.Instrs[i]; !in.Collective() || in.Travels {
 		return in.Collective()
 	}
 	first := h.firstReader(i)

@@ -6,7 +6,6 @@ import "slices"
 // It is asked for every instruction i, in order, whether that can be the last of
 // some, and returns the others and what to put in its place. Values that only these
 // read are not made any more, and are not among the results of the new instruction.
-// It is divided as it says itself, not as those that it replaces.
 type Join func(p *Peephole, i int) (others []int, joined Instr, ok bool)
 
 // Peephole is what a Join sees of a plan: instructions, and who makes and reads
@@ -33,11 +32,6 @@ func (p *Plan) join(rules []Join) {
 				others, joined, ok := rule(v, i)
 				if !ok {
 					continue
-				}
-				for _, o := range append(others, i) {
-					if joined.Divide == p.Instrs[o].Divide {
-						joined.Divide = nil // taken over from an instruction that the new one is made of
-					}
 				}
 				for _, o := range others {
 					gone[o] = true

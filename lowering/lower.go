@@ -31,10 +31,6 @@ type Options struct {
 	// Chunk is how many elements a fused instruction computes at a time, rounded
 	// up to a multiple of 8; 0 is what the cache holds.
 	Chunk int
-	// Tile is from how many bytes on, of a rank's part of a product, elementwise
-	// instructions behind it are done to its tiles, if Fuse is set; 0 is TileFrom,
-	// negative numbers are never. It changes no bit of the results.
-	Tile int64
 	// Target, if not nil, is what the plan is made for: see Target.
 	Target Target
 }
@@ -73,7 +69,6 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	}
 	if opts.Fuse {
 		p.fuse(opts.Chunk, mostBuffers(opts.Target))
-		p.epilogues(opts)
 	}
 	p.overlap(opts.Overlap)
 	if err := p.donate(opts.Donate); err != nil {

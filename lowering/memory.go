@@ -89,8 +89,8 @@ func (p *Plan) overwrites(i, out, in int) bool {
 	if !n.InPlace || !slices.ContainsFunc(n.Out, func(b int) bool { return p.Root(b) == out }) {
 		return false
 	}
-	for k, b := range n.In {
-		if p.Root(b) == in && (k < n.Product || !p.Bufs[b].Type.Equal(p.Bufs[out].Type)) {
+	for _, b := range n.In {
+		if p.Root(b) == in && !p.Bufs[b].Type.Equal(p.Bufs[out].Type) {
 			return false
 		}
 	}

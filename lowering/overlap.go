@@ -13,10 +13,6 @@ const (
 	// and waits for them where their results are needed; what an exchange of rows
 	// between experts does not need is computed behind its start.
 	OverlapCollectives
-	// OverlapHalves also cuts the experts' rows in two halves, each with exchanges
-	// of its own: experts of the first half work while rows of the second travel,
-	// and the first half's results travel while the second half's experts work.
-	OverlapHalves
 )
 
 func (o Overlap) String() string {
@@ -25,8 +21,6 @@ func (o Overlap) String() string {
 		return "off"
 	case OverlapCollectives:
 		return "collectives"
-	case OverlapHalves:
-		return "halves"
 	}
 	return fmt.Sprintf("overlap(%d)", uint8(o))
 }
@@ -36,13 +30,13 @@ func (o Overlap) MarshalText() ([]byte, error) { return []byte(o.String()), nil 
 
 // UnmarshalText reads a name, so that flag.TextVar takes an Overlap.
 func (o *Overlap) UnmarshalText(text []byte) error {
-	for _, x := range []Overlap{OverlapOff, OverlapCollectives, OverlapHalves} {
+	for _, x := range []Overlap{OverlapOff, OverlapCollectives} {
 		if x.String() == string(text) {
 			*o = x
 			return nil
 		}
 	}
-	return fmt.Errorf("lowering: overlap %q, want off, collectives or halves", text)
+	return fmt.Errorf("lowering: overlap %q, want off or collectives", text)
 }
 
 // overlap puts instructions in an order in which collectives have company, and
@@ -53,9 +47,6 @@ func (p *Plan) overlap(o Overlap) {
 	}
 	p.delay()
 	p.hoist()
-	if o == OverlapHalves {
-		p.halve()
-	}
 	p.sumInPlace()
 	p.number()
 	p.waits()

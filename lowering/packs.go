@@ -14,7 +14,7 @@ type Pack struct {
 	// Layout tells the copies of one argument apart: a comparable value of the
 	// primitive's own type. Instructions with equal ones share a copy.
 	Layout any
-	Type   graph.Type // of the copy; it has the argument's first dimension if experts divide that
+	Type   graph.Type // of the copy
 	// Kernel makes the copy, its only result, of the argument.
 	Kernel Kernel
 }
@@ -57,11 +57,6 @@ func (p *Plan) keep(donated map[string]int) {
 				made[c] = b
 				list = append(list, Instr{Name: "keep", Out: []int{b}, In: []int{arg}, Kernel: k.Kernel, Pos: in.Pos, Zones: -1, Keeps: true})
 			}
-			if in.Divide != nil && slices.Contains(in.Divide.ByExpert, k.Arg) {
-				d := *in.Divide
-				d.ByExpert = append(slices.Clone(d.ByExpert), len(in.In))
-				in.Divide = &d
-			}
 			in.In = append(in.In, b)
 			in.Kept = append(slices.Clone(in.Kept), k.Arg)
 		}
@@ -86,23 +81,4 @@ func (a *Args) Packed(i int) []byte {
 func (a *Args) Separate(in *Instr) {
 	n := len(a.In) - len(in.Kept)
 	a.Kept, a.Copies, a.In = in.Kept, append(a.Copies[:0], a.In[n:]...), a.In[:n]
-}
-
-// withCopies puts the copies that product has behind the arguments of in, whose first
-// ones are product's.
-func (in *Instr) withCopies(product *Instr) {
-	own := len(product.In) - len(product.Kept)
-	moved := len(in.In) - own
-	in.In = append(in.In, product.In[own:]...)
-	if in.Divide == nil || len(product.Kept) == 0 {
-		return
-	}
-	d := *in.Divide
-	d.ByExpert = slices.Clone(d.ByExpert)
-	for i, k := range d.ByExpert {
-		if k >= own {
-			d.ByExpert[i] += moved
-		}
-	}
-	in.Divide = &d
 }

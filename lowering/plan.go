@@ -82,11 +82,6 @@ type Instr struct {
 	// Parts are the instructions that a fused one runs on each chunk, in this
 	// order. Those of their results that nobody else reads are of storage Chunk.
 	Parts []Instr
-	// Tiles, if not nil, is another way to run the kernel: see Emitter.Tiled.
-	Tiles *Tiling
-	// Product is the number of arguments, the first ones, of the product that is the
-	// first of Parts; 0 without. They are read while results are written.
-	Product int
 	// Packs are the copies of arguments that the kernel would like to have. Those
 	// that it may have are its last arguments: Kept says of which they are.
 	Packs []Pack
@@ -102,6 +97,7 @@ type Instr struct {
 
 	// For collectives.
 	Exchange Exchange
+	Travels  bool // it brings rows to their experts or home
 	Axes     []string
 	Seq      int
 	Bytes    int64 // the most payload that one rank contributes
@@ -120,9 +116,6 @@ type Instr struct {
 	// says why, where the plan has a target.
 	On  bool
 	Why string
-
-	Divide *Division // how it works for a part of the local experts
-	Part   *Part     // of the local experts, nil for all
 }
 
 // Collective reports whether the instruction communicates.
@@ -197,9 +190,6 @@ func (p *Plan) instr(in *Instr) string {
 	b.WriteByte(')')
 	if in.Zones >= 0 {
 		fmt.Fprintf(&b, " rows=%s", p.slot(in.Zones))
-	}
-	if in.Part != nil {
-		fmt.Fprintf(&b, "[%d:%d]", in.Part.From, in.Part.To)
 	}
 	if in.Collective() {
 		fmt.Fprintf(&b, " over %s #%d %s %d bytes", strings.Join(in.Axes, "."), in.Seq, in.DType, in.Bytes)

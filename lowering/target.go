@@ -4,8 +4,8 @@ package lowering
 // kernels for on memory that it shares with the host, which runs all others.
 //
 // A plan for a target is made without what only the host's kernels do: products joined
-// with what follows, unless the target is a Joiner, copies of weights, products done tile by tile, and exchanges beside
-// kernels, since a device has its own order of work. Results of a target's kernels are
+// with what follows, unless the target is a Joiner, copies of weights, and exchanges
+// beside kernels, since a device has its own order of work. Results of a target's kernels are
 // not the bits of the host's.
 type Target interface {
 	// Name is what plans and their listings call it.
@@ -39,7 +39,7 @@ func mostBuffers(t Target) int {
 // on returns the options without what targets do not do.
 func (o Options) on(t Target) Options {
 	optimised := len(o.Joins) > 0
-	o.Joins, o.Keep, o.Tile, o.Overlap = nil, false, -1, OverlapOff
+	o.Joins, o.Keep, o.Overlap = nil, false, OverlapOff
 	if j, ok := t.(Joiner); ok && optimised {
 		o.Joins = j.Joins()
 	}

@@ -38,7 +38,7 @@ func TestTarget(t *testing.T) {
 	host := plan(t, trace(t, descent), s)
 	s.Target = squares{}
 	// What only the host's plans have is left out whatever is asked for.
-	s.Overlap = lowering.OverlapHalves
+	s.Overlap = lowering.OverlapCollectives
 	l := plan(t, trace(t, descent), s)
 	before, _, _ := strings.Cut(text(l), "\t  3 ")
 	require.Equal(t, `plan p mesh "a=2" ranks=2 arena=256 device=squarer

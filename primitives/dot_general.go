@@ -276,9 +276,6 @@ func (p Dot) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	x, y, z := in[0].Type, in[1].Type, out[0].Type
 	err := e.Kernel("dot_general", out, in, dotKernel(l, r))
 	e.Packs(dotPacks(x, y, z, r)...)
-	if tiledTypes(x.DType, y.DType, z.DType) {
-		e.Tiled(dotTiles(x, y, z, l, r))
-	}
 	return uses(e, err, dotSpace(x, y, z, l, r))
 }
 

@@ -181,21 +181,16 @@ func (p *product[E, R]) Piece(lo, hi int) {
 
 // block multiplies rows i0 to i1 with columns j0 to j1 of batch index b.
 func (p *product[E, R]) block(b, i0, i1, j0, j1 int) {
-	if i0 < i1 && j0 < j1 {
-		n := p.r.rows
-		p.multiply(b, i0, i1, j0, j1, p.z[(b*p.l.rows+i0)*n+j0:], n)
+	if i0 >= i1 || j0 >= j1 {
+		return
 	}
-}
-
-// multiply is block to z, whose rows lie n elements apart.
-func (p *product[E, R]) multiply(b, i0, i1, j0, j1 int, z []R, n int) {
 	l, r := &p.l, &p.r
 	var panels kernel.Panels
 	if p.panels != nil {
 		panels = kernel.PanelsIn(p.panels, r.cols, r.rows).From(j0)
 	}
 	p.mul(i1-i0, j1-j0, l.cols, p.x[min(l.start[b]+i0*l.rowStride, len(p.x)):], l.rowStride, l.colStride,
-		p.y[min(r.start[b]+j0*r.rowStride, len(p.y)):], r.colStride, r.rowStride, panels, z, n, false)
+		p.y[min(r.start[b]+j0*r.rowStride, len(p.y)):], r.colStride, r.rowStride, panels, p.z[(b*l.rows+i0)*r.rows+j0:], r.rows, false)
 }
 
 // operand is an argument seen as a matrix per batch index: rows are its free

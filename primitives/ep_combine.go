@@ -158,19 +158,14 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
 	send, got := e.Temp(graph.T(graph.U8, rows, size)), e.Temp(graph.T(graph.U8, pairs, size))
-	pack := func(of experts) lowering.Kernel {
-		return func(a *lowering.Args) error {
-			n := len(a.In) - 2
-			buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
-			first, end := of.rows(a.In[n+1], p.Align)
-			lowering.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{buf, a.In[:n], recv, first, end, size})
-			return nil
-		}
-	}
-	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), pack(experts{})); err != nil {
+	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), func(a *lowering.Args) error {
+		n := len(a.In) - 2
+		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
+		lowering.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{buf, a.In[:n], recv, size})
+		return nil
+	}); err != nil {
 		return err
 	}
-	e.Divide(lowering.Division{Cut: kernelOf(pack)})
 	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
 		return err
 	}
@@ -207,17 +202,16 @@ func rowHere(a *lowering.Args, pair int) (x, w []byte) {
 
 // rowsPacked are rows that leave for their homes.
 type rowsPacked struct {
-	buf              []byte
-	rows             []array.Array
-	recv             []int32
-	first, end, size int
+	buf  []byte
+	rows []array.Array
+	recv []int32
+	size int
 }
 
 func (w *rowsPacked) Piece(lo, hi int) {
 	for j := lo; j < hi; j++ {
-		if i := int(w.recv[j]); w.first <= i && i < w.end {
-			packRow(w.buf[j*w.size:], w.rows, i-w.first, i-w.first)
-		}
+		i := int(w.recv[j])
+		packRow(w.buf[j*w.size:], w.rows, i, i)
 	}
 }
 

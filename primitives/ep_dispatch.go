@@ -194,17 +194,11 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	unpack := func(of experts) lowering.Kernel {
-		return func(a *lowering.Args) error {
-			buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
-			first, end := of.rows(a.In[2], p.Align)
-			lowering.Share(a, total(a.In[2]), movedGrain(size), rowsPlaced{a.Out, buf, recv, first, end, size})
-			return nil
-		}
-	}
-	err = e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, unpack(experts{}))
-	e.Divide(lowering.Division{Cut: kernelOf(unpack)})
-	return err
+	return e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, func(a *lowering.Args) error {
+		buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
+		lowering.Share(a, total(a.In[2]), movedGrain(size), rowsPlaced{a.Out, buf, recv, size})
+		return nil
+	})
 }
 
 // pairsOrdered are copied to expert order.
@@ -245,17 +239,15 @@ func (w *pairsPacked) Piece(lo, hi int) {
 
 // rowsPlaced have arrived, and are copied to expert order.
 type rowsPlaced struct {
-	rows             []array.Array
-	buf              []byte
-	recv             []int32
-	first, end, size int
+	rows []array.Array
+	buf  []byte
+	recv []int32
+	size int
 }
 
 func (w *rowsPlaced) Piece(lo, hi int) {
 	for j := lo; j < hi; j++ {
-		if i := int(w.recv[j]); w.first <= i && i < w.end {
-			unpackRow(w.rows, w.buf[j*w.size:], i-w.first)
-		}
+		unpackRow(w.rows, w.buf[j*w.size:], int(w.recv[j]))
 	}
 }
 
@@ -265,18 +257,19 @@ func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []stri
 	if err != nil {
 		return err
 	}
-	travel := func(of experts) lowering.Exchange {
-		return func(ctx context.Context, g lowering.Group, c lowering.Call, a *lowering.Args) error {
+	e.Collective("all_to_all", []string{l.axis}, graph.U8, int64(pairs)*int64(size), []lowering.Buf{out}, []lowering.Buf{in, table},
+		func(ctx context.Context, g lowering.Group, c lowering.Call, a *lowering.Args) error {
 			eg, member := l.group(a, axes)
-			home, away := of.sent(a, eg, member), of.received(a, eg, member)
+			kept, n := data[int32](a.In[1]), len(eg.Sources)
+			home, away := lowering.Make[int32](a, n), lowering.Make[int32](a, n)
+			eg.SendCounts(home, kept, member)
+			eg.RecvCounts(away, kept, member)
 			if back {
 				home, away = away, home
 			}
-			return g.AllToAll(ctx, c, away.cut(a, a.Out[0], size), home.cut(a, a.In[0], size))
-		}
-	}
-	e.Collective("all_to_all", []string{l.axis}, graph.U8, int64(pairs)*int64(size), []lowering.Buf{out}, []lowering.Buf{in, table}, travel(experts{}))
-	e.Divide(lowering.Division{Cut: exchangeOf(travel)})
+			return g.AllToAll(ctx, c, parcelsOf(a, a.Out[0], away, size), parcelsOf(a, a.In[0], home, size))
+		})
+	e.Travels()
 	return nil
 }
 

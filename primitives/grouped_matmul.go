@@ -214,11 +214,7 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 		e.Packs(expertPacks(in[1].Type, g.Transpose, 1)...)
 		rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
 		e.Uses(rows.matmulSpace(in[1].Type, g.Transpose))
-		if tiledTypes(in[0].Type.DType, in[1].Type.DType, out[0].Type.DType) {
-			e.Tiled(groupedTiles(in[1].Type, rows, g.Transpose, align))
-		}
 	}
-	e.Divide(lowering.Division{ByExpert: []int{1, 2}})
 	return err
 }
 

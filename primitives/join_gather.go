@@ -37,12 +37,8 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join.Workspace = rowsIn(p, in.In[0], in.In[1]).swigluSpace(p.Bufs[in.In[1]].Type, m.Transpose, true, false)
 	join.Workspace.Shared = 4 * int64(p.Bufs[in.Out[0]].Type.Shape[0]) // where rows are
 	join.Packs = expertPacks(p.Bufs[in.In[1]].Type, m.Transpose, len(join.In)-3, len(join.In)-2)
-	if n := len(join.In); d.Name == "ep_place" {
-		place := func(of experts) lowering.Kernel {
-			return inNumber(placedSwiGLU[array.Brain](of, m.Transpose, in.Align, k), placedSwiGLU[array.Half](of, m.Transpose, in.Align, k),
-				placedSwiGLU[float32](of, m.Transpose, in.Align, k), placedSwiGLU[float64](of, m.Transpose, in.Align, k))
-		}
-		join.Kernel, join.Divide = place(experts{}), &lowering.Division{ByExpert: []int{n - 3, n - 2, n - 1}, Cut: kernelOf(place)}
+	if d.Name == "ep_place" {
+		join.Kernel = inNumber(placedSwiGLU[array.Brain](m.Transpose, in.Align, k), placedSwiGLU[array.Half](m.Transpose, in.Align, k), placedSwiGLU[float32](m.Transpose, in.Align, k), placedSwiGLU[float64](m.Transpose, in.Align, k))
 	} else {
 		join.Kernel = inNumber(permutedSwiGLU[array.Brain](m.Transpose, in.Align), permutedSwiGLU[array.Half](m.Transpose, in.Align), permutedSwiGLU[float32](m.Transpose, in.Align), permutedSwiGLU[float64](m.Transpose, in.Align))
 	}
@@ -50,22 +46,16 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 }
 
 // placedSwiGLU sets h, and the rows' weights, of what arrived: packed rows of k
-// elements, the rows' order, all experts' counts, and of the experts gate, up and
-// counts.
-func placedSwiGLU[E kernel.Number](of experts, transpose bool, align, k int) lowering.Kernel {
+// elements, the rows' order and counts, then gate, up and counts.
+func placedSwiGLU[E kernel.Number](transpose bool, align, k int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		buf, recv := view[E](a.In[0].Bytes()), data[int32](a.In[1])
 		row := a.In[0].Type.Shape[1] / a.Out[0].Type.DType.Size()
 		at := lowering.Make[int32](a, a.Out[0].Type.Shape[0])
-		first, end := of.rows(a.In[2], align)
-		for j, n := 0, total(a.In[2]); j < n; j++ {
-			i := int(recv[j])
-			if i < first || end <= i {
-				continue
-			}
-			at[i-first] = int32(j)
+		for j, i := range recv[:total(a.In[2])] {
+			at[i] = int32(j)
 			if len(a.Out) == 2 {
-				data[E](a.Out[1])[i-first] = buf[j*row+k]
+				data[E](a.Out[1])[i] = buf[j*row+k]
 			}
 		}
 		gatheredSwiGLU(a, kernel.Left[E]{X: buf, Row: row, At: at}, k, transpose, align)

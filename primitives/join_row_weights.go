@@ -33,7 +33,7 @@ func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		join := *product
 		join.Name, join.Pos, join.Out = "grouped_matmul_blocks_weighted", in.Pos, in.Out
 		join.In = append(slices.Clone(product.In), spread.In[0])
-		join.Kernel, join.Divide = weighRows(product.Kernel), nil
+		join.Kernel = weighRows(product.Kernel)
 		return []int{pi, wi}, join, true
 	}
 	return nil, in, false

@@ -44,10 +44,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			k := p.Bufs[in.In[1]].Type.Shape[0] / max(p.Bufs[in.Out[0]].Type.Shape[0], 1)
 			join.Kernel = inFloat(sumWeighted[float32](k), sumWeighted[float64](k))
 		} else {
-			pack := func(of experts) lowering.Kernel {
-				return inFloat(packWeighted[float32](of, in.Align), packWeighted[float64](of, in.Align))
-			}
-			join.Kernel, join.Divide = pack(experts{}), &lowering.Division{Cut: kernelOf(pack)}
+			join.Kernel = inFloat(packWeighted[float32], packWeighted[float64])
 		}
 		if !p.Last(w, mi) {
 			return []int{mi}, join, true // the gradient reads the spread weights
@@ -90,30 +87,25 @@ func (w *weightedTokens[T]) Piece(lo, hi int) {
 }
 
 // packWeighted writes y[i]·w[i], of the experts' rows i, where row i is sent from.
-func packWeighted[T Float](of experts, align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
-		y, w, recv := data[T](a.In[0]), data[T](a.In[1]), data[int32](a.In[2])
-		n := a.In[0].Type.Shape[1]
-		out := view[T](a.Out[0].Bytes())
-		first, end := of.rows(a.In[3], align)
-		lowering.Share(a, total(a.In[3]), movedGrain(n*a.In[0].Type.DType.Size()), weightedRows[T]{y, w, out, recv, first, end, n})
-		return nil
-	}
+func packWeighted[T Float](a *lowering.Args) error {
+	y, w, recv := data[T](a.In[0]), data[T](a.In[1]), data[int32](a.In[2])
+	n := a.In[0].Type.Shape[1]
+	out := view[T](a.Out[0].Bytes())
+	lowering.Share(a, total(a.In[3]), movedGrain(n*a.In[0].Type.DType.Size()), weightedRows[T]{y, w, out, recv, n})
+	return nil
 }
 
 type weightedRows[T Float] struct {
-	y, w, out     []T
-	recv          []int32
-	first, end, n int
+	y, w, out []T
+	recv      []int32
+	n         int
 }
 
 func (w *weightedRows[T]) Piece(lo, hi int) {
 	n := w.n
 	for j := lo; j < hi; j++ {
-		if i := int(w.recv[j]); w.first <= i && i < w.end {
-			i -= w.first
-			scale(w.out[j*n:(j+1)*n], w.y[i*n:(i+1)*n], w.w[i])
-		}
+		i := int(w.recv[j])
+		scale(w.out[j*n:(j+1)*n], w.y[i*n:(i+1)*n], w.w[i])
 	}
 }
 

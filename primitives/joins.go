@@ -91,7 +91,6 @@ func gatedProducts(p *lowering.Peephole, i int, product func(*lowering.Peephole,
 	join := *gate
 	join.Pos = in.Pos
 	join.In, join.Out = []int{gate.In[0], gate.In[1], up.In[1], gate.In[2]}, in.Out
-	join.Divide = &lowering.Division{ByExpert: []int{1, 2, 3}}
 	if !p.Last(g, i) || !p.Last(u, i) {
 		join.Out = []int{in.Out[0], gate.Out[0], up.Out[0]}
 	}
@@ -114,7 +113,7 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join.Name, join.Pos = "grouped_swiglu_grad", in.Pos
 	join.In, join.Out = []int{product.In[0], product.In[1], in.In[0], in.In[1], product.In[2]}, in.Out
 	join.Workspace = rowsIn(p, product.In[0], product.In[1]).sumSpace(p.Bufs[product.In[1]].Type, m.Transpose, 1)
-	join.Divide, join.Packs = &lowering.Division{ByExpert: []int{1, 4}}, expertPacks(p.Bufs[product.In[1]].Type, m.Transpose, 1)
+	join.Packs = expertPacks(p.Bufs[product.In[1]].Type, m.Transpose, 1)
 	join.Kernel = inNumber(groupedSwiGLUGrad[array.Brain](m.Transpose, product.Align), groupedSwiGLUGrad[array.Half](m.Transpose, product.Align), groupedSwiGLUGrad[float32](m.Transpose, product.Align), groupedSwiGLUGrad[float64](m.Transpose, product.Align))
 	return []int{pi}, join, true
 }
@@ -140,7 +139,7 @@ func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	join.Name, join.Pos = "grouped_matmul_sum", in.Pos
 	join.In, join.Out = []int{first.In[0], first.In[1], second.In[0], second.In[1], first.In[2]}, in.Out
 	join.Workspace = rowsIn(p, first.In[0], first.In[1]).sumSpace(p.Bufs[first.In[1]].Type, am.Transpose, 2)
-	join.Divide, join.Packs = &lowering.Division{ByExpert: []int{1, 3, 4}}, expertPacks(p.Bufs[first.In[1]].Type, am.Transpose, 1, 3)
+	join.Packs = expertPacks(p.Bufs[first.In[1]].Type, am.Transpose, 1, 3)
 	join.Kernel = inNumber(groupedSum[array.Brain](am.Transpose, first.Align), groupedSum[array.Half](am.Transpose, first.Align), groupedSum[float32](am.Transpose, first.Align), groupedSum[float64](am.Transpose, first.Align))
 	return []int{ai, bi}, join, true
 }

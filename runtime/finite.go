@@ -93,7 +93,7 @@ func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
 		}
 	}
 	for _, b := range in.Out {
-		r.store(in, b, kept[b], made[b])
+		copy(kept[b].Bytes(), made[b].Bytes())
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 		if ctx.Err() != nil {
 			return r.fail(i, context.Cause(ctx))
 		}
-		if opts.Poison && (in.Part == nil || in.Part.From == 0) { // the first part's memory is all parts'
+		if opts.Poison {
 			r.poison(in)
 		}
 		observe := opts.Observe != nil && !in.Collective()
@@ -227,9 +227,6 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (
 	if in.Keeps {
 		return r.keep(in, a)
 	}
-	if in.Part != nil {
-		return r.runPart(in, a)
-	}
 	if in.Zones >= 0 {
 		return r.ragged(in, a)
 	}
@@ -263,9 +260,6 @@ func (r *rank) ragged(in *lowering.Instr, a *lowering.Args) error {
 // seen returns what an instruction reads or writes of buffer b, until it is
 // called again for b: of ragged rows, those of the experts' zones.
 func (r *rank) seen(in *lowering.Instr, b int) array.Array {
-	if in.Part != nil && in.Zones >= 0 {
-		return r.part(in, slices.Index(in.In, b), b)
-	}
 	x := r.bufs[b]
 	if in.Zones < 0 || r.plan.Bufs[b].Spec.Ragged == nil {
 		return x

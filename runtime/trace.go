@@ -77,9 +77,6 @@ func (t *Trace) add(rank int, in *lowering.Instr, began time.Time) {
 		return
 	}
 	e := traceEvent{Name: in.Name, Cat: "kernel", Ph: "X", Tid: rank, Args: map[string]any{"line": in.Pos.String()}}
-	if in.Part != nil {
-		e.Args["experts"] = fmt.Sprintf("%d to %d of the rank's", in.Part.From, in.Part.To-1)
-	}
 	if in.Collective() {
 		e.Cat = "collective"
 		e.Args["bytes"], e.Args["axes"], e.Args["seq"] = in.Bytes, in.Axes, in.Seq

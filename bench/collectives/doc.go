@@ -5,7 +5,7 @@
 //	go run ./bench/collectives -n 2 -rounds 5
 //
 // In each round every side in turn starts its ranks, and times every operation and
-// size in the same way (see jaccl/measure); a row is the median of its rounds. Open
+// size in the same way (see internal/measure); a row is the median of its rounds. Open
 // MPI runs a C program that is compiled for the run, through shared memory and
 // through TCP; MLX a Python one, where `pip install mlx` has been.
 package main

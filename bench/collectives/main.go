@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl/measure"
+	"github.com/gomoe/gomoe/internal/measure"
 )
 
 func main() {

@@ -99,9 +99,6 @@ func newStepper(t testing.TB, d graph.DType, mesh string, donate, asWritten bool
 	m, err := sharding.ParseMesh(mesh)
 	require.NoError(t, err)
 	cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{}, Donate: map[string]int{}, NoOptimize: asWritten, Options: runtime.Options{Threads: threads}}
-	if threads > 1 {
-		cfg.Tile = 1
-	}
 	for _, v := range p.In {
 		if m.Ranks() > 1 && (v.Rank() == 3 || v.Name == "ids" || v.Name == "targets") {
 			cfg.Place[v.Name] = sharding.Split("ep")

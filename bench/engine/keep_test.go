@@ -69,7 +69,7 @@ func packing(d graph.DType) bool {
 
 // Steps have the same bits with copies of weights that are kept as without, when
 // weights stay, change, come back, are written to by the caller, and get the memory
-// of others; on one rank and on several, with halves, poison and checks for NaNs.
+// of others; on one rank and on several, with overlap, poison and checks for NaNs.
 func TestKeptCopies(t *testing.T) {
 	for _, d := range []graph.DType{graph.BF16, graph.F32} {
 		for _, transposed := range []bool{false, true} {
@@ -83,9 +83,8 @@ func TestKeptCopies(t *testing.T) {
 				{"poison", gomoe.Config{Options: runtime.Options{Poison: true, Threads: 3}}, false},
 				{"finite", gomoe.Config{Options: runtime.Options{Finite: true}}, true},
 				{"2ranks", keptMesh(t, lowering.OverlapOff), true},
-				{"halves", keptMesh(t, lowering.OverlapHalves), true},
-				{"tiles", gomoe.Config{Tile: 1, Options: runtime.Options{Threads: 3}}, false},
-				{"tiles of halves", keptTiles(keptMesh(t, lowering.OverlapHalves)), false},
+				{"overlap", keptMesh(t, lowering.OverlapCollectives), true},
+				{"threads", gomoe.Config{Options: runtime.Options{Threads: 3}}, false},
 			} {
 				t.Run(fmt.Sprintf("%s/%v/%s", d, transposed, c.name), func(t *testing.T) {
 					keptCopies(t, d, transposed, c.grad, c.cfg)
@@ -101,23 +100,6 @@ func keptMesh(t *testing.T, o lowering.Overlap) gomoe.Config {
 	weights := sharding.Spec{Dims: [][]string{{"ep"}, nil, nil}}
 	return gomoe.Config{Mesh: mesh, Overlap: o, Place: map[string]sharding.Spec{
 		"x": {Dims: [][]string{{"ep"}, nil}}, "gate": weights, "up": weights, "down": weights}}
-}
-
-func keptTiles(cfg gomoe.Config) gomoe.Config {
-	cfg.Tile = 1
-	return cfg
-}
-
-// tilesOfCopies returns how many instructions make products tile by tile with copies
-// that are kept.
-func tilesOfCopies(p *lowering.Plan) int {
-	n := 0
-	for i := range p.Instrs {
-		if in := &p.Instrs[i]; in.Product > 0 && len(in.Kept) > 0 {
-			n++
-		}
-	}
-	return n
 }
 
 func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Config) {
@@ -142,9 +124,6 @@ func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Co
 	defer j.Close()
 	if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != (packing(d)) {
 		t.Fatalf("%d bytes kept with %v", kept, packing(d))
-	}
-	if n := tilesOfCopies(j.Plan()); cfg.Tile > 0 && packing(d) && transposed && n == 0 {
-		t.Fatalf("no product is made in tiles of what is kept:\n%s", j.Plan())
 	}
 	put := func(host map[string]array.Array) map[string]*runtime.Array {
 		in := map[string]*runtime.Array{}
@@ -208,13 +187,13 @@ func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Co
 	step("written to again", b, want[1])
 }
 
-// Threads that share the columns of a product, its rows or its tiles make the same bits of
+// Threads that share the columns of a product or its rows make the same bits of
 // a copy that is kept as one thread without it.
 func TestKeptCopiesOfThreads(t *testing.T) {
 	for _, d := range []graph.DType{graph.BF16, graph.F32} {
-		for i := range 12 {
-			m, contract, tile := [3]int{1, 40, 300}[i/4], i/2%2, int64(2*(i%2)-1)
-			t.Run(fmt.Sprintf("%s/%d rows/dimension %d/tile=%d", d, m, contract, tile), func(t *testing.T) {
+		for i := range 6 {
+			m, contract := [3]int{1, 40, 300}[i/2], i%2
+			t.Run(fmt.Sprintf("%s/%d rows/dimension %d", d, m, contract), func(t *testing.T) {
 				p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
 					w := []int{700, 1000}
 					if contract == 1 {
@@ -228,11 +207,11 @@ func TestKeptCopiesOfThreads(t *testing.T) {
 				host := keptHost(p, 7)
 				want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoOptimize: true, Options: runtime.Options{Threads: 1}}, host)
 				require.NoError(t, err)
-				j, err := gomoe.Open(p, gomoe.Config{Tile: tile, Options: runtime.Options{Threads: 3}})
+				j, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: 3}})
 				require.NoError(t, err)
-				kept := packing(d) && (d == graph.BF16 || contract == 1)
-				if n := tilesOfCopies(j.Plan()); (n > 0) != (kept && tile > 0) {
-					t.Errorf("%d products are made in tiles of what is kept:\n%s", n, j.Plan())
+				keeps := packing(d) && (d == graph.BF16 || contract == 1)
+				if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != keeps {
+					t.Errorf("%d bytes kept, want some: %v\n%s", kept, keeps, j.Plan())
 				}
 				in := map[string]*runtime.Array{}
 				for name, a := range host {
@@ -254,8 +233,8 @@ func TestKeptCopiesOfThreads(t *testing.T) {
 	}
 }
 
-// Experts' products are made in tiles, several beside each other, of copies that are kept.
-func TestKeptCopiesOfExpertTiles(t *testing.T) {
+// Experts' products use the copies that are kept of all experts' matrices.
+func TestKeptCopiesOfExperts(t *testing.T) {
 	for _, d := range []graph.DType{graph.BF16, graph.F32} {
 		p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
 			ids, rows := t.Input("ids", graph.I32, 800, 1), t.Input("rows", d, 800, 40)
@@ -269,10 +248,10 @@ func TestKeptCopiesOfExpertTiles(t *testing.T) {
 		}
 		want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoOptimize: true}, host)
 		require.NoError(t, err)
-		j, err := gomoe.Open(p, gomoe.Config{Tile: 1, Options: runtime.Options{Threads: 3}})
+		j, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: 3}})
 		require.NoError(t, err)
-		if n := tilesOfCopies(j.Plan()); (n > 0) != packing(d) {
-			t.Errorf("%d products are made in tiles of what is kept:\n%s", n, j.Plan())
+		if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != packing(d) {
+			t.Errorf("%d bytes kept with %v", kept, packing(d))
 		}
 		in := map[string]*runtime.Array{}
 		for name, a := range host {
@@ -292,12 +271,11 @@ func TestKeptCopiesOfExpertTiles(t *testing.T) {
 	}
 }
 
-// A step with copies that are kept, whole products and tiles of them, allocates nothing
-// once they are made; RunInto changes what an array is, and no copy of what it was is used.
+// A step with copies that are kept allocates nothing once they are made; RunInto changes what an array is, and no copy of what it was is used.
 func TestKeptCopiesRunInto(t *testing.T) {
 	for _, d := range []graph.DType{graph.BF16, graph.F32} {
-		for _, tile := range []int64{-1, 1} {
-			t.Run(fmt.Sprintf("%s/tile=%d", d, tile), func(t *testing.T) {
+		for _, threads := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s/%d threads", d, threads), func(t *testing.T) {
 				defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it empties the pools
 				p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
 					x, w, b := t.Input("x", d, 60, 300), t.Input("w", d, 200, 300), t.Input("b", d, 60, 200)
@@ -305,7 +283,7 @@ func TestKeptCopiesRunInto(t *testing.T) {
 					return []*graph.Value{Add(w, r), Add(DotGeneral(x, w, []int{1}, []int{1}, nil, nil), b)}
 				})
 				require.NoError(t, err)
-				j, err := gomoe.Open(p, gomoe.Config{Tile: tile, Options: runtime.Options{Threads: 2}})
+				j, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: threads}})
 				require.NoError(t, err)
 				defer j.Close()
 				if kept := j.Plan().Report(1).Mem.Kept; (kept > 0) != packing(d) {

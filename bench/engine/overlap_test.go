@@ -101,8 +101,8 @@ func BenchmarkOverlap(b *testing.B) {
 				var busy atomic.Int64
 				var sessions []*runtime.Session
 				var args []map[string]*runtime.Array
-				var least [3]time.Duration
-				for o := lowering.OverlapOff; o <= lowering.OverlapHalves; o++ {
+				var least [2]time.Duration
+				for o := lowering.OverlapOff; o <= lowering.OverlapCollectives; o++ {
 					cfg.Overlap = o
 					plan, err := gomoe.Compile(p, cfg)
 					require.NoError(b, err)
@@ -126,7 +126,7 @@ func BenchmarkOverlap(b *testing.B) {
 				for o, d := range least {
 					b.ReportMetric(float64(d)/1e6, lowering.Overlap(o).String()+"-ms")
 				}
-				b.ReportMetric(float64(busy.Load())/12/float64(b.N)/1e6, "wire-ms")
+				b.ReportMetric(float64(busy.Load())/8/float64(b.N)/1e6, "wire-ms")
 			})
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/gomoe/gomoe/jaccl/environ"
-	"github.com/gomoe/gomoe/jaccl/measure"
+	"github.com/gomoe/gomoe/internal/measure"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
 )
 
 func (t *tool) benchCommand() *ffcli.Command {

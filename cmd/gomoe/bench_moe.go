@@ -11,10 +11,11 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/jaccl/measure"
+	"github.com/gomoe/gomoe/internal/measure"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/world"
 )
 
 // exchangeSizes are the sizes of a layer whose dispatch and combine are timed.
@@ -51,7 +52,7 @@ const exchangeSteps = 10
 
 // measure times dispatch and combine of a layer whose experts are spread over all
 // ranks, with the same number of tokens for each. w is nil for ranks of this process.
-func (s exchangeSizes) measure(ctx context.Context, w *gomoe.World, ranks int, transport string, report func(measure.Row)) error {
+func (s exchangeSizes) measure(ctx context.Context, w *world.World, ranks int, transport string, report func(measure.Row)) error {
 	if s.tokens == 0 || ranks < 2 || transport == "ring" { // which has no all_to_all
 		return nil
 	}

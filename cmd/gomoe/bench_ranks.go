@@ -14,10 +14,10 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/internal/launch"
+	"github.com/gomoe/gomoe/internal/measure"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/jaccl/launch"
-	"github.com/gomoe/gomoe/jaccl/measure"
+	"github.com/gomoe/gomoe/world"
 )
 
 // start measures one transport with ranks of its own.
@@ -126,12 +126,12 @@ func (b *collectives) local(ctx context.Context, report func(measure.Row)) error
 
 // asRank measures the job that this process is a rank of. Rank 0 reports.
 func (b *collectives) asRank(ctx context.Context) (err error) {
-	var w gomoe.World
+	var w world.World
 	transport := b.transports
 	if transport == "local,shm,tcp" { // not given
 		transport = ""
 	}
-	if err := w.Setup(ctx, gomoe.WorldConfig{Transport: transport}); err != nil {
+	if err := w.Setup(ctx, world.Config{Transport: transport}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/jaccl/measure"
+	"github.com/gomoe/gomoe/internal/measure"
 )
 
 // TestBenchCollectives: every operation of ranks in this process, as lines, JSON and a

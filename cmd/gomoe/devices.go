@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe"
-	"github.com/gomoe/gomoe/jaccl/environ"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
 )
 
 // deviceVariables are what the emulated GPU reads.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/gomoe/gomoe/cmd/internal/doctor"
 	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/jaccl/doctor"
-	"github.com/gomoe/gomoe/jaccl/environ"
-	"github.com/gomoe/gomoe/jaccl/hostfile"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
 func (t *tool) doctorCommand() *ffcli.Command {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/gomoe/gomoe/jaccl/environ"
-	"github.com/gomoe/gomoe/jaccl/hostfile"
-	"github.com/gomoe/gomoe/jaccl/launch"
+	"github.com/gomoe/gomoe/internal/launch"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
 // exitStatus ends the command with the status of what it ran, which has said why.

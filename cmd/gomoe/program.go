@@ -118,7 +118,7 @@ func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 
 // overlapFlag lets a user choose what is computed during collectives.
 func (f *placing) overlapFlag(fs *flag.FlagSet) {
-	fs.TextVar(&f.overlap, "overlap", lowering.OverlapOff, "`what` to compute during collectives: off, collectives (what does not need them), or halves (experts' rows also travel in halves); it changes no bit of the results")
+	fs.TextVar(&f.overlap, "overlap", lowering.OverlapOff, "`what` to compute during collectives: off, or collectives (what does not need them); it changes no bit of the results")
 }
 
 // deviceFlag lets a user choose what runs kernels.

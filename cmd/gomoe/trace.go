@@ -8,8 +8,8 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/gomoe/gomoe/internal/flight"
 	"github.com/gomoe/gomoe/internal/tracefile"
-	"github.com/gomoe/gomoe/jaccl/flight"
 )
 
 func (t *tool) traceCommand() *ffcli.Command {

@@ -17,6 +17,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/world"
 )
 
 func main() {
@@ -48,7 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	outDir := f.String("out", "", "write out.npy, grad_tokens.npy, grad_topk_w.npy and grad_kernels_<layer>.npy to this folder (bf16 as f32)")
 	f.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
 	var overlap lowering.Overlap
-	f.TextVar(&overlap, "overlap", overlap, "`what` to compute during collectives: off, collectives or halves")
+	f.TextVar(&overlap, "overlap", overlap, "`what` to compute during collectives: off or collectives")
 	device := f.String("device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -67,9 +68,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if *iters < 1 {
 		return fmt.Errorf("-iters %d, want at least 1", *iters)
 	}
-	var w gomoe.World
+	var w world.World
 	defer w.Close()
-	if err := w.Setup(ctx, gomoe.WorldConfig{Mesh: &mesh, Transport: *transport}); err != nil {
+	if err := w.Setup(ctx, world.Config{Mesh: &mesh, Transport: *transport}); err != nil {
 		return err
 	}
 	info, err := w.Info()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/jaccl/launch"
+	"github.com/gomoe/gomoe/internal/launch"
 )
 
 // asCommand is the environment variable that turns the test binary into the

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/world"
 )
 
 // config is the size of the model and of a batch.
@@ -32,7 +32,7 @@ type config struct {
 
 	Overlap lowering.Overlap // what is computed during collectives
 
-	world *gomoe.World // that the mesh's ranks are in; nil is this process
+	world *world.World // that the mesh's ranks are in; nil is this process
 }
 
 // dtype is the element type that the model computes in, as a flag: f32 or bf16.

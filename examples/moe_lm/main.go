@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/internal/text"
+	"github.com/gomoe/gomoe/world"
 )
 
 func main() {
@@ -44,9 +45,9 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error)
 	if err != nil {
 		return err
 	}
-	var w gomoe.World
+	var w world.World
 	defer w.Close()
-	if err := w.Setup(ctx, gomoe.WorldConfig{Mesh: &o.mesh, Transport: o.transport}); err != nil {
+	if err := w.Setup(ctx, world.Config{Mesh: &o.mesh, Transport: o.transport}); err != nil {
 		return err
 	}
 	if o.info, err = w.Info(); err != nil {

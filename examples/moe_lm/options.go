@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
+	"github.com/gomoe/gomoe/world"
 )
 
 // options are the flags beside the model's sizes.
@@ -23,8 +24,8 @@ type options struct {
 	seed                         uint64
 	limit                        int64
 	check, finite                bool
-	info                         gomoe.WorldInfo // where this process is in the job
-	on                           runtime.Device  // of that name, nil for the host
+	info                         world.Info     // where this process is in the job
+	on                           runtime.Device // of that name, nil for the host
 }
 
 const usage = `moe_lm trains a byte-level mixture-of-experts language model on a mesh of ranks, in
@@ -81,7 +82,7 @@ func parse(args []string) (config, options, error) {
 	f.Float64Var(&c.ZLoss, "z-loss", 0.001, "`coefficient` of the router's z-loss")
 	f.Float64Var(&c.Clip, "clip", 1, "largest global `norm` of the gradient")
 	f.Float64Var(&c.Decay, "decay", 0.1, "weight decay of matrices")
-	f.TextVar(&c.Overlap, "overlap", c.Overlap, "`what` to compute during collectives: off, collectives or halves")
+	f.TextVar(&c.Overlap, "overlap", c.Overlap, "`what` to compute during collectives: off or collectives")
 
 	f.SetOutput(io.Discard) // a mistake gets one line, not all flags
 	f.Usage = func() {}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/jaccl/launch"
+	"github.com/gomoe/gomoe/internal/launch"
 )
 
 // launched runs the command line in n processes and returns the exit status and

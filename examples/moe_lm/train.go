@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/internal/report"
 	"github.com/gomoe/gomoe/internal/text"
 	"github.com/gomoe/gomoe/runtime"
+	"github.com/gomoe/gomoe/world"
 )
 
 // train runs the training that the command line asks for. However it ends, the
@@ -136,8 +136,8 @@ func (c config) any(ctx context.Context, yes bool) (bool, error) {
 }
 
 // where says where the mesh's ranks live.
-func where(i gomoe.WorldInfo) string {
-	if i.Mode == gomoe.PerProcess {
+func where(i world.Info) string {
+	if i.Mode == world.PerProcess {
 		return fmt.Sprintf("in %d processes over %s", i.Size, i.Transport)
 	}
 	return "in this process"
@@ -146,7 +146,7 @@ func where(i gomoe.WorldInfo) string {
 // tracePath is the file of this process's trace: each has its own, with its rank
 // before the name's end.
 func tracePath(o options) string {
-	if o.info.Mode != gomoe.PerProcess {
+	if o.info.Mode != world.PerProcess {
 		return o.trace
 	}
 	ext := filepath.Ext(o.trace)

@@ -38,9 +38,6 @@ const (
 
 // flatProgram writes the function of an instruction.
 func flatProgram(in *Instr) (*Program, error) {
-	if in.Product > 0 {
-		return nil, refuse("is done to a product tile by tile, which only the host does")
-	}
 	if !in.Flat && len(in.Parts) == 0 {
 		return nil, refuse("is not elementwise")
 	}

@@ -68,8 +68,8 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	if in.Collective() {
 		return nil, nil, refuse("exchanges data with other ranks")
 	}
-	if in.Part != nil || in.Keeps || len(in.Kept) > 0 {
-		return nil, nil, refuse("works on copies or parts of experts' rows, which the host's plans have")
+	if in.Keeps || len(in.Kept) > 0 {
+		return nil, nil, refuse("works on copies, which the host's plans have")
 	}
 	for _, o := range append(append([]Operand{}, in.Args...), in.Results...) {
 		if o.Type.Len() > math.MaxInt32 {

@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/fleet"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/world"
 )
 
 func TestMain(m *testing.M) {
@@ -138,12 +138,12 @@ func settle(before held) held {
 func (h held) String() string { return fmt.Sprintf("%d goroutines, %d files", h.goroutines, h.files) }
 
 // join sets the World up and returns the group of all ranks.
-func join(r *fleet.Rank, w *gomoe.World) (jaccl.Communicator, error) {
+func join(r *fleet.Rank, w *world.World) (jaccl.Communicator, error) {
 	deadline, err := time.ParseDuration(r.Args["deadline"])
 	if err != nil {
 		return nil, err
 	}
-	if err := w.Setup(context.Background(), gomoe.WorldConfig{Mode: gomoe.PerProcess, Transport: r.Args["transport"], Deadline: deadline}); err != nil {
+	if err := w.Setup(context.Background(), world.Config{Mode: world.PerProcess, Transport: r.Args["transport"], Deadline: deadline}); err != nil {
 		return nil, err
 	}
 	comms, err := w.Communicators()
@@ -154,7 +154,7 @@ func join(r *fleet.Rank, w *gomoe.World) (jaccl.Communicator, error) {
 }
 
 // report says how a rank's job ended and what is left of it.
-func report(r *fleet.Rank, w *gomoe.World, err error, before held) {
+func report(r *fleet.Rank, w *world.World, err error, before held) {
 	more := map[string]string{}
 	for name, kind := range map[string]error{"lost": jaccl.ErrLost, "deadline": jaccl.ErrDeadline, "mismatch": jaccl.ErrMismatch, "closed": jaccl.ErrClosed} {
 		if errors.Is(err, kind) {
@@ -191,7 +191,7 @@ func loop(r *fleet.Rank) error {
 	if r.Args["transport"] == "mpi" {
 		signal.Ignore(syscall.SIGTERM) // by which mpirun ends the others when a rank has
 	}
-	var w gomoe.World
+	var w world.World
 	c, err := join(r, &w)
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func loop(r *fleet.Rank) error {
 // chain has rank 0 wait for rank 2, that wait for rank 1, and that do something else.
 func chain(r *fleet.Rank) error {
 	before := warm()
-	var w gomoe.World
+	var w world.World
 	c, err := join(r, &w)
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func chain(r *fleet.Rank) error {
 // closing has rank 1 close the group that the others go on to use, or its communicator.
 func closing(r *fleet.Rank) error {
 	before := warm()
-	var w gomoe.World
+	var w world.World
 	c, err := join(r, &w)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func closing(r *fleet.Rank) error {
 
 // refused calls all operations, and says of which the transport has none.
 func refused(r *fleet.Rank) error {
-	var w gomoe.World
+	var w world.World
 	c, err := join(r, &w)
 	if err != nil {
 		return err
@@ -305,7 +305,7 @@ func quarrels(r *fleet.Rank) error {
 	if err := json.Unmarshal([]byte(r.Args["quarrels"]), &all); err != nil {
 		return err
 	}
-	var w gomoe.World
+	var w world.World
 	for _, q := range all {
 		c, err := join(r, &w)
 		if err != nil {
@@ -336,7 +336,7 @@ func quarrels(r *fleet.Rank) error {
 }
 
 // finish closes the World of a job that has failed. MPI says that it is not finalized.
-func finish(r *fleet.Rank, w *gomoe.World) error {
+func finish(r *fleet.Rank, w *world.World) error {
 	if err := w.Close(); r.Args["transport"] != "mpi" {
 		return err
 	}
@@ -347,7 +347,7 @@ func finish(r *fleet.Rank, w *gomoe.World) error {
 // of it.
 func slow(r *fleet.Rank) error {
 	before := warm()
-	var w gomoe.World
+	var w world.World
 	c, err := join(r, &w)
 	if err != nil {
 		return err

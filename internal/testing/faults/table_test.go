@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gomoe/gomoe/jaccl/environ"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
 )
 
 // transport is one that the World sets up, and what can be asked of it.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/internal/flight"
 	"github.com/gomoe/gomoe/internal/testing/fleet"
-	"github.com/gomoe/gomoe/jaccl/flight"
 )
 
 const ranks = 3

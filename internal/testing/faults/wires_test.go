@@ -16,7 +16,7 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/fleet"
 )
 
-// wires are those between the devices that package rdma's stand-in for the library of
+// wires are those between the devices that package verbs's stand-in for the library of
 // RDMA verbs plays: each rank has one for each other rank.
 type wires struct {
 	env []string // of ranks
@@ -30,7 +30,7 @@ const (
 
 var buildStandin = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "libibverbs.so.1")
-	out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", path, "../../../jaccl/rdma/testdata/standin.c", "-lpthread").CombinedOutput()
+	out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", path, "../../../jaccl/link/verbs/testdata/standin.c", "-lpthread").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}

@@ -1,0 +1,62 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+)
+
+// Setup is what is to be looked at.
+type Setup struct {
+	Hosts *hostfile.Hosts // nil for this machine alone
+	// Transport is what the job is to use; empty for what the hostfile's backend says,
+	// or tcp.
+	Transport string
+	Ranks     int // per host; 0 is 1
+}
+
+// transport returns what the job uses.
+func (s Setup) transport() string {
+	if s.Transport != "" {
+		return s.Transport
+	}
+	if s.Hosts != nil && s.Hosts.Backend != "" {
+		return s.Hosts.Backend
+	}
+	return "tcp"
+}
+
+// Check returns what is wrong, with the worst first. It asks the machines only when
+// the files have nothing wrong that would make the answers meaningless, and asks all
+// of them at once. It returns soon after ctx ends, with findings for the machines
+// that had not answered.
+func Check(ctx context.Context, s Setup, p Prober) Report {
+	var r Report
+	if s.Hosts != nil {
+		s.names(&r)
+		s.addresses(&r)
+		s.backend(&r)
+		s.matrix(&r)
+	}
+	machines := s.ask(ctx, p, &r)
+	s.machines(machines, &r)
+	s.pairs(machines, &r)
+	s.clocks(machines, &r)
+	slices.SortStableFunc(r, func(a, b Finding) int { return severity(a.Level) - severity(b.Level) })
+	return r
+}
+
+func severity(l Level) int { return slices.Index([]Level{Wrong, Warning, Note}, l) }
+
+// names returns the hosts' names.
+func (s Setup) hosts() []string {
+	if s.Hosts == nil {
+		return []string{"localhost"}
+	}
+	var names []string
+	for _, h := range s.Hosts.Hosts {
+		names = append(names, h.SSH)
+	}
+	return names
+}

@@ -1,0 +1,113 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+)
+
+// Options say what to start, and where.
+type Options struct {
+	// Command is a program with its arguments. A name without a slash is looked up
+	// in PATH; other relative paths begin at Dir. "go", "run" and a package are built
+	// once, and the program is started.
+	Command []string
+	// Ranks is their number, a multiple of that of Hosts; 0 is one per host.
+	Ranks int
+	// Hosts are where ranks run, the first ones on the first; none is this machine.
+	// Those whose SSH is localhost or a loopback address are this machine.
+	Hosts []hostfile.Host
+	// Shell is the command that runs a command line on another machine. It gets the
+	// host's SSH and the command line as its last arguments, and passes its standard
+	// streams and the exit status on. Empty is DefaultShell.
+	Shell []string
+	// Port is where ranks meet if rank 0 is on another machine; 0 is one chosen at
+	// random. On this one, a free port is taken and handed to rank 0.
+	Port int
+	// Transport is what ranks are told to use, of environ.Transports; empty says nothing.
+	Transport string
+	// Env are more variables, NAME=value, for all ranks; they win over others.
+	Env []string
+	// Dir is where ranks run, on all machines; empty is where the launcher does.
+	Dir string
+	// Grace is how long ranks have to end by themselves before they are killed; 0 is
+	// DefaultGrace.
+	Grace time.Duration
+	// Stdout and Stderr get what ranks write to theirs, a line at a time and one write
+	// per line, and Stderr what the launcher has to say. Nil drops it. Ranks read nothing.
+	Stdout, Stderr io.Writer
+	// Signals are passed on to all ranks; after the first, they are killed. Nil is none.
+	Signals <-chan os.Signal
+}
+
+// DefaultGrace is how long ranks have to end by themselves.
+const DefaultGrace = 5 * time.Second
+
+// DefaultShell is how other machines are reached: without a question that nobody
+// answers.
+func DefaultShell() []string { return []string{"ssh", "-o", "BatchMode=yes", "-T"} }
+
+// maxRanks keeps a mistyped number from filling the machine.
+const maxRanks = 4096
+
+// complete returns the options with what they leave open, or what is wrong.
+func (o Options) complete() (Options, error) {
+	if len(o.Command) == 0 || o.Command[0] == "" {
+		return o, errors.New("launch: no command, want a program and its arguments behind --")
+	}
+	hosts := len(o.Hosts)
+	if o.Ranks == 0 {
+		o.Ranks = hosts
+	}
+	switch {
+	case o.Ranks < 1 || o.Ranks > maxRanks:
+		return o, fmt.Errorf("launch: %d ranks, want 1 to %d", o.Ranks, maxRanks)
+	case hosts > 0 && o.Ranks%hosts != 0:
+		return o, fmt.Errorf("launch: %d ranks on %d hosts, want as many on each: a multiple of %d", o.Ranks, hosts, hosts)
+	case o.Port < 0 || o.Port > 65535:
+		return o, fmt.Errorf("launch: port %d, want 1 to 65535, or 0 for any", o.Port)
+	case o.Transport != "" && !slices.Contains(environ.Transports(), o.Transport):
+		return o, fmt.Errorf("launch: transport %q, want one of %s", o.Transport, strings.Join(environ.Transports(), ", "))
+	case o.Transport == "local" && o.Ranks > 1:
+		return o, fmt.Errorf("launch: transport local is for ranks of one process, and these are %d; want tcp or shm", o.Ranks)
+	case o.Grace < 0:
+		return o, fmt.Errorf("launch: grace of %v, want at least 0", o.Grace)
+	}
+	for _, e := range o.Env {
+		if err := hostfile.CheckEnv(e); err != nil {
+			return o, fmt.Errorf("launch: environment: %w", err)
+		}
+	}
+	if hosts == 0 {
+		o.Hosts = []hostfile.Host{{SSH: "localhost"}}
+	}
+	if len(o.Shell) == 0 {
+		o.Shell = DefaultShell()
+	}
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	if o.Stdout == nil {
+		o.Stdout = io.Discard
+	}
+	if o.Stderr == nil {
+		o.Stderr = io.Discard
+	}
+	mu := new(sync.Mutex)
+	o.Stdout, o.Stderr = locked{mu, o.Stdout}, locked{mu, o.Stderr}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return o, fmt.Errorf("launch: %w", err)
+	}
+	o.Dir = dir
+	return o, nil
+}

@@ -1,0 +1,166 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+)
+
+// place is where one rank runs, and what it is told.
+type place struct {
+	job   environ.Job
+	host  hostfile.Host
+	local bool // on this machine
+}
+
+// where names a place for people.
+func (p place) where() string {
+	if p.local {
+		return "this machine"
+	}
+	return p.host.SSH
+}
+
+// meeting is where a job's ranks meet. listener is nil if rank 0 is elsewhere.
+type meeting struct {
+	address    string
+	listener   *net.TCPListener
+	masterPort int // for programs that know only MASTER_PORT; nothing holds it
+}
+
+// places distributes the ranks over the hosts, in their order.
+func (o Options) places(m meeting) []place {
+	per := o.Ranks / len(o.Hosts)
+	onHost := map[string]int{}
+	id, secret := uuid.NewString(), environ.NewSecret()
+	out := make([]place, o.Ranks)
+	matrix := o.matrix()
+	for r := range out {
+		h := o.Hosts[r/per]
+		out[r] = place{host: h, local: here(h), job: environ.Job{
+			Rank: r, Size: o.Ranks, LocalRank: onHost[machine(h)],
+			Coordinator: m.address, ID: id, Secret: secret, Transport: o.Transport, Matrix: matrix,
+		}}
+		onHost[machine(h)]++
+	}
+	for r := range out {
+		out[r].job.LocalSize = onHost[machine(out[r].host)]
+	}
+	return out
+}
+
+// matrix is the RDMA devices between all ranks as JACCL has them, if every host
+// states its own and has one rank; empty if not.
+func (o Options) matrix() string {
+	if o.Ranks != len(o.Hosts) {
+		return ""
+	}
+	rows := make([][][]string, len(o.Hosts))
+	for i, h := range o.Hosts {
+		if h.RDMA == nil {
+			return ""
+		}
+		rows[i] = h.RDMA
+	}
+	b, err := json.Marshal(rows)
+	if err != nil {
+		return "" // strings can be encoded
+	}
+	return string(b)
+}
+
+// meet finds where the ranks meet. On this machine it is a port that is held from
+// now on, and handed to rank 0, where processes can inherit it.
+func (o Options) meet() (meeting, error) {
+	first := o.Hosts[0]
+	others := false
+	for _, h := range o.Hosts {
+		others = others || !here(h)
+	}
+	if !here(first) {
+		host := first.SSH[strings.LastIndexByte(first.SSH, '@')+1:]
+		if len(first.IPs) > 0 {
+			host = first.IPs[0]
+		}
+		// Below the ports that systems give out by themselves.
+		port := o.Port
+		if port == 0 {
+			port = 16384 + rand.IntN(16383)
+		}
+		return meeting{address: net.JoinHostPort(host, strconv.Itoa(port)), masterPort: port + 1}, nil
+	}
+	host := "127.0.0.1"
+	if others {
+		if len(first.IPs) == 0 {
+			return meeting{}, fmt.Errorf("launch: the first host is this machine and has no address in the hostfile; the others need one to reach rank 0: %s", `{"ssh": "localhost", "ips": ["10.0.0.1"]}`)
+		}
+		host = first.IPs[0]
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(o.Port)))
+	if err != nil {
+		return meeting{}, fmt.Errorf("launch: a port at which ranks meet: %w", err)
+	}
+	m := meeting{address: l.Addr().String(), listener: l.(*net.TCPListener)}
+	if m.masterPort, err = freePort(host); err != nil {
+		l.Close()
+		return meeting{}, fmt.Errorf("launch: MASTER_PORT: %w", err)
+	}
+	return m, nil
+}
+
+// freePort is one that was free a moment ago.
+func freePort(host string) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// here reports whether a host is this machine.
+func here(h hostfile.Host) bool {
+	ip := net.ParseIP(h.SSH)
+	return h.SSH == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// machine is what entries of one machine have in common.
+func machine(h hostfile.Host) string {
+	if here(h) {
+		return ""
+	}
+	return h.SSH
+}
+
+// environment is what a rank finds: on this machine all that the launcher has,
+// but for what other launchers said.
+func (o Options) environment(p place, m meeting) []string {
+	var out []string
+	if p.local {
+		own := map[string]bool{}
+		for _, v := range environ.Variables() {
+			own[v.Name] = true
+		}
+		delete(own, "JACCL_LIBRDMA") // which is the machine's
+		delete(own, "GOMOE_FLIGHT")  // which is the user's
+		if o.Transport == "" {
+			delete(own, "GOMOE_TRANSPORT")
+		}
+		for _, e := range os.Environ() {
+			if name, _, _ := strings.Cut(e, "="); !own[name] {
+				out = append(out, e)
+			}
+		}
+	}
+	out = append(out, p.job.Describe(m.masterPort)...)
+	return append(out, o.Env...)
+}

@@ -1,0 +1,172 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+)
+
+// Connect connects the ranks of a job through the devices that face each other. Every
+// rank calls it with an equal matrix, a mesh of at most 8 ranks; of several wires
+// between two ranks the first is used. It blocks until all ranks are connected or one
+// of them has failed, which is an error on each that names the rank and what it
+// lacks. Nothing is left open then.
+func Connect(ctx context.Context, site jaccl.Site, devices hostfile.Devices, settings Settings) (jaccl.Link, error) {
+	l := &Link{rank: site.Rank(), size: site.Size(), span: maxSpan, adapters: adapters{}}
+	err := l.connect(ctx, site, devices, settings)
+	if err != nil {
+		l.Close()
+		return nil, fmt.Errorf("rdma: connect: %w", err)
+	}
+	return l, nil
+}
+
+func (l *Link) connect(ctx context.Context, site jaccl.Site, devices hostfile.Devices, settings Settings) error {
+	all, err := agree(ctx, site, "rdma: endpoints", l.open(devices, settings), l.offers)
+	if err != nil {
+		return err
+	}
+	if err := l.match(site, all); err != nil {
+		return err // of the same data on every rank, and so on every rank
+	}
+	if _, err := agree(ctx, site, "rdma: queue pairs", l.join(all), nil); err != nil {
+		return err
+	}
+	l.side, err = newSide(ctx, site)
+	return err
+}
+
+// agree is an all-gather in which every rank says whether it has failed, and what it
+// offers if not. If one has failed all return an error that names it.
+func agree(ctx context.Context, site jaccl.Site, key string, failed error, offer func() []byte) ([][]byte, error) {
+	mine := []byte{1}
+	switch {
+	case failed != nil:
+		const most = 1000
+		text := failed.Error()
+		mine = append([]byte{0}, text[:min(most, len(text))]...)
+	case offer != nil:
+		mine = append(mine, offer()...)
+	}
+	all, err := site.Gather(ctx, key, mine)
+	switch {
+	case failed != nil:
+		return nil, failed // it knows more than its text says
+	case err != nil:
+		return nil, err
+	case len(all) != site.Size():
+		return nil, fmt.Errorf("%d ranks answer, want %d", len(all), site.Size())
+	}
+	offers := make([][]byte, len(all)) // all may be the site's
+	var errs []error
+	for i, b := range all {
+		switch {
+		case len(b) == 0:
+			errs = append(errs, fmt.Errorf("rank %d (%s) answers nothing", i, site.Host(i)))
+		case b[0] == 0:
+			errs = append(errs, fmt.Errorf("rank %d (%s) failed: %s", i, site.Host(i), b[1:]))
+		default:
+			offers[i] = b[1:]
+		}
+	}
+	return offers, errors.Join(errs...)
+}
+
+// open opens the endpoints.
+func (l *Link) open(devices hostfile.Devices, settings Settings) error {
+	var err error
+	if l.settings, err = settings.withDefaults(); err != nil {
+		return err
+	}
+	l.eps = make([]*endpoint, l.size)
+	if l.size == 1 {
+		return nil
+	}
+	if l.row, err = rowOf(devices, l.rank, l.size); err != nil {
+		return err
+	}
+	if err := l.settings.fits(l.row, 0); err != nil {
+		return err
+	}
+	if l.lib, err = openLibrary(l.settings.Library); err != nil {
+		return err
+	}
+	for peer, device := range l.row {
+		if peer == l.rank {
+			continue
+		}
+		if l.eps[peer], err = newEndpoint(l.lib, l.adapters, peer, device, l.settings.Service); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowOf returns rank's device for each peer.
+func rowOf(devices hostfile.Devices, rank, size int) ([]string, error) {
+	if len(devices) != size {
+		return nil, fmt.Errorf("devices of %d ranks, want those of %d", len(devices), size)
+	}
+	if err := devices.Check(); err != nil {
+		return nil, err
+	}
+	if err := devices.Mesh(); err != nil {
+		return nil, err
+	}
+	row := make([]string, size)
+	for peer, cell := range devices[rank] {
+		if peer != rank {
+			row[peer] = cell[0]
+		}
+	}
+	return row, nil
+}
+
+const offerSize = 1 + destinationSize
+
+// offers is, for every rank, the kind and address of the queue pair that faces it.
+func (l *Link) offers() []byte {
+	b := make([]byte, 0, l.size*offerSize)
+	for _, e := range l.eps {
+		if e == nil {
+			b = noDestination().append(append(b, 0))
+		} else {
+			b = e.address.append(append(b, byte(e.service)))
+		}
+	}
+	return b
+}
+
+// match compares what all ranks offer: both ends of a connection are of one kind.
+func (l *Link) match(site jaccl.Site, all [][]byte) error {
+	for i, b := range all {
+		if len(b) != l.size*offerSize {
+			return fmt.Errorf("rank %d (%s) offers %d bytes, want %d for a mesh of %d", i, site.Host(i), len(b), l.size*offerSize, l.size)
+		}
+	}
+	for i := range all {
+		for k := range i {
+			a, b := Service(all[i][k*offerSize]), Service(all[k][i*offerSize])
+			if a != b {
+				return fmt.Errorf("rank %d (%s) has %v queue pairs and rank %d (%s) %v, want one kind; Thunderbolt, which has UC, and adapters that have RC do not connect", i, site.Host(i), a, k, site.Host(k), b)
+			}
+		}
+	}
+	return nil
+}
+
+// join connects the endpoints with those that the peers offer.
+func (l *Link) join(all [][]byte) error {
+	for peer, e := range l.eps {
+		if e == nil {
+			continue
+		}
+		if err := e.connect(parseDestination(all[peer][l.rank*offerSize+1:])); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,310 @@
+package verbs
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// Link is a jaccl.Link over RDMA verbs: a queue pair for every peer. A head goes in a
+// frame of its own, which begins with its length as 4 bytes, little-endian; what does not
+// fit follows in messages of the class of the rest. The data of a peer and direction, or
+// each buffer of it where both sides cut alike, follow in messages of their class, the last
+// of which ends with them: nothing is sent that was not asked for, so that a message may
+// lie anywhere in memory that is registered.
+type Link struct {
+	rank, size int
+	lib        *library
+	settings   Settings
+	row        []string    // this rank's device for every peer
+	eps        []*endpoint // by rank, nil for this one
+	adapters   adapters    // that they are at
+	side       *side
+
+	mu      sync.Mutex            // held by an exchange and by Close
+	broken  atomic.Pointer[error] // why the link is of no use any more
+	closing atomic.Bool
+	x       exchange
+
+	giving  sync.Mutex // guards what follows; with mu, that is taken first
+	closed  bool
+	span    uintptr // see maxSpan
+	arenas  []*lot  // that are released with the link
+	free    []*lot  // of leases that have ended, the longest ago first
+	regions int     // that lots take of every device
+}
+
+var _ jaccl.Link = (*Link)(nil)
+
+// Rank implements jaccl.Link.
+func (l *Link) Rank() int { return l.rank }
+
+// Size implements jaccl.Link.
+func (l *Link) Size() int { return l.size }
+
+// Transport implements jaccl.Link. It is jaccl, as MLX calls it.
+func (l *Link) Transport() string { return "jaccl" }
+
+// Service is the kind of queue pair that the job has, RC or UC.
+func (l *Link) Service() Service {
+	for _, e := range l.eps {
+		if e != nil {
+			return e.service
+		}
+	}
+	return l.settings.Service
+}
+
+// usable returns why the link is of no use, nil if it is.
+func (l *Link) usable() error {
+	if l.closing.Load() {
+		return fmt.Errorf("rdma: link of rank %d: %w", l.rank, net.ErrClosed)
+	}
+	if err := l.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Exchange implements jaccl.Link.
+func (l *Link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x.Begin()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := l.x.begin(l, x); err != nil {
+		return err
+	}
+	err := drive(ctx, l.lib, l.x.eps, &l.x)
+	for _, e := range l.x.eps {
+		if err == nil {
+			e.sending.reset()
+			e.receiving.reset()
+		}
+	}
+	l.x.end()
+	if err != nil {
+		why := err // err itself would be allocated in every exchange
+		l.broken.CompareAndSwap(nil, &why)
+	}
+	return err
+}
+
+// Close implements jaccl.Link.
+func (l *Link) Close() error {
+	l.closing.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.giving.Lock()
+	defer l.giving.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	if l.side != nil {
+		l.side.close()
+	}
+	for _, e := range l.eps {
+		if e != nil {
+			e.close()
+		}
+	}
+	l.adapters.close()
+	for _, a := range slices.Concat(l.arenas, l.free) { // which nothing is received into any more
+		a.r.close()
+	}
+	l.arenas, l.free = nil, nil
+	return nil
+}
+
+// exchange is the state of an Exchange.
+type exchange struct {
+	l       *Link
+	x       *jaccl.Exchange
+	eps     []*endpoint // of x.Peers
+	peers   []headState
+	heads   [][]byte
+	missing int  // heads that have not come
+	decided bool // Heads has been called, or there are none
+	out     [2][]byte
+	sendOut [2][][]byte
+	first   []byte // this rank's first frame
+}
+
+// headState is what has come of a peer's head.
+type headState struct {
+	buf   []byte // 4 bytes of length and the head, in whole frames
+	size  int    // of the head; -1 before it is known
+	state [1][]byte
+	rest  [1][]byte
+	come  bool
+}
+
+const lengthSize = 4
+
+// begin makes the flows that are known before any head has come.
+func (s *exchange) begin(l *Link, x *jaccl.Exchange) error {
+	bad := func(format string, a ...any) error { return fmt.Errorf("rdma: exchange: "+format, a...) }
+	if len(x.Head) > jaccl.MaxHead {
+		return bad("head of %d bytes, want at most %d", len(x.Head), jaccl.MaxHead)
+	}
+	s.l, s.x = l, x
+	s.eps = s.eps[:0]
+	for i, p := range x.Peers {
+		if p < 0 || p >= l.size || p == l.rank || i > 0 && p <= x.Peers[i-1] {
+			return bad("peers %v of rank %d of %d, want others, ascending", x.Peers, l.rank, l.size)
+		}
+		s.eps = append(s.eps, l.eps[p])
+	}
+	s.heads = slices.Grow(s.heads[:0], len(x.Peers))[:len(x.Peers)]
+	s.peers = slices.Grow(s.peers[:0], len(x.Peers))[:len(x.Peers)]
+	s.missing, s.decided = len(x.Peers), false
+	if x.Head != nil {
+		s.first = append(binary.LittleEndian.AppendUint32(s.first[:0], uint32(len(x.Head))), x.Head...)
+		cut := min(len(s.first), frame)
+		s.out = [2][]byte{s.first[:cut], s.first[cut:]}
+		for i, e := range s.eps {
+			h := &s.peers[i]
+			if h.buf == nil {
+				h.buf = make([]byte, (headFrames+1)*frame)
+			}
+			h.size, h.come = -1, false
+			h.state[0] = h.buf[:frame]
+			e.receiving.add(head, h.state[:], 0)
+			e.sending.add(head, s.out[:1], 0)
+			e.sending.add(head, s.out[1:], classOf(len(s.out[1])))
+		}
+	}
+	for i, e := range s.eps {
+		if i < len(x.Send) {
+			e.sending.addData(x.Send[i], x.Alike)
+		}
+	}
+	return nil
+}
+
+func (s *exchange) end() {
+	s.x, s.out = nil, [2][]byte{}
+	clear(s.heads)
+}
+
+func (s *exchange) moved(i, sent, received int) {
+	if sent > 0 {
+		s.x.Sent(i, sent)
+	}
+	if received > 0 {
+		s.x.Received(i, received)
+	}
+}
+
+// step looks at the heads that have come, and when all have, lets the data come.
+func (s *exchange) step() (bool, error) {
+	if !s.decided {
+		if s.x.Head != nil {
+			if err := s.look(); err != nil {
+				return false, err
+			}
+			if s.missing > 0 || !s.told() {
+				return false, nil
+			}
+			if s.x.Heads != nil {
+				if err := s.x.Heads(s.heads); err != nil {
+					return false, err
+				}
+			}
+		}
+		s.decided = true
+		for i, e := range s.eps {
+			if i >= len(s.x.Recv) {
+				break
+			}
+			e.receiving.addData(s.x.Recv[i], s.x.Alike)
+			if err := e.refill(); err != nil {
+				return false, &jaccl.PeerError{Peer: e.peer, Err: err}
+			}
+		}
+	}
+	for _, e := range s.eps {
+		if !e.idle() {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// told reports whether this rank's head has left. Peers get it then even if Heads
+// refuses theirs, and come to the same verdict; they have come, so that it does leave.
+func (s *exchange) told() bool {
+	for _, e := range s.eps {
+		for i := range e.sending.flows[:e.sending.count] {
+			if f := &e.sending.flows[i]; f.kind == head && f.moved < f.n {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// look reads the lengths of heads whose first frame has come, and counts those that
+// are complete.
+func (s *exchange) look() error {
+	for i, e := range s.eps {
+		h := &s.peers[i]
+		if h.come || !e.receiving.idle() {
+			continue
+		}
+		if h.size < 0 {
+			n := binary.LittleEndian.Uint32(h.buf)
+			if n > jaccl.MaxHead {
+				return &jaccl.PeerError{Peer: e.peer, Err: fmt.Errorf("rdma: rank %d announces a head of %d bytes, want at most %d: it is not at the same exchange, or no rank of this program", e.peer, n, jaccl.MaxHead)}
+			}
+			h.size = int(n)
+			if lengthSize+h.size > frame {
+				h.rest[0] = h.buf[frame : lengthSize+h.size]
+				e.receiving.add(head, h.rest[:], classOf(len(h.rest[0])))
+				if err := e.refill(); err != nil {
+					return &jaccl.PeerError{Peer: e.peer, Err: err}
+				}
+				continue
+			}
+		}
+		h.come = true
+		s.heads[i] = h.buf[lengthSize:][:h.size]
+		s.missing--
+		s.x.Came(i)
+	}
+	return nil
+}
+
+func (s *exchange) alive(waited time.Duration) error {
+	if s.l.closing.Load() {
+		return fmt.Errorf("rdma: link of rank %d: %w", s.l.rank, net.ErrClosed)
+	}
+	if waited < grace {
+		return nil
+	}
+	for _, e := range s.eps {
+		if e.idle() {
+			continue
+		}
+		if err := s.l.side.gone(e.peer); err != nil {
+			return &jaccl.PeerError{Peer: e.peer, Err: err}
+		}
+	}
+	return nil
+}
+
+var errPeerClosed = errors.New("it has closed its link, or its process has ended")

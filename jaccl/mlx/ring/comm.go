@@ -1,0 +1,136 @@
+package ring
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// comm is this rank's end of the ring, and the only group there is.
+type comm struct {
+	rank        int
+	nodes       hostfile.Nodes
+	deadline    time.Duration
+	left, right []*wire // to the rank before and the rank after, one for each address
+	scratch     [][]byte
+	inUse       atomic.Bool
+
+	mu    sync.Mutex
+	first *failure
+}
+
+// wire is one connection, with what the operation in progress has still to do on
+// it: its packets are counted, so that an error can say what is missing.
+type wire struct {
+	net.Conn
+	peer              int
+	toSend, toReceive atomic.Int64 // bytes
+
+	in   sync.Mutex // held by whoever reads
+	byte byte       // read before its operation, if held
+	held bool
+}
+
+var (
+	_ jaccl.Communicator = (*comm)(nil)
+	_ jaccl.Group        = (*comm)(nil)
+)
+
+func (m *comm) Rank() int { return m.rank }
+func (m *comm) Size() int { return len(m.nodes) }
+
+// Ranks implements jaccl.Group: those of the ring.
+func (m *comm) Ranks() []int {
+	ranks := make([]int, len(m.nodes))
+	for i := range ranks {
+		ranks[i] = i
+	}
+	return ranks
+}
+
+// World implements jaccl.Communicator.
+func (m *comm) World() jaccl.Group { return m }
+
+// Group implements lowering.Communicator. There is one group, of all ranks in order.
+func (m *comm) Group(ranks []int) (lowering.Group, error) {
+	g, err := m.Among(ranks)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Among implements jaccl.Communicator, as Group does.
+func (m *comm) Among(ranks []int) (jaccl.Group, error) {
+	world := len(ranks) == len(m.nodes)
+	for i, r := range ranks {
+		if r < 0 || r >= len(m.nodes) {
+			return nil, fmt.Errorf("ring: group %v: rank %d is not in the job, want 0 to %d", ranks, r, len(m.nodes)-1)
+		}
+		if slices.Contains(ranks[:i], r) {
+			return nil, fmt.Errorf("ring: group %v: rank %d twice, want every rank once", ranks, r)
+		}
+		world = world && r == i
+	}
+	if !world {
+		return nil, fmt.Errorf("ring: group %v: MLX's ring has no groups but that of all %d ranks in order; use the transport tcp, or a ring for each group: %w", ranks, len(m.nodes), jaccl.ErrUnsupported)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.first != nil {
+		return nil, fmt.Errorf("ring: group %v: %w", ranks, m.first)
+	}
+	return m, nil
+}
+
+// Fail implements lowering.Communicator. The neighbours see their connections end,
+// without the cause, and the ranks beyond see theirs end in turn.
+func (m *comm) Fail(cause error) {
+	if cause == nil {
+		cause = fmt.Errorf("no cause given")
+	}
+	m.fail(&failure{[]int{m.rank}, fmt.Sprintf("ring: rank %d failed: %v", m.rank, cause), cause})
+}
+
+// Close closes the connections. Neighbours that wait for this rank, or come to,
+// get an error.
+func (m *comm) Close() error {
+	m.fail(&failure{[]int{m.rank}, fmt.Sprintf("ring: rank %d has closed its communicator", m.rank), jaccl.ErrClosed})
+	return nil
+}
+
+// fail poisons the ring with f unless it is poisoned, closes the connections, and
+// returns the failure that did.
+func (m *comm) fail(f *failure) *failure {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.first == nil {
+		m.first = f
+		m.shut()
+	}
+	return m.first
+}
+
+func (m *comm) failed() *failure {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.first
+}
+
+func (m *comm) shut() {
+	for _, w := range slices.Concat(m.left, m.right) {
+		w.Close()
+	}
+}
+
+// host names a rank for people, by the first address at which it waits.
+func (m *comm) host(rank int) string {
+	return fmt.Sprintf("rank %d (%s)", rank, m.nodes[rank][0])
+}

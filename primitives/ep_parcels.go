@@ -1,0 +1,21 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/lowering"
+)
+
+// parcelsOf returns the parts of buf that go to, or come from, each member: so many
+// rows, one member's behind the other's.
+func parcelsOf(a *lowering.Args, buf array.Array, rows []int32, rowBytes int) [][]byte {
+	out := lowering.KeepDirty[parcels](a)
+	out.parts = out.parts[:0]
+	mem := buf.Bytes()
+	for _, n := range rows {
+		size := int(n) * rowBytes
+		out.parts, mem = append(out.parts, mem[:size:size]), mem[size:]
+	}
+	return out.parts
+}
+
+type parcels struct{ parts [][]byte }

@@ -1,0 +1,130 @@
+package world
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gomoe/gomoe/internal/flight"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/watch"
+)
+
+// recording writes this rank's last operations to a file when the job fails, when
+// another rank asks for it, and on a signal.
+type recording struct {
+	folder   string // off for none
+	log      io.Writer
+	about    flight.About
+	mu       sync.Mutex
+	recorder *flight.Recorder // nil before the ranks are connected
+	watch    *watch.Watch     // nil where ranks have none
+	stop     func()           // of the signal
+}
+
+func newRecording(cfg Config, job environ.Job) *recording {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	f := &recording{folder: cfg.Flight, log: cfg.log(), about: flight.About{Job: job.ID, Rank: job.Rank, Size: job.Size, Host: host, PID: os.Getpid()}, stop: func() {}}
+	if f.folder == "" {
+		f.folder = job.Flight
+	}
+	if f.folder == "" {
+		id := job.ID
+		if id == "" {
+			id = fmt.Sprint(os.Getppid()) // ranks of one launcher
+		}
+		f.folder = filepath.Join(os.TempDir(), "gomoe-"+filepath.Base(id))
+	}
+	return f
+}
+
+// watched tells the recording what the ranks are connected by.
+func (f *recording) watched(w *watch.Watch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watch = w
+	if w != nil && f.about.Size > 1 {
+		f.about.Offset, f.about.Uncertain = w.Offset(0)
+	}
+}
+
+// record returns c with its operations recorded from now on.
+func (f *recording) record(c jaccl.Communicator, transport string) jaccl.Communicator {
+	if f.folder == "off" {
+		return c
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.about.Transport = transport
+	f.recorder = flight.New(f.about)
+	f.recorder.OnFailure(func(err error) { f.write(fmt.Sprintf("failed: %v", err)) })
+	f.stop = onDumpSignal(func() {
+		f.write("signal")
+		if f.watch != nil {
+			f.watch.RequestDump()
+		}
+	})
+	return f.recorder.Wrap(c)
+}
+
+// asked is called when another rank asks for the record.
+func (f *recording) asked(from int) { f.write(fmt.Sprintf("rank %d asked for it", from)) }
+
+// write writes the file and says where.
+func (f *recording) write(why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.recorder == nil {
+		return
+	}
+	if f.watch != nil && f.about.Size > 1 { // it is better known by now
+		f.recorder.Clock(f.watch.Offset(0))
+	}
+	path, err := f.recorder.Take(why).Save(f.folder)
+	if err != nil {
+		fmt.Fprintf(f.log, "gomoe: rank %d: its last operations can not be written: %v\n", f.about.Rank, err)
+		return
+	}
+	fmt.Fprintf(f.log, "gomoe: rank %d: its last operations are in %s; gomoe trace flight %s compares the ranks'\n", f.about.Rank, path, filepath.Join(f.folder, "*"))
+}
+
+// Clock returns the rank of this process in a job of several, what to add to its clock
+// to get rank 0's, and by how much that may be wrong. ok is false in a job of one process.
+func (w *World) Clock() (rank int, offset, uncertain time.Duration, ok bool) {
+	if w == nil {
+		return 0, 0, 0, false
+	}
+	s, err := w.ready()
+	if err != nil || s.flight == nil {
+		return 0, 0, 0, false
+	}
+	offset, uncertain = s.flight.clock()
+	return s.info.Rank, offset, uncertain, true
+}
+
+// clock returns what to add to this rank's clock to get rank 0's, and by how much that
+// may be wrong.
+func (f *recording) clock() (offset, uncertain time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watch == nil || f.about.Size < 2 {
+		return 0, 0
+	}
+	return f.watch.Offset(0)
+}
+
+// close ends the signal's goroutine. Nothing is written afterwards.
+func (f *recording) close() error {
+	f.stop()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recorder = nil
+	return nil
+}

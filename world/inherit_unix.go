@@ -1,0 +1,68 @@
+//go:build unix
+
+package world
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// inheritedPipe opens a pipe that this process was started with. The number stays
+// open, for the next Setup, but not in programs that this one starts.
+func inheritedPipe(fd int) (*os.File, error) {
+	own, err := inherited(fd, unix.S_IFIFO)
+	if err != nil {
+		return nil, err
+	}
+	// Close is to end a Read, which takes a file that does not block. Whether one does is
+	// a flag that all who have inherited it share, and that somebody may clear: where
+	// there is a way to open the pipe anew, it has a flag of its own.
+	if anew, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", own), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+		unix.Close(own)
+		own = anew
+	} else if err := unix.SetNonblock(own, true); err != nil {
+		unix.Close(own)
+		return nil, err
+	}
+	return os.NewFile(uintptr(own), "launcher"), nil
+}
+
+// inheritedListener opens a listener at that address that this process was started
+// with.
+func inheritedListener(fd int, address string) (net.Listener, error) {
+	own, err := inherited(fd, unix.S_IFSOCK)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(own), "listener")
+	defer f.Close()
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("inherited file %d: %w", fd, err)
+	}
+	if l.Addr().String() != address {
+		return nil, errors.Join(fmt.Errorf("inherited file %d listens at %v, not at %s", fd, l.Addr(), address), l.Close())
+	}
+	return l, nil
+}
+
+// inherited duplicates an open file of that kind.
+func inherited(fd int, kind uint32) (int, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, fmt.Errorf("inherited file %d: %w", fd, err)
+	}
+	if uint32(st.Mode)&unix.S_IFMT != kind {
+		return 0, fmt.Errorf("inherited file %d is something else now", fd)
+	}
+	unix.CloseOnExec(fd)
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return 0, fmt.Errorf("inherited file %d: %w", fd, err)
+	}
+	return own, nil
+}

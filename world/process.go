@@ -1,0 +1,240 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/meet"
+	"github.com/gomoe/gomoe/jaccl/job/watch"
+	"github.com/gomoe/gomoe/jaccl/link/tcp"
+)
+
+// perProcess sets up a World of several processes, this one's rank.
+func (s *state) perProcess(ctx context.Context, job environ.Job) error {
+	s.info.Rank, s.info.Size, s.info.Local = job.Rank, job.Size, []int{job.Rank}
+	if s.info.Transport == "local" {
+		return fmt.Errorf("gomoe: transport local was asked for, and the ranks are %d processes; want auto, tcp or shm", job.Size)
+	}
+	life := &lifeline{}
+	ctx, err := life.watch(ctx, job.Lifeline)
+	if err != nil {
+		return err
+	}
+	s.also = append(s.also, life.close)
+	s.flight = newRecording(s.cfg, job)
+	s.also = append(s.also, s.flight.close)
+	c, err := s.connect(ctx, job)
+	if err != nil {
+		return fmt.Errorf("gomoe: rank %d of %d: set up: %w", job.Rank, job.Size, err)
+	}
+	s.comms = []jaccl.Communicator{s.flight.record(c, s.info.Transport)}
+	life.failing(c)
+	return nil
+}
+
+// overPlace meets the other ranks and connects them with links.
+func (s *state) overPlace(ctx context.Context, job environ.Job, link func(context.Context, jaccl.Site) (jaccl.Link, error)) (jaccl.Communicator, error) {
+	place, err := s.meet(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.agreed(ctx, place, link)
+	if err != nil {
+		return nil, err
+	}
+	return s.communicator(ctx, place, l)
+}
+
+// meet meets the other ranks, at a place that the state closes.
+func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err error) {
+	opts := meet.Options{Rank: job.Rank, Size: job.Size, Deadline: s.cfg.Deadline, Facts: s.facts(), Meetings: s.meetings}
+	opts.Log = func(remote net.Addr, reason string) {
+		fmt.Fprintf(s.cfg.log(), "gomoe: rank %d turned %v away: %s\n", job.Rank, remote, reason)
+	}
+	if opts.Job, err = uuid.Parse(job.ID); err != nil {
+		opts.Job = uuid.NewSHA1(uuid.NameSpaceURL, []byte("gomoe-job:"+job.ID))
+	}
+	if job.Size > 1 {
+		if opts.Coordinator, err = job.Meeting(); err != nil {
+			return nil, err
+		}
+		key, err := job.Key("")
+		if err != nil {
+			return nil, err
+		}
+		opts.Secret = []byte(key)
+	}
+	if job.Listener > 0 {
+		// Where it is not there, as a program between has closed it, the port is free.
+		if opts.Listener, err = inheritedListener(job.Listener, job.Coordinator); err != nil {
+			fmt.Fprintf(s.cfg.log(), "gomoe: rank 0 listens by itself: %v\n", err)
+		}
+	}
+	place, err := meet.Join(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.also = append(s.also, place.Close)
+	return place, nil
+}
+
+// agreed is link, after which all ranks say whether they have one. If some have none,
+// and Fallback permits it, all use TCP. link fails on all ranks or on some, but leaves
+// the site usable where what is missing is missing on this machine only.
+func (s *state) agreed(ctx context.Context, site jaccl.Site, link func(context.Context, jaccl.Site) (jaccl.Link, error)) (jaccl.Link, error) {
+	l, err := link(ctx, site)
+	missing, gone := absent(ctx, site, "gomoe: who has a link", err)
+	if gone != nil {
+		if l != nil {
+			err = errors.Join(err, l.Close())
+		}
+		return nil, errors.Join(err, gone)
+	}
+	if missing == "" {
+		return l, nil
+	}
+	if l != nil {
+		err = errors.Join(err, l.Close())
+	}
+	why := fmt.Sprintf("transport %s is not to be had: %s", s.info.Transport, missing)
+	if !s.cfg.Fallback || s.info.Transport == "tcp" {
+		return nil, &explained{why, err}
+	}
+	if err := s.instead("tcp", "%s", why); err != nil {
+		return nil, err
+	}
+	return tcp.Connect(ctx, site)
+}
+
+// explained is an error whose text says what it meant for all ranks.
+type explained struct {
+	text string
+	err  error // nil if it was another rank's
+}
+
+func (e *explained) Error() string { return e.text }
+func (e *explained) Unwrap() error { return e.err }
+
+// communicator makes a communicator of a link, which is its own from now on.
+func (s *state) communicator(ctx context.Context, site jaccl.Site, link jaccl.Link) (jaccl.Communicator, error) {
+	w, err := watch.Start(ctx, site, watch.Options{Silence: s.silence(), Dump: s.flight.asked})
+	if err != nil {
+		return nil, errors.Join(err, link.Close())
+	}
+	transport := link.Transport()
+	c, err := jaccl.Connect(link, w, jaccl.Options{Deadline: s.cfg.Deadline})
+	if err != nil {
+		return nil, errors.Join(err, link.Close(), w.Close())
+	}
+	s.info.Transport = transport
+	s.flight.watched(w)
+	return c, nil
+}
+
+// silence is after which time without a sign a rank is lost: the deadline, if the
+// watch's heartbeats are enough for that.
+func (s *state) silence() time.Duration {
+	if s.cfg.Deadline == 0 {
+		return 0
+	}
+	return max(s.cfg.Deadline, 4*watch.DefaultHeartbeat)
+}
+
+// facts are what all ranks have to state alike.
+func (s *state) facts() []meet.Fact {
+	mesh := "any"
+	if s.mesh != nil {
+		mesh = s.mesh.String()
+	}
+	return []meet.Fact{{Name: "version", Value: version()}, {Name: "transport", Value: s.info.Transport}, {Name: "fallback", Value: fmt.Sprint(s.cfg.Fallback)}, {Name: "mesh", Value: mesh}}
+}
+
+// compareFacts compares them where ranks did not meet at a place that does.
+func (s *state) compareFacts(ctx context.Context, site jaccl.Site) error {
+	var text string
+	for _, f := range s.facts() {
+		text += fmt.Sprintf("%s %q ", f.Name, f.Value)
+	}
+	all, err := site.Gather(ctx, "gomoe: facts", []byte(text))
+	if err != nil {
+		return err
+	}
+	for r, b := range all {
+		if string(b) != string(all[0]) {
+			return fmt.Errorf("rank %d (%s) has %sand rank 0 (%s) %s; start all ranks alike", r, site.Host(r), b, site.Host(0), all[0])
+		}
+	}
+	return nil
+}
+
+// lifeline is the launcher's end of a pipe: when it ends, so has the launcher.
+type lifeline struct {
+	file   interface{ Close() error }
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+	comm   chan jaccl.Communicator
+}
+
+// errOrphan is why ranks of a launcher that has ended fail.
+var errOrphan = errors.New("gomoe: the launcher of this job has ended")
+
+// watch returns a context that ends with the launcher. file is a number, or 0 for no
+// launcher that is watched.
+func (l *lifeline) watch(ctx context.Context, file int) (context.Context, error) {
+	if file == 0 {
+		return ctx, nil
+	}
+	f, err := inheritedPipe(file)
+	if err != nil { // a program between has closed it, and is the one that ends with the launcher
+		return ctx, nil
+	}
+	ctx, l.cancel = context.WithCancelCause(ctx)
+	l.file, l.done, l.comm = f, make(chan struct{}), make(chan jaccl.Communicator, 1)
+	go func() {
+		defer close(l.done)
+		var b [1]byte
+		for {
+			if _, err := f.Read(b[:]); err == nil {
+				continue
+			} else if errors.Is(err, os.ErrClosed) {
+				return // by close
+			}
+			break
+		}
+		l.cancel(errOrphan)
+		if c := <-l.comm; c != nil {
+			c.Fail(errOrphan)
+		}
+	}()
+	return ctx, nil
+}
+
+// failing makes the end of the launcher fail all collectives.
+func (l *lifeline) failing(c jaccl.Communicator) {
+	if l.file != nil {
+		l.comm <- c
+	}
+}
+
+// close ends the watch.
+func (l *lifeline) close() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	select {
+	case l.comm <- nil: // nobody waits for one any more
+	default:
+	}
+	<-l.done
+	l.cancel(nil)
+	return err
+}

@@ -1,0 +1,173 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/meet"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// state is a World that is set up.
+type state struct {
+	cfg    Config
+	info   Info
+	comms  []jaccl.Communicator // of the local ranks
+	mesh   *sharding.Mesh       // that all jobs have; nil if any
+	flight *recording           // of a job of several processes
+	also   []func() error       // what else to release, the last one first
+
+	// The World's, which outlive this.
+	meetings *meet.Meetings
+	mpi      *mpiSite // nil until it is opened
+}
+
+// setUp is Setup of a World that is not set up.
+func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *mpiSite) (*state, error) {
+	if !slices.Contains(append(environ.Transports(), ""), cfg.Transport) {
+		return nil, fmt.Errorf("gomoe: transport %q, want one of %s", cfg.Transport, strings.Join(environ.Transports(), ", "))
+	}
+	if cfg.Mode < Auto || cfg.Mode > PerProcess {
+		return nil, fmt.Errorf("gomoe: mode %v, want Auto, InProcess or PerProcess", cfg.Mode)
+	}
+	if cfg.Deadline < 0 {
+		return nil, fmt.Errorf("gomoe: deadline %v, want 0 for %v or more", cfg.Deadline, jaccl.DefaultDeadline)
+	}
+	job, err := environ.Detect(cfg.getenv())
+	if err != nil {
+		return nil, fmt.Errorf("gomoe: %w", err)
+	}
+	s := &state{cfg: cfg, mesh: cfg.Mesh, meetings: meetings, mpi: w}
+	s.info.Source = job.Source
+	s.info.Transport = cfg.Transport
+	if s.info.Transport == "" {
+		s.info.Transport = job.Transport
+	}
+	if s.info.Transport == "" {
+		s.info.Transport = "auto"
+	}
+	if err := s.mode(job); err != nil {
+		return nil, err
+	}
+	if s.info.Mode == InProcess {
+		err = s.inProcess(job)
+	} else {
+		err = s.perProcess(ctx, job)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// instead permits what was not asked for, or returns the reason as an error.
+func (s *state) instead(what, format string, args ...any) error {
+	reason := fmt.Sprintf(format, args...)
+	if !s.cfg.Fallback {
+		return errors.New("gomoe: " + reason)
+	}
+	s.info.Fallbacks = append(s.info.Fallbacks, reason+"; instead: "+what)
+	fmt.Fprintf(s.cfg.log(), "gomoe: %s; instead: %s\n", reason, what)
+	return nil
+}
+
+// mode decides where the ranks live.
+func (s *state) mode(job environ.Job) error {
+	s.info.Mode = s.cfg.Mode
+	const start = "start the processes with gomoe launch -n, mpirun, torchrun or mlx.launch"
+	said := fmt.Sprintf("%s says %d processes", strings.Join(job.Source, " "), job.Size)
+	switch {
+	case s.cfg.Mode == Auto && !job.InProcess():
+		s.info.Mode = PerProcess
+	case s.cfg.Mode == Auto:
+		s.info.Mode = InProcess
+	case s.cfg.Mode == InProcess && job.Size > 1:
+		if err := s.instead("this process runs all ranks by itself, as do the others", "in-process was asked for, and the environment describes a job (%s); every process would run all ranks", said); err != nil {
+			return err
+		}
+	case s.cfg.Mode == PerProcess && job.InProcess():
+		s.info.Mode = InProcess
+		if err := s.instead("all ranks in this process", "per-process was asked for, and the environment describes no job; %s", start); err != nil {
+			return err
+		}
+	}
+	if s.info.Mode == PerProcess && s.mesh != nil && s.mesh.Ranks() != job.Size {
+		s.info.Mode = InProcess
+		return s.instead(fmt.Sprintf("all %d ranks in this process", s.mesh.Ranks()), "the mesh %q has %d ranks, and %s; %s %d, or take a mesh of %d ranks",
+			s.mesh, s.mesh.Ranks(), said, start, s.mesh.Ranks(), job.Size)
+	}
+	return nil
+}
+
+// inProcess sets up a World of this process.
+func (s *state) inProcess(job environ.Job) error {
+	if t := s.info.Transport; t != "auto" && t != "local" {
+		if err := s.instead("local", "transport %s was asked for, and all ranks are in this process; start one process per rank, as with gomoe launch -n", t); err != nil {
+			return err
+		}
+	}
+	s.info.Transport = "local"
+	s.info.Rank, s.info.Size = job.Rank, 1
+	if s.mesh != nil {
+		s.info.Size = s.mesh.Ranks()
+	}
+	comms, err := jaccl.Local(s.info.Size, jaccl.Options{Deadline: s.cfg.Deadline})
+	if err != nil {
+		return fmt.Errorf("gomoe: %w", err)
+	}
+	s.comms = comms
+	for i := range comms {
+		s.info.Local = append(s.info.Local, i)
+	}
+	return nil
+}
+
+// fits reports a mesh that the World's ranks are not.
+func (s *state) fits(m sharding.Mesh) error {
+	switch {
+	case s.mesh != nil && m.String() != s.mesh.String():
+		return fmt.Errorf("gomoe: mesh %q of a job in a World that was set up for the mesh %q; call Reset, and Setup with the other mesh", m, s.mesh)
+	case s.info.Mode == PerProcess && m.Ranks() != s.info.Size:
+		return fmt.Errorf("gomoe: mesh %q has %d ranks, and the World has %d processes (%s)", m, m.Ranks(), s.info.Size, strings.Join(s.info.Source, " "))
+	}
+	return nil
+}
+
+// close releases everything, the last thing first.
+func (s *state) close() error {
+	var errs []error
+	for _, c := range s.comms {
+		errs = append(errs, c.Close())
+	}
+	for _, f := range slices.Backward(s.also) {
+		errs = append(errs, f())
+	}
+	s.comms, s.also = nil, nil
+	return errors.Join(errs...)
+}
+
+// all runs f for every rank of this process at once, and returns the first error.
+func (s *state) all(f func(c jaccl.Communicator) error) error {
+	errs := make([]error, len(s.comms))
+	var wg sync.WaitGroup
+	for i, c := range s.comms {
+		wg.Go(func() {
+			if errs[i] = f(c); errs[i] != nil {
+				c.Fail(errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
