@@ -33,7 +33,7 @@ test:
 test-kernels:
 	@set -e; for k in $$($(GO) run ./cmd/gomoe version -kernels | tail -n +2); do \
 		echo "GOMOE_KERNELS=$$k $(GO) test"; \
-		GOMOE_KERNELS=$$k $(GO) test $(TESTFLAGS) ./internal/kernel ./primitives ./examples/...; \
+		GOMOE_KERNELS=$$k $(GO) test $(TESTFLAGS) ./internal/kernel/... ./primitives ./examples/...; \
 	done
 
 # With ranks of MLX and JACCL themselves, and launchers beside Open MPI's: a python that
@@ -57,12 +57,12 @@ test-native:
 # take minutes, and computes nothing that the others do not; ranks that are processes
 # can not start themselves there.
 test-arm64: unfused
-	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher|TestSlurm)$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
+	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher|TestSlurm)$$' $(TESTFLAGS) ./internal/kernel/... ./primitives ./examples/ep_moe
 	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -run '^(TestABI|TestTrampoline)$$' $(TESTFLAGS) ./metal/mtl ./metal/internal/standin
 
 # On arm64 the compiler fuses x*y + z, with one rounding, unless the product is
 # converted: float64(x*y) + z. Results that are to be those of amd64 must not be.
-UNFUSED = ./array ./internal/kernel ./jaccl ./lowering ./primitives ./runtime
+UNFUSED = ./array ./internal/kernel/... ./jaccl ./lowering ./primitives ./runtime
 
 unfused:
 	@GOARCH=arm64 $(GO) build $(UNFUSED)

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -143,9 +143,9 @@ func (r ArgExtreme) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // extremeOf returns where the first NaN of x is or, if there is none, the first that
 // is equal to the largest, or to the smallest.
 func extremeOf[T Float](op string, x []T) int {
-	pick := kernel.Largest[T]
+	pick := vector.Largest[T]
 	if op == "argmin" {
-		pick = kernel.Smallest[T]
+		pick = vector.Smallest[T]
 	}
 	best := pick(x)
 	for i, v := range x {

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -88,17 +88,17 @@ func arithmetic[T Integer](op string) func(z, x, y []T) {
 func binaryFloat[T Float](op string) func(z, x, y []T) {
 	switch op {
 	case "add":
-		return kernel.Add[T]
+		return vector.Add[T]
 	case "sub":
-		return kernel.Sub[T]
+		return vector.Sub[T]
 	case "mul":
-		return kernel.Mul[T]
+		return vector.Mul[T]
 	case "div":
-		return kernel.Div[T]
+		return vector.Div[T]
 	case "max":
-		return kernel.Maximum[T]
+		return vector.Maximum[T]
 	case "min":
-		return kernel.Minimum[T]
+		return vector.Minimum[T]
 	case "rem": // of f32 it is exact in f64, and so not rounded at all
 		return func(z, x, y []T) {
 			for i := range z {
@@ -106,7 +106,7 @@ func binaryFloat[T Float](op string) func(z, x, y []T) {
 			}
 		}
 	default:
-		return kernel.Pow[T]
+		return vector.Pow[T]
 	}
 }
 

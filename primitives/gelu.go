@@ -2,7 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -89,9 +89,9 @@ func (p geluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 func geluKernel[T Float](tanh bool) lowering.Kernel {
-	f := kernel.GELU[T]
+	f := vector.GELU[T]
 	if tanh {
-		f = kernel.GELUTanh[T]
+		f = vector.GELUTanh[T]
 	}
 	return func(a *lowering.Args) error {
 		each1(a, cheap/4, f)
@@ -100,9 +100,9 @@ func geluKernel[T Float](tanh bool) lowering.Kernel {
 }
 
 func geluGradKernel[T Float](tanh bool) lowering.Kernel {
-	f := kernel.GELUGrad[T]
+	f := vector.GELUGrad[T]
 	if tanh {
-		f = kernel.GELUTanhGrad[T]
+		f = vector.GELUTanhGrad[T]
 	}
 	return func(a *lowering.Args) error {
 		each2(a, cheap/4, f)

@@ -2,7 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -146,7 +146,7 @@ type layerNormRows[T Float] struct {
 
 func (w *layerNormRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.LayerNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.bias, w.n, w.eps)
+	norm.LayerNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.bias, w.n, w.eps)
 }
 
 type layerNormGradRows[T Float] struct {
@@ -157,7 +157,7 @@ type layerNormGradRows[T Float] struct {
 
 func (w *layerNormGradRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.LayerNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
+	norm.LayerNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
 }
 
 type moments[T Float] struct {
@@ -168,7 +168,7 @@ type moments[T Float] struct {
 }
 
 func (w *moments[T]) Piece(lo, hi int) {
-	kernel.Moments(w.mean[lo:hi], w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
+	norm.Moments(w.mean[lo:hi], w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
 }
 
 func (layerNorm) Doc() graph.Doc {

@@ -4,7 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/pack"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -62,7 +62,7 @@ func eachLine[T Float](a *lowering.Args, t graph.Type, axis int, in, out [][]T, 
 // transposed sets y[j·ys + i] = x[i·xs + j] for i below m and j below n.
 func transposed[T Float](y []T, ys int, x []T, xs, m, n int) {
 	if unsafe.Sizeof(T(0)) == 4 {
-		kernel.Transpose(words(y), ys, words(x), xs, m, n)
+		pack.Transpose(words(y), ys, words(x), xs, m, n)
 		return
 	}
 	for i := range m {

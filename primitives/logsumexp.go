@@ -2,7 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -50,7 +50,7 @@ func logSumExpKernel[T Float](axis int) lowering.Kernel {
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{x}, nil, func(k int, in, _ [][]T) {
-			kernel.LogSumExpLines(y[k:k+1], in[0], len(in[0]))
+			norm.LogSumExpLines(y[k:k+1], in[0], len(in[0]))
 		})
 		return nil
 	}
@@ -62,7 +62,7 @@ type logSumExpRows[T Float] struct {
 }
 
 func (w *logSumExpRows[T]) Piece(lo, hi int) {
-	kernel.LogSumExpLines(w.y[lo:hi], w.x[lo*w.n:hi*w.n], w.n)
+	norm.LogSumExpLines(w.y[lo:hi], w.x[lo*w.n:hi*w.n], w.n)
 }
 
 func (logSumExp) Doc() graph.Doc {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -100,7 +100,7 @@ func sumAxis(a *lowering.Args, y, x array.Array, axis int) {
 	}
 }
 
-// sumFloat sums the middle one of x's three dimensions in the order of kernel.Sum,
+// sumFloat sums the middle one of x's three dimensions in the order of vector.Sum,
 // whatever is behind it.
 func sumFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int) {
 	if inner == 1 {
@@ -112,7 +112,7 @@ func sumFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int) {
 	const block = 256
 	blocks := (inner + block - 1) / block
 	grain := 1 + 4*dear/(1+n*min(inner, block))
-	lowering.Share(a, outer*blocks, grain, blockSums[T]{y, x, n, inner, block, lowering.RoomsOf[float64](a, kernel.SumRoom)})
+	lowering.Share(a, outer*blocks, grain, blockSums[T]{y, x, n, inner, block, lowering.RoomsOf[float64](a, vector.SumRoom)})
 }
 
 type lineSums[T Float] struct {
@@ -122,7 +122,7 @@ type lineSums[T Float] struct {
 
 func (w *lineSums[T]) Piece(lo, hi int) {
 	for o := lo; o < hi; o++ {
-		w.y[o] = T(kernel.Sum(w.x[o*w.n:][:w.n]))
+		w.y[o] = T(vector.Sum(w.x[o*w.n:][:w.n]))
 	}
 }
 
@@ -136,7 +136,7 @@ func (w *blockSums[T]) Piece(lo, hi int) {
 	room, blocks := w.rooms.Take(), (w.inner+w.block-1)/w.block
 	for k := lo; k < hi; k++ {
 		o, j := k/blocks, k%blocks*w.block
-		kernel.SumColumns(w.y[o*w.inner+j:][:min(w.block, w.inner-j)], w.x[min(o*w.n*w.inner+j, len(w.x)):], w.n, w.inner, room)
+		vector.SumColumns(w.y[o*w.inner+j:][:min(w.block, w.inner-j)], w.x[min(o*w.n*w.inner+j, len(w.x)):], w.n, w.inner, room)
 	}
 }
 

@@ -2,7 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -171,7 +171,7 @@ type rmsNormRows[T Float] struct {
 
 func (w *rmsNormRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.RMSNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.n, w.eps)
+	norm.RMSNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.n, w.eps)
 }
 
 type rmsNormGradRows[T Float] struct {
@@ -182,7 +182,7 @@ type rmsNormGradRows[T Float] struct {
 
 func (w *rmsNormGradRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.RMSNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
+	norm.RMSNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
 }
 
 type rmsInverses[T Float] struct {
@@ -193,7 +193,7 @@ type rmsInverses[T Float] struct {
 }
 
 func (w *rmsInverses[T]) Piece(lo, hi int) {
-	kernel.RMSInverse(w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
+	norm.RMSInverse(w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
 }
 
 // columnSums sums over the rows, in their order, ct or, with x, ct times what a norm
@@ -214,9 +214,9 @@ func (w *columnSums[T]) Piece(lo, hi int) {
 	switch {
 	case w.rows == 0:
 	case w.x == nil:
-		kernel.AddBias(acc, w.ct[lo:], len(w.sum), w.rows)
+		norm.AddBias(acc, w.ct[lo:], len(w.sum), w.rows)
 	default:
-		kernel.AddGain(acc, w.x[lo:], w.ct[lo:], len(w.sum), w.mean, w.inv)
+		norm.AddGain(acc, w.x[lo:], w.ct[lo:], len(w.sum), w.mean, w.inv)
 	}
 	for i, s := range acc {
 		w.sum[lo+i] = T(s)

@@ -2,7 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -40,9 +40,9 @@ func (Rounding) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (r Rounding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	f32, f64 := kernel.Round[float32], kernel.Round[float64]
+	f32, f64 := vector.Round[float32], vector.Round[float64]
 	if r.ToEven {
-		f32, f64 = kernel.RoundToEven[float32], kernel.RoundToEven[float64]
+		f32, f64 = vector.RoundToEven[float32], vector.RoundToEven[float64]
 	}
 	wide := func(_ *lowering.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
 	return e.Elementwise("round", out, in, func(a *lowering.Args) error {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -33,7 +33,7 @@ func route[T Float](r Router, first int) lowering.Kernel {
 		w := lowering.Keep[routed[T]](a)
 		w.r, w.logits, w.weights, w.scores, w.ids = r, logits, weights, scores, ids
 		w.experts, w.some = experts, 1+routeAtOnce/(1+experts)
-		w.rooms = lowering.RoomsOf[float64](a, w.some*experts+kernel.ScoreRoom+r.TopK)
+		w.rooms = lowering.RoomsOf[float64](a, w.some*experts+norm.ScoreRoom+r.TopK)
 		w.choosers = choosersOf(a, r, bias, experts)
 		a.Share(tokens, rowGrain(experts), w)
 		return nil
@@ -83,15 +83,15 @@ func (p *routed[T]) Piece(lo, hi int) {
 	}
 }
 
-// score writes the scores of tokens' logits, with kernel.ScoreRoom behind them.
+// score writes the scores of tokens' logits, with norm.ScoreRoom behind them.
 func score[T Float](kind string, dst []float64, x []T, experts int) {
 	switch kind {
 	case SigmoidScore:
-		kernel.Sigmoids(dst, x)
+		norm.Sigmoids(dst, x)
 	case SqrtSoftplusScore:
-		kernel.RootSoftplus(dst, x)
+		norm.RootSoftplus(dst, x)
 	default:
-		kernel.SoftmaxRows(dst, x, experts)
+		norm.SoftmaxRows(dst, x, experts)
 	}
 }
 

@@ -2,7 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -69,11 +69,11 @@ func (siluGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (silu) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("silu", out, in, inFloat(siluKernel(kernel.SiLU[float32]), siluKernel(kernel.SiLU[float64])))
+	return e.Elementwise("silu", out, in, inFloat(siluKernel(vector.SiLU[float32]), siluKernel(vector.SiLU[float64])))
 }
 
 func (siluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("silu_grad", out, in, inFloat(siluGradKernel(kernel.SiLUGrad[float32]), siluGradKernel(kernel.SiLUGrad[float64])))
+	return e.Elementwise("silu_grad", out, in, inFloat(siluGradKernel(vector.SiLUGrad[float32]), siluGradKernel(vector.SiLUGrad[float64])))
 }
 
 func siluKernel[T Float](f func(y, x []T)) lowering.Kernel {

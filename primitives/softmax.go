@@ -2,7 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -101,7 +101,7 @@ func softmaxKernel[T Float](axis int) lowering.Kernel {
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{x}, [][]T{y}, func(_ int, in, out [][]T) {
-			kernel.SoftmaxLines(out[0], in[0], len(in[0]))
+			norm.SoftmaxLines(out[0], in[0], len(in[0]))
 		})
 		return nil
 	}
@@ -115,7 +115,7 @@ func softmaxGradKernel[T Float](axis int) lowering.Kernel {
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{y, ct}, [][]T{dx}, func(_ int, in, out [][]T) {
-			kernel.SoftmaxGrad(out[0], in[0], in[1], len(in[0]))
+			norm.SoftmaxGrad(out[0], in[0], in[1], len(in[0]))
 		})
 		return nil
 	}
@@ -127,7 +127,7 @@ type softmaxRows[T Float] struct {
 }
 
 func (w *softmaxRows[T]) Piece(lo, hi int) {
-	kernel.SoftmaxLines(w.y[lo*w.n:hi*w.n], w.x[lo*w.n:hi*w.n], w.n)
+	norm.SoftmaxLines(w.y[lo*w.n:hi*w.n], w.x[lo*w.n:hi*w.n], w.n)
 }
 
 type softmaxGradRows[T Float] struct {
@@ -137,7 +137,7 @@ type softmaxGradRows[T Float] struct {
 
 func (w *softmaxGradRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.SoftmaxGrad(w.dx[lo:hi], w.y[lo:hi], w.ct[lo:hi], w.n)
+	norm.SoftmaxGrad(w.dx[lo:hi], w.y[lo:hi], w.ct[lo:hi], w.n)
 }
 
 func (softmax) Doc() graph.Doc {

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 
 	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // attention is a problem of b sequences with n query heads and m key heads.
@@ -93,7 +93,7 @@ func attentionRef[T kernel.Float](a attention, q, k, v []T) (out, lse []float64)
 
 func problem[T kernel.Float](a attention) (q, k, v, dout []T) {
 	r := rand.New(rand.NewPCG(11, uint64(a.s)))
-	return kerneltest.Normals[T](r, a.b*a.s*a.n*a.d), kerneltest.Normals[T](r, a.b*a.s*a.m*a.d), kerneltest.Normals[T](r, a.b*a.s*a.m*a.d), kerneltest.Normals[T](r, a.b*a.s*a.n*a.d)
+	return numbers.Normals[T](r, a.b*a.s*a.n*a.d), numbers.Normals[T](r, a.b*a.s*a.m*a.d), numbers.Normals[T](r, a.b*a.s*a.m*a.d), numbers.Normals[T](r, a.b*a.s*a.n*a.d)
 }
 
 func near[T kernel.Float](t *testing.T, what string, got []T, want []float64, tolerance float64) {
@@ -154,7 +154,7 @@ func TestAttentionExtremes(t *testing.T) {
 }
 
 // attentionVectors returns the ways to do attention here.
-func attentionVectors() []kernel.Kind { return append(kerneltest.Vectors(), kernel.Portable) }
+func attentionVectors() []kernel.Kind { return append(numbers.Vectors(), kernel.Portable) }
 
 // allOf does all parts of one head with v, last one first, as queries and as what they
 // give to keys.
@@ -184,8 +184,8 @@ func TestAttentionVectors(t *testing.T) {
 		for _, causal := range []bool{true, false} {
 			d := []int{64, 5, 16, 40, 1, 24, 128, 33}[i%8]
 			h := Attention[float32]{s, d, 0.2, causal}
-			q, k, v, dout := kerneltest.Normals[float32](r, s*d), kerneltest.Normals[float32](r, s*d), kerneltest.Normals[float32](r, s*d), kerneltest.Normals[float32](r, s*d)
-			dlse := kerneltest.Normals[float32](r, s)
+			q, k, v, dout := numbers.Normals[float32](r, s*d), numbers.Normals[float32](r, s*d), numbers.Normals[float32](r, s*d), numbers.Normals[float32](r, s*d)
+			dlse := numbers.Normals[float32](r, s)
 			var first [5][]float32
 			for _, vec := range attentionVectors() {
 				var got [5][]float32
@@ -196,7 +196,7 @@ func TestAttentionVectors(t *testing.T) {
 						first[n] = got[n]
 					}
 					if vec != kernel.Portable {
-						kerneltest.SameBits(t, what, got[n], first[n])
+						numbers.SameBits(t, what, got[n], first[n])
 						continue
 					}
 					want := make([]float64, len(got[n]))
@@ -215,14 +215,14 @@ func TestAttentionWhole(t *testing.T) {
 	h := Attention[float32]{900, 8, 0.3, true}
 	r := rand.New(rand.NewPCG(39, 40))
 	n := h.S * h.D
-	q, k, v, dout := kerneltest.Normals[float32](r, n), kerneltest.Normals[float32](r, n), kerneltest.Normals[float32](r, n), kerneltest.Normals[float32](r, n)
+	q, k, v, dout := numbers.Normals[float32](r, n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n)
 	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
 	out, lse, dq, dk, dv := allOf(kernel.VectorsOf[float32](), h, q, k, v, dout, nil)
-	o, l, gq, gk, gv := make([]float32, n), make([]float32, h.S), make([]float32, n), kerneltest.Normals[float32](r, n), kerneltest.Normals[float32](r, n)
+	o, l, gq, gk, gv := make([]float32, n), make([]float32, h.S), make([]float32, n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n)
 	h.Forward(of(q), of(k), of(v), of(o), l)
 	h.Backward(of(q), of(k), of(v), of(o), l, of(dout), nil, of(gq), of(gk), of(gv), true)
 	for i, got := range [][]float32{o, l, gq, gk, gv} {
-		kerneltest.SameBits(t, []string{"out", "lse", "dq", "dk", "dv"}[i], got, [][]float32{out, lse, dq, dk, dv}[i])
+		numbers.SameBits(t, []string{"out", "lse", "dq", "dk", "dv"}[i], got, [][]float32{out, lse, dq, dk, dv}[i])
 	}
 	for _, vec := range attentionVectors() {
 		w := h.attend(vec, of(k), of(v))
@@ -230,8 +230,8 @@ func TestAttentionWhole(t *testing.T) {
 		w.Backward(of(q), of(out), lse, of(dout), nil, of(gq), 192, 192)
 		w.AddTo(of(gk), of(gv), false)
 		w.Release()
-		kerneltest.SameBits(t, vec.String()+" dk", gk, dk)
-		kerneltest.SameBits(t, vec.String()+" dv", gv, dv)
+		numbers.SameBits(t, vec.String()+" dk", gk, dk)
+		numbers.SameBits(t, vec.String()+" dv", gv, dv)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestAttentionCuts(t *testing.T) {
 	for _, vec := range attentionVectors() {
 		for _, causal := range []bool{true, false} {
 			h := Attention[float32]{500, 16, 0.25, causal}
-			q, k, v := kerneltest.Normals[float32](r, h.S*h.D), kerneltest.Normals[float32](r, h.S*h.D), kerneltest.Normals[float32](r, h.S*h.D)
+			q, k, v := numbers.Normals[float32](r, h.S*h.D), numbers.Normals[float32](r, h.S*h.D), numbers.Normals[float32](r, h.S*h.D)
 			of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
 			out, lse, _, _, _ := allOf(vec, h, q, k, v, q, nil)
 			for pieces := 2; pieces < 12; pieces++ {
@@ -260,8 +260,8 @@ func TestAttentionCuts(t *testing.T) {
 				if at != h.S {
 					t.Fatalf("%d pieces end at %d, want %d", pieces, at, h.S)
 				}
-				kerneltest.SameBits(t, fmt.Sprintf("%v out in %d pieces", vec, pieces), o, out)
-				kerneltest.SameBits(t, fmt.Sprintf("%v lse in %d pieces", vec, pieces), l, lse)
+				numbers.SameBits(t, fmt.Sprintf("%v out in %d pieces", vec, pieces), o, out)
+				numbers.SameBits(t, fmt.Sprintf("%v lse in %d pieces", vec, pieces), l, lse)
 			}
 		}
 	}
@@ -298,7 +298,7 @@ func TestAttentionOddValues(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))
 	for _, vec := range attentionVectors() {
 		h := Attention[float32]{230, 20, 0.25, true}
-		q, k, v := kerneltest.Normals[float32](r, h.S*h.D), kerneltest.Normals[float32](r, h.S*h.D), kerneltest.Normals[float32](r, h.S*h.D)
+		q, k, v := numbers.Normals[float32](r, h.S*h.D), numbers.Normals[float32](r, h.S*h.D), numbers.Normals[float32](r, h.S*h.D)
 		want, _, _, _, _ := allOf(vec, h, q, k, v, q, nil)
 		for _, odd := range [][]int{{0}, {1}, {47}, {48}, {50, 51, 90}, {95}, {96}, {100, 229}, {191, 192, 193}, {229}} {
 			for _, x := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
@@ -315,7 +315,7 @@ func TestAttentionOddValues(t *testing.T) {
 						}
 						row[3] = want[i*h.D+3] // the other elements are as without
 					}
-					kerneltest.SameBits(t, fmt.Sprintf("%v: row %d with %v in values %v", vec, i, x, odd), row, want[i*h.D:][:h.D])
+					numbers.SameBits(t, fmt.Sprintf("%v: row %d with %v in values %v", vec, i, x, odd), row, want[i*h.D:][:h.D])
 				}
 			}
 		}
@@ -351,7 +351,7 @@ func TestAttentionOddKeys(t *testing.T) {
 // After the first, attention takes no memory but its arguments.
 func TestAttentionAllocates(t *testing.T) {
 	h := Attention[float32]{400, 24, 0.2, true}
-	x := kerneltest.Normals[float32](rand.New(rand.NewPCG(37, 38)), h.S*h.D)
+	x := numbers.Normals[float32](rand.New(rand.NewPCG(37, 38)), h.S*h.D)
 	y, lse := make([]float32, len(x)), make([]float32, h.S)
 	of := func(x []float32) Rows[float32] { return Rows[float32]{x, h.D} }
 	if n := testing.AllocsPerRun(20, func() {
@@ -371,9 +371,9 @@ func TestAttentionIsCausal(t *testing.T) {
 		short := a
 		short.s = s
 		o, l := forward(short, q[:s*a.n*a.d], k[:s*a.m*a.d], v[:s*a.m*a.d])
-		kerneltest.SameBits(t, fmt.Sprintf("the first %d rows", s), o, out[:len(o)])
+		numbers.SameBits(t, fmt.Sprintf("the first %d rows", s), o, out[:len(o)])
 		for n := range a.n {
-			kerneltest.SameBits(t, fmt.Sprintf("lse of the first %d rows", s), l[n*s:(n+1)*s], lse[n*a.s:][:s])
+			numbers.SameBits(t, fmt.Sprintf("lse of the first %d rows", s), l[n*s:(n+1)*s], lse[n*a.s:][:s])
 		}
 		q, k, v := slices.Clone(q), slices.Clone(k), slices.Clone(v)
 		for _, x := range [][]float32{q[s*a.n*a.d:], k[s*a.m*a.d:], v[s*a.m*a.d:]} {
@@ -382,7 +382,7 @@ func TestAttentionIsCausal(t *testing.T) {
 			}
 		}
 		o, _ = forward(a, q, k, v)
-		kerneltest.SameBits(t, fmt.Sprintf("the first %d rows before NaN", s), o[:s*a.n*a.d], out[:s*a.n*a.d])
+		numbers.SameBits(t, fmt.Sprintf("the first %d rows before NaN", s), o[:s*a.n*a.d], out[:s*a.n*a.d])
 		if o[s*a.n*a.d] == o[s*a.n*a.d] {
 			t.Errorf("row %d of NaN is %v", s, o[s*a.n*a.d])
 		}
@@ -395,7 +395,7 @@ func TestAttentionBackward(t *testing.T) {
 	} {
 		q, k, v, dout := problem[float64](a)
 		out, lse := forward(a, q, k, v)
-		dlse := kerneltest.Normals[float64](rand.New(rand.NewPCG(12, uint64(a.s))), len(lse))
+		dlse := numbers.Normals[float64](rand.New(rand.NewPCG(12, uint64(a.s))), len(lse))
 		dq, dk, dv := backward(a, q, k, v, out, lse, dout, dlse)
 		for _, c := range []struct {
 			name    string

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 	"github.com/gomoe/gomoe/quant"
 )
 
@@ -27,7 +27,7 @@ func BenchmarkQuantDot(b *testing.B) {
 		}
 		for _, v := range available() {
 			for _, m := range []int{1, 2, 4, 8} {
-				rows := quantRows(d, k, kerneltest.Normals[float32](r, m*k))
+				rows := quantRows(d, k, numbers.Normals[float32](r, m*k))
 				for _, c := range []struct {
 					name string
 					n    int
@@ -59,7 +59,7 @@ func BenchmarkQuantDot(b *testing.B) {
 // BenchmarkQuantizeRow rounds a row, at best.
 func BenchmarkQuantizeRow(b *testing.B) {
 	const k = 2048
-	x := kerneltest.Normals[float32](rand.New(rand.NewPCG(1, 1)), k)
+	x := numbers.Normals[float32](rand.New(rand.NewPCG(1, 1)), k)
 	for _, d := range []graph.DType{graph.Q8_0, graph.Q4_K} {
 		row := make([]byte, RowBytes(d, k))
 		b.Run(d.String(), func(b *testing.B) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 	"github.com/gomoe/gomoe/quant"
 )
 
@@ -48,7 +48,7 @@ func TestMultiplyIsAProduct(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, d := range quant.Types() {
 		const m, n, k = 5, 7, 1024
-		x, w := kerneltest.Normals[float32](r, m*k), randomBlocks(r, d, n, k)
+		x, w := numbers.Normals[float32](r, m*k), randomBlocks(r, d, n, k)
 		wide := make([]float32, n*k)
 		require.NoError(t, quant.Dequantize(wide, d, w))
 		y := make([]float32, m*n)
@@ -78,7 +78,7 @@ func TestQuantKernelsAgree(t *testing.T) {
 		block, size := d.Block()
 		for _, c := range [][3]int{{1, 1, 1}, {1, 4, 8}, {1, 5, 3}, {2, 9, 4}, {2, 4, 8}, {3, 3, 5}, {3, 8, 4}, {4, 8, 2}, {5, 2, 9}, {6, 4, 4}, {7, 5, 3}, {8, 4, 1}, {66, 5, 2}, {9, 6, 13}, {70, 3, 1}, {0, 3, 1}, {2, 0, 1}, {2, 3, 0}} {
 			m, n, k := c[0], c[1], c[2]*block
-			x := kerneltest.Normals[float32](r, m*k)
+			x := numbers.Normals[float32](r, m*k)
 			for i := range x {
 				x[i] *= float32(math.Exp(r.NormFloat64()))
 			}
@@ -100,7 +100,7 @@ func TestQuantKernelsAgree(t *testing.T) {
 				if transposed {
 					yrs, ycs, length = 1, m+1, n*(m+1)
 				}
-				want := kerneltest.Normals[float32](r, length)
+				want := numbers.Normals[float32](r, length)
 				for _, v := range sets() {
 					got := append([]float32(nil), want...)
 					v.set.multiply(d, m, n, k, rows, w, nil, got, yrs, ycs)
@@ -114,7 +114,7 @@ func TestQuantKernelsAgree(t *testing.T) {
 							got[i*yrs+j*ycs] = want[i*yrs+j*ycs]
 						}
 					}
-					kerneltest.SameBits(t, fmt.Sprintf("%s %s %v: what is between elements", v.name, d, c), got, want)
+					numbers.SameBits(t, fmt.Sprintf("%s %s %v: what is between elements", v.name, d, c), got, want)
 				}
 			}
 		}
@@ -184,7 +184,7 @@ func TestRoundAgree(t *testing.T) {
 		for _, blocks := range []int{0, 1, 2, 3, 4, 5, 7, 8, 12} {
 			for m := range 4 {
 				k := blocks * block
-				x := kerneltest.Normals[float32](r, m*k)
+				x := numbers.Normals[float32](r, m*k)
 				for i := range x {
 					switch r.IntN(10) {
 					case 0: // ties, where the largest is 127

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // BenchmarkGemm measures each kernel. The benchmark peak is what one core can do
@@ -29,7 +29,7 @@ func benchmarkGemm[T kernel.Float](b *testing.B) {
 			if s != nil {
 				b.Run("peak", func(b *testing.B) {
 					w, wide := workspaceOf[T](), tileVecs*s.lanes
-					x := kerneltest.Normals[T](r, gemmDeep*8+wide)
+					x := numbers.Normals[T](r, gemmDeep*8+wide)
 					tile, rows := s.tileOf(s.rows, tileVecs)
 					w.work = work{deep: gemmDeep, a: unsafe.Pointer(&x[wide]), b: unsafe.Pointer(&x[0]),
 						astride: unsafe.Sizeof(T(0)), astep: 8 * unsafe.Sizeof(T(0)),
@@ -51,7 +51,7 @@ func benchmarkGemm[T kernel.Float](b *testing.B) {
 				{"router", 1024, 8, 512, "NN"}, {"expert8", 8, 1024, 512, "NN"}, {"expert24", 24, 1024, 512, "NN"}, {"attention", 64, 64, 64, "NT"},
 				{"decode1", 1, 4096, 512, "NN"}, {"decode3", 3, 4096, 512, "NN"}, {"decode1", 1, 4096, 512, "NT"}, {"decode4", 4, 4096, 512, "NT"},
 			} {
-				x, y, z := kerneltest.Normals[T](r, c.m*c.k), kerneltest.Normals[T](r, c.k*c.n), make([]T, c.m*c.n)
+				x, y, z := numbers.Normals[T](r, c.m*c.k), numbers.Normals[T](r, c.k*c.n), make([]T, c.m*c.n)
 				ars, acs, brs, bcs := c.k, 1, c.n, 1
 				if c.layout[0] == 'T' {
 					ars, acs = 1, c.m

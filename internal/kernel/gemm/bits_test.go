@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 var update = flag.Bool("update", false, "write testdata/bits.txt with this machine's bits")
 
 // TestBits holds products to the bits of every machine.
 func TestBits(t *testing.T) {
-	kerneltest.SameEverywhere(t, "testdata/bits.txt", *update, func(k kernel.Kind) map[string]string {
-		family := kerneltest.Family(k)
+	numbers.SameEverywhere(t, "testdata/bits.txt", *update, func(k kernel.Kind) map[string]string {
+		family := numbers.Family(k)
 		return map[string]string{family + " gemm f32": digest[float32](kernelsOf(k)), family + " gemm f64": digest[float64](kernelsOf(k))}
 	})
 }
@@ -26,15 +26,15 @@ func digest[T kernel.Float](k kernels) string {
 		for layout := range 4 {
 			m, n, deep := s[0], s[1], s[2]
 			p := product[T]{m: m, n: n, k: deep, ars: deep, acs: 1, brs: n, bcs: 1, ldc: n, acc: i%2 == 0,
-				a: kerneltest.Drawn[T](r, m*deep), b: kerneltest.Drawn[T](r, deep*n), c: kerneltest.Drawn[T](r, m*n)}
+				a: numbers.Drawn[T](r, m*deep), b: numbers.Drawn[T](r, deep*n), c: numbers.Drawn[T](r, m*n)}
 			if layout&1 != 0 {
 				p.ars, p.acs = 1, m
 			}
 			if layout&2 != 0 {
 				p.brs, p.bcs = 1, deep
 			}
-			results = append(results, kerneltest.Wide(p.by(k)))
+			results = append(results, numbers.Wide(p.by(k)))
 		}
 	}
-	return kerneltest.Digest(results...)
+	return numbers.Digest(results...)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // The fused products have the bits of the products and loops that they join.
@@ -78,7 +78,7 @@ func separateHalf[E Half]() apart[E] {
 
 func testFused[E Number](t *testing.T, do apart[E]) {
 	r := rand.New(rand.NewPCG(3, 1))
-	numbers := func(n int) []E { return do.from(kerneltest.Normals[float32](r, n)) }
+	draw := func(n int) []E { return do.from(numbers.Normals[float32](r, n)) }
 	same := func(t *testing.T, what string, got, want []E) {
 		t.Helper()
 		wide := func(x []E) []float64 {
@@ -88,7 +88,7 @@ func testFused[E Number](t *testing.T, do apart[E]) {
 			}
 			return y
 		}
-		kerneltest.SameBits(t, what, wide(got), wide(want))
+		numbers.SameBits(t, what, wide(got), wide(want))
 	}
 	for _, c := range []struct{ m, n, k int }{
 		{0, 5, 3}, {1, 1, 1}, {3, 17, 5}, {5, 50, 300}, {20, 97, 64}, {130, 200, 33}, {700, 130, 20}, {150, 40, 3000}, {1500, 49, 9}, {4, 3000, 8},
@@ -97,9 +97,9 @@ func testFused[E Number](t *testing.T, do apart[E]) {
 			t.Run(fmt.Sprintf("%dx%dx%d/%v", c.m, c.n, c.k, transposed), func(t *testing.T) {
 				matrix := func() Matrix[E] {
 					if transposed {
-						return Matrix[E]{numbers(c.n * c.k), 1, c.k, Panels{}}
+						return Matrix[E]{draw(c.n * c.k), 1, c.k, Panels{}}
 					}
-					return Matrix[E]{numbers(c.k * c.n), c.n, 1, Panels{}}
+					return Matrix[E]{draw(c.k * c.n), c.n, 1, Panels{}}
 				}
 				b, d := matrix(), matrix()
 				b.X[len(b.X)/2] = do.from([]float32{float32(math.NaN())})[0]
@@ -108,8 +108,8 @@ func testFused[E Number](t *testing.T, do apart[E]) {
 					do.product(c.m, c.n, c.k, x, c.k, w, y, c.n)
 					return y
 				}
-				dirty := func() []E { return numbers(c.m * c.n) }
-				x, x2 := numbers(c.m*c.k), numbers(c.m*c.k)
+				dirty := func() []E { return draw(c.m * c.n) }
+				x, x2 := draw(c.m*c.k), draw(c.m*c.k)
 				g, u := product(x, b), product(x, d)
 
 				h, kg, ku, kh := dirty(), dirty(), dirty(), dirty()
@@ -119,7 +119,7 @@ func testFused[E Number](t *testing.T, do apart[E]) {
 				SwiGLU(c.m, c.n, c.k, Left[E]{X: x, Row: c.k}, b, d, kg, ku, kh)
 				// The same rows in another order, with something behind each.
 				at, row := make([]int32, c.m), c.k+3
-				spread := numbers(c.m * row)
+				spread := draw(c.m * row)
 				for i, j := range r.Perm(c.m) {
 					at[i] = int32(j)
 					copy(spread[j*row:], x[i*c.k:(i+1)*c.k])

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // problem of a product: its sizes, strides and arguments.
@@ -54,7 +54,7 @@ func newProduct[T kernel.Float](r *rand.Rand, m, n, k int) product[T] {
 			return nil
 		}
 		skip := r.IntN(3)
-		return kerneltest.Normals[T](r, skip+(rows-1)*rs+(cols-1)*cs+1)[skip:]
+		return numbers.Normals[T](r, skip+(rows-1)*rs+(cols-1)*cs+1)[skip:]
 	}
 	p.a, p.b, p.c = fill(m, k, p.ars, p.acs), fill(k, n, p.brs, p.bcs), fill(m, n, p.ldc, 1)
 	return p
@@ -150,7 +150,7 @@ func gemmIsItsContract[T kernel.Float](t *testing.T) {
 			if k.f32 == nil {
 				want = rounded
 			}
-			kerneltest.SameBits(t, k.name+" "+p.String(), p.by(k), want)
+			numbers.SameBits(t, k.name+" "+p.String(), p.by(k), want)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestGemmOfIntegers(t *testing.T) {
 			}
 		}
 		for _, k := range available() {
-			kerneltest.SameBits(t, k.name+" "+p.String(), p.by(k), p.want(false))
+			numbers.SameBits(t, k.name+" "+p.String(), p.by(k), p.want(false))
 		}
 	}
 }
@@ -240,7 +240,7 @@ func gemmCuts[T kernel.Float](t *testing.T) {
 				}
 				i += m
 			}
-			kerneltest.SameBits(t, k.name+" "+p.String(), cut.c, whole)
+			numbers.SameBits(t, k.name+" "+p.String(), cut.c, whole)
 		}
 	}
 }
@@ -287,7 +287,7 @@ func TestGemmNaNStaysInItsRow(t *testing.T) {
 		want := p.want(true)
 		for _, k := range available() {
 			if k.f32 != nil {
-				kerneltest.SameBits(t, k.name+" "+p.String(), p.by(k), want)
+				numbers.SameBits(t, k.name+" "+p.String(), p.by(k), want)
 			}
 		}
 	}
@@ -305,7 +305,7 @@ func TestGemmZero(t *testing.T) {
 				for j := range p.b {
 					p.b[j] = -1e-30
 				}
-				kerneltest.SameBits(t, fmt.Sprintf("%s m=%d n=%d", k.name, m, n), p.by(k), make([]float32, m*n))
+				numbers.SameBits(t, fmt.Sprintf("%s m=%d n=%d", k.name, m, n), p.by(k), make([]float32, m*n))
 			}
 		}
 	}
@@ -317,7 +317,7 @@ func TestMultiplyIsWhatWasSelected(t *testing.T) {
 	p := newProduct[float32](rand.New(rand.NewPCG(15, 16)), 20, 70, 300)
 	got := append([]float32(nil), p.c...)
 	Multiply(p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, got, p.ldc, p.acc)
-	kerneltest.SameBits(t, chosen.String(), got, p.by(kernelsOf(chosen)))
+	numbers.SameBits(t, chosen.String(), got, p.by(kernelsOf(chosen)))
 }
 
 // available returns the kernels of this processor, the best first.
@@ -336,8 +336,8 @@ func TestPortableBlock(t *testing.T) {
 		for _, jn := range []int{1, 3, 4, 9, 256} {
 			const kn = 19
 			stride := jn + 2
-			rows, panel := kerneltest.Normals[float32](r, gemmRows*kn), kerneltest.Normals[float32](r, stride*kn)
-			got := kerneltest.Normals[float32](r, in*jn)
+			rows, panel := numbers.Normals[float32](r, gemmRows*kn), numbers.Normals[float32](r, stride*kn)
+			got := numbers.Normals[float32](r, in*jn)
 			want := append([]float32(nil), got...)
 			portableBlock(in, jn, kn, rows, panel, stride, got)
 			for i := range in {
@@ -347,7 +347,7 @@ func TestPortableBlock(t *testing.T) {
 					}
 				}
 			}
-			kerneltest.SameBits(t, fmt.Sprintf("in=%d jn=%d", in, jn), got, want)
+			numbers.SameBits(t, fmt.Sprintf("in=%d jn=%d", in, jn), got, want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // Nothing behind the last element is touched; if it were, this test would crash.
@@ -21,14 +21,14 @@ func gemmStaysInside[T kernel.Float](t *testing.T) {
 	for range 200 {
 		p := newProduct[T](r, r.IntN(20), r.IntN(110), r.IntN(40))
 		want := p.want(true)
-		p.a, p.b, p.c = kerneltest.AtGuard(t, p.a), kerneltest.AtGuard(t, p.b), kerneltest.AtGuard(t, p.c)
+		p.a, p.b, p.c = numbers.AtGuard(t, p.a), numbers.AtGuard(t, p.b), numbers.AtGuard(t, p.c)
 		for _, k := range available() {
 			c := append([]T(nil), p.c...)
 			w := workspaceOf[T]()
 			w.multiply(k.set(unsafe.Sizeof(T(0))), p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, Panels{}, p.c, p.ldc, p.acc)
 			w.release()
 			if k.f32 != nil {
-				kerneltest.SameBits(t, k.name+" "+p.String(), p.c, want)
+				numbers.SameBits(t, k.name+" "+p.String(), p.c, want)
 			}
 			copy(p.c, c)
 		}
@@ -41,14 +41,14 @@ func TestGemmHalfStaysInside(t *testing.T) {
 	for range 150 {
 		p := newHalfProduct[array.Brain, array.Brain](r, r.IntN(40), r.IntN(110), r.IntN(70))
 		c := p.c
-		p.a, p.b, p.c = kerneltest.AtGuard(t, p.a), kerneltest.AtGuard(t, p.b), kerneltest.AtGuard(t, p.c)
+		p.a, p.b, p.c = numbers.AtGuard(t, p.a), numbers.AtGuard(t, p.b), numbers.AtGuard(t, p.c)
 		for _, k := range halfKernels() {
 			if k.name == "model" && p.m*p.n*p.k > modelled/4 {
 				continue
 			}
 			want := halfProduct[array.Brain, array.Brain]{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.ldc, p.acc, p.a, p.b, c}.by(k)
 			multiplyHalf(k, p.m, p.n, p.k, p.a, p.ars, p.acs, Matrix[array.Brain]{X: p.b, Row: p.brs, Col: p.bcs}, p.c, p.ldc, p.acc)
-			kerneltest.SameBits(t, k.name+" "+k.half()+" "+p.String(), widened(p.c), want)
+			numbers.SameBits(t, k.name+" "+k.half()+" "+p.String(), widened(p.c), want)
 			copy(p.c, c)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // BenchmarkGemmHalf measures every engine, and the product of the same numbers
@@ -24,7 +24,7 @@ func BenchmarkGemmHalf(b *testing.B) {
 				b.Run("peak", func(b *testing.B) {
 					w := halfWorkspaceOf()
 					defer w.release()
-					x := narrowed[array.Brain](kerneltest.Normals[float32](r, s.deep*(s.most+s.wide)))
+					x := narrowed[array.Brain](numbers.Normals[float32](r, s.deep*(s.most+s.wide)))
 					tile, rows := s.tile(s.most, s.wide/pairLanes)
 					w.work = halfWork{blocks: 1, config: &w.config, deep: s.deep / 2, a: unsafe.Pointer(&x[s.deep*s.wide]), b: unsafe.Pointer(&x[0]),
 						bstride: uintptr(4 * s.wide), c: unsafe.Pointer(&w.edge), cstride: uintptr(4 * s.wide)}
@@ -48,7 +48,7 @@ func BenchmarkGemmHalf(b *testing.B) {
 				{"router", 1024, 8, 512, "NN"}, {"expert8", 8, 1024, 512, "NN"}, {"expert24", 24, 1024, 512, "NN"}, {"attention", 64, 64, 64, "NT"},
 				{"decode1", 1, 4096, 512, "NN"}, {"decode3", 3, 4096, 512, "NN"}, {"decode1", 1, 4096, 512, "NT"}, {"decode4", 4, 4096, 512, "NT"},
 			} {
-				x, y := kerneltest.Normals[float32](r, c.m*c.k), kerneltest.Normals[float32](r, c.k*c.n)
+				x, y := numbers.Normals[float32](r, c.m*c.k), numbers.Normals[float32](r, c.k*c.n)
 				ars, acs, brs, bcs := c.k, 1, c.n, 1
 				if c.layout[0] == 'T' {
 					ars, acs = 1, c.m

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // halfKernels returns the kernels of this processor, and those whose products of
@@ -142,7 +142,7 @@ func halfIsItsContract[E Half, R Result](t *testing.T) {
 		p.check(t)
 		if p.m <= 16 && p.n*p.k > 0 { // few rows of A, and B row by row, are multiplied in another way
 			p.brs, p.bcs = p.n+r.IntN(3), 1
-			p.b = narrowed[E](kerneltest.Normals[float32](r, (p.k-1)*p.brs+p.n))
+			p.b = narrowed[E](numbers.Normals[float32](r, (p.k-1)*p.brs+p.n))
 			p.check(t)
 		}
 	}
@@ -167,7 +167,7 @@ func (p halfProduct[E, R]) check(t *testing.T) {
 		if wants[contract] == nil {
 			wants[contract] = p.want(k)
 		}
-		kerneltest.SameBits(t, k.name+" "+k.half()+" "+p.String(), p.by(k), wants[contract])
+		numbers.SameBits(t, k.name+" "+k.half()+" "+p.String(), p.by(k), wants[contract])
 	}
 }
 
@@ -233,7 +233,7 @@ func halfCuts[E Half, R Result](t *testing.T) {
 				}
 				i += m
 			}
-			kerneltest.SameBits(t, k.name+" "+k.half()+" "+p.String(), got, whole)
+			numbers.SameBits(t, k.name+" "+k.half()+" "+p.String(), got, whole)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestGemmHalfOfIntegers(t *testing.T) {
 		want := product[float32]{p.m, p.n, p.k, p.ars, p.acs, p.brs, p.bcs, p.ldc, p.acc, widened(p.a), widened(p.b), p.c}.want(false)
 		for _, k := range halfKernels() {
 			if k.name != "model" || p.m*p.n*p.k <= modelled {
-				kerneltest.SameBits(t, k.name+" "+k.half()+" "+p.String(), p.by(k), want)
+				numbers.SameBits(t, k.name+" "+k.half()+" "+p.String(), p.by(k), want)
 			}
 		}
 	}
@@ -320,7 +320,7 @@ func TestGemmHalfIsWhatWasSelected(t *testing.T) {
 	p := newHalfProduct[array.Brain, array.Brain](r, 20, 70, 1300)
 	got := append([]array.Brain(nil), p.c...)
 	MultiplyHalf(p.m, p.n, p.k, p.a, p.ars, p.acs, p.b, p.brs, p.bcs, got, p.ldc, p.acc)
-	kerneltest.SameBits(t, chosen.name, widened(got), p.by(chosen))
+	numbers.SameBits(t, chosen.name, widened(got), p.by(chosen))
 	if got := SelectedHalf(); got != chosen.half() {
 		t.Errorf("SelectedHalf is %q, want %q", got, chosen.half())
 	}

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // guarded returns n bytes that begin 8 bytes behind a cache line, and what tells
@@ -80,7 +80,7 @@ func panelsOfFloats[T float32 | float64](t *testing.T) {
 				j += jn
 			}
 			w.release()
-			kerneltest.SameBits(t, fmt.Sprint(ks.name, " ", p), got, want)
+			numbers.SameBits(t, fmt.Sprint(ks.name, " ", p), got, want)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func panelsOfBrains(t *testing.T) {
 				multiplyHalf(ks, p.m, jn, p.k, p.a, p.ars, p.acs, Matrix[array.Brain]{b[j*p.bcs:], p.brs, p.bcs, panels.From(j)}, got[j:], p.ldc, p.acc)
 				j += jn
 			}
-			kerneltest.SameBits(t, fmt.Sprint(ks.name, " ", p.m, "x", p.n, "x", p.k), widened(got), want)
+			numbers.SameBits(t, fmt.Sprint(ks.name, " ", p.m, "x", p.n, "x", p.k), widened(got), want)
 		}
 	}
 }
@@ -119,6 +119,6 @@ func TestPanelsCut(t *testing.T) {
 		right.Panels = packed(t, ks, right, p.k, p.n)
 		multiplyHalf(ks, p.m, 70, p.k, p.a, p.ars, p.acs, right, got, p.ldc, p.acc)
 		multiplyHalf(ks, p.m, 130, p.k, p.a, p.ars, p.acs, right.from(70), got[70:], p.ldc, p.acc)
-		kerneltest.SameBits(t, ks.name, widened(got), want)
+		numbers.SameBits(t, ks.name, widened(got), want)
 	}
 }

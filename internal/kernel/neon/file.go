@@ -94,4 +94,6 @@ func (f *file) assembly() string {
 	return text + f.text.String()
 }
 
-func (f *file) declarations() string { return f.header() + "package " + f.pkg + "\n" + f.stubs.String() }
+func (f *file) declarations() string {
+	return f.header() + "package " + f.pkg + "\n" + f.stubs.String()
+}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // lineLoopsHere returns the loops of this processor by the names of their kinds.
@@ -22,22 +22,22 @@ func lineLoopsHere() map[string]*lineLoops {
 func TestLines(t *testing.T) {
 	r := rand.New(rand.NewPCG(59, 60))
 	for n := range 100 {
-		x, y := kerneltest.Normals[float32](r, n), kerneltest.Normals[float32](r, n)
+		x, y := numbers.Normals[float32](r, n), numbers.Normals[float32](r, n)
 		for name, l := range lineLoopsHere() {
 			got, want := make([]float32, n), make([]float32, n)
 			difference(l, got, x, 0.3)
 			difference(nil, want, x, 0.3)
-			kerneltest.SameBits(t, name+" difference", got, want)
+			numbers.SameBits(t, name+" difference", got, want)
 			for rows := 1; rows <= n; rows++ {
 				if n%rows == 0 {
 					softmaxGrad(l, got, x, y, n/rows)
 					softmaxGrad(nil, want, x, y, n/rows)
-					kerneltest.SameBits(t, name+" softmax_grad", got, want)
+					numbers.SameBits(t, name+" softmax_grad", got, want)
 				}
 			}
 			logSoftmaxGrad(l, got, x, y, 1.3)
 			logSoftmaxGrad(nil, want, x, y, 1.3)
-			kerneltest.SameBits(t, name+" log_softmax_grad", got, want)
+			numbers.SameBits(t, name+" log_softmax_grad", got, want)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // norms does everything to rows x of n elements.
@@ -92,7 +92,7 @@ func TestNorms(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
 	for _, rows := range []int{0, 1, 2, 5, 100} {
 		for _, n := range []int{1, 2, 15, 16, 17, 32, 48, 50, 160, 512, 1003} {
-			x, ct, gain, bias := kerneltest.Normals[float32](r, rows*n), kerneltest.Normals[float32](r, rows*n), kerneltest.Normals[float32](r, n), kerneltest.Normals[float32](r, n)
+			x, ct, gain, bias := numbers.Normals[float32](r, rows*n), numbers.Normals[float32](r, rows*n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n)
 			for i := range x {
 				x[i] += 3 // a mean
 			}
@@ -101,14 +101,14 @@ func TestNorms(t *testing.T) {
 				for i, got := range got {
 					w := want[name][i]
 					// float64 sums are exact but for a few 2⁻⁵², and cancel to what is left.
-					if d := math.Abs(got - w); !(d <= 0.5001*kerneltest.ULP(w)+1e-12) {
+					if d := math.Abs(got - w); !(d <= 0.5001*numbers.ULP(w)+1e-12) {
 						t.Fatalf("%d rows of %d: %s[%d] is %v, want %v", rows, n, name, i, got, w)
 					}
 				}
 			}
-			for _, v := range kerneltest.Vectors() {
+			for _, v := range numbers.Vectors() {
 				for name, got := range norms(v, x, gain, bias, ct, n, 1e-5) {
-					kerneltest.SameBits(t, fmt.Sprintf("%v: %d rows of %d: %s", v, rows, n, name), got, first[name])
+					numbers.SameBits(t, fmt.Sprintf("%v: %d rows of %d: %s", v, rows, n, name), got, first[name])
 				}
 			}
 		}
@@ -134,9 +134,9 @@ func TestNormOrder(t *testing.T) {
 			one[i] = 1
 		}
 		first := norms(kernel.Portable, x, one, one, ct, 2*half, 1e-5)
-		for _, v := range kerneltest.Vectors() {
+		for _, v := range numbers.Vectors() {
 			for name, got := range norms(v, x, one, one, ct, 2*half, 1e-5) {
-				kerneltest.SameBits(t, fmt.Sprintf("%v: %s", v, name), got, first[name])
+				numbers.SameBits(t, fmt.Sprintf("%v: %s", v, name), got, first[name])
 			}
 		}
 	}
@@ -146,8 +146,8 @@ func TestNormOrder(t *testing.T) {
 func TestNormRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 44))
 	const rows, n = 6, 48
-	x, ct, gain, bias := kerneltest.Normals[float32](r, rows*n), kerneltest.Normals[float32](r, rows*n), kerneltest.Normals[float32](r, n), kerneltest.Normals[float32](r, n)
-	for _, v := range append(kerneltest.Vectors(), kernel.Portable) {
+	x, ct, gain, bias := numbers.Normals[float32](r, rows*n), numbers.Normals[float32](r, rows*n), numbers.Normals[float32](r, n), numbers.Normals[float32](r, n)
+	for _, v := range append(numbers.Vectors(), kernel.Portable) {
 		bad := slices.Clone(x)
 		bad[2*n+5] = float32(math.NaN())
 		all := norms(v, bad, gain, bias, ct, n, 0)
@@ -163,7 +163,7 @@ func TestNormRows(t *testing.T) {
 					}
 					continue
 				}
-				kerneltest.SameBits(t, fmt.Sprintf("%v: row %d of %s", v, k, name), one[name], all[name][k*m:][:m])
+				numbers.SameBits(t, fmt.Sprintf("%v: row %d of %s", v, k, name), one[name], all[name][k*m:][:m])
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func TestTurn(t *testing.T) {
 	for _, n := range []int{0, 1, 5, 16, 32, 40, 64} {
 		for _, heads := range []int{0, 1, 3} {
 			d := 2 * n
-			x, cos, sin := kerneltest.Normals[float32](r, heads*d), kerneltest.Normals[float64](r, n), kerneltest.Normals[float64](r, n)
+			x, cos, sin := numbers.Normals[float32](r, heads*d), numbers.Normals[float64](r, n), numbers.Normals[float64](r, n)
 			want := make([]float32, len(x))
 			for h := range heads {
 				for i := range n {
@@ -183,12 +183,12 @@ func TestTurn(t *testing.T) {
 					want[h*d+n+i] = float32(float64(x2*cos[i]) + float64(x1*s))
 				}
 			}
-			for _, v := range append(kerneltest.Vectors(), kernel.Portable) {
+			for _, v := range append(numbers.Vectors(), kernel.Portable) {
 				got, place := make([]float32, len(x)), slices.Clone(x)
 				turnOf(v, got, got[min(n, len(got)):], x, x[min(n, len(x)):], d, heads, cos, sin, -1)
 				turnOf(v, place, place[min(n, len(x)):], place, place[min(n, len(x)):], d, heads, cos, sin, -1)
-				kerneltest.SameBits(t, fmt.Sprintf("%v: %d heads of %d pairs", v, heads, n), got, want)
-				kerneltest.SameBits(t, fmt.Sprintf("%v: %d heads of %d pairs in place", v, heads, n), place, want)
+				numbers.SameBits(t, fmt.Sprintf("%v: %d heads of %d pairs", v, heads, n), got, want)
+				numbers.SameBits(t, fmt.Sprintf("%v: %d heads of %d pairs in place", v, heads, n), place, want)
 			}
 		}
 	}
@@ -197,9 +197,9 @@ func TestTurn(t *testing.T) {
 func BenchmarkNorms(b *testing.B) {
 	const rows, n = 256, 512
 	r := rand.New(rand.NewPCG(47, 48))
-	x, ct, gain, y := kerneltest.Normals[float32](r, rows*n), kerneltest.Normals[float32](r, rows*n), kerneltest.Normals[float32](r, n), make([]float32, rows*n)
+	x, ct, gain, y := numbers.Normals[float32](r, rows*n), numbers.Normals[float32](r, rows*n), numbers.Normals[float32](r, n), make([]float32, rows*n)
 	inv, sum := make([]float64, rows), make([]float64, n)
-	cos, sin := kerneltest.Normals[float64](r, 32), kerneltest.Normals[float64](r, 32)
+	cos, sin := numbers.Normals[float64](r, 32), numbers.Normals[float64](r, 32)
 	for _, k := range kernel.Available() {
 		v := k.Vectors()
 		for _, l := range []struct {

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 func TestScores(t *testing.T) {
@@ -13,7 +13,7 @@ func TestScores(t *testing.T) {
 	var first map[string][]float64
 	for k := range 120 {
 		n, rows := 1+k%40, 1+k%3
-		x := kerneltest.Normals[float32](r, n*rows)
+		x := numbers.Normals[float32](r, n*rows)
 		for i := range x {
 			x[i] *= float32(math.Exp(float64(r.IntN(8) - 3)))
 		}

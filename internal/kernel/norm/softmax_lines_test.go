@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // Short rows, which share calls, have the bits of a call each; every tier that is
@@ -16,7 +16,7 @@ func TestShortRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	same := func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y }
-	for _, v := range append(kerneltest.Vectors(), kernel.Portable) {
+	for _, v := range append(numbers.Vectors(), kernel.Portable) {
 		for n := 1; n <= 20; n++ {
 			for _, rows := range []int{0, 1, 31, 500, 700} {
 				x := make([]float32, rows*n)

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 func TestErfinv(t *testing.T) {
@@ -26,7 +26,7 @@ func TestErfinv(t *testing.T) {
 	}
 	for _, x := range []float64{0, 1, -1, math.NaN()} {
 		want := []float64{math.Erfinv(x)}
-		kerneltest.SameBits(t, "Erfinv32", []float64{float64(Erfinv32(float32(x)))}, want)
-		kerneltest.SameBits(t, "Erfinv64", []float64{Erfinv64(x)}, want)
+		numbers.SameBits(t, "Erfinv32", []float64{float64(Erfinv32(float32(x)))}, want)
+		numbers.SameBits(t, "Erfinv64", []float64{Erfinv64(x)}, want)
 	}
 }

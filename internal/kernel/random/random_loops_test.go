@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // Bits and uniform numbers are the same with all kernels, wherever they begin, also
@@ -39,12 +39,12 @@ func TestRandomLoops(t *testing.T) {
 			for _, b := range [][2]float32{{0, 1}, {-1, 1}, {math.Nextafter32(-1, 0), 1}, {-3e-3, 7}, {1e30, 2e30}, {0, 0x1p-149}} {
 				uniform(l, x, key, offset, b[0], b[1])
 				uniform(nil, y, key, offset, b[0], b[1])
-				kerneltest.SameBits(t, name+" uniform", x, y)
+				numbers.SameBits(t, name+" uniform", x, y)
 			}
 			normal(l, x, key, offset)
 			normal(nil, y, key, offset)
 			for i := range x {
-				if d := math.Abs(float64(x[i] - y[i])); !(d <= 2*kerneltest.ULP(float64(y[i]))) {
+				if d := math.Abs(float64(x[i] - y[i])); !(d <= 2*numbers.ULP(float64(y[i]))) {
 					t.Fatalf("%s: normal number %d is %v, want %v", name, i, x[i], y[i])
 				}
 			}
@@ -73,14 +73,14 @@ func TestNormalOfEveryUniform(t *testing.T) {
 			if y[i] != want {
 				different++
 			}
-			if d := math.Abs(float64(y[i] - want)); !(d <= 2*kerneltest.ULP(float64(want))) {
+			if d := math.Abs(float64(y[i] - want)); !(d <= 2*numbers.ULP(float64(want))) {
 				t.Fatalf("%s: the normal number of %v is %v, want %v", name, u, y[i], want)
 			}
 		}
 		if first32 == nil {
 			first32 = append([]float32(nil), y...)
 		}
-		kerneltest.SameBits(t, name, y, first32)
+		numbers.SameBits(t, name, y, first32)
 	}
 	t.Logf("%d of %d are not as portable; none are made where no kernel of this processor has a loop for them", different, len(u))
 }

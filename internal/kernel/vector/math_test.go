@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // mathHere returns the loops of this processor by the names of their kernels.
@@ -63,7 +63,7 @@ func mathFunctions() []mathFunction {
 
 // samples returns float32 of every size and sign and around 0, and others beside.
 func samples(step uint32) (x, y []float32) {
-	x = kerneltest.Sweep(step)
+	x = numbers.Sweep(step)
 	for v := float32(-20); v < 20; v += 0.00371 {
 		x = append(x, v)
 	}
@@ -76,7 +76,7 @@ func samples(step uint32) (x, y []float32) {
 		x = append(x, h, -h, math.Nextafter32(h, 0), -math.Nextafter32(h, 0), math.Nextafter32(h, 2*h), -math.Nextafter32(h, 2*h))
 	}
 	r := rand.New(rand.NewPCG(31, 32))
-	y = kerneltest.Normals[float32](r, len(x))
+	y = numbers.Normals[float32](r, len(x))
 	for i := 0; i < len(y); i += 7 { // equal ones, and special ones
 		y[i] = x[i]
 		y[(i+3)%len(y)] = x[i%50]
@@ -119,9 +119,9 @@ func TestMathAccuracy(t *testing.T) {
 					continue
 				}
 				bound := f.ulps
-				d := math.Abs(float64(got[i])-want) / kerneltest.ULP(want)
+				d := math.Abs(float64(got[i])-want) / numbers.ULP(want)
 				if bound == 0 { // a sum whose terms may cancel
-					d = math.Abs(float64(got[i])-want) / (kerneltest.ULP(want) + 0x1p-32*math.Abs(float64(y[i])))
+					d = math.Abs(float64(got[i])-want) / (numbers.ULP(want) + 0x1p-32*math.Abs(float64(y[i])))
 					bound = 0.51
 				}
 				if !(d <= worst) {
@@ -181,7 +181,7 @@ func TestMathRanges(t *testing.T) {
 func BenchmarkMath(b *testing.B) {
 	r := rand.New(rand.NewPCG(35, 36))
 	for _, n := range []int{8, 4096} {
-		x, y, z := kerneltest.Normals[float32](r, n), kerneltest.Normals[float32](r, n), make([]float32, n)
+		x, y, z := numbers.Normals[float32](r, n), numbers.Normals[float32](r, n), make([]float32, n)
 		for _, f := range mathFunctions() {
 			for name, l := range mathHere() {
 				b.Run(fmt.Sprintf("%s/%d/%s", f.name, n, name), func(b *testing.B) {

@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 func TestSumOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(51, 52))
 	for n := range 100 {
-		x, y := kerneltest.Special(r, n), kerneltest.Special(r, n)
+		x, y := numbers.Special(r, n), numbers.Special(r, n)
 		var s, d [8]float64
 		for i := range n {
 			s[i%8] += float64(x[i])
@@ -50,7 +50,7 @@ func TestSumColumns(t *testing.T) {
 			cols = 240 + r.IntN(300)
 		}
 		stride := cols + r.IntN(5)
-		x := kerneltest.Special(r, rows*stride)
+		x := numbers.Special(r, rows*stride)
 		for i := stride; i < len(x); i++ {
 			if i/stride%2 == 1 { // so that what was rounded shows in the sum
 				x[i] = -x[i-stride]
@@ -83,7 +83,7 @@ func TestExtremes(t *testing.T) {
 	r := rand.New(rand.NewPCG(55, 56))
 	inf, nan, minus := float32(math.Inf(1)), float32(math.NaN()), float32(math.Copysign(0, -1))
 	for n := range 300 {
-		for _, x := range [][]float32{kerneltest.Special(r, n), kerneltest.Special(r, n, inf, -inf), kerneltest.Special(r, n, nan), kerneltest.Special(r, n, -nan, -inf), make([]float32, n)} {
+		for _, x := range [][]float32{numbers.Special(r, n), numbers.Special(r, n, inf, -inf), numbers.Special(r, n, nan), numbers.Special(r, n, -nan, -inf), make([]float32, n)} {
 			if n > 0 && x[0] == 0 {
 				for i := range x {
 					x[i] = []float32{0, minus}[r.IntN(1+n%7)/3%2]
@@ -155,7 +155,7 @@ func TestChoose32(t *testing.T) {
 			f, g := make([]float32, n), make([]float32, n)
 			fromInt(l, f, ints)
 			fromInt(nil, g, ints)
-			kerneltest.SameBits(t, name+" from int", f, g)
+			numbers.SameBits(t, name+" from int", f, g)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func TestChoose32(t *testing.T) {
 func BenchmarkSums(b *testing.B) {
 	r := rand.New(rand.NewPCG(63, 64))
 	const rows, cols = 256, 512
-	x, y, room := kerneltest.Normals[float32](r, rows*cols), make([]float32, cols), make([]float64, SumRoom)
+	x, y, room := numbers.Normals[float32](r, rows*cols), make([]float32, cols), make([]float64, SumRoom)
 	for name, l := range mathHere() {
 		for what, f := range map[string]func(){
 			"sum":     func() { sum(l, x) },

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/internal/testing/kerneltest"
+	"github.com/gomoe/gomoe/internal/testing/numbers"
 )
 
 // functions of one argument, with the bounds of their comments.
@@ -25,8 +25,8 @@ var functions = []struct {
 }
 
 func TestFunctions(t *testing.T) {
-	have := kerneltest.Vectors()
-	x := kerneltest.Sweep(1511)
+	have := numbers.Vectors()
+	x := numbers.Sweep(1511)
 	y, first := make([]float32, len(x)), make([]float32, len(x))
 	for _, f := range functions {
 		for k, v := range have {
@@ -47,7 +47,7 @@ func TestFunctions(t *testing.T) {
 					if f.subnorm {
 						d -= 0x1p-149 * math.Abs(float64(x))
 					}
-					if d /= kerneltest.ULP(want); !(d <= worst) {
+					if d /= numbers.ULP(want); !(d <= worst) {
 						worst, at = d, x
 					}
 				}
@@ -59,7 +59,7 @@ func TestFunctions(t *testing.T) {
 			if k == 0 {
 				copy(first, y)
 			}
-			kerneltest.SameBits(t, fmt.Sprintf("%s with %v and %v", f.name, have[0], v), y, first)
+			numbers.SameBits(t, fmt.Sprintf("%s with %v and %v", f.name, have[0], v), y, first)
 		}
 	}
 	for _, v := range have {
@@ -75,13 +75,13 @@ func TestFunctions(t *testing.T) {
 }
 
 func TestGates(t *testing.T) {
-	have := kerneltest.Vectors()
+	have := numbers.Vectors()
 	r := rand.New(rand.NewPCG(21, 22))
-	gate, up, ct := kerneltest.Sweep(15013), []float32(nil), []float32(nil)
+	gate, up, ct := numbers.Sweep(15013), []float32(nil), []float32(nil)
 	for x := float32(-30); x < 30; x += 0.00317 {
 		gate = append(gate, x)
 	}
-	up, ct = kerneltest.Normals[float32](r, len(gate)), kerneltest.Normals[float32](r, len(gate))
+	up, ct = numbers.Normals[float32](r, len(gate)), numbers.Normals[float32](r, len(gate))
 	n := len(gate)
 	y, dgate, dup, dx := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
 	var first [4][]float32
@@ -101,8 +101,8 @@ func TestGates(t *testing.T) {
 				got              float32
 				want, bound, low float64
 			}{
-				{"swiglu", y[i], x * s * u, 5 * kerneltest.ULP(x*s*u), math.Abs(x * u)},
-				{"dup", dup[i], x * s * c, 5 * kerneltest.ULP(x*s*c), math.Abs(x * c)},
+				{"swiglu", y[i], x * s * u, 5 * numbers.ULP(x*s*u), math.Abs(x * u)},
+				{"dup", dup[i], x * s * c, 5 * numbers.ULP(x*s*c), math.Abs(x * c)},
 				{"dgate", dgate[i], c * u * slope(x, s), 0x1p-21 * size * math.Abs(c*u), math.Abs(c*u) * (2 + math.Abs(x))},
 				{"dsilu", dx[i], c * slope(x, s), 0x1p-21 * size * math.Abs(c), math.Abs(c) * (2 + math.Abs(x))},
 			} {
@@ -115,7 +115,7 @@ func TestGates(t *testing.T) {
 			if first[i] == nil {
 				first[i] = append([]float32(nil), got...)
 			}
-			kerneltest.SameBits(t, fmt.Sprintf("result %d with %v and %v", i, have[0], v), got, first[i])
+			numbers.SameBits(t, fmt.Sprintf("result %d with %v and %v", i, have[0], v), got, first[i])
 		}
 	}
 }
@@ -157,7 +157,7 @@ var rowLoops = []rowLoop{
 func slicesOf(r *rand.Rand, k, n int) [][]float32 {
 	x := make([][]float32, k)
 	for i := range x {
-		x[i] = kerneltest.Normals[float32](r, n)
+		x[i] = numbers.Normals[float32](r, n)
 	}
 	return x
 }
@@ -173,7 +173,7 @@ func cut(x [][]float32, lo, hi int) [][]float32 {
 // Every length, against the kernel.Portable loop; every cut, and both instruction sets,
 // to the bit.
 func TestVectorLoops(t *testing.T) {
-	have := kerneltest.Vectors()
+	have := numbers.Vectors()
 	r := rand.New(rand.NewPCG(23, 24))
 	for _, l := range rowLoops {
 		for n := range 71 {
@@ -214,14 +214,14 @@ func TestVectorLoops(t *testing.T) {
 					t.Fatalf("%s returns %v, want %v as %v does", what, s, sum, have[0])
 				}
 				for i := range out {
-					kerneltest.SameBits(t, what, out[i], whole[i])
+					numbers.SameBits(t, what, out[i], whole[i])
 				}
 				lo := r.IntN(n + 1)
 				hi := lo + r.IntN(n-lo+1)
 				part := slicesOf(r, l.out, hi-lo)
 				l.do(v, part, cut(in, lo, hi))
 				for i := range part {
-					kerneltest.SameBits(t, fmt.Sprintf("%s, of which %d to %d", what, lo, hi), part[i], whole[i][lo:hi])
+					numbers.SameBits(t, fmt.Sprintf("%s, of which %d to %d", what, lo, hi), part[i], whole[i][lo:hi])
 				}
 			}
 		}
@@ -230,8 +230,8 @@ func TestVectorLoops(t *testing.T) {
 
 // Sums in vectors have the order that ExpSum states, and both sums agree.
 func TestExpSumOrder(t *testing.T) {
-	x := kerneltest.Normals[float32](rand.New(rand.NewPCG(25, 26)), 1003)
-	for _, v := range kerneltest.Vectors() {
+	x := numbers.Normals[float32](rand.New(rand.NewPCG(25, 26)), 1003)
+	for _, v := range numbers.Vectors() {
 		y := make([]float32, len(x))
 		got := ExpSumOf(v, y, x, 0.25)
 		var lane [16]float64
@@ -254,7 +254,7 @@ func TestExpSumOrder(t *testing.T) {
 // for nothing, wherever it stands.
 func TestSoftmaxExtremes(t *testing.T) {
 	inf := float32(math.Inf(1))
-	for _, v := range append(kerneltest.Vectors(), kernel.Portable) {
+	for _, v := range append(numbers.Vectors(), kernel.Portable) {
 		for n := 1; n < 40; n++ {
 			for at := range n {
 				x, y := make([]float32, n), make([]float32, n)

@@ -1,6 +1,6 @@
-// Package kerneltest holds what tests of kernels share: numbers that show how a loop
+// Package numbers holds what tests of kernels share: numbers that show how a loop
 // rounds, comparisons of bits, and what all machines agree on.
-package kerneltest
+package numbers
 
 import (
 	"math"
