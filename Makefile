@@ -1,4 +1,4 @@
-# Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
+# Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz bench bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
 #                libc6-arm64-cross the C library that programs with package mpi or verbs load
@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
+.PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz bench bench-peers examples cross clean
 
 all: build lint test
 
@@ -87,6 +87,13 @@ lint:
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \
 	done
+
+# Writes all assembly again, and fails if it is not what is committed.
+generated:
+	@git ls-files -z -- '*/asm_*' | xargs -0 rm -f
+	$(GO) generate ./internal/kernel/... ./internal/half
+	@git diff --exit-code --stat -- '*/asm_*' || { echo "the assembly is not what its generators write: commit what they wrote, or change them"; exit 1; }
+	@new=$$(git ls-files -o --exclude-standard -- '*/asm_*'); [ -z "$$new" ] || { echo "assembly that is not committed: $$new"; exit 1; }
 
 cross:
 	@set -e; for p in $(PLATFORMS); do \
