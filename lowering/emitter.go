@@ -240,9 +240,9 @@ func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 
 func (e *Emitter) rule(q *graph.Eqn, out, in []Buf) error {
 	switch p := q.Prim.(type) {
-	case graph.Fill:
+	case graph.FullOp:
 		return e.kernel(Instr{Name: "full", Kernel: fill(p.Value, q.Out[0].Type.DType), Flat: true}, out, nil)
-	case graph.AddAny:
+	case graph.AddAnyOp:
 		if len(in) == 1 {
 			e.Alias(out[0], in[0])
 			return nil

@@ -85,7 +85,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 
 func (e *Emitter) eqn(q *graph.Eqn) error {
 	dec := e.asg.Decision[q]
-	if _, ok := q.Prim.(graph.PlaceLike); ok {
+	if _, ok := q.Prim.(graph.PlaceLikeOp); ok {
 		// Only the placement of the second argument matters: it needs no buffer.
 		in, err := e.Have(q.In[0], dec.Out[0])
 		if err != nil {
@@ -140,7 +140,7 @@ func liveEqns(p *graph.Program) map[*graph.Eqn]bool {
 			continue
 		}
 		in := q.In
-		if _, ok := q.Prim.(graph.PlaceLike); ok {
+		if _, ok := q.Prim.(graph.PlaceLikeOp); ok {
 			in = in[:1]
 		}
 		for _, v := range in {

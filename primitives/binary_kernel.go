@@ -44,7 +44,7 @@ func binaryKernel(op string) lowering.Kernel {
 }
 
 // arithmetic returns the loop of a function that every type of integer has.
-func arithmetic[T Integer](op string) func(z, x, y []T) {
+func arithmetic[T integer](op string) func(z, x, y []T) {
 	switch op {
 	case "add":
 		return func(z, x, y []T) {
@@ -85,7 +85,7 @@ func arithmetic[T Integer](op string) func(z, x, y []T) {
 	return nil
 }
 
-func binaryFloat[T Float](op string) func(z, x, y []T) {
+func binaryFloat[T float](op string) func(z, x, y []T) {
 	switch op {
 	case "add":
 		return vector.Add[T]
@@ -110,7 +110,7 @@ func binaryFloat[T Float](op string) func(z, x, y []T) {
 	}
 }
 
-func binaryInt[T Integer](op string) func(z, x, y []T) {
+func binaryInt[T integer](op string) func(z, x, y []T) {
 	switch op {
 	case "div":
 		return func(z, x, y []T) {

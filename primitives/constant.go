@@ -13,7 +13,7 @@ func Full(t *graph.Tracer, x float64, d graph.DType, shape ...int) *graph.Value 
 	if !holds(d, x) {
 		graph.Fail("full: %v is no number of element type %s; want one, or a float type", x, d)
 	}
-	return t.Apply(graph.Fill{Value: x, DType: d, Shape: append([]int(nil), shape...)})[0]
+	return t.Apply(graph.FullOp{Value: x, DType: d, Shape: append([]int(nil), shape...)})[0]
 }
 
 // holds reports whether x is a value of the element type, rounded if a float.
@@ -48,8 +48,8 @@ func ZerosLike(x *graph.Value) *graph.Value { return FullLike(x, 0) }
 // OnesLike returns ones of x's type.
 func OnesLike(x *graph.Value) *graph.Value { return FullLike(x, 1) }
 
-// Scale returns c · x, c rounded to x's element type.
-func Scale(x *graph.Value, c float64) *graph.Value { return Mul(x, FullLike(x, c)) }
+// MulScalar returns c · x, c rounded to x's element type.
+func MulScalar(x *graph.Value, c float64) *graph.Value { return Mul(x, FullLike(x, c)) }
 
 // AddScalar returns x + c, c rounded to x's element type.
 func AddScalar(x *graph.Value, c float64) *graph.Value { return Add(x, FullLike(x, c)) }

@@ -50,7 +50,7 @@ func dotKernel(l, r operandDims) lowering.Kernel {
 }
 
 // panelled is gemm for float32 and float64, with panels.
-func panelled[T Float](m, n, k int, x []T, ars, acs int, y []T, brs, bcs int, p gemm.Panels, z []T, ldc int, acc bool) {
+func panelled[T float](m, n, k int, x []T, ars, acs int, y []T, brs, bcs int, p gemm.Panels, z []T, ldc int, acc bool) {
 	gemm.MultiplyPanels(m, n, k, x, ars, acs, gemm.Matrix[T]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Integer is a Go type that stores an integer element type.
-type Integer interface{ uint8 | uint32 | int32 | int64 }
+// integer is a Go type that stores an integer element type.
+type integer interface{ uint8 | uint32 | int32 | int64 }
 
-// Number is a Go type that stores an element type with arithmetic of its own.
-type Number interface{ Integer | Float }
+// number is a Go type that stores an element type with arithmetic of its own.
+type number interface{ integer | float }
 
 const (
 	// cheap is the least number of elements worth a goroutine where an element
@@ -146,8 +146,8 @@ func wideTile(x array.Array, room []float32, lo, hi int) []float32 {
 	return nil
 }
 
-// number reports an element type without arithmetic.
-func number(t graph.Type) error {
+// wantNumber reports an element type without arithmetic.
+func wantNumber(t graph.Type) error {
 	if !t.DType.IsFloat() && !t.DType.IsInt() {
 		return wantType(t, "a float or integer type")
 	}

@@ -12,13 +12,13 @@ import (
 
 // NoExpert is the error of a choice of an expert that does not exist, the token being
 // counted in the global batch.
-func (p EPPrepare) NoExpert(token, choice, index int) error {
+func (p PrepareOp) NoExpert(token, choice, index int) error {
 	return &ep.IndexError{Token: token, Choice: choice, Index: index, Experts: p.Experts}
 }
 
 // Overflow is the error of a layer that traps, of the expert in highest demand, the lowest
 // of equals, which `need` pairs choose. All ranks agree on it.
-func (p EPPrepare) Overflow(expert, need int) error {
+func (p PrepareOp) Overflow(expert, need int) error {
 	return &lowering.Agreed{Err: p.named(&ep.OverflowError{Expert: expert, Need: need, Capacity: p.Capacity})}
 }
 

@@ -36,7 +36,7 @@ func (l epLayer) madeFor(routing *graph.Value) error {
 	if routing.Def == nil {
 		return nil
 	}
-	if p, ok := routing.Def.Prim.(EPPrepare); ok && p.layer() != l {
+	if p, ok := routing.Def.Prim.(PrepareOp); ok && p.layer() != l {
 		return fmt.Errorf("%v, but the routing was made by ep_prepare with %v; give both the same", l, p.layer())
 	}
 	return nil
@@ -98,7 +98,7 @@ func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (m
 
 // Sources returns, for each of the ranks that exchange rows with this one, which part of
 // the tokens it has, these being split over axes; and the member of them that the rank is.
-func (p EPDispatch) Sources(m sharding.Mesh, rank int, axes []string) (sources []int, member int) {
+func (p DispatchOp) Sources(m sharding.Mesh, rank int, axes []string) (sources []int, member int) {
 	l := p.layer()
 	sources = make([]int, l.members(m))
 	return sources, l.sources(sources, m, rank, axes)

@@ -98,7 +98,7 @@ type homeSums struct {
 }
 
 // wholeSums are those where the result has the type that is added in.
-type wholeSums[T Float] struct{ homeSums }
+type wholeSums[T float] struct{ homeSums }
 
 func (s *wholeSums[T]) Piece(lo, hi int) {
 	out, k, n := data[T](s.Out[0]), s.k, s.n

@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Float is an element type that kernels compute in.
-type Float interface{ float32 | float64 }
+// float is an element type that kernels compute in.
+type float interface{ float32 | float64 }
 
 // inFloat returns the kernel that runs f32 or f64 by the element type of the
 // first float array among results and arguments. Arrays of bf16 and f16 are

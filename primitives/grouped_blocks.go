@@ -202,7 +202,7 @@ func (z weightZones) cut(work, cost int) int {
 
 // groupedWide makes numbers of some rows of weights at a time. Sums are in the
 // order of gemm.Multiply, in blocks of 256.
-func groupedWide[T Float](transpose bool, align int) lowering.Kernel {
+func groupedWide[T float](transpose bool, align int) lowering.Kernel {
 	const some = 256
 	return func(a *lowering.Args) error {
 		x, w, y := data[T](a.In[0]), a.In[1].Bytes(), data[T](a.Out[0])
@@ -249,7 +249,7 @@ func groupedWide[T Float](transpose bool, align int) lowering.Kernel {
 }
 
 // elements returns the elements of blocks, in wide if they fit.
-func elements[T Float](wide []T, b array.Array) ([]T, error) {
+func elements[T float](wide []T, b array.Array) ([]T, error) {
 	n := b.Type.Len()
 	if len(wide) < n {
 		wide = make([]T, n)

@@ -35,7 +35,7 @@ func halfMatmulIsGemmHalf[E gemm.Half](t *testing.T) {
 	}
 	x, y, xt, yt := random(m, k), random(k, n), random(k, m), random(n, k)
 	dot := func(x, y *graph.Value, l, r int, d graph.DType) *graph.Value {
-		return graph.Apply1(primitives.Dot{LHSContract: []int{l}, RHSContract: []int{r}, DType: d}, x, y)
+		return graph.Apply1(primitives.DotGeneralOp{LHSContract: []int{l}, RHSContract: []int{r}, DType: d}, x, y)
 	}
 	p, err := graph.Trace("p", func(t *graph.Tracer) []*graph.Value {
 		in := func(name string, a array.Array) *graph.Value { return t.Input(name, d, a.Type.Shape...) }

@@ -22,13 +22,13 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return nil, in, false
 	}
 	d := &p.Instrs[di]
-	if _, ok := d.Prim.(EPDispatch); !ok || d.Name != "ep_permute" && d.Name != "ep_place" || d.Out[0] != rows {
+	if _, ok := d.Prim.(DispatchOp); !ok || d.Name != "ep_permute" && d.Name != "ep_place" || d.Out[0] != rows {
 		return nil, in, false
 	}
 	if len(d.Out) == 2 && (!p.UnreadBefore(d.Out[1], i) || p.Bufs[d.Out[1]].Type.DType != p.Bufs[rows].Type.DType) {
 		return nil, in, false
 	}
-	m := p.Instrs[i].Prim.(GroupedMatmul)
+	m := p.Instrs[i].Prim.(GroupedMatMulOp)
 	k := p.Bufs[rows].Type.Shape[1]
 	join := in
 	join.Name += "_gathered"

@@ -16,8 +16,8 @@ func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
 	if tokens == 0 {
 		return Full(s.Tracer(), 0, s.Type.DType)
 	}
-	load := Convert(demand, s.Type.DType)
-	return Scale(Sum(Mul(Sum(s, 0), load)), experts/(float64(choices)*tokens*tokens))
+	load := ConvertElementType(demand, s.Type.DType)
+	return MulScalar(ReduceSum(Mul(ReduceSum(s, 0), load)), experts/(float64(choices)*tokens*tokens))
 }
 
 // RouterZLoss returns the scalar mean over tokens of logsumexp(logits)², for
@@ -26,8 +26,8 @@ func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
 func RouterZLoss(logits *graph.Value) *graph.Value {
 	x := flatten(logits)
 	if x.Type.DType != graph.F64 && x.Type.DType != graph.F32 {
-		x = Convert(x, graph.F32)
+		x = ConvertElementType(x, graph.F32)
 	}
 	tokens := float64(max(x.Dim(0), 1))
-	return Scale(Sum(Square(LogSumExp(x, 1))), 1/tokens)
+	return MulScalar(ReduceSum(Square(LogSumExp(x, 1))), 1/tokens)
 }

@@ -209,13 +209,13 @@ func around(t graph.Type, axis int) (outer, n, inner int) {
 
 // foldFloat reduces the middle one of x's three dimensions: step takes n rows
 // of them to the f64 accumulators, which begin as first.
-func foldFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
+func foldFloat[T float](a *lowering.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
 	grain := 1 + 2*dear/(1+n*inner)
 	lowering.Share(a, outer, grain, folded[T]{y, x, n, inner, first, step, lowering.RoomsOf[float64](a, inner)})
 }
 
 // folded is the work of foldFloat, with accumulators for each piece.
-type folded[T Float] struct {
+type folded[T float] struct {
 	y, x     []T
 	n, inner int
 	first    float64
@@ -238,7 +238,7 @@ func (w *folded[T]) Piece(lo, hi int) {
 
 // numeric is an element type that is summed and compared.
 type numeric interface {
-	Float | int32 | int64 | uint32 | uint8
+	float | int32 | int64 | uint32 | uint8
 }
 
 // foldInt is foldFloat for integers, accumulated in their own type.

@@ -7,19 +7,19 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// rmsNorm divides rows by the root of their mean square.
-type rmsNorm struct{ Eps float64 }
+// RMSNormOp divides rows by the root of their mean square.
+type RMSNormOp struct{ Eps float64 }
 
-// rmsNormGrad is the cotangent of rmsNorm's x; rmsNormGainGrad that of its gain.
+// RMSNormGradOp is the cotangent of RMSNormOp's x; RMSNormGainGradOp that of its gain.
 type (
-	rmsNormGrad     struct{ Eps float64 }
-	rmsNormGainGrad struct{ Eps float64 }
+	RMSNormGradOp     struct{ Eps float64 }
+	RMSNormGainGradOp struct{ Eps float64 }
 )
 
 var (
-	_ Primitive = rmsNorm{}
-	_ Primitive = rmsNormGrad{}
-	_ Primitive = rmsNormGainGrad{}
+	_ primitive = RMSNormOp{}
+	_ primitive = RMSNormGradOp{}
+	_ primitive = RMSNormGainGradOp{}
 )
 
 // RMSNorm returns x / √(mean(x²) + eps) · gain, the mean being over the last
@@ -27,14 +27,14 @@ var (
 // zeros with eps 0 is NaN. Source: Zhang and Sennrich, "Root Mean Square Layer
 // Normalization" (2019).
 func RMSNorm(x, gain *graph.Value, eps float64) *graph.Value {
-	return graph.Apply1(rmsNorm{eps}, x, gain)
+	return graph.Apply1(RMSNormOp{eps}, x, gain)
 }
 
-func (rmsNorm) Name() string         { return "rms_norm" }
-func (rmsNormGrad) Name() string     { return "rms_norm_grad" }
-func (rmsNormGainGrad) Name() string { return "rms_norm_gain_grad" }
+func (RMSNormOp) Name() string         { return "rms_norm" }
+func (RMSNormGradOp) Name() string     { return "rms_norm_grad" }
+func (RMSNormGainGradOp) Name() string { return "rms_norm_gain_grad" }
 
-func (p rmsNorm) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p RMSNormOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (p rmsNorm) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], parameterOf(in[0], in[1], "gain")
 }
 
-func (p rmsNorm) rows(x graph.Type) error {
+func (p RMSNormOp) rows(x graph.Type) error {
 	if err := floating(x); err != nil {
 		return err
 	}
@@ -54,87 +54,87 @@ func (p rmsNorm) rows(x graph.Type) error {
 	return epsilon(p.Eps)
 }
 
-func (p rmsNormGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p RMSNormGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
 	if err := alike([]graph.Type{in[0], in[2]}); err != nil {
 		return nil, err
 	}
-	return rmsNorm(p).Infer(in[:2])
+	return RMSNormOp(p).Infer(in[:2])
 }
 
-func (p rmsNormGainGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p RMSNormGainGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
 	if err := alike(in); err != nil {
 		return nil, err
 	}
-	if err := rmsNorm(p).rows(in[0]); err != nil {
+	if err := RMSNormOp(p).rows(in[0]); err != nil {
 		return nil, err
 	}
 	return []graph.Type{graph.T(in[0].DType, in[0].Shape[in[0].Rank()-1])}, nil
 }
 
-func (p rmsNorm) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p RMSNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, gain := e.In[0], e.In[1]
 	return []*graph.Value{
-		graph.Apply1(rmsNormGrad(p), x, gain, ct[0]),
-		graph.Apply1(rmsNormGainGrad(p), x, ct[0]),
+		graph.Apply1(RMSNormGradOp(p), x, gain, ct[0]),
+		graph.Apply1(RMSNormGainGradOp(p), x, ct[0]),
 	}, nil
 }
 
 // inverse returns 1/√(mean(x²) + eps), repeated along the rows.
-func (p rmsNorm) inverse(x *graph.Value) *graph.Value {
+func (p RMSNormOp) inverse(x *graph.Value) *graph.Value {
 	return Rsqrt(AddScalar(rowMean(Mul(x, x)), p.Eps))
 }
 
-func (p rmsNormGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p RMSNormGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
 		x, c := in[0], Mul(in[2], overRows(in[1], in[0]))
-		r := rmsNorm(p).inverse(x)
+		r := RMSNormOp(p).inverse(x)
 		y := Mul(x, r)
 		return []*graph.Value{Mul(r, Sub(c, Mul(y, rowMean(Mul(c, y)))))}
 	})
 }
 
-func (p rmsNormGainGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p RMSNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], overRows(ct[0], e.In[0])
 	return []*graph.Value{
 		// Σ g·(x/rms)·ct, with g for the gain, is what rms_norm's cotangent sums.
-		graph.Apply1(rmsNormGrad(p), x, ct[0], e.In[1]),
-		Mul(Mul(g, x), rmsNorm(p).inverse(x)),
+		graph.Apply1(RMSNormGradOp(p), x, ct[0], e.In[1]),
+		Mul(Mul(g, x), RMSNormOp(p).inverse(x)),
 	}, nil
 }
 
-func (rmsNorm) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (RMSNormOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, -1}, []int{n}))
 }
 
-func (rmsNormGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (RMSNormGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, -1, n}, []int{n}))
 }
 
-func (rmsNormGainGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (RMSNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sumOfRows(c.Type(0).Rank(), 2, 1))
 }
 
-func (p rmsNorm) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p RMSNormOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "rms_norm", out, in, rmsNormKernel[float32](p.Eps), rmsNormKernel[float64](p.Eps))
 }
 
-func (p rmsNormGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p RMSNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "rms_norm_grad", out, in, rmsNormGradKernel[float32](p.Eps), rmsNormGradKernel[float64](p.Eps))
 }
 
-func (p rmsNormGainGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p RMSNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "rms_norm_gain_grad", out, in, rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps))
 }
 
-func rmsNormKernel[T Float](eps float64) lowering.Kernel {
+func rmsNormKernel[T float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, gain, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
@@ -143,7 +143,7 @@ func rmsNormKernel[T Float](eps float64) lowering.Kernel {
 	}
 }
 
-func rmsNormGradKernel[T Float](eps float64) lowering.Kernel {
+func rmsNormGradKernel[T float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
@@ -152,7 +152,7 @@ func rmsNormGradKernel[T Float](eps float64) lowering.Kernel {
 	}
 }
 
-func rmsNormGainKernel[T Float](eps float64) lowering.Kernel {
+func rmsNormGainKernel[T float](eps float64) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		x, ct, dgain := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
@@ -163,7 +163,7 @@ func rmsNormGainKernel[T Float](eps float64) lowering.Kernel {
 	}
 }
 
-type rmsNormRows[T Float] struct {
+type rmsNormRows[T float] struct {
 	y, x, gain []T
 	n          int
 	eps        float64
@@ -174,7 +174,7 @@ func (w *rmsNormRows[T]) Piece(lo, hi int) {
 	norm.RMSNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.n, w.eps)
 }
 
-type rmsNormGradRows[T Float] struct {
+type rmsNormGradRows[T float] struct {
 	dx, x, gain, ct []T
 	n               int
 	eps             float64
@@ -185,7 +185,7 @@ func (w *rmsNormGradRows[T]) Piece(lo, hi int) {
 	norm.RMSNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
 }
 
-type rmsInverses[T Float] struct {
+type rmsInverses[T float] struct {
 	inv []float64
 	x   []T
 	n   int
@@ -198,13 +198,13 @@ func (w *rmsInverses[T]) Piece(lo, hi int) {
 
 // columnSums sums over the rows, in their order, ct or, with x, ct times what a norm
 // makes of x.
-type columnSums[T Float] struct {
+type columnSums[T float] struct {
 	sum, x, ct     []T
 	mean, inv, all []float64
 	rows           int
 }
 
-func sumColumns[T Float](a *lowering.Args, w columnSums[T]) {
+func sumColumns[T float](a *lowering.Args, w columnSums[T]) {
 	w.all = lowering.Make[float64](a, len(w.sum))
 	lowering.Share(a, len(w.sum), 1+4*dear/(1+w.rows), w)
 }
@@ -223,17 +223,17 @@ func (w *columnSums[T]) Piece(lo, hi int) {
 	}
 }
 
-func (rmsNorm) Doc() graph.Doc {
+func (RMSNormOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], gain f[D]", Results: "f[..,D]", Formula: "y = x / √(mean(x²) + eps) · gain",
 		Params: "eps: number ≥ 0", Notes: "The mean of a row is summed in f64, in the same order on every machine."}
 }
 
-func (rmsNormGrad) Doc() graph.Doc {
+func (RMSNormGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], gain f[D], ct f[..,D]", Results: "f[..,D]",
 		Formula: "dx = r · (ct·gain - x · r² · mean(ct·gain·x)), r = 1/√(mean(x²) + eps)", Params: "eps: number ≥ 0"}
 }
 
-func (rmsNormGainGrad) Doc() graph.Doc {
+func (RMSNormGainGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], ct f[..,D]", Results: "f[D]",
 		Formula: "dgain = Σ ct · x / √(mean(x²) + eps) over the rows", Params: "eps: number ≥ 0"}
 }

@@ -16,7 +16,7 @@ const routeAtOnce = 2048
 // route is the kernel of Router. first is the number of the rank's first
 // token, for messages. Scores and weights are formed in f64 and rounded once;
 // experts are chosen by the rounded scores.
-func route[T Float](r Router, first int) lowering.Kernel {
+func route[T float](r RouteOp, first int) lowering.Kernel {
 	return func(a *lowering.Args) error {
 		logits, weights, ids, scores := data[T](a.In[0]), data[T](a.Out[0]), data[int32](a.Out[1]), data[T](a.Out[2])
 		tokens, experts := a.In[0].Type.Shape[0], a.In[0].Type.Shape[1]
@@ -41,8 +41,8 @@ func route[T Float](r Router, first int) lowering.Kernel {
 }
 
 // routed is the work of the router, which scores `some` tokens at a time.
-type routed[T Float] struct {
-	r                       Router
+type routed[T float] struct {
+	r                       RouteOp
 	logits, weights, scores []T
 	ids                     []int32
 	experts, some           int
@@ -84,7 +84,7 @@ func (p *routed[T]) Piece(lo, hi int) {
 }
 
 // score writes the scores of tokens' logits, with norm.ScoreRoom behind them.
-func score[T Float](kind string, dst []float64, x []T, experts int) {
+func score[T float](kind string, dst []float64, x []T, experts int) {
 	switch kind {
 	case SigmoidScore:
 		norm.Sigmoids(dst, x)
@@ -112,7 +112,7 @@ func softmaxLine(x []float64) {
 }
 
 // weigh turns the chosen experts' scores, or logits, into weights.
-func (r Router) weigh(w []float64) {
+func (r RouteOp) weigh(w []float64) {
 	if r.Score == TopKSoftmaxScore {
 		softmaxLine(w)
 	}
@@ -130,8 +130,8 @@ func (r Router) weigh(w []float64) {
 }
 
 // chooser picks experts by selection values.
-type chooser[T Float] struct {
-	r       Router
+type chooser[T float] struct {
+	r       RouteOp
 	bias    []T    // nil for none
 	value   []T    // selection value per expert, nil where that is the score
 	barred  []bool // experts outside the chosen groups
@@ -141,7 +141,7 @@ type chooser[T Float] struct {
 }
 
 // choosers are those of several pieces.
-type choosers[T Float] struct {
+type choosers[T float] struct {
 	all     chooser[T]
 	experts int
 	values  *lowering.Rooms[T] // experts' and groups'
@@ -149,7 +149,7 @@ type choosers[T Float] struct {
 	chosen  *lowering.Rooms[int32]
 }
 
-func choosersOf[T Float](a *lowering.Args, r Router, bias []T, experts int) choosers[T] {
+func choosersOf[T float](a *lowering.Args, r RouteOp, bias []T, experts int) choosers[T] {
 	c := choosers[T]{all: chooser[T]{r: r, bias: bias}, experts: experts}
 	if r.Groups > 0 || bias != nil {
 		c.values = lowering.RoomsOf[T](a, experts+r.Groups)
@@ -217,7 +217,7 @@ func (c *chooser[T]) groupValue(v []T) T {
 // top writes the indices of the largest values that are not barred, largest
 // first and of equals the lowest. ids is kept sorted while it fills, so the
 // work is one comparison for most values.
-func top[T Float](ids []int32, v []T, barred []bool) {
+func top[T float](ids []int32, v []T, barred []bool) {
 	n := 0
 	for i, x := range v {
 		if barred != nil && barred[i] || n == len(ids) && !(x > v[ids[n-1]]) {

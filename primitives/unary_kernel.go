@@ -38,7 +38,7 @@ func unaryKernel(op string) lowering.Kernel {
 }
 
 // unaryFloat returns the loop of a function.
-func unaryFloat[T Float](op string) func(y, x []T) {
+func unaryFloat[T float](op string) func(y, x []T) {
 	switch op {
 	case "neg":
 		return vector.Neg[T]
@@ -77,7 +77,7 @@ func unaryFloat[T Float](op string) func(y, x []T) {
 	}
 }
 
-func unaryInt[T Integer](op string) func(y, x []T) {
+func unaryInt[T integer](op string) func(y, x []T) {
 	switch op {
 	case "neg":
 		return func(y, x []T) {

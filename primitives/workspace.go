@@ -166,7 +166,7 @@ func operandSpace(t graph.Type, dims operandDims) int64 {
 
 // attentionSpace is the workspace of causal_attention, or with `back` its gradient, of
 // float64 or float32.
-func attentionSpace[T Float](p causalAttention, q, k graph.Type, back bool) lowering.Workspace {
+func attentionSpace[T float](p AttentionOp, q, k graph.Type, back bool) lowering.Workspace {
 	h := newHeads[T](p, q, k)
 	return lowering.Workspace{OnThreads: func(threads int) (map[string]int64, int) {
 		scores := h.b * h.n * h.Work()

@@ -20,6 +20,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -51,7 +52,7 @@ func beside(t *testing.T, hook, tail lowering.Kernel) *lowering.Plan {
 
 // wired opens a session whose exchanges wait for travel.
 func wired(t *testing.T, l *lowering.Plan, o runtime.Options, travel func(ctx context.Context, rank int, c lowering.Call) error) *runtime.Session {
-	comms, err := jaccl.Local(l.Mesh.Ranks(), jaccl.Options{})
+	comms, err := engine.Local(l.Mesh.Ranks(), jaccl.Options{})
 	require.NoError(t, err)
 	wires := make([]lowering.Communicator, len(comms))
 	for i := range comms {

@@ -18,6 +18,7 @@ import (
 	"github.com/gomoe/gomoe/internal/testing/late"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -141,7 +142,7 @@ func TestDeviceMemoryIsGivenBack(t *testing.T) {
 func TestDeviceMemoryOfForgottenSessions(t *testing.T) {
 	d := &late.Device{}
 	func() {
-		comms, err := jaccl.Local(1, jaccl.Options{})
+		comms, err := engine.Local(1, jaccl.Options{})
 		require.NoError(t, err)
 		s, err := runtime.Open(plan(t, trace(t, energy(8)), toy.Setup{Target: d}), comms, runtime.Options{Device: d})
 		require.NoError(t, err)
@@ -249,7 +250,7 @@ func TestLeasedMemoryOnDevice(t *testing.T) {
 	for _, refuse := range []error{nil, errors.New("not at a page")} {
 		d := &late.Device{Why: except("square"), Refuse: refuse}
 		l := plan(t, trace(t, energy(8)), toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}, Target: d})
-		local, err := jaccl.Local(2, jaccl.Options{})
+		local, err := engine.Local(2, jaccl.Options{})
 		require.NoError(t, err)
 		released := 0
 		var comms []lowering.Communicator

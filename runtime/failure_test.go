@@ -19,6 +19,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -338,7 +339,7 @@ func TestFailureElsewhere(t *testing.T) {
 			return toy.Copy(a)
 		})
 		l := plan(t, p, toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}})
-		comms, err := jaccl.Local(2, jaccl.Options{})
+		comms, err := engine.Local(2, jaccl.Options{})
 		require.NoError(t, err)
 		errs := make(chan error, 2)
 		for i := range comms {

@@ -54,10 +54,10 @@ func Custom(name string, fn Forward, bwd Reverse, args ...*graph.Value) []*graph
 	if err != nil {
 		graph.Fail("custom %s: derivative: %w", name, err)
 	}
-	return graph.Apply(graph.Call{Fn: forward, VJP: reverse}, args...)
+	return graph.Apply(graph.CustomOp{Fn: forward, VJP: reverse}, args...)
 }
 
-// reverseOf builds bwd as graph.Call wants it: cotangents of float results go
+// reverseOf builds bwd as graph.CustomOp wants it: cotangents of float results go
 // in, one cotangent per float argument comes out.
 func reverseOf(t *graph.Tracer, bwd Reverse, in, out []graph.Type) []*graph.Value {
 	x, y := declare(t, "x", in), declare(t, "y", out)

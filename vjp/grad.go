@@ -22,7 +22,7 @@ func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
 	if loss.Rank() != 0 || !loss.Type.DType.IsFloat() {
 		graph.Fail("gradient of %s: want a scalar of float type; reduce it with reduce_sum first", loss.Type)
 	}
-	seed := t.Apply(graph.Fill{Value: 1, DType: loss.Type.DType})[0]
+	seed := t.Apply(graph.FullOp{Value: 1, DType: loss.Type.DType})[0]
 	return Backward([]*graph.Value{loss}, []*graph.Value{seed}, wrt)
 }
 
@@ -64,7 +64,7 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 		if g == nil {
 			g = Zeros(t, v.Type)
 		}
-		grads[i] = t.Apply(graph.PlaceLike{}, g, v)[0]
+		grads[i] = t.Apply(graph.PlaceLikeOp{}, g, v)[0]
 	}
 	return grads
 }
@@ -150,7 +150,7 @@ func (b *backward) sum(v *graph.Value) *graph.Value {
 	case 1:
 		return cts[0]
 	default:
-		s := b.t.Apply(graph.AddAny{}, cts...)[0]
+		s := b.t.Apply(graph.AddAnyOp{}, cts...)[0]
 		b.ct[v] = []*graph.Value{s}
 		return s
 	}

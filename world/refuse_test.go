@@ -2,6 +2,8 @@ package world_test
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,8 @@ import (
 // Nothing else than what was asked for, unless Fallback, which is said.
 func TestRefuses(t *testing.T) {
 	two := "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1"
+	devices := filepath.Join(t.TempDir(), "devices.json")
+	require.NoError(t, os.WriteFile(devices, []byte(`[[null,"rdma_en5"],["rdma_en5",null]]`), 0o600))
 	for _, c := range []struct {
 		cfg  world.Config
 		env  string
@@ -33,6 +37,7 @@ func TestRefuses(t *testing.T) {
 		{world.Config{Mode: 7}, "", "mode Mode(7)", ""},
 		{world.Config{Deadline: -1}, "", "deadline -1ns", ""},
 		{world.Config{}, "RANK=1", "RANK=1 without WORLD_SIZE", ""},
+		{world.Config{}, "MLX_RANK=0 MLX_JACCL_RING=1 MLX_IBV_DEVICES=" + devices, "MLX_JACCL_RING is set, which asks for JACCL's ring: only its mesh is spoken here; connect all ranks", ""},
 		{world.Config{}, "RANK=1 WORLD_SIZE=2", "nothing says where the ranks meet", ""},
 	} {
 		var w world.World

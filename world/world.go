@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -204,7 +205,7 @@ func (w *World) Ranks(mesh sharding.Mesh, deadline time.Duration) (comms []lower
 			opts.Deadline = s.cfg.Deadline
 		}
 	}
-	local, err := jaccl.Local(mesh.Ranks(), opts)
+	local, err := engine.Local(mesh.Ranks(), opts)
 	if err != nil {
 		return nil, false, err
 	}

@@ -104,13 +104,13 @@ func layered(t *testing.T) (*graph.Program, map[string]sharding.Spec, map[string
 		x := t.Input("x", graph.F32, 8, 4)
 		router := t.Input("router", graph.F32, 4, 4)
 		w := t.Input("w", graph.F32, 4, 4, 4)
-		weights, experts, _ := primitives.Route(primitives.Router{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil)
-		r := primitives.Prepare(primitives.Layer{Experts: 4}, experts)
+		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: 4}, experts)
 		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
 		y := primitives.GroupedMatMul(r, rows, w)
-		y = primitives.Mul(y, primitives.Broadcast(rowWeights, y.Type.Shape, 0))
+		y = primitives.Mul(y, primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0))
 		out := primitives.Combine(r, y)
-		return []*graph.Value{out.Named("out"), primitives.Sum(out, 0).Named("sum")}
+		return []*graph.Value{out.Named("out"), primitives.ReduceSum(out, 0).Named("sum")}
 	})
 	require.NoError(t, err)
 	in := map[string]array.Array{}

@@ -16,6 +16,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/flight"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -25,7 +26,7 @@ func call(op string, seq int) lowering.Call {
 
 // recorded returns recorders and wrapped communicators of a local job.
 func recorded(t *testing.T, n int, deadline time.Duration) ([]*flight.Recorder, []jaccl.Communicator) {
-	comms, err := jaccl.Local(n, jaccl.Options{Deadline: deadline})
+	comms, err := engine.Local(n, jaccl.Options{Deadline: deadline})
 	require.NoError(t, err)
 	recorders := make([]*flight.Recorder, n)
 	for i, c := range comms {

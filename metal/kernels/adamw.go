@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// leastEps is the least AdamWStep.Eps that is served. A second moment that float32 has no
+// leastEps is the least AdamWOp.Eps that is served. A second moment that float32 has no
 // normal number for is off by up to 2^-126, whose root has to be small beside Eps.
 const leastEps = 1e-12
 
@@ -16,7 +16,7 @@ const leastEps = 1e-12
 // are the host's but where these are nearly a tie; the step to the parameter is within
 // 16 ulp of the host's.
 func adamWOf(p *part) ([]string, error) {
-	s, ok := p.prim.(primitives.AdamWStep)
+	s, ok := p.prim.(primitives.AdamWOp)
 	switch {
 	case !ok:
 		return nil, refuse("made by %T", p.prim)

@@ -86,7 +86,7 @@ func sumOf(p *part) ([]string, error) {
 }
 
 func roundOf(p *part) ([]string, error) {
-	if r, ok := p.prim.(primitives.Rounding); ok && r.ToEven {
+	if r, ok := p.prim.(primitives.RoundOp); ok && r.ToEven {
 		return p.format("rint(%s)")
 	}
 	return p.format("round(%s)")

@@ -24,7 +24,6 @@ type claim struct {
 	coordinator                      text   // host:port
 	host                             string // at which ranks meet, at a port that follows from the job's id
 	hostfile, devices                string
-	ring                             bool
 	sizes                            string // what would have said the size, for errors
 }
 

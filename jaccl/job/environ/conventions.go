@@ -46,9 +46,12 @@ func (r *reader) mlx() claim {
 	c := claim{name: "mlx", sizes: "MLX_HOSTFILE, MLX_IBV_DEVICES or MLX_WORLD_SIZE"}
 	c.rank = r.number(r.name("MLX_RANK", "JACCL_RANK", "MLX_RANK"))
 	c.coordinator = r.first("JACCL_COORDINATOR", "MLX_JACCL_COORDINATOR")
-	c.ring = r.first("JACCL_RING", "MLX_JACCL_RING") != text{}
+	ring := r.first("JACCL_RING", "MLX_JACCL_RING")
 	devices, nodes := r.first("JACCL_IBV_DEVICES", "MLX_IBV_DEVICES"), r.first("MLX_HOSTFILE")
 	c.devices, c.hostfile = devices.value, nodes.value
+	if ring.value != "" && devices.value != "" && c.rank.set && r.err == nil {
+		r.err = fmt.Errorf("environ: %s is set, which asks for JACCL's ring: only its mesh is spoken here; connect all ranks with each other and unset it, or start MLX's ring over TCP with --backend ring", ring.name)
+	}
 	if v := r.number("MLX_WORLD_SIZE"); v.set {
 		c.size = v
 	}

@@ -15,8 +15,9 @@ import (
 // MLX's files, for the number of their entries and the first one's address.
 //
 // Errors name the variables: a rank without a number of ranks or the other way
-// round, numbers that are none, a rank that the job does not have, and two
-// conventions that contradict each other.
+// round, numbers that are none, a rank that the job does not have, two
+// conventions that contradict each other, and a job of JACCL's ring, which nothing
+// here speaks.
 func Detect(getenv func(string) string) (Job, error) {
 	return detect(getenv, os.Getppid())
 }
@@ -57,7 +58,7 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 	job.Rank, job.Size, job.LocalRank, job.LocalSize = chosen.rank.n, chosen.size.n, chosen.localRank.n, chosen.localSize.n
 	// MLX's files count whoever has started the ranks, if it agrees.
 	mlx := claims[1]
-	job.Hostfile, job.Devices, job.Ring = mlx.hostfile, mlx.devices, mlx.ring
+	job.Hostfile, job.Devices = mlx.hostfile, mlx.devices
 	for _, v := range []number{chosen.rank, chosen.size, chosen.localRank, chosen.localSize} {
 		if v.set {
 			job.Source = append(job.Source, v.String())

@@ -50,7 +50,10 @@ func TestDetect(t *testing.T) {
 		{"RANK=0 WORLD_SIZE=1", "torch 0/1 at 127.0.0.1:0 id at-127.0.0.1:0"},
 		{"MLX_RANK=1 MLX_HOSTFILE=" + nodes, "mlx 1/3 at 127.0.0.1:32323 id at-127.0.0.1:32323 nodes"},
 		{"MLX_RANK=1 MLX_IBV_DEVICES=" + devices + " MLX_JACCL_COORDINATOR=10.0.0.1:32323", "mlx 1/2 at 10.0.0.1:32323 id at-10.0.0.1:32323 devices"},
-		{"JACCL_RANK=0 MLX_RANK=9 JACCL_IBV_DEVICES=" + devices + " JACCL_COORDINATOR=10.0.0.1:1 MLX_JACCL_RING=0", "mlx 0/2 at 10.0.0.1:1 id at-10.0.0.1:1 devices ring"},
+		{"JACCL_RANK=0 MLX_RANK=9 JACCL_IBV_DEVICES=" + devices + " JACCL_COORDINATOR=10.0.0.1:1", "mlx 0/2 at 10.0.0.1:1 id at-10.0.0.1:1 devices"},
+		// A ring of RDMA devices is asked for where there are such devices.
+		{"MLX_RANK=1 MLX_JACCL_RING=1 MLX_HOSTFILE=" + nodes, "mlx 1/3 at 127.0.0.1:32323 id at-127.0.0.1:32323 nodes"},
+		{"MLX_JACCL_RING=1", "none"},
 		{"MLX_RANK=1 MLX_WORLD_SIZE=2 GOMOE_COORDINATOR=a:1", "mlx 1/2 at a:1 id at-a:1"},
 		{"OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=2 OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_NAMESPACE=12 PMIX_RANK=2", "ompi 2/4 local 2/4 at 127.0.0.1:PORT id ompi-12"},
 		{"OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=12", "ompi 2/4 local 0/2 id ompi-12"},
@@ -100,7 +103,7 @@ func describe(j Job) string {
 		name string
 		set  bool
 	}{{"transport=" + j.Transport, j.Transport != ""}, {fmt.Sprint("listener=", j.Listener), j.Listener > 0}, {fmt.Sprint("lifeline=", j.Lifeline), j.Lifeline > 0},
-		{"nodes", j.Hostfile != ""}, {"devices", j.Devices != ""}, {"ring", j.Ring}} {
+		{"nodes", j.Hostfile != ""}, {"devices", j.Devices != ""}} {
 		if f.set {
 			b.WriteString(" " + f.name)
 		}
@@ -137,6 +140,8 @@ func TestDetectWrong(t *testing.T) {
 		{"MLX_RANK=1 MLX_HOSTFILE=" + bad, "want a JSON list with an entry per rank"},
 		{"MLX_RANK=1 MLX_HOSTFILE=/nowhere/x", "MLX_HOSTFILE: open /nowhere/x"},
 		{"MLX_RANK=1 MLX_HOSTFILE=" + devices, `want a list of "address:port"`},
+		{"MLX_RANK=1 MLX_JACCL_RING=0 MLX_IBV_DEVICES=" + devices, "MLX_JACCL_RING is set, which asks for JACCL's ring: only its mesh is spoken here; connect all ranks with each other and unset it, or start MLX's ring over TCP with --backend ring"},
+		{"JACCL_RANK=1 JACCL_RING=1 JACCL_IBV_DEVICES=" + devices + " RANK=1 WORLD_SIZE=2", "JACCL_RING is set, which asks for JACCL's ring"},
 		{"GOMOE_TRANSPORT=udp", "GOMOE_TRANSPORT=udp, want one of auto, local, tcp"},
 		{"GOMOE_RANK=0 GOMOE_SIZE=2 GOMOE_LISTENER=1", "GOMOE_LISTENER=1, want the number of an inherited file"},
 	} {

@@ -29,10 +29,8 @@ type Job struct {
 	// none.
 	Lifeline int
 	// Hostfile is the file with the nodes of MLX's ring, MLX_HOSTFILE, and Devices
-	// the one with its RDMA devices, MLX_IBV_DEVICES; empty if there is none. Ring is
-	// whether those are to be used as a ring.
+	// the one with its RDMA devices, MLX_IBV_DEVICES; empty if there is none.
 	Hostfile, Devices string
-	Ring              bool
 	// Flight is the folder for flight records, GOMOE_FLIGHT, or off.
 	Flight string
 	// Matrix is the devices themselves, GOMOE_DEVICES, as such a file has them.

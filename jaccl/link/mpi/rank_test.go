@@ -17,8 +17,10 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -85,7 +87,7 @@ func communicator(ctx context.Context, w *World, deadline time.Duration) (jaccl.
 	if err != nil {
 		return nil, err
 	}
-	return jaccl.Connect(link, watching, jaccl.Options{Deadline: deadline})
+	return engine.Connect(link, watching, jaccl.Options{Deadline: deadline})
 }
 
 func playProgram(ctx context.Context, w *World) error {
@@ -136,7 +138,7 @@ func bigProgram(ctx context.Context, w *World) error {
 		}
 		return b
 	}
-	x := jaccl.Exchange{}
+	x := link.Exchange{}
 	mine := fill(l.Rank())
 	for r := range l.Size() {
 		if r == l.Rank() {

@@ -16,19 +16,21 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/lowering"
 )
 
 // quiet is the watch of ranks that tell each other nothing.
 type quiet struct{ down chan struct{} }
 
-func (quiet) Host(rank int) string        { return fmt.Sprintf("host%d", rank) }
-func (quiet) Announce(jaccl.Notice)       {}
-func (q quiet) Down() <-chan struct{}     { return q.down }
-func (quiet) First() (jaccl.Notice, bool) { return jaccl.Notice{}, false }
-func (quiet) Leave()                      {}
-func (quiet) Left(int) bool               { return false }
-func (quiet) Close() error                { return nil }
+func (quiet) Host(rank int) string       { return fmt.Sprintf("host%d", rank) }
+func (quiet) Announce(link.Notice)       {}
+func (q quiet) Down() <-chan struct{}    { return q.down }
+func (quiet) First() (link.Notice, bool) { return link.Notice{}, false }
+func (quiet) Leave()                     {}
+func (quiet) Left(int) bool              { return false }
+func (quiet) Close() error               { return nil }
 
 // collective is one operation of one rank, on buffers of its own.
 type collective struct {
@@ -39,7 +41,7 @@ type collective struct {
 
 // newCollective makes "all_sum" of size bytes or "all_to_all" of size bytes in all,
 // on memory from the arena or else private.
-func newCollective(site jaccl.Site, op, how string, size int) (*collective, error) {
+func newCollective(site link.Site, op, how string, size int) (*collective, error) {
 	l, err := Connect(context.Background(), site, Options{})
 	if err != nil {
 		return nil, err
@@ -47,7 +49,7 @@ func newCollective(site jaccl.Site, op, how string, size int) (*collective, erro
 	alloc := func(n int) []byte { return make([]byte, n) }
 	if how == "arena" {
 		alloc = func(n int) []byte {
-			b, err := l.(jaccl.Shared).Alloc(n)
+			b, err := l.(link.Shared).Alloc(n)
 			if err != nil {
 				panic(err)
 			}
@@ -59,7 +61,7 @@ func newCollective(site jaccl.Site, op, how string, size int) (*collective, erro
 		binary.LittleEndian.PutUint32(src[i:], math.Float32bits(float32(i/4%1000*(site.Rank()+1))))
 	}
 	c := &collective{dst: dst}
-	if c.comm, err = jaccl.Connect(l, quiet{}, jaccl.Options{}); err != nil {
+	if c.comm, err = engine.Connect(l, quiet{}, jaccl.Options{}); err != nil {
 		return nil, err
 	}
 	g, n := c.comm.World(), site.Size()
@@ -77,7 +79,7 @@ func newCollective(site jaccl.Site, op, how string, size int) (*collective, erro
 }
 
 // collect runs a collective until rank 0 has had enough.
-func collect(site jaccl.Site, args []string) error {
+func collect(site link.Site, args []string) error {
 	size, err := strconv.Atoi(args[2])
 	if err != nil {
 		return err

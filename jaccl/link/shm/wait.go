@@ -4,10 +4,9 @@ package shm
 
 import (
 	"context"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"runtime"
 	"time"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // How long a rank that finds nothing to do goes on looking: at first without
@@ -42,7 +41,7 @@ type waiter struct {
 	rang   chan struct{} // closed when the context's end has rung the bell
 }
 
-func (l *link) waiter(ctx context.Context) waiter {
+func (l *transport) waiter(ctx context.Context) waiter {
 	return waiter{ctx: ctx}
 }
 
@@ -54,7 +53,7 @@ func (w *waiter) stop() {
 
 // next returns when it is time to look again. Its error is about a peer that is
 // no more.
-func (w *waiter) next(l *link, x *jaccl.Exchange, moved bool) error {
+func (w *waiter) next(l *transport, x *link.Exchange, moved bool) error {
 	if moved {
 		switch {
 		case w.gone:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
@@ -57,12 +58,12 @@ func sum(ctx context.Context, o meet.Options) error {
 	if err != nil {
 		return err
 	}
-	link, err := tcp.Connect(ctx, place)
+	l, err := tcp.Connect(ctx, place)
 	if err != nil {
 		w.Close()
 		return err
 	}
-	c, err := jaccl.Connect(link, w, jaccl.Options{Deadline: time.Minute})
+	c, err := engine.Connect(l, w, jaccl.Options{Deadline: time.Minute})
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,9 @@ package verbs
 
 import (
 	"context"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"runtime"
 	"time"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // work is what drive is driven for.
@@ -38,7 +37,7 @@ const (
 func drive(ctx context.Context, lib *library, eps []*endpoint, w work) error {
 	for _, e := range eps {
 		if err := e.refill(); err != nil {
-			return &jaccl.PeerError{Peer: e.peer, Err: err}
+			return &link.PeerError{Peer: e.peer, Err: err}
 		}
 	}
 	if done, err := w.step(); done || err != nil {
@@ -55,7 +54,7 @@ func drive(ctx context.Context, lib *library, eps []*endpoint, w work) error {
 			}
 			n, err := e.pollOnce()
 			if err != nil {
-				return &jaccl.PeerError{Peer: e.peer, Err: err}
+				return &link.PeerError{Peer: e.peer, Err: err}
 			}
 			if n == 0 {
 				continue

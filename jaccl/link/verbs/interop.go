@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -206,7 +207,7 @@ func (c *comm) Close() error {
 	defer c.mu.Unlock()
 	if !c.closed {
 		c.closed = true
-		c.party.tell(notice{jaccl.KindClosed, false, c.rank, fmt.Sprintf("rank %d has closed its communicator", c.rank)}, -1)
+		c.party.tell(notice{link.KindClosed, false, c.rank, fmt.Sprintf("rank %d has closed its communicator", c.rank)}, -1)
 		c.release()
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -128,7 +129,7 @@ func (o *operation) overdue() *failure {
 // fail makes of an error of drive the job's failure, and returns the one that counts.
 func (o *operation) fail(ctx context.Context, err error) *failure {
 	var f *failure
-	var peer *jaccl.PeerError
+	var peer *link.PeerError
 	switch {
 	case errors.As(err, &f):
 		return o.c.party.fail(f)

@@ -2,11 +2,10 @@ package verbs
 
 import (
 	"fmt"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // failure is why a job, or a rank of it, is of no use any more.
@@ -48,7 +47,7 @@ func newParty(s *sideChannel) *party {
 					return
 				}
 				if err != nil {
-					n = notice{jaccl.KindLost, false, r, fmt.Sprintf("rank %d has ended, or closed its connection (%v)", r, err)}
+					n = notice{link.KindLost, false, r, fmt.Sprintf("rank %d has ended, or closed its connection (%v)", r, err)}
 				}
 				p.hear(n)
 				p.tell(n, r)

@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -32,8 +34,16 @@ func rankMain(role string) int {
 }
 
 func runRank(role string) error {
-	o, err := FromEnv(os.Getenv)
+	job, err := environ.Detect(os.Getenv)
 	if err != nil {
+		return err
+	}
+	text, err := job.ReadDevices()
+	if err != nil {
+		return err
+	}
+	o := Options{Settings: Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator}
+	if o.Devices, err = hostfile.ParseDevices(text); err != nil {
 		return err
 	}
 	o.FramesOnly = role == "frames"

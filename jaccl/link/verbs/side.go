@@ -3,11 +3,10 @@ package verbs
 import (
 	"context"
 	"fmt"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"net"
 	"sync"
 	"sync/atomic"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // side watches a connection to every peer, on which nothing is sent: its end is the
@@ -18,7 +17,7 @@ type side struct {
 	wg    sync.WaitGroup
 }
 
-func newSide(ctx context.Context, site jaccl.Site) (*side, error) {
+func newSide(ctx context.Context, site link.Site) (*side, error) {
 	conns, err := site.Dial(ctx, "rdma: liveness")
 	if err != nil {
 		return nil, err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -262,34 +260,6 @@ func TestConnectErrors(t *testing.T) {
 		}
 	}
 	settled(t, before)
-}
-
-func TestFromEnv(t *testing.T) {
-	good, bad := filepath.Join(t.TempDir(), "nodes.json"), filepath.Join(t.TempDir(), "bad.json")
-	require.NoError(t, os.WriteFile(good, []byte(`[["127.0.0.1:5000"],["127.0.0.1:5001"]]`), 0o600))
-	require.NoError(t, os.WriteFile(bad, []byte(`[["127.0.0.1"]]`), 0o600))
-	for _, c := range []struct{ file, rank, want string }{
-		{good, "1", ""},
-		{"", "1", `MLX_HOSTFILE is ""`},
-		{good, "", `MLX_RANK is ""`},
-		{good, "2", `MLX_RANK is "2", want 0 to 1`},
-		{good, "-1", `MLX_RANK is "-1", want 0 to 1`},
-		{good, "one", `MLX_RANK is "one"`},
-		{bad, "0", "address 0 of rank 0"},
-		{good + "x", "0", "no such file"},
-	} {
-		env := map[string]string{"MLX_HOSTFILE": c.file, "MLX_RANK": c.rank}
-		nodes, rank, err := ring.FromEnv(func(name string) string { return env[name] })
-		switch {
-		case c.want == "":
-			require.NoError(t, err)
-			if rank != 1 || len(nodes) != 2 || nodes[1][0] != "127.0.0.1:5001" {
-				t.Errorf("rank %d of %v, want 1 of what the file says", rank, nodes)
-			}
-		case err == nil || !strings.Contains(err.Error(), c.want):
-			t.Errorf("%+v gives %v, want %q", c, err, c.want)
-		}
-	}
 }
 
 // A rank that only sends to a neighbour learns that it has left, and a rank that

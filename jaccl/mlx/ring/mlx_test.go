@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -68,19 +67,7 @@ func TestMLX(t *testing.T) {
 						continue
 					}
 					wg.Go(func() {
-						nodes, rank, err := ring.FromEnv(func(name string) string {
-							for _, e := range env {
-								if v, ok := strings.CutPrefix(e, name+"="); ok {
-									return v
-								}
-							}
-							return ""
-						})
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						m, err := ring.Connect(t.Context(), nodes, rank, jaccl.Options{})
+						m, err := ring.Connect(t.Context(), nodes, r, jaccl.Options{})
 						if err != nil {
 							t.Error(err)
 							return
