@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
 )
 
 // The kinds of failure that an Error wraps, besides the cause of a context and
@@ -27,10 +27,10 @@ var (
 
 // Error is a collective that failed on one rank.
 type Error struct {
-	Rank  int           // the rank that got this error
-	Call  lowering.Call // what it called
-	Blame []int         // ranks of the job that caused the failure
-	Err   error         // the job's first failure
+	Rank  int             // the rank that got this error
+	Call  collective.Call // what it called
+	Blame []int           // ranks of the job that caused the failure
+	Err   error           // the job's first failure
 	// Outstanding is how many bytes of the exchange at hand had not been sent to others
 	// or not come from them. Ranks that share memory exchange none.
 	Outstanding int64

@@ -1,6 +1,8 @@
 package jaccl
 
-import "github.com/gomoe/gomoe/lowering"
+import (
+	"github.com/gomoe/gomoe/collective"
+)
 
 // Memory is implemented by communicators that may have memory of their link.
 type Memory interface {
@@ -9,6 +11,6 @@ type Memory interface {
 	// error is ErrUnsupported where ranks do not share memory.
 	Alloc(n int) ([]byte, error)
 	// Lease is that of a Lender, and has its errors; it is ErrUnsupported where the link
-	// is none. It is what sessions work in; see lowering.Leaser.
-	lowering.Leaser
+	// is none. It is what sessions work in; see collective.Leaser.
+	collective.Leaser
 }

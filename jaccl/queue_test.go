@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 func TestQueueOrder(t *testing.T) {
@@ -101,7 +101,7 @@ func TestQueueContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		g := comms[0].World()
 		r := q.Do(ctx, func(ctx context.Context) error {
-			return g.Barrier(ctx, lowering.Call{Op: "barrier", DType: graph.F32})
+			return g.Barrier(ctx, collective.Call{Op: "barrier", DType: graph.F32})
 		})
 		time.Sleep(time.Second)
 		cancel(enough)

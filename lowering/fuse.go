@@ -1,10 +1,12 @@
 package lowering
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 )
 
@@ -386,9 +388,31 @@ func (f *fuser) fused(u *unit) Instr {
 		in.Parts = append(in.Parts, part)
 	}
 	in.Name = "fused(" + strings.Join(runs(names), ", ") + ")"
-	c := f.chainOf(&in, f.chunk)
-	in.Kernel, in.Scratch = c.kernel, int64(c.width*c.step)
+	links := make([]exec.Link, len(in.Parts))
+	for i := range in.Parts {
+		part := &in.Parts[i]
+		links[i] = exec.Link{Kernel: part.Kernel, Repeat: part.Repeat, In: f.operands(part.In), Out: f.operands(part.Out)}
+	}
+	in.Kernel, in.Scratch = exec.NewChain(f.operands(in.In), f.operands(in.Out), links, f.chunk)
 	return in
+}
+
+// operands are buffers as a chain wants them.
+func (p *Plan) operands(bufs []int) []exec.Operand {
+	out := make([]exec.Operand, len(bufs))
+	for i, b := range bufs {
+		out[i] = exec.Operand{Buf: b, Mem: p.Root(b), Type: p.Bufs[b].Type}
+	}
+	return out
+}
+
+// PartOf returns which part of a fused instruction err is about, nil for none.
+func PartOf(in *Instr, err error) *Instr {
+	var e *exec.LinkError
+	if errors.As(err, &e) && e.Link < len(in.Parts) {
+		return &in.Parts[e.Link]
+	}
+	return nil
 }
 
 // runs shortens repeated names: mul, add, add is mul, add ×2.

@@ -3,6 +3,7 @@ package lowering
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -175,7 +176,7 @@ func (e *Emitter) outputs(names []string) error {
 		if e.plan.Bufs[root].Storage != Temp || !e.plan.Bufs[root].Type.Equal(b.Type) {
 			// An input, or the memory of another result: the caller gets a copy.
 			c := e.Placed(v.Type, b.Spec)
-			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Kernel: func(a *Args) error {
+			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Kernel: func(a *exec.Args) error {
 				copy(a.Out[0].Bytes(), a.In[0].Bytes())
 				return nil
 			}}, []Buf{c}, []Buf{b})

@@ -13,16 +13,16 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal"
 	"github.com/gomoe/gomoe/runtime"
 )
 
 // leasing is a communicator that has mapped memory, as those of several processes do.
 type leasing struct {
-	lowering.Communicator
+	collective.Communicator
 	mapped, released int
 }
 

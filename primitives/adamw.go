@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -79,8 +80,8 @@ func (s AdamWOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("adamw", out, in, inFloat(adamWKernel[float32](s), adamWKernel[float64](s)))
 }
 
-func adamWKernel[T float](s AdamWOp) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func adamWKernel[T float](s AdamWOp) exec.Kernel {
+	return func(a *exec.Args) error {
 		p, m, v, g := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.In[3])
 		p2, m2, v2 := data[T](a.Out[0]), data[T](a.Out[1]), data[T](a.Out[2])
 		lr, step, scale := float64(data[float32](a.In[4])[0]), data[int32](a.In[5])[0], float64(data[float32](a.In[6])[0])
@@ -89,7 +90,7 @@ func adamWKernel[T float](s AdamWOp) lowering.Kernel {
 		}
 		c1, c2 := 1-math.Pow(s.B1, float64(step)), 1-math.Pow(s.B2, float64(step))
 		u := vector.AdamW{B1: s.B1, B2: s.B2, C1: c1, C2: c2, Scale: scale, LR: lr, Eps: s.Eps, Decay: s.WeightDecay}
-		lowering.Share(a, len(p2), dear, adamWElements[T]{u, p2, m2, v2, p, m, v, g})
+		exec.Share(a, len(p2), dear, adamWElements[T]{u, p2, m2, v2, p, m, v, g})
 		return nil
 	}
 }

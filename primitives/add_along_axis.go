@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -57,7 +58,7 @@ func (t AddAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (t AddAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	add := inFloat(addAlong[float32](t.Axis), addAlong[float64](t.Axis))
-	return uses(e, e.Kernel("add_along_axis", out, in, func(a *lowering.Args) error {
+	return uses(e, e.Kernel("add_along_axis", out, in, func(a *exec.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.Out[0].Type.Shape[t.Axis]); err != nil {
 			return err
 		}
@@ -65,12 +66,12 @@ func (t AddAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 	}), widening(out, in))
 }
 
-func addAlong[T float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func addAlong[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, index, y := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
 		outer, m, inner := around(a.In[0].Type, axis)
 		n := a.Out[0].Type.Shape[axis]
-		lowering.Share(a, outer, 1+dear/(1+(m+n)*inner), linesAdded[T]{y, x, index, n, m, inner})
+		exec.Share(a, outer, 1+dear/(1+(m+n)*inner), linesAdded[T]{y, x, index, n, m, inner})
 		return nil
 	}
 }

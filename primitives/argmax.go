@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -88,7 +89,7 @@ func alongAxis(t graph.Type, axis, results int) sharding.Factors {
 }
 
 func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel(r.op, out, in, func(a *lowering.Args) error {
+	return e.Kernel(r.op, out, in, func(a *exec.Args) error {
 		x := a.In[0]
 		outer, n, inner := around(x.Type, r.Axis)
 		key := orderKeys(x, false)

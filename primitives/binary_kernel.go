@@ -3,13 +3,13 @@ package primitives
 import (
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // binaryKernel returns the host kernel of a function.
-func binaryKernel(op string) lowering.Kernel {
+func binaryKernel(op string) exec.Kernel {
 	few, grain := swift, cheap // of f32, and of others
 	switch op {
 	case "pow":
@@ -19,8 +19,8 @@ func binaryKernel(op string) lowering.Kernel {
 	}
 	f32, f64 := binaryFloat[float32](op), binaryFloat[float64](op)
 	i32, i64, u32, u8 := binaryInt[int32](op), binaryInt[int64](op), binaryInt[uint32](op), binaryInt[uint8](op)
-	wide := func(_ *lowering.Args, _, _ int, z []float32, x [][]float32) { f32(z, x[0], x[1]) }
-	return func(a *lowering.Args) error {
+	wide := func(_ *exec.Args, _, _ int, z []float32, x [][]float32) { f32(z, x[0], x[1]) }
+	return func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F32:
 			each2(a, few, f32)

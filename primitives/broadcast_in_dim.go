@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -122,9 +123,9 @@ func (b BroadcastInDimOp) ShardAs(c *sharding.Context, out sharding.Spec) (shard
 }
 
 func (b BroadcastInDimOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	kernel := func(a *lowering.Args) error {
+	kernel := func(a *exec.Args) error {
 		src, dst := a.In[0], a.Out[0]
-		strides := lowering.Make[int](a, len(b.Shape))
+		strides := exec.Make[int](a, len(b.Shape))
 		n := 1
 		for i := len(b.Dims) - 1; i >= 0; i-- {
 			if src.Type.Shape[i] == dst.Type.Shape[b.Dims[i]] {

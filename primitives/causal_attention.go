@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/attention"
 	"github.com/gomoe/gomoe/lowering"
@@ -118,12 +119,12 @@ func (h headsOf[T]) grain() int { return 1 + 256*dear/max(h.D, 1) }
 
 // attentionKernel cuts the work of all heads, laid end to end, into equal pieces,
 // also within heads: rows of queries do not depend on each other.
-func attentionKernel[T float](p AttentionOp) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func attentionKernel[T float](p AttentionOp) exec.Kernel {
+	return func(a *exec.Args) error {
 		q, k, v := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 		out, lse := data[T](a.Out[0]), data[T](a.Out[1])
 		h := newHeads[T](p, a.In[0].Type, a.In[1].Type)
-		lowering.Share(a, h.b*h.n*h.Work(), h.grain(), attending[T]{h, q, k, v, out, lse})
+		exec.Share(a, h.b*h.n*h.Work(), h.grain(), attending[T]{h, q, k, v, out, lse})
 		return nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -57,8 +58,8 @@ func (p AttentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 // attentionGradKernel works on parts of heads beside each other. What parts give to
 // a head of keys is added in order, as of all query heads that share it, so that
 // sums do not depend on which was ready first.
-func attentionGradKernel[T float](p AttentionGradOp) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func attentionGradKernel[T float](p AttentionGradOp) exec.Kernel {
+	return func(a *exec.Args) error {
 		q, k, v, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.In[3])
 		lse, dout, dlse := data[T](a.In[4]), data[T](a.In[5]), data[T](a.In[6])
 		dq, dk, dv := data[T](a.Out[0]), data[T](a.Out[1]), data[T](a.Out[2])
@@ -70,9 +71,9 @@ func attentionGradKernel[T float](p AttentionGradOp) lowering.Kernel {
 		}
 		group, parts := h.n/h.m, h.Parts()
 		each := group * parts // of a head of keys
-		w := lowering.Keep[attentionGrad[T]](a)
+		w := exec.New[attentionGrad[T]](a)
 		w.headsOf, w.q, w.k, w.v, w.out, w.lse, w.dout, w.dlse, w.dq, w.dk, w.dv = h, q, k, v, out, lse, dout, dlse, dq, dk, dv
-		w.turns.start(h.b*h.m, each, lowering.Make[int](a, h.b*h.m))
+		w.turns.start(h.b*h.m, each, exec.Make[int](a, h.b*h.m))
 		// Whole heads are worked on by one where that leaves nobody without work.
 		if n := max(a.Threads, 1); h.b*h.m%n == 0 || h.b*h.m >= 8*n {
 			w.turns.take = each

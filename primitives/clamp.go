@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -87,7 +88,7 @@ func (ClampOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (ClampOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("clamp", out, in, func(a *lowering.Args) error {
+	return e.Elementwise("clamp", out, in, func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F64:
 			clampAll(a, data[float64])
@@ -108,7 +109,7 @@ func (ClampOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func clampTile(_ *lowering.Args, _, _ int, y []float32, x [][]float32) {
+func clampTile(_ *exec.Args, _, _ int, y []float32, x [][]float32) {
 	if len(x[0]) == 1 && len(x[2]) == 1 {
 		vector.Clamp(y, x[1], x[0][0], x[2][0])
 	} else {
@@ -117,9 +118,9 @@ func clampTile(_ *lowering.Args, _, _ int, y []float32, x [][]float32) {
 }
 
 // clampAll clamps arrays whose elements of gives.
-func clampAll[T number](a *lowering.Args, of func(array.Array) []T) {
+func clampAll[T number](a *exec.Args, of func(array.Array) []T) {
 	lo, x, hi, y := of(a.In[0]), of(a.In[1]), of(a.In[2]), of(a.Out[0])
-	lowering.Share(a, len(y), cheap, clampedElements[T]{y, lo, x, hi})
+	exec.Share(a, len(y), cheap, clampedElements[T]{y, lo, x, hi})
 }
 
 type clampedElements[T number] struct{ y, lo, x, hi []T }

@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -57,10 +58,10 @@ func (CompareOp) Pointwise() {}
 func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	f32, f64, i32, i64 := compareFloat(c.op), compare[float64](c.op), compare[int32](c.op), compare[int64](c.op)
 	u32, u8 := compare[uint32](c.op), compare[uint8](c.op)
-	wide := func(a *lowering.Args, lo, hi int, _ []float32, x [][]float32) {
+	wide := func(a *exec.Args, lo, hi int, _ []float32, x [][]float32) {
 		f32(data[bool](a.Out[0])[lo:hi], x[0], x[1])
 	}
-	return e.Elementwise(c.op, out, in, func(a *lowering.Args) error {
+	return e.Elementwise(c.op, out, in, func(a *exec.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.F64:
 			each2(a, cheap, f64)

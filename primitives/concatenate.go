@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -83,7 +84,7 @@ func (j ConcatenateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Kernel("concatenate", out, in, func(a *lowering.Args) error {
+	return e.Kernel("concatenate", out, in, func(a *exec.Args) error {
 		to := rowMajor(a, a.Out[0].Type.Shape)
 		for _, x := range a.In {
 			move(a, x.Type.Shape, a.Out[0], to, x, rowMajor(a, x.Type.Shape))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -74,7 +75,7 @@ func (c ConvertElementTypeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf)
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Elementwise("convert_element_type", out, in, func(a *lowering.Args) error {
+	return e.Elementwise("convert_element_type", out, in, func(a *exec.Args) error {
 		return convert(a, a.Out[0], a.In[0])
 	})
 }

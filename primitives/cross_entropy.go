@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -101,17 +102,17 @@ func (CrossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) err
 }
 
 // checkLabels runs k after a look at the labels, argument 1, placed as s.
-func checkLabels(s sharding.Spec, k lowering.Kernel) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func checkLabels(s sharding.Spec, k exec.Kernel) exec.Kernel {
+	return func(a *exec.Args) error {
 		_, vocab := rowsOf(a.In[0].Type)
 		return checkIDs(a, s, a.In[1], IgnoredLabel, vocab, "label", k)
 	}
 }
 
-func crossEntropyKernel[T float](a *lowering.Args) error {
+func crossEntropyKernel[T float](a *exec.Args) error {
 	x, labels, loss := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
 	rows, n := rowsOf(a.In[0].Type)
-	lowering.Share(a, rows, rowGrain(n), crossEntropyRows[T]{x, loss, labels, n})
+	exec.Share(a, rows, rowGrain(n), crossEntropyRows[T]{x, loss, labels, n})
 	return nil
 }
 
@@ -133,10 +134,10 @@ func (w *crossEntropyRows[T]) Piece(lo, hi int) {
 	}
 }
 
-func crossEntropyGradKernel[T float](a *lowering.Args) error {
+func crossEntropyGradKernel[T float](a *exec.Args) error {
 	x, labels, ct, dx := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 	rows, n := rowsOf(a.In[0].Type)
-	lowering.Share(a, rows, rowGrain(n), crossEntropyGradRows[T]{x, ct, dx, labels, n})
+	exec.Share(a, rows, rowGrain(n), crossEntropyGradRows[T]{x, ct, dx, labels, n})
 	return nil
 }
 

@@ -3,6 +3,7 @@ package primitives
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -46,7 +47,7 @@ func (c CumSumOp) Shard(ctx *sharding.Context) (sharding.Decision, error) {
 
 func (c CumSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	widen := inFloat(cumsum[float32, float64](c), cumsum[float64, float64](c))
-	return uses(e, e.InPlace("cumsum", out, in, func(a *lowering.Args) error {
+	return uses(e, e.InPlace("cumsum", out, in, func(a *exec.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.I32:
 			return cumsum[int32, int32](c)(a)
@@ -62,8 +63,8 @@ func (c CumSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // cumsum sums elements of type T in type A.
-func cumsum[T, A numeric](c CumSumOp) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func cumsum[T, A numeric](c CumSumOp) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		outer, n, inner := around(a.In[0].Type, c.Axis)
 		a.Parallel(outer, 1+dear/(1+n*inner), func(lo, hi int) {

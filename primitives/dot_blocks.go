@@ -1,16 +1,16 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/blocks"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // dotBlocks multiplies with weights in blocks, argument number `weights`, whose
 // dimensions are `batch` of them, free ones, and the contracted one. dims are those
 // of the other argument, whose rows are rounded to int8.
-func dotBlocks(weights, batch int, dims operandDims) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
+	return func(a *exec.Args) error {
 		w, x, z := a.In[weights], inType(a, a.In[1-weights], graph.F32), a.Out[0]
 		if z.Type.DType != graph.F32 {
 			z = room(a, z.Type.With(graph.F32))
@@ -54,11 +54,11 @@ func dotBlocks(weights, batch int, dims operandDims) lowering.Kernel {
 }
 
 // roundedOperand rounds the rows of all batch indices.
-func roundedOperand(a *lowering.Args, d graph.DType, o *operand, k int) []byte {
+func roundedOperand(a *exec.Args, d graph.DType, o *operand, k int) []byte {
 	x := data[float32](o.array)
 	size := blocks.RowBytes(d, k)
 	total := len(o.start) * o.rows
-	rows := lined(lowering.Make[uint8](a, total*size+63))
+	rows := lined(exec.Make[uint8](a, total*size+63))
 	a.Parallel(total, 1+dotGrain/(1+k), func(lo, hi int) {
 		if o.colStride == 1 && o.rowStride == k && len(o.start) == 1 {
 			blocks.Round(d, k, rows[lo*size:hi*size], x[lo*k:hi*k])

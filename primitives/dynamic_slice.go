@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -79,7 +80,7 @@ func (s DynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s DynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("dynamic_slice", out, in, func(a *lowering.Args) error {
+	return e.Kernel("dynamic_slice", out, in, func(a *exec.Args) error {
 		x, shape := a.In[0], a.Out[0].Type.Shape
 		move(a, shape, a.Out[0], rowMajor(a, shape), x, boxAt(a, x.Type.Shape, shape, a.In[1:]))
 		return nil
@@ -88,7 +89,7 @@ func (s DynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 
 // boxAt is the layout, in an array of the shape, of a box of the given sizes
 // that begins at the start indices, moved to where it fits.
-func boxAt(a *lowering.Args, shape, sizes []int, start []array.Array) layout {
+func boxAt(a *exec.Args, shape, sizes []int, start []array.Array) layout {
 	l := rowMajor(a, shape)
 	for d, i := range start {
 		l.off += max(0, min(int(data[int32](i)[0]), shape[d]-sizes[d])) * l.strides[d]

@@ -3,6 +3,7 @@ package primitives
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -68,7 +69,7 @@ func (DynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error
 }
 
 func (DynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.InPlace("dynamic_update_slice", out, in, func(a *lowering.Args) error {
+	return e.InPlace("dynamic_update_slice", out, in, func(a *exec.Args) error {
 		x, update, y := a.In[0], a.In[1], a.Out[0]
 		if update.Type.Equal(y.Type) { // y may be in update's memory
 			copy(y.Bytes(), update.Bytes())

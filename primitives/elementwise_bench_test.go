@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	pr "github.com/gomoe/gomoe/primitives"
@@ -142,10 +143,10 @@ func benchKernels(b *testing.B, p *graph.Program, pass func(name string) bool) {
 	for _, in := range plan.In {
 		fillFor(r, bufs[in.Buf])
 	}
-	scratch := new(lowering.Scratch)
+	scratch := new(exec.Scratch)
 	run := func(in *lowering.Instr) {
 		scratch.Reset()
-		a := lowering.Args{Mesh: plan.Mesh, Threads: 1, Scratch: scratch}
+		a := exec.Args{Mesh: plan.Mesh, Threads: 1, Scratch: scratch}
 		for _, i := range in.In {
 			a.In = append(a.In, bufs[i])
 		}

@@ -3,6 +3,7 @@ package primitives
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -103,22 +104,22 @@ func lookupDims(rank int) (ids, rows []int) {
 
 func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids := in[1].Spec
-	return e.Kernel("embedding", out, in, func(a *lowering.Args) error {
+	return e.Kernel("embedding", out, in, func(a *exec.Args) error {
 		return checkIDs(a, ids, a.In[1], 0, a.In[0].Type.Shape[0], "id", lookUp)
 	})
 }
 
 func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, add := in[0].Spec, inFloat(addRows[float32], addRows[float64])
-	return uses(e, e.Kernel("embedding_grad", out, in, func(a *lowering.Args) error {
+	return uses(e, e.Kernel("embedding_grad", out, in, func(a *exec.Args) error {
 		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", add)
 	}), widening(out, in))
 }
 
-func lookUp(a *lowering.Args) error {
+func lookUp(a *exec.Args) error {
 	table, ids, out := a.In[0].Bytes(), data[int32](a.In[1]), a.Out[0].Bytes()
 	n := a.In[0].Type.Shape[1] * a.In[0].Type.DType.Size()
-	lowering.Share(a, len(ids), 1+4*cheap/(1+n), rowsLookedUp{out, table, ids, n})
+	exec.Share(a, len(ids), 1+4*cheap/(1+n), rowsLookedUp{out, table, ids, n})
 	return nil
 }
 
@@ -137,11 +138,11 @@ func (w *rowsLookedUp) Piece(lo, hi int) {
 
 // addRows adds the rows of one id in the order of the ids. Pieces of work are
 // ranges of columns, so that no two write to one place.
-func addRows[T float](a *lowering.Args) error {
+func addRows[T float](a *exec.Args) error {
 	ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 	n := a.Out[0].Type.Shape[1]
 	clear(table)
-	lowering.Share(a, n, max(16, cheap/(1+len(ids))), columnsAdded[T]{table, ct, ids, n})
+	exec.Share(a, n, max(16, cheap/(1+len(ids))), columnsAdded[T]{table, ct, ids, n})
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -146,7 +147,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	if l.members(e.Mesh) == 1 {
-		return e.Kernel("ep_sum", out, append(payload[:len(payload):len(payload)], place, recv), func(a *lowering.Args) error {
+		return e.Kernel("ep_sum", out, append(payload[:len(payload):len(payload)], place, recv), func(a *exec.Args) error {
 			sumHome(a, k, rowHere)
 			return nil
 		})
@@ -158,10 +159,10 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
 	send, got := e.Temp(graph.T(graph.U8, rows, size)), e.Temp(graph.T(graph.U8, pairs, size))
-	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), func(a *lowering.Args) error {
+	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), func(a *exec.Args) error {
 		n := len(a.In) - 2
 		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
-		lowering.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{buf, a.In[:n], recv, size})
+		exec.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{buf, a.In[:n], recv, size})
 		return nil
 	}); err != nil {
 		return err
@@ -169,7 +170,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
 		return err
 	}
-	arrived := func(a *lowering.Args, pair int) (x, w []byte) {
+	arrived := func(a *exec.Args, pair int) (x, w []byte) {
 		j := int(data[int32](a.In[1])[pair])
 		if j < 0 {
 			return nil, nil
@@ -178,7 +179,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		row := a.In[0].Bytes()[j*size : (j+1)*size]
 		return row[:xs], row[xs:]
 	}
-	return e.Kernel("ep_sum", out, []lowering.Buf{got, place}, func(a *lowering.Args) error {
+	return e.Kernel("ep_sum", out, []lowering.Buf{got, place}, func(a *exec.Args) error {
 		sumHome(a, k, arrived)
 		return nil
 	})
@@ -186,7 +187,7 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // rowHere is the pairRow of rows that lie on this rank: those in expert order, their
 // weights if these travel along, the pairs' places and the places' rows.
-func rowHere(a *lowering.Args, pair int) (x, w []byte) {
+func rowHere(a *exec.Args, pair int) (x, w []byte) {
 	n := len(a.In) - 2
 	j := data[int32](a.In[n])[pair]
 	if j < 0 {

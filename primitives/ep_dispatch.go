@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -170,19 +172,19 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	if l.members(e.Mesh) == 1 {
-		return e.Kernel("ep_permute", out, append(payload[:len(payload):len(payload)], place, recv), func(a *lowering.Args) error {
+		return e.Kernel("ep_permute", out, append(payload[:len(payload):len(payload)], place, recv), func(a *exec.Args) error {
 			n := len(a.In) - 2
 			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
-			lowering.Share(a, len(place), movedGrain(rowBytes(payload)), pairsOrdered{a, place, recv, k})
+			exec.Share(a, len(place), movedGrain(rowBytes(payload)), pairsOrdered{a, place, recv, k})
 			return nil
 		})
 	}
 	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
 	send, got := e.Temp(graph.T(graph.U8, pairs, size)), e.Temp(graph.T(graph.U8, rows, size))
-	if err := e.Kernel("ep_pack", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], place), func(a *lowering.Args) error {
+	if err := e.Kernel("ep_pack", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], place), func(a *exec.Args) error {
 		n := len(a.In) - 1
-		lowering.Share(a, pairs, movedGrain(size), pairsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size, k})
+		exec.Share(a, pairs, movedGrain(size), pairsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size, k})
 		return nil
 	}); err != nil {
 		return err
@@ -194,16 +196,16 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, func(a *lowering.Args) error {
+	return e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, func(a *exec.Args) error {
 		buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
-		lowering.Share(a, total(a.In[2]), movedGrain(size), rowsPlaced{a.Out, buf, recv, size})
+		exec.Share(a, total(a.In[2]), movedGrain(size), rowsPlaced{a.Out, buf, recv, size})
 		return nil
 	})
 }
 
 // pairsOrdered are copied to expert order.
 type pairsOrdered struct {
-	*lowering.Args
+	*exec.Args
 	place, recv []int32
 	k           int
 }
@@ -258,10 +260,10 @@ func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []stri
 		return err
 	}
 	e.Collective("all_to_all", []string{l.axis}, graph.U8, int64(pairs)*int64(size), []lowering.Buf{out}, []lowering.Buf{in, table},
-		func(ctx context.Context, g lowering.Group, c lowering.Call, a *lowering.Args) error {
+		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			eg, member := l.group(a, axes)
 			kept, n := data[int32](a.In[1]), len(eg.Sources)
-			home, away := lowering.Make[int32](a, n), lowering.Make[int32](a, n)
+			home, away := exec.Make[int32](a, n), exec.Make[int32](a, n)
 			eg.SendCounts(home, kept, member)
 			eg.RecvCounts(away, kept, member)
 			if back {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -130,7 +131,7 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	axes := in[0].Spec.At(0)
 	mine := e.Temp(graph.T(graph.I32, p.Experts))
-	if err := e.Kernel("ep_count", []lowering.Buf{mine}, in, func(a *lowering.Args) error {
+	if err := e.Kernel("ep_count", []lowering.Buf{mine}, in, func(a *exec.Args) error {
 		clear(data[int32](a.Out[0]))
 		idx, err := indices(a.In[0], p.Experts)
 		if err == nil {
@@ -146,15 +147,15 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Kernel("ep_prepare", append(out, kept), []lowering.Buf{in[0], all}, func(a *lowering.Args) error {
+	return e.Kernel("ep_prepare", append(out, kept), []lowering.Buf{in[0], all}, func(a *exec.Args) error {
 		table := data[int32](a.In[1])
 		demand := data[int32](a.Out[4])
 		ep.Totals(data[int32](a.Out[2]), demand, table, p.Capacity)
 		if err := l.Fits(demand); err != nil && p.Trap {
-			return &lowering.Agreed{Err: p.named(err)}
+			return &exec.Agreed{Err: p.named(err)}
 		}
 		ep.Padded(data[int32](a.Out[3]), data[int32](a.Out[2]), p.Align)
-		next := lowering.Make[int32](a, p.Experts)
+		next := exec.Make[int32](a, p.Experts)
 		ep.Before(next, table, a.Index(axes))
 		idx, err := indices(a.In[0], p.Experts)
 		if err != nil {

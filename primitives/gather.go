@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -64,7 +65,7 @@ func takenFactors(rank, indexRank, axis int) (x, indices, taken []int) {
 }
 
 func (g GatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("gather", out, in, func(a *lowering.Args) error {
+	return e.Kernel("gather", out, in, func(a *exec.Args) error {
 		x, y, indices := a.In[0], a.Out[0], data[int32](a.In[1])
 		outer, n, inner := around(x.Type, g.Axis)
 		if err := inRange(indices, n); err != nil {

@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -88,23 +89,23 @@ func (p GELUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("gelu_grad", out, in, inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh)))
 }
 
-func geluKernel[T float](tanh bool) lowering.Kernel {
+func geluKernel[T float](tanh bool) exec.Kernel {
 	f := vector.GELU[T]
 	if tanh {
 		f = vector.GELUTanh[T]
 	}
-	return func(a *lowering.Args) error {
+	return func(a *exec.Args) error {
 		each1(a, cheap/4, f)
 		return nil
 	}
 }
 
-func geluGradKernel[T float](tanh bool) lowering.Kernel {
+func geluGradKernel[T float](tanh bool) exec.Kernel {
 	f := vector.GELUGrad[T]
 	if tanh {
 		f = vector.GELUTanhGrad[T]
 	}
-	return func(a *lowering.Args) error {
+	return func(a *exec.Args) error {
 		each2(a, cheap/4, f)
 		return nil
 	}

@@ -4,22 +4,22 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/blocks"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/quant"
 )
 
 // groupedBlocks is groupedMatmul with weights in blocks.
-func groupedBlocks(transpose bool, align int) lowering.Kernel {
+func groupedBlocks(transpose bool, align int) exec.Kernel {
 	wide := inFloat(groupedWide[float32](transpose, align), groupedWide[float64](transpose, align))
 	if !transpose {
 		return wide
 	}
 	rounded := inFloat(groupedRounded(align), nil)
-	return func(a *lowering.Args) error {
+	return func(a *exec.Args) error {
 		if floatType(a) == graph.F64 {
 			return wide(a)
 		}
@@ -30,8 +30,8 @@ func groupedBlocks(transpose bool, align int) lowering.Kernel {
 // groupedRounded multiplies rows that are rounded to int8 with rows of weights.
 // Work is cut between rows of weights: there are few tokens where it matters that
 // each of these is read once.
-func groupedRounded(align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedRounded(align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, w, y := data[float32](a.In[0]), a.In[1].Bytes(), data[float32](a.Out[0])
 		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		if f == 0 {
@@ -54,8 +54,8 @@ func groupedRounded(align int) lowering.Kernel {
 
 // groupedSwiGLUBlocks is groupedSwiGLU with weights in blocks, with the bits of
 // groupedRounded: both products of some rows of weights, and swiglu of them.
-func groupedSwiGLUBlocks(align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedSwiGLUBlocks(align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, gate, up, y := data[float32](a.In[0]), a.In[1].Bytes(), a.In[2].Bytes(), data[float32](a.Out[0])
 		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		if f == 0 {
@@ -69,7 +69,7 @@ func groupedSwiGLUBlocks(align int) lowering.Kernel {
 		if len(a.Out) == 3 {
 			g, u = data[float32](a.Out[1]), data[float32](a.Out[2])
 		} else {
-			g, u = lowering.MakeDirty[float32](a, end*f), lowering.MakeDirty[float32](a, end*f)
+			g, u = exec.MakeDirty[float32](a, end*f), exec.MakeDirty[float32](a, end*f)
 		}
 		chunked(a, z.work(), 1+quantGrain/(2*(1+h)), func(lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
@@ -127,9 +127,9 @@ const quantGrain = 1 << 23
 
 // roundedRows rounds the first n rows of x, of h elements each, into memory that
 // begins at a cache line.
-func roundedRows(a *lowering.Args, d graph.DType, x []float32, h, n int) []byte {
+func roundedRows(a *exec.Args, d graph.DType, x []float32, h, n int) []byte {
 	size := blocks.RowBytes(d, h)
-	rows := lined(lowering.Make[uint8](a, n*size+63))
+	rows := lined(exec.Make[uint8](a, n*size+63))
 	a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
 		blocks.Round(d, h, rows[lo*size:hi*size], x[lo*h:hi*h])
 	})
@@ -202,9 +202,9 @@ func (z weightZones) cut(work, cost int) int {
 
 // groupedWide makes numbers of some rows of weights at a time. Sums are in the
 // order of gemm.Multiply, in blocks of 256.
-func groupedWide[T float](transpose bool, align int) lowering.Kernel {
+func groupedWide[T float](transpose bool, align int) exec.Kernel {
 	const some = 256
-	return func(a *lowering.Args) error {
+	return func(a *exec.Args) error {
 		x, w, y := data[T](a.In[0]), a.In[1].Bytes(), data[T](a.Out[0])
 		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		n, k := a.In[1].Type.Shape[1], a.In[1].Type.Shape[2]

@@ -1,17 +1,17 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // The kernels of joined instructions. Each takes rows in expert order, matrices and
 // last the counts, and has the bits of the instructions it stands for.
 
 // inNumber returns the kernel for the element type of the first result.
-func inNumber(bf16, f16, f32, f64 lowering.Kernel) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func inNumber(bf16, f16, f32, f64 exec.Kernel) exec.Kernel {
+	return func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.BF16:
 			return bf16(a)
@@ -26,7 +26,7 @@ func inNumber(bf16, f16, f32, f64 lowering.Kernel) lowering.Kernel {
 
 // fused is the work of a joined instruction, cut between rows.
 type fused[E gemm.Number] struct {
-	*lowering.Args
+	*exec.Args
 	zones
 	transpose bool
 	k         int // elements of a row
@@ -38,7 +38,7 @@ type fused[E gemm.Number] struct {
 // each is copied once in a call, but for those whose rows two threads share, at most one
 // fewer than threads, and for each further 384 rows of an expert in fused products (see
 // gemm.Panels for what sharing such a copy would cost).
-func fusedOf[E gemm.Number](a *lowering.Args, transpose bool, align, k, work int) (w fused[E], rows, grain int) {
+func fusedOf[E gemm.Number](a *exec.Args, transpose bool, align, k, work int) (w fused[E], rows, grain int) {
 	counts := a.In[len(a.In)-1]
 	return fused[E]{a, zones{data[int32](counts), align, 0}, transpose, k}, total(counts), 1 + dotGrain/(1+work)
 }
@@ -49,11 +49,11 @@ func (w *fused[E]) matrix(i, e int) gemm.Matrix[E] {
 }
 
 // groupedSwiGLU sets h, and g and u if they are wanted, of rows, gate and up.
-func groupedSwiGLU[E gemm.Number](transpose bool, align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		k := a.In[0].Type.Shape[1]
 		w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
-		lowering.Share(a, rows, grain, fusedSwiGLU[E]{w})
+		exec.Share(a, rows, grain, fusedSwiGLU[E]{w})
 		return nil
 	}
 }
@@ -73,11 +73,11 @@ func (w *fusedSwiGLU[E]) Piece(lo, hi int) {
 }
 
 // groupedSwiGLUGrad sets dg and du of dy, down, g and u.
-func groupedSwiGLUGrad[E gemm.Number](transpose bool, align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedSwiGLUGrad[E gemm.Number](transpose bool, align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		k := a.In[0].Type.Shape[1]
 		w, rows, grain := fusedOf[E](a, transpose, align, k, k*a.Out[0].Type.Shape[1])
-		lowering.Share(a, rows, grain, fusedSwiGLUGrad[E]{w})
+		exec.Share(a, rows, grain, fusedSwiGLUGrad[E]{w})
 		return nil
 	}
 }
@@ -95,11 +95,11 @@ func (w *fusedSwiGLUGrad[E]) Piece(lo, hi int) {
 }
 
 // groupedSum sets y of a, its matrices, b and its matrices.
-func groupedSum[E gemm.Number](transpose bool, align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedSum[E gemm.Number](transpose bool, align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		k := a.In[0].Type.Shape[1]
 		w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
-		lowering.Share(a, rows, grain, fusedSum[E]{w})
+		exec.Share(a, rows, grain, fusedSum[E]{w})
 		return nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
@@ -218,14 +219,14 @@ func (g GroupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	return err
 }
 
-func groupedMatmul[E gemm.Number](transpose bool, align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedMatmul[E gemm.Number](transpose bool, align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		if f == 0 {
 			return nil
 		}
 		w, rows, grain := fusedOf[E](a, transpose, align, h, h*f)
-		lowering.Share(a, rows, grain, groupedProducts[E]{w}) // rows between zones are the engine's to zero
+		exec.Share(a, rows, grain, groupedProducts[E]{w}) // rows between zones are the engine's to zero
 		return nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
@@ -89,8 +90,8 @@ func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 }
 
 // groupedOuter writes zeros for experts without rows.
-func groupedOuter[T float](align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedOuter[T float](align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, y, w := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
 		if h == 0 || f == 0 {
@@ -102,7 +103,7 @@ func groupedOuter[T float](align int) lowering.Kernel {
 				clear(w[e*h*f : (e+1)*h*f])
 			}
 		}
-		lowering.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOuters[T]{expertProducts[T]{z, x, y, w, h, f}})
+		exec.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOuters[T]{expertProducts[T]{z, x, y, w, h, f}})
 		return nil
 	}
 }

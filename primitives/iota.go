@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -62,7 +63,7 @@ func (n IotaOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decisi
 
 func (n IotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	axes := out[0].Spec.At(n.Dimension)
-	return e.Kernel("iota", out, in, func(a *lowering.Args) error {
+	return e.Kernel("iota", out, in, func(a *exec.Args) error {
 		y := a.Out[0]
 		_, size, _ := around(y.Type, n.Dimension)
 		first := a.Index(axes) * size

@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -37,7 +38,7 @@ func (IsFiniteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (IsFiniteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("is_finite", out, in, func(a *lowering.Args) error {
+	return e.Elementwise("is_finite", out, in, func(a *exec.Args) error {
 		if a.In[0].Type.DType == graph.F64 {
 			each1(a, cheap, finite[float64])
 			return nil
@@ -47,7 +48,7 @@ func (IsFiniteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func finiteTile(a *lowering.Args, lo, hi int, _ []float32, x [][]float32) {
+func finiteTile(a *exec.Args, lo, hi int, _ []float32, x [][]float32) {
 	finite(data[bool](a.Out[0])[lo:hi], x[0])
 }
 

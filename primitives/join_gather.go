@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -47,11 +48,11 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 
 // placedSwiGLU sets h, and the rows' weights, of what arrived: packed rows of k
 // elements, the rows' order and counts, then gate, up and counts.
-func placedSwiGLU[E gemm.Number](transpose bool, align, k int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func placedSwiGLU[E gemm.Number](transpose bool, align, k int) exec.Kernel {
+	return func(a *exec.Args) error {
 		buf, recv := view[E](a.In[0].Bytes()), data[int32](a.In[1])
 		row := a.In[0].Type.Shape[1] / a.Out[0].Type.DType.Size()
-		at := lowering.Make[int32](a, a.Out[0].Type.Shape[0])
+		at := exec.Make[int32](a, a.Out[0].Type.Shape[0])
 		for j, i := range recv[:total(a.In[2])] {
 			at[i] = int32(j)
 			if len(a.Out) == 2 {
@@ -65,12 +66,12 @@ func placedSwiGLU[E gemm.Number](transpose bool, align, k int) lowering.Kernel {
 
 // permutedSwiGLU sets h, and the rows' weights, of tokens, weights if they travel
 // along, the pairs' places, the places' rows, gate, up and counts.
-func permutedSwiGLU[E gemm.Number](transpose bool, align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func permutedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		n := len(a.Out) // of payload arrays
 		x, place, recv := data[E](a.In[0]), data[int32](a.In[n]), data[int32](a.In[n+1])
 		k := len(place) / max(a.In[0].Type.Shape[0], 1)
-		at := lowering.Make[int32](a, a.Out[0].Type.Shape[0])
+		at := exec.Make[int32](a, a.Out[0].Type.Shape[0])
 		for pair, j := range place {
 			if j < 0 {
 				continue
@@ -87,9 +88,9 @@ func permutedSwiGLU[E gemm.Number](transpose bool, align int) lowering.Kernel {
 }
 
 // gatheredSwiGLU multiplies the rows x, of k elements, by the last three arguments.
-func gatheredSwiGLU[E gemm.Number](a *lowering.Args, x gemm.Left[E], k int, transpose bool, align int) {
+func gatheredSwiGLU[E gemm.Number](a *exec.Args, x gemm.Left[E], k int, transpose bool, align int) {
 	w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
-	lowering.Share(a, rows, grain, fusedGathered[E]{w, x})
+	exec.Share(a, rows, grain, fusedGathered[E]{w, x})
 }
 
 type fusedGathered[E gemm.Number] struct {

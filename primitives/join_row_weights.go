@@ -3,6 +3,7 @@ package primitives
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -40,8 +41,8 @@ func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 }
 
 // weighRows is a product whose last argument are the rows' weights.
-func weighRows(product lowering.Kernel) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func weighRows(product exec.Kernel) exec.Kernel {
+	return func(a *exec.Args) error {
 		last := len(a.In) - 1
 		weights, y := data[float32](a.In[last]), data[float32](a.Out[0])
 		a.In = a.In[:last]

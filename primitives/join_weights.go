@@ -3,6 +3,7 @@ package primitives
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -56,12 +57,12 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 
 // sumWeighted sets a token's sum of y[i]·w[i] over its k rows, in order: rows and
 // weights, then the pairs' places and the places' rows.
-func sumWeighted[T float](k int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func sumWeighted[T float](k int) exec.Kernel {
+	return func(a *exec.Args) error {
 		y, w, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		place, recv := data[int32](a.In[2]), data[int32](a.In[3])
 		n := a.Out[0].Type.Shape[1]
-		lowering.Share(a, a.Out[0].Type.Shape[0], 1+cheap/(1+k*n), weightedTokens[T]{y, w, out, place, recv, k, n})
+		exec.Share(a, a.Out[0].Type.Shape[0], 1+cheap/(1+k*n), weightedTokens[T]{y, w, out, place, recv, k, n})
 		return nil
 	}
 }
@@ -87,11 +88,11 @@ func (w *weightedTokens[T]) Piece(lo, hi int) {
 }
 
 // packWeighted writes y[i]·w[i], of the experts' rows i, where row i is sent from.
-func packWeighted[T float](a *lowering.Args) error {
+func packWeighted[T float](a *exec.Args) error {
 	y, w, recv := data[T](a.In[0]), data[T](a.In[1]), data[int32](a.In[2])
 	n := a.In[0].Type.Shape[1]
 	out := view[T](a.Out[0].Bytes())
-	lowering.Share(a, total(a.In[3]), movedGrain(n*a.In[0].Type.DType.Size()), weightedRows[T]{y, w, out, recv, n})
+	exec.Share(a, total(a.In[3]), movedGrain(n*a.In[0].Type.DType.Size()), weightedRows[T]{y, w, out, recv, n})
 	return nil
 }
 

@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
@@ -34,7 +35,7 @@ func packOf[E gemm.Number](l panelLayout, arg, count int) []lowering.Pack {
 		return nil
 	}
 	units := (l.n + gemm.PanelUnit - 1) / gemm.PanelUnit
-	return []lowering.Pack{{Arg: arg, Layout: l, Type: graph.T(graph.U8, count, size), Kernel: func(a *lowering.Args) error {
+	return []lowering.Pack{{Arg: arg, Layout: l, Type: graph.T(graph.U8, count, size), Kernel: func(a *exec.Args) error {
 		x, mem := data[E](a.In[0]), a.Out[0].Bytes()
 		a.Parallel(count*units, 1+packGrain/(1+gemm.PanelUnit*l.k), func(lo, hi int) {
 			for u := lo; u < hi; u++ {
@@ -71,7 +72,7 @@ func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 
 // expertMatrix returns the matrix of expert e in argument arg, as expertLayout has it,
 // with its panels if there are any.
-func expertMatrix[E gemm.Number](a *lowering.Args, arg, e int, transpose bool) gemm.Matrix[E] {
+func expertMatrix[E gemm.Number](a *exec.Args, arg, e int, transpose bool) gemm.Matrix[E] {
 	w := a.In[arg]
 	l := expertLayout(w.Type, transpose)
 	m := gemm.Matrix[E]{X: data[E](w)[e*l.k*l.n : (e+1)*l.k*l.n], Row: l.row, Col: l.col}

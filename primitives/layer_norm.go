@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
@@ -110,30 +111,30 @@ func (p LayerNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) 
 	return floatKernel(e, "layer_norm_gain_grad", out, in, layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps))
 }
 
-func layerNormKernel[T float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func layerNormKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, gain, bias, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		lowering.Share(a, rows, rowGrain(n), layerNormRows[T]{y, x, gain, bias, n, eps})
+		exec.Share(a, rows, rowGrain(n), layerNormRows[T]{y, x, gain, bias, n, eps})
 		return nil
 	}
 }
 
-func layerNormGradKernel[T float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func layerNormGradKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		lowering.Share(a, rows, rowGrain(n), layerNormGradRows[T]{dx, x, gain, ct, n, eps})
+		exec.Share(a, rows, rowGrain(n), layerNormGradRows[T]{dx, x, gain, ct, n, eps})
 		return nil
 	}
 }
 
-func layerNormGainKernel[T float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func layerNormGainKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, ct := data[T](a.In[0]), data[T](a.In[1])
 		rows, n := rowsOf(a.In[0].Type)
-		mean, inv := lowering.Make[float64](a, rows), lowering.Make[float64](a, rows)
-		lowering.Share(a, rows, rowGrain(n), moments[T]{mean, inv, x, n, eps})
+		mean, inv := exec.Make[float64](a, rows), exec.Make[float64](a, rows)
+		exec.Share(a, rows, rowGrain(n), moments[T]{mean, inv, x, n, eps})
 		sumColumns(a, columnSums[T]{sum: data[T](a.Out[0]), x: x, ct: ct, mean: mean, inv: inv, rows: rows})
 		sumColumns(a, columnSums[T]{sum: data[T](a.Out[1]), ct: ct, rows: rows})
 		return nil

@@ -3,9 +3,9 @@ package primitives
 import (
 	"unsafe"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/pack"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // linesAtOnce is how many lines that do not lie side by side are copied at a time:
@@ -16,7 +16,7 @@ const linesAtOnce = 16
 // results, which are all of type t; k counts the lines. A line has the same bits
 // wherever it lies, as a mesh that splits the dimensions behind the axis may leave
 // it alone: f is given the elements side by side, in copies where they are not.
-func eachLine[T float](a *lowering.Args, t graph.Type, axis int, in, out [][]T, f func(k int, in, out [][]T)) {
+func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f func(k int, in, out [][]T)) {
 	outer, n, inner := around(t, axis)
 	if inner == 1 {
 		a.Parallel(outer, 1+8*dear/(1+n), func(lo, hi int) {

@@ -3,6 +3,7 @@ package primitives
 import (
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
@@ -64,8 +65,8 @@ func (p LogSoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) err
 	return floatKernel(e, "log_softmax_grad", out, in, logSoftmaxGradKernel[float32](p.Axis), logSoftmaxGradKernel[float64](p.Axis))
 }
 
-func logSoftmaxKernel[T float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func logSoftmaxKernel[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		in, out := [][]T{data[T](a.In[0])}, [][]T{data[T](a.Out[0])}
 		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
 			x := in[0]
@@ -76,8 +77,8 @@ func logSoftmaxKernel[T float](axis int) lowering.Kernel {
 	}
 }
 
-func logSoftmaxGradKernel[T float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func logSoftmaxGradKernel[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		in, out := [][]T{data[T](a.In[0]), data[T](a.In[1])}, [][]T{data[T](a.Out[0])}
 		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
 			y, ct := in[0], in[1]

@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -55,7 +56,7 @@ func (l LogicalOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (l LogicalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise(l.op, out, in, func(a *lowering.Args) error {
+	return e.Elementwise(l.op, out, in, func(a *exec.Args) error {
 		switch d := a.Out[0].Type.DType; d.Size() {
 		case 1:
 			ones := ^uint8(0)
@@ -73,13 +74,13 @@ func (l LogicalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // bitwise computes on elements of ones's size; ones has the bits that not flips.
-func bitwise[T uint8 | uint32 | uint64](a *lowering.Args, op string, ones T) {
+func bitwise[T uint8 | uint32 | uint64](a *exec.Args, op string, ones T) {
 	z, x := bits[T](a.Out[0]), bits[T](a.In[0])
 	y := x
 	if len(a.In) > 1 {
 		y = bits[T](a.In[1])
 	}
-	lowering.Share(a, len(z), cheap, bitwiseElements[T]{z, x, y, op, ones})
+	exec.Share(a, len(z), cheap, bitwiseElements[T]{z, x, y, op, ones})
 }
 
 type bitwiseElements[T uint8 | uint32 | uint64] struct {

@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
@@ -42,11 +43,11 @@ func (p LogSumExpOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "logsumexp", out, in, logSumExpKernel[float32](p.Axis), logSumExpKernel[float64](p.Axis))
 }
 
-func logSumExpKernel[T float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func logSumExpKernel[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
-			lowering.Share(a, rows, 1+8*dear/(1+n), logSumExpRows[T]{y, x, n})
+			exec.Share(a, rows, 1+8*dear/(1+n), logSumExpRows[T]{y, x, n})
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{x}, nil, func(k int, in, _ [][]T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -54,7 +55,7 @@ func (h OneHotOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (h OneHotOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("one_hot", out, in, func(a *lowering.Args) error {
+	return e.Kernel("one_hot", out, in, func(a *exec.Args) error {
 		y := a.Out[0]
 		one := array.New(graph.T(h.DType))
 		one.Fill(1)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -140,7 +141,7 @@ func (p PadOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p PadOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("pad", out, in, func(a *lowering.Args) error {
+	return e.Kernel("pad", out, in, func(a *exec.Args) error {
 		x, y := a.In[0], a.Out[0]
 		whole := rowMajor(a, y.Type.Shape)
 		move(a, y.Type.Shape, y, whole, a.In[1], layout{0, make([]int, y.Type.Rank())})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
@@ -101,7 +102,7 @@ func (RandomSplitOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.D
 }
 
 func (RandomSeedOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("random_seed", out, in, func(a *lowering.Args) error {
+	return e.Kernel("random_seed", out, in, func(a *exec.Args) error {
 		seed := uint64(data[int64](a.In[0].As(graph.I64))[0])
 		if a.In[0].Type.DType != graph.I64 {
 			seed = uint64(uint32(seed))
@@ -113,7 +114,7 @@ func (RandomSeedOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 func (RandomFoldInOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("random_fold_in", out, in, func(a *lowering.Args) error {
+	return e.Kernel("random_fold_in", out, in, func(a *exec.Args) error {
 		key := random.FoldIn(keyIn(a.In[0]), data[uint32](a.In[1].As(graph.U32))[0])
 		copy(data[uint32](a.Out[0]), key[:])
 		return nil

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -60,10 +61,10 @@ func (r ReduceExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	if r.op == "min" {
 		step = minAxis
 	}
-	return lowerAnyOrder(e, r.Name(), r.Axes, out, in, func(axes []int) lowering.Kernel { return reduceAxes(axes, step) })
+	return lowerAnyOrder(e, r.Name(), r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, step) })
 }
 
-func maxAxis(a *lowering.Args, y, x array.Array, axis int) {
+func maxAxis(a *exec.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
@@ -81,7 +82,7 @@ func maxAxis(a *lowering.Args, y, x array.Array, axis int) {
 	}
 }
 
-func minAxis(a *lowering.Args, y, x array.Array, axis int) {
+func minAxis(a *exec.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
@@ -104,8 +105,8 @@ func minAxis(a *lowering.Args, y, x array.Array, axis int) {
 // foldMax and foldMin leave one NaN for all, so that the order does not show.
 // pickFloat reduces the middle one of x's three dimensions by an extreme of lines,
 // or of two at a time. Every NaN of the result is the same one, whichever came in.
-func pickFloat[T float](a *lowering.Args, y, x []T, outer, n, inner int, line func([]T) T, pair func(z, x, y []T)) {
-	lowering.Share(a, outer, 1+4*dear/(1+n*inner), picked[T]{y, x, n, inner, line, pair})
+func pickFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, line func([]T) T, pair func(z, x, y []T)) {
+	exec.Share(a, outer, 1+4*dear/(1+n*inner), picked[T]{y, x, n, inner, line, pair})
 }
 
 type picked[T float] struct {

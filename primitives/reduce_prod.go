@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -89,11 +90,11 @@ func (r ReduceProdOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (r ReduceProdOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return lowerInOrder(e, "reduce_prod", r.Axes, out, in, func(axes []int) lowering.Kernel { return reduceAxes(axes, prodAxis) })
+	return lowerInOrder(e, "reduce_prod", r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, prodAxis) })
 }
 
 // prodAxis writes x multiplied over one axis to y.
-func prodAxis(a *lowering.Args, y, x array.Array, axis int) {
+func prodAxis(a *exec.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -74,7 +75,7 @@ func (r ReduceSumOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (r ReduceSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	kernel := func(axes []int) lowering.Kernel { return reduceAxes(axes, sumAxis) }
+	kernel := func(axes []int) exec.Kernel { return reduceAxes(axes, sumAxis) }
 	if r.Unordered || in[0].Spec.Ragged != nil {
 		return reduction(e, "reduce_sum", r.Axes, out, in, kernel)
 	}
@@ -82,7 +83,7 @@ func (r ReduceSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // sumAxis writes x summed over one axis to y.
-func sumAxis(a *lowering.Args, y, x array.Array, axis int) {
+func sumAxis(a *exec.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
@@ -102,17 +103,17 @@ func sumAxis(a *lowering.Args, y, x array.Array, axis int) {
 
 // sumFloat sums the middle one of x's three dimensions in the order of vector.Sum,
 // whatever is behind it.
-func sumFloat[T float](a *lowering.Args, y, x []T, outer, n, inner int) {
+func sumFloat[T float](a *exec.Args, y, x []T, outer, n, inner int) {
 	if inner == 1 {
 		grain := 1 + 4*dear/(1+n)
-		lowering.Share(a, outer, grain, lineSums[T]{y, x, n})
+		exec.Share(a, outer, grain, lineSums[T]{y, x, n})
 		return
 	}
 	// Blocks of columns have whole cache lines.
 	const block = 256
 	blocks := (inner + block - 1) / block
 	grain := 1 + 4*dear/(1+n*min(inner, block))
-	lowering.Share(a, outer*blocks, grain, blockSums[T]{y, x, n, inner, block, lowering.RoomsOf[float64](a, vector.SumRoom)})
+	exec.Share(a, outer*blocks, grain, blockSums[T]{y, x, n, inner, block, exec.RoomsOf[float64](a, vector.SumRoom)})
 }
 
 type lineSums[T float] struct {
@@ -129,7 +130,7 @@ func (w *lineSums[T]) Piece(lo, hi int) {
 type blockSums[T float] struct {
 	y, x            []T
 	n, inner, block int
-	rooms           *lowering.Rooms[float64]
+	rooms           *exec.Rooms[float64]
 }
 
 func (w *blockSums[T]) Piece(lo, hi int) {

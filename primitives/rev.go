@@ -3,6 +3,7 @@ package primitives
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -40,7 +41,7 @@ func (r ReverseOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (r ReverseOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("rev", out, in, func(a *lowering.Args) error {
+	return e.Kernel("rev", out, in, func(a *exec.Args) error {
 		shape := a.In[0].Type.Shape
 		from := rowMajor(a, shape)
 		for _, d := range r.Dimensions {

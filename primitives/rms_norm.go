@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
@@ -134,30 +135,30 @@ func (p RMSNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) er
 	return floatKernel(e, "rms_norm_gain_grad", out, in, rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps))
 }
 
-func rmsNormKernel[T float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func rmsNormKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, gain, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		lowering.Share(a, rows, rowGrain(n), rmsNormRows[T]{y, x, gain, n, eps})
+		exec.Share(a, rows, rowGrain(n), rmsNormRows[T]{y, x, gain, n, eps})
 		return nil
 	}
 }
 
-func rmsNormGradKernel[T float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func rmsNormGradKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		lowering.Share(a, rows, rowGrain(n), rmsNormGradRows[T]{dx, x, gain, ct, n, eps})
+		exec.Share(a, rows, rowGrain(n), rmsNormGradRows[T]{dx, x, gain, ct, n, eps})
 		return nil
 	}
 }
 
-func rmsNormGainKernel[T float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func rmsNormGainKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, ct, dgain := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		inv := lowering.Make[float64](a, rows)
-		lowering.Share(a, rows, rowGrain(n), rmsInverses[T]{inv, x, n, eps})
+		inv := exec.Make[float64](a, rows)
+		exec.Share(a, rows, rowGrain(n), rmsInverses[T]{inv, x, n, eps})
 		sumColumns(a, columnSums[T]{sum: dgain, x: x, ct: ct, inv: inv, rows: rows})
 		return nil
 	}
@@ -204,9 +205,9 @@ type columnSums[T float] struct {
 	rows           int
 }
 
-func sumColumns[T float](a *lowering.Args, w columnSums[T]) {
-	w.all = lowering.Make[float64](a, len(w.sum))
-	lowering.Share(a, len(w.sum), 1+4*dear/(1+w.rows), w)
+func sumColumns[T float](a *exec.Args, w columnSums[T]) {
+	w.all = exec.Make[float64](a, len(w.sum))
+	exec.Share(a, len(w.sum), 1+4*dear/(1+w.rows), w)
 }
 
 func (w *columnSums[T]) Piece(lo, hi int) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
@@ -84,7 +85,7 @@ type ropeKey struct {
 func (p RoPEOp) angles(e *lowering.Emitter, seq []string, s, half int) (lowering.Buf, error) {
 	return e.Memo(ropeKey{p.base(), p.Offset, s, half, fmt.Sprint(seq)}, func() (lowering.Buf, error) {
 		out := e.Temp(graph.T(graph.F64, s, 2, half))
-		return out, e.Kernel("rope_angles", []lowering.Buf{out}, nil, func(a *lowering.Args) error {
+		return out, e.Kernel("rope_angles", []lowering.Buf{out}, nil, func(a *exec.Args) error {
 			table, from := data[float64](a.Out[0]), p.Offset+a.Index(seq)*s
 			for i := range half {
 				freq := math.Pow(p.base(), -float64(i)/float64(half))
@@ -105,16 +106,16 @@ func (p RoPEOp) base() float64 {
 	return p.Base
 }
 
-func ropeKernel[T float](p RoPEOp) lowering.Kernel {
+func ropeKernel[T float](p RoPEOp) exec.Kernel {
 	sign := 1.0
 	if p.Inverse {
 		sign = -1
 	}
-	return func(a *lowering.Args) error {
+	return func(a *exec.Args) error {
 		x, angles, y := data[T](a.In[0]), data[float64](a.In[1]), data[T](a.Out[0])
 		shape := a.In[0].Type.Shape
 		s, n, d := shape[1], shape[2], shape[3]
-		lowering.Share(a, shape[0]*s, rowGrain(n*d), turned[T]{y, x, angles, s, n, d, p.Interleaved, sign})
+		exec.Share(a, shape[0]*s, rowGrain(n*d), turned[T]{y, x, angles, s, n, d, p.Interleaved, sign})
 		return nil
 	}
 }

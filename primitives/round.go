@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -44,8 +45,8 @@ func (r RoundOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if r.ToEven {
 		f32, f64 = vector.RoundToEven[float32], vector.RoundToEven[float64]
 	}
-	wide := func(_ *lowering.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
-	return e.Elementwise("round", out, in, func(a *lowering.Args) error {
+	wide := func(_ *exec.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
+	return e.Elementwise("round", out, in, func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F64:
 			each1(a, dear, f64)

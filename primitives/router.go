@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -192,7 +193,7 @@ func (r RouteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (r RouteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	first := in[0].Spec.At(0)
-	return e.Kernel("router", out, in, func(a *lowering.Args) error {
+	return e.Kernel("router", out, in, func(a *exec.Args) error {
 		at := a.Index(first) * a.In[0].Type.Shape[0]
 		return inFloat(route[float32](r, at), route[float64](r, at))(a)
 	})

@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // routeAtOnce is how many logits are scored at a time, in whole tokens, so that the
@@ -16,8 +16,8 @@ const routeAtOnce = 2048
 // route is the kernel of Router. first is the number of the rank's first
 // token, for messages. Scores and weights are formed in f64 and rounded once;
 // experts are chosen by the rounded scores.
-func route[T float](r RouteOp, first int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func route[T float](r RouteOp, first int) exec.Kernel {
+	return func(a *exec.Args) error {
 		logits, weights, ids, scores := data[T](a.In[0]), data[T](a.Out[0]), data[int32](a.Out[1]), data[T](a.Out[2])
 		tokens, experts := a.In[0].Type.Shape[0], a.In[0].Type.Shape[1]
 		if i := slices.IndexFunc(logits, func(v T) bool { return v != v }); i >= 0 {
@@ -25,15 +25,15 @@ func route[T float](r RouteOp, first int) lowering.Kernel {
 		}
 		var bias []T
 		if len(a.In) == 2 {
-			bias = lowering.MakeDirty[T](a, experts)
+			bias = exec.MakeDirty[T](a, experts)
 			for e, b := range data[float64](inType(a, a.In[1], graph.F64)) {
 				bias[e] = T(b)
 			}
 		}
-		w := lowering.Keep[routed[T]](a)
+		w := exec.New[routed[T]](a)
 		w.r, w.logits, w.weights, w.scores, w.ids = r, logits, weights, scores, ids
 		w.experts, w.some = experts, 1+routeAtOnce/(1+experts)
-		w.rooms = lowering.RoomsOf[float64](a, w.some*experts+norm.ScoreRoom+r.TopK)
+		w.rooms = exec.RoomsOf[float64](a, w.some*experts+norm.ScoreRoom+r.TopK)
 		w.choosers = choosersOf(a, r, bias, experts)
 		a.Share(tokens, rowGrain(experts), w)
 		return nil
@@ -46,7 +46,7 @@ type routed[T float] struct {
 	logits, weights, scores []T
 	ids                     []int32
 	experts, some           int
-	rooms                   *lowering.Rooms[float64]
+	rooms                   *exec.Rooms[float64]
 	choosers                choosers[T]
 }
 
@@ -144,18 +144,18 @@ type chooser[T float] struct {
 type choosers[T float] struct {
 	all     chooser[T]
 	experts int
-	values  *lowering.Rooms[T] // experts' and groups'
-	barred  *lowering.Rooms[bool]
-	chosen  *lowering.Rooms[int32]
+	values  *exec.Rooms[T] // experts' and groups'
+	barred  *exec.Rooms[bool]
+	chosen  *exec.Rooms[int32]
 }
 
-func choosersOf[T float](a *lowering.Args, r RouteOp, bias []T, experts int) choosers[T] {
+func choosersOf[T float](a *exec.Args, r RouteOp, bias []T, experts int) choosers[T] {
 	c := choosers[T]{all: chooser[T]{r: r, bias: bias}, experts: experts}
 	if r.Groups > 0 || bias != nil {
-		c.values = lowering.RoomsOf[T](a, experts+r.Groups)
+		c.values = exec.RoomsOf[T](a, experts+r.Groups)
 	}
 	if r.Groups > 0 {
-		c.barred, c.chosen = lowering.RoomsOf[bool](a, experts), lowering.RoomsOf[int32](a, r.TopGroups)
+		c.barred, c.chosen = exec.RoomsOf[bool](a, experts), exec.RoomsOf[int32](a, r.TopGroups)
 		c.all.perHead = experts / r.Groups
 	}
 	return c

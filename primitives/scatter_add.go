@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -68,7 +69,7 @@ func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if in[1].Type.Equal(out[0].Type) || in[2].Type.Equal(out[0].Type) {
 		emit = e.Kernel // the updates are read after results are written
 	}
-	return emit("scatter_add", out, in, func(a *lowering.Args) error {
+	return emit("scatter_add", out, in, func(a *exec.Args) error {
 		_, n, _ := around(a.In[0].Type, s.Axis)
 		if err := inRange(data[int32](a.In[1]), n); err != nil {
 			return err
@@ -83,7 +84,7 @@ func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // add adds the updates to the result, which holds what they are added to.
-func (s ScatterAddOp) add(a *lowering.Args) error {
+func (s ScatterAddOp) add(a *exec.Args) error {
 	y, updates, axis := a.Out[0], a.In[2], s.Axis
 	if updates.Type.Len() == 0 || y.Type.Len() == 0 {
 		return nil // the axis may be long all the same, and the lists are as long
@@ -131,7 +132,7 @@ func sortByTarget(indices []int32, n int) targets {
 }
 
 // scatterAdd adds in the type S and rounds to T once per element of y.
-func scatterAdd[T, S float64 | float32 | int64 | int32 | uint32 | uint8](a *lowering.Args, by targets, y, updates array.Array, axis int) {
+func scatterAdd[T, S float64 | float32 | int64 | int32 | uint32 | uint8](a *exec.Args, by targets, y, updates array.Array, axis int) {
 	dst, src := data[T](y), data[T](updates)
 	outer, n, inner := around(y.Type, axis)
 	count := len(by.order)

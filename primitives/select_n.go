@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -100,7 +101,7 @@ func (SelectNOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (SelectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("select_n", out, in, func(a *lowering.Args) error {
+	return e.Elementwise("select_n", out, in, func(a *exec.Args) error {
 		switch a.Out[0].Type.DType.Size() {
 		case 1:
 			choose[uint8](a)
@@ -116,9 +117,9 @@ func (SelectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // choose selects elements of T's size.
-func choose[T uint8 | uint16 | uint32 | uint64](a *lowering.Args) {
+func choose[T uint8 | uint16 | uint32 | uint64](a *exec.Args) {
 	which, z := a.In[0], bits[T](a.Out[0])
-	room := lowering.KeepDirty[caseSet[T]](a)
+	room := exec.NewDirty[caseSet[T]](a)
 	room.cases = room.cases[:0]
 	for _, x := range a.In[1:] {
 		room.cases = append(room.cases, bits[T](x))
@@ -136,7 +137,7 @@ func choose[T uint8 | uint16 | uint32 | uint64](a *lowering.Args) {
 			return
 		}
 		no, yes := cases[0], cases[1]
-		lowering.Share(a, len(z), cheap, selected[T]{z, yes, no, w})
+		exec.Share(a, len(z), cheap, selected[T]{z, yes, no, w})
 	case graph.U8:
 		chooseInt[uint8](a, which, z, cases)
 	case graph.U32:
@@ -159,7 +160,7 @@ func (w *selected[T]) Piece(lo, hi int) {
 	vector.Select(w.z[lo:hi], w.yes[lo:hi], w.no[lo:hi], w.which[lo:hi])
 }
 
-func chooseInt[I uint8 | uint32 | int32 | int64, T any](a *lowering.Args, which array.Array, z []T, cases [][]T) {
+func chooseInt[I uint8 | uint32 | int32 | int64, T any](a *exec.Args, which array.Array, z []T, cases [][]T) {
 	w, last := data[I](which), int64(len(cases)-1)
 	at := func(i I) int64 { return min(max(int64(i), 0), last) }
 	if which.Type.Rank() == 0 {

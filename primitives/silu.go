@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -76,15 +77,15 @@ func (SiLUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("silu_grad", out, in, inFloat(siluGradKernel(vector.SiLUGrad[float32]), siluGradKernel(vector.SiLUGrad[float64])))
 }
 
-func siluKernel[T float](f func(y, x []T)) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func siluKernel[T float](f func(y, x []T)) exec.Kernel {
+	return func(a *exec.Args) error {
 		each1(a, cheap, f)
 		return nil
 	}
 }
 
-func siluGradKernel[T float](f func(dx, x, ct []T)) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func siluGradKernel[T float](f func(dx, x, ct []T)) exec.Kernel {
+	return func(a *exec.Args) error {
 		each2(a, cheap, f)
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -95,7 +96,7 @@ func (s SliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s SliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("slice", out, in, func(a *lowering.Args) error {
+	return e.Kernel("slice", out, in, func(a *exec.Args) error {
 		from := rowMajor(a, a.In[0].Type.Shape)
 		for d := range from.strides {
 			from.off += s.StartIndices[d] * from.strides[d]

@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
@@ -93,11 +94,11 @@ func (p SoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 	return floatKernel(e, "softmax_grad", out, in, softmaxGradKernel[float32](p.Axis), softmaxGradKernel[float64](p.Axis))
 }
 
-func softmaxKernel[T float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func softmaxKernel[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
-			lowering.Share(a, rows, 1+8*dear/(1+n), softmaxRows[T]{y, x, n})
+			exec.Share(a, rows, 1+8*dear/(1+n), softmaxRows[T]{y, x, n})
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{x}, [][]T{y}, func(_ int, in, out [][]T) {
@@ -107,11 +108,11 @@ func softmaxKernel[T float](axis int) lowering.Kernel {
 	}
 }
 
-func softmaxGradKernel[T float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func softmaxGradKernel[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		y, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
-			lowering.Share(a, rows, 1+8*dear/(1+n), softmaxGradRows[T]{dx, y, ct, n})
+			exec.Share(a, rows, 1+8*dear/(1+n), softmaxGradRows[T]{dx, y, ct, n})
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{y, ct}, [][]T{dx}, func(_ int, in, out [][]T) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -58,7 +59,7 @@ func (s SortOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s SortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("sort", out, in, func(a *lowering.Args) error {
+	return e.Kernel("sort", out, in, func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		outer, n, inner := around(x.Type, s.Dimension)
 		key := orderKeys(x, false)

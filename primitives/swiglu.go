@@ -1,6 +1,7 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -73,9 +74,9 @@ func (SwiGLUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("swiglu_grad", out, in, inFloat(swigluGradKernel[float32], swigluGradKernel[float64]))
 }
 
-func swigluKernel[T float](a *lowering.Args) error {
+func swigluKernel[T float](a *exec.Args) error {
 	gate, up, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-	lowering.Share(a, len(y), cheap, swigluElements[T]{y, gate, up})
+	exec.Share(a, len(y), cheap, swigluElements[T]{y, gate, up})
 	return nil
 }
 
@@ -85,10 +86,10 @@ func (w *swigluElements[T]) Piece(lo, hi int) {
 	vector.SwiGLU(w.y[lo:hi], w.gate[lo:hi], w.up[lo:hi])
 }
 
-func swigluGradKernel[T float](a *lowering.Args) error {
+func swigluGradKernel[T float](a *exec.Args) error {
 	gate, up, ct := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 	dgate, dup := data[T](a.Out[0]), data[T](a.Out[1])
-	lowering.Share(a, len(dup), cheap, swigluGradElements[T]{dgate, dup, gate, up, ct})
+	exec.Share(a, len(dup), cheap, swigluGradElements[T]{dgate, dup, gate, up, ct})
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -61,7 +62,7 @@ func (t TakeAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (t TakeAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("take_along_axis", out, in, func(a *lowering.Args) error {
+	return e.Kernel("take_along_axis", out, in, func(a *exec.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.In[0].Type.Shape[t.Axis]); err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func AxisError(t graph.Type, index int32, at, axis, n int) error {
 }
 
 // takeAlong fills dst with the elements of src at index, all of them in range.
-func takeAlong(a *lowering.Args, dst, src array.Array, index []int32, axis int) {
+func takeAlong(a *exec.Args, dst, src array.Array, index []int32, axis int) {
 	outer, n, inner := around(src.Type, axis)
 	m := dst.Type.Shape[axis]
 	switch dst.Type.DType.Size() {
@@ -101,8 +102,8 @@ func takeAlong(a *lowering.Args, dst, src array.Array, index []int32, axis int) 
 	}
 }
 
-func takeLines[T any](a *lowering.Args, dst, src []T, index []int32, outer, n, m, inner int) {
-	lowering.Share(a, outer, 1+dear/(1+m*inner), linesTaken[T]{dst, src, index, n, m, inner})
+func takeLines[T any](a *exec.Args, dst, src []T, index []int32, outer, n, m, inner int) {
+	exec.Share(a, outer, 1+dear/(1+m*inner), linesTaken[T]{dst, src, index, n, m, inner})
 }
 
 type linesTaken[T any] struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
@@ -62,7 +63,7 @@ func (t TopKOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 const topKInsert = 64
 
 func (t TopKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("top_k", out, in, func(a *lowering.Args) error {
+	return e.Kernel("top_k", out, in, func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		last := x.Type.Rank() - 1
 		rows, n, _ := around(x.Type, last)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -57,7 +58,7 @@ func (p TransposeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p TransposeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("transpose", out, in, func(a *lowering.Args) error {
+	return e.Kernel("transpose", out, in, func(a *exec.Args) error {
 		from, to := rowMajor(a, a.In[0].Type.Shape), rowMajor(a, a.Out[0].Type.Shape)
 		strides := make([]int, len(p.Permutation))
 		for i, d := range p.Permutation {

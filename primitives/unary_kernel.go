@@ -1,13 +1,13 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel/vector"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // unaryKernel returns the host kernel of a function.
-func unaryKernel(op string) lowering.Kernel {
+func unaryKernel(op string) exec.Kernel {
 	few, grain := cheap, dear // of f32, and of others
 	switch op {
 	case "neg", "abs", "sign", "square", "floor", "ceil", "sqrt":
@@ -15,8 +15,8 @@ func unaryKernel(op string) lowering.Kernel {
 	}
 	f32, f64 := unaryFloat[float32](op), unaryFloat[float64](op)
 	i32, i64, u32, u8 := unaryInt[int32](op), unaryInt[int64](op), unaryInt[uint32](op), unaryInt[uint8](op)
-	wide := func(_ *lowering.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
-	return func(a *lowering.Args) error {
+	wide := func(_ *exec.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
+	return func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F32:
 			each1(a, few, f32)

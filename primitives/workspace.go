@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/kernel/blocks"
@@ -178,7 +179,7 @@ func attentionSpace[T float](p AttentionOp, q, k graph.Type, back bool) lowering
 }
 
 // floatKernel emits a kernel that widens what is narrower than f32; see inFloat.
-func floatKernel(e *lowering.Emitter, name string, out, in []lowering.Buf, f32, f64 lowering.Kernel) error {
+func floatKernel(e *lowering.Emitter, name string, out, in []lowering.Buf, f32, f64 exec.Kernel) error {
 	return uses(e, e.Kernel(name, out, in, inFloat(f32, f64)), widening(out, in))
 }
 

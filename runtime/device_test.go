@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/late"
 	"github.com/gomoe/gomoe/internal/testing/toy"
@@ -236,7 +237,7 @@ func TestCopiesOfDonatedInputsAreGivenAway(t *testing.T) {
 
 // leasing is a communicator with memory of its own.
 type leasing struct {
-	lowering.Communicator
+	collective.Communicator
 	t        *testing.T
 	released *int
 }
@@ -253,7 +254,7 @@ func TestLeasedMemoryOnDevice(t *testing.T) {
 		local, err := engine.Local(2, jaccl.Options{})
 		require.NoError(t, err)
 		released := 0
-		var comms []lowering.Communicator
+		var comms []collective.Communicator
 		for _, c := range local {
 			comms = append(comms, &leasing{c, t, &released})
 		}

@@ -17,9 +17,9 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -225,7 +225,7 @@ func TestGroup(t *testing.T) {
 		mesh := meshOf(t, c.mesh)
 		gather := func(g jaccl.Group, rank int) string {
 			all := make([]byte, g.Size())
-			err := g.AllGather(t.Context(), lowering.Call{Op: "all_gather", DType: graph.U8, Bytes: 1}, all, []byte{byte(rank)})
+			err := g.AllGather(t.Context(), collective.Call{Op: "all_gather", DType: graph.U8, Bytes: 1}, all, []byte{byte(rank)})
 			if err != nil {
 				return err.Error()
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
@@ -50,9 +51,9 @@ func moeStack(layers int) (*graph.Program, error) {
 func onWire(b *testing.B, plan *lowering.Plan, rate float64, busy *atomic.Int64) *runtime.Session {
 	comms, err := engine.Local(4, jaccl.Options{})
 	require.NoError(b, err)
-	wires := make([]lowering.Communicator, len(comms))
+	wires := make([]collective.Communicator, len(comms))
 	for i := range comms {
-		wires[i] = toy.Wire(comms[i], func(_ context.Context, _ int, c lowering.Call) error {
+		wires[i] = toy.Wire(comms[i], func(_ context.Context, _ int, c collective.Call) error {
 			if rate > 0 {
 				d := 50*time.Microsecond + time.Duration(float64(c.Bytes)/rate*1e9)
 				busy.Add(int64(d))

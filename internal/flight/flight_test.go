@@ -13,15 +13,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/flight"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
-	"github.com/gomoe/gomoe/lowering"
 )
 
-func call(op string, seq int) lowering.Call {
-	return lowering.Call{Op: op, Seq: seq, DType: graph.F32, Pos: graph.Pos{File: "moe.go", Line: 7}}
+func call(op string, seq int) collective.Call {
+	return collective.Call{Op: op, Seq: seq, DType: graph.F32, Pos: graph.Pos{File: "moe.go", Line: 7}}
 }
 
 // recorded returns recorders and wrapped communicators of a local job.

@@ -3,8 +3,8 @@ package engine
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // disagreement compares the claims of all members of a group, of these ranks, and
@@ -123,7 +123,7 @@ func someone(rank int) string {
 	return fmt.Sprintf("rank %d", rank)
 }
 
-func sameCall(a, b lowering.Call) bool {
+func sameCall(a, b collective.Call) bool {
 	return a.Op == b.Op && a.Seq == b.Seq && a.DType == b.DType && a.Bytes == b.Bytes
 }
 

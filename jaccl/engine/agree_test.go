@@ -4,15 +4,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Members that wait for each other in pairs do not disagree with each other, but with the
 // one that calls an operation of all.
 func TestPairsAmongAll(t *testing.T) {
 	call := func(op string) claim {
-		return claim{call: lowering.Call{Op: op, Seq: 7, DType: graph.F32, Bytes: 4}}
+		return claim{call: collective.Call{Op: op, Seq: 7, DType: graph.F32, Bytes: 4}}
 	}
 	for _, c := range []struct {
 		claims []claim

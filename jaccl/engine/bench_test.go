@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
-	"github.com/gomoe/gomoe/lowering"
 )
 
-// collective prepares one rank's buffers and returns what to repeat.
-type collective func(g jaccl.Group) func(seq int) error
+// repeated prepares one rank's buffers and returns what to repeat.
+type repeated func(g jaccl.Group) func(seq int) error
 
 // opening returns the communicators of n ranks of a new job.
 type opening func(tb testing.TB, n int) []jaccl.Communicator
@@ -28,7 +28,7 @@ func localRanks(tb testing.TB, n int) []jaccl.Communicator {
 }
 
 // repeat runs times operations of every rank and returns the first error.
-func repeat(tb testing.TB, open opening, ranks, times int, f collective) {
+func repeat(tb testing.TB, open opening, ranks, times int, f repeated) {
 	tb.Helper()
 	comms := open(tb, ranks)
 	defer func() {
@@ -64,17 +64,17 @@ func repeat(tb testing.TB, open opening, ranks, times int, f collective) {
 	wg.Wait()
 }
 
-func summing(tb testing.TB, n int, d graph.DType) collective {
+func summing(tb testing.TB, n int, d graph.DType) repeated {
 	return func(g jaccl.Group) func(int) error {
 		dst, src, ctx := make([]byte, n), make([]byte, n), tb.Context()
 		return func(seq int) error {
-			return g.AllSum(ctx, lowering.Call{Op: "all_sum", Seq: seq, DType: d}, dst, src)
+			return g.AllSum(ctx, collective.Call{Op: "all_sum", Seq: seq, DType: d}, dst, src)
 		}
 	}
 }
 
 // exchanging sends n bytes from every member, its own part included.
-func exchanging(tb testing.TB, n int) collective {
+func exchanging(tb testing.TB, n int) repeated {
 	return func(g jaccl.Group) func(int) error {
 		parts := func() [][]byte {
 			p := make([][]byte, g.Size())
@@ -85,7 +85,7 @@ func exchanging(tb testing.TB, n int) collective {
 		}
 		dst, src, ctx := parts(), parts(), tb.Context()
 		return func(seq int) error {
-			return g.AllToAll(ctx, lowering.Call{Op: "all_to_all", Seq: seq}, dst, src)
+			return g.AllToAll(ctx, collective.Call{Op: "all_to_all", Seq: seq}, dst, src)
 		}
 	}
 }
@@ -116,33 +116,33 @@ func BenchmarkAllToAll(b *testing.B) {
 }
 
 // passing has every member give n bytes to the next and take as many.
-func passing(tb testing.TB, n int) collective {
+func passing(tb testing.TB, n int) repeated {
 	return func(g jaccl.Group) func(int) error {
 		dst, src, ctx := make([]byte, n), make([]byte, n), tb.Context()
 		to, from := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
 		return func(seq int) error {
-			return g.SendRecv(ctx, lowering.Call{Op: "send_recv", Seq: seq}, to, src, from, dst)
+			return g.SendRecv(ctx, collective.Call{Op: "send_recv", Seq: seq}, to, src, from, dst)
 		}
 	}
 }
 
-func broadcasting(tb testing.TB, n int) collective {
+func broadcasting(tb testing.TB, n int) repeated {
 	return func(g jaccl.Group) func(int) error {
 		buf, ctx := make([]byte, n), tb.Context()
 		return func(seq int) error {
-			return g.Broadcast(ctx, lowering.Call{Op: "broadcast", Seq: seq, Pos: graph.Pos{File: "/src/moe.go"}}, seq%g.Size(), buf)
+			return g.Broadcast(ctx, collective.Call{Op: "broadcast", Seq: seq, Pos: graph.Pos{File: "/src/moe.go"}}, seq%g.Size(), buf)
 		}
 	}
 }
 
 // sharing is summing on memory that all ranks see, where there is some.
-func sharing(tb testing.TB, comms []jaccl.Communicator, n int) collective {
+func sharing(tb testing.TB, comms []jaccl.Communicator, n int) repeated {
 	return func(g jaccl.Group) func(int) error {
 		b, err := comms[g.Rank()].(jaccl.Memory).Alloc(n)
 		require.NoError(tb, err)
 		ctx := tb.Context()
 		return func(seq int) error {
-			return g.AllSum(ctx, lowering.Call{Op: "all_sum", Seq: seq, DType: graph.F32}, b, b)
+			return g.AllSum(ctx, collective.Call{Op: "all_sum", Seq: seq, DType: graph.F32}, b, b)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func sharing(tb testing.TB, comms []jaccl.Communicator, n int) collective {
 // TestAllocations: the memory of many operations is that of few.
 func TestAllocations(t *testing.T) {
 	for transport, open := range map[string]opening{"local": localRanks, "link": connected} {
-		for name, f := range map[string]collective{
+		for name, f := range map[string]repeated{
 			"small sum":       summing(t, 1<<10, graph.F32),
 			"large sum":       summing(t, 64<<10, graph.BF16),
 			"small exchange":  exchanging(t, 1<<10),
@@ -169,7 +169,7 @@ func TestAllocations(t *testing.T) {
 	}, func(g jaccl.Group) func(int) error { return sharing(t, comms, 64<<10)(g) })
 }
 
-func allocations(t *testing.T, name string, open opening, f collective) {
+func allocations(t *testing.T, name string, open opening, f repeated) {
 	few := testing.AllocsPerRun(2, func() { repeat(t, open, 3, 10, f) })
 	many := testing.AllocsPerRun(2, func() { repeat(t, open, 3, 510, f) })
 	if many > few+100 {

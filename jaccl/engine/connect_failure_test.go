@@ -12,12 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // bubble runs f with the communicators, links and watches of n ranks, in a bubble
@@ -367,9 +367,9 @@ func TestBadOffsets(t *testing.T) {
 	errs := at(comms, []int{0, 1}, func(c jaccl.Communicator) error {
 		b, err := c.(jaccl.Memory).Alloc(1 << 20)
 		require.NoError(t, err)
-		return c.World().AllSum(t.Context(), lowering.Call{Op: "all_sum", DType: graph.F32}, b, b)
+		return c.World().AllSum(t.Context(), collective.Call{Op: "all_sum", DType: graph.F32}, b, b)
 	})
-	problem(t, errs[0], 0, lowering.Call{Op: "all_sum", DType: graph.F32}, []int{1}, jaccl.ErrMismatch, "rank 1 sent rank 0 buffers that can not be used", "are not its shared memory")
+	problem(t, errs[0], 0, collective.Call{Op: "all_sum", DType: graph.F32}, []int{1}, jaccl.ErrMismatch, "rank 1 sent rank 0 buffers that can not be used", "are not its shared memory")
 }
 
 func TestConnectArguments(t *testing.T) {

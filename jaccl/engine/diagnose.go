@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // grace is how long a rank whose peer's connection has ended waits for the watch to
@@ -19,7 +19,7 @@ const grace = 250 * time.Millisecond
 
 // fail poisons the job with f, unless it is poisoned, and returns the failure that
 // did. It does not block.
-func (e *engine) fail(f *failure, c lowering.Call) *failure {
+func (e *engine) fail(f *failure, c collective.Call) *failure {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if known := e.known(); known != nil {
@@ -85,7 +85,7 @@ func (e *engine) onHosts(f *failure) *failure {
 
 // diagnose poisons the job for an operation that ended with err and returns the
 // job's failure. ctx is the caller's, x the exchange that the operation was at.
-func (e *engine) diagnose(ctx context.Context, g *end, x *link.Exchange, c lowering.Call, err error) *failure {
+func (e *engine) diagnose(ctx context.Context, g *end, x *link.Exchange, c collective.Call, err error) *failure {
 	e.mu.Lock()
 	f, closed := e.known(), e.closed
 	e.mu.Unlock()
@@ -133,7 +133,7 @@ func (e *engine) settled(f *failure) *failure {
 }
 
 // lost is about a peer whose connection has ended, unless the watch knows better.
-func (e *engine) lost(p *link.PeerError, x *link.Exchange, c lowering.Call) *failure {
+func (e *engine) lost(p *link.PeerError, x *link.Exchange, c collective.Call) *failure {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	poll := time.NewTicker(grace / 50)
@@ -159,7 +159,7 @@ func (e *engine) lost(p *link.PeerError, x *link.Exchange, c lowering.Call) *fai
 }
 
 // stalled is about an exchange that has made no progress for the deadline.
-func (e *engine) stalled(g *end, x *link.Exchange, c lowering.Call) *failure {
+func (e *engine) stalled(g *end, x *link.Exchange, c collective.Call) *failure {
 	var missing, slow []int
 	var how []string
 	for i, rank := range x.Peers {

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Connect returns this rank's communicator of a job whose data link carries and
@@ -103,9 +103,9 @@ func (e *engine) World() jaccl.Group {
 	return e.group(groupKey(ranks, e.closes), ranks)
 }
 
-// Group implements lowering.Communicator. The same ranks in another order are
+// Group implements collective.Communicator. The same ranks in another order are
 // another group. Calls with equal ranks return the same group.
-func (e *engine) Group(ranks []int) (lowering.Group, error) { return plain(e.Among(ranks)) }
+func (e *engine) Group(ranks []int) (collective.Group, error) { return plain(e.Among(ranks)) }
 
 // Among implements Communicator.
 func (e *engine) Among(ranks []int) (jaccl.Group, error) {
@@ -130,11 +130,11 @@ func (e *engine) group(key string, ranks []int) *end {
 	return g
 }
 
-// Fail implements lowering.Communicator. It does not block. Only the first failure
+// Fail implements collective.Communicator. It does not block. Only the first failure
 // of a job counts.
-func (e *engine) Fail(cause error) { e.fail(failed(e.rank, cause), lowering.Call{}) }
+func (e *engine) Fail(cause error) { e.fail(failed(e.rank, cause), collective.Call{}) }
 
-// Close implements lowering.Communicator. Peers that wait for this rank, and those
+// Close implements collective.Communicator. Peers that wait for this rank, and those
 // that come to wait for it, get an error; groups without this rank go on. An
 // operation of this rank that is in progress returns an error.
 func (e *engine) Close() error {

@@ -6,10 +6,10 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Four ranks add their numbers; ranks 1 and 3 then disagree on what comes next.
@@ -36,7 +36,7 @@ func ExampleLocal() {
 	// 3 [6 40] jaccl: rank 3 calls barrier #3 none 0 bytes (model.go:8) where rank 1 calls barrier #1 none 0 bytes (model.go:8); seen by rank 3 in barrier #3 none 0 bytes (model.go:8)
 }
 
-func step(ctx context.Context, c lowering.Communicator) (array.Array, error) {
+func step(ctx context.Context, c collective.Communicator) (array.Array, error) {
 	a, err := array.Of([]float32{float32(c.Rank()), 10}, 2)
 	if err != nil {
 		return a, err
@@ -45,7 +45,7 @@ func step(ctx context.Context, c lowering.Communicator) (array.Array, error) {
 	if err != nil {
 		return a, err
 	}
-	sum := lowering.Call{Op: "all_sum", DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "model.go", Line: 7}}
+	sum := collective.Call{Op: "all_sum", DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "model.go", Line: 7}}
 	if err := all.AllSum(ctx, sum, a.Bytes(), a.Bytes()); err != nil {
 		return a, err
 	}
@@ -56,5 +56,5 @@ func step(ctx context.Context, c lowering.Communicator) (array.Array, error) {
 	if err != nil {
 		return a, err
 	}
-	return a, odd.Barrier(ctx, lowering.Call{Op: "barrier", Seq: c.Rank(), Pos: graph.Pos{File: "model.go", Line: 8}})
+	return a, odd.Barrier(ctx, collective.Call{Op: "barrier", Seq: c.Rank(), Pos: graph.Pos{File: "model.go", Line: 8}})
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // failure is what poisons a job. It is shared by the errors of all ranks.
@@ -35,21 +35,21 @@ func goneFrom(rank int, ranks []int) *failure {
 	return &failure{[]int{rank}, fmt.Sprintf("rank %d has closed its end of the group of ranks %v", rank, ranks), jaccl.ErrClosed}
 }
 
-func busy(rank int, c lowering.Call) *failure {
+func busy(rank int, c collective.Call) *failure {
 	return argument(rank, c, "another collective of the same group in progress, want one goroutine per rank at a time")
 }
 
-func argument(rank int, c lowering.Call, format string, args ...any) *failure {
+func argument(rank int, c collective.Call, format string, args ...any) *failure {
 	return &failure{[]int{rank}, fmt.Sprintf("rank %d calls %s with ", rank, c) + fmt.Sprintf(format, args...), jaccl.ErrArgument}
 }
 
-func left(ctx context.Context, rank int, c lowering.Call) *failure {
+func left(ctx context.Context, rank int, c collective.Call) *failure {
 	cause := context.Cause(ctx)
 	return &failure{[]int{rank}, fmt.Sprintf("rank %d left %s: %v", rank, c, cause), cause}
 }
 
 // late is about the missing ranks; where says of each what is known of it.
-func late(missing []int, where []string, c lowering.Call, ranks []int, d time.Duration) *failure {
+func late(missing []int, where []string, c collective.Call, ranks []int, d time.Duration) *failure {
 	text := ""
 	for i, rank := range missing {
 		if i > 0 {

@@ -14,14 +14,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
-	"github.com/gomoe/gomoe/lowering"
 )
 
-func call(op string, seq int) lowering.Call {
-	return lowering.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "/src/moe.go", Line: 10 + seq}}
+func call(op string, seq int) collective.Call {
+	return collective.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "/src/moe.go", Line: 10 + seq}}
 }
 
 func local(t *testing.T, n int, deadline time.Duration) []jaccl.Communicator {
@@ -30,7 +30,7 @@ func local(t *testing.T, n int, deadline time.Duration) []jaccl.Communicator {
 	return comms
 }
 
-func group(t *testing.T, c lowering.Communicator, ranks ...int) lowering.Group {
+func group(t *testing.T, c collective.Communicator, ranks ...int) collective.Group {
 	g, err := c.Group(ranks)
 	require.NoError(t, err)
 	return g
@@ -38,7 +38,7 @@ func group(t *testing.T, c lowering.Communicator, ranks ...int) lowering.Group {
 
 // problem checks that err is an *Error of this rank and call, blames these
 // ranks, is of this kind and says all words.
-func problem(t *testing.T, err error, rank int, c lowering.Call, blame []int, kind error, words ...string) {
+func problem(t *testing.T, err error, rank int, c collective.Call, blame []int, kind error, words ...string) {
 	t.Helper()
 	var e *jaccl.Error
 	if !errors.As(err, &e) {
@@ -306,7 +306,7 @@ func leaveAgainstArrival(t *testing.T, n int) {
 			src[i] = byte(rank)
 		}
 		g := group(t, comms[rank], 0, 1, 2)
-		errs[rank] = g.AllSum(ctx, lowering.Call{Op: "all_sum", DType: graph.U8}, dst, src)
+		errs[rank] = g.AllSum(ctx, collective.Call{Op: "all_sum", DType: graph.U8}, dst, src)
 		if errs[rank] == nil && (dst[0] != 3 || dst[n-1] != 3) {
 			t.Errorf("rank %d: sum %d and %d, want 3", rank, dst[0], dst[n-1])
 		}

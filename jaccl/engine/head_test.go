@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 func someHeads() []head {
 	return []head{
-		{claim: claim{call: lowering.Call{Op: barrier}}},
+		{claim: claim{call: collective.Call{Op: barrier}}},
 		{claim: claim{
-			call:  lowering.Call{Op: allSum, Seq: 7, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12}},
+			call:  collective.Call{Op: allSum, Seq: 7, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12}},
 			bytes: math.MaxInt, root: none, to: 3, from: none, color: -5, key: math.MinInt,
 		}, group: math.MaxUint64, ranks: []int{3, 0, 2}, located: true, at: []int64{0, math.MaxInt64}},
-		{claim: claim{call: lowering.Call{Op: allToAll, Seq: -1, Bytes: -1}, gives: []int{1, 0, 1 << 50}, takes: []int{0, 0, 9}}, ranks: []int{0, 1, 2}},
+		{claim: claim{call: collective.Call{Op: allToAll, Seq: -1, Bytes: -1}, gives: []int{1, 0, 1 << 50}, takes: []int{0, 0, 9}}, ranks: []int{0, 1, 2}},
 	}
 }
 

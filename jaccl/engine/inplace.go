@@ -19,7 +19,7 @@ func (e *engine) Alloc(n int) ([]byte, error) {
 	return e.shared.Alloc(n)
 }
 
-// Lease implements lowering.Leaser.
+// Lease implements collective.Leaser.
 func (e *engine) Lease(n int) ([]byte, func() error, error) {
 	if e.lender == nil {
 		return nil, nil, fmt.Errorf("jaccl: lease: %s link: %w", e.link.Transport(), jaccl.ErrUnsupported)

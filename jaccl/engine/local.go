@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Local returns the communicators of n ranks that live in this process, by
@@ -88,7 +88,7 @@ func (c *comm) World() jaccl.Group {
 // Group returns the group of these ranks, in this order; the same ranks in
 // another order are another group. Calls with equal ranks return the same
 // group. An error leaves the job as it was.
-func (c *comm) Group(ranks []int) (lowering.Group, error) { return plain(c.Among(ranks)) }
+func (c *comm) Group(ranks []int) (collective.Group, error) { return plain(c.Among(ranks)) }
 
 // Among implements Communicator.
 func (c *comm) Among(ranks []int) (jaccl.Group, error) {

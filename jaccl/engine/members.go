@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // members checks the ranks of a group that a rank of a job of that size asks for.
@@ -48,7 +48,7 @@ func splitKey(parent string, n, color int) string {
 }
 
 // plain is for interfaces that a nil *T in an interface would deceive.
-func plain(g jaccl.Group, err error) (lowering.Group, error) {
+func plain(g jaccl.Group, err error) (collective.Group, error) {
 	if err != nil {
 		return nil, err
 	}

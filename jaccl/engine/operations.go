@@ -5,9 +5,9 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // operations are the methods of a Group, whatever runs them: they check the
@@ -38,25 +38,25 @@ func (o *operations) Size() int { return len(o.ranks) }
 // rank is the member's rank in the job, by which all errors name it.
 func (o *operations) rank() int { return o.ranks[o.index] }
 
-// AllSum implements lowering.Group. Integers wrap around. dst is src or does
+// AllSum implements collective.Group. Integers wrap around. dst is src or does
 // not overlap it.
-func (o *operations) AllSum(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (o *operations) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return o.reduce(ctx, c, allSum, dst, src)
 }
 
 // AllMax implements Group. dst is src or does not overlap it. Of zeros of both
 // signs the positive one is larger.
-func (o *operations) AllMax(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (o *operations) AllMax(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return o.reduce(ctx, c, allMax, dst, src)
 }
 
 // AllMin implements Group. dst is src or does not overlap it. Of zeros of both
 // signs the negative one is smaller.
-func (o *operations) AllMin(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (o *operations) AllMin(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return o.reduce(ctx, c, allMin, dst, src)
 }
 
-func (o *operations) reduce(ctx context.Context, c lowering.Call, op string, dst, src []byte) error {
+func (o *operations) reduce(ctx context.Context, c collective.Call, op string, dst, src []byte) error {
 	bad := o.named(c, op)
 	if bad == nil {
 		bad = o.numbers(c, src)
@@ -71,8 +71,8 @@ func (o *operations) reduce(ctx context.Context, c lowering.Call, op string, dst
 	return o.run.meet(ctx, post{call: c, dst: dst, src: src}, bad)
 }
 
-// AllGather implements lowering.Group. dst and src do not overlap.
-func (o *operations) AllGather(ctx context.Context, c lowering.Call, dst, src []byte) error {
+// AllGather implements collective.Group. dst and src do not overlap.
+func (o *operations) AllGather(ctx context.Context, c collective.Call, dst, src []byte) error {
 	bad := o.named(c, allGather)
 	switch {
 	case bad != nil:
@@ -86,7 +86,7 @@ func (o *operations) AllGather(ctx context.Context, c lowering.Call, dst, src []
 
 // AllGatherV implements Group. No part of dst overlaps src. The lengths are
 // compared before any data moves.
-func (o *operations) AllGatherV(ctx context.Context, c lowering.Call, dst [][]byte, src []byte) error {
+func (o *operations) AllGatherV(ctx context.Context, c collective.Call, dst [][]byte, src []byte) error {
 	bad := o.named(c, allGatherV)
 	switch {
 	case bad != nil:
@@ -103,8 +103,8 @@ func (o *operations) AllGatherV(ctx context.Context, c lowering.Call, dst [][]by
 	return o.run.meet(ctx, post{call: c, dsts: dst, src: src}, bad)
 }
 
-// ReduceScatter implements lowering.Group. dst and src do not overlap.
-func (o *operations) ReduceScatter(ctx context.Context, c lowering.Call, dst, src []byte) error {
+// ReduceScatter implements collective.Group. dst and src do not overlap.
+func (o *operations) ReduceScatter(ctx context.Context, c collective.Call, dst, src []byte) error {
 	bad := o.named(c, reduceScatter)
 	if bad == nil {
 		bad = o.numbers(c, dst)
@@ -119,9 +119,9 @@ func (o *operations) ReduceScatter(ctx context.Context, c lowering.Call, dst, sr
 	return o.run.meet(ctx, post{call: c, dst: dst, src: src}, bad)
 }
 
-// AllToAll implements lowering.Group. No part of dst overlaps a part of src.
+// AllToAll implements collective.Group. No part of dst overlaps a part of src.
 // The lengths are compared before any data moves.
-func (o *operations) AllToAll(ctx context.Context, c lowering.Call, dst, src [][]byte) error {
+func (o *operations) AllToAll(ctx context.Context, c collective.Call, dst, src [][]byte) error {
 	bad := o.named(c, allToAll)
 	if bad == nil && (len(dst) != o.Size() || len(src) != o.Size()) {
 		bad = argument(o.rank(), c, "%d parts of dst and %d of src, want one for each of %d members", len(dst), len(src), o.Size())
@@ -137,7 +137,7 @@ func (o *operations) AllToAll(ctx context.Context, c lowering.Call, dst, src [][
 }
 
 // Broadcast implements Group.
-func (o *operations) Broadcast(ctx context.Context, c lowering.Call, root int, buf []byte) error {
+func (o *operations) Broadcast(ctx context.Context, c collective.Call, root int, buf []byte) error {
 	bad := o.named(c, broadcast)
 	if bad == nil {
 		bad = o.member(c, "root", root)
@@ -149,13 +149,13 @@ func (o *operations) Broadcast(ctx context.Context, c lowering.Call, root int, b
 	return o.run.meet(ctx, p, bad)
 }
 
-// Barrier implements lowering.Group.
-func (o *operations) Barrier(ctx context.Context, c lowering.Call) error {
+// Barrier implements collective.Group.
+func (o *operations) Barrier(ctx context.Context, c collective.Call) error {
 	return o.run.meet(ctx, post{call: c}, o.named(c, barrier))
 }
 
 // Send implements Group.
-func (o *operations) Send(ctx context.Context, c lowering.Call, to int, src []byte) error {
+func (o *operations) Send(ctx context.Context, c collective.Call, to int, src []byte) error {
 	bad := o.named(c, send)
 	if bad == nil {
 		bad = o.other(c, "to", to)
@@ -168,7 +168,7 @@ func (o *operations) Send(ctx context.Context, c lowering.Call, to int, src []by
 }
 
 // Recv implements Group.
-func (o *operations) Recv(ctx context.Context, c lowering.Call, from int, dst []byte) error {
+func (o *operations) Recv(ctx context.Context, c collective.Call, from int, dst []byte) error {
 	bad := o.named(c, recv)
 	if bad == nil {
 		bad = o.other(c, "from", from)
@@ -183,7 +183,7 @@ func (o *operations) Recv(ctx context.Context, c lowering.Call, from int, dst []
 // SendRecv implements Group. dst and src do not overlap. A member may send to
 // itself if it also receives from itself. It waits for the two members that it
 // names, which name it in a SendRecv of theirs, and for nobody else.
-func (o *operations) SendRecv(ctx context.Context, c lowering.Call, to int, src []byte, from int, dst []byte) error {
+func (o *operations) SendRecv(ctx context.Context, c collective.Call, to int, src []byte, from int, dst []byte) error {
 	bad := o.named(c, sendRecv)
 	if bad == nil {
 		bad = o.member(c, "to", to)
@@ -209,7 +209,7 @@ func (o *operations) SendRecv(ctx context.Context, c lowering.Call, to int, src 
 
 // Split implements Group. The new group is another one than that which Among
 // returns for the same ranks: closing one does not close the other.
-func (o *operations) Split(ctx context.Context, c lowering.Call, color, key int) (jaccl.Group, error) {
+func (o *operations) Split(ctx context.Context, c collective.Call, color, key int) (jaccl.Group, error) {
 	var chosen []int
 	if err := o.run.meet(ctx, post{call: c, color: color, key: key, chosen: &chosen}, o.named(c, split)); err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (o *operations) Split(ctx context.Context, c lowering.Call, color, key int)
 	return o.run.child(chosen, color)
 }
 
-func (o *operations) named(c lowering.Call, op string) *failure {
+func (o *operations) named(c collective.Call, op string) *failure {
 	if c.Op != op {
 		return argument(o.rank(), c, "the method of %s, want the method of its name", op)
 	}
@@ -225,7 +225,7 @@ func (o *operations) named(c lowering.Call, op string) *failure {
 }
 
 // numbers checks the element type and that a buffer holds whole elements.
-func (o *operations) numbers(c lowering.Call, b []byte) *failure {
+func (o *operations) numbers(c collective.Call, b []byte) *failure {
 	switch {
 	case !c.DType.IsInt() && !c.DType.IsFloat():
 		return argument(o.rank(), c, "elements of %s, want a type that can be summed: %s to %s", c.DType, graph.U8, graph.F64)
@@ -236,7 +236,7 @@ func (o *operations) numbers(c lowering.Call, b []byte) *failure {
 }
 
 // member checks an index in the group.
-func (o *operations) member(c lowering.Call, what string, i int) *failure {
+func (o *operations) member(c collective.Call, what string, i int) *failure {
 	if i < 0 || i >= o.Size() {
 		return argument(o.rank(), c, "member %d as %s, want 0 to %d", i, what, o.Size()-1)
 	}
@@ -244,7 +244,7 @@ func (o *operations) member(c lowering.Call, what string, i int) *failure {
 }
 
 // other checks the index of another member.
-func (o *operations) other(c lowering.Call, what string, i int) *failure {
+func (o *operations) other(c collective.Call, what string, i int) *failure {
 	if i == o.index {
 		return argument(o.rank(), c, "itself, member %d, as %s, want another member, or SendRecv", i, what)
 	}

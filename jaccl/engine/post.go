@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
 )
 
 // The operations' names in a Call. A Call of another name is an error, so that
@@ -30,7 +30,7 @@ const none = -1
 
 // post is what a member brings to an operation.
 type post struct {
-	call       lowering.Call
+	call       collective.Call
 	dst, src   []byte
 	dsts, srcs [][]byte // parts, instead of dst or src
 	root       int      // of broadcast; a rank of the job, as to and from are
@@ -41,7 +41,7 @@ type post struct {
 
 // claim is what a member says about its post, and all that members compare.
 type claim struct {
-	call         lowering.Call
+	call         collective.Call
 	bytes        int   // of src; of recv, of dst
 	gives, takes []int // bytes of the parts of src and dst, if it has parts; of send_recv, takes has that of dst
 	root         int

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // rendezvous is where some ranks meet for one operation after another: the members
@@ -146,7 +146,7 @@ func (r *rendezvous) obstacle() *failure {
 
 // begin waits until all members have arrived. It reports whether this member has a
 // share of the work to do, or why the operation has failed.
-func (m *member) begin(ctx context.Context, c lowering.Call, last bool) (work bool, f *failure) {
+func (m *member) begin(ctx context.Context, c collective.Call, last bool) (work bool, f *failure) {
 	if last {
 		m.r.open(m)
 	} else if f := m.await(ctx, c); f != nil {
@@ -180,7 +180,7 @@ func (m *member) share() { shareOf(m.r.ranks, m.r.posts, m.r.claims, m.index, &m
 
 // await waits until the last member has arrived. It returns the job's failure
 // if this member had to leave before that.
-func (m *member) await(ctx context.Context, c lowering.Call) *failure {
+func (m *member) await(ctx context.Context, c collective.Call) *failure {
 	r, j := m.r, m.r.job
 	m.timer.Reset(j.deadline)
 	timeout := false
@@ -218,7 +218,7 @@ func (m *member) await(ctx context.Context, c lowering.Call) *failure {
 
 // late is about the members that are not here, for which rank of waits, and blames them
 // or those for which they wait. job.mu is held.
-func (r *rendezvous) late(of int, c lowering.Call) *failure {
+func (r *rendezvous) late(of int, c collective.Call) *failure {
 	var missing []int
 	var where []string
 	for i, rank := range r.ranks {
@@ -270,7 +270,7 @@ func (m *member) wakeOthers() {
 }
 
 // fail poisons the job with f and returns the error of this member.
-func (m *member) fail(ctx context.Context, c lowering.Call, f *failure) error {
+func (m *member) fail(ctx context.Context, c collective.Call, f *failure) error {
 	m.r.job.mu.Lock()
 	f = m.r.job.fail(f)
 	m.r.job.mu.Unlock()
@@ -279,11 +279,11 @@ func (m *member) fail(ctx context.Context, c lowering.Call, f *failure) error {
 
 // error returns f as this member's error. Where the context ended too, the
 // error wraps both causes: which came first is chance.
-func (m *member) error(ctx context.Context, c lowering.Call, f *failure) error {
+func (m *member) error(ctx context.Context, c collective.Call, f *failure) error {
 	return failedCall(ctx, m.rank(), c, f)
 }
 
-func failedCall(ctx context.Context, rank int, c lowering.Call, f *failure) *jaccl.Error {
+func failedCall(ctx context.Context, rank int, c collective.Call, f *failure) *jaccl.Error {
 	e := &jaccl.Error{Rank: rank, Call: c, Blame: slices.Clone(f.blame), Err: f}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(f, cause) {
 		e.Err = fmt.Errorf("%w, and the context of rank %d ended: %w", f, rank, cause)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // A group outlives the steps that use it and must not keep their buffers alive,
@@ -22,7 +22,7 @@ func TestBuffersAreLetGo(t *testing.T) {
 			g, err := comms[0].Group([]int{0, 1}[:ranks])
 			require.NoError(t, err)
 			buf := make([]byte, 64)
-			err = g.AllSum(t.Context(), lowering.Call{Op: allSum, DType: graph.U8}, buf, buf)
+			err = g.AllSum(t.Context(), collective.Call{Op: allSum, DType: graph.U8}, buf, buf)
 			require.Equal(t, ranks == 1, err == nil, "%v", err)
 			for i, p := range g.(*member).r.posts {
 				if p.src != nil || p.dst != nil {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // lending is a link that lends memory, and counts it.
@@ -51,7 +51,7 @@ func TestStagingIsLent(t *testing.T) {
 				wg.Go(func() {
 					for k, n := range []int{8, 1000, 5000, 4000, 3 << 20, 64} {
 						src := bytes.Repeat([]byte{byte(1 + c.Rank())}, n)
-						call := lowering.Call{Op: "all_sum", Seq: k, DType: graph.U8, Bytes: int64(n)}
+						call := collective.Call{Op: "all_sum", Seq: k, DType: graph.U8, Bytes: int64(n)}
 						if err := c.World().AllSum(t.Context(), call, src, src); err != nil {
 							t.Errorf("rank %d: %v", c.Rank(), err)
 							return

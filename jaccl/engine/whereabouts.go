@@ -6,15 +6,15 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // place is the operation that this rank is in. Its lock is the last one to be taken:
 // the watch reads it whatever it holds.
 type place struct {
 	mu   sync.Mutex
-	call lowering.Call
+	call collective.Call
 	with []int // ranks of the group; nil if the rank is in no operation
 	pair [2]int
 	two  bool // the operation is of this rank and those of pair

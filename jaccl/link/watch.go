@@ -3,7 +3,7 @@ package link
 import (
 	"time"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
 )
 
 // Watch tells the ranks of a job of each other's failures, whatever they are doing,
@@ -35,7 +35,7 @@ type Notice struct {
 	Blame []int  // ranks that caused it
 	Kind  Kind   // what Error wraps on the other ranks
 	Text  string // for people: ranks, hosts, operations, bytes
-	Call  lowering.Call
+	Call  collective.Call
 }
 
 // Kind is the kind of a failure, across processes.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -47,7 +47,7 @@ func adamWFault(in *Instr) func(record [StatusLen]int32) error {
 	return func(record [StatusLen]int32) error {
 		err := fmt.Errorf("step %d, want the number of this update, the first being 1", record[1])
 		if len(in.Parts) > 0 {
-			return &lowering.PartError{Part: int(record[0]), Err: err}
+			return &exec.LinkError{Link: int(record[0]), Err: err}
 		}
 		return err
 	}

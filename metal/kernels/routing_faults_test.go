@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/metal/metaltest"
 	"github.com/gomoe/gomoe/primitives"
@@ -94,7 +94,7 @@ func TestOverflowFault(t *testing.T) {
 		fails(t, p, cfg, in, "ep_prepare", text)
 		_, prog := programOf(t, compiled(t, p, cfg), "ep_prepare", 0)
 		err := prog.Fault([kernels.StatusLen]int32{1, 9, kernels.StatusClear, kernels.StatusClear})
-		var agreed *lowering.Agreed
+		var agreed *exec.Agreed
 		var over *ep.OverflowError
 		if !errors.As(err, &agreed) || !errors.As(err, &over) || *over != (ep.OverflowError{Expert: 1, Need: 9, Capacity: 5}) {
 			t.Errorf("the error is %#v, want one that all ranks agree on", err)

@@ -3,10 +3,10 @@ package watch
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/frame"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // The types of frames.
@@ -57,7 +57,7 @@ func decodeNotice(b []byte, size int) (link.Notice, error) {
 		n.Blame = append(n.Blame, f.Int(size-1))
 	}
 	n.Text = f.String(maxText)
-	n.Call = lowering.Call{Op: f.String(maxOp), Seq: int(int64(f.Uint())), DType: graph.DType(f.Int(255)), Bytes: int64(f.Uint())}
+	n.Call = collective.Call{Op: f.String(maxOp), Seq: int(int64(f.Uint())), DType: graph.DType(f.Int(255)), Bytes: int64(f.Uint())}
 	n.Call.Pos.File = f.String(maxFile)
 	n.Call.Pos.Line = int(int64(f.Uint()))
 	if err := f.End(); err != nil {

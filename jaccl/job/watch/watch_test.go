@@ -16,10 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // start returns the watches of n ranks of this process.
@@ -85,7 +85,7 @@ func TestAnnounce(t *testing.T) {
 		ws := start(t, n, Options{})
 		want := link.Notice{
 			From: n - 1, Blame: []int{n - 1, 0}, Kind: link.KindMismatch, Text: "rank 4 calls all_sum",
-			Call: lowering.Call{Op: "all_sum", Seq: -3, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12}},
+			Call: collective.Call{Op: "all_sum", Seq: -3, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12}},
 		}
 		said := want
 		said.From = 77 // the watch knows better
@@ -428,7 +428,7 @@ func TestNoGoroutines(t *testing.T) {
 
 // FuzzNotice: what is read is written again as it was, and nothing panics.
 func FuzzNotice(f *testing.F) {
-	f.Add(encodeNotice(link.Notice{From: 1, Blame: []int{2}, Kind: link.KindLost, Text: "x", Call: lowering.Call{Op: "all_sum", Seq: -1}}))
+	f.Add(encodeNotice(link.Notice{From: 1, Blame: []int{2}, Kind: link.KindLost, Text: "x", Call: collective.Call{Op: "all_sum", Seq: -1}}))
 	f.Add(encodeParting(link.Parting{Group: 1 << 63, Begun: 2}))
 	f.Add(encodeWaiting(link.Waiting{Text: "it waits in x", For: []int{2, 3}}))
 	f.Fuzz(func(t *testing.T, b []byte) {

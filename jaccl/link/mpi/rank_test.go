@@ -15,13 +15,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // rankMain is what a rank of a program does.
@@ -216,7 +216,7 @@ func failing(fail func()) func(context.Context, *World) error {
 			if seq == 20 && w.Rank() == 1 {
 				fail()
 			}
-			if err := m.World().AllSum(ctx, lowering.Call{Op: "all_sum", Seq: seq, DType: graph.F32, Bytes: int64(len(b))}, b, b); err != nil {
+			if err := m.World().AllSum(ctx, collective.Call{Op: "all_sum", Seq: seq, DType: graph.F32, Bytes: int64(len(b))}, b, b); err != nil {
 				return errors.Join(err, m.Close())
 			}
 		}

@@ -14,11 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // quiet is the watch of ranks that tell each other nothing.
@@ -32,16 +32,16 @@ func (quiet) Leave()                     {}
 func (quiet) Left(int) bool              { return false }
 func (quiet) Close() error               { return nil }
 
-// collective is one operation of one rank, on buffers of its own.
-type collective struct {
+// operation is a collective of one rank, on buffers of its own.
+type operation struct {
 	comm jaccl.Communicator
 	run  func() error
 	dst  []byte
 }
 
-// newCollective makes "all_sum" of size bytes or "all_to_all" of size bytes in all,
+// newOperation makes "all_sum" of size bytes or "all_to_all" of size bytes in all,
 // on memory from the arena or else private.
-func newCollective(site link.Site, op, how string, size int) (*collective, error) {
+func newOperation(site link.Site, op, how string, size int) (*operation, error) {
 	l, err := Connect(context.Background(), site, Options{})
 	if err != nil {
 		return nil, err
@@ -60,12 +60,12 @@ func newCollective(site link.Site, op, how string, size int) (*collective, error
 	for i := 0; i+4 <= size; i += 4 {
 		binary.LittleEndian.PutUint32(src[i:], math.Float32bits(float32(i/4%1000*(site.Rank()+1))))
 	}
-	c := &collective{dst: dst}
+	c := &operation{dst: dst}
 	if c.comm, err = engine.Connect(l, quiet{}, jaccl.Options{}); err != nil {
 		return nil, err
 	}
 	g, n := c.comm.World(), site.Size()
-	call := lowering.Call{Op: op, DType: graph.F32, Bytes: int64(size)}
+	call := collective.Call{Op: op, DType: graph.F32, Bytes: int64(size)}
 	if op == "all_sum" {
 		c.run = func() error { return g.AllSum(context.Background(), call, dst, src) }
 		return c, nil
@@ -84,7 +84,7 @@ func collect(site link.Site, args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := newCollective(site, args[0], args[1], size)
+	c, err := newOperation(site, args[0], args[1], size)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func TestCollectives(t *testing.T) {
 			t.Run(op+"/"+how, func(t *testing.T) {
 				const n, size = 3, 3 * 400_000
 				_, sites := processes(t, n, 1, nil, "collect", op, how, fmt.Sprint(size))
-				c, err := newCollective(sites[0], op, how, size)
+				c, err := newOperation(sites[0], op, how, size)
 				require.NoError(t, err)
 				for range 20 {
 					clear(c.dst)
@@ -135,7 +135,7 @@ func BenchmarkCollective(b *testing.B) {
 				for _, size := range []int{4 << 10, 64 << 10, 1 << 20, 16 << 20} {
 					b.Run(fmt.Sprintf("ranks=%d/%s/%s/%d", n, op, how, size), func(b *testing.B) {
 						_, sites := processes(b, n, 1, nil, "collect", op, how, fmt.Sprint(size))
-						c, err := newCollective(sites[0], op, how, size)
+						c, err := newOperation(sites[0], op, how, size)
 						require.NoError(b, err)
 						for range 3 {
 							require.NoError(b, c.run())

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // How long a rank that is gone may still be right not to be waited for: it may have
@@ -20,7 +20,7 @@ const goneGrace = time.Second
 // done with what comes.
 type operation struct {
 	c    *comm
-	call lowering.Call
+	call collective.Call
 	eps  []*endpoint // of the members that take part, without this one
 	then func() (done bool, err error)
 	late time.Duration
@@ -28,7 +28,7 @@ type operation struct {
 
 // run calls f, which starts the steps of an operation one after another, with the
 // communicator's lock. The first error is the job's failure.
-func (g *group) run(ctx context.Context, call lowering.Call, bad *failure, f func(o *operation) error) error {
+func (g *group) run(ctx context.Context, call collective.Call, bad *failure, f func(o *operation) error) error {
 	c := g.c
 	c.mu.Lock()
 	defer c.mu.Unlock()

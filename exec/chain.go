@@ -1,7 +1,6 @@
-package lowering
+package exec
 
 import (
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -21,28 +20,46 @@ const (
 	leastChunk, mostChunk = 512, 4096
 )
 
-// PartError is the error of one part of a fused instruction.
-type PartError struct {
-	Part int // of Instr.Parts
+// Operand is an argument or a result of a chain or of one of its links.
+type Operand struct {
+	Buf  int // tells it apart from others
+	Mem  int // what owns its memory: operands that differ in type alone have the same
+	Type graph.Type
+}
+
+// Link is one step of a chain: an elementwise kernel, of which each result's element
+// depends on the arguments' elements at the same place and on arguments without
+// dimensions alone. Arguments and results have as many elements as the chain's.
+type Link struct {
+	Kernel  Kernel
+	In, Out []Operand
+	// Repeat is not 0 for a repetition, which needs no Kernel: element i of the result
+	// is element i/Repeat modulo the argument's length of the argument.
+	Repeat int
+}
+
+// LinkError is the error of one link of a chain.
+type LinkError struct {
+	Link int
 	Err  error
 }
 
-func (e *PartError) Error() string { return e.Err.Error() }
-func (e *PartError) Unwrap() error { return e.Err }
+func (e *LinkError) Error() string { return e.Err.Error() }
+func (e *LinkError) Unwrap() error { return e.Err }
 
-// chain is the kernel of a fused instruction. It is immutable.
+// chain is the kernel of several elementwise ones. It is immutable.
 type chain struct {
-	parts []link
+	links []link
 	slots []int // bytes of an element of each value that is inside, then of each result
 	at    []int // where their slots begin, in bytes for each element of a chunk
 	width int   // bytes of all slots, likewise
 	step  int   // elements of a chunk
-	// lastRead is the last part that reads an argument, by argument; wrote is the
-	// part that writes a result, by result.
+	// lastRead is the last link that reads an argument, by argument; wrote is the
+	// link that writes a result, by result.
 	lastRead, wrote []int
 }
 
-// link is one part of a chain.
+// link is a Link that knows where its operands lie.
 type link struct {
 	kernel  Kernel
 	in, out []operand
@@ -50,7 +67,7 @@ type link struct {
 	once    bool // the same for every chunk: run for the first one only
 }
 
-// operand says where a part's argument or result lies.
+// operand says where a link's argument or result lies.
 type operand struct {
 	place place
 	index int
@@ -66,17 +83,24 @@ const (
 	ofSlot
 )
 
-// chainOf returns the kernel of a fused instruction, whose parts, arguments and
-// results are there. chunk is that of Options.
-func (p *Plan) chainOf(in *Instr, chunk int) *chain {
-	c := &chain{lastRead: make([]int, len(in.In)), wrote: make([]int, len(in.Out))}
-	at := map[int]operand{} // by root, of what parts write
-	dies := map[int]int{}   // part that reads a root last
-	for k := range in.Parts {
-		for _, b := range in.Parts[k].In {
-			dies[p.Root(b)] = k
+// NewChain returns the kernel that runs links one after another on chunks of arrays, so
+// that what one link writes for the next is still in the cache, and the memory in bytes
+// that it wants on every thread. Values that only links read are stored nowhere else. in
+// and out are the kernel's arguments and results. A chunk has so many elements, rounded
+// up to a multiple of 8; 0 is what the cache holds.
+//
+// The kernel may write a result over an argument of the same element type. Where a link
+// fails, its error is a LinkError.
+func NewChain(in, out []Operand, links []Link, chunk int) (k Kernel, scratch int64) {
+	c := &chain{lastRead: make([]int, len(in)), wrote: make([]int, len(out))}
+	at := map[int]operand{} // by Mem, of what links write
+	dies := map[int]int{}   // link that reads a Mem last
+	for k := range links {
+		for _, o := range links[k].In {
+			dies[o.Mem] = k
 		}
 	}
+	argument, result := indexes(in), indexes(out)
 	var free []int // slots that nobody reads any more
 	held := map[int]int{}
 	slot := func(size int) int {
@@ -89,69 +113,78 @@ func (p *Plan) chainOf(in *Instr, chunk int) *chain {
 		c.slots = append(c.slots, size)
 		return len(c.slots) - 1
 	}
-	for k := range in.Parts {
-		part := &in.Parts[k]
-		l := link{kernel: part.Kernel, repeat: part.Repeat}
-		for _, b := range part.In {
-			t := p.Bufs[b].Type
-			if o, ok := at[p.Root(b)]; ok {
-				o.dtype = t.DType
+	for k := range links {
+		from := &links[k]
+		l := link{kernel: from.Kernel, repeat: from.Repeat}
+		for _, a := range from.In {
+			if o, ok := at[a.Mem]; ok {
+				o.dtype = a.Type.DType
 				l.in = append(l.in, o)
 				continue
 			}
-			i := slices.Index(in.In, b)
+			i := argument[a.Buf]
 			c.lastRead[i] = k
-			l.in = append(l.in, operand{ofArgument, i, t.DType, part.Repeat > 0 || t.Rank() == 0})
+			l.in = append(l.in, operand{ofArgument, i, a.Type.DType, from.Repeat > 0 || a.Type.Rank() == 0})
 		}
-		l.once = len(part.In) == 0 || part.Repeat > 0 && p.Bufs[part.In[0]].Type.Len() == 1
+		l.once = len(from.In) == 0 || from.Repeat > 0 && from.In[0].Type.Len() == 1
 		var gone []int // the results may lie where arguments lay that are read here last
 		if !l.once {
-			for r, s := range held {
-				if dies[r] == k {
+			for m, s := range held {
+				if dies[m] == k {
 					gone = append(gone, s)
-					delete(held, r)
+					delete(held, m)
 				}
 			}
 			slices.Sort(gone)
 			free = append(free, gone...)
 		}
-		for _, b := range part.Out {
-			r, t := p.Root(b), p.Bufs[b].Type
-			o := operand{place: ofSlot, dtype: t.DType}
-			if i := slices.Index(in.Out, b); i >= 0 {
+		for _, r := range from.Out {
+			o := operand{place: ofSlot, dtype: r.Type.DType}
+			if i, ok := result[r.Buf]; ok {
 				o.place, o.index = ofResult, i
 				c.wrote[i] = k
 				l.once = false
 			} else if l.once { // nobody else has this slot, in any chunk
-				c.slots = append(c.slots, t.DType.Size())
+				c.slots = append(c.slots, r.Type.DType.Size())
 				o.index = len(c.slots) - 1
 			} else {
-				o.index = slot(t.DType.Size())
-				held[r] = o.index
+				o.index = slot(r.Type.DType.Size())
+				held[r.Mem] = o.index
 			}
-			at[r] = o
+			at[r.Mem] = o
 			l.out = append(l.out, o)
 		}
-		c.parts = append(c.parts, l)
+		c.links = append(c.links, l)
 	}
 	width := 0
-	for _, b := range in.In {
-		width += p.Bufs[b].Type.DType.Size()
+	for _, a := range in {
+		width += a.Type.DType.Size()
 	}
-	for _, b := range in.Out {
-		c.slots = append(c.slots, p.Bufs[b].Type.DType.Size())
+	for _, r := range out {
+		c.slots = append(c.slots, r.Type.DType.Size())
 	}
 	for _, s := range c.slots {
 		c.at = append(c.at, c.width)
 		c.width += s
 	}
 	width += c.width
-	n := p.Bufs[in.Out[0]].Type.Len()
+	n := out[0].Type.Len()
 	c.step = min(max(chunkBytes/width/64*64, leastChunk), mostChunk, max(8, (n+7)/8*8))
 	if chunk > 0 {
 		c.step = (chunk + 7) / 8 * 8
 	}
-	return c
+	return c.kernel, int64(c.width * c.step)
+}
+
+// indexes returns where in list each buffer is.
+func indexes(list []Operand) map[int]int {
+	at := make(map[int]int, len(list))
+	for i, o := range list {
+		if _, ok := at[o.Buf]; !ok {
+			at[o.Buf] = i
+		}
+	}
+	return at
 }
 
 // chunks is what a rank keeps for chains between calls.
@@ -169,7 +202,7 @@ type walk struct {
 	args  Args
 	shape [1]int // of every array of the chunk
 	mem   []byte // the slots
-	part  int    // what runs
+	link  int    // that runs
 	err   error
 }
 
@@ -189,11 +222,11 @@ func (c *chain) kernel(a *Args) error {
 		w.walks = append(w.walks, &walk{chunks: w})
 	}
 	w.next.Store(0)
-	a.Share(a.Out[0].Type.Len(), max(c.step, (1<<16)/len(c.parts)), w)
-	var first *PartError // of the first part that has failed in any piece
+	a.Share(a.Out[0].Type.Len(), max(c.step, (1<<16)/len(c.links)), w)
+	var first *LinkError // of the first link that has failed in any piece
 	for _, k := range w.walks[:w.next.Load()] {
-		if k.err != nil && (first == nil || k.part < first.Part) {
-			first = &PartError{k.part, k.err}
+		if k.err != nil && (first == nil || k.link < first.Link) {
+			first = &LinkError{k.link, k.err}
 		}
 		k.err = nil
 		clear(k.args.In)
@@ -207,7 +240,7 @@ func (c *chain) kernel(a *Args) error {
 }
 
 // stage marks the results that lie in the memory of an argument which a later
-// part reads. They are written to a slot and copied when the chunk is complete.
+// link reads. They are written to a slot and copied when the chunk is complete.
 func (w *chunks) stage() {
 	c := w.chain
 	w.staged = append(w.staged[:0], make([]bool, len(w.args.Out))...)
@@ -247,10 +280,10 @@ func (w *walk) run(lo, hi int) {
 	for at := lo; ; at += c.step {
 		n := min(c.step, hi-at)
 		w.shape[0] = n
-		for i := range c.parts {
-			if l := &c.parts[i]; !l.once || at == lo {
-				w.part = i
-				if w.err = w.link(l, at, n); w.err != nil {
+		for i := range c.links {
+			if l := &c.links[i]; !l.once || at == lo {
+				w.link = i
+				if w.err = w.do(l, at, n); w.err != nil {
 					return
 				}
 			}
@@ -268,8 +301,8 @@ func (w *walk) run(lo, hi int) {
 	}
 }
 
-// link runs one part on the n elements from at on.
-func (w *walk) link(l *link, at, n int) error {
+// do runs one link on the n elements from at on.
+func (w *walk) do(l *link, at, n int) error {
 	in, out := w.args.In[:0], w.args.Out[:0]
 	for _, o := range l.in {
 		in = append(in, w.array(o, at, n, true))
@@ -340,13 +373,4 @@ func spread(dst, one []byte) {
 	for k := copy(dst, one); k < len(dst); {
 		k += copy(dst[k:], dst[:k])
 	}
-}
-
-// PartOf returns which part of a fused instruction err is about, nil for none.
-func PartOf(in *Instr, err error) *Instr {
-	var e *PartError
-	if errors.As(err, &e) && e.Part < len(in.Parts) {
-		return &in.Parts[e.Part]
-	}
-	return nil
 }

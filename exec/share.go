@@ -1,39 +1,10 @@
-package lowering
+package exec
 
 import (
-	"context"
 	"fmt"
 	"runtime/debug"
 	"sync"
-
-	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/sharding"
 )
-
-// Kernel is a host implementation: it reads a.In and writes every element of
-// a.Out, whose memory holds anything before. It takes all sizes from the arrays
-// it is given, since ragged arrays come cut to the rows in use. Its result does
-// not depend on a.Threads. An error stops all ranks.
-type Kernel func(a *Args) error
-
-// Args are what a kernel works on.
-type Args struct {
-	In, Out []array.Array
-	// Kept are arguments of which there may be a copy, and Copies these; see Packed.
-	Kept   []int
-	Copies []array.Array
-	Mesh   sharding.Mesh
-	Rank   int
-	// Threads is how many goroutines a kernel may keep busy.
-	Threads int
-	// Crew helps with Parallel; nil is a goroutine for every piece.
-	Crew *Crew
-	// Scratch is what Make takes memory from; nil is new memory.
-	Scratch *Scratch
-}
-
-// Index returns the rank's index along axes, the first varying slowest.
-func (a *Args) Index(axes []string) int { return a.Mesh.Index(a.Rank, axes) }
 
 // Work is what Share cuts in pieces.
 type Work interface {
@@ -52,8 +23,8 @@ func (a *Args) Parallel(n, grain int, f func(lo, hi int)) { a.Share(n, grain, wh
 // Share splits 0..n into pieces of at least grain and has w do each, at most
 // a.Threads at a time, and returns when all are done; there are at most a.Threads
 // pieces. What w does must not depend on how the range is cut. If it panics, so does
-// Share, when all are done. Kernels of a step have their work from Keep, so that
-// nothing is allocated.
+// Share, when all are done. Kernels of a step have their work from New, or use the function
+// Share, so that nothing is allocated.
 //
 // To share work takes 1 to 5 microseconds while helpers look for it, and some 20
 // when they have gone to sleep, so grain is work of about 20.
@@ -68,6 +39,16 @@ func (a *Args) Share(n, grain int, w Work) {
 		return
 	}
 	separately(n, parts, w)
+}
+
+// Share is Args.Share of w, of which a.Scratch keeps the memory.
+func Share[W any, P interface {
+	*W
+	Work
+}](a *Args, n, grain int, w W) {
+	k := New[W](a)
+	*k = w
+	a.Share(n, grain, P(k))
 }
 
 // separately gives every piece a goroutine of its own.
@@ -104,14 +85,3 @@ func (a *Args) pieces(n, grain int) int {
 	}
 	return parts
 }
-
-// Exchange is the body of a collective: it calls g once, with c.
-type Exchange func(ctx context.Context, g Group, c Call, a *Args) error
-
-// Agreed is the error of a kernel that every rank returns alike, because each
-// has computed it from the same gathered data. It ends the step without
-// poisoning the communicator: the next step may run.
-type Agreed struct{ Err error }
-
-func (e *Agreed) Error() string { return e.Err.Error() }
-func (e *Agreed) Unwrap() error { return e.Err }

@@ -1,4 +1,4 @@
-package lowering
+package exec
 
 import (
 	"runtime"
@@ -43,7 +43,7 @@ func TestParallelPanic(t *testing.T) {
 		func() {
 			defer func() {
 				err, ok := recover().(error)
-				if !ok || !strings.HasPrefix(err.Error(), "piece ") || !strings.Contains(err.Error(), "parallel_test.go:") {
+				if !ok || !strings.HasPrefix(err.Error(), "piece ") || !strings.Contains(err.Error(), "share_test.go:") {
 					t.Errorf("recovered %v, want the lowest piece's panic with its stack", err)
 				}
 				if n := running.Load(); n != 0 {

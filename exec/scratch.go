@@ -1,4 +1,4 @@
-package lowering
+package exec
 
 import "unsafe"
 
@@ -13,9 +13,13 @@ type Scratch struct {
 	mem  []uint64 // words, which align all element types
 	used int      // words handed out since Reset, also those that did not fit
 	// chunks is what fused instructions keep.
-	chunks *chunks
-	kept   []kept // what Keep has made
+	chunks  *chunks
+	objects []object // what New has made
 }
+
+// NewScratch returns memory of which kernels that take no more than so many bytes of it
+// take none anew.
+func NewScratch(bytes int64) *Scratch { return &Scratch{mem: make([]uint64, (bytes+7)/8)} }
 
 // Reset takes back all that was handed out.
 func (s *Scratch) Reset() {
@@ -23,8 +27,8 @@ func (s *Scratch) Reset() {
 		s.mem = make([]uint64, s.used)
 	}
 	s.used = 0
-	for i := range s.kept {
-		s.kept[i].used = false
+	for i := range s.objects {
+		s.objects[i].used = false
 	}
 }
 
