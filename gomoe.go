@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
 	"github.com/gomoe/gomoe/internal/optimize"
@@ -120,7 +121,7 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 // Job is a compiled program on the ranks of this process.
 type Job struct {
 	*runtime.Session
-	comms []lowering.Communicator // that are the job's own
+	comms []collective.Communicator // that are the job's own
 }
 
 // UseKernels chooses the kernels of this process, as the environment variable
@@ -163,7 +164,7 @@ func (j *Job) Close() error {
 	return closeAll(j.comms)
 }
 
-func closeAll(comms []lowering.Communicator) error {
+func closeAll(comms []collective.Communicator) error {
 	var errs []error
 	for _, c := range comms {
 		errs = append(errs, c.Close())

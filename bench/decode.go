@@ -55,14 +55,14 @@ func (l decodeLayer) program() (*graph.Program, error) {
 		gate, up := t.Input("gate", graph.F32, l.Experts, l.FFN, l.Hidden), t.Input("up", graph.F32, l.Experts, l.FFN, l.Hidden)
 		down := t.Input("down", graph.F32, l.Experts, l.Hidden, l.FFN)
 		logits := DotGeneral(x, router, []int{1}, []int{1}, nil, nil)
-		weights, experts, _ := Route(Router{TopK: l.TopK, Renormalize: true}, logits, nil)
-		r := Prepare(Layer{Experts: l.Experts}, experts)
+		weights, experts, _ := Route(RouteOp{TopK: l.TopK, Renormalize: true}, logits, nil)
+		r := Prepare(PrepareOp{Experts: l.Experts}, experts)
 		rows, rowWeights := DispatchWeighted(r, x, weights)
 		product := func(x, w *graph.Value) *graph.Value {
-			return graph.Apply1(GroupedMatmul{Transpose: true}, x, w, r.Value)
+			return graph.Apply1(GroupedMatMulOp{Transpose: true}, x, w, r.Value)
 		}
 		y := product(SwiGLU(product(rows, gate), product(rows, up)), down)
-		return []*graph.Value{Combine(r, Mul(y, Broadcast(rowWeights, y.Type.Shape, 0)))}
+		return []*graph.Value{Combine(r, Mul(y, BroadcastInDim(rowWeights, y.Type.Shape, 0)))}
 	})
 }
 

@@ -91,12 +91,12 @@ func (l moeLayer) program() (*graph.Program, error) {
 		x := t.Input("x", l.DType, l.Tokens, d)
 		router := t.Input("router", graph.F32, d, e)
 		gate, up, down := t.Input("gate", l.DType, e, d, f), t.Input("up", l.DType, e, d, f), t.Input("down", l.DType, e, f, d)
-		weights, experts, _ := Route(Router{TopK: l.TopK, Renormalize: true}, MatMul(Convert(x, graph.F32), router), nil)
-		r := Prepare(Layer{Experts: e}, experts)
+		weights, experts, _ := Route(RouteOp{TopK: l.TopK, Renormalize: true}, MatMul(ConvertElementType(x, graph.F32), router), nil)
+		r := Prepare(PrepareOp{Experts: e}, experts)
 		rows, rowWeights := DispatchWeighted(r, x, weights)
 		y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
-		y = Mul(y, Convert(Broadcast(rowWeights, y.Type.Shape, 0), l.DType))
+		y = Mul(y, ConvertElementType(BroadcastInDim(rowWeights, y.Type.Shape, 0), l.DType))
 		out := Combine(r, y)
-		return []*graph.Value{Scale(Sum(Square(Convert(out, graph.F32))), 0.5), out}
+		return []*graph.Value{MulScalar(ReduceSum(Square(ConvertElementType(out, graph.F32))), 0.5), out}
 	})
 }

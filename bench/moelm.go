@@ -86,17 +86,17 @@ func (m languageModel) program() (*graph.Program, error) {
 		gs := vjp.Gradients(total, list...)
 		var squares *graph.Value
 		for _, g := range gs {
-			if s := SumUnordered(Square(g)); squares == nil {
+			if s := ReduceSumUnordered(Square(g)); squares == nil {
 				squares = s
 			} else {
 				squares = Add(squares, s)
 			}
 		}
 		norm := Sqrt(squares)
-		limit := Minimum(FullLike(norm, 1), Div(FullLike(norm, m.Clip), norm))
+		limit := Min(FullLike(norm, 1), Div(FullLike(norm, m.Clip), norm))
 		out := []*graph.Value{ce.Named("loss")}
 		for i, p := range m.weights() {
-			step := AdamWStep{B1: m.Beta1, B2: m.Beta2, Eps: m.Eps}
+			step := AdamWOp{B1: m.Beta1, B2: m.Beta2, Eps: m.Eps}
 			if len(p.shape) > 1 {
 				step.WeightDecay = m.Decay
 			}
@@ -112,26 +112,26 @@ func (m languageModel) program() (*graph.Program, error) {
 func (m languageModel) loss(w map[string]*graph.Value, bytes, targets *graph.Value) (ce, total *graph.Value) {
 	x := Embedding(w["embed"], bytes)
 	b, s, d := x.Dim(0), x.Dim(1), x.Dim(2)
-	aux := FullLike(Sum(x), 0)
+	aux := FullLike(ReduceSum(x), 0)
 	for l := range m.Layers {
 		n := func(s string) *graph.Value { return w[fmt.Sprintf("l%d_%s", l, s)] }
 		y := RMSNorm(x, n("norm1"), 1e-5)
 		heads := func(w *graph.Value) *graph.Value { return Reshape(MatMul(y, w), b, s, m.Heads, d/m.Heads) }
-		q, k, v := RoPE(heads(n("wq")), Rope{}), RoPE(heads(n("wk")), Rope{}), heads(n("wv"))
+		q, k, v := RoPE(heads(n("wq")), RoPEOp{}), RoPE(heads(n("wk")), RoPEOp{}), heads(n("wv"))
 		x = Add(x, MatMul(Reshape(CausalAttention(q, k, v), b, s, d), n("wo")))
 
 		y = RMSNorm(x, n("norm2"), 1e-5)
 		logits := MatMul(y, n("router"))
-		weights, experts, scores := Route(Router{TopK: m.TopK, Renormalize: true}, logits, nil)
-		r := Prepare(Layer{Experts: m.Experts, Name: fmt.Sprintf("moe%d", l)}, experts)
+		weights, experts, scores := Route(RouteOp{TopK: m.TopK, Renormalize: true}, logits, nil)
+		r := Prepare(PrepareOp{Experts: m.Experts, Label: fmt.Sprintf("moe%d", l)}, experts)
 		rows, rowWeights := DispatchWeighted(r, y, weights)
 		z := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, n("gate")), GroupedMatMul(r, rows, n("up"))), n("down"))
-		x = Add(x, Combine(r, Mul(z, Broadcast(rowWeights, z.Type.Shape, 0))))
-		aux = Add(aux, Add(Scale(LoadBalanceLoss(scores, r.Demand, m.TopK), m.Balance), Scale(RouterZLoss(logits), m.ZLoss)))
+		x = Add(x, Combine(r, Mul(z, BroadcastInDim(rowWeights, z.Type.Shape, 0))))
+		aux = Add(aux, Add(MulScalar(LoadBalanceLoss(scores, r.Demand, m.TopK), m.Balance), MulScalar(RouterZLoss(logits), m.ZLoss)))
 	}
 	logits := MatMul(RMSNorm(x, w["norm"], 1e-5), w["head"])
-	ce = Scale(Sum(CrossEntropy(logits, targets)), 1/float64(bytes.Type.Len()))
-	return ce, Add(ce, Scale(aux, 1/float64(m.Layers)))
+	ce = MulScalar(ReduceSum(CrossEntropy(logits, targets)), 1/float64(bytes.Type.Len()))
+	return ce, Add(ce, MulScalar(aux, 1/float64(m.Layers)))
 }
 
 // open makes weights and a batch and runs the first steps. Every further step

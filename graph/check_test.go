@@ -110,10 +110,10 @@ program p, equation 2 of 4:
    a f32[2] = neg(x) # p.moe:11
  > b f32[2] = panic(a) at=1 # p.moe:12
    c f32[2] = custom_vjp(b) fn=f vjp=df # p.moe:13`},
-		{"callee", func(p *Program) { p.Eqns[2].Prim.(Call).Fn.Eqns[0].Out[0].Index = 2 }, `p.moe:2: neg(f32[2]): result 0 has index 2
+		{"callee", func(p *Program) { p.Eqns[2].Prim.(CustomOp).Fn.Eqns[0].Out[0].Index = 2 }, `p.moe:2: neg(f32[2]): result 0 has index 2
 program f, equation 1 of 1:
  > v1 f32[2] = neg(x) # p.moe:2`},
-		{"recursion", func(p *Program) { p.Eqns[2].Prim = Call{p, p} }, "graph: check: program p refers to itself"},
+		{"recursion", func(p *Program) { p.Eqns[2].Prim = CustomOp{p, p} }, "graph: check: program p refers to itself"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,7 +34,7 @@ func TestParseLibrary(t *testing.T) {
 	require.EqualError(t, err, "graph: parse: primitive 0 of the library is nil")
 	_, err = Parse("p", texts["empty"], toyUnary{"dot"}, toyDot{})
 	require.EqualError(t, err, "graph: parse: primitive dot is given twice, as graph.toyUnary and as graph.toyDot")
-	_, err = Parse("p", texts["empty"], Fill{}, AddAny{}, Call{}, toyDot{1, 1})
+	_, err = Parse("p", texts["empty"], FullOp{}, AddAnyOp{}, CustomOp{}, toyDot{1, 1})
 	require.NoError(t, err)
 }
 

@@ -150,8 +150,8 @@ func TestProgramNames(t *testing.T) {
 	}
 	f, df, other := sub("f", "x"), sub("f", "x", "y", "dy"), sub("f_1", "x")
 	p, err := Trace("f", func(tr *Tracer) []*Value {
-		y := Apply1(Call{f, df}, tr.Input("x", F32))
-		return []*Value{Apply1(toyAll{Fn: other}, Apply1(Call{f, df}, y))}
+		y := Apply1(CustomOp{f, df}, tr.Input("x", F32))
+		return []*Value{Apply1(toyAll{Fn: other}, Apply1(CustomOp{f, df}, y))}
 	})
 	require.NoError(t, err)
 	want := `program f_2(x f32[]) {
@@ -267,8 +267,8 @@ func TestEqualPrimitive(t *testing.T) {
 		{kernel("a"), kernel("b"), false},
 		{&toyShare{"a"}, &toyShare{"a"}, true},
 		{&toyShare{"a"}, &toyShare{"b"}, false},
-		{Fill{1, F32, []int{2}}, Fill{1, F32, []int{2}}, true},
-		{Fill{1, F32, []int{2}}, Fill{1, F32, []int{3}}, false},
+		{FullOp{1, F32, []int{2}}, FullOp{1, F32, []int{2}}, true},
+		{FullOp{1, F32, []int{2}}, FullOp{1, F32, []int{3}}, false},
 	}
 	for i, tt := range tests {
 		if got := EqualPrimitive(tt.a, tt.b); got != tt.want {

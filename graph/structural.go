@@ -7,20 +7,20 @@ import (
 )
 
 // Structural returns a prototype of each primitive that this package defines.
-func Structural() []Primitive { return []Primitive{Fill{}, AddAny{}, PlaceLike{}, Call{}} }
+func Structural() []Primitive { return []Primitive{FullOp{}, AddAnyOp{}, PlaceLikeOp{}, CustomOp{}} }
 
-// Fill is the value with every element equal to Value. Its cotangent is
+// FullOp is the value with every element equal to Value. Its cotangent is
 // nothing, and it can be made in any placement, so engines use it for zeros
 // and ones. Value is given as f64 and rounded to DType.
-type Fill struct {
+type FullOp struct {
 	Value float64
 	DType DType
 	Shape []int
 }
 
-func (Fill) Name() string { return "full" }
+func (FullOp) Name() string { return "full" }
 
-func (f Fill) Infer(in []Type) ([]Type, error) {
+func (f FullOp) Infer(in []Type) ([]Type, error) {
 	if len(in) != 0 {
 		return nil, fmt.Errorf("%d arguments, want none", len(in))
 	}
@@ -30,18 +30,18 @@ func (f Fill) Infer(in []Type) ([]Type, error) {
 	return []Type{{f.DType, f.Shape}}, nil
 }
 
-func (Fill) Doc() Doc {
+func (FullOp) Doc() Doc {
 	return Doc{Results: "t[shape]", Formula: "y[...] = value", Params: "value: number; dtype: element type; shape: sizes"}
 }
 
-// AddAny is the sum of its one or more arguments, added from left to right. The
+// AddAnyOp is the sum of its one or more arguments, added from left to right. The
 // gradient uses it where several cotangents reach one value; unlike add it
 // lets pending sums stay pending.
-type AddAny struct{}
+type AddAnyOp struct{}
 
-func (AddAny) Name() string { return "add_any" }
+func (AddAnyOp) Name() string { return "add_any" }
 
-func (AddAny) Infer(in []Type) ([]Type, error) {
+func (AddAnyOp) Infer(in []Type) ([]Type, error) {
 	if len(in) == 0 {
 		return nil, errors.New("no arguments, want at least one")
 	}
@@ -56,18 +56,18 @@ func (AddAny) Infer(in []Type) ([]Type, error) {
 	return []Type{in[0]}, nil
 }
 
-func (AddAny) Doc() Doc {
+func (AddAnyOp) Doc() Doc {
 	return Doc{Args: "x f[..], y f[..], ...", Results: "f[..]", Formula: "x + y + ...",
 		Notes: "Sum of cotangents; sums that are pending over the same mesh axes stay pending."}
 }
 
-// PlaceLike is its first argument, placed on the mesh as the second one is. The
+// PlaceLikeOp is its first argument, placed on the mesh as the second one is. The
 // engines put it on gradients, so that a gradient lies where its value lies.
-type PlaceLike struct{}
+type PlaceLikeOp struct{}
 
-func (PlaceLike) Name() string { return "place_like" }
+func (PlaceLikeOp) Name() string { return "place_like" }
 
-func (PlaceLike) Infer(in []Type) ([]Type, error) {
+func (PlaceLikeOp) Infer(in []Type) ([]Type, error) {
 	if len(in) != 2 {
 		return nil, fmt.Errorf("%d arguments, want 2", len(in))
 	}
@@ -77,25 +77,25 @@ func (PlaceLike) Infer(in []Type) ([]Type, error) {
 	return in[:1], nil
 }
 
-func (PlaceLike) Doc() Doc {
+func (PlaceLikeOp) Doc() Doc {
 	return Doc{Args: "x t[..], like u[..]", Results: "t[..]", Formula: "y = x",
 		Notes: "Moves x to the placement of like: adds its pending sum, gathers or scatters. The values of like are not read."}
 }
 
-// Call applies a function whose derivative the user gives. Fn maps the
+// CustomOp applies a function whose derivative the user gives. Fn maps the
 // arguments to the results; VJP maps arguments, results and the results'
 // cotangents to one cotangent per argument of float type, in order.
-type Call struct {
+type CustomOp struct {
 	Fn  *Program
 	VJP *Program
 }
 
 // Blocks says that arguments may be weights in blocks, which the function uses.
-func (Call) Blocks() {}
+func (CustomOp) Blocks() {}
 
-func (Call) Name() string { return "custom_vjp" }
+func (CustomOp) Name() string { return "custom_vjp" }
 
-func (c Call) Infer(in []Type) ([]Type, error) {
+func (c CustomOp) Infer(in []Type) ([]Type, error) {
 	if c.Fn == nil || c.VJP == nil {
 		return nil, errors.New("fn and vjp are missing; name two programs of this file")
 	}
@@ -124,7 +124,7 @@ func (c Call) Infer(in []Type) ([]Type, error) {
 	return out, nil
 }
 
-func (Call) Doc() Doc {
+func (CustomOp) Doc() Doc {
 	return Doc{Args: "fn's inputs", Results: "fn's results", Formula: "fn(args)",
 		Params: "fn: a program of the file; vjp: the program (args, results, cotangents) → cotangents of the float args"}
 }
@@ -145,7 +145,7 @@ func sameTypes(got, want []Type) error {
 func Inline(p *Program) (*Program, error) {
 	found := false
 	for _, e := range p.Eqns {
-		if _, ok := e.Prim.(Call); ok {
+		if _, ok := e.Prim.(CustomOp); ok {
 			found = true
 		}
 	}
@@ -163,7 +163,7 @@ func Inline(p *Program) (*Program, error) {
 				in[i] = env[v]
 			}
 			var out []*Value
-			if c, ok := e.Prim.(Call); ok {
+			if c, ok := e.Prim.(CustomOp); ok {
 				out = t.Replay(c.Fn, in)
 			} else {
 				t.At(e.Pos, func() { out = t.Apply(e.Prim, in...) })

@@ -1,31 +1,11 @@
-// Package jaccl runs collectives among the ranks of a job: the operations of Group,
-// whatever carries their data.
+// Package jaccl has the collectives among the ranks of a job: the operations of Group,
+// whatever carries their data, and the errors of all of them.
 //
-// Local connects ranks that are goroutines of one process. Its collectives are
-// rendezvous: a member posts its call and its buffers and waits; when the last
-// member has posted, the calls are compared, and then every member does its
-// share of the work straight on the buffers of its peers. So nothing is copied
-// twice, no goroutine runs in the background, and a call that does not fit the
-// others is an error on every member before any data moves.
-//
-// Connect makes the same of a Link, which carries bytes between processes, and a
-// Watch, which tells them of each other's failures. Every member sends every other a
-// head that says what it calls, and then its data; it judges the heads of all before
-// it takes anything. Small sums have everybody send everything to everybody; larger
-// ones are reduced in segments, one by each member, whose results travel with what is
-// to be reduced next. Ranks that share memory, and have their buffers in it, send
-// heads alone and work on each other's buffers in place. Mix joins links that carry
-// different pairs of ranks.
-//
-// Sums add in the order of the group's ranks and every element is summed once, by one
-// member, or alike by all, so that all members hold the same bits, on every link.
+// Package engine makes them: Local of ranks that are goroutines of one process, Connect
+// of what a link carries. A link (package link) moves bytes between processes; the
+// transports lie below it. Packages below mlx speak MLX's own protocols and make
+// communicators by themselves. Packages below job find the processes of a job, have them
+// meet and watch them.
 //
 // Queue is the asynchronous form of all operations.
-//
-// Until the last member arrives, a member may leave: its context ends, the deadline
-// passes, a peer fails or closes. Whoever leaves poisons the job, because the others
-// can not complete the operation without it. Among goroutines the operation always
-// completes from then on, which takes no longer than its memory traffic. Over a link
-// it may still fail while data is on its way; what dst holds then is undefined. No
-// member returns without an error before all have finished with its buffers.
 package jaccl

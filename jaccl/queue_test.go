@@ -8,9 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/jaccl/jaccltest"
 )
 
 func TestQueueOrder(t *testing.T) {
@@ -94,13 +95,13 @@ func TestQueueWaitAndClose(t *testing.T) {
 // An operation's own context ends it, and the queue's later ones.
 func TestQueueContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		comms := connected(t, 2)
+		comms := jaccltest.Connect(t, jaccltest.Links(2), time.Minute)
 		var q jaccl.Queue
 		enough := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		g := group(t, comms[0], 0, 1)
+		g := comms[0].World()
 		r := q.Do(ctx, func(ctx context.Context) error {
-			return g.Barrier(ctx, lowering.Call{Op: "barrier", DType: graph.F32})
+			return g.Barrier(ctx, collective.Call{Op: "barrier", DType: graph.F32})
 		})
 		time.Sleep(time.Second)
 		cancel(enough)

@@ -13,6 +13,7 @@
 // order in which they read them. A copy is a buffer of the plan like others, and an
 // instruction that makes it, which the runtime leaves out in most steps.
 //
-// Kernels share their work with the helpers of a Crew, which all ranks of a
-// process have in common.
+// Primitives implement Rule and emit instructions; what these do inside a step is package
+// exec, what they ask of other ranks package collective. To begin, read Lower and the plan
+// that `gomoe plan` prints.
 package lowering

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -104,14 +105,14 @@ func (e *Emitter) Memo(key any, make func() (Buf, error)) (Buf, error) {
 // argument or a result is ragged, the kernel sees the experts' zones only, and
 // the rows of each ragged result with which zones are filled up are zeroed.
 // Nobody sees the rows past the last zone.
-func (e *Emitter) Kernel(name string, out, in []Buf, k Kernel) error {
+func (e *Emitter) Kernel(name string, out, in []Buf, k exec.Kernel) error {
 	return e.kernel(Instr{Name: name, Kernel: k}, out, in)
 }
 
 // InPlace is Kernel for one whose results may each share the memory of an
 // argument of the same type: it reads element i of every argument before it
 // writes element i of any result.
-func (e *Emitter) InPlace(name string, out, in []Buf, k Kernel) error {
+func (e *Emitter) InPlace(name string, out, in []Buf, k exec.Kernel) error {
 	return e.kernel(Instr{Name: name, Kernel: k, InPlace: true}, out, in)
 }
 
@@ -120,14 +121,14 @@ func (e *Emitter) InPlace(name string, out, in []Buf, k Kernel) error {
 // and on nothing else; not on i, nor on the shape. All but those have as many
 // elements as the results. Such kernels are fused (see Options.Fuse), and then
 // given pieces of the arrays with one dimension.
-func (e *Emitter) Elementwise(name string, out, in []Buf, k Kernel) error {
+func (e *Emitter) Elementwise(name string, out, in []Buf, k exec.Kernel) error {
 	return e.kernel(Instr{Name: name, Kernel: k, InPlace: true, Flat: true}, out, in)
 }
 
 // Repeat is Kernel for one that writes element i/inner modulo in's length of in
 // to element i of out. Where elementwise kernels alone read out, it is fused
 // with each of them and no memory holds it.
-func (e *Emitter) Repeat(name string, out, in Buf, inner int, k Kernel) error {
+func (e *Emitter) Repeat(name string, out, in Buf, inner int, k exec.Kernel) error {
 	return e.kernel(Instr{Name: name, Kernel: k, Flat: true, Repeat: inner}, []Buf{out}, []Buf{in})
 }
 
@@ -186,7 +187,7 @@ func (e *Emitter) emit(i Instr, out, in []Buf) {
 // Collective emits an exchange among the ranks that differ along axes. bytes is
 // the most payload that one rank contributes. Along no axes nothing is emitted
 // and the caller must have made out from in itself.
-func (e *Emitter) Collective(op string, axes []string, d graph.DType, bytes int64, out, in []Buf, x Exchange) {
+func (e *Emitter) Collective(op string, axes []string, d graph.DType, bytes int64, out, in []Buf, x exec.Exchange) {
 	e.emit(Instr{Name: op, Exchange: x, Axes: axes, Seq: e.seq, Bytes: bytes, DType: d, Zones: -1}, out, in)
 	e.seq++
 }
@@ -240,9 +241,9 @@ func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 
 func (e *Emitter) rule(q *graph.Eqn, out, in []Buf) error {
 	switch p := q.Prim.(type) {
-	case graph.Fill:
+	case graph.FullOp:
 		return e.kernel(Instr{Name: "full", Kernel: fill(p.Value, q.Out[0].Type.DType), Flat: true}, out, nil)
-	case graph.AddAny:
+	case graph.AddAnyOp:
 		if len(in) == 1 {
 			e.Alias(out[0], in[0])
 			return nil

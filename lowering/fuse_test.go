@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/lowering"
@@ -181,7 +182,7 @@ func TestFuseDonated(t *testing.T) {
 // failing is an elementwise primitive whose kernel the test gives.
 type failing struct {
 	toy.Map
-	kernel lowering.Kernel
+	kernel exec.Kernel
 }
 
 func (f failing) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
@@ -191,14 +192,14 @@ func (f failing) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // Errors and panics of a part name it and its line, whatever the chunk.
 func TestFuseErrors(t *testing.T) {
 	cause := errors.New("no such element")
-	for _, kernel := range []lowering.Kernel{
-		func(a *lowering.Args) error {
+	for _, kernel := range []exec.Kernel{
+		func(a *exec.Args) error {
 			if array.Data[float32](a.In[0])[0] > 20 {
 				return cause
 			}
 			return toy.Copy(a)
 		},
-		func(a *lowering.Args) error { panic(cause) },
+		func(a *exec.Args) error { panic(cause) },
 	} {
 		p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			x := tr.Input("x", graph.F32, 64)

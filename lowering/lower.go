@@ -3,6 +3,7 @@ package lowering
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -85,7 +86,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 
 func (e *Emitter) eqn(q *graph.Eqn) error {
 	dec := e.asg.Decision[q]
-	if _, ok := q.Prim.(graph.PlaceLike); ok {
+	if _, ok := q.Prim.(graph.PlaceLikeOp); ok {
 		// Only the placement of the second argument matters: it needs no buffer.
 		in, err := e.Have(q.In[0], dec.Out[0])
 		if err != nil {
@@ -140,7 +141,7 @@ func liveEqns(p *graph.Program) map[*graph.Eqn]bool {
 			continue
 		}
 		in := q.In
-		if _, ok := q.Prim.(graph.PlaceLike); ok {
+		if _, ok := q.Prim.(graph.PlaceLikeOp); ok {
 			in = in[:1]
 		}
 		for _, v := range in {
@@ -175,7 +176,7 @@ func (e *Emitter) outputs(names []string) error {
 		if e.plan.Bufs[root].Storage != Temp || !e.plan.Bufs[root].Type.Equal(b.Type) {
 			// An input, or the memory of another result: the caller gets a copy.
 			c := e.Placed(v.Type, b.Spec)
-			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Kernel: func(a *Args) error {
+			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Kernel: func(a *exec.Args) error {
 				copy(a.Out[0].Bytes(), a.In[0].Bytes())
 				return nil
 			}}, []Buf{c}, []Buf{b})

@@ -3,6 +3,7 @@ package lowering
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 )
 
@@ -16,7 +17,7 @@ type Pack struct {
 	Layout any
 	Type   graph.Type // of the copy
 	// Kernel makes the copy, its only result, of the argument.
-	Kernel Kernel
+	Kernel exec.Kernel
 }
 
 // keepLeast is the size in bytes from which on a copy is kept. A smaller one is made
@@ -27,7 +28,7 @@ const keepLeast = 64 << 10
 // that outlast the step, and puts what makes them before the first that reads them.
 // Inputs that are donated change with every step: there is nothing to keep of them,
 // and a copy that many instructions of one step share does not pay (see
-// kernel.Panels).
+// gemm.Panels).
 func (p *Plan) keep(donated map[string]int) {
 	type copyOf struct {
 		root   int
@@ -63,22 +64,4 @@ func (p *Plan) keep(donated map[string]int) {
 		list = append(list, in)
 	}
 	p.Instrs = list
-}
-
-// Packed returns the copy of argument i that its instruction has asked for, nil if
-// there is none in this step: the kernel then does without.
-func (a *Args) Packed(i int) []byte {
-	for k, arg := range a.Kept {
-		if arg == i {
-			return a.Copies[k].Bytes()
-		}
-	}
-	return nil
-}
-
-// Separate takes the copies out of a.In, which has been filled with the arguments of
-// in: the last ones.
-func (a *Args) Separate(in *Instr) {
-	n := len(a.In) - len(in.Kept)
-	a.Kept, a.Copies, a.In = in.Kept, append(a.Copies[:0], a.In[n:]...), a.In[:n]
 }

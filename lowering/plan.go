@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -75,7 +76,7 @@ type Instr struct {
 	Out, In []int           // buffers
 	Pos     graph.Pos
 
-	Kernel  Kernel
+	Kernel  exec.Kernel
 	InPlace bool // a result may have the memory of any argument of its type
 	Flat    bool // see Emitter.Elementwise and Emitter.Repeat
 	Repeat  int  // for a repetition of its argument, how often each element is repeated before the next
@@ -96,7 +97,7 @@ type Instr struct {
 	Workspace Workspace
 
 	// For collectives.
-	Exchange Exchange
+	Exchange exec.Exchange
 	Travels  bool // it brings rows to their experts or home
 	Axes     []string
 	Seq      int

@@ -101,7 +101,7 @@ func TestDeadCode(t *testing.T) {
 		x := tr.Input("x", graph.F32, 8)
 		toy.Square(toy.Scale(3, x))
 		like := toy.Scale(5, x)
-		return []*graph.Value{tr.Apply(graph.PlaceLike{}, toy.Scale(7, x), like)[0]}
+		return []*graph.Value{tr.Apply(graph.PlaceLikeOp{}, toy.Scale(7, x), like)[0]}
 	})
 	l := plan(t, p, toy.Setup{})
 	require.Len(t, l.Instrs, 1, l.String())
@@ -182,7 +182,7 @@ func TestResultsHaveOwnMemory(t *testing.T) {
 	l := plan(t, trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 2, 2)
 		y := toy.Square(x)
-		return []*graph.Value{x, x, y, y, toy.Flatten(x), toy.Flatten(y), tr.Apply(graph.Fill{DType: graph.F32})[0]}
+		return []*graph.Value{x, x, y, y, toy.Flatten(x), toy.Flatten(y), tr.Apply(graph.FullOp{DType: graph.F32})[0]}
 	}), toy.Setup{})
 	seen := map[int]bool{}
 	var names []string

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -14,7 +16,7 @@ import (
 func reportedPlan() *Plan {
 	big, small := graph.T(graph.F32, 64), graph.T(graph.F32, 16)
 	pos := func(line int) graph.Pos { return graph.Pos{File: "moe.graph", Line: line} }
-	kernel := func(*Args) error { return nil }
+	kernel := func(*exec.Args) error { return nil }
 	p := &Plan{Name: "f", Mesh: sharding.Mesh{Axes: []sharding.Axis{{Name: "dp", Size: 3}, {Name: "ep", Size: 2}}},
 		Bufs: []Buffer{
 			{Type: big, Global: graph.T(graph.F32, 128), Spec: sharding.Split("ep"), Storage: Input},
@@ -29,7 +31,7 @@ func reportedPlan() *Plan {
 	}
 	p.Instrs = []Instr{
 		{Name: "a", In: []int{0}, Out: []int{1}, Kernel: kernel, Pos: pos(2), Zones: -1},
-		{Name: "all_sum", In: []int{1}, Out: []int{2}, Axes: []string{"ep"}, Exchange: func(context.Context, Group, Call, *Args) error { return nil }, DType: graph.F32, Bytes: 256, Prim: graph.AddAny{}, Pos: pos(3), Zones: -1},
+		{Name: "all_sum", In: []int{1}, Out: []int{2}, Axes: []string{"ep"}, Exchange: func(context.Context, collective.Group, collective.Call, *exec.Args) error { return nil }, DType: graph.F32, Bytes: 256, Prim: graph.AddAnyOp{}, Pos: pos(3), Zones: -1},
 		{Name: "b", In: []int{4}, Out: []int{3}, Kernel: kernel, Pos: pos(4), Zones: -1},
 	}
 	p.assignMemory()

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -111,7 +113,7 @@ func withDim(s sharding.Spec, d int, axes []string) sharding.Spec {
 func (e *Emitter) allSum(t graph.Type, in Buf) Buf {
 	out := e.Placed(t, in.Spec.Resolved())
 	e.Collective("all_sum", in.Spec.Pending, t.DType, in.Type.Bytes(), []Buf{out}, []Buf{in},
-		func(ctx context.Context, g Group, c Call, a *Args) error {
+		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		})
 	// The sum may be formed in the memory of its part (see Group.AllSum), which
@@ -130,7 +132,7 @@ func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int) Buf {
 		in = packed
 	}
 	e.Collective("reduce_scatter", axes, t.DType, in.Type.Bytes(), []Buf{out}, []Buf{in},
-		func(ctx context.Context, g Group, c Call, a *Args) error {
+		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.ReduceScatter(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		})
 	return out
@@ -144,7 +146,7 @@ func (e *Emitter) AllGather(axes []string, out, in Buf) {
 		return
 	}
 	e.Collective("all_gather", axes, in.Type.DType, in.Type.Bytes(), []Buf{out}, []Buf{in},
-		func(ctx context.Context, g Group, c Call, a *Args) error {
+		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllGather(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
 		})
 }
@@ -181,15 +183,15 @@ func (e *Emitter) swap(t graph.Type, in Buf, lose, gain int, axes []string) Buf 
 	e.emit(Instr{Name: "part_major", Kernel: blocks(gain, parts, false), Zones: -1}, []Buf{packed}, []Buf{in})
 	got := e.Temp(out.Type)
 	e.Collective("all_to_all", axes, t.DType, in.Type.Bytes(), []Buf{got}, []Buf{packed},
-		func(ctx context.Context, g Group, c Call, a *Args) error {
+		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllToAll(ctx, c, equalParts(a, a.Out[0], g.Size()), equalParts(a, a.In[0], g.Size()))
 		})
 	e.emit(Instr{Name: "part_minor", Kernel: blocks(lose, parts, true), Zones: -1}, []Buf{out}, []Buf{got})
 	return out
 }
 
-func equalParts(a *Args, x array.Array, n int) [][]byte {
-	mem, p := x.Bytes(), KeepDirty[byteParts](a)
+func equalParts(a *exec.Args, x array.Array, n int) [][]byte {
+	mem, p := x.Bytes(), exec.NewDirty[byteParts](a)
 	p.parts = p.parts[:0]
 	for i := range n {
 		p.parts = append(p.parts, mem[len(mem)*i/n:len(mem)*(i+1)/n])
@@ -207,12 +209,12 @@ func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 	for d := range extra {
 		extra[d] = to.At(d)[len(in.Spec.At(d)):]
 	}
-	e.emit(Instr{Name: "shard_part", Zones: -1, Kernel: func(a *Args) error {
-		start := Make[int](a, len(extra))
+	e.emit(Instr{Name: "shard_part", Zones: -1, Kernel: func(a *exec.Args) error {
+		start := exec.Make[int](a, len(extra))
 		for d, axes := range extra {
 			start[d] = a.Index(axes) * a.Out[0].Type.Shape[d]
 		}
-		copyBox(a.Out[0], a.In[0], start, Make[int](a, len(start)))
+		copyBox(a.Out[0], a.In[0], start, exec.Make[int](a, len(start)))
 		return nil
 	}}, []Buf{out}, []Buf{in})
 	return out
@@ -257,8 +259,8 @@ func copyBox(dst, src array.Array, start, idx []int) {
 // blocks returns the kernel that regroups the `parts` equal parts of dimension
 // d: to part-major order (each part contiguous, as exchanges send them), or
 // back from it.
-func blocks(d, parts int, back bool) Kernel {
-	return func(a *Args) error {
+func blocks(d, parts int, back bool) exec.Kernel {
+	return func(a *exec.Args) error {
 		whole := a.In[0]
 		if back {
 			whole = a.Out[0]

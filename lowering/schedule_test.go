@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 )
 
@@ -62,7 +64,7 @@ func scheduled(t *testing.T, donated bool, lines ...string) *Plan {
 			in.Zones = bufs(rows)[0]
 		}
 		if what == "c" {
-			in.Exchange = func(context.Context, Group, Call, *Args) error { return nil }
+			in.Exchange = func(context.Context, collective.Group, collective.Call, *exec.Args) error { return nil }
 		}
 		p.Instrs = append(p.Instrs, in)
 	}

@@ -4,23 +4,27 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
 // fill returns the kernel that writes x, rounded to the element type d.
-func fill(x float64, d graph.DType) Kernel {
+func fill(x float64, d graph.DType) exec.Kernel {
 	one := array.New(graph.T(d))
 	one.Fill(x)
-	return func(a *Args) error {
-		spread(a.Out[0].Bytes(), one.Bytes())
+	return func(a *exec.Args) error {
+		dst := a.Out[0].Bytes()
+		for k := copy(dst, one.Bytes()); k < len(dst); {
+			k += copy(dst[k:], dst[:k])
+		}
 		return nil
 	}
 }
 
 // addAny adds its arguments from left to right; bf16 and f16 add in f32 and
 // round once.
-func addAny(a *Args) error {
+func addAny(a *exec.Args) error {
 	out := a.Out[0]
 	switch out.Type.DType {
 	case graph.F64:
@@ -35,13 +39,13 @@ func addAny(a *Args) error {
 	return nil
 }
 
-func sum[T float32 | float64](a *Args) {
+func sum[T float32 | float64](a *exec.Args) {
 	const grain = 1 << 17
 	n := a.Out[0].Type.Len()
-	Share(a, n, grain, sumElements[T]{a})
+	exec.Share(a, n, grain, sumElements[T]{a})
 }
 
-type sumElements[T float32 | float64] struct{ *Args }
+type sumElements[T float32 | float64] struct{ *exec.Args }
 
 func (a *sumElements[T]) Piece(lo, hi int) {
 	for ; lo < hi; lo += sumPiece {
@@ -61,7 +65,7 @@ func (a *sumElements[T]) Piece(lo, hi int) {
 			continue
 		}
 		for _, z := range a.In[1:] {
-			kernel.Add(dst, x, array.Data[T](z)[lo:end])
+			vector.Add(dst, x, array.Data[T](z)[lo:end])
 			x = dst
 		}
 	}
@@ -81,16 +85,16 @@ func shared(x array.Array, others []array.Array) bool {
 }
 
 // sum16 adds in f32 and rounds once.
-func sum16(a *Args, tile func(a *Args, lo, hi int, sum, term []float32)) {
-	Share(a, a.Out[0].Type.Len(), 1<<17, sum16Elements{a, tile, RoomsOf[float32](a, 2*sum16Tile)})
+func sum16(a *exec.Args, tile func(a *exec.Args, lo, hi int, sum, term []float32)) {
+	exec.Share(a, a.Out[0].Type.Len(), 1<<17, sum16Elements{a, tile, exec.RoomsOf[float32](a, 2*sum16Tile)})
 }
 
 const sum16Tile = 512
 
 type sum16Elements struct {
-	*Args
-	tile  func(a *Args, lo, hi int, sum, term []float32)
-	rooms *Rooms[float32]
+	*exec.Args
+	tile  func(a *exec.Args, lo, hi int, sum, term []float32)
+	rooms *exec.Rooms[float32]
 }
 
 func (a *sum16Elements) Piece(lo, hi int) {
@@ -101,20 +105,20 @@ func (a *sum16Elements) Piece(lo, hi int) {
 	}
 }
 
-func sumBrain(a *Args, lo, hi int, sum, term []float32) {
+func sumBrain(a *exec.Args, lo, hi int, sum, term []float32) {
 	array.WidenBrain(sum, array.Data[array.Brain](a.In[0])[lo:hi])
 	for _, z := range a.In[1:] {
 		array.WidenBrain(term, array.Data[array.Brain](z)[lo:hi])
-		kernel.Add(sum, sum, term)
+		vector.Add(sum, sum, term)
 	}
 	array.NarrowBrain(array.Data[array.Brain](a.Out[0])[lo:hi], sum)
 }
 
-func sumHalf(a *Args, lo, hi int, sum, term []float32) {
+func sumHalf(a *exec.Args, lo, hi int, sum, term []float32) {
 	array.WidenHalf(sum, array.Data[array.Half](a.In[0])[lo:hi])
 	for _, z := range a.In[1:] {
 		array.WidenHalf(term, array.Data[array.Half](z)[lo:hi])
-		kernel.Add(sum, sum, term)
+		vector.Add(sum, sum, term)
 	}
 	array.NarrowHalf(array.Data[array.Half](a.Out[0])[lo:hi], sum)
 }

@@ -1,8 +1,10 @@
 package lowering
 
+import "github.com/gomoe/gomoe/exec"
+
 // Workspace is memory in bytes that a kernel takes beside its arguments and results.
 type Workspace struct {
-	// Shared is what it takes of Args.Scratch.
+	// Shared is what it takes of exec.Args.Scratch.
 	Shared int64
 	// OnThreads returns what each thread takes, by buffer, and how many threads work
 	// where a kernel may keep so many busy. What one instruction leaves in a buffer
@@ -57,4 +59,4 @@ func (p *Plan) workspace(threads int) int64 {
 
 // NewScratch returns memory of which the plan's kernels take none anew, as far as it is
 // known what they take.
-func (p *Plan) NewScratch() *Scratch { return &Scratch{mem: make([]uint64, padded(p.shared())/8)} }
+func (p *Plan) NewScratch() *exec.Scratch { return exec.NewScratch(padded(p.shared())) }

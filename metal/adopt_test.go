@@ -13,15 +13,16 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/metal"
 	"github.com/gomoe/gomoe/runtime"
 )
 
 // leasing is a communicator that has mapped memory, as those of several processes do.
 type leasing struct {
-	lowering.Communicator
+	collective.Communicator
 	mapped, released int
 }
 
@@ -43,7 +44,7 @@ func TestLeasedMemory(t *testing.T) {
 	require.NoError(t, err)
 	plan, err := gomoe.Compile(p, onTwo(d, nil))
 	require.NoError(t, err)
-	local, err := jaccl.Local(2, jaccl.Options{})
+	local, err := engine.Local(2, jaccl.Options{})
 	require.NoError(t, err)
 	comms := []*leasing{{Communicator: local[0]}, {Communicator: local[1]}}
 	s, err := runtime.Open(plan, comms, runtime.Options{Device: d})

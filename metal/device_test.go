@@ -46,10 +46,10 @@ func trace(t *testing.T, fn func(*graph.Tracer) []*graph.Value) *graph.Program {
 func model(t *testing.T, rows, columns int) *graph.Program {
 	return trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, w, b := tr.Input("x", graph.F32, rows, columns), tr.Input("w", graph.F32, columns), tr.Input("b", graph.F32, columns)
-		y := Add(Mul(x, Broadcast(w, x.Type.Shape, 1)), Broadcast(b, x.Type.Shape, 1))
+		y := Add(Mul(x, BroadcastInDim(w, x.Type.Shape, 1)), BroadcastInDim(b, x.Type.Shape, 1))
 		s, _ := Sort(y, 1)
 		next := Sub(w, Mul(b, w))
-		return []*graph.Value{Sum(Mul(s, y)).Named("loss"), Exp(y).Named("y"), next.Named("next")}
+		return []*graph.Value{ReduceSum(Mul(s, y)).Named("loss"), Exp(y).Named("y"), next.Named("next")}
 	})
 }
 

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// AdamWStep is one update of a parameter and its two moments, in one pass.
-type AdamWStep struct {
+// AdamWOp is one update of a parameter and its two moments, in one pass.
+type AdamWOp struct {
 	// B1 and B2 are the decays of the moments, from 0 to below 1; Eps is added to
 	// the root of the second one.
 	B1, B2, Eps float64
@@ -20,7 +21,7 @@ type AdamWStep struct {
 	WeightDecay float64
 }
 
-var _ Primitive = AdamWStep{}
+var _ primitive = AdamWOp{}
 
 // AdamW returns the parameter and its moments after an update, given the
 // parameter p, its moments m and v and its gradient g, of one float type and
@@ -34,14 +35,14 @@ var _ Primitive = AdamWStep{}
 // All of it in f64, rounded once. A step below 1 stops the run. p, m and v may be
 // donated to the results, which are then written in place. It has no derivative.
 // Source: Loshchilov and Hutter, "Decoupled weight decay regularization" (2019).
-func AdamW(p, m, v, g, lr, step, scale *graph.Value, a AdamWStep) (p2, m2, v2 *graph.Value) {
+func AdamW(p, m, v, g, lr, step, scale *graph.Value, a AdamWOp) (p2, m2, v2 *graph.Value) {
 	r := graph.Apply(a, p, m, v, g, lr, step, scale)
 	return r[0], r[1], r[2]
 }
 
-func (AdamWStep) Name() string { return "adamw" }
+func (AdamWOp) Name() string { return "adamw" }
 
-func (s AdamWStep) Infer(in []graph.Type) ([]graph.Type, error) {
+func (s AdamWOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 7); err != nil {
 		return nil, err
 	}
@@ -64,23 +65,23 @@ func (s AdamWStep) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:3], epsilon(s.Eps)
 }
 
-func (AdamWStep) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) {
+func (AdamWOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) {
 	return nil, errors.New("an optimizer's update has no derivative; put stop_gradient on its results, or take the gradient before it")
 }
 
 // Shard splits the parameter and its moments anyhow; scalars are whole.
-func (AdamWStep) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (AdamWOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(0), 4, 3, sharding.NotLinear)
 	f.In = append(f.In, nil, nil, nil)
 	return c.Place(f)
 }
 
-func (s AdamWStep) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (s AdamWOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("adamw", out, in, inFloat(adamWKernel[float32](s), adamWKernel[float64](s)))
 }
 
-func adamWKernel[T Float](s AdamWStep) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func adamWKernel[T float](s AdamWOp) exec.Kernel {
+	return func(a *exec.Args) error {
 		p, m, v, g := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.In[3])
 		p2, m2, v2 := data[T](a.Out[0]), data[T](a.Out[1]), data[T](a.Out[2])
 		lr, step, scale := float64(data[float32](a.In[4])[0]), data[int32](a.In[5])[0], float64(data[float32](a.In[6])[0])
@@ -88,22 +89,22 @@ func adamWKernel[T Float](s AdamWStep) lowering.Kernel {
 			return fmt.Errorf("step %d, want the number of this update, the first being 1", step)
 		}
 		c1, c2 := 1-math.Pow(s.B1, float64(step)), 1-math.Pow(s.B2, float64(step))
-		u := kernel.AdamW{B1: s.B1, B2: s.B2, C1: c1, C2: c2, Scale: scale, LR: lr, Eps: s.Eps, Decay: s.WeightDecay}
-		lowering.Share(a, len(p2), dear, adamWElements[T]{u, p2, m2, v2, p, m, v, g})
+		u := vector.AdamW{B1: s.B1, B2: s.B2, C1: c1, C2: c2, Scale: scale, LR: lr, Eps: s.Eps, Decay: s.WeightDecay}
+		exec.Share(a, len(p2), dear, adamWElements[T]{u, p2, m2, v2, p, m, v, g})
 		return nil
 	}
 }
 
-type adamWElements[T Float] struct {
-	kernel.AdamW
+type adamWElements[T float] struct {
+	vector.AdamW
 	p2, m2, v2, p, m, v, g []T
 }
 
 func (w *adamWElements[T]) Piece(lo, hi int) {
-	kernel.AdamWStep(w.AdamW, w.p2[lo:hi], w.m2[lo:hi], w.v2[lo:hi], w.p[lo:hi], w.m[lo:hi], w.v[lo:hi], w.g[lo:hi])
+	vector.AdamWStep(w.AdamW, w.p2[lo:hi], w.m2[lo:hi], w.v2[lo:hi], w.p[lo:hi], w.m[lo:hi], w.v[lo:hi], w.g[lo:hi])
 }
 
-func (AdamWStep) Doc() graph.Doc {
+func (AdamWOp) Doc() graph.Doc {
 	return graph.Doc{Args: "p f[..], m f[..], v f[..], g f[..], lr f32[], step i32[], scale f32[]", Results: "p' f[..], m' f[..], v' f[..]",
 		Formula: "m' = b1 m + (1-b1) scale g, v' = b2 v + (1-b2)(scale g)², p' = p - lr (m'/(1-b1^step) / (√(v'/(1-b2^step)) + eps) + weight_decay p)",
 		Params:  "b1, b2: from 0 to below 1; eps: number ≥ 0; weight_decay: number",

@@ -4,24 +4,25 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// AddAlongAxis is the transpose of AlongAxis: it adds elements into zeros of
+// AddAlongAxisOp is the transpose of TakeAlongAxisOp: it adds elements into zeros of
 // Size along Axis, where the indices point. Several with one index are added in
 // f64 for f64 and in f32 for other floats, in the order of the axis. An index
 // outside is an error of the run.
-type AddAlongAxis struct {
+type AddAlongAxisOp struct {
 	Axis, Size int
 }
 
-var _ Primitive = AddAlongAxis{}
+var _ primitive = AddAlongAxisOp{}
 
-func (AddAlongAxis) Name() string { return "add_along_axis" }
+func (AddAlongAxisOp) Name() string { return "add_along_axis" }
 
-func (t AddAlongAxis) Infer(in []graph.Type) ([]graph.Type, error) {
+func (t AddAlongAxisOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -43,11 +44,11 @@ func (t AddAlongAxis) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-func (t AddAlongAxis) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (t AddAlongAxisOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{TakeAlongAxis(ct[0], e.In[1], t.Axis), nil}, nil
 }
 
-func (t AddAlongAxis) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (t AddAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(0), 2, 0, sharding.LinearFirst)
 	out := slices.Clone(f.In[0])
 	out[t.Axis] = sharding.Whole
@@ -55,9 +56,9 @@ func (t AddAlongAxis) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (t AddAlongAxis) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (t AddAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	add := inFloat(addAlong[float32](t.Axis), addAlong[float64](t.Axis))
-	return uses(e, e.Kernel("add_along_axis", out, in, func(a *lowering.Args) error {
+	return uses(e, e.Kernel("add_along_axis", out, in, func(a *exec.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.Out[0].Type.Shape[t.Axis]); err != nil {
 			return err
 		}
@@ -65,17 +66,17 @@ func (t AddAlongAxis) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}), widening(out, in))
 }
 
-func addAlong[T Float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func addAlong[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, index, y := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
 		outer, m, inner := around(a.In[0].Type, axis)
 		n := a.Out[0].Type.Shape[axis]
-		lowering.Share(a, outer, 1+dear/(1+(m+n)*inner), linesAdded[T]{y, x, index, n, m, inner})
+		exec.Share(a, outer, 1+dear/(1+(m+n)*inner), linesAdded[T]{y, x, index, n, m, inner})
 		return nil
 	}
 }
 
-type linesAdded[T Float] struct {
+type linesAdded[T float] struct {
 	y, x        []T
 	index       []int32
 	n, m, inner int
@@ -93,7 +94,7 @@ func (w *linesAdded[T]) Piece(lo, hi int) {
 	}
 }
 
-func (AddAlongAxis) Doc() graph.Doc {
+func (AddAlongAxisOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,m,..], indices i32[..,m,..]", Results: "f[..,size,..]", Formula: "y[.., k, ..] = Σ x[.., i, ..] over indices[.., i, ..] = k",
 		Params: "axis: where the indices point; size: of the result along axis", Notes: "The transpose of take_along_axis. An index outside 0..size-1 is an error of the run."}
 }

@@ -4,13 +4,13 @@ import "github.com/gomoe/gomoe/graph"
 
 func composedFamily() []graph.Primitive {
 	return []graph.Primitive{
-		softmax{}, softmaxGrad{}, logSoftmax{}, logSoftmaxGrad{}, logSumExp{},
-		embedding{}, embeddingGrad{},
-		silu{}, siluGrad{}, swiglu{}, swigluGrad{}, gelu{}, geluGrad{},
-		crossEntropy{}, crossEntropyGrad{},
-		layerNorm{}, layerNormGrad{}, layerNormGainGrad{},
-		Rope{}, causalAttention{}, causalAttentionGrad{},
-		AdamWStep{},
-		rmsNorm{}, rmsNormGrad{}, rmsNormGainGrad{},
+		SoftmaxOp{}, SoftmaxGradOp{}, LogSoftmaxOp{}, LogSoftmaxGradOp{}, LogSumExpOp{},
+		EmbeddingOp{}, EmbeddingGradOp{},
+		SiLUOp{}, SiLUGradOp{}, SwiGLUOp{}, SwiGLUGradOp{}, GELUOp{}, GELUGradOp{},
+		CrossEntropyOp{}, CrossEntropyGradOp{},
+		LayerNormOp{}, LayerNormGradOp{}, LayerNormGainGradOp{},
+		RoPEOp{}, AttentionOp{}, AttentionGradOp{},
+		AdamWOp{},
+		RMSNormOp{}, RMSNormGradOp{}, RMSNormGainGradOp{},
 	}
 }

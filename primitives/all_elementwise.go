@@ -9,10 +9,10 @@ import (
 func elementwiseFamily() []graph.Primitive {
 	return slices.Concat(
 		unaryFamily(),
-		[]graph.Primitive{Rounding{}, Finiteness{}},
+		[]graph.Primitive{RoundOp{}, IsFiniteOp{}},
 		binaryFamily(),
 		comparisonFamily(),
 		logicalFamily(),
-		[]graph.Primitive{Selection{}, Clamping{}, ConvertElementType{}, GradientStop{}},
+		[]graph.Primitive{SelectNOp{}, ClampOp{}, ConvertElementTypeOp{}, StopGradientOp{}},
 	)
 }

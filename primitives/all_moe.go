@@ -3,5 +3,5 @@ package primitives
 import "github.com/gomoe/gomoe/graph"
 
 func moeFamily() []graph.Primitive {
-	return []graph.Primitive{EPPrepare{}, EPDispatch{}, EPCombine{}, GroupedMatmul{}, GroupedOuter{}, Router{}}
+	return []graph.Primitive{PrepareOp{}, DispatchOp{}, CombineOp{}, GroupedMatMulOp{}, GroupedOuterOp{}, RouteOp{}}
 }

@@ -4,6 +4,6 @@ import "github.com/gomoe/gomoe/graph"
 
 func randomFamily() []graph.Primitive {
 	return []graph.Primitive{
-		randomSeed{}, randomFoldIn{}, randomSplit{}, randomBits{}, randomUniform{}, randomNormal{},
+		RandomSeedOp{}, RandomFoldInOp{}, RandomSplitOp{}, RandomBitsOp{}, RandomUniformOp{}, RandomNormalOp{},
 	}
 }

@@ -4,7 +4,7 @@ import "github.com/gomoe/gomoe/graph"
 
 func reduceFamily() []graph.Primitive {
 	return []graph.Primitive{
-		ReduceSum{}, ReduceProd{}, ReduceExtreme{op: "max"}, ReduceExtreme{op: "min"},
-		ArgExtreme{op: "argmax"}, ArgExtreme{op: "argmin"}, CumSum{}, SortAlong{}, TopKOf{}, AlongAxis{}, AddAlongAxis{}, Dot{},
+		ReduceSumOp{}, ReduceProdOp{}, ReduceExtremeOp{op: "max"}, ReduceExtremeOp{op: "min"},
+		ArgExtremeOp{op: "argmax"}, ArgExtremeOp{op: "argmin"}, CumSumOp{}, SortOp{}, TopKOp{}, TakeAlongAxisOp{}, AddAlongAxisOp{}, DotGeneralOp{},
 	}
 }

@@ -4,7 +4,7 @@ import "github.com/gomoe/gomoe/graph"
 
 func shapeFamily() []graph.Primitive {
 	return []graph.Primitive{
-		ReshapeTo{}, BroadcastInDim{}, Permute{}, Join{}, Cut{}, Surround{}, Rev{}, Count{},
-		DynamicCut{}, DynamicUpdate{}, Take{}, Scatter{}, Indicator{}, Constraint{},
+		ReshapeOp{}, BroadcastInDimOp{}, TransposeOp{}, ConcatenateOp{}, SliceOp{}, PadOp{}, ReverseOp{}, IotaOp{},
+		DynamicSliceOp{}, DynamicUpdateSliceOp{}, GatherOp{}, ScatterAddOp{}, OneHotOp{}, ShardingConstraintOp{},
 	}
 }

@@ -4,37 +4,38 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ArgExtreme is the family of argmax and argmin: the index of the largest or
+// ArgExtremeOp is the family of argmax and argmin: the index of the largest or
 // the smallest element along Axis, the lowest of several. A NaN wins; 0 and -0
 // are equal.
-type ArgExtreme struct {
+type ArgExtremeOp struct {
 	op   string
 	Axis int
 	// IndexDType is the integer type of the result; zero is i32.
 	IndexDType graph.DType
 }
 
-var _ Primitive = ArgExtreme{}
+var _ primitive = ArgExtremeOp{}
 
 // ArgMax returns the index i32 of the largest element of x along axis.
 func ArgMax(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(ArgExtreme{op: "argmax", Axis: axis}, x)
+	return graph.Apply1(ArgExtremeOp{op: "argmax", Axis: axis}, x)
 }
 
 // ArgMin returns the index i32 of the smallest element of x along axis.
 func ArgMin(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(ArgExtreme{op: "argmin", Axis: axis}, x)
+	return graph.Apply1(ArgExtremeOp{op: "argmin", Axis: axis}, x)
 }
 
-func (r ArgExtreme) Name() string { return r.op }
+func (r ArgExtremeOp) Name() string { return r.op }
 
-func (r ArgExtreme) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r ArgExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -68,9 +69,9 @@ func (r ArgExtreme) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP is nothing: indices have no cotangents.
-func (r ArgExtreme) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (r ArgExtremeOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-func (r ArgExtreme) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r ArgExtremeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := alongAxis(c.Type(0), r.Axis, 0)
 	f.Out = [][]int{kept(c.Type(0).Rank(), []int{r.Axis})}
 	return c.Place(f)
@@ -87,8 +88,8 @@ func alongAxis(t graph.Type, axis, results int) sharding.Factors {
 	return f
 }
 
-func (r ArgExtreme) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel(r.op, out, in, func(a *lowering.Args) error {
+func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel(r.op, out, in, func(a *exec.Args) error {
 		x := a.In[0]
 		outer, n, inner := around(x.Type, r.Axis)
 		key := orderKeys(x, false)
@@ -142,10 +143,10 @@ func (r ArgExtreme) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // extremeOf returns where the first NaN of x is or, if there is none, the first that
 // is equal to the largest, or to the smallest.
-func extremeOf[T Float](op string, x []T) int {
-	pick := kernel.Largest[T]
+func extremeOf[T float](op string, x []T) int {
+	pick := vector.Largest[T]
 	if op == "argmin" {
-		pick = kernel.Smallest[T]
+		pick = vector.Smallest[T]
 	}
 	best := pick(x)
 	for i, v := range x {
@@ -156,7 +157,7 @@ func extremeOf[T Float](op string, x []T) int {
 	return 0
 }
 
-func (r ArgExtreme) Doc() graph.Doc {
+func (r ArgExtremeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "i32[..] without axis", Formula: "y = " + r.op + " x along axis",
 		Params: "axis: one of x's; index_dtype: integer type of the result, i32 if missing", Notes: "The lowest index of ties; a NaN wins."}
 }

@@ -8,47 +8,47 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Binary is the family of elementwise functions of two arguments of one type,
+// BinaryOp is the family of elementwise functions of two arguments of one type,
 // which is the result's type too.
-type Binary struct{ op string }
+type BinaryOp struct{ op string }
 
-var _ pointwise = Binary{}
+var _ pointwise = BinaryOp{}
 
 // Add returns x + y. Both have one type; broadcasting is explicit. Integers
 // wrap, as they do in all of the family.
-func Add(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"add"}, x, y) }
+func Add(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"add"}, x, y) }
 
 // Sub returns x - y.
-func Sub(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"sub"}, x, y) }
+func Sub(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"sub"}, x, y) }
 
 // Mul returns x · y.
-func Mul(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"mul"}, x, y) }
+func Mul(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"mul"}, x, y) }
 
 // Div returns x / y. Integers are truncated towards 0. An integer divided by 0
 // gives -1, which is all bits set and so the greatest value of an unsigned
 // type; nothing fails.
-func Div(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"div"}, x, y) }
+func Div(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"div"}, x, y) }
 
 // Rem returns x - y · trunc(x/y), the remainder that has x's sign, exactly. For
 // y = 0 it is NaN, or x itself for integers.
-func Rem(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"rem"}, x, y) }
+func Rem(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"rem"}, x, y) }
 
 // Pow returns xʸ of floats. It is NaN for negative x with a y that is not
 // whole; the derivative with respect to y is NaN for every negative x, and 0
 // for x = 0.
-func Pow(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"pow"}, x, y) }
+func Pow(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"pow"}, x, y) }
 
-// Maximum returns the greater of x and y, NaN where one is NaN. Where both are
+// Max returns the greater of x and y, NaN where one is NaN. Where both are
 // equal, each receives half of the cotangent.
-func Maximum(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"max"}, x, y) }
+func Max(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"max"}, x, y) }
 
-// Minimum returns the lesser of x and y, NaN where one is NaN. Where both are
+// Min returns the lesser of x and y, NaN where one is NaN. Where both are
 // equal, each receives half of the cotangent.
-func Minimum(x, y *graph.Value) *graph.Value { return graph.Apply1(Binary{"min"}, x, y) }
+func Min(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"min"}, x, y) }
 
-func (b Binary) Name() string { return b.op }
+func (b BinaryOp) Name() string { return b.op }
 
-func (b Binary) Infer(in []graph.Type) ([]graph.Type, error) {
+func (b BinaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (b Binary) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // of returns the element types that the function takes.
-func (b Binary) of() operands {
+func (b BinaryOp) of() operands {
 	switch b.op {
 	case "pow":
 		return floats
@@ -69,7 +69,7 @@ func (b Binary) of() operands {
 	return numbers
 }
 
-func (b Binary) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (b BinaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, y, z, g := e.In[0], e.In[1], e.Out[0], ct[0]
 	switch b.op {
 	case "add":
@@ -90,7 +90,7 @@ func (b Binary) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 		}, nil
 	case "max", "min":
 		// All of it where one alone is the result, half where both are.
-		isX, isY, half, none := Eq(x, z), Eq(y, z), Scale(g, 0.5), ZerosLike(g)
+		isX, isY, half, none := Eq(x, z), Eq(y, z), MulScalar(g, 0.5), ZerosLike(g)
 		return []*graph.Value{
 			Where(isX, Where(isY, half, g), none),
 			Where(isY, Where(isX, half, g), none),
@@ -99,7 +99,7 @@ func (b Binary) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return nil, fmt.Errorf("no binary function %q", b.op)
 }
 
-func (b Binary) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (b BinaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	l := sharding.NotLinear
 	switch b.op {
 	case "add", "sub":
@@ -116,13 +116,13 @@ func (b Binary) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (Binary) Pointwise() {}
+func (BinaryOp) Pointwise() {}
 
-func (b Binary) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (b BinaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise(b.op, out, in, binaryKernel(b.op))
 }
 
-func (b Binary) Doc() graph.Doc {
+func (b BinaryOp) Doc() graph.Doc {
 	t := b.of().letter()
 	d := graph.Doc{Args: "x " + t + "[..], y " + t + "[..]", Results: t + "[..]"}
 	switch b.op {
@@ -147,7 +147,7 @@ func (b Binary) Doc() graph.Doc {
 func binaryFamily() []graph.Primitive {
 	var all []graph.Primitive
 	for _, op := range [...]string{"add", "sub", "mul", "div", "rem", "pow", "max", "min"} {
-		all = append(all, Binary{op})
+		all = append(all, BinaryOp{op})
 	}
 	return all
 }

@@ -3,13 +3,13 @@ package primitives
 import (
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
 // binaryKernel returns the host kernel of a function.
-func binaryKernel(op string) lowering.Kernel {
+func binaryKernel(op string) exec.Kernel {
 	few, grain := swift, cheap // of f32, and of others
 	switch op {
 	case "pow":
@@ -19,8 +19,8 @@ func binaryKernel(op string) lowering.Kernel {
 	}
 	f32, f64 := binaryFloat[float32](op), binaryFloat[float64](op)
 	i32, i64, u32, u8 := binaryInt[int32](op), binaryInt[int64](op), binaryInt[uint32](op), binaryInt[uint8](op)
-	wide := func(_ *lowering.Args, _, _ int, z []float32, x [][]float32) { f32(z, x[0], x[1]) }
-	return func(a *lowering.Args) error {
+	wide := func(_ *exec.Args, _, _ int, z []float32, x [][]float32) { f32(z, x[0], x[1]) }
+	return func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F32:
 			each2(a, few, f32)
@@ -44,7 +44,7 @@ func binaryKernel(op string) lowering.Kernel {
 }
 
 // arithmetic returns the loop of a function that every type of integer has.
-func arithmetic[T Integer](op string) func(z, x, y []T) {
+func arithmetic[T integer](op string) func(z, x, y []T) {
 	switch op {
 	case "add":
 		return func(z, x, y []T) {
@@ -85,20 +85,20 @@ func arithmetic[T Integer](op string) func(z, x, y []T) {
 	return nil
 }
 
-func binaryFloat[T Float](op string) func(z, x, y []T) {
+func binaryFloat[T float](op string) func(z, x, y []T) {
 	switch op {
 	case "add":
-		return kernel.Add[T]
+		return vector.Add[T]
 	case "sub":
-		return kernel.Sub[T]
+		return vector.Sub[T]
 	case "mul":
-		return kernel.Mul[T]
+		return vector.Mul[T]
 	case "div":
-		return kernel.Div[T]
+		return vector.Div[T]
 	case "max":
-		return kernel.Maximum[T]
+		return vector.Maximum[T]
 	case "min":
-		return kernel.Minimum[T]
+		return vector.Minimum[T]
 	case "rem": // of f32 it is exact in f64, and so not rounded at all
 		return func(z, x, y []T) {
 			for i := range z {
@@ -106,11 +106,11 @@ func binaryFloat[T Float](op string) func(z, x, y []T) {
 			}
 		}
 	default:
-		return kernel.Pow[T]
+		return vector.Pow[T]
 	}
 }
 
-func binaryInt[T Integer](op string) func(z, x, y []T) {
+func binaryInt[T integer](op string) func(z, x, y []T) {
 	switch op {
 	case "div":
 		return func(z, x, y []T) {

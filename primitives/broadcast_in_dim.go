@@ -4,30 +4,32 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// BroadcastInDim repeats its argument along new dimensions and along
+// BroadcastInDimOp repeats its argument along new dimensions and along
 // dimensions of size 1. Dimension i of the argument is dimension Dims[i] of the
 // result.
-type BroadcastInDim struct {
+type BroadcastInDimOp struct {
 	Shape []int
 	Dims  []int
 }
 
-var _ flexible = BroadcastInDim{}
+var _ flexible = BroadcastInDimOp{}
 
-// Broadcast returns x repeated to shape, dimension i of x becoming dimension
+// BroadcastInDim returns x repeated to shape, dimension i of x becoming dimension
 // dims[i]. Dimensions of x have the result's size or size 1.
-func Broadcast(x *graph.Value, shape []int, dims ...int) *graph.Value {
-	return graph.Apply1(BroadcastInDim{slices.Clone(shape), slices.Clone(dims)}, x)
+func BroadcastInDim(x *graph.Value, shape []int, dims ...int) *graph.Value {
+	return graph.Apply1(BroadcastInDimOp{slices.Clone(shape), slices.Clone(dims)}, x)
 }
 
 // BroadcastTo returns x repeated to shape as NumPy does it: the dimensions of x
 // are the last ones of shape, each with the size there or size 1.
 func BroadcastTo(x *graph.Value, shape ...int) *graph.Value {
+	graph.Helper()
 	if slices.Equal(x.Type.Shape, shape) {
 		return x
 	}
@@ -38,12 +40,12 @@ func BroadcastTo(x *graph.Value, shape ...int) *graph.Value {
 	for i := range dims {
 		dims[i] = len(shape) - x.Rank() + i
 	}
-	return Broadcast(x, shape, dims...)
+	return BroadcastInDim(x, shape, dims...)
 }
 
-func (BroadcastInDim) Name() string { return "broadcast_in_dim" }
+func (BroadcastInDimOp) Name() string { return "broadcast_in_dim" }
 
-func (b BroadcastInDim) Infer(in []graph.Type) ([]graph.Type, error) {
+func (b BroadcastInDimOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func (b BroadcastInDim) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP sums over what was repeated.
-func (b BroadcastInDim) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (b BroadcastInDimOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	var axes []int
 	for d := range b.Shape {
 		i := slices.Index(b.Dims, d)
@@ -77,7 +79,7 @@ func (b BroadcastInDim) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 	}
 	g := ct[0]
 	if len(axes) > 0 {
-		g = graph.Apply1(ReduceSum{Axes: axes, Unordered: true}, g)
+		g = graph.Apply1(ReduceSumOp{Axes: axes, Unordered: true}, g)
 	}
 	if !g.Type.Equal(e.In[0].Type) {
 		g = Reshape(g, e.In[0].Type.Shape...)
@@ -85,11 +87,11 @@ func (b BroadcastInDim) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 	return []*graph.Value{g}, nil
 }
 
-func (b BroadcastInDim) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (b BroadcastInDimOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(b.factors(c))
 }
 
-func (b BroadcastInDim) factors(c *sharding.Context) sharding.Factors {
+func (b BroadcastInDimOp) factors(c *sharding.Context) sharding.Factors {
 	in := make([]int, len(b.Dims))
 	for i, d := range b.Dims {
 		in[i] = d
@@ -106,7 +108,7 @@ func (b BroadcastInDim) factors(c *sharding.Context) sharding.Factors {
 
 // ShardAs takes the argument in the placement that the result's dimensions
 // have; repeated dimensions can be anything.
-func (b BroadcastInDim) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
+func (b BroadcastInDimOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	f := b.factors(c)
 	in := sharding.Spec{Dims: make([][]string, len(b.Dims))}
 	for i, n := range f.In[0] {
@@ -121,10 +123,10 @@ func (b BroadcastInDim) ShardAs(c *sharding.Context, out sharding.Spec) (shardin
 	return sharding.Decision{In: []sharding.Spec{in}, Out: []sharding.Spec{out}}, nil
 }
 
-func (b BroadcastInDim) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	kernel := func(a *lowering.Args) error {
+func (b BroadcastInDimOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	kernel := func(a *exec.Args) error {
 		src, dst := a.In[0], a.Out[0]
-		strides := lowering.Make[int](a, len(b.Shape))
+		strides := exec.Make[int](a, len(b.Shape))
 		n := 1
 		for i := len(b.Dims) - 1; i >= 0; i-- {
 			if src.Type.Shape[i] == dst.Type.Shape[b.Dims[i]] {
@@ -143,7 +145,7 @@ func (b BroadcastInDim) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 
 // inner returns how often each element is repeated before the next, 0 if the
 // dimensions of the argument do not lie side by side in the result.
-func (b BroadcastInDim) inner(out, in lowering.Buf) int {
+func (b BroadcastInDimOp) inner(out, in lowering.Buf) int {
 	from := make([]int, out.Type.Rank()) // 1 for what is repeated, 2 for what is not, 0 for what has size 1
 	for d, n := range out.Type.Shape {
 		if n != 1 || d == 0 && out.Spec.Ragged != nil {
@@ -173,7 +175,7 @@ func (b BroadcastInDim) inner(out, in lowering.Buf) int {
 	return inner
 }
 
-func (BroadcastInDim) Doc() graph.Doc {
+func (BroadcastInDimOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[shape]", Formula: "y[.., i_d, ..] = x[i_dims] (index 0 where x has size 1)",
 		Params: "shape: sizes of the result; dims: the result's dimension for each of x's"}
 }

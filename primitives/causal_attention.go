@@ -4,33 +4,29 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/attention"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// AttentionParams are what attention and its derivative have in common.
-type AttentionParams struct {
+// AttentionOp are what attention and its derivative have in common.
+type AttentionOp struct {
 	// Scale multiplies the scores; 0 means 1/√D.
 	Scale float64
 	// Full lets every token attend to all, instead of to those up to itself.
 	Full bool
 }
 
-// causalAttention is scaled dot-product attention.
-type causalAttention struct {
-	Scale float64
-	Full  bool
-}
-
-var _ Primitive = causalAttention{}
+var _ primitive = AttentionOp{}
 
 // CausalAttention returns the attention of each token to itself and those before
 // it: Attention with the zero parameters, without lse.
 func CausalAttention(q, k, v *graph.Value) *graph.Value {
-	out, _ := Attention(q, k, v, AttentionParams{})
+	graph.Helper()
+	out, _ := Attention(q, k, v, AttentionOp{})
 	return out
 }
 
@@ -42,14 +38,14 @@ func CausalAttention(q, k, v *graph.Value) *graph.Value {
 //
 // as out[B,S,N,D] and lse[B,N,S], which is f32 for bf16 and f16. Scores are never
 // stored. It can be differentiated once.
-func Attention(q, k, v *graph.Value, p AttentionParams) (out, lse *graph.Value) {
-	r := graph.Apply(causalAttention(p), q, k, v)
+func Attention(q, k, v *graph.Value, p AttentionOp) (out, lse *graph.Value) {
+	r := graph.Apply(p, q, k, v)
 	return r[0], r[1]
 }
 
-func (causalAttention) Name() string { return "causal_attention" }
+func (AttentionOp) Name() string { return "causal_attention" }
 
-func (p causalAttention) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p AttentionOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -73,8 +69,8 @@ func (p causalAttention) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{q, graph.T(max(q.DType, graph.F32), b, n, s)}, nil
 }
 
-func (p causalAttention) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return graph.Apply(causalAttentionGrad(p), e.In[0], e.In[1], e.In[2], e.Out[0], e.Out[1],
+func (p AttentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return graph.Apply(AttentionGradOp(p), e.In[0], e.In[1], e.In[2], e.Out[0], e.Out[1],
 		vjp.Instantiate(ct[0], e.Out[0]), vjp.Instantiate(ct[1], e.Out[1])), nil
 }
 
@@ -84,12 +80,12 @@ func attentionDims() (heads, lse []int) {
 	return []int{0, sharding.Whole, 1, sharding.Whole}, []int{0, 1, sharding.Whole}
 }
 
-func (p causalAttention) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p AttentionOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	h, l := attentionDims()
 	return c.Place(sharding.Factors{In: [][]int{h, h, h}, Out: [][]int{h, l}, RowWise: true})
 }
 
-func (p causalAttention) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	space := attentionSpace[float32](p, in[0].Type, in[1].Type, false)
 	if in[0].Type.DType == graph.F64 {
 		space = attentionSpace[float64](p, in[0].Type, in[1].Type, false)
@@ -99,23 +95,23 @@ func (p causalAttention) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 }
 
 // headsOf is the work of attention on one rank.
-type headsOf[T Float] struct {
-	kernel.Attention[T]
+type headsOf[T float] struct {
+	attention.Attention[T]
 	b, n, m int
 }
 
-func newHeads[T Float](p causalAttention, q, k graph.Type) headsOf[T] {
+func newHeads[T float](p AttentionOp, q, k graph.Type) headsOf[T] {
 	s, d := q.Shape[1], q.Shape[3]
 	scale := p.Scale
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(max(d, 1)))
 	}
-	return headsOf[T]{kernel.Attention[T]{S: s, D: d, Scale: T(scale), Causal: !p.Full}, q.Shape[0], q.Shape[2], k.Shape[2]}
+	return headsOf[T]{attention.Attention[T]{S: s, D: d, Scale: T(scale), Causal: !p.Full}, q.Shape[0], q.Shape[2], k.Shape[2]}
 }
 
 // of returns head i of sequence b in x, which has `heads` of them.
-func (h headsOf[T]) of(x []T, b, i, heads int) kernel.Rows[T] {
-	return kernel.HeadOf(x, b, i, h.S, heads, h.D)
+func (h headsOf[T]) of(x []T, b, i, heads int) attention.Rows[T] {
+	return attention.HeadOf(x, b, i, h.S, heads, h.D)
 }
 
 // grain is the least work, in scores, that is done beside other work: some 100
@@ -124,27 +120,27 @@ func (h headsOf[T]) grain() int { return 1 + 256*dear/max(h.D, 1) }
 
 // attentionKernel cuts the work of all heads, laid end to end, into equal pieces,
 // also within heads: rows of queries do not depend on each other.
-func attentionKernel[T Float](p causalAttention) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func attentionKernel[T float](p AttentionOp) exec.Kernel {
+	return func(a *exec.Args) error {
 		q, k, v := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 		out, lse := data[T](a.Out[0]), data[T](a.Out[1])
 		h := newHeads[T](p, a.In[0].Type, a.In[1].Type)
-		lowering.Share(a, h.b*h.n*h.Work(), h.grain(), attention[T]{h, q, k, v, out, lse})
+		exec.Share(a, h.b*h.n*h.Work(), h.grain(), attending[T]{h, q, k, v, out, lse})
 		return nil
 	}
 }
 
-type attention[T Float] struct {
+type attending[T float] struct {
 	headsOf[T]
 	q, k, v, out, lse []T
 }
 
-func (h *attention[T]) Piece(lo, hi int) {
+func (h *attending[T]) Piece(lo, hi int) {
 	if lo == hi {
 		return
 	}
 	work := h.Work()
-	var at *kernel.Attender[T]
+	var at *attention.Attender[T]
 	for i := lo / work; i*work < hi; i++ {
 		from, to := h.RowAt(max(lo-i*work, 0)), h.RowAt(hi-i*work)
 		if from >= to {
@@ -164,7 +160,7 @@ func (h *attention[T]) Piece(lo, hi int) {
 	}
 }
 
-func (causalAttention) Doc() graph.Doc {
+func (AttentionOp) Doc() graph.Doc {
 	return graph.Doc{Args: "q f[B,S,N,D], k f[B,S,M,D], v f[B,S,M,D]", Results: "out f[B,S,N,D], lse f[B,N,S]",
 		Formula: "out[i] = Σ exp(s_ij - lse[i]) v[j], lse[i] = log Σ exp(s_ij), s_ij = scale · q[i]·k[j], j ≤ i",
 		Params:  "scale: 0 for 1/√D; full: j is any",

@@ -4,27 +4,28 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// causalAttentionGrad is the derivative of causalAttention: the cotangents of q,
+// AttentionGradOp is the derivative of AttentionOp: the cotangents of q,
 // k and v from q, k, v, out, lse and the cotangents of out and lse.
-type causalAttentionGrad struct {
+type AttentionGradOp struct {
 	Scale float64
 	Full  bool
 }
 
-var _ Primitive = causalAttentionGrad{}
+var _ primitive = AttentionGradOp{}
 
-func (causalAttentionGrad) Name() string { return "causal_attention_grad" }
+func (AttentionGradOp) Name() string { return "causal_attention_grad" }
 
-func (p causalAttentionGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p AttentionGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 7); err != nil {
 		return nil, err
 	}
-	out, err := causalAttention(p).Infer(in[:3])
+	out, err := AttentionOp(p).Infer(in[:3])
 	if err != nil {
 		return nil, err
 	}
@@ -36,19 +37,19 @@ func (p causalAttentionGrad) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:3], nil
 }
 
-func (causalAttentionGrad) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) {
+func (AttentionGradOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) {
 	return nil, errors.New("the second derivative of causal_attention is not available; write attention with dot_general and softmax")
 }
 
-func (p causalAttentionGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p AttentionGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	h, l := attentionDims()
 	return c.Place(sharding.Factors{In: [][]int{h, h, h, h, l, h, l}, Out: [][]int{h, h, h}, RowWise: true})
 }
 
-func (p causalAttentionGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	space := attentionSpace[float32](causalAttention(p), in[0].Type, in[1].Type, true)
+func (p AttentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	space := attentionSpace[float32](AttentionOp(p), in[0].Type, in[1].Type, true)
 	if in[0].Type.DType == graph.F64 {
-		space = attentionSpace[float64](causalAttention(p), in[0].Type, in[1].Type, true)
+		space = attentionSpace[float64](AttentionOp(p), in[0].Type, in[1].Type, true)
 	}
 	space.Shared = widening(out, in).Shared
 	return uses(e, e.Kernel("causal_attention_grad", out, in, inFloat(attentionGradKernel[float32](p), attentionGradKernel[float64](p))), space)
@@ -57,12 +58,12 @@ func (p causalAttentionGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) 
 // attentionGradKernel works on parts of heads beside each other. What parts give to
 // a head of keys is added in order, as of all query heads that share it, so that
 // sums do not depend on which was ready first.
-func attentionGradKernel[T Float](p causalAttentionGrad) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func attentionGradKernel[T float](p AttentionGradOp) exec.Kernel {
+	return func(a *exec.Args) error {
 		q, k, v, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.In[3])
 		lse, dout, dlse := data[T](a.In[4]), data[T](a.In[5]), data[T](a.In[6])
 		dq, dk, dv := data[T](a.Out[0]), data[T](a.Out[1]), data[T](a.Out[2])
-		h := newHeads[T](causalAttention(p), a.In[0].Type, a.In[1].Type)
+		h := newHeads[T](AttentionOp(p), a.In[0].Type, a.In[1].Type)
 		if len(dq) == 0 {
 			clear(dk)
 			clear(dv)
@@ -70,9 +71,9 @@ func attentionGradKernel[T Float](p causalAttentionGrad) lowering.Kernel {
 		}
 		group, parts := h.n/h.m, h.Parts()
 		each := group * parts // of a head of keys
-		w := lowering.Keep[attentionGrad[T]](a)
+		w := exec.New[attentionGrad[T]](a)
 		w.headsOf, w.q, w.k, w.v, w.out, w.lse, w.dout, w.dlse, w.dq, w.dk, w.dv = h, q, k, v, out, lse, dout, dlse, dq, dk, dv
-		w.turns.start(h.b*h.m, each, lowering.Make[int](a, h.b*h.m))
+		w.turns.start(h.b*h.m, each, exec.Make[int](a, h.b*h.m))
 		// Whole heads are worked on by one where that leaves nobody without work.
 		if n := max(a.Threads, 1); h.b*h.m%n == 0 || h.b*h.m >= 8*n {
 			w.turns.take = each
@@ -83,7 +84,7 @@ func attentionGradKernel[T Float](p causalAttentionGrad) lowering.Kernel {
 	}
 }
 
-type attentionGrad[T Float] struct {
+type attentionGrad[T float] struct {
 	headsOf[T]
 	q, k, v, out, lse, dout, dlse, dq, dk, dv []T
 	turns                                     turns
@@ -112,7 +113,7 @@ func (h *attentionGrad[T]) add(i, first, last int) {
 	}
 }
 
-func (causalAttentionGrad) Doc() graph.Doc {
+func (AttentionGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "q f[B,S,N,D], k f[B,S,M,D], v f[B,S,M,D], out f[B,S,N,D], lse f[B,N,S], dout f[B,S,N,D], dlse f[B,N,S]",
 		Results: "dq f[B,S,N,D], dk f[B,S,M,D], dv f[B,S,M,D]",
 		Formula: "dv[j] = Σ p_ij dout[i], ds_ij = scale · p_ij (dout[i]·v[j] - dout[i]·out[i] + dlse[i]), dq[i] = Σ ds_ij k[j], dk[j] = Σ ds_ij q[i], p_ij = exp(s_ij - lse[i])",

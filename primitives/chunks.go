@@ -3,7 +3,7 @@ package primitives
 import (
 	"sync/atomic"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/exec"
 )
 
 // chunksPerThread is how many pieces of work a thread finds at least, if it starts
@@ -13,7 +13,7 @@ const chunksPerThread = 8
 // chunked is a.Parallel for work that takes hardly longer than to start a
 // goroutine: who comes first takes the next piece, of at least grain/4, so that none
 // waits for one that starts late. f must not depend on how 0..n is cut.
-func chunked(a *lowering.Args, n, grain int, f func(lo, hi int)) {
+func chunked(a *exec.Args, n, grain int, f func(lo, hi int)) {
 	if a.Alone(n, grain) {
 		f(0, n)
 		return

@@ -4,27 +4,28 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Clamping keeps its second argument between the first and the third, which
+// ClampOp keeps its second argument between the first and the third, which
 // have its shape or no dimensions. The upper bound wins where the bounds cross.
 // NaN in any of the three gives NaN.
-type Clamping struct{}
+type ClampOp struct{}
 
-var _ Primitive = Clamping{}
+var _ primitive = ClampOp{}
 
 // Clamp returns min(max(x, lo), hi). The bounds have x's type, or its element
 // type and no dimensions. Cotangents go to x strictly between the bounds and to
 // the bound that is crossed outside; where x equals a bound nobody has one.
-func Clamp(lo, x, hi *graph.Value) *graph.Value { return graph.Apply1(Clamping{}, lo, x, hi) }
+func Clamp(lo, x, hi *graph.Value) *graph.Value { return graph.Apply1(ClampOp{}, lo, x, hi) }
 
-func (Clamping) Name() string { return "clamp" }
+func (ClampOp) Name() string { return "clamp" }
 
-func (Clamping) Infer(in []graph.Type) ([]graph.Type, error) {
+func (ClampOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (Clamping) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP is the derivative of jax.lax.clamp.
-func (Clamping) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (ClampOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[1], ct[0]
 	lo, hi, zeros := spread(e.In[0], x), spread(e.In[2], x), ZerosLike(x)
 	below := Where(And(Gt(lo, x), Lt(lo, hi)), g, zeros)
@@ -58,7 +59,7 @@ func spread(b, x *graph.Value) *graph.Value {
 	if b.Rank() == x.Rank() {
 		return b
 	}
-	return Broadcast(b, x.Type.Shape)
+	return BroadcastInDim(b, x.Type.Shape)
 }
 
 // gathered sums g if the value that it is the cotangent of is a scalar.
@@ -70,13 +71,13 @@ func gathered(g, of *graph.Value) *graph.Value {
 	for i := range axes {
 		axes[i] = i
 	}
-	return graph.Apply1(ReduceSum{Axes: axes, Unordered: true}, g)
+	return graph.Apply1(ReduceSumOp{Axes: axes, Unordered: true}, g)
 }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (Clamping) Pointwise() {}
+func (ClampOp) Pointwise() {}
 
-func (Clamping) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (ClampOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(1), 3, 1, sharding.NotLinear)
 	for i := range f.In {
 		if c.Type(i).Rank() == 0 {
@@ -86,8 +87,8 @@ func (Clamping) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (Clamping) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("clamp", out, in, func(a *lowering.Args) error {
+func (ClampOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise("clamp", out, in, func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F64:
 			clampAll(a, data[float64])
@@ -108,21 +109,21 @@ func (Clamping) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func clampTile(_ *lowering.Args, _, _ int, y []float32, x [][]float32) {
+func clampTile(_ *exec.Args, _, _ int, y []float32, x [][]float32) {
 	if len(x[0]) == 1 && len(x[2]) == 1 {
-		kernel.Clamp(y, x[1], x[0][0], x[2][0])
+		vector.Clamp(y, x[1], x[0][0], x[2][0])
 	} else {
 		clamp(y, x[0], x[1], x[2])
 	}
 }
 
 // clampAll clamps arrays whose elements of gives.
-func clampAll[T Number](a *lowering.Args, of func(array.Array) []T) {
+func clampAll[T number](a *exec.Args, of func(array.Array) []T) {
 	lo, x, hi, y := of(a.In[0]), of(a.In[1]), of(a.In[2]), of(a.Out[0])
-	lowering.Share(a, len(y), cheap, clampedElements[T]{y, lo, x, hi})
+	exec.Share(a, len(y), cheap, clampedElements[T]{y, lo, x, hi})
 }
 
-type clampedElements[T Number] struct{ y, lo, x, hi []T }
+type clampedElements[T number] struct{ y, lo, x, hi []T }
 
 func (w *clampedElements[T]) Piece(from, to int) {
 	lo, hi := w.lo, w.hi
@@ -136,7 +137,7 @@ func (w *clampedElements[T]) Piece(from, to int) {
 }
 
 // clamp writes min(max(x, lo), hi) to y; a bound of one element holds for all.
-func clamp[T Number](y, lo, x, hi []T) {
+func clamp[T number](y, lo, x, hi []T) {
 	if len(lo) == 1 && len(hi) == 1 {
 		l, h := lo[0], hi[0]
 		for i := range y {
@@ -156,7 +157,7 @@ func clamp[T Number](y, lo, x, hi []T) {
 	}
 }
 
-func (Clamping) Doc() graph.Doc {
+func (ClampOp) Doc() graph.Doc {
 	return graph.Doc{Args: "min t[..] | t[], x t[..], max t[..] | t[]", Results: "t[..]", Formula: "y = min(max(x, min), max)",
 		Notes: "NaN in any of the three gives NaN. Where x equals a bound, nobody receives the cotangent."}
 }

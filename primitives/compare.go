@@ -1,40 +1,41 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Comparison is the family of elementwise comparisons of two arguments of one
+// CompareOp is the family of elementwise comparisons of two arguments of one
 // type. A NaN is unequal to everything, itself too, and in no order; false is
 // less than true.
-type Comparison struct{ op string }
+type CompareOp struct{ op string }
 
-var _ pointwise = Comparison{}
+var _ pointwise = CompareOp{}
 
 // Eq returns whether x = y.
-func Eq(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"eq"}, x, y) }
+func Eq(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"eq"}, x, y) }
 
 // Ne returns whether x ≠ y.
-func Ne(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"ne"}, x, y) }
+func Ne(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"ne"}, x, y) }
 
 // Lt returns whether x < y.
-func Lt(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"lt"}, x, y) }
+func Lt(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"lt"}, x, y) }
 
 // Le returns whether x ≤ y.
-func Le(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"le"}, x, y) }
+func Le(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"le"}, x, y) }
 
 // Gt returns whether x > y.
-func Gt(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"gt"}, x, y) }
+func Gt(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"gt"}, x, y) }
 
 // Ge returns whether x ≥ y.
-func Ge(x, y *graph.Value) *graph.Value { return graph.Apply1(Comparison{"ge"}, x, y) }
+func Ge(x, y *graph.Value) *graph.Value { return graph.Apply1(CompareOp{"ge"}, x, y) }
 
-func (c Comparison) Name() string { return c.op }
+func (c CompareOp) Name() string { return c.op }
 
-func (c Comparison) Infer(in []graph.Type) ([]graph.Type, error) {
+func (c CompareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -45,22 +46,22 @@ func (c Comparison) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP is zero: the result is no float.
-func (Comparison) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (CompareOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-func (Comparison) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (CompareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (Comparison) Pointwise() {}
+func (CompareOp) Pointwise() {}
 
-func (c Comparison) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	f32, f64, i32, i64 := compareFloat(c.op), compare[float64](c.op), compare[int32](c.op), compare[int64](c.op)
 	u32, u8 := compare[uint32](c.op), compare[uint8](c.op)
-	wide := func(a *lowering.Args, lo, hi int, _ []float32, x [][]float32) {
+	wide := func(a *exec.Args, lo, hi int, _ []float32, x [][]float32) {
 		f32(data[bool](a.Out[0])[lo:hi], x[0], x[1])
 	}
-	return e.Elementwise(c.op, out, in, func(a *lowering.Args) error {
+	return e.Elementwise(c.op, out, in, func(a *exec.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.F64:
 			each2(a, cheap, f64)
@@ -85,21 +86,21 @@ func (c Comparison) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func compareFloat(op string) func(z []bool, x, y []float32) {
 	switch op {
 	case "eq":
-		return kernel.Equal[float32]
+		return vector.Equal[float32]
 	case "ne":
-		return kernel.Unequal[float32]
+		return vector.Unequal[float32]
 	case "lt":
-		return kernel.Less[float32]
+		return vector.Less[float32]
 	case "le":
-		return kernel.AtMost[float32]
+		return vector.AtMost[float32]
 	case "gt":
-		return kernel.Greater[float32]
+		return vector.Greater[float32]
 	default:
-		return kernel.AtLeast[float32]
+		return vector.AtLeast[float32]
 	}
 }
 
-func compare[T Number](op string) func(z []bool, x, y []T) {
+func compare[T number](op string) func(z []bool, x, y []T) {
 	switch op {
 	case "eq":
 		return func(z []bool, x, y []T) {
@@ -140,7 +141,7 @@ func compare[T Number](op string) func(z []bool, x, y []T) {
 	}
 }
 
-func (c Comparison) Doc() graph.Doc {
+func (c CompareOp) Doc() graph.Doc {
 	sign := map[string]string{"eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥"}[c.op]
 	return graph.Doc{Args: "x t[..], y t[..]", Results: "bool[..]", Formula: "z = (x " + sign + " y)",
 		Notes: "A NaN is unequal to everything and in no order; false < true."}
@@ -149,7 +150,7 @@ func (c Comparison) Doc() graph.Doc {
 func comparisonFamily() []graph.Primitive {
 	var all []graph.Primitive
 	for _, op := range [...]string{"eq", "ne", "lt", "le", "gt", "ge"} {
-		all = append(all, Comparison{op})
+		all = append(all, CompareOp{op})
 	}
 	return all
 }

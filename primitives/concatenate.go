@@ -5,30 +5,32 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Join puts its one or more arguments one behind the other along a dimension.
-type Join struct {
+// ConcatenateOp puts its one or more arguments one behind the other along a dimension.
+type ConcatenateOp struct {
 	Dimension int
 }
 
-var _ Primitive = Join{}
+var _ primitive = ConcatenateOp{}
 
 // Concatenate returns the arguments one behind the other along the dimension,
 // in which alone their shapes may differ.
 func Concatenate(dimension int, xs ...*graph.Value) *graph.Value {
+	graph.Helper()
 	if len(xs) == 0 {
 		graph.Fail("concatenate of nothing, want at least one value")
 	}
-	return graph.Apply1(Join{dimension}, xs...)
+	return graph.Apply1(ConcatenateOp{dimension}, xs...)
 }
 
-func (Join) Name() string { return "concatenate" }
+func (ConcatenateOp) Name() string { return "concatenate" }
 
-func (j Join) Infer(in []graph.Type) ([]graph.Type, error) {
+func (j ConcatenateOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) == 0 {
 		return nil, fmt.Errorf("no arguments, want at least one")
 	}
@@ -58,18 +60,18 @@ func (j Join) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP gives every argument its slice.
-func (j Join) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (j ConcatenateOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(e.In))
 	at := 0
 	for i, v := range e.In {
 		n := v.Dim(j.Dimension)
-		out[i] = SliceAxis(ct[0], j.Dimension, at, at+n)
+		out[i] = SliceInDim(ct[0], j.Dimension, at, at+n)
 		at += n
 	}
 	return out, nil
 }
 
-func (j Join) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (j ConcatenateOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	dims := rowDims(c.Type(0).Rank(), j.Dimension)
 	f := sharding.Factors{Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 	for range c.In {
@@ -78,12 +80,12 @@ func (j Join) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (j Join) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (j ConcatenateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if len(in) == 1 {
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Kernel("concatenate", out, in, func(a *lowering.Args) error {
+	return e.Kernel("concatenate", out, in, func(a *exec.Args) error {
 		to := rowMajor(a, a.Out[0].Type.Shape)
 		for _, x := range a.In {
 			move(a, x.Type.Shape, a.Out[0], to, x, rowMajor(a, x.Type.Shape))
@@ -93,7 +95,7 @@ func (j Join) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func (Join) Doc() graph.Doc {
+func (ConcatenateOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], y t[..], ...", Results: "t[..]", Formula: "[x y ...] along the dimension",
 		Params: "dimension: the one along which the arguments follow each other"}
 }

@@ -17,10 +17,10 @@ import (
 
 // routed is a whole MoE layer: a router, whose logits are x times its weights,
 // and linear experts.
-func routed(l primitives.Layer, x, router, kernel *graph.Value, k int) *graph.Value {
-	logits := primitives.Convert(primitives.MatMul(x, router), graph.F32)
-	w, idx, _ := primitives.Route(primitives.Router{TopK: k}, logits, nil)
-	return experts(primitives.Prepare(l, idx), x, primitives.Convert(w, x.Type.DType), kernel)
+func routed(l primitives.PrepareOp, x, router, kernel *graph.Value, k int) *graph.Value {
+	logits := primitives.ConvertElementType(primitives.MatMul(x, router), graph.F32)
+	w, idx, _ := primitives.Route(primitives.RouteOp{TopK: k}, logits, nil)
+	return experts(primitives.Prepare(l, idx), x, primitives.ConvertElementType(w, x.Type.DType), kernel)
 }
 
 // exchanges lists a plan's collectives: op, axes, bytes that a rank contributes,
@@ -42,7 +42,7 @@ func TestContractInventoryOfCollectives(t *testing.T) {
 	build := func(d graph.DType, axis string, grad bool) func(*graph.Tracer) []*graph.Value {
 		return func(tr *graph.Tracer) []*graph.Value {
 			x, router, kernel := tr.Input("x", d, tokens, h), tr.Input("router", d, h, e), tr.Input("kernel", d, e, h, f)
-			out := routed(primitives.Layer{Experts: e, Axis: axis}, x, router, kernel, k)
+			out := routed(primitives.PrepareOp{Experts: e, Axis: axis}, x, router, kernel, k)
 			if !grad {
 				return []*graph.Value{out}
 			}
@@ -121,7 +121,7 @@ func TestContractInventoryWithTokensOverDP(t *testing.T) {
 	const tokens, h, f, e, k = 8, 6, 3, 4, 2
 	s := spread{mesh: "dp=2,ep=2", tokens: "dp"}
 	prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
-		r := primitives.Prepare(primitives.Layer{Experts: e}, tr.Input("idx", graph.I32, tokens, k))
+		r := primitives.Prepare(primitives.PrepareOp{Experts: e}, tr.Input("idx", graph.I32, tokens, k))
 		return []*graph.Value{experts(r, tr.Input("x", graph.F32, tokens, h), tr.Input("w", graph.F32, tokens, k), tr.Input("kernel", graph.F32, e, h, f))}
 	})
 	plan, err := gomoe.Compile(prog, s.config(t, prog))
@@ -144,7 +144,7 @@ func TestContractInventoryWithTokensOverDP(t *testing.T) {
 // cannot meet each other's.
 func TestContractOneOrderOfExchanges(t *testing.T) {
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
-		prog := stack(t, 4, primitives.Layer{Experts: 12, Axis: s.axis})
+		prog := stack(t, 4, primitives.PrepareOp{Experts: 12, Axis: s.axis})
 		plan, err := gomoe.Compile(prog, s.config(t, prog))
 		require.NoError(t, err)
 		again, err := gomoe.Compile(prog, s.config(t, prog))

@@ -28,13 +28,13 @@ func pullback(t *testing.T, p *graph.Program) *graph.Program {
 // halfSquares is 0.5 Σ x² in f32, in f64 for f64.
 func halfSquares(x *graph.Value) *graph.Value {
 	if x.Type.DType != graph.F64 {
-		x = primitives.Convert(x, graph.F32)
+		x = primitives.ConvertElementType(x, graph.F32)
 	}
 	axes := make([]int, x.Rank())
 	for i := range axes {
 		axes[i] = i
 	}
-	return primitives.Scale(primitives.Sum(primitives.Square(x), axes...), 0.5)
+	return primitives.MulScalar(primitives.ReduceSum(primitives.Square(x), axes...), 0.5)
 }
 
 // linspace is TransformerEngine's identity tokens in bf16's numbers.
@@ -54,7 +54,7 @@ func TestContractIdentityGradients(t *testing.T) {
 	for _, d := range []graph.DType{graph.F32, graph.BF16} {
 		for name, route := range map[string]func(token, choice int) int{"uniform": uniform4, "nonuniform": nonuniform4} {
 			t.Run(fmt.Sprintf("%s %s", d, name), func(t *testing.T) {
-				p := newProblem(rng(1), primitives.Layer{Experts: 4}, tokens, k).route(route)
+				p := newProblem(rng(1), primitives.PrepareOp{Experts: 4}, tokens, k).route(route)
 				x := linspace(tokens * h)
 				in := arrays{"idx": ids(p.idx, tokens, k), "x": of(graph.T(d, tokens, h), x), "w": of(graph.T(d, tokens, k), slices.Repeat([]float64{0.5}, tokens*k))}
 				double := make([]float64, len(x))
@@ -64,7 +64,7 @@ func TestContractIdentityGradients(t *testing.T) {
 				eachSpread(t, tokens, 4, func(t *testing.T, s spread) {
 					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 						x, w := tr.Input("x", d, tokens, h), tr.Input("w", d, tokens, k)
-						r := primitives.Prepare(primitives.Layer{Experts: 4, Align: 16, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
+						r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Align: 16, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
 						rows, rw := primitives.DispatchWeighted(r, x, w)
 						home := vjp.Gradients(halfSquares(primitives.Combine(r, weighted(rows, rw))), x)[0]
 						away := vjp.Gradients(halfSquares(rows), x)[0]
@@ -88,7 +88,7 @@ func TestContractIdentityGradients(t *testing.T) {
 // travels with it, which every column of the slot holds.
 func TestContractCombineGradient(t *testing.T) {
 	const tokens, h, k = 8, 32, 2
-	p := newProblem(rng(1), primitives.Layer{Experts: 4}, tokens, k).route(nonuniform4)
+	p := newProblem(rng(1), primitives.PrepareOp{Experts: 4}, tokens, k).route(nonuniform4)
 	half := slices.Repeat([]float64{0.5}, tokens*k)
 	for _, d := range []graph.DType{graph.F32, graph.BF16} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -96,10 +96,10 @@ func TestContractCombineGradient(t *testing.T) {
 			eachSpread(t, tokens, 4, func(t *testing.T, s spread) {
 				prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 					x, w, y := tr.Input("x", d, tokens, h), tr.Input("w", d, tokens, k), tr.Input("y", d, tokens, k)
-					r := primitives.Prepare(primitives.Layer{Experts: 4, Align: 16, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
+					r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Align: 16, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
 					rows, rw := primitives.DispatchWeighted(r, x, w)
 					_, ry := primitives.DispatchWeighted(r, x, y)
-					eo := primitives.Add(rows, primitives.Broadcast(ry, rows.Type.Shape, 0)) // 0.5 in every column
+					eo := primitives.Add(rows, primitives.BroadcastInDim(ry, rows.Type.Shape, 0)) // 0.5 in every column
 					loss := halfSquares(primitives.Combine(r, weighted(eo, rw)))
 					return append([]*graph.Value{loss}, vjp.Gradients(loss, y, x)...)
 				})
@@ -120,7 +120,7 @@ func TestContractGradientOfEachWeight(t *testing.T) {
 	const tokens, k = 12, 3
 	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F64} {
 		for _, capacity := range []int{0, 2} {
-			l := primitives.Layer{Experts: 12, Capacity: capacity, Align: 4}
+			l := primitives.PrepareOp{Experts: 12, Capacity: capacity, Align: 4}
 			p := newProblem(rng(5), l, tokens, k)
 			p.idx[6], p.idx[7] = 3, 3
 			c, want := make([]float64, tokens*k), make([]float64, tokens*k)
@@ -138,7 +138,7 @@ func TestContractGradientOfEachWeight(t *testing.T) {
 						r := primitives.Prepare(l, tr.Input("idx", graph.I32, tokens, k))
 						_, rw := primitives.DispatchWeighted(r, x, w)
 						_, rc := primitives.DispatchWeighted(r, x, y)
-						return vjp.Gradients(primitives.Sum(primitives.Mul(rw, rc), 0), w, x)
+						return vjp.Gradients(primitives.ReduceSum(primitives.Mul(rw, rc), 0), w, x)
 					})
 					in := p.arrays(graph.BF16)
 					in["w"], in["y"] = of(graph.T(d, tokens, k), p.w), of(graph.T(d, tokens, k), c)
@@ -156,7 +156,7 @@ func TestContractGradientOfEachWeight(t *testing.T) {
 // lies in expert order like any other: of dispatched rows, of experts' results
 // and of weights alone.
 func TestContractConstantCotangents(t *testing.T) {
-	p := newProblem(rng(5), primitives.Layer{Experts: 12, Capacity: 3, Align: 4}, 12, 2)
+	p := newProblem(rng(5), primitives.PrepareOp{Experts: 12, Capacity: 3, Align: 4}, 12, 2)
 	dx, dw, through, dk := make([]float64, 12*4), make([]float64, 24), make([]float64, 12*4), make([]float64, 12*4*3)
 	for i, kept := range p.kept() {
 		if !kept {
@@ -181,9 +181,9 @@ func TestContractConstantCotangents(t *testing.T) {
 			rows, rw := primitives.DispatchWeighted(r, x, w)
 			y := primitives.GroupedMatMul(r, rows, kernel)
 			return slices.Concat(
-				vjp.Gradients(primitives.Sum(rows, 0, 1), x, w),
-				vjp.Gradients(primitives.Sum(rw, 0), x, w),
-				vjp.Gradients(primitives.Sum(y, 0, 1), x, kernel))
+				vjp.Gradients(primitives.ReduceSum(rows, 0, 1), x, w),
+				vjp.Gradients(primitives.ReduceSum(rw, 0), x, w),
+				vjp.Gradients(primitives.ReduceSum(y, 0, 1), x, kernel))
 		})
 		none, noneW := make([]float64, 12*4), make([]float64, 24)
 		for i, got := range s.run(t, prog, p.arrays(graph.F32)) {
@@ -195,7 +195,7 @@ func TestContractConstantCotangents(t *testing.T) {
 // Weights applied before or after the experts, or at home where no weight
 // travels, are one layer with one gradient.
 func TestContractEarlyAndLateWeights(t *testing.T) {
-	p := newProblem(rng(9), primitives.Layer{Experts: 12, Capacity: 4}, 12, 2)
+	p := newProblem(rng(9), primitives.PrepareOp{Experts: 12, Capacity: 4}, 12, 2)
 	out, dx, dw, dk := p.dense()
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
 		l := p.layer
@@ -219,7 +219,7 @@ func TestContractEarlyAndLateWeights(t *testing.T) {
 // in every slot. Each is run on a session that has run others before.
 func TestContractAdjoint(t *testing.T) {
 	const tokens, k, h = 12, 3, 4
-	for _, l := range []primitives.Layer{{Experts: 12}, {Experts: 6, Capacity: 4, Align: 4}, {Experts: 12, Capacity: 1, Align: 3}} {
+	for _, l := range []primitives.PrepareOp{{Experts: 12}, {Experts: 6, Capacity: 4, Align: 4}, {Experts: 12, Capacity: 1, Align: 3}} {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
 			eachSpread(t, tokens, l.Experts, func(t *testing.T, s spread) {
 				l.Axis = s.axis
@@ -230,10 +230,10 @@ func TestContractAdjoint(t *testing.T) {
 					dx, dw := primitives.DispatchWeighted(r, x, w)
 					ry, ru := primitives.DispatchWeighted(r, y, u)
 					ry = weighted(ry, ru)
-					lhs, lhsW := primitives.Sum(primitives.Mul(dx, ry), 0, 1), primitives.Sum(primitives.Mul(dw, ru), 0)
-					rhs := primitives.Sum(primitives.Mul(x, primitives.Combine(r, ry)), 0, 1)
+					lhs, lhsW := primitives.ReduceSum(primitives.Mul(dx, ry), 0, 1), primitives.ReduceSum(primitives.Mul(dw, ru), 0)
+					rhs := primitives.ReduceSum(primitives.Mul(x, primitives.Combine(r, ry)), 0, 1)
 					back := vjp.Gradients(lhsW, w)[0]
-					return []*graph.Value{lhs, rhs, lhsW, primitives.Sum(primitives.Mul(w, back), 0, 1)}
+					return []*graph.Value{lhs, rhs, lhsW, primitives.ReduceSum(primitives.Mul(w, back), 0, 1)}
 				})
 				j := s.open(t, prog)
 				for seed := range 100 {
@@ -263,7 +263,7 @@ func TestContractAdjoint(t *testing.T) {
 
 // Gradients lie where their values lie, with their element type and shape.
 func TestContractGradientsLieWhereValuesLie(t *testing.T) {
-	p := newProblem(rng(2), primitives.Layer{Experts: 12, Align: 4}, 12, 2)
+	p := newProblem(rng(2), primitives.PrepareOp{Experts: 12, Align: 4}, 12, 2)
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
 		for _, tokens := range []string{s.tokens, ""} {
 			s := s
@@ -294,7 +294,7 @@ func TestContractGradientsLieWhereValuesLie(t *testing.T) {
 // there is one copy, and is close to them elsewhere.
 func TestContractBitsOfOneRank(t *testing.T) {
 	for _, d := range floatTypes {
-		p := newProblem(rng(4), primitives.Layer{Experts: 12, Align: 2}, 24, 2)
+		p := newProblem(rng(4), primitives.PrepareOp{Experts: 12, Align: 2}, 24, 2)
 		in := p.arrays(d)
 		r := rng(8)
 		for _, name := range []string{"x", "w", "kernel", "ct_0"} {
@@ -331,7 +331,7 @@ func (s spread) copies(t *testing.T) int {
 // Five steps of one session and sessions with other numbers of threads have the
 // same bits.
 func TestContractDeterministic(t *testing.T) {
-	p := newProblem(rng(4), primitives.Layer{Experts: 12, Align: 2}, 24, 3)
+	p := newProblem(rng(4), primitives.PrepareOp{Experts: 12, Align: 2}, 24, 3)
 	in := p.arrays(graph.F32)
 	for _, name := range []string{"x", "w", "kernel", "ct_0"} {
 		in[name] = uniform(-1, 1)(rng(8), in[name].Type)

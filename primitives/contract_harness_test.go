@@ -213,7 +213,7 @@ func sameBits(t *testing.T, what string, got, want array.Array) {
 // with a cotangent g for its result. Its numbers are small integers, so that
 // every sum is exact in every float type, whatever its order.
 type problem struct {
-	layer         primitives.Layer
+	layer         primitives.PrepareOp
 	tokens, k     int
 	hidden, width int
 	idx           []int32
@@ -221,7 +221,7 @@ type problem struct {
 	g             []float64
 }
 
-func newProblem(r *rand.Rand, l primitives.Layer, tokens, k int) *problem {
+func newProblem(r *rand.Rand, l primitives.PrepareOp, tokens, k int) *problem {
 	p := &problem{layer: l, tokens: tokens, k: k, hidden: 4, width: 3}
 	small := func(n, lo, hi int) []float64 {
 		x := make([]float64, n)
@@ -312,14 +312,14 @@ func (p *problem) program(t *testing.T, s spread, d graph.DType) *graph.Program 
 }
 
 // experts is a layer of linear experts whose weights travel with the tokens.
-func experts(r primitives.Routing, x, w, kernel *graph.Value) *graph.Value {
+func experts(r primitives.Prepared, x, w, kernel *graph.Value) *graph.Value {
 	rows, rw := primitives.DispatchWeighted(r, x, w)
 	return primitives.Combine(r, weighted(primitives.GroupedMatMul(r, rows, kernel), rw))
 }
 
 // weighted returns every row times its weight.
 func weighted(rows, rw *graph.Value) *graph.Value {
-	return primitives.Mul(rows, primitives.Broadcast(rw, rows.Type.Shape, 0))
+	return primitives.Mul(rows, primitives.BroadcastInDim(rw, rows.Type.Shape, 0))
 }
 
 func rng(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 11)) }

@@ -33,7 +33,7 @@ func TestContractCounts(t *testing.T) {
 		{"nothing chosen", 8, 0, func(t, k int) int { return -1 }, []int32{0, 0, 0, 0}, []int32{0, 0, 0, 0}, []int32{0, 0, 0, 0}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := primitives.Layer{Experts: 4, Align: 16, Capacity: c.capacity}
+			l := primitives.PrepareOp{Experts: 4, Align: 16, Capacity: c.capacity}
 			p := newProblem(rng(1), l, c.tokens, 2).route(c.route)
 			eachSpread(t, c.tokens, 4, func(t *testing.T, s spread) {
 				l.Axis = s.axis
@@ -56,7 +56,7 @@ func TestContractCounts(t *testing.T) {
 func TestContractSlots(t *testing.T) {
 	for _, d := range []graph.DType{graph.I32, graph.I64} {
 		for _, capacity := range []int{0, 1, 3, 100} {
-			l := primitives.Layer{Experts: 12, Capacity: capacity, Align: 4}
+			l := primitives.PrepareOp{Experts: 12, Capacity: capacity, Align: 4}
 			p := newProblem(rng(capacity), l, 12, 3)
 			p.idx[3], p.idx[4] = p.idx[5], p.idx[5]
 			var routing, counts, padded []int32
@@ -100,7 +100,7 @@ func TestContractSlots(t *testing.T) {
 }
 
 // identity dispatches, weights every row with w and combines.
-func identity(l primitives.Layer, d graph.DType, shape []int, k, h int) func(*graph.Tracer) []*graph.Value {
+func identity(l primitives.PrepareOp, d graph.DType, shape []int, k, h int) func(*graph.Tracer) []*graph.Value {
 	return func(tr *graph.Tracer) []*graph.Value {
 		r := primitives.Prepare(l, tr.Input("idx", graph.I32, append(slices.Clone(shape), k)...))
 		rows, rw := primitives.DispatchWeighted(r, tr.Input("x", d, append(slices.Clone(shape), h)...), tr.Input("w", d, append(slices.Clone(shape), k)...))
@@ -129,14 +129,14 @@ func TestContractIdentityRoundTrip(t *testing.T) {
 						tokens[i] = 0.1 + 0.8*float64(i)/float64(len(tokens)-1)
 					}
 					require.NoError(t, x.SetFloat64s(tokens))
-					p := newProblem(rng(1), primitives.Layer{Experts: 4}, 8, 2).route(route)
+					p := newProblem(rng(1), primitives.PrepareOp{Experts: 4}, 8, 2).route(route)
 					k := append(slices.Clone(c.shape), 2)
 					in := arrays{"x": x, "idx": ids(p.idx, k...), "w": of(graph.T(d, k...), slices.Repeat([]float64{0.5}, 16))}
 					for _, s := range meshes() {
 						if !s.fits(t, c.shape[0], 4) {
 							continue
 						}
-						prog := trace(t, identity(primitives.Layer{Experts: 4, Align: c.align, Axis: s.axis}, d, c.shape, 2, h))
+						prog := trace(t, identity(primitives.PrepareOp{Experts: 4, Align: c.align, Axis: s.axis}, d, c.shape, 2, h))
 						require.True(t, prog.Out[0].Type.Equal(x.Type), "the result is %s, want %s", prog.Out[0].Type, x.Type)
 						sameBits(t, s.String(), s.run(t, prog, in)[0], x)
 					}
@@ -151,7 +151,7 @@ func TestContractIdentityRoundTrip(t *testing.T) {
 func TestContractCombineAddsWithoutWeights(t *testing.T) {
 	const tokens, h = 12, 5
 	for k := 1; k <= 4; k++ {
-		p := newProblem(rng(k), primitives.Layer{Experts: 12}, tokens, k)
+		p := newProblem(rng(k), primitives.PrepareOp{Experts: 12}, tokens, k)
 		for c := range k {
 			p.idx[2*k+c] = -1 // token 2 chooses none
 			p.idx[5*k+c] = 7  // token 5 chooses one expert k times
@@ -169,7 +169,7 @@ func TestContractCombineAddsWithoutWeights(t *testing.T) {
 			t.Run(fmt.Sprintf("%s top %d", d, k), func(t *testing.T) {
 				eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
 					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
-						r := primitives.Prepare(primitives.Layer{Experts: 12, Align: 2, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
+						r := primitives.Prepare(primitives.PrepareOp{Experts: 12, Align: 2, Axis: s.axis}, tr.Input("idx", graph.I32, tokens, k))
 						return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", d, tokens, h)))}
 					})
 					same(t, "out", s.run(t, prog, arrays{"idx": ids(p.idx, tokens, k), "x": of(graph.T(d, tokens, h), x)})[0], want)
@@ -184,14 +184,14 @@ func TestContractCombineAddsWithoutWeights(t *testing.T) {
 func TestContractCombineAddsInOrderOfChoices(t *testing.T) {
 	const tokens, k = 12, 3
 	perms := [][]int{{0, 4, 8}, {0, 8, 4}, {4, 0, 8}, {4, 8, 0}, {8, 0, 4}, {8, 4, 0}}
-	p := newProblem(rng(1), primitives.Layer{Experts: 12}, tokens, k).route(func(t, c int) int { return perms[t%6][c] + t/6 })
+	p := newProblem(rng(1), primitives.PrepareOp{Experts: 12}, tokens, k).route(func(t, c int) int { return perms[t%6][c] + t/6 })
 	in := arrays{
 		"idx": ids(p.idx, tokens, k),
 		"x":   of(graph.T(graph.F32, tokens, 2), slices.Repeat([]float64{1}, tokens*2)),
 		"w":   of(graph.T(graph.F32, tokens, k), slices.Repeat([]float64{1e8, -1e8, 1}, tokens)),
 	}
 	eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
-		prog := trace(t, identity(primitives.Layer{Experts: 12, Axis: s.axis}, graph.F32, []int{tokens}, k, 2))
+		prog := trace(t, identity(primitives.PrepareOp{Experts: 12, Axis: s.axis}, graph.F32, []int{tokens}, k, 2))
 		same(t, "out", s.run(t, prog, in)[0], slices.Repeat([]float64{1}, tokens*2))
 	})
 }
@@ -200,7 +200,7 @@ func TestContractCombineAddsInOrderOfChoices(t *testing.T) {
 // last bit are the next number, but rounded after every addition they are 1.
 func TestContractCombineRoundsOnce(t *testing.T) {
 	const tokens, h, k = 12, 2, 3
-	p := newProblem(rng(1), primitives.Layer{Experts: 12}, tokens, k).route(func(t, c int) int { return (t + 5*c) % 12 })
+	p := newProblem(rng(1), primitives.PrepareOp{Experts: 12}, tokens, k).route(func(t, c int) int { return (t + 5*c) % 12 })
 	for d, half := range map[graph.DType]float64{graph.BF16: 0x1p-8, graph.F16: 0x1p-11} {
 		in := arrays{
 			"idx": ids(p.idx, tokens, k),
@@ -209,7 +209,7 @@ func TestContractCombineRoundsOnce(t *testing.T) {
 		}
 		t.Run(d.String(), func(t *testing.T) {
 			eachSpread(t, tokens, 12, func(t *testing.T, s spread) {
-				prog := trace(t, identity(primitives.Layer{Experts: 12, Axis: s.axis}, d, []int{tokens}, k, h))
+				prog := trace(t, identity(primitives.PrepareOp{Experts: 12, Axis: s.axis}, d, []int{tokens}, k, h))
 				same(t, "out", s.run(t, prog, in)[0], slices.Repeat([]float64{1 + 2*half}, tokens*h))
 			})
 		})
@@ -218,13 +218,13 @@ func TestContractCombineRoundsOnce(t *testing.T) {
 
 // Tokens of integer types travel too; and rows of no columns.
 func TestContractOtherPayloads(t *testing.T) {
-	p := newProblem(rng(3), primitives.Layer{Experts: 12}, 12, 1)
+	p := newProblem(rng(3), primitives.PrepareOp{Experts: 12}, 12, 1)
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
 		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
-			r := primitives.Prepare(primitives.Layer{Experts: 12, Axis: s.axis}, tr.Input("idx", graph.I32, 12, 1))
+			r := primitives.Prepare(primitives.PrepareOp{Experts: 12, Axis: s.axis}, tr.Input("idx", graph.I32, 12, 1))
 			rows := primitives.Dispatch(r, tr.Input("x", graph.I32, 12, 3))
 			none := primitives.Combine(r, primitives.Dispatch(r, tr.Input("y", graph.BF16, 12, 0)))
-			return []*graph.Value{primitives.Combine(r, primitives.Convert(rows, graph.F32)), none}
+			return []*graph.Value{primitives.Combine(r, primitives.ConvertElementType(rows, graph.F32)), none}
 		})
 		in := arrays{"idx": ids(p.idx, 12, 1), "x": array.New(graph.T(graph.I32, 12, 3)), "y": array.New(graph.T(graph.BF16, 12, 0))}
 		want := make([]float64, 36)
@@ -246,7 +246,7 @@ func TestContractAgainstDenseReference(t *testing.T) {
 	for seed := range 6 {
 		for _, experts := range []int{12, 6} {
 			r := rng(seed)
-			l := primitives.Layer{Experts: experts, Align: []int{0, 1, 2, 3, 8}[r.IntN(5)], Capacity: []int{0, 0, 1, 2, 5}[r.IntN(5)]}
+			l := primitives.PrepareOp{Experts: experts, Align: []int{0, 1, 2, 3, 8}[r.IntN(5)], Capacity: []int{0, 0, 1, 2, 5}[r.IntN(5)]}
 			p := newProblem(r, l, 12, 1+r.IntN(3))
 			out, dx, dw, dk := p.dense()
 			for _, d := range []graph.DType{graph.F32, graph.BF16} {

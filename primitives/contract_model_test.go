@@ -17,7 +17,7 @@ import (
 
 // model is two MoE layers with routers, gated experts, residuals and a squared
 // loss: its results are the loss, the output and all gradients.
-func model(t *testing.T, d graph.DType, l primitives.Layer, k int, score string, grad bool) *graph.Program {
+func model(t *testing.T, d graph.DType, l primitives.PrepareOp, k int, score string, grad bool) *graph.Program {
 	const tokens, h, f = 24, 8, 6
 	return trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", d, tokens, h)
@@ -36,16 +36,16 @@ func model(t *testing.T, d graph.DType, l primitives.Layer, k int, score string,
 			if d == graph.F64 {
 				wide = d
 			}
-			logits := primitives.Convert(primitives.MatMul(y, router), wide)
+			logits := primitives.ConvertElementType(primitives.MatMul(y, router), wide)
 			var bias *graph.Value
 			if score == primitives.SigmoidScore {
 				bias = tr.Input(fmt.Sprintf("rbias%d", i), wide, l.Experts)
 			}
-			w, idx, _ := primitives.Route(primitives.Router{TopK: k, Score: score, Renormalize: true}, logits, bias)
+			w, idx, _ := primitives.Route(primitives.RouteOp{TopK: k, Score: score, Renormalize: true}, logits, bias)
 			r := primitives.Prepare(l, idx)
 			rows, rw := primitives.DispatchWeighted(r, y, w)
 			z := primitives.GroupedMatMul(r, primitives.SiLU(primitives.GroupedMatMul(r, rows, up)), down)
-			z = primitives.Convert(weighted(primitives.Convert(z, wide), rw), d)
+			z = primitives.ConvertElementType(weighted(primitives.ConvertElementType(z, wide), rw), d)
 			y = primitives.Add(y, primitives.Combine(r, z))
 		}
 		loss := halfSquares(primitives.Sub(y, target))
@@ -65,15 +65,15 @@ func model(t *testing.T, d graph.DType, l primitives.Layer, k int, score string,
 func TestContractModelIsTheSameOnEveryMesh(t *testing.T) {
 	for _, c := range []struct {
 		d     graph.DType
-		l     primitives.Layer
+		l     primitives.PrepareOp
 		score string
 		tol   float64
 	}{
-		{graph.F32, primitives.Layer{Experts: 12}, "", 1e-6},
-		{graph.F32, primitives.Layer{Experts: 6, Capacity: 5, Align: 8}, "", 1e-6},
-		{graph.F32, primitives.Layer{Experts: 12}, primitives.SigmoidScore, 1e-6},
-		{graph.BF16, primitives.Layer{Experts: 12, Capacity: 6}, "", 2e-2},
-		{graph.BF16, primitives.Layer{Experts: 12, Align: 16}, primitives.SigmoidScore, 2e-2},
+		{graph.F32, primitives.PrepareOp{Experts: 12}, "", 1e-6},
+		{graph.F32, primitives.PrepareOp{Experts: 6, Capacity: 5, Align: 8}, "", 1e-6},
+		{graph.F32, primitives.PrepareOp{Experts: 12}, primitives.SigmoidScore, 1e-6},
+		{graph.BF16, primitives.PrepareOp{Experts: 12, Capacity: 6}, "", 2e-2},
+		{graph.BF16, primitives.PrepareOp{Experts: 12, Align: 16}, primitives.SigmoidScore, 2e-2},
 	} {
 		t.Run(fmt.Sprintf("%s %+v %s", c.d, c.l, c.score), func(t *testing.T) {
 			p := model(t, c.d, c.l, 2, c.score, true)
@@ -137,7 +137,7 @@ func TestContractModelIsTheSameOnEveryMesh(t *testing.T) {
 // too, agrees with differences of the loss, on a mesh.
 func TestContractModelGradient(t *testing.T) {
 	s := spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}
-	p := model(t, graph.F64, primitives.Layer{Experts: 4, Capacity: 9}, 2, "", false)
+	p := model(t, graph.F64, primitives.PrepareOp{Experts: 4, Capacity: 9}, 2, "", false)
 	in := arrays{}
 	r := rng(3)
 	for _, v := range p.In {

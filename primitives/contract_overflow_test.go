@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -23,7 +23,7 @@ import (
 // TransformerEngine leaves open which pairs drop; here they are known.
 func TestContractDrops(t *testing.T) {
 	const tokens = 96 // TransformerEngine's overflow test: 48 per data parallel group
-	l := primitives.Layer{Experts: 4, Capacity: 32, Align: 16}
+	l := primitives.PrepareOp{Experts: 4, Capacity: 32, Align: 16}
 	p := newProblem(rng(1), l, tokens, 2).route(nonuniform4)
 	kept := p.kept()
 	out, dx, dw, dk := p.dense()
@@ -67,7 +67,7 @@ func TestContractDrops(t *testing.T) {
 // A token all of whose choices are dropped gives zeros and gets no gradient, and
 // the ranks go on in step: those without any row left too.
 func TestContractTokensDroppedWhole(t *testing.T) {
-	l := primitives.Layer{Experts: 12, Capacity: 1}
+	l := primitives.PrepareOp{Experts: 12, Capacity: 1}
 	p := newProblem(rng(2), l, 12, 2).route(func(int, int) int { return 5 })
 	out, dx, dw, dk := p.dense()
 	for i, x := range append(out[3:], dx[4:]...) {
@@ -87,7 +87,7 @@ func TestContractTokensDroppedWhole(t *testing.T) {
 // and its capacity, before any token moves; the session can be used again at
 // once, whatever the order in which its ranks found out.
 func TestContractTrap(t *testing.T) {
-	l := primitives.Layer{Experts: 12, Capacity: 6, Trap: true, Name: "block 3"}
+	l := primitives.PrepareOp{Experts: 12, Capacity: 6, Trap: true, Label: "block 3"}
 	fits := newProblem(rng(3), l, 12, 2).route(func(t, k int) int { return (t*2 + k) % 12 })
 	over := newProblem(rng(3), l, 12, 2).route(func(t, k int) int { return 7 * (1 - k) })
 	out, _, _, _ := fits.dense()
@@ -100,7 +100,7 @@ func TestContractTrap(t *testing.T) {
 			require.ErrorContains(t, err, "layer block 3: ep: expert 0: 12 pairs, want at most its capacity 6; raise the capacity to 12, or drop the pairs that do not fit")
 			require.ErrorContains(t, err, "contract_harness_test.go:")
 			var oe *ep.OverflowError
-			var agreed *lowering.Agreed
+			var agreed *exec.Agreed
 			require.True(t, errors.As(err, &oe) && errors.As(err, &agreed), "%v", err)
 			require.Equal(t, ep.OverflowError{Expert: 0, Need: 12, Capacity: 6}, *oe)
 			same(t, "the next step", step(t, j, prog, fits.arrays(graph.F32))[0], out)
@@ -130,7 +130,7 @@ func (a arrays) only(p *graph.Program) arrays {
 // Every rank finds the same overflow, though each counts its own tokens only:
 // whichever rank's error is returned, it says the same.
 func TestContractTrapIsTheSameOnEveryRank(t *testing.T) {
-	l := primitives.Layer{Experts: 12, Capacity: 2, Trap: true}
+	l := primitives.PrepareOp{Experts: 12, Capacity: 2, Trap: true}
 	p := newProblem(rng(3), l, 12, 3)
 	texts := map[string]bool{}
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
@@ -154,13 +154,13 @@ func TestContractCapacityFactor(t *testing.T) {
 		factor             float64
 		want               int
 	}{{96, 2, 4, 1, 48}, {96, 2, 4, 1.25, 60}, {7, 2, 4, 1, 4}, {8, 2, 4, 0.5, 2}, {1, 1, 64, 1, 1}, {64, 8, 64, 2, 16}} {
-		got := primitives.Layer{Experts: c.experts}.CapacityFor(c.tokens, c.k, c.factor)
+		got := primitives.PrepareOp{Experts: c.experts}.CapacityFor(c.tokens, c.k, c.factor)
 		if got != c.want {
 			t.Errorf("%+v: got %d", c, got)
 		}
 	}
 	// Even routing with factor 1 drops nothing and does not trap.
-	l := primitives.Layer{Experts: 4, Trap: true}
+	l := primitives.PrepareOp{Experts: 4, Trap: true}
 	l.Capacity = l.CapacityFor(8, 2, 1)
 	p := newProblem(rng(1), l, 8, 2).route(uniform4)
 	out, _, _, _ := p.dense()
@@ -172,7 +172,7 @@ func TestContractCapacityFactor(t *testing.T) {
 // A capacity makes the room for rows smaller than that for every pair.
 func TestContractCapacityBoundsMemory(t *testing.T) {
 	dispatched := func(capacity, align int) string {
-		p := newProblem(rng(1), primitives.Layer{Experts: 4, Capacity: capacity, Align: align}, 96, 2)
+		p := newProblem(rng(1), primitives.PrepareOp{Experts: 4, Capacity: capacity, Align: align}, 96, 2)
 		s := spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}
 		prog := p.program(t, s, graph.F32)
 		plan, err := gomoe.Compile(prog, s.config(t, prog))

@@ -19,7 +19,7 @@ import (
 // lies, and gradients come back to where each value lies. Only a placement that
 // would have to move between ranks is refused, with the remedy.
 func TestContractOtherPlacements(t *testing.T) {
-	p := newProblem(rng(6), primitives.Layer{Experts: 12, Capacity: 5, Align: 2}, 24, 2)
+	p := newProblem(rng(6), primitives.PrepareOp{Experts: 12, Capacity: 5, Align: 2}, 24, 2)
 	p.width = 4
 	p.kernel, p.g = make([]float64, 12*16), make([]float64, 24*4)
 	r := rng(7)

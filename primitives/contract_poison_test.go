@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
@@ -26,7 +27,7 @@ func (forgetful) Name() string                                         { return 
 func (forgetful) Infer(in []graph.Type) ([]graph.Type, error)          { return in, nil }
 func (forgetful) Shard(c *sharding.Context) (sharding.Decision, error) { return c.Whole() }
 func (forgetful) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("forgetful", out, in, func(a *lowering.Args) error {
+	return e.Kernel("forgetful", out, in, func(a *exec.Args) error {
 		copy(a.Out[0].Bytes()[:len(a.Out[0].Bytes())/2], a.In[0].Bytes())
 		return nil
 	})
@@ -72,7 +73,7 @@ func (peek) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	// Without their ragged mark the runtime neither cuts nor zeroes the rows.
 	x, y := in[0], out[0]
 	x.Spec, y.Spec = sharding.Spec{}, sharding.Spec{}
-	return e.Kernel("peek", []lowering.Buf{y}, []lowering.Buf{x, counts}, func(a *lowering.Args) error {
+	return e.Kernel("peek", []lowering.Buf{y}, []lowering.Buf{x, counts}, func(a *exec.Args) error {
 		rows, h := a.In[0].Type.Shape[0], a.In[0].Type.Shape[1]
 		x := a.In[0].Float64s()
 		used := make([]bool, rows)
@@ -101,7 +102,7 @@ func (peek) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // matmul, forward and backward, on a session whose memory other routings used.
 func TestContractRowsPastCountsAreZero(t *testing.T) {
 	for _, align := range []int{0, 4} {
-		l := primitives.Layer{Experts: 12, Align: align}
+		l := primitives.PrepareOp{Experts: 12, Align: align}
 		eachSpread(t, 12, 12, func(t *testing.T, s spread) {
 			l := l
 			l.Axis = s.axis
@@ -110,7 +111,7 @@ func TestContractRowsPastCountsAreZero(t *testing.T) {
 				look := func(x *graph.Value) *graph.Value { return graph.Apply1(peek{}, x) }
 				rows := look(primitives.Dispatch(r, tr.Input("x", graph.F32, 12, 4)))
 				ones := look(primitives.Exp(rows)) // 1 where a token is, 0 past the counts
-				count := primitives.Sum(ones, 0)
+				count := primitives.ReduceSum(ones, 0)
 				y := look(primitives.GroupedMatMul(r, ones, tr.Input("kernel", graph.F32, 12, 4, 3)))
 				return []*graph.Value{count, primitives.Combine(r, y)}
 			})
@@ -168,7 +169,7 @@ var extremes = []struct {
 func TestContractEmptyExpertsAndRanks(t *testing.T) {
 	for _, d := range []graph.DType{graph.F32, graph.BF16} {
 		for _, align := range []int{0, 16} {
-			l := primitives.Layer{Experts: 12, Align: align}
+			l := primitives.PrepareOp{Experts: 12, Align: align}
 			t.Run(d.String(), func(t *testing.T) {
 				eachSpread(t, 12, 12, func(t *testing.T, s spread) {
 					p := newProblem(rng(7), l, 12, 2)
@@ -201,7 +202,7 @@ func TestContractEmptyExpertsAndRanks(t *testing.T) {
 // expert: results and gradients as ever, zeros where there is nothing to sum.
 func TestContractSmallestSizes(t *testing.T) {
 	for _, c := range []struct{ tokens, experts, k int }{{0, 12, 2}, {4, 4, 1}, {4, 4, 4}, {12, 12, 1}} {
-		p := newProblem(rng(c.tokens), primitives.Layer{Experts: c.experts, Align: 2}, c.tokens, c.k)
+		p := newProblem(rng(c.tokens), primitives.PrepareOp{Experts: c.experts, Align: 2}, c.tokens, c.k)
 		out, dx, dw, dk := p.dense()
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			eachSpread(t, c.tokens, c.experts, func(t *testing.T, s spread) {
@@ -215,7 +216,7 @@ func TestContractSmallestSizes(t *testing.T) {
 		})
 	}
 	for _, s := range []spread{{}, {mesh: "ep=1", tokens: "ep"}, {mesh: "dp=4", tokens: "dp"}} {
-		p := newProblem(rng(1), primitives.Layer{Experts: 1, Capacity: 5}, 4, 3)
+		p := newProblem(rng(1), primitives.PrepareOp{Experts: 1, Capacity: 5}, 4, 3)
 		out, _, _, dk := p.dense()
 		same(t, s.String(), s.run(t, p.program(t, s, graph.F32), p.arrays(graph.F32))[0], out)
 		same(t, s.String(), s.run(t, pullback(t, p.program(t, s, graph.F32)), p.arrays(graph.F32))[2], dk)
@@ -225,7 +226,7 @@ func TestContractSmallestSizes(t *testing.T) {
 // What NaNs do to a token stays with the tokens that choose its experts' rows:
 // a token's result depends on its own rows only.
 func TestContractNaNStaysWithItsToken(t *testing.T) {
-	p := newProblem(rng(7), primitives.Layer{Experts: 12, Align: 4}, 12, 2)
+	p := newProblem(rng(7), primitives.PrepareOp{Experts: 12, Align: 4}, 12, 2)
 	for c := range p.hidden {
 		p.x[3*p.hidden+c] = math.NaN()
 	}
@@ -249,7 +250,7 @@ func TestContractNaNStaysWithItsToken(t *testing.T) {
 // not wait for anything that an earlier step left behind, with one processor.
 func TestContractThousandSteps(t *testing.T) {
 	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
-	p := newProblem(rng(7), primitives.Layer{Experts: 12, Align: 2}, 12, 2)
+	p := newProblem(rng(7), primitives.PrepareOp{Experts: 12, Align: 2}, 12, 2)
 	s := spread{mesh: "dp=2,ep=2", tokens: "dp.ep"}
 	prog := pullback(t, p.program(t, s, graph.F32))
 	var ins []arrays
@@ -276,7 +277,7 @@ func TestContractFiniteLooksAtZones(t *testing.T) {
 		m, err := sharding.ParseMesh(mesh)
 		require.NoError(t, err)
 		p := trace(t, func(tr *graph.Tracer) []*graph.Value {
-			r := primitives.Prepare(primitives.Layer{Experts: 4, Align: 4}, tr.Input("idx", graph.I32, 8, 2))
+			r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Align: 4}, tr.Input("idx", graph.I32, 8, 2))
 			rows := primitives.Dispatch(r, tr.Input("x", graph.F32, 8, 3))
 			return []*graph.Value{primitives.Combine(r, primitives.Exp(primitives.Exp(rows)))}
 		})

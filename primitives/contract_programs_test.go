@@ -16,7 +16,7 @@ import (
 
 // stack is n layers that one function makes from one line, each with a routing
 // of its own, all over the same tokens: result i is layer i's.
-func stack(t *testing.T, n int, l primitives.Layer) *graph.Program {
+func stack(t *testing.T, n int, l primitives.PrepareOp) *graph.Program {
 	return trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, kernel := tr.Input("x", graph.F32, 12, 4), tr.Input("kernel", graph.F32, l.Experts, 4, 3)
 		layer := func(i int) *graph.Value {
@@ -40,7 +40,7 @@ func TestContractEightLayersOfOneLine(t *testing.T) {
 	dx, dk := make([]float64, 12*4), make([]float64, 12*4*3)
 	var dws [][]float64
 	for i := range ps {
-		ps[i] = newProblem(rng(100+i), primitives.Layer{Experts: 12, Capacity: 5}, 12, 2)
+		ps[i] = newProblem(rng(100+i), primitives.PrepareOp{Experts: 12, Capacity: 5}, 12, 2)
 		ps[i].x, ps[i].kernel = ps[0].x, ps[0].kernel
 		a := ps[i].arrays(graph.F32)
 		in["x"], in["kernel"] = a["x"], a["kernel"]
@@ -58,7 +58,7 @@ func TestContractEightLayersOfOneLine(t *testing.T) {
 		if !s.fits(t, 12, 12) {
 			continue
 		}
-		prog := stack(t, n, primitives.Layer{Experts: 12, Capacity: 5, Axis: s.axis})
+		prog := stack(t, n, primitives.PrepareOp{Experts: 12, Capacity: 5, Axis: s.axis})
 		for i, got := range s.run(t, prog, in) {
 			out, _, _, _ := ps[i].dense()
 			same(t, fmt.Sprintf("%s: layer %d", s, i), got, out)
@@ -83,20 +83,20 @@ func TestContractEightLayersOfOneLine(t *testing.T) {
 // Two layers with equal settings and equal routing but other tokens keep apart,
 // and so do a routing used by two dispatches and two combines at once.
 func TestContractTwoLayersInFlight(t *testing.T) {
-	p := newProblem(rng(1), primitives.Layer{Experts: 12}, 12, 2).route(func(t, k int) int { return (t*2 + k) % 12 })
+	p := newProblem(rng(1), primitives.PrepareOp{Experts: 12}, 12, 2).route(func(t, k int) int { return (t*2 + k) % 12 })
 	other := make([]float64, len(p.x)) // TransformerEngine's second layer: 0.25 - tokens
 	for i := range other {
 		other[i] = 0.25 - p.x[i]
 	}
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
-		l := primitives.Layer{Experts: 12, Axis: s.axis}
+		l := primitives.PrepareOp{Experts: 12, Axis: s.axis}
 		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			idx, a, b := tr.Input("idx", graph.I32, 12, 2), tr.Input("x", graph.F32, 12, 4), tr.Input("y", graph.F32, 12, 4)
 			ra, rb := primitives.Prepare(l, idx), primitives.Prepare(l, idx)
 			da, db := primitives.Dispatch(ra, a), primitives.Dispatch(rb, b)
 			db2 := primitives.Dispatch(ra, b) // the first routing again, for other tokens
 			ob, oa := primitives.Combine(rb, db), primitives.Combine(ra, da)
-			return []*graph.Value{primitives.Scale(oa, 0.5), primitives.Scale(ob, 0.5), primitives.Scale(primitives.Combine(ra, db2), 0.5)}
+			return []*graph.Value{primitives.MulScalar(oa, 0.5), primitives.MulScalar(ob, 0.5), primitives.MulScalar(primitives.Combine(ra, db2), 0.5)}
 		})
 		in := p.arrays(graph.F32)
 		in["y"] = of(graph.T(graph.F32, 12, 4), other)
@@ -111,13 +111,13 @@ func TestContractTwoLayersInFlight(t *testing.T) {
 // one program, one's result being the next one's tokens.
 func TestContractSeveralConfigurations(t *testing.T) {
 	configs := []struct {
-		l primitives.Layer
+		l primitives.PrepareOp
 		k int
 	}{
-		{primitives.Layer{Experts: 12}, 2},
-		{primitives.Layer{Experts: 6, Align: 16}, 1},
-		{primitives.Layer{Experts: 12, Capacity: 2, Align: 4}, 3},
-		{primitives.Layer{Experts: 24, Capacity: 3}, 4},
+		{primitives.PrepareOp{Experts: 12}, 2},
+		{primitives.PrepareOp{Experts: 6, Align: 16}, 1},
+		{primitives.PrepareOp{Experts: 12, Capacity: 2, Align: 4}, 3},
+		{primitives.PrepareOp{Experts: 24, Capacity: 3}, 4},
 	}
 	in := arrays{}
 	var probs []*problem
@@ -177,7 +177,7 @@ func TestContractSeveralConfigurations(t *testing.T) {
 func TestContractInterleavedPrograms(t *testing.T) {
 	const k = 2
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
-		l := primitives.Layer{Experts: 12, Capacity: 4, Axis: s.axis}
+		l := primitives.PrepareOp{Experts: 12, Capacity: 4, Axis: s.axis}
 		fwd := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			r := primitives.Prepare(l, tr.Input("idx", graph.I32, 12, k))
 			out := experts(r, tr.Input("x", graph.F32, 12, 4), tr.Input("w", graph.F32, 12, k), tr.Input("kernel", graph.F32, 12, 4, 3))
@@ -243,14 +243,14 @@ func parse(t *testing.T, src string) *graph.Program {
 
 // Two microbatches in one program, both forward before either goes backward.
 func TestContractMicrobatchesAsValues(t *testing.T) {
-	p, q := newProblem(rng(31), primitives.Layer{Experts: 12}, 12, 2), newProblem(rng(32), primitives.Layer{Experts: 12}, 12, 2)
+	p, q := newProblem(rng(31), primitives.PrepareOp{Experts: 12}, 12, 2), newProblem(rng(32), primitives.PrepareOp{Experts: 12}, 12, 2)
 	eachSpread(t, 12, 12, func(t *testing.T, s spread) {
 		prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 			kernel := tr.Input("kernel", graph.F32, 12, 4, 3)
 			var outs, cts, wrt []*graph.Value
 			for i := range 2 {
 				name := func(n string) string { return fmt.Sprintf("%s%d", n, i) }
-				r := primitives.Prepare(primitives.Layer{Experts: 12, Axis: s.axis}, tr.Input(name("idx"), graph.I32, 12, 2))
+				r := primitives.Prepare(primitives.PrepareOp{Experts: 12, Axis: s.axis}, tr.Input(name("idx"), graph.I32, 12, 2))
 				x := tr.Input(name("x"), graph.F32, 12, 4)
 				outs = append(outs, experts(r, x, tr.Input(name("w"), graph.F32, 12, 2), kernel))
 				cts, wrt = append(cts, tr.Input(name("ct"), graph.F32, 12, 3)), append(wrt, x)

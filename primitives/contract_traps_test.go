@@ -42,8 +42,8 @@ func nextLine() string {
 // reported at the user's line, on one rank as on four.
 func TestContractMistakesAtTheUsersLine(t *testing.T) {
 	var line string // of the mistake
-	l := primitives.Layer{Experts: 4}
-	prepare := func(tr *graph.Tracer, name string, tokens, k int) primitives.Routing {
+	l := primitives.PrepareOp{Experts: 4}
+	prepare := func(tr *graph.Tracer, name string, tokens, k int) primitives.Prepared {
 		return primitives.Prepare(l, tr.Input(name, graph.I32, tokens, k))
 	}
 	x := func(tr *graph.Tracer) *graph.Value { return tr.Input("x", graph.F32, 8, 4) }
@@ -176,23 +176,23 @@ func TestContractMistakesAtTheUsersLine(t *testing.T) {
 		}, "want i32[tokens, choices] or i64"),
 		wrong("no experts", func(tr *graph.Tracer) []*graph.Value {
 			line = nextLine()
-			r := primitives.Prepare(primitives.Layer{}, tr.Input("idx", graph.I32, 8, 2))
+			r := primitives.Prepare(primitives.PrepareOp{}, tr.Input("idx", graph.I32, 8, 2))
 			return []*graph.Value{r.Value}
 		}, "0 experts, want at least 1"),
 		wrong("negative capacity", func(tr *graph.Tracer) []*graph.Value {
 			line = nextLine()
-			r := primitives.Prepare(primitives.Layer{Experts: 4, Capacity: -1}, tr.Input("idx", graph.I32, 8, 2))
+			r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Capacity: -1}, tr.Input("idx", graph.I32, 8, 2))
 			return []*graph.Value{r.Value}
 		}, "capacity -1, want 0 for no limit"),
 		wrong("a trap without a capacity", func(tr *graph.Tracer) []*graph.Value {
 			line = nextLine()
-			r := primitives.Prepare(primitives.Layer{Experts: 4, Trap: true}, tr.Input("idx", graph.I32, 8, 2))
+			r := primitives.Prepare(primitives.PrepareOp{Experts: 4, Trap: true}, tr.Input("idx", graph.I32, 8, 2))
 			return []*graph.Value{r.Value}
 		}, "trap without a capacity"),
 		wrong("gradient of the indices", func(tr *graph.Tracer) []*graph.Value {
 			idx := tr.Input("idx", graph.I32, 8, 2)
 			r := primitives.Prepare(l, idx)
-			loss := primitives.Sum(primitives.Combine(r, primitives.Dispatch(r, x(tr))), 0, 1)
+			loss := primitives.ReduceSum(primitives.Combine(r, primitives.Dispatch(r, x(tr))), 0, 1)
 			line = nextLine()
 			g := vjp.Gradients(loss, idx)
 			return g
@@ -220,7 +220,7 @@ func TestContractMistakesAtTheUsersLine(t *testing.T) {
 // Experts that do not divide over their axis, and tokens that do not divide over
 // theirs, are refused when the program is placed.
 func TestContractSizesThatDoNotDivide(t *testing.T) {
-	p := newProblem(rng(1), primitives.Layer{Experts: 6}, 12, 2)
+	p := newProblem(rng(1), primitives.PrepareOp{Experts: 6}, 12, 2)
 	s := spread{mesh: "ep=4", tokens: "ep"}
 	prog := p.program(t, s, graph.F32)
 	cfg := s.config(t, prog)
@@ -229,7 +229,7 @@ func TestContractSizesThatDoNotDivide(t *testing.T) {
 	require.ErrorContains(t, err, "6 experts over the 4 ranks of axis ep; want a multiple")
 	require.ErrorContains(t, err, "contract_harness_test.go:")
 
-	p = newProblem(rng(1), primitives.Layer{Experts: 4}, 6, 2)
+	p = newProblem(rng(1), primitives.PrepareOp{Experts: 4}, 6, 2)
 	prog = p.program(t, s, graph.F32)
 	_, err = gomoe.Compile(prog, gomoe.Config{Mesh: s.parse(t)})
 	require.ErrorContains(t, err, "does not divide over the 4 ranks")
@@ -248,7 +248,7 @@ func TestContractIndexOutOfRange(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s %d", d, c.index), func(t *testing.T) {
 				eachSpread(t, 12, 12, func(t *testing.T, s spread) {
-					l := primitives.Layer{Experts: 12, Axis: s.axis}
+					l := primitives.PrepareOp{Experts: 12, Axis: s.axis}
 					prog := trace(t, func(tr *graph.Tracer) []*graph.Value {
 						r := primitives.Prepare(l, tr.Input("idx", d, 12, 3))
 						return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, 12, 4)))}
@@ -348,7 +348,7 @@ func TestContractGroupsComeFromTheMesh(t *testing.T) {
 		}
 		// And a layer on it is exact, tokens split over both axes or one.
 		for _, tokens := range []string{"expert", "tensor.expert", "expert.tensor"} {
-			p := newProblem(rng(3), primitives.Layer{Experts: 4, Capacity: 5}, 16, 2)
+			p := newProblem(rng(3), primitives.PrepareOp{Experts: 4, Capacity: 5}, 16, 2)
 			s := spread{mesh: mesh, tokens: tokens, axis: "expert"}
 			out, dx, _, dk := p.dense()
 			in := p.arrays(graph.BF16)
@@ -363,7 +363,7 @@ func TestContractGroupsComeFromTheMesh(t *testing.T) {
 // Tracing and placing run nothing: a program for a mesh that no machine has is
 // typed, placed and planned.
 func TestContractPlanWithoutRanks(t *testing.T) {
-	p := newProblem(rng(1), primitives.Layer{Experts: 256}, 1024, 2)
+	p := newProblem(rng(1), primitives.PrepareOp{Experts: 256}, 1024, 2)
 	s := spread{mesh: "dp=8,ep=64", tokens: "dp.ep"}
 	prog := p.program(t, s, graph.BF16)
 	plan, err := gomoe.Compile(prog, s.config(t, prog))

@@ -4,33 +4,34 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ConvertElementType is its argument in another element type. See
+// ConvertElementTypeOp is its argument in another element type. See
 // array.Convert for how numbers are rounded.
-type ConvertElementType struct{ DType graph.DType }
+type ConvertElementTypeOp struct{ DType graph.DType }
 
-var _ pointwise = ConvertElementType{}
+var _ pointwise = ConvertElementTypeOp{}
 
-// Convert returns x in element type d: rounded once to nearest for floats,
+// ConvertElementType returns x in element type d: rounded once to nearest for floats,
 // truncated towards 0 from floats to integers, modulo the number of bits
 // between integers, and x ≠ 0 for bool. With x's own type it is x.
-func Convert(x *graph.Value, d graph.DType) *graph.Value {
+func ConvertElementType(x *graph.Value, d graph.DType) *graph.Value {
 	if x != nil && x.Type.DType == d {
 		return x
 	}
-	return graph.Apply1(ConvertElementType{d}, x)
+	return graph.Apply1(ConvertElementTypeOp{d}, x)
 }
 
-func (ConvertElementType) Name() string { return "convert_element_type" }
+func (ConvertElementTypeOp) Name() string { return "convert_element_type" }
 
 // Blocks says that weights in blocks are converted.
-func (ConvertElementType) Blocks() {}
+func (ConvertElementTypeOp) Blocks() {}
 
-func (c ConvertElementType) Infer(in []graph.Type) ([]graph.Type, error) {
+func (c ConvertElementTypeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -44,16 +45,16 @@ func (c ConvertElementType) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP converts back. To and from integers, bool and blocks it is zero.
-func (c ConvertElementType) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (c ConvertElementTypeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if d := e.In[0].Type.DType; d.IsFloat() && c.DType.IsFloat() {
-		return []*graph.Value{Convert(ct[0], d)}, nil
+		return []*graph.Value{ConvertElementType(ct[0], d)}, nil
 	}
 	return nil, nil
 }
 
 // Shard lets pending sums through where nothing is rounded: what is widened
 // is then added in the wider type.
-func (c ConvertElementType) Shard(x *sharding.Context) (sharding.Decision, error) {
+func (c ConvertElementTypeOp) Shard(x *sharding.Context) (sharding.Decision, error) {
 	l := sharding.NotLinear
 	if exact(x.Type(0).DType, c.DType) {
 		l = sharding.LinearTogether
@@ -67,19 +68,19 @@ func exact(from, to graph.DType) bool {
 }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (ConvertElementType) Pointwise() {}
+func (ConvertElementTypeOp) Pointwise() {}
 
-func (c ConvertElementType) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (c ConvertElementTypeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if in[0].Type.DType == c.DType {
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Elementwise("convert_element_type", out, in, func(a *lowering.Args) error {
+	return e.Elementwise("convert_element_type", out, in, func(a *exec.Args) error {
 		return convert(a, a.Out[0], a.In[0])
 	})
 }
 
-func (ConvertElementType) Doc() graph.Doc {
+func (ConvertElementTypeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "dtype[..]", Formula: "y = x", Params: "dtype: the result's element type",
 		Notes: "Floats are rounded once to nearest, ties to even. From float to integer: truncated towards 0, the nearest bound if out of range, 0 for NaN. Between integers: modulo. To bool: x ≠ 0. To and from weights in blocks, along the last dimension: as package quant does, f32 in between; the derivative is zero."}
 }

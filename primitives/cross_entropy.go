@@ -4,38 +4,39 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// crossEntropy is the loss of each token; crossEntropyGrad is its derivative.
+// CrossEntropyOp is the loss of each token; CrossEntropyGradOp is its derivative.
 type (
-	crossEntropy     struct{}
-	crossEntropyGrad struct{}
+	CrossEntropyOp     struct{}
+	CrossEntropyGradOp struct{}
 )
 
 var (
-	_ Primitive = crossEntropy{}
-	_ Primitive = crossEntropyGrad{}
+	_ primitive = CrossEntropyOp{}
+	_ primitive = CrossEntropyGradOp{}
 )
 
-// Ignored is the label of a token without loss.
-const Ignored = -1
+// IgnoredLabel is the label of a token without loss.
+const IgnoredLabel = -1
 
 // CrossEntropy returns log Σ exp(logits) - logits[label] for each token:
 // logits[..,V] of a float type, labels i32[..] from 0 to V-1, loss[..] of the
 // logits' type or f32, whichever is wider. A token labelled Ignored has loss 0 and
 // gradient 0. Any other label stops the run with its position.
 func CrossEntropy(logits, labels *graph.Value) *graph.Value {
-	return graph.Apply1(crossEntropy{}, logits, labels)
+	return graph.Apply1(CrossEntropyOp{}, logits, labels)
 }
 
-func (crossEntropy) Name() string     { return "cross_entropy" }
-func (crossEntropyGrad) Name() string { return "cross_entropy_grad" }
+func (CrossEntropyOp) Name() string     { return "cross_entropy" }
+func (CrossEntropyGradOp) Name() string { return "cross_entropy_grad" }
 
-func (crossEntropy) Infer(in []graph.Type) ([]graph.Type, error) {
+func (CrossEntropyOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -52,11 +53,11 @@ func (crossEntropy) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{labels.With(max(logits.DType, graph.F32))}, nil
 }
 
-func (crossEntropyGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+func (CrossEntropyGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
-	loss, err := crossEntropy{}.Infer(in[:2])
+	loss, err := CrossEntropyOp{}.Infer(in[:2])
 	if err != nil {
 		return nil, err
 	}
@@ -66,56 +67,56 @@ func (crossEntropyGrad) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], nil
 }
 
-func (crossEntropy) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(crossEntropyGrad{}, e.In[0], e.In[1], ct[0]), nil}, nil
+func (CrossEntropyOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(CrossEntropyGradOp{}, e.In[0], e.In[1], ct[0]), nil}, nil
 }
 
 // VJP differentiates (p - onehot) · ct with p = softmax(logits).
-func (crossEntropyGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (CrossEntropyGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	logits, labels, c, g := e.In[0], e.In[1], e.In[2], ct[0]
 	axis := logits.Rank() - 1
 	wide := c.Type.DType
-	counted := Convert(Ge(labels, ZerosLike(labels)), wide)
-	c = Convert(along(Mul(c, counted), logits, axis), logits.Type.DType)
-	unit := graph.Apply1(crossEntropyGrad{}, logits, labels, OnesLike(e.In[2]))
-	dct := graph.Apply1(ReduceSum{Axes: []int{axis}, Unordered: true}, Convert(Mul(g, unit), wide))
-	return []*graph.Value{graph.Apply1(softmaxGrad{axis}, Softmax(logits, axis), Mul(g, c)), nil, dct}, nil
+	counted := ConvertElementType(Ge(labels, ZerosLike(labels)), wide)
+	c = ConvertElementType(along(Mul(c, counted), logits, axis), logits.Type.DType)
+	unit := graph.Apply1(CrossEntropyGradOp{}, logits, labels, OnesLike(e.In[2]))
+	dct := graph.Apply1(ReduceSumOp{Axes: []int{axis}, Unordered: true}, ConvertElementType(Mul(g, unit), wide))
+	return []*graph.Value{graph.Apply1(SoftmaxGradOp{axis}, Softmax(logits, axis), Mul(g, c)), nil, dct}, nil
 }
 
-func (crossEntropy) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (CrossEntropyOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, n - 1}, []int{n - 1}))
 }
 
-func (crossEntropyGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (CrossEntropyGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, n - 1, n - 1}, []int{n}))
 }
 
-func (crossEntropy) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (CrossEntropyOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return uses(e, e.Kernel("cross_entropy", out, in, checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))), widening(out, in))
 }
 
-func (crossEntropyGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (CrossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return uses(e, e.Kernel("cross_entropy_grad", out, in, checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))), widening(out, in))
 }
 
 // checkLabels runs k after a look at the labels, argument 1, placed as s.
-func checkLabels(s sharding.Spec, k lowering.Kernel) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func checkLabels(s sharding.Spec, k exec.Kernel) exec.Kernel {
+	return func(a *exec.Args) error {
 		_, vocab := rowsOf(a.In[0].Type)
-		return checkIDs(a, s, a.In[1], Ignored, vocab, "label", k)
+		return checkIDs(a, s, a.In[1], IgnoredLabel, vocab, "label", k)
 	}
 }
 
-func crossEntropyKernel[T Float](a *lowering.Args) error {
+func crossEntropyKernel[T float](a *exec.Args) error {
 	x, labels, loss := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.Out[0])
 	rows, n := rowsOf(a.In[0].Type)
-	lowering.Share(a, rows, rowGrain(n), crossEntropyRows[T]{x, loss, labels, n})
+	exec.Share(a, rows, rowGrain(n), crossEntropyRows[T]{x, loss, labels, n})
 	return nil
 }
 
-type crossEntropyRows[T Float] struct {
+type crossEntropyRows[T float] struct {
 	x, loss []T
 	labels  []int32
 	n       int
@@ -124,23 +125,23 @@ type crossEntropyRows[T Float] struct {
 func (w *crossEntropyRows[T]) Piece(lo, hi int) {
 	for r := lo; r < hi; r++ {
 		w.loss[r] = 0
-		if w.labels[r] == Ignored {
+		if w.labels[r] == IgnoredLabel {
 			continue
 		}
 		row := w.x[r*w.n:][:w.n]
-		m := kernel.Max(row)
-		w.loss[r] = T(math.Log(kernel.ExpTotal(row, m)) - (float64(row[w.labels[r]]) - float64(m)))
+		m := vector.Max(row)
+		w.loss[r] = T(math.Log(vector.ExpTotal(row, m)) - (float64(row[w.labels[r]]) - float64(m)))
 	}
 }
 
-func crossEntropyGradKernel[T Float](a *lowering.Args) error {
+func crossEntropyGradKernel[T float](a *exec.Args) error {
 	x, labels, ct, dx := data[T](a.In[0]), data[int32](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 	rows, n := rowsOf(a.In[0].Type)
-	lowering.Share(a, rows, rowGrain(n), crossEntropyGradRows[T]{x, ct, dx, labels, n})
+	exec.Share(a, rows, rowGrain(n), crossEntropyGradRows[T]{x, ct, dx, labels, n})
 	return nil
 }
 
-type crossEntropyGradRows[T Float] struct {
+type crossEntropyGradRows[T float] struct {
 	x, ct, dx []T
 	labels    []int32
 	n         int
@@ -149,23 +150,23 @@ type crossEntropyGradRows[T Float] struct {
 func (w *crossEntropyGradRows[T]) Piece(lo, hi int) {
 	for r := lo; r < hi; r++ {
 		row, out, c := w.x[r*w.n:][:w.n], w.dx[r*w.n:][:w.n], float64(w.ct[r])
-		if w.labels[r] == Ignored {
+		if w.labels[r] == IgnoredLabel {
 			clear(out)
 			continue
 		}
-		sum := kernel.ExpSum(out, row, kernel.Max(row))
+		sum := vector.ExpSum(out, row, vector.Max(row))
 		label := out[w.labels[r]]
-		kernel.Scaled(out, out, c, sum)
+		vector.Scaled(out, out, c, sum)
 		out[w.labels[r]] = T((float64(label)/sum - 1) * c)
 	}
 }
 
-func (crossEntropy) Doc() graph.Doc {
+func (CrossEntropyOp) Doc() graph.Doc {
 	return graph.Doc{Args: "logits f[..,V], labels i32[..]", Results: "f[..]", Formula: "loss = log Σ exp(logits) - logits[label]",
 		Notes: "The loss of bf16 and f16 logits is f32. Label -1 has loss 0 and gradient 0; any other below 0 or from V on stops the run."}
 }
 
-func (crossEntropyGrad) Doc() graph.Doc {
+func (CrossEntropyGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "logits f[..,V], labels i32[..], ct f[..]", Results: "f[..,V]", Formula: "dlogits = (softmax(logits) - onehot(label)) · ct",
 		Notes: "Rows with label -1 are 0."}
 }

@@ -3,27 +3,28 @@ package primitives
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// CumSum is the running sum along Axis, each element included, from index 0
+// CumSumOp is the running sum along Axis, each element included, from index 0
 // up, or from the last index down with Reverse. It is formed in f64 for f64 and
 // f32 and every element rounded by itself; integers wrap.
-type CumSum struct {
+type CumSumOp struct {
 	Axis    int
 	Reverse bool
 }
 
-var _ Primitive = CumSum{}
+var _ primitive = CumSumOp{}
 
-// Cumsum returns the running sums of x along axis.
-func Cumsum(x *graph.Value, axis int) *graph.Value { return graph.Apply1(CumSum{Axis: axis}, x) }
+// CumSum returns the running sums of x along axis.
+func CumSum(x *graph.Value, axis int) *graph.Value { return graph.Apply1(CumSumOp{Axis: axis}, x) }
 
-func (CumSum) Name() string { return "cumsum" }
+func (CumSumOp) Name() string { return "cumsum" }
 
-func (c CumSum) Infer(in []graph.Type) ([]graph.Type, error) {
+func (c CumSumOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -34,19 +35,19 @@ func (c CumSum) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP is the running sum from the other end.
-func (c CumSum) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(CumSum{c.Axis, !c.Reverse}, ct[0])}, nil
+func (c CumSumOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(CumSumOp{c.Axis, !c.Reverse}, ct[0])}, nil
 }
 
-func (c CumSum) Shard(ctx *sharding.Context) (sharding.Decision, error) {
+func (c CumSumOp) Shard(ctx *sharding.Context) (sharding.Decision, error) {
 	f := alongAxis(ctx.Type(0), c.Axis, 1)
 	f.Linear = sharding.LinearTogether
 	return ctx.Place(f)
 }
 
-func (c CumSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (c CumSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	widen := inFloat(cumsum[float32, float64](c), cumsum[float64, float64](c))
-	return uses(e, e.InPlace("cumsum", out, in, func(a *lowering.Args) error {
+	return uses(e, e.InPlace("cumsum", out, in, func(a *exec.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.I32:
 			return cumsum[int32, int32](c)(a)
@@ -62,8 +63,8 @@ func (c CumSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // cumsum sums elements of type T in type A.
-func cumsum[T, A numeric](c CumSum) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func cumsum[T, A numeric](c CumSumOp) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		outer, n, inner := around(a.In[0].Type, c.Axis)
 		a.Parallel(outer, 1+dear/(1+n*inner), func(lo, hi int) {
@@ -86,7 +87,7 @@ func cumsum[T, A numeric](c CumSum) lowering.Kernel {
 	}
 }
 
-func (CumSum) Doc() graph.Doc {
+func (CumSumOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "yᵢ = Σ xⱼ over j ≤ i along axis (j ≥ i with reverse)",
 		Params: "axis: one of x's; reverse: sum from the last index down"}
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Dot multiplies two arrays and sums over the contracted dimensions, as
+// DotGeneralOp multiplies two arrays and sums over the contracted dimensions, as
 // jax.lax.dot_general does. The result's dimensions are the batch dimensions,
 // then the free ones of the first argument, then those of the second.
 //
 // Products are summed over the contracted dimensions in row-major order of the
-// lists, by internal/kernel.Gemm: in f64 for f64 and in f32 for the other
+// lists, by internal/kernel/gemm.Multiply: in f64 for f64 and in f32 for the other
 // floats, in blocks of 256, and rounded once to the result's type. Integers
 // wrap. A row of the result has the same bits however many are beside it.
 //
 // One argument may be weights in blocks and the other of float type. If the
 // weights are contracted over their last dimension alone and their batch
 // dimensions come first, in order, as those of y[N,K] are in x·yᵀ, the numbers of
-// an f32, bf16 or f16 argument are rounded to int8, as kernel.QuantGemm says.
+// an f32, bf16 or f16 argument are rounded to int8, as blocks.Multiply says.
 // Otherwise the weights are taken as numbers.
-type Dot struct {
+type DotGeneralOp struct {
 	LHSContract, RHSContract []int
 	LHSBatch, RHSBatch       []int
 	// DType is the element type of the result (JAX's preferred_element_type).
@@ -31,21 +31,26 @@ type Dot struct {
 	DType graph.DType
 }
 
-var _ Primitive = Dot{}
+var _ primitive = DotGeneralOp{}
 
 // DotGeneral contracts dimension lhsContract[i] of x with rhsContract[i] of y,
 // for every pair lhsBatch[i], rhsBatch[i] of equal indices. The result has the
 // arguments' element type and the dimensions batch, free of x, free of y.
 func DotGeneral(x, y *graph.Value, lhsContract, rhsContract, lhsBatch, rhsBatch []int) *graph.Value {
+	graph.Helper()
 	return dot(0, x, y, lhsContract, rhsContract, lhsBatch, rhsBatch)
 }
 
 // MatMul returns x[..,K] · y[K,N], which is [..,N], in their element type.
-func MatMul(x, y *graph.Value) *graph.Value { return MatMulAs(0, x, y) }
+func MatMul(x, y *graph.Value) *graph.Value {
+	graph.Helper()
+	return MatMulAs(0, x, y)
+}
 
 // MatMulAs is MatMul with a result of type d, which is rounded to once: f32
 // for the exact product of bf16 arguments, whose types may differ.
 func MatMulAs(d graph.DType, x, y *graph.Value) *graph.Value {
+	graph.Helper()
 	if x.Rank() == 0 || y.Rank() != 2 {
 		graph.Fail("matmul of %s and %s, want x[..,K] and y[K,N]; use DotGeneral for batches", x.Type, y.Type)
 	}
@@ -53,15 +58,15 @@ func MatMulAs(d graph.DType, x, y *graph.Value) *graph.Value {
 }
 
 func dot(d graph.DType, x, y *graph.Value, lc, rc, lb, rb []int) *graph.Value {
-	return graph.Apply1(Dot{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d}, x, y)
+	return graph.Apply1(DotGeneralOp{slices.Clone(lc), slices.Clone(rc), slices.Clone(lb), slices.Clone(rb), d}, x, y)
 }
 
-func (Dot) Name() string { return "dot_general" }
+func (DotGeneralOp) Name() string { return "dot_general" }
 
 // Blocks says that an argument may be weights in blocks.
-func (Dot) Blocks() {}
+func (DotGeneralOp) Blocks() {}
 
-func (p Dot) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p DotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -102,7 +107,7 @@ func (p Dot) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // result returns the element type of the result.
-func (p Dot) result(x, y graph.DType) (graph.DType, error) {
+func (p DotGeneralOp) result(x, y graph.DType) (graph.DType, error) {
 	if x.IsBlock() || y.IsBlock() || p.DType.IsBlock() {
 		return p.blockResult(x, y)
 	}
@@ -120,7 +125,7 @@ func (p Dot) result(x, y graph.DType) (graph.DType, error) {
 }
 
 // blockResult is result with weights in blocks.
-func (p Dot) blockResult(x, y graph.DType) (graph.DType, error) {
+func (p DotGeneralOp) blockResult(x, y graph.DType) (graph.DType, error) {
 	other := x
 	if x.IsBlock() {
 		other = y
@@ -140,7 +145,7 @@ func (p Dot) blockResult(x, y graph.DType) (graph.DType, error) {
 
 // rounds reports whether the product of types x and y rounds one of them to int8,
 // because the other is weights in blocks, and which that is.
-func (p Dot) rounds(x, y graph.Type) (weights int, ok bool) {
+func (p DotGeneralOp) rounds(x, y graph.Type) (weights int, ok bool) {
 	lists := [2][2][]int{{p.LHSContract, p.LHSBatch}, {p.RHSContract, p.RHSBatch}}
 	for i, t := range [2]graph.Type{x, y} {
 		if !t.DType.IsBlock() {
@@ -164,13 +169,13 @@ func distinctAxes(t graph.Type, axes []int) error {
 
 // free returns the dimensions of either argument that are neither contracted
 // nor batch.
-func (p Dot) free(lhs, rhs int) (l, r []int) {
+func (p DotGeneralOp) free(lhs, rhs int) (l, r []int) {
 	return kept(lhs, slices.Concat(p.LHSContract, p.LHSBatch)), kept(rhs, slices.Concat(p.RHSContract, p.RHSBatch))
 }
 
 // VJP contracts the cotangent with the other argument over that one's free
 // dimensions. The operands are ordered so that a transposition is seldom needed.
-func (p Dot) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p DotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, y, g := e.In[0], e.In[1], ct[0]
 	if !e.Out[0].Type.DType.IsFloat() {
 		return nil, nil
@@ -233,7 +238,7 @@ func arrange(x *graph.Value, to []int) *graph.Value {
 	return Transpose(x, perm...)
 }
 
-func (p Dot) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p DotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	nb, nc := len(p.LHSBatch), len(p.LHSContract)
 	lf, rf := p.free(c.Type(0).Rank(), c.Type(1).Rank())
 	l, r := make([]int, c.Type(0).Rank()), make([]int, c.Type(1).Rank())
@@ -261,7 +266,7 @@ func (p Dot) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Factors{In: [][]int{l, r}, Out: [][]int{out}, Sum: sum, RowWise: true, Linear: linear})
 }
 
-func (p Dot) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	lf, rf := p.free(in[0].Type.Rank(), in[1].Type.Rank())
 	if weights, ok := p.rounds(in[0].Type, in[1].Type); ok {
 		batch := len(p.LHSBatch)
@@ -279,7 +284,7 @@ func (p Dot) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return uses(e, err, dotSpace(x, y, z, l, r))
 }
 
-func (Dot) Doc() graph.Doc {
+func (DotGeneralOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], y t[..]", Results: "t[batch.., free of x.., free of y..]", Formula: "z[b, i, j] = Σₖ x[b, i, k] · y[b, k, j]",
 		Params: "lhs_contract, rhs_contract: pairs of dimensions summed over; lhs_batch, rhs_batch: pairs that go together; dtype: element type of the result, the arguments' if missing",
 		Notes:  "Sums in f64 for f64 and f32 for other floats, in blocks of 256, rounded once; integers wrap. One argument may be weights in blocks (q8_0, q4_k, q6_k, q2_k, iq2_xxs, mxfp4) beside a float one: contracted over its last dimension, the float one is rounded to int8 blocks (but f64) and multiplied in integers; otherwise the weights are taken as numbers."}

@@ -20,7 +20,7 @@ import (
 )
 
 // contraction is dot_general by its definition, one element at a time.
-func contraction(p primitives.Dot, x, y array.Array, out graph.Type) []float64 {
+func contraction(p primitives.DotGeneralOp, x, y array.Array, out graph.Type) []float64 {
 	free := func(t graph.Type, lists ...[]int) (f []int) {
 		for d := range t.Shape {
 			used := false
@@ -102,7 +102,7 @@ func apply(t *testing.T, p graph.Primitive, threads int, in ...array.Array) arra
 func TestDotGeneralDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
-		var p primitives.Dot
+		var p primitives.DotGeneralOp
 		sizes := []int{1, 2, 3, 5}
 		if r.IntN(10) == 0 {
 			sizes[0] = 0
@@ -163,10 +163,10 @@ func TestDotGeneralDefinition(t *testing.T) {
 // TestDotGeneralElementTypes checks wrapping integers, and products that are
 // summed in a wider type and rounded once.
 func TestDotGeneralElementTypes(t *testing.T) {
-	inner := primitives.Dot{LHSContract: []int{0}, RHSContract: []int{0}}
-	wide := func(d graph.DType) primitives.Dot { p := inner; p.DType = d; return p }
+	inner := primitives.DotGeneralOp{LHSContract: []int{0}, RHSContract: []int{0}}
+	wide := func(d graph.DType) primitives.DotGeneralOp { p := inner; p.DType = d; return p }
 	for _, c := range []struct {
-		p    primitives.Dot
+		p    primitives.DotGeneralOp
 		x, y graph.DType
 		a, b []float64
 		want string
@@ -204,7 +204,7 @@ func TestDotGeneralAccuracy(t *testing.T) {
 		sum += x[i]
 		running += v
 	}
-	got := apply(t, primitives.Dot{LHSContract: []int{0}, RHSContract: []int{0}}, 1,
+	got := apply(t, primitives.DotGeneralOp{LHSContract: []int{0}, RHSContract: []int{0}}, 1,
 		of(graph.T(graph.F32, n), x), func() array.Array { a := array.New(graph.T(graph.F32, n)); a.Fill(1); return a }())
 	d := math.Abs(got.Float64s()[0]-sum) / sum
 	if bad := math.Abs(float64(running)-sum) / sum; d > 2e-6 || bad < 1e-4 {
@@ -218,7 +218,7 @@ func TestDotGeneralRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	for _, d := range []graph.DType{graph.F32, graph.BF16} {
 		x, w := uniform(-1, 1)(r, graph.T(d, 70, 300)), uniform(-1, 1)(r, graph.T(d, 300, 530))
-		p := primitives.Dot{LHSContract: []int{1}, RHSContract: []int{0}}
+		p := primitives.DotGeneralOp{LHSContract: []int{1}, RHSContract: []int{0}}
 		all := apply(t, p, 1, x, w)
 		for _, threads := range []int{2, 3, 16} {
 			if got := apply(t, p, threads, x, w); !array.Equal(got, all) {

@@ -5,30 +5,31 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// DynamicCut takes a box of a known size out of its first argument, from where
+// DynamicSliceOp takes a box of a known size out of its first argument, from where
 // the other arguments say.
-type DynamicCut struct {
+type DynamicSliceOp struct {
 	SliceSizes []int
 }
 
-var _ Primitive = DynamicCut{}
+var _ primitive = DynamicSliceOp{}
 
 // DynamicSlice returns the box of the given sizes that begins at the start
 // indices, scalars i32[], one per dimension. A start from which the box would
 // not fit is moved to the nearest one from which it does, so negative ones
 // become 0.
 func DynamicSlice(x *graph.Value, start []*graph.Value, sizes ...int) *graph.Value {
-	return graph.Apply1(DynamicCut{slices.Clone(sizes)}, append([]*graph.Value{x}, start...)...)
+	return graph.Apply1(DynamicSliceOp{slices.Clone(sizes)}, append([]*graph.Value{x}, start...)...)
 }
 
-func (DynamicCut) Name() string { return "dynamic_slice" }
+func (DynamicSliceOp) Name() string { return "dynamic_slice" }
 
-func (s DynamicCut) Infer(in []graph.Type) ([]graph.Type, error) {
+func (s DynamicSliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) == 0 {
 		return nil, fmt.Errorf("no arguments, want a value and one start index per dimension")
 	}
@@ -61,14 +62,14 @@ func startIndices(x graph.Type, start []graph.Type) error {
 }
 
 // VJP puts the cotangent back into zeros.
-func (s DynamicCut) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (s DynamicSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(e.In))
 	out[0] = DynamicUpdateSlice(zeros(e.In[0]), ct[0], e.In[1:]...)
 	return out, nil
 }
 
 // Shard keeps dimensions split of which everything is taken.
-func (s DynamicCut) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (s DynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool { return s.SliceSizes[d] == shape[d] })
 	f := sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearFirst}
@@ -78,8 +79,8 @@ func (s DynamicCut) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (s DynamicCut) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("dynamic_slice", out, in, func(a *lowering.Args) error {
+func (s DynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("dynamic_slice", out, in, func(a *exec.Args) error {
 		x, shape := a.In[0], a.Out[0].Type.Shape
 		move(a, shape, a.Out[0], rowMajor(a, shape), x, boxAt(a, x.Type.Shape, shape, a.In[1:]))
 		return nil
@@ -88,7 +89,7 @@ func (s DynamicCut) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // boxAt is the layout, in an array of the shape, of a box of the given sizes
 // that begins at the start indices, moved to where it fits.
-func boxAt(a *lowering.Args, shape, sizes []int, start []array.Array) layout {
+func boxAt(a *exec.Args, shape, sizes []int, start []array.Array) layout {
 	l := rowMajor(a, shape)
 	for d, i := range start {
 		l.off += max(0, min(int(data[int32](i)[0]), shape[d]-sizes[d])) * l.strides[d]
@@ -96,7 +97,7 @@ func boxAt(a *lowering.Args, shape, sizes []int, start []array.Array) layout {
 	return l
 }
 
-func (DynamicCut) Doc() graph.Doc {
+func (DynamicSliceOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], start_0 i32[], start_1 i32[], ...", Results: "t[slice_sizes]", Formula: "y[i_0, ..] = x[s_0 + i_0, ..], s_d = clamp(0, start_d, size_d - slice_size_d)",
 		Params: "slice_sizes: one per dimension",
 		Notes:  "A start from which the box would not fit is moved to the nearest one from which it does."}

@@ -3,27 +3,28 @@ package primitives
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// DynamicUpdate replaces a box of its first argument by its second one, where
+// DynamicUpdateSliceOp replaces a box of its first argument by its second one, where
 // the other arguments say.
-type DynamicUpdate struct{}
+type DynamicUpdateSliceOp struct{}
 
-var _ Primitive = DynamicUpdate{}
+var _ primitive = DynamicUpdateSliceOp{}
 
 // DynamicUpdateSlice returns x with the box that begins at the start indices,
 // scalars i32[], one per dimension, replaced by update. A start from which
 // update would not fit is moved to the nearest one from which it does.
 func DynamicUpdateSlice(x, update *graph.Value, start ...*graph.Value) *graph.Value {
-	return graph.Apply1(DynamicUpdate{}, append([]*graph.Value{x, update}, start...)...)
+	return graph.Apply1(DynamicUpdateSliceOp{}, append([]*graph.Value{x, update}, start...)...)
 }
 
-func (DynamicUpdate) Name() string { return "dynamic_update_slice" }
+func (DynamicUpdateSliceOp) Name() string { return "dynamic_update_slice" }
 
-func (DynamicUpdate) Infer(in []graph.Type) ([]graph.Type, error) {
+func (DynamicUpdateSliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) < 2 {
 		return nil, fmt.Errorf("%d arguments, want a value, its update and one start index per dimension", len(in))
 	}
@@ -39,7 +40,7 @@ func (DynamicUpdate) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], startIndices(x, in[2:])
 }
 
-func (DynamicUpdate) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (DynamicUpdateSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(e.In))
 	update, start := e.In[1], e.In[2:]
 	if !isFill(e.In[0]) {
@@ -51,7 +52,7 @@ func (DynamicUpdate) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 
 // Shard keeps dimensions split that the update has all of. An update of zeros
 // lets its pending sum pass.
-func (DynamicUpdate) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (DynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, update := c.Type(0), c.Type(1)
 	dims := splitWhere(x.Rank(), func(d int) bool { return update.Shape[d] == x.Shape[d] })
 	f := sharding.Factors{In: [][]int{dims, dims}, Out: [][]int{dims}, RowWise: true}
@@ -67,8 +68,8 @@ func (DynamicUpdate) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (DynamicUpdate) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.InPlace("dynamic_update_slice", out, in, func(a *lowering.Args) error {
+func (DynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.InPlace("dynamic_update_slice", out, in, func(a *exec.Args) error {
 		x, update, y := a.In[0], a.In[1], a.Out[0]
 		if update.Type.Equal(y.Type) { // y may be in update's memory
 			copy(y.Bytes(), update.Bytes())
@@ -80,7 +81,7 @@ func (DynamicUpdate) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func (DynamicUpdate) Doc() graph.Doc {
+func (DynamicUpdateSliceOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], update t[..], start_0 i32[], start_1 i32[], ...", Results: "t[..]", Formula: "y = x, but y[s_0 + i_0, ..] = update[i_0, ..], s_d = clamp(0, start_d, size_d - update_size_d)",
 		Notes: "A start from which the update would not fit is moved to the nearest one from which it does."}
 }

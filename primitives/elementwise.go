@@ -4,15 +4,15 @@ import (
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 )
 
-// Integer is a Go type that stores an integer element type.
-type Integer interface{ uint8 | uint32 | int32 | int64 }
+// integer is a Go type that stores an integer element type.
+type integer interface{ uint8 | uint32 | int32 | int64 }
 
-// Number is a Go type that stores an element type with arithmetic of its own.
-type Number interface{ Integer | Float }
+// number is a Go type that stores an element type with arithmetic of its own.
+type number interface{ integer | float }
 
 const (
 	// cheap is the least number of elements worth a goroutine where an element
@@ -25,13 +25,13 @@ const (
 )
 
 // each1 runs f on pieces of the result and the argument, which have one shape.
-func each1[Y, X array.Elem](a *lowering.Args, grain int, f func(y []Y, x []X)) {
+func each1[Y, X array.Elem](a *exec.Args, grain int, f func(y []Y, x []X)) {
 	y, x := data[Y](a.Out[0]), data[X](a.In[0])
 	if a.Alone(len(y), grain) { // as it mostly is, of pieces that are fused
 		f(y, x)
 		return
 	}
-	lowering.Share(a, len(y), grain, elements1[Y, X]{y, x, f})
+	exec.Share(a, len(y), grain, elements1[Y, X]{y, x, f})
 }
 
 type elements1[Y, X array.Elem] struct {
@@ -44,13 +44,13 @@ func (w *elements1[Y, X]) Piece(lo, hi int) { w.f(w.y[lo:hi], w.x[lo:hi]) }
 
 // each2 runs f on pieces of the result and both arguments, which have one
 // shape.
-func each2[Z, X array.Elem](a *lowering.Args, grain int, f func(z []Z, x, y []X)) {
+func each2[Z, X array.Elem](a *exec.Args, grain int, f func(z []Z, x, y []X)) {
 	z, x, y := data[Z](a.Out[0]), data[X](a.In[0]), data[X](a.In[1])
 	if a.Alone(len(z), grain) {
 		f(z, x, y)
 		return
 	}
-	lowering.Share(a, len(z), grain, elements2[Z, X]{z, x, y, f})
+	exec.Share(a, len(z), grain, elements2[Z, X]{z, x, y, f})
 }
 
 type elements2[Z, X array.Elem] struct {
@@ -66,10 +66,10 @@ func (w *elements2[Z, X]) Piece(lo, hi int) { w.f(w.z[lo:hi], w.x[lo:hi], w.y[lo
 // of another type is left to f, which is given nil for it. Arguments without
 // dimensions are given whole. f is not made by the kernel itself, which would take
 // memory.
-func tiled(a *lowering.Args, grain int, f tileFunc) {
-	args := lowering.KeepDirty[tileArgs](a)
+func tiled(a *exec.Args, grain int, f tileFunc) {
+	args := exec.NewDirty[tileArgs](a)
 	args.start(a)
-	lowering.Share(a, a.Out[0].Type.Len(), grain, tiles{a, lowering.RoomsOf[float32](a, (1+len(a.In))*tile), args, f})
+	exec.Share(a, a.Out[0].Type.Len(), grain, tiles{a, exec.RoomsOf[float32](a, (1+len(a.In))*tile), args, f})
 }
 
 // tileArgs are the arguments of a tileFunc, for each piece.
@@ -79,7 +79,7 @@ type tileArgs struct {
 	next atomic.Int32
 }
 
-func (t *tileArgs) start(a *lowering.Args) {
+func (t *tileArgs) start(a *exec.Args) {
 	t.each = len(a.In)
 	t.next.Store(0)
 	if n := t.each * max(a.Threads, 1); len(t.all) < n {
@@ -92,13 +92,13 @@ func (t *tileArgs) take() [][]float32 {
 	return t.all[at : at+t.each]
 }
 
-type tileFunc func(a *lowering.Args, lo, hi int, y []float32, x [][]float32)
+type tileFunc func(a *exec.Args, lo, hi int, y []float32, x [][]float32)
 
 // tiles is the work of tiled, with room for a tile of every argument and of the
 // result.
 type tiles struct {
-	*lowering.Args
-	rooms *lowering.Rooms[float32]
+	*exec.Args
+	rooms *exec.Rooms[float32]
 	args  *tileArgs
 	f     tileFunc
 }
@@ -146,8 +146,8 @@ func wideTile(x array.Array, room []float32, lo, hi int) []float32 {
 	return nil
 }
 
-// number reports an element type without arithmetic.
-func number(t graph.Type) error {
+// wantNumber reports an element type without arithmetic.
+func wantNumber(t graph.Type) error {
 	if !t.DType.IsFloat() && !t.DType.IsInt() {
 		return wantType(t, "a float or integer type")
 	}

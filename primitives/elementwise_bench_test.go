@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	pr "github.com/gomoe/gomoe/primitives"
@@ -35,7 +36,7 @@ func throughputs() []throughput {
 	of := func(name string, f func(in vs) vs, types ...graph.Type) throughput { return throughput{name, types, f} }
 	i32, key := func(shape ...int) graph.Type { return graph.T(graph.I32, shape...) }, graph.T(graph.U32, 2)
 	all := []throughput{
-		two("add", pr.Add), two("sub", pr.Sub), two("mul", pr.Mul), two("div", pr.Div), two("max", pr.Maximum), two("min", pr.Minimum), two("rem", pr.Rem), two("pow", pr.Pow),
+		two("add", pr.Add), two("sub", pr.Sub), two("mul", pr.Mul), two("div", pr.Div), two("max", pr.Max), two("min", pr.Min), two("rem", pr.Rem), two("pow", pr.Pow),
 		one("neg", pr.Neg), one("abs", pr.Abs), one("sign", pr.Sign), one("square", pr.Square), one("floor", pr.Floor), one("ceil", pr.Ceil), one("round", pr.Round), one("is_finite", pr.IsFinite),
 		one("sqrt", pr.Sqrt), one("rsqrt", pr.Rsqrt), one("exp", pr.Exp), one("expm1", pr.Expm1), one("log", pr.Log), one("log1p", pr.Log1p),
 		one("sin", pr.Sin), one("cos", pr.Cos), one("tanh", pr.Tanh), one("logistic", pr.Logistic), one("erf", pr.Erf),
@@ -45,22 +46,22 @@ func throughputs() []throughput {
 		one("clamp", func(x *graph.Value) *graph.Value {
 			return pr.Clamp(pr.Full(x.Tracer(), -0.5, graph.F32), x, pr.Full(x.Tracer(), 0.5, graph.F32))
 		}),
-		one("f32_to_f64", func(x *graph.Value) *graph.Value { return pr.Convert(x, graph.F64) }),
-		of("f64_to_f32", func(in vs) vs { return vs{pr.Convert(in[0], graph.F32)} }, graph.T(graph.F64, rows, cols)),
-		one("f32_to_i32", func(x *graph.Value) *graph.Value { return pr.Convert(x, graph.I32) }),
-		of("i32_to_f32", func(in vs) vs { return vs{pr.Convert(in[0], graph.F32)} }, i32(rows, cols)),
+		one("f32_to_f64", func(x *graph.Value) *graph.Value { return pr.ConvertElementType(x, graph.F64) }),
+		of("f64_to_f32", func(in vs) vs { return vs{pr.ConvertElementType(in[0], graph.F32)} }, graph.T(graph.F64, rows, cols)),
+		one("f32_to_i32", func(x *graph.Value) *graph.Value { return pr.ConvertElementType(x, graph.I32) }),
+		of("i32_to_f32", func(in vs) vs { return vs{pr.ConvertElementType(in[0], graph.F32)} }, i32(rows, cols)),
 		one("transpose", func(x *graph.Value) *graph.Value { return pr.Transpose(x, 1, 0) }),
 		of("transpose_heads", func(in vs) vs { return vs{pr.Transpose(in[0], 0, 2, 1, 3)} }, graph.T(graph.F32, 8, 256, 8, 64)),
-		of("broadcast_rows", func(in vs) vs { return vs{pr.Broadcast(in[0], x.Shape, 1)} }, graph.T(graph.F32, cols)),
-		of("broadcast_cols", func(in vs) vs { return vs{pr.Broadcast(in[0], x.Shape, 0)} }, graph.T(graph.F32, rows)),
-		one("sum_all", func(x *graph.Value) *graph.Value { return pr.Sum(x) }),
-		one("sum_last", func(x *graph.Value) *graph.Value { return pr.Sum(x, 1) }),
-		one("sum_first", func(x *graph.Value) *graph.Value { return pr.Sum(x, 0) }),
+		of("broadcast_rows", func(in vs) vs { return vs{pr.BroadcastInDim(in[0], x.Shape, 1)} }, graph.T(graph.F32, cols)),
+		of("broadcast_cols", func(in vs) vs { return vs{pr.BroadcastInDim(in[0], x.Shape, 0)} }, graph.T(graph.F32, rows)),
+		one("sum_all", func(x *graph.Value) *graph.Value { return pr.ReduceSum(x) }),
+		one("sum_last", func(x *graph.Value) *graph.Value { return pr.ReduceSum(x, 1) }),
+		one("sum_first", func(x *graph.Value) *graph.Value { return pr.ReduceSum(x, 0) }),
 		one("max_all", func(x *graph.Value) *graph.Value { return pr.ReduceMax(x) }),
 		one("max_last", func(x *graph.Value) *graph.Value { return pr.ReduceMax(x, 1) }),
 		one("max_first", func(x *graph.Value) *graph.Value { return pr.ReduceMax(x, 0) }),
 		one("argmax", func(x *graph.Value) *graph.Value { return pr.ArgMax(x, 1) }),
-		one("cumsum", func(x *graph.Value) *graph.Value { return pr.Cumsum(x, 1) }),
+		one("cumsum", func(x *graph.Value) *graph.Value { return pr.CumSum(x, 1) }),
 		one("softmax", func(x *graph.Value) *graph.Value { return pr.Softmax(x, 1) }),
 		one("softmax_first", func(x *graph.Value) *graph.Value { return pr.Softmax(x, 0) }),
 		one("log_softmax", func(x *graph.Value) *graph.Value { return pr.LogSoftmax(x, 1) }),
@@ -81,13 +82,13 @@ func throughputs() []throughput {
 			experts, k int
 		}{{"8_2", 8, 2}, {"64_6", 64, 6}, {"256_8", 256, 8}} {
 			all = append(all, of(strings.TrimSuffix("router_"+score, "_")+"_"+c.name, func(in vs) vs {
-				w, ids, s := pr.Route(pr.Router{TopK: c.k, Score: score, Renormalize: true}, in[0], nil)
+				w, ids, s := pr.Route(pr.RouteOp{TopK: c.k, Score: score, Renormalize: true}, in[0], nil)
 				return vs{w, ids, s}
 			}, graph.T(graph.F32, 1<<20/c.experts, c.experts)))
 		}
 	}
 	const tokens, k, experts = 2048, 2, 64
-	route := func(in vs) pr.Routing { return pr.Prepare(pr.Layer{Experts: experts}, in[1]) }
+	route := func(in vs) pr.Prepared { return pr.Prepare(pr.PrepareOp{Experts: experts}, in[1]) }
 	return append(all,
 		of("ep_prepare", func(in vs) vs { r := route(in); return vs{r.Value, r.Counts} }, x, i32(1<<18, 4)),
 		of("ep_dispatch", func(in vs) vs { return vs{pr.Combine(route(in), pr.Dispatch(route(in), in[0]))} }, graph.T(graph.F32, tokens, cols), i32(tokens, k)),
@@ -142,10 +143,10 @@ func benchKernels(b *testing.B, p *graph.Program, pass func(name string) bool) {
 	for _, in := range plan.In {
 		fillFor(r, bufs[in.Buf])
 	}
-	scratch := new(lowering.Scratch)
+	scratch := new(exec.Scratch)
 	run := func(in *lowering.Instr) {
 		scratch.Reset()
-		a := lowering.Args{Mesh: plan.Mesh, Threads: 1, Scratch: scratch}
+		a := exec.Args{Mesh: plan.Mesh, Threads: 1, Scratch: scratch}
 		for _, i := range in.In {
 			a.In = append(a.In, bufs[i])
 		}

@@ -13,7 +13,7 @@ import (
 // argument.
 func gradients(t *testing.T, f func(x []*graph.Value) *graph.Value, in ...array.Array) []array.Array {
 	t.Helper()
-	return compute(t, func(x []*graph.Value) []*graph.Value { return vjp.Gradients(pr.Sum(f(x)), x...) }, in...)
+	return compute(t, func(x []*graph.Value) []*graph.Value { return vjp.Gradients(pr.ReduceSum(f(x)), x...) }, in...)
 }
 
 // TestGradientsAtKinks compares with what jax.grad gives.
@@ -41,8 +41,8 @@ func TestGradientsAtKinks(t *testing.T) {
 		x, y   array.Array
 		dx, dy array.Array
 	}{
-		{"max", pr.Maximum, f64s(1, 2, 1, nan, nan, 1), f64s(2, 1, 1, 1, nan, nan), f64s(0, 1, 0.5, 0, 0, 0), f64s(1, 0, 0.5, 0, 0, 0)},
-		{"min", pr.Minimum, f64s(1, 2, 1, nan, nan, 1), f64s(2, 1, 1, 1, nan, nan), f64s(1, 0, 0.5, 0, 0, 0), f64s(0, 1, 0.5, 0, 0, 0)},
+		{"max", pr.Max, f64s(1, 2, 1, nan, nan, 1), f64s(2, 1, 1, 1, nan, nan), f64s(0, 1, 0.5, 0, 0, 0), f64s(1, 0, 0.5, 0, 0, 0)},
+		{"min", pr.Min, f64s(1, 2, 1, nan, nan, 1), f64s(2, 1, 1, 1, nan, nan), f64s(1, 0, 0.5, 0, 0, 0), f64s(0, 1, 0.5, 0, 0, 0)},
 		{"rem", pr.Rem, f64s(5.5, -5.5, 5.5, -5.5, 1), f64s(2, 2, -2, -2, 3), f64s(1, 1, 1, 1, 1), f64s(-2, 2, 2, -2, neg)},
 		{"pow of 0 and below", pr.Pow, f64s(0, 0, 0, 0, -2, -2, -2), f64s(0, 1, 2, -1, 2, 3, 0),
 			f64s(nan, 1, 0, -inf, -4, 12, neg), f64s(0, 0, 0, nan, nan, nan, nan)},
@@ -71,7 +71,7 @@ func TestGradientsOfSelection(t *testing.T) {
 	which := vec[int32](-4, 0, 1, 2, 9)
 	got := compute(t, func(x []*graph.Value) []*graph.Value {
 		y := pr.SelectN(x[0], x[1:]...)
-		return vjp.Gradients(pr.Sum(y), x[1:]...)
+		return vjp.Gradients(pr.ReduceSum(y), x[1:]...)
 	}, which, f64s(1, 2, 3, 4, 5), f64s(1, 2, 3, 4, 5), f64s(1, 2, 3, 4, 5))
 	identical(t, "case 0", got[0], f64s(1, 1, 0, 0, 0))
 	identical(t, "case 1", got[1], f64s(0, 0, 1, 0, 0))
@@ -87,8 +87,8 @@ func TestGradientsOfSelection(t *testing.T) {
 
 func TestGradientsOfConversion(t *testing.T) {
 	got := compute(t, func(x []*graph.Value) []*graph.Value {
-		y := pr.Convert(pr.Mul(x[0], x[0]), graph.F32)
-		return vjp.Gradients(pr.Sum(pr.Mul(y, x[1])), x[0], x[1])
+		y := pr.ConvertElementType(pr.Mul(x[0], x[0]), graph.F32)
+		return vjp.Gradients(pr.ReduceSum(pr.Mul(y, x[1])), x[0], x[1])
 	}, f64s(1, -3).As(graph.BF16), vec[float32](2, 0.5))
 	identical(t, "bf16", got[0], f64s(4, -3).As(graph.BF16))
 	identical(t, "f32", got[1], vec[float32](1, 9))

@@ -68,7 +68,7 @@ func TestConstantErrors(t *testing.T) {
 		}
 	}
 	for name, build := range map[string]func(tr *graph.Tracer) *graph.Value{
-		"scale of integers by a half": func(tr *graph.Tracer) *graph.Value { return pr.Scale(tr.Input("x", graph.I32, 2), 0.5) },
+		"scale of integers by a half": func(tr *graph.Tracer) *graph.Value { return pr.MulScalar(tr.Input("x", graph.I32, 2), 0.5) },
 		"negative size":               func(tr *graph.Tracer) *graph.Value { return pr.Full(tr, 0, graph.F32, -2) },
 		"no element type":             func(tr *graph.Tracer) *graph.Value { return pr.Full(tr, 0, graph.NoDType, 2) },
 		"like nil":                    func(tr *graph.Tracer) *graph.Value { return pr.ZerosLike(nil) },

@@ -28,9 +28,9 @@ func TestPieces(t *testing.T) {
 	}
 	build := func(v []*graph.Value) []*graph.Value {
 		x, y, b := v[0], v[1], v[2]
-		out := []*graph.Value{pr.Neg(x), pr.Square(x), pr.Add(x, y), pr.Mul(x, y), pr.Div(x, y), pr.Maximum(x, y), pr.Rem(x, y),
+		out := []*graph.Value{pr.Neg(x), pr.Square(x), pr.Add(x, y), pr.Mul(x, y), pr.Div(x, y), pr.Max(x, y), pr.Rem(x, y),
 			pr.Lt(x, y), pr.Eq(x, y), pr.Where(b, x, y), pr.Clamp(pr.Full(x.Tracer(), 1, x.Type.DType), x, y), pr.Not(b), pr.And(b, b),
-			pr.SelectN(pr.Convert(x, graph.I32), x, y, x), pr.Convert(x, graph.BF16), pr.Convert(x, graph.F32), pr.Convert(x, graph.F16), pr.Convert(x, graph.Bool)}
+			pr.SelectN(pr.ConvertElementType(x, graph.I32), x, y, x), pr.ConvertElementType(x, graph.BF16), pr.ConvertElementType(x, graph.F32), pr.ConvertElementType(x, graph.F16), pr.ConvertElementType(x, graph.Bool)}
 		if x.Type.DType.IsFloat() {
 			out = append(out, pr.Tanh(x), pr.Abs(x), pr.Round(x), pr.IsFinite(x))
 		}

@@ -169,13 +169,13 @@ func TestBinaryValues(t *testing.T) {
 		{"rem i32", pr.Rem, vec(7, -7, 5, -5, 0, least), vec[int32](2, 2, 0, 0, 0, -1), vec[int32](1, -1, 5, -5, 0, 0)},
 		{"rem u8", pr.Rem, vec[uint8](7, 200), vec[uint8](0, 3), vec[uint8](7, 2)},
 		{"pow", pr.Pow, f64s(-2, -2, 0, 0, 2, nan, 1, -1, inf, -8), f64s(3, 0.5, 0, -1, inf, 0, nan, inf, -1, 1./3), f64s(-8, nan, 1, inf, inf, 1, 1, 1, 0, nan)},
-		{"max", pr.Maximum, f64s(nan, 1, nan, 0, neg, -inf), f64s(1, nan, nan, neg, 0, 3), f64s(nan, nan, nan, 0, 0, 3)},
-		{"min", pr.Minimum, f64s(nan, 1, nan, 0, neg, -inf), f64s(1, nan, nan, neg, 0, 3), f64s(nan, nan, nan, neg, neg, -inf)},
-		{"max f32", pr.Maximum, vec[float32](1, 2, float32(nan)), vec[float32](3, -1, 0), vec[float32](3, 2, float32(nan))},
-		{"max i32", pr.Maximum, vec(3, least), vec[int32](-4, 0), vec[int32](3, 0)},
-		{"min u32", pr.Minimum, vec[uint32](3, math.MaxUint32), vec[uint32](4, 0), vec[uint32](3, 0)},
-		{"max bool", pr.Maximum, vec(true, true, false, false), vec(true, false, true, false), vec(true, true, true, false)},
-		{"min bool", pr.Minimum, vec(true, true, false, false), vec(true, false, true, false), vec(true, false, false, false)},
+		{"max", pr.Max, f64s(nan, 1, nan, 0, neg, -inf), f64s(1, nan, nan, neg, 0, 3), f64s(nan, nan, nan, 0, 0, 3)},
+		{"min", pr.Min, f64s(nan, 1, nan, 0, neg, -inf), f64s(1, nan, nan, neg, 0, 3), f64s(nan, nan, nan, neg, neg, -inf)},
+		{"max f32", pr.Max, vec[float32](1, 2, float32(nan)), vec[float32](3, -1, 0), vec[float32](3, 2, float32(nan))},
+		{"max i32", pr.Max, vec(3, least), vec[int32](-4, 0), vec[int32](3, 0)},
+		{"min u32", pr.Min, vec[uint32](3, math.MaxUint32), vec[uint32](4, 0), vec[uint32](3, 0)},
+		{"max bool", pr.Max, vec(true, true, false, false), vec(true, false, true, false), vec(true, true, true, false)},
+		{"min bool", pr.Min, vec(true, true, false, false), vec(true, false, true, false), vec(true, false, false, false)},
 		{"and", pr.And, vec(true, true, false, false), vec(true, false, true, false), vec(true, false, false, false)},
 		{"or", pr.Or, vec(true, true, false, false), vec(true, false, true, false), vec(true, true, true, false)},
 		{"xor", pr.Xor, vec(true, true, false, false), vec(true, false, true, false), vec(false, true, true, false)},
@@ -280,7 +280,9 @@ func TestConvertValues(t *testing.T) {
 		{f64s(1.5, -2).As(graph.F16), vec[float32](1.5, -2)},
 		{f64s(1.5, nan).As(graph.BF16), vec(float32(1.5), float32(nan))},
 	} {
-		got := compute(t, func(x []*graph.Value) []*graph.Value { return []*graph.Value{pr.Convert(x[0], c.want.Type.DType)} }, c.in)
+		got := compute(t, func(x []*graph.Value) []*graph.Value {
+			return []*graph.Value{pr.ConvertElementType(x[0], c.want.Type.DType)}
+		}, c.in)
 		identical(t, c.in.Type.String()+" to "+c.want.Type.String(), got[0], c.want)
 	}
 }
@@ -288,8 +290,8 @@ func TestConvertValues(t *testing.T) {
 func TestConstants(t *testing.T) {
 	out := compute(t, func(x []*graph.Value) []*graph.Value {
 		tr := x[0].Tracer()
-		return []*graph.Value{pr.Scale(x[0], 0.1), pr.AddScalar(x[1], -3), pr.ZerosLike(x[0]), pr.OnesLike(x[1]),
-			pr.FullLike(x[0], 2.5), pr.Full(tr, 1, graph.Bool, 2), pr.Full(tr, 7, graph.I64), pr.Scale(x[2], 3)}
+		return []*graph.Value{pr.MulScalar(x[0], 0.1), pr.AddScalar(x[1], -3), pr.ZerosLike(x[0]), pr.OnesLike(x[1]),
+			pr.FullLike(x[0], 2.5), pr.Full(tr, 1, graph.Bool, 2), pr.Full(tr, 7, graph.I64), pr.MulScalar(x[2], 3)}
 	}, vec[float32](1, -2), vec[int32](4, 5), f64s(1, 2).As(graph.BF16))
 	identical(t, "scale", out[0], vec(float32(0.1), float32(-2)*0.1))
 	identical(t, "add scalar", out[1], vec[int32](1, 2))
@@ -304,11 +306,13 @@ func TestConstants(t *testing.T) {
 // TestNoCotangent: what is piecewise constant, and stop_gradient, pass nothing.
 func TestNoCotangent(t *testing.T) {
 	for name, f := range map[string]unary{"floor": pr.Floor, "ceil": pr.Ceil, "round": pr.Round, "sign": pr.Sign, "stop_gradient": pr.StopGradient,
-		"is_finite": func(x *graph.Value) *graph.Value { return pr.Convert(pr.IsFinite(x), graph.F64) },
-		"gt":        func(x *graph.Value) *graph.Value { return pr.Convert(pr.Gt(x, pr.ZerosLike(x)), graph.F64) },
-		"to i32":    func(x *graph.Value) *graph.Value { return pr.Convert(pr.Convert(x, graph.I32), graph.F64) },
+		"is_finite": func(x *graph.Value) *graph.Value { return pr.ConvertElementType(pr.IsFinite(x), graph.F64) },
+		"gt":        func(x *graph.Value) *graph.Value { return pr.ConvertElementType(pr.Gt(x, pr.ZerosLike(x)), graph.F64) },
+		"to i32": func(x *graph.Value) *graph.Value {
+			return pr.ConvertElementType(pr.ConvertElementType(x, graph.I32), graph.F64)
+		},
 	} {
-		out := compute(t, func(x []*graph.Value) []*graph.Value { return vjp.Gradients(pr.Sum(f(x[0])), x[0]) }, f64s(-1.5, 0, 2))
+		out := compute(t, func(x []*graph.Value) []*graph.Value { return vjp.Gradients(pr.ReduceSum(f(x[0])), x[0]) }, f64s(-1.5, 0, 2))
 		identical(t, name, out[0], f64s(0, 0, 0))
 	}
 }

@@ -3,34 +3,35 @@ package primitives
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// embedding looks rows of a table up; embeddingGrad, its transpose, adds rows to
+// EmbeddingOp looks rows of a table up; EmbeddingGradOp, its transpose, adds rows to
 // a table of Num rows.
 type (
-	embedding     struct{}
-	embeddingGrad struct{ Num int }
+	EmbeddingOp     struct{}
+	EmbeddingGradOp struct{ Num int }
 )
 
 var (
-	_ Primitive = embedding{}
-	_ Primitive = embeddingGrad{}
+	_ primitive = EmbeddingOp{}
+	_ primitive = EmbeddingGradOp{}
 )
 
 // Embedding returns table[ids]: table[V,D] of a float type and ids i32[..] from
 // 0 to V-1 give [..,D]. Any other id stops the run with its position.
 func Embedding(table, ids *graph.Value) *graph.Value {
-	return graph.Apply1(embedding{}, table, ids)
+	return graph.Apply1(EmbeddingOp{}, table, ids)
 }
 
-func (embedding) Name() string     { return "embedding" }
-func (embeddingGrad) Name() string { return "embedding_grad" }
+func (EmbeddingOp) Name() string     { return "embedding" }
+func (EmbeddingGradOp) Name() string { return "embedding_grad" }
 
-func (embedding) Infer(in []graph.Type) ([]graph.Type, error) {
+func (EmbeddingOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func rowsFor(ids, table graph.Type) graph.Type {
 	return graph.T(table.DType, append(append([]int(nil), ids.Shape...), table.Shape[1])...)
 }
 
-func (p embeddingGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p EmbeddingGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func (p embeddingGrad) Infer(in []graph.Type) ([]graph.Type, error) {
 		return nil, fmt.Errorf("cotangent: %w", err)
 	}
 	table := graph.T(ct.DType, p.Num, ct.Shape[ct.Rank()-1])
-	want, err := embedding{}.Infer([]graph.Type{table, ids})
+	want, err := EmbeddingOp{}.Infer([]graph.Type{table, ids})
 	if err != nil {
 		return nil, err
 	}
@@ -74,21 +75,21 @@ func (p embeddingGrad) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{table}, nil
 }
 
-func (embedding) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(embeddingGrad{e.In[0].Dim(0)}, e.In[1], ct[0]), nil}, nil
+func (EmbeddingOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(EmbeddingGradOp{e.In[0].Dim(0)}, e.In[1], ct[0]), nil}, nil
 }
 
-func (embeddingGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (EmbeddingGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{nil, Embedding(ct[0], e.In[0])}, nil
 }
 
 // Shard splits ids and columns; the rows of the table are whole.
-func (embedding) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (EmbeddingOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	ids, rows := lookupDims(c.Type(1).Rank())
 	return c.Place(sharding.Factors{In: [][]int{{sharding.Whole, rows[len(ids)]}, ids}, Out: [][]int{rows}, RowWise: len(ids) > 0})
 }
 
-func (embeddingGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (EmbeddingGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	ids, rows := lookupDims(c.Type(0).Rank())
 	return c.Place(sharding.Factors{In: [][]int{ids, rows}, Out: [][]int{{sharding.Whole, rows[len(ids)]}}, Sum: ids})
 }
@@ -101,24 +102,24 @@ func lookupDims(rank int) (ids, rows []int) {
 	return rows[:rank], rows
 }
 
-func (embedding) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids := in[1].Spec
-	return e.Kernel("embedding", out, in, func(a *lowering.Args) error {
+	return e.Kernel("embedding", out, in, func(a *exec.Args) error {
 		return checkIDs(a, ids, a.In[1], 0, a.In[0].Type.Shape[0], "id", lookUp)
 	})
 }
 
-func (p embeddingGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, add := in[0].Spec, inFloat(addRows[float32], addRows[float64])
-	return uses(e, e.Kernel("embedding_grad", out, in, func(a *lowering.Args) error {
+	return uses(e, e.Kernel("embedding_grad", out, in, func(a *exec.Args) error {
 		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", add)
 	}), widening(out, in))
 }
 
-func lookUp(a *lowering.Args) error {
+func lookUp(a *exec.Args) error {
 	table, ids, out := a.In[0].Bytes(), data[int32](a.In[1]), a.Out[0].Bytes()
 	n := a.In[0].Type.Shape[1] * a.In[0].Type.DType.Size()
-	lowering.Share(a, len(ids), 1+4*cheap/(1+n), rowsLookedUp{out, table, ids, n})
+	exec.Share(a, len(ids), 1+4*cheap/(1+n), rowsLookedUp{out, table, ids, n})
 	return nil
 }
 
@@ -137,15 +138,15 @@ func (w *rowsLookedUp) Piece(lo, hi int) {
 
 // addRows adds the rows of one id in the order of the ids. Pieces of work are
 // ranges of columns, so that no two write to one place.
-func addRows[T Float](a *lowering.Args) error {
+func addRows[T float](a *exec.Args) error {
 	ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 	n := a.Out[0].Type.Shape[1]
 	clear(table)
-	lowering.Share(a, n, max(16, cheap/(1+len(ids))), columnsAdded[T]{table, ct, ids, n})
+	exec.Share(a, n, max(16, cheap/(1+len(ids))), columnsAdded[T]{table, ct, ids, n})
 	return nil
 }
 
-type columnsAdded[T Float] struct {
+type columnsAdded[T float] struct {
 	table, ct []T
 	ids       []int32
 	n         int
@@ -154,16 +155,16 @@ type columnsAdded[T Float] struct {
 func (w *columnsAdded[T]) Piece(lo, hi int) {
 	for i, id := range w.ids {
 		dst := w.table[int(id)*w.n:][lo:hi]
-		kernel.Add(dst, dst, w.ct[i*w.n:][lo:hi])
+		vector.Add(dst, dst, w.ct[i*w.n:][lo:hi])
 	}
 }
 
-func (embedding) Doc() graph.Doc {
+func (EmbeddingOp) Doc() graph.Doc {
 	return graph.Doc{Args: "table f[V,D], ids i32[..]", Results: "f[..,D]", Formula: "y[..,:] = table[ids[..],:]",
 		Notes: "An id below 0 or from V on stops the run."}
 }
 
-func (embeddingGrad) Doc() graph.Doc {
+func (EmbeddingGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "ids i32[..], ct f[..,D]", Results: "f[num,D]", Formula: "dtable[v,:] = Σ ct[i,:] over ids[i] = v",
 		Params: "num: rows of the table", Notes: "Adds in the order of the ids, in f32 for bf16 and f16. Where ids are split the sum is pending."}
 }

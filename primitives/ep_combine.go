@@ -4,40 +4,42 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// EPCombine brings rows in expert order back to their tokens, adding the rows
+// CombineOp brings rows in expert order back to their tokens, adding the rows
 // of a token in the order of its choices. It does not weight them: multiply
 // the rows before. With a second argument of one value per row, these return
-// to their pairs. It is the transpose of EPDispatch.
-type EPCombine struct {
+// to their pairs. It is the transpose of DispatchOp.
+type CombineOp struct {
 	Experts  int
 	Capacity int
 	Align    int
 	Axis     string
 }
 
-var _ Primitive = EPCombine{}
+var _ primitive = CombineOp{}
 
 // Combine returns the tokens [..,H] whose rows, dispatched by r, are rows: the
 // sum of each token's rows; zero for a token without any.
-func Combine(r Routing, rows *graph.Value) *graph.Value {
-	out := graph.Apply1(EPCombine(r.dispatch()), rows, r.Value)
+func Combine(r Prepared, rows *graph.Value) *graph.Value {
+	graph.Helper()
+	out := graph.Apply1(CombineOp(r.dispatch()), rows, r.Value)
 	if len(r.lead) == 1 {
 		return out
 	}
 	return Reshape(out, append(append([]int(nil), r.lead...), rows.Dim(-1))...)
 }
 
-func (EPCombine) Name() string { return "ep_combine" }
+func (CombineOp) Name() string { return "ep_combine" }
 
-func (p EPCombine) layer() epLayer { return EPDispatch(p).layer() }
+func (p CombineOp) layer() epLayer { return DispatchOp(p).layer() }
 
-func (p EPCombine) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p CombineOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) != 2 && len(in) != 3 {
 		return nil, fmt.Errorf("%d arguments, want rows, routing or rows, row_weights, routing", len(in))
 	}
@@ -69,16 +71,16 @@ func (p EPCombine) Infer(in []graph.Type) ([]graph.Type, error) {
 
 // VJP dispatches the cotangents from where the tokens were combined, so that the
 // rows of both passes lie alike.
-func (p EPCombine) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p CombineOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	args := make([]*graph.Value, 0, 3)
 	for i, v := range e.Out {
-		args = append(args, graph.Apply1(graph.PlaceLike{}, vjp.Instantiate(ct[i], v), v))
+		args = append(args, graph.Apply1(graph.PlaceLikeOp{}, vjp.Instantiate(ct[i], v), v))
 	}
-	out := graph.Apply(EPDispatch(p), append(args, e.In[len(e.In)-1])...)
+	out := graph.Apply(DispatchOp(p), append(args, e.In[len(e.In)-1])...)
 	return append(out, nil), nil
 }
 
-func (p EPCombine) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p CombineOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := len(c.In)
 	routing := c.Eqn.In[n-1]
 	rows := c.In[0].Resolved()
@@ -94,7 +96,7 @@ func (p EPCombine) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if rows.Ragged.Routing != routing {
 		return sharding.Decision{}, fmt.Errorf("the rows are in the order of another routing; combine them with the routing that dispatched them")
 	}
-	if d, ok := rows.Ragged.Layer.(EPDispatch); ok && d.layer() != p.layer() {
+	if d, ok := rows.Ragged.Layer.(DispatchOp); ok && d.layer() != p.layer() {
 		return sharding.Decision{}, fmt.Errorf("%v, but the rows were dispatched with %v; give both the same", p.layer(), d.layer())
 	}
 	axes := rows.At(0)
@@ -112,7 +114,7 @@ func (p EPCombine) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 // constantRows places rows that a rank can make anywhere, such as a cotangent
 // of zeros, where those of c's routing lie.
-func (p EPCombine) constantRows(c *sharding.Context) (sharding.Spec, error) {
+func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 	n := len(c.In)
 	if n == 3 && c.In[1].Ragged != nil {
 		return sharding.Spec{Dims: [][]string{c.In[1].At(0), nil}, Ragged: c.In[1].Ragged}, nil
@@ -125,12 +127,12 @@ func (p EPCombine) constantRows(c *sharding.Context) (sharding.Spec, error) {
 	if err != nil {
 		return sharding.Spec{}, err
 	}
-	return p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], EPDispatch(p)), nil
+	return p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], DispatchOp(p)), nil
 }
 
 // Lower packs the rows by the rank that they go home to, exchanges them, and
 // adds those of each token in the order of its choices.
-func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	routing := e.Eqn.In[len(e.Eqn.In)-1]
 	payload := in[:len(in)-1]
@@ -146,7 +148,7 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	if l.members(e.Mesh) == 1 {
-		return e.Kernel("ep_sum", out, append(payload[:len(payload):len(payload)], place, recv), func(a *lowering.Args) error {
+		return e.Kernel("ep_sum", out, append(payload[:len(payload):len(payload)], place, recv), func(a *exec.Args) error {
 			sumHome(a, k, rowHere)
 			return nil
 		})
@@ -158,10 +160,10 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
 	send, got := e.Temp(graph.T(graph.U8, rows, size)), e.Temp(graph.T(graph.U8, pairs, size))
-	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), func(a *lowering.Args) error {
+	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), func(a *exec.Args) error {
 		n := len(a.In) - 2
 		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
-		lowering.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{buf, a.In[:n], recv, size})
+		exec.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{buf, a.In[:n], recv, size})
 		return nil
 	}); err != nil {
 		return err
@@ -169,7 +171,7 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
 		return err
 	}
-	arrived := func(a *lowering.Args, pair int) (x, w []byte) {
+	arrived := func(a *exec.Args, pair int) (x, w []byte) {
 		j := int(data[int32](a.In[1])[pair])
 		if j < 0 {
 			return nil, nil
@@ -178,7 +180,7 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		row := a.In[0].Bytes()[j*size : (j+1)*size]
 		return row[:xs], row[xs:]
 	}
-	return e.Kernel("ep_sum", out, []lowering.Buf{got, place}, func(a *lowering.Args) error {
+	return e.Kernel("ep_sum", out, []lowering.Buf{got, place}, func(a *exec.Args) error {
 		sumHome(a, k, arrived)
 		return nil
 	})
@@ -186,7 +188,7 @@ func (p EPCombine) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 
 // rowHere is the pairRow of rows that lie on this rank: those in expert order, their
 // weights if these travel along, the pairs' places and the places' rows.
-func rowHere(a *lowering.Args, pair int) (x, w []byte) {
+func rowHere(a *exec.Args, pair int) (x, w []byte) {
 	n := len(a.In) - 2
 	j := data[int32](a.In[n])[pair]
 	if j < 0 {
@@ -215,7 +217,7 @@ func (w *rowsPacked) Piece(lo, hi int) {
 	}
 }
 
-func (EPCombine) Doc() graph.Doc {
+func (CombineOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args:    "rows f[S,H], row_weights f[S] (may be left out), routing i32[T,K,2]",
 		Results: "tokens f[T,H], weights f[T,K] (with row_weights)",

@@ -6,17 +6,19 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// EPDispatch brings tokens to the ranks of their experts: one row per routed
+// DispatchOp brings tokens to the ranks of their experts: one row per routed
 // (token, choice) pair, in the order (expert, token, choice). With a second
 // argument the pairs' weights travel along. It is linear; its transpose is
-// EPCombine.
-type EPDispatch struct {
+// CombineOp.
+type DispatchOp struct {
 	Experts  int
 	Capacity int
 	Align    int
@@ -24,30 +26,33 @@ type EPDispatch struct {
 }
 
 var (
-	_ Primitive           = EPDispatch{}
-	_ lowering.RowCounter = EPDispatch{}
+	_ primitive           = DispatchOp{}
+	_ lowering.RowCounter = DispatchOp{}
 )
 
 // Dispatch returns the rows of r's experts: tokens[t] once for every choice of
 // token t that r keeps, in expert order. Past each expert's count, rows are
 // zero. tokens is [..,H] with the leading dimensions of the choices.
-func Dispatch(r Routing, tokens *graph.Value) *graph.Value {
+func Dispatch(r Prepared, tokens *graph.Value) *graph.Value {
+	graph.Helper()
 	return graph.Apply1(r.dispatch(), r.batch(tokens), r.Value)
 }
 
 // DispatchWeighted is Dispatch with the pairs' weights [..,K] beside: the second
 // result holds, for every row, the weight of its pair.
-func DispatchWeighted(r Routing, tokens, weights *graph.Value) (rows, rowWeights *graph.Value) {
+func DispatchWeighted(r Prepared, tokens, weights *graph.Value) (rows, rowWeights *graph.Value) {
+	graph.Helper()
 	out := graph.Apply(r.dispatch(), r.batch(tokens), r.batch(weights), r.Value)
 	return out[0], out[1]
 }
 
-func (r Routing) dispatch() EPDispatch {
-	return EPDispatch{r.Layer.Experts, r.Layer.Capacity, r.Layer.Align, r.Layer.Axis}
+func (r Prepared) dispatch() DispatchOp {
+	return DispatchOp{r.Op.Experts, r.Op.Capacity, r.Op.Align, r.Op.Axis}
 }
 
 // batch flattens the leading dimensions, which are those of the choices.
-func (r Routing) batch(x *graph.Value) *graph.Value {
+func (r Prepared) batch(x *graph.Value) *graph.Value {
+	graph.Helper()
 	ok := x.Rank() == len(r.lead)+1
 	for i := range r.lead {
 		ok = ok && x.Dim(i) == r.lead[i]
@@ -58,11 +63,11 @@ func (r Routing) batch(x *graph.Value) *graph.Value {
 	return flatten(x)
 }
 
-func (EPDispatch) Name() string { return "ep_dispatch" }
+func (DispatchOp) Name() string { return "ep_dispatch" }
 
-func (p EPDispatch) layer() epLayer { return newEPLayer(p.Experts, p.Capacity, p.Align, p.Axis) }
+func (p DispatchOp) layer() epLayer { return newEPLayer(p.Experts, p.Capacity, p.Align, p.Axis) }
 
-func (p EPDispatch) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p DispatchOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) != 2 && len(in) != 3 {
 		return nil, fmt.Errorf("%d arguments, want tokens, routing or tokens, weights, routing", len(in))
 	}
@@ -99,7 +104,7 @@ func checkRouting(l epLayer, r graph.Type) error {
 	return l.Check(r.Shape[0], r.Shape[1])
 }
 
-func (p EPDispatch) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p DispatchOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	routing := e.In[len(e.In)-1]
 	args := make([]*graph.Value, 0, 3)
 	for i, v := range e.Out {
@@ -108,11 +113,11 @@ func (p EPDispatch) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 		}
 		args = append(args, vjp.Instantiate(ct[i], v))
 	}
-	out := graph.Apply(EPCombine(p), append(args, routing)...)
+	out := graph.Apply(CombineOp(p), append(args, routing)...)
 	return append(out, nil), nil
 }
 
-func (p EPDispatch) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := len(c.In)
 	f := sharding.Factors{In: [][]int{{0, 1}}, Out: [][]int{{2, 1}}}
 	if n == 3 {
@@ -145,16 +150,16 @@ func (p EPDispatch) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // RowCounts returns the rows that this rank holds per expert.
-func (p EPDispatch) RowCounts(e *lowering.Emitter, rows sharding.Spec) (lowering.Buf, error) {
+func (p DispatchOp) RowCounts(e *lowering.Emitter, rows sharding.Spec) (lowering.Buf, error) {
 	return p.layer().counts(e, rows.Ragged.Routing, rows.At(0), rows.Ragged.Rows)
 }
 
 // ZoneAlign returns the alignment of the experts' zones.
-func (p EPDispatch) ZoneAlign() int { return p.Align }
+func (p DispatchOp) ZoneAlign() int { return p.Align }
 
 // Lower packs the rank's rows by destination, exchanges them, and puts what
 // arrived in expert order; a rank that holds all experts does it in one step.
-func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	routing := e.Eqn.In[len(e.Eqn.In)-1]
 	payload := in[:len(in)-1]
@@ -170,19 +175,19 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	if l.members(e.Mesh) == 1 {
-		return e.Kernel("ep_permute", out, append(payload[:len(payload):len(payload)], place, recv), func(a *lowering.Args) error {
+		return e.Kernel("ep_permute", out, append(payload[:len(payload):len(payload)], place, recv), func(a *exec.Args) error {
 			n := len(a.In) - 2
 			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
-			lowering.Share(a, len(place), movedGrain(rowBytes(payload)), pairsOrdered{a, place, recv, k})
+			exec.Share(a, len(place), movedGrain(rowBytes(payload)), pairsOrdered{a, place, recv, k})
 			return nil
 		})
 	}
 	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
 	send, got := e.Temp(graph.T(graph.U8, pairs, size)), e.Temp(graph.T(graph.U8, rows, size))
-	if err := e.Kernel("ep_pack", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], place), func(a *lowering.Args) error {
+	if err := e.Kernel("ep_pack", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], place), func(a *exec.Args) error {
 		n := len(a.In) - 1
-		lowering.Share(a, pairs, movedGrain(size), pairsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size, k})
+		exec.Share(a, pairs, movedGrain(size), pairsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size, k})
 		return nil
 	}); err != nil {
 		return err
@@ -194,16 +199,16 @@ func (p EPDispatch) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, func(a *lowering.Args) error {
+	return e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, func(a *exec.Args) error {
 		buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
-		lowering.Share(a, total(a.In[2]), movedGrain(size), rowsPlaced{a.Out, buf, recv, size})
+		exec.Share(a, total(a.In[2]), movedGrain(size), rowsPlaced{a.Out, buf, recv, size})
 		return nil
 	})
 }
 
 // pairsOrdered are copied to expert order.
 type pairsOrdered struct {
-	*lowering.Args
+	*exec.Args
 	place, recv []int32
 	k           int
 }
@@ -258,10 +263,10 @@ func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []stri
 		return err
 	}
 	e.Collective("all_to_all", []string{l.axis}, graph.U8, int64(pairs)*int64(size), []lowering.Buf{out}, []lowering.Buf{in, table},
-		func(ctx context.Context, g lowering.Group, c lowering.Call, a *lowering.Args) error {
+		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			eg, member := l.group(a, axes)
 			kept, n := data[int32](a.In[1]), len(eg.Sources)
-			home, away := lowering.Make[int32](a, n), lowering.Make[int32](a, n)
+			home, away := exec.Make[int32](a, n), exec.Make[int32](a, n)
 			eg.SendCounts(home, kept, member)
 			eg.RecvCounts(away, kept, member)
 			if back {
@@ -273,7 +278,7 @@ func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []stri
 	return nil
 }
 
-func (EPDispatch) Doc() graph.Doc {
+func (DispatchOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args:    "tokens t[T,H], weights f[T,K] (may be left out), routing i32[T,K,2]",
 		Results: "rows t[S,H], row_weights f[S] (with weights)",

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/ep"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/exec"
 )
 
 // What the kernels of a layer find wrong with a routing. Kernels of devices, which can only
@@ -12,14 +12,14 @@ import (
 
 // NoExpert is the error of a choice of an expert that does not exist, the token being
 // counted in the global batch.
-func (p EPPrepare) NoExpert(token, choice, index int) error {
+func (p PrepareOp) NoExpert(token, choice, index int) error {
 	return &ep.IndexError{Token: token, Choice: choice, Index: index, Experts: p.Experts}
 }
 
 // Overflow is the error of a layer that traps, of the expert in highest demand, the lowest
 // of equals, which `need` pairs choose. All ranks agree on it.
-func (p EPPrepare) Overflow(expert, need int) error {
-	return &lowering.Agreed{Err: p.named(&ep.OverflowError{Expert: expert, Need: need, Capacity: p.Capacity})}
+func (p PrepareOp) Overflow(expert, need int) error {
+	return &exec.Agreed{Err: p.named(&ep.OverflowError{Expert: expert, Need: need, Capacity: p.Capacity})}
 }
 
 // NoRoutedExpert is the error of a routing, not made by ep_prepare, whose pair names an

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -36,7 +37,7 @@ func (l epLayer) madeFor(routing *graph.Value) error {
 	if routing.Def == nil {
 		return nil
 	}
-	if p, ok := routing.Def.Prim.(EPPrepare); ok && p.layer() != l {
+	if p, ok := routing.Def.Prim.(PrepareOp); ok && p.layer() != l {
 		return fmt.Errorf("%v, but the routing was made by ep_prepare with %v; give both the same", l, p.layer())
 	}
 	return nil
@@ -77,8 +78,8 @@ func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, 
 
 // group returns this rank's group of exchanging ranks, and its member index,
 // for tokens that are split over axes.
-func (l epLayer) group(a *lowering.Args, axes []string) (ep.Group, int) {
-	g := ep.Group{Experts: l.Experts, Sources: lowering.Make[int](a, l.members(a.Mesh))}
+func (l epLayer) group(a *exec.Args, axes []string) (ep.Group, int) {
+	g := ep.Group{Experts: l.Experts, Sources: exec.Make[int](a, l.members(a.Mesh))}
 	return g, l.sources(g.Sources, a.Mesh, a.Rank, axes)
 }
 
@@ -98,7 +99,7 @@ func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (m
 
 // Sources returns, for each of the ranks that exchange rows with this one, which part of
 // the tokens it has, these being split over axes; and the member of them that the rank is.
-func (p EPDispatch) Sources(m sharding.Mesh, rank int, axes []string) (sources []int, member int) {
+func (p DispatchOp) Sources(m sharding.Mesh, rank int, axes []string) (sources []int, member int) {
 	l := p.layer()
 	sources = make([]int, l.members(m))
 	return sources, l.sources(sources, m, rank, axes)
@@ -127,7 +128,7 @@ func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string)
 			return lowering.Buf{}, err
 		}
 		mine := e.Temp(graph.T(graph.I32, l.Experts))
-		err = e.Kernel("ep_count", []lowering.Buf{mine}, []lowering.Buf{r}, func(a *lowering.Args) error {
+		err = e.Kernel("ep_count", []lowering.Buf{mine}, []lowering.Buf{r}, func(a *exec.Args) error {
 			n := data[int32](a.Out[0])
 			clear(n)
 			routing := data[int32](a.In[0])
@@ -162,9 +163,9 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 			return lowering.Buf{}, err
 		}
 		out := e.Temp(graph.T(graph.I32, l.local(e.Mesh)))
-		return out, e.Kernel("ep_zones", []lowering.Buf{out}, []lowering.Buf{table}, func(a *lowering.Args) error {
+		return out, e.Kernel("ep_zones", []lowering.Buf{out}, []lowering.Buf{table}, func(a *exec.Args) error {
 			g, member := l.group(a, axes)
-			start := lowering.Make[int32](a, l.local(a.Mesh))
+			start := exec.Make[int32](a, l.local(a.Mesh))
 			if used := g.Zones(start, data[int32](a.Out[0]), data[int32](a.In[0]), member, l.Align); used > rows {
 				return NoRoom(used, rows)
 			}
@@ -186,10 +187,10 @@ func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []str
 			return lowering.Buf{}, err
 		}
 		out := e.Temp(graph.T(graph.I32, r.Type.Len()/2))
-		return out, e.Kernel("ep_send_order", []lowering.Buf{out}, []lowering.Buf{r}, func(a *lowering.Args) error {
+		return out, e.Kernel("ep_send_order", []lowering.Buf{out}, []lowering.Buf{r}, func(a *exec.Args) error {
 			place := data[int32](a.Out[0])
-			order := lowering.Make[int32](a, len(place))
-			n := ep.SendOrder(order, lowering.Make[int32](a, l.Experts), data[int32](a.In[0]))
+			order := exec.Make[int32](a, len(place))
+			n := ep.SendOrder(order, exec.Make[int32](a, l.Experts), data[int32](a.In[0]))
 			ep.Inverse(place, order[:n])
 			return nil
 		})
@@ -204,10 +205,10 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 			return lowering.Buf{}, err
 		}
 		out := e.Temp(graph.T(graph.I32, rows))
-		return out, e.Kernel("ep_recv_order", []lowering.Buf{out}, []lowering.Buf{table}, func(a *lowering.Args) error {
+		return out, e.Kernel("ep_recv_order", []lowering.Buf{out}, []lowering.Buf{table}, func(a *exec.Args) error {
 			g, member := l.group(a, axes)
 			n := l.local(a.Mesh)
-			start, counts := lowering.Make[int32](a, n), lowering.Make[int32](a, n)
+			start, counts := exec.Make[int32](a, n), exec.Make[int32](a, n)
 			kept := data[int32](a.In[0])
 			if used := g.Zones(start, counts, kept, member, l.Align); used > rows {
 				return NoRoom(used, rows)

@@ -2,13 +2,13 @@ package primitives
 
 import (
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/exec"
 )
 
 // parcelsOf returns the parts of buf that go to, or come from, each member: so many
 // rows, one member's behind the other's.
-func parcelsOf(a *lowering.Args, buf array.Array, rows []int32, rowBytes int) [][]byte {
-	out := lowering.KeepDirty[parcels](a)
+func parcelsOf(a *exec.Args, buf array.Array, rows []int32, rowBytes int) [][]byte {
+	out := exec.NewDirty[parcels](a)
 	out.parts = out.parts[:0]
 	mem := buf.Bytes()
 	for _, n := range rows {

@@ -6,28 +6,17 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// EPPrepare turns the experts that tokens choose into a routing: a value that
+// PrepareOp turns the experts that tokens choose into a routing: a value that
 // says, for every token and choice, the expert and the place in the expert's
 // queue. Places are given in the order of the global batch (token, then
 // choice), so they, and what is dropped, are the same on every mesh.
-type EPPrepare struct {
-	Experts  int
-	Capacity int    // pairs that an expert accepts over the whole batch; 0 is no limit
-	Trap     bool   // a demand above the capacity is an error instead of drops
-	Align    int    // experts' rows are counted in multiples of it in padded; 0 is no padding
-	Axis     string // the mesh axis that splits the experts; "" is "ep"
-	Label    string // names the layer in errors
-}
-
-var _ Primitive = EPPrepare{}
-
-// Layer describes the expert-parallel part of an MoE layer.
-type Layer struct {
+type PrepareOp struct {
 	Experts int
 	// Capacity is how many (token, choice) pairs an expert accepts over the whole
 	// batch; 0 is no limit: nothing is ever dropped.
@@ -35,17 +24,19 @@ type Layer struct {
 	// Trap makes a demand above the capacity an error on every rank, before any
 	// token moves, instead of dropping pairs.
 	Trap bool
-	// Align makes every expert's rows start at a multiple of it.
+	// Align makes every expert's rows start at a multiple of it; 0 is no padding.
 	Align int
 	// Axis is the mesh axis that splits the experts; "" is "ep".
 	Axis string
-	// Name names the layer in errors.
-	Name string
+	// Label names the layer in errors.
+	Label string
 }
+
+var _ primitive = PrepareOp{}
 
 // CapacityFor returns the capacity that is factor times an even share of the
 // batch's pairs, rounded up.
-func (l Layer) CapacityFor(tokens, choices int, factor float64) int {
+func (l PrepareOp) CapacityFor(tokens, choices int, factor float64) int {
 	share := factor * float64(tokens) * float64(choices) / float64(max(l.Experts, 1))
 	c := int(share)
 	if float64(c) < share {
@@ -54,9 +45,9 @@ func (l Layer) CapacityFor(tokens, choices int, factor float64) int {
 	return c
 }
 
-// Routing is what ep_prepare returns, with the layer that it is for.
-type Routing struct {
-	Layer Layer
+// Prepared is what ep_prepare returns, with the layer that it is for.
+type Prepared struct {
+	Op PrepareOp
 	// Value is i32[T,K,2]: expert and place in its queue; -1, -1 for a pair that
 	// chooses no expert or is dropped.
 	Value *graph.Value
@@ -71,17 +62,19 @@ type Routing struct {
 
 // Prepare returns the routing of tokens that choose the experts topk
 // i32[..,K], -1 being none. All leading dimensions together are the batch.
-func Prepare(l Layer, topk *graph.Value) Routing {
+func Prepare(l PrepareOp, topk *graph.Value) Prepared {
+	graph.Helper()
 	if topk.Rank() < 2 {
 		graph.Fail("prepare: experts chosen are %s, want i32[tokens, choices]", topk.Type)
 	}
 	lead := topk.Type.Shape[:topk.Rank()-1]
-	out := graph.Apply(EPPrepare{l.Experts, l.Capacity, l.Trap, l.Align, l.Axis, l.Name}, flatten(topk))
-	return Routing{l, out[0], out[1], out[2], out[3], out[4], lead}
+	out := graph.Apply(l, flatten(topk))
+	return Prepared{l, out[0], out[1], out[2], out[3], out[4], lead}
 }
 
 // flatten makes all dimensions but the last one.
 func flatten(x *graph.Value) *graph.Value {
+	graph.Helper()
 	if x.Rank() == 2 {
 		return x
 	}
@@ -92,11 +85,11 @@ func flatten(x *graph.Value) *graph.Value {
 	return Reshape(x, n, x.Dim(-1))
 }
 
-func (EPPrepare) Name() string { return "ep_prepare" }
+func (PrepareOp) Name() string { return "ep_prepare" }
 
-func (p EPPrepare) layer() epLayer { return newEPLayer(p.Experts, p.Capacity, p.Align, p.Axis) }
+func (p PrepareOp) layer() epLayer { return newEPLayer(p.Experts, p.Capacity, p.Align, p.Axis) }
 
-func (p EPPrepare) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p PrepareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -115,9 +108,9 @@ func (p EPPrepare) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(graph.I32, t, k, 2), graph.T(graph.Bool, t, k), e, e, e}, nil
 }
 
-func (EPPrepare) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (PrepareOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-func (p EPPrepare) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	dec, err := c.Place(sharding.Factors{
 		In:  [][]int{{0, sharding.Whole}},
 		Out: [][]int{{0, sharding.Whole, sharding.Whole}, {0, sharding.Whole}, {sharding.Whole}, {sharding.Whole}, {sharding.Whole}},
@@ -136,11 +129,11 @@ func (p EPPrepare) Shard(c *sharding.Context) (sharding.Decision, error) {
 // Lower counts the rank's pairs per expert, gathers everybody's counts, and
 // assigns places from them; the table after drops is left for the layer's
 // dispatch.
-func (p EPPrepare) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	axes := in[0].Spec.At(0)
 	mine := e.Temp(graph.T(graph.I32, p.Experts))
-	if err := e.Kernel("ep_count", []lowering.Buf{mine}, in, func(a *lowering.Args) error {
+	if err := e.Kernel("ep_count", []lowering.Buf{mine}, in, func(a *exec.Args) error {
 		clear(data[int32](a.Out[0]))
 		idx, err := indices(a.In[0], p.Experts)
 		if err == nil {
@@ -156,15 +149,15 @@ func (p EPPrepare) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Kernel("ep_prepare", append(out, kept), []lowering.Buf{in[0], all}, func(a *lowering.Args) error {
+	return e.Kernel("ep_prepare", append(out, kept), []lowering.Buf{in[0], all}, func(a *exec.Args) error {
 		table := data[int32](a.In[1])
 		demand := data[int32](a.Out[4])
 		ep.Totals(data[int32](a.Out[2]), demand, table, p.Capacity)
 		if err := l.Fits(demand); err != nil && p.Trap {
-			return &lowering.Agreed{Err: p.named(err)}
+			return &exec.Agreed{Err: p.named(err)}
 		}
 		ep.Padded(data[int32](a.Out[3]), data[int32](a.Out[2]), p.Align)
-		next := lowering.Make[int32](a, p.Experts)
+		next := exec.Make[int32](a, p.Experts)
 		ep.Before(next, table, a.Index(axes))
 		idx, err := indices(a.In[0], p.Experts)
 		if err != nil {
@@ -176,7 +169,7 @@ func (p EPPrepare) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func (p EPPrepare) named(err error) error {
+func (p PrepareOp) named(err error) error {
 	if p.Label == "" {
 		return err
 	}
@@ -212,7 +205,7 @@ func inBatch(err error, first int) error {
 	return err
 }
 
-func (EPPrepare) Doc() graph.Doc {
+func (PrepareOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args:    "topk_idx i32[T,K] or i64[T,K], -1 for none",
 		Results: "routing i32[T,K,2], dropped bool[T,K], counts i32[E], padded i32[E], demand i32[E]",
@@ -224,6 +217,6 @@ func (EPPrepare) Doc() graph.Doc {
 
 // RankRows returns how many rows a rank has room for that owns that many experts
 // and receives at most that many pairs.
-func (l Layer) RankRows(pairs, experts int) int {
+func (l PrepareOp) RankRows(pairs, experts int) int {
 	return newEPLayer(l.Experts, l.Capacity, l.Align, l.Axis).RankRows(pairs, experts)
 }

@@ -4,8 +4,9 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -74,31 +75,31 @@ func total(a array.Array) int {
 // to Out[1], if there is one, every pair's weight. row returns the bytes of a
 // pair's values and of its weight, nil if the pair went nowhere. bf16 and f16
 // add in f32 and round once.
-func sumHome(a *lowering.Args, k int, row pairRow) {
+func sumHome(a *exec.Args, k int, row pairRow) {
 	tokens, n := a.Out[0].Type.Shape[0], a.Out[0].Type.Shape[1]
 	grain, s := 1+cheap/(1+k*n), homeSums{a, k, n, row}
 	switch a.Out[0].Type.DType {
 	case graph.F64:
-		lowering.Share(a, tokens, grain, wholeSums[float64]{s})
+		exec.Share(a, tokens, grain, wholeSums[float64]{s})
 	case graph.F32:
-		lowering.Share(a, tokens, grain, wholeSums[float32]{s})
+		exec.Share(a, tokens, grain, wholeSums[float32]{s})
 	case graph.BF16, graph.F16:
-		lowering.Share(a, tokens, grain, roundedSums{s, lowering.RoomsOf[float32](a, 2*n)})
+		exec.Share(a, tokens, grain, roundedSums{s, exec.RoomsOf[float32](a, 2*n)})
 	}
 }
 
 // pairRow is row of sumHome, for one instruction.
-type pairRow func(a *lowering.Args, pair int) (x, w []byte)
+type pairRow func(a *exec.Args, pair int) (x, w []byte)
 
 // homeSums is the work of sumHome, of tokens of n elements.
 type homeSums struct {
-	*lowering.Args
+	*exec.Args
 	k, n int
 	row  pairRow
 }
 
 // wholeSums are those where the result has the type that is added in.
-type wholeSums[T Float] struct{ homeSums }
+type wholeSums[T float] struct{ homeSums }
 
 func (s *wholeSums[T]) Piece(lo, hi int) {
 	out, k, n := data[T](s.Out[0]), s.k, s.n
@@ -108,7 +109,7 @@ func (s *wholeSums[T]) Piece(lo, hi int) {
 		for pair := t * k; pair < (t+1)*k; pair++ {
 			x, w := s.row(s.Args, pair)
 			if x != nil {
-				kernel.Add(acc, acc, view[T](x))
+				vector.Add(acc, acc, view[T](x))
 			}
 			putWeight(s.Args, pair, w)
 		}
@@ -118,7 +119,7 @@ func (s *wholeSums[T]) Piece(lo, hi int) {
 // roundedSums are those of bf16 and f16.
 type roundedSums struct {
 	homeSums
-	rooms *lowering.Rooms[float32]
+	rooms *exec.Rooms[float32]
 }
 
 func (s *roundedSums) Piece(lo, hi int) {
@@ -132,10 +133,10 @@ func (s *roundedSums) Piece(lo, hi int) {
 			case x == nil:
 			case brain:
 				array.WidenBrain(wide, view[array.Brain](x))
-				kernel.Add(acc, acc, wide)
+				vector.Add(acc, acc, wide)
 			default:
 				array.WidenHalf(wide, view[array.Half](x))
-				kernel.Add(acc, acc, wide)
+				vector.Add(acc, acc, wide)
 			}
 			putWeight(s.Args, pair, w)
 		}
@@ -148,7 +149,7 @@ func (s *roundedSums) Piece(lo, hi int) {
 }
 
 // putWeight writes the weight of a pair, 0 if it went nowhere, if weights travel.
-func putWeight(a *lowering.Args, pair int, w []byte) {
+func putWeight(a *exec.Args, pair int, w []byte) {
 	if len(a.Out) == 2 {
 		dst := element(a.Out[1], pair)
 		clear(dst)

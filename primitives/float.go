@@ -4,19 +4,19 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// Float is an element type that kernels compute in.
-type Float interface{ float32 | float64 }
+// float is an element type that kernels compute in.
+type float interface{ float32 | float64 }
 
 // inFloat returns the kernel that runs f32 or f64 by the element type of the
 // first float array among results and arguments. Arrays of bf16 and f16 are
 // widened to f32 before and rounded once after.
-func inFloat(f32, f64 lowering.Kernel) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func inFloat(f32, f64 exec.Kernel) exec.Kernel {
+	return func(a *exec.Args) error {
 		switch floatType(a) {
 		case graph.F64:
 			return f64(a)
@@ -31,18 +31,18 @@ func inFloat(f32, f64 lowering.Kernel) lowering.Kernel {
 
 // ofFloat is inFloat for a kernel whose result has element type d, when some
 // arguments are f64 whatever that is.
-func ofFloat(d graph.DType, f32, f64 lowering.Kernel) lowering.Kernel {
+func ofFloat(d graph.DType, f32, f64 exec.Kernel) exec.Kernel {
 	switch d {
 	case graph.F64:
 		return f64
 	case graph.F32:
 		return f32
 	}
-	return func(a *lowering.Args) error { return widened(a, f32) }
+	return func(a *exec.Args) error { return widened(a, f32) }
 }
 
 // floatType returns the widest float type among a's arrays.
-func floatType(a *lowering.Args) graph.DType {
+func floatType(a *exec.Args) graph.DType {
 	d := graph.NoDType
 	for _, list := range [2][]array.Array{a.Out, a.In} {
 		for _, x := range list {
@@ -54,7 +54,7 @@ func floatType(a *lowering.Args) graph.DType {
 	return d
 }
 
-func narrow(a *lowering.Args) bool {
+func narrow(a *exec.Args) bool {
 	for _, list := range [2][]array.Array{a.Out, a.In} {
 		for _, x := range list {
 			if x.Type.DType == graph.BF16 || x.Type.DType == graph.F16 {
@@ -66,8 +66,8 @@ func narrow(a *lowering.Args) bool {
 }
 
 // widened runs k, a kernel of f32, on copies of what is narrower.
-func widened(a *lowering.Args, k lowering.Kernel) error {
-	w := lowering.KeepDirty[lowering.Args](a)
+func widened(a *exec.Args, k exec.Kernel) error {
+	w := exec.NewDirty[exec.Args](a)
 	in, out := wide(a, w.In, a.In), wide(a, w.Out, a.Out)
 	*w = *a
 	w.In, w.Out = in, out
@@ -93,7 +93,7 @@ func widened(a *lowering.Args, k lowering.Kernel) error {
 
 // wide returns xs with scratch of f32 in the place of what is narrower, in the memory
 // of out.
-func wide(a *lowering.Args, out, xs []array.Array) []array.Array {
+func wide(a *exec.Args, out, xs []array.Array) []array.Array {
 	out = out[:0]
 	for _, x := range xs {
 		if x.Type.DType == graph.BF16 || x.Type.DType == graph.F16 {
@@ -105,13 +105,13 @@ func wide(a *lowering.Args, out, xs []array.Array) []array.Array {
 }
 
 // room returns an array of scratch memory, whose elements are anything.
-func room(a *lowering.Args, t graph.Type) array.Array {
-	return array.Over(t, lowering.MakeDirty[uint8](a, int(t.Bytes())))
+func room(a *exec.Args, t graph.Type) array.Array {
+	return array.Over(t, exec.MakeDirty[uint8](a, int(t.Bytes())))
 }
 
 // convert sets dst to src as array.Convert does, in parallel.
-func convert(a *lowering.Args, dst, src array.Array) error {
-	w := lowering.Keep[conversion](a)
+func convert(a *exec.Args, dst, src array.Array) error {
+	w := exec.New[conversion](a)
 	w.dst, w.src = dst, src
 	a.Share(dst.Type.Len()/tile+1, cheap/tile, w)
 	return w.err
@@ -151,9 +151,9 @@ func convertTile(dst, src array.Array, lo, hi int) error {
 	case [2]graph.DType{graph.F32, graph.F16}:
 		array.NarrowHalf(data[array.Half](dst)[lo:hi], data[float32](src)[lo:hi])
 	case [2]graph.DType{graph.I32, graph.F32}:
-		kernel.FromInt(data[float32](dst)[lo:hi], data[int32](src)[lo:hi])
+		vector.FromInt(data[float32](dst)[lo:hi], data[int32](src)[lo:hi])
 	case [2]graph.DType{graph.F32, graph.I32}:
-		kernel.ToInt(data[int32](dst)[lo:hi], data[float32](src)[lo:hi])
+		vector.ToInt(data[int32](dst)[lo:hi], data[float32](src)[lo:hi])
 	default:
 		n := dst.Type.Len()
 		return array.Convert(dst.Reshape(n).Rows(lo, hi), src.Reshape(n).Rows(lo, hi))

@@ -35,7 +35,7 @@ func differentiate(e *graph.Eqn, ct []*graph.Value, formula func(in []*graph.Val
 		env[v] = vjp.Instantiate(ct[i], e.Out[i])
 	}
 	for _, q := range pull.Eqns {
-		if _, ok := q.Prim.(graph.PlaceLike); ok { // the caller places its gradients
+		if _, ok := q.Prim.(graph.PlaceLikeOp); ok { // the caller places its gradients
 			env[q.Out[0]] = env[q.In[0]]
 			continue
 		}
@@ -58,23 +58,23 @@ func differentiate(e *graph.Eqn, ct []*graph.Value, formula func(in []*graph.Val
 
 // sumKept returns the sum of v over one axis, repeated along that axis.
 func sumKept(v *graph.Value, axis int) *graph.Value {
-	s := graph.Apply1(ReduceSum{Axes: []int{axis}, Unordered: true}, v)
+	s := graph.Apply1(ReduceSumOp{Axes: []int{axis}, Unordered: true}, v)
 	return along(s, v, axis)
 }
 
 // rowMean returns the mean of v over its last dimension, repeated along it.
 func rowMean(v *graph.Value) *graph.Value {
-	return Scale(sumKept(v, v.Rank()-1), 1/float64(v.Dim(-1)))
+	return MulScalar(sumKept(v, v.Rank()-1), 1/float64(v.Dim(-1)))
 }
 
 // along repeats v along an axis that it lacks and like has.
 func along(v, like *graph.Value, axis int) *graph.Value {
-	return Broadcast(v, like.Type.Shape, kept(like.Rank(), []int{axis})...)
+	return BroadcastInDim(v, like.Type.Shape, kept(like.Rank(), []int{axis})...)
 }
 
 // overRows repeats v[D] for every row of like[..,D].
 func overRows(v, like *graph.Value) *graph.Value {
-	return Broadcast(v, like.Type.Shape, like.Rank()-1)
+	return BroadcastInDim(v, like.Type.Shape, like.Rank()-1)
 }
 
 // sumRows sums v[..,D] over all but its last dimension.
@@ -82,5 +82,5 @@ func sumRows(v *graph.Value) *graph.Value {
 	if v.Rank() == 1 {
 		return v
 	}
-	return graph.Apply1(ReduceSum{Axes: kept(v.Rank(), []int{v.Rank() - 1}), Unordered: true}, v)
+	return graph.Apply1(ReduceSumOp{Axes: kept(v.Rank(), []int{v.Rank() - 1}), Unordered: true}, v)
 }

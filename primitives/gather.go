@@ -4,29 +4,30 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Take picks elements along an axis by index.
-type Take struct {
+// GatherOp picks elements along an axis by index.
+type GatherOp struct {
 	Axis int
 }
 
-var _ Primitive = Take{}
+var _ primitive = GatherOp{}
 
 // Gather returns x's elements along the axis at the indices, i32 of any shape:
 // the rows of an embedding table for axis 0. x[A,N,B] and indices[I] with axis
 // 1 give [A,I,B]. An index that is negative or not less than the size of the
 // axis makes the run fail.
 func Gather(x, indices *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(Take{axis}, x, indices)
+	return graph.Apply1(GatherOp{axis}, x, indices)
 }
 
-func (Take) Name() string { return "gather" }
+func (GatherOp) Name() string { return "gather" }
 
-func (g Take) Infer(in []graph.Type) ([]graph.Type, error) {
+func (g GatherOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -44,12 +45,12 @@ func takenType(x, indices graph.Type, axis int) ([]graph.Type, error) {
 	return []graph.Type{{DType: x.DType, Shape: slices.Concat(x.Shape[:axis], indices.Shape, x.Shape[axis+1:])}}, nil
 }
 
-func (g Take) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (g GatherOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{ScatterAdd(zeros(e.In[0]), e.In[1], ct[0], g.Axis), nil}, nil
 }
 
 // Shard wants the axis whole. The indices and the other dimensions may be split.
-func (g Take) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (g GatherOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, indices, taken := takenFactors(c.Type(0).Rank(), c.Type(1).Rank(), g.Axis)
 	return c.Place(sharding.Factors{In: [][]int{x, indices}, Out: [][]int{taken}, RowWise: true, Linear: sharding.LinearFirst})
 }
@@ -63,8 +64,8 @@ func takenFactors(rank, indexRank, axis int) (x, indices, taken []int) {
 	return x, indices, slices.Concat(x[:axis], indices, x[axis+1:])
 }
 
-func (g Take) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("gather", out, in, func(a *lowering.Args) error {
+func (g GatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("gather", out, in, func(a *exec.Args) error {
 		x, y, indices := a.In[0], a.Out[0], data[int32](a.In[1])
 		outer, n, inner := around(x.Type, g.Axis)
 		if err := inRange(indices, n); err != nil {
@@ -97,7 +98,7 @@ func RangeError(index int32, at, n int) error {
 	return fmt.Errorf("index %d, element %d of this rank's indices, is out of range, want 0 to %d for an axis of size %d", index, at, n-1, n)
 }
 
-func (Take) Doc() graph.Doc {
+func (GatherOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[A..,N,B..], indices i32[I..]", Results: "t[A..,I..,B..]", Formula: "y[a.., i.., b..] = x[a.., indices[i..], b..]",
 		Params: "axis: the dimension N",
 		Notes:  "An index below 0 or not below N is an error of the run that names both: it is neither clamped nor counted from the end, and gives no NaN."}

@@ -1,43 +1,44 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// gelu is x times the normal distribution's function; geluGrad is its derivative
+// GELUOp is x times the normal distribution's function; GELUGradOp is its derivative
 // times a cotangent. Tanh selects the approximation.
 type (
-	gelu     struct{ Tanh bool }
-	geluGrad struct{ Tanh bool }
+	GELUOp     struct{ Tanh bool }
+	GELUGradOp struct{ Tanh bool }
 )
 
 var (
-	_ Primitive = gelu{}
-	_ Primitive = geluGrad{}
+	_ primitive = GELUOp{}
+	_ primitive = GELUGradOp{}
 )
 
 // GELU returns x · ½(1 + erf(x/√2)) for x of a float type. At -Inf it is NaN, as
 // in JAX. Source: Hendrycks and Gimpel, "Gaussian error linear units" (2016).
-func GELU(x *graph.Value) *graph.Value { return graph.Apply1(gelu{}, x) }
+func GELU(x *graph.Value) *graph.Value { return graph.Apply1(GELUOp{}, x) }
 
 // GELUTanh returns the approximation x · ½(1 + tanh(√(2/π)(x + 0.044715 x³))),
 // which GPT-2 and Gemma use.
-func GELUTanh(x *graph.Value) *graph.Value { return graph.Apply1(gelu{Tanh: true}, x) }
+func GELUTanh(x *graph.Value) *graph.Value { return graph.Apply1(GELUOp{Tanh: true}, x) }
 
-func (gelu) Name() string     { return "gelu" }
-func (geluGrad) Name() string { return "gelu_grad" }
+func (GELUOp) Name() string     { return "gelu" }
+func (GELUGradOp) Name() string { return "gelu_grad" }
 
-func (gelu) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlike(in, 1) }
-func (geluGrad) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
+func (GELUOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlike(in, 1) }
+func (GELUGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
 
-func (p gelu) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(geluGrad(p), e.In[0], ct[0])}, nil
+func (p GELUOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(GELUGradOp(p), e.In[0], ct[0])}, nil
 }
 
-func (p geluGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p GELUGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, c, g := e.In[0], e.In[1], ct[0]
 	return []*graph.Value{Mul(Mul(g, c), p.second(x)), graph.Apply1(p, x, g)}, nil
 }
@@ -50,71 +51,71 @@ const (
 )
 
 // second returns gelu's second derivative.
-func (p geluGrad) second(x *graph.Value) *graph.Value {
+func (p GELUGradOp) second(x *graph.Value) *graph.Value {
 	square := Mul(x, x)
 	if !p.Tanh {
-		return Scale(Mul(Exp(Scale(square, -0.5)), Sub(FullLike(x, 2), square)), geluNormal)
+		return MulScalar(Mul(Exp(MulScalar(square, -0.5)), Sub(FullLike(x, 2), square)), geluNormal)
 	}
 	// With t = tanh u: the derivative of ½(1+t) + ½ x (1-t²) u'.
 	one := OnesLike(x)
-	u := Scale(Mul(x, AddScalar(Scale(square, geluCubic), 1)), geluScale)
-	u1 := AddScalar(Scale(square, 3*geluCubic*geluScale), geluScale)
-	u2 := Scale(x, 6*geluCubic*geluScale)
+	u := MulScalar(Mul(x, AddScalar(MulScalar(square, geluCubic), 1)), geluScale)
+	u1 := AddScalar(MulScalar(square, 3*geluCubic*geluScale), geluScale)
+	u2 := MulScalar(x, 6*geluCubic*geluScale)
 	t := Tanh(u)
 	slope := Mul(Sub(one, t), Add(one, t))
-	bend := Sub(u2, Scale(Mul(Mul(t, u1), u1), 2))
-	return Mul(slope, Add(u1, Scale(Mul(x, bend), 0.5)))
+	bend := Sub(u2, MulScalar(Mul(Mul(t, u1), u1), 2))
+	return Mul(slope, Add(u1, MulScalar(Mul(x, bend), 0.5)))
 }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (gelu) Pointwise() {}
+func (GELUOp) Pointwise() {}
 
-func (gelu) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (GELUOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (geluGrad) Pointwise() {}
+func (GELUGradOp) Pointwise() {}
 
-func (geluGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (GELUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }
 
-func (p gelu) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p GELUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("gelu", out, in, inFloat(geluKernel[float32](p.Tanh), geluKernel[float64](p.Tanh)))
 }
 
-func (p geluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p GELUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("gelu_grad", out, in, inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh)))
 }
 
-func geluKernel[T Float](tanh bool) lowering.Kernel {
-	f := kernel.GELU[T]
+func geluKernel[T float](tanh bool) exec.Kernel {
+	f := vector.GELU[T]
 	if tanh {
-		f = kernel.GELUTanh[T]
+		f = vector.GELUTanh[T]
 	}
-	return func(a *lowering.Args) error {
+	return func(a *exec.Args) error {
 		each1(a, cheap/4, f)
 		return nil
 	}
 }
 
-func geluGradKernel[T Float](tanh bool) lowering.Kernel {
-	f := kernel.GELUGrad[T]
+func geluGradKernel[T float](tanh bool) exec.Kernel {
+	f := vector.GELUGrad[T]
 	if tanh {
-		f = kernel.GELUTanhGrad[T]
+		f = vector.GELUTanhGrad[T]
 	}
-	return func(a *lowering.Args) error {
+	return func(a *exec.Args) error {
 		each2(a, cheap/4, f)
 		return nil
 	}
 }
 
-func (gelu) Doc() graph.Doc {
+func (GELUOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = x · ½(1 + erf(x/√2))",
 		Params: "tanh: x · ½(1 + tanh(√(2/π)(x + 0.044715 x³))) instead"}
 }
 
-func (geluGrad) Doc() graph.Doc {
+func (GELUGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..], ct f[..]", Results: "f[..]", Formula: "dx = ct · gelu'(x)", Params: "tanh: of the approximation"}
 }

@@ -4,20 +4,22 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/internal/kernel/blocks"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/quant"
 )
 
 // groupedBlocks is groupedMatmul with weights in blocks.
-func groupedBlocks(transpose bool, align int) lowering.Kernel {
+func groupedBlocks(transpose bool, align int) exec.Kernel {
 	wide := inFloat(groupedWide[float32](transpose, align), groupedWide[float64](transpose, align))
 	if !transpose {
 		return wide
 	}
 	rounded := inFloat(groupedRounded(align), nil)
-	return func(a *lowering.Args) error {
+	return func(a *exec.Args) error {
 		if floatType(a) == graph.F64 {
 			return wide(a)
 		}
@@ -28,8 +30,8 @@ func groupedBlocks(transpose bool, align int) lowering.Kernel {
 // groupedRounded multiplies rows that are rounded to int8 with rows of weights.
 // Work is cut between rows of weights: there are few tokens where it matters that
 // each of these is read once.
-func groupedRounded(align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedRounded(align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, w, y := data[float32](a.In[0]), a.In[1].Bytes(), data[float32](a.Out[0])
 		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		if f == 0 {
@@ -52,8 +54,8 @@ func groupedRounded(align int) lowering.Kernel {
 
 // groupedSwiGLUBlocks is groupedSwiGLU with weights in blocks, with the bits of
 // groupedRounded: both products of some rows of weights, and swiglu of them.
-func groupedSwiGLUBlocks(align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedSwiGLUBlocks(align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, gate, up, y := data[float32](a.In[0]), a.In[1].Bytes(), a.In[2].Bytes(), data[float32](a.Out[0])
 		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		if f == 0 {
@@ -67,7 +69,7 @@ func groupedSwiGLUBlocks(align int) lowering.Kernel {
 		if len(a.Out) == 3 {
 			g, u = data[float32](a.Out[1]), data[float32](a.Out[2])
 		} else {
-			g, u = lowering.MakeDirty[float32](a, end*f), lowering.MakeDirty[float32](a, end*f)
+			g, u = exec.MakeDirty[float32](a, end*f), exec.MakeDirty[float32](a, end*f)
 		}
 		chunked(a, z.work(), 1+quantGrain/(2*(1+h)), func(lo, hi int) {
 			q := blockProducts{d: d, deep: h, f: f, rows: rows}
@@ -76,7 +78,7 @@ func groupedSwiGLUBlocks(align int) lowering.Kernel {
 				q.add(up[int64(e)*matrix:int64(e+1)*matrix], u, start, count, from, to)
 				q.then = func() {
 					for i := start * f; i < (start+count)*f; i += f {
-						kernel.SwiGLU(y[i+from:i+to], g[i+from:i+to], u[i+from:i+to])
+						vector.SwiGLU(y[i+from:i+to], g[i+from:i+to], u[i+from:i+to])
 					}
 				}
 			})
@@ -101,7 +103,7 @@ type blockProducts struct {
 
 // add is the product of `count` rows from `start` on with rows from to to of a matrix.
 func (q *blockProducts) add(matrix []byte, y []float32, start, count, from, to int) {
-	size, row := kernel.QuantRow(q.d, q.deep), len(matrix)/q.f
+	size, row := blocks.RowBytes(q.d, q.deep), len(matrix)/q.f
 	w := matrix[from*row : to*row]
 	q.last(w)
 	q.w, q.x, q.y, q.count, q.cut = w, q.rows[start*size:], y[start*q.f+from:], count, to-from
@@ -110,7 +112,7 @@ func (q *blockProducts) add(matrix []byte, y []float32, start, count, from, to i
 // last makes the product that was added last. next are the weights of another.
 func (q *blockProducts) last(next []byte) {
 	if q.count > 0 {
-		kernel.QuantGemm(q.d, q.count, q.cut, q.deep, q.x, q.w, next, q.y, q.f, 1)
+		blocks.Multiply(q.d, q.count, q.cut, q.deep, q.x, q.w, next, q.y, q.f, 1)
 	}
 	if q.then != nil {
 		q.then()
@@ -125,11 +127,11 @@ const quantGrain = 1 << 23
 
 // roundedRows rounds the first n rows of x, of h elements each, into memory that
 // begins at a cache line.
-func roundedRows(a *lowering.Args, d graph.DType, x []float32, h, n int) []byte {
-	size := kernel.QuantRow(d, h)
-	rows := lined(lowering.Make[uint8](a, n*size+63))
+func roundedRows(a *exec.Args, d graph.DType, x []float32, h, n int) []byte {
+	size := blocks.RowBytes(d, h)
+	rows := lined(exec.Make[uint8](a, n*size+63))
 	a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
-		kernel.QuantizeRows(d, h, rows[lo*size:hi*size], x[lo*h:hi*h])
+		blocks.Round(d, h, rows[lo*size:hi*size], x[lo*h:hi*h])
 	})
 	return rows
 }
@@ -199,10 +201,10 @@ func (z weightZones) cut(work, cost int) int {
 }
 
 // groupedWide makes numbers of some rows of weights at a time. Sums are in the
-// order of kernel.Gemm, in blocks of 256.
-func groupedWide[T Float](transpose bool, align int) lowering.Kernel {
+// order of gemm.Multiply, in blocks of 256.
+func groupedWide[T float](transpose bool, align int) exec.Kernel {
 	const some = 256
-	return func(a *lowering.Args) error {
+	return func(a *exec.Args) error {
 		x, w, y := data[T](a.In[0]), a.In[1].Bytes(), data[T](a.Out[0])
 		d, h, f := a.In[1].Type.DType, a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		n, k := a.In[1].Type.Shape[1], a.In[1].Type.Shape[2]
@@ -230,9 +232,9 @@ func groupedWide[T Float](transpose bool, align int) lowering.Kernel {
 						return
 					}
 					if transpose {
-						kernel.Gemm(to-from, rows, k, x[from*h:], h, 1, wide, 1, k, y[from*f+j:], f, false)
+						gemm.Multiply(to-from, rows, k, x[from*h:], h, 1, wide, 1, k, y[from*f+j:], f, false)
 					} else {
-						kernel.Gemm(to-from, f, rows, x[from*h+j:], h, 1, wide, k, 1, y[from*f:], f, j > 0)
+						gemm.Multiply(to-from, f, rows, x[from*h+j:], h, 1, wide, k, 1, y[from*f:], f, j > 0)
 					}
 				}
 			})
@@ -247,7 +249,7 @@ func groupedWide[T Float](transpose bool, align int) lowering.Kernel {
 }
 
 // elements returns the elements of blocks, in wide if they fit.
-func elements[T Float](wide []T, b array.Array) ([]T, error) {
+func elements[T float](wide []T, b array.Array) ([]T, error) {
 	n := b.Type.Len()
 	if len(wide) < n {
 		wide = make([]T, n)

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Whatever the cuts, every row of the weights of an expert that has tokens is taken
@@ -64,7 +64,7 @@ func TestChunked(t *testing.T) {
 			for _, grain := range []int{0, 1, 30, 5000} {
 				var mu sync.Mutex
 				times := make([]int, n)
-				chunked(&lowering.Args{Threads: threads}, n, grain, func(lo, hi int) {
+				chunked(&exec.Args{Threads: threads}, n, grain, func(lo, hi int) {
 					mu.Lock()
 					defer mu.Unlock()
 					for i := lo; i < hi; i++ {
@@ -101,7 +101,7 @@ func TestGroupedBlocksThreads(t *testing.T) {
 	}
 	run := func(threads int, joined bool) []float32 {
 		y := array.New(graph.T(graph.F32, 12, f))
-		a := &lowering.Args{In: []array.Array{x, w, n}, Out: []array.Array{y}, Threads: threads}
+		a := &exec.Args{In: []array.Array{x, w, n}, Out: []array.Array{y}, Threads: threads}
 		kernel := groupedBlocks(true, 4)
 		if joined {
 			a.In, kernel = []array.Array{x, w, w, n}, groupedSwiGLUBlocks(4)

@@ -5,43 +5,44 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// GroupedMatmul multiplies every row by the matrix of the row's expert. Rows
-// are in expert order, as EPDispatch makes them.
+// GroupedMatMulOp multiplies every row by the matrix of the row's expert. Rows
+// are in expert order, as DispatchOp makes them.
 //
 // The matrices may be weights in blocks. With Transpose, which is how GGUF files
-// have them, f32 rows and narrower ones are then rounded to int8, as kernel.QuantGemm
+// have them, f32 rows and narrower ones are then rounded to int8, as blocks.Multiply
 // says; f64 rows and products without Transpose take the weights as numbers.
-type GroupedMatmul struct {
+type GroupedMatMulOp struct {
 	// Transpose multiplies by the transposed matrices.
 	Transpose bool
 }
 
-var _ Primitive = GroupedMatmul{}
+var _ primitive = GroupedMatMulOp{}
 
 // GroupedMatMul returns rows[S,H] · w[E,H,F] as [S,F]: row i times the matrix of
 // the expert whose row it is. Rows past an expert's count stay zero.
-func GroupedMatMul(r Routing, rows, w *graph.Value) *graph.Value {
-	return graph.Apply1(GroupedMatmul{}, rows, w, r.Value)
+func GroupedMatMul(r Prepared, rows, w *graph.Value) *graph.Value {
+	return graph.Apply1(GroupedMatMulOp{}, rows, w, r.Value)
 }
 
 // GroupedMatMulTransposed returns rows[S,H] · w[e]ᵀ, with w[E,F,H], as [S,F]: the
 // layout that GGUF files have, and that of weights in blocks along H.
-func GroupedMatMulTransposed(r Routing, rows, w *graph.Value) *graph.Value {
-	return graph.Apply1(GroupedMatmul{Transpose: true}, rows, w, r.Value)
+func GroupedMatMulTransposed(r Prepared, rows, w *graph.Value) *graph.Value {
+	return graph.Apply1(GroupedMatMulOp{Transpose: true}, rows, w, r.Value)
 }
 
-func (GroupedMatmul) Name() string { return "grouped_matmul" }
+func (GroupedMatMulOp) Name() string { return "grouped_matmul" }
 
 // Blocks says that the weights may be in blocks.
-func (GroupedMatmul) Blocks() {}
+func (GroupedMatMulOp) Blocks() {}
 
-func (g GroupedMatmul) Infer(in []graph.Type) ([]graph.Type, error) {
+func (g GroupedMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -76,9 +77,9 @@ func groupedTypes(x, r graph.Type) error {
 	return nil
 }
 
-func (g GroupedMatmul) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (g GroupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, w, r := e.In[0], e.In[1], e.In[2]
-	dx := graph.Apply1(GroupedMatmul{!g.Transpose}, ct[0], w, r)
+	dx := graph.Apply1(GroupedMatMulOp{!g.Transpose}, ct[0], w, r)
 	if w.Type.DType.IsBlock() {
 		return []*graph.Value{dx, nil, nil}, nil // blocks have no cotangent
 	}
@@ -86,7 +87,7 @@ func (g GroupedMatmul) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, err
 	if g.Transpose {
 		a, b = b, a
 	}
-	dw := graph.Apply1(GroupedOuter{w.Dim(0)}, a, b, r)
+	dw := graph.Apply1(GroupedOuterOp{w.Dim(0)}, a, b, r)
 	return []*graph.Value{dx, dw, nil}, nil
 }
 
@@ -99,7 +100,7 @@ func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int)
 	if s.Ragged.Routing != routing {
 		return epLayer{}, fmt.Errorf("%s are in the order of another routing; use the routing that dispatched them", what)
 	}
-	p, ok := s.Ragged.Layer.(EPDispatch)
+	p, ok := s.Ragged.Layer.(DispatchOp)
 	if !ok {
 		return epLayer{}, fmt.Errorf("%s were put in order by %s, want ep_dispatch", what, s.Ragged.Layer.Name())
 	}
@@ -116,7 +117,7 @@ func constantRows(c *sharding.Context, i int) (*sharding.Context, error) {
 	if c.In[i].Ragged != nil || !c.Flexible(i) || routing.Def == nil {
 		return c, nil
 	}
-	p, ok := routing.Def.Prim.(EPPrepare)
+	p, ok := routing.Def.Prim.(PrepareOp)
 	if !ok {
 		return c, nil
 	}
@@ -126,14 +127,14 @@ func constantRows(c *sharding.Context, i int) (*sharding.Context, error) {
 	}
 	d := *c
 	d.In = slices.Clone(c.In)
-	d.In[i] = p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], EPDispatch{p.Experts, p.Capacity, p.Align, p.Axis})
+	d.In[i] = p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], DispatchOp{p.Experts, p.Capacity, p.Align, p.Axis})
 	d.In[i].Dims = append(d.In[i].Dims, nil)
 	return &d, nil
 }
 
 // Shard wants the weights split over the experts' axis as the rows are; their
 // columns may be split, and the summed dimension of both leaves a pending sum.
-func (g GroupedMatmul) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (g GroupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	c, err := constantRows(c, 0)
 	if err != nil {
 		return sharding.Decision{}, err
@@ -199,7 +200,7 @@ func (l epLayer) expertAxes(m sharding.Mesh) []string {
 	return nil
 }
 
-func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (g GroupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	counts, align, err := e.RowCounts(in[0].Spec)
 	if err != nil {
 		return err
@@ -218,29 +219,29 @@ func (g GroupedMatmul) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 	return err
 }
 
-func groupedMatmul[E kernel.Number](transpose bool, align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedMatmul[E gemm.Number](transpose bool, align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		if f == 0 {
 			return nil
 		}
 		w, rows, grain := fusedOf[E](a, transpose, align, h, h*f)
-		lowering.Share(a, rows, grain, groupedProducts[E]{w}) // rows between zones are the engine's to zero
+		exec.Share(a, rows, grain, groupedProducts[E]{w}) // rows between zones are the engine's to zero
 		return nil
 	}
 }
 
-type groupedProducts[E kernel.Number] struct{ fused[E] }
+type groupedProducts[E gemm.Number] struct{ fused[E] }
 
 func (w *groupedProducts[E]) Piece(lo, hi int) {
 	x, y, h, f := data[E](w.In[0]), data[E](w.Out[0]), w.k, w.Out[0].Type.Shape[1]
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
-		kernel.GemmPanels(to-from, f, h, x[from*h:], h, 1, w.matrix(1, e), y[from*f:], f, false)
+		gemm.MultiplyPanels(to-from, f, h, x[from*h:], h, 1, w.matrix(1, e), y[from*f:], f, false)
 	})
 }
 
-func (GroupedMatmul) Doc() graph.Doc {
+func (GroupedMatMulOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "rows f[S,H], w t[E,H,F], routing i32[T,K,2]", Results: "f[S,F]",
 		Formula: "y[i] = rows[i] · w[e(i)], e(i) the expert whose row i is; 0 past the counts",

@@ -5,23 +5,24 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// GroupedOuter sums, for every expert, the outer products of its rows: the
-// gradient of GroupedMatmul with respect to the weights.
-type GroupedOuter struct {
+// GroupedOuterOp sums, for every expert, the outer products of its rows: the
+// gradient of GroupedMatMulOp with respect to the weights.
+type GroupedOuterOp struct {
 	Experts int
 }
 
-var _ Primitive = GroupedOuter{}
+var _ primitive = GroupedOuterOp{}
 
-func (GroupedOuter) Name() string { return "grouped_outer" }
+func (GroupedOuterOp) Name() string { return "grouped_outer" }
 
-func (g GroupedOuter) Infer(in []graph.Type) ([]graph.Type, error) {
+func (g GroupedOuterOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -38,18 +39,18 @@ func (g GroupedOuter) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(x.DType, g.Experts, x.Shape[1], y.Shape[1])}, nil
 }
 
-func (g GroupedOuter) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (g GroupedOuterOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, y, r := e.In[0], e.In[1], e.In[2]
 	return []*graph.Value{
-		graph.Apply1(GroupedMatmul{Transpose: true}, y, ct[0], r),
-		graph.Apply1(GroupedMatmul{}, x, ct[0], r),
+		graph.Apply1(GroupedMatMulOp{Transpose: true}, y, ct[0], r),
+		graph.Apply1(GroupedMatMulOp{}, x, ct[0], r),
 		nil,
 	}, nil
 }
 
 // Shard leaves the sum over the ranks that hold copies of the same experts
 // pending.
-func (g GroupedOuter) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (g GroupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	c, err := constantRows(c, 0)
 	if err == nil {
 		c, err = constantRows(c, 1)
@@ -77,7 +78,7 @@ func (g GroupedOuter) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return d, l.expertsOver(c, &d.Out[0], &d.In[2], d.In[0].At(0))
 }
 
-func (g GroupedOuter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	counts, align, err := e.RowCounts(in[0].Spec)
 	if err != nil {
 		return err
@@ -89,8 +90,8 @@ func (g GroupedOuter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // groupedOuter writes zeros for experts without rows.
-func groupedOuter[T Float](align int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func groupedOuter[T float](align int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, y, w := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
 		if h == 0 || f == 0 {
@@ -102,7 +103,7 @@ func groupedOuter[T Float](align int) lowering.Kernel {
 				clear(w[e*h*f : (e+1)*h*f])
 			}
 		}
-		lowering.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOuters[T]{expertProducts[T]{z, x, y, w, h, f}})
+		exec.Share(a, total(a.In[2])*h, 1+dotGrain/f, expertOuters[T]{expertProducts[T]{z, x, y, w, h, f}})
 		return nil
 	}
 }
@@ -114,16 +115,16 @@ type expertProducts[E any] struct {
 	h, f    int
 }
 
-type expertOuters[T Float] struct{ expertProducts[T] }
+type expertOuters[T float] struct{ expertProducts[T] }
 
 func (p *expertOuters[T]) Piece(lo, hi int) {
 	h, f := p.h, p.f
 	p.each(lo, hi, func(e, start, from, to int) {
-		kernel.Gemm(to-from, f, int(p.counts[e]), p.x[start*h+from:], 1, h, p.y[start*f:], f, 1, p.w[(e*h+from)*f:], f, false)
+		gemm.Multiply(to-from, f, int(p.counts[e]), p.x[start*h+from:], 1, h, p.y[start*f:], f, 1, p.w[(e*h+from)*f:], f, false)
 	})
 }
 
-func (GroupedOuter) Doc() graph.Doc {
+func (GroupedOuterOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args: "x f[S,H], y f[S,F], routing i32[T,K,2]", Results: "f[E,H,F]",
 		Formula: "w[e] = Σ_i x[i]ᵀ y[i] over the rows i of expert e; 0 for an expert without rows",

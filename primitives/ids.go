@@ -5,15 +5,15 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
 // position returns the index in the global value of element `flat` of a rank's
 // part, whose type is t and whose placement is s, for messages. In ragged rows
 // it is the index in the rank's part.
-func position(a *lowering.Args, s sharding.Spec, t graph.Type, flat int) []int {
+func position(a *exec.Args, s sharding.Spec, t graph.Type, flat int) []int {
 	idx := make([]int, t.Rank())
 	for d := len(idx) - 1; d >= 0; d-- {
 		n := t.Shape[d]
@@ -28,7 +28,7 @@ func position(a *lowering.Args, s sharding.Spec, t graph.Type, flat int) []int {
 
 // IDError is the error of an id below lo or not below n: element flat of a rank's part of
 // the ids, whose type is t and whose placement is s. a has the mesh and the rank.
-func IDError(a *lowering.Args, s sharding.Spec, t graph.Type, flat int, id int32, lo, n int, what string) error {
+func IDError(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, lo, n int, what string) error {
 	if lo >= n {
 		return fmt.Errorf("%s %d at %v, but the table is empty", what, id, position(a, s, t, flat))
 	}
@@ -37,7 +37,7 @@ func IDError(a *lowering.Args, s sharding.Spec, t graph.Type, flat int, id int32
 
 // checkIDs reports an element of ids, placed as s, below lo or not below n, and
 // runs k if there is none.
-func checkIDs(a *lowering.Args, s sharding.Spec, ids array.Array, lo, n int, what string, k lowering.Kernel) error {
+func checkIDs(a *exec.Args, s sharding.Spec, ids array.Array, lo, n int, what string, k exec.Kernel) error {
 	x := data[int32](ids)
 	bad := slices.IndexFunc(x, func(id int32) bool { return int(id) < lo || int(id) >= n })
 	if bad >= 0 {

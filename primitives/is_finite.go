@@ -1,22 +1,23 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Finiteness tells numbers from infinities and NaN.
-type Finiteness struct{}
+// IsFiniteOp tells numbers from infinities and NaN.
+type IsFiniteOp struct{}
 
-var _ Primitive = Finiteness{}
+var _ primitive = IsFiniteOp{}
 
 // IsFinite returns whether each element of x is neither infinite nor NaN.
-func IsFinite(x *graph.Value) *graph.Value { return graph.Apply1(Finiteness{}, x) }
+func IsFinite(x *graph.Value) *graph.Value { return graph.Apply1(IsFiniteOp{}, x) }
 
-func (Finiteness) Name() string { return "is_finite" }
+func (IsFiniteOp) Name() string { return "is_finite" }
 
-func (Finiteness) Infer(in []graph.Type) ([]graph.Type, error) {
+func (IsFiniteOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -27,17 +28,17 @@ func (Finiteness) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP is zero: the result is no float.
-func (Finiteness) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (IsFiniteOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (Finiteness) Pointwise() {}
+func (IsFiniteOp) Pointwise() {}
 
-func (Finiteness) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (IsFiniteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
 
-func (Finiteness) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("is_finite", out, in, func(a *lowering.Args) error {
+func (IsFiniteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise("is_finite", out, in, func(a *exec.Args) error {
 		if a.In[0].Type.DType == graph.F64 {
 			each1(a, cheap, finite[float64])
 			return nil
@@ -47,16 +48,16 @@ func (Finiteness) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func finiteTile(a *lowering.Args, lo, hi int, _ []float32, x [][]float32) {
+func finiteTile(a *exec.Args, lo, hi int, _ []float32, x [][]float32) {
 	finite(data[bool](a.Out[0])[lo:hi], x[0])
 }
 
-func finite[T Float](y []bool, x []T) {
+func finite[T float](y []bool, x []T) {
 	for i, v := range x {
 		y[i] = v-v == 0 // NaN for infinities and NaN
 	}
 }
 
-func (Finiteness) Doc() graph.Doc {
+func (IsFiniteOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "bool[..]", Formula: "y = whether x is neither infinite nor NaN"}
 }

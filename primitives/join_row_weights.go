@@ -3,6 +3,7 @@ package primitives
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -16,7 +17,7 @@ func DeviceJoins() []lowering.Join { return []lowering.Join{joinRowWeights} }
 // These are zeros then, even where the product is infinite or no number.
 func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := p.Instrs[i]
-	if m, ok := in.Prim.(Binary); !ok || m.op != "mul" || in.Name != "mul" || len(in.In) != 2 {
+	if m, ok := in.Prim.(BinaryOp); !ok || m.op != "mul" || in.Name != "mul" || len(in.In) != 2 {
 		return nil, in, false
 	}
 	for at, rows := range in.In {
@@ -26,7 +27,7 @@ func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			continue
 		}
 		product, spread := &p.Instrs[pi], &p.Instrs[wi]
-		b, ok := spread.Prim.(BroadcastInDim)
+		b, ok := spread.Prim.(BroadcastInDimOp)
 		if !ok || spread.Name != b.Name() || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 || spread.Zones != product.Zones {
 			continue
 		}
@@ -40,8 +41,8 @@ func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 }
 
 // weighRows is a product whose last argument are the rows' weights.
-func weighRows(product lowering.Kernel) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func weighRows(product exec.Kernel) exec.Kernel {
+	return func(a *exec.Args) error {
 		last := len(a.In) - 1
 		weights, y := data[float32](a.In[last]), data[float32](a.Out[0])
 		a.In = a.In[:last]

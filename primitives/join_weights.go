@@ -3,6 +3,7 @@ package primitives
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -11,7 +12,7 @@ import (
 // reads it to bring the rows home: weighted rows are not written.
 func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := p.Instrs[i]
-	if _, ok := in.Prim.(EPCombine); !ok || len(in.In) != 3 || in.Name != "ep_sum" && in.Name != "ep_pack_rows" {
+	if _, ok := in.Prim.(CombineOp); !ok || len(in.In) != 3 || in.Name != "ep_sum" && in.Name != "ep_pack_rows" {
 		return nil, in, false
 	}
 	rows := in.In[0]
@@ -20,7 +21,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		return nil, in, false
 	}
 	product := &p.Instrs[mi]
-	if m, ok := product.Prim.(Binary); !ok || m.op != "mul" || product.Name != "mul" || len(product.In) != 2 {
+	if m, ok := product.Prim.(BinaryOp); !ok || m.op != "mul" || product.Name != "mul" || len(product.In) != 2 {
 		return nil, in, false
 	}
 	for at, w := range product.In {
@@ -29,7 +30,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			continue
 		}
 		spread := &p.Instrs[wi]
-		b, ok := spread.Prim.(BroadcastInDim)
+		b, ok := spread.Prim.(BroadcastInDimOp)
 		if !ok || spread.Name != b.Name() || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 {
 			continue
 		}
@@ -56,17 +57,17 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 
 // sumWeighted sets a token's sum of y[i]·w[i] over its k rows, in order: rows and
 // weights, then the pairs' places and the places' rows.
-func sumWeighted[T Float](k int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func sumWeighted[T float](k int) exec.Kernel {
+	return func(a *exec.Args) error {
 		y, w, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		place, recv := data[int32](a.In[2]), data[int32](a.In[3])
 		n := a.Out[0].Type.Shape[1]
-		lowering.Share(a, a.Out[0].Type.Shape[0], 1+cheap/(1+k*n), weightedTokens[T]{y, w, out, place, recv, k, n})
+		exec.Share(a, a.Out[0].Type.Shape[0], 1+cheap/(1+k*n), weightedTokens[T]{y, w, out, place, recv, k, n})
 		return nil
 	}
 }
 
-type weightedTokens[T Float] struct {
+type weightedTokens[T float] struct {
 	y, w, out   []T
 	place, recv []int32
 	k, n        int
@@ -87,15 +88,15 @@ func (w *weightedTokens[T]) Piece(lo, hi int) {
 }
 
 // packWeighted writes y[i]·w[i], of the experts' rows i, where row i is sent from.
-func packWeighted[T Float](a *lowering.Args) error {
+func packWeighted[T float](a *exec.Args) error {
 	y, w, recv := data[T](a.In[0]), data[T](a.In[1]), data[int32](a.In[2])
 	n := a.In[0].Type.Shape[1]
 	out := view[T](a.Out[0].Bytes())
-	lowering.Share(a, total(a.In[3]), movedGrain(n*a.In[0].Type.DType.Size()), weightedRows[T]{y, w, out, recv, n})
+	exec.Share(a, total(a.In[3]), movedGrain(n*a.In[0].Type.DType.Size()), weightedRows[T]{y, w, out, recv, n})
 	return nil
 }
 
-type weightedRows[T Float] struct {
+type weightedRows[T float] struct {
 	y, w, out []T
 	recv      []int32
 	n         int
@@ -110,7 +111,7 @@ func (w *weightedRows[T]) Piece(lo, hi int) {
 }
 
 // addWeighted adds x·w to sum, rounded twice.
-func addWeighted[T Float](sum, x []T, w T) {
+func addWeighted[T float](sum, x []T, w T) {
 	x = x[:len(sum)]
 	for i, v := range x {
 		sum[i] += T(v * w)
@@ -118,7 +119,7 @@ func addWeighted[T Float](sum, x []T, w T) {
 }
 
 // scale sets y = x·w.
-func scale[T Float](y, x []T, w T) {
+func scale[T float](y, x []T, w T) {
 	y = y[:len(x)]
 	for i, v := range x {
 		y[i] = v * w

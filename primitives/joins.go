@@ -18,24 +18,24 @@ func Joins() []lowering.Join {
 
 // groupedProduct returns the instruction that makes b, if it is a grouped_matmul
 // that a join can take in.
-func groupedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatmul, ok bool) {
+func groupedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatMulOp, ok bool) {
 	return productNamed(p, b, "grouped_matmul")
 }
 
 // roundedProduct is groupedProduct for weights in blocks that rounded rows are
 // multiplied with. Rows of narrower types are not taken in: their products are rounded
 // to that type before swiglu.
-func roundedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatmul, ok bool) {
+func roundedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatMulOp, ok bool) {
 	i, m, ok = productNamed(p, b, "grouped_matmul_blocks")
 	return i, m, ok && m.Transpose && p.Bufs[b].Type.DType == graph.F32
 }
 
-func productNamed(p *lowering.Peephole, b int, name string) (i int, m GroupedMatmul, ok bool) {
+func productNamed(p *lowering.Peephole, b int, name string) (i int, m GroupedMatMulOp, ok bool) {
 	i = p.Maker(b)
 	if i < 0 || p.Instrs[i].Name != name {
 		return i, m, false
 	}
-	m, ok = p.Instrs[i].Prim.(GroupedMatmul)
+	m, ok = p.Instrs[i].Prim.(GroupedMatMulOp)
 	return i, m, ok
 }
 
@@ -49,7 +49,7 @@ func sameRows(x, y *lowering.Instr) bool {
 func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	others, join, ok := gatedProducts(p, i, groupedProduct)
 	if ok {
-		t := join.Prim.(GroupedMatmul).Transpose
+		t := join.Prim.(GroupedMatMulOp).Transpose
 		join.Workspace = rowsIn(p, join.In[0], join.In[1]).swigluSpace(p.Bufs[join.In[1]].Type, t, false, len(join.Out) == 3)
 		join.Name, join.Packs = "grouped_swiglu", expertPacks(p.Bufs[join.In[1]].Type, t, 1, 2)
 		join.Kernel = inNumber(groupedSwiGLU[array.Brain](t, join.Align), groupedSwiGLU[array.Half](t, join.Align), groupedSwiGLU[float32](t, join.Align), groupedSwiGLU[float64](t, join.Align))
@@ -73,9 +73,9 @@ func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 
 // gatedProducts returns the products, as `product` finds them, of which instruction i
 // is the swiglu, and the instruction that all are, but for its name and kernel.
-func gatedProducts(p *lowering.Peephole, i int, product func(*lowering.Peephole, int) (int, GroupedMatmul, bool)) ([]int, lowering.Instr, bool) {
+func gatedProducts(p *lowering.Peephole, i int, product func(*lowering.Peephole, int) (int, GroupedMatMulOp, bool)) ([]int, lowering.Instr, bool) {
 	in := p.Instrs[i]
-	if _, ok := in.Prim.(swiglu); !ok || in.Name != "swiglu" {
+	if _, ok := in.Prim.(SwiGLUOp); !ok || in.Name != "swiglu" {
 		return nil, in, false
 	}
 	g, u := in.In[0], in.In[1]
@@ -100,7 +100,7 @@ func gatedProducts(p *lowering.Peephole, i int, product func(*lowering.Peephole,
 // joinSwiGLUGrad joins the product that is swiglu's cotangent with its gradient.
 func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := p.Instrs[i]
-	if _, ok := in.Prim.(swigluGrad); !ok || in.Name != "swiglu_grad" {
+	if _, ok := in.Prim.(SwiGLUGradOp); !ok || in.Name != "swiglu_grad" {
 		return nil, in, false
 	}
 	ct := in.In[2]
@@ -122,7 +122,7 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 // rows get from gate and up.
 func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := p.Instrs[i]
-	if _, ok := in.Prim.(graph.AddAny); !ok || in.Name != "add_any" || len(in.In) != 2 {
+	if _, ok := in.Prim.(graph.AddAnyOp); !ok || in.Name != "add_any" || len(in.In) != 2 {
 		return nil, in, false
 	}
 	a, b := in.In[0], in.In[1]

@@ -21,7 +21,7 @@ import (
 
 // gatedBlocks is gatedExperts with weights in blocks: gate and down of one type, up of
 // another or the same.
-func gatedBlocks(t *testing.T, d, blocks, up graph.DType, tokens, hidden, width int, layer Layer) *graph.Program {
+func gatedBlocks(t *testing.T, d, blocks, up graph.DType, tokens, hidden, width int, layer PrepareOp) *graph.Program {
 	const k = 2
 	p, err := graph.Trace("gated_blocks", func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", d, tokens, hidden)
@@ -33,8 +33,8 @@ func gatedBlocks(t *testing.T, d, blocks, up graph.DType, tokens, hidden, width 
 		r := Prepare(layer, ids)
 		rows, rw := DispatchWeighted(r, x, weights)
 		y := GroupedMatMulTransposed(r, SwiGLU(GroupedMatMulTransposed(r, rows, g), GroupedMatMulTransposed(r, rows, u)), down)
-		out := Combine(r, Mul(y, Broadcast(rw, y.Type.Shape, 0)))
-		return []*graph.Value{Sum(Square(out)), out}
+		out := Combine(r, Mul(y, BroadcastInDim(rw, y.Type.Shape, 0)))
+		return []*graph.Value{ReduceSum(Square(out)), out}
 	})
 	require.NoError(t, err)
 	return p
@@ -53,9 +53,9 @@ func TestJoinsKeepBitsOfBlocks(t *testing.T) {
 	all = append(all, kinds{graph.BF16, graph.Q8_0, graph.Q8_0}, kinds{graph.F64, graph.Q8_0, graph.Q8_0}, kinds{graph.F32, graph.Q8_0, graph.MXFP4})
 	for _, c := range all {
 		block, _ := c.gate.Block()
-		layers := []Layer{{Experts: 2}}
+		layers := []PrepareOp{{Experts: 2}}
 		if block == 32 { // weights of other types take long to make
-			layers = []Layer{{Experts: 4}, {Experts: 4, Capacity: 5}, {Experts: 4, Align: 4}}
+			layers = []PrepareOp{{Experts: 4}, {Experts: 4, Capacity: 5}, {Experts: 4, Align: 4}}
 		}
 		for _, layer := range layers {
 			for _, mesh := range []string{"", "ep=2"} {
@@ -93,7 +93,7 @@ func TestJoinsKeepBitsOfBlocks(t *testing.T) {
 
 // TestJoinsGoldenBlocks shows a plan before and after.
 func TestJoinsGoldenBlocks(t *testing.T) {
-	a, err := gomoe.Place(gatedBlocks(t, graph.F32, graph.Q8_0, graph.Q8_0, 12, 32, 64, Layer{Experts: 4}), gatedPlacement(t, ""))
+	a, err := gomoe.Place(gatedBlocks(t, graph.F32, graph.Q8_0, graph.Q8_0, 12, 32, 64, PrepareOp{Experts: 4}), gatedPlacement(t, ""))
 	require.NoError(t, err)
 	checkJoins(t, a, filepath.Join("testdata", "joins", "forward_blocks.golden"))
 }

@@ -25,7 +25,7 @@ import (
 
 // gatedExperts is an expert layer with SwiGLU; the first result is a number.
 // Transposed matrices lie [E,out,in].
-func gatedExperts(t *testing.T, d graph.DType, transposed bool, layer Layer) *graph.Program {
+func gatedExperts(t *testing.T, d graph.DType, transposed bool, layer PrepareOp) *graph.Program {
 	const tokens, hidden, width, k = 12, 6, 10, 2
 	p, err := graph.Trace("gated", func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", d, tokens, hidden)
@@ -40,12 +40,12 @@ func gatedExperts(t *testing.T, d graph.DType, transposed bool, layer Layer) *gr
 		gate, up, down := matrix("gate", hidden, width), matrix("up", hidden, width), matrix("down", width, hidden)
 		r := Prepare(layer, ids)
 		multiply := func(rows, w *graph.Value) *graph.Value {
-			return graph.Apply1(GroupedMatmul{Transpose: transposed}, rows, w, r.Value)
+			return graph.Apply1(GroupedMatMulOp{Transpose: transposed}, rows, w, r.Value)
 		}
 		rows, rw := DispatchWeighted(r, x, weights)
 		y := multiply(SwiGLU(multiply(rows, gate), multiply(rows, up)), down)
-		out := Combine(r, Mul(y, Broadcast(rw, y.Type.Shape, 0)))
-		return []*graph.Value{Sum(Square(out)), out}
+		out := Combine(r, Mul(y, BroadcastInDim(rw, y.Type.Shape, 0)))
+		return []*graph.Value{ReduceSum(Square(out)), out}
 	})
 	require.NoError(t, err)
 	return p
@@ -102,7 +102,7 @@ func gatedPlacement(t *testing.T, mesh string) gomoe.Config {
 func TestJoinsKeepBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
-		for _, layer := range []Layer{{Experts: 4}, {Experts: 4, Capacity: 3}, {Experts: 4, Align: 4}} {
+		for _, layer := range []PrepareOp{{Experts: 4}, {Experts: 4, Capacity: 3}, {Experts: 4, Align: 4}} {
 			for _, mesh := range []string{"", "ep=2", "dp=2,ep=2", "ep=2,tp=2"} {
 				for _, transposed := range []bool{false, true} {
 					if transposed && strings.Contains(mesh, "tp") {
@@ -137,7 +137,7 @@ var sources = regexp.MustCompile(` # .*`)
 
 // TestJoinsGolden shows plans before and after.
 func TestJoinsGolden(t *testing.T) {
-	p := gatedExperts(t, graph.F32, false, Layer{Experts: 4})
+	p := gatedExperts(t, graph.F32, false, PrepareOp{Experts: 4})
 	g, err := vjp.Grad(p)
 	require.NoError(t, err)
 	for _, c := range []struct {

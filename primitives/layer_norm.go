@@ -1,24 +1,25 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// layerNorm gives rows mean 0 and variance 1. layerNormGrad is the cotangent of
+// LayerNormOp gives rows mean 0 and variance 1. LayerNormGradOp is the cotangent of
 // its x; layerNormGainGrad gives those of gain and bias.
 type (
-	layerNorm         struct{ Eps float64 }
-	layerNormGrad     struct{ Eps float64 }
-	layerNormGainGrad struct{ Eps float64 }
+	LayerNormOp         struct{ Eps float64 }
+	LayerNormGradOp     struct{ Eps float64 }
+	LayerNormGainGradOp struct{ Eps float64 }
 )
 
 var (
-	_ Primitive = layerNorm{}
-	_ Primitive = layerNormGrad{}
-	_ Primitive = layerNormGainGrad{}
+	_ primitive = LayerNormOp{}
+	_ primitive = LayerNormGradOp{}
+	_ primitive = LayerNormGainGradOp{}
 )
 
 // LayerNorm returns (x - mean) / √(variance + eps) · gain + bias, mean and
@@ -26,119 +27,121 @@ var (
 // float type; eps is at least 0. A row of equal elements with eps 0 is NaN.
 // Source: Ba, Kiros and Hinton, "Layer normalization" (2016).
 func LayerNorm(x, gain, bias *graph.Value, eps float64) *graph.Value {
-	return graph.Apply1(layerNorm{eps}, x, gain, bias)
+	return graph.Apply1(LayerNormOp{eps}, x, gain, bias)
 }
 
-func (layerNorm) Name() string         { return "layer_norm" }
-func (layerNormGrad) Name() string     { return "layer_norm_grad" }
-func (layerNormGainGrad) Name() string { return "layer_norm_gain_grad" }
+func (LayerNormOp) Name() string         { return "layer_norm" }
+func (LayerNormGradOp) Name() string     { return "layer_norm_grad" }
+func (LayerNormGainGradOp) Name() string { return "layer_norm_gain_grad" }
 
-func (p layerNorm) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p LayerNormOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
-	if _, err := rmsNorm(p).Infer(in[:2]); err != nil {
+	if _, err := RMSNormOp(p).Infer(in[:2]); err != nil {
 		return nil, err
 	}
 	return in[:1], parameterOf(in[0], in[2], "bias")
 }
 
-func (p layerNormGrad) Infer(in []graph.Type) ([]graph.Type, error) { return rmsNormGrad(p).Infer(in) }
+func (p LayerNormGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	return RMSNormGradOp(p).Infer(in)
+}
 
-func (p layerNormGainGrad) Infer(in []graph.Type) ([]graph.Type, error) {
-	out, err := rmsNormGainGrad(p).Infer(in)
+func (p LayerNormGainGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	out, err := RMSNormGainGradOp(p).Infer(in)
 	if err != nil {
 		return nil, err
 	}
 	return []graph.Type{out[0], out[0]}, nil
 }
 
-func (p layerNorm) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p LayerNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, gain := e.In[0], e.In[1]
-	sums := graph.Apply(layerNormGainGrad(p), x, ct[0])
-	return []*graph.Value{graph.Apply1(layerNormGrad(p), x, gain, ct[0]), sums[0], sums[1]}, nil
+	sums := graph.Apply(LayerNormGainGradOp(p), x, ct[0])
+	return []*graph.Value{graph.Apply1(LayerNormGradOp(p), x, gain, ct[0]), sums[0], sums[1]}, nil
 }
 
 // normal returns (x - mean) / √(variance + eps), and the inverse of the root
 // repeated along the rows.
-func (p layerNorm) normal(x *graph.Value) (y, inv *graph.Value) {
+func (p LayerNormOp) normal(x *graph.Value) (y, inv *graph.Value) {
 	y = Sub(x, rowMean(x))
 	inv = Rsqrt(AddScalar(rowMean(Mul(y, y)), p.Eps))
 	return Mul(y, inv), inv
 }
 
-func (p layerNormGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p LayerNormGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
 		c := Mul(in[2], overRows(in[1], in[0]))
-		y, inv := layerNorm(p).normal(in[0])
+		y, inv := LayerNormOp(p).normal(in[0])
 		return []*graph.Value{Mul(inv, Sub(Sub(c, rowMean(c)), Mul(y, rowMean(Mul(c, y)))))}
 	})
 }
 
-func (p layerNormGainGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p LayerNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
-		y, _ := layerNorm(p).normal(in[0])
+		y, _ := LayerNormOp(p).normal(in[0])
 		return []*graph.Value{sumRows(Mul(in[1], y)), sumRows(in[1])}
 	})
 }
 
-func (layerNorm) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (LayerNormOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, -1, -1}, []int{n}))
 }
 
-func (layerNormGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (LayerNormGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, -1, n}, []int{n}))
 }
 
-func (layerNormGainGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (LayerNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sumOfRows(c.Type(0).Rank(), 2, 2))
 }
 
-func (p layerNorm) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p LayerNormOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "layer_norm", out, in, layerNormKernel[float32](p.Eps), layerNormKernel[float64](p.Eps))
 }
 
-func (p layerNormGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p LayerNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "layer_norm_grad", out, in, layerNormGradKernel[float32](p.Eps), layerNormGradKernel[float64](p.Eps))
 }
 
-func (p layerNormGainGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p LayerNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "layer_norm_gain_grad", out, in, layerNormGainKernel[float32](p.Eps), layerNormGainKernel[float64](p.Eps))
 }
 
-func layerNormKernel[T Float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func layerNormKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, gain, bias, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		lowering.Share(a, rows, rowGrain(n), layerNormRows[T]{y, x, gain, bias, n, eps})
+		exec.Share(a, rows, rowGrain(n), layerNormRows[T]{y, x, gain, bias, n, eps})
 		return nil
 	}
 }
 
-func layerNormGradKernel[T Float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func layerNormGradKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		lowering.Share(a, rows, rowGrain(n), layerNormGradRows[T]{dx, x, gain, ct, n, eps})
+		exec.Share(a, rows, rowGrain(n), layerNormGradRows[T]{dx, x, gain, ct, n, eps})
 		return nil
 	}
 }
 
-func layerNormGainKernel[T Float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func layerNormGainKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, ct := data[T](a.In[0]), data[T](a.In[1])
 		rows, n := rowsOf(a.In[0].Type)
-		mean, inv := lowering.Make[float64](a, rows), lowering.Make[float64](a, rows)
-		lowering.Share(a, rows, rowGrain(n), moments[T]{mean, inv, x, n, eps})
+		mean, inv := exec.Make[float64](a, rows), exec.Make[float64](a, rows)
+		exec.Share(a, rows, rowGrain(n), moments[T]{mean, inv, x, n, eps})
 		sumColumns(a, columnSums[T]{sum: data[T](a.Out[0]), x: x, ct: ct, mean: mean, inv: inv, rows: rows})
 		sumColumns(a, columnSums[T]{sum: data[T](a.Out[1]), ct: ct, rows: rows})
 		return nil
 	}
 }
 
-type layerNormRows[T Float] struct {
+type layerNormRows[T float] struct {
 	y, x, gain, bias []T
 	n                int
 	eps              float64
@@ -146,10 +149,10 @@ type layerNormRows[T Float] struct {
 
 func (w *layerNormRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.LayerNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.bias, w.n, w.eps)
+	norm.LayerNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.bias, w.n, w.eps)
 }
 
-type layerNormGradRows[T Float] struct {
+type layerNormGradRows[T float] struct {
 	dx, x, gain, ct []T
 	n               int
 	eps             float64
@@ -157,10 +160,10 @@ type layerNormGradRows[T Float] struct {
 
 func (w *layerNormGradRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.LayerNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
+	norm.LayerNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
 }
 
-type moments[T Float] struct {
+type moments[T float] struct {
 	mean, inv []float64
 	x         []T
 	n         int
@@ -168,20 +171,20 @@ type moments[T Float] struct {
 }
 
 func (w *moments[T]) Piece(lo, hi int) {
-	kernel.Moments(w.mean[lo:hi], w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
+	norm.Moments(w.mean[lo:hi], w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
 }
 
-func (layerNorm) Doc() graph.Doc {
+func (LayerNormOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], gain f[D], bias f[D]", Results: "f[..,D]", Formula: "y = (x - mean(x)) / √(mean((x - mean(x))²) + eps) · gain + bias",
 		Params: "eps: number ≥ 0", Notes: "Mean and variance of a row are summed in f64."}
 }
 
-func (layerNormGrad) Doc() graph.Doc {
+func (LayerNormGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], gain f[D], ct f[..,D]", Results: "f[..,D]",
 		Formula: "dx = r · (c - mean(c) - y · mean(c·y)), c = ct · gain, y = (x - mean(x)) · r, r = 1/√(variance + eps)", Params: "eps: number ≥ 0"}
 }
 
-func (layerNormGainGrad) Doc() graph.Doc {
+func (LayerNormGainGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], ct f[..,D]", Results: "f[D], f[D]",
 		Formula: "dgain = Σ ct · (x - mean(x)) / √(variance + eps), dbias = Σ ct over the rows", Params: "eps: number ≥ 0"}
 }

@@ -3,9 +3,9 @@ package primitives
 import (
 	"unsafe"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
 // linesAtOnce is how many lines that do not lie side by side are copied at a time:
@@ -16,7 +16,7 @@ const linesAtOnce = 16
 // results, which are all of type t; k counts the lines. A line has the same bits
 // wherever it lies, as a mesh that splits the dimensions behind the axis may leave
 // it alone: f is given the elements side by side, in copies where they are not.
-func eachLine[T Float](a *lowering.Args, t graph.Type, axis int, in, out [][]T, f func(k int, in, out [][]T)) {
+func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f func(k int, in, out [][]T)) {
 	outer, n, inner := around(t, axis)
 	if inner == 1 {
 		a.Parallel(outer, 1+8*dear/(1+n), func(lo, hi int) {
@@ -60,9 +60,9 @@ func eachLine[T Float](a *lowering.Args, t graph.Type, axis int, in, out [][]T, 
 }
 
 // transposed sets y[j·ys + i] = x[i·xs + j] for i below m and j below n.
-func transposed[T Float](y []T, ys int, x []T, xs, m, n int) {
+func transposed[T float](y []T, ys int, x []T, xs, m, n int) {
 	if unsafe.Sizeof(T(0)) == 4 {
-		kernel.Transpose(words(y), ys, words(x), xs, m, n)
+		pack.Transpose(words(y), ys, words(x), xs, m, n)
 		return
 	}
 	for i := range m {
@@ -73,6 +73,6 @@ func transposed[T Float](y []T, ys int, x []T, xs, m, n int) {
 }
 
 // words views elements of 4 bytes as unsigned integers.
-func words[T Float](x []T) []uint32 {
+func words[T float](x []T) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }

@@ -3,94 +3,96 @@ package primitives
 import (
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// logSoftmax is the logarithm of softmax; logSoftmaxGrad is its derivative.
+// LogSoftmaxOp is the logarithm of softmax; logSoftmaxGrad is its derivative.
 type (
-	logSoftmax     struct{ Axis int }
-	logSoftmaxGrad struct{ Axis int }
+	LogSoftmaxOp     struct{ Axis int }
+	LogSoftmaxGradOp struct{ Axis int }
 )
 
 var (
-	_ Primitive = logSoftmax{}
-	_ Primitive = logSoftmaxGrad{}
+	_ primitive = LogSoftmaxOp{}
+	_ primitive = LogSoftmaxGradOp{}
 )
 
 // LogSoftmax returns x - log Σ exp(x) along an axis of x[..], a float type; a
 // negative axis counts from the end. An entry -Inf stays so; a line of nothing
 // but -Inf, and one with a NaN or +Inf, is NaN.
 func LogSoftmax(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(logSoftmax{fromEnd(x, axis)}, x)
+	return graph.Apply1(LogSoftmaxOp{fromEnd(x, axis)}, x)
 }
 
-func (logSoftmax) Name() string     { return "log_softmax" }
-func (logSoftmaxGrad) Name() string { return "log_softmax_grad" }
+func (LogSoftmaxOp) Name() string     { return "log_softmax" }
+func (LogSoftmaxGradOp) Name() string { return "log_softmax_grad" }
 
-func (p logSoftmax) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 1, p.Axis) }
+func (p LogSoftmaxOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 1, p.Axis) }
 
-func (p logSoftmaxGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p LogSoftmaxGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return inferAlong(in, 2, p.Axis)
 }
 
-func (p logSoftmax) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(logSoftmaxGrad(p), e.Out[0], ct[0])}, nil
+func (p LogSoftmaxOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(LogSoftmaxGradOp(p), e.Out[0], ct[0])}, nil
 }
 
-func (p logSoftmaxGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p LogSoftmaxGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
 		y, c := in[0], in[1]
 		return []*graph.Value{Sub(c, Mul(Exp(y), sumKept(c, p.Axis)))}
 	})
 }
 
-func (p logSoftmax) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p LogSoftmaxOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeAlong(c, p.Axis, 1)
 }
 
-func (p logSoftmaxGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p LogSoftmaxGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeAlong(c, p.Axis, 2)
 }
 
-func (p logSoftmax) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p LogSoftmaxOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "log_softmax", out, in, logSoftmaxKernel[float32](p.Axis), logSoftmaxKernel[float64](p.Axis))
 }
 
-func (p logSoftmaxGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p LogSoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "log_softmax_grad", out, in, logSoftmaxGradKernel[float32](p.Axis), logSoftmaxGradKernel[float64](p.Axis))
 }
 
-func logSoftmaxKernel[T Float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func logSoftmaxKernel[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		in, out := [][]T{data[T](a.In[0])}, [][]T{data[T](a.Out[0])}
 		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
 			x := in[0]
-			top := kernel.Max(x)
-			kernel.Difference(out[0], x, float64(top)+math.Log(kernel.ExpTotal(x, top)))
+			top := vector.Max(x)
+			norm.Difference(out[0], x, float64(top)+math.Log(vector.ExpTotal(x, top)))
 		})
 		return nil
 	}
 }
 
-func logSoftmaxGradKernel[T Float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func logSoftmaxGradKernel[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		in, out := [][]T{data[T](a.In[0]), data[T](a.In[1])}, [][]T{data[T](a.Out[0])}
 		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
 			y, ct := in[0], in[1]
-			kernel.LogSoftmaxGrad(out[0], y, ct, kernel.Sum(ct))
+			norm.LogSoftmaxGrad(out[0], y, ct, vector.Sum(ct))
 		})
 		return nil
 	}
 }
 
-func (logSoftmax) Doc() graph.Doc {
+func (LogSoftmaxOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = x - log Σ exp(x) along axis", Params: "axis: of x",
 		Notes: "Shifted by the largest x, so that nothing overflows. A line of nothing but -inf, and one with a nan or inf, is nan."}
 }
 
-func (logSoftmaxGrad) Doc() graph.Doc {
+func (LogSoftmaxGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "y f[..], ct f[..]", Results: "f[..]", Formula: "dx = ct - exp(y) · Σ ct along axis, y = log_softmax(x)", Params: "axis: of y"}
 }

@@ -1,40 +1,41 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Logical is the family of elementwise functions of bool, and of the bits of
+// LogicalOp is the family of elementwise functions of bool, and of the bits of
 // integers: not takes one argument, the others take two of one type.
-type Logical struct{ op string }
+type LogicalOp struct{ op string }
 
-var _ Primitive = Logical{}
+var _ primitive = LogicalOp{}
 
 // Not returns the complement: false for true, and every bit of an integer
 // flipped.
-func Not(x *graph.Value) *graph.Value { return graph.Apply1(Logical{"not"}, x) }
+func Not(x *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"not"}, x) }
 
 // And returns whether both are true, or the bits that both integers have.
-func And(x, y *graph.Value) *graph.Value { return graph.Apply1(Logical{"and"}, x, y) }
+func And(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"and"}, x, y) }
 
 // Or returns whether one is true, or the bits that one of the integers has.
-func Or(x, y *graph.Value) *graph.Value { return graph.Apply1(Logical{"or"}, x, y) }
+func Or(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"or"}, x, y) }
 
 // Xor returns whether the two differ, or the bits in which the integers do.
-func Xor(x, y *graph.Value) *graph.Value { return graph.Apply1(Logical{"xor"}, x, y) }
+func Xor(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"xor"}, x, y) }
 
-func (l Logical) Name() string { return l.op }
+func (l LogicalOp) Name() string { return l.op }
 
-func (l Logical) args() int {
+func (l LogicalOp) args() int {
 	if l.op == "not" {
 		return 1
 	}
 	return 2
 }
 
-func (l Logical) Infer(in []graph.Type) ([]graph.Type, error) {
+func (l LogicalOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, l.args()); err != nil {
 		return nil, err
 	}
@@ -45,17 +46,17 @@ func (l Logical) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP is zero: the result is no float.
-func (Logical) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (LogicalOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (Logical) Pointwise() {}
+func (LogicalOp) Pointwise() {}
 
-func (l Logical) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (l LogicalOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), l.args(), 1, sharding.NotLinear))
 }
 
-func (l Logical) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise(l.op, out, in, func(a *lowering.Args) error {
+func (l LogicalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise(l.op, out, in, func(a *exec.Args) error {
 		switch d := a.Out[0].Type.DType; d.Size() {
 		case 1:
 			ones := ^uint8(0)
@@ -73,13 +74,13 @@ func (l Logical) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // bitwise computes on elements of ones's size; ones has the bits that not flips.
-func bitwise[T uint8 | uint32 | uint64](a *lowering.Args, op string, ones T) {
+func bitwise[T uint8 | uint32 | uint64](a *exec.Args, op string, ones T) {
 	z, x := bits[T](a.Out[0]), bits[T](a.In[0])
 	y := x
 	if len(a.In) > 1 {
 		y = bits[T](a.In[1])
 	}
-	lowering.Share(a, len(z), cheap, bitwiseElements[T]{z, x, y, op, ones})
+	exec.Share(a, len(z), cheap, bitwiseElements[T]{z, x, y, op, ones})
 }
 
 type bitwiseElements[T uint8 | uint32 | uint64] struct {
@@ -110,7 +111,7 @@ func (w *bitwiseElements[T]) Piece(lo, hi int) {
 	}
 }
 
-func (l Logical) Doc() graph.Doc {
+func (l LogicalOp) Doc() graph.Doc {
 	if l.op == "not" {
 		return graph.Doc{Args: "x i[..]", Results: "i[..]", Formula: "y = ¬x", Notes: "Of bool, or of every bit of integers."}
 	}
@@ -119,5 +120,5 @@ func (l Logical) Doc() graph.Doc {
 }
 
 func logicalFamily() []graph.Primitive {
-	return []graph.Primitive{Logical{"not"}, Logical{"and"}, Logical{"or"}, Logical{"xor"}}
+	return []graph.Primitive{LogicalOp{"not"}, LogicalOp{"and"}, LogicalOp{"or"}, LogicalOp{"xor"}}
 }

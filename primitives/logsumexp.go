@@ -1,71 +1,72 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// logSumExp is the logarithm of a sum of exponentials along an axis.
-type logSumExp struct{ Axis int }
+// LogSumExpOp is the logarithm of a sum of exponentials along an axis.
+type LogSumExpOp struct{ Axis int }
 
-var _ Primitive = logSumExp{}
+var _ primitive = LogSumExpOp{}
 
 // LogSumExp returns log Σ exp(x) along an axis of x[..], a float type, without
 // that axis; a negative axis counts from the end. Of nothing, and of nothing
 // but -Inf, it is -Inf; of anything with +Inf it is +Inf.
 func LogSumExp(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(logSumExp{fromEnd(x, axis)}, x)
+	return graph.Apply1(LogSumExpOp{fromEnd(x, axis)}, x)
 }
 
-func (logSumExp) Name() string { return "logsumexp" }
+func (LogSumExpOp) Name() string { return "logsumexp" }
 
-func (p logSumExp) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p LogSumExpOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if _, err := inferAlong(in, 1, p.Axis); err != nil {
 		return nil, err
 	}
 	return []graph.Type{without(in[0], []int{p.Axis})}, nil
 }
 
-func (p logSumExp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p LogSumExpOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x := e.In[0]
 	return []*graph.Value{Mul(Softmax(x, p.Axis), along(ct[0], x, p.Axis))}, nil
 }
 
-func (p logSumExp) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p LogSumExpOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Factors{In: [][]int{rowDims(n, p.Axis)}, Out: [][]int{kept(n, []int{p.Axis})}, RowWise: true})
 }
 
-func (p logSumExp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p LogSumExpOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "logsumexp", out, in, logSumExpKernel[float32](p.Axis), logSumExpKernel[float64](p.Axis))
 }
 
-func logSumExpKernel[T Float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func logSumExpKernel[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
-			lowering.Share(a, rows, 1+8*dear/(1+n), logSumExpRows[T]{y, x, n})
+			exec.Share(a, rows, 1+8*dear/(1+n), logSumExpRows[T]{y, x, n})
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{x}, nil, func(k int, in, _ [][]T) {
-			kernel.LogSumExpLines(y[k:k+1], in[0], len(in[0]))
+			norm.LogSumExpLines(y[k:k+1], in[0], len(in[0]))
 		})
 		return nil
 	}
 }
 
-type logSumExpRows[T Float] struct {
+type logSumExpRows[T float] struct {
 	y, x []T
 	n    int
 }
 
 func (w *logSumExpRows[T]) Piece(lo, hi int) {
-	kernel.LogSumExpLines(w.y[lo:hi], w.x[lo*w.n:hi*w.n], w.n)
+	norm.LogSumExpLines(w.y[lo:hi], w.x[lo*w.n:hi*w.n], w.n)
 }
 
-func (logSumExp) Doc() graph.Doc {
+func (LogSumExpOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..] without axis", Formula: "y = log Σ exp(x) along axis", Params: "axis: of x",
 		Notes: "Shifted by the largest x, so that nothing overflows. Of nothing but -inf it is -inf, of anything with inf inf."}
 }

@@ -11,23 +11,25 @@ import "github.com/gomoe/gomoe/graph"
 // experts. Its gradient reaches the router through the scores alone. (Fedus,
 // Zoph, Shazeer: Switch Transformers, 2021, equation 4, for K choices.)
 func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
+	graph.Helper()
 	s := flatten(scores)
 	tokens, experts := float64(s.Dim(0)), float64(s.Dim(1))
 	if tokens == 0 {
 		return Full(s.Tracer(), 0, s.Type.DType)
 	}
-	load := Convert(demand, s.Type.DType)
-	return Scale(Sum(Mul(Sum(s, 0), load)), experts/(float64(choices)*tokens*tokens))
+	load := ConvertElementType(demand, s.Type.DType)
+	return MulScalar(ReduceSum(Mul(ReduceSum(s, 0), load)), experts/(float64(choices)*tokens*tokens))
 }
 
 // RouterZLoss returns the scalar mean over tokens of logsumexp(logits)², for
 // logits [..,E], in at least f32. It keeps logits small. (Zoph et al.: ST-MoE,
 // 2022, equation 5.)
 func RouterZLoss(logits *graph.Value) *graph.Value {
+	graph.Helper()
 	x := flatten(logits)
 	if x.Type.DType != graph.F64 && x.Type.DType != graph.F32 {
-		x = Convert(x, graph.F32)
+		x = ConvertElementType(x, graph.F32)
 	}
 	tokens := float64(max(x.Dim(0), 1))
-	return Scale(Sum(Square(LogSumExp(x, 1))), 1/tokens)
+	return MulScalar(ReduceSum(Square(LogSumExp(x, 1))), 1/tokens)
 }

@@ -6,29 +6,30 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Indicator gives every index a row of zeros with a one at that index.
-type Indicator struct {
+// OneHotOp gives every index a row of zeros with a one at that index.
+type OneHotOp struct {
 	NumClasses int
 	DType      graph.DType
 }
 
-var _ Primitive = Indicator{}
+var _ primitive = OneHotOp{}
 
 // OneHot returns, for indices i32[I..], rows of the element type [I..,classes]
 // with 1 at the index and 0 elsewhere. The row of an index below 0 or not below
 // classes is zero.
 func OneHot(indices *graph.Value, classes int, d graph.DType) *graph.Value {
-	return graph.Apply1(Indicator{classes, d}, indices)
+	return graph.Apply1(OneHotOp{classes, d}, indices)
 }
 
-func (Indicator) Name() string { return "one_hot" }
+func (OneHotOp) Name() string { return "one_hot" }
 
-func (h Indicator) Infer(in []graph.Type) ([]graph.Type, error) {
+func (h OneHotOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -43,18 +44,18 @@ func (h Indicator) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{{DType: h.DType, Shape: append(slices.Clone(in[0].Shape), h.NumClasses)}}, nil
 }
 
-func (Indicator) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) {
+func (OneHotOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{nil}, nil
 }
 
-func (h Indicator) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (h OneHotOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(0), 1, 0, sharding.NotLinear)
 	f.Out = [][]int{append(slices.Clone(f.In[0]), sharding.Whole)}
 	return c.Place(f)
 }
 
-func (h Indicator) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("one_hot", out, in, func(a *lowering.Args) error {
+func (h OneHotOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("one_hot", out, in, func(a *exec.Args) error {
 		y := a.Out[0]
 		one := array.New(graph.T(h.DType))
 		one.Fill(1)
@@ -69,7 +70,7 @@ func (h Indicator) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func (Indicator) Doc() graph.Doc {
+func (OneHotOp) Doc() graph.Doc {
 	return graph.Doc{Args: "indices i32[I..]", Results: "dtype[I..,num_classes]", Formula: "y[i.., c] = 1 if indices[i..] = c else 0",
 		Params: "num_classes: size of the last dimension; dtype: element type",
 		Notes:  "An index out of range has a row of zeros."}

@@ -52,7 +52,7 @@ func routings(r *rand.Rand, in map[string]array.Array, experts int) map[string]m
 func TestOverlapKeepsBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, d := range []graph.DType{graph.F32, graph.F64, graph.BF16} {
-		for _, layer := range []Layer{{}, {Capacity: 3}, {Align: 4}, {Capacity: 5, Align: 8}} {
+		for _, layer := range []PrepareOp{{}, {Capacity: 3}, {Align: 4}, {Capacity: 5, Align: 8}} {
 			for _, c := range []struct {
 				mesh    string
 				experts int
@@ -101,7 +101,7 @@ func open(t *testing.T, p *graph.Program, mesh string, o lowering.Overlap, opts 
 
 // TestOverlapGolden shows plans without and with overlap.
 func TestOverlapGolden(t *testing.T) {
-	p, err := vjp.Grad(gatedExperts(t, graph.F32, false, Layer{Experts: 4}))
+	p, err := vjp.Grad(gatedExperts(t, graph.F32, false, PrepareOp{Experts: 4}))
 	require.NoError(t, err)
 	cfg := gatedPlacement(t, "dp=2,ep=2")
 	cfg.Place["x"] = sharding.Split("dp.ep")

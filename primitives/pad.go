@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Surround puts Low copies of a value before its argument, High behind and
+// PadOp puts Low copies of a value before its argument, High behind and
 // Interior between any two neighbours, per dimension. A negative Low or High
 // takes elements away, after Interior was put in. No Interior is all 0.
-type Surround struct {
+type PadOp struct {
 	Low      []int
 	High     []int
 	Interior []int
 }
 
-var _ Primitive = Surround{}
+var _ primitive = PadOp{}
 
 // Pad returns x with low[d] copies of the scalar value before it in dimension
 // d, high[d] behind and interior[d] between neighbours; without interior there
@@ -28,15 +29,15 @@ func Pad(x, value *graph.Value, low, high []int, interior ...int) *graph.Value {
 	if !slices.ContainsFunc(interior, func(n int) bool { return n != 0 }) {
 		interior = nil
 	}
-	return graph.Apply1(Surround{slices.Clone(low), slices.Clone(high), slices.Clone(interior)}, x, value)
+	return graph.Apply1(PadOp{slices.Clone(low), slices.Clone(high), slices.Clone(interior)}, x, value)
 }
 
-func (Surround) Name() string { return "pad" }
+func (PadOp) Name() string { return "pad" }
 
 // maxPad bounds each number of copies, so that sizes do not overflow.
 const maxPad = 1 << 40
 
-func (p Surround) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p PadOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func (p Surround) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-func (p Surround) interior(d int) int {
+func (p PadOp) interior(d int) int {
 	if len(p.Interior) == 0 {
 		return 0
 	}
@@ -78,7 +79,7 @@ func (p Surround) interior(d int) int {
 
 // VJP takes x's elements out of the cotangent; the padding gets the sum of the
 // others, which a mask of ones picks.
-func (p Surround) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p PadOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], ct[0]
 	zero := zeroOf(g)
 	low, high, strides := make([]int, x.Rank()), make([]int, x.Rank()), make([]int, x.Rank())
@@ -100,37 +101,37 @@ func (p Surround) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	for d := range all {
 		all[d] = d
 	}
-	return []*graph.Value{gx, graph.Apply1(ReduceSum{Axes: all, Unordered: true}, Mul(g, mask))}, nil
+	return []*graph.Value{gx, graph.Apply1(ReduceSumOp{Axes: all, Unordered: true}, Mul(g, mask))}, nil
 }
 
 // mask returns ones where the result g is padding and zeros where it is x, nil
 // if nothing is padded. It is made of one list per padded dimension, so that a
 // rank can make its part, also of rows in expert order.
-func (p Surround) mask(x, g *graph.Value) *graph.Value {
+func (p PadOp) mask(x, g *graph.Value) *graph.Value {
 	var mask *graph.Value
 	for d, n := range x.Type.Shape {
 		if !p.pads(d) {
 			continue
 		}
 		t := g.Tracer()
-		one := t.Apply(graph.Fill{Value: 1, DType: g.Type.DType})[0]
-		line := t.Apply(graph.Fill{DType: g.Type.DType, Shape: []int{n}})[0]
+		one := t.Apply(graph.FullOp{Value: 1, DType: g.Type.DType})[0]
+		line := t.Apply(graph.FullOp{DType: g.Type.DType, Shape: []int{n}})[0]
 		line = Pad(line, one, p.Low[d:d+1], p.High[d:d+1], p.interior(d))
-		all := Broadcast(line, g.Type.Shape, d)
+		all := BroadcastInDim(line, g.Type.Shape, d)
 		if mask == nil {
 			mask = all
 		} else {
-			mask = Maximum(mask, all)
+			mask = Max(mask, all)
 		}
 	}
 	return mask
 }
 
 // pads reports whether dimension d is changed.
-func (p Surround) pads(d int) bool { return p.Low[d] != 0 || p.High[d] != 0 || p.interior(d) != 0 }
+func (p PadOp) pads(d int) bool { return p.Low[d] != 0 || p.High[d] != 0 || p.interior(d) != 0 }
 
 // Shard keeps dimensions split that are not padded.
-func (p Surround) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p PadOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !p.pads(d) })
 	f := sharding.Factors{In: [][]int{dims, nil}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether}
 	if isZero(c.Eqn.In[1]) {
@@ -139,8 +140,8 @@ func (p Surround) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (p Surround) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("pad", out, in, func(a *lowering.Args) error {
+func (p PadOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("pad", out, in, func(a *exec.Args) error {
 		x, y := a.In[0], a.Out[0]
 		whole := rowMajor(a, y.Type.Shape)
 		move(a, y.Type.Shape, y, whole, a.In[1], layout{0, make([]int, y.Type.Rank())})
@@ -166,7 +167,7 @@ func (p Surround) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func (Surround) Doc() graph.Doc {
+func (PadOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..], value t[]", Results: "t[..]", Formula: "y[low_0 + i_0·(interior_0 + 1), ..] = x[i_0, ..], elsewhere value",
 		Params: "low, high: copies of value before and behind x, per dimension, negative to take elements away; interior: copies between neighbours, none for all 0"}
 }

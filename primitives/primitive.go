@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// Primitive is what every operation of this package implements.
-type Primitive interface {
+// primitive is what every operation of this package implements.
+type primitive interface {
 	graph.Documented
 	vjp.Rule
 	sharding.Rule
@@ -17,13 +17,13 @@ type Primitive interface {
 
 // flexible is implemented by those whose result can be made in any placement.
 type flexible interface {
-	Primitive
+	primitive
 	sharding.Flexible
 }
 
 // pointwise is implemented by those whose result is constant where their
 // arguments are.
 type pointwise interface {
-	Primitive
+	primitive
 	sharding.Pointwise
 }

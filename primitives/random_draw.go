@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -58,7 +59,7 @@ func shardDrawAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, err
 // fill writes elements offset, offset+1, ... of the whole value to dst.
 func lowerDraw[E array.Elem](e *lowering.Emitter, out, in []lowering.Buf, fill func(dst []E, key [2]uint32, offset uint64)) error {
 	spec, global := out[0].Spec, e.Eqn.Out[0].Type.Shape
-	return e.Kernel(e.Eqn.Prim.Name(), out, in, func(a *lowering.Args) error {
+	return e.Kernel(e.Eqn.Prim.Name(), out, in, func(a *exec.Args) error {
 		k, dst := data[uint32](a.In[0]), data[E](a.Out[0])
 		r := runsOf(a, a.Out[0].Type.Shape, global, spec)
 		a.Parallel(len(dst), 2*dear, func(lo, hi int) {
@@ -85,7 +86,7 @@ type runs struct {
 
 // runsOf returns the runs of a's rank; shape is the part's and global the
 // whole's, which spec splits.
-func runsOf(a *lowering.Args, shape, global []int, spec sharding.Spec) runs {
+func runsOf(a *exec.Args, shape, global []int, spec sharding.Spec) runs {
 	r := runs{size: 1}
 	stride := uint64(1)
 	for d := len(shape) - 1; d >= 0; d-- {

@@ -97,7 +97,7 @@ func TestRandomKeys(t *testing.T) {
 		step := tr.Input("step", graph.I64)
 		var out []*graph.Value
 		for _, seed := range []int64{0, 42, 1<<32 + 7, -1} {
-			out = append(out, primitives.Key(tr, seed))
+			out = append(out, primitives.RandomKey(tr, seed))
 		}
 		k := out[1]
 		out = append(out, primitives.RandomFoldIn(k, step), primitives.RandomSplit(k, 2), primitives.RandomSplit(k, 3))
@@ -174,7 +174,7 @@ func TestRandomErrors(t *testing.T) {
 		require.EqualError(t, err, tt.want)
 	}
 	_, err := graph.Trace("p", func(tr *graph.Tracer) []*graph.Value {
-		return []*graph.Value{primitives.Key(tr, 1<<60)}
+		return []*graph.Value{primitives.RandomKey(tr, 1<<60)}
 	})
 	require.ErrorContains(t, err, "key: seed 1152921504606846976 has more than 53 bits; take the key u32[2] as an input")
 }

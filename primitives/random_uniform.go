@@ -7,30 +7,30 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// randomUniform draws floats that are uniform in [Lo, Hi).
-type randomUniform struct {
+// RandomUniformOp draws floats that are uniform in [Lo, Hi).
+type RandomUniformOp struct {
 	DType  graph.DType
 	Shape  []int
 	Lo, Hi float64
 }
 
-var _ flexible = randomUniform{}
+var _ flexible = RandomUniformOp{}
 
 // RandomUniform returns floats of the shape, uniform in [lo, hi):
 // jax.random.uniform(key, shape, dtype, lo, hi), bit for bit. lo and hi are
 // rounded to the element type first.
 func RandomUniform(key *graph.Value, d graph.DType, lo, hi float64, shape ...int) *graph.Value {
-	return graph.Apply1(randomUniform{d, slices.Clone(shape), lo, hi}, key)
+	return graph.Apply1(RandomUniformOp{d, slices.Clone(shape), lo, hi}, key)
 }
 
-func (randomUniform) Name() string { return "random_uniform" }
+func (RandomUniformOp) Name() string { return "random_uniform" }
 
-func (r randomUniform) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r RandomUniformOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	out, err := inferDraw(in, graph.Type{DType: r.DType, Shape: r.Shape}, graph.DType.IsFloat, "f32, f64, bf16 or f16")
 	if err != nil {
 		return nil, err
@@ -45,25 +45,25 @@ func (r randomUniform) Infer(in []graph.Type) ([]graph.Type, error) {
 // rounded returns x as the element type holds it.
 func rounded(d graph.DType, x float64) float64 { return array.Scalar(x).As(d).Float64s()[0] }
 
-func (randomUniform) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (RandomUniformOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-func (randomUniform) Shard(*sharding.Context) (sharding.Decision, error) { return shardDraw() }
+func (RandomUniformOp) Shard(*sharding.Context) (sharding.Decision, error) { return shardDraw() }
 
-func (randomUniform) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
+func (RandomUniformOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	return shardDrawAs(c, out)
 }
 
-func (r randomUniform) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r RandomUniformOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	lo, hi := array.Scalar(r.Lo).As(r.DType), array.Scalar(r.Hi).As(r.DType)
 	switch r.DType {
 	case graph.F64:
-		return lowerUniform(e, out, in, lo, hi, kernel.Uniform[float64])
+		return lowerUniform(e, out, in, lo, hi, random.Uniform[float64])
 	case graph.F32:
-		return lowerUniform(e, out, in, lo, hi, kernel.Uniform[float32])
+		return lowerUniform(e, out, in, lo, hi, random.Uniform[float32])
 	case graph.BF16:
-		return lowerUniform(e, out, in, lo, hi, kernel.UniformBrain)
+		return lowerUniform(e, out, in, lo, hi, random.UniformBrain)
 	default:
-		return lowerUniform(e, out, in, lo, hi, kernel.UniformHalf)
+		return lowerUniform(e, out, in, lo, hi, random.UniformHalf)
 	}
 }
 
@@ -73,7 +73,7 @@ func lowerUniform[E array.Elem](e *lowering.Emitter, out, in []lowering.Buf, lo,
 	})
 }
 
-func (randomUniform) Doc() graph.Doc {
+func (RandomUniformOp) Doc() graph.Doc {
 	return graph.Doc{Args: "key u32[2]", Results: "f[shape]", Formula: "y[i] uniform in [lo, hi)",
 		Params: "dtype: a float type; shape: sizes; lo, hi: the bounds, lo below hi",
 		Notes:  "23 random bits in f32, 52 in f64, 10 in f16, 7 in bf16. " + drawNotes}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -82,7 +83,7 @@ func splitOf(b lowering.Buf, axes []int) []int {
 // last to the first: it reduces the axes behind the last split one, gathers the
 // split ones, and reduces the rest, so that every mesh does the same
 // arithmetic.
-func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) lowering.Kernel) error {
+func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
 	split := splitOf(in[0], axes)
 	if len(split) == 0 {
 		return reduction(e, name, axes, out, in, kernel)
@@ -116,7 +117,7 @@ func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []loweri
 
 // lowerAnyOrder lowers a reduction that is exact in any order: each rank reduces
 // its part, and the results of the ranks are gathered and reduced.
-func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) lowering.Kernel) error {
+func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
 	split := splitOf(in[0], axes)
 	if len(split) == 0 {
 		return reduction(e, name, axes, out, in, kernel)
@@ -145,7 +146,7 @@ func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lower
 }
 
 // reduction emits a kernel that reduceAxes returns for some axes.
-func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) lowering.Kernel) error {
+func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
 	shared, t := widenedBytes(in), in[0].Type
 	if shared > 0 {
 		t = t.With(graph.F32)
@@ -166,8 +167,8 @@ func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.
 // one at a time by step, which writes x reduced over axis to y. Arrays of bf16
 // and f16 are widened to f32 before the first and rounded once after the last.
 // The result's memory has as many elements as are left, in any shape.
-func reduceAxes(axes []int, step func(a *lowering.Args, y, x array.Array, axis int)) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int)) exec.Kernel {
+	return func(a *exec.Args) error {
 		x := a.In[0]
 		if d := x.Type.DType; d == graph.BF16 || d == graph.F16 {
 			x = inType(a, x, graph.F32)
@@ -176,7 +177,7 @@ func reduceAxes(axes []int, step func(a *lowering.Args, y, x array.Array, axis i
 		for i := len(axes) - 1; i >= 0; i-- {
 			t, mem := dropAxis(a, x.Type, axes[i]), out.Bytes()
 			if i > 0 || t.DType != out.Type.DType {
-				mem = lowering.Make[uint8](a, int(t.Bytes()))
+				mem = exec.Make[uint8](a, int(t.Bytes()))
 			}
 			y := array.Over(t, mem)
 			step(a, y, x, axes[i])
@@ -209,18 +210,18 @@ func around(t graph.Type, axis int) (outer, n, inner int) {
 
 // foldFloat reduces the middle one of x's three dimensions: step takes n rows
 // of them to the f64 accumulators, which begin as first.
-func foldFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
+func foldFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
 	grain := 1 + 2*dear/(1+n*inner)
-	lowering.Share(a, outer, grain, folded[T]{y, x, n, inner, first, step, lowering.RoomsOf[float64](a, inner)})
+	exec.Share(a, outer, grain, folded[T]{y, x, n, inner, first, step, exec.RoomsOf[float64](a, inner)})
 }
 
 // folded is the work of foldFloat, with accumulators for each piece.
-type folded[T Float] struct {
+type folded[T float] struct {
 	y, x     []T
 	n, inner int
 	first    float64
 	step     func(acc []float64, rows []T)
-	rooms    *lowering.Rooms[float64]
+	rooms    *exec.Rooms[float64]
 }
 
 func (w *folded[T]) Piece(lo, hi int) {
@@ -238,7 +239,7 @@ func (w *folded[T]) Piece(lo, hi int) {
 
 // numeric is an element type that is summed and compared.
 type numeric interface {
-	Float | int32 | int64 | uint32 | uint8
+	float | int32 | int64 | uint32 | uint8
 }
 
 // foldInt is foldFloat for integers, accumulated in their own type.
@@ -253,7 +254,7 @@ func foldInt[T int32 | int64 | uint32 | uint8](y, x []T, outer, n, inner int, fi
 }
 
 // dropAxis returns t without one dimension, until the kernel returns.
-func dropAxis(a *lowering.Args, t graph.Type, axis int) graph.Type {
-	shape := append(lowering.Make[int](a, t.Rank())[:0], t.Shape[:axis]...)
+func dropAxis(a *exec.Args, t graph.Type, axis int) graph.Type {
+	shape := append(exec.Make[int](a, t.Rank())[:0], t.Shape[:axis]...)
 	return graph.Type{DType: t.DType, Shape: append(shape, t.Shape[axis+1:]...)}
 }

@@ -4,72 +4,73 @@ import (
 	"math"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReduceExtreme is the family of reduce_max and reduce_min: the largest or the
+// ReduceExtremeOp is the family of reduce_max and reduce_min: the largest or the
 // smallest element over axes. A NaN wins, 0 is larger than -0, and true than
 // false. Nothing has the maximum -Inf, or the type's smallest integer, and the
 // minimum that is its opposite.
-type ReduceExtreme struct {
+type ReduceExtremeOp struct {
 	op   string
 	Axes []int
 }
 
-var _ Primitive = ReduceExtreme{}
+var _ primitive = ReduceExtremeOp{}
 
 // ReduceMax returns the largest element of x over axes, which are ascending; over all
 // of them if none is given.
 func ReduceMax(x *graph.Value, axes ...int) *graph.Value {
-	return graph.Apply1(ReduceExtreme{"max", orAll(x, axes)}, x)
+	return graph.Apply1(ReduceExtremeOp{"max", orAll(x, axes)}, x)
 }
 
 // ReduceMin returns the smallest element of x over axes, which are ascending; over
 // all of them if none is given.
 func ReduceMin(x *graph.Value, axes ...int) *graph.Value {
-	return graph.Apply1(ReduceExtreme{"min", orAll(x, axes)}, x)
+	return graph.Apply1(ReduceExtremeOp{"min", orAll(x, axes)}, x)
 }
 
 // over returns the same reduction of other axes, as one step of lowering does it.
-func (r ReduceExtreme) over(axes []int) graph.Primitive { return ReduceExtreme{r.op, axes} }
+func (r ReduceExtremeOp) over(axes []int) graph.Primitive { return ReduceExtremeOp{r.op, axes} }
 
-func (r ReduceExtreme) Name() string { return "reduce_" + r.op }
+func (r ReduceExtremeOp) Name() string { return "reduce_" + r.op }
 
-func (r ReduceExtreme) Infer(in []graph.Type) ([]graph.Type, error) { return inferReduce(in, r.Axes) }
+func (r ReduceExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferReduce(in, r.Axes) }
 
 // VJP splits the cotangent evenly among the elements that have the extreme
 // value.
-func (r ReduceExtreme) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (r ReduceExtremeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x := e.In[0]
 	dims := kept(x.Rank(), r.Axes)
-	spread := func(v *graph.Value) *graph.Value { return Broadcast(v, x.Type.Shape, dims...) }
-	at := Convert(Eq(x, spread(e.Out[0])), x.Type.DType)
-	count := graph.Apply1(ReduceSum{Axes: r.Axes, Unordered: true}, at)
+	spread := func(v *graph.Value) *graph.Value { return BroadcastInDim(v, x.Type.Shape, dims...) }
+	at := ConvertElementType(Eq(x, spread(e.Out[0])), x.Type.DType)
+	count := graph.Apply1(ReduceSumOp{Axes: r.Axes, Unordered: true}, at)
 	return []*graph.Value{Mul(at, spread(Div(ct[0], count)))}, nil
 }
 
-func (r ReduceExtreme) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r ReduceExtremeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeReduce(c, r.Axes)
 }
 
-func (r ReduceExtreme) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r ReduceExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	step := maxAxis
 	if r.op == "min" {
 		step = minAxis
 	}
-	return lowerAnyOrder(e, r.Name(), r.Axes, out, in, func(axes []int) lowering.Kernel { return reduceAxes(axes, step) })
+	return lowerAnyOrder(e, r.Name(), r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, step) })
 }
 
-func maxAxis(a *lowering.Args, y, x array.Array, axis int) {
+func maxAxis(a *exec.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
-		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, kernel.Largest[float64], kernel.Maximum[float64])
+		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, vector.Largest[float64], vector.Maximum[float64])
 	case graph.F32:
-		pickFloat(a, data[float32](y), data[float32](x), outer, n, inner, kernel.Largest[float32], kernel.Maximum[float32])
+		pickFloat(a, data[float32](y), data[float32](x), outer, n, inner, vector.Largest[float32], vector.Maximum[float32])
 	case graph.I32:
 		foldInt(data[int32](y), data[int32](x), outer, n, inner, math.MinInt32, foldMax[int32])
 	case graph.I64:
@@ -81,13 +82,13 @@ func maxAxis(a *lowering.Args, y, x array.Array, axis int) {
 	}
 }
 
-func minAxis(a *lowering.Args, y, x array.Array, axis int) {
+func minAxis(a *exec.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
-		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, kernel.Smallest[float64], kernel.Minimum[float64])
+		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, vector.Smallest[float64], vector.Minimum[float64])
 	case graph.F32:
-		pickFloat(a, data[float32](y), data[float32](x), outer, n, inner, kernel.Smallest[float32], kernel.Minimum[float32])
+		pickFloat(a, data[float32](y), data[float32](x), outer, n, inner, vector.Smallest[float32], vector.Minimum[float32])
 	case graph.I32:
 		foldInt(data[int32](y), data[int32](x), outer, n, inner, math.MaxInt32, foldMin[int32])
 	case graph.I64:
@@ -104,11 +105,11 @@ func minAxis(a *lowering.Args, y, x array.Array, axis int) {
 // foldMax and foldMin leave one NaN for all, so that the order does not show.
 // pickFloat reduces the middle one of x's three dimensions by an extreme of lines,
 // or of two at a time. Every NaN of the result is the same one, whichever came in.
-func pickFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int, line func([]T) T, pair func(z, x, y []T)) {
-	lowering.Share(a, outer, 1+4*dear/(1+n*inner), picked[T]{y, x, n, inner, line, pair})
+func pickFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, line func([]T) T, pair func(z, x, y []T)) {
+	exec.Share(a, outer, 1+4*dear/(1+n*inner), picked[T]{y, x, n, inner, line, pair})
 }
 
-type picked[T Float] struct {
+type picked[T float] struct {
 	y, x     []T
 	n, inner int
 	line     func([]T) T
@@ -153,7 +154,7 @@ func foldMin[T int32 | int64 | uint32 | uint8](acc, rows []T) {
 	}
 }
 
-func (r ReduceExtreme) Doc() graph.Doc {
+func (r ReduceExtremeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = " + r.op + " x over axes",
 		Params: "axes: ascending", Notes: "A NaN wins. The cotangent is split evenly among ties."}
 }

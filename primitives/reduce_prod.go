@@ -5,31 +5,32 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReduceProd multiplies over axes, in the order and with the precision of
+// ReduceProdOp multiplies over axes, in the order and with the precision of
 // ReduceSum, so with the same bits on every mesh. Nothing has the product 1.
-type ReduceProd struct {
+type ReduceProdOp struct {
 	Axes []int
 }
 
-var _ Primitive = ReduceProd{}
+var _ primitive = ReduceProdOp{}
 
-// Prod returns the product of x over axes, which are ascending; over all of
+// ReduceProd returns the product of x over axes, which are ascending; over all of
 // them if none is given.
-func Prod(x *graph.Value, axes ...int) *graph.Value {
-	return graph.Apply1(ReduceProd{orAll(x, axes)}, x)
+func ReduceProd(x *graph.Value, axes ...int) *graph.Value {
+	return graph.Apply1(ReduceProdOp{orAll(x, axes)}, x)
 }
 
 // over returns the same reduction of other axes, as one step of lowering does it.
-func (ReduceProd) over(axes []int) graph.Primitive { return ReduceProd{axes} }
+func (ReduceProdOp) over(axes []int) graph.Primitive { return ReduceProdOp{axes} }
 
-func (ReduceProd) Name() string { return "reduce_prod" }
+func (ReduceProdOp) Name() string { return "reduce_prod" }
 
-func (r ReduceProd) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r ReduceProdOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func (r ReduceProd) Infer(in []graph.Type) ([]graph.Type, error) {
 // VJP multiplies in pairs, level by level, and goes back through the levels:
 // each factor's derivative is the product of the others, with no division, so
 // zeros do no harm.
-func (r ReduceProd) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (r ReduceProdOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], ct[0]
 	if len(r.Axes) == 0 {
 		return []*graph.Value{g}, nil
@@ -65,35 +66,35 @@ func (r ReduceProd) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 	levels := []*graph.Value{Reshape(arrange(x, order), n, rest)}
 	for level := levels[0]; level.Dim(0) > 1; levels = append(levels, level) {
 		n := level.Dim(0)
-		prod := Mul(SliceAxis(level, 0, 0, n/2), SliceAxis(level, 0, n/2, n/2*2))
+		prod := Mul(SliceInDim(level, 0, 0, n/2), SliceInDim(level, 0, n/2, n/2*2))
 		if n%2 > 0 {
-			prod = Concatenate(0, prod, SliceAxis(level, 0, n-1, n))
+			prod = Concatenate(0, prod, SliceInDim(level, 0, n-1, n))
 		}
 		level = prod
 	}
 	d := Reshape(g, 1, rest)
 	for i := len(levels) - 2; i >= 0; i-- {
 		level, n := levels[i], levels[i].Dim(0)
-		half := SliceAxis(d, 0, 0, n/2)
-		parts := []*graph.Value{Mul(half, SliceAxis(level, 0, n/2, n/2*2)), Mul(half, SliceAxis(level, 0, 0, n/2))}
+		half := SliceInDim(d, 0, 0, n/2)
+		parts := []*graph.Value{Mul(half, SliceInDim(level, 0, n/2, n/2*2)), Mul(half, SliceInDim(level, 0, 0, n/2))}
 		if n%2 > 0 {
-			parts = append(parts, SliceAxis(d, 0, n/2, n/2+1))
+			parts = append(parts, SliceInDim(d, 0, n/2, n/2+1))
 		}
 		d = Concatenate(0, parts...)
 	}
 	return []*graph.Value{arrange(Reshape(d, moved...), perm)}, nil
 }
 
-func (r ReduceProd) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r ReduceProdOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeReduce(c, r.Axes)
 }
 
-func (r ReduceProd) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return lowerInOrder(e, "reduce_prod", r.Axes, out, in, func(axes []int) lowering.Kernel { return reduceAxes(axes, prodAxis) })
+func (r ReduceProdOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return lowerInOrder(e, "reduce_prod", r.Axes, out, in, func(axes []int) exec.Kernel { return reduceAxes(axes, prodAxis) })
 }
 
 // prodAxis writes x multiplied over one axis to y.
-func prodAxis(a *lowering.Args, y, x array.Array, axis int) {
+func prodAxis(a *exec.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
@@ -127,7 +128,7 @@ func foldMul[A, T numeric](acc []A, rows []T) {
 	}
 }
 
-func (ReduceProd) Doc() graph.Doc {
+func (ReduceProdOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = Π x over axes", Params: "axes: ascending",
 		Notes: "Products in f64 (f32 for bf16 and f16), from the last axis to the first, each from index 0 up."}
 }

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReduceSum sums over axes, one after another from the last to the first, in f64
+// ReduceSumOp sums over axes, one after another from the last to the first, in f64
 // for f64 and f32 and in f32 for bf16 and f16; integers wrap. Along an axis floats
 // are added as 8 sums, the k-th of the indices k, k+8, k+16 and so on upwards, which
 // are then added in pairs 4 apart, 2 and 1.
@@ -20,35 +21,35 @@ import (
 // Unordered gives this up for speed and leaves a pending sum instead;
 // derivatives use it. So do sums over rows in expert order, whose order is the
 // mesh's.
-type ReduceSum struct {
+type ReduceSumOp struct {
 	Axes      []int
 	Unordered bool
 }
 
-var _ Primitive = ReduceSum{}
+var _ primitive = ReduceSumOp{}
 
-// Sum returns the sum of x over axes, which are ascending; over all of them if
+// ReduceSum returns the sum of x over axes, which are ascending; over all of them if
 // none is given.
-func Sum(x *graph.Value, axes ...int) *graph.Value {
-	return graph.Apply1(ReduceSum{Axes: orAll(x, axes)}, x)
+func ReduceSum(x *graph.Value, axes ...int) *graph.Value {
+	return graph.Apply1(ReduceSumOp{Axes: orAll(x, axes)}, x)
 }
 
-// SumUnordered returns the sum of all of x, each rank summing its part: the last
+// ReduceSumUnordered returns the sum of all of x, each rank summing its part: the last
 // bits depend on the mesh, and only one number per rank is exchanged.
-func SumUnordered(x *graph.Value) *graph.Value {
+func ReduceSumUnordered(x *graph.Value) *graph.Value {
 	axes := make([]int, x.Rank())
 	for i := range axes {
 		axes[i] = i
 	}
-	return graph.Apply1(ReduceSum{Axes: axes, Unordered: true}, x)
+	return graph.Apply1(ReduceSumOp{Axes: axes, Unordered: true}, x)
 }
 
 // over returns the same reduction of other axes, as one step of lowering does it.
-func (r ReduceSum) over(axes []int) graph.Primitive { return ReduceSum{axes, r.Unordered} }
+func (r ReduceSumOp) over(axes []int) graph.Primitive { return ReduceSumOp{axes, r.Unordered} }
 
-func (ReduceSum) Name() string { return "reduce_sum" }
+func (ReduceSumOp) Name() string { return "reduce_sum" }
 
-func (r ReduceSum) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r ReduceSumOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -58,11 +59,11 @@ func (r ReduceSum) Infer(in []graph.Type) ([]graph.Type, error) {
 	return inferReduce(in, r.Axes)
 }
 
-func (r ReduceSum) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{Broadcast(ct[0], e.In[0].Type.Shape, kept(e.In[0].Rank(), r.Axes)...)}, nil
+func (r ReduceSumOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{BroadcastInDim(ct[0], e.In[0].Type.Shape, kept(e.In[0].Rank(), r.Axes)...)}, nil
 }
 
-func (r ReduceSum) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r ReduceSumOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	if !r.Unordered && c.In[0].Ragged == nil {
 		return placeReduce(c, r.Axes)
 	}
@@ -73,8 +74,8 @@ func (r ReduceSum) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (r ReduceSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	kernel := func(axes []int) lowering.Kernel { return reduceAxes(axes, sumAxis) }
+func (r ReduceSumOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	kernel := func(axes []int) exec.Kernel { return reduceAxes(axes, sumAxis) }
 	if r.Unordered || in[0].Spec.Ragged != nil {
 		return reduction(e, "reduce_sum", r.Axes, out, in, kernel)
 	}
@@ -82,7 +83,7 @@ func (r ReduceSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // sumAxis writes x summed over one axis to y.
-func sumAxis(a *lowering.Args, y, x array.Array, axis int) {
+func sumAxis(a *exec.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
@@ -100,43 +101,43 @@ func sumAxis(a *lowering.Args, y, x array.Array, axis int) {
 	}
 }
 
-// sumFloat sums the middle one of x's three dimensions in the order of kernel.Sum,
+// sumFloat sums the middle one of x's three dimensions in the order of vector.Sum,
 // whatever is behind it.
-func sumFloat[T Float](a *lowering.Args, y, x []T, outer, n, inner int) {
+func sumFloat[T float](a *exec.Args, y, x []T, outer, n, inner int) {
 	if inner == 1 {
 		grain := 1 + 4*dear/(1+n)
-		lowering.Share(a, outer, grain, lineSums[T]{y, x, n})
+		exec.Share(a, outer, grain, lineSums[T]{y, x, n})
 		return
 	}
 	// Blocks of columns have whole cache lines.
 	const block = 256
 	blocks := (inner + block - 1) / block
 	grain := 1 + 4*dear/(1+n*min(inner, block))
-	lowering.Share(a, outer*blocks, grain, blockSums[T]{y, x, n, inner, block, lowering.RoomsOf[float64](a, kernel.SumRoom)})
+	exec.Share(a, outer*blocks, grain, blockSums[T]{y, x, n, inner, block, exec.RoomsOf[float64](a, vector.SumRoom)})
 }
 
-type lineSums[T Float] struct {
+type lineSums[T float] struct {
 	y, x []T
 	n    int
 }
 
 func (w *lineSums[T]) Piece(lo, hi int) {
 	for o := lo; o < hi; o++ {
-		w.y[o] = T(kernel.Sum(w.x[o*w.n:][:w.n]))
+		w.y[o] = T(vector.Sum(w.x[o*w.n:][:w.n]))
 	}
 }
 
-type blockSums[T Float] struct {
+type blockSums[T float] struct {
 	y, x            []T
 	n, inner, block int
-	rooms           *lowering.Rooms[float64]
+	rooms           *exec.Rooms[float64]
 }
 
 func (w *blockSums[T]) Piece(lo, hi int) {
 	room, blocks := w.rooms.Take(), (w.inner+w.block-1)/w.block
 	for k := lo; k < hi; k++ {
 		o, j := k/blocks, k%blocks*w.block
-		kernel.SumColumns(w.y[o*w.inner+j:][:min(w.block, w.inner-j)], w.x[min(o*w.n*w.inner+j, len(w.x)):], w.n, w.inner, room)
+		vector.SumColumns(w.y[o*w.inner+j:][:min(w.block, w.inner-j)], w.x[min(o*w.n*w.inner+j, len(w.x)):], w.n, w.inner, room)
 	}
 }
 
@@ -148,7 +149,7 @@ func foldAdd[T numeric](acc, rows []T) {
 	}
 }
 
-func (ReduceSum) Doc() graph.Doc {
+func (ReduceSumOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..] without axes", Formula: "y = Σ x over axes",
 		Params: "axes: ascending; unordered: let each rank sum its part and add the parts, instead of the same bits on every mesh",
 		Notes:  "Sums in f64 (f32 for bf16 and f16), from the last axis to the first, each as 8 sums, of every 8th index upwards, that are added in pairs 4, 2 and 1 apart."}

@@ -9,22 +9,22 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ReshapeTo gives its argument another shape with as many elements.
-type ReshapeTo struct {
+// ReshapeOp gives its argument another shape with as many elements.
+type ReshapeOp struct {
 	Shape []int
 }
 
-var _ Primitive = ReshapeTo{}
+var _ primitive = ReshapeOp{}
 
 // Reshape returns x with another shape, its elements in the same row-major
 // order.
 func Reshape(x *graph.Value, shape ...int) *graph.Value {
-	return graph.Apply1(ReshapeTo{slices.Clone(shape)}, x)
+	return graph.Apply1(ReshapeOp{slices.Clone(shape)}, x)
 }
 
-func (ReshapeTo) Name() string { return "reshape" }
+func (ReshapeOp) Name() string { return "reshape" }
 
-func (r ReshapeTo) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r ReshapeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (r ReshapeTo) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-func (r ReshapeTo) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (r ReshapeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{Reshape(ct[0], e.In[0].Type.Shape...)}, nil
 }
 
@@ -46,7 +46,7 @@ func (r ReshapeTo) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) 
 // elements into the same contiguous parts if as many elements lie outside of
 // both; so the first dimension of those that are merged, or that one is taken
 // apart into, stays split, if its size divides.
-func (r ReshapeTo) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r ReshapeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, ragged := c.Type(0).Shape, c.In[0].Ragged != nil
 	in, out := wholes(len(x)), wholes(len(r.Shape))
 	outerX, outerY := outsides(x), outsides(r.Shape)
@@ -80,12 +80,12 @@ func outsides(shape []int) []outside {
 	return out
 }
 
-func (r ReshapeTo) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r ReshapeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	e.Alias(out[0], in[0])
 	return nil
 }
 
-func (ReshapeTo) Doc() graph.Doc {
+func (ReshapeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[shape]", Formula: "y has x's elements in the same row-major order", Params: "shape: sizes of the result",
 		Notes: "Where dimensions are merged or one is taken apart, the first of them may be split over the mesh if its size divides on both sides."}
 }

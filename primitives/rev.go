@@ -3,44 +3,45 @@ package primitives
 import (
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Rev reverses the order of the elements along some dimensions.
-type Rev struct {
+// ReverseOp reverses the order of the elements along some dimensions.
+type ReverseOp struct {
 	Dimensions []int
 }
 
-var _ Primitive = Rev{}
+var _ primitive = ReverseOp{}
 
 // Reverse returns x with the elements along the dimensions, which are given in
 // ascending order, in reverse order.
 func Reverse(x *graph.Value, dimensions ...int) *graph.Value {
-	return graph.Apply1(Rev{slices.Clone(dimensions)}, x)
+	return graph.Apply1(ReverseOp{slices.Clone(dimensions)}, x)
 }
 
-func (Rev) Name() string { return "rev" }
+func (ReverseOp) Name() string { return "rev" }
 
-func (r Rev) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r ReverseOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
 	return in, axesOf(in[0], r.Dimensions)
 }
 
-func (r Rev) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (r ReverseOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{Reverse(ct[0], r.Dimensions...)}, nil
 }
 
-func (r Rev) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r ReverseOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	dims := splitWhere(c.Type(0).Rank(), func(d int) bool { return !slices.Contains(r.Dimensions, d) })
 	return c.Place(sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether})
 }
 
-func (r Rev) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("rev", out, in, func(a *lowering.Args) error {
+func (r ReverseOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("rev", out, in, func(a *exec.Args) error {
 		shape := a.In[0].Type.Shape
 		from := rowMajor(a, shape)
 		for _, d := range r.Dimensions {
@@ -52,7 +53,7 @@ func (r Rev) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func (Rev) Doc() graph.Doc {
+func (ReverseOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y[.., i_d, ..] = x[.., size_d - 1 - i_d, ..] for the dimensions d",
 		Params: "dimensions: ascending"}
 }

@@ -1,25 +1,26 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// rmsNorm divides rows by the root of their mean square.
-type rmsNorm struct{ Eps float64 }
+// RMSNormOp divides rows by the root of their mean square.
+type RMSNormOp struct{ Eps float64 }
 
-// rmsNormGrad is the cotangent of rmsNorm's x; rmsNormGainGrad that of its gain.
+// RMSNormGradOp is the cotangent of RMSNormOp's x; RMSNormGainGradOp that of its gain.
 type (
-	rmsNormGrad     struct{ Eps float64 }
-	rmsNormGainGrad struct{ Eps float64 }
+	RMSNormGradOp     struct{ Eps float64 }
+	RMSNormGainGradOp struct{ Eps float64 }
 )
 
 var (
-	_ Primitive = rmsNorm{}
-	_ Primitive = rmsNormGrad{}
-	_ Primitive = rmsNormGainGrad{}
+	_ primitive = RMSNormOp{}
+	_ primitive = RMSNormGradOp{}
+	_ primitive = RMSNormGainGradOp{}
 )
 
 // RMSNorm returns x / √(mean(x²) + eps) · gain, the mean being over the last
@@ -27,14 +28,14 @@ var (
 // zeros with eps 0 is NaN. Source: Zhang and Sennrich, "Root Mean Square Layer
 // Normalization" (2019).
 func RMSNorm(x, gain *graph.Value, eps float64) *graph.Value {
-	return graph.Apply1(rmsNorm{eps}, x, gain)
+	return graph.Apply1(RMSNormOp{eps}, x, gain)
 }
 
-func (rmsNorm) Name() string         { return "rms_norm" }
-func (rmsNormGrad) Name() string     { return "rms_norm_grad" }
-func (rmsNormGainGrad) Name() string { return "rms_norm_gain_grad" }
+func (RMSNormOp) Name() string         { return "rms_norm" }
+func (RMSNormGradOp) Name() string     { return "rms_norm_grad" }
+func (RMSNormGainGradOp) Name() string { return "rms_norm_gain_grad" }
 
-func (p rmsNorm) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p RMSNormOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (p rmsNorm) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], parameterOf(in[0], in[1], "gain")
 }
 
-func (p rmsNorm) rows(x graph.Type) error {
+func (p RMSNormOp) rows(x graph.Type) error {
 	if err := floating(x); err != nil {
 		return err
 	}
@@ -54,116 +55,116 @@ func (p rmsNorm) rows(x graph.Type) error {
 	return epsilon(p.Eps)
 }
 
-func (p rmsNormGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p RMSNormGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
 	if err := alike([]graph.Type{in[0], in[2]}); err != nil {
 		return nil, err
 	}
-	return rmsNorm(p).Infer(in[:2])
+	return RMSNormOp(p).Infer(in[:2])
 }
 
-func (p rmsNormGainGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p RMSNormGainGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
 	if err := alike(in); err != nil {
 		return nil, err
 	}
-	if err := rmsNorm(p).rows(in[0]); err != nil {
+	if err := RMSNormOp(p).rows(in[0]); err != nil {
 		return nil, err
 	}
 	return []graph.Type{graph.T(in[0].DType, in[0].Shape[in[0].Rank()-1])}, nil
 }
 
-func (p rmsNorm) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p RMSNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, gain := e.In[0], e.In[1]
 	return []*graph.Value{
-		graph.Apply1(rmsNormGrad(p), x, gain, ct[0]),
-		graph.Apply1(rmsNormGainGrad(p), x, ct[0]),
+		graph.Apply1(RMSNormGradOp(p), x, gain, ct[0]),
+		graph.Apply1(RMSNormGainGradOp(p), x, ct[0]),
 	}, nil
 }
 
 // inverse returns 1/√(mean(x²) + eps), repeated along the rows.
-func (p rmsNorm) inverse(x *graph.Value) *graph.Value {
+func (p RMSNormOp) inverse(x *graph.Value) *graph.Value {
 	return Rsqrt(AddScalar(rowMean(Mul(x, x)), p.Eps))
 }
 
-func (p rmsNormGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p RMSNormGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
 		x, c := in[0], Mul(in[2], overRows(in[1], in[0]))
-		r := rmsNorm(p).inverse(x)
+		r := RMSNormOp(p).inverse(x)
 		y := Mul(x, r)
 		return []*graph.Value{Mul(r, Sub(c, Mul(y, rowMean(Mul(c, y)))))}
 	})
 }
 
-func (p rmsNormGainGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p RMSNormGainGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], overRows(ct[0], e.In[0])
 	return []*graph.Value{
 		// Σ g·(x/rms)·ct, with g for the gain, is what rms_norm's cotangent sums.
-		graph.Apply1(rmsNormGrad(p), x, ct[0], e.In[1]),
-		Mul(Mul(g, x), rmsNorm(p).inverse(x)),
+		graph.Apply1(RMSNormGradOp(p), x, ct[0], e.In[1]),
+		Mul(Mul(g, x), RMSNormOp(p).inverse(x)),
 	}, nil
 }
 
-func (rmsNorm) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (RMSNormOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, -1}, []int{n}))
 }
 
-func (rmsNormGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (RMSNormGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	n := c.Type(0).Rank()
 	return c.Place(sharding.Rows(n-1, []int{n, -1, n}, []int{n}))
 }
 
-func (rmsNormGainGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (RMSNormGainGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sumOfRows(c.Type(0).Rank(), 2, 1))
 }
 
-func (p rmsNorm) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p RMSNormOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "rms_norm", out, in, rmsNormKernel[float32](p.Eps), rmsNormKernel[float64](p.Eps))
 }
 
-func (p rmsNormGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p RMSNormGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "rms_norm_grad", out, in, rmsNormGradKernel[float32](p.Eps), rmsNormGradKernel[float64](p.Eps))
 }
 
-func (p rmsNormGainGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p RMSNormGainGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "rms_norm_gain_grad", out, in, rmsNormGainKernel[float32](p.Eps), rmsNormGainKernel[float64](p.Eps))
 }
 
-func rmsNormKernel[T Float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func rmsNormKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, gain, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		lowering.Share(a, rows, rowGrain(n), rmsNormRows[T]{y, x, gain, n, eps})
+		exec.Share(a, rows, rowGrain(n), rmsNormRows[T]{y, x, gain, n, eps})
 		return nil
 	}
 }
 
-func rmsNormGradKernel[T Float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func rmsNormGradKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, gain, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		lowering.Share(a, rows, rowGrain(n), rmsNormGradRows[T]{dx, x, gain, ct, n, eps})
+		exec.Share(a, rows, rowGrain(n), rmsNormGradRows[T]{dx, x, gain, ct, n, eps})
 		return nil
 	}
 }
 
-func rmsNormGainKernel[T Float](eps float64) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func rmsNormGainKernel[T float](eps float64) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, ct, dgain := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		rows, n := rowsOf(a.In[0].Type)
-		inv := lowering.Make[float64](a, rows)
-		lowering.Share(a, rows, rowGrain(n), rmsInverses[T]{inv, x, n, eps})
+		inv := exec.Make[float64](a, rows)
+		exec.Share(a, rows, rowGrain(n), rmsInverses[T]{inv, x, n, eps})
 		sumColumns(a, columnSums[T]{sum: dgain, x: x, ct: ct, inv: inv, rows: rows})
 		return nil
 	}
 }
 
-type rmsNormRows[T Float] struct {
+type rmsNormRows[T float] struct {
 	y, x, gain []T
 	n          int
 	eps        float64
@@ -171,10 +172,10 @@ type rmsNormRows[T Float] struct {
 
 func (w *rmsNormRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.RMSNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.n, w.eps)
+	norm.RMSNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.n, w.eps)
 }
 
-type rmsNormGradRows[T Float] struct {
+type rmsNormGradRows[T float] struct {
 	dx, x, gain, ct []T
 	n               int
 	eps             float64
@@ -182,10 +183,10 @@ type rmsNormGradRows[T Float] struct {
 
 func (w *rmsNormGradRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.RMSNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
+	norm.RMSNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
 }
 
-type rmsInverses[T Float] struct {
+type rmsInverses[T float] struct {
 	inv []float64
 	x   []T
 	n   int
@@ -193,20 +194,20 @@ type rmsInverses[T Float] struct {
 }
 
 func (w *rmsInverses[T]) Piece(lo, hi int) {
-	kernel.RMSInverse(w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
+	norm.RMSInverse(w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
 }
 
 // columnSums sums over the rows, in their order, ct or, with x, ct times what a norm
 // makes of x.
-type columnSums[T Float] struct {
+type columnSums[T float] struct {
 	sum, x, ct     []T
 	mean, inv, all []float64
 	rows           int
 }
 
-func sumColumns[T Float](a *lowering.Args, w columnSums[T]) {
-	w.all = lowering.Make[float64](a, len(w.sum))
-	lowering.Share(a, len(w.sum), 1+4*dear/(1+w.rows), w)
+func sumColumns[T float](a *exec.Args, w columnSums[T]) {
+	w.all = exec.Make[float64](a, len(w.sum))
+	exec.Share(a, len(w.sum), 1+4*dear/(1+w.rows), w)
 }
 
 func (w *columnSums[T]) Piece(lo, hi int) {
@@ -214,26 +215,26 @@ func (w *columnSums[T]) Piece(lo, hi int) {
 	switch {
 	case w.rows == 0:
 	case w.x == nil:
-		kernel.AddBias(acc, w.ct[lo:], len(w.sum), w.rows)
+		norm.AddBias(acc, w.ct[lo:], len(w.sum), w.rows)
 	default:
-		kernel.AddGain(acc, w.x[lo:], w.ct[lo:], len(w.sum), w.mean, w.inv)
+		norm.AddGain(acc, w.x[lo:], w.ct[lo:], len(w.sum), w.mean, w.inv)
 	}
 	for i, s := range acc {
 		w.sum[lo+i] = T(s)
 	}
 }
 
-func (rmsNorm) Doc() graph.Doc {
+func (RMSNormOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], gain f[D]", Results: "f[..,D]", Formula: "y = x / √(mean(x²) + eps) · gain",
 		Params: "eps: number ≥ 0", Notes: "The mean of a row is summed in f64, in the same order on every machine."}
 }
 
-func (rmsNormGrad) Doc() graph.Doc {
+func (RMSNormGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], gain f[D], ct f[..,D]", Results: "f[..,D]",
 		Formula: "dx = r · (ct·gain - x · r² · mean(ct·gain·x)), r = 1/√(mean(x²) + eps)", Params: "eps: number ≥ 0"}
 }
 
-func (rmsNormGainGrad) Doc() graph.Doc {
+func (RMSNormGainGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..,D], ct f[..,D]", Results: "f[D]",
 		Formula: "dgain = Σ ct · x / √(mean(x²) + eps) over the rows", Params: "eps: number ≥ 0"}
 }

@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Rope rotates pairs of elements of each head by an angle that grows with the
+// RoPEOp rotates pairs of elements of each head by an angle that grows with the
 // token's position; see RoPE.
-type Rope struct {
+type RoPEOp struct {
 	// Base is θ, the ratio of the longest to the shortest period; 0 means 10000.
 	Base float64
 	// Offset is the position of the first token.
@@ -23,7 +24,7 @@ type Rope struct {
 	Inverse bool
 }
 
-var _ Primitive = Rope{}
+var _ primitive = RoPEOp{}
 
 // RoPE returns x[B,S,N,D] of a float type with D even, with pair i < D/2 of the
 // token at position s rotated by the angle (s + Offset) · Base^(-2i/D), in f64:
@@ -32,11 +33,11 @@ var _ Primitive = Rope{}
 //
 // Source: Su and others, "RoFormer" (2021); the pairs i, i + D/2 are those of
 // GPT-NeoX and Llama checkpoints in their usual form.
-func RoPE(x *graph.Value, p Rope) *graph.Value { return graph.Apply1(p, x) }
+func RoPE(x *graph.Value, p RoPEOp) *graph.Value { return graph.Apply1(p, x) }
 
-func (Rope) Name() string { return "rope" }
+func (RoPEOp) Name() string { return "rope" }
 
-func (p Rope) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p RoPEOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -53,18 +54,18 @@ func (p Rope) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in, nil
 }
 
-func (p Rope) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p RoPEOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	p.Inverse = !p.Inverse
 	return []*graph.Value{graph.Apply1(p, ct[0])}, nil
 }
 
 // Shard splits the sequence too: each rank knows the positions of its part.
-func (p Rope) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p RoPEOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	dims := rowDims(4, 3)
 	return c.Place(sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether})
 }
 
-func (p Rope) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p RoPEOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	angles, err := p.angles(e, out[0].Spec.At(1), out[0].Type.Shape[1], out[0].Type.Shape[3]/2)
 	if err != nil {
 		return err
@@ -81,10 +82,10 @@ type ropeKey struct {
 
 // angles returns f64[s,2,half]: cosine and sine of pair i at each of the rank's
 // s positions, which all rotations alike of a program share.
-func (p Rope) angles(e *lowering.Emitter, seq []string, s, half int) (lowering.Buf, error) {
+func (p RoPEOp) angles(e *lowering.Emitter, seq []string, s, half int) (lowering.Buf, error) {
 	return e.Memo(ropeKey{p.base(), p.Offset, s, half, fmt.Sprint(seq)}, func() (lowering.Buf, error) {
 		out := e.Temp(graph.T(graph.F64, s, 2, half))
-		return out, e.Kernel("rope_angles", []lowering.Buf{out}, nil, func(a *lowering.Args) error {
+		return out, e.Kernel("rope_angles", []lowering.Buf{out}, nil, func(a *exec.Args) error {
 			table, from := data[float64](a.Out[0]), p.Offset+a.Index(seq)*s
 			for i := range half {
 				freq := math.Pow(p.base(), -float64(i)/float64(half))
@@ -98,29 +99,29 @@ func (p Rope) angles(e *lowering.Emitter, seq []string, s, half int) (lowering.B
 	})
 }
 
-func (p Rope) base() float64 {
+func (p RoPEOp) base() float64 {
 	if p.Base == 0 {
 		return 10000
 	}
 	return p.Base
 }
 
-func ropeKernel[T Float](p Rope) lowering.Kernel {
+func ropeKernel[T float](p RoPEOp) exec.Kernel {
 	sign := 1.0
 	if p.Inverse {
 		sign = -1
 	}
-	return func(a *lowering.Args) error {
+	return func(a *exec.Args) error {
 		x, angles, y := data[T](a.In[0]), data[float64](a.In[1]), data[T](a.Out[0])
 		shape := a.In[0].Type.Shape
 		s, n, d := shape[1], shape[2], shape[3]
-		lowering.Share(a, shape[0]*s, rowGrain(n*d), turned[T]{y, x, angles, s, n, d, p.Interleaved, sign})
+		exec.Share(a, shape[0]*s, rowGrain(n*d), turned[T]{y, x, angles, s, n, d, p.Interleaved, sign})
 		return nil
 	}
 }
 
 // turned is the work on tokens of n heads of d elements.
-type turned[T Float] struct {
+type turned[T float] struct {
 	y, x        []T
 	angles      []float64
 	s, n, d     int
@@ -134,7 +135,7 @@ func (w *turned[T]) Piece(lo, hi int) {
 		cos, sin := w.angles[r%w.s*d:][:d/2], w.angles[r%w.s*d+d/2:][:d/2]
 		from, to := w.x[r*n*d:][:n*d], w.y[r*n*d:][:n*d]
 		if !w.interleaved && d > 0 && n > 0 {
-			kernel.Turn(to, to[d/2:], from, from[d/2:], d, n, cos, sin, w.sign)
+			norm.Turn(to, to[d/2:], from, from[d/2:], d, n, cos, sin, w.sign)
 			continue
 		}
 		for h := 0; h < len(from); h += d {
@@ -148,7 +149,7 @@ func (w *turned[T]) Piece(lo, hi int) {
 	}
 }
 
-func (Rope) Doc() graph.Doc {
+func (RoPEOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[B,S,N,D]", Results: "f[B,S,N,D]", Formula: "(y₁, y₂) = (x₁ cos - x₂ sin, x₂ cos + x₁ sin), angle (s + offset) · base^(-2i/D)",
 		Params: "base: 0 for 10000; offset: position of the first token; interleaved: pairs 2i, 2i+1 instead of i, i + D/2; inverse: the opposite angle",
 		Notes:  "Angles are computed in f64. Where the sequence is split, positions are those in the whole."}

@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// Router chooses each token's experts and their weights from the router's
+// RouteOp chooses each token's experts and their weights from the router's
 // logits. It computes in f32 whatever the model's type (in f64 for f64), and
 // of equal scores the lower expert id wins.
-type Router struct {
+type RouteOp struct {
 	TopK int
 	// Score turns logits into scores: "" is softmax over all experts, "sigmoid",
 	// "sqrt_softplus", or "topk_softmax": softmax over the logits of the chosen
@@ -32,7 +33,7 @@ type Router struct {
 	Scale float64
 }
 
-var _ Primitive = Router{}
+var _ primitive = RouteOp{}
 
 // The scores of Router.Score.
 const (
@@ -45,7 +46,8 @@ const (
 // each token's experts, best first, and all scores f32[..,E] for balancing
 // losses. A bias f[E], which may be nil, is added for selection only and has no
 // gradient.
-func Route(r Router, logits, bias *graph.Value) (weights, experts, scores *graph.Value) {
+func Route(r RouteOp, logits, bias *graph.Value) (weights, experts, scores *graph.Value) {
+	graph.Helper()
 	if logits.Rank() < 2 {
 		graph.Fail("route: logits are %s, want [tokens, experts]", logits.Type)
 	}
@@ -63,9 +65,9 @@ func Route(r Router, logits, bias *graph.Value) (weights, experts, scores *graph
 	return out[0], out[1], out[2]
 }
 
-func (Router) Name() string { return "router" }
+func (RouteOp) Name() string { return "router" }
 
-func (r Router) Infer(in []graph.Type) ([]graph.Type, error) {
+func (r RouteOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) != 1 && len(in) != 2 {
 		return nil, fmt.Errorf("%d arguments, want logits or logits, bias", len(in))
 	}
@@ -93,7 +95,7 @@ func (r Router) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{graph.T(d, x.Shape[0], r.TopK), graph.T(graph.I32, x.Shape[0], r.TopK), graph.T(d, x.Shape[0], experts)}, nil
 }
 
-func (r Router) check(experts int) error {
+func (r RouteOp) check(experts int) error {
 	switch r.Score {
 	case "", SigmoidScore, SqrtSoftplusScore, TopKSoftmaxScore:
 	default:
@@ -124,11 +126,11 @@ func (r Router) check(experts int) error {
 }
 
 // NaNLogit is the error of a logit that is NaN, the token being counted in the global batch.
-func (Router) NaNLogit(token, expert int) error {
+func (RouteOp) NaNLogit(token, expert int) error {
 	return fmt.Errorf("the logit of token %d for expert %d is NaN; no expert can be chosen from it", token, expert)
 }
 
-func (r Router) scale() float64 {
+func (r RouteOp) scale() float64 {
 	if r.Scale == 0 {
 		return 1
 	}
@@ -138,7 +140,7 @@ func (r Router) scale() float64 {
 // VJP holds the chosen experts fixed and differentiates what the router does
 // with their logits, written with simple primitives, so that the derivative
 // has one too.
-func (r Router) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (r RouteOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	logits, ids := e.In[0], e.Out[1]
 	weights, scores := r.smooth(logits, ids, e.Out[0].Type.DType)
 	grad := vjp.Backward([]*graph.Value{weights, scores}, []*graph.Value{ct[0], ct[2]}, []*graph.Value{logits})
@@ -148,10 +150,10 @@ func (r Router) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 }
 
 // smooth returns the weights and scores for given choices.
-func (r Router) smooth(logits, ids *graph.Value, d graph.DType) (weights, scores *graph.Value) {
+func (r RouteOp) smooth(logits, ids *graph.Value, d graph.DType) (weights, scores *graph.Value) {
 	x := logits
 	if x.Type.DType != d {
-		x = Convert(x, d)
+		x = ConvertElementType(x, d)
 	}
 	switch r.Score {
 	case SigmoidScore:
@@ -167,21 +169,21 @@ func (r Router) smooth(logits, ids *graph.Value, d graph.DType) (weights, scores
 		weights = TakeAlongAxis(scores, ids, 1)
 	}
 	if r.Renormalize {
-		total := AddScalar(Sum(weights, 1), r.Epsilon)
-		weights = Div(weights, Broadcast(total, weights.Type.Shape, 0))
+		total := AddScalar(ReduceSum(weights, 1), r.Epsilon)
+		weights = Div(weights, BroadcastInDim(total, weights.Type.Shape, 0))
 	}
 	if r.scale() != 1 {
-		weights = Scale(weights, r.scale())
+		weights = MulScalar(weights, r.scale())
 	}
 	return weights, scores
 }
 
 // softplus returns ln(1 + eˣ) without overflow: max(x, 0) + log1p(e^-|x|).
 func softplus(x *graph.Value) *graph.Value {
-	return Add(Maximum(x, FullLike(x, 0)), Log1p(Exp(Neg(Abs(x)))))
+	return Add(Max(x, FullLike(x, 0)), Log1p(Exp(Neg(Abs(x)))))
 }
 
-func (r Router) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (r RouteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	row := []int{0, sharding.Whole}
 	f := sharding.Factors{In: [][]int{row}, Out: [][]int{row, row, row}, RowWise: true}
 	if len(c.In) == 2 {
@@ -190,15 +192,15 @@ func (r Router) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (r Router) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (r RouteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	first := in[0].Spec.At(0)
-	return e.Kernel("router", out, in, func(a *lowering.Args) error {
+	return e.Kernel("router", out, in, func(a *exec.Args) error {
 		at := a.Index(first) * a.In[0].Type.Shape[0]
 		return inFloat(route[float32](r, at), route[float64](r, at))(a)
 	})
 }
 
-func (Router) Doc() graph.Doc {
+func (RouteOp) Doc() graph.Doc {
 	return graph.Doc{
 		Args:    "logits f[T,E], bias f[E] (may be left out)",
 		Results: "weights f32[T,K], experts i32[T,K], scores f32[T,E] (f64 for f64 logits)",

@@ -24,28 +24,28 @@ import (
 // logits and selection bias: an oracle that shares nothing with the router.
 type family struct {
 	name   string
-	router primitives.Router
+	router primitives.RouteOp
 	bias   bool
 	route  func(logits, bias []float64) (ids []int, weights []float64)
 }
 
 func families() []family {
 	return []family{
-		{"olmoe: softmax, top-8, as they are", primitives.Router{TopK: 8}, false, func(x, _ []float64) ([]int, []float64) {
+		{"olmoe: softmax, top-8, as they are", primitives.RouteOp{TopK: 8}, false, func(x, _ []float64) ([]int, []float64) {
 			s := softmax(x)
 			ids := best(s, 8)
 			return ids, pick(s, ids)
 		}},
-		{"qwen3: softmax, top-8, renormalised", primitives.Router{TopK: 8, Renormalize: true}, false, func(x, _ []float64) ([]int, []float64) {
+		{"qwen3: softmax, top-8, renormalised", primitives.RouteOp{TopK: 8, Renormalize: true}, false, func(x, _ []float64) ([]int, []float64) {
 			s := softmax(x)
 			ids := best(s, 8)
 			return ids, over(pick(s, ids), 0)
 		}},
-		{"mixtral: softmax over the two best logits", primitives.Router{TopK: 2, Score: primitives.TopKSoftmaxScore}, false, func(x, _ []float64) ([]int, []float64) {
+		{"mixtral: softmax over the two best logits", primitives.RouteOp{TopK: 2, Score: primitives.TopKSoftmaxScore}, false, func(x, _ []float64) ([]int, []float64) {
 			ids := best(x, 2)
 			return ids, softmax(pick(x, ids))
 		}},
-		{"deepseek v2: the best groups by their best expert, scaled", primitives.Router{TopK: 6, Groups: 8, TopGroups: 3, GroupScore: "max", Scale: 16}, false, func(x, _ []float64) ([]int, []float64) {
+		{"deepseek v2: the best groups by their best expert, scaled", primitives.RouteOp{TopK: 6, Groups: 8, TopGroups: 3, GroupScore: "max", Scale: 16}, false, func(x, _ []float64) ([]int, []float64) {
 			s := softmax(x)
 			groups := make([]float64, 8)
 			for g := range groups {
@@ -54,7 +54,7 @@ func families() []family {
 			ids := best(within(s, best(groups, 3), 4), 6)
 			return ids, times(pick(s, ids), 16)
 		}},
-		{"deepseek v3: sigmoid, bias for choosing, groups by their two best", primitives.Router{TopK: 8, Score: primitives.SigmoidScore, Groups: 8, TopGroups: 4, Renormalize: true, Epsilon: 1e-20, Scale: 2.5}, true, func(x, b []float64) ([]int, []float64) {
+		{"deepseek v3: sigmoid, bias for choosing, groups by their two best", primitives.RouteOp{TopK: 8, Score: primitives.SigmoidScore, Groups: 8, TopGroups: 4, Renormalize: true, Epsilon: 1e-20, Scale: 2.5}, true, func(x, b []float64) ([]int, []float64) {
 			s := each(x, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) })
 			c := plus(s, b)
 			groups := make([]float64, 8)
@@ -65,12 +65,12 @@ func families() []family {
 			ids := best(within(c, best(groups, 4), 4), 8)
 			return ids, times(over(pick(s, ids), 1e-20), 2.5)
 		}},
-		{"deepseek v4: root of softplus, bias for choosing", primitives.Router{TopK: 6, Score: primitives.SqrtSoftplusScore, Renormalize: true, Scale: 1.5}, true, func(x, b []float64) ([]int, []float64) {
+		{"deepseek v4: root of softplus, bias for choosing", primitives.RouteOp{TopK: 6, Score: primitives.SqrtSoftplusScore, Renormalize: true, Scale: 1.5}, true, func(x, b []float64) ([]int, []float64) {
 			s := each(x, func(v float64) float64 { return math.Sqrt(math.Log(1 + math.Exp(v))) })
 			ids := best(plus(s, b), 6)
 			return ids, times(over(pick(s, ids), 0), 1.5)
 		}},
-		{"llama 4: the best expert by sigmoid", primitives.Router{TopK: 1, Score: primitives.SigmoidScore}, false, func(x, _ []float64) ([]int, []float64) {
+		{"llama 4: the best expert by sigmoid", primitives.RouteOp{TopK: 1, Score: primitives.SigmoidScore}, false, func(x, _ []float64) ([]int, []float64) {
 			s := each(x, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) })
 			ids := best(s, 1)
 			return ids, pick(s, ids)
@@ -142,7 +142,7 @@ func pick(x []float64, ids []int) []float64 {
 
 const routedTokens, routedExperts = 64, 32
 
-func route(t *testing.T, r primitives.Router, logits, bias array.Array, withBias bool) (weights, ids, scores array.Array) {
+func route(t *testing.T, r primitives.RouteOp, logits, bias array.Array, withBias bool) (weights, ids, scores array.Array) {
 	p, err := graph.Trace("route", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("logits", logits.Type.DType, logits.Type.Shape...)
 		var b *graph.Value
@@ -194,8 +194,8 @@ func TestRouterFamilies(t *testing.T) {
 func TestRouterMixtral(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	logits := distinct(rng, graph.T(graph.F64, 16, 8))
-	a, ia, _ := route(t, primitives.Router{TopK: 2, Renormalize: true}, logits, array.Array{}, false)
-	b, ib, _ := route(t, primitives.Router{TopK: 2, Score: primitives.TopKSoftmaxScore}, logits, array.Array{}, false)
+	a, ia, _ := route(t, primitives.RouteOp{TopK: 2, Renormalize: true}, logits, array.Array{}, false)
+	b, ib, _ := route(t, primitives.RouteOp{TopK: 2, Score: primitives.TopKSoftmaxScore}, logits, array.Array{}, false)
 	if !array.Equal(ia, ib) {
 		t.Errorf("choices differ: %v and %v", ia, ib)
 	}
@@ -208,24 +208,24 @@ func TestRouterMixtral(t *testing.T) {
 // expert of another group is not chosen even if all values inside are negative.
 func TestRouterTies(t *testing.T) {
 	equal := array.New(graph.T(graph.F32, 1, 8))
-	_, ids, _ := route(t, primitives.Router{TopK: 3}, equal, array.Array{}, false)
+	_, ids, _ := route(t, primitives.RouteOp{TopK: 3}, equal, array.Array{}, false)
 	if got := fmt.Sprint(array.Data[int32](ids)); got != "[0 1 2]" {
 		t.Errorf("all logits equal: chose %s, want [0 1 2]", got)
 	}
-	_, ids, _ = route(t, primitives.Router{TopK: 4, Groups: 4, TopGroups: 2}, equal, array.Array{}, false)
+	_, ids, _ = route(t, primitives.RouteOp{TopK: 4, Groups: 4, TopGroups: 2}, equal, array.Array{}, false)
 	if got := fmt.Sprint(array.Data[int32](ids)); got != "[0 1 2 3]" {
 		t.Errorf("all groups equal: chose %s, want [0 1 2 3]", got)
 	}
 	bias := array.New(graph.T(graph.F32, 8))
 	bias.Fill(-5)
-	_, ids, _ = route(t, primitives.Router{TopK: 4, Score: primitives.SigmoidScore, Groups: 4, TopGroups: 2}, equal, bias, true)
+	_, ids, _ = route(t, primitives.RouteOp{TopK: 4, Score: primitives.SigmoidScore, Groups: 4, TopGroups: 2}, equal, bias, true)
 	if got := fmt.Sprint(array.Data[int32](ids)); got != "[0 1 2 3]" {
 		t.Errorf("negative selection values: chose %s, want [0 1 2 3]", got)
 	}
 	inf := array.New(graph.T(graph.F32, 1, 4))
 	inf.Fill(math.Inf(-1))
 	array.Data[float32](inf)[2] = 0
-	w, ids, _ := route(t, primitives.Router{TopK: 2}, inf, array.Array{}, false)
+	w, ids, _ := route(t, primitives.RouteOp{TopK: 2}, inf, array.Array{}, false)
 	if got := fmt.Sprint(array.Data[int32](ids), array.Data[float32](w)); got != "[2 0] [1 0]" {
 		t.Errorf("one finite logit: %s, want [2 0] [1 0]", got)
 	}
@@ -236,8 +236,8 @@ func TestRouterTies(t *testing.T) {
 func TestRouterPrecision(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	low := distinct(rng, graph.T(graph.F64, 8, 16)).As(graph.BF16)
-	w, ids, s := route(t, primitives.Router{TopK: 4, Renormalize: true}, low, array.Array{}, false)
-	w32, ids32, s32 := route(t, primitives.Router{TopK: 4, Renormalize: true}, low.As(graph.F32), array.Array{}, false)
+	w, ids, s := route(t, primitives.RouteOp{TopK: 4, Renormalize: true}, low, array.Array{}, false)
+	w32, ids32, s32 := route(t, primitives.RouteOp{TopK: 4, Renormalize: true}, low.As(graph.F32), array.Array{}, false)
 	if w.Type.DType != graph.F32 || !array.Equal(w, w32) || !array.Equal(ids, ids32) || !array.Equal(s, s32) {
 		t.Errorf("bf16 logits: weights %v, want those of the same logits in f32 %v", w, w32)
 	}
@@ -301,8 +301,8 @@ func TestBalanceLosses(t *testing.T) {
 	}
 	q, err := graph.Trace("both", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", graph.F64, tokens, experts)
-		_, ids, scores := primitives.Route(primitives.Router{TopK: k}, x, nil)
-		r := primitives.Prepare(primitives.Layer{Experts: experts}, ids)
+		_, ids, scores := primitives.Route(primitives.RouteOp{TopK: k}, x, nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, ids)
 		return []*graph.Value{primitives.LoadBalanceLoss(scores, r.Demand, k), primitives.RouterZLoss(x)}
 	})
 	require.NoError(t, err)

@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 )
 
 // routeAtOnce is how many logits are scored at a time, in whole tokens, so that the
@@ -16,8 +16,8 @@ const routeAtOnce = 2048
 // route is the kernel of Router. first is the number of the rank's first
 // token, for messages. Scores and weights are formed in f64 and rounded once;
 // experts are chosen by the rounded scores.
-func route[T Float](r Router, first int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func route[T float](r RouteOp, first int) exec.Kernel {
+	return func(a *exec.Args) error {
 		logits, weights, ids, scores := data[T](a.In[0]), data[T](a.Out[0]), data[int32](a.Out[1]), data[T](a.Out[2])
 		tokens, experts := a.In[0].Type.Shape[0], a.In[0].Type.Shape[1]
 		if i := slices.IndexFunc(logits, func(v T) bool { return v != v }); i >= 0 {
@@ -25,15 +25,15 @@ func route[T Float](r Router, first int) lowering.Kernel {
 		}
 		var bias []T
 		if len(a.In) == 2 {
-			bias = lowering.MakeDirty[T](a, experts)
+			bias = exec.MakeDirty[T](a, experts)
 			for e, b := range data[float64](inType(a, a.In[1], graph.F64)) {
 				bias[e] = T(b)
 			}
 		}
-		w := lowering.Keep[routed[T]](a)
+		w := exec.New[routed[T]](a)
 		w.r, w.logits, w.weights, w.scores, w.ids = r, logits, weights, scores, ids
 		w.experts, w.some = experts, 1+routeAtOnce/(1+experts)
-		w.rooms = lowering.RoomsOf[float64](a, w.some*experts+kernel.ScoreRoom+r.TopK)
+		w.rooms = exec.RoomsOf[float64](a, w.some*experts+norm.ScoreRoom+r.TopK)
 		w.choosers = choosersOf(a, r, bias, experts)
 		a.Share(tokens, rowGrain(experts), w)
 		return nil
@@ -41,12 +41,12 @@ func route[T Float](r Router, first int) lowering.Kernel {
 }
 
 // routed is the work of the router, which scores `some` tokens at a time.
-type routed[T Float] struct {
-	r                       Router
+type routed[T float] struct {
+	r                       RouteOp
 	logits, weights, scores []T
 	ids                     []int32
 	experts, some           int
-	rooms                   *lowering.Rooms[float64]
+	rooms                   *exec.Rooms[float64]
 	choosers                choosers[T]
 }
 
@@ -83,15 +83,15 @@ func (p *routed[T]) Piece(lo, hi int) {
 	}
 }
 
-// score writes the scores of tokens' logits, with kernel.ScoreRoom behind them.
-func score[T Float](kind string, dst []float64, x []T, experts int) {
+// score writes the scores of tokens' logits, with norm.ScoreRoom behind them.
+func score[T float](kind string, dst []float64, x []T, experts int) {
 	switch kind {
 	case SigmoidScore:
-		kernel.Sigmoids(dst, x)
+		norm.Sigmoids(dst, x)
 	case SqrtSoftplusScore:
-		kernel.RootSoftplus(dst, x)
+		norm.RootSoftplus(dst, x)
 	default:
-		kernel.SoftmaxRows(dst, x, experts)
+		norm.SoftmaxRows(dst, x, experts)
 	}
 }
 
@@ -112,7 +112,7 @@ func softmaxLine(x []float64) {
 }
 
 // weigh turns the chosen experts' scores, or logits, into weights.
-func (r Router) weigh(w []float64) {
+func (r RouteOp) weigh(w []float64) {
 	if r.Score == TopKSoftmaxScore {
 		softmaxLine(w)
 	}
@@ -130,8 +130,8 @@ func (r Router) weigh(w []float64) {
 }
 
 // chooser picks experts by selection values.
-type chooser[T Float] struct {
-	r       Router
+type chooser[T float] struct {
+	r       RouteOp
 	bias    []T    // nil for none
 	value   []T    // selection value per expert, nil where that is the score
 	barred  []bool // experts outside the chosen groups
@@ -141,21 +141,21 @@ type chooser[T Float] struct {
 }
 
 // choosers are those of several pieces.
-type choosers[T Float] struct {
+type choosers[T float] struct {
 	all     chooser[T]
 	experts int
-	values  *lowering.Rooms[T] // experts' and groups'
-	barred  *lowering.Rooms[bool]
-	chosen  *lowering.Rooms[int32]
+	values  *exec.Rooms[T] // experts' and groups'
+	barred  *exec.Rooms[bool]
+	chosen  *exec.Rooms[int32]
 }
 
-func choosersOf[T Float](a *lowering.Args, r Router, bias []T, experts int) choosers[T] {
+func choosersOf[T float](a *exec.Args, r RouteOp, bias []T, experts int) choosers[T] {
 	c := choosers[T]{all: chooser[T]{r: r, bias: bias}, experts: experts}
 	if r.Groups > 0 || bias != nil {
-		c.values = lowering.RoomsOf[T](a, experts+r.Groups)
+		c.values = exec.RoomsOf[T](a, experts+r.Groups)
 	}
 	if r.Groups > 0 {
-		c.barred, c.chosen = lowering.RoomsOf[bool](a, experts), lowering.RoomsOf[int32](a, r.TopGroups)
+		c.barred, c.chosen = exec.RoomsOf[bool](a, experts), exec.RoomsOf[int32](a, r.TopGroups)
 		c.all.perHead = experts / r.Groups
 	}
 	return c
@@ -217,7 +217,7 @@ func (c *chooser[T]) groupValue(v []T) T {
 // top writes the indices of the largest values that are not barred, largest
 // first and of equals the lowest. ids is kept sorted while it fills, so the
 // work is one comparison for most values.
-func top[T Float](ids []int32, v []T, barred []bool) {
+func top[T float](ids []int32, v []T, barred []bool) {
 	n := 0
 	for i, x := range v {
 		if barred != nil && barred[i] || n == len(ids) && !(x > v[ids[n-1]]) {

@@ -4,30 +4,31 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Scatter adds its updates to elements along an axis, chosen by index. It is
+// ScatterAddOp adds its updates to elements along an axis, chosen by index. It is
 // what gather is the transpose of.
-type Scatter struct {
+type ScatterAddOp struct {
 	Axis int
 }
 
-var _ Primitive = Scatter{}
+var _ primitive = ScatterAddOp{}
 
 // ScatterAdd returns x with each update added at its index along the axis:
 // x[A,N,B], indices[I], updates[A,I,B] for axis 1. Updates of one element are
 // added in the order of the indices. An index that is negative or not less than
 // the size of the axis makes the run fail.
 func ScatterAdd(x, indices, updates *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(Scatter{axis}, x, indices, updates)
+	return graph.Apply1(ScatterAddOp{axis}, x, indices, updates)
 }
 
-func (Scatter) Name() string { return "scatter_add" }
+func (ScatterAddOp) Name() string { return "scatter_add" }
 
-func (s Scatter) Infer(in []graph.Type) ([]graph.Type, error) {
+func (s ScatterAddOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
@@ -45,13 +46,13 @@ func (s Scatter) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], nil
 }
 
-func (s Scatter) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (s ScatterAddOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{ct[0], nil, Gather(ct[0], e.In[1], s.Axis)}, nil
 }
 
 // Shard wants the axis whole. Each rank adds the updates that it holds, which
 // leaves a sum pending over the axes that split the indices.
-func (s Scatter) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (s ScatterAddOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, indices, taken := takenFactors(c.Type(0).Rank(), c.Type(1).Rank(), s.Axis)
 	f := sharding.Factors{In: [][]int{x, indices, taken}, Out: [][]int{x}, Sum: indices, RowWise: true}
 	if isZero(c.Eqn.In[0]) && len(c.In[2].Pending) > 0 {
@@ -62,13 +63,13 @@ func (s Scatter) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 // Lower lets one rank of those that share a pending sum add x; the others begin
 // with zeros.
-func (s Scatter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	summed := in[1].Spec.Axes()
 	emit := e.InPlace
 	if in[1].Type.Equal(out[0].Type) || in[2].Type.Equal(out[0].Type) {
 		emit = e.Kernel // the updates are read after results are written
 	}
-	return emit("scatter_add", out, in, func(a *lowering.Args) error {
+	return emit("scatter_add", out, in, func(a *exec.Args) error {
 		_, n, _ := around(a.In[0].Type, s.Axis)
 		if err := inRange(data[int32](a.In[1]), n); err != nil {
 			return err
@@ -83,7 +84,7 @@ func (s Scatter) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // add adds the updates to the result, which holds what they are added to.
-func (s Scatter) add(a *lowering.Args) error {
+func (s ScatterAddOp) add(a *exec.Args) error {
 	y, updates, axis := a.Out[0], a.In[2], s.Axis
 	if updates.Type.Len() == 0 || y.Type.Len() == 0 {
 		return nil // the axis may be long all the same, and the lists are as long
@@ -131,7 +132,7 @@ func sortByTarget(indices []int32, n int) targets {
 }
 
 // scatterAdd adds in the type S and rounds to T once per element of y.
-func scatterAdd[T, S float64 | float32 | int64 | int32 | uint32 | uint8](a *lowering.Args, by targets, y, updates array.Array, axis int) {
+func scatterAdd[T, S float64 | float32 | int64 | int32 | uint32 | uint8](a *exec.Args, by targets, y, updates array.Array, axis int) {
 	dst, src := data[T](y), data[T](updates)
 	outer, n, inner := around(y.Type, axis)
 	count := len(by.order)
@@ -159,7 +160,7 @@ func scatterAdd[T, S float64 | float32 | int64 | int32 | uint32 | uint8](a *lowe
 	})
 }
 
-func (Scatter) Doc() graph.Doc {
+func (ScatterAddOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[A..,N,B..], indices i32[I..], updates t[A..,I..,B..]", Results: "t[A..,N,B..]", Formula: "y[a.., n, b..] = x[a.., n, b..] + Σ updates[a.., i.., b..] over i.. with indices[i..] = n",
 		Params: "axis: the dimension N",
 		Notes:  "Updates of one element are added in the order of the indices, in f64 for f64 and f32, and for bf16 and f16 rounded to f32 first; integers wrap. Where the indices are split over ranks, each sums its own. An index below 0 or not below N is an error of the run."}

@@ -5,32 +5,36 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Selection takes each element from the case that its first argument names.
+// SelectNOp takes each element from the case that its first argument names.
 // That is bool, for case 0 or 1, or an integer, of which what is below 0 counts
 // as 0 and what is beyond the last case as the last; it has the cases' shape or
 // no dimensions. The cases have one type.
-type Selection struct{}
+type SelectNOp struct{}
 
-var _ Primitive = Selection{}
+var _ primitive = SelectNOp{}
 
 // SelectN returns cases[which] element by element: with which bool, the first
 // case where it is false and the second where it is true.
 func SelectN(which *graph.Value, cases ...*graph.Value) *graph.Value {
-	return graph.Apply1(Selection{}, append([]*graph.Value{which}, cases...)...)
+	return graph.Apply1(SelectNOp{}, append([]*graph.Value{which}, cases...)...)
 }
 
 // Where returns yes where cond is true, and no elsewhere.
-func Where(cond, yes, no *graph.Value) *graph.Value { return SelectN(cond, no, yes) }
+func Where(cond, yes, no *graph.Value) *graph.Value {
+	graph.Helper()
+	return SelectN(cond, no, yes)
+}
 
-func (Selection) Name() string { return "select_n" }
+func (SelectNOp) Name() string { return "select_n" }
 
-func (Selection) Infer(in []graph.Type) ([]graph.Type, error) {
+func (SelectNOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if len(in) < 2 {
 		return nil, fmt.Errorf("%d arguments, want which and one or more cases", len(in))
 	}
@@ -50,7 +54,7 @@ func (Selection) Infer(in []graph.Type) ([]graph.Type, error) {
 	return cases[:1], nil
 }
 
-func (Selection) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (SelectNOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	which, g, last := e.In[0], ct[0], len(e.In)-2
 	out := make([]*graph.Value, len(e.In))
 	if last == 0 {
@@ -77,11 +81,11 @@ func (Selection) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (Selection) Pointwise() {}
+func (SelectNOp) Pointwise() {}
 
 // Shard lets a pending sum through where all cases but one are zeros, as they
 // are in derivatives.
-func (Selection) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (SelectNOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	others := 0
 	for _, v := range c.Eqn.In[1:] {
 		if !isZero(v) {
@@ -99,8 +103,8 @@ func (Selection) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (Selection) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("select_n", out, in, func(a *lowering.Args) error {
+func (SelectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Elementwise("select_n", out, in, func(a *exec.Args) error {
 		switch a.Out[0].Type.DType.Size() {
 		case 1:
 			choose[uint8](a)
@@ -116,9 +120,9 @@ func (Selection) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // choose selects elements of T's size.
-func choose[T uint8 | uint16 | uint32 | uint64](a *lowering.Args) {
+func choose[T uint8 | uint16 | uint32 | uint64](a *exec.Args) {
 	which, z := a.In[0], bits[T](a.Out[0])
-	room := lowering.KeepDirty[caseSet[T]](a)
+	room := exec.NewDirty[caseSet[T]](a)
 	room.cases = room.cases[:0]
 	for _, x := range a.In[1:] {
 		room.cases = append(room.cases, bits[T](x))
@@ -136,7 +140,7 @@ func choose[T uint8 | uint16 | uint32 | uint64](a *lowering.Args) {
 			return
 		}
 		no, yes := cases[0], cases[1]
-		lowering.Share(a, len(z), cheap, selected[T]{z, yes, no, w})
+		exec.Share(a, len(z), cheap, selected[T]{z, yes, no, w})
 	case graph.U8:
 		chooseInt[uint8](a, which, z, cases)
 	case graph.U32:
@@ -156,10 +160,10 @@ type selected[T uint8 | uint16 | uint32 | uint64] struct {
 }
 
 func (w *selected[T]) Piece(lo, hi int) {
-	kernel.Select(w.z[lo:hi], w.yes[lo:hi], w.no[lo:hi], w.which[lo:hi])
+	vector.Select(w.z[lo:hi], w.yes[lo:hi], w.no[lo:hi], w.which[lo:hi])
 }
 
-func chooseInt[I uint8 | uint32 | int32 | int64, T any](a *lowering.Args, which array.Array, z []T, cases [][]T) {
+func chooseInt[I uint8 | uint32 | int32 | int64, T any](a *exec.Args, which array.Array, z []T, cases [][]T) {
 	w, last := data[I](which), int64(len(cases)-1)
 	at := func(i I) int64 { return min(max(int64(i), 0), last) }
 	if which.Type.Rank() == 0 {
@@ -173,7 +177,7 @@ func chooseInt[I uint8 | uint32 | int32 | int64, T any](a *lowering.Args, which 
 	})
 }
 
-func (Selection) Doc() graph.Doc {
+func (SelectNOp) Doc() graph.Doc {
 	return graph.Doc{Args: "which bool[..] | i[..] | i[], case_0 t[..], case_1 t[..], ...", Results: "t[..]", Formula: "y = case_which",
 		Notes: "A bool selects case_0 where false and case_1 where true. An integer out of range selects the nearest case, which receives the cotangent (in JAX none does). which has the cases' shape or none."}
 }

@@ -61,10 +61,10 @@ func TestShapeBuilderErrors(t *testing.T) {
 		want  string
 		build func(t *graph.Tracer, x *graph.Value) *graph.Value
 	}{
-		{"shape_infer_test.go:64: slice of f32[3,4]: axis 2, want 0 to 1", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.SliceAxis(x, 2, 0, 1) }},
+		{"shape_infer_test.go:64: slice of f32[3,4]: axis 2, want 0 to 1", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.SliceInDim(x, 2, 0, 1) }},
 		{"broadcast of f32[3,4] to [4]: the result has fewer dimensions, want at least 2", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.BroadcastTo(x, 4) }},
 		{"concatenate of nothing, want at least one value", func(*graph.Tracer, *graph.Value) *graph.Value { return primitives.Concatenate(0) }},
-		{"is no axis name", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.Constrain(x, "a+b") }},
+		{"is no axis name", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.ShardingConstraint(x, "a+b") }},
 	} {
 		_, err := graph.Trace("p", func(t *graph.Tracer) []*graph.Value {
 			return []*graph.Value{c.build(t, t.Input("x", graph.F32, 3, 4))}
@@ -97,12 +97,12 @@ func TestShapeInferAnything(t *testing.T) {
 	ok := map[string]int{}
 	for range 60000 {
 		prims := []graph.Primitive{
-			primitives.ReshapeTo{Shape: list()}, primitives.BroadcastInDim{Shape: list(), Dims: list()}, primitives.Permute{Permutation: list()},
-			primitives.Join{Dimension: number()}, primitives.Cut{StartIndices: list(), LimitIndices: list(), Strides: list()},
-			primitives.Surround{Low: list(), High: list(), Interior: list()}, primitives.Rev{Dimensions: list()},
-			primitives.Count{DType: dtype(), Shape: list(), Dimension: number()}, primitives.DynamicCut{SliceSizes: list()}, primitives.DynamicUpdate{},
-			primitives.Take{Axis: number()}, primitives.Scatter{Axis: number()}, primitives.Indicator{NumClasses: number(), DType: dtype()},
-			primitives.Constraint{Spec: []string{"", "a", "a,b", "a,,b", ",", "a.a", "a.", "..", "_,_,_,_"}[rng.IntN(9)]},
+			primitives.ReshapeOp{Shape: list()}, primitives.BroadcastInDimOp{Shape: list(), Dims: list()}, primitives.TransposeOp{Permutation: list()},
+			primitives.ConcatenateOp{Dimension: number()}, primitives.SliceOp{StartIndices: list(), LimitIndices: list(), Strides: list()},
+			primitives.PadOp{Low: list(), High: list(), Interior: list()}, primitives.ReverseOp{Dimensions: list()},
+			primitives.IotaOp{DType: dtype(), Shape: list(), Dimension: number()}, primitives.DynamicSliceOp{SliceSizes: list()}, primitives.DynamicUpdateSliceOp{},
+			primitives.GatherOp{Axis: number()}, primitives.ScatterAddOp{Axis: number()}, primitives.OneHotOp{NumClasses: number(), DType: dtype()},
+			primitives.ShardingConstraintOp{Spec: []string{"", "a", "a,b", "a,,b", ",", "a.a", "a.", "..", "_,_,_,_"}[rng.IntN(9)]},
 		}
 		p := prims[rng.IntN(len(prims))]
 		in := make([]graph.Type, rng.IntN(4))

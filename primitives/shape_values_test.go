@@ -27,12 +27,12 @@ type shapeCase struct {
 // The values are those of jax.numpy and jax.lax.
 func shapeCases() []shapeCase {
 	scalar := func(t *graph.Tracer, x float64, d graph.DType) *graph.Value {
-		return t.Apply(graph.Fill{Value: x, DType: d})[0]
+		return t.Apply(graph.FullOp{Value: x, DType: d})[0]
 	}
 	index := func(t *graph.Tracer, is ...int) *graph.Value {
 		parts := make([]*graph.Value, len(is))
 		for k, i := range is {
-			parts[k] = t.Apply(graph.Fill{Value: float64(i), DType: graph.I32, Shape: []int{1}})[0]
+			parts[k] = t.Apply(graph.FullOp{Value: float64(i), DType: graph.I32, Shape: []int{1}})[0]
 		}
 		return primitives.Concatenate(0, parts...)
 	}
@@ -47,7 +47,7 @@ func shapeCases() []shapeCase {
 		{"slice", func(_ *graph.Tracer, x *graph.Value) *graph.Value {
 			return primitives.Slice(x, []int{1, 0}, []int{2, 3}, 1, 2)
 		}, six, x23, []float64{3, 5}, []int{1, 2}},
-		{"slice axis", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.SliceAxis(x, 1, 1, 3) },
+		{"slice axis", func(_ *graph.Tracer, x *graph.Value) *graph.Value { return primitives.SliceInDim(x, 1, 1, 3) },
 			six, x23, []float64{1, 2, 4, 5}, []int{2, 2}},
 		{"pad", func(t *graph.Tracer, x *graph.Value) *graph.Value {
 			return primitives.Pad(x, scalar(t, 1, x.Type.DType), []int{1, -1}, []int{0, 1}, 0, 1)
@@ -61,7 +61,7 @@ func shapeCases() []shapeCase {
 			return primitives.DynamicSlice(x, []*graph.Value{scalar(t, -4, graph.I32), scalar(t, 7, graph.I32)}, 1, 2)
 		}, six, x23, []float64{1, 2}, []int{1, 2}},
 		{"dynamic_update_slice", func(t *graph.Tracer, x *graph.Value) *graph.Value {
-			return primitives.DynamicUpdateSlice(x, primitives.SliceAxis(x, 1, 0, 2), scalar(t, -1, graph.I32), scalar(t, 5, graph.I32))
+			return primitives.DynamicUpdateSlice(x, primitives.SliceInDim(x, 1, 0, 2), scalar(t, -1, graph.I32), scalar(t, 5, graph.I32))
 		}, six, x23, []float64{0, 0, 1, 3, 3, 4}, x23},
 		{"gather", func(t *graph.Tracer, x *graph.Value) *graph.Value {
 			return primitives.Gather(x, index(t, 2, 0, 2, 1), 1)

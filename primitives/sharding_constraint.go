@@ -9,29 +9,29 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Constraint places its argument as Spec says.
-type Constraint struct {
+// ShardingConstraintOp places its argument as Spec says.
+type ShardingConstraintOp struct {
 	// Spec is a placement as sharding.ParseSpec reads it; "" is whole on every
 	// rank.
 	Spec string
 }
 
-var _ Primitive = Constraint{}
+var _ primitive = ShardingConstraintOp{}
 
-// Constrain returns x, placed so that dimension i is split over the mesh axes
+// ShardingConstraint returns x, placed so that dimension i is split over the mesh axes
 // that dims[i] names: "dp", "dp.ep" for two of them, the first being the major
 // one, "" for none. Missing entries are whole, so Constrain(x) gathers x on
 // every rank. Axes that a mesh does not have count as axes of size 1.
-func Constrain(x *graph.Value, dims ...string) *graph.Value {
-	return graph.Apply1(Constraint{sharding.Split(dims...).String()}, x)
+func ShardingConstraint(x *graph.Value, dims ...string) *graph.Value {
+	return graph.Apply1(ShardingConstraintOp{sharding.Split(dims...).String()}, x)
 }
 
-func (Constraint) Name() string { return "sharding_constraint" }
+func (ShardingConstraintOp) Name() string { return "sharding_constraint" }
 
 // Blocks says that weights in blocks may move.
-func (Constraint) Blocks() {}
+func (ShardingConstraintOp) Blocks() {}
 
-func (k Constraint) Infer(in []graph.Type) ([]graph.Type, error) {
+func (k ShardingConstraintOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -55,14 +55,14 @@ func (k Constraint) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP brings the cotangent to where x lies.
-func (k Constraint) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(graph.PlaceLike{}, ct[0], e.In[0])}, nil
+func (k ShardingConstraintOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(graph.PlaceLikeOp{}, ct[0], e.In[0])}, nil
 }
 
 // Shard leaves out the axes that the mesh does not have: the same program runs
 // on one rank and on many. Ragged rows stay where they are; their other
 // dimensions may move.
-func (k Constraint) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (k ShardingConstraintOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	s, err := sharding.ParseSpec(k.Spec)
 	if err != nil {
 		return sharding.Decision{}, err
@@ -90,11 +90,11 @@ func (k Constraint) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return dec, nil
 }
 
-func (k Constraint) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (k ShardingConstraintOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Move(out[0], in[0])
 }
 
-func (Constraint) Doc() graph.Doc {
+func (ShardingConstraintOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y = x",
 		Params: "spec: per dimension, with commas between, the mesh axes that split it with dots between, or _ for none; missing ones are whole",
 		Notes:  "Moves x by all_gather, all_to_all, reduce_scatter or all_sum as needed, and by nothing where each rank has its part already. Axes that the mesh does not have count as axes of size 1, so that a program runs on every mesh."}

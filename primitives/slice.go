@@ -4,30 +4,32 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Cut takes a box out of its argument, of every dimension each Strides-th
+// SliceOp takes a box out of its argument, of every dimension each Strides-th
 // index from StartIndices up to and without LimitIndices. No Strides are all 1.
-type Cut struct {
+type SliceOp struct {
 	StartIndices []int
 	LimitIndices []int
 	Strides      []int
 }
 
-var _ Primitive = Cut{}
+var _ primitive = SliceOp{}
 
 // Slice returns the box x[start_0:limit_0:stride_0, ...]; without strides every
 // index is taken. There is one start, limit and stride per dimension.
 func Slice(x *graph.Value, start, limit []int, strides ...int) *graph.Value {
-	return graph.Apply1(Cut{slices.Clone(start), slices.Clone(limit), slices.Clone(strides)}, x)
+	return graph.Apply1(SliceOp{slices.Clone(start), slices.Clone(limit), slices.Clone(strides)}, x)
 }
 
-// SliceAxis returns indices lo to hi-1 of one dimension of x and all of the
+// SliceInDim returns indices lo to hi-1 of one dimension of x and all of the
 // others.
-func SliceAxis(x *graph.Value, axis, lo, hi int) *graph.Value {
+func SliceInDim(x *graph.Value, axis, lo, hi int) *graph.Value {
+	graph.Helper()
 	if axis < 0 || axis >= x.Rank() {
 		graph.Fail("slice of %s: axis %d, want 0 to %d", x.Type, axis, x.Rank()-1)
 	}
@@ -36,9 +38,9 @@ func SliceAxis(x *graph.Value, axis, lo, hi int) *graph.Value {
 	return Slice(x, start, limit)
 }
 
-func (Cut) Name() string { return "slice" }
+func (SliceOp) Name() string { return "slice" }
 
-func (s Cut) Infer(in []graph.Type) ([]graph.Type, error) {
+func (s SliceOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func (s Cut) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-func (s Cut) stride(d int) int {
+func (s SliceOp) stride(d int) int {
 	if len(s.Strides) == 0 {
 		return 1
 	}
@@ -71,7 +73,7 @@ func (s Cut) stride(d int) int {
 }
 
 // VJP puts the cotangent back into zeros.
-func (s Cut) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (s SliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	rank := e.In[0].Rank()
 	low, high, interior := make([]int, rank), make([]int, rank), make([]int, rank)
 	for d := range rank {
@@ -86,7 +88,7 @@ func (s Cut) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 }
 
 // Shard keeps dimensions split of which everything is taken.
-func (s Cut) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (s SliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool {
 		return s.StartIndices[d] == 0 && s.LimitIndices[d] == shape[d] && s.stride(d) == 1
@@ -94,8 +96,8 @@ func (s Cut) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Factors{In: [][]int{dims}, Out: [][]int{dims}, RowWise: true, Linear: sharding.LinearTogether})
 }
 
-func (s Cut) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("slice", out, in, func(a *lowering.Args) error {
+func (s SliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("slice", out, in, func(a *exec.Args) error {
 		from := rowMajor(a, a.In[0].Type.Shape)
 		for d := range from.strides {
 			from.off += s.StartIndices[d] * from.strides[d]
@@ -107,7 +109,7 @@ func (s Cut) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func (Cut) Doc() graph.Doc {
+func (SliceOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y[i_0, ..] = x[start_0 + i_0·stride_0, ..]",
 		Params: "start_indices, limit_indices: one per dimension, 0 <= start <= limit <= size; strides: 1 or more each, none for all 1"}
 }

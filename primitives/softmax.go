@@ -1,28 +1,29 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// softmax normalises exponentials along an axis; softmaxGrad is its derivative.
+// SoftmaxOp normalises exponentials along an axis; SoftmaxGradOp is its derivative.
 type (
-	softmax     struct{ Axis int }
-	softmaxGrad struct{ Axis int }
+	SoftmaxOp     struct{ Axis int }
+	SoftmaxGradOp struct{ Axis int }
 )
 
 var (
-	_ Primitive = softmax{}
-	_ Primitive = softmaxGrad{}
+	_ primitive = SoftmaxOp{}
+	_ primitive = SoftmaxGradOp{}
 )
 
 // Softmax returns exp(x - max) / Σ exp(x - max) along an axis of x[..], a float
 // type; a negative axis counts from the end. An entry -Inf is 0; a line of
 // nothing but -Inf, and one with a NaN or +Inf, is NaN.
 func Softmax(x *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(softmax{fromEnd(x, axis)}, x)
+	return graph.Apply1(SoftmaxOp{fromEnd(x, axis)}, x)
 }
 
 // fromEnd returns the axis, counted from the start.
@@ -33,11 +34,11 @@ func fromEnd(x *graph.Value, axis int) int {
 	return axis
 }
 
-func (softmax) Name() string     { return "softmax" }
-func (softmaxGrad) Name() string { return "softmax_grad" }
+func (SoftmaxOp) Name() string     { return "softmax" }
+func (SoftmaxGradOp) Name() string { return "softmax_grad" }
 
-func (p softmax) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlong(in, 1, p.Axis) }
-func (p softmaxGrad) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 2, p.Axis) }
+func (p SoftmaxOp) Infer(in []graph.Type) ([]graph.Type, error)     { return inferAlong(in, 1, p.Axis) }
+func (p SoftmaxGradOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlong(in, 2, p.Axis) }
 
 // inferAlong types n arguments of one float type that has the axis.
 func inferAlong(in []graph.Type, n, axis int) ([]graph.Type, error) {
@@ -56,22 +57,22 @@ func inferAlong(in []graph.Type, n, axis int) ([]graph.Type, error) {
 	return in[:1], axisOf(in[0], axis)
 }
 
-func (p softmax) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(softmaxGrad(p), e.Out[0], ct[0])}, nil
+func (p SoftmaxOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(SoftmaxGradOp(p), e.Out[0], ct[0])}, nil
 }
 
-func (p softmaxGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p SoftmaxGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return differentiate(e, ct, func(in []*graph.Value) []*graph.Value {
 		y, c := in[0], in[1]
 		return []*graph.Value{Mul(y, Sub(c, sumKept(Mul(c, y), p.Axis)))}
 	})
 }
 
-func (p softmax) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p SoftmaxOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeAlong(c, p.Axis, 1)
 }
 
-func (p softmaxGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p SoftmaxGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return placeAlong(c, p.Axis, 2)
 }
 
@@ -85,66 +86,66 @@ func placeAlong(c *sharding.Context, axis, n int) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-func (p softmax) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p SoftmaxOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "softmax", out, in, softmaxKernel[float32](p.Axis), softmaxKernel[float64](p.Axis))
 }
 
-func (p softmaxGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (p SoftmaxGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return floatKernel(e, "softmax_grad", out, in, softmaxGradKernel[float32](p.Axis), softmaxGradKernel[float64](p.Axis))
 }
 
-func softmaxKernel[T Float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func softmaxKernel[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		x, y := data[T](a.In[0]), data[T](a.Out[0])
 		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
-			lowering.Share(a, rows, 1+8*dear/(1+n), softmaxRows[T]{y, x, n})
+			exec.Share(a, rows, 1+8*dear/(1+n), softmaxRows[T]{y, x, n})
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{x}, [][]T{y}, func(_ int, in, out [][]T) {
-			kernel.SoftmaxLines(out[0], in[0], len(in[0]))
+			norm.SoftmaxLines(out[0], in[0], len(in[0]))
 		})
 		return nil
 	}
 }
 
-func softmaxGradKernel[T Float](axis int) lowering.Kernel {
-	return func(a *lowering.Args) error {
+func softmaxGradKernel[T float](axis int) exec.Kernel {
+	return func(a *exec.Args) error {
 		y, ct, dx := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 		if rows, n, inner := around(a.In[0].Type, axis); inner == 1 {
-			lowering.Share(a, rows, 1+8*dear/(1+n), softmaxGradRows[T]{dx, y, ct, n})
+			exec.Share(a, rows, 1+8*dear/(1+n), softmaxGradRows[T]{dx, y, ct, n})
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{y, ct}, [][]T{dx}, func(_ int, in, out [][]T) {
-			kernel.SoftmaxGrad(out[0], in[0], in[1], len(in[0]))
+			norm.SoftmaxGrad(out[0], in[0], in[1], len(in[0]))
 		})
 		return nil
 	}
 }
 
-type softmaxRows[T Float] struct {
+type softmaxRows[T float] struct {
 	y, x []T
 	n    int
 }
 
 func (w *softmaxRows[T]) Piece(lo, hi int) {
-	kernel.SoftmaxLines(w.y[lo*w.n:hi*w.n], w.x[lo*w.n:hi*w.n], w.n)
+	norm.SoftmaxLines(w.y[lo*w.n:hi*w.n], w.x[lo*w.n:hi*w.n], w.n)
 }
 
-type softmaxGradRows[T Float] struct {
+type softmaxGradRows[T float] struct {
 	dx, y, ct []T
 	n         int
 }
 
 func (w *softmaxGradRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.SoftmaxGrad(w.dx[lo:hi], w.y[lo:hi], w.ct[lo:hi], w.n)
+	norm.SoftmaxGrad(w.dx[lo:hi], w.y[lo:hi], w.ct[lo:hi], w.n)
 }
 
-func (softmax) Doc() graph.Doc {
+func (SoftmaxOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = exp(x - max) / Σ exp(x - max) along axis", Params: "axis: of x",
 		Notes: "A line of nothing but -inf, and one with a nan or inf, is nan. Sums run in f64."}
 }
 
-func (softmaxGrad) Doc() graph.Doc {
+func (SoftmaxGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "y f[..], ct f[..]", Results: "f[..]", Formula: "dx = y · (ct - Σ ct·y along axis), y = softmax(x)", Params: "axis: of y"}
 }

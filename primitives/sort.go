@@ -6,29 +6,30 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// SortAlong sorts along a dimension, ascending and stable: 0 and -0 are equal,
+// SortOp sorts along a dimension, ascending and stable: 0 and -0 are equal,
 // and NaNs are last.
-type SortAlong struct {
+type SortOp struct {
 	Dimension int
 }
 
-var _ Primitive = SortAlong{}
+var _ primitive = SortOp{}
 
 // Sort returns x sorted along a dimension, and the index i32 that each element
 // had.
 func Sort(x *graph.Value, dimension int) (values, indices *graph.Value) {
-	out := graph.Apply(SortAlong{dimension}, x)
+	out := graph.Apply(SortOp{dimension}, x)
 	return out[0], out[1]
 }
 
-func (SortAlong) Name() string { return "sort" }
+func (SortOp) Name() string { return "sort" }
 
-func (s SortAlong) Infer(in []graph.Type) ([]graph.Type, error) {
+func (s SortOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -49,16 +50,16 @@ func indexable(t graph.Type, axis int) error {
 	return nil
 }
 
-func (s SortAlong) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(AddAlongAxis{s.Dimension, e.In[0].Dim(s.Dimension)}, ct[0], e.Out[1])}, nil
+func (s SortOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(AddAlongAxisOp{s.Dimension, e.In[0].Dim(s.Dimension)}, ct[0], e.Out[1])}, nil
 }
 
-func (s SortAlong) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (s SortOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(alongAxis(c.Type(0), s.Dimension, 2))
 }
 
-func (s SortAlong) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("sort", out, in, func(a *lowering.Args) error {
+func (s SortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("sort", out, in, func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		outer, n, inner := around(x.Type, s.Dimension)
 		key := orderKeys(x, false)
@@ -93,7 +94,7 @@ func (r ranked) compare(o ranked) int {
 	return cmp.Compare(r.index, o.index)
 }
 
-func (SortAlong) Doc() graph.Doc {
+func (SortOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "values t[..], indices i32[..]", Formula: "values ascending along dimension, values = x[indices]",
 		Params: "dimension: one of x's", Notes: "Stable; 0 and -0 are equal; NaNs are last."}
 }

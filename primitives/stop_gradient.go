@@ -6,34 +6,34 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// GradientStop is its argument, through which no cotangent passes.
-type GradientStop struct{}
+// StopGradientOp is its argument, through which no cotangent passes.
+type StopGradientOp struct{}
 
-var _ pointwise = GradientStop{}
+var _ pointwise = StopGradientOp{}
 
 // StopGradient returns x as a constant for differentiation: x receives no
 // cotangent from what is made of the result. Nothing is copied.
-func StopGradient(x *graph.Value) *graph.Value { return graph.Apply1(GradientStop{}, x) }
+func StopGradient(x *graph.Value) *graph.Value { return graph.Apply1(StopGradientOp{}, x) }
 
-func (GradientStop) Name() string { return "stop_gradient" }
+func (StopGradientOp) Name() string { return "stop_gradient" }
 
-func (GradientStop) Infer(in []graph.Type) ([]graph.Type, error) { return in, arity(in, 1) }
+func (StopGradientOp) Infer(in []graph.Type) ([]graph.Type, error) { return in, arity(in, 1) }
 
 // VJP is zero.
-func (GradientStop) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+func (StopGradientOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-func (GradientStop) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (StopGradientOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.LinearTogether))
 }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (GradientStop) Pointwise() {}
+func (StopGradientOp) Pointwise() {}
 
-func (GradientStop) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (StopGradientOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	e.Alias(out[0], in[0])
 	return nil
 }
 
-func (GradientStop) Doc() graph.Doc {
+func (StopGradientOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y = x", Notes: "Its derivative is 0."}
 }

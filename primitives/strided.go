@@ -5,8 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/array"
-	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
 // layout says where the elements of a box lie in an array: the one at index i
@@ -17,8 +17,8 @@ type layout struct {
 }
 
 // rowMajor is the layout of a whole array of the shape.
-func rowMajor(a *lowering.Args, shape []int) layout {
-	l := layout{strides: lowering.Make[int](a, len(shape))}
+func rowMajor(a *exec.Args, shape []int) layout {
+	l := layout{strides: exec.Make[int](a, len(shape))}
 	n := 1
 	for d := len(shape) - 1; d >= 0; d-- {
 		l.strides[d] = n
@@ -30,13 +30,13 @@ func rowMajor(a *lowering.Args, shape []int) layout {
 // strided fills dst, in row-major order, with the elements of src that lie at
 // off plus the index times strides, all in elements. A stride may be 0 or
 // negative.
-func strided(a *lowering.Args, dst, src array.Array, strides []int, off int) {
+func strided(a *exec.Args, dst, src array.Array, strides []int, off int) {
 	move(a, dst.Type.Shape, dst, rowMajor(a, dst.Type.Shape), src, layout{off, strides})
 }
 
 // move copies a box of the shape from src to dst, which do not overlap and have
 // one element type. No two elements of the box go to one place.
-func move(a *lowering.Args, shape []int, dst array.Array, to layout, src array.Array, from layout) {
+func move(a *exec.Args, shape []int, dst array.Array, to layout, src array.Array, from layout) {
 	for _, n := range shape {
 		if n <= 0 {
 			return
@@ -64,8 +64,8 @@ type box struct {
 // boxOf joins dimensions that lie behind each other in both layouts, and
 // brings the one along which the source is contiguous to the last two places,
 // where moveBits works in tiles.
-func boxOf(a *lowering.Args, shape []int, to, from layout) box {
-	room := func() []int { return lowering.Make[int](a, 2+len(shape))[:2] }
+func boxOf(a *exec.Args, shape []int, to, from layout) box {
+	room := func() []int { return exec.Make[int](a, 2+len(shape))[:2] }
 	b := box{room(), layout{to.off, room()}, layout{from.off, room()}}
 	b.shape[0], b.shape[1] = 1, 1
 	for d, n := range shape {
@@ -94,7 +94,7 @@ func boxOf(a *lowering.Args, shape []int, to, from layout) box {
 // lines of both arrays stay in cache: 32 elements of 8 bytes are 4 lines.
 const moveTile = 32
 
-func moveBits[T any](a *lowering.Args, b box, dst, src []T) {
+func moveBits[T any](a *exec.Args, b box, dst, src []T) {
 	outer := len(b.shape) - 2
 	n1, n2 := b.shape[outer], b.shape[outer+1]
 	count := (n1 + moveTile - 1) / moveTile
@@ -102,7 +102,7 @@ func moveBits[T any](a *lowering.Args, b box, dst, src []T) {
 		count *= n
 	}
 	grain := 1 + cheap/(min(n1, moveTile)*n2)
-	lowering.Share(a, count, grain, bands[T]{b, dst, src})
+	exec.Share(a, count, grain, bands[T]{b, dst, src})
 }
 
 type bands[T any] struct {
@@ -152,9 +152,9 @@ func moveBand[T any](dst, src []T, to, from, n1, n2, t1, t2, s1, s2 int) {
 		if dst, ok := any(dst).([]uint32); ok {
 			src := any(src).([]uint32)
 			if s2 == 1 {
-				kernel.Transpose(dst[to:], t2, src[from:], s1, n1, n2)
+				pack.Transpose(dst[to:], t2, src[from:], s1, n1, n2)
 			} else {
-				kernel.Transpose(dst[to:], t1, src[from:], s2, n2, n1)
+				pack.Transpose(dst[to:], t1, src[from:], s2, n2, n1)
 			}
 			return
 		}

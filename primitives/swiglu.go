@@ -1,52 +1,53 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// swiglu gates one value by another; swigluGrad gives both cotangents at once.
+// SwiGLUOp gates one value by another; SwiGLUGradOp gives both cotangents at once.
 type (
-	swiglu     struct{}
-	swigluGrad struct{}
+	SwiGLUOp     struct{}
+	SwiGLUGradOp struct{}
 )
 
 var (
-	_ Primitive = swiglu{}
-	_ Primitive = swigluGrad{}
+	_ primitive = SwiGLUOp{}
+	_ primitive = SwiGLUGradOp{}
 )
 
 // SwiGLU returns silu(gate) · up for values of one float type, without storing
 // silu(gate). Source: Shazeer, "GLU variants improve transformer" (2020).
 func SwiGLU(gate, up *graph.Value) *graph.Value {
-	return graph.Apply1(swiglu{}, gate, up)
+	return graph.Apply1(SwiGLUOp{}, gate, up)
 }
 
-func (swiglu) Name() string     { return "swiglu" }
-func (swigluGrad) Name() string { return "swiglu_grad" }
+func (SwiGLUOp) Name() string     { return "swiglu" }
+func (SwiGLUGradOp) Name() string { return "swiglu_grad" }
 
-func (swiglu) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
+func (SwiGLUOp) Infer(in []graph.Type) ([]graph.Type, error) { return inferAlike(in, 2) }
 
-func (swigluGrad) Infer(in []graph.Type) ([]graph.Type, error) {
+func (SwiGLUGradOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if _, err := inferAlike(in, 3); err != nil {
 		return nil, err
 	}
 	return in[:2], nil
 }
 
-func (swiglu) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return graph.Apply(swigluGrad{}, e.In[0], e.In[1], ct[0]), nil
+func (SwiGLUOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return graph.Apply(SwiGLUGradOp{}, e.In[0], e.In[1], ct[0]), nil
 }
 
 // VJP differentiates dgate = ct·up·silu'(gate) and dup = ct·silu(gate).
-func (swigluGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (SwiGLUGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	gate, up, c := e.In[0], e.In[1], e.In[2]
 	g := vjp.Instantiate(ct[0], e.Out[0])
 	h := vjp.Instantiate(ct[1], e.Out[1])
-	slope := func(v *graph.Value) *graph.Value { return graph.Apply1(siluGrad{}, gate, v) }
+	slope := func(v *graph.Value) *graph.Value { return graph.Apply1(SiLUGradOp{}, gate, v) }
 	return []*graph.Value{
 		Add(Mul(Mul(Mul(g, c), up), siluSecond(gate)), slope(Mul(h, c))),
 		slope(Mul(g, c)),
@@ -55,54 +56,54 @@ func (swigluGrad) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (swiglu) Pointwise() {}
+func (SwiGLUOp) Pointwise() {}
 
-func (swiglu) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (SwiGLUOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }
 
-func (swigluGrad) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (SwiGLUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 3, 2, sharding.NotLinear))
 }
 
-func (swiglu) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (SwiGLUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("swiglu", out, in, inFloat(swigluKernel[float32], swigluKernel[float64]))
 }
 
-func (swigluGrad) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (SwiGLUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise("swiglu_grad", out, in, inFloat(swigluGradKernel[float32], swigluGradKernel[float64]))
 }
 
-func swigluKernel[T Float](a *lowering.Args) error {
+func swigluKernel[T float](a *exec.Args) error {
 	gate, up, y := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
-	lowering.Share(a, len(y), cheap, swigluElements[T]{y, gate, up})
+	exec.Share(a, len(y), cheap, swigluElements[T]{y, gate, up})
 	return nil
 }
 
-type swigluElements[T Float] struct{ y, gate, up []T }
+type swigluElements[T float] struct{ y, gate, up []T }
 
 func (w *swigluElements[T]) Piece(lo, hi int) {
-	kernel.SwiGLU(w.y[lo:hi], w.gate[lo:hi], w.up[lo:hi])
+	vector.SwiGLU(w.y[lo:hi], w.gate[lo:hi], w.up[lo:hi])
 }
 
-func swigluGradKernel[T Float](a *lowering.Args) error {
+func swigluGradKernel[T float](a *exec.Args) error {
 	gate, up, ct := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 	dgate, dup := data[T](a.Out[0]), data[T](a.Out[1])
-	lowering.Share(a, len(dup), cheap, swigluGradElements[T]{dgate, dup, gate, up, ct})
+	exec.Share(a, len(dup), cheap, swigluGradElements[T]{dgate, dup, gate, up, ct})
 	return nil
 }
 
-type swigluGradElements[T Float] struct{ dgate, dup, gate, up, ct []T }
+type swigluGradElements[T float] struct{ dgate, dup, gate, up, ct []T }
 
 func (w *swigluGradElements[T]) Piece(lo, hi int) {
-	kernel.SwiGLUGrad(w.dgate[lo:hi], w.dup[lo:hi], w.gate[lo:hi], w.up[lo:hi], w.ct[lo:hi])
+	vector.SwiGLUGrad(w.dgate[lo:hi], w.dup[lo:hi], w.gate[lo:hi], w.up[lo:hi], w.ct[lo:hi])
 }
 
-func (swiglu) Doc() graph.Doc {
+func (SwiGLUOp) Doc() graph.Doc {
 	return graph.Doc{Args: "gate f[..], up f[..]", Results: "f[..]", Formula: "y = gate / (1 + e^-gate) · up"}
 }
 
-func (swigluGrad) Doc() graph.Doc {
+func (SwiGLUGradOp) Doc() graph.Doc {
 	return graph.Doc{Args: "gate f[..], up f[..], ct f[..]", Results: "f[..], f[..]",
 		Formula: "dgate = ct · up · s · (1 + gate(1-s)), dup = ct · gate · s, s = 1/(1 + e^-gate)"}
 }

@@ -5,28 +5,29 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// AlongAxis picks elements along Axis by index, another list of indices for
+// TakeAlongAxisOp picks elements along Axis by index, another list of indices for
 // every line. An index outside the axis is an error of the run.
-type AlongAxis struct {
+type TakeAlongAxisOp struct {
 	Axis int
 }
 
-var _ Primitive = AlongAxis{}
+var _ primitive = TakeAlongAxisOp{}
 
 // TakeAlongAxis returns x[.., indices[.., j, ..], ..], indices i32 being along
 // axis, and of x's shape except there.
 func TakeAlongAxis(x, indices *graph.Value, axis int) *graph.Value {
-	return graph.Apply1(AlongAxis{axis}, x, indices)
+	return graph.Apply1(TakeAlongAxisOp{axis}, x, indices)
 }
 
-func (AlongAxis) Name() string { return "take_along_axis" }
+func (TakeAlongAxisOp) Name() string { return "take_along_axis" }
 
-func (t AlongAxis) Infer(in []graph.Type) ([]graph.Type, error) {
+func (t TakeAlongAxisOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
@@ -48,20 +49,20 @@ func (t AlongAxis) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{index.With(x.DType)}, nil
 }
 
-func (t AlongAxis) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	return []*graph.Value{graph.Apply1(AddAlongAxis{t.Axis, e.In[0].Dim(t.Axis)}, ct[0], e.In[1]), nil}, nil
+func (t TakeAlongAxisOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+	return []*graph.Value{graph.Apply1(AddAlongAxisOp{t.Axis, e.In[0].Dim(t.Axis)}, ct[0], e.In[1]), nil}, nil
 }
 
 // Shard lets the axis be split where the indices are, not where x is.
-func (t AlongAxis) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (t TakeAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	index := sharding.Elementwise(c.Type(1), 1, 0, 0).In[0]
 	x := slices.Clone(index)
 	x[t.Axis] = sharding.Whole
 	return c.Place(sharding.Factors{In: [][]int{x, index}, Out: [][]int{index}, RowWise: true, Linear: sharding.LinearFirst})
 }
 
-func (t AlongAxis) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("take_along_axis", out, in, func(a *lowering.Args) error {
+func (t TakeAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("take_along_axis", out, in, func(a *exec.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.In[0].Type.Shape[t.Axis]); err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func AxisError(t graph.Type, index int32, at, axis, n int) error {
 }
 
 // takeAlong fills dst with the elements of src at index, all of them in range.
-func takeAlong(a *lowering.Args, dst, src array.Array, index []int32, axis int) {
+func takeAlong(a *exec.Args, dst, src array.Array, index []int32, axis int) {
 	outer, n, inner := around(src.Type, axis)
 	m := dst.Type.Shape[axis]
 	switch dst.Type.DType.Size() {
@@ -101,8 +102,8 @@ func takeAlong(a *lowering.Args, dst, src array.Array, index []int32, axis int) 
 	}
 }
 
-func takeLines[T any](a *lowering.Args, dst, src []T, index []int32, outer, n, m, inner int) {
-	lowering.Share(a, outer, 1+dear/(1+m*inner), linesTaken[T]{dst, src, index, n, m, inner})
+func takeLines[T any](a *exec.Args, dst, src []T, index []int32, outer, n, m, inner int) {
+	exec.Share(a, outer, 1+dear/(1+m*inner), linesTaken[T]{dst, src, index, n, m, inner})
 }
 
 type linesTaken[T any] struct {
@@ -122,7 +123,7 @@ func (w *linesTaken[T]) Piece(lo, hi int) {
 	}
 }
 
-func (AlongAxis) Doc() graph.Doc {
+func (TakeAlongAxisOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..,n,..], indices i32[..,m,..]", Results: "t[..,m,..]", Formula: "y[.., i, ..] = x[.., indices[.., i, ..], ..]",
 		Params: "axis: where the indices point", Notes: "An index outside 0..n-1 is an error of the run."}
 }

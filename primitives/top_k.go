@@ -4,31 +4,32 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// TopKOf finds the K largest elements along the last dimension, in descending
+// TopKOp finds the K largest elements along the last dimension, in descending
 // order. The lower index is first among equals. The order is jax.lax.top_k's:
 // 0 is larger than -0, and NaNs are larger than Inf, here whatever their sign.
-type TopKOf struct {
+type TopKOp struct {
 	K int
 }
 
-var _ Primitive = TopKOf{}
+var _ primitive = TopKOp{}
 
 // TopK returns the k largest elements of x along its last dimension and their
 // indices i32, both [.., k].
 func TopK(x *graph.Value, k int) (values, indices *graph.Value) {
-	out := graph.Apply(TopKOf{k}, x)
+	out := graph.Apply(TopKOp{k}, x)
 	return out[0], out[1]
 }
 
-func (TopKOf) Name() string { return "top_k" }
+func (TopKOp) Name() string { return "top_k" }
 
-func (t TopKOf) Infer(in []graph.Type) ([]graph.Type, error) {
+func (t TopKOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -48,12 +49,12 @@ func (t TopKOf) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out, out.With(graph.I32)}, nil
 }
 
-func (t TopKOf) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (t TopKOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	last := e.In[0].Rank() - 1
-	return []*graph.Value{graph.Apply1(AddAlongAxis{last, e.In[0].Dim(last)}, ct[0], e.Out[1])}, nil
+	return []*graph.Value{graph.Apply1(AddAlongAxisOp{last, e.In[0].Dim(last)}, ct[0], e.Out[1])}, nil
 }
 
-func (t TopKOf) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (t TopKOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(alongAxis(c.Type(0), c.Type(0).Rank()-1, 2))
 }
 
@@ -61,8 +62,8 @@ func (t TopKOf) Shard(c *sharding.Context) (sharding.Decision, error) {
 // not among them costs one comparison.
 const topKInsert = 64
 
-func (t TopKOf) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("top_k", out, in, func(a *lowering.Args) error {
+func (t TopKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("top_k", out, in, func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		last := x.Type.Rank() - 1
 		rows, n, _ := around(x.Type, last)
@@ -71,7 +72,7 @@ func (t TopKOf) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			a.Parallel(rows, 1+4*dear/(1+n), func(lo, hi int) {
 				keys, best := make([]int32, n), make([]int32, t.K)
 				for row := lo; row < hi; row++ {
-					kernel.Order(keys, values[row*n:][:n])
+					vector.Order(keys, values[row*n:][:n])
 					largestKeys(best, index[row*t.K:][:t.K], keys)
 				}
 			})
@@ -125,7 +126,7 @@ func largestKeys(best, index, keys []int32) {
 
 // add inserts r, whose index is above all before, into best, of which K are
 // kept in order; with a large K it appends.
-func (t TopKOf) add(best []ranked, r ranked) []ranked {
+func (t TopKOp) add(best []ranked, r ranked) []ranked {
 	if t.K > topKInsert {
 		return append(best, r)
 	}
@@ -144,7 +145,7 @@ func (t TopKOf) add(best []ranked, r ranked) []ranked {
 	return best
 }
 
-func (TopKOf) Doc() graph.Doc {
+func (TopKOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..,n]", Results: "values t[..,k], indices i32[..,k]", Formula: "values descending, values = x[.., indices]",
 		Params: "k: how many, 0 to n", Notes: "Ties go to the lower index; 0 is larger than -0; NaNs are the largest."}
 }

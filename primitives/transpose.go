@@ -4,27 +4,28 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Permute reorders the dimensions of its argument: dimension i of the result
+// TransposeOp reorders the dimensions of its argument: dimension i of the result
 // is dimension Permutation[i] of the argument.
-type Permute struct {
+type TransposeOp struct {
 	Permutation []int
 }
 
-var _ Primitive = Permute{}
+var _ primitive = TransposeOp{}
 
 // Transpose returns x with dimension i being x's dimension perm[i].
 func Transpose(x *graph.Value, perm ...int) *graph.Value {
-	return graph.Apply1(Permute{slices.Clone(perm)}, x)
+	return graph.Apply1(TransposeOp{slices.Clone(perm)}, x)
 }
 
-func (Permute) Name() string { return "transpose" }
+func (TransposeOp) Name() string { return "transpose" }
 
-func (p Permute) Infer(in []graph.Type) ([]graph.Type, error) {
+func (p TransposeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func (p Permute) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 // VJP applies the inverse permutation.
-func (p Permute) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (p TransposeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	inverse := make([]int, len(p.Permutation))
 	for i, d := range p.Permutation {
 		inverse[d] = i
@@ -50,14 +51,14 @@ func (p Permute) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{Transpose(ct[0], inverse...)}, nil
 }
 
-func (p Permute) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (p TransposeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(0), 1, 0, sharding.LinearTogether)
 	f.Out = [][]int{p.Permutation}
 	return c.Place(f)
 }
 
-func (p Permute) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("transpose", out, in, func(a *lowering.Args) error {
+func (p TransposeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return e.Kernel("transpose", out, in, func(a *exec.Args) error {
 		from, to := rowMajor(a, a.In[0].Type.Shape), rowMajor(a, a.Out[0].Type.Shape)
 		strides := make([]int, len(p.Permutation))
 		for i, d := range p.Permutation {
@@ -68,7 +69,7 @@ func (p Permute) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	})
 }
 
-func (Permute) Doc() graph.Doc {
+func (TransposeOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..]", Results: "t[..]", Formula: "y[i_0, i_1, ..] = x[j], j_permutation[d] = i_d",
 		Params: "permutation: the argument's dimension for each of the result's"}
 }

@@ -8,67 +8,67 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Unary is the family of elementwise functions of one argument that give a
+// UnaryOp is the family of elementwise functions of one argument that give a
 // result of the same type.
-type Unary struct{ op string }
+type UnaryOp struct{ op string }
 
-var _ pointwise = Unary{}
+var _ pointwise = UnaryOp{}
 
 // Neg returns -x. Integers wrap.
-func Neg(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"neg"}, x) }
+func Neg(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"neg"}, x) }
 
 // Abs returns |x| of floats and signed integers; the least integer stays what
 // it is. The derivative at 0 is 1, as in JAX.
-func Abs(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"abs"}, x) }
+func Abs(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"abs"}, x) }
 
 // Sign returns -1, 0 or 1; the sign of -0 is -0 and that of NaN is NaN.
-func Sign(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"sign"}, x) }
+func Sign(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"sign"}, x) }
 
 // Square returns x². Integers wrap.
-func Square(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"square"}, x) }
+func Square(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"square"}, x) }
 
 // Floor returns the greatest whole number that is at most x.
-func Floor(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"floor"}, x) }
+func Floor(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"floor"}, x) }
 
 // Ceil returns the least whole number that is at least x.
-func Ceil(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"ceil"}, x) }
+func Ceil(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"ceil"}, x) }
 
 // Exp returns eˣ.
-func Exp(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"exp"}, x) }
+func Exp(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"exp"}, x) }
 
 // Expm1 returns eˣ - 1, accurate near 0.
-func Expm1(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"expm1"}, x) }
+func Expm1(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"expm1"}, x) }
 
 // Log returns the natural logarithm of x: -Inf at 0, NaN below.
-func Log(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"log"}, x) }
+func Log(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"log"}, x) }
 
 // Log1p returns ln(1 + x), accurate near 0.
-func Log1p(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"log1p"}, x) }
+func Log1p(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"log1p"}, x) }
 
 // Sqrt returns the square root of x, NaN below 0. The derivative at 0 is +Inf.
-func Sqrt(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"sqrt"}, x) }
+func Sqrt(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"sqrt"}, x) }
 
 // Rsqrt returns 1 / √x, rounded once: +Inf at 0, NaN below.
-func Rsqrt(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"rsqrt"}, x) }
+func Rsqrt(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"rsqrt"}, x) }
 
 // Sin returns the sine of x radians.
-func Sin(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"sin"}, x) }
+func Sin(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"sin"}, x) }
 
 // Cos returns the cosine of x radians.
-func Cos(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"cos"}, x) }
+func Cos(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"cos"}, x) }
 
 // Tanh returns the hyperbolic tangent of x.
-func Tanh(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"tanh"}, x) }
+func Tanh(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"tanh"}, x) }
 
 // Logistic returns 1 / (1 + e⁻ˣ), the sigmoid. It overflows nowhere.
-func Logistic(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"logistic"}, x) }
+func Logistic(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"logistic"}, x) }
 
 // Erf returns the error function 2/√π · ∫₀ˣ exp(-t²) dt.
-func Erf(x *graph.Value) *graph.Value { return graph.Apply1(Unary{"erf"}, x) }
+func Erf(x *graph.Value) *graph.Value { return graph.Apply1(UnaryOp{"erf"}, x) }
 
-func (u Unary) Name() string { return u.op }
+func (u UnaryOp) Name() string { return u.op }
 
-func (u Unary) Infer(in []graph.Type) ([]graph.Type, error) {
+func (u UnaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (u Unary) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in, op.of.check(in[0])
 }
 
-func (u Unary) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
+func (u UnaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	d := unaryOps()[u.op].vjp
 	if d == nil {
 		return nil, nil
@@ -87,7 +87,7 @@ func (u Unary) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{d(e.In[0], e.Out[0], ct[0])}, nil
 }
 
-func (u Unary) Shard(c *sharding.Context) (sharding.Decision, error) {
+func (u UnaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	l := sharding.NotLinear
 	if u.op == "neg" {
 		l = sharding.LinearTogether
@@ -96,13 +96,13 @@ func (u Unary) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 // Pointwise says that the result of constants is one, made wherever it is used.
-func (Unary) Pointwise() {}
+func (UnaryOp) Pointwise() {}
 
-func (u Unary) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+func (u UnaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Elementwise(u.op, out, in, unaryKernel(u.op))
 }
 
-func (u Unary) Doc() graph.Doc {
+func (u UnaryOp) Doc() graph.Doc {
 	op := unaryOps()[u.op]
 	return graph.Doc{Args: "x " + op.of.letter() + "[..]", Results: op.of.letter() + "[..]", Formula: "y = " + op.formula, Notes: op.notes}
 }
@@ -129,7 +129,7 @@ func (o operands) check(t graph.Type) error {
 			return wantType(t, "a float type, i32 or i64")
 		}
 	case numbers:
-		return number(t)
+		return wantNumber(t)
 	case discrete:
 		if !d.IsInt() && d != graph.Bool {
 			return wantType(t, "bool or an integer type")
@@ -149,7 +149,7 @@ func unaryFamily() []graph.Primitive {
 	var all []graph.Primitive
 	for _, op := range [...]string{"neg", "abs", "sign", "square", "floor", "ceil", "exp", "expm1", "log", "log1p",
 		"sqrt", "rsqrt", "sin", "cos", "tanh", "logistic", "erf"} {
-		all = append(all, Unary{op})
+		all = append(all, UnaryOp{op})
 	}
 	return all
 }

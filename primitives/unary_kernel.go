@@ -1,13 +1,13 @@
 package primitives
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
 // unaryKernel returns the host kernel of a function.
-func unaryKernel(op string) lowering.Kernel {
+func unaryKernel(op string) exec.Kernel {
 	few, grain := cheap, dear // of f32, and of others
 	switch op {
 	case "neg", "abs", "sign", "square", "floor", "ceil", "sqrt":
@@ -15,8 +15,8 @@ func unaryKernel(op string) lowering.Kernel {
 	}
 	f32, f64 := unaryFloat[float32](op), unaryFloat[float64](op)
 	i32, i64, u32, u8 := unaryInt[int32](op), unaryInt[int64](op), unaryInt[uint32](op), unaryInt[uint8](op)
-	wide := func(_ *lowering.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
-	return func(a *lowering.Args) error {
+	wide := func(_ *exec.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
+	return func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F32:
 			each1(a, few, f32)
@@ -38,46 +38,46 @@ func unaryKernel(op string) lowering.Kernel {
 }
 
 // unaryFloat returns the loop of a function.
-func unaryFloat[T Float](op string) func(y, x []T) {
+func unaryFloat[T float](op string) func(y, x []T) {
 	switch op {
 	case "neg":
-		return kernel.Neg[T]
+		return vector.Neg[T]
 	case "abs":
-		return kernel.Abs[T]
+		return vector.Abs[T]
 	case "sign":
-		return kernel.Sign[T]
+		return vector.Sign[T]
 	case "square":
-		return kernel.Square[T]
+		return vector.Square[T]
 	case "floor":
-		return kernel.Floor[T]
+		return vector.Floor[T]
 	case "ceil":
-		return kernel.Ceil[T]
+		return vector.Ceil[T]
 	case "sqrt":
-		return kernel.Sqrt[T]
+		return vector.Sqrt[T]
 	case "rsqrt":
-		return kernel.Rsqrt[T]
+		return vector.Rsqrt[T]
 	case "exp":
-		return kernel.Exp[T]
+		return vector.Exp[T]
 	case "expm1":
-		return kernel.Expm1[T]
+		return vector.Expm1[T]
 	case "log":
-		return kernel.Log[T]
+		return vector.Log[T]
 	case "log1p":
-		return kernel.Log1p[T]
+		return vector.Log1p[T]
 	case "sin":
-		return kernel.Sin[T]
+		return vector.Sin[T]
 	case "cos":
-		return kernel.Cos[T]
+		return vector.Cos[T]
 	case "tanh":
-		return kernel.Tanh[T]
+		return vector.Tanh[T]
 	case "logistic":
-		return kernel.Logistic[T]
+		return vector.Logistic[T]
 	default:
-		return kernel.Erf[T]
+		return vector.Erf[T]
 	}
 }
 
-func unaryInt[T Integer](op string) func(y, x []T) {
+func unaryInt[T integer](op string) func(y, x []T) {
 	switch op {
 	case "neg":
 		return func(y, x []T) {

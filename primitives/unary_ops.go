@@ -26,7 +26,7 @@ func unaryOps() map[string]unaryOp {
 			func(x, _, ct *graph.Value) *graph.Value { return Where(Ge(x, ZerosLike(x)), ct, Neg(ct)) }},
 		"sign": {numbers, "-1, 0 or 1", "The sign of -0 is -0, of NaN NaN.", nil},
 		"square": {numbers, "x²", "Integers wrap.",
-			func(x, _, ct *graph.Value) *graph.Value { return Mul(ct, Scale(x, 2)) }},
+			func(x, _, ct *graph.Value) *graph.Value { return Mul(ct, MulScalar(x, 2)) }},
 		"floor": {floats, "⌊x⌋", "The derivative is 0.", nil},
 		"ceil":  {floats, "⌈x⌉", "The derivative is 0.", nil},
 		"exp": {floats, "eˣ", "",
@@ -40,7 +40,7 @@ func unaryOps() map[string]unaryOp {
 		"sqrt": {floats, "√x", "",
 			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, Div(FullLike(y, 0.5), y)) }},
 		"rsqrt": {floats, "1 / √x", "Rounded once.",
-			func(x, y, ct *graph.Value) *graph.Value { return Mul(ct, Scale(Div(y, x), -0.5)) }},
+			func(x, y, ct *graph.Value) *graph.Value { return Mul(ct, MulScalar(Div(y, x), -0.5)) }},
 		"sin": {floats, "sin x", "Radians.",
 			func(x, _, ct *graph.Value) *graph.Value { return Mul(ct, Cos(x)) }},
 		"cos": {floats, "cos x", "Radians.",
@@ -52,7 +52,7 @@ func unaryOps() map[string]unaryOp {
 			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, Mul(y, Sub(OnesLike(y), y))) }},
 		"erf": {floats, "2/√π · ∫₀ˣ exp(-t²) dt", "",
 			func(x, _, ct *graph.Value) *graph.Value {
-				return Mul(ct, Scale(Exp(Neg(Square(x))), 2/math.SqrtPi))
+				return Mul(ct, MulScalar(Exp(Neg(Square(x))), 2/math.SqrtPi))
 			}},
 	}
 }

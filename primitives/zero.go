@@ -11,7 +11,7 @@ func isFill(v *graph.Value) bool {
 	if v.Def == nil {
 		return false
 	}
-	_, ok := v.Def.Prim.(graph.Fill)
+	_, ok := v.Def.Prim.(graph.FullOp)
 	return ok
 }
 
@@ -19,15 +19,15 @@ func isFill(v *graph.Value) bool {
 // arguments together is linear in one of them if the other is 0, so that a
 // pending sum may pass.
 func isZero(v *graph.Value) bool {
-	return isFill(v) && math.Float64bits(v.Def.Prim.(graph.Fill).Value) == 0
+	return isFill(v) && math.Float64bits(v.Def.Prim.(graph.FullOp).Value) == 0
 }
 
 // zeros returns zeros of v's type, in v's trace.
 func zeros(v *graph.Value) *graph.Value {
-	return v.Tracer().Apply(graph.Fill{DType: v.Type.DType, Shape: v.Type.Shape})[0]
+	return v.Tracer().Apply(graph.FullOp{DType: v.Type.DType, Shape: v.Type.Shape})[0]
 }
 
 // zeroOf returns the scalar zero of v's element type, in v's trace.
 func zeroOf(v *graph.Value) *graph.Value {
-	return v.Tracer().Apply(graph.Fill{DType: v.Type.DType})[0]
+	return v.Tracer().Apply(graph.FullOp{DType: v.Type.DType})[0]
 }

@@ -5,8 +5,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // meshBytes is as much of a mesh's text as ranks compare; the plan's hash covers
@@ -29,7 +30,7 @@ func (r *rank) samePlan(ctx context.Context) error {
 	copy(mine[:meshBytes], r.plan.Mesh.String())
 	copy(mine[meshBytes:], hash)
 	got := make([]byte, len(mine)*len(all))
-	c := lowering.Call{Op: "all_gather", DType: graph.U8, Bytes: int64(len(mine))}
+	c := collective.Call{Op: "all_gather", DType: graph.U8, Bytes: int64(len(mine))}
 	if err := g.AllGather(ctx, c, got, mine); err != nil {
 		return fmt.Errorf("runtime: compare plans before the first step: %w", err)
 	}
@@ -42,9 +43,9 @@ func (r *rank) samePlan(ctx context.Context) error {
 		mesh, hash := record(i)
 		switch {
 		case !bytes.Equal(mesh, mesh0):
-			return &lowering.Agreed{Err: fmt.Errorf("runtime: rank %d runs on the mesh %q and rank 0 on %q; start all ranks with the same mesh", i, mesh, mesh0)}
+			return &exec.Agreed{Err: fmt.Errorf("runtime: rank %d runs on the mesh %q and rank 0 on %q; start all ranks with the same mesh", i, mesh, mesh0)}
 		case !bytes.Equal(hash, hash0):
-			return &lowering.Agreed{Err: fmt.Errorf("runtime: rank %d runs plan %s and rank 0 plan %s; start all ranks with the same program, mesh and options", i, hash, hash0)}
+			return &exec.Agreed{Err: fmt.Errorf("runtime: rank %d runs plan %s and rank 0 plan %s; start all ranks with the same program, mesh and options", i, hash, hash0)}
 		}
 	}
 	return nil

@@ -6,7 +6,8 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 )
 
 // lane runs a rank's collectives in the order of the plan, beside its kernels, on
@@ -15,7 +16,7 @@ import (
 // of the step is started.
 type lane struct {
 	rank *rank
-	args lowering.Args // reused by every collective
+	args exec.Args // reused by every collective
 	// due is, for every instruction and the end, how many collectives are complete
 	// before it runs.
 	due  []int
@@ -47,7 +48,7 @@ type result struct {
 func newLane(r *rank) *lane {
 	n := len(r.plan.Instrs)
 	l := &lane{rank: r, args: r.args, due: make([]int, n+1)}
-	l.args.Scratch = new(lowering.Scratch)
+	l.args.Scratch = new(exec.Scratch)
 	started := 0
 	for i := range r.plan.Instrs {
 		in := &r.plan.Instrs[i]
@@ -162,7 +163,7 @@ func (l *lane) exchange(ctx context.Context, i int) (err error) {
 	for _, b := range in.Out {
 		a.Out = append(a.Out, l.rank.bufs[b])
 	}
-	c := lowering.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
+	c := collective.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
 	return in.Exchange(ctx, l.rank.groups[i], c, a)
 }
 

@@ -17,16 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
 
 // beside is a plan on four ranks in which the kernels "hook" and "tail" run while
 // the sums #0 and #1 are under way: #0 is waited for behind hook, #1 at the end.
-func beside(t *testing.T, hook, tail lowering.Kernel) *lowering.Plan {
+func beside(t *testing.T, hook, tail exec.Kernel) *lowering.Plan {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F64, 8)
 		sum := toy.Sum(x)
@@ -50,10 +53,10 @@ func beside(t *testing.T, hook, tail lowering.Kernel) *lowering.Plan {
 }
 
 // wired opens a session whose exchanges wait for travel.
-func wired(t *testing.T, l *lowering.Plan, o runtime.Options, travel func(ctx context.Context, rank int, c lowering.Call) error) *runtime.Session {
-	comms, err := jaccl.Local(l.Mesh.Ranks(), jaccl.Options{})
+func wired(t *testing.T, l *lowering.Plan, o runtime.Options, travel func(ctx context.Context, rank int, c collective.Call) error) *runtime.Session {
+	comms, err := engine.Local(l.Mesh.Ranks(), jaccl.Options{})
 	require.NoError(t, err)
-	wires := make([]lowering.Communicator, len(comms))
+	wires := make([]collective.Communicator, len(comms))
 	for i := range comms {
 		wires[i] = toy.Wire(comms[i], travel)
 	}
@@ -63,7 +66,7 @@ func wired(t *testing.T, l *lowering.Plan, o runtime.Options, travel func(ctx co
 	return s
 }
 
-func fluent(context.Context, int, lowering.Call) error { return nil }
+func fluent(context.Context, int, collective.Call) error { return nil }
 
 // A kernel runs while a collective of its rank is under way, and the trace shows
 // it: here no collective can end before the kernel has run.
@@ -72,13 +75,13 @@ func TestKernelBesideCollective(t *testing.T) {
 	for i := range ran {
 		ran[i] = make(chan bool)
 	}
-	l := beside(t, func(a *lowering.Args) error {
+	l := beside(t, func(a *exec.Args) error {
 		close(ran[a.Rank])
 		return toy.Copy(a)
 	}, toy.Copy)
 	var buf bytes.Buffer
 	tr := runtime.NewTrace(&buf)
-	s := wired(t, l, runtime.Options{Trace: tr}, func(ctx context.Context, rank int, c lowering.Call) error {
+	s := wired(t, l, runtime.Options{Trace: tr}, func(ctx context.Context, rank int, c collective.Call) error {
 		select {
 		case <-ran[rank]:
 			time.Sleep(50 * time.Millisecond) // so that the rank has something to wait for
@@ -128,20 +131,20 @@ func TestKernelBesideCollective(t *testing.T) {
 func TestKernelErrorBesideCollective(t *testing.T) {
 	bad := errors.New("token 3 chooses expert 9 of 4")
 	for _, name := range []string{"hook", "tail"} {
-		fail := func(a *lowering.Args) error {
+		fail := func(a *exec.Args) error {
 			if a.Rank == 2 {
 				return bad
 			}
 			return toy.Copy(a)
 		}
-		hook, tail := fail, lowering.Kernel(toy.Copy)
+		hook, tail := fail, exec.Kernel(toy.Copy)
 		if name == "tail" {
 			hook, tail = tail, fail
 		}
 		l := beside(t, hook, tail)
 		for range 20 {
 			synctest.Test(t, func(t *testing.T) {
-				s := wired(t, l, runtime.Options{}, func(ctx context.Context, rank int, c lowering.Call) error {
+				s := wired(t, l, runtime.Options{}, func(ctx context.Context, rank int, c collective.Call) error {
 					if rank == 0 && (name == "hook" || c.Seq == 1) {
 						<-ctx.Done()
 						return context.Cause(ctx)
@@ -164,14 +167,14 @@ func TestCollectiveErrorBesideKernel(t *testing.T) {
 	broken := errors.New("the cable is broken")
 	for _, panics := range []bool{false, true} {
 		var failed atomic.Bool
-		l := beside(t, func(a *lowering.Args) error {
+		l := beside(t, func(a *exec.Args) error {
 			if a.Rank == 1 {
 				for !failed.Load() { // in the kernel while the collective fails
 					gort.Gosched()
 				}
 			}
 			return toy.Copy(a)
-		}, func(a *lowering.Args) error {
+		}, func(a *exec.Args) error {
 			if a.Rank == 1 {
 				t.Error("a kernel runs that comes after a failed collective")
 			}
@@ -179,7 +182,7 @@ func TestCollectiveErrorBesideKernel(t *testing.T) {
 		})
 		synctest.Test(t, func(t *testing.T) {
 			failed.Store(false)
-			s := wired(t, l, runtime.Options{}, func(ctx context.Context, rank int, c lowering.Call) error {
+			s := wired(t, l, runtime.Options{}, func(ctx context.Context, rank int, c collective.Call) error {
 				if rank != 1 || c.Seq != 0 {
 					return nil
 				}
@@ -203,14 +206,14 @@ func TestAgreedErrorBesideCollective(t *testing.T) {
 	full := errors.New("expert 1 is full")
 	var reject atomic.Bool
 	var rejected atomic.Int32
-	l := beside(t, func(a *lowering.Args) error {
+	l := beside(t, func(a *exec.Args) error {
 		if reject.Load() {
 			rejected.Add(1)
-			return &lowering.Agreed{Err: full}
+			return &exec.Agreed{Err: full}
 		}
 		return toy.Copy(a)
 	}, toy.Copy)
-	s := wired(t, l, runtime.Options{}, func(ctx context.Context, rank int, c lowering.Call) error {
+	s := wired(t, l, runtime.Options{}, func(ctx context.Context, rank int, c collective.Call) error {
 		if !reject.Load() || rank%2 == 0 {
 			return nil
 		}
@@ -249,13 +252,13 @@ func TestCancelBesideCollective(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			release := make(chan bool)
-			l := beside(t, func(a *lowering.Args) error {
+			l := beside(t, func(a *exec.Args) error {
 				if stuck == "hook" {
 					<-release
 				}
 				return toy.Copy(a)
 			}, toy.Copy)
-			s := wired(t, l, runtime.Options{}, func(ctx context.Context, rank int, c lowering.Call) error {
+			s := wired(t, l, runtime.Options{}, func(ctx context.Context, rank int, c collective.Call) error {
 				if stuck == "travel" {
 					<-ctx.Done()
 					return context.Cause(ctx)
@@ -282,7 +285,7 @@ func TestCancelBesideCollective(t *testing.T) {
 // With Finite and Poison collectives run where they stand, and mean what they do
 // without overlap.
 func TestWatchedBesideCollective(t *testing.T) {
-	l := beside(t, toy.Copy, func(a *lowering.Args) error {
+	l := beside(t, toy.Copy, func(a *exec.Args) error {
 		a.Out[0].Fill(1)
 		if a.Rank == 3 {
 			inf := array.Data[float64](a.Out[0])
@@ -292,7 +295,7 @@ func TestWatchedBesideCollective(t *testing.T) {
 	})
 	var mu sync.Mutex
 	goroutines := 0
-	s := wired(t, l, runtime.Options{Finite: true, Poison: true}, func(context.Context, int, lowering.Call) error {
+	s := wired(t, l, runtime.Options{Finite: true, Poison: true}, func(context.Context, int, collective.Call) error {
 		mu.Lock()
 		defer mu.Unlock()
 		stack := make([]byte, 1<<14)

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/late"
 	"github.com/gomoe/gomoe/internal/testing/toy"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
 
@@ -25,7 +25,7 @@ var onFour = toy.Setup{Mesh: "a=4", Place: map[string]string{"x": "a"}}
 // when it learns of it, and the other ranks stop.
 func TestKernelErrorOnDevice(t *testing.T) {
 	bad := errors.New("token 3 chooses expert 9 of 4")
-	p, at := hooked(t, func(a *lowering.Args) error {
+	p, at := hooked(t, func(a *exec.Args) error {
 		if a.Rank == 2 {
 			return bad
 		}
@@ -49,9 +49,9 @@ func TestAgreedErrorOnDevice(t *testing.T) {
 	var reject atomic.Bool
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F64, 8)
-		y := toy.Do("trap", func(a *lowering.Args) error {
+		y := toy.Do("trap", func(a *exec.Args) error {
 			if reject.Load() {
-				return &lowering.Agreed{Err: full}
+				return &exec.Agreed{Err: full}
 			}
 			return toy.Copy(a)
 		}, toy.Mul(x, toy.Spread(toy.Sum(x), 8)))
@@ -86,7 +86,7 @@ func TestHostErrorWhileDeviceWorks(t *testing.T) {
 		y := toy.Square(x)
 		s := toy.Sum(x) // hands y over
 		z := toy.Scale(2, y)
-		h := toy.Do("hook", func(a *lowering.Args) error {
+		h := toy.Do("hook", func(a *exec.Args) error {
 			if a.Rank == 1 {
 				return bad
 			}
@@ -176,7 +176,7 @@ func TestCancelWhileDeviceWorks(t *testing.T) {
 func TestFailureWhileOthersWaitForDevices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := errors.New("no such token")
-		p, _ := hooked(t, func(a *lowering.Args) error {
+		p, _ := hooked(t, func(a *exec.Args) error {
 			if a.Rank == 3 {
 				return bad
 			}
@@ -197,7 +197,7 @@ func TestQueueRefused(t *testing.T) {
 	refuse := true
 	d := &late.Device{Refusing: func(rank int) error {
 		if refuse && rank == 1 {
-			return &lowering.Agreed{Err: no}
+			return &exec.Agreed{Err: no}
 		}
 		return nil
 	}}

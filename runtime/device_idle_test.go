@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -41,13 +43,13 @@ func (d *idle) Spans() []Span { return nil }
 func (d *idle) Close() error  { return nil }
 
 // single is a communicator of one rank.
-type single struct{ lowering.Communicator }
+type single struct{ collective.Communicator }
 
 func (single) Rank() int  { return 0 }
 func (single) Size() int  { return 1 }
 func (single) Fail(error) {}
 
-func (single) Group([]int) (lowering.Group, error) { return nil, nil }
+func (single) Group([]int) (collective.Group, error) { return nil, nil }
 
 // The host waits for the segment that it needs, and not for a later one that it has handed
 // over by then.
@@ -57,8 +59,8 @@ func TestWaitsForTheSegment(t *testing.T) {
 		return lowering.Buffer{Type: graph.T(graph.F32, 16), Storage: s, Offset: at}
 	}
 	type instr = lowering.Instr
-	host := func(*lowering.Args) error { return nil }
-	sum := func(context.Context, lowering.Group, lowering.Call, *lowering.Args) error { return nil }
+	host := func(*exec.Args) error { return nil }
+	sum := func(context.Context, collective.Group, collective.Call, *exec.Args) error { return nil }
 	p := &lowering.Plan{Name: "p", Target: "idle", Arena: 192, Bufs: []lowering.Buffer{
 		b(lowering.Input, 0), b(lowering.Temp, 0), b(lowering.Temp, 64), b(lowering.Temp, 128), b(lowering.Output, 0), b(lowering.Output, 0)},
 		In:  []lowering.Port{{Name: "x", Type: graph.T(graph.F32, 16), Buf: 0}},
@@ -93,7 +95,7 @@ func TestDeviceStepsAllocateNothing(t *testing.T) {
 	p := &lowering.Plan{Name: "p", Target: "idle", Arena: 64, Bufs: []lowering.Buffer{b(lowering.Input), b(lowering.Temp), b(lowering.Output), b(lowering.Temp)},
 		In:  []lowering.Port{{Name: "x", Type: graph.T(graph.F32, 16), Buf: 0}},
 		Out: []lowering.Port{{Name: "y", Type: graph.T(graph.F32, 16), Buf: 2}}}
-	host := func(a *lowering.Args) error { return nil }
+	host := func(a *exec.Args) error { return nil }
 	for range 10 {
 		p.Instrs = append(p.Instrs,
 			lowering.Instr{Name: "d", In: []int{0}, Out: []int{1}, Zones: -1, On: true},

@@ -14,10 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/late"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -141,7 +143,7 @@ func TestDeviceMemoryIsGivenBack(t *testing.T) {
 func TestDeviceMemoryOfForgottenSessions(t *testing.T) {
 	d := &late.Device{}
 	func() {
-		comms, err := jaccl.Local(1, jaccl.Options{})
+		comms, err := engine.Local(1, jaccl.Options{})
 		require.NoError(t, err)
 		s, err := runtime.Open(plan(t, trace(t, energy(8)), toy.Setup{Target: d}), comms, runtime.Options{Device: d})
 		require.NoError(t, err)
@@ -235,7 +237,7 @@ func TestCopiesOfDonatedInputsAreGivenAway(t *testing.T) {
 
 // leasing is a communicator with memory of its own.
 type leasing struct {
-	lowering.Communicator
+	collective.Communicator
 	t        *testing.T
 	released *int
 }
@@ -249,10 +251,10 @@ func TestLeasedMemoryOnDevice(t *testing.T) {
 	for _, refuse := range []error{nil, errors.New("not at a page")} {
 		d := &late.Device{Why: except("square"), Refuse: refuse}
 		l := plan(t, trace(t, energy(8)), toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}, Target: d})
-		local, err := jaccl.Local(2, jaccl.Options{})
+		local, err := engine.Local(2, jaccl.Options{})
 		require.NoError(t, err)
 		released := 0
-		var comms []lowering.Communicator
+		var comms []collective.Communicator
 		for _, c := range local {
 			comms = append(comms, &leasing{c, t, &released})
 		}

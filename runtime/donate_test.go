@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/vjp"
 )
@@ -176,7 +176,7 @@ func TestInstructionsAllocateNothing(t *testing.T) {
 }
 
 // first is a kernel that writes the first element of its first argument.
-func first(a *lowering.Args) error {
+func first(a *exec.Args) error {
 	copy(a.Out[0].Bytes(), a.In[0].Bytes())
 	return nil
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Error is a failure of a rank while it ran a plan.
@@ -27,6 +27,6 @@ func (e *Error) Unwrap() error { return e.Err }
 // agreed reports whether every rank comes to err at the same instruction, so
 // that none of them waits for another.
 func agreed(err error) bool {
-	var a *lowering.Agreed
+	var a *exec.Agreed
 	return errors.As(err, &a)
 }

@@ -16,16 +16,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
 
 // hooked is a program whose kernel "hook" runs on every rank between two sums
 // over the mesh, and its line.
-func hooked(t *testing.T, hook lowering.Kernel) (p *graph.Program, at string) {
+func hooked(t *testing.T, hook exec.Kernel) (p *graph.Program, at string) {
 	p = trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F64, 8)
 		before := toy.Sum(x)
@@ -56,7 +58,7 @@ func instruction(t *testing.T, l *lowering.Plan, name string) int {
 // and names rank, instruction and line. The job does not run again.
 func TestKernelError(t *testing.T) {
 	bad := errors.New("token 3 chooses expert 9 of 4")
-	p, at := hooked(t, func(a *lowering.Args) error {
+	p, at := hooked(t, func(a *exec.Args) error {
 		if a.Rank == 2 {
 			return bad
 		}
@@ -85,15 +87,15 @@ func TestAgreedError(t *testing.T) {
 	var reject atomic.Bool
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F64, 8)
-		slow := toy.Do("slow", func(a *lowering.Args) error {
+		slow := toy.Do("slow", func(a *exec.Args) error {
 			for range 200 * (a.Rank % 2) { // one of the two groups lags behind
 				gort.Gosched()
 			}
 			return toy.Copy(a)
 		}, x)
-		y := toy.Do("trap", func(a *lowering.Args) error {
+		y := toy.Do("trap", func(a *exec.Args) error {
 			if reject.Load() {
-				return &lowering.Agreed{Err: full}
+				return &exec.Agreed{Err: full}
 			}
 			return toy.Copy(a)
 		}, toy.Mul(x, toy.Spread(toy.Sum(slow), 8)))
@@ -118,7 +120,7 @@ func TestAgreedError(t *testing.T) {
 
 func TestKernelPanic(t *testing.T) {
 	for _, threads := range []int{1, 4} { // 4 panics in another goroutine
-		p, at := hooked(t, func(a *lowering.Args) error {
+		p, at := hooked(t, func(a *exec.Args) error {
 			a.Parallel(2, 1, func(lo, hi int) {
 				if hi == 2 && a.Rank == 1 {
 					var none []int
@@ -144,7 +146,7 @@ func TestCancel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				release := make(chan bool)
-				p, _ := hooked(t, func(a *lowering.Args) error {
+				p, _ := hooked(t, func(a *exec.Args) error {
 					if a.Rank == stuck || stuck < 0 {
 						<-release // inside a kernel, while the others wait in all_sum
 					}
@@ -183,7 +185,7 @@ func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		p, _ := hooked(t, func(*lowering.Args) error { t.Error("a kernel runs"); return nil })
+		p, _ := hooked(t, func(*exec.Args) error { t.Error("a kernel runs"); return nil })
 		_, err := toy.Eval(ctx, open(t, four(t, p), runtime.Options{}), map[string]array.Array{"x": ramp(8)})
 		require.ErrorIs(t, err, context.Canceled)
 	})
@@ -316,8 +318,8 @@ func TestCancelBetweenKernels(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var at string
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
-		y := toy.Do("first", func(a *lowering.Args) error { cancel(); return toy.Copy(a) }, tr.Input("x", graph.F64, 8))
-		z := toy.Do("second", func(a *lowering.Args) error { t.Error("the second kernel runs"); return nil }, y)
+		y := toy.Do("first", func(a *exec.Args) error { cancel(); return toy.Copy(a) }, tr.Input("x", graph.F64, 8))
+		z := toy.Do("second", func(a *exec.Args) error { t.Error("the second kernel runs"); return nil }, y)
 		at = z.Def.Pos.String()
 		return []*graph.Value{z}
 	})
@@ -331,14 +333,14 @@ func TestCancelBetweenKernels(t *testing.T) {
 func TestFailureElsewhere(t *testing.T) {
 	bad := errors.New("token 3 chooses expert 9 of 4")
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := hooked(t, func(a *lowering.Args) error {
+		p, _ := hooked(t, func(a *exec.Args) error {
 			if a.Rank == 0 {
 				return bad
 			}
 			return toy.Copy(a)
 		})
 		l := plan(t, p, toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}})
-		comms, err := jaccl.Local(2, jaccl.Options{})
+		comms, err := engine.Local(2, jaccl.Options{})
 		require.NoError(t, err)
 		errs := make(chan error, 2)
 		for i := range comms {

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -25,7 +27,7 @@ func (e *NotFinite) Error() string {
 // finite runs an instruction, and reports a NaN or an infinity that it made of
 // finite arguments. Of a fused one it runs part by part on whole arrays, so that
 // the part is found which a plan without fusion would name.
-func (r *rank) finite(ctx context.Context, in *lowering.Instr, g lowering.Group) error {
+func (r *rank) finite(ctx context.Context, in *lowering.Instr, g collective.Group) error {
 	if len(in.Parts) > 0 {
 		return r.finiteParts(ctx, in)
 	}
@@ -33,15 +35,17 @@ func (r *rank) finite(ctx context.Context, in *lowering.Instr, g lowering.Group)
 }
 
 // execute is how an instruction is run, as rank.exec does.
-type execute = func(context.Context, *lowering.Instr, lowering.Group) error
+type execute = func(context.Context, *lowering.Instr, collective.Group) error
 
 // finiteWhole is run that reports such an error of the whole instruction: of a fused one
 // on a device nobody sees the parts.
 func (r *rank) finiteWhole(run execute) execute {
-	return func(ctx context.Context, in *lowering.Instr, g lowering.Group) error { return r.sound(ctx, in, g, run) }
+	return func(ctx context.Context, in *lowering.Instr, g collective.Group) error {
+		return r.sound(ctx, in, g, run)
+	}
 }
 
-func (r *rank) sound(ctx context.Context, in *lowering.Instr, g lowering.Group, run execute) error {
+func (r *rank) sound(ctx context.Context, in *lowering.Instr, g collective.Group, run execute) error {
 	sound := true // asked before the arguments are overwritten
 	for _, b := range in.In {
 		if k, _ := firstNonFinite(r.seen(in, b)); k >= 0 {
@@ -89,7 +93,7 @@ func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
 			}
 		}
 		if err := r.finite(ctx, part, nil); err != nil {
-			return &lowering.PartError{Part: k, Err: err}
+			return &exec.LinkError{Link: k, Err: err}
 		}
 	}
 	for _, b := range in.Out {

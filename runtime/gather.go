@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Get returns a copy of the global array a, a result of the session or what Put
@@ -42,7 +42,7 @@ func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 		g, err := r.comm.Group(a.mesh.Group(r.comm.Rank(), axes))
 		if err == nil {
 			gathered[i] = make([]byte, len(part)*g.Size())
-			c := lowering.Call{Op: "all_gather", DType: a.Type.DType, Bytes: int64(len(part)), Pos: graph.Pos{File: "Session.Get"}}
+			c := collective.Call{Op: "all_gather", DType: a.Type.DType, Bytes: int64(len(part)), Pos: graph.Pos{File: "Session.Get"}}
 			err = g.AllGather(ctx, c, gathered[i], part)
 		}
 		if err != nil {

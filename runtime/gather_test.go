@@ -16,6 +16,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -28,7 +29,7 @@ func processes(t *testing.T, ranks []int, plans []*lowering.Plan, fn func(i int,
 	for _, n := range ranks {
 		total += n
 	}
-	comms, err := jaccl.Local(total, jaccl.Options{Deadline: 10 * time.Second})
+	comms, err := engine.Local(total, jaccl.Options{Deadline: 10 * time.Second})
 	require.NoError(t, err)
 	errs := make([]error, len(ranks))
 	var wg sync.WaitGroup

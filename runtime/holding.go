@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // holding is what a rank gives back when its session is closed, or nobody reaches that
@@ -46,7 +46,7 @@ func (h *holding) close() {
 // ranks share memory and have some left, so that what is exchanged is not copied first.
 // A session's device sees it in any case.
 func (r *rank) arena(n int, h *heap) ([]byte, error) {
-	if m, ok := r.comm.(lowering.Leaser); ok && n > 0 {
+	if m, ok := r.comm.(collective.Leaser); ok && n > 0 {
 		if b, release, err := m.Lease(n); err == nil {
 			free := func() {}
 			if h != nil {

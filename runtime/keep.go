@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -15,7 +16,7 @@ type kept struct {
 // keep makes the copy of an input when the caller gives the same array a second time,
 // and has kernels use it as long as that goes on. Until then they do without: an
 // array that is new in every step is not copied for the next, which has another.
-func (r *rank) keep(in *lowering.Instr, a *lowering.Args) error {
+func (r *rank) keep(in *lowering.Instr, a *exec.Args) error {
 	b := in.Out[0]
 	k, now := &r.kept[b], r.contents[r.plan.Root(in.In[0])]
 	again := now != (contents{}) && now == k.last

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -13,7 +14,7 @@ import (
 // until they change, or nobody knows what they are, or it cannot be made.
 func TestKeep(t *testing.T) {
 	made, fails := 0, false
-	in := &lowering.Instr{Name: "keep", In: []int{0}, Out: []int{1}, Keeps: true, Kernel: func(a *lowering.Args) error {
+	in := &lowering.Instr{Name: "keep", In: []int{0}, Out: []int{1}, Keeps: true, Kernel: func(a *exec.Args) error {
 		if fails {
 			return errors.New("no copy")
 		}
@@ -38,7 +39,7 @@ func TestKeep(t *testing.T) {
 		{x, true, 2, false}, {x, false, 3, true}, {x, false, 3, true}, {y, false, 3, false}, {y, false, 4, true},
 	} {
 		fails, r.contents[0] = step.fails, step.of
-		err := r.keep(in, &lowering.Args{In: []array.Array{{}}, Out: []array.Array{{}}})
+		err := r.keep(in, &exec.Args{In: []array.Array{{}}, Out: []array.Array{{}}})
 		if (err != nil) != step.fails {
 			t.Fatalf("step %d: error %v", i, err)
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -16,13 +18,13 @@ import (
 // rank executes the plan for one rank.
 type rank struct {
 	plan   *lowering.Plan
-	comm   lowering.Communicator
+	comm   collective.Communicator
 	opts   Options
-	groups []lowering.Group // per instruction, nil for kernels
-	bufs   []array.Array    // per buffer
-	cut    [][]int          // per buffer of ragged rows: its shape, cut to the rows in use
-	args   lowering.Args    // reused by every kernel
-	spare  *spare           // memory of donated inputs and recycled results
+	groups []collective.Group // per instruction, nil for kernels
+	bufs   []array.Array      // per buffer
+	cut    [][]int            // per buffer of ragged rows: its shape, cut to the rows in use
+	args   exec.Args          // reused by every kernel
+	spare  *spare             // memory of donated inputs and recycled results
 	// Of inputs, by buffer: what their elements are in this step; see Array.contents.
 	contents []contents
 	from     []*block // per buffer: what has the memory of an input or a result
@@ -40,8 +42,8 @@ type rank struct {
 type view struct{ buf, root int }
 
 // newRank returns a rank whose memory is of h, the process's own if that is nil.
-func newRank(p *lowering.Plan, c lowering.Communicator, h *heap) (_ *rank, err error) {
-	r := &rank{plan: p, comm: c, groups: make([]lowering.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare(h), hold: new(holding)}
+func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err error) {
+	r := &rank{plan: p, comm: c, groups: make([]collective.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare(h), hold: new(holding)}
 	defer func() {
 		if err != nil {
 			r.hold.close()
@@ -203,7 +205,7 @@ func (r *rank) fail(i int, err error) error {
 // exec runs an instruction, of that group if it is a collective. A kernel that
 // panics is a mistake in the kernel; it is returned as an error so that no other
 // rank waits for this one.
-func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (err error) {
+func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error: %v\n%s", p, debug.Stack())
@@ -219,7 +221,7 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (
 		a.Out = append(a.Out, r.bufs[b])
 	}
 	if in.Collective() {
-		c := lowering.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
+		c := collective.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
 		a.Crew.Leave() // until the others have come, which takes most of the time
 		defer a.Crew.Enter()
 		return in.Exchange(ctx, g, c, a)
@@ -230,7 +232,7 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (
 	if in.Zones >= 0 {
 		return r.ragged(in, a)
 	}
-	a.Separate(in)
+	a.Separate(in.Kept)
 	return in.Kernel(a)
 }
 
@@ -238,14 +240,14 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g lowering.Group) (
 // zones of its ragged results. Rows past the last zone are in no kernel's
 // arguments and hold anything: without a capacity there is room for every pair
 // on every rank, and most of it is not used.
-func (r *rank) ragged(in *lowering.Instr, a *lowering.Args) error {
+func (r *rank) ragged(in *lowering.Instr, a *exec.Args) error {
 	for i, b := range in.In {
 		a.In[i] = r.seen(in, b)
 	}
 	for i, b := range in.Out {
 		a.Out[i] = r.seen(in, b)
 	}
-	a.Separate(in)
+	a.Separate(in.Kept)
 	if err := in.Kernel(a); err != nil {
 		return err
 	}

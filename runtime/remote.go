@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -159,7 +160,7 @@ func (m *remote) wait(ctx context.Context, r *rank, segments int, t *Trace) erro
 
 // alone returns what runs instruction i on the device and waits for it.
 func (m *remote) alone(r *rank, i int) execute {
-	return func(ctx context.Context, _ *lowering.Instr, _ lowering.Group) error {
+	return func(ctx context.Context, _ *lowering.Instr, _ collective.Group) error {
 		if err := m.begin(); err != nil {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 )
@@ -51,7 +53,7 @@ type Session struct {
 	local  []int // the ranks' numbers
 	opts   Options
 	mu     sync.Mutex
-	crew   *lowering.Crew
+	crew   *exec.Crew
 	heap   *heap // nil without a device
 	queues bool  // the ranks' queues are open
 	agreed bool  // all ranks of the job are known to run this plan
@@ -68,13 +70,13 @@ type Session struct {
 // They serve one session at a time: sessions that run at once have their own.
 //
 // What a step works in lies in memory of the communicator, if it has some (see
-// lowering.Leaser), else in the process's own, from which data is copied once more when
+// collective.Leaser), else in the process's own, from which data is copied once more when
 // ranks exchange it.
-func Open[C lowering.Communicator](plan *lowering.Plan, comms []C, opts Options) (_ *Session, err error) {
+func Open[C collective.Communicator](plan *lowering.Plan, comms []C, opts Options) (_ *Session, err error) {
 	if len(comms) == 0 {
 		return nil, fmt.Errorf("runtime: plan %s: no communicators, want one per rank of this process", plan.Name)
 	}
-	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks(), crew: lowering.NewCrew(max(opts.Threads, 0) * len(comms)),
+	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks(), crew: exec.NewCrew(max(opts.Threads, 0) * len(comms)),
 		donated: fmt.Sprintf("donated to %s; use that step's result", plan.Name)}
 	defer func() {
 		if err != nil {
@@ -184,7 +186,7 @@ func (s *Session) input(name string) (lowering.Port, error) {
 //
 // Run blocks until every rank is done or has failed; when ctx ends, every rank
 // stops at its next instruction or exchange. The first failure of any rank is
-// returned, as an *Error; unless all ranks agreed on it (see lowering.Agreed),
+// returned, as an *Error; unless all ranks agreed on it (see exec.Agreed),
 // it poisons the communicators and later steps fail with it.
 //
 // Where other processes hold ranks too, the first step begins with a comparison

@@ -14,6 +14,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -108,9 +109,9 @@ func TestBindErrors(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	l := plan(t, trace(t, energy(4)), toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}})
-	comms, err := jaccl.Local(3, jaccl.Options{})
+	comms, err := engine.Local(3, jaccl.Options{})
 	require.NoError(t, err)
-	two, err := jaccl.Local(2, jaccl.Options{})
+	two, err := engine.Local(2, jaccl.Options{})
 	require.NoError(t, err)
 	for want, comms := range map[string][]jaccl.Communicator{
 		"runtime: plan p: no communicators, want one per rank of this process":     nil,
@@ -272,7 +273,7 @@ func TestPlansCompared(t *testing.T) {
 	a := plan(t, p, toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}})
 	b := plan(t, p, toy.Setup{Mesh: "a=2", Place: map[string]string{"w": "a"}})
 	step := func(plans [2]*lowering.Plan) (errs [2]error) {
-		comms, err := jaccl.Local(2, jaccl.Options{})
+		comms, err := engine.Local(2, jaccl.Options{})
 		require.NoError(t, err)
 		var wg sync.WaitGroup
 		for i, c := range comms {

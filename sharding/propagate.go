@@ -182,16 +182,16 @@ func (a *Assignment) Format() string {
 // known here.
 func Shard(c *Context) (Decision, error) {
 	switch p := c.Eqn.Prim.(type) {
-	case graph.Fill:
+	case graph.FullOp:
 		return Decision{Out: []Spec{{}}}, nil
-	case graph.AddAny:
+	case graph.AddAnyOp:
 		return c.Place(Elementwise(c.Type(0), len(c.In), 1, LinearTogether))
-	case graph.PlaceLike:
+	case graph.PlaceLikeOp:
 		if !c.In[0].Ragged.same(c.In[1].Ragged) || c.In[0].Ragged != nil && !slices.Equal(c.In[0].At(0), c.In[1].At(0)) {
 			return Decision{}, Free(c.In[0], c.In[1], c.Type(0))
 		}
 		return Decision{In: c.In, Out: []Spec{c.In[1].Resolved()}}, nil
-	case graph.Call:
+	case graph.CustomOp:
 		return Decision{}, fmt.Errorf("a call is placed after graph.Inline")
 	case Rule:
 		return p.Shard(c)
@@ -203,7 +203,7 @@ func Shard(c *Context) (Decision, error) {
 // isPointwise reports whether p is a Pointwise rule, or the sum of cotangents.
 func isPointwise(p graph.Primitive) bool {
 	switch p.(type) {
-	case graph.AddAny, Pointwise:
+	case graph.AddAnyOp, Pointwise:
 		return true
 	}
 	return false
@@ -213,7 +213,7 @@ func isPointwise(p graph.Primitive) bool {
 // its arguments are.
 func IsFlexible(p graph.Primitive) bool {
 	switch p.(type) {
-	case graph.Fill, Flexible:
+	case graph.FullOp, Flexible:
 		return true
 	}
 	return false
@@ -222,7 +222,7 @@ func IsFlexible(p graph.Primitive) bool {
 // ShardAs asks c's flexible primitive for its result in the placement out.
 func ShardAs(c *Context, out Spec) (Decision, error) {
 	switch p := c.Eqn.Prim.(type) {
-	case graph.Fill:
+	case graph.FullOp:
 		return Decision{Out: []Spec{out}}, nil
 	case Flexible:
 		return p.ShardAs(c, out)

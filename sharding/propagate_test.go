@@ -40,7 +40,7 @@ func propagate(t *testing.T, p *graph.Program, m string, place map[string]string
 func TestFlexibleUses(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, y, c := tr.Input("x", graph.F32, 8), tr.Input("y", graph.F32, 8), tr.Input("c", graph.F32)
-		ones := tr.Apply(graph.Fill{Value: 1, DType: graph.F32, Shape: []int{8}})[0].Named("ones")
+		ones := tr.Apply(graph.FullOp{Value: 1, DType: graph.F32, Shape: []int{8}})[0].Named("ones")
 		cs := toy.Spread(c, 8).Named("cs")
 		return []*graph.Value{toy.Add(x, ones), toy.Add(y, ones), toy.Mul(x, cs), toy.Mul(y, cs), ones, cs}
 	})
@@ -68,7 +68,7 @@ func TestPendingUntilNeeded(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F32, 8)
 		s := toy.Sum(x)
-		twice := tr.Apply(graph.AddAny{}, s, s)[0]
+		twice := tr.Apply(graph.AddAnyOp{}, s, s)[0]
 		return []*graph.Value{toy.Scale(2, twice), toy.Square(s)}
 	})
 	a, err := propagate(t, p, "a=2", map[string]string{"x": "a"})
@@ -87,7 +87,7 @@ func TestPendingUntilNeeded(t *testing.T) {
 func TestPlaceLike(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, y := tr.Input("x", graph.F32, 8), tr.Input("y", graph.I32, 8)
-		return []*graph.Value{tr.Apply(graph.PlaceLike{}, x, y)[0], tr.Apply(graph.PlaceLike{}, toy.Add(x, x), y)[0]}
+		return []*graph.Value{tr.Apply(graph.PlaceLikeOp{}, x, y)[0], tr.Apply(graph.PlaceLikeOp{}, toy.Add(x, x), y)[0]}
 	})
 	a, err := propagate(t, p, "a=2,b=2", map[string]string{"x": "a", "y": "b"})
 	require.NoError(t, err)

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/vjp"
 )
 
@@ -24,7 +24,7 @@ func wrongAt(element int, by float64) func(*graph.Tracer) []*graph.Value {
 		off := make([]float64, 4)
 		off[element] = by
 		rule := func(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-			return []*graph.Value{toy.Do("off", func(a *lowering.Args) error {
+			return []*graph.Value{toy.Do("off", func(a *exec.Args) error {
 				y := a.In[0].Float64s()
 				for i := range y {
 					y[i] += off[i]

@@ -41,7 +41,7 @@ func cube(x *graph.Value) *graph.Value {
 	return vjp.Custom("cube",
 		func(_ *graph.Tracer, x values) values { return values{pr.Mul(x[0], pr.Square(x[0]))} },
 		func(_ *graph.Tracer, x, _, ct values) values {
-			return values{pr.Mul(ct[0], pr.Scale(pr.Square(x[0]), 3))}
+			return values{pr.Mul(ct[0], pr.MulScalar(pr.Square(x[0]), 3))}
 		}, x)[0]
 }
 
@@ -95,7 +95,7 @@ func same(t *testing.T, what string, got []float64, want ...float64) {
 func TestCustomDerivativeIsUsed(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 4)
-		loss := pr.Sum(pr.Square(straightThrough(x)))
+		loss := pr.ReduceSum(pr.Square(straightThrough(x)))
 		return append(values{loss}, vjp.Gradients(loss, x)...)
 	})
 	in := map[string]array.Array{"x": vector(t, 0.4, 0.6, -1.7, 2.5)}
@@ -109,7 +109,7 @@ func TestCustomDerivativeIsUsed(t *testing.T) {
 func TestCustomClipsGradient(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 4)
-		loss := pr.Sum(pr.Square(clipGradient(x, 1.5)))
+		loss := pr.ReduceSum(pr.Square(clipGradient(x, 1.5)))
 		return append(values{loss}, vjp.Gradients(loss, x)...)
 	})
 	in := map[string]array.Array{"x": vector(t, 0.25, 3, -0.5, -9)}
@@ -121,14 +121,14 @@ func TestCustomClipsGradient(t *testing.T) {
 func TestCustomGradientOfGradient(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 2)
-		return values{pr.Sum(cube(cube(x)))} // x⁹
+		return values{pr.ReduceSum(cube(cube(x)))} // x⁹
 	})
 	first, err := vjp.Grad(p)
 	require.NoError(t, err)
 	second, err := graph.Trace("second", func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 2)
 		g := tr.Replay(first, values{x})[1]
-		return vjp.Gradients(pr.Sum(g), x)
+		return vjp.Gradients(pr.ReduceSum(g), x)
 	})
 	require.NoError(t, err)
 	in := map[string]array.Array{"x": vector(t, 1.1, -0.8)}
@@ -155,13 +155,13 @@ func TestCustomNested(t *testing.T) {
 		x := tr.Input("x", graph.F64, 2)
 		y := vjp.Custom("outer",
 			func(_ *graph.Tracer, x values) values { return values{cube(x[0])} },
-			func(_ *graph.Tracer, x, _, ct values) values { return values{pr.Scale(clipGradient(ct[0], 2), 10)} },
+			func(_ *graph.Tracer, x, _, ct values) values { return values{pr.MulScalar(clipGradient(ct[0], 2), 10)} },
 			x)[0]
 		z := vjp.Custom("through",
 			func(_ *graph.Tracer, x values) values { return values{cube(x[0])} },
 			func(_ *graph.Tracer, x, _, ct values) values { return vjp.Backward(values{cube(x[0])}, ct, x) },
 			x)[0]
-		loss := pr.Sum(pr.Add(y, z))
+		loss := pr.ReduceSum(pr.Add(y, z))
 		return append(values{loss}, vjp.Gradients(loss, x)...)
 	})
 	in := map[string]array.Array{"x": vector(t, 2, -3)}
@@ -187,9 +187,9 @@ func TestCustomManyArgumentsAndResults(t *testing.T) {
 					seen = append(seen, v != nil)
 				}
 				g := pr.Add(pr.Mul(ct[0], x[2]), pr.Mul(ct[2], y[2]))
-				return values{pr.Add(g, pr.Convert(x[1], graph.F64)), nil, nil}
+				return values{pr.Add(g, pr.ConvertElementType(x[1], graph.F64)), nil, nil}
 			}, x, n, w)
-		loss := pr.Sum(out[0])
+		loss := pr.ReduceSum(out[0])
 		return append(values{loss, out[1]}, vjp.Gradients(loss, x, w)...)
 	})
 	require.Equal(t, []bool{true, false, true}, seen)
@@ -205,7 +205,7 @@ func TestCustomText(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) values {
 		x := tr.Input("x", graph.F64, 4)
 		y := clipGradient(straightThrough(clipGradient(x, 2)), 0.5)
-		return values{pr.Sum(pr.Square(y))}
+		return values{pr.ReduceSum(pr.Square(y))}
 	})
 	g, err := vjp.Grad(p)
 	require.NoError(t, err)
@@ -244,7 +244,7 @@ func TestCustomMistakes(t *testing.T) {
 			}},
 		{"wrong type", "the cotangent of argument 0 is f64[], want the argument's type f64[2]",
 			func(x, n *graph.Value) {
-				vjp.Custom("f", id, func(_ *graph.Tracer, _, _, ct values) values { return values{pr.Sum(ct[0])} }, x)
+				vjp.Custom("f", id, func(_ *graph.Tracer, _, _, ct values) values { return values{pr.ReduceSum(ct[0])} }, x)
 			}},
 		{"of integers", "a cotangent for argument 1, which is i32[2], want nil",
 			func(x, n *graph.Value) {

@@ -22,7 +22,7 @@ func ExampleCustom() {
 	}
 	p, err := graph.Trace("model", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", graph.F32, 8)
-		return []*graph.Value{primitives.Sum(quantise(x))}
+		return []*graph.Value{primitives.ReduceSum(quantise(x))}
 	})
 	if err != nil {
 		fmt.Println(err)

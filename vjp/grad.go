@@ -15,6 +15,7 @@ import (
 // A gradient is placed on the mesh as its value is. Mistakes stop the trace at
 // the user's line.
 func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
+	graph.Helper()
 	if loss == nil {
 		graph.Fail("gradient of a value that is nil")
 	}
@@ -22,7 +23,7 @@ func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
 	if loss.Rank() != 0 || !loss.Type.DType.IsFloat() {
 		graph.Fail("gradient of %s: want a scalar of float type; reduce it with reduce_sum first", loss.Type)
 	}
-	seed := t.Apply(graph.Fill{Value: 1, DType: loss.Type.DType})[0]
+	seed := t.Apply(graph.FullOp{Value: 1, DType: loss.Type.DType})[0]
 	return Backward([]*graph.Value{loss}, []*graph.Value{seed}, wrt)
 }
 
@@ -30,6 +31,7 @@ func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
 // the values out, one of its value's type for each (nil for zero). Each is
 // placed as its value is.
 func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
+	graph.Helper()
 	t := tracer(out, wrt)
 	if len(ct) != len(out) {
 		graph.Fail("%d cotangents for %d values; give one for each, nil for zero", len(ct), len(out))
@@ -64,12 +66,13 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 		if g == nil {
 			g = Zeros(t, v.Type)
 		}
-		grads[i] = t.Apply(graph.PlaceLike{}, g, v)[0]
+		grads[i] = t.Apply(graph.PlaceLikeOp{}, g, v)[0]
 	}
 	return grads
 }
 
 func tracer(lists ...[]*graph.Value) *graph.Tracer {
+	graph.Helper()
 	for _, l := range lists {
 		for _, v := range l {
 			if v != nil && v.Tracer() != nil {
@@ -150,7 +153,7 @@ func (b *backward) sum(v *graph.Value) *graph.Value {
 	case 1:
 		return cts[0]
 	default:
-		s := b.t.Apply(graph.AddAny{}, cts...)[0]
+		s := b.t.Apply(graph.AddAnyOp{}, cts...)[0]
 		b.ct[v] = []*graph.Value{s}
 		return s
 	}

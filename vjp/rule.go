@@ -21,17 +21,17 @@ type Rule interface {
 // graph are known here.
 func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	switch p := e.Prim.(type) {
-	case graph.Fill:
+	case graph.FullOp:
 		return nil, nil
-	case graph.AddAny:
+	case graph.AddAnyOp:
 		out := make([]*graph.Value, len(e.In))
 		for i := range out {
 			out[i] = ct[0]
 		}
 		return out, nil
-	case graph.PlaceLike:
-		return []*graph.Value{t.Apply(graph.PlaceLike{}, ct[0], e.In[0])[0], nil}, nil
-	case graph.Call:
+	case graph.PlaceLikeOp:
+		return []*graph.Value{t.Apply(graph.PlaceLikeOp{}, ct[0], e.In[0])[0], nil}, nil
+	case graph.CustomOp:
 		return call(t, p, e, ct), nil
 	case Rule:
 		return p.VJP(e, ct)
@@ -41,7 +41,7 @@ func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 }
 
 // call replays the user's VJP program on arguments, results and cotangents.
-func call(t *graph.Tracer, c graph.Call, e *graph.Eqn, ct []*graph.Value) []*graph.Value {
+func call(t *graph.Tracer, c graph.CustomOp, e *graph.Eqn, ct []*graph.Value) []*graph.Value {
 	args := append([]*graph.Value(nil), e.In...)
 	args = append(args, e.Out...)
 	for i, v := range e.Out {
@@ -69,7 +69,7 @@ func instantiate(t *graph.Tracer, ct, v *graph.Value) *graph.Value {
 
 // Zeros returns zeros of the type.
 func Zeros(t *graph.Tracer, typ graph.Type) *graph.Value {
-	return t.Apply(graph.Fill{DType: typ.DType, Shape: typ.Shape})[0]
+	return t.Apply(graph.FullOp{DType: typ.DType, Shape: typ.Shape})[0]
 }
 
 // Instantiate returns ct, or zeros like v where ct is nil. Rules with several

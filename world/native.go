@@ -7,15 +7,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/link/mpi"
 	"github.com/gomoe/gomoe/jaccl/link/verbs"
 )
 
 // overVerbs connects ranks by RDMA devices, through the library of that path, or the
 // system's.
-func overVerbs(ctx context.Context, site jaccl.Site, devices hostfile.Devices, library string) (jaccl.Link, error) {
+func overVerbs(ctx context.Context, site link.Site, devices hostfile.Devices, library string) (link.Link, error) {
 	return verbs.Connect(ctx, site, devices, verbs.Settings{Library: library})
 }
 
@@ -29,7 +29,7 @@ func openMPI(deadline time.Duration, getenv func(string) string) (mpiSite, error
 }
 
 // linkMPI connects the ranks of openMPI.
-func linkMPI(ctx context.Context, s mpiSite) (jaccl.Link, error) {
+func linkMPI(ctx context.Context, s mpiSite) (link.Link, error) {
 	w, ok := s.(*mpi.World)
 	if !ok {
 		return nil, fmt.Errorf("mpi: a site of type %T, want MPI's", s)

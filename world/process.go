@@ -11,9 +11,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
 )
 
@@ -41,7 +43,7 @@ func (s *state) perProcess(ctx context.Context, job environ.Job) error {
 }
 
 // overPlace meets the other ranks and connects them with links.
-func (s *state) overPlace(ctx context.Context, job environ.Job, link func(context.Context, jaccl.Site) (jaccl.Link, error)) (jaccl.Communicator, error) {
+func (s *state) overPlace(ctx context.Context, job environ.Job, link func(context.Context, link.Site) (link.Link, error)) (jaccl.Communicator, error) {
 	place, err := s.meet(ctx, job)
 	if err != nil {
 		return nil, err
@@ -89,7 +91,7 @@ func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err e
 // agreed is link, after which all ranks say whether they have one. If some have none,
 // and Fallback permits it, all use TCP. link fails on all ranks or on some, but leaves
 // the site usable where what is missing is missing on this machine only.
-func (s *state) agreed(ctx context.Context, site jaccl.Site, link func(context.Context, jaccl.Site) (jaccl.Link, error)) (jaccl.Link, error) {
+func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Context, link.Site) (link.Link, error)) (link.Link, error) {
 	l, err := link(ctx, site)
 	missing, gone := absent(ctx, site, "gomoe: who has a link", err)
 	if gone != nil {
@@ -124,13 +126,13 @@ func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
 // communicator makes a communicator of a link, which is its own from now on.
-func (s *state) communicator(ctx context.Context, site jaccl.Site, link jaccl.Link) (jaccl.Communicator, error) {
+func (s *state) communicator(ctx context.Context, site link.Site, link link.Link) (jaccl.Communicator, error) {
 	w, err := watch.Start(ctx, site, watch.Options{Silence: s.silence(), Dump: s.flight.asked})
 	if err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
 	transport := link.Transport()
-	c, err := jaccl.Connect(link, w, jaccl.Options{Deadline: s.cfg.Deadline})
+	c, err := engine.Connect(link, w, jaccl.Options{Deadline: s.cfg.Deadline})
 	if err != nil {
 		return nil, errors.Join(err, link.Close(), w.Close())
 	}
@@ -158,7 +160,7 @@ func (s *state) facts() []meet.Fact {
 }
 
 // compareFacts compares them where ranks did not meet at a place that does.
-func (s *state) compareFacts(ctx context.Context, site jaccl.Site) error {
+func (s *state) compareFacts(ctx context.Context, site link.Site) error {
 	var text string
 	for _, f := range s.facts() {
 		text += fmt.Sprintf("%s %q ", f.Name, f.Value)

@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/mlx/ring"
 )
 
@@ -44,7 +45,7 @@ func (s *state) meetRing(ctx context.Context, job environ.Job) (jaccl.Communicat
 
 // ringNodes opens a port of this rank's, at the address by which the rank before it
 // reaches it, and returns those of all ranks. A rank that is alone listens nowhere.
-func ringNodes(ctx context.Context, site jaccl.Site) (hostfile.Nodes, net.Listener, error) {
+func ringNodes(ctx context.Context, site link.Site) (hostfile.Nodes, net.Listener, error) {
 	conns, err := site.Dial(ctx, "gomoe: addresses of the ring")
 	if err != nil {
 		return nil, nil, err
@@ -83,7 +84,7 @@ func ringNodes(ctx context.Context, site jaccl.Site) (hostfile.Nodes, net.Listen
 
 // absent tells all ranks whether this one has met with an error, and returns what the
 // ranks say that have, "" if none has.
-func absent(ctx context.Context, site jaccl.Site, key string, err error) (string, error) {
+func absent(ctx context.Context, site link.Site, key string, err error) (string, error) {
 	text := ""
 	if err != nil {
 		text = err.Error()

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -37,7 +37,7 @@ func TestRing(t *testing.T) {
 						return err
 					}
 					b := binary.NativeEndian.AppendUint32(nil, uint32(1)<<i)
-					c := lowering.Call{Op: "all_sum", DType: graph.U32, Bytes: 4}
+					c := collective.Call{Op: "all_sum", DType: graph.U32, Bytes: 4}
 					if err := comms[0].World().AllSum(t.Context(), c, b, b); err != nil {
 						return err
 					}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 	"github.com/gomoe/gomoe/sharding"
@@ -117,7 +118,7 @@ func (s *state) inProcess(job environ.Job) error {
 	if s.mesh != nil {
 		s.info.Size = s.mesh.Ranks()
 	}
-	comms, err := jaccl.Local(s.info.Size, jaccl.Options{Deadline: s.cfg.Deadline})
+	comms, err := engine.Local(s.info.Size, jaccl.Options{Deadline: s.cfg.Deadline})
 	if err != nil {
 		return fmt.Errorf("gomoe: %w", err)
 	}

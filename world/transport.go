@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/link/shm"
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
 	"github.com/gomoe/gomoe/jaccl/mlx/ring"
@@ -23,11 +24,11 @@ func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicato
 	case "tcp":
 		return s.overPlace(ctx, job, tcp.Connect)
 	case "shm":
-		return s.overPlace(ctx, job, func(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
+		return s.overPlace(ctx, job, func(ctx context.Context, site link.Site) (link.Link, error) {
 			return shm.Connect(ctx, site, shm.Options{})
 		})
 	case "jaccl":
-		return s.overPlace(ctx, job, func(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
+		return s.overPlace(ctx, job, func(ctx context.Context, site link.Site) (link.Link, error) {
 			devices, err := s.devices(job)
 			missing := ""
 			if err != nil {
@@ -79,7 +80,7 @@ func (s *state) orTCP(ctx context.Context, job environ.Job, c jaccl.Communicator
 // automatic is shared memory within machines, and TCP between them. All ranks come
 // to the same kind of link, and take part in making both where only some share a
 // machine: site's Gather and Dial are everybody's.
-func automatic(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
+func automatic(ctx context.Context, site link.Site) (link.Link, error) {
 	near := neighbours(site)
 	counts, err := site.Gather(ctx, "gomoe: ranks per machine", []byte(fmt.Sprint(len(near))))
 	if err != nil {
@@ -97,7 +98,7 @@ func automatic(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
 	case most == "1":
 		return tcp.Connect(ctx, site)
 	}
-	part, err := jaccl.Part(site, near)
+	part, err := link.Part(site, near)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func automatic(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	within, err := jaccl.Within(l, near, site.Size())
+	within, err := link.Within(l, near, site.Size())
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -113,7 +114,7 @@ func automatic(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
 	if err != nil {
 		return nil, errors.Join(err, within.Close())
 	}
-	links := make([]jaccl.Link, site.Size())
+	links := make([]link.Link, site.Size())
 	for r := range links {
 		switch {
 		case r == site.Rank():
@@ -126,7 +127,7 @@ func automatic(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
 	if len(near) == 1 { // on a machine of its own in a job with others that are not
 		return between, within.Close()
 	}
-	m, err := jaccl.Mix(links...)
+	m, err := link.Mix(links...)
 	if err != nil {
 		return nil, errors.Join(err, within.Close(), between.Close())
 	}
@@ -134,7 +135,7 @@ func automatic(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
 }
 
 // neighbours returns the ranks on this rank's machine, itself among them.
-func neighbours(site jaccl.Site) []int {
+func neighbours(site link.Site) []int {
 	var near []int
 	for r := range site.Size() {
 		if r == site.Rank() || site.SameHost(r) {
@@ -178,7 +179,7 @@ func (s *state) nodes(job environ.Job) (hostfile.Nodes, error) {
 
 // mpiSite is the part of an MPI job that this process is.
 type mpiSite interface {
-	jaccl.Site
+	link.Site
 	Close() error
 }
 

@@ -11,12 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // apart is a site whose ranks are on the machines that are listed, by rank.
 type apart struct {
-	jaccl.Site
+	link.Site
 	machines string
 }
 
@@ -52,7 +54,7 @@ func TestAutomatic(t *testing.T) {
 						return
 					}
 					transports[i] = l.Transport()
-					comm, err := jaccl.Connect(l, watches[i], jaccl.Options{Deadline: time.Minute})
+					comm, err := engine.Connect(l, watches[i], jaccl.Options{Deadline: time.Minute})
 					if err != nil {
 						errs[i] = err
 						return
@@ -92,7 +94,7 @@ func TestAgreed(t *testing.T) {
 			wg.Go(func() {
 				s := &state{cfg: Config{Fallback: fallback, Log: io.Discard}}
 				s.info.Transport = "jaccl"
-				l, err := s.agreed(ctx, sites[i], func(context.Context, jaccl.Site) (jaccl.Link, error) {
+				l, err := s.agreed(ctx, sites[i], func(context.Context, link.Site) (link.Link, error) {
 					if i == 1 {
 						return nil, broken
 					}
@@ -118,7 +120,7 @@ func TestAgreed(t *testing.T) {
 				t.Errorf("rank 1's own error is lost: %v", err)
 			}
 		}
-		x := &jaccl.Exchange{Peers: []int{1}}
+		x := &link.Exchange{Peers: []int{1}}
 		if err := links[0].Exchange(ctx, x); err == nil {
 			t.Error("rank 0's link is still open")
 		}

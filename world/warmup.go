@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Warmup runs one small collective of each kind that the transport has among all ranks, so that what
@@ -34,29 +34,29 @@ func warm(ctx context.Context, g jaccl.Group) error {
 	for i := range parts {
 		parts[i], others[i] = mine[4*i:4*i+4], make([]byte, 4)
 	}
-	call := func(op string) lowering.Call {
-		return lowering.Call{Op: op, DType: graph.I32, Bytes: int64(len(mine)), Pos: graph.Pos{File: "World.Warmup"}}
+	call := func(op string) collective.Call {
+		return collective.Call{Op: op, DType: graph.I32, Bytes: int64(len(mine)), Pos: graph.Pos{File: "World.Warmup"}}
 	}
 	next, before := (g.Rank()+1)%n, (g.Rank()+n-1)%n
 	for _, op := range []struct {
 		name string
-		run  func(c lowering.Call) error
+		run  func(c collective.Call) error
 	}{
-		{"all_sum", func(c lowering.Call) error { return g.AllSum(ctx, c, all[:len(mine)], mine) }},
-		{"all_max", func(c lowering.Call) error { return g.AllMax(ctx, c, all[:len(mine)], mine) }},
-		{"all_min", func(c lowering.Call) error { return g.AllMin(ctx, c, all[:len(mine)], mine) }},
-		{"all_gather", func(c lowering.Call) error { return g.AllGather(ctx, c, all, mine) }},
-		{"all_gather_v", func(c lowering.Call) error { return g.AllGatherV(ctx, c, others, mine[:4]) }},
-		{"reduce_scatter", func(c lowering.Call) error { return g.ReduceScatter(ctx, c, all[:4], mine) }},
-		{"all_to_all", func(c lowering.Call) error { return g.AllToAll(ctx, c, others, parts) }},
-		{"broadcast", func(c lowering.Call) error { return g.Broadcast(ctx, c, 0, mine) }},
-		{"send_recv", func(c lowering.Call) error {
+		{"all_sum", func(c collective.Call) error { return g.AllSum(ctx, c, all[:len(mine)], mine) }},
+		{"all_max", func(c collective.Call) error { return g.AllMax(ctx, c, all[:len(mine)], mine) }},
+		{"all_min", func(c collective.Call) error { return g.AllMin(ctx, c, all[:len(mine)], mine) }},
+		{"all_gather", func(c collective.Call) error { return g.AllGather(ctx, c, all, mine) }},
+		{"all_gather_v", func(c collective.Call) error { return g.AllGatherV(ctx, c, others, mine[:4]) }},
+		{"reduce_scatter", func(c collective.Call) error { return g.ReduceScatter(ctx, c, all[:4], mine) }},
+		{"all_to_all", func(c collective.Call) error { return g.AllToAll(ctx, c, others, parts) }},
+		{"broadcast", func(c collective.Call) error { return g.Broadcast(ctx, c, 0, mine) }},
+		{"send_recv", func(c collective.Call) error {
 			if n == 1 {
 				return nil // there is nobody else
 			}
 			return g.SendRecv(ctx, c, next, mine[:4], before, all[:4])
 		}},
-		{"barrier", func(c lowering.Call) error { return g.Barrier(ctx, c) }},
+		{"barrier", func(c collective.Call) error { return g.Barrier(ctx, c) }},
 	} {
 		// A ring of MLX's has not all of them, which is for programs to find out that
 		// need them.
@@ -79,7 +79,7 @@ func (w *World) Any(ctx context.Context, yes bool) (bool, error) {
 	if yes {
 		binary.NativeEndian.PutUint32(b[:], 1)
 	}
-	c := lowering.Call{Op: "all_max", DType: graph.I32, Bytes: int64(len(b)), Pos: graph.Pos{File: "World.Any"}}
+	c := collective.Call{Op: "all_max", DType: graph.I32, Bytes: int64(len(b)), Pos: graph.Pos{File: "World.Any"}}
 	if err := s.comms[0].World().AllMax(ctx, c, b[:], b[:]); err != nil {
 		return false, fmt.Errorf("gomoe: %w", err)
 	}

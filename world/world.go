@@ -11,9 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
 
@@ -181,7 +182,7 @@ func (w *World) Communicators() ([]jaccl.Communicator, error) {
 // Ranks returns the communicators of this process's ranks for a job on the mesh, whose
 // deadline is that of the World, or of package jaccl, if it is 0. own says that they are
 // the job's, which closes them. A nil World is all ranks in this process.
-func (w *World) Ranks(mesh sharding.Mesh, deadline time.Duration) (comms []lowering.Communicator, own bool, err error) {
+func (w *World) Ranks(mesh sharding.Mesh, deadline time.Duration) (comms []collective.Communicator, own bool, err error) {
 	opts := jaccl.Options{Deadline: deadline}
 	if w != nil {
 		s, err := w.ready()
@@ -204,7 +205,7 @@ func (w *World) Ranks(mesh sharding.Mesh, deadline time.Duration) (comms []lower
 			opts.Deadline = s.cfg.Deadline
 		}
 	}
-	local, err := jaccl.Local(mesh.Ranks(), opts)
+	local, err := engine.Local(mesh.Ranks(), opts)
 	if err != nil {
 		return nil, false, err
 	}

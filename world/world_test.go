@@ -17,9 +17,9 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -104,13 +104,13 @@ func layered(t *testing.T) (*graph.Program, map[string]sharding.Spec, map[string
 		x := t.Input("x", graph.F32, 8, 4)
 		router := t.Input("router", graph.F32, 4, 4)
 		w := t.Input("w", graph.F32, 4, 4, 4)
-		weights, experts, _ := primitives.Route(primitives.Router{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil)
-		r := primitives.Prepare(primitives.Layer{Experts: 4}, experts)
+		weights, experts, _ := primitives.Route(primitives.RouteOp{TopK: 2, Renormalize: true}, primitives.MatMul(x, router), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: 4}, experts)
 		rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
 		y := primitives.GroupedMatMul(r, rows, w)
-		y = primitives.Mul(y, primitives.Broadcast(rowWeights, y.Type.Shape, 0))
+		y = primitives.Mul(y, primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0))
 		out := primitives.Combine(r, y)
-		return []*graph.Value{out.Named("out"), primitives.Sum(out, 0).Named("sum")}
+		return []*graph.Value{out.Named("out"), primitives.ReduceSum(out, 0).Named("sum")}
 	})
 	require.NoError(t, err)
 	in := map[string]array.Array{}
@@ -225,7 +225,7 @@ func TestGroup(t *testing.T) {
 		mesh := meshOf(t, c.mesh)
 		gather := func(g jaccl.Group, rank int) string {
 			all := make([]byte, g.Size())
-			err := g.AllGather(t.Context(), lowering.Call{Op: "all_gather", DType: graph.U8, Bytes: 1}, all, []byte{byte(rank)})
+			err := g.AllGather(t.Context(), collective.Call{Op: "all_gather", DType: graph.U8, Bytes: 1}, all, []byte{byte(rank)})
 			if err != nil {
 				return err.Error()
 			}

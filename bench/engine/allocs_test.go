@@ -44,42 +44,42 @@ func trainingStep(d graph.DType) (*graph.Program, error) {
 			ws = append(ws, w)
 			return w
 		}
-		weight := func(shape ...int) *graph.Value { return Convert(master(shape...), d) }
+		weight := func(shape ...int) *graph.Value { return ConvertElementType(master(shape...), d) }
 		x := Embedding(weight(vocab, width), ids)
 		h := RMSNorm(x, weight(width), 1e-5)
 		head := func() *graph.Value {
 			return Reshape(MatMul(h, weight(width, width)), b, s, heads, width/heads)
 		}
-		q, key, v := RoPE(head(), Rope{}), RoPE(head(), Rope{}), head()
+		q, key, v := RoPE(head(), RoPEOp{}), RoPE(head(), RoPEOp{}), head()
 		x = Add(x, MatMul(Reshape(CausalAttention(q, key, v), b, s, width), weight(width, width)))
-		dense := Add(MatMul(x, weight(width, ffn)), Broadcast(weight(ffn), []int{b, s, ffn}, 2))
+		dense := Add(MatMul(x, weight(width, ffn)), BroadcastInDim(weight(ffn), []int{b, s, ffn}, 2))
 		x = Add(x, MatMul(GELUTanh(dense), weight(ffn, width)))
 		x = LayerNorm(x, weight(width), weight(width), 1e-5)
-		logits := MatMul(Convert(x, graph.F32), master(width, experts))
-		weights, chosen, scores := Route(Router{TopK: k, Renormalize: true}, logits, nil)
-		r := Prepare(Layer{Experts: experts}, chosen)
+		logits := MatMul(ConvertElementType(x, graph.F32), master(width, experts))
+		weights, chosen, scores := Route(RouteOp{TopK: k, Renormalize: true}, logits, nil)
+		r := Prepare(PrepareOp{Experts: experts}, chosen)
 		rows, rw := DispatchWeighted(r, x, weights)
 		y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, weight(experts, width, ffn)), GroupedMatMul(r, rows, weight(experts, width, ffn))), weight(experts, ffn, width))
-		y = Convert(Mul(Convert(y, graph.F32), Broadcast(rw, y.Type.Shape, 0)), d)
+		y = ConvertElementType(Mul(ConvertElementType(y, graph.F32), BroadcastInDim(rw, y.Type.Shape, 0)), d)
 		x = Add(x, Combine(r, y))
 		out := MatMulAs(graph.F32, RMSNorm(x, weight(width), 1e-5), weight(width, vocab))
-		loss := Scale(Sum(CrossEntropy(out, targets)), 1.0/(b*s))
-		loss = Add(loss, Add(Scale(LoadBalanceLoss(scores, r.Demand, k), 0.01), Scale(RouterZLoss(logits), 0.001)))
+		loss := MulScalar(ReduceSum(CrossEntropy(out, targets)), 1.0/(b*s))
+		loss = Add(loss, Add(MulScalar(LoadBalanceLoss(scores, r.Demand, k), 0.01), MulScalar(RouterZLoss(logits), 0.001)))
 		gs := vjp.Gradients(loss, ws...)
 		square := map[int]*graph.Value{} // by dimensions: those of experts lie elsewhere
 		for _, g := range gs {
-			n := SumUnordered(Square(g))
+			n := ReduceSumUnordered(Square(g))
 			if old := square[g.Rank()]; old != nil {
 				n = Add(old, n)
 			}
 			square[g.Rank()] = n
 		}
 		norm := Sqrt(Add(Add(square[1], square[2]), square[3]))
-		limit := Minimum(FullLike(norm, 1), Div(FullLike(norm, 1), norm))
+		limit := Min(FullLike(norm, 1), Div(FullLike(norm, 1), norm))
 		results := []*graph.Value{loss}
 		for i, w := range ws {
 			m, v := t.Input(fmt.Sprintf("m%d", i), graph.F32, w.Type.Shape...), t.Input(fmt.Sprintf("v%d", i), graph.F32, w.Type.Shape...)
-			nw, nm, nv := AdamW(w, m, v, gs[i], rate, number, limit, AdamWStep{B1: 0.9, B2: 0.99, Eps: 1e-8, WeightDecay: 0.1})
+			nw, nm, nv := AdamW(w, m, v, gs[i], rate, number, limit, AdamWOp{B1: 0.9, B2: 0.99, Eps: 1e-8, WeightDecay: 0.1})
 			results = append(results, nw, nm, nv)
 		}
 		return results

@@ -26,12 +26,12 @@ func halfMoELayer(d graph.DType) (*graph.Program, error) {
 		gate := t.Input("gate", d, benchExperts, benchHidden, benchFFN)
 		up := t.Input("up", d, benchExperts, benchHidden, benchFFN)
 		down := t.Input("down", d, benchExperts, benchFFN, benchHidden)
-		weights, experts, _ := Route(Router{TopK: benchTopK, Renormalize: true}, MatMul(Convert(x, graph.F32), wr), nil)
-		r := Prepare(Layer{Experts: benchExperts}, experts)
+		weights, experts, _ := Route(RouteOp{TopK: benchTopK, Renormalize: true}, MatMul(ConvertElementType(x, graph.F32), wr), nil)
+		r := Prepare(PrepareOp{Experts: benchExperts}, experts)
 		rows, rw := DispatchWeighted(r, x, weights)
 		y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
-		out := Combine(r, Convert(Mul(Convert(y, graph.F32), Broadcast(rw, y.Type.Shape, 0)), d))
-		return []*graph.Value{Scale(Sum(Square(Convert(out, graph.F32))), 0.5), out}
+		out := Combine(r, ConvertElementType(Mul(ConvertElementType(y, graph.F32), BroadcastInDim(rw, y.Type.Shape, 0)), d))
+		return []*graph.Value{MulScalar(ReduceSum(Square(ConvertElementType(out, graph.F32))), 0.5), out}
 	})
 }
 
@@ -102,11 +102,11 @@ func benchKept(b *testing.B, d graph.DType, transposed bool, tokens int) {
 		}
 		x, wr := t.Input("x", d, tokens, benchHidden), t.Input("router", graph.F32, benchHidden, benchExperts)
 		gate, up, down := t.Input("gate", d, in...), t.Input("up", d, in...), t.Input("down", d, out...)
-		weights, experts, _ := Route(Router{TopK: benchTopK, Renormalize: true}, MatMul(Convert(x, graph.F32), wr), nil)
-		r := Prepare(Layer{Experts: benchExperts}, experts)
+		weights, experts, _ := Route(RouteOp{TopK: benchTopK, Renormalize: true}, MatMul(ConvertElementType(x, graph.F32), wr), nil)
+		r := Prepare(PrepareOp{Experts: benchExperts}, experts)
 		rows, rw := DispatchWeighted(r, x, weights)
 		y := product(r, SwiGLU(product(r, rows, gate), product(r, rows, up)), down)
-		return []*graph.Value{Combine(r, Convert(Mul(Convert(y, graph.F32), Broadcast(rw, y.Type.Shape, 0)), d))}
+		return []*graph.Value{Combine(r, ConvertElementType(Mul(ConvertElementType(y, graph.F32), BroadcastInDim(rw, y.Type.Shape, 0)), d))}
 	})
 	require.NoError(b, err)
 	rng := rand.New(rand.NewPCG(1, 2))

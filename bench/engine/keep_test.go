@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -35,13 +35,13 @@ func keptLayer(d graph.DType, transposed bool) (*graph.Program, error) {
 		dense := t.Input("dense", d, hidden, hidden)
 		gate, up, down := t.Input("gate", d, in...), t.Input("up", d, in...), t.Input("down", d, out...)
 		x = Add(x, DotGeneral(x, dense, []int{1}, []int{1}, nil, nil))
-		scores := Convert(Slice(x, []int{0, 0}, []int{tokens, experts}), graph.F32)
-		weights, choice, _ := Route(Router{TopK: 2, Renormalize: true}, scores, nil)
-		r := Prepare(Layer{Experts: experts}, choice)
+		scores := ConvertElementType(Slice(x, []int{0, 0}, []int{tokens, experts}), graph.F32)
+		weights, choice, _ := Route(RouteOp{TopK: 2, Renormalize: true}, scores, nil)
+		r := Prepare(PrepareOp{Experts: experts}, choice)
 		rows, rw := DispatchWeighted(r, x, weights)
 		y := product(r, SwiGLU(product(r, rows, gate), product(r, rows, up)), down)
-		y = Combine(r, Convert(Mul(Convert(y, graph.F32), Convert(Broadcast(rw, y.Type.Shape, 0), graph.F32)), d))
-		return []*graph.Value{Sum(Square(Convert(y, graph.F32))), y}
+		y = Combine(r, ConvertElementType(Mul(ConvertElementType(y, graph.F32), ConvertElementType(BroadcastInDim(rw, y.Type.Shape, 0), graph.F32)), d))
+		return []*graph.Value{ReduceSum(Square(ConvertElementType(y, graph.F32))), y}
 	})
 }
 
@@ -62,9 +62,9 @@ func keptHost(p *graph.Program, seed uint64) map[string]array.Array {
 // packing reports whether the kernels in use copy weights of type d.
 func packing(d graph.DType) bool {
 	if d == graph.BF16 {
-		return kernel.PanelBytes[array.Brain](64, 64, false) > 0
+		return gemm.PanelBytes[array.Brain](64, 64, false) > 0
 	}
-	return kernel.PanelBytes[float32](64, 64, true) > 0
+	return gemm.PanelBytes[float32](64, 64, true) > 0
 }
 
 // Steps have the same bits with copies of weights that are kept as without, when
@@ -238,7 +238,7 @@ func TestKeptCopiesOfExperts(t *testing.T) {
 	for _, d := range []graph.DType{graph.BF16, graph.F32} {
 		p, err := graph.Trace("f", func(t *graph.Tracer) []*graph.Value {
 			ids, rows := t.Input("ids", graph.I32, 800, 1), t.Input("rows", d, 800, 40)
-			r := Prepare(Layer{Experts: 2}, ids)
+			r := Prepare(PrepareOp{Experts: 2}, ids)
 			return []*graph.Value{Combine(r, Square(GroupedMatMulTransposed(r, Dispatch(r, rows), t.Input("w", d, 2, 2000, 40))))}
 		})
 		require.NoError(t, err)

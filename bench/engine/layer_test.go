@@ -34,12 +34,12 @@ func moeLayerOf(experts int) (*graph.Program, error) {
 		gate := t.Input("gate", graph.F32, experts, benchHidden, benchFFN)
 		up := t.Input("up", graph.F32, experts, benchHidden, benchFFN)
 		down := t.Input("down", graph.F32, experts, benchFFN, benchHidden)
-		weights, chosen, _ := Route(Router{TopK: benchTopK, Renormalize: true}, MatMul(x, wr), nil)
-		r := Prepare(Layer{Experts: experts}, chosen)
+		weights, chosen, _ := Route(RouteOp{TopK: benchTopK, Renormalize: true}, MatMul(x, wr), nil)
+		r := Prepare(PrepareOp{Experts: experts}, chosen)
 		rows, rw := DispatchWeighted(r, x, weights)
 		y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
-		out := Combine(r, Mul(y, Broadcast(rw, y.Type.Shape, 0)))
-		return []*graph.Value{Scale(Sum(Square(out)), 0.5), out}
+		out := Combine(r, Mul(y, BroadcastInDim(rw, y.Type.Shape, 0)))
+		return []*graph.Value{MulScalar(ReduceSum(Square(out)), 0.5), out}
 	})
 }
 

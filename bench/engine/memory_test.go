@@ -12,6 +12,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/vjp"
@@ -67,7 +68,7 @@ func TestMemoryOfLayer(t *testing.T) {
 	plan, err := gomoe.Compile(p, gomoe.Config{})
 	require.NoError(t, err)
 	want := plan.Report(goruntime.GOMAXPROCS(0)).Mem.Total
-	comms, err := jaccl.Local(1, jaccl.Options{})
+	comms, err := engine.Local(1, jaccl.Options{})
 	require.NoError(t, err)
 	host := map[string]array.Array{}
 	for _, v := range p.In {
@@ -121,7 +122,7 @@ func TestMemoryOfWorkspaces(t *testing.T) {
 	attention := func(in func(t *graph.Tracer, name string, shape ...int) *graph.Value) func(t *graph.Tracer) []*graph.Value {
 		return func(t *graph.Tracer) []*graph.Value {
 			out := CausalAttention(in(t, "q", 1, 1536, 2, 64), in(t, "k", 1, 1536, 2, 64), in(t, "v", 1, 1536, 2, 64))
-			return []*graph.Value{Sum(Convert(out, graph.F32))}
+			return []*graph.Value{ReduceSum(ConvertElementType(out, graph.F32))}
 		}
 	}
 	var all, workspaces int64
@@ -144,15 +145,15 @@ func TestMemoryOfWorkspaces(t *testing.T) {
 			return []*graph.Value{MatMulAs(graph.F32, single(t, "x", 300, 600), half(t, "w", 600, 400))}
 		}},
 		{"softmax of bf16", false, func(t *graph.Tracer) []*graph.Value { return []*graph.Value{Softmax(half(t, "x", 500, 500), 1)} }},
-		{"sum of bf16", false, func(t *graph.Tracer) []*graph.Value { return []*graph.Value{Sum(half(t, "x", 500, 500))} }},
+		{"sum of bf16", false, func(t *graph.Tracer) []*graph.Value { return []*graph.Value{ReduceSum(half(t, "x", 500, 500))} }},
 		{"layer of experts of bf16", true, func(t *graph.Tracer) []*graph.Value {
 			x := half(t, "x", 256, 256)
-			weights, experts, _ := Route(Router{TopK: 2}, MatMulAs(graph.F32, x, half(t, "router", 256, 2)), nil)
-			r := Prepare(Layer{Experts: 2}, experts)
+			weights, experts, _ := Route(RouteOp{TopK: 2}, MatMulAs(graph.F32, x, half(t, "router", 256, 2)), nil)
+			r := Prepare(PrepareOp{Experts: 2}, experts)
 			rows, rw := DispatchWeighted(r, x, weights)
 			y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, half(t, "gate", 2, 256, 512)), GroupedMatMul(r, rows, half(t, "up", 2, 256, 512))), half(t, "down", 2, 512, 256))
-			y = Combine(r, Convert(Mul(Convert(y, graph.F32), Convert(Broadcast(rw, y.Type.Shape, 0), graph.F32)), graph.BF16))
-			return []*graph.Value{Sum(Square(Convert(y, graph.F32)))}
+			y = Combine(r, ConvertElementType(Mul(ConvertElementType(y, graph.F32), ConvertElementType(BroadcastInDim(rw, y.Type.Shape, 0), graph.F32)), graph.BF16))
+			return []*graph.Value{ReduceSum(Square(ConvertElementType(y, graph.F32)))}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestMemoryOfWorkspaces(t *testing.T) {
 			plan, err := gomoe.Compile(p, cfg)
 			require.NoError(t, err)
 			mem := plan.Report(1).Mem
-			comms, err := jaccl.Local(1, jaccl.Options{})
+			comms, err := engine.Local(1, jaccl.Options{})
 			require.NoError(t, err)
 			host := keptHost(p, 3)
 			got := retained(func() any {

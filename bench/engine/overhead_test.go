@@ -68,9 +68,9 @@ func BenchmarkScalarProgram(b *testing.B) {
 func BenchmarkChain(b *testing.B) {
 	p, err := graph.Trace("chain", func(t *graph.Tracer) []*graph.Value {
 		x, y, row := t.Input("x", graph.F32, 4096, 1024), t.Input("y", graph.F32, 4096, 1024), t.Input("row", graph.F32, 1024)
-		v := Add(Mul(x, Broadcast(row, x.Type.Shape, 1)), y)
-		v = Mul(Scale(v, 0.5), Sub(v, y))
-		return []*graph.Value{Maximum(AddScalar(v, 1), x)}
+		v := Add(Mul(x, BroadcastInDim(row, x.Type.Shape, 1)), y)
+		v = Mul(MulScalar(v, 0.5), Sub(v, y))
+		return []*graph.Value{Max(AddScalar(v, 1), x)}
 	})
 	require.NoError(b, err)
 	for _, c := range []struct {

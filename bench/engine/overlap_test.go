@@ -12,9 +12,11 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -33,13 +35,13 @@ func moeStack(layers int) (*graph.Program, error) {
 			}
 			wr, gate, up := weight("router", hidden, experts), weight("gate", experts, hidden, ffn), weight("up", experts, hidden, ffn)
 			down := weight("down", experts, ffn, hidden)
-			weights, chosen, _ := Route(Router{TopK: benchTopK, Renormalize: true}, MatMul(x, wr), nil)
-			r := Prepare(Layer{Experts: experts}, chosen)
+			weights, chosen, _ := Route(RouteOp{TopK: benchTopK, Renormalize: true}, MatMul(x, wr), nil)
+			r := Prepare(PrepareOp{Experts: experts}, chosen)
 			rows, rw := DispatchWeighted(r, x, weights)
 			y := GroupedMatMul(r, SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up)), down)
-			x = Add(x, Combine(r, Mul(y, Broadcast(rw, y.Type.Shape, 0))))
+			x = Add(x, Combine(r, Mul(y, BroadcastInDim(rw, y.Type.Shape, 0))))
 		}
-		return []*graph.Value{Scale(Sum(Square(x)), 0.5)}
+		return []*graph.Value{MulScalar(ReduceSum(Square(x)), 0.5)}
 	})
 }
 
@@ -47,11 +49,11 @@ func moeStack(layers int) (*graph.Program, error) {
 // and, at that rate in bytes a second, as long as its bytes do; 0 is no wire.
 // busy counts the nanoseconds that exchanges of all ranks take.
 func onWire(b *testing.B, plan *lowering.Plan, rate float64, busy *atomic.Int64) *runtime.Session {
-	comms, err := jaccl.Local(4, jaccl.Options{})
+	comms, err := engine.Local(4, jaccl.Options{})
 	require.NoError(b, err)
-	wires := make([]lowering.Communicator, len(comms))
+	wires := make([]collective.Communicator, len(comms))
 	for i := range comms {
-		wires[i] = toy.Wire(comms[i], func(_ context.Context, _ int, c lowering.Call) error {
+		wires[i] = toy.Wire(comms[i], func(_ context.Context, _ int, c collective.Call) error {
 			if rate > 0 {
 				d := 50*time.Microsecond + time.Duration(float64(c.Bytes)/rate*1e9)
 				busy.Add(int64(d))

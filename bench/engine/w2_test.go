@@ -32,11 +32,11 @@ func decodeLayer(d graph.DType, tokens int) (*graph.Program, error) {
 		gate := t.Input("gate", d, decodeExperts, decodeFFN, decodeHidden)
 		up := t.Input("up", d, decodeExperts, decodeFFN, decodeHidden)
 		down := t.Input("down", d, decodeExperts, decodeHidden, decodeFFN)
-		weights, experts, _ := Route(Router{TopK: decodeTopK, Renormalize: true}, MatMul(x, wr), nil)
-		r := Prepare(Layer{Experts: decodeExperts}, experts)
+		weights, experts, _ := Route(RouteOp{TopK: decodeTopK, Renormalize: true}, MatMul(x, wr), nil)
+		r := Prepare(PrepareOp{Experts: decodeExperts}, experts)
 		rows, rw := DispatchWeighted(r, x, weights)
 		y := GroupedMatMulTransposed(r, SwiGLU(GroupedMatMulTransposed(r, rows, gate), GroupedMatMulTransposed(r, rows, up)), down)
-		return []*graph.Value{Combine(r, Mul(y, Broadcast(rw, y.Type.Shape, 0))), experts}
+		return []*graph.Value{Combine(r, Mul(y, BroadcastInDim(rw, y.Type.Shape, 0))), experts}
 	})
 }
 

@@ -42,7 +42,7 @@ func (s exchangeSizes) program(ranks int) (*graph.Program, error) {
 	return graph.Trace("exchange", func(t *graph.Tracer) []*graph.Value {
 		x := t.Input("x", graph.BF16, s.tokens*ranks, s.width)
 		experts := t.Input("experts", graph.I32, s.tokens*ranks, s.topK)
-		r := Prepare(Layer{Experts: s.experts}, experts)
+		r := Prepare(PrepareOp{Experts: s.experts}, experts)
 		return []*graph.Value{Combine(r, Dispatch(r, x)).Named("out")}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gomoe/gomoe/internal/launch"
 	"github.com/gomoe/gomoe/internal/measure"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -97,7 +98,7 @@ func (r *rowReader) Write(p []byte) (int, error) {
 
 // local measures ranks that are goroutines of this process.
 func (b *collectives) local(ctx context.Context, report func(measure.Row)) error {
-	comms, err := jaccl.Local(b.ranks, jaccl.Options{})
+	comms, err := engine.Local(b.ranks, jaccl.Options{})
 	if err != nil {
 		return err
 	}

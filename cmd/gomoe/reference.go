@@ -231,11 +231,11 @@ func derivative(e *graph.Eqn, doc graph.Doc) string {
 	return "in " + strings.Join(with, ", ")
 }
 
-func fillOf(v *graph.Value) (graph.Fill, bool) {
+func fillOf(v *graph.Value) (graph.FullOp, bool) {
 	if v.Def == nil {
-		return graph.Fill{}, false
+		return graph.FullOp{}, false
 	}
-	f, ok := v.Def.Prim.(graph.Fill)
+	f, ok := v.Def.Prim.(graph.FullOp)
 	return f, ok
 }
 

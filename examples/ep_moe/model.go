@@ -19,8 +19,8 @@ type model struct {
 
 // layer is what every MoE layer of the job has in common; 16 is the alignment
 // of the original.
-func (m model) layer(l int) Layer {
-	return Layer{Experts: m.experts, Align: 16, Name: fmt.Sprintf("layer%d", l)}
+func (m model) layer(l int) PrepareOp {
+	return PrepareOp{Experts: m.experts, Align: 16, Label: fmt.Sprintf("layer%d", l)}
 }
 
 // program returns the traced job: its results are the loss, the output [T,H_out],
@@ -40,7 +40,7 @@ func (m model) program() (*graph.Program, error) {
 			rows, rowWeights := DispatchWeighted(r, x, weights)
 			x = Combine(r, weigh(GroupedMatMul(r, rows, kernels), rowWeights))
 		}
-		loss := Scale(Sum(Square(Convert(x, graph.F32))), 0.5).Named("loss")
+		loss := MulScalar(ReduceSum(Square(ConvertElementType(x, graph.F32))), 0.5).Named("loss")
 		out := []*graph.Value{loss, x.Named("out")}
 		for i, g := range vjp.Gradients(loss, wrt...) {
 			out = append(out, g.Named("grad_"+wrt[i].Name))
@@ -51,8 +51,8 @@ func (m model) program() (*graph.Program, error) {
 
 // weigh multiplies rows by their weights in f32 and rounds back.
 func weigh(rows, w *graph.Value) *graph.Value {
-	y := Mul(Convert(rows, graph.F32), Broadcast(w, rows.Type.Shape, 0))
-	return Convert(y, rows.Type.DType)
+	y := Mul(ConvertElementType(rows, graph.F32), BroadcastInDim(w, rows.Type.Shape, 0))
+	return ConvertElementType(y, rows.Type.DType)
 }
 
 // placed splits tokens over every axis of the mesh and experts over ep.

@@ -18,11 +18,11 @@ func main() {
 		router := t.Input("router", graph.F32, 4, 4) // 4 experts
 		w := t.Input("w", graph.F32, 4, 4, 4)        // one matrix per expert
 
-		weights, experts, _ := Route(Router{TopK: 2, Renormalize: true}, MatMul(x, router), nil)
-		r := Prepare(Layer{Experts: 4}, experts)
+		weights, experts, _ := Route(RouteOp{TopK: 2, Renormalize: true}, MatMul(x, router), nil)
+		r := Prepare(PrepareOp{Experts: 4}, experts)
 		rows, rowWeights := DispatchWeighted(r, x, weights) // tokens go to their experts
 		y := GroupedMatMul(r, rows, w)
-		y = Mul(y, Broadcast(rowWeights, y.Type.Shape, 0))
+		y = Mul(y, BroadcastInDim(rowWeights, y.Type.Shape, 0))
 		return []*graph.Value{Combine(r, y).Named("out")} // and come back
 	})
 	if err != nil {

@@ -118,8 +118,8 @@ func (c config) fits(m sharding.Mesh) error {
 func multiple(n, k int) int { return (n + k - 1) / k * k }
 
 // layer is the expert-parallel part of layer l.
-func (c config) layer(l, tokens int) primitives.Layer {
-	ep := primitives.Layer{Experts: c.Experts, Name: fmt.Sprintf("moe%d", l)}
+func (c config) layer(l, tokens int) primitives.PrepareOp {
+	ep := primitives.PrepareOp{Experts: c.Experts, Label: fmt.Sprintf("moe%d", l)}
 	if c.Capacity > 0 {
 		ep.Capacity = ep.CapacityFor(tokens, c.TopK, c.Capacity)
 	}

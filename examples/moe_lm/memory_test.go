@@ -11,6 +11,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	gruntime "github.com/gomoe/gomoe/runtime"
 )
@@ -26,7 +27,7 @@ func TestStepMemory(t *testing.T) {
 	plan, err := gomoe.Compile(p, c.placed(o.mesh, p, true))
 	require.NoError(t, err)
 	ranks := o.mesh.Ranks()
-	comms, err := jaccl.Local(ranks, jaccl.Options{})
+	comms, err := engine.Local(ranks, jaccl.Options{})
 	require.NoError(t, err)
 	host := map[string]array.Array{"rate": array.Scalar[float32](1e-3), "step": array.Scalar[int32](1)}
 	for _, v := range p.In {

@@ -29,13 +29,13 @@ func (c config) logits(w map[string]*graph.Value, bytes *graph.Value) (*graph.Va
 }
 
 // cast returns x in the element type to compute in.
-func (c config) cast(x *graph.Value) *graph.Value { return Convert(x, c.DType.DType) }
+func (c config) cast(x *graph.Value) *graph.Value { return ConvertElementType(x, c.DType.DType) }
 
 // attention is causal self-attention with rotary positions, on x t[B,S,D].
 func (c config) attention(x, wq, wk, wv, wo *graph.Value) *graph.Value {
 	b, s, d := x.Dim(0), x.Dim(1), x.Dim(2)
 	heads := func(w *graph.Value) *graph.Value { return Reshape(MatMul(x, w), b, s, c.Heads, d/c.Heads) }
-	q, k, v := RoPE(heads(wq), Rope{}), RoPE(heads(wk), Rope{}), heads(wv)
+	q, k, v := RoPE(heads(wq), RoPEOp{}), RoPE(heads(wk), RoPEOp{}), heads(wv)
 	y := CausalAttention(q, k, v)
 	return MatMul(Reshape(y, b, s, d), wo)
 }
@@ -43,14 +43,14 @@ func (c config) attention(x, wq, wk, wv, wo *graph.Value) *graph.Value {
 // moe sends every token of x t[B,S,D] to its best K experts, SwiGLU networks,
 // and adds what they return, weighted by the router, which is f32.
 func (c config) moe(l int, x, router, gate, up, down *graph.Value, st *stats) *graph.Value {
-	logits := MatMul(Convert(x, graph.F32), router)
-	weights, experts, scores := Route(Router{TopK: c.TopK, Renormalize: true}, logits, nil)
+	logits := MatMul(ConvertElementType(x, graph.F32), router)
+	weights, experts, scores := Route(RouteOp{TopK: c.TopK, Renormalize: true}, logits, nil)
 	r := Prepare(c.layer(l, x.Dim(0)*x.Dim(1)), experts)
 
 	rows, rowWeights := DispatchWeighted(r, x, weights)
 	h := SwiGLU(GroupedMatMul(r, rows, gate), GroupedMatMul(r, rows, up))
 	y := GroupedMatMul(r, h, down)
-	y = c.cast(Mul(Convert(y, graph.F32), Broadcast(rowWeights, y.Type.Shape, 0)))
+	y = c.cast(Mul(ConvertElementType(y, graph.F32), BroadcastInDim(rowWeights, y.Type.Shape, 0)))
 
 	st.balance = append(st.balance, LoadBalanceLoss(scores, r.Demand, c.TopK))
 	st.z = append(st.z, RouterZLoss(logits))
@@ -64,9 +64,9 @@ func (c config) moe(l int, x, router, gate, up, down *graph.Value, st *stats) *g
 // layers; and the balancing loss.
 func (c config) loss(w map[string]*graph.Value, bytes, targets *graph.Value) (ce, total, balance *graph.Value, st stats) {
 	logits, st := c.logits(w, bytes)
-	ce = Scale(Sum(CrossEntropy(logits, targets)), 1/float64(bytes.Type.Len()))
+	ce = MulScalar(ReduceSum(CrossEntropy(logits, targets)), 1/float64(bytes.Type.Len()))
 	balance = c.mean(st.balance)
-	total = Add(ce, Add(Scale(balance, c.Balance), Scale(c.mean(st.z), c.ZLoss)))
+	total = Add(ce, Add(MulScalar(balance, c.Balance), MulScalar(c.mean(st.z), c.ZLoss)))
 	return ce, total, balance, st
 }
 
@@ -76,5 +76,5 @@ func (c config) mean(xs []*graph.Value) *graph.Value {
 	for _, x := range xs[1:] {
 		sum = Add(sum, x)
 	}
-	return Scale(sum, 1/float64(len(xs)))
+	return MulScalar(sum, 1/float64(len(xs)))
 }

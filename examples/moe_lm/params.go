@@ -59,17 +59,17 @@ func (c config) count() (all, active int) {
 // they depend on the seed alone and are the same on every mesh.
 func (c config) initial(seed uint64) (*graph.Program, error) {
 	return graph.Trace("initial", func(t *graph.Tracer) []*graph.Value {
-		key := Key(t, int64(seed))
+		key := RandomKey(t, int64(seed))
 		var out []*graph.Value
 		for i, p := range c.params() {
 			w := Full(t, 1, graph.F32, p.shape...)
 			if p.std != 0 {
 				k := RandomFoldIn(key, Full(t, float64(i), graph.U32))
-				w = Scale(RandomNormal(k, graph.F32, p.shape...), p.std)
+				w = MulScalar(RandomNormal(k, graph.F32, p.shape...), p.std)
 			}
 			zero := Full(t, 0, graph.F32, p.shape...)
 			for j, v := range []*graph.Value{w, zero, zero} {
-				out = append(out, Constrain(v, p.place...).Named([]string{"w_", "m_", "v_"}[j]+p.name))
+				out = append(out, ShardingConstraint(v, p.place...).Named([]string{"w_", "m_", "v_"}[j]+p.name))
 			}
 		}
 		return out

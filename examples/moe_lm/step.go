@@ -41,7 +41,7 @@ func (c config) step(grads bool) (*graph.Program, error) {
 		ce, total, balance, st := c.loss(w, bytes, targets)
 		gs := vjp.Gradients(total, list...)
 		norm := globalNorm(gs)
-		limit := Minimum(FullLike(norm, 1), Div(FullLike(norm, c.Clip), norm))
+		limit := Min(FullLike(norm, 1), Div(FullLike(norm, c.Clip), norm))
 
 		out := []*graph.Value{ce.Named("loss"), balance.Named("balance"), norm.Named("norm"), stack(st.demand).Named("demand"), stack(st.counts).Named("counts")}
 		for i, p := range ps {
@@ -49,7 +49,7 @@ func (c config) step(grads bool) (*graph.Program, error) {
 			if len(p.shape) > 1 {
 				decay = c.Decay
 			}
-			nw, nm, nv := AdamW(list[i], ms[i], vs[i], gs[i], rate, number, limit, AdamWStep{B1: beta1, B2: beta2, Eps: eps, WeightDecay: decay})
+			nw, nm, nv := AdamW(list[i], ms[i], vs[i], gs[i], rate, number, limit, AdamWOp{B1: beta1, B2: beta2, Eps: eps, WeightDecay: decay})
 			out = append(out, nw.Named("new_w_"+p.name), nm.Named("new_m_"+p.name), nv.Named("new_v_"+p.name))
 		}
 		if grads {
@@ -78,7 +78,7 @@ func (c config) inputs(t *graph.Tracer, prefix string) (byName map[string]*graph
 func globalNorm(gs []*graph.Value) *graph.Value {
 	sums := map[int]*graph.Value{} // by number of dimensions: experts have 3
 	for _, g := range gs {
-		s := SumUnordered(Square(g))
+		s := ReduceSumUnordered(Square(g))
 		if old := sums[g.Rank()]; old != nil {
 			s = Add(old, s)
 		}

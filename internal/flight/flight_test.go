@@ -13,19 +13,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/flight"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/jaccl/engine"
 )
 
-func call(op string, seq int) lowering.Call {
-	return lowering.Call{Op: op, Seq: seq, DType: graph.F32, Pos: graph.Pos{File: "moe.go", Line: 7}}
+func call(op string, seq int) collective.Call {
+	return collective.Call{Op: op, Seq: seq, DType: graph.F32, Pos: graph.Pos{File: "moe.go", Line: 7}}
 }
 
 // recorded returns recorders and wrapped communicators of a local job.
 func recorded(t *testing.T, n int, deadline time.Duration) ([]*flight.Recorder, []jaccl.Communicator) {
-	comms, err := jaccl.Local(n, jaccl.Options{Deadline: deadline})
+	comms, err := engine.Local(n, jaccl.Options{Deadline: deadline})
 	require.NoError(t, err)
 	recorders := make([]*flight.Recorder, n)
 	for i, c := range comms {

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Kept is how many operations a Recorder remembers.
@@ -54,7 +54,7 @@ type About struct {
 
 // entry is one operation.
 type entry struct {
-	call   lowering.Call
+	call   collective.Call
 	ranks  []int // of the group, which never changes
 	bytes  int64 // that this rank handed over and asked for
 	peer   int   // of an operation between two, else -1
@@ -74,7 +74,7 @@ func (r *Recorder) Begun() int64 {
 }
 
 // begin records that an operation starts and returns its number.
-func (r *Recorder) begin(c lowering.Call, ranks []int, peer int, bytes int64) int64 {
+func (r *Recorder) begin(c collective.Call, ranks []int, peer int, bytes int64) int64 {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()

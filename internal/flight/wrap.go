@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // communicator records the operations of the groups of another.
@@ -23,7 +23,7 @@ func (c *communicator) Alloc(n int) ([]byte, error) {
 	return m.Alloc(n)
 }
 
-// Lease implements lowering.Leaser where the other does.
+// Lease implements collective.Leaser where the other does.
 func (c *communicator) Lease(n int) ([]byte, func() error, error) {
 	m, ok := c.Communicator.(jaccl.Memory)
 	if !ok {
@@ -48,7 +48,7 @@ func (c *communicator) Among(ranks []int) (jaccl.Group, error) {
 	return &group{g, c.r, append([]int(nil), ranks...)}, nil
 }
 
-func (c *communicator) Group(ranks []int) (lowering.Group, error) { return c.Among(ranks) }
+func (c *communicator) Group(ranks []int) (collective.Group, error) { return c.Among(ranks) }
 
 // group records the operations of another.
 type group struct {
@@ -68,67 +68,67 @@ func (g *group) rank(member int) int {
 	return g.ranks[member]
 }
 
-func (g *group) AllSum(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *group) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
 	n := g.r.begin(c, g.ranks, nobody, int64(len(src)))
 	return g.r.end(n, g.Group.AllSum(ctx, c, dst, src))
 }
 
-func (g *group) AllMax(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *group) AllMax(ctx context.Context, c collective.Call, dst, src []byte) error {
 	n := g.r.begin(c, g.ranks, nobody, int64(len(src)))
 	return g.r.end(n, g.Group.AllMax(ctx, c, dst, src))
 }
 
-func (g *group) AllMin(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *group) AllMin(ctx context.Context, c collective.Call, dst, src []byte) error {
 	n := g.r.begin(c, g.ranks, nobody, int64(len(src)))
 	return g.r.end(n, g.Group.AllMin(ctx, c, dst, src))
 }
 
-func (g *group) AllGather(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *group) AllGather(ctx context.Context, c collective.Call, dst, src []byte) error {
 	n := g.r.begin(c, g.ranks, nobody, int64(len(dst)))
 	return g.r.end(n, g.Group.AllGather(ctx, c, dst, src))
 }
 
-func (g *group) AllGatherV(ctx context.Context, c lowering.Call, dst [][]byte, src []byte) error {
+func (g *group) AllGatherV(ctx context.Context, c collective.Call, dst [][]byte, src []byte) error {
 	n := g.r.begin(c, g.ranks, nobody, total(dst))
 	return g.r.end(n, g.Group.AllGatherV(ctx, c, dst, src))
 }
 
-func (g *group) ReduceScatter(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *group) ReduceScatter(ctx context.Context, c collective.Call, dst, src []byte) error {
 	n := g.r.begin(c, g.ranks, nobody, int64(len(src)))
 	return g.r.end(n, g.Group.ReduceScatter(ctx, c, dst, src))
 }
 
-func (g *group) AllToAll(ctx context.Context, c lowering.Call, dst, src [][]byte) error {
+func (g *group) AllToAll(ctx context.Context, c collective.Call, dst, src [][]byte) error {
 	n := g.r.begin(c, g.ranks, nobody, max(total(dst), total(src)))
 	return g.r.end(n, g.Group.AllToAll(ctx, c, dst, src))
 }
 
-func (g *group) Broadcast(ctx context.Context, c lowering.Call, root int, buf []byte) error {
+func (g *group) Broadcast(ctx context.Context, c collective.Call, root int, buf []byte) error {
 	n := g.r.begin(c, g.ranks, g.rank(root), int64(len(buf)))
 	return g.r.end(n, g.Group.Broadcast(ctx, c, root, buf))
 }
 
-func (g *group) Send(ctx context.Context, c lowering.Call, to int, src []byte) error {
+func (g *group) Send(ctx context.Context, c collective.Call, to int, src []byte) error {
 	n := g.r.begin(c, g.ranks, g.rank(to), int64(len(src)))
 	return g.r.end(n, g.Group.Send(ctx, c, to, src))
 }
 
-func (g *group) Recv(ctx context.Context, c lowering.Call, from int, dst []byte) error {
+func (g *group) Recv(ctx context.Context, c collective.Call, from int, dst []byte) error {
 	n := g.r.begin(c, g.ranks, g.rank(from), int64(len(dst)))
 	return g.r.end(n, g.Group.Recv(ctx, c, from, dst))
 }
 
-func (g *group) SendRecv(ctx context.Context, c lowering.Call, to int, src []byte, from int, dst []byte) error {
+func (g *group) SendRecv(ctx context.Context, c collective.Call, to int, src []byte, from int, dst []byte) error {
 	n := g.r.begin(c, g.ranks, g.rank(to), int64(max(len(src), len(dst))))
 	return g.r.end(n, g.Group.SendRecv(ctx, c, to, src, from, dst))
 }
 
-func (g *group) Barrier(ctx context.Context, c lowering.Call) error {
+func (g *group) Barrier(ctx context.Context, c collective.Call) error {
 	n := g.r.begin(c, g.ranks, nobody, 0)
 	return g.r.end(n, g.Group.Barrier(ctx, c))
 }
 
-func (g *group) Split(ctx context.Context, c lowering.Call, color, key int) (jaccl.Group, error) {
+func (g *group) Split(ctx context.Context, c collective.Call, color, key int) (jaccl.Group, error) {
 	n := g.r.begin(c, g.ranks, nobody, 0)
 	s, err := g.Group.Split(ctx, c, color, key)
 	g.r.end(n, err)

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Options say what is measured. Every rank passes the same.
@@ -133,9 +133,9 @@ type run struct {
 	seq      int
 }
 
-func (r *run) call(op string, d graph.DType, bytes int64) lowering.Call {
+func (r *run) call(op string, d graph.DType, bytes int64) collective.Call {
 	r.seq++
-	return lowering.Call{Op: op, Seq: r.seq, DType: d, Bytes: bytes}
+	return collective.Call{Op: op, Seq: r.seq, DType: d, Bytes: bytes}
 }
 
 // measure times an operation at a size.

@@ -17,12 +17,13 @@ import (
 
 	"github.com/gomoe/gomoe/internal/measure"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 )
 
 // run measures ranks of this process and returns the rows of each.
 func run(t *testing.T, n int, o measure.Options) [][]measure.Row {
 	t.Helper()
-	comms, err := jaccl.Local(n, jaccl.Options{Deadline: time.Minute})
+	comms, err := engine.Local(n, jaccl.Options{Deadline: time.Minute})
 	require.NoError(t, err)
 	rows, errs := make([][]measure.Row, n), make([]error, n)
 	var wg sync.WaitGroup
@@ -104,7 +105,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	comms, err := jaccl.Local(1, jaccl.Options{})
+	comms, err := engine.Local(1, jaccl.Options{})
 	require.NoError(t, err)
 	good.Max = 3
 	good.Min = 4

@@ -58,7 +58,7 @@ func TestConstantBits(t *testing.T) {
 				x := primitives.Full(tr, a, d)
 				out = append(out, primitives.Neg(x), primitives.Square(x))
 				for _, to := range []graph.DType{graph.Bool, graph.U8, graph.I32, graph.I64, graph.F16, graph.BF16, graph.F32, graph.F64} {
-					out = append(out, primitives.Convert(x, to))
+					out = append(out, primitives.ConvertElementType(x, to))
 				}
 				for _, b := range numbers {
 					if !d.IsFloat() && (b != math.Trunc(b) || b < 0 || b > 255) {
@@ -67,7 +67,7 @@ func TestConstantBits(t *testing.T) {
 					y := primitives.Full(tr, b, d)
 					out = append(out, primitives.Add(x, y), primitives.Sub(x, y), primitives.Mul(x, y), primitives.Div(x, y))
 					if d.IsFloat() {
-						out = append(out, graph.Apply1(graph.AddAny{}, x, y))
+						out = append(out, graph.Apply1(graph.AddAnyOp{}, x, y))
 					}
 				}
 			}

@@ -36,7 +36,7 @@ func constants(p *graph.Program) (*graph.Program, error) {
 		if zero(c) || c != c || !array.Equal(element(c, typ.DType), y) {
 			return nil
 		}
-		return t.Apply(graph.Fill{Value: c, DType: typ.DType, Shape: typ.Shape})
+		return t.Apply(graph.FullOp{Value: c, DType: typ.DType, Shape: typ.Shape})
 	})
 }
 
@@ -52,21 +52,21 @@ func element(c float64, d graph.DType) array.Array {
 // those whose last bit is up to a library.
 func evaluate(p graph.Primitive, x []array.Array) (array.Array, bool) {
 	switch p := p.(type) {
-	case primitives.BroadcastInDim, primitives.ReshapeTo, primitives.Permute, primitives.GradientStop:
+	case primitives.BroadcastInDimOp, primitives.ReshapeOp, primitives.TransposeOp, primitives.StopGradientOp:
 		return x[0], true // they move elements
-	case graph.AddAny:
+	case graph.AddAnyOp:
 		// From left to right; 16-bit elements are added in f32 and rounded once,
 		// which of two is the same as adding them.
 		if len(x) == 2 {
 			return arithmetic("add", x)
 		}
 		return x[0], len(x) == 1
-	case primitives.ConvertElementType:
+	case primitives.ConvertElementTypeOp:
 		y := array.New(graph.T(p.DType))
 		return y, array.Convert(y, x[0]) == nil
-	case primitives.Unary:
+	case primitives.UnaryOp:
 		return arithmetic(p.Name(), x)
-	case primitives.Binary:
+	case primitives.BinaryOp:
 		return arithmetic(p.Name(), x)
 	}
 	return array.Array{}, false

@@ -33,33 +33,33 @@ func identities(p *graph.Program) (*graph.Program, error) {
 // same returns the value that p of these arguments equals, nil if there is none.
 func same(t *graph.Tracer, p graph.Primitive, in []*graph.Value) *graph.Value {
 	switch p := p.(type) {
-	case primitives.GradientStop:
+	case primitives.StopGradientOp:
 		return in[0] // programs are differentiated before they are optimised
-	case graph.AddAny:
+	case graph.AddAnyOp:
 		if len(in) == 1 {
 			return in[0] // a sum of one term
 		}
-	case graph.PlaceLike:
-		if d := definition[graph.PlaceLike](in[0]); d != nil && d.In[1] == in[1] {
+	case graph.PlaceLikeOp:
+		if d := definition[graph.PlaceLikeOp](in[0]); d != nil && d.In[1] == in[1] {
 			return in[0] // it lies there already
 		}
-	case primitives.ReshapeTo:
+	case primitives.ReshapeOp:
 		if slices.Equal(p.Shape, in[0].Type.Shape) {
 			return in[0] // elements stay in order
 		}
-	case primitives.Permute:
+	case primitives.TransposeOp:
 		return permuted(t, p.Permutation, in[0])
-	case primitives.ConvertElementType:
+	case primitives.ConvertElementTypeOp:
 		// Of integers it adds pending sums.
 		if d := in[0].Type.DType; p.DType == d && d.IsFloat() {
 			return in[0]
 		}
-	case primitives.Unary:
+	case primitives.UnaryOp:
 		// -(-x) turns the sign bit twice; an integer's wraps twice.
-		if d := definition[primitives.Unary](in[0]); p.Name() == "neg" && d != nil && d.Prim.Name() == "neg" {
+		if d := definition[primitives.UnaryOp](in[0]); p.Name() == "neg" && d != nil && d.Prim.Name() == "neg" {
 			return d.In[0]
 		}
-	case primitives.Binary:
+	case primitives.BinaryOp:
 		return unscaled(p.Name(), in[0], in[1])
 	}
 	return nil
@@ -87,9 +87,9 @@ func unscaled(op string, x, y *graph.Value) *graph.Value {
 // permuted returns the transpose of x, without that which it may be itself: nil
 // where that is the equation as it stands.
 func permuted(t *graph.Tracer, perm []int, x *graph.Value) *graph.Value {
-	inner := definition[primitives.Permute](x)
+	inner := definition[primitives.TransposeOp](x)
 	if inner != nil {
-		q := inner.Prim.(primitives.Permute).Permutation
+		q := inner.Prim.(primitives.TransposeOp).Permutation
 		both := make([]int, len(perm))
 		for i, d := range perm {
 			both[i] = q[d]
@@ -100,7 +100,7 @@ func permuted(t *graph.Tracer, perm []int, x *graph.Value) *graph.Value {
 	case slices.IsSorted(perm): // each dimension where it was
 		return x
 	case inner != nil:
-		return t.Apply(primitives.Permute{Permutation: perm}, x)[0]
+		return t.Apply(primitives.TransposeOp{Permutation: perm}, x)[0]
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func constant(v *graph.Value) (float64, bool) {
 	if v.Def == nil {
 		return 0, false
 	}
-	f, ok := v.Def.Prim.(graph.Fill)
+	f, ok := v.Def.Prim.(graph.FullOp)
 	return f.Value, ok
 }
 

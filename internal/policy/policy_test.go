@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,8 +67,15 @@ func TestModule(t *testing.T) {
 	files, err := read(filepath.Join("..", ".."))
 	require.NoError(t, err)
 	packages := map[string]bool{}
+	used := map[string]map[string]bool{} // imports of files that are no tests
 	for _, f := range files {
 		packages[f.pkg] = true
+		if !f.test() && used[f.pkg] == nil {
+			used[f.pkg] = map[string]bool{}
+		}
+		for _, to := range imported(f) {
+			used[f.pkg][to] = true
+		}
 		for _, p := range problems(f) {
 			t.Error(p)
 		}
@@ -76,6 +84,9 @@ func TestModule(t *testing.T) {
 		if !packages[pkg] {
 			t.Errorf("package %q was not found; the walk begins in the wrong place", pkg)
 		}
+	}
+	for _, p := range unused(imports(), used) {
+		t.Error(p)
 	}
 	declared := map[string]bool{}
 	for _, f := range files {
@@ -94,6 +105,58 @@ func TestModule(t *testing.T) {
 			t.Errorf("policy: %s is listed as a read-only table and does not exist", name)
 		}
 	}
+}
+
+// imported returns the module's packages that f imports, none of a test.
+func imported(f file) []string {
+	parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.src, parser.ImportsOnly)
+	if err != nil || f.test() {
+		return nil
+	}
+	var out []string
+	for _, s := range parsed.Imports {
+		path, err := strconv.Unquote(s.Path.Value)
+		if err == nil && (path == module || strings.HasPrefix(path, module+"/")) {
+			out = append(out, strings.TrimPrefix(strings.TrimPrefix(path, module), "/"))
+		}
+	}
+	return out
+}
+
+// unused returns what the table allows and nobody does: packages that do not exist, and
+// imports that they do not have.
+func unused(table map[string][]string, used map[string]map[string]bool) []string {
+	var out []string
+	for pkg, allowed := range table {
+		if below, all := strings.CutSuffix(pkg, "/..."); all {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(used)), func(p string) bool { return p == below || strings.HasPrefix(p, below+"/") }) {
+				out = append(out, fmt.Sprintf("policy: there is nothing below %q; take it from the table of imports", below))
+			}
+			continue
+		}
+		if used[pkg] == nil {
+			out = append(out, fmt.Sprintf("policy: there is no package %q; take it from the table of imports", pkg))
+			continue
+		}
+		for _, to := range allowed {
+			if to != anything && !used[pkg][to] {
+				out = append(out, fmt.Sprintf("policy: package %q may import %q and does not; take that from the table of imports", pkg, to))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// The table allows nothing that nobody does.
+func TestUnused(t *testing.T) {
+	table := map[string][]string{"a": {"b", "c"}, "b": {}, "c": {anything}, "d": {}, "cmd/...": {anything}, "tools/...": {anything}}
+	used := map[string]map[string]bool{"a": {"b": true}, "b": {}, "c": {"a": true}, "cmd/x": {}}
+	require.Equal(t, []string{
+		`policy: package "a" may import "c" and does not; take that from the table of imports`,
+		`policy: there is no package "d"; take it from the table of imports`,
+		`policy: there is nothing below "tools"; take it from the table of imports`,
+	}, unused(table, used))
 }
 
 // problems returns what in f is against the rules.

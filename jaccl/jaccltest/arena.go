@@ -3,8 +3,8 @@ package jaccltest
 import (
 	"errors"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // arena is memory that the communicator lends, for the buffers of one operation after
@@ -18,7 +18,7 @@ type arena struct {
 // communicator has none. Some trials are left out, so that operations meet members of
 // which only some have their buffers there.
 func newArena(c jaccl.Communicator, member int, ts []trial) (*arena, error) {
-	m, ok := c.(lowering.Leaser)
+	m, ok := c.(collective.Leaser)
 	if !ok {
 		return nil, nil
 	}

@@ -6,7 +6,7 @@
 // disturb each other, and errors that name the rank at fault. With a Far for every rank,
 // the ranks are in processes of their own, which run Serve. PlayRank is its part for one
 // rank that nothing but its communicator connects to the others. WorldConformance is for
-// transports that have less. LinkConformance states what every jaccl.Link does.
+// transports that have less. LinkConformance states what every link.Link does.
 //
 // Links, SharedLinks, Sites and Watches connect ranks of one process, for tests of what
 // is made of them.

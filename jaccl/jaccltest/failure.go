@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // expect checks that every error there is contains every word.
@@ -39,7 +39,7 @@ func poisoned(t *testing.T, comms []jaccl.Communicator, words ...string) {
 		g, err := c.Group([]int{c.Rank()})
 		for end := time.Now().Add(patience); err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
 			// A rank that took no part hears of the failure when a message has come.
-			err = g.Barrier(background(), lowering.Call{Op: "barrier", Seq: 99})
+			err = g.Barrier(background(), collective.Call{Op: "barrier", Seq: 99})
 		}
 		return err
 	}), words...)
@@ -47,13 +47,13 @@ func poisoned(t *testing.T, comms []jaccl.Communicator, words ...string) {
 
 // mismatch: every member learns of both sides, and nothing is written.
 func (s suite) mismatch(t *testing.T) {
-	at := func(op string, seq int, d graph.DType, bytes int64, line int) lowering.Call {
-		return lowering.Call{Op: op, Seq: seq, DType: d, Bytes: bytes, Pos: graph.Pos{File: "moe.go", Line: line}}
+	at := func(op string, seq int, d graph.DType, bytes int64, line int) collective.Call {
+		return collective.Call{Op: op, Seq: seq, DType: d, Bytes: bytes, Pos: graph.Pos{File: "moe.go", Line: line}}
 	}
-	sum := func(ctx context.Context, g jaccl.Group, c lowering.Call, n int, dst []byte) error {
+	sum := func(ctx context.Context, g jaccl.Group, c collective.Call, n int, dst []byte) error {
 		return g.AllSum(ctx, c, dst[:n], make([]byte, n))
 	}
-	parts := func(g jaccl.Group, c lowering.Call, send, receive []int, dst []byte) error {
+	parts := func(g jaccl.Group, c collective.Call, send, receive []int, dst []byte) error {
 		d, s := make([][]byte, len(receive)), make([][]byte, len(send))
 		for i := range d {
 			d[i], s[i] = dst[16*i:][:receive[i]], make([]byte, send[i])
@@ -165,8 +165,8 @@ func (s suite) mismatch(t *testing.T) {
 
 // pairMismatch: what two members of three call does not fit together.
 func (s suite) pairMismatch(t *testing.T) {
-	at := func(op string, seq int) lowering.Call {
-		return lowering.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "moe.go", Line: 7}}
+	at := func(op string, seq int) collective.Call {
+		return collective.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: 8, Pos: graph.Pos{File: "moe.go", Line: 7}}
 	}
 	one, two := make([]byte, 8), make([]byte, 8)
 	cases := []struct {
@@ -229,8 +229,8 @@ func (s suite) pairMismatch(t *testing.T) {
 // badArguments: what is wrong on one rank alone is an error there without
 // waiting for the others, and then on all of them.
 func (s suite) badArguments(t *testing.T) {
-	call := func(op string, d graph.DType) lowering.Call {
-		return lowering.Call{Op: op, DType: d, Pos: graph.Pos{File: "moe.go", Line: 8}}
+	call := func(op string, d graph.DType) collective.Call {
+		return collective.Call{Op: op, DType: d, Pos: graph.Pos{File: "moe.go", Line: 8}}
 	}
 	shared := make([]byte, 64)
 	cases := map[string]func(g jaccl.Group) error{
@@ -385,7 +385,7 @@ func (s suite) cancel(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				call := lowering.Call{Op: "barrier", Seq: 5, Pos: graph.Pos{File: "moe.go", Line: 3}}
+				call := collective.Call{Op: "barrier", Seq: 5, Pos: graph.Pos{File: "moe.go", Line: 3}}
 				switch c.Rank() {
 				case 0:
 					return g.Barrier(background(), call)
@@ -437,7 +437,7 @@ func (s suite) close(t *testing.T) {
 						return err
 					}
 				}
-				return groups[c.Rank()].Barrier(background(), lowering.Call{Op: "barrier"})
+				return groups[c.Rank()].Barrier(background(), collective.Call{Op: "barrier"})
 			})
 			expect(t, errs, "rank 1 has closed")
 			if g, err := comms[1].Group([]int{1}); err == nil {

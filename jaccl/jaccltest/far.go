@@ -8,8 +8,8 @@ import (
 	"io"
 	"sync"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Far is a rank in another process, which runs Serve at the other end of a connection:
@@ -106,7 +106,7 @@ type request struct {
 	ID       int
 	Kind     string // the method
 	Group    int
-	Call     lowering.Call
+	Call     collective.Call
 	Dst, Src []place
 	Blocks   []block
 	To, From int

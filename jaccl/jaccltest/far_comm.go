@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // farComm is the communicator of a Far rank.
@@ -18,7 +18,7 @@ type farComm struct {
 func (c *farComm) Rank() int { return c.rank }
 func (c *farComm) Size() int { return c.size }
 
-func (c *farComm) Group(ranks []int) (lowering.Group, error) {
+func (c *farComm) Group(ranks []int) (collective.Group, error) {
 	g, err := c.Among(ranks)
 	if err != nil {
 		return nil, err
@@ -77,64 +77,64 @@ func (g *farEnd) do(ctx context.Context, r request, dst, src [][]byte) (answer, 
 	return a, a.error(context.Cause(ctx), g.c.failed)
 }
 
-func (g *farEnd) just(ctx context.Context, kind string, c lowering.Call, dst, src [][]byte) error {
+func (g *farEnd) just(ctx context.Context, kind string, c collective.Call, dst, src [][]byte) error {
 	_, err := g.do(ctx, request{Kind: kind, Call: c}, dst, src)
 	return err
 }
 
-func (g *farEnd) AllSum(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *farEnd) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return g.just(ctx, "all_sum", c, [][]byte{dst}, [][]byte{src})
 }
 
-func (g *farEnd) AllMax(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *farEnd) AllMax(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return g.just(ctx, "all_max", c, [][]byte{dst}, [][]byte{src})
 }
 
-func (g *farEnd) AllMin(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *farEnd) AllMin(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return g.just(ctx, "all_min", c, [][]byte{dst}, [][]byte{src})
 }
 
-func (g *farEnd) AllGather(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *farEnd) AllGather(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return g.just(ctx, "all_gather", c, [][]byte{dst}, [][]byte{src})
 }
 
-func (g *farEnd) AllGatherV(ctx context.Context, c lowering.Call, dst [][]byte, src []byte) error {
+func (g *farEnd) AllGatherV(ctx context.Context, c collective.Call, dst [][]byte, src []byte) error {
 	return g.just(ctx, "all_gather_v", c, dst, [][]byte{src})
 }
 
-func (g *farEnd) ReduceScatter(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *farEnd) ReduceScatter(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return g.just(ctx, "reduce_scatter", c, [][]byte{dst}, [][]byte{src})
 }
 
-func (g *farEnd) AllToAll(ctx context.Context, c lowering.Call, dst, src [][]byte) error {
+func (g *farEnd) AllToAll(ctx context.Context, c collective.Call, dst, src [][]byte) error {
 	return g.just(ctx, "all_to_all", c, dst, src)
 }
 
-func (g *farEnd) Barrier(ctx context.Context, c lowering.Call) error {
+func (g *farEnd) Barrier(ctx context.Context, c collective.Call) error {
 	return g.just(ctx, "barrier", c, nil, nil)
 }
 
-func (g *farEnd) Broadcast(ctx context.Context, c lowering.Call, root int, buf []byte) error {
+func (g *farEnd) Broadcast(ctx context.Context, c collective.Call, root int, buf []byte) error {
 	_, err := g.do(ctx, request{Kind: "broadcast", Call: c, From: root}, [][]byte{buf}, nil)
 	return err
 }
 
-func (g *farEnd) Send(ctx context.Context, c lowering.Call, to int, src []byte) error {
+func (g *farEnd) Send(ctx context.Context, c collective.Call, to int, src []byte) error {
 	_, err := g.do(ctx, request{Kind: "send", Call: c, To: to}, nil, [][]byte{src})
 	return err
 }
 
-func (g *farEnd) Recv(ctx context.Context, c lowering.Call, from int, dst []byte) error {
+func (g *farEnd) Recv(ctx context.Context, c collective.Call, from int, dst []byte) error {
 	_, err := g.do(ctx, request{Kind: "recv", Call: c, From: from}, [][]byte{dst}, nil)
 	return err
 }
 
-func (g *farEnd) SendRecv(ctx context.Context, c lowering.Call, to int, src []byte, from int, dst []byte) error {
+func (g *farEnd) SendRecv(ctx context.Context, c collective.Call, to int, src []byte, from int, dst []byte) error {
 	_, err := g.do(ctx, request{Kind: "send_recv", Call: c, To: to, From: from}, [][]byte{dst}, [][]byte{src})
 	return err
 }
 
-func (g *farEnd) Split(ctx context.Context, c lowering.Call, color, key int) (jaccl.Group, error) {
+func (g *farEnd) Split(ctx context.Context, c collective.Call, color, key int) (jaccl.Group, error) {
 	a, err := g.do(ctx, request{Kind: "split", Call: c, To: color, From: key}, nil, nil)
 	if err != nil || a.Group == nil {
 		return nil, err

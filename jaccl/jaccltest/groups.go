@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // parting is a split whose groups all ranks can compute.
@@ -57,7 +57,7 @@ func (p parting) want(ranks []int, member int) []int {
 // apart splits g, of these ranks, and returns this rank's new group and its ranks.
 func (p parting) apart(c jaccl.Communicator, g jaccl.Group, ranks []int, seq int) (jaccl.Group, []int, error) {
 	want := p.want(ranks, g.Rank())
-	part, err := g.Split(background(), lowering.Call{Op: "split", Seq: seq, Pos: graph.Pos{File: "split.go", Line: seq}}, p.color(g.Rank()), p.key(g.Rank()))
+	part, err := g.Split(background(), collective.Call{Op: "split", Seq: seq, Pos: graph.Pos{File: "split.go", Line: seq}}, p.color(g.Rank()), p.key(g.Rank()))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,7 +120,7 @@ func (s suite) split(t *testing.T) {
 func (s suite) closeGroup(t *testing.T) {
 	all(t, s.start(t, 3), func(c jaccl.Communicator) error {
 		w := c.World()
-		twin, err := w.Split(background(), lowering.Call{Op: "split"}, 0, 0)
+		twin, err := w.Split(background(), collective.Call{Op: "split"}, 0, 0)
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (s suite) closedGroup(t *testing.T) {
 				return err
 			}
 		}
-		return g.Barrier(background(), lowering.Call{Op: "barrier"})
+		return g.Barrier(background(), collective.Call{Op: "barrier"})
 	}), "rank 1 has closed its end of the group of ranks [0 1 2]")
 }
 
@@ -192,9 +192,9 @@ func (s suite) desertedGroup(t *testing.T) {
 						<-closed
 					}
 					if op == "recv" {
-						return g.Recv(background(), lowering.Call{Op: "recv"}, 2, nil)
+						return g.Recv(background(), collective.Call{Op: "recv"}, 2, nil)
 					}
-					return g.Barrier(background(), lowering.Call{Op: "barrier"})
+					return g.Barrier(background(), collective.Call{Op: "barrier"})
 				})
 				if took := time.Since(began); took > 5*time.Second {
 					t.Errorf("it took %v, much of the deadline", took)
@@ -214,16 +214,16 @@ func (s suite) desertedGroup(t *testing.T) {
 func (s suite) closeEarly(t *testing.T) {
 	all(t, s.start(t, 3), func(c jaccl.Communicator) error {
 		for round := range 20 {
-			g, err := c.World().Split(background(), lowering.Call{Op: "split", Seq: round}, 0, 0)
+			g, err := c.World().Split(background(), collective.Call{Op: "split", Seq: round}, 0, 0)
 			if err != nil {
 				return err
 			}
 			b := make([]byte, 1<<round)
 			dst := make([]byte, 3*len(b))
-			if err := g.AllGather(background(), lowering.Call{Op: "all_gather", Seq: 0, DType: graph.U8, Bytes: int64(len(b))}, dst, b); err != nil {
+			if err := g.AllGather(background(), collective.Call{Op: "all_gather", Seq: 0, DType: graph.U8, Bytes: int64(len(b))}, dst, b); err != nil {
 				return err
 			}
-			x := lowering.Call{Seq: 1, DType: graph.U8, Bytes: int64(len(b))}
+			x := collective.Call{Seq: 1, DType: graph.U8, Bytes: int64(len(b))}
 			if g.Rank() > 0 { // what comes goes on to the next one
 				x.Op = "recv"
 				if err := g.Recv(background(), x, g.Rank()-1, b); err != nil {
@@ -299,7 +299,7 @@ func (s suite) rings(t *testing.T) {
 			n := []int{0, 5, 70000}[seq%3]
 			to, from := ring[(at+1)%3], ring[(at+2)%3]
 			src, dst := pattern(c.Rank()*100+seq, n), make([]byte, n)
-			if err := g.SendRecv(background(), lowering.Call{Op: "send_recv", Seq: seq}, to, src, from, dst); err != nil {
+			if err := g.SendRecv(background(), collective.Call{Op: "send_recv", Seq: seq}, to, src, from, dst); err != nil {
 				return err
 			}
 			clear(src)

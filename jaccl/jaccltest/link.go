@@ -7,23 +7,23 @@ import (
 	"io"
 	"sync"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Links returns the links of n ranks of one process, by rank, for tests of what is
 // made of links. Like a connection they hold some bytes that nobody has come for.
-func Links(n int) []jaccl.Link {
-	links := make([]jaccl.Link, n)
+func Links(n int) []link.Link {
+	links := make([]link.Link, n)
 	for i, l := range newLinks(n) {
 		links[i] = l
 	}
 	return links
 }
 
-func newLinks(n int) []*link {
-	links := make([]*link, n)
+func newLinks(n int) []*wired {
+	links := make([]*wired, n)
 	for i := range links {
-		links[i] = &link{rank: i, size: n, closed: make(chan struct{}), dead: make(chan struct{}), halves: make([]half, n)}
+		links[i] = &wired{rank: i, size: n, closed: make(chan struct{}), dead: make(chan struct{}), halves: make([]half, n)}
 	}
 	for _, l := range links {
 		for peer := range n {
@@ -32,7 +32,7 @@ func newLinks(n int) []*link {
 			}
 			p := &pipe{full: make(chan []byte, pipeDepth), free: make(chan []byte, pipeDepth), closed: l.closed}
 			for range pipeDepth {
-				p.free <- make([]byte, 0, jaccl.MaxHead)
+				p.free <- make([]byte, 0, link.MaxHead)
 			}
 			l.halves[peer].out, links[peer].halves[l.rank].in = p, p
 		}
@@ -61,12 +61,12 @@ type half struct {
 // work is what a half does in one exchange.
 type work struct {
 	ctx  context.Context
-	x    *jaccl.Exchange
+	x    *link.Exchange
 	i    int // of the peer in x.Peers
 	head bool
 }
 
-type link struct {
+type wired struct {
 	rank, size int
 	halves     []half
 	closed     chan struct{}
@@ -85,7 +85,7 @@ type came struct {
 	b []byte
 }
 
-func (l *link) start() {
+func (l *wired) start() {
 	l.came, l.results = make(chan came, l.size), make(chan error, 2*l.size)
 	for peer := range l.halves {
 		h := &l.halves[peer]
@@ -98,7 +98,7 @@ func (l *link) start() {
 	}
 }
 
-func (l *link) loop(works <-chan work, do func(work) error) {
+func (l *wired) loop(works <-chan work, do func(work) error) {
 	for {
 		select {
 		case w := <-works:
@@ -109,11 +109,11 @@ func (l *link) loop(works <-chan work, do func(work) error) {
 	}
 }
 
-func (l *link) Rank() int         { return l.rank }
-func (l *link) Size() int         { return l.size }
-func (l *link) Transport() string { return "memory" }
+func (l *wired) Rank() int         { return l.rank }
+func (l *wired) Size() int         { return l.size }
+func (l *wired) Transport() string { return "memory" }
 
-func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
+func (l *wired) Exchange(ctx context.Context, x *link.Exchange) error {
 	x.Begin()
 	select {
 	case <-l.closed:
@@ -126,8 +126,8 @@ func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
 		l.die()
 		return context.Cause(ctx)
 	}
-	if len(x.Head) > jaccl.MaxHead {
-		return fmt.Errorf("jaccltest: a head of %d bytes, want at most %d", len(x.Head), jaccl.MaxHead)
+	if len(x.Head) > link.MaxHead {
+		return fmt.Errorf("jaccltest: a head of %d bytes, want at most %d", len(x.Head), link.MaxHead)
 	}
 	for i, peer := range x.Peers {
 		w := work{ctx, x, i, x.Head != nil}
@@ -173,9 +173,9 @@ func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
 }
 
 // die ends the exchange in progress.
-func (l *link) die() { l.over.Do(func() { close(l.dead) }) }
+func (l *wired) die() { l.over.Do(func() { close(l.dead) }) }
 
-func (l *link) send(peer int, w work) error {
+func (l *wired) send(peer int, w work) error {
 	p := l.halves[peer].out
 	if w.head {
 		if err := l.put(peer, p, w, w.x.Head); err != nil {
@@ -187,7 +187,7 @@ func (l *link) send(peer int, w work) error {
 	}
 	for _, b := range w.x.Send[w.i] {
 		for len(b) > 0 {
-			n := min(len(b), jaccl.MaxHead)
+			n := min(len(b), link.MaxHead)
 			if err := l.put(peer, p, w, b[:n]); err != nil {
 				return err
 			}
@@ -198,7 +198,7 @@ func (l *link) send(peer int, w work) error {
 	return nil
 }
 
-func (l *link) put(peer int, p *pipe, w work, b []byte) error {
+func (l *wired) put(peer int, p *pipe, w work, b []byte) error {
 	select { // a head goes out even if this rank has refused those of others already
 	case piece := <-p.free:
 		p.full <- append(piece[:0], b...)
@@ -210,7 +210,7 @@ func (l *link) put(peer int, p *pipe, w work, b []byte) error {
 		p.full <- append(piece[:0], b...)
 		return nil
 	case <-l.halves[peer].in.closed:
-		return &jaccl.PeerError{Peer: peer, Err: io.ErrClosedPipe}
+		return &link.PeerError{Peer: peer, Err: io.ErrClosedPipe}
 	case <-w.ctx.Done():
 		return context.Cause(w.ctx)
 	case <-l.dead:
@@ -221,7 +221,7 @@ func (l *link) put(peer int, p *pipe, w work, b []byte) error {
 }
 
 // get returns the next piece, which goes back to p.free.
-func (l *link) get(peer int, p *pipe, w work) ([]byte, error) {
+func (l *wired) get(peer int, p *pipe, w work) ([]byte, error) {
 	select {
 	case b := <-p.full:
 		return b, nil
@@ -235,7 +235,7 @@ func (l *link) get(peer int, p *pipe, w work) ([]byte, error) {
 		case b := <-p.full:
 			return b, nil
 		default:
-			return nil, &jaccl.PeerError{Peer: peer, Err: io.EOF}
+			return nil, &link.PeerError{Peer: peer, Err: io.EOF}
 		}
 	case <-w.ctx.Done():
 		return nil, context.Cause(w.ctx)
@@ -246,7 +246,7 @@ func (l *link) get(peer int, p *pipe, w work) ([]byte, error) {
 	}
 }
 
-func (l *link) receive(peer int, w work) error {
+func (l *wired) receive(peer int, w work) error {
 	p := l.halves[peer].in
 	if w.head {
 		b, err := l.get(peer, p, w)
@@ -293,7 +293,7 @@ func (l *link) receive(peer int, w work) error {
 	return nil
 }
 
-func (l *link) Close() error {
+func (l *wired) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	l.running.Wait()
 	return nil

@@ -10,15 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // LinkConformance runs the suite of links. open returns the links of a new job of n
 // ranks, by rank; the suite closes them. Jobs have at most 8 ranks and move at most
 // 64 MiB from one rank to another.
-func LinkConformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Link) {
+func LinkConformance(t *testing.T, open func(t *testing.T, n int) []link.Link) {
 	s := linkSuite{open}
 	t.Run("Ranks", s.ranks)
 	t.Run("Orders", s.orders)
@@ -37,13 +36,13 @@ func LinkConformance(t *testing.T, open func(t *testing.T, n int) []jaccl.Link) 
 }
 
 type linkSuite struct {
-	open func(t *testing.T, n int) []jaccl.Link
+	open func(t *testing.T, n int) []link.Link
 }
 
 // patience is how long anything may take that does not move data.
 const patience = 20 * time.Second
 
-func (s linkSuite) start(t *testing.T, n int) []jaccl.Link {
+func (s linkSuite) start(t *testing.T, n int) []link.Link {
 	t.Helper()
 	links := s.open(t, n)
 	require.Len(t, links, n)
@@ -60,7 +59,7 @@ func (s linkSuite) start(t *testing.T, n int) []jaccl.Link {
 }
 
 // eachLink runs f for every rank at once and returns the errors by rank.
-func eachLink(links []jaccl.Link, f func(l jaccl.Link) error) []error {
+func eachLink(links []link.Link, f func(l link.Link) error) []error {
 	errs := make([]error, len(links))
 	var wg sync.WaitGroup
 	for i, l := range links {
@@ -70,11 +69,11 @@ func eachLink(links []jaccl.Link, f func(l jaccl.Link) error) []error {
 	return errs
 }
 
-func (s linkSuite) all(t *testing.T, n int, f func(ctx context.Context, l jaccl.Link) error) {
+func (s linkSuite) all(t *testing.T, n int, f func(ctx context.Context, l link.Link) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(background())
 	defer cancel(nil)
-	for rank, err := range eachLink(s.start(t, n), func(l jaccl.Link) error {
+	for rank, err := range eachLink(s.start(t, n), func(l link.Link) error {
 		err := f(ctx, l)
 		if err != nil {
 			cancel(err)
@@ -99,8 +98,8 @@ func (s linkSuite) ranks(t *testing.T) {
 func (s linkSuite) orders(t *testing.T) {
 	for _, n := range sizes() {
 		ss := steps(n, 60, 30000)
-		s.all(t, n, func(ctx context.Context, l jaccl.Link) error {
-			var x jaccl.Exchange
+		s.all(t, n, func(ctx context.Context, l link.Link) error {
+			var x link.Exchange
 			for _, st := range ss {
 				if slices.Contains(st.members, l.Rank()) {
 					if err := st.run(ctx, l, &x); err != nil {
@@ -115,11 +114,11 @@ func (s linkSuite) orders(t *testing.T) {
 
 // heads has heads of every length that matters, without data.
 func (s linkSuite) heads(t *testing.T) {
-	lengths := []int{0, 1, 2, 63, 64, 65, 1000, jaccl.MaxHead - 1, jaccl.MaxHead}
-	s.all(t, 3, func(ctx context.Context, l jaccl.Link) error {
+	lengths := []int{0, 1, 2, 63, 64, 65, 1000, link.MaxHead - 1, link.MaxHead}
+	s.all(t, 3, func(ctx context.Context, l link.Link) error {
 		for k := range lengths {
 			head := func(rank int) []byte { return pattern(rank, lengths[(k+rank)%len(lengths)]) }
-			x := jaccl.Exchange{Peers: others(l), Head: head(l.Rank())}
+			x := link.Exchange{Peers: others(l), Head: head(l.Rank())}
 			x.Heads = func(heads [][]byte) error {
 				for i, peer := range x.Peers {
 					if !bytes.Equal(heads[i], head(peer)) {
@@ -136,7 +135,7 @@ func (s linkSuite) heads(t *testing.T) {
 	})
 }
 
-func others(l jaccl.Link) []int {
+func others(l link.Link) []int {
 	return slices.DeleteFunc(world(l.Size()), func(r int) bool { return r == l.Rank() })
 }
 
@@ -147,8 +146,8 @@ func (s linkSuite) refuse(t *testing.T) {
 	ctx, cancel := context.WithTimeout(background(), patience)
 	defer cancel()
 	var late sync.Once
-	errs := eachLink(s.start(t, 3), func(l jaccl.Link) error {
-		x := jaccl.Exchange{Peers: others(l), Head: []byte("head"), Heads: func([][]byte) error { return refusal }}
+	errs := eachLink(s.start(t, 3), func(l link.Link) error {
+		x := link.Exchange{Peers: others(l), Head: []byte("head"), Heads: func([][]byte) error { return refusal }}
 		var got [][]byte
 		for range x.Peers {
 			b := bytes.Repeat([]byte{canary}, 1000)
@@ -177,15 +176,15 @@ func (s linkSuite) refuse(t *testing.T) {
 
 // nothing has exchanges without data, and with data one way only.
 func (s linkSuite) nothing(t *testing.T) {
-	s.all(t, 3, func(ctx context.Context, l jaccl.Link) error {
-		if err := l.Exchange(ctx, &jaccl.Exchange{}); err != nil {
+	s.all(t, 3, func(ctx context.Context, l link.Link) error {
+		if err := l.Exchange(ctx, &link.Exchange{}); err != nil {
 			return fmt.Errorf("without peers: %w", err)
 		}
 		for range 3 {
-			if err := l.Exchange(ctx, &jaccl.Exchange{Peers: others(l)}); err != nil {
+			if err := l.Exchange(ctx, &link.Exchange{Peers: others(l)}); err != nil {
 				return fmt.Errorf("without data: %w", err)
 			}
-			x := jaccl.Exchange{Peers: others(l), Send: make([][][]byte, 2), Recv: make([][][]byte, 2)}
+			x := link.Exchange{Peers: others(l), Send: make([][][]byte, 2), Recv: make([][][]byte, 2)}
 			b := make([]byte, 5)
 			switch l.Rank() {
 			case 0:
@@ -211,8 +210,8 @@ func (s linkSuite) big(t *testing.T) {
 		for r := range src {
 			src[r] = pattern(r, size)
 		}
-		s.all(t, n, func(ctx context.Context, l jaccl.Link) error {
-			x := jaccl.Exchange{Peers: others(l)}
+		s.all(t, n, func(ctx context.Context, l link.Link) error {
+			x := link.Exchange{Peers: others(l)}
 			for range x.Peers {
 				x.Send = append(x.Send, [][]byte{src[l.Rank()]})
 				x.Recv = append(x.Recv, [][]byte{make([]byte, size)})
@@ -233,8 +232,8 @@ func (s linkSuite) big(t *testing.T) {
 // account: what the exchange says has moved is what has: deadlines depend on it.
 func (s linkSuite) account(t *testing.T) {
 	ss := steps(3, 12, 100000)
-	s.all(t, 3, func(ctx context.Context, l jaccl.Link) error {
-		var x jaccl.Exchange
+	s.all(t, 3, func(ctx context.Context, l link.Link) error {
+		var x link.Exchange
 		for _, st := range ss {
 			if !slices.Contains(st.members, l.Rank()) {
 				continue

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // within runs f and fails the test if it takes longer than patience.
@@ -37,7 +36,7 @@ func (s linkSuite) context(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(background())
 		time.AfterFunc(20*time.Millisecond, func() { cancel(errSeeded) })
 		err := within(t, "exchange", func() error {
-			return links[0].Exchange(ctx, &jaccl.Exchange{Peers: []int{1}, Head: []byte("x"), Heads: func([][]byte) error { return nil }})
+			return links[0].Exchange(ctx, &link.Exchange{Peers: []int{1}, Head: []byte("x"), Heads: func([][]byte) error { return nil }})
 		})
 		if !errors.Is(err, errSeeded) {
 			t.Errorf("%v, want the cause of the context", err)
@@ -48,7 +47,7 @@ func (s linkSuite) context(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(background())
 		time.AfterFunc(20*time.Millisecond, func() { cancel(errSeeded) })
 		err := within(t, "exchange", func() error {
-			return links[0].Exchange(ctx, &jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{make([]byte, 32<<20)}}})
+			return links[0].Exchange(ctx, &link.Exchange{Peers: []int{1}, Send: [][][]byte{{make([]byte, 32<<20)}}})
 		})
 		if !errors.Is(err, errSeeded) {
 			t.Errorf("%v, want the cause of the context", err)
@@ -58,7 +57,7 @@ func (s linkSuite) context(t *testing.T) {
 		links := s.start(t, 2)
 		ctx, cancel := context.WithCancelCause(background())
 		cancel(errSeeded)
-		err := within(t, "exchange", func() error { return links[0].Exchange(ctx, &jaccl.Exchange{Peers: []int{1}}) })
+		err := within(t, "exchange", func() error { return links[0].Exchange(ctx, &link.Exchange{Peers: []int{1}}) })
 		if !errors.Is(err, errSeeded) {
 			t.Errorf("%v, want the cause of the context", err)
 		}
@@ -78,9 +77,9 @@ func (s linkSuite) peerCloses(t *testing.T) {
 			}
 			for _, rank := range []int{0, 2} {
 				err := within(t, "exchange", func() error {
-					return links[rank].Exchange(background(), &jaccl.Exchange{Peers: []int{1}, Head: []byte("x"), Heads: func([][]byte) error { return nil }})
+					return links[rank].Exchange(background(), &link.Exchange{Peers: []int{1}, Head: []byte("x"), Heads: func([][]byte) error { return nil }})
 				})
-				var peer *jaccl.PeerError
+				var peer *link.PeerError
 				if !errors.As(err, &peer) || peer.Peer != 1 {
 					t.Errorf("rank %d: %v, want a *jaccl.PeerError of rank 1", rank, err)
 				}
@@ -95,8 +94,8 @@ func (s linkSuite) lastWords(t *testing.T) {
 	for round := range 10 {
 		links := s.start(t, 3)
 		const n = 300000
-		for rank, err := range eachLink(links, func(l jaccl.Link) error {
-			x := jaccl.Exchange{Peers: others(l), Head: []byte("last"), Heads: func([][]byte) error { return nil }}
+		for rank, err := range eachLink(links, func(l link.Link) error {
+			x := link.Exchange{Peers: others(l), Head: []byte("last"), Heads: func([][]byte) error { return nil }}
 			for range x.Peers {
 				x.Send = append(x.Send, [][]byte{pattern(l.Rank(), n*(round%2))})
 				x.Recv = append(x.Recv, [][]byte{make([]byte, n*(round%2))})
@@ -122,11 +121,11 @@ func (s linkSuite) lastWords(t *testing.T) {
 func (s linkSuite) ownClose(t *testing.T) {
 	links := s.start(t, 2)
 	time.AfterFunc(20*time.Millisecond, func() { links[0].Close() })
-	if err := within(t, "exchange", func() error { return links[0].Exchange(background(), &jaccl.Exchange{Peers: []int{1}}) }); err == nil {
+	if err := within(t, "exchange", func() error { return links[0].Exchange(background(), &link.Exchange{Peers: []int{1}}) }); err == nil {
 		// Without heads and data nothing needs to be waited for.
 		err = within(t, "exchange", func() error {
 			time.Sleep(40 * time.Millisecond)
-			return links[0].Exchange(background(), &jaccl.Exchange{Peers: []int{1}, Recv: [][][]byte{{make([]byte, 1)}}})
+			return links[0].Exchange(background(), &link.Exchange{Peers: []int{1}, Recv: [][][]byte{{make([]byte, 1)}}})
 		})
 		if err == nil {
 			t.Error("an exchange of a closed link succeeded")
@@ -139,8 +138,8 @@ func (s linkSuite) leaks(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("job", func(t *testing.T) { // which ends with its clean-up
 		ss := steps(4, 8, 1000)
-		s.all(t, 4, func(ctx context.Context, l jaccl.Link) error {
-			var x jaccl.Exchange
+		s.all(t, 4, func(ctx context.Context, l link.Link) error {
+			var x link.Exchange
 			for _, st := range ss {
 				if slices.Contains(st.members, l.Rank()) {
 					if err := st.run(ctx, l, &x); err != nil {

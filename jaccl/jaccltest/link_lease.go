@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // lease checks what links that lend memory have more. Of a job they may be some.
@@ -19,7 +20,7 @@ func (s linkSuite) lease(t *testing.T) {
 	leases, releases := make([][]byte, len(links)), make([]func() error, len(links))
 	ctx, cancel := context.WithTimeout(background(), patience)
 	defer cancel()
-	for rank, err := range eachLink(links, func(l jaccl.Link) (err error) {
+	for rank, err := range eachLink(links, func(l link.Link) (err error) {
 		leases[l.Rank()], releases[l.Rank()], err = borrow(ctx, l)
 		return err
 	}) {
@@ -40,7 +41,7 @@ func (s linkSuite) lease(t *testing.T) {
 		}
 		require.NoError(t, releases[rank]())
 		require.NoError(t, releases[rank]())
-		if _, _, err := links[rank].(jaccl.Lender).Lease(1); err == nil {
+		if _, _, err := links[rank].(link.Lender).Lease(1); err == nil {
 			t.Errorf("rank %d: a closed link lends memory", rank)
 		}
 	}
@@ -48,7 +49,7 @@ func (s linkSuite) lease(t *testing.T) {
 
 // borrow exchanges what lies in leases, at odd bytes, and returns one: without a release if
 // the link has none.
-func borrow(ctx context.Context, l jaccl.Link) ([]byte, func() error, error) {
+func borrow(ctx context.Context, l link.Link) ([]byte, func() error, error) {
 	const size, each = 1 << 20, 100_003
 	var b []byte
 	var release func() error
@@ -61,7 +62,7 @@ func borrow(ctx context.Context, l jaccl.Link) ([]byte, func() error, error) {
 		if release != nil && (len(b) != size || bytes.Count(b, []byte{0}) != size || uintptr(unsafe.Pointer(&b[0]))%page != 0) {
 			return nil, nil, fmt.Errorf("round %d: a lease of %d bytes is %d, want as many, zeroed, that begin at a page", round, size, len(b))
 		}
-		x := jaccl.Exchange{Peers: others(l), Alike: round%2 == 0}
+		x := link.Exchange{Peers: others(l), Alike: round%2 == 0}
 		rest := b[1+round:]
 		for range x.Peers {
 			copy(rest, pattern(l.Rank(), each))
@@ -87,8 +88,8 @@ func borrow(ctx context.Context, l jaccl.Link) ([]byte, func() error, error) {
 }
 
 // lent returns a lease of the link, or memory of the process if it lends none.
-func lent(l jaccl.Link, n int) ([]byte, func() error, error) {
-	if lender, ok := l.(jaccl.Lender); ok {
+func lent(l link.Link, n int) ([]byte, func() error, error) {
+	if lender, ok := l.(link.Lender); ok {
 		if b, release, err := lender.Lease(n); !errors.Is(err, jaccl.ErrUnsupported) {
 			return b, release, err
 		}

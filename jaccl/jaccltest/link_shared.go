@@ -3,26 +3,25 @@ package jaccltest
 import (
 	"bytes"
 	"fmt"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"testing"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // shared checks what links with shared memory have more.
 func (s linkSuite) shared(t *testing.T) {
 	const n = 3
 	links := s.start(t, n)
-	if _, ok := links[0].(jaccl.Shared); !ok {
+	if _, ok := links[0].(link.Shared); !ok {
 		return
 	}
-	for rank, err := range eachLink(links, func(l jaccl.Link) error { return sharedMemory(l.(jaccl.Shared)) }) {
+	for rank, err := range eachLink(links, func(l link.Link) error { return sharedMemory(l.(link.Shared)) }) {
 		if err != nil {
 			t.Errorf("rank %d: %v", rank, err)
 		}
 	}
 }
 
-func sharedMemory(l jaccl.Shared) error {
+func sharedMemory(l link.Shared) error {
 	var mine [][]byte
 	var at []int64
 	for _, n := range []int{1, 4096, 100001} {
@@ -67,7 +66,7 @@ func sharedMemory(l jaccl.Shared) error {
 				head = append(head, byte(offset>>shift))
 			}
 		}
-		x := jaccl.Exchange{Peers: others(l), Head: head}
+		x := link.Exchange{Peers: others(l), Head: head}
 		x.Heads = func(heads [][]byte) error {
 			for i, peer := range x.Peers {
 				for k, n := range []int{1, 4096, 100001} {
@@ -102,6 +101,6 @@ func sharedMemory(l jaccl.Shared) error {
 }
 
 // barrierOf returns when all ranks have called it.
-func barrierOf(l jaccl.Link) error {
-	return l.Exchange(background(), &jaccl.Exchange{Peers: others(l), Head: []byte{0}, Heads: func([][]byte) error { return nil }})
+func barrierOf(l link.Link) error {
+	return l.Exchange(background(), &link.Exchange{Peers: others(l), Head: []byte{0}, Heads: func([][]byte) error { return nil }})
 }

@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // step is an exchange as all members know it.
@@ -34,7 +33,7 @@ func (s step) headOf(rank int) []byte {
 	case 0:
 		return []byte{byte(rank)}
 	case 1:
-		return pattern(s.seed*10+rank, jaccl.MaxHead)
+		return pattern(s.seed*10+rank, link.MaxHead)
 	}
 	return pattern(s.seed*10+rank, 20+(s.seed*rank)%300)
 }
@@ -72,7 +71,7 @@ func cuts(b []byte, seed int) [][]byte {
 }
 
 // run does a rank's part of a step and checks what has come.
-func (s step) run(ctx context.Context, l jaccl.Link, x *jaccl.Exchange) error {
+func (s step) run(ctx context.Context, l link.Link, x *link.Exchange) error {
 	me := l.Rank()
 	x.Peers, x.Send, x.Recv = x.Peers[:0], nil, nil
 	x.Head, x.Heads = nil, nil

@@ -3,17 +3,17 @@ package jaccltest_test
 import (
 	"testing"
 
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 func TestLinks(t *testing.T) {
-	jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link { return jaccltest.Links(n) })
+	jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link { return jaccltest.Links(n) })
 }
 
 func TestSharedLinks(t *testing.T) {
-	jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link {
-		var links []jaccl.Link
+	jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link {
+		var links []link.Link
 		for _, l := range jaccltest.SharedLinks(n) {
 			links = append(links, l)
 		}

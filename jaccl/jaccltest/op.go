@@ -5,9 +5,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // names are the operations that a trial runs. A send is one member's, with a recv of
@@ -26,8 +26,8 @@ type op struct {
 	exact   bool // floats are small integers, whose sums do not depend on their order
 }
 
-func (o op) call(seq int) lowering.Call {
-	return lowering.Call{Op: o.name, Seq: seq, DType: o.d, Bytes: int64(o.count * o.d.Size()), Pos: graph.Pos{File: "model.go", Line: o.seed}}
+func (o op) call(seq int) collective.Call {
+	return collective.Call{Op: o.name, Seq: seq, DType: o.d, Bytes: int64(o.count * o.d.Size()), Pos: graph.Pos{File: "model.go", Line: o.seed}}
 }
 
 // toAll reports whether the operation reduces elements and gives all of them to all.
@@ -90,7 +90,7 @@ type trial struct {
 }
 
 // trials computes what members of a group of size give and get, by the
-// definitions of lowering.Group.
+// definitions of collective.Group.
 func trials(size int, ops []op) []trial {
 	ts := make([]trial, len(ops))
 	for n, o := range ops {

@@ -3,16 +3,15 @@ package jaccltest
 import (
 	"errors"
 	"fmt"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"sync"
 	"unsafe"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // SharedLinks is Links whose ranks see each other's memory.
-func SharedLinks(n int) []jaccl.Shared {
+func SharedLinks(n int) []link.Shared {
 	memories := make([]*region, n)
-	links := make([]jaccl.Shared, n)
+	links := make([]link.Shared, n)
 	for i, l := range newLinks(n) {
 		memories[i] = &region{}
 		links[i] = &sharedLink{l, memories}
@@ -22,7 +21,7 @@ func SharedLinks(n int) []jaccl.Shared {
 
 // sharedLink is a link with the memory of all ranks.
 type sharedLink struct {
-	*link
+	*wired
 	memories []*region
 }
 

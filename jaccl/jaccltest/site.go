@@ -4,18 +4,17 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"net"
 	"sync"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // Sites returns the sites of n ranks of one process, for tests of transports. Hosts
 // are named host0, host1 and so on, and are one machine. Connections are of
 // loopback TCP.
-func Sites(n int) []jaccl.Site {
+func Sites(n int) []link.Site {
 	m := &meeting{n: n, turns: map[int]*turn{}}
-	sites := make([]jaccl.Site, n)
+	sites := make([]link.Site, n)
 	for i := range sites {
 		sites[i] = &site{m: m, rank: i}
 	}

@@ -2,16 +2,15 @@ package jaccltest
 
 import (
 	"fmt"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"sync"
 	"time"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // Watches returns the watches of n ranks of one process, for tests of links.
-func Watches(n int) []jaccl.Watch {
-	b := &board{down: make(chan struct{}), left: make([]bool, n), answers: make([]func() jaccl.Waiting, n), hear: make([]func(int, jaccl.Parting), n)}
-	ws := make([]jaccl.Watch, n)
+func Watches(n int) []link.Watch {
+	b := &board{down: make(chan struct{}), left: make([]bool, n), answers: make([]func() link.Waiting, n), hear: make([]func(int, link.Parting), n)}
+	ws := make([]link.Watch, n)
 	for i := range ws {
 		ws[i] = &watch{b, i}
 	}
@@ -21,12 +20,12 @@ func Watches(n int) []jaccl.Watch {
 // board is what the watches share.
 type board struct {
 	mu    sync.Mutex
-	first *jaccl.Notice
+	first *link.Notice
 	down  chan struct{}
 	left  []bool
 
-	answers []func() jaccl.Waiting     // by rank
-	hear    []func(int, jaccl.Parting) // by rank
+	answers []func() link.Waiting     // by rank
+	hear    []func(int, link.Parting) // by rank
 }
 
 type watch struct {
@@ -36,7 +35,7 @@ type watch struct {
 
 func (w *watch) Host(rank int) string { return fmt.Sprintf("host%d", rank) }
 
-func (w *watch) Announce(n jaccl.Notice) {
+func (w *watch) Announce(n link.Notice) {
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
 	if w.b.first == nil {
@@ -48,11 +47,11 @@ func (w *watch) Announce(n jaccl.Notice) {
 
 func (w *watch) Down() <-chan struct{} { return w.b.down }
 
-func (w *watch) First() (jaccl.Notice, bool) {
+func (w *watch) First() (link.Notice, bool) {
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
 	if w.b.first == nil {
-		return jaccl.Notice{}, false
+		return link.Notice{}, false
 	}
 	return *w.b.first, true
 }
@@ -69,16 +68,16 @@ func (w *watch) Left(rank int) bool {
 	return w.b.left[rank]
 }
 
-func (w *watch) Answer(f func() jaccl.Waiting) {
+func (w *watch) Answer(f func() link.Waiting) {
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
 	w.b.answers[w.rank] = f
 }
 
-func (w *watch) Ask(time.Duration) map[int]jaccl.Waiting {
+func (w *watch) Ask(time.Duration) map[int]link.Waiting {
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
-	all := map[int]jaccl.Waiting{}
+	all := map[int]link.Waiting{}
 	for r, f := range w.b.answers {
 		if f != nil && r != w.rank && !w.b.left[r] {
 			all[r] = f()
@@ -87,13 +86,13 @@ func (w *watch) Ask(time.Duration) map[int]jaccl.Waiting {
 	return all
 }
 
-func (w *watch) Hear(f func(from int, p jaccl.Parting)) {
+func (w *watch) Hear(f func(from int, p link.Parting)) {
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
 	w.b.hear[w.rank] = f
 }
 
-func (w *watch) Tell(rank int, p jaccl.Parting) {
+func (w *watch) Tell(rank int, p link.Parting) {
 	w.b.mu.Lock()
 	defer w.b.mu.Unlock()
 	if f := w.b.hear[rank]; f != nil { // all have their communicators before one is used

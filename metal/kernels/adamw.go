@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// leastEps is the least AdamWStep.Eps that is served. A second moment that float32 has no
+// leastEps is the least AdamWOp.Eps that is served. A second moment that float32 has no
 // normal number for is off by up to 2^-126, whose root has to be small beside Eps.
 const leastEps = 1e-12
 
@@ -16,7 +16,7 @@ const leastEps = 1e-12
 // are the host's but where these are nearly a tie; the step to the parameter is within
 // 16 ulp of the host's.
 func adamWOf(p *part) ([]string, error) {
-	s, ok := p.prim.(primitives.AdamWStep)
+	s, ok := p.prim.(primitives.AdamWOp)
 	switch {
 	case !ok:
 		return nil, refuse("made by %T", p.prim)
@@ -47,7 +47,7 @@ func adamWFault(in *Instr) func(record [StatusLen]int32) error {
 	return func(record [StatusLen]int32) error {
 		err := fmt.Errorf("step %d, want the number of this update, the first being 1", record[1])
 		if len(in.Parts) > 0 {
-			return &lowering.PartError{Part: int(record[0]), Err: err}
+			return &exec.LinkError{Link: int(record[0]), Err: err}
 		}
 		return err
 	}

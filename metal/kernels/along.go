@@ -46,7 +46,7 @@ func alongProgram(in *Instr) (*Program, error) {
 	var axis, extra, threads int
 	args := []Arg{In(0), Out(0)}
 	switch p := in.Prim.(type) {
-	case primitives.CumSum:
+	case primitives.CumSumOp:
 		function, axis, threads = "running_sum", p.Axis, 1
 		if p.Reverse {
 			extra = 1
@@ -54,7 +54,7 @@ func alongProgram(in *Instr) (*Program, error) {
 		if x.DType.IsFloat() {
 			tolerance = nearly(0x1p-23, "sums of pairs of floats have 48 bits and the host's 53, which may round otherwise")
 		}
-	case primitives.ArgExtreme:
+	case primitives.ArgExtremeOp:
 		function, axis, threads = "extreme_place", p.Axis, 32
 		if p.Name() == "argmin" {
 			extra = 1
@@ -62,7 +62,7 @@ func alongProgram(in *Instr) (*Program, error) {
 		if out.DType != graph.I32 && out.DType != graph.U32 {
 			return nil, refuse("places of %s, only of i32 and u32", out.DType)
 		}
-	case primitives.Count:
+	case primitives.IotaOp:
 		function, axis, args, threads = "number", p.Dimension, []Arg{Out(0)}, out.Shape[p.Dimension]
 		extra = in.Index(in.plan.Bufs[in.Results[0].Buf].Spec.At(axis)) * out.Shape[axis]
 	default:

@@ -31,7 +31,7 @@ func arrangeProgram(in *Instr) (*Program, error) {
 		return in.boxes([]box{{shape: []int{n}, to: []int{1}, from: []int{1}}}, []int{0})
 	}
 	switch p := in.Prim.(type) {
-	case primitives.BroadcastInDim:
+	case primitives.BroadcastInDimOp:
 		b.from = make([]int, len(out.Shape))
 		n := 1
 		for i := len(p.Dims) - 1; i >= 0; i-- {
@@ -40,12 +40,12 @@ func arrangeProgram(in *Instr) (*Program, error) {
 			}
 			n *= first[i]
 		}
-	case primitives.Permute:
+	case primitives.TransposeOp:
 		from := rowMajor(first)
 		for _, d := range p.Permutation {
 			b.from = append(b.from, from[d])
 		}
-	case primitives.Cut:
+	case primitives.SliceOp:
 		b.from = rowMajor(first)
 		for d := range b.from {
 			b.fromBegin += p.StartIndices[d] * b.from[d]
@@ -53,13 +53,13 @@ func arrangeProgram(in *Instr) (*Program, error) {
 				b.from[d] *= p.Strides[d]
 			}
 		}
-	case primitives.Rev:
+	case primitives.ReverseOp:
 		b.from = rowMajor(first)
 		for _, d := range p.Dimensions {
 			b.fromBegin += (first[d] - 1) * b.from[d]
 			b.from[d] = -b.from[d]
 		}
-	case primitives.Join:
+	case primitives.ConcatenateOp:
 		var bs []box
 		var args []int
 		at := 0
@@ -69,7 +69,7 @@ func arrangeProgram(in *Instr) (*Program, error) {
 			at += a.Type.Shape[p.Dimension] * whole[p.Dimension]
 		}
 		return in.boxes(bs, args)
-	case primitives.Surround:
+	case primitives.PadOp:
 		return in.boxes([]box{{shape: out.Shape, to: whole, from: make([]int, len(out.Shape))}, surrounded(p, first, out.Shape)}, []int{1, 0})
 	default:
 		return nil, refuse("%s made by %T", in.Name, in.Prim)
@@ -78,7 +78,7 @@ func arrangeProgram(in *Instr) (*Program, error) {
 }
 
 // surrounded is the box of the elements of x that are in the result of a pad.
-func surrounded(p primitives.Surround, x, y []int) box {
+func surrounded(p primitives.PadOp, x, y []int) box {
 	whole := rowMajor(y)
 	b := box{shape: slices.Clone(x), to: slices.Clone(whole), from: rowMajor(x)}
 	for d := range b.shape {

@@ -24,7 +24,7 @@ func dotGeneral() Kernel {
 type dotAxes struct{ batch, x, y, sum []axis }
 
 // dotAxesOf returns the dimensions that a product's parameters name.
-func dotAxesOf(p primitives.Dot, x, y, z []int) dotAxes {
+func dotAxesOf(p primitives.DotGeneralOp, x, y, z []int) dotAxes {
 	xs, ys, zs := rowMajor(x), rowMajor(y), rowMajor(z)
 	var a dotAxes
 	at := 0 // dimension of z
@@ -57,7 +57,7 @@ const (
 )
 
 func dotProgram(in *Instr) (*Program, error) {
-	p, ok := in.Prim.(primitives.Dot)
+	p, ok := in.Prim.(primitives.DotGeneralOp)
 	if !ok {
 		return nil, fmt.Errorf("the primitive is %T, want primitives.Dot", in.Prim)
 	}

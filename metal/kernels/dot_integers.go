@@ -12,7 +12,7 @@ const (
 )
 
 // dotIntegers is a product of i32 or u32, each result by a thread.
-func dotIntegers(in *Instr, p primitives.Dot) (*Program, error) {
+func dotIntegers(in *Instr, p primitives.DotGeneralOp) (*Program, error) {
 	x, y, z := in.Args[0], in.Args[1], in.Results[0]
 	for _, o := range []Operand{x, y} {
 		if o.Type.DType != z.Type.DType {

@@ -6,7 +6,7 @@ import (
 
 // dotRagged is a product with experts' rows that are multiplied with one matrix, whoever's
 // they are, or of all rows summed over.
-func dotRagged(in *Instr, p primitives.Dot) (*Program, error) {
+func dotRagged(in *Instr, p primitives.DotGeneralOp) (*Program, error) {
 	x, y, z := in.Args[0], in.Args[1], in.Results[0]
 	a := dotAxesOf(p, x.Type.Shape, y.Type.Shape, z.Type.Shape)
 	if len(a.batch) > 0 {

@@ -21,7 +21,7 @@ func epCount() Kernel {
 func countProgram(in *Instr) (*Program, error) {
 	const file = "ep_count.metal"
 	ids, experts := in.Args[0], in.Results[0].Type.Len()
-	prepare, chosen := in.Prim.(primitives.EPPrepare)
+	prepare, chosen := in.Prim.(primitives.PrepareOp)
 	if ids.Type.Rank() == 3 {
 		chosen = false // a routing, which has a place beside each expert
 	}

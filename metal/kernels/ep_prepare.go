@@ -24,7 +24,7 @@ const prepareThreads = 256
 
 func prepareProgram(in *Instr) (*Program, error) {
 	const file = "ep_prepare.metal"
-	prim, ok := in.Prim.(primitives.EPPrepare)
+	prim, ok := in.Prim.(primitives.PrepareOp)
 	if !ok {
 		return nil, refuse("comes from %T, want ep_prepare", in.Prim)
 	}

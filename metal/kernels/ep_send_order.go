@@ -34,12 +34,12 @@ func sendOrderProgram(in *Instr) (*Program, error) {
 }
 
 // layerOf returns the layer of an instruction that moves its rows.
-func layerOf(in *Instr) (primitives.EPDispatch, error) {
+func layerOf(in *Instr) (primitives.DispatchOp, error) {
 	switch p := in.Prim.(type) {
-	case primitives.EPDispatch:
+	case primitives.DispatchOp:
 		return p, nil
-	case primitives.EPCombine:
-		return primitives.EPDispatch(p), nil
+	case primitives.CombineOp:
+		return primitives.DispatchOp(p), nil
 	}
-	return primitives.EPDispatch{}, refuse("comes from %T, want ep_dispatch or ep_combine", in.Prim)
+	return primitives.DispatchOp{}, refuse("comes from %T, want ep_dispatch or ep_combine", in.Prim)
 }

@@ -124,7 +124,7 @@ func boolOrInt(ofBool, ofInt string) expression {
 // fullOf is a constant, which is a parameter of the function, so that functions with
 // others are the same.
 func fullOf(p *part) ([]string, error) {
-	f, ok := p.prim.(graph.Fill)
+	f, ok := p.prim.(graph.FullOp)
 	if !ok {
 		return nil, refuse("made by %T", p.prim)
 	}

@@ -11,7 +11,7 @@ import (
 // expressions are the elementwise primitives by name. Errors of Metal's functions are
 // those of its specification with fast math off, table "accuracy of math functions";
 // to them come those of the host's, which is within half an ulp but for what
-// kernel.Exp says.
+// vector.Exp says.
 func expressions() map[string]expression {
 	return map[string]expression{
 		"full":    {of: fullOf},
@@ -86,7 +86,7 @@ func sumOf(p *part) ([]string, error) {
 }
 
 func roundOf(p *part) ([]string, error) {
-	if r, ok := p.prim.(primitives.Rounding); ok && r.ToEven {
+	if r, ok := p.prim.(primitives.RoundOp); ok && r.ToEven {
 		return p.format("rint(%s)")
 	}
 	return p.format("round(%s)")

@@ -17,7 +17,7 @@ func groupOf(in *Instr) (*group, error) {
 	if !ok {
 		return nil, refuse("no instruction works on the rows that it is about")
 	}
-	layer, ok := rows.Ragged.Layer.(primitives.EPDispatch)
+	layer, ok := rows.Ragged.Layer.(primitives.DispatchOp)
 	if !ok {
 		return nil, refuse("the rows were put in order by %T, want ep_dispatch", rows.Ragged.Layer)
 	}

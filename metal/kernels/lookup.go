@@ -31,7 +31,7 @@ func lookupProgram(in *Instr) (*Program, error) {
 		l.Groups, l.Threads = line(out.Len())
 		return l
 	}
-	if p, ok := in.Prim.(primitives.Indicator); ok {
+	if p, ok := in.Prim.(primitives.OneHotOp); ok {
 		bits, err := storedOne(p.DType)
 		return &Program{Launches: []Launch{launch("indicate", In(0), Out(0), Params(max(p.NumClasses, 1), out.Len(), bits))}}, err
 	}
@@ -42,9 +42,9 @@ func lookupProgram(in *Instr) (*Program, error) {
 	function, axis := "look_up", 0
 	var fault func([StatusLen]int32) error
 	switch p := in.Prim.(type) {
-	case primitives.Take:
+	case primitives.GatherOp:
 		axis, fault = p.Axis, rangeFault(x.Shape[p.Axis])
-	case primitives.AlongAxis:
+	case primitives.TakeAlongAxisOp:
 		function, axis, fault = "take_along", p.Axis, axisFault(index, p.Axis, x.Shape[p.Axis])
 	default:
 		if in.Name != "embedding" {

@@ -91,11 +91,11 @@ func reduceProgram(in *Instr) (*Program, error) {
 	}
 	anyOrder := !from.IsFloat()
 	switch p := prim.(type) {
-	case primitives.ReduceSum:
+	case primitives.ReduceSumOp:
 		axes, op, anyOrder = p.Axes, "sum", anyOrder || p.Unordered
-	case primitives.ReduceProd:
+	case primitives.ReduceProdOp:
 		axes, op = p.Axes, "prod"
-	case primitives.ReduceExtreme:
+	case primitives.ReduceExtremeOp:
 		axes, op, anyOrder = p.Axes, p.Name()[len("reduce_"):], true
 	default:
 		return nil, refuse("%s made by %T", in.Name, prim)

@@ -13,7 +13,7 @@ func rope() Kernel {
 }
 
 func ropeProgram(in *Instr) (*Program, error) {
-	p, ok := in.Prim.(primitives.Rope)
+	p, ok := in.Prim.(primitives.RoPEOp)
 	if !ok {
 		return nil, refuse("%T is not rope", in.Prim)
 	}

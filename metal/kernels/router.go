@@ -33,7 +33,7 @@ const (
 )
 
 func routerProgram(in *Instr) (*Program, error) {
-	r, ok := in.Prim.(primitives.Router)
+	r, ok := in.Prim.(primitives.RouteOp)
 	if !ok {
 		return nil, refuse("comes from %T, want router", in.Prim)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // routers are those of the families of models, and what else there is.
-var routers = map[string]primitives.Router{
+var routers = map[string]primitives.RouteOp{
 	"softmax":                   {TopK: 4},
 	"renormalised":              {TopK: 2, Renormalize: true},
 	"all":                       {TopK: 12},
@@ -30,7 +30,7 @@ var routers = map[string]primitives.Router{
 }
 
 // routerProgram routes logits [tokens, experts], with a bias unless its type is U8.
-func routerProgram(t *testing.T, r primitives.Router, d, bias graph.DType, tokens, experts int) *graph.Program {
+func routerProgram(t *testing.T, r primitives.RouteOp, d, bias graph.DType, tokens, experts int) *graph.Program {
 	p, err := graph.Trace("route", func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", d, tokens, experts)
 		var b *graph.Value
@@ -94,7 +94,7 @@ func TestRouterSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, s := range [][3]int{{1, 1, 1}, {1, 512, 8}, {31, 33, 33}, {33, 31, 6}, {100, 64, 8}, {5, 1000, 40}, {2, 1700, 3}} {
 		for _, score := range []string{"", primitives.SigmoidScore, primitives.SqrtSoftplusScore, primitives.TopKSoftmaxScore} {
-			p := routerProgram(t, primitives.Router{TopK: s[2], Score: score, Renormalize: true, Epsilon: 1e-12}, graph.F32, graph.U8, s[0], s[1])
+			p := routerProgram(t, primitives.RouteOp{TopK: s[2], Score: score, Renormalize: true, Epsilon: 1e-12}, graph.F32, graph.U8, s[0], s[1])
 			x := shuffled(r, p.In[0].Type)
 			if s[1] > 512 { // scores of numbers so far apart would be 0, or 1
 				x = array.New(p.In[0].Type)
@@ -117,7 +117,7 @@ func scaled(x []float64, by float64) []float64 {
 // Scores of any numbers are as near as the kernel says, from the least to the largest.
 func TestRouterScores(t *testing.T) {
 	for _, score := range []string{"", primitives.SigmoidScore, primitives.SqrtSoftplusScore, primitives.TopKSoftmaxScore} {
-		p := routerProgram(t, primitives.Router{TopK: 5, Score: score}, graph.F32, graph.U8, 20, 50)
+		p := routerProgram(t, primitives.RouteOp{TopK: 5, Score: score}, graph.F32, graph.U8, 20, 50)
 		x := randomFloats(rand.New(rand.NewPCG(1, 2)), p.In[0].Type)
 		values := scaled(x.Float64s(), 0.1)
 		for i := range values {

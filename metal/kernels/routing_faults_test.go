@@ -12,8 +12,8 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/ep"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/metal/metaltest"
 	"github.com/gomoe/gomoe/primitives"
@@ -30,7 +30,7 @@ func fails(t *testing.T, p *graph.Program, cfg gomoe.Config, in map[string]array
 func TestRouterFault(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, d := range []graph.DType{graph.F32, graph.BF16, graph.F16} {
-		p := routerProgram(t, primitives.Router{TopK: 3, Groups: 4, TopGroups: 2}, d, graph.U8, 12, 12)
+		p := routerProgram(t, primitives.RouteOp{TopK: 3, Groups: 4, TopGroups: 2}, d, graph.U8, 12, 12)
 		x := shuffled(r, p.In[0].Type).Float64s()
 		for _, at := range []int{7*12 + 5, 7*12 + 9, 11 * 12} {
 			x[at] = math.NaN()
@@ -62,7 +62,7 @@ func TestCountFault(t *testing.T) {
 		{800, 4, graph.I32, map[int]int{2999: 4, 3000: 5, 2777: 6}, "ep: token 694, choice 1: expert 6, want 0 to 3, or -1 for none"},
 		{800, 4, graph.I64, map[int]int{2999: 4, 3000: 1 << 32, 2777: 6}, "ep: token 750, choice 0: expert 4294967296, want 0 to 3, or -1 for none"},
 	} {
-		l := layer{primitives.Layer{Experts: 4}, c.tokens, c.choices, 1, graph.F32, graph.F32, c.d}
+		l := layer{primitives.PrepareOp{Experts: 4}, c.tokens, c.choices, 1, graph.F32, graph.F32, c.d}
 		in := l.inputs(r, choices["or nowhere"])
 		ids := in["ids"].Float64s()
 		for at, id := range c.ids {
@@ -77,7 +77,7 @@ func TestCountFault(t *testing.T) {
 
 // overflowing is a layer that traps, with what is in highest demand.
 func overflowing(t *testing.T) (l layer, in map[string]array.Array, text string) {
-	l = layer{primitives.Layer{Experts: 4, Capacity: 5, Trap: true, Name: "block 3"}, 12, 2, 1, graph.F32, graph.F32, graph.I32}
+	l = layer{primitives.PrepareOp{Experts: 4, Capacity: 5, Trap: true, Label: "block 3"}, 12, 2, 1, graph.F32, graph.F32, graph.I32}
 	in = l.inputs(rand.New(rand.NewPCG(1, 2)), func(_ *rand.Rand, i, _ int) int { return [...]int{2, 1, 0, 1, 2, 2, 0, 1}[i%8] })
 	text = "layer block 3: ep: expert 1: 9 pairs, want at most its capacity 5; raise the capacity to 9, or drop the pairs that do not fit"
 	return l, in, text
@@ -94,7 +94,7 @@ func TestOverflowFault(t *testing.T) {
 		fails(t, p, cfg, in, "ep_prepare", text)
 		_, prog := programOf(t, compiled(t, p, cfg), "ep_prepare", 0)
 		err := prog.Fault([kernels.StatusLen]int32{1, 9, kernels.StatusClear, kernels.StatusClear})
-		var agreed *lowering.Agreed
+		var agreed *exec.Agreed
 		var over *ep.OverflowError
 		if !errors.As(err, &agreed) || !errors.As(err, &over) || *over != (ep.OverflowError{Expert: 1, Need: 9, Capacity: 5}) {
 			t.Errorf("the error is %#v, want one that all ranks agree on", err)
@@ -112,8 +112,8 @@ func TestRoutingFromElsewhereFaults(t *testing.T) {
 	program := func(capacity int) *graph.Program {
 		p, err := graph.Trace("elsewhere", func(tr *graph.Tracer) []*graph.Value {
 			x, routing := tr.Input("x", graph.F32, 8, 4), tr.Input("routing", graph.I32, 8, 2, 2)
-			d := primitives.EPDispatch{Experts: 4, Align: 2, Capacity: capacity}
-			return []*graph.Value{graph.Apply1(primitives.EPCombine(d), graph.Apply1(d, x, routing), routing)}
+			d := primitives.DispatchOp{Experts: 4, Align: 2, Capacity: capacity}
+			return []*graph.Value{graph.Apply1(primitives.CombineOp(d), graph.Apply1(d, x, routing), routing)}
 		})
 		require.NoError(t, err)
 		return p
@@ -165,7 +165,7 @@ func TestRoutingFromElsewhereFaults(t *testing.T) {
 
 // Kernels refuse what they can not do, and say why.
 func TestRoutingRefusals(t *testing.T) {
-	route := func(r primitives.Router, d, bias graph.DType, experts int) *graph.Program {
+	route := func(r primitives.RouteOp, d, bias graph.DType, experts int) *graph.Program {
 		return routerProgram(t, r, d, bias, 2, experts)
 	}
 	top := func(d graph.DType, n, k int) *graph.Program {
@@ -177,14 +177,14 @@ func TestRoutingRefusals(t *testing.T) {
 		return p
 	}
 	routed := func(d graph.DType, experts int) *graph.Program {
-		return layer{primitives.Layer{Experts: experts}, 4, 2, 3, d, graph.F32, graph.I32}.program(t)
+		return layer{primitives.PrepareOp{Experts: experts}, 4, 2, 3, d, graph.F32, graph.I32}.program(t)
 	}
 	for _, c := range []struct {
 		p          *graph.Program
 		name, text string
 	}{
-		{route(primitives.Router{TopK: 2}, graph.F64, graph.U8, 4), "router", "no kernel for elements of f64"},
-		{route(primitives.Router{TopK: 2}, graph.F32, graph.U8, 5000), "router", "bytes of threadgroup memory, of which there are 32768"},
+		{route(primitives.RouteOp{TopK: 2}, graph.F64, graph.U8, 4), "router", "no kernel for elements of f64"},
+		{route(primitives.RouteOp{TopK: 2}, graph.F32, graph.U8, 5000), "router", "bytes of threadgroup memory, of which there are 32768"},
 		{top(graph.F64, 8, 2), "top_k", "no kernel for elements of f64"},
 		{top(graph.I32, 8, 2), "top_k", "no kernel for elements of i32"},
 		{top(graph.F32, 9000, 2), "top_k", "rows take 36000 bytes of threadgroup memory"},

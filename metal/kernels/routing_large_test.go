@@ -57,7 +57,7 @@ func same[T comparable](t *testing.T, what string, got, want []T) {
 func TestRoutingOfAMillionPairs(t *testing.T) {
 	const tokens, k, experts, capacity = 1 << 17, 8, 512, 2100
 	prog, err := graph.Trace("large", func(tr *graph.Tracer) []*graph.Value {
-		r := primitives.Prepare(primitives.Layer{Experts: experts, Capacity: capacity}, tr.Input("ids", graph.I32, tokens, k))
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Capacity: capacity}, tr.Input("ids", graph.I32, tokens, k))
 		return []*graph.Value{primitives.Combine(r, primitives.Dispatch(r, tr.Input("x", graph.F32, tokens, 1)))}
 	})
 	require.NoError(t, err)

@@ -22,15 +22,15 @@ func TestRoutedStep(t *testing.T) {
 		loss, err := graph.Trace("step", func(tr *graph.Tracer) []*graph.Value {
 			x, router, up := tr.Input("x", d, tokens, hidden), tr.Input("router", graph.F32, hidden, experts), tr.Input("up", d, experts, hidden, hidden)
 			for i := range 2 {
-				logits := primitives.MatMul(primitives.Convert(x, graph.F32), router)
-				weights, ids, _ := primitives.Route(primitives.Router{TopK: k, Renormalize: true}, logits, nil)
-				r := primitives.Prepare(primitives.Layer{Experts: experts, Capacity: 7, Align: 1 + 3*i, Name: fmt.Sprint(i)}, ids)
+				logits := primitives.MatMul(primitives.ConvertElementType(x, graph.F32), router)
+				weights, ids, _ := primitives.Route(primitives.RouteOp{TopK: k, Renormalize: true}, logits, nil)
+				r := primitives.Prepare(primitives.PrepareOp{Experts: experts, Capacity: 7, Align: 1 + 3*i, Label: fmt.Sprint(i)}, ids)
 				rows, rowWeights := primitives.DispatchWeighted(r, x, weights)
 				y := primitives.GroupedMatMul(r, rows, up)
-				y = primitives.Convert(primitives.Mul(primitives.Convert(y, graph.F32), primitives.Broadcast(rowWeights, y.Type.Shape, 0)), d)
+				y = primitives.ConvertElementType(primitives.Mul(primitives.ConvertElementType(y, graph.F32), primitives.BroadcastInDim(rowWeights, y.Type.Shape, 0)), d)
 				x = primitives.Add(x, primitives.Combine(r, y))
 			}
-			return []*graph.Value{primitives.Sum(primitives.Convert(primitives.Mul(x, x), graph.F32), 0, 1)}
+			return []*graph.Value{primitives.ReduceSum(primitives.ConvertElementType(primitives.Mul(x, x), graph.F32), 0, 1)}
 		})
 		require.NoError(t, err)
 		p, err := vjp.Grad(loss, "x", "router", "up")

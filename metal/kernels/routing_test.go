@@ -72,7 +72,7 @@ var choices = map[string]func(r *rand.Rand, i, experts int) int{
 
 // layer is an MoE layer without experts, for tokens of some size.
 type layer struct {
-	primitives.Layer
+	primitives.PrepareOp
 	tokens, choices, hidden int
 	d, weights, ids         graph.DType
 }
@@ -82,14 +82,14 @@ type layer struct {
 func (l layer) program(t *testing.T) *graph.Program {
 	p, err := graph.Trace("layer", func(tr *graph.Tracer) []*graph.Value {
 		x, w := tr.Input("x", l.d, l.tokens, l.hidden), tr.Input("w", l.weights, l.tokens, l.choices)
-		r := primitives.Prepare(l.Layer, tr.Input("ids", l.ids, l.tokens, l.choices))
+		r := primitives.Prepare(l.PrepareOp, tr.Input("ids", l.ids, l.tokens, l.choices))
 		rows, rowWeights := primitives.DispatchWeighted(r, x, w)
-		combine := primitives.EPCombine{Experts: l.Experts, Capacity: l.Capacity, Align: l.Align}
+		combine := primitives.CombineOp{Experts: l.Experts, Capacity: l.Capacity, Align: l.Align}
 		weighted := rowWeights // so that the rows of a token differ
 		if l.d != l.weights {
-			weighted = primitives.Convert(weighted, l.d)
+			weighted = primitives.ConvertElementType(weighted, l.d)
 		}
-		both := graph.Apply(combine, primitives.Mul(rows, primitives.Broadcast(weighted, rows.Type.Shape, 0)), rowWeights, r.Value)
+		both := graph.Apply(combine, primitives.Mul(rows, primitives.BroadcastInDim(weighted, rows.Type.Shape, 0)), rowWeights, r.Value)
 		one := primitives.Combine(r, primitives.Dispatch(r, x))
 		return []*graph.Value{both[0], both[1], one, r.Value, r.Dropped, r.Counts, r.Padded, r.Demand}
 	})
@@ -140,7 +140,7 @@ func TestRoutedLayer(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(choices)) {
 		for j, mesh := range meshes {
 			cut := cuts[(i+j)%len(cuts)]
-			l := layer{primitives.Layer{Experts: 12, Capacity: cut[0], Align: cut[1]}, 20, 3, 5, graph.F32, graph.F32, graph.I32}
+			l := layer{primitives.PrepareOp{Experts: 12, Capacity: cut[0], Align: cut[1]}, 20, 3, 5, graph.F32, graph.F32, graph.I32}
 			t.Run(fmt.Sprint(name, " mesh ", mesh, " ", cut), func(t *testing.T) { l.check(t, mesh, l.inputs(r, choices[name])) })
 		}
 	}
@@ -158,7 +158,7 @@ func TestRoutedPayloads(t *testing.T) {
 			for _, mesh := range []string{"", "ep=2", "", "ep=2"} {
 				hidden := sizes[n%len(sizes)]
 				n++
-				l := layer{primitives.Layer{Experts: 4, Align: 2}, 6, 2, hidden, d, w, graph.I64}
+				l := layer{primitives.PrepareOp{Experts: 4, Align: 2}, 6, 2, hidden, d, w, graph.I64}
 				t.Run(fmt.Sprint(d, w, hidden, mesh), func(t *testing.T) { l.check(t, mesh, l.inputs(r, choices["or nowhere"])) })
 			}
 		}
@@ -173,9 +173,9 @@ func TestRoutedBytes(t *testing.T) {
 			for _, hidden := range []int{16, []int{1, 3, 100}[(i+j)%3]} {
 				p, err := graph.Trace("bytes", func(tr *graph.Tracer) []*graph.Value {
 					x := tr.Input("x", d, 10, hidden)
-					route := primitives.Prepare(primitives.Layer{Experts: 4, Align: 4}, tr.Input("ids", graph.I32, 10, 2))
+					route := primitives.Prepare(primitives.PrepareOp{Experts: 4, Align: 4}, tr.Input("ids", graph.I32, 10, 2))
 					rows := primitives.Dispatch(route, x)
-					return []*graph.Value{primitives.Combine(route, primitives.Convert(rows, graph.F32))}
+					return []*graph.Value{primitives.Combine(route, primitives.ConvertElementType(rows, graph.F32))}
 				})
 				require.NoError(t, err)
 				in := map[string]array.Array{"x": array.New(p.In[0].Type), "ids": array.New(p.In[1].Type)}
@@ -205,7 +205,7 @@ func TestRoutedSizes(t *testing.T) {
 				continue
 			}
 			id := []graph.DType{graph.I32, graph.I64}[(i+j)%2]
-			l := layer{primitives.Layer{Experts: s[2], Align: 2, Capacity: 3 * s[0] * s[1] / s[2]}, s[0], s[1], 2, graph.F32, graph.F32, id}
+			l := layer{primitives.PrepareOp{Experts: s[2], Align: 2, Capacity: 3 * s[0] * s[1] / s[2]}, s[0], s[1], 2, graph.F32, graph.F32, id}
 			t.Run(fmt.Sprint(s, mesh, id), func(t *testing.T) { l.check(t, mesh, l.inputs(r, choices["or nowhere"])) })
 		}
 	}
@@ -218,9 +218,9 @@ func TestRoutingFromElsewhere(t *testing.T) {
 		for _, mesh := range []string{"", "dp=2,ep=2"} {
 			p, err := graph.Trace("elsewhere", func(tr *graph.Tracer) []*graph.Value {
 				x, routing := tr.Input("x", graph.F32, tokens, 4), tr.Input("routing", graph.I32, tokens, 3, 2)
-				d := primitives.EPDispatch{Experts: 6, Align: 2}
+				d := primitives.DispatchOp{Experts: 6, Align: 2}
 				rows := graph.Apply1(d, x, routing)
-				return []*graph.Value{graph.Apply1(primitives.EPCombine(d), rows, routing)}
+				return []*graph.Value{graph.Apply1(primitives.CombineOp(d), rows, routing)}
 			})
 			require.NoError(t, err)
 			in := map[string]array.Array{"x": randomFloats(r, p.In[0].Type), "routing": array.New(p.In[1].Type)}

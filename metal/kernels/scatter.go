@@ -49,7 +49,7 @@ func scatterProgram(in *Instr) (*Program, error) {
 		l.Groups, l.Threads = line(out.Len())
 		return l
 	}
-	if p, ok := in.Prim.(primitives.AddAlongAxis); ok {
+	if p, ok := in.Prim.(primitives.AddAlongAxisOp); ok {
 		index := in.Args[1].Type
 		_, n, inner := around(out, p.Axis)
 		along := index.Shape[p.Axis]
@@ -61,7 +61,7 @@ func scatterProgram(in *Instr) (*Program, error) {
 			Fault: axisFault(index, p.Axis, n),
 		}, nil
 	}
-	if p, ok := in.Prim.(primitives.Scatter); ok {
+	if p, ok := in.Prim.(primitives.ScatterAddOp); ok {
 		_, n, inner := around(out, p.Axis)
 		count := in.Args[1].Type.Len()
 		ls, scratch := listed(1, count, n)

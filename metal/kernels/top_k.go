@@ -20,7 +20,7 @@ func topK() Kernel {
 const topKMost = 64
 
 func topKProgram(in *Instr) (*Program, error) {
-	p, ok := in.Prim.(primitives.TopKOf)
+	p, ok := in.Prim.(primitives.TopKOp)
 	if !ok {
 		return nil, refuse("comes from %T, want top_k", in.Prim)
 	}

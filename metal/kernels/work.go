@@ -15,7 +15,7 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 	used := int64(min(rows, in.Experts()))
 	switch in.Name {
 	case "dot_general":
-		p, is := in.Prim.(primitives.Dot)
+		p, is := in.Prim.(primitives.DotGeneralOp)
 		if !is {
 			return 0, 0, false
 		}

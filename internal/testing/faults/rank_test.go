@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/fleet"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/world"
 )
 
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 // operation is a collective as the tests call it, with so many bytes per rank.
 type operation struct {
 	name string
-	run  func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error
+	run  func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error
 }
 
 func operations() []operation {
@@ -49,35 +49,35 @@ func operations() []operation {
 		return p
 	}
 	return []operation{
-		{"all_sum", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+		{"all_sum", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error {
 			return g.AllSum(ctx, c, make([]byte, n), make([]byte, n))
 		}},
-		{"all_max", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+		{"all_max", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error {
 			return g.AllMax(ctx, c, make([]byte, n), make([]byte, n))
 		}},
-		{"all_min", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+		{"all_min", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error {
 			return g.AllMin(ctx, c, make([]byte, n), make([]byte, n))
 		}},
-		{"all_gather", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+		{"all_gather", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error {
 			return g.AllGather(ctx, c, make([]byte, n*g.Size()), make([]byte, n))
 		}},
-		{"all_gather_v", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+		{"all_gather_v", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error {
 			return g.AllGatherV(ctx, c, parts(n, g.Size()), make([]byte, n))
 		}},
-		{"reduce_scatter", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+		{"reduce_scatter", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error {
 			return g.ReduceScatter(ctx, c, make([]byte, n), make([]byte, n*g.Size()))
 		}},
-		{"all_to_all", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+		{"all_to_all", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error {
 			return g.AllToAll(ctx, c, parts(n, g.Size()), parts(n, g.Size()))
 		}},
-		{"broadcast", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+		{"broadcast", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error {
 			return g.Broadcast(ctx, c, 0, make([]byte, n))
 		}},
-		{"send_recv", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+		{"send_recv", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error {
 			next, before := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
 			return g.SendRecv(ctx, c, next, make([]byte, n), before, make([]byte, n))
 		}},
-		{"send", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error { // and recv
+		{"send", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error { // and recv
 			next, before := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
 			send := func() error { c.Op = "send"; return g.Send(ctx, c, next, make([]byte, n)) }
 			recv := func() error { c.Op = "recv"; return g.Recv(ctx, c, before, make([]byte, n)) }
@@ -89,8 +89,8 @@ func operations() []operation {
 			}
 			return recv()
 		}},
-		{"barrier", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error { return g.Barrier(ctx, c) }},
-		{"split", func(ctx context.Context, g jaccl.Group, c lowering.Call, n int) error {
+		{"barrier", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error { return g.Barrier(ctx, c) }},
+		{"split", func(ctx context.Context, g jaccl.Group, c collective.Call, n int) error {
 			_, err := g.Split(ctx, c, 0, 0)
 			return err
 		}},
@@ -108,8 +108,8 @@ func named(name string) operation {
 
 const bytesPerRank = 96 << 10
 
-func call(op string, seq int) lowering.Call {
-	return lowering.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: bytesPerRank, Pos: graph.Pos{File: "model.go", Line: 42}}
+func call(op string, seq int) collective.Call {
+	return collective.Call{Op: op, Seq: seq, DType: graph.F32, Bytes: bytesPerRank, Pos: graph.Pos{File: "model.go", Line: 42}}
 }
 
 // held is what a process holds that must be given back.

@@ -13,6 +13,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -30,7 +31,7 @@ func fusedRun(q *graph.Program, c tried, chunk int, donate map[string]int, in ar
 	if err != nil {
 		return nil, nil, err
 	}
-	comms, err := jaccl.Local(c.mesh.Ranks(), jaccl.Options{})
+	comms, err := engine.Local(c.mesh.Ranks(), jaccl.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,7 +130,7 @@ func elementwise(t *testing.T, seed uint64) (*graph.Program, arrays) {
 	p, err := graph.Trace("elementwise", func(tr *graph.Tracer) []*graph.Value {
 		x, y := tr.Input("x", d, rows, cols), tr.Input("y", d, rows, cols)
 		row, column, one := tr.Input("row", d, cols), tr.Input("column", d, rows), tr.Input("one", d)
-		all := []*graph.Value{x, y, Broadcast(row, x.Type.Shape, 1), Broadcast(column, x.Type.Shape, 0), Broadcast(one, x.Type.Shape), FullLike(x, 0.5)}
+		all := []*graph.Value{x, y, BroadcastInDim(row, x.Type.Shape, 1), BroadcastInDim(column, x.Type.Shape, 0), BroadcastInDim(one, x.Type.Shape), FullLike(x, 0.5)}
 		for range 3 + r.IntN(20) {
 			a, b, c := all[r.IntN(len(all))], all[r.IntN(len(all))], all[len(all)-1-r.IntN(3)]
 			var v *graph.Value
@@ -149,21 +150,21 @@ func elementwise(t *testing.T, seed uint64) (*graph.Program, arrays) {
 			case 6:
 				v = SiLU(c)
 			case 7:
-				v = Convert(Convert(c, graph.I32), d)
+				v = ConvertElementType(ConvertElementType(c, graph.I32), d)
 			case 8:
-				v = Convert(Convert(c, graph.F64), d)
+				v = ConvertElementType(ConvertElementType(c, graph.F64), d)
 			case 9:
 				v = Reshape(Exp(Reshape(c, rows*cols)), rows, cols)
 			case 10:
-				v = tr.Apply(graph.AddAny{}, a, b, c)[0]
+				v = tr.Apply(graph.AddAnyOp{}, a, b, c)[0]
 			case 11:
-				v = Where(And(IsFinite(a), Not(Ge(b, c))), Maximum(a, c), Neg(c))
+				v = Where(And(IsFinite(a), Not(Ge(b, c))), Max(a, c), Neg(c))
 			case 12:
 				v = GELU(c)
 			case 13:
-				v = Mul(Broadcast(Sum(c, 1), x.Type.Shape, 0), a)
+				v = Mul(BroadcastInDim(ReduceSum(c, 1), x.Type.Shape, 0), a)
 			default:
-				v = Sub(Broadcast(Sum(c, 0), x.Type.Shape, 1), a)
+				v = Sub(BroadcastInDim(ReduceSum(c, 0), x.Type.Shape, 1), a)
 			}
 			all = append(all, v)
 		}

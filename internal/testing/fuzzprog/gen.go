@@ -119,7 +119,7 @@ func (g *gen) shape(rank int) []int {
 func (g *gen) add(v *graph.Value, size float64, l *layer) val {
 	x := val{v, size, l}
 	if size > maxSize {
-		x = val{primitives.Scale(v, 2/size), 2, l}
+		x = val{primitives.MulScalar(v, 2/size), 2, l}
 	}
 	g.pool = append(g.pool, x)
 	return x
@@ -184,7 +184,7 @@ func (g *gen) like(shape ...int) val {
 		for i := range v.Rank() {
 			dims = append(dims, len(shape)-v.Rank()+i)
 		}
-		return g.add(primitives.Broadcast(v.Value, shape, dims...), v.size, nil)
+		return g.add(primitives.BroadcastInDim(v.Value, shape, dims...), v.size, nil)
 	}
 	if g.chance(50) || len(g.t.Program().In) >= 2*maxInputs {
 		return g.add(primitives.Full(g.t, g.constant(), graph.F64, shape...), 1, nil)
@@ -223,5 +223,5 @@ func (g *gen) same(v val) val {
 	for i := range dims {
 		dims[i] = i + 1
 	}
-	return val{primitives.Broadcast(b.Value, v.Type.Shape, dims...), b.size, v.layer}
+	return val{primitives.BroadcastInDim(b.Value, v.Type.Shape, dims...), b.size, v.layer}
 }

@@ -79,9 +79,9 @@ func (g *gen) attention(val) {
 	q, k, v := g.like(b, s, n, d), g.like(b, s, m, d), g.like(b, s, m, d)
 	qv := q.Value
 	if g.chance(40) {
-		qv = primitives.RoPE(qv, primitives.Rope{Offset: g.r.IntN(3), Interleaved: g.chance(50)})
+		qv = primitives.RoPE(qv, primitives.RoPEOp{Offset: g.r.IntN(3), Interleaved: g.chance(50)})
 	}
-	out, lse := primitives.Attention(qv, k.Value, v.Value, primitives.AttentionParams{Full: g.chance(30)})
+	out, lse := primitives.Attention(qv, k.Value, v.Value, primitives.AttentionOp{Full: g.chance(30)})
 	g.add(out, v.size, nil)
 	if g.chance(40) {
 		g.add(lse, q.size*k.size*float64(d)+3, nil)
@@ -118,5 +118,5 @@ func (g *gen) iota(val) {
 // random makes values that depend on no input.
 func (g *gen) random(val) {
 	s := g.shape(g.r.IntN(3))
-	g.add(primitives.RandomUniform(primitives.Key(g.t, int64(g.r.IntN(9))), graph.F64, -1, 1, s...), 1, nil)
+	g.add(primitives.RandomUniform(primitives.RandomKey(g.t, int64(g.r.IntN(9))), graph.F64, -1, 1, s...), 1, nil)
 }

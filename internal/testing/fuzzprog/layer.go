@@ -9,7 +9,7 @@ import (
 
 // layer is an expert-parallel layer of the program whose rows are in the pool.
 type layer struct {
-	primitives.Routing
+	primitives.Prepared
 	done bool // something was combined
 }
 
@@ -24,7 +24,7 @@ func (g *gen) route() {
 		v = g.like(t, pick(g, []int{1, 2, 4, 6}))
 	}
 	t = v.Dim(0)
-	l := primitives.Layer{Experts: pick(g, []int{2, 4, 4, 6, 3, 1, 8}), Align: pick(g, []int{0, 0, 0, 1, 2, 4})}
+	l := primitives.PrepareOp{Experts: pick(g, []int{2, 4, 4, 6, 3, 1, 8}), Align: pick(g, []int{0, 0, 0, 1, 2, 4})}
 	if g.chance(40) {
 		l.Capacity = 1 + g.r.IntN(4)
 	}
@@ -37,7 +37,7 @@ func (g *gen) route() {
 		k = min(k, l.Experts)
 		g.p.Chooses = true
 		logits := g.like(t, l.Experts)
-		weights, topk, _ = primitives.Route(primitives.Router{TopK: k, Renormalize: g.chance(50), Epsilon: 1e-3,
+		weights, topk, _ = primitives.Route(primitives.RouteOp{TopK: k, Renormalize: g.chance(50), Epsilon: 1e-3,
 			Score: pick(g, []string{"", primitives.SigmoidScore, primitives.TopKSoftmaxScore})}, logits.Value, nil)
 		g.add(weights, 1, nil)
 	case 1:
@@ -48,14 +48,14 @@ func (g *gen) route() {
 	default:
 		topk = g.ints(-1, l.Experts, t, k)
 	}
-	r := &layer{Routing: primitives.Prepare(l, topk)}
+	r := &layer{Prepared: primitives.Prepare(l, topk)}
 	g.layers = append(g.layers, r)
 	g.dispatch(r, v)
 	if weights != nil || g.chance(40) {
 		if weights == nil {
 			weights = g.like(t, k).Value
 		}
-		rows, rw := primitives.DispatchWeighted(r.Routing, v.Value, weights)
+		rows, rw := primitives.DispatchWeighted(r.Prepared, v.Value, weights)
 		g.add(rows, v.size, r)
 		g.add(rw, maxSize, r)
 	}
@@ -64,25 +64,25 @@ func (g *gen) route() {
 	}
 }
 
-func (g *gen) dispatch(r *layer, v val) { g.add(primitives.Dispatch(r.Routing, v.Value), v.size, r) }
+func (g *gen) dispatch(r *layer, v val) { g.add(primitives.Dispatch(r.Prepared, v.Value), v.size, r) }
 
 // grouped multiplies rows by their experts' matrices.
 func (g *gen) grouped(v val) {
 	if v.Rank() != 2 {
 		return
 	}
-	e, h, f := v.layer.Layer.Experts, v.Dim(1), pick(g, []int{1, 2, 4, 6, 3, 4})
+	e, h, f := v.layer.Op.Experts, v.Dim(1), pick(g, []int{1, 2, 4, 6, 3, 4})
 	size := v.size*float64(h) + 1
 	if v.Dim(0)*f > maxLen {
 		return
 	}
 	if g.chance(40) {
 		w := g.like(e, f, h)
-		g.add(graph.Apply1(primitives.GroupedMatmul{Transpose: true}, v.Value, w.Value, v.layer.Value), size*w.size, v.layer)
+		g.add(graph.Apply1(primitives.GroupedMatMulOp{Transpose: true}, v.Value, w.Value, v.layer.Value), size*w.size, v.layer)
 		return
 	}
 	w := g.like(e, h, f)
-	g.add(primitives.GroupedMatMul(v.layer.Routing, v.Value, w.Value), size*w.size, v.layer)
+	g.add(primitives.GroupedMatMul(v.layer.Prepared, v.Value, w.Value), size*w.size, v.layer)
 }
 
 // outer sums products of rows per expert.
@@ -91,11 +91,11 @@ func (g *gen) outer(v val) {
 		return
 	}
 	o := g.find(func(o val) bool { return o.layer == v.layer && o.Rank() == 2 })
-	e := v.layer.Layer.Experts
+	e := v.layer.Op.Experts
 	if e*v.Dim(1)*o.Dim(1) > maxLen {
 		return
 	}
-	y := graph.Apply1(primitives.GroupedOuter{Experts: e}, v.Value, o.Value, v.layer.Value)
+	y := graph.Apply1(primitives.GroupedOuterOp{Experts: e}, v.Value, o.Value, v.layer.Value)
 	g.add(y, v.size*o.size*float64(v.Dim(0))+1, nil)
 }
 
@@ -105,7 +105,7 @@ func (g *gen) weigh(v val) {
 	if w.Value == nil || v.Rank() != 2 {
 		return
 	}
-	g.add(primitives.Mul(v.Value, primitives.Broadcast(w.Value, v.Type.Shape, 0)), v.size*w.size, v.layer)
+	g.add(primitives.Mul(v.Value, primitives.BroadcastInDim(w.Value, v.Type.Shape, 0)), v.size*w.size, v.layer)
 }
 
 // rowConstraint leaves rows where they are and may split their columns.
@@ -113,7 +113,7 @@ func (g *gen) rowConstraint(v val) {
 	if v.Rank() != 2 || !g.chance(30) {
 		return
 	}
-	g.add(primitives.Constrain(v.Value, pick(g, []string{"ep", "dp.ep", "", "dp"}), pick(g, []string{"", "a", "b"})), v.size, v.layer)
+	g.add(primitives.ShardingConstraint(v.Value, pick(g, []string{"ep", "dp.ep", "", "dp"}), pick(g, []string{"", "a", "b"})), v.size, v.layer)
 }
 
 // finish combines rows, with their weights where there are any.
@@ -126,10 +126,10 @@ func (g *gen) finish(v val) {
 	k := float64(l.Value.Dim(1))
 	w := g.find(func(o val) bool { return o.layer == l && o.Rank() == 1 })
 	if w.Value == nil || g.chance(60) {
-		g.add(primitives.Combine(l.Routing, v.Value), v.size*k+1, nil)
+		g.add(primitives.Combine(l.Prepared, v.Value), v.size*k+1, nil)
 		return
 	}
-	out := graph.Apply(primitives.EPCombine{Experts: l.Layer.Experts, Capacity: l.Layer.Capacity, Align: l.Layer.Align, Axis: l.Layer.Axis}, v.Value, w.Value, l.Value)
+	out := graph.Apply(primitives.CombineOp{Experts: l.Op.Experts, Capacity: l.Op.Capacity, Align: l.Op.Align, Axis: l.Op.Axis}, v.Value, w.Value, l.Value)
 	g.add(out[0], v.size*k+1, nil)
 	g.add(out[1], w.size, nil)
 }

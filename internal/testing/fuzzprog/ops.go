@@ -32,7 +32,7 @@ func (g *gen) unary(v val) {
 	case 6:
 		one(primitives.GELU(x), s)
 	case 7:
-		one(primitives.Exp(primitives.Scale(x, 1/s)), math.E)
+		one(primitives.Exp(primitives.MulScalar(x, 1/s)), math.E)
 	case 8:
 		one(primitives.Square(x), s*s)
 	case 9:
@@ -49,7 +49,7 @@ func (g *gen) unary(v val) {
 			one(primitives.StopGradient(x), s)
 		}
 	case 14:
-		one(primitives.Scale(x, pick(g, []float64{0, -1, 0.5, 2})), 2*s)
+		one(primitives.MulScalar(x, pick(g, []float64{0, -1, 0.5, 2})), 2*s)
 	case 15:
 		one(primitives.AddScalar(x, g.constant()), s+1)
 	case 16:
@@ -63,7 +63,7 @@ func (g *gen) unary(v val) {
 	case 18:
 		if g.chance(30) {
 			g.p.Jumps = true
-			one(primitives.Convert(primitives.Convert(x, pick(g, []graph.DType{graph.F32, graph.BF16})), graph.F64), s)
+			one(primitives.ConvertElementType(primitives.ConvertElementType(x, pick(g, []graph.DType{graph.F32, graph.BF16})), graph.F64), s)
 		}
 	case 19:
 		one(primitives.GELUTanh(x), s)
@@ -85,13 +85,13 @@ func (g *gen) binary(v val) {
 	case 3, 4:
 		one(primitives.Mul(x.Value, y.Value), x.size*y.size)
 	case 5:
-		one(primitives.Maximum(x.Value, y.Value), max(x.size, y.size))
+		one(primitives.Max(x.Value, y.Value), max(x.size, y.size))
 	case 6:
-		one(primitives.Minimum(x.Value, y.Value), max(x.size, y.size))
+		one(primitives.Min(x.Value, y.Value), max(x.size, y.size))
 	case 7:
 		one(primitives.Div(x.Value, primitives.AddScalar(primitives.Square(y.Value), 0.5)), 2*x.size)
 	case 8:
-		one(primitives.Pow(primitives.AddScalar(primitives.Square(x.Value), 0.5), primitives.Scale(y.Value, 1/y.size)), x.size*x.size+2)
+		one(primitives.Pow(primitives.AddScalar(primitives.Square(x.Value), 0.5), primitives.MulScalar(y.Value, 1/y.size)), x.size*x.size+2)
 	}
 }
 
@@ -148,9 +148,9 @@ func (g *gen) along(v val) {
 			g.add(primitives.LogSumExp(v.Value, d), v.size+3, v.layer)
 		}
 	case 4:
-		g.add(primitives.Cumsum(v.Value, d), v.size*float64(n)+1, v.layer)
+		g.add(primitives.CumSum(v.Value, d), v.size*float64(n)+1, v.layer)
 	case 5:
-		g.add(graph.Apply1(primitives.CumSum{Axis: d, Reverse: true}, v.Value), v.size*float64(n)+1, v.layer)
+		g.add(graph.Apply1(primitives.CumSumOp{Axis: d, Reverse: true}, v.Value), v.size*float64(n)+1, v.layer)
 	case 6:
 		g.p.Chooses = true
 		s, _ := primitives.Sort(v.Value, d)
@@ -196,15 +196,15 @@ func (g *gen) reduce(v val) {
 	}
 	switch k := g.r.IntN(10); {
 	case k < 4:
-		g.add(primitives.Sum(v.Value, axes...), v.size*n+1, l)
+		g.add(primitives.ReduceSum(v.Value, axes...), v.size*n+1, l)
 	case k < 6:
-		g.add(graph.Apply1(primitives.ReduceSum{Axes: axes, Unordered: true}, v.Value), v.size*n+1, l)
+		g.add(graph.Apply1(primitives.ReduceSumOp{Axes: axes, Unordered: true}, v.Value), v.size*n+1, l)
 	case k < 7 && n > 0 && (l != nil || v.layer == nil):
 		g.add(primitives.ReduceMax(v.Value, axes...), v.size, l)
 	case k < 8 && n > 0 && (l != nil || v.layer == nil):
 		g.add(primitives.ReduceMin(v.Value, axes...), v.size, l)
 	case k < 9 && n <= 4 && (l != nil || v.layer == nil):
-		g.add(primitives.Prod(v.Value, axes...), math.Pow(v.size+1, n), l)
+		g.add(primitives.ReduceProd(v.Value, axes...), math.Pow(v.size+1, n), l)
 	}
 }
 
@@ -252,7 +252,7 @@ func (g *gen) broadcast(v val) {
 	if n > maxLen || len(shape) > 5 {
 		return
 	}
-	g.add(primitives.Broadcast(v.Value, shape, dims...), v.size, v.layer)
+	g.add(primitives.BroadcastInDim(v.Value, shape, dims...), v.size, v.layer)
 }
 
 // reshape merges two neighbouring dimensions, takes one apart, adds one of size
@@ -338,7 +338,7 @@ func (g *gen) slice(v val) {
 	lo := g.r.IntN(v.Dim(d) + 1)
 	hi := lo + g.r.IntN(v.Dim(d)-lo+1)
 	if g.chance(60) {
-		g.add(primitives.SliceAxis(v.Value, d, lo, hi), v.size, v.layer)
+		g.add(primitives.SliceInDim(v.Value, d, lo, hi), v.size, v.layer)
 		return
 	}
 	start, limit, stride := make([]int, v.Rank()), slices.Clone(v.Type.Shape), make([]int, v.Rank())
@@ -378,7 +378,7 @@ func (g *gen) constraint(v val) {
 			axes = slices.Delete(axes, i, i+1)
 		}
 	}
-	g.add(primitives.Constrain(v.Value, dims...), v.size, nil)
+	g.add(primitives.ShardingConstraint(v.Value, dims...), v.size, nil)
 }
 
 // dot contracts v with a value made for it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 )
@@ -17,7 +18,7 @@ type queue struct {
 	plan   *lowering.Plan
 	rank   int
 	start  time.Time
-	args   lowering.Args
+	args   exec.Args
 
 	open      []encoded
 	handed    []segment // not waited for

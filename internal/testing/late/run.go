@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
@@ -50,7 +51,7 @@ func (q *queue) instruction(e encoded) (err error) {
 			spoil(e.bufs[b].Bytes())
 		}
 	}
-	a := lowering.Args{Mesh: q.plan.Mesh, Rank: q.rank, Threads: 1}
+	a := exec.Args{Mesh: q.plan.Mesh, Rank: q.rank, Threads: 1}
 	for _, b := range in.In {
 		a.In = append(a.In, q.used(in, e, b))
 	}

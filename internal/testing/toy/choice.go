@@ -2,6 +2,7 @@ package toy
 
 import (
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -26,7 +27,7 @@ func (above) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (above) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("above", out, in, func(a *lowering.Args) error {
+	return e.Kernel("above", out, in, func(a *exec.Args) error {
 		y := array.Data[int32](a.Out[0])
 		for i, x := range a.In[0].Float64s() {
 			y[i] = 0
@@ -56,7 +57,7 @@ func (gate) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (gate) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("gate", out, in, func(a *lowering.Args) error {
+	return e.Kernel("gate", out, in, func(a *exec.Args) error {
 		y := a.In[1].Float64s()
 		for i, c := range array.Data[int32](a.In[0]) {
 			if c == 0 {

@@ -1,6 +1,7 @@
 package toy
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -10,25 +11,25 @@ import (
 // are the test's.
 type do struct {
 	name   string
-	kernel lowering.Kernel
+	kernel exec.Kernel
 	vjp    func(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 }
 
 // Do returns a value of x's type that kernel writes.
-func Do(name string, kernel lowering.Kernel, x *graph.Value) *graph.Value {
+func Do(name string, kernel exec.Kernel, x *graph.Value) *graph.Value {
 	return graph.Apply1(do{name: name, kernel: kernel}, x)
 }
 
 // DoSum returns a scalar that kernel writes on every rank from its parts of xs,
 // scalars and arrays of one shape; where they are split, the ranks' scalars are
 // added.
-func DoSum(name string, kernel lowering.Kernel, xs ...*graph.Value) *graph.Value {
+func DoSum(name string, kernel exec.Kernel, xs ...*graph.Value) *graph.Value {
 	return graph.Apply1(doSum{name, kernel}, xs...)
 }
 
 type doSum struct {
 	name   string
-	kernel lowering.Kernel
+	kernel exec.Kernel
 }
 
 func (d doSum) Name() string { return d.name }
@@ -58,7 +59,7 @@ func Differentiate(name string, vjp func(e *graph.Eqn, ct []*graph.Value) ([]*gr
 }
 
 // Copy is the kernel that writes its argument.
-func Copy(a *lowering.Args) error {
+func Copy(a *exec.Args) error {
 	copy(a.Out[0].Bytes(), a.In[0].Bytes())
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -83,7 +84,7 @@ func (m Map) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (m Map) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise(m.name, out, in, func(a *lowering.Args) error {
+	return e.Elementwise(m.name, out, in, func(a *exec.Args) error {
 		if a.Out[0].Type.DType == graph.F32 {
 			return apply[float32](m, a)
 		}
@@ -92,7 +93,7 @@ func (m Map) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 // apply computes elements in pieces of 4, so that threads share them.
-func apply[T float32 | float64](m Map, a *lowering.Args) error {
+func apply[T float32 | float64](m Map, a *exec.Args) error {
 	y := array.Data[T](a.Out[0])
 	a.Parallel(len(y), 4, func(lo, hi int) {
 		var x [2]float64

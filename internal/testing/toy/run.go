@@ -6,6 +6,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/runtime"
 	"github.com/gomoe/gomoe/sharding"
@@ -49,7 +50,7 @@ func Plan(p *graph.Program, s Setup) (*lowering.Plan, error) {
 // Open opens a session of the plan with all of its ranks in this process. The
 // communicators need no Close.
 func Open(p *lowering.Plan, opts runtime.Options) (*runtime.Session, error) {
-	comms, err := jaccl.Local(p.Mesh.Ranks(), jaccl.Options{})
+	comms, err := engine.Local(p.Mesh.Ranks(), jaccl.Options{})
 	if err != nil {
 		return nil, err
 	}

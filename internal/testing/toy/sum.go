@@ -3,6 +3,7 @@ package toy
 import (
 	"errors"
 
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -29,7 +30,7 @@ func (sum) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (sum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("sum", out, in, func(a *lowering.Args) error {
+	return e.Kernel("sum", out, in, func(a *exec.Args) error {
 		s := 0.0
 		for _, x := range a.In[0].Float64s() {
 			s += x
@@ -66,7 +67,7 @@ func (s spread) ShardAs(_ *sharding.Context, out sharding.Spec) (sharding.Decisi
 }
 
 func (spread) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("spread", out, in, func(a *lowering.Args) error {
+	return e.Kernel("spread", out, in, func(a *exec.Args) error {
 		a.Out[0].Fill(a.In[0].Float64s()[0])
 		return nil
 	})

@@ -3,65 +3,65 @@ package toy
 import (
 	"context"
 
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/collective"
 )
 
 // Wire returns comm with travel called in front of each of its exchanges: there
 // tests let time pass, wait for something, or fail. An exchange for which travel
 // returns an error returns that.
-func Wire(comm lowering.Communicator, travel func(ctx context.Context, rank int, c lowering.Call) error) lowering.Communicator {
+func Wire(comm collective.Communicator, travel func(ctx context.Context, rank int, c collective.Call) error) collective.Communicator {
 	return &wire{comm, travel}
 }
 
 type wire struct {
-	lowering.Communicator
-	travel func(ctx context.Context, rank int, c lowering.Call) error
+	collective.Communicator
+	travel func(ctx context.Context, rank int, c collective.Call) error
 }
 
-func (w *wire) Group(ranks []int) (lowering.Group, error) {
+func (w *wire) Group(ranks []int) (collective.Group, error) {
 	g, err := w.Communicator.Group(ranks)
 	return &wired{g, w}, err
 }
 
 // wired is a group of a wire.
 type wired struct {
-	lowering.Group
+	collective.Group
 	wire *wire
 }
 
-func (w *wired) travel(ctx context.Context, c lowering.Call) error {
+func (w *wired) travel(ctx context.Context, c collective.Call) error {
 	return w.wire.travel(ctx, w.wire.Rank(), c)
 }
 
-func (w *wired) AllSum(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (w *wired) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
 	if err := w.travel(ctx, c); err != nil {
 		return err
 	}
 	return w.Group.AllSum(ctx, c, dst, src)
 }
 
-func (w *wired) AllGather(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (w *wired) AllGather(ctx context.Context, c collective.Call, dst, src []byte) error {
 	if err := w.travel(ctx, c); err != nil {
 		return err
 	}
 	return w.Group.AllGather(ctx, c, dst, src)
 }
 
-func (w *wired) ReduceScatter(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (w *wired) ReduceScatter(ctx context.Context, c collective.Call, dst, src []byte) error {
 	if err := w.travel(ctx, c); err != nil {
 		return err
 	}
 	return w.Group.ReduceScatter(ctx, c, dst, src)
 }
 
-func (w *wired) AllToAll(ctx context.Context, c lowering.Call, dst, src [][]byte) error {
+func (w *wired) AllToAll(ctx context.Context, c collective.Call, dst, src [][]byte) error {
 	if err := w.travel(ctx, c); err != nil {
 		return err
 	}
 	return w.Group.AllToAll(ctx, c, dst, src)
 }
 
-func (w *wired) Barrier(ctx context.Context, c lowering.Call) error {
+func (w *wired) Barrier(ctx context.Context, c collective.Call) error {
 	if err := w.travel(ctx, c); err != nil {
 		return err
 	}

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"net"
 	"net/netip"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // Place is a rank's place in a job. Its Gather and Dial are for one goroutine at a
@@ -36,7 +35,7 @@ type Place struct {
 	closing     chan struct{}
 }
 
-var _ jaccl.Site = (*Place)(nil)
+var _ link.Site = (*Place)(nil)
 
 // Rank is this process's index.
 func (p *Place) Rank() int { return p.rank }
@@ -62,7 +61,7 @@ func (p *Place) SameHost(rank int) bool {
 	return rank == p.rank || p.roster[rank].machine.shares(p.roster[p.rank].machine)
 }
 
-// Gather returns what every rank passes, by rank; see jaccl.Site. At most 1 MiB
+// Gather returns what every rank passes, by rank; see link.Site. At most 1 MiB
 // of each, with a key of at most 200 bytes. It blocks until all ranks have come, up
 // to the deadline, which counts from the first one that has. The error names ranks
 // and hosts that have not come, or that came to something else.
@@ -112,7 +111,7 @@ func (p *Place) while(ctx context.Context) (context.Context, func()) {
 
 var errClosed = errors.New("the place was closed")
 
-// Dial returns a new connection to each other rank; see jaccl.Site. A purpose has
+// Dial returns a new connection to each other rank; see link.Site. A purpose has
 // at most 200 bytes. Every rank connects to those below it. No rank gets its
 // connections before all have connected; if one could not, all get its error.
 func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {

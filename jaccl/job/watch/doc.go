@@ -1,4 +1,4 @@
-// Package watch is a jaccl.Watch over connections of its own, one between every
+// Package watch is a link.Watch over connections of its own, one between every
 // two ranks, on which nothing waits for data.
 //
 // A rank whose connection ends before it has said that it leaves is lost: its

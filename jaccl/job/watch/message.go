@@ -3,10 +3,10 @@ package watch
 import (
 	"fmt"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/frame"
-	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // The types of frames.
@@ -31,7 +31,7 @@ const (
 )
 
 // encodeNotice writes a notice; text that is too long loses its end.
-func encodeNotice(n jaccl.Notice) []byte {
+func encodeNotice(n link.Notice) []byte {
 	b := frame.Uint(nil, uint64(n.From))
 	b = frame.Uint(b, uint64(n.Kind))
 	blame := n.Blame[:min(len(n.Blame), maxBlame)]
@@ -49,26 +49,26 @@ func encodeNotice(n jaccl.Notice) []byte {
 }
 
 // decodeNotice reads a notice of a job of size ranks.
-func decodeNotice(b []byte, size int) (jaccl.Notice, error) {
+func decodeNotice(b []byte, size int) (link.Notice, error) {
 	f := frame.NewFields(b)
-	n := jaccl.Notice{From: f.Int(size - 1), Kind: jaccl.Kind(f.Int(int(jaccl.KindLost)))}
+	n := link.Notice{From: f.Int(size - 1), Kind: link.Kind(f.Int(int(link.KindLost)))}
 	blame := f.Int(min(size, maxBlame))
 	for range blame {
 		n.Blame = append(n.Blame, f.Int(size-1))
 	}
 	n.Text = f.String(maxText)
-	n.Call = lowering.Call{Op: f.String(maxOp), Seq: int(int64(f.Uint())), DType: graph.DType(f.Int(255)), Bytes: int64(f.Uint())}
+	n.Call = collective.Call{Op: f.String(maxOp), Seq: int(int64(f.Uint())), DType: graph.DType(f.Int(255)), Bytes: int64(f.Uint())}
 	n.Call.Pos.File = f.String(maxFile)
 	n.Call.Pos.Line = int(int64(f.Uint()))
 	if err := f.End(); err != nil {
-		return jaccl.Notice{}, fmt.Errorf("watch: notice: %w", err)
+		return link.Notice{}, fmt.Errorf("watch: notice: %w", err)
 	}
 	return n, nil
 }
 
 // encodeWaiting writes what a rank is in; text that is too long loses its end.
-func encodeWaiting(a jaccl.Waiting) []byte {
-	b := frame.String(nil, a.Text[:min(len(a.Text), jaccl.MaxWaiting)])
+func encodeWaiting(a link.Waiting) []byte {
+	b := frame.String(nil, a.Text[:min(len(a.Text), link.MaxWaiting)])
 	ranks := a.For[:min(len(a.For), maxBlame)]
 	b = frame.Uint(b, uint64(len(ranks)))
 	for _, r := range ranks {
@@ -78,27 +78,27 @@ func encodeWaiting(a jaccl.Waiting) []byte {
 }
 
 // decodeWaiting reads what a rank of a job of size is in.
-func decodeWaiting(b []byte, size int) (jaccl.Waiting, error) {
+func decodeWaiting(b []byte, size int) (link.Waiting, error) {
 	f := frame.NewFields(b)
-	a := jaccl.Waiting{Text: f.String(jaccl.MaxWaiting)}
+	a := link.Waiting{Text: f.String(link.MaxWaiting)}
 	for range f.Int(min(size, maxBlame)) {
 		a.For = append(a.For, f.Int(size-1))
 	}
 	if err := f.End(); err != nil {
-		return jaccl.Waiting{}, fmt.Errorf("watch: whereabouts: %w", err)
+		return link.Waiting{}, fmt.Errorf("watch: whereabouts: %w", err)
 	}
 	return a, nil
 }
 
-func encodeParting(a jaccl.Parting) []byte {
+func encodeParting(a link.Parting) []byte {
 	return frame.Uint(frame.Uint(nil, a.Group), a.Begun)
 }
 
-func decodeParting(b []byte) (jaccl.Parting, error) {
+func decodeParting(b []byte) (link.Parting, error) {
 	f := frame.NewFields(b)
-	a := jaccl.Parting{Group: f.Uint(), Begun: f.Uint()}
+	a := link.Parting{Group: f.Uint(), Begun: f.Uint()}
 	if err := f.End(); err != nil {
-		return jaccl.Parting{}, fmt.Errorf("watch: parting: %w", err)
+		return link.Parting{}, fmt.Errorf("watch: parting: %w", err)
 	}
 	return a, nil
 }
@@ -117,24 +117,24 @@ func decodeTimes(b []byte, n int) ([]int64, error) {
 }
 
 // before orders kinds of failures by how little they follow from others.
-func before(a, b jaccl.Notice) bool {
+func before(a, b link.Notice) bool {
 	if x, y := weight(a.Kind), weight(b.Kind); x != y {
 		return x < y
 	}
 	return a.From < b.From
 }
 
-func weight(k jaccl.Kind) int {
+func weight(k link.Kind) int {
 	switch k {
-	case jaccl.KindLost:
+	case link.KindLost:
 		return 1
-	case jaccl.KindArgument:
+	case link.KindArgument:
 		return 2
-	case jaccl.KindMismatch:
+	case link.KindMismatch:
 		return 3
-	case jaccl.KindCause:
+	case link.KindCause:
 		return 4
-	case jaccl.KindClosed:
+	case link.KindClosed:
 		return 5
 	}
 	return 6

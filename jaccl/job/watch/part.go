@@ -1,6 +1,6 @@
 package watch
 
-import "github.com/gomoe/gomoe/jaccl"
+import "github.com/gomoe/gomoe/jaccl/link"
 
 // maxEarly is how many partings may come before somebody hears them.
 const maxEarly = 1 << 12
@@ -8,35 +8,35 @@ const maxEarly = 1 << 12
 // parting is what becomes of the groups that others say that they have closed. The
 // watch's lock guards it.
 type parting struct {
-	hear  func(from int, p jaccl.Parting)
+	hear  func(from int, p link.Parting)
 	early []struct { // what came before hear
 		from int
-		p    jaccl.Parting
+		p    link.Parting
 	}
 }
 
 // told hands on what a rank says. The watch's lock is held.
-func (h *parting) told(from int, p jaccl.Parting) {
+func (h *parting) told(from int, p link.Parting) {
 	switch {
 	case h.hear != nil:
 		h.hear(from, p)
 	case len(h.early) < maxEarly:
 		h.early = append(h.early, struct {
 			from int
-			p    jaccl.Parting
+			p    link.Parting
 		}{from, p})
 	}
 }
 
-// Tell is that of jaccl.Partings.
-func (w *Watch) Tell(rank int, p jaccl.Parting) {
+// Tell is that of link.Partings.
+func (w *Watch) Tell(rank int, p link.Parting) {
 	if rank >= 0 && rank < len(w.peers) && w.peers[rank] != nil {
 		w.peers[rank].send(typePart, encodeParting(p))
 	}
 }
 
-// Hear is that of jaccl.Partings.
-func (w *Watch) Hear(f func(from int, p jaccl.Parting)) {
+// Hear is that of link.Partings.
+func (w *Watch) Hear(f func(from int, p link.Parting)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hear = f

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // TestMain is also the program of ranks in processes of their own.
@@ -121,11 +121,11 @@ func TestKilled(t *testing.T) {
 	begin := time.Now()
 	require.NoError(t, j.cmds[1].Process.Kill())
 	n := down(t, j.w)
-	if n.Kind != jaccl.KindLost || !slices.Equal(n.Blame, []int{2}) || n.Text != "rank 2 (host2) ended without a word" {
+	if n.Kind != link.KindLost || !slices.Equal(n.Blame, []int{2}) || n.Text != "rank 2 (host2) ended without a word" {
 		t.Errorf("%+v", n)
 	}
 	for _, r := range []int{1, 3} {
-		j.expect(t, r, fmt.Sprint("down ", jaccl.KindLost, " rank 2 (host2) ended without a word"))
+		j.expect(t, r, fmt.Sprint("down ", link.KindLost, " rank 2 (host2) ended without a word"))
 	}
 	if d := time.Since(begin); d > 2*time.Second {
 		t.Errorf("all knew of it after %v, want less than 2 s", d)

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // A process that is stopped is lost when it has been silent for long enough, and
@@ -28,13 +27,13 @@ func TestStopped(t *testing.T) {
 	begin := time.Now()
 	require.NoError(t, stopped.Signal(syscall.SIGSTOP))
 	n := down(t, j.w)
-	if n.Kind != jaccl.KindLost || !slices.Equal(n.Blame, []int{1}) || !strings.HasPrefix(n.Text, "rank 1 (host1) does not answer: nothing has come from it for ") {
+	if n.Kind != link.KindLost || !slices.Equal(n.Blame, []int{1}) || !strings.HasPrefix(n.Text, "rank 1 (host1) does not answer: nothing has come from it for ") {
 		t.Errorf("%+v", n)
 	}
 	if d := time.Since(begin); d < time.Second || d > 4*time.Second {
 		t.Errorf("it was known after %v, want 1.5 s and a heartbeat", d)
 	}
-	if s := j.out[1]; !s.Scan() || !strings.HasPrefix(s.Text(), fmt.Sprint("down ", jaccl.KindLost, " rank 1 (host1) does not answer")) {
+	if s := j.out[1]; !s.Scan() || !strings.HasPrefix(s.Text(), fmt.Sprint("down ", link.KindLost, " rank 1 (host1) does not answer")) {
 		t.Errorf("rank 2 says %q", s.Text())
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/frame"
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // probes is how many questions about the time Start asks of every rank.
 const probes = 8
 
-// Watch is a jaccl.Watch.
+// Watch is a link.Watch.
 type Watch struct {
 	rank  int
 	hosts []string
@@ -28,8 +28,8 @@ type Watch struct {
 	once sync.Once
 
 	mu      sync.Mutex
-	best    *jaccl.Notice // the failure so far
-	settled bool          // down is closed
+	best    *link.Notice // the failure so far
+	settled bool         // down is closed
 	settle  *time.Timer
 	leaving bool // this rank has left
 	asking       // what is known of where others are
@@ -37,15 +37,15 @@ type Watch struct {
 }
 
 var (
-	_ jaccl.Watch       = (*Watch)(nil)
-	_ jaccl.Whereabouts = (*Watch)(nil)
-	_ jaccl.Partings    = (*Watch)(nil)
+	_ link.Watch       = (*Watch)(nil)
+	_ link.Whereabouts = (*Watch)(nil)
+	_ link.Partings    = (*Watch)(nil)
 )
 
 // Start connects this rank's watch with the others'. All ranks call it. It returns
 // when their clocks have been compared for the first time, or ctx ends, which has no
 // meaning after that.
-func Start(ctx context.Context, site jaccl.Site, opts Options) (*Watch, error) {
+func Start(ctx context.Context, site link.Site, opts Options) (*Watch, error) {
 	o, err := opts.complete()
 	if err != nil {
 		return nil, err
@@ -121,10 +121,10 @@ func (w *Watch) Host(rank int) string {
 // name is a rank in the texts of notices.
 func (w *Watch) name(rank int) string { return fmt.Sprintf("rank %d (%s)", rank, w.hosts[rank]) }
 
-// Announce is that of jaccl.Watch. The notice's From is this rank, whatever it
+// Announce is that of link.Watch. The notice's From is this rank, whatever it
 // says. The job is down when other ranks' notices have had the time to come; see
 // the package.
-func (w *Watch) Announce(n jaccl.Notice) {
+func (w *Watch) Announce(n link.Notice) {
 	n.From = w.rank
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +134,7 @@ func (w *Watch) Announce(n jaccl.Notice) {
 }
 
 // take makes n the failure so far and tells everybody. w.mu is held.
-func (w *Watch) take(n jaccl.Notice) {
+func (w *Watch) take(n link.Notice) {
 	n.Blame = append([]int(nil), n.Blame...)
 	first := w.best == nil
 	w.best = &n
@@ -166,20 +166,20 @@ func (w *Watch) decide() {
 	}
 }
 
-// Down is that of jaccl.Watch.
+// Down is that of link.Watch.
 func (w *Watch) Down() <-chan struct{} { return w.down }
 
-// First is that of jaccl.Watch.
-func (w *Watch) First() (jaccl.Notice, bool) {
+// First is that of link.Watch.
+func (w *Watch) First() (link.Notice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.settled {
-		return jaccl.Notice{}, false
+		return link.Notice{}, false
 	}
 	return *w.best, true
 }
 
-// Leave is that of jaccl.Watch. Nothing that this rank announces is a failure any
+// Leave is that of link.Watch. Nothing that this rank announces is a failure any
 // more.
 func (w *Watch) Leave() {
 	w.mu.Lock()
@@ -193,7 +193,7 @@ func (w *Watch) Leave() {
 	}
 }
 
-// Left is that of jaccl.Watch. While a failure is settling, nobody has left: a rank
+// Left is that of link.Watch. While a failure is settling, nobody has left: a rank
 // that has failed says so, and then leaves.
 func (w *Watch) Left(rank int) bool {
 	w.mu.Lock()
@@ -267,8 +267,8 @@ func (w *Watch) listen(p *peer) {
 	}
 }
 
-func (w *Watch) lost(p *peer, how string) jaccl.Notice {
-	return jaccl.Notice{From: w.rank, Blame: []int{p.rank}, Kind: jaccl.KindLost, Text: w.name(p.rank) + " " + how}
+func (w *Watch) lost(p *peer, how string) link.Notice {
+	return link.Notice{From: w.rank, Blame: []int{p.rank}, Kind: link.KindLost, Text: w.name(p.rank) + " " + how}
 }
 
 // handle does what a frame asks for.
@@ -308,7 +308,7 @@ func (w *Watch) handle(p *peer, typ uint8, head []byte) error {
 		p.left = true
 		p.complete() // nobody need wait for its answers
 	case typeAsk:
-		var a jaccl.Waiting
+		var a link.Waiting
 		if w.answer != nil {
 			a = w.answer()
 		}

@@ -16,10 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // start returns the watches of n ranks of this process.
@@ -43,7 +43,7 @@ func start(t *testing.T, n int, o Options) []*Watch {
 }
 
 // down waits for the failure that a watch comes to.
-func down(t *testing.T, w jaccl.Watch) jaccl.Notice {
+func down(t *testing.T, w link.Watch) link.Notice {
 	t.Helper()
 	select {
 	case <-w.Down():
@@ -83,9 +83,9 @@ func until(t *testing.T, what string, f func() bool) {
 func TestAnnounce(t *testing.T) {
 	for _, n := range []int{1, 2, 5} {
 		ws := start(t, n, Options{})
-		want := jaccl.Notice{
-			From: n - 1, Blame: []int{n - 1, 0}, Kind: jaccl.KindMismatch, Text: "rank 4 calls all_sum",
-			Call: lowering.Call{Op: "all_sum", Seq: -3, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12}},
+		want := link.Notice{
+			From: n - 1, Blame: []int{n - 1, 0}, Kind: link.KindMismatch, Text: "rank 4 calls all_sum",
+			Call: collective.Call{Op: "all_sum", Seq: -3, DType: graph.BF16, Bytes: 1 << 40, Pos: graph.Pos{File: "moe.go", Line: 12}},
 		}
 		said := want
 		said.From = 77 // the watch knows better
@@ -95,7 +95,7 @@ func TestAnnounce(t *testing.T) {
 				t.Errorf("rank %d of %d: %+v, want %+v", i, n, got, want)
 			}
 		}
-		ws[0].Announce(jaccl.Notice{Kind: jaccl.KindLost, Text: "later"})
+		ws[0].Announce(link.Notice{Kind: link.KindLost, Text: "later"})
 		time.Sleep(2 * DefaultSettle)
 		for i, w := range ws {
 			if got, _ := w.First(); got.Text != want.Text {
@@ -120,12 +120,12 @@ func TestNothing(t *testing.T) {
 // All ranks announce at once, each another kind: all come to the same one, and it
 // is the one that follows from no other.
 func TestAtOnce(t *testing.T) {
-	kinds := []jaccl.Kind{jaccl.KindDeadline, jaccl.KindClosed, jaccl.KindCause, jaccl.KindMismatch, jaccl.KindArgument, jaccl.KindLost, jaccl.KindLost}
+	kinds := []link.Kind{link.KindDeadline, link.KindClosed, link.KindCause, link.KindMismatch, link.KindArgument, link.KindLost, link.KindLost}
 	for _, last := range []int{1, 2, 4, len(kinds)} {
 		ws := start(t, len(kinds), Options{Settle: 500 * time.Millisecond})
 		var wg sync.WaitGroup
 		for i, w := range ws[:last] {
-			wg.Go(func() { w.Announce(jaccl.Notice{Kind: kinds[i], Text: fmt.Sprint("of rank ", i)}) })
+			wg.Go(func() { w.Announce(link.Notice{Kind: kinds[i], Text: fmt.Sprint("of rank ", i)}) })
 		}
 		wg.Wait()
 		texts := map[string]bool{}
@@ -142,13 +142,13 @@ func TestAtOnce(t *testing.T) {
 	// The order does not depend on who was first.
 	for a := range kinds[:6] {
 		for b := range a {
-			lo, hi := jaccl.Notice{From: 1, Kind: kinds[a]}, jaccl.Notice{From: 0, Kind: kinds[b]}
+			lo, hi := link.Notice{From: 1, Kind: kinds[a]}, link.Notice{From: 0, Kind: kinds[b]}
 			if !before(lo, hi) || before(hi, lo) {
 				t.Errorf("kind %d is not before %d", kinds[a], kinds[b])
 			}
 		}
 	}
-	if lo, hi := (jaccl.Notice{From: 1}), (jaccl.Notice{From: 2}); !before(lo, hi) || before(hi, lo) || before(lo, lo) {
+	if lo, hi := (link.Notice{From: 1}), (link.Notice{From: 2}); !before(lo, hi) || before(hi, lo) || before(lo, lo) {
 		t.Error("of one kind, the lowest rank is not first")
 	}
 }
@@ -161,7 +161,7 @@ func TestSettling(t *testing.T) {
 	ws[0].mu.Lock()
 	ws[0].peers[2].gone = true
 	ws[0].mu.Unlock()
-	ws[0].Announce(jaccl.Notice{Kind: jaccl.KindDeadline, Text: "late"})
+	ws[0].Announce(link.Notice{Kind: link.KindDeadline, Text: "late"})
 	until(t, "rank 1 hears of it", func() bool { ws[1].mu.Lock(); defer ws[1].mu.Unlock(); return ws[1].best != nil })
 	if _, ok := ws[1].First(); ok {
 		t.Error("rank 1 has not waited for others")
@@ -188,7 +188,7 @@ func TestLeave(t *testing.T) {
 	require.NoError(t, ws[2].Close()) // leaves by itself
 	until(t, "rank 2 left", func() bool { return ws[0].Left(2) })
 	up(t, ws[0], 300*time.Millisecond)
-	ws[0].Announce(jaccl.Notice{Text: "alone"}) // nobody is there to hear
+	ws[0].Announce(link.Notice{Text: "alone"}) // nobody is there to hear
 	if n := down(t, ws[0]); n.Text != "alone" {
 		t.Errorf("%+v", n)
 	}
@@ -197,7 +197,7 @@ func TestLeave(t *testing.T) {
 // What was announced right before Close is heard.
 func TestLastWords(t *testing.T) {
 	ws := start(t, 4, Options{})
-	ws[2].Announce(jaccl.Notice{Kind: jaccl.KindCause, Text: "my own fault"})
+	ws[2].Announce(link.Notice{Kind: link.KindCause, Text: "my own fault"})
 	require.NoError(t, ws[2].Close())
 	for i, w := range ws {
 		if n := down(t, w); n.Text != "my own fault" || n.From != 2 {
@@ -219,7 +219,7 @@ func TestConnection(t *testing.T) {
 		ws[1].peers[0].mu.Unlock()
 		for _, w := range []*Watch{ws[0], ws[2]} {
 			n := down(t, w)
-			if n.Kind != jaccl.KindLost || n.From == 1 && n.Blame[0] == 0 {
+			if n.Kind != link.KindLost || n.From == 1 && n.Blame[0] == 0 {
 				// rank 1 sees its own end of a closed connection; one of the two counts
 				continue
 			}
@@ -276,9 +276,9 @@ func TestDump(t *testing.T) {
 // A rank learns where the others are, of those that can answer, whatever they are at.
 func TestAsk(t *testing.T) {
 	ws := start(t, 4, Options{})
-	want := map[int]jaccl.Waiting{0: {Text: "it waits in x", For: []int{1, 2}}, 2: {}}
+	want := map[int]link.Waiting{0: {Text: "it waits in x", For: []int{1, 2}}, 2: {}}
 	for r, a := range want {
-		ws[r].Answer(func() jaccl.Waiting { return a })
+		ws[r].Answer(func() link.Waiting { return a })
 	}
 	ws[3].Leave()
 	until(t, "rank 3 has left", func() bool { return ws[1].Left(3) })
@@ -311,18 +311,18 @@ func TestPartings(t *testing.T) {
 	ws := start(t, 3, Options{})
 	type heard struct {
 		from int
-		p    jaccl.Parting
+		p    link.Parting
 	}
-	ws[1].Tell(2, jaccl.Parting{Group: 1 << 63, Begun: 3})
+	ws[1].Tell(2, link.Parting{Group: 1 << 63, Begun: 3})
 	until(t, "the first has come", func() bool { ws[2].mu.Lock(); defer ws[2].mu.Unlock(); return len(ws[2].early) == 1 })
 	all := make(chan heard, 8)
-	ws[2].Hear(func(from int, p jaccl.Parting) { all <- heard{from, p} })
-	ws[1].Tell(2, jaccl.Parting{Group: 7})
-	ws[1].Tell(0, jaccl.Parting{Group: 8}) // who does not listen
+	ws[2].Hear(func(from int, p link.Parting) { all <- heard{from, p} })
+	ws[1].Tell(2, link.Parting{Group: 7})
+	ws[1].Tell(0, link.Parting{Group: 8}) // who does not listen
 	for _, nobody := range []int{-1, 1, 3} {
-		ws[1].Tell(nobody, jaccl.Parting{})
+		ws[1].Tell(nobody, link.Parting{})
 	}
-	for _, want := range []heard{{1, jaccl.Parting{Group: 1 << 63, Begun: 3}}, {1, jaccl.Parting{Group: 7}}} {
+	for _, want := range []heard{{1, link.Parting{Group: 1 << 63, Begun: 3}}, {1, link.Parting{Group: 7}}} {
 		select {
 		case got := <-all:
 			if got != want {
@@ -417,7 +417,7 @@ func TestStartContext(t *testing.T) {
 func TestNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	ws := start(t, 5, Options{})
-	ws[3].Announce(jaccl.Notice{})
+	ws[3].Announce(link.Notice{})
 	var wg sync.WaitGroup
 	for _, w := range ws {
 		wg.Go(func() { w.Close() })
@@ -428,9 +428,9 @@ func TestNoGoroutines(t *testing.T) {
 
 // FuzzNotice: what is read is written again as it was, and nothing panics.
 func FuzzNotice(f *testing.F) {
-	f.Add(encodeNotice(jaccl.Notice{From: 1, Blame: []int{2}, Kind: jaccl.KindLost, Text: "x", Call: lowering.Call{Op: "all_sum", Seq: -1}}))
-	f.Add(encodeParting(jaccl.Parting{Group: 1 << 63, Begun: 2}))
-	f.Add(encodeWaiting(jaccl.Waiting{Text: "it waits in x", For: []int{2, 3}}))
+	f.Add(encodeNotice(link.Notice{From: 1, Blame: []int{2}, Kind: link.KindLost, Text: "x", Call: collective.Call{Op: "all_sum", Seq: -1}}))
+	f.Add(encodeParting(link.Parting{Group: 1 << 63, Begun: 2}))
+	f.Add(encodeWaiting(link.Waiting{Text: "it waits in x", For: []int{2, 3}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		decodeTimes(b, 3)
 		if a, err := decodeParting(b); err == nil {
@@ -447,7 +447,7 @@ func FuzzNotice(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if n.From < 0 || n.From > 3 || len(n.Blame) > 4 || n.Kind > jaccl.KindLost {
+		if n.From < 0 || n.From > 3 || len(n.Blame) > 4 || n.Kind > link.KindLost {
 			t.Errorf("%+v", n)
 		}
 		if again := encodeNotice(n); string(again) != string(b) {

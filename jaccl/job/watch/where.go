@@ -3,14 +3,14 @@ package watch
 import (
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // asking is a question to the other ranks where they are. The watch's lock guards it.
 type asking struct {
-	answer  func() jaccl.Waiting
-	answers map[int]jaccl.Waiting // nil if nobody has asked
-	news    chan struct{}         // has room for one: somebody has answered, or is gone
+	answer  func() link.Waiting
+	answers map[int]link.Waiting // nil if nobody has asked
+	news    chan struct{}        // has room for one: somebody has answered, or is gone
 }
 
 // answered says that there is something new. The watch's lock is held.
@@ -21,19 +21,19 @@ func (a *asking) answered() {
 	}
 }
 
-// Answer is that of jaccl.Whereabouts.
-func (w *Watch) Answer(f func() jaccl.Waiting) {
+// Answer is that of link.Whereabouts.
+func (w *Watch) Answer(f func() link.Waiting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answer = f
 }
 
-// Ask is that of jaccl.Whereabouts, for one goroutine at a time.
-func (w *Watch) Ask(d time.Duration) map[int]jaccl.Waiting {
+// Ask is that of link.Whereabouts, for one goroutine at a time.
+func (w *Watch) Ask(d time.Duration) map[int]link.Waiting {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	w.mu.Lock()
-	w.answers, w.news = map[int]jaccl.Waiting{}, make(chan struct{}, 1)
+	w.answers, w.news = map[int]link.Waiting{}, make(chan struct{}, 1)
 	news := w.news
 	for _, p := range w.others() {
 		p.send(typeAsk, nil)

@@ -8,7 +8,7 @@
 // MPI carries data well and failures badly: with most builds a peer that was killed,
 // stopped or cut off is never reported, MPI waits. So nothing here waits inside
 // MPI. An Exchange polls and ends with its context, which the deadline of
-// jaccl.Connect and its Watch end; a rank that closes its link says so in a message
+// engine.Connect and its Watch end; a rank that closes its link says so in a message
 // of its own. MPI's own errors are returned, with its text, and abort nothing
 // (MPI_ERRORS_RETURN). With a build of Open MPI 5 started as mpirun --with-ft ulfm
 // they name a dead peer within milliseconds.

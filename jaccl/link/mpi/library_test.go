@@ -16,8 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/internal/dynlib"
-
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 func TestCandidates(t *testing.T) {
@@ -151,11 +150,11 @@ func TestCodes(t *testing.T) {
 	l, err := newLink(w, 0, []peer{{}, {to: 0, out: 6*tagKinds + maxTag/2, in: 7*tagKinds + maxTag/2}})
 	require.NoError(t, err)
 	l.peers[1].to = 98
-	err = l.Exchange(t.Context(), &jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{{1, 2}, {3}}}})
+	err = l.Exchange(t.Context(), &link.Exchange{Peers: []int{1}, Send: [][][]byte{{{1, 2}, {3}}}})
 	if !errors.As(err, &e) || e.Function != "MPI_Isend" {
 		t.Errorf("%v, want the error of MPI_Isend", err)
 	}
-	if again := l.Exchange(t.Context(), &jaccl.Exchange{}); again == nil || !errors.Is(again, err) {
+	if again := l.Exchange(t.Context(), &link.Exchange{}); again == nil || !errors.Is(again, err) {
 		t.Errorf("after a failed exchange: %v, want its error", again)
 	}
 	l.peers[1].to = 0
@@ -179,9 +178,9 @@ func TestLengths(t *testing.T) {
 			require.NoError(t, err)
 			b, err := newLink(w, 1, []peer{{out: base + tagKinds, in: base}, {}})
 			require.NoError(t, err)
-			x := jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{make([]byte, n)}}}
+			x := link.Exchange{Peers: []int{1}, Send: [][][]byte{{make([]byte, n)}}}
 			around := bytes.Repeat([]byte{7}, 10000)
-			y := jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{around[5000:5004]}}}
+			y := link.Exchange{Peers: []int{0}, Recv: [][][]byte{{around[5000:5004]}}}
 			if heads {
 				x.Head, x.Heads = []byte{}, func([][]byte) error { return nil }
 				y.Head, y.Heads = x.Head, x.Heads

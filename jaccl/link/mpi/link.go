@@ -10,7 +10,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // The kinds of messages, by tag. A receive for one takes no other. Every link of a
@@ -36,9 +36,9 @@ const headMore = 8
 // many it has received, of the other kinds.
 const byeBytes = 16
 
-// link is a jaccl.Link of MPI messages. Each pair of ranks numbers the messages
+// transport is a link.Link of MPI messages. Each pair of ranks numbers the messages
 // between them by the order in which they are posted, which is MPI's order too.
-type link struct {
+type transport struct {
 	w          *World
 	rank, size int
 	peers      []peer // by rank
@@ -72,7 +72,7 @@ type peer struct {
 
 // Connect returns a link among the ranks of the world. It blocks until all ranks have
 // called it. The link is to be closed before the world is.
-func Connect(ctx context.Context, w *World) (jaccl.Link, error) {
+func Connect(ctx context.Context, w *World) (link.Link, error) {
 	w.mu.Lock()
 	number := w.links
 	w.links++
@@ -91,8 +91,8 @@ func Connect(ctx context.Context, w *World) (jaccl.Link, error) {
 }
 
 // newLink returns a link of a rank to peers, one of which is itself.
-func newLink(w *World, rank int, peers []peer) (*link, error) {
-	l := &link{w: w, rank: rank, size: len(peers), peers: peers, b: batch{l: w.lib}, pauser: w.pauser}
+func newLink(w *World, rank int, peers []peer) (*transport, error) {
+	l := &transport{w: w, rank: rank, size: len(peers), peers: peers, b: batch{l: w.lib}, pauser: w.pauser}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for r := range peers {
@@ -100,7 +100,7 @@ func newLink(w *World, rank int, peers []peer) (*link, error) {
 		if r == rank {
 			continue
 		}
-		p.head, p.bye = words(headMore+jaccl.MaxHead), words(byeBytes)
+		p.head, p.bye = words(headMore+link.MaxHead), words(byeBytes)
 		if err := l.receive(request{kind: recvBye, peer: r}, p.bye, tagBye); err != nil {
 			return nil, err
 		}
@@ -108,12 +108,12 @@ func newLink(w *World, rank int, peers []peer) (*link, error) {
 	return l, nil
 }
 
-func (l *link) Rank() int         { return l.rank }
-func (l *link) Size() int         { return l.size }
-func (l *link) Transport() string { return "mpi" }
+func (l *transport) Rank() int         { return l.rank }
+func (l *transport) Size() int         { return l.size }
+func (l *transport) Transport() string { return "mpi" }
 
 // send posts a message of one buffer. w.mu is held.
-func (l *link) send(r request, b []byte, tag int) error {
+func (l *transport) send(r request, b []byte, tag int) error {
 	p := &l.peers[r.peer]
 	r.keep = append(r.keep, b)
 	rc := call(l.w.lib.fn.isend, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(l.w.lib.bytes),
@@ -122,7 +122,7 @@ func (l *link) send(r request, b []byte, tag int) error {
 }
 
 // receive posts the receive of a message into one buffer. w.mu is held.
-func (l *link) receive(r request, b []byte, tag int) error {
+func (l *transport) receive(r request, b []byte, tag int) error {
 	p := &l.peers[r.peer]
 	r.keep = append(r.keep, b)
 	rc := call(l.w.lib.fn.irecv, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(l.w.lib.bytes),
@@ -131,15 +131,15 @@ func (l *link) receive(r request, b []byte, tag int) error {
 }
 
 // post checks that the last request was accepted.
-func (l *link) post(function string, rc int32) error {
+func (l *transport) post(function string, rc int32) error {
 	if rc != 0 {
 		l.b.drop()
 	}
 	return l.w.lib.error(function, rc)
 }
 
-// Exchange implements jaccl.Link.
-func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
+// Exchange implements link.Link.
+func (l *transport) Exchange(ctx context.Context, x *link.Exchange) error {
 	x.Begin()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,8 +148,8 @@ func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
 		return errClosed
 	case l.failed != nil:
 		return fmt.Errorf("mpi: an exchange has failed before: %w", l.failed)
-	case len(x.Head) > jaccl.MaxHead:
-		return fmt.Errorf("mpi: a head of %d bytes, want at most %d", len(x.Head), jaccl.MaxHead)
+	case len(x.Head) > link.MaxHead:
+		return fmt.Errorf("mpi: a head of %d bytes, want at most %d", len(x.Head), link.MaxHead)
 	}
 	err := l.exchange(ctx, x)
 	if err != nil {
@@ -159,7 +159,7 @@ func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
 	return err
 }
 
-func (l *link) exchange(ctx context.Context, x *jaccl.Exchange) error {
+func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -202,7 +202,7 @@ func (l *link) exchange(ctx context.Context, x *jaccl.Exchange) error {
 
 // begin posts what does not depend on heads: heads, and the data to send; without
 // heads the data to receive too, first, so that it finds its place when it comes.
-func (l *link) begin(x *jaccl.Exchange) error {
+func (l *transport) begin(x *link.Exchange) error {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	if x.Head == nil {
@@ -242,7 +242,7 @@ func (l *link) begin(x *jaccl.Exchange) error {
 }
 
 // judge shows the heads, and posts what they allow.
-func (l *link) judge(x *jaccl.Exchange) error {
+func (l *transport) judge(x *link.Exchange) error {
 	l.heads = l.heads[:0]
 	for _, r := range x.Peers {
 		l.heads = append(l.heads, l.peers[r].head[headMore:][:l.peers[r].headLen])
@@ -273,7 +273,7 @@ func total(bufs [][]byte) int {
 }
 
 // expect posts the receives of data. w.mu is held.
-func (l *link) expect(x *jaccl.Exchange) error {
+func (l *transport) expect(x *link.Exchange) error {
 	for i, r := range x.Peers {
 		if i >= len(x.Recv) {
 			break
@@ -289,7 +289,7 @@ func (l *link) expect(x *jaccl.Exchange) error {
 }
 
 // advance gives MPI time and notes what has ended; progress is whether something has.
-func (l *link) advance(x *jaccl.Exchange) (progress bool, err error) {
+func (l *transport) advance(x *link.Exchange) (progress bool, err error) {
 	l.w.mu.Lock()
 	l.ends, err = l.b.test(l.ends[:0])
 	l.w.mu.Unlock()
@@ -305,10 +305,10 @@ func (l *link) advance(x *jaccl.Exchange) (progress bool, err error) {
 }
 
 // note takes account of a request that has ended. x is nil after an exchange.
-func (l *link) note(x *jaccl.Exchange, d done) error {
+func (l *transport) note(x *link.Exchange, d done) error {
 	p := &l.peers[d.peer]
 	if d.code != 0 {
-		return &jaccl.PeerError{Peer: d.peer, Err: l.w.lib.error("a message with rank "+fmt.Sprint(d.peer), d.code)}
+		return &link.PeerError{Peer: d.peer, Err: l.w.lib.error("a message with rank "+fmt.Sprint(d.peer), d.code)}
 	}
 	switch d.kind {
 	case sendHead:
@@ -350,7 +350,7 @@ func (l *link) note(x *jaccl.Exchange, d done) error {
 
 // deserted returns the error about a peer that has closed its link and from which, or
 // to which, something is still to go. What it sent before is still to be received.
-func (l *link) deserted(x *jaccl.Exchange) error {
+func (l *transport) deserted(x *link.Exchange) error {
 	for _, r := range x.Peers {
 		p := &l.peers[r]
 		if !p.left {
@@ -361,7 +361,7 @@ func (l *link) deserted(x *jaccl.Exchange) error {
 			sending = sending || o.peer == r && (o.kind == sendHead || o.kind == sendData)
 		}
 		if sending || p.posted > p.leftSent {
-			return &jaccl.PeerError{Peer: r, Err: errors.New("mpi: it has closed its link")}
+			return &link.PeerError{Peer: r, Err: errors.New("mpi: it has closed its link")}
 		}
 	}
 	return nil
@@ -372,7 +372,7 @@ func (l *link) deserted(x *jaccl.Exchange) error {
 const giveUp = 100 * time.Millisecond
 
 // abandon takes the exchange's requests back, where MPI can.
-func (l *link) abandon() {
+func (l *transport) abandon() {
 	l.w.mu.Lock()
 	l.b.cancel(func(r request) bool { return r.kind != recvBye })
 	l.w.mu.Unlock()
@@ -380,7 +380,7 @@ func (l *link) abandon() {
 }
 
 // settle polls until no request matches, for giveUp at most.
-func (l *link) settle(match func(request) bool) {
+func (l *transport) settle(match func(request) bool) {
 	for end := time.Now().Add(giveUp); ; {
 		open := false
 		for _, r := range l.b.what {
@@ -397,8 +397,8 @@ func (l *link) settle(match func(request) bool) {
 	}
 }
 
-// Close implements jaccl.Link. Peers learn of it by a message.
-func (l *link) Close() error {
+// Close implements link.Link. Peers learn of it by a message.
+func (l *transport) Close() error {
 	l.closing.Store(true) // an Exchange that polls leaves
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -429,7 +429,7 @@ func (l *link) Close() error {
 }
 
 // farewells receives those that have been sent, and gives up the others.
-func (l *link) farewells() {
+func (l *transport) farewells() {
 	all := func(request) bool { return true }
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // alone is the world of this process, as MPI starts once in a process.
@@ -29,9 +29,9 @@ var aloneOnce = sync.OnceValues(func() (*World, error) { return Open(Options{}) 
 func TestLinks(t *testing.T) {
 	w := alone(t)
 	job := 0
-	jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link {
+	jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link {
 		job++
-		links := make([]jaccl.Link, n)
+		links := make([]link.Link, n)
 		for r := range links {
 			peers := make([]peer, n)
 			for o := range peers {
@@ -61,18 +61,18 @@ func TestOvertaken(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		time.Sleep(20 * time.Millisecond)
-		if err := a.Exchange(t.Context(), &jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{[]byte("last")}}}); err != nil {
+		if err := a.Exchange(t.Context(), &link.Exchange{Peers: []int{1}, Send: [][][]byte{{[]byte("last")}}}); err != nil {
 			t.Error(err)
 		}
 	})
 	got := make([]byte, 4)
-	if err := b.Exchange(t.Context(), &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}}); err != nil || string(got) != "last" {
+	if err := b.Exchange(t.Context(), &link.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}}); err != nil || string(got) != "last" {
 		t.Errorf("%q has come: %v, want last", got, err)
 	}
 	wg.Wait()
 	// What it has not sent will not come.
-	err = b.Exchange(t.Context(), &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}})
-	var gone *jaccl.PeerError
+	err = b.Exchange(t.Context(), &link.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}})
+	var gone *link.PeerError
 	if !errors.As(err, &gone) || gone.Peer != 0 {
 		t.Errorf("%v, want a *jaccl.PeerError of rank 0", err)
 	}

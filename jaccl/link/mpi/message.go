@@ -32,7 +32,7 @@ func messages(bufs [][]byte) [][][]byte {
 }
 
 // postData posts a message. w.mu is held.
-func (l *link) postData(m [][]byte, r request) error {
+func (l *transport) postData(m [][]byte, r request) error {
 	for _, b := range m {
 		r.bytes += len(b)
 		r.keep = append(r.keep, b)
@@ -50,7 +50,7 @@ func (l *link) postData(m [][]byte, r request) error {
 
 // postParts posts a message that is not in one piece, as one of a type that says where
 // its parts lie: MPI gathers and scatters them, no copy is made here.
-func (l *link) postParts(m [][]byte, r request) error {
+func (l *transport) postParts(m [][]byte, r request) error {
 	lib := l.w.lib
 	lengths, starts := make([]int32, len(m)), make([]uintptr, len(m))
 	for i, b := range m {

@@ -15,11 +15,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // rankMain is what a rank of a program does.
@@ -85,7 +87,7 @@ func communicator(ctx context.Context, w *World, deadline time.Duration) (jaccl.
 	if err != nil {
 		return nil, err
 	}
-	return jaccl.Connect(link, watching, jaccl.Options{Deadline: deadline})
+	return engine.Connect(link, watching, jaccl.Options{Deadline: deadline})
 }
 
 func playProgram(ctx context.Context, w *World) error {
@@ -136,7 +138,7 @@ func bigProgram(ctx context.Context, w *World) error {
 		}
 		return b
 	}
-	x := jaccl.Exchange{}
+	x := link.Exchange{}
 	mine := fill(l.Rank())
 	for r := range l.Size() {
 		if r == l.Rank() {
@@ -214,7 +216,7 @@ func failing(fail func()) func(context.Context, *World) error {
 			if seq == 20 && w.Rank() == 1 {
 				fail()
 			}
-			if err := m.World().AllSum(ctx, lowering.Call{Op: "all_sum", Seq: seq, DType: graph.F32, Bytes: int64(len(b))}, b, b); err != nil {
+			if err := m.World().AllSum(ctx, collective.Call{Op: "all_sum", Seq: seq, DType: graph.F32, Bytes: int64(len(b))}, b, b); err != nil {
 				return errors.Join(err, m.Close())
 			}
 		}

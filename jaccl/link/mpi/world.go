@@ -10,8 +10,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // DefaultDeadline is how long ranks wait for each other in Open, Gather, Dial and
@@ -39,7 +39,7 @@ type Options struct {
 }
 
 // World is this process's place among the ranks that MPI's launcher started. It is a
-// jaccl.Site. A process opens one in its life.
+// link.Site. A process opens one in its life.
 type World struct {
 	lib        *library
 	rank, size int
@@ -48,14 +48,14 @@ type World struct {
 	place      *meet.Place
 	pauser     pauser
 
-	mu     sync.Mutex // held in every call of MPI
-	kept   []any      // what MPI has not given back, for ever
-	links  int        // that were made
-	parted []*link    // that were closed
+	mu     sync.Mutex   // held in every call of MPI
+	kept   []any        // what MPI has not given back, for ever
+	links  int          // that were made
+	parted []*transport // that were closed
 	closed bool
 }
 
-var _ jaccl.Site = (*World)(nil)
+var _ link.Site = (*World)(nil)
 
 // Open starts MPI in this process and makes the ranks known to each other. It blocks
 // until all have called it. A process that no launcher started is a job of its own,
@@ -154,18 +154,18 @@ func (w *World) Size() int { return w.size }
 // Library says which MPI is used: its file, and its name and version.
 func (w *World) Library() (file, version string) { return w.lib.name, w.lib.version }
 
-// Host implements jaccl.Site.
+// Host implements link.Site.
 func (w *World) Host(rank int) string { return w.place.Host(rank) }
 
-// SameHost implements jaccl.Site.
+// SameHost implements link.Site.
 func (w *World) SameHost(rank int) bool { return w.place.SameHost(rank) }
 
-// Gather implements jaccl.Site, by MPI.
+// Gather implements link.Site, by MPI.
 func (w *World) Gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	return w.place.Gather(ctx, key, mine)
 }
 
-// Dial implements jaccl.Site. The connections are TCP's, for what watches the ranks
+// Dial implements link.Site. The connections are TCP's, for what watches the ranks
 // beside MPI.
 func (w *World) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	return w.place.Dial(ctx, purpose)
@@ -248,7 +248,7 @@ func (w *World) keep(b *batch) {
 
 // part takes a link that is closed. The farewells of its peers may still come: MPI is
 // to have received all that was sent before it ends.
-func (w *World) part(l *link) {
+func (w *World) part(l *transport) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range l.b.what {

@@ -9,21 +9,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // rounds is one rank of exchanges of size bytes with each peer, which go on while
 // rank 0 says so in its head.
 type rounds struct {
-	l    jaccl.Link
-	x    jaccl.Exchange
+	l    link.Link
+	x    link.Exchange
 	head [1]byte
 	more bool
 }
 
-func newRounds(l jaccl.Link, size int, arena bool) (*rounds, error) {
+func newRounds(l link.Link, size int, arena bool) (*rounds, error) {
 	r := &rounds{l: l}
 	for rank := range l.Size() {
 		if rank == l.Rank() {
@@ -33,7 +32,7 @@ func newRounds(l jaccl.Link, size int, arena bool) (*rounds, error) {
 		var send []byte
 		if arena {
 			var err error
-			if send, err = l.(jaccl.Shared).Alloc(size); err != nil {
+			if send, err = l.(link.Shared).Alloc(size); err != nil {
 				return nil, err
 			}
 		} else {
@@ -64,7 +63,7 @@ func (r *rounds) next(more bool) error {
 	return r.l.Exchange(context.Background(), &r.x)
 }
 
-func mirror(site jaccl.Site, args []string) error {
+func mirror(site link.Site, args []string) error {
 	size, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err

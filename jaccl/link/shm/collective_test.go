@@ -14,32 +14,34 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/jaccl/engine"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // quiet is the watch of ranks that tell each other nothing.
 type quiet struct{ down chan struct{} }
 
-func (quiet) Host(rank int) string        { return fmt.Sprintf("host%d", rank) }
-func (quiet) Announce(jaccl.Notice)       {}
-func (q quiet) Down() <-chan struct{}     { return q.down }
-func (quiet) First() (jaccl.Notice, bool) { return jaccl.Notice{}, false }
-func (quiet) Leave()                      {}
-func (quiet) Left(int) bool               { return false }
-func (quiet) Close() error                { return nil }
+func (quiet) Host(rank int) string       { return fmt.Sprintf("host%d", rank) }
+func (quiet) Announce(link.Notice)       {}
+func (q quiet) Down() <-chan struct{}    { return q.down }
+func (quiet) First() (link.Notice, bool) { return link.Notice{}, false }
+func (quiet) Leave()                     {}
+func (quiet) Left(int) bool              { return false }
+func (quiet) Close() error               { return nil }
 
-// collective is one operation of one rank, on buffers of its own.
-type collective struct {
+// operation is a collective of one rank, on buffers of its own.
+type operation struct {
 	comm jaccl.Communicator
 	run  func() error
 	dst  []byte
 }
 
-// newCollective makes "all_sum" of size bytes or "all_to_all" of size bytes in all,
+// newOperation makes "all_sum" of size bytes or "all_to_all" of size bytes in all,
 // on memory from the arena or else private.
-func newCollective(site jaccl.Site, op, how string, size int) (*collective, error) {
+func newOperation(site link.Site, op, how string, size int) (*operation, error) {
 	l, err := Connect(context.Background(), site, Options{})
 	if err != nil {
 		return nil, err
@@ -47,7 +49,7 @@ func newCollective(site jaccl.Site, op, how string, size int) (*collective, erro
 	alloc := func(n int) []byte { return make([]byte, n) }
 	if how == "arena" {
 		alloc = func(n int) []byte {
-			b, err := l.(jaccl.Shared).Alloc(n)
+			b, err := l.(link.Shared).Alloc(n)
 			if err != nil {
 				panic(err)
 			}
@@ -58,12 +60,12 @@ func newCollective(site jaccl.Site, op, how string, size int) (*collective, erro
 	for i := 0; i+4 <= size; i += 4 {
 		binary.LittleEndian.PutUint32(src[i:], math.Float32bits(float32(i/4%1000*(site.Rank()+1))))
 	}
-	c := &collective{dst: dst}
-	if c.comm, err = jaccl.Connect(l, quiet{}, jaccl.Options{}); err != nil {
+	c := &operation{dst: dst}
+	if c.comm, err = engine.Connect(l, quiet{}, jaccl.Options{}); err != nil {
 		return nil, err
 	}
 	g, n := c.comm.World(), site.Size()
-	call := lowering.Call{Op: op, DType: graph.F32, Bytes: int64(size)}
+	call := collective.Call{Op: op, DType: graph.F32, Bytes: int64(size)}
 	if op == "all_sum" {
 		c.run = func() error { return g.AllSum(context.Background(), call, dst, src) }
 		return c, nil
@@ -77,12 +79,12 @@ func newCollective(site jaccl.Site, op, how string, size int) (*collective, erro
 }
 
 // collect runs a collective until rank 0 has had enough.
-func collect(site jaccl.Site, args []string) error {
+func collect(site link.Site, args []string) error {
 	size, err := strconv.Atoi(args[2])
 	if err != nil {
 		return err
 	}
-	c, err := newCollective(site, args[0], args[1], size)
+	c, err := newOperation(site, args[0], args[1], size)
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,7 @@ func TestCollectives(t *testing.T) {
 			t.Run(op+"/"+how, func(t *testing.T) {
 				const n, size = 3, 3 * 400_000
 				_, sites := processes(t, n, 1, nil, "collect", op, how, fmt.Sprint(size))
-				c, err := newCollective(sites[0], op, how, size)
+				c, err := newOperation(sites[0], op, how, size)
 				require.NoError(t, err)
 				for range 20 {
 					clear(c.dst)
@@ -133,7 +135,7 @@ func BenchmarkCollective(b *testing.B) {
 				for _, size := range []int{4 << 10, 64 << 10, 1 << 20, 16 << 20} {
 					b.Run(fmt.Sprintf("ranks=%d/%s/%s/%d", n, op, how, size), func(b *testing.B) {
 						_, sites := processes(b, n, 1, nil, "collect", op, how, fmt.Sprint(size))
-						c, err := newCollective(sites[0], op, how, size)
+						c, err := newOperation(sites[0], op, how, size)
 						require.NoError(b, err)
 						for range 3 {
 							require.NoError(b, c.run())

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-func opened(t *testing.T, n int, o Options) []jaccl.Link {
-	links := make([]jaccl.Link, n)
+func opened(t *testing.T, n int, o Options) []link.Link {
+	links := make([]link.Link, n)
 	for i, l := range connectAll(t, jaccltest.Sites(n), o) {
 		links[i] = l
 	}
@@ -19,11 +21,11 @@ func opened(t *testing.T, n int, o Options) []jaccl.Link {
 }
 
 func TestLinkConformance(t *testing.T) {
-	jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link { return opened(t, n, Options{}) })
+	jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link { return opened(t, n, Options{}) })
 }
 
 func TestLinkConformanceSmallRings(t *testing.T) {
-	jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link { return opened(t, n, Options{Ring: minRing}) })
+	jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link { return opened(t, n, Options{Ring: minRing}) })
 }
 
 func TestConformance(t *testing.T) {
@@ -31,7 +33,7 @@ func TestConformance(t *testing.T) {
 		comms := make([]jaccl.Communicator, n)
 		watches := jaccltest.Watches(n)
 		for i, l := range opened(t, n, Options{}) {
-			c, err := jaccl.Connect(l, watches[i], jaccl.Options{Deadline: time.Minute})
+			c, err := engine.Connect(l, watches[i], jaccl.Options{Deadline: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}

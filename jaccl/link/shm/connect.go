@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gomoe/gomoe/internal/wait"
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // most is how much address space the segments of all ranks take in a process: half
 // of what processes have where they have least.
 const most = 1 << 46
 
-// link is a jaccl.Shared.
-type link struct {
+// transport is a link.Shared.
+type transport struct {
 	rank    int
 	peers   []*peer // by rank; this one's has a host only
 	own     *segment
@@ -61,11 +61,11 @@ type peer struct {
 	readByPeer *atomic.Uint64
 }
 
-var _ jaccl.Shared = (*link)(nil)
+var _ link.Shared = (*transport)(nil)
 
-// Connect returns the link of this rank, a jaccl.Shared, in a job whose ranks are
+// Connect returns the link of this rank, a link.Shared, in a job whose ranks are
 // all on one machine. Every rank calls it. It blocks until all have.
-func Connect(ctx context.Context, site jaccl.Site, o Options) (jaccl.Link, error) {
+func Connect(ctx context.Context, site link.Site, o Options) (link.Link, error) {
 	var away []string
 	for rank := range site.Size() {
 		if !site.SameHost(rank) {
@@ -75,7 +75,7 @@ func Connect(ctx context.Context, site jaccl.Site, o Options) (jaccl.Link, error
 	if len(away) > 0 {
 		return nil, fmt.Errorf("shm: connect: ranks %v do not share the memory of rank %d (%s); use another link", away, site.Rank(), site.Host(site.Rank()))
 	}
-	l := &link{rank: site.Rank(), fd: -1, table: newTable(), pace: wait.New(pace(site.Size() > runtime.NumCPU()))}
+	l := &transport{rank: site.Rank(), fd: -1, table: newTable(), pace: wait.New(pace(site.Size() > runtime.NumCPU()))}
 	l.leases.Store(new([]lease))
 	for rank := range site.Size() {
 		l.peers = append(l.peers, &peer{host: site.Host(rank)})
@@ -86,7 +86,7 @@ func Connect(ctx context.Context, site jaccl.Site, o Options) (jaccl.Link, error
 	return l, nil
 }
 
-func (l *link) connect(ctx context.Context, site jaccl.Site, o Options) error {
+func (l *transport) connect(ctx context.Context, site link.Site, o Options) error {
 	mine, err := l.open(o)
 	if err != nil {
 		mine = announcement{Error: "has no segment: " + err.Error()}
@@ -127,12 +127,12 @@ func (l *link) connect(ctx context.Context, site jaccl.Site, o Options) error {
 	return errors.Join(wrong...)
 }
 
-func (l *link) about(rank int, err error) error {
+func (l *transport) about(rank int, err error) error {
 	return fmt.Errorf("rank %d on %s %w", rank, l.peers[rank].host, err)
 }
 
 // open makes the own segment.
-func (l *link) open(o Options) (announcement, error) {
+func (l *transport) open(o Options) (announcement, error) {
 	n := len(l.peers)
 	me, err := self()
 	if err != nil {
@@ -179,7 +179,7 @@ func (l *link) open(o Options) (announcement, error) {
 }
 
 // join maps the segment of a peer.
-func (l *link) join(rank int, a announcement) error {
+func (l *transport) join(rank int, a announcement) error {
 	shape, err := newLayout(rank, len(l.peers), a.Ring, a.Size, os.Getpagesize())
 	if err != nil {
 		return fmt.Errorf("announces %w", err)
@@ -247,7 +247,7 @@ func reserveFor(asked int64, ranks int, control int64) (int64, error) {
 }
 
 // remove removes the name of the own segment.
-func (l *link) remove() error {
+func (l *transport) remove() error {
 	if l.path == "" || l.removed {
 		return nil
 	}
@@ -255,12 +255,12 @@ func (l *link) remove() error {
 	return os.Remove(l.path)
 }
 
-func (l *link) Rank() int         { return l.rank }
-func (l *link) Size() int         { return len(l.peers) }
-func (l *link) Transport() string { return "shm" }
+func (l *transport) Rank() int         { return l.rank }
+func (l *transport) Size() int         { return len(l.peers) }
+func (l *transport) Transport() string { return "shm" }
 
-// Close implements jaccl.Link. What Alloc and View have returned is gone with it.
-func (l *link) Close() error {
+// Close implements link.Link. What Alloc and View have returned is gone with it.
+func (l *transport) Close() error {
 	// An exchange in progress sees that, awake or not, and lets go of mu.
 	l.closing.Store(true)
 	l.mapped.RLock()

@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // elsewhere has ranks on another machine.
-type elsewhere struct{ jaccl.Site }
+type elsewhere struct{ link.Site }
 
 func (elsewhere) SameHost(rank int) bool { return rank != 1 && rank != 2 }
 
@@ -61,7 +61,7 @@ func TestConnectFails(t *testing.T) {
 
 // liar changes what rank 1 announces.
 type liar struct {
-	jaccl.Site
+	link.Site
 	lie func(a *announcement)
 }
 

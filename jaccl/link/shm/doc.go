@@ -41,7 +41,7 @@
 // there are more ranks than processors, then lets other threads have the processor
 // between two looks, then sleeps in the kernel (futex on Linux) until a peer rings.
 // A sleep is bounded: a peer that has ended without a word is found out within 50 ms,
-// by its process's number and start time, and is a *jaccl.PeerError. Contexts and
+// by its process's number and start time, and is a *link.PeerError. Contexts and
 // Close wake a sleeper. While it sleeps or looks it holds one thread; other
 // goroutines go on.
 //

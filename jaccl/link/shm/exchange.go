@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 const (
@@ -32,8 +33,8 @@ var errClosed = fmt.Errorf("shm: this rank has closed its link: %w", jaccl.ErrCl
 // errAgain is for exchanges after one that failed.
 var errAgain = errors.New("shm: exchange: an earlier one has failed; close the link")
 
-// Exchange implements jaccl.Link. One goroutine, the caller's, moves all bytes.
-func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
+// Exchange implements link.Link. One goroutine, the caller's, moves all bytes.
+func (l *transport) Exchange(ctx context.Context, x *link.Exchange) error {
 	x.Begin()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,14 +49,14 @@ func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
 }
 
 // check returns why x can not be begun.
-func (l *link) check(x *jaccl.Exchange) error {
+func (l *transport) check(x *link.Exchange) error {
 	switch {
 	case l.closing.Load():
 		return errClosed
 	case l.broken:
 		return errAgain
-	case len(x.Head) > jaccl.MaxHead:
-		return fmt.Errorf("shm: exchange: a head of %d bytes, want at most %d", len(x.Head), jaccl.MaxHead)
+	case len(x.Head) > link.MaxHead:
+		return fmt.Errorf("shm: exchange: a head of %d bytes, want at most %d", len(x.Head), link.MaxHead)
 	}
 	for i, rank := range x.Peers {
 		if rank < 0 || rank >= len(l.peers) || rank == l.rank || i > 0 && rank <= x.Peers[i-1] {
@@ -65,7 +66,7 @@ func (l *link) check(x *jaccl.Exchange) error {
 	return nil
 }
 
-func (l *link) exchange(ctx context.Context, x *jaccl.Exchange) error {
+func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 	for i, rank := range x.Peers {
 		p := l.peers[rank]
 		p.seq++
@@ -105,7 +106,7 @@ func (l *link) exchange(ctx context.Context, x *jaccl.Exchange) error {
 
 // sweep does what can be done with every peer, and reports whether that was
 // something, and whether nothing is left.
-func (l *link) sweep(x *jaccl.Exchange) (moved, finished bool, err error) {
+func (l *transport) sweep(x *link.Exchange) (moved, finished bool, err error) {
 	finished = true
 	for i, rank := range x.Peers {
 		p := l.peers[rank]
@@ -127,7 +128,7 @@ func (l *link) sweep(x *jaccl.Exchange) (moved, finished bool, err error) {
 }
 
 // serve does what can be done with one peer.
-func (l *link) serve(p *peer, x *jaccl.Exchange, i int) (bool, error) {
+func (l *transport) serve(p *peer, x *link.Exchange, i int) (bool, error) {
 	moved := false
 	if len(p.out.front) > 0 || len(p.out.parts) > 0 {
 		m, err := p.out.step(x, i, chunk)
@@ -173,7 +174,7 @@ func closedBy(state uint32) error {
 }
 
 // headed reports whether all heads have come.
-func (l *link) headed(x *jaccl.Exchange) bool {
+func (l *transport) headed(x *link.Exchange) bool {
 	for _, rank := range x.Peers {
 		if l.peers[rank].in.stage != stageHeads {
 			return false
@@ -183,7 +184,7 @@ func (l *link) headed(x *jaccl.Exchange) bool {
 }
 
 // heads shows the heads to the caller and takes its buffers.
-func (l *link) heads(x *jaccl.Exchange) error {
+func (l *transport) heads(x *link.Exchange) error {
 	if x.Head != nil && x.Heads != nil {
 		l.headsOf = l.headsOf[:0]
 		for _, rank := range x.Peers {
@@ -208,6 +209,6 @@ func buffersOf(all [][][]byte, i int) [][]byte {
 }
 
 // lost is an error about a peer.
-func (l *link) lost(rank int, err error) error {
-	return &jaccl.PeerError{Peer: rank, Err: fmt.Errorf("shm: rank %d on %s %w", rank, l.peers[rank].host, err)}
+func (l *transport) lost(rank int, err error) error {
+	return &link.PeerError{Peer: rank, Err: fmt.Errorf("shm: rank %d on %s %w", rank, l.peers[rank].host, err)}
 }

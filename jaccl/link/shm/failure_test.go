@@ -13,14 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // roles are what processes of this package's tests do.
-func roles() map[string]func(site jaccl.Site, args []string) error {
-	return map[string]func(jaccl.Site, []string) error{
+func roles() map[string]func(site link.Site, args []string) error {
+	return map[string]func(link.Site, []string) error{
 		"mirror":  mirror,
 		"play":    playRole,
 		"doomed":  doomed,
@@ -29,12 +28,12 @@ func roles() map[string]func(site jaccl.Site, args []string) error {
 }
 
 // playRole makes the exchanges of some plans in a process of its own.
-func playRole(site jaccl.Site, args []string) error {
+func playRole(site link.Site, args []string) error {
 	conn, err := Connect(context.Background(), site, Options{Dir: strings.Join(args, "")})
 	if err != nil {
 		return err
 	}
-	l := conn.(*link)
+	l := conn.(*transport)
 	arena, err := l.Alloc(1 << 20)
 	if err != nil {
 		return err
@@ -66,7 +65,7 @@ func TestProcesses(t *testing.T) {
 
 // doomed exchanges without end, and says how it ended. Rank 1 may stop coming.
 // Arguments: the folder or "-", whether rank 1 goes on, what ends each exchange.
-func doomed(site jaccl.Site, args []string) error {
+func doomed(site link.Site, args []string) error {
 	o := Options{}
 	if args[0] != "-" {
 		o.Dir = args[0]
@@ -94,7 +93,7 @@ func doomed(site jaccl.Site, args []string) error {
 		err = l.Exchange(ctx, &r.x)
 		cancel()
 	}
-	var lost *jaccl.PeerError
+	var lost *link.PeerError
 	if errors.As(err, &lost) {
 		fmt.Printf("peer %d: %v\n", lost.Peer, err)
 	} else {

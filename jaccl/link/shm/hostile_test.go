@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Every word that a peer can write, wrong: an error that says what.
@@ -35,7 +35,7 @@ func TestCorruptWords(t *testing.T) {
 		{"zeros", func(own, peer *segment) { put(peer, make([]byte, recordBytes)) }, "sends a record of kind 0x0 of exchange 0, want a head of exchange 1"},
 		{"number", func(own, peer *segment) { putRecord(peer, record{kind: kindHead, seq: 7}, nil) }, "sends a head of exchange 7, want a head of exchange 1"},
 		{"long head", func(own, peer *segment) {
-			putRecord(peer, record{kind: kindHead, seq: 1, bytes: jaccl.MaxHead + 1}, nil)
+			putRecord(peer, record{kind: kindHead, seq: 1, bytes: link.MaxHead + 1}, nil)
 		}, "sends a head of 16385 bytes"},
 		{"longest head", func(own, peer *segment) {
 			putRecord(peer, record{kind: kindHead, seq: 1, bytes: math.MaxUint64}, nil)
@@ -86,11 +86,11 @@ func TestCorruptWords(t *testing.T) {
 				require.NoError(t, err)
 			}
 			c.harm(l.own, links[0].own)
-			x := &jaccl.Exchange{Peers: []int{0}, Head: []byte("head"), Send: [][][]byte{{send}}, Recv: [][][]byte{{make([]byte, 100)}}}
+			x := &link.Exchange{Peers: []int{0}, Head: []byte("head"), Send: [][][]byte{{send}}, Recv: [][][]byte{{make([]byte, 100)}}}
 			err := l.Exchange(deadline(t), x)
 			require.ErrorContains(t, err, "shm: rank 0 on host0 ")
 			require.ErrorContains(t, err, c.want)
-			var lost *jaccl.PeerError
+			var lost *link.PeerError
 			require.ErrorAs(t, err, &lost)
 		})
 	}
@@ -141,14 +141,14 @@ func FuzzHostile(f *testing.F) {
 				time.Sleep(time.Duration(r.IntN(200)) * time.Microsecond)
 			}
 		})
-		errs := all(links, func(l *link) error {
+		errs := all(links, func(l *transport) error {
 			arena, err := l.Alloc(64 << 10)
 			if err != nil {
 				return err
 			}
 			for n := 0; ; n++ {
 				size := []int{10, 5000, 40000}[n%3]
-				x := &jaccl.Exchange{Peers: others(l.rank, 3), Head: make([]byte, 10*n%1000)}
+				x := &link.Exchange{Peers: others(l.rank, 3), Head: make([]byte, 10*n%1000)}
 				for range x.Peers {
 					send := make([]byte, size)
 					if n%2 == 0 {
@@ -169,7 +169,7 @@ func FuzzHostile(f *testing.F) {
 		close(stop)
 		vandal.Wait()
 		for rank, err := range errs {
-			var lost *jaccl.PeerError
+			var lost *link.PeerError
 			if !errors.As(err, &lost) && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("rank %d: %v, want an error about a peer or the end of the context", rank, err)
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // held counts the descriptors of this process, and its mappings of segments.
@@ -36,7 +36,7 @@ func TestNothingIsHeld(t *testing.T) {
 		_, err := links[0].Alloc(1 << 20)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-		require.Error(t, links[0].Exchange(ctx, &jaccl.Exchange{Peers: []int{1}, Head: []byte("x")}))
+		require.Error(t, links[0].Exchange(ctx, &link.Exchange{Peers: []int{1}, Head: []byte("x")}))
 		cancel()
 		for _, l := range links {
 			require.NoError(t, l.Close())

@@ -23,8 +23,8 @@ type lease struct {
 // region is a part of the arena that was leased and is free again.
 type region struct{ at, size int64 }
 
-// Lease implements jaccl.Shared.
-func (l *link) Lease(n int) ([]byte, func() error, error) {
+// Lease implements link.Shared.
+func (l *transport) Lease(n int) ([]byte, func() error, error) {
 	if n < 0 {
 		return nil, nil, fmt.Errorf("shm: lease: %d bytes, want none or more", n)
 	}
@@ -57,7 +57,7 @@ func (l *link) Lease(n int) ([]byte, func() error, error) {
 
 // freed takes a region of that size that is free again, if there is one. Sessions of
 // one program are opened again and again: sizes return.
-func (l *link) freed(size int64) (at int64, ok bool, err error) {
+func (l *transport) freed(size int64) (at int64, ok bool, err error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
 	if l.closing.Load() {
@@ -73,7 +73,7 @@ func (l *link) freed(size int64) (at int64, ok bool, err error) {
 }
 
 // again maps a part of the arena once more and remembers that.
-func (l *link) again(at, size int64) ([]byte, error) {
+func (l *transport) again(at, size int64) ([]byte, error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
 	l.mapped.RLock()
@@ -91,7 +91,7 @@ func (l *link) again(at, size int64) ([]byte, error) {
 }
 
 // release ends a lease.
-func (l *link) release(r lease) error {
+func (l *transport) release(r lease) error {
 	l.giving.Lock()
 	defer l.giving.Unlock()
 	leases := slices.DeleteFunc(slices.Clone(*l.leases.Load()), func(o lease) bool { return o.at == r.at })
@@ -104,7 +104,7 @@ func (l *link) release(r lease) error {
 }
 
 // leased returns where in the arena b lies, if it lies in a lease.
-func (l *link) leased(b []byte) (int64, bool) {
+func (l *transport) leased(b []byte) (int64, bool) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	for _, r := range *l.leases.Load() {
 		first := uintptr(unsafe.Pointer(unsafe.SliceData(r.mem)))

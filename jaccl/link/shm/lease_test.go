@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // TestLease: leased memory is the arena's, for the peers too; it outlives the link, and
 // its place is used again.
 func TestLease(t *testing.T) {
 	links := opened(t, 2, Options{})
-	s, peer := links[0].(jaccl.Shared), links[1].(jaccl.Shared)
+	s, peer := links[0].(link.Shared), links[1].(link.Shared)
 	a, releaseA, err := s.Lease(10000)
 	require.NoError(t, err)
 	b, releaseB, err := s.Lease(1)

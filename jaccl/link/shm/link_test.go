@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // patience bounds what does not hang.
@@ -27,7 +28,7 @@ func deadline(tb testing.TB) context.Context {
 }
 
 // all runs f for every rank at once and returns the errors.
-func all(links []*link, f func(l *link) error) []error {
+func all(links []*transport, f func(l *transport) error) []error {
 	errs := make([]error, len(links))
 	var wg sync.WaitGroup
 	for i, l := range links {
@@ -64,7 +65,7 @@ func TestExchange(t *testing.T) {
 			t.Run(fmt.Sprintf("ranks=%d ring=%d", n, ring), func(t *testing.T) {
 				links := connectAll(t, jaccltest.Sites(n), Options{Ring: ring})
 				ctx := deadline(t)
-				succeed(t, all(links, func(l *link) error {
+				succeed(t, all(links, func(l *transport) error {
 					arena, err := l.Alloc(2 << 20)
 					if err != nil {
 						return err
@@ -93,20 +94,20 @@ func TestExchangeMayRunAhead(t *testing.T) {
 	ctx := deadline(t)
 	// Rank 0 sends and does not wait for rank 1 to come.
 	for i := range 10 {
-		require.NoError(t, links[0].Exchange(ctx, &jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{{byte(i)}}}}))
+		require.NoError(t, links[0].Exchange(ctx, &link.Exchange{Peers: []int{1}, Send: [][][]byte{{{byte(i)}}}}))
 	}
 	require.NoError(t, links[0].Close())
 	for i := range 10 { // nor does it take back what it has sent
 		got := make([]byte, 1)
-		require.NoError(t, links[1].Exchange(ctx, &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}}))
+		require.NoError(t, links[1].Exchange(ctx, &link.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}}))
 		require.Equal(t, byte(i), got[0])
 	}
-	err := links[1].Exchange(ctx, &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{make([]byte, 1)}}})
-	var lost *jaccl.PeerError
+	err := links[1].Exchange(ctx, &link.Exchange{Peers: []int{0}, Recv: [][][]byte{{make([]byte, 1)}}})
+	var lost *link.PeerError
 	require.ErrorAs(t, err, &lost)
 	require.Equal(t, 0, lost.Peer)
 	require.ErrorContains(t, err, "rank 0 on host0 has closed its link")
-	require.ErrorContains(t, links[1].Exchange(ctx, &jaccl.Exchange{}), "an earlier one has failed")
+	require.ErrorContains(t, links[1].Exchange(ctx, &link.Exchange{}), "an earlier one has failed")
 }
 
 // Each side says how much there is: they have to agree.
@@ -127,8 +128,8 @@ func TestExchangeMismatch(t *testing.T) {
 			links := connectAll(t, jaccltest.Sites(2), Options{})
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			errs := all(links, func(l *link) error {
-				x := &jaccl.Exchange{}
+			errs := all(links, func(l *transport) error {
+				x := &link.Exchange{}
 				if l.rank == 0 {
 					send, err := make([]byte, c.send), error(nil)
 					if c.arena {
@@ -136,9 +137,9 @@ func TestExchangeMismatch(t *testing.T) {
 							return err
 						}
 					}
-					x = &jaccl.Exchange{Peers: []int{1}, Head: c.head, Send: [][][]byte{{send}}}
+					x = &link.Exchange{Peers: []int{1}, Head: c.head, Send: [][][]byte{{send}}}
 				} else {
-					x = &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{make([]byte, c.expect)}}}
+					x = &link.Exchange{Peers: []int{0}, Recv: [][][]byte{{make([]byte, c.expect)}}}
 				}
 				err := l.Exchange(ctx, x)
 				if l.rank == 1 {
@@ -147,7 +148,7 @@ func TestExchangeMismatch(t *testing.T) {
 				return err
 			})
 			require.ErrorContains(t, errs[1], c.want)
-			var lost *jaccl.PeerError
+			var lost *link.PeerError
 			require.ErrorAs(t, errs[1], &lost)
 		})
 	}
@@ -157,9 +158,9 @@ func TestExchangeMismatch(t *testing.T) {
 func TestExchangeLeftOver(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(2), Options{})
 	ctx := deadline(t)
-	require.NoError(t, links[0].Exchange(ctx, &jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{{1}}}}))
-	require.NoError(t, links[1].Exchange(ctx, &jaccl.Exchange{Peers: []int{0}}))
-	err := links[1].Exchange(ctx, &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{make([]byte, 1)}}})
+	require.NoError(t, links[0].Exchange(ctx, &link.Exchange{Peers: []int{1}, Send: [][][]byte{{{1}}}}))
+	require.NoError(t, links[1].Exchange(ctx, &link.Exchange{Peers: []int{0}}))
+	err := links[1].Exchange(ctx, &link.Exchange{Peers: []int{0}, Recv: [][][]byte{{make([]byte, 1)}}})
 	require.ErrorContains(t, err, "rank 0 on host0 sends data of exchange 1, want data of exchange 2")
 }
 
@@ -167,20 +168,20 @@ func TestBadArguments(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(3), Options{})
 	l := links[1]
 	for _, c := range []struct {
-		x    *jaccl.Exchange
+		x    *link.Exchange
 		want string
 	}{
-		{&jaccl.Exchange{Peers: []int{1}}, "rank 1 of 3 with peers [1]"},
-		{&jaccl.Exchange{Peers: []int{2, 0}}, "ascending"},
-		{&jaccl.Exchange{Peers: []int{0, 0}}, "ascending"},
-		{&jaccl.Exchange{Peers: []int{3}}, "peers [3]"},
-		{&jaccl.Exchange{Peers: []int{-1}}, "peers [-1]"},
-		{&jaccl.Exchange{Peers: []int{0}, Head: make([]byte, jaccl.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
+		{&link.Exchange{Peers: []int{1}}, "rank 1 of 3 with peers [1]"},
+		{&link.Exchange{Peers: []int{2, 0}}, "ascending"},
+		{&link.Exchange{Peers: []int{0, 0}}, "ascending"},
+		{&link.Exchange{Peers: []int{3}}, "peers [3]"},
+		{&link.Exchange{Peers: []int{-1}}, "peers [-1]"},
+		{&link.Exchange{Peers: []int{0}, Head: make([]byte, link.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
 	} {
 		require.ErrorContains(t, l.Exchange(deadline(t), c.x), c.want)
 	}
 	ctx := deadline(t)
-	succeed(t, all(links, func(l *link) error { // none of it has cost anything
+	succeed(t, all(links, func(l *transport) error { // none of it has cost anything
 		return plan{3, 1}.play(ctx, l, others(l.rank, 3), true, nil)
 	}))
 }
@@ -191,8 +192,8 @@ func TestHeadsError(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(2), Options{})
 	ctx := deadline(t)
 	got := make([]byte, 100)
-	errs := all(links, func(l *link) error {
-		x := &jaccl.Exchange{Peers: others(l.rank, 2), Head: []byte("head"), Send: [][][]byte{{bytes.Repeat([]byte{1}, 100)}}, Recv: [][][]byte{{make([]byte, 100)}}}
+	errs := all(links, func(l *transport) error {
+		x := &link.Exchange{Peers: others(l.rank, 2), Head: []byte("head"), Send: [][][]byte{{bytes.Repeat([]byte{1}, 100)}}, Recv: [][][]byte{{make([]byte, 100)}}}
 		x.Heads = func([][]byte) error { return nil }
 		if l.rank == 1 {
 			x.Recv = [][][]byte{{got}}
@@ -211,13 +212,13 @@ func TestHeadsWaitForAll(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(deadline(t))
 	defer cancel(nil)
 	came := make(chan struct{})
-	errs := all(links, func(l *link) error {
+	errs := all(links, func(l *transport) error {
 		if l.rank == 2 {
 			<-came
 			cancel(errSeeded)
 			return nil
 		}
-		x := &jaccl.Exchange{Peers: others(l.rank, 3), Head: []byte("head")}
+		x := &link.Exchange{Peers: others(l.rank, 3), Head: []byte("head")}
 		x.Heads = func([][]byte) error { return errors.New("shown before the head of rank 2 came") }
 		if l.rank == 0 {
 			go func() {
@@ -234,13 +235,13 @@ func TestHeadsWaitForAll(t *testing.T) {
 }
 
 // sawHead reports whether rank 1's ring has been read to the end of its head.
-func (l *link) sawHead(*jaccl.Exchange) bool {
+func (l *transport) sawHead(*link.Exchange) bool {
 	return l.peers[1].in.ring.taken.Load() == recordBytes+4
 }
 
 // A context that ends ends an exchange, whatever that waits for.
 func TestContext(t *testing.T) {
-	for name, x := range map[string]*jaccl.Exchange{
+	for name, x := range map[string]*link.Exchange{
 		"head":  {Peers: []int{1}, Head: []byte("head")},
 		"data":  {Peers: []int{1}, Recv: [][][]byte{{make([]byte, 1)}}},
 		"room":  {Peers: []int{1}, Send: [][][]byte{{make([]byte, 1<<20)}}},
@@ -292,15 +293,15 @@ func TestClose(t *testing.T) {
 			} else {
 				time.AfterFunc(20*time.Millisecond, func() { links[2].Close() })
 			}
-			errs := all(links, func(l *link) error { // each waits for what never comes
+			errs := all(links, func(l *transport) error { // each waits for what never comes
 				from := []int{2}
 				if l.rank == 2 {
 					from = []int{0}
 				}
-				return l.Exchange(ctx, &jaccl.Exchange{Peers: from, Recv: [][][]byte{{make([]byte, 1)}}})
+				return l.Exchange(ctx, &link.Exchange{Peers: from, Recv: [][][]byte{{make([]byte, 1)}}})
 			})
 			for _, err := range errs[:2] {
-				var lost *jaccl.PeerError
+				var lost *link.PeerError
 				require.ErrorAs(t, err, &lost)
 				require.Equal(t, 2, lost.Peer)
 				require.ErrorContains(t, err, "shm: rank 2 on host2 has closed its link")
@@ -322,10 +323,10 @@ func TestClose(t *testing.T) {
 func TestWakeAtOnce(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(2), Options{})
 	ctx := deadline(t)
-	succeed(t, all(links, func(l *link) error {
+	succeed(t, all(links, func(l *transport) error {
 		got := make([]byte, 1)
 		for turn := range 2 * int(patience/sleepFor) {
-			x := &jaccl.Exchange{Peers: others(l.rank, 2), Recv: [][][]byte{{got}}}
+			x := &link.Exchange{Peers: others(l.rank, 2), Recv: [][][]byte{{got}}}
 			if turn%2 == l.rank {
 				for l.peers[1-l.rank].segment.asleep().Load() == 0 && ctx.Err() == nil {
 					time.Sleep(100 * time.Microsecond)
@@ -344,7 +345,7 @@ func TestWakeAtOnce(t *testing.T) {
 func TestWake(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(2), Options{Ring: minRing})
 	ctx := deadline(t)
-	succeed(t, all(links, func(l *link) error {
+	succeed(t, all(links, func(l *transport) error {
 		for seed := range 6 {
 			if seed%2 == l.rank {
 				time.Sleep(5 * time.Millisecond)
@@ -362,15 +363,15 @@ func TestAllocations(t *testing.T) {
 	links := connectAll(t, jaccltest.Sites(2), Options{})
 	ctx := deadline(t)
 	data := make([]byte, 1000)
-	out := &jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{data[:500], data}}}
-	in := &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{data, data[:500]}}}
-	back := &jaccl.Exchange{Peers: []int{1}, Recv: [][][]byte{{data[:1]}}}
-	forth := &jaccl.Exchange{Peers: []int{0}, Send: [][][]byte{{data[:1]}}}
+	out := &link.Exchange{Peers: []int{1}, Send: [][][]byte{{data[:500], data}}}
+	in := &link.Exchange{Peers: []int{0}, Recv: [][][]byte{{data, data[:500]}}}
+	back := &link.Exchange{Peers: []int{1}, Recv: [][][]byte{{data[:1]}}}
+	forth := &link.Exchange{Peers: []int{0}, Send: [][][]byte{{data[:1]}}}
 	// Without heads, so that one goroutine can be both ranks.
 	n := testing.AllocsPerRun(100, func() {
 		for _, s := range []struct {
 			rank int
-			x    *jaccl.Exchange
+			x    *link.Exchange
 		}{{0, out}, {1, in}, {1, forth}, {0, back}} {
 			if err := links[s.rank].Exchange(ctx, s.x); err != nil {
 				t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // plan is what all ranks know of an exchange: sizes and contents follow from a seed.
@@ -43,7 +43,7 @@ func fill(b []byte, r *rand.Rand) {
 
 func (p plan) head(from int) []byte {
 	r := p.rng(2, from)
-	b := make([]byte, []int{0, 1, 100, r.IntN(jaccl.MaxHead), jaccl.MaxHead}[r.IntN(5)])
+	b := make([]byte, []int{0, 1, 100, r.IntN(link.MaxHead), link.MaxHead}[r.IntN(5)])
 	fill(b, r)
 	return b
 }
@@ -65,8 +65,8 @@ func (p plan) cut(b []byte, words ...int) [][]byte {
 
 // play makes the exchange of the plan on one rank with peers, and checks it. arena
 // is memory to send from, nil for private memory.
-func (p plan) play(ctx context.Context, l *link, peers []int, head bool, arena []byte) error {
-	x := &jaccl.Exchange{Peers: peers}
+func (p plan) play(ctx context.Context, l *transport, peers []int, head bool, arena []byte) error {
+	x := &link.Exchange{Peers: peers}
 	var recv [][]byte
 	for _, peer := range peers {
 		send := p.data(l.rank, peer)

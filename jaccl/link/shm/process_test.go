@@ -17,10 +17,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // roleVariable says that the process is a rank of a test of this package.
@@ -54,7 +53,7 @@ func play(words []string) error {
 	return role(newPipeSite(os.NewFile(3, "hub"), rank, n), words[3:])
 }
 
-// pipeSite is a jaccl.Site between processes: each asks a hub, which answers all.
+// pipeSite is a link.Site between processes: each asks a hub, which answers all.
 type pipeSite struct {
 	rank, n int
 	w       *gob.Encoder
@@ -95,9 +94,9 @@ type process struct {
 
 // processes starts ranks first to n-1 of a job and returns them by rank, with the
 // sites of the ranks below first, which are the test's own.
-func processes(tb testing.TB, n, first int, env []string, role string, args ...string) ([]*process, []jaccl.Site) {
+func processes(tb testing.TB, n, first int, env []string, role string, args ...string) ([]*process, []link.Site) {
 	tb.Helper()
-	ps, sites := make([]*process, n), make([]jaccl.Site, first)
+	ps, sites := make([]*process, n), make([]link.Site, first)
 	hub := make([]*os.File, n)
 	for rank := range n {
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -176,18 +175,18 @@ func (p *process) line(tb testing.TB) string {
 
 // connectAll connects ranks that live in this process. They reserve little, unless
 // told otherwise: emulators of processors take memory for addresses.
-func connectAll(tb testing.TB, sites []jaccl.Site, o Options) []*link {
+func connectAll(tb testing.TB, sites []link.Site, o Options) []*transport {
 	tb.Helper()
 	if o.Reserve == 0 {
 		o.Reserve = 256 << 20
 	}
-	links, errs := make([]*link, len(sites)), make([]error, len(sites))
+	links, errs := make([]*transport, len(sites)), make([]error, len(sites))
 	var wg sync.WaitGroup
 	for i, s := range sites {
 		wg.Go(func() {
-			var l jaccl.Link
+			var l link.Link
 			if l, errs[i] = Connect(context.Background(), s, o); errs[i] == nil {
-				links[i] = l.(*link)
+				links[i] = l.(*transport)
 			}
 		})
 	}

@@ -5,7 +5,7 @@ package shm
 import (
 	"fmt"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // stage is what a receiver waits for.
@@ -66,7 +66,7 @@ func (r *receiver) skip() {
 
 // step takes what has come, up to chunk bytes of data. It returns whether anything
 // had, and tells x of the head and of bytes of data.
-func (r *receiver) step(l *link, from *segment, x *jaccl.Exchange, i, chunk int) (bool, error) {
+func (r *receiver) step(l *transport, from *segment, x *link.Exchange, i, chunk int) (bool, error) {
 	moved := false
 	if r.stage == stageHead || r.stage == stageData {
 		got, err := r.fill(l)
@@ -104,7 +104,7 @@ func (r *receiver) step(l *link, from *segment, x *jaccl.Exchange, i, chunk int)
 
 // fill continues buf to a record with its body, and reports whether it is complete
 // and sound.
-func (r *receiver) fill(l *link) (bool, error) {
+func (r *receiver) fill(l *transport) (bool, error) {
 	for len(r.buf) < r.need {
 		have := len(r.buf)
 		if cap(r.buf) < r.need {

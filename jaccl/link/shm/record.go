@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // What goes through a ring is a head, if the exchange has one, and then data, if
@@ -31,7 +31,7 @@ const (
 	kindView = 0x77656976 // data in the sender's arena, at offsets
 
 	// maxPlaces bounds what a peer can make this rank hold before it has agreed.
-	maxPlaces = jaccl.MaxHead / placeBytes
+	maxPlaces = link.MaxHead / placeBytes
 )
 
 type record struct {
@@ -100,8 +100,8 @@ func parseRecord(b []byte, head bool, seq uint64) (record, error) {
 	switch {
 	case !known || head != (r.kind == kindHead) || r.seq != seq:
 		return r, fmt.Errorf("sends %s of exchange %d, want %s of exchange %d", kindName(r.kind), r.seq, want, seq)
-	case head && r.bytes > jaccl.MaxHead:
-		return r, fmt.Errorf("sends a head of %d bytes, want at most %d", r.bytes, jaccl.MaxHead)
+	case head && r.bytes > link.MaxHead:
+		return r, fmt.Errorf("sends a head of %d bytes, want at most %d", r.bytes, link.MaxHead)
 	case r.kind == kindView && (r.places == 0 || r.places > maxPlaces):
 		return r, fmt.Errorf("sends data in %d places, want 1 to %d", r.places, maxPlaces)
 	case r.kind != kindView && r.places != 0:

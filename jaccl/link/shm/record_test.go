@@ -5,9 +5,8 @@ package shm
 import (
 	"bytes"
 	"encoding/binary"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"testing"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 func FuzzAnnouncement(f *testing.F) {
@@ -43,7 +42,7 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		n := recordBytes + r.body()
-		if n > recordBytes+jaccl.MaxHead || n < recordBytes {
+		if n > recordBytes+link.MaxHead || n < recordBytes {
 			t.Fatalf("%+v has a body of %d bytes", r, r.body())
 		}
 		if len(b) < n {

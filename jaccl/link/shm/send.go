@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // sender is one peer's half of exchanges: what goes to it.
@@ -23,7 +23,7 @@ type sender struct {
 }
 
 // begin queues what exchange seq with the peer sends: the head and the data.
-func (s *sender) begin(l *link, seq uint64, head []byte, parts [][]byte) {
+func (s *sender) begin(l *transport, seq uint64, head []byte, parts [][]byte) {
 	s.space = s.space[:0]
 	if head != nil {
 		s.space = appendRecord(s.space, record{kind: kindHead, seq: seq, bytes: uint64(len(head))}, head, l.table)
@@ -50,7 +50,7 @@ func (s *sender) finished() bool {
 
 // step puts up to chunk bytes and shows them to the peer. It returns whether there
 // was something to do, and reports bytes of data to x.
-func (s *sender) step(x *jaccl.Exchange, i int, chunk int) (bool, error) {
+func (s *sender) step(x *link.Exchange, i int, chunk int) (bool, error) {
 	for len(s.front) > 0 {
 		n, err := s.ring.put(s.front)
 		if err != nil {
@@ -85,7 +85,7 @@ func (s *sender) step(x *jaccl.Exchange, i int, chunk int) (bool, error) {
 
 // account looks at how much the peer, by its own word, has read of what it was
 // given to read.
-func (s *sender) account(x *jaccl.Exchange, i int, read uint64) (bool, error) {
+func (s *sender) account(x *link.Exchange, i int, read uint64) (bool, error) {
 	if read == s.seen {
 		return false, nil
 	}
@@ -99,7 +99,7 @@ func (s *sender) account(x *jaccl.Exchange, i int, read uint64) (bool, error) {
 
 // placesOf returns the body of a record of kindView, nil if data has to go through
 // the ring: some is not in the arena, or there is little, or in many places.
-func (l *link) placesOf(parts [][]byte, total uint64) []byte {
+func (l *transport) placesOf(parts [][]byte, total uint64) []byte {
 	if total < viewFrom {
 		return nil
 	}

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alloc implements jaccl.Shared. The memory is taken from the system here and now:
+// Alloc implements link.Shared. The memory is taken from the system here and now:
 // an error says how much there is, and writing to the bytes never fails. It is
 // never given back before Close.
-func (l *link) Alloc(n int) ([]byte, error) {
+func (l *transport) Alloc(n int) ([]byte, error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
 	l.mapped.RLock()
@@ -41,7 +41,7 @@ func (l *link) Alloc(n int) ([]byte, error) {
 }
 
 // take commits memory of the own segment.
-func (l *link) take(at, n int64) error {
+func (l *transport) take(at, n int64) error {
 	if n == 0 {
 		return nil
 	}
@@ -65,8 +65,8 @@ func (l *link) take(at, n int64) error {
 	return nil
 }
 
-// Locate implements jaccl.Shared.
-func (l *link) Locate(b []byte) (int64, bool) {
+// Locate implements link.Shared.
+func (l *transport) Locate(b []byte) (int64, bool) {
 	l.mapped.RLock()
 	defer l.mapped.RUnlock()
 	if l.own.mem == nil || unsafe.SliceData(b) == nil {
@@ -84,8 +84,8 @@ func (l *link) Locate(b []byte) (int64, bool) {
 	return int64(at - first), true
 }
 
-// View implements jaccl.Shared.
-func (l *link) View(peer int, offset int64, n int) ([]byte, error) {
+// View implements link.Shared.
+func (l *transport) View(peer int, offset int64, n int) ([]byte, error) {
 	l.mapped.RLock()
 	defer l.mapped.RUnlock()
 	switch {

@@ -144,7 +144,7 @@ func TestFiles(t *testing.T) {
 	}
 	require.ElementsMatch(t, keep, names)
 	ctx := deadline(t)
-	succeed(t, all(links, func(l *link) error { return plan{2, 4}.play(ctx, l, others(l.rank, 2), true, nil) }))
+	succeed(t, all(links, func(l *transport) error { return plan{2, 4}.play(ctx, l, others(l.rank, 2), true, nil) }))
 }
 
 // A file is opened only if it is of this user alone.

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Connect returns an error: shared memory is for Linux and darwin.
-func Connect(ctx context.Context, site jaccl.Site, o Options) (jaccl.Link, error) {
+func Connect(ctx context.Context, site link.Site, o Options) (link.Link, error) {
 	return nil, fmt.Errorf("shm: connect: no shared memory between processes on %s, want linux or darwin; use the tcp link", runtime.GOOS)
 }

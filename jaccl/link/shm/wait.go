@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/wait"
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // pace is how a rank that finds nothing to do goes on looking. It does not call Go's
@@ -39,7 +39,7 @@ type waiter struct {
 	rang   chan struct{} // closed when the context's end has rung the bell
 }
 
-func (l *link) waiter(ctx context.Context) waiter {
+func (l *transport) waiter(ctx context.Context) waiter {
 	l.pace.Begin()
 	return waiter{ctx: ctx}
 }
@@ -52,7 +52,7 @@ func (w *waiter) stop() {
 
 // next returns when it is time to look again. Its error is about a peer that is
 // no more.
-func (w *waiter) next(l *link, x *jaccl.Exchange, moved bool) error {
+func (w *waiter) next(l *transport, x *link.Exchange, moved bool) error {
 	if moved {
 		l.pace.Moved()
 		w.wake(l)
@@ -93,7 +93,7 @@ func (w *waiter) next(l *link, x *jaccl.Exchange, moved bool) error {
 }
 
 // wake tells the peers that they need not ring, if they were told that they need.
-func (w *waiter) wake(l *link) {
+func (w *waiter) wake(l *transport) {
 	if w.asleep {
 		w.asleep = false
 		l.own.asleep().Store(0)

@@ -5,10 +5,9 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // TestLeave: the thread is on another core, and may run on all of them as before.
@@ -49,7 +48,7 @@ func TestLeave(t *testing.T) {
 
 // host is a site of which only some ranks share a host.
 type host struct {
-	jaccl.Site
+	link.Site
 	rank, size, here int
 }
 
@@ -73,7 +72,7 @@ func TestNear(t *testing.T) {
 	} {
 		l, err := connect(c.host, nil, func([]net.Conn) (mover, error) { return nil, nil })
 		require.NoError(t, err)
-		for r, p := range l.(*link).peers {
+		for r, p := range l.(*transport).peers {
 			if p != nil && p.near != (r < c.want) {
 				t.Errorf("rank %d of %d, %d on its host, %d cores: rank %d near: %v", c.rank, c.size, c.here, cores, r, p.near)
 			}

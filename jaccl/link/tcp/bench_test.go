@@ -3,12 +3,11 @@ package tcp
 import (
 	"context"
 	"fmt"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // BenchmarkProcesses measures sums and all-to-alls of two to four ranks in processes
@@ -56,7 +55,7 @@ func BenchmarkExchange(b *testing.B) {
 			b.ResetTimer()
 			for _, l := range ls {
 				wg.Go(func() {
-					x := &jaccl.Exchange{Peers: others(l), Head: make([]byte, 100)}
+					x := &link.Exchange{Peers: others(l), Head: make([]byte, 100)}
 					for range b.N {
 						if err := l.Exchange(context.Background(), x); err != nil {
 							b.Error(err)

@@ -13,15 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 func TestLink(t *testing.T) {
 	for name, move := range movers() {
 		t.Run(name, func(t *testing.T) {
-			jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link { return links(t, n, move) })
+			jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link { return links(t, n, move) })
 		})
 	}
 }
@@ -64,7 +66,7 @@ func communicator(ctx context.Context, o meet.Options) (jaccl.Communicator, erro
 		w.Close()
 		return nil, err
 	}
-	return jaccl.Connect(l, w, jaccl.Options{Deadline: time.Minute})
+	return engine.Connect(l, w, jaccl.Options{Deadline: time.Minute})
 }
 
 // The whole of it: meet, watch and link under the engine.

@@ -1,4 +1,4 @@
-// Package tcp is a jaccl.Link over TCP: one connection between every two ranks.
+// Package tcp is a link.Link over TCP: one connection between every two ranks.
 //
 // What a rank sends to a peer in one exchange is one frame: a header with a
 // sequence number, the lengths of head and data, and a checksum of header and

@@ -11,12 +11,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
 	"github.com/gomoe/gomoe/jaccl/job/watch"
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // Three ranks, which could as well be processes on three machines, meet, connect and
@@ -57,23 +58,23 @@ func sum(ctx context.Context, o meet.Options) error {
 	if err != nil {
 		return err
 	}
-	link, err := tcp.Connect(ctx, place)
+	l, err := tcp.Connect(ctx, place)
 	if err != nil {
 		w.Close()
 		return err
 	}
-	c, err := jaccl.Connect(link, w, jaccl.Options{Deadline: time.Minute})
+	c, err := engine.Connect(l, w, jaccl.Options{Deadline: time.Minute})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	x := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(o.Rank+1)))
-	if err := c.World().AllSum(ctx, lowering.Call{Op: "all_sum", DType: graph.F32, Bytes: 4}, x, x); err != nil {
+	if err := c.World().AllSum(ctx, collective.Call{Op: "all_sum", DType: graph.F32, Bytes: 4}, x, x); err != nil {
 		return err
 	}
 	if o.Rank == 0 {
 		fmt.Println("rank 0 has 1 + 2 + 3 =", math.Float32frombits(binary.LittleEndian.Uint32(x)))
 	}
 	// Nobody leaves while another still waits for it.
-	return c.World().Barrier(ctx, lowering.Call{Op: "barrier", Seq: 1})
+	return c.World().Barrier(ctx, collective.Call{Op: "barrier", Seq: 1})
 }

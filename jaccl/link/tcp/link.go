@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/internal/frame"
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // mover moves the bytes of an exchange.
@@ -27,7 +27,7 @@ type mover interface {
 
 // Connect connects this rank to all others of the site. All ranks call it. The
 // link's connections are its own, and last until it is closed.
-func Connect(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
+func Connect(ctx context.Context, site link.Site) (link.Link, error) {
 	conns, err := site.Dial(ctx, "tcp")
 	if err != nil {
 		return nil, fmt.Errorf("tcp: %w", err)
@@ -36,8 +36,8 @@ func Connect(ctx context.Context, site jaccl.Site) (jaccl.Link, error) {
 }
 
 // connect makes a link of connections, which it closes if it can not.
-func connect(site jaccl.Site, conns []net.Conn, move func([]net.Conn) (mover, error)) (jaccl.Link, error) {
-	l := &link{rank: site.Rank(), size: site.Size(), peers: make([]*peer, site.Size())}
+func connect(site link.Site, conns []net.Conn, move func([]net.Conn) (mover, error)) (link.Link, error) {
+	l := &transport{rank: site.Rank(), size: site.Size(), peers: make([]*peer, site.Size())}
 	for r := range l.peers {
 		if r != l.rank {
 			l.peers[r] = &peer{rank: r, name: fmt.Sprintf("rank %d (%s)", r, site.Host(r))}
@@ -57,7 +57,7 @@ func connect(site jaccl.Site, conns []net.Conn, move func([]net.Conn) (mover, er
 }
 
 // near says which peers are to have a core of their own.
-func (l *link) near(site jaccl.Site) {
+func (l *transport) near(site link.Site) {
 	ranks := 1
 	for r, p := range l.peers {
 		if p != nil && site.SameHost(r) {
@@ -69,8 +69,8 @@ func (l *link) near(site jaccl.Site) {
 	}
 }
 
-// link is one rank's end of the mesh.
-type link struct {
+// transport is one rank's end of the mesh.
+type transport struct {
 	rank, size int
 	peers      []*peer // by rank
 	mover      mover
@@ -83,16 +83,16 @@ type link struct {
 	once   sync.Once
 }
 
-var _ jaccl.Link = (*link)(nil)
+var _ link.Link = (*transport)(nil)
 
 var errClosed = errors.New("tcp: the link is closed")
 
-func (l *link) Rank() int         { return l.rank }
-func (l *link) Size() int         { return l.size }
-func (l *link) Transport() string { return "tcp" }
+func (l *transport) Rank() int         { return l.rank }
+func (l *transport) Size() int         { return l.size }
+func (l *transport) Transport() string { return "tcp" }
 
-// Exchange is that of jaccl.Link. After an error every later one returns it again.
-func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
+// Exchange is that of link.Link. After an error every later one returns it again.
+func (l *transport) Exchange(ctx context.Context, x *link.Exchange) error {
 	l.busy.Lock()
 	defer l.busy.Unlock()
 	x.Begin()
@@ -125,7 +125,7 @@ func (l *link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
 }
 
 // run moves everything, in two parts if there are heads.
-func (l *link) run(ctx context.Context, x *jaccl.Exchange) error {
+func (l *transport) run(ctx context.Context, x *link.Exchange) error {
 	for _, p := range l.active {
 		if p.stage == heading && p.w-p.r >= frame.Size { // it has come with the last exchange
 			if err := p.parse(); err != nil {
@@ -140,7 +140,7 @@ func (l *link) run(ctx context.Context, x *jaccl.Exchange) error {
 }
 
 // heads shows the caller the heads and lets the data in.
-func (l *link) heads(x *jaccl.Exchange) error {
+func (l *transport) heads(x *link.Exchange) error {
 	if x.Heads != nil {
 		l.shown = l.shown[:0]
 		for _, p := range l.active {
@@ -159,9 +159,9 @@ func (l *link) heads(x *jaccl.Exchange) error {
 }
 
 // check refuses an exchange that can not be one.
-func (l *link) check(x *jaccl.Exchange) error {
-	if len(x.Head) > jaccl.MaxHead {
-		return fmt.Errorf("tcp: head of %d bytes, want at most %d", len(x.Head), jaccl.MaxHead)
+func (l *transport) check(x *link.Exchange) error {
+	if len(x.Head) > link.MaxHead {
+		return fmt.Errorf("tcp: head of %d bytes, want at most %d", len(x.Head), link.MaxHead)
 	}
 	last := -1
 	for _, r := range x.Peers {
@@ -174,7 +174,7 @@ func (l *link) check(x *jaccl.Exchange) error {
 }
 
 // Close ends the connections. Peers read what was sent before.
-func (l *link) Close() error {
+func (l *transport) Close() error {
 	l.once.Do(func() {
 		l.closed.Store(true)
 		l.mover.interrupt()

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/internal/frame"
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // movers are the two ways to move bytes.
@@ -27,10 +27,10 @@ func movers() map[string]func([]net.Conn) (mover, error) {
 }
 
 // links connects n ranks of this process.
-func links(t testing.TB, n int, move func([]net.Conn) (mover, error)) []jaccl.Link {
+func links(t testing.TB, n int, move func([]net.Conn) (mover, error)) []link.Link {
 	t.Helper()
 	sites := jaccltest.Sites(n)
-	ls, errs := make([]jaccl.Link, n), make([]error, n)
+	ls, errs := make([]link.Link, n), make([]error, n)
 	var wg sync.WaitGroup
 	for i, s := range sites {
 		wg.Go(func() {
@@ -54,7 +54,7 @@ func links(t testing.TB, n int, move func([]net.Conn) (mover, error)) []jaccl.Li
 }
 
 // together runs f for all links at once and fails with the first error.
-func together(t testing.TB, ls []jaccl.Link, f func(l jaccl.Link) error) {
+func together(t testing.TB, ls []link.Link, f func(l link.Link) error) {
 	t.Helper()
 	for i, err := range apart(ls, f) {
 		if err != nil {
@@ -63,7 +63,7 @@ func together(t testing.TB, ls []jaccl.Link, f func(l jaccl.Link) error) {
 	}
 }
 
-func apart(ls []jaccl.Link, f func(l jaccl.Link) error) []error {
+func apart(ls []link.Link, f func(l link.Link) error) []error {
 	errs := make([]error, len(ls))
 	var wg sync.WaitGroup
 	for i, l := range ls {
@@ -77,7 +77,7 @@ func apart(ls []jaccl.Link, f func(l jaccl.Link) error) []error {
 	return errs
 }
 
-func others(l jaccl.Link) []int {
+func others(l link.Link) []int {
 	var ranks []int
 	for r := range l.Size() {
 		if r != l.Rank() {
@@ -113,7 +113,7 @@ func TestExchange(t *testing.T) {
 	for name, move := range movers() {
 		for _, n := range []int{1, 2, 3, 5} {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
-				together(t, links(t, n, move), func(l jaccl.Link) error {
+				together(t, links(t, n, move), func(l link.Link) error {
 					mine := rand.New(rand.NewPCG(uint64(l.Rank()), 3))
 					for turn := range 80 {
 						if err := random(l, turn, mine); err != nil {
@@ -127,7 +127,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-func random(l jaccl.Link, turn int, mine *rand.Rand) error {
+func random(l link.Link, turn int, mine *rand.Rand) error {
 	common := rand.New(rand.NewPCG(uint64(turn), 7))
 	sizes := []int{0, 1, 4096, 100, 8165, 70_000, 8192, 8191, 300_000, 2_000_000}
 	most := len(sizes)
@@ -138,7 +138,7 @@ func random(l jaccl.Link, turn int, mine *rand.Rand) error {
 		return sizes[rand.New(rand.NewPCG(uint64(turn), uint64(from<<8|to))).IntN(most)]
 	}
 	heads := common.IntN(2) == 0
-	x := &jaccl.Exchange{}
+	x := &link.Exchange{}
 	excluded := -1
 	if l.Size() > 2 && common.IntN(3) == 0 {
 		excluded = common.IntN(l.Size())
@@ -161,7 +161,7 @@ func random(l jaccl.Link, turn int, mine *rand.Rand) error {
 	}
 	came := 0
 	if heads {
-		headOf := func(r int) []byte { return content(r, 99, turn, []int{1, 30, 9000, jaccl.MaxHead}[(r+turn)%4]) }
+		headOf := func(r int) []byte { return content(r, 99, turn, []int{1, 30, 9000, link.MaxHead}[(r+turn)%4]) }
 		x.Head = headOf(l.Rank())
 		x.Heads = func(heads [][]byte) error {
 			for i, h := range heads {
@@ -201,8 +201,8 @@ func TestLargeAtOnce(t *testing.T) {
 	const n, size = 3, 24 << 20
 	for name, move := range movers() {
 		t.Run(name, func(t *testing.T) {
-			together(t, links(t, n, move), func(l jaccl.Link) error {
-				x := &jaccl.Exchange{Peers: others(l)}
+			together(t, links(t, n, move), func(l link.Link) error {
+				x := &link.Exchange{Peers: others(l)}
 				for _, r := range x.Peers {
 					b := make([]byte, size)
 					b[0], b[size-1] = byte(l.Rank()), byte(r)
@@ -226,17 +226,17 @@ func TestLargeAtOnce(t *testing.T) {
 // waits for data and that waits to send.
 func TestInterrupted(t *testing.T) {
 	errStop := errors.New("stop")
-	waits := map[string]func(l jaccl.Link, x *jaccl.Exchange){
-		"head": func(l jaccl.Link, x *jaccl.Exchange) { x.Head = []byte("x") },
-		"data": func(l jaccl.Link, x *jaccl.Exchange) { x.Recv = [][][]byte{{make([]byte, 100)}} },
-		"send": func(l jaccl.Link, x *jaccl.Exchange) { x.Send = [][][]byte{{make([]byte, 64<<20)}} },
+	waits := map[string]func(l link.Link, x *link.Exchange){
+		"head": func(l link.Link, x *link.Exchange) { x.Head = []byte("x") },
+		"data": func(l link.Link, x *link.Exchange) { x.Recv = [][][]byte{{make([]byte, 100)}} },
+		"send": func(l link.Link, x *link.Exchange) { x.Send = [][][]byte{{make([]byte, 64<<20)}} },
 	}
 	for name, move := range movers() {
 		for what, set := range waits {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				ls := links(t, 2, move)
 				ctx, cancel := context.WithCancelCause(context.Background())
-				x := &jaccl.Exchange{Peers: []int{1}}
+				x := &link.Exchange{Peers: []int{1}}
 				set(ls[0], x)
 				result := make(chan error, 1)
 				go func() { result <- ls[0].Exchange(ctx, x) }()
@@ -278,17 +278,17 @@ func TestPeerCloses(t *testing.T) {
 	for name, move := range movers() {
 		t.Run(name, func(t *testing.T) {
 			ls := links(t, 3, move)
-			together(t, ls, func(l jaccl.Link) error {
-				return l.Exchange(context.Background(), &jaccl.Exchange{Peers: others(l), Head: []byte("first")})
+			together(t, ls, func(l link.Link) error {
+				return l.Exchange(context.Background(), &link.Exchange{Peers: others(l), Head: []byte("first")})
 			})
 			result := make(chan error, 1)
 			go func() {
-				result <- ls[0].Exchange(context.Background(), &jaccl.Exchange{Peers: []int{1, 2}, Head: []byte("second")})
+				result <- ls[0].Exchange(context.Background(), &link.Exchange{Peers: []int{1, 2}, Head: []byte("second")})
 			}()
 			time.Sleep(20 * time.Millisecond)
 			ls[2].Close()
-			for i, err := range []error{soon(t, result), ls[1].Exchange(context.Background(), &jaccl.Exchange{Peers: []int{2}, Recv: [][][]byte{{make([]byte, 5)}}})} {
-				var pe *jaccl.PeerError
+			for i, err := range []error{soon(t, result), ls[1].Exchange(context.Background(), &link.Exchange{Peers: []int{2}, Recv: [][][]byte{{make([]byte, 5)}}})} {
+				var pe *link.PeerError
 				if !errors.As(err, &pe) || pe.Peer != 2 || !strings.Contains(err.Error(), "rank 2 (host2): receiving frame 1, 0 bytes of it there: ") {
 					t.Errorf("rank %d: %v, want a PeerError about rank 2", i, err)
 				}
@@ -303,10 +303,10 @@ func TestLastWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ls := links(t, 2, move)
 			const size = 100_000
-			require.NoError(t, ls[0].Exchange(context.Background(), &jaccl.Exchange{Peers: []int{1}, Send: [][][]byte{{bytes.Repeat([]byte("a"), size)}}}))
+			require.NoError(t, ls[0].Exchange(context.Background(), &link.Exchange{Peers: []int{1}, Send: [][][]byte{{bytes.Repeat([]byte("a"), size)}}}))
 			ls[0].Close()
 			got := make([]byte, size)
-			require.NoError(t, ls[1].Exchange(context.Background(), &jaccl.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}}))
+			require.NoError(t, ls[1].Exchange(context.Background(), &link.Exchange{Peers: []int{0}, Recv: [][][]byte{{got}}}))
 			if !bytes.Equal(got, bytes.Repeat([]byte("a"), size)) {
 				t.Errorf("other bytes than were sent")
 			}
@@ -319,12 +319,12 @@ func TestLastWords(t *testing.T) {
 func TestDisagree(t *testing.T) {
 	buf := func(n int) [][][]byte { return [][][]byte{{bytes.Repeat([]byte{0xa5}, n)}} }
 	cases := map[string]struct {
-		send, recv *jaccl.Exchange
+		send, recv *link.Exchange
 		want       string
 	}{
-		"length":     {&jaccl.Exchange{Send: buf(10)}, &jaccl.Exchange{Recv: buf(12)}, "it sends 10 bytes of data, want 12"},
-		"after head": {&jaccl.Exchange{Head: []byte("a"), Send: buf(10)}, &jaccl.Exchange{Head: []byte("b"), Recv: buf(8)}, "it sends 10 bytes of data, want 8"},
-		"head":       {&jaccl.Exchange{Head: []byte("abc"), Send: buf(10)}, &jaccl.Exchange{Recv: buf(10)}, "head of 3 bytes, want at most 0"},
+		"length":     {&link.Exchange{Send: buf(10)}, &link.Exchange{Recv: buf(12)}, "it sends 10 bytes of data, want 12"},
+		"after head": {&link.Exchange{Head: []byte("a"), Send: buf(10)}, &link.Exchange{Head: []byte("b"), Recv: buf(8)}, "it sends 10 bytes of data, want 8"},
+		"head":       {&link.Exchange{Head: []byte("abc"), Send: buf(10)}, &link.Exchange{Recv: buf(10)}, "head of 3 bytes, want at most 0"},
 	}
 	for name, move := range movers() {
 		for what, c := range cases {
@@ -337,7 +337,7 @@ func TestDisagree(t *testing.T) {
 				err := ls[1].Exchange(context.Background(), recv)
 				ls[1].Close()
 				soon(t, sent)
-				var pe *jaccl.PeerError
+				var pe *link.PeerError
 				if !errors.As(err, &pe) || pe.Peer != 0 || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%v, want %q", err, c.want)
 				}
@@ -357,8 +357,8 @@ func TestHeadsError(t *testing.T) {
 	for name, move := range movers() {
 		t.Run(name, func(t *testing.T) {
 			ls := links(t, 2, move)
-			errs := apart(ls, func(l jaccl.Link) error {
-				return l.Exchange(context.Background(), &jaccl.Exchange{
+			errs := apart(ls, func(l link.Link) error {
+				return l.Exchange(context.Background(), &link.Exchange{
 					Peers: others(l), Head: []byte("x"), Heads: func([][]byte) error { return errMine },
 					Send: [][][]byte{{make([]byte, 10)}},
 				})
@@ -389,8 +389,8 @@ func TestHeadsErrorIsMutual(t *testing.T) {
 		}
 		return newStreams(conns)
 	})
-	for i, err := range apart(ls, func(l jaccl.Link) error {
-		return l.Exchange(context.Background(), &jaccl.Exchange{Peers: others(l), Head: []byte("x"), Heads: func([][]byte) error { return errMine }})
+	for i, err := range apart(ls, func(l link.Link) error {
+		return l.Exchange(context.Background(), &link.Exchange{Peers: others(l), Head: []byte("x"), Heads: func([][]byte) error { return errMine }})
 	}) {
 		if err != errMine {
 			t.Errorf("rank %d: %v, want the error of Heads", i, err)
@@ -400,13 +400,13 @@ func TestHeadsErrorIsMutual(t *testing.T) {
 
 func TestUnusable(t *testing.T) {
 	l := links(t, 3, sockets)[1]
-	for want, x := range map[string]*jaccl.Exchange{
+	for want, x := range map[string]*link.Exchange{
 		"peers [1]":           {Peers: []int{1}},
 		"peers [2 0]":         {Peers: []int{2, 0}},
 		"peers [0 0]":         {Peers: []int{0, 0}},
 		"peers [3]":           {Peers: []int{3}},
 		"peers [-1]":          {Peers: []int{-1}},
-		"head of 16385 bytes": {Peers: []int{0}, Head: make([]byte, jaccl.MaxHead+1)},
+		"head of 16385 bytes": {Peers: []int{0}, Head: make([]byte, link.MaxHead+1)},
 	} {
 		if err := l.Exchange(context.Background(), x); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -424,7 +424,7 @@ func TestGarbage(t *testing.T) {
 		"frame 3 of type 1, want 0 of type 1":       frame.Append(nil, frame.Header{Type: typeExchange, Seq: 3}, []byte("head")),
 		"frame 0 of type 9, want 0 of type 1":       frame.Append(nil, frame.Header{Type: 9}, []byte("head")),
 		"frame: checksum of frame 0 is 0x":          damaged,
-		"head of 16385 bytes, want at most 16384":   frame.Append(nil, frame.Header{Type: typeExchange}, make([]byte, jaccl.MaxHead+1)),
+		"head of 16385 bytes, want at most 16384":   frame.Append(nil, frame.Header{Type: typeExchange}, make([]byte, link.MaxHead+1)),
 		"it sends 5 bytes of data, want 0":          frame.Append(nil, frame.Header{Type: typeExchange, Data: 5}, []byte("head")),
 		"receiving frame 0, 32 bytes of it there: ": frame.Append(nil, frame.Header{Type: typeExchange}, make([]byte, 10))[:frame.Size+4],
 	}
@@ -442,8 +442,8 @@ func TestGarbage(t *testing.T) {
 			_, err = raw[0].Write(sent)
 			require.NoError(t, err)
 			require.NoError(t, raw[0].(*net.TCPConn).CloseWrite())
-			err = l.Exchange(context.Background(), &jaccl.Exchange{Peers: []int{1}, Head: []byte("x")})
-			var pe *jaccl.PeerError
+			err = l.Exchange(context.Background(), &link.Exchange{Peers: []int{1}, Head: []byte("x")})
+			var pe *link.PeerError
 			if !errors.As(err, &pe) || pe.Peer != 1 || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", name, err, want)
 			}
@@ -458,10 +458,10 @@ func TestNothingLeft(t *testing.T) {
 	goroutines, files := runtime.NumGoroutine(), descriptors()
 	for _, move := range movers() {
 		ls := links(t, 4, move)
-		together(t, ls, func(l jaccl.Link) error {
+		together(t, ls, func(l link.Link) error {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			return l.Exchange(ctx, &jaccl.Exchange{Peers: others(l), Head: []byte("x")})
+			return l.Exchange(ctx, &link.Exchange{Peers: others(l), Head: []byte("x")})
 		})
 		for _, l := range ls {
 			l.Close()

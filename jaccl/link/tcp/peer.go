@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/gomoe/gomoe/internal/frame"
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 const (
@@ -37,7 +37,7 @@ type peer struct {
 	rank int
 	name string // rank and host, for errors
 	near bool   // on this host, where there is a core for each rank, and of a lower rank
-	x    *jaccl.Exchange
+	x    *link.Exchange
 	i    int // index in x.Peers
 
 	sent     uint32   // exchanges that sent something, the frames' numbers
@@ -56,7 +56,7 @@ type peer struct {
 }
 
 // begin prepares the peer for an exchange.
-func (p *peer) begin(x *jaccl.Exchange, i int) {
+func (p *peer) begin(x *link.Exchange, i int) {
 	p.x, p.i = x, i
 	p.out, p.overhead, p.outgoing = p.out[:0], 0, 0
 	p.in, p.incoming = p.in[:0], 0
@@ -163,7 +163,7 @@ func (p *peer) parse() error {
 	if len(have) < frame.Size {
 		return nil
 	}
-	limit := jaccl.MaxHead
+	limit := link.MaxHead
 	if p.x.Head == nil {
 		limit = 0
 	}
@@ -249,5 +249,5 @@ func (p *peer) error(doing string, err error) error {
 	case doing == "receiving" && p.stage == flowing:
 		what = fmt.Sprintf(", %d of %d bytes missing", total(p.in), p.incoming)
 	}
-	return &jaccl.PeerError{Peer: p.rank, Err: fmt.Errorf("tcp: %s: %s%s: %w", p.name, doing, what, err)}
+	return &link.PeerError{Peer: p.rank, Err: fmt.Errorf("tcp: %s: %s%s: %w", p.name, doing, what, err)}
 }

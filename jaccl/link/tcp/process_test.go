@@ -18,11 +18,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/job/meet"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // TestMain is also the program of ranks in processes of their own.
@@ -72,7 +72,7 @@ func other(at string) error {
 // operation returns one that all ranks call.
 func operation(c jaccl.Communicator, op string, n int) func() error {
 	ctx := context.Background()
-	call := lowering.Call{Op: op, DType: graph.F32, Bytes: int64(n)}
+	call := collective.Call{Op: op, DType: graph.F32, Bytes: int64(n)}
 	g := c.World()
 	switch op {
 	case "play":

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // The race detector makes pools forget, of which purego has one for its calls.
@@ -26,9 +26,9 @@ func TestExchangeAllocations(t *testing.T) {
 	for i := range gate {
 		gate[i].Add(2)
 	}
-	errs := together(links, func(rank int, l jaccl.Link) error {
+	errs := together(links, func(rank int, l link.Link) error {
 		b := make([]byte, 10000)
-		x := &jaccl.Exchange{Peers: []int{1 - rank}, Head: b[:100], Heads: func([][]byte) error { return nil }, Send: [][][]byte{{b[:5000]}}, Recv: [][][]byte{{b[5000:]}}}
+		x := &link.Exchange{Peers: []int{1 - rank}, Head: b[:100], Heads: func([][]byte) error { return nil }, Send: [][][]byte{{b[:5000]}}, Recv: [][][]byte{{b[5000:]}}}
 		once := func() error { return l.Exchange(ctx, x) }
 		if err := once(); err != nil {
 			return err

@@ -4,18 +4,18 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // argument is the failure of a rank that calls an operation with what can not be.
-func (g *group) argument(c lowering.Call, format string, a ...any) *failure {
+func (g *group) argument(c collective.Call, format string, a ...any) *failure {
 	rank := g.c.rank
 	return &failure{[]int{rank}, fmt.Sprintf("rank %d calls %s with ", rank, c) + fmt.Sprintf(format, a...), jaccl.ErrArgument}
 }
 
-func (g *group) named(c lowering.Call, op string) *failure {
+func (g *group) named(c collective.Call, op string) *failure {
 	if c.Op != op {
 		return g.argument(c, "the method of %s, want the method of its name", op)
 	}
@@ -23,7 +23,7 @@ func (g *group) named(c lowering.Call, op string) *failure {
 }
 
 // reducible checks the element type and that a buffer holds whole elements.
-func (g *group) reducible(c lowering.Call, b []byte) *failure {
+func (g *group) reducible(c collective.Call, b []byte) *failure {
 	switch {
 	case !c.DType.IsInt() && !c.DType.IsFloat() && c.DType != graph.Bool:
 		return g.argument(c, "elements of %s, want a type that JACCL reduces: %s to %s", c.DType, graph.Bool, graph.F64)
@@ -34,14 +34,14 @@ func (g *group) reducible(c lowering.Call, b []byte) *failure {
 }
 
 // apart checks that two buffers do not overlap.
-func (g *group) apart(c lowering.Call, dst, src []byte) *failure {
+func (g *group) apart(c collective.Call, dst, src []byte) *failure {
 	if overlap(dst, src) {
 		return g.argument(c, "a dst that overlaps src, want separate buffers")
 	}
 	return nil
 }
 
-func (g *group) member(c lowering.Call, i int) *failure {
+func (g *group) member(c collective.Call, i int) *failure {
 	if i < 0 || i >= len(g.ranks) || i == g.index {
 		return g.argument(c, "member %d, want another one of %d", i, len(g.ranks))
 	}

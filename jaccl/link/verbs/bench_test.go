@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // What an exchange of two ranks of this process costs over the stand-in: of polls and
@@ -20,7 +20,7 @@ func BenchmarkExchange(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(n))
 				b.ResetTimer()
-				err := errors.Join(together(links, func(rank int, l jaccl.Link) error {
+				err := errors.Join(together(links, func(rank int, l link.Link) error {
 					memory := make([]byte, 2*n+8192)
 					if arena {
 						var err error
@@ -28,7 +28,7 @@ func BenchmarkExchange(b *testing.B) {
 							return err
 						}
 					}
-					x := &jaccl.Exchange{Peers: []int{1 - rank}, Head: make([]byte, 100), Heads: func([][]byte) error { return nil }}
+					x := &link.Exchange{Peers: []int{1 - rank}, Head: make([]byte, 100), Heads: func([][]byte) error { return nil }}
 					x.Send, x.Recv = [][][]byte{{memory[:n]}}, [][][]byte{{memory[(n+4095)/4096*4096:][:n]}}
 					for range b.N {
 						if err := l.Exchange(ctx, x); err != nil {

@@ -7,24 +7,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 func TestLinkConformance(t *testing.T) {
 	for _, play := range []string{"gid=2", "nic=1"} {
 		t.Run(play, func(t *testing.T) {
-			jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link { return linked(t, n, play) })
+			jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link { return linked(t, n, play) })
 		})
 	}
 }
 
 // mixed returns links of n ranks, of which 0, 2 and so on, and 1, 3 and so on, are
 // connected by devices, whose links are the second result.
-func mixed(t *testing.T, n int) (links, devices []jaccl.Link) {
+func mixed(t *testing.T, n int) (links, devices []link.Link) {
 	devices, others := linked(t, n, ""), jaccltest.Links(n)
-	links = make([]jaccl.Link, n)
+	links = make([]link.Link, n)
 	for rank := range links {
-		of := make([]jaccl.Link, n)
+		of := make([]link.Link, n)
 		for peer := range of {
 			switch {
 			case peer == rank:
@@ -35,7 +37,7 @@ func mixed(t *testing.T, n int) (links, devices []jaccl.Link) {
 			}
 		}
 		var err error
-		links[rank], err = jaccl.Mix(of...)
+		links[rank], err = link.Mix(of...)
 		require.NoError(t, err)
 		t.Cleanup(func() { others[rank].Close() }) // if no pair uses it
 	}
@@ -43,13 +45,13 @@ func mixed(t *testing.T, n int) (links, devices []jaccl.Link) {
 }
 
 func TestMixConformance(t *testing.T) {
-	jaccltest.LinkConformance(t, func(t *testing.T, n int) []jaccl.Link {
+	jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link {
 		links, _ := mixed(t, n)
 		return links
 	})
 	links, _ := mixed(t, 4)
 	comms := communicators(t, links)
-	for i, err := range together(links, func(rank int, _ jaccl.Link) error {
+	for i, err := range together(links, func(rank int, _ link.Link) error {
 		return jaccltest.PlayRank(within(t, 30*time.Second), comms[rank], 3)
 	}) {
 		if err != nil {
@@ -63,7 +65,7 @@ func TestConformance(t *testing.T) {
 		comms := make([]jaccl.Communicator, n)
 		watches := jaccltest.Watches(n)
 		for i, l := range linked(t, n, "") {
-			c, err := jaccl.Connect(l, watches[i], jaccl.Options{})
+			c, err := engine.Connect(l, watches[i], jaccl.Options{})
 			require.NoError(t, err)
 			comms[i] = c
 		}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Connect connects the ranks of a job through the devices that face each other. Every
@@ -14,7 +14,7 @@ import (
 // between two ranks the first is used. It blocks until all ranks are connected or one
 // of them has failed, which is an error on each that names the rank and what it
 // lacks. Nothing is left open then.
-func Connect(ctx context.Context, site jaccl.Site, devices hostfile.Devices, settings Settings) (jaccl.Link, error) {
+func Connect(ctx context.Context, site link.Site, devices hostfile.Devices, settings Settings) (link.Link, error) {
 	l := &Link{rank: site.Rank(), size: site.Size(), span: maxSpan, adapters: adapters{}}
 	err := l.connect(ctx, site, devices, settings)
 	if err != nil {
@@ -24,7 +24,7 @@ func Connect(ctx context.Context, site jaccl.Site, devices hostfile.Devices, set
 	return l, nil
 }
 
-func (l *Link) connect(ctx context.Context, site jaccl.Site, devices hostfile.Devices, settings Settings) error {
+func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Devices, settings Settings) error {
 	all, err := agree(ctx, site, "rdma: endpoints", l.open(devices, settings), l.offers)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (l *Link) connect(ctx context.Context, site jaccl.Site, devices hostfile.De
 
 // agree is an all-gather in which every rank says whether it has failed, and what it
 // offers if not. If one has failed all return an error that names it.
-func agree(ctx context.Context, site jaccl.Site, key string, failed error, offer func() []byte) ([][]byte, error) {
+func agree(ctx context.Context, site link.Site, key string, failed error, offer func() []byte) ([][]byte, error) {
 	mine := []byte{1}
 	switch {
 	case failed != nil:
@@ -142,7 +142,7 @@ func (l *Link) offers() []byte {
 }
 
 // match compares what all ranks offer: both ends of a connection are of one kind.
-func (l *Link) match(site jaccl.Site, all [][]byte) error {
+func (l *Link) match(site link.Site, all [][]byte) error {
 	for i, b := range all {
 		if len(b) != l.size*offerSize {
 			return fmt.Errorf("rank %d (%s) offers %d bytes, want %d for a mesh of %d", i, site.Host(i), len(b), l.size*offerSize, l.size)

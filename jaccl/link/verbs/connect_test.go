@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/internal/dynlib"
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // What a rank lacks is an error on every rank, with the remedy, and leaves nothing
@@ -159,6 +159,6 @@ func TestMatch(t *testing.T) {
 	contains(t, l.match(site, [][]byte{nic, nic[1:]}), "rank 1 (hostb) offers 65 bytes, want 66")
 }
 
-type hosts struct{ jaccl.Site }
+type hosts struct{ link.Site }
 
 func (hosts) Host(rank int) string { return fmt.Sprintf("host%c", 'a'+rank) }

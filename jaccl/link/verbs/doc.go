@@ -2,7 +2,7 @@
 // as MLX's JACCL does, or the adapters of a cluster. The library, librdma.dylib or
 // libibverbs.so.1, is called through purego, so there is no cgo.
 //
-// Connect makes a jaccl.Link of the devices that face each other. Interop takes part in
+// Connect makes a link.Link of the devices that face each other. Interop takes part in
 // a job of JACCL itself, whose other ranks may be MLX's processes.
 //
 // Thunderbolt's queue pairs are of the kind UC and lose nothing, since a message waits

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/wait"
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // work is what drive is driven for.
@@ -38,7 +38,7 @@ const grace = 20 * time.Millisecond
 func drive(ctx context.Context, pace *wait.Waiter, eps []*endpoint, w work) error {
 	for _, e := range eps {
 		if err := e.refill(); err != nil {
-			return &jaccl.PeerError{Peer: e.peer, Err: err}
+			return &link.PeerError{Peer: e.peer, Err: err}
 		}
 	}
 	if done, err := w.step(); done || err != nil {
@@ -54,7 +54,7 @@ func drive(ctx context.Context, pace *wait.Waiter, eps []*endpoint, w work) erro
 			}
 			n, err := e.pollOnce()
 			if err != nil {
-				return &jaccl.PeerError{Peer: e.peer, Err: err}
+				return &link.PeerError{Peer: e.peer, Err: err}
 			}
 			if n == 0 {
 				continue

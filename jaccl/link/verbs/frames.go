@@ -1,6 +1,6 @@
 package verbs
 
-import "github.com/gomoe/gomoe/jaccl"
+import "github.com/gomoe/gomoe/jaccl/link"
 
 // A message is a whole buffer of one of eight sizes, and at most two of a queue pair
 // and direction are with the device at once: JACCL's protocol, whose numbers these
@@ -14,7 +14,7 @@ const (
 )
 
 // The head of an exchange takes at most so many frames; see link.go.
-const headFrames = jaccl.MaxHead / frame
+const headFrames = link.MaxHead / frame
 
 // classOf returns the size class of the messages that carry n bytes: the largest that
 // n fills, so that both sides of a connection, which know n, post equal buffers.

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // group is some ranks of a job of JACCL; see Interop.
@@ -24,10 +24,10 @@ type group struct {
 
 var _ jaccl.Group = (*group)(nil)
 
-// Rank implements lowering.Group.
+// Rank implements collective.Group.
 func (g *group) Rank() int { return g.index }
 
-// Size implements lowering.Group.
+// Size implements collective.Group.
 func (g *group) Size() int { return len(g.ranks) }
 
 // Ranks implements jaccl.Group.
@@ -39,22 +39,22 @@ func (g *group) Close() error {
 	return nil
 }
 
-// AllSum implements lowering.Group.
-func (g *group) AllSum(ctx context.Context, c lowering.Call, dst, src []byte) error {
+// AllSum implements collective.Group.
+func (g *group) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return g.reduce(ctx, c, "all_sum", sum, dst, src)
 }
 
 // AllMax implements jaccl.Group.
-func (g *group) AllMax(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *group) AllMax(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return g.reduce(ctx, c, "all_max", largest, dst, src)
 }
 
 // AllMin implements jaccl.Group.
-func (g *group) AllMin(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (g *group) AllMin(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return g.reduce(ctx, c, "all_min", smallest, dst, src)
 }
 
-func (g *group) reduce(ctx context.Context, c lowering.Call, name string, op reduction, dst, src []byte) error {
+func (g *group) reduce(ctx context.Context, c collective.Call, name string, op reduction, dst, src []byte) error {
 	bad := first(g.named(c, name), g.reducible(c, src))
 	switch {
 	case bad != nil:
@@ -66,8 +66,8 @@ func (g *group) reduce(ctx context.Context, c lowering.Call, name string, op red
 	return g.run(ctx, c, bad, func(o *operation) error { return g.allReduce(ctx, o, op, c.DType, dst, src) })
 }
 
-// AllGather implements lowering.Group.
-func (g *group) AllGather(ctx context.Context, c lowering.Call, dst, src []byte) error {
+// AllGather implements collective.Group.
+func (g *group) AllGather(ctx context.Context, c collective.Call, dst, src []byte) error {
 	bad := first(g.named(c, "all_gather"), g.apart(c, dst, src))
 	if want := len(g.ranks) * len(src); bad == nil && len(dst) != want {
 		bad = g.argument(c, "dst of %d bytes and src of %d, want %d of dst for %d members", len(dst), len(src), want, len(g.ranks))
@@ -78,8 +78,8 @@ func (g *group) AllGather(ctx context.Context, c lowering.Call, dst, src []byte)
 	})
 }
 
-// ReduceScatter implements lowering.Group. JACCL calls it sum_scatter.
-func (g *group) ReduceScatter(ctx context.Context, c lowering.Call, dst, src []byte) error {
+// ReduceScatter implements collective.Group. JACCL calls it sum_scatter.
+func (g *group) ReduceScatter(ctx context.Context, c collective.Call, dst, src []byte) error {
 	bad := first(g.named(c, "reduce_scatter"), g.reducible(c, dst), g.apart(c, dst, src))
 	if want := len(g.ranks) * len(dst); bad == nil && len(src) != want {
 		bad = g.argument(c, "dst of %d bytes and src of %d, want %d of src for %d members", len(dst), len(src), want, len(g.ranks))
@@ -87,8 +87,8 @@ func (g *group) ReduceScatter(ctx context.Context, c lowering.Call, dst, src []b
 	return g.run(ctx, c, bad, func(o *operation) error { return g.sumScatter(ctx, o, sum, c.DType, dst, src) })
 }
 
-// Barrier implements lowering.Group. JACCL's is a sum of one byte.
-func (g *group) Barrier(ctx context.Context, c lowering.Call) error {
+// Barrier implements collective.Group. JACCL's is a sum of one byte.
+func (g *group) Barrier(ctx context.Context, c collective.Call) error {
 	return g.run(ctx, c, g.named(c, "barrier"), func(o *operation) error {
 		var b [2]byte
 		return g.allReduce(ctx, o, largest, 0, b[:1], b[1:])
@@ -96,28 +96,28 @@ func (g *group) Barrier(ctx context.Context, c lowering.Call) error {
 }
 
 // Send implements jaccl.Group. It returns when the device has sent src.
-func (g *group) Send(ctx context.Context, c lowering.Call, to int, src []byte) error {
+func (g *group) Send(ctx context.Context, c collective.Call, to int, src []byte) error {
 	return g.run(ctx, c, first(g.named(c, "send"), g.member(c, to)), func(o *operation) error {
 		return g.pass(ctx, o, to, src, to, nil)
 	})
 }
 
 // Recv implements jaccl.Group.
-func (g *group) Recv(ctx context.Context, c lowering.Call, from int, dst []byte) error {
+func (g *group) Recv(ctx context.Context, c collective.Call, from int, dst []byte) error {
 	return g.run(ctx, c, first(g.named(c, "recv"), g.member(c, from)), func(o *operation) error {
 		return g.pass(ctx, o, from, nil, from, dst)
 	})
 }
 
 // SendRecv implements jaccl.Group. To JACCL's ranks it is a send and a recv.
-func (g *group) SendRecv(ctx context.Context, c lowering.Call, to int, src []byte, from int, dst []byte) error {
+func (g *group) SendRecv(ctx context.Context, c collective.Call, to int, src []byte, from int, dst []byte) error {
 	bad := first(g.named(c, "send_recv"), g.member(c, to), g.member(c, from), g.apart(c, dst, src))
 	return g.run(ctx, c, bad, func(o *operation) error { return g.pass(ctx, o, to, src, from, dst) })
 }
 
 // lacking is the error of an operation that JACCL does not have, nil if all ranks are
 // of this package.
-func (g *group) lacking(c lowering.Call) error {
+func (g *group) lacking(c collective.Call) error {
 	if g.c.options.AllGo || len(g.ranks) == 1 {
 		return nil
 	}
@@ -125,8 +125,8 @@ func (g *group) lacking(c lowering.Call) error {
 	return &jaccl.Error{Rank: g.c.rank, Call: c, Blame: f.blame, Err: f}
 }
 
-// AllToAll implements lowering.Group, among ranks of this package.
-func (g *group) AllToAll(ctx context.Context, c lowering.Call, dst, src [][]byte) error {
+// AllToAll implements collective.Group, among ranks of this package.
+func (g *group) AllToAll(ctx context.Context, c collective.Call, dst, src [][]byte) error {
 	if err := g.lacking(c); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (g *group) AllToAll(ctx context.Context, c lowering.Call, dst, src [][]byte
 }
 
 // AllGatherV implements jaccl.Group, among ranks of this package.
-func (g *group) AllGatherV(ctx context.Context, c lowering.Call, dst [][]byte, src []byte) error {
+func (g *group) AllGatherV(ctx context.Context, c collective.Call, dst [][]byte, src []byte) error {
 	if err := g.lacking(c); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (g *group) AllGatherV(ctx context.Context, c lowering.Call, dst [][]byte, s
 }
 
 // Broadcast implements jaccl.Group, among ranks of this package.
-func (g *group) Broadcast(ctx context.Context, c lowering.Call, root int, buf []byte) error {
+func (g *group) Broadcast(ctx context.Context, c collective.Call, root int, buf []byte) error {
 	if err := g.lacking(c); err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (g *group) Broadcast(ctx context.Context, c lowering.Call, root int, buf []
 }
 
 // Split implements jaccl.Group, among ranks of this package.
-func (g *group) Split(ctx context.Context, c lowering.Call, color, key int) (jaccl.Group, error) {
+func (g *group) Split(ctx context.Context, c collective.Call, color, key int) (jaccl.Group, error) {
 	if err := g.lacking(c); err != nil {
 		return nil, err
 	}

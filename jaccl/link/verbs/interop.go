@@ -8,9 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Interop joins a job of JACCL, in which any rank may be a process of MLX, in JACCL's
@@ -144,10 +145,10 @@ func (c *comm) release() {
 	c.adapters.close()
 }
 
-// Rank implements lowering.Communicator.
+// Rank implements collective.Communicator.
 func (c *comm) Rank() int { return c.rank }
 
-// Size implements lowering.Communicator.
+// Size implements collective.Communicator.
 func (c *comm) Size() int { return c.size }
 
 // World implements jaccl.Communicator.
@@ -159,8 +160,8 @@ func (c *comm) World() jaccl.Group {
 	return c.group(ranks)
 }
 
-// Group implements lowering.Communicator.
-func (c *comm) Group(ranks []int) (lowering.Group, error) { return c.Among(ranks) }
+// Group implements collective.Communicator.
+func (c *comm) Group(ranks []int) (collective.Group, error) { return c.Among(ranks) }
 
 // Among implements jaccl.Communicator.
 func (c *comm) Among(ranks []int) (jaccl.Group, error) {
@@ -194,7 +195,7 @@ func (c *comm) group(ranks []int) *group {
 	return g
 }
 
-// Fail implements lowering.Communicator. Ranks of JACCL do not hear of it.
+// Fail implements collective.Communicator. Ranks of JACCL do not hear of it.
 func (c *comm) Fail(cause error) {
 	if cause == nil {
 		cause = errors.New("no cause given")
@@ -202,14 +203,14 @@ func (c *comm) Fail(cause error) {
 	c.party.fail(&failure{[]int{c.rank}, fmt.Sprintf("rank %d failed: %v", c.rank, cause), cause})
 }
 
-// Close implements lowering.Communicator. It makes an operation in progress return.
+// Close implements collective.Communicator. It makes an operation in progress return.
 func (c *comm) Close() error {
 	c.closing.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
 		c.closed = true
-		c.party.tell(notice{jaccl.KindClosed, false, c.rank, fmt.Sprintf("rank %d has closed its communicator", c.rank)}, -1)
+		c.party.tell(notice{link.KindClosed, false, c.rank, fmt.Sprintf("rank %d has closed its communicator", c.rank)}, -1)
 		c.release()
 	}
 	return nil

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // joined is a job of JACCL whose ranks are all in this process.
@@ -65,8 +65,8 @@ func of(comms []jaccl.Communicator, f func(c jaccl.Communicator) error) []error 
 	return errs
 }
 
-func call(op string, seq int) lowering.Call {
-	return lowering.Call{Op: op, Seq: seq, DType: graph.U8, Pos: graph.Pos{File: "m.go", Line: 4}}
+func call(op string, seq int) collective.Call {
+	return collective.Call{Op: op, Seq: seq, DType: graph.U8, Pos: graph.Pos{File: "m.go", Line: 4}}
 }
 
 // What JACCL lacks is refused on every rank, and the job goes on.
@@ -227,7 +227,7 @@ func TestInteropRankZeroLeaves(t *testing.T) {
 // What is wrong on one rank alone is an error there, at once, and then on all.
 func TestInteropArguments(t *testing.T) {
 	ctx := within(t, 30*time.Second)
-	typed := func(op string, d graph.DType) lowering.Call { return lowering.Call{Op: op, DType: d} }
+	typed := func(op string, d graph.DType) collective.Call { return collective.Call{Op: op, DType: d} }
 	shared := make([]byte, 64)
 	for name, f := range map[string]func(g jaccl.Group) error{
 		"all_max with the method of all_sum": func(g jaccl.Group) error { return g.AllSum(ctx, call("all_max", 0), nil, nil) },

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-var _ jaccl.Lender = (*Link)(nil)
+var _ link.Lender = (*Link)(nil)
 
 // lot is memory that is registered with all devices.
 type lot struct {
@@ -28,7 +28,7 @@ const (
 	maxSpan uintptr = 3 << 30
 )
 
-// Lease implements jaccl.Lender. The memory begins at a page and is registered with every
+// Lease implements link.Lender. The memory begins at a page and is registered with every
 // device: what lies in it, at whatever byte, is sent and received without a copy. A lease
 // takes a memory region of every device, and another for every further 3 GiB; if one has
 // no more, the error says how many it has. Leases of one size are used again.

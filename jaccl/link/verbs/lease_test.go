@@ -12,9 +12,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // regionsOf is how many memory regions the link's lots take of the devices, as those
@@ -192,19 +191,19 @@ func TestLeaseOfBroken(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	require.Error(t, l.Exchange(ctx, &jaccl.Exchange{Peers: []int{1}, Recv: [][][]byte{{a}}}))
+	require.Error(t, l.Exchange(ctx, &link.Exchange{Peers: []int{1}, Recv: [][][]byte{{a}}}))
 	require.NoError(t, release())
 	_, _, err = l.Lease(1000)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want why the link is broken", err)
 	}
-	late := links[1].Exchange(within(t, 10*time.Second), &jaccl.Exchange{Peers: []int{0}, Send: [][][]byte{{make([]byte, 1000)}}})
+	late := links[1].Exchange(within(t, 10*time.Second), &link.Exchange{Peers: []int{0}, Send: [][][]byte{{make([]byte, 1000)}}})
 	require.NoError(t, late)
 }
 
 // direct is an exchange of all, the buffers of which lie in leases where in says, at any
 // byte. It returns what the links have staged since the last one.
-func direct(t *testing.T, links []jaccl.Link, round int, alike bool, sizes func(from, to int) []int, in func(rank, piece int) bool) []int64 {
+func direct(t *testing.T, links []link.Link, round int, alike bool, sizes func(from, to int) []int, in func(rank, piece int) bool) []int64 {
 	t.Helper()
 	ctx := within(t, 20*time.Second)
 	was := make([]int64, len(links))
@@ -212,7 +211,7 @@ func direct(t *testing.T, links []jaccl.Link, round int, alike bool, sizes func(
 		out, in := l.(*Link).Staged()
 		was[i] = out + in
 	}
-	errs := together(links, func(rank int, l jaccl.Link) error {
+	errs := together(links, func(rank int, l link.Link) error {
 		lease, release, err := l.(*Link).Lease(12 << 20)
 		if err != nil {
 			return err
@@ -229,7 +228,7 @@ func direct(t *testing.T, links []jaccl.Link, round int, alike bool, sizes func(
 			at += n
 			return b
 		}
-		x := &jaccl.Exchange{Alike: alike}
+		x := &link.Exchange{Alike: alike}
 		var got, want [][]byte
 		used := make([]bool, len(lease))
 		for peer := range links {
@@ -281,14 +280,14 @@ func direct(t *testing.T, links []jaccl.Link, round int, alike bool, sizes func(
 }
 
 // wipe clears the links' slabs, and used reports whether there is anything in one.
-func wipe(links []jaccl.Link) { eachSlab(links, func(b []byte) { clear(b) }) }
+func wipe(links []link.Link) { eachSlab(links, func(b []byte) { clear(b) }) }
 
-func used(links []jaccl.Link) (any bool) {
+func used(links []link.Link) (any bool) {
 	eachSlab(links, func(b []byte) { any = any || slices.Max(b) > 0 })
 	return any
 }
 
-func eachSlab(links []jaccl.Link, f func([]byte)) {
+func eachSlab(links []link.Link, f func([]byte)) {
 	for _, l := range links {
 		for _, e := range l.(*Link).eps {
 			if e != nil {
@@ -360,8 +359,8 @@ func TestLargeLease(t *testing.T) {
 func TestNotAlike(t *testing.T) {
 	links := linked(t, 2, "nic=1")
 	ctx := within(t, 20*time.Second)
-	errs := together(links, func(rank int, l jaccl.Link) error {
-		x := &jaccl.Exchange{Peers: []int{1 - rank}, Alike: true}
+	errs := together(links, func(rank int, l link.Link) error {
+		x := &link.Exchange{Peers: []int{1 - rank}, Alike: true}
 		if rank == 0 {
 			x.Send = [][][]byte{{make([]byte, 100), make([]byte, 200)}}
 		} else {

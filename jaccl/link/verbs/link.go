@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/internal/wait"
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Link is a jaccl.Link over RDMA verbs: a queue pair for every peer. A head goes in a
+// Link is a link.Link over RDMA verbs: a queue pair for every peer. A head goes in a
 // frame of its own, which begins with its length as 4 bytes, little-endian; what does not
 // fit follows in messages of the class of the rest. The data of a peer and direction, or
 // each buffer of it where both sides cut alike, follow in messages of their class, the last
@@ -44,15 +44,15 @@ type Link struct {
 	regions int     // that lots take of every device
 }
 
-var _ jaccl.Link = (*Link)(nil)
+var _ link.Link = (*Link)(nil)
 
-// Rank implements jaccl.Link.
+// Rank implements link.Link.
 func (l *Link) Rank() int { return l.rank }
 
-// Size implements jaccl.Link.
+// Size implements link.Link.
 func (l *Link) Size() int { return l.size }
 
-// Transport implements jaccl.Link. It is jaccl, as MLX calls it.
+// Transport implements link.Link. It is jaccl, as MLX calls it.
 func (l *Link) Transport() string { return "jaccl" }
 
 // Service is the kind of queue pair that the job has, RC or UC.
@@ -76,8 +76,8 @@ func (l *Link) usable() error {
 	return nil
 }
 
-// Exchange implements jaccl.Link.
-func (l *Link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
+// Exchange implements link.Link.
+func (l *Link) Exchange(ctx context.Context, x *link.Exchange) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	x.Begin()
@@ -105,7 +105,7 @@ func (l *Link) Exchange(ctx context.Context, x *jaccl.Exchange) error {
 	return err
 }
 
-// Close implements jaccl.Link.
+// Close implements link.Link.
 func (l *Link) Close() error {
 	l.closing.Store(true)
 	l.mu.Lock()
@@ -135,7 +135,7 @@ func (l *Link) Close() error {
 // exchange is the state of an Exchange.
 type exchange struct {
 	l       *Link
-	x       *jaccl.Exchange
+	x       *link.Exchange
 	eps     []*endpoint // of x.Peers
 	peers   []headState
 	heads   [][]byte
@@ -158,10 +158,10 @@ type headState struct {
 const lengthSize = 4
 
 // begin makes the flows that are known before any head has come.
-func (s *exchange) begin(l *Link, x *jaccl.Exchange) error {
+func (s *exchange) begin(l *Link, x *link.Exchange) error {
 	bad := func(format string, a ...any) error { return fmt.Errorf("rdma: exchange: "+format, a...) }
-	if len(x.Head) > jaccl.MaxHead {
-		return bad("head of %d bytes, want at most %d", len(x.Head), jaccl.MaxHead)
+	if len(x.Head) > link.MaxHead {
+		return bad("head of %d bytes, want at most %d", len(x.Head), link.MaxHead)
 	}
 	s.l, s.x = l, x
 	s.eps = s.eps[:0]
@@ -235,7 +235,7 @@ func (s *exchange) step() (bool, error) {
 			}
 			e.receiving.addData(s.x.Recv[i], s.x.Alike)
 			if err := e.refill(); err != nil {
-				return false, &jaccl.PeerError{Peer: e.peer, Err: err}
+				return false, &link.PeerError{Peer: e.peer, Err: err}
 			}
 		}
 	}
@@ -270,15 +270,15 @@ func (s *exchange) look() error {
 		}
 		if h.size < 0 {
 			n := binary.LittleEndian.Uint32(h.buf)
-			if n > jaccl.MaxHead {
-				return &jaccl.PeerError{Peer: e.peer, Err: fmt.Errorf("rdma: rank %d announces a head of %d bytes, want at most %d: it is not at the same exchange, or no rank of this program", e.peer, n, jaccl.MaxHead)}
+			if n > link.MaxHead {
+				return &link.PeerError{Peer: e.peer, Err: fmt.Errorf("rdma: rank %d announces a head of %d bytes, want at most %d: it is not at the same exchange, or no rank of this program", e.peer, n, link.MaxHead)}
 			}
 			h.size = int(n)
 			if lengthSize+h.size > frame {
 				h.rest[0] = h.buf[frame : lengthSize+h.size]
 				e.receiving.add(head, h.rest[:], classOf(len(h.rest[0])))
 				if err := e.refill(); err != nil {
-					return &jaccl.PeerError{Peer: e.peer, Err: err}
+					return &link.PeerError{Peer: e.peer, Err: err}
 				}
 				continue
 			}
@@ -303,7 +303,7 @@ func (s *exchange) alive(waited time.Duration) error {
 			continue
 		}
 		if err := s.l.side.gone(e.peer); err != nil {
-			return &jaccl.PeerError{Peer: e.peer, Err: err}
+			return &link.PeerError{Peer: e.peer, Err: err}
 		}
 	}
 	return nil

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 // pattern is what rank from sends to rank to in an exchange: no two alike.
@@ -45,9 +44,9 @@ func lengthOf(from, to, round int) int {
 }
 
 // exchangeRound does one exchange of all ranks, with heads that say the lengths.
-func exchangeRound(ctx context.Context, l jaccl.Link, rank, n, round int, withHead bool) error {
+func exchangeRound(ctx context.Context, l link.Link, rank, n, round int, withHead bool) error {
 	rng := rand.New(rand.NewPCG(uint64(rank), uint64(round)))
-	x := &jaccl.Exchange{}
+	x := &link.Exchange{}
 	var recv [][]byte
 	for p := range n {
 		if p == rank {
@@ -63,7 +62,7 @@ func exchangeRound(ctx context.Context, l jaccl.Link, rank, n, round int, withHe
 		}
 	}
 	headOf := func(r int) []byte {
-		sizes := []int{0, 3, 4091, 4092, 4093, 9000, 12000, jaccl.MaxHead}
+		sizes := []int{0, 3, 4091, 4092, 4093, 9000, 12000, link.MaxHead}
 		return pattern(sizes[(r+round)%len(sizes)], r, 99, round)
 	}
 	calls := 0
@@ -109,7 +108,7 @@ func TestExchange(t *testing.T) {
 			if c.n > 3 {
 				rounds = 5
 			}
-			for i, err := range together(links, func(rank int, l jaccl.Link) error {
+			for i, err := range together(links, func(rank int, l link.Link) error {
 				if l.Rank() != rank || l.Size() != c.n || l.Transport() != "jaccl" {
 					return fmt.Errorf("it is rank %d of %d of %s", l.Rank(), l.Size(), l.Transport())
 				}
@@ -140,9 +139,9 @@ func TestExchange(t *testing.T) {
 func TestExchangeOfSome(t *testing.T) {
 	links := linked(t, 3, "")
 	ctx := within(t, 20*time.Second)
-	swap := func(l jaccl.Link, peer int, mine, want string) error {
+	swap := func(l link.Link, peer int, mine, want string) error {
 		got := make([]byte, len(want))
-		x := &jaccl.Exchange{Peers: []int{peer}, Send: [][][]byte{{[]byte(mine)}}, Recv: [][][]byte{{got}}}
+		x := &link.Exchange{Peers: []int{peer}, Send: [][][]byte{{[]byte(mine)}}, Recv: [][][]byte{{got}}}
 		if err := l.Exchange(ctx, x); err != nil {
 			return err
 		}
@@ -151,10 +150,10 @@ func TestExchangeOfSome(t *testing.T) {
 		}
 		return nil
 	}
-	errs := together(links, func(rank int, l jaccl.Link) error {
+	errs := together(links, func(rank int, l link.Link) error {
 		switch rank {
 		case 0:
-			return errors.Join(swap(l, 1, "ab", "c"), swap(l, 2, "d", "efg"), l.Exchange(ctx, &jaccl.Exchange{}))
+			return errors.Join(swap(l, 1, "ab", "c"), swap(l, 2, "d", "efg"), l.Exchange(ctx, &link.Exchange{}))
 		case 1:
 			return errors.Join(swap(l, 0, "c", "ab"), swap(l, 2, "h", "i"))
 		}
@@ -169,7 +168,7 @@ func TestContextEnds(t *testing.T) {
 	links := linked(t, 2, "")
 	ctx, cancel := context.WithCancelCause(within(t, 20*time.Second))
 	why := errors.New("enough")
-	x := &jaccl.Exchange{Peers: []int{1}, Head: []byte("h"), Heads: func([][]byte) error { return nil }, Send: [][][]byte{{make([]byte, 10)}}}
+	x := &link.Exchange{Peers: []int{1}, Head: []byte("h"), Heads: func([][]byte) error { return nil }, Send: [][][]byte{{make([]byte, 10)}}}
 	time.AfterFunc(50*time.Millisecond, func() { cancel(why) })
 	if err := links[0].Exchange(ctx, x); !errors.Is(err, why) {
 		t.Errorf("%v, want the context's cause", err)
@@ -183,8 +182,8 @@ func TestHeadsError(t *testing.T) {
 	links := linked(t, 2, "")
 	bad := errors.New("they disagree")
 	recv := bytes.Repeat([]byte{1}, 100)
-	errs := together(links, func(rank int, l jaccl.Link) error {
-		return l.Exchange(within(t, 10*time.Second), &jaccl.Exchange{
+	errs := together(links, func(rank int, l link.Link) error {
+		return l.Exchange(within(t, 10*time.Second), &link.Exchange{
 			Peers: []int{1 - rank}, Head: []byte{1}, Heads: func([][]byte) error { return bad },
 			Send: [][][]byte{{make([]byte, 100)}}, Recv: [][][]byte{{recv}},
 		})
@@ -201,13 +200,13 @@ func TestHeadsError(t *testing.T) {
 
 func TestBadExchanges(t *testing.T) {
 	for _, c := range []struct {
-		x    *jaccl.Exchange
+		x    *link.Exchange
 		want string
 	}{
-		{&jaccl.Exchange{Peers: []int{0}}, "peers [0] of rank 0 of 2"},
-		{&jaccl.Exchange{Peers: []int{2}}, "peers [2]"},
-		{&jaccl.Exchange{Peers: []int{1, 1}}, "peers [1 1]"},
-		{&jaccl.Exchange{Peers: []int{1}, Head: make([]byte, jaccl.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
+		{&link.Exchange{Peers: []int{0}}, "peers [0] of rank 0 of 2"},
+		{&link.Exchange{Peers: []int{2}}, "peers [2]"},
+		{&link.Exchange{Peers: []int{1, 1}}, "peers [1 1]"},
+		{&link.Exchange{Peers: []int{1}, Head: make([]byte, link.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
 	} {
 		links := linked(t, 2, "")
 		contains(t, links[0].Exchange(within(t, 5*time.Second), c.x), c.want)
@@ -222,15 +221,15 @@ func TestPeerCloses(t *testing.T) {
 	links := linked(t, 3, "")
 	time.AfterFunc(50*time.Millisecond, func() { links[2].Close() })
 	start := time.Now()
-	errs := together(links[:2], func(rank int, l jaccl.Link) error {
-		x := &jaccl.Exchange{Peers: []int{2}, Recv: [][][]byte{{make([]byte, 5)}}}
+	errs := together(links[:2], func(rank int, l link.Link) error {
+		x := &link.Exchange{Peers: []int{2}, Recv: [][][]byte{{make([]byte, 5)}}}
 		if rank == 1 {
 			time.Sleep(100 * time.Millisecond)
 		}
 		return l.Exchange(within(t, 20*time.Second), x)
 	})
 	for i, err := range errs {
-		var pe *jaccl.PeerError
+		var pe *link.PeerError
 		if !errors.As(err, &pe) || pe.Peer != 2 {
 			t.Errorf("rank %d: %v, want a PeerError of rank 2", i, err)
 		}
@@ -245,9 +244,9 @@ func TestPeerCloses(t *testing.T) {
 func TestCloseInExchange(t *testing.T) {
 	links := linked(t, 2, "")
 	time.AfterFunc(50*time.Millisecond, func() { links[0].Close() })
-	err := links[0].Exchange(within(t, 20*time.Second), &jaccl.Exchange{Peers: []int{1}, Recv: [][][]byte{{make([]byte, 5)}}})
+	err := links[0].Exchange(within(t, 20*time.Second), &link.Exchange{Peers: []int{1}, Recv: [][][]byte{{make([]byte, 5)}}})
 	contains(t, err, "closed")
-	contains(t, links[0].Exchange(context.Background(), &jaccl.Exchange{}), "closed")
+	contains(t, links[0].Exchange(context.Background(), &link.Exchange{}), "closed")
 	require.NoError(t, links[0].Close())
 	_, err = links[0].(*Link).Alloc(1)
 	contains(t, err, "closed")
@@ -258,9 +257,9 @@ func TestCloseAfterSending(t *testing.T) {
 	for range 20 {
 		links := linked(t, 2, "")
 		got := make([]byte, 100000)
-		errs := together(links, func(rank int, l jaccl.Link) error {
+		errs := together(links, func(rank int, l link.Link) error {
 			defer l.Close()
-			x := &jaccl.Exchange{Peers: []int{1 - rank}}
+			x := &link.Exchange{Peers: []int{1 - rank}}
 			if rank == 0 {
 				x.Send = [][][]byte{{pattern(len(got), 0, 1, 0)}}
 			} else {
@@ -285,7 +284,7 @@ func TestCompletionErrors(t *testing.T) {
 		t.Run(c.play, func(t *testing.T) {
 			links := linked(t, 2, c.play)
 			ctx, cancel := context.WithCancel(within(t, 20*time.Second))
-			errs := together(links, func(rank int, l jaccl.Link) error {
+			errs := together(links, func(rank int, l link.Link) error {
 				defer cancel() // as an engine does for the others
 				for round := range 10 {
 					if err := exchangeRound(ctx, l, rank, 2, round, true); err != nil {
@@ -296,7 +295,7 @@ func TestCompletionErrors(t *testing.T) {
 			})
 			found := 0
 			for _, err := range errs {
-				var pe *jaccl.PeerError
+				var pe *link.PeerError
 				if errors.As(err, &pe) {
 					contains(t, err, c.want, "device rdma_en", fmt.Sprintf("rank %d", pe.Peer))
 					found++
@@ -312,7 +311,7 @@ func TestCompletionErrors(t *testing.T) {
 // No completions come any more: the context ends the wait.
 func TestStuck(t *testing.T) {
 	links := linked(t, 2, "stuck=7")
-	errs := together(links, func(rank int, l jaccl.Link) error {
+	errs := together(links, func(rank int, l link.Link) error {
 		for round := range 10 {
 			if err := exchangeRound(within(t, 300*time.Millisecond), l, rank, 2, round, true); err != nil {
 				return err
@@ -330,8 +329,8 @@ func TestStuck(t *testing.T) {
 // A head's length is not believed.
 func TestForgedHead(t *testing.T) {
 	links := linked(t, 2, "")
-	errs := together(links, func(rank int, l jaccl.Link) error {
-		x := &jaccl.Exchange{Peers: []int{1 - rank}}
+	errs := together(links, func(rank int, l link.Link) error {
+		x := &link.Exchange{Peers: []int{1 - rank}}
 		if rank == 0 {
 			x.Send = [][][]byte{{[]byte{1, 64, 0, 0, 9}, make([]byte, frame-5)}} // 16385 bytes
 			return l.Exchange(within(t, 10*time.Second), x)
@@ -346,8 +345,8 @@ func TestForgedHead(t *testing.T) {
 // A rank that sends data where others want a head is found out by the length.
 func TestNoHead(t *testing.T) {
 	links := linked(t, 2, "nic=1")
-	errs := together(links, func(rank int, l jaccl.Link) error {
-		x := &jaccl.Exchange{Peers: []int{1 - rank}}
+	errs := together(links, func(rank int, l link.Link) error {
+		x := &link.Exchange{Peers: []int{1 - rank}}
 		if rank == 0 {
 			x.Send = [][][]byte{{make([]byte, 500)}}
 		} else {

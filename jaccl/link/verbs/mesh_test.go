@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // How many messages go from one rank to another, worked out by hand from JACCL's
@@ -44,7 +44,7 @@ func TestInteropMessages(t *testing.T) {
 			ctx := within(t, 20*time.Second)
 			comms := joined(t, c.n, func(o *Options) { o.FramesOnly = c.framesOnly })
 			require.NoError(t, errors.Join(of(comms, func(comm jaccl.Communicator) error {
-				g, call := comm.World(), lowering.Call{Op: c.op, DType: graph.F32}
+				g, call := comm.World(), collective.Call{Op: c.op, DType: graph.F32}
 				one, all := make([]byte, c.bytes), make([]byte, c.n*c.bytes)
 				switch c.op {
 				case "all_sum":

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // notice is what ranks of this package tell each other on JACCL's side channel, which
@@ -14,38 +15,38 @@ import (
 // leaves. It is noticeMagic, a kind, to which 128 is added if it is fatal, the rank that
 // it is about, the length of the text as 2 bytes, the text.
 type notice struct {
-	kind  jaccl.Kind // of the error that it is
-	fatal bool       // it ends the job; if not, only operations that wait for the rank fail
+	kind  link.Kind // of the error that it is
+	fatal bool      // it ends the job; if not, only operations that wait for the rank fail
 	rank  int
 	text  string
 }
 
 // kindError returns what an error of a kind wraps, nil for a rank's own, of which only
 // the text is known.
-func kindError(k jaccl.Kind) error {
+func kindError(k link.Kind) error {
 	switch k {
-	case jaccl.KindMismatch:
+	case link.KindMismatch:
 		return jaccl.ErrMismatch
-	case jaccl.KindDeadline:
+	case link.KindDeadline:
 		return jaccl.ErrDeadline
-	case jaccl.KindClosed:
+	case link.KindClosed:
 		return jaccl.ErrClosed
-	case jaccl.KindArgument:
+	case link.KindArgument:
 		return jaccl.ErrArgument
-	case jaccl.KindLost:
+	case link.KindLost:
 		return jaccl.ErrLost
 	}
 	return nil
 }
 
 // kindOf is the other direction.
-func kindOf(err error) jaccl.Kind {
-	for k := jaccl.KindMismatch; k <= jaccl.KindLost; k++ {
+func kindOf(err error) link.Kind {
+	for k := link.KindMismatch; k <= link.KindLost; k++ {
 		if errors.Is(err, kindError(k)) {
 			return k
 		}
 	}
-	return jaccl.KindCause
+	return link.KindCause
 }
 
 const (
@@ -76,10 +77,10 @@ func readNotice(r io.Reader, size int) (notice, error) {
 		return notice{}, errors.New("it sends what is no notice")
 	}
 	rest := h[len(noticeMagic):]
-	n := notice{kind: jaccl.Kind(rest[0] &^ fatalBit), fatal: rest[0]&fatalBit != 0, rank: int(rest[1])}
+	n := notice{kind: link.Kind(rest[0] &^ fatalBit), fatal: rest[0]&fatalBit != 0, rank: int(rest[1])}
 	length := int(binary.LittleEndian.Uint16(rest[2:]))
-	if n.kind > jaccl.KindLost || n.rank >= size || length > noticeText {
-		return notice{}, fmt.Errorf("it sends a notice of kind %d about rank %d in %d bytes, want a kind of at most %d, a rank below %d and at most %d bytes", n.kind, n.rank, length, jaccl.KindLost, size, noticeText)
+	if n.kind > link.KindLost || n.rank >= size || length > noticeText {
+		return notice{}, fmt.Errorf("it sends a notice of kind %d about rank %d in %d bytes, want a kind of at most %d, a rank below %d and at most %d bytes", n.kind, n.rank, length, link.KindLost, size, noticeText)
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(r, text); err != nil {

@@ -5,16 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
-
-	"github.com/gomoe/gomoe/jaccl"
 )
 
 func TestNotice(t *testing.T) {
 	for _, n := range []notice{
-		{jaccl.KindCause, true, 3, "rank 3 failed: out of memory"},
-		{jaccl.KindLost, false, 0, ""},
-		{jaccl.KindDeadline, true, 7, strings.Repeat("x", noticeText)},
+		{link.KindCause, true, 3, "rank 3 failed: out of memory"},
+		{link.KindLost, false, 0, ""},
+		{link.KindDeadline, true, 7, strings.Repeat("x", noticeText)},
 	} {
 		got, err := readNotice(bytes.NewReader(n.append(nil)), 8)
 		require.NoError(t, err)
@@ -22,7 +21,7 @@ func TestNotice(t *testing.T) {
 			t.Errorf("%v, want %v", got, n)
 		}
 	}
-	long := notice{jaccl.KindCause, true, 1, strings.Repeat("y", noticeText+5)}
+	long := notice{link.KindCause, true, 1, strings.Repeat("y", noticeText+5)}
 	got, err := readNotice(bytes.NewReader(long.append(nil)), 2)
 	require.NoError(t, err)
 	if len(got.text) != noticeText {
@@ -39,19 +38,19 @@ func TestNotice(t *testing.T) {
 			t.Errorf("%.20q gives %v, want an error", bad, n)
 		}
 	}
-	for kind := jaccl.KindMismatch; kind <= jaccl.KindLost; kind++ {
+	for kind := link.KindMismatch; kind <= link.KindLost; kind++ {
 		if kindError(kind) == nil || kindOf(kindError(kind)) != kind {
 			t.Errorf("kind %d is %v, which is %d", kind, kindError(kind), kindOf(kindError(kind)))
 		}
 	}
-	if kindOf(errPeerClosed) != jaccl.KindCause {
+	if kindOf(errPeerClosed) != link.KindCause {
 		t.Error("an error of no kind has one")
 	}
 }
 
 // Nothing that a connection brings is trusted.
 func FuzzReadNotice(f *testing.F) {
-	f.Add(notice{jaccl.KindLost, true, 1, "rank 1 has ended"}.append(nil))
+	f.Add(notice{link.KindLost, true, 1, "rank 1 has ended"}.append(nil))
 	f.Add([]byte(noticeMagic + "\x09\x00\x00\x00"))
 	f.Add([]byte(noticeMagic + "\x00\x08\xff\xff"))
 	f.Add([]byte(noticeMagic + "\x00\x08\x00\x00"))
@@ -60,7 +59,7 @@ func FuzzReadNotice(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if n.rank < 0 || n.rank > 3 || n.kind > jaccl.KindLost || len(n.text) > noticeText {
+		if n.rank < 0 || n.rank > 3 || n.kind > link.KindLost || len(n.text) > noticeText {
 			t.Fatalf("%q gives %v", b, n)
 		}
 		if again := n.append(nil); !bytes.HasPrefix(b, again) {

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // How long a rank that is gone may still be right not to be waited for: it may have
@@ -19,7 +20,7 @@ const goneGrace = time.Second
 // done with what comes.
 type operation struct {
 	c    *comm
-	call lowering.Call
+	call collective.Call
 	eps  []*endpoint // of the members that take part, without this one
 	then func() (done bool, err error)
 	late time.Duration
@@ -27,7 +28,7 @@ type operation struct {
 
 // run calls f, which starts the steps of an operation one after another, with the
 // communicator's lock. The first error is the job's failure.
-func (g *group) run(ctx context.Context, call lowering.Call, bad *failure, f func(o *operation) error) error {
+func (g *group) run(ctx context.Context, call collective.Call, bad *failure, f func(o *operation) error) error {
 	c := g.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +129,7 @@ func (o *operation) overdue() *failure {
 // fail makes of an error of drive the job's failure, and returns the one that counts.
 func (o *operation) fail(ctx context.Context, err error) *failure {
 	var f *failure
-	var peer *jaccl.PeerError
+	var peer *link.PeerError
 	switch {
 	case errors.As(err, &f):
 		return o.c.party.fail(f)

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // failure is why a job, or a rank of it, is of no use any more.
@@ -48,7 +48,7 @@ func newParty(s *sideChannel) *party {
 					return
 				}
 				if err != nil {
-					n = notice{jaccl.KindLost, false, r, fmt.Sprintf("rank %d has ended, or closed its connection (%v)", r, err)}
+					n = notice{link.KindLost, false, r, fmt.Sprintf("rank %d has ended, or closed its connection (%v)", r, err)}
 				}
 				p.hear(n)
 				p.tell(n, r)

@@ -11,9 +11,9 @@ import (
 	"math/bits"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // program is what every rank of a job runs, in this language and in testdata/rank.cpp:
@@ -79,7 +79,7 @@ func (p *program) run(ctx context.Context, g jaccl.Group) error {
 func (p *program) call(ctx context.Context, g jaccl.Group, op string, d graph.DType, count int, exact bool, from int) ([]byte, error) {
 	r := g.Rank()
 	in := func(r, count int) []byte { return programInput(d, p.k, r, count, exact) }
-	c := lowering.Call{Op: op, Seq: p.k, DType: d}
+	c := collective.Call{Op: op, Seq: p.k, DType: d}
 	out := make([]byte, count*d.Size())
 	switch op {
 	case "all_sum":

@@ -18,9 +18,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // rankMain is main of a rank that a test starts as a process. What it is to do stands
@@ -66,7 +66,7 @@ func runRank(role string) error {
 	// Sums without end, of which the first is announced.
 	buf := make([]byte, 100000)
 	for i := 0; ; i++ {
-		if err := c.World().AllSum(ctx, lowering.Call{Op: "all_sum", Seq: i, DType: 8}, buf, buf); err != nil {
+		if err := c.World().AllSum(ctx, collective.Call{Op: "all_sum", Seq: i, DType: 8}, buf, buf); err != nil {
 			return err
 		}
 		if i == 0 {

@@ -15,7 +15,9 @@ import (
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/testing/toy"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
+	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -31,17 +33,17 @@ func moeStep(t testing.TB, d graph.DType, tokens int) *graph.Program {
 		x := t.Input("x", d, tokens, hidden)
 		router, shared := t.Input("router", graph.F32, hidden, experts), t.Input("shared", d, hidden, 8<<10)
 		up, down := t.Input("up", d, experts, hidden, ffn), t.Input("down", d, experts, ffn, hidden)
-		weights, chosen, _ := primitives.Route(primitives.Router{TopK: k, Renormalize: true}, primitives.MatMul(primitives.Convert(x, graph.F32), router), nil)
-		r := primitives.Prepare(primitives.Layer{Experts: experts}, chosen)
+		weights, chosen, _ := primitives.Route(primitives.RouteOp{TopK: k, Renormalize: true}, primitives.MatMul(primitives.ConvertElementType(x, graph.F32), router), nil)
+		r := primitives.Prepare(primitives.PrepareOp{Experts: experts}, chosen)
 		rows, rw := primitives.DispatchWeighted(r, x, weights)
 		y := primitives.GroupedMatMul(r, primitives.GroupedMatMul(r, rows, up), down)
-		y = primitives.Mul(y, primitives.Broadcast(primitives.Convert(rw, d), y.Type.Shape, 0))
-		loss := primitives.Sum(primitives.Square(primitives.Convert(primitives.Combine(r, y), graph.F32)))
-		loss = primitives.Add(loss, primitives.Sum(primitives.Square(primitives.Convert(primitives.MatMul(x, shared), graph.F32))))
-		out := []*graph.Value{primitives.Scale(loss, 0.5)}
+		y = primitives.Mul(y, primitives.BroadcastInDim(primitives.ConvertElementType(rw, d), y.Type.Shape, 0))
+		loss := primitives.ReduceSum(primitives.Square(primitives.ConvertElementType(primitives.Combine(r, y), graph.F32)))
+		loss = primitives.Add(loss, primitives.ReduceSum(primitives.Square(primitives.ConvertElementType(primitives.MatMul(x, shared), graph.F32))))
+		out := []*graph.Value{primitives.MulScalar(loss, 0.5)}
 		ws := []*graph.Value{router, shared, up, down}
 		for i, g := range vjp.Gradients(loss, ws...) {
-			out = append(out, primitives.Sub(ws[i], primitives.Scale(g, 0.001)))
+			out = append(out, primitives.Sub(ws[i], primitives.MulScalar(g, 0.001)))
 		}
 		return out
 	})
@@ -67,12 +69,12 @@ func arguments(p *graph.Program) map[string]array.Array {
 }
 
 // communicators connects links, which they own.
-func communicators(t testing.TB, links []jaccl.Link) []jaccl.Communicator {
+func communicators(t testing.TB, links []link.Link) []jaccl.Communicator {
 	t.Helper()
 	comms, watches := make([]jaccl.Communicator, len(links)), jaccltest.Watches(len(links))
 	for i, l := range links {
 		var err error
-		comms[i], err = jaccl.Connect(l, watches[i], jaccl.Options{Deadline: 30 * time.Second})
+		comms[i], err = engine.Connect(l, watches[i], jaccl.Options{Deadline: 30 * time.Second})
 		require.NoError(t, err)
 		t.Cleanup(func() { comms[i].Close() })
 	}
@@ -100,7 +102,7 @@ func run(ctx context.Context, plan *lowering.Plan, comms []jaccl.Communicator, i
 	return out, nil
 }
 
-func staged(links []jaccl.Link) (n int64) {
+func staged(links []link.Link) (n int64) {
 	for _, l := range links {
 		out, in := l.(*Link).Staged()
 		n += out + in
@@ -138,7 +140,7 @@ func TestSessionWithoutCopies(t *testing.T) {
 			}
 			n := plan.Mesh.Ranks()
 			in := arguments(p)
-			local, err := jaccl.Local(n, jaccl.Options{})
+			local, err := engine.Local(n, jaccl.Options{})
 			require.NoError(t, err)
 			want, err := run(t.Context(), plan, local, in, 1)
 			require.NoError(t, err)
@@ -162,7 +164,7 @@ func TestSessionOverMix(t *testing.T) {
 	p := moeStep(t, graph.F32, 64)
 	plan, err := toy.Plan(p, toy.Setup{Mesh: "dp=2,ep=2", Place: map[string]string{"x": "dp.ep", "up": "ep", "down": "ep"}})
 	require.NoError(t, err)
-	local, err := jaccl.Local(4, jaccl.Options{})
+	local, err := engine.Local(4, jaccl.Options{})
 	require.NoError(t, err)
 	in := arguments(p)
 	want, err := run(t.Context(), plan, local, in, 1)
@@ -233,7 +235,7 @@ func TestSessionBeyondBudget(t *testing.T) {
 	p := moeStep(t, graph.F32, 64)
 	plan, err := toy.Plan(p, toy.Setup{Mesh: "ep=2", Place: map[string]string{"x": "ep", "up": "ep", "down": "ep"}})
 	require.NoError(t, err)
-	local, err := jaccl.Local(2, jaccl.Options{})
+	local, err := engine.Local(2, jaccl.Options{})
 	require.NoError(t, err)
 	in := arguments(p)
 	want, err := run(t.Context(), plan, local, in, 1)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // side watches a connection to every peer, on which nothing is sent: its end is the
@@ -18,7 +18,7 @@ type side struct {
 	wg    sync.WaitGroup
 }
 
-func newSide(ctx context.Context, site jaccl.Site) (*side, error) {
+func newSide(ctx context.Context, site link.Site) (*side, error) {
 	conns, err := site.Dial(ctx, "rdma: liveness")
 	if err != nil {
 		return nil, err

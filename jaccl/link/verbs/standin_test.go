@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/internal/dynlib"
-	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // users counts the tests' jobs that use the stand-in in this process.
@@ -123,9 +123,9 @@ func within(t testing.TB, d time.Duration) context.Context {
 }
 
 // connectAll connects n ranks of this process, and returns their errors by rank.
-func connectAll(t testing.TB, n int, devices hostfile.Devices, settings Settings) ([]jaccl.Link, []error) {
+func connectAll(t testing.TB, n int, devices hostfile.Devices, settings Settings) ([]link.Link, []error) {
 	t.Helper()
-	links, errs := make([]jaccl.Link, n), make([]error, n)
+	links, errs := make([]link.Link, n), make([]error, n)
 	ctx := within(t, 20*time.Second)
 	var wg sync.WaitGroup
 	for i, site := range jaccltest.Sites(n) {
@@ -144,7 +144,7 @@ func connectAll(t testing.TB, n int, devices hostfile.Devices, settings Settings
 	return links, errs
 }
 
-func linked(t testing.TB, n int, play string) []jaccl.Link {
+func linked(t testing.TB, n int, play string) []link.Link {
 	t.Helper()
 	links, errs := connectAll(t, n, mesh(n), Settings{Library: standin(t, play)})
 	for i, err := range errs {
@@ -154,7 +154,7 @@ func linked(t testing.TB, n int, play string) []jaccl.Link {
 }
 
 // together runs f for every rank at once.
-func together(links []jaccl.Link, f func(rank int, l jaccl.Link) error) []error {
+func together(links []link.Link, f func(rank int, l link.Link) error) []error {
 	errs := make([]error, len(links))
 	var wg sync.WaitGroup
 	for i, l := range links {

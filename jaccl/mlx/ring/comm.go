@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // comm is this rank's end of the ring, and the only group there is.
@@ -58,8 +58,8 @@ func (m *comm) Ranks() []int {
 // World implements jaccl.Communicator.
 func (m *comm) World() jaccl.Group { return m }
 
-// Group implements lowering.Communicator. There is one group, of all ranks in order.
-func (m *comm) Group(ranks []int) (lowering.Group, error) {
+// Group implements collective.Communicator. There is one group, of all ranks in order.
+func (m *comm) Group(ranks []int) (collective.Group, error) {
 	g, err := m.Among(ranks)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (m *comm) Among(ranks []int) (jaccl.Group, error) {
 	return m, nil
 }
 
-// Fail implements lowering.Communicator. The neighbours see their connections end,
+// Fail implements collective.Communicator. The neighbours see their connections end,
 // without the cause, and the ranks beyond see theirs end in turn.
 func (m *comm) Fail(cause error) {
 	if cause == nil {

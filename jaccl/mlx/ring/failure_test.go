@@ -13,15 +13,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/mlx/ring"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 func sum(ctx context.Context, m jaccl.Communicator, n int) error {
-	c := lowering.Call{Op: "all_sum", Seq: 7, DType: graph.F32, Bytes: int64(4 * n), Pos: graph.Pos{File: "moe.go", Line: 3}}
+	c := collective.Call{Op: "all_sum", Seq: 7, DType: graph.F32, Bytes: int64(4 * n), Pos: graph.Pos{File: "moe.go", Line: 3}}
 	b := make([]byte, 4*n)
 	return m.World().AllSum(ctx, c, b, b)
 }
@@ -110,7 +110,7 @@ func TestSlowIsNotLate(t *testing.T) {
 	m, err := ring.Connect(t.Context(), nodes, 1, jaccl.Options{Deadline: deadline})
 	require.NoError(t, err)
 	defer m.Close()
-	require.NoError(t, m.World().Recv(t.Context(), lowering.Call{Op: "recv", DType: graph.F32}, 0, make([]byte, 4*count)))
+	require.NoError(t, m.World().Recv(t.Context(), collective.Call{Op: "recv", DType: graph.F32}, 0, make([]byte, 4*count)))
 	wg.Wait()
 }
 
@@ -175,7 +175,7 @@ func TestFail(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	shared := make([]byte, 64)
-	call := func(op string, d graph.DType) lowering.Call { return lowering.Call{Op: op, DType: d} }
+	call := func(op string, d graph.DType) collective.Call { return collective.Call{Op: op, DType: d} }
 	for want, f := range map[string]func(ctx context.Context, g jaccl.Group) error{
 		"want equal lengths": func(ctx context.Context, g jaccl.Group) error {
 			return g.AllSum(ctx, call("all_sum", graph.F32), make([]byte, 4), make([]byte, 8))

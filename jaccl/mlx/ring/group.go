@@ -7,8 +7,8 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // The operations' names in a Call, as in package jaccl.
@@ -23,23 +23,23 @@ const (
 	sendRecv  = "send_recv"
 )
 
-// AllSum implements lowering.Group, but for the order of the additions and the
+// AllSum implements collective.Group, but for the order of the additions and the
 // rounding of f16 and bf16, which are MLX's. dst is src or does not overlap it.
-func (m *comm) AllSum(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (m *comm) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return m.reduce(ctx, c, allSum, dst, src)
 }
 
 // AllMax implements jaccl.Group.
-func (m *comm) AllMax(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (m *comm) AllMax(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return m.reduce(ctx, c, allMax, dst, src)
 }
 
 // AllMin implements jaccl.Group.
-func (m *comm) AllMin(ctx context.Context, c lowering.Call, dst, src []byte) error {
+func (m *comm) AllMin(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return m.reduce(ctx, c, allMin, dst, src)
 }
 
-func (m *comm) reduce(ctx context.Context, c lowering.Call, op string, dst, src []byte) error {
+func (m *comm) reduce(ctx context.Context, c collective.Call, op string, dst, src []byte) error {
 	bad := m.named(c, op)
 	size := c.DType.Size()
 	switch {
@@ -64,8 +64,8 @@ func (m *comm) reduce(ctx context.Context, c lowering.Call, op string, dst, src 
 	})
 }
 
-// AllGather implements lowering.Group. dst and src do not overlap.
-func (m *comm) AllGather(ctx context.Context, c lowering.Call, dst, src []byte) error {
+// AllGather implements collective.Group. dst and src do not overlap.
+func (m *comm) AllGather(ctx context.Context, c collective.Call, dst, src []byte) error {
 	bad := m.named(c, allGather)
 	switch {
 	case bad != nil:
@@ -83,10 +83,10 @@ func (m *comm) AllGather(ctx context.Context, c lowering.Call, dst, src []byte) 
 	})
 }
 
-// Barrier implements lowering.Group. MLX has no barrier; its programs wait for each
+// Barrier implements collective.Group. MLX has no barrier; its programs wait for each
 // other with an all_sum of one f32, mx.distributed.all_sum(mx.array(1.0)), and
 // this is that. The sum is not looked at.
-func (m *comm) Barrier(ctx context.Context, c lowering.Call) error {
+func (m *comm) Barrier(ctx context.Context, c collective.Call) error {
 	if m.Size()*4 > padBytes {
 		return m.unsupported(c, "barrier of more than 256 ranks", "call AllSum with an element for each rank")
 	}
@@ -102,7 +102,7 @@ func (m *comm) Barrier(ctx context.Context, c lowering.Call) error {
 // Send gives src to a neighbour, which calls Recv, or in MLX recv, with that length.
 // Other than jaccl.Group says it returns when src is the caller's again, which may
 // be before the neighbour has come: MLX's protocol has no answer.
-func (m *comm) Send(ctx context.Context, c lowering.Call, to int, src []byte) error {
+func (m *comm) Send(ctx context.Context, c collective.Call, to int, src []byte) error {
 	ws, bad, err := m.neighbour(c, send, to, m.towards)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (m *comm) Send(ctx context.Context, c lowering.Call, to int, src []byte) er
 }
 
 // Recv is the other side of Send.
-func (m *comm) Recv(ctx context.Context, c lowering.Call, from int, dst []byte) error {
+func (m *comm) Recv(ctx context.Context, c collective.Call, from int, dst []byte) error {
 	ws, bad, err := m.neighbour(c, recv, from, m.behind)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (m *comm) Recv(ctx context.Context, c lowering.Call, from int, dst []byte) 
 }
 
 // SendRecv is Send and Recv at once, for which MLX's ranks call both.
-func (m *comm) SendRecv(ctx context.Context, c lowering.Call, to int, src []byte, from int, dst []byte) error {
+func (m *comm) SendRecv(ctx context.Context, c collective.Call, to int, src []byte, from int, dst []byte) error {
 	out, bad, err := m.neighbour(c, sendRecv, to, m.towards)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (m *comm) SendRecv(ctx context.Context, c lowering.Call, to int, src []byte
 }
 
 // neighbour checks the name of a call and finds the connections to a rank.
-func (m *comm) neighbour(c lowering.Call, op string, rank int, find func(int) []*wire) (ws []*wire, bad *failure, err error) {
+func (m *comm) neighbour(c collective.Call, op string, rank int, find func(int) []*wire) (ws []*wire, bad *failure, err error) {
 	if bad = m.named(c, op); bad != nil {
 		return nil, bad, nil
 	}
@@ -163,7 +163,7 @@ func (m *comm) neighbour(c lowering.Call, op string, rank int, find func(int) []
 	return ws, nil, nil
 }
 
-func (m *comm) named(c lowering.Call, op string) *failure {
+func (m *comm) named(c collective.Call, op string) *failure {
 	if c.Op != op {
 		return argument(m.rank, c, "the method of %s, want the method of its name", op)
 	}

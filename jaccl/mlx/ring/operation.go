@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // packetBytes is how much is received before it is added and passed on. It is a
@@ -22,7 +22,7 @@ const packetBytes = 128 << 10
 // of the operation returns.
 type operation struct {
 	m    *comm
-	call lowering.Call
+	call collective.Call
 	used []*wire      // those it reads or writes
 	last atomic.Int64 // when a byte came or left, since start
 	from time.Time
@@ -36,7 +36,7 @@ type operation struct {
 
 // run runs one collective. bad is what is wrong with its arguments, if anything;
 // work returns when all that it began has ended, nil if it has done its part.
-func (m *comm) run(ctx context.Context, c lowering.Call, bad *failure, work func(o *operation) error) error {
+func (m *comm) run(ctx context.Context, c collective.Call, bad *failure, work func(o *operation) error) error {
 	if !m.inUse.CompareAndSwap(false, true) {
 		f := argument(m.rank, c, "another collective in progress, want one goroutine per rank at a time")
 		return m.error(ctx, c, m.fail(f))

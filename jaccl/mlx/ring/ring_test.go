@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/mlx/ring"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // dial connects as soon as somebody listens.
@@ -247,7 +247,7 @@ func TestUnaligned(t *testing.T) {
 			for seq, d := range []string{"f32", "bf16", "i64"} {
 				o := task{Op: "all_sum", DType: d, Count: 3000, Seed: 5}
 				src, dst := append([]byte{0}, o.input(r)...)[1:], make([]byte, 1+3000*o.dtype().Size())[1:]
-				if err := m.World().AllSum(t.Context(), lowering.Call{Op: "all_sum", Seq: seq, DType: o.dtype()}, dst, src); err != nil {
+				if err := m.World().AllSum(t.Context(), collective.Call{Op: "all_sum", Seq: seq, DType: o.dtype()}, dst, src); err != nil {
 					t.Error(err)
 				}
 				if !bytes.Equal(dst, expected(o, 2, 1, r)) {
@@ -269,8 +269,8 @@ func TestSendRecv(t *testing.T) {
 				for _, way := range []int{1, n - 1} {
 					in, out := task{DType: "u8", Count: 5000, Seed: 1}.input(r), make([]byte, 5000)
 					err := errors.Join(
-						m.World().Send(t.Context(), lowering.Call{Op: "send"}, (r+way)%n, in),
-						m.World().Recv(t.Context(), lowering.Call{Op: "recv"}, (r+n-way)%n, out))
+						m.World().Send(t.Context(), collective.Call{Op: "send"}, (r+way)%n, in),
+						m.World().Recv(t.Context(), collective.Call{Op: "recv"}, (r+n-way)%n, out))
 					if err != nil {
 						t.Error(err)
 					}
@@ -298,8 +298,8 @@ func TestNaNWins(t *testing.T) {
 					}
 					binary.NativeEndian.PutUint32(b[4*i:], math.Float32bits(x))
 				}
-				c := lowering.Call{Op: op, Seq: seq, DType: graph.F32}
-				run := map[string]func(context.Context, lowering.Call, []byte, []byte) error{"all_max": m.World().AllMax, "all_min": m.World().AllMin}[op]
+				c := collective.Call{Op: op, Seq: seq, DType: graph.F32}
+				run := map[string]func(context.Context, collective.Call, []byte, []byte) error{"all_max": m.World().AllMax, "all_min": m.World().AllMin}[op]
 				if err := run(t.Context(), c, b, b); err != nil {
 					t.Error(err)
 				}
@@ -319,18 +319,18 @@ func TestUnsupported(t *testing.T) {
 	g, ctx := comms[0].World(), t.Context()
 	_, among := comms[0].Among([]int{0, 1})
 	_, order := comms[0].Group([]int{1, 0, 2, 3})
-	_, split := g.Split(ctx, lowering.Call{Op: "split"}, 0, 0)
+	_, split := g.Split(ctx, collective.Call{Op: "split"}, 0, 0)
 	for name, err := range map[string]error{
 		"groups":                 among,
 		"all 4 ranks in order":   order,
 		"split":                  split,
-		"reduce_scatter":         g.ReduceScatter(ctx, lowering.Call{Op: "reduce_scatter"}, nil, nil),
-		"all_to_all":             g.AllToAll(ctx, lowering.Call{Op: "all_to_all"}, nil, nil),
-		"lengths":                g.AllGatherV(ctx, lowering.Call{Op: "all_gather_v"}, nil, nil),
-		"broadcast":              g.Broadcast(ctx, lowering.Call{Op: "broadcast"}, 0, nil),
-		"no neighbours":          g.Send(ctx, lowering.Call{Op: "send"}, 2, nil),
-		"are ranks 3 and 1":      g.Recv(ctx, lowering.Call{Op: "recv"}, 2, nil),
-		"ranks that are no neig": g.SendRecv(ctx, lowering.Call{Op: "send_recv"}, 1, nil, 2, nil),
+		"reduce_scatter":         g.ReduceScatter(ctx, collective.Call{Op: "reduce_scatter"}, nil, nil),
+		"all_to_all":             g.AllToAll(ctx, collective.Call{Op: "all_to_all"}, nil, nil),
+		"lengths":                g.AllGatherV(ctx, collective.Call{Op: "all_gather_v"}, nil, nil),
+		"broadcast":              g.Broadcast(ctx, collective.Call{Op: "broadcast"}, 0, nil),
+		"no neighbours":          g.Send(ctx, collective.Call{Op: "send"}, 2, nil),
+		"are ranks 3 and 1":      g.Recv(ctx, collective.Call{Op: "recv"}, 2, nil),
+		"ranks that are no neig": g.SendRecv(ctx, collective.Call{Op: "send_recv"}, 1, nil, 2, nil),
 	} {
 		if !errors.Is(err, jaccl.ErrUnsupported) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want an error that says %q and wraps ErrUnsupported", err, name)
@@ -367,7 +367,7 @@ func TestUnsupportedPadding(t *testing.T) {
 		wg.Wait()
 		require.NoError(t, err)
 		b := make([]byte, 8)[:c.d.Size()]
-		err = m.World().AllSum(t.Context(), lowering.Call{Op: "all_sum", DType: c.d}, b, b)
+		err = m.World().AllSum(t.Context(), collective.Call{Op: "all_sum", DType: c.d}, b, b)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%d ranks, %s: %v, want %v", c.ranks, c.d, err, c.want)
 		}

@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/lowering"
 )
 
 // task is an operation of testdata/rank.py.
@@ -51,7 +51,7 @@ func (o task) input(rank int) []byte {
 // run runs the task on one rank and returns the result.
 func (o task) run(ctx context.Context, g jaccl.Group, seq int) ([]byte, error) {
 	in, n := o.input(g.Rank()), g.Size()
-	c := lowering.Call{Op: o.Op, Seq: seq, DType: o.dtype(), Bytes: int64(len(in)), Pos: graph.Pos{File: "ring.go", Line: seq}}
+	c := collective.Call{Op: o.Op, Seq: seq, DType: o.dtype(), Bytes: int64(len(in)), Pos: graph.Pos{File: "ring.go", Line: seq}}
 	out := make([]byte, len(in))
 	switch o.Op {
 	case "all_sum":

@@ -1,0 +1,376 @@
+package exec
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/graph"
+)
+
+const (
+	// chunkBytes is the memory that the values of a chunk take together, of what
+	// is read, written and in between: a part of a second-level cache.
+	chunkBytes = 192 << 10
+	// Chunks have at least leastChunk elements, over which the call of a kernel
+	// is spread, and at most mostChunk. Both are multiples of a cache line.
+	leastChunk, mostChunk = 512, 4096
+)
+
+// Operand is an argument or a result of a chain or of one of its links.
+type Operand struct {
+	Buf  int // tells it apart from others
+	Mem  int // what owns its memory: operands that differ in type alone have the same
+	Type graph.Type
+}
+
+// Link is one step of a chain: an elementwise kernel, of which each result's element
+// depends on the arguments' elements at the same place and on arguments without
+// dimensions alone. Arguments and results have as many elements as the chain's.
+type Link struct {
+	Kernel  Kernel
+	In, Out []Operand
+	// Repeat is not 0 for a repetition, which needs no Kernel: element i of the result
+	// is element i/Repeat modulo the argument's length of the argument.
+	Repeat int
+}
+
+// LinkError is the error of one link of a chain.
+type LinkError struct {
+	Link int
+	Err  error
+}
+
+func (e *LinkError) Error() string { return e.Err.Error() }
+func (e *LinkError) Unwrap() error { return e.Err }
+
+// chain is the kernel of several elementwise ones. It is immutable.
+type chain struct {
+	links []link
+	slots []int // bytes of an element of each value that is inside, then of each result
+	at    []int // where their slots begin, in bytes for each element of a chunk
+	width int   // bytes of all slots, likewise
+	step  int   // elements of a chunk
+	// lastRead is the last link that reads an argument, by argument; wrote is the
+	// link that writes a result, by result.
+	lastRead, wrote []int
+}
+
+// link is a Link that knows where its operands lie.
+type link struct {
+	kernel  Kernel
+	in, out []operand
+	repeat  int
+	once    bool // the same for every chunk: run for the first one only
+}
+
+// operand says where a link's argument or result lies.
+type operand struct {
+	place place
+	index int
+	dtype graph.DType
+	whole bool // has no dimensions, and is given as it is
+}
+
+type place uint8
+
+const (
+	ofArgument place = iota
+	ofResult
+	ofSlot
+)
+
+// NewChain returns the kernel that runs links one after another on chunks of arrays, so
+// that what one link writes for the next is still in the cache, and the memory in bytes
+// that it wants on every thread. Values that only links read are stored nowhere else. in
+// and out are the kernel's arguments and results. A chunk has so many elements, rounded
+// up to a multiple of 8; 0 is what the cache holds.
+//
+// The kernel may write a result over an argument of the same element type. Where a link
+// fails, its error is a LinkError.
+func NewChain(in, out []Operand, links []Link, chunk int) (k Kernel, scratch int64) {
+	c := &chain{lastRead: make([]int, len(in)), wrote: make([]int, len(out))}
+	at := map[int]operand{} // by Mem, of what links write
+	dies := map[int]int{}   // link that reads a Mem last
+	for k := range links {
+		for _, o := range links[k].In {
+			dies[o.Mem] = k
+		}
+	}
+	argument, result := indexes(in), indexes(out)
+	var free []int // slots that nobody reads any more
+	held := map[int]int{}
+	slot := func(size int) int {
+		for i, s := range free {
+			if c.slots[s] == size {
+				free = slices.Delete(free, i, i+1)
+				return s
+			}
+		}
+		c.slots = append(c.slots, size)
+		return len(c.slots) - 1
+	}
+	for k := range links {
+		from := &links[k]
+		l := link{kernel: from.Kernel, repeat: from.Repeat}
+		for _, a := range from.In {
+			if o, ok := at[a.Mem]; ok {
+				o.dtype = a.Type.DType
+				l.in = append(l.in, o)
+				continue
+			}
+			i := argument[a.Buf]
+			c.lastRead[i] = k
+			l.in = append(l.in, operand{ofArgument, i, a.Type.DType, from.Repeat > 0 || a.Type.Rank() == 0})
+		}
+		l.once = len(from.In) == 0 || from.Repeat > 0 && from.In[0].Type.Len() == 1
+		var gone []int // the results may lie where arguments lay that are read here last
+		if !l.once {
+			for m, s := range held {
+				if dies[m] == k {
+					gone = append(gone, s)
+					delete(held, m)
+				}
+			}
+			slices.Sort(gone)
+			free = append(free, gone...)
+		}
+		for _, r := range from.Out {
+			o := operand{place: ofSlot, dtype: r.Type.DType}
+			if i, ok := result[r.Buf]; ok {
+				o.place, o.index = ofResult, i
+				c.wrote[i] = k
+				l.once = false
+			} else if l.once { // nobody else has this slot, in any chunk
+				c.slots = append(c.slots, r.Type.DType.Size())
+				o.index = len(c.slots) - 1
+			} else {
+				o.index = slot(r.Type.DType.Size())
+				held[r.Mem] = o.index
+			}
+			at[r.Mem] = o
+			l.out = append(l.out, o)
+		}
+		c.links = append(c.links, l)
+	}
+	width := 0
+	for _, a := range in {
+		width += a.Type.DType.Size()
+	}
+	for _, r := range out {
+		c.slots = append(c.slots, r.Type.DType.Size())
+	}
+	for _, s := range c.slots {
+		c.at = append(c.at, c.width)
+		c.width += s
+	}
+	width += c.width
+	n := out[0].Type.Len()
+	c.step = min(max(chunkBytes/width/64*64, leastChunk), mostChunk, max(8, (n+7)/8*8))
+	if chunk > 0 {
+		c.step = (chunk + 7) / 8 * 8
+	}
+	return c.kernel, int64(c.width * c.step)
+}
+
+// indexes returns where in list each buffer is.
+func indexes(list []Operand) map[int]int {
+	at := make(map[int]int, len(list))
+	for i, o := range list {
+		if _, ok := at[o.Buf]; !ok {
+			at[o.Buf] = i
+		}
+	}
+	return at
+}
+
+// chunks is what a rank keeps for chains between calls.
+type chunks struct {
+	chain  *chain
+	args   *Args
+	staged []bool // by result: written to a slot first, see stage
+	walks  []*walk
+	next   atomic.Int32 // walks that are taken
+}
+
+// walk is one goroutine's way through a chain.
+type walk struct {
+	*chunks
+	args  Args
+	shape [1]int // of every array of the chunk
+	mem   []byte // the slots
+	link  int    // that runs
+	err   error
+}
+
+// kernel runs the chain.
+func (c *chain) kernel(a *Args) error {
+	s := a.Scratch
+	if s == nil {
+		s = new(Scratch)
+	}
+	if s.chunks == nil {
+		s.chunks = new(chunks)
+	}
+	w := s.chunks
+	w.chain, w.args = c, a
+	w.stage()
+	for len(w.walks) < max(a.Threads, 1) {
+		w.walks = append(w.walks, &walk{chunks: w})
+	}
+	w.next.Store(0)
+	a.Share(a.Out[0].Type.Len(), max(c.step, (1<<16)/len(c.links)), w)
+	var first *LinkError // of the first link that has failed in any piece
+	for _, k := range w.walks[:w.next.Load()] {
+		if k.err != nil && (first == nil || k.link < first.Link) {
+			first = &LinkError{k.link, k.err}
+		}
+		k.err = nil
+		clear(k.args.In)
+		clear(k.args.Out)
+	}
+	w.args = nil
+	if first != nil {
+		return first
+	}
+	return nil
+}
+
+// stage marks the results that lie in the memory of an argument which a later
+// link reads. They are written to a slot and copied when the chunk is complete.
+func (w *chunks) stage() {
+	c := w.chain
+	w.staged = append(w.staged[:0], make([]bool, len(w.args.Out))...)
+	for i := range w.args.Out {
+		out := w.args.Out[i].Bytes()
+		for j := range w.args.In {
+			in := w.args.In[j].Bytes()
+			if len(out) > 0 && len(in) > 0 && &out[0] == &in[0] && c.lastRead[j] > c.wrote[i] {
+				w.staged[i] = true
+			}
+		}
+	}
+}
+
+// Piece runs the chain on elements lo to hi.
+func (w *chunks) Piece(lo, hi int) {
+	k := w.walks[w.next.Add(1)-1] // one that nobody else has
+	defer func() {
+		if r := recover(); r != nil {
+			k.err = fmt.Errorf("internal error: %v\n%s", r, debug.Stack())
+		}
+	}()
+	k.run(lo, hi)
+}
+
+// run runs the chain on elements lo to hi.
+func (w *walk) run(lo, hi int) {
+	c, a := w.chain, w.chunks.args
+	w.args.Mesh, w.args.Rank, w.args.Threads = a.Mesh, a.Rank, 1
+	if w.args.Scratch == nil {
+		w.args.Scratch = new(Scratch)
+	}
+	if n := c.width * c.step; len(w.mem) < n {
+		words := make([]uint64, (n+7)/8)
+		w.mem = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
+	}
+	for at := lo; ; at += c.step {
+		n := min(c.step, hi-at)
+		w.shape[0] = n
+		for i := range c.links {
+			if l := &c.links[i]; !l.once || at == lo {
+				w.link = i
+				if w.err = w.do(l, at, n); w.err != nil {
+					return
+				}
+			}
+		}
+		for i, yes := range w.staged {
+			if yes {
+				d := a.Out[i].Type.DType
+				copy(w.array(operand{place: ofResult, index: i, dtype: d}, at, n, false).Bytes(),
+					w.array(operand{place: ofResult, index: i, dtype: d}, at, n, true).Bytes())
+			}
+		}
+		if at+n >= hi {
+			return
+		}
+	}
+}
+
+// do runs one link on the n elements from at on.
+func (w *walk) do(l *link, at, n int) error {
+	in, out := w.args.In[:0], w.args.Out[:0]
+	for _, o := range l.in {
+		in = append(in, w.array(o, at, n, true))
+	}
+	for _, o := range l.out {
+		out = append(out, w.array(o, at, n, true))
+	}
+	w.args.In, w.args.Out = in, out
+	if l.repeat > 0 {
+		repeat(out[0].Bytes(), in[0].Bytes(), out[0].Type.DType.Size(), l.repeat, at)
+		return nil
+	}
+	w.args.Scratch.Reset()
+	return l.kernel(&w.args)
+}
+
+// array returns n elements of an operand from at on; of a staged result those
+// in its slot, if staged is true.
+func (w *walk) array(o operand, at, n int, staged bool) array.Array {
+	t := graph.Type{DType: o.dtype, Shape: w.shape[:]}
+	size := o.dtype.Size()
+	a := w.chunks.args
+	switch {
+	case o.place == ofArgument && o.whole:
+		return a.In[o.index]
+	case o.place == ofArgument:
+		return array.Over(t, a.In[o.index].Bytes()[at*size:])
+	case o.place == ofResult && !(staged && w.staged[o.index]):
+		return array.Over(t, a.Out[o.index].Bytes()[at*size:])
+	}
+	slot := o.index
+	if o.place == ofResult {
+		slot += len(w.chain.slots) - len(w.staged)
+	}
+	return array.Over(t, w.mem[w.chain.at[slot]*w.chain.step:])
+}
+
+// repeat writes to dst, of elements of that size, those at i/inner modulo the
+// length of src for i from at on.
+func repeat(dst, src []byte, size, inner, at int) {
+	n := len(src) / size
+	if n == 0 || len(dst) == 0 {
+		return
+	}
+	if inner == 1 {
+		// A row again and again: once in its length, then what is there doubled.
+		k := copy(dst, src[at%n*size:])
+		for start := k; k < len(dst); {
+			if k-start < len(src) {
+				k += copy(dst[k:], src[k-start:])
+			} else {
+				k += copy(dst[k:], dst[start:k])
+			}
+		}
+		return
+	}
+	for k := 0; k < len(dst); {
+		i := at + k/size
+		run := min((inner-i%inner)*size, len(dst)-k)
+		from := i / inner % n * size
+		spread(dst[k:k+run], src[from:from+size])
+		k += run
+	}
+}
+
+// spread fills dst with copies of one element.
+func spread(dst, one []byte) {
+	for k := copy(dst, one); k < len(dst); {
+		k += copy(dst[k:], dst[:k])
+	}
+}

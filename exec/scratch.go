@@ -1,0 +1,65 @@
+package exec
+
+import "unsafe"
+
+// Plain is an element of scratch memory: it holds no pointers.
+type Plain interface {
+	int | int32 | int64 | uint32 | uint8 | float32 | float64 | bool
+}
+
+// Scratch is memory that a rank's kernels use one after another, so that a step
+// allocates none. It grows to what the neediest kernel has asked for.
+type Scratch struct {
+	mem  []uint64 // words, which align all element types
+	used int      // words handed out since Reset, also those that did not fit
+	// chunks is what fused instructions keep.
+	chunks  *chunks
+	objects []object // what New has made
+}
+
+// NewScratch returns memory of which kernels that take no more than so many bytes of it
+// take none anew.
+func NewScratch(bytes int64) *Scratch { return &Scratch{mem: make([]uint64, (bytes+7)/8)} }
+
+// Reset takes back all that was handed out.
+func (s *Scratch) Reset() {
+	if s.used > len(s.mem) {
+		s.mem = make([]uint64, s.used)
+	}
+	s.used = 0
+	for i := range s.objects {
+		s.objects[i].used = false
+	}
+}
+
+// Make returns n zeros that are the kernel's until it returns: of a.Scratch, or
+// new memory where it is nil or too small. Pieces of Parallel do not call it.
+func Make[E Plain](a *Args, n int) []E {
+	out, fresh := room[E](a, n)
+	if !fresh {
+		clear(out)
+	}
+	return out
+}
+
+// MakeDirty is Make with anything in the place of zeros.
+func MakeDirty[E Plain](a *Args, n int) []E {
+	out, _ := room[E](a, n)
+	return out
+}
+
+// room returns n elements, and whether they are new.
+func room[E Plain](a *Args, n int) (out []E, fresh bool) {
+	s := a.Scratch
+	if s == nil || n <= 0 {
+		return make([]E, n), true
+	}
+	var e E
+	words := (n*int(unsafe.Sizeof(e)) + 7) / 8
+	at := s.used
+	s.used += words
+	if s.used > len(s.mem) {
+		return make([]E, n), true
+	}
+	return unsafe.Slice((*E)(unsafe.Pointer(&s.mem[at])), n), false
+}

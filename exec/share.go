@@ -1,0 +1,87 @@
+package exec
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+// Work is what Share cuts in pieces.
+type Work interface {
+	// Piece does the work from lo to hi.
+	Piece(lo, hi int)
+}
+
+// whole is Work in a function.
+type whole func(lo, hi int)
+
+func (f whole) Piece(lo, hi int) { f(lo, hi) }
+
+// Parallel is Share for work in a function, which has to be allocated.
+func (a *Args) Parallel(n, grain int, f func(lo, hi int)) { a.Share(n, grain, whole(f)) }
+
+// Share splits 0..n into pieces of at least grain and has w do each, at most
+// a.Threads at a time, and returns when all are done; there are at most a.Threads
+// pieces. What w does must not depend on how the range is cut. If it panics, so does
+// Share, when all are done. Kernels of a step have their work from New, or use the function
+// Share, so that nothing is allocated.
+//
+// To share work takes 1 to 5 microseconds while helpers look for it, and some 20
+// when they have gone to sleep, so grain is work of about 20.
+func (a *Args) Share(n, grain int, w Work) {
+	parts := a.pieces(n, grain)
+	if parts <= 1 {
+		w.Piece(0, n)
+		return
+	}
+	if a.Crew != nil {
+		a.Crew.run(n, parts, w)
+		return
+	}
+	separately(n, parts, w)
+}
+
+// Share is Args.Share of w, of which a.Scratch keeps the memory.
+func Share[W any, P interface {
+	*W
+	Work
+}](a *Args, n, grain int, w W) {
+	k := New[W](a)
+	*k = w
+	a.Share(n, grain, P(k))
+}
+
+// separately gives every piece a goroutine of its own.
+func separately(n, parts int, w Work) {
+	panics := make([]error, parts)
+	piece := func(p int) {
+		defer func() {
+			if r := recover(); r != nil {
+				panics[p] = fmt.Errorf("%v\n%s", r, debug.Stack())
+			}
+		}()
+		w.Piece(n*p/parts, n*(p+1)/parts)
+	}
+	var wg sync.WaitGroup
+	for p := 1; p < parts; p++ {
+		wg.Go(func() { piece(p) })
+	}
+	piece(0)
+	wg.Wait()
+	for _, err := range panics {
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Alone reports whether Share would leave all of 0..n in one piece.
+func (a *Args) Alone(n, grain int) bool { return a.pieces(n, grain) <= 1 }
+
+func (a *Args) pieces(n, grain int) int {
+	parts := min(max(a.Threads, 1), max(n/max(grain, 1), 1))
+	if parts > 1 && a.Crew != nil {
+		parts = min(parts, 1+max(a.Crew.spare(), 0))
+	}
+	return parts
+}

@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// failure is what poisons a job. It is shared by the errors of all ranks.
+type failure struct {
+	blame []int
+	text  string
+	err   error // a kind of failure or the user's cause
+}
+
+func (f *failure) Error() string { return f.text }
+func (f *failure) Unwrap() error { return f.err }
+
+func failed(rank int, cause error) *failure {
+	if cause == nil {
+		cause = errors.New("no cause given")
+	}
+	return &failure{[]int{rank}, fmt.Sprintf("rank %d failed: %v", rank, cause), cause}
+}
+
+func gone(rank int) *failure {
+	return &failure{[]int{rank}, fmt.Sprintf("rank %d has closed its communicator", rank), jaccl.ErrClosed}
+}
+
+func goneFrom(rank int, ranks []int) *failure {
+	return &failure{[]int{rank}, fmt.Sprintf("rank %d has closed its end of the group of ranks %v", rank, ranks), jaccl.ErrClosed}
+}
+
+func busy(rank int, c collective.Call) *failure {
+	return argument(rank, c, "another collective of the same group in progress, want one goroutine per rank at a time")
+}
+
+func argument(rank int, c collective.Call, format string, args ...any) *failure {
+	return &failure{[]int{rank}, fmt.Sprintf("rank %d calls %s with ", rank, c) + fmt.Sprintf(format, args...), jaccl.ErrArgument}
+}
+
+func left(ctx context.Context, rank int, c collective.Call) *failure {
+	cause := context.Cause(ctx)
+	return &failure{[]int{rank}, fmt.Sprintf("rank %d left %s: %v", rank, c, cause), cause}
+}
+
+// late is about the missing ranks; where says of each what is known of it.
+func late(missing []int, where []string, c collective.Call, ranks []int, d time.Duration) *failure {
+	text := ""
+	for i, rank := range missing {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("rank %d", rank)
+		if where[i] != "" {
+			text += " (" + where[i] + ")"
+		}
+	}
+	return &failure{missing, fmt.Sprintf("%s did not arrive within %v at %s among ranks %v", text, d, c, ranks), jaccl.ErrDeadline}
+}

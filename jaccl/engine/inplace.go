@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"fmt"
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// directBytes is up to what size of a call links with shared memory send data with
+// the head: copying it through the link takes less than another exchange.
+const directBytes = 16 << 10
+
+var _ jaccl.Memory = (*engine)(nil)
+
+// Alloc implements Memory.
+func (e *engine) Alloc(n int) ([]byte, error) {
+	if e.shared == nil {
+		return nil, fmt.Errorf("jaccl: alloc: %s link: %w", e.link.Transport(), jaccl.ErrUnsupported)
+	}
+	return e.shared.Alloc(n)
+}
+
+// Lease implements collective.Leaser.
+func (e *engine) Lease(n int) ([]byte, func() error, error) {
+	if e.lender == nil {
+		return nil, nil, fmt.Errorf("jaccl: lease: %s link: %w", e.link.Transport(), jaccl.ErrUnsupported)
+	}
+	return e.lender.Lease(n)
+}
+
+// locate returns where the buffers of p that others read or write lie in memory that
+// they see: src or its parts, and the dst of a reduction. It is false where one does
+// not.
+func (e *engine) locate(p *post, at []int64) (located bool, offsets []int64) {
+	if e.shared == nil || pairwise(p.call.Op) {
+		return false, at
+	}
+	located = true
+	for _, b := range p.srcs {
+		at, located = e.offset(b, at, located)
+	}
+	if p.srcs == nil {
+		at, located = e.offset(p.src, at, located)
+	}
+	if rewrites(p.call.Op) {
+		at, located = e.offset(p.dst, at, located)
+	}
+	return located, at
+}
+
+// offset appends where b lies, if ok; empty buffers lie anywhere.
+func (e *engine) offset(b []byte, at []int64, ok bool) ([]int64, bool) {
+	var offset int64
+	if ok && len(b) > 0 {
+		offset, ok = e.shared.Locate(b)
+	}
+	if !ok {
+		return at[:0], false
+	}
+	return append(at, offset), true
+}
+
+// rewrites reports whether members write to each other's dst.
+func rewrites(op string) bool { return op == allSum || op == allMax || op == allMin }
+
+// inPlace runs p on the members' own memory, if all of it is shared. It reports
+// false, with all heads heard, if that is not so, and the data has to be sent.
+func (g *end) inPlace(p *post) (done bool, err error) {
+	switch p.call.Op {
+	case barrier, split:
+		return false, nil
+	case allToAll, allGatherV: // whose lengths the others do not know
+		if p.call.Bytes > 0 && p.call.Bytes <= directBytes {
+			return false, nil
+		}
+	default:
+		if len(p.src) <= directBytes {
+			return false, nil
+		}
+	}
+	if err := g.step(); err != nil {
+		return false, err
+	}
+	for i := range g.heads {
+		if !g.heads[i].located {
+			return false, nil
+		}
+	}
+	for i := range g.posts {
+		if i == g.index {
+			g.posts[i] = *p
+		} else if err := g.view(i, p); err != nil {
+			return false, err
+		}
+	}
+	shareOf(g.ranks, g.posts, g.claims, g.index, &g.e.acc)
+	return true, g.await()
+}
+
+// closing is the head of the exchange that ends an operation on shared memory.
+const closing = 0xff
+
+// await returns when all members have come to it: nobody's buffers are its own again
+// before all have finished with them.
+func (g *end) await() error {
+	g.head = append(g.head[:0], closing)
+	g.x.Head, g.x.Heads = g.head, g.listenEnd
+	return g.step()
+}
+
+// heardEnd implements Exchange.Heads for the exchange that ends an operation.
+func (g *end) heardEnd(heads [][]byte) error {
+	for k, b := range heads {
+		if len(b) != 1 || b[0] != closing {
+			rank := g.x.Peers[k]
+			return &failure{[]int{rank}, fmt.Sprintf("rank %d sent rank %d the head of an operation before the end of another", rank, g.rank()), jaccl.ErrMismatch}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// Local returns the communicators of n ranks that live in this process, by
+// rank. Each is for one goroutine at a time, but for Fail and Close, which may
+// be called at any time from any goroutine.
+//
+// The errors of collectives are of type *Error. After the first one the job is
+// poisoned and every collective of every rank fails with it. Two things end no
+// job: an error of Group, and a Close that nobody is waiting for.
+func Local(n int, opts jaccl.Options) ([]jaccl.Communicator, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("jaccl: local job: %d ranks, want at least 1", n)
+	}
+	deadline, err := opts.Wait()
+	if err != nil {
+		return nil, fmt.Errorf("jaccl: local job: %w", err)
+	}
+	j := &job{
+		size:     n,
+		deadline: deadline,
+		down:     make(chan struct{}),
+		groups:   map[string]*rendezvous{},
+		closed:   make([]bool, n),
+		closes:   make([]map[string]int, n),
+	}
+	for i := range j.closes {
+		j.closes[i] = map[string]int{}
+	}
+	comms := make([]jaccl.Communicator, n)
+	for i := range comms {
+		comms[i] = &comm{j, i}
+	}
+	return comms, nil
+}
+
+// job is what the ranks share. mu is held for bookkeeping only, never across a
+// wait or a copy of data.
+type job struct {
+	size     int
+	deadline time.Duration
+	down     chan struct{} // closed by the first failure
+
+	mu     sync.Mutex
+	first  *failure
+	groups map[string]*rendezvous // by key
+	closed []bool                 // by rank
+	closes []map[string]int       // by rank: how often it has closed the group of some ranks
+}
+
+// fail poisons the job with f unless it is poisoned, and returns the failure
+// that did. mu is held.
+func (j *job) fail(f *failure) *failure {
+	if j.first == nil {
+		j.first = f
+		close(j.down)
+	}
+	return j.first
+}
+
+// comm is one rank's communicator.
+type comm struct {
+	job  *job
+	rank int
+}
+
+var _ jaccl.Communicator = (*comm)(nil)
+
+func (c *comm) Rank() int { return c.rank }
+func (c *comm) Size() int { return c.job.size }
+
+// World implements Communicator.
+func (c *comm) World() jaccl.Group {
+	c.job.mu.Lock()
+	defer c.job.mu.Unlock()
+	return c.open(everyone(c.job.size))
+}
+
+// Group returns the group of these ranks, in this order; the same ranks in
+// another order are another group. Calls with equal ranks return the same
+// group. An error leaves the job as it was.
+func (c *comm) Group(ranks []int) (collective.Group, error) { return plain(c.Among(ranks)) }
+
+// Among implements Communicator.
+func (c *comm) Among(ranks []int) (jaccl.Group, error) {
+	if err := members(ranks, c.rank, c.job.size); err != nil {
+		return nil, err
+	}
+	c.job.mu.Lock()
+	defer c.job.mu.Unlock()
+	if c.job.closed[c.rank] {
+		return nil, fmt.Errorf("jaccl: group %v: rank %d: %w", ranks, c.rank, jaccl.ErrClosed)
+	}
+	return c.open(ranks), nil
+}
+
+// open returns the group of these ranks that this rank has not closed. job.mu is
+// held.
+func (c *comm) open(ranks []int) *member {
+	return c.job.group(groupKey(ranks, c.job.closes[c.rank]), ranks, c.rank)
+}
+
+// group returns a rank's end of the group of that key. mu is held.
+func (j *job) group(key string, ranks []int, rank int) *member {
+	r := j.groups[key]
+	if r == nil {
+		r = newRendezvous(j, key, slices.Clone(ranks))
+		j.groups[key] = r
+	}
+	return r.members[slices.Index(ranks, rank)]
+}
+
+// Fail poisons the job. It does not block. Only the first failure of a job
+// counts.
+func (c *comm) Fail(cause error) {
+	f := failed(c.rank, cause)
+	c.job.mu.Lock()
+	defer c.job.mu.Unlock()
+	c.job.fail(f)
+}
+
+// Close marks the rank as gone. It does not block, and returns nil. Peers that
+// wait for this rank, and those that come to wait for it, get an error; groups
+// without this rank go on.
+func (c *comm) Close() error {
+	j := c.job
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.closed[c.rank] = true
+	for _, r := range j.groups {
+		if r.arrived > 0 && slices.Contains(r.ranks, c.rank) {
+			j.fail(gone(c.rank))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// meetPairs runs an operation that concerns one other member or two: the pairs meet,
+// each in a rendezvous of its own, and the rest of the group goes on.
+func (m *member) meetPairs(ctx context.Context, p post) error {
+	if p.to == m.rank() { // and so is from
+		if f := m.own(); f != nil {
+			return m.fail(ctx, p.call, f)
+		}
+		copy(p.dst, p.src)
+		return nil
+	}
+	switch {
+	case p.to == none:
+		return m.with(p.from).among(ctx, p)
+	case p.from == none || p.from == p.to:
+		return m.with(p.to).among(ctx, p)
+	}
+	giving, taking := p, p
+	giving.dst, taking.src = nil, nil
+	to, from := m.with(p.to), m.with(p.from)
+
+	// Arriving at both before waiting at any lets a ring of members go round; and
+	// nobody waits for others to finish before it has finished with both.
+	lastTo, f := to.arrive(&giving)
+	arrived := f == nil
+	var lastFrom, takes, gives, taken, given bool
+	if arrived {
+		lastFrom, f = from.arrive(&taking)
+	}
+	if arrived && f == nil {
+		if takes, f = from.begin(ctx, p.call, lastFrom); takes {
+			from.share()
+			taken = from.done()
+		}
+	}
+	if arrived { // even if the other pair has failed: this one may count on it
+		var g *failure
+		if gives, g = to.begin(ctx, p.call, lastTo); gives {
+			given = to.done()
+		}
+		if f == nil {
+			f = g
+		}
+	}
+	if gives && !given {
+		<-to.wake
+	}
+	if takes && !taken {
+		<-from.wake
+	}
+	to.r.posts[to.index], from.r.posts[from.index] = post{}, post{}
+	if f != nil {
+		return m.error(ctx, p.call, f)
+	}
+	return nil
+}
+
+// own returns why this member can not even do what concerns itself alone.
+func (m *member) own() *failure {
+	j := m.r.job
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.first != nil:
+		return j.first
+	case j.closed[m.rank()]:
+		return gone(m.rank())
+	case m.r.closed[m.index]:
+		return goneFrom(m.rank(), m.r.ranks)
+	}
+	return nil
+}
+
+// with returns this member's end of the pair with another rank of the group.
+func (m *member) with(rank int) *member {
+	if len(m.r.ranks) == 2 {
+		return m
+	}
+	other := slices.Index(m.r.ranks, rank)
+	if m.pairs == nil {
+		m.pairs = make([]*member, len(m.r.ranks))
+	}
+	if m.pairs[other] == nil {
+		m.pairs[other] = m.r.pair(m.index, other)
+	}
+	return m.pairs[other]
+}
+
+// pair returns member i's end of its pair with member k.
+func (r *rendezvous) pair(i, k int) *member {
+	lo, hi := min(i, k), max(i, k)
+	r.job.mu.Lock()
+	defer r.job.mu.Unlock()
+	p := r.pairs[[2]int{lo, hi}]
+	if p == nil {
+		key := fmt.Sprintf("%s:%d,%d", r.key, lo, hi)
+		p = newRendezvous(r.job, key, []int{r.ranks[lo], r.ranks[hi]})
+		p.whole = r.ranks
+		p.closed[0], p.closed[1] = r.closed[lo], r.closed[hi]
+		if r.pairs == nil {
+			r.pairs = map[[2]int]*rendezvous{}
+		}
+		r.pairs[[2]int{lo, hi}] = p
+		r.job.groups[key] = p
+	}
+	if i == lo {
+		return p.members[0]
+	}
+	return p.members[1]
+}

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"github.com/gomoe/gomoe/jaccl/link"
+	"sync"
+	"sync/atomic"
+)
+
+// maxPartings is how many groups may be remembered that this rank has not closed, or
+// does not have. A rank that says more of them is not listened to.
+const maxPartings = 1 << 16
+
+// partings are the groups that other ranks have closed. Like that of place, the lock is
+// the last one to be taken.
+type partings struct {
+	some atomic.Bool // of is not empty
+	mu   sync.Mutex
+	of   map[uint64]*parted
+}
+
+// parted is what is known of a group until all of its members have closed it.
+type parted struct {
+	begun   map[int]uint64 // by rank that has closed it
+	waiting int            // for so many other ranks, if this one has closed it; else -1
+}
+
+func (p *partings) group(id uint64) *parted {
+	g := p.of[id]
+	if g == nil && len(p.of) < maxPartings {
+		if p.of == nil {
+			p.of = map[uint64]*parted{}
+		}
+		g = &parted{begun: map[int]uint64{}, waiting: -1}
+		p.of[id] = g
+		p.some.Store(true)
+	}
+	return g
+}
+
+// settle forgets a group that nobody has open. mu is held.
+func (p *partings) settle(id uint64) {
+	if g := p.of[id]; g.waiting >= 0 && len(g.begun) >= g.waiting {
+		delete(p.of, id)
+		p.some.Store(len(p.of) > 0)
+	}
+}
+
+// hear notes what another rank has closed.
+func (p *partings) hear(from int, a link.Parting) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g := p.group(a.Group); g != nil {
+		g.begun[from] = a.Begun
+		p.settle(a.Group)
+	}
+}
+
+// close notes that this rank has closed a group of so many others.
+func (p *partings) close(id uint64, others int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g := p.group(id); g != nil {
+		g.waiting = others
+		p.settle(id)
+	}
+}
+
+// gone reports whether a rank does not come to the operation of a group that is the
+// n-th one that this rank has with it, from 1.
+func (p *partings) gone(id uint64, rank int, n uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.of[id]
+	if g == nil {
+		return false
+	}
+	begun, closed := g.begun[rank]
+	return closed && begun < n
+}
+
+// begun counts the operations of a group that this rank has begun with each member.
+// The engine's lock guards it.
+type begun struct {
+	all   uint64   // of all members
+	pairs []uint64 // of pairs, by member
+}
+
+func (b *begun) with(i int) uint64 { return b.all + b.pairs[i] }
+
+// count counts p, which begins.
+func (g *end) count(p *post) {
+	if !pairwise(p.call.Op) {
+		g.begun.all++
+		return
+	}
+	for i, rank := range g.ranks {
+		if rank == p.to || rank == p.from {
+			g.begun.pairs[i]++
+		}
+	}
+}
+
+// deserted returns what is wrong with the operation in progress if one whom it needs has
+// closed the group, nil if nobody has.
+func (e *engine) deserted() *failure {
+	if !e.partings.some.Load() {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g := e.op.g
+	if g == nil {
+		return nil
+	}
+	for i, rank := range g.ranks {
+		needed := rank != e.rank && (!e.op.two || rank == e.op.pair[0] || rank == e.op.pair[1])
+		if needed && e.partings.gone(g.id, rank, g.begun.with(i)) {
+			return goneFrom(rank, g.ranks)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomoe/gomoe/collective"
+)
+
+// The operations' names in a Call. A Call of another name is an error, so that
+// members that call different methods never take their calls for equal.
+const (
+	allSum        = "all_sum"
+	allMax        = "all_max"
+	allMin        = "all_min"
+	allGather     = "all_gather"
+	allGatherV    = "all_gather_v"
+	reduceScatter = "reduce_scatter"
+	allToAll      = "all_to_all"
+	broadcast     = "broadcast"
+	barrier       = "barrier"
+	split         = "split"
+	send          = "send"
+	recv          = "recv"
+	sendRecv      = "send_recv"
+)
+
+// none stands for no rank.
+const none = -1
+
+// post is what a member brings to an operation.
+type post struct {
+	call       collective.Call
+	dst, src   []byte
+	dsts, srcs [][]byte // parts, instead of dst or src
+	root       int      // of broadcast; a rank of the job, as to and from are
+	to, from   int      // of send, recv and send_recv, or none
+	color, key int      // of split
+	chosen     *[]int   // of split: where the ranks of the new group go
+}
+
+// claim is what a member says about its post, and all that members compare.
+type claim struct {
+	call         collective.Call
+	bytes        int   // of src; of recv, of dst
+	gives, takes []int // bytes of the parts of src and dst, if it has parts; of send_recv, takes has that of dst
+	root         int
+	to, from     int
+	color, key   int
+}
+
+// claim says c what p is. It reuses the memory of c.
+func (p *post) claim(c *claim) {
+	c.call, c.bytes = p.call, len(p.src)
+	c.root, c.to, c.from, c.color, c.key = p.root, p.to, p.from, p.color, p.key
+	c.gives, c.takes = lengths(c.gives[:0], p.srcs), lengths(c.takes[:0], p.dsts)
+	switch p.call.Op {
+	case recv:
+		c.bytes = len(p.dst)
+	case sendRecv:
+		c.takes = append(c.takes, len(p.dst))
+	}
+}
+
+func lengths(to []int, of [][]byte) []int {
+	for _, b := range of {
+		to = append(to, len(b))
+	}
+	return to
+}
+
+// complete checks that a claim that has come from elsewhere has a length for every part
+// that a member of a group of that size has.
+func (c *claim) complete(size int) error {
+	gives, takes := 0, 0
+	switch c.call.Op {
+	case allToAll:
+		gives, takes = size, size
+	case allGatherV:
+		takes = size
+	case sendRecv:
+		takes = 1
+	}
+	if len(c.gives) != gives || len(c.takes) != takes {
+		return fmt.Errorf("%s with %d lengths to send and %d to receive, want %d and %d", c.call.Op, len(c.gives), len(c.takes), gives, takes)
+	}
+	return nil
+}
+
+// volume returns the bytes that all members give together, or take, whichever
+// is more.
+func volume(claims []claim) int {
+	n := 0
+	for i := range claims {
+		c := &claims[i]
+		out := c.bytes
+		for _, b := range c.gives {
+			out = more(out, b)
+		}
+		in := 0
+		switch c.call.Op {
+		case allGather:
+			in = product(c.bytes, len(claims))
+		default:
+			for _, b := range c.takes {
+				in = more(in, b)
+			}
+		}
+		n = more(n, max(out, in))
+	}
+	return n
+}
+
+// more and product are + and * of lengths of any size, which end at the largest int.
+func more(a, b int) int {
+	if a > math.MaxInt-b {
+		return math.MaxInt
+	}
+	return a + b
+}
+
+func product(a, b int) int {
+	if b > 0 && a > math.MaxInt/b {
+		return math.MaxInt
+	}
+	return a * b
+}

@@ -1,0 +1,292 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
+)
+
+// rendezvous is where some ranks meet for one operation after another: the members
+// of a group, or two of them for what only concerns two. Everything is reused: an
+// operation allocates nothing.
+//
+// job.mu guards arrived and every member's here. A member's post and claim are its
+// own until it arrives; once all have arrived, they are read by all and written by
+// none until the operation is complete. verdict and alone belong to the last member
+// to arrive, until it wakes the others.
+type rendezvous struct {
+	job     *job
+	key     string
+	ranks   []int // of the job, in group order
+	whole   []int // those of the group, of a pair of its members too
+	members []*member
+	posts   []post
+	claims  []claim
+	arrived int
+	closed  []bool // members that have closed the group; job.mu guards it
+	pairs   map[[2]int]*rendezvous
+
+	verdict *failure // what the calls disagree on
+	alone   bool     // the last to arrive did the work of all
+
+	busy atomic.Int32 // members that have not finished their share
+}
+
+// member is one rank's end of a rendezvous.
+type member struct {
+	operations
+	r     *rendezvous
+	here  bool          // has arrived and waits for the others
+	wake  chan struct{} // room for the one wake-up that a member can be waiting for
+	timer *time.Timer   // stopped while the member does not wait for arrivals
+	acc   accumulator
+	inUse atomic.Bool
+
+	splits int       // that this member has called
+	pairs  []*member // its ends of pairs, by the other one's index; made when needed
+}
+
+var _ jaccl.Group = (*member)(nil)
+
+func newRendezvous(j *job, key string, ranks []int) *rendezvous {
+	r := &rendezvous{job: j, key: key, ranks: ranks, whole: ranks, posts: make([]post, len(ranks)), claims: make([]claim, len(ranks)), closed: make([]bool, len(ranks))}
+	r.busy.Store(int32(len(ranks)))
+	for i := range ranks {
+		m := &member{r: r, wake: make(chan struct{}, 1), timer: time.NewTimer(j.deadline)}
+		m.operations = operations{ranks: ranks, index: i, run: m}
+		m.timer.Stop()
+		r.members = append(r.members, m)
+	}
+	return r
+}
+
+// meet implements runner.
+func (m *member) meet(ctx context.Context, p post, bad *failure) error {
+	if !m.inUse.CompareAndSwap(false, true) {
+		return m.fail(ctx, p.call, busy(m.rank(), p.call))
+	}
+	defer m.inUse.Store(false)
+	if bad != nil {
+		return m.fail(ctx, p.call, bad)
+	}
+	if ctx.Err() != nil {
+		return m.fail(ctx, p.call, left(ctx, m.rank(), p.call))
+	}
+	if pairwise(p.call.Op) {
+		return m.meetPairs(ctx, p)
+	}
+	return m.among(ctx, p)
+}
+
+// among runs one operation of all members of the rendezvous.
+func (m *member) among(ctx context.Context, p post) error {
+	last, f := m.arrive(&p)
+	if f != nil {
+		return m.error(ctx, p.call, f)
+	}
+	work, f := m.begin(ctx, p.call, last)
+	if work {
+		m.share()
+		if !m.done() {
+			<-m.wake
+		}
+	}
+	m.r.posts[m.index] = post{} // the group outlives the caller's buffers
+	if f != nil {
+		return m.error(ctx, p.call, f)
+	}
+	return nil
+}
+
+// arrive posts p. It reports whether this member is the last to come, or why the
+// operation can not start.
+func (m *member) arrive(p *post) (last bool, f *failure) {
+	r, j := m.r, m.r.job
+	p.claim(&r.claims[m.index])
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if f := r.obstacle(); f != nil {
+		return false, j.fail(f)
+	}
+	r.posts[m.index] = *p
+	m.here = true
+	r.arrived++
+	if r.arrived < len(r.ranks) {
+		return false, nil
+	}
+	r.arrived = 0
+	for _, o := range r.members {
+		o.here = false
+	}
+	return true, nil
+}
+
+// obstacle returns why no operation can start. job.mu is held.
+func (r *rendezvous) obstacle() *failure {
+	if r.job.first != nil {
+		return r.job.first
+	}
+	for i, rank := range r.ranks {
+		if r.job.closed[rank] {
+			return gone(rank)
+		}
+		if r.closed[i] {
+			return goneFrom(rank, r.whole)
+		}
+	}
+	return nil
+}
+
+// begin waits until all members have arrived. It reports whether this member has a
+// share of the work to do, or why the operation has failed.
+func (m *member) begin(ctx context.Context, c collective.Call, last bool) (work bool, f *failure) {
+	if last {
+		m.r.open(m)
+	} else if f := m.await(ctx, c); f != nil {
+		return false, f
+	}
+	f = m.r.verdict
+	return f == nil && !m.r.alone, f
+}
+
+// open judges the posts and lets the members go on. m is the last to arrive;
+// nobody else touches the rendezvous until it is woken.
+func (r *rendezvous) open(m *member) {
+	r.verdict = disagreement(r.ranks, r.claims)
+	r.alone = false
+	switch {
+	case r.verdict != nil:
+		r.job.mu.Lock()
+		r.job.fail(r.verdict)
+		r.job.mu.Unlock()
+	case len(r.ranks) == 1 || volume(r.claims) <= aloneBytes:
+		r.alone = true
+		for i := range r.members {
+			shareOf(r.ranks, r.posts, r.claims, i, &m.acc)
+		}
+	}
+	m.wakeOthers()
+}
+
+// share does this member's share of the work.
+func (m *member) share() { shareOf(m.r.ranks, m.r.posts, m.r.claims, m.index, &m.acc) }
+
+// await waits until the last member has arrived. It returns the job's failure
+// if this member had to leave before that.
+func (m *member) await(ctx context.Context, c collective.Call) *failure {
+	r, j := m.r, m.r.job
+	m.timer.Reset(j.deadline)
+	timeout := false
+	select {
+	case <-m.wake:
+		m.timer.Stop()
+		return nil
+	case <-ctx.Done():
+	case <-m.timer.C:
+		timeout = true
+	case <-j.down:
+	}
+	m.timer.Stop()
+
+	j.mu.Lock()
+	if !m.here { // the last one came meanwhile and counts on this member
+		j.mu.Unlock()
+		<-m.wake
+		return nil
+	}
+	defer j.mu.Unlock()
+	f := j.first
+	switch {
+	case f != nil:
+	case timeout:
+		f = j.fail(r.late(m.rank(), c))
+	default:
+		f = j.fail(left(ctx, m.rank(), c))
+	}
+	m.here = false
+	r.arrived--
+	r.posts[m.index] = post{}
+	return f
+}
+
+// late is about the members that are not here, for which rank of waits, and blames them
+// or those for which they wait. job.mu is held.
+func (r *rendezvous) late(of int, c collective.Call) *failure {
+	var missing []int
+	var where []string
+	for i, rank := range r.ranks {
+		if !r.members[i].here {
+			missing = append(missing, rank)
+			where = append(where, r.job.where(rank).Text)
+		}
+	}
+	f := late(missing, where, c, r.ranks, r.job.deadline)
+	f.blame = waitedFor(of, missing, r.job.where)
+	f.text += further(f.blame, missing, func(rank int) string { return r.job.where(rank).Text })
+	return f
+}
+
+// where says in which collective a rank waits. mu is held.
+func (j *job) where(rank int) link.Waiting {
+	for _, r := range j.groups {
+		if i := slices.Index(r.ranks, rank); i >= 0 && r.members[i].here {
+			w := link.Waiting{Text: fmt.Sprintf("it waits in %s among ranks %v", r.posts[i].call, r.ranks)}
+			for k, m := range r.members {
+				if !m.here {
+					w.For = append(w.For, r.ranks[k])
+				}
+			}
+			return w
+		}
+	}
+	return link.Waiting{}
+}
+
+// done says that this member has finished its share, and reports whether all have.
+// If not, a wake-up follows when they have. All are in the operation, so waiting
+// for it needs no deadline.
+func (m *member) done() bool {
+	if m.r.busy.Add(-1) > 0 {
+		return false
+	}
+	m.r.busy.Store(int32(len(m.r.ranks)))
+	m.wakeOthers()
+	return true
+}
+
+func (m *member) wakeOthers() {
+	for _, o := range m.r.members {
+		if o != m {
+			o.wake <- struct{}{}
+		}
+	}
+}
+
+// fail poisons the job with f and returns the error of this member.
+func (m *member) fail(ctx context.Context, c collective.Call, f *failure) error {
+	m.r.job.mu.Lock()
+	f = m.r.job.fail(f)
+	m.r.job.mu.Unlock()
+	return m.error(ctx, c, f)
+}
+
+// error returns f as this member's error. Where the context ended too, the
+// error wraps both causes: which came first is chance.
+func (m *member) error(ctx context.Context, c collective.Call, f *failure) error {
+	return failedCall(ctx, m.rank(), c, f)
+}
+
+func failedCall(ctx context.Context, rank int, c collective.Call, f *failure) *jaccl.Error {
+	e := &jaccl.Error{Rank: rank, Call: c, Blame: slices.Clone(f.blame), Err: f}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(f, cause) {
+		e.Err = fmt.Errorf("%w, and the context of rank %d ended: %w", f, rank, cause)
+	}
+	return e
+}

@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"github.com/gomoe/gomoe/jaccl/link"
+	"math/bits"
+)
+
+// staging is memory that exchanges receive into, of the link if that lends some. It
+// grows to what operations need and is kept.
+type staging struct {
+	b       []byte
+	lender  link.Lender  // nil for the process's own memory
+	release func() error // gives b back; nil if it is the process's own
+}
+
+// of returns n bytes, aligned for elements, until the next call.
+func (s *staging) of(n int) []byte {
+	if len(s.b) < n {
+		s.close() // before more is asked for: what is lent may be little
+		s.grow(n)
+	}
+	return s.b[:n]
+}
+
+func (s *staging) grow(n int) {
+	if s.lender != nil {
+		// Sizes that double: a lease of another size is another region of a device.
+		if b, release, err := s.lender.Lease(1 << bits.Len(uint(n-1))); err == nil {
+			s.b, s.release = b, release
+			return
+		}
+	}
+	s.b = memory(make([]uint64, (n+7)/8))
+}
+
+// close gives the memory back.
+func (s *staging) close() error {
+	release := s.release
+	s.b, s.release = nil, nil
+	if release == nil {
+		return nil
+	}
+	return release()
+}

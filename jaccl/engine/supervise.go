@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"github.com/gomoe/gomoe/jaccl/link"
+	"time"
+)
+
+// tick is how often the supervisor looks at an operation in progress: how much later
+// than its deadline an operation may end, and, for a context that no operation before
+// it had, how much later than that.
+const tick = 10 * time.Millisecond
+
+// errLate is why the supervisor ended an exchange that made no progress.
+var errLate = errors.New("jaccl: no progress")
+
+// underWay is the operation in progress. Neither starting nor ending one allocates
+// anything or wakes a goroutine: what takes microseconds is not worth a timer.
+type underWay struct {
+	ctx  context.Context // of the caller; nil if there is none
+	g    *end            // whose it is
+	pair [2]int          // the ranks that it needs, if two
+	two  bool
+	x    *link.Exchange
+	turn uint64 // counts exchanges
+	idle bool   // the supervisor waits for wake
+}
+
+// begin puts the operation p of g that follows under supervision, until finish.
+func (e *engine) begin(ctx context.Context, g *end, p *post) {
+	e.mu.Lock()
+	g.count(p)
+	e.op.ctx, e.op.g, e.op.pair, e.op.two = ctx, g, [2]int{p.to, p.from}, pairwise(p.call.Op)
+	e.op.turn++
+	idle := e.op.idle
+	e.op.idle = false
+	e.mu.Unlock()
+	if idle {
+		e.wake <- struct{}{} // has room: there is one wake-up for every idleness
+	}
+}
+
+func (e *engine) finish() {
+	e.mu.Lock()
+	e.op.ctx, e.op.g, e.op.x = nil, nil, nil
+	e.mu.Unlock()
+}
+
+// exchange runs one exchange of the operation in progress.
+func (e *engine) exchange(x *link.Exchange) error {
+	e.mu.Lock()
+	e.op.x = x
+	e.op.turn++
+	e.mu.Unlock()
+	return e.link.Exchange(e.ctx, x)
+}
+
+// supervise ends the operation in progress when its context ends, when it makes no
+// progress for the deadline, and when a failure is known. It runs until Close.
+func (e *engine) supervise() {
+	defer close(e.ended)
+	timer := time.NewTimer(tick)
+	timer.Stop()
+	var turn uint64
+	var moved int64
+	var since time.Time
+	for {
+		e.mu.Lock()
+		op := e.op
+		e.op.idle = op.ctx == nil
+		e.mu.Unlock()
+		if op.ctx == nil {
+			select {
+			case <-e.wake:
+			case <-e.quit:
+				return
+			}
+			continue
+		}
+		now, m := time.Now(), int64(0)
+		if op.x != nil {
+			m = op.x.Moved()
+		}
+		if op.turn != turn || m != moved || since.IsZero() {
+			turn, moved, since = op.turn, m, now
+		}
+		if f := e.deserted(); f != nil {
+			e.interrupt(f)
+			<-e.quit
+			return
+		}
+		rest := e.deadline - now.Sub(since)
+		if rest <= 0 {
+			e.interrupt(errLate)
+			<-e.quit
+			return
+		}
+		timer.Reset(min(tick, rest))
+		select {
+		case <-timer.C:
+		case <-op.ctx.Done():
+			timer.Stop()
+			e.mu.Lock()
+			if e.op.ctx == op.ctx { // or it has ended, and no other begins with this context
+				e.interrupt(context.Cause(op.ctx))
+			}
+			e.mu.Unlock()
+			timer.Reset(tick)
+			<-timer.C
+		case <-e.watch.Down():
+			e.interrupt(errDown)
+			<-e.quit
+			return
+		case <-e.quit:
+			return
+		}
+	}
+}
+
+// errDown is why the supervisor ended an exchange when the watch knew of a failure.
+var errDown = errors.New("jaccl: a rank has failed")

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
+)
+
+// view makes the post of member i, whose buffers this rank sees where its head says
+// that they lie. mine is this rank's post of the same operation.
+func (g *end) view(i int, mine *post) error {
+	h, p := &g.heads[i], &g.posts[i]
+	c := &h.claim
+	srcs := p.srcs[:0]
+	*p = post{call: c.call, root: mine.root}
+	v := viewer{shared: g.e.shared, rank: g.ranks[i], at: h.at}
+	if mine.srcs == nil {
+		p.src = v.see(c.bytes)
+	}
+	for _, n := range c.gives {
+		srcs = append(srcs, v.see(n))
+	}
+	p.srcs = srcs
+	if rewrites(c.call.Op) {
+		p.dst = v.see(c.bytes)
+	}
+	if v.err != nil {
+		return &failure{[]int{g.ranks[i]}, fmt.Sprintf("rank %d sent rank %d buffers that can not be used, in %s: %v", g.ranks[i], g.rank(), c.call, v.err), jaccl.ErrMismatch}
+	}
+	return nil
+}
+
+// viewer looks at one buffer of a peer after another.
+type viewer struct {
+	shared link.Shared
+	rank   int
+	at     []int64
+	err    error
+}
+
+func (v *viewer) see(n int) []byte {
+	if v.err != nil {
+		return nil
+	}
+	if len(v.at) == 0 {
+		v.err = errors.New("a buffer has no offset")
+		return nil
+	}
+	offset := v.at[0]
+	v.at = v.at[1:]
+	if n == 0 {
+		return nil
+	}
+	var b []byte
+	if b, v.err = v.shared.View(v.rank, offset, n); v.err == nil && len(b) != n {
+		v.err = fmt.Errorf("a view of %d bytes at %d, want %d", len(b), offset, n)
+	}
+	return b
+}

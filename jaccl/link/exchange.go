@@ -1,0 +1,132 @@
+package link
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// MaxHead is the most bytes that a head has: nothing that a peer sends makes a
+// link allocate more than that before this rank has agreed to its length.
+const MaxHead = 16 << 10
+
+// Exchange is what one rank sends and receives in one step of a collective.
+type Exchange struct {
+	// Peers are the others that take part, by their ranks in the job: ascending,
+	// each once, without this rank.
+	Peers []int
+	// Head is sent to every peer before its data, if it is not nil; then every peer
+	// sends one too. At most MaxHead bytes; peers' heads may have other lengths.
+	Head []byte
+	// Heads is called once, by the goroutine that called Exchange, when the heads of
+	// all peers have come, in the order of Peers, and before any of their data is
+	// written anywhere. It may set Recv. The heads are valid until it returns. Its
+	// error ends the exchange and is returned as it is. It is nil if Head is nil.
+	Heads func(heads [][]byte) error
+	// Send and Recv are, for each peer, the buffers to send and to fill, one after
+	// another. Both sides of a pair state the same number of bytes in all, not the
+	// same cuts. A nil Send or Recv, or one of a peer, is nothing.
+	Send, Recv [][][]byte
+	// Alike says that the two sides of every pair cut alike, empty buffers aside, so that
+	// a link may carry each buffer by itself. Both sides of a pair say so, or neither.
+	Alike bool
+
+	progress []progress
+	moved    atomic.Int64 // heads and bytes of all peers, of all uses
+
+	whole *Exchange // of which this is the part of one link of a mix; mostly nil
+	index []int     // of each of Peers in the whole
+}
+
+// progress is what an exchange has done with one peer.
+type progress struct {
+	head           atomic.Bool // the peer's head has come
+	sent, received atomic.Int64
+}
+
+// Begin resets the account of what has been done. Every Link calls it first.
+func (x *Exchange) Begin() {
+	if cap(x.progress) < len(x.Peers) {
+		x.progress = make([]progress, len(x.Peers))
+	}
+	x.progress = x.progress[:len(x.Peers)]
+	for i := range x.progress {
+		p := &x.progress[i]
+		p.head.Store(false)
+		p.sent.Store(0)
+		p.received.Store(0)
+	}
+}
+
+// Moved returns how many heads have come, and bytes left and come, in all uses of x
+// so far. It may be called at any time.
+func (x *Exchange) Moved() int64 { return x.moved.Load() }
+
+// Came says that the head of Peers[i] has come. Links call it, from any goroutine.
+func (x *Exchange) Came(i int) {
+	if x.whole != nil {
+		x.whole.Came(x.index[i])
+	}
+	x.progress[i].head.Store(true)
+	x.moved.Add(1)
+}
+
+// Sent says that n more bytes of data have left for Peers[i]. Links call it, from
+// any goroutine.
+func (x *Exchange) Sent(i, n int) {
+	if x.whole != nil {
+		x.whole.Sent(x.index[i], n)
+	}
+	x.progress[i].sent.Add(int64(n))
+	x.moved.Add(int64(n))
+}
+
+// Received says that n more bytes of data have come from Peers[i]. Links call it,
+// from any goroutine.
+func (x *Exchange) Received(i, n int) {
+	if x.whole != nil {
+		x.whole.Received(x.index[i], n)
+	}
+	x.progress[i].received.Add(int64(n))
+	x.moved.Add(int64(n))
+}
+
+// account is what is left to do with one peer of an exchange.
+type account struct {
+	Head                           bool
+	sent, toSend, received, toRecv int64
+}
+
+func (a account) String() string {
+	return fmt.Sprintf("%d of %d bytes sent to it, %d of %d received", a.sent, a.toSend, a.received, a.toRecv)
+}
+
+// account returns how far x is with Peers[i], and whether anything is left to do. The
+// exchange has ended.
+func (x *Exchange) Account(i int) (a account, open bool) {
+	if i < len(x.progress) {
+		p := &x.progress[i]
+		a = account{Head: p.head.Load(), sent: p.sent.Load(), received: p.received.Load()}
+	}
+	a.toSend, a.toRecv = length(x.Send, i), length(x.Recv, i)
+	return a, x.Head != nil && !a.Head || a.sent < a.toSend || a.received < a.toRecv
+}
+
+func length(bufs [][][]byte, i int) int64 {
+	n := int64(0)
+	if i < len(bufs) {
+		for _, b := range bufs[i] {
+			n += int64(len(b))
+		}
+	}
+	return n
+}
+
+// outstanding returns the bytes that are left to send and to receive.
+func (x *Exchange) Outstanding() int64 {
+	n := int64(0)
+	for i := range x.Peers {
+		a, _ := x.Account(i)
+		n += max(a.toSend-a.sent, 0) + max(a.toRecv-a.received, 0)
+	}
+	return n
+}

@@ -1,0 +1,275 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// nobody stands for no rank, and its lane.
+const nobody = -1
+
+// Mix returns a link whose pairs of ranks use different links: shared memory within a
+// machine, say, and TCP between machines. links has, for each rank of the job, the
+// link that carries what goes to it and comes from it; both sides of a pair choose
+// alike. The place of this rank is nil. All are links of the same job. The mix owns
+// them and closes them with itself.
+func Mix(links ...Link) (Link, error) {
+	m := &mix{rank: nobody, size: len(links), of: make([]int, len(links)), closed: make(chan struct{})}
+	for peer, l := range links {
+		if l == nil {
+			if m.rank != nobody {
+				return nil, fmt.Errorf("jaccl: mix: no links for ranks %d and %d, want none for this rank alone", m.rank, peer)
+			}
+			m.rank, m.of[peer] = peer, nobody
+			continue
+		}
+		k := slices.IndexFunc(m.lanes, func(o *lane) bool { return o.link == l })
+		if k < 0 {
+			k = len(m.lanes)
+			m.lanes = append(m.lanes, &lane{link: l, start: make(chan context.Context, 1), heard: make(chan error, 1)})
+		}
+		m.of[peer] = k
+	}
+	if m.rank == nobody {
+		return nil, fmt.Errorf("jaccl: mix: a link for each of %d ranks, want nil for this one", len(links))
+	}
+	for peer, l := range links {
+		if l != nil && (l.Rank() != m.rank || l.Size() != m.size) {
+			return nil, fmt.Errorf("jaccl: mix: the %s link for rank %d is rank %d of %d, want rank %d of %d", l.Transport(), peer, l.Rank(), l.Size(), m.rank, m.size)
+		}
+	}
+	m.events = make(chan event, 2*len(m.lanes))
+	for _, l := range m.lanes {
+		m.running.Go(func() { l.run(m) })
+	}
+	return m, nil
+}
+
+// mix implements Lender, if one of its links does.
+type mix struct {
+	rank, size int
+	of         []int // which lane a rank is on
+	lanes      []*lane
+	events     chan event // room for all of one exchange
+	heads      [][]byte
+
+	// ctx is derived from parent, the context of the last exchange: one that fails
+	// ends the parts on other lanes, and is the link's last.
+	parent, ctx context.Context
+	cancel      context.CancelCauseFunc
+
+	once    sync.Once
+	closed  chan struct{}
+	running sync.WaitGroup
+	err     error
+}
+
+// lane is one of the links and its part of the exchange in progress.
+type lane struct {
+	link  Link
+	x     Exchange
+	start chan context.Context
+	heard chan error // the verdict on the heads of all lanes
+	waits bool       // for heard
+}
+
+// event is what a lane has come to: the heads of its peers, or its end.
+type event struct {
+	l     *lane
+	heads [][]byte
+	end   bool
+	err   error
+}
+
+func (m *mix) Rank() int { return m.rank }
+func (m *mix) Size() int { return m.size }
+
+// Transport implements Link: the names of all links, as in shm+tcp.
+func (m *mix) Transport() string {
+	var names []string
+	for _, l := range m.lanes {
+		if name := l.link.Transport(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// Lease implements Lender: the memory is that of the first link that lends some. The
+// others take it as any memory.
+func (m *mix) Lease(n int) ([]byte, func() error, error) {
+	for _, lane := range m.lanes {
+		if l, ok := lane.link.(Lender); ok {
+			if b, release, err := l.Lease(n); !errors.Is(err, jaccl.ErrUnsupported) {
+				return b, release, err
+			}
+		}
+	}
+	return nil, nil, fmt.Errorf("jaccl: lease: %s link: %w", m.Transport(), jaccl.ErrUnsupported)
+}
+
+// run does the lane's part of one exchange after another.
+func (l *lane) run(m *mix) {
+	heads := func(heads [][]byte) error {
+		m.events <- event{l: l, heads: heads}
+		return <-l.heard
+	}
+	for {
+		select {
+		case ctx := <-l.start:
+			if l.x.Head != nil {
+				l.x.Heads = heads
+			}
+			m.events <- event{l: l, end: true, err: l.link.Exchange(ctx, &l.x)}
+		case <-m.closed:
+			return
+		}
+	}
+}
+
+// Exchange implements Link. Its parts run at once.
+func (m *mix) Exchange(ctx context.Context, x *Exchange) error {
+	if l := m.only(x); l != nil {
+		return l.link.Exchange(ctx, x)
+	}
+	x.Begin()
+	select {
+	case <-m.closed:
+		return fmt.Errorf("jaccl: %s link of rank %d: %w", m.Transport(), m.rank, jaccl.ErrClosed)
+	default:
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if len(x.Peers) == 0 {
+		if x.Head != nil {
+			return x.Heads(nil)
+		}
+		return nil
+	}
+	if m.parent != ctx {
+		if m.cancel != nil {
+			m.cancel(nil)
+		}
+		m.parent = ctx
+		m.ctx, m.cancel = context.WithCancelCause(ctx)
+	}
+	open := m.divide(x)
+	for _, l := range m.lanes {
+		if len(l.x.Peers) > 0 {
+			l.start <- m.ctx
+		}
+	}
+
+	var verdict, first error
+	silent := 0 // lanes whose heads have not come
+	if x.Head != nil {
+		silent = open
+	}
+	judged := false
+	for open > 0 {
+		e := <-m.events
+		if !e.end {
+			silent--
+			e.l.waits = true
+			for k, i := range e.l.x.index {
+				m.heads[i] = e.heads[k]
+			}
+			if silent == 0 && first == nil {
+				verdict = x.Heads(m.heads)
+				m.judge(x, verdict)
+				judged = true
+			}
+		} else {
+			open--
+			if e.err != nil && first == nil {
+				first = e.err
+				m.cancel(e.err)
+			}
+		}
+		if first != nil && !judged {
+			m.judge(x, first)
+		}
+	}
+	if verdict != nil {
+		return verdict
+	}
+	return first
+}
+
+// only returns the lane that all peers are on, nil if there are several or nobody.
+func (m *mix) only(x *Exchange) *lane {
+	if len(x.Peers) == 0 {
+		return nil
+	}
+	k := m.of[x.Peers[0]]
+	for _, peer := range x.Peers[1:] {
+		if m.of[peer] != k {
+			return nil
+		}
+	}
+	return m.lanes[k]
+}
+
+// divide makes the lanes' parts of x and returns how many have one.
+func (m *mix) divide(x *Exchange) (open int) {
+	for _, l := range m.lanes {
+		p := &l.x
+		p.Peers, p.index, p.Send, p.Recv = p.Peers[:0], p.index[:0], p.Send[:0], p.Recv[:0]
+		p.Head, p.Heads, p.whole, p.Alike = x.Head, nil, x, x.Alike
+		l.waits = false
+	}
+	m.heads = m.heads[:0]
+	for i, peer := range x.Peers {
+		m.heads = append(m.heads, nil)
+		p := &m.lanes[m.of[peer]].x
+		if len(p.Peers) == 0 {
+			open++
+		}
+		p.Peers, p.index = append(p.Peers, peer), append(p.index, i)
+		p.Send = append(p.Send, of(x.Send, i))
+		p.Recv = append(p.Recv, of(x.Recv, i))
+	}
+	return open
+}
+
+func of(bufs [][][]byte, i int) [][]byte {
+	if i < len(bufs) {
+		return bufs[i]
+	}
+	return nil
+}
+
+// judge lets the lanes go on that wait for a verdict.
+func (m *mix) judge(x *Exchange, verdict error) {
+	for _, l := range m.lanes {
+		if !l.waits {
+			continue
+		}
+		for k, i := range l.x.index { // Heads may have set it
+			l.x.Recv[k] = of(x.Recv, i)
+		}
+		l.waits = false
+		l.heard <- verdict
+	}
+}
+
+// Close implements Link.
+func (m *mix) Close() error {
+	m.once.Do(func() {
+		var errs []error
+		for _, l := range m.lanes {
+			errs = append(errs, l.link.Close())
+		}
+		close(m.closed)
+		m.running.Wait()
+		m.err = errors.Join(errs...)
+	})
+	return m.err
+}

@@ -1,0 +1,145 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// Part returns the site of some ranks of a job, ascending, of which this rank is one:
+// they are 0, 1 and so on there. Transports of a part of the job are set up with it.
+// Its Gather and Dial are those of the whole site, so that every rank of the job
+// calls them, in whatever part, in the same order; data of other parts is dropped, and
+// connections with their ranks are closed.
+func Part(site Site, ranks []int) (Site, error) {
+	if err := checkPart(ranks, site.Rank(), site.Size()); err != nil {
+		return nil, err
+	}
+	return &section{site, slices.Clone(ranks)}, nil
+}
+
+func checkPart(ranks []int, rank, size int) error {
+	for i, r := range ranks {
+		if r < 0 || r >= size || i > 0 && r <= ranks[i-1] {
+			return fmt.Errorf("jaccl: part %v of %d ranks, want ranks of the job, ascending", ranks, size)
+		}
+	}
+	if !slices.Contains(ranks, rank) {
+		return fmt.Errorf("jaccl: part %v of a job, as rank %d has it, want it to be in its part", ranks, rank)
+	}
+	return nil
+}
+
+// section implements Site.
+type section struct {
+	site  Site
+	ranks []int
+}
+
+func (p *section) Rank() int              { return slices.Index(p.ranks, p.site.Rank()) }
+func (p *section) Size() int              { return len(p.ranks) }
+func (p *section) Host(rank int) string   { return p.site.Host(p.ranks[rank]) }
+func (p *section) SameHost(rank int) bool { return p.site.SameHost(p.ranks[rank]) }
+
+func (p *section) Gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
+	all, err := p.site.Gather(ctx, key, mine)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]byte, len(p.ranks))
+	for i, r := range p.ranks {
+		out[i] = all[r]
+	}
+	return out, nil
+}
+
+func (p *section) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
+	all, err := p.site.Dial(ctx, purpose)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]net.Conn, len(p.ranks))
+	for r, c := range all {
+		if i := slices.Index(p.ranks, r); i >= 0 {
+			out[i] = c
+		} else if c != nil {
+			c.Close()
+		}
+	}
+	return out, nil
+}
+
+// Within returns a link of a job of size ranks that reaches those of a part only, by
+// their numbers in the job: l connects them, and its rank i is ranks[i], ascending.
+// It owns l. Mix takes it for these ranks. It carries data to no others.
+func Within(l Link, ranks []int, size int) (Link, error) {
+	if l.Size() != len(ranks) {
+		return nil, fmt.Errorf("jaccl: within: a link of %d ranks for %v, want as many", l.Size(), ranks)
+	}
+	if err := checkPart(ranks, ranks[l.Rank()], size); err != nil {
+		return nil, err
+	}
+	w := &within{Link: l, ranks: slices.Clone(ranks), size: size}
+	w.listen = w.heads
+	return w, nil
+}
+
+// within implements Lender, if its link is one.
+type within struct {
+	Link
+	ranks  []int
+	size   int
+	x      Exchange // in the link's numbers
+	whole  *Exchange
+	listen func([][]byte) error
+}
+
+func (w *within) Rank() int { return w.ranks[w.Link.Rank()] }
+func (w *within) Size() int { return w.size }
+
+// Lease implements Lender.
+func (w *within) Lease(n int) ([]byte, func() error, error) {
+	l, ok := w.Link.(Lender)
+	if !ok {
+		return nil, nil, fmt.Errorf("jaccl: lease: %s link: %w", w.Transport(), jaccl.ErrUnsupported)
+	}
+	return l.Lease(n)
+}
+
+// Exchange implements Link.
+func (w *within) Exchange(ctx context.Context, x *Exchange) error {
+	x.Begin()
+	w.whole = x
+	defer func() { w.whole = nil }()
+	p := &w.x
+	p.Peers, p.index, p.whole = p.Peers[:0], p.index[:0], x
+	for i, r := range x.Peers {
+		k := slices.Index(w.ranks, r)
+		if k < 0 {
+			return fmt.Errorf("jaccl: %s link of rank %d reaches ranks %v, not rank %d", w.Transport(), w.Rank(), w.ranks, r)
+		}
+		p.Peers, p.index = append(p.Peers, k), append(p.index, i)
+	}
+	p.Head, p.Heads, p.Send, p.Recv, p.Alike = x.Head, nil, x.Send, x.Recv, x.Alike
+	if x.Heads != nil {
+		p.Heads = w.listen
+	}
+	err := w.Link.Exchange(ctx, p)
+	p.Head, p.Heads, p.Send, p.Recv, p.whole = nil, nil, nil, nil, nil
+	var peer *PeerError
+	if errors.As(err, &peer) && peer.Peer >= 0 && peer.Peer < len(w.ranks) {
+		return &PeerError{Peer: w.ranks[peer.Peer], Err: err}
+	}
+	return err
+}
+
+// heads is what the link calls for Heads, which may set Recv.
+func (w *within) heads(heads [][]byte) error {
+	err := w.whole.Heads(heads)
+	w.x.Recv = w.whole.Recv
+	return err
+}

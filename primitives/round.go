@@ -1,0 +1,65 @@
+package primitives
+
+import (
+	"github.com/gomoe/gomoe/exec"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// RoundOp rounds to whole numbers, halves away from zero, or to even ones with
+// ToEven.
+type RoundOp struct{ ToEven bool }
+
+var _ primitive = RoundOp{}
+
+// Round returns x rounded to the nearest whole number, halves away from zero.
+func Round(x *graph.Value) *graph.Value { return graph.Apply1(RoundOp{}, x) }
+
+// RoundToEven returns x rounded to the nearest whole number, halves to the even
+// one.
+func RoundToEven(x *graph.Value) *graph.Value { return graph.Apply1(RoundOp{ToEven: true}, x) }
+
+func (RoundOp) Name() string { return "round" }
+
+func (RoundOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	return in, floating(in[0])
+}
+
+// VJP is zero everywhere.
+func (RoundOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+// Pointwise says that the result of constants is one, made wherever it is used.
+func (RoundOp) Pointwise() {}
+
+func (RoundOp) Shard(c *sharding.Context) (sharding.Decision, error) {
+	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
+}
+
+func (r RoundOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	f32, f64 := vector.Round[float32], vector.Round[float64]
+	if r.ToEven {
+		f32, f64 = vector.RoundToEven[float32], vector.RoundToEven[float64]
+	}
+	wide := func(_ *exec.Args, _, _ int, y []float32, x [][]float32) { f32(y, x[0]) }
+	return e.Elementwise("round", out, in, func(a *exec.Args) error {
+		switch a.Out[0].Type.DType {
+		case graph.F64:
+			each1(a, dear, f64)
+		case graph.F32:
+			each1(a, cheap, f32)
+		default:
+			tiled(a, dear, wide)
+		}
+		return nil
+	})
+}
+
+func (RoundOp) Doc() graph.Doc {
+	return graph.Doc{Args: "x f[..]", Results: "f[..]", Formula: "y = the nearest whole number, halves away from zero",
+		Params: "to_even: halves go to the even neighbour instead", Notes: "The derivative is 0."}
+}
