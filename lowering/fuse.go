@@ -26,30 +26,10 @@ func (p *Plan) fuse(chunk, most int) {
 	f.spread()
 	f.index()
 	for i := range f.list {
-		f.grow(f.units[i])
+		f.grow(i)
 	}
 	f.rebuild()
 }
-
-// fuser is the state of the pass.
-type fuser struct {
-	*Plan
-	chunk int     // see Options
-	most  int     // buffers of an instruction; 0 is any number
-	list  []Instr // the plan's, with repetitions next to their readers
-	// Of the instructions by index: unit is the one that it runs in. A unit is
-	// named after its last instruction.
-	units   []*unit
-	reads   map[int][]int // by root buffer, instructions
-	writes  map[int][]int
-	peak    int64 // the most that temporaries take at once, in bytes, before
-	profile []int64
-}
-
-// unit is what becomes one instruction: indexes into the list, ascending.
-type unit struct{ parts []int }
-
-func (u *unit) at() int { return u.parts[len(u.parts)-1] }
 
 // class tells which instructions can be joined: their elements, and the rows in
 // use.
@@ -58,14 +38,16 @@ type class struct {
 	zones, align int
 }
 
-// class returns the class of an instruction; ok is false if it can not be
-// fused.
-func (p *Plan) class(in *Instr) (c class, ok bool) {
+// unfused is the number of elements in the class of instructions that cannot be fused.
+const unfused = -1
+
+// classOf returns the class of an instruction.
+func (p *Plan) classOf(in *Instr) class {
 	if !in.Flat || len(in.Out) == 0 {
-		return c, false
+		return class{n: unfused}
 	}
 	first := p.Bufs[in.Out[0]]
-	c = class{n: first.Type.Len(), zones: -1}
+	c := class{n: first.Type.Len(), zones: -1}
 	if in.Zones >= 0 {
 		c.zones, c.align, c.rows = p.Root(in.Zones), in.Align, first.Type.Shape[0]
 	}
@@ -79,16 +61,16 @@ func (p *Plan) class(in *Instr) (c class, ok bool) {
 	}
 	for _, b := range in.Out {
 		if !fits(b) {
-			return c, false
+			return class{n: unfused}
 		}
 	}
 	for _, b := range in.In {
 		whole := p.Bufs[b].Type.Rank() == 0 && first.Type.Rank() > 0
 		if in.Repeat == 0 && !whole && !fits(b) {
-			return c, false
+			return class{n: unfused}
 		}
 	}
-	return c, true
+	return c
 }
 
 // repetition reports whether an instruction is cheaper to run again than its
@@ -100,25 +82,25 @@ func repetition(in *Instr) bool {
 // spread puts a copy of every repetition in front of each elementwise
 // instruction that reads it, with which it will be fused.
 func (f *fuser) spread() {
-	readers := map[int][]int{}
+	readers := make([][]int, len(f.Bufs))
+	classes := make([]class, len(f.Instrs))
 	for i := range f.Instrs {
+		classes[i] = f.classOf(&f.Instrs[i])
 		for _, r := range f.roots(f.inputs(&f.Instrs[i])) {
 			readers[r] = append(readers[r], i)
 		}
 	}
-	before := map[int][]Instr{} // what to put in front of an instruction
-	gone := map[int]bool{}
+	before := make([][]Instr, len(f.Instrs))     // what to put in front of an instruction
+	copies := make([]map[int]int, len(f.Instrs)) // what it reads in the place of a repetition's result
+	gone := make([]bool, len(f.Instrs))
 	for i := range f.Instrs {
 		in := &f.Instrs[i]
-		c, ok := f.class(in)
-		if !ok || !repetition(in) || f.Bufs[in.Out[0]].Storage != Temp {
+		if classes[i].n == unfused || !repetition(in) || f.Bufs[in.Out[0]].Storage != Temp {
 			continue
 		}
 		others := false
 		for _, k := range readers[in.Out[0]] {
-			to := &f.Instrs[k]
-			d, ok := f.class(to)
-			if !ok || d != c || repetition(to) {
+			if classes[k] != classes[i] || repetition(&f.Instrs[k]) {
 				others = true
 				continue
 			}
@@ -126,20 +108,27 @@ func (f *fuser) spread() {
 			again.Out = []int{len(f.Bufs)}
 			f.Bufs = append(f.Bufs, f.Bufs[in.Out[0]])
 			before[k] = append(before[k], again)
-			to.In = slices.Clone(to.In)
-			for j, b := range to.In {
-				if f.Root(b) == in.Out[0] {
-					to.In[j] = again.Out[0]
-				}
+			if copies[k] == nil {
+				copies[k] = map[int]int{}
 			}
+			copies[k][in.Out[0]] = again.Out[0]
 		}
 		gone[i] = !others
 	}
-	for i := range f.Instrs {
+	for i, in := range f.Instrs {
 		f.list = append(f.list, before[i]...)
-		if !gone[i] {
-			f.list = append(f.list, f.Instrs[i])
+		if gone[i] {
+			continue
 		}
+		if copies[i] != nil {
+			in.In = slices.Clone(in.In)
+			for j, b := range in.In {
+				if c, ok := copies[i][f.Root(b)]; ok {
+					in.In[j] = c
+				}
+			}
+		}
+		f.list = append(f.list, in)
 	}
 }
 
@@ -153,188 +142,24 @@ func (p *Plan) inputs(in *Instr) []int {
 
 // roots returns the owners of the buffers' memory, each once.
 func (p *Plan) roots(bufs []int) []int {
-	var out []int
+	out := make([]int, 0, len(bufs))
+	var seen map[int]bool // of many
+	if len(bufs) > 16 {
+		seen = make(map[int]bool, len(bufs))
+	}
 	for _, b := range bufs {
-		if r := p.Root(b); !slices.Contains(out, r) {
-			out = append(out, r)
+		r := p.Root(b)
+		if seen != nil {
+			if seen[r] {
+				continue
+			}
+			seen[r] = true
+		} else if slices.Contains(out, r) {
+			continue
 		}
+		out = append(out, r)
 	}
 	return out
-}
-
-func (f *fuser) index() {
-	f.reads, f.writes = map[int][]int{}, map[int][]int{}
-	for i := range f.list {
-		in := &f.list[i]
-		f.units = append(f.units, &unit{[]int{i}})
-		for _, r := range f.roots(f.inputs(in)) {
-			f.reads[r] = append(f.reads[r], i)
-		}
-		for _, r := range f.roots(in.Out) {
-			f.writes[r] = append(f.writes[r], i)
-		}
-	}
-	f.measure()
-	for _, n := range f.profile {
-		f.peak = max(f.peak, n)
-	}
-}
-
-// grow joins u with the units that compute its arguments, as long as there is
-// one with which it may be joined.
-func (f *fuser) grow(u *unit) {
-	c, ok := f.class(&f.list[u.at()])
-	if !ok {
-		return
-	}
-	for joined := true; joined; {
-		joined = false
-		for _, i := range u.parts {
-			for _, r := range f.roots(f.list[i].In) {
-				w := f.writes[r]
-				if len(w) != 1 || f.units[w[0]] == u {
-					continue
-				}
-				v := f.units[w[0]]
-				if d, ok := f.class(&f.list[v.at()]); ok && d == c && f.may(v, u) {
-					f.join(v, u)
-					joined = true
-				}
-			}
-			if joined {
-				break
-			}
-		}
-	}
-}
-
-func (f *fuser) join(v, u *unit) {
-	u.parts = append(u.parts, v.parts...)
-	slices.Sort(u.parts)
-	for _, i := range v.parts {
-		f.units[i] = u
-	}
-	f.profile = nil
-}
-
-// may reports whether v, which stands before u, may run where u does.
-func (f *fuser) may(v, u *unit) bool {
-	between := func(i int) bool {
-		x := f.units[i]
-		return x != v && x != u && v.at() < x.at() && x.at() < u.at()
-	}
-	var in, out []int
-	for _, i := range v.parts {
-		in = append(in, f.inputs(&f.list[i])...)
-		out = append(out, f.list[i].Out...)
-	}
-	in, out = f.roots(in), f.roots(out)
-	if f.most > 0 && f.bound(v, u) > f.most {
-		return false
-	}
-	for _, r := range out {
-		repeated := func(i int) bool { return f.units[i] == u && f.list[i].Repeat > 0 }
-		if len(f.writes[r]) > 1 || slices.ContainsFunc(f.reads[r], between) || slices.ContainsFunc(f.reads[r], repeated) {
-			return false
-		}
-	}
-	var held int64 // what lives longer
-	for _, r := range in {
-		if slices.ContainsFunc(f.writes[r], between) {
-			return false
-		}
-		if f.Bufs[r].Storage == Temp && !slices.Contains(out, r) && f.last(r) < u.at() {
-			held += padded(f.Bufs[r].Type.Bytes())
-		}
-	}
-	var later, never int64 // what is written later, and of it what is not stored any more
-	for _, r := range out {
-		if f.Bufs[r].Storage != Temp || f.inside(r) {
-			continue
-		}
-		n := padded(f.Bufs[r].Type.Bytes())
-		later += n
-		if !slices.ContainsFunc(f.reads[r], func(i int) bool { return f.units[i] != u && f.units[i] != v }) {
-			never += n
-		}
-	}
-	if held <= never {
-		return true
-	}
-	if f.profile == nil {
-		f.measure()
-	}
-	for at := v.at() + 1; at < u.at(); at++ {
-		if f.profile[at]+held-later > f.peak {
-			return false
-		}
-	}
-	return f.profile[u.at()]+held-never <= f.peak
-}
-
-// bound returns how many buffers v and u together read and write, but for those that
-// would be inside.
-func (f *fuser) bound(v, u *unit) int {
-	var all []int
-	for _, x := range []*unit{v, u} {
-		for _, i := range x.parts {
-			all = append(append(all, f.inputs(&f.list[i])...), f.list[i].Out...)
-		}
-	}
-	n := 0
-	for _, r := range f.roots(all) {
-		outside := func(i int) bool { return f.units[i] != v && f.units[i] != u }
-		w := f.writes[r]
-		if f.Bufs[r].Storage != Temp || len(w) != 1 || outside(w[0]) || slices.ContainsFunc(f.reads[r], outside) {
-			n++
-		}
-	}
-	return n
-}
-
-// last returns where r is read last.
-func (f *fuser) last(r int) int {
-	at := -1
-	for _, i := range f.reads[r] {
-		at = max(at, f.units[i].at())
-	}
-	return at
-}
-
-// measure finds how much memory temporaries take at every instruction.
-func (f *fuser) measure() {
-	change := make([]int64, len(f.list)+1)
-	for r, w := range f.writes {
-		if f.Bufs[r].Storage != Temp {
-			continue
-		}
-		def := len(f.list)
-		for _, i := range w {
-			def = min(def, f.units[i].at())
-		}
-		last := max(def, f.last(r))
-		if f.inside(r) {
-			continue
-		}
-		change[def] += padded(f.Bufs[r].Type.Bytes())
-		change[last+1] -= padded(f.Bufs[r].Type.Bytes())
-	}
-	f.profile = make([]int64, len(f.list))
-	var sum int64
-	for i := range f.profile {
-		sum += change[i]
-		f.profile[i] = sum
-	}
-}
-
-// inside reports whether r is written and read by the parts of one fused unit
-// only.
-func (f *fuser) inside(r int) bool {
-	if f.Bufs[r].Storage != Temp || len(f.writes[r]) != 1 {
-		return false
-	}
-	u := f.units[f.writes[r][0]]
-	return len(u.parts) > 1 && !slices.ContainsFunc(f.reads[r], func(i int) bool { return f.units[i] != u })
 }
 
 // rebuild writes the plan's instructions anew.
@@ -342,7 +167,7 @@ func (f *fuser) rebuild() {
 	f.Instrs = nil
 	for i := range f.list {
 		switch u := f.units[i]; {
-		case u.at() != i:
+		case u.at != i:
 		case len(u.parts) == 1:
 			f.Instrs = append(f.Instrs, f.list[i])
 		default:
@@ -353,10 +178,12 @@ func (f *fuser) rebuild() {
 
 // fused returns the instruction that runs u's parts.
 func (f *fuser) fused(u *unit) Instr {
-	last := &f.list[u.at()]
+	slices.Sort(u.parts)
+	last := &f.list[u.at]
 	in := Instr{InPlace: true, Prim: nil, Pos: last.Pos, Zones: last.Zones, Align: last.Align}
 	var names []string
 	made := map[int]bool{}     // roots that a part has written
+	read := map[int]bool{}     // arguments
 	copies := map[string]int{} // buffers of repetitions that are there already
 	for _, i := range u.parts {
 		part := f.list[i]
@@ -371,8 +198,8 @@ func (f *fuser) fused(u *unit) Instr {
 			copies[key] = part.Out[0]
 		}
 		for _, b := range part.In {
-			if !made[f.Root(b)] && !slices.Contains(in.In, b) {
-				in.In = append(in.In, b)
+			if !made[f.Root(b)] && !read[b] {
+				in.In, read[b] = append(in.In, b), true
 			}
 		}
 		for _, b := range part.Out {

@@ -1,0 +1,339 @@
+package lowering
+
+import (
+	"cmp"
+	"slices"
+)
+
+// fuser is the state of the pass that fuses. What it knows of units is kept up to date
+// as they grow, so that the work of the pass follows the number of arguments, and not
+// that of pairs of instructions.
+type fuser struct {
+	*Plan
+	chunk   int     // see Options
+	most    int     // buffers of an instruction; 0 is any number
+	list    []Instr // the plan's, with repetitions next to their readers
+	units   []*unit // of each instruction the one that it runs in
+	profile *profile
+	peak    int64 // the most that temporaries take at once, in bytes, before
+
+	// Of every buffer that owns memory:
+	bytes   []int64 // what it takes of a temporary, 0 of others
+	writer  []int   // the instruction, -1 for inputs
+	readers [][]int // instructions, ascending
+	own     []int   // how many of them are in the writer's unit
+	// keeper is a reader in the unit that reads it last, once all readers are behind.
+	keeper []int
+}
+
+// unit is what becomes one instruction. It stands where its last part does, and was
+// made when that was looked at. All that it says of other units' instructions is of
+// those up to the one that is being looked at.
+type unit struct {
+	parts []int // indexes into the list, ascending when all units are made
+	at    int   // the last of them
+	class class
+	reads map[int]reading // by buffer that another unit writes
+	open  map[int]bool    // what it writes and others read
+	// others is how often others read what it writes.
+	others int
+	// pinned says that some of them can never be in one unit with it, so that it cannot
+	// run any later than they do.
+	pinned bool
+	// later is how many bytes of temporaries it writes that are stored, and dead those of
+	// them that nobody reads.
+	later, dead int64
+	// kept is how many bytes of others' temporaries no unit reads after it, and lost
+	// those temporaries that it reads and another unit reads last.
+	kept int64
+	lost []int
+	// tries are the arguments that may be joined with it, the first one last.
+	tries []try
+	// bound are the buffers that it reads or writes outside of it, if those are limited.
+	bound []int
+}
+
+// reading says how a unit reads a buffer.
+type reading struct {
+	times    int // by how many of its parts
+	repeated bool
+}
+
+// try is an argument of a part, by its place among them, that the same class of
+// instruction writes.
+type try struct {
+	part, place, root int
+	refused           int // how often it could not be joined
+}
+
+// mostRefusals is how often the unit of an argument is asked whether it can be joined.
+// What it depends on changes with every other argument that is joined, which took 64
+// times in random programs of 300 equations. It bounds the work for arguments that
+// never can.
+const mostRefusals = 256
+
+// index makes a unit of every instruction.
+func (f *fuser) index() {
+	n := len(f.Bufs)
+	f.bytes, f.writer, f.readers, f.own, f.keeper = make([]int64, n), make([]int, n), make([][]int, n), make([]int, n), make([]int, n)
+	for b := range f.Bufs {
+		f.writer[b] = -1
+		if f.Bufs[b].Storage == Temp {
+			f.bytes[b] = padded(f.Bufs[b].Type.Bytes())
+		}
+	}
+	f.units = make([]*unit, len(f.list))
+	for i := range f.list {
+		in := &f.list[i]
+		u := &unit{parts: []int{i}, at: i, class: f.classOf(in), reads: map[int]reading{}, open: map[int]bool{}}
+		f.units[i] = u
+		inputs, outputs := f.roots(f.inputs(in)), f.roots(in.Out)
+		for _, r := range inputs {
+			f.readers[r] = append(f.readers[r], i)
+			if f.writer[r] >= 0 {
+				u.reads[r] = reading{1, in.Repeat > 0}
+			}
+		}
+		for _, r := range outputs {
+			f.writer[r] = i
+		}
+		if f.most > 0 {
+			u.bound = f.roots(slices.Concat(inputs, outputs))
+		}
+	}
+	change := make([]int64, len(f.list)+1)
+	for r, w := range f.writer {
+		if w < 0 {
+			continue
+		}
+		u, last := f.units[w], w
+		u.later += f.bytes[r]
+		if n := len(f.readers[r]); n > 0 {
+			u.open[r], last = true, f.readers[r][n-1]
+		} else {
+			u.dead += f.bytes[r]
+		}
+		change[w] += f.bytes[r]
+		change[last+1] -= f.bytes[r]
+	}
+	f.profile = newProfile(change)
+	f.peak = f.profile.most(0, len(f.list))
+}
+
+// grow joins the unit of instruction i with those that compute its arguments, as long
+// as there is one with which it may be joined. It asks for the arguments of the first
+// part first, and begins again behind a part of which some were joined.
+func (f *fuser) grow(i int) {
+	u := f.units[i]
+	f.pass(u)
+	if u.class.n == unfused {
+		return
+	}
+	for k, r := range f.roots(f.list[i].In) {
+		if w := f.writer[r]; w >= 0 && f.units[w].class == u.class {
+			u.tries = append(u.tries, try{part: i, place: k, root: r})
+		}
+	}
+	slices.Reverse(u.tries)
+	part := -1 // of which some were joined
+	for k := len(u.tries) - 1; ; k-- {
+		if part >= 0 && (k < 0 || u.tries[k].part != part) {
+			k, part = len(u.tries)-1, -1
+		}
+		if k < 0 {
+			return
+		}
+		t := u.tries[k]
+		switch v := f.units[f.writer[t.root]]; {
+		case v == u, v.pinned, t.refused == mostRefusals:
+			u.tries = slices.Delete(u.tries, k, k+1)
+		case f.may(v, u):
+			u = f.join(v, u)
+			part = t.part
+			k, _ = slices.BinarySearchFunc(u.tries, t, lastFirst)
+		default:
+			u.tries[k].refused++
+		}
+	}
+}
+
+// lastFirst is the order of a unit's tries.
+func lastFirst(a, b try) int {
+	return cmp.Or(cmp.Compare(b.part, a.part), cmp.Compare(b.place, a.place))
+}
+
+// pass tells other units of what u, one instruction, reads.
+func (f *fuser) pass(u *unit) {
+	for r := range u.reads {
+		w := f.units[f.writer[r]]
+		w.others++
+		w.pinned = w.pinned || w.class != u.class
+		if f.readers[r][len(f.readers[r])-1] > u.at {
+			continue
+		}
+		u.kept += f.bytes[r]
+		f.keeper[r] = u.at
+		for _, i := range f.readers[r] {
+			if x := f.units[i]; x != u && x != w && (len(x.lost) == 0 || x.lost[len(x.lost)-1] != r) {
+				x.lost = append(x.lost, r)
+			}
+		}
+	}
+}
+
+// may reports whether v, which stands before u, may run where u does.
+func (f *fuser) may(v, u *unit) bool {
+	times, never := 0, v.dead // never is what is not stored any more
+	for _, r := range f.between(v, u) {
+		x := u.reads[r]
+		if x.repeated {
+			return false
+		}
+		times += x.times
+		if f.own[r]+x.times == len(f.readers[r]) {
+			never += f.bytes[r]
+		}
+	}
+	if times < v.others || f.most > 0 && f.exceeds(v, u) {
+		return false // an instruction between them reads what v writes
+	}
+	held := v.kept // what lives longer
+	for _, r := range v.lost {
+		if f.units[f.keeper[r]] != u {
+			held += f.bytes[r]
+		}
+	}
+	return held <= never ||
+		f.profile.most(v.at+1, u.at)+held-v.later <= f.peak && f.profile.most(u.at, u.at+1)+held-never <= f.peak
+}
+
+// between returns what v writes and u reads.
+func (f *fuser) between(v, u *unit) []int {
+	var list []int
+	if len(v.open) < len(u.reads) {
+		for r := range v.open {
+			if _, ok := u.reads[r]; ok {
+				list = append(list, r)
+			}
+		}
+		return list
+	}
+	for r := range u.reads {
+		if f.units[f.writer[r]] == v {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// exceeds reports whether v and u together would read and write more buffers than an
+// instruction may.
+func (f *fuser) exceeds(v, u *unit) bool { return len(f.outside(v, u, f.most+1)) > f.most }
+
+// outside returns up to `most` of the buffers that v and u together read and write, but
+// for those that would be inside.
+func (f *fuser) outside(v, u *unit, most int) []int {
+	var list []int
+	seen := map[int]bool{}
+	for _, bound := range [][]int{v.bound, u.bound} {
+		for _, r := range bound {
+			if seen[r] {
+				continue
+			}
+			seen[r] = true
+			if w := f.writer[r]; w >= 0 && f.Bufs[r].Storage == Temp {
+				n := f.own[r]
+				if f.units[w] == v {
+					n += u.reads[r].times
+				}
+				if (f.units[w] == v || f.units[w] == u) && n == len(f.readers[r]) {
+					continue
+				}
+			}
+			if list = append(list, r); len(list) == most {
+				return list
+			}
+		}
+	}
+	return list
+}
+
+// join has v run where u does, and returns the unit that is both.
+func (f *fuser) join(v, u *unit) *unit {
+	x := unit{at: u.at, class: u.class, others: u.others + v.others, kept: u.kept + v.kept, tries: f.bothTries(v, u)}
+	if f.most > 0 {
+		x.bound = f.outside(v, u, len(f.Bufs))
+	}
+	var inner int64 // bytes that are not stored any more
+	for _, r := range f.between(v, u) {
+		n := u.reads[r].times
+		delete(u.reads, r)
+		x.others -= n
+		if f.own[r] += n; f.own[r] == len(f.readers[r]) {
+			delete(v.open, r)
+			inner += f.bytes[r]
+			x.kept -= f.bytes[r]
+		}
+	}
+	x.later = u.later - u.dead + v.later - v.dead - inner
+	f.profile.add(v.at, v.at+1, -v.later)
+	f.profile.add(v.at+1, u.at, v.dead-v.later)
+	f.profile.add(u.at, u.at+1, -inner-u.dead)
+	f.profile.add(v.at+1, u.at+1, v.kept)
+	for _, r := range v.lost {
+		k := f.units[f.keeper[r]]
+		if k == u {
+			continue
+		}
+		f.profile.add(k.at+1, u.at+1, f.bytes[r])
+		k.kept -= f.bytes[r]
+		k.lost = append(k.lost, r)
+		x.kept += f.bytes[r]
+		f.keeper[r] = u.at
+	}
+	x.reads = bothMaps(u.reads, v.reads, func(a, b reading) reading { return reading{a.times + b.times, a.repeated || b.repeated} })
+	x.open = bothMaps(u.open, v.open, func(a, _ bool) bool { return a })
+	small := v
+	if len(v.parts) > len(u.parts) {
+		small, u = u, v
+	}
+	for _, i := range small.parts {
+		f.units[i] = u
+	}
+	x.parts = append(u.parts, small.parts...)
+	*u = x
+	return u
+}
+
+// bothTries returns the arguments of both that may be joined, without those that are
+// inside: v's come before most of u's.
+func (f *fuser) bothTries(v, u *unit) []try {
+	if len(v.tries) == 0 {
+		return u.tries
+	}
+	at, _ := slices.BinarySearchFunc(u.tries, v.tries[0], lastFirst)
+	last := slices.Concat(u.tries[at:], v.tries)
+	slices.SortFunc(last, lastFirst)
+	return append(u.tries[:at], last...)
+}
+
+// bothMaps adds the smaller map to the larger one, which it returns.
+func bothMaps[V any](a, b map[int]V, both func(a, b V) V) map[int]V {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	for r, y := range b {
+		if x, ok := a[r]; ok {
+			y = both(x, y)
+		}
+		a[r] = y
+	}
+	return a
+}
+
+// inside reports whether r is written and read by the parts of one fused unit
+// only.
+func (f *fuser) inside(r int) bool {
+	w := f.writer[r]
+	return w >= 0 && f.Bufs[r].Storage == Temp && len(f.units[w].parts) > 1 && f.own[r] == len(f.readers[r])
+}

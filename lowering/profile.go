@@ -1,0 +1,58 @@
+package lowering
+
+import "math"
+
+// profile is how many bytes are taken at every instruction. To add to many of them, and
+// to find the most of many, takes the logarithm of their number.
+type profile struct {
+	n    int
+	size int     // a power of two, at least n
+	top  []int64 // by node: the most below it, without what is added above
+	all  []int64 // what is added to all below it
+}
+
+// newProfile returns the sums of what changes from instruction to instruction.
+func newProfile(change []int64) *profile {
+	p := &profile{n: len(change), size: 1}
+	for p.size < p.n {
+		p.size *= 2
+	}
+	p.top, p.all = make([]int64, 2*p.size), make([]int64, 2*p.size)
+	var sum int64
+	for i, c := range change {
+		sum += c
+		p.top[p.size+i] = sum
+	}
+	for i := p.size - 1; i > 0; i-- {
+		p.top[i] = max(p.top[2*i], p.top[2*i+1])
+	}
+	return p
+}
+
+// add adds bytes to the instructions [from, to).
+func (p *profile) add(from, to int, bytes int64) {
+	if from < to && bytes != 0 {
+		p.visit(1, 0, p.size, from, to, bytes)
+	}
+}
+
+// most returns the most bytes of the instructions [from, to), the smallest number of
+// none.
+func (p *profile) most(from, to int) int64 { return p.visit(1, 0, p.size, from, to, 0) }
+
+// visit adds bytes to the part of [from, to) below a node, that of [lo, hi), and returns
+// the most there.
+func (p *profile) visit(node, lo, hi, from, to int, bytes int64) int64 {
+	switch {
+	case to <= lo || hi <= from:
+		return math.MinInt64 / 2
+	case from <= lo && hi <= to:
+		p.top[node] += bytes
+		p.all[node] += bytes
+		return p.top[node]
+	}
+	mid := (lo + hi) / 2
+	most := max(p.visit(2*node, lo, mid, from, to, bytes), p.visit(2*node+1, mid, hi, from, to, bytes))
+	p.top[node] = max(p.top[2*node], p.top[2*node+1]) + p.all[node]
+	return most + p.all[node]
+}
