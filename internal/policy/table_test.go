@@ -25,10 +25,18 @@ func imports() map[string][]string {
 		"internal/frame":            {},
 		"quant":                     {"graph"},
 		"array":                     {"graph", "internal/half", "quant"},
-		"internal/kernel":           {"graph", "array", "internal/half", "quant"},
+		"internal/kernel":           {"internal/half"},
+		"internal/kernel/pack":      {"internal/kernel"},
+		"internal/kernel/vector":    {"internal/kernel"},
+		"internal/kernel/random":    {"array", "internal/kernel"},
+		"internal/kernel/norm":      {"internal/kernel", "internal/kernel/vector"},
+		"internal/kernel/blocks":    {"graph", "internal/kernel", "quant"},
+		"internal/kernel/gemm":      {"array", "internal/half", "internal/kernel", "internal/kernel/pack", "internal/kernel/vector"},
+		"internal/kernel/attention": {"internal/kernel", "internal/kernel/gemm", "internal/kernel/pack", "internal/kernel/vector"},
+		"internal/testing/numbers":  {"internal/kernel"},
 		"vjp":                       {"graph", "array"},
 		"sharding":                  {"graph"},
-		"lowering":                  {"graph", "array", "sharding", "collective", "exec", "internal/kernel"},
+		"lowering":                  {"graph", "array", "sharding", "collective", "exec", "internal/kernel/vector"},
 		"jaccl":                     {"collective"},
 		"jaccl/jaccltest":           {"graph", "collective", "jaccl", "jaccl/engine", "jaccl/link"},
 		"jaccl/job/meet":            {"internal/frame", "jaccl/link"},
@@ -40,7 +48,7 @@ func imports() map[string][]string {
 		"jaccl/mlx/ring":            {"graph", "array", "collective", "jaccl", "jaccl/job/hostfile"},
 		"jaccl/job/hostfile":        {},
 		"jaccl/job/environ":         {},
-		"jaccl/engine":              {"graph", "array", "collective", "internal/kernel", "jaccl", "jaccl/link"},
+		"jaccl/engine":              {"graph", "array", "collective", "internal/kernel/vector", "jaccl", "jaccl/link"},
 		"jaccl/link":                {"collective", "jaccl"},
 		"jaccl/mlx/mesh":            {"graph", "array", "collective", "jaccl", "jaccl/job/hostfile", "jaccl/link", "jaccl/rdma"},
 		"jaccl/rdma":                {"jaccl/job/hostfile", "jaccl/link"},
@@ -57,7 +65,7 @@ func imports() map[string][]string {
 		"metal/internal/standin":    {"metal/internal/emu"},
 		"metal/metaltest":           {anything},
 		"metal/measure":             {"graph", "array", "lowering", "", "metal/kernels", "runtime"},
-		"primitives":                {"graph", "array", "vjp", "sharding", "collective", "exec", "lowering", "ep", "internal/kernel", "quant"},
+		"primitives":                {"graph", "array", "vjp", "sharding", "collective", "exec", "lowering", "ep", "internal/kernel", "internal/kernel/attention", "internal/kernel/blocks", "internal/kernel/gemm", "internal/kernel/norm", "internal/kernel/pack", "internal/kernel/random", "internal/kernel/vector", "quant"},
 		"internal/testing/fuzzprog": {anything},
 		"internal/optimize":         {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/testing/late":     {"graph", "array", "exec", "lowering", "runtime"},
@@ -75,7 +83,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/machine", "metal/metaltest", "internal/testing/late"}
+	return []string{"internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with
@@ -99,15 +107,20 @@ func readOnly() map[string]string {
 		"jaccl/jaccltest.f16":   "all finite numbers of the type, made once for many conversions",
 		"jaccl/jaccltest.bf16":  "all finite numbers of the type, made once for many conversions",
 
-		"internal/kernel.workspaces32":   "a sync.Pool: memory for products, on whose contents no result depends",
-		"internal/kernel.workspaces64":   "a sync.Pool: memory for products, on whose contents no result depends",
-		"internal/half.best":             "a sync.OnceValue: which instructions the processor has, asked once as that is slow; no result depends on it",
-		"internal/kernel.halfWorkspaces": "a sync.Pool: memory for products, on whose contents no result depends",
-		"internal/kernel.spaces":         "a sync.Pool: memory for fused products, on whose contents no result depends",
-		"internal/kernel.selection":      "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
-		"internal/kernel.attenders32":    "a sync.Pool: memory for attention, on whose contents no result depends",
-		"internal/kernel.attenders64":    "a sync.Pool: memory for attention, on whose contents no result depends",
-		"internal/kernel.selectedMath":   "the loops of the kernels that selection has, looked up once",
+		"internal/kernel/gemm.workspaces32":     "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/kernel/gemm.workspaces64":     "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/half.best":                    "a sync.OnceValue: which instructions the processor has, asked once as that is slow; no result depends on it",
+		"internal/kernel/gemm.halfWorkspaces":   "a sync.Pool: memory for products, on whose contents no result depends",
+		"internal/kernel/gemm.spaces":           "a sync.Pool: memory for fused products, on whose contents no result depends",
+		"internal/kernel.selection":             "a sync.OnceValues: which kernels the processor and GOMOE_KERNELS give, read once so that all products of a process have the same bits",
+		"internal/kernel/attention.attenders32": "a sync.Pool: memory for attention, on whose contents no result depends",
+		"internal/kernel/attention.attenders64": "a sync.Pool: memory for attention, on whose contents no result depends",
+		"internal/kernel/blocks.selected":       "the functions of the kernels that are selected, looked up once",
+		"internal/kernel/gemm.selected":         "the functions of the kernels that are selected, looked up once",
+		"internal/kernel/norm.selected":         "the functions of the kernels that are selected, looked up once",
+		"internal/kernel/pack.selected":         "the functions of the kernels that are selected, looked up once",
+		"internal/kernel/random.selected":       "the functions of the kernels that are selected, looked up once",
+		"internal/kernel/vector.selected":       "the functions of the kernels that are selected, looked up once",
 
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 
