@@ -25,6 +25,7 @@ var _ primitive = AttentionOp{}
 // CausalAttention returns the attention of each token to itself and those before
 // it: Attention with the zero parameters, without lse.
 func CausalAttention(q, k, v *graph.Value) *graph.Value {
+	graph.Helper()
 	out, _ := Attention(q, k, v, AttentionOp{})
 	return out
 }

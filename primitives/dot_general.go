@@ -37,15 +37,20 @@ var _ primitive = DotGeneralOp{}
 // for every pair lhsBatch[i], rhsBatch[i] of equal indices. The result has the
 // arguments' element type and the dimensions batch, free of x, free of y.
 func DotGeneral(x, y *graph.Value, lhsContract, rhsContract, lhsBatch, rhsBatch []int) *graph.Value {
+	graph.Helper()
 	return dot(0, x, y, lhsContract, rhsContract, lhsBatch, rhsBatch)
 }
 
 // MatMul returns x[..,K] · y[K,N], which is [..,N], in their element type.
-func MatMul(x, y *graph.Value) *graph.Value { return MatMulAs(0, x, y) }
+func MatMul(x, y *graph.Value) *graph.Value {
+	graph.Helper()
+	return MatMulAs(0, x, y)
+}
 
 // MatMulAs is MatMul with a result of type d, which is rounded to once: f32
 // for the exact product of bf16 arguments, whose types may differ.
 func MatMulAs(d graph.DType, x, y *graph.Value) *graph.Value {
+	graph.Helper()
 	if x.Rank() == 0 || y.Rank() != 2 {
 		graph.Fail("matmul of %s and %s, want x[..,K] and y[K,N]; use DotGeneral for batches", x.Type, y.Type)
 	}

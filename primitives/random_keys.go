@@ -30,6 +30,7 @@ var (
 // A seed of more than 53 bits is a mistake: take it, or the key itself, as an
 // input.
 func RandomKey(t *graph.Tracer, seed int64) *graph.Value {
+	graph.Helper()
 	x := float64(seed)
 	if seed > 1<<53 || seed < -1<<53 {
 		graph.Fail("key: seed %d has more than 53 bits; take the key u32[2] as an input", seed)

@@ -27,7 +27,10 @@ func SelectN(which *graph.Value, cases ...*graph.Value) *graph.Value {
 }
 
 // Where returns yes where cond is true, and no elsewhere.
-func Where(cond, yes, no *graph.Value) *graph.Value { return SelectN(cond, no, yes) }
+func Where(cond, yes, no *graph.Value) *graph.Value {
+	graph.Helper()
+	return SelectN(cond, no, yes)
+}
 
 func (SelectNOp) Name() string { return "select_n" }
 

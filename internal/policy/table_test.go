@@ -125,6 +125,7 @@ func readOnly() map[string]string {
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 
 		"graph.dtypes":                  "names and sizes of element types, asked for every element type printed; arrays are no constants",
+		"graph.helpers":                 "an atomic.Pointer: the functions that call graph.Helper, which is seen when they do; nothing but positions depends on it",
 		"graph.dtypeType":               "a reflect.Type; those are no constants",
 		"graph.programType":             "a reflect.Type; those are no constants",
 		"metal/metaltest.shared":        "a sync.OnceValue: the libraries that the tests of a process load once",
