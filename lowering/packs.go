@@ -28,7 +28,7 @@ const keepLeast = 64 << 10
 // that outlast the step, and puts what makes them before the first that reads them.
 // Inputs that are donated change with every step: there is nothing to keep of them,
 // and a copy that many instructions of one step share does not pay (see
-// kernel.Panels).
+// gemm.Panels).
 func (p *Plan) keep(donated map[string]int) {
 	type copyOf struct {
 		root   int

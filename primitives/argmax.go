@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -144,9 +144,9 @@ func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 // extremeOf returns where the first NaN of x is or, if there is none, the first that
 // is equal to the largest, or to the smallest.
 func extremeOf[T float](op string, x []T) int {
-	pick := kernel.Largest[T]
+	pick := vector.Largest[T]
 	if op == "argmin" {
-		pick = kernel.Smallest[T]
+		pick = vector.Smallest[T]
 	}
 	best := pick(x)
 	for i, v := range x {

@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -86,17 +86,17 @@ func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func compareFloat(op string) func(z []bool, x, y []float32) {
 	switch op {
 	case "eq":
-		return kernel.Equal[float32]
+		return vector.Equal[float32]
 	case "ne":
-		return kernel.Unequal[float32]
+		return vector.Unequal[float32]
 	case "lt":
-		return kernel.Less[float32]
+		return vector.Less[float32]
 	case "le":
-		return kernel.AtMost[float32]
+		return vector.AtMost[float32]
 	case "gt":
-		return kernel.Greater[float32]
+		return vector.Greater[float32]
 	default:
-		return kernel.AtLeast[float32]
+		return vector.AtLeast[float32]
 	}
 }
 

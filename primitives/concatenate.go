@@ -21,6 +21,7 @@ var _ primitive = ConcatenateOp{}
 // Concatenate returns the arguments one behind the other along the dimension,
 // in which alone their shapes may differ.
 func Concatenate(dimension int, xs ...*graph.Value) *graph.Value {
+	graph.Helper()
 	if len(xs) == 0 {
 		graph.Fail("concatenate of nothing, want at least one value")
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -129,8 +129,8 @@ func (w *crossEntropyRows[T]) Piece(lo, hi int) {
 			continue
 		}
 		row := w.x[r*w.n:][:w.n]
-		m := kernel.Max(row)
-		w.loss[r] = T(math.Log(kernel.ExpTotal(row, m)) - (float64(row[w.labels[r]]) - float64(m)))
+		m := vector.Max(row)
+		w.loss[r] = T(math.Log(vector.ExpTotal(row, m)) - (float64(row[w.labels[r]]) - float64(m)))
 	}
 }
 
@@ -154,9 +154,9 @@ func (w *crossEntropyGradRows[T]) Piece(lo, hi int) {
 			clear(out)
 			continue
 		}
-		sum := kernel.ExpSum(out, row, kernel.Max(row))
+		sum := vector.ExpSum(out, row, vector.Max(row))
 		label := out[w.labels[r]]
-		kernel.Scaled(out, out, c, sum)
+		vector.Scaled(out, out, c, sum)
 		out[w.labels[r]] = T((float64(label)/sum - 1) * c)
 	}
 }

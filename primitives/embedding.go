@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -155,7 +155,7 @@ type columnsAdded[T float] struct {
 func (w *columnsAdded[T]) Piece(lo, hi int) {
 	for i, id := range w.ids {
 		dst := w.table[int(id)*w.n:][lo:hi]
-		kernel.Add(dst, dst, w.ct[i*w.n:][lo:hi])
+		vector.Add(dst, dst, w.ct[i*w.n:][lo:hi])
 	}
 }
 

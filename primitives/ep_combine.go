@@ -27,6 +27,7 @@ var _ primitive = CombineOp{}
 // Combine returns the tokens [..,H] whose rows, dispatched by r, are rows: the
 // sum of each token's rows; zero for a token without any.
 func Combine(r Prepared, rows *graph.Value) *graph.Value {
+	graph.Helper()
 	out := graph.Apply1(CombineOp(r.dispatch()), rows, r.Value)
 	if len(r.lead) == 1 {
 		return out

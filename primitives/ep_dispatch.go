@@ -34,12 +34,14 @@ var (
 // token t that r keeps, in expert order. Past each expert's count, rows are
 // zero. tokens is [..,H] with the leading dimensions of the choices.
 func Dispatch(r Prepared, tokens *graph.Value) *graph.Value {
+	graph.Helper()
 	return graph.Apply1(r.dispatch(), r.batch(tokens), r.Value)
 }
 
 // DispatchWeighted is Dispatch with the pairs' weights [..,K] beside: the second
 // result holds, for every row, the weight of its pair.
 func DispatchWeighted(r Prepared, tokens, weights *graph.Value) (rows, rowWeights *graph.Value) {
+	graph.Helper()
 	out := graph.Apply(r.dispatch(), r.batch(tokens), r.batch(weights), r.Value)
 	return out[0], out[1]
 }
@@ -50,6 +52,7 @@ func (r Prepared) dispatch() DispatchOp {
 
 // batch flattens the leading dimensions, which are those of the choices.
 func (r Prepared) batch(x *graph.Value) *graph.Value {
+	graph.Helper()
 	ok := x.Rank() == len(r.lead)+1
 	for i := range r.lead {
 		ok = ok && x.Dim(i) == r.lead[i]

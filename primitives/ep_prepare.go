@@ -63,6 +63,7 @@ type Prepared struct {
 // Prepare returns the routing of tokens that choose the experts topk
 // i32[..,K], -1 being none. All leading dimensions together are the batch.
 func Prepare(l PrepareOp, topk *graph.Value) Prepared {
+	graph.Helper()
 	if topk.Rank() < 2 {
 		graph.Fail("prepare: experts chosen are %s, want i32[tokens, choices]", topk.Type)
 	}
@@ -73,6 +74,7 @@ func Prepare(l PrepareOp, topk *graph.Value) Prepared {
 
 // flatten makes all dimensions but the last one.
 func flatten(x *graph.Value) *graph.Value {
+	graph.Helper()
 	if x.Rank() == 2 {
 		return x
 	}

@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -90,9 +90,9 @@ func (p GELUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 func geluKernel[T float](tanh bool) exec.Kernel {
-	f := kernel.GELU[T]
+	f := vector.GELU[T]
 	if tanh {
-		f = kernel.GELUTanh[T]
+		f = vector.GELUTanh[T]
 	}
 	return func(a *exec.Args) error {
 		each1(a, cheap/4, f)
@@ -101,9 +101,9 @@ func geluKernel[T float](tanh bool) exec.Kernel {
 }
 
 func geluGradKernel[T float](tanh bool) exec.Kernel {
-	f := kernel.GELUGrad[T]
+	f := vector.GELUGrad[T]
 	if tanh {
-		f = kernel.GELUTanhGrad[T]
+		f = vector.GELUTanhGrad[T]
 	}
 	return func(a *exec.Args) error {
 		each2(a, cheap/4, f)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -43,7 +43,7 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 
 // placedSwiGLU sets h, and the rows' weights, of what arrived: packed rows of k
 // elements, the rows' order and counts, then gate, up and counts.
-func placedSwiGLU[E kernel.Number](transpose bool, align, k int) exec.Kernel {
+func placedSwiGLU[E gemm.Number](transpose bool, align, k int) exec.Kernel {
 	return func(a *exec.Args) error {
 		buf, recv := view[E](a.In[0].Bytes()), data[int32](a.In[1])
 		row := a.In[0].Type.Shape[1] / a.Out[0].Type.DType.Size()
@@ -54,14 +54,14 @@ func placedSwiGLU[E kernel.Number](transpose bool, align, k int) exec.Kernel {
 				data[E](a.Out[1])[i] = buf[j*row+k]
 			}
 		}
-		gatheredSwiGLU(a, kernel.Left[E]{X: buf, Row: row, At: at}, k, transpose, align)
+		gatheredSwiGLU(a, gemm.Left[E]{X: buf, Row: row, At: at}, k, transpose, align)
 		return nil
 	}
 }
 
 // permutedSwiGLU sets h, and the rows' weights, of tokens, weights if they travel
 // along, the pairs' places, the places' rows, gate, up and counts.
-func permutedSwiGLU[E kernel.Number](transpose bool, align int) exec.Kernel {
+func permutedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		n := len(a.Out) // of payload arrays
 		x, place, recv := data[E](a.In[0]), data[int32](a.In[n]), data[int32](a.In[n+1])
@@ -77,20 +77,20 @@ func permutedSwiGLU[E kernel.Number](transpose bool, align int) exec.Kernel {
 			}
 		}
 		width := a.In[0].Type.Shape[1]
-		gatheredSwiGLU(a, kernel.Left[E]{X: x, Row: width, At: at}, width, transpose, align)
+		gatheredSwiGLU(a, gemm.Left[E]{X: x, Row: width, At: at}, width, transpose, align)
 		return nil
 	}
 }
 
 // gatheredSwiGLU multiplies the rows x, of k elements, by the last three arguments.
-func gatheredSwiGLU[E kernel.Number](a *exec.Args, x kernel.Left[E], k int, transpose bool, align int) {
+func gatheredSwiGLU[E gemm.Number](a *exec.Args, x gemm.Left[E], k int, transpose bool, align int) {
 	w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
 	exec.Share(a, rows, grain, fusedGathered[E]{w, x})
 }
 
-type fusedGathered[E kernel.Number] struct {
+type fusedGathered[E gemm.Number] struct {
 	fused[E]
-	x kernel.Left[E]
+	x gemm.Left[E]
 }
 
 func (w *fusedGathered[E]) Piece(lo, hi int) {
@@ -100,6 +100,6 @@ func (w *fusedGathered[E]) Piece(lo, hi int) {
 		from, to = start+from, start+to
 		piece := w.x
 		piece.At = w.x.At[from:]
-		kernel.GemmSwiGLU(to-from, n, k, piece, w.matrix(gate, e), w.matrix(up, e), nil, nil, h[from*n:])
+		gemm.SwiGLU(to-from, n, k, piece, w.matrix(gate, e), w.matrix(up, e), nil, nil, h[from*n:])
 	})
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -135,7 +135,7 @@ func (w *turned[T]) Piece(lo, hi int) {
 		cos, sin := w.angles[r%w.s*d:][:d/2], w.angles[r%w.s*d+d/2:][:d/2]
 		from, to := w.x[r*n*d:][:n*d], w.y[r*n*d:][:n*d]
 		if !w.interleaved && d > 0 && n > 0 {
-			kernel.Turn(to, to[d/2:], from, from[d/2:], d, n, cos, sin, w.sign)
+			norm.Turn(to, to[d/2:], from, from[d/2:], d, n, cos, sin, w.sign)
 			continue
 		}
 		for h := 0; h < len(from); h += d {

@@ -47,6 +47,7 @@ const (
 // losses. A bias f[E], which may be nil, is added for selection only and has no
 // gradient.
 func Route(r RouteOp, logits, bias *graph.Value) (weights, experts, scores *graph.Value) {
+	graph.Helper()
 	if logits.Rank() < 2 {
 		graph.Fail("route: logits are %s, want [tokens, experts]", logits.Type)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -27,7 +27,10 @@ func SelectN(which *graph.Value, cases ...*graph.Value) *graph.Value {
 }
 
 // Where returns yes where cond is true, and no elsewhere.
-func Where(cond, yes, no *graph.Value) *graph.Value { return SelectN(cond, no, yes) }
+func Where(cond, yes, no *graph.Value) *graph.Value {
+	graph.Helper()
+	return SelectN(cond, no, yes)
+}
 
 func (SelectNOp) Name() string { return "select_n" }
 
@@ -157,7 +160,7 @@ type selected[T uint8 | uint16 | uint32 | uint64] struct {
 }
 
 func (w *selected[T]) Piece(lo, hi int) {
-	kernel.Select(w.z[lo:hi], w.yes[lo:hi], w.no[lo:hi], w.which[lo:hi])
+	vector.Select(w.z[lo:hi], w.yes[lo:hi], w.no[lo:hi], w.which[lo:hi])
 }
 
 func chooseInt[I uint8 | uint32 | int32 | int64, T any](a *exec.Args, which array.Array, z []T, cases [][]T) {

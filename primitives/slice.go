@@ -29,6 +29,7 @@ func Slice(x *graph.Value, start, limit []int, strides ...int) *graph.Value {
 // SliceInDim returns indices lo to hi-1 of one dimension of x and all of the
 // others.
 func SliceInDim(x *graph.Value, axis, lo, hi int) *graph.Value {
+	graph.Helper()
 	if axis < 0 || axis >= x.Rank() {
 		graph.Fail("slice of %s: axis %d, want 0 to %d", x.Type, axis, x.Rank()-1)
 	}

@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -83,7 +83,7 @@ func swigluKernel[T float](a *exec.Args) error {
 type swigluElements[T float] struct{ y, gate, up []T }
 
 func (w *swigluElements[T]) Piece(lo, hi int) {
-	kernel.SwiGLU(w.y[lo:hi], w.gate[lo:hi], w.up[lo:hi])
+	vector.SwiGLU(w.y[lo:hi], w.gate[lo:hi], w.up[lo:hi])
 }
 
 func swigluGradKernel[T float](a *exec.Args) error {
@@ -96,7 +96,7 @@ func swigluGradKernel[T float](a *exec.Args) error {
 type swigluGradElements[T float] struct{ dgate, dup, gate, up, ct []T }
 
 func (w *swigluGradElements[T]) Piece(lo, hi int) {
-	kernel.SwiGLUGrad(w.dgate[lo:hi], w.dup[lo:hi], w.gate[lo:hi], w.up[lo:hi], w.ct[lo:hi])
+	vector.SwiGLUGrad(w.dgate[lo:hi], w.dup[lo:hi], w.gate[lo:hi], w.up[lo:hi], w.ct[lo:hi])
 }
 
 func (SwiGLUOp) Doc() graph.Doc {

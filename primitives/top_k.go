@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -72,7 +72,7 @@ func (t TopKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			a.Parallel(rows, 1+4*dear/(1+n), func(lo, hi int) {
 				keys, best := make([]int32, n), make([]int32, t.K)
 				for row := lo; row < hi; row++ {
-					kernel.Order(keys, values[row*n:][:n])
+					vector.Order(keys, values[row*n:][:n])
 					largestKeys(best, index[row*t.K:][:t.K], keys)
 				}
 			})
