@@ -46,7 +46,7 @@ func imports() map[string][]string {
 		"jaccl/link/tcp":            {"internal/frame", "internal/wait", "jaccl/link"},
 		"jaccl/link/shm":            {"internal/wait", "jaccl", "jaccl/link"},
 		"jaccl/link/verbs":          {"internal/wait", "jaccl/job/hostfile", "jaccl/link", "jaccl/rdma"},
-		"jaccl/link/mpi":            {"internal/dynlib", "internal/wait", "jaccl", "jaccl/job/meet", "jaccl/link"},
+		"jaccl/link/mpi":            {"internal/dynlib", "internal/wait", "jaccl/job/meet", "jaccl/link"},
 		"jaccl/mlx/ring":            {"graph", "array", "collective", "jaccl", "jaccl/job/hostfile"},
 		"jaccl/job/hostfile":        {},
 		"jaccl/job/environ":         {},
