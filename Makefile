@@ -1,7 +1,7 @@
-# Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
+# Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz bench bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
-#                libc6-arm64-cross the C library that programs with package mpi or verbs load
+#                libc6-arm64-cross the C library that programs with package mpi or rdma load
 # FUZZTIME=20s   how long each fuzz test runs
 # BENCHTIME=1s   how long each benchmark runs
 # TESTFLAGS=     further flags of go test
@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 
 PLATFORMS = linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint race golden fuzz bench bench-peers examples cross clean
+.PHONY: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz bench bench-peers examples cross clean
 
 all: build lint test
 
@@ -33,15 +33,15 @@ test:
 test-kernels:
 	@set -e; for k in $$($(GO) run ./cmd/gomoe version -kernels | tail -n +2); do \
 		echo "GOMOE_KERNELS=$$k $(GO) test"; \
-		GOMOE_KERNELS=$$k $(GO) test $(TESTFLAGS) ./internal/kernel ./primitives ./examples/...; \
+		GOMOE_KERNELS=$$k $(GO) test $(TESTFLAGS) ./internal/kernel/... ./primitives ./examples/...; \
 	done
 
 # With ranks of MLX and JACCL themselves, and launchers beside Open MPI's: a python that
-# has mlx in GOMOE_TEST_MLX, the program of jaccl/link/verbs/testdata/rank.cpp in
+# has mlx in GOMOE_TEST_MLX, the program of jaccl/mlx/mesh/testdata/rank.cpp in
 # GOMOE_JACCL_RANK, mpiexec.hydra and mlx.launch. What MLX has sent is recorded, for the
 # other tests.
 test-peers:
-	$(GO) test -tags peers -run '^(TestMLX|TestInteropWithJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/mlx/ring ./jaccl/link/verbs ./examples/ep_moe
+	$(GO) test -tags peers -run '^(TestMLX|TestInteropWithJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe
 
 # What is different in programs that load libraries of the system, MPI, RDMA verbs and
 # Metal, or what stands in for it: on that, the examples, and what expert parallelism is
@@ -57,12 +57,12 @@ test-native:
 # take minutes, and computes nothing that the others do not; ranks that are processes
 # can not start themselves there.
 test-arm64: unfused
-	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher|TestSlurm)$$' $(TESTFLAGS) ./internal/kernel ./primitives ./examples/ep_moe
+	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -short -skip '^(TestPlacements|TestProcesses|TestLauncher|TestSlurm)$$' $(TESTFLAGS) ./internal/kernel/... ./primitives ./examples/ep_moe
 	GOARCH=arm64 $(GO) test -exec "$(ARM64)" -run '^(TestABI|TestTrampoline)$$' $(TESTFLAGS) ./metal/mtl ./metal/internal/standin
 
 # On arm64 the compiler fuses x*y + z, with one rounding, unless the product is
 # converted: float64(x*y) + z. Results that are to be those of amd64 must not be.
-UNFUSED = ./array ./internal/kernel ./jaccl/engine ./lowering ./primitives ./runtime
+UNFUSED = ./array ./internal/kernel/... ./jaccl/engine ./lowering ./primitives ./runtime
 
 unfused:
 	@GOARCH=arm64 $(GO) build $(UNFUSED)
@@ -81,12 +81,19 @@ race:
 lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/link/verbs ./examples/ep_moe
+	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe
 	$(GO) vet -tags native . ./world ./internal/testing/faults ./cmd/gomoe ./examples/...
 	@set -e; for p in $(PLATFORMS); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \
 	done
+
+# Writes all assembly again, and fails if it is not what is committed.
+generated:
+	@git ls-files -z -- '*/asm_*' | xargs -0 rm -f
+	$(GO) generate ./internal/kernel/... ./internal/half
+	@git diff --exit-code --stat -- '*/asm_*' || { echo "the assembly is not what its generators write: commit what they wrote, or change them"; exit 1; }
+	@new=$$(git ls-files -o --exclude-standard -- '*/asm_*'); [ -z "$$new" ] || { echo "assembly that is not committed: $$new"; exit 1; }
 
 cross:
 	@set -e; for p in $(PLATFORMS); do \

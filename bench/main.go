@@ -137,7 +137,7 @@ func run(args []string, out io.Writer) (err error) {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	b := &bench{crew: crew, rounds: s.rounds, seconds: s.seconds, dir: dir, log: func(format string, a ...any) { fmt.Fprintf(out, format+"\n", a...) }}
-	r := report{Machine: machine(), Kernels: kernels, Rounds: s.rounds, Seconds: s.seconds}
+	r := report{Machine: machine(), Kernels: kernels.String(), Rounds: s.rounds, Seconds: s.seconds}
 	for _, w := range chosen {
 		threads := w.threads
 		if s.threads != nil {

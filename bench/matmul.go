@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	. "github.com/gomoe/gomoe/primitives"
 )
 
@@ -58,7 +58,7 @@ func openKernel(n, threads int) (*subject, error) {
 	a, b, c := normal(1, 1, graph.F32, n, n), normal(2, fanIn(n), graph.F32, n, n), array.New(graph.T(graph.F32, n, n))
 	x, y, z := array.Data[float32](a), array.Data[float32](b), array.Data[float32](c)
 	step := func() error {
-		kernel.Gemm(n, n, n, x, n, 1, y, n, 1, z, n, false)
+		gemm.Multiply(n, n, n, x, n, 1, y, n, 1, z, n, false)
 		return nil
 	}
 	return &subject{in: map[string]array.Array{"a": a, "b": b}, want: map[string]array.Array{"c": c}, step: step, close: func() error { return nil }}, step()

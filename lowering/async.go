@@ -87,7 +87,7 @@ func (d *delayer) behind(c int) {
 		if d.stays[i] != c+1 {
 			continue
 		}
-		if d.Instrs[from-1].Collective() {
+		if d.Instrs[from-1].Communicates() {
 			break
 		}
 		mark(i)
@@ -102,7 +102,7 @@ func (d *delayer) behind(c int) {
 	for k := from; k < c; k++ {
 		i := d.at[k]
 		waits := slices.ContainsFunc(d.needs[i], func(n int) bool {
-			return d.place[n] >= from && (d.waits[n] == c+1 || d.Instrs[d.place[n]].Collective() && d.stays[n] != c+1)
+			return d.place[n] >= from && (d.waits[n] == c+1 || d.Instrs[d.place[n]].Communicates() && d.stays[n] != c+1)
 		})
 		if waits {
 			d.waits[i] = c + 1
@@ -132,7 +132,7 @@ func (p *Plan) sumInPlace() {
 	f := p.flow()
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if !in.Collective() || in.Name != "all_sum" {
+		if !in.Communicates() || in.Name != "all_sum" {
 			continue
 		}
 		from, to := p.Root(in.In[0]), p.Root(in.Out[0])
@@ -156,7 +156,7 @@ func (p *Plan) waits() {
 	// By buffer that owns memory, the kernels that touch it, and that write it.
 	touch, write := make([][]int, len(p.Bufs)), make([][]int, len(p.Bufs))
 	for i := range p.Instrs {
-		if p.Instrs[i].Collective() {
+		if p.Instrs[i].Communicates() {
 			continue
 		}
 		p.eachRead(i, func(r int) { touch[r] = append(touch[r], i) })
@@ -167,7 +167,7 @@ func (p *Plan) waits() {
 	}
 	for c := range p.Instrs {
 		in := &p.Instrs[c]
-		if !in.Collective() {
+		if !in.Communicates() {
 			continue
 		}
 		w := len(p.Instrs)

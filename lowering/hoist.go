@@ -18,7 +18,7 @@ import "slices"
 func (p *Plan) hoist() {
 	h := hoister{Plan: p, flow: p.flow(), places: make([]int, len(p.Instrs))}
 	for i := range p.Instrs {
-		if p.Instrs[i].Collective() {
+		if p.Instrs[i].Communicates() {
 			h.collectives = append(h.collectives, i)
 		}
 	}
@@ -31,7 +31,7 @@ func (p *Plan) hoist() {
 	// where it stood. Index 0 is the plan's beginning.
 	behind, stood := make([][]int, len(p.Instrs)+1), make([][]int, len(p.Instrs)+1)
 	for i := range p.Instrs {
-		if !p.Instrs[i].Collective() {
+		if !p.Instrs[i].Communicates() {
 			continue
 		}
 		if to, moves := h.target(i); moves {
@@ -50,7 +50,7 @@ func (p *Plan) hoist() {
 	}
 	follow(behind[0])
 	for i := range p.Instrs {
-		if !p.Instrs[i].Collective() {
+		if !p.Instrs[i].Communicates() {
 			order = append(order, p.Instrs[i])
 			follow(behind[i+1])
 		}
@@ -101,7 +101,7 @@ func (h *hoister) target(i int) (to int, moves bool) {
 // place returns the kernel behind which i is once all have moved; a kernel stays.
 // It ends, since whatever a collective goes behind comes before what reads it.
 func (h *hoister) place(i int) int {
-	if !h.Instrs[i].Collective() {
+	if !h.Instrs[i].Communicates() {
 		return i
 	}
 	if at := h.places[i]; at > 0 {

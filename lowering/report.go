@@ -187,10 +187,10 @@ func (p *Plan) writers() map[int]string {
 		}
 	}
 	for i := range p.Instrs {
-		for k := range slices.Backward(p.Instrs[i].Parts) {
-			for _, b := range p.Instrs[i].Parts[k].Out {
+		for k := range slices.Backward(p.Instrs[i].Chain) {
+			for _, b := range p.Instrs[i].Chain[k].Out {
 				if p.Bufs[b].Def == i {
-					names[b] = p.Instrs[i].Parts[k].Name
+					names[b] = p.Instrs[i].Chain[k].Name
 				}
 			}
 		}
@@ -235,7 +235,7 @@ func (p *Plan) communication() Communication {
 	c := Communication{Collectives: []CollectiveUse{}, Totals: []OpTotal{}}
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if !in.Collective() {
+		if !in.Communicates() {
 			continue
 		}
 		u := CollectiveUse{Instr: i, Seq: in.Seq, Op: in.Name, Axes: in.Axes, Group: p.Mesh.Parts(in.Axes), DType: in.DType.String(), Bytes: in.Bytes, Wait: in.Wait, Line: in.Pos.String()}

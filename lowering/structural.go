@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
 // fill returns the kernel that writes x, rounded to the element type d.
@@ -65,7 +65,7 @@ func (a *sumElements[T]) Piece(lo, hi int) {
 			continue
 		}
 		for _, z := range a.In[1:] {
-			kernel.Add(dst, x, array.Data[T](z)[lo:end])
+			vector.Add(dst, x, array.Data[T](z)[lo:end])
 			x = dst
 		}
 	}
@@ -109,7 +109,7 @@ func sumBrain(a *exec.Args, lo, hi int, sum, term []float32) {
 	array.WidenBrain(sum, array.Data[array.Brain](a.In[0])[lo:hi])
 	for _, z := range a.In[1:] {
 		array.WidenBrain(term, array.Data[array.Brain](z)[lo:hi])
-		kernel.Add(sum, sum, term)
+		vector.Add(sum, sum, term)
 	}
 	array.NarrowBrain(array.Data[array.Brain](a.Out[0])[lo:hi], sum)
 }
@@ -118,7 +118,7 @@ func sumHalf(a *exec.Args, lo, hi int, sum, term []float32) {
 	array.WidenHalf(sum, array.Data[array.Half](a.In[0])[lo:hi])
 	for _, z := range a.In[1:] {
 		array.WidenHalf(term, array.Data[array.Half](z)[lo:hi])
-		kernel.Add(sum, sum, term)
+		vector.Add(sum, sum, term)
 	}
 	array.NarrowHalf(array.Data[array.Half](a.Out[0])[lo:hi], sum)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -77,7 +77,7 @@ func (AdamWOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s AdamWOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("adamw", out, in, inFloat(adamWKernel[float32](s), adamWKernel[float64](s)))
+	return e.Emit(lowering.KernelSpec{Name: "adamw", Out: out, In: in, Elementwise: true, Kernel: inFloat(adamWKernel[float32](s), adamWKernel[float64](s))})
 }
 
 func adamWKernel[T float](s AdamWOp) exec.Kernel {
@@ -89,19 +89,19 @@ func adamWKernel[T float](s AdamWOp) exec.Kernel {
 			return fmt.Errorf("step %d, want the number of this update, the first being 1", step)
 		}
 		c1, c2 := 1-math.Pow(s.B1, float64(step)), 1-math.Pow(s.B2, float64(step))
-		u := kernel.AdamW{B1: s.B1, B2: s.B2, C1: c1, C2: c2, Scale: scale, LR: lr, Eps: s.Eps, Decay: s.WeightDecay}
+		u := vector.AdamW{B1: s.B1, B2: s.B2, C1: c1, C2: c2, Scale: scale, LR: lr, Eps: s.Eps, Decay: s.WeightDecay}
 		exec.Share(a, len(p2), dear, adamWElements[T]{u, p2, m2, v2, p, m, v, g})
 		return nil
 	}
 }
 
 type adamWElements[T float] struct {
-	kernel.AdamW
+	vector.AdamW
 	p2, m2, v2, p, m, v, g []T
 }
 
 func (w *adamWElements[T]) Piece(lo, hi int) {
-	kernel.AdamWStep(w.AdamW, w.p2[lo:hi], w.m2[lo:hi], w.v2[lo:hi], w.p[lo:hi], w.m[lo:hi], w.v[lo:hi], w.g[lo:hi])
+	vector.AdamWStep(w.AdamW, w.p2[lo:hi], w.m2[lo:hi], w.v2[lo:hi], w.p[lo:hi], w.m[lo:hi], w.v[lo:hi], w.g[lo:hi])
 }
 
 func (AdamWOp) Doc() graph.Doc {

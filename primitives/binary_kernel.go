@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
 // binaryKernel returns the host kernel of a function.
@@ -88,17 +88,17 @@ func arithmetic[T integer](op string) func(z, x, y []T) {
 func binaryFloat[T float](op string) func(z, x, y []T) {
 	switch op {
 	case "add":
-		return kernel.Add[T]
+		return vector.Add[T]
 	case "sub":
-		return kernel.Sub[T]
+		return vector.Sub[T]
 	case "mul":
-		return kernel.Mul[T]
+		return vector.Mul[T]
 	case "div":
-		return kernel.Div[T]
+		return vector.Div[T]
 	case "max":
-		return kernel.Maximum[T]
+		return vector.Maximum[T]
 	case "min":
-		return kernel.Minimum[T]
+		return vector.Minimum[T]
 	case "rem": // of f32 it is exact in f64, and so not rounded at all
 		return func(z, x, y []T) {
 			for i := range z {
@@ -106,7 +106,7 @@ func binaryFloat[T float](op string) func(z, x, y []T) {
 			}
 		}
 	default:
-		return kernel.Pow[T]
+		return vector.Pow[T]
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/attention"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -25,6 +25,7 @@ var _ primitive = AttentionOp{}
 // CausalAttention returns the attention of each token to itself and those before
 // it: Attention with the zero parameters, without lse.
 func CausalAttention(q, k, v *graph.Value) *graph.Value {
+	graph.Helper()
 	out, _ := Attention(q, k, v, AttentionOp{})
 	return out
 }
@@ -90,12 +91,12 @@ func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		space = attentionSpace[float64](p, in[0].Type, in[1].Type, false)
 	}
 	space.Shared = widening(out, in).Shared
-	return uses(e, e.Kernel("causal_attention", out, in, inFloat(attentionKernel[float32](p), attentionKernel[float64](p))), space)
+	return e.Emit(lowering.KernelSpec{Name: "causal_attention", Out: out, In: in, Workspace: space, Kernel: inFloat(attentionKernel[float32](p), attentionKernel[float64](p))})
 }
 
 // headsOf is the work of attention on one rank.
 type headsOf[T float] struct {
-	kernel.Attention[T]
+	attention.Attention[T]
 	b, n, m int
 }
 
@@ -105,12 +106,12 @@ func newHeads[T float](p AttentionOp, q, k graph.Type) headsOf[T] {
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(max(d, 1)))
 	}
-	return headsOf[T]{kernel.Attention[T]{S: s, D: d, Scale: T(scale), Causal: !p.Full}, q.Shape[0], q.Shape[2], k.Shape[2]}
+	return headsOf[T]{attention.Attention[T]{S: s, D: d, Scale: T(scale), Causal: !p.Full}, q.Shape[0], q.Shape[2], k.Shape[2]}
 }
 
 // of returns head i of sequence b in x, which has `heads` of them.
-func (h headsOf[T]) of(x []T, b, i, heads int) kernel.Rows[T] {
-	return kernel.HeadOf(x, b, i, h.S, heads, h.D)
+func (h headsOf[T]) of(x []T, b, i, heads int) attention.Rows[T] {
+	return attention.HeadOf(x, b, i, h.S, heads, h.D)
 }
 
 // grain is the least work, in scores, that is done beside other work: some 100
@@ -124,22 +125,22 @@ func attentionKernel[T float](p AttentionOp) exec.Kernel {
 		q, k, v := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])
 		out, lse := data[T](a.Out[0]), data[T](a.Out[1])
 		h := newHeads[T](p, a.In[0].Type, a.In[1].Type)
-		exec.Share(a, h.b*h.n*h.Work(), h.grain(), attention[T]{h, q, k, v, out, lse})
+		exec.Share(a, h.b*h.n*h.Work(), h.grain(), attending[T]{h, q, k, v, out, lse})
 		return nil
 	}
 }
 
-type attention[T float] struct {
+type attending[T float] struct {
 	headsOf[T]
 	q, k, v, out, lse []T
 }
 
-func (h *attention[T]) Piece(lo, hi int) {
+func (h *attending[T]) Piece(lo, hi int) {
 	if lo == hi {
 		return
 	}
 	work := h.Work()
-	var at *kernel.Attender[T]
+	var at *attention.Attender[T]
 	for i := lo / work; i*work < hi; i++ {
 		from, to := h.RowAt(max(lo-i*work, 0)), h.RowAt(hi-i*work)
 		if from >= to {

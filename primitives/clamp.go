@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -88,7 +88,7 @@ func (ClampOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (ClampOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("clamp", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "clamp", Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F64:
 			clampAll(a, data[float64])
@@ -106,12 +106,12 @@ func (ClampOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			tiled(a, cheap, clampTile)
 		}
 		return nil
-	})
+	}})
 }
 
 func clampTile(_ *exec.Args, _, _ int, y []float32, x [][]float32) {
 	if len(x[0]) == 1 && len(x[2]) == 1 {
-		kernel.Clamp(y, x[1], x[0][0], x[2][0])
+		vector.Clamp(y, x[1], x[0][0], x[2][0])
 	} else {
 		clamp(y, x[0], x[1], x[2])
 	}

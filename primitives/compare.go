@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -61,7 +61,7 @@ func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	wide := func(a *exec.Args, lo, hi int, _ []float32, x [][]float32) {
 		f32(data[bool](a.Out[0])[lo:hi], x[0], x[1])
 	}
-	return e.Elementwise(c.op, out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: c.op, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.F64:
 			each2(a, cheap, f64)
@@ -79,24 +79,24 @@ func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			tiled(a, cheap, wide)
 		}
 		return nil
-	})
+	}})
 }
 
 // compareFloat is compare of float32.
 func compareFloat(op string) func(z []bool, x, y []float32) {
 	switch op {
 	case "eq":
-		return kernel.Equal[float32]
+		return vector.Equal[float32]
 	case "ne":
-		return kernel.Unequal[float32]
+		return vector.Unequal[float32]
 	case "lt":
-		return kernel.Less[float32]
+		return vector.Less[float32]
 	case "le":
-		return kernel.AtMost[float32]
+		return vector.AtMost[float32]
 	case "gt":
-		return kernel.Greater[float32]
+		return vector.Greater[float32]
 	default:
-		return kernel.AtLeast[float32]
+		return vector.AtLeast[float32]
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -94,11 +94,11 @@ func (CrossEntropyGradOp) Shard(c *sharding.Context) (sharding.Decision, error) 
 }
 
 func (CrossEntropyOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return uses(e, e.Kernel("cross_entropy", out, in, checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))), widening(out, in))
+	return e.Emit(lowering.KernelSpec{Name: "cross_entropy", Out: out, In: in, Workspace: widening(out, in), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyKernel[float32], crossEntropyKernel[float64]))})
 }
 
 func (CrossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return uses(e, e.Kernel("cross_entropy_grad", out, in, checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))), widening(out, in))
+	return e.Emit(lowering.KernelSpec{Name: "cross_entropy_grad", Out: out, In: in, Workspace: widening(out, in), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
 }
 
 // checkLabels runs k after a look at the labels, argument 1, placed as s.
@@ -129,8 +129,8 @@ func (w *crossEntropyRows[T]) Piece(lo, hi int) {
 			continue
 		}
 		row := w.x[r*w.n:][:w.n]
-		m := kernel.Max(row)
-		w.loss[r] = T(math.Log(kernel.ExpTotal(row, m)) - (float64(row[w.labels[r]]) - float64(m)))
+		m := vector.Max(row)
+		w.loss[r] = T(math.Log(vector.ExpTotal(row, m)) - (float64(row[w.labels[r]]) - float64(m)))
 	}
 }
 
@@ -154,9 +154,9 @@ func (w *crossEntropyGradRows[T]) Piece(lo, hi int) {
 			clear(out)
 			continue
 		}
-		sum := kernel.ExpSum(out, row, kernel.Max(row))
+		sum := vector.ExpSum(out, row, vector.Max(row))
 		label := out[w.labels[r]]
-		kernel.Scaled(out, out, c, sum)
+		vector.Scaled(out, out, c, sum)
 		out[w.labels[r]] = T((float64(label)/sum - 1) * c)
 	}
 }

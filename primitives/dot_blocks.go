@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/blocks"
 )
 
 // dotBlocks multiplies with weights in blocks, argument number `weights`, whose
@@ -26,7 +26,7 @@ func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 		}
 		o := operandOf(a, x, dims)
 		rows := roundedOperand(a, d, &o, k)
-		y, m, size := data[float32](z), o.rows, kernel.QuantRow(d, k)
+		y, m, size := data[float32](z), o.rows, blocks.RowBytes(d, k)
 		yrs, ycs := n, 1
 		if weights == 0 {
 			yrs, ycs = 1, m
@@ -35,7 +35,7 @@ func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 			row := len(w.Bytes()) / (batches * n)
 			multiply := func(b, i0, i1, j0, j1 int) {
 				if i0 < i1 && j0 < j1 {
-					kernel.QuantGemm(d, i1-i0, j1-j0, k, rows[(b*m+i0)*size:], w.Bytes()[(b*n+j0)*row:], nil, y[b*m*n+i0*yrs+j0*ycs:], yrs, ycs)
+					blocks.Multiply(d, i1-i0, j1-j0, k, rows[(b*m+i0)*size:], w.Bytes()[(b*n+j0)*row:], nil, y[b*m*n+i0*yrs+j0*ycs:], yrs, ycs)
 				}
 			}
 			// Rows of weights are cut, in fours: each is read once.
@@ -56,12 +56,12 @@ func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 // roundedOperand rounds the rows of all batch indices.
 func roundedOperand(a *exec.Args, d graph.DType, o *operand, k int) []byte {
 	x := data[float32](o.array)
-	size := kernel.QuantRow(d, k)
+	size := blocks.RowBytes(d, k)
 	total := len(o.start) * o.rows
 	rows := lined(exec.Make[uint8](a, total*size+63))
 	a.Parallel(total, 1+dotGrain/(1+k), func(lo, hi int) {
 		if o.colStride == 1 && o.rowStride == k && len(o.start) == 1 {
-			kernel.QuantizeRows(d, k, rows[lo*size:hi*size], x[lo*k:hi*k])
+			blocks.Round(d, k, rows[lo*size:hi*size], x[lo*k:hi*k])
 			return
 		}
 		var line []float32
@@ -77,7 +77,7 @@ func roundedOperand(a *exec.Args, d graph.DType, o *operand, k int) []byte {
 				}
 				from = line
 			}
-			kernel.QuantizeRows(d, k, rows[i*size:(i+1)*size], from[:k])
+			blocks.Round(d, k, rows[i*size:(i+1)*size], from[:k])
 		}
 	})
 	return rows

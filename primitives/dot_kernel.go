@@ -4,7 +4,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -51,8 +51,8 @@ func dotKernel(l, r operandDims) exec.Kernel {
 }
 
 // panelled is gemm for float32 and float64, with panels.
-func panelled[T float](m, n, k int, x []T, ars, acs int, y []T, brs, bcs int, p kernel.Panels, z []T, ldc int, acc bool) {
-	kernel.GemmPanels(m, n, k, x, ars, acs, kernel.Matrix[T]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
+func panelled[T float](m, n, k int, x []T, ars, acs int, y []T, brs, bcs int, p gemm.Panels, z []T, ldc int, acc bool) {
+	gemm.MultiplyPanels(m, n, k, x, ars, acs, gemm.Matrix[T]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
 }
 
 // dotPacks returns the copies that products with y, whose dimensions are r, would like
@@ -94,8 +94,8 @@ func inType(a *exec.Args, x array.Array, d graph.DType) array.Array {
 	return y
 }
 
-// gemm is kernel.Gemm for some element types, of a matrix that may have panels.
-type gemm[E, R any] func(m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, p kernel.Panels, c []R, ldc int, acc bool)
+// multiplier is gemm.Multiply for some element types, of a matrix that may have panels.
+type multiplier[E, R any] func(m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, p gemm.Panels, c []R, ldc int, acc bool)
 
 const (
 	// From this many multiplications on a piece is worth a goroutine.
@@ -113,20 +113,20 @@ type product[E, R array.Elem] struct {
 	l, r   operand
 	x, y   []E
 	z      []R
-	mul    gemm[E, R]
+	mul    multiplier[E, R]
 	panels []byte // of y, or nil
 }
 
 // multiply runs one matrix product per batch index, split over goroutines by
 // rows, or by columns where there are few rows.
-func multiply[E, R array.Elem](a *exec.Args, z []R, l, r operand, mul gemm[E, R]) {
+func multiply[E, R array.Elem](a *exec.Args, z []R, l, r operand, mul multiplier[E, R]) {
 	p := product[E, R]{l, r, data[E](l.array), data[E](r.array), z, mul, a.Packed(1)}
 	batches, m, n, k := len(l.start), l.rows, r.rows, l.cols
 	if cutsColumns(batches, m, n, a.Threads, p.panels == nil && copies(l.array.Type.DType, r.rowStride != 1)) {
 		w := exec.New[columnsOf[E, R]](a)
 		w.product, w.unit = p, 1
 		if p.panels != nil {
-			w.unit = kernel.PanelUnit
+			w.unit = gemm.PanelUnit
 		}
 		grain := 1 + dotGrain/(1+m*k)
 		for w.b = range batches {
@@ -186,9 +186,9 @@ func (p *product[E, R]) block(b, i0, i1, j0, j1 int) {
 		return
 	}
 	l, r := &p.l, &p.r
-	var panels kernel.Panels
+	var panels gemm.Panels
 	if p.panels != nil {
-		panels = kernel.PanelsIn(p.panels, r.cols, r.rows).From(j0)
+		panels = gemm.PanelsIn(p.panels, r.cols, r.rows).From(j0)
 	}
 	p.mul(i1-i0, j1-j0, l.cols, p.x[min(l.start[b]+i0*l.rowStride, len(p.x)):], l.rowStride, l.colStride,
 		p.y[min(r.start[b]+j0*r.rowStride, len(p.y)):], r.colStride, r.rowStride, panels, p.z[(b*l.rows+i0)*r.rows+j0:], r.rows, false)
@@ -258,8 +258,8 @@ func merge(shape, strides, dims []int) (size, stride int, ok bool) {
 	return size, stride, ok
 }
 
-// intGemm is kernel.Gemm for integers, which wrap.
-func intGemm[E int64 | int32 | uint32 | uint8](m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, _ kernel.Panels, c []E, ldc int, acc bool) {
+// intGemm is gemm.Multiply for integers, which wrap.
+func intGemm[E int64 | int32 | uint32 | uint8](m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, _ gemm.Panels, c []E, ldc int, acc bool) {
 	for i := range m {
 		row := c[i*ldc:][:n]
 		if !acc {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -104,16 +104,16 @@ func lookupDims(rank int) (ids, rows []int) {
 
 func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids := in[1].Spec
-	return e.Kernel("embedding", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "embedding", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, a.In[1], 0, a.In[0].Type.Shape[0], "id", lookUp)
-	})
+	}})
 }
 
 func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, add := in[0].Spec, inFloat(addRows[float32], addRows[float64])
-	return uses(e, e.Kernel("embedding_grad", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "embedding_grad", Out: out, In: in, Workspace: widening(out, in), Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", add)
-	}), widening(out, in))
+	}})
 }
 
 func lookUp(a *exec.Args) error {
@@ -155,7 +155,7 @@ type columnsAdded[T float] struct {
 func (w *columnsAdded[T]) Piece(lo, hi int) {
 	for i, id := range w.ids {
 		dst := w.table[int(id)*w.n:][lo:hi]
-		kernel.Add(dst, dst, w.ct[i*w.n:][lo:hi])
+		vector.Add(dst, dst, w.ct[i*w.n:][lo:hi])
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -109,7 +109,7 @@ func (s *wholeSums[T]) Piece(lo, hi int) {
 		for pair := t * k; pair < (t+1)*k; pair++ {
 			x, w := s.row(s.Args, pair)
 			if x != nil {
-				kernel.Add(acc, acc, view[T](x))
+				vector.Add(acc, acc, view[T](x))
 			}
 			putWeight(s.Args, pair, w)
 		}
@@ -133,10 +133,10 @@ func (s *roundedSums) Piece(lo, hi int) {
 			case x == nil:
 			case brain:
 				array.WidenBrain(wide, view[array.Brain](x))
-				kernel.Add(acc, acc, wide)
+				vector.Add(acc, acc, wide)
 			default:
 				array.WidenHalf(wide, view[array.Half](x))
-				kernel.Add(acc, acc, wide)
+				vector.Add(acc, acc, wide)
 			}
 			putWeight(s.Args, pair, w)
 		}

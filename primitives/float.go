@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
 // float is an element type that kernels compute in.
@@ -151,9 +151,9 @@ func convertTile(dst, src array.Array, lo, hi int) error {
 	case [2]graph.DType{graph.F32, graph.F16}:
 		array.NarrowHalf(data[array.Half](dst)[lo:hi], data[float32](src)[lo:hi])
 	case [2]graph.DType{graph.I32, graph.F32}:
-		kernel.FromInt(data[float32](dst)[lo:hi], data[int32](src)[lo:hi])
+		vector.FromInt(data[float32](dst)[lo:hi], data[int32](src)[lo:hi])
 	case [2]graph.DType{graph.F32, graph.I32}:
-		kernel.ToInt(data[int32](dst)[lo:hi], data[float32](src)[lo:hi])
+		vector.ToInt(data[int32](dst)[lo:hi], data[float32](src)[lo:hi])
 	default:
 		n := dst.Type.Len()
 		return array.Convert(dst.Reshape(n).Rows(lo, hi), src.Reshape(n).Rows(lo, hi))

@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -82,17 +82,17 @@ func (GELUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p GELUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("gelu", out, in, inFloat(geluKernel[float32](p.Tanh), geluKernel[float64](p.Tanh)))
+	return e.Emit(lowering.KernelSpec{Name: "gelu", Out: out, In: in, Elementwise: true, Kernel: inFloat(geluKernel[float32](p.Tanh), geluKernel[float64](p.Tanh))})
 }
 
 func (p GELUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("gelu_grad", out, in, inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh)))
+	return e.Emit(lowering.KernelSpec{Name: "gelu_grad", Out: out, In: in, Elementwise: true, Kernel: inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh))})
 }
 
 func geluKernel[T float](tanh bool) exec.Kernel {
-	f := kernel.GELU[T]
+	f := vector.GELU[T]
 	if tanh {
-		f = kernel.GELUTanh[T]
+		f = vector.GELUTanh[T]
 	}
 	return func(a *exec.Args) error {
 		each1(a, cheap/4, f)
@@ -101,9 +101,9 @@ func geluKernel[T float](tanh bool) exec.Kernel {
 }
 
 func geluGradKernel[T float](tanh bool) exec.Kernel {
-	f := kernel.GELUGrad[T]
+	f := vector.GELUGrad[T]
 	if tanh {
-		f = kernel.GELUTanhGrad[T]
+		f = vector.GELUTanhGrad[T]
 	}
 	return func(a *exec.Args) error {
 		each2(a, cheap/4, f)

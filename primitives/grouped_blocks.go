@@ -6,7 +6,9 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/blocks"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/quant"
 )
 
@@ -76,7 +78,7 @@ func groupedSwiGLUBlocks(align int) exec.Kernel {
 				q.add(up[int64(e)*matrix:int64(e+1)*matrix], u, start, count, from, to)
 				q.then = func() {
 					for i := start * f; i < (start+count)*f; i += f {
-						kernel.SwiGLU(y[i+from:i+to], g[i+from:i+to], u[i+from:i+to])
+						vector.SwiGLU(y[i+from:i+to], g[i+from:i+to], u[i+from:i+to])
 					}
 				}
 			})
@@ -101,7 +103,7 @@ type blockProducts struct {
 
 // add is the product of `count` rows from `start` on with rows from to to of a matrix.
 func (q *blockProducts) add(matrix []byte, y []float32, start, count, from, to int) {
-	size, row := kernel.QuantRow(q.d, q.deep), len(matrix)/q.f
+	size, row := blocks.RowBytes(q.d, q.deep), len(matrix)/q.f
 	w := matrix[from*row : to*row]
 	q.last(w)
 	q.w, q.x, q.y, q.count, q.cut = w, q.rows[start*size:], y[start*q.f+from:], count, to-from
@@ -110,7 +112,7 @@ func (q *blockProducts) add(matrix []byte, y []float32, start, count, from, to i
 // last makes the product that was added last. next are the weights of another.
 func (q *blockProducts) last(next []byte) {
 	if q.count > 0 {
-		kernel.QuantGemm(q.d, q.count, q.cut, q.deep, q.x, q.w, next, q.y, q.f, 1)
+		blocks.Multiply(q.d, q.count, q.cut, q.deep, q.x, q.w, next, q.y, q.f, 1)
 	}
 	if q.then != nil {
 		q.then()
@@ -126,10 +128,10 @@ const quantGrain = 1 << 23
 // roundedRows rounds the first n rows of x, of h elements each, into memory that
 // begins at a cache line.
 func roundedRows(a *exec.Args, d graph.DType, x []float32, h, n int) []byte {
-	size := kernel.QuantRow(d, h)
+	size := blocks.RowBytes(d, h)
 	rows := lined(exec.Make[uint8](a, n*size+63))
 	a.Parallel(n, 1+dotGrain/(1+h), func(lo, hi int) {
-		kernel.QuantizeRows(d, h, rows[lo*size:hi*size], x[lo*h:hi*h])
+		blocks.Round(d, h, rows[lo*size:hi*size], x[lo*h:hi*h])
 	})
 	return rows
 }
@@ -199,7 +201,7 @@ func (z weightZones) cut(work, cost int) int {
 }
 
 // groupedWide makes numbers of some rows of weights at a time. Sums are in the
-// order of kernel.Gemm, in blocks of 256.
+// order of gemm.Multiply, in blocks of 256.
 func groupedWide[T float](transpose bool, align int) exec.Kernel {
 	const some = 256
 	return func(a *exec.Args) error {
@@ -230,9 +232,9 @@ func groupedWide[T float](transpose bool, align int) exec.Kernel {
 						return
 					}
 					if transpose {
-						kernel.Gemm(to-from, rows, k, x[from*h:], h, 1, wide, 1, k, y[from*f+j:], f, false)
+						gemm.Multiply(to-from, rows, k, x[from*h:], h, 1, wide, 1, k, y[from*f+j:], f, false)
 					} else {
-						kernel.Gemm(to-from, f, rows, x[from*h+j:], h, 1, wide, k, 1, y[from*f:], f, j > 0)
+						gemm.Multiply(to-from, f, rows, x[from*h+j:], h, 1, wide, k, 1, y[from*f:], f, j > 0)
 					}
 				}
 			})

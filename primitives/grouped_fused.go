@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 )
 
 // The kernels of joined instructions. Each takes rows in expert order, matrices and
@@ -25,7 +25,7 @@ func inNumber(bf16, f16, f32, f64 exec.Kernel) exec.Kernel {
 }
 
 // fused is the work of a joined instruction, cut between rows.
-type fused[E kernel.Number] struct {
+type fused[E gemm.Number] struct {
 	*exec.Args
 	zones
 	transpose bool
@@ -37,19 +37,19 @@ type fused[E kernel.Number] struct {
 // matrices of the experts that it has rows of, unless there are copies that are kept:
 // each is copied once in a call, but for those whose rows two threads share, at most one
 // fewer than threads, and for each further 384 rows of an expert in fused products (see
-// kernel.Panels for what sharing such a copy would cost).
-func fusedOf[E kernel.Number](a *exec.Args, transpose bool, align, k, work int) (w fused[E], rows, grain int) {
+// gemm.Panels for what sharing such a copy would cost).
+func fusedOf[E gemm.Number](a *exec.Args, transpose bool, align, k, work int) (w fused[E], rows, grain int) {
 	counts := a.In[len(a.In)-1]
 	return fused[E]{a, zones{data[int32](counts), align, 0}, transpose, k}, total(counts), 1 + dotGrain/(1+work)
 }
 
 // matrix returns that of expert e in argument i.
-func (w *fused[E]) matrix(i, e int) kernel.Matrix[E] {
+func (w *fused[E]) matrix(i, e int) gemm.Matrix[E] {
 	return expertMatrix[E](w.Args, i, e, w.transpose)
 }
 
 // groupedSwiGLU sets h, and g and u if they are wanted, of rows, gate and up.
-func groupedSwiGLU[E kernel.Number](transpose bool, align int) exec.Kernel {
+func groupedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		k := a.In[0].Type.Shape[1]
 		w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
@@ -58,7 +58,7 @@ func groupedSwiGLU[E kernel.Number](transpose bool, align int) exec.Kernel {
 	}
 }
 
-type fusedSwiGLU[E kernel.Number] struct{ fused[E] }
+type fusedSwiGLU[E gemm.Number] struct{ fused[E] }
 
 func (w *fusedSwiGLU[E]) Piece(lo, hi int) {
 	x, h, k, n := data[E](w.In[0]), data[E](w.Out[0]), w.k, w.Out[0].Type.Shape[1]
@@ -68,12 +68,12 @@ func (w *fusedSwiGLU[E]) Piece(lo, hi int) {
 		if len(w.Out) == 3 {
 			g, u = data[E](w.Out[1])[from*n:to*n], data[E](w.Out[2])[from*n:to*n]
 		}
-		kernel.GemmSwiGLU(to-from, n, k, kernel.Left[E]{X: x[from*k:], Row: k}, w.matrix(1, e), w.matrix(2, e), g, u, h[from*n:])
+		gemm.SwiGLU(to-from, n, k, gemm.Left[E]{X: x[from*k:], Row: k}, w.matrix(1, e), w.matrix(2, e), g, u, h[from*n:])
 	})
 }
 
 // groupedSwiGLUGrad sets dg and du of dy, down, g and u.
-func groupedSwiGLUGrad[E kernel.Number](transpose bool, align int) exec.Kernel {
+func groupedSwiGLUGrad[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		k := a.In[0].Type.Shape[1]
 		w, rows, grain := fusedOf[E](a, transpose, align, k, k*a.Out[0].Type.Shape[1])
@@ -82,7 +82,7 @@ func groupedSwiGLUGrad[E kernel.Number](transpose bool, align int) exec.Kernel {
 	}
 }
 
-type fusedSwiGLUGrad[E kernel.Number] struct{ fused[E] }
+type fusedSwiGLUGrad[E gemm.Number] struct{ fused[E] }
 
 func (w *fusedSwiGLUGrad[E]) Piece(lo, hi int) {
 	dy, g, u, dg, du := data[E](w.In[0]), data[E](w.In[2]), data[E](w.In[3]), data[E](w.Out[0]), data[E](w.Out[1])
@@ -90,12 +90,12 @@ func (w *fusedSwiGLUGrad[E]) Piece(lo, hi int) {
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
 		at := from * n
-		kernel.GemmSwiGLUGrad(to-from, n, k, dy[from*k:], w.matrix(1, e), g[at:], u[at:], dg[at:], du[at:])
+		gemm.SwiGLUGrad(to-from, n, k, dy[from*k:], w.matrix(1, e), g[at:], u[at:], dg[at:], du[at:])
 	})
 }
 
 // groupedSum sets y of a, its matrices, b and its matrices.
-func groupedSum[E kernel.Number](transpose bool, align int) exec.Kernel {
+func groupedSum[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		k := a.In[0].Type.Shape[1]
 		w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
@@ -104,13 +104,13 @@ func groupedSum[E kernel.Number](transpose bool, align int) exec.Kernel {
 	}
 }
 
-type fusedSum[E kernel.Number] struct{ fused[E] }
+type fusedSum[E gemm.Number] struct{ fused[E] }
 
 func (w *fusedSum[E]) Piece(lo, hi int) {
 	x, z, y := data[E](w.In[0]), data[E](w.In[2]), data[E](w.Out[0])
 	k, n := w.k, w.Out[0].Type.Shape[1]
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
-		kernel.GemmSum(to-from, n, k, x[from*k:], w.matrix(1, e), z[from*k:], w.matrix(3, e), y[from*n:])
+		gemm.Sum(to-from, n, k, x[from*k:], w.matrix(1, e), z[from*k:], w.matrix(3, e), y[from*n:])
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -16,7 +16,7 @@ import (
 // are in expert order, as DispatchOp makes them.
 //
 // The matrices may be weights in blocks. With Transpose, which is how GGUF files
-// have them, f32 rows and narrower ones are then rounded to int8, as kernel.QuantGemm
+// have them, f32 rows and narrower ones are then rounded to int8, as blocks.Multiply
 // says; f64 rows and products without Transpose take the weights as numbers.
 type GroupedMatMulOp struct {
 	// Transpose multiplies by the transposed matrices.
@@ -207,19 +207,17 @@ func (g GroupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	}
 	args := []lowering.Buf{in[0], in[1], counts}
 	if in[1].Type.DType.IsBlock() {
-		err = uses(e, e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align)), groupedBlocksSpace(in[1].Type.DType, in[0].Type, out[0].Type, g.Transpose))
-	} else {
-		err = e.Kernel("grouped_matmul", out, args,
-			inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
-				groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
-		e.Packs(expertPacks(in[1].Type, g.Transpose, 1)...)
-		rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
-		e.Uses(rows.matmulSpace(in[1].Type, g.Transpose))
+		return e.Emit(lowering.KernelSpec{Name: "grouped_matmul_blocks", Out: out, In: args,
+			Workspace: groupedBlocksSpace(in[1].Type.DType, in[0].Type, out[0].Type, g.Transpose), Kernel: groupedBlocks(g.Transpose, align)})
 	}
-	return err
+	rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
+	return e.Emit(lowering.KernelSpec{Name: "grouped_matmul", Out: out, In: args,
+		Packs: expertPacks(in[1].Type, g.Transpose, 1), Workspace: rows.matmulSpace(in[1].Type, g.Transpose),
+		Kernel: inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
+			groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))})
 }
 
-func groupedMatmul[E kernel.Number](transpose bool, align int) exec.Kernel {
+func groupedMatmul[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		h, f := a.In[0].Type.Shape[1], a.Out[0].Type.Shape[1]
 		if f == 0 {
@@ -231,13 +229,13 @@ func groupedMatmul[E kernel.Number](transpose bool, align int) exec.Kernel {
 	}
 }
 
-type groupedProducts[E kernel.Number] struct{ fused[E] }
+type groupedProducts[E gemm.Number] struct{ fused[E] }
 
 func (w *groupedProducts[E]) Piece(lo, hi int) {
 	x, y, h, f := data[E](w.In[0]), data[E](w.Out[0]), w.k, w.Out[0].Type.Shape[1]
 	w.each(lo, hi, func(e, start, from, to int) {
 		from, to = start+from, start+to
-		kernel.GemmPanels(to-from, f, h, x[from*h:], h, 1, w.matrix(1, e), y[from*f:], f, false)
+		gemm.MultiplyPanels(to-from, f, h, x[from*h:], h, 1, w.matrix(1, e), y[from*f:], f, false)
 	})
 }
 

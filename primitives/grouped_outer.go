@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -83,10 +83,9 @@ func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 	if err != nil {
 		return err
 	}
-	err = e.Kernel("grouped_outer", out, []lowering.Buf{in[0], in[1], counts},
-		orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align),
-			inFloat(groupedOuter[float32](align), groupedOuter[float64](align))))
-	return uses(e, err, expertsRows(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks()).outerSpace(out[0].Type))
+	rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks())
+	return e.Emit(lowering.KernelSpec{Name: "grouped_outer", Out: out, In: []lowering.Buf{in[0], in[1], counts}, Workspace: rows.outerSpace(out[0].Type),
+		Kernel: orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align), inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))})
 }
 
 // groupedOuter writes zeros for experts without rows.
@@ -120,7 +119,7 @@ type expertOuters[T float] struct{ expertProducts[T] }
 func (p *expertOuters[T]) Piece(lo, hi int) {
 	h, f := p.h, p.f
 	p.each(lo, hi, func(e, start, from, to int) {
-		kernel.Gemm(to-from, f, int(p.counts[e]), p.x[start*h+from:], 1, h, p.y[start*f:], f, 1, p.w[(e*h+from)*f:], f, false)
+		gemm.Multiply(to-from, f, int(p.counts[e]), p.x[start*h+from:], 1, h, p.y[start*f:], f, 1, p.w[(e*h+from)*f:], f, false)
 	})
 }
 

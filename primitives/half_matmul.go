@@ -4,10 +4,10 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 )
 
-// Matrix products of bf16 and f16 go without copies in f32: kernel.GemmHalf widens
+// Matrix products of bf16 and f16 go without copies in f32: gemm.MultiplyHalf widens
 // what it multiplies, if it must, and rounds the sums.
 
 // halfOperands reports whether x and y have one 16-bit type, and their products
@@ -27,7 +27,7 @@ func halfDot(a *exec.Args, l, r operand) error {
 	return nil
 }
 
-func halfDotOf[E kernel.Half](a *exec.Args, l, r operand, f32 gemm[E, float32], bf16 gemm[E, array.Brain], f16 gemm[E, array.Half]) {
+func halfDotOf[E gemm.Half](a *exec.Args, l, r operand, f32 multiplier[E, float32], bf16 multiplier[E, array.Brain], f16 multiplier[E, array.Half]) {
 	switch z := a.Out[0]; z.Type.DType {
 	case graph.F32:
 		multiply(a, data[float32](z), l, r, f32)
@@ -39,8 +39,8 @@ func halfDotOf[E kernel.Half](a *exec.Args, l, r operand, f32 gemm[E, float32], 
 }
 
 // panelledHalf is gemm for 16-bit types, with panels.
-func panelledHalf[E kernel.Half, R kernel.Result](m, n, k int, x []E, ars, acs int, y []E, brs, bcs int, p kernel.Panels, z []R, ldc int, acc bool) {
-	kernel.GemmHalfPanels(m, n, k, x, ars, acs, kernel.Matrix[E]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
+func panelledHalf[E gemm.Half, R gemm.Result](m, n, k int, x []E, ars, acs int, y []E, brs, bcs int, p gemm.Panels, z []R, ldc int, acc bool) {
+	gemm.MultiplyHalfPanels(m, n, k, x, ars, acs, gemm.Matrix[E]{X: y, Row: brs, Col: bcs, Panels: p}, z, ldc, acc)
 }
 
 // orHalf returns the kernel that runs bf16, f16 or others by the element type of
@@ -58,7 +58,7 @@ func orHalf(bf16, f16, others exec.Kernel) exec.Kernel {
 }
 
 // groupedOuterHalf is groupedOuter for 16-bit types.
-func groupedOuterHalf[E kernel.Half](align int) exec.Kernel {
+func groupedOuterHalf[E gemm.Half](align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, y, w := data[E](a.In[0]), data[E](a.In[1]), data[E](a.Out[0])
 		h, f := a.In[0].Type.Shape[1], a.In[1].Type.Shape[1]
@@ -76,11 +76,11 @@ func groupedOuterHalf[E kernel.Half](align int) exec.Kernel {
 	}
 }
 
-type expertOutersHalf[E kernel.Half] struct{ expertProducts[E] }
+type expertOutersHalf[E gemm.Half] struct{ expertProducts[E] }
 
 func (p *expertOutersHalf[E]) Piece(lo, hi int) {
 	h, f := p.h, p.f
 	p.each(lo, hi, func(e, start, from, to int) {
-		kernel.GemmHalf(to-from, f, int(p.counts[e]), p.x[start*h+from:], 1, h, p.y[start*f:], f, 1, p.w[(e*h+from)*f:], f, false)
+		gemm.MultiplyHalf(to-from, f, int(p.counts[e]), p.x[start*h+from:], 1, h, p.y[start*f:], f, 1, p.w[(e*h+from)*f:], f, false)
 	})
 }

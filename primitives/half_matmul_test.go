@@ -10,19 +10,19 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Products of 16-bit arguments have the bits of kernel.GemmHalf, whatever the
+// Products of 16-bit arguments have the bits of gemm.MultiplyHalf, whatever the
 // result's type, the layout and the number of threads.
 func TestHalfMatmulIsGemmHalf(t *testing.T) {
 	t.Run("bf16", halfMatmulIsGemmHalf[array.Brain])
 	t.Run("f16", halfMatmulIsGemmHalf[array.Half])
 }
 
-func halfMatmulIsGemmHalf[E kernel.Half](t *testing.T) {
+func halfMatmulIsGemmHalf[E gemm.Half](t *testing.T) {
 	const m, n, k = 70, 130, 600
 	r := rand.New(rand.NewPCG(1, 2))
 	d := array.DTypeOf[E]()
@@ -53,9 +53,9 @@ func halfMatmulIsGemmHalf[E kernel.Half](t *testing.T) {
 		ars, acs, brs, bcs int
 	}{{x, y, k, 1, n, 1}, {x, yt, k, 1, 1, k}, {xt, y, 1, m, n, 1}} {
 		z := array.New(graph.T(d, m, n))
-		kernel.GemmHalf(m, n, k, data(c.x), c.ars, c.acs, data(c.y), c.brs, c.bcs, data(z), n, false)
+		gemm.MultiplyHalf(m, n, k, data(c.x), c.ars, c.acs, data(c.y), c.brs, c.bcs, data(z), n, false)
 		w := array.New(graph.T(graph.F32, m, n))
-		kernel.GemmHalf(m, n, k, data(c.x), c.ars, c.acs, data(c.y), c.brs, c.bcs, array.Data[float32](w), n, false)
+		gemm.MultiplyHalf(m, n, k, data(c.x), c.ars, c.acs, data(c.y), c.brs, c.bcs, array.Data[float32](w), n, false)
 		require.True(t, array.Equal(z, w.As(d)), "the result in f32 rounds to that in %s", d)
 		want = append(want, z, w)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -13,42 +13,37 @@ import (
 // takes them from where they are. Not where they are read again: the gradient of the
 // weights reads them, in order.
 func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
-	in := p.Instrs[i]
+	in := &p.Instrs[i]
 	if in.Name != "grouped_swiglu" || len(in.Out) != 1 {
-		return nil, in, false
+		return none()
 	}
-	rows := in.In[0]
+	rows, gate := in.In[0], in.In[1]
 	di := p.Maker(rows)
 	if di < 0 || !p.Last(rows, i) {
-		return nil, in, false
+		return none()
 	}
 	d := &p.Instrs[di]
 	if _, ok := d.Prim.(DispatchOp); !ok || d.Name != "ep_permute" && d.Name != "ep_place" || d.Out[0] != rows {
-		return nil, in, false
+		return none()
 	}
 	if len(d.Out) == 2 && (!p.UnreadBefore(d.Out[1], i) || p.Bufs[d.Out[1]].Type.DType != p.Bufs[rows].Type.DType) {
-		return nil, in, false
+		return none()
 	}
-	m := p.Instrs[i].Prim.(GroupedMatMulOp)
-	k := p.Bufs[rows].Type.Shape[1]
-	join := in
-	join.Name += "_gathered"
-	join.Out = append(slices.Clone(in.Out), d.Out[1:]...)
-	join.In = slices.Concat(d.In, in.In[1:])
-	join.Workspace = rowsIn(p, in.In[0], in.In[1]).swigluSpace(p.Bufs[in.In[1]].Type, m.Transpose, true, false)
-	join.Workspace.Shared = 4 * int64(p.Bufs[in.Out[0]].Type.Shape[0]) // where rows are
-	join.Packs = expertPacks(p.Bufs[in.In[1]].Type, m.Transpose, len(join.In)-3, len(join.In)-2)
-	if d.Name == "ep_place" {
-		join.Kernel = inNumber(placedSwiGLU[array.Brain](m.Transpose, in.Align, k), placedSwiGLU[array.Half](m.Transpose, in.Align, k), placedSwiGLU[float32](m.Transpose, in.Align, k), placedSwiGLU[float64](m.Transpose, in.Align, k))
+	t, align := in.Prim.(GroupedMatMulOp).Transpose, in.Align
+	args := slices.Concat(d.In, in.In[1:])
+	h := lowering.Host{Workspace: rowsIn(p, rows, gate).swigluSpace(p.Bufs[gate].Type, t, true, false), Packs: expertPacks(p.Bufs[gate].Type, t, len(args)-3, len(args)-2)}
+	h.Workspace.Shared = 4 * int64(p.Bufs[in.Out[0]].Type.Shape[0]) // where rows are
+	if k := p.Bufs[rows].Type.Shape[1]; d.Name == "ep_place" {
+		h.Kernel = inNumber(placedSwiGLU[array.Brain](t, align, k), placedSwiGLU[array.Half](t, align, k), placedSwiGLU[float32](t, align, k), placedSwiGLU[float64](t, align, k))
 	} else {
-		join.Kernel = inNumber(permutedSwiGLU[array.Brain](m.Transpose, in.Align), permutedSwiGLU[array.Half](m.Transpose, in.Align), permutedSwiGLU[float32](m.Transpose, in.Align), permutedSwiGLU[float64](m.Transpose, in.Align))
+		h.Kernel = inNumber(permutedSwiGLU[array.Brain](t, align), permutedSwiGLU[array.Half](t, align), permutedSwiGLU[float32](t, align), permutedSwiGLU[float64](t, align))
 	}
-	return []int{di}, join, true
+	return []int{di}, lowering.Instr{Name: in.Name + "_gathered", Prim: in.Prim, Pos: in.Pos, Out: slices.Concat(in.Out, d.Out[1:]), In: args, Zones: in.Zones, Align: align, Host: h}, true
 }
 
 // placedSwiGLU sets h, and the rows' weights, of what arrived: packed rows of k
 // elements, the rows' order and counts, then gate, up and counts.
-func placedSwiGLU[E kernel.Number](transpose bool, align, k int) exec.Kernel {
+func placedSwiGLU[E gemm.Number](transpose bool, align, k int) exec.Kernel {
 	return func(a *exec.Args) error {
 		buf, recv := view[E](a.In[0].Bytes()), data[int32](a.In[1])
 		row := a.In[0].Type.Shape[1] / a.Out[0].Type.DType.Size()
@@ -59,14 +54,14 @@ func placedSwiGLU[E kernel.Number](transpose bool, align, k int) exec.Kernel {
 				data[E](a.Out[1])[i] = buf[j*row+k]
 			}
 		}
-		gatheredSwiGLU(a, kernel.Left[E]{X: buf, Row: row, At: at}, k, transpose, align)
+		gatheredSwiGLU(a, gemm.Left[E]{X: buf, Row: row, At: at}, k, transpose, align)
 		return nil
 	}
 }
 
 // permutedSwiGLU sets h, and the rows' weights, of tokens, weights if they travel
 // along, the pairs' places, the places' rows, gate, up and counts.
-func permutedSwiGLU[E kernel.Number](transpose bool, align int) exec.Kernel {
+func permutedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		n := len(a.Out) // of payload arrays
 		x, place, recv := data[E](a.In[0]), data[int32](a.In[n]), data[int32](a.In[n+1])
@@ -82,20 +77,20 @@ func permutedSwiGLU[E kernel.Number](transpose bool, align int) exec.Kernel {
 			}
 		}
 		width := a.In[0].Type.Shape[1]
-		gatheredSwiGLU(a, kernel.Left[E]{X: x, Row: width, At: at}, width, transpose, align)
+		gatheredSwiGLU(a, gemm.Left[E]{X: x, Row: width, At: at}, width, transpose, align)
 		return nil
 	}
 }
 
 // gatheredSwiGLU multiplies the rows x, of k elements, by the last three arguments.
-func gatheredSwiGLU[E kernel.Number](a *exec.Args, x kernel.Left[E], k int, transpose bool, align int) {
+func gatheredSwiGLU[E gemm.Number](a *exec.Args, x gemm.Left[E], k int, transpose bool, align int) {
 	w, rows, grain := fusedOf[E](a, transpose, align, k, 2*k*a.Out[0].Type.Shape[1])
 	exec.Share(a, rows, grain, fusedGathered[E]{w, x})
 }
 
-type fusedGathered[E kernel.Number] struct {
+type fusedGathered[E gemm.Number] struct {
 	fused[E]
-	x kernel.Left[E]
+	x gemm.Left[E]
 }
 
 func (w *fusedGathered[E]) Piece(lo, hi int) {
@@ -105,6 +100,6 @@ func (w *fusedGathered[E]) Piece(lo, hi int) {
 		from, to = start+from, start+to
 		piece := w.x
 		piece.At = w.x.At[from:]
-		kernel.GemmSwiGLU(to-from, n, k, piece, w.matrix(gate, e), w.matrix(up, e), nil, nil, h[from*n:])
+		gemm.SwiGLU(to-from, n, k, piece, w.matrix(gate, e), w.matrix(up, e), nil, nil, h[from*n:])
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -29,19 +29,19 @@ func (l panelLayout) pack(arg int, d graph.DType, count int) []lowering.Pack {
 	return nil
 }
 
-func packOf[E kernel.Number](l panelLayout, arg, count int) []lowering.Pack {
-	size := kernel.PanelBytes[E](l.k, l.n, l.col != 1)
+func packOf[E gemm.Number](l panelLayout, arg, count int) []lowering.Pack {
+	size := gemm.PanelBytes[E](l.k, l.n, l.col != 1)
 	if size == 0 {
 		return nil
 	}
-	units := (l.n + kernel.PanelUnit - 1) / kernel.PanelUnit
+	units := (l.n + gemm.PanelUnit - 1) / gemm.PanelUnit
 	return []lowering.Pack{{Arg: arg, Layout: l, Type: graph.T(graph.U8, count, size), Kernel: func(a *exec.Args) error {
 		x, mem := data[E](a.In[0]), a.Out[0].Bytes()
-		a.Parallel(count*units, 1+packGrain/(1+kernel.PanelUnit*l.k), func(lo, hi int) {
+		a.Parallel(count*units, 1+packGrain/(1+gemm.PanelUnit*l.k), func(lo, hi int) {
 			for u := lo; u < hi; u++ {
-				e, j := u/units, u%units*kernel.PanelUnit
-				m := kernel.Matrix[E]{X: x[e*l.k*l.n : (e+1)*l.k*l.n], Row: l.row, Col: l.col}
-				kernel.Pack(kernel.PanelsIn(mem[e*size:(e+1)*size], l.k, l.n), m, j, min(j+kernel.PanelUnit, l.n))
+				e, j := u/units, u%units*gemm.PanelUnit
+				m := gemm.Matrix[E]{X: x[e*l.k*l.n : (e+1)*l.k*l.n], Row: l.row, Col: l.col}
+				gemm.Pack(gemm.PanelsIn(mem[e*size:(e+1)*size], l.k, l.n), m, j, min(j+gemm.PanelUnit, l.n))
 			}
 		})
 		return nil
@@ -72,13 +72,13 @@ func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 
 // expertMatrix returns the matrix of expert e in argument arg, as expertLayout has it,
 // with its panels if there are any.
-func expertMatrix[E kernel.Number](a *exec.Args, arg, e int, transpose bool) kernel.Matrix[E] {
+func expertMatrix[E gemm.Number](a *exec.Args, arg, e int, transpose bool) gemm.Matrix[E] {
 	w := a.In[arg]
 	l := expertLayout(w.Type, transpose)
-	m := kernel.Matrix[E]{X: data[E](w)[e*l.k*l.n : (e+1)*l.k*l.n], Row: l.row, Col: l.col}
+	m := gemm.Matrix[E]{X: data[E](w)[e*l.k*l.n : (e+1)*l.k*l.n], Row: l.row, Col: l.col}
 	if mem := a.Packed(arg); mem != nil {
 		size := len(mem) / w.Type.Shape[0]
-		m.Panels = kernel.PanelsIn(mem[e*size:(e+1)*size], l.k, l.n)
+		m.Panels = gemm.PanelsIn(mem[e*size:(e+1)*size], l.k, l.n)
 	}
 	return m
 }

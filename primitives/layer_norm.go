@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -149,7 +149,7 @@ type layerNormRows[T float] struct {
 
 func (w *layerNormRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.LayerNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.bias, w.n, w.eps)
+	norm.LayerNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.bias, w.n, w.eps)
 }
 
 type layerNormGradRows[T float] struct {
@@ -160,7 +160,7 @@ type layerNormGradRows[T float] struct {
 
 func (w *layerNormGradRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.LayerNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
+	norm.LayerNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
 }
 
 type moments[T float] struct {
@@ -171,7 +171,7 @@ type moments[T float] struct {
 }
 
 func (w *moments[T]) Piece(lo, hi int) {
-	kernel.Moments(w.mean[lo:hi], w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
+	norm.Moments(w.mean[lo:hi], w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
 }
 
 func (LayerNormOp) Doc() graph.Doc {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
 // linesAtOnce is how many lines that do not lie side by side are copied at a time:
@@ -62,7 +62,7 @@ func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f fu
 // transposed sets y[j·ys + i] = x[i·xs + j] for i below m and j below n.
 func transposed[T float](y []T, ys int, x []T, xs, m, n int) {
 	if unsafe.Sizeof(T(0)) == 4 {
-		kernel.Transpose(words(y), ys, words(x), xs, m, n)
+		pack.Transpose(words(y), ys, words(x), xs, m, n)
 		return
 	}
 	for i := range m {

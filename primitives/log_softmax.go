@@ -5,7 +5,8 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -69,8 +70,8 @@ func logSoftmaxKernel[T float](axis int) exec.Kernel {
 		in, out := [][]T{data[T](a.In[0])}, [][]T{data[T](a.Out[0])}
 		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
 			x := in[0]
-			top := kernel.Max(x)
-			kernel.Difference(out[0], x, float64(top)+math.Log(kernel.ExpTotal(x, top)))
+			top := vector.Max(x)
+			norm.Difference(out[0], x, float64(top)+math.Log(vector.ExpTotal(x, top)))
 		})
 		return nil
 	}
@@ -81,7 +82,7 @@ func logSoftmaxGradKernel[T float](axis int) exec.Kernel {
 		in, out := [][]T{data[T](a.In[0]), data[T](a.In[1])}, [][]T{data[T](a.Out[0])}
 		eachLine(a, a.In[0].Type, axis, in, out, func(_ int, in, out [][]T) {
 			y, ct := in[0], in[1]
-			kernel.LogSoftmaxGrad(out[0], y, ct, kernel.Sum(ct))
+			norm.LogSoftmaxGrad(out[0], y, ct, vector.Sum(ct))
 		})
 		return nil
 	}

@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -51,7 +51,7 @@ func logSumExpKernel[T float](axis int) exec.Kernel {
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{x}, nil, func(k int, in, _ [][]T) {
-			kernel.LogSumExpLines(y[k:k+1], in[0], len(in[0]))
+			norm.LogSumExpLines(y[k:k+1], in[0], len(in[0]))
 		})
 		return nil
 	}
@@ -63,7 +63,7 @@ type logSumExpRows[T float] struct {
 }
 
 func (w *logSumExpRows[T]) Piece(lo, hi int) {
-	kernel.LogSumExpLines(w.y[lo:hi], w.x[lo*w.n:hi*w.n], w.n)
+	norm.LogSumExpLines(w.y[lo:hi], w.x[lo*w.n:hi*w.n], w.n)
 }
 
 func (LogSumExpOp) Doc() graph.Doc {

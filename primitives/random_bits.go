@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -40,9 +40,9 @@ func (RandomBitsOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.De
 
 func (r RandomBitsOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if r.DType == graph.U8 {
-		return lowerDraw(e, out, in, kernel.Bits8)
+		return lowerDraw(e, out, in, random.Bits8)
 	}
-	return lowerDraw(e, out, in, kernel.Bits32)
+	return lowerDraw(e, out, in, random.Bits32)
 }
 
 func (RandomBitsOp) Doc() graph.Doc {

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -19,7 +19,7 @@ var _ flexible = RandomNormalOp{}
 
 // RandomNormal returns floats of the shape, normally distributed with mean 0
 // and variance 1: jax.random.normal(key, shape, dtype), but for the last bits of
-// a few (see kernel.Normal).
+// a few (see random.Normal).
 func RandomNormal(key *graph.Value, d graph.DType, shape ...int) *graph.Value {
 	return graph.Apply1(RandomNormalOp{d, slices.Clone(shape)}, key)
 }
@@ -41,13 +41,13 @@ func (RandomNormalOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.
 func (r RandomNormalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	switch r.DType {
 	case graph.F64:
-		return lowerDraw(e, out, in, kernel.Normal[float64])
+		return lowerDraw(e, out, in, random.Normal[float64])
 	case graph.F32:
-		return lowerDraw(e, out, in, kernel.Normal[float32])
+		return lowerDraw(e, out, in, random.Normal[float32])
 	case graph.BF16:
-		return lowerDraw(e, out, in, kernel.NormalBrain)
+		return lowerDraw(e, out, in, random.NormalBrain)
 	default:
-		return lowerDraw(e, out, in, kernel.NormalHalf)
+		return lowerDraw(e, out, in, random.NormalHalf)
 	}
 }
 

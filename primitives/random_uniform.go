@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/random"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -57,13 +57,13 @@ func (r RandomUniformOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	lo, hi := array.Scalar(r.Lo).As(r.DType), array.Scalar(r.Hi).As(r.DType)
 	switch r.DType {
 	case graph.F64:
-		return lowerUniform(e, out, in, lo, hi, kernel.Uniform[float64])
+		return lowerUniform(e, out, in, lo, hi, random.Uniform[float64])
 	case graph.F32:
-		return lowerUniform(e, out, in, lo, hi, kernel.Uniform[float32])
+		return lowerUniform(e, out, in, lo, hi, random.Uniform[float32])
 	case graph.BF16:
-		return lowerUniform(e, out, in, lo, hi, kernel.UniformBrain)
+		return lowerUniform(e, out, in, lo, hi, random.UniformBrain)
 	default:
-		return lowerUniform(e, out, in, lo, hi, kernel.UniformHalf)
+		return lowerUniform(e, out, in, lo, hi, random.UniformHalf)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -68,9 +68,9 @@ func maxAxis(a *exec.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
-		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, kernel.Largest[float64], kernel.Maximum[float64])
+		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, vector.Largest[float64], vector.Maximum[float64])
 	case graph.F32:
-		pickFloat(a, data[float32](y), data[float32](x), outer, n, inner, kernel.Largest[float32], kernel.Maximum[float32])
+		pickFloat(a, data[float32](y), data[float32](x), outer, n, inner, vector.Largest[float32], vector.Maximum[float32])
 	case graph.I32:
 		foldInt(data[int32](y), data[int32](x), outer, n, inner, math.MinInt32, foldMax[int32])
 	case graph.I64:
@@ -86,9 +86,9 @@ func minAxis(a *exec.Args, y, x array.Array, axis int) {
 	outer, n, inner := around(x.Type, axis)
 	switch x.Type.DType {
 	case graph.F64:
-		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, kernel.Smallest[float64], kernel.Minimum[float64])
+		pickFloat(a, data[float64](y), data[float64](x), outer, n, inner, vector.Smallest[float64], vector.Minimum[float64])
 	case graph.F32:
-		pickFloat(a, data[float32](y), data[float32](x), outer, n, inner, kernel.Smallest[float32], kernel.Minimum[float32])
+		pickFloat(a, data[float32](y), data[float32](x), outer, n, inner, vector.Smallest[float32], vector.Minimum[float32])
 	case graph.I32:
 		foldInt(data[int32](y), data[int32](x), outer, n, inner, math.MaxInt32, foldMin[int32])
 	case graph.I64:

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -101,7 +101,7 @@ func sumAxis(a *exec.Args, y, x array.Array, axis int) {
 	}
 }
 
-// sumFloat sums the middle one of x's three dimensions in the order of kernel.Sum,
+// sumFloat sums the middle one of x's three dimensions in the order of vector.Sum,
 // whatever is behind it.
 func sumFloat[T float](a *exec.Args, y, x []T, outer, n, inner int) {
 	if inner == 1 {
@@ -113,7 +113,7 @@ func sumFloat[T float](a *exec.Args, y, x []T, outer, n, inner int) {
 	const block = 256
 	blocks := (inner + block - 1) / block
 	grain := 1 + 4*dear/(1+n*min(inner, block))
-	exec.Share(a, outer*blocks, grain, blockSums[T]{y, x, n, inner, block, exec.RoomsOf[float64](a, kernel.SumRoom)})
+	exec.Share(a, outer*blocks, grain, blockSums[T]{y, x, n, inner, block, exec.RoomsOf[float64](a, vector.SumRoom)})
 }
 
 type lineSums[T float] struct {
@@ -123,7 +123,7 @@ type lineSums[T float] struct {
 
 func (w *lineSums[T]) Piece(lo, hi int) {
 	for o := lo; o < hi; o++ {
-		w.y[o] = T(kernel.Sum(w.x[o*w.n:][:w.n]))
+		w.y[o] = T(vector.Sum(w.x[o*w.n:][:w.n]))
 	}
 }
 
@@ -137,7 +137,7 @@ func (w *blockSums[T]) Piece(lo, hi int) {
 	room, blocks := w.rooms.Take(), (w.inner+w.block-1)/w.block
 	for k := lo; k < hi; k++ {
 		o, j := k/blocks, k%blocks*w.block
-		kernel.SumColumns(w.y[o*w.inner+j:][:min(w.block, w.inner-j)], w.x[min(o*w.n*w.inner+j, len(w.x)):], w.n, w.inner, room)
+		vector.SumColumns(w.y[o*w.inner+j:][:min(w.block, w.inner-j)], w.x[min(o*w.n*w.inner+j, len(w.x)):], w.n, w.inner, room)
 	}
 }
 

@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -172,7 +172,7 @@ type rmsNormRows[T float] struct {
 
 func (w *rmsNormRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.RMSNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.n, w.eps)
+	norm.RMSNorm(w.y[lo:hi], w.x[lo:hi], w.gain, w.n, w.eps)
 }
 
 type rmsNormGradRows[T float] struct {
@@ -183,7 +183,7 @@ type rmsNormGradRows[T float] struct {
 
 func (w *rmsNormGradRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.RMSNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
+	norm.RMSNormGrad(w.dx[lo:hi], w.x[lo:hi], w.gain, w.ct[lo:hi], w.n, w.eps)
 }
 
 type rmsInverses[T float] struct {
@@ -194,7 +194,7 @@ type rmsInverses[T float] struct {
 }
 
 func (w *rmsInverses[T]) Piece(lo, hi int) {
-	kernel.RMSInverse(w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
+	norm.RMSInverse(w.inv[lo:hi], w.x[lo*w.n:hi*w.n], w.n, w.eps)
 }
 
 // columnSums sums over the rows, in their order, ct or, with x, ct times what a norm
@@ -215,9 +215,9 @@ func (w *columnSums[T]) Piece(lo, hi int) {
 	switch {
 	case w.rows == 0:
 	case w.x == nil:
-		kernel.AddBias(acc, w.ct[lo:], len(w.sum), w.rows)
+		norm.AddBias(acc, w.ct[lo:], len(w.sum), w.rows)
 	default:
-		kernel.AddGain(acc, w.x[lo:], w.ct[lo:], len(w.sum), w.mean, w.inv)
+		norm.AddGain(acc, w.x[lo:], w.ct[lo:], len(w.sum), w.mean, w.inv)
 	}
 	for i, s := range acc {
 		w.sum[lo+i] = T(s)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 )
 
 // routeAtOnce is how many logits are scored at a time, in whole tokens, so that the
@@ -33,7 +33,7 @@ func route[T float](r RouteOp, first int) exec.Kernel {
 		w := exec.New[routed[T]](a)
 		w.r, w.logits, w.weights, w.scores, w.ids = r, logits, weights, scores, ids
 		w.experts, w.some = experts, 1+routeAtOnce/(1+experts)
-		w.rooms = exec.RoomsOf[float64](a, w.some*experts+kernel.ScoreRoom+r.TopK)
+		w.rooms = exec.RoomsOf[float64](a, w.some*experts+norm.ScoreRoom+r.TopK)
 		w.choosers = choosersOf(a, r, bias, experts)
 		a.Share(tokens, rowGrain(experts), w)
 		return nil
@@ -83,15 +83,15 @@ func (p *routed[T]) Piece(lo, hi int) {
 	}
 }
 
-// score writes the scores of tokens' logits, with kernel.ScoreRoom behind them.
+// score writes the scores of tokens' logits, with norm.ScoreRoom behind them.
 func score[T float](kind string, dst []float64, x []T, experts int) {
 	switch kind {
 	case SigmoidScore:
-		kernel.Sigmoids(dst, x)
+		norm.Sigmoids(dst, x)
 	case SqrtSoftplusScore:
-		kernel.RootSoftplus(dst, x)
+		norm.RootSoftplus(dst, x)
 	default:
-		kernel.SoftmaxRows(dst, x, experts)
+		norm.SoftmaxRows(dst, x, experts)
 	}
 }
 

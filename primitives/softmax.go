@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/norm"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 )
@@ -102,7 +102,7 @@ func softmaxKernel[T float](axis int) exec.Kernel {
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{x}, [][]T{y}, func(_ int, in, out [][]T) {
-			kernel.SoftmaxLines(out[0], in[0], len(in[0]))
+			norm.SoftmaxLines(out[0], in[0], len(in[0]))
 		})
 		return nil
 	}
@@ -116,7 +116,7 @@ func softmaxGradKernel[T float](axis int) exec.Kernel {
 			return nil
 		}
 		eachLine(a, a.In[0].Type, axis, [][]T{y, ct}, [][]T{dx}, func(_ int, in, out [][]T) {
-			kernel.SoftmaxGrad(out[0], in[0], in[1], len(in[0]))
+			norm.SoftmaxGrad(out[0], in[0], in[1], len(in[0]))
 		})
 		return nil
 	}
@@ -128,7 +128,7 @@ type softmaxRows[T float] struct {
 }
 
 func (w *softmaxRows[T]) Piece(lo, hi int) {
-	kernel.SoftmaxLines(w.y[lo*w.n:hi*w.n], w.x[lo*w.n:hi*w.n], w.n)
+	norm.SoftmaxLines(w.y[lo*w.n:hi*w.n], w.x[lo*w.n:hi*w.n], w.n)
 }
 
 type softmaxGradRows[T float] struct {
@@ -138,7 +138,7 @@ type softmaxGradRows[T float] struct {
 
 func (w *softmaxGradRows[T]) Piece(lo, hi int) {
 	lo, hi = lo*w.n, hi*w.n
-	kernel.SoftmaxGrad(w.dx[lo:hi], w.y[lo:hi], w.ct[lo:hi], w.n)
+	norm.SoftmaxGrad(w.dx[lo:hi], w.y[lo:hi], w.ct[lo:hi], w.n)
 }
 
 func (SoftmaxOp) Doc() graph.Doc {

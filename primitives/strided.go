@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/exec"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
 // layout says where the elements of a box lie in an array: the one at index i
@@ -152,9 +152,9 @@ func moveBand[T any](dst, src []T, to, from, n1, n2, t1, t2, s1, s2 int) {
 		if dst, ok := any(dst).([]uint32); ok {
 			src := any(src).([]uint32)
 			if s2 == 1 {
-				kernel.Transpose(dst[to:], t2, src[from:], s1, n1, n2)
+				pack.Transpose(dst[to:], t2, src[from:], s1, n1, n2)
 			} else {
-				kernel.Transpose(dst[to:], t1, src[from:], s2, n2, n1)
+				pack.Transpose(dst[to:], t1, src[from:], s2, n2, n1)
 			}
 			return
 		}

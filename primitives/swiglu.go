@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
 	"github.com/gomoe/gomoe/vjp"
@@ -67,11 +67,11 @@ func (SwiGLUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (SwiGLUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("swiglu", out, in, inFloat(swigluKernel[float32], swigluKernel[float64]))
+	return e.Emit(lowering.KernelSpec{Name: "swiglu", Out: out, In: in, Elementwise: true, Kernel: inFloat(swigluKernel[float32], swigluKernel[float64])})
 }
 
 func (SwiGLUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("swiglu_grad", out, in, inFloat(swigluGradKernel[float32], swigluGradKernel[float64]))
+	return e.Emit(lowering.KernelSpec{Name: "swiglu_grad", Out: out, In: in, Elementwise: true, Kernel: inFloat(swigluGradKernel[float32], swigluGradKernel[float64])})
 }
 
 func swigluKernel[T float](a *exec.Args) error {
@@ -83,7 +83,7 @@ func swigluKernel[T float](a *exec.Args) error {
 type swigluElements[T float] struct{ y, gate, up []T }
 
 func (w *swigluElements[T]) Piece(lo, hi int) {
-	kernel.SwiGLU(w.y[lo:hi], w.gate[lo:hi], w.up[lo:hi])
+	vector.SwiGLU(w.y[lo:hi], w.gate[lo:hi], w.up[lo:hi])
 }
 
 func swigluGradKernel[T float](a *exec.Args) error {
@@ -96,7 +96,7 @@ func swigluGradKernel[T float](a *exec.Args) error {
 type swigluGradElements[T float] struct{ dgate, dup, gate, up, ct []T }
 
 func (w *swigluGradElements[T]) Piece(lo, hi int) {
-	kernel.SwiGLUGrad(w.dgate[lo:hi], w.dup[lo:hi], w.gate[lo:hi], w.up[lo:hi], w.ct[lo:hi])
+	vector.SwiGLUGrad(w.dgate[lo:hi], w.dup[lo:hi], w.gate[lo:hi], w.up[lo:hi], w.ct[lo:hi])
 }
 
 func (SwiGLUOp) Doc() graph.Doc {

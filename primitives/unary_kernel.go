@@ -3,7 +3,7 @@ package primitives
 import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
 // unaryKernel returns the host kernel of a function.
@@ -41,39 +41,39 @@ func unaryKernel(op string) exec.Kernel {
 func unaryFloat[T float](op string) func(y, x []T) {
 	switch op {
 	case "neg":
-		return kernel.Neg[T]
+		return vector.Neg[T]
 	case "abs":
-		return kernel.Abs[T]
+		return vector.Abs[T]
 	case "sign":
-		return kernel.Sign[T]
+		return vector.Sign[T]
 	case "square":
-		return kernel.Square[T]
+		return vector.Square[T]
 	case "floor":
-		return kernel.Floor[T]
+		return vector.Floor[T]
 	case "ceil":
-		return kernel.Ceil[T]
+		return vector.Ceil[T]
 	case "sqrt":
-		return kernel.Sqrt[T]
+		return vector.Sqrt[T]
 	case "rsqrt":
-		return kernel.Rsqrt[T]
+		return vector.Rsqrt[T]
 	case "exp":
-		return kernel.Exp[T]
+		return vector.Exp[T]
 	case "expm1":
-		return kernel.Expm1[T]
+		return vector.Expm1[T]
 	case "log":
-		return kernel.Log[T]
+		return vector.Log[T]
 	case "log1p":
-		return kernel.Log1p[T]
+		return vector.Log1p[T]
 	case "sin":
-		return kernel.Sin[T]
+		return vector.Sin[T]
 	case "cos":
-		return kernel.Cos[T]
+		return vector.Cos[T]
 	case "tanh":
-		return kernel.Tanh[T]
+		return vector.Tanh[T]
 	case "logistic":
-		return kernel.Logistic[T]
+		return vector.Logistic[T]
 	default:
-		return kernel.Erf[T]
+		return vector.Erf[T]
 	}
 }
 

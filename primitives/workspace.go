@@ -5,6 +5,8 @@ import (
 	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/blocks"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 )
 
@@ -25,12 +27,12 @@ func needFor[F any](d graph.DType, bf16, f16, f32, f64 F) (f F) {
 	return f
 }
 
-// gemmNeed is kernel.GemmNeed of two types, for weights whose panels are not there yet.
+// gemmNeed is gemm.MultiplyNeed of two types, for weights whose panels are not there yet.
 func gemmNeed(d, result graph.DType, m, n, k int, transposed bool) kernel.Need {
 	type need func(m, n, k int, transposed, panels bool) kernel.Need
-	f := needFor[need](d, kernel.GemmNeed[array.Brain, array.Brain], kernel.GemmNeed[array.Half, array.Half], kernel.GemmNeed[float32, float32], kernel.GemmNeed[float64, float64])
+	f := needFor[need](d, gemm.MultiplyNeed[array.Brain, array.Brain], gemm.MultiplyNeed[array.Half, array.Half], gemm.MultiplyNeed[float32, float32], gemm.MultiplyNeed[float64, float64])
 	if result == graph.F32 {
-		f = needFor[need](d, kernel.GemmNeed[array.Brain, float32], kernel.GemmNeed[array.Half, float32], kernel.GemmNeed[float32, float32], nil)
+		f = needFor[need](d, gemm.MultiplyNeed[array.Brain, float32], gemm.MultiplyNeed[array.Half, float32], gemm.MultiplyNeed[float32, float32], nil)
 	}
 	if f == nil {
 		return nil
@@ -73,7 +75,7 @@ func (r groupedRows) workspace(work int, need func(m int) kernel.Need) lowering.
 func (r groupedRows) swigluSpace(w graph.Type, transpose, gathered, kept bool) lowering.Workspace {
 	l := expertLayout(w, transpose)
 	type need func(m, n, k int, transposed, panels, gathered, kept bool) kernel.Need
-	f := needFor[need](w.DType, kernel.SwiGLUNeed[array.Brain], kernel.SwiGLUNeed[array.Half], kernel.SwiGLUNeed[float32], kernel.SwiGLUNeed[float64])
+	f := needFor[need](w.DType, gemm.SwiGLUNeed[array.Brain], gemm.SwiGLUNeed[array.Half], gemm.SwiGLUNeed[float32], gemm.SwiGLUNeed[float64])
 	return r.workspace(2*l.k*l.n, func(m int) kernel.Need { return f(m, l.n, l.k, transpose, false, gathered, kept) })
 }
 
@@ -82,7 +84,7 @@ func (r groupedRows) swigluSpace(w graph.Type, transpose, gathered, kept bool) l
 func (r groupedRows) sumSpace(w graph.Type, transpose bool, products int) lowering.Workspace {
 	l := expertLayout(w, transpose)
 	type need func(m, n, k int, transposed, panels bool) kernel.Need
-	f := needFor[need](w.DType, kernel.SumNeed[array.Brain], kernel.SumNeed[array.Half], kernel.SumNeed[float32], kernel.SumNeed[float64])
+	f := needFor[need](w.DType, gemm.SumNeed[array.Brain], gemm.SumNeed[array.Half], gemm.SumNeed[float32], gemm.SumNeed[float64])
 	return r.workspace(products*l.k*l.n, func(m int) kernel.Need { return f(m, l.n, l.k, transpose, false) })
 }
 
@@ -178,15 +180,7 @@ func attentionSpace[T float](p AttentionOp, q, k graph.Type, back bool) lowering
 
 // floatKernel emits a kernel that widens what is narrower than f32; see inFloat.
 func floatKernel(e *lowering.Emitter, name string, out, in []lowering.Buf, f32, f64 exec.Kernel) error {
-	return uses(e, e.Kernel(name, out, in, inFloat(f32, f64)), widening(out, in))
-}
-
-// uses says what the kernel takes that was emitted last, with this error.
-func uses(e *lowering.Emitter, err error, w lowering.Workspace) error {
-	if err == nil {
-		e.Uses(w)
-	}
-	return err
+	return e.Emit(lowering.KernelSpec{Name: name, Out: out, In: in, Workspace: widening(out, in), Kernel: inFloat(f32, f64)})
 }
 
 // widening is the workspace of `widened` for arguments and results.
@@ -215,7 +209,7 @@ func blocksSpace(w, x, z graph.Type, dims operandDims) lowering.Workspace {
 		}
 	}
 	k := w.Shape[w.Rank()-1]
-	return lowering.Workspace{Shared: shared + int64(x.Len()/max(k, 1)*kernel.QuantRow(w.DType, k)) + 63}
+	return lowering.Workspace{Shared: shared + int64(x.Len()/max(k, 1)*blocks.RowBytes(w.DType, k)) + 63}
 }
 
 // groupedBlocksSpace is the workspace of grouped_matmul_blocks of rows x and weights of
@@ -228,7 +222,7 @@ func groupedBlocksSpace(d graph.DType, x, y graph.Type, transpose bool) lowering
 		}
 	}
 	if transpose && x.DType != graph.F64 {
-		shared += int64(x.Shape[0]*kernel.QuantRow(d, x.Shape[1])) + 63
+		shared += int64(x.Shape[0]*blocks.RowBytes(d, x.Shape[1])) + 63
 	}
 	return lowering.Workspace{Shared: shared}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 	"github.com/gomoe/gomoe/lowering"
 	. "github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -62,9 +62,9 @@ func keptHost(p *graph.Program, seed uint64) map[string]array.Array {
 // packing reports whether the kernels in use copy weights of type d.
 func packing(d graph.DType) bool {
 	if d == graph.BF16 {
-		return kernel.PanelBytes[array.Brain](64, 64, false) > 0
+		return gemm.PanelBytes[array.Brain](64, 64, false) > 0
 	}
-	return kernel.PanelBytes[float32](64, 64, true) > 0
+	return gemm.PanelBytes[float32](64, 64, true) > 0
 }
 
 // Steps have the same bits with copies of weights that are kept as without, when

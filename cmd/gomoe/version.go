@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/gemm"
 )
 
 func (t *tool) versionCommand() *ffcli.Command {
@@ -23,7 +23,9 @@ func (t *tool) versionCommand() *ffcli.Command {
 				return usagef("arguments %q, want none", args)
 			}
 			if *list {
-				fmt.Fprintln(t.stdout, strings.Join(kernel.Available(), "\n"))
+				for _, k := range kernel.Available() {
+					fmt.Fprintln(t.stdout, k)
+				}
 				return nil
 			}
 			version, revision := "(devel)", ""
@@ -39,7 +41,7 @@ func (t *tool) versionCommand() *ffcli.Command {
 			}
 			kernels, err := kernel.Selected()
 			bf16 := "through f32"
-			if engine := kernel.SelectedHalf(); engine != "f32" {
+			if engine := gemm.SelectedHalf(); engine != "f32" {
 				bf16 = "by " + engine
 			}
 			fmt.Fprintf(t.stdout, "gomoe %s%s %s %s/%s, %s kernels, bf16 %s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH, kernels, bf16)

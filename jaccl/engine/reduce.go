@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
-	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
 // blockBytes is how much of every member's src is summed at a time: the
@@ -112,7 +112,7 @@ func fold[E number](a *accumulator, r reduction, srcs [][]byte, dst []byte) []by
 	for _, src := range srcs[1:] {
 		in := elements[E](a.aligned(src))
 		if f, ok := any(in).([]float32); ok && r == total {
-			kernel.Add(any(y).([]float32), any(x).([]float32), f)
+			vector.Add(any(y).([]float32), any(x).([]float32), f)
 		} else {
 			combine(r, y, x, in)
 		}
@@ -153,7 +153,7 @@ func foldWide[E array.Brain | array.Half](a *accumulator, r reduction, srcs [][]
 		}
 		widen(wide, in)
 		if r == total {
-			kernel.Add(sum, sum, wide)
+			vector.Add(sum, sum, wide)
 		} else {
 			combine(r, sum, sum, wide)
 		}

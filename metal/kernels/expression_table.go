@@ -11,7 +11,7 @@ import (
 // expressions are the elementwise primitives by name. Errors of Metal's functions are
 // those of its specification with fast math off, table "accuracy of math functions";
 // to them come those of the host's, which is within half an ulp but for what
-// kernel.Exp says.
+// vector.Exp says.
 func expressions() map[string]expression {
 	return map[string]expression{
 		"full":    {of: fullOf},

@@ -1,5 +1,5 @@
-// Command asm writes the assembly of matrix products, with weights in blocks too, and of loops over vectors, one
-// file for each -set. Run it by `go generate` in internal/kernel; the results are
+// Command asm writes the assembly for amd64 of the packages below internal/kernel, and of
+// internal/half, one file for each -set. Run it by `make generated`; the results are
 // committed.
 package main
 
@@ -15,8 +15,8 @@ import (
 
 func main() {
 	sets := map[string]func(){
-		"gemm": gemm, "half": half, "convert": convert, "quant": quant,
-		"vector": vector, "attention": attention, "norm": norm, "lines": lineLoops, "math": mathLoops,
+		"gemm": gemm, "half": half, "pack": pack, "convert": convert, "blocks": quant, "loops": vector, "math": mathLoops,
+		"lines": lineLoops, "random": random, "attention": attention, "norm": norm, "softmax": softmax,
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(sets)), " or ")
 	name := flag.String("set", "", "what to write: "+names)
@@ -29,7 +29,7 @@ func main() {
 	Generate()
 }
 
-// gemm is the tiles, streams and copies of products of f32 and f64.
+// gemm is the tiles and streams of products of f32 and f64.
 func gemm() {
 	for _, s := range []set{
 		{"avx512", "F32", 4, true, 8, 4, nil, ""}, {"avx512", "F64", 8, true, 8, 4, nil, ""},
@@ -45,6 +45,10 @@ func gemm() {
 		s.stream(2, 4)
 		s.stream(4, s.streamDeep)
 	}
+}
+
+// pack is copies that lay rows side by side, or as columns.
+func pack() {
 	for _, bytes := range []int{16, 32, 64, 96, 128, 192} {
 		copyRows(bytes)
 	}
@@ -77,17 +81,31 @@ func norm() {
 	set{name: "avx2", size: 4}.norms()
 }
 
-// mathLoops is functions of float32, random numbers and a router's scores.
+// mathLoops is functions of float32.
 func mathLoops() {
 	inLanes(func(s lanes) {
 		s.arithmetic()
 		s.functions()
+	})
+}
+
+// random is random bits and numbers.
+func random() {
+	inLanes(func(s lanes) {
 		s.threefry()
 		s.uniform()
 		s.erfinv()
-		s.scores()
 	})
 	countFrom()
+}
+
+// softmax is what is done with rows of float32 in float64: a router's scores, and
+// gradients of softmax.
+func softmax() {
+	inLanes(func(s lanes) {
+		s.scores()
+		s.softmaxGrads()
+	})
 }
 
 // lineLoops is reductions, and what has other than float32 on one side.

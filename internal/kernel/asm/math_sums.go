@@ -291,10 +291,11 @@ func (s lanes) reductions() {
 	s.sumTree()
 	s.extreme("Largest", "the largest of n elements, -Inf of none; NaN if one is, 0 rather than -0", math.Inf(-1), s.max)
 	s.extreme("Smallest", "the smallest of n elements, Inf of none; NaN if one is, -0 rather than 0", math.Inf(1), s.min)
+}
 
+// softmaxGrads is what softmax and its derivatives do with a line, in float64.
+func (s lanes) softmaxGrads() {
 	s.softmaxGrad()
-
-	// What softmax and its derivatives do with a line, in float64.
 	var c vec
 	take := func(name string) func() { return func() { c = s.paramD(name) } }
 	s.loopOf(pointwise{name: "Less", doc: "y = x - c in float64", args: []string{"y", "x"}, more: ", c float64)", before: take("c"),

@@ -35,6 +35,10 @@ func (f *file) gemm() {
 		f.stream(e, 2, 8)
 		f.stream(e, 4, 4)
 	}
+}
+
+// pack is copies that lay rows side by side, or as columns.
+func (f *file) pack() {
 	for bytes := 16; bytes <= 64; bytes += 16 {
 		f.copyRows(bytes)
 	}

@@ -1,6 +1,6 @@
-// Command neon writes the assembly for arm64 of matrix products, of products with
-// quantised weights and of loops over vectors, one file for each -set, and their declarations in Go. Run it by `go
-// generate` in internal/kernel; the results are committed, and a test compares them.
+// Command neon writes the assembly for arm64 of the packages below internal/kernel, one
+// file for each -set, and their declarations in Go. Run it by `make generated`; the
+// results are committed.
 //
 // Go's assembler lacks most floating-point instructions on vectors. This program
 // encodes them itself and writes each as a WORD, with its text in a comment.
@@ -9,18 +9,25 @@ package main
 import (
 	"flag"
 	"log"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 )
 
 func main() {
-	name := flag.String("set", "", "what to write: gemm, vector, quant, math or norm")
+	names := strings.Join(slices.Sorted(maps.Keys(sets())), " or ")
+	name := flag.String("set", "", "what to write: "+names)
 	out := flag.String("out", "", "the file of assembly")
 	stubs := flag.String("stubs", "", "the file of declarations")
+	pkg := flag.String("pkg", "", "the package of the declarations")
 	flag.Parse()
-	f, ok := write(*name)
+	write, ok := sets()[*name]
 	if !ok {
-		log.Fatalf("neon: -set %q, want gemm, vector, quant, math or norm", *name)
+		log.Fatalf("neon: -set %q, want %s", *name, names)
 	}
+	f := &file{set: *name, pkg: *pkg}
+	write(f)
 	for path, text := range map[string]string{*out: f.assembly(), *stubs: f.declarations()} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			log.Fatalf("neon: %v", err)
@@ -28,22 +35,9 @@ func main() {
 	}
 }
 
-// write returns the file of a set.
-func write(set string) (*file, bool) {
-	f := &file{set: set}
-	switch set {
-	case "gemm":
-		f.gemm()
-	case "vector":
-		f.vector()
-	case "quant":
-		f.quant()
-	case "math":
-		f.math()
-	case "norm":
-		f.norm()
-	default:
-		return nil, false
+func sets() map[string]func(*file) {
+	return map[string]func(*file){
+		"gemm": (*file).gemm, "pack": (*file).pack, "loops": (*file).vector, "blocks": (*file).quant, "math": (*file).math,
+		"random": (*file).random, "norm": (*file).norm, "softmax": (*file).less,
 	}
-	return f, true
 }

@@ -115,6 +115,10 @@ func (f *file) math() {
 	f.extreme("Smallest", "the smallest of n elements, Inf of none; NaN if one is, -0 rather than 0", "fmin", math.Inf(1))
 	f.comparisons()
 	f.selects()
+}
+
+// random is random bits and uniform numbers.
+func (f *file) random() {
 	f.threefry()
 	f.uniform()
 }
@@ -143,7 +147,7 @@ func (f *file) arithmetic() {
 		one := b.load(mem{constantsAt, f.pair(math.Float64bits(1))})
 		return b.inWide(x, func(x value) value { return b.three("fdiv", d2, one, b.two("fsqrt", d2, x)) })
 	})
-	const lo, hi, c = 31, 30, 31
+	const lo, hi = 31, 30
 	f.pointwise(pointwise{name: "Clamp", doc: "y = min(max(x, lo), hi)", args: []string{"y", "x"}, more: ", lo, hi float32", bytes: 8, pinned: 2,
 		before: func() {
 			f.line("FMOVS lo+24(FP), F%d", lo)
@@ -154,6 +158,11 @@ func (f *file) arithmetic() {
 		body: func(b *block, x []value) value {
 			return b.three("fmin", s4, b.three("fmax", s4, x[0], pinned(lo)), pinned(hi))
 		}})
+}
+
+// less is what softmax takes from a line.
+func (f *file) less() {
+	const c = 31
 	f.pointwise(pointwise{name: "Less", doc: "y = x - c in float64", args: []string{"y", "x"}, more: ", c float64", bytes: 8, pinned: 1,
 		before: func() {
 			f.line("FMOVD c+24(FP), F%d", c)

@@ -76,25 +76,6 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// The committed assembly is what this program writes.
-func TestGenerated(t *testing.T) {
-	for _, set := range []string{"gemm", "vector", "quant", "math", "norm"} {
-		f, ok := write(set)
-		require.True(t, ok, set)
-		for suffix, want := range map[string]string{"s": f.assembly(), "go": f.declarations()} {
-			name := filepath.Join("..", fmt.Sprintf("asm_neon_%s_arm64.%s", set, suffix))
-			got, err := os.ReadFile(name)
-			require.NoError(t, err)
-			if string(got) != want {
-				t.Errorf("%s is not what -set %s writes; run go generate in internal/kernel", name, set)
-			}
-		}
-	}
-	if _, ok := write("other"); ok {
-		t.Error("there is a set named other")
-	}
-}
-
 // A value keeps its register until it is used for the last time, and no two have
 // the same at once.
 func TestAssign(t *testing.T) {

@@ -5,11 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // The kinds of messages, by tag. A receive for one takes no other. Every link of a

@@ -15,8 +15,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // most is how much address space the segments of all ranks take in a process: half

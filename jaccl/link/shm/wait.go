@@ -4,9 +4,10 @@ package shm
 
 import (
 	"context"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"runtime"
 	"time"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // How long a rank that finds nothing to do goes on looking: at first without

@@ -1,0 +1,27 @@
+package attention
+
+import (
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/pack"
+)
+
+// laneSetOf returns the functions of v, which is not kernel.Portable, and those that
+// transpose.
+func laneSetOf(v kernel.Kind) (laneSet, *pack.Set) {
+	if v == kernel.AVX512 {
+		return laneSet{
+			width: 16, rows: 8,
+			byRow:   [groupVecs]func(*byte){avx512ByRow1, avx512ByRow2, avx512ByRow3},
+			byCol:   [groupVecs]func(*byte){avx512ByCol1, avx512ByCol2, avx512ByCol3},
+			softmax: avx512SoftmaxBlock, grad: avx512ScoresGrad, mask: avx512ScoresMask,
+			divide: avx512DivideSums, scaleRows: avx512ScaleRows, addRow: avx512AddRows,
+		}, pack.Of(v, 4)
+	}
+	return laneSet{
+		width: 8, rows: 4,
+		byRow:   [groupVecs]func(*byte){avx2ByRow1, avx2ByRow2, avx2ByRow3},
+		byCol:   [groupVecs]func(*byte){avx2ByCol1, avx2ByCol2, avx2ByCol3},
+		softmax: avx2SoftmaxBlock, grad: avx2ScoresGrad, mask: avx2ScoresMask,
+		divide: avx2DivideSums, scaleRows: avx2ScaleRows, addRow: avx2AddRows,
+	}, pack.Of(v, 4)
+}

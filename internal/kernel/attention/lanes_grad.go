@@ -1,0 +1,116 @@
+package attention
+
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+// backward is Attender.Backward.
+func (w *lanes) backward(a Attention[float32], k, v, q, out Rows[float32], lse []float32, dout Rows[float32], dlse []float32, dq Rows[float32], from, to int) {
+	wide := kernel.RoundUp(a.D, kernel.Lanes)
+	begun := 0 // rows of dk and dv that hold sums
+	for i0 := from; i0 < to; i0 += laneQueries {
+		b := w.blockAt(a, i0, to)
+		w.pack(a, k, v, b.keys())
+		padded := kernel.RoundUp(b.keys(), 8)
+		dk, dv := kernel.Room(&w.dk, kernel.RoundUp(a.S, 8)*wide), kernel.Room(&w.dv, kernel.RoundUp(a.S, 8)*wide)
+		clear(dk[begun*wide : max(padded, begun)*wide])
+		clear(dv[begun*wide : max(padded, begun)*wide])
+		begun = max(padded, begun)
+
+		qn, gn := kernel.Room(&w.q, b.width*wide), kernel.Room(&w.g, b.width*wide)
+		w.copyRows(qn, q.from(i0), q.Stride, b.n, a.D, a.Scale)
+		w.copyRows(gn, dout.from(i0), dout.Stride, b.n, a.D, 1)
+		w.columns(kernel.Room(&w.qt, a.D*b.width), b.width, qn, b.n, a.D, wide)
+		w.columns(kernel.Room(&w.gt, a.D*b.width), b.width, gn, b.n, a.D, wide)
+		for i := range b.n {
+			s := &w.scores[i/kernel.Lanes]
+			s.lse[i%kernel.Lanes] = lse[i0+i]
+			d := rowDot(gn[i*wide:][:a.D], out.row(i0+i, a.D))
+			if dlse != nil {
+				d -= dlse[i0+i]
+			}
+			s.delta[i%kernel.Lanes] = d
+		}
+		sums := kernel.Room(&w.sums, wide*b.width)
+		clear(sums)
+		for j0 := 0; j0 < b.keys(); j0 += laneKeys {
+			w.grad(b, j0)
+		}
+		w.scaleRows(sums, 0, sums, 0, 1, len(sums), a.Scale)
+		w.rowsOf(dq.from(i0), dq.Stride, sums, b.width, b.n, a.D)
+	}
+}
+
+// grad adds what the keys from j0 on and the block's queries give each other.
+func (w *lanes) grad(b laneBlock, j0 int) {
+	p, ds := kernel.Room(&w.p, laneKeys*b.width), kernel.Room(&w.ds, laneKeys*b.width)
+	jn := min(laneKeys, b.keys()-j0)
+	k, v := w.k[j0*b.wide:], w.v[j0*b.wide:]
+	group := b.group()
+	for c := 0; c < b.width; c += group {
+		cn := min(group, b.width-c)
+		n := b.seen(j0, jn, c+cn)
+		if n == 0 {
+			continue
+		}
+		w.byRow(p[c:], b.width, k, b.wide, w.qt[c:], b.width, n, cn, b.D, 0)
+		w.byRow(ds[c:], b.width, v, b.wide, w.gt[c:], b.width, n, cn, b.D, 0)
+		for l := c; l < c+cn; l += kernel.Lanes {
+			s := w.lane(b, l, n)
+			s.p, s.ds = at(p, l), at(ds, l)
+			w.set.grad((*byte)(unsafe.Pointer(s)))
+			w.mask(b, s, p[l:], j0, l, n, 0)
+			w.mask(b, s, ds[l:], j0, l, n, 0)
+		}
+		w.byCol(w.sums[c:], b.width, k, b.wide, ds[c:], b.width, b.wide, cn, n)
+	}
+	begun := 0
+	for c := 0; c < b.width; c += group {
+		// Keys that columns before c do not see: only those from c on count for them.
+		n := b.seen(j0, jn, c+group)
+		if n > begun && b.n > c {
+			for _, x := range [2]struct{ to, p, from []float32 }{{w.dv, p, w.g}, {w.dk, ds, w.q}} {
+				w.byRow(x.to[(j0+begun)*b.wide:], b.wide, x.p[begun*b.width+c:], b.width, x.from[c*b.wide:], b.wide, n-begun, b.wide, b.n-c, 1)
+			}
+		}
+		begun = n
+	}
+}
+
+// rowDot is Σ x[d] y[d]: four sums, the k-th over the elements k, k+4 and so on, added up in pairs.
+func rowDot(x, y []float32) float32 {
+	var a, b, c, d float32
+	i := 0
+	for ; i+4 <= len(x) && i+4 <= len(y); i += 4 {
+		x, y := x[i:i+4:i+4], y[i:i+4:i+4]
+		a += float32(x[0] * y[0])
+		b += float32(x[1] * y[1])
+		c += float32(x[2] * y[2])
+		d += float32(x[3] * y[3])
+	}
+	for ; i < len(x); i++ {
+		a += float32(x[i] * y[i])
+	}
+	return (a + c) + (b + d)
+}
+
+// addTo is Attender.AddTo.
+func (w *lanes) addTo(d, keys int, dk, dv Rows[float32]) {
+	wide, whole := kernel.RoundUp(d, kernel.Lanes), d&^(kernel.Lanes-1)
+	for _, x := range [2]struct {
+		to   Rows[float32]
+		from []float32
+	}{{dk, w.dk}, {dv, w.dv}} {
+		if whole > 0 && keys > 0 {
+			_, _ = x.to.X[(keys-1)*x.to.Stride+whole-1], x.from[(keys-1)*wide+whole-1]
+			w.rows = laneRows{count: keys, bytes: 4 * whole, dst: at(x.to.X, 0), dstride: uintptr(4 * x.to.Stride), src: at(x.from, 0), sstride: uintptr(4 * wide)}
+			w.set.addRow((*byte)(unsafe.Pointer(&w.rows)))
+			w.rows = laneRows{}
+		}
+		for j := 0; whole < d && j < keys; j++ {
+			add(x.to.row(j, d)[whole:], x.from[j*wide+whole:])
+		}
+	}
+}

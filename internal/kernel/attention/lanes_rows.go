@@ -1,0 +1,107 @@
+package attention
+
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/pack"
+)
+
+// byRow sets c[i,j] = Σ_p a[i,p] b[p,j], or adds it to c, for rows i, in whole tiles
+// of which those behind are made too, and so many columns, whole vectors. Strides are
+// in elements.
+func (w *lanes) byRow(c []float32, cs int, a []float32, as int, b []float32, bs, rows, cols, deep int, add uintptr) {
+	rows = kernel.RoundUp(rows, w.set.rows)
+	_ = a[(rows-1)*as+deep-1] // assembly does not check bounds
+	w.multiply(&w.set.byRow, c, cs, a, as, b, bs, rows, cols, deep, add)
+}
+
+// byCol adds Σ_p a[p,i] b[p,j] to c[i,j], in whole tiles too.
+func (w *lanes) byCol(c []float32, cs int, a []float32, as int, b []float32, bs, rows, cols, deep int) {
+	_ = a[(deep-1)*as+rows-1]
+	w.multiply(&w.set.byCol, c, cs, a, as, b, bs, rows, cols, deep, 1)
+}
+
+func (w *lanes) multiply(f *[groupVecs]func(*byte), c []float32, cs int, a []float32, as int, b []float32, bs, rows, cols, deep int, add uintptr) {
+	_, _ = b[(deep-1)*bs+cols-1], c[(rows-1)*cs+cols-1]
+	t := &w.product
+	*t = laneProduct{tiles: rows / w.set.rows, deep: deep, a: at(a, 0), astride: uintptr(4 * as), bstride: uintptr(4 * bs), cstride: uintptr(4 * cs), add: add}
+	group := kernel.Evenly(cols, groupVecs*w.set.width, w.set.width)
+	for j := 0; j < cols; j += group {
+		t.b, t.c = at(b, j), at(c, j)
+		f[min(group, cols-j)/w.set.width-1]((*byte)(unsafe.Pointer(t)))
+	}
+}
+
+// pack copies the rows of keys and values up to n that are not there yet.
+func (w *lanes) pack(a Attention[float32], k, v Rows[float32], n int) {
+	wide := kernel.RoundUp(a.D, kernel.Lanes)
+	keys, values := kernel.Room(&w.k, kernel.RoundUp(a.S, 8)*wide), kernel.Room(&w.v, kernel.RoundUp(a.S, 8)*wide)
+	if blocks := (a.S + laneKeys - 1) / laneKeys; len(w.odd) < blocks {
+		w.odd = make([]bool, blocks)
+	}
+	for w.ready < n {
+		j := w.ready
+		jn := min(laneKeys-j%laneKeys, a.S-j) // also beyond n, so that odd is of whole blocks
+		w.copyRows(keys[j*wide:], k.from(j), k.Stride, jn, a.D, 1)
+		w.odd[j/laneKeys] = w.copyRows(values[j*wide:], v.from(j), v.Stride, jn, a.D, 1)
+		w.ready += jn
+	}
+}
+
+// copyRows sets dst[n,wide] to scale·src, rows of d elements at a stride, with anything
+// behind them. It reports whether one of the elements is Inf or NaN.
+func (w *lanes) copyRows(dst, src []float32, stride, n, d int, scale float32) (odd bool) {
+	wide, whole := kernel.RoundUp(d, kernel.Lanes), d&^(kernel.Lanes-1)
+	if whole > 0 {
+		odd = w.scaleRows(dst, wide, src, stride, n, whole, scale)
+	}
+	for i := 0; whole < d && i < n; i++ {
+		to, from := dst[i*wide+whole:][:kernel.Lanes], src[i*stride+whole:][:d-whole]
+		for x, y := range from {
+			to[x] = scale * y
+		}
+		odd = odd || oddRow(from)
+	}
+	return odd
+}
+
+// scaleRows sets n rows of dst to scale·src, d elements of each, whole 16.
+func (w *lanes) scaleRows(dst []float32, ds int, src []float32, ss, n, d int, scale float32) (odd bool) {
+	_, _ = dst[(n-1)*ds+d-1], src[(n-1)*ss+d-1]
+	w.rows = laneRows{count: n, bytes: 4 * d, dst: at(dst, 0), dstride: uintptr(4 * ds), src: at(src, 0), sstride: uintptr(4 * ss), scale: scale}
+	w.set.scaleRows((*byte)(unsafe.Pointer(&w.rows)))
+	odd = w.rows.odd != 0
+	w.rows = laneRows{}
+	return odd
+}
+
+// columns sets dst[d,width] to the n rows of src, of d elements at a stride, as columns.
+func (w *lanes) columns(dst []float32, width int, src []float32, n, d, stride int) {
+	pack.Panel(w.packs, dst, width, src, n, d, 1, stride)
+}
+
+// rowsOf sets the n rows of dst, of d elements at a stride, to the columns of src[d,width].
+func (w *lanes) rowsOf(dst []float32, stride int, src []float32, width, n, d int) {
+	_, _ = dst[(n-1)*stride+d-1], src[(d-1)*width+n-1]
+	done := 0
+	for _, t := range w.packs.Transposes {
+		deep := n &^ (t.Deep - 1)
+		for ; deep > 0 && done+t.Lanes <= d; done += t.Lanes {
+			from := src[done*width:]
+			t.Do(deep, addressOf(dst[done:]), uintptr(4*stride), addressOf(from), uintptr(4*width))
+			for i := deep; i < n; i++ {
+				for l := range t.Lanes {
+					dst[i*stride+done+l] = from[l*width+i]
+				}
+			}
+		}
+	}
+	for i := range n {
+		for l := done; l < d; l++ {
+			dst[i*stride+l] = src[l*width+i]
+		}
+	}
+}
+
+func addressOf(x []float32) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }

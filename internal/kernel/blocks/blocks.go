@@ -1,0 +1,236 @@
+package blocks
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/quant"
+)
+
+// Multiply sets y[i·yrs + j·ycs] to the product of row i of x, of m rows as
+// Round makes them one after another, and row j of w, of n rows of deep weights
+// of type d.
+//
+// Products with weights in blocks are made of integers. A row of numbers x is
+// rounded once to int8 blocks as long as those of the weights,
+//
+//	x[i] ≈ dx·q[i],  dx = max|x|/127,  q[i] the integer nearest to x[i]·(1/dx), ties to even,
+//
+// and then multiplied with as many rows of weights as there are. Per block, the
+// sums over q and the integers of the weights are exact,
+//
+//	y = y + (d·dx)·s                 q8_0, q6_k, mxfp4, iq2_xxs
+//	y = y + ((d·dx)·s - (m·dx)·t)    q4_k, q2_k
+//
+// with s the sum of the weights' scales and integers times q, t that of their
+// offsets times q, both rounded to f32 once. Every product, difference and sum in
+// these lines is rounded to f32, in the order of the blocks. For iq2_xxs dx is an
+// eighth, and s has 2s+1 for scales.
+//
+// That is the contract: all kernels have these bits. An element of y depends on
+// its row of x and its row of weights only.
+//
+// A block of x with a NaN or an infinity has the scale NaN, and so has y.
+//
+// It does not start goroutines: a caller splits rows, those of the weights first,
+// since a call reads all of them, once for every 64 rows of x.
+//
+// next is what the caller reads after w, nil if that is not known. Its first lines are
+// fetched while the last rows of w are multiplied; it is not read.
+func Multiply(d graph.DType, m, n, deep int, x, w, next []byte, y []float32, yrs, ycs int) {
+	selected().multiply(d, m, n, deep, x, w, next, y, yrs, ycs)
+}
+
+// quantArgs is the argument of functions in assembly, which add blocks' products
+// to out: of four rows of weights with x[0], and then with x[1], or of w[0] with four
+// rows of x. The generator knows the offsets of its fields.
+type quantArgs struct {
+	n    int // units: blocks of 256, or 4 blocks of 32; at least 1
+	w, x [4]*byte
+	out  [8]float32
+	book *[256]uint64 // of iq2_xxs
+	// As many bytes from here on as the rows of weights have are fetched meanwhile, for a
+	// later call: those of one are too short for the processor to see that they go on.
+	fetch *byte
+}
+
+// These do not compile if the offsets are others than in asm/quant.go
+// and neon/quant.go.
+const (
+	_ = -(unsafe.Offsetof(quantArgs{}.w) ^ 8)
+	_ = -(unsafe.Offsetof(quantArgs{}.x) ^ 40)
+	_ = -(unsafe.Offsetof(quantArgs{}.out) ^ 72)
+	_ = -(unsafe.Offsetof(quantArgs{}.book) ^ 104)
+	_ = -(unsafe.Offsetof(quantArgs{}.fetch) ^ 112)
+)
+
+// set is the functions of one instruction set, by type as quantIndex has
+// them; nil where there are none. A nil set is that of the portable kernels.
+type set struct {
+	// rows multiplies four rows of weights with one of x, pairs with two, columns one
+	// with four.
+	rows, pairs, columns [quantTypes]func(*byte)
+	// round rounds rows, but for a last part of 4 blocks of 32.
+	round [quantTypes]func(*byte)
+}
+
+// selected returns the functions of the kind that is selected.
+var selected = sync.OnceValue(func() *set {
+	k, _ := kernel.Selected() // the error is Selected's to tell
+	return setOf(k)
+})
+
+const quantTypes = 6
+
+// quantAhead is how far ahead weights are fetched. On one core that reads 39 GB/s,
+// rows of 2048 weights that come from memory are multiplied at 38 GB/s of q4_k and at 36
+// with 8 KiB; at 36.7 of q8_0, and at 35 with 8 KiB, at 22 to 25 without.
+const quantAhead = 10 << 10
+
+func quantIndex(d graph.DType) int {
+	if !d.IsBlock() {
+		panic(fmt.Sprintf("blocks: element type %s is not in blocks", d))
+	}
+	return int(d - graph.Q8_0)
+}
+
+// inFours reports whether m rows of x are multiplied with four rows of weights at a time,
+// and not with one, unpacked for four of them. That is as fast for 4 rows and 8, and
+// wastes a product for each that is missing: half of the time for 5.
+func (s *set) inFours(t, m int) bool {
+	switch {
+	case s.columns[t] == nil:
+		return true
+	case s.pairs[t] == nil:
+		return m < 3
+	}
+	return m < 8 && m != 4
+}
+
+// quantMost is how many rows of x are multiplied with all rows of weights before the
+// next ones are: of 2048 elements they take 160 KiB of the second level cache.
+const quantMost = 64
+
+func (s *set) multiply(d graph.DType, m, n, k int, x, w, next []byte, y []float32, yrs, ycs int) {
+	if m <= 0 || n <= 0 {
+		return
+	}
+	block, size := d.Block()
+	xb, wb := RowBytes(d, k), k/block*size
+	// Assembly does not check bounds.
+	x, w = x[:m*xb], w[:n*wb]
+	_ = y[(m-1)*yrs+(n-1)*ycs]
+	t := quantIndex(d)
+	units, rest := k/quantSuper, 0 // blocks of 32 behind the last group are for Go
+	if block != quantSuper {
+		units, rest = k/quantGroup, k%quantGroup/block
+	}
+	if s == nil || s.rows[t] == nil || units == 0 {
+		for j := range n {
+			for i := range m {
+				y[i*yrs+j*ycs] = quantDot(d, 0, k/block, x[i*xb:], w[j*wb:])
+			}
+		}
+		return
+	}
+	p := quantProduct{d: d, n: n, y: y, yrs: yrs, ycs: ycs, x: x, w: w, next: next, xb: xb, wb: wb, done: units * quantGroup / block, rest: rest}
+	p.args = quantArgs{n: units, book: quant.IQ2Grid()}
+	for i := 0; i < m; i += quantMost {
+		if to := min(i+quantMost, m); s.inFours(t, to-i) {
+			p.fours(i, to, s.rows[t], s.pairs[t])
+		} else {
+			p.columns(i, to, s.columns[t])
+		}
+	}
+}
+
+// quantProduct is the operands of a product, and the argument of functions that make
+// it but for `rest` blocks, from block `done` on.
+type quantProduct struct {
+	d          graph.DType
+	n          int
+	y          []float32
+	yrs, ycs   int
+	x, w, next []byte
+	xb, wb     int // bytes of a row
+	done, rest int
+	args       quantArgs
+}
+
+// fours multiplies rows i0 to i1 with four rows of weights at a time: two by two, if
+// there is a function for that.
+func (p *quantProduct) fours(i0, i1 int, one, two func(*byte)) {
+	a := &p.args
+	for j := 0; j < p.n; j += 4 {
+		for l := range a.w { // the last row again where there are fewer
+			a.w[l] = &p.w[min(j+l, p.n-1)*p.wb]
+		}
+		a.fetch = p.fetch(j)
+		for i := i0; i < i1; {
+			a.x[0] = &p.x[i*p.xb]
+			a.out = [8]float32{}
+			k := 1
+			if i+1 < i1 && two != nil {
+				a.x[1] = &p.x[(i+1)*p.xb]
+				k = 2
+				two((*byte)(unsafe.Pointer(a)))
+			} else {
+				one((*byte)(unsafe.Pointer(a)))
+			}
+			if p.rest == 0 && p.ycs == 1 && j+4 <= p.n {
+				copy(p.y[i*p.yrs+j:][:4], a.out[:4])
+				if k == 2 {
+					copy(p.y[(i+1)*p.yrs+j:][:4], a.out[4:])
+				}
+			} else {
+				for l := range min(4, p.n-j) {
+					for r := range k {
+						p.finish(i+r, j+l, a.out[4*r+l])
+					}
+				}
+			}
+			i += k
+		}
+	}
+}
+
+// columns multiplies rows i0 to i1, four at a time, with one row of weights.
+func (p *quantProduct) columns(i0, i1 int, four func(*byte)) {
+	a := &p.args
+	for j := range p.n {
+		a.w[0], a.fetch = &p.w[j*p.wb], p.fetch(j)
+		for i := i0; i < i1; i += 4 {
+			for l := range a.x { // the last row again where there are fewer
+				a.x[l] = &p.x[min(i+l, i1-1)*p.xb]
+			}
+			a.out = [8]float32{}
+			four((*byte)(unsafe.Pointer(a)))
+			for l := range min(4, i1-i) {
+				p.finish(i+l, j, a.out[l])
+			}
+		}
+	}
+}
+
+// fetch returns what is to be fetched while rows of weights from j on are multiplied.
+func (p *quantProduct) fetch(j int) *byte {
+	at := j*p.wb + quantAhead
+	if at < len(p.w) {
+		return &p.w[at]
+	}
+	if at -= len(p.w); at < len(p.next) {
+		return &p.next[at]
+	}
+	return &p.w[len(p.w)-1]
+}
+
+// finish adds the last blocks to a sum.
+func (p *quantProduct) finish(i, j int, sum float32) {
+	if p.rest > 0 {
+		sum = quantRest(p.d, sum, p.done, p.done+p.rest, p.x[i*p.xb:], p.w[j*p.wb:])
+	}
+	p.y[i*p.yrs+j*p.ycs] = sum
+}

@@ -1,0 +1,196 @@
+package blocks
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// RowBytes returns the bytes that a row of k numbers takes when it is rounded for
+// products with weights of type d. k is a multiple of d's block.
+func RowBytes(d graph.DType, k int) int {
+	if n, _ := d.Block(); n == quantSuper {
+		return k / quantSuper * quantSuperRow
+	}
+	return (k + quantGroup - 1) / quantGroup * quantGroupRow
+}
+
+// Layout of a rounded row, in units that begin where cache lines do, if the row
+// does: 256 elements with the sums of every 16, or of every 32 for q4_k, or 4
+// blocks of 32 with their sums times quantOffset.
+const (
+	quantSuper      = 256
+	quantSuperRow   = 320
+	quantSuperSums  = 256 // 16 int16; 8 and zeros for q4_k
+	quantSuperScale = 288
+
+	quantGroup      = 4 * 32
+	quantGroupRow   = 192
+	quantGroupScale = 128 // 4 float32
+	quantGroupSums  = 144 // 4 int32
+)
+
+// quantOrder returns which 32 elements of 256 come first in a rounded row, second,
+// and so on: those first that vectors of 64 elements of the weights have first.
+func quantOrder(d graph.DType) [8]int {
+	switch d {
+	case graph.Q4_K:
+		return [8]int{0, 2, 1, 3, 4, 6, 5, 7}
+	case graph.Q2_K:
+		return [8]int{0, 4, 1, 5, 2, 6, 3, 7}
+	}
+	return [8]int{0, 1, 2, 3, 4, 5, 6, 7}
+}
+
+// quantOffset is what makes an integer of the weights unsigned, where vectors
+// multiply unsigned with signed ones.
+func quantOffset(d graph.DType) int32 {
+	switch d {
+	case graph.Q8_0:
+		return 128
+	case graph.MXFP4:
+		return 12
+	}
+	return 0
+}
+
+// Round rounds rows of k elements that lie one after another in x. rows has
+// RowBytes(d, k) bytes for each.
+func Round(d graph.DType, k int, rows []byte, x []float32) {
+	selected().quantizeRows(d, k, rows, x)
+}
+
+func (s *set) quantizeRows(d graph.DType, k int, rows []byte, x []float32) {
+	if k == 0 {
+		return
+	}
+	unit, size := quantGroup, quantGroupRow
+	n, _ := d.Block()
+	if n == quantSuper {
+		unit, size = quantSuper, quantSuperRow
+	}
+	rows = rows[:len(x)/k*RowBytes(d, k)] // assembly does not check bounds
+	if k%unit == 0 {
+		k = len(x) // rows are as one
+	}
+	var a *roundArgs
+	if s != nil && s.round[quantIndex(d)] != nil && k >= unit {
+		a = &roundArgs{n: k / unit, factor: 1, offset: quantOffset(d)}
+		if d == graph.IQ2_XXS {
+			a.factor = quantIQ2
+		}
+	}
+	order := quantOrder(d)
+	for ; len(x) > 0; x, rows = x[k:], rows[(k+unit-1)/unit*size:] {
+		done := 0
+		if a != nil {
+			a.x, a.row = &x[0], &rows[0]
+			s.round[quantIndex(d)]((*byte)(unsafe.Pointer(a)))
+			done = a.n
+		}
+		for ; done*unit < k; done++ {
+			row, part := rows[done*size:][:size], x[done*unit:min(done*unit+unit, k)]
+			if n == quantSuper {
+				quantizeSuper(d, row, part, order)
+			} else {
+				quantizeGroup(d, row, part)
+			}
+		}
+	}
+}
+
+// roundArgs is the argument of functions in assembly that round n units of x. The
+// generator knows the offsets of its fields.
+type roundArgs struct {
+	n      int
+	x      *float32
+	row    *byte
+	factor float32 // of the scales, in blocks of 256
+	offset int32   // of the sums, in blocks of 32
+}
+
+// These do not compile if the offsets are others than in asm/quantize.go
+// and neon/quant.go.
+const (
+	_ = -(unsafe.Offsetof(roundArgs{}.x) ^ 8)
+	_ = -(unsafe.Offsetof(roundArgs{}.row) ^ 16)
+	_ = -(unsafe.Offsetof(roundArgs{}.factor) ^ 24)
+	_ = -(unsafe.Offsetof(roundArgs{}.offset) ^ 28)
+)
+
+// quantIQ2 is the factor of the weights of iq2_xxs.
+const quantIQ2 = 0.125
+
+func quantizeSuper(d graph.DType, row []byte, x []float32, order [8]int) {
+	scale, inverse := quantScale(x)
+	if d == graph.IQ2_XXS {
+		scale *= quantIQ2
+	}
+	var sums [16]int16
+	for at, j := range order {
+		for i, v := range x[32*j:][:32] {
+			q := roundInt8(v, inverse)
+			row[32*at+i] = byte(q)
+			if d == graph.Q4_K {
+				sums[j] += int16(q)
+			} else {
+				sums[2*j+i/16] += int16(q)
+			}
+		}
+	}
+	for i, s := range sums {
+		binary.LittleEndian.PutUint16(row[quantSuperSums+2*i:], uint16(s))
+	}
+	putFloat(row[quantSuperScale:], scale)
+}
+
+// quantizeGroup rounds up to 4 blocks of 32; those that are missing are zeros.
+func quantizeGroup(d graph.DType, row []byte, x []float32) {
+	clear(row)
+	for b := 0; b < len(x); b += 32 {
+		scale, inverse := quantScale(x[b:][:32])
+		sum := int32(0)
+		for i, v := range x[b:][:32] {
+			q := roundInt8(v, inverse)
+			row[b+i] = byte(q)
+			sum += int32(q)
+		}
+		putFloat(row[quantGroupScale+b/8:], scale)
+		binary.LittleEndian.PutUint32(row[quantGroupSums+b/8:], uint32(sum*quantOffset(d)))
+	}
+}
+
+// quantScale returns dx of a block and its inverse, 0 where elements are to become
+// 0: in a block of zeros, or of numbers so small that the inverse is infinite, and
+// in one with a NaN or an infinity, whose scale is NaN.
+func quantScale(x []float32) (scale, inverse float32) {
+	top, bits := float32(0), uint32(0)
+	for _, v := range x {
+		b := math.Float32bits(v) &^ (1 << 31)
+		bits = max(bits, b)
+	}
+	top = math.Float32frombits(bits) // the largest size: their bits are in its order, NaN on top
+	if top-top != 0 {
+		return float32(math.NaN()), 0
+	}
+	scale = top / 127
+	if inverse = 1 / scale; inverse > math.MaxFloat32 {
+		return 0, 0
+	}
+	return scale, inverse
+}
+
+// roundInt8 rounds v·inverse, at most 127 in size but for rounding, to the nearest
+// integer: adding 1.5·2^23 leaves it in the last bits of the sum.
+func roundInt8(v, inverse float32) int8 {
+	if inverse == 0 {
+		return 0 // v may be no number
+	}
+	const shift = 3 << 22
+	return int8(int32(math.Float32bits(float32(v*inverse)+shift)) - int32(math.Float32bits(shift)))
+}
+
+func putFloat(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) }
+func float(b []byte) float32       { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }

@@ -1,0 +1,45 @@
+package blocks
+
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+// setOf returns the functions of k, nil for the portable kernels.
+func setOf(k kernel.Kind) *set {
+	switch k.Vectors() {
+	case kernel.AVX512:
+		return avx512Set()
+	case kernel.AVX2:
+		return avx2Set()
+	}
+	return nil
+}
+
+// avx2Set converts f16 with F16C, which every processor has that has AVX2 and FMA.
+func avx2Set() *set {
+	return &set{
+		rows:    [quantTypes]func(*byte){avx2Q8Rows, avx2Q4KRows, avx2Q6KRows, avx2Q2KRows, avx2IQ2Rows, avx2MXRows},
+		columns: [quantTypes]func(*byte){avx2Q8Columns, avx2Q4KColumns, avx2Q6KColumns, avx2Q2KColumns, avx2IQ2Columns, avx2MXColumns},
+		round:   rounds(),
+	}
+}
+
+// avx512Set is avx2Set on processors with AVX-512 but without VNNI; the bits are
+// the same. The book of iq2_xxs is looked up in halves of vectors.
+func avx512Set() *set {
+	if !cpu.X86.HasAVX512VNNI || !cpu.X86.HasAVX512BW || !cpu.X86.HasAVX512DQ || !cpu.X86.HasAVX512VL {
+		return avx2Set()
+	}
+	return &set{
+		rows:    [quantTypes]func(*byte){avx512Q8Rows, avx512Q4KRows, avx512Q6KRows, avx512Q2KRows, avx2IQ2Rows, avx512MXRows},
+		pairs:   [quantTypes]func(*byte){avx512Q8Pairs, avx512Q4KPairs, avx512Q6KPairs, avx512Q2KPairs, nil, avx512MXPairs},
+		columns: [quantTypes]func(*byte){avx512Q8Columns, avx512Q4KColumns, avx512Q6KColumns, avx512Q2KColumns, avx2IQ2Columns, avx512MXColumns},
+		round:   rounds(),
+	}
+}
+
+func rounds() [quantTypes]func(*byte) {
+	return [quantTypes]func(*byte){avx2RoundGroup, avx2RoundQ4K, avx2RoundQ6K, avx2RoundQ2K, avx2RoundQ6K, avx2RoundGroup}
+}

@@ -1,0 +1,132 @@
+package gemm
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
+)
+
+// arithmetic is what fused products do with elements of one type, in the scratch
+// memory of s.
+type arithmetic[E Number] struct {
+	gemm       func(m, n, k int, a []E, ars, acs int, b Matrix[E], c []E, ldc int, acc bool)
+	swiglu     func(s *space, y, gate, up []E)
+	swigluGrad func(s *space, dgate, dup, gate, up, ct []E)
+	add        func(s *space, z, x, y []E)
+}
+
+func (d *arithmetic[E]) product(m, n, k int, x []E, row int, b Matrix[E], c []E, ldc int) {
+	d.gemm(m, n, k, x, row, 1, b, c, ldc, false)
+}
+
+func arithmeticOf[E Number]() *arithmetic[E] {
+	var d any
+	switch any(E(0)).(type) {
+	case float32:
+		d = floatArithmetic[float32]()
+	case float64:
+		d = floatArithmetic[float64]()
+	case array.Brain:
+		d = halfArithmetic(array.WidenBrain, array.NarrowBrain)
+	case array.Half:
+		d = halfArithmetic(array.WidenHalf, array.NarrowHalf)
+	}
+	return d.(*arithmetic[E])
+}
+
+func floatArithmetic[T float32 | float64]() *arithmetic[T] {
+	return &arithmetic[T]{
+		func(m, n, k int, a []T, ars, acs int, b Matrix[T], c []T, ldc int, acc bool) {
+			gemmPanels(m, n, k, a, ars, acs, b.X, b.Row, b.Col, b.Panels, c, ldc, acc)
+		},
+		func(_ *space, y, gate, up []T) { vector.SwiGLU(y, gate, up) },
+		func(_ *space, dgate, dup, gate, up, ct []T) { vector.SwiGLUGrad(dgate, dup, gate, up, ct) },
+		func(_ *space, z, x, y []T) { vector.Add(z, x, y) },
+	}
+}
+
+// halfTile is how many 16-bit numbers are widened at a time.
+const halfTile = 512
+
+// halfArithmetic computes in float32 and rounds once.
+func halfArithmetic[E Half](widen func(dst []float32, src []E), narrow func(dst []E, src []float32)) *arithmetic[E] {
+	return &arithmetic[E]{
+		MultiplyHalfPanels[E, E],
+		func(s *space, y, gate, up []E) {
+			for i := 0; i < len(y); i += halfTile {
+				n := min(halfTile, len(y)-i)
+				g, u := s.wide[0][:n], s.wide[1][:n]
+				widen(g, gate[i:i+n])
+				widen(u, up[i:i+n])
+				vector.SwiGLU(g, g, u)
+				narrow(y[i:i+n], g)
+			}
+		},
+		func(s *space, dgate, dup, gate, up, ct []E) {
+			for i := 0; i < len(gate); i += halfTile {
+				n := min(halfTile, len(gate)-i)
+				g, u, c := s.wide[0][:n], s.wide[1][:n], s.wide[2][:n]
+				widen(g, gate[i:i+n])
+				widen(u, up[i:i+n])
+				widen(c, ct[i:i+n])
+				vector.SwiGLUGrad(g, u, g, u, c)
+				narrow(dgate[i:i+n], g)
+				narrow(dup[i:i+n], u)
+			}
+		},
+		func(s *space, z, x, y []E) {
+			for i := 0; i < len(z); i += halfTile {
+				n := min(halfTile, len(z)-i)
+				a, b := s.wide[0][:n], s.wide[1][:n]
+				widen(a, x[i:i+n])
+				widen(b, y[i:i+n])
+				vector.Add(a, a, b)
+				narrow(z[i:i+n], a)
+			}
+		},
+	}
+}
+
+// space is the memory of fused products, kept for the next one.
+type space struct {
+	do     [4]any // arithmetic by element type, of those that there were
+	pieces [3][]float64
+	wide   [3][halfTile]float32
+}
+
+// A sync.Pool keeps what it holds between products.
+var spaces sync.Pool
+
+func spaceOf[E Number]() (*space, *arithmetic[E]) {
+	s, ok := spaces.Get().(*space)
+	if !ok {
+		s = new(space)
+	}
+	kept := &s.do[0]
+	switch any(E(0)).(type) {
+	case float64:
+		kept = &s.do[1]
+	case array.Brain:
+		kept = &s.do[2]
+	case array.Half:
+		kept = &s.do[3]
+	}
+	do, ok := (*kept).(*arithmetic[E])
+	if !ok {
+		do = arithmeticOf[E]()
+		*kept = do
+	}
+	return s, do
+}
+
+func (s *space) release() { spaces.Put(s) }
+
+// spaceFor returns n elements of a slot, which begin where a cache line does.
+func spaceFor[E Number](s *space, slot, n int) []E {
+	size := int(unsafe.Sizeof(E(0)))
+	mem := kernel.Room(&s.pieces[slot], (n*size+7)/8)
+	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(mem))), n)
+}

@@ -1,0 +1,77 @@
+package gemm
+
+import "github.com/gomoe/gomoe/internal/kernel"
+
+// gemmDeep is the number of products that are summed before the sum is added to
+// C. Results depend on it.
+const gemmDeep = 256
+
+// Multiply sets C = A·B, or adds A·B to C if acc is set. A is m by k with element
+// i,p at a[i*ars+p*acs], B is k by n with element p,j at b[p*brs+j*bcs], C is m
+// by n with element i,j at c[i*ldc+j]. C does not overlap A or B. A transposed
+// operand is one with its strides swapped; a stride of 0 repeats.
+//
+// The order of additions is part of the contract. Element i,j of C is
+//
+//	((C + s0) + s1) + …,   sb = ((0 + a[i,256b]·b[256b,j]) + a[i,256b+1]·b[256b+1,j]) + …
+//
+// over blocks of 256 in k, with C replaced by 0 if acc is not set. So it depends
+// on row i of A and column j of B alone, whatever m, n, the strides and the
+// caller's way of cutting rows or columns. Zeros are not skipped: 0·NaN is NaN.
+//
+// The portable kernel rounds every product before it adds it, and has the same
+// bits on every machine; Ref is the same in three loops. The others, which
+// Selected tells of, fuse: each product is added with one rounding. They agree
+// with each other, bit for bit, and differ from the portable one in the last
+// bits.
+//
+// It does not start goroutines: a caller splits rows, or columns where there are
+// few rows. A call copies B once, unless bcs is 1 and A has few rows (with AVX-512
+// up to 128, 64 of float64, with the others up to 8).
+func Multiply[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+	gemmPanels(m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
+}
+
+// gemmPanels is Multiply where p are B's panels, or none.
+func gemmPanels[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
+	w := workspaceOf[T]()
+	defer w.release()
+	w.multiply(selectedSet[T](), m, n, k, a, ars, acs, b, brs, bcs, p, c, ldc, acc)
+}
+
+// Multiply is the function of this name in the memory of w.
+func (w *Workspace[T]) Multiply(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+	w.multiply(selectedSet[T](), m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
+}
+
+// multiply is Multiply by the functions of s, or in portable loops if s is nil. p are B's
+// panels, or none.
+func (w *Workspace[T]) multiply(s *set, m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
+	if m <= 0 || n <= 0 {
+		return
+	}
+	if k <= 0 {
+		if !acc {
+			for i := range m {
+				clear(c[i*ldc:][:n])
+			}
+		}
+		return
+	}
+	// Assembly does not check bounds.
+	_, _, _ = a[(m-1)*ars+(k-1)*acs], b[(k-1)*brs+(n-1)*bcs], c[(m-1)*ldc+n-1]
+	switch {
+	case s == nil:
+		w.portable(m, n, k, a, ars, acs, b, brs, bcs, c, ldc, acc)
+		return
+	case m <= streamRows && bcs == 1 && n >= s.lanes && !p.fit(n, tileVecs*s.lanes):
+		whole := n - n%s.lanes
+		w.stream(s, m, whole, k, a, ars, acs, b, brs, c, ldc, acc)
+		if whole < n {
+			w.blocked(s, m, n-whole, k, a, ars, acs, b[whole:], brs, 1, Panels{}, c[whole:], ldc, acc)
+		}
+	default:
+		w.blocked(s, m, n, k, a, ars, acs, b, brs, bcs, p, c, ldc, acc)
+	}
+	w.work = work{} // the pool keeps no caller's memory alive
+}

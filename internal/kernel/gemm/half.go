@@ -1,0 +1,211 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/internal/half"
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+// Half is an element type of 16 bits.
+type Half interface{ array.Brain | array.Half }
+
+// Result is the element type of a product of 16-bit numbers: one of those, or
+// float32.
+type Result interface {
+	float32 | array.Brain | array.Half
+}
+
+// MultiplyHalf sets C = A·B, or adds A·B to C if acc is set, for A and B of 16-bit
+// numbers. Sizes and strides are those of Multiply, and so is the promise that
+// element i,j of C depends on row i of A, column j of B and itself alone,
+// whatever m, n, the strides and the caller's way of cutting rows or columns.
+// Sums are float32; C of a 16-bit type is widened before, if acc is set, and
+// rounded once at the end, to nearest, ties to even.
+//
+// In which order sums are formed depends on the engine, which SelectedHalf
+// tells of. Every engine has the same bits for any number of goroutines, and
+// NaN and infinities go through all of them.
+//
+//   - "f32" has the bits of Multiply on widened copies of A and B. It is that of f16
+//     everywhere.
+//   - "vdpbf16ps" has the sum of Multiply over blocks of 512 in k instead of 256, and
+//     in these, for t from 0 on,
+//     s = (s + a[i,2t+1]·b[2t+1,j]) + a[i,2t]·b[2t,j]
+//     where a number below 2^-126 in size, be it of A or B, or s, is 0 (of
+//     its sign), and each step is rounded once.
+//   - "tdpbf16ps" has ((C + s0) + s1) + … over groups of 32 in k, with s the sum of
+//     two chains of fused multiply-adds from 0 on, over even and odd p. The same
+//     numbers as above are 0, C among them. See the model in the tests.
+//
+// What is past the end of A and B is 0.
+func MultiplyHalf[E Half, R Result](m, n, k int, a []E, ars, acs int, b []E, brs, bcs int, c []R, ldc int, acc bool) {
+	MultiplyHalfPanels(m, n, k, a, ars, acs, Matrix[E]{X: b, Row: brs, Col: bcs}, c, ldc, acc)
+}
+
+// MultiplyHalfPanels is MultiplyHalf of a matrix that may have panels.
+func MultiplyHalfPanels[E Half, R Result](m, n, k int, a []E, ars, acs int, b Matrix[E], c []R, ldc int, acc bool) {
+	ks := selected()
+	multiplyHalf(ks, m, n, k, a, ars, acs, b, c, ldc, acc)
+}
+
+// multiplyHalf is MultiplyHalfPanels by the kernels ks.
+func multiplyHalf[E Half, R Result](ks kernels, m, n, k int, a []E, ars, acs int, right Matrix[E], c []R, ldc int, acc bool) {
+	b, brs, bcs := right.X, right.Row, right.Col
+	if m <= 0 || n <= 0 {
+		return
+	}
+	if k <= 0 {
+		if !acc {
+			for i := range m {
+				clear(c[i*ldc:][:n])
+			}
+		}
+		return
+	}
+	// Assembly does not check bounds.
+	_, _, _ = a[(m-1)*ars+(k-1)*acs], b[(k-1)*brs+(n-1)*bcs], c[(m-1)*ldc+n-1]
+	w := halfWorkspaceOf()
+	defer w.release()
+	multiplyHalfIn(w, ks, m, n, k, a, ars, acs, right, c, ldc, acc)
+}
+
+// multiplyHalfIn is multiplyHalf, of sizes that are not 0, in the memory of w.
+func multiplyHalfIn[E Half, R Result](w *halfWorkspace, ks kernels, m, n, k int, a []E, ars, acs int, right Matrix[E], c []R, ldc int, acc bool) {
+	b, brs, bcs := right.X, right.Row, right.Col
+	if x, ok := any(a).([]array.Brain); ok && ks.bf16 != nil {
+		w.pairs = pairProduct{w: w, s: ks.bf16, a: x, ars: ars, acs: acs, b: any(b).([]array.Brain), brs: brs, bcs: bcs}
+		if right.fit(n, ks.bf16.wide) {
+			w.pairs.panels = right.Panels
+		}
+		run(&w.pairs, w, m, n, k, c, ldc, acc)
+		return
+	}
+	p := widenedOf[E](w)
+	*p = widenedProduct[E]{w: w, ks: ks, a: a, ars: ars, acs: acs, b: b, brs: brs, bcs: bcs}
+	run(p, w, m, n, k, c, ldc, acc)
+}
+
+// engine multiplies blocks of the product.
+type engine interface {
+	// plan returns how much of C is worked on at a time: rows and columns; and
+	// how much of k a copy of B is deep.
+	plan(m, n, k int) (rows, cols, deep int)
+	// rounds reports whether sums of this depth are complete when they leave the
+	// registers. If so, block will give them to `to` and not write them to C.
+	rounds(k int, to taker) bool
+	// columns prepares columns j0 to j0+jn of B, from k0 to k0+kn.
+	columns(j0, jn, k0, kn int)
+	// block adds to C, or sets it, rows i0 to i0+in multiplied with what columns
+	// has prepared.
+	block(i0, in int, c []float32, ldc int, acc bool)
+}
+
+// taker is given sums: in rows, pitch apart, those of rows from i on and columns from
+// j on of C.
+type taker interface {
+	take(i, j, in, jn int, sums []float32, pitch int)
+}
+
+// rounded is a C that rounds what it is given.
+type rounded[R Result] struct {
+	c   []R
+	ldc int
+}
+
+func (r *rounded[R]) take(i, j, in, jn int, sums []float32, pitch int) {
+	narrowRows(in, jn, r.c[i*r.ldc+j:], r.ldc, sums, pitch)
+}
+
+// manyRows is of how many rows the sums of a result that is to be rounded are
+// kept while k advances. B is copied once for so many: measured, it takes as long
+// as multiplying a dozen.
+const manyRows = 1024
+
+// run multiplies with e. Where C is not float32, sums are kept for so many rows
+// and columns that they stay in a cache.
+func run[R Result](e engine, w *halfWorkspace, m, n, k int, c []R, ldc int, acc bool) {
+	rows, cols, deep := e.plan(m, n, k)
+	direct, exact := any(c).([]float32)
+	if !exact && !acc && e.rounds(k, roundedOf(w, c, ldc)) {
+		for j0 := 0; j0 < n; j0 += cols {
+			e.columns(j0, min(cols, n-j0), 0, k)
+			for i0 := 0; i0 < m; i0 += rows {
+				e.block(i0, min(rows, m-i0), nil, 0, false)
+			}
+		}
+		return
+	}
+	many := m // rows whose sums are kept
+	if !exact {
+		many = rows
+		if k > deep {
+			many = max(rows, manyRows/rows*rows)
+		}
+	}
+	for j0 := 0; j0 < n; j0 += cols {
+		jn := min(cols, n-j0)
+		for m0 := 0; m0 < m; m0 += many {
+			end := min(m0+many, m)
+			sums, ld := []float32(nil), ldc
+			if exact {
+				sums = direct[m0*ldc+j0:]
+			} else {
+				ld = jn
+				sums = kernel.Room(&w.c, (end-m0)*jn)
+				for i := m0; acc && i < end; i++ {
+					widen(sums[(i-m0)*ld:][:jn], c[i*ldc+j0:][:jn])
+				}
+			}
+			for d0 := 0; d0 < k; d0 += deep {
+				if m0 == 0 || k > deep {
+					e.columns(j0, jn, d0, min(deep, k-d0))
+				}
+				for i0 := m0; i0 < end; i0 += rows {
+					e.block(i0, min(rows, end-i0), sums[(i0-m0)*ld:], ld, acc || d0 > 0)
+				}
+			}
+			if !exact {
+				narrowRows(end-m0, jn, c[m0*ldc+j0:], ldc, sums, ld)
+			}
+		}
+	}
+}
+
+// widen sets dst to src in float32.
+func widen[R Result](dst []float32, src []R) {
+	switch x := any(src).(type) {
+	case []array.Brain:
+		array.WidenBrain(dst, x)
+	case []array.Half:
+		array.WidenHalf(dst, x)
+	}
+}
+
+// narrow sets dst to src, rounded.
+func narrow[R Result](dst []R, src []float32) {
+	switch y := any(dst).(type) {
+	case []array.Brain:
+		array.NarrowBrain(y, src[:len(y)])
+	case []array.Half:
+		array.NarrowHalf(y, src[:len(y)])
+	}
+}
+
+// narrowRows sets rows of n elements, pitch apart in dst, to those stride apart in
+// src, rounded.
+func narrowRows[R Result](rows, n int, dst []R, pitch int, src []float32, stride int) {
+	done := 0
+	switch y := any(dst).(type) {
+	case []array.Brain:
+		done = half.NarrowBrainRows(rows, n, y, pitch, src, stride)
+	case []array.Half:
+		done = half.NarrowHalfRows(rows, n, y, pitch, src, stride)
+	}
+	for i := 0; i < rows && done < n; i++ {
+		narrow(dst[i*pitch+done:][:n-done], src[i*stride+done:])
+	}
+}
+
+func bytesOf[E any](x []E) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }

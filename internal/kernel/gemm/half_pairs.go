@@ -1,0 +1,255 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+// pairProduct is the engine of a halfSet: tiles of C from copies of A and B in
+// which numbers lie in pairs. What is said of blocked holds here too; a panel of
+// B of 512 by 48 pairs takes as much memory as one of 256 in float32.
+type pairProduct struct {
+	w        *halfWorkspace
+	s        *halfSet
+	a        []array.Brain
+	ars, acs int
+	b        []array.Brain
+	brs, bcs int
+
+	dry                bool   // nothing is multiplied, see pairsNeed
+	panels             Panels // of B, or none: then they are copied
+	to                 taker  // nil if sums are written to C
+	stream             bool   // B is read where it lies
+	keep               bool   // all of A is copied once
+	j0, jn, k0, kn, at int    // of the columns at hand; at is packed columns
+}
+
+// A of one block of rows that takes so many bytes at most is kept, and columns
+// are done panel by panel, if B takes more: the copy of a panel then is in the
+// nearest cache when it is read, as matters if that is done for few rows.
+const keptBytes = 256 << 10
+
+// blockColumns is how many columns of B are copied at once: as many as of float32.
+const blockColumns = 1056
+
+func (p *pairProduct) plan(m, n, k int) (rows, cols, deep int) {
+	if p.stream = p.s.streams[0] != nil && p.panels.mem == nil && m <= 4*streamRows && p.bcs == 1 && n >= streamLanes; p.stream {
+		return m, n, k
+	}
+	if m <= p.s.rows && 2*n*k > keptBytes && 2*kernel.RoundUp(m, p.s.most)*p.s.depth(k) <= keptBytes {
+		p.keep = true
+		if !p.dry {
+			kernel.Room(&p.w.pa, kernel.RoundUp(m, p.s.most)*p.s.depth(k)/2)
+		}
+		return p.s.rows, p.s.wide, 4 * p.s.deep
+	}
+	return p.s.rows, kernel.Evenly(n, blockColumns, p.s.wide), 4 * p.s.deep
+}
+
+// rounds is true for one block of k in tiles, except for those that do many rows
+// in one call.
+func (p *pairProduct) rounds(k int, to taker) bool {
+	if p.stream || k > p.s.deep || p.s.squares {
+		return false
+	}
+	p.to = to
+	return true
+}
+
+// depth returns the length of k elements with what is added behind the end.
+func (s *halfSet) depth(k int) int { return kernel.RoundUp(k, s.step) }
+
+func (p *pairProduct) columns(j0, jn, k0, kn int) {
+	p.j0, p.jn, p.k0, p.kn, p.at = j0, jn, k0, kn, kernel.RoundUp(jn, pairLanes)
+	if p.stream || p.panels.mem != nil {
+		return
+	}
+	s := p.s
+	pb := kernel.Room(&p.w.pb, p.at*s.depth(kn)/2)
+	for d := 0; d < kn; d += s.deep {
+		dn := min(s.deep, kn-d)
+		for j := 0; j < jn; j += s.wide {
+			v := min(s.wide, jn-j)
+			s.packPairs(pb[d/2*p.at+j*s.depth(dn)/2:], kernel.RoundUp(v, pairLanes), s.depth(dn)/2, p.b[(k0+d)*p.brs+(j0+j)*p.bcs:], v, dn, p.brs, p.bcs)
+		}
+	}
+}
+
+func (p *pairProduct) block(i0, in int, c []float32, ldc int, acc bool) {
+	s, w := p.s, p.w
+	if p.stream {
+		whole := p.jn &^ (streamLanes - 1)
+		p.streamed(in, whole, c, ldc, acc)
+		if whole < p.jn {
+			rest := *p
+			rest.stream, rest.b, rest.keep, rest.panels = false, p.b[whole*p.bcs:], false, Panels{}
+			for d := 0; d < p.kn; d += 4 * s.deep {
+				rest.columns(0, p.jn-whole, d, min(4*s.deep, p.kn-d))
+				rest.block(i0, in, c[whole:], ldc, acc || d > 0)
+			}
+		}
+		return
+	}
+	t := &w.work
+	for d := 0; d < p.kn; d += s.deep {
+		dn := min(s.deep, p.kn-d)
+		pairs := s.depth(dn) / 2
+		pa := p.rows(i0, in, p.k0+d, dn)
+		t.deep, t.add = pairs, 0
+		if s.squares {
+			t.deep = pairs / 16
+		}
+		if acc || d > 0 {
+			t.add = 1
+		}
+		for j := 0; j < p.jn; j += s.wide {
+			v := min(s.wide, p.jn-j)
+			t.bstride = uintptr(4 * kernel.RoundUp(v, pairLanes))
+			if p.panels.mem != nil {
+				t.b = unsafe.Pointer(p.panels.pairs(s, p.k0+d, pairs, p.j0+j))
+			} else {
+				t.b = unsafe.Pointer(&w.pb[d/2*p.at+j*pairs])
+			}
+			if p.to != nil {
+				p.taken(i0, in, j, v, pairs, pa)
+				continue
+			}
+			p.column(in, v, pairs, pa, c[j:], ldc)
+		}
+	}
+}
+
+// rows copies rows i0 to i0+in of A, from k0 to k0+kn.
+func (p *pairProduct) rows(i0, in, k0, kn int) []uint32 {
+	s := p.s
+	pairs := s.depth(kn) / 2
+	at, lines := 0, kernel.RoundUp(in, s.most)
+	if p.keep {
+		at = k0 / 2 * lines
+	}
+	pa := kernel.Room(&p.w.pa, at+lines*pairs)[at:]
+	if p.keep && p.j0 > 0 {
+		return pa
+	}
+	from := p.a[i0*p.ars+k0*p.acs:]
+	if s.squares {
+		p.packSquares(pa, from, in, kn)
+		return pa
+	}
+	for i := 0; i < in; i += s.most {
+		h := min(s.most, in-i)
+		_, padded := s.tile(h, 1)
+		s.packPairs(pa[i*pairs:], padded, pairs, from[i*p.ars:], h, kn, p.acs, p.ars)
+	}
+	return pa
+}
+
+// column multiplies the tiles of A in pa, of m rows, with the panel of n columns
+// that the work has.
+func (p *pairProduct) column(m, n, pairs int, pa []uint32, c []float32, ldc int) {
+	s, w := p.s, p.w
+	t, padded := &w.work, kernel.RoundUp(n, pairLanes)
+	t.config = &w.config
+	for i := 0; i < m; {
+		h := min(s.most, m-i)
+		tile, rows := s.tile(h, padded/pairLanes)
+		t.a, t.blocks = unsafe.Pointer(&pa[i*pairs]), 1
+		if h == rows && n == padded {
+			t.c, t.cstride = unsafe.Pointer(&c[i*ldc]), uintptr(4*ldc)
+			if s.squares {
+				t.blocks = (m - i) / rows
+			}
+			tile(t.of())
+			i += t.blocks * rows
+			continue
+		}
+		for r := 0; r < h && t.add != 0; r++ {
+			copy(w.edge[r*padded:], c[(i+r)*ldc:][:n])
+		}
+		t.c, t.cstride = unsafe.Pointer(&w.edge), uintptr(4*padded)
+		tile(t.of())
+		for r := range h {
+			copy(c[(i+r)*ldc:][:n], w.edge[r*padded:])
+		}
+		i += h
+	}
+}
+
+// taken is column for sums that are not written to C.
+func (p *pairProduct) taken(i0, m, j, n, pairs int, pa []uint32) {
+	s, w := p.s, p.w
+	t, padded := &w.work, kernel.RoundUp(n, pairLanes)
+	t.c, t.cstride = unsafe.Pointer(&w.edge), uintptr(4*padded)
+	for i := 0; i < m; i += s.most {
+		h := min(s.most, m-i)
+		tile, _ := s.tile(h, padded/pairLanes)
+		t.a = unsafe.Pointer(&pa[i*pairs])
+		tile(t.of())
+		p.to.take(i0+i, p.j0+j, h, n, w.edge[:], padded)
+	}
+}
+
+// streamLanes is how many columns a stream takes at once.
+const streamLanes = 2 * pairLanes
+
+// streamed multiplies m rows, a few, with n columns of B where they lie, n a
+// multiple of streamLanes. It does the same to an element of C as tiles.
+func (p *pairProduct) streamed(m, n int, c []float32, ldc int, acc bool) {
+	s, w := p.s, p.w
+	cols := kernel.Evenly(n, 2*streamSums/streamRows, streamLanes)
+	for j0 := 0; j0 < n; j0 += cols {
+		jn := min(cols, n-j0)
+		for k0 := 0; k0 < p.kn; k0 += s.deep {
+			kn := min(s.deep, p.kn-k0)
+			for i0 := 0; i0 < m; i0 += streamRows {
+				in := min(streamRows, m-i0)
+				do, rows := streamOf(s.streams, in)
+				pa, sums := kernel.Room(&w.pa, rows*s.deep/2), kernel.Room(&w.sums, rows*cols)
+				s.packPairs(pa, rows, (kn+1)/2, p.a[i0*p.ars+k0*p.acs:], in, kn, p.acs, p.ars)
+				clear(sums[:rows*jn])
+				p.sum(do, pa, sums, rows, kn, jn, p.b[k0*p.brs+j0:])
+				for r := range in {
+					row := c[(i0+r)*ldc+j0:][:jn]
+					if !acc && k0 == 0 {
+						clear(row)
+					}
+					addStreamed(row, sums, rows, r)
+				}
+			}
+		}
+	}
+}
+
+// sum streams a block of b, kn by jn.
+func (p *pairProduct) sum(do func(*byte), pa []uint32, sums []float32, rows, kn, jn int, b []array.Brain) {
+	t := &p.w.work
+	t.a, t.c, t.cols = unsafe.Pointer(&pa[0]), unsafe.Pointer(&sums[0]), uintptr(2*jn)
+	if kn > 1 {
+		t.deep, t.b, t.bstride = kn/2, unsafe.Pointer(&b[0]), uintptr(2*p.brs)
+		do(t.of())
+	}
+	if kn%2 > 0 { // a row without a neighbour
+		last := brains(kernel.Room(&p.w.pb, jn))
+		copy(last, b[(kn-1)*p.brs:][:jn])
+		clear(last[jn:])
+		t.deep, t.a = 1, unsafe.Pointer(&pa[kn/2*rows])
+		t.b, t.bstride = unsafe.Pointer(&last[0]), uintptr(2*jn)
+		do(t.of())
+	}
+}
+
+// addStreamed adds row r of the sums of a stream of so many rows.
+func addStreamed(dst, sums []float32, rows, r int) {
+	for j := 0; j < len(dst); j += streamLanes {
+		y, low := dst[j:][:streamLanes], sums[j*rows+r*streamLanes:][:streamLanes]
+		high := low[pairLanes:]
+		for q := 0; q < pairLanes; q += 4 {
+			for i := range 4 {
+				y[2*q+i] += low[q+i]
+				y[2*q+4+i] += high[q+i]
+			}
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package gemm
+
+import (
+	"sync"
+
+	"github.com/gomoe/gomoe/array"
+)
+
+// halfWorkspace is the memory of one product of 16-bit numbers, kept for the
+// next one as a workspace is.
+type halfWorkspace struct {
+	work   halfWork
+	config tileConfig
+	edge   [32 * 32]float32 // a tile of C, of which a part is wanted
+	// Copies of A and B, and sums, grown when needed.
+	a, b, c, sums []float32
+	pa, pb        []uint32
+	square        [256]uint32
+	// What runs the product.
+	pairs        pairProduct
+	widenedBrain widenedProduct[array.Brain]
+	widenedHalf  widenedProduct[array.Half]
+	roundedBrain rounded[array.Brain]
+	roundedHalf  rounded[array.Half]
+}
+
+// widenedOf returns the workspace's engine for E.
+func widenedOf[E Half](w *halfWorkspace) *widenedProduct[E] {
+	if p, ok := any(&w.widenedBrain).(*widenedProduct[E]); ok {
+		return p
+	}
+	return any(&w.widenedHalf).(*widenedProduct[E])
+}
+
+// roundedOf returns what rounds sums to C, which is not of float32.
+func roundedOf[R Result](w *halfWorkspace, c []R, ldc int) taker {
+	switch x := any(c).(type) {
+	case []array.Brain:
+		w.roundedBrain = rounded[array.Brain]{x, ldc}
+		return &w.roundedBrain
+	case []array.Half:
+		w.roundedHalf = rounded[array.Half]{x, ldc}
+		return &w.roundedHalf
+	}
+	return nil
+}
+
+// A sync.Pool keeps what it holds between products.
+var halfWorkspaces sync.Pool
+
+func halfWorkspaceOf() *halfWorkspace {
+	if w, ok := halfWorkspaces.Get().(*halfWorkspace); ok {
+		return w
+	}
+	return &halfWorkspace{config: newTileConfig()}
+}
+
+func (w *halfWorkspace) release() {
+	w.work = halfWork{} // the pool keeps no caller's memory alive
+	w.pairs, w.widenedBrain, w.widenedHalf = pairProduct{}, widenedProduct[array.Brain]{}, widenedProduct[array.Half]{}
+	w.roundedBrain, w.roundedHalf = rounded[array.Brain]{}, rounded[array.Half]{}
+	halfWorkspaces.Put(w)
+}

@@ -1,0 +1,23 @@
+package gemm
+
+import "github.com/gomoe/gomoe/internal/kernel"
+
+// Ref is Multiply in three loops, bit for bit: its specification.
+func Ref[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
+	for i := range m {
+		for j := range n {
+			var sum T
+			if acc {
+				sum = c[i*ldc+j]
+			}
+			for k0 := 0; k0 < k; k0 += gemmDeep {
+				var s T
+				for p := k0; p < min(k0+gemmDeep, k); p++ {
+					s += T(a[i*ars+p*acs] * b[p*brs+j*bcs])
+				}
+				sum += s
+			}
+			c[i*ldc+j] = sum
+		}
+	}
+}

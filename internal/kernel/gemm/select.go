@@ -1,0 +1,33 @@
+package gemm
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+// kernels is the functions of one kind. Without sets they are the portable ones.
+type kernels struct {
+	name     string
+	f32, f64 *set
+	bf16     *halfSet // nil if f32 multiplies bf16 too
+	// halfStreams is f32's streams for B of bf16 and of f16.
+	halfStreams [2][3]func(*byte)
+}
+
+// selected returns the functions of the kind that is selected.
+var selected = sync.OnceValue(func() kernels {
+	k, _ := kernel.Selected() // the error is Selected's to tell
+	return kernelsOf(k)
+})
+
+// set returns the functions for elements of size bytes, nil for portable loops.
+func (k kernels) set(size uintptr) *set {
+	if size == 4 {
+		return k.f32
+	}
+	return k.f64
+}
+
+func selectedSet[T kernel.Float]() *set { return selected().set(unsafe.Sizeof(T(0))) }

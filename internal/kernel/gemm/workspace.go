@@ -1,0 +1,43 @@
+package gemm
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+// Workspace is the memory of one product. Products are many and short, so it
+// is kept for the next one; nothing of a result depends on what it held.
+type Workspace[T kernel.Float] struct {
+	work work
+	edge [8 * tileVecs * 16]T // a tile of C, of which a part is wanted
+	// Copies of A and B, and sums, grown when needed.
+	a, b, sums []T
+}
+
+// One pool per element type, as a package variable cannot have a type parameter.
+var workspaces32, workspaces64 sync.Pool
+
+func pool[T kernel.Float]() *sync.Pool {
+	if unsafe.Sizeof(T(0)) == 4 {
+		return &workspaces32
+	}
+	return &workspaces64
+}
+
+// workspaceOf returns a workspace that is nobody else's until it is released.
+func workspaceOf[T kernel.Float]() *Workspace[T] {
+	if w, ok := pool[T]().Get().(*Workspace[T]); ok {
+		return w
+	}
+	return new(Workspace[T])
+}
+
+func (w *Workspace[T]) release() { pool[T]().Put(w) }
+
+// Held returns the sizes of the buffers, as a Need has them.
+func (w *Workspace[T]) Held() kernel.Need {
+	own, n := NameOf[T](), func(x []T) int64 { return int64(len(x)) * sizeOf[T]() }
+	return kernel.Need{own: sizeOf[Workspace[T]](), own + ".a": n(w.a), own + ".b": n(w.b), own + ".sums": n(w.sums)}
+}

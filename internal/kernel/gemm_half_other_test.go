@@ -1,5 +1,0 @@
-//go:build !amd64
-
-package kernel
-
-func withCopies(s halfSet) *halfSet { return &s }

@@ -1,0 +1,88 @@
+package kernel
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+)
+
+// Kind is one choice of kernels, by the instructions that they use.
+type Kind uint8
+
+const (
+	Portable Kind = iota // plain Go
+	NEON
+	AVX2
+	AVX512
+	AMX // AVX512 with other products of bf16
+)
+
+// String returns the kind's name in GOMOE_KERNELS.
+func (k Kind) String() string { return [...]string{"portable", "neon", "avx2", "avx512", "amx"}[k] }
+
+// Vectors returns the kind that has the loops over vectors of k: AVX512 for AMX.
+func (k Kind) Vectors() Kind {
+	if k == AMX {
+		return AVX512
+	}
+	return k
+}
+
+// VectorsOf returns the kind of the loops over vectors of T that this process uses:
+// Portable for float64.
+func VectorsOf[T Float]() Kind {
+	if unsafe.Sizeof(T(0)) != 4 {
+		return Portable
+	}
+	k, _ := selection()
+	return k.Vectors()
+}
+
+// Selected returns the kind of kernels that this process uses: the one that the
+// environment variable GOMOE_KERNELS names (portable, avx2, avx512, or amx, which is
+// avx512 with other products of bf16; neon on arm64) or, if that is empty, the best
+// that this processor has. If it cannot have those that were
+// named, it uses the portable ones, and the error says so.
+func Selected() (Kind, error) { return selection() }
+
+// Use chooses the kernels of this process by name, as GOMOE_KERNELS does. It comes
+// before the first product, and the first plan of one: to want others afterwards is an error.
+func Use(name string) error {
+	if _, err := choose(name, Available()); err != nil {
+		return err
+	}
+	if err := os.Setenv("GOMOE_KERNELS", name); err != nil {
+		return fmt.Errorf("kernel: %w", err)
+	}
+	if k, _ := selection(); name != "" && k.String() != name {
+		return fmt.Errorf("kernel: %s kernels are in use already, too late for %s; choose before the first program is run", k, name)
+	}
+	return nil
+}
+
+// selection reads the environment once, so that all results of a process have
+// the bits of the same kernels.
+var selection = sync.OnceValues(func() (Kind, error) {
+	return choose(os.Getenv("GOMOE_KERNELS"), Available())
+})
+
+// Available returns the kinds that this processor runs, the best first and Portable last.
+func Available() []Kind { return append(vectorKinds(), Portable) }
+
+func choose(name string, have []Kind) (Kind, error) {
+	if name == "" {
+		return have[0], nil
+	}
+	var names []string
+	for _, k := range have {
+		names = append(names, k.String())
+	}
+	if i := slices.Index(names, name); i >= 0 {
+		return have[i], nil
+	}
+	return Portable, fmt.Errorf("kernel: kernels %q are not among those that this processor runs; choose %s, or nothing for the best, with GOMOE_KERNELS or -kernels",
+		name, strings.Join(names, " or "))
+}

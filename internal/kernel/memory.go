@@ -1,0 +1,44 @@
+package kernel
+
+import "unsafe"
+
+// Float is an arithmetic element type. The 16-bit formats are widened first.
+type Float interface{ ~float32 | ~float64 }
+
+// Lanes is how many elements of float32 loops over vectors take at once with every kind,
+// and how many sums they keep.
+const Lanes = 16
+
+// Room returns n elements of buf, which begin where a cache line does. It makes
+// buf longer if it is too short.
+func Room[T any](buf *[]T, n int) []T {
+	if len(*buf) < n {
+		line := 64 / int(unsafe.Sizeof(*new(T)))
+		x := make([]T, n+line)
+		at := 0
+		for uintptr(unsafe.Pointer(&x[at]))%64 != 0 {
+			at++
+		}
+		*buf = x[at:]
+	}
+	return (*buf)[:n]
+}
+
+// Float32s and Float64s give a slice the type that its elements have underneath.
+func Float32s[T Float](x []T) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+func Float64s[T Float](x []T) []float64 {
+	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+// Evenly cuts n into as few equal pieces as are not longer than most, and
+// returns their length as a multiple of unit.
+func Evenly(n, most, unit int) int {
+	pieces := (n + most - 1) / most
+	return RoundUp((n+pieces-1)/pieces, unit)
+}
+
+// RoundUp returns the smallest multiple of unit that is not below n.
+func RoundUp(n, unit int) int { return (n + unit - 1) / unit * unit }

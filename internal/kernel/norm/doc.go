@@ -1,0 +1,9 @@
+// Package norm holds what normalises rows: RMS and layer norm, softmax, log-sum-exp,
+// a router's scores, and their gradients; and the rotation of pairs, which goes over
+// rows in the same loops.
+package norm
+
+//go:generate go run -C ../asm . -set norm -out ../norm/asm_norm_amd64.s -stubs ../norm/asm_norm_amd64.go -pkg norm
+//go:generate go run -C ../asm . -set softmax -out ../norm/asm_softmax_amd64.s -stubs ../norm/asm_softmax_amd64.go -pkg norm
+//go:generate go run ../neon -set norm -out asm_norm_arm64.s -stubs asm_norm_arm64.go -pkg norm
+//go:generate go run ../neon -set softmax -out asm_softmax_arm64.s -stubs asm_softmax_arm64.go -pkg norm

@@ -1,0 +1,95 @@
+package norm
+
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+// normLoop is one of the loops over rows in assembly. Their formulas are in asm/norm.go and neon/norm.go.
+type normLoop uint8
+
+const (
+	normRMS normLoop = iota
+	normRMSGrad
+	normRMSInverse
+	normLayer
+	normLayerGrad
+	normMoments
+	normAddGain
+	normAddBias
+	normTurn
+)
+
+// normArgs is the argument of the loops. The generator knows the offsets of its
+// fields.
+type normArgs struct {
+	rows, n       int // at least 1; of a row's elements, a positive multiple of kernel.Lanes
+	x, gain, bias *float32
+	ct            *float32
+	y             unsafe.Pointer // float32, or the float64 sums of columns
+	mean, inv     *float64
+	step          int // bytes from a row's mean to the next
+	eps           float64
+	count         float64 // n
+	pitch         int     // bytes from a row of x, ct and y to the next
+}
+
+// These do not compile if the offsets are others than in asm/norm.go
+// and neon/norm.go.
+const (
+	_ = -(unsafe.Offsetof(normArgs{}.ct) ^ 40)
+	_ = -(unsafe.Offsetof(normArgs{}.inv) ^ 64)
+	_ = -(unsafe.Offsetof(normArgs{}.eps) ^ 80)
+	_ = -(unsafe.Offsetof(normArgs{}.pitch) ^ 96)
+)
+
+// norm runs a loop over the rows of x, if v has it for rows of n elements; otherwise it
+// is false. What has one element per row is in t, and has as many as there are rows.
+func norm(v kernel.Kind, l normLoop, t *normArgs, n int, x, gain, bias, ct, y []float32) bool {
+	if v == kernel.Portable || n == 0 || n%kernel.Lanes != 0 {
+		return false
+	}
+	t.rows, t.n, t.count, t.pitch = len(x)/n, n, float64(n), 4*n
+	if t.rows == 0 {
+		return true
+	}
+	all := t.rows * n
+	t.x = &x[0]
+	// Assembly does not check bounds.
+	if y != nil {
+		t.y = unsafe.Pointer(&y[:all][0])
+	}
+	if ct != nil {
+		t.ct = &ct[:all][0]
+	}
+	if gain != nil {
+		t.gain = &gain[:n][0]
+	}
+	if bias != nil {
+		t.bias = &bias[:n][0]
+	}
+	runNorm(v, l, t)
+	return true
+}
+
+// columns runs a loop that adds rows to sums of columns, for whole vectors of them, and returns how many
+// these are.
+func columns(v kernel.Kind, l normLoop, sum []float64, x, ct []float32, pitch int, mean []float64, step int, inv []float64) int {
+	if v == kernel.Portable || len(inv) == 0 {
+		return 0
+	}
+	return columnsOf(v, l, &normArgs{mean: &mean[0], inv: &inv[0], step: 8 * step}, sum, x, ct, pitch, len(inv))
+}
+
+func columnsOf(v kernel.Kind, l normLoop, t *normArgs, sum []float64, x, ct []float32, pitch, rows int) int {
+	n := len(sum) &^ (kernel.Lanes - 1)
+	if n == 0 || rows <= 0 {
+		return 0
+	}
+	_, _ = x[(rows-1)*pitch+n-1], ct[(rows-1)*pitch+n-1] // assembly does not check bounds
+	t.rows, t.n, t.pitch = rows, n, 4*pitch
+	t.x, t.ct, t.y = &x[0], &ct[0], unsafe.Pointer(&sum[0])
+	runNorm(v, l, t)
+	return n
+}

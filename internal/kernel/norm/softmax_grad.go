@@ -1,0 +1,61 @@
+package norm
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+	"github.com/gomoe/gomoe/internal/kernel/vector"
+)
+
+// Difference sets y = x - c in float64, rounded once. y may be x.
+func Difference[T kernel.Float](y, x []T, c float64) { difference(lineLoopsOf[T](), y, x, c) }
+
+func difference[T kernel.Float](l *lineLoops, y, x []T, c float64) {
+	y = y[:len(x)]
+	if l != nil && l.less != nil {
+		l.less(len(x), first(y), first(x), c)
+		return
+	}
+	for i, x := range x {
+		y[i] = T(float64(x) - c)
+	}
+}
+
+// SoftmaxGrad sets rows of n elements of dx to y·(ct - Dot(y, ct)) of theirs, in
+// float64 and rounded once: the derivative of softmax where that is y. dx may be y
+// or ct.
+func SoftmaxGrad[T kernel.Float](dx, y, ct []T, n int) { softmaxGrad(lineLoopsOf[T](), dx, y, ct, n) }
+
+func softmaxGrad[T kernel.Float](l *lineLoops, dx, y, ct []T, n int) {
+	dx, ct = dx[:len(y)], ct[:len(y)]
+	if n == 0 || len(y) == 0 {
+		return
+	}
+	if l != nil && l.softmaxGrad != nil {
+		l.softmaxGrad(n, first(dx), first(y), first(ct), len(y)/n)
+		return
+	}
+	for at := 0; at+n <= len(y); at += n {
+		c := vector.Dot(y[at:at+n], ct[at:at+n])
+		for i := at; i < at+n; i++ {
+			dx[i] = T(float64(y[i]) * (float64(ct[i]) - c))
+		}
+	}
+}
+
+// LogSoftmaxGrad sets dx = ct - exp(y)·sum in float64, rounded once, which is the
+// derivative of a line of log_softmax if sum is Σ ct. dx may be y or ct.
+func LogSoftmaxGrad[T kernel.Float](dx, y, ct []T, sum float64) {
+	logSoftmaxGrad(lineLoopsOf[T](), dx, y, ct, sum)
+}
+
+func logSoftmaxGrad[T kernel.Float](l *lineLoops, dx, y, ct []T, sum float64) {
+	dx, ct = dx[:len(y)], ct[:len(y)]
+	if l != nil && l.logSoftmaxGrad != nil {
+		l.logSoftmaxGrad(len(y), first(dx), first(y), first(ct), sum)
+		return
+	}
+	for i, y := range y {
+		dx[i] = T(float64(ct[i]) - float64(math.Exp(float64(y))*sum))
+	}
+}

@@ -1,0 +1,20 @@
+package random
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/testing/numbers"
+)
+
+// Nothing behind the last element is touched; if it were, this test would crash.
+func TestRandomStaysInside(t *testing.T) {
+	for _, n := range []int{1, 2, 7, 8, 9, 15, 16, 17, 31, 40, 63, 64, 65, 130} {
+		z := numbers.AtGuard(t, make([]float32, n))
+		for _, l := range loopsHere() {
+			bits32(l, unsafe.Slice((*uint32)(unsafe.Pointer(&z[0])), n), [2]uint32{1, 2}, 3)
+			uniform(l, z, [2]uint32{1, 2}, 3, 0, 1)
+			normal(l, z, [2]uint32{1, 2}, 3)
+		}
+	}
+}

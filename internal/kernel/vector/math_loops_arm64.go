@@ -1,0 +1,51 @@
+package vector
+
+import "github.com/gomoe/gomoe/internal/kernel"
+
+func mathOf(v kernel.Kind) *mathLoops {
+	if v != kernel.NEON {
+		return nil
+	}
+	return neonMath()
+}
+
+// neonMath is all but what is made of polynomials in float64 (Expm1, Log, Log1p, Pow,
+// Erf, Sin, Cos, GELU and its tanh, their derivatives, scores, LogSoftmaxGrad and the
+// inverse error function of Normal), and SoftmaxGrad but for its sums: these are
+// scalar on arm64.
+func neonMath() *mathLoops {
+	return &mathLoops{
+		unary: [unaries]func(n int, y, x *float32){
+			loopNeg:         neonNeg,
+			loopAbs:         neonAbs,
+			loopSign:        neonSign,
+			loopSquare:      neonSquare,
+			loopSqrt:        neonSqrt,
+			loopFloor:       neonFloor,
+			loopCeil:        neonCeil,
+			loopRound:       neonRound,
+			loopRoundToEven: neonRoundToEven,
+			loopRsqrt:       neonRsqrt,
+			loopFromInt:     neonFromInt,
+			loopToInt:       neonToInt,
+			loopOrder:       neonOrder,
+		},
+		binary: [binaries]func(n int, z, x, y *float32){
+			loopAdd:     neonAdd,
+			loopSub:     neonSub,
+			loopMul:     neonMul,
+			loopDiv:     neonDiv,
+			loopMaximum: neonMaximum,
+			loopMinimum: neonMinimum,
+		},
+		clamp:    neonClamp,
+		sum:      neonSum,
+		dot:      neonDot,
+		sumRows:  neonSumRows,
+		sumTree:  neonSumTree,
+		largest:  neonLargest,
+		smallest: neonSmallest,
+		selects:  neonSelect,
+		compares: [comparisons]func(n int, z *byte, x, y *float32){neonIsEqual, neonIsUnequal, neonIsLess, neonIsAtMost, neonIsGreater, neonIsAtLeast},
+	}
+}

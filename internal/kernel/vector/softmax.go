@@ -1,0 +1,99 @@
+package vector
+
+import (
+	"math"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+// Max returns the largest element of x, -Inf of none. If one is NaN, the scalar
+// loop returns NaN, that in vectors passes over it; what is exp(x - Max) is NaN
+// somewhere with both, and so is its sum.
+func Max[T kernel.Float](x []T) T { return MaxOf(kernel.VectorsOf[T](), x) }
+
+// MaxOf is Max by the loops of v.
+func MaxOf[T kernel.Float](v kernel.Kind, x []T) T {
+	top := T(math.Inf(-1))
+	if has(v, loopMax) {
+		t := vectorArgs{max: noMax(float32(top)), largest: float32(top)}
+		each(v, loopMax, &t, float32(top), [3][]float32{}, [4][]float32{kernel.Float32s(x)})
+		return T(t.largest)
+	}
+	for _, x := range x {
+		top = max(top, x)
+	}
+	return top
+}
+
+func noMax(top float32) (lanes [kernel.Lanes]float32) {
+	for i := range lanes {
+		lanes[i] = top
+	}
+	return lanes
+}
+
+// ExpSum sets y = exp(x - shift), which may be written over x, and returns the sum
+// in float64: over all x upwards, or, in vectors of float32, as 16 sums, the k-th
+// over the elements k, k+16, k+32 and so on upwards, which are then added in pairs 8
+// apart, 4, 2 and 1. So the order depends on the length alone. In float64, and with
+// the portable kernels, the powers are added before they are rounded; in
+// vectors the difference x - shift is rounded too, which makes for an error of 2⁻²⁴ of
+// itself in the exponent.
+func ExpSum[T kernel.Float](y, x []T, shift T) float64 {
+	return ExpSumOf(kernel.VectorsOf[T](), y, x, shift)
+}
+
+// ExpSumOf is ExpSum by the loops of v.
+func ExpSumOf[T kernel.Float](v kernel.Kind, y, x []T, shift T) float64 {
+	y = y[:len(x)]
+	if has(v, loopExpSum) {
+		t := vectorArgs{c: [3]float32{float32(shift)}}
+		each(v, loopExpSum, &t, float32(math.Inf(-1)), [3][]float32{kernel.Float32s(y)}, [4][]float32{kernel.Float32s(x)})
+		return t.total
+	}
+	sum := 0.0
+	for i, x := range x {
+		e := math.Exp(float64(x) - float64(shift))
+		sum += e
+		y[i] = T(e)
+	}
+	return sum
+}
+
+// ExpTotal is ExpSum without y.
+func ExpTotal[T kernel.Float](x []T, shift T) float64 {
+	return ExpTotalOf(kernel.VectorsOf[T](), x, shift)
+}
+
+// ExpTotalOf is ExpTotal by the loops of v.
+func ExpTotalOf[T kernel.Float](v kernel.Kind, x []T, shift T) float64 {
+	if has(v, loopExpTotal) {
+		t := vectorArgs{c: [3]float32{float32(shift)}}
+		each(v, loopExpTotal, &t, float32(math.Inf(-1)), [3][]float32{}, [4][]float32{kernel.Float32s(x)})
+		return t.total
+	}
+	sum := 0.0
+	for _, x := range x {
+		sum += math.Exp(float64(x) - float64(shift))
+	}
+	return sum
+}
+
+// Scaled sets y = x·factor/sum in float64, rounded once; the scalar loop divides
+// every x by sum, that in vectors takes factor/sum first. y may be x.
+func Scaled[T kernel.Float](y, x []T, factor, sum float64) {
+	ScaledOf(kernel.VectorsOf[T](), y, x, factor, sum)
+}
+
+// ScaledOf is Scaled by the loops of v.
+func ScaledOf[T kernel.Float](v kernel.Kind, y, x []T, factor, sum float64) {
+	y = y[:len(x)]
+	if has(v, loopScaled) {
+		t := vectorArgs{wide: [10]float64{factor / sum}}
+		each(v, loopScaled, &t, 0, [3][]float32{kernel.Float32s(y)}, [4][]float32{kernel.Float32s(x)})
+		return
+	}
+	for i, x := range x {
+		y[i] = T(float64(x) / sum * factor)
+	}
+}

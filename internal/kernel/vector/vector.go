@@ -1,0 +1,105 @@
+package vector
+
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/kernel"
+)
+
+// loop is one of the loops in assembly. Its arguments are those of the formula
+// beside the function of this name in asm/vector.go. An instruction set may lack
+// some: whoever runs one asks has, and has a scalar loop for the other case.
+type loop uint8
+
+const (
+	loopExp loop = iota
+	loopTanh
+	loopLogistic
+	loopSiLU
+	loopSiLUGrad
+	loopSwiGLU
+	loopSwiGLUGrad
+	loopMax
+	loopExpSum
+	loopExpTotal
+	loopScaled
+	loopAdamW
+	// Of attention in blocks, which is in lanes with avx2 and avx512.
+	loopScaleMax
+	loopAttentionGrad
+)
+
+// vectorArgs is the argument of the loops. The generator knows the offsets of
+// its fields.
+type vectorArgs struct {
+	n    int // a positive multiple of kernel.Lanes
+	out  [3]*float32
+	in   [4]*float32
+	wide [10]float64
+	max  [kernel.Lanes]float32
+	sum  [kernel.Lanes]float64
+	// Of all lanes, after a loop that makes it.
+	total   float64
+	largest float32
+	c       [3]float32
+}
+
+// These do not compile if the offsets are others than in asm/vector.go
+// and neon/vector.go.
+const (
+	_ = -(unsafe.Offsetof(vectorArgs{}.out) ^ 8)
+	_ = -(unsafe.Offsetof(vectorArgs{}.in) ^ 32)
+	_ = -(unsafe.Offsetof(vectorArgs{}.wide) ^ 64)
+	_ = -(unsafe.Offsetof(vectorArgs{}.max) ^ 144)
+	_ = -(unsafe.Offsetof(vectorArgs{}.sum) ^ 208)
+	_ = -(unsafe.Offsetof(vectorArgs{}.total) ^ 336)
+	_ = -(unsafe.Offsetof(vectorArgs{}.largest) ^ 344)
+	_ = -(unsafe.Offsetof(vectorArgs{}.c) ^ 348)
+)
+
+// each runs a loop over slices of one length. The last elements, fewer than a
+// vector, are copied to where a whole one can be read, with pad behind them, and
+// so take the same instructions as the others: an element of a result depends on
+// its own arguments only. A slice may be both result and argument.
+func each(v kernel.Kind, l loop, t *vectorArgs, pad float32, out [3][]float32, in [4][]float32) {
+	n := len(in[0])
+	whole := n &^ (kernel.Lanes - 1)
+	if whole > 0 {
+		for i, x := range out {
+			t.out[i] = unsafe.SliceData(x)
+		}
+		for i, x := range in {
+			t.in[i] = unsafe.SliceData(x)
+		}
+		t.n = whole
+		run(v, l, t)
+	}
+	if whole == n {
+		return
+	}
+	// The copies stay on the stack if they are pointed to from there only, and
+	// not from an argument.
+	a := *t
+	var y [3][kernel.Lanes]float32
+	var x [4][kernel.Lanes]float32
+	for i, from := range in {
+		if from == nil {
+			continue
+		}
+		for j := copy(x[i][:], from[whole:n]); j < kernel.Lanes; j++ {
+			x[i][j] = pad
+		}
+		a.in[i] = &x[i][0]
+	}
+	for i := range out {
+		a.out[i] = &y[i][0]
+	}
+	a.n = kernel.Lanes
+	run(v, l, &a)
+	t.total, t.largest = a.total, a.largest
+	for i, to := range out {
+		if to != nil {
+			copy(to[whole:n], y[i][:])
+		}
+	}
+}
