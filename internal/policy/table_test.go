@@ -55,7 +55,7 @@ func imports() map[string][]string {
 		"jaccl/rdma/rdmatest":       {"jaccl/job/hostfile"},
 		"internal/measure":          {"graph", "collective", "jaccl"},
 		"internal/flight":           {"collective", "jaccl"},
-		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile"},
+		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
 		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
 		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // what instructions come from says how they are launched
@@ -70,7 +70,7 @@ func imports() map[string][]string {
 		"internal/optimize":         {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/testing/late":     {"graph", "array", "exec", "lowering", "runtime"},
 		"internal/testing/toy":      {"graph", "array", "sharding", "collective", "exec", "lowering", "jaccl", "jaccl/engine", "runtime"},
-		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/ring", "jaccl/rdma"},
+		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/mesh", "jaccl/mlx/ring", "jaccl/rdma"},
 		"":                          {"graph", "array", "sharding", "collective", "lowering", "internal/kernel", "internal/optimize", "metal", "metal/kernels", "primitives", "runtime", "world"},
 		"exec":                      {"graph", "array", "sharding", "collective"},
 		"collective":                {"graph"},
