@@ -133,7 +133,7 @@ func TestSessionWithoutCopies(t *testing.T) {
 			require.NoError(t, err)
 			ops := map[string]int{}
 			for _, i := range plan.Instrs {
-				if i.Collective() {
+				if i.Communicates() {
 					ops[i.Name]++
 				}
 			}
