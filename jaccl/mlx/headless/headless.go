@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl"
 )
 
@@ -67,7 +67,7 @@ func (m Member) Reduction(c collective.Call, op string, dst, src []byte) *Failur
 	case bad != nil:
 	case len(dst) != len(src):
 		bad = m.Argument(c, "dst of %d bytes and src of %d, want equal lengths", len(dst), len(src))
-	case overlap(dst, src) && unsafe.SliceData(dst) != unsafe.SliceData(src):
+	case reduce.Overlap(dst, src) && !reduce.Same(dst, src):
 		bad = m.Argument(c, "a dst that overlaps a part of src, want the same buffer or separate ones")
 	}
 	return bad
@@ -93,7 +93,7 @@ func (m Member) Scatter(c collective.Call, dst, src []byte) *Failure {
 
 // Apart checks that two buffers do not overlap.
 func (m Member) Apart(c collective.Call, dst, src []byte) *Failure {
-	if overlap(dst, src) {
+	if reduce.Overlap(dst, src) {
 		return m.Argument(c, "a dst that overlaps src, want separate buffers")
 	}
 	return nil
@@ -138,13 +138,4 @@ func Ranks(prefix string, ranks []int, size int) error {
 		}
 	}
 	return nil
-}
-
-// overlap reports whether two slices share a byte.
-func overlap(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return false
-	}
-	p, q := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
-	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
 }

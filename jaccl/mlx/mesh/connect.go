@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
@@ -70,7 +71,7 @@ type comm struct {
 	closed  bool
 	closing atomic.Bool
 	scratch []byte // see own
-	folder  folder
+	acc     reduce.Accumulator
 	pace    wait.Waiter
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 	"github.com/gomoe/gomoe/jaccl/rdma"
@@ -43,20 +45,20 @@ func (g *group) Close() error {
 
 // AllSum implements collective.Group.
 func (g *group) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return g.reduce(ctx, c, "all_sum", sum, dst, src)
+	return g.reduce(ctx, c, "all_sum", reduce.Sum, dst, src)
 }
 
 // AllMax implements jaccl.Group.
 func (g *group) AllMax(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return g.reduce(ctx, c, "all_max", largest, dst, src)
+	return g.reduce(ctx, c, "all_max", reduce.Greater, dst, src)
 }
 
 // AllMin implements jaccl.Group.
 func (g *group) AllMin(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return g.reduce(ctx, c, "all_min", smallest, dst, src)
+	return g.reduce(ctx, c, "all_min", reduce.Less, dst, src)
 }
 
-func (g *group) reduce(ctx context.Context, c collective.Call, name string, op reduction, dst, src []byte) error {
+func (g *group) reduce(ctx context.Context, c collective.Call, name string, op reduce.Op, dst, src []byte) error {
 	return g.run(ctx, c, g.Reduction(c, name, dst, src), func(o *operation) error { return g.allReduce(ctx, o, op, c.DType, dst, src) })
 }
 
@@ -70,14 +72,14 @@ func (g *group) AllGather(ctx context.Context, c collective.Call, dst, src []byt
 
 // ReduceScatter implements collective.Group. JACCL calls it sum_scatter.
 func (g *group) ReduceScatter(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return g.run(ctx, c, g.Scatter(c, dst, src), func(o *operation) error { return g.sumScatter(ctx, o, sum, c.DType, dst, src) })
+	return g.run(ctx, c, g.Scatter(c, dst, src), func(o *operation) error { return g.sumScatter(ctx, o, reduce.Sum, c.DType, dst, src) })
 }
 
 // Barrier implements collective.Group. JACCL's is a sum of one byte.
 func (g *group) Barrier(ctx context.Context, c collective.Call) error {
 	return g.run(ctx, c, g.Named(c, "barrier"), func(o *operation) error {
 		var b [2]byte
-		return g.allReduce(ctx, o, largest, 0, b[:1], b[1:])
+		return g.allReduce(ctx, o, reduce.Greater, graph.U8, b[:1], b[1:])
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
@@ -25,21 +26,21 @@ const (
 // AllSum implements collective.Group, but for the order of the additions and the
 // rounding of f16 and bf16, which are MLX's. dst is src or does not overlap it.
 func (m *comm) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return m.reduce(ctx, c, allSum, dst, src)
+	return m.reduce(ctx, c, allSum, reduce.Sum, dst, src)
 }
 
 // AllMax implements jaccl.Group.
 func (m *comm) AllMax(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return m.reduce(ctx, c, allMax, dst, src)
+	return m.reduce(ctx, c, allMax, reduce.Above, dst, src)
 }
 
 // AllMin implements jaccl.Group.
 func (m *comm) AllMin(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return m.reduce(ctx, c, allMin, dst, src)
+	return m.reduce(ctx, c, allMin, reduce.Below, dst, src)
 }
 
-func (m *comm) reduce(ctx context.Context, c collective.Call, op string, dst, src []byte) error {
-	bad, size := m.Reduction(c, op, dst, src), c.DType.Size()
+func (m *comm) reduce(ctx context.Context, c collective.Call, name string, op reduce.Op, dst, src []byte) error {
+	bad, size := m.Reduction(c, name, dst, src), c.DType.Size()
 	if bad == nil && m.Size() > 1 && len(src)/size < m.Size() && m.Size()*size > padBytes {
 		return m.Unsupported(c, "reduction of fewer elements than ranks, where one element for each has more than 1024 bytes", "pass at least as many elements as there are ranks")
 	}
@@ -48,7 +49,7 @@ func (m *comm) reduce(ctx context.Context, c collective.Call, op string, dst, sr
 		if m.Size() == 1 {
 			return nil
 		}
-		return o.reduce(dst, size, combine(op, c.DType))
+		return o.reduce(dst, arithmetic{op, c.DType})
 	})
 }
 
@@ -75,7 +76,7 @@ func (m *comm) Barrier(ctx context.Context, c collective.Call) error {
 			return nil
 		}
 		one := binary.NativeEndian.AppendUint32(nil, math.Float32bits(1))
-		return o.reduce(one, 4, combine(allSum, graph.F32))
+		return o.reduce(one, arithmetic{reduce.Sum, graph.F32})
 	})
 }
 
