@@ -106,6 +106,7 @@ func (p *Plan) delay() {
 			p.Instrs[from+k], moved[from+k] = before[i], was[i] || i < c && !stays[i]
 		}
 	}
+	p.number()
 }
 
 // sumInPlace lets each all_sum write over what it sums, if nobody else reads that:

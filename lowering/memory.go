@@ -100,6 +100,7 @@ func (p *Plan) overwrites(i, out, in int) bool {
 // assignMemory gives every temporary a place in the arena, the largest first,
 // each at the lowest offset where nothing that lives at the same time lies.
 func (p *Plan) assignMemory() {
+	p.unplaced = false
 	p.lifetimes()
 	var order []int
 	for i, b := range p.Bufs {
