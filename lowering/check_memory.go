@@ -137,7 +137,7 @@ func (c *checker) memory() error {
 				continue
 			}
 			if o := &c.Bufs[there[n].buf]; o.Offset < at+c.Bufs[l.buf].Type.Bytes() && at < o.Offset+o.Type.Bytes() {
-				return c.at(l.from, l.buf, "lies in %s of the arena, where b%d is until instruction %d", span(&c.Bufs[l.buf]), there[n].buf, there[n].to)
+				return c.at(l.from, l.buf, "lies in %s of the arena, where b%d is until instruction %d", place(&c.Bufs[l.buf]), there[n].buf, there[n].to)
 			}
 		}
 		there = slices.Insert(there, k, l)
@@ -145,4 +145,4 @@ func (c *checker) memory() error {
 	return nil
 }
 
-func span(b *Buffer) string { return fmt.Sprintf("%d to %d", b.Offset, b.Offset+b.Type.Bytes()) }
+func place(b *Buffer) string { return fmt.Sprintf("%d to %d", b.Offset, b.Offset+b.Type.Bytes()) }

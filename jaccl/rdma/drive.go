@@ -2,40 +2,40 @@ package rdma
 
 import (
 	"context"
-	"runtime"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// work is what drive is driven for.
+// Work is what Drive is driven for.
 type Work interface {
-	// moved is told of bytes of data that endpoint i has sent and received.
+	// Moved is told of bytes of data that endpoint i has sent and received.
 	Moved(i, sent, received int)
-	// step is called when something is complete. It may add flows, which it then
+	// Step is called when something is complete. It may add flows, which it then
 	// posts itself, and returns whether nothing is left to wait for.
 	Step() (done bool, err error)
-	// alive returns why there is nothing to wait for any more: the link is closing, or a
+	// Alive returns why there is nothing to wait for any more: the link is closing, or a
 	// peer is gone. For so long nothing has come.
 	Alive(waited time.Duration) error
 }
 
-// How a rank waits. Completions are looked for in a burst first, then with the
-// processor offered to others in between, and after a while with sleep: ranks may be
-// more than processors.
-const (
-	burst     = 100
-	restAfter = time.Millisecond
-	minRest   = 50 * time.Microsecond
-	maxRest   = 500 * time.Microsecond
-	// A peer that has closed may have sent everything before, which takes another way
-	// than the news of it.
-	Grace = 20 * time.Millisecond
-)
+// Pace is how a rank waits, which nothing wakes up: ranks may be more than processors.
+func (l *Library) Pace() wait.Waiter {
+	return wait.New(wait.Policy{
+		Spin: 20 * time.Microsecond, Least: 2 * time.Microsecond, SpinTurns: 256,
+		Yield: time.Millisecond, Offer: func() { invoke(l.yield) }, YieldTurns: 1,
+		Rest: 50 * time.Microsecond, MaxRest: 500 * time.Microsecond,
+	})
+}
 
-// drive polls until the work is done, fails, loses a peer that it waits for, or ctx
+// Grace is how long a rank that is gone is not missed: it may have sent everything before,
+// which takes another way than the news of it.
+const Grace = 20 * time.Millisecond
+
+// Drive polls until the work is done, fails, loses a peer that it waits for, or ctx
 // ends.
-func Drive(ctx context.Context, lib *Library, eps []*Endpoint, w Work) error {
+func Drive(ctx context.Context, pace *wait.Waiter, eps []*Endpoint, w Work) error {
 	for _, e := range eps {
 		if err := e.Refill(); err != nil {
 			return &link.PeerError{Peer: e.Peer, Err: err}
@@ -44,9 +44,8 @@ func Drive(ctx context.Context, lib *Library, eps []*Endpoint, w Work) error {
 	if done, err := w.Step(); done || err != nil {
 		return err
 	}
-	var idle int
-	var since time.Time
-	rest := minRest
+	pace.Begin()
+	step := wait.First
 	for round := 1; ; round++ {
 		busy := false
 		for i, e := range eps {
@@ -70,36 +69,24 @@ func Drive(ctx context.Context, lib *Library, eps []*Endpoint, w Work) error {
 			if done, err := w.Step(); done || err != nil {
 				return err
 			}
-			idle, rest = 0, minRest
-			if round%256 != 0 {
-				continue
+			pace.Moved()
+			step = wait.First
+		}
+		// After a look, and before others have the processor for a while, in which what
+		// a peer that is gone now has sent may come.
+		if step >= wait.Offered || round%256 == 0 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
-		} else if idle++; idle < burst {
+			if err := w.Alive(pace.Waited()); err != nil {
+				return err
+			}
+		}
+		if busy {
 			continue
 		}
-		if idle == burst {
-			since = time.Now()
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		var waited time.Duration
-		if !busy {
-			waited = time.Since(since)
-		}
-		if err := w.Alive(waited); err != nil {
-			return err
-		}
-		switch {
-		case busy:
-		case waited < restAfter:
-			runtime.Gosched()
-			if lib.yield != 0 {
-				invoke(lib.yield)
-			}
-		default:
-			time.Sleep(rest)
-			rest = min(2*rest, maxRest)
+		if step = pace.Idle(); step == wait.Sleep {
+			time.Sleep(pace.Rest())
 		}
 	}
 }

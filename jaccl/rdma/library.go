@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"runtime"
 	"syscall"
+
+	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
-// library is an open verbs library: the addresses of its functions.
+// Library is an open verbs library: the addresses of its functions.
 type Library struct {
 	name string
 
@@ -16,7 +18,7 @@ type Library struct {
 	createQP, destroyQP, modifyQP                             uintptr
 	queryPort, queryGID, regMR, deregMR                       uintptr
 
-	yield uintptr // sched_yield of the C library, 0 if there is none
+	yield uintptr // sched_yield of the C library
 	errno uintptr // where the C library says that a thread's errno is
 }
 
@@ -49,7 +51,7 @@ func candidates(goos string) []string {
 	return []string{"libibverbs.so.1"}
 }
 
-// openLibrary loads the library of that path, or the system's if path is empty.
+// OpenLibrary loads the library of that path, or the system's if path is empty.
 func OpenLibrary(path string) (*Library, error) {
 	names := []string{path}
 	remedy := "check JACCL_LIBRDMA"
@@ -60,43 +62,40 @@ func OpenLibrary(path string) (*Library, error) {
 			remedy = "macOS has it from 26.2 on"
 		}
 	}
-	var failures []error
-	for _, name := range names {
-		handle, err := load(name)
-		if err != nil {
-			failures = append(failures, err)
-			continue
-		}
-		l := &Library{name: name, yield: yielder()}
-		if err := l.resolve(handle); err != nil {
-			return nil, err
-		}
-		if l.errno, err = errnoOf(); err != nil {
-			return nil, fmt.Errorf("rdma: the C library has no errno: %w", err)
-		}
-		return l, nil
+	l := &Library{}
+	if err := dynlib.First(names, l.bind); err != nil {
+		return nil, fmt.Errorf("rdma: library %s can not be loaded; %s: %w", names[0], remedy, err)
 	}
-	return nil, fmt.Errorf("rdma: library %s can not be loaded; %s: %w", names[0], remedy, errors.Join(failures...))
+	return l, nil
 }
 
-func (l *Library) resolve(handle uintptr) error {
-	for _, s := range []struct {
-		name string
-		to   *uintptr
-	}{
-		{"ibv_get_device_list", &l.deviceList}, {"ibv_get_device_name", &l.deviceName}, {"ibv_open_device", &l.openDevice},
-		{"ibv_free_device_list", &l.freeList}, {"ibv_close_device", &l.closeDevice}, {"ibv_alloc_pd", &l.allocPD},
-		{"ibv_dealloc_pd", &l.deallocPD}, {"ibv_create_cq", &l.createCQ}, {"ibv_destroy_cq", &l.destroyCQ},
-		{"ibv_create_qp", &l.createQP}, {"ibv_destroy_qp", &l.destroyQP}, {"ibv_modify_qp", &l.modifyQP},
-		{"ibv_query_port", &l.queryPort}, {"ibv_query_gid", &l.queryGID}, {"ibv_reg_mr", &l.regMR}, {"ibv_dereg_mr", &l.deregMR},
-	} {
-		address, err := symbol(handle, s.name)
-		if err != nil {
-			return fmt.Errorf("rdma: library %s has no function %s, want a verbs library: %w", l.name, s.name, err)
+// bind finds the functions of the library of that name, and those of the C library.
+func (l *Library) bind(name string, lib dynlib.Library) (err error) {
+	l.name = name
+	if missing := lib.Bind([]dynlib.Function{
+		{Name: "ibv_get_device_list", To: &l.deviceList}, {Name: "ibv_get_device_name", To: &l.deviceName}, {Name: "ibv_open_device", To: &l.openDevice},
+		{Name: "ibv_free_device_list", To: &l.freeList}, {Name: "ibv_close_device", To: &l.closeDevice}, {Name: "ibv_alloc_pd", To: &l.allocPD},
+		{Name: "ibv_dealloc_pd", To: &l.deallocPD}, {Name: "ibv_create_cq", To: &l.createCQ}, {Name: "ibv_destroy_cq", To: &l.destroyCQ},
+		{Name: "ibv_create_qp", To: &l.createQP}, {Name: "ibv_destroy_qp", To: &l.destroyQP}, {Name: "ibv_modify_qp", To: &l.modifyQP},
+		{Name: "ibv_query_port", To: &l.queryPort}, {Name: "ibv_query_gid", To: &l.queryGID}, {Name: "ibv_reg_mr", To: &l.regMR}, {Name: "ibv_dereg_mr", To: &l.deregMR},
+	}...); missing != nil {
+		return fmt.Errorf("rdma: library %s has no function %s, want a verbs library", name, missing[0])
+	}
+	if l.yield, err = dynlib.C("sched_yield"); err != nil {
+		return fmt.Errorf("rdma: the C library has no sched_yield: %w", err)
+	}
+	if l.errno, err = dynlib.C("__errno_location"); err != nil { // Linux
+		if l.errno, err = dynlib.C("__error"); err != nil { // macOS
+			return fmt.Errorf("rdma: the C library has no errno: %w", err)
 		}
-		*s.to = address
 	}
 	return nil
+}
+
+// invoke calls a C function.
+func invoke(fn uintptr, args ...uintptr) uintptr {
+	r, _ := dynlib.Call(fn, args...)
+	return r
 }
 
 // devices calls f with every device, as the library's pointer and by name, until it

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/gomoe/gomoe/internal/dynlib"
 	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 )
 
@@ -15,7 +16,7 @@ func TestLibraryErrors(t *testing.T) {
 	_, err := OpenLibrary("/nowhere/librdma.dylib")
 	rdmatest.Contains(t, err, "rdma: library /nowhere/librdma.dylib can not be loaded; check JACCL_LIBRDMA", "/nowhere/librdma.dylib")
 	libc := "libc.so.6"
-	if _, err := load(libc); err != nil {
+	if _, err := dynlib.Open(libc); err != nil {
 		libc = "/usr/lib/libSystem.B.dylib"
 	}
 	_, err = OpenLibrary(libc)

@@ -168,7 +168,7 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 		return err
 	}
 	judged := x.Head == nil
-	l.pauser.moved()
+	l.pauser.Begin()
 	for {
 		if l.heading == 0 && !judged {
 			judged = true
@@ -184,7 +184,7 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 			return err
 		}
 		if progress {
-			l.pauser.moved()
+			l.pauser.Moved()
 			continue
 		}
 		if err := l.deserted(x); err != nil {

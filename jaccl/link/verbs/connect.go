@@ -95,6 +95,7 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 	if l.lib, err = rdma.OpenLibrary(l.settings.Library); err != nil {
 		return err
 	}
+	l.pace = l.lib.Pace()
 	for peer, device := range l.row {
 		if peer == l.rank {
 			continue

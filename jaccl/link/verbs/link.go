@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
@@ -34,6 +35,7 @@ type Link struct {
 	broken  atomic.Pointer[error] // why the link is of no use any more
 	closing atomic.Bool
 	x       exchange
+	pace    wait.Waiter
 
 	giving  sync.Mutex // guards what follows; with mu, that is taken first
 	closed  bool
@@ -89,7 +91,7 @@ func (l *Link) Exchange(ctx context.Context, x *link.Exchange) error {
 	if err := l.x.begin(l, x); err != nil {
 		return err
 	}
-	err := rdma.Drive(ctx, l.lib, l.x.eps, &l.x)
+	err := rdma.Drive(ctx, &l.pace, l.x.eps, &l.x)
 	for _, e := range l.x.eps {
 		if err == nil {
 			e.Sending.Reset()

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/internal/reduce"
+	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/rdma"
@@ -65,7 +67,8 @@ type comm struct {
 	closed  bool
 	closing atomic.Bool
 	scratch []byte // see own
-	folder  folder
+	acc     reduce.Accumulator
+	pace    wait.Waiter
 }
 
 var _ jaccl.Communicator = (*comm)(nil)
@@ -94,6 +97,7 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	if c.lib, err = rdma.OpenLibrary(settings.Library); err != nil {
 		return err
 	}
+	c.pace = c.lib.Pace()
 	c.eps = make([]*rdma.Endpoint, c.size)
 	offers := make([]byte, 0, c.size*rdma.DestinationSize)
 	for peer, device := range row {

@@ -63,7 +63,7 @@ func (c *comm) left() *failure {
 // drive moves the flows that have been added to the endpoints.
 func (o *operation) drive(ctx context.Context, eps []*rdma.Endpoint, then func() (bool, error)) error {
 	o.eps, o.then = eps, then
-	if err := rdma.Drive(ctx, o.c.lib, eps, o); err != nil {
+	if err := rdma.Drive(ctx, &o.c.pace, eps, o); err != nil {
 		return err
 	}
 	for _, e := range eps {
