@@ -91,7 +91,7 @@ func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		space = attentionSpace[float64](p, in[0].Type, in[1].Type, false)
 	}
 	space.Shared = widening(out, in).Shared
-	return uses(e, e.Kernel("causal_attention", out, in, inFloat(attentionKernel[float32](p), attentionKernel[float64](p))), space)
+	return e.Emit(lowering.KernelSpec{Name: "causal_attention", Out: out, In: in, Workspace: space, Kernel: inFloat(attentionKernel[float32](p), attentionKernel[float64](p))})
 }
 
 // headsOf is the work of attention on one rank.

@@ -10,6 +10,11 @@
 // trace with an error at the user's line. The package is made to be imported
 // with a dot: it brings builders and types that end in Op, and little else.
 //
+// Begin with MatMul and the elementwise operations, and for a mixture of experts
+// with Route. docs/reference.md has every operation with its formula and its
+// placements. The builders record equations and compute nothing. To write an
+// operation of your own, read docs/add-a-primitive.md.
+//
 // # Elementwise
 //
 // One argument: [Neg], [Abs], [Sign], [Square], [Floor], [Ceil], [Round],

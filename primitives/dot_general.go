@@ -272,16 +272,14 @@ func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		batch := len(p.LHSBatch)
 		if weights == 0 {
 			dims := operandDims{p.RHSBatch, rf, p.RHSContract}
-			return uses(e, e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, dims)), blocksSpace(in[0].Type, in[1].Type, out[0].Type, dims))
+			return e.Emit(lowering.KernelSpec{Name: "dot_general_blocks", Out: out, In: in, Workspace: blocksSpace(in[0].Type, in[1].Type, out[0].Type, dims), Kernel: dotBlocks(weights, batch, dims)})
 		}
 		dims := operandDims{p.LHSBatch, lf, p.LHSContract}
-		return uses(e, e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, dims)), blocksSpace(in[1].Type, in[0].Type, out[0].Type, dims))
+		return e.Emit(lowering.KernelSpec{Name: "dot_general_blocks", Out: out, In: in, Workspace: blocksSpace(in[1].Type, in[0].Type, out[0].Type, dims), Kernel: dotBlocks(weights, batch, dims)})
 	}
 	l, r := operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}
 	x, y, z := in[0].Type, in[1].Type, out[0].Type
-	err := e.Kernel("dot_general", out, in, dotKernel(l, r))
-	e.Packs(dotPacks(x, y, z, r)...)
-	return uses(e, err, dotSpace(x, y, z, l, r))
+	return e.Emit(lowering.KernelSpec{Name: "dot_general", Out: out, In: in, Packs: dotPacks(x, y, z, r), Workspace: dotSpace(x, y, z, l, r), Kernel: dotKernel(l, r)})
 }
 
 func (DotGeneralOp) Doc() graph.Doc {

@@ -54,7 +54,7 @@ func (RandomSeedOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { re
 func (RandomSeedOp) Shard(c *sharding.Context) (sharding.Decision, error) { return c.Whole() }
 
 func (RandomSeedOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("random_seed", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "random_seed", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		seed := uint64(data[int64](a.In[0].As(graph.I64))[0])
 		if a.In[0].Type.DType != graph.I64 {
 			seed = uint64(uint32(seed))
@@ -62,7 +62,7 @@ func (RandomSeedOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		key := random.Seed(seed)
 		copy(data[uint32](a.Out[0]), key[:])
 		return nil
-	})
+	}})
 }
 
 func keyIn(a array.Array) [2]uint32 { return [2]uint32(data[uint32](a)) }

@@ -97,7 +97,7 @@ func (s SliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s SliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("slice", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "slice", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		from := rowMajor(a, a.In[0].Type.Shape)
 		for d := range from.strides {
 			from.off += s.StartIndices[d] * from.strides[d]
@@ -106,7 +106,7 @@ func (s SliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		shape := a.Out[0].Type.Shape
 		move(a, shape, a.Out[0], rowMajor(a, shape), a.In[0], from)
 		return nil
-	})
+	}})
 }
 
 func (SliceOp) Doc() graph.Doc {
