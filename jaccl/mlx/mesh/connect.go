@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
@@ -66,7 +67,7 @@ type comm struct {
 	closed  bool
 	closing atomic.Bool
 	scratch []byte // see own
-	folder  folder
+	acc     reduce.Accumulator
 	pace    wait.Waiter
 }
 
