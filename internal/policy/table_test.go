@@ -47,7 +47,7 @@ func imports() map[string][]string {
 		"jaccl/link/tcp":            {"internal/frame", "internal/wait", "jaccl/link"},
 		"jaccl/link/shm":            {"internal/wait", "jaccl", "jaccl/link"},
 		"jaccl/link/verbs":          {"internal/wait", "jaccl/job/hostfile", "jaccl/link", "jaccl/rdma"},
-		"jaccl/link/mpi":            {"internal/dynlib", "internal/wait", "jaccl/job/meet", "jaccl/link"},
+		"jaccl/link/mpi":            {"internal/dynlib", "internal/wait", "jaccl/job/environ", "jaccl/job/meet", "jaccl/link"},
 		"jaccl/mlx/ring":            {"graph", "collective", "internal/reduce", "jaccl", "jaccl/job/hostfile"},
 		"jaccl/job/hostfile":        {},
 		"jaccl/job/environ":         {},
