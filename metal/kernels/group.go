@@ -21,7 +21,7 @@ func groupOf(in *Instr) (*group, error) {
 	if !ok {
 		return nil, refuse("the rows were put in order by %T, want ep_dispatch", rows.Ragged.Layer)
 	}
-	sources, member := layer.Sources(in.Mesh, in.Rank, rows.At(0))
+	sources, member := layer.Sources(in.Mesh, in.Rank(), rows.At(0))
 	if 4*len(sources) > maxBytes {
 		return nil, refuse("%d ranks exchange rows, want at most %d", len(sources), maxBytes/4)
 	}

@@ -3,7 +3,6 @@ package kernels
 import (
 	"fmt"
 
-	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
 )
@@ -65,7 +64,7 @@ func indexFunctions() []Function {
 // idFault is the host's error for an id, of argument i, below 0 or not below n.
 func (in *Instr) idFault(i, n int) func([StatusLen]int32) error {
 	ids, spec := in.Args[i].Type, in.plan.Bufs[in.Args[i].Buf].Spec
-	a := &exec.Args{Mesh: in.Mesh, Rank: in.Rank}
+	a := in.host()
 	return func(r [StatusLen]int32) error {
 		return primitives.EmbeddingOp{}.NoRow(a, spec, ids, int(r[0]), r[1], n)
 	}
