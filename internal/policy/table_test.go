@@ -58,7 +58,7 @@ func imports() map[string][]string {
 		"jaccl/rdma/rdmatest":       {"jaccl/job/hostfile"},
 		"internal/measure":          {"graph", "collective", "jaccl"},
 		"internal/flight":           {"collective", "jaccl"},
-		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile"},
+		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
 		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
 		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // what instructions come from says how they are launched
@@ -73,7 +73,7 @@ func imports() map[string][]string {
 		"internal/optimize":         {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/testing/late":     {"graph", "array", "exec", "lowering", "runtime"},
 		"internal/testing/toy":      {"graph", "array", "sharding", "collective", "exec", "lowering", "jaccl", "jaccl/engine", "runtime"},
-		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/ring", "jaccl/rdma"},
+		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/mesh", "jaccl/mlx/ring", "jaccl/rdma"},
 		"":                          {"graph", "array", "sharding", "collective", "lowering", "internal/kernel", "internal/optimize", "metal", "metal/kernels", "primitives", "runtime", "world"},
 		"exec":                      {"graph", "array", "sharding", "collective"},
 		"collective":                {"graph"},
@@ -131,6 +131,7 @@ func readOnly() map[string]string {
 		"graph.helpers":                 "an atomic.Pointer: the functions that call graph.Helper, which is seen when they do; nothing but positions depends on it",
 		"graph.dtypeType":               "a reflect.Type; those are no constants",
 		"graph.programType":             "a reflect.Type; those are no constants",
+		"metal/kernels.serving":         "a sync.OnceValue: the kernels by name, made once, as that takes 500 allocations and every instruction of a plan asks",
 		"metal/metaltest.shared":        "a sync.OnceValue: the libraries that the tests of a process load once",
 		"metal/internal/standin.shared": "a sync.OnceValues: the function that C calls and the locks that all stand-ins of a process share, as purego frees no callbacks",
 	}

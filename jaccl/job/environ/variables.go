@@ -19,7 +19,7 @@ func Variables() []Variable {
 		{Name: gomoeJob, Meaning: "the job's id, equal on all ranks; also with other launchers' ranks"},
 		{Name: gomoeSecret, Meaning: "what ranks prove to each other to know", Secret: true},
 		{Name: gomoeSecretFile, Meaning: "file with the secret, readable by its owner only"},
-		{Name: gomoeTransport, Meaning: "what carries data: auto, local, tcp, shm, jaccl, mpi or ring"},
+		{Name: gomoeTransport, Meaning: "what carries data: a name of the flag -transport"},
 		{Name: gomoeDevices, Meaning: "the RDMA devices between all ranks themselves, as MLX_IBV_DEVICES' file has them"},
 		{Name: verbsLibrary, Meaning: "path of the library of RDMA verbs; else the system's librdma or libibverbs"},
 		{Name: mpiLibrary, Meaning: "file of the library of MPI; else that of the MPI whose launcher started the ranks"},

@@ -48,6 +48,9 @@ func Connect(ctx context.Context, o Options) (jaccl.Communicator, error) {
 	c := &comm{adapters: rdma.Adapters{}, options: o, rank: o.Rank, size: len(o.Devices)}
 	if err := c.connect(ctx); err != nil {
 		c.release()
+		if o.Listener != nil {
+			o.Listener.Close()
+		}
 		return nil, fmt.Errorf("rdma: job of JACCL: rank %d: %w", o.Rank, err)
 	}
 	return c, nil
@@ -110,7 +113,7 @@ func (c *comm) connect(ctx context.Context) (err error) {
 		}
 		offers = c.eps[peer].Address.Append(offers)
 	}
-	if c.side, err = meetRanks(ctx, c.rank, c.size, c.options.Coordinator); err != nil {
+	if c.side, err = meetRanks(ctx, c.rank, c.size, c.options.Coordinator, c.options.Listener); err != nil {
 		return err
 	}
 	all, err := c.side.gatherItems(ctx, offers)
