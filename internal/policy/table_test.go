@@ -133,6 +133,7 @@ func readOnly() map[string]string {
 		"graph.helpers":                 "an atomic.Pointer: the functions that call graph.Helper, which is seen when they do; nothing but positions depends on it",
 		"graph.dtypeType":               "a reflect.Type; those are no constants",
 		"graph.programType":             "a reflect.Type; those are no constants",
+		"metal/kernels.serving":         "a sync.OnceValue: the kernels by name, made once, as that takes 500 allocations and every instruction of a plan asks",
 		"metal/metaltest.shared":        "a sync.OnceValue: the libraries that the tests of a process load once",
 		"metal/internal/standin.shared": "a sync.OnceValues: the function that C calls and the locks that all stand-ins of a process share, as purego frees no callbacks",
 	}
