@@ -35,7 +35,7 @@ func crossEntropyProgram(in *Instr) (*Program, error) {
 	labels, spec, a := in.Args[1].Type, in.plan.Bufs[in.Args[1].Buf].Spec, in.host()
 	p := program(checked(1, labels.Len(), primitives.IgnoredLabel, l.n), launch)
 	p.Fault = func(r [StatusLen]int32) error {
-		return primitives.IDError(a, spec, labels, int(r[0]), r[1], primitives.IgnoredLabel, l.n, "label")
+		return primitives.CrossEntropyOp{}.NoClass(a, spec, labels, int(r[0]), r[1], l.n)
 	}
 	return p, nil
 }

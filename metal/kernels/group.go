@@ -43,5 +43,5 @@ func (g *group) fault(record [StatusLen]int32) error {
 	if record[0] == StatusClear {
 		return nil
 	}
-	return primitives.NoRoom(int(record[1]), g.rows)
+	return primitives.DispatchOp{}.NoRoom(int(record[1]), g.rows)
 }
