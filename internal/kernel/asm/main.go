@@ -120,8 +120,8 @@ func lineLoops() {
 func inLanes(functions func(s lanes)) {
 	var table constants
 	var wide doubles
-	functions(lanes{set{name: "avx512", size: 4, wide: true, table: &table}, &wide})
-	functions(lanes{set{name: "avx2", size: 4, table: &table}, &wide})
+	functions(lanes{set: set{name: "avx512", size: 4, wide: true, table: &table}, doubles: &wide})
+	functions(lanes{set: set{name: "avx2", size: 4, table: &table}, doubles: &wide})
 	tailMasks()
 	wide.write()
 	table.write()

@@ -231,6 +231,7 @@ const (
 )
 
 func (s lanes) functions() {
+	s = s.halved()
 	one := func(name, doc string, f func(x vec) vec) {
 		g := s.doubled(func(x vs) vec { return f(x[0]) })
 		s.unary(name, doc, 0, func(x vec) vec { return g(vs{x}) })
@@ -281,7 +282,7 @@ func (s lanes) functions() {
 func (s lanes) round(name string, cos bool) {
 	var large mask
 	f := s.doubled(func(x vs) vec { return s.circle(x[0], cos) })
-	s.loopOf(pointwise{name: name, doc: "y = " + map[bool]string{false: "sin x", true: "cos x"}[cos] + ", or x where |x| ≥ 2^50, and whether there was one", args: []string{"y", "x"}, more: ") uint32",
+	s.loopOf(pointwise{name: name, doc: "y = " + map[bool]string{false: "sin x", true: "cos x"}[cos] + ", or x where |x| ≥ 2^50, and whether there was one", args: []string{"y", "x"}, more: ") uint32", long: true,
 		before: func() {
 			if s.wide {
 				large.k = K()
