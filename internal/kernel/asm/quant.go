@@ -196,7 +196,9 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	f := frame{t: Load(Param("t"), GP64()), columns: s.w == 1, table: q.table}
 	f.n, f.next = field(f.t, quantN), field(f.t, quantFetch)
 	for l := range s.w {
-		f.w = append(f.w, field(f.t, quantW+8*l))
+		if kind != rolled || s.w == 1 {
+			f.w = append(f.w, field(f.t, quantW+8*l))
+		}
 	}
 	for l := range s.x {
 		f.x = append(f.x, field(f.t, quantX+8*l))

@@ -3686,7 +3686,7 @@ loop:
 
 // func avx2Q2KRows(t *byte)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·avx2Q2KRows(SB), NOSPLIT, $0-8
+TEXT ·avx2Q2KRows(SB), NOSPLIT, $136-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
 	MOVQ    112(AX), DX
@@ -4004,1403 +4004,399 @@ loop:
 // func avx2IQ2Rows(t *byte)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·avx2IQ2Rows(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    (AX), CX
-	MOVQ    112(AX), DX
-	MOVQ    8(AX), BX
-	MOVQ    16(AX), SI
-	MOVQ    24(AX), DI
-	MOVQ    32(AX), R8
-	MOVQ    40(AX), R9
-	VMOVUPS 72(AX), X0
+	MOVQ    t+0(FP), BX
+	MOVQ    (BX), SI
+	MOVQ    112(BX), DI
+	MOVQ    40(BX), R8
+	VMOVUPS 72(BX), X0
+	XORQ    AX, AX
 
 loop:
-	PREFETCHT0   (DX)
-	PREFETCHT1   8192(DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	PREFETCHT0   256(DX)
-	PREFETCHT1   8448(DX)
-	ADDQ         $+264, DX
-	MOVQ         104(AX), R10
-	LEAQ         quantSigns<>+0(SB), R11
-	MOVL         2(BX), R12
-	MOVL         6(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X2
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X2, X2
-	VINSERTI128  $0x01, X2, Y1, Y2
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y4
-	VMOVDQU      (R9), Y5
+	PREFETCHT0 (DI)
+	PREFETCHT1 8192(DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	PREFETCHT0 192(DI)
+	PREFETCHT0 256(DI)
+	PREFETCHT1 8448(DI)
+	ADDQ       $+264, DI
+	XORQ       CX, CX
+
+lane:
+	MOVQ         8(BX)(CX*1), DX
+	ADDQ         AX, DX
+	MOVQ         104(BX), R9
+	LEAQ         quantSigns<>+0(SB), R10
+	MOVL         2(DX), R11
+	MOVL         6(DX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X1
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X1, X1
+	VINSERTI128  $0x01, X1, Y2, Y1
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y4
+	VMOVDQU      (R8), Y5
 	VPSIGNB      Y3, Y5, Y5
-	VPMADDUBSW   Y5, Y2, Y2
-	VPMADDWD     Y4, Y2, Y2
-	MOVL         10(BX), R12
-	MOVL         14(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      32(R9), Y6
+	VPMADDUBSW   Y5, Y1, Y1
+	VPMADDWD     Y4, Y1, Y1
+	MOVL         10(DX), R11
+	MOVL         14(DX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      32(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         18(BX), R12
-	MOVL         22(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      64(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         18(DX), R11
+	MOVL         22(DX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      64(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         26(BX), R12
-	MOVL         30(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      96(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         26(DX), R11
+	MOVL         30(DX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      96(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         34(BX), R12
-	MOVL         38(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      128(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         34(DX), R11
+	MOVL         38(DX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      128(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         42(BX), R12
-	MOVL         46(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      160(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         42(DX), R11
+	MOVL         46(DX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      160(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         50(BX), R12
-	MOVL         54(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      192(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         50(DX), R11
+	MOVL         54(DX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      192(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         58(BX), R12
-	MOVL         62(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R10*8), X1, X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X4
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	VPINSRQ      $0x01, (R11)(R10*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      224(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         58(DX), R11
+	MOVL         62(DX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R9
+	ANDQ         $0x0000007f, R9
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R9*8), X2
+	MOVQ         R12, R9
+	ANDQ         $0x0000007f, R9
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R9*8), X2, X2
+	MOVQ         R12, R9
+	ANDQ         $0x0000007f, R9
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R9*8), X4
+	MOVQ         R12, R9
+	ANDQ         $0x0000007f, R9
+	VPINSRQ      $0x01, (R10)(R9*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      224(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVQ         104(AX), R10
-	LEAQ         quantSigns<>+0(SB), R11
-	MOVL         2(SI), R12
-	MOVL         6(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      (R9), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	MOVL         10(SI), R12
-	MOVL         14(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      32(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         18(SI), R12
-	MOVL         22(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      64(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         26(SI), R12
-	MOVL         30(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      96(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         34(SI), R12
-	MOVL         38(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      128(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         42(SI), R12
-	MOVL         46(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      160(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         50(SI), R12
-	MOVL         54(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      192(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         58(SI), R12
-	MOVL         62(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R10*8), X1, X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X5
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	VPINSRQ      $0x01, (R11)(R10*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      224(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVQ         104(AX), R10
-	LEAQ         quantSigns<>+0(SB), R11
-	MOVL         2(DI), R12
-	MOVL         6(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      (R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	MOVL         10(DI), R12
-	MOVL         14(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      32(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         18(DI), R12
-	MOVL         22(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      64(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         26(DI), R12
-	MOVL         30(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      96(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         34(DI), R12
-	MOVL         38(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      128(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         42(DI), R12
-	MOVL         46(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      160(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         50(DI), R12
-	MOVL         54(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      192(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         58(DI), R12
-	MOVL         62(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R10*8), X1, X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X6
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	VPINSRQ      $0x01, (R11)(R10*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      224(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVQ         104(AX), R10
-	LEAQ         quantSigns<>+0(SB), R11
-	MOVL         2(R8), R12
-	MOVL         6(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      (R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	MOVL         10(R8), R12
-	MOVL         14(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      32(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         18(R8), R12
-	MOVL         22(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      64(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         26(R8), R12
-	MOVL         30(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      96(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         34(R8), R12
-	MOVL         38(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      128(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         42(R8), R12
-	MOVL         46(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      160(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         50(R8), R12
-	MOVL         54(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      192(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         58(R8), R12
-	MOVL         62(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R10*8), X1, X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X7
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	VPINSRQ      $0x01, (R11)(R10*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      224(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	VPXOR        X1, X1, X1
-	VPINSRW      $0x00, (BX), X1, X1
-	VPINSRW      $0x01, (SI), X1, X1
-	VPINSRW      $0x02, (DI), X1, X1
-	VPINSRW      $0x03, (R8), X1, X1
-	VCVTPH2PS    X1, X1
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y2
-	VPADDD       Y2, Y6, Y6
-	VPUNPCKLDQ   Y5, Y4, Y2
+	VPADDD       Y3, Y1, Y1
+	VMOVDQU      Y1, (SP)(CX*4)
+	MOVWLZX      (DX), DX
+	SHRQ         $0x02, CX
+	MOVW         DX, 128(SP)(CX*1)
+	SHLQ         $0x02, CX
+	ADDQ         $0x08, CX
+	CMPQ         CX, $0x20
+	JNE          lane
+	VMOVDQU      (SP), Y1
+	VMOVDQU      32(SP), Y3
+	VMOVDQU      64(SP), Y4
+	VMOVDQU      96(SP), Y5
+	VMOVQ        128(SP), X2
+	VCVTPH2PS    X2, X2
+	VBROADCASTSS 288(R8), X7
+	VPUNPCKLDQ   Y3, Y1, Y6
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPUNPCKLDQ   Y5, Y4, Y1
 	VPUNPCKHDQ   Y5, Y4, Y3
-	VPADDD       Y3, Y2, Y2
-	VPUNPCKLQDQ  Y2, Y6, Y3
-	VPUNPCKHQDQ  Y2, Y6, Y2
-	VPADDD       Y2, Y3, Y3
-	VEXTRACTI128 $0x01, Y3, X2
-	VPADDD       X2, X3, X2
-	VBROADCASTSS 288(R9), X3
-	VMULPS       X3, X1, X1
-	VCVTDQ2PS    X2, X2
-	VMULPS       X2, X1, X1
-	VADDPS       X1, X0, X0
-	ADDQ         $+66, BX
-	ADDQ         $+66, SI
-	ADDQ         $+66, DI
-	ADDQ         $+66, R8
-	ADDQ         $+320, R9
-	DECQ         CX
+	VPADDD       Y3, Y1, Y1
+	VPUNPCKLQDQ  Y1, Y6, Y3
+	VPUNPCKHQDQ  Y1, Y6, Y1
+	VPADDD       Y1, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X1
+	VPADDD       X1, X3, X1
+	VMULPS       X7, X2, X2
+	VCVTDQ2PS    X1, X1
+	VMULPS       X1, X2, X2
+	VADDPS       X2, X0, X0
+	ADDQ         $+66, AX
+	ADDQ         $+320, R8
+	DECQ         SI
 	JNZ          loop
-	VMOVUPS      X0, 72(AX)
+	VMOVUPS      X0, 72(BX)
 	VZEROUPPER
 	RET
 
