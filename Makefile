@@ -1,7 +1,7 @@
 # Targets: all build test test-kernels test-native test-peers test-arm64 unfused lint generated race golden fuzz bench bench-peers examples cross clean
 #
 # ARM64=qemu-aarch64 ...   what runs programs for arm64; Debian's qemu-user has it, and
-#                libc6-arm64-cross the C library that programs with package mpi or verbs load
+#                libc6-arm64-cross the C library that programs with package mpi or rdma load
 # FUZZTIME=20s   how long each fuzz test runs
 # BENCHTIME=1s   how long each benchmark runs
 # TESTFLAGS=     further flags of go test
@@ -37,11 +37,11 @@ test-kernels:
 	done
 
 # With ranks of MLX and JACCL themselves, and launchers beside Open MPI's: a python that
-# has mlx in GOMOE_TEST_MLX, the program of jaccl/link/verbs/testdata/rank.cpp in
+# has mlx in GOMOE_TEST_MLX, the program of jaccl/mlx/mesh/testdata/rank.cpp in
 # GOMOE_JACCL_RANK, mpiexec.hydra and mlx.launch. What MLX has sent is recorded, for the
 # other tests.
 test-peers:
-	$(GO) test -tags peers -run '^(TestMLX|TestInteropWithJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/mlx/ring ./jaccl/link/verbs ./examples/ep_moe
+	$(GO) test -tags peers -run '^(TestMLX|TestInteropWithJACCL|TestOtherLaunchers)$$' $(TESTFLAGS) ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe
 
 # What is different in programs that load libraries of the system, MPI, RDMA verbs and
 # Metal, or what stands in for it: on that, the examples, and what expert parallelism is
@@ -81,7 +81,7 @@ race:
 lint:
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted, run gofmt -w:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/link/verbs ./examples/ep_moe
+	$(GO) vet -tags peers ./jaccl/mlx/ring ./jaccl/mlx/mesh ./examples/ep_moe
 	$(GO) vet -tags native . ./world ./internal/testing/faults ./cmd/gomoe ./examples/...
 	@set -e; for p in $(PLATFORMS); do \
 		echo "GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./..."; \

@@ -1,5 +1,5 @@
-// Package docs holds README.md and the documents of this folder to what they say. It is
-// all tests. They follow each document from top to bottom as a reader would who starts
+// Package docs holds README.md, RATIONALE.md and the documents of this folder to what they
+// say. It is all tests. They follow each document from top to bottom as a reader would who starts
 // in the folder of a checkout with the project's programs in PATH; only reference.md,
 // which is generated, is left to the tests of cmd/gomoe.
 //
@@ -25,4 +25,6 @@
 //
 // Links lead to files and headings that are there. A name in backquotes, such as
 // graph.Trace, is one that the package has. A command in backquotes has flags that exist.
+//
+// Every public package has an Example, and a comment that says more than what it is.
 package docs

@@ -68,7 +68,7 @@ func documents(t *testing.T) []*document {
 	paths, err := filepath.Glob("*.md")
 	require.NoError(t, err)
 	var out []*document
-	for _, p := range append([]string{filepath.Join("..", "README.md")}, paths...) {
+	for _, p := range append([]string{filepath.Join("..", "README.md"), filepath.Join("..", "RATIONALE.md")}, paths...) {
 		if p == "reference.md" {
 			continue
 		}

@@ -41,4 +41,7 @@
 // calling code and make Go's bounds checks panic; values that users supply
 // (indices, sizes, groups) are checked by Count, Layer.Check and
 // Group.Validate, which return errors.
+//
+// Begin with NewPlan, which does all of it for one rank. The package moves no rows and
+// multiplies nothing.
 package ep

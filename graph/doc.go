@@ -2,6 +2,10 @@
 // equations that define them, the tracer that records a Go function as a
 // program, and the text form that a program prints to and is parsed from.
 //
-// It knows no primitive but the three structural ones that the engines above
-// it need (Fill, AddAny, Call), and it imports no other package of the module.
+// It knows no primitive but the four structural ones that the engines above
+// it need (FullOp, AddAnyOp, PlaceLikeOp, CustomOp), and it imports no other package of the
+// module.
+//
+// Begin with Trace to make a program, Parse to read one, and Check to hold one to the rules.
+// A program is not run here: package gomoe does that.
 package graph

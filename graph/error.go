@@ -38,10 +38,11 @@ type buildError struct{ err error }
 
 func (e buildError) Error() string { return e.err.Error() }
 
-// Fail stops the trace that runs with an error at the user's line. It is for
-// builders that find a mistake before there is an equation to blame.
+// Fail stops the trace that runs with an error at the line that it is called
+// from or, in builders that call Helper, at their caller's. It is for builders
+// that find a mistake before there is an equation to blame.
 func Fail(format string, args ...any) {
-	panic(buildError{&Error{Pos: caller(), Err: fmt.Errorf(format, args...)}})
+	panic(buildError{&Error{Pos: caller(nil), Err: fmt.Errorf(format, args...)}})
 }
 
 // FailAt stops the trace that runs with an error about the equation e. It is

@@ -1,10 +1,13 @@
 package graph
 
 import (
+	"maps"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // Pos is a place in the user's source. The zero Pos is unknown.
@@ -21,34 +24,102 @@ func (p Pos) String() string {
 	return filepath.Base(p.File) + ":" + strconv.Itoa(p.Line)
 }
 
-const module = "github.com/gomoe/gomoe/"
-
-// library reports whether a frame is the module's own building code, which is
-// never the line that a user wants to see. Tests of these packages are users.
-func library(f runtime.Frame) bool {
-	rest, ok := strings.CutPrefix(f.Function, module)
-	if !ok || strings.HasSuffix(f.File, "_test.go") {
-		return false
+// Helper marks the function that calls it as a builder: its equations, and the
+// mistakes that it reports with Fail, carry the line of its caller. It is what
+// testing.T.Helper is for tests, and is called first of all:
+//
+//	func Linear(x, w, b *graph.Value) *graph.Value {
+//		graph.Helper()
+//		y := primitives.MatMul(x, w)
+//		return primitives.Add(y, primitives.BroadcastTo(b, y.Type.Shape...))
+//	}
+//
+// A function that applies a primitive of its own package, or one of Structural, is a
+// builder without Helper, unless Trace called it. A closure is a function of its own: one that
+// builds inside a builder calls Helper itself.
+func Helper() {
+	var pc [1]uintptr
+	if runtime.Callers(2, pc[:]) == 0 {
+		return
 	}
-	for _, pkg := range [...]string{"graph.", "primitives.", "vjp.", "nn.", "internal/testing/toy."} {
-		if strings.HasPrefix(rest, pkg) {
-			return true
+	for {
+		old := helpers.Load()
+		if old != nil && old.at[pc[0]] {
+			return
+		}
+		m := &marks{map[uintptr]bool{}, map[string]bool{}}
+		if old != nil {
+			m = &marks{maps.Clone(old.at), maps.Clone(old.functions)}
+		}
+		f, _ := runtime.CallersFrames(pc[:]).Next()
+		m.at[pc[0]], m.functions[f.Function] = true, true
+		if helpers.CompareAndSwap(old, m) {
+			return
 		}
 	}
-	return false
 }
 
-// caller returns the innermost frame outside the library.
-func caller() Pos {
-	var pcs [32]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if !library(f) {
-			return Pos{f.File, f.Line}
+// marks are the places in the code that have called Helper, and the names of the
+// functions that these are in.
+type marks struct {
+	at        map[uintptr]bool
+	functions map[string]bool
+}
+
+// helpers only grows, and at most by the calls of Helper that the program's text has.
+var helpers atomic.Pointer[marks]
+
+// caller returns the line of the innermost function outside this package that is
+// no builder. p is the primitive that is applied, nil for none.
+func caller(p Primitive) Pos {
+	here, home := packageOf(reflect.TypeFor[Tracer]()), ""
+	if p != nil {
+		home = packageOf(reflect.TypeOf(p))
+	}
+	marked := helpers.Load()
+	var last, builder Pos
+	applies := true // whether the next frame is of the function that applies p
+	var pcs [8]uintptr
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		if n == 0 {
+			return last
 		}
-		if !more {
-			return Pos{}
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := true; more; {
+			var f runtime.Frame
+			f, more = frames.Next()
+			if within(f.Function, here) && !strings.HasSuffix(f.File, "_test.go") {
+				if builder != (Pos{}) {
+					return builder // Trace called it: it is a model
+				}
+				continue
+			}
+			last, builder = Pos{f.File, f.Line}, Pos{}
+			helper := marked != nil && marked.functions[f.Function]
+			switch {
+			case helper:
+			case applies && (home == here || within(f.Function, home)):
+				builder = last
+			default:
+				return last
+			}
+			applies = false
 		}
 	}
+}
+
+// packageOf returns the package of a type as it stands in the names of functions.
+func packageOf(t reflect.Type) string {
+	pkg := t.PkgPath()
+	slash := strings.LastIndexByte(pkg, '/')
+	if strings.IndexByte(pkg[slash+1:], '.') < 0 {
+		return pkg
+	}
+	return pkg[:slash+1] + strings.ReplaceAll(pkg[slash+1:], ".", "%2e")
+}
+
+// within reports whether a function, by its name, is in the package.
+func within(function, pkg string) bool {
+	return pkg != "" && strings.HasPrefix(function, pkg) && strings.HasPrefix(function[len(pkg):], ".")
 }

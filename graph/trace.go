@@ -39,7 +39,9 @@ func Trace(name string, fn func(*Tracer) []*Value) (p *Program, err error) {
 		if v == nil {
 			return nil, fmt.Errorf("graph: program %s: result %d is nil", name, i)
 		}
-		t.owns(v)
+		if err := t.owns(v); err != nil {
+			return nil, &Error{Pos: caller(nil), Err: err}
+		}
 	}
 	t.prog.Out = out
 	return t.Program(), nil
@@ -93,7 +95,7 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	if t.pos != nil {
 		pos = *t.pos
 	} else {
-		pos = caller()
+		pos = caller(p)
 	}
 	if t.done {
 		panic(buildError{&Error{Pos: pos, Prim: p.Name(), Err: errors.New("the trace has ended; build inside the function given to Trace")}})
@@ -102,7 +104,9 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 		if v == nil {
 			panic(buildError{&Error{Pos: pos, Prim: p.Name(), Err: fmt.Errorf("argument %d is nil", i)}})
 		}
-		t.owns(v)
+		if err := t.owns(v); err != nil {
+			panic(buildError{&Error{Pos: pos, Err: err}})
+		}
 	}
 	out, err := infer(p, types(in))
 	if err != nil {
@@ -119,14 +123,15 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	return slices.Clone(e.Out) // the caller may write to its own list
 }
 
-// owns stops the trace if v is not one of its values.
-func (t *Tracer) owns(v *Value) {
+// owns returns an error if v is not one of the trace's values.
+func (t *Tracer) owns(v *Value) error {
 	if v.tr != t {
-		panic(buildError{&Error{Pos: caller(), Err: fmt.Errorf("value %s %s belongs to another trace; pass it as an input", v.Name, v.Type)}})
+		return fmt.Errorf("value %s %s belongs to another trace; pass it as an input", v.Name, v.Type)
 	}
 	if t.done {
-		panic(buildError{&Error{Pos: caller(), Err: fmt.Errorf("value %s %s is used after Trace returned", v.Name, v.Type)}})
+		return fmt.Errorf("value %s %s is used after Trace returned", v.Name, v.Type)
 	}
+	return nil
 }
 
 // Apply adds the equation p(in...) to the trace of its arguments, of which
@@ -137,7 +142,7 @@ func Apply(p Primitive, in ...*Value) []*Value {
 			return v.tr.Apply(p, in...)
 		}
 	}
-	panic(buildError{&Error{Pos: caller(), Prim: p.Name(), Err: errors.New("no argument belongs to a trace")}})
+	panic(buildError{&Error{Pos: caller(p), Prim: p.Name(), Err: errors.New("no argument belongs to a trace")}})
 }
 
 // Apply1 is Apply for primitives with one result.

@@ -89,12 +89,7 @@ func TestTraceMistakes(t *testing.T) {
 			continue
 		}
 		// A function of one line begins on the line of its case.
-		at := c.at
-		// neg is a function of the user's, so its line is the innermost one.
-		if strings.HasPrefix(c.want, "neg()") {
-			at = negLine(t)
-		}
-		if want := at + ": " + c.want; err.Error() != want {
+		if want := c.at + ": " + c.want; err.Error() != want {
 			t.Errorf("%s:\n got %s\nwant %s", c.at, err, want)
 		}
 	}
@@ -106,13 +101,6 @@ func TestTraceMistakes(t *testing.T) {
 	require.ErrorContains(t, err, "graph: program p: result 0 is nil")
 	_, err = Trace("p-1", func(tr *Tracer) []*Value { t.Error("fn is run"); return nil })
 	require.ErrorContains(t, err, `graph: program name "p-1": want a letter`)
-}
-
-// negLine returns the line of the helper neg.
-func negLine(t *testing.T) string {
-	p, err := Trace("p", func(tr *Tracer) []*Value { return []*Value{neg(tr.Input("x", F32))} })
-	require.NoError(t, err)
-	return p.Eqns[0].Pos.String()
 }
 
 // A position is the user's line, through whatever functions of the library the

@@ -8,4 +8,7 @@
 // meet and watch them.
 //
 // Queue is the asynchronous form of all operations.
+//
+// Begin with Communicator and Group. Models do not call them: the collectives of a plan are
+// called by package runtime.
 package jaccl

@@ -74,7 +74,7 @@ func (p *Plan) delay() {
 		stays := f.ancestors(c, 0)
 		from := 0
 		for i := range c {
-			if stays[i] && p.Instrs[i].Collective() {
+			if stays[i] && p.Instrs[i].Communicates() {
 				from = i + 1
 			}
 		}
@@ -89,7 +89,7 @@ func (p *Plan) delay() {
 		waits := make([]bool, c) // for a collective among the later ones
 		for i := from; i < c; i++ {
 			waits[i] = slices.ContainsFunc(f.needs[i], func(n int) bool {
-				return n >= from && (waits[n] || p.Instrs[n].Collective() && !stays[n])
+				return n >= from && (waits[n] || p.Instrs[n].Communicates() && !stays[n])
 			})
 			switch {
 			case stays[i]:
@@ -114,7 +114,7 @@ func (p *Plan) sumInPlace() {
 	f := p.flow()
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if !in.Collective() || in.Name != "all_sum" {
+		if !in.Communicates() || in.Name != "all_sum" {
 			continue
 		}
 		from, to := p.Root(in.In[0]), p.Root(in.Out[0])
@@ -137,11 +137,11 @@ func (p *Plan) sumInPlace() {
 func (p *Plan) waits() {
 	for c := range p.Instrs {
 		in := &p.Instrs[c]
-		if !in.Collective() {
+		if !in.Communicates() {
 			continue
 		}
 		w := c + 1
-		for w < len(p.Instrs) && (p.Instrs[w].Collective() || !p.disturbs(&p.Instrs[w], in)) {
+		for w < len(p.Instrs) && (p.Instrs[w].Communicates() || !p.disturbs(&p.Instrs[w], in)) {
 			w++
 		}
 		if in.Wait = w; w == c+1 {

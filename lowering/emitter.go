@@ -101,40 +101,42 @@ func (e *Emitter) Memo(key any, make func() (Buf, error)) (Buf, error) {
 	return b, err
 }
 
-// Kernel emits a call of a host kernel. A device overrides it by name. If an
-// argument or a result is ragged, the kernel sees the experts' zones only, and
-// the rows of each ragged result with which zones are filled up are zeroed.
-// Nobody sees the rows past the last zone.
-func (e *Emitter) Kernel(name string, out, in []Buf, k exec.Kernel) error {
-	return e.kernel(Instr{Name: name, Kernel: k}, out, in)
+// KernelSpec is a call of a host kernel that a rule emits. A device overrides it by name.
+type KernelSpec struct {
+	Name    string
+	Out, In []Buf
+	// Does is what the kernel does, if that is one step of the equation: a reduction of
+	// some axes, say. Devices go by it. nil is the equation's primitive.
+	Does graph.Primitive
+	// InPlace says that results may each share the memory of an argument of the same
+	// type: the kernel reads element i of every argument before it writes element i of
+	// any result.
+	InPlace bool
+	// Elementwise says that element i of every result depends on element i of the
+	// arguments and on arguments without dimensions, and on nothing else; not on i, nor
+	// on the shape. All but those have as many elements as the results. Such kernels are
+	// InPlace. They are fused (see Options.Fuse), and then given pieces of the arrays
+	// with one dimension.
+	Elementwise bool
+	// Repeat, if it is not 0, says that the kernel writes element i/Repeat modulo its
+	// argument's length of its only argument to element i of its only result. Where
+	// elementwise kernels alone read that, it is fused with each of them and no memory
+	// holds it.
+	Repeat int
+	Kernel exec.Kernel
+	// Packs are the copies of its arguments that the kernel would like to have.
+	Packs []Pack
+	// Workspace is the memory that it takes beside its arguments.
+	Workspace Workspace
 }
 
-// InPlace is Kernel for one whose results may each share the memory of an
-// argument of the same type: it reads element i of every argument before it
-// writes element i of any result.
-func (e *Emitter) InPlace(name string, out, in []Buf, k exec.Kernel) error {
-	return e.kernel(Instr{Name: name, Kernel: k, InPlace: true}, out, in)
-}
-
-// Elementwise is InPlace for a kernel that is flat: element i of every result
-// depends on element i of the arguments and on arguments without dimensions,
-// and on nothing else; not on i, nor on the shape. All but those have as many
-// elements as the results. Such kernels are fused (see Options.Fuse), and then
-// given pieces of the arrays with one dimension.
-func (e *Emitter) Elementwise(name string, out, in []Buf, k exec.Kernel) error {
-	return e.kernel(Instr{Name: name, Kernel: k, InPlace: true, Flat: true}, out, in)
-}
-
-// Repeat is Kernel for one that writes element i/inner modulo in's length of in
-// to element i of out. Where elementwise kernels alone read out, it is fused
-// with each of them and no memory holds it.
-func (e *Emitter) Repeat(name string, out, in Buf, inner int, k exec.Kernel) error {
-	return e.kernel(Instr{Name: name, Kernel: k, Flat: true, Repeat: inner}, []Buf{out}, []Buf{in})
-}
-
-func (e *Emitter) kernel(i Instr, out, in []Buf) error {
-	i.Zones = -1
-	for _, b := range append(slices.Clone(in), out...) {
+// Emit emits a call of a host kernel. If an argument or a result is ragged, the kernel
+// sees the experts' zones only, and the rows of each ragged result with which zones are
+// filled up are zeroed. Nobody sees the rows past the last zone.
+func (e *Emitter) Emit(s KernelSpec) error {
+	i := Instr{Name: s.Name, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Zones: -1, Host: Host{
+		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Workspace: s.Workspace}}
+	for _, b := range append(slices.Clone(s.In), s.Out...) {
 		if b.Spec.Ragged == nil || i.Zones >= 0 {
 			continue
 		}
@@ -144,21 +146,32 @@ func (e *Emitter) kernel(i Instr, out, in []Buf) error {
 		}
 		i.Zones, i.Align = counts.ID, align
 	}
-	e.emit(i, out, in)
+	e.emit(i, s.Out, s.In)
 	return nil
 }
 
-// Does says what the kernel that was emitted last does, if that is one step of the
-// equation: a reduction of some axes, say. Devices go by it.
-func (e *Emitter) Does(p graph.Primitive) { e.plan.Instrs[len(e.plan.Instrs)-1].Does = p }
+// CollectiveSpec is an exchange that a rule emits, among the ranks that differ along Axes.
+type CollectiveSpec struct {
+	Op       string
+	Axes     []string
+	DType    graph.DType
+	Bytes    int64 // the most payload that one rank contributes
+	Out, In  []Buf
+	Exchange exec.Exchange
+	// InPlace says that results may have the memory of an argument of the same type.
+	InPlace bool
+	// Travels says that the exchange brings rows to their experts or home: what it does
+	// not need is computed behind its start.
+	Travels bool
+}
 
-// Travels says that the collective that was emitted last brings rows to their experts
-// or home. Instructions that it does not need are computed behind its start.
-func (e *Emitter) Travels() { e.plan.Instrs[len(e.plan.Instrs)-1].Travels = true }
-
-// Packs says which copies of its arguments the kernel that was emitted last would like
-// to have.
-func (e *Emitter) Packs(packs ...Pack) { e.plan.Instrs[len(e.plan.Instrs)-1].Packs = packs }
+// EmitCollective emits an exchange. There is none along no axes: the caller makes the
+// results from the arguments itself.
+func (e *Emitter) EmitCollective(s CollectiveSpec) {
+	e.emit(Instr{Name: s.Op, InPlace: s.InPlace, Zones: -1, Collective: Collective{
+		Exchange: s.Exchange, Axes: s.Axes, Seq: e.seq, Bytes: s.Bytes, DType: s.DType, Travels: s.Travels}}, s.Out, s.In)
+	e.seq++
+}
 
 // RowCounts returns the buffer with the rows in use per local expert, and the
 // alignment of the experts' zones.
@@ -182,14 +195,6 @@ func (e *Emitter) emit(i Instr, out, in []Buf) {
 		i.In = append(i.In, b.ID)
 	}
 	e.plan.Instrs = append(e.plan.Instrs, i)
-}
-
-// Collective emits an exchange among the ranks that differ along axes. bytes is
-// the most payload that one rank contributes. Along no axes nothing is emitted
-// and the caller must have made out from in itself.
-func (e *Emitter) Collective(op string, axes []string, d graph.DType, bytes int64, out, in []Buf, x exec.Exchange) {
-	e.emit(Instr{Name: op, Exchange: x, Axes: axes, Seq: e.seq, Bytes: bytes, DType: d, Zones: -1}, out, in)
-	e.seq++
 }
 
 // Value returns the buffer of a value in the placement that follows from its
@@ -242,13 +247,13 @@ func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 func (e *Emitter) rule(q *graph.Eqn, out, in []Buf) error {
 	switch p := q.Prim.(type) {
 	case graph.FullOp:
-		return e.kernel(Instr{Name: "full", Kernel: fill(p.Value, q.Out[0].Type.DType), Flat: true}, out, nil)
+		return e.Emit(KernelSpec{Name: "full", Out: out, Elementwise: true, Kernel: fill(p.Value, q.Out[0].Type.DType)})
 	case graph.AddAnyOp:
 		if len(in) == 1 {
 			e.Alias(out[0], in[0])
 			return nil
 		}
-		return e.Elementwise("add_any", out, in, addAny)
+		return e.Emit(KernelSpec{Name: "add_any", Out: out, In: in, Elementwise: true, Kernel: addAny})
 	case Rule:
 		return p.Lower(e, out, in)
 	default:

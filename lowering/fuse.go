@@ -212,12 +212,12 @@ func (f *fuser) fused(u *unit) Instr {
 			}
 		}
 		names = append(names, part.Name)
-		in.Parts = append(in.Parts, part)
+		in.Chain = append(in.Chain, part)
 	}
 	in.Name = "fused(" + strings.Join(runs(names), ", ") + ")"
-	links := make([]exec.Link, len(in.Parts))
-	for i := range in.Parts {
-		part := &in.Parts[i]
+	links := make([]exec.Link, len(in.Chain))
+	for i := range in.Chain {
+		part := &in.Chain[i]
 		links[i] = exec.Link{Kernel: part.Kernel, Repeat: part.Repeat, In: f.operands(part.In), Out: f.operands(part.Out)}
 	}
 	in.Kernel, in.Scratch = exec.NewChain(f.operands(in.In), f.operands(in.Out), links, f.chunk)
@@ -233,11 +233,11 @@ func (p *Plan) operands(bufs []int) []exec.Operand {
 	return out
 }
 
-// PartOf returns which part of a fused instruction err is about, nil for none.
-func PartOf(in *Instr, err error) *Instr {
+// Link returns which instruction of a fused one err is about, nil for none.
+func (in *Instr) Link(err error) *Instr {
 	var e *exec.LinkError
-	if errors.As(err, &e) && e.Link < len(in.Parts) {
-		return &in.Parts[e.Link]
+	if errors.As(err, &e) && e.Link < len(in.Chain) {
+		return &in.Chain[e.Link]
 	}
 	return nil
 }

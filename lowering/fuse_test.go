@@ -186,7 +186,7 @@ type failing struct {
 }
 
 func (f failing) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("failing", out, in, f.kernel)
+	return e.Emit(lowering.KernelSpec{Name: "failing", Out: out, In: in, Elementwise: true, Kernel: f.kernel})
 }
 
 // Errors and panics of a part name it and its line, whatever the chunk.

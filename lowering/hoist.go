@@ -19,7 +19,7 @@ func (p *Plan) hoist() {
 	// where it stood. Index 0 is the plan's beginning.
 	behind, stood := make([][]int, len(p.Instrs)+1), make([][]int, len(p.Instrs)+1)
 	for i := range p.Instrs {
-		if !p.Instrs[i].Collective() {
+		if !p.Instrs[i].Communicates() {
 			continue
 		}
 		if to, moves := h.target(i); moves {
@@ -38,7 +38,7 @@ func (p *Plan) hoist() {
 	}
 	follow(behind[0])
 	for i := range p.Instrs {
-		if !p.Instrs[i].Collective() {
+		if !p.Instrs[i].Communicates() {
 			order = append(order, p.Instrs[i])
 			follow(behind[i+1])
 		}
@@ -63,7 +63,7 @@ func (h *hoister) target(i int) (to int, moves bool) {
 	}
 	if h.grows(i) {
 		for last := i - 1; last > to; last-- {
-			if h.Instrs[last].Collective() {
+			if h.Instrs[last].Communicates() {
 				return last, false
 			}
 		}
@@ -86,7 +86,7 @@ func (h *hoister) target(i int) (to int, moves bool) {
 // place returns the kernel behind which i is once all have moved; a kernel stays.
 // It ends, since whatever a collective goes behind comes before what reads it.
 func (h *hoister) place(i int) int {
-	if !h.Instrs[i].Collective() {
+	if !h.Instrs[i].Communicates() {
 		return i
 	}
 	if at := h.places[i]; at > 0 {
@@ -118,12 +118,12 @@ func (h *hoister) firstReader(i int) int {
 // urgent reports whether i is a collective that brings rows to experts or back, or
 // is needed before there is another collective.
 func (h *hoister) urgent(i int) bool {
-	if in := &h.Instrs[i]; !in.Collective() || in.Travels {
-		return in.Collective()
+	if in := &h.Instrs[i]; !in.Communicates() || in.Travels {
+		return in.Communicates()
 	}
 	first := h.firstReader(i)
 	for k := i + 1; k < first; k++ {
-		if h.Instrs[k].Collective() {
+		if h.Instrs[k].Communicates() {
 			return false
 		}
 	}

@@ -176,10 +176,10 @@ func (e *Emitter) outputs(names []string) error {
 		if e.plan.Bufs[root].Storage != Temp || !e.plan.Bufs[root].Type.Equal(b.Type) {
 			// An input, or the memory of another result: the caller gets a copy.
 			c := e.Placed(v.Type, b.Spec)
-			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Kernel: func(a *exec.Args) error {
+			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Host: Host{Kernel: func(a *exec.Args) error {
 				copy(a.Out[0].Bytes(), a.In[0].Bytes())
 				return nil
-			}}, []Buf{c}, []Buf{b})
+			}}}, []Buf{c}, []Buf{b})
 			b, root = c, c.ID
 		}
 		e.plan.Bufs[root].Storage = Output

@@ -56,7 +56,7 @@ func (p *Plan) overlap(o Overlap) {
 func (p *Plan) number() {
 	seq := 0
 	for i := range p.Instrs {
-		if p.Instrs[i].Collective() {
+		if p.Instrs[i].Communicates() {
 			p.Instrs[i].Seq = seq
 			seq++
 		}

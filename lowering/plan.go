@@ -68,21 +68,39 @@ type Buffer struct {
 	Def, Last int
 }
 
-// Instr is one kernel or collective.
+// Instr is one kernel or collective: what it computes, of which buffers. What only a
+// host's kernel has is in Host, what only a collective has in Collective; the other of
+// both is zero.
 type Instr struct {
 	Name    string          // the kernel's or collective's name
 	Prim    graph.Primitive // what it was lowered from, nil for the engine's own
-	Does    graph.Primitive // what the kernel does, if that is one step of Prim; see Emitter.Does
+	Does    graph.Primitive // what the kernel does, if that is one step of Prim; see KernelSpec
 	Out, In []int           // buffers
 	Pos     graph.Pos
-
-	Kernel  exec.Kernel
 	InPlace bool // a result may have the memory of any argument of its type
-	Flat    bool // see Emitter.Elementwise and Emitter.Repeat
-	Repeat  int  // for a repetition of its argument, how often each element is repeated before the next
-	// Parts are the instructions that a fused one runs on each chunk, in this
+
+	// Zones is the buffer with the rows in use per local expert, for ragged
+	// arguments and results; -1 without. Each expert's rows begin at a multiple of Align.
+	Zones int
+	Align int
+
+	// On says that the plan's target runs the kernel. Otherwise the host does, and Why
+	// says why, where the plan has a target.
+	On  bool
+	Why string
+
+	Host
+	Collective
+}
+
+// Host is what an instruction has that is a kernel of the host.
+type Host struct {
+	Kernel exec.Kernel
+	Flat   bool // elementwise or a repetition; see KernelSpec
+	Repeat int  // for a repetition of its argument, how often each element is repeated before the next
+	// Chain are the instructions that a fused one runs on each chunk, in this
 	// order. Those of their results that nobody else reads are of storage Chunk.
-	Parts []Instr
+	Chain []Instr
 	// Packs are the copies of arguments that the kernel would like to have. Those
 	// that it may have are its last arguments: Kept says of which they are.
 	Packs []Pack
@@ -92,35 +110,26 @@ type Instr struct {
 	Keeps bool
 	// Scratch is the memory in bytes that the kernel wants on every thread, as
 	// far as it is known before it runs.
-	Scratch int64
-
+	Scratch   int64
 	Workspace Workspace
+}
 
-	// For collectives.
+// Collective is what an instruction has that is an exchange between ranks.
+type Collective struct {
 	Exchange exec.Exchange
-	Travels  bool // it brings rows to their experts or home
-	Axes     []string
-	Seq      int
-	Bytes    int64 // the most payload that one rank contributes
+	Axes     []string // ranks that differ along these take part
+	Seq      int      // counts the plan's collectives
+	Bytes    int64    // the most payload that one rank contributes
 	DType    graph.DType
+	Travels  bool // it brings rows to their experts or home
 	// Wait is the instruction before which a collective is waited for that runs
 	// beside those in between; len(Plan.Instrs) is the end, and 0 says that nothing
 	// runs beside it.
 	Wait int
-
-	// Zones is the buffer with the rows in use per local expert, for ragged
-	// arguments and results; -1 without.
-	Zones int
-	Align int
-
-	// On says that the plan's target runs the kernel. Otherwise the host does, and Why
-	// says why, where the plan has a target.
-	On  bool
-	Why string
 }
 
-// Collective reports whether the instruction communicates.
-func (in *Instr) Collective() bool { return in.Exchange != nil }
+// Communicates reports whether the instruction is a collective.
+func (in *Instr) Communicates() bool { return in.Exchange != nil }
 
 // Root returns the buffer that owns b's memory.
 func (p *Plan) Root(b int) int {
@@ -147,14 +156,14 @@ func (p *Plan) String() string {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		mark := " "
-		if in.Collective() {
+		if in.Communicates() {
 			mark = "⇄"
 		} else if in.On {
 			mark = "◆"
 		}
 		fmt.Fprintf(&b, "\t%3d %s %s", i, mark, p.instr(in))
-		for j := range in.Parts {
-			fmt.Fprintf(&b, "\t    . %s", p.instr(&in.Parts[j]))
+		for j := range in.Chain {
+			fmt.Fprintf(&b, "\t    . %s", p.instr(&in.Chain[j]))
 		}
 	}
 	for i, out := range p.Out {
@@ -192,13 +201,13 @@ func (p *Plan) instr(in *Instr) string {
 	if in.Zones >= 0 {
 		fmt.Fprintf(&b, " rows=%s", p.slot(in.Zones))
 	}
-	if in.Collective() {
+	if in.Communicates() {
 		fmt.Fprintf(&b, " over %s #%d %s %d bytes", strings.Join(in.Axes, "."), in.Seq, in.DType, in.Bytes)
 		b.WriteString(p.until(in))
 	} else if in.Prim != nil {
 		b.WriteString(graph.ParamString(in.Prim))
 	}
-	if in.Why != "" && !in.Collective() {
+	if in.Why != "" && !in.Communicates() {
 		fmt.Fprintf(&b, " (host: %s)", in.Why)
 	}
 	fmt.Fprintf(&b, " # %s\n", in.Pos)

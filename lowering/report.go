@@ -173,9 +173,9 @@ func (m *Memory) OfRanks(ranks int) int64 {
 // writer returns the name of the instruction i, or of that part of it, which
 // writes the buffer first.
 func (p *Plan) writer(buf, i int) string {
-	for k := range p.Instrs[i].Parts {
-		if slices.Contains(p.Instrs[i].Parts[k].Out, buf) {
-			return p.Instrs[i].Parts[k].Name
+	for k := range p.Instrs[i].Chain {
+		if slices.Contains(p.Instrs[i].Chain[k].Out, buf) {
+			return p.Instrs[i].Chain[k].Name
 		}
 	}
 	return p.Instrs[i].Name
@@ -229,7 +229,7 @@ func (p *Plan) communication() Communication {
 	c := Communication{Collectives: []CollectiveUse{}, Totals: []OpTotal{}}
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if !in.Collective() {
+		if !in.Communicates() {
 			continue
 		}
 		u := CollectiveUse{Instr: i, Seq: in.Seq, Op: in.Name, Axes: in.Axes, Group: p.Mesh.Parts(in.Axes), DType: in.DType.String(), Bytes: in.Bytes, Wait: in.Wait, Line: in.Pos.String()}

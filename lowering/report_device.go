@@ -24,7 +24,7 @@ func (p *Plan) deviceUse() *DeviceUse {
 		switch in := &p.Instrs[i]; {
 		case in.On:
 			d.On++
-		case !in.Collective():
+		case !in.Communicates():
 			d.Host++
 		}
 	}

@@ -112,13 +112,12 @@ func withDim(s sharding.Spec, d int, axes []string) sharding.Spec {
 // AllSum adds the parts of a pending sum: out is in's value with no sum pending.
 func (e *Emitter) allSum(t graph.Type, in Buf) Buf {
 	out := e.Placed(t, in.Spec.Resolved())
-	e.Collective("all_sum", in.Spec.Pending, t.DType, in.Type.Bytes(), []Buf{out}, []Buf{in},
-		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
-			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
-		})
 	// The sum may be formed in the memory of its part (see Group.AllSum), which
 	// is read and written once then.
-	e.plan.Instrs[len(e.plan.Instrs)-1].InPlace = true
+	e.EmitCollective(CollectiveSpec{Op: "all_sum", Axes: in.Spec.Pending, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, InPlace: true,
+		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
+			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
+		}})
 	return out
 }
 
@@ -128,13 +127,13 @@ func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int) Buf {
 	out := e.Placed(t, withDim(in.Spec.Resolved(), d, append(slices.Clone(in.Spec.At(d)), axes...)))
 	if d > 0 { // parts of an inner dimension are brought together first
 		packed := e.Temp(in.Type)
-		e.emit(Instr{Name: "part_major", Kernel: blocks(d, parts, false), Zones: -1}, []Buf{packed}, []Buf{in})
+		e.move("part_major", packed, in, blocks(d, parts, false))
 		in = packed
 	}
-	e.Collective("reduce_scatter", axes, t.DType, in.Type.Bytes(), []Buf{out}, []Buf{in},
-		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
+	e.EmitCollective(CollectiveSpec{Op: "reduce_scatter", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in},
+		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.ReduceScatter(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
-		})
+		}})
 	return out
 }
 
@@ -145,10 +144,10 @@ func (e *Emitter) AllGather(axes []string, out, in Buf) {
 		e.Alias(out, in)
 		return
 	}
-	e.Collective("all_gather", axes, in.Type.DType, in.Type.Bytes(), []Buf{out}, []Buf{in},
-		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
+	e.EmitCollective(CollectiveSpec{Op: "all_gather", Axes: axes, DType: in.Type.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in},
+		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllGather(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
-		})
+		}})
 }
 
 func (e *Emitter) gather(t graph.Type, in Buf, d int, keep []string) Buf {
@@ -161,8 +160,13 @@ func (e *Emitter) gather(t graph.Type, in Buf, d int, keep []string) Buf {
 	}
 	got := e.Temp(out.Type)
 	e.AllGather(axes, got, in)
-	e.emit(Instr{Name: "part_minor", Kernel: blocks(d, parts, true), Zones: -1}, []Buf{out}, []Buf{got})
+	e.move("part_minor", out, got, blocks(d, parts, true))
 	return out
+}
+
+// move emits a kernel that copies all of a value, also rows that nobody uses.
+func (e *Emitter) move(name string, out, in Buf, k exec.Kernel) {
+	e.emit(Instr{Name: name, Zones: -1, Host: Host{Kernel: k}}, []Buf{out}, []Buf{in})
 }
 
 func outer(t graph.Type, d int) int {
@@ -180,13 +184,13 @@ func (e *Emitter) swap(t graph.Type, in Buf, lose, gain int, axes []string) Buf 
 	spec := withDim(withDim(in.Spec, lose, kept), gain, append(slices.Clone(in.Spec.At(gain)), axes...))
 	out := e.Placed(t, spec)
 	packed := e.Temp(in.Type)
-	e.emit(Instr{Name: "part_major", Kernel: blocks(gain, parts, false), Zones: -1}, []Buf{packed}, []Buf{in})
+	e.move("part_major", packed, in, blocks(gain, parts, false))
 	got := e.Temp(out.Type)
-	e.Collective("all_to_all", axes, t.DType, in.Type.Bytes(), []Buf{got}, []Buf{packed},
-		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
+	e.EmitCollective(CollectiveSpec{Op: "all_to_all", Axes: axes, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{got}, In: []Buf{packed},
+		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllToAll(ctx, c, equalParts(a, a.Out[0], g.Size()), equalParts(a, a.In[0], g.Size()))
-		})
-	e.emit(Instr{Name: "part_minor", Kernel: blocks(lose, parts, true), Zones: -1}, []Buf{out}, []Buf{got})
+		}})
+	e.move("part_minor", out, got, blocks(lose, parts, true))
 	return out
 }
 
@@ -209,14 +213,14 @@ func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 	for d := range extra {
 		extra[d] = to.At(d)[len(in.Spec.At(d)):]
 	}
-	e.emit(Instr{Name: "shard_part", Zones: -1, Kernel: func(a *exec.Args) error {
+	e.move("shard_part", out, in, func(a *exec.Args) error {
 		start := exec.Make[int](a, len(extra))
 		for d, axes := range extra {
 			start[d] = a.Index(axes) * a.Out[0].Type.Shape[d]
 		}
 		copyBox(a.Out[0], a.In[0], start, exec.Make[int](a, len(start)))
 		return nil
-	}}, []Buf{out}, []Buf{in})
+	})
 	return out
 }
 

@@ -86,7 +86,7 @@ func moves(p *lowering.Plan) string {
 	var out []string
 	for _, in := range p.Instrs {
 		switch {
-		case in.Collective():
+		case in.Communicates():
 			out = append(out, fmt.Sprintf("%s %s %d", in.Name, strings.Join(in.Axes, "."), in.Bytes))
 		case in.Name != "reduce_sum" && in.Name != "copy":
 			out = append(out, in.Name)

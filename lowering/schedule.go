@@ -41,7 +41,7 @@ func (p *Plan) Schedule() *Schedule {
 			t.open = append(t.open, i)
 			t.of[i] = len(s.Segments) + 1
 			continue
-		} else if in.Collective() {
+		} else if in.Communicates() {
 			s.commit(&t, i)
 		}
 		if j := t.conflict(i); j >= 0 {

@@ -54,7 +54,7 @@ func (p *Plan) target(t Target) {
 	p.Target = t.Name()
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if in.Collective() {
+		if in.Communicates() {
 			continue
 		}
 		in.Why = t.Serves(p, i)

@@ -21,7 +21,7 @@ func (squares) Name() string { return "squarer" }
 func (squares) Serves(p *lowering.Plan, i int) string {
 	in := &p.Instrs[i]
 	switch {
-	case in.Collective():
+	case in.Communicates():
 		panic("a collective is nobody's kernel")
 	case in.Name != "square":
 		return "there is no kernel for it"
@@ -52,7 +52,7 @@ func TestTarget(t *testing.T) {
 		t.Error("ranks with the target and ranks without would take their plans for one")
 	}
 	for i := range l.Instrs {
-		if in := &l.Instrs[i]; in.Collective() && (in.On || in.Why != "" || in.Wait != 0) {
+		if in := &l.Instrs[i]; in.Communicates() && (in.On || in.Why != "" || in.Wait != 0) {
 			t.Errorf("collective %d: on %v, why %q, waited for at %d; want none of it", i, in.On, in.Why, in.Wait)
 		}
 	}

@@ -15,9 +15,6 @@ type Workspace struct {
 // workspaceLeast is the size in bytes from which on a workspace is counted.
 const workspaceLeast = 8 << 10
 
-// Uses says what memory the kernel that was emitted last takes beside its arguments.
-func (e *Emitter) Uses(w Workspace) { e.plan.Instrs[len(e.plan.Instrs)-1].Workspace = w }
-
 // shared returns the most scratch memory that a kernel of the plan takes.
 func (p *Plan) shared() int64 {
 	var most int64

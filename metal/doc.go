@@ -21,4 +21,7 @@
 //
 // Programs that use this package load libraries of the system: on Linux they are linked
 // with the C library. Package gomoe reaches it on macOS, and elsewhere with the tag native.
+//
+// Begin with gomoe.OpenDevice, or here with Open. The package makes no plans: package lowering
+// does that, for the target kernels.Metal.
 package metal

@@ -77,7 +77,7 @@ func (AdamWOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s AdamWOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("adamw", out, in, inFloat(adamWKernel[float32](s), adamWKernel[float64](s)))
+	return e.Emit(lowering.KernelSpec{Name: "adamw", Out: out, In: in, Elementwise: true, Kernel: inFloat(adamWKernel[float32](s), adamWKernel[float64](s))})
 }
 
 func adamWKernel[T float](s AdamWOp) exec.Kernel {

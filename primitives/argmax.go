@@ -89,7 +89,7 @@ func alongAxis(t graph.Type, axis, results int) sharding.Factors {
 }
 
 func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel(r.op, out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: r.op, Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x := a.In[0]
 		outer, n, inner := around(x.Type, r.Axis)
 		key := orderKeys(x, false)
@@ -138,7 +138,7 @@ func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			y := data[int32](a.Out[0])
 			return each(func(line, index int) { y[line] = int32(index) })
 		}
-	})
+	}})
 }
 
 // extremeOf returns where the first NaN of x is or, if there is none, the first that

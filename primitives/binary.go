@@ -119,7 +119,7 @@ func (b BinaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (BinaryOp) Pointwise() {}
 
 func (b BinaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise(b.op, out, in, binaryKernel(b.op))
+	return e.Emit(lowering.KernelSpec{Name: b.op, Out: out, In: in, Elementwise: true, Kernel: binaryKernel(b.op)})
 }
 
 func (b BinaryOp) Doc() graph.Doc {

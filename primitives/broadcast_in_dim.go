@@ -29,6 +29,7 @@ func BroadcastInDim(x *graph.Value, shape []int, dims ...int) *graph.Value {
 // BroadcastTo returns x repeated to shape as NumPy does it: the dimensions of x
 // are the last ones of shape, each with the size there or size 1.
 func BroadcastTo(x *graph.Value, shape ...int) *graph.Value {
+	graph.Helper()
 	if slices.Equal(x.Type.Shape, shape) {
 		return x
 	}
@@ -137,9 +138,9 @@ func (b BroadcastInDimOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) err
 		return nil
 	}
 	if inner := b.inner(out[0], in[0]); inner > 0 {
-		return e.Repeat("broadcast_in_dim", out[0], in[0], inner, kernel)
+		return e.Emit(lowering.KernelSpec{Name: "broadcast_in_dim", Out: []lowering.Buf{out[0]}, In: []lowering.Buf{in[0]}, Repeat: inner, Kernel: kernel})
 	}
-	return e.Kernel("broadcast_in_dim", out, in, kernel)
+	return e.Emit(lowering.KernelSpec{Name: "broadcast_in_dim", Out: out, In: in, Kernel: kernel})
 }
 
 // inner returns how often each element is repeated before the next, 0 if the

@@ -25,6 +25,7 @@ var _ primitive = AttentionOp{}
 // CausalAttention returns the attention of each token to itself and those before
 // it: Attention with the zero parameters, without lse.
 func CausalAttention(q, k, v *graph.Value) *graph.Value {
+	graph.Helper()
 	out, _ := Attention(q, k, v, AttentionOp{})
 	return out
 }
@@ -90,7 +91,7 @@ func (p AttentionOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		space = attentionSpace[float64](p, in[0].Type, in[1].Type, false)
 	}
 	space.Shared = widening(out, in).Shared
-	return uses(e, e.Kernel("causal_attention", out, in, inFloat(attentionKernel[float32](p), attentionKernel[float64](p))), space)
+	return e.Emit(lowering.KernelSpec{Name: "causal_attention", Out: out, In: in, Workspace: space, Kernel: inFloat(attentionKernel[float32](p), attentionKernel[float64](p))})
 }
 
 // headsOf is the work of attention on one rank.

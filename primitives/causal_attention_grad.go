@@ -52,7 +52,7 @@ func (p AttentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 		space = attentionSpace[float64](AttentionOp(p), in[0].Type, in[1].Type, true)
 	}
 	space.Shared = widening(out, in).Shared
-	return uses(e, e.Kernel("causal_attention_grad", out, in, inFloat(attentionGradKernel[float32](p), attentionGradKernel[float64](p))), space)
+	return e.Emit(lowering.KernelSpec{Name: "causal_attention_grad", Out: out, In: in, Workspace: space, Kernel: inFloat(attentionGradKernel[float32](p), attentionGradKernel[float64](p))})
 }
 
 // attentionGradKernel works on parts of heads beside each other. What parts give to

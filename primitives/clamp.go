@@ -88,7 +88,7 @@ func (ClampOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (ClampOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("clamp", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "clamp", Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch a.Out[0].Type.DType {
 		case graph.F64:
 			clampAll(a, data[float64])
@@ -106,7 +106,7 @@ func (ClampOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			tiled(a, cheap, clampTile)
 		}
 		return nil
-	})
+	}})
 }
 
 func clampTile(_ *exec.Args, _, _ int, y []float32, x [][]float32) {

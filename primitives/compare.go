@@ -61,7 +61,7 @@ func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	wide := func(a *exec.Args, lo, hi int, _ []float32, x [][]float32) {
 		f32(data[bool](a.Out[0])[lo:hi], x[0], x[1])
 	}
-	return e.Elementwise(c.op, out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: c.op, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch a.In[0].Type.DType {
 		case graph.F64:
 			each2(a, cheap, f64)
@@ -79,7 +79,7 @@ func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			tiled(a, cheap, wide)
 		}
 		return nil
-	})
+	}})
 }
 
 // compareFloat is compare of float32.

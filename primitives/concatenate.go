@@ -21,6 +21,7 @@ var _ primitive = ConcatenateOp{}
 // Concatenate returns the arguments one behind the other along the dimension,
 // in which alone their shapes may differ.
 func Concatenate(dimension int, xs ...*graph.Value) *graph.Value {
+	graph.Helper()
 	if len(xs) == 0 {
 		graph.Fail("concatenate of nothing, want at least one value")
 	}
@@ -84,14 +85,14 @@ func (j ConcatenateOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error 
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Kernel("concatenate", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "concatenate", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		to := rowMajor(a, a.Out[0].Type.Shape)
 		for _, x := range a.In {
 			move(a, x.Type.Shape, a.Out[0], to, x, rowMajor(a, x.Type.Shape))
 			to.off += x.Type.Shape[j.Dimension] * to.strides[j.Dimension]
 		}
 		return nil
-	})
+	}})
 }
 
 func (ConcatenateOp) Doc() graph.Doc {

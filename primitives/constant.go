@@ -11,6 +11,7 @@ import (
 // a number of the type. No memory is moved to make it on any mesh.
 func Full(t *graph.Tracer, x float64, d graph.DType, shape ...int) *graph.Value {
 	if !holds(d, x) {
+		graph.Helper()
 		graph.Fail("full: %v is no number of element type %s; want one, or a float type", x, d)
 	}
 	return t.Apply(graph.FullOp{Value: x, DType: d, Shape: append([]int(nil), shape...)})[0]
@@ -36,6 +37,7 @@ func holds(d graph.DType, x float64) bool {
 
 // FullLike returns c for every element of x, in x's type.
 func FullLike(x *graph.Value, c float64) *graph.Value {
+	graph.Helper()
 	if x == nil || x.Tracer() == nil {
 		graph.Fail("full: the argument belongs to no trace; build inside the function given to Trace")
 	}
@@ -43,13 +45,25 @@ func FullLike(x *graph.Value, c float64) *graph.Value {
 }
 
 // ZerosLike returns zeros of x's type.
-func ZerosLike(x *graph.Value) *graph.Value { return FullLike(x, 0) }
+func ZerosLike(x *graph.Value) *graph.Value {
+	graph.Helper()
+	return FullLike(x, 0)
+}
 
 // OnesLike returns ones of x's type.
-func OnesLike(x *graph.Value) *graph.Value { return FullLike(x, 1) }
+func OnesLike(x *graph.Value) *graph.Value {
+	graph.Helper()
+	return FullLike(x, 1)
+}
 
 // MulScalar returns c · x, c rounded to x's element type.
-func MulScalar(x *graph.Value, c float64) *graph.Value { return Mul(x, FullLike(x, c)) }
+func MulScalar(x *graph.Value, c float64) *graph.Value {
+	graph.Helper()
+	return Mul(x, FullLike(x, c))
+}
 
 // AddScalar returns x + c, c rounded to x's element type.
-func AddScalar(x *graph.Value, c float64) *graph.Value { return Add(x, FullLike(x, c)) }
+func AddScalar(x *graph.Value, c float64) *graph.Value {
+	graph.Helper()
+	return Add(x, FullLike(x, c))
+}

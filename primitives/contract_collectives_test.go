@@ -152,7 +152,7 @@ func TestContractOneOrderOfExchanges(t *testing.T) {
 		require.Equal(t, plan.Hash(), again.Hash())
 		n := 0
 		for _, in := range plan.Instrs {
-			if in.Collective() {
+			if in.Communicates() {
 				require.Equal(t, n, in.Seq)
 				n++
 			}

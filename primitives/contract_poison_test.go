@@ -27,10 +27,10 @@ func (forgetful) Name() string                                         { return 
 func (forgetful) Infer(in []graph.Type) ([]graph.Type, error)          { return in, nil }
 func (forgetful) Shard(c *sharding.Context) (sharding.Decision, error) { return c.Whole() }
 func (forgetful) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("forgetful", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "forgetful", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		copy(a.Out[0].Bytes()[:len(a.Out[0].Bytes())/2], a.In[0].Bytes())
 		return nil
-	})
+	}})
 }
 
 // What these tests rely on: poison shows what a kernel forgets, in every type.
@@ -73,7 +73,7 @@ func (peek) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	// Without their ragged mark the runtime neither cuts nor zeroes the rows.
 	x, y := in[0], out[0]
 	x.Spec, y.Spec = sharding.Spec{}, sharding.Spec{}
-	return e.Kernel("peek", []lowering.Buf{y}, []lowering.Buf{x, counts}, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "peek", Out: []lowering.Buf{y}, In: []lowering.Buf{x, counts}, Kernel: func(a *exec.Args) error {
 		rows, h := a.In[0].Type.Shape[0], a.In[0].Type.Shape[1]
 		x := a.In[0].Float64s()
 		used := make([]bool, rows)
@@ -94,7 +94,7 @@ func (peek) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 		copy(a.Out[0].Bytes(), a.In[0].Bytes())
 		return nil
-	})
+	}})
 }
 
 // The rows with which experts' zones are filled up are zero after dispatch,

@@ -75,9 +75,9 @@ func (c ConvertElementTypeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf)
 		e.Alias(out[0], in[0])
 		return nil
 	}
-	return e.Elementwise("convert_element_type", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "convert_element_type", Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		return convert(a, a.Out[0], a.In[0])
-	})
+	}})
 }
 
 func (ConvertElementTypeOp) Doc() graph.Doc {

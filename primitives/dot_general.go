@@ -37,15 +37,20 @@ var _ primitive = DotGeneralOp{}
 // for every pair lhsBatch[i], rhsBatch[i] of equal indices. The result has the
 // arguments' element type and the dimensions batch, free of x, free of y.
 func DotGeneral(x, y *graph.Value, lhsContract, rhsContract, lhsBatch, rhsBatch []int) *graph.Value {
+	graph.Helper()
 	return dot(0, x, y, lhsContract, rhsContract, lhsBatch, rhsBatch)
 }
 
 // MatMul returns x[..,K] · y[K,N], which is [..,N], in their element type.
-func MatMul(x, y *graph.Value) *graph.Value { return MatMulAs(0, x, y) }
+func MatMul(x, y *graph.Value) *graph.Value {
+	graph.Helper()
+	return MatMulAs(0, x, y)
+}
 
 // MatMulAs is MatMul with a result of type d, which is rounded to once: f32
 // for the exact product of bf16 arguments, whose types may differ.
 func MatMulAs(d graph.DType, x, y *graph.Value) *graph.Value {
+	graph.Helper()
 	if x.Rank() == 0 || y.Rank() != 2 {
 		graph.Fail("matmul of %s and %s, want x[..,K] and y[K,N]; use DotGeneral for batches", x.Type, y.Type)
 	}
@@ -267,16 +272,14 @@ func (p DotGeneralOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		batch := len(p.LHSBatch)
 		if weights == 0 {
 			dims := operandDims{p.RHSBatch, rf, p.RHSContract}
-			return uses(e, e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, dims)), blocksSpace(in[0].Type, in[1].Type, out[0].Type, dims))
+			return e.Emit(lowering.KernelSpec{Name: "dot_general_blocks", Out: out, In: in, Workspace: blocksSpace(in[0].Type, in[1].Type, out[0].Type, dims), Kernel: dotBlocks(weights, batch, dims)})
 		}
 		dims := operandDims{p.LHSBatch, lf, p.LHSContract}
-		return uses(e, e.Kernel("dot_general_blocks", out, in, dotBlocks(weights, batch, dims)), blocksSpace(in[1].Type, in[0].Type, out[0].Type, dims))
+		return e.Emit(lowering.KernelSpec{Name: "dot_general_blocks", Out: out, In: in, Workspace: blocksSpace(in[1].Type, in[0].Type, out[0].Type, dims), Kernel: dotBlocks(weights, batch, dims)})
 	}
 	l, r := operandDims{p.LHSBatch, lf, p.LHSContract}, operandDims{p.RHSBatch, rf, p.RHSContract}
 	x, y, z := in[0].Type, in[1].Type, out[0].Type
-	err := e.Kernel("dot_general", out, in, dotKernel(l, r))
-	e.Packs(dotPacks(x, y, z, r)...)
-	return uses(e, err, dotSpace(x, y, z, l, r))
+	return e.Emit(lowering.KernelSpec{Name: "dot_general", Out: out, In: in, Packs: dotPacks(x, y, z, r), Workspace: dotSpace(x, y, z, l, r), Kernel: dotKernel(l, r)})
 }
 
 func (DotGeneralOp) Doc() graph.Doc {

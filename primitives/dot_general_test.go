@@ -267,7 +267,7 @@ func collectives(t *testing.T, p *graph.Program, cfg gomoe.Config) []string {
 	require.NoError(t, err, "%s", p)
 	list := []string{}
 	for _, in := range plan.Instrs {
-		if in.Collective() {
+		if in.Communicates() {
 			list = append(list, in.Name+" "+strings.Join(in.Axes, "."))
 		}
 	}

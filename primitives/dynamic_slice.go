@@ -80,11 +80,11 @@ func (s DynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s DynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("dynamic_slice", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "dynamic_slice", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, shape := a.In[0], a.Out[0].Type.Shape
 		move(a, shape, a.Out[0], rowMajor(a, shape), x, boxAt(a, x.Type.Shape, shape, a.In[1:]))
 		return nil
-	})
+	}})
 }
 
 // boxAt is the layout, in an array of the shape, of a box of the given sizes

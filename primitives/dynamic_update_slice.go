@@ -69,7 +69,7 @@ func (DynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error
 }
 
 func (DynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.InPlace("dynamic_update_slice", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "dynamic_update_slice", Out: out, In: in, InPlace: true, Kernel: func(a *exec.Args) error {
 		x, update, y := a.In[0], a.In[1], a.Out[0]
 		if update.Type.Equal(y.Type) { // y may be in update's memory
 			copy(y.Bytes(), update.Bytes())
@@ -78,7 +78,7 @@ func (DynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) e
 		copy(y.Bytes(), x.Bytes())
 		move(a, update.Type.Shape, y, boxAt(a, y.Type.Shape, update.Type.Shape, a.In[2:]), update, rowMajor(a, update.Type.Shape))
 		return nil
-	})
+	}})
 }
 
 func (DynamicUpdateSliceOp) Doc() graph.Doc {

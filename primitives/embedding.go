@@ -104,16 +104,16 @@ func lookupDims(rank int) (ids, rows []int) {
 
 func (EmbeddingOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids := in[1].Spec
-	return e.Kernel("embedding", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "embedding", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, a.In[1], 0, a.In[0].Type.Shape[0], "id", lookUp)
-	})
+	}})
 }
 
 func (p EmbeddingGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	ids, add := in[0].Spec, inFloat(addRows[float32], addRows[float64])
-	return uses(e, e.Kernel("embedding_grad", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "embedding_grad", Out: out, In: in, Workspace: widening(out, in), Kernel: func(a *exec.Args) error {
 		return checkIDs(a, ids, a.In[0], 0, p.Num, "id", add)
-	}), widening(out, in))
+	}})
 }
 
 func lookUp(a *exec.Args) error {

@@ -27,6 +27,7 @@ var _ primitive = CombineOp{}
 // Combine returns the tokens [..,H] whose rows, dispatched by r, are rows: the
 // sum of each token's rows; zero for a token without any.
 func Combine(r Prepared, rows *graph.Value) *graph.Value {
+	graph.Helper()
 	out := graph.Apply1(CombineOp(r.dispatch()), rows, r.Value)
 	if len(r.lead) == 1 {
 		return out
@@ -147,10 +148,10 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	if l.members(e.Mesh) == 1 {
-		return e.Kernel("ep_sum", out, append(payload[:len(payload):len(payload)], place, recv), func(a *exec.Args) error {
+		return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 			sumHome(a, k, rowHere)
 			return nil
-		})
+		}})
 	}
 	counts, err := l.counts(e, routing, axes, rows)
 	if err != nil {
@@ -159,12 +160,12 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
 	send, got := e.Temp(graph.T(graph.U8, rows, size)), e.Temp(graph.T(graph.U8, pairs, size))
-	if err := e.Kernel("ep_pack_rows", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], recv, counts), func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack_rows", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], recv, counts), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 2
 		buf, recv := a.Out[0].Bytes(), data[int32](a.In[n])
 		exec.Share(a, total(a.In[n+1]), movedGrain(size), rowsPacked{buf, a.In[:n], recv, size})
 		return nil
-	}); err != nil {
+	}}); err != nil {
 		return err
 	}
 	if err := l.exchange(e, routing, axes, got, send, size, pairs, true); err != nil {
@@ -179,10 +180,10 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		row := a.In[0].Bytes()[j*size : (j+1)*size]
 		return row[:xs], row[xs:]
 	}
-	return e.Kernel("ep_sum", out, []lowering.Buf{got, place}, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "ep_sum", Out: out, In: []lowering.Buf{got, place}, Kernel: func(a *exec.Args) error {
 		sumHome(a, k, arrived)
 		return nil
-	})
+	}})
 }
 
 // rowHere is the pairRow of rows that lie on this rank: those in expert order, their

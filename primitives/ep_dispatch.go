@@ -34,12 +34,14 @@ var (
 // token t that r keeps, in expert order. Past each expert's count, rows are
 // zero. tokens is [..,H] with the leading dimensions of the choices.
 func Dispatch(r Prepared, tokens *graph.Value) *graph.Value {
+	graph.Helper()
 	return graph.Apply1(r.dispatch(), r.batch(tokens), r.Value)
 }
 
 // DispatchWeighted is Dispatch with the pairs' weights [..,K] beside: the second
 // result holds, for every row, the weight of its pair.
 func DispatchWeighted(r Prepared, tokens, weights *graph.Value) (rows, rowWeights *graph.Value) {
+	graph.Helper()
 	out := graph.Apply(r.dispatch(), r.batch(tokens), r.batch(weights), r.Value)
 	return out[0], out[1]
 }
@@ -50,6 +52,7 @@ func (r Prepared) dispatch() DispatchOp {
 
 // batch flattens the leading dimensions, which are those of the choices.
 func (r Prepared) batch(x *graph.Value) *graph.Value {
+	graph.Helper()
 	ok := x.Rank() == len(r.lead)+1
 	for i := range r.lead {
 		ok = ok && x.Dim(i) == r.lead[i]
@@ -172,21 +175,21 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		return err
 	}
 	if l.members(e.Mesh) == 1 {
-		return e.Kernel("ep_permute", out, append(payload[:len(payload):len(payload)], place, recv), func(a *exec.Args) error {
+		return e.Emit(lowering.KernelSpec{Name: "ep_permute", Out: out, In: append(payload[:len(payload):len(payload)], place, recv), Kernel: func(a *exec.Args) error {
 			n := len(a.In) - 2
 			place, recv := data[int32](a.In[n]), data[int32](a.In[n+1])
 			exec.Share(a, len(place), movedGrain(rowBytes(payload)), pairsOrdered{a, place, recv, k})
 			return nil
-		})
+		}})
 	}
 	size := rowBytes(payload)
 	pairs := place.Type.Shape[0]
 	send, got := e.Temp(graph.T(graph.U8, pairs, size)), e.Temp(graph.T(graph.U8, rows, size))
-	if err := e.Kernel("ep_pack", []lowering.Buf{send}, append(payload[:len(payload):len(payload)], place), func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_pack", Out: []lowering.Buf{send}, In: append(payload[:len(payload):len(payload)], place), Kernel: func(a *exec.Args) error {
 		n := len(a.In) - 1
 		exec.Share(a, pairs, movedGrain(size), pairsPacked{a.Out[0].Bytes(), a.In[:n], data[int32](a.In[n]), size, k})
 		return nil
-	}); err != nil {
+	}}); err != nil {
 		return err
 	}
 	if err := l.exchange(e, routing, axes, got, send, size, pairs, false); err != nil {
@@ -196,11 +199,11 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Kernel("ep_place", out, []lowering.Buf{got, recv, counts}, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "ep_place", Out: out, In: []lowering.Buf{got, recv, counts}, Kernel: func(a *exec.Args) error {
 		buf, recv := a.In[0].Bytes(), data[int32](a.In[1])
 		exec.Share(a, total(a.In[2]), movedGrain(size), rowsPlaced{a.Out, buf, recv, size})
 		return nil
-	})
+	}})
 }
 
 // pairsOrdered are copied to expert order.
@@ -259,8 +262,9 @@ func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []stri
 	if err != nil {
 		return err
 	}
-	e.Collective("all_to_all", []string{l.axis}, graph.U8, int64(pairs)*int64(size), []lowering.Buf{out}, []lowering.Buf{in, table},
-		func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
+	e.EmitCollective(lowering.CollectiveSpec{Op: "all_to_all", Axes: []string{l.axis}, DType: graph.U8, Bytes: int64(pairs) * int64(size),
+		Out: []lowering.Buf{out}, In: []lowering.Buf{in, table}, Travels: true,
+		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			eg, member := l.group(a, axes)
 			kept, n := data[int32](a.In[1]), len(eg.Sources)
 			home, away := exec.Make[int32](a, n), exec.Make[int32](a, n)
@@ -270,8 +274,7 @@ func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []stri
 				home, away = away, home
 			}
 			return g.AllToAll(ctx, c, parcelsOf(a, a.Out[0], away, size), parcelsOf(a, a.In[0], home, size))
-		})
-	e.Travels()
+		}})
 	return nil
 }
 

@@ -128,7 +128,7 @@ func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string)
 			return lowering.Buf{}, err
 		}
 		mine := e.Temp(graph.T(graph.I32, l.Experts))
-		err = e.Kernel("ep_count", []lowering.Buf{mine}, []lowering.Buf{r}, func(a *exec.Args) error {
+		err = e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{mine}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
 			n := data[int32](a.Out[0])
 			clear(n)
 			routing := data[int32](a.In[0])
@@ -141,7 +141,7 @@ func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string)
 				}
 			}
 			return nil
-		})
+		}})
 		if err != nil {
 			return lowering.Buf{}, err
 		}
@@ -163,14 +163,14 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 			return lowering.Buf{}, err
 		}
 		out := e.Temp(graph.T(graph.I32, l.local(e.Mesh)))
-		return out, e.Kernel("ep_zones", []lowering.Buf{out}, []lowering.Buf{table}, func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Name: "ep_zones", Out: []lowering.Buf{out}, In: []lowering.Buf{table}, Kernel: func(a *exec.Args) error {
 			g, member := l.group(a, axes)
 			start := exec.Make[int32](a, l.local(a.Mesh))
 			if used := g.Zones(start, data[int32](a.Out[0]), data[int32](a.In[0]), member, l.Align); used > rows {
 				return NoRoom(used, rows)
 			}
 			return nil
-		})
+		}})
 	})
 }
 
@@ -187,13 +187,13 @@ func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []str
 			return lowering.Buf{}, err
 		}
 		out := e.Temp(graph.T(graph.I32, r.Type.Len()/2))
-		return out, e.Kernel("ep_send_order", []lowering.Buf{out}, []lowering.Buf{r}, func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Name: "ep_send_order", Out: []lowering.Buf{out}, In: []lowering.Buf{r}, Kernel: func(a *exec.Args) error {
 			place := data[int32](a.Out[0])
 			order := exec.Make[int32](a, len(place))
 			n := ep.SendOrder(order, exec.Make[int32](a, l.Experts), data[int32](a.In[0]))
 			ep.Inverse(place, order[:n])
 			return nil
-		})
+		}})
 	})
 }
 
@@ -205,7 +205,7 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 			return lowering.Buf{}, err
 		}
 		out := e.Temp(graph.T(graph.I32, rows))
-		return out, e.Kernel("ep_recv_order", []lowering.Buf{out}, []lowering.Buf{table}, func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Name: "ep_recv_order", Out: []lowering.Buf{out}, In: []lowering.Buf{table}, Kernel: func(a *exec.Args) error {
 			g, member := l.group(a, axes)
 			n := l.local(a.Mesh)
 			start, counts := exec.Make[int32](a, n), exec.Make[int32](a, n)
@@ -215,6 +215,6 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 			}
 			g.RecvOrder(data[int32](a.Out[0]), start, kept, member)
 			return nil
-		})
+		}})
 	})
 }

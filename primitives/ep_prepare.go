@@ -63,6 +63,7 @@ type Prepared struct {
 // Prepare returns the routing of tokens that choose the experts topk
 // i32[..,K], -1 being none. All leading dimensions together are the batch.
 func Prepare(l PrepareOp, topk *graph.Value) Prepared {
+	graph.Helper()
 	if topk.Rank() < 2 {
 		graph.Fail("prepare: experts chosen are %s, want i32[tokens, choices]", topk.Type)
 	}
@@ -73,6 +74,7 @@ func Prepare(l PrepareOp, topk *graph.Value) Prepared {
 
 // flatten makes all dimensions but the last one.
 func flatten(x *graph.Value) *graph.Value {
+	graph.Helper()
 	if x.Rank() == 2 {
 		return x
 	}
@@ -131,14 +133,14 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	axes := in[0].Spec.At(0)
 	mine := e.Temp(graph.T(graph.I32, p.Experts))
-	if err := e.Kernel("ep_count", []lowering.Buf{mine}, in, func(a *exec.Args) error {
+	if err := e.Emit(lowering.KernelSpec{Name: "ep_count", Out: []lowering.Buf{mine}, In: in, Kernel: func(a *exec.Args) error {
 		clear(data[int32](a.Out[0]))
 		idx, err := indices(a.In[0], p.Experts)
 		if err == nil {
 			err = ep.Count(data[int32](a.Out[0]), idx, a.In[0].Type.Shape[1])
 		}
 		return inBatch(err, a.Index(axes)*a.In[0].Type.Shape[0])
-	}); err != nil {
+	}}); err != nil {
 		return err
 	}
 	all := e.Temp(graph.T(graph.I32, e.Mesh.Parts(axes), p.Experts))
@@ -147,7 +149,7 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Kernel("ep_prepare", append(out, kept), []lowering.Buf{in[0], all}, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "ep_prepare", Out: append(out, kept), In: []lowering.Buf{in[0], all}, Kernel: func(a *exec.Args) error {
 		table := data[int32](a.In[1])
 		demand := data[int32](a.Out[4])
 		ep.Totals(data[int32](a.Out[2]), demand, table, p.Capacity)
@@ -164,7 +166,7 @@ func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		ep.Assign(data[int32](a.Out[0]), data[bool](a.Out[1]), next, idx, p.Capacity)
 		ep.Kept(data[int32](a.Out[5]), table, p.Experts, p.Capacity)
 		return nil
-	})
+	}})
 }
 
 func (p PrepareOp) named(err error) error {

@@ -65,7 +65,7 @@ func takenFactors(rank, indexRank, axis int) (x, indices, taken []int) {
 }
 
 func (g GatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("gather", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "gather", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, y, indices := a.In[0], a.Out[0], data[int32](a.In[1])
 		outer, n, inner := around(x.Type, g.Axis)
 		if err := inRange(indices, n); err != nil {
@@ -80,7 +80,7 @@ func (g GatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			}
 		})
 		return nil
-	})
+	}})
 }
 
 // inRange reports an index outside 0..n-1.

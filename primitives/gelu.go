@@ -82,11 +82,11 @@ func (GELUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p GELUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("gelu", out, in, inFloat(geluKernel[float32](p.Tanh), geluKernel[float64](p.Tanh)))
+	return e.Emit(lowering.KernelSpec{Name: "gelu", Out: out, In: in, Elementwise: true, Kernel: inFloat(geluKernel[float32](p.Tanh), geluKernel[float64](p.Tanh))})
 }
 
 func (p GELUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("gelu_grad", out, in, inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh)))
+	return e.Emit(lowering.KernelSpec{Name: "gelu_grad", Out: out, In: in, Elementwise: true, Kernel: inFloat(geluGradKernel[float32](p.Tanh), geluGradKernel[float64](p.Tanh))})
 }
 
 func geluKernel[T float](tanh bool) exec.Kernel {

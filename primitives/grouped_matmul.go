@@ -207,16 +207,14 @@ func (g GroupedMatMulOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	}
 	args := []lowering.Buf{in[0], in[1], counts}
 	if in[1].Type.DType.IsBlock() {
-		err = uses(e, e.Kernel("grouped_matmul_blocks", out, args, groupedBlocks(g.Transpose, align)), groupedBlocksSpace(in[1].Type.DType, in[0].Type, out[0].Type, g.Transpose))
-	} else {
-		err = e.Kernel("grouped_matmul", out, args,
-			inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
-				groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align)))
-		e.Packs(expertPacks(in[1].Type, g.Transpose, 1)...)
-		rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
-		e.Uses(rows.matmulSpace(in[1].Type, g.Transpose))
+		return e.Emit(lowering.KernelSpec{Name: "grouped_matmul_blocks", Out: out, In: args,
+			Workspace: groupedBlocksSpace(in[1].Type.DType, in[0].Type, out[0].Type, g.Transpose), Kernel: groupedBlocks(g.Transpose, align)})
 	}
-	return err
+	rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, in[1].Type.Shape[0], e.Mesh.Ranks())
+	return e.Emit(lowering.KernelSpec{Name: "grouped_matmul", Out: out, In: args,
+		Packs: expertPacks(in[1].Type, g.Transpose, 1), Workspace: rows.matmulSpace(in[1].Type, g.Transpose),
+		Kernel: inNumber(groupedMatmul[array.Brain](g.Transpose, align), groupedMatmul[array.Half](g.Transpose, align),
+			groupedMatmul[float32](g.Transpose, align), groupedMatmul[float64](g.Transpose, align))})
 }
 
 func groupedMatmul[E gemm.Number](transpose bool, align int) exec.Kernel {

@@ -83,10 +83,9 @@ func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 	if err != nil {
 		return err
 	}
-	err = e.Kernel("grouped_outer", out, []lowering.Buf{in[0], in[1], counts},
-		orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align),
-			inFloat(groupedOuter[float32](align), groupedOuter[float64](align))))
-	return uses(e, err, expertsRows(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks()).outerSpace(out[0].Type))
+	rows := expertsRows(e.Eqn.In[0].Type, in[0].Type, out[0].Type.Shape[0], e.Mesh.Ranks())
+	return e.Emit(lowering.KernelSpec{Name: "grouped_outer", Out: out, In: []lowering.Buf{in[0], in[1], counts}, Workspace: rows.outerSpace(out[0].Type),
+		Kernel: orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align), inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))})
 }
 
 // groupedOuter writes zeros for experts without rows.

@@ -63,7 +63,7 @@ func (n IotaOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decisi
 
 func (n IotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	axes := out[0].Spec.At(n.Dimension)
-	return e.Kernel("iota", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "iota", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := a.Out[0]
 		_, size, _ := around(y.Type, n.Dimension)
 		first := a.Index(axes) * size
@@ -75,7 +75,7 @@ func (n IotaOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		strides[n.Dimension] = 1
 		move(a, y.Type.Shape, y, rowMajor(a, y.Type.Shape), index.As(n.DType), layout{0, strides})
 		return nil
-	})
+	}})
 }
 
 func (IotaOp) Doc() graph.Doc {

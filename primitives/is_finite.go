@@ -38,14 +38,14 @@ func (IsFiniteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (IsFiniteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("is_finite", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "is_finite", Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		if a.In[0].Type.DType == graph.F64 {
 			each1(a, cheap, finite[float64])
 			return nil
 		}
 		tiled(a, cheap, finiteTile)
 		return nil
-	})
+	}})
 }
 
 func finiteTile(a *exec.Args, lo, hi int, _ []float32, x [][]float32) {

@@ -13,37 +13,32 @@ import (
 // takes them from where they are. Not where they are read again: the gradient of the
 // weights reads them, in order.
 func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
-	in := p.Instrs[i]
+	in := &p.Instrs[i]
 	if in.Name != "grouped_swiglu" || len(in.Out) != 1 {
-		return nil, in, false
+		return none()
 	}
-	rows := in.In[0]
+	rows, gate := in.In[0], in.In[1]
 	di := p.Maker(rows)
 	if di < 0 || !p.Last(rows, i) {
-		return nil, in, false
+		return none()
 	}
 	d := &p.Instrs[di]
 	if _, ok := d.Prim.(DispatchOp); !ok || d.Name != "ep_permute" && d.Name != "ep_place" || d.Out[0] != rows {
-		return nil, in, false
+		return none()
 	}
 	if len(d.Out) == 2 && (!p.UnreadBefore(d.Out[1], i) || p.Bufs[d.Out[1]].Type.DType != p.Bufs[rows].Type.DType) {
-		return nil, in, false
+		return none()
 	}
-	m := p.Instrs[i].Prim.(GroupedMatMulOp)
-	k := p.Bufs[rows].Type.Shape[1]
-	join := in
-	join.Name += "_gathered"
-	join.Out = append(slices.Clone(in.Out), d.Out[1:]...)
-	join.In = slices.Concat(d.In, in.In[1:])
-	join.Workspace = rowsIn(p, in.In[0], in.In[1]).swigluSpace(p.Bufs[in.In[1]].Type, m.Transpose, true, false)
-	join.Workspace.Shared = 4 * int64(p.Bufs[in.Out[0]].Type.Shape[0]) // where rows are
-	join.Packs = expertPacks(p.Bufs[in.In[1]].Type, m.Transpose, len(join.In)-3, len(join.In)-2)
-	if d.Name == "ep_place" {
-		join.Kernel = inNumber(placedSwiGLU[array.Brain](m.Transpose, in.Align, k), placedSwiGLU[array.Half](m.Transpose, in.Align, k), placedSwiGLU[float32](m.Transpose, in.Align, k), placedSwiGLU[float64](m.Transpose, in.Align, k))
+	t, align := in.Prim.(GroupedMatMulOp).Transpose, in.Align
+	args := slices.Concat(d.In, in.In[1:])
+	h := lowering.Host{Workspace: rowsIn(p, rows, gate).swigluSpace(p.Bufs[gate].Type, t, true, false), Packs: expertPacks(p.Bufs[gate].Type, t, len(args)-3, len(args)-2)}
+	h.Workspace.Shared = 4 * int64(p.Bufs[in.Out[0]].Type.Shape[0]) // where rows are
+	if k := p.Bufs[rows].Type.Shape[1]; d.Name == "ep_place" {
+		h.Kernel = inNumber(placedSwiGLU[array.Brain](t, align, k), placedSwiGLU[array.Half](t, align, k), placedSwiGLU[float32](t, align, k), placedSwiGLU[float64](t, align, k))
 	} else {
-		join.Kernel = inNumber(permutedSwiGLU[array.Brain](m.Transpose, in.Align), permutedSwiGLU[array.Half](m.Transpose, in.Align), permutedSwiGLU[float32](m.Transpose, in.Align), permutedSwiGLU[float64](m.Transpose, in.Align))
+		h.Kernel = inNumber(permutedSwiGLU[array.Brain](t, align), permutedSwiGLU[array.Half](t, align), permutedSwiGLU[float32](t, align), permutedSwiGLU[float64](t, align))
 	}
-	return []int{di}, join, true
+	return []int{di}, lowering.Instr{Name: in.Name + "_gathered", Prim: in.Prim, Pos: in.Pos, Out: slices.Concat(in.Out, d.Out[1:]), In: args, Zones: in.Zones, Align: align, Host: h}, true
 }
 
 // placedSwiGLU sets h, and the rows' weights, of what arrived: packed rows of k

@@ -16,28 +16,26 @@ func DeviceJoins() []lowering.Join { return []lowering.Join{joinRowWeights} }
 // product with the rows' own weights, of f32, so that rows with weight 0 need not be made.
 // These are zeros then, even where the product is infinite or no number.
 func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
-	in := p.Instrs[i]
+	in := &p.Instrs[i]
 	if m, ok := in.Prim.(BinaryOp); !ok || m.op != "mul" || in.Name != "mul" || len(in.In) != 2 {
-		return nil, in, false
+		return none()
 	}
 	for at, rows := range in.In {
-		pi, _, ok := productNamed(p, rows, "grouped_matmul_blocks")
+		product, ok := productNamed(p, rows, "grouped_matmul_blocks")
 		wi := p.Maker(in.In[1-at])
 		if !ok || wi < 0 || !p.Last(rows, i) || !p.Last(in.In[1-at], i) || p.Bufs[rows].Type.DType != graph.F32 {
 			continue
 		}
-		product, spread := &p.Instrs[pi], &p.Instrs[wi]
+		spread := &p.Instrs[wi]
 		b, ok := spread.Prim.(BroadcastInDimOp)
 		if !ok || spread.Name != b.Name() || !slices.Equal(b.Dims, []int{0}) || len(b.Shape) != 2 || spread.Zones != product.Zones {
 			continue
 		}
-		join := *product
-		join.Name, join.Pos, join.Out = "grouped_matmul_blocks_weighted", in.Pos, in.Out
-		join.In = append(slices.Clone(product.In), spread.In[0])
-		join.Kernel = weighRows(product.Kernel)
-		return []int{pi, wi}, join, true
+		return []int{product.at, wi}, product.joined("grouped_matmul_blocks_weighted", in.Pos, in.Out,
+			[]int{product.rows, product.weights, product.counts, spread.In[0]},
+			lowering.Host{Workspace: product.Workspace, Kernel: weighRows(product.Kernel)}), true
 	}
-	return nil, in, false
+	return none()
 }
 
 // weighRows is a product whose last argument are the rows' weights.

@@ -11,18 +11,18 @@ import (
 // joinWeights joins the product of an expert's rows and their weights with what
 // reads it to bring the rows home: weighted rows are not written.
 func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
-	in := p.Instrs[i]
+	in := &p.Instrs[i]
 	if _, ok := in.Prim.(CombineOp); !ok || len(in.In) != 3 || in.Name != "ep_sum" && in.Name != "ep_pack_rows" {
-		return nil, in, false
+		return none()
 	}
 	rows := in.In[0]
 	mi := p.Maker(rows)
 	if mi < 0 || !p.Last(rows, i) {
-		return nil, in, false
+		return none()
 	}
 	product := &p.Instrs[mi]
 	if m, ok := product.Prim.(BinaryOp); !ok || m.op != "mul" || product.Name != "mul" || len(product.In) != 2 {
-		return nil, in, false
+		return none()
 	}
 	for at, w := range product.In {
 		wi := p.Maker(w)
@@ -38,9 +38,8 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		if d := from.DType; d != graph.F32 && d != graph.F64 || from.Shape[0] != p.Bufs[rows].Type.Shape[0] {
 			continue
 		}
-		join := in
-		join.Name += "_weighted"
-		join.In = []int{product.In[1-at], spread.In[0], in.In[1], in.In[2]}
+		join := lowering.Instr{Name: in.Name + "_weighted", Prim: in.Prim, Pos: in.Pos, Out: in.Out, Zones: in.Zones, Align: in.Align,
+			In: []int{product.In[1-at], spread.In[0], in.In[1], in.In[2]}}
 		if in.Name == "ep_sum" {
 			k := p.Bufs[in.In[1]].Type.Shape[0] / max(p.Bufs[in.Out[0]].Type.Shape[0], 1)
 			join.Kernel = inFloat(sumWeighted[float32](k), sumWeighted[float64](k))
@@ -52,7 +51,7 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 		}
 		return []int{wi, mi}, join, true
 	}
-	return nil, in, false
+	return none()
 }
 
 // sumWeighted sets a token's sum of y[i]·w[i] over its k rows, in order: rows and

@@ -16,130 +16,158 @@ func Joins() []lowering.Join {
 // Beside kernels, a primitive's instructions may bring its arguments to where it wants
 // them, so that a rule looks at names too.
 
-// groupedProduct returns the instruction that makes b, if it is a grouped_matmul
+// rowProduct is a product of experts' rows and matrices in a plan.
+type rowProduct struct {
+	*lowering.Instr
+	at                    int // its instruction
+	op                    GroupedMatMulOp
+	rows, weights, counts int // buffers
+}
+
+// groupedProduct returns the product that makes b, if it is a grouped_matmul
 // that a join can take in.
-func groupedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatMulOp, ok bool) {
+func groupedProduct(p *lowering.Peephole, b int) (rowProduct, bool) {
 	return productNamed(p, b, "grouped_matmul")
 }
 
 // roundedProduct is groupedProduct for weights in blocks that rounded rows are
 // multiplied with. Rows of narrower types are not taken in: their products are rounded
 // to that type before swiglu.
-func roundedProduct(p *lowering.Peephole, b int) (i int, m GroupedMatMulOp, ok bool) {
-	i, m, ok = productNamed(p, b, "grouped_matmul_blocks")
-	return i, m, ok && m.Transpose && p.Bufs[b].Type.DType == graph.F32
+func roundedProduct(p *lowering.Peephole, b int) (rowProduct, bool) {
+	m, ok := productNamed(p, b, "grouped_matmul_blocks")
+	return m, ok && m.op.Transpose && p.Bufs[b].Type.DType == graph.F32
 }
 
-func productNamed(p *lowering.Peephole, b int, name string) (i int, m GroupedMatMulOp, ok bool) {
-	i = p.Maker(b)
+func productNamed(p *lowering.Peephole, b int, name string) (m rowProduct, ok bool) {
+	i := p.Maker(b)
 	if i < 0 || p.Instrs[i].Name != name {
-		return i, m, false
+		return m, false
 	}
-	m, ok = p.Instrs[i].Prim.(GroupedMatMulOp)
-	return i, m, ok
+	in := &p.Instrs[i]
+	op, ok := in.Prim.(GroupedMatMulOp)
+	if !ok {
+		return m, false
+	}
+	return rowProduct{in, i, op, in.In[0], in.In[1], in.In[2]}, true
 }
 
-// sameRows reports whether two grouped_matmul are of the same experts' rows.
-func sameRows(x, y *lowering.Instr) bool {
-	return x.In[2] == y.In[2] && x.Zones == y.Zones && x.Align == y.Align
+// joined returns the instruction that takes the place of the product and others, with
+// these results and arguments: one of the product's equation and rows.
+func (m *rowProduct) joined(name string, pos graph.Pos, out, in []int, h lowering.Host) lowering.Instr {
+	return lowering.Instr{Name: name, Prim: m.Prim, Pos: pos, Out: out, In: in, Zones: m.Zones, Align: m.Align, Host: h}
 }
+
+// sameRows reports whether two products are of the same experts' rows.
+func sameRows(x, y rowProduct) bool {
+	return x.counts == y.counts && x.Zones == y.Zones && x.Align == y.Align
+}
+
+// none is what a join returns that does not apply.
+func none() ([]int, lowering.Instr, bool) { return nil, lowering.Instr{}, false }
 
 // joinSwiGLU joins the two products of rows with gate and up, and swiglu. Both
 // products are written only if they are read again, as by the gradient.
 func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
-	others, join, ok := gatedProducts(p, i, groupedProduct)
-	if ok {
-		t := join.Prim.(GroupedMatMulOp).Transpose
-		join.Workspace = rowsIn(p, join.In[0], join.In[1]).swigluSpace(p.Bufs[join.In[1]].Type, t, false, len(join.Out) == 3)
-		join.Name, join.Packs = "grouped_swiglu", expertPacks(p.Bufs[join.In[1]].Type, t, 1, 2)
-		join.Kernel = inNumber(groupedSwiGLU[array.Brain](t, join.Align), groupedSwiGLU[array.Half](t, join.Align), groupedSwiGLU[float32](t, join.Align), groupedSwiGLU[float64](t, join.Align))
+	j, ok := gatedProducts(p, i, groupedProduct)
+	if !ok {
+		return none()
 	}
-	return others, join, ok
+	w, t, align := p.Bufs[j.gate.weights].Type, j.gate.op.Transpose, j.gate.Align
+	return j.others(), j.joined("grouped_swiglu", lowering.Host{
+		Workspace: rowsIn(p, j.gate.rows, j.gate.weights).swigluSpace(w, t, false, len(j.out) == 3),
+		Packs:     expertPacks(w, t, 1, 2),
+		Kernel:    inNumber(groupedSwiGLU[array.Brain](t, align), groupedSwiGLU[array.Half](t, align), groupedSwiGLU[float32](t, align), groupedSwiGLU[float64](t, align)),
+	}), true
 }
 
 // joinSwiGLUBlocks is joinSwiGLU for weights in blocks of one type: the rows are
 // rounded once.
 func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
-	others, join, ok := gatedProducts(p, i, roundedProduct)
-	if !ok || p.Bufs[join.In[1]].Type.DType != p.Bufs[join.In[2]].Type.DType {
-		return nil, join, false
+	j, ok := gatedProducts(p, i, roundedProduct)
+	if !ok || p.Bufs[j.gate.weights].Type.DType != p.Bufs[j.up.weights].Type.DType {
+		return none()
 	}
-	join.Name, join.Kernel = "grouped_swiglu_blocks", groupedSwiGLUBlocks(join.Align)
-	if len(join.Out) == 1 { // products that are not results
-		join.Workspace.Shared += 2 * p.Bufs[join.Out[0]].Type.Bytes()
+	h := lowering.Host{Workspace: j.gate.Workspace, Kernel: groupedSwiGLUBlocks(j.gate.Align)}
+	if len(j.out) == 1 { // products that are not results
+		h.Workspace.Shared += 2 * p.Bufs[j.out[0]].Type.Bytes()
 	}
-	return others, join, true
+	return j.others(), j.joined("grouped_swiglu_blocks", h), true
 }
 
-// gatedProducts returns the products, as `product` finds them, of which instruction i
-// is the swiglu, and the instruction that all are, but for its name and kernel.
-func gatedProducts(p *lowering.Peephole, i int, product func(*lowering.Peephole, int) (int, GroupedMatMulOp, bool)) ([]int, lowering.Instr, bool) {
-	in := p.Instrs[i]
+// gated is a swiglu and the products of rows with gate and up that it is of.
+type gated struct {
+	gate, up rowProduct
+	pos      graph.Pos
+	out      []int // what the joined instruction writes
+}
+
+func (j *gated) others() []int { return []int{j.gate.at, j.up.at} }
+
+func (j *gated) joined(name string, h lowering.Host) lowering.Instr {
+	return j.gate.joined(name, j.pos, j.out, []int{j.gate.rows, j.gate.weights, j.up.weights, j.gate.counts}, h)
+}
+
+// gatedProducts returns the products, as `of` finds them, of which instruction i is the
+// swiglu, if they can be joined.
+func gatedProducts(p *lowering.Peephole, i int, of func(*lowering.Peephole, int) (rowProduct, bool)) (j gated, ok bool) {
+	in := &p.Instrs[i]
 	if _, ok := in.Prim.(SwiGLUOp); !ok || in.Name != "swiglu" {
-		return nil, in, false
+		return j, false
 	}
 	g, u := in.In[0], in.In[1]
-	gi, gm, ok := product(p, g)
-	ui, um, ok2 := product(p, u)
-	if !ok || !ok2 || gi == ui || gm != um {
-		return nil, in, false
+	gate, ok := of(p, g)
+	up, ok2 := of(p, u)
+	if !ok || !ok2 || gate.at == up.at || gate.op != up.op {
+		return j, false
 	}
-	gate, up := &p.Instrs[gi], &p.Instrs[ui]
-	if gate.In[0] != up.In[0] || !sameRows(gate, up) || !p.UnreadBefore(g, i) || !p.UnreadBefore(u, i) {
-		return nil, in, false
+	if gate.rows != up.rows || !sameRows(gate, up) || !p.UnreadBefore(g, i) || !p.UnreadBefore(u, i) {
+		return j, false
 	}
-	join := *gate
-	join.Pos = in.Pos
-	join.In, join.Out = []int{gate.In[0], gate.In[1], up.In[1], gate.In[2]}, in.Out
+	j = gated{gate, up, in.Pos, in.Out}
 	if !p.Last(g, i) || !p.Last(u, i) {
-		join.Out = []int{in.Out[0], gate.Out[0], up.Out[0]}
+		j.out = []int{in.Out[0], gate.Out[0], up.Out[0]}
 	}
-	return []int{gi, ui}, join, true
+	return j, true
 }
 
 // joinSwiGLUGrad joins the product that is swiglu's cotangent with its gradient.
 func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
-	in := p.Instrs[i]
+	in := &p.Instrs[i]
 	if _, ok := in.Prim.(SwiGLUGradOp); !ok || in.Name != "swiglu_grad" {
-		return nil, in, false
+		return none()
 	}
-	ct := in.In[2]
-	pi, m, ok := groupedProduct(p, ct)
-	if !ok || !p.Last(ct, i) || ct == in.In[0] || ct == in.In[1] {
-		return nil, in, false
+	g, u, ct := in.In[0], in.In[1], in.In[2]
+	m, ok := groupedProduct(p, ct)
+	if !ok || !p.Last(ct, i) || ct == g || ct == u {
+		return none()
 	}
-	product := &p.Instrs[pi]
-	join := *product
-	join.Name, join.Pos = "grouped_swiglu_grad", in.Pos
-	join.In, join.Out = []int{product.In[0], product.In[1], in.In[0], in.In[1], product.In[2]}, in.Out
-	join.Workspace = rowsIn(p, product.In[0], product.In[1]).sumSpace(p.Bufs[product.In[1]].Type, m.Transpose, 1)
-	join.Packs = expertPacks(p.Bufs[product.In[1]].Type, m.Transpose, 1)
-	join.Kernel = inNumber(groupedSwiGLUGrad[array.Brain](m.Transpose, product.Align), groupedSwiGLUGrad[array.Half](m.Transpose, product.Align), groupedSwiGLUGrad[float32](m.Transpose, product.Align), groupedSwiGLUGrad[float64](m.Transpose, product.Align))
-	return []int{pi}, join, true
+	w, t := p.Bufs[m.weights].Type, m.op.Transpose
+	return []int{m.at}, m.joined("grouped_swiglu_grad", in.Pos, in.Out, []int{m.rows, m.weights, g, u, m.counts}, lowering.Host{
+		Workspace: rowsIn(p, m.rows, m.weights).sumSpace(w, t, 1),
+		Packs:     expertPacks(w, t, 1),
+		Kernel:    inNumber(groupedSwiGLUGrad[array.Brain](t, m.Align), groupedSwiGLUGrad[array.Half](t, m.Align), groupedSwiGLUGrad[float32](t, m.Align), groupedSwiGLUGrad[float64](t, m.Align)),
+	}), true
 }
 
 // joinMatmulSum joins two products whose results are added, as the cotangents that
 // rows get from gate and up.
 func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
-	in := p.Instrs[i]
+	in := &p.Instrs[i]
 	if _, ok := in.Prim.(graph.AddAnyOp); !ok || in.Name != "add_any" || len(in.In) != 2 {
-		return nil, in, false
+		return none()
 	}
-	a, b := in.In[0], in.In[1]
-	ai, am, ok := groupedProduct(p, a)
-	bi, bm, ok2 := groupedProduct(p, b)
-	if !ok || !ok2 || ai == bi || am != bm || !p.Last(a, i) || !p.Last(b, i) {
-		return nil, in, false
+	x, ok := groupedProduct(p, in.In[0])
+	y, ok2 := groupedProduct(p, in.In[1])
+	if !ok || !ok2 || x.at == y.at || x.op != y.op || !p.Last(in.In[0], i) || !p.Last(in.In[1], i) {
+		return none()
 	}
-	first, second := &p.Instrs[ai], &p.Instrs[bi]
-	if !sameRows(first, second) || !p.Bufs[first.In[0]].Type.Equal(p.Bufs[second.In[0]].Type) {
-		return nil, in, false
+	if !sameRows(x, y) || !p.Bufs[x.rows].Type.Equal(p.Bufs[y.rows].Type) {
+		return none()
 	}
-	join := *first
-	join.Name, join.Pos = "grouped_matmul_sum", in.Pos
-	join.In, join.Out = []int{first.In[0], first.In[1], second.In[0], second.In[1], first.In[2]}, in.Out
-	join.Workspace = rowsIn(p, first.In[0], first.In[1]).sumSpace(p.Bufs[first.In[1]].Type, am.Transpose, 2)
-	join.Packs = expertPacks(p.Bufs[first.In[1]].Type, am.Transpose, 1, 3)
-	join.Kernel = inNumber(groupedSum[array.Brain](am.Transpose, first.Align), groupedSum[array.Half](am.Transpose, first.Align), groupedSum[float32](am.Transpose, first.Align), groupedSum[float64](am.Transpose, first.Align))
-	return []int{ai, bi}, join, true
+	w, t := p.Bufs[x.weights].Type, x.op.Transpose
+	return []int{x.at, y.at}, x.joined("grouped_matmul_sum", in.Pos, in.Out, []int{x.rows, x.weights, y.rows, y.weights, x.counts}, lowering.Host{
+		Workspace: rowsIn(p, x.rows, x.weights).sumSpace(w, t, 2),
+		Packs:     expertPacks(w, t, 1, 3),
+		Kernel:    inNumber(groupedSum[array.Brain](t, x.Align), groupedSum[array.Half](t, x.Align), groupedSum[float32](t, x.Align), groupedSum[float64](t, x.Align)),
+	}), true
 }

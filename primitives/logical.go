@@ -56,7 +56,7 @@ func (l LogicalOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (l LogicalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise(l.op, out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: l.op, Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch d := a.Out[0].Type.DType; d.Size() {
 		case 1:
 			ones := ^uint8(0)
@@ -70,7 +70,7 @@ func (l LogicalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			bitwise(a, l.op, ^uint64(0))
 		}
 		return nil
-	})
+	}})
 }
 
 // bitwise computes on elements of ones's size; ones has the bits that not flips.

@@ -11,6 +11,7 @@ import "github.com/gomoe/gomoe/graph"
 // experts. Its gradient reaches the router through the scores alone. (Fedus,
 // Zoph, Shazeer: Switch Transformers, 2021, equation 4, for K choices.)
 func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
+	graph.Helper()
 	s := flatten(scores)
 	tokens, experts := float64(s.Dim(0)), float64(s.Dim(1))
 	if tokens == 0 {
@@ -24,6 +25,7 @@ func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
 // logits [..,E], in at least f32. It keeps logits small. (Zoph et al.: ST-MoE,
 // 2022, equation 5.)
 func RouterZLoss(logits *graph.Value) *graph.Value {
+	graph.Helper()
 	x := flatten(logits)
 	if x.Type.DType != graph.F64 && x.Type.DType != graph.F32 {
 		x = ConvertElementType(x, graph.F32)

@@ -55,7 +55,7 @@ func (h OneHotOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (h OneHotOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("one_hot", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "one_hot", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := a.Out[0]
 		one := array.New(graph.T(h.DType))
 		one.Fill(1)
@@ -67,7 +67,7 @@ func (h OneHotOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			}
 		}
 		return nil
-	})
+	}})
 }
 
 func (OneHotOp) Doc() graph.Doc {

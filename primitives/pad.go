@@ -141,7 +141,7 @@ func (p PadOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p PadOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("pad", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "pad", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, y := a.In[0], a.Out[0]
 		whole := rowMajor(a, y.Type.Shape)
 		move(a, y.Type.Shape, y, whole, a.In[1], layout{0, make([]int, y.Type.Rank())})
@@ -164,7 +164,7 @@ func (p PadOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 		move(a, shape, y, to, x, from)
 		return nil
-	})
+	}})
 }
 
 func (PadOp) Doc() graph.Doc {

@@ -59,7 +59,7 @@ func shardDrawAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, err
 // fill writes elements offset, offset+1, ... of the whole value to dst.
 func lowerDraw[E array.Elem](e *lowering.Emitter, out, in []lowering.Buf, fill func(dst []E, key [2]uint32, offset uint64)) error {
 	spec, global := out[0].Spec, e.Eqn.Out[0].Type.Shape
-	return e.Kernel(e.Eqn.Prim.Name(), out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: e.Eqn.Prim.Name(), Out: out, In: in, Kernel: func(a *exec.Args) error {
 		k, dst := data[uint32](a.In[0]), data[E](a.Out[0])
 		r := runsOf(a, a.Out[0].Type.Shape, global, spec)
 		a.Parallel(len(dst), 2*dear, func(lo, hi int) {
@@ -70,7 +70,7 @@ func lowerDraw[E array.Elem](e *lowering.Emitter, out, in []lowering.Buf, fill f
 			}
 		})
 		return nil
-	})
+	}})
 }
 
 // runs says where a rank's part of a value lies in the whole: as runs of

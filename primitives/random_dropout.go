@@ -5,6 +5,7 @@ import "github.com/gomoe/gomoe/graph"
 // RandomBernoulli returns bools of the shape that are true with probability p, from 0
 // to 1: jax.random.bernoulli(key, p, shape) with p an f32.
 func RandomBernoulli(key *graph.Value, p float64, shape ...int) *graph.Value {
+	graph.Helper()
 	if !(p >= 0 && p <= 1) {
 		graph.Fail("bernoulli: probability %g, want 0 to 1", p)
 	}
@@ -17,6 +18,7 @@ func RandomBernoulli(key *graph.Value, p float64, shape ...int) *graph.Value {
 // same elements are dropped on every mesh. x is not in expert order: drop before
 // ep_dispatch or after ep_combine. Source: Srivastava and others, "Dropout" (2014).
 func Dropout(x, key *graph.Value, rate float64) *graph.Value {
+	graph.Helper()
 	if !(rate >= 0 && rate < 1) {
 		graph.Fail("dropout: rate %g, want 0 to below 1", rate)
 	}

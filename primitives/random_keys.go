@@ -30,6 +30,7 @@ var (
 // A seed of more than 53 bits is a mistake: take it, or the key itself, as an
 // input.
 func RandomKey(t *graph.Tracer, seed int64) *graph.Value {
+	graph.Helper()
 	x := float64(seed)
 	if seed > 1<<53 || seed < -1<<53 {
 		graph.Fail("key: seed %d has more than 53 bits; take the key u32[2] as an input", seed)
@@ -102,7 +103,7 @@ func (RandomSplitOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.D
 }
 
 func (RandomSeedOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("random_seed", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "random_seed", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		seed := uint64(data[int64](a.In[0].As(graph.I64))[0])
 		if a.In[0].Type.DType != graph.I64 {
 			seed = uint64(uint32(seed))
@@ -110,15 +111,15 @@ func (RandomSeedOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		key := random.Seed(seed)
 		copy(data[uint32](a.Out[0]), key[:])
 		return nil
-	})
+	}})
 }
 
 func (RandomFoldInOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("random_fold_in", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "random_fold_in", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		key := random.FoldIn(keyIn(a.In[0]), data[uint32](a.In[1].As(graph.U32))[0])
 		copy(data[uint32](a.Out[0]), key[:])
 		return nil
-	})
+	}})
 }
 
 func (RandomSplitOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

@@ -156,11 +156,11 @@ func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.
 			shared += t.Bytes()
 		}
 	}
-	err := e.Kernel(name, out, in, kernel(axes))
-	if r, ok := e.Eqn.Prim.(interface{ over([]int) graph.Primitive }); err == nil && ok {
-		e.Does(r.over(axes))
+	var does graph.Primitive
+	if r, ok := e.Eqn.Prim.(interface{ over([]int) graph.Primitive }); ok {
+		does = r.over(axes)
 	}
-	return uses(e, err, lowering.Workspace{Shared: shared})
+	return e.Emit(lowering.KernelSpec{Name: name, Out: out, In: in, Does: does, Workspace: lowering.Workspace{Shared: shared}, Kernel: kernel(axes)})
 }
 
 // reduceAxes returns the kernel that reduces axes from the last to the first,

@@ -41,7 +41,7 @@ func (r ReverseOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (r ReverseOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("rev", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "rev", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		shape := a.In[0].Type.Shape
 		from := rowMajor(a, shape)
 		for _, d := range r.Dimensions {
@@ -50,7 +50,7 @@ func (r ReverseOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 		move(a, shape, a.Out[0], rowMajor(a, shape), a.In[0], from)
 		return nil
-	})
+	}})
 }
 
 func (ReverseOp) Doc() graph.Doc {

@@ -70,7 +70,7 @@ func (p RoPEOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	if err != nil {
 		return err
 	}
-	return e.Kernel("rope", out, []lowering.Buf{in[0], angles}, ofFloat(out[0].Type.DType, ropeKernel[float32](p), ropeKernel[float64](p)))
+	return e.Emit(lowering.KernelSpec{Name: "rope", Out: out, In: []lowering.Buf{in[0], angles}, Kernel: ofFloat(out[0].Type.DType, ropeKernel[float32](p), ropeKernel[float64](p))})
 }
 
 // ropeKey tells tables of angles apart.
@@ -85,7 +85,7 @@ type ropeKey struct {
 func (p RoPEOp) angles(e *lowering.Emitter, seq []string, s, half int) (lowering.Buf, error) {
 	return e.Memo(ropeKey{p.base(), p.Offset, s, half, fmt.Sprint(seq)}, func() (lowering.Buf, error) {
 		out := e.Temp(graph.T(graph.F64, s, 2, half))
-		return out, e.Kernel("rope_angles", []lowering.Buf{out}, nil, func(a *exec.Args) error {
+		return out, e.Emit(lowering.KernelSpec{Name: "rope_angles", Out: []lowering.Buf{out}, In: nil, Kernel: func(a *exec.Args) error {
 			table, from := data[float64](a.Out[0]), p.Offset+a.Index(seq)*s
 			for i := range half {
 				freq := math.Pow(p.base(), -float64(i)/float64(half))
@@ -95,7 +95,7 @@ func (p RoPEOp) angles(e *lowering.Emitter, seq []string, s, half int) (lowering
 				}
 			}
 			return nil
-		})
+		}})
 	})
 }
 

@@ -47,6 +47,7 @@ const (
 // losses. A bias f[E], which may be nil, is added for selection only and has no
 // gradient.
 func Route(r RouteOp, logits, bias *graph.Value) (weights, experts, scores *graph.Value) {
+	graph.Helper()
 	if logits.Rank() < 2 {
 		graph.Fail("route: logits are %s, want [tokens, experts]", logits.Type)
 	}
@@ -193,10 +194,10 @@ func (r RouteOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 
 func (r RouteOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	first := in[0].Spec.At(0)
-	return e.Kernel("router", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "router", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		at := a.Index(first) * a.In[0].Type.Shape[0]
 		return inFloat(route[float32](r, at), route[float64](r, at))(a)
-	})
+	}})
 }
 
 func (RouteOp) Doc() graph.Doc {

@@ -65,11 +65,9 @@ func (s ScatterAddOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 // with zeros.
 func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	summed := in[1].Spec.Axes()
-	emit := e.InPlace
-	if in[1].Type.Equal(out[0].Type) || in[2].Type.Equal(out[0].Type) {
-		emit = e.Kernel // the updates are read after results are written
-	}
-	return emit("scatter_add", out, in, func(a *exec.Args) error {
+	// The updates are read after results are written.
+	apart := !in[1].Type.Equal(out[0].Type) && !in[2].Type.Equal(out[0].Type)
+	return e.Emit(lowering.KernelSpec{Name: "scatter_add", Out: out, In: in, InPlace: apart, Kernel: func(a *exec.Args) error {
 		_, n, _ := around(a.In[0].Type, s.Axis)
 		if err := inRange(data[int32](a.In[1]), n); err != nil {
 			return err
@@ -80,7 +78,7 @@ func (s ScatterAddOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			copy(a.Out[0].Bytes(), a.In[0].Bytes())
 		}
 		return s.add(a)
-	})
+	}})
 }
 
 // add adds the updates to the result, which holds what they are added to.

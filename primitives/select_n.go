@@ -27,7 +27,10 @@ func SelectN(which *graph.Value, cases ...*graph.Value) *graph.Value {
 }
 
 // Where returns yes where cond is true, and no elsewhere.
-func Where(cond, yes, no *graph.Value) *graph.Value { return SelectN(cond, no, yes) }
+func Where(cond, yes, no *graph.Value) *graph.Value {
+	graph.Helper()
+	return SelectN(cond, no, yes)
+}
 
 func (SelectNOp) Name() string { return "select_n" }
 
@@ -101,7 +104,7 @@ func (SelectNOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (SelectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("select_n", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "select_n", Out: out, In: in, Elementwise: true, Kernel: func(a *exec.Args) error {
 		switch a.Out[0].Type.DType.Size() {
 		case 1:
 			choose[uint8](a)
@@ -113,7 +116,7 @@ func (SelectNOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			choose[uint64](a)
 		}
 		return nil
-	})
+	}})
 }
 
 // choose selects elements of T's size.

@@ -58,7 +58,7 @@ func TestShapePending(t *testing.T) {
 		require.NoError(t, err, c.src)
 		var got []string
 		for _, in := range plan.Instrs {
-			if in.Collective() {
+			if in.Communicates() {
 				got = append(got, fmt.Sprintf("%s %d", in.Name, in.Bytes))
 			}
 		}

@@ -121,7 +121,7 @@ func TestReshapeAnything(t *testing.T) {
 			}
 		}
 		for _, in := range j.Plan().Instrs {
-			if in.Collective() {
+			if in.Communicates() {
 				t.Fatalf("%s to %v exchanges:\n%s", spec.Format(typ), to, j.Plan())
 			}
 		}

@@ -70,11 +70,11 @@ func (SiLUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (SiLUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("silu", out, in, inFloat(siluKernel(vector.SiLU[float32]), siluKernel(vector.SiLU[float64])))
+	return e.Emit(lowering.KernelSpec{Name: "silu", Out: out, In: in, Elementwise: true, Kernel: inFloat(siluKernel(vector.SiLU[float32]), siluKernel(vector.SiLU[float64]))})
 }
 
 func (SiLUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("silu_grad", out, in, inFloat(siluGradKernel(vector.SiLUGrad[float32]), siluGradKernel(vector.SiLUGrad[float64])))
+	return e.Emit(lowering.KernelSpec{Name: "silu_grad", Out: out, In: in, Elementwise: true, Kernel: inFloat(siluGradKernel(vector.SiLUGrad[float32]), siluGradKernel(vector.SiLUGrad[float64]))})
 }
 
 func siluKernel[T float](f func(y, x []T)) exec.Kernel {

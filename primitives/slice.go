@@ -29,6 +29,7 @@ func Slice(x *graph.Value, start, limit []int, strides ...int) *graph.Value {
 // SliceInDim returns indices lo to hi-1 of one dimension of x and all of the
 // others.
 func SliceInDim(x *graph.Value, axis, lo, hi int) *graph.Value {
+	graph.Helper()
 	if axis < 0 || axis >= x.Rank() {
 		graph.Fail("slice of %s: axis %d, want 0 to %d", x.Type, axis, x.Rank()-1)
 	}
@@ -96,7 +97,7 @@ func (s SliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s SliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("slice", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "slice", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		from := rowMajor(a, a.In[0].Type.Shape)
 		for d := range from.strides {
 			from.off += s.StartIndices[d] * from.strides[d]
@@ -105,7 +106,7 @@ func (s SliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		shape := a.Out[0].Type.Shape
 		move(a, shape, a.Out[0], rowMajor(a, shape), a.In[0], from)
 		return nil
-	})
+	}})
 }
 
 func (SliceOp) Doc() graph.Doc {

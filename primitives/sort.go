@@ -59,7 +59,7 @@ func (s SortOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (s SortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("sort", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "sort", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		outer, n, inner := around(x.Type, s.Dimension)
 		key := orderKeys(x, false)
@@ -78,7 +78,7 @@ func (s SortOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		})
 		takeAlong(a, a.Out[0], x, index, s.Dimension)
 		return nil
-	})
+	}})
 }
 
 // ranked is an order key and the index that tells equal ones apart.

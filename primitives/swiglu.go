@@ -67,11 +67,11 @@ func (SwiGLUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (SwiGLUOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("swiglu", out, in, inFloat(swigluKernel[float32], swigluKernel[float64]))
+	return e.Emit(lowering.KernelSpec{Name: "swiglu", Out: out, In: in, Elementwise: true, Kernel: inFloat(swigluKernel[float32], swigluKernel[float64])})
 }
 
 func (SwiGLUGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise("swiglu_grad", out, in, inFloat(swigluGradKernel[float32], swigluGradKernel[float64]))
+	return e.Emit(lowering.KernelSpec{Name: "swiglu_grad", Out: out, In: in, Elementwise: true, Kernel: inFloat(swigluGradKernel[float32], swigluGradKernel[float64])})
 }
 
 func swigluKernel[T float](a *exec.Args) error {

@@ -62,13 +62,13 @@ func (t TakeAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (t TakeAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("take_along_axis", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "take_along_axis", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		if err := inAxis(a.In[1], t.Axis, a.In[0].Type.Shape[t.Axis]); err != nil {
 			return err
 		}
 		takeAlong(a, a.Out[0], a.In[0], data[int32](a.In[1]), t.Axis)
 		return nil
-	})
+	}})
 }
 
 // inAxis reports the first index outside an axis of n elements.

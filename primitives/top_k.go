@@ -63,7 +63,7 @@ func (t TopKOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 const topKInsert = 64
 
 func (t TopKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("top_k", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "top_k", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		x, index := a.In[0], data[int32](a.Out[1])
 		last := x.Type.Rank() - 1
 		rows, n, _ := around(x.Type, last)
@@ -98,7 +98,7 @@ func (t TopKOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		})
 		takeAlong(a, a.Out[0], x, index, last)
 		return nil
-	})
+	}})
 }
 
 // largestKeys writes the largest keys in descending order to best and where they are

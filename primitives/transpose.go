@@ -58,7 +58,7 @@ func (p TransposeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (p TransposeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("transpose", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "transpose", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		from, to := rowMajor(a, a.In[0].Type.Shape), rowMajor(a, a.Out[0].Type.Shape)
 		strides := make([]int, len(p.Permutation))
 		for i, d := range p.Permutation {
@@ -66,7 +66,7 @@ func (p TransposeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 		}
 		move(a, a.Out[0].Type.Shape, a.Out[0], to, a.In[0], layout{0, strides})
 		return nil
-	})
+	}})
 }
 
 func (TransposeOp) Doc() graph.Doc {

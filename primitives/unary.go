@@ -99,7 +99,7 @@ func (u UnaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 func (UnaryOp) Pointwise() {}
 
 func (u UnaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Elementwise(u.op, out, in, unaryKernel(u.op))
+	return e.Emit(lowering.KernelSpec{Name: u.op, Out: out, In: in, Elementwise: true, Kernel: unaryKernel(u.op)})
 }
 
 func (u UnaryOp) Doc() graph.Doc {

@@ -180,15 +180,7 @@ func attentionSpace[T float](p AttentionOp, q, k graph.Type, back bool) lowering
 
 // floatKernel emits a kernel that widens what is narrower than f32; see inFloat.
 func floatKernel(e *lowering.Emitter, name string, out, in []lowering.Buf, f32, f64 exec.Kernel) error {
-	return uses(e, e.Kernel(name, out, in, inFloat(f32, f64)), widening(out, in))
-}
-
-// uses says what the kernel takes that was emitted last, with this error.
-func uses(e *lowering.Emitter, err error, w lowering.Workspace) error {
-	if err == nil {
-		e.Uses(w)
-	}
-	return err
+	return e.Emit(lowering.KernelSpec{Name: name, Out: out, In: in, Workspace: widening(out, in), Kernel: inFloat(f32, f64)})
 }
 
 // widening is the workspace of `widened` for arguments and results.

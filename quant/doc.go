@@ -14,4 +14,7 @@
 // one of these has rows of whole blocks.
 //
 // Everything here works on plain slices; array.Convert is the same for arrays.
+//
+// Begin with Quantize and Dequantize. Products with such blocks are kernels of grouped_matmul
+// and dot_general, which do not dequantise them; GGUF files are not read here.
 package quant

@@ -55,7 +55,7 @@ func newLane(r *rank) *lane {
 		if in.Wait > 0 {
 			started++
 			l.due[in.Wait] = started
-		} else if in.Collective() {
+		} else if in.Communicates() {
 			l.due[i] = started
 		}
 	}
@@ -105,7 +105,7 @@ func (r *rank) beside(ctx context.Context, opts Options) error {
 			continue
 		}
 		began := time.Now()
-		if in.Collective() {
+		if in.Communicates() {
 			if err := l.exchange(ctx, i); err != nil {
 				return r.fail(i, err)
 			}

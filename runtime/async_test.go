@@ -40,7 +40,7 @@ func beside(t *testing.T, hook, tail exec.Kernel) *lowering.Plan {
 	l := plan(t, p, toy.Setup{Mesh: "a=4", Place: map[string]string{"x": "a"}, Overlap: lowering.OverlapCollectives})
 	var waits []int
 	for i := range l.Instrs {
-		if l.Instrs[i].Collective() {
+		if l.Instrs[i].Communicates() {
 			waits = append(waits, l.Instrs[i].Wait)
 			require.Less(t, i, instruction(t, l, "hook"), l.String())
 		}

@@ -67,11 +67,11 @@ func TestWaitsForTheSegment(t *testing.T) {
 		Out: []lowering.Port{{Name: "y", Type: graph.T(graph.F32, 16), Buf: 4}, {Name: "z", Type: graph.T(graph.F32, 16), Buf: 5}},
 		Instrs: []instr{
 			{Name: "d", In: []int{0}, Out: []int{1}, Zones: -1, On: true},
-			{Name: "c", In: []int{0}, Out: []int{3}, Zones: -1, Exchange: sum},
+			{Name: "c", In: []int{0}, Out: []int{3}, Zones: -1, Collective: lowering.Collective{Exchange: sum}},
 			{Name: "d", In: []int{0}, Out: []int{2}, Zones: -1, On: true},
-			{Name: "c", In: []int{0}, Out: []int{3}, Zones: -1, Exchange: sum},
-			{Name: "h", In: []int{1}, Out: []int{4}, Zones: -1, Kernel: host},
-			{Name: "h", In: []int{2}, Out: []int{5}, Zones: -1, Kernel: host},
+			{Name: "c", In: []int{0}, Out: []int{3}, Zones: -1, Collective: lowering.Collective{Exchange: sum}},
+			{Name: "h", In: []int{1}, Out: []int{4}, Zones: -1, Host: lowering.Host{Kernel: host}},
+			{Name: "h", In: []int{2}, Out: []int{5}, Zones: -1, Host: lowering.Host{Kernel: host}},
 		}}
 	s, err := Open(p, []single{{}}, Options{Device: d})
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestDeviceStepsAllocateNothing(t *testing.T) {
 	for range 10 {
 		p.Instrs = append(p.Instrs,
 			lowering.Instr{Name: "d", In: []int{0}, Out: []int{1}, Zones: -1, On: true},
-			lowering.Instr{Name: "h", In: []int{1}, Out: []int{3}, Zones: -1, Kernel: host},
+			lowering.Instr{Name: "h", In: []int{1}, Out: []int{3}, Zones: -1, Host: lowering.Host{Kernel: host}},
 			lowering.Instr{Name: "d", In: []int{3}, Out: []int{2}, Zones: -1, On: true})
 	}
 	require.Equal(t, 11, p.Schedule().Waits())

@@ -10,4 +10,8 @@
 //
 // Memory that a device sees is not Go's: Arrays own their parts of it, and give them back
 // when nobody reaches the Array any more. Recycle gives them to later results at once.
+//
+// Begin with Open, which makes a Session of a plan and its ranks, and with Session.Run. Most
+// programs have a Session from gomoe.Open instead. The package knows no primitive and no
+// transport.
 package runtime

@@ -283,7 +283,7 @@ func TestTrace(t *testing.T) {
 			in := l.Instrs[i%len(l.Instrs)]
 			require.Equal(t, in.Name, e.Name)
 			require.Equal(t, in.Pos.String(), e.Args["line"])
-			if in.Collective() {
+			if in.Communicates() {
 				require.Equal(t, "collective", e.Cat)
 				require.Equal(t, float64(8), e.Args["bytes"])
 				require.Equal(t, []any{"a"}, e.Args["axes"])

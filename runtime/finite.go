@@ -28,7 +28,7 @@ func (e *NotFinite) Error() string {
 // finite arguments. Of a fused one it runs part by part on whole arrays, so that
 // the part is found which a plan without fusion would name.
 func (r *rank) finite(ctx context.Context, in *lowering.Instr, g collective.Group) error {
-	if len(in.Parts) > 0 {
+	if len(in.Chain) > 0 {
 		return r.finiteParts(ctx, in)
 	}
 	return r.sound(ctx, in, g, r.exec)
@@ -73,8 +73,8 @@ func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
 			r.bufs[b] = a
 		}
 	}()
-	for k := range in.Parts {
-		part := &in.Parts[k]
+	for k := range in.Chain {
+		part := &in.Chain[k]
 		for _, b := range part.Out {
 			made[b] = array.New(r.plan.Bufs[b].Type)
 		}

@@ -14,14 +14,14 @@ import (
 // until they change, or nobody knows what they are, or it cannot be made.
 func TestKeep(t *testing.T) {
 	made, fails := 0, false
-	in := &lowering.Instr{Name: "keep", In: []int{0}, Out: []int{1}, Keeps: true, Kernel: func(a *exec.Args) error {
+	in := &lowering.Instr{Name: "keep", In: []int{0}, Out: []int{1}, Host: lowering.Host{Keeps: true, Kernel: func(a *exec.Args) error {
 		if fails {
 			return errors.New("no copy")
 		}
 		made++
 		array.Data[uint8](a.Out[0])[0] = uint8(made)
 		return nil
-	}}
+	}}}
 	p := &lowering.Plan{Bufs: []lowering.Buffer{{Storage: lowering.Input}, {Storage: lowering.Kept}}}
 	r := &rank{plan: p, bufs: make([]array.Array, 2), kept: make([]kept, 2), contents: make([]contents, 2)}
 	r.kept[1].mem = array.New(graph.T(graph.U8, 1))

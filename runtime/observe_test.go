@@ -46,7 +46,7 @@ func TestObserve(t *testing.T) {
 	require.Equal(t, []float64{4, 16, 36, 64}, out[0].Float64s())
 	kernels := 0
 	for i := range p.Instrs {
-		if !p.Instrs[i].Collective() {
+		if !p.Instrs[i].Communicates() {
 			kernels++
 		}
 	}

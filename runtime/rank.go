@@ -85,7 +85,7 @@ func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err
 	}
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		if !in.Collective() {
+		if !in.Communicates() {
 			continue
 		}
 		g, err := c.Group(p.Mesh.Group(c.Rank(), in.Axes))
@@ -161,7 +161,7 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 		if opts.Poison {
 			r.poison(in)
 		}
-		observe := opts.Observe != nil && !in.Collective()
+		observe := opts.Observe != nil && !in.Communicates()
 		if observe {
 			opts.Observe.Before(r.observed(i))
 		}
@@ -196,8 +196,8 @@ func (r *rank) fail(i int, err error) error {
 		i, err = q.Index, q.Err
 	}
 	in := &r.plan.Instrs[i]
-	if part := lowering.PartOf(in, err); part != nil {
-		in = part
+	if link := in.Link(err); link != nil {
+		in = link
 	}
 	return &Error{r.plan.Name, r.comm.Rank(), i, in.Name, in.Pos, err}
 }
@@ -220,7 +220,7 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group)
 	for _, b := range in.Out {
 		a.Out = append(a.Out, r.bufs[b])
 	}
-	if in.Collective() {
+	if in.Communicates() {
 		c := collective.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
 		a.Crew.Leave() // until the others have come, which takes most of the time
 		defer a.Crew.Enter()

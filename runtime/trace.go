@@ -77,16 +77,16 @@ func (t *Trace) add(rank int, in *lowering.Instr, began time.Time) {
 		return
 	}
 	e := traceEvent{Name: in.Name, Cat: "kernel", Ph: "X", Tid: rank, Args: map[string]any{"line": in.Pos.String()}}
-	if in.Collective() {
+	if in.Communicates() {
 		e.Cat = "collective"
 		e.Args["bytes"], e.Args["axes"], e.Args["seq"] = in.Bytes, in.Axes, in.Seq
 	} else if in.Prim != nil {
 		e.Args["primitive"] = in.Prim.Name() + graph.ParamString(in.Prim)
 	}
-	if len(in.Parts) > 0 {
+	if len(in.Chain) > 0 {
 		var parts []string
-		for i := range in.Parts {
-			parts = append(parts, fmt.Sprintf("%s (%s)", in.Parts[i].Name, in.Parts[i].Pos))
+		for i := range in.Chain {
+			parts = append(parts, fmt.Sprintf("%s (%s)", in.Chain[i].Name, in.Chain[i].Pos))
 		}
 		e.Args["parts"] = parts
 	}

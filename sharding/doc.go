@@ -5,4 +5,7 @@
 // still pending. Propagate carries the specs of a program's inputs forward
 // through every equation, asking each primitive's Rule, and reports what does
 // not fit at the user's line.
+//
+// Begin with ParseMesh, Split and Propagate. No data moves here: package lowering makes
+// collectives of what is decided.
 package sharding

@@ -29,6 +29,7 @@ type Reverse func(t *graph.Tracer, x, y, ct []*graph.Value) []*graph.Value
 // whose type is not its argument's, a name that is no identifier, and whatever
 // fn or bwd does wrong.
 func Custom(name string, fn Forward, bwd Reverse, args ...*graph.Value) []*graph.Value {
+	graph.Helper()
 	if len(args) == 0 {
 		graph.Fail("custom %s has no arguments, want at least one", name)
 	}
@@ -49,6 +50,7 @@ func Custom(name string, fn Forward, bwd Reverse, args ...*graph.Value) []*graph
 		graph.Fail("custom %s: %w", name, err)
 	}
 	reverse, err := graph.Trace(name+"_vjp", func(t *graph.Tracer) []*graph.Value {
+		graph.Helper()
 		return reverseOf(t, bwd, types, resultTypes(forward))
 	})
 	if err != nil {
@@ -60,6 +62,7 @@ func Custom(name string, fn Forward, bwd Reverse, args ...*graph.Value) []*graph
 // reverseOf builds bwd as graph.CustomOp wants it: cotangents of float results go
 // in, one cotangent per float argument comes out.
 func reverseOf(t *graph.Tracer, bwd Reverse, in, out []graph.Type) []*graph.Value {
+	graph.Helper()
 	x, y := declare(t, "x", in), declare(t, "y", out)
 	ct := make([]*graph.Value, len(out))
 	for i, typ := range out {

@@ -3,4 +3,8 @@
 // derivative with central differences.
 //
 // It runs before placement, so no rule knows of a mesh or of a collective.
+//
+// Begin with Gradients in a Go function that is traced, and with Grad for a program that is
+// there already. Custom gives a function a derivative of your own. Second derivatives are
+// derivatives of derivatives; there is no forward mode.
 package vjp

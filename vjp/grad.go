@@ -15,6 +15,7 @@ import (
 // A gradient is placed on the mesh as its value is. Mistakes stop the trace at
 // the user's line.
 func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
+	graph.Helper()
 	if loss == nil {
 		graph.Fail("gradient of a value that is nil")
 	}
@@ -30,6 +31,7 @@ func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
 // the values out, one of its value's type for each (nil for zero). Each is
 // placed as its value is.
 func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
+	graph.Helper()
 	t := tracer(out, wrt)
 	if len(ct) != len(out) {
 		graph.Fail("%d cotangents for %d values; give one for each, nil for zero", len(ct), len(out))
@@ -70,6 +72,7 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 }
 
 func tracer(lists ...[]*graph.Value) *graph.Tracer {
+	graph.Helper()
 	for _, l := range lists {
 		for _, v := range l {
 			if v != nil && v.Tracer() != nil {

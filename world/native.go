@@ -11,12 +11,13 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/gomoe/gomoe/jaccl/link/mpi"
 	"github.com/gomoe/gomoe/jaccl/link/verbs"
+	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
 // overVerbs connects ranks by RDMA devices, through the library of that path, or the
 // system's.
 func overVerbs(ctx context.Context, site link.Site, devices hostfile.Devices, library string) (link.Link, error) {
-	return verbs.Connect(ctx, site, devices, verbs.Settings{Library: library})
+	return verbs.Connect(ctx, site, devices, rdma.Settings{Library: library})
 }
 
 // openMPI begins this process's part of what mpirun has started.

@@ -15,21 +15,20 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 	"github.com/gomoe/gomoe/world"
 )
 
 // verbs returns the environment of two processes whose library of RDMA verbs is the
-// stand-in of package verbs, and what counts that library's objects in this process:
+// stand-in of package rdmatest, and what counts that library's objects in this process:
 // contexts, memory regions and so on.
 func verbs(t *testing.T) (env string, live func() int) {
 	t.Helper()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
+	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("no C compiler, cc, to build the stand-in for librdma with")
 	}
 	library := filepath.Join(t.TempDir(), "standin.so")
-	out, err := exec.Command(cc, "-O2", "-shared", "-fPIC", "-o", library, filepath.Join("..", "jaccl", "link", "verbs", "testdata", "standin.c"), "-lpthread").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, rdmatest.Build(library))
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW)
 	require.NoError(t, err)
 	count, err := purego.Dlsym(handle, "standin_live")

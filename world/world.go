@@ -1,6 +1,9 @@
 // Package world sets up the job that a process belongs to: all its ranks in this
 // process, or one of several processes that a launcher has started, connected by one of
 // the transports.
+//
+// Begin with World.Setup, and give the World to gomoe.Config. A program that is to run in one
+// process only needs none.
 package world
 
 import (

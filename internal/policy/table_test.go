@@ -23,6 +23,8 @@ func imports() map[string][]string {
 		"internal/tracefile":        {"runtime"},
 		"internal/half":             {},
 		"internal/frame":            {},
+		"internal/wait":             {},
+		"internal/dynlib":           {},
 		"quant":                     {"graph"},
 		"array":                     {"graph", "internal/half", "quant"},
 		"internal/kernel":           {"internal/half"},
@@ -30,7 +32,7 @@ func imports() map[string][]string {
 		"internal/kernel/vector":    {"internal/kernel"},
 		"internal/kernel/random":    {"array", "internal/kernel"},
 		"internal/kernel/norm":      {"internal/kernel", "internal/kernel/vector"},
-		"internal/kernel/blocks":    {"graph", "quant", "internal/kernel"},
+		"internal/kernel/blocks":    {"graph", "internal/kernel", "quant"},
 		"internal/kernel/gemm":      {"array", "internal/half", "internal/kernel", "internal/kernel/pack", "internal/kernel/vector"},
 		"internal/kernel/attention": {"internal/kernel", "internal/kernel/gemm", "internal/kernel/pack", "internal/kernel/vector"},
 		"internal/testing/numbers":  {"internal/kernel"},
@@ -41,22 +43,25 @@ func imports() map[string][]string {
 		"jaccl/jaccltest":           {"graph", "collective", "jaccl", "jaccl/engine", "jaccl/link"},
 		"jaccl/job/meet":            {"internal/frame", "jaccl/link"},
 		"jaccl/job/watch":           {"graph", "collective", "internal/frame", "jaccl/link"},
-		"jaccl/link/tcp":            {"internal/frame", "jaccl/link"},
-		"jaccl/link/shm":            {"jaccl", "jaccl/link"},
-		"jaccl/link/verbs":          {"graph", "array", "collective", "jaccl", "jaccl/job/hostfile", "jaccl/link"},
-		"jaccl/link/mpi":            {"jaccl", "jaccl/job/meet", "jaccl/link"},
+		"jaccl/link/tcp":            {"internal/frame", "internal/wait", "jaccl/link"},
+		"jaccl/link/shm":            {"internal/wait", "jaccl", "jaccl/link"},
+		"jaccl/link/verbs":          {"internal/wait", "jaccl/job/hostfile", "jaccl/link", "jaccl/rdma"},
+		"jaccl/link/mpi":            {"internal/dynlib", "internal/wait", "jaccl/job/meet", "jaccl/link"},
 		"jaccl/mlx/ring":            {"graph", "array", "collective", "jaccl", "jaccl/job/hostfile"},
 		"jaccl/job/hostfile":        {},
 		"jaccl/job/environ":         {},
 		"jaccl/engine":              {"graph", "array", "collective", "internal/kernel/vector", "jaccl", "jaccl/link"},
 		"jaccl/link":                {"collective", "jaccl"},
+		"jaccl/mlx/mesh":            {"graph", "array", "collective", "internal/wait", "jaccl", "jaccl/job/hostfile", "jaccl/link", "jaccl/rdma"},
+		"jaccl/rdma":                {"internal/dynlib", "internal/wait", "jaccl/job/hostfile", "jaccl/link"},
+		"jaccl/rdma/rdmatest":       {"jaccl/job/hostfile"},
 		"internal/measure":          {"graph", "collective", "jaccl"},
 		"internal/flight":           {"collective", "jaccl"},
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile"},
 		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
 		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // what instructions come from says how they are launched
-		"metal/mtl":                 {},
+		"metal/mtl":                 {"internal/dynlib"},
 		"metal/internal/msl":        {},
 		"metal/internal/emu":        {"metal/internal/msl"},
 		"metal/internal/standin":    {"metal/internal/emu"},
@@ -67,7 +72,7 @@ func imports() map[string][]string {
 		"internal/optimize":         {"graph", "array", "primitives"}, // between graph and the engines, which know no primitive
 		"internal/testing/late":     {"graph", "array", "exec", "lowering", "runtime"},
 		"internal/testing/toy":      {"graph", "array", "sharding", "collective", "exec", "lowering", "jaccl", "jaccl/engine", "runtime"},
-		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/ring"},
+		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/ring", "jaccl/rdma"},
 		"":                          {"graph", "array", "sharding", "collective", "lowering", "internal/kernel", "internal/optimize", "metal", "metal/kernels", "primitives", "runtime", "world"},
 		"exec":                      {"graph", "array", "sharding", "collective"},
 		"collective":                {"graph"},
@@ -80,7 +85,7 @@ func imports() map[string][]string {
 
 // testSupport lists packages that only tests may import.
 func testSupport() []string {
-	return []string{"internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
+	return []string{"internal/testing/toy", "internal/testing/fleet", "internal/testing/faults", "internal/testing/fuzzprog", "internal/policy", "jaccl/jaccltest", "jaccl/rdma/rdmatest", "metal/internal/machine", "metal/metaltest", "internal/testing/late", "internal/testing/numbers"}
 }
 
 // readOnly lists package variables that are tables, by package and name, with
@@ -97,6 +102,8 @@ func readOnly() map[string]string {
 
 		"metal.ErrNoMetal":    "an error that callers compare with, the driver's",
 		"metal.ErrNoCompiler": "an error that callers compare with, of an internal package",
+
+		"jaccl/rdma/rdmatest.shared": "a sync.OnceValues: the library that the tests of a process share",
 
 		"jaccl/jaccltest.names": "names of the operations by number; arrays are no constants",
 		"jaccl/jaccltest.f16":   "all finite numbers of the type, made once for many conversions",
@@ -120,6 +127,7 @@ func readOnly() map[string]string {
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 
 		"graph.dtypes":                  "names and sizes of element types, asked for every element type printed; arrays are no constants",
+		"graph.helpers":                 "an atomic.Pointer: the functions that call graph.Helper, which is seen when they do; nothing but positions depends on it",
 		"graph.dtypeType":               "a reflect.Type; those are no constants",
 		"graph.programType":             "a reflect.Type; those are no constants",
 		"metal/metaltest.shared":        "a sync.OnceValue: the libraries that the tests of a process load once",

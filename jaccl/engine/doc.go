@@ -24,4 +24,7 @@
 // completes from then on, which takes no longer than its memory traffic. Over a link
 // it may still fail while data is on its way; what dst holds then is undefined. No
 // member returns without an error before all have finished with its buffers.
+//
+// Begin with Local. Connect is called by package world; docs/add-a-transport.md calls it for
+// a transport of its own.
 package engine

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"path/filepath"
 	"slices"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // end is one rank's end of a group over a link.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+
 	"github.com/gomoe/gomoe/jaccl"
 )
 

@@ -1,9 +1,10 @@
 package engine
 
 import (
-	"github.com/gomoe/gomoe/jaccl/link"
 	"sync"
 	"sync/atomic"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // maxPartings is how many groups may be remembered that this rank has not closed, or

@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"github.com/gomoe/gomoe/jaccl/link"
 	"testing"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // What is known of groups is forgotten when all members have closed them, whoever is the

@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"github.com/gomoe/gomoe/jaccl/link"
 	"math/bits"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // staging is memory that exchanges receive into, of the link if that lends some. It

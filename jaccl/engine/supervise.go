@@ -3,8 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"time"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // tick is how often the supervisor looks at an operation in progress: how much later

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // LinkConformance runs the suite of links. open returns the links of a new job of n

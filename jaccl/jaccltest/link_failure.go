@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // within runs f and fails the test if it takes longer than patience.

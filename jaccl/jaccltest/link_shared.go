@@ -3,8 +3,9 @@ package jaccltest
 import (
 	"bytes"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"testing"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // shared checks what links with shared memory have more.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 

@@ -3,9 +3,10 @@ package jaccltest
 import (
 	"errors"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"sync"
 	"unsafe"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // SharedLinks is Links whose ranks see each other's memory.

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"net"
 	"sync"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Sites returns the sites of n ranks of one process, for tests of transports. Hosts

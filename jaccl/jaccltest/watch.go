@@ -2,9 +2,10 @@ package jaccltest
 
 import (
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"sync"
 	"time"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Watches returns the watches of n ranks of one process, for tests of links.

@@ -4,4 +4,7 @@
 // Part and Within make one of a part of a job.
 //
 // The transports are the packages below: tcp, shm, verbs and mpi.
+//
+// Begin with Link and Exchange, and with docs/add-a-transport.md, which writes a Link. What
+// bytes mean is not known here: package engine makes collectives of them.
 package link

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/gomoe/gomoe/jaccl"
 )
 
 // nobody stands for no rank, and its lane.

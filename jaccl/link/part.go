@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl"
 	"net"
 	"slices"
+
+	"github.com/gomoe/gomoe/jaccl"
 )
 
 // Part returns the site of some ranks of a job, ascending, of which this rank is one:

@@ -46,7 +46,7 @@ func adamWOf(p *part) ([]string, error) {
 func adamWFault(in *Instr) func(record [StatusLen]int32) error {
 	return func(record [StatusLen]int32) error {
 		err := fmt.Errorf("step %d, want the number of this update, the first being 1", record[1])
-		if len(in.Parts) > 0 {
+		if len(in.Chain) > 0 {
 			return &exec.LinkError{Link: int(record[0]), Err: err}
 		}
 		return err

@@ -86,7 +86,7 @@ func TestPlaced(t *testing.T) {
 	p.options.Instructions = []string{"shard_part", "reduce_sum", "reduce_max", "reduce_min", "transpose"}
 	p.check(t, false)
 	for _, in := range p.plan(t, false).Instrs { // also those of some axes only
-		if !in.On && !in.Collective() && in.Name != "part_major" && in.Name != "part_minor" {
+		if !in.On && !in.Communicates() && in.Name != "part_major" && in.Name != "part_minor" {
 			t.Errorf("the host runs %s because %q", in.Name, in.Why)
 		}
 	}

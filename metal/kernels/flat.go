@@ -38,7 +38,7 @@ const (
 
 // flatProgram writes the function of an instruction.
 func flatProgram(in *Instr) (*Program, error) {
-	if !in.Flat && len(in.Parts) == 0 {
+	if !in.Flat && len(in.Chain) == 0 {
 		return nil, refuse("is not elementwise")
 	}
 	n := in.Results[0].Type.Len()
@@ -147,7 +147,7 @@ func (f *flatWriter) write() error {
 		}
 		f.buffer("device "+m.storage+"*", fmt.Sprintf("o%d", i))
 	}
-	parts := f.Parts
+	parts := f.Chain
 	if len(parts) == 0 {
 		parts = []lowering.Instr{*f.Instr.Instr}
 	}

@@ -65,7 +65,7 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 			panic(r)
 		}
 	}()
-	if in.Collective() {
+	if in.Communicates() {
 		return nil, nil, refuse("exchanges data with other ranks")
 	}
 	if in.Keeps || len(in.Kept) > 0 {
@@ -77,7 +77,7 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 		}
 	}
 	kind := in.Name
-	if len(in.Parts) > 0 {
+	if len(in.Chain) > 0 {
 		kind = Fused
 	}
 	for _, k := range All() {

@@ -132,12 +132,12 @@ func (c Case) tasks(plan *lowering.Plan) (tasks map[int]*task, order []int, err 
 
 // title names an instruction, a fused one by its parts.
 func title(in *kernels.Instr) string {
-	if len(in.Parts) == 0 {
+	if len(in.Chain) == 0 {
 		return in.Name
 	}
 	var parts []string
-	for i := range in.Parts {
-		parts = append(parts, in.Parts[i].Name)
+	for i := range in.Chain {
+		parts = append(parts, in.Chain[i].Name)
 	}
 	return strings.Join(parts, "+")
 }

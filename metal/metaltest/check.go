@@ -114,7 +114,7 @@ func (o *observer) hosts() string {
 		switch {
 		case in.On:
 			why = "the device"
-		case in.Collective():
+		case in.Communicates():
 			why = "a collective"
 		}
 		lines = append(lines, fmt.Sprintf("  %s: %s", in.Name, why))

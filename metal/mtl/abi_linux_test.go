@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/gomoe/gomoe/internal/dynlib"
 	"github.com/gomoe/gomoe/metal/internal/emu"
 	"github.com/gomoe/gomoe/metal/internal/machine"
 )
@@ -38,7 +39,7 @@ func TestABI(t *testing.T) {
 		clear(self)
 		send, err := code.Function(name)
 		require.NoError(t, err)
-		rt := &Runtime{send: send, double: doubles(send)}
+		rt := &Runtime{send: send, double: dynlib.Double(send)}
 		for i, selector := range []*uintptr{&rt.sel.dispatch, &rt.sel.fillBuffer, &rt.sel.copyBuffer, &rt.sel.gpuEnd, &rt.sel.heapBufferSizeAndAlign} {
 			*selector = uintptr(1000 + i)
 		}

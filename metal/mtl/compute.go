@@ -3,6 +3,8 @@ package mtl
 import (
 	"runtime"
 	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
 const (
@@ -54,7 +56,7 @@ func (e *Compute) open(what string) bool {
 // send sends a message of n arguments, which are in the frame.
 func (e *Compute) send(selector uintptr, n int) {
 	e.frame[0], e.frame[1] = e.id.Load(), selector
-	call(e.rt.send, e.frame[:2+n])
+	dynlib.Call(e.rt.send, e.frame[:2+n]...)
 	runtime.KeepAlive(e) // whose sizes the frame may point to
 }
 

@@ -4,16 +4,15 @@ import (
 	"runtime"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
-// invoke calls a C function of integers and pointers. A pointer among args is
-// converted to a uintptr in the list of arguments itself: only then is what it points
-// to on the heap, where it does not move, and kept alive. One converted before may
-// point into a stack that has moved since.
+// invoke calls a C function of integers and pointers; see dynlib.Call for the pointers.
 //
 //go:uintptrescapes
 func invoke(fn uintptr, args ...uintptr) uintptr {
-	r, _ := call(fn, args)
+	r, _ := dynlib.Call(fn, args...)
 	return r
 }
 
@@ -25,13 +24,13 @@ func (rt *Runtime) msg(self, selector uintptr, args ...uintptr) uintptr {
 	frame := make([]uintptr, 2+len(args))
 	frame[0], frame[1] = self, selector
 	copy(frame[2:], args)
-	r, _ := call(rt.send, frame)
+	r, _ := dynlib.Call(rt.send, frame...)
 	return r
 }
 
 // msg2 is msg for messages that return a structure of two words, in two registers.
 func (rt *Runtime) msg2(self, selector uintptr, a, b uintptr) (r1, r2 uintptr) {
-	return call(rt.send, []uintptr{self, selector, a, b})
+	return dynlib.Call(rt.send, self, selector, a, b)
 }
 
 // truth is a BOOL, of which only the low 8 bits of the register are defined.

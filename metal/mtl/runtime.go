@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
 // ErrNoMetal is wrapped by errors that say that there is no Metal here, or no device.
@@ -33,20 +35,14 @@ type classes struct {
 func Load(objc, metal uintptr) (*Runtime, error) {
 	rt := &Runtime{}
 	var getClass, register uintptr
-	for _, s := range []struct {
-		library uintptr
-		name    string
-		to      *uintptr
-	}{
-		{objc, "objc_msgSend", &rt.send}, {objc, "objc_getClass", &getClass}, {objc, "sel_registerName", &register},
-		{objc, "objc_autoreleasePoolPush", &rt.push}, {objc, "objc_autoreleasePoolPop", &rt.pop},
-		{metal, "MTLCreateSystemDefaultDevice", &rt.create},
-	} {
-		address, err := symbol(s.library, s.name)
-		if err != nil {
-			return nil, fmt.Errorf("%w: the library has no function %s: %w", ErrNoMetal, s.name, err)
-		}
-		*s.to = address
+	missing := append(
+		dynlib.Library(objc).Bind([]dynlib.Function{
+			{Name: "objc_msgSend", To: &rt.send}, {Name: "objc_getClass", To: &getClass}, {Name: "sel_registerName", To: &register},
+			{Name: "objc_autoreleasePoolPush", To: &rt.push}, {Name: "objc_autoreleasePoolPop", To: &rt.pop},
+		}...),
+		dynlib.Library(metal).Bind(dynlib.Function{Name: "MTLCreateSystemDefaultDevice", To: &rt.create})...)
+	if missing != nil {
+		return nil, fmt.Errorf("%w: the library has no function %s", ErrNoMetal, missing[0])
 	}
 	for name, to := range rt.sel.names() {
 		if *to = named(register, name); *to == 0 {
@@ -61,7 +57,7 @@ func Load(objc, metal uintptr) (*Runtime, error) {
 			return nil, fmt.Errorf("%w: there is no class %s", ErrNoMetal, name)
 		}
 	}
-	rt.double = doubles(rt.send)
+	rt.double = dynlib.Double(rt.send)
 	return rt, nil
 }
 

@@ -1,24 +1,26 @@
 package mtl
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/internal/dynlib"
+)
 
 // System returns the Runtime of Apple's libraries.
 func System() (*Runtime, error) {
-	const frameworks = "/System/Library/Frameworks/"
 	// Without CoreGraphics, MTLCreateSystemDefaultDevice finds no device in a program
 	// that has no windows. Foundation has NSString.
-	for _, name := range []string{"CoreGraphics", "Foundation"} {
-		if _, err := load(frameworks + name + ".framework/" + name); err != nil {
-			return nil, fmt.Errorf("%w: framework %s: %w", ErrNoMetal, name, err)
+	var open []uintptr
+	for _, file := range []string{"CoreGraphics", "Foundation", "Metal", "/usr/lib/libobjc.A.dylib"} {
+		if file[0] != '/' {
+			file = "/System/Library/Frameworks/" + file + ".framework/" + file
+		}
+		if err := dynlib.First([]string{file}, func(_ string, l dynlib.Library) error {
+			open = append(open, uintptr(l))
+			return nil
+		}); err != nil {
+			return nil, fmt.Errorf("%w: a library of macOS can not be loaded: %w", ErrNoMetal, err)
 		}
 	}
-	objc, err := load("/usr/lib/libobjc.A.dylib")
-	if err != nil {
-		return nil, fmt.Errorf("%w: the Objective-C runtime: %w", ErrNoMetal, err)
-	}
-	metal, err := load(frameworks + "Metal.framework/Metal")
-	if err != nil {
-		return nil, fmt.Errorf("%w: framework Metal: %w", ErrNoMetal, err)
-	}
-	return Load(objc, metal)
+	return Load(open[3], open[2])
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/internal/testing/fleet"
+	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 )
 
-// wires are those between the devices that package verbs's stand-in for the library of
+// wires are those between the devices that package rdmatest's stand-in for the library of
 // RDMA verbs plays: each rank has one for each other rank.
 type wires struct {
 	env []string // of ranks
@@ -30,11 +31,7 @@ const (
 
 var buildStandin = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "libibverbs.so.1")
-	out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", path, "../../../jaccl/link/verbs/testdata/standin.c", "-lpthread").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return scratch, nil
+	return scratch, rdmatest.Build(path)
 })
 
 // newWires builds the stand-in, once.

@@ -77,7 +77,7 @@ func TestFused(t *testing.T) {
 			require.NoError(t, err, "%s\n%s", what, plan)
 			require.NoError(t, differ(got, want, 0), "%s\n%+v\n%s", what, opts, plan)
 			for i := range plan.Instrs {
-				if n := len(plan.Instrs[i].Parts); n > 0 {
+				if n := len(plan.Instrs[i].Chain); n > 0 {
 					chains, parts = chains+1, parts+n
 				}
 			}

@@ -102,7 +102,7 @@ func (n *saved) compare(t *testing.T, p Program, q *graph.Program, c tried, seed
 		n.instrs[i] += len(plan.Instrs)
 		n.arena[i] += plan.Arena
 		for j := range plan.Instrs {
-			if plan.Instrs[j].Collective() {
+			if plan.Instrs[j].Communicates() {
 				n.collectives[i]++
 			}
 		}

@@ -74,7 +74,7 @@ func undisturbed(p *lowering.Plan) error {
 	seq := 0
 	for c := range p.Instrs {
 		in := &p.Instrs[c]
-		if !in.Collective() {
+		if !in.Communicates() {
 			continue
 		}
 		if in.Seq != seq {
@@ -83,7 +83,7 @@ func undisturbed(p *lowering.Plan) error {
 		seq++
 		for i := c + 1; i < in.Wait; i++ {
 			k := &p.Instrs[i]
-			if k.Collective() {
+			if k.Communicates() {
 				continue // comes after it
 			}
 			reads := append([]int{}, k.In...)

@@ -45,7 +45,7 @@ func (q *queue) Encode(i int, bufs []array.Array) error {
 		return errClosed
 	}
 	in := &q.plan.Instrs[i]
-	if !in.On || in.Collective() {
+	if !in.On || in.Communicates() {
 		return fmt.Errorf("late: instruction %d, %s, is the host's", i, in.Name)
 	}
 	e := encoded{i, map[int]array.Array{}}

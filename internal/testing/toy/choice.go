@@ -27,7 +27,7 @@ func (above) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (above) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("above", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "above", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := array.Data[int32](a.Out[0])
 		for i, x := range a.In[0].Float64s() {
 			y[i] = 0
@@ -36,7 +36,7 @@ func (above) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			}
 		}
 		return nil
-	})
+	}})
 }
 
 // gate is x where the i32 choice is not 0, else 0.
@@ -57,7 +57,7 @@ func (gate) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (gate) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel("gate", out, in, func(a *exec.Args) error {
+	return e.Emit(lowering.KernelSpec{Name: "gate", Out: out, In: in, Kernel: func(a *exec.Args) error {
 		y := a.In[1].Float64s()
 		for i, c := range array.Data[int32](a.In[0]) {
 			if c == 0 {
@@ -65,5 +65,5 @@ func (gate) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 			}
 		}
 		return a.Out[0].SetFloat64s(y)
-	})
+	}})
 }

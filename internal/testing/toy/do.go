@@ -50,7 +50,7 @@ func (d doSum) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (d doSum) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel(d.name, out, in, d.kernel)
+	return e.Emit(lowering.KernelSpec{Name: d.name, Out: out, In: in, Kernel: d.kernel})
 }
 
 // Differentiate is Do for a kernel that copies x, with this derivative rule.
@@ -79,7 +79,7 @@ func (d do) Shard(c *sharding.Context) (sharding.Decision, error) {
 }
 
 func (d do) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
-	return e.Kernel(d.name, out, in, d.kernel)
+	return e.Emit(lowering.KernelSpec{Name: d.name, Out: out, In: in, Kernel: d.kernel})
 }
 
 // Opaque returns x by a primitive that has no rule at all.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"net"
 	"net/netip"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Place is a rank's place in a job. Its Gather and Dial are for one goroutine at a

@@ -2,7 +2,6 @@ package meet
 
 import (
 	"bytes"
-
 	"errors"
 	"fmt"
 	"io"

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // A process that is stopped is lost when it has been silent for long enough, and

@@ -7,11 +7,12 @@ import (
 	"runtime"
 	"strings"
 	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
 // library is an MPI that is loaded.
 type library struct {
-	lib     uintptr
 	name    string // as it was loaded
 	version string // the first line of what it says of itself
 	abi
@@ -31,28 +32,11 @@ type functions struct {
 // those of the MPI whose launcher started this process, then all.
 func open(given string, getenv func(string) string) (*library, error) {
 	names, from := candidates(given, getenv)
-	var tried []string
-	for _, name := range names {
-		lib, err := load(name)
-		if err != nil {
-			tried = append(tried, fmt.Sprintf("%s (%s)", name, strings.TrimPrefix(firstLine(err.Error()), name+": ")))
-			continue
-		}
-		l := &library{lib: lib, name: name}
-		if err := l.bind(); err != nil {
-			unload(lib)
-			tried = append(tried, fmt.Sprintf("%s (%v)", name, err))
-			continue
-		}
-		return l, nil
+	l := &library{}
+	if err := dynlib.First(names, l.bind); err != nil {
+		return nil, fmt.Errorf("mpi: no MPI library, %s: %w; install one (Debian: openmpi-bin, or mpich; macOS: brew install open-mpi), or name its file in MLX_MPI_LIBNAME or Options.Library", from, err)
 	}
-	return nil, fmt.Errorf("mpi: no MPI library, %s: tried %s; install one (Debian: openmpi-bin, or mpich; macOS: brew install open-mpi), or name its file in MLX_MPI_LIBNAME or Options.Library",
-		from, strings.Join(tried, ", "))
-}
-
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return strings.TrimRight(s, "\x00 ")
+	return l, nil
 }
 
 // candidates returns the file names to try, and says why these.
@@ -84,22 +68,17 @@ func candidates(given string, getenv func(string) string) (names []string, why s
 	return append(append(openMPI, mpich...), rest...), "of any kind, as no mpirun started this process"
 }
 
-func (l *library) bind() error {
-	var missing []string
-	for name, p := range map[string]*uintptr{
-		"MPI_Initialized": &l.fn.initialized, "MPI_Finalized": &l.fn.finalized, "MPI_Init_thread": &l.fn.initThread, "MPI_Finalize": &l.fn.finalize,
-		"MPI_Comm_rank": &l.fn.commRank, "MPI_Comm_size": &l.fn.commSize, "MPI_Comm_dup": &l.fn.commDup, "MPI_Comm_set_errhandler": &l.fn.setErrhandler,
-		"MPI_Isend": &l.fn.isend, "MPI_Irecv": &l.fn.irecv, "MPI_Testsome": &l.fn.testsome, "MPI_Cancel": &l.fn.cancel, "MPI_Get_count": &l.fn.getCount,
-		"MPI_Iallgather": &l.fn.iallgather, "MPI_Iallgatherv": &l.fn.iallgatherv, "MPI_Ibarrier": &l.fn.ibarrier,
-		"MPI_Type_create_hindexed": &l.fn.createHindexed, "MPI_Type_commit": &l.fn.typeCommit, "MPI_Type_free": &l.fn.typeFree,
-		"MPI_Error_string": &l.fn.errorString, "MPI_Get_library_version": &l.fn.version,
-	} {
-		var err error
-		if *p, err = find(l.lib, name); err != nil {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) > 0 {
+// bind finds the functions of the library of that name, and its version.
+func (l *library) bind(name string, lib dynlib.Library) error {
+	l.name = name
+	if missing := lib.Bind([]dynlib.Function{
+		{Name: "MPI_Initialized", To: &l.fn.initialized}, {Name: "MPI_Finalized", To: &l.fn.finalized}, {Name: "MPI_Init_thread", To: &l.fn.initThread}, {Name: "MPI_Finalize", To: &l.fn.finalize},
+		{Name: "MPI_Comm_rank", To: &l.fn.commRank}, {Name: "MPI_Comm_size", To: &l.fn.commSize}, {Name: "MPI_Comm_dup", To: &l.fn.commDup}, {Name: "MPI_Comm_set_errhandler", To: &l.fn.setErrhandler},
+		{Name: "MPI_Isend", To: &l.fn.isend}, {Name: "MPI_Irecv", To: &l.fn.irecv}, {Name: "MPI_Testsome", To: &l.fn.testsome}, {Name: "MPI_Cancel", To: &l.fn.cancel},
+		{Name: "MPI_Get_count", To: &l.fn.getCount}, {Name: "MPI_Iallgather", To: &l.fn.iallgather}, {Name: "MPI_Iallgatherv", To: &l.fn.iallgatherv}, {Name: "MPI_Ibarrier", To: &l.fn.ibarrier},
+		{Name: "MPI_Type_create_hindexed", To: &l.fn.createHindexed}, {Name: "MPI_Type_commit", To: &l.fn.typeCommit}, {Name: "MPI_Type_free", To: &l.fn.typeFree}, {Name: "MPI_Error_string", To: &l.fn.errorString},
+		{Name: "MPI_Get_library_version", To: &l.fn.version},
+	}...); missing != nil {
 		return fmt.Errorf("it is no MPI 3: no %s", strings.Join(missing, ", "))
 	}
 	text := make([]byte, 8192+1) // MPI_MAX_LIBRARY_VERSION_STRING, of which MPICH's is the largest
@@ -110,8 +89,22 @@ func (l *library) bind() error {
 	whole := string(text[:min(max(int(n), 0), len(text)-1)])
 	l.version = firstLine(whole)
 	var err error
-	l.abi, err = abiOf(whole, func(name string) (uintptr, error) { return find(l.lib, name) })
+	l.abi, err = abiOf(whole, lib.Symbol)
 	return err
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return strings.TrimRight(s, "\x00 ")
+}
+
+// call calls a C function of integers and pointers that returns an int; see
+// dynlib.Call for the pointers.
+//
+//go:uintptrescapes
+func call(fn uintptr, a ...uintptr) int32 {
+	r, _ := dynlib.Call(fn, a...)
+	return int32(r)
 }
 
 // Error is an error code of MPI.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomoe/gomoe/internal/dynlib"
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
@@ -91,11 +92,11 @@ func TestABI(t *testing.T) {
 }
 
 func TestNoMPI(t *testing.T) {
-	lib, err := load("libm.so.6")
+	lib, err := dynlib.Open("libm.so.6")
 	if err != nil {
 		t.Skipf("no libm.so.6: %v", err)
 	}
-	if err := (&library{lib: lib}).bind(); err == nil || !strings.Contains(err.Error(), "it is no MPI 3: no ") || !strings.Contains(err.Error(), "MPI_Testsome") {
+	if err := new(library).bind("libm.so.6", lib); err == nil || !strings.Contains(err.Error(), "it is no MPI 3: no ") || !strings.Contains(err.Error(), "MPI_Testsome") {
 		t.Errorf("%v, want what libm lacks", err)
 	}
 }
@@ -103,7 +104,7 @@ func TestNoMPI(t *testing.T) {
 // Handlers that a library has replaced are put back.
 func TestSignals(t *testing.T) {
 	before := handlers()
-	set, err := findC("signal")
+	set, err := dynlib.C("signal")
 	if err != nil {
 		t.Skipf("nothing is bound here: %v", err)
 	}

@@ -5,11 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // The kinds of messages, by tag. A receive for one takes no other. Every link of a
@@ -167,7 +168,7 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 		return err
 	}
 	judged := x.Head == nil
-	l.pauser.moved()
+	l.pauser.Begin()
 	for {
 		if l.heading == 0 && !judged {
 			judged = true
@@ -183,7 +184,7 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 			return err
 		}
 		if progress {
-			l.pauser.moved()
+			l.pauser.Moved()
 			continue
 		}
 		if err := l.deserted(x); err != nil {

@@ -5,50 +5,47 @@ import (
 	"errors"
 	"runtime"
 	"time"
-)
 
-// How long a rank that waits goes without a pause, then with one for other threads of
-// this processor, then asleep: short while data moves, since MPI moves it only when
-// it is called, longer while a peer has not come. Ranks may be more than cores.
-const (
-	busyPolls   = 50
-	yieldPolls  = 300
-	sleepMoving = 20 * time.Microsecond
-	sleepAbsent = 500 * time.Microsecond
+	"github.com/gomoe/gomoe/internal/dynlib"
+	"github.com/gomoe/gomoe/internal/wait"
 )
 
 // pauser paces the polls of one wait.
 type pauser struct {
-	yield, usleep uintptr
-	idle          int // polls since something moved
+	wait.Waiter
+	usleep uintptr
 }
 
+// sleepMoving is how long a rank sleeps while data moves, since MPI moves it only when
+// it is called. While a peer has not come, sleeps become longer.
+const sleepMoving = 20 * time.Microsecond
+
 // newPauser uses the C library's functions: Go's own sleeps are rounded up to
-// milliseconds, and its yield does not reach other processes.
+// milliseconds, and its yield does not reach other processes. Ranks may be more than
+// cores.
 func newPauser() (pauser, error) {
-	y, err := findC("sched_yield")
+	yield, err := dynlib.C("sched_yield")
 	if err != nil {
 		return pauser{}, err
 	}
-	u, err := findC("usleep")
-	return pauser{yield: y, usleep: u}, err
+	usleep, err := dynlib.C("usleep")
+	return pauser{wait.New(wait.Policy{
+		Spin: 20 * time.Microsecond, Least: 2 * time.Microsecond, SpinTurns: 256,
+		Yield: 250 * time.Microsecond, Offer: func() { call(yield) }, YieldTurns: 1,
+		Rest: sleepMoving, MaxRest: 500 * time.Microsecond,
+	}), usleep}, err
 }
 
-func (p *pauser) moved() { p.idle = 0 }
-
+// pause waits after a poll in vain.
 func (p *pauser) pause(moving bool) {
-	p.idle++
-	switch {
-	case p.idle < busyPolls:
+	if p.Idle() != wait.Sleep {
 		return
-	case p.idle < yieldPolls:
-		call(p.yield)
-	case moving:
-		call(p.usleep, uintptr(sleepMoving/time.Microsecond))
-	default:
-		n := min(time.Duration(p.idle-yieldPolls+1)*sleepMoving, sleepAbsent)
-		call(p.usleep, uintptr(n/time.Microsecond))
 	}
+	d := sleepMoving
+	if !moving {
+		d = p.Rest()
+	}
+	call(p.usleep, uintptr(d/time.Microsecond))
 	runtime.Gosched() // for the other goroutines of this process
 }
 
@@ -57,6 +54,7 @@ var errClosed = errors.New("mpi: the link is closed")
 // wait tests a collective of the world until it ends.
 func (w *World) wait(ctx context.Context, b *batch) error {
 	p := w.pauser
+	p.Begin()
 	for {
 		w.mu.Lock()
 		ends, err := b.test(nil)

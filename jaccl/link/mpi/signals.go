@@ -1,6 +1,10 @@
 package mpi
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/gomoe/gomoe/internal/dynlib"
+)
 
 // signals are the handlers of this process, by number, as the C library returns them.
 type signals struct {
@@ -15,7 +19,7 @@ const actionBytes = 256
 func handlers() *signals {
 	s := &signals{}
 	var err error
-	if s.sigaction, err = findC("sigaction"); err != nil {
+	if s.sigaction, err = dynlib.C("sigaction"); err != nil {
 		return s // nowhere where MPI can be loaded
 	}
 	for sig := 1; sig < len(s.actions); sig++ {

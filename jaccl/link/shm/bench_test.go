@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // rounds is one rank of exchanges of size bytes with each peer, which go on while

@@ -13,10 +13,11 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/gomoe/gomoe/internal/wait"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // most is how much address space the segments of all ranks take in a process: half
@@ -32,12 +33,10 @@ type transport struct {
 	path    string // of own, "" if it has no name
 	removed bool   // path
 	table   *crc32.Table
-	crowded bool          // there are more ranks than processors
-	inside  bool          // some peer is in this process: Go's scheduler lets it go on
-	spin    time.Duration // how long an exchange keeps the processor in vain
 
 	mu      sync.Mutex // an exchange
-	broken  bool       // an exchange has failed
+	pace    wait.Waiter
+	broken  bool // an exchange has failed
 	places  []byte
 	headsOf [][]byte
 
@@ -76,11 +75,8 @@ func Connect(ctx context.Context, site link.Site, o Options) (link.Link, error) 
 	if len(away) > 0 {
 		return nil, fmt.Errorf("shm: connect: ranks %v do not share the memory of rank %d (%s); use another link", away, site.Rank(), site.Host(site.Rank()))
 	}
-	l := &transport{rank: site.Rank(), fd: -1, table: newTable()}
+	l := &transport{rank: site.Rank(), fd: -1, table: newTable(), pace: wait.New(pace(site.Size() > runtime.NumCPU()))}
 	l.leases.Store(new([]lease))
-	if l.crowded = site.Size() > runtime.NumCPU(); !l.crowded {
-		l.spin = spinFor
-	}
 	for rank := range site.Size() {
 		l.peers = append(l.peers, &peer{host: site.Host(rank)})
 	}
@@ -208,7 +204,7 @@ func (l *transport) join(rank int, a announcement) error {
 	p.segment = &segment{shape, mem}
 	p.life = life{a.Pid, a.Start}
 	if a.Pid == os.Getpid() {
-		l.inside, l.crowded, l.spin = true, true, 0
+		l.pace = wait.New(paceInside())
 	}
 	p.in.ring = newConsumer(p.segment, l.rank)
 	if !bytes.Equal(mem[atNonce:atNonce+nonceBytes], a.Nonce) {

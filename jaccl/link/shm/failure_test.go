@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // roles are what processes of this package's tests do.

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gomoe/gomoe/internal/wait"
 )
 
 // The operations are those between processes, not the private ones.
@@ -27,6 +29,5 @@ func futexWake(word *atomic.Uint32) {
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1<<30, 0, 0, 0)
 }
 
-// yield lets other threads have the processor. It keeps the scheduler of Go out:
-// that would look for other work at every call.
-func yield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+// yield lets other threads have the processor.
+func yield() { wait.Yield() }

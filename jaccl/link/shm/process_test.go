@@ -17,9 +17,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // roleVariable says that the process is a rank of a test of this package.

@@ -4,6 +4,7 @@ package shm
 
 import (
 	"fmt"
+
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 

@@ -5,8 +5,9 @@ package shm
 import (
 	"bytes"
 	"encoding/binary"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"testing"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 func FuzzAnnouncement(f *testing.F) {

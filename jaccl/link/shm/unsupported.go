@@ -5,8 +5,9 @@ package shm
 import (
 	"context"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"runtime"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // Connect returns an error: shared memory is for Linux and darwin.

@@ -4,44 +4,43 @@ package shm
 
 import (
 	"context"
-	"github.com/gomoe/gomoe/jaccl/link"
-	"runtime"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/wait"
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// How long a rank that finds nothing to do goes on looking: at first without
-// leaving its processor, then letting others have it, then asleep in the kernel.
-// The first time is at most spinFor. It halves when looking was in vain until
-// others had the processor, since the peer may wait for it, and doubles when it
-// was not.
-const (
-	spinFor   = 20 * time.Microsecond
-	spinLeast = 500 * time.Nanosecond
-	yieldFor  = 500 * time.Microsecond
-	// sleepFor bounds a sleep, after which peers are asked for signs of life.
-	sleepFor = 50 * time.Millisecond
+// pace is how a rank that finds nothing to do goes on looking. It does not call Go's
+// scheduler each time because that wakes another thread: with 4 ranks on 2 processors
+// an all_sum of 4 KiB took 25 µs so, and 11 µs with these turns.
+func pace(crowded bool) wait.Policy {
+	return wait.Policy{
+		Spin: 20 * time.Microsecond, Least: 500 * time.Nanosecond, Crowded: crowded, SpinTurns: 256,
+		Yield: 500 * time.Microsecond, Offer: yield, YieldTurns: 8,
+	}
+}
 
-	// spinTurns and yieldTurns are how often a waiting rank looks between two calls
-	// of Go's scheduler, which other goroutines of the process may need. It is not
-	// called each time because it wakes another thread, to look for work: with 4
-	// ranks on 2 processors an all_sum of 4 KiB took 25 µs so, and 11 µs with these.
-	spinTurns  = 256
-	yieldTurns = 8
-)
+// paceInside is pace where some peer is in this process: Go's scheduler lets it go on.
+func paceInside() wait.Policy {
+	p := pace(true)
+	p.Offer, p.YieldTurns = nil, 1
+	return p
+}
+
+// sleepFor bounds a sleep, after which peers are asked for signs of life.
+const sleepFor = 50 * time.Millisecond
 
 // waiter is how one exchange waits.
 type waiter struct {
 	ctx    context.Context
-	turns  int       // without anything done
-	since  time.Time // when they began
-	gone   bool      // others have had the processor
-	asleep bool      // the peers know that they have to ring
-	seen   uint32    // the bell, when that was said
+	asleep bool   // the peers know that they have to ring
+	seen   uint32 // the bell, when that was said
 	unhook func() bool
 	rang   chan struct{} // closed when the context's end has rung the bell
 }
 
 func (l *transport) waiter(ctx context.Context) waiter {
+	l.pace.Begin()
 	return waiter{ctx: ctx}
 }
 
@@ -55,39 +54,12 @@ func (w *waiter) stop() {
 // no more.
 func (w *waiter) next(l *transport, x *link.Exchange, moved bool) error {
 	if moved {
-		switch {
-		case w.gone:
-			l.spin = max(l.spin/2, spinLeast)
-		case w.turns > 1 && !l.crowded:
-			l.spin = min(2*l.spin, spinFor)
-		}
-		w.turns, w.gone = 0, false
-		if w.asleep {
-			w.asleep = false
-			l.own.asleep().Store(0)
-		}
-		return nil
-	}
-	if w.turns++; w.turns == 1 {
-		w.since = time.Now()
+		l.pace.Moved()
+		w.wake(l)
 		return nil
 	}
 	if !w.asleep {
-		idle := time.Since(w.since)
-		if idle < l.spin {
-			if w.turns%spinTurns == 0 {
-				runtime.Gosched()
-			}
-			return nil
-		}
-		if idle < yieldFor {
-			w.gone = true
-			if l.inside || w.turns%yieldTurns == 0 {
-				runtime.Gosched()
-			}
-			if !l.inside {
-				yield()
-			}
+		if l.pace.Idle() != wait.Sleep {
 			return nil
 		}
 		if w.unhook == nil {
@@ -100,8 +72,7 @@ func (w *waiter) next(l *transport, x *link.Exchange, moved bool) error {
 		return nil // to look once more: a peer may not have seen that
 	}
 	rung := futexWait(l.own.bell(), w.seen, sleepFor)
-	w.asleep = false
-	l.own.asleep().Store(0)
+	w.wake(l)
 	if rung {
 		return nil
 	}
@@ -119,6 +90,14 @@ func (w *waiter) next(l *transport, x *link.Exchange, moved bool) error {
 		}
 	}
 	return nil
+}
+
+// wake tells the peers that they need not ring, if they were told that they need.
+func (w *waiter) wake(l *transport) {
+	if w.asleep {
+		w.asleep = false
+		l.own.asleep().Store(0)
+	}
 }
 
 // bellRinger returns what rings a segment's bell and then closes done. As a closure

@@ -5,9 +5,10 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // TestLeave: the thread is on another core, and may run on all of them as before.

@@ -3,11 +3,12 @@ package tcp
 import (
 	"context"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // BenchmarkProcesses measures sums and all-to-alls of two to four ranks in processes

@@ -2,9 +2,6 @@ package tcp
 
 import "golang.org/x/sys/unix"
 
-// yield does nothing: there is no call of the kernel's for it without C.
-func yield() {}
-
 func read(fd int, b []byte) (int, error)       { return unix.Read(fd, b) }
 func write(fd int, b []byte) (int, error)      { return unix.Write(fd, b) }
 func readv(fd int, bufs [][]byte) (int, error) { return unix.Readv(fd, bufs) }

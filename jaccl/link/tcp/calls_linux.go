@@ -11,9 +11,6 @@ import (
 // call of more than 20 µs, look for another one when that returns, and wake its monitor
 // every 20 µs for it.
 
-// yield lets another thread run: the peer, where there are more ranks than cores.
-func yield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
-
 func read(fd int, b []byte) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))))
 }

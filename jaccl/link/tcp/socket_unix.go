@@ -14,27 +14,26 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gomoe/gomoe/internal/wait"
 )
 
 const (
-	// spin is how long an exchange tries again before it sleeps. Waking up takes
-	// as long as tens of tries.
-	spin = 50 * time.Microsecond
-	// turns is after how many tries other goroutines of this process have a turn,
-	// which a rank in one of them may need. Every time would move this one from
-	// thread to thread: 4 KiB to and from a peer took 23 µs and not 17.
-	turns = 16
-	// crowded is how long giving the core to others takes where they have work of
-	// their own, rather than the peers' share of this one's, and calm for how many
-	// waits after that an exchange sleeps at once: who sleeps is woken as soon as a
-	// peer has answered, who has given its core away waits for its turn.
-	crowded = 200 * time.Microsecond
-	calm    = 64
 	// few is up to how many sockets are tried one by one while it does.
 	few = 4
 	// pieces is how many buffers one call is given.
 	pieces = 64
 )
+
+// pace is how an exchange tries again before it sleeps: waking up takes as long as
+// tens of tries. Every time other goroutines of this process, which may be ranks, have
+// a turn, this one may move from thread to thread: 4 KiB to and from a peer took 23 µs
+// and not 17 with a turn after every try. Where giving the core to others takes for
+// long, an exchange sleeps at once for a while: who sleeps is woken as soon as a peer
+// has answered, who has given its core away waits for its turn.
+func pace() wait.Policy {
+	return wait.Policy{Yield: 50 * time.Microsecond, Offer: wait.Yield, YieldTurns: 16, Late: 200 * time.Microsecond, Calm: 64}
+}
 
 // poller moves bytes with calls that do not block, on sockets that belong to
 // nobody else: the runtime's poller knows nothing of them.
@@ -43,7 +42,7 @@ type poller struct {
 	polls []unix.PollFd
 	who   []int // of polls: 2*index in active, +1 for sending
 	ready []readiness
-	busy  int // waits for which it is not worth trying again, see crowded
+	pace  wait.Waiter
 
 	looked time.Time // see apart
 
@@ -64,7 +63,7 @@ func sockets(conns []net.Conn) (mover, error) {
 			return newStreams(conns)
 		}
 	}
-	p := &poller{fds: make([]int, len(conns))}
+	p := &poller{fds: make([]int, len(conns)), pace: wait.New(pace())}
 	for i := range p.fds {
 		p.fds[i] = -1
 	}
@@ -134,8 +133,7 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 	}
 	done := ctx.Done()
 	armed := false
-	tries := 0
-	var idle time.Time // since when nothing has moved; zero if something has
+	p.pace.Begin()
 	for {
 		select {
 		case <-done:
@@ -181,32 +179,19 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 			return nil
 		}
 		if moved {
-			idle = time.Time{}
+			p.pace.Moved()
 			continue
 		}
-		now := time.Now()
-		if idle.IsZero() {
-			idle, tries = now, 0
-			p.busy = max(p.busy-1, 0)
-			if p.busy == 0 { // there may be a core with nothing else to do
-				p.apart(active, now)
-			}
-		}
 		timeout := 0
-		if tries++; tries%turns == 0 {
-			runtime.Gosched()
-		}
-		if p.busy > 0 || now.Sub(idle) > spin {
+		switch p.pace.Idle() {
+		case wait.First: // there may be a core with nothing else to do
+			p.apart(active, p.pace.Since())
+		case wait.Sleep:
 			runtime.Gosched() // before the thread sleeps
 			timeout = -1
 			if !armed && done != nil {
 				armed = true
 				defer context.AfterFunc(ctx, p.wake)()
-			}
-		} else {
-			yield()
-			if time.Since(now) > crowded {
-				p.busy = calm
 			}
 		}
 		if err := p.wait(active, timeout); err != nil {

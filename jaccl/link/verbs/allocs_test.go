@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 )
 
 // The race detector makes pools forget, of which purego has one for its calls.
@@ -19,7 +20,7 @@ import (
 // An exchange allocates nothing once its buffers are there.
 func TestExchangeAllocations(t *testing.T) {
 	links := linked(t, 2, "")
-	ctx := within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 20*time.Second)
 	const rounds = 200
 	var before, after runtime.MemStats
 	var gate [2]sync.WaitGroup

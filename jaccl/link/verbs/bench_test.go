@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 )
 
 // What an exchange of two ranks of this process costs over the stand-in: of polls and
@@ -16,7 +17,7 @@ func BenchmarkExchange(b *testing.B) {
 		for _, arena := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%d/arena=%v", n, arena), func(b *testing.B) {
 				links := linked(b, 2, "")
-				ctx := within(b, time.Minute)
+				ctx := rdmatest.Within(b, time.Minute)
 				b.ReportAllocs()
 				b.SetBytes(int64(n))
 				b.ResetTimer()

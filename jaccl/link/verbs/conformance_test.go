@@ -10,6 +10,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 )
 
 func TestLinkConformance(t *testing.T) {
@@ -52,7 +53,7 @@ func TestMixConformance(t *testing.T) {
 	links, _ := mixed(t, 4)
 	comms := communicators(t, links)
 	for i, err := range together(links, func(rank int, _ link.Link) error {
-		return jaccltest.PlayRank(within(t, 30*time.Second), comms[rank], 3)
+		return jaccltest.PlayRank(rdmatest.Within(t, 30*time.Second), comms[rank], 3)
 	}) {
 		if err != nil {
 			t.Errorf("rank %d: %v", i, err)

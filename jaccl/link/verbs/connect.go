@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
 // Connect connects the ranks of a job through the devices that face each other. Every
@@ -14,8 +15,8 @@ import (
 // between two ranks the first is used. It blocks until all ranks are connected or one
 // of them has failed, which is an error on each that names the rank and what it
 // lacks. Nothing is left open then.
-func Connect(ctx context.Context, site link.Site, devices hostfile.Devices, settings Settings) (link.Link, error) {
-	l := &Link{rank: site.Rank(), size: site.Size(), span: maxSpan, adapters: adapters{}}
+func Connect(ctx context.Context, site link.Site, devices hostfile.Devices, settings rdma.Settings) (link.Link, error) {
+	l := &Link{rank: site.Rank(), size: site.Size(), span: maxSpan, adapters: rdma.Adapters{}}
 	err := l.connect(ctx, site, devices, settings)
 	if err != nil {
 		l.Close()
@@ -24,7 +25,7 @@ func Connect(ctx context.Context, site link.Site, devices hostfile.Devices, sett
 	return l, nil
 }
 
-func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Devices, settings Settings) error {
+func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Devices, settings rdma.Settings) error {
 	all, err := agree(ctx, site, "rdma: endpoints", l.open(devices, settings), l.offers)
 	if err != nil {
 		return err
@@ -76,65 +77,46 @@ func agree(ctx context.Context, site link.Site, key string, failed error, offer 
 }
 
 // open opens the endpoints.
-func (l *Link) open(devices hostfile.Devices, settings Settings) error {
+func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 	var err error
-	if l.settings, err = settings.withDefaults(); err != nil {
+	if l.settings, err = settings.WithDefaults(); err != nil {
 		return err
 	}
-	l.eps = make([]*endpoint, l.size)
+	l.eps = make([]*rdma.Endpoint, l.size)
 	if l.size == 1 {
 		return nil
 	}
-	if l.row, err = rowOf(devices, l.rank, l.size); err != nil {
+	if l.row, err = rdma.Row(devices, l.rank, l.size); err != nil {
 		return err
 	}
-	if err := l.settings.fits(l.row, 0); err != nil {
+	if err := l.settings.Fits(l.row, 0); err != nil {
 		return err
 	}
-	if l.lib, err = openLibrary(l.settings.Library); err != nil {
+	if l.lib, err = rdma.OpenLibrary(l.settings.Library); err != nil {
 		return err
 	}
+	l.pace = l.lib.Pace()
 	for peer, device := range l.row {
 		if peer == l.rank {
 			continue
 		}
-		if l.eps[peer], err = newEndpoint(l.lib, l.adapters, peer, device, l.settings.Service); err != nil {
+		if l.eps[peer], err = rdma.NewEndpoint(l.lib, l.adapters, peer, device, l.settings.Service); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rowOf returns rank's device for each peer.
-func rowOf(devices hostfile.Devices, rank, size int) ([]string, error) {
-	if len(devices) != size {
-		return nil, fmt.Errorf("devices of %d ranks, want those of %d", len(devices), size)
-	}
-	if err := devices.Check(); err != nil {
-		return nil, err
-	}
-	if err := devices.Mesh(); err != nil {
-		return nil, err
-	}
-	row := make([]string, size)
-	for peer, cell := range devices[rank] {
-		if peer != rank {
-			row[peer] = cell[0]
-		}
-	}
-	return row, nil
-}
-
-const offerSize = 1 + destinationSize
+const offerSize = 1 + rdma.DestinationSize
 
 // offers is, for every rank, the kind and address of the queue pair that faces it.
 func (l *Link) offers() []byte {
 	b := make([]byte, 0, l.size*offerSize)
 	for _, e := range l.eps {
 		if e == nil {
-			b = noDestination().append(append(b, 0))
+			b = rdma.NoDestination().Append(append(b, 0))
 		} else {
-			b = e.address.append(append(b, byte(e.service)))
+			b = e.Address.Append(append(b, byte(e.Service)))
 		}
 	}
 	return b
@@ -149,7 +131,7 @@ func (l *Link) match(site link.Site, all [][]byte) error {
 	}
 	for i := range all {
 		for k := range i {
-			a, b := Service(all[i][k*offerSize]), Service(all[k][i*offerSize])
+			a, b := rdma.Service(all[i][k*offerSize]), rdma.Service(all[k][i*offerSize])
 			if a != b {
 				return fmt.Errorf("rank %d (%s) has %v queue pairs and rank %d (%s) %v, want one kind; Thunderbolt, which has UC, and adapters that have RC do not connect", i, site.Host(i), a, k, site.Host(k), b)
 			}
@@ -164,7 +146,7 @@ func (l *Link) join(all [][]byte) error {
 		if e == nil {
 			continue
 		}
-		if err := e.connect(parseDestination(all[peer][l.rank*offerSize+1:])); err != nil {
+		if err := e.Connect(rdma.ParseDestination(all[peer][l.rank*offerSize+1:])); err != nil {
 			return err
 		}
 	}

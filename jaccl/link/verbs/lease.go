@@ -2,22 +2,22 @@ package verbs
 
 import (
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"slices"
 	"sync"
+
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
 var _ link.Lender = (*Link)(nil)
 
 // lot is memory that is registered with all devices.
 type lot struct {
-	r       *region
+	r       *rdma.Region
 	regions int // that it takes of a device
 }
 
 const (
-	// regionsPerPeer is how many memory regions an endpoint takes for its slabs.
-	regionsPerPeer = 2
 	// spareLots is how many ended leases stay registered. What is registered is memory
 	// that the system can not use otherwise.
 	spareLots = 8
@@ -41,7 +41,7 @@ func (l *Link) Lease(n int) ([]byte, func() error, error) {
 		once.Do(func() { l.release(a) })
 		return nil
 	}
-	return a.r.b[:n:n], release, nil
+	return a.r.B[:n:n], release, nil
 }
 
 // Alloc returns n bytes as Lease does, which are released with the link.
@@ -53,11 +53,11 @@ func (l *Link) Alloc(n int) ([]byte, error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
 	if l.closed {
-		a.r.close()
+		a.r.Close()
 		return nil, l.usable()
 	}
 	l.arenas = append(l.arenas, a)
-	return a.r.b[:n:n], nil
+	return a.r.B[:n:n], nil
 }
 
 // obtain returns a lot for n bytes, zeroed: one that is free, or a new one.
@@ -70,11 +70,11 @@ func (l *Link) obtain(n int) (*lot, error) {
 	if err := l.usable(); err != nil { // or something may still be received into what is free
 		return nil, err
 	}
-	size := wholePages(n)
-	if i := slices.IndexFunc(l.free, func(a *lot) bool { return len(a.r.b) == size }); i >= 0 {
+	size := rdma.WholePages(n)
+	if i := slices.IndexFunc(l.free, func(a *lot) bool { return len(a.r.B) == size }); i >= 0 {
 		a := l.free[i]
 		l.free = slices.Delete(l.free, i, i+1)
-		clear(a.r.b)
+		clear(a.r.B)
 		return a, nil
 	}
 	for {
@@ -90,15 +90,15 @@ func (l *Link) obtain(n int) (*lot, error) {
 // register returns a new lot, which every device knows. giving is held.
 func (l *Link) register(size int) (*lot, error) {
 	a := &lot{regions: int((uintptr(size)-1)/l.span) + 1}
-	if err := l.settings.fits(l.row, l.regions+a.regions); err != nil {
+	if err := l.settings.Fits(l.row, l.regions+a.regions); err != nil {
 		return nil, fmt.Errorf("%w; release some, or ask for fewer and larger ones", err)
 	}
 	var err error
-	if a.r, err = newRegion(size); err != nil {
+	if a.r, err = rdma.NewRegion(size); err != nil {
 		return nil, err
 	}
 	l.regions += a.regions
-	if err := l.adapters.know(a.r, l.span); err != nil {
+	if err := l.adapters.Know(a.r, l.span); err != nil {
 		l.drop(a)
 		return nil, err
 	}
@@ -107,9 +107,9 @@ func (l *Link) register(size int) (*lot, error) {
 
 // drop undoes register, also half of one. giving is held.
 func (l *Link) drop(a *lot) {
-	l.adapters.forget(a.r)
+	l.adapters.Forget(a.r)
 	l.regions -= a.regions
-	a.r.close()
+	a.r.Close()
 }
 
 // release ends a lease.
@@ -117,7 +117,7 @@ func (l *Link) release(a *lot) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
 	if l.closed {
-		a.r.close()
+		a.r.Close()
 		return
 	}
 	l.free = append(l.free, a)
@@ -135,8 +135,8 @@ func (l *Link) Staged() (sent, received int64) {
 	defer l.mu.Unlock()
 	for _, e := range l.eps {
 		if e != nil {
-			sent += e.stagedOut
-			received += e.stagedIn
+			sent += e.StagedOut
+			received += e.StagedIn
 		}
 	}
 	return sent, received

@@ -12,8 +12,11 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma"
+	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 )
 
 // regionsOf is how many memory regions the link's lots take of the devices, as those
@@ -22,7 +25,7 @@ func regionsOf(t testing.TB, l *Link) int {
 	t.Helper()
 	n := -1
 	for name, a := range l.adapters {
-		if k := len(*a.known.Load()); n >= 0 && k != n {
+		if k := a.Regions(); n >= 0 && k != n {
 			t.Fatalf("device %s knows %d regions and another %d", name, k, n)
 		} else {
 			n = k
@@ -79,9 +82,9 @@ func TestLease(t *testing.T) {
 	require.NoError(t, releaseC())
 	require.NoError(t, releaseC())
 	_, _, err = l.Lease(1)
-	contains(t, err, "rdma: lease of 1 bytes: rdma: link of rank 0", "closed")
+	rdmatest.Contains(t, err, "rdma: lease of 1 bytes: rdma: link of rank 0", "closed")
 	_, _, err = l.Lease(-1)
-	contains(t, err, "want none or more")
+	rdmatest.Contains(t, err, "want none or more")
 }
 
 // addressSpace is how much the process has, 0 where that is not known.
@@ -119,7 +122,7 @@ func TestLeaseBudget(t *testing.T) {
 		releases = append(releases, release)
 	}
 	_, _, err := l.Lease(page)
-	contains(t, err, "rdma: lease of", "device rdma_en1 faces 1 ranks, which takes 2 memory regions, and 99 for leases, 101 in all, and has 100; release some")
+	rdmatest.Contains(t, err, "rdma: lease of", "device rdma_en1 faces 1 ranks, which takes 2 memory regions, and 99 for leases, 101 in all, and has 100; release some")
 	require.NoError(t, releases[0]())
 	_, release, err := l.Lease(2 * page) // in the place of the free one
 	require.NoError(t, err)
@@ -144,7 +147,7 @@ func TestLeaseRefused(t *testing.T) {
 	require.NoError(t, err)
 	for range 3 {
 		_, _, err = l.Lease(3 * page)
-		contains(t, err, "device rdma_en10: ibv_reg_mr: cannot allocate memory (errno 12); all memory regions")
+		rdmatest.Contains(t, err, "device rdma_en10: ibv_reg_mr: cannot allocate memory (errno 12); all memory regions")
 	}
 	require.NoError(t, releaseB())
 	_, releaseC, err := l.Lease(3 * page)
@@ -160,7 +163,7 @@ func TestLeaseRefused(t *testing.T) {
 // A device that faces several ranks knows a lease once for all of them.
 func TestLeaseOfOneDevice(t *testing.T) {
 	const n = 4
-	devices := mesh(n)
+	devices := rdmatest.Mesh(n)
 	for i := range devices {
 		for k := range devices[i] {
 			if i != k {
@@ -168,7 +171,7 @@ func TestLeaseOfOneDevice(t *testing.T) {
 			}
 		}
 	}
-	links, errs := connectAll(t, n, devices, Settings{Library: standin(t, "nic=1,mlx=1,mrs=7")}) // of which slabs are 6
+	links, errs := connectAll(t, n, devices, rdma.Settings{Library: rdmatest.Standin(t, "nic=1,mlx=1,mrs=7")}) // of which slabs are 6
 	require.NoError(t, errors.Join(errs...))
 	always := func(int, int) bool { return true }
 	for round := range 3 {
@@ -197,7 +200,7 @@ func TestLeaseOfBroken(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want why the link is broken", err)
 	}
-	late := links[1].Exchange(within(t, 10*time.Second), &link.Exchange{Peers: []int{0}, Send: [][][]byte{{make([]byte, 1000)}}})
+	late := links[1].Exchange(rdmatest.Within(t, 10*time.Second), &link.Exchange{Peers: []int{0}, Send: [][][]byte{{make([]byte, 1000)}}})
 	require.NoError(t, late)
 }
 
@@ -205,7 +208,7 @@ func TestLeaseOfBroken(t *testing.T) {
 // byte. It returns what the links have staged since the last one.
 func direct(t *testing.T, links []link.Link, round int, alike bool, sizes func(from, to int) []int, in func(rank, piece int) bool) []int64 {
 	t.Helper()
-	ctx := within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 20*time.Second)
 	was := make([]int64, len(links))
 	for i, l := range links {
 		out, in := l.(*Link).Staged()
@@ -239,7 +242,7 @@ func direct(t *testing.T, links []link.Link, round int, alike bool, sizes func(f
 			var send, recv [][]byte
 			for k, n := range sizes(rank, peer) {
 				b := piece(k, n)
-				copy(b, pattern(n, rank, peer, 100*round+k))
+				copy(b, rdmatest.Pattern(n, rank, peer, 100*round+k))
 				send = append(send, b)
 			}
 			for k, n := range sizes(peer, rank) {
@@ -251,7 +254,7 @@ func direct(t *testing.T, links []link.Link, round int, alike bool, sizes func(f
 					}
 				}
 				recv = append(recv, b)
-				got, want = append(got, b), append(want, pattern(n, peer, rank, 100*round+k))
+				got, want = append(got, b), append(want, rdmatest.Pattern(n, peer, rank, 100*round+k))
 			}
 			x.Send, x.Recv = append(x.Send, send), append(x.Recv, recv)
 		}
@@ -291,8 +294,8 @@ func eachSlab(links []link.Link, f func([]byte)) {
 	for _, l := range links {
 		for _, e := range l.(*Link).eps {
 			if e != nil {
-				f(e.send.b)
-				f(e.recv.b)
+				f(e.SendSlab.B)
+				f(e.RecvSlab.B)
 			}
 		}
 	}
@@ -352,13 +355,13 @@ func TestLargeLease(t *testing.T) {
 		}
 	}
 	_, _, err := links[0].(*Link).Lease(99 << 20)
-	contains(t, err, "99 for leases, 101 in all, and has 100")
+	rdmatest.Contains(t, err, "99 for leases, 101 in all, and has 100")
 }
 
 // Ranks that say Alike and cut otherwise are told so, by what the device says.
 func TestNotAlike(t *testing.T) {
 	links := linked(t, 2, "nic=1")
-	ctx := within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 20*time.Second)
 	errs := together(links, func(rank int, l link.Link) error {
 		x := &link.Exchange{Peers: []int{1 - rank}, Alike: true}
 		if rank == 0 {
@@ -368,5 +371,5 @@ func TestNotAlike(t *testing.T) {
 		}
 		return l.Exchange(ctx, x)
 	})
-	contains(t, errs[1], "rank 0 has sent a message of 100 bytes where 200 are due", "cuts its data otherwise")
+	rdmatest.Contains(t, errs[1], "rank 0 has sent a message of 100 bytes where 200 are due", "cuts its data otherwise")
 }

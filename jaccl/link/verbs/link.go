@@ -5,12 +5,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gomoe/gomoe/internal/wait"
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
 // Link is a link.Link over RDMA verbs: a queue pair for every peer. A head goes in a
@@ -21,17 +24,18 @@ import (
 // lie anywhere in memory that is registered.
 type Link struct {
 	rank, size int
-	lib        *library
-	settings   Settings
-	row        []string    // this rank's device for every peer
-	eps        []*endpoint // by rank, nil for this one
-	adapters   adapters    // that they are at
+	lib        *rdma.Library
+	settings   rdma.Settings
+	row        []string         // this rank's device for every peer
+	eps        []*rdma.Endpoint // by rank, nil for this one
+	adapters   rdma.Adapters    // that they are at
 	side       *side
 
 	mu      sync.Mutex            // held by an exchange and by Close
 	broken  atomic.Pointer[error] // why the link is of no use any more
 	closing atomic.Bool
 	x       exchange
+	pace    wait.Waiter
 
 	giving  sync.Mutex // guards what follows; with mu, that is taken first
 	closed  bool
@@ -53,10 +57,10 @@ func (l *Link) Size() int { return l.size }
 func (l *Link) Transport() string { return "jaccl" }
 
 // Service is the kind of queue pair that the job has, RC or UC.
-func (l *Link) Service() Service {
+func (l *Link) Service() rdma.Service {
 	for _, e := range l.eps {
 		if e != nil {
-			return e.service
+			return e.Service
 		}
 	}
 	return l.settings.Service
@@ -87,11 +91,11 @@ func (l *Link) Exchange(ctx context.Context, x *link.Exchange) error {
 	if err := l.x.begin(l, x); err != nil {
 		return err
 	}
-	err := drive(ctx, l.lib, l.x.eps, &l.x)
+	err := rdma.Drive(ctx, &l.pace, l.x.eps, &l.x)
 	for _, e := range l.x.eps {
 		if err == nil {
-			e.sending.reset()
-			e.receiving.reset()
+			e.Sending.Reset()
+			e.Receiving.Reset()
 		}
 	}
 	l.x.end()
@@ -118,12 +122,12 @@ func (l *Link) Close() error {
 	}
 	for _, e := range l.eps {
 		if e != nil {
-			e.close()
+			e.Close()
 		}
 	}
-	l.adapters.close()
+	l.adapters.Close()
 	for _, a := range slices.Concat(l.arenas, l.free) { // which nothing is received into any more
-		a.r.close()
+		a.r.Close()
 	}
 	l.arenas, l.free = nil, nil
 	return nil
@@ -133,7 +137,7 @@ func (l *Link) Close() error {
 type exchange struct {
 	l       *Link
 	x       *link.Exchange
-	eps     []*endpoint // of x.Peers
+	eps     []*rdma.Endpoint // of x.Peers
 	peers   []headState
 	heads   [][]byte
 	missing int  // heads that have not come
@@ -154,6 +158,9 @@ type headState struct {
 
 const lengthSize = 4
 
+// headFrames are the most frames that a head takes.
+const headFrames = link.MaxHead / rdma.Frame
+
 // begin makes the flows that are known before any head has come.
 func (s *exchange) begin(l *Link, x *link.Exchange) error {
 	bad := func(format string, a ...any) error { return fmt.Errorf("rdma: exchange: "+format, a...) }
@@ -173,23 +180,23 @@ func (s *exchange) begin(l *Link, x *link.Exchange) error {
 	s.missing, s.decided = len(x.Peers), false
 	if x.Head != nil {
 		s.first = append(binary.LittleEndian.AppendUint32(s.first[:0], uint32(len(x.Head))), x.Head...)
-		cut := min(len(s.first), frame)
+		cut := min(len(s.first), rdma.Frame)
 		s.out = [2][]byte{s.first[:cut], s.first[cut:]}
 		for i, e := range s.eps {
 			h := &s.peers[i]
 			if h.buf == nil {
-				h.buf = make([]byte, (headFrames+1)*frame)
+				h.buf = make([]byte, (headFrames+1)*rdma.Frame)
 			}
 			h.size, h.come = -1, false
-			h.state[0] = h.buf[:frame]
-			e.receiving.add(head, h.state[:], 0)
-			e.sending.add(head, s.out[:1], 0)
-			e.sending.add(head, s.out[1:], classOf(len(s.out[1])))
+			h.state[0] = h.buf[:rdma.Frame]
+			e.Receiving.Add(rdma.Head, h.state[:], 0)
+			e.Sending.Add(rdma.Head, s.out[:1], 0)
+			e.Sending.Add(rdma.Head, s.out[1:], rdma.ClassOf(len(s.out[1])))
 		}
 	}
 	for i, e := range s.eps {
 		if i < len(x.Send) {
-			e.sending.addData(x.Send[i], x.Alike)
+			e.Sending.AddData(x.Send[i], x.Alike)
 		}
 	}
 	return nil
@@ -200,7 +207,7 @@ func (s *exchange) end() {
 	clear(s.heads)
 }
 
-func (s *exchange) moved(i, sent, received int) {
+func (s *exchange) Moved(i, sent, received int) {
 	if sent > 0 {
 		s.x.Sent(i, sent)
 	}
@@ -210,7 +217,7 @@ func (s *exchange) moved(i, sent, received int) {
 }
 
 // step looks at the heads that have come, and when all have, lets the data come.
-func (s *exchange) step() (bool, error) {
+func (s *exchange) Step() (bool, error) {
 	if !s.decided {
 		if s.x.Head != nil {
 			if err := s.look(); err != nil {
@@ -230,14 +237,14 @@ func (s *exchange) step() (bool, error) {
 			if i >= len(s.x.Recv) {
 				break
 			}
-			e.receiving.addData(s.x.Recv[i], s.x.Alike)
-			if err := e.refill(); err != nil {
-				return false, &link.PeerError{Peer: e.peer, Err: err}
+			e.Receiving.AddData(s.x.Recv[i], s.x.Alike)
+			if err := e.Refill(); err != nil {
+				return false, &link.PeerError{Peer: e.Peer, Err: err}
 			}
 		}
 	}
 	for _, e := range s.eps {
-		if !e.idle() {
+		if !e.Idle() {
 			return false, nil
 		}
 	}
@@ -248,10 +255,8 @@ func (s *exchange) step() (bool, error) {
 // refuses theirs, and come to the same verdict; they have come, so that it does leave.
 func (s *exchange) told() bool {
 	for _, e := range s.eps {
-		for i := range e.sending.flows[:e.sending.count] {
-			if f := &e.sending.flows[i]; f.kind == head && f.moved < f.n {
-				return false
-			}
+		if !e.Sending.Left(rdma.Head) {
+			return false
 		}
 	}
 	return true
@@ -262,20 +267,20 @@ func (s *exchange) told() bool {
 func (s *exchange) look() error {
 	for i, e := range s.eps {
 		h := &s.peers[i]
-		if h.come || !e.receiving.idle() {
+		if h.come || !e.Receiving.Idle() {
 			continue
 		}
 		if h.size < 0 {
 			n := binary.LittleEndian.Uint32(h.buf)
 			if n > link.MaxHead {
-				return &link.PeerError{Peer: e.peer, Err: fmt.Errorf("rdma: rank %d announces a head of %d bytes, want at most %d: it is not at the same exchange, or no rank of this program", e.peer, n, link.MaxHead)}
+				return &link.PeerError{Peer: e.Peer, Err: fmt.Errorf("rdma: rank %d announces a head of %d bytes, want at most %d: it is not at the same exchange, or no rank of this program", e.Peer, n, link.MaxHead)}
 			}
 			h.size = int(n)
-			if lengthSize+h.size > frame {
-				h.rest[0] = h.buf[frame : lengthSize+h.size]
-				e.receiving.add(head, h.rest[:], classOf(len(h.rest[0])))
-				if err := e.refill(); err != nil {
-					return &link.PeerError{Peer: e.peer, Err: err}
+			if lengthSize+h.size > rdma.Frame {
+				h.rest[0] = h.buf[rdma.Frame : lengthSize+h.size]
+				e.Receiving.Add(rdma.Head, h.rest[:], rdma.ClassOf(len(h.rest[0])))
+				if err := e.Refill(); err != nil {
+					return &link.PeerError{Peer: e.Peer, Err: err}
 				}
 				continue
 			}
@@ -288,19 +293,19 @@ func (s *exchange) look() error {
 	return nil
 }
 
-func (s *exchange) alive(waited time.Duration) error {
+func (s *exchange) Alive(waited time.Duration) error {
 	if s.l.closing.Load() {
 		return fmt.Errorf("rdma: link of rank %d: %w", s.l.rank, net.ErrClosed)
 	}
-	if waited < grace {
+	if waited < rdma.Grace {
 		return nil
 	}
 	for _, e := range s.eps {
-		if e.idle() {
+		if e.Idle() {
 			continue
 		}
-		if err := s.l.side.gone(e.peer); err != nil {
-			return &link.PeerError{Peer: e.peer, Err: err}
+		if err := s.l.side.gone(e.Peer); err != nil {
+			return &link.PeerError{Peer: e.Peer, Err: err}
 		}
 	}
 	return nil

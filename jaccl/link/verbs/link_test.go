@@ -9,19 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl/link"
 	"github.com/stretchr/testify/require"
-)
 
-// pattern is what rank from sends to rank to in an exchange: no two alike.
-func pattern(n, from, to, round int) []byte {
-	b := make([]byte, n)
-	rng := rand.New(rand.NewPCG(uint64(from*100+to), uint64(round)))
-	for i := range b {
-		b[i] = byte(rng.Uint32())
-	}
-	return b
-}
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma"
+	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
+)
 
 // cut splits b into pieces at random, some of them empty.
 func cut(b []byte, rng *rand.Rand) [][]byte {
@@ -36,13 +29,6 @@ func cut(b []byte, rng *rand.Rand) [][]byte {
 	return append(out, nil)
 }
 
-// The lengths of an exchange from one rank to another: of all sizes, some at the
-// borders of classes, and another in the other direction.
-func lengthOf(from, to, round int) int {
-	lengths := []int{0, 1, 100, 4095, 4096, 4097, 5000, 8191, 8192, 12288, 65536, 70001, 524287, 524288, 1<<20 + 5, 2000003}
-	return lengths[(from*5+to*3+round*7)%len(lengths)]
-}
-
 // exchangeRound does one exchange of all ranks, with heads that say the lengths.
 func exchangeRound(ctx context.Context, l link.Link, rank, n, round int, withHead bool) error {
 	rng := rand.New(rand.NewPCG(uint64(rank), uint64(round)))
@@ -53,8 +39,8 @@ func exchangeRound(ctx context.Context, l link.Link, rank, n, round int, withHea
 			continue
 		}
 		x.Peers = append(x.Peers, p)
-		x.Send = append(x.Send, cut(pattern(lengthOf(rank, p, round), rank, p, round), rng))
-		recv = append(recv, make([]byte, lengthOf(p, rank, round)))
+		x.Send = append(x.Send, cut(rdmatest.Pattern(rdmatest.Length(rank, p, round), rank, p, round), rng))
+		recv = append(recv, make([]byte, rdmatest.Length(p, rank, round)))
 	}
 	set := func() {
 		for _, b := range recv {
@@ -63,7 +49,7 @@ func exchangeRound(ctx context.Context, l link.Link, rank, n, round int, withHea
 	}
 	headOf := func(r int) []byte {
 		sizes := []int{0, 3, 4091, 4092, 4093, 9000, 12000, link.MaxHead}
-		return pattern(sizes[(r+round)%len(sizes)], r, 99, round)
+		return rdmatest.Pattern(sizes[(r+round)%len(sizes)], r, 99, round)
 	}
 	calls := 0
 	if withHead {
@@ -88,7 +74,7 @@ func exchangeRound(ctx context.Context, l link.Link, rank, n, round int, withHea
 		return fmt.Errorf("round %d: Heads was called %d times", round, calls)
 	}
 	for i, p := range x.Peers {
-		if !bytes.Equal(recv[i], pattern(len(recv[i]), p, rank, round)) {
+		if !bytes.Equal(recv[i], rdmatest.Pattern(len(recv[i]), p, rank, round)) {
 			return fmt.Errorf("round %d: the %d bytes of rank %d are not those that it sent", round, len(recv[i]), p)
 		}
 	}
@@ -102,7 +88,7 @@ func TestExchange(t *testing.T) {
 	}{{2, ""}, {3, ""}, {4, "gid=3"}, {8, ""}, {3, "nic=1"}, {2, "nic=1,gid=5"}} {
 		t.Run(fmt.Sprint(c.n, c.play), func(t *testing.T) {
 			links := linked(t, c.n, c.play)
-			ctx, cancel := context.WithCancel(within(t, 60*time.Second))
+			ctx, cancel := context.WithCancel(rdmatest.Within(t, 60*time.Second))
 			defer cancel()
 			rounds := 16
 			if c.n > 3 {
@@ -124,9 +110,9 @@ func TestExchange(t *testing.T) {
 					t.Errorf("rank %d: %v", i, err)
 				}
 			}
-			want := UC
+			want := rdma.UC
 			if c.play != "" && c.play[:3] == "nic" {
-				want = RC
+				want = rdma.RC
 			}
 			if got := links[0].(*Link).Service(); got != want {
 				t.Errorf("queue pairs are %v, want %v", got, want)
@@ -138,7 +124,7 @@ func TestExchange(t *testing.T) {
 // Pairs of ranks exchange while others do not, and one rank is late.
 func TestExchangeOfSome(t *testing.T) {
 	links := linked(t, 3, "")
-	ctx := within(t, 20*time.Second)
+	ctx := rdmatest.Within(t, 20*time.Second)
 	swap := func(l link.Link, peer int, mine, want string) error {
 		got := make([]byte, len(want))
 		x := &link.Exchange{Peers: []int{peer}, Send: [][][]byte{{[]byte(mine)}}, Recv: [][][]byte{{got}}}
@@ -166,7 +152,7 @@ func TestExchangeOfSome(t *testing.T) {
 // The end of a context ends an exchange, and the link.
 func TestContextEnds(t *testing.T) {
 	links := linked(t, 2, "")
-	ctx, cancel := context.WithCancelCause(within(t, 20*time.Second))
+	ctx, cancel := context.WithCancelCause(rdmatest.Within(t, 20*time.Second))
 	why := errors.New("enough")
 	x := &link.Exchange{Peers: []int{1}, Head: []byte("h"), Heads: func([][]byte) error { return nil }, Send: [][][]byte{{make([]byte, 10)}}}
 	time.AfterFunc(50*time.Millisecond, func() { cancel(why) })
@@ -183,7 +169,7 @@ func TestHeadsError(t *testing.T) {
 	bad := errors.New("they disagree")
 	recv := bytes.Repeat([]byte{1}, 100)
 	errs := together(links, func(rank int, l link.Link) error {
-		return l.Exchange(within(t, 10*time.Second), &link.Exchange{
+		return l.Exchange(rdmatest.Within(t, 10*time.Second), &link.Exchange{
 			Peers: []int{1 - rank}, Head: []byte{1}, Heads: func([][]byte) error { return bad },
 			Send: [][][]byte{{make([]byte, 100)}}, Recv: [][][]byte{{recv}},
 		})
@@ -209,7 +195,7 @@ func TestBadExchanges(t *testing.T) {
 		{&link.Exchange{Peers: []int{1}, Head: make([]byte, link.MaxHead+1)}, "head of 16385 bytes, want at most 16384"},
 	} {
 		links := linked(t, 2, "")
-		contains(t, links[0].Exchange(within(t, 5*time.Second), c.x), c.want)
+		rdmatest.Contains(t, links[0].Exchange(rdmatest.Within(t, 5*time.Second), c.x), c.want)
 		for _, l := range links {
 			l.Close()
 		}
@@ -226,14 +212,14 @@ func TestPeerCloses(t *testing.T) {
 		if rank == 1 {
 			time.Sleep(100 * time.Millisecond)
 		}
-		return l.Exchange(within(t, 20*time.Second), x)
+		return l.Exchange(rdmatest.Within(t, 20*time.Second), x)
 	})
 	for i, err := range errs {
 		var pe *link.PeerError
 		if !errors.As(err, &pe) || pe.Peer != 2 {
 			t.Errorf("rank %d: %v, want a PeerError of rank 2", i, err)
 		}
-		contains(t, err, "rank 2 (host2)", "closed")
+		rdmatest.Contains(t, err, "rank 2 (host2)", "closed")
 	}
 	if d := time.Since(start); d > 5*time.Second {
 		t.Errorf("it took %v", d)
@@ -244,12 +230,12 @@ func TestPeerCloses(t *testing.T) {
 func TestCloseInExchange(t *testing.T) {
 	links := linked(t, 2, "")
 	time.AfterFunc(50*time.Millisecond, func() { links[0].Close() })
-	err := links[0].Exchange(within(t, 20*time.Second), &link.Exchange{Peers: []int{1}, Recv: [][][]byte{{make([]byte, 5)}}})
-	contains(t, err, "closed")
-	contains(t, links[0].Exchange(context.Background(), &link.Exchange{}), "closed")
+	err := links[0].Exchange(rdmatest.Within(t, 20*time.Second), &link.Exchange{Peers: []int{1}, Recv: [][][]byte{{make([]byte, 5)}}})
+	rdmatest.Contains(t, err, "closed")
+	rdmatest.Contains(t, links[0].Exchange(context.Background(), &link.Exchange{}), "closed")
 	require.NoError(t, links[0].Close())
 	_, err = links[0].(*Link).Alloc(1)
-	contains(t, err, "closed")
+	rdmatest.Contains(t, err, "closed")
 }
 
 // What a rank has sent before it closes arrives.
@@ -261,14 +247,14 @@ func TestCloseAfterSending(t *testing.T) {
 			defer l.Close()
 			x := &link.Exchange{Peers: []int{1 - rank}}
 			if rank == 0 {
-				x.Send = [][][]byte{{pattern(len(got), 0, 1, 0)}}
+				x.Send = [][][]byte{{rdmatest.Pattern(len(got), 0, 1, 0)}}
 			} else {
 				x.Recv = [][][]byte{{got}}
 			}
-			return l.Exchange(within(t, 20*time.Second), x)
+			return l.Exchange(rdmatest.Within(t, 20*time.Second), x)
 		})
 		require.NoError(t, errors.Join(errs...))
-		require.True(t, bytes.Equal(got, pattern(len(got), 0, 1, 0)))
+		require.True(t, bytes.Equal(got, rdmatest.Pattern(len(got), 0, 1, 0)))
 	}
 }
 
@@ -283,7 +269,7 @@ func TestCompletionErrors(t *testing.T) {
 	} {
 		t.Run(c.play, func(t *testing.T) {
 			links := linked(t, 2, c.play)
-			ctx, cancel := context.WithCancel(within(t, 20*time.Second))
+			ctx, cancel := context.WithCancel(rdmatest.Within(t, 20*time.Second))
 			errs := together(links, func(rank int, l link.Link) error {
 				defer cancel() // as an engine does for the others
 				for round := range 10 {
@@ -297,7 +283,7 @@ func TestCompletionErrors(t *testing.T) {
 			for _, err := range errs {
 				var pe *link.PeerError
 				if errors.As(err, &pe) {
-					contains(t, err, c.want, "device rdma_en", fmt.Sprintf("rank %d", pe.Peer))
+					rdmatest.Contains(t, err, c.want, "device rdma_en", fmt.Sprintf("rank %d", pe.Peer))
 					found++
 				}
 			}
@@ -313,7 +299,7 @@ func TestStuck(t *testing.T) {
 	links := linked(t, 2, "stuck=7")
 	errs := together(links, func(rank int, l link.Link) error {
 		for round := range 10 {
-			if err := exchangeRound(within(t, 300*time.Millisecond), l, rank, 2, round, true); err != nil {
+			if err := exchangeRound(rdmatest.Within(t, 300*time.Millisecond), l, rank, 2, round, true); err != nil {
 				return err
 			}
 		}
@@ -332,14 +318,14 @@ func TestForgedHead(t *testing.T) {
 	errs := together(links, func(rank int, l link.Link) error {
 		x := &link.Exchange{Peers: []int{1 - rank}}
 		if rank == 0 {
-			x.Send = [][][]byte{{[]byte{1, 64, 0, 0, 9}, make([]byte, frame-5)}} // 16385 bytes
-			return l.Exchange(within(t, 10*time.Second), x)
+			x.Send = [][][]byte{{[]byte{1, 64, 0, 0, 9}, make([]byte, rdma.Frame-5)}} // 16385 bytes
+			return l.Exchange(rdmatest.Within(t, 10*time.Second), x)
 		}
 		x.Head, x.Heads = []byte{}, func([][]byte) error { return nil }
-		return l.Exchange(within(t, 10*time.Second), x)
+		return l.Exchange(rdmatest.Within(t, 10*time.Second), x)
 	})
 	require.NoError(t, errs[0])
-	contains(t, errs[1], "rank 0 announces a head of 16385 bytes, want at most 16384")
+	rdmatest.Contains(t, errs[1], "rank 0 announces a head of 16385 bytes, want at most 16384")
 }
 
 // A rank that sends data where others want a head is found out by the length.
@@ -352,8 +338,8 @@ func TestNoHead(t *testing.T) {
 		} else {
 			x.Head, x.Heads = []byte{}, func([][]byte) error { return nil }
 		}
-		return l.Exchange(within(t, 10*time.Second), x)
+		return l.Exchange(rdmatest.Within(t, 10*time.Second), x)
 	})
 	require.NoError(t, errs[0])
-	contains(t, errs[1], "rank 0 has sent a message of 500 bytes where 4096 are due")
+	rdmatest.Contains(t, errs[1], "rank 0 has sent a message of 500 bytes where 4096 are due")
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/engine"
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma"
+	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 	"github.com/gomoe/gomoe/runtime"
@@ -131,7 +133,7 @@ func TestSessionWithoutCopies(t *testing.T) {
 			require.NoError(t, err)
 			ops := map[string]int{}
 			for _, i := range plan.Instrs {
-				if i.Collective() {
+				if i.Communicates() {
 					ops[i.Name]++
 				}
 			}
@@ -145,7 +147,7 @@ func TestSessionWithoutCopies(t *testing.T) {
 			want, err := run(t.Context(), plan, local, in, 1)
 			require.NoError(t, err)
 			links := linked(t, n, c.play)
-			got, err := run(within(t, 30*time.Second), plan, communicators(t, links), in, 3)
+			got, err := run(rdmatest.Within(t, 30*time.Second), plan, communicators(t, links), in, 3)
 			require.NoError(t, err)
 			for i := range want {
 				if !bytes.Equal(got[i], want[i]) {
@@ -170,7 +172,7 @@ func TestSessionOverMix(t *testing.T) {
 	want, err := run(t.Context(), plan, local, in, 1)
 	require.NoError(t, err)
 	links, devices := mixed(t, 4)
-	got, err := run(within(t, 30*time.Second), plan, communicators(t, links), in, 2)
+	got, err := run(rdmatest.Within(t, 30*time.Second), plan, communicators(t, links), in, 2)
 	require.NoError(t, err)
 	for i := range want {
 		if !bytes.Equal(got[i], want[i]) {
@@ -195,7 +197,7 @@ func TestManySessions(t *testing.T) {
 	}
 	links := linked(t, 2, "")
 	comms := communicators(t, links)
-	ctx := within(t, time.Minute)
+	ctx := rdmatest.Within(t, time.Minute)
 	files := func() int {
 		fds, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
@@ -240,9 +242,9 @@ func TestSessionBeyondBudget(t *testing.T) {
 	in := arguments(p)
 	want, err := run(t.Context(), plan, local, in, 1)
 	require.NoError(t, err)
-	links, errs := connectAll(t, 2, mesh(2), Settings{Library: standin(t, ""), Regions: regionsPerPeer})
+	links, errs := connectAll(t, 2, rdmatest.Mesh(2), rdma.Settings{Library: rdmatest.Standin(t, ""), Regions: rdma.RegionsPerPeer})
 	require.NoError(t, errs[0])
-	got, err := run(within(t, 30*time.Second), plan, communicators(t, links), in, 2)
+	got, err := run(rdmatest.Within(t, 30*time.Second), plan, communicators(t, links), in, 2)
 	require.NoError(t, err)
 	for i := range want {
 		if !bytes.Equal(got[i], want[i]) {

@@ -3,10 +3,11 @@ package verbs
 import (
 	"context"
 	"fmt"
-	"github.com/gomoe/gomoe/jaccl/link"
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/gomoe/gomoe/jaccl/link"
 )
 
 // side watches a connection to every peer, on which nothing is sent: its end is the

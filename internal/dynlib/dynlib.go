@@ -1,0 +1,52 @@
+// Package dynlib loads libraries of the system and calls their functions, without cgo:
+// RDMA verbs, MPI, Metal. On systems where that is not known to work every Open is an
+// error.
+package dynlib
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Library is an open library. It is never 0.
+type Library uintptr
+
+// Function is a function of a library by its name, and where its address is to be put.
+type Function struct {
+	Name string
+	To   *uintptr
+}
+
+// Bind looks up functions and returns the names of those that the library lacks, in
+// their order.
+func (l Library) Bind(functions ...Function) (missing []string) {
+	for _, f := range functions {
+		var err error
+		if *f.To, err = l.Symbol(f.Name); err != nil {
+			missing = append(missing, f.Name)
+		}
+	}
+	return missing
+}
+
+// First opens the first of these files that bind accepts. If there is none, the error
+// lists what was tried, and why each was not to be had.
+func First(files []string, bind func(file string, l Library) error) error {
+	var tried []string
+	for _, file := range files {
+		l, err := Open(file)
+		if err == nil {
+			if err = bind(file, l); err == nil {
+				return nil
+			}
+			l.Close()
+		}
+		tried = append(tried, fmt.Sprintf("%s (%s)", file, strings.TrimPrefix(firstLine(err.Error()), file+": ")))
+	}
+	return fmt.Errorf("tried %s", strings.Join(tried, ", "))
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return strings.TrimRight(s, "\x00 ")
+}

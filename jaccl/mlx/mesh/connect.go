@@ -1,0 +1,218 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/internal/wait"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma"
+)
+
+// Connect joins a job of JACCL, in which any rank may be a process of MLX, in JACCL's
+// own protocols: its side channel, its mesh, its messages. It blocks until all ranks
+// have come, for a minute unless ctx says.
+//
+// Of the operations of a Communicator there are those of JACCL, on all ranks in their
+// order: AllSum, AllMax, AllMin, AllGather, ReduceScatter, Send, Recv, SendRecv and
+// Barrier; also a group of this rank alone. The others return jaccl.ErrUnsupported,
+// unless all ranks are of this package and Options.AllGo says so.
+//
+// What differs from the other transports:
+//
+// Sums of f16 and bf16 are rounded after every addition, as by JACCL, since replicas on
+// ranks of both kinds have to be equal. Sums are in rank order, also where JACCL adds in
+// the order of arrival, so of large arrays on three or more ranks they may differ in the
+// last bits from those of another run of JACCL, though never between ranks. Sums of
+// bool are their disjunction; maxima and minima are a > b ? a : b and a < b ? a : b of
+// the earlier and the later rank, also of NaNs.
+//
+// JACCL sends no operation's name and no length: ranks that call different operations
+// are not told apart, and wait until the deadline or get each other's bytes.
+//
+// A rank that ends is known to rank 0, by its connection, and through rank 0 to ranks of
+// this package. If rank 0 is JACCL's they learn of it by the deadline.
+func Connect(ctx context.Context, o Options) (jaccl.Communicator, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, setupTime)
+		defer cancel()
+	}
+	c := &comm{adapters: rdma.Adapters{}, options: o, rank: o.Rank, size: len(o.Devices)}
+	if err := c.connect(ctx); err != nil {
+		c.release()
+		return nil, fmt.Errorf("rdma: job of JACCL: rank %d: %w", o.Rank, err)
+	}
+	return c, nil
+}
+
+// comm is a rank of a job of JACCL.
+type comm struct {
+	options    Options
+	rank, size int
+	lib        *rdma.Library
+	adapters   rdma.Adapters
+	eps        []*rdma.Endpoint // by rank
+	side       *sideChannel
+	party      *party
+
+	mu      sync.Mutex // held by an operation, and to close
+	closed  bool
+	closing atomic.Bool
+	scratch []byte // see own
+	folder  folder
+	pace    wait.Waiter
+}
+
+var _ jaccl.Communicator = (*comm)(nil)
+
+func (c *comm) connect(ctx context.Context) (err error) {
+	if c.options.Deadline < 0 {
+		return fmt.Errorf("deadline %v, want 0 for %v or more", c.options.Deadline, jaccl.DefaultDeadline)
+	}
+	settings, err := c.options.Settings.WithDefaults()
+	if err != nil {
+		return err
+	}
+	if settings.Service == rdma.AnyService {
+		settings.Service = rdma.UC // which is what JACCL has
+	}
+	if c.rank < 0 || c.rank >= c.size {
+		return fmt.Errorf("rank %d of %d, want one that the matrix of devices has", c.rank, c.size)
+	}
+	row, err := rdma.Row(c.options.Devices, c.rank, c.size)
+	if err != nil {
+		return err
+	}
+	if err := settings.Fits(row, 0); err != nil {
+		return err
+	}
+	if c.lib, err = rdma.OpenLibrary(settings.Library); err != nil {
+		return err
+	}
+	c.pace = c.lib.Pace()
+	c.eps = make([]*rdma.Endpoint, c.size)
+	offers := make([]byte, 0, c.size*rdma.DestinationSize)
+	for peer, device := range row {
+		if peer == c.rank {
+			offers = rdma.NoDestination().Append(offers)
+			continue
+		}
+		if c.eps[peer], err = rdma.NewEndpoint(c.lib, c.adapters, peer, device, settings.Service); err != nil {
+			return err
+		}
+		offers = c.eps[peer].Address.Append(offers)
+	}
+	if c.side, err = meetRanks(ctx, c.rank, c.size, c.options.Coordinator); err != nil {
+		return err
+	}
+	all, err := c.side.gatherItems(ctx, offers)
+	if err != nil {
+		return err
+	}
+	for peer, e := range c.eps {
+		if e == nil {
+			continue
+		}
+		if err := e.Connect(rdma.ParseDestination(all[(peer*c.size+c.rank)*rdma.DestinationSize:])); err != nil {
+			return err
+		}
+	}
+	if err := c.side.barrier(ctx); err != nil {
+		return err
+	}
+	c.party = newParty(c.side)
+	return nil
+}
+
+// release gives everything back.
+func (c *comm) release() {
+	if c.party != nil {
+		c.party.close()
+	} else if c.side != nil {
+		c.side.close()
+	}
+	for _, e := range c.eps {
+		if e != nil {
+			e.Close()
+		}
+	}
+	c.adapters.Close()
+}
+
+// Rank implements collective.Communicator.
+func (c *comm) Rank() int { return c.rank }
+
+// Size implements collective.Communicator.
+func (c *comm) Size() int { return c.size }
+
+// World implements jaccl.Communicator.
+func (c *comm) World() jaccl.Group {
+	ranks := make([]int, c.size)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	return c.group(ranks)
+}
+
+// Group implements collective.Communicator.
+func (c *comm) Group(ranks []int) (collective.Group, error) { return c.Among(ranks) }
+
+// Among implements jaccl.Communicator.
+func (c *comm) Among(ranks []int) (jaccl.Group, error) {
+	for i, r := range ranks {
+		if r < 0 || r >= c.size {
+			return nil, fmt.Errorf("rdma: group %v: rank %d is not in the job, want 0 to %d", ranks, r, c.size-1)
+		}
+		if slices.Contains(ranks[:i], r) {
+			return nil, fmt.Errorf("rdma: group %v: rank %d twice, want every rank once", ranks, r)
+		}
+	}
+	switch {
+	case !slices.Contains(ranks, c.rank):
+		return nil, fmt.Errorf("rdma: group %v: rank %d asks for a group that it is not in, want only members to", ranks, c.rank)
+	case c.closing.Load():
+		return nil, fmt.Errorf("rdma: group %v: rank %d: %w", ranks, c.rank, jaccl.ErrClosed)
+	case len(ranks) > 1 && !c.options.AllGo && (len(ranks) < c.size || !slices.IsSorted(ranks)):
+		return nil, fmt.Errorf("rdma: group %v: %w: JACCL has only the group of all %d ranks, in order", ranks, jaccl.ErrUnsupported, c.size)
+	}
+	return c.group(slices.Clone(ranks)), nil
+}
+
+func (c *comm) group(ranks []int) *group {
+	g := &group{c: c, ranks: ranks, index: slices.Index(ranks, c.rank)}
+	for _, r := range ranks {
+		g.eps = append(g.eps, c.eps[r])
+		if r != c.rank {
+			g.peers = append(g.peers, c.eps[r])
+		}
+	}
+	return g
+}
+
+// Fail implements collective.Communicator. Ranks of JACCL do not hear of it.
+func (c *comm) Fail(cause error) {
+	if cause == nil {
+		cause = errors.New("no cause given")
+	}
+	c.party.fail(&failure{[]int{c.rank}, fmt.Sprintf("rank %d failed: %v", c.rank, cause), cause})
+}
+
+// Close implements collective.Communicator. It makes an operation in progress return.
+func (c *comm) Close() error {
+	c.closing.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.closed = true
+		c.party.tell(notice{link.KindClosed, false, c.rank, fmt.Sprintf("rank %d has closed its communicator", c.rank)}, -1)
+		c.release()
+	}
+	return nil
+}

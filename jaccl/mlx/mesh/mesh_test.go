@@ -1,0 +1,71 @@
+package mesh
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
+)
+
+// How many messages go from one rank to another, worked out by hand from JACCL's
+// mesh_impl.h: ranks of this package alone would agree on any numbers.
+func TestInteropMessages(t *testing.T) {
+	for _, c := range []struct {
+		n, bytes   int
+		op         string
+		framesOnly bool
+		want       int
+	}{
+		{3, 4, "all_sum", false, 1},
+		{3, 32768, "all_sum", false, 1},     // one of 32 KiB
+		{3, 32772, "all_sum", false, 2 + 2}, // chunks of 10924 bytes, in messages of 8 KiB
+		{3, 32776, "all_sum", false, 2 + 2 + 1},
+		{3, 32776, "all_max", false, 2 + 2 + 1},
+		{2, 32776, "all_min", false, 2}, // of 32 KiB
+		{2, 100000, "all_sum", false, 2},
+		{2, 100000, "all_sum", true, 25},
+		{3, 0, "all_sum", false, 0},
+		{3, 5000, "all_gather", false, 2},
+		{3, 8191, "all_gather", false, 2},
+		{3, 8192, "all_gather", false, 1},
+		{3, 70000, "all_gather", false, 2},
+		{3, 70000, "all_gather", true, 18},
+		{3, 600000, "reduce_scatter", false, 2},
+		{3, 4 << 20, "reduce_scatter", false, 8},
+		{2, 0, "barrier", false, 1},
+	} {
+		t.Run(fmt.Sprint(c.n, c.op, c.bytes, c.framesOnly), func(t *testing.T) {
+			ctx := rdmatest.Within(t, 20*time.Second)
+			comms := joined(t, c.n, func(o *Options) { o.FramesOnly = c.framesOnly })
+			require.NoError(t, errors.Join(of(comms, func(comm jaccl.Communicator) error {
+				g, call := comm.World(), collective.Call{Op: c.op, DType: graph.F32}
+				one, all := make([]byte, c.bytes), make([]byte, c.n*c.bytes)
+				switch c.op {
+				case "all_sum":
+					return g.AllSum(ctx, call, one, one)
+				case "all_max":
+					return g.AllMax(ctx, call, one, one)
+				case "all_min":
+					return g.AllMin(ctx, call, one, one)
+				case "all_gather":
+					return g.AllGather(ctx, call, all, one)
+				case "reduce_scatter":
+					return g.ReduceScatter(ctx, call, one, all)
+				}
+				return g.Barrier(ctx, call)
+			})...))
+			for _, e := range comms[0].(*comm).eps {
+				if e != nil && (e.Sending.Turn != c.want || e.Receiving.Turn != c.want) {
+					t.Errorf("%d messages to rank %d and %d from it, want %d", e.Sending.Turn, e.Peer, e.Receiving.Turn, c.want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package mesh
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
+)
+
+// notice is what ranks of this package tell each other on JACCL's side channel, which
+// JACCL's own ranks do not read any more once the job runs: a failure, or that a rank
+// leaves. It is noticeMagic, a kind, to which 128 is added if it is fatal, the rank that
+// it is about, the length of the text as 2 bytes, the text.
+type notice struct {
+	kind  link.Kind // of the error that it is
+	fatal bool      // it ends the job; if not, only operations that wait for the rank fail
+	rank  int
+	text  string
+}
+
+// kindError returns what an error of a kind wraps, nil for a rank's own, of which only
+// the text is known.
+func kindError(k link.Kind) error {
+	switch k {
+	case link.KindMismatch:
+		return jaccl.ErrMismatch
+	case link.KindDeadline:
+		return jaccl.ErrDeadline
+	case link.KindClosed:
+		return jaccl.ErrClosed
+	case link.KindArgument:
+		return jaccl.ErrArgument
+	case link.KindLost:
+		return jaccl.ErrLost
+	}
+	return nil
+}
+
+// kindOf is the other direction.
+func kindOf(err error) link.Kind {
+	for k := link.KindMismatch; k <= link.KindLost; k++ {
+		if errors.Is(err, kindError(k)) {
+			return k
+		}
+	}
+	return link.KindCause
+}
+
+const (
+	noticeMagic  = "gomoe\x00\x00\x01"
+	noticeHeader = len(noticeMagic) + 1 + 1 + 2
+	noticeText   = 1000 // bytes at most
+	fatalBit     = 1 << 7
+)
+
+func (n notice) append(b []byte) []byte {
+	text := n.text[:min(len(n.text), noticeText)]
+	kind := byte(n.kind)
+	if n.fatal {
+		kind |= fatalBit
+	}
+	b = append(append(b, noticeMagic...), kind, byte(n.rank))
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(text)))
+	return append(b, text...)
+}
+
+// readNotice reads one notice of a job of size ranks.
+func readNotice(r io.Reader, size int) (notice, error) {
+	var h [noticeHeader]byte
+	if _, err := io.ReadFull(r, h[:]); err != nil {
+		return notice{}, err
+	}
+	if string(h[:len(noticeMagic)]) != noticeMagic {
+		return notice{}, errors.New("it sends what is no notice")
+	}
+	rest := h[len(noticeMagic):]
+	n := notice{kind: link.Kind(rest[0] &^ fatalBit), fatal: rest[0]&fatalBit != 0, rank: int(rest[1])}
+	length := int(binary.LittleEndian.Uint16(rest[2:]))
+	if n.kind > link.KindLost || n.rank >= size || length > noticeText {
+		return notice{}, fmt.Errorf("it sends a notice of kind %d about rank %d in %d bytes, want a kind of at most %d, a rank below %d and at most %d bytes", n.kind, n.rank, length, link.KindLost, size, noticeText)
+	}
+	text := make([]byte, length)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return notice{}, err
+	}
+	n.text = string(text)
+	return n, nil
+}

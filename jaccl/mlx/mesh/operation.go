@@ -1,0 +1,145 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/rdma"
+)
+
+// How long a rank that is gone may still be right not to be waited for: it may have
+// sent all of its part before it ended, and what this rank still waits for comes from
+// others, unless they wait for the one that is gone.
+const goneGrace = time.Second
+
+// operation is a collective in progress: the flows of the endpoints, and what is to be
+// done with what comes.
+type operation struct {
+	c    *comm
+	call collective.Call
+	eps  []*rdma.Endpoint // of the members that take part, without this one
+	then func() (done bool, err error)
+	late time.Duration
+}
+
+// run calls f, which starts the steps of an operation one after another, with the
+// communicator's lock. The first error is the job's failure.
+func (g *group) run(ctx context.Context, call collective.Call, bad *failure, f func(o *operation) error) error {
+	c := g.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wrap := func(f *failure) error { return &jaccl.Error{Rank: c.rank, Call: call, Blame: f.blame, Err: f} }
+	if c.closed || c.closing.Load() {
+		return wrap(c.left())
+	}
+	if g.closed.Load() { // which is this rank's own affair
+		return wrap(&failure{[]int{c.rank}, fmt.Sprintf("rank %d has closed its group of ranks %v", c.rank, g.ranks), jaccl.ErrClosed})
+	}
+	if first := c.party.first.Load(); first != nil {
+		return wrap(first)
+	}
+	if bad != nil {
+		return wrap(c.party.fail(bad))
+	}
+	o := &operation{c: c, call: call, eps: g.peers, late: c.options.deadline()}
+	if err := ctx.Err(); err != nil {
+		return wrap(o.fail(ctx, context.Cause(ctx)))
+	}
+	if err := f(o); err != nil {
+		return wrap(o.fail(ctx, err))
+	}
+	return nil
+}
+
+func (c *comm) left() *failure {
+	return &failure{[]int{c.rank}, fmt.Sprintf("rank %d has closed its communicator", c.rank), jaccl.ErrClosed}
+}
+
+// drive moves the flows that have been added to the endpoints.
+func (o *operation) drive(ctx context.Context, eps []*rdma.Endpoint, then func() (bool, error)) error {
+	o.eps, o.then = eps, then
+	if err := rdma.Drive(ctx, &o.c.pace, eps, o); err != nil {
+		return err
+	}
+	for _, e := range eps {
+		e.Sending.Reset()
+		e.Receiving.Reset()
+	}
+	return nil
+}
+
+func (o *operation) Moved(i, sent, received int) {}
+
+func (o *operation) Step() (bool, error) {
+	if o.then != nil {
+		if done, err := o.then(); !done || err != nil {
+			return false, err
+		}
+	}
+	for _, e := range o.eps {
+		if !e.Idle() {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (o *operation) Alive(waited time.Duration) error {
+	if o.c.closing.Load() {
+		return o.c.left()
+	}
+	if f := o.c.party.first.Load(); f != nil {
+		return f
+	}
+	if waited > o.late {
+		return o.overdue()
+	}
+	if waited < rdma.Grace {
+		return nil
+	}
+	for _, e := range o.eps {
+		if f := o.c.party.gone[e.Peer].Load(); f != nil && (!e.Idle() || waited > goneGrace) {
+			return f
+		}
+	}
+	return nil
+}
+
+// overdue says what has not come.
+func (o *operation) overdue() *failure {
+	f := &failure{err: jaccl.ErrDeadline}
+	for _, e := range o.eps {
+		if e.Idle() {
+			continue
+		}
+		f.blame = append(f.blame, e.Peer)
+		f.text += fmt.Sprintf("rank %d (%d bytes to come from it, %d to go to it), ", e.Peer, e.Receiving.Outstanding(), e.Sending.Outstanding())
+	}
+	if f.blame == nil {
+		f.blame = []int{o.c.rank}
+	}
+	f.text += fmt.Sprintf("nothing has moved for %v in %s on rank %d", o.late, o.call, o.c.rank)
+	return f
+}
+
+// fail makes of an error of drive the job's failure, and returns the one that counts.
+func (o *operation) fail(ctx context.Context, err error) *failure {
+	var f *failure
+	var peer *link.PeerError
+	switch {
+	case errors.As(err, &f):
+		return o.c.party.fail(f)
+	case errors.As(err, &peer):
+		f = &failure{[]int{peer.Peer}, fmt.Sprintf("on rank %d: %v", o.c.rank, err), err}
+	case ctx.Err() != nil:
+		f = &failure{[]int{o.c.rank}, fmt.Sprintf("rank %d left %s: %v", o.c.rank, o.call, err), err}
+	default:
+		f = &failure{[]int{o.c.rank}, fmt.Sprintf("rank %d in %s: %v", o.c.rank, o.call, err), err}
+	}
+	return o.c.party.fail(f)
+}

@@ -1,0 +1,105 @@
+package mesh
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomoe/gomoe/jaccl/link"
+)
+
+// failure is why a job, or a rank of it, is of no use any more.
+type failure struct {
+	blame []int
+	text  string
+	err   error // a kind of failure or a cause; nil if another rank has told only its text
+}
+
+func (f *failure) Error() string { return f.text }
+func (f *failure) Unwrap() error { return f.err }
+
+// party watches the side channel of a running job: for ends of connections, which are
+// those of ranks, and for what ranks of this package tell. Rank 0 passes on what it
+// learns. A rank of JACCL tells nothing, and others than rank 0 have no connection with
+// it.
+type party struct {
+	side *sideChannel
+	// first is the job's failure. A rank that is gone is none, until it is waited for.
+	first atomic.Pointer[failure]
+	gone  []atomic.Pointer[failure]
+	mu    sync.Mutex // held to write to connections
+	wg    sync.WaitGroup
+	// leaving is set before this rank closes the connections, whose ends then say
+	// nothing about others.
+	leaving atomic.Bool
+}
+
+func newParty(s *sideChannel) *party {
+	p := &party{side: s, gone: make([]atomic.Pointer[failure], s.size)}
+	for r, c := range s.conns {
+		if c == nil {
+			continue
+		}
+		p.wg.Go(func() {
+			for {
+				n, err := readNotice(c, s.size)
+				if p.leaving.Load() {
+					return
+				}
+				if err != nil {
+					n = notice{link.KindLost, false, r, fmt.Sprintf("rank %d has ended, or closed its connection (%v)", r, err)}
+				}
+				p.hear(n)
+				p.tell(n, r)
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	return p
+}
+
+// hear takes note of a notice.
+func (p *party) hear(n notice) {
+	f := &failure{[]int{n.rank}, n.text, kindError(n.kind)}
+	if n.fatal {
+		p.first.CompareAndSwap(nil, f)
+	} else {
+		p.gone[n.rank].CompareAndSwap(nil, f)
+	}
+}
+
+// fail makes f the job's failure, unless there is one, and tells the others. It
+// returns the one that counts.
+func (p *party) fail(f *failure) *failure {
+	if p.first.CompareAndSwap(nil, f) {
+		p.tell(notice{kindOf(f.err), true, f.blame[0], f.text}, -1)
+	}
+	return p.first.Load()
+}
+
+// tell sends a notice to every rank that this one has a connection with, and that it
+// did not come from. It does not wait for a rank that does not read.
+func (p *party) tell(n notice, from int) {
+	if p.side.rank > 0 && from >= 0 {
+		return // it came from rank 0, which has told all
+	}
+	b := n.append(nil)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for r, c := range p.side.conns {
+		if c == nil || r == from {
+			continue
+		}
+		c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		c.Write(b) // a rank that can not be told finds out by itself
+	}
+}
+
+func (p *party) close() {
+	p.leaving.Store(true)
+	p.side.close()
+	p.wg.Wait()
+}

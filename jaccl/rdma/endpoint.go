@@ -1,0 +1,219 @@
+package rdma
+
+import (
+	"errors"
+	"fmt"
+)
+
+const (
+	queueLength = 32 // work requests of a queue pair and direction, as JACCL asks for
+	batch       = 16 // completions taken by one poll
+)
+
+// endpoint is this rank's end of the connection with one peer: a completion queue and a
+// queue pair of its own at a device, as JACCL has it, and one registered slab per
+// direction.
+type Endpoint struct {
+	lib      *Library
+	Peer     int
+	device   string
+	Service  Service // RC or UC, what the device has
+	at       *adapter
+	cq, qp   uintptr
+	mrs      []uintptr // of the slabs
+	gidIndex byte
+	Address  destination
+
+	poll, postSend, postRecv uintptr // functions of the context
+	// Their arguments: a call with arguments of its own allocates them.
+	pollArgs, sendArgs, recvArgs []uintptr
+
+	SendSlab, RecvSlab *Region // slabs
+	sendKey, recvKey   uint32
+	requests, attrs    *Region // structs for the library
+	Sending, Receiving lane
+
+	sentBytes, receivedBytes int   // of data flows since somebody set them to 0
+	StagedOut, StagedIn      int64 // bytes of data flows that have been in the slabs
+}
+
+// The structs in requests.
+const (
+	atSGE  = 0
+	atSend = 64
+	atRecv = 256
+	atBad  = 384
+	atWC   = 512
+)
+
+// newEndpoint opens the device that faces peer, unless it is open, and takes a queue pair
+// of it to the state INIT. service is the kind of queue pair to have, or AnyService for RC where there is
+// RC. On an error nothing is left
+// behind, but the device in open.
+func NewEndpoint(lib *Library, open Adapters, peer int, device string, service Service) (e *Endpoint, err error) {
+	e = &Endpoint{lib: lib, Peer: peer, device: device}
+	defer func() {
+		if err != nil {
+			e.Close()
+			e, err = nil, fmt.Errorf("device %s, which faces rank %d: %w", device, peer, err)
+		}
+	}()
+	for _, m := range []struct {
+		to **Region
+		n  int
+	}{{&e.requests, atWC + batch*wcSize}, {&e.attrs, attrSize}, {&e.SendSlab, slabSize}, {&e.RecvSlab, slabSize}} {
+		if *m.to, err = NewRegion(m.n); err != nil {
+			return e, fmt.Errorf("memory for its buffers: %w", err)
+		}
+	}
+	if e.at, err = open.open(lib, device); err != nil {
+		return e, err
+	}
+	e.poll, e.postSend, e.postRecv = ptrAt(e.at.ctx, opsPollCQ), ptrAt(e.at.ctx, opsPostSend), ptrAt(e.at.ctx, opsPostRecv)
+	if e.poll == 0 || e.postSend == 0 || e.postRecv == 0 {
+		return e, fmt.Errorf("%s has no functions to post and poll in its contexts, want the verbs' ABI", lib.name)
+	}
+	if e.cq, err = lib.create("ibv_create_cq", lib.createCQ, e.at.ctx, 2*queueLength, 0, 0, 0); err != nil {
+		return e, err
+	}
+	if err := e.createQP(service); err != nil {
+		return e, err
+	}
+	r := e.requests.addr
+	e.pollArgs = []uintptr{e.cq, batch, r + atWC}
+	e.sendArgs, e.recvArgs = []uintptr{e.qp, r + atSend, r + atBad}, []uintptr{e.qp, r + atRecv, r + atBad}
+	for _, m := range []struct {
+		slab *Region
+		key  *uint32
+	}{{e.SendSlab, &e.sendKey}, {e.RecvSlab, &e.recvKey}} {
+		mr, key, err := e.at.register(m.slab.addr, uintptr(len(m.slab.B)))
+		if err != nil {
+			return e, err
+		}
+		e.mrs, *m.key = append(e.mrs, mr), key
+	}
+	if err := e.findAddress(); err != nil {
+		return e, err
+	}
+	return e, e.init()
+}
+
+// createQP creates the queue pair. Ordinary adapters have RC and UC, and lose what
+// comes too early on UC; Thunderbolt has only UC, and loses nothing.
+func (e *Endpoint) createQP(service Service) error {
+	kinds := []Service{service}
+	if service == AnyService {
+		kinds = []Service{RC, UC}
+	}
+	var err error
+	for _, k := range kinds {
+		a := e.clearAttrs()
+		*word64(a, initSendCQ), *word64(a, initRecvCQ) = uint64(e.cq), uint64(e.cq)
+		*word32(a, initSendWR), *word32(a, initRecvWR) = queueLength, queueLength
+		*word32(a, initSendSGE), *word32(a, initRecvSGE) = 1, 1
+		*word32(a, initType) = typeRC
+		if k == UC {
+			*word32(a, initType) = typeUC
+		}
+		if e.qp, err = e.lib.create("ibv_create_qp", e.lib.createQP, e.at.pd, a); err == nil {
+			e.Service = k
+			e.Address.qpn = *word32(e.qp, qpNum)
+			return nil
+		}
+		if r := err.(*refusal); !r.unsupported() {
+			return err
+		}
+	}
+	return err
+}
+
+// findAddress looks for the port's GID that stands for an IPv4 address, wherever in
+// the table it is.
+func (e *Endpoint) findAddress() error {
+	a := e.clearAttrs()
+	if err := e.lib.do("ibv_query_port", e.lib.queryPort, e.at.ctx, 1, a); err != nil {
+		return err
+	}
+	length := int(int32(*word32(a, portGIDs)))
+	e.Address.lid, e.Address.psn = uint32(*word16(a, portLID)), firstPSN
+	for i := range min(length, 256) {
+		if e.lib.do("ibv_query_gid", e.lib.queryGID, e.at.ctx, 1, uintptr(i), a) != nil {
+			continue // an empty place in the table
+		}
+		if gid := [16]byte(bytesAt(a, 16)); isIPv4(gid) {
+			e.Address.gid, e.gidIndex = gid, byte(i)
+			return nil
+		}
+	}
+	return errors.New("its port has no GID of an IPv4 address; give the interface one, as by ifconfig en5 inet 169.254.0.1 netmask 255.255.0.0 alias")
+}
+
+func (e *Endpoint) clearAttrs() uintptr {
+	clear(e.attrs.B)
+	return e.attrs.addr
+}
+
+func (e *Endpoint) modify(mask uintptr) error {
+	return e.lib.do("ibv_modify_qp", e.lib.modifyQP, e.qp, e.attrs.addr, mask)
+}
+
+func (e *Endpoint) init() error {
+	a := e.clearAttrs()
+	*word32(a, attrState), *word32(a, attrAccess), *byteAt(a, attrPort) = stateInit, access, 1
+	if err := e.modify(maskState | maskPkey | maskPort | maskAccess); err != nil {
+		return fmt.Errorf("queue pair to INIT: %w", err)
+	}
+	return nil
+}
+
+// connect takes the queue pair to RTR and RTS, towards the peer's.
+func (e *Endpoint) Connect(to destination) error {
+	if !isIPv4(to.gid) {
+		return fmt.Errorf("device %s: rank %d has sent the GID %x, want one of an IPv4 address", e.device, e.Peer, to.gid)
+	}
+	a := e.clearAttrs()
+	*word32(a, attrState), *word32(a, attrPathMTU) = stateRTR, mtu1024
+	*word32(a, attrRqPSN), *word32(a, attrDestQP), *word16(a, attrDLID) = to.psn, to.qpn, uint16(to.lid)
+	copy(bytesAt(a+attrDGID, 16), to.gid[:])
+	*byteAt(a, attrSGIDIndex), *byteAt(a, attrHopLimit), *byteAt(a, attrIsGlobal), *byteAt(a, attrAHPort) = e.gidIndex, 1, 1, 1
+	mask := uintptr(maskState | maskAV | maskPathMTU | maskDestQP | maskRqPSN)
+	if e.Service == RC {
+		*byteAt(a, attrMinRNRTimer) = 1 // 10 us until a message that found no buffer is sent again
+		mask |= maskMaxDestRdAtomic | maskMinRNRTimer
+	}
+	if err := e.modify(mask); err != nil {
+		return fmt.Errorf("device %s, which faces rank %d: queue pair to RTR: %w", e.device, e.Peer, err)
+	}
+	a = e.clearAttrs()
+	*word32(a, attrState), *word32(a, attrSqPSN) = stateRTS, firstPSN
+	mask = maskState | maskSqPSN
+	if e.Service == RC {
+		// 4.096 us * 2^14 = 67 ms, seven times; for want of a buffer without end, since
+		// the deadline is ours.
+		*byteAt(a, attrTimeout), *byteAt(a, attrRetries), *byteAt(a, attrRNRRetry) = 14, 7, 7
+		mask |= maskTimeout | maskRetries | maskRNRRetry | maskMaxRdAtomic
+	}
+	if err := e.modify(mask); err != nil {
+		return fmt.Errorf("device %s, which faces rank %d: queue pair to RTS: %w", e.device, e.Peer, err)
+	}
+	return nil
+}
+
+// close releases what there is, users before what they use, but not the device. The queue
+// pair is not
+// taken to the error state first, which Apple's driver does not survive well.
+func (e *Endpoint) Close() {
+	if e.qp != 0 {
+		invoke(e.lib.destroyQP, e.qp)
+	}
+	for _, mr := range e.mrs {
+		invoke(e.lib.deregMR, mr)
+	}
+	if e.cq != 0 {
+		invoke(e.lib.destroyCQ, e.cq)
+	}
+	e.qp, e.mrs, e.cq = 0, nil, 0
+	for _, r := range []*Region{e.SendSlab, e.RecvSlab, e.requests, e.attrs} {
+		r.Close()
+	}
+}

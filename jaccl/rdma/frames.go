@@ -1,0 +1,31 @@
+package rdma
+
+// A message is a whole buffer of one of eight sizes, and at most two of a queue pair
+// and direction are with the device at once: JACCL's protocol, whose numbers these
+// are. Thunderbolt moves frames of 4 KiB and holds a message back until a buffer of
+// as many frames is posted for it, which is only sound for a few of them.
+const (
+	Frame    = 4 << 10
+	classes  = 8 // 4 KiB to 512 KiB
+	depth    = 2
+	slabSize = Frame * (1<<classes - 1) * depth
+)
+
+// classOf returns the size class of the messages that carry n bytes: the largest that
+// n fills, so that both sides of a connection, which know n, post equal buffers.
+func ClassOf(n int) int {
+	k := classes - 1
+	for k > 0 && n < ClassBytes(k) {
+		k--
+	}
+	return k
+}
+
+func ClassBytes(k int) int { return Frame << k }
+
+// messages returns how many messages of a class carry n bytes.
+func messages(n, class int) int { return (n + ClassBytes(class) - 1) / ClassBytes(class) }
+
+// slot returns where in a slab the buffer of a class for the messages of that parity
+// begins.
+func slot(class, parity int) int { return Frame*(1<<class-1)*depth + parity*ClassBytes(class) }

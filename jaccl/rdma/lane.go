@@ -1,0 +1,312 @@
+package rdma
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// message is a buffer that the device has, or that it has filled and that is not
+// taken yet.
+type message struct {
+	flow   *flow
+	bytes  int
+	class  int
+	off    int  // of its first byte in the flow
+	parity int  // of the slot in the slab
+	direct bool // it lies in the flow's pieces, not in the slab
+}
+
+// length is that of the buffer that the device is given.
+func (m *message) length() int {
+	if m.flow.exact {
+		return m.bytes
+	}
+	return ClassBytes(m.class)
+}
+
+// slot is where in a slab it lies, if it does.
+func (m *message) slot() int { return slot(m.class, m.parity) }
+
+// lane is one direction of an endpoint. Messages are complete in the order in which
+// they are posted, as the verbs promise for one queue.
+type lane struct {
+	flows   [3]flow
+	count   int // of flows
+	current int // the one to post from
+	queue   [depth]message
+	first   int // the oldest of the queue
+	used    int // of the queue
+	arrived int // of the used ones, the first, are complete
+	Turn    int // counts messages for ever; its parity is that of the slot
+}
+
+// reset forgets the flows of the last exchange.
+func (l *lane) Reset() {
+	clear(l.flows[:l.count])
+	l.count, l.current = 0, 0
+}
+
+// add appends a flow of pieces, unless they are empty.
+func (l *lane) Add(kind flowKind, pieces [][]byte, class int) {
+	if f := newFlow(kind, pieces, class); f.n > 0 {
+		l.flows[l.count] = f
+		l.count++
+	}
+}
+
+// addData appends a flow of messages that are no longer than what they carry. apart says
+// that they are to end where pieces do.
+func (l *lane) AddData(pieces [][]byte, apart bool) {
+	f := newFlow(Data, pieces, 0)
+	if f.n == 0 {
+		return
+	}
+	f.class, f.exact, f.apart = ClassOf(f.n), true, apart
+	l.flows[l.count] = f
+	l.count++
+}
+
+// addKept appends a flow of n bytes that take hands out.
+func (l *lane) AddKept(n, class int) {
+	if n > 0 {
+		l.flows[l.count] = flow{n: n, class: class, kind: kept}
+		l.count++
+	}
+}
+
+// idle reports whether all flows are done.
+func (l *lane) Idle() bool { return l.used == 0 && l.current == l.count }
+
+// idle reports whether nothing is to be sent or received.
+func (e *Endpoint) Idle() bool { return e.Sending.Idle() && e.Receiving.Idle() }
+
+// outstanding returns the bytes of the flows that have not moved.
+func (l *lane) Outstanding() int {
+	n := 0
+	for i := range l.flows[:l.count] {
+		n += l.flows[i].n - l.flows[i].moved
+	}
+	return n
+}
+
+// left reports whether all flows of a kind are complete.
+func (l *lane) Left(kind flowKind) bool {
+	for i := range l.flows[:l.count] {
+		if f := &l.flows[i]; f.kind == kind && f.moved < f.n {
+			return false
+		}
+	}
+	return true
+}
+
+// draw takes the next message from the flows into the queue, if there is one and the
+// queue has room.
+func (l *lane) draw() *message {
+	for l.current < l.count && l.flows[l.current].all() {
+		l.current++
+	}
+	if l.current == l.count || l.used == depth {
+		return nil
+	}
+	f := &l.flows[l.current]
+	m := &l.queue[(l.first+l.used)%depth]
+	*m = message{flow: f, off: f.posted, parity: l.Turn % 2}
+	m.bytes, m.class = f.next()
+	f.posted += m.bytes
+	l.used++
+	l.Turn++
+	if f.all() {
+		l.current++
+	}
+	return m
+}
+
+// drop removes the oldest message.
+func (l *lane) drop() {
+	l.queue[l.first].flow.moved += l.queue[l.first].bytes
+	l.first = (l.first + 1) % depth
+	l.used--
+}
+
+// postSends gives the device as many messages as it may have of one lane.
+func (e *Endpoint) postSends() error {
+	for m := e.Sending.draw(); m != nil; m = e.Sending.draw() {
+		f := m.flow
+		addr, key := e.SendSlab.addr+uintptr(m.slot()), e.sendKey
+		if a, k := e.direct(m); a != 0 {
+			addr, key, m.direct = a, k, true
+			f.ahead.skip(f.pieces, m.bytes)
+		} else {
+			f.ahead.copyOut(e.SendSlab.B[m.slot():][:m.bytes], f.pieces)
+			if f.kind == Data {
+				e.StagedOut += int64(m.bytes)
+			}
+		}
+		if err := e.post(atSend, addr, m.length(), key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Endpoint) postRecvs() error {
+	for m := e.Receiving.draw(); m != nil; m = e.Receiving.draw() {
+		f := m.flow
+		addr, key := e.RecvSlab.addr+uintptr(m.slot()), e.recvKey
+		if f.kind == Data {
+			if a, k := e.direct(m); a != 0 {
+				addr, key, m.direct = a, k, true
+			}
+			f.ahead.advance(f.pieces, m.bytes)
+		}
+		if err := e.post(atRecv, addr, m.length(), key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// direct returns where a message that has been drawn lies in the caller's own memory, 0
+// if it has to pass through the slab: devices take one stretch of memory for a message,
+// which is to be within a registered region.
+func (e *Endpoint) direct(m *message) (uintptr, uint32) {
+	f := m.flow
+	if !f.exact || len(*e.at.known.Load()) == 0 {
+		return 0, 0
+	}
+	b := f.ahead.run(f.pieces)
+	if len(b) < m.bytes {
+		return 0, 0
+	}
+	p := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	if key, ok := e.at.keyOf(p, uintptr(m.bytes)); ok {
+		return p, key
+	}
+	return 0, 0
+}
+
+// post gives the device a buffer of n bytes, by the request at atSend or atRecv.
+func (e *Endpoint) post(request, addr uintptr, n int, key uint32) error {
+	r := e.requests.addr
+	*word64(r, atSGE+sgeAddr), *word32(r, atSGE+sgeLength), *word32(r, atSGE+sgeLkey) = uint64(addr), uint32(n), key
+	wr := r + request
+	*word64(wr, wrNext), *word64(wr, wrSG), *word32(wr, wrNSGE) = 0, uint64(r+atSGE), 1
+	var err error
+	if request == atSend {
+		*word64(wr, wrID), *word32(wr, wrOpcode), *word32(wr, wrFlags) = idSend, opcodeSend, sendSignaled
+		err = e.lib.do("ibv_post_send", e.postSend, e.sendArgs...)
+	} else {
+		*word64(wr, wrID) = idRecv
+		err = e.lib.do("ibv_post_recv", e.postRecv, e.recvArgs...)
+	}
+	if err != nil {
+		return fmt.Errorf("device %s, which faces rank %d: %w", e.device, e.Peer, err)
+	}
+	return nil
+}
+
+// What tells a completion of a SEND from one of a RECV.
+const (
+	idSend = 1 << 16
+	idRecv = 2 << 16
+)
+
+// pollOnce takes completions, moves what has come out of the slab, and posts what may
+// be posted then. It returns how many there were.
+func (e *Endpoint) pollOnce() (int, error) {
+	n := int(int32(invoke(e.poll, e.pollArgs...)))
+	if n < 0 {
+		return 0, fmt.Errorf("device %s, which faces rank %d: the completion queue can not be polled (%d)", e.device, e.Peer, n)
+	}
+	for i := range n {
+		wc := e.requests.addr + atWC + uintptr(i)*wcSize
+		if err := e.complete(*word64(wc, wcID), *word32(wc, wcStatus), *word32(wc, wcLength)); err != nil {
+			return n, err
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	return n, e.Refill()
+}
+
+// refill posts buffers to receive into, and then messages to send: the peer's buffers
+// are to be there before what goes into them, as far as this side can help.
+func (e *Endpoint) Refill() error {
+	if err := e.postRecvs(); err != nil {
+		return err
+	}
+	return e.postSends()
+}
+
+func (e *Endpoint) complete(id uint64, status, length uint32) error {
+	l, what := &e.Sending, "sending to"
+	if id == idRecv {
+		l, what = &e.Receiving, "receiving from"
+	}
+	if l.arrived == l.used {
+		return fmt.Errorf("device %s: a completion of %s rank %d that nothing was posted for", e.device, what, e.Peer)
+	}
+	m := &l.queue[(l.first+l.arrived)%depth]
+	if status != 0 {
+		return fmt.Errorf("device %s: %s rank %d: message of %d bytes failed: %s", e.device, what, e.Peer, m.length(), statusText(status))
+	}
+	if id == idSend {
+		if m.flow.kind == Data {
+			e.sentBytes += m.bytes
+		}
+		l.drop()
+		return nil
+	}
+	if want := m.length(); !fitting(length, want) {
+		if m.flow.exact {
+			return fmt.Errorf("device %s: rank %d has sent a message of %d bytes where %d are due; it is at another exchange, or cuts its data otherwise", e.device, e.Peer, length, want)
+		}
+		return fmt.Errorf("device %s: rank %d has sent a message of %d bytes where %d are due; JACCL on macOS before 26.3 sends only %d", e.device, e.Peer, length, want, Frame)
+	}
+	if m.flow.kind == Data {
+		e.receivedBytes += m.bytes
+	}
+	l.arrived++
+	if m.flow.kind != kept {
+		e.Take()
+	}
+	return nil
+}
+
+// fitting reports whether a completion's length is that of the buffer. Not every driver
+// says one, and one that moves frames may count them.
+func fitting(length uint32, want int) bool {
+	return length == 0 || int(length) == want || int(length) == (want+Frame-1)/Frame*Frame
+}
+
+// oldest returns what the oldest message that has come carries, if it is of a kept
+// flow, and where in the flow. It is valid until take.
+func (e *Endpoint) Oldest() (b []byte, off int, ok bool) {
+	l := &e.Receiving
+	if l.arrived == 0 {
+		return nil, 0, false
+	}
+	m := &l.queue[l.first]
+	return e.RecvSlab.B[m.slot():][:m.bytes], m.off, true
+}
+
+// take removes the oldest message that has come, after its bytes are where its flow
+// wants them.
+func (e *Endpoint) Take() {
+	l := &e.Receiving
+	m := &l.queue[l.first]
+	f := m.flow
+	if f.kind != kept {
+		if m.direct {
+			f.behind.skip(f.pieces, m.bytes)
+		} else {
+			f.behind.copyIn(f.pieces, e.RecvSlab.B[m.slot():][:m.bytes])
+			if f.kind == Data {
+				e.StagedIn += int64(m.bytes)
+			}
+		}
+	}
+	l.arrived--
+	l.drop()
+}

@@ -1,0 +1,20 @@
+package rdmatest
+
+import "math/rand/v2"
+
+// Pattern is what rank from sends to rank to in an exchange: no two alike.
+func Pattern(n, from, to, round int) []byte {
+	b := make([]byte, n)
+	rng := rand.New(rand.NewPCG(uint64(from*100+to), uint64(round)))
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// Length is that of an exchange from one rank to another: of all sizes, some at the
+// borders of classes, and another in the other direction.
+func Length(from, to, round int) int {
+	lengths := []int{0, 1, 100, 4095, 4096, 4097, 5000, 8191, 8192, 12288, 65536, 70001, 524287, 524288, 1<<20 + 5, 2000003}
+	return lengths[(from*5+to*3+round*7)%len(lengths)]
+}
