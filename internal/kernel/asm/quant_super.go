@@ -105,10 +105,12 @@ const rolled = "IQ2"
 // superLanes is super with a loop over the rows of weights, which leave their sums and d on
 // the stack. The type has no offsets, and nothing to finish.
 func (q quantSet) superLanes(size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
-	sums, halves := AllocLocal(4*32), AllocLocal(8)
-	done, at, d := GP64(), GP64(), GP32()
-	f := q.begin(rolled, size, s, func() { XORQ(done, done) })
-	w := GP64()
+	var sums, halves Mem
+	w, done, at, d := GP64(), GP64(), GP64(), GP32()
+	f := q.begin(rolled, size, s, func() {
+		sums, halves = AllocLocal(4*32), AllocLocal(8)
+		XORQ(done, done)
+	})
 	f.w = []reg.Register{w}
 	XORQ(at, at) // 8 a lane
 	Label("lane")

@@ -3686,7 +3686,7 @@ loop:
 
 // func avx2Q2KRows(t *byte)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·avx2Q2KRows(SB), NOSPLIT, $136-8
+TEXT ·avx2Q2KRows(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), CX
 	MOVQ    112(AX), DX
@@ -4003,13 +4003,13 @@ loop:
 
 // func avx2IQ2Rows(t *byte)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·avx2IQ2Rows(SB), NOSPLIT, $0-8
+TEXT ·avx2IQ2Rows(SB), NOSPLIT, $136-8
 	MOVQ    t+0(FP), BX
 	MOVQ    (BX), SI
 	MOVQ    112(BX), DI
 	MOVQ    40(BX), R8
 	VMOVUPS 72(BX), X0
-	XORQ    AX, AX
+	XORQ    CX, CX
 
 loop:
 	PREFETCHT0 (DI)
@@ -4020,15 +4020,15 @@ loop:
 	PREFETCHT0 256(DI)
 	PREFETCHT1 8448(DI)
 	ADDQ       $+264, DI
-	XORQ       CX, CX
+	XORQ       DX, DX
 
 lane:
-	MOVQ         8(BX)(CX*1), DX
-	ADDQ         AX, DX
+	MOVQ         8(BX)(DX*1), AX
+	ADDQ         CX, AX
 	MOVQ         104(BX), R9
 	LEAQ         quantSigns<>+0(SB), R10
-	MOVL         2(DX), R11
-	MOVL         6(DX), R12
+	MOVL         2(AX), R11
+	MOVL         6(AX), R12
 	MOVQ         R11, R13
 	ANDQ         $0x000000ff, R13
 	SHRQ         $0x08, R11
@@ -4068,8 +4068,8 @@ lane:
 	VPSIGNB      Y3, Y5, Y5
 	VPMADDUBSW   Y5, Y1, Y1
 	VPMADDWD     Y4, Y1, Y1
-	MOVL         10(DX), R11
-	MOVL         14(DX), R12
+	MOVL         10(AX), R11
+	MOVL         14(AX), R12
 	MOVQ         R11, R13
 	ANDQ         $0x000000ff, R13
 	SHRQ         $0x08, R11
@@ -4110,8 +4110,8 @@ lane:
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
 	VPADDD       Y3, Y1, Y1
-	MOVL         18(DX), R11
-	MOVL         22(DX), R12
+	MOVL         18(AX), R11
+	MOVL         22(AX), R12
 	MOVQ         R11, R13
 	ANDQ         $0x000000ff, R13
 	SHRQ         $0x08, R11
@@ -4152,8 +4152,8 @@ lane:
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
 	VPADDD       Y3, Y1, Y1
-	MOVL         26(DX), R11
-	MOVL         30(DX), R12
+	MOVL         26(AX), R11
+	MOVL         30(AX), R12
 	MOVQ         R11, R13
 	ANDQ         $0x000000ff, R13
 	SHRQ         $0x08, R11
@@ -4194,8 +4194,8 @@ lane:
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
 	VPADDD       Y3, Y1, Y1
-	MOVL         34(DX), R11
-	MOVL         38(DX), R12
+	MOVL         34(AX), R11
+	MOVL         38(AX), R12
 	MOVQ         R11, R13
 	ANDQ         $0x000000ff, R13
 	SHRQ         $0x08, R11
@@ -4236,8 +4236,8 @@ lane:
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
 	VPADDD       Y3, Y1, Y1
-	MOVL         42(DX), R11
-	MOVL         46(DX), R12
+	MOVL         42(AX), R11
+	MOVL         46(AX), R12
 	MOVQ         R11, R13
 	ANDQ         $0x000000ff, R13
 	SHRQ         $0x08, R11
@@ -4278,8 +4278,8 @@ lane:
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
 	VPADDD       Y3, Y1, Y1
-	MOVL         50(DX), R11
-	MOVL         54(DX), R12
+	MOVL         50(AX), R11
+	MOVL         54(AX), R12
 	MOVQ         R11, R13
 	ANDQ         $0x000000ff, R13
 	SHRQ         $0x08, R11
@@ -4320,8 +4320,8 @@ lane:
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
 	VPADDD       Y3, Y1, Y1
-	MOVL         58(DX), R11
-	MOVL         62(DX), R12
+	MOVL         58(AX), R11
+	MOVL         62(AX), R12
 	MOVQ         R11, R13
 	ANDQ         $0x000000ff, R13
 	SHRQ         $0x08, R11
@@ -4362,13 +4362,13 @@ lane:
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
 	VPADDD       Y3, Y1, Y1
-	VMOVDQU      Y1, (SP)(CX*4)
-	MOVWLZX      (DX), DX
-	SHRQ         $0x02, CX
-	MOVW         DX, 128(SP)(CX*1)
-	SHLQ         $0x02, CX
-	ADDQ         $0x08, CX
-	CMPQ         CX, $0x20
+	VMOVDQU      Y1, (SP)(DX*4)
+	MOVWLZX      (AX), AX
+	SHRQ         $0x02, DX
+	MOVW         AX, 128(SP)(DX*1)
+	SHLQ         $0x02, DX
+	ADDQ         $0x08, DX
+	CMPQ         DX, $0x20
 	JNE          lane
 	VMOVDQU      (SP), Y1
 	VMOVDQU      32(SP), Y3
@@ -4392,7 +4392,7 @@ lane:
 	VCVTDQ2PS    X1, X1
 	VMULPS       X1, X2, X2
 	VADDPS       X2, X0, X0
-	ADDQ         $+66, AX
+	ADDQ         $+66, CX
 	ADDQ         $+320, R8
 	DECQ         SI
 	JNZ          loop
