@@ -98,6 +98,38 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// TestFaults seeds documents that are wrong.
+func TestFaults(t *testing.T) {
+	f := newFlags()
+	for _, c := range []struct {
+		above, fence, want string
+	}{
+		{"", "console\n$ echo a\na", ""},
+		{"", "console\n$ echo a\nb", "shows\nb\nand prints\na"},
+		{"", "console\n$ echo a", "and prints\na"},
+		{"", "console\n$ false\nexit status 1", ""},
+		{"", "console\n$ false", "and prints\nexit status 1"},
+		{"", "console\necho a", "comes before any command"},
+		{"", "sh\nfalse", "false: exit status 1"},
+		{"", "sh\nmkdir below && cd below\ntest $(basename $PWD) = below", ""},
+		{"", "sh\n# not run: hosts\ngomoe launch -hosts h", "gomoe launch has no flag -hosts"},
+		{"", "go\npackage main", "no rule covers"},
+		{"", "text\nprogram", "no rule covers"},
+		{"Write `f.txt`:", "text\na", ""},
+		{"From `docs/doc.go`:", "go\npackage docs", ""},
+		{"From `docs/doc.go`:", "go\npackage doc", "no excerpt of docs/doc.go"},
+		{"Write this to `main.go`:", "go\npackage main", ""},
+	} {
+		lines := strings.Split(c.fence, "\n")
+		err := newReader(t).follow(&fence{lang: lines[0], above: c.above, lines: lines[1:]}, f)
+		if c.want == "" {
+			require.NoError(t, err, c.fence)
+		} else {
+			require.ErrorContains(t, err, c.want, c.fence)
+		}
+	}
+}
+
 func (r *reader) follow(fe *fence, f *flags) error {
 	switch {
 	case fe.lang == "console":
@@ -141,16 +173,16 @@ func (r *reader) console(fe *fence) error {
 			end++
 		}
 		out, err := r.run(command)
-		got := split(out)
+		got := trim(split(out))
 		if exit := (&exec.ExitError{}); errors.As(err, &exit) {
 			got = append(got, exit.Error())
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", command, err)
 		}
 		updated = append(updated, lines[begin:i]...)
-		same := matches(trim(lines[i:end]), trim(got))
+		same := matches(trim(lines[i:end]), got)
 		if *update && !same && !strings.Contains(strings.Join(lines[i:end], ""), "…") {
-			updated, same = append(updated, trim(got)...), true
+			updated, same = append(updated, got...), true
 		} else {
 			updated = append(updated, lines[i:end]...)
 		}

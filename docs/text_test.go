@@ -23,6 +23,7 @@ func TestText(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"`)
 	code := regexp.MustCompile("`([^`]+)`")
 	name := regexp.MustCompile(`^([a-z]+)\.([A-Z]\w*)(?:\.([A-Z]\w*))?(?:\(.*)?$`)
+	path := regexp.MustCompile(`^[\w./-]+$`)
 	known := map[string]map[string]bool{}
 	for _, d := range documents(t) {
 		for _, l := range d.text {
@@ -36,6 +37,12 @@ func TestText(t *testing.T) {
 				if _, err := os.Stat(filepath.Join(bin, word)); err == nil {
 					if err := f.check(m[1]); err != nil {
 						t.Errorf("%s:%d: %v", d.path, l.number, err)
+					}
+				}
+				if top, _, ok := strings.Cut(m[1], "/"); ok && path.MatchString(m[1]) {
+					_, tops := os.Stat(filepath.Join(root, top))
+					if _, err := os.Stat(filepath.Join(root, m[1])); tops == nil && err != nil && top != "" && top != "out" && top != "bin" {
+						t.Errorf("%s:%d: there is no %s", d.path, l.number, m[1])
 					}
 				}
 				n := name.FindStringSubmatch(m[1])

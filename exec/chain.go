@@ -101,14 +101,12 @@ func NewChain(in, out []Operand, links []Link, chunk int) (k Kernel, scratch int
 		}
 	}
 	argument, result := indexes(in), indexes(out)
-	var free []int // slots that nobody reads any more
+	free := map[int][]int{} // slots that nobody reads any more, by size
 	held := map[int]int{}
 	slot := func(size int) int {
-		for i, s := range free {
-			if c.slots[s] == size {
-				free = slices.Delete(free, i, i+1)
-				return s
-			}
+		if f := free[size]; len(f) > 0 {
+			free[size] = f[1:]
+			return f[0]
 		}
 		c.slots = append(c.slots, size)
 		return len(c.slots) - 1
@@ -129,14 +127,16 @@ func NewChain(in, out []Operand, links []Link, chunk int) (k Kernel, scratch int
 		l.once = len(from.In) == 0 || from.Repeat > 0 && from.In[0].Type.Len() == 1
 		var gone []int // the results may lie where arguments lay that are read here last
 		if !l.once {
-			for m, s := range held {
-				if dies[m] == k {
+			for _, a := range from.In {
+				if s, ok := held[a.Mem]; ok && dies[a.Mem] == k {
 					gone = append(gone, s)
-					delete(held, m)
+					delete(held, a.Mem)
 				}
 			}
 			slices.Sort(gone)
-			free = append(free, gone...)
+			for _, s := range gone {
+				free[c.slots[s]] = append(free[c.slots[s]], s)
+			}
 		}
 		for _, r := range from.Out {
 			o := operand{place: ofSlot, dtype: r.Type.DType}

@@ -9,9 +9,10 @@ import (
 // Tracer records equations as model code applies primitives to values. It is
 // used by one goroutine, inside Trace.
 type Tracer struct {
-	prog Program
-	done bool
-	pos  *Pos // when set, the position of new equations
+	prog   Program
+	byName map[string]bool // inputs
+	done   bool
+	pos    *Pos // when set, the position of new equations
 }
 
 // Trace runs fn and returns the program that it built: fn's inputs in order of
@@ -65,7 +66,7 @@ func (t *Tracer) Input(name string, d DType, shape ...int) *Value {
 		Fail("input name %q: want a letter or _ and then letters, digits or _", name)
 	case reserved(name):
 		Fail("input name %q is a word of the text form; give the input another name", name)
-	case t.prog.Input(name) != nil:
+	case t.byName[name]:
 		Fail("input %s is declared twice; give each input its own name", name)
 	case d == NoDType || int(d) >= len(dtypes):
 		Fail("input %s has no element type; use one of bool u8 u32 i32 i64 f16 bf16 f32 f64", name)
@@ -76,6 +77,10 @@ func (t *Tracer) Input(name string, d DType, shape ...int) *Value {
 	}
 	v := &Value{Type: typ, Name: name, Index: len(t.prog.In), tr: t}
 	t.prog.In = append(t.prog.In, v)
+	if t.byName == nil {
+		t.byName = map[string]bool{}
+	}
+	t.byName[name] = true
 	return v
 }
 

@@ -16,14 +16,15 @@ func (p *Plan) flow() *flow {
 	}
 	for i := range p.Instrs {
 		p.eachRead(i, func(r int) {
-			if m := maker[r]; m >= 0 && !slices.Contains(f.needs[i], m) {
+			if m := maker[r]; m >= 0 {
 				f.needs[i] = append(f.needs[i], m)
 			}
-			if !slices.Contains(f.readers[r], i) {
+			if n := len(f.readers[r]); n == 0 || f.readers[r][n-1] != i {
 				f.readers[r] = append(f.readers[r], i)
 			}
 		})
 		slices.Sort(f.needs[i])
+		f.needs[i] = slices.Compact(f.needs[i])
 		for _, b := range p.Instrs[i].Out {
 			maker[p.Root(b)] = i
 		}
@@ -42,22 +43,6 @@ func (p *Plan) eachRead(i int, f func(root int)) {
 	}
 }
 
-// ancestors marks what i needs, directly or not, from instruction `from` on.
-func (f *flow) ancestors(i, from int) []bool {
-	marked := make([]bool, i+1)
-	marked[i] = true
-	for j := i; j >= from; j-- {
-		if !marked[j] {
-			continue
-		}
-		for _, k := range f.needs[j] {
-			marked[k] = true
-		}
-	}
-	marked[i] = false
-	return marked
-}
-
 // delay moves instructions behind the start of an exchange of rows that does not
 // need them, so that they are computed meanwhile: in the backward pass above all
 // the gradients of the experts' matrices, which the cotangents on their way home
@@ -65,46 +50,79 @@ func (f *flow) ancestors(i, from int) []bool {
 // the exchange needs, and nothing moves twice. Of what moves, that goes last which
 // waits for a collective itself.
 func (p *Plan) delay() {
-	moved := make([]bool, len(p.Instrs))
+	n := len(p.Instrs)
+	d := delayer{Plan: p, needs: p.flow().needs, at: make([]int, n), place: make([]int, n), moved: make([]bool, n), stays: make([]int, n), waits: make([]int, n)}
+	for i := range d.at {
+		d.at[i], d.place[i] = i, i
+	}
 	for c := range p.Instrs {
-		if !p.Instrs[c].Travels {
+		if p.Instrs[c].Travels {
+			d.behind(c)
+		}
+	}
+}
+
+// delayer knows instructions by the number that they had at first. What it marks for an
+// exchange is marked with the exchange's place, counted from 1.
+type delayer struct {
+	*Plan
+	needs        [][]int // of each instruction: those whose results it reads
+	at           []int   // by place, the instruction
+	place        []int   // of each instruction
+	moved        []bool
+	stays, waits []int // waits: for a collective among those that move
+}
+
+// behind moves what the exchange at c does not need.
+func (d *delayer) behind(c int) {
+	mark := func(i int) {
+		for _, n := range d.needs[i] {
+			d.stays[n] = c + 1
+		}
+	}
+	mark(d.at[c])
+	from := c
+	for ; from > 0; from-- {
+		i := d.at[from-1]
+		if d.stays[i] != c+1 {
 			continue
 		}
-		f := p.flow()
-		stays := f.ancestors(c, 0)
-		from := 0
-		for i := range c {
-			if stays[i] && p.Instrs[i].Communicates() {
-				from = i + 1
-			}
+		if d.Instrs[from-1].Communicates() {
+			break
 		}
-		for i := c - 1; i >= from; i-- {
-			if stays[i] = stays[i] || moved[i]; stays[i] {
-				for _, n := range f.needs[i] {
-					stays[n] = true
-				}
-			}
+		mark(i)
+	}
+	for k := c - 1; k >= from; k-- {
+		if i := d.at[k]; d.stays[i] == c+1 || d.moved[i] {
+			d.stays[i] = c + 1
+			mark(i)
 		}
-		var order, later, last []int
-		waits := make([]bool, c) // for a collective among the later ones
-		for i := from; i < c; i++ {
-			waits[i] = slices.ContainsFunc(f.needs[i], func(n int) bool {
-				return n >= from && (waits[n] || p.Instrs[n].Communicates() && !stays[n])
-			})
-			switch {
-			case stays[i]:
-				order = append(order, i)
-			case waits[i]:
-				last = append(last, i)
-			default:
-				later = append(later, i)
-			}
+	}
+	var order, later, last []int // of places
+	for k := from; k < c; k++ {
+		i := d.at[k]
+		waits := slices.ContainsFunc(d.needs[i], func(n int) bool {
+			return d.place[n] >= from && (d.waits[n] == c+1 || d.Instrs[d.place[n]].Communicates() && d.stays[n] != c+1)
+		})
+		if waits {
+			d.waits[i] = c + 1
 		}
-		order = slices.Concat(order, []int{c}, later, last)
-		was, before := slices.Clone(moved), slices.Clone(p.Instrs)
-		for k, i := range order {
-			p.Instrs[from+k], moved[from+k] = before[i], was[i] || i < c && !stays[i]
+		switch {
+		case d.stays[i] == c+1:
+			order = append(order, k)
+			continue
+		case waits:
+			last = append(last, k)
+		default:
+			later = append(later, k)
 		}
+		d.moved[i] = true
+	}
+	order = slices.Concat(order, []int{c}, later, last)
+	instrs, at := slices.Clone(d.Instrs[from:c+1]), slices.Clone(d.at[from:c+1])
+	for k, was := range order {
+		d.Instrs[from+k], d.at[from+k] = instrs[was-from], at[was-from]
+		d.place[at[was-from]] = from + k
 	}
 }
 
@@ -135,31 +153,38 @@ func (p *Plan) sumInPlace() {
 // reads its results. Collectives need not wait, since they run in order. One that
 // is needed at once is not given company.
 func (p *Plan) waits() {
+	// By buffer that owns memory, the kernels that touch it, and that write it.
+	touch, write := make([][]int, len(p.Bufs)), make([][]int, len(p.Bufs))
+	for i := range p.Instrs {
+		if p.Instrs[i].Communicates() {
+			continue
+		}
+		p.eachRead(i, func(r int) { touch[r] = append(touch[r], i) })
+		for _, b := range p.Instrs[i].Out {
+			r := p.Root(b)
+			touch[r], write[r] = append(touch[r], i), append(write[r], i)
+		}
+	}
 	for c := range p.Instrs {
 		in := &p.Instrs[c]
 		if !in.Communicates() {
 			continue
 		}
-		w := c + 1
-		for w < len(p.Instrs) && (p.Instrs[w].Communicates() || !p.disturbs(&p.Instrs[w], in)) {
-			w++
+		w := len(p.Instrs)
+		behind := func(kernels [][]int, b int) {
+			list := kernels[p.Root(b)]
+			if k, _ := slices.BinarySearch(list, c); k < len(list) {
+				w = min(w, list[k])
+			}
+		}
+		for _, b := range in.Out {
+			behind(touch, b)
+		}
+		for _, b := range in.In {
+			behind(write, b)
 		}
 		if in.Wait = w; w == c+1 {
 			in.Wait = 0
 		}
 	}
-}
-
-// disturbs reports whether in touches what collective c writes, or writes what it
-// reads.
-func (p *Plan) disturbs(in, c *Instr) bool {
-	owned := func(bufs []int, b int) bool {
-		return slices.ContainsFunc(bufs, func(o int) bool { return p.Root(o) == p.Root(b) })
-	}
-	for _, b := range c.Out {
-		if owned(in.In, b) || owned(in.Out, b) || in.Zones >= 0 && p.Root(in.Zones) == p.Root(b) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(c.In, func(b int) bool { return owned(in.Out, b) })
 }

@@ -1,5 +1,7 @@
 package lowering
 
+import "slices"
+
 // hoist moves every collective up to behind what makes its arguments, so that
 // sums of gradients begin during the backward pass and not where they are used.
 // Those that move to one place keep their order.
@@ -15,6 +17,16 @@ package lowering
 // one computes, and not all layers' at once.
 func (p *Plan) hoist() {
 	h := hoister{Plan: p, flow: p.flow(), places: make([]int, len(p.Instrs))}
+	for i := range p.Instrs {
+		if p.Instrs[i].Communicates() {
+			h.collectives = append(h.collectives, i)
+		}
+	}
+	for k := range h.collectives {
+		if h.isUrgent(k) {
+			h.urgent = append(h.urgent, h.collectives[k])
+		}
+	}
 	// Collectives by what they go behind: an instruction, wherever that goes, or
 	// where it stood. Index 0 is the plan's beginning.
 	behind, stood := make([][]int, len(p.Instrs)+1), make([][]int, len(p.Instrs)+1)
@@ -52,6 +64,9 @@ type hoister struct {
 	*Plan
 	*flow
 	places []int // what place has found, plus 2
+	// collectives are all of them, and urgent those that bring rows to experts or back, or
+	// are needed before there is another collective.
+	collectives, urgent []int
 }
 
 // target returns the instruction behind which collective i goes, -1 for the
@@ -62,22 +77,22 @@ func (h *hoister) target(i int) (to int, moves bool) {
 		to = n[len(n)-1]
 	}
 	if h.grows(i) {
-		for last := i - 1; last > to; last-- {
-			if h.Instrs[last].Communicates() {
-				return last, false
-			}
+		k, _ := slices.BinarySearch(h.collectives, i)
+		if k > 0 && h.collectives[k-1] > to {
+			return h.collectives[k-1], false
 		}
 	}
-	if h.urgent(i) {
+	if _, urgent := slices.BinarySearch(h.urgent, i); urgent {
 		return to, true
 	}
 	made := -1
 	for _, n := range h.needs[i] {
 		made = max(made, h.place(n))
 	}
-	for u := to + 1; u < h.firstReader(i); u++ {
-		if u != i && h.urgent(u) && h.place(u) >= made {
-			return u, true
+	first := h.firstReader(i)
+	for u, _ := slices.BinarySearch(h.urgent, to+1); u < len(h.urgent) && h.urgent[u] < first; u++ {
+		if h.place(h.urgent[u]) >= made {
+			return h.urgent[u], true
 		}
 	}
 	return to, true
@@ -115,17 +130,15 @@ func (h *hoister) firstReader(i int) int {
 	return first
 }
 
-// urgent reports whether i is a collective that brings rows to experts or back, or
-// is needed before there is another collective.
-func (h *hoister) urgent(i int) bool {
-	if in := &h.Instrs[i]; !in.Communicates() || in.Travels {
-		return in.Communicates()
+// isUrgent reports whether the k-th collective is urgent.
+func (h *hoister) isUrgent(k int) bool {
+	i := h.collectives[k]
+	if h.Instrs[i].Travels {
+		return true
 	}
 	first := h.firstReader(i)
-	for k := i + 1; k < first; k++ {
-		if h.Instrs[k].Communicates() {
-			return false
-		}
+	if k+1 < len(h.collectives) && h.collectives[k+1] < first {
+		return false
 	}
 	return first < len(h.Instrs)
 }

@@ -22,8 +22,13 @@ func (p *Plan) join(rules []Join) {
 	if len(rules) == 0 {
 		return
 	}
-	v := &Peephole{Plan: p}
-	v.look()
+	v := &Peephole{Plan: p, maker: make([]int, len(p.Bufs)), readers: make([][]int, len(p.Bufs))}
+	for b := range v.maker {
+		v.maker[b] = -1
+	}
+	for i := range p.Instrs {
+		v.look(i)
+	}
 	gone := make([]bool, len(p.Instrs))
 	for i := range p.Instrs {
 		for again := true; again; {
@@ -35,10 +40,13 @@ func (p *Plan) join(rules []Join) {
 				}
 				for _, o := range others {
 					gone[o] = true
+					v.forget(o)
 					p.Instrs[o].In, p.Instrs[o].Out = nil, nil
+					v.look(o)
 				}
+				v.forget(i)
 				p.Instrs[i] = joined
-				v.look()
+				v.look(i)
 				again = true
 			}
 		}
@@ -52,23 +60,26 @@ func (p *Plan) join(rules []Join) {
 	p.Instrs = kept
 }
 
-// look finds who makes and reads each buffer that owns memory.
-func (v *Peephole) look() {
-	v.maker, v.readers = make([]int, len(v.Bufs)), make([][]int, len(v.Bufs))
-	for b := range v.maker {
-		v.maker[b] = -1
+// look notes which buffers that own memory instruction i makes and reads.
+func (v *Peephole) look(i int) {
+	for _, b := range v.Instrs[i].Out {
+		v.maker[v.Root(b)] = i
 	}
-	for i, in := range v.Instrs {
-		for _, b := range in.Out {
-			v.maker[v.Root(b)] = i
-		}
-		for _, b := range in.In {
-			v.readers[v.Root(b)] = append(v.readers[v.Root(b)], i)
-		}
-		if in.Zones >= 0 {
-			v.readers[v.Root(in.Zones)] = append(v.readers[v.Root(in.Zones)], i)
-		}
+	v.eachRead(i, func(r int) {
+		k, _ := slices.BinarySearch(v.readers[r], i)
+		v.readers[r] = slices.Insert(v.readers[r], k, i)
+	})
+}
+
+// forget takes back what look noted.
+func (v *Peephole) forget(i int) {
+	for _, b := range v.Instrs[i].Out {
+		v.maker[v.Root(b)] = -1
 	}
+	v.eachRead(i, func(r int) {
+		k, _ := slices.BinarySearch(v.readers[r], i)
+		v.readers[r] = slices.Delete(v.readers[r], k, k+1)
+	})
 }
 
 // Maker returns the instruction that makes b, -1 if b is an input or the type in

@@ -163,7 +163,7 @@ func (e *Emitter) outputs(names []string) error {
 	if got, want := len(names), len(e.asg.Program.Out); got != want {
 		return fmt.Errorf("lowering: %d names for the results of %s, want %d", got, e.asg.Program.Name, want)
 	}
-	taken := map[string]bool{}
+	taken, next := map[string]bool{}, map[string]int{}
 	for i, v := range e.asg.Program.Out {
 		if v.Def != nil {
 			e.Eqn = v.Def
@@ -184,8 +184,9 @@ func (e *Emitter) outputs(names []string) error {
 		}
 		e.plan.Bufs[root].Storage = Output
 		name := names[i]
-		for n := 1; taken[name]; n++ {
-			name = fmt.Sprintf("%s_%d", names[i], n)
+		for taken[name] {
+			next[names[i]]++
+			name = fmt.Sprintf("%s_%d", names[i], next[names[i]])
 		}
 		taken[name] = true
 		e.plan.Out = append(e.plan.Out, Port{name, v.Type, b.Spec, b.ID})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/gomoe/gomoe/graph"
 )
 
 // align is the alignment of temporaries: a cache line, and the widest vector.
@@ -74,8 +76,12 @@ func (p *Plan) donate(pairs map[string]int) error {
 		}
 		p.Donated = append(p.Donated, d)
 	}
+	inputs := map[string]bool{}
+	for _, in := range p.In {
+		inputs[in.Name] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
-		if !slices.ContainsFunc(p.In, func(q Port) bool { return q.Name == name }) {
+		if !inputs[name] {
 			return fmt.Errorf("lowering: there is no input %s of %s to donate", name, p.Name)
 		}
 	}
@@ -108,25 +114,12 @@ func (p *Plan) assignMemory() {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.Bufs[b].Type.Bytes(), p.Bufs[a].Type.Bytes()) })
-	var placed []int // by offset
+	taken := newArena(len(p.Instrs) + 1) // a collective may be waited for at the end
 	for _, i := range order {
 		b := &p.Bufs[i]
 		size := padded(b.Type.Bytes())
-		var at int64
-		for _, j := range placed {
-			o := &p.Bufs[j]
-			if o.Last < b.Def || b.Last < o.Def {
-				continue
-			}
-			if at+size <= o.Offset {
-				break
-			}
-			at = max(at, o.Offset+padded(o.Type.Bytes()))
-		}
-		b.Offset = at
-		p.Arena = max(p.Arena, at+size)
-		k, _ := slices.BinarySearchFunc(placed, at, func(j int, at int64) int { return cmp.Compare(p.Bufs[j].Offset, at) })
-		placed = slices.Insert(placed, k, i)
+		b.Offset = taken.room(b.Def, b.Last, size)
+		p.Arena = max(p.Arena, b.Offset+size)
 	}
 }
 
@@ -150,23 +143,14 @@ func (p *Plan) takeOver() {
 	p.fillResults()
 	p.lifetimes()
 	for i := range p.Instrs {
-		in := &p.Instrs[i]
-		var taken []int
-		for _, o := range in.Out {
-			if !in.InPlace || p.Bufs[o].Storage != Temp || p.Bufs[o].Def != i {
+		free := p.readLast(i)
+		for _, o := range p.Instrs[i].Out {
+			if p.Bufs[o].Storage != Temp || p.Bufs[o].Def != i {
 				continue
 			}
-			for _, b := range in.In {
-				r := p.Root(b)
-				if slices.Contains(taken, r) || r == p.zones(in) {
-					continue
-				}
-				if a := &p.Bufs[r]; a.Storage == Temp && a.Last == i && a.Def < i && p.overwrites(i, o, r) {
-					taken = append(taken, r)
-					a.Last = p.Bufs[o].Last
-					p.Bufs[o].Storage, p.Bufs[o].Of = Alias, r
-					break
-				}
+			if r, ok := free.take(p.Bufs[o].Type); ok {
+				p.Bufs[r].Last = p.Bufs[o].Last
+				p.Bufs[o].Storage, p.Bufs[o].Of = Alias, r
 			}
 		}
 	}
@@ -175,27 +159,72 @@ func (p *Plan) takeOver() {
 // fillResults gives temporaries that an elementwise instruction is the last to
 // read the memory of the result that it writes.
 func (p *Plan) fillResults() {
+	p.lifetimes()
 	for i := len(p.Instrs) - 1; i >= 0; i-- { // backwards, so that a chain of them is in one memory
-		in := &p.Instrs[i]
-		if !in.InPlace {
-			continue
-		}
-		p.lifetimes()
-		for _, o := range in.Out {
+		free := p.readLast(i)
+		for _, o := range p.Instrs[i].Out {
 			root := p.Root(o)
 			if p.Bufs[root].Storage != Output || p.Bufs[root].Def != i {
 				continue
 			}
-			for _, b := range in.In {
-				r := p.Root(b)
-				if a := &p.Bufs[r]; a.Storage == Temp && a.Last == i && a.Def < i && r != p.zones(in) && p.overwrites(i, root, r) {
-					a.Storage = Output
-					p.Bufs[root].Storage, p.Bufs[root].Of = Alias, r
-					break
-				}
+			if r, ok := free.take(p.Bufs[root].Type); ok {
+				p.Bufs[r].Storage, p.Bufs[r].Last = Output, p.Bufs[root].Last
+				p.Bufs[root].Storage, p.Bufs[root].Of = Alias, r
 			}
 		}
 	}
+	p.shorten()
+}
+
+// shorten has every alias name the owner of its memory.
+func (p *Plan) shorten() {
+	for b := range p.Bufs {
+		root := p.Root(b)
+		for b != root {
+			b, p.Bufs[b].Of = p.Bufs[b].Of, root
+		}
+	}
+}
+
+// freed are the owners of temporary memory that an instruction is the last to touch and
+// may write over, in the order of its arguments, with the type that it reads them as.
+type freed []freedMemory
+
+type freedMemory struct {
+	root int
+	as   graph.Type
+}
+
+// readLast returns what instruction i frees, if it may write over its arguments.
+func (p *Plan) readLast(i int) freed {
+	in := &p.Instrs[i]
+	if !in.InPlace {
+		return nil
+	}
+	var list freed
+	at := map[int]int{} // by owner, in the list
+	other := map[int]bool{p.zones(in): true}
+	for _, b := range in.In {
+		r := p.Root(b)
+		if k, ok := at[r]; ok {
+			other[r] = other[r] || !p.Bufs[b].Type.Equal(list[k].as)
+		} else if a := &p.Bufs[r]; a.Storage == Temp && a.Last == i && a.Def < i {
+			at[r] = len(list)
+			list = append(list, freedMemory{r, p.Bufs[b].Type})
+		}
+	}
+	return slices.DeleteFunc(list, func(f freedMemory) bool { return other[f.root] })
+}
+
+// take returns the first memory that holds an array of the type, and takes it from f.
+func (f *freed) take(t graph.Type) (root int, ok bool) {
+	k := slices.IndexFunc(*f, func(m freedMemory) bool { return m.as.Equal(t) })
+	if k < 0 {
+		return 0, false
+	}
+	root = (*f)[k].root
+	*f = slices.Delete(*f, k, k+1)
+	return root, true
 }
 
 // zones returns the buffer that owns the counts of an instruction's rows, -1

@@ -166,14 +166,16 @@ func (p *Plan) String() string {
 			fmt.Fprintf(&b, "\t    . %s", p.instr(&in.Chain[j]))
 		}
 	}
+	donated := map[int]Donation{} // by result, which takes over one input
+	for _, d := range p.Donated {
+		donated[d.Out] = d
+	}
 	for i, out := range p.Out {
 		fmt.Fprintf(&b, "\tout %-12s %s %s", out.Name, out.Spec.Format(out.Type), p.slot(out.Buf))
-		for _, d := range p.Donated {
-			if d.Out == i {
-				fmt.Fprintf(&b, " takes over %s", p.In[d.In].Name)
-				if d.InPlace {
-					b.WriteString(" in place")
-				}
+		if d, ok := donated[i]; ok {
+			fmt.Fprintf(&b, " takes over %s", p.In[d.In].Name)
+			if d.InPlace {
+				b.WriteString(" in place")
 			}
 		}
 		b.WriteByte('\n')

@@ -121,23 +121,30 @@ func plus(ns ...int64) int64 {
 
 func (p *Plan) memory(threads int) Memory {
 	m := Memory{Arena: p.Arena, Buffers: []BufferUse{}}
+	inputs, results, writers := p.portNames(p.In), p.portNames(p.Out), p.writers()
+	kept := map[int]string{}
+	for i := range p.Instrs {
+		if in := &p.Instrs[i]; in.Keeps {
+			kept[in.Out[0]] = inputs[p.Root(in.In[0])]
+		}
+	}
 	for i, b := range p.Bufs {
 		u := BufferUse{Buf: i, Type: b.Spec.Format(b.Global), Bytes: b.Type.Bytes(), Line: b.Pos.String(), First: b.Def, Last: b.Last}
 		switch b.Storage {
 		case Input:
-			u.Storage, u.Name = "input", p.portName(p.In, i)
+			u.Storage, u.Name = "input", inputs[i]
 			m.Inputs = plus(m.Inputs, u.Bytes)
 		case Output:
-			u.Storage, u.Name = "result", p.portName(p.Out, i)
+			u.Storage, u.Name = "result", results[i]
 			m.Results = plus(m.Results, u.Bytes)
 		case Kept:
-			u.Storage, u.Name = "kept", p.keptOf(i)
+			u.Storage, u.Name = "kept", kept[i]
 			m.Kept = plus(m.Kept, u.Bytes)
 		case Temp:
 			if b.Def < 0 {
 				continue
 			}
-			u.Storage, u.Name = "temporary", p.writer(i, b.Def)
+			u.Storage, u.Name = "temporary", writers[i]
 		default:
 			continue
 		}
@@ -170,15 +177,25 @@ func (m *Memory) OfRanks(ranks int) int64 {
 	return sum
 }
 
-// writer returns the name of the instruction i, or of that part of it, which
-// writes the buffer first.
-func (p *Plan) writer(buf, i int) string {
-	for k := range p.Instrs[i].Chain {
-		if slices.Contains(p.Instrs[i].Chain[k].Out, buf) {
-			return p.Instrs[i].Chain[k].Name
+// writers returns, by buffer, the name of the instruction, or of that part of it, which
+// touches the buffer first.
+func (p *Plan) writers() map[int]string {
+	names := map[int]string{}
+	for b := range p.Bufs {
+		if def := p.Bufs[b].Def; def >= 0 {
+			names[b] = p.Instrs[def].Name
 		}
 	}
-	return p.Instrs[i].Name
+	for i := range p.Instrs {
+		for k := range slices.Backward(p.Instrs[i].Chain) {
+			for _, b := range p.Instrs[i].Chain[k].Out {
+				if p.Bufs[b].Def == i {
+					names[b] = p.Instrs[i].Chain[k].Name
+				}
+			}
+		}
+	}
+	return names
 }
 
 // peak finds the first instruction at which the temporaries take the most.
@@ -205,24 +222,13 @@ func (p *Plan) peak(m Memory) Peak {
 	return at
 }
 
-// keptOf returns the name of the input that buffer b is a copy of.
-func (p *Plan) keptOf(b int) string {
-	for i := range p.Instrs {
-		if in := &p.Instrs[i]; in.Keeps && in.Out[0] == b {
-			return p.portName(p.In, p.Root(in.In[0]))
-		}
+// portNames returns, by the buffer that owns its memory, the name of each input or result.
+func (p *Plan) portNames(ports []Port) map[int]string {
+	names := make(map[int]string, len(ports))
+	for _, q := range slices.Backward(ports) { // of several the first
+		names[p.Root(q.Buf)] = q.Name
 	}
-	return ""
-}
-
-// portName returns the name of the input or result that has the buffer.
-func (p *Plan) portName(ports []Port, buf int) string {
-	for _, q := range ports {
-		if p.Root(q.Buf) == buf {
-			return q.Name
-		}
-	}
-	return ""
+	return names
 }
 
 func (p *Plan) communication() Communication {

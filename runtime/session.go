@@ -60,7 +60,12 @@ type Session struct {
 	closed bool
 	step   int
 	steps  steps
-	made   contents // of the last result
+	inputs map[string]int // of the plan, by name
+	// bound and again are of the step that is being bound: how many inputs have an array,
+	// and which arrays are used again for results.
+	bound map[*Array]int
+	again map[*Array]bool
+	made  contents // of the last result
 	// donated is what becomes of donated arrays.
 	donated string
 }
@@ -77,7 +82,11 @@ func Open[C collective.Communicator](plan *lowering.Plan, comms []C, opts Option
 		return nil, fmt.Errorf("runtime: plan %s: no communicators, want one per rank of this process", plan.Name)
 	}
 	s := &Session{plan: plan, opts: opts, agreed: len(comms) == plan.Mesh.Ranks(), crew: exec.NewCrew(max(opts.Threads, 0) * len(comms)),
+		inputs: map[string]int{}, bound: map[*Array]int{}, again: map[*Array]bool{},
 		donated: fmt.Sprintf("donated to %s; use that step's result", plan.Name)}
+	for i, p := range plan.In {
+		s.inputs[p.Name] = i
+	}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -168,10 +177,8 @@ func (s *Session) Recycle(arrays ...*Array) {
 }
 
 func (s *Session) input(name string) (lowering.Port, error) {
-	for _, p := range s.plan.In {
-		if p.Name == name {
-			return p, nil
-		}
+	if i, ok := s.inputs[name]; ok {
+		return s.plan.In[i], nil
 	}
 	var names []string
 	for _, p := range s.plan.In {
@@ -224,13 +231,16 @@ func (s *Session) RunInto(ctx context.Context, in map[string]*Array, out []*Arra
 	if len(out) != len(s.plan.Out) {
 		return fmt.Errorf("runtime: room for %d results of %s, want %d", len(out), s.plan.Name, len(s.plan.Out))
 	}
+	defer clear(s.again)
 	for i, a := range out {
 		switch {
 		case a == nil:
-		case slices.Contains(out[:i], a):
+		case s.again[a]:
 			return fmt.Errorf("runtime: results %d and %d of %s have one array to use again; give each its own, or nil", slices.Index(out, a), i, s.plan.Name)
 		case !slices.Equal(a.ranks, s.local):
 			return fmt.Errorf("runtime: result %s of %s cannot use an array again that lies on ranks %v, want %v", s.plan.Out[i].Name, s.plan.Name, a.ranks, s.local)
+		default:
+			s.again[a] = true
 		}
 	}
 	if err := s.bind(in, out); err != nil {
@@ -341,8 +351,15 @@ func (s *Session) bind(in map[string]*Array, out []*Array) error {
 			}
 		}
 	}
+	defer clear(s.bound)
+	for _, p := range s.plan.In {
+		s.bound[in[p.Name]]++
+	}
 	for _, d := range s.plan.Donated {
 		name := s.plan.In[d.In].Name
+		if s.bound[in[name]] == 1 {
+			continue
+		}
 		for _, p := range s.plan.In {
 			if p.Name != name && in[p.Name] == in[name] {
 				return fmt.Errorf("runtime: inputs %s and %s of %s are one array, which is donated; give each its own", name, p.Name, s.plan.Name)
@@ -350,7 +367,7 @@ func (s *Session) bind(in map[string]*Array, out []*Array) error {
 		}
 	}
 	for _, a := range out {
-		if a != nil && !s.reads(in, a) {
+		if a != nil && s.bound[a] == 0 { // the step does not read it
 			s.Recycle(a)
 		}
 	}
@@ -365,14 +382,4 @@ func (s *Session) bind(in map[string]*Array, out []*Array) error {
 		}
 	}
 	return nil
-}
-
-// reads reports whether a is bound to an input.
-func (s *Session) reads(in map[string]*Array, a *Array) bool {
-	for _, p := range s.plan.In {
-		if in[p.Name] == a {
-			return true
-		}
-	}
-	return false
 }

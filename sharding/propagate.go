@@ -32,8 +32,12 @@ type Assignment struct {
 // that is not named is whole on every rank. p holds no Call (see graph.Inline).
 func Propagate(p *graph.Program, m Mesh, in map[string]Spec) (*Assignment, error) {
 	a := &Assignment{Program: p, Mesh: m, Spec: map[*graph.Value]Spec{}, Decision: map[*graph.Eqn]Decision{}, first: map[*graph.Value]Spec{}, flexible: map[*graph.Value]bool{}, wanted: map[string]bool{}}
+	inputs := map[string]bool{}
+	for _, v := range p.In {
+		inputs[v.Name] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		if p.Input(name) == nil {
+		if !inputs[name] {
 			return nil, fmt.Errorf("sharding: program %s has no input %s to place; its inputs are %s", p.Name, name, inputNames(p))
 		}
 	}

@@ -245,7 +245,9 @@ func inputs(t *graph.Tracer, p *graph.Program, names []string) (args, vals []*gr
 
 func resolve(p *graph.Program, wrt []string) ([]string, error) {
 	var floats []string
+	byName := map[string]*graph.Value{}
 	for _, v := range p.In {
+		byName[v.Name] = v
 		if v.Type.DType.IsFloat() {
 			floats = append(floats, v.Name)
 		}
@@ -254,7 +256,7 @@ func resolve(p *graph.Program, wrt []string) ([]string, error) {
 		return floats, nil
 	}
 	for _, n := range wrt {
-		v := p.Input(n)
+		v := byName[n]
 		if v == nil {
 			return nil, fmt.Errorf("vjp: program %s has no input %q; inputs of float type are %s", p.Name, n, strings.Join(floats, ", "))
 		}

@@ -40,7 +40,7 @@ func (m Mode) String() string {
 type Config struct {
 	Mode Mode
 	// Transport is what carries data between processes: tcp, shm (one machine only),
-	// jaccl, mpi, ring; or auto: shm where all ranks are on one machine, shm within
+	// verbs, mpi, and MLX's own protocols, ring and jaccl; or auto: shm where all ranks are on one machine, shm within
 	// machines and tcp between them where some are, else tcp. Empty is what
 	// GOMOE_TRANSPORT says, or auto. Ranks of one process are local.
 	Transport string

@@ -12,21 +12,19 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
+// lack is a transport that some ranks do not have.
+type lack struct {
+	transport string
+	env       [2]string
+	want      [2]string // of each rank's error, and of its fallback
+}
+
 // A transport that one rank or all do not have is an error on all that names those,
 // or with Fallback another one, on all.
 func TestFallback(t *testing.T) {
 	twice := filepath.Join(t.TempDir(), "nodes.json")
 	require.NoError(t, os.WriteFile(twice, []byte(`[["127.0.0.1:7"],["127.0.0.1:7"]]`), 0o600))
-	apart := `GOMOE_DEVICES=[[null,"a0"],["b0",null]]`
-	for _, c := range []struct {
-		transport string
-		env       [2]string
-		want      [2]string // of each rank's error, and of its fallback
-	}{
-		{"jaccl", [2]string{}, [2]string{"nothing says which RDMA devices", "nothing says which RDMA devices"}},
-		{"jaccl", [2]string{apart, ""}, [2]string{"rank 1 (", "nothing says which RDMA devices"}},
-		{"ring", [2]string{"MLX_RANK=0 MLX_HOSTFILE=" + twice, "MLX_RANK=1 MLX_HOSTFILE=" + twice}, [2]string{"a port of its own", "a port of its own"}},
-	} {
+	for _, c := range append(lacking(), lack{"ring", [2]string{"MLX_RANK=0 MLX_HOSTFILE=" + twice, "MLX_RANK=1 MLX_HOSTFILE=" + twice}, [2]string{"a port of its own", "a port of its own"}}) {
 		for _, fallback := range []bool{false, true} {
 			var logs [2]bytes.Buffer
 			errs := worlds(t, 2, func(i int) world.Config {

@@ -34,6 +34,7 @@ func TestRefuses(t *testing.T) {
 		{world.Config{}, "GOMOE_TRANSPORT=jaccl", "transport jaccl was asked for, and all ranks are in this process", "1 ranks in this process"},
 		{world.Config{Transport: "local"}, two, "transport local was asked for, and the ranks are 2 processes", ""},
 		{world.Config{Transport: "udp"}, "", `transport "udp", want one of auto, local`, ""},
+		{world.Config{}, "GOMOE_TRANSPORT=udp", "gomoe: GOMOE_TRANSPORT=udp, want one of auto, local, tcp", ""},
 		{world.Config{Mode: 7}, "", "mode Mode(7)", ""},
 		{world.Config{Deadline: -1}, "", "deadline -1ns", ""},
 		{world.Config{}, "RANK=1", "RANK=1 without WORLD_SIZE", ""},

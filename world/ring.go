@@ -13,24 +13,56 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/ring"
 )
 
-// meetRing is MLX's ring of ranks that no file gives addresses to: they meet, and tell
-// each other where they listen. If one can not, all know. There is no other transport to
-// fall back to: TCP, of which the ring is made, would fail too.
+// overRing is MLX's ring: of the addresses that a file gives, or of ranks that meet.
+func overRing(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
+	if job.Hostfile == "" && job.Coordinator != "" {
+		return s.meetRing(ctx, job)
+	}
+	nodes, err := nodesOf(job)
+	if err != nil {
+		return s.orTCP(ctx, job, nil, err)
+	}
+	c, err := ring.Connect(ctx, nodes, job.Rank, jaccl.Options{Deadline: s.cfg.Deadline})
+	return s.orTCP(ctx, job, c, err)
+}
+
+// meetRing is MLX's ring of ranks that no file gives addresses to.
 func (s *state) meetRing(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
+	return s.meetPorts(ctx, job, func(place link.Site, nodes hostfile.Nodes, l net.Listener) (jaccl.Communicator, error) {
+		if err := nodes.Check(); err != nil {
+			return nil, errors.Join(err, closed(l))
+		}
+		var listeners []net.Listener
+		if l != nil {
+			listeners = append(listeners, l)
+		}
+		return ring.ConnectListening(ctx, nodes, job.Rank, listeners, jaccl.Options{Deadline: s.cfg.Deadline})
+	})
+}
+
+// closed closes a listener, if there is one.
+func closed(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	return l.Close()
+}
+
+// meetPorts is for protocols of MLX's, in which ranks have to know addresses before: they
+// meet, and tell each other where they listen. join connects them, and owns the listener.
+// If one can not, all know. There is no other transport to fall back to: TCP, by which the
+// ranks join, would fail too.
+func (s *state) meetPorts(ctx context.Context, job environ.Job, join func(link.Site, hostfile.Nodes, net.Listener) (jaccl.Communicator, error)) (jaccl.Communicator, error) {
 	place, err := s.meet(ctx, job)
 	if err != nil {
 		return nil, err
 	}
 	var c jaccl.Communicator
-	nodes, listener, err := ringNodes(ctx, place)
+	nodes, listener, err := ports(ctx, place)
 	if err == nil {
-		var listeners []net.Listener
-		if listener != nil {
-			listeners = append(listeners, listener)
-		}
-		c, err = ring.ConnectListening(ctx, nodes, job.Rank, listeners, jaccl.Options{Deadline: s.cfg.Deadline})
+		c, err = join(place, nodes, listener)
 	}
-	missing, gone := absent(ctx, place, "gomoe: who has a ring", err)
+	missing, gone := absent(ctx, place, "gomoe: who has joined", err)
 	if gone == nil && missing == "" {
 		return c, nil
 	}
@@ -40,13 +72,13 @@ func (s *state) meetRing(ctx context.Context, job environ.Job) (jaccl.Communicat
 	if gone != nil {
 		return nil, errors.Join(err, gone)
 	}
-	return nil, &explained{"transport ring: " + missing, err}
+	return nil, &explained{"transport " + s.info.Transport + ": " + missing, err}
 }
 
-// ringNodes opens a port of this rank's, at the address by which the rank before it
-// reaches it, and returns those of all ranks. A rank that is alone listens nowhere.
-func ringNodes(ctx context.Context, site link.Site) (hostfile.Nodes, net.Listener, error) {
-	conns, err := site.Dial(ctx, "gomoe: addresses of the ring")
+// ports opens a port of this rank's, at the address by which the rank before it reaches
+// it, and returns those of all ranks.
+func ports(ctx context.Context, site link.Site) (hostfile.Nodes, net.Listener, error) {
+	conns, err := site.Dial(ctx, "gomoe: addresses of ranks")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -68,18 +100,15 @@ func ringNodes(ctx context.Context, site link.Site) (hostfile.Nodes, net.Listene
 			mine = l.Addr().String()
 		}
 	}
-	all, gone := site.Gather(ctx, "gomoe: nodes of the ring", []byte(mine))
+	all, gone := site.Gather(ctx, "gomoe: ports of ranks", []byte(mine))
 	nodes := make(hostfile.Nodes, len(all))
 	for r, b := range all {
 		nodes[r] = []string{string(b)}
 	}
-	if err = errors.Join(err, gone); err == nil {
-		err = nodes.Check()
+	if err = errors.Join(err, gone); err != nil {
+		return nil, nil, errors.Join(err, closed(l))
 	}
-	if err != nil && l != nil {
-		l.Close()
-	}
-	return nodes, l, err
+	return nodes, l, nil
 }
 
 // absent tells all ranks whether this one has met with an error, and returns what the
@@ -104,4 +133,20 @@ func absent(ctx context.Context, site link.Site, key string, err error) (string,
 		}
 	}
 	return missing, nil
+}
+
+// nodesOf reads the addresses of MLX's ring.
+func nodesOf(job environ.Job) (hostfile.Nodes, error) {
+	text, err := job.ReadNodes()
+	if err != nil {
+		return nil, err
+	}
+	n, err := hostfile.ParseNodes(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(n) != job.Size {
+		return nil, fmt.Errorf("addresses of %d ranks of a ring for a job of %d; is the file that of this job?", len(n), job.Size)
+	}
+	return n, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -26,13 +27,13 @@ type state struct {
 
 	// The World's, which outlive this.
 	meetings *meet.Meetings
-	mpi      *mpiSite // nil until it is opened
+	mpi      *io.Closer // nil until it is opened
 }
 
 // setUp is Setup of a World that is not set up.
-func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *mpiSite) (*state, error) {
-	if !slices.Contains(append(environ.Transports(), ""), cfg.Transport) {
-		return nil, fmt.Errorf("gomoe: transport %q, want one of %s", cfg.Transport, strings.Join(environ.Transports(), ", "))
+func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *io.Closer) (*state, error) {
+	if err := known(fmt.Sprintf("transport %q", cfg.Transport), cfg.Transport); err != nil {
+		return nil, err
 	}
 	if cfg.Mode < Auto || cfg.Mode > PerProcess {
 		return nil, fmt.Errorf("gomoe: mode %v, want Auto, InProcess or PerProcess", cfg.Mode)
@@ -43,6 +44,9 @@ func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *mpiSite)
 	job, err := environ.Detect(cfg.getenv())
 	if err != nil {
 		return nil, fmt.Errorf("gomoe: %w", err)
+	}
+	if err := known("GOMOE_TRANSPORT="+job.Transport, job.Transport); err != nil {
+		return nil, err
 	}
 	s := &state{cfg: cfg, mesh: cfg.Mesh, meetings: meetings, mpi: w}
 	s.info.Source = job.Source
@@ -65,6 +69,14 @@ func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *mpiSite)
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// known reports a name of no transport, which what has; empty is one.
+func known(what, name string) error {
+	if names := Transports(); name != "" && !slices.Contains(names, name) {
+		return fmt.Errorf("gomoe: %s, want one of %s", what, strings.Join(names, ", "))
+	}
+	return nil
 }
 
 // instead permits what was not asked for, or returns the reason as an error.

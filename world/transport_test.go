@@ -93,7 +93,7 @@ func TestAgreed(t *testing.T) {
 		for i := range 3 {
 			wg.Go(func() {
 				s := &state{cfg: Config{Fallback: fallback, Log: io.Discard}}
-				s.info.Transport = "jaccl"
+				s.info.Transport = "verbs"
 				l, err := s.agreed(ctx, sites[i], func(context.Context, link.Site) (link.Link, error) {
 					if i == 1 {
 						return nil, broken
@@ -112,7 +112,7 @@ func TestAgreed(t *testing.T) {
 		}
 		wg.Wait()
 		for i, err := range errs {
-			want := "transport jaccl is not to be had: rank 1 (host1): no port is left"
+			want := "transport verbs is not to be had: rank 1 (host1): no port is left"
 			if fallback && err != nil || !fallback && (err == nil || err.Error() != want) {
 				t.Errorf("fallback %v: rank %d: %v, want %s", fallback, i, err, want)
 			}

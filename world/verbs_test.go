@@ -3,8 +3,10 @@
 package world_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,11 +17,20 @@ import (
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/rdma/rdmatest"
 	"github.com/gomoe/gomoe/world"
 )
 
-// verbs returns the environment of two processes whose library of RDMA verbs is the
+// devices are those between two processes, and between three.
+const (
+	twoDevices   = ` GOMOE_DEVICES=[[null,"rdma_en0"],["rdma_en1",null]]`
+	threeDevices = ` GOMOE_DEVICES=[[null,"rdma_en0","rdma_en1"],["rdma_en2",null,"rdma_en3"],["rdma_en4","rdma_en5",null]]`
+)
+
+// verbs returns the environment of processes whose library of RDMA verbs is the
 // stand-in of package rdmatest, and what counts that library's objects in this process:
 // contexts, memory regions and so on.
 func verbs(t *testing.T) (env string, live func() int) {
@@ -33,9 +44,18 @@ func verbs(t *testing.T) (env string, live func() int) {
 	require.NoError(t, err)
 	count, err := purego.Dlsym(handle, "standin_live")
 	require.NoError(t, err)
-	return "JACCL_LIBRDMA=" + library + ` GOMOE_DEVICES=[[null,"rdma_en0"],["rdma_en1",null]]`, func() int {
+	return "JACCL_LIBRDMA=" + library, func() int {
 		n, _, _ := purego.SyscallN(count)
 		return int(int32(n))
+	}
+}
+
+// lacking are transports of devices that some ranks do not know.
+func lacking() []lack {
+	const none = "nothing says which RDMA devices"
+	return []lack{
+		{"verbs", [2]string{}, [2]string{none, none}},
+		{"verbs", [2]string{`GOMOE_DEVICES=[[null,"a0"],["b0",null]]`, ""}, [2]string{"rank 1 (", none}},
 	}
 }
 
@@ -47,11 +67,12 @@ func TestVerbs(t *testing.T) {
 	want, err := gomoe.Run(t.Context(), p, gomoe.Config{Mesh: *mesh, Place: place}, in)
 	require.NoError(t, err)
 	env, live := verbs(t)
+	env += twoDevices
 	ok(t, worlds(t, 2, func(int) world.Config {
-		return world.Config{Transport: "jaccl", Mesh: mesh, Getenv: func(string) string { return env }}
+		return world.Config{Transport: "verbs", Mesh: mesh, Getenv: func(string) string { return env }}
 	}, func(i int, w *world.World) error {
-		if info, err := w.Info(); err != nil || info.Transport != "jaccl" {
-			return fmt.Errorf("%+v, %v: want transport jaccl", info, err)
+		if info, err := w.Info(); err != nil || info.Transport != "verbs" {
+			return fmt.Errorf("%+v, %v: want transport verbs", info, err)
 		}
 		if err := w.Warmup(t.Context()); err != nil {
 			return err
@@ -94,10 +115,88 @@ func TestVerbs(t *testing.T) {
 func TestNoVerbs(t *testing.T) {
 	env := "JACCL_LIBRDMA=" + filepath.Join(t.TempDir(), "none.so") + ` GOMOE_DEVICES=[[null,"a"],["a",null]]`
 	for _, err := range worlds(t, 2, func(int) world.Config {
-		return world.Config{Transport: "jaccl", Getenv: func(string) string { return env }}
+		return world.Config{Transport: "verbs", Getenv: func(string) string { return env }}
 	}, func(int, *world.World) error { return nil }) {
 		if err == nil || !strings.Contains(err.Error(), "none.so can not be loaded; check JACCL_LIBRDMA") {
 			t.Errorf("%v, want what is wrong with the library", err)
+		}
+	}
+}
+
+// The same devices carry our own protocol and MLX's: for ranks that meet, and for those
+// whose devices MLX's launcher gives in a file.
+func TestProtocolsOfVerbs(t *testing.T) {
+	env, live := verbs(t)
+	for n, devices := range map[int]string{2: twoDevices, 3: threeDevices} {
+		matrix := filepath.Join(t.TempDir(), "devices.json")
+		_, text, _ := strings.Cut(devices, "=")
+		require.NoError(t, os.WriteFile(matrix, []byte(text), 0o600))
+		for _, c := range []struct {
+			transport, env string
+			has            bool // all_to_all
+		}{
+			{"verbs", devices + " UNUSED=%d", true},
+			{"jaccl", devices + " UNUSED=%d", false},
+			{"verbs", " MLX_IBV_DEVICES=" + matrix + " MLX_RANK=%d", true},
+			{"jaccl", " MLX_IBV_DEVICES=" + matrix + " MLX_RANK=%d", false},
+		} {
+			ok(t, worlds(t, n, func(i int) world.Config {
+				return world.Config{Transport: c.transport, Getenv: func(string) string { return env + fmt.Sprintf(c.env, i) }}
+			}, func(i int, w *world.World) error {
+				if info, err := w.Info(); err != nil || info.Transport != c.transport || len(info.Fallbacks) > 0 {
+					return fmt.Errorf("%+v, %v: want transport %s", info, err, c.transport)
+				}
+				if err := w.Warmup(t.Context()); err != nil {
+					return err
+				}
+				comms, err := w.Communicators()
+				if err != nil {
+					return err
+				}
+				sum := binary.NativeEndian.AppendUint32(nil, uint32(1)<<i)
+				call := collective.Call{Op: "all_sum", DType: graph.U32, Bytes: 4}
+				if err := comms[0].World().AllSum(t.Context(), call, sum, sum); err != nil {
+					return err
+				}
+				if got := binary.NativeEndian.Uint32(sum); got != 1<<n-1 {
+					t.Errorf("%s: process %d of %d: sum %d, want %d", c.transport, i, n, got, 1<<n-1)
+				}
+				call.Op = "all_to_all"
+				dst, src := make([][]byte, n), make([][]byte, n)
+				for k := range src {
+					dst[k], src[k] = make([]byte, 4), []byte{byte(i), byte(k), 0, 0}
+				}
+				err = comms[0].World().AllToAll(t.Context(), call, dst, src)
+				switch {
+				case c.has && err != nil:
+					return err
+				case !c.has && !errors.Is(err, jaccl.ErrUnsupported):
+					return fmt.Errorf("all_to_all: %v, want that it is unsupported", err)
+				case c.has:
+					for k := range dst {
+						if dst[k][0] != byte(k) || dst[k][1] != byte(i) {
+							t.Errorf("process %d: part of %d is %v", i, k, dst[k])
+						}
+					}
+				}
+				return w.Reset()
+			}))
+		}
+	}
+	if n := live(); n != 0 {
+		t.Errorf("%d contexts, domains, queues and regions were not released", n)
+	}
+}
+
+// What one rank lacks is an error on all, also where JACCL's protocol says nothing of it.
+func TestMeshLacksDevices(t *testing.T) {
+	env, _ := verbs(t)
+	errs := worlds(t, 2, func(i int) world.Config {
+		return world.Config{Transport: "jaccl", Getenv: func(string) string { return env + []string{twoDevices, ""}[i] }}
+	}, func(int, *world.World) error { return nil })
+	for i, want := range []string{"rank 1 (", "nothing says which RDMA devices"} {
+		if errs[i] == nil || !strings.Contains(errs[i].Error(), want) {
+			t.Errorf("process %d: %v, want %q", i, errs[i], want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -31,8 +32,8 @@ import (
 // this World.
 type World struct {
 	mu     sync.Mutex
-	state  *state  // nil if it is not set up
-	mpi    mpiSite // nil if it is not in use; a process opens one in its life
+	state  *state    // nil if it is not set up
+	mpi    io.Closer // nil if it is not in use; a process opens one in its life
 	closed bool
 	// meetings are those of all set-ups: a rank that is quick after a Reset must not meet
 	// what the others have yet to close.

@@ -405,7 +405,7 @@ func TestLeavesNothing(t *testing.T) {
 			}))
 		}
 		for i, err := range worlds(t, 2, func(i int) world.Config {
-			return world.Config{Transport: "jaccl", Log: io.Discard}
+			return world.Config{Transport: "verbs", Log: io.Discard}
 		}, func(int, *world.World) error { return nil }) {
 			if err == nil {
 				t.Errorf("process %d has RDMA devices", i)

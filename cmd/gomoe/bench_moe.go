@@ -53,7 +53,7 @@ const exchangeSteps = 10
 // measure times dispatch and combine of a layer whose experts are spread over all
 // ranks, with the same number of tokens for each. w is nil for ranks of this process.
 func (s exchangeSizes) measure(ctx context.Context, w *world.World, ranks int, transport string, report func(measure.Row)) error {
-	if s.tokens == 0 || ranks < 2 || transport == "ring" { // which has no all_to_all
+	if s.tokens == 0 || ranks < 2 || transport == "ring" || transport == "jaccl" { // which have no all_to_all
 		return nil
 	}
 	p, err := s.program(ranks)

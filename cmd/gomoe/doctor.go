@@ -24,7 +24,7 @@ func (t *tool) doctorCommand() *ffcli.Command {
 	patience := fs.Duration("timeout", 30*time.Second, "how `long` hosts may take to answer")
 	asJSON := fs.Bool("json", false, "print the findings as JSON")
 	return &ffcli.Command{
-		Name: "doctor", ShortUsage: "gomoe doctor [-hostfile hosts.json] [-transport jaccl] [-n ranks]", FlagSet: fs,
+		Name: "doctor", ShortUsage: "gomoe doctor [-hostfile hosts.json] [-transport verbs] [-n ranks]", FlagSet: fs,
 		ShortHelp: "Look for what is wrong with the machines of a job, without running it.",
 		LongHelp: "Checks the hostfile and its matrix of devices, asks every host through ssh for its addresses,\nlibraries, devices, limits and clock, and whether it reaches the others, and reads the environment\n" +
 			"as a rank would; without a hostfile it also says what GPU this machine has. Every finding names the host or the pair, and the remedy. The exit status is 1 if\nthere is an error among them.",

@@ -12,8 +12,8 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe/internal/launch"
-	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/world"
 )
 
 // exitStatus ends the command with the status of what it ran, which has said why.
@@ -26,7 +26,7 @@ func (t *tool) launchCommand() *ffcli.Command {
 	var o launch.Options
 	fs.IntVar(&o.Ranks, "n", 0, "`number` of ranks, as many on each host; one per host if not given")
 	hosts := fs.String("hostfile", "", "`file` with the hosts, as mlx.distributed_config writes it; all ranks run on this machine if not given")
-	fs.StringVar(&o.Transport, "transport", "", "`what` carries data: "+strings.Join(environ.Transports(), ", ")+"; what the ranks choose if not given")
+	fs.StringVar(&o.Transport, "transport", "", "`what` carries data: "+strings.Join(world.Transports(), ", ")+"; what the ranks choose if not given")
 	fs.Func("env", "set a variable for all ranks, as `NAME=value`; repeatable", func(s string) error {
 		o.Env = append(o.Env, s)
 		return hostfile.CheckEnv(s)

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/world"
 )
 
 // Options say what to start, and where.
@@ -33,7 +33,7 @@ type Options struct {
 	// Port is where ranks meet if rank 0 is on another machine; 0 is one chosen at
 	// random. On this one, a free port is taken and handed to rank 0.
 	Port int
-	// Transport is what ranks are told to use, of environ.Transports; empty says nothing.
+	// Transport is what ranks are told to use, of world.Transports; empty says nothing.
 	Transport string
 	// Env are more variables, NAME=value, for all ranks; they win over others.
 	Env []string
@@ -75,8 +75,8 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("launch: %d ranks on %d hosts, want as many on each: a multiple of %d", o.Ranks, hosts, hosts)
 	case o.Port < 0 || o.Port > 65535:
 		return o, fmt.Errorf("launch: port %d, want 1 to 65535, or 0 for any", o.Port)
-	case o.Transport != "" && !slices.Contains(environ.Transports(), o.Transport):
-		return o, fmt.Errorf("launch: transport %q, want one of %s", o.Transport, strings.Join(environ.Transports(), ", "))
+	case o.Transport != "" && !slices.Contains(world.Transports(), o.Transport):
+		return o, fmt.Errorf("launch: transport %q, want one of %s", o.Transport, strings.Join(world.Transports(), ", "))
 	case o.Transport == "local" && o.Ranks > 1:
 		return o, fmt.Errorf("launch: transport local is for ranks of one process, and these are %d; want tcp or shm", o.Ranks)
 	case o.Grace < 0:

@@ -11,17 +11,19 @@ import (
 // results are the same bits. So are their placements, which follow from the
 // primitive and its arguments.
 func common(p *graph.Program) (*graph.Program, error) {
-	// Equations of one primitive with one first argument are few. Equations
-	// without arguments have nil there.
+	// Equations that agree in these are few, and mostly equal.
 	type key struct {
-		name  string
-		first *graph.Value
+		name, params  string
+		first, second *graph.Value
 	}
 	seen := map[key][]*graph.Eqn{}
 	return rewrite(p, func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value {
-		k := key{name: e.Prim.Name()}
+		k := key{name: e.Prim.Name(), params: graph.ParamString(e.Prim)}
 		if len(in) > 0 {
 			k.first = in[0]
+		}
+		if len(in) > 1 {
+			k.second = in[1]
 		}
 		for _, f := range seen[k] {
 			if slices.Equal(f.In, in) && graph.EqualPrimitive(f.Prim, e.Prim) {

@@ -151,7 +151,7 @@ func (g *end) reduceAtOnce(p *post) error {
 		return err
 	}
 	r, _ := reductionOf(p.call.Op)
-	g.e.acc.into(p.dst, r, p.call.DType, g.srcs)
+	g.e.acc.Into(p.dst, r, p.call.DType, g.srcs)
 	return nil
 }
 
@@ -185,7 +185,7 @@ func (g *end) reduceInBlocks(p *post) error {
 		}
 		if round < rounds {
 			g.srcs[g.index] = cut(p.src[lo:hi], now, block)
-			g.e.acc.into(cut(p.dst[lo:hi], now, block), r, p.call.DType, g.srcs)
+			g.e.acc.Into(cut(p.dst[lo:hi], now, block), r, p.call.DType, g.srcs)
 		}
 	}
 	return nil
@@ -207,7 +207,7 @@ func (g *end) scatterInBlocks(p *post) error {
 			return err
 		}
 		g.srcs[g.index] = cut(p.src[g.index*n:][:n], at, block)
-		g.e.acc.into(part, r, p.call.DType, g.srcs)
+		g.e.acc.Into(part, r, p.call.DType, g.srcs)
 	}
 	return nil
 }

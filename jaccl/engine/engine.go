@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
 )
@@ -68,7 +69,7 @@ type engine struct {
 
 	inUse atomic.Bool // a collective is in progress
 	works sync.Mutex  // held by it while it uses the link
-	acc   accumulator
+	acc   reduce.Accumulator
 	room  staging
 	at    place
 

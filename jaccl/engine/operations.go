@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl"
 )
 
@@ -65,7 +66,7 @@ func (o *operations) reduce(ctx context.Context, c collective.Call, op string, d
 	case bad != nil:
 	case len(dst) != len(src):
 		bad = argument(o.rank(), c, "dst of %d bytes and src of %d, want equal lengths", len(dst), len(src))
-	case overlap(dst, src) && unsafe.SliceData(dst) != unsafe.SliceData(src):
+	case reduce.Overlap(dst, src) && unsafe.SliceData(dst) != unsafe.SliceData(src):
 		bad = argument(o.rank(), c, "a dst that overlaps a part of src, want the same buffer or separate ones")
 	}
 	return o.run.meet(ctx, post{call: c, dst: dst, src: src}, bad)
@@ -78,7 +79,7 @@ func (o *operations) AllGather(ctx context.Context, c collective.Call, dst, src 
 	case bad != nil:
 	case len(dst) != product(o.Size(), len(src)):
 		bad = argument(o.rank(), c, "dst of %d bytes and src of %d, want %d of dst for %d members", len(dst), len(src), product(o.Size(), len(src)), o.Size())
-	case overlap(dst, src):
+	case reduce.Overlap(dst, src):
 		bad = argument(o.rank(), c, "a dst that overlaps src, want separate buffers")
 	}
 	return o.run.meet(ctx, post{call: c, dst: dst, src: src}, bad)
@@ -96,7 +97,7 @@ func (o *operations) AllGatherV(ctx context.Context, c collective.Call, dst [][]
 		bad = argument(o.rank(), c, "%d bytes of src and %d of dst for them, want equal lengths", len(src), len(dst[o.index]))
 	}
 	for i, d := range dst {
-		if bad == nil && overlap(d, src) {
+		if bad == nil && reduce.Overlap(d, src) {
 			bad = argument(o.rank(), c, "part %d of dst overlapping src, want separate buffers", i)
 		}
 	}
@@ -113,7 +114,7 @@ func (o *operations) ReduceScatter(ctx context.Context, c collective.Call, dst, 
 	case bad != nil:
 	case len(src) != product(o.Size(), len(dst)):
 		bad = argument(o.rank(), c, "dst of %d bytes and src of %d, want %d of src for %d members", len(dst), len(src), product(o.Size(), len(dst)), o.Size())
-	case overlap(dst, src):
+	case reduce.Overlap(dst, src):
 		bad = argument(o.rank(), c, "a dst that overlaps src, want separate buffers")
 	}
 	return o.run.meet(ctx, post{call: c, dst: dst, src: src}, bad)
@@ -128,7 +129,7 @@ func (o *operations) AllToAll(ctx context.Context, c collective.Call, dst, src [
 	}
 	for i, d := range dst {
 		for k, s := range src {
-			if bad == nil && overlap(d, s) {
+			if bad == nil && reduce.Overlap(d, s) {
 				bad = argument(o.rank(), c, "part %d of dst overlapping part %d of src, want separate buffers", i, k)
 			}
 		}
@@ -197,7 +198,7 @@ func (o *operations) SendRecv(ctx context.Context, c collective.Call, to int, sr
 		bad = argument(o.rank(), c, "member %d to send to and member %d to receive from, one of which is itself, want both or neither", to, from)
 	case to == o.index && len(dst) != len(src):
 		bad = argument(o.rank(), c, "dst of %d bytes and src of %d for itself, want equal lengths", len(dst), len(src))
-	case overlap(dst, src):
+	case reduce.Overlap(dst, src):
 		bad = argument(o.rank(), c, "a dst that overlaps src, want separate buffers")
 	}
 	p := post{call: c, dst: dst, src: src, to: none, from: none}
@@ -249,13 +250,4 @@ func (o *operations) other(c collective.Call, what string, i int) *failure {
 		return argument(o.rank(), c, "itself, member %d, as %s, want another member, or SendRecv", i, what)
 	}
 	return o.member(c, what, i)
-}
-
-// overlap reports whether two slices share a byte.
-func overlap(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return false
-	}
-	p, q := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
-	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
 )
@@ -46,7 +47,7 @@ type member struct {
 	here  bool          // has arrived and waits for the others
 	wake  chan struct{} // room for the one wake-up that a member can be waiting for
 	timer *time.Timer   // stopped while the member does not wait for arrivals
-	acc   accumulator
+	acc   reduce.Accumulator
 	inUse atomic.Bool
 
 	splits int       // that this member has called

@@ -1,6 +1,10 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gomoe/gomoe/internal/reduce"
+)
 
 // aloneBytes is the volume up to which the last member to arrive does the work
 // of all, which saves the others a second wait. Sums of 4 ranks on two cores
@@ -11,7 +15,7 @@ const aloneBytes = 32 << 10
 // shareOf does member i's share of the operation of these posts, on the posts'
 // memory. The shares of different members write to different memory and may run at
 // once; none writes what another reads, even if dst is src.
-func shareOf(ranks []int, posts []post, claims []claim, i int, acc *accumulator) {
+func shareOf(ranks []int, posts []post, claims []claim, i int, acc *reduce.Accumulator) {
 	p := &posts[i]
 	switch p.call.Op {
 	case broadcast:
@@ -28,21 +32,21 @@ func shareOf(ranks []int, posts []post, claims []claim, i int, acc *accumulator)
 		// Member i reduces a segment and writes it to everyone: nobody else
 		// reads that segment of anyone's src.
 		lo, hi := segment(len(p.src), i, len(posts))
-		for ; lo < hi; lo += blockBytes {
-			end := min(lo+blockBytes, hi)
-			sum := acc.of(posts, lo, end, posts[0].dst[lo:end])
+		for ; lo < hi; lo += reduce.BlockBytes {
+			end := min(lo+reduce.BlockBytes, hi)
+			sum := reduced(acc, posts, lo, end, posts[0].dst[lo:end])
 			for k := range posts {
 				copy(posts[k].dst[lo:end], sum) // nothing, where it is there
 			}
 		}
-		clear(acc.block)
+		clear(acc.Blocks)
 	case reduceScatter:
 		n := len(p.dst)
-		for lo := 0; lo < n; lo += blockBytes {
-			end := min(lo+blockBytes, n)
-			copy(p.dst[lo:end], acc.of(posts, i*n+lo, i*n+end, p.dst[lo:end]))
+		for lo := 0; lo < n; lo += reduce.BlockBytes {
+			end := min(lo+reduce.BlockBytes, n)
+			copy(p.dst[lo:end], reduced(acc, posts, i*n+lo, i*n+end, p.dst[lo:end]))
 		}
-		clear(acc.block)
+		clear(acc.Blocks)
 	case allGather:
 		for k := range posts {
 			copy(p.dst[k*len(p.src):], posts[k].src)
@@ -58,14 +62,14 @@ func shareOf(ranks []int, posts []post, claims []claim, i int, acc *accumulator)
 	}
 }
 
-// of returns bytes lo to hi of the posts' src reduced, as reduce does.
-func (a *accumulator) of(posts []post, lo, hi int, dst []byte) []byte {
-	a.block = a.block[:0]
+// reduced returns bytes lo to hi of the posts' src reduced, as Block does.
+func reduced(a *reduce.Accumulator, posts []post, lo, hi int, dst []byte) []byte {
+	a.Blocks = a.Blocks[:0]
 	for k := range posts {
-		a.block = append(a.block, posts[k].src[lo:hi])
+		a.Blocks = append(a.Blocks, posts[k].src[lo:hi])
 	}
 	r, _ := reductionOf(posts[0].call.Op)
-	return a.reduce(r, posts[0].call.DType, a.block, dst)
+	return a.Block(r, posts[0].call.DType, a.Blocks, dst)
 }
 
 // segment returns the bytes of a buffer of n bytes that member i of size sums.
@@ -75,4 +79,18 @@ func segment(n, i, size int) (lo, hi int) {
 	const line = 64
 	step := (n/size + min(n%size, 1) + line - 1) / line * line
 	return min(i*step, n), min((i+1)*step, n)
+}
+
+// reductionOf returns what an operation makes of elements, false for those that
+// only move them.
+func reductionOf(op string) (r reduce.Op, ok bool) {
+	switch op {
+	case allSum, reduceScatter:
+		return reduce.Sum, true
+	case allMax:
+		return reduce.Max, true
+	case allMin:
+		return reduce.Min, true
+	}
+	return 0, false
 }

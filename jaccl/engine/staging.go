@@ -3,6 +3,7 @@ package engine
 import (
 	"math/bits"
 
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
@@ -31,7 +32,7 @@ func (s *staging) grow(n int) {
 			return
 		}
 	}
-	s.b = memory(make([]uint64, (n+7)/8))
+	s.b = reduce.Words(make([]uint64, (n+7)/8))
 }
 
 // close gives the memory back.

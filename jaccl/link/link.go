@@ -9,7 +9,7 @@ type Link interface {
 	// Rank is this process's index, 0 to Size()-1.
 	Rank() int
 	Size() int
-	// Transport names what carries the bytes: tcp, shm, jaccl, mpi.
+	// Transport names what carries the bytes: tcp, shm, verbs, mpi.
 	Transport() string
 	// Exchange sends to every peer and receives from every peer, all at once. It
 	// returns nil when every byte has come and every buffer of x is the caller's

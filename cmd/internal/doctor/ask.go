@@ -99,7 +99,7 @@ func (s Setup) machines(all []*Machine, r *Report) {
 				r.add(Wrong, fmt.Sprintf("write one that it has: %s", list(m.Addresses)), fmt.Sprintf("the host does not have the address %s", text), host)
 			}
 		}
-		if s.transport() == "jaccl" && s.Hosts.Hosts[i].RDMA != nil && len(m.Devices) > 0 {
+		if s.rdma() && s.Hosts.Hosts[i].RDMA != nil && len(m.Devices) > 0 {
 			for _, devices := range s.Hosts.Hosts[i].RDMA {
 				for _, d := range devices {
 					if !slices.Contains(m.Devices, d) {
@@ -131,7 +131,7 @@ func (s Setup) library(host string, m *Machine, r *Report) {
 		return slices.ContainsFunc(names, func(n string) bool { return m.Libraries[n] != "" })
 	}
 	switch s.transport() {
-	case "jaccl":
+	case "verbs", "jaccl":
 		switch {
 		case m.OS == "Darwin" && len(m.Devices) == 0:
 			r.add(Wrong, "start it in Recovery, run rdma_ctl enable in the Terminal, and restart; it needs macOS 26.2 and Thunderbolt 5", "no RDMA device", host)

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/gomoe/gomoe/world"
 )
 
 // names finds hosts that are listed twice.
@@ -78,10 +80,10 @@ func (s Setup) addresses(r *Report) {
 
 // backend finds names of transports that there are not, and what theirs need.
 func (s Setup) backend(r *Report) {
-	known := []string{"tcp", "shm", "ring", "jaccl", "mpi"}
+	known := slices.DeleteFunc(world.Transports(), func(t string) bool { return t == "auto" || t == "local" })
 	switch t := s.transport(); {
 	case t == "jaccl-ring":
-		r.add(Wrong, "use jaccl with a cable between every two hosts, or tcp", "transport jaccl-ring: JACCL's own ring is not spoken here; its mesh is")
+		r.add(Wrong, "use verbs or jaccl with a cable between every two hosts, or tcp", "transport jaccl-ring: JACCL's own ring is not spoken here; its mesh is")
 	case t == "nccl":
 		r.add(Wrong, "use tcp", "transport nccl: that is for NVIDIA's GPUs")
 	case !slices.Contains(known, t):

@@ -12,6 +12,9 @@ const (
 	queuePairs = 10 // per device
 )
 
+// rdma reports whether the transport is one of RDMA devices.
+func (s Setup) rdma() bool { return s.transport() == "verbs" || s.transport() == "jaccl" }
+
 // matrix finds what is wrong with the devices by which hosts face each other.
 func (s Setup) matrix(r *Report) {
 	hosts := s.Hosts.Hosts
@@ -21,15 +24,15 @@ func (s Setup) matrix(r *Report) {
 			stated++
 		}
 	}
-	wanted := strings.HasPrefix(s.transport(), "jaccl")
+	wanted := s.rdma() || s.transport() == "jaccl-ring"
 	switch {
 	case !wanted:
 		return
 	case len(hosts) < 2:
-		r.add(Wrong, "use shm or tcp on one machine", "jaccl connects machines, and there is one host")
+		r.add(Wrong, "use shm or tcp on one machine", s.transport()+" connects machines, and there is one host")
 		return
 	case stated == 0:
-		r.add(Wrong, "mlx.distributed_config --backend jaccl --over thunderbolt writes a hostfile with them", "jaccl, and no host says what its devices are")
+		r.add(Wrong, "mlx.distributed_config --backend jaccl --over thunderbolt writes a hostfile with them", s.transport()+", and no host says what its devices are")
 		return
 	case len(hosts) > meshRanks:
 		r.add(Wrong, fmt.Sprintf("use at most %d hosts, or tcp", meshRanks), fmt.Sprintf("%d hosts: a mesh has at most %d", len(hosts), meshRanks))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/internal/testing/fleet"
+	"github.com/gomoe/gomoe/world"
 )
 
 // survivors waits for the errors of all ranks but one and checks that they came in
@@ -124,6 +125,8 @@ func TestStopped(t *testing.T) {
 				switch {
 				case c.name == "ring":
 					says = append(says, "bytes to come from rank ")
+				case c.name == "jaccl":
+					says = append(says, "bytes to come from it")
 				case c.name != "shm" && !slices.Contains([]string{"barrier", "split", "broadcast", "send"}, op):
 					// The first two move no bytes, and who only sends may have handed all to the system.
 					says = append(says, "bytes outstanding")
@@ -140,7 +143,7 @@ func TestChain(t *testing.T) {
 	leavesNoSegments(t)
 	const deadline = 2 * time.Second
 	for _, over := range transports() {
-		if over.native && !native || !over.told || over.name == "mpi" { // which have no groups, or one job in a process
+		if world.Native(over.name) && !native || !over.told || over.name == "mpi" { // which have no groups, or one job in a process
 			continue
 		}
 		for _, stop := range []bool{false, true} {
@@ -164,7 +167,7 @@ func TestChain(t *testing.T) {
 // communicator is, are told at once, long before their deadline.
 func TestClosed(t *testing.T) {
 	for _, over := range transports() {
-		if over.native && !native || over.name == "ring" { // which has one group, and no connections but those of its data
+		if world.Native(over.name) && !native || over.name == "ring" || over.name == "jaccl" { // which has one group, and no connections but those of its data
 			continue
 		}
 		for what, says := range map[string]string{"group": "its end of the group of ranks [0 1 2]", "communicator": "its communicator"} {

@@ -357,12 +357,9 @@ func slow(r *fleet.Rank) error {
 	if err != nil {
 		return err
 	}
-	has := operations()
-	if r.Args["transport"] == "ring" {
-		has = nil
-		for _, name := range ringNames() {
-			has = append(has, named(name))
-		}
+	var has []operation
+	for _, name := range over(r.Args["transport"]).has {
+		has = append(has, named(name))
 	}
 	for seq := range steps {
 		time.Sleep([]time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}[(seq+seq/len(has)+r.Rank)%4])

@@ -6,18 +6,17 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/world"
 )
 
 // transport is one that the World sets up, and what can be asked of it.
 type transport struct {
 	name string
 	has  []string // its operations
-	// native says that it takes the tag native.
-	native bool
 	// told says that every survivor names the rank whose fault it is: a rank of MLX's
 	// ring knows nothing but that a connection to a neighbour has ended, or brings
-	// nothing, and a neighbour may have left for another's fault.
+	// nothing, and a neighbour may have left for another's fault; a rank of JACCL's waits for
+	// all at once, and knows no machines.
 	told bool
 	// release says that a job that has failed leaves nothing in the process: MPI keeps
 	// what it has begun until the process ends.
@@ -29,8 +28,9 @@ func transports() []transport {
 		{name: "tcp", has: names(), told: true, release: true},
 		{name: "shm", has: names(), told: true, release: true},
 		{name: "ring", has: ringNames(), release: true},
-		{name: "jaccl", has: names(), native: true, told: true, release: true},
-		{name: "mpi", has: names(), native: true, told: true},
+		{name: "verbs", has: names(), told: true, release: true},
+		{name: "mpi", has: names(), told: true},
+		{name: "jaccl", has: meshNames(), release: true},
 	}
 }
 
@@ -46,7 +46,7 @@ const (
 // tested says with which operations every fault is tested on every transport, and, where
 // that are not all that the transport has, why.
 func tested() []cell {
-	all, ring, none := names(), ringNames(), []string(nil)
+	all, ring, mesh, none := names(), ringNames(), meshNames(), []string(nil)
 	return []cell{
 		{"tcp", killed, all, ""},
 		{"tcp", stopped, all, ""},
@@ -66,11 +66,17 @@ func tested() []cell {
 		{"ring", slowness, ring, ""},
 		{"ring", another, none, "MLX's ring sends elements, and nothing that says what they are of: one's bytes are taken for another's"},
 
-		{"jaccl", killed, all, ""},
-		{"jaccl", stopped, all, ""},
-		{"jaccl", cutOff, all, ""}, // the stand-in's wires, and the watch's connections
-		{"jaccl", slowness, all, ""},
-		{"jaccl", another, all, ""},
+		{"verbs", killed, all, ""},
+		{"verbs", stopped, all, ""},
+		{"verbs", cutOff, all, ""}, // the stand-in's wires, and the watch's connections
+		{"verbs", slowness, all, ""},
+		{"verbs", another, all, ""},
+
+		{"jaccl", killed, mesh, ""},
+		{"jaccl", stopped, mesh, ""},
+		{"jaccl", cutOff, mesh, ""},
+		{"jaccl", slowness, mesh, ""},
+		{"jaccl", another, none, "JACCL sends elements, and nothing that says what they are of, as the ring does"},
 
 		{"mpi", killed, all, ""},
 		{"mpi", stopped, all, ""},
@@ -93,7 +99,7 @@ func cells(fault string) (c []struct {
 	ops []string
 }) {
 	for _, t := range tested() {
-		if o := over(t.transport); t.fault == fault && (native || !o.native) {
+		if o := over(t.transport); t.fault == fault && (native || !world.Native(o.name)) {
 			c = append(c, struct {
 				transport
 				ops []string
@@ -121,11 +127,14 @@ func ringNames() []string {
 	return []string{"all_sum", "all_max", "all_min", "all_gather", "send_recv", "send", "barrier"}
 }
 
+// meshNames are the operations that JACCL has.
+func meshNames() []string { return append(ringNames(), "reduce_scatter") }
+
 // TestTable: there is a place for every fault on every transport, and a reason wherever
 // an operation is missing.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	for _, name := range environ.Transports() {
+	for _, name := range world.Transports() {
 		if name == "auto" || name == "local" { // of others, and of one process
 			continue
 		}

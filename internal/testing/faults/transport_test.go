@@ -45,7 +45,7 @@ func start(t *testing.T, program string, over transport, args map[string]string,
 		o.Env = append(o.Env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_orte_tmpdir_base="+t.TempDir()) // which is removed
 		j.Fleet = fleet.Start(t, program, ranks, o)
 		return j
-	case "jaccl":
+	case "verbs", "jaccl":
 		j.wires = newWires(t)
 		o.Env = append(o.Env, j.wires.env...)
 	}

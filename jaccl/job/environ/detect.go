@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -47,9 +46,9 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 			chosen.fill(c)
 		}
 	}
-	job := Job{Secret: getenv(gomoeSecret), SecretFile: getenv(gomoeSecretFile), Matrix: getenv(gomoeDevices), Flight: getenv(gomoeFlight), Verbs: getenv(verbsLibrary)}
-	if err := r.wish(&job); err != nil || chosen == nil {
-		return job, err
+	job := Job{Secret: getenv(gomoeSecret), SecretFile: getenv(gomoeSecretFile), Matrix: getenv(gomoeDevices), Flight: getenv(gomoeFlight), Verbs: getenv(verbsLibrary), Transport: getenv(gomoeTransport)}
+	if chosen == nil {
+		return job, nil
 	}
 	if err := r.pmix(chosen); err != nil {
 		return Job{}, err
@@ -84,15 +83,6 @@ func detect(getenv func(string) string, parent int) (Job, error) {
 		}
 	}
 	return job, nil
-}
-
-// wish reads what the user wants of the transport.
-func (r *reader) wish(job *Job) error {
-	job.Transport = r.getenv(gomoeTransport)
-	if job.Transport != "" && !slices.Contains(Transports(), job.Transport) {
-		return fmt.Errorf("environ: %s=%s, want one of %s", gomoeTransport, job.Transport, strings.Join(Transports(), ", "))
-	}
-	return nil
 }
 
 // pmix compares PMIX_RANK, which comes without a number of ranks, with what

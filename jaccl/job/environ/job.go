@@ -23,7 +23,7 @@ type Job struct {
 	ID string
 	// Secret is GOMOE_SECRET, and SecretFile GOMOE_SECRET_FILE; see Key.
 	Secret, SecretFile string
-	// Transport is what the user wishes for, GOMOE_TRANSPORT, one of Transports; empty is auto.
+	// Transport is what the user wishes for, GOMOE_TRANSPORT; empty is auto.
 	Transport string
 	// Lifeline is the number of an open file that ends when the launcher does, 0 for
 	// none.
@@ -73,9 +73,4 @@ func (j Job) String() string {
 		return "no job in the environment: all ranks in this process"
 	}
 	return fmt.Sprintf("rank %d of %d (%s)", j.Rank, j.Size, strings.Join(j.Source, " "))
-}
-
-// Transports are the names that GOMOE_TRANSPORT takes.
-func Transports() []string {
-	return []string{"auto", "local", "tcp", "shm", "jaccl", "mpi", "ring"}
 }

@@ -6,7 +6,7 @@ type Variable struct {
 	Secret        bool // its value is not to be shown
 }
 
-// Variables returns all variables that Detect and Key read, by convention, the
+// Variables returns all variables that Detect, Key and MPI read, by convention, the
 // first that decides first.
 func Variables() []Variable {
 	return []Variable{
@@ -19,9 +19,10 @@ func Variables() []Variable {
 		{Name: gomoeJob, Meaning: "the job's id, equal on all ranks; also with other launchers' ranks"},
 		{Name: gomoeSecret, Meaning: "what ranks prove to each other to know", Secret: true},
 		{Name: gomoeSecretFile, Meaning: "file with the secret, readable by its owner only"},
-		{Name: gomoeTransport, Meaning: "what carries data: auto, local, tcp, shm, jaccl, mpi or ring"},
+		{Name: gomoeTransport, Meaning: "what carries data: a name of the flag -transport"},
 		{Name: gomoeDevices, Meaning: "the RDMA devices between all ranks themselves, as MLX_IBV_DEVICES' file has them"},
 		{Name: verbsLibrary, Meaning: "path of the library of RDMA verbs; else the system's librdma or libibverbs"},
+		{Name: mpiLibrary, Meaning: "file of the library of MPI; else that of the MPI whose launcher started the ranks"},
 		{Name: gomoeFlight, Meaning: "folder for the last operations of every rank of a job that fails, or off"},
 		{Name: gomoeLifeline, Meaning: "number of an inherited file that ends with the launcher"},
 		{Name: "JACCL_RANK", Meaning: "rank under mlx.launch; else MLX_RANK"},
@@ -82,8 +83,20 @@ const (
 	gomoeFlight      = "GOMOE_FLIGHT"
 )
 
-// verbsLibrary is JACCL's, whatever starts the ranks.
-const verbsLibrary = "JACCL_LIBRDMA"
+// The libraries of JACCL and of MLX's MPI, whatever starts the ranks.
+const (
+	verbsLibrary = "JACCL_LIBRDMA"
+	mpiLibrary   = "MLX_MPI_LIBNAME"
+)
+
+// MPI returns the name of MPI's library that the environment has, and of its variable;
+// both are empty if it has none.
+func MPI(getenv func(string) string) (library, variable string) {
+	if library = getenv(mpiLibrary); library == "" {
+		return "", ""
+	}
+	return library, mpiLibrary
+}
 
 // Describe returns the environment of one rank of a job, NAME=value, as Detect
 // reads it: GOMOE_*, and RANK and the others for programs that know only those.

@@ -7,6 +7,18 @@
 // machine is cut off. Ranks ask each other for the time a few times a second, which
 // is the heartbeat, and the way by which they know how their clocks differ.
 //
+// # Who decides
+//
+// In a job of links the watch alone decides that a rank is dead, cut off or silent. A
+// link ends its own exchange when a peer of that exchange is gone, because the link's
+// contract promises an end even to callers that have no watch: TCP's connections end, shm
+// asks the system for the peer's process, mpi sends a farewell, and verbs, whose queue
+// pairs do not tell, keeps a connection to each peer. What a link says is a notice like
+// any other: the engine announces it here, waits for the decision, and returns that.
+//
+// MLX's ring and mesh are no links, and their ranks may be processes of MLX, which know no
+// watch: packages mlx/ring and mlx/mesh say what they conclude from their own connections.
+//
 // # Where ranks are
 //
 // A rank whose deadline passes asks all others in which operation they are, so that

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/internal/dynlib"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
 )
 
 // library is an MPI that is loaded.
@@ -44,8 +45,8 @@ func candidates(given string, getenv func(string) string) (names []string, why s
 	if given != "" {
 		return []string{given}, "named by Options.Library"
 	}
-	if name := getenv("MLX_MPI_LIBNAME"); name != "" {
-		return []string{name}, "named by MLX_MPI_LIBNAME"
+	if name, variable := environ.MPI(getenv); name != "" {
+		return []string{name}, "named by " + variable
 	}
 	openMPI := []string{"libmpi.so.40", "libmpi.so.80"}
 	mpich := []string{"libmpi.so.12", "libmpich.so.12"} // the latter is Debian's

@@ -8,7 +8,9 @@ import (
 	"os"
 )
 
-// life tells a process from a later one with the same number.
+// life tells a process from a later one with the same number. That a process has ended
+// only ends the exchange that waits for it: which rank the job has lost is for the watch
+// to decide, see package watch.
 type life struct {
 	pid   int
 	start uint64 // when it started, in the system's unit

@@ -53,8 +53,8 @@ func (l *Link) Rank() int { return l.rank }
 // Size implements link.Link.
 func (l *Link) Size() int { return l.size }
 
-// Transport implements link.Link. It is jaccl, as MLX calls it.
-func (l *Link) Transport() string { return "jaccl" }
+// Transport implements link.Link.
+func (l *Link) Transport() string { return "verbs" }
 
 // Service is the kind of queue pair that the job has, RC or UC.
 func (l *Link) Service() rdma.Service {

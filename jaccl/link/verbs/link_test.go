@@ -95,7 +95,7 @@ func TestExchange(t *testing.T) {
 				rounds = 5
 			}
 			for i, err := range together(links, func(rank int, l link.Link) error {
-				if l.Rank() != rank || l.Size() != c.n || l.Transport() != "jaccl" {
+				if l.Rank() != rank || l.Size() != c.n || l.Transport() != "verbs" {
 					return fmt.Errorf("it is rank %d of %d of %s", l.Rank(), l.Size(), l.Transport())
 				}
 				for round := range rounds {

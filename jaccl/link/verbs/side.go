@@ -11,7 +11,9 @@ import (
 )
 
 // side watches a connection to every peer, on which nothing is sent: its end is the
-// peer's. Queue pairs do not tell.
+// peer's. Queue pairs do not tell, and a link is made, and has to end its exchanges,
+// before there is a watch and without one. What it finds only ends the exchange: which
+// rank the job has lost is for the watch to decide, see package watch.
 type side struct {
 	conns []net.Conn
 	ends  []atomic.Pointer[error]

@@ -2,10 +2,10 @@ package mesh
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl"
 )
 
@@ -35,7 +35,7 @@ func (g *group) reducible(c collective.Call, b []byte) *failure {
 
 // apart checks that two buffers do not overlap.
 func (g *group) apart(c collective.Call, dst, src []byte) *failure {
-	if overlap(dst, src) {
+	if reduce.Overlap(dst, src) {
 		return g.argument(c, "a dst that overlaps src, want separate buffers")
 	}
 	return nil
@@ -57,13 +57,3 @@ func first(fs ...*failure) *failure {
 	}
 	return nil
 }
-
-func overlap(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return false
-	}
-	p, q := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
-	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
-}
-
-func same(a, b []byte) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
@@ -47,6 +48,9 @@ func Connect(ctx context.Context, o Options) (jaccl.Communicator, error) {
 	c := &comm{adapters: rdma.Adapters{}, options: o, rank: o.Rank, size: len(o.Devices)}
 	if err := c.connect(ctx); err != nil {
 		c.release()
+		if o.Listener != nil {
+			o.Listener.Close()
+		}
 		return nil, fmt.Errorf("rdma: job of JACCL: rank %d: %w", o.Rank, err)
 	}
 	return c, nil
@@ -66,7 +70,7 @@ type comm struct {
 	closed  bool
 	closing atomic.Bool
 	scratch []byte // see own
-	folder  folder
+	acc     reduce.Accumulator
 	pace    wait.Waiter
 }
 
@@ -109,7 +113,7 @@ func (c *comm) connect(ctx context.Context) (err error) {
 		}
 		offers = c.eps[peer].Address.Append(offers)
 	}
-	if c.side, err = meetRanks(ctx, c.rank, c.size, c.options.Coordinator); err != nil {
+	if c.side, err = meetRanks(ctx, c.rank, c.size, c.options.Coordinator, c.options.Listener); err != nil {
 		return err
 	}
 	all, err := c.side.gatherItems(ctx, offers)

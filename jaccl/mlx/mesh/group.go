@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
@@ -42,26 +44,26 @@ func (g *group) Close() error {
 
 // AllSum implements collective.Group.
 func (g *group) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return g.reduce(ctx, c, "all_sum", sum, dst, src)
+	return g.reduce(ctx, c, "all_sum", reduce.Sum, dst, src)
 }
 
 // AllMax implements jaccl.Group.
 func (g *group) AllMax(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return g.reduce(ctx, c, "all_max", largest, dst, src)
+	return g.reduce(ctx, c, "all_max", reduce.Greater, dst, src)
 }
 
 // AllMin implements jaccl.Group.
 func (g *group) AllMin(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return g.reduce(ctx, c, "all_min", smallest, dst, src)
+	return g.reduce(ctx, c, "all_min", reduce.Less, dst, src)
 }
 
-func (g *group) reduce(ctx context.Context, c collective.Call, name string, op reduction, dst, src []byte) error {
+func (g *group) reduce(ctx context.Context, c collective.Call, name string, op reduce.Op, dst, src []byte) error {
 	bad := first(g.named(c, name), g.reducible(c, src))
 	switch {
 	case bad != nil:
 	case len(dst) != len(src):
 		bad = g.argument(c, "dst of %d bytes and src of %d, want equal lengths", len(dst), len(src))
-	case overlap(dst, src) && !same(dst, src):
+	case reduce.Overlap(dst, src) && !reduce.Same(dst, src):
 		bad = g.argument(c, "a dst that overlaps a part of src, want the same buffer or separate ones")
 	}
 	return g.run(ctx, c, bad, func(o *operation) error { return g.allReduce(ctx, o, op, c.DType, dst, src) })
@@ -85,14 +87,14 @@ func (g *group) ReduceScatter(ctx context.Context, c collective.Call, dst, src [
 	if want := len(g.ranks) * len(dst); bad == nil && len(src) != want {
 		bad = g.argument(c, "dst of %d bytes and src of %d, want %d of src for %d members", len(dst), len(src), want, len(g.ranks))
 	}
-	return g.run(ctx, c, bad, func(o *operation) error { return g.sumScatter(ctx, o, sum, c.DType, dst, src) })
+	return g.run(ctx, c, bad, func(o *operation) error { return g.sumScatter(ctx, o, reduce.Sum, c.DType, dst, src) })
 }
 
 // Barrier implements collective.Group. JACCL's is a sum of one byte.
 func (g *group) Barrier(ctx context.Context, c collective.Call) error {
 	return g.run(ctx, c, g.named(c, "barrier"), func(o *operation) error {
 		var b [2]byte
-		return g.allReduce(ctx, o, largest, 0, b[:1], b[1:])
+		return g.allReduce(ctx, o, reduce.Greater, graph.U8, b[:1], b[1:])
 	})
 }
 
@@ -137,7 +139,7 @@ func (g *group) AllToAll(ctx context.Context, c collective.Call, dst, src [][]by
 	}
 	for i, d := range dst {
 		for k, s := range src {
-			if bad == nil && overlap(d, s) {
+			if bad == nil && reduce.Overlap(d, s) {
 				bad = g.argument(c, "part %d of dst overlapping part %d of src, want separate buffers", i, k)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
@@ -27,7 +28,7 @@ func (g *group) class(n int) int {
 	return rdma.ClassOf(n)
 }
 
-func (g *group) allReduce(ctx context.Context, o *operation, op reduction, d graph.DType, dst, src []byte) error {
+func (g *group) allReduce(ctx context.Context, o *operation, op reduce.Op, d graph.DType, dst, src []byte) error {
 	n := len(g.ranks)
 	if n <= 2 || len(src) <= largeReduction {
 		return g.reduceAll(ctx, o, op, d, dst, src)
@@ -48,7 +49,7 @@ func (g *group) allReduce(ctx context.Context, o *operation, op reduction, d gra
 }
 
 // reduceAll sends src to everybody and reduces what everybody sends.
-func (g *group) reduceAll(ctx context.Context, o *operation, op reduction, d graph.DType, dst, src []byte) error {
+func (g *group) reduceAll(ctx context.Context, o *operation, op reduce.Op, d graph.DType, dst, src []byte) error {
 	class, own := g.class(len(src)), g.own(dst, src)
 	for _, e := range g.peers {
 		e.Sending.Add(rdma.Data, [][]byte{own}, class)
@@ -59,7 +60,7 @@ func (g *group) reduceAll(ctx context.Context, o *operation, op reduction, d gra
 }
 
 // sumScatter sends part i of src to member i and reduces the parts that come.
-func (g *group) sumScatter(ctx context.Context, o *operation, op reduction, d graph.DType, dst, src []byte) error {
+func (g *group) sumScatter(ctx context.Context, o *operation, op reduce.Op, d graph.DType, dst, src []byte) error {
 	n := len(dst)
 	class := g.class(n)
 	for i, e := range g.eps {
@@ -75,7 +76,7 @@ func (g *group) sumScatter(ctx context.Context, o *operation, op reduction, d gr
 // own returns src, or a copy of it if it is dst too, which is written while src is still
 // read.
 func (g *group) own(dst, src []byte) []byte {
-	if !same(dst, src) {
+	if !reduce.Same(dst, src) {
 		return src
 	}
 	g.c.scratch = append(g.c.scratch[:0], src...)
@@ -86,7 +87,7 @@ func (g *group) own(dst, src []byte) []byte {
 // the order in which it comes: a message that comes early waits in its buffer.
 type inOrder struct {
 	g        *group
-	op       reduction
+	op       reduce.Op
 	d        graph.DType
 	dst, own []byte
 	size     int // of a message
@@ -109,7 +110,7 @@ func (r *inOrder) Step() (bool, error) {
 		if r.next == 0 {
 			copy(dst, in)
 		} else {
-			r.g.c.folder.fold(r.op, r.d, dst, in)
+			r.g.c.acc.Pair(dst, r.op, r.d, in)
 		}
 		if e != nil {
 			e.Take()

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"net"
 	"time"
 
 	"github.com/gomoe/gomoe/jaccl"
@@ -17,6 +18,8 @@ type Options struct {
 	// Coordinator is the address, host:port of IPv4, on which rank 0 listens and to
 	// which the others connect.
 	Coordinator string
+	// Listener, if it is not nil, is open at Coordinator, for rank 0, which closes it.
+	Listener net.Listener
 	// FramesOnly is to be set if a rank runs on macOS before 26.3, where JACCL sends
 	// every frame as a message of its own.
 	FramesOnly bool

@@ -26,8 +26,8 @@ type sideChannel struct {
 // rank of JACCL gives up connecting after 15 s.
 const setupTime = time.Minute
 
-// meetRanks connects rank to the others. ctx has a deadline.
-func meetRanks(ctx context.Context, rank, size int, coordinator string) (*sideChannel, error) {
+// meetRanks connects rank to the others. ctx has a deadline. Rank 0 may have a listener.
+func meetRanks(ctx context.Context, rank, size int, coordinator string, l net.Listener) (*sideChannel, error) {
 	// JACCL splits at the first colon, and its sockets are of IPv4.
 	if host, port, ok := strings.Cut(coordinator, ":"); !ok || host == "" || port == "" || strings.Contains(port, ":") {
 		return nil, fmt.Errorf("coordinator %q, want an address of IPv4 and a port, as 10.0.0.1:32323", coordinator)
@@ -35,7 +35,7 @@ func meetRanks(ctx context.Context, rank, size int, coordinator string) (*sideCh
 	s := &sideChannel{rank: rank, size: size, conns: make([]net.Conn, size)}
 	var err error
 	if rank == 0 {
-		err = s.listen(ctx, coordinator)
+		err = s.listen(ctx, coordinator, l)
 	} else {
 		err = s.dial(ctx, coordinator)
 	}
@@ -46,11 +46,13 @@ func meetRanks(ctx context.Context, rank, size int, coordinator string) (*sideCh
 	return s, nil
 }
 
-func (s *sideChannel) listen(ctx context.Context, coordinator string) error {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp4", coordinator)
-	if err != nil {
-		return fmt.Errorf("coordinator %s: %w", coordinator, err)
+func (s *sideChannel) listen(ctx context.Context, coordinator string, l net.Listener) error {
+	if l == nil {
+		var config net.ListenConfig
+		var err error
+		if l, err = config.Listen(ctx, "tcp4", coordinator); err != nil {
+			return fmt.Errorf("coordinator %s: %w", coordinator, err)
+		}
 	}
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()

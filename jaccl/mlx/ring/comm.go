@@ -18,8 +18,8 @@ type comm struct {
 	rank        int
 	nodes       hostfile.Nodes
 	deadline    time.Duration
-	left, right []*wire // to the rank before and the rank after, one for each address
-	scratch     [][]byte
+	left, right []*wire    // to the rank before and the rank after, one for each address
+	scratch     []*scratch // of lanes
 	inUse       atomic.Bool
 
 	mu    sync.Mutex

@@ -14,7 +14,9 @@
 // different operations, or with other lengths, are not told apart: they wait for
 // bytes that never come, until the deadline, or take one's bytes for another's.
 // A rank knows its two neighbours; when a connection ends it names that
-// neighbour, which may have left because of another rank.
+// neighbour, which may have left because of another rank. There is no watch that would
+// know better (package watch): MLX's ranks have none, and there is no connection to
+// those that are no neighbours.
 //
 // # Numbers
 //

@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/reduce"
 )
 
 // The operations' names in a Call, as in package jaccl.
@@ -26,21 +26,21 @@ const (
 // AllSum implements collective.Group, but for the order of the additions and the
 // rounding of f16 and bf16, which are MLX's. dst is src or does not overlap it.
 func (m *comm) AllSum(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return m.reduce(ctx, c, allSum, dst, src)
+	return m.reduce(ctx, c, allSum, reduce.Sum, dst, src)
 }
 
 // AllMax implements jaccl.Group.
 func (m *comm) AllMax(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return m.reduce(ctx, c, allMax, dst, src)
+	return m.reduce(ctx, c, allMax, reduce.Above, dst, src)
 }
 
 // AllMin implements jaccl.Group.
 func (m *comm) AllMin(ctx context.Context, c collective.Call, dst, src []byte) error {
-	return m.reduce(ctx, c, allMin, dst, src)
+	return m.reduce(ctx, c, allMin, reduce.Below, dst, src)
 }
 
-func (m *comm) reduce(ctx context.Context, c collective.Call, op string, dst, src []byte) error {
-	bad := m.named(c, op)
+func (m *comm) reduce(ctx context.Context, c collective.Call, name string, op reduce.Op, dst, src []byte) error {
+	bad := m.named(c, name)
 	size := c.DType.Size()
 	switch {
 	case bad != nil:
@@ -50,7 +50,7 @@ func (m *comm) reduce(ctx context.Context, c collective.Call, op string, dst, sr
 		bad = argument(m.rank, c, "a buffer of %d bytes, want whole elements of %d bytes", len(src), size)
 	case len(dst) != len(src):
 		bad = argument(m.rank, c, "dst of %d bytes and src of %d, want equal lengths", len(dst), len(src))
-	case overlap(dst, src) && unsafe.SliceData(dst) != unsafe.SliceData(src):
+	case reduce.Overlap(dst, src) && !reduce.Same(dst, src):
 		bad = argument(m.rank, c, "a dst that overlaps a part of src, want the same buffer or separate ones")
 	case m.Size() > 1 && len(src)/size < m.Size() && m.Size()*size > padBytes:
 		return m.unsupported(c, "reduction of fewer elements than ranks, where one element for each has more than 1024 bytes", "pass at least as many elements as there are ranks")
@@ -60,7 +60,7 @@ func (m *comm) reduce(ctx context.Context, c collective.Call, op string, dst, sr
 		if m.Size() == 1 {
 			return nil
 		}
-		return o.reduce(dst, size, combine(op, c.DType))
+		return o.reduce(dst, arithmetic{op, c.DType})
 	})
 }
 
@@ -71,7 +71,7 @@ func (m *comm) AllGather(ctx context.Context, c collective.Call, dst, src []byte
 	case bad != nil:
 	case len(dst) != m.Size()*len(src):
 		bad = argument(m.rank, c, "dst of %d bytes and src of %d, want %d of dst for %d members", len(dst), len(src), m.Size()*len(src), m.Size())
-	case overlap(dst, src):
+	case reduce.Overlap(dst, src):
 		bad = argument(m.rank, c, "a dst that overlaps src, want separate buffers")
 	}
 	return m.run(ctx, c, bad, func(o *operation) error {
@@ -95,7 +95,7 @@ func (m *comm) Barrier(ctx context.Context, c collective.Call) error {
 			return nil
 		}
 		one := binary.NativeEndian.AppendUint32(nil, math.Float32bits(1))
-		return o.reduce(one, 4, combine(allSum, graph.F32))
+		return o.reduce(one, arithmetic{reduce.Sum, graph.F32})
 	})
 }
 
@@ -133,7 +133,7 @@ func (m *comm) SendRecv(ctx context.Context, c collective.Call, to int, src []by
 	case bad != nil:
 	case other != nil:
 		bad = other
-	case overlap(dst, src):
+	case reduce.Overlap(dst, src):
 		bad = argument(m.rank, c, "a dst that overlaps src, want separate buffers")
 	}
 	return m.run(ctx, c, bad, func(o *operation) error {
@@ -168,13 +168,4 @@ func (m *comm) named(c collective.Call, op string) *failure {
 		return argument(m.rank, c, "the method of %s, want the method of its name", op)
 	}
 	return nil
-}
-
-// overlap reports whether two slices share a byte.
-func overlap(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return false
-	}
-	p, q := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
-	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
 }

@@ -3,6 +3,8 @@ package ring
 import (
 	"errors"
 	"sync"
+
+	"github.com/gomoe/gomoe/internal/reduce"
 )
 
 // lane is one ring inside the ring: a part of the data that goes around in one
@@ -12,7 +14,13 @@ type lane struct {
 	send *wire
 	recv *wire
 	dir  int // -1 sends to the rank after, +1 to the rank before
-	tmp  []byte
+	tmp  *scratch
+}
+
+// scratch is the memory of a lane.
+type scratch struct {
+	packet [packetBytes]byte
+	acc    reduce.Accumulator
 }
 
 // lanes calls f for n lanes at once and returns when all have: lane i has
@@ -44,7 +52,7 @@ func (o *operation) lanes(n int, f func(i int, l lane) error) error {
 func (o *operation) lane(i, dir int) lane {
 	m := o.m
 	if m.scratch[i] == nil {
-		m.scratch[i] = make([]byte, packetBytes)
+		m.scratch[i] = new(scratch)
 	}
 	l := lane{o, m.left[i/2], m.right[i/2], dir, m.scratch[i]}
 	if dir < 0 {
@@ -57,7 +65,7 @@ func (o *operation) lane(i, dir int) lane {
 // there. Before it begins, the first after of what the lane sends have left.
 type step struct {
 	to      []byte
-	combine func(dst, src []byte)
+	combine *arithmetic
 	after   int
 }
 
@@ -120,13 +128,13 @@ func (l lane) receive(steps []step, queue chan<- packet, left <-chan struct{}) e
 			rest = rest[len(b):]
 			in := b
 			if s.combine != nil {
-				in = l.tmp[:len(b)]
+				in = l.tmp.packet[:len(b)]
 			}
 			if err := l.o.read(l.recv, in); err != nil {
 				return err
 			}
 			if s.combine != nil {
-				s.combine(b, in)
+				l.tmp.acc.Pair(b, s.combine.op, s.combine.d, in)
 			}
 			if i < len(steps)-1 {
 				queue <- packet{b, len(rest) == 0}

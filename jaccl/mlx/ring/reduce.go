@@ -1,37 +1,48 @@
 package ring
 
+import (
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/reduce"
+)
+
 // laneBytes is what a lane has to send at least before MLX opens a further one.
 const laneBytes = 256 << 10
 
 // padBytes is the most that MLX reduces when there are fewer elements than ranks.
 const padBytes = 1024
 
-// reduce combines the ranks' data, elements of size bytes, in place.
-func (o *operation) reduce(data []byte, size int, combine func(dst, src []byte)) error {
-	n := o.m.Size()
+// arithmetic is what becomes of elements of a type, two at a time.
+type arithmetic struct {
+	op reduce.Op
+	d  graph.DType
+}
+
+// reduce combines the ranks' data in place.
+func (o *operation) reduce(data []byte, a arithmetic) error {
+	n, size := o.m.Size(), a.d.Size()
 	count := len(data) / size
 	if count < n { // one element is a segment
 		padded := make([]byte, n*size)
 		copy(padded, data)
 		if len(o.m.scratch) == 0 {
-			o.m.scratch = make([][]byte, 1)
+			o.m.scratch = make([]*scratch, 1)
 		}
-		err := o.lane(0, -1).reduce(padded, size, combine)
+		err := o.lane(0, -1).reduce(padded, a)
 		copy(data, padded)
 		return err
 	}
 	lanes := max(min(2*len(o.m.right), len(data)/(n*laneBytes)), 1)
 	part := (count + lanes - 1) / lanes
 	return o.lanes(lanes, func(i int, l lane) error {
-		return l.reduce(data[i*part*size:min(count, (i+1)*part)*size], size, combine)
+		return l.reduce(data[i*part*size:min(count, (i+1)*part)*size], a)
 	})
 }
 
 // reduce sends the segments around twice: on the first way every rank adds its own
 // elements, so that in the end each rank has the total of one segment; on the
 // second way the totals go to all.
-func (l lane) reduce(data []byte, size int, combine func(dst, src []byte)) error {
-	n := l.o.m.Size()
+func (l lane) reduce(data []byte, a arithmetic) error {
+	n, size := l.o.m.Size(), a.d.Size()
 	count := len(data) / size
 	length := (count + n - 1) / n
 	segment := func(s int) []byte {
@@ -44,7 +55,7 @@ func (l lane) reduce(data []byte, size int, combine func(dst, src []byte)) error
 		at = (at + l.dir + n) % n
 		steps[i].to = segment(at)
 		if i < n-1 {
-			steps[i].combine = combine
+			steps[i].combine = &a
 		} else { // over what was sent a round before; the ring's order says so, a wrong peer may not
 			steps[i].after = i - (n - 1) + 1
 		}

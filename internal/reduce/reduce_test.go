@@ -1,4 +1,4 @@
-package engine
+package reduce
 
 import (
 	"encoding/binary"
@@ -8,25 +8,6 @@ import (
 	"github.com/gomoe/gomoe/array"
 	"github.com/gomoe/gomoe/graph"
 )
-
-// Every element is summed by exactly one member.
-func TestSegments(t *testing.T) {
-	for n := range 1000 {
-		for size := 1; size <= 9; size++ {
-			at := 0
-			for i := range size {
-				lo, hi := segment(n, i, size)
-				if lo != at || hi < lo || hi != n && hi%64 != 0 {
-					t.Fatalf("%d bytes, member %d of %d: segment %d to %d, want it to start at %d and to hold whole lines", n, i, size, lo, hi, at)
-				}
-				at = hi
-			}
-			if at != n {
-				t.Fatalf("%d bytes among %d: segments end at %d", n, size, at)
-			}
-		}
-	}
-}
 
 // A half is not rounded between its summands: 256 + 1 + 1 in bf16 would stay
 // 256 if it were, and 2048 + 1 + 1 in f16 would stay 2048.
@@ -42,8 +23,8 @@ func TestHalvesRoundOnce(t *testing.T) {
 		for _, h := range []uint16{tc.big, tc.one, tc.one} {
 			srcs = append(srcs, binary.NativeEndian.AppendUint16(nil, h))
 		}
-		var a accumulator
-		if got := elements[array.Half](a.reduce(total, tc.d, srcs, make([]byte, 2)))[0]; uint16(got) != tc.up {
+		var a Accumulator
+		if got := elements[array.Half](a.Block(Sum, tc.d, srcs, make([]byte, 2)))[0]; uint16(got) != tc.up {
 			t.Errorf("%s: %#x + 2·%#x is %#x, want %#x", tc.d, tc.big, tc.one, got, tc.up)
 		}
 	}
@@ -60,9 +41,9 @@ func TestSumOfNaN(t *testing.T) {
 		if err := one.SetFloat64s([]float64{1}); err != nil {
 			t.Fatal(err)
 		}
-		var a accumulator
+		var a Accumulator
 		sum := array.New(graph.T(d, 1))
-		copy(sum.Bytes(), a.reduce(total, d, [][]byte{one.Bytes(), nan.Bytes(), one.Bytes()}, make([]byte, d.Size())))
+		copy(sum.Bytes(), a.Block(Sum, d, [][]byte{one.Bytes(), nan.Bytes(), one.Bytes()}, make([]byte, d.Size())))
 		if x := sum.Float64s()[0]; x == x {
 			t.Errorf("%s: 1 + NaN + 1 is %v", d, x)
 		}

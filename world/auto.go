@@ -1,0 +1,79 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/link/tcp"
+)
+
+// automatic is shared memory within machines, and TCP between them. All ranks come
+// to the same kind of link, and take part in making both where only some share a
+// machine: site's Gather and Dial are everybody's.
+func automatic(ctx context.Context, site link.Site) (link.Link, error) {
+	near := neighbours(site)
+	counts, err := site.Gather(ctx, "gomoe: ranks per machine", []byte(fmt.Sprint(len(near))))
+	if err != nil {
+		return nil, err
+	}
+	most := "1"
+	for _, c := range counts {
+		if string(c) != "1" {
+			most = string(c)
+		}
+	}
+	switch {
+	case len(near) == site.Size():
+		return shared(ctx, site)
+	case most == "1":
+		return tcp.Connect(ctx, site)
+	}
+	part, err := link.Part(site, near)
+	if err != nil {
+		return nil, err
+	}
+	l, err := shared(ctx, part)
+	if err != nil {
+		return nil, err
+	}
+	within, err := link.Within(l, near, site.Size())
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	between, err := tcp.Connect(ctx, site)
+	if err != nil {
+		return nil, errors.Join(err, within.Close())
+	}
+	links := make([]link.Link, site.Size())
+	for r := range links {
+		switch {
+		case r == site.Rank():
+		case slices.Contains(near, r):
+			links[r] = within
+		default:
+			links[r] = between
+		}
+	}
+	if len(near) == 1 { // on a machine of its own in a job with others that are not
+		return between, within.Close()
+	}
+	m, err := link.Mix(links...)
+	if err != nil {
+		return nil, errors.Join(err, within.Close(), between.Close())
+	}
+	return m, nil
+}
+
+// neighbours returns the ranks on this rank's machine, itself among them.
+func neighbours(site link.Site) []int {
+	var near []int
+	for r := range site.Size() {
+		if r == site.Rank() || site.SameHost(r) {
+			near = append(near, r)
+		}
+	}
+	return near
+}

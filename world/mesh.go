@@ -1,0 +1,48 @@
+//go:build darwin || native
+
+package world
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/job/environ"
+	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/mlx/mesh"
+	"github.com/gomoe/gomoe/jaccl/rdma"
+)
+
+// overMesh is MLX's JACCL: in a job whose devices MLX's variables say, of which ranks may
+// be MLX's own processes, and of ranks that meet.
+func overMesh(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
+	o := mesh.Options{Settings: rdma.Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator, Deadline: s.cfg.Deadline}
+	if job.Devices != "" {
+		var err error
+		if o.Devices, err = devicesOf(job); err != nil {
+			return s.orTCP(ctx, job, nil, err)
+		}
+		c, err := mesh.Connect(ctx, o)
+		return s.orTCP(ctx, job, c, err)
+	}
+	return s.meetPorts(ctx, job, func(place link.Site, nodes hostfile.Nodes, l net.Listener) (jaccl.Communicator, error) {
+		var err error
+		o.Coordinator = nodes[0][0]
+		if job.Rank == 0 {
+			o.Listener = l
+		} else {
+			err = closed(l)
+		}
+		devices, lacking := agreedDevices(ctx, place, job)
+		if err = errors.Join(err, lacking); err != nil {
+			if job.Rank == 0 {
+				err = errors.Join(err, closed(l))
+			}
+			return nil, err
+		}
+		o.Devices = devices
+		return mesh.Connect(ctx, o)
+	})
+}
