@@ -462,41 +462,11 @@ func (s lanes) arithmetic() {
 	s.binary("Minimum", "min(x, y)", 0, s.min)
 	s.unary("Neg", "-x", 0, func(x vec) vec { return s.xor(s.table.bits(1<<31), x) })
 	s.unary("Abs", "|x|", 0, func(x vec) vec { return s.and(s.table.bits(1<<31-1), x) })
-	s.unary("Sign", "x where that is 0 or NaN, else 1 with its sign", 0, func(x vec) vec {
-		one := s.or(s.table.bits(math.Float32bits(1)), s.and(s.table.bits(1<<31), x))
-		zero := s.zero()
-		differ := s.either(s.is(less, x, zero), s.is(greater, x, zero))
-		return s.where(differ, one, x)
-	})
 	s.unary("Square", "x²", 0, func(x vec) vec { return s.op2(VMULPS, x, x) })
 	s.unary("Sqrt", "√x", 0, func(x vec) vec {
 		y := s.vector()
 		VSQRTPS(x, y)
 		return y
-	})
-	for _, r := range []struct {
-		name, doc string
-		mode      uint64
-	}{{"Floor", "⌊x⌋", 9}, {"Ceil", "⌈x⌉", 10}, {"RoundToEven", "x rounded, halves to even", 8}} {
-		s.unary(r.name, r.doc, 0, func(x vec) vec {
-			y := s.vector()
-			if s.wide {
-				VRNDSCALEPS(Imm(r.mode), x, y)
-			} else {
-				VROUNDPS(Imm(r.mode), x, y)
-			}
-			return y
-		})
-	}
-	s.unary("Round", "x rounded, halves away from 0", 0, func(x vec) vec {
-		half := s.or(s.number(0.5-0x1p-25), s.and(s.table.bits(1<<31), x)) // not ½, which would bring what is just below it to 1
-		VADDPS(half, x, x)
-		if s.wide {
-			VRNDSCALEPS(Imm(11), x, x)
-		} else {
-			VROUNDPS(Imm(11), x, x)
-		}
-		return x
 	})
 	var lo, hi vec
 	s.loopOf(pointwise{name: "Clamp", doc: "y = min(max(x, lo), hi)", args: []string{"y", "x"}, more: ", lo, hi float32)", unroll: 0,
@@ -506,6 +476,31 @@ func (s lanes) arithmetic() {
 			VBROADCASTSS(address(Param("hi")), hi)
 		},
 		body: func(x vs) vec { return s.min(s.max(x[0], lo), hi) }})
+	if s.wide { // these are AVX2's
+		return
+	}
+	s.unary("Sign", "x where that is 0 or NaN, else 1 with its sign", 0, func(x vec) vec {
+		one := s.or(s.table.bits(math.Float32bits(1)), s.and(s.table.bits(1<<31), x))
+		zero := s.zero()
+		differ := s.either(s.is(less, x, zero), s.is(greater, x, zero))
+		return s.where(differ, one, x)
+	})
+	for _, r := range []struct {
+		name, doc string
+		mode      uint64
+	}{{"Floor", "⌊x⌋", 9}, {"Ceil", "⌈x⌉", 10}, {"RoundToEven", "x rounded, halves to even", 8}} {
+		s.unary(r.name, r.doc, 0, func(x vec) vec {
+			y := s.vector()
+			VROUNDPS(Imm(r.mode), x, y)
+			return y
+		})
+	}
+	s.unary("Round", "x rounded, halves away from 0", 0, func(x vec) vec {
+		half := s.or(s.number(0.5-0x1p-25), s.and(s.table.bits(1<<31), x)) // not ½, which would bring what is just below it to 1
+		VADDPS(half, x, x)
+		VROUNDPS(Imm(11), x, x)
+		return x
+	})
 }
 
 // address returns where a parameter lies.

@@ -150,8 +150,12 @@ func (s lanes) uniform() {
 		}})
 }
 
-// erfinv is √2 times Erfinv32, but for its products and sums, which are fused.
+// erfinv is √2 times Erfinv32, but for its products and sums, which are fused. Weights are
+// drawn once, for which AVX2 is fast enough.
 func (s lanes) erfinv() {
+	if s.wide {
+		return
+	}
 	s = s.halved()
 	log1p := s.doubled(func(x vs) vec { return s.log1pD(x[0]) })
 	near := []float64{2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164, 0.246640727, 1.50140941}

@@ -457,143 +457,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Normal(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Normal(SB), NOSPLIT, $0-24
-	MOVQ  n+0(FP), AX
-	XORQ  DX, DX
-	MOVQ  y+8(FP), BX
-	MOVQ  x+16(FP), SI
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ            $+8, AX
-	JLT             tail
-	VBROADCASTF64X4 (SI)(DX*1), Z0
-
-compute:
-	VMULPS      Z0, Z0, Z1
-	VPXORD      vectorConstants<>+512(SB), Z1, Z1
-	VCVTPS2PD   Y1, Z1
-	VADDPD      mathDoubles<>+0(SB), Z1, Z2
-	VSUBPD      mathDoubles<>+0(SB), Z2, Z3
-	VSUBPD      Z3, Z1, Z3
-	VPANDD      mathDoubles<>+64(SB), Z1, Z4
-	VCMPPD      $0x01, mathDoubles<>+0(SB), Z4, K2
-	VPSUBD      Z4, Z4, Z4
-	VPADDQ      mathDoubles<>+128(SB), Z2, Z5
-	VPSRLQ      $0x34, Z5, Z6
-	VPORD       mathDoubles<>+192(SB), Z6, Z6
-	VSUBPD      mathDoubles<>+256(SB), Z6, Z6
-	VPANDD      mathDoubles<>+320(SB), Z5, Z5
-	VPADDQ      mathDoubles<>+384(SB), Z5, Z5
-	VSUBPD      mathDoubles<>+0(SB), Z5, Z5
-	VADDPD      mathDoubles<>+448(SB), Z5, Z7
-	VDIVPD      Z7, Z5, Z7
-	VMULPD      Z7, Z7, Z8
-	VMOVUPS     mathDoubles<>+512(SB), Z9
-	VFMADD213PD mathDoubles<>+576(SB), Z8, Z9
-	VFMADD213PD mathDoubles<>+640(SB), Z8, Z9
-	VFMADD213PD mathDoubles<>+704(SB), Z8, Z9
-	VFMADD213PD mathDoubles<>+768(SB), Z8, Z9
-	VFMADD213PD mathDoubles<>+832(SB), Z8, Z9
-	VFMADD213PD mathDoubles<>+896(SB), Z8, Z9
-	VMULPD      Z5, Z5, Z10
-	VMULPD      mathDoubles<>+960(SB), Z10, Z10
-	VMOVAPD     Z9, Z9
-	VFMADD213PD Z10, Z8, Z9
-	VMULPD      mathDoubles<>+1024(SB), Z6, Z8
-	VFMADD231PD Z7, Z9, Z8
-	VSUBPD      Z8, Z10, Z7
-	VSUBPD      Z5, Z7, Z5
-	VMOVUPS     mathDoubles<>+1088(SB), Z7
-	VFMSUB213PD Z5, Z6, Z7
-	VCMPPD      $0x00, mathDoubles<>+1152(SB), Z2, K3
-	VMOVAPD     Z7, Z5
-	VMOVUPD     Z2, K3, Z5
-	VPSUBD      Z6, Z6, Z6
-	VCMPPD      $0x00, Z6, Z2, K3
-	VMOVAPD     Z5, Z5
-	VMOVUPD     mathDoubles<>+1216(SB), K3, Z5
-	VCMPPD      $0x09, Z6, Z2, K3
-	VMOVAPD     Z5, Z2
-	VMOVUPD     mathDoubles<>+1280(SB), K3, Z2
-	VMOVAPD     Z4, Z4
-	VMOVUPD     Z3, K2, Z4
-	VADDPD      Z4, Z2, Z2
-	VPANDD      mathDoubles<>+1344(SB), Z1, Z1
-	VPORD       Z1, Z2, Z1
-	VPSUBD      Z2, Z2, Z2
-	VCVTPD2PS   Z1, Y2
-	VPXORD      vectorConstants<>+512(SB), Z2, Z1
-	VSUBPS      vectorConstants<>+576(SB), Z1, Z2
-	VSQRTPS     Z1, Z3
-	VSUBPS      vectorConstants<>+640(SB), Z3, Z3
-	VCMPPS      $0x01, vectorConstants<>+704(SB), Z1, K2
-	VMOVAPS     Z3, Z1
-	VMOVUPS     Z2, K2, Z1
-	VMOVUPS     vectorConstants<>+832(SB), Z2
-	VMOVAPS     Z2, Z2
-	VMOVUPS     vectorConstants<>+768(SB), K2, Z2
-	VMOVUPS     vectorConstants<>+960(SB), Z3
-	VMOVAPS     Z3, Z3
-	VMOVUPS     vectorConstants<>+896(SB), K2, Z3
-	VFMADD213PS Z3, Z1, Z2
-	VMOVUPS     vectorConstants<>+1088(SB), Z3
-	VMOVAPS     Z3, Z3
-	VMOVUPS     vectorConstants<>+1024(SB), K2, Z3
-	VFMADD213PS Z3, Z1, Z2
-	VMOVUPS     vectorConstants<>+1216(SB), Z3
-	VMOVAPS     Z3, Z3
-	VMOVUPS     vectorConstants<>+1152(SB), K2, Z3
-	VFMADD213PS Z3, Z1, Z2
-	VMOVUPS     vectorConstants<>+1344(SB), Z3
-	VMOVAPS     Z3, Z3
-	VMOVUPS     vectorConstants<>+1280(SB), K2, Z3
-	VFMADD213PS Z3, Z1, Z2
-	VMOVUPS     vectorConstants<>+1472(SB), Z3
-	VMOVAPS     Z3, Z3
-	VMOVUPS     vectorConstants<>+1408(SB), K2, Z3
-	VFMADD213PS Z3, Z1, Z2
-	VMOVUPS     vectorConstants<>+1600(SB), Z3
-	VMOVAPS     Z3, Z3
-	VMOVUPS     vectorConstants<>+1536(SB), K2, Z3
-	VFMADD213PS Z3, Z1, Z2
-	VMOVUPS     vectorConstants<>+1728(SB), Z3
-	VMOVAPS     Z3, Z3
-	VMOVUPS     vectorConstants<>+1664(SB), K2, Z3
-	VFMADD213PS Z3, Z1, Z2
-	VMOVUPS     vectorConstants<>+1856(SB), Z3
-	VMOVAPS     Z3, Z3
-	VMOVUPS     vectorConstants<>+1792(SB), K2, Z3
-	VFMADD213PS Z3, Z1, Z2
-	VMULPS      Z0, Z2, Z0
-	VMULPS      vectorConstants<>+1920(SB), Z0, Z0
-	TESTQ       AX, AX
-	JLT         store
-	VMOVUPS     Y0, (BX)(DX*1)
-	ADDQ        $+32, DX
-	TESTQ       AX, AX
-	JNZ         loop
-	JMP         done
-
-tail:
-	LEAQ      8(AX), CX
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K1
-	VMOVUPS.Z (SI)(DX*1), K1, Z0
-	JMP       compute
-
-store:
-	VMOVUPS Z0, K1, (BX)(DX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx2Threefry(n int, y *float32, k0 uint32, k1 uint32, hi uint32, lo uint32)
 // Requires: AVX, AVX2
 TEXT ·avx2Threefry(SB), NOSPLIT, $0-32
@@ -615,13 +478,13 @@ many:
 	JZ      done
 	VMOVAPS Y3, Y5
 	VMOVAPS Y4, Y6
-	VPADDD  vectorConstants<>+1984(SB), Y4, Y4
+	VPADDD  vectorConstants<>+512(SB), Y4, Y4
 	VMOVAPS Y3, Y7
 	VMOVAPS Y4, Y8
-	VPADDD  vectorConstants<>+1984(SB), Y4, Y4
+	VPADDD  vectorConstants<>+512(SB), Y4, Y4
 	VMOVAPS Y3, Y9
 	VMOVAPS Y4, Y10
-	VPADDD  vectorConstants<>+1984(SB), Y4, Y4
+	VPADDD  vectorConstants<>+512(SB), Y4, Y4
 	VPADDD  Y6, Y5, Y5
 	VPADDD  Y8, Y7, Y7
 	VPADDD  Y10, Y9, Y9
@@ -1090,7 +953,7 @@ loop:
 
 compute:
 	VMULPS      Y0, Y0, Y2
-	VXORPS      vectorConstants<>+512(SB), Y2, Y2
+	VXORPS      vectorConstants<>+576(SB), Y2, Y2
 	VCVTPS2PD   X2, Y2
 	VADDPD      mathDoubles<>+0(SB), Y2, Y3
 	VSUBPD      mathDoubles<>+0(SB), Y3, Y4
@@ -1138,40 +1001,40 @@ compute:
 	VORPS       Y2, Y3, Y2
 	VPSUBD      Y3, Y3, Y3
 	VCVTPD2PSY  Y2, X3
-	VXORPS      vectorConstants<>+512(SB), Y3, Y2
-	VSUBPS      vectorConstants<>+576(SB), Y2, Y3
+	VXORPS      vectorConstants<>+576(SB), Y3, Y2
+	VSUBPS      vectorConstants<>+640(SB), Y2, Y3
 	VSQRTPS     Y2, Y4
-	VSUBPS      vectorConstants<>+640(SB), Y4, Y4
-	VCMPPS      $0x01, vectorConstants<>+704(SB), Y2, Y2
+	VSUBPS      vectorConstants<>+704(SB), Y4, Y4
+	VCMPPS      $0x01, vectorConstants<>+768(SB), Y2, Y2
 	VBLENDVPS   Y2, Y3, Y4, Y3
-	VMOVUPS     vectorConstants<>+832(SB), Y4
-	VBLENDVPS   Y2, vectorConstants<>+768(SB), Y4, Y4
-	VMOVUPS     vectorConstants<>+960(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+896(SB), Y5, Y5
+	VMOVUPS     vectorConstants<>+896(SB), Y4
+	VBLENDVPS   Y2, vectorConstants<>+832(SB), Y4, Y4
+	VMOVUPS     vectorConstants<>+1024(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+960(SB), Y5, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VMOVUPS     vectorConstants<>+1088(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1024(SB), Y5, Y5
+	VMOVUPS     vectorConstants<>+1152(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1088(SB), Y5, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VMOVUPS     vectorConstants<>+1216(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1152(SB), Y5, Y5
+	VMOVUPS     vectorConstants<>+1280(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1216(SB), Y5, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VMOVUPS     vectorConstants<>+1344(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1280(SB), Y5, Y5
+	VMOVUPS     vectorConstants<>+1408(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1344(SB), Y5, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VMOVUPS     vectorConstants<>+1472(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1408(SB), Y5, Y5
+	VMOVUPS     vectorConstants<>+1536(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1472(SB), Y5, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VMOVUPS     vectorConstants<>+1600(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1536(SB), Y5, Y5
+	VMOVUPS     vectorConstants<>+1664(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1600(SB), Y5, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VMOVUPS     vectorConstants<>+1728(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1664(SB), Y5, Y5
+	VMOVUPS     vectorConstants<>+1792(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1728(SB), Y5, Y5
 	VFMADD213PS Y5, Y3, Y4
-	VMOVUPS     vectorConstants<>+1856(SB), Y5
-	VBLENDVPS   Y2, vectorConstants<>+1792(SB), Y5, Y2
+	VMOVUPS     vectorConstants<>+1920(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1856(SB), Y5, Y2
 	VFMADD213PS Y2, Y3, Y4
 	VMULPS      Y0, Y4, Y0
-	VMULPS      vectorConstants<>+1920(SB), Y0, Y0
+	VMULPS      vectorConstants<>+1984(SB), Y0, Y0
 	TESTQ       AX, AX
 	JLT         store
 	VMOVUPS     X0, (DX)(CX*1)
@@ -1246,30 +1109,30 @@ DATA vectorConstants<>+256(SB)/64, $"\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x0
 DATA vectorConstants<>+320(SB)/64, $"\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00"
 DATA vectorConstants<>+384(SB)/64, $"\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00"
 DATA vectorConstants<>+448(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
-DATA vectorConstants<>+512(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80"
-DATA vectorConstants<>+576(SB)/64, $"\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @"
-DATA vectorConstants<>+640(SB)/64, $"\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@"
-DATA vectorConstants<>+704(SB)/64, $"\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@"
-DATA vectorConstants<>+768(SB)/64, $"\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12"
-DATA vectorConstants<>+832(SB)/64, $"\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9"
-DATA vectorConstants<>+896(SB)/64, $"6K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb84"
-DATA vectorConstants<>+960(SB)/64, $"k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38"
-DATA vectorConstants<>+1024(SB)/64, $"Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6"
-DATA vectorConstants<>+1088(SB)/64, $"rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:"
-DATA vectorConstants<>+1152(SB)/64, $"\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6"
-DATA vectorConstants<>+1216(SB)/64, $"\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb"
-DATA vectorConstants<>+1280(SB)/64, $"\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9"
-DATA vectorConstants<>+1344(SB)/64, $"{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;"
-DATA vectorConstants<>+1408(SB)/64, $"\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba"
-DATA vectorConstants<>+1472(SB)/64, $"\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb"
-DATA vectorConstants<>+1536(SB)/64, $"\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻"
-DATA vectorConstants<>+1600(SB)/64, $"~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<"
-DATA vectorConstants<>+1664(SB)/64, $"c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>"
-DATA vectorConstants<>+1728(SB)/64, $"\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?"
-DATA vectorConstants<>+1792(SB)/64, $"/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?"
-DATA vectorConstants<>+1856(SB)/64, $"~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@"
-DATA vectorConstants<>+1920(SB)/64, $"\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?"
-DATA vectorConstants<>+1984(SB)/64, $"\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00"
+DATA vectorConstants<>+512(SB)/64, $"\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00"
+DATA vectorConstants<>+576(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80"
+DATA vectorConstants<>+640(SB)/64, $"\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @"
+DATA vectorConstants<>+704(SB)/64, $"\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@"
+DATA vectorConstants<>+768(SB)/64, $"\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@"
+DATA vectorConstants<>+832(SB)/64, $"\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12"
+DATA vectorConstants<>+896(SB)/64, $"\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9"
+DATA vectorConstants<>+960(SB)/64, $"6K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb84"
+DATA vectorConstants<>+1024(SB)/64, $"k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38"
+DATA vectorConstants<>+1088(SB)/64, $"Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6"
+DATA vectorConstants<>+1152(SB)/64, $"rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:"
+DATA vectorConstants<>+1216(SB)/64, $"\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6"
+DATA vectorConstants<>+1280(SB)/64, $"\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb"
+DATA vectorConstants<>+1344(SB)/64, $"\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9"
+DATA vectorConstants<>+1408(SB)/64, $"{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;"
+DATA vectorConstants<>+1472(SB)/64, $"\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba"
+DATA vectorConstants<>+1536(SB)/64, $"\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb"
+DATA vectorConstants<>+1600(SB)/64, $"\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻"
+DATA vectorConstants<>+1664(SB)/64, $"~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<"
+DATA vectorConstants<>+1728(SB)/64, $"c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>"
+DATA vectorConstants<>+1792(SB)/64, $"\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?"
+DATA vectorConstants<>+1856(SB)/64, $"/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?"
+DATA vectorConstants<>+1920(SB)/64, $"~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@"
+DATA vectorConstants<>+1984(SB)/64, $"\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?"
 GLOBL vectorConstants<>(SB), RODATA|NOPTR, $2048
 
 DATA mathCount<>+0(SB)/4, $0x00000000

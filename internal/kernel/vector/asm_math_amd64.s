@@ -408,53 +408,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Sign(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Sign(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ    CX, $+16
-	JLT     not_one
-	VMOVUPS (BX)(AX*1), Z0
-	VPANDD  vectorConstants<>+0(SB), Z0, Z1
-	VPORD   vectorConstants<>+128(SB), Z1, Z1
-	VPSUBD  Z2, Z2, Z2
-	VCMPPS  $0x01, Z2, Z0, K1
-	VCMPPS  $0x0e, Z2, Z0, K2
-	KORW    K1, K2, K1
-	VMOVAPS Z0, Z0
-	VMOVUPS Z1, K1, Z0
-	VMOVUPS Z0, (DX)(AX*1)
-	ADDQ    $+64, AX
-	SUBQ    $+16, CX
-	JMP     one
-
-not_one:
-	TESTQ     CX, CX
-	JZ        done
-	MOVQ      $0x00000001, SI
-	SHLQ      CL, SI
-	DECQ      SI
-	KMOVW     SI, K1
-	VMOVUPS.Z (BX)(AX*1), K1, Z0
-	VPANDD    vectorConstants<>+0(SB), Z0, Z1
-	VPORD     vectorConstants<>+128(SB), Z1, Z1
-	VPSUBD    Z2, Z2, Z2
-	VCMPPS    $0x01, Z2, Z0, K2
-	VCMPPS    $0x0e, Z2, Z0, K3
-	KORW      K2, K3, K2
-	VMOVAPS   Z0, Z0
-	VMOVUPS   Z1, K2, Z0
-	VMOVUPS   Z0, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx512Square(n int, y *float32, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512Square(SB), NOSPLIT, $0-24
@@ -516,144 +469,6 @@ not_one:
 	VMOVUPS.Z (BX)(AX*1), K1, Z0
 	VSQRTPS   Z0, Z0
 	VMOVUPS   Z0, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512Floor(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Floor(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ        CX, $+16
-	JLT         not_one
-	VMOVUPS     (BX)(AX*1), Z0
-	VRNDSCALEPS $0x09, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	ADDQ        $+64, AX
-	SUBQ        $+16, CX
-	JMP         one
-
-not_one:
-	TESTQ       CX, CX
-	JZ          done
-	MOVQ        $0x00000001, SI
-	SHLQ        CL, SI
-	DECQ        SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (BX)(AX*1), K1, Z0
-	VRNDSCALEPS $0x09, Z0, Z0
-	VMOVUPS     Z0, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512Ceil(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Ceil(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ        CX, $+16
-	JLT         not_one
-	VMOVUPS     (BX)(AX*1), Z0
-	VRNDSCALEPS $0x0a, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	ADDQ        $+64, AX
-	SUBQ        $+16, CX
-	JMP         one
-
-not_one:
-	TESTQ       CX, CX
-	JZ          done
-	MOVQ        $0x00000001, SI
-	SHLQ        CL, SI
-	DECQ        SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (BX)(AX*1), K1, Z0
-	VRNDSCALEPS $0x0a, Z0, Z0
-	VMOVUPS     Z0, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512RoundToEven(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512RoundToEven(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ        CX, $+16
-	JLT         not_one
-	VMOVUPS     (BX)(AX*1), Z0
-	VRNDSCALEPS $0x08, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	ADDQ        $+64, AX
-	SUBQ        $+16, CX
-	JMP         one
-
-not_one:
-	TESTQ       CX, CX
-	JZ          done
-	MOVQ        $0x00000001, SI
-	SHLQ        CL, SI
-	DECQ        SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (BX)(AX*1), K1, Z0
-	VRNDSCALEPS $0x08, Z0, Z0
-	VMOVUPS     Z0, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512Round(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Round(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ        CX, $+16
-	JLT         not_one
-	VMOVUPS     (BX)(AX*1), Z0
-	VPANDD      vectorConstants<>+0(SB), Z0, Z1
-	VPORD       vectorConstants<>+192(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VRNDSCALEPS $0x0b, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	ADDQ        $+64, AX
-	SUBQ        $+16, CX
-	JMP         one
-
-not_one:
-	TESTQ       CX, CX
-	JZ          done
-	MOVQ        $0x00000001, SI
-	SHLQ        CL, SI
-	DECQ        SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (BX)(AX*1), K1, Z0
-	VPANDD      vectorConstants<>+0(SB), Z0, Z1
-	VPORD       vectorConstants<>+192(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VRNDSCALEPS $0x0b, Z0, Z0
-	VMOVUPS     Z0, K1, (DX)(AX*1)
 
 done:
 	VZEROUPPER
@@ -770,77 +585,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Expm1(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Expm1(SB), NOSPLIT, $0-24
-	MOVQ  n+0(FP), AX
-	XORQ  DX, DX
-	MOVQ  y+8(FP), BX
-	MOVQ  x+16(FP), SI
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ            $+8, AX
-	JLT             tail
-	VBROADCASTF64X4 (SI)(DX*1), Z0
-
-compute:
-	VCVTPS2PD    Y0, Z0
-	VMOVUPS      mathDoubles<>+64(SB), Z1
-	VMAXPD       Z0, Z1, Z1
-	VMOVUPS      mathDoubles<>+128(SB), Z2
-	VMINPD       Z1, Z2, Z1
-	VMOVUPS      mathDoubles<>+192(SB), Z2
-	VFMADD231PD  mathDoubles<>+256(SB), Z1, Z2
-	VSUBPD       mathDoubles<>+192(SB), Z2, Z3
-	VFNMADD231PD mathDoubles<>+320(SB), Z3, Z1
-	VFNMADD231PD mathDoubles<>+384(SB), Z3, Z1
-	VPSLLQ       $0x34, Z2, Z2
-	VPADDQ       mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS      mathDoubles<>+448(SB), Z3
-	VFMADD213PD  mathDoubles<>+512(SB), Z1, Z3
-	VFMADD213PD  mathDoubles<>+576(SB), Z1, Z3
-	VFMADD213PD  mathDoubles<>+640(SB), Z1, Z3
-	VFMADD213PD  mathDoubles<>+704(SB), Z1, Z3
-	VFMADD213PD  mathDoubles<>+768(SB), Z1, Z3
-	VFMADD213PD  mathDoubles<>+832(SB), Z1, Z3
-	VFMADD213PD  mathDoubles<>+896(SB), Z1, Z3
-	VFMADD213PD  mathDoubles<>+960(SB), Z1, Z3
-	VFMADD213PD  mathDoubles<>+1024(SB), Z1, Z3
-	VMULPD       Z1, Z1, Z4
-	VMOVAPD      Z4, Z4
-	VFMADD213PD  Z1, Z3, Z4
-	VSUBPD       mathDoubles<>+0(SB), Z2, Z1
-	VFMADD231PD  Z2, Z4, Z1
-	VPANDD       mathDoubles<>+1088(SB), Z0, Z0
-	VPORD        Z0, Z1, Z0
-	VPSUBD       Z1, Z1, Z1
-	VCVTPD2PS    Z0, Y1
-	TESTQ        AX, AX
-	JLT          store
-	VMOVUPS      Y1, (BX)(DX*1)
-	ADDQ         $+32, DX
-	TESTQ        AX, AX
-	JNZ          loop
-	JMP          done
-
-tail:
-	LEAQ      8(AX), CX
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K1
-	VMOVUPS.Z (SI)(DX*1), K1, Z0
-	JMP       compute
-
-store:
-	VMOVUPS Z1, K1, (BX)(DX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx512Log(n int, y *float32, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512Log(SB), NOSPLIT, $0-24
@@ -858,205 +602,43 @@ loop:
 
 compute:
 	VCVTPS2PD   Y0, Z0
-	VPADDQ      mathDoubles<>+1152(SB), Z0, Z1
+	VPADDQ      mathDoubles<>+64(SB), Z0, Z1
 	VPSRLQ      $0x34, Z1, Z2
-	VPORD       mathDoubles<>+1216(SB), Z2, Z2
-	VSUBPD      mathDoubles<>+1280(SB), Z2, Z2
-	VPANDD      mathDoubles<>+1344(SB), Z1, Z1
-	VPADDQ      mathDoubles<>+1408(SB), Z1, Z1
+	VPORD       mathDoubles<>+128(SB), Z2, Z2
+	VSUBPD      mathDoubles<>+192(SB), Z2, Z2
+	VPANDD      mathDoubles<>+256(SB), Z1, Z1
+	VPADDQ      mathDoubles<>+320(SB), Z1, Z1
 	VSUBPD      mathDoubles<>+0(SB), Z1, Z1
-	VADDPD      mathDoubles<>+1472(SB), Z1, Z3
+	VADDPD      mathDoubles<>+384(SB), Z1, Z3
 	VDIVPD      Z3, Z1, Z3
 	VMULPD      Z3, Z3, Z4
-	VMOVUPS     mathDoubles<>+1536(SB), Z5
-	VFMADD213PD mathDoubles<>+1600(SB), Z4, Z5
-	VFMADD213PD mathDoubles<>+1664(SB), Z4, Z5
-	VFMADD213PD mathDoubles<>+1728(SB), Z4, Z5
-	VFMADD213PD mathDoubles<>+1792(SB), Z4, Z5
-	VFMADD213PD mathDoubles<>+1856(SB), Z4, Z5
-	VFMADD213PD mathDoubles<>+1920(SB), Z4, Z5
+	VMOVUPS     mathDoubles<>+448(SB), Z5
+	VFMADD213PD mathDoubles<>+512(SB), Z4, Z5
+	VFMADD213PD mathDoubles<>+576(SB), Z4, Z5
+	VFMADD213PD mathDoubles<>+640(SB), Z4, Z5
+	VFMADD213PD mathDoubles<>+704(SB), Z4, Z5
+	VFMADD213PD mathDoubles<>+768(SB), Z4, Z5
+	VFMADD213PD mathDoubles<>+832(SB), Z4, Z5
 	VMULPD      Z1, Z1, Z6
-	VMULPD      mathDoubles<>+1984(SB), Z6, Z6
+	VMULPD      mathDoubles<>+896(SB), Z6, Z6
 	VMOVAPD     Z5, Z5
 	VFMADD213PD Z6, Z4, Z5
-	VMULPD      mathDoubles<>+2048(SB), Z2, Z4
+	VMULPD      mathDoubles<>+960(SB), Z2, Z4
 	VFMADD231PD Z3, Z5, Z4
 	VSUBPD      Z4, Z6, Z3
 	VSUBPD      Z1, Z3, Z1
-	VMOVUPS     mathDoubles<>+2112(SB), Z3
+	VMOVUPS     mathDoubles<>+1024(SB), Z3
 	VFMSUB213PD Z1, Z2, Z3
-	VCMPPD      $0x00, mathDoubles<>+2176(SB), Z0, K2
+	VCMPPD      $0x00, mathDoubles<>+1088(SB), Z0, K2
 	VMOVAPD     Z3, Z1
 	VMOVUPD     Z0, K2, Z1
 	VPSUBD      Z2, Z2, Z2
 	VCMPPD      $0x00, Z2, Z0, K2
 	VMOVAPD     Z1, Z1
-	VMOVUPD     mathDoubles<>+2240(SB), K2, Z1
+	VMOVUPD     mathDoubles<>+1152(SB), K2, Z1
 	VCMPPD      $0x09, Z2, Z0, K2
 	VMOVAPD     Z1, Z0
-	VMOVUPD     mathDoubles<>+2304(SB), K2, Z0
-	VPSUBD      Z1, Z1, Z1
-	VCVTPD2PS   Z0, Y1
-	TESTQ       AX, AX
-	JLT         store
-	VMOVUPS     Y1, (BX)(DX*1)
-	ADDQ        $+32, DX
-	TESTQ       AX, AX
-	JNZ         loop
-	JMP         done
-
-tail:
-	LEAQ      8(AX), CX
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K1
-	VMOVUPS.Z (SI)(DX*1), K1, Z0
-	JMP       compute
-
-store:
-	VMOVUPS Z1, K1, (BX)(DX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512Log1p(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Log1p(SB), NOSPLIT, $0-24
-	MOVQ  n+0(FP), AX
-	XORQ  DX, DX
-	MOVQ  y+8(FP), BX
-	MOVQ  x+16(FP), SI
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ            $+8, AX
-	JLT             tail
-	VBROADCASTF64X4 (SI)(DX*1), Z0
-
-compute:
-	VCVTPS2PD   Y0, Z0
-	VADDPD      mathDoubles<>+0(SB), Z0, Z1
-	VSUBPD      mathDoubles<>+0(SB), Z1, Z2
-	VSUBPD      Z2, Z0, Z2
-	VPANDD      mathDoubles<>+2368(SB), Z0, Z3
-	VCMPPD      $0x01, mathDoubles<>+0(SB), Z3, K2
-	VPSUBD      Z3, Z3, Z3
-	VPADDQ      mathDoubles<>+1152(SB), Z1, Z4
-	VPSRLQ      $0x34, Z4, Z5
-	VPORD       mathDoubles<>+1216(SB), Z5, Z5
-	VSUBPD      mathDoubles<>+1280(SB), Z5, Z5
-	VPANDD      mathDoubles<>+1344(SB), Z4, Z4
-	VPADDQ      mathDoubles<>+1408(SB), Z4, Z4
-	VSUBPD      mathDoubles<>+0(SB), Z4, Z4
-	VADDPD      mathDoubles<>+1472(SB), Z4, Z6
-	VDIVPD      Z6, Z4, Z6
-	VMULPD      Z6, Z6, Z7
-	VMOVUPS     mathDoubles<>+1536(SB), Z8
-	VFMADD213PD mathDoubles<>+1600(SB), Z7, Z8
-	VFMADD213PD mathDoubles<>+1664(SB), Z7, Z8
-	VFMADD213PD mathDoubles<>+1728(SB), Z7, Z8
-	VFMADD213PD mathDoubles<>+1792(SB), Z7, Z8
-	VFMADD213PD mathDoubles<>+1856(SB), Z7, Z8
-	VFMADD213PD mathDoubles<>+1920(SB), Z7, Z8
-	VMULPD      Z4, Z4, Z9
-	VMULPD      mathDoubles<>+1984(SB), Z9, Z9
-	VMOVAPD     Z8, Z8
-	VFMADD213PD Z9, Z7, Z8
-	VMULPD      mathDoubles<>+2048(SB), Z5, Z7
-	VFMADD231PD Z6, Z8, Z7
-	VSUBPD      Z7, Z9, Z6
-	VSUBPD      Z4, Z6, Z4
-	VMOVUPS     mathDoubles<>+2112(SB), Z6
-	VFMSUB213PD Z4, Z5, Z6
-	VCMPPD      $0x00, mathDoubles<>+2176(SB), Z1, K3
-	VMOVAPD     Z6, Z4
-	VMOVUPD     Z1, K3, Z4
-	VPSUBD      Z5, Z5, Z5
-	VCMPPD      $0x00, Z5, Z1, K3
-	VMOVAPD     Z4, Z4
-	VMOVUPD     mathDoubles<>+2240(SB), K3, Z4
-	VCMPPD      $0x09, Z5, Z1, K3
-	VMOVAPD     Z4, Z1
-	VMOVUPD     mathDoubles<>+2304(SB), K3, Z1
-	VMOVAPD     Z3, Z3
-	VMOVUPD     Z2, K2, Z3
-	VADDPD      Z3, Z1, Z1
-	VPANDD      mathDoubles<>+1088(SB), Z0, Z0
-	VPORD       Z0, Z1, Z0
-	VPSUBD      Z1, Z1, Z1
-	VCVTPD2PS   Z0, Y1
-	TESTQ       AX, AX
-	JLT         store
-	VMOVUPS     Y1, (BX)(DX*1)
-	ADDQ        $+32, DX
-	TESTQ       AX, AX
-	JNZ         loop
-	JMP         done
-
-tail:
-	LEAQ      8(AX), CX
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K1
-	VMOVUPS.Z (SI)(DX*1), K1, Z0
-	JMP       compute
-
-store:
-	VMOVUPS Z1, K1, (BX)(DX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512Erf(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Erf(SB), NOSPLIT, $0-24
-	MOVQ  n+0(FP), AX
-	XORQ  DX, DX
-	MOVQ  y+8(FP), BX
-	MOVQ  x+16(FP), SI
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ            $+8, AX
-	JLT             tail
-	VBROADCASTF64X4 (SI)(DX*1), Z0
-
-compute:
-	VCVTPS2PD   Y0, Z0
-	VMOVUPS     mathDoubles<>+2432(SB), Z1
-	VMAXPD      Z0, Z1, Z1
-	VMOVUPS     mathDoubles<>+2496(SB), Z0
-	VMINPD      Z1, Z0, Z1
-	VMOVUPS     mathDoubles<>+2560(SB), Z0
-	VFMADD231PD Z1, Z1, Z0
-	VMOVUPS     mathDoubles<>+2624(SB), Z2
-	VFMADD213PD mathDoubles<>+2688(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+2752(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+2816(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+2880(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+2944(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3008(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3072(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3136(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3200(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3264(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3328(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3392(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3456(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3520(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3584(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3648(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3712(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3776(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3840(SB), Z0, Z2
-	VFMADD213PD mathDoubles<>+3904(SB), Z0, Z2
-	VMULPD      Z2, Z1, Z0
+	VMOVUPD     mathDoubles<>+1216(SB), K2, Z0
 	VPSUBD      Z1, Z1, Z1
 	VCVTPD2PS   Z0, Y1
 	TESTQ       AX, AX
@@ -1101,68 +683,68 @@ loop:
 compute:
 	VCVTPS2PD    Y0, Z0
 	VMULPD       Z0, Z0, Z1
-	VMULPD       mathDoubles<>+3968(SB), Z1, Z1
-	VMOVUPS      mathDoubles<>+64(SB), Z2
+	VMULPD       mathDoubles<>+1280(SB), Z1, Z1
+	VMOVUPS      mathDoubles<>+1344(SB), Z2
 	VMAXPD       Z1, Z2, Z2
-	VMOVUPS      mathDoubles<>+128(SB), Z1
+	VMOVUPS      mathDoubles<>+1408(SB), Z1
 	VMINPD       Z2, Z1, Z2
-	VMOVUPS      mathDoubles<>+192(SB), Z1
-	VFMADD231PD  mathDoubles<>+256(SB), Z2, Z1
-	VSUBPD       mathDoubles<>+192(SB), Z1, Z3
-	VFNMADD231PD mathDoubles<>+320(SB), Z3, Z2
-	VFNMADD231PD mathDoubles<>+384(SB), Z3, Z2
+	VMOVUPS      mathDoubles<>+1472(SB), Z1
+	VFMADD231PD  mathDoubles<>+1536(SB), Z2, Z1
+	VSUBPD       mathDoubles<>+1472(SB), Z1, Z3
+	VFNMADD231PD mathDoubles<>+1600(SB), Z3, Z2
+	VFNMADD231PD mathDoubles<>+1664(SB), Z3, Z2
 	VPSLLQ       $0x34, Z1, Z1
 	VPADDQ       mathDoubles<>+0(SB), Z1, Z1
-	VMOVUPS      mathDoubles<>+448(SB), Z3
-	VFMADD213PD  mathDoubles<>+512(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+576(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+640(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+704(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+768(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+832(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+896(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+960(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+1024(SB), Z2, Z3
+	VMOVUPS      mathDoubles<>+1728(SB), Z3
+	VFMADD213PD  mathDoubles<>+1792(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1856(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1920(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1984(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2048(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2112(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2176(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2240(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2304(SB), Z2, Z3
 	VMULPD       Z2, Z2, Z4
 	VMOVAPD      Z4, Z4
 	VFMADD213PD  Z2, Z3, Z4
 	VFMADD213PD  Z1, Z1, Z4
-	VPORD        mathDoubles<>+1088(SB), Z0, Z1
+	VPORD        mathDoubles<>+2368(SB), Z0, Z1
 	VPSUBD       Z2, Z2, Z2
-	VMOVUPS      mathDoubles<>+4032(SB), Z3
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Z1, K2
+	VMOVUPS      mathDoubles<>+2432(SB), Z3
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z1, K2
 	VMOVAPD      Z3, Z1
 	VMOVUPD      Z2, K2, Z1
 	VPANDD       Z4, Z1, Z1
-	VPANDD       mathDoubles<>+2368(SB), Z0, Z2
-	VMULPD       mathDoubles<>+1408(SB), Z2, Z2
-	VMOVUPS      mathDoubles<>+4160(SB), Z3
+	VPANDD       mathDoubles<>+2560(SB), Z0, Z2
+	VMULPD       mathDoubles<>+320(SB), Z2, Z2
+	VMOVUPS      mathDoubles<>+2624(SB), Z3
 	VMINPD       Z2, Z3, Z2
-	VADDPD       mathDoubles<>+4224(SB), Z2, Z3
+	VADDPD       mathDoubles<>+2688(SB), Z2, Z3
 	VADDPD       Z2, Z2, Z4
 	VADDPD       mathDoubles<>+0(SB), Z4, Z4
 	VMULPD       Z4, Z3, Z5
 	VMOVUPS      mathDoubles<>+0(SB), Z6
 	VDIVPD       Z5, Z6, Z6
-	VSUBPD       mathDoubles<>+4224(SB), Z2, Z2
+	VSUBPD       mathDoubles<>+2688(SB), Z2, Z2
 	VMULPD       Z4, Z2, Z2
 	VMULPD       Z6, Z2, Z2
-	VMOVUPS      mathDoubles<>+4288(SB), Z4
-	VFMADD213PD  mathDoubles<>+4352(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+4416(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+4480(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+4544(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+4608(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+4672(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+4736(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+4800(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+4864(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+4928(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+4992(SB), Z2, Z4
-	VFMADD213PD  mathDoubles<>+5056(SB), Z2, Z4
+	VMOVUPS      mathDoubles<>+2752(SB), Z4
+	VFMADD213PD  mathDoubles<>+2816(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+2880(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+2944(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3008(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3072(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3136(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3200(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3264(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3328(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3392(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3456(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3520(SB), Z2, Z4
 	VMULPD       Z6, Z3, Z2
 	VMULPD       Z2, Z4, Z2
-	VMULPD       mathDoubles<>+1984(SB), Z1, Z1
+	VMULPD       mathDoubles<>+896(SB), Z1, Z1
 	VMULPD       Z1, Z2, Z1
 	VMOVUPS      mathDoubles<>+0(SB), Z2
 	VSUBPD       Z1, Z2, Z2
@@ -1197,145 +779,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Pow(n int, z *float32, x *float32, y *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Pow(SB), NOSPLIT, $0-32
-	MOVQ  n+0(FP), AX
-	XORQ  DX, DX
-	MOVQ  z+8(FP), BX
-	MOVQ  x+16(FP), SI
-	MOVQ  y+24(FP), DI
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ            $+8, AX
-	JLT             tail
-	VBROADCASTF64X4 (SI)(DX*1), Z0
-	VBROADCASTF64X4 (DI)(DX*1), Z1
-
-compute:
-	VCVTPS2PD    Y0, Z0
-	VCVTPS2PD    Y1, Z1
-	VPANDD       mathDoubles<>+2368(SB), Z0, Z2
-	VPSUBD       Z3, Z3, Z3
-	VMOVUPS      mathDoubles<>+0(SB), Z4
-	VPADDQ       mathDoubles<>+1152(SB), Z2, Z5
-	VPSRLQ       $0x34, Z5, Z6
-	VPORD        mathDoubles<>+1216(SB), Z6, Z6
-	VSUBPD       mathDoubles<>+1280(SB), Z6, Z6
-	VPANDD       mathDoubles<>+1344(SB), Z5, Z5
-	VPADDQ       mathDoubles<>+1408(SB), Z5, Z5
-	VSUBPD       mathDoubles<>+0(SB), Z5, Z5
-	VADDPD       mathDoubles<>+1472(SB), Z5, Z7
-	VDIVPD       Z7, Z5, Z7
-	VMULPD       Z7, Z7, Z8
-	VMOVUPS      mathDoubles<>+1536(SB), Z9
-	VFMADD213PD  mathDoubles<>+1600(SB), Z8, Z9
-	VFMADD213PD  mathDoubles<>+1664(SB), Z8, Z9
-	VFMADD213PD  mathDoubles<>+1728(SB), Z8, Z9
-	VFMADD213PD  mathDoubles<>+1792(SB), Z8, Z9
-	VFMADD213PD  mathDoubles<>+1856(SB), Z8, Z9
-	VFMADD213PD  mathDoubles<>+1920(SB), Z8, Z9
-	VMULPD       Z5, Z5, Z10
-	VMULPD       mathDoubles<>+1984(SB), Z10, Z10
-	VMOVAPD      Z9, Z9
-	VFMADD213PD  Z10, Z8, Z9
-	VMULPD       mathDoubles<>+2048(SB), Z6, Z8
-	VFMADD231PD  Z7, Z9, Z8
-	VSUBPD       Z8, Z10, Z7
-	VSUBPD       Z5, Z7, Z5
-	VMOVUPS      mathDoubles<>+2112(SB), Z7
-	VFMSUB213PD  Z5, Z6, Z7
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Z2, K2
-	VMOVAPD      Z7, Z5
-	VMOVUPD      Z2, K2, Z5
-	VPSUBD       Z6, Z6, Z6
-	VCMPPD       $0x00, Z6, Z2, K2
-	VMOVAPD      Z5, Z5
-	VMOVUPD      mathDoubles<>+2240(SB), K2, Z5
-	VCMPPD       $0x09, Z6, Z2, K2
-	VMOVAPD      Z5, Z5
-	VMOVUPD      mathDoubles<>+2304(SB), K2, Z5
-	VMULPD       Z5, Z1, Z5
-	VMOVUPS      mathDoubles<>+64(SB), Z6
-	VMAXPD       Z5, Z6, Z6
-	VMOVUPS      mathDoubles<>+128(SB), Z5
-	VMINPD       Z6, Z5, Z6
-	VMOVUPS      mathDoubles<>+192(SB), Z5
-	VFMADD231PD  mathDoubles<>+256(SB), Z6, Z5
-	VSUBPD       mathDoubles<>+192(SB), Z5, Z7
-	VFNMADD231PD mathDoubles<>+320(SB), Z7, Z6
-	VFNMADD231PD mathDoubles<>+384(SB), Z7, Z6
-	VPSLLQ       $0x34, Z5, Z5
-	VPADDQ       mathDoubles<>+0(SB), Z5, Z5
-	VMOVUPS      mathDoubles<>+448(SB), Z7
-	VFMADD213PD  mathDoubles<>+512(SB), Z6, Z7
-	VFMADD213PD  mathDoubles<>+576(SB), Z6, Z7
-	VFMADD213PD  mathDoubles<>+640(SB), Z6, Z7
-	VFMADD213PD  mathDoubles<>+704(SB), Z6, Z7
-	VFMADD213PD  mathDoubles<>+768(SB), Z6, Z7
-	VFMADD213PD  mathDoubles<>+832(SB), Z6, Z7
-	VFMADD213PD  mathDoubles<>+896(SB), Z6, Z7
-	VFMADD213PD  mathDoubles<>+960(SB), Z6, Z7
-	VFMADD213PD  mathDoubles<>+1024(SB), Z6, Z7
-	VMULPD       Z6, Z6, Z8
-	VMOVAPD      Z8, Z8
-	VFMADD213PD  Z6, Z7, Z8
-	VFMADD213PD  Z5, Z5, Z8
-	VCMPPD       $0x00, Z4, Z2, K2
-	VMOVAPD      Z8, Z5
-	VMOVUPD      Z4, K2, Z5
-	VMULPD       mathDoubles<>+1984(SB), Z1, Z7
-	VRNDSCALEPD  $0x0b, Z1, Z6
-	VRNDSCALEPD  $0x0b, Z7, Z8
-	VCMPPD       $0x00, Z8, Z7, K2
-	VPANDD       mathDoubles<>+1088(SB), Z0, Z7
-	VMOVAPD      Z7, Z7
-	VMOVUPD      Z3, K2, Z7
-	VCMPPD       $0x01, Z3, Z0, K2
-	VMOVAPD      Z5, Z8
-	VMOVUPD      mathDoubles<>+2304(SB), K2, Z8
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Z2, K2
-	VMOVAPD      Z8, Z2
-	VMOVUPD      Z5, K2, Z2
-	VCMPPD       $0x00, Z6, Z1, K2
-	VPORD        Z7, Z5, Z5
-	VMOVAPD      Z2, Z2
-	VMOVUPD      Z5, K2, Z2
-	VCMPPD       $0x00, Z3, Z1, K2
-	VMOVAPD      Z2, Z1
-	VMOVUPD      Z4, K2, Z1
-	VCMPPD       $0x00, Z4, Z0, K2
-	VMOVAPD      Z1, Z0
-	VMOVUPD      Z4, K2, Z0
-	VPSUBD       Z1, Z1, Z1
-	VCVTPD2PS    Z0, Y1
-	TESTQ        AX, AX
-	JLT          store
-	VMOVUPS      Y1, (BX)(DX*1)
-	ADDQ         $+32, DX
-	TESTQ        AX, AX
-	JNZ          loop
-	JMP          done
-
-tail:
-	LEAQ      8(AX), CX
-	MOVQ      $0x00000001, R8
-	SHLQ      CL, R8
-	DECQ      R8
-	KMOVW     R8, K1
-	VMOVUPS.Z (SI)(DX*1), K1, Z0
-	VMOVUPS.Z (DI)(DX*1), K1, Z1
-	JMP       compute
-
-store:
-	VMOVUPS Z1, K1, (BX)(DX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx512GELUGrad(n int, z *float32, x *float32, y *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512GELUGrad(SB), NOSPLIT, $0-32
@@ -1357,68 +800,68 @@ compute:
 	VCVTPS2PD    Y0, Z0
 	VCVTPS2PD    Y1, Z1
 	VMULPD       Z0, Z0, Z2
-	VMULPD       mathDoubles<>+3968(SB), Z2, Z2
-	VMOVUPS      mathDoubles<>+64(SB), Z3
+	VMULPD       mathDoubles<>+1280(SB), Z2, Z2
+	VMOVUPS      mathDoubles<>+1344(SB), Z3
 	VMAXPD       Z2, Z3, Z3
-	VMOVUPS      mathDoubles<>+128(SB), Z2
+	VMOVUPS      mathDoubles<>+1408(SB), Z2
 	VMINPD       Z3, Z2, Z3
-	VMOVUPS      mathDoubles<>+192(SB), Z2
-	VFMADD231PD  mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD       mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD mathDoubles<>+384(SB), Z4, Z3
+	VMOVUPS      mathDoubles<>+1472(SB), Z2
+	VFMADD231PD  mathDoubles<>+1536(SB), Z3, Z2
+	VSUBPD       mathDoubles<>+1472(SB), Z2, Z4
+	VFNMADD231PD mathDoubles<>+1600(SB), Z4, Z3
+	VFNMADD231PD mathDoubles<>+1664(SB), Z4, Z3
 	VPSLLQ       $0x34, Z2, Z2
 	VPADDQ       mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS      mathDoubles<>+448(SB), Z4
-	VFMADD213PD  mathDoubles<>+512(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+1024(SB), Z3, Z4
+	VMOVUPS      mathDoubles<>+1728(SB), Z4
+	VFMADD213PD  mathDoubles<>+1792(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1856(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1920(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1984(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2048(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2112(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2176(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2240(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2304(SB), Z3, Z4
 	VMULPD       Z3, Z3, Z5
 	VMOVAPD      Z5, Z5
 	VFMADD213PD  Z3, Z4, Z5
 	VFMADD213PD  Z2, Z2, Z5
-	VPORD        mathDoubles<>+1088(SB), Z0, Z2
+	VPORD        mathDoubles<>+2368(SB), Z0, Z2
 	VPSUBD       Z3, Z3, Z3
-	VMOVUPS      mathDoubles<>+4032(SB), Z4
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Z2, K2
+	VMOVUPS      mathDoubles<>+2432(SB), Z4
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z2, K2
 	VMOVAPD      Z4, Z2
 	VMOVUPD      Z3, K2, Z2
 	VPANDD       Z5, Z2, Z2
-	VPANDD       mathDoubles<>+2368(SB), Z0, Z3
-	VMULPD       mathDoubles<>+1408(SB), Z3, Z3
-	VMOVUPS      mathDoubles<>+4160(SB), Z4
+	VPANDD       mathDoubles<>+2560(SB), Z0, Z3
+	VMULPD       mathDoubles<>+320(SB), Z3, Z3
+	VMOVUPS      mathDoubles<>+2624(SB), Z4
 	VMINPD       Z3, Z4, Z3
-	VADDPD       mathDoubles<>+4224(SB), Z3, Z4
+	VADDPD       mathDoubles<>+2688(SB), Z3, Z4
 	VADDPD       Z3, Z3, Z5
 	VADDPD       mathDoubles<>+0(SB), Z5, Z5
 	VMULPD       Z5, Z4, Z6
 	VMOVUPS      mathDoubles<>+0(SB), Z7
 	VDIVPD       Z6, Z7, Z7
-	VSUBPD       mathDoubles<>+4224(SB), Z3, Z3
+	VSUBPD       mathDoubles<>+2688(SB), Z3, Z3
 	VMULPD       Z5, Z3, Z3
 	VMULPD       Z7, Z3, Z3
-	VMOVUPS      mathDoubles<>+4288(SB), Z5
-	VFMADD213PD  mathDoubles<>+4352(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+4416(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+4480(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+4544(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+4608(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+4672(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+4736(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+4800(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+4864(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+4928(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+4992(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+5056(SB), Z3, Z5
+	VMOVUPS      mathDoubles<>+2752(SB), Z5
+	VFMADD213PD  mathDoubles<>+2816(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+2880(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+2944(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3008(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3072(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3136(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3200(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3264(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3328(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3392(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3456(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3520(SB), Z3, Z5
 	VMULPD       Z7, Z4, Z3
 	VMULPD       Z3, Z5, Z3
-	VMULPD       mathDoubles<>+1984(SB), Z2, Z4
+	VMULPD       mathDoubles<>+896(SB), Z2, Z4
 	VMULPD       Z4, Z3, Z3
 	VMOVUPS      mathDoubles<>+0(SB), Z4
 	VSUBPD       Z3, Z4, Z4
@@ -1426,7 +869,7 @@ compute:
 	VCMPPD       $0x01, Z5, Z0, K2
 	VMOVAPD      Z4, Z4
 	VMOVUPD      Z3, K2, Z4
-	VMULPD       mathDoubles<>+5120(SB), Z0, Z0
+	VMULPD       mathDoubles<>+3584(SB), Z0, Z0
 	VFMADD231PD  Z0, Z2, Z4
 	VMULPD       Z4, Z1, Z0
 	VPSUBD       Z1, Z1, Z1
@@ -1475,30 +918,30 @@ compute:
 	VCVTPS2PD    Y0, Z0
 	VMOVUPS      mathDoubles<>+0(SB), Z1
 	VMULPD       Z0, Z0, Z2
-	VFMADD231PD  mathDoubles<>+5184(SB), Z2, Z1
+	VFMADD231PD  mathDoubles<>+3648(SB), Z2, Z1
 	VMULPD       Z0, Z1, Z1
-	VMULPD       mathDoubles<>+5248(SB), Z1, Z1
-	VMOVUPS      mathDoubles<>+64(SB), Z2
+	VMULPD       mathDoubles<>+3712(SB), Z1, Z1
+	VMOVUPS      mathDoubles<>+1344(SB), Z2
 	VMAXPD       Z1, Z2, Z2
-	VMOVUPS      mathDoubles<>+128(SB), Z1
+	VMOVUPS      mathDoubles<>+1408(SB), Z1
 	VMINPD       Z2, Z1, Z2
-	VMOVUPS      mathDoubles<>+192(SB), Z1
-	VFMADD231PD  mathDoubles<>+256(SB), Z2, Z1
-	VSUBPD       mathDoubles<>+192(SB), Z1, Z3
-	VFNMADD231PD mathDoubles<>+320(SB), Z3, Z2
-	VFNMADD231PD mathDoubles<>+384(SB), Z3, Z2
+	VMOVUPS      mathDoubles<>+1472(SB), Z1
+	VFMADD231PD  mathDoubles<>+1536(SB), Z2, Z1
+	VSUBPD       mathDoubles<>+1472(SB), Z1, Z3
+	VFNMADD231PD mathDoubles<>+1600(SB), Z3, Z2
+	VFNMADD231PD mathDoubles<>+1664(SB), Z3, Z2
 	VPSLLQ       $0x34, Z1, Z1
 	VPADDQ       mathDoubles<>+0(SB), Z1, Z1
-	VMOVUPS      mathDoubles<>+448(SB), Z3
-	VFMADD213PD  mathDoubles<>+512(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+576(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+640(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+704(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+768(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+832(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+896(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+960(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+1024(SB), Z2, Z3
+	VMOVUPS      mathDoubles<>+1728(SB), Z3
+	VFMADD213PD  mathDoubles<>+1792(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1856(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1920(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1984(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2048(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2112(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2176(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2240(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2304(SB), Z2, Z3
 	VMULPD       Z2, Z2, Z4
 	VMOVAPD      Z4, Z4
 	VFMADD213PD  Z2, Z3, Z4
@@ -1507,16 +950,16 @@ compute:
 	VMOVUPS      mathDoubles<>+0(SB), Z2
 	VDIVPD       Z1, Z2, Z2
 	VMULPD       Z2, Z4, Z1
-	VPXORD       mathDoubles<>+1088(SB), Z0, Z3
+	VPXORD       mathDoubles<>+2368(SB), Z0, Z3
 	VPSUBD       Z4, Z4, Z4
-	VMOVUPS      mathDoubles<>+4032(SB), Z5
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Z3, K2
+	VMOVUPS      mathDoubles<>+2432(SB), Z5
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z3, K2
 	VMOVAPD      Z5, Z3
 	VMOVUPD      Z4, K2, Z3
 	VPANDD       Z1, Z3, Z1
 	VPSUBD       Z1, Z1, Z1
-	VMOVUPS      mathDoubles<>+4032(SB), Z3
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Z0, K2
+	VMOVUPS      mathDoubles<>+2432(SB), Z3
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z0, K2
 	VMOVAPD      Z3, Z3
 	VMOVUPD      Z1, K2, Z3
 	VPANDD       Z2, Z3, Z1
@@ -1569,30 +1012,30 @@ compute:
 	VCVTPS2PD    Y1, Z1
 	VMOVUPS      mathDoubles<>+0(SB), Z2
 	VMULPD       Z0, Z0, Z3
-	VFMADD231PD  mathDoubles<>+5184(SB), Z3, Z2
+	VFMADD231PD  mathDoubles<>+3648(SB), Z3, Z2
 	VMULPD       Z0, Z2, Z2
-	VMULPD       mathDoubles<>+5248(SB), Z2, Z2
-	VMOVUPS      mathDoubles<>+64(SB), Z3
+	VMULPD       mathDoubles<>+3712(SB), Z2, Z2
+	VMOVUPS      mathDoubles<>+1344(SB), Z3
 	VMAXPD       Z2, Z3, Z3
-	VMOVUPS      mathDoubles<>+128(SB), Z2
+	VMOVUPS      mathDoubles<>+1408(SB), Z2
 	VMINPD       Z3, Z2, Z3
-	VMOVUPS      mathDoubles<>+192(SB), Z2
-	VFMADD231PD  mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD       mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD mathDoubles<>+384(SB), Z4, Z3
+	VMOVUPS      mathDoubles<>+1472(SB), Z2
+	VFMADD231PD  mathDoubles<>+1536(SB), Z3, Z2
+	VSUBPD       mathDoubles<>+1472(SB), Z2, Z4
+	VFNMADD231PD mathDoubles<>+1600(SB), Z4, Z3
+	VFNMADD231PD mathDoubles<>+1664(SB), Z4, Z3
 	VPSLLQ       $0x34, Z2, Z2
 	VPADDQ       mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS      mathDoubles<>+448(SB), Z4
-	VFMADD213PD  mathDoubles<>+512(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+1024(SB), Z3, Z4
+	VMOVUPS      mathDoubles<>+1728(SB), Z4
+	VFMADD213PD  mathDoubles<>+1792(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1856(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1920(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1984(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2048(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2112(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2176(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2240(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2304(SB), Z3, Z4
 	VMULPD       Z3, Z3, Z5
 	VMOVAPD      Z5, Z5
 	VFMADD213PD  Z3, Z4, Z5
@@ -1601,22 +1044,22 @@ compute:
 	VMOVUPS      mathDoubles<>+0(SB), Z3
 	VDIVPD       Z2, Z3, Z3
 	VMULPD       Z3, Z5, Z2
-	VPXORD       mathDoubles<>+1088(SB), Z0, Z4
+	VPXORD       mathDoubles<>+2368(SB), Z0, Z4
 	VPSUBD       Z5, Z5, Z5
-	VMOVUPS      mathDoubles<>+4032(SB), Z6
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Z4, K2
+	VMOVUPS      mathDoubles<>+2432(SB), Z6
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z4, K2
 	VMOVAPD      Z6, Z4
 	VMOVUPD      Z5, K2, Z4
 	VPANDD       Z2, Z4, Z2
 	VPSUBD       Z4, Z4, Z4
-	VMOVUPS      mathDoubles<>+4032(SB), Z5
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Z0, K2
+	VMOVUPS      mathDoubles<>+2432(SB), Z5
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z0, K2
 	VMOVAPD      Z5, Z5
 	VMOVUPD      Z4, K2, Z5
 	VPANDD       Z3, Z5, Z3
-	VMOVUPS      mathDoubles<>+5312(SB), Z4
+	VMOVUPS      mathDoubles<>+3776(SB), Z4
 	VMULPD       Z0, Z0, Z5
-	VFMADD231PD  mathDoubles<>+5376(SB), Z5, Z4
+	VFMADD231PD  mathDoubles<>+3840(SB), Z5, Z4
 	VMULPD       Z2, Z3, Z2
 	VMULPD       Z4, Z0, Z0
 	VMULPD       Z0, Z2, Z0
@@ -1646,169 +1089,6 @@ store:
 	VMOVUPS Z1, K1, (BX)(DX*1)
 
 done:
-	VZEROUPPER
-	RET
-
-// func avx512Sin(n int, y *float32, x *float32) uint32
-// Requires: AVX, AVX512F
-TEXT ·avx512Sin(SB), NOSPLIT, $0-28
-	MOVQ  n+0(FP), AX
-	XORQ  DX, DX
-	MOVQ  y+8(FP), BX
-	MOVQ  x+16(FP), SI
-	KXORW K1, K1, K1
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ            $+8, AX
-	JLT             tail
-	VBROADCASTF64X4 (SI)(DX*1), Z0
-
-compute:
-	VPANDD       vectorConstants<>+64(SB), Z0, Z1
-	VCMPPS       $0x0d, vectorConstants<>+256(SB), Z1, K3
-	KORW         K3, K1, K1
-	VCVTPS2PD    Y0, Z1
-	VMOVUPS      mathDoubles<>+192(SB), Z2
-	VFMADD231PD  mathDoubles<>+5440(SB), Z1, Z2
-	VSUBPD       mathDoubles<>+192(SB), Z2, Z3
-	VMOVAPD      Z1, Z1
-	VFNMADD231PD mathDoubles<>+5504(SB), Z3, Z1
-	VFNMADD231PD mathDoubles<>+5568(SB), Z3, Z1
-	VMULPD       Z1, Z1, Z3
-	VMOVUPS      mathDoubles<>+5632(SB), Z4
-	VFMADD213PD  mathDoubles<>+5696(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+5760(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+5824(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+5888(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+5952(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+3968(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+0(SB), Z3, Z4
-	VMOVUPS      mathDoubles<>+6016(SB), Z5
-	VFMADD213PD  mathDoubles<>+6080(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+6144(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+6208(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+6272(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+6336(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+0(SB), Z3, Z5
-	VMULPD       Z5, Z1, Z1
-	VPSLLQ       $0x3f, Z2, Z3
-	VPSLLQ       $0x3e, Z2, Z2
-	VPTESTMQ     mathDoubles<>+1088(SB), Z3, K4
-	VMOVAPD      Z1, Z1
-	VMOVUPD      Z4, K4, Z1
-	VPANDD       mathDoubles<>+1088(SB), Z2, Z2
-	VPXORD       Z2, Z1, Z1
-	VPSUBD       Z2, Z2, Z2
-	VCVTPD2PS    Z1, Y2
-	VMOVAPS      Z2, Z1
-	VMOVUPS      Z0, K3, Z1
-	TESTQ        AX, AX
-	JLT          store
-	VMOVUPS      Y1, (BX)(DX*1)
-	ADDQ         $+32, DX
-	TESTQ        AX, AX
-	JNZ          loop
-	JMP          done
-
-tail:
-	LEAQ      8(AX), CX
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K2
-	VMOVUPS.Z (SI)(DX*1), K2, Z0
-	JMP       compute
-
-store:
-	VMOVUPS Z1, K2, (BX)(DX*1)
-
-done:
-	KMOVW K1, AX
-	MOVL  AX, ret+24(FP)
-	VZEROUPPER
-	RET
-
-// func avx512Cos(n int, y *float32, x *float32) uint32
-// Requires: AVX, AVX512F
-TEXT ·avx512Cos(SB), NOSPLIT, $0-28
-	MOVQ  n+0(FP), AX
-	XORQ  DX, DX
-	MOVQ  y+8(FP), BX
-	MOVQ  x+16(FP), SI
-	KXORW K1, K1, K1
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ            $+8, AX
-	JLT             tail
-	VBROADCASTF64X4 (SI)(DX*1), Z0
-
-compute:
-	VPANDD       vectorConstants<>+64(SB), Z0, Z1
-	VCMPPS       $0x0d, vectorConstants<>+256(SB), Z1, K3
-	KORW         K3, K1, K1
-	VCVTPS2PD    Y0, Z1
-	VMOVUPS      mathDoubles<>+192(SB), Z2
-	VFMADD231PD  mathDoubles<>+5440(SB), Z1, Z2
-	VSUBPD       mathDoubles<>+192(SB), Z2, Z3
-	VMOVAPD      Z1, Z1
-	VFNMADD231PD mathDoubles<>+5504(SB), Z3, Z1
-	VFNMADD231PD mathDoubles<>+5568(SB), Z3, Z1
-	VMULPD       Z1, Z1, Z3
-	VMOVUPS      mathDoubles<>+5632(SB), Z4
-	VFMADD213PD  mathDoubles<>+5696(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+5760(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+5824(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+5888(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+5952(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+3968(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+0(SB), Z3, Z4
-	VMOVUPS      mathDoubles<>+6016(SB), Z5
-	VFMADD213PD  mathDoubles<>+6080(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+6144(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+6208(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+6272(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+6336(SB), Z3, Z5
-	VFMADD213PD  mathDoubles<>+0(SB), Z3, Z5
-	VMULPD       Z5, Z1, Z1
-	VPADDQ       mathDoubles<>+6400(SB), Z2, Z2
-	VPSLLQ       $0x3f, Z2, Z3
-	VPSLLQ       $0x3e, Z2, Z2
-	VPTESTMQ     mathDoubles<>+1088(SB), Z3, K4
-	VMOVAPD      Z1, Z1
-	VMOVUPD      Z4, K4, Z1
-	VPANDD       mathDoubles<>+1088(SB), Z2, Z2
-	VPXORD       Z2, Z1, Z1
-	VPSUBD       Z2, Z2, Z2
-	VCVTPD2PS    Z1, Y2
-	VMOVAPS      Z2, Z1
-	VMOVUPS      Z0, K3, Z1
-	TESTQ        AX, AX
-	JLT          store
-	VMOVUPS      Y1, (BX)(DX*1)
-	ADDQ         $+32, DX
-	TESTQ        AX, AX
-	JNZ          loop
-	JMP          done
-
-tail:
-	LEAQ      8(AX), CX
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K2
-	VMOVUPS.Z (SI)(DX*1), K2, Z0
-	JMP       compute
-
-store:
-	VMOVUPS Z1, K2, (BX)(DX*1)
-
-done:
-	KMOVW K1, AX
-	MOVL  AX, ret+24(FP)
 	VZEROUPPER
 	RET
 
@@ -2210,51 +1490,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx2Sign(n int, y *float32, x *float32)
-// Requires: AVX, AVX2
-TEXT ·avx2Sign(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ      AX, $+8
-	JLT       not_one
-	VMOVUPS   (BX)(CX*1), Y0
-	VANDPS    vectorConstants<>+0(SB), Y0, Y1
-	VORPS     vectorConstants<>+128(SB), Y1, Y1
-	VPSUBD    Y2, Y2, Y2
-	VCMPPS    $0x01, Y2, Y0, Y3
-	VCMPPS    $0x0e, Y2, Y0, Y2
-	VORPS     Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VMOVUPS   Y0, (DX)(CX*1)
-	ADDQ      $+32, CX
-	SUBQ      $+8, AX
-	JMP       one
-
-not_one:
-	TESTQ      AX, AX
-	JZ         done
-	LEAQ       mathTails<>+32(SB), SI
-	SHLQ       $0x02, AX
-	SUBQ       AX, SI
-	VMOVUPS    (SI), Y0
-	VMASKMOVPS (BX)(CX*1), Y0, Y1
-	VANDPS     vectorConstants<>+0(SB), Y1, Y2
-	VORPS      vectorConstants<>+128(SB), Y2, Y2
-	VPSUBD     Y3, Y3, Y3
-	VCMPPS     $0x01, Y3, Y1, Y4
-	VCMPPS     $0x0e, Y3, Y1, Y3
-	VORPS      Y4, Y3, Y3
-	VBLENDVPS  Y3, Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx2Square(n int, y *float32, x *float32)
 // Requires: AVX
 TEXT ·avx2Square(SB), NOSPLIT, $0-24
@@ -2315,6 +1550,108 @@ not_one:
 	VMOVUPS    (SI), Y0
 	VMASKMOVPS (BX)(CX*1), Y0, Y1
 	VSQRTPS    Y1, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Clamp(n int, y *float32, x *float32, lo float32, hi float32)
+// Requires: AVX
+TEXT ·avx2Clamp(SB), NOSPLIT, $0-32
+	MOVQ         n+0(FP), AX
+	XORQ         CX, CX
+	MOVQ         y+8(FP), DX
+	MOVQ         x+16(FP), BX
+	VBROADCASTSS lo+24(FP), Y0
+	VBROADCASTSS hi+28(FP), Y1
+
+one:
+	CMPQ      AX, $+8
+	JLT       not_one
+	VMOVUPS   (BX)(CX*1), Y2
+	VMAXPS    Y0, Y2, Y3
+	VCMPPS    $0x00, Y0, Y2, Y4
+	VANDPS    Y2, Y0, Y5
+	VBLENDVPS Y4, Y5, Y3, Y3
+	VCMPPS    $0x03, Y2, Y2, Y4
+	VBLENDVPS Y4, Y2, Y3, Y2
+	VMINPS    Y1, Y2, Y3
+	VCMPPS    $0x00, Y1, Y2, Y4
+	VORPS     Y2, Y1, Y5
+	VBLENDVPS Y4, Y5, Y3, Y3
+	VCMPPS    $0x03, Y2, Y2, Y4
+	VBLENDVPS Y4, Y2, Y3, Y2
+	VMOVUPS   Y2, (DX)(CX*1)
+	ADDQ      $+32, CX
+	SUBQ      $+8, AX
+	JMP       one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y2
+	VMASKMOVPS (BX)(CX*1), Y2, Y3
+	VMAXPS     Y0, Y3, Y4
+	VCMPPS     $0x00, Y0, Y3, Y5
+	VANDPS     Y3, Y0, Y0
+	VBLENDVPS  Y5, Y0, Y4, Y0
+	VCMPPS     $0x03, Y3, Y3, Y4
+	VBLENDVPS  Y4, Y3, Y0, Y0
+	VMINPS     Y1, Y0, Y3
+	VCMPPS     $0x00, Y1, Y0, Y4
+	VORPS      Y0, Y1, Y1
+	VBLENDVPS  Y4, Y1, Y3, Y1
+	VCMPPS     $0x03, Y0, Y0, Y3
+	VBLENDVPS  Y3, Y0, Y1, Y0
+	VMASKMOVPS Y0, Y2, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Sign(n int, y *float32, x *float32)
+// Requires: AVX, AVX2
+TEXT ·avx2Sign(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+one:
+	CMPQ      AX, $+8
+	JLT       not_one
+	VMOVUPS   (BX)(CX*1), Y0
+	VANDPS    vectorConstants<>+0(SB), Y0, Y1
+	VORPS     vectorConstants<>+128(SB), Y1, Y1
+	VPSUBD    Y2, Y2, Y2
+	VCMPPS    $0x01, Y2, Y0, Y3
+	VCMPPS    $0x0e, Y2, Y0, Y2
+	VORPS     Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+	SUBQ      $+8, AX
+	JMP       one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VANDPS     vectorConstants<>+0(SB), Y1, Y2
+	VORPS      vectorConstants<>+128(SB), Y2, Y2
+	VPSUBD     Y3, Y3, Y3
+	VCMPPS     $0x01, Y3, Y1, Y4
+	VCMPPS     $0x0e, Y3, Y1, Y3
+	VORPS      Y4, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, (DX)(CX*1)
 
 done:
@@ -2459,63 +1796,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx2Clamp(n int, y *float32, x *float32, lo float32, hi float32)
-// Requires: AVX
-TEXT ·avx2Clamp(SB), NOSPLIT, $0-32
-	MOVQ         n+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         y+8(FP), DX
-	MOVQ         x+16(FP), BX
-	VBROADCASTSS lo+24(FP), Y0
-	VBROADCASTSS hi+28(FP), Y1
-
-one:
-	CMPQ      AX, $+8
-	JLT       not_one
-	VMOVUPS   (BX)(CX*1), Y2
-	VMAXPS    Y0, Y2, Y3
-	VCMPPS    $0x00, Y0, Y2, Y4
-	VANDPS    Y2, Y0, Y5
-	VBLENDVPS Y4, Y5, Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y4
-	VBLENDVPS Y4, Y2, Y3, Y2
-	VMINPS    Y1, Y2, Y3
-	VCMPPS    $0x00, Y1, Y2, Y4
-	VORPS     Y2, Y1, Y5
-	VBLENDVPS Y4, Y5, Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y4
-	VBLENDVPS Y4, Y2, Y3, Y2
-	VMOVUPS   Y2, (DX)(CX*1)
-	ADDQ      $+32, CX
-	SUBQ      $+8, AX
-	JMP       one
-
-not_one:
-	TESTQ      AX, AX
-	JZ         done
-	LEAQ       mathTails<>+32(SB), SI
-	SHLQ       $0x02, AX
-	SUBQ       AX, SI
-	VMOVUPS    (SI), Y2
-	VMASKMOVPS (BX)(CX*1), Y2, Y3
-	VMAXPS     Y0, Y3, Y4
-	VCMPPS     $0x00, Y0, Y3, Y5
-	VANDPS     Y3, Y0, Y0
-	VBLENDVPS  Y5, Y0, Y4, Y0
-	VCMPPS     $0x03, Y3, Y3, Y4
-	VBLENDVPS  Y4, Y3, Y0, Y0
-	VMINPS     Y1, Y0, Y3
-	VCMPPS     $0x00, Y1, Y0, Y4
-	VORPS      Y0, Y1, Y1
-	VBLENDVPS  Y4, Y1, Y3, Y1
-	VCMPPS     $0x03, Y0, Y0, Y3
-	VBLENDVPS  Y3, Y0, Y1, Y0
-	VMASKMOVPS Y0, Y2, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx2Rsqrt(n int, y *float32, x *float32)
 // Requires: AVX, AVX2
 TEXT ·avx2Rsqrt(SB), NOSPLIT, $0-24
@@ -2562,77 +1842,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx2Expm1(n int, y *float32, x *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·avx2Expm1(SB), NOSPLIT, $0-24
-	MOVQ  n+0(FP), AX
-	XORQ  CX, CX
-	MOVQ  y+8(FP), DX
-	MOVQ  x+16(FP), BX
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ           $+4, AX
-	JLT            tail
-	VBROADCASTF128 (BX)(CX*1), Y0
-
-compute:
-	VCVTPS2PD    X0, Y0
-	VMOVUPS      mathDoubles<>+64(SB), Y2
-	VMAXPD       Y0, Y2, Y2
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y2, Y3, Y2
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y2
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y2
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+448(SB), Y4
-	VFMADD213PD  mathDoubles<>+512(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y4
-	VMULPD       Y2, Y2, Y5
-	VMOVAPD      Y5, Y5
-	VFMADD213PD  Y2, Y4, Y5
-	VSUBPD       mathDoubles<>+0(SB), Y3, Y2
-	VFMADD231PD  Y3, Y5, Y2
-	VANDPS       mathDoubles<>+1088(SB), Y0, Y0
-	VORPS        Y0, Y2, Y0
-	VPSUBD       Y2, Y2, Y2
-	VCVTPD2PSY   Y0, X2
-	TESTQ        AX, AX
-	JLT          store
-	VMOVUPS      X2, (DX)(CX*1)
-	ADDQ         $+16, CX
-	TESTQ        AX, AX
-	JNZ          loop
-	JMP          done
-
-tail:
-	LEAQ       4(AX), SI
-	LEAQ       mathTails<>+32(SB), DI
-	SHLQ       $0x02, SI
-	SUBQ       SI, DI
-	VMOVUPS    (DI), Y1
-	VMASKMOVPS (BX)(CX*1), Y1, Y0
-	JMP        compute
-
-store:
-	VMASKMOVPS Y2, Y1, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx2Log(n int, y *float32, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2Log(SB), NOSPLIT, $0-24
@@ -2650,198 +1859,40 @@ loop:
 
 compute:
 	VCVTPS2PD   X0, Y0
-	VPADDQ      mathDoubles<>+1152(SB), Y0, Y2
+	VPADDQ      mathDoubles<>+64(SB), Y0, Y2
 	VPSRLQ      $0x34, Y2, Y3
-	VORPS       mathDoubles<>+1216(SB), Y3, Y3
-	VSUBPD      mathDoubles<>+1280(SB), Y3, Y3
-	VANDPS      mathDoubles<>+1344(SB), Y2, Y2
-	VPADDQ      mathDoubles<>+1408(SB), Y2, Y2
+	VORPS       mathDoubles<>+128(SB), Y3, Y3
+	VSUBPD      mathDoubles<>+192(SB), Y3, Y3
+	VANDPS      mathDoubles<>+256(SB), Y2, Y2
+	VPADDQ      mathDoubles<>+320(SB), Y2, Y2
 	VSUBPD      mathDoubles<>+0(SB), Y2, Y2
-	VADDPD      mathDoubles<>+1472(SB), Y2, Y4
+	VADDPD      mathDoubles<>+384(SB), Y2, Y4
 	VDIVPD      Y4, Y2, Y4
 	VMULPD      Y4, Y4, Y5
-	VMOVUPS     mathDoubles<>+1536(SB), Y6
-	VFMADD213PD mathDoubles<>+1600(SB), Y5, Y6
-	VFMADD213PD mathDoubles<>+1664(SB), Y5, Y6
-	VFMADD213PD mathDoubles<>+1728(SB), Y5, Y6
-	VFMADD213PD mathDoubles<>+1792(SB), Y5, Y6
-	VFMADD213PD mathDoubles<>+1856(SB), Y5, Y6
-	VFMADD213PD mathDoubles<>+1920(SB), Y5, Y6
+	VMOVUPS     mathDoubles<>+448(SB), Y6
+	VFMADD213PD mathDoubles<>+512(SB), Y5, Y6
+	VFMADD213PD mathDoubles<>+576(SB), Y5, Y6
+	VFMADD213PD mathDoubles<>+640(SB), Y5, Y6
+	VFMADD213PD mathDoubles<>+704(SB), Y5, Y6
+	VFMADD213PD mathDoubles<>+768(SB), Y5, Y6
+	VFMADD213PD mathDoubles<>+832(SB), Y5, Y6
 	VMULPD      Y2, Y2, Y7
-	VMULPD      mathDoubles<>+1984(SB), Y7, Y7
+	VMULPD      mathDoubles<>+896(SB), Y7, Y7
 	VMOVAPD     Y6, Y6
 	VFMADD213PD Y7, Y5, Y6
-	VMULPD      mathDoubles<>+2048(SB), Y3, Y5
+	VMULPD      mathDoubles<>+960(SB), Y3, Y5
 	VFMADD231PD Y4, Y6, Y5
 	VSUBPD      Y5, Y7, Y4
 	VSUBPD      Y2, Y4, Y2
-	VMOVUPS     mathDoubles<>+2112(SB), Y4
+	VMOVUPS     mathDoubles<>+1024(SB), Y4
 	VFMSUB213PD Y2, Y3, Y4
-	VCMPPD      $0x00, mathDoubles<>+2176(SB), Y0, Y2
+	VCMPPD      $0x00, mathDoubles<>+1088(SB), Y0, Y2
 	VBLENDVPD   Y2, Y0, Y4, Y2
 	VPSUBD      Y3, Y3, Y3
 	VCMPPD      $0x00, Y3, Y0, Y4
-	VBLENDVPD   Y4, mathDoubles<>+2240(SB), Y2, Y2
+	VBLENDVPD   Y4, mathDoubles<>+1152(SB), Y2, Y2
 	VCMPPD      $0x09, Y3, Y0, Y0
-	VBLENDVPD   Y0, mathDoubles<>+2304(SB), Y2, Y0
-	VPSUBD      Y2, Y2, Y2
-	VCVTPD2PSY  Y0, X2
-	TESTQ       AX, AX
-	JLT         store
-	VMOVUPS     X2, (DX)(CX*1)
-	ADDQ        $+16, CX
-	TESTQ       AX, AX
-	JNZ         loop
-	JMP         done
-
-tail:
-	LEAQ       4(AX), SI
-	LEAQ       mathTails<>+32(SB), DI
-	SHLQ       $0x02, SI
-	SUBQ       SI, DI
-	VMOVUPS    (DI), Y1
-	VMASKMOVPS (BX)(CX*1), Y1, Y0
-	JMP        compute
-
-store:
-	VMASKMOVPS Y2, Y1, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2Log1p(n int, y *float32, x *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·avx2Log1p(SB), NOSPLIT, $0-24
-	MOVQ  n+0(FP), AX
-	XORQ  CX, CX
-	MOVQ  y+8(FP), DX
-	MOVQ  x+16(FP), BX
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ           $+4, AX
-	JLT            tail
-	VBROADCASTF128 (BX)(CX*1), Y0
-
-compute:
-	VCVTPS2PD   X0, Y0
-	VADDPD      mathDoubles<>+0(SB), Y0, Y2
-	VSUBPD      mathDoubles<>+0(SB), Y2, Y3
-	VSUBPD      Y3, Y0, Y3
-	VANDPS      mathDoubles<>+2368(SB), Y0, Y4
-	VCMPPD      $0x01, mathDoubles<>+0(SB), Y4, Y4
-	VPSUBD      Y5, Y5, Y5
-	VPADDQ      mathDoubles<>+1152(SB), Y2, Y6
-	VPSRLQ      $0x34, Y6, Y7
-	VORPS       mathDoubles<>+1216(SB), Y7, Y7
-	VSUBPD      mathDoubles<>+1280(SB), Y7, Y7
-	VANDPS      mathDoubles<>+1344(SB), Y6, Y6
-	VPADDQ      mathDoubles<>+1408(SB), Y6, Y6
-	VSUBPD      mathDoubles<>+0(SB), Y6, Y6
-	VADDPD      mathDoubles<>+1472(SB), Y6, Y8
-	VDIVPD      Y8, Y6, Y8
-	VMULPD      Y8, Y8, Y9
-	VMOVUPS     mathDoubles<>+1536(SB), Y10
-	VFMADD213PD mathDoubles<>+1600(SB), Y9, Y10
-	VFMADD213PD mathDoubles<>+1664(SB), Y9, Y10
-	VFMADD213PD mathDoubles<>+1728(SB), Y9, Y10
-	VFMADD213PD mathDoubles<>+1792(SB), Y9, Y10
-	VFMADD213PD mathDoubles<>+1856(SB), Y9, Y10
-	VFMADD213PD mathDoubles<>+1920(SB), Y9, Y10
-	VMULPD      Y6, Y6, Y11
-	VMULPD      mathDoubles<>+1984(SB), Y11, Y11
-	VMOVAPD     Y10, Y10
-	VFMADD213PD Y11, Y9, Y10
-	VMULPD      mathDoubles<>+2048(SB), Y7, Y9
-	VFMADD231PD Y8, Y10, Y9
-	VSUBPD      Y9, Y11, Y8
-	VSUBPD      Y6, Y8, Y6
-	VMOVUPS     mathDoubles<>+2112(SB), Y8
-	VFMSUB213PD Y6, Y7, Y8
-	VCMPPD      $0x00, mathDoubles<>+2176(SB), Y2, Y6
-	VBLENDVPD   Y6, Y2, Y8, Y6
-	VPSUBD      Y7, Y7, Y7
-	VCMPPD      $0x00, Y7, Y2, Y8
-	VBLENDVPD   Y8, mathDoubles<>+2240(SB), Y6, Y6
-	VCMPPD      $0x09, Y7, Y2, Y2
-	VBLENDVPD   Y2, mathDoubles<>+2304(SB), Y6, Y2
-	VBLENDVPD   Y4, Y3, Y5, Y3
-	VADDPD      Y3, Y2, Y2
-	VANDPS      mathDoubles<>+1088(SB), Y0, Y0
-	VORPS       Y0, Y2, Y0
-	VPSUBD      Y2, Y2, Y2
-	VCVTPD2PSY  Y0, X2
-	TESTQ       AX, AX
-	JLT         store
-	VMOVUPS     X2, (DX)(CX*1)
-	ADDQ        $+16, CX
-	TESTQ       AX, AX
-	JNZ         loop
-	JMP         done
-
-tail:
-	LEAQ       4(AX), SI
-	LEAQ       mathTails<>+32(SB), DI
-	SHLQ       $0x02, SI
-	SUBQ       SI, DI
-	VMOVUPS    (DI), Y1
-	VMASKMOVPS (BX)(CX*1), Y1, Y0
-	JMP        compute
-
-store:
-	VMASKMOVPS Y2, Y1, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2Erf(n int, y *float32, x *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·avx2Erf(SB), NOSPLIT, $0-24
-	MOVQ  n+0(FP), AX
-	XORQ  CX, CX
-	MOVQ  y+8(FP), DX
-	MOVQ  x+16(FP), BX
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ           $+4, AX
-	JLT            tail
-	VBROADCASTF128 (BX)(CX*1), Y0
-
-compute:
-	VCVTPS2PD   X0, Y0
-	VMOVUPS     mathDoubles<>+2432(SB), Y2
-	VMAXPD      Y0, Y2, Y2
-	VMOVUPS     mathDoubles<>+2496(SB), Y0
-	VMINPD      Y2, Y0, Y2
-	VMOVUPS     mathDoubles<>+2560(SB), Y0
-	VFMADD231PD Y2, Y2, Y0
-	VMOVUPS     mathDoubles<>+2624(SB), Y3
-	VFMADD213PD mathDoubles<>+2688(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+2752(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+2816(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+2880(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+2944(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3008(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3072(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3136(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3200(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3264(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3328(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3392(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3456(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3520(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3584(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3648(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3712(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3776(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3840(SB), Y0, Y3
-	VFMADD213PD mathDoubles<>+3904(SB), Y0, Y3
-	VMULPD      Y3, Y2, Y0
+	VBLENDVPD   Y0, mathDoubles<>+1216(SB), Y2, Y0
 	VPSUBD      Y2, Y2, Y2
 	VCVTPD2PSY  Y0, X2
 	TESTQ       AX, AX
@@ -2886,67 +1937,67 @@ loop:
 compute:
 	VCVTPS2PD    X0, Y0
 	VMULPD       Y0, Y0, Y2
-	VMULPD       mathDoubles<>+3968(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+64(SB), Y3
+	VMULPD       mathDoubles<>+1280(SB), Y2, Y2
+	VMOVUPS      mathDoubles<>+1344(SB), Y3
 	VMAXPD       Y2, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y2
+	VMOVUPS      mathDoubles<>+1408(SB), Y2
 	VMINPD       Y3, Y2, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y2
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y2
-	VSUBPD       mathDoubles<>+192(SB), Y2, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
+	VMOVUPS      mathDoubles<>+1472(SB), Y2
+	VFMADD231PD  mathDoubles<>+1536(SB), Y3, Y2
+	VSUBPD       mathDoubles<>+1472(SB), Y2, Y4
+	VFNMADD231PD mathDoubles<>+1600(SB), Y4, Y3
+	VFNMADD231PD mathDoubles<>+1664(SB), Y4, Y3
 	VPSLLQ       $0x34, Y2, Y2
 	VPADDQ       mathDoubles<>+0(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+448(SB), Y4
-	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
+	VMOVUPS      mathDoubles<>+1728(SB), Y4
+	VFMADD213PD  mathDoubles<>+1792(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1856(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1920(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1984(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2048(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2112(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2176(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2240(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2304(SB), Y3, Y4
 	VMULPD       Y3, Y3, Y5
 	VMOVAPD      Y5, Y5
 	VFMADD213PD  Y3, Y4, Y5
 	VFMADD213PD  Y2, Y2, Y5
-	VORPS        mathDoubles<>+1088(SB), Y0, Y2
+	VORPS        mathDoubles<>+2368(SB), Y0, Y2
 	VPSUBD       Y3, Y3, Y3
-	VMOVUPS      mathDoubles<>+4032(SB), Y4
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y2, Y2
+	VMOVUPS      mathDoubles<>+2432(SB), Y4
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y2, Y2
 	VBLENDVPD    Y2, Y3, Y4, Y2
 	VANDPS       Y5, Y2, Y2
-	VANDPS       mathDoubles<>+2368(SB), Y0, Y3
-	VMULPD       mathDoubles<>+1408(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+4160(SB), Y4
+	VANDPS       mathDoubles<>+2560(SB), Y0, Y3
+	VMULPD       mathDoubles<>+320(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+2624(SB), Y4
 	VMINPD       Y3, Y4, Y3
-	VADDPD       mathDoubles<>+4224(SB), Y3, Y4
+	VADDPD       mathDoubles<>+2688(SB), Y3, Y4
 	VADDPD       Y3, Y3, Y5
 	VADDPD       mathDoubles<>+0(SB), Y5, Y5
 	VMULPD       Y5, Y4, Y6
 	VMOVUPS      mathDoubles<>+0(SB), Y7
 	VDIVPD       Y6, Y7, Y7
-	VSUBPD       mathDoubles<>+4224(SB), Y3, Y3
+	VSUBPD       mathDoubles<>+2688(SB), Y3, Y3
 	VMULPD       Y5, Y3, Y3
 	VMULPD       Y7, Y3, Y3
-	VMOVUPS      mathDoubles<>+4288(SB), Y5
-	VFMADD213PD  mathDoubles<>+4352(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4416(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4480(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4544(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4608(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4672(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4736(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4800(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4864(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4928(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4992(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+5056(SB), Y3, Y5
+	VMOVUPS      mathDoubles<>+2752(SB), Y5
+	VFMADD213PD  mathDoubles<>+2816(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+2880(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+2944(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3008(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3072(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3136(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3200(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3264(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3328(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3392(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3456(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3520(SB), Y3, Y5
 	VMULPD       Y7, Y4, Y3
 	VMULPD       Y3, Y5, Y3
-	VMULPD       mathDoubles<>+1984(SB), Y2, Y2
+	VMULPD       mathDoubles<>+896(SB), Y2, Y2
 	VMULPD       Y2, Y3, Y2
 	VMOVUPS      mathDoubles<>+0(SB), Y3
 	VSUBPD       Y2, Y3, Y3
@@ -2980,135 +2031,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx2Pow(n int, z *float32, x *float32, y *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·avx2Pow(SB), NOSPLIT, $0-32
-	MOVQ  n+0(FP), AX
-	XORQ  CX, CX
-	MOVQ  z+8(FP), DX
-	MOVQ  x+16(FP), BX
-	MOVQ  y+24(FP), SI
-	TESTQ AX, AX
-	JZ    done
-
-loop:
-	SUBQ           $+4, AX
-	JLT            tail
-	VBROADCASTF128 (BX)(CX*1), Y0
-	VBROADCASTF128 (SI)(CX*1), Y1
-
-compute:
-	VCVTPS2PD    X0, Y0
-	VCVTPS2PD    X1, Y1
-	VANDPS       mathDoubles<>+2368(SB), Y0, Y3
-	VPSUBD       Y4, Y4, Y4
-	VMOVUPS      mathDoubles<>+0(SB), Y5
-	VPADDQ       mathDoubles<>+1152(SB), Y3, Y6
-	VPSRLQ       $0x34, Y6, Y7
-	VORPS        mathDoubles<>+1216(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+1280(SB), Y7, Y7
-	VANDPS       mathDoubles<>+1344(SB), Y6, Y6
-	VPADDQ       mathDoubles<>+1408(SB), Y6, Y6
-	VSUBPD       mathDoubles<>+0(SB), Y6, Y6
-	VADDPD       mathDoubles<>+1472(SB), Y6, Y8
-	VDIVPD       Y8, Y6, Y8
-	VMULPD       Y8, Y8, Y9
-	VMOVUPS      mathDoubles<>+1536(SB), Y10
-	VFMADD213PD  mathDoubles<>+1600(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1664(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1728(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1792(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1856(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1920(SB), Y9, Y10
-	VMULPD       Y6, Y6, Y11
-	VMULPD       mathDoubles<>+1984(SB), Y11, Y11
-	VMOVAPD      Y10, Y10
-	VFMADD213PD  Y11, Y9, Y10
-	VMULPD       mathDoubles<>+2048(SB), Y7, Y9
-	VFMADD231PD  Y8, Y10, Y9
-	VSUBPD       Y9, Y11, Y8
-	VSUBPD       Y6, Y8, Y6
-	VMOVUPS      mathDoubles<>+2112(SB), Y8
-	VFMSUB213PD  Y6, Y7, Y8
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y3, Y6
-	VBLENDVPD    Y6, Y3, Y8, Y6
-	VPSUBD       Y7, Y7, Y7
-	VCMPPD       $0x00, Y7, Y3, Y8
-	VBLENDVPD    Y8, mathDoubles<>+2240(SB), Y6, Y6
-	VCMPPD       $0x09, Y7, Y3, Y7
-	VBLENDVPD    Y7, mathDoubles<>+2304(SB), Y6, Y6
-	VMULPD       Y6, Y1, Y6
-	VMOVUPS      mathDoubles<>+64(SB), Y7
-	VMAXPD       Y6, Y7, Y7
-	VMOVUPS      mathDoubles<>+128(SB), Y6
-	VMINPD       Y7, Y6, Y7
-	VMOVUPS      mathDoubles<>+192(SB), Y6
-	VFMADD231PD  mathDoubles<>+256(SB), Y7, Y6
-	VSUBPD       mathDoubles<>+192(SB), Y6, Y8
-	VFNMADD231PD mathDoubles<>+320(SB), Y8, Y7
-	VFNMADD231PD mathDoubles<>+384(SB), Y8, Y7
-	VPSLLQ       $0x34, Y6, Y6
-	VPADDQ       mathDoubles<>+0(SB), Y6, Y6
-	VMOVUPS      mathDoubles<>+448(SB), Y8
-	VFMADD213PD  mathDoubles<>+512(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+576(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+640(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+704(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+768(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+832(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+896(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+960(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+1024(SB), Y7, Y8
-	VMULPD       Y7, Y7, Y9
-	VMOVAPD      Y9, Y9
-	VFMADD213PD  Y7, Y8, Y9
-	VFMADD213PD  Y6, Y6, Y9
-	VCMPPD       $0x00, Y5, Y3, Y6
-	VBLENDVPD    Y6, Y5, Y9, Y6
-	VMULPD       mathDoubles<>+1984(SB), Y1, Y8
-	VROUNDPD     $0x0b, Y1, Y7
-	VROUNDPD     $0x0b, Y8, Y9
-	VCMPPD       $0x00, Y9, Y8, Y8
-	VANDPS       mathDoubles<>+1088(SB), Y0, Y9
-	VBLENDVPD    Y8, Y4, Y9, Y8
-	VCMPPD       $0x01, Y4, Y0, Y9
-	VBLENDVPD    Y9, mathDoubles<>+2304(SB), Y6, Y9
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y3, Y3
-	VBLENDVPD    Y3, Y6, Y9, Y3
-	VCMPPD       $0x00, Y7, Y1, Y7
-	VORPS        Y8, Y6, Y6
-	VBLENDVPD    Y7, Y6, Y3, Y3
-	VCMPPD       $0x00, Y4, Y1, Y1
-	VBLENDVPD    Y1, Y5, Y3, Y1
-	VCMPPD       $0x00, Y5, Y0, Y0
-	VBLENDVPD    Y0, Y5, Y1, Y0
-	VPSUBD       Y1, Y1, Y1
-	VCVTPD2PSY   Y0, X1
-	TESTQ        AX, AX
-	JLT          store
-	VMOVUPS      X1, (DX)(CX*1)
-	ADDQ         $+16, CX
-	TESTQ        AX, AX
-	JNZ          loop
-	JMP          done
-
-tail:
-	LEAQ       4(AX), DI
-	LEAQ       mathTails<>+32(SB), R8
-	SHLQ       $0x02, DI
-	SUBQ       DI, R8
-	VMOVUPS    (R8), Y2
-	VMASKMOVPS (BX)(CX*1), Y2, Y0
-	VMASKMOVPS (SI)(CX*1), Y2, Y1
-	JMP        compute
-
-store:
-	VMASKMOVPS Y1, Y2, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx2GELUGrad(n int, z *float32, x *float32, y *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2GELUGrad(SB), NOSPLIT, $0-32
@@ -3130,74 +2052,74 @@ compute:
 	VCVTPS2PD    X0, Y0
 	VCVTPS2PD    X1, Y1
 	VMULPD       Y0, Y0, Y3
-	VMULPD       mathDoubles<>+3968(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+64(SB), Y4
+	VMULPD       mathDoubles<>+1280(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+1344(SB), Y4
 	VMAXPD       Y3, Y4, Y4
-	VMOVUPS      mathDoubles<>+128(SB), Y3
+	VMOVUPS      mathDoubles<>+1408(SB), Y3
 	VMINPD       Y4, Y3, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
+	VMOVUPS      mathDoubles<>+1472(SB), Y3
+	VFMADD231PD  mathDoubles<>+1536(SB), Y4, Y3
+	VSUBPD       mathDoubles<>+1472(SB), Y3, Y5
+	VFNMADD231PD mathDoubles<>+1600(SB), Y5, Y4
+	VFNMADD231PD mathDoubles<>+1664(SB), Y5, Y4
 	VPSLLQ       $0x34, Y3, Y3
 	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+448(SB), Y5
-	VFMADD213PD  mathDoubles<>+512(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
+	VMOVUPS      mathDoubles<>+1728(SB), Y5
+	VFMADD213PD  mathDoubles<>+1792(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1856(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1920(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1984(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2048(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2112(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2176(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2240(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2304(SB), Y4, Y5
 	VMULPD       Y4, Y4, Y6
 	VMOVAPD      Y6, Y6
 	VFMADD213PD  Y4, Y5, Y6
 	VFMADD213PD  Y3, Y3, Y6
-	VORPS        mathDoubles<>+1088(SB), Y0, Y3
+	VORPS        mathDoubles<>+2368(SB), Y0, Y3
 	VPSUBD       Y4, Y4, Y4
-	VMOVUPS      mathDoubles<>+4032(SB), Y5
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+2432(SB), Y5
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y3, Y3
 	VBLENDVPD    Y3, Y4, Y5, Y3
 	VANDPS       Y6, Y3, Y3
-	VANDPS       mathDoubles<>+2368(SB), Y0, Y4
-	VMULPD       mathDoubles<>+1408(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+4160(SB), Y5
+	VANDPS       mathDoubles<>+2560(SB), Y0, Y4
+	VMULPD       mathDoubles<>+320(SB), Y4, Y4
+	VMOVUPS      mathDoubles<>+2624(SB), Y5
 	VMINPD       Y4, Y5, Y4
-	VADDPD       mathDoubles<>+4224(SB), Y4, Y5
+	VADDPD       mathDoubles<>+2688(SB), Y4, Y5
 	VADDPD       Y4, Y4, Y6
 	VADDPD       mathDoubles<>+0(SB), Y6, Y6
 	VMULPD       Y6, Y5, Y7
 	VMOVUPS      mathDoubles<>+0(SB), Y8
 	VDIVPD       Y7, Y8, Y8
-	VSUBPD       mathDoubles<>+4224(SB), Y4, Y4
+	VSUBPD       mathDoubles<>+2688(SB), Y4, Y4
 	VMULPD       Y6, Y4, Y4
 	VMULPD       Y8, Y4, Y4
-	VMOVUPS      mathDoubles<>+4288(SB), Y6
-	VFMADD213PD  mathDoubles<>+4352(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4416(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4480(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4544(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4608(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4672(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4736(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4800(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4864(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4928(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4992(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+5056(SB), Y4, Y6
+	VMOVUPS      mathDoubles<>+2752(SB), Y6
+	VFMADD213PD  mathDoubles<>+2816(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+2880(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+2944(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3008(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3072(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3136(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3200(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3264(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3328(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3392(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3456(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3520(SB), Y4, Y6
 	VMULPD       Y8, Y5, Y4
 	VMULPD       Y4, Y6, Y4
-	VMULPD       mathDoubles<>+1984(SB), Y3, Y5
+	VMULPD       mathDoubles<>+896(SB), Y3, Y5
 	VMULPD       Y5, Y4, Y4
 	VMOVUPS      mathDoubles<>+0(SB), Y5
 	VSUBPD       Y4, Y5, Y5
 	VPSUBD       Y6, Y6, Y6
 	VCMPPD       $0x01, Y6, Y0, Y6
 	VBLENDVPD    Y6, Y4, Y5, Y4
-	VMULPD       mathDoubles<>+5120(SB), Y0, Y0
+	VMULPD       mathDoubles<>+3584(SB), Y0, Y0
 	VFMADD231PD  Y0, Y3, Y4
 	VMULPD       Y4, Y1, Y0
 	VPSUBD       Y1, Y1, Y1
@@ -3246,30 +2168,30 @@ compute:
 	VCVTPS2PD    X0, Y0
 	VMOVUPS      mathDoubles<>+0(SB), Y2
 	VMULPD       Y0, Y0, Y3
-	VFMADD231PD  mathDoubles<>+5184(SB), Y3, Y2
+	VFMADD231PD  mathDoubles<>+3648(SB), Y3, Y2
 	VMULPD       Y0, Y2, Y2
-	VMULPD       mathDoubles<>+5248(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+64(SB), Y3
+	VMULPD       mathDoubles<>+3712(SB), Y2, Y2
+	VMOVUPS      mathDoubles<>+1344(SB), Y3
 	VMAXPD       Y2, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y2
+	VMOVUPS      mathDoubles<>+1408(SB), Y2
 	VMINPD       Y3, Y2, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y2
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y2
-	VSUBPD       mathDoubles<>+192(SB), Y2, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
+	VMOVUPS      mathDoubles<>+1472(SB), Y2
+	VFMADD231PD  mathDoubles<>+1536(SB), Y3, Y2
+	VSUBPD       mathDoubles<>+1472(SB), Y2, Y4
+	VFNMADD231PD mathDoubles<>+1600(SB), Y4, Y3
+	VFNMADD231PD mathDoubles<>+1664(SB), Y4, Y3
 	VPSLLQ       $0x34, Y2, Y2
 	VPADDQ       mathDoubles<>+0(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+448(SB), Y4
-	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
+	VMOVUPS      mathDoubles<>+1728(SB), Y4
+	VFMADD213PD  mathDoubles<>+1792(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1856(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1920(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1984(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2048(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2112(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2176(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2240(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2304(SB), Y3, Y4
 	VMULPD       Y3, Y3, Y5
 	VMOVAPD      Y5, Y5
 	VFMADD213PD  Y3, Y4, Y5
@@ -3278,15 +2200,15 @@ compute:
 	VMOVUPS      mathDoubles<>+0(SB), Y3
 	VDIVPD       Y2, Y3, Y3
 	VMULPD       Y3, Y5, Y2
-	VXORPS       mathDoubles<>+1088(SB), Y0, Y4
+	VXORPS       mathDoubles<>+2368(SB), Y0, Y4
 	VPSUBD       Y5, Y5, Y5
-	VMOVUPS      mathDoubles<>+4032(SB), Y6
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y4, Y4
+	VMOVUPS      mathDoubles<>+2432(SB), Y6
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y4, Y4
 	VBLENDVPD    Y4, Y5, Y6, Y4
 	VANDPS       Y2, Y4, Y2
 	VPSUBD       Y2, Y2, Y2
-	VMOVUPS      mathDoubles<>+4032(SB), Y4
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y0, Y5
+	VMOVUPS      mathDoubles<>+2432(SB), Y4
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y0, Y5
 	VBLENDVPD    Y5, Y2, Y4, Y2
 	VANDPS       Y3, Y2, Y2
 	VMULPD       Y2, Y0, Y0
@@ -3338,30 +2260,30 @@ compute:
 	VCVTPS2PD    X1, Y1
 	VMOVUPS      mathDoubles<>+0(SB), Y3
 	VMULPD       Y0, Y0, Y4
-	VFMADD231PD  mathDoubles<>+5184(SB), Y4, Y3
+	VFMADD231PD  mathDoubles<>+3648(SB), Y4, Y3
 	VMULPD       Y0, Y3, Y3
-	VMULPD       mathDoubles<>+5248(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+64(SB), Y4
+	VMULPD       mathDoubles<>+3712(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+1344(SB), Y4
 	VMAXPD       Y3, Y4, Y4
-	VMOVUPS      mathDoubles<>+128(SB), Y3
+	VMOVUPS      mathDoubles<>+1408(SB), Y3
 	VMINPD       Y4, Y3, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
+	VMOVUPS      mathDoubles<>+1472(SB), Y3
+	VFMADD231PD  mathDoubles<>+1536(SB), Y4, Y3
+	VSUBPD       mathDoubles<>+1472(SB), Y3, Y5
+	VFNMADD231PD mathDoubles<>+1600(SB), Y5, Y4
+	VFNMADD231PD mathDoubles<>+1664(SB), Y5, Y4
 	VPSLLQ       $0x34, Y3, Y3
 	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+448(SB), Y5
-	VFMADD213PD  mathDoubles<>+512(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
+	VMOVUPS      mathDoubles<>+1728(SB), Y5
+	VFMADD213PD  mathDoubles<>+1792(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1856(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1920(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1984(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2048(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2112(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2176(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2240(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2304(SB), Y4, Y5
 	VMULPD       Y4, Y4, Y6
 	VMOVAPD      Y6, Y6
 	VFMADD213PD  Y4, Y5, Y6
@@ -3370,25 +2292,383 @@ compute:
 	VMOVUPS      mathDoubles<>+0(SB), Y4
 	VDIVPD       Y3, Y4, Y4
 	VMULPD       Y4, Y6, Y3
-	VXORPS       mathDoubles<>+1088(SB), Y0, Y5
+	VXORPS       mathDoubles<>+2368(SB), Y0, Y5
 	VPSUBD       Y6, Y6, Y6
-	VMOVUPS      mathDoubles<>+4032(SB), Y7
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y5, Y5
+	VMOVUPS      mathDoubles<>+2432(SB), Y7
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y5, Y5
 	VBLENDVPD    Y5, Y6, Y7, Y5
 	VANDPS       Y3, Y5, Y3
 	VPSUBD       Y5, Y5, Y5
-	VMOVUPS      mathDoubles<>+4032(SB), Y6
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y0, Y7
+	VMOVUPS      mathDoubles<>+2432(SB), Y6
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y0, Y7
 	VBLENDVPD    Y7, Y5, Y6, Y5
 	VANDPS       Y4, Y5, Y4
-	VMOVUPS      mathDoubles<>+5312(SB), Y5
+	VMOVUPS      mathDoubles<>+3776(SB), Y5
 	VMULPD       Y0, Y0, Y6
-	VFMADD231PD  mathDoubles<>+5376(SB), Y6, Y5
+	VFMADD231PD  mathDoubles<>+3840(SB), Y6, Y5
 	VMULPD       Y3, Y4, Y3
 	VMULPD       Y5, Y0, Y0
 	VMULPD       Y0, Y3, Y0
 	VADDPD       Y4, Y0, Y0
 	VMULPD       Y0, Y1, Y0
+	VPSUBD       Y1, Y1, Y1
+	VCVTPD2PSY   Y0, X1
+	TESTQ        AX, AX
+	JLT          store
+	VMOVUPS      X1, (DX)(CX*1)
+	ADDQ         $+16, CX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), DI
+	LEAQ       mathTails<>+32(SB), R8
+	SHLQ       $0x02, DI
+	SUBQ       DI, R8
+	VMOVUPS    (R8), Y2
+	VMASKMOVPS (BX)(CX*1), Y2, Y0
+	VMASKMOVPS (SI)(CX*1), Y2, Y1
+	JMP        compute
+
+store:
+	VMASKMOVPS Y1, Y2, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Expm1(n int, y *float32, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Expm1(SB), NOSPLIT, $0-24
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+
+compute:
+	VCVTPS2PD    X0, Y0
+	VMOVUPS      mathDoubles<>+1344(SB), Y2
+	VMAXPD       Y0, Y2, Y2
+	VMOVUPS      mathDoubles<>+1408(SB), Y3
+	VMINPD       Y2, Y3, Y2
+	VMOVUPS      mathDoubles<>+1472(SB), Y3
+	VFMADD231PD  mathDoubles<>+1536(SB), Y2, Y3
+	VSUBPD       mathDoubles<>+1472(SB), Y3, Y4
+	VFNMADD231PD mathDoubles<>+1600(SB), Y4, Y2
+	VFNMADD231PD mathDoubles<>+1664(SB), Y4, Y2
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+1728(SB), Y4
+	VFMADD213PD  mathDoubles<>+1792(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+1856(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+1920(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+1984(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+2048(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+2112(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+2176(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+2240(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+2304(SB), Y2, Y4
+	VMULPD       Y2, Y2, Y5
+	VMOVAPD      Y5, Y5
+	VFMADD213PD  Y2, Y4, Y5
+	VSUBPD       mathDoubles<>+0(SB), Y3, Y2
+	VFMADD231PD  Y3, Y5, Y2
+	VANDPS       mathDoubles<>+2368(SB), Y0, Y0
+	VORPS        Y0, Y2, Y0
+	VPSUBD       Y2, Y2, Y2
+	VCVTPD2PSY   Y0, X2
+	TESTQ        AX, AX
+	JLT          store
+	VMOVUPS      X2, (DX)(CX*1)
+	ADDQ         $+16, CX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
+
+store:
+	VMASKMOVPS Y2, Y1, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Log1p(n int, y *float32, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Log1p(SB), NOSPLIT, $0-24
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+
+compute:
+	VCVTPS2PD   X0, Y0
+	VADDPD      mathDoubles<>+0(SB), Y0, Y2
+	VSUBPD      mathDoubles<>+0(SB), Y2, Y3
+	VSUBPD      Y3, Y0, Y3
+	VANDPS      mathDoubles<>+2560(SB), Y0, Y4
+	VCMPPD      $0x01, mathDoubles<>+0(SB), Y4, Y4
+	VPSUBD      Y5, Y5, Y5
+	VPADDQ      mathDoubles<>+64(SB), Y2, Y6
+	VPSRLQ      $0x34, Y6, Y7
+	VORPS       mathDoubles<>+128(SB), Y7, Y7
+	VSUBPD      mathDoubles<>+192(SB), Y7, Y7
+	VANDPS      mathDoubles<>+256(SB), Y6, Y6
+	VPADDQ      mathDoubles<>+320(SB), Y6, Y6
+	VSUBPD      mathDoubles<>+0(SB), Y6, Y6
+	VADDPD      mathDoubles<>+384(SB), Y6, Y8
+	VDIVPD      Y8, Y6, Y8
+	VMULPD      Y8, Y8, Y9
+	VMOVUPS     mathDoubles<>+448(SB), Y10
+	VFMADD213PD mathDoubles<>+512(SB), Y9, Y10
+	VFMADD213PD mathDoubles<>+576(SB), Y9, Y10
+	VFMADD213PD mathDoubles<>+640(SB), Y9, Y10
+	VFMADD213PD mathDoubles<>+704(SB), Y9, Y10
+	VFMADD213PD mathDoubles<>+768(SB), Y9, Y10
+	VFMADD213PD mathDoubles<>+832(SB), Y9, Y10
+	VMULPD      Y6, Y6, Y11
+	VMULPD      mathDoubles<>+896(SB), Y11, Y11
+	VMOVAPD     Y10, Y10
+	VFMADD213PD Y11, Y9, Y10
+	VMULPD      mathDoubles<>+960(SB), Y7, Y9
+	VFMADD231PD Y8, Y10, Y9
+	VSUBPD      Y9, Y11, Y8
+	VSUBPD      Y6, Y8, Y6
+	VMOVUPS     mathDoubles<>+1024(SB), Y8
+	VFMSUB213PD Y6, Y7, Y8
+	VCMPPD      $0x00, mathDoubles<>+1088(SB), Y2, Y6
+	VBLENDVPD   Y6, Y2, Y8, Y6
+	VPSUBD      Y7, Y7, Y7
+	VCMPPD      $0x00, Y7, Y2, Y8
+	VBLENDVPD   Y8, mathDoubles<>+1152(SB), Y6, Y6
+	VCMPPD      $0x09, Y7, Y2, Y2
+	VBLENDVPD   Y2, mathDoubles<>+1216(SB), Y6, Y2
+	VBLENDVPD   Y4, Y3, Y5, Y3
+	VADDPD      Y3, Y2, Y2
+	VANDPS      mathDoubles<>+2368(SB), Y0, Y0
+	VORPS       Y0, Y2, Y0
+	VPSUBD      Y2, Y2, Y2
+	VCVTPD2PSY  Y0, X2
+	TESTQ       AX, AX
+	JLT         store
+	VMOVUPS     X2, (DX)(CX*1)
+	ADDQ        $+16, CX
+	TESTQ       AX, AX
+	JNZ         loop
+	JMP         done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
+
+store:
+	VMASKMOVPS Y2, Y1, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Erf(n int, y *float32, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Erf(SB), NOSPLIT, $0-24
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+
+compute:
+	VCVTPS2PD   X0, Y0
+	VMOVUPS     mathDoubles<>+3904(SB), Y2
+	VMAXPD      Y0, Y2, Y2
+	VMOVUPS     mathDoubles<>+3968(SB), Y0
+	VMINPD      Y2, Y0, Y2
+	VMOVUPS     mathDoubles<>+4032(SB), Y0
+	VFMADD231PD Y2, Y2, Y0
+	VMOVUPS     mathDoubles<>+4096(SB), Y3
+	VFMADD213PD mathDoubles<>+4160(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4224(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4288(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4352(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4416(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4480(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4544(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4608(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4672(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4736(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4800(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4864(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4928(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4992(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5056(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5120(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5184(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5248(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5312(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5376(SB), Y0, Y3
+	VMULPD      Y3, Y2, Y0
+	VPSUBD      Y2, Y2, Y2
+	VCVTPD2PSY  Y0, X2
+	TESTQ       AX, AX
+	JLT         store
+	VMOVUPS     X2, (DX)(CX*1)
+	ADDQ        $+16, CX
+	TESTQ       AX, AX
+	JNZ         loop
+	JMP         done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
+
+store:
+	VMASKMOVPS Y2, Y1, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Pow(n int, z *float32, x *float32, y *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Pow(SB), NOSPLIT, $0-32
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  z+8(FP), DX
+	MOVQ  x+16(FP), BX
+	MOVQ  y+24(FP), SI
+	TESTQ AX, AX
+	JZ    done
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+	VBROADCASTF128 (SI)(CX*1), Y1
+
+compute:
+	VCVTPS2PD    X0, Y0
+	VCVTPS2PD    X1, Y1
+	VANDPS       mathDoubles<>+2560(SB), Y0, Y3
+	VPSUBD       Y4, Y4, Y4
+	VMOVUPS      mathDoubles<>+0(SB), Y5
+	VPADDQ       mathDoubles<>+64(SB), Y3, Y6
+	VPSRLQ       $0x34, Y6, Y7
+	VORPS        mathDoubles<>+128(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+192(SB), Y7, Y7
+	VANDPS       mathDoubles<>+256(SB), Y6, Y6
+	VPADDQ       mathDoubles<>+320(SB), Y6, Y6
+	VSUBPD       mathDoubles<>+0(SB), Y6, Y6
+	VADDPD       mathDoubles<>+384(SB), Y6, Y8
+	VDIVPD       Y8, Y6, Y8
+	VMULPD       Y8, Y8, Y9
+	VMOVUPS      mathDoubles<>+448(SB), Y10
+	VFMADD213PD  mathDoubles<>+512(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+576(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+640(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+704(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+768(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+832(SB), Y9, Y10
+	VMULPD       Y6, Y6, Y11
+	VMULPD       mathDoubles<>+896(SB), Y11, Y11
+	VMOVAPD      Y10, Y10
+	VFMADD213PD  Y11, Y9, Y10
+	VMULPD       mathDoubles<>+960(SB), Y7, Y9
+	VFMADD231PD  Y8, Y10, Y9
+	VSUBPD       Y9, Y11, Y8
+	VSUBPD       Y6, Y8, Y6
+	VMOVUPS      mathDoubles<>+1024(SB), Y8
+	VFMSUB213PD  Y6, Y7, Y8
+	VCMPPD       $0x00, mathDoubles<>+1088(SB), Y3, Y6
+	VBLENDVPD    Y6, Y3, Y8, Y6
+	VPSUBD       Y7, Y7, Y7
+	VCMPPD       $0x00, Y7, Y3, Y8
+	VBLENDVPD    Y8, mathDoubles<>+1152(SB), Y6, Y6
+	VCMPPD       $0x09, Y7, Y3, Y7
+	VBLENDVPD    Y7, mathDoubles<>+1216(SB), Y6, Y6
+	VMULPD       Y6, Y1, Y6
+	VMOVUPS      mathDoubles<>+1344(SB), Y7
+	VMAXPD       Y6, Y7, Y7
+	VMOVUPS      mathDoubles<>+1408(SB), Y6
+	VMINPD       Y7, Y6, Y7
+	VMOVUPS      mathDoubles<>+1472(SB), Y6
+	VFMADD231PD  mathDoubles<>+1536(SB), Y7, Y6
+	VSUBPD       mathDoubles<>+1472(SB), Y6, Y8
+	VFNMADD231PD mathDoubles<>+1600(SB), Y8, Y7
+	VFNMADD231PD mathDoubles<>+1664(SB), Y8, Y7
+	VPSLLQ       $0x34, Y6, Y6
+	VPADDQ       mathDoubles<>+0(SB), Y6, Y6
+	VMOVUPS      mathDoubles<>+1728(SB), Y8
+	VFMADD213PD  mathDoubles<>+1792(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+1856(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+1920(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+1984(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+2048(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+2112(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+2176(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+2240(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+2304(SB), Y7, Y8
+	VMULPD       Y7, Y7, Y9
+	VMOVAPD      Y9, Y9
+	VFMADD213PD  Y7, Y8, Y9
+	VFMADD213PD  Y6, Y6, Y9
+	VCMPPD       $0x00, Y5, Y3, Y6
+	VBLENDVPD    Y6, Y5, Y9, Y6
+	VMULPD       mathDoubles<>+896(SB), Y1, Y8
+	VROUNDPD     $0x0b, Y1, Y7
+	VROUNDPD     $0x0b, Y8, Y9
+	VCMPPD       $0x00, Y9, Y8, Y8
+	VANDPS       mathDoubles<>+2368(SB), Y0, Y9
+	VBLENDVPD    Y8, Y4, Y9, Y8
+	VCMPPD       $0x01, Y4, Y0, Y9
+	VBLENDVPD    Y9, mathDoubles<>+1216(SB), Y6, Y9
+	VCMPPD       $0x00, mathDoubles<>+1088(SB), Y3, Y3
+	VBLENDVPD    Y3, Y6, Y9, Y3
+	VCMPPD       $0x00, Y7, Y1, Y7
+	VORPS        Y8, Y6, Y6
+	VBLENDVPD    Y7, Y6, Y3, Y3
+	VCMPPD       $0x00, Y4, Y1, Y1
+	VBLENDVPD    Y1, Y5, Y3, Y1
+	VCMPPD       $0x00, Y5, Y0, Y0
+	VBLENDVPD    Y0, Y5, Y1, Y0
 	VPSUBD       Y1, Y1, Y1
 	VCVTPD2PSY   Y0, X1
 	TESTQ        AX, AX
@@ -3437,9 +2717,9 @@ compute:
 	VCMPPS       $0x0d, vectorConstants<>+256(SB), Y3, Y3
 	VORPS        Y3, Y0, Y0
 	VCVTPS2PD    X1, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y5
+	VMOVUPS      mathDoubles<>+1472(SB), Y5
 	VFMADD231PD  mathDoubles<>+5440(SB), Y4, Y5
-	VSUBPD       mathDoubles<>+192(SB), Y5, Y6
+	VSUBPD       mathDoubles<>+1472(SB), Y5, Y6
 	VMOVAPD      Y4, Y4
 	VFNMADD231PD mathDoubles<>+5504(SB), Y6, Y4
 	VFNMADD231PD mathDoubles<>+5568(SB), Y6, Y4
@@ -3450,7 +2730,7 @@ compute:
 	VFMADD213PD  mathDoubles<>+5824(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+5888(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+5952(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+3968(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+1280(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+0(SB), Y6, Y7
 	VMOVUPS      mathDoubles<>+6016(SB), Y8
 	VFMADD213PD  mathDoubles<>+6080(SB), Y6, Y8
@@ -3463,7 +2743,7 @@ compute:
 	VPSLLQ       $0x3f, Y5, Y6
 	VPSLLQ       $0x3e, Y5, Y5
 	VBLENDVPD    Y6, Y7, Y4, Y4
-	VANDPS       mathDoubles<>+1088(SB), Y5, Y5
+	VANDPS       mathDoubles<>+2368(SB), Y5, Y5
 	VXORPS       Y5, Y4, Y4
 	VPSUBD       Y5, Y5, Y5
 	VCVTPD2PSY   Y4, X5
@@ -3515,9 +2795,9 @@ compute:
 	VCMPPS       $0x0d, vectorConstants<>+256(SB), Y3, Y3
 	VORPS        Y3, Y0, Y0
 	VCVTPS2PD    X1, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y5
+	VMOVUPS      mathDoubles<>+1472(SB), Y5
 	VFMADD231PD  mathDoubles<>+5440(SB), Y4, Y5
-	VSUBPD       mathDoubles<>+192(SB), Y5, Y6
+	VSUBPD       mathDoubles<>+1472(SB), Y5, Y6
 	VMOVAPD      Y4, Y4
 	VFNMADD231PD mathDoubles<>+5504(SB), Y6, Y4
 	VFNMADD231PD mathDoubles<>+5568(SB), Y6, Y4
@@ -3528,7 +2808,7 @@ compute:
 	VFMADD213PD  mathDoubles<>+5824(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+5888(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+5952(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+3968(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+1280(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+0(SB), Y6, Y7
 	VMOVUPS      mathDoubles<>+6016(SB), Y8
 	VFMADD213PD  mathDoubles<>+6080(SB), Y6, Y8
@@ -3542,7 +2822,7 @@ compute:
 	VPSLLQ       $0x3f, Y5, Y6
 	VPSLLQ       $0x3e, Y5, Y5
 	VBLENDVPD    Y6, Y7, Y4, Y4
-	VANDPS       mathDoubles<>+1088(SB), Y5, Y5
+	VANDPS       mathDoubles<>+2368(SB), Y5, Y5
 	VXORPS       Y5, Y4, Y4
 	VPSUBD       Y5, Y5, Y5
 	VCVTPD2PSY   Y4, X5
@@ -3592,90 +2872,90 @@ DATA mathTails<>+60(SB)/4, $0x00000000
 GLOBL mathTails<>(SB), RODATA|NOPTR, $64
 
 DATA mathDoubles<>+0(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?"
-DATA mathDoubles<>+64(SB)/64, $"\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0"
-DATA mathDoubles<>+128(SB)/64, $"\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@"
-DATA mathDoubles<>+192(SB)/64, $"\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C"
-DATA mathDoubles<>+256(SB)/64, $"\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?"
-DATA mathDoubles<>+320(SB)/64, $"\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?"
-DATA mathDoubles<>+384(SB)/64, $"?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<"
-DATA mathDoubles<>+448(SB)/64, $"U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>"
-DATA mathDoubles<>+512(SB)/64, $"֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>"
-DATA mathDoubles<>+576(SB)/64, $"\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>"
-DATA mathDoubles<>+640(SB)/64, $"z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>"
-DATA mathDoubles<>+704(SB)/64, $"\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?"
-DATA mathDoubles<>+768(SB)/64, $"\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?"
-DATA mathDoubles<>+832(SB)/64, $"\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?"
-DATA mathDoubles<>+896(SB)/64, $"c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?"
-DATA mathDoubles<>+960(SB)/64, $"VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?"
-DATA mathDoubles<>+1024(SB)/64, $"\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?"
-DATA mathDoubles<>+1088(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80"
-DATA mathDoubles<>+1152(SB)/64, $"3Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x00"
-DATA mathDoubles<>+1216(SB)/64, $"\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C"
-DATA mathDoubles<>+1280(SB)/64, $"\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C"
-DATA mathDoubles<>+1344(SB)/64, $"\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00"
-DATA mathDoubles<>+1408(SB)/64, $"\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?"
-DATA mathDoubles<>+1472(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@"
-DATA mathDoubles<>+1536(SB)/64, $"DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?"
-DATA mathDoubles<>+1600(SB)/64, $"\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?"
-DATA mathDoubles<>+1664(SB)/64, $"\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?"
-DATA mathDoubles<>+1728(SB)/64, $"\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?"
-DATA mathDoubles<>+1792(SB)/64, $"Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?"
-DATA mathDoubles<>+1856(SB)/64, $"\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?"
-DATA mathDoubles<>+1920(SB)/64, $"\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?"
-DATA mathDoubles<>+1984(SB)/64, $"\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?"
-DATA mathDoubles<>+2048(SB)/64, $"v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea="
-DATA mathDoubles<>+2112(SB)/64, $"\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?"
-DATA mathDoubles<>+2176(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f"
-DATA mathDoubles<>+2240(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff"
-DATA mathDoubles<>+2304(SB)/64, $"\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f"
-DATA mathDoubles<>+2368(SB)/64, $"\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f"
-DATA mathDoubles<>+2432(SB)/64, $"\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0"
-DATA mathDoubles<>+2496(SB)/64, $"\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@"
-DATA mathDoubles<>+2560(SB)/64, $"\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0"
-DATA mathDoubles<>+2624(SB)/64, $"\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;"
-DATA mathDoubles<>+2688(SB)/64, $"\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb"
-DATA mathDoubles<>+2752(SB)/64, $"]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;"
-DATA mathDoubles<>+2816(SB)/64, $"\x93'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe\xe2\xbb"
-DATA mathDoubles<>+2880(SB)/64, $"]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<"
-DATA mathDoubles<>+2944(SB)/64, $"\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc"
-DATA mathDoubles<>+3008(SB)/64, $"\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<"
-DATA mathDoubles<>+3072(SB)/64, $"\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc"
-DATA mathDoubles<>+3136(SB)/64, $"\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93="
-DATA mathDoubles<>+3200(SB)/64, $"ң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbd"
-DATA mathDoubles<>+3264(SB)/64, $"\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad="
-DATA mathDoubles<>+3328(SB)/64, $"\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd"
-DATA mathDoubles<>+3392(SB)/64, $" \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed >"
-DATA mathDoubles<>+3456(SB)/64, $"j\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbe"
-DATA mathDoubles<>+3520(SB)/64, $"\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>"
-DATA mathDoubles<>+3584(SB)/64, $"\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ"
-DATA mathDoubles<>+3648(SB)/64, $"\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>"
-DATA mathDoubles<>+3712(SB)/64, $"`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf"
-DATA mathDoubles<>+3776(SB)/64, $"\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?"
-DATA mathDoubles<>+3840(SB)/64, $"r\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbf"
-DATA mathDoubles<>+3904(SB)/64, $"\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?"
-DATA mathDoubles<>+3968(SB)/64, $"\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf"
-DATA mathDoubles<>+4032(SB)/64, $"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
-DATA mathDoubles<>+4096(SB)/64, $"\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0"
-DATA mathDoubles<>+4160(SB)/64, $"\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@"
-DATA mathDoubles<>+4224(SB)/64, $"\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@"
-DATA mathDoubles<>+4288(SB)/64, $"\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?"
-DATA mathDoubles<>+4352(SB)/64, $")\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?"
-DATA mathDoubles<>+4416(SB)/64, $"\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf"
-DATA mathDoubles<>+4480(SB)/64, $"\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf"
-DATA mathDoubles<>+4544(SB)/64, $"\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?"
-DATA mathDoubles<>+4608(SB)/64, $"\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?"
-DATA mathDoubles<>+4672(SB)/64, $"r\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbf"
-DATA mathDoubles<>+4736(SB)/64, $"DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?"
-DATA mathDoubles<>+4800(SB)/64, $"\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf"
-DATA mathDoubles<>+4864(SB)/64, $"\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?"
-DATA mathDoubles<>+4928(SB)/64, $"\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf"
-DATA mathDoubles<>+4992(SB)/64, $"]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf"
-DATA mathDoubles<>+5056(SB)/64, $"\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?"
-DATA mathDoubles<>+5120(SB)/64, $"Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?"
-DATA mathDoubles<>+5184(SB)/64, $"\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?"
-DATA mathDoubles<>+5248(SB)/64, $"Q6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbf"
-DATA mathDoubles<>+5312(SB)/64, $"Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?"
-DATA mathDoubles<>+5376(SB)/64, $"\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?"
+DATA mathDoubles<>+64(SB)/64, $"3Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x00"
+DATA mathDoubles<>+128(SB)/64, $"\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C"
+DATA mathDoubles<>+192(SB)/64, $"\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C"
+DATA mathDoubles<>+256(SB)/64, $"\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00"
+DATA mathDoubles<>+320(SB)/64, $"\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?"
+DATA mathDoubles<>+384(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@"
+DATA mathDoubles<>+448(SB)/64, $"DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?"
+DATA mathDoubles<>+512(SB)/64, $"\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?"
+DATA mathDoubles<>+576(SB)/64, $"\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?"
+DATA mathDoubles<>+640(SB)/64, $"\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?"
+DATA mathDoubles<>+704(SB)/64, $"Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?"
+DATA mathDoubles<>+768(SB)/64, $"\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?"
+DATA mathDoubles<>+832(SB)/64, $"\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?"
+DATA mathDoubles<>+896(SB)/64, $"\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?"
+DATA mathDoubles<>+960(SB)/64, $"v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea="
+DATA mathDoubles<>+1024(SB)/64, $"\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?"
+DATA mathDoubles<>+1088(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f"
+DATA mathDoubles<>+1152(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff"
+DATA mathDoubles<>+1216(SB)/64, $"\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f"
+DATA mathDoubles<>+1280(SB)/64, $"\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf"
+DATA mathDoubles<>+1344(SB)/64, $"\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0"
+DATA mathDoubles<>+1408(SB)/64, $"\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@"
+DATA mathDoubles<>+1472(SB)/64, $"\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C"
+DATA mathDoubles<>+1536(SB)/64, $"\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?"
+DATA mathDoubles<>+1600(SB)/64, $"\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?"
+DATA mathDoubles<>+1664(SB)/64, $"?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<"
+DATA mathDoubles<>+1728(SB)/64, $"U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>"
+DATA mathDoubles<>+1792(SB)/64, $"֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>"
+DATA mathDoubles<>+1856(SB)/64, $"\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>"
+DATA mathDoubles<>+1920(SB)/64, $"z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>"
+DATA mathDoubles<>+1984(SB)/64, $"\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?"
+DATA mathDoubles<>+2048(SB)/64, $"\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?"
+DATA mathDoubles<>+2112(SB)/64, $"\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?"
+DATA mathDoubles<>+2176(SB)/64, $"c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?"
+DATA mathDoubles<>+2240(SB)/64, $"VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?"
+DATA mathDoubles<>+2304(SB)/64, $"\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?"
+DATA mathDoubles<>+2368(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80"
+DATA mathDoubles<>+2432(SB)/64, $"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+DATA mathDoubles<>+2496(SB)/64, $"\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0"
+DATA mathDoubles<>+2560(SB)/64, $"\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f"
+DATA mathDoubles<>+2624(SB)/64, $"\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@"
+DATA mathDoubles<>+2688(SB)/64, $"\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@"
+DATA mathDoubles<>+2752(SB)/64, $"\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?"
+DATA mathDoubles<>+2816(SB)/64, $")\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?"
+DATA mathDoubles<>+2880(SB)/64, $"\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf"
+DATA mathDoubles<>+2944(SB)/64, $"\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf"
+DATA mathDoubles<>+3008(SB)/64, $"\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?"
+DATA mathDoubles<>+3072(SB)/64, $"\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?"
+DATA mathDoubles<>+3136(SB)/64, $"r\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbf"
+DATA mathDoubles<>+3200(SB)/64, $"DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?"
+DATA mathDoubles<>+3264(SB)/64, $"\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf"
+DATA mathDoubles<>+3328(SB)/64, $"\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?"
+DATA mathDoubles<>+3392(SB)/64, $"\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf"
+DATA mathDoubles<>+3456(SB)/64, $"]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf"
+DATA mathDoubles<>+3520(SB)/64, $"\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?"
+DATA mathDoubles<>+3584(SB)/64, $"Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?"
+DATA mathDoubles<>+3648(SB)/64, $"\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?"
+DATA mathDoubles<>+3712(SB)/64, $"Q6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbf"
+DATA mathDoubles<>+3776(SB)/64, $"Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?"
+DATA mathDoubles<>+3840(SB)/64, $"\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?"
+DATA mathDoubles<>+3904(SB)/64, $"\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0"
+DATA mathDoubles<>+3968(SB)/64, $"\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@"
+DATA mathDoubles<>+4032(SB)/64, $"\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0"
+DATA mathDoubles<>+4096(SB)/64, $"\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;"
+DATA mathDoubles<>+4160(SB)/64, $"\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb"
+DATA mathDoubles<>+4224(SB)/64, $"]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;"
+DATA mathDoubles<>+4288(SB)/64, $"\x93'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe\xe2\xbb"
+DATA mathDoubles<>+4352(SB)/64, $"]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<"
+DATA mathDoubles<>+4416(SB)/64, $"\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc"
+DATA mathDoubles<>+4480(SB)/64, $"\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<"
+DATA mathDoubles<>+4544(SB)/64, $"\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc"
+DATA mathDoubles<>+4608(SB)/64, $"\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93="
+DATA mathDoubles<>+4672(SB)/64, $"ң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbd"
+DATA mathDoubles<>+4736(SB)/64, $"\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad="
+DATA mathDoubles<>+4800(SB)/64, $"\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd"
+DATA mathDoubles<>+4864(SB)/64, $" \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed >"
+DATA mathDoubles<>+4928(SB)/64, $"j\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbe"
+DATA mathDoubles<>+4992(SB)/64, $"\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>"
+DATA mathDoubles<>+5056(SB)/64, $"\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ"
+DATA mathDoubles<>+5120(SB)/64, $"\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>"
+DATA mathDoubles<>+5184(SB)/64, $"`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf"
+DATA mathDoubles<>+5248(SB)/64, $"\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?"
+DATA mathDoubles<>+5312(SB)/64, $"r\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbf"
+DATA mathDoubles<>+5376(SB)/64, $"\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?"
 DATA mathDoubles<>+5440(SB)/64, $"\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?"
 DATA mathDoubles<>+5504(SB)/64, $"\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?"
 DATA mathDoubles<>+5568(SB)/64, $"\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<"
