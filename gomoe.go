@@ -32,32 +32,54 @@ type Config struct {
 	// Deadline is how long a rank waits for the others in a collective; 0 is the
 	// communicator's default of 30 s.
 	Deadline time.Duration
-	// NoOptimize places the program as it is written, and runs it so. Otherwise
-	// constants are folded, equal equations merged and those that change nothing
-	// left out (see internal/optimize), instructions of the plan are joined (see
-	// primitives.Joins) and elementwise ones fused (see lowering.Options). None of
-	// it changes a bit of the results.
-	NoOptimize bool
+	// Optimize, which is on unless it is Off, folds constants, merges equal equations and
+	// leaves out those that change nothing (see internal/optimize), joins instructions of
+	// the plan (see primitives.Joins) and fuses elementwise ones (see lowering.Options).
+	// None of it changes a bit of the results. Off places the program as it is written,
+	// and runs it so.
+	Optimize Switch
 	// Overlap is what ranks compute while they exchange data; 0 is nothing. It
 	// changes no bit of the results, and takes more memory where what is exchanged
 	// must be kept for longer. It pays where an exchange waits for a wire. Ranks in
 	// one process exchange data with the processors that compute: there steps take
-	// as long with it as without, so it is off unless asked for. With NoOptimize it
-	// is off in any case.
+	// as long with it as without, so it is off unless asked for. Where Optimize is Off
+	// it is off in any case.
 	Overlap lowering.Overlap
-	// NoKeep does without copies of weights that are kept between steps. Otherwise
+	// Keep, which is on unless it is Off, keeps copies of weights between steps:
 	// weights that no result takes over are copied, when a step is given the same array
 	// as the one before, into the order in which products read them: bf16, and
 	// matrices that are multiplied by transposed. That takes as much memory as these
 	// weights, which a plan shows and a session allocates when it is opened, and none
 	// of it serves weights that are put anew for every step. It changes no bit of the
-	// results. With NoOptimize nothing is kept.
-	NoKeep bool
+	// results. Where Optimize is Off nothing is kept.
+	Keep Switch
 	// Target, if not nil, is what the plan is made for: instructions that it has kernels
 	// for say so (see lowering.Target). Options.Device, where it is given, takes its
 	// place.
 	Target lowering.Target
+	// After is the last pass that makes the plan (see lowering.Passes), "" for all. What
+	// it leaves is to be read, and cannot be run.
+	After string
+	// Check has the plan checked after every pass (see lowering.Plan.Check).
+	Check bool
 	runtime.Options
+}
+
+// Switch is a choice in a Config. The zero Switch is the default that the Config says.
+type Switch uint8
+
+const (
+	Default Switch = iota
+	On
+	Off
+)
+
+// SwitchTo returns On or Off.
+func SwitchTo(on bool) Switch {
+	if on {
+		return On
+	}
+	return Off
 }
 
 // Parse reads a program with all primitives of the library. file names it in
@@ -89,7 +111,7 @@ func place(p *graph.Program, cfg Config) (*sharding.Assignment, []string, error)
 	for i, v := range p.Out {
 		names[i] = all[v]
 	}
-	if !cfg.NoOptimize {
+	if cfg.Optimize != Off {
 		if p, err = optimize.Program(p); err != nil {
 			return nil, nil, err
 		}
@@ -104,9 +126,9 @@ func Compile(p *graph.Program, cfg Config) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := lowering.Options{Donate: cfg.Donate, Names: names, Fuse: !cfg.NoOptimize}
-	if !cfg.NoOptimize {
-		opts.Joins, opts.Overlap, opts.Keep = primitives.Joins(), cfg.Overlap, !cfg.NoKeep
+	opts := lowering.Options{Donate: cfg.Donate, Names: names, After: cfg.After, Check: cfg.Check}
+	if cfg.Optimize != Off {
+		opts.Fuse, opts.Joins, opts.Overlap, opts.Keep = true, primitives.Joins(), cfg.Overlap, cfg.Keep != Off
 	}
 	opts.Target = cfg.Target
 	if cfg.Device != nil {

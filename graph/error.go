@@ -13,8 +13,8 @@ type Error struct {
 	Err  error
 }
 
-// NewError returns an Error about an equation with arguments of these types.
-func NewError(pos Pos, prim Primitive, in []Type, err error) *Error {
+// newError returns an Error about an equation with arguments of these types.
+func newError(pos Pos, prim Primitive, in []Type, err error) *Error {
 	args := make([]string, len(in))
 	for i, t := range in {
 		args[i] = t.String()
@@ -48,5 +48,5 @@ func Fail(format string, args ...any) {
 // FailAt stops the trace that runs with an error about the equation e. It is
 // for engines and rules that find e at fault while they build on its behalf.
 func FailAt(e *Eqn, err error) {
-	panic(buildError{NewError(e.Pos, e.Prim, e.InTypes(), err)})
+	panic(buildError{newError(e.Pos, e.Prim, e.InTypes(), err)})
 }

@@ -286,14 +286,14 @@ func (p *parser) equation() {
 	p.tr.At(pos, func() {
 		err := guard(func() { out = p.tr.Apply(prim, args...) })
 		if _, ok := err.(*Error); err != nil && !ok {
-			err = NewError(pos, prim, types(args), err)
+			err = newError(pos, prim, types(args), err)
 		}
 		if err != nil {
 			panic(buildError{err})
 		}
 	})
 	wrong := func(format string, a ...any) {
-		panic(buildError{NewError(pos, prim, types(args), fmt.Errorf(format, a...))})
+		panic(buildError{newError(pos, prim, types(args), fmt.Errorf(format, a...))})
 	}
 	if len(out) != len(binders) {
 		wrong("%d results, but names for %d", len(out), len(binders))

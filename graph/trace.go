@@ -115,12 +115,12 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	}
 	out, err := infer(p, types(in))
 	if err != nil {
-		panic(buildError{NewError(pos, p, types(in), err)})
+		panic(buildError{newError(pos, p, types(in), err)})
 	}
 	e := &Eqn{Prim: p, In: append([]*Value(nil), in...), Pos: pos}
 	for i, typ := range out {
 		if err := typ.Check(); err != nil {
-			panic(buildError{NewError(pos, p, types(in), fmt.Errorf("the result %w", err))})
+			panic(buildError{newError(pos, p, types(in), fmt.Errorf("the result %w", err))})
 		}
 		e.Out = append(e.Out, &Value{Type: typ, Def: e, Index: i, tr: t})
 	}

@@ -60,6 +60,7 @@ func (p *Plan) delay() {
 			d.behind(c)
 		}
 	}
+	p.number()
 }
 
 // delayer knows instructions by the number that they had at first. What it marks for an

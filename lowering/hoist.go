@@ -57,6 +57,7 @@ func (p *Plan) hoist() {
 		follow(stood[i+1])
 	}
 	p.Instrs = order
+	p.number()
 }
 
 // hoister finds out where collectives go.

@@ -34,12 +34,17 @@ type Options struct {
 	Chunk int
 	// Target, if not nil, is what the plan is made for: see Target.
 	Target Target
+	// After is the name of the last pass (see Passes), "" for all. What it leaves is to
+	// be read; it cannot be run.
+	After string
+	// Check has the plan checked after every pass: see Plan.Check.
+	Check bool
 }
 
-// Lower makes the plan of a placed program. Equations whose results nobody uses
-// are left out.
+// Lower makes the plan of a placed program: rules emit instructions, and Passes rewrite
+// them. Equations whose results nobody uses are left out.
 func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
-	p := &Plan{Name: a.Program.Name, Mesh: a.Mesh}
+	p := &Plan{Name: a.Program.Name, Mesh: a.Mesh, unplaced: true}
 	e := &Emitter{Mesh: a.Mesh, asg: a, plan: p, bufs: map[key]Buf{}, memos: map[any]Buf{}}
 	for _, v := range a.Program.In {
 		b := e.Placed(v.Type, a.Spec[v])
@@ -64,23 +69,9 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 	if opts.Target != nil {
 		opts = opts.on(opts.Target)
 	}
-	p.join(opts.Joins)
-	if opts.Keep {
-		p.keep(opts.Donate)
-	}
-	if opts.Fuse {
-		p.fuse(opts.Chunk, mostBuffers(opts.Target))
-	}
-	p.overlap(opts.Overlap)
-	if err := p.donate(opts.Donate); err != nil {
+	if err := p.run(&opts); err != nil {
 		return nil, err
 	}
-	if opts.Fuse {
-		p.reuse()
-	} else {
-		p.assignMemory()
-	}
-	p.target(opts.Target)
 	return p, nil
 }
 

@@ -106,6 +106,7 @@ func (p *Plan) overwrites(i, out, in int) bool {
 // assignMemory gives every temporary a place in the arena, the largest first,
 // each at the lowest offset where nothing that lives at the same time lies.
 func (p *Plan) assignMemory() {
+	p.unplaced = false
 	p.lifetimes()
 	var order []int
 	for i, b := range p.Bufs {
@@ -176,12 +177,15 @@ func (p *Plan) fillResults() {
 	p.shorten()
 }
 
-// shorten has every alias name the owner of its memory.
+// shorten has every alias that is written name the owner of its memory. One that is not
+// is a view, and names what it is a view of (see Check).
 func (p *Plan) shorten() {
-	for b := range p.Bufs {
-		root := p.Root(b)
-		for b != root {
-			b, p.Bufs[b].Of = p.Bufs[b].Of, root
+	for i := range p.Instrs {
+		for _, b := range p.Instrs[i].Out {
+			root := p.Root(b)
+			for b != root {
+				b, p.Bufs[b].Of = p.Bufs[b].Of, root
+			}
 		}
 	}
 }

@@ -39,19 +39,6 @@ func (o *Overlap) UnmarshalText(text []byte) error {
 	return fmt.Errorf("lowering: overlap %q, want off or collectives", text)
 }
 
-// overlap puts instructions in an order in which collectives have company, and
-// says where they are waited for. It comes before memory is assigned.
-func (p *Plan) overlap(o Overlap) {
-	if o == OverlapOff {
-		return
-	}
-	p.delay()
-	p.hoist()
-	p.sumInPlace()
-	p.number()
-	p.waits()
-}
-
 // number counts the collectives anew.
 func (p *Plan) number() {
 	seq := 0

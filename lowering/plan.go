@@ -25,6 +25,8 @@ type Plan struct {
 	Donated []Donation
 	// Target is the name of the device that the plan is made for, "" for the host.
 	Target string
+
+	unplaced bool // temporaries have no place in the arena yet
 }
 
 // Port is an input or a result of the plan.
@@ -230,6 +232,9 @@ func (p *Plan) slot(b int) string {
 	case Chunk:
 		return fmt.Sprintf("b%d", r)
 	default:
+		if p.unplaced {
+			return fmt.Sprintf("b%d", b)
+		}
 		return fmt.Sprintf("b%d@%d", b, buf.Offset)
 	}
 }

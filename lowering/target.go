@@ -48,9 +48,6 @@ func (o Options) on(t Target) Options {
 
 // target asks t for every kernel of the plan.
 func (p *Plan) target(t Target) {
-	if t == nil {
-		return
-	}
 	p.Target = t.Name()
 	for i := range p.Instrs {
 		in := &p.Instrs[i]

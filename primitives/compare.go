@@ -147,7 +147,7 @@ func (c CompareOp) Doc() graph.Doc {
 		Notes: "A NaN is unequal to everything and in no order; false < true."}
 }
 
-func comparisonFamily() []graph.Primitive {
+func compareFamily() []graph.Primitive {
 	var all []graph.Primitive
 	for _, op := range [...]string{"eq", "ne", "lt", "le", "gt", "ge"} {
 		all = append(all, CompareOp{op})

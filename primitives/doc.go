@@ -1,13 +1,80 @@
-// Package primitives holds the operations that programs are made of, one file
-// each: the builder that model code calls, type inference, derivative,
-// placement, lowering with the host kernel, and the entry in the reference.
+// Package primitives holds the operations that programs are made of. Every
+// operation has one name: the builder that model code calls (Softmax), the type
+// whose fields are the operation's parameters (SoftmaxOp), and the name in the
+// text form (softmax), which is that of jax.lax where JAX has the operation, with
+// its meaning. A file named after the text form has all of an operation: type
+// inference, derivative, placement, lowering with the host kernel, and the entry
+// in the reference.
 //
-// Builders run inside graph.Trace. A mistake in their arguments stops the
-// trace with an error at the user's line. Operations that JAX has too carry the
-// name and the meaning of jax.lax.
+// Builders run inside [graph.Trace]. A mistake in their arguments stops the
+// trace with an error at the user's line. The package is made to be imported
+// with a dot: it brings builders and types that end in Op, and little else.
 //
-// Begin with MatMul and the elementwise operations, and for a mixture of experts with Route,
-// Prepare, DispatchWeighted, GroupedMatMul and Combine. docs/reference.md has every operation
-// with its formula and its placements. The builders record equations and compute nothing.
-// To write an operation of your own, read docs/add-a-primitive.md.
+// Begin with MatMul and the elementwise operations, and for a mixture of experts
+// with Route. docs/reference.md has every operation with its formula and its
+// placements. The builders record equations and compute nothing. To write an
+// operation of your own, read docs/add-a-primitive.md.
+//
+// # Elementwise
+//
+// One argument: [Neg], [Abs], [Sign], [Square], [Floor], [Ceil], [Round],
+// [RoundToEven], [Exp], [Expm1], [Log], [Log1p], [Sqrt], [Rsqrt], [Sin], [Cos],
+// [Tanh], [Logistic], [Erf], [IsFinite], [Not].
+// Two: [Add], [Sub], [Mul], [Div], [Rem], [Pow], [Max], [Min], [And], [Or], [Xor].
+// Comparisons: [Eq], [Ne], [Lt], [Le], [Gt], [Ge].
+// With a number: [AddScalar], [MulScalar].
+// Choice: [Where], [SelectN], [Clamp].
+// Element types: [ConvertElementType].
+//
+// # Constants
+//
+// [Full], [FullLike], [ZerosLike], [OnesLike], [Iota], [OneHot].
+//
+// # Shapes and indices
+//
+// [Reshape], [Transpose], [Reverse], [BroadcastInDim], [BroadcastTo],
+// [Concatenate], [Pad], [Slice], [SliceInDim], [DynamicSlice],
+// [DynamicUpdateSlice], [Gather], [ScatterAdd], [TakeAlongAxis], [Embedding].
+//
+// # Products
+//
+// [MatMul], [MatMulAs], [DotGeneral].
+//
+// # Reductions, scans and order
+//
+// [ReduceSum], [ReduceSumUnordered], [ReduceProd], [ReduceMax], [ReduceMin],
+// [LogSumExp], [CumSum], [ArgMax], [ArgMin], [Sort], [TopK].
+//
+// # Layers
+//
+// Activations: [SiLU], [SwiGLU], [GELU], [GELUTanh], [Softmax], [LogSoftmax].
+// Norms: [RMSNorm], [LayerNorm].
+// Attention: [Attention], [CausalAttention], [RoPE].
+//
+// # Mixtures of experts
+//
+// [Route] chooses each token's experts, [Prepare] makes the plan of who goes
+// where, [Dispatch] or [DispatchWeighted] brings tokens to their experts,
+// [GroupedMatMul] or [GroupedMatMulTransposed] multiplies each with its expert's
+// matrix, and [Combine] brings them home. [LoadBalanceLoss] and [RouterZLoss] keep
+// a router in order.
+//
+// # Training
+//
+// [CrossEntropy], [AdamW], [Dropout], [StopGradient].
+//
+// # Random numbers
+//
+// With the bits of jax.random: [RandomKey], [RandomSeed], [RandomFoldIn],
+// [RandomSplit], [RandomBits], [RandomUniform], [RandomNormal], [RandomBernoulli].
+//
+// # Placement
+//
+// [ShardingConstraint].
+//
+// # For tools
+//
+// [All] lists the operations, for [graph.Parse]. [Joins] and [DeviceJoins] are
+// rules of compilation. Types that end in GradOp, [AddAlongAxisOp] and
+// [GroupedOuterOp] are operations that derivatives are made of and have no builder.
 package primitives

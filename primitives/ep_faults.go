@@ -22,13 +22,13 @@ func (p PrepareOp) Overflow(expert, need int) error {
 	return &exec.Agreed{Err: p.named(&ep.OverflowError{Expert: expert, Need: need, Capacity: p.Capacity})}
 }
 
-// NoRoutedExpert is the error of a routing, not made by ep_prepare, whose pair names an
+// NoExpert is the error of a routing, not made by ep_prepare, whose pair names an
 // expert that does not exist.
-func NoRoutedExpert(pair, expert, experts int) error {
+func (DispatchOp) NoExpert(pair, expert, experts int) error {
 	return fmt.Errorf("routing of pair %d names expert %d, want 0 to %d, or -1 for none", pair, expert, experts-1)
 }
 
 // NoRoom is the error of a routing that fills more rows than its capacity allows.
-func NoRoom(used, rows int) error {
+func (DispatchOp) NoRoom(used, rows int) error {
 	return fmt.Errorf("the routing fills %d rows, room is for %d; it was not made by ep_prepare with this capacity", used, rows)
 }

@@ -137,7 +137,7 @@ func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string)
 				case x >= 0 && int(x) < len(n):
 					n[x]++
 				case x != -1:
-					return NoRoutedExpert(i/2, int(x), len(n))
+					return DispatchOp{}.NoExpert(i/2, int(x), len(n))
 				}
 			}
 			return nil
@@ -167,7 +167,7 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 			g, member := l.group(a, axes)
 			start := exec.Make[int32](a, l.local(a.Mesh))
 			if used := g.Zones(start, data[int32](a.Out[0]), data[int32](a.In[0]), member, l.Align); used > rows {
-				return NoRoom(used, rows)
+				return DispatchOp{}.NoRoom(used, rows)
 			}
 			return nil
 		}})
@@ -211,7 +211,7 @@ func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []str
 			start, counts := exec.Make[int32](a, n), exec.Make[int32](a, n)
 			kept := data[int32](a.In[0])
 			if used := g.Zones(start, counts, kept, member, l.Align); used > rows {
-				return NoRoom(used, rows)
+				return DispatchOp{}.NoRoom(used, rows)
 			}
 			g.RecvOrder(data[int32](a.Out[0]), start, kept, member)
 			return nil

@@ -87,14 +87,14 @@ func (g GatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 func inRange(indices []int32, n int) error {
 	for k, i := range indices {
 		if i < 0 || int(i) >= n {
-			return RangeError(i, k, n)
+			return GatherOp{}.OutOfRange(i, k, n)
 		}
 	}
 	return nil
 }
 
-// RangeError is the error of an index, element at of a rank's, outside an axis of n.
-func RangeError(index int32, at, n int) error {
+// OutOfRange is the error of an index, element at of a rank's, outside an axis of n.
+func (GatherOp) OutOfRange(index int32, at, n int) error {
 	return fmt.Errorf("index %d, element %d of this rank's indices, is out of range, want 0 to %d for an axis of size %d", index, at, n-1, n)
 }
 

@@ -26,9 +26,20 @@ func position(a *exec.Args, s sharding.Spec, t graph.Type, flat int) []int {
 	return idx
 }
 
-// IDError is the error of an id below lo or not below n: element flat of a rank's part of
-// the ids, whose type is t and whose placement is s. a has the mesh and the rank.
-func IDError(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, lo, n int, what string) error {
+// NoRow is the error of an id of no row of the table, which has n: element flat of a
+// rank's part of the ids, whose type is t and whose placement is s. a has the mesh and the
+// rank.
+func (EmbeddingOp) NoRow(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
+	return idError(a, s, t, flat, id, 0, n, "id")
+}
+
+// NoClass is the error of a label of no class, of which there are n; see EmbeddingOp.NoRow.
+func (CrossEntropyOp) NoClass(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
+	return idError(a, s, t, flat, id, IgnoredLabel, n, "label")
+}
+
+// idError is the error of an id below lo or not below n.
+func idError(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, lo, n int, what string) error {
 	if lo >= n {
 		return fmt.Errorf("%s %d at %v, but the table is empty", what, id, position(a, s, t, flat))
 	}
@@ -41,7 +52,7 @@ func checkIDs(a *exec.Args, s sharding.Spec, ids array.Array, lo, n int, what st
 	x := data[int32](ids)
 	bad := slices.IndexFunc(x, func(id int32) bool { return int(id) < lo || int(id) >= n })
 	if bad >= 0 {
-		return IDError(a, s, ids.Type, bad, x[bad], lo, n, what)
+		return idError(a, s, ids.Type, bad, x[bad], lo, n, what)
 	}
 	return k(a)
 }

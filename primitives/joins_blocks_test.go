@@ -68,7 +68,7 @@ func TestJoinsKeepBitsOfBlocks(t *testing.T) {
 						cfg := gatedPlacement(t, mesh)
 						a, err := gomoe.Place(q, cfg)
 						require.NoError(t, err)
-						plan, err := lowering.Lower(a, lowering.Options{Joins: Joins()})
+						plan, err := lowering.Lower(a, lowering.Options{Joins: Joins(), Check: true})
 						require.NoError(t, err)
 						joined := strings.Contains(plan.String(), "grouped_swiglu_blocks")
 						if want := c.rows == graph.F32 && c.gate == c.up; joined != want {
@@ -76,7 +76,7 @@ func TestJoinsKeepBitsOfBlocks(t *testing.T) {
 						}
 						got, err := gomoe.Run(context.Background(), q, cfg, in)
 						require.NoError(t, err)
-						cfg.NoOptimize = true
+						cfg.Optimize = gomoe.Off
 						want, err := gomoe.Run(context.Background(), q, cfg, in)
 						require.NoError(t, err)
 						for i := range want {

@@ -117,7 +117,7 @@ func TestJoinsKeepBits(t *testing.T) {
 							cfg := gatedPlacement(t, mesh)
 							got, err := gomoe.Run(context.Background(), q, cfg, in)
 							require.NoError(t, err)
-							cfg.NoOptimize = true
+							cfg.Optimize = gomoe.Off
 							want, err := gomoe.Run(context.Background(), q, cfg, in)
 							require.NoError(t, err)
 							for i := range want {
@@ -157,7 +157,7 @@ func TestJoinsGolden(t *testing.T) {
 func checkJoins(t *testing.T, a *sharding.Assignment, path string) {
 	var b strings.Builder
 	for _, joins := range [][]lowering.Join{nil, Joins()} {
-		plan, err := lowering.Lower(a, lowering.Options{Joins: joins})
+		plan, err := lowering.Lower(a, lowering.Options{Joins: joins, Check: true})
 		require.NoError(t, err)
 		b.WriteString(sources.ReplaceAllString(plan.String(), "") + "\n")
 	}

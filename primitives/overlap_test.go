@@ -64,7 +64,7 @@ func TestOverlapKeepsBits(t *testing.T) {
 					require.NoError(t, err)
 					for _, q := range []*graph.Program{p, g} {
 						cfg := gatedPlacement(t, c.mesh)
-						cfg.NoOptimize = true
+						cfg.Optimize = gomoe.Off
 						job, err := gomoe.Open(q, cfg)
 						require.NoError(t, err)
 						defer job.Close()

@@ -75,15 +75,16 @@ func (t TakeAlongAxisOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 func inAxis(index array.Array, axis, n int) error {
 	for i, k := range data[int32](index) {
 		if k < 0 || int(k) >= n {
-			return AxisError(index.Type, k, i, axis, n)
+			return TakeAlongAxisOp{axis}.OutOfRange(index.Type, k, i, n)
 		}
 	}
 	return nil
 }
 
-// AxisError is the error of element at of indices of type t outside an axis of n.
-func AxisError(t graph.Type, index int32, at, axis, n int) error {
-	return fmt.Errorf("element %d of the indices %s is %d, want 0 to %d for axis %d", at, t, index, n-1, axis)
+// OutOfRange is the error of an index, element at of indices of type t, outside the axis,
+// whose size is n.
+func (p TakeAlongAxisOp) OutOfRange(t graph.Type, index int32, at, n int) error {
+	return fmt.Errorf("element %d of the indices %s is %d, want 0 to %d for axis %d", at, t, index, n-1, p.Axis)
 }
 
 // takeAlong fills dst with the elements of src at index, all of them in range.

@@ -72,7 +72,7 @@ func (u UnaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
-	op, ok := unaryOps()[u.op]
+	op, ok := u.of()
 	if !ok {
 		return nil, fmt.Errorf("no unary function %q", u.op)
 	}
@@ -80,11 +80,11 @@ func (u UnaryOp) Infer(in []graph.Type) ([]graph.Type, error) {
 }
 
 func (u UnaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
-	d := unaryOps()[u.op].vjp
-	if d == nil {
+	op, _ := u.of()
+	if op.vjp == nil {
 		return nil, nil
 	}
-	return []*graph.Value{d(e.In[0], e.Out[0], ct[0])}, nil
+	return []*graph.Value{op.vjp(e.In[0], e.Out[0], ct[0])}, nil
 }
 
 func (u UnaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
@@ -103,7 +103,7 @@ func (u UnaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 }
 
 func (u UnaryOp) Doc() graph.Doc {
-	op := unaryOps()[u.op]
+	op, _ := u.of()
 	return graph.Doc{Args: "x " + op.of.letter() + "[..]", Results: op.of.letter() + "[..]", Formula: "y = " + op.formula, Notes: op.notes}
 }
 

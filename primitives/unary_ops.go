@@ -16,43 +16,62 @@ type unaryOp struct {
 	vjp func(x, y, ct *graph.Value) *graph.Value
 }
 
-// unaryOps is a function and not a variable, since derivatives refer back to
-// it. Derivatives are those of jax.lax.
-func unaryOps() map[string]unaryOp {
-	return map[string]unaryOp{
-		"neg": {numbers, "-x", "Integers wrap.",
-			func(_, _, ct *graph.Value) *graph.Value { return Neg(ct) }},
-		"abs": {signed, "|x|", "The derivative at 0 is 1.",
-			func(x, _, ct *graph.Value) *graph.Value { return Where(Ge(x, ZerosLike(x)), ct, Neg(ct)) }},
-		"sign": {numbers, "-1, 0 or 1", "The sign of -0 is -0, of NaN NaN.", nil},
-		"square": {numbers, "x²", "Integers wrap.",
-			func(x, _, ct *graph.Value) *graph.Value { return Mul(ct, MulScalar(x, 2)) }},
-		"floor": {floats, "⌊x⌋", "The derivative is 0.", nil},
-		"ceil":  {floats, "⌈x⌉", "The derivative is 0.", nil},
-		"exp": {floats, "eˣ", "",
-			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, y) }},
-		"expm1": {floats, "eˣ - 1", "Accurate near 0.",
-			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, AddScalar(y, 1)) }},
-		"log": {floats, "ln x", "",
-			func(x, _, ct *graph.Value) *graph.Value { return Div(ct, x) }},
-		"log1p": {floats, "ln(1 + x)", "Accurate near 0.",
-			func(x, _, ct *graph.Value) *graph.Value { return Div(ct, AddScalar(x, 1)) }},
-		"sqrt": {floats, "√x", "",
-			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, Div(FullLike(y, 0.5), y)) }},
-		"rsqrt": {floats, "1 / √x", "Rounded once.",
-			func(x, y, ct *graph.Value) *graph.Value { return Mul(ct, MulScalar(Div(y, x), -0.5)) }},
-		"sin": {floats, "sin x", "Radians.",
-			func(x, _, ct *graph.Value) *graph.Value { return Mul(ct, Cos(x)) }},
-		"cos": {floats, "cos x", "Radians.",
-			func(x, _, ct *graph.Value) *graph.Value { return Neg(Mul(ct, Sin(x))) }},
+// of returns u's member of the family, and whether there is one. It is a switch and
+// no table, since derivatives refer back to it and a map would be made for every
+// equation. Derivatives are those of jax.lax.
+func (u UnaryOp) of() (op unaryOp, ok bool) {
+	switch u.op {
+	case "neg":
+		return unaryOp{numbers, "-x", "Integers wrap.",
+			func(_, _, ct *graph.Value) *graph.Value { return Neg(ct) }}, true
+	case "abs":
+		return unaryOp{signed, "|x|", "The derivative at 0 is 1.",
+			func(x, _, ct *graph.Value) *graph.Value { return Where(Ge(x, ZerosLike(x)), ct, Neg(ct)) }}, true
+	case "sign":
+		return unaryOp{numbers, "-1, 0 or 1", "The sign of -0 is -0, of NaN NaN.", nil}, true
+	case "square":
+		return unaryOp{numbers, "x²", "Integers wrap.",
+			func(x, _, ct *graph.Value) *graph.Value { return Mul(ct, MulScalar(x, 2)) }}, true
+	case "floor":
+		return unaryOp{floats, "⌊x⌋", "The derivative is 0.", nil}, true
+	case "ceil":
+		return unaryOp{floats, "⌈x⌉", "The derivative is 0.", nil}, true
+	case "exp":
+		return unaryOp{floats, "eˣ", "",
+			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, y) }}, true
+	case "expm1":
+		return unaryOp{floats, "eˣ - 1", "Accurate near 0.",
+			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, AddScalar(y, 1)) }}, true
+	case "log":
+		return unaryOp{floats, "ln x", "",
+			func(x, _, ct *graph.Value) *graph.Value { return Div(ct, x) }}, true
+	case "log1p":
+		return unaryOp{floats, "ln(1 + x)", "Accurate near 0.",
+			func(x, _, ct *graph.Value) *graph.Value { return Div(ct, AddScalar(x, 1)) }}, true
+	case "sqrt":
+		return unaryOp{floats, "√x", "",
+			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, Div(FullLike(y, 0.5), y)) }}, true
+	case "rsqrt":
+		return unaryOp{floats, "1 / √x", "Rounded once.",
+			func(x, y, ct *graph.Value) *graph.Value { return Mul(ct, MulScalar(Div(y, x), -0.5)) }}, true
+	case "sin":
+		return unaryOp{floats, "sin x", "Radians.",
+			func(x, _, ct *graph.Value) *graph.Value { return Mul(ct, Cos(x)) }}, true
+	case "cos":
+		return unaryOp{floats, "cos x", "Radians.",
+			func(x, _, ct *graph.Value) *graph.Value { return Neg(Mul(ct, Sin(x))) }}, true
+	case "tanh":
 		// (1+y)(1-y) keeps bits that 1-y² loses where |y| is near 1.
-		"tanh": {floats, "tanh x", "",
-			func(_, y, ct *graph.Value) *graph.Value { return Mul(Add(ct, Mul(ct, y)), Sub(OnesLike(y), y)) }},
-		"logistic": {floats, "1 / (1 + e⁻ˣ)", "Overflows nowhere.",
-			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, Mul(y, Sub(OnesLike(y), y))) }},
-		"erf": {floats, "2/√π · ∫₀ˣ exp(-t²) dt", "",
+		return unaryOp{floats, "tanh x", "",
+			func(_, y, ct *graph.Value) *graph.Value { return Mul(Add(ct, Mul(ct, y)), Sub(OnesLike(y), y)) }}, true
+	case "logistic":
+		return unaryOp{floats, "1 / (1 + e⁻ˣ)", "Overflows nowhere.",
+			func(_, y, ct *graph.Value) *graph.Value { return Mul(ct, Mul(y, Sub(OnesLike(y), y))) }}, true
+	case "erf":
+		return unaryOp{floats, "2/√π · ∫₀ˣ exp(-t²) dt", "",
 			func(x, _, ct *graph.Value) *graph.Value {
 				return Mul(ct, MulScalar(Exp(Neg(Square(x))), 2/math.SqrtPi))
-			}},
+			}}, true
 	}
+	return unaryOp{}, false
 }

@@ -85,7 +85,7 @@ func inputNames(p *graph.Program) []string {
 
 func (a *Assignment) place(e *graph.Eqn) error {
 	c := a.Context(e)
-	dec, err := Shard(c)
+	dec, err := decide(c)
 	if err != nil {
 		return a.fail(c, err)
 	}
@@ -182,9 +182,9 @@ func (a *Assignment) Format() string {
 	}})
 }
 
-// Shard asks the rule of c's primitive; the structural primitives of graph are
+// decide asks the rule of c's primitive; the structural primitives of graph are
 // known here.
-func Shard(c *Context) (Decision, error) {
+func decide(c *Context) (Decision, error) {
 	switch p := c.Eqn.Prim.(type) {
 	case graph.FullOp:
 		return Decision{Out: []Spec{{}}}, nil

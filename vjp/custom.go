@@ -82,7 +82,7 @@ func reverseOf(t *graph.Tracer, bwd Reverse, in, out []graph.Type) []*graph.Valu
 				graph.Fail("a cotangent for argument %d, which is %s, want nil; only floats have one", i, in[i])
 			}
 		case g == nil:
-			res = append(res, Zeros(t, in[i]))
+			res = append(res, zeros(t, in[i]))
 		case !g.Type.Equal(in[i]):
 			graph.Fail("the cotangent of argument %d is %s, want the argument's type %s", i, g.Type, in[i])
 		default:

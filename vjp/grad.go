@@ -64,7 +64,7 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 	for i, v := range wrt {
 		g := b.sum(v)
 		if g == nil {
-			g = Zeros(t, v.Type)
+			g = zeros(t, v.Type)
 		}
 		grads[i] = t.Apply(graph.PlaceLikeOp{}, g, v)[0]
 	}

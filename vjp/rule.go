@@ -64,11 +64,11 @@ func instantiate(t *graph.Tracer, ct, v *graph.Value) *graph.Value {
 	if ct != nil {
 		return ct
 	}
-	return Zeros(t, v.Type)
+	return zeros(t, v.Type)
 }
 
-// Zeros returns zeros of the type.
-func Zeros(t *graph.Tracer, typ graph.Type) *graph.Value {
+// zeros returns zeros of the type.
+func zeros(t *graph.Tracer, typ graph.Type) *graph.Value {
 	return t.Apply(graph.FullOp{DType: typ.DType, Shape: typ.Shape})[0]
 }
 

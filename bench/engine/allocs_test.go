@@ -98,7 +98,7 @@ func newStepper(t testing.TB, d graph.DType, mesh string, donate, asWritten bool
 	require.NoError(t, err)
 	m, err := sharding.ParseMesh(mesh)
 	require.NoError(t, err)
-	cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{}, Donate: map[string]int{}, NoOptimize: asWritten, Options: runtime.Options{Threads: threads}}
+	cfg := gomoe.Config{Mesh: m, Place: map[string]sharding.Spec{}, Donate: map[string]int{}, Optimize: gomoe.SwitchTo(!asWritten), Options: runtime.Options{Threads: threads}}
 	for _, v := range p.In {
 		if m.Ranks() > 1 && (v.Rank() == 3 || v.Name == "ids" || v.Name == "targets") {
 			cfg.Place[v.Name] = sharding.Split("ep")

@@ -119,7 +119,7 @@ func benchKept(b *testing.B, d graph.DType, transposed bool, tokens int) {
 		host[v.Name] = a.As(v.Type.DType)
 	}
 	var steps []func()
-	for _, cfg := range []gomoe.Config{{}, {NoKeep: true}} {
+	for _, cfg := range []gomoe.Config{{}, {Keep: gomoe.Off}} {
 		job, err := gomoe.Open(p, cfg)
 		require.NoError(b, err)
 		defer job.Close()

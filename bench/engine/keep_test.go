@@ -111,7 +111,7 @@ func keptCopies(t *testing.T, d graph.DType, transposed, grad bool, cfg gomoe.Co
 	}
 	one, two := keptHost(p, 1), keptHost(p, 2)
 	plain := cfg
-	plain.NoKeep = true
+	plain.Keep = gomoe.Off
 	run := func(cfg gomoe.Config, host map[string]array.Array) []array.Array {
 		out, err := gomoe.Run(context.Background(), p, cfg, host)
 		require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestKeptCopiesOfThreads(t *testing.T) {
 				})
 				require.NoError(t, err)
 				host := keptHost(p, 7)
-				want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoOptimize: true, Options: runtime.Options{Threads: 1}}, host)
+				want, err := gomoe.Run(context.Background(), p, gomoe.Config{Optimize: gomoe.Off, Options: runtime.Options{Threads: 1}}, host)
 				require.NoError(t, err)
 				j, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: 3}})
 				require.NoError(t, err)
@@ -246,7 +246,7 @@ func TestKeptCopiesOfExperts(t *testing.T) {
 		for i := range array.Data[int32](host["ids"]) {
 			array.Data[int32](host["ids"])[i] = int32(i % 2)
 		}
-		want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoOptimize: true}, host)
+		want, err := gomoe.Run(context.Background(), p, gomoe.Config{Optimize: gomoe.Off}, host)
 		require.NoError(t, err)
 		j, err := gomoe.Open(p, gomoe.Config{Options: runtime.Options{Threads: 3}})
 		require.NoError(t, err)
@@ -314,7 +314,7 @@ func TestKeptCopiesRunInto(t *testing.T) {
 					out[0] = in["w"]
 					host["w"], err = in["w"].Get()
 					require.NoError(t, err)
-					want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoKeep: true}, host)
+					want, err := gomoe.Run(context.Background(), p, gomoe.Config{Keep: gomoe.Off}, host)
 					require.NoError(t, err)
 					step()
 					got, err := out[1].Get()
@@ -329,7 +329,7 @@ func TestKeptCopiesRunInto(t *testing.T) {
 }
 
 // Weights that a result takes over are not copied for the next step, nor is anything
-// with NoKeep or NoOptimize; a copy that is kept is printed and counted.
+// with Keep or Optimize off; a copy that is kept is printed and counted.
 func TestKeptCopiesInPlans(t *testing.T) {
 	if !packing(graph.BF16) {
 		t.Skip("the kernels in use copy no weights of bf16")
@@ -347,8 +347,8 @@ func TestKeptCopiesInPlans(t *testing.T) {
 	}{
 		{"kept", gomoe.Config{}, 256 * 256 * 2},
 		{"donated", gomoe.Config{Donate: map[string]int{"w": 0}}, 0},
-		{"nokeep", gomoe.Config{NoKeep: true}, 0},
-		{"asWritten", gomoe.Config{NoOptimize: true}, 0},
+		{"nokeep", gomoe.Config{Keep: gomoe.Off}, 0},
+		{"asWritten", gomoe.Config{Optimize: gomoe.Off}, 0},
 	} {
 		plan, err := gomoe.Compile(p, c.cfg)
 		require.NoError(t, err)

@@ -236,7 +236,7 @@ func TestPlanPasses(t *testing.T) {
 	require.NoError(t, err)
 	with, err := gomoe.Compile(p, gomoe.Config{})
 	require.NoError(t, err)
-	without, err := gomoe.Compile(p, gomoe.Config{NoOptimize: true})
+	without, err := gomoe.Compile(p, gomoe.Config{Optimize: gomoe.Off})
 	require.NoError(t, err)
 	t.Logf("%d instructions become %d, %d bytes of arena %d", len(without.Instrs), len(with.Instrs), without.Arena, with.Arena)
 	if len(with.Instrs) >= len(without.Instrs)*9/10 || with.Arena >= without.Arena {

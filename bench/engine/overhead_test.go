@@ -38,7 +38,7 @@ func BenchmarkScalarProgram(b *testing.B) {
 		name string
 		cfg  gomoe.Config
 		step bool
-	}{{"run", gomoe.Config{}, false}, {"step", gomoe.Config{}, true}, {"as_written", gomoe.Config{NoOptimize: true}, false}} {
+	}{{"run", gomoe.Config{}, false}, {"step", gomoe.Config{}, true}, {"as_written", gomoe.Config{Optimize: gomoe.Off}, false}} {
 		b.Run(c.name, func(b *testing.B) {
 			job, err := gomoe.Open(p, c.cfg)
 			require.NoError(b, err)
@@ -76,7 +76,7 @@ func BenchmarkChain(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		cfg  gomoe.Config
-	}{{"fused", gomoe.Config{}}, {"as_written", gomoe.Config{NoOptimize: true}}} {
+	}{{"fused", gomoe.Config{}}, {"as_written", gomoe.Config{Optimize: gomoe.Off}}} {
 		b.Run(c.name, func(b *testing.B) {
 			job, err := gomoe.Open(p, c.cfg)
 			require.NoError(b, err)

@@ -31,7 +31,7 @@ func (t *tool) checkCommand() *ffcli.Command {
 	return &ffcli.Command{
 		Name: "check", ShortUsage: "gomoe check FILE [-wrt x,w] [-in x=x.npy ...]",
 		ShortHelp: "Compare derivatives with central differences.", FlagSet: fs,
-		LongHelp: "Inputs that are not given are random: floats in [-1, 1), integers 0. All float types\nare widened to f64 for the check, since differences in f32 are too coarse. The exit\nstatus is 1 if a derivative is wrong. With -device, what that computes in the\nprogram's own types, results and derivatives, is compared with the host, too.",
+		LongHelp: "Inputs that are not given are random: floats in [-1, 1), integers 0. All float types\nare widened to f64 for the check, since differences in f32 are too coarse. The exit\nstatus is 1 if a derivative is wrong. The plans that compute all of it are checked after\nevery pass (see gomoe plan -passes): who writes what when, memory, collectives. With -device, what that computes in the\nprogram's own types, results and derivatives, is compared with the host, too.",
 		Exec: func(ctx context.Context, args []string) (err error) {
 			path, err := operand(fs, args)
 			if err != nil {
@@ -57,7 +57,7 @@ func (t *tool) checkCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
-			c := checkRun{tool: t, path: path, p: p, limit: *limit, opts: opts, json: *asJSON, device: device}
+			c := checkRun{tool: t, path: path, p: p, limit: *limit, opts: opts, json: *asJSON, device: device, cfg: gomoe.Config{Check: true}}
 			end, err := openDevice(ctx, device, &c.cfg)
 			if err != nil {
 				return err
@@ -137,7 +137,7 @@ func (c *checkRun) run(ctx context.Context, x map[string]array.Array) error {
 }
 
 func (c *checkRun) open(p *graph.Program) (*gomoe.Job, error) {
-	j, err := open(c.path, p, gomoe.Config{}, c.limit)
+	j, err := open(c.path, p, gomoe.Config{Check: true}, c.limit)
 	if err == nil {
 		c.jobs = append(c.jobs, j)
 	}

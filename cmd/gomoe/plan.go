@@ -8,6 +8,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/gomoe/gomoe"
+	"github.com/gomoe/gomoe/lowering"
 )
 
 func (t *tool) planCommand() *ffcli.Command {
@@ -17,11 +18,20 @@ func (t *tool) planCommand() *ffcli.Command {
 	place.deviceFlag(fs)
 	brief := fs.Bool("brief", false, "print the report only")
 	asJSON := fs.Bool("json", false, "print the report only, as JSON")
+	after := fs.String("after", "", "print the plan as it is after this `pass`, without report; -passes lists them")
+	passes := fs.Bool("passes", false, "print the passes that make plans, in their order, and take no FILE")
 	return &ffcli.Command{
-		Name: "plan", ShortUsage: "gomoe plan FILE [-mesh ep=4 -place x=ep ...] [-brief | -json]",
+		Name: "plan", ShortUsage: "gomoe plan FILE [-mesh ep=4 -place x=ep ...] [-brief | -json | -after PASS] | -passes",
 		ShortHelp: "Print what every rank runs, with its memory and communication.", FlagSet: fs,
-		LongHelp: "A collective has the mark ⇄. b3@128 is a buffer 128 bytes into the arena, @in and @out\nare the memory of inputs and results. With -overlap, wait @7 says that a collective is waited for\nbefore instruction 7, and rows=b9[2:4] that only these local experts' rows are worked on. b3@kept is a copy of\nweights that is made when a step is given the same ones again. The report below gives bytes per rank;\nworkspace is what kernels take on all threads of this machine, which ranks of one process share.\nConstants are folded and equal equations merged before, instructions joined, and elementwise ones\nfused: the lines below a fused one, which begin with a dot, run a chunk at a time, and a buffer\nwithout @ is never stored. None of this changes a bit of the results; -as-written plans without.\nWith -device, which need not be there, ◆ marks what runs on it, and all else says why it does not.",
+		LongHelp: "A collective has the mark ⇄. b3@128 is a buffer 128 bytes into the arena, @in and @out\nare the memory of inputs and results. With -overlap, wait @7 says that a collective is waited for\nbefore instruction 7, and rows=b9 that b9 counts the rows in use of each expert. b3@kept is a copy of\nweights that is made when a step is given the same ones again. The report below gives bytes per rank;\nworkspace is what kernels take on all threads of this machine, which ranks of one process share.\nConstants are folded and equal equations merged before, instructions joined, and elementwise ones\nfused: the lines below a fused one, which begin with a dot, run a chunk at a time, and a buffer\nwithout @ is never stored. None of this changes a bit of the results; -as-written plans without.\nWith -device, which need not be there, ◆ marks what runs on it, and all else says why it does not.",
 		Exec: func(ctx context.Context, args []string) error {
+			if *passes {
+				if len(args) > 0 {
+					return usagef("-passes takes no FILE, got %s", args[0])
+				}
+				fmt.Fprint(t.stdout, lowering.PassTable())
+				return nil
+			}
 			path, err := operand(fs, args)
 			if err != nil {
 				return err
@@ -34,9 +44,14 @@ func (t *tool) planCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
+			cfg.After = *after
 			plan, err := gomoe.Compile(p, cfg)
 			if err != nil {
 				return in(path, err)
+			}
+			if *after != "" {
+				fmt.Fprint(t.stdout, plan)
+				return nil
 			}
 			report := plan.Report(runtime.GOMAXPROCS(0))
 			if *asJSON {

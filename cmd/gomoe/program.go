@@ -146,7 +146,7 @@ func openDevice(ctx context.Context, name string, cfg *gomoe.Config) (end func()
 
 // config returns the flags' settings for the program p of a file.
 func (f *placing) config(path string, p *graph.Program) (gomoe.Config, error) {
-	cfg := gomoe.Config{Place: map[string]sharding.Spec{}, Donate: map[string]int{}, NoOptimize: f.asWritten, Overlap: f.overlap}
+	cfg := gomoe.Config{Place: map[string]sharding.Spec{}, Donate: map[string]int{}, Optimize: gomoe.SwitchTo(!f.asWritten), Overlap: f.overlap}
 	var err error
 	if cfg.Mesh, err = sharding.ParseMesh(f.mesh); err != nil {
 		return cfg, usagef("-mesh: %w", err)

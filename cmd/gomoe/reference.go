@@ -34,7 +34,7 @@ func (t *tool) docCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
-			text, err := reference(examples, names...)
+			text, err := reference(examples, builders, names...)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func documented() []graph.Primitive {
 
 // reference returns the page about the primitives of these names, or the whole
 // page for none.
-func reference(examples string, names ...string) (string, error) {
+func reference(examples, builders string, names ...string) (string, error) {
 	programs, err := graph.ParseAll("examples.graph", examples, primitives.All()...)
 	if err != nil {
 		return "", fmt.Errorf("gomoe doc: internal error, a bug in gomoe: %w", err)
@@ -78,7 +78,7 @@ func reference(examples string, names ...string) (string, error) {
 	}
 	for _, p := range all {
 		if len(names) == 0 || slices.Contains(names, p.Name()) {
-			describe(&b, p, example[p.Name()])
+			describe(&b, p, builders, example[p.Name()])
 		}
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n", nil
@@ -100,6 +100,12 @@ and i an integer type; [..] is any shape. Parameters stand behind the arguments
 as name=value and are left out where they are zero. Arithmetic on bf16 and f16
 runs in f32 and rounds once per primitive.
 
+Under Go stand the functions that build a primitive, inside graph.Trace, its own
+first. Each returns values of the trace that its arguments belong to; with
+` + "`" + `import . "github.com/gomoe/gomoe/primitives"` + "`" + ` the package's name is left out.
+The primitive's type has its parameters as fields, ` + "`top_k`" + ` being TopK, and
+graph.Apply(p, args...) applies any p of it.
+
 Under Placement, every line shows the arguments and results of the example on a
 mesh a=2 when one of its inputs is split: ` + "`@a`" + ` is a dimension split over a,
 ` + "`{+a}`" + ` a sum that is still to be added over a, and ` + "`~`" + ` marks rows whose number
@@ -115,7 +121,7 @@ is known only to the run. Lines with "refused" name what must be whole.
 	b.WriteString("\n\n")
 }
 
-func describe(b *strings.Builder, p graph.Primitive, example *graph.Program) {
+func describe(b *strings.Builder, p graph.Primitive, builders string, example *graph.Program) {
 	fmt.Fprintf(b, "### %s\n\n", p.Name())
 	var doc graph.Doc
 	if d, ok := p.(graph.Documented); ok {
@@ -125,6 +131,7 @@ func describe(b *strings.Builder, p graph.Primitive, example *graph.Program) {
 	if doc.Formula != "" {
 		fmt.Fprintf(b, "    %s\n\n", doc.Formula)
 	}
+	b.WriteString(goOf(builders, p))
 	if ps := graph.Params(p); len(ps) > 0 {
 		var keys []string
 		for _, q := range ps {
@@ -293,7 +300,7 @@ func placements(p *graph.Program, prim graph.Primitive) []string {
 	var lines []string
 	try := func(place map[string]sharding.Spec) {
 		line := ""
-		a, err := gomoe.Place(p, gomoe.Config{Mesh: mesh, Place: place, NoOptimize: true})
+		a, err := gomoe.Place(p, gomoe.Config{Mesh: mesh, Place: place, Optimize: gomoe.Off})
 		var g *graph.Error
 		switch {
 		case err == nil:

@@ -73,7 +73,7 @@ func exampleText(t *testing.T) string {
 func TestReference(t *testing.T) {
 	text := exampleText(t)
 	golden(t, "examples.graph", text)
-	page, err := reference(text)
+	page, err := reference(text, builderText(t))
 	require.NoError(t, err)
 	golden(t, filepath.Join("..", "..", "docs", "reference.md"), page)
 }

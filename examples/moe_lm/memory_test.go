@@ -67,7 +67,7 @@ func TestPlanPasses(t *testing.T) {
 	cfg := c.placed(o.mesh, p, true)
 	with, err := gomoe.Compile(p, cfg)
 	require.NoError(t, err)
-	cfg.NoOptimize = true
+	cfg.Optimize = gomoe.Off
 	without, err := gomoe.Compile(p, cfg)
 	require.NoError(t, err)
 	t.Logf("%d instructions become %d, %d bytes of arena %d", len(without.Instrs), len(with.Instrs), without.Arena, with.Arena)

@@ -28,7 +28,7 @@ func TestBits(t *testing.T) {
 		})
 		require.NoError(t, err)
 		for _, as := range []bool{true, false} {
-			out, err := gomoe.Run(context.Background(), p, gomoe.Config{NoOptimize: as}, map[string]array.Array{"x": x})
+			out, err := gomoe.Run(context.Background(), p, gomoe.Config{Optimize: gomoe.SwitchTo(!as)}, map[string]array.Array{"x": x})
 			require.NoError(t, err)
 			for i, y := range out {
 				if array.Equal(y, x) {
@@ -76,7 +76,7 @@ func TestConstantBits(t *testing.T) {
 		require.NoError(t, err)
 		got, err := gomoe.Run(context.Background(), p, gomoe.Config{}, nil)
 		require.NoError(t, err)
-		want, err := gomoe.Run(context.Background(), p, gomoe.Config{NoOptimize: true}, nil)
+		want, err := gomoe.Run(context.Background(), p, gomoe.Config{Optimize: gomoe.Off}, nil)
 		require.NoError(t, err)
 		for i := range want {
 			if !array.Equal(got[i], want[i]) {

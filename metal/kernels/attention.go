@@ -105,15 +105,15 @@ func headsOf(in *Instr) (h heads, suffix string, params Arg, err error) {
 
 // params are the fields of Attention.
 func (h heads) params(in *Instr) (Arg, error) {
-	scale, err := param[float64](in.Prim, "Scale")
+	p, err := attentionOf(in.Prim)
 	if err != nil {
 		return Arg{}, err
 	}
-	full, err := param[bool](in.Prim, "Full")
+	scale := p.Scale
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(h.d))
 	}
-	return Params(h.s, h.n, h.m, h.d, scale, !full), err
+	return Params(h.s, h.n, h.m, h.d, scale, !p.Full), nil
 }
 
 // launch returns a launch for heads [b, n] of a function that is named after its tile.

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/primitives"
 )
 
@@ -33,10 +32,10 @@ func crossEntropyProgram(in *Instr) (*Program, error) {
 		launch.Args = append(launch.Args, In(i))
 	}
 	launch.Args = append(launch.Args, Out(0), zones, Params(append([]any{l.count, l.n}, ragged...)...))
-	labels, spec, a := in.Args[1].Type, in.plan.Bufs[in.Args[1].Buf].Spec, &exec.Args{Mesh: in.Mesh, Rank: in.Rank}
+	labels, spec, a := in.Args[1].Type, in.plan.Bufs[in.Args[1].Buf].Spec, in.host()
 	p := program(checked(1, labels.Len(), primitives.IgnoredLabel, l.n), launch)
 	p.Fault = func(r [StatusLen]int32) error {
-		return primitives.IDError(a, spec, labels, int(r[0]), r[1], primitives.IgnoredLabel, l.n, "label")
+		return primitives.CrossEntropyOp{}.NoClass(a, spec, labels, int(r[0]), r[1], l.n)
 	}
 	return p, nil
 }

@@ -48,7 +48,7 @@ func (p *program) String() string {
 func (p *program) config(t *testing.T, optimize bool) gomoe.Config {
 	t.Helper()
 	var err error
-	cfg := gomoe.Config{NoOptimize: !optimize, Place: map[string]sharding.Spec{}, Target: kernels.Metal{}}
+	cfg := gomoe.Config{Optimize: gomoe.SwitchTo(optimize), Place: map[string]sharding.Spec{}, Target: kernels.Metal{}}
 	if p.mesh != "" {
 		cfg.Mesh, err = sharding.ParseMesh(p.mesh)
 		require.NoError(t, err)

@@ -59,7 +59,7 @@ func countProgram(in *Instr) (*Program, error) {
 			pair = int(record[1])
 		}
 		if !chosen {
-			return primitives.NoRoutedExpert(pair, expert, experts)
+			return primitives.DispatchOp{}.NoExpert(pair, expert, experts)
 		}
 		return prepare.NoExpert(first+pair/choices, pair%choices, expert)
 	}

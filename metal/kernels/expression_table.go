@@ -157,7 +157,7 @@ func swigluGradOf(p *part) ([]string, error) {
 // and the arguments.
 func geluOf(format, exact, approximate string) func(p *part) ([]string, error) {
 	return func(p *part) ([]string, error) {
-		tanh, err := param[bool](p.prim, "Tanh")
+		tanh, err := tanhOf(p.prim)
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ func groupOf(in *Instr) (*group, error) {
 	if !ok {
 		return nil, refuse("the rows were put in order by %T, want ep_dispatch", rows.Ragged.Layer)
 	}
-	sources, member := layer.Sources(in.Mesh, in.Rank, rows.At(0))
+	sources, member := layer.Sources(in.Mesh, in.Rank(), rows.At(0))
 	if 4*len(sources) > maxBytes {
 		return nil, refuse("%d ranks exchange rows, want at most %d", len(sources), maxBytes/4)
 	}
@@ -43,5 +43,5 @@ func (g *group) fault(record [StatusLen]int32) error {
 	if record[0] == StatusClear {
 		return nil
 	}
-	return primitives.NoRoom(int(record[1]), g.rows)
+	return primitives.DispatchOp{}.NoRoom(int(record[1]), g.rows)
 }

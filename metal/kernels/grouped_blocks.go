@@ -36,7 +36,7 @@ func blocksTolerance() Tolerance {
 }
 
 func groupedBlocksProgram(in *Instr) (*Program, error) {
-	transpose, err := param[bool](in.Prim, "Transpose")
+	transpose, err := transposeOf(in.Prim)
 	if err != nil {
 		return nil, err
 	}

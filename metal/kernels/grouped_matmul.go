@@ -12,7 +12,7 @@ func groupedMatmul() Kernel {
 }
 
 func groupedMatmulProgram(in *Instr) (*Program, error) {
-	transpose, err := param[bool](in.Prim, "Transpose")
+	transpose, err := transposeOf(in.Prim)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package kernels
 import (
 	"fmt"
 
-	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/primitives"
 )
@@ -65,20 +64,22 @@ func indexFunctions() []Function {
 // idFault is the host's error for an id, of argument i, below 0 or not below n.
 func (in *Instr) idFault(i, n int) func([StatusLen]int32) error {
 	ids, spec := in.Args[i].Type, in.plan.Bufs[in.Args[i].Buf].Spec
-	a := &exec.Args{Mesh: in.Mesh, Rank: in.Rank}
+	a := in.host()
 	return func(r [StatusLen]int32) error {
-		return primitives.IDError(a, spec, ids, int(r[0]), r[1], 0, n, "id")
+		return primitives.EmbeddingOp{}.NoRow(a, spec, ids, int(r[0]), r[1], n)
 	}
 }
 
 // rangeFault is that for an index.
 func rangeFault(n int) func([StatusLen]int32) error {
-	return func(r [StatusLen]int32) error { return primitives.RangeError(r[1], int(r[0]), n) }
+	return func(r [StatusLen]int32) error { return primitives.GatherOp{}.OutOfRange(r[1], int(r[0]), n) }
 }
 
 // axisFault is that for indices of type t along an axis of n.
 func axisFault(t graph.Type, axis, n int) func([StatusLen]int32) error {
-	return func(r [StatusLen]int32) error { return primitives.AxisError(t, r[1], int(r[0]), axis, n) }
+	return func(r [StatusLen]int32) error {
+		return primitives.TakeAlongAxisOp{Axis: axis}.OutOfRange(t, r[1], int(r[0]), n)
+	}
 }
 
 // sized are functions of several element sizes.

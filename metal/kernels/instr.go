@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"github.com/gomoe/gomoe/exec"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/sharding"
@@ -14,9 +15,13 @@ type Instr struct {
 	// argument or a result is ragged; its Type is the zero one otherwise.
 	Zones Operand
 	Mesh  sharding.Mesh
-	Rank  int
 
-	plan *lowering.Plan
+	rank int
+	// along are the axes of which the rank's index was asked for, and alone says that the
+	// rank itself was: other ranks may have another kernel.
+	along [][]string
+	alone bool
+	plan  *lowering.Plan
 }
 
 // Operand is an argument or a result of an instruction.
@@ -28,7 +33,7 @@ type Operand struct {
 
 // Of returns instruction i of a plan as rank sees it.
 func Of(p *lowering.Plan, i, rank int) *Instr {
-	in := &Instr{Instr: &p.Instrs[i], Mesh: p.Mesh, Rank: rank, plan: p}
+	in := &Instr{Instr: &p.Instrs[i], Mesh: p.Mesh, rank: rank, plan: p}
 	for _, b := range in.In {
 		in.Args = append(in.Args, in.Operand(b))
 	}
@@ -63,4 +68,26 @@ func (in *Instr) Experts() int {
 }
 
 // Index returns the rank's index along axes, the first varying slowest.
-func (in *Instr) Index(axes []string) int { return in.Mesh.Index(in.Rank, axes) }
+func (in *Instr) Index(axes []string) int {
+	in.along = append(in.along, axes)
+	return in.Mesh.Index(in.rank, axes)
+}
+
+// Rank returns the rank that the kernel is for.
+func (in *Instr) Rank() int {
+	in.alone = true
+	return in.rank
+}
+
+// fits reports whether rank has the kernel that was built for in.
+func (in *Instr) fits(rank int) bool {
+	for _, axes := range in.along {
+		if in.Mesh.Index(rank, axes) != in.Mesh.Index(in.rank, axes) {
+			return false
+		}
+	}
+	return !in.alone || rank == in.rank
+}
+
+// host returns what the host's errors say of the rank. The kernel does not depend on it.
+func (in *Instr) host() *exec.Args { return &exec.Args{Mesh: in.Mesh, Rank: in.rank} }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/gomoe/gomoe/graph"
 )
@@ -80,24 +82,30 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	if len(in.Chain) > 0 {
 		kind = Fused
 	}
-	for _, k := range All() {
+	by, ok := serving()[kind]
+	if !ok {
+		return nil, nil, refuse("there is no kernel for it")
+	}
+	if p, err = by.Build(in); err != nil {
+		var r *Refusal
+		if !errors.As(err, &r) {
+			err = fmt.Errorf("kernels: %s: %w", in.Name, err)
+		}
+		return nil, by, err
+	}
+	return p, by, nil
+}
+
+// serving are the kernels by the names that they serve, the first of All for each.
+var serving = sync.OnceValue(func() map[string]*Kernel {
+	by := map[string]*Kernel{}
+	for _, k := range slices.Backward(All()) {
 		for _, name := range k.Serves {
-			if name != kind {
-				continue
-			}
-			p, err := k.Build(in)
-			if err != nil {
-				var r *Refusal
-				if !errors.As(err, &r) {
-					err = fmt.Errorf("kernels: %s: %w", in.Name, err)
-				}
-				return nil, &k, err
-			}
-			return p, &k, nil
+			by[name] = &k
 		}
 	}
-	return nil, nil, refuse("there is no kernel for it")
-}
+	return by
+})
 
 // float returns the suffix of functions for an element type: f32, f16 or bf16.
 func float(d graph.DType) (string, error) {

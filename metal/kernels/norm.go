@@ -45,7 +45,7 @@ func normProgram(in *Instr, kind string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	eps, err := param[float64](in.Prim, "Eps")
+	eps, err := epsOf(in.Prim)
 	if err != nil {
 		return nil, err
 	}

@@ -2,26 +2,80 @@ package kernels
 
 import (
 	"fmt"
-	"reflect"
 
 	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/primitives"
 )
 
-// param returns a parameter of a primitive by the name of its field, since most
-// primitives' types are not exported. That there is none of that type is a kernel's mistake.
-func param[T any](p graph.Primitive, field string) (T, error) {
-	var none T
-	v := reflect.ValueOf(p)
-	if v.Kind() != reflect.Struct {
-		return none, fmt.Errorf("the primitive is %T, want a struct with field %s", p, field)
+// Parameters that several primitives of one kernel have. A primitive without them
+// is a mistake in a kernel's list.
+
+// axisOf returns the axis of a softmax or of what is made like it.
+func axisOf(p graph.Primitive) (int, error) {
+	switch p := p.(type) {
+	case primitives.SoftmaxOp:
+		return p.Axis, nil
+	case primitives.SoftmaxGradOp:
+		return p.Axis, nil
+	case primitives.LogSoftmaxOp:
+		return p.Axis, nil
+	case primitives.LogSoftmaxGradOp:
+		return p.Axis, nil
+	case primitives.LogSumExpOp:
+		return p.Axis, nil
 	}
-	f := v.FieldByName(field)
-	if !f.IsValid() {
-		return none, fmt.Errorf("primitive %s has no parameter %s", p.Name(), field)
+	return 0, without(p, "axis")
+}
+
+// epsOf returns the epsilon of a norm.
+func epsOf(p graph.Primitive) (float64, error) {
+	switch p := p.(type) {
+	case primitives.RMSNormOp:
+		return p.Eps, nil
+	case primitives.RMSNormGradOp:
+		return p.Eps, nil
+	case primitives.RMSNormGainGradOp:
+		return p.Eps, nil
+	case primitives.LayerNormOp:
+		return p.Eps, nil
+	case primitives.LayerNormGradOp:
+		return p.Eps, nil
+	case primitives.LayerNormGainGradOp:
+		return p.Eps, nil
 	}
-	x, ok := f.Interface().(T)
-	if !ok {
-		return none, fmt.Errorf("parameter %s of primitive %s is of type %s, want %T", field, p.Name(), f.Type(), none)
+	return 0, without(p, "eps")
+}
+
+// attentionOf returns the parameters of attention or of its derivative.
+func attentionOf(p graph.Primitive) (primitives.AttentionOp, error) {
+	switch p := p.(type) {
+	case primitives.AttentionOp:
+		return p, nil
+	case primitives.AttentionGradOp:
+		return primitives.AttentionOp(p), nil
 	}
-	return x, nil
+	return primitives.AttentionOp{}, without(p, "scale")
+}
+
+// tanhOf returns whether a GELU is the approximate one.
+func tanhOf(p graph.Primitive) (bool, error) {
+	switch p := p.(type) {
+	case primitives.GELUOp:
+		return p.Tanh, nil
+	case primitives.GELUGradOp:
+		return p.Tanh, nil
+	}
+	return false, without(p, "tanh")
+}
+
+// transposeOf returns whether a product with experts' matrices takes them transposed.
+func transposeOf(p graph.Primitive) (bool, error) {
+	if p, ok := p.(primitives.GroupedMatMulOp); ok {
+		return p.Transpose, nil
+	}
+	return false, without(p, "transpose")
+}
+
+func without(p graph.Primitive, param string) error {
+	return fmt.Errorf("primitive %s has no parameter %s", p.Name(), param)
 }

@@ -40,7 +40,7 @@ func lineProgram(in *Instr, file string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	axis, err := param[int](in.Prim, "Axis")
+	axis, err := axisOf(in.Prim)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"slices"
+
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/primitives"
 )
@@ -18,10 +20,16 @@ func (Metal) Name() string { return "metal" }
 
 // Serves returns why there is no kernel for instruction i, or none on some rank.
 func (Metal) Serves(p *lowering.Plan, i int) string {
+	var built []*Instr // one for each kernel that ranks have
 	for rank := range p.Mesh.Ranks() {
-		if _, _, err := Build(Of(p, i, rank)); err != nil {
+		if slices.ContainsFunc(built, func(in *Instr) bool { return in.fits(rank) }) {
+			continue
+		}
+		in := Of(p, i, rank)
+		if _, _, err := Build(in); err != nil {
 			return err.Error()
 		}
+		built = append(built, in)
 	}
 	return ""
 }

@@ -148,7 +148,7 @@ func TestCheck(t *testing.T) {
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			c.made.bodies, c.made.index = bodies, i
-			got := outcome(t, plain, c.made, c.o, gomoe.Config{NoOptimize: true})
+			got := outcome(t, plain, c.made, c.o, gomoe.Config{Optimize: gomoe.Off})
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("the check reports %q, want %q", got, c.want)
 			}

@@ -34,7 +34,7 @@ func TestDevice(t *testing.T) {
 		in, other := p.Inputs(p.Program, seed), p.Inputs(p.Program, seed+1)
 		for k, c := range runnable(t, p) {
 			cfg := c.config()
-			cfg.NoKeep = true
+			cfg.Keep = gomoe.Off
 			plain, err := gomoe.Compile(p.Program, cfg)
 			require.NoError(t, err)
 			if k%2 == 1 {

@@ -80,7 +80,7 @@ type saved struct {
 func (n *saved) compare(t *testing.T, p Program, q *graph.Program, c tried, seed uint64) {
 	t.Helper()
 	plain := c.config()
-	plain.NoOptimize = true
+	plain.Optimize = gomoe.Off
 	a, err := gomoe.Compile(q, plain)
 	b, optimised := gomoe.Compile(q, c.config())
 	if err != nil {

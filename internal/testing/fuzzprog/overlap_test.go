@@ -15,7 +15,7 @@ import (
 
 // TestOverlap compares plans that compute during collectives with those that do
 // not, of programs and of their pullbacks: the bits are the same, also over
-// donated inputs, and no instruction touches what an exchange is at work on.
+// donated inputs, and plans are as lowering.Plan.Check wants them after every pass.
 func TestOverlap(t *testing.T) {
 	var plans, beside int
 	check := func(t *testing.T, q *graph.Program, c tried, in arrays, what string) {
@@ -33,7 +33,6 @@ func TestOverlap(t *testing.T) {
 			}
 			plan, err := gomoe.Compile(q, cfg)
 			require.NoError(t, err, what)
-			require.NoError(t, undisturbed(plan), "%s\n%s", what, plan)
 			require.Len(t, plan.Bufs, len(plain.Bufs), what)
 			got, err := run(q, cfg, in)
 			if opts.Finite && err != nil {
@@ -66,51 +65,4 @@ func TestOverlap(t *testing.T) {
 	if beside == 0 {
 		t.Error("no collective runs beside kernels")
 	}
-}
-
-// undisturbed reports an instruction that touches memory that a collective
-// writes, or writes what it reads, while that is under way.
-func undisturbed(p *lowering.Plan) error {
-	seq := 0
-	for c := range p.Instrs {
-		in := &p.Instrs[c]
-		if !in.Communicates() {
-			continue
-		}
-		if in.Seq != seq {
-			return fmt.Errorf("collective %d has number %d, want %d", c, in.Seq, seq)
-		}
-		seq++
-		for i := c + 1; i < in.Wait; i++ {
-			k := &p.Instrs[i]
-			if k.Communicates() {
-				continue // comes after it
-			}
-			reads := append([]int{}, k.In...)
-			if k.Zones >= 0 {
-				reads = append(reads, k.Zones)
-			}
-			for _, pair := range [][2][]int{{in.Out, reads}, {in.Out, k.Out}, {in.In, k.Out}} {
-				for _, a := range pair[0] {
-					for _, b := range pair[1] {
-						if share(p, a, b) {
-							return fmt.Errorf("instruction %d touches b%d while collective %d is at work on b%d", i, b, c, a)
-						}
-					}
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// share reports whether two buffers have memory in common.
-func share(p *lowering.Plan, a, b int) bool {
-	a, b = p.Root(a), p.Root(b)
-	x, y := &p.Bufs[a], &p.Bufs[b]
-	if a == b {
-		return x.Type.Bytes() > 0
-	}
-	return x.Storage == lowering.Temp && y.Storage == lowering.Temp &&
-		x.Offset < y.Offset+y.Type.Bytes() && y.Offset < x.Offset+x.Type.Bytes()
 }

@@ -46,7 +46,7 @@ type tried struct {
 func (c tried) String() string { return fmt.Sprintf("-mesh %s %s", c.mesh, format(c.place)) }
 
 func (c tried) config() gomoe.Config {
-	cfg := gomoe.Config{Mesh: c.mesh, Place: c.place}
+	cfg := gomoe.Config{Mesh: c.mesh, Place: c.place, Check: true}
 	cfg.Poison = true
 	return cfg
 }

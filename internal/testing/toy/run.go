@@ -44,7 +44,7 @@ func Plan(p *graph.Program, s Setup) (*lowering.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lowering.Lower(a, lowering.Options{Donate: s.Donate, Fuse: s.Chunk > 0, Chunk: s.Chunk, Overlap: s.Overlap, Target: s.Target})
+	return lowering.Lower(a, lowering.Options{Donate: s.Donate, Fuse: s.Chunk > 0, Chunk: s.Chunk, Overlap: s.Overlap, Target: s.Target, Check: true})
 }
 
 // Open opens a session of the plan with all of its ranks in this process. The

@@ -55,15 +55,3 @@ func OnesLike(x *graph.Value) *graph.Value {
 	graph.Helper()
 	return FullLike(x, 1)
 }
-
-// MulScalar returns c · x, c rounded to x's element type.
-func MulScalar(x *graph.Value, c float64) *graph.Value {
-	graph.Helper()
-	return Mul(x, FullLike(x, c))
-}
-
-// AddScalar returns x + c, c rounded to x's element type.
-func AddScalar(x *graph.Value, c float64) *graph.Value {
-	graph.Helper()
-	return Add(x, FullLike(x, c))
-}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/gomoe/gomoe/graph"
+)
+
+// builders has a line for every builder: the primitive's name, a tab and the
+// function's signature, that of the primitive's own name first. It is made from the
+// source of packages primitives and vjp, and never written to.
+//
+//go:embed builders.txt
+var builders string
+
+// buildersOf returns the signatures of the functions that build a primitive.
+func buildersOf(builders, prim string) []string {
+	var out []string
+	for line := range strings.Lines(builders) {
+		if name, signature, _ := strings.Cut(strings.TrimSpace(line), "\t"); name == prim {
+			out = append(out, signature)
+		}
+	}
+	return out
+}
+
+// goOf says how Go code calls a primitive, and what its type is.
+func goOf(builders string, p graph.Primitive) string {
+	list := buildersOf(builders, p.Name())
+	if len(list) == 0 {
+		return fmt.Sprintf("Go: no builder, being what derivatives are made of; the type is `%T`.\n\n", p)
+	}
+	return fmt.Sprintf("Go, the type being `%T`:\n\n```go\n%s\n```\n\n", p, strings.Join(list, "\n"))
+}

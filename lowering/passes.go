@@ -1,0 +1,117 @@
+package lowering
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pass is one step from a program to its plan. The first makes the plan of the placed
+// program, the others rewrite it.
+type Pass struct {
+	Name string
+	Does string
+	// asked reports whether the options want the pass.
+	asked func(o *Options) bool
+	run   func(p *Plan, o *Options) error
+	Needs []Need
+}
+
+// Need is a pass that comes before another, and why.
+type Need struct{ Pass, Why string }
+
+// Emit is the name of the first pass, which the rules of primitives do.
+const Emit = "emit"
+
+// Passes returns all passes in the order in which they run.
+func Passes() []Pass {
+	joins := func(o *Options) bool { return len(o.Joins) > 0 }
+	keeps := func(o *Options) bool { return o.Keep }
+	fuses := func(o *Options) bool { return o.Fuse }
+	overlaps := func(o *Options) bool { return o.Overlap == OverlapCollectives }
+	targets := func(o *Options) bool { return o.Target != nil }
+	always := func(*Options) bool { return true }
+	return []Pass{
+		{Name: Emit, Does: "the rules of primitives emit kernels and collectives, each result to a buffer of its own", asked: always},
+		{"join", "several instructions become one that writes the same bits, by rules of the primitives", joins,
+			func(p *Plan, o *Options) error { p.join(o.Joins); return nil },
+			[]Need{{Emit, "there is a plan"}}},
+		{"keep", "copies of weights that stay the same are buffers, and instructions that make them", keeps,
+			func(p *Plan, o *Options) error { p.keep(o.Donate); return nil },
+			[]Need{{"join", "a joined instruction wants other copies than those that it stands for"}}},
+		{"fuse", "elementwise instructions run one after another on chunks of their arrays", fuses,
+			func(p *Plan, o *Options) error { p.fuse(o.Chunk, mostBuffers(o.Target)); return nil },
+			[]Need{{"join", "rules look for instructions, which are not seen inside a chain"}}},
+		{"delay", "what an exchange of rows does not need comes behind its start", overlaps,
+			func(p *Plan, _ *Options) error { p.delay(); return nil },
+			[]Need{{"join", "the instructions of a join stand together"}, {"fuse", "a chain moves as a whole; what has moved would be fused with what it moved away from"}}},
+		{"hoist", "collectives go up to what makes their arguments", overlaps,
+			func(p *Plan, _ *Options) error { p.hoist(); return nil },
+			[]Need{{"delay", "what is computed beside an exchange decides what else goes there"}}},
+		{"sum", "an all_sum writes over what it sums, if nobody else reads that", overlaps,
+			func(p *Plan, _ *Options) error { p.sumInPlace(); return nil },
+			[]Need{{"hoist", "hoist and delay go by who writes a buffer, and a sum in place writes one a second time"}}},
+		{"wait", "each collective is waited for before the first kernel that touches what it is at work on", overlaps,
+			func(p *Plan, _ *Options) error { p.waits(); return nil },
+			[]Need{{"keep", "a wait is the number of an instruction: none is put in afterwards"}, {"fuse", "nor is one taken out"}, {"hoist", "nor moved"},
+				{"sum", "a sum in place is at work on its argument's memory too"}}},
+		{"donate", "results take the memory of donated inputs", always,
+			func(p *Plan, o *Options) error { return p.donate(o.Donate) },
+			[]Need{{"fuse", "whether a result may be written over an input depends on the chain that does it"}, {"wait", "an exchange reads its input until it is waited for"}}},
+		{"memory", "temporaries get places in the arena; with fuse, results of elementwise instructions that of arguments", always,
+			func(p *Plan, o *Options) error {
+				if o.Fuse {
+					p.reuse()
+				} else {
+					p.assignMemory()
+				}
+				return nil
+			},
+			[]Need{{"fuse", "what only links of a chain read has no memory"}, {"wait", "an exchange needs its memory until it is waited for"},
+				{"donate", "a result in the memory of an input needs none, and may be made of temporaries that lie there"}}},
+		{"target", "a device says which instructions it runs, and why it leaves others to the host", targets,
+			func(p *Plan, o *Options) error { p.target(o.Target); return nil },
+			[]Need{{"fuse", "it is asked for chains as wholes"}, {"memory", "what it says may depend on where buffers lie"}}},
+	}
+}
+
+// run does the passes that the options ask for, up to Options.After. The plan is what
+// rules have emitted.
+func (p *Plan) run(o *Options) error {
+	all := Passes()
+	if o.After != "" && !slices.ContainsFunc(all, func(x Pass) bool { return x.Name == o.After }) {
+		var names []string
+		for _, x := range all {
+			names = append(names, x.Name)
+		}
+		return fmt.Errorf("lowering: no pass %q, want one of %s", o.After, strings.Join(names, ", "))
+	}
+	for _, x := range all {
+		if x.run != nil && x.asked(o) {
+			if err := x.run(p, o); err != nil {
+				return err
+			}
+		}
+		if o.Check {
+			if err := p.Check(); err != nil {
+				return fmt.Errorf("after pass %s: %w", x.Name, err)
+			}
+		}
+		if x.Name == o.After {
+			break
+		}
+	}
+	return nil
+}
+
+// PassTable prints Passes for a person: what each does, and what it needs before it.
+func PassTable() string {
+	var b strings.Builder
+	for _, x := range Passes() {
+		fmt.Fprintf(&b, "%-7s %s\n", x.Name, x.Does)
+		for _, n := range x.Needs {
+			fmt.Fprintf(&b, "        after %s: %s\n", n.Pass, n.Why)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,52 @@
+package primitives
+
+import (
+	"fmt"
+
+	"github.com/gomoe/gomoe/graph"
+	"github.com/gomoe/gomoe/internal/kernel/random"
+	"github.com/gomoe/gomoe/lowering"
+	"github.com/gomoe/gomoe/sharding"
+)
+
+// RandomSplitOp makes Num keys from one.
+type RandomSplitOp struct{ Num int }
+
+var _ flexible = RandomSplitOp{}
+
+// RandomSplit returns n new keys u32[n,2] made of one key, which is not used
+// for anything else then. The first keys do not depend on n.
+func RandomSplit(key *graph.Value, n int) *graph.Value {
+	return graph.Apply1(RandomSplitOp{n}, key)
+}
+
+func (RandomSplitOp) Name() string { return "random_split" }
+
+func (r RandomSplitOp) Infer(in []graph.Type) ([]graph.Type, error) {
+	if r.Num < 0 {
+		return nil, fmt.Errorf("num %d, want at least 0", r.Num)
+	}
+	return inferDraw(in, graph.Type{DType: graph.U32, Shape: []int{r.Num, 2}}, graph.DType.IsInt, "u32")
+}
+
+func (RandomSplitOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
+
+func (RandomSplitOp) Shard(*sharding.Context) (sharding.Decision, error) { return shardDraw() }
+
+func (RandomSplitOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
+	return shardDrawAs(c, out)
+}
+
+func (RandomSplitOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
+	return lowerDraw(e, out, in, func(dst []uint32, key [2]uint32, offset uint64) {
+		for i := range dst {
+			at := offset + uint64(i) // the word at%2 of key at/2
+			dst[i] = random.Threefry2x32(key, random.Seed(at/2))[at%2]
+		}
+	})
+}
+
+func (RandomSplitOp) Doc() graph.Doc {
+	return graph.Doc{Args: "key u32[2]", Results: "u32[num,2]", Formula: "keys[i] = threefry2x32(key, i)",
+		Params: "num: number of keys", Notes: "jax.random.split. " + drawNotes}
+}
