@@ -27,7 +27,8 @@ func (b *block) fresh() value {
 	return *b.next - 1
 }
 
-// do appends an instruction. The last of its values is made by it, or changed.
+// do appends an instruction. The last of its values is made by it, or changed; of a load
+// of two all are made.
 func (b *block) do(text func(r func(value) int) string, values ...value) {
 	b.steps = append(b.steps, step{text, values})
 }
@@ -46,6 +47,13 @@ func (b *block) loadAs(move string, m mem) value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string { return fmt.Sprintf("%s %v, F%d", move, m, r(d)) }, d)
 	return d
+}
+
+// loadPair loads 32 bytes, of which m is a multiple of 16 from its base.
+func (b *block) loadPair(m mem) (first, second value) {
+	first, second = b.fresh(), b.fresh()
+	b.do(func(r func(value) int) string { return fmt.Sprintf("FLDPQ %v, (F%d, F%d)", m, r(first), r(second)) }, first, second)
+	return first, second
 }
 
 func (b *block) store(x value, m mem) { b.storeAs("FMOVQ", x, m) }
@@ -153,9 +161,8 @@ func assign(steps []step, free int) ([]string, bool) {
 	var texts []string
 	for i, s := range steps {
 		// What is read for the last time makes room for what is made.
-		for j, v := range s.values {
-			made := j == len(s.values)-1
-			if _, ok := in[v]; made && v >= 0 && !ok {
+		for _, v := range s.values {
+			if _, ok := in[v]; v >= 0 && !ok {
 				for r, taken := range used {
 					if !taken {
 						in[v], used[r] = r, true

@@ -29,6 +29,11 @@ const (
 	quantRowsW, quantRowsX  = 2, 6
 	quantBookAt, quantSigns = 11, 12
 	quantFar                = 13
+	// Of loops within one over units: in rows over lanes, whose weights are at R2, the
+	// bytes done of each row of weights, where the next row's address is, where the lane's
+	// integers and its f16 go, and how many lanes are left.
+	// Of columns, the upper bits of weights of which they are apart.
+	quantDone, quantNext, quantInts, quantHalves, quantLanes, quantHigh = 3, 4, 5, 21, 22, 3
 	// Scratch; nothing in them lasts longer than a few lines.
 	g0, g1, g2, g3 = 14, 15, 19, 20
 )
@@ -95,6 +100,17 @@ func (p *products) pin(at int) value {
 	return pinned(32 - p.pinned)
 }
 
+// keep returns a register that parts of a function share.
+func (p *products) keep() value {
+	p.pinned++
+	return pinned(32 - p.pinned)
+}
+
+// move copies n to what keep has returned.
+func (b *block) move(d, n value) {
+	b.do(func(r func(value) int) string { return encodeLogic("orr", r(d), r(n), r(n)).String() }, n, d)
+}
+
 // w and x return the register that points to lane l's weights, and to its row.
 func (p *products) w(l int) int {
 	if p.columns {
@@ -112,14 +128,12 @@ func (p *products) x(l int) int {
 
 func at(register, disp int) mem { return mem{fmt.Sprintf("R%d", register), disp} }
 
-// function writes a function that does body for every unit: `size` bytes of weights
-// and `row` of x. before pins what it needs.
-func (p *products) function(kind string, size, row int, before func(), body func()) {
-	name, way, doc := "neon", "Rows", "of four rows of weights with one"
+// begin begins a function of products. before pins what it needs.
+func (p *products) begin(kind string, before func()) {
+	name, way, doc, nw, nx := "neon", "Rows", "of four rows of weights with one", 4, 1
 	if p.dot {
 		name = "neonDot"
 	}
-	nw, nx := 4, 1
 	if p.columns {
 		way, doc, nw, nx = "Columns", "of one row of weights with four", 1, 4
 	}
@@ -141,27 +155,52 @@ func (p *products) function(kind string, size, row int, before func(), body func
 	p.acc = pinned(31)
 	f.line("FMOVQ (R%d), F31", g0)
 	before()
-	f.loop("loop")
-	for at := 0; at < nw*size; at += 64 {
-		f.line("PRFM %d(R%d), PLDL1KEEP", at, quantFar)
+}
+
+// unit begins the loop over units, whose weights are fetched.
+func (p *products) unit(bytes int) {
+	p.file.loop("loop")
+	for at := 0; at < bytes; at += 64 {
+		p.file.line("PRFM %d(R%d), PLDL1KEEP", at, quantFar)
 	}
-	f.line("ADD $%d, R%d", nw*size, quantFar)
-	// What pins are is known before the loop, and not more than 8.
-	f.single(32-p.pinned, func(b *block) {
+	p.file.line("ADD $%d, R%d", bytes, quantFar)
+}
+
+// part writes instructions without branches. What pins are is known before.
+func (p *products) part(body func()) {
+	p.file.single(32-p.pinned, func(b *block) {
 		p.block = b
 		body()
 	})
-	for l := range nw {
-		f.line("ADD $%d, R%d", size, quantRowsW+l)
-	}
-	for l := range nx {
-		f.line("ADD $%d, R%d", row, quantRowsX+l)
-	}
+}
+
+// end ends the loop over units and the function.
+func (p *products) end() {
+	f := p.file
 	f.line("SUBS $1, R%d, R%d", quantLeft, quantLeft)
 	f.line("BNE loop")
 	f.line("ADD $%d, R0, R%d", quantOut, g0)
 	f.line("FMOVQ F31, (R%d)", g0)
 	f.line("RET")
+}
+
+// function writes a function that does body for every unit: `size` bytes of weights
+// and `row` of x. before pins what it needs.
+func (p *products) function(kind string, size, row int, before func(), body func()) {
+	nw, nx := 4, 1
+	if p.columns {
+		nw, nx = 1, 4
+	}
+	p.begin(kind, before)
+	p.unit(nw * size)
+	p.part(body)
+	for l := range nw {
+		p.file.line("ADD $%d, R%d", size, quantRowsW+l)
+	}
+	for l := range nx {
+		p.file.line("ADD $%d, R%d", row, quantRowsX+l)
+	}
+	p.end()
 }
 
 // general appends an instruction on general registers.
@@ -293,15 +332,14 @@ func (p *products) dupHalf() value {
 	return d
 }
 
-// halfPairs returns two adjacent f16 at disp of every lane's weights.
+// halfPairs returns two adjacent f16 at disp of the weights.
 func (p *products) halfPairs(disp int) (first, second value) {
-	var v value
-	if p.columns {
-		p.general("MOVWU %d(R%d), R%d", disp, p.w(0), g0)
-		v = p.everywhere(g0)
-	} else {
-		v = p.gather(32, disp, p.w)
-	}
+	p.general("MOVWU %d(R%d), R%d", disp, p.w(0), g0)
+	return p.pairOf(p.everywhere(g0))
+}
+
+// pairOf returns the even and the odd f16 of v as float32.
+func (p *products) pairOf(v value) (first, second value) {
 	first, second = p.arrange("VUZP1", "H8", v, v), p.arrange("VUZP2", "H8", v, v)
 	return p.mixed("fcvtl", "4s", first), p.mixed("fcvtl", "4s", second)
 }

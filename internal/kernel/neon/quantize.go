@@ -12,8 +12,9 @@ type rounding struct {
 
 const roundXAt, roundRowAt, roundInf = 2, 3, 4
 
-// rounds writes a function that rounds units of as many elements to `row` bytes.
-func (f *file) rounds(kind, doc string, elements, row int, body func(r *rounding)) {
+// rounds writes a function that rounds units of as many elements to `row` bytes: body
+// writes what is done for one.
+func (f *file) rounds(kind, doc string, elements, row int, body func()) {
 	const n = 1
 	f.function("neonRound"+kind, "rounds "+doc, "t *byte")
 	f.line("MOVD %d(R0), R%d", roundN, n)
@@ -25,7 +26,7 @@ func (f *file) rounds(kind, doc string, elements, row int, body func(r *rounding
 	f.line("FMOVQ %d(%s), F30", f.number(127), constantsAt)
 	f.line("FMOVQ %d(%s), F29", f.number(1), constantsAt)
 	f.loop("loop")
-	f.single(29, func(b *block) { body(&rounding{b, pinned(31), pinned(30), pinned(29)}) })
+	body()
 	f.line("ADD $%d, R%d", 4*elements, roundXAt)
 	f.line("ADD $%d, R%d", row, roundRowAt)
 	f.line("SUBS $1, R%d, R%d", n, n)
@@ -33,19 +34,40 @@ func (f *file) rounds(kind, doc string, elements, row int, body func(r *rounding
 	f.line("RET")
 }
 
-// scale returns dx of n elements from the one at `from` on, as the lowest lane and in
-// a general register, the inverse in all lanes, and a mask that is 0 where elements
-// become 0: see quantScale.
-func (r *rounding) scale(from, n int) (scale, inverse, mask value) {
-	var top [4]value
-	for i := range n / 4 {
-		v := r.logic("and", r.load(at(roundXAt, 4*from+16*i)), r.size)
-		if i < len(top) {
+// rounded writes instructions of a rounding without branches, with so many registers
+// pinned beside its own.
+func (f *file) rounded(pins int, body func(r *rounding)) {
+	f.single(29-pins, func(b *block) { body(&rounding{b, pinned(31), pinned(30), pinned(29)}) })
+}
+
+// largest raises the four parts of the largest size by those of n elements from the one
+// at `from` on, or sets them.
+func (r *rounding) largest(top *[4]value, from, n int, set bool) {
+	x := r.loads(from, n)
+	for i := range x {
+		v := r.logic("and", x[i], r.size)
+		if set && i < len(top) {
 			top[i] = v
 		} else {
 			r.mixedInto("umax", "4s", top[i%4], top[i%4], v)
 		}
 	}
+}
+
+// loads loads n elements of x from the one at `from` on.
+func (r *rounding) loads(from, n int) []value {
+	var x []value
+	for i := 0; i < n; i += 8 {
+		first, second := r.loadPair(at(roundXAt, 4*(from+i)))
+		x = append(x, first, second)
+	}
+	return x
+}
+
+// scale returns dx of elements whose largest size is in four parts, as the lowest lane and in
+// a general register, the inverse in all lanes, and a mask that is 0 where elements
+// become 0: see quantScale.
+func (r *rounding) scale(top [4]value) (scale, inverse, mask value) {
 	all := r.mixed("umax", "4s", r.mixed("umax", "4s", top[0], top[1]), r.mixed("umax", "4s", top[2], top[3]))
 	largest := r.fresh()
 	r.do(func(reg func(value) int) string { return encodeLargest(reg(largest), reg(all)).String() }, all, largest)
@@ -54,7 +76,7 @@ func (r *rounding) scale(from, n int) (scale, inverse, mask value) {
 	toGeneral := func(v value, g int) {
 		r.do(func(reg func(value) int) string { return fmt.Sprintf("FMOVS F%d, R%d", reg(v), g) }, v)
 	}
-	const nan = "R21"
+	const nan = "R25"
 	toGeneral(largest, g0)
 	toGeneral(one, g1)
 	toGeneral(dx, g2)
@@ -73,9 +95,9 @@ func (r *rounding) scale(from, n int) (scale, inverse, mask value) {
 
 // bytes16 rounds 16 elements, stores them at disp, and returns sums of 2 as int16.
 func (r *rounding) bytes16(from, disp int, inverse, mask value) value {
-	var v [4]value
+	v := r.loads(from, 16)
 	for i := range v {
-		v[i] = r.two("fcvtns", s4, r.mul(r.load(at(roundXAt, 4*from+16*i)), inverse))
+		v[i] = r.two("fcvtns", s4, r.mul(v[i], inverse))
 		v[i] = r.logic("and", v[i], mask)
 	}
 	var words [2]value
@@ -102,47 +124,104 @@ func (r *rounding) eight(v []value) value {
 }
 
 // round rounds blocks of 256, of which 32 elements go where order says, with sums of
-// 16, or of 32 and zeros behind them.
+// 16, or of 32 and zeros behind them. Both halves of a block go to the same places, but for
+// where the first 32 elements go.
 func (f *file) round(kind string, order [8]int, pairs bool) {
-	f.rounds(kind, "blocks of 256", 256, superRow, func(r *rounding) {
-		scale, inverse, mask := r.scale(0, 256)
-		factor := r.loadAs("FMOVS", mem{"R0", roundFactor})
-		r.storeAs("FMOVS", r.mul(scale, factor), at(roundRowAt, superScale))
-		var place [8]int
-		for at, j := range order {
-			place[j] = at
-		}
-		var sums [2]value
-		for h := range sums {
+	var place [8]int
+	for at, j := range order {
+		place[j] = at
+	}
+	var top [4]value
+	for i := range top {
+		top[i] = pinned(28 - i)
+	}
+	const quarters, x, row, sums = 21, 22, 23, 24
+	f.rounds(kind, "blocks of 256", 256, superRow, func() {
+		f.rounded(4, func(r *rounding) {
+			for _, v := range top {
+				r.do(func(reg func(value) int) string { return encodeZero(reg(v)).String() }, v)
+			}
+		})
+		f.line("MOVD R%d, R%d", roundXAt, x)
+		f.line("MOVD $4, R%d", quarters)
+		f.loop("largest")
+		f.rounded(4, func(r *rounding) { r.largest(&top, 0, 64, false) })
+		f.line("ADD $256, R%d", roundXAt)
+		f.line("SUBS $1, R%d, R%d", quarters, quarters)
+		f.line("BNE largest")
+		f.line("MOVD R%d, R%d", x, roundXAt)
+		inverse, mask := top[0], top[1] // which are not needed any more
+		f.rounded(4, func(r *rounding) {
+			scale, i, m := r.scale(top)
+			factor := r.loadAs("FMOVS", mem{"R0", roundFactor})
+			r.storeAs("FMOVS", r.mul(scale, factor), at(roundRowAt, superScale))
+			r.move(inverse, i)
+			r.move(mask, m)
+		})
+		f.line("MOVD R%d, R%d", roundRowAt, row)
+		f.line("ADD $%d, R%d, R%d", superSums, roundRowAt, sums)
+		f.line("MOVD $2, R%d", quarters)
+		f.loop("half")
+		f.rounded(4, func(r *rounding) {
 			var v []value
-			for i := 8 * h; i < 8*h+8; i++ {
+			for i := range 8 {
 				v = append(v, r.bytes16(16*i, 32*place[i/2]+16*(i%2), inverse, mask))
 			}
-			sums[h] = r.eight(v)
-		}
+			r.store(r.eight(v), at(sums, 0))
+		})
+		f.line("ADD $512, R%d", roundXAt)
+		f.line("ADD $%d, R%d", 32*(place[4]-place[0]), roundRowAt)
+		f.line("ADD $16, R%d", sums)
+		f.line("SUBS $1, R%d, R%d", quarters, quarters)
+		f.line("BNE half")
+		f.line("MOVD R%d, R%d", x, roundXAt)
+		f.line("MOVD R%d, R%d", row, roundRowAt)
 		if pairs {
-			sums[0], sums[1] = r.mixed("addp", "8h", sums[0], sums[1]), r.zero()
-		}
-		for h, s := range sums {
-			r.store(s, at(roundRowAt, superSums+16*h))
+			f.rounded(0, func(r *rounding) {
+				first, second := at(roundRowAt, superSums), at(roundRowAt, superSums+16)
+				r.store(r.mixed("addp", "8h", r.load(first), r.load(second)), first)
+				r.store(r.zero(), second)
+			})
 		}
 	})
 }
 
-// roundGroup rounds 4 blocks of 32 at a time.
+// roundGroup rounds 4 blocks of 32 at a time, in a loop that leaves sums in the frame.
 func (f *file) roundGroup() {
-	f.rounds("Group", "4 blocks of 32 at a time", 128, groupRow, func(r *rounding) {
-		var v []value
-		for b := range groupLen {
-			scale, inverse, mask := r.scale(32*b, 32)
-			r.storeAs("FMOVS", scale, at(roundRowAt, groupScale+4*b))
-			for half := range 2 {
-				from := 32*b + 16*half
-				v = append(v, r.bytes16(from, from, inverse, mask))
+	const left, row, scales, sums = 21, 22, 23, 24
+	f.frame = 128
+	f.rounds("Group", "4 blocks of 32 at a time", 128, groupRow, func() {
+		f.frame = 0
+		f.line("MOVD R%d, R%d", roundRowAt, row)
+		f.line("ADD $%d, R%d, R%d", groupScale, roundRowAt, scales)
+		f.line("ADD $8, RSP, R%d", sums)
+		f.line("MOVD $%d, R%d", groupLen, left)
+		f.loop("block")
+		f.rounded(0, func(r *rounding) {
+			var top [4]value
+			r.largest(&top, 0, 32, true)
+			scale, inverse, mask := r.scale(top)
+			r.storeAs("FMOVS.P", scale, at(scales, 4))
+			first, second := r.bytes16(0, 0, inverse, mask), r.bytes16(16, 16, inverse, mask)
+			r.do(func(reg func(value) int) string {
+				return fmt.Sprintf("FSTPQ.P (F%d, F%d), 32(R%d)", reg(first), reg(second), sums)
+			}, first, second)
+		})
+		f.line("ADD $128, R%d", roundXAt)
+		f.line("ADD $32, R%d", roundRowAt)
+		f.line("SUBS $1, R%d, R%d", left, left)
+		f.line("BNE block")
+		f.line("SUB $512, R%d", roundXAt)
+		f.line("MOVD R%d, R%d", row, roundRowAt)
+		f.rounded(0, func(r *rounding) {
+			var v []value
+			for b := range groupLen {
+				first, second := r.loadPair(at(sums, 32*(b-groupLen)))
+				v = append(v, first, second)
 			}
-		}
-		r.general("MOVWU %d(R0), R%d", roundOffset, g0)
-		sums := r.mixed("saddlp", "4s", r.eight(v))
-		r.store(r.mixed("mul", "4s", sums, r.everywhere(g0)), at(roundRowAt, groupSums))
+			r.general("MOVWU %d(R0), R%d", roundOffset, g0)
+			all := r.mixed("saddlp", "4s", r.eight(v))
+			r.store(r.mixed("mul", "4s", all, r.everywhere(g0)), at(roundRowAt, groupSums))
+		})
 	})
 }
