@@ -15,8 +15,9 @@ const (
 	// chunkBytes is the size of all values of a chunk together: those that are read,
 	// written and intermediate. It is a part of a second-level cache.
 	chunkBytes = 192 << 10
-	// Chunks have at least leastChunk elements, over which the call of a kernel
-	// is spread, and at most mostChunk. Both are multiples of a cache line.
+	// Chunks have at least leastChunk elements, so that the cost of calling a kernel is
+	// spread over them, and at most mostChunk. Both numbers are multiples of a cache
+	// line.
 	leastChunk, mostChunk = 512, 4096
 )
 

@@ -111,7 +111,8 @@ func (a *Assignment) place(e *graph.Eqn) error {
 	return nil
 }
 
-// want checks that v can be had as to, following flexible definitions.
+// want checks that v can be had in placement to. It follows flexible
+// definitions.
 func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 	if _, err := to.Check(a.Mesh, v.Type); err != nil {
 		return a.fail(c, err) // the rule splits v as another argument of another size
