@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gomoe/gomoe/internal/device"
 	"github.com/gomoe/gomoe/lowering"
 	"github.com/gomoe/gomoe/metal/kernels"
 	"github.com/gomoe/gomoe/runtime"
@@ -29,7 +30,7 @@ func OpenDevice(ctx context.Context, name string) (Device, error) {
 	if t, err := TargetOf(name); t == nil {
 		return nil, err
 	}
-	return openDevice(ctx, name)
+	return device.Open(ctx, name)
 }
 
 // TargetOf returns what plans for the device of that name are made for, nil for the host.
@@ -38,7 +39,7 @@ func TargetOf(name string) (lowering.Target, error) {
 	switch name {
 	case "", hostName:
 		return nil, nil
-	case metalName, emulatedName:
+	case metalName, device.Emulated:
 		return kernels.Metal{}, nil
 	}
 	return nil, fmt.Errorf("device %q, want host, metal or metal-emulated", name)
@@ -46,7 +47,6 @@ func TargetOf(name string) (lowering.Target, error) {
 
 // The names of devices.
 const (
-	hostName     = "host"
-	metalName    = "metal"
-	emulatedName = "metal-emulated"
+	hostName  = "host"
+	metalName = "metal"
 )

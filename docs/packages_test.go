@@ -16,16 +16,17 @@ import (
 // unexemplified lists public packages without an Example, with the reason.
 func unexemplified() map[string]string {
 	return map[string]string{
-		"jaccl/link/shm":   "called as tcp is, whose Example connects ranks",
-		"jaccl/link/verbs": "takes RDMA devices",
-		"jaccl/link/mpi":   "takes mpirun",
-		"jaccl/mlx/mesh":   "takes RDMA devices",
-		"jaccl/rdma":       "takes RDMA devices",
-		"jaccl/mlx/ring":   "called as tcp is, whose Example connects ranks",
-		"jaccl/job/meet":   "the Example of tcp meets",
-		"jaccl/job/watch":  "the Example of tcp watches",
-		"metal/mtl":        "takes a Mac",
-		"metal/measure":    "takes a Mac; gomoe bench kernels shows it",
+		"jaccl/link/shm":     "called as tcp is, whose Example connects ranks",
+		"jaccl/link/verbs":   "takes RDMA devices",
+		"jaccl/link/mpi":     "takes mpirun",
+		"jaccl/mlx/mesh":     "takes RDMA devices",
+		"jaccl/rdma":         "takes RDMA devices",
+		"jaccl/mlx/headless": "what ring and mesh have in common",
+		"jaccl/mlx/ring":     "called as tcp is, whose Example connects ranks",
+		"jaccl/job/meet":     "the Example of tcp meets",
+		"jaccl/job/watch":    "the Example of tcp watches",
+		"metal/mtl":          "takes a Mac",
+		"metal/measure":      "takes a Mac; gomoe bench kernels shows it",
 	}
 }
 

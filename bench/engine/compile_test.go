@@ -191,8 +191,8 @@ func onRanks(overlap lowering.Overlap) func(p *graph.Program) (gomoe.Config, err
 	}
 }
 
-// layersOf is the gradient of a model of n layers of attention and experts, with about
-// 150 equations each before it is differentiated.
+// layersOf is the gradient of a model of n layers of attention and experts, with 321
+// equations each, the gradient's among them.
 func layersOf(n int) (*graph.Program, error) {
 	const batch, seq, width, heads, ffn, experts, topK = 4, 8, 16, 2, 32, 4, 2
 	return graph.Trace("layers", func(t *graph.Tracer) []*graph.Value {

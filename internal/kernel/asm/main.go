@@ -29,11 +29,11 @@ func main() {
 	Generate()
 }
 
-// gemm is the tiles and streams of products of f32 and f64.
+// gemm is the tiles and streams of products of f32 and f64. Products of f64 check gradients,
+// and AVX2 is fast enough for that.
 func gemm() {
 	for _, s := range []set{
-		{"avx512", "F32", 4, true, 8, 4, nil, ""}, {"avx512", "F64", 8, true, 8, 4, nil, ""},
-		{"avx2", "F32", 4, false, 4, 2, nil, ""}, {"avx2", "F64", 8, false, 4, 2, nil, ""},
+		{"avx512", "F32", 4, true, 8, 4, nil, ""}, {"avx2", "F32", 4, false, 4, 2, nil, ""}, {"avx2", "F64", 8, false, 4, 2, nil, ""},
 	} {
 		for rows := 1; rows <= s.rows; rows = max(4, 2*rows) {
 			for vecs := 1; vecs <= 3; vecs++ {
@@ -120,8 +120,8 @@ func lineLoops() {
 func inLanes(functions func(s lanes)) {
 	var table constants
 	var wide doubles
-	functions(lanes{set{name: "avx512", size: 4, wide: true, table: &table}, &wide})
-	functions(lanes{set{name: "avx2", size: 4, table: &table}, &wide})
+	functions(lanes{set: set{name: "avx512", size: 4, wide: true, table: &table}, doubles: &wide})
+	functions(lanes{set: set{name: "avx2", size: 4, table: &table}, doubles: &wide})
 	tailMasks()
 	wide.write()
 	table.write()

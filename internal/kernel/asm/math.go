@@ -1,9 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
 	"slices"
-	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/gotypes"
@@ -15,6 +16,7 @@ import (
 type lanes struct {
 	set
 	doubles *doubles
+	half    bool // only the lower half of a vector of float32 counts: as many as there are float64 in one
 }
 
 // doubles holds 8 copies of each float64 constant, as constants does of float32.
@@ -30,12 +32,11 @@ func (c *doubles) bits(x uint64) Mem {
 }
 
 func (c doubles) write() {
-	GLOBL("mathDoubles", RODATA|NOPTR)
-	for at, x := range c {
-		for i := range 8 {
-			DATA(64*at+8*i, U64(x))
-		}
+	var table []byte
+	for _, x := range c {
+		table = append(table, bytes.Repeat(binary.LittleEndian.AppendUint64(nil, x), 8)...)
 	}
+	data("mathDoubles", table)
 }
 
 func (s lanes) double(x float64) Mem { return s.doubles.bits(math.Float64bits(x)) }
@@ -169,27 +170,46 @@ func (s lanes) op2(f func(ops ...Op), x, y Op) vec {
 // tail says which lanes of the last vector exist.
 type tail struct{ mask }
 
-func (s lanes) tailOf(n reg.Register) *tail {
+// newTail returns one that setTail sets.
+func (s lanes) newTail() *tail {
 	if s.wide {
-		bits, k := GP64(), K()
+		return &tail{mask{k: K()}}
+	}
+	return &tail{mask{v: YMM()}}
+}
+
+// setTail makes t the first n lanes. n is lost.
+func (s lanes) setTail(t *tail, n reg.Register) {
+	if s.wide {
+		bits := GP64()
 		MOVQ(n, reg.RCX)
 		MOVQ(U32(1), bits)
 		SHLQ(reg.CL, bits)
 		DECQ(bits)
-		KMOVW(bits.As32(), k)
-		return &tail{mask{k: k}}
+		KMOVW(bits.As32(), t.k)
+		return
 	}
-	at, v := GP64(), YMM()
+	at := GP64()
 	LEAQ(NewDataAddr(Symbol{Name: "mathTails", Static: true}, 32), at)
 	SHLQ(Imm(2), n)
 	SUBQ(n, at)
-	VMOVUPS(Mem{Base: at}, v)
-	return &tail{mask{v: v}}
+	VMOVUPS(Mem{Base: at}, t.v)
+}
+
+func (s lanes) tailOf(n reg.Register) *tail {
+	t := s.newTail()
+	s.setTail(t, n)
+	return t
 }
 
 // get loads the lanes that exist, and zeros; without a tail all exist.
 func (s lanes) get(m Mem, t *tail) vec {
 	v := s.vector()
+	s.getInto(m, t, v)
+	return v
+}
+
+func (s lanes) getInto(m Mem, t *tail, v vec) {
 	switch {
 	case t == nil:
 		VMOVUPS(m, v)
@@ -198,7 +218,6 @@ func (s lanes) get(m Mem, t *tail) vec {
 	default:
 		VMASKMOVPS(m, t.v, v)
 	}
-	return v
 }
 
 func (s lanes) put(v vec, m Mem, t *tail) {
@@ -210,76 +229,6 @@ func (s lanes) put(v vec, m Mem, t *tail) {
 	default:
 		VMASKMOVPS(v, t.v, m)
 	}
-}
-
-// pointwise is a function of n elements that sets each of the first slice from
-// those of the others in the same place. more is further parameters, and results
-// behind a bracket. unroll vectors are done at once.
-type pointwise struct {
-	name, doc     string
-	args          []string // slices, the result first
-	more          string
-	unroll        int
-	before, after func()
-	body          func(x vs) vec
-}
-
-func (s lanes) loopOf(p pointwise) {
-	name := s.name + p.name
-	TEXT(name, NOSPLIT, "func(n int, "+strings.Join(p.args, ", ")+" *float32"+p.more)
-	Pragma("noescape")
-	Doc(name + " is " + p.doc + ", for n elements.")
-	n, at := Load(Param("n"), GP64()), GP64()
-	XORQ(at, at)
-	var slices []Mem
-	for _, a := range p.args {
-		slices = append(slices, Mem{Base: Load(Param(a), GP64()), Index: at, Scale: 1})
-	}
-	if p.before != nil {
-		p.before()
-	}
-	step := s.bytes() / 4
-	do := func(part int, t *tail) {
-		var x vs
-		for _, m := range slices[1:] {
-			x = append(x, s.get(m.Offset(part*s.bytes()), t))
-		}
-		s.put(p.body(x), slices[0].Offset(part*s.bytes()), t)
-	}
-	for _, vectors := range []int{p.unroll, 1} {
-		if vectors == 0 {
-			continue
-		}
-		label := map[bool]string{true: "many", false: "one"}[vectors > 1]
-		Label(label)
-		CMPQ(n, I32(vectors*step))
-		JLT(LabelRef("not_" + label))
-		for part := range vectors {
-			do(part, nil)
-		}
-		ADDQ(I32(vectors*s.bytes()), at)
-		SUBQ(I32(vectors*step), n)
-		JMP(LabelRef(label))
-		Label("not_" + label)
-	}
-	TESTQ(n, n)
-	JZ(LabelRef("done"))
-	do(0, s.tailOf(n))
-	Label("done")
-	if p.after != nil {
-		p.after()
-	}
-	VZEROUPPER()
-	RET()
-}
-
-// unary and binary are y = f(x) and z = f(x, y).
-func (s lanes) unary(name, doc string, unroll int, f func(x vec) vec) {
-	s.loopOf(pointwise{name: name, doc: "y = " + doc, args: []string{"y", "x"}, more: ")", unroll: unroll, body: func(x vs) vec { return f(x[0]) }})
-}
-
-func (s lanes) binary(name, doc string, unroll int, f func(x, y vec) vec) {
-	s.loopOf(pointwise{name: name, doc: "z = " + doc, args: []string{"z", "x", "y"}, more: ")", unroll: unroll, body: func(x vs) vec { return f(x[0], x[1]) }})
 }
 
 // widened returns the lower and the upper half of float32 as float64.
@@ -299,9 +248,17 @@ func (s lanes) widened(x vec) (low, high vec) {
 	return low, high
 }
 
-// narrowed rounds both halves to float32.
+// narrowed rounds both halves to float32, or the lower one alone if there is no other.
 func (s lanes) narrowed(low, high vec) vec {
 	z := s.zero() // so that the allocator sees all of it written
+	if high == nil {
+		if s.wide {
+			VCVTPD2PS(low, z.AsY())
+		} else {
+			VCVTPD2PSY(low, z.AsX())
+		}
+		return z
+	}
 	if s.wide {
 		h := YMM()
 		VCVTPD2PS(low, z.AsY())
@@ -318,6 +275,21 @@ func (s lanes) narrowed(low, high vec) vec {
 
 // doubled does f in float64.
 func (s lanes) doubled(f func(x vs) vec) func(x vs) vec {
+	if s.half {
+		return func(x vs) vec {
+			var low vs
+			for _, x := range x {
+				v := s.vector()
+				if s.wide {
+					VCVTPS2PD(x.AsY(), v)
+				} else {
+					VCVTPS2PD(x.AsX(), v)
+				}
+				low = append(low, v)
+			}
+			return s.narrowed(f(low), nil)
+		}
+	}
 	return func(x vs) vec {
 		var low, high vs
 		for _, x := range x {
@@ -334,54 +306,49 @@ func (s lanes) arithmetic() {
 	s.binary("Sub", "x - y", 4, func(x, y vec) vec { return s.op2(VSUBPS, x, y) })
 	s.binary("Mul", "x·y", 4, func(x, y vec) vec { return s.op2(VMULPS, x, y) })
 	s.binary("Div", "x/y", 4, func(x, y vec) vec { return s.op2(VDIVPS, x, y) })
-	s.binary("Maximum", "max(x, y)", 2, s.max)
-	s.binary("Minimum", "min(x, y)", 2, s.min)
-	s.unary("Neg", "-x", 4, func(x vec) vec { return s.xor(s.table.bits(1<<31), x) })
-	s.unary("Abs", "|x|", 4, func(x vec) vec { return s.and(s.table.bits(1<<31-1), x) })
-	s.unary("Sign", "x where that is 0 or NaN, else 1 with its sign", 2, func(x vec) vec {
-		one := s.or(s.table.bits(math.Float32bits(1)), s.and(s.table.bits(1<<31), x))
-		zero := s.zero()
-		differ := s.either(s.is(less, x, zero), s.is(greater, x, zero))
-		return s.where(differ, one, x)
-	})
-	s.unary("Square", "x²", 4, func(x vec) vec { return s.op2(VMULPS, x, x) })
-	s.unary("Sqrt", "√x", 4, func(x vec) vec {
+	s.binary("Maximum", "max(x, y)", 0, s.max)
+	s.binary("Minimum", "min(x, y)", 0, s.min)
+	s.unary("Neg", "-x", 0, func(x vec) vec { return s.xor(s.table.bits(1<<31), x) })
+	s.unary("Abs", "|x|", 0, func(x vec) vec { return s.and(s.table.bits(1<<31-1), x) })
+	s.unary("Square", "x²", 0, func(x vec) vec { return s.op2(VMULPS, x, x) })
+	s.unary("Sqrt", "√x", 0, func(x vec) vec {
 		y := s.vector()
 		VSQRTPS(x, y)
 		return y
 	})
-	for _, r := range []struct {
-		name, doc string
-		mode      uint64
-	}{{"Floor", "⌊x⌋", 9}, {"Ceil", "⌈x⌉", 10}, {"RoundToEven", "x rounded, halves to even", 8}} {
-		s.unary(r.name, r.doc, 4, func(x vec) vec {
-			y := s.vector()
-			if s.wide {
-				VRNDSCALEPS(Imm(r.mode), x, y)
-			} else {
-				VROUNDPS(Imm(r.mode), x, y)
-			}
-			return y
-		})
-	}
-	s.unary("Round", "x rounded, halves away from 0", 4, func(x vec) vec {
-		half := s.or(s.number(0.5-0x1p-25), s.and(s.table.bits(1<<31), x)) // not ½, which would bring what is just below it to 1
-		VADDPS(half, x, x)
-		if s.wide {
-			VRNDSCALEPS(Imm(11), x, x)
-		} else {
-			VROUNDPS(Imm(11), x, x)
-		}
-		return x
-	})
 	var lo, hi vec
-	s.loopOf(pointwise{name: "Clamp", doc: "y = min(max(x, lo), hi)", args: []string{"y", "x"}, more: ", lo, hi float32)", unroll: 2,
+	s.loopOf(pointwise{name: "Clamp", doc: "y = min(max(x, lo), hi)", args: []string{"y", "x"}, more: ", lo, hi float32)", unroll: 0,
 		before: func() {
 			lo, hi = s.vector(), s.vector()
 			VBROADCASTSS(address(Param("lo")), lo)
 			VBROADCASTSS(address(Param("hi")), hi)
 		},
 		body: func(x vs) vec { return s.min(s.max(x[0], lo), hi) }})
+	if s.wide { // these are AVX2's
+		return
+	}
+	s.unary("Sign", "x where that is 0 or NaN, else 1 with its sign", 0, func(x vec) vec {
+		one := s.or(s.table.bits(math.Float32bits(1)), s.and(s.table.bits(1<<31), x))
+		zero := s.zero()
+		differ := s.either(s.is(less, x, zero), s.is(greater, x, zero))
+		return s.where(differ, one, x)
+	})
+	for _, r := range []struct {
+		name, doc string
+		mode      uint64
+	}{{"Floor", "⌊x⌋", 9}, {"Ceil", "⌈x⌉", 10}, {"RoundToEven", "x rounded, halves to even", 8}} {
+		s.unary(r.name, r.doc, 0, func(x vec) vec {
+			y := s.vector()
+			VROUNDPS(Imm(r.mode), x, y)
+			return y
+		})
+	}
+	s.unary("Round", "x rounded, halves away from 0", 0, func(x vec) vec {
+		half := s.or(s.number(0.5-0x1p-25), s.and(s.table.bits(1<<31), x)) // not ½, which would bring what is just below it to 1
+		VADDPS(half, x, x)
+		VROUNDPS(Imm(11), x, x)
+		return x
+	})
 }
 
 // address returns where a parameter lies.

@@ -190,13 +190,8 @@ func (s lanes) powD(x, y vec) vec {
 	z := s.expD(s.mulD(y, s.logD(abs)))
 	z = s.whereD(s.isD(equal, abs, one), one, z) // to the power of an infinity too
 	whole, half, even := s.vector(), s.mulD(y, s.double(0.5)), s.vector()
-	if s.wide {
-		VRNDSCALEPD(Imm(11), y, whole)
-		VRNDSCALEPD(Imm(11), half, even)
-	} else {
-		VROUNDPD(Imm(11), y, whole)
-		VROUNDPD(Imm(11), half, even)
-	}
+	VROUNDPD(Imm(11), y, whole)
+	VROUNDPD(Imm(11), half, even)
 	sign := s.whereD(s.isD(equal, half, even), zero, s.and(s.doubles.bits(1<<63), x))
 	// Of what is below 0 only -Inf has powers that are not whole.
 	other := s.whereD(s.isD(less, x, zero), s.double(math.NaN()), z)
@@ -230,7 +225,10 @@ const (
 	geluNormal = 0.39894228040143267793994605993438
 )
 
+// functions is what is computed in float64. What models use in steps is there for AVX-512
+// too; the other functions are AVX2's there, which have the same bits.
 func (s lanes) functions() {
+	s = s.halved()
 	one := func(name, doc string, f func(x vec) vec) {
 		g := s.doubled(func(x vs) vec { return f(x[0]) })
 		s.unary(name, doc, 0, func(x vec) vec { return g(vs{x}) })
@@ -244,18 +242,11 @@ func (s lanes) functions() {
 		VSQRTPD(x, root)
 		return s.divD(s.double(1), root)
 	})
-	one("Expm1", "exp(x) - 1", func(x vec) vec {
-		y := s.expm1D(x)
-		return s.or(s.and(s.doubles.bits(1<<63), x), y) // -0 stays
-	})
 	one("Log", "log x", s.logD)
-	one("Log1p", "log(1 + x)", s.log1pD)
-	one("Erf", "erf x", s.erfD)
 	one("GELU", "x·Φ(x)", func(x vec) vec {
 		phi, _ := s.normal(x)
 		return s.mulD(x, phi)
 	})
-	gradient("Pow", "x to the power of y", s.powD)
 	gradient("GELUGrad", "y·(Φ(x) + x·φ(x))", func(x, ct vec) vec {
 		phi, e := s.normal(x)
 		VFMADD231PD(s.mulD(x, s.double(geluNormal)), e, phi)
@@ -272,6 +263,16 @@ func (s lanes) functions() {
 		slope := s.mulD(s.mulD(y, rest), s.mulD(x, inner))
 		return s.mulD(ct, s.addD(slope, y))
 	})
+	if s.wide {
+		return
+	}
+	one("Expm1", "exp(x) - 1", func(x vec) vec {
+		y := s.expm1D(x)
+		return s.or(s.and(s.doubles.bits(1<<63), x), y) // -0 stays
+	})
+	one("Log1p", "log(1 + x)", s.log1pD)
+	one("Erf", "erf x", s.erfD)
+	gradient("Pow", "x to the power of y", s.powD)
 	s.round("Sin", false)
 	s.round("Cos", true)
 }
@@ -281,7 +282,7 @@ func (s lanes) functions() {
 func (s lanes) round(name string, cos bool) {
 	var large mask
 	f := s.doubled(func(x vs) vec { return s.circle(x[0], cos) })
-	s.loopOf(pointwise{name: name, doc: "y = " + map[bool]string{false: "sin x", true: "cos x"}[cos] + ", or x where |x| ≥ 2^50, and whether there was one", args: []string{"y", "x"}, more: ") uint32",
+	s.loopOf(pointwise{name: name, doc: "y = " + map[bool]string{false: "sin x", true: "cos x"}[cos] + ", or x where |x| ≥ 2^50, and whether there was one", args: []string{"y", "x"}, more: ") uint32", long: true,
 		before: func() {
 			if s.wide {
 				large.k = K()

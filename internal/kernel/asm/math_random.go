@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -54,7 +55,7 @@ func (s lanes) threefry() {
 	VPADDD(NewDataAddr(Symbol{Name: "mathCount", Static: true}, 0), lo, lo)
 	VPADDD(k[1], lo, lo)
 	step := s.bytes() / 4
-	block := func(vectors int, t *tail) {
+	block := func(vectors int) vs {
 		a, b := make(vs, vectors), make(vs, vectors)
 		each := func(f func(a, b vec)) {
 			for i := range a {
@@ -65,9 +66,7 @@ func (s lanes) threefry() {
 			a[i], b[i] = s.vector(), s.vector()
 			VMOVAPS(hi, a[i])
 			VMOVAPS(lo, b[i])
-			if i+1 < vectors || t == nil {
-				VPADDD(s.table.bits(uint32(step)), lo, lo)
-			}
+			VPADDD(s.table.bits(uint32(step)), lo, lo)
 		}
 		for i := range 5 {
 			for _, by := range [2][4]uint64{{13, 15, 26, 6}, {17, 29, 16, 24}}[i%2] {
@@ -88,27 +87,44 @@ func (s lanes) threefry() {
 			})
 		}
 		for i := range a {
-			s.put(s.xor(a[i], b[i]), Mem{Base: y, Disp: i * s.bytes()}, t)
+			a[i] = s.xor(a[i], b[i])
 		}
+		return a
 	}
 	many := 4
 	if !s.wide {
 		many = 3
 	}
-	for _, vectors := range []int{many, 1} {
-		label := map[bool]string{true: "many", false: "one"}[vectors > 1]
-		Label(label)
-		CMPQ(n, I32(vectors*step))
-		JLT(LabelRef("not_" + label))
-		block(vectors, nil)
-		ADDQ(I32(vectors*s.bytes()), y)
-		SUBQ(I32(vectors*step), n)
-		JMP(LabelRef(label))
-		Label("not_" + label)
-	}
+	Label("many")
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
-	block(1, s.tailOf(n))
+	words := block(many)
+	CMPQ(n, I32(many*step))
+	JLT(LabelRef("last"))
+	for i, w := range words {
+		VMOVUPS(w, Mem{Base: y, Disp: i * s.bytes()})
+	}
+	ADDQ(I32(many*s.bytes()), y)
+	SUBQ(I32(many*step), n)
+	JMP(LabelRef("many"))
+	Label("last")
+	for i, w := range words {
+		if i < many-1 {
+			next := fmt.Sprintf("whole%d", i)
+			CMPQ(n, I32(step))
+			JGE(LabelRef(next))
+			left := GP64()
+			MOVQ(n, left)
+			s.put(w, Mem{Base: y}, s.tailOf(left))
+			JMP(LabelRef("done"))
+			Label(next)
+			VMOVUPS(w, Mem{Base: y})
+			ADDQ(I32(s.bytes()), y)
+			SUBQ(I32(step), n)
+			continue
+		}
+		s.put(w, Mem{Base: y}, s.tailOf(n))
+	}
 	Label("done")
 	VZEROUPPER()
 	RET()
@@ -116,8 +132,9 @@ func (s lanes) threefry() {
 
 // uniform makes numbers from lo to lo + span of random bits, as Uniform in Go.
 func (s lanes) uniform() {
+	s = s.halved()
 	var lo, low, span vec
-	s.loopOf(pointwise{name: "Uniform", doc: "y = max(lo, (bits/2^32)·span + lo) with 23 of x's bits, in float64 rounded once", args: []string{"y", "x"}, more: ", lo, span float32)",
+	s.loopOf(pointwise{name: "Uniform", doc: "y = max(lo, (bits/2^32)·span + lo) with 23 of x's bits, in float64 rounded once", args: []string{"y", "x"}, more: ", lo, span float32)", long: true,
 		before: func() {
 			lo = s.param("lo")
 			low, _ = s.widened(lo)
@@ -133,8 +150,13 @@ func (s lanes) uniform() {
 		}})
 }
 
-// erfinv is √2 times Erfinv32, but for its products and sums, which are fused.
+// erfinv is √2 times Erfinv32, but for its products and sums, which are fused. Weights are
+// drawn once, for which AVX2 is fast enough.
 func (s lanes) erfinv() {
+	if s.wide {
+		return
+	}
+	s = s.halved()
 	log1p := s.doubled(func(x vs) vec { return s.log1pD(x[0]) })
 	near := []float64{2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164, 0.246640727, 1.50140941}
 	far := []float64{-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047, 1.00167406, 2.83297682}

@@ -11,19 +11,57 @@ import (
 // What a router makes of logits, in float64 and not rounded. Results are written in
 // vectors of 8, so there is room behind the last.
 
-// wider is y = f(x) with y in float64.
+// wider is y = f(x) with y in float64, as many at a time as a vector has of these.
 func (s lanes) wider(name, doc string, f func(x vec) vec) {
 	TEXT(s.name+name, NOSPLIT, "func(n int, y *float64, x *float32)")
 	Pragma("noescape")
 	Doc(s.name + name + " is y = " + doc + ", for n elements. There is room for a multiple of 8 in y.")
-	n, at := Load(Param("n"), GP64()).(reg.GPVirtual), GP64()
+	n, at := Load(Param("n"), GP64()), GP64()
+	XORQ(at, at)
 	y := Mem{Base: Load(Param("y"), GP64()), Index: at, Scale: 2}
 	x := Mem{Base: Load(Param("x"), GP64()), Index: at, Scale: 1}
-	s.inEights("loop", n, at, func(t *tail) {
-		s.wide8(x, t).each(func(i int, v vec) { VMOVUPD(f(v), y.Offset(i*s.bytes())) })
-	})
+	s.inHalves("loop", n, at, x, 0, func(v vec) { VMOVUPD(f(v), y) })
 	VZEROUPPER()
 	RET()
+}
+
+// inHalves does body for float32 from x on as float64, as many at a time as a vector has
+// of these, with `none` for those that do not exist, until fewer than 1 of n is left. n is
+// lost.
+func (s lanes) inHalves(label string, n, at reg.Register, x Mem, none float64, body func(v vec)) {
+	count := s.bytes() / 8
+	v, part := s.vector(), s.halved()
+	last := s.newTail()
+	Label(label)
+	CMPQ(n, Imm(uint64(count)))
+	JLT(LabelRef(label + "_tail"))
+	part.loadHalf(x, v)
+	JMP(LabelRef(label + "_body"))
+	Label(label + "_tail")
+	exist := GP64()
+	MOVQ(n, exist)
+	if none != 0 { // n may be below 0
+		zero := GP64()
+		XORQ(zero, zero)
+		TESTQ(n, n)
+		CMOVQLT(zero, exist)
+	}
+	s.setTail(last, exist)
+	s.getInto(x, last, v)
+	if none != 0 {
+		VMOVAPS(s.where(last.mask, v, s.load(s.number(none))), v)
+	}
+	Label(label + "_body")
+	wide := s.vector()
+	if s.wide {
+		VCVTPS2PD(v.AsY(), wide)
+	} else {
+		VCVTPS2PD(v.AsX(), wide)
+	}
+	body(wide)
+	ADDQ(Imm(uint64(4*count)), at)
+	SUBQ(Imm(uint64(count)), n)
+	JG(LabelRef(label))
 }
 
 // eightOr is 8 float32, or those of a tail and none for the others, as float64.
@@ -50,7 +88,7 @@ func (s lanes) softmaxRows() {
 	length, n, at := Load(Param("n"), GP64()), GP64(), GP64()
 	yBase, xBase := Load(Param("y"), GP64()), Load(Param("x"), GP64())
 	y, x := Mem{Base: yBase, Index: at, Scale: 2}, Mem{Base: xBase, Index: at, Scale: 1}
-	rows := Load(Param("rows"), GP64())
+	rows, end := Load(Param("rows"), GP64()), GP64()
 	Label("row")
 
 	MOVQ(length, n)
@@ -74,19 +112,27 @@ func (s lanes) softmaxRows() {
 	largest := s.vector()
 	VBROADCASTSD(low, largest)
 
+	// Powers for a multiple of 8 elements, of which those that do not exist are 0.
+	LEAQ(Mem{Base: length, Disp: 7}, end)
+	ANDQ(I32(-8), end)
+	SHLQ(Imm(2), end)
 	MOVQ(length, n)
+	XORQ(at, at)
+	Label("powers")
+	s.inHalves("power", n, at, x, math.Inf(-1), func(v vec) { VMOVUPD(s.expD(s.subD(v, largest)), y) })
+	CMPQ(at, end)
+	JLT(LabelRef("powers"))
+
 	sums := s.eight()
-	s.inEights("sum", n, at, func(t *tail) {
-		s.eightOr(x, t, math.Inf(-1)).each(func(i int, v vec) {
-			e := s.expD(s.subD(v, largest))
-			VMOVUPD(e, y.Offset(i*s.bytes()))
-			VADDPD(e, sums[i], sums[i])
-		})
-	})
+	XORQ(at, at)
+	Label("sum")
+	sums.each(func(i int, v vec) { VADDPD(y.Offset(i*s.bytes()), v, v) })
+	ADDQ(Imm(32), at)
+	CMPQ(at, end)
+	JLT(LabelRef("sum"))
 	total := s.vector()
 	VBROADCASTSD(s.total(sums).AsX(), total)
 
-	MOVQ(length, n)
 	XORQ(at, at)
 	Label("scale")
 	for i := 0; i < 64; i += s.bytes() {
@@ -95,8 +141,8 @@ func (s lanes) softmaxRows() {
 		VMOVUPD(v, y.Offset(i))
 	}
 	ADDQ(Imm(32), at)
-	SUBQ(Imm(8), n)
-	JG(LabelRef("scale"))
+	CMPQ(at, end)
+	JLT(LabelRef("scale"))
 
 	LEAQ(Mem{Base: xBase, Index: length, Scale: 4}, xBase)
 	LEAQ(Mem{Base: yBase, Index: length, Scale: 8}, yBase)

@@ -61,21 +61,28 @@ func quant() {
 	}
 	quantSet{set{name: "avx2"}, &table}.quantize()
 	table.write()
-	GLOBL("quantSigns", RODATA|NOPTR)
+	var signs, scales []byte
 	for i := range 128 {
-		v := uint64(0)
 		for j := range 8 {
-			v |= uint64(signByte(i, j)) << (8 * j)
+			signs = append(signs, signByte(i, j))
 		}
-		DATA(8*i, U64(v))
 	}
-	GLOBL("quantScales", RODATA|NOPTR)
 	for e := range 256 {
 		bits := uint32(0x00200000) << e
 		if e >= 2 {
 			bits = uint32(e-1) << 23
 		}
-		DATA(4*e, U32(bits))
+		scales = binary.LittleEndian.AppendUint32(scales, bits)
+	}
+	data("quantSigns", signs)
+	data("quantScales", scales)
+}
+
+// data defines a table, in lines of 64 bytes.
+func data(name string, x []byte) {
+	GLOBL(name, RODATA|NOPTR)
+	for at := 0; at < len(x); at += 64 {
+		DATA(at, String(x[at:min(at+64, len(x))]))
 	}
 }
 
@@ -162,9 +169,7 @@ func (t *bytes64) write() {
 	GLOBL("quantConstants", RODATA|NOPTR)
 	for _, from := range []int{0, room64*64 + 32} {
 		for at, v := range t.vectors {
-			for i := 0; i < len(v); i += 8 {
-				DATA(from+64*at+i, U64(binary.LittleEndian.Uint64(v[i:])))
-			}
+			DATA(from+64*at, String(v[:]))
 		}
 	}
 }
@@ -191,7 +196,9 @@ func (q quantSet) begin(kind string, size int, s shape, before ...func()) frame 
 	f := frame{t: Load(Param("t"), GP64()), columns: s.w == 1, table: q.table}
 	f.n, f.next = field(f.t, quantN), field(f.t, quantFetch)
 	for l := range s.w {
-		f.w = append(f.w, field(f.t, quantW+8*l))
+		if kind != rolled || s.w == 1 {
+			f.w = append(f.w, field(f.t, quantW+8*l))
+		}
 	}
 	for l := range s.x {
 		f.x = append(f.x, field(f.t, quantX+8*l))

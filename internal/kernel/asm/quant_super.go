@@ -22,6 +22,10 @@ type unpacked struct {
 
 // super is the loop over blocks of 256.
 func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
+	if s.w == 4 && kind == rolled {
+		q.superLanes(size, s, unpack)
+		return
+	}
 	f := q.begin(kind, size, s)
 	sum, off := make([][4]reg.VecVirtual, len(f.acc)), make([][4]reg.VecVirtual, len(f.acc))
 	var u unpacked
@@ -92,6 +96,59 @@ func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w r
 		}
 		VADDPS(term, acc, acc)
 	}
+	f.end(size, superRow)
+}
+
+// rolled is the type whose lanes are long enough for a loop over them to cost nothing.
+const rolled = "IQ2"
+
+// superLanes is super with a loop over the rows of weights, which leave their sums and d on
+// the stack. The type has no offsets, and nothing to finish.
+func (q quantSet) superLanes(size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
+	var sums, halves Mem
+	w, done, at, d := GP64(), GP64(), GP64(), GP32()
+	f := q.begin(rolled, size, s, func() {
+		sums, halves = AllocLocal(4*32), AllocLocal(8)
+		XORQ(done, done)
+	})
+	f.w = []reg.Register{w}
+	XORQ(at, at) // 8 a lane
+	Label("lane")
+	MOVQ(Mem{Base: f.t, Disp: quantW, Index: at, Scale: 1}, w)
+	ADDQ(done, w)
+	u, sum := unpack(f, w), YMM()
+	for i := range u.pieces {
+		v, scale, where, sign := u.piece(i)
+		x, p := YMM(), YMM()
+		VMOVDQU(Mem{Base: f.x[0], Disp: where}, x)
+		VPSIGNB(sign, x, x)
+		VPMADDUBSW(x, v, p)
+		if i == 0 {
+			VPMADDWD(scale, p, sum)
+			continue
+		}
+		VPMADDWD(scale, p, p)
+		VPADDD(p, sum, sum)
+	}
+	VMOVDQU(sum, sums.Idx(at, 4))
+	MOVWLZX(Mem{Base: w, Disp: u.half}, d)
+	SHRQ(Imm(2), at)
+	MOVW(d.As16(), halves.Idx(at, 1))
+	SHLQ(Imm(2), at)
+	ADDQ(Imm(8), at)
+	CMPQ(at, Imm(32))
+	JNE(LabelRef("lane"))
+	var all [4]reg.VecVirtual
+	for l := range all {
+		all[l] = YMM()
+		VMOVDQU(sums.Offset(32*l), all[l])
+	}
+	half := XMM()
+	VMOVQ(halves, half)
+	VCVTPH2PS(half, half)
+	VADDPS(scaled(half, q.floats(f, 0, superScale), fold(q.sumLanes(all, q.vector), false)), f.acc[0], f.acc[0])
+	ADDQ(I32(size), done)
+	f.w = nil
 	f.end(size, superRow)
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -37,12 +39,11 @@ func (c *constants) bits(x uint32) Mem {
 
 // write defines the table, after all functions that use it.
 func (c constants) write() {
-	GLOBL("vectorConstants", RODATA|NOPTR)
-	for at, x := range c {
-		for i := range 16 {
-			DATA(64*at+4*i, U32(x))
-		}
+	var table []byte
+	for _, x := range c {
+		table = append(table, bytes.Repeat(binary.LittleEndian.AppendUint32(nil, x), 16)...)
 	}
+	data("vectorConstants", table)
 }
 
 func (s set) number(x float64) Mem { return s.table.bits(math.Float32bits(float32(x))) }
@@ -173,9 +174,9 @@ func (s set) slope(x, y, rest reg.VecVirtual) reg.VecVirtual {
 	return z
 }
 
-// loop begins a function of one argument, a vectorArgs, whose body is done for 16 elements,
-// a vector at a time: at is their offset in bytes. The arguments are loaded.
-func (s set) loop(name, doc string, outs, ins, step int, before func(t reg.Register), body func(out, in []Mem, part int), after func(t reg.Register)) {
+// loop is a function of one argument, a vectorArgs, whose body is done for `step` bytes of
+// each slice at a time, of `round` that a round of the loop does.
+func (s set) loop(name, doc string, outs, ins, step, round int, before func(t reg.Register), body func(out, in []Mem, part int), after func(t reg.Register)) {
 	name = s.name + name
 	TEXT(name, NOSPLIT, "func(t *byte)")
 	Pragma("noescape")
@@ -195,7 +196,7 @@ func (s set) loop(name, doc string, outs, ins, step int, before func(t reg.Regis
 		before(t)
 	}
 	Label("loop")
-	for part := range 64 / step {
+	for part := range round / step {
 		o, x := append([]Mem(nil), out...), append([]Mem(nil), in...)
 		for _, m := range [][]Mem{o, x} {
 			for i := range m {
@@ -204,7 +205,7 @@ func (s set) loop(name, doc string, outs, ins, step int, before func(t reg.Regis
 		}
 		body(o, x, part)
 	}
-	ADDQ(Imm(64), at)
+	ADDQ(Imm(uint64(round)), at)
 	CMPQ(at, n)
 	JLT(LabelRef("loop"))
 	if after != nil {
@@ -216,7 +217,7 @@ func (s set) loop(name, doc string, outs, ins, step int, before func(t reg.Regis
 
 // each is a loop that does the same to every element.
 func (s set) each(name, doc string, outs, ins int, f func(x []reg.VecVirtual) []reg.VecVirtual) {
-	s.loop(name, doc, outs, ins, s.bytes(), nil, func(out, in []Mem, _ int) {
+	s.loop(name, doc, outs, ins, s.bytes(), s.bytes(), nil, func(out, in []Mem, _ int) {
 		var x []reg.VecVirtual
 		for _, m := range in {
 			x = append(x, s.load(m))
@@ -264,7 +265,7 @@ func (s set) c(t reg.Register, i int) reg.VecVirtual {
 // passed over.
 func (s set) max() {
 	var top []reg.VecVirtual
-	s.loop("Max", "the largest by lane", 0, 1, s.bytes(), func(t reg.Register) {
+	s.loop("Max", "the largest by lane", 0, 1, s.bytes(), 64, func(t reg.Register) {
 		for at := 0; at < 64; at += s.bytes() {
 			top = append(top, s.load(Mem{Base: t, Disp: argsMax + at}))
 		}
@@ -303,7 +304,7 @@ func (s set) expSum(name, doc string, store bool) {
 	}
 	var shift reg.VecVirtual
 	var sums []reg.VecVirtual
-	s.loop(name, doc, outs, 1, s.bytes(), func(t reg.Register) {
+	s.loop(name, doc, outs, 1, s.bytes(), 64, func(t reg.Register) {
 		shift = s.c(t, 0)
 		for at := 0; at < 128; at += s.bytes() {
 			sums = append(sums, s.load(Mem{Base: t, Disp: argsSum + at}))
@@ -376,7 +377,7 @@ func (s set) narrow(v reg.VecVirtual, m Mem) {
 // scaled is y = x·c in float64.
 func (s set) scaled() {
 	c := s.vector()
-	s.loop("Scaled", "y = x·c in float64", 1, 1, s.bytes()/2, func(t reg.Register) {
+	s.loop("Scaled", "y = x·c in float64", 1, 1, s.bytes()/2, s.bytes()/2, func(t reg.Register) {
 		VBROADCASTSD(Mem{Base: t, Disp: argsWide}, c)
 	}, func(out, in []Mem, _ int) {
 		x := s.widen(in[0])
@@ -394,7 +395,7 @@ func (s set) adamw() {
 		VBROADCASTSD(Mem{Base: from, Disp: argsWide + 8*i}, v)
 		return v
 	}
-	s.loop("AdamW", "AdamW's update in float64", 3, 4, s.bytes()/2, func(t reg.Register) { from = t }, func(out, in []Mem, _ int) {
+	s.loop("AdamW", "AdamW's update in float64", 3, 4, s.bytes()/2, s.bytes()/2, func(t reg.Register) { from = t }, func(out, in []Mem, _ int) {
 		g := s.widen(in[3])
 		VMULPD(k(scale), g, g)
 		m, v, y := s.widen(in[1]), s.widen(in[2]), s.vector()

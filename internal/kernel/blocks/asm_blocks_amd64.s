@@ -4003,1404 +4003,400 @@ loop:
 
 // func avx2IQ2Rows(t *byte)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·avx2IQ2Rows(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    (AX), CX
-	MOVQ    112(AX), DX
-	MOVQ    8(AX), BX
-	MOVQ    16(AX), SI
-	MOVQ    24(AX), DI
-	MOVQ    32(AX), R8
-	MOVQ    40(AX), R9
-	VMOVUPS 72(AX), X0
+TEXT ·avx2IQ2Rows(SB), NOSPLIT, $136-8
+	MOVQ    t+0(FP), BX
+	MOVQ    (BX), SI
+	MOVQ    112(BX), DI
+	MOVQ    40(BX), R8
+	VMOVUPS 72(BX), X0
+	XORQ    CX, CX
 
 loop:
-	PREFETCHT0   (DX)
-	PREFETCHT1   8192(DX)
-	PREFETCHT0   64(DX)
-	PREFETCHT0   128(DX)
-	PREFETCHT0   192(DX)
-	PREFETCHT0   256(DX)
-	PREFETCHT1   8448(DX)
-	ADDQ         $+264, DX
-	MOVQ         104(AX), R10
-	LEAQ         quantSigns<>+0(SB), R11
-	MOVL         2(BX), R12
-	MOVL         6(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X2
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X2, X2
-	VINSERTI128  $0x01, X2, Y1, Y2
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y4
-	VMOVDQU      (R9), Y5
+	PREFETCHT0 (DI)
+	PREFETCHT1 8192(DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	PREFETCHT0 192(DI)
+	PREFETCHT0 256(DI)
+	PREFETCHT1 8448(DI)
+	ADDQ       $+264, DI
+	XORQ       DX, DX
+
+lane:
+	MOVQ         8(BX)(DX*1), AX
+	ADDQ         CX, AX
+	MOVQ         104(BX), R9
+	LEAQ         quantSigns<>+0(SB), R10
+	MOVL         2(AX), R11
+	MOVL         6(AX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X1
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X1, X1
+	VINSERTI128  $0x01, X1, Y2, Y1
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y4
+	VMOVDQU      (R8), Y5
 	VPSIGNB      Y3, Y5, Y5
-	VPMADDUBSW   Y5, Y2, Y2
-	VPMADDWD     Y4, Y2, Y2
-	MOVL         10(BX), R12
-	MOVL         14(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      32(R9), Y6
+	VPMADDUBSW   Y5, Y1, Y1
+	VPMADDWD     Y4, Y1, Y1
+	MOVL         10(AX), R11
+	MOVL         14(AX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      32(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         18(BX), R12
-	MOVL         22(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      64(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         18(AX), R11
+	MOVL         22(AX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      64(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         26(BX), R12
-	MOVL         30(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      96(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         26(AX), R11
+	MOVL         30(AX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      96(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         34(BX), R12
-	MOVL         38(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      128(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         34(AX), R11
+	MOVL         38(AX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      128(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         42(BX), R12
-	MOVL         46(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      160(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         42(AX), R11
+	MOVL         46(AX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      160(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         50(BX), R12
-	MOVL         54(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      192(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         50(AX), R11
+	MOVL         54(AX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R11*8), X4
+	MOVQ         R12, R11
+	ANDQ         $0x0000007f, R11
+	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      192(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         58(BX), R12
-	MOVL         62(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R10*8), X1, X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X4
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	VPINSRQ      $0x01, (R11)(R10*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      224(R9), Y6
+	VPADDD       Y3, Y1, Y1
+	MOVL         58(AX), R11
+	MOVL         62(AX), R12
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
+	MOVQ         R11, R13
+	ANDQ         $0x000000ff, R13
+	SHRQ         $0x08, R11
+	VMOVQ        (R9)(R13*8), X3
+	ANDQ         $0x000000ff, R11
+	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	VINSERTI128  $0x01, X3, Y2, Y3
+	MOVQ         R12, R9
+	ANDQ         $0x0000007f, R9
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R9*8), X2
+	MOVQ         R12, R9
+	ANDQ         $0x0000007f, R9
+	SHRQ         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R9*8), X2, X2
+	MOVQ         R12, R9
+	ANDQ         $0x0000007f, R9
+	SHRQ         $0x07, R12
+	VMOVQ        (R10)(R9*8), X4
+	MOVQ         R12, R9
+	ANDQ         $0x0000007f, R9
+	VPINSRQ      $0x01, (R10)(R9*8), X4, X4
+	VINSERTI128  $0x01, X4, Y2, Y4
+	SHRQ         $0x07, R12
+	LEAL         1(R12)(R12*1), R12
+	VMOVD        R12, X2
+	VPBROADCASTW X2, Y5
+	VMOVDQU      224(R8), Y6
 	VPSIGNB      Y4, Y6, Y6
 	VPMADDUBSW   Y6, Y3, Y3
 	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVQ         104(AX), R10
-	LEAQ         quantSigns<>+0(SB), R11
-	MOVL         2(SI), R12
-	MOVL         6(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y5
-	VMOVDQU      (R9), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	MOVL         10(SI), R12
-	MOVL         14(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      32(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         18(SI), R12
-	MOVL         22(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      64(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         26(SI), R12
-	MOVL         30(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      96(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         34(SI), R12
-	MOVL         38(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      128(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         42(SI), R12
-	MOVL         46(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      160(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         50(SI), R12
-	MOVL         54(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      192(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVL         58(SI), R12
-	MOVL         62(SI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R10*8), X1, X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X5
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	VPINSRQ      $0x01, (R11)(R10*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      224(R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	MOVQ         104(AX), R10
-	LEAQ         quantSigns<>+0(SB), R11
-	MOVL         2(DI), R12
-	MOVL         6(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X4
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y6
-	VMOVDQU      (R9), Y7
-	VPSIGNB      Y5, Y7, Y7
-	VPMADDUBSW   Y7, Y4, Y4
-	VPMADDWD     Y6, Y4, Y4
-	MOVL         10(DI), R12
-	MOVL         14(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      32(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         18(DI), R12
-	MOVL         22(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      64(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         26(DI), R12
-	MOVL         30(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      96(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         34(DI), R12
-	MOVL         38(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      128(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         42(DI), R12
-	MOVL         46(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      160(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         50(DI), R12
-	MOVL         54(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      192(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVL         58(DI), R12
-	MOVL         62(DI), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R10*8), X1, X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X6
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	VPINSRQ      $0x01, (R11)(R10*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      224(R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	MOVQ         104(AX), R10
-	LEAQ         quantSigns<>+0(SB), R11
-	MOVL         2(R8), R12
-	MOVL         6(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X5
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X5, X5
-	VINSERTI128  $0x01, X5, Y1, Y5
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y7
-	VMOVDQU      (R9), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y5, Y5
-	VPMADDWD     Y7, Y5, Y5
-	MOVL         10(R8), R12
-	MOVL         14(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      32(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         18(R8), R12
-	MOVL         22(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      64(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         26(R8), R12
-	MOVL         30(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      96(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         34(R8), R12
-	MOVL         38(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      128(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         42(R8), R12
-	MOVL         46(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      160(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         50(R8), R12
-	MOVL         54(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X7
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      192(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	MOVL         58(R8), R12
-	MOVL         62(R8), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X6
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X6, X6
-	VINSERTI128  $0x01, X6, Y1, Y6
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R10*8), X1, X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X7
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	VPINSRQ      $0x01, (R11)(R10*8), X7, X7
-	VINSERTI128  $0x01, X7, Y1, Y7
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      224(R9), Y9
-	VPSIGNB      Y7, Y9, Y9
-	VPMADDUBSW   Y9, Y6, Y6
-	VPMADDWD     Y8, Y6, Y6
-	VPADDD       Y6, Y5, Y5
-	VPXOR        X1, X1, X1
-	VPINSRW      $0x00, (BX), X1, X1
-	VPINSRW      $0x01, (SI), X1, X1
-	VPINSRW      $0x02, (DI), X1, X1
-	VPINSRW      $0x03, (R8), X1, X1
-	VCVTPH2PS    X1, X1
-	VPUNPCKLDQ   Y3, Y2, Y6
-	VPUNPCKHDQ   Y3, Y2, Y2
-	VPADDD       Y2, Y6, Y6
-	VPUNPCKLDQ   Y5, Y4, Y2
+	VPADDD       Y3, Y1, Y1
+	VMOVDQU      Y1, (SP)(DX*4)
+	MOVWLZX      (AX), AX
+	SHRQ         $0x02, DX
+	MOVW         AX, 128(SP)(DX*1)
+	SHLQ         $0x02, DX
+	ADDQ         $0x08, DX
+	CMPQ         DX, $0x20
+	JNE          lane
+	VMOVDQU      (SP), Y1
+	VMOVDQU      32(SP), Y3
+	VMOVDQU      64(SP), Y4
+	VMOVDQU      96(SP), Y5
+	VMOVQ        128(SP), X2
+	VCVTPH2PS    X2, X2
+	VBROADCASTSS 288(R8), X7
+	VPUNPCKLDQ   Y3, Y1, Y6
+	VPUNPCKHDQ   Y3, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPUNPCKLDQ   Y5, Y4, Y1
 	VPUNPCKHDQ   Y5, Y4, Y3
-	VPADDD       Y3, Y2, Y2
-	VPUNPCKLQDQ  Y2, Y6, Y3
-	VPUNPCKHQDQ  Y2, Y6, Y2
-	VPADDD       Y2, Y3, Y3
-	VEXTRACTI128 $0x01, Y3, X2
-	VPADDD       X2, X3, X2
-	VBROADCASTSS 288(R9), X3
-	VMULPS       X3, X1, X1
-	VCVTDQ2PS    X2, X2
-	VMULPS       X2, X1, X1
-	VADDPS       X1, X0, X0
-	ADDQ         $+66, BX
-	ADDQ         $+66, SI
-	ADDQ         $+66, DI
-	ADDQ         $+66, R8
-	ADDQ         $+320, R9
-	DECQ         CX
+	VPADDD       Y3, Y1, Y1
+	VPUNPCKLQDQ  Y1, Y6, Y3
+	VPUNPCKHQDQ  Y1, Y6, Y1
+	VPADDD       Y1, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X1
+	VPADDD       X1, X3, X1
+	VMULPS       X7, X2, X2
+	VCVTDQ2PS    X1, X1
+	VMULPS       X1, X2, X2
+	VADDPS       X2, X0, X0
+	ADDQ         $+66, CX
+	ADDQ         $+320, R8
+	DECQ         SI
 	JNZ          loop
-	VMOVUPS      X0, 72(AX)
+	VMOVUPS      X0, 72(BX)
 	VZEROUPPER
 	RET
 
@@ -8749,1208 +7745,142 @@ ok4:
 	VZEROUPPER
 	RET
 
-DATA quantConstants<>+0(SB)/8, $0x0000000000000000
-DATA quantConstants<>+8(SB)/8, $0x0000000000000000
-DATA quantConstants<>+16(SB)/8, $0x0000000000000000
-DATA quantConstants<>+24(SB)/8, $0x0000000000000000
-DATA quantConstants<>+32(SB)/8, $0x0002000200020002
-DATA quantConstants<>+40(SB)/8, $0x0002000200020002
-DATA quantConstants<>+48(SB)/8, $0x0002000200020002
-DATA quantConstants<>+56(SB)/8, $0x0002000200020002
-DATA quantConstants<>+64(SB)/8, $0x0001000100010001
-DATA quantConstants<>+72(SB)/8, $0x0001000100010001
-DATA quantConstants<>+80(SB)/8, $0x0001000100010001
-DATA quantConstants<>+88(SB)/8, $0x0001000100010001
-DATA quantConstants<>+96(SB)/8, $0x0003000300030003
-DATA quantConstants<>+104(SB)/8, $0x0003000300030003
-DATA quantConstants<>+112(SB)/8, $0x0003000300030003
-DATA quantConstants<>+120(SB)/8, $0x0003000300030003
-DATA quantConstants<>+128(SB)/8, $0x0004000400040004
-DATA quantConstants<>+136(SB)/8, $0x0004000400040004
-DATA quantConstants<>+144(SB)/8, $0x0004000400040004
-DATA quantConstants<>+152(SB)/8, $0x0004000400040004
-DATA quantConstants<>+160(SB)/8, $0x0006000600060006
-DATA quantConstants<>+168(SB)/8, $0x0006000600060006
-DATA quantConstants<>+176(SB)/8, $0x0006000600060006
-DATA quantConstants<>+184(SB)/8, $0x0006000600060006
-DATA quantConstants<>+192(SB)/8, $0x0005000500050005
-DATA quantConstants<>+200(SB)/8, $0x0005000500050005
-DATA quantConstants<>+208(SB)/8, $0x0005000500050005
-DATA quantConstants<>+216(SB)/8, $0x0005000500050005
-DATA quantConstants<>+224(SB)/8, $0x0007000700070007
-DATA quantConstants<>+232(SB)/8, $0x0007000700070007
-DATA quantConstants<>+240(SB)/8, $0x0007000700070007
-DATA quantConstants<>+248(SB)/8, $0x0007000700070007
-DATA quantConstants<>+256(SB)/8, $0x0010001000100010
-DATA quantConstants<>+264(SB)/8, $0x0010001000100010
-DATA quantConstants<>+272(SB)/8, $0x0010001000100010
-DATA quantConstants<>+280(SB)/8, $0x0010001000100010
-DATA quantConstants<>+288(SB)/8, $0x0012001200120012
-DATA quantConstants<>+296(SB)/8, $0x0012001200120012
-DATA quantConstants<>+304(SB)/8, $0x0012001200120012
-DATA quantConstants<>+312(SB)/8, $0x0012001200120012
-DATA quantConstants<>+320(SB)/8, $0x0011001100110011
-DATA quantConstants<>+328(SB)/8, $0x0011001100110011
-DATA quantConstants<>+336(SB)/8, $0x0011001100110011
-DATA quantConstants<>+344(SB)/8, $0x0011001100110011
-DATA quantConstants<>+352(SB)/8, $0x0013001300130013
-DATA quantConstants<>+360(SB)/8, $0x0013001300130013
-DATA quantConstants<>+368(SB)/8, $0x0013001300130013
-DATA quantConstants<>+376(SB)/8, $0x0013001300130013
-DATA quantConstants<>+384(SB)/8, $0x0014001400140014
-DATA quantConstants<>+392(SB)/8, $0x0014001400140014
-DATA quantConstants<>+400(SB)/8, $0x0014001400140014
-DATA quantConstants<>+408(SB)/8, $0x0014001400140014
-DATA quantConstants<>+416(SB)/8, $0x0016001600160016
-DATA quantConstants<>+424(SB)/8, $0x0016001600160016
-DATA quantConstants<>+432(SB)/8, $0x0016001600160016
-DATA quantConstants<>+440(SB)/8, $0x0016001600160016
-DATA quantConstants<>+448(SB)/8, $0x0015001500150015
-DATA quantConstants<>+456(SB)/8, $0x0015001500150015
-DATA quantConstants<>+464(SB)/8, $0x0015001500150015
-DATA quantConstants<>+472(SB)/8, $0x0015001500150015
-DATA quantConstants<>+480(SB)/8, $0x0017001700170017
-DATA quantConstants<>+488(SB)/8, $0x0017001700170017
-DATA quantConstants<>+496(SB)/8, $0x0017001700170017
-DATA quantConstants<>+504(SB)/8, $0x0017001700170017
-DATA quantConstants<>+512(SB)/8, $0x0000000400000000
-DATA quantConstants<>+520(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+528(SB)/8, $0x0000000400000000
-DATA quantConstants<>+536(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+544(SB)/8, $0x0000000400000000
-DATA quantConstants<>+552(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+560(SB)/8, $0x0000000400000000
-DATA quantConstants<>+568(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+576(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+584(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+592(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+600(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+608(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+616(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+624(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+632(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+640(SB)/8, $0x0000000000000000
-DATA quantConstants<>+648(SB)/8, $0x0000000400000000
-DATA quantConstants<>+656(SB)/8, $0x0000000000000000
-DATA quantConstants<>+664(SB)/8, $0x0000000400000000
-DATA quantConstants<>+672(SB)/8, $0x0000000000000000
-DATA quantConstants<>+680(SB)/8, $0x0000000400000000
-DATA quantConstants<>+688(SB)/8, $0x0000000000000000
-DATA quantConstants<>+696(SB)/8, $0x0000000400000000
-DATA quantConstants<>+704(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+712(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+720(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+728(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+736(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+744(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+752(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+760(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+768(SB)/8, $0x3030303000000000
-DATA quantConstants<>+776(SB)/8, $0x3030303000000000
-DATA quantConstants<>+784(SB)/8, $0x3030303000000000
-DATA quantConstants<>+792(SB)/8, $0x3030303000000000
-DATA quantConstants<>+800(SB)/8, $0x3030303000000000
-DATA quantConstants<>+808(SB)/8, $0x3030303000000000
-DATA quantConstants<>+816(SB)/8, $0x3030303000000000
-DATA quantConstants<>+824(SB)/8, $0x3030303000000000
-DATA quantConstants<>+832(SB)/8, $0x0000000000000004
-DATA quantConstants<>+840(SB)/8, $0x0000000000000004
-DATA quantConstants<>+848(SB)/8, $0x0000000000000004
-DATA quantConstants<>+856(SB)/8, $0x0000000000000004
-DATA quantConstants<>+864(SB)/8, $0x0000000000000002
-DATA quantConstants<>+872(SB)/8, $0x0000000000000002
-DATA quantConstants<>+880(SB)/8, $0x0000000000000002
-DATA quantConstants<>+888(SB)/8, $0x0000000000000002
-DATA quantConstants<>+896(SB)/8, $0x3030303030303030
-DATA quantConstants<>+904(SB)/8, $0x3030303030303030
-DATA quantConstants<>+912(SB)/8, $0x3030303030303030
-DATA quantConstants<>+920(SB)/8, $0x3030303030303030
-DATA quantConstants<>+928(SB)/8, $0x3030303030303030
-DATA quantConstants<>+936(SB)/8, $0x3030303030303030
-DATA quantConstants<>+944(SB)/8, $0x3030303030303030
-DATA quantConstants<>+952(SB)/8, $0x3030303030303030
-DATA quantConstants<>+960(SB)/8, $0x0000000000000000
-DATA quantConstants<>+968(SB)/8, $0x0000000000000000
-DATA quantConstants<>+976(SB)/8, $0x0001000100010001
-DATA quantConstants<>+984(SB)/8, $0x0001000100010001
-DATA quantConstants<>+992(SB)/8, $0x0002000200020002
-DATA quantConstants<>+1000(SB)/8, $0x0002000200020002
-DATA quantConstants<>+1008(SB)/8, $0x0003000300030003
-DATA quantConstants<>+1016(SB)/8, $0x0003000300030003
-DATA quantConstants<>+1024(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1032(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1040(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1048(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1056(SB)/8, $0x0000000000000002
-DATA quantConstants<>+1064(SB)/8, $0x0000000000000002
-DATA quantConstants<>+1072(SB)/8, $0x0000000000000002
-DATA quantConstants<>+1080(SB)/8, $0x0000000000000002
-DATA quantConstants<>+1088(SB)/8, $0x0004000400040004
-DATA quantConstants<>+1096(SB)/8, $0x0004000400040004
-DATA quantConstants<>+1104(SB)/8, $0x0005000500050005
-DATA quantConstants<>+1112(SB)/8, $0x0005000500050005
-DATA quantConstants<>+1120(SB)/8, $0x0006000600060006
-DATA quantConstants<>+1128(SB)/8, $0x0006000600060006
-DATA quantConstants<>+1136(SB)/8, $0x0007000700070007
-DATA quantConstants<>+1144(SB)/8, $0x0007000700070007
-DATA quantConstants<>+1152(SB)/8, $0x0008000800080008
-DATA quantConstants<>+1160(SB)/8, $0x0008000800080008
-DATA quantConstants<>+1168(SB)/8, $0x0009000900090009
-DATA quantConstants<>+1176(SB)/8, $0x0009000900090009
-DATA quantConstants<>+1184(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+1192(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+1200(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+1208(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+1216(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+1224(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+1232(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+1240(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+1248(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+1256(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+1264(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+1272(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+1280(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1288(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1296(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1304(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1312(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1320(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1328(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1336(SB)/8, $0x0303030303030303
-DATA quantConstants<>+1344(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1352(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1360(SB)/8, $0x0001000100010001
-DATA quantConstants<>+1368(SB)/8, $0x0001000100010001
-DATA quantConstants<>+1376(SB)/8, $0x0008000800080008
-DATA quantConstants<>+1384(SB)/8, $0x0008000800080008
-DATA quantConstants<>+1392(SB)/8, $0x0009000900090009
-DATA quantConstants<>+1400(SB)/8, $0x0009000900090009
-DATA quantConstants<>+1408(SB)/8, $0x0002000200020002
-DATA quantConstants<>+1416(SB)/8, $0x0002000200020002
-DATA quantConstants<>+1424(SB)/8, $0x0003000300030003
-DATA quantConstants<>+1432(SB)/8, $0x0003000300030003
-DATA quantConstants<>+1440(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+1448(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+1456(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+1464(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+1472(SB)/8, $0x0004000400040004
-DATA quantConstants<>+1480(SB)/8, $0x0004000400040004
-DATA quantConstants<>+1488(SB)/8, $0x0005000500050005
-DATA quantConstants<>+1496(SB)/8, $0x0005000500050005
-DATA quantConstants<>+1504(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+1512(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+1520(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+1528(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+1536(SB)/8, $0x0006000600060006
-DATA quantConstants<>+1544(SB)/8, $0x0006000600060006
-DATA quantConstants<>+1552(SB)/8, $0x0007000700070007
-DATA quantConstants<>+1560(SB)/8, $0x0007000700070007
-DATA quantConstants<>+1568(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+1576(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+1584(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+1592(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+1600(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1608(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1616(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1624(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1632(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1640(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1648(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1656(SB)/8, $0x8080808080808080
-DATA quantConstants<>+1664(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1672(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1680(SB)/8, $0x0000000100000001
-DATA quantConstants<>+1688(SB)/8, $0x0000000100000001
-DATA quantConstants<>+1696(SB)/8, $0x0000000200000002
-DATA quantConstants<>+1704(SB)/8, $0x0000000200000002
-DATA quantConstants<>+1712(SB)/8, $0x0000000300000003
-DATA quantConstants<>+1720(SB)/8, $0x0000000300000003
-DATA quantConstants<>+1728(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1736(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1744(SB)/8, $0x0000000000000004
-DATA quantConstants<>+1752(SB)/8, $0x0000000000000004
-DATA quantConstants<>+1760(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1768(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1776(SB)/8, $0x0000000000000004
-DATA quantConstants<>+1784(SB)/8, $0x0000000000000004
-DATA quantConstants<>+1792(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+1800(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+1808(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+1816(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+1824(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+1832(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+1840(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+1848(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+1856(SB)/8, $0x0000000400000000
-DATA quantConstants<>+1864(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+1872(SB)/8, $0x0000000500000001
-DATA quantConstants<>+1880(SB)/8, $0x0000000d00000009
-DATA quantConstants<>+1888(SB)/8, $0x0000000600000002
-DATA quantConstants<>+1896(SB)/8, $0x0000000e0000000a
-DATA quantConstants<>+1904(SB)/8, $0x0000000700000003
-DATA quantConstants<>+1912(SB)/8, $0x0000000f0000000b
-DATA quantConstants<>+1920(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1928(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1936(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1944(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1952(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1960(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1968(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1976(SB)/8, $0x0000000000000000
-DATA quantConstants<>+1984(SB)/8, $0x0101010101010101
-DATA quantConstants<>+1992(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2000(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2008(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2016(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2024(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2032(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2040(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2048(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2056(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2064(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2072(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2080(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2088(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2096(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2104(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2112(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2120(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2128(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2136(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2144(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2152(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2160(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2168(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2176(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2184(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2192(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2200(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2208(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2216(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2224(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2232(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2240(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2248(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2256(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2264(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2272(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2280(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2288(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2296(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2304(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2312(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2320(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2328(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2336(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2344(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2352(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2360(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2368(SB)/8, $0x0000000000000000
-DATA quantConstants<>+2376(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2384(SB)/8, $0x0000000000000000
-DATA quantConstants<>+2392(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2400(SB)/8, $0x0000000000000000
-DATA quantConstants<>+2408(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2416(SB)/8, $0x0000000000000000
-DATA quantConstants<>+2424(SB)/8, $0x0101010101010101
-DATA quantConstants<>+2432(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2440(SB)/8, $0x0303030303030303
-DATA quantConstants<>+2448(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2456(SB)/8, $0x0303030303030303
-DATA quantConstants<>+2464(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2472(SB)/8, $0x0303030303030303
-DATA quantConstants<>+2480(SB)/8, $0x0202020202020202
-DATA quantConstants<>+2488(SB)/8, $0x0303030303030303
-DATA quantConstants<>+2496(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2504(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2512(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2520(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2528(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2536(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2544(SB)/8, $0x0404040404040404
-DATA quantConstants<>+2552(SB)/8, $0x0505050505050505
-DATA quantConstants<>+2560(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2568(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2576(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2584(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2592(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2600(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2608(SB)/8, $0x0606060606060606
-DATA quantConstants<>+2616(SB)/8, $0x0707070707070707
-DATA quantConstants<>+2624(SB)/8, $0x0808080808080808
-DATA quantConstants<>+2632(SB)/8, $0x0909090909090909
-DATA quantConstants<>+2640(SB)/8, $0x0808080808080808
-DATA quantConstants<>+2648(SB)/8, $0x0909090909090909
-DATA quantConstants<>+2656(SB)/8, $0x0808080808080808
-DATA quantConstants<>+2664(SB)/8, $0x0909090909090909
-DATA quantConstants<>+2672(SB)/8, $0x0808080808080808
-DATA quantConstants<>+2680(SB)/8, $0x0909090909090909
-DATA quantConstants<>+2688(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+2696(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+2704(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+2712(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+2720(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+2728(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+2736(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+2744(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+2752(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+2760(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+2768(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+2776(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+2784(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+2792(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+2800(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+2808(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+2816(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+2824(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+2832(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+2840(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+2848(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+2856(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+2864(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+2872(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+2880(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2888(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2896(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2904(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2912(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2920(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2928(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2936(SB)/8, $0x0001000100010001
-DATA quantConstants<>+2944(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+2952(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+2960(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+2968(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+2976(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+2984(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+2992(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+3000(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+3008(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+3016(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+3024(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+3032(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+3040(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+3048(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+3056(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+3064(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+3072(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+3080(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+3088(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+3096(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+3104(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+3112(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+3120(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+3128(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+3136(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+3144(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+3152(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+3160(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+3168(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+3176(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+3184(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+3192(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+3200(SB)/8, $0x0000000400000000
-DATA quantConstants<>+3208(SB)/8, $0x0000000500000001
-DATA quantConstants<>+3216(SB)/8, $0x0000000600000002
-DATA quantConstants<>+3224(SB)/8, $0x0000000700000003
-DATA quantConstants<>+3232(SB)/8, $0x0000000400000000
-DATA quantConstants<>+3240(SB)/8, $0x0000000500000001
-DATA quantConstants<>+3248(SB)/8, $0x0000000600000002
-DATA quantConstants<>+3256(SB)/8, $0x0000000700000003
-DATA quantConstants<>+4128(SB)/8, $0x0000000000000000
-DATA quantConstants<>+4136(SB)/8, $0x0000000000000000
-DATA quantConstants<>+4144(SB)/8, $0x0000000000000000
-DATA quantConstants<>+4152(SB)/8, $0x0000000000000000
-DATA quantConstants<>+4160(SB)/8, $0x0002000200020002
-DATA quantConstants<>+4168(SB)/8, $0x0002000200020002
-DATA quantConstants<>+4176(SB)/8, $0x0002000200020002
-DATA quantConstants<>+4184(SB)/8, $0x0002000200020002
-DATA quantConstants<>+4192(SB)/8, $0x0001000100010001
-DATA quantConstants<>+4200(SB)/8, $0x0001000100010001
-DATA quantConstants<>+4208(SB)/8, $0x0001000100010001
-DATA quantConstants<>+4216(SB)/8, $0x0001000100010001
-DATA quantConstants<>+4224(SB)/8, $0x0003000300030003
-DATA quantConstants<>+4232(SB)/8, $0x0003000300030003
-DATA quantConstants<>+4240(SB)/8, $0x0003000300030003
-DATA quantConstants<>+4248(SB)/8, $0x0003000300030003
-DATA quantConstants<>+4256(SB)/8, $0x0004000400040004
-DATA quantConstants<>+4264(SB)/8, $0x0004000400040004
-DATA quantConstants<>+4272(SB)/8, $0x0004000400040004
-DATA quantConstants<>+4280(SB)/8, $0x0004000400040004
-DATA quantConstants<>+4288(SB)/8, $0x0006000600060006
-DATA quantConstants<>+4296(SB)/8, $0x0006000600060006
-DATA quantConstants<>+4304(SB)/8, $0x0006000600060006
-DATA quantConstants<>+4312(SB)/8, $0x0006000600060006
-DATA quantConstants<>+4320(SB)/8, $0x0005000500050005
-DATA quantConstants<>+4328(SB)/8, $0x0005000500050005
-DATA quantConstants<>+4336(SB)/8, $0x0005000500050005
-DATA quantConstants<>+4344(SB)/8, $0x0005000500050005
-DATA quantConstants<>+4352(SB)/8, $0x0007000700070007
-DATA quantConstants<>+4360(SB)/8, $0x0007000700070007
-DATA quantConstants<>+4368(SB)/8, $0x0007000700070007
-DATA quantConstants<>+4376(SB)/8, $0x0007000700070007
-DATA quantConstants<>+4384(SB)/8, $0x0010001000100010
-DATA quantConstants<>+4392(SB)/8, $0x0010001000100010
-DATA quantConstants<>+4400(SB)/8, $0x0010001000100010
-DATA quantConstants<>+4408(SB)/8, $0x0010001000100010
-DATA quantConstants<>+4416(SB)/8, $0x0012001200120012
-DATA quantConstants<>+4424(SB)/8, $0x0012001200120012
-DATA quantConstants<>+4432(SB)/8, $0x0012001200120012
-DATA quantConstants<>+4440(SB)/8, $0x0012001200120012
-DATA quantConstants<>+4448(SB)/8, $0x0011001100110011
-DATA quantConstants<>+4456(SB)/8, $0x0011001100110011
-DATA quantConstants<>+4464(SB)/8, $0x0011001100110011
-DATA quantConstants<>+4472(SB)/8, $0x0011001100110011
-DATA quantConstants<>+4480(SB)/8, $0x0013001300130013
-DATA quantConstants<>+4488(SB)/8, $0x0013001300130013
-DATA quantConstants<>+4496(SB)/8, $0x0013001300130013
-DATA quantConstants<>+4504(SB)/8, $0x0013001300130013
-DATA quantConstants<>+4512(SB)/8, $0x0014001400140014
-DATA quantConstants<>+4520(SB)/8, $0x0014001400140014
-DATA quantConstants<>+4528(SB)/8, $0x0014001400140014
-DATA quantConstants<>+4536(SB)/8, $0x0014001400140014
-DATA quantConstants<>+4544(SB)/8, $0x0016001600160016
-DATA quantConstants<>+4552(SB)/8, $0x0016001600160016
-DATA quantConstants<>+4560(SB)/8, $0x0016001600160016
-DATA quantConstants<>+4568(SB)/8, $0x0016001600160016
-DATA quantConstants<>+4576(SB)/8, $0x0015001500150015
-DATA quantConstants<>+4584(SB)/8, $0x0015001500150015
-DATA quantConstants<>+4592(SB)/8, $0x0015001500150015
-DATA quantConstants<>+4600(SB)/8, $0x0015001500150015
-DATA quantConstants<>+4608(SB)/8, $0x0017001700170017
-DATA quantConstants<>+4616(SB)/8, $0x0017001700170017
-DATA quantConstants<>+4624(SB)/8, $0x0017001700170017
-DATA quantConstants<>+4632(SB)/8, $0x0017001700170017
-DATA quantConstants<>+4640(SB)/8, $0x0000000400000000
-DATA quantConstants<>+4648(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+4656(SB)/8, $0x0000000400000000
-DATA quantConstants<>+4664(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+4672(SB)/8, $0x0000000400000000
-DATA quantConstants<>+4680(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+4688(SB)/8, $0x0000000400000000
-DATA quantConstants<>+4696(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+4704(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+4712(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+4720(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+4728(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+4736(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+4744(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+4752(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+4760(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+4768(SB)/8, $0x0000000000000000
-DATA quantConstants<>+4776(SB)/8, $0x0000000400000000
-DATA quantConstants<>+4784(SB)/8, $0x0000000000000000
-DATA quantConstants<>+4792(SB)/8, $0x0000000400000000
-DATA quantConstants<>+4800(SB)/8, $0x0000000000000000
-DATA quantConstants<>+4808(SB)/8, $0x0000000400000000
-DATA quantConstants<>+4816(SB)/8, $0x0000000000000000
-DATA quantConstants<>+4824(SB)/8, $0x0000000400000000
-DATA quantConstants<>+4832(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+4840(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+4848(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+4856(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+4864(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+4872(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+4880(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+4888(SB)/8, $0x0f0f0f0f3f3f3f3f
-DATA quantConstants<>+4896(SB)/8, $0x3030303000000000
-DATA quantConstants<>+4904(SB)/8, $0x3030303000000000
-DATA quantConstants<>+4912(SB)/8, $0x3030303000000000
-DATA quantConstants<>+4920(SB)/8, $0x3030303000000000
-DATA quantConstants<>+4928(SB)/8, $0x3030303000000000
-DATA quantConstants<>+4936(SB)/8, $0x3030303000000000
-DATA quantConstants<>+4944(SB)/8, $0x3030303000000000
-DATA quantConstants<>+4952(SB)/8, $0x3030303000000000
-DATA quantConstants<>+4960(SB)/8, $0x0000000000000004
-DATA quantConstants<>+4968(SB)/8, $0x0000000000000004
-DATA quantConstants<>+4976(SB)/8, $0x0000000000000004
-DATA quantConstants<>+4984(SB)/8, $0x0000000000000004
-DATA quantConstants<>+4992(SB)/8, $0x0000000000000002
-DATA quantConstants<>+5000(SB)/8, $0x0000000000000002
-DATA quantConstants<>+5008(SB)/8, $0x0000000000000002
-DATA quantConstants<>+5016(SB)/8, $0x0000000000000002
-DATA quantConstants<>+5024(SB)/8, $0x3030303030303030
-DATA quantConstants<>+5032(SB)/8, $0x3030303030303030
-DATA quantConstants<>+5040(SB)/8, $0x3030303030303030
-DATA quantConstants<>+5048(SB)/8, $0x3030303030303030
-DATA quantConstants<>+5056(SB)/8, $0x3030303030303030
-DATA quantConstants<>+5064(SB)/8, $0x3030303030303030
-DATA quantConstants<>+5072(SB)/8, $0x3030303030303030
-DATA quantConstants<>+5080(SB)/8, $0x3030303030303030
-DATA quantConstants<>+5088(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5096(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5104(SB)/8, $0x0001000100010001
-DATA quantConstants<>+5112(SB)/8, $0x0001000100010001
-DATA quantConstants<>+5120(SB)/8, $0x0002000200020002
-DATA quantConstants<>+5128(SB)/8, $0x0002000200020002
-DATA quantConstants<>+5136(SB)/8, $0x0003000300030003
-DATA quantConstants<>+5144(SB)/8, $0x0003000300030003
-DATA quantConstants<>+5152(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5160(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5168(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5176(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5184(SB)/8, $0x0000000000000002
-DATA quantConstants<>+5192(SB)/8, $0x0000000000000002
-DATA quantConstants<>+5200(SB)/8, $0x0000000000000002
-DATA quantConstants<>+5208(SB)/8, $0x0000000000000002
-DATA quantConstants<>+5216(SB)/8, $0x0004000400040004
-DATA quantConstants<>+5224(SB)/8, $0x0004000400040004
-DATA quantConstants<>+5232(SB)/8, $0x0005000500050005
-DATA quantConstants<>+5240(SB)/8, $0x0005000500050005
-DATA quantConstants<>+5248(SB)/8, $0x0006000600060006
-DATA quantConstants<>+5256(SB)/8, $0x0006000600060006
-DATA quantConstants<>+5264(SB)/8, $0x0007000700070007
-DATA quantConstants<>+5272(SB)/8, $0x0007000700070007
-DATA quantConstants<>+5280(SB)/8, $0x0008000800080008
-DATA quantConstants<>+5288(SB)/8, $0x0008000800080008
-DATA quantConstants<>+5296(SB)/8, $0x0009000900090009
-DATA quantConstants<>+5304(SB)/8, $0x0009000900090009
-DATA quantConstants<>+5312(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+5320(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+5328(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+5336(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+5344(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+5352(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+5360(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+5368(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+5376(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+5384(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+5392(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+5400(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+5408(SB)/8, $0x0303030303030303
-DATA quantConstants<>+5416(SB)/8, $0x0303030303030303
-DATA quantConstants<>+5424(SB)/8, $0x0303030303030303
-DATA quantConstants<>+5432(SB)/8, $0x0303030303030303
-DATA quantConstants<>+5440(SB)/8, $0x0303030303030303
-DATA quantConstants<>+5448(SB)/8, $0x0303030303030303
-DATA quantConstants<>+5456(SB)/8, $0x0303030303030303
-DATA quantConstants<>+5464(SB)/8, $0x0303030303030303
-DATA quantConstants<>+5472(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5480(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5488(SB)/8, $0x0001000100010001
-DATA quantConstants<>+5496(SB)/8, $0x0001000100010001
-DATA quantConstants<>+5504(SB)/8, $0x0008000800080008
-DATA quantConstants<>+5512(SB)/8, $0x0008000800080008
-DATA quantConstants<>+5520(SB)/8, $0x0009000900090009
-DATA quantConstants<>+5528(SB)/8, $0x0009000900090009
-DATA quantConstants<>+5536(SB)/8, $0x0002000200020002
-DATA quantConstants<>+5544(SB)/8, $0x0002000200020002
-DATA quantConstants<>+5552(SB)/8, $0x0003000300030003
-DATA quantConstants<>+5560(SB)/8, $0x0003000300030003
-DATA quantConstants<>+5568(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+5576(SB)/8, $0x000a000a000a000a
-DATA quantConstants<>+5584(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+5592(SB)/8, $0x000b000b000b000b
-DATA quantConstants<>+5600(SB)/8, $0x0004000400040004
-DATA quantConstants<>+5608(SB)/8, $0x0004000400040004
-DATA quantConstants<>+5616(SB)/8, $0x0005000500050005
-DATA quantConstants<>+5624(SB)/8, $0x0005000500050005
-DATA quantConstants<>+5632(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+5640(SB)/8, $0x000c000c000c000c
-DATA quantConstants<>+5648(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+5656(SB)/8, $0x000d000d000d000d
-DATA quantConstants<>+5664(SB)/8, $0x0006000600060006
-DATA quantConstants<>+5672(SB)/8, $0x0006000600060006
-DATA quantConstants<>+5680(SB)/8, $0x0007000700070007
-DATA quantConstants<>+5688(SB)/8, $0x0007000700070007
-DATA quantConstants<>+5696(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+5704(SB)/8, $0x000e000e000e000e
-DATA quantConstants<>+5712(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+5720(SB)/8, $0x000f000f000f000f
-DATA quantConstants<>+5728(SB)/8, $0x8080808080808080
-DATA quantConstants<>+5736(SB)/8, $0x8080808080808080
-DATA quantConstants<>+5744(SB)/8, $0x8080808080808080
-DATA quantConstants<>+5752(SB)/8, $0x8080808080808080
-DATA quantConstants<>+5760(SB)/8, $0x8080808080808080
-DATA quantConstants<>+5768(SB)/8, $0x8080808080808080
-DATA quantConstants<>+5776(SB)/8, $0x8080808080808080
-DATA quantConstants<>+5784(SB)/8, $0x8080808080808080
-DATA quantConstants<>+5792(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5800(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5808(SB)/8, $0x0000000100000001
-DATA quantConstants<>+5816(SB)/8, $0x0000000100000001
-DATA quantConstants<>+5824(SB)/8, $0x0000000200000002
-DATA quantConstants<>+5832(SB)/8, $0x0000000200000002
-DATA quantConstants<>+5840(SB)/8, $0x0000000300000003
-DATA quantConstants<>+5848(SB)/8, $0x0000000300000003
-DATA quantConstants<>+5856(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5864(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5872(SB)/8, $0x0000000000000004
-DATA quantConstants<>+5880(SB)/8, $0x0000000000000004
-DATA quantConstants<>+5888(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5896(SB)/8, $0x0000000000000000
-DATA quantConstants<>+5904(SB)/8, $0x0000000000000004
-DATA quantConstants<>+5912(SB)/8, $0x0000000000000004
-DATA quantConstants<>+5920(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+5928(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+5936(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+5944(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+5952(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+5960(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+5968(SB)/8, $0x181412100f0e0d0c
-DATA quantConstants<>+5976(SB)/8, $0x00040608090a0b0c
-DATA quantConstants<>+5984(SB)/8, $0x0000000400000000
-DATA quantConstants<>+5992(SB)/8, $0x0000000c00000008
-DATA quantConstants<>+6000(SB)/8, $0x0000000500000001
-DATA quantConstants<>+6008(SB)/8, $0x0000000d00000009
-DATA quantConstants<>+6016(SB)/8, $0x0000000600000002
-DATA quantConstants<>+6024(SB)/8, $0x0000000e0000000a
-DATA quantConstants<>+6032(SB)/8, $0x0000000700000003
-DATA quantConstants<>+6040(SB)/8, $0x0000000f0000000b
-DATA quantConstants<>+6048(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6056(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6064(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6072(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6080(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6088(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6096(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6104(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6112(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6120(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6128(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6136(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6144(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6152(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6160(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6168(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6176(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6184(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6192(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6200(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6208(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6216(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6224(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6232(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6240(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6248(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6256(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6264(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6272(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6280(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6288(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6296(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6304(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6312(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6320(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6328(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6336(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6344(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6352(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6360(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6368(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6376(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6384(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6392(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6400(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6408(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6416(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6424(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6432(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6440(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6448(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6456(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6464(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6472(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6480(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6488(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6496(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6504(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6512(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6520(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6528(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6536(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6544(SB)/8, $0x0000000000000000
-DATA quantConstants<>+6552(SB)/8, $0x0101010101010101
-DATA quantConstants<>+6560(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6568(SB)/8, $0x0303030303030303
-DATA quantConstants<>+6576(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6584(SB)/8, $0x0303030303030303
-DATA quantConstants<>+6592(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6600(SB)/8, $0x0303030303030303
-DATA quantConstants<>+6608(SB)/8, $0x0202020202020202
-DATA quantConstants<>+6616(SB)/8, $0x0303030303030303
-DATA quantConstants<>+6624(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6632(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6640(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6648(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6656(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6664(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6672(SB)/8, $0x0404040404040404
-DATA quantConstants<>+6680(SB)/8, $0x0505050505050505
-DATA quantConstants<>+6688(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6696(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6704(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6712(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6720(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6728(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6736(SB)/8, $0x0606060606060606
-DATA quantConstants<>+6744(SB)/8, $0x0707070707070707
-DATA quantConstants<>+6752(SB)/8, $0x0808080808080808
-DATA quantConstants<>+6760(SB)/8, $0x0909090909090909
-DATA quantConstants<>+6768(SB)/8, $0x0808080808080808
-DATA quantConstants<>+6776(SB)/8, $0x0909090909090909
-DATA quantConstants<>+6784(SB)/8, $0x0808080808080808
-DATA quantConstants<>+6792(SB)/8, $0x0909090909090909
-DATA quantConstants<>+6800(SB)/8, $0x0808080808080808
-DATA quantConstants<>+6808(SB)/8, $0x0909090909090909
-DATA quantConstants<>+6816(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+6824(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+6832(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+6840(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+6848(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+6856(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+6864(SB)/8, $0x0a0a0a0a0a0a0a0a
-DATA quantConstants<>+6872(SB)/8, $0x0b0b0b0b0b0b0b0b
-DATA quantConstants<>+6880(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+6888(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+6896(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+6904(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+6912(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+6920(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+6928(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA quantConstants<>+6936(SB)/8, $0x0d0d0d0d0d0d0d0d
-DATA quantConstants<>+6944(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+6952(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+6960(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+6968(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+6976(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+6984(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+6992(SB)/8, $0x0e0e0e0e0e0e0e0e
-DATA quantConstants<>+7000(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA quantConstants<>+7008(SB)/8, $0x0001000100010001
-DATA quantConstants<>+7016(SB)/8, $0x0001000100010001
-DATA quantConstants<>+7024(SB)/8, $0x0001000100010001
-DATA quantConstants<>+7032(SB)/8, $0x0001000100010001
-DATA quantConstants<>+7040(SB)/8, $0x0001000100010001
-DATA quantConstants<>+7048(SB)/8, $0x0001000100010001
-DATA quantConstants<>+7056(SB)/8, $0x0001000100010001
-DATA quantConstants<>+7064(SB)/8, $0x0001000100010001
-DATA quantConstants<>+7072(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+7080(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+7088(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+7096(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+7104(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+7112(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+7120(SB)/8, $0x0c08060403020100
-DATA quantConstants<>+7128(SB)/8, $0xf4f8fafcfdfeff00
-DATA quantConstants<>+7136(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+7144(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+7152(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+7160(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+7168(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+7176(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+7184(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+7192(SB)/8, $0x7fffffff7fffffff
-DATA quantConstants<>+7200(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+7208(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+7216(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+7224(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+7232(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+7240(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+7248(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+7256(SB)/8, $0x42fe000042fe0000
-DATA quantConstants<>+7264(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+7272(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+7280(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+7288(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+7296(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+7304(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+7312(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+7320(SB)/8, $0x3f8000003f800000
-DATA quantConstants<>+7328(SB)/8, $0x0000000400000000
-DATA quantConstants<>+7336(SB)/8, $0x0000000500000001
-DATA quantConstants<>+7344(SB)/8, $0x0000000600000002
-DATA quantConstants<>+7352(SB)/8, $0x0000000700000003
-DATA quantConstants<>+7360(SB)/8, $0x0000000400000000
-DATA quantConstants<>+7368(SB)/8, $0x0000000500000001
-DATA quantConstants<>+7376(SB)/8, $0x0000000600000002
-DATA quantConstants<>+7384(SB)/8, $0x0000000700000003
+DATA quantConstants<>+0(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00"
+DATA quantConstants<>+64(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00"
+DATA quantConstants<>+128(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00"
+DATA quantConstants<>+192(SB)/64, $"\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00"
+DATA quantConstants<>+256(SB)/64, $"\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00"
+DATA quantConstants<>+320(SB)/64, $"\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00"
+DATA quantConstants<>+384(SB)/64, $"\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00"
+DATA quantConstants<>+448(SB)/64, $"\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00"
+DATA quantConstants<>+512(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00"
+DATA quantConstants<>+576(SB)/64, $"\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
+DATA quantConstants<>+640(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"
+DATA quantConstants<>+704(SB)/64, $"????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f"
+DATA quantConstants<>+768(SB)/64, $"\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000"
+DATA quantConstants<>+832(SB)/64, $"\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+896(SB)/64, $"0000000000000000000000000000000000000000000000000000000000000000"
+DATA quantConstants<>+960(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00"
+DATA quantConstants<>+1024(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+1088(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00"
+DATA quantConstants<>+1152(SB)/64, $"\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00"
+DATA quantConstants<>+1216(SB)/64, $"\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00"
+DATA quantConstants<>+1280(SB)/64, $"\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03"
+DATA quantConstants<>+1344(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00"
+DATA quantConstants<>+1408(SB)/64, $"\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00"
+DATA quantConstants<>+1472(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00"
+DATA quantConstants<>+1536(SB)/64, $"\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00"
+DATA quantConstants<>+1600(SB)/64, $"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80"
+DATA quantConstants<>+1664(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
+DATA quantConstants<>+1728(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+1792(SB)/64, $"\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00"
+DATA quantConstants<>+1856(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\t\x00\x00\x00\r\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\n\x00\x00\x00\x0e\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\v\x00\x00\x00\x0f\x00\x00\x00"
+DATA quantConstants<>+1920(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+1984(SB)/64, $"\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
+DATA quantConstants<>+2048(SB)/64, $"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02"
+DATA quantConstants<>+2112(SB)/64, $"\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04"
+DATA quantConstants<>+2176(SB)/64, $"\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05"
+DATA quantConstants<>+2240(SB)/64, $"\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06"
+DATA quantConstants<>+2304(SB)/64, $"\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a"
+DATA quantConstants<>+2368(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01"
+DATA quantConstants<>+2432(SB)/64, $"\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03"
+DATA quantConstants<>+2496(SB)/64, $"\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05"
+DATA quantConstants<>+2560(SB)/64, $"\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a"
+DATA quantConstants<>+2624(SB)/64, $"\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t"
+DATA quantConstants<>+2688(SB)/64, $"\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v"
+DATA quantConstants<>+2752(SB)/64, $"\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r"
+DATA quantConstants<>+2816(SB)/64, $"\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
+DATA quantConstants<>+2880(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00"
+DATA quantConstants<>+2944(SB)/64, $"\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4"
+DATA quantConstants<>+3008(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
+DATA quantConstants<>+3072(SB)/64, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB"
+DATA quantConstants<>+3136(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA quantConstants<>+3200(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00"
+DATA quantConstants<>+4128(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00"
+DATA quantConstants<>+4192(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00"
+DATA quantConstants<>+4256(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00"
+DATA quantConstants<>+4320(SB)/64, $"\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00"
+DATA quantConstants<>+4384(SB)/64, $"\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x10\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00\x12\x00"
+DATA quantConstants<>+4448(SB)/64, $"\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x11\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00\x13\x00"
+DATA quantConstants<>+4512(SB)/64, $"\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x14\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00\x16\x00"
+DATA quantConstants<>+4576(SB)/64, $"\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x15\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00\x17\x00"
+DATA quantConstants<>+4640(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00"
+DATA quantConstants<>+4704(SB)/64, $"\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
+DATA quantConstants<>+4768(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"
+DATA quantConstants<>+4832(SB)/64, $"????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f????\x0f\x0f\x0f\x0f"
+DATA quantConstants<>+4896(SB)/64, $"\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000\x00\x00\x00\x000000"
+DATA quantConstants<>+4960(SB)/64, $"\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+5024(SB)/64, $"0000000000000000000000000000000000000000000000000000000000000000"
+DATA quantConstants<>+5088(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00"
+DATA quantConstants<>+5152(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+5216(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00"
+DATA quantConstants<>+5280(SB)/64, $"\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00"
+DATA quantConstants<>+5344(SB)/64, $"\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00"
+DATA quantConstants<>+5408(SB)/64, $"\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03"
+DATA quantConstants<>+5472(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\b\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00\t\x00"
+DATA quantConstants<>+5536(SB)/64, $"\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\x03\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\n\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00\v\x00"
+DATA quantConstants<>+5600(SB)/64, $"\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x04\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\x05\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\f\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00\r\x00"
+DATA quantConstants<>+5664(SB)/64, $"\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\x06\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\a\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0e\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00\x0f\x00"
+DATA quantConstants<>+5728(SB)/64, $"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80"
+DATA quantConstants<>+5792(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
+DATA quantConstants<>+5856(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+5920(SB)/64, $"\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00\f\r\x0e\x0f\x10\x12\x14\x18\f\v\n\t\b\x06\x04\x00"
+DATA quantConstants<>+5984(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\f\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\t\x00\x00\x00\r\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\n\x00\x00\x00\x0e\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\v\x00\x00\x00\x0f\x00\x00\x00"
+DATA quantConstants<>+6048(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+DATA quantConstants<>+6112(SB)/64, $"\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
+DATA quantConstants<>+6176(SB)/64, $"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02"
+DATA quantConstants<>+6240(SB)/64, $"\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04"
+DATA quantConstants<>+6304(SB)/64, $"\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05\x05"
+DATA quantConstants<>+6368(SB)/64, $"\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06"
+DATA quantConstants<>+6432(SB)/64, $"\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a\a"
+DATA quantConstants<>+6496(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x01\x01\x01\x01\x01\x01"
+DATA quantConstants<>+6560(SB)/64, $"\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03\x02\x02\x02\x02\x02\x02\x02\x02\x03\x03\x03\x03\x03\x03\x03\x03"
+DATA quantConstants<>+6624(SB)/64, $"\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05\x04\x04\x04\x04\x04\x04\x04\x04\x05\x05\x05\x05\x05\x05\x05\x05"
+DATA quantConstants<>+6688(SB)/64, $"\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a\x06\x06\x06\x06\x06\x06\x06\x06\a\a\a\a\a\a\a\a"
+DATA quantConstants<>+6752(SB)/64, $"\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t\b\b\b\b\b\b\b\b\t\t\t\t\t\t\t\t"
+DATA quantConstants<>+6816(SB)/64, $"\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v\n\n\n\n\n\n\n\n\v\v\v\v\v\v\v\v"
+DATA quantConstants<>+6880(SB)/64, $"\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r\f\f\f\f\f\f\f\f\r\r\r\r\r\r\r\r"
+DATA quantConstants<>+6944(SB)/64, $"\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0e\x0f\x0f\x0f\x0f\x0f\x0f\x0f\x0f"
+DATA quantConstants<>+7008(SB)/64, $"\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00"
+DATA quantConstants<>+7072(SB)/64, $"\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4\x00\x01\x02\x03\x04\x06\b\f\x00\xff\xfe\xfd\xfc\xfa\xf8\xf4"
+DATA quantConstants<>+7136(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
+DATA quantConstants<>+7200(SB)/64, $"\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB\x00\x00\xfeB"
+DATA quantConstants<>+7264(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA quantConstants<>+7328(SB)/64, $"\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x05\x00\x00\x00\x02\x00\x00\x00\x06\x00\x00\x00\x03\x00\x00\x00\a\x00\x00\x00"
 GLOBL quantConstants<>(SB), RODATA|NOPTR, $7392
 
-DATA quantSigns<>+0(SB)/8, $0x0101010101010101
-DATA quantSigns<>+8(SB)/8, $0xff010101010101ff
-DATA quantSigns<>+16(SB)/8, $0xff0101010101ff01
-DATA quantSigns<>+24(SB)/8, $0x010101010101ffff
-DATA quantSigns<>+32(SB)/8, $0xff01010101ff0101
-DATA quantSigns<>+40(SB)/8, $0x0101010101ff01ff
-DATA quantSigns<>+48(SB)/8, $0x0101010101ffff01
-DATA quantSigns<>+56(SB)/8, $0xff01010101ffffff
-DATA quantSigns<>+64(SB)/8, $0xff010101ff010101
-DATA quantSigns<>+72(SB)/8, $0x01010101ff0101ff
-DATA quantSigns<>+80(SB)/8, $0x01010101ff01ff01
-DATA quantSigns<>+88(SB)/8, $0xff010101ff01ffff
-DATA quantSigns<>+96(SB)/8, $0x01010101ffff0101
-DATA quantSigns<>+104(SB)/8, $0xff010101ffff01ff
-DATA quantSigns<>+112(SB)/8, $0xff010101ffffff01
-DATA quantSigns<>+120(SB)/8, $0x01010101ffffffff
-DATA quantSigns<>+128(SB)/8, $0xff0101ff01010101
-DATA quantSigns<>+136(SB)/8, $0x010101ff010101ff
-DATA quantSigns<>+144(SB)/8, $0x010101ff0101ff01
-DATA quantSigns<>+152(SB)/8, $0xff0101ff0101ffff
-DATA quantSigns<>+160(SB)/8, $0x010101ff01ff0101
-DATA quantSigns<>+168(SB)/8, $0xff0101ff01ff01ff
-DATA quantSigns<>+176(SB)/8, $0xff0101ff01ffff01
-DATA quantSigns<>+184(SB)/8, $0x010101ff01ffffff
-DATA quantSigns<>+192(SB)/8, $0x010101ffff010101
-DATA quantSigns<>+200(SB)/8, $0xff0101ffff0101ff
-DATA quantSigns<>+208(SB)/8, $0xff0101ffff01ff01
-DATA quantSigns<>+216(SB)/8, $0x010101ffff01ffff
-DATA quantSigns<>+224(SB)/8, $0xff0101ffffff0101
-DATA quantSigns<>+232(SB)/8, $0x010101ffffff01ff
-DATA quantSigns<>+240(SB)/8, $0x010101ffffffff01
-DATA quantSigns<>+248(SB)/8, $0xff0101ffffffffff
-DATA quantSigns<>+256(SB)/8, $0xff01ff0101010101
-DATA quantSigns<>+264(SB)/8, $0x0101ff01010101ff
-DATA quantSigns<>+272(SB)/8, $0x0101ff010101ff01
-DATA quantSigns<>+280(SB)/8, $0xff01ff010101ffff
-DATA quantSigns<>+288(SB)/8, $0x0101ff0101ff0101
-DATA quantSigns<>+296(SB)/8, $0xff01ff0101ff01ff
-DATA quantSigns<>+304(SB)/8, $0xff01ff0101ffff01
-DATA quantSigns<>+312(SB)/8, $0x0101ff0101ffffff
-DATA quantSigns<>+320(SB)/8, $0x0101ff01ff010101
-DATA quantSigns<>+328(SB)/8, $0xff01ff01ff0101ff
-DATA quantSigns<>+336(SB)/8, $0xff01ff01ff01ff01
-DATA quantSigns<>+344(SB)/8, $0x0101ff01ff01ffff
-DATA quantSigns<>+352(SB)/8, $0xff01ff01ffff0101
-DATA quantSigns<>+360(SB)/8, $0x0101ff01ffff01ff
-DATA quantSigns<>+368(SB)/8, $0x0101ff01ffffff01
-DATA quantSigns<>+376(SB)/8, $0xff01ff01ffffffff
-DATA quantSigns<>+384(SB)/8, $0x0101ffff01010101
-DATA quantSigns<>+392(SB)/8, $0xff01ffff010101ff
-DATA quantSigns<>+400(SB)/8, $0xff01ffff0101ff01
-DATA quantSigns<>+408(SB)/8, $0x0101ffff0101ffff
-DATA quantSigns<>+416(SB)/8, $0xff01ffff01ff0101
-DATA quantSigns<>+424(SB)/8, $0x0101ffff01ff01ff
-DATA quantSigns<>+432(SB)/8, $0x0101ffff01ffff01
-DATA quantSigns<>+440(SB)/8, $0xff01ffff01ffffff
-DATA quantSigns<>+448(SB)/8, $0xff01ffffff010101
-DATA quantSigns<>+456(SB)/8, $0x0101ffffff0101ff
-DATA quantSigns<>+464(SB)/8, $0x0101ffffff01ff01
-DATA quantSigns<>+472(SB)/8, $0xff01ffffff01ffff
-DATA quantSigns<>+480(SB)/8, $0x0101ffffffff0101
-DATA quantSigns<>+488(SB)/8, $0xff01ffffffff01ff
-DATA quantSigns<>+496(SB)/8, $0xff01ffffffffff01
-DATA quantSigns<>+504(SB)/8, $0x0101ffffffffffff
-DATA quantSigns<>+512(SB)/8, $0xffff010101010101
-DATA quantSigns<>+520(SB)/8, $0x01ff0101010101ff
-DATA quantSigns<>+528(SB)/8, $0x01ff01010101ff01
-DATA quantSigns<>+536(SB)/8, $0xffff01010101ffff
-DATA quantSigns<>+544(SB)/8, $0x01ff010101ff0101
-DATA quantSigns<>+552(SB)/8, $0xffff010101ff01ff
-DATA quantSigns<>+560(SB)/8, $0xffff010101ffff01
-DATA quantSigns<>+568(SB)/8, $0x01ff010101ffffff
-DATA quantSigns<>+576(SB)/8, $0x01ff0101ff010101
-DATA quantSigns<>+584(SB)/8, $0xffff0101ff0101ff
-DATA quantSigns<>+592(SB)/8, $0xffff0101ff01ff01
-DATA quantSigns<>+600(SB)/8, $0x01ff0101ff01ffff
-DATA quantSigns<>+608(SB)/8, $0xffff0101ffff0101
-DATA quantSigns<>+616(SB)/8, $0x01ff0101ffff01ff
-DATA quantSigns<>+624(SB)/8, $0x01ff0101ffffff01
-DATA quantSigns<>+632(SB)/8, $0xffff0101ffffffff
-DATA quantSigns<>+640(SB)/8, $0x01ff01ff01010101
-DATA quantSigns<>+648(SB)/8, $0xffff01ff010101ff
-DATA quantSigns<>+656(SB)/8, $0xffff01ff0101ff01
-DATA quantSigns<>+664(SB)/8, $0x01ff01ff0101ffff
-DATA quantSigns<>+672(SB)/8, $0xffff01ff01ff0101
-DATA quantSigns<>+680(SB)/8, $0x01ff01ff01ff01ff
-DATA quantSigns<>+688(SB)/8, $0x01ff01ff01ffff01
-DATA quantSigns<>+696(SB)/8, $0xffff01ff01ffffff
-DATA quantSigns<>+704(SB)/8, $0xffff01ffff010101
-DATA quantSigns<>+712(SB)/8, $0x01ff01ffff0101ff
-DATA quantSigns<>+720(SB)/8, $0x01ff01ffff01ff01
-DATA quantSigns<>+728(SB)/8, $0xffff01ffff01ffff
-DATA quantSigns<>+736(SB)/8, $0x01ff01ffffff0101
-DATA quantSigns<>+744(SB)/8, $0xffff01ffffff01ff
-DATA quantSigns<>+752(SB)/8, $0xffff01ffffffff01
-DATA quantSigns<>+760(SB)/8, $0x01ff01ffffffffff
-DATA quantSigns<>+768(SB)/8, $0x01ffff0101010101
-DATA quantSigns<>+776(SB)/8, $0xffffff01010101ff
-DATA quantSigns<>+784(SB)/8, $0xffffff010101ff01
-DATA quantSigns<>+792(SB)/8, $0x01ffff010101ffff
-DATA quantSigns<>+800(SB)/8, $0xffffff0101ff0101
-DATA quantSigns<>+808(SB)/8, $0x01ffff0101ff01ff
-DATA quantSigns<>+816(SB)/8, $0x01ffff0101ffff01
-DATA quantSigns<>+824(SB)/8, $0xffffff0101ffffff
-DATA quantSigns<>+832(SB)/8, $0xffffff01ff010101
-DATA quantSigns<>+840(SB)/8, $0x01ffff01ff0101ff
-DATA quantSigns<>+848(SB)/8, $0x01ffff01ff01ff01
-DATA quantSigns<>+856(SB)/8, $0xffffff01ff01ffff
-DATA quantSigns<>+864(SB)/8, $0x01ffff01ffff0101
-DATA quantSigns<>+872(SB)/8, $0xffffff01ffff01ff
-DATA quantSigns<>+880(SB)/8, $0xffffff01ffffff01
-DATA quantSigns<>+888(SB)/8, $0x01ffff01ffffffff
-DATA quantSigns<>+896(SB)/8, $0xffffffff01010101
-DATA quantSigns<>+904(SB)/8, $0x01ffffff010101ff
-DATA quantSigns<>+912(SB)/8, $0x01ffffff0101ff01
-DATA quantSigns<>+920(SB)/8, $0xffffffff0101ffff
-DATA quantSigns<>+928(SB)/8, $0x01ffffff01ff0101
-DATA quantSigns<>+936(SB)/8, $0xffffffff01ff01ff
-DATA quantSigns<>+944(SB)/8, $0xffffffff01ffff01
-DATA quantSigns<>+952(SB)/8, $0x01ffffff01ffffff
-DATA quantSigns<>+960(SB)/8, $0x01ffffffff010101
-DATA quantSigns<>+968(SB)/8, $0xffffffffff0101ff
-DATA quantSigns<>+976(SB)/8, $0xffffffffff01ff01
-DATA quantSigns<>+984(SB)/8, $0x01ffffffff01ffff
-DATA quantSigns<>+992(SB)/8, $0xffffffffffff0101
-DATA quantSigns<>+1000(SB)/8, $0x01ffffffffff01ff
-DATA quantSigns<>+1008(SB)/8, $0x01ffffffffffff01
-DATA quantSigns<>+1016(SB)/8, $0xffffffffffffffff
+DATA quantSigns<>+0(SB)/64, $"\x01\x01\x01\x01\x01\x01\x01\x01\xff\x01\x01\x01\x01\x01\x01\xff\x01\xff\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\x01\x01\x01\x01\x01\x01\xff\x01\x01\x01\x01\xff\xff\x01\xff\x01\x01\x01\x01\x01\x01\xff\xff\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\x01\x01\xff"
+DATA quantSigns<>+64(SB)/64, $"\x01\x01\x01\xff\x01\x01\x01\xff\xff\x01\x01\xff\x01\x01\x01\x01\x01\xff\x01\xff\x01\x01\x01\x01\xff\xff\x01\xff\x01\x01\x01\xff\x01\x01\xff\xff\x01\x01\x01\x01\xff\x01\xff\xff\x01\x01\x01\xff\x01\xff\xff\xff\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\x01\x01"
+DATA quantSigns<>+128(SB)/64, $"\x01\x01\x01\x01\xff\x01\x01\xff\xff\x01\x01\x01\xff\x01\x01\x01\x01\xff\x01\x01\xff\x01\x01\x01\xff\xff\x01\x01\xff\x01\x01\xff\x01\x01\xff\x01\xff\x01\x01\x01\xff\x01\xff\x01\xff\x01\x01\xff\x01\xff\xff\x01\xff\x01\x01\xff\xff\xff\xff\x01\xff\x01\x01\x01"
+DATA quantSigns<>+192(SB)/64, $"\x01\x01\x01\xff\xff\x01\x01\x01\xff\x01\x01\xff\xff\x01\x01\xff\x01\xff\x01\xff\xff\x01\x01\xff\xff\xff\x01\xff\xff\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\xff\xff\x01\xff\xff\xff\x01\x01\x01\x01\xff\xff\xff\xff\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\xff"
+DATA quantSigns<>+256(SB)/64, $"\x01\x01\x01\x01\x01\xff\x01\xff\xff\x01\x01\x01\x01\xff\x01\x01\x01\xff\x01\x01\x01\xff\x01\x01\xff\xff\x01\x01\x01\xff\x01\xff\x01\x01\xff\x01\x01\xff\x01\x01\xff\x01\xff\x01\x01\xff\x01\xff\x01\xff\xff\x01\x01\xff\x01\xff\xff\xff\xff\x01\x01\xff\x01\x01"
+DATA quantSigns<>+320(SB)/64, $"\x01\x01\x01\xff\x01\xff\x01\x01\xff\x01\x01\xff\x01\xff\x01\xff\x01\xff\x01\xff\x01\xff\x01\xff\xff\xff\x01\xff\x01\xff\x01\x01\x01\x01\xff\xff\x01\xff\x01\xff\xff\x01\xff\xff\x01\xff\x01\x01\x01\xff\xff\xff\x01\xff\x01\x01\xff\xff\xff\xff\x01\xff\x01\xff"
+DATA quantSigns<>+384(SB)/64, $"\x01\x01\x01\x01\xff\xff\x01\x01\xff\x01\x01\x01\xff\xff\x01\xff\x01\xff\x01\x01\xff\xff\x01\xff\xff\xff\x01\x01\xff\xff\x01\x01\x01\x01\xff\x01\xff\xff\x01\xff\xff\x01\xff\x01\xff\xff\x01\x01\x01\xff\xff\x01\xff\xff\x01\x01\xff\xff\xff\x01\xff\xff\x01\xff"
+DATA quantSigns<>+448(SB)/64, $"\x01\x01\x01\xff\xff\xff\x01\xff\xff\x01\x01\xff\xff\xff\x01\x01\x01\xff\x01\xff\xff\xff\x01\x01\xff\xff\x01\xff\xff\xff\x01\xff\x01\x01\xff\xff\xff\xff\x01\x01\xff\x01\xff\xff\xff\xff\x01\xff\x01\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\x01\x01"
+DATA quantSigns<>+512(SB)/64, $"\x01\x01\x01\x01\x01\x01\xff\xff\xff\x01\x01\x01\x01\x01\xff\x01\x01\xff\x01\x01\x01\x01\xff\x01\xff\xff\x01\x01\x01\x01\xff\xff\x01\x01\xff\x01\x01\x01\xff\x01\xff\x01\xff\x01\x01\x01\xff\xff\x01\xff\xff\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\x01\xff\x01"
+DATA quantSigns<>+576(SB)/64, $"\x01\x01\x01\xff\x01\x01\xff\x01\xff\x01\x01\xff\x01\x01\xff\xff\x01\xff\x01\xff\x01\x01\xff\xff\xff\xff\x01\xff\x01\x01\xff\x01\x01\x01\xff\xff\x01\x01\xff\xff\xff\x01\xff\xff\x01\x01\xff\x01\x01\xff\xff\xff\x01\x01\xff\x01\xff\xff\xff\xff\x01\x01\xff\xff"
+DATA quantSigns<>+640(SB)/64, $"\x01\x01\x01\x01\xff\x01\xff\x01\xff\x01\x01\x01\xff\x01\xff\xff\x01\xff\x01\x01\xff\x01\xff\xff\xff\xff\x01\x01\xff\x01\xff\x01\x01\x01\xff\x01\xff\x01\xff\xff\xff\x01\xff\x01\xff\x01\xff\x01\x01\xff\xff\x01\xff\x01\xff\x01\xff\xff\xff\x01\xff\x01\xff\xff"
+DATA quantSigns<>+704(SB)/64, $"\x01\x01\x01\xff\xff\x01\xff\xff\xff\x01\x01\xff\xff\x01\xff\x01\x01\xff\x01\xff\xff\x01\xff\x01\xff\xff\x01\xff\xff\x01\xff\xff\x01\x01\xff\xff\xff\x01\xff\x01\xff\x01\xff\xff\xff\x01\xff\xff\x01\xff\xff\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\x01\xff\x01"
+DATA quantSigns<>+768(SB)/64, $"\x01\x01\x01\x01\x01\xff\xff\x01\xff\x01\x01\x01\x01\xff\xff\xff\x01\xff\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\x01\xff\xff\x01\x01\x01\xff\x01\x01\xff\xff\xff\xff\x01\xff\x01\x01\xff\xff\x01\x01\xff\xff\x01\x01\xff\xff\x01\xff\xff\xff\x01\x01\xff\xff\xff"
+DATA quantSigns<>+832(SB)/64, $"\x01\x01\x01\xff\x01\xff\xff\xff\xff\x01\x01\xff\x01\xff\xff\x01\x01\xff\x01\xff\x01\xff\xff\x01\xff\xff\x01\xff\x01\xff\xff\xff\x01\x01\xff\xff\x01\xff\xff\x01\xff\x01\xff\xff\x01\xff\xff\xff\x01\xff\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\x01"
+DATA quantSigns<>+896(SB)/64, $"\x01\x01\x01\x01\xff\xff\xff\xff\xff\x01\x01\x01\xff\xff\xff\x01\x01\xff\x01\x01\xff\xff\xff\x01\xff\xff\x01\x01\xff\xff\xff\xff\x01\x01\xff\x01\xff\xff\xff\x01\xff\x01\xff\x01\xff\xff\xff\xff\x01\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\x01"
+DATA quantSigns<>+960(SB)/64, $"\x01\x01\x01\xff\xff\xff\xff\x01\xff\x01\x01\xff\xff\xff\xff\xff\x01\xff\x01\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff\x01\x01\x01\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff\xff\x01\x01\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff\xff\xff\xff\xff"
 GLOBL quantSigns<>(SB), RODATA|NOPTR, $1024
 
-DATA quantScales<>+0(SB)/4, $0x00200000
-DATA quantScales<>+4(SB)/4, $0x00400000
-DATA quantScales<>+8(SB)/4, $0x00800000
-DATA quantScales<>+12(SB)/4, $0x01000000
-DATA quantScales<>+16(SB)/4, $0x01800000
-DATA quantScales<>+20(SB)/4, $0x02000000
-DATA quantScales<>+24(SB)/4, $0x02800000
-DATA quantScales<>+28(SB)/4, $0x03000000
-DATA quantScales<>+32(SB)/4, $0x03800000
-DATA quantScales<>+36(SB)/4, $0x04000000
-DATA quantScales<>+40(SB)/4, $0x04800000
-DATA quantScales<>+44(SB)/4, $0x05000000
-DATA quantScales<>+48(SB)/4, $0x05800000
-DATA quantScales<>+52(SB)/4, $0x06000000
-DATA quantScales<>+56(SB)/4, $0x06800000
-DATA quantScales<>+60(SB)/4, $0x07000000
-DATA quantScales<>+64(SB)/4, $0x07800000
-DATA quantScales<>+68(SB)/4, $0x08000000
-DATA quantScales<>+72(SB)/4, $0x08800000
-DATA quantScales<>+76(SB)/4, $0x09000000
-DATA quantScales<>+80(SB)/4, $0x09800000
-DATA quantScales<>+84(SB)/4, $0x0a000000
-DATA quantScales<>+88(SB)/4, $0x0a800000
-DATA quantScales<>+92(SB)/4, $0x0b000000
-DATA quantScales<>+96(SB)/4, $0x0b800000
-DATA quantScales<>+100(SB)/4, $0x0c000000
-DATA quantScales<>+104(SB)/4, $0x0c800000
-DATA quantScales<>+108(SB)/4, $0x0d000000
-DATA quantScales<>+112(SB)/4, $0x0d800000
-DATA quantScales<>+116(SB)/4, $0x0e000000
-DATA quantScales<>+120(SB)/4, $0x0e800000
-DATA quantScales<>+124(SB)/4, $0x0f000000
-DATA quantScales<>+128(SB)/4, $0x0f800000
-DATA quantScales<>+132(SB)/4, $0x10000000
-DATA quantScales<>+136(SB)/4, $0x10800000
-DATA quantScales<>+140(SB)/4, $0x11000000
-DATA quantScales<>+144(SB)/4, $0x11800000
-DATA quantScales<>+148(SB)/4, $0x12000000
-DATA quantScales<>+152(SB)/4, $0x12800000
-DATA quantScales<>+156(SB)/4, $0x13000000
-DATA quantScales<>+160(SB)/4, $0x13800000
-DATA quantScales<>+164(SB)/4, $0x14000000
-DATA quantScales<>+168(SB)/4, $0x14800000
-DATA quantScales<>+172(SB)/4, $0x15000000
-DATA quantScales<>+176(SB)/4, $0x15800000
-DATA quantScales<>+180(SB)/4, $0x16000000
-DATA quantScales<>+184(SB)/4, $0x16800000
-DATA quantScales<>+188(SB)/4, $0x17000000
-DATA quantScales<>+192(SB)/4, $0x17800000
-DATA quantScales<>+196(SB)/4, $0x18000000
-DATA quantScales<>+200(SB)/4, $0x18800000
-DATA quantScales<>+204(SB)/4, $0x19000000
-DATA quantScales<>+208(SB)/4, $0x19800000
-DATA quantScales<>+212(SB)/4, $0x1a000000
-DATA quantScales<>+216(SB)/4, $0x1a800000
-DATA quantScales<>+220(SB)/4, $0x1b000000
-DATA quantScales<>+224(SB)/4, $0x1b800000
-DATA quantScales<>+228(SB)/4, $0x1c000000
-DATA quantScales<>+232(SB)/4, $0x1c800000
-DATA quantScales<>+236(SB)/4, $0x1d000000
-DATA quantScales<>+240(SB)/4, $0x1d800000
-DATA quantScales<>+244(SB)/4, $0x1e000000
-DATA quantScales<>+248(SB)/4, $0x1e800000
-DATA quantScales<>+252(SB)/4, $0x1f000000
-DATA quantScales<>+256(SB)/4, $0x1f800000
-DATA quantScales<>+260(SB)/4, $0x20000000
-DATA quantScales<>+264(SB)/4, $0x20800000
-DATA quantScales<>+268(SB)/4, $0x21000000
-DATA quantScales<>+272(SB)/4, $0x21800000
-DATA quantScales<>+276(SB)/4, $0x22000000
-DATA quantScales<>+280(SB)/4, $0x22800000
-DATA quantScales<>+284(SB)/4, $0x23000000
-DATA quantScales<>+288(SB)/4, $0x23800000
-DATA quantScales<>+292(SB)/4, $0x24000000
-DATA quantScales<>+296(SB)/4, $0x24800000
-DATA quantScales<>+300(SB)/4, $0x25000000
-DATA quantScales<>+304(SB)/4, $0x25800000
-DATA quantScales<>+308(SB)/4, $0x26000000
-DATA quantScales<>+312(SB)/4, $0x26800000
-DATA quantScales<>+316(SB)/4, $0x27000000
-DATA quantScales<>+320(SB)/4, $0x27800000
-DATA quantScales<>+324(SB)/4, $0x28000000
-DATA quantScales<>+328(SB)/4, $0x28800000
-DATA quantScales<>+332(SB)/4, $0x29000000
-DATA quantScales<>+336(SB)/4, $0x29800000
-DATA quantScales<>+340(SB)/4, $0x2a000000
-DATA quantScales<>+344(SB)/4, $0x2a800000
-DATA quantScales<>+348(SB)/4, $0x2b000000
-DATA quantScales<>+352(SB)/4, $0x2b800000
-DATA quantScales<>+356(SB)/4, $0x2c000000
-DATA quantScales<>+360(SB)/4, $0x2c800000
-DATA quantScales<>+364(SB)/4, $0x2d000000
-DATA quantScales<>+368(SB)/4, $0x2d800000
-DATA quantScales<>+372(SB)/4, $0x2e000000
-DATA quantScales<>+376(SB)/4, $0x2e800000
-DATA quantScales<>+380(SB)/4, $0x2f000000
-DATA quantScales<>+384(SB)/4, $0x2f800000
-DATA quantScales<>+388(SB)/4, $0x30000000
-DATA quantScales<>+392(SB)/4, $0x30800000
-DATA quantScales<>+396(SB)/4, $0x31000000
-DATA quantScales<>+400(SB)/4, $0x31800000
-DATA quantScales<>+404(SB)/4, $0x32000000
-DATA quantScales<>+408(SB)/4, $0x32800000
-DATA quantScales<>+412(SB)/4, $0x33000000
-DATA quantScales<>+416(SB)/4, $0x33800000
-DATA quantScales<>+420(SB)/4, $0x34000000
-DATA quantScales<>+424(SB)/4, $0x34800000
-DATA quantScales<>+428(SB)/4, $0x35000000
-DATA quantScales<>+432(SB)/4, $0x35800000
-DATA quantScales<>+436(SB)/4, $0x36000000
-DATA quantScales<>+440(SB)/4, $0x36800000
-DATA quantScales<>+444(SB)/4, $0x37000000
-DATA quantScales<>+448(SB)/4, $0x37800000
-DATA quantScales<>+452(SB)/4, $0x38000000
-DATA quantScales<>+456(SB)/4, $0x38800000
-DATA quantScales<>+460(SB)/4, $0x39000000
-DATA quantScales<>+464(SB)/4, $0x39800000
-DATA quantScales<>+468(SB)/4, $0x3a000000
-DATA quantScales<>+472(SB)/4, $0x3a800000
-DATA quantScales<>+476(SB)/4, $0x3b000000
-DATA quantScales<>+480(SB)/4, $0x3b800000
-DATA quantScales<>+484(SB)/4, $0x3c000000
-DATA quantScales<>+488(SB)/4, $0x3c800000
-DATA quantScales<>+492(SB)/4, $0x3d000000
-DATA quantScales<>+496(SB)/4, $0x3d800000
-DATA quantScales<>+500(SB)/4, $0x3e000000
-DATA quantScales<>+504(SB)/4, $0x3e800000
-DATA quantScales<>+508(SB)/4, $0x3f000000
-DATA quantScales<>+512(SB)/4, $0x3f800000
-DATA quantScales<>+516(SB)/4, $0x40000000
-DATA quantScales<>+520(SB)/4, $0x40800000
-DATA quantScales<>+524(SB)/4, $0x41000000
-DATA quantScales<>+528(SB)/4, $0x41800000
-DATA quantScales<>+532(SB)/4, $0x42000000
-DATA quantScales<>+536(SB)/4, $0x42800000
-DATA quantScales<>+540(SB)/4, $0x43000000
-DATA quantScales<>+544(SB)/4, $0x43800000
-DATA quantScales<>+548(SB)/4, $0x44000000
-DATA quantScales<>+552(SB)/4, $0x44800000
-DATA quantScales<>+556(SB)/4, $0x45000000
-DATA quantScales<>+560(SB)/4, $0x45800000
-DATA quantScales<>+564(SB)/4, $0x46000000
-DATA quantScales<>+568(SB)/4, $0x46800000
-DATA quantScales<>+572(SB)/4, $0x47000000
-DATA quantScales<>+576(SB)/4, $0x47800000
-DATA quantScales<>+580(SB)/4, $0x48000000
-DATA quantScales<>+584(SB)/4, $0x48800000
-DATA quantScales<>+588(SB)/4, $0x49000000
-DATA quantScales<>+592(SB)/4, $0x49800000
-DATA quantScales<>+596(SB)/4, $0x4a000000
-DATA quantScales<>+600(SB)/4, $0x4a800000
-DATA quantScales<>+604(SB)/4, $0x4b000000
-DATA quantScales<>+608(SB)/4, $0x4b800000
-DATA quantScales<>+612(SB)/4, $0x4c000000
-DATA quantScales<>+616(SB)/4, $0x4c800000
-DATA quantScales<>+620(SB)/4, $0x4d000000
-DATA quantScales<>+624(SB)/4, $0x4d800000
-DATA quantScales<>+628(SB)/4, $0x4e000000
-DATA quantScales<>+632(SB)/4, $0x4e800000
-DATA quantScales<>+636(SB)/4, $0x4f000000
-DATA quantScales<>+640(SB)/4, $0x4f800000
-DATA quantScales<>+644(SB)/4, $0x50000000
-DATA quantScales<>+648(SB)/4, $0x50800000
-DATA quantScales<>+652(SB)/4, $0x51000000
-DATA quantScales<>+656(SB)/4, $0x51800000
-DATA quantScales<>+660(SB)/4, $0x52000000
-DATA quantScales<>+664(SB)/4, $0x52800000
-DATA quantScales<>+668(SB)/4, $0x53000000
-DATA quantScales<>+672(SB)/4, $0x53800000
-DATA quantScales<>+676(SB)/4, $0x54000000
-DATA quantScales<>+680(SB)/4, $0x54800000
-DATA quantScales<>+684(SB)/4, $0x55000000
-DATA quantScales<>+688(SB)/4, $0x55800000
-DATA quantScales<>+692(SB)/4, $0x56000000
-DATA quantScales<>+696(SB)/4, $0x56800000
-DATA quantScales<>+700(SB)/4, $0x57000000
-DATA quantScales<>+704(SB)/4, $0x57800000
-DATA quantScales<>+708(SB)/4, $0x58000000
-DATA quantScales<>+712(SB)/4, $0x58800000
-DATA quantScales<>+716(SB)/4, $0x59000000
-DATA quantScales<>+720(SB)/4, $0x59800000
-DATA quantScales<>+724(SB)/4, $0x5a000000
-DATA quantScales<>+728(SB)/4, $0x5a800000
-DATA quantScales<>+732(SB)/4, $0x5b000000
-DATA quantScales<>+736(SB)/4, $0x5b800000
-DATA quantScales<>+740(SB)/4, $0x5c000000
-DATA quantScales<>+744(SB)/4, $0x5c800000
-DATA quantScales<>+748(SB)/4, $0x5d000000
-DATA quantScales<>+752(SB)/4, $0x5d800000
-DATA quantScales<>+756(SB)/4, $0x5e000000
-DATA quantScales<>+760(SB)/4, $0x5e800000
-DATA quantScales<>+764(SB)/4, $0x5f000000
-DATA quantScales<>+768(SB)/4, $0x5f800000
-DATA quantScales<>+772(SB)/4, $0x60000000
-DATA quantScales<>+776(SB)/4, $0x60800000
-DATA quantScales<>+780(SB)/4, $0x61000000
-DATA quantScales<>+784(SB)/4, $0x61800000
-DATA quantScales<>+788(SB)/4, $0x62000000
-DATA quantScales<>+792(SB)/4, $0x62800000
-DATA quantScales<>+796(SB)/4, $0x63000000
-DATA quantScales<>+800(SB)/4, $0x63800000
-DATA quantScales<>+804(SB)/4, $0x64000000
-DATA quantScales<>+808(SB)/4, $0x64800000
-DATA quantScales<>+812(SB)/4, $0x65000000
-DATA quantScales<>+816(SB)/4, $0x65800000
-DATA quantScales<>+820(SB)/4, $0x66000000
-DATA quantScales<>+824(SB)/4, $0x66800000
-DATA quantScales<>+828(SB)/4, $0x67000000
-DATA quantScales<>+832(SB)/4, $0x67800000
-DATA quantScales<>+836(SB)/4, $0x68000000
-DATA quantScales<>+840(SB)/4, $0x68800000
-DATA quantScales<>+844(SB)/4, $0x69000000
-DATA quantScales<>+848(SB)/4, $0x69800000
-DATA quantScales<>+852(SB)/4, $0x6a000000
-DATA quantScales<>+856(SB)/4, $0x6a800000
-DATA quantScales<>+860(SB)/4, $0x6b000000
-DATA quantScales<>+864(SB)/4, $0x6b800000
-DATA quantScales<>+868(SB)/4, $0x6c000000
-DATA quantScales<>+872(SB)/4, $0x6c800000
-DATA quantScales<>+876(SB)/4, $0x6d000000
-DATA quantScales<>+880(SB)/4, $0x6d800000
-DATA quantScales<>+884(SB)/4, $0x6e000000
-DATA quantScales<>+888(SB)/4, $0x6e800000
-DATA quantScales<>+892(SB)/4, $0x6f000000
-DATA quantScales<>+896(SB)/4, $0x6f800000
-DATA quantScales<>+900(SB)/4, $0x70000000
-DATA quantScales<>+904(SB)/4, $0x70800000
-DATA quantScales<>+908(SB)/4, $0x71000000
-DATA quantScales<>+912(SB)/4, $0x71800000
-DATA quantScales<>+916(SB)/4, $0x72000000
-DATA quantScales<>+920(SB)/4, $0x72800000
-DATA quantScales<>+924(SB)/4, $0x73000000
-DATA quantScales<>+928(SB)/4, $0x73800000
-DATA quantScales<>+932(SB)/4, $0x74000000
-DATA quantScales<>+936(SB)/4, $0x74800000
-DATA quantScales<>+940(SB)/4, $0x75000000
-DATA quantScales<>+944(SB)/4, $0x75800000
-DATA quantScales<>+948(SB)/4, $0x76000000
-DATA quantScales<>+952(SB)/4, $0x76800000
-DATA quantScales<>+956(SB)/4, $0x77000000
-DATA quantScales<>+960(SB)/4, $0x77800000
-DATA quantScales<>+964(SB)/4, $0x78000000
-DATA quantScales<>+968(SB)/4, $0x78800000
-DATA quantScales<>+972(SB)/4, $0x79000000
-DATA quantScales<>+976(SB)/4, $0x79800000
-DATA quantScales<>+980(SB)/4, $0x7a000000
-DATA quantScales<>+984(SB)/4, $0x7a800000
-DATA quantScales<>+988(SB)/4, $0x7b000000
-DATA quantScales<>+992(SB)/4, $0x7b800000
-DATA quantScales<>+996(SB)/4, $0x7c000000
-DATA quantScales<>+1000(SB)/4, $0x7c800000
-DATA quantScales<>+1004(SB)/4, $0x7d000000
-DATA quantScales<>+1008(SB)/4, $0x7d800000
-DATA quantScales<>+1012(SB)/4, $0x7e000000
-DATA quantScales<>+1016(SB)/4, $0x7e800000
-DATA quantScales<>+1020(SB)/4, $0x7f000000
+DATA quantScales<>+0(SB)/64, $"\x00\x00 \x00\x00\x00@\x00\x00\x00\x80\x00\x00\x00\x00\x01\x00\x00\x80\x01\x00\x00\x00\x02\x00\x00\x80\x02\x00\x00\x00\x03\x00\x00\x80\x03\x00\x00\x00\x04\x00\x00\x80\x04\x00\x00\x00\x05\x00\x00\x80\x05\x00\x00\x00\x06\x00\x00\x80\x06\x00\x00\x00\a"
+DATA quantScales<>+64(SB)/64, $"\x00\x00\x80\a\x00\x00\x00\b\x00\x00\x80\b\x00\x00\x00\t\x00\x00\x80\t\x00\x00\x00\n\x00\x00\x80\n\x00\x00\x00\v\x00\x00\x80\v\x00\x00\x00\f\x00\x00\x80\f\x00\x00\x00\r\x00\x00\x80\r\x00\x00\x00\x0e\x00\x00\x80\x0e\x00\x00\x00\x0f"
+DATA quantScales<>+128(SB)/64, $"\x00\x00\x80\x0f\x00\x00\x00\x10\x00\x00\x80\x10\x00\x00\x00\x11\x00\x00\x80\x11\x00\x00\x00\x12\x00\x00\x80\x12\x00\x00\x00\x13\x00\x00\x80\x13\x00\x00\x00\x14\x00\x00\x80\x14\x00\x00\x00\x15\x00\x00\x80\x15\x00\x00\x00\x16\x00\x00\x80\x16\x00\x00\x00\x17"
+DATA quantScales<>+192(SB)/64, $"\x00\x00\x80\x17\x00\x00\x00\x18\x00\x00\x80\x18\x00\x00\x00\x19\x00\x00\x80\x19\x00\x00\x00\x1a\x00\x00\x80\x1a\x00\x00\x00\x1b\x00\x00\x80\x1b\x00\x00\x00\x1c\x00\x00\x80\x1c\x00\x00\x00\x1d\x00\x00\x80\x1d\x00\x00\x00\x1e\x00\x00\x80\x1e\x00\x00\x00\x1f"
+DATA quantScales<>+256(SB)/64, $"\x00\x00\x80\x1f\x00\x00\x00 \x00\x00\x80 \x00\x00\x00!\x00\x00\x80!\x00\x00\x00\"\x00\x00\x80\"\x00\x00\x00#\x00\x00\x80#\x00\x00\x00$\x00\x00\x80$\x00\x00\x00%\x00\x00\x80%\x00\x00\x00&\x00\x00\x80&\x00\x00\x00'"
+DATA quantScales<>+320(SB)/64, $"\x00\x00\x80'\x00\x00\x00(\x00\x00\x80(\x00\x00\x00)\x00\x00\x80)\x00\x00\x00*\x00\x00\x80*\x00\x00\x00+\x00\x00\x80+\x00\x00\x00,\x00\x00\x80,\x00\x00\x00-\x00\x00\x80-\x00\x00\x00.\x00\x00\x80.\x00\x00\x00/"
+DATA quantScales<>+384(SB)/64, $"\x00\x00\x80/\x00\x00\x000\x00\x00\x800\x00\x00\x001\x00\x00\x801\x00\x00\x002\x00\x00\x802\x00\x00\x003\x00\x00\x803\x00\x00\x004\x00\x00\x804\x00\x00\x005\x00\x00\x805\x00\x00\x006\x00\x00\x806\x00\x00\x007"
+DATA quantScales<>+448(SB)/64, $"\x00\x00\x807\x00\x00\x008\x00\x00\x808\x00\x00\x009\x00\x00\x809\x00\x00\x00:\x00\x00\x80:\x00\x00\x00;\x00\x00\x80;\x00\x00\x00<\x00\x00\x80<\x00\x00\x00=\x00\x00\x80=\x00\x00\x00>\x00\x00\x80>\x00\x00\x00?"
+DATA quantScales<>+512(SB)/64, $"\x00\x00\x80?\x00\x00\x00@\x00\x00\x80@\x00\x00\x00A\x00\x00\x80A\x00\x00\x00B\x00\x00\x80B\x00\x00\x00C\x00\x00\x80C\x00\x00\x00D\x00\x00\x80D\x00\x00\x00E\x00\x00\x80E\x00\x00\x00F\x00\x00\x80F\x00\x00\x00G"
+DATA quantScales<>+576(SB)/64, $"\x00\x00\x80G\x00\x00\x00H\x00\x00\x80H\x00\x00\x00I\x00\x00\x80I\x00\x00\x00J\x00\x00\x80J\x00\x00\x00K\x00\x00\x80K\x00\x00\x00L\x00\x00\x80L\x00\x00\x00M\x00\x00\x80M\x00\x00\x00N\x00\x00\x80N\x00\x00\x00O"
+DATA quantScales<>+640(SB)/64, $"\x00\x00\x80O\x00\x00\x00P\x00\x00\x80P\x00\x00\x00Q\x00\x00\x80Q\x00\x00\x00R\x00\x00\x80R\x00\x00\x00S\x00\x00\x80S\x00\x00\x00T\x00\x00\x80T\x00\x00\x00U\x00\x00\x80U\x00\x00\x00V\x00\x00\x80V\x00\x00\x00W"
+DATA quantScales<>+704(SB)/64, $"\x00\x00\x80W\x00\x00\x00X\x00\x00\x80X\x00\x00\x00Y\x00\x00\x80Y\x00\x00\x00Z\x00\x00\x80Z\x00\x00\x00[\x00\x00\x80[\x00\x00\x00\\\x00\x00\x80\\\x00\x00\x00]\x00\x00\x80]\x00\x00\x00^\x00\x00\x80^\x00\x00\x00_"
+DATA quantScales<>+768(SB)/64, $"\x00\x00\x80_\x00\x00\x00`\x00\x00\x80`\x00\x00\x00a\x00\x00\x80a\x00\x00\x00b\x00\x00\x80b\x00\x00\x00c\x00\x00\x80c\x00\x00\x00d\x00\x00\x80d\x00\x00\x00e\x00\x00\x80e\x00\x00\x00f\x00\x00\x80f\x00\x00\x00g"
+DATA quantScales<>+832(SB)/64, $"\x00\x00\x80g\x00\x00\x00h\x00\x00\x80h\x00\x00\x00i\x00\x00\x80i\x00\x00\x00j\x00\x00\x80j\x00\x00\x00k\x00\x00\x80k\x00\x00\x00l\x00\x00\x80l\x00\x00\x00m\x00\x00\x80m\x00\x00\x00n\x00\x00\x80n\x00\x00\x00o"
+DATA quantScales<>+896(SB)/64, $"\x00\x00\x80o\x00\x00\x00p\x00\x00\x80p\x00\x00\x00q\x00\x00\x80q\x00\x00\x00r\x00\x00\x80r\x00\x00\x00s\x00\x00\x80s\x00\x00\x00t\x00\x00\x80t\x00\x00\x00u\x00\x00\x80u\x00\x00\x00v\x00\x00\x80v\x00\x00\x00w"
+DATA quantScales<>+960(SB)/64, $"\x00\x00\x80w\x00\x00\x00x\x00\x00\x80x\x00\x00\x00y\x00\x00\x80y\x00\x00\x00z\x00\x00\x80z\x00\x00\x00{\x00\x00\x80{\x00\x00\x00|\x00\x00\x80|\x00\x00\x00}\x00\x00\x80}\x00\x00\x00~\x00\x00\x80~\x00\x00\x00\x7f"
 GLOBL quantScales<>(SB), RODATA|NOPTR, $1024

@@ -168,6 +168,7 @@ TEXT ·neonDotQ4KRows(SB), NOSPLIT, $0-8
 	ADD $72, R0, R14
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
+	MOVD $16, R8
 	PCALIGN $16
 
 loop:
@@ -181,8 +182,16 @@ loop:
 	PRFM 448(R13), PLDL1KEEP
 	PRFM 512(R13), PLDL1KEEP
 	ADD $576, R13
-	MOVD 4(R2), R14
-	MOVWU 12(R2), R15
+	WORD $0x4f000400 // movi v0.4s, #0
+	WORD $0x4f000401 // movi v1.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	MOVD -12(R21), R14
+	MOVWU -4(R21), R15
 	LSR $4, R15, R19
 	ORR R19<<32, R15, R15
 	AND $0x0f0f0f0f0f0f0f0f, R15, R15
@@ -190,391 +199,103 @@ loop:
 	AND $0x3030303030303030, R19, R19
 	ORR R19, R15, R15
 	AND $0x3f3f3f3f3f3f3f3f, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	FMOVD R15, F1
-	WORD $0x2f08a421 // uxtl v1.8h, v1.8b
-	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
-	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
-	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c004 // smull v4.4s, v0.4h, v1.4h
-	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
-	FMOVQ 16(R2), F0
-	FMOVQ 32(R2), F1
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c26 // and v6.16b, v1.16b, v30.16b
-	FMOVQ 0(R6), F7
-	FMOVQ 16(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e8794a9 // sdot v9.4s, v5.16b, v7.16b
-	WORD $0x4e8894c9 // sdot v9.4s, v6.16b, v8.16b
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x6f820125 // mla v5.4s, v9.4s, v2.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 64(R6), F6
-	FMOVQ 80(R6), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869408 // sdot v8.4s, v0.16b, v6.16b
-	WORD $0x4e879428 // sdot v8.4s, v1.16b, v7.16b
-	WORD $0x6fa20105 // mla v5.4s, v8.4s, v2.s[1]
-	FMOVQ 48(R2), F0
-	FMOVQ 64(R2), F1
-	WORD $0x4e3e1c06 // and v6.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c27 // and v7.16b, v1.16b, v30.16b
-	FMOVQ 32(R6), F8
-	FMOVQ 48(R6), F9
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e8894ca // sdot v10.4s, v6.16b, v8.16b
-	WORD $0x4e8994ea // sdot v10.4s, v7.16b, v9.16b
-	WORD $0x6f820945 // mla v5.4s, v10.4s, v2.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 96(R6), F6
-	FMOVQ 112(R6), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869408 // sdot v8.4s, v0.16b, v6.16b
-	WORD $0x4e879428 // sdot v8.4s, v1.16b, v7.16b
-	WORD $0x6fa20905 // mla v5.4s, v8.4s, v2.s[3]
-	FMOVQ 80(R2), F0
-	FMOVQ 96(R2), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c26 // and v6.16b, v1.16b, v30.16b
-	FMOVQ 128(R6), F7
-	FMOVQ 144(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879449 // sdot v9.4s, v2.16b, v7.16b
-	WORD $0x4e8894c9 // sdot v9.4s, v6.16b, v8.16b
-	WORD $0x6f830125 // mla v5.4s, v9.4s, v3.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 192(R6), F2
-	FMOVQ 208(R6), F6
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e869427 // sdot v7.4s, v1.16b, v6.16b
-	WORD $0x6fa300e5 // mla v5.4s, v7.4s, v3.s[1]
-	FMOVQ 112(R2), F0
-	FMOVQ 128(R2), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c26 // and v6.16b, v1.16b, v30.16b
-	FMOVQ 160(R6), F7
-	FMOVQ 176(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879449 // sdot v9.4s, v2.16b, v7.16b
-	WORD $0x4e8894c9 // sdot v9.4s, v6.16b, v8.16b
-	WORD $0x6f830925 // mla v5.4s, v9.4s, v3.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 224(R6), F2
-	FMOVQ 240(R6), F6
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e869427 // sdot v7.4s, v1.16b, v6.16b
-	WORD $0x6fa308e5 // mla v5.4s, v7.4s, v3.s[3]
-	MOVD 4(R3), R14
-	MOVWU 12(R3), R15
-	LSR $4, R15, R19
-	ORR R19<<32, R15, R15
-	AND $0x0f0f0f0f0f0f0f0f, R15, R15
-	LSR $2, R14, R19
-	AND $0x3030303030303030, R19, R19
-	ORR R19, R15, R15
-	AND $0x3f3f3f3f3f3f3f3f, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	FMOVD R15, F1
-	WORD $0x2f08a421 // uxtl v1.8h, v1.8b
-	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
-	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
-	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c006 // smull v6.4s, v0.4h, v1.4h
-	WORD $0x4e618006 // smlal2 v6.4s, v0.8h, v1.8h
-	FMOVQ 16(R3), F0
-	FMOVQ 32(R3), F1
-	WORD $0x4e3e1c07 // and v7.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c28 // and v8.16b, v1.16b, v30.16b
-	FMOVQ 0(R6), F9
-	FMOVQ 16(R6), F10
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
-	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x6f820167 // mla v7.4s, v11.4s, v2.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 64(R6), F8
-	FMOVQ 80(R6), F9
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e88940a // sdot v10.4s, v0.16b, v8.16b
-	WORD $0x4e89942a // sdot v10.4s, v1.16b, v9.16b
-	WORD $0x6fa20147 // mla v7.4s, v10.4s, v2.s[1]
-	FMOVQ 48(R3), F0
-	FMOVQ 64(R3), F1
-	WORD $0x4e3e1c08 // and v8.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c29 // and v9.16b, v1.16b, v30.16b
-	FMOVQ 32(R6), F10
-	FMOVQ 48(R6), F11
+	FMOVD R14, F2
+	WORD $0x2f08a442 // uxtl v2.8h, v2.8b
+	FMOVD R15, F3
+	WORD $0x2f08a463 // uxtl v3.8h, v3.8b
+	WORD $0x2f10a444 // uxtl v4.4s, v2.4h
+	WORD $0x2f10a465 // uxtl v5.4s, v3.4h
+	VZIP2 V3.D2, V2.D2, V2.D2
+	WORD $0x4f000403 // movi v3.4s, #0
+	FLDPQ 0(R21), (F6, F7)
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	FLDPQ 0(R6), (F10, F11)
 	WORD $0x4f00040c // movi v12.4s, #0
 	WORD $0x4e8a950c // sdot v12.4s, v8.16b, v10.16b
 	WORD $0x4e8b952c // sdot v12.4s, v9.16b, v11.16b
-	WORD $0x6f820987 // mla v7.4s, v12.4s, v2.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 96(R6), F8
-	FMOVQ 112(R6), F9
+	WORD $0x6f840183 // mla v3.4s, v12.4s, v4.s[0]
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	FLDPQ 64(R6), (F8, F9)
 	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e88940a // sdot v10.4s, v0.16b, v8.16b
-	WORD $0x4e89942a // sdot v10.4s, v1.16b, v9.16b
-	WORD $0x6fa20947 // mla v7.4s, v10.4s, v2.s[3]
-	FMOVQ 80(R3), F0
-	FMOVQ 96(R3), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c28 // and v8.16b, v1.16b, v30.16b
-	FMOVQ 128(R6), F9
-	FMOVQ 144(R6), F10
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e89944b // sdot v11.4s, v2.16b, v9.16b
-	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
-	WORD $0x6f830167 // mla v7.4s, v11.4s, v3.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 192(R6), F2
-	FMOVQ 208(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829409 // sdot v9.4s, v0.16b, v2.16b
-	WORD $0x4e889429 // sdot v9.4s, v1.16b, v8.16b
-	WORD $0x6fa30127 // mla v7.4s, v9.4s, v3.s[1]
-	FMOVQ 112(R3), F0
-	FMOVQ 128(R3), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c28 // and v8.16b, v1.16b, v30.16b
-	FMOVQ 160(R6), F9
-	FMOVQ 176(R6), F10
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e89944b // sdot v11.4s, v2.16b, v9.16b
-	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
-	WORD $0x6f830967 // mla v7.4s, v11.4s, v3.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 224(R6), F2
-	FMOVQ 240(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829409 // sdot v9.4s, v0.16b, v2.16b
-	WORD $0x4e889429 // sdot v9.4s, v1.16b, v8.16b
-	WORD $0x6fa30927 // mla v7.4s, v9.4s, v3.s[3]
-	MOVD 4(R4), R14
-	MOVWU 12(R4), R15
-	LSR $4, R15, R19
-	ORR R19<<32, R15, R15
-	AND $0x0f0f0f0f0f0f0f0f, R15, R15
-	LSR $2, R14, R19
-	AND $0x3030303030303030, R19, R19
-	ORR R19, R15, R15
-	AND $0x3f3f3f3f3f3f3f3f, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	FMOVD R15, F1
-	WORD $0x2f08a421 // uxtl v1.8h, v1.8b
-	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
-	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
-	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c008 // smull v8.4s, v0.4h, v1.4h
-	WORD $0x4e618008 // smlal2 v8.4s, v0.8h, v1.8h
-	FMOVQ 16(R4), F0
-	FMOVQ 32(R4), F1
-	WORD $0x4e3e1c09 // and v9.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2a // and v10.16b, v1.16b, v30.16b
-	FMOVQ 0(R6), F11
-	FMOVQ 16(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
-	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x6f8201a9 // mla v9.4s, v13.4s, v2.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 64(R6), F10
-	FMOVQ 80(R6), F11
+	WORD $0x4e8894ca // sdot v10.4s, v6.16b, v8.16b
+	WORD $0x4e8994ea // sdot v10.4s, v7.16b, v9.16b
+	WORD $0x6fa40143 // mla v3.4s, v10.4s, v4.s[1]
+	FLDPQ 32(R21), (F6, F7)
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	FLDPQ 32(R6), (F10, F11)
 	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a940c // sdot v12.4s, v0.16b, v10.16b
-	WORD $0x4e8b942c // sdot v12.4s, v1.16b, v11.16b
-	WORD $0x6fa20189 // mla v9.4s, v12.4s, v2.s[1]
-	FMOVQ 48(R4), F0
-	FMOVQ 64(R4), F1
-	WORD $0x4e3e1c0a // and v10.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2b // and v11.16b, v1.16b, v30.16b
-	FMOVQ 32(R6), F12
-	FMOVQ 48(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
-	WORD $0x4e8d956e // sdot v14.4s, v11.16b, v13.16b
-	WORD $0x6f8209c9 // mla v9.4s, v14.4s, v2.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 96(R6), F10
-	FMOVQ 112(R6), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a940c // sdot v12.4s, v0.16b, v10.16b
-	WORD $0x4e8b942c // sdot v12.4s, v1.16b, v11.16b
-	WORD $0x6fa20989 // mla v9.4s, v12.4s, v2.s[3]
-	FMOVQ 80(R4), F0
-	FMOVQ 96(R4), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2a // and v10.16b, v1.16b, v30.16b
-	FMOVQ 128(R6), F11
-	FMOVQ 144(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8b944d // sdot v13.4s, v2.16b, v11.16b
-	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
-	WORD $0x6f8301a9 // mla v9.4s, v13.4s, v3.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 192(R6), F2
-	FMOVQ 208(R6), F10
+	WORD $0x4e8a950c // sdot v12.4s, v8.16b, v10.16b
+	WORD $0x4e8b952c // sdot v12.4s, v9.16b, v11.16b
+	WORD $0x6f840983 // mla v3.4s, v12.4s, v4.s[2]
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	FLDPQ 96(R6), (F8, F9)
+	WORD $0x4f00040a // movi v10.4s, #0
+	WORD $0x4e8894ca // sdot v10.4s, v6.16b, v8.16b
+	WORD $0x4e8994ea // sdot v10.4s, v7.16b, v9.16b
+	WORD $0x6fa40943 // mla v3.4s, v10.4s, v4.s[3]
+	FLDPQ 64(R21), (F4, F6)
+	WORD $0x4e3e1c87 // and v7.16b, v4.16b, v30.16b
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	FLDPQ 128(R6), (F9, F10)
 	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e82940b // sdot v11.4s, v0.16b, v2.16b
-	WORD $0x4e8a942b // sdot v11.4s, v1.16b, v10.16b
-	WORD $0x6fa30169 // mla v9.4s, v11.4s, v3.s[1]
-	FMOVQ 112(R4), F0
-	FMOVQ 128(R4), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2a // and v10.16b, v1.16b, v30.16b
-	FMOVQ 160(R6), F11
-	FMOVQ 176(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8b944d // sdot v13.4s, v2.16b, v11.16b
-	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
-	WORD $0x6f8309a9 // mla v9.4s, v13.4s, v3.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 224(R6), F2
-	FMOVQ 240(R6), F10
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6f850163 // mla v3.4s, v11.4s, v5.s[0]
+	WORD $0x6f0c0484 // ushr v4.16b, v4.16b, #4
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	FLDPQ 192(R6), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894c9 // sdot v9.4s, v6.16b, v8.16b
+	WORD $0x6fa50123 // mla v3.4s, v9.4s, v5.s[1]
+	FLDPQ 96(R21), (F4, F6)
+	WORD $0x4e3e1c87 // and v7.16b, v4.16b, v30.16b
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	FLDPQ 160(R6), (F9, F10)
 	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e82940b // sdot v11.4s, v0.16b, v2.16b
-	WORD $0x4e8a942b // sdot v11.4s, v1.16b, v10.16b
-	WORD $0x6fa30969 // mla v9.4s, v11.4s, v3.s[3]
-	MOVD 4(R5), R14
-	MOVWU 12(R5), R15
-	LSR $4, R15, R19
-	ORR R19<<32, R15, R15
-	AND $0x0f0f0f0f0f0f0f0f, R15, R15
-	LSR $2, R14, R19
-	AND $0x3030303030303030, R19, R19
-	ORR R19, R15, R15
-	AND $0x3f3f3f3f3f3f3f3f, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	FMOVD R15, F1
-	WORD $0x2f08a421 // uxtl v1.8h, v1.8b
-	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
-	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
-	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c00a // smull v10.4s, v0.4h, v1.4h
-	WORD $0x4e61800a // smlal2 v10.4s, v0.8h, v1.8h
-	FMOVQ 16(R5), F0
-	FMOVQ 32(R5), F1
-	WORD $0x4e3e1c0b // and v11.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2c // and v12.16b, v1.16b, v30.16b
-	FMOVQ 0(R6), F13
-	FMOVQ 16(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d956f // sdot v15.4s, v11.16b, v13.16b
-	WORD $0x4e8e958f // sdot v15.4s, v12.16b, v14.16b
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x6f8201eb // mla v11.4s, v15.4s, v2.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 64(R6), F12
-	FMOVQ 80(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8c940e // sdot v14.4s, v0.16b, v12.16b
-	WORD $0x4e8d942e // sdot v14.4s, v1.16b, v13.16b
-	WORD $0x6fa201cb // mla v11.4s, v14.4s, v2.s[1]
-	FMOVQ 48(R5), F0
-	FMOVQ 64(R5), F1
-	WORD $0x4e3e1c0c // and v12.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2d // and v13.16b, v1.16b, v30.16b
-	FMOVQ 32(R6), F14
-	FMOVQ 48(R6), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
-	WORD $0x4e8f95b0 // sdot v16.4s, v13.16b, v15.16b
-	WORD $0x6f820a0b // mla v11.4s, v16.4s, v2.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 96(R6), F12
-	FMOVQ 112(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8c940e // sdot v14.4s, v0.16b, v12.16b
-	WORD $0x4e8d942e // sdot v14.4s, v1.16b, v13.16b
-	WORD $0x6fa209cb // mla v11.4s, v14.4s, v2.s[3]
-	FMOVQ 80(R5), F0
-	FMOVQ 96(R5), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2c // and v12.16b, v1.16b, v30.16b
-	FMOVQ 128(R6), F13
-	FMOVQ 144(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d944f // sdot v15.4s, v2.16b, v13.16b
-	WORD $0x4e8e958f // sdot v15.4s, v12.16b, v14.16b
-	WORD $0x6f8301eb // mla v11.4s, v15.4s, v3.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 192(R6), F2
-	FMOVQ 208(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e82940d // sdot v13.4s, v0.16b, v2.16b
-	WORD $0x4e8c942d // sdot v13.4s, v1.16b, v12.16b
-	WORD $0x6fa301ab // mla v11.4s, v13.4s, v3.s[1]
-	FMOVQ 112(R5), F0
-	FMOVQ 128(R5), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2c // and v12.16b, v1.16b, v30.16b
-	FMOVQ 160(R6), F13
-	FMOVQ 176(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d944f // sdot v15.4s, v2.16b, v13.16b
-	WORD $0x4e8e958f // sdot v15.4s, v12.16b, v14.16b
-	WORD $0x6f8309eb // mla v11.4s, v15.4s, v3.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 224(R6), F2
-	FMOVQ 240(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e82940d // sdot v13.4s, v0.16b, v2.16b
-	WORD $0x4e8c942d // sdot v13.4s, v1.16b, v12.16b
-	WORD $0x6fa309ab // mla v11.4s, v13.4s, v3.s[3]
-	WORD $0x4ea7bca0 // addp v0.4s, v5.4s, v7.4s
-	WORD $0x4eabbd21 // addp v1.4s, v9.4s, v11.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6f850963 // mla v3.4s, v11.4s, v5.s[2]
+	WORD $0x6f0c0484 // ushr v4.16b, v4.16b, #4
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	FLDPQ 224(R6), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894c9 // sdot v9.4s, v6.16b, v8.16b
+	WORD $0x6fa50923 // mla v3.4s, v9.4s, v5.s[3]
+	FMOVQ 256(R6), F4
+	WORD $0x0e64c045 // smull v5.4s, v2.4h, v4.4h
+	WORD $0x4e648045 // smlal2 v5.4s, v2.8h, v4.8h
+	WORD $0x4eb1b862 // addv s2, v3.4s
+	VEXT $4, V2.B16, V0.B16, V0.B16
+	WORD $0x4eb1b8a2 // addv s2, v5.4s
+	VEXT $4, V2.B16, V1.B16, V1.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V2.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x4ea6bc82 // addp v2.4s, v4.4s, v6.4s
-	WORD $0x4eaabd03 // addp v3.4s, v8.4s, v10.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU 0(R2), R14
-	MOVWU 0(R3), R15
-	ORR R15<<32, R14, R14
-	MOVWU 0(R4), R19
-	MOVWU 0(R5), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F3
-	VMOV R19, V3.D[1]
+	ADD $0, R2, R14
+	ADD $0, R3, R15
+	ADD $0, R4, R19
+	ADD $0, R5, R20
+	VLD1R.P 4(R14), [V3.S4]
+	VLD1.P 4(R15), V3.S[1]
+	VLD1.P 4(R19), V3.S[2]
+	VLD1.P 4(R20), V3.S[3]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $144, R2
@@ -582,6 +303,7 @@ loop:
 	ADD $144, R4
 	ADD $144, R5
 	ADD $320, R6
+	ADD $144, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -605,6 +327,7 @@ TEXT ·neonDotQ6KRows(SB), NOSPLIT, $0-8
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
 	FMOVQ 1040(R10), F29
+	MOVD $0, R8
 	PCALIGN $16
 
 loop:
@@ -623,628 +346,167 @@ loop:
 	PRFM 768(R13), PLDL1KEEP
 	PRFM 832(R13), PLDL1KEEP
 	ADD $840, R13
-	FMOVQ 192(R2), F0
-	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
-	WORD $0x4f08a400 // sxtl2 v0.8h, v0.16b
-	WORD $0x0f10a422 // sxtl v2.4s, v1.4h
-	WORD $0x4f10a423 // sxtl2 v3.4s, v1.8h
-	WORD $0x0f10a404 // sxtl v4.4s, v0.4h
-	WORD $0x4f10a405 // sxtl2 v5.4s, v0.8h
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c027 // smull v7.4s, v1.4h, v6.4h
-	WORD $0x4e668027 // smlal2 v7.4s, v1.8h, v6.8h
-	FMOVQ 272(R6), F1
-	WORD $0x0e618007 // smlal v7.4s, v0.4h, v1.4h
-	WORD $0x4e618007 // smlal2 v7.4s, v0.8h, v1.8h
-	WORD $0x4f2554e0 // shl v0.4s, v7.4s, #5
-	FMOVQ 128(R2), F1
-	FMOVQ 0(R2), F6
-	WORD $0x4e3e1cc7 // and v7.16b, v6.16b, v30.16b
-	WORD $0x4f0c5428 // shl v8.16b, v1.16b, #4
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	WORD $0x4ea81ce7 // orr v7.16b, v7.16b, v8.16b
-	FMOVQ 0(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e8894e9 // sdot v9.4s, v7.16b, v8.16b
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x6f820127 // mla v7.4s, v9.4s, v2.s[0]
-	FMOVQ 144(R2), F8
-	FMOVQ 16(R2), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0c550b // shl v11.16b, v8.16b, #4
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 16(R6), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b954c // sdot v12.4s, v10.16b, v11.16b
-	WORD $0x6fa20187 // mla v7.4s, v12.4s, v2.s[1]
-	FMOVQ 32(R2), F10
-	WORD $0x4e3e1d4b // and v11.16b, v10.16b, v30.16b
-	WORD $0x4f0a542c // shl v12.16b, v1.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FMOVQ 32(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8c956d // sdot v13.4s, v11.16b, v12.16b
-	WORD $0x6f8209a7 // mla v7.4s, v13.4s, v2.s[2]
-	FMOVQ 48(R2), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0a550d // shl v13.16b, v8.16b, #2
-	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
-	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
-	FMOVQ 48(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d958e // sdot v14.4s, v12.16b, v13.16b
-	WORD $0x6fa209c7 // mla v7.4s, v14.4s, v2.s[3]
-	WORD $0x6f0c04c2 // ushr v2.16b, v6.16b, #4
-	WORD $0x4e3d1c26 // and v6.16b, v1.16b, v29.16b
-	WORD $0x4ea61c42 // orr v2.16b, v2.16b, v6.16b
-	FMOVQ 64(R6), F6
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e86944c // sdot v12.4s, v2.16b, v6.16b
-	WORD $0x6f830187 // mla v7.4s, v12.4s, v3.s[0]
-	WORD $0x6f0c0522 // ushr v2.16b, v9.16b, #4
-	WORD $0x4e3d1d06 // and v6.16b, v8.16b, v29.16b
-	WORD $0x4ea61c42 // orr v2.16b, v2.16b, v6.16b
-	FMOVQ 80(R6), F6
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e869449 // sdot v9.4s, v2.16b, v6.16b
-	WORD $0x6fa30127 // mla v7.4s, v9.4s, v3.s[1]
-	WORD $0x6f0c0542 // ushr v2.16b, v10.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FMOVQ 96(R6), F2
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x6f8308c7 // mla v7.4s, v6.4s, v3.s[2]
-	WORD $0x6f0c0561 // ushr v1.16b, v11.16b, #4
-	WORD $0x6f0e0502 // ushr v2.16b, v8.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	FMOVQ 112(R6), F2
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x6fa308c7 // mla v7.4s, v6.4s, v3.s[3]
-	FMOVQ 160(R2), F1
-	FMOVQ 64(R2), F2
-	WORD $0x4e3e1c43 // and v3.16b, v2.16b, v30.16b
-	WORD $0x4f0c5426 // shl v6.16b, v1.16b, #4
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	WORD $0x4ea61c63 // orr v3.16b, v3.16b, v6.16b
-	FMOVQ 128(R6), F6
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869468 // sdot v8.4s, v3.16b, v6.16b
-	WORD $0x6f840107 // mla v7.4s, v8.4s, v4.s[0]
-	FMOVQ 176(R2), F3
-	FMOVQ 80(R2), F6
-	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
-	WORD $0x4f0c5469 // shl v9.16b, v3.16b, #4
-	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
-	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
-	FMOVQ 144(R6), F9
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e89950a // sdot v10.4s, v8.16b, v9.16b
-	WORD $0x6fa40147 // mla v7.4s, v10.4s, v4.s[1]
-	FMOVQ 96(R2), F8
-	WORD $0x4e3e1d09 // and v9.16b, v8.16b, v30.16b
-	WORD $0x4f0a542a // shl v10.16b, v1.16b, #2
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
-	FMOVQ 160(R6), F10
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e8a952b // sdot v11.4s, v9.16b, v10.16b
-	WORD $0x6f840967 // mla v7.4s, v11.4s, v4.s[2]
-	FMOVQ 112(R2), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0a546b // shl v11.16b, v3.16b, #2
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 176(R6), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b954c // sdot v12.4s, v10.16b, v11.16b
-	WORD $0x6fa40987 // mla v7.4s, v12.4s, v4.s[3]
-	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
-	WORD $0x4e3d1c24 // and v4.16b, v1.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	FMOVQ 192(R6), F4
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e84944a // sdot v10.4s, v2.16b, v4.16b
-	WORD $0x6f850147 // mla v7.4s, v10.4s, v5.s[0]
-	WORD $0x6f0c04c2 // ushr v2.16b, v6.16b, #4
-	WORD $0x4e3d1c64 // and v4.16b, v3.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	FMOVQ 208(R6), F4
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
-	WORD $0x6fa500c7 // mla v7.4s, v6.4s, v5.s[1]
-	WORD $0x6f0c0502 // ushr v2.16b, v8.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FMOVQ 224(R6), F2
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x6f850887 // mla v7.4s, v4.4s, v5.s[2]
-	WORD $0x6f0c0521 // ushr v1.16b, v9.16b, #4
-	WORD $0x6f0e0462 // ushr v2.16b, v3.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	FMOVQ 240(R6), F2
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e829423 // sdot v3.4s, v1.16b, v2.16b
-	WORD $0x6fa50867 // mla v7.4s, v3.4s, v5.s[3]
-	WORD $0x6ea084e0 // sub v0.4s, v7.4s, v0.4s
-	FMOVQ 192(R3), F1
+	WORD $0x4f000400 // movi v0.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	FMOVQ 192(R21), F1
+	ADD $128, R21, R22
 	WORD $0x0f08a422 // sxtl v2.8h, v1.8b
 	WORD $0x4f08a421 // sxtl2 v1.8h, v1.16b
 	WORD $0x0f10a443 // sxtl v3.4s, v2.4h
 	WORD $0x4f10a444 // sxtl2 v4.4s, v2.8h
 	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
 	WORD $0x4f10a426 // sxtl2 v6.4s, v1.8h
-	FMOVQ 256(R6), F7
-	WORD $0x0e67c048 // smull v8.4s, v2.4h, v7.4h
-	WORD $0x4e678048 // smlal2 v8.4s, v2.8h, v7.8h
-	FMOVQ 272(R6), F2
-	WORD $0x0e628028 // smlal v8.4s, v1.4h, v2.4h
-	WORD $0x4e628028 // smlal2 v8.4s, v1.8h, v2.8h
-	WORD $0x4f255501 // shl v1.4s, v8.4s, #5
-	FMOVQ 128(R3), F2
-	FMOVQ 0(R3), F7
-	WORD $0x4e3e1ce8 // and v8.16b, v7.16b, v30.16b
-	WORD $0x4f0c5449 // shl v9.16b, v2.16b, #4
-	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
-	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
-	FMOVQ 0(R6), F9
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e89950a // sdot v10.4s, v8.16b, v9.16b
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x6f830148 // mla v8.4s, v10.4s, v3.s[0]
-	FMOVQ 144(R3), F9
-	FMOVQ 16(R3), F10
-	WORD $0x4e3e1d4b // and v11.16b, v10.16b, v30.16b
-	WORD $0x4f0c552c // shl v12.16b, v9.16b, #4
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FMOVQ 16(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8c956d // sdot v13.4s, v11.16b, v12.16b
-	WORD $0x6fa301a8 // mla v8.4s, v13.4s, v3.s[1]
-	FMOVQ 32(R3), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0a544d // shl v13.16b, v2.16b, #2
+	WORD $0x4f000407 // movi v7.4s, #0
+	FLDPQ 0(R22), (F8, F9)
+	FLDPQ 0(R21), (F10, F11)
+	WORD $0x4e3e1d4c // and v12.16b, v10.16b, v30.16b
+	WORD $0x4f0c550d // shl v13.16b, v8.16b, #4
 	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
 	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
-	FMOVQ 32(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d958e // sdot v14.4s, v12.16b, v13.16b
-	WORD $0x6f8309c8 // mla v8.4s, v14.4s, v3.s[2]
-	FMOVQ 48(R3), F12
-	WORD $0x4e3e1d8d // and v13.16b, v12.16b, v30.16b
-	WORD $0x4f0a552e // shl v14.16b, v9.16b, #2
+	WORD $0x4e3e1d6d // and v13.16b, v11.16b, v30.16b
+	WORD $0x4f0c552e // shl v14.16b, v9.16b, #4
 	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
 	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
-	FMOVQ 48(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e95af // sdot v15.4s, v13.16b, v14.16b
-	WORD $0x6fa309e8 // mla v8.4s, v15.4s, v3.s[3]
-	WORD $0x6f0c04e3 // ushr v3.16b, v7.16b, #4
-	WORD $0x4e3d1c47 // and v7.16b, v2.16b, v29.16b
-	WORD $0x4ea71c63 // orr v3.16b, v3.16b, v7.16b
-	FMOVQ 64(R6), F7
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e87946d // sdot v13.4s, v3.16b, v7.16b
-	WORD $0x6f8401a8 // mla v8.4s, v13.4s, v4.s[0]
-	WORD $0x6f0c0543 // ushr v3.16b, v10.16b, #4
-	WORD $0x4e3d1d27 // and v7.16b, v9.16b, v29.16b
-	WORD $0x4ea71c63 // orr v3.16b, v3.16b, v7.16b
-	FMOVQ 80(R6), F7
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e87946a // sdot v10.4s, v3.16b, v7.16b
-	WORD $0x6fa40148 // mla v8.4s, v10.4s, v4.s[1]
-	WORD $0x6f0c0563 // ushr v3.16b, v11.16b, #4
-	WORD $0x6f0e0442 // ushr v2.16b, v2.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c62 // orr v2.16b, v3.16b, v2.16b
-	FMOVQ 96(R6), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e839447 // sdot v7.4s, v2.16b, v3.16b
-	WORD $0x6f8408e8 // mla v8.4s, v7.4s, v4.s[2]
-	WORD $0x6f0c0582 // ushr v2.16b, v12.16b, #4
-	WORD $0x6f0e0523 // ushr v3.16b, v9.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	WORD $0x4ea31c42 // orr v2.16b, v2.16b, v3.16b
-	FMOVQ 112(R6), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e839447 // sdot v7.4s, v2.16b, v3.16b
-	WORD $0x6fa408e8 // mla v8.4s, v7.4s, v4.s[3]
-	FMOVQ 160(R3), F2
-	FMOVQ 64(R3), F3
-	WORD $0x4e3e1c64 // and v4.16b, v3.16b, v30.16b
-	WORD $0x4f0c5447 // shl v7.16b, v2.16b, #4
-	WORD $0x4e3d1ce7 // and v7.16b, v7.16b, v29.16b
-	WORD $0x4ea71c84 // orr v4.16b, v4.16b, v7.16b
-	FMOVQ 128(R6), F7
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
-	WORD $0x6f850128 // mla v8.4s, v9.4s, v5.s[0]
-	FMOVQ 176(R3), F4
-	FMOVQ 80(R3), F7
-	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
-	WORD $0x4f0c548a // shl v10.16b, v4.16b, #4
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
-	FMOVQ 144(R6), F10
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e8a952b // sdot v11.4s, v9.16b, v10.16b
-	WORD $0x6fa50168 // mla v8.4s, v11.4s, v5.s[1]
-	FMOVQ 96(R3), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0a544b // shl v11.16b, v2.16b, #2
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 160(R6), F11
+	FLDPQ 0(R6), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f830207 // mla v7.4s, v16.4s, v3.s[0]
 	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b954c // sdot v12.4s, v10.16b, v11.16b
-	WORD $0x6f850988 // mla v8.4s, v12.4s, v5.s[2]
-	FMOVQ 112(R3), F10
-	WORD $0x4e3e1d4b // and v11.16b, v10.16b, v30.16b
-	WORD $0x4f0a548c // shl v12.16b, v4.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FMOVQ 176(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8c956d // sdot v13.4s, v11.16b, v12.16b
-	WORD $0x6fa509a8 // mla v8.4s, v13.4s, v5.s[3]
-	WORD $0x6f0c0463 // ushr v3.16b, v3.16b, #4
-	WORD $0x4e3d1c45 // and v5.16b, v2.16b, v29.16b
-	WORD $0x4ea51c63 // orr v3.16b, v3.16b, v5.16b
-	FMOVQ 192(R6), F5
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e85946b // sdot v11.4s, v3.16b, v5.16b
-	WORD $0x6f860168 // mla v8.4s, v11.4s, v6.s[0]
-	WORD $0x6f0c04e3 // ushr v3.16b, v7.16b, #4
-	WORD $0x4e3d1c85 // and v5.16b, v4.16b, v29.16b
-	WORD $0x4ea51c63 // orr v3.16b, v3.16b, v5.16b
-	FMOVQ 208(R6), F5
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859467 // sdot v7.4s, v3.16b, v5.16b
-	WORD $0x6fa600e8 // mla v8.4s, v7.4s, v6.s[1]
-	WORD $0x6f0c0523 // ushr v3.16b, v9.16b, #4
-	WORD $0x6f0e0442 // ushr v2.16b, v2.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c62 // orr v2.16b, v3.16b, v2.16b
-	FMOVQ 224(R6), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839445 // sdot v5.4s, v2.16b, v3.16b
-	WORD $0x6f8608a8 // mla v8.4s, v5.4s, v6.s[2]
-	WORD $0x6f0c0542 // ushr v2.16b, v10.16b, #4
-	WORD $0x6f0e0483 // ushr v3.16b, v4.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	WORD $0x4ea31c42 // orr v2.16b, v2.16b, v3.16b
-	FMOVQ 240(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e839444 // sdot v4.4s, v2.16b, v3.16b
-	WORD $0x6fa60888 // mla v8.4s, v4.4s, v6.s[3]
-	WORD $0x6ea18501 // sub v1.4s, v8.4s, v1.4s
-	FMOVQ 192(R4), F2
-	WORD $0x0f08a443 // sxtl v3.8h, v2.8b
-	WORD $0x4f08a442 // sxtl2 v2.8h, v2.16b
-	WORD $0x0f10a464 // sxtl v4.4s, v3.4h
-	WORD $0x4f10a465 // sxtl2 v5.4s, v3.8h
-	WORD $0x0f10a446 // sxtl v6.4s, v2.4h
-	WORD $0x4f10a447 // sxtl2 v7.4s, v2.8h
-	FMOVQ 256(R6), F8
-	WORD $0x0e68c069 // smull v9.4s, v3.4h, v8.4h
-	WORD $0x4e688069 // smlal2 v9.4s, v3.8h, v8.8h
-	FMOVQ 272(R6), F3
-	WORD $0x0e638049 // smlal v9.4s, v2.4h, v3.4h
-	WORD $0x4e638049 // smlal2 v9.4s, v2.8h, v3.8h
-	WORD $0x4f255522 // shl v2.4s, v9.4s, #5
-	FMOVQ 128(R4), F3
-	FMOVQ 0(R4), F8
-	WORD $0x4e3e1d09 // and v9.16b, v8.16b, v30.16b
-	WORD $0x4f0c546a // shl v10.16b, v3.16b, #4
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
-	FMOVQ 0(R6), F10
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e8a952b // sdot v11.4s, v9.16b, v10.16b
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x6f840169 // mla v9.4s, v11.4s, v4.s[0]
-	FMOVQ 144(R4), F10
-	FMOVQ 16(R4), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0c554d // shl v13.16b, v10.16b, #4
-	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
-	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
-	FMOVQ 16(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d958e // sdot v14.4s, v12.16b, v13.16b
-	WORD $0x6fa401c9 // mla v9.4s, v14.4s, v4.s[1]
-	FMOVQ 32(R4), F12
-	WORD $0x4e3e1d8d // and v13.16b, v12.16b, v30.16b
-	WORD $0x4f0a546e // shl v14.16b, v3.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
-	FMOVQ 32(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e95af // sdot v15.4s, v13.16b, v14.16b
-	WORD $0x6f8409e9 // mla v9.4s, v15.4s, v4.s[2]
-	FMOVQ 48(R4), F13
-	WORD $0x4e3e1dae // and v14.16b, v13.16b, v30.16b
-	WORD $0x4f0a554f // shl v15.16b, v10.16b, #2
+	WORD $0x4e8f95ac // sdot v12.4s, v13.16b, v15.16b
+	WORD $0x6fa30187 // mla v7.4s, v12.4s, v3.s[1]
+	FLDPQ 32(R21), (F12, F13)
+	WORD $0x4e3e1d8e // and v14.16b, v12.16b, v30.16b
+	WORD $0x4f0a550f // shl v15.16b, v8.16b, #2
 	WORD $0x4e3d1def // and v15.16b, v15.16b, v29.16b
 	WORD $0x4eaf1dce // orr v14.16b, v14.16b, v15.16b
-	FMOVQ 48(R6), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa40a09 // mla v9.4s, v16.4s, v4.s[3]
-	WORD $0x6f0c0504 // ushr v4.16b, v8.16b, #4
-	WORD $0x4e3d1c68 // and v8.16b, v3.16b, v29.16b
-	WORD $0x4ea81c84 // orr v4.16b, v4.16b, v8.16b
-	FMOVQ 64(R6), F8
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e88948e // sdot v14.4s, v4.16b, v8.16b
-	WORD $0x6f8501c9 // mla v9.4s, v14.4s, v5.s[0]
-	WORD $0x6f0c0564 // ushr v4.16b, v11.16b, #4
-	WORD $0x4e3d1d48 // and v8.16b, v10.16b, v29.16b
-	WORD $0x4ea81c84 // orr v4.16b, v4.16b, v8.16b
-	FMOVQ 80(R6), F8
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e88948b // sdot v11.4s, v4.16b, v8.16b
-	WORD $0x6fa50169 // mla v9.4s, v11.4s, v5.s[1]
-	WORD $0x6f0c0584 // ushr v4.16b, v12.16b, #4
-	WORD $0x6f0e0463 // ushr v3.16b, v3.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	WORD $0x4ea31c83 // orr v3.16b, v4.16b, v3.16b
-	FMOVQ 96(R6), F4
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e849468 // sdot v8.4s, v3.16b, v4.16b
-	WORD $0x6f850909 // mla v9.4s, v8.4s, v5.s[2]
-	WORD $0x6f0c05a3 // ushr v3.16b, v13.16b, #4
-	WORD $0x6f0e0544 // ushr v4.16b, v10.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x4ea41c63 // orr v3.16b, v3.16b, v4.16b
-	FMOVQ 112(R6), F4
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e849468 // sdot v8.4s, v3.16b, v4.16b
-	WORD $0x6fa50909 // mla v9.4s, v8.4s, v5.s[3]
-	FMOVQ 160(R4), F3
-	FMOVQ 64(R4), F4
-	WORD $0x4e3e1c85 // and v5.16b, v4.16b, v30.16b
-	WORD $0x4f0c5468 // shl v8.16b, v3.16b, #4
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	WORD $0x4ea81ca5 // orr v5.16b, v5.16b, v8.16b
-	FMOVQ 128(R6), F8
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e8894aa // sdot v10.4s, v5.16b, v8.16b
-	WORD $0x6f860149 // mla v9.4s, v10.4s, v6.s[0]
-	FMOVQ 176(R4), F5
-	FMOVQ 80(R4), F8
-	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
-	WORD $0x4f0c54ab // shl v11.16b, v5.16b, #4
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 144(R6), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b954c // sdot v12.4s, v10.16b, v11.16b
-	WORD $0x6fa60189 // mla v9.4s, v12.4s, v6.s[1]
-	FMOVQ 96(R4), F10
-	WORD $0x4e3e1d4b // and v11.16b, v10.16b, v30.16b
-	WORD $0x4f0a546c // shl v12.16b, v3.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FMOVQ 160(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8c956d // sdot v13.4s, v11.16b, v12.16b
-	WORD $0x6f8609a9 // mla v9.4s, v13.4s, v6.s[2]
-	FMOVQ 112(R4), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0a54ad // shl v13.16b, v5.16b, #2
-	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
-	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
-	FMOVQ 176(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d958e // sdot v14.4s, v12.16b, v13.16b
-	WORD $0x6fa609c9 // mla v9.4s, v14.4s, v6.s[3]
-	WORD $0x6f0c0484 // ushr v4.16b, v4.16b, #4
-	WORD $0x4e3d1c66 // and v6.16b, v3.16b, v29.16b
-	WORD $0x4ea61c84 // orr v4.16b, v4.16b, v6.16b
-	FMOVQ 192(R6), F6
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e86948c // sdot v12.4s, v4.16b, v6.16b
-	WORD $0x6f870189 // mla v9.4s, v12.4s, v7.s[0]
-	WORD $0x6f0c0504 // ushr v4.16b, v8.16b, #4
-	WORD $0x4e3d1ca6 // and v6.16b, v5.16b, v29.16b
-	WORD $0x4ea61c84 // orr v4.16b, v4.16b, v6.16b
-	FMOVQ 208(R6), F6
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869488 // sdot v8.4s, v4.16b, v6.16b
-	WORD $0x6fa70109 // mla v9.4s, v8.4s, v7.s[1]
-	WORD $0x6f0c0544 // ushr v4.16b, v10.16b, #4
-	WORD $0x6f0e0463 // ushr v3.16b, v3.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	WORD $0x4ea31c83 // orr v3.16b, v4.16b, v3.16b
-	FMOVQ 224(R6), F4
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849466 // sdot v6.4s, v3.16b, v4.16b
-	WORD $0x6f8708c9 // mla v9.4s, v6.4s, v7.s[2]
-	WORD $0x6f0c0563 // ushr v3.16b, v11.16b, #4
-	WORD $0x6f0e04a4 // ushr v4.16b, v5.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x4ea41c63 // orr v3.16b, v3.16b, v4.16b
-	FMOVQ 240(R6), F4
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e849465 // sdot v5.4s, v3.16b, v4.16b
-	WORD $0x6fa708a9 // mla v9.4s, v5.4s, v7.s[3]
-	WORD $0x6ea28522 // sub v2.4s, v9.4s, v2.4s
-	FMOVQ 192(R5), F3
-	WORD $0x0f08a464 // sxtl v4.8h, v3.8b
-	WORD $0x4f08a463 // sxtl2 v3.8h, v3.16b
-	WORD $0x0f10a485 // sxtl v5.4s, v4.4h
-	WORD $0x4f10a486 // sxtl2 v6.4s, v4.8h
-	WORD $0x0f10a467 // sxtl v7.4s, v3.4h
-	WORD $0x4f10a468 // sxtl2 v8.4s, v3.8h
-	FMOVQ 256(R6), F9
-	WORD $0x0e69c08a // smull v10.4s, v4.4h, v9.4h
-	WORD $0x4e69808a // smlal2 v10.4s, v4.8h, v9.8h
-	FMOVQ 272(R6), F4
-	WORD $0x0e64806a // smlal v10.4s, v3.4h, v4.4h
-	WORD $0x4e64806a // smlal2 v10.4s, v3.8h, v4.8h
-	WORD $0x4f255543 // shl v3.4s, v10.4s, #5
-	FMOVQ 128(R5), F4
-	FMOVQ 0(R5), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0c548b // shl v11.16b, v4.16b, #4
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 0(R6), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b954c // sdot v12.4s, v10.16b, v11.16b
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x6f85018a // mla v10.4s, v12.4s, v5.s[0]
-	FMOVQ 144(R5), F11
-	FMOVQ 16(R5), F12
-	WORD $0x4e3e1d8d // and v13.16b, v12.16b, v30.16b
-	WORD $0x4f0c556e // shl v14.16b, v11.16b, #4
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
-	FMOVQ 16(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e95af // sdot v15.4s, v13.16b, v14.16b
-	WORD $0x6fa501ea // mla v10.4s, v15.4s, v5.s[1]
-	FMOVQ 32(R5), F13
-	WORD $0x4e3e1dae // and v14.16b, v13.16b, v30.16b
-	WORD $0x4f0a548f // shl v15.16b, v4.16b, #2
-	WORD $0x4e3d1def // and v15.16b, v15.16b, v29.16b
-	WORD $0x4eaf1dce // orr v14.16b, v14.16b, v15.16b
-	FMOVQ 32(R6), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6f850a0a // mla v10.4s, v16.4s, v5.s[2]
-	FMOVQ 48(R5), F14
-	WORD $0x4e3e1dcf // and v15.16b, v14.16b, v30.16b
-	WORD $0x4f0a5570 // shl v16.16b, v11.16b, #2
+	WORD $0x4e3e1daf // and v15.16b, v13.16b, v30.16b
+	WORD $0x4f0a5530 // shl v16.16b, v9.16b, #2
 	WORD $0x4e3d1e10 // and v16.16b, v16.16b, v29.16b
 	WORD $0x4eb01def // orr v15.16b, v15.16b, v16.16b
-	FMOVQ 48(R6), F16
-	WORD $0x4f000411 // movi v17.4s, #0
-	WORD $0x4e9095f1 // sdot v17.4s, v15.16b, v16.16b
-	WORD $0x6fa50a2a // mla v10.4s, v17.4s, v5.s[3]
-	WORD $0x6f0c0525 // ushr v5.16b, v9.16b, #4
-	WORD $0x4e3d1c89 // and v9.16b, v4.16b, v29.16b
-	WORD $0x4ea91ca5 // orr v5.16b, v5.16b, v9.16b
-	FMOVQ 64(R6), F9
+	FLDPQ 32(R6), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e9095d2 // sdot v18.4s, v14.16b, v16.16b
+	WORD $0x6f830a47 // mla v7.4s, v18.4s, v3.s[2]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e9195ee // sdot v14.4s, v15.16b, v17.16b
+	WORD $0x6fa309c7 // mla v7.4s, v14.4s, v3.s[3]
+	WORD $0x6f0c0543 // ushr v3.16b, v10.16b, #4
+	WORD $0x4e3d1d0a // and v10.16b, v8.16b, v29.16b
+	WORD $0x4eaa1c63 // orr v3.16b, v3.16b, v10.16b
+	WORD $0x6f0c056a // ushr v10.16b, v11.16b, #4
+	WORD $0x4e3d1d2b // and v11.16b, v9.16b, v29.16b
+	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
+	FLDPQ 64(R6), (F11, F14)
 	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8994af // sdot v15.4s, v5.16b, v9.16b
-	WORD $0x6f8601ea // mla v10.4s, v15.4s, v6.s[0]
-	WORD $0x6f0c0585 // ushr v5.16b, v12.16b, #4
-	WORD $0x4e3d1d69 // and v9.16b, v11.16b, v29.16b
-	WORD $0x4ea91ca5 // orr v5.16b, v5.16b, v9.16b
-	FMOVQ 80(R6), F9
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8994ac // sdot v12.4s, v5.16b, v9.16b
-	WORD $0x6fa6018a // mla v10.4s, v12.4s, v6.s[1]
-	WORD $0x6f0c05a5 // ushr v5.16b, v13.16b, #4
-	WORD $0x6f0e0484 // ushr v4.16b, v4.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x4ea41ca4 // orr v4.16b, v5.16b, v4.16b
-	FMOVQ 96(R6), F5
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e859489 // sdot v9.4s, v4.16b, v5.16b
-	WORD $0x6f86092a // mla v10.4s, v9.4s, v6.s[2]
-	WORD $0x6f0c05c4 // ushr v4.16b, v14.16b, #4
-	WORD $0x6f0e0565 // ushr v5.16b, v11.16b, #2
-	WORD $0x4e3d1ca5 // and v5.16b, v5.16b, v29.16b
-	WORD $0x4ea51c84 // orr v4.16b, v4.16b, v5.16b
-	FMOVQ 112(R6), F5
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e859489 // sdot v9.4s, v4.16b, v5.16b
-	WORD $0x6fa6092a // mla v10.4s, v9.4s, v6.s[3]
-	FMOVQ 160(R5), F4
-	FMOVQ 64(R5), F5
-	WORD $0x4e3e1ca6 // and v6.16b, v5.16b, v30.16b
-	WORD $0x4f0c5489 // shl v9.16b, v4.16b, #4
+	WORD $0x4e8b946f // sdot v15.4s, v3.16b, v11.16b
+	WORD $0x6f8401e7 // mla v7.4s, v15.4s, v4.s[0]
+	WORD $0x4f000403 // movi v3.4s, #0
+	WORD $0x4e8e9543 // sdot v3.4s, v10.16b, v14.16b
+	WORD $0x6fa40067 // mla v7.4s, v3.4s, v4.s[1]
+	WORD $0x6f0c0583 // ushr v3.16b, v12.16b, #4
+	WORD $0x6f0e0508 // ushr v8.16b, v8.16b, #2
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x4ea81c63 // orr v3.16b, v3.16b, v8.16b
+	WORD $0x6f0c05a8 // ushr v8.16b, v13.16b, #4
+	WORD $0x6f0e0529 // ushr v9.16b, v9.16b, #2
 	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
-	WORD $0x4ea91cc6 // orr v6.16b, v6.16b, v9.16b
-	FMOVQ 128(R6), F9
+	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
+	FLDPQ 96(R6), (F9, F10)
 	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e8994cb // sdot v11.4s, v6.16b, v9.16b
-	WORD $0x6f87016a // mla v10.4s, v11.4s, v7.s[0]
-	FMOVQ 176(R5), F6
-	FMOVQ 80(R5), F9
+	WORD $0x4e89946b // sdot v11.4s, v3.16b, v9.16b
+	WORD $0x6f840967 // mla v7.4s, v11.4s, v4.s[2]
+	WORD $0x4f000403 // movi v3.4s, #0
+	WORD $0x4e8a9503 // sdot v3.4s, v8.16b, v10.16b
+	WORD $0x6fa40867 // mla v7.4s, v3.4s, v4.s[3]
+	FLDPQ 32(R22), (F3, F4)
+	FLDPQ 64(R21), (F8, F9)
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	WORD $0x4f0c546b // shl v11.16b, v3.16b, #4
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
 	WORD $0x4e3e1d2b // and v11.16b, v9.16b, v30.16b
-	WORD $0x4f0c54cc // shl v12.16b, v6.16b, #4
+	WORD $0x4f0c548c // shl v12.16b, v4.16b, #4
 	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
 	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FMOVQ 144(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8c956d // sdot v13.4s, v11.16b, v12.16b
-	WORD $0x6fa701aa // mla v10.4s, v13.4s, v7.s[1]
-	FMOVQ 96(R5), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0a548d // shl v13.16b, v4.16b, #2
+	FLDPQ 128(R6), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8501c7 // mla v7.4s, v14.4s, v5.s[0]
+	WORD $0x4f00040a // movi v10.4s, #0
+	WORD $0x4e8d956a // sdot v10.4s, v11.16b, v13.16b
+	WORD $0x6fa50147 // mla v7.4s, v10.4s, v5.s[1]
+	FLDPQ 96(R21), (F10, F11)
+	WORD $0x4e3e1d4c // and v12.16b, v10.16b, v30.16b
+	WORD $0x4f0a546d // shl v13.16b, v3.16b, #2
 	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
 	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
-	FMOVQ 160(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d958e // sdot v14.4s, v12.16b, v13.16b
-	WORD $0x6f8709ca // mla v10.4s, v14.4s, v7.s[2]
-	FMOVQ 112(R5), F12
-	WORD $0x4e3e1d8d // and v13.16b, v12.16b, v30.16b
-	WORD $0x4f0a54ce // shl v14.16b, v6.16b, #2
+	WORD $0x4e3e1d6d // and v13.16b, v11.16b, v30.16b
+	WORD $0x4f0a548e // shl v14.16b, v4.16b, #2
 	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
 	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
-	FMOVQ 176(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e95af // sdot v15.4s, v13.16b, v14.16b
-	WORD $0x6fa709ea // mla v10.4s, v15.4s, v7.s[3]
-	WORD $0x6f0c04a5 // ushr v5.16b, v5.16b, #4
-	WORD $0x4e3d1c87 // and v7.16b, v4.16b, v29.16b
-	WORD $0x4ea71ca5 // orr v5.16b, v5.16b, v7.16b
-	FMOVQ 192(R6), F7
+	FLDPQ 160(R6), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f850a07 // mla v7.4s, v16.4s, v5.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8f95ac // sdot v12.4s, v13.16b, v15.16b
+	WORD $0x6fa50987 // mla v7.4s, v12.4s, v5.s[3]
+	WORD $0x6f0c0505 // ushr v5.16b, v8.16b, #4
+	WORD $0x4e3d1c68 // and v8.16b, v3.16b, v29.16b
+	WORD $0x4ea81ca5 // orr v5.16b, v5.16b, v8.16b
+	WORD $0x6f0c0528 // ushr v8.16b, v9.16b, #4
+	WORD $0x4e3d1c89 // and v9.16b, v4.16b, v29.16b
+	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
+	FLDPQ 192(R6), (F9, F12)
 	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8794ad // sdot v13.4s, v5.16b, v7.16b
-	WORD $0x6f8801aa // mla v10.4s, v13.4s, v8.s[0]
-	WORD $0x6f0c0525 // ushr v5.16b, v9.16b, #4
-	WORD $0x4e3d1cc7 // and v7.16b, v6.16b, v29.16b
-	WORD $0x4ea71ca5 // orr v5.16b, v5.16b, v7.16b
-	FMOVQ 208(R6), F7
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e8794a9 // sdot v9.4s, v5.16b, v7.16b
-	WORD $0x6fa8012a // mla v10.4s, v9.4s, v8.s[1]
+	WORD $0x4e8994ad // sdot v13.4s, v5.16b, v9.16b
+	WORD $0x6f8601a7 // mla v7.4s, v13.4s, v6.s[0]
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4e8c9505 // sdot v5.4s, v8.16b, v12.16b
+	WORD $0x6fa600a7 // mla v7.4s, v5.4s, v6.s[1]
+	WORD $0x6f0c0545 // ushr v5.16b, v10.16b, #4
+	WORD $0x6f0e0463 // ushr v3.16b, v3.16b, #2
+	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
+	WORD $0x4ea31ca3 // orr v3.16b, v5.16b, v3.16b
 	WORD $0x6f0c0565 // ushr v5.16b, v11.16b, #4
 	WORD $0x6f0e0484 // ushr v4.16b, v4.16b, #2
 	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
 	WORD $0x4ea41ca4 // orr v4.16b, v5.16b, v4.16b
-	FMOVQ 224(R6), F5
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859487 // sdot v7.4s, v4.16b, v5.16b
-	WORD $0x6f8808ea // mla v10.4s, v7.4s, v8.s[2]
-	WORD $0x6f0c0584 // ushr v4.16b, v12.16b, #4
-	WORD $0x6f0e04c5 // ushr v5.16b, v6.16b, #2
-	WORD $0x4e3d1ca5 // and v5.16b, v5.16b, v29.16b
-	WORD $0x4ea51c84 // orr v4.16b, v4.16b, v5.16b
-	FMOVQ 240(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e859486 // sdot v6.4s, v4.16b, v5.16b
-	WORD $0x6fa808ca // mla v10.4s, v6.4s, v8.s[3]
-	WORD $0x6ea38543 // sub v3.4s, v10.4s, v3.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	FLDPQ 224(R6), (F5, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e859469 // sdot v9.4s, v3.16b, v5.16b
+	WORD $0x6f860927 // mla v7.4s, v9.4s, v6.s[2]
+	WORD $0x4f000403 // movi v3.4s, #0
+	WORD $0x4e889483 // sdot v3.4s, v4.16b, v8.16b
+	WORD $0x6fa60867 // mla v7.4s, v3.4s, v6.s[3]
+	FMOVQ 256(R6), F3
+	WORD $0x0e63c044 // smull v4.4s, v2.4h, v3.4h
+	WORD $0x4e638044 // smlal2 v4.4s, v2.8h, v3.8h
+	FMOVQ 272(R6), F2
+	WORD $0x0e628024 // smlal v4.4s, v1.4h, v2.4h
+	WORD $0x4e628024 // smlal2 v4.4s, v1.8h, v2.8h
+	WORD $0x4f255481 // shl v1.4s, v4.4s, #5
+	WORD $0x6ea184e7 // sub v7.4s, v7.4s, v1.4s
+	WORD $0x4eb1b8e1 // addv s1, v7.4s
+	VEXT $4, V1.B16, V0.B16, V0.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V1.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	MOVHU 208(R2), R14
-	MOVHU 208(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 208(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 208(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F2
+	ADD $208, R2, R14
+	ADD $208, R3, R15
+	ADD $208, R4, R19
+	ADD $208, R5, R20
+	VLD1R.P 2(R14), [V2.H8]
+	VLD1.P 2(R15), V2.H[1]
+	VLD1.P 2(R19), V2.H[2]
+	VLD1.P 2(R20), V2.H[3]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
@@ -1254,6 +516,7 @@ loop:
 	ADD $210, R4
 	ADD $210, R5
 	ADD $320, R6
+	ADD $210, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -1277,6 +540,7 @@ TEXT ·neonDotQ2KRows(SB), NOSPLIT, $0-8
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
 	FMOVQ 1056(R10), F29
+	MOVD $16, R8
 	PCALIGN $16
 
 loop:
@@ -1287,472 +551,140 @@ loop:
 	PRFM 256(R13), PLDL1KEEP
 	PRFM 320(R13), PLDL1KEEP
 	ADD $336, R13
-	FMOVQ 0(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
-	WORD $0x6f08a400 // uxtl2 v0.8h, v0.16b
-	WORD $0x2f08a423 // uxtl v3.8h, v1.8b
-	WORD $0x6f08a421 // uxtl2 v1.8h, v1.16b
-	WORD $0x0f10a464 // sxtl v4.4s, v3.4h
-	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
-	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
-	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c047 // smull v7.4s, v2.4h, v6.4h
-	WORD $0x4e668047 // smlal2 v7.4s, v2.8h, v6.8h
-	FMOVQ 272(R6), F2
-	WORD $0x0e628007 // smlal v7.4s, v0.4h, v2.4h
-	WORD $0x4e628007 // smlal2 v7.4s, v0.8h, v2.8h
-	FMOVQ 16(R2), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 0(R6), F6
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869448 // sdot v8.4s, v2.16b, v6.16b
-	WORD $0x4f000402 // movi v2.4s, #0
-	WORD $0x6f840102 // mla v2.4s, v8.4s, v4.s[0]
-	FMOVQ 32(R2), F6
-	WORD $0x4e3d1cc8 // and v8.16b, v6.16b, v29.16b
-	FMOVQ 16(R6), F9
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e89950a // sdot v10.4s, v8.16b, v9.16b
-	WORD $0x6fa40142 // mla v2.4s, v10.4s, v4.s[1]
-	WORD $0x6f0e0408 // ushr v8.16b, v0.16b, #2
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FMOVQ 64(R6), F9
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e89950a // sdot v10.4s, v8.16b, v9.16b
-	WORD $0x6f840942 // mla v2.4s, v10.4s, v4.s[2]
-	WORD $0x6f0e04c8 // ushr v8.16b, v6.16b, #2
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FMOVQ 80(R6), F9
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e89950a // sdot v10.4s, v8.16b, v9.16b
-	WORD $0x6fa40942 // mla v2.4s, v10.4s, v4.s[3]
-	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 128(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e889489 // sdot v9.4s, v4.16b, v8.16b
-	WORD $0x6f830122 // mla v2.4s, v9.4s, v3.s[0]
-	WORD $0x6f0c04c4 // ushr v4.16b, v6.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 144(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e889489 // sdot v9.4s, v4.16b, v8.16b
-	WORD $0x6fa30122 // mla v2.4s, v9.4s, v3.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 192(R6), F4
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e849408 // sdot v8.4s, v0.16b, v4.16b
-	WORD $0x6f830902 // mla v2.4s, v8.4s, v3.s[2]
-	WORD $0x6f0a04c0 // ushr v0.16b, v6.16b, #6
-	FMOVQ 208(R6), F4
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849406 // sdot v6.4s, v0.16b, v4.16b
-	WORD $0x6fa308c2 // mla v2.4s, v6.4s, v3.s[3]
-	FMOVQ 48(R2), F0
-	WORD $0x4e3d1c03 // and v3.16b, v0.16b, v29.16b
-	FMOVQ 32(R6), F4
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849466 // sdot v6.4s, v3.16b, v4.16b
-	WORD $0x6f8500c2 // mla v2.4s, v6.4s, v5.s[0]
-	FMOVQ 64(R2), F3
-	WORD $0x4e3d1c64 // and v4.16b, v3.16b, v29.16b
-	FMOVQ 48(R6), F6
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869488 // sdot v8.4s, v4.16b, v6.16b
-	WORD $0x6fa50102 // mla v2.4s, v8.4s, v5.s[1]
-	WORD $0x6f0e0404 // ushr v4.16b, v0.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 96(R6), F6
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869488 // sdot v8.4s, v4.16b, v6.16b
-	WORD $0x6f850902 // mla v2.4s, v8.4s, v5.s[2]
-	WORD $0x6f0e0464 // ushr v4.16b, v3.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 112(R6), F6
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869488 // sdot v8.4s, v4.16b, v6.16b
-	WORD $0x6fa50902 // mla v2.4s, v8.4s, v5.s[3]
-	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 160(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e859486 // sdot v6.4s, v4.16b, v5.16b
-	WORD $0x6f8100c2 // mla v2.4s, v6.4s, v1.s[0]
-	WORD $0x6f0c0464 // ushr v4.16b, v3.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 176(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e859486 // sdot v6.4s, v4.16b, v5.16b
-	WORD $0x6fa100c2 // mla v2.4s, v6.4s, v1.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 224(R6), F4
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e849405 // sdot v5.4s, v0.16b, v4.16b
-	WORD $0x6f8108a2 // mla v2.4s, v5.4s, v1.s[2]
-	WORD $0x6f0a0460 // ushr v0.16b, v3.16b, #6
-	FMOVQ 240(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	WORD $0x6fa10882 // mla v2.4s, v4.4s, v1.s[3]
-	FMOVQ 0(R3), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x2f08a403 // uxtl v3.8h, v0.8b
-	WORD $0x6f08a400 // uxtl2 v0.8h, v0.16b
-	WORD $0x2f08a424 // uxtl v4.8h, v1.8b
-	WORD $0x6f08a421 // uxtl2 v1.8h, v1.16b
-	WORD $0x0f10a485 // sxtl v5.4s, v4.4h
-	WORD $0x4f10a484 // sxtl2 v4.4s, v4.8h
-	WORD $0x0f10a426 // sxtl v6.4s, v1.4h
-	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVQ 256(R6), F8
-	WORD $0x0e68c069 // smull v9.4s, v3.4h, v8.4h
-	WORD $0x4e688069 // smlal2 v9.4s, v3.8h, v8.8h
-	FMOVQ 272(R6), F3
-	WORD $0x0e638009 // smlal v9.4s, v0.4h, v3.4h
-	WORD $0x4e638009 // smlal2 v9.4s, v0.8h, v3.8h
-	FMOVQ 16(R3), F0
-	WORD $0x4e3d1c03 // and v3.16b, v0.16b, v29.16b
-	FMOVQ 0(R6), F8
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e88946a // sdot v10.4s, v3.16b, v8.16b
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x6f850143 // mla v3.4s, v10.4s, v5.s[0]
-	FMOVQ 32(R3), F8
-	WORD $0x4e3d1d0a // and v10.16b, v8.16b, v29.16b
-	FMOVQ 16(R6), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b954c // sdot v12.4s, v10.16b, v11.16b
-	WORD $0x6fa50183 // mla v3.4s, v12.4s, v5.s[1]
-	WORD $0x6f0e040a // ushr v10.16b, v0.16b, #2
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	FMOVQ 64(R6), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b954c // sdot v12.4s, v10.16b, v11.16b
-	WORD $0x6f850983 // mla v3.4s, v12.4s, v5.s[2]
-	WORD $0x6f0e050a // ushr v10.16b, v8.16b, #2
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	FMOVQ 80(R6), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b954c // sdot v12.4s, v10.16b, v11.16b
-	WORD $0x6fa50983 // mla v3.4s, v12.4s, v5.s[3]
-	WORD $0x6f0c0405 // ushr v5.16b, v0.16b, #4
-	WORD $0x4e3d1ca5 // and v5.16b, v5.16b, v29.16b
-	FMOVQ 128(R6), F10
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e8a94ab // sdot v11.4s, v5.16b, v10.16b
-	WORD $0x6f840163 // mla v3.4s, v11.4s, v4.s[0]
-	WORD $0x6f0c0505 // ushr v5.16b, v8.16b, #4
-	WORD $0x4e3d1ca5 // and v5.16b, v5.16b, v29.16b
-	FMOVQ 144(R6), F10
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e8a94ab // sdot v11.4s, v5.16b, v10.16b
-	WORD $0x6fa40163 // mla v3.4s, v11.4s, v4.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 192(R6), F5
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e85940a // sdot v10.4s, v0.16b, v5.16b
-	WORD $0x6f840943 // mla v3.4s, v10.4s, v4.s[2]
-	WORD $0x6f0a0500 // ushr v0.16b, v8.16b, #6
-	FMOVQ 208(R6), F5
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e859408 // sdot v8.4s, v0.16b, v5.16b
-	WORD $0x6fa40903 // mla v3.4s, v8.4s, v4.s[3]
-	FMOVQ 48(R3), F0
-	WORD $0x4e3d1c04 // and v4.16b, v0.16b, v29.16b
-	FMOVQ 32(R6), F5
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e859488 // sdot v8.4s, v4.16b, v5.16b
-	WORD $0x6f860103 // mla v3.4s, v8.4s, v6.s[0]
-	FMOVQ 64(R3), F4
-	WORD $0x4e3d1c85 // and v5.16b, v4.16b, v29.16b
-	FMOVQ 48(R6), F8
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e8894aa // sdot v10.4s, v5.16b, v8.16b
-	WORD $0x6fa60143 // mla v3.4s, v10.4s, v6.s[1]
-	WORD $0x6f0e0405 // ushr v5.16b, v0.16b, #2
-	WORD $0x4e3d1ca5 // and v5.16b, v5.16b, v29.16b
-	FMOVQ 96(R6), F8
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e8894aa // sdot v10.4s, v5.16b, v8.16b
-	WORD $0x6f860943 // mla v3.4s, v10.4s, v6.s[2]
-	WORD $0x6f0e0485 // ushr v5.16b, v4.16b, #2
-	WORD $0x4e3d1ca5 // and v5.16b, v5.16b, v29.16b
-	FMOVQ 112(R6), F8
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e8894aa // sdot v10.4s, v5.16b, v8.16b
-	WORD $0x6fa60943 // mla v3.4s, v10.4s, v6.s[3]
-	WORD $0x6f0c0405 // ushr v5.16b, v0.16b, #4
-	WORD $0x4e3d1ca5 // and v5.16b, v5.16b, v29.16b
-	FMOVQ 160(R6), F6
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e8694a8 // sdot v8.4s, v5.16b, v6.16b
-	WORD $0x6f810103 // mla v3.4s, v8.4s, v1.s[0]
-	WORD $0x6f0c0485 // ushr v5.16b, v4.16b, #4
-	WORD $0x4e3d1ca5 // and v5.16b, v5.16b, v29.16b
-	FMOVQ 176(R6), F6
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e8694a8 // sdot v8.4s, v5.16b, v6.16b
-	WORD $0x6fa10103 // mla v3.4s, v8.4s, v1.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 224(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e859406 // sdot v6.4s, v0.16b, v5.16b
-	WORD $0x6f8108c3 // mla v3.4s, v6.4s, v1.s[2]
-	WORD $0x6f0a0480 // ushr v0.16b, v4.16b, #6
-	FMOVQ 240(R6), F4
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e849405 // sdot v5.4s, v0.16b, v4.16b
-	WORD $0x6fa108a3 // mla v3.4s, v5.4s, v1.s[3]
-	FMOVQ 0(R4), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x2f08a404 // uxtl v4.8h, v0.8b
-	WORD $0x6f08a400 // uxtl2 v0.8h, v0.16b
-	WORD $0x2f08a425 // uxtl v5.8h, v1.8b
-	WORD $0x6f08a421 // uxtl2 v1.8h, v1.16b
+	WORD $0x4f000400 // movi v0.4s, #0
+	WORD $0x4f000401 // movi v1.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	FMOVQ -16(R21), F2
+	WORD $0x4e3e1c43 // and v3.16b, v2.16b, v30.16b
+	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
+	WORD $0x2f08a444 // uxtl v4.8h, v2.8b
+	WORD $0x6f08a442 // uxtl2 v2.8h, v2.16b
+	WORD $0x2f08a465 // uxtl v5.8h, v3.8b
+	WORD $0x6f08a463 // uxtl2 v3.8h, v3.16b
 	WORD $0x0f10a4a6 // sxtl v6.4s, v5.4h
 	WORD $0x4f10a4a5 // sxtl2 v5.4s, v5.8h
-	WORD $0x0f10a428 // sxtl v8.4s, v1.4h
-	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVQ 256(R6), F10
-	WORD $0x0e6ac08b // smull v11.4s, v4.4h, v10.4h
-	WORD $0x4e6a808b // smlal2 v11.4s, v4.8h, v10.8h
-	FMOVQ 272(R6), F4
-	WORD $0x0e64800b // smlal v11.4s, v0.4h, v4.4h
-	WORD $0x4e64800b // smlal2 v11.4s, v0.8h, v4.8h
-	FMOVQ 16(R4), F0
-	WORD $0x4e3d1c04 // and v4.16b, v0.16b, v29.16b
-	FMOVQ 0(R6), F10
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a948c // sdot v12.4s, v4.16b, v10.16b
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x6f860184 // mla v4.4s, v12.4s, v6.s[0]
-	FMOVQ 32(R4), F10
+	WORD $0x0f10a467 // sxtl v7.4s, v3.4h
+	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
+	WORD $0x4f000408 // movi v8.4s, #0
+	FLDPQ 0(R21), (F9, F10)
+	WORD $0x4e3d1d2b // and v11.16b, v9.16b, v29.16b
 	WORD $0x4e3d1d4c // and v12.16b, v10.16b, v29.16b
-	FMOVQ 16(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d958e // sdot v14.4s, v12.16b, v13.16b
-	WORD $0x6fa601c4 // mla v4.4s, v14.4s, v6.s[1]
-	WORD $0x6f0e040c // ushr v12.16b, v0.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	FMOVQ 64(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d958e // sdot v14.4s, v12.16b, v13.16b
-	WORD $0x6f8609c4 // mla v4.4s, v14.4s, v6.s[2]
+	FLDPQ 0(R6), (F13, F14)
+	WORD $0x4f00040f // movi v15.4s, #0
+	WORD $0x4e8d956f // sdot v15.4s, v11.16b, v13.16b
+	WORD $0x6f8601e8 // mla v8.4s, v15.4s, v6.s[0]
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8e958b // sdot v11.4s, v12.16b, v14.16b
+	WORD $0x6fa60168 // mla v8.4s, v11.4s, v6.s[1]
+	WORD $0x6f0e052b // ushr v11.16b, v9.16b, #2
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
 	WORD $0x6f0e054c // ushr v12.16b, v10.16b, #2
 	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	FMOVQ 80(R6), F13
+	FLDPQ 64(R6), (F13, F14)
+	WORD $0x4f00040f // movi v15.4s, #0
+	WORD $0x4e8d956f // sdot v15.4s, v11.16b, v13.16b
+	WORD $0x6f8609e8 // mla v8.4s, v15.4s, v6.s[2]
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8e958b // sdot v11.4s, v12.16b, v14.16b
+	WORD $0x6fa60968 // mla v8.4s, v11.4s, v6.s[3]
+	WORD $0x6f0c0526 // ushr v6.16b, v9.16b, #4
+	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
+	WORD $0x6f0c054b // ushr v11.16b, v10.16b, #4
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	FLDPQ 128(R6), (F12, F13)
 	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d958e // sdot v14.4s, v12.16b, v13.16b
-	WORD $0x6fa609c4 // mla v4.4s, v14.4s, v6.s[3]
-	WORD $0x6f0c0406 // ushr v6.16b, v0.16b, #4
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	FMOVQ 128(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8c94cd // sdot v13.4s, v6.16b, v12.16b
-	WORD $0x6f8501a4 // mla v4.4s, v13.4s, v5.s[0]
-	WORD $0x6f0c0546 // ushr v6.16b, v10.16b, #4
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	FMOVQ 144(R6), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8c94cd // sdot v13.4s, v6.16b, v12.16b
-	WORD $0x6fa501a4 // mla v4.4s, v13.4s, v5.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 192(R6), F6
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e86940c // sdot v12.4s, v0.16b, v6.16b
-	WORD $0x6f850984 // mla v4.4s, v12.4s, v5.s[2]
-	WORD $0x6f0a0540 // ushr v0.16b, v10.16b, #6
-	FMOVQ 208(R6), F6
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e86940a // sdot v10.4s, v0.16b, v6.16b
-	WORD $0x6fa50944 // mla v4.4s, v10.4s, v5.s[3]
-	FMOVQ 48(R4), F0
-	WORD $0x4e3d1c05 // and v5.16b, v0.16b, v29.16b
-	FMOVQ 32(R6), F6
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e8694aa // sdot v10.4s, v5.16b, v6.16b
-	WORD $0x6f880144 // mla v4.4s, v10.4s, v8.s[0]
-	FMOVQ 64(R4), F5
-	WORD $0x4e3d1ca6 // and v6.16b, v5.16b, v29.16b
-	FMOVQ 48(R6), F10
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a94cc // sdot v12.4s, v6.16b, v10.16b
-	WORD $0x6fa80184 // mla v4.4s, v12.4s, v8.s[1]
-	WORD $0x6f0e0406 // ushr v6.16b, v0.16b, #2
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	FMOVQ 96(R6), F10
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a94cc // sdot v12.4s, v6.16b, v10.16b
-	WORD $0x6f880984 // mla v4.4s, v12.4s, v8.s[2]
-	WORD $0x6f0e04a6 // ushr v6.16b, v5.16b, #2
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	FMOVQ 112(R6), F10
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a94cc // sdot v12.4s, v6.16b, v10.16b
-	WORD $0x6fa80984 // mla v4.4s, v12.4s, v8.s[3]
-	WORD $0x6f0c0406 // ushr v6.16b, v0.16b, #4
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	FMOVQ 160(R6), F8
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e8894ca // sdot v10.4s, v6.16b, v8.16b
-	WORD $0x6f810144 // mla v4.4s, v10.4s, v1.s[0]
-	WORD $0x6f0c04a6 // ushr v6.16b, v5.16b, #4
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	FMOVQ 176(R6), F8
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e8894ca // sdot v10.4s, v6.16b, v8.16b
-	WORD $0x6fa10144 // mla v4.4s, v10.4s, v1.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 224(R6), F6
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869408 // sdot v8.4s, v0.16b, v6.16b
-	WORD $0x6f810904 // mla v4.4s, v8.4s, v1.s[2]
-	WORD $0x6f0a04a0 // ushr v0.16b, v5.16b, #6
-	FMOVQ 240(R6), F5
+	WORD $0x4e8c94ce // sdot v14.4s, v6.16b, v12.16b
+	WORD $0x6f8501c8 // mla v8.4s, v14.4s, v5.s[0]
 	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e859406 // sdot v6.4s, v0.16b, v5.16b
-	WORD $0x6fa108c4 // mla v4.4s, v6.4s, v1.s[3]
-	FMOVQ 0(R5), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x2f08a405 // uxtl v5.8h, v0.8b
-	WORD $0x6f08a400 // uxtl2 v0.8h, v0.16b
-	WORD $0x2f08a426 // uxtl v6.8h, v1.8b
-	WORD $0x6f08a421 // uxtl2 v1.8h, v1.16b
-	WORD $0x0f10a4c8 // sxtl v8.4s, v6.4h
-	WORD $0x4f10a4c6 // sxtl2 v6.4s, v6.8h
-	WORD $0x0f10a42a // sxtl v10.4s, v1.4h
-	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVQ 256(R6), F12
-	WORD $0x0e6cc0ad // smull v13.4s, v5.4h, v12.4h
-	WORD $0x4e6c80ad // smlal2 v13.4s, v5.8h, v12.8h
-	FMOVQ 272(R6), F5
-	WORD $0x0e65800d // smlal v13.4s, v0.4h, v5.4h
-	WORD $0x4e65800d // smlal2 v13.4s, v0.8h, v5.8h
-	FMOVQ 16(R5), F0
-	WORD $0x4e3d1c05 // and v5.16b, v0.16b, v29.16b
-	FMOVQ 0(R6), F12
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8c94ae // sdot v14.4s, v5.16b, v12.16b
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x6f8801c5 // mla v5.4s, v14.4s, v8.s[0]
-	FMOVQ 32(R5), F12
-	WORD $0x4e3d1d8e // and v14.16b, v12.16b, v29.16b
-	FMOVQ 16(R6), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa80205 // mla v5.4s, v16.4s, v8.s[1]
-	WORD $0x6f0e040e // ushr v14.16b, v0.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	FMOVQ 64(R6), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6f880a05 // mla v5.4s, v16.4s, v8.s[2]
-	WORD $0x6f0e058e // ushr v14.16b, v12.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	FMOVQ 80(R6), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa80a05 // mla v5.4s, v16.4s, v8.s[3]
-	WORD $0x6f0c0408 // ushr v8.16b, v0.16b, #4
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FMOVQ 128(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e950f // sdot v15.4s, v8.16b, v14.16b
-	WORD $0x6f8601e5 // mla v5.4s, v15.4s, v6.s[0]
-	WORD $0x6f0c0588 // ushr v8.16b, v12.16b, #4
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FMOVQ 144(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e950f // sdot v15.4s, v8.16b, v14.16b
-	WORD $0x6fa601e5 // mla v5.4s, v15.4s, v6.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 192(R6), F8
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e88940e // sdot v14.4s, v0.16b, v8.16b
-	WORD $0x6f8609c5 // mla v5.4s, v14.4s, v6.s[2]
-	WORD $0x6f0a0580 // ushr v0.16b, v12.16b, #6
-	FMOVQ 208(R6), F8
+	WORD $0x4e8d9566 // sdot v6.4s, v11.16b, v13.16b
+	WORD $0x6fa500c8 // mla v8.4s, v6.4s, v5.s[1]
+	WORD $0x6f0a0526 // ushr v6.16b, v9.16b, #6
+	WORD $0x6f0a0549 // ushr v9.16b, v10.16b, #6
+	FLDPQ 192(R6), (F10, F11)
 	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e88940c // sdot v12.4s, v0.16b, v8.16b
-	WORD $0x6fa60985 // mla v5.4s, v12.4s, v6.s[3]
-	FMOVQ 48(R5), F0
-	WORD $0x4e3d1c06 // and v6.16b, v0.16b, v29.16b
-	FMOVQ 32(R6), F8
+	WORD $0x4e8a94cc // sdot v12.4s, v6.16b, v10.16b
+	WORD $0x6f850988 // mla v8.4s, v12.4s, v5.s[2]
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4e8b9526 // sdot v6.4s, v9.16b, v11.16b
+	WORD $0x6fa508c8 // mla v8.4s, v6.4s, v5.s[3]
+	FLDPQ 32(R21), (F5, F6)
+	WORD $0x4e3d1ca9 // and v9.16b, v5.16b, v29.16b
+	WORD $0x4e3d1cca // and v10.16b, v6.16b, v29.16b
+	FLDPQ 32(R6), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x6f8701a8 // mla v8.4s, v13.4s, v7.s[0]
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e8c9549 // sdot v9.4s, v10.16b, v12.16b
+	WORD $0x6fa70128 // mla v8.4s, v9.4s, v7.s[1]
+	WORD $0x6f0e04a9 // ushr v9.16b, v5.16b, #2
+	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
+	WORD $0x6f0e04ca // ushr v10.16b, v6.16b, #2
+	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
+	FLDPQ 96(R6), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x6f8709a8 // mla v8.4s, v13.4s, v7.s[2]
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e8c9549 // sdot v9.4s, v10.16b, v12.16b
+	WORD $0x6fa70928 // mla v8.4s, v9.4s, v7.s[3]
+	WORD $0x6f0c04a7 // ushr v7.16b, v5.16b, #4
+	WORD $0x4e3d1ce7 // and v7.16b, v7.16b, v29.16b
+	WORD $0x6f0c04c9 // ushr v9.16b, v6.16b, #4
+	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
+	FLDPQ 160(R6), (F10, F11)
 	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8894cc // sdot v12.4s, v6.16b, v8.16b
-	WORD $0x6f8a0185 // mla v5.4s, v12.4s, v10.s[0]
-	FMOVQ 64(R5), F6
-	WORD $0x4e3d1cc8 // and v8.16b, v6.16b, v29.16b
-	FMOVQ 48(R6), F12
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8c950e // sdot v14.4s, v8.16b, v12.16b
-	WORD $0x6faa01c5 // mla v5.4s, v14.4s, v10.s[1]
-	WORD $0x6f0e0408 // ushr v8.16b, v0.16b, #2
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FMOVQ 96(R6), F12
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8c950e // sdot v14.4s, v8.16b, v12.16b
-	WORD $0x6f8a09c5 // mla v5.4s, v14.4s, v10.s[2]
-	WORD $0x6f0e04c8 // ushr v8.16b, v6.16b, #2
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FMOVQ 112(R6), F12
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8c950e // sdot v14.4s, v8.16b, v12.16b
-	WORD $0x6faa09c5 // mla v5.4s, v14.4s, v10.s[3]
-	WORD $0x6f0c0408 // ushr v8.16b, v0.16b, #4
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FMOVQ 160(R6), F10
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a950c // sdot v12.4s, v8.16b, v10.16b
-	WORD $0x6f810185 // mla v5.4s, v12.4s, v1.s[0]
-	WORD $0x6f0c04c8 // ushr v8.16b, v6.16b, #4
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FMOVQ 176(R6), F10
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a950c // sdot v12.4s, v8.16b, v10.16b
-	WORD $0x6fa10185 // mla v5.4s, v12.4s, v1.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 224(R6), F8
+	WORD $0x4e8a94ec // sdot v12.4s, v7.16b, v10.16b
+	WORD $0x6f830188 // mla v8.4s, v12.4s, v3.s[0]
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4e8b9527 // sdot v7.4s, v9.16b, v11.16b
+	WORD $0x6fa300e8 // mla v8.4s, v7.4s, v3.s[1]
+	WORD $0x6f0a04a5 // ushr v5.16b, v5.16b, #6
+	WORD $0x6f0a04c6 // ushr v6.16b, v6.16b, #6
+	FLDPQ 224(R6), (F7, F9)
 	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e88940a // sdot v10.4s, v0.16b, v8.16b
-	WORD $0x6f810945 // mla v5.4s, v10.4s, v1.s[2]
-	WORD $0x6f0a04c0 // ushr v0.16b, v6.16b, #6
-	FMOVQ 240(R6), F6
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869408 // sdot v8.4s, v0.16b, v6.16b
-	WORD $0x6fa10905 // mla v5.4s, v8.4s, v1.s[3]
-	WORD $0x4ea3bc40 // addp v0.4s, v2.4s, v3.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	WORD $0x4e8794aa // sdot v10.4s, v5.16b, v7.16b
+	WORD $0x6f830948 // mla v8.4s, v10.4s, v3.s[2]
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4e8994c5 // sdot v5.4s, v6.16b, v9.16b
+	WORD $0x6fa308a8 // mla v8.4s, v5.4s, v3.s[3]
+	FMOVQ 256(R6), F3
+	WORD $0x0e63c085 // smull v5.4s, v4.4h, v3.4h
+	WORD $0x4e638085 // smlal2 v5.4s, v4.8h, v3.8h
+	FMOVQ 272(R6), F3
+	WORD $0x0e638045 // smlal v5.4s, v2.4h, v3.4h
+	WORD $0x4e638045 // smlal2 v5.4s, v2.8h, v3.8h
+	WORD $0x4eb1b902 // addv s2, v8.4s
+	VEXT $4, V2.B16, V0.B16, V0.B16
+	WORD $0x4eb1b8a2 // addv s2, v5.4s
+	VEXT $4, V2.B16, V1.B16, V1.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V2.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x4ea9bce2 // addp v2.4s, v7.4s, v9.4s
-	WORD $0x4eadbd63 // addp v3.4s, v11.4s, v13.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU 80(R2), R14
-	MOVWU 80(R3), R15
-	ORR R15<<32, R14, R14
-	MOVWU 80(R4), R19
-	MOVWU 80(R5), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F3
-	VMOV R19, V3.D[1]
+	ADD $80, R2, R14
+	ADD $80, R3, R15
+	ADD $80, R4, R19
+	ADD $80, R5, R20
+	VLD1R.P 4(R14), [V3.S4]
+	VLD1.P 4(R15), V3.S[1]
+	VLD1.P 4(R19), V3.S[2]
+	VLD1.P 4(R20), V3.S[3]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $84, R2
@@ -1760,6 +692,7 @@ loop:
 	ADD $84, R4
 	ADD $84, R5
 	ADD $320, R6
+	ADD $84, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -1781,6 +714,7 @@ TEXT ·neonDotIQ2Rows(SB), NOSPLIT, $0-8
 	ADD $0, R10, R12
 	ADD $72, R0, R14
 	FMOVQ (R14), F31
+	MOVD $2, R8
 	PCALIGN $16
 
 loop:
@@ -1790,306 +724,18 @@ loop:
 	PRFM 192(R13), PLDL1KEEP
 	PRFM 256(R13), PLDL1KEEP
 	ADD $264, R13
-	MOVD 2(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FMOVQ 0(R6), F3
-	FMOVQ 16(R6), F4
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
 	WORD $0x4f000400 // movi v0.4s, #0
-	WORD $0x6f8200a0 // mla v0.4s, v5.4s, v2.s[0]
-	MOVD 10(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 32(R6), F4
-	FMOVQ 48(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 18(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 64(R6), F4
-	FMOVQ 80(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 26(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 96(R6), F4
-	FMOVQ 112(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 34(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 128(R6), F4
-	FMOVQ 144(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 42(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 160(R6), F4
-	FMOVQ 176(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 50(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 192(R6), F4
-	FMOVQ 208(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 58(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 224(R6), F4
-	FMOVQ 240(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 2(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 0(R6), F4
-	FMOVQ 16(R6), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
 	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x6f8300c1 // mla v1.4s, v6.4s, v3.s[0]
-	MOVD 10(R3), R14
+	MOVD $4, R23
+
+piece:
+	MOVD.P 16(R21), R14
 	UBFX $0, R14, $8, R15
 	FMOVD (R11)(R15<<3), F2
 	UBFX $8, R14, $8, R15
@@ -2112,17 +758,15 @@ loop:
 	VZIP1 V4.D2, V3.D2, V3.D2
 	VZIP1 V6.D2, V5.D2, V4.D2
 	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
+	LSR $59, R14, R14
+	ORR $1, R14, R14
 	FMOVS R14, F4
-	FMOVQ 32(R6), F5
-	FMOVQ 48(R6), F6
+	FLDPQ.P 64(R6), (F5, F6)
 	WORD $0x4f000407 // movi v7.4s, #0
 	WORD $0x4e859447 // sdot v7.4s, v2.16b, v5.16b
 	WORD $0x4e869467 // sdot v7.4s, v3.16b, v6.16b
 	WORD $0x6f8400e1 // mla v1.4s, v7.4s, v4.s[0]
-	MOVD 18(R3), R14
+	MOVD -8(R21), R14
 	UBFX $0, R14, $8, R15
 	FMOVD (R11)(R15<<3), F2
 	UBFX $8, R14, $8, R15
@@ -2145,725 +789,32 @@ loop:
 	VZIP1 V4.D2, V3.D2, V3.D2
 	VZIP1 V6.D2, V5.D2, V4.D2
 	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
+	LSR $59, R14, R14
+	ORR $1, R14, R14
 	FMOVS R14, F4
-	FMOVQ 64(R6), F5
-	FMOVQ 80(R6), F6
+	FLDPQ -32(R6), (F5, F6)
 	WORD $0x4f000407 // movi v7.4s, #0
 	WORD $0x4e859447 // sdot v7.4s, v2.16b, v5.16b
 	WORD $0x4e869467 // sdot v7.4s, v3.16b, v6.16b
 	WORD $0x6f8400e1 // mla v1.4s, v7.4s, v4.s[0]
-	MOVD 26(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 96(R6), F5
-	FMOVQ 112(R6), F6
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859447 // sdot v7.4s, v2.16b, v5.16b
-	WORD $0x4e869467 // sdot v7.4s, v3.16b, v6.16b
-	WORD $0x6f8400e1 // mla v1.4s, v7.4s, v4.s[0]
-	MOVD 34(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 128(R6), F5
-	FMOVQ 144(R6), F6
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859447 // sdot v7.4s, v2.16b, v5.16b
-	WORD $0x4e869467 // sdot v7.4s, v3.16b, v6.16b
-	WORD $0x6f8400e1 // mla v1.4s, v7.4s, v4.s[0]
-	MOVD 42(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 160(R6), F5
-	FMOVQ 176(R6), F6
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859447 // sdot v7.4s, v2.16b, v5.16b
-	WORD $0x4e869467 // sdot v7.4s, v3.16b, v6.16b
-	WORD $0x6f8400e1 // mla v1.4s, v7.4s, v4.s[0]
-	MOVD 50(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 192(R6), F5
-	FMOVQ 208(R6), F6
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859447 // sdot v7.4s, v2.16b, v5.16b
-	WORD $0x4e869467 // sdot v7.4s, v3.16b, v6.16b
-	WORD $0x6f8400e1 // mla v1.4s, v7.4s, v4.s[0]
-	MOVD 58(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 224(R6), F5
-	FMOVQ 240(R6), F6
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859447 // sdot v7.4s, v2.16b, v5.16b
-	WORD $0x4e869467 // sdot v7.4s, v3.16b, v6.16b
-	WORD $0x6f8400e1 // mla v1.4s, v7.4s, v4.s[0]
-	MOVD 2(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 0(R6), F5
-	FMOVQ 16(R6), F6
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859447 // sdot v7.4s, v2.16b, v5.16b
-	WORD $0x4e869467 // sdot v7.4s, v3.16b, v6.16b
-	WORD $0x4f000402 // movi v2.4s, #0
-	WORD $0x6f8400e2 // mla v2.4s, v7.4s, v4.s[0]
-	MOVD 10(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 32(R6), F6
-	FMOVQ 48(R6), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869468 // sdot v8.4s, v3.16b, v6.16b
-	WORD $0x4e879488 // sdot v8.4s, v4.16b, v7.16b
-	WORD $0x6f850102 // mla v2.4s, v8.4s, v5.s[0]
-	MOVD 18(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 64(R6), F6
-	FMOVQ 80(R6), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869468 // sdot v8.4s, v3.16b, v6.16b
-	WORD $0x4e879488 // sdot v8.4s, v4.16b, v7.16b
-	WORD $0x6f850102 // mla v2.4s, v8.4s, v5.s[0]
-	MOVD 26(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 96(R6), F6
-	FMOVQ 112(R6), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869468 // sdot v8.4s, v3.16b, v6.16b
-	WORD $0x4e879488 // sdot v8.4s, v4.16b, v7.16b
-	WORD $0x6f850102 // mla v2.4s, v8.4s, v5.s[0]
-	MOVD 34(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 128(R6), F6
-	FMOVQ 144(R6), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869468 // sdot v8.4s, v3.16b, v6.16b
-	WORD $0x4e879488 // sdot v8.4s, v4.16b, v7.16b
-	WORD $0x6f850102 // mla v2.4s, v8.4s, v5.s[0]
-	MOVD 42(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 160(R6), F6
-	FMOVQ 176(R6), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869468 // sdot v8.4s, v3.16b, v6.16b
-	WORD $0x4e879488 // sdot v8.4s, v4.16b, v7.16b
-	WORD $0x6f850102 // mla v2.4s, v8.4s, v5.s[0]
-	MOVD 50(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 192(R6), F6
-	FMOVQ 208(R6), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869468 // sdot v8.4s, v3.16b, v6.16b
-	WORD $0x4e879488 // sdot v8.4s, v4.16b, v7.16b
-	WORD $0x6f850102 // mla v2.4s, v8.4s, v5.s[0]
-	MOVD 58(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 224(R6), F6
-	FMOVQ 240(R6), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869468 // sdot v8.4s, v3.16b, v6.16b
-	WORD $0x4e879488 // sdot v8.4s, v4.16b, v7.16b
-	WORD $0x6f850102 // mla v2.4s, v8.4s, v5.s[0]
-	MOVD 2(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 0(R6), F6
-	FMOVQ 16(R6), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869468 // sdot v8.4s, v3.16b, v6.16b
-	WORD $0x4e879488 // sdot v8.4s, v4.16b, v7.16b
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x6f850103 // mla v3.4s, v8.4s, v5.s[0]
-	MOVD 10(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 32(R6), F7
-	FMOVQ 48(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
-	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	MOVD 18(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 64(R6), F7
-	FMOVQ 80(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
-	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	MOVD 26(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 96(R6), F7
-	FMOVQ 112(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
-	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	MOVD 34(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 128(R6), F7
-	FMOVQ 144(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
-	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	MOVD 42(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 160(R6), F7
-	FMOVQ 176(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
-	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	MOVD 50(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 192(R6), F7
-	FMOVQ 208(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
-	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	MOVD 58(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 224(R6), F7
-	FMOVQ 240(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
-	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	SUBS $1, R23, R23
+	BNE piece
+	WORD $0x4eb1b821 // addv s1, v1.4s
+	VEXT $4, V1.B16, V0.B16, V0.B16
+	SUB $256, R6
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V1.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	MOVHU 0(R2), R14
-	MOVHU 0(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 0(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 0(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F2
+	ADD $0, R2, R14
+	ADD $0, R3, R15
+	ADD $0, R4, R19
+	ADD $0, R5, R20
+	VLD1R.P 2(R14), [V2.H8]
+	VLD1.P 2(R15), V2.H[1]
+	VLD1.P 2(R19), V2.H[2]
+	VLD1.P 2(R20), V2.H[3]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
@@ -2873,6 +824,7 @@ loop:
 	ADD $66, R4
 	ADD $66, R5
 	ADD $320, R6
+	ADD $66, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -2907,171 +859,43 @@ loop:
 	PRFM 448(R13), PLDL1KEEP
 	PRFM 512(R13), PLDL1KEEP
 	ADD $544, R13
-	FMOVQ 2(R2), F0
-	FMOVQ 18(R2), F1
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 2(R3), F0
-	FMOVQ 18(R3), F1
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 2(R4), F0
-	FMOVQ 18(R4), F1
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 2(R5), F0
-	FMOVQ 18(R5), F1
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 0(R2), R14
-	MOVHU 0(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 0(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 0(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F0
+	ADD $128, R6, R21
+	MOVD $4, R23
+
+block:
+	VLD1R.P 2(R2), [V0.H8]
+	VLD1.P 2(R3), V0.H[1]
+	VLD1.P 2(R4), V0.H[2]
+	VLD1.P 2(R5), V0.H[3]
 	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 128(R6), R14
-	VDUP R14, V1.S4
+	VLD1R.P 4(R21), [V1.S4]
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
+	FLDPQ.P 32(R2), (F1, F2)
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
+	WORD $0x4e849445 // sdot v5.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R3), (F1, F2)
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
+	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R4), (F1, F2)
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
+	WORD $0x4e849447 // sdot v7.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R5), (F1, F2)
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4e839428 // sdot v8.4s, v1.16b, v3.16b
+	WORD $0x4e849448 // sdot v8.4s, v2.16b, v4.16b
+	WORD $0x4ea6bca1 // addp v1.4s, v5.4s, v6.4s
+	WORD $0x4ea8bce2 // addp v2.4s, v7.4s, v8.4s
 	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 36(R2), F0
-	FMOVQ 52(R2), F1
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 36(R3), F0
-	FMOVQ 52(R3), F1
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 36(R4), F0
-	FMOVQ 52(R4), F1
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 36(R5), F0
-	FMOVQ 52(R5), F1
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 34(R2), R14
-	MOVHU 34(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 34(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 34(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F0
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 132(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 70(R2), F0
-	FMOVQ 86(R2), F1
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 70(R3), F0
-	FMOVQ 86(R3), F1
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 70(R4), F0
-	FMOVQ 86(R4), F1
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 70(R5), F0
-	FMOVQ 86(R5), F1
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 68(R2), R14
-	MOVHU 68(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 68(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 68(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F0
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 136(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 104(R2), F0
-	FMOVQ 120(R2), F1
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 104(R3), F0
-	FMOVQ 120(R3), F1
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 104(R4), F0
-	FMOVQ 120(R4), F1
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 104(R5), F0
-	FMOVQ 120(R5), F1
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 102(R2), R14
-	MOVHU 102(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 102(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 102(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F0
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 140(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $136, R2
-	ADD $136, R3
-	ADD $136, R4
-	ADD $136, R5
-	ADD $192, R6
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -3107,48 +931,14 @@ loop:
 	PRFM 192(R13), PLDL1KEEP
 	PRFM 256(R13), PLDL1KEEP
 	ADD $272, R13
-	FMOVQ 1(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 1(R3), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 1(R4), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 1(R5), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 0(R2), R14
-	MOVBU 0(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 0(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 0(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
+	ADD $128, R6, R21
+	MOVD $4, R23
+
+block:
+	VLD1R.P 1(R2), [V0.B16]
+	VLD1.P 1(R3), V0.B[1]
+	VLD1.P 1(R4), V0.B[2]
+	VLD1.P 1(R5), V0.B[3]
 	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
 	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
 	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
@@ -3156,194 +946,50 @@ loop:
 	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
 	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
 	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 128(R6), R14
-	VDUP R14, V1.S4
+	VLD1R.P 4(R21), [V1.S4]
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 18(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
+	FMOVQ.P 16(R2), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
 	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 18(R3), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
+	FLDPQ.P 32(R6), (F3, F4)
 	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 18(R4), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
+	WORD $0x4e839445 // sdot v5.4s, v2.16b, v3.16b
+	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
+	FMOVQ.P 16(R3), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
 	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
 	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 18(R5), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
+	WORD $0x4e839446 // sdot v6.4s, v2.16b, v3.16b
+	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
+	FMOVQ.P 16(R4), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
 	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
 	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 17(R2), R14
-	MOVBU 17(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 17(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 17(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 132(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
+	WORD $0x4e839447 // sdot v7.4s, v2.16b, v3.16b
+	WORD $0x4e849427 // sdot v7.4s, v1.16b, v4.16b
+	FMOVQ.P 16(R5), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4e839448 // sdot v8.4s, v2.16b, v3.16b
+	WORD $0x4e849428 // sdot v8.4s, v1.16b, v4.16b
+	WORD $0x4ea6bca1 // addp v1.4s, v5.4s, v6.4s
+	WORD $0x4ea8bce2 // addp v2.4s, v7.4s, v8.4s
 	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 35(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 35(R3), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 35(R4), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 35(R5), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 34(R2), R14
-	MOVBU 34(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 34(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 34(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 136(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 52(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 52(R3), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 52(R4), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 52(R5), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 51(R2), R14
-	MOVBU 51(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 51(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 51(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 140(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $68, R2
-	ADD $68, R3
-	ADD $68, R4
-	ADD $68, R5
-	ADD $192, R6
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -3373,8 +1019,9 @@ loop:
 	PRFM 64(R13), PLDL1KEEP
 	PRFM 128(R13), PLDL1KEEP
 	ADD $144, R13
-	MOVD 4(R2), R14
-	MOVWU 12(R2), R15
+	ADD $16, R2, R21
+	MOVD -12(R21), R14
+	MOVWU -4(R21), R15
 	LSR $4, R15, R19
 	ORR R19<<32, R15, R15
 	AND $0x0f0f0f0f0f0f0f0f, R15, R15
@@ -3389,271 +1036,151 @@ loop:
 	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
 	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
 	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c004 // smull v4.4s, v0.4h, v1.4h
-	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
-	FMOVQ 256(R7), F1
-	WORD $0x0e61c005 // smull v5.4s, v0.4h, v1.4h
-	WORD $0x4e618005 // smlal2 v5.4s, v0.8h, v1.8h
-	FMOVQ 256(R8), F1
-	WORD $0x0e61c006 // smull v6.4s, v0.4h, v1.4h
-	WORD $0x4e618006 // smlal2 v6.4s, v0.8h, v1.8h
-	FMOVQ 256(R9), F1
-	WORD $0x0e61c007 // smull v7.4s, v0.4h, v1.4h
-	WORD $0x4e618007 // smlal2 v7.4s, v0.8h, v1.8h
-	FMOVQ 16(R2), F0
-	FMOVQ 32(R2), F1
-	WORD $0x4e3e1c08 // and v8.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c29 // and v9.16b, v1.16b, v30.16b
-	FMOVQ 0(R6), F10
-	FMOVQ 16(R6), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a950c // sdot v12.4s, v8.16b, v10.16b
-	WORD $0x4e8b952c // sdot v12.4s, v9.16b, v11.16b
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x6f82018a // mla v10.4s, v12.4s, v2.s[0]
-	FMOVQ 0(R7), F11
-	FMOVQ 16(R7), F12
+	WORD $0x4f000401 // movi v1.4s, #0
+	WORD $0x4f000404 // movi v4.4s, #0
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4f000406 // movi v6.4s, #0
+	MOVD $2, R23
+
+piece:
+	FLDPQ.P 64(R21), (F7, F8)
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	FLDPQ.P 128(R6), (F11, F12)
 	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8b950d // sdot v13.4s, v8.16b, v11.16b
-	WORD $0x4e8c952d // sdot v13.4s, v9.16b, v12.16b
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8201a1 // mla v1.4s, v13.4s, v2.s[0]
+	FLDPQ.P 128(R7), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8201a4 // mla v4.4s, v13.4s, v2.s[0]
+	FLDPQ.P 128(R8), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8201a5 // mla v5.4s, v13.4s, v2.s[0]
+	FLDPQ.P 128(R9), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8201a6 // mla v6.4s, v13.4s, v2.s[0]
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	FLDPQ -64(R6), (F9, F10)
 	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x6f8201ab // mla v11.4s, v13.4s, v2.s[0]
-	FMOVQ 0(R8), F12
-	FMOVQ 16(R8), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8c950e // sdot v14.4s, v8.16b, v12.16b
-	WORD $0x4e8d952e // sdot v14.4s, v9.16b, v13.16b
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x6f8201cc // mla v12.4s, v14.4s, v2.s[0]
-	FMOVQ 0(R9), F13
-	FMOVQ 16(R9), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d950f // sdot v15.4s, v8.16b, v13.16b
-	WORD $0x4e8e952f // sdot v15.4s, v9.16b, v14.16b
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x6f8201e8 // mla v8.4s, v15.4s, v2.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 64(R6), F9
-	FMOVQ 80(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89940e // sdot v14.4s, v0.16b, v9.16b
-	WORD $0x4e8d942e // sdot v14.4s, v1.16b, v13.16b
-	WORD $0x6fa201ca // mla v10.4s, v14.4s, v2.s[1]
-	FMOVQ 64(R7), F9
-	FMOVQ 80(R7), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89940e // sdot v14.4s, v0.16b, v9.16b
-	WORD $0x4e8d942e // sdot v14.4s, v1.16b, v13.16b
-	WORD $0x6fa201cb // mla v11.4s, v14.4s, v2.s[1]
-	FMOVQ 64(R8), F9
-	FMOVQ 80(R8), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89940e // sdot v14.4s, v0.16b, v9.16b
-	WORD $0x4e8d942e // sdot v14.4s, v1.16b, v13.16b
-	WORD $0x6fa201cc // mla v12.4s, v14.4s, v2.s[1]
-	FMOVQ 64(R9), F9
-	FMOVQ 80(R9), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89940e // sdot v14.4s, v0.16b, v9.16b
-	WORD $0x4e8d942e // sdot v14.4s, v1.16b, v13.16b
-	WORD $0x6fa201c8 // mla v8.4s, v14.4s, v2.s[1]
-	FMOVQ 48(R2), F0
-	FMOVQ 64(R2), F1
-	WORD $0x4e3e1c09 // and v9.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2d // and v13.16b, v1.16b, v30.16b
-	FMOVQ 32(R6), F14
-	FMOVQ 48(R6), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8e9530 // sdot v16.4s, v9.16b, v14.16b
-	WORD $0x4e8f95b0 // sdot v16.4s, v13.16b, v15.16b
-	WORD $0x6f820a0a // mla v10.4s, v16.4s, v2.s[2]
-	FMOVQ 32(R7), F14
-	FMOVQ 48(R7), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8e9530 // sdot v16.4s, v9.16b, v14.16b
-	WORD $0x4e8f95b0 // sdot v16.4s, v13.16b, v15.16b
-	WORD $0x6f820a0b // mla v11.4s, v16.4s, v2.s[2]
-	FMOVQ 32(R8), F14
-	FMOVQ 48(R8), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8e9530 // sdot v16.4s, v9.16b, v14.16b
-	WORD $0x4e8f95b0 // sdot v16.4s, v13.16b, v15.16b
-	WORD $0x6f820a0c // mla v12.4s, v16.4s, v2.s[2]
-	FMOVQ 32(R9), F14
-	FMOVQ 48(R9), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8e9530 // sdot v16.4s, v9.16b, v14.16b
-	WORD $0x4e8f95b0 // sdot v16.4s, v13.16b, v15.16b
-	WORD $0x6f820a08 // mla v8.4s, v16.4s, v2.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 96(R6), F9
-	FMOVQ 112(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89940e // sdot v14.4s, v0.16b, v9.16b
-	WORD $0x4e8d942e // sdot v14.4s, v1.16b, v13.16b
-	WORD $0x6fa209ca // mla v10.4s, v14.4s, v2.s[3]
-	FMOVQ 96(R7), F9
-	FMOVQ 112(R7), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89940e // sdot v14.4s, v0.16b, v9.16b
-	WORD $0x4e8d942e // sdot v14.4s, v1.16b, v13.16b
-	WORD $0x6fa209cb // mla v11.4s, v14.4s, v2.s[3]
-	FMOVQ 96(R8), F9
-	FMOVQ 112(R8), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89940e // sdot v14.4s, v0.16b, v9.16b
-	WORD $0x4e8d942e // sdot v14.4s, v1.16b, v13.16b
-	WORD $0x6fa209cc // mla v12.4s, v14.4s, v2.s[3]
-	FMOVQ 96(R9), F9
-	FMOVQ 112(R9), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89940e // sdot v14.4s, v0.16b, v9.16b
-	WORD $0x4e8d942e // sdot v14.4s, v1.16b, v13.16b
-	WORD $0x6fa209c8 // mla v8.4s, v14.4s, v2.s[3]
-	FMOVQ 80(R2), F0
-	FMOVQ 96(R2), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c29 // and v9.16b, v1.16b, v30.16b
-	FMOVQ 128(R6), F13
-	FMOVQ 144(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d944f // sdot v15.4s, v2.16b, v13.16b
-	WORD $0x4e8e952f // sdot v15.4s, v9.16b, v14.16b
-	WORD $0x6f8301ea // mla v10.4s, v15.4s, v3.s[0]
-	FMOVQ 128(R7), F13
-	FMOVQ 144(R7), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d944f // sdot v15.4s, v2.16b, v13.16b
-	WORD $0x4e8e952f // sdot v15.4s, v9.16b, v14.16b
-	WORD $0x6f8301eb // mla v11.4s, v15.4s, v3.s[0]
-	FMOVQ 128(R8), F13
-	FMOVQ 144(R8), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d944f // sdot v15.4s, v2.16b, v13.16b
-	WORD $0x4e8e952f // sdot v15.4s, v9.16b, v14.16b
-	WORD $0x6f8301ec // mla v12.4s, v15.4s, v3.s[0]
-	FMOVQ 128(R9), F13
-	FMOVQ 144(R9), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d944f // sdot v15.4s, v2.16b, v13.16b
-	WORD $0x4e8e952f // sdot v15.4s, v9.16b, v14.16b
-	WORD $0x6f8301e8 // mla v8.4s, v15.4s, v3.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 192(R6), F2
-	FMOVQ 208(R6), F9
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20161 // mla v1.4s, v11.4s, v2.s[1]
+	FLDPQ -64(R7), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20164 // mla v4.4s, v11.4s, v2.s[1]
+	FLDPQ -64(R8), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20165 // mla v5.4s, v11.4s, v2.s[1]
+	FLDPQ -64(R9), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20166 // mla v6.4s, v11.4s, v2.s[1]
+	FLDPQ -32(R21), (F7, F8)
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	FLDPQ -96(R6), (F11, F12)
 	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e82940d // sdot v13.4s, v0.16b, v2.16b
-	WORD $0x4e89942d // sdot v13.4s, v1.16b, v9.16b
-	WORD $0x6fa301aa // mla v10.4s, v13.4s, v3.s[1]
-	FMOVQ 192(R7), F2
-	FMOVQ 208(R7), F9
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8209a1 // mla v1.4s, v13.4s, v2.s[2]
+	FLDPQ -96(R7), (F11, F12)
 	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e82940d // sdot v13.4s, v0.16b, v2.16b
-	WORD $0x4e89942d // sdot v13.4s, v1.16b, v9.16b
-	WORD $0x6fa301ab // mla v11.4s, v13.4s, v3.s[1]
-	FMOVQ 192(R8), F2
-	FMOVQ 208(R8), F9
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8209a4 // mla v4.4s, v13.4s, v2.s[2]
+	FLDPQ -96(R8), (F11, F12)
 	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e82940d // sdot v13.4s, v0.16b, v2.16b
-	WORD $0x4e89942d // sdot v13.4s, v1.16b, v9.16b
-	WORD $0x6fa301ac // mla v12.4s, v13.4s, v3.s[1]
-	FMOVQ 192(R9), F2
-	FMOVQ 208(R9), F9
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8209a5 // mla v5.4s, v13.4s, v2.s[2]
+	FLDPQ -96(R9), (F11, F12)
 	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e82940d // sdot v13.4s, v0.16b, v2.16b
-	WORD $0x4e89942d // sdot v13.4s, v1.16b, v9.16b
-	WORD $0x6fa301a8 // mla v8.4s, v13.4s, v3.s[1]
-	FMOVQ 112(R2), F0
-	FMOVQ 128(R2), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c29 // and v9.16b, v1.16b, v30.16b
-	FMOVQ 160(R6), F13
-	FMOVQ 176(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d944f // sdot v15.4s, v2.16b, v13.16b
-	WORD $0x4e8e952f // sdot v15.4s, v9.16b, v14.16b
-	WORD $0x6f8309ea // mla v10.4s, v15.4s, v3.s[2]
-	FMOVQ 160(R7), F13
-	FMOVQ 176(R7), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d944f // sdot v15.4s, v2.16b, v13.16b
-	WORD $0x4e8e952f // sdot v15.4s, v9.16b, v14.16b
-	WORD $0x6f8309eb // mla v11.4s, v15.4s, v3.s[2]
-	FMOVQ 160(R8), F13
-	FMOVQ 176(R8), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d944f // sdot v15.4s, v2.16b, v13.16b
-	WORD $0x4e8e952f // sdot v15.4s, v9.16b, v14.16b
-	WORD $0x6f8309ec // mla v12.4s, v15.4s, v3.s[2]
-	FMOVQ 160(R9), F13
-	FMOVQ 176(R9), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8d944f // sdot v15.4s, v2.16b, v13.16b
-	WORD $0x4e8e952f // sdot v15.4s, v9.16b, v14.16b
-	WORD $0x6f8309e8 // mla v8.4s, v15.4s, v3.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 224(R6), F2
-	FMOVQ 240(R6), F9
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e82940d // sdot v13.4s, v0.16b, v2.16b
-	WORD $0x4e89942d // sdot v13.4s, v1.16b, v9.16b
-	WORD $0x6fa309aa // mla v10.4s, v13.4s, v3.s[3]
-	FMOVQ 224(R7), F2
-	FMOVQ 240(R7), F9
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e82940d // sdot v13.4s, v0.16b, v2.16b
-	WORD $0x4e89942d // sdot v13.4s, v1.16b, v9.16b
-	WORD $0x6fa309ab // mla v11.4s, v13.4s, v3.s[3]
-	FMOVQ 224(R8), F2
-	FMOVQ 240(R8), F9
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e82940d // sdot v13.4s, v0.16b, v2.16b
-	WORD $0x4e89942d // sdot v13.4s, v1.16b, v9.16b
-	WORD $0x6fa309ac // mla v12.4s, v13.4s, v3.s[3]
-	FMOVQ 224(R9), F2
-	FMOVQ 240(R9), F9
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e82940d // sdot v13.4s, v0.16b, v2.16b
-	WORD $0x4e89942d // sdot v13.4s, v1.16b, v9.16b
-	WORD $0x6fa309a8 // mla v8.4s, v13.4s, v3.s[3]
-	WORD $0x4eabbd40 // addp v0.4s, v10.4s, v11.4s
-	WORD $0x4ea8bd81 // addp v1.4s, v12.4s, v8.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	MOVWU 288(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 288(R8), R19
-	MOVWU 288(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x4ea5bc82 // addp v2.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc3 // addp v3.4s, v6.4s, v7.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU 0(R2), R14
-	VDUP R14, V3.S4
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8209a6 // mla v6.4s, v13.4s, v2.s[2]
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	FLDPQ -32(R6), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20961 // mla v1.4s, v11.4s, v2.s[3]
+	FLDPQ -32(R7), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20964 // mla v4.4s, v11.4s, v2.s[3]
+	FLDPQ -32(R8), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20965 // mla v5.4s, v11.4s, v2.s[3]
+	FLDPQ -32(R9), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20966 // mla v6.4s, v11.4s, v2.s[3]
+	WORD $0x4ea31c62 // orr v2.16b, v3.16b, v3.16b
+	SUBS $1, R23, R23
+	BNE piece
+	FMOVQ 0(R6), F2
+	WORD $0x0e62c003 // smull v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	FMOVQ 0(R7), F2
+	WORD $0x0e62c007 // smull v7.4s, v0.4h, v2.4h
+	WORD $0x4e628007 // smlal2 v7.4s, v0.8h, v2.8h
+	FMOVQ 0(R8), F2
+	WORD $0x0e62c008 // smull v8.4s, v0.4h, v2.4h
+	WORD $0x4e628008 // smlal2 v8.4s, v0.8h, v2.8h
+	FMOVQ 0(R9), F2
+	WORD $0x0e62c009 // smull v9.4s, v0.4h, v2.4h
+	WORD $0x4e628009 // smlal2 v9.4s, v0.8h, v2.8h
+	WORD $0x4ea7bc60 // addp v0.4s, v3.4s, v7.4s
+	WORD $0x4ea9bd02 // addp v2.4s, v8.4s, v9.4s
+	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
+	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
+	WORD $0x4ea6bca2 // addp v2.4s, v5.4s, v6.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V2.S4]
+	VLD1.P 4(R15), V2.S[1]
+	VLD1.P 4(R19), V2.S[2]
+	VLD1.P 4(R20), V2.S[3]
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	ADD $0, R2, R14
+	VLD1R.P 4(R14), [V3.S4]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
-	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e21dc81 // fmul v1.4s, v4.4s, v1.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e20dc40 // fmul v0.4s, v2.4s, v0.4s
+	WORD $0x4ea0d420 // fsub v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $144, R2
-	ADD $320, R6
-	ADD $320, R7
-	ADD $320, R8
-	ADD $320, R9
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -3685,400 +1212,226 @@ loop:
 	PRFM 128(R13), PLDL1KEEP
 	PRFM 192(R13), PLDL1KEEP
 	ADD $210, R13
-	FMOVQ 192(R2), F0
+	ADD $0, R2, R21
+	FMOVQ 192(R21), F0
+	ADD $128, R21, R22
 	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
 	WORD $0x4f08a400 // sxtl2 v0.8h, v0.16b
 	WORD $0x0f10a422 // sxtl v2.4s, v1.4h
 	WORD $0x4f10a423 // sxtl2 v3.4s, v1.8h
 	WORD $0x0f10a404 // sxtl v4.4s, v0.4h
 	WORD $0x4f10a405 // sxtl2 v5.4s, v0.8h
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c027 // smull v7.4s, v1.4h, v6.4h
-	WORD $0x4e668027 // smlal2 v7.4s, v1.8h, v6.8h
-	FMOVQ 272(R6), F6
-	WORD $0x0e668007 // smlal v7.4s, v0.4h, v6.4h
-	WORD $0x4e668007 // smlal2 v7.4s, v0.8h, v6.8h
-	WORD $0x4f2554e6 // shl v6.4s, v7.4s, #5
-	FMOVQ 256(R7), F7
-	WORD $0x0e67c028 // smull v8.4s, v1.4h, v7.4h
-	WORD $0x4e678028 // smlal2 v8.4s, v1.8h, v7.8h
-	FMOVQ 272(R7), F7
-	WORD $0x0e678008 // smlal v8.4s, v0.4h, v7.4h
-	WORD $0x4e678008 // smlal2 v8.4s, v0.8h, v7.8h
-	WORD $0x4f255507 // shl v7.4s, v8.4s, #5
-	FMOVQ 256(R8), F8
-	WORD $0x0e68c029 // smull v9.4s, v1.4h, v8.4h
-	WORD $0x4e688029 // smlal2 v9.4s, v1.8h, v8.8h
-	FMOVQ 272(R8), F8
-	WORD $0x0e688009 // smlal v9.4s, v0.4h, v8.4h
-	WORD $0x4e688009 // smlal2 v9.4s, v0.8h, v8.8h
-	WORD $0x4f255528 // shl v8.4s, v9.4s, #5
-	FMOVQ 256(R9), F9
-	WORD $0x0e69c02a // smull v10.4s, v1.4h, v9.4h
-	WORD $0x4e69802a // smlal2 v10.4s, v1.8h, v9.8h
-	FMOVQ 272(R9), F1
-	WORD $0x0e61800a // smlal v10.4s, v0.4h, v1.4h
-	WORD $0x4e61800a // smlal2 v10.4s, v0.8h, v1.8h
-	WORD $0x4f255540 // shl v0.4s, v10.4s, #5
-	FMOVQ 128(R2), F1
-	FMOVQ 0(R2), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0c542b // shl v11.16b, v1.16b, #4
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 0(R6), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b954c // sdot v12.4s, v10.16b, v11.16b
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x6f82018b // mla v11.4s, v12.4s, v2.s[0]
-	FMOVQ 0(R7), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x6f8201ac // mla v12.4s, v13.4s, v2.s[0]
-	FMOVQ 0(R8), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d954e // sdot v14.4s, v10.16b, v13.16b
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x6f8201cd // mla v13.4s, v14.4s, v2.s[0]
-	FMOVQ 0(R9), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e954f // sdot v15.4s, v10.16b, v14.16b
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x6f8201ea // mla v10.4s, v15.4s, v2.s[0]
-	FMOVQ 144(R2), F14
-	FMOVQ 16(R2), F15
-	WORD $0x4e3e1df0 // and v16.16b, v15.16b, v30.16b
-	WORD $0x4f0c55d1 // shl v17.16b, v14.16b, #4
-	WORD $0x4e3d1e31 // and v17.16b, v17.16b, v29.16b
-	WORD $0x4eb11e10 // orr v16.16b, v16.16b, v17.16b
-	FMOVQ 16(R6), F17
-	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e919612 // sdot v18.4s, v16.16b, v17.16b
-	WORD $0x6fa2024b // mla v11.4s, v18.4s, v2.s[1]
-	FMOVQ 16(R7), F17
-	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e919612 // sdot v18.4s, v16.16b, v17.16b
-	WORD $0x6fa2024c // mla v12.4s, v18.4s, v2.s[1]
-	FMOVQ 16(R8), F17
-	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e919612 // sdot v18.4s, v16.16b, v17.16b
-	WORD $0x6fa2024d // mla v13.4s, v18.4s, v2.s[1]
-	FMOVQ 16(R9), F17
-	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e919612 // sdot v18.4s, v16.16b, v17.16b
-	WORD $0x6fa2024a // mla v10.4s, v18.4s, v2.s[1]
-	FMOVQ 32(R2), F16
-	WORD $0x4e3e1e11 // and v17.16b, v16.16b, v30.16b
-	WORD $0x4f0a5432 // shl v18.16b, v1.16b, #2
-	WORD $0x4e3d1e52 // and v18.16b, v18.16b, v29.16b
-	WORD $0x4eb21e31 // orr v17.16b, v17.16b, v18.16b
-	FMOVQ 32(R6), F18
-	WORD $0x4f000413 // movi v19.4s, #0
-	WORD $0x4e929633 // sdot v19.4s, v17.16b, v18.16b
-	WORD $0x6f820a6b // mla v11.4s, v19.4s, v2.s[2]
-	FMOVQ 32(R7), F18
-	WORD $0x4f000413 // movi v19.4s, #0
-	WORD $0x4e929633 // sdot v19.4s, v17.16b, v18.16b
-	WORD $0x6f820a6c // mla v12.4s, v19.4s, v2.s[2]
-	FMOVQ 32(R8), F18
-	WORD $0x4f000413 // movi v19.4s, #0
-	WORD $0x4e929633 // sdot v19.4s, v17.16b, v18.16b
-	WORD $0x6f820a6d // mla v13.4s, v19.4s, v2.s[2]
-	FMOVQ 32(R9), F18
-	WORD $0x4f000413 // movi v19.4s, #0
-	WORD $0x4e929633 // sdot v19.4s, v17.16b, v18.16b
-	WORD $0x6f820a6a // mla v10.4s, v19.4s, v2.s[2]
-	FMOVQ 48(R2), F17
-	WORD $0x4e3e1e32 // and v18.16b, v17.16b, v30.16b
-	WORD $0x4f0a55d3 // shl v19.16b, v14.16b, #2
-	WORD $0x4e3d1e73 // and v19.16b, v19.16b, v29.16b
-	WORD $0x4eb31e52 // orr v18.16b, v18.16b, v19.16b
-	FMOVQ 48(R6), F19
-	WORD $0x4f000414 // movi v20.4s, #0
-	WORD $0x4e939654 // sdot v20.4s, v18.16b, v19.16b
-	WORD $0x6fa20a8b // mla v11.4s, v20.4s, v2.s[3]
-	FMOVQ 48(R7), F19
-	WORD $0x4f000414 // movi v20.4s, #0
-	WORD $0x4e939654 // sdot v20.4s, v18.16b, v19.16b
-	WORD $0x6fa20a8c // mla v12.4s, v20.4s, v2.s[3]
-	FMOVQ 48(R8), F19
-	WORD $0x4f000414 // movi v20.4s, #0
-	WORD $0x4e939654 // sdot v20.4s, v18.16b, v19.16b
-	WORD $0x6fa20a8d // mla v13.4s, v20.4s, v2.s[3]
-	FMOVQ 48(R9), F19
-	WORD $0x4f000414 // movi v20.4s, #0
-	WORD $0x4e939654 // sdot v20.4s, v18.16b, v19.16b
-	WORD $0x6fa20a8a // mla v10.4s, v20.4s, v2.s[3]
-	WORD $0x6f0c0522 // ushr v2.16b, v9.16b, #4
-	WORD $0x4e3d1c29 // and v9.16b, v1.16b, v29.16b
-	WORD $0x4ea91c42 // orr v2.16b, v2.16b, v9.16b
-	FMOVQ 64(R6), F9
-	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e899452 // sdot v18.4s, v2.16b, v9.16b
-	WORD $0x6f83024b // mla v11.4s, v18.4s, v3.s[0]
-	FMOVQ 64(R7), F9
-	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e899452 // sdot v18.4s, v2.16b, v9.16b
-	WORD $0x6f83024c // mla v12.4s, v18.4s, v3.s[0]
-	FMOVQ 64(R8), F9
-	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e899452 // sdot v18.4s, v2.16b, v9.16b
-	WORD $0x6f83024d // mla v13.4s, v18.4s, v3.s[0]
-	FMOVQ 64(R9), F9
-	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e899452 // sdot v18.4s, v2.16b, v9.16b
-	WORD $0x6f83024a // mla v10.4s, v18.4s, v3.s[0]
-	WORD $0x6f0c05e2 // ushr v2.16b, v15.16b, #4
-	WORD $0x4e3d1dc9 // and v9.16b, v14.16b, v29.16b
-	WORD $0x4ea91c42 // orr v2.16b, v2.16b, v9.16b
-	FMOVQ 80(R6), F9
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e89944f // sdot v15.4s, v2.16b, v9.16b
-	WORD $0x6fa301eb // mla v11.4s, v15.4s, v3.s[1]
-	FMOVQ 80(R7), F9
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e89944f // sdot v15.4s, v2.16b, v9.16b
-	WORD $0x6fa301ec // mla v12.4s, v15.4s, v3.s[1]
-	FMOVQ 80(R8), F9
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e89944f // sdot v15.4s, v2.16b, v9.16b
-	WORD $0x6fa301ed // mla v13.4s, v15.4s, v3.s[1]
-	FMOVQ 80(R9), F9
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e89944f // sdot v15.4s, v2.16b, v9.16b
-	WORD $0x6fa301ea // mla v10.4s, v15.4s, v3.s[1]
-	WORD $0x6f0c0602 // ushr v2.16b, v16.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FMOVQ 96(R6), F2
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4f000408 // movi v8.4s, #0
 	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829429 // sdot v9.4s, v1.16b, v2.16b
-	WORD $0x6f83092b // mla v11.4s, v9.4s, v3.s[2]
-	FMOVQ 96(R7), F2
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829429 // sdot v9.4s, v1.16b, v2.16b
-	WORD $0x6f83092c // mla v12.4s, v9.4s, v3.s[2]
-	FMOVQ 96(R8), F2
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829429 // sdot v9.4s, v1.16b, v2.16b
-	WORD $0x6f83092d // mla v13.4s, v9.4s, v3.s[2]
-	FMOVQ 96(R9), F2
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829429 // sdot v9.4s, v1.16b, v2.16b
-	WORD $0x6f83092a // mla v10.4s, v9.4s, v3.s[2]
-	WORD $0x6f0c0621 // ushr v1.16b, v17.16b, #4
-	WORD $0x6f0e05c2 // ushr v2.16b, v14.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	FMOVQ 112(R6), F2
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829429 // sdot v9.4s, v1.16b, v2.16b
-	WORD $0x6fa3092b // mla v11.4s, v9.4s, v3.s[3]
-	FMOVQ 112(R7), F2
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829429 // sdot v9.4s, v1.16b, v2.16b
-	WORD $0x6fa3092c // mla v12.4s, v9.4s, v3.s[3]
-	FMOVQ 112(R8), F2
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829429 // sdot v9.4s, v1.16b, v2.16b
-	WORD $0x6fa3092d // mla v13.4s, v9.4s, v3.s[3]
-	FMOVQ 112(R9), F2
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829429 // sdot v9.4s, v1.16b, v2.16b
-	WORD $0x6fa3092a // mla v10.4s, v9.4s, v3.s[3]
-	FMOVQ 160(R2), F1
-	FMOVQ 64(R2), F2
-	WORD $0x4e3e1c43 // and v3.16b, v2.16b, v30.16b
-	WORD $0x4f0c5429 // shl v9.16b, v1.16b, #4
-	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
-	WORD $0x4ea91c63 // orr v3.16b, v3.16b, v9.16b
-	FMOVQ 128(R6), F9
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89946e // sdot v14.4s, v3.16b, v9.16b
-	WORD $0x6f8401cb // mla v11.4s, v14.4s, v4.s[0]
-	FMOVQ 128(R7), F9
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89946e // sdot v14.4s, v3.16b, v9.16b
-	WORD $0x6f8401cc // mla v12.4s, v14.4s, v4.s[0]
-	FMOVQ 128(R8), F9
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89946e // sdot v14.4s, v3.16b, v9.16b
-	WORD $0x6f8401cd // mla v13.4s, v14.4s, v4.s[0]
-	FMOVQ 128(R9), F9
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e89946e // sdot v14.4s, v3.16b, v9.16b
-	WORD $0x6f8401ca // mla v10.4s, v14.4s, v4.s[0]
-	FMOVQ 176(R2), F3
-	FMOVQ 80(R2), F9
-	WORD $0x4e3e1d2e // and v14.16b, v9.16b, v30.16b
-	WORD $0x4f0c546f // shl v15.16b, v3.16b, #4
+	MOVD $2, R23
+
+piece:
+	FLDPQ.P 32(R22), (F10, F11)
+	FLDPQ.P 64(R21), (F12, F13)
+	WORD $0x4e3e1d8e // and v14.16b, v12.16b, v30.16b
+	WORD $0x4f0c554f // shl v15.16b, v10.16b, #4
 	WORD $0x4e3d1def // and v15.16b, v15.16b, v29.16b
 	WORD $0x4eaf1dce // orr v14.16b, v14.16b, v15.16b
-	FMOVQ 144(R6), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa4020b // mla v11.4s, v16.4s, v4.s[1]
-	FMOVQ 144(R7), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa4020c // mla v12.4s, v16.4s, v4.s[1]
-	FMOVQ 144(R8), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa4020d // mla v13.4s, v16.4s, v4.s[1]
-	FMOVQ 144(R9), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa4020a // mla v10.4s, v16.4s, v4.s[1]
-	FMOVQ 96(R2), F14
-	WORD $0x4e3e1dcf // and v15.16b, v14.16b, v30.16b
-	WORD $0x4f0a5430 // shl v16.16b, v1.16b, #2
+	WORD $0x4e3e1daf // and v15.16b, v13.16b, v30.16b
+	WORD $0x4f0c5570 // shl v16.16b, v11.16b, #4
 	WORD $0x4e3d1e10 // and v16.16b, v16.16b, v29.16b
 	WORD $0x4eb01def // orr v15.16b, v15.16b, v16.16b
-	FMOVQ 160(R6), F16
-	WORD $0x4f000411 // movi v17.4s, #0
-	WORD $0x4e9095f1 // sdot v17.4s, v15.16b, v16.16b
-	WORD $0x6f840a2b // mla v11.4s, v17.4s, v4.s[2]
-	FMOVQ 160(R7), F16
-	WORD $0x4f000411 // movi v17.4s, #0
-	WORD $0x4e9095f1 // sdot v17.4s, v15.16b, v16.16b
-	WORD $0x6f840a2c // mla v12.4s, v17.4s, v4.s[2]
-	FMOVQ 160(R8), F16
-	WORD $0x4f000411 // movi v17.4s, #0
-	WORD $0x4e9095f1 // sdot v17.4s, v15.16b, v16.16b
-	WORD $0x6f840a2d // mla v13.4s, v17.4s, v4.s[2]
-	FMOVQ 160(R9), F16
-	WORD $0x4f000411 // movi v17.4s, #0
-	WORD $0x4e9095f1 // sdot v17.4s, v15.16b, v16.16b
-	WORD $0x6f840a2a // mla v10.4s, v17.4s, v4.s[2]
-	FMOVQ 112(R2), F15
-	WORD $0x4e3e1df0 // and v16.16b, v15.16b, v30.16b
-	WORD $0x4f0a5471 // shl v17.16b, v3.16b, #2
+	FLDPQ.P 128(R6), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e9095d2 // sdot v18.4s, v14.16b, v16.16b
+	WORD $0x6f820246 // mla v6.4s, v18.4s, v2.s[0]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e9195f0 // sdot v16.4s, v15.16b, v17.16b
+	WORD $0x6fa20206 // mla v6.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R7), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e9095d2 // sdot v18.4s, v14.16b, v16.16b
+	WORD $0x6f820247 // mla v7.4s, v18.4s, v2.s[0]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e9195f0 // sdot v16.4s, v15.16b, v17.16b
+	WORD $0x6fa20207 // mla v7.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R8), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e9095d2 // sdot v18.4s, v14.16b, v16.16b
+	WORD $0x6f820248 // mla v8.4s, v18.4s, v2.s[0]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e9195f0 // sdot v16.4s, v15.16b, v17.16b
+	WORD $0x6fa20208 // mla v8.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R9), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e9095d2 // sdot v18.4s, v14.16b, v16.16b
+	WORD $0x6f820249 // mla v9.4s, v18.4s, v2.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e9195ee // sdot v14.4s, v15.16b, v17.16b
+	WORD $0x6fa201c9 // mla v9.4s, v14.4s, v2.s[1]
+	FLDPQ -32(R21), (F14, F15)
+	WORD $0x4e3e1dd0 // and v16.16b, v14.16b, v30.16b
+	WORD $0x4f0a5551 // shl v17.16b, v10.16b, #2
 	WORD $0x4e3d1e31 // and v17.16b, v17.16b, v29.16b
 	WORD $0x4eb11e10 // orr v16.16b, v16.16b, v17.16b
-	FMOVQ 176(R6), F17
+	WORD $0x4e3e1df1 // and v17.16b, v15.16b, v30.16b
+	WORD $0x4f0a5572 // shl v18.16b, v11.16b, #2
+	WORD $0x4e3d1e52 // and v18.16b, v18.16b, v29.16b
+	WORD $0x4eb21e31 // orr v17.16b, v17.16b, v18.16b
+	FLDPQ -96(R6), (F18, F19)
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4e929614 // sdot v20.4s, v16.16b, v18.16b
+	WORD $0x6f820a86 // mla v6.4s, v20.4s, v2.s[2]
 	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e919612 // sdot v18.4s, v16.16b, v17.16b
-	WORD $0x6fa40a4b // mla v11.4s, v18.4s, v4.s[3]
-	FMOVQ 176(R7), F17
+	WORD $0x4e939632 // sdot v18.4s, v17.16b, v19.16b
+	WORD $0x6fa20a46 // mla v6.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R7), (F18, F19)
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4e929614 // sdot v20.4s, v16.16b, v18.16b
+	WORD $0x6f820a87 // mla v7.4s, v20.4s, v2.s[2]
 	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e919612 // sdot v18.4s, v16.16b, v17.16b
-	WORD $0x6fa40a4c // mla v12.4s, v18.4s, v4.s[3]
-	FMOVQ 176(R8), F17
+	WORD $0x4e939632 // sdot v18.4s, v17.16b, v19.16b
+	WORD $0x6fa20a47 // mla v7.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R8), (F18, F19)
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4e929614 // sdot v20.4s, v16.16b, v18.16b
+	WORD $0x6f820a88 // mla v8.4s, v20.4s, v2.s[2]
 	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e919612 // sdot v18.4s, v16.16b, v17.16b
-	WORD $0x6fa40a4d // mla v13.4s, v18.4s, v4.s[3]
-	FMOVQ 176(R9), F17
+	WORD $0x4e939632 // sdot v18.4s, v17.16b, v19.16b
+	WORD $0x6fa20a48 // mla v8.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R9), (F18, F19)
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4e929614 // sdot v20.4s, v16.16b, v18.16b
+	WORD $0x6f820a89 // mla v9.4s, v20.4s, v2.s[2]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e939630 // sdot v16.4s, v17.16b, v19.16b
+	WORD $0x6fa20a09 // mla v9.4s, v16.4s, v2.s[3]
+	WORD $0x6f0c058c // ushr v12.16b, v12.16b, #4
+	WORD $0x4e3d1d50 // and v16.16b, v10.16b, v29.16b
+	WORD $0x4eb01d8c // orr v12.16b, v12.16b, v16.16b
+	WORD $0x6f0c05ad // ushr v13.16b, v13.16b, #4
+	WORD $0x4e3d1d70 // and v16.16b, v11.16b, v29.16b
+	WORD $0x4eb01dad // orr v13.16b, v13.16b, v16.16b
+	FLDPQ -64(R6), (F16, F17)
 	WORD $0x4f000412 // movi v18.4s, #0
-	WORD $0x4e919612 // sdot v18.4s, v16.16b, v17.16b
-	WORD $0x6fa40a4a // mla v10.4s, v18.4s, v4.s[3]
-	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
-	WORD $0x4e3d1c24 // and v4.16b, v1.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	FMOVQ 192(R6), F4
+	WORD $0x4e909592 // sdot v18.4s, v12.16b, v16.16b
+	WORD $0x6f830246 // mla v6.4s, v18.4s, v3.s[0]
 	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e849450 // sdot v16.4s, v2.16b, v4.16b
-	WORD $0x6f85020b // mla v11.4s, v16.4s, v5.s[0]
-	FMOVQ 192(R7), F4
+	WORD $0x4e9195b0 // sdot v16.4s, v13.16b, v17.16b
+	WORD $0x6fa30206 // mla v6.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R7), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e909592 // sdot v18.4s, v12.16b, v16.16b
+	WORD $0x6f830247 // mla v7.4s, v18.4s, v3.s[0]
 	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e849450 // sdot v16.4s, v2.16b, v4.16b
-	WORD $0x6f85020c // mla v12.4s, v16.4s, v5.s[0]
-	FMOVQ 192(R8), F4
+	WORD $0x4e9195b0 // sdot v16.4s, v13.16b, v17.16b
+	WORD $0x6fa30207 // mla v7.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R8), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e909592 // sdot v18.4s, v12.16b, v16.16b
+	WORD $0x6f830248 // mla v8.4s, v18.4s, v3.s[0]
 	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e849450 // sdot v16.4s, v2.16b, v4.16b
-	WORD $0x6f85020d // mla v13.4s, v16.4s, v5.s[0]
-	FMOVQ 192(R9), F4
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e849450 // sdot v16.4s, v2.16b, v4.16b
-	WORD $0x6f85020a // mla v10.4s, v16.4s, v5.s[0]
-	WORD $0x6f0c0522 // ushr v2.16b, v9.16b, #4
-	WORD $0x4e3d1c64 // and v4.16b, v3.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	FMOVQ 208(R6), F4
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e849449 // sdot v9.4s, v2.16b, v4.16b
-	WORD $0x6fa5012b // mla v11.4s, v9.4s, v5.s[1]
-	FMOVQ 208(R7), F4
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e849449 // sdot v9.4s, v2.16b, v4.16b
-	WORD $0x6fa5012c // mla v12.4s, v9.4s, v5.s[1]
-	FMOVQ 208(R8), F4
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e849449 // sdot v9.4s, v2.16b, v4.16b
-	WORD $0x6fa5012d // mla v13.4s, v9.4s, v5.s[1]
-	FMOVQ 208(R9), F4
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e849449 // sdot v9.4s, v2.16b, v4.16b
-	WORD $0x6fa5012a // mla v10.4s, v9.4s, v5.s[1]
-	WORD $0x6f0c05c2 // ushr v2.16b, v14.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FMOVQ 224(R6), F2
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x6f85088b // mla v11.4s, v4.4s, v5.s[2]
-	FMOVQ 224(R7), F2
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x6f85088c // mla v12.4s, v4.4s, v5.s[2]
-	FMOVQ 224(R8), F2
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x6f85088d // mla v13.4s, v4.4s, v5.s[2]
-	FMOVQ 224(R9), F2
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x6f85088a // mla v10.4s, v4.4s, v5.s[2]
-	WORD $0x6f0c05e1 // ushr v1.16b, v15.16b, #4
-	WORD $0x6f0e0462 // ushr v2.16b, v3.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	FMOVQ 240(R6), F2
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e829423 // sdot v3.4s, v1.16b, v2.16b
-	WORD $0x6fa5086b // mla v11.4s, v3.4s, v5.s[3]
-	FMOVQ 240(R7), F2
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e829423 // sdot v3.4s, v1.16b, v2.16b
-	WORD $0x6fa5086c // mla v12.4s, v3.4s, v5.s[3]
-	FMOVQ 240(R8), F2
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e829423 // sdot v3.4s, v1.16b, v2.16b
-	WORD $0x6fa5086d // mla v13.4s, v3.4s, v5.s[3]
-	FMOVQ 240(R9), F2
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e829423 // sdot v3.4s, v1.16b, v2.16b
-	WORD $0x6fa5086a // mla v10.4s, v3.4s, v5.s[3]
-	WORD $0x6ea68561 // sub v1.4s, v11.4s, v6.4s
-	WORD $0x6ea78582 // sub v2.4s, v12.4s, v7.4s
-	WORD $0x6ea885a3 // sub v3.4s, v13.4s, v8.4s
-	WORD $0x6ea08540 // sub v0.4s, v10.4s, v0.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4ea0bc60 // addp v0.4s, v3.4s, v0.4s
-	WORD $0x4ea0bc20 // addp v0.4s, v1.4s, v0.4s
+	WORD $0x4e9195b0 // sdot v16.4s, v13.16b, v17.16b
+	WORD $0x6fa30208 // mla v8.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R9), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e909592 // sdot v18.4s, v12.16b, v16.16b
+	WORD $0x6f830249 // mla v9.4s, v18.4s, v3.s[0]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e9195ac // sdot v12.4s, v13.16b, v17.16b
+	WORD $0x6fa30189 // mla v9.4s, v12.4s, v3.s[1]
+	WORD $0x6f0c05cc // ushr v12.16b, v14.16b, #4
+	WORD $0x6f0e054a // ushr v10.16b, v10.16b, #2
+	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
+	WORD $0x4eaa1d8a // orr v10.16b, v12.16b, v10.16b
+	WORD $0x6f0c05ec // ushr v12.16b, v15.16b, #4
+	WORD $0x6f0e056b // ushr v11.16b, v11.16b, #2
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	WORD $0x4eab1d8b // orr v11.16b, v12.16b, v11.16b
+	FLDPQ -32(R6), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c6 // mla v6.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30986 // mla v6.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R7), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c7 // mla v7.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30987 // mla v7.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R8), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c8 // mla v8.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30988 // mla v8.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R9), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c9 // mla v9.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040a // movi v10.4s, #0
+	WORD $0x4e8d956a // sdot v10.4s, v11.16b, v13.16b
+	WORD $0x6fa30949 // mla v9.4s, v10.4s, v3.s[3]
+	WORD $0x4ea41c82 // orr v2.16b, v4.16b, v4.16b
+	WORD $0x4ea51ca3 // orr v3.16b, v5.16b, v5.16b
+	SUBS $1, R23, R23
+	BNE piece
+	FMOVQ 0(R6), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R6), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea284c6 // sub v6.4s, v6.4s, v2.4s
+	FMOVQ 0(R7), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R7), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea284e7 // sub v7.4s, v7.4s, v2.4s
+	FMOVQ 0(R8), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R8), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea28508 // sub v8.4s, v8.4s, v2.4s
+	FMOVQ 0(R9), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R9), F1
+	WORD $0x0e618003 // smlal v3.4s, v0.4h, v1.4h
+	WORD $0x4e618003 // smlal2 v3.4s, v0.8h, v1.8h
+	WORD $0x4f255460 // shl v0.4s, v3.4s, #5
+	WORD $0x6ea08529 // sub v9.4s, v9.4s, v0.4s
+	WORD $0x4ea7bcc0 // addp v0.4s, v6.4s, v7.4s
+	WORD $0x4ea9bd01 // addp v1.4s, v8.4s, v9.4s
+	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V1.S4]
+	VLD1.P 4(R15), V1.S[1]
+	VLD1.P 4(R19), V1.S[2]
+	VLD1.P 4(R20), V1.S[3]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	MOVWU 288(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 288(R8), R19
-	MOVWU 288(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	MOVHU 208(R2), R14
-	VDUP R14, V2.H8
+	ADD $208, R2, R14
+	VLD1R.P 2(R14), [V2.H8]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $210, R2
-	ADD $320, R6
-	ADD $320, R7
-	ADD $320, R8
-	ADD $320, R9
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -4108,7 +1461,8 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $84, R13
-	FMOVQ 0(R2), F0
+	ADD $16, R2, R21
+	FMOVQ -16(R21), F0
 	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
 	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
 	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
@@ -4119,351 +1473,199 @@ loop:
 	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
 	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
 	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c047 // smull v7.4s, v2.4h, v6.4h
-	WORD $0x4e668047 // smlal2 v7.4s, v2.8h, v6.8h
-	FMOVQ 272(R6), F6
-	WORD $0x0e668007 // smlal v7.4s, v0.4h, v6.4h
-	WORD $0x4e668007 // smlal2 v7.4s, v0.8h, v6.8h
-	FMOVQ 256(R7), F6
-	WORD $0x0e66c048 // smull v8.4s, v2.4h, v6.4h
-	WORD $0x4e668048 // smlal2 v8.4s, v2.8h, v6.8h
-	FMOVQ 272(R7), F6
-	WORD $0x0e668008 // smlal v8.4s, v0.4h, v6.4h
-	WORD $0x4e668008 // smlal2 v8.4s, v0.8h, v6.8h
-	FMOVQ 256(R8), F6
-	WORD $0x0e66c049 // smull v9.4s, v2.4h, v6.4h
-	WORD $0x4e668049 // smlal2 v9.4s, v2.8h, v6.8h
-	FMOVQ 272(R8), F6
-	WORD $0x0e668009 // smlal v9.4s, v0.4h, v6.4h
-	WORD $0x4e668009 // smlal2 v9.4s, v0.8h, v6.8h
-	FMOVQ 256(R9), F6
-	WORD $0x0e66c04a // smull v10.4s, v2.4h, v6.4h
-	WORD $0x4e66804a // smlal2 v10.4s, v2.8h, v6.8h
-	FMOVQ 272(R9), F2
-	WORD $0x0e62800a // smlal v10.4s, v0.4h, v2.4h
-	WORD $0x4e62800a // smlal2 v10.4s, v0.8h, v2.8h
-	FMOVQ 16(R2), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 0(R6), F6
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e86944b // sdot v11.4s, v2.16b, v6.16b
 	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x6f840166 // mla v6.4s, v11.4s, v4.s[0]
-	FMOVQ 0(R7), F11
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b944c // sdot v12.4s, v2.16b, v11.16b
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x6f84018b // mla v11.4s, v12.4s, v4.s[0]
-	FMOVQ 0(R8), F12
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e8c944d // sdot v13.4s, v2.16b, v12.16b
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x6f8401ac // mla v12.4s, v13.4s, v4.s[0]
-	FMOVQ 0(R9), F13
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4f000409 // movi v9.4s, #0
+	MOVD $2, R23
+
+piece:
+	FLDPQ.P 32(R21), (F10, F11)
+	WORD $0x4e3d1d4c // and v12.16b, v10.16b, v29.16b
+	WORD $0x4e3d1d6d // and v13.16b, v11.16b, v29.16b
+	FLDPQ.P 32(R6), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840206 // mla v6.4s, v16.4s, v4.s[0]
 	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d944e // sdot v14.4s, v2.16b, v13.16b
-	WORD $0x4f000402 // movi v2.4s, #0
-	WORD $0x6f8401c2 // mla v2.4s, v14.4s, v4.s[0]
-	FMOVQ 32(R2), F13
-	WORD $0x4e3d1dae // and v14.16b, v13.16b, v29.16b
-	FMOVQ 16(R6), F15
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa401c6 // mla v6.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R7), (F14, F15)
 	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa40206 // mla v6.4s, v16.4s, v4.s[1]
-	FMOVQ 16(R7), F15
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840207 // mla v7.4s, v16.4s, v4.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa401c7 // mla v7.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R8), (F14, F15)
 	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa4020b // mla v11.4s, v16.4s, v4.s[1]
-	FMOVQ 16(R8), F15
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840208 // mla v8.4s, v16.4s, v4.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa401c8 // mla v8.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R9), (F14, F15)
 	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa4020c // mla v12.4s, v16.4s, v4.s[1]
-	FMOVQ 16(R9), F15
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840209 // mla v9.4s, v16.4s, v4.s[0]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8f95ac // sdot v12.4s, v13.16b, v15.16b
+	WORD $0x6fa40189 // mla v9.4s, v12.4s, v4.s[1]
+	WORD $0x6f0e054c // ushr v12.16b, v10.16b, #2
+	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
+	WORD $0x6f0e056d // ushr v13.16b, v11.16b, #2
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	FLDPQ 32(R6), (F14, F15)
 	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa40202 // mla v2.4s, v16.4s, v4.s[1]
-	WORD $0x6f0e040e // ushr v14.16b, v0.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	FMOVQ 64(R6), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
 	WORD $0x6f840a06 // mla v6.4s, v16.4s, v4.s[2]
-	FMOVQ 64(R7), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6f840a0b // mla v11.4s, v16.4s, v4.s[2]
-	FMOVQ 64(R8), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6f840a0c // mla v12.4s, v16.4s, v4.s[2]
-	FMOVQ 64(R9), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6f840a02 // mla v2.4s, v16.4s, v4.s[2]
-	WORD $0x6f0e05ae // ushr v14.16b, v13.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	FMOVQ 80(R6), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa40a06 // mla v6.4s, v16.4s, v4.s[3]
-	FMOVQ 80(R7), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa40a0b // mla v11.4s, v16.4s, v4.s[3]
-	FMOVQ 80(R8), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa40a0c // mla v12.4s, v16.4s, v4.s[3]
-	FMOVQ 80(R9), F15
-	WORD $0x4f000410 // movi v16.4s, #0
-	WORD $0x4e8f95d0 // sdot v16.4s, v14.16b, v15.16b
-	WORD $0x6fa40a02 // mla v2.4s, v16.4s, v4.s[3]
-	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 128(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e948f // sdot v15.4s, v4.16b, v14.16b
-	WORD $0x6f8301e6 // mla v6.4s, v15.4s, v3.s[0]
-	FMOVQ 128(R7), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e948f // sdot v15.4s, v4.16b, v14.16b
-	WORD $0x6f8301eb // mla v11.4s, v15.4s, v3.s[0]
-	FMOVQ 128(R8), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e948f // sdot v15.4s, v4.16b, v14.16b
-	WORD $0x6f8301ec // mla v12.4s, v15.4s, v3.s[0]
-	FMOVQ 128(R9), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e948f // sdot v15.4s, v4.16b, v14.16b
-	WORD $0x6f8301e2 // mla v2.4s, v15.4s, v3.s[0]
-	WORD $0x6f0c05a4 // ushr v4.16b, v13.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 144(R6), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e948f // sdot v15.4s, v4.16b, v14.16b
-	WORD $0x6fa301e6 // mla v6.4s, v15.4s, v3.s[1]
-	FMOVQ 144(R7), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e948f // sdot v15.4s, v4.16b, v14.16b
-	WORD $0x6fa301eb // mla v11.4s, v15.4s, v3.s[1]
-	FMOVQ 144(R8), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e948f // sdot v15.4s, v4.16b, v14.16b
-	WORD $0x6fa301ec // mla v12.4s, v15.4s, v3.s[1]
-	FMOVQ 144(R9), F14
-	WORD $0x4f00040f // movi v15.4s, #0
-	WORD $0x4e8e948f // sdot v15.4s, v4.16b, v14.16b
-	WORD $0x6fa301e2 // mla v2.4s, v15.4s, v3.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 192(R6), F4
 	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e84940e // sdot v14.4s, v0.16b, v4.16b
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa409c6 // mla v6.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R7), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840a07 // mla v7.4s, v16.4s, v4.s[2]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa409c7 // mla v7.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R8), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840a08 // mla v8.4s, v16.4s, v4.s[2]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa409c8 // mla v8.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R9), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840a09 // mla v9.4s, v16.4s, v4.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8f95ac // sdot v12.4s, v13.16b, v15.16b
+	WORD $0x6fa40989 // mla v9.4s, v12.4s, v4.s[3]
+	WORD $0x6f0c054c // ushr v12.16b, v10.16b, #4
+	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
+	WORD $0x6f0c056d // ushr v13.16b, v11.16b, #4
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	FLDPQ 96(R6), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f830206 // mla v6.4s, v16.4s, v3.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa301c6 // mla v6.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R7), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f830207 // mla v7.4s, v16.4s, v3.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa301c7 // mla v7.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R8), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f830208 // mla v8.4s, v16.4s, v3.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa301c8 // mla v8.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R9), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f830209 // mla v9.4s, v16.4s, v3.s[0]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8f95ac // sdot v12.4s, v13.16b, v15.16b
+	WORD $0x6fa30189 // mla v9.4s, v12.4s, v3.s[1]
+	WORD $0x6f0a054a // ushr v10.16b, v10.16b, #6
+	WORD $0x6f0a056b // ushr v11.16b, v11.16b, #6
+	FLDPQ 160(R6), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
 	WORD $0x6f8309c6 // mla v6.4s, v14.4s, v3.s[2]
-	FMOVQ 192(R7), F4
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30986 // mla v6.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R7), (F12, F13)
 	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e84940e // sdot v14.4s, v0.16b, v4.16b
-	WORD $0x6f8309cb // mla v11.4s, v14.4s, v3.s[2]
-	FMOVQ 192(R8), F4
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c7 // mla v7.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30987 // mla v7.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R8), (F12, F13)
 	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e84940e // sdot v14.4s, v0.16b, v4.16b
-	WORD $0x6f8309cc // mla v12.4s, v14.4s, v3.s[2]
-	FMOVQ 192(R9), F4
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c8 // mla v8.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30988 // mla v8.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R9), (F12, F13)
 	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e84940e // sdot v14.4s, v0.16b, v4.16b
-	WORD $0x6f8309c2 // mla v2.4s, v14.4s, v3.s[2]
-	WORD $0x6f0a05a0 // ushr v0.16b, v13.16b, #6
-	FMOVQ 208(R6), F4
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e84940d // sdot v13.4s, v0.16b, v4.16b
-	WORD $0x6fa309a6 // mla v6.4s, v13.4s, v3.s[3]
-	FMOVQ 208(R7), F4
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e84940d // sdot v13.4s, v0.16b, v4.16b
-	WORD $0x6fa309ab // mla v11.4s, v13.4s, v3.s[3]
-	FMOVQ 208(R8), F4
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e84940d // sdot v13.4s, v0.16b, v4.16b
-	WORD $0x6fa309ac // mla v12.4s, v13.4s, v3.s[3]
-	FMOVQ 208(R9), F4
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e84940d // sdot v13.4s, v0.16b, v4.16b
-	WORD $0x6fa309a2 // mla v2.4s, v13.4s, v3.s[3]
-	FMOVQ 48(R2), F0
-	WORD $0x4e3d1c03 // and v3.16b, v0.16b, v29.16b
-	FMOVQ 32(R6), F4
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e84946d // sdot v13.4s, v3.16b, v4.16b
-	WORD $0x6f8501a6 // mla v6.4s, v13.4s, v5.s[0]
-	FMOVQ 32(R7), F4
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e84946d // sdot v13.4s, v3.16b, v4.16b
-	WORD $0x6f8501ab // mla v11.4s, v13.4s, v5.s[0]
-	FMOVQ 32(R8), F4
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e84946d // sdot v13.4s, v3.16b, v4.16b
-	WORD $0x6f8501ac // mla v12.4s, v13.4s, v5.s[0]
-	FMOVQ 32(R9), F4
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e84946d // sdot v13.4s, v3.16b, v4.16b
-	WORD $0x6f8501a2 // mla v2.4s, v13.4s, v5.s[0]
-	FMOVQ 64(R2), F3
-	WORD $0x4e3d1c64 // and v4.16b, v3.16b, v29.16b
-	FMOVQ 48(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6fa501c6 // mla v6.4s, v14.4s, v5.s[1]
-	FMOVQ 48(R7), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6fa501cb // mla v11.4s, v14.4s, v5.s[1]
-	FMOVQ 48(R8), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6fa501cc // mla v12.4s, v14.4s, v5.s[1]
-	FMOVQ 48(R9), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6fa501c2 // mla v2.4s, v14.4s, v5.s[1]
-	WORD $0x6f0e0404 // ushr v4.16b, v0.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 96(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6f8509c6 // mla v6.4s, v14.4s, v5.s[2]
-	FMOVQ 96(R7), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6f8509cb // mla v11.4s, v14.4s, v5.s[2]
-	FMOVQ 96(R8), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6f8509cc // mla v12.4s, v14.4s, v5.s[2]
-	FMOVQ 96(R9), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6f8509c2 // mla v2.4s, v14.4s, v5.s[2]
-	WORD $0x6f0e0464 // ushr v4.16b, v3.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 112(R6), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6fa509c6 // mla v6.4s, v14.4s, v5.s[3]
-	FMOVQ 112(R7), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6fa509cb // mla v11.4s, v14.4s, v5.s[3]
-	FMOVQ 112(R8), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6fa509cc // mla v12.4s, v14.4s, v5.s[3]
-	FMOVQ 112(R9), F13
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d948e // sdot v14.4s, v4.16b, v13.16b
-	WORD $0x6fa509c2 // mla v2.4s, v14.4s, v5.s[3]
-	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 160(R6), F5
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e85948d // sdot v13.4s, v4.16b, v5.16b
-	WORD $0x6f8101a6 // mla v6.4s, v13.4s, v1.s[0]
-	FMOVQ 160(R7), F5
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e85948d // sdot v13.4s, v4.16b, v5.16b
-	WORD $0x6f8101ab // mla v11.4s, v13.4s, v1.s[0]
-	FMOVQ 160(R8), F5
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e85948d // sdot v13.4s, v4.16b, v5.16b
-	WORD $0x6f8101ac // mla v12.4s, v13.4s, v1.s[0]
-	FMOVQ 160(R9), F5
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e85948d // sdot v13.4s, v4.16b, v5.16b
-	WORD $0x6f8101a2 // mla v2.4s, v13.4s, v1.s[0]
-	WORD $0x6f0c0464 // ushr v4.16b, v3.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 176(R6), F5
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e85948d // sdot v13.4s, v4.16b, v5.16b
-	WORD $0x6fa101a6 // mla v6.4s, v13.4s, v1.s[1]
-	FMOVQ 176(R7), F5
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e85948d // sdot v13.4s, v4.16b, v5.16b
-	WORD $0x6fa101ab // mla v11.4s, v13.4s, v1.s[1]
-	FMOVQ 176(R8), F5
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e85948d // sdot v13.4s, v4.16b, v5.16b
-	WORD $0x6fa101ac // mla v12.4s, v13.4s, v1.s[1]
-	FMOVQ 176(R9), F5
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e85948d // sdot v13.4s, v4.16b, v5.16b
-	WORD $0x6fa101a2 // mla v2.4s, v13.4s, v1.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 224(R6), F4
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e849405 // sdot v5.4s, v0.16b, v4.16b
-	WORD $0x6f8108a6 // mla v6.4s, v5.4s, v1.s[2]
-	FMOVQ 224(R7), F4
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e849405 // sdot v5.4s, v0.16b, v4.16b
-	WORD $0x6f8108ab // mla v11.4s, v5.4s, v1.s[2]
-	FMOVQ 224(R8), F4
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e849405 // sdot v5.4s, v0.16b, v4.16b
-	WORD $0x6f8108ac // mla v12.4s, v5.4s, v1.s[2]
-	FMOVQ 224(R9), F4
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e849405 // sdot v5.4s, v0.16b, v4.16b
-	WORD $0x6f8108a2 // mla v2.4s, v5.4s, v1.s[2]
-	WORD $0x6f0a0460 // ushr v0.16b, v3.16b, #6
-	FMOVQ 240(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	WORD $0x6fa10886 // mla v6.4s, v4.4s, v1.s[3]
-	FMOVQ 240(R7), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	WORD $0x6fa1088b // mla v11.4s, v4.4s, v1.s[3]
-	FMOVQ 240(R8), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	WORD $0x6fa1088c // mla v12.4s, v4.4s, v1.s[3]
-	FMOVQ 240(R9), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	WORD $0x6fa10882 // mla v2.4s, v4.4s, v1.s[3]
-	WORD $0x4eabbcc0 // addp v0.4s, v6.4s, v11.4s
-	WORD $0x4ea2bd81 // addp v1.4s, v12.4s, v2.4s
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c9 // mla v9.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040a // movi v10.4s, #0
+	WORD $0x4e8d956a // sdot v10.4s, v11.16b, v13.16b
+	WORD $0x6fa30949 // mla v9.4s, v10.4s, v3.s[3]
+	WORD $0x4ea51ca4 // orr v4.16b, v5.16b, v5.16b
+	WORD $0x4ea11c23 // orr v3.16b, v1.16b, v1.16b
+	SUBS $1, R23, R23
+	BNE piece
+	FMOVQ 192(R6), F1
+	WORD $0x0e61c043 // smull v3.4s, v2.4h, v1.4h
+	WORD $0x4e618043 // smlal2 v3.4s, v2.8h, v1.8h
+	FMOVQ 208(R6), F1
+	WORD $0x0e618003 // smlal v3.4s, v0.4h, v1.4h
+	WORD $0x4e618003 // smlal2 v3.4s, v0.8h, v1.8h
+	FMOVQ 192(R7), F1
+	WORD $0x0e61c044 // smull v4.4s, v2.4h, v1.4h
+	WORD $0x4e618044 // smlal2 v4.4s, v2.8h, v1.8h
+	FMOVQ 208(R7), F1
+	WORD $0x0e618004 // smlal v4.4s, v0.4h, v1.4h
+	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
+	FMOVQ 192(R8), F1
+	WORD $0x0e61c045 // smull v5.4s, v2.4h, v1.4h
+	WORD $0x4e618045 // smlal2 v5.4s, v2.8h, v1.8h
+	FMOVQ 208(R8), F1
+	WORD $0x0e618005 // smlal v5.4s, v0.4h, v1.4h
+	WORD $0x4e618005 // smlal2 v5.4s, v0.8h, v1.8h
+	FMOVQ 192(R9), F1
+	WORD $0x0e61c04a // smull v10.4s, v2.4h, v1.4h
+	WORD $0x4e61804a // smlal2 v10.4s, v2.8h, v1.8h
+	FMOVQ 208(R9), F1
+	WORD $0x0e61800a // smlal v10.4s, v0.4h, v1.4h
+	WORD $0x4e61800a // smlal2 v10.4s, v0.8h, v1.8h
+	WORD $0x4ea4bc60 // addp v0.4s, v3.4s, v4.4s
+	WORD $0x4eaabca1 // addp v1.4s, v5.4s, v10.4s
 	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	MOVWU 288(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 288(R8), R19
-	MOVWU 288(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x4ea8bce2 // addp v2.4s, v7.4s, v8.4s
-	WORD $0x4eaabd23 // addp v3.4s, v9.4s, v10.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU 80(R2), R14
-	VDUP R14, V3.S4
+	WORD $0x4ea7bcc1 // addp v1.4s, v6.4s, v7.4s
+	WORD $0x4ea9bd02 // addp v2.4s, v8.4s, v9.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	ADD $224, R6, R14
+	ADD $224, R7, R15
+	ADD $224, R8, R19
+	ADD $224, R9, R20
+	VLD1R.P 4(R14), [V2.S4]
+	VLD1.P 4(R15), V2.S[1]
+	VLD1.P 4(R19), V2.S[2]
+	VLD1.P 4(R20), V2.S[3]
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	ADD $80, R2, R14
+	VLD1R.P 4(R14), [V3.S4]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
-	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e21dc81 // fmul v1.4s, v4.4s, v1.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e20dc40 // fmul v0.4s, v2.4s, v0.4s
+	WORD $0x4ea0d420 // fsub v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $84, R2
-	ADD $320, R6
-	ADD $320, R7
-	ADD $320, R8
-	ADD $320, R9
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R8
+	ADD $256, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -4491,441 +1693,131 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $66, R13
-	MOVD 2(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FMOVQ 0(R6), F3
-	FMOVQ 16(R6), F4
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x6f8200a3 // mla v3.4s, v5.4s, v2.s[0]
-	FMOVQ 0(R7), F4
-	FMOVQ 16(R7), F5
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849406 // sdot v6.4s, v0.16b, v4.16b
-	WORD $0x4e859426 // sdot v6.4s, v1.16b, v5.16b
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x6f8200c4 // mla v4.4s, v6.4s, v2.s[0]
-	FMOVQ 0(R8), F5
-	FMOVQ 16(R8), F6
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859407 // sdot v7.4s, v0.16b, v5.16b
-	WORD $0x4e869427 // sdot v7.4s, v1.16b, v6.16b
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x6f8200e5 // mla v5.4s, v7.4s, v2.s[0]
-	FMOVQ 0(R9), F6
-	FMOVQ 16(R9), F7
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869408 // sdot v8.4s, v0.16b, v6.16b
-	WORD $0x4e879428 // sdot v8.4s, v1.16b, v7.16b
+	ADD $2, R2, R21
 	WORD $0x4f000400 // movi v0.4s, #0
-	WORD $0x6f820100 // mla v0.4s, v8.4s, v2.s[0]
-	MOVD 10(R2), R14
+	WORD $0x4f000401 // movi v1.4s, #0
+	WORD $0x4f000402 // movi v2.4s, #0
+	WORD $0x4f000403 // movi v3.4s, #0
+	MOVD $4, R23
+
+piece:
+	MOVD.P 16(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F4
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F5
 	UBFX $32, R14, $7, R15
 	FMOVD (R12)(R15<<3), F6
 	UBFX $39, R14, $7, R15
 	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V7.D2, V6.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
+	VZIP1 V5.D2, V4.D2, V4.D2
+	VZIP1 V7.D2, V6.D2, V5.D2
+	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F5
 	UBFX $24, R14, $8, R15
 	FMOVD (R11)(R15<<3), F6
 	UBFX $46, R14, $7, R15
 	FMOVD (R12)(R15<<3), F7
 	UBFX $53, R14, $7, R15
 	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V2.D2, V2.D2
+	VZIP1 V6.D2, V5.D2, V5.D2
 	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269c42 // mul v2.16b, v2.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
+	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
 	FMOVS R14, F6
-	FMOVQ 32(R6), F7
-	FMOVQ 48(R6), F8
+	FLDPQ.P 64(R6), (F7, F8)
 	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	FMOVQ 32(R7), F7
-	FMOVQ 48(R7), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860124 // mla v4.4s, v9.4s, v6.s[0]
-	FMOVQ 32(R8), F7
-	FMOVQ 48(R8), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860125 // mla v5.4s, v9.4s, v6.s[0]
-	FMOVQ 32(R9), F7
-	FMOVQ 48(R9), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
 	WORD $0x6f860120 // mla v0.4s, v9.4s, v6.s[0]
-	MOVD 18(R2), R14
+	FLDPQ.P 64(R7), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860121 // mla v1.4s, v9.4s, v6.s[0]
+	FLDPQ.P 64(R8), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860122 // mla v2.4s, v9.4s, v6.s[0]
+	FLDPQ.P 64(R9), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
+	MOVD -8(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F4
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F5
 	UBFX $32, R14, $7, R15
 	FMOVD (R12)(R15<<3), F6
 	UBFX $39, R14, $7, R15
 	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V7.D2, V6.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
+	VZIP1 V5.D2, V4.D2, V4.D2
+	VZIP1 V7.D2, V6.D2, V5.D2
+	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F5
 	UBFX $24, R14, $8, R15
 	FMOVD (R11)(R15<<3), F6
 	UBFX $46, R14, $7, R15
 	FMOVD (R12)(R15<<3), F7
 	UBFX $53, R14, $7, R15
 	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V2.D2, V2.D2
+	VZIP1 V6.D2, V5.D2, V5.D2
 	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269c42 // mul v2.16b, v2.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
+	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
 	FMOVS R14, F6
-	FMOVQ 64(R6), F7
-	FMOVQ 80(R6), F8
+	FLDPQ -32(R6), (F7, F8)
 	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	FMOVQ 64(R7), F7
-	FMOVQ 80(R7), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860124 // mla v4.4s, v9.4s, v6.s[0]
-	FMOVQ 64(R8), F7
-	FMOVQ 80(R8), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860125 // mla v5.4s, v9.4s, v6.s[0]
-	FMOVQ 64(R9), F7
-	FMOVQ 80(R9), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
 	WORD $0x6f860120 // mla v0.4s, v9.4s, v6.s[0]
-	MOVD 26(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V7.D2, V6.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269c42 // mul v2.16b, v2.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 96(R6), F7
-	FMOVQ 112(R6), F8
+	FLDPQ -32(R7), (F7, F8)
 	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860121 // mla v1.4s, v9.4s, v6.s[0]
+	FLDPQ -32(R8), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860122 // mla v2.4s, v9.4s, v6.s[0]
+	FLDPQ -32(R9), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
 	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	FMOVQ 96(R7), F7
-	FMOVQ 112(R7), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860124 // mla v4.4s, v9.4s, v6.s[0]
-	FMOVQ 96(R8), F7
-	FMOVQ 112(R8), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860125 // mla v5.4s, v9.4s, v6.s[0]
-	FMOVQ 96(R9), F7
-	FMOVQ 112(R9), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860120 // mla v0.4s, v9.4s, v6.s[0]
-	MOVD 34(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V7.D2, V6.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269c42 // mul v2.16b, v2.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 128(R6), F7
-	FMOVQ 144(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	FMOVQ 128(R7), F7
-	FMOVQ 144(R7), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860124 // mla v4.4s, v9.4s, v6.s[0]
-	FMOVQ 128(R8), F7
-	FMOVQ 144(R8), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860125 // mla v5.4s, v9.4s, v6.s[0]
-	FMOVQ 128(R9), F7
-	FMOVQ 144(R9), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860120 // mla v0.4s, v9.4s, v6.s[0]
-	MOVD 42(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V7.D2, V6.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269c42 // mul v2.16b, v2.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 160(R6), F7
-	FMOVQ 176(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	FMOVQ 160(R7), F7
-	FMOVQ 176(R7), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860124 // mla v4.4s, v9.4s, v6.s[0]
-	FMOVQ 160(R8), F7
-	FMOVQ 176(R8), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860125 // mla v5.4s, v9.4s, v6.s[0]
-	FMOVQ 160(R9), F7
-	FMOVQ 176(R9), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860120 // mla v0.4s, v9.4s, v6.s[0]
-	MOVD 50(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V7.D2, V6.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269c42 // mul v2.16b, v2.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 192(R6), F7
-	FMOVQ 208(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	FMOVQ 192(R7), F7
-	FMOVQ 208(R7), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860124 // mla v4.4s, v9.4s, v6.s[0]
-	FMOVQ 192(R8), F7
-	FMOVQ 208(R8), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860125 // mla v5.4s, v9.4s, v6.s[0]
-	FMOVQ 192(R9), F7
-	FMOVQ 208(R9), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860120 // mla v0.4s, v9.4s, v6.s[0]
-	MOVD 58(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V7.D2, V6.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269c42 // mul v2.16b, v2.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 224(R6), F7
-	FMOVQ 240(R6), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
-	FMOVQ 224(R7), F7
-	FMOVQ 240(R7), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860124 // mla v4.4s, v9.4s, v6.s[0]
-	FMOVQ 224(R8), F7
-	FMOVQ 240(R8), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860125 // mla v5.4s, v9.4s, v6.s[0]
-	FMOVQ 224(R9), F7
-	FMOVQ 240(R9), F8
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e879429 // sdot v9.4s, v1.16b, v7.16b
-	WORD $0x4e889449 // sdot v9.4s, v2.16b, v8.16b
-	WORD $0x6f860120 // mla v0.4s, v9.4s, v6.s[0]
-	WORD $0x4ea4bc61 // addp v1.4s, v3.4s, v4.4s
-	WORD $0x4ea0bca0 // addp v0.4s, v5.4s, v0.4s
-	WORD $0x4ea0bc20 // addp v0.4s, v1.4s, v0.4s
+	SUBS $1, R23, R23
+	BNE piece
+	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
+	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V1.S4]
+	VLD1.P 4(R15), V1.S[1]
+	VLD1.P 4(R19), V1.S[2]
+	VLD1.P 4(R20), V1.S[3]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	MOVWU 288(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 288(R8), R19
-	MOVWU 288(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	MOVHU 0(R2), R14
-	VDUP R14, V2.H8
+	ADD $0, R2, R14
+	VLD1R.P 2(R14), [V2.H8]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $66, R2
-	ADD $320, R6
-	ADD $320, R7
-	ADD $320, R8
-	ADD $320, R9
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -4954,171 +1846,49 @@ loop:
 	PRFM 64(R13), PLDL1KEEP
 	PRFM 128(R13), PLDL1KEEP
 	ADD $136, R13
-	FMOVQ 2(R2), F0
-	FMOVQ 18(R2), F1
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 0(R7), F2
-	FMOVQ 16(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 0(R8), F2
-	FMOVQ 16(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 0(R9), F2
-	FMOVQ 16(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 0(R2), R14
-	VDUP R14, V0.H8
+	ADD $128, R6, R21
+	ADD $128, R7, R22
+	ADD $128, R8, R24
+	ADD $128, R9, R25
+	MOVD $4, R23
+
+block:
+	VLD1R.P 2(R2), [V0.H8]
 	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 128(R6), R14
-	MOVWU 128(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 128(R8), R19
-	MOVWU 128(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
+	VLD1R.P 4(R21), [V1.S4]
+	VLD1.P 4(R22), V1.S[1]
+	VLD1.P 4(R24), V1.S[2]
+	VLD1.P 4(R25), V1.S[3]
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
+	FLDPQ.P 32(R2), (F1, F2)
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
+	WORD $0x4e849445 // sdot v5.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R7), (F3, F4)
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
+	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R8), (F3, F4)
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
+	WORD $0x4e849447 // sdot v7.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R9), (F3, F4)
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4e839428 // sdot v8.4s, v1.16b, v3.16b
+	WORD $0x4e849448 // sdot v8.4s, v2.16b, v4.16b
+	WORD $0x4ea6bca1 // addp v1.4s, v5.4s, v6.4s
+	WORD $0x4ea8bce2 // addp v2.4s, v7.4s, v8.4s
 	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 36(R2), F0
-	FMOVQ 52(R2), F1
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 32(R7), F2
-	FMOVQ 48(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 32(R8), F2
-	FMOVQ 48(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 32(R9), F2
-	FMOVQ 48(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 34(R2), R14
-	VDUP R14, V0.H8
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 132(R6), R14
-	MOVWU 132(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 132(R8), R19
-	MOVWU 132(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 70(R2), F0
-	FMOVQ 86(R2), F1
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 64(R7), F2
-	FMOVQ 80(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 64(R8), F2
-	FMOVQ 80(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 64(R9), F2
-	FMOVQ 80(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 68(R2), R14
-	VDUP R14, V0.H8
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 136(R6), R14
-	MOVWU 136(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 136(R8), R19
-	MOVWU 136(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 104(R2), F0
-	FMOVQ 120(R2), F1
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 96(R7), F2
-	FMOVQ 112(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 96(R8), F2
-	FMOVQ 112(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 96(R9), F2
-	FMOVQ 112(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 102(R2), R14
-	VDUP R14, V0.H8
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 140(R6), R14
-	MOVWU 140(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 140(R8), R19
-	MOVWU 140(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $136, R2
-	ADD $192, R6
-	ADD $192, R7
-	ADD $192, R8
-	ADD $192, R9
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -5151,199 +1921,59 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $68, R13
-	FMOVQ 1(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 0(R7), F2
-	FMOVQ 16(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 0(R8), F2
-	FMOVQ 16(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 0(R9), F2
-	FMOVQ 16(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 0(R2), R14
-	VDUP R14, V0.S4
+	ADD $128, R6, R21
+	ADD $128, R7, R22
+	ADD $128, R8, R24
+	ADD $128, R9, R25
+	MOVD $4, R23
+
+block:
+	VLD1R.P 1(R2), [V0.B16]
+	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
+	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
 	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
 	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
 	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
 	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
 	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 128(R6), R14
-	MOVWU 128(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 128(R8), R19
-	MOVWU 128(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
+	VLD1R.P 4(R21), [V1.S4]
+	VLD1.P 4(R22), V1.S[1]
+	VLD1.P 4(R24), V1.S[2]
+	VLD1.P 4(R25), V1.S[3]
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 18(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
+	FMOVQ.P 16(R2), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
 	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 32(R7), F2
-	FMOVQ 48(R7), F3
+	FLDPQ.P 32(R6), (F3, F4)
 	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 32(R8), F2
-	FMOVQ 48(R8), F3
+	WORD $0x4e839445 // sdot v5.4s, v2.16b, v3.16b
+	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
+	FLDPQ.P 32(R7), (F3, F4)
 	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 32(R9), F2
-	FMOVQ 48(R9), F3
+	WORD $0x4e839446 // sdot v6.4s, v2.16b, v3.16b
+	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
+	FLDPQ.P 32(R8), (F3, F4)
 	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 17(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 132(R6), R14
-	MOVWU 132(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 132(R8), R19
-	MOVWU 132(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
+	WORD $0x4e839447 // sdot v7.4s, v2.16b, v3.16b
+	WORD $0x4e849427 // sdot v7.4s, v1.16b, v4.16b
+	FLDPQ.P 32(R9), (F3, F4)
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4e839448 // sdot v8.4s, v2.16b, v3.16b
+	WORD $0x4e849428 // sdot v8.4s, v1.16b, v4.16b
+	WORD $0x4ea6bca1 // addp v1.4s, v5.4s, v6.4s
+	WORD $0x4ea8bce2 // addp v2.4s, v7.4s, v8.4s
 	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 35(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 64(R7), F2
-	FMOVQ 80(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 64(R8), F2
-	FMOVQ 80(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 64(R9), F2
-	FMOVQ 80(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 34(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 136(R6), R14
-	MOVWU 136(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 136(R8), R19
-	MOVWU 136(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 52(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 96(R7), F2
-	FMOVQ 112(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 96(R8), F2
-	FMOVQ 112(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 96(R9), F2
-	FMOVQ 112(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 51(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 140(R6), R14
-	MOVWU 140(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 140(R8), R19
-	MOVWU 140(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $68, R2
-	ADD $192, R6
-	ADD $192, R7
-	ADD $192, R8
-	ADD $192, R9
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -5366,6 +1996,7 @@ TEXT ·neonQ4KRows(SB), NOSPLIT, $0-8
 	ADD $72, R0, R14
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
+	MOVD $16, R8
 	PCALIGN $16
 
 loop:
@@ -5379,8 +2010,16 @@ loop:
 	PRFM 448(R13), PLDL1KEEP
 	PRFM 512(R13), PLDL1KEEP
 	ADD $576, R13
-	MOVD 4(R2), R14
-	MOVWU 12(R2), R15
+	WORD $0x4f000400 // movi v0.4s, #0
+	WORD $0x4f000401 // movi v1.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	MOVD -12(R21), R14
+	MOVWU -4(R21), R15
 	LSR $4, R15, R19
 	ORR R19<<32, R15, R15
 	AND $0x0f0f0f0f0f0f0f0f, R15, R15
@@ -5388,487 +2027,127 @@ loop:
 	AND $0x3030303030303030, R19, R19
 	ORR R19, R15, R15
 	AND $0x3f3f3f3f3f3f3f3f, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	FMOVD R15, F1
-	WORD $0x2f08a421 // uxtl v1.8h, v1.8b
-	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
-	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
-	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c004 // smull v4.4s, v0.4h, v1.4h
-	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
-	FMOVQ 16(R2), F0
-	FMOVQ 32(R2), F1
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c26 // and v6.16b, v1.16b, v30.16b
-	FMOVQ 0(R6), F7
-	FMOVQ 16(R6), F8
-	WORD $0x0e27c0a9 // smull v9.8h, v5.8b, v7.8b
-	WORD $0x4e2780a9 // smlal2 v9.8h, v5.16b, v7.16b
-	WORD $0x4e602925 // saddlp v5.4s, v9.8h
-	WORD $0x0e28c0c7 // smull v7.8h, v6.8b, v8.8b
-	WORD $0x4e2880c7 // smlal2 v7.8h, v6.16b, v8.16b
-	WORD $0x4e6068e5 // sadalp v5.4s, v7.8h
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x6f8200a6 // mla v6.4s, v5.4s, v2.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 64(R6), F5
-	FMOVQ 80(R6), F7
-	WORD $0x0e25c008 // smull v8.8h, v0.8b, v5.8b
-	WORD $0x4e258008 // smlal2 v8.8h, v0.16b, v5.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c025 // smull v5.8h, v1.8b, v7.8b
-	WORD $0x4e278025 // smlal2 v5.8h, v1.16b, v7.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	WORD $0x6fa20006 // mla v6.4s, v0.4s, v2.s[1]
-	FMOVQ 48(R2), F0
-	FMOVQ 64(R2), F1
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c27 // and v7.16b, v1.16b, v30.16b
-	FMOVQ 32(R6), F8
-	FMOVQ 48(R6), F9
-	WORD $0x0e28c0aa // smull v10.8h, v5.8b, v8.8b
-	WORD $0x4e2880aa // smlal2 v10.8h, v5.16b, v8.16b
-	WORD $0x4e602945 // saddlp v5.4s, v10.8h
+	FMOVD R14, F2
+	WORD $0x2f08a442 // uxtl v2.8h, v2.8b
+	FMOVD R15, F3
+	WORD $0x2f08a463 // uxtl v3.8h, v3.8b
+	WORD $0x2f10a444 // uxtl v4.4s, v2.4h
+	WORD $0x2f10a465 // uxtl v5.4s, v3.4h
+	VZIP2 V3.D2, V2.D2, V2.D2
+	WORD $0x4f000403 // movi v3.4s, #0
+	FLDPQ 0(R21), (F6, F7)
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	FLDPQ 0(R6), (F10, F11)
+	WORD $0x0e2ac10c // smull v12.8h, v8.8b, v10.8b
+	WORD $0x4e2a810c // smlal2 v12.8h, v8.16b, v10.16b
+	WORD $0x4e602988 // saddlp v8.4s, v12.8h
+	WORD $0x0e2bc12a // smull v10.8h, v9.8b, v11.8b
+	WORD $0x4e2b812a // smlal2 v10.8h, v9.16b, v11.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x6f840103 // mla v3.4s, v8.4s, v4.s[0]
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	FLDPQ 64(R6), (F8, F9)
+	WORD $0x0e28c0ca // smull v10.8h, v6.8b, v8.8b
+	WORD $0x4e2880ca // smlal2 v10.8h, v6.16b, v8.16b
+	WORD $0x4e602946 // saddlp v6.4s, v10.8h
 	WORD $0x0e29c0e8 // smull v8.8h, v7.8b, v9.8b
 	WORD $0x4e2980e8 // smlal2 v8.8h, v7.16b, v9.16b
-	WORD $0x4e606905 // sadalp v5.4s, v8.8h
-	WORD $0x6f8208a6 // mla v6.4s, v5.4s, v2.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 96(R6), F5
-	FMOVQ 112(R6), F7
-	WORD $0x0e25c008 // smull v8.8h, v0.8b, v5.8b
-	WORD $0x4e258008 // smlal2 v8.8h, v0.16b, v5.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c025 // smull v5.8h, v1.8b, v7.8b
-	WORD $0x4e278025 // smlal2 v5.8h, v1.16b, v7.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	WORD $0x6fa20806 // mla v6.4s, v0.4s, v2.s[3]
-	FMOVQ 80(R2), F0
-	FMOVQ 96(R2), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c25 // and v5.16b, v1.16b, v30.16b
-	FMOVQ 128(R6), F7
-	FMOVQ 144(R6), F8
-	WORD $0x0e27c049 // smull v9.8h, v2.8b, v7.8b
-	WORD $0x4e278049 // smlal2 v9.8h, v2.16b, v7.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
-	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
-	WORD $0x4e6068e2 // sadalp v2.4s, v7.8h
-	WORD $0x6f830046 // mla v6.4s, v2.4s, v3.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 192(R6), F2
-	FMOVQ 208(R6), F5
-	WORD $0x0e22c007 // smull v7.8h, v0.8b, v2.8b
-	WORD $0x4e228007 // smlal2 v7.8h, v0.16b, v2.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e25c022 // smull v2.8h, v1.8b, v5.8b
-	WORD $0x4e258022 // smlal2 v2.8h, v1.16b, v5.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fa30006 // mla v6.4s, v0.4s, v3.s[1]
-	FMOVQ 112(R2), F0
-	FMOVQ 128(R2), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c25 // and v5.16b, v1.16b, v30.16b
-	FMOVQ 160(R6), F7
-	FMOVQ 176(R6), F8
-	WORD $0x0e27c049 // smull v9.8h, v2.8b, v7.8b
-	WORD $0x4e278049 // smlal2 v9.8h, v2.16b, v7.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
-	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
-	WORD $0x4e6068e2 // sadalp v2.4s, v7.8h
-	WORD $0x6f830846 // mla v6.4s, v2.4s, v3.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 224(R6), F2
-	FMOVQ 240(R6), F5
-	WORD $0x0e22c007 // smull v7.8h, v0.8b, v2.8b
-	WORD $0x4e228007 // smlal2 v7.8h, v0.16b, v2.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e25c022 // smull v2.8h, v1.8b, v5.8b
-	WORD $0x4e258022 // smlal2 v2.8h, v1.16b, v5.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fa30806 // mla v6.4s, v0.4s, v3.s[3]
-	MOVD 4(R3), R14
-	MOVWU 12(R3), R15
-	LSR $4, R15, R19
-	ORR R19<<32, R15, R15
-	AND $0x0f0f0f0f0f0f0f0f, R15, R15
-	LSR $2, R14, R19
-	AND $0x3030303030303030, R19, R19
-	ORR R19, R15, R15
-	AND $0x3f3f3f3f3f3f3f3f, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	FMOVD R15, F1
-	WORD $0x2f08a421 // uxtl v1.8h, v1.8b
-	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
-	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
-	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c005 // smull v5.4s, v0.4h, v1.4h
-	WORD $0x4e618005 // smlal2 v5.4s, v0.8h, v1.8h
-	FMOVQ 16(R3), F0
-	FMOVQ 32(R3), F1
-	WORD $0x4e3e1c07 // and v7.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c28 // and v8.16b, v1.16b, v30.16b
-	FMOVQ 0(R6), F9
-	FMOVQ 16(R6), F10
+	WORD $0x4e606906 // sadalp v6.4s, v8.8h
+	WORD $0x6fa400c3 // mla v3.4s, v6.4s, v4.s[1]
+	FLDPQ 32(R21), (F6, F7)
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	FLDPQ 32(R6), (F10, F11)
+	WORD $0x0e2ac10c // smull v12.8h, v8.8b, v10.8b
+	WORD $0x4e2a810c // smlal2 v12.8h, v8.16b, v10.16b
+	WORD $0x4e602988 // saddlp v8.4s, v12.8h
+	WORD $0x0e2bc12a // smull v10.8h, v9.8b, v11.8b
+	WORD $0x4e2b812a // smlal2 v10.8h, v9.16b, v11.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x6f840903 // mla v3.4s, v8.4s, v4.s[2]
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	FLDPQ 96(R6), (F8, F9)
+	WORD $0x0e28c0ca // smull v10.8h, v6.8b, v8.8b
+	WORD $0x4e2880ca // smlal2 v10.8h, v6.16b, v8.16b
+	WORD $0x4e602946 // saddlp v6.4s, v10.8h
+	WORD $0x0e29c0e8 // smull v8.8h, v7.8b, v9.8b
+	WORD $0x4e2980e8 // smlal2 v8.8h, v7.16b, v9.16b
+	WORD $0x4e606906 // sadalp v6.4s, v8.8h
+	WORD $0x6fa408c3 // mla v3.4s, v6.4s, v4.s[3]
+	FLDPQ 64(R21), (F4, F6)
+	WORD $0x4e3e1c87 // and v7.16b, v4.16b, v30.16b
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	FLDPQ 128(R6), (F9, F10)
 	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
 	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
 	WORD $0x4e602967 // saddlp v7.4s, v11.8h
 	WORD $0x0e2ac109 // smull v9.8h, v8.8b, v10.8b
 	WORD $0x4e2a8109 // smlal2 v9.8h, v8.16b, v10.16b
 	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x6f8200e8 // mla v8.4s, v7.4s, v2.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 64(R6), F7
-	FMOVQ 80(R6), F9
-	WORD $0x0e27c00a // smull v10.8h, v0.8b, v7.8b
-	WORD $0x4e27800a // smlal2 v10.8h, v0.16b, v7.16b
-	WORD $0x4e602940 // saddlp v0.4s, v10.8h
-	WORD $0x0e29c027 // smull v7.8h, v1.8b, v9.8b
-	WORD $0x4e298027 // smlal2 v7.8h, v1.16b, v9.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6fa20008 // mla v8.4s, v0.4s, v2.s[1]
-	FMOVQ 48(R3), F0
-	FMOVQ 64(R3), F1
-	WORD $0x4e3e1c07 // and v7.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c29 // and v9.16b, v1.16b, v30.16b
-	FMOVQ 32(R6), F10
-	FMOVQ 48(R6), F11
-	WORD $0x0e2ac0ec // smull v12.8h, v7.8b, v10.8b
-	WORD $0x4e2a80ec // smlal2 v12.8h, v7.16b, v10.16b
-	WORD $0x4e602987 // saddlp v7.4s, v12.8h
-	WORD $0x0e2bc12a // smull v10.8h, v9.8b, v11.8b
-	WORD $0x4e2b812a // smlal2 v10.8h, v9.16b, v11.16b
-	WORD $0x4e606947 // sadalp v7.4s, v10.8h
-	WORD $0x6f8208e8 // mla v8.4s, v7.4s, v2.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 96(R6), F7
-	FMOVQ 112(R6), F9
-	WORD $0x0e27c00a // smull v10.8h, v0.8b, v7.8b
-	WORD $0x4e27800a // smlal2 v10.8h, v0.16b, v7.16b
-	WORD $0x4e602940 // saddlp v0.4s, v10.8h
-	WORD $0x0e29c027 // smull v7.8h, v1.8b, v9.8b
-	WORD $0x4e298027 // smlal2 v7.8h, v1.16b, v9.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6fa20808 // mla v8.4s, v0.4s, v2.s[3]
-	FMOVQ 80(R3), F0
-	FMOVQ 96(R3), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c27 // and v7.16b, v1.16b, v30.16b
-	FMOVQ 128(R6), F9
-	FMOVQ 144(R6), F10
-	WORD $0x0e29c04b // smull v11.8h, v2.8b, v9.8b
-	WORD $0x4e29804b // smlal2 v11.8h, v2.16b, v9.16b
-	WORD $0x4e602962 // saddlp v2.4s, v11.8h
-	WORD $0x0e2ac0e9 // smull v9.8h, v7.8b, v10.8b
-	WORD $0x4e2a80e9 // smlal2 v9.8h, v7.16b, v10.16b
-	WORD $0x4e606922 // sadalp v2.4s, v9.8h
-	WORD $0x6f830048 // mla v8.4s, v2.4s, v3.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 192(R6), F2
-	FMOVQ 208(R6), F7
-	WORD $0x0e22c009 // smull v9.8h, v0.8b, v2.8b
-	WORD $0x4e228009 // smlal2 v9.8h, v0.16b, v2.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e27c022 // smull v2.8h, v1.8b, v7.8b
-	WORD $0x4e278022 // smlal2 v2.8h, v1.16b, v7.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fa30008 // mla v8.4s, v0.4s, v3.s[1]
-	FMOVQ 112(R3), F0
-	FMOVQ 128(R3), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c27 // and v7.16b, v1.16b, v30.16b
-	FMOVQ 160(R6), F9
-	FMOVQ 176(R6), F10
-	WORD $0x0e29c04b // smull v11.8h, v2.8b, v9.8b
-	WORD $0x4e29804b // smlal2 v11.8h, v2.16b, v9.16b
-	WORD $0x4e602962 // saddlp v2.4s, v11.8h
-	WORD $0x0e2ac0e9 // smull v9.8h, v7.8b, v10.8b
-	WORD $0x4e2a80e9 // smlal2 v9.8h, v7.16b, v10.16b
-	WORD $0x4e606922 // sadalp v2.4s, v9.8h
-	WORD $0x6f830848 // mla v8.4s, v2.4s, v3.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 224(R6), F2
-	FMOVQ 240(R6), F7
-	WORD $0x0e22c009 // smull v9.8h, v0.8b, v2.8b
-	WORD $0x4e228009 // smlal2 v9.8h, v0.16b, v2.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e27c022 // smull v2.8h, v1.8b, v7.8b
-	WORD $0x4e278022 // smlal2 v2.8h, v1.16b, v7.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fa30808 // mla v8.4s, v0.4s, v3.s[3]
-	MOVD 4(R4), R14
-	MOVWU 12(R4), R15
-	LSR $4, R15, R19
-	ORR R19<<32, R15, R15
-	AND $0x0f0f0f0f0f0f0f0f, R15, R15
-	LSR $2, R14, R19
-	AND $0x3030303030303030, R19, R19
-	ORR R19, R15, R15
-	AND $0x3f3f3f3f3f3f3f3f, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	FMOVD R15, F1
-	WORD $0x2f08a421 // uxtl v1.8h, v1.8b
-	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
-	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
-	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c007 // smull v7.4s, v0.4h, v1.4h
-	WORD $0x4e618007 // smlal2 v7.4s, v0.8h, v1.8h
-	FMOVQ 16(R4), F0
-	FMOVQ 32(R4), F1
-	WORD $0x4e3e1c09 // and v9.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2a // and v10.16b, v1.16b, v30.16b
-	FMOVQ 0(R6), F11
-	FMOVQ 16(R6), F12
-	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
-	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
-	WORD $0x4e6029a9 // saddlp v9.4s, v13.8h
-	WORD $0x0e2cc14b // smull v11.8h, v10.8b, v12.8b
-	WORD $0x4e2c814b // smlal2 v11.8h, v10.16b, v12.16b
-	WORD $0x4e606969 // sadalp v9.4s, v11.8h
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x6f82012a // mla v10.4s, v9.4s, v2.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 64(R6), F9
-	FMOVQ 80(R6), F11
-	WORD $0x0e29c00c // smull v12.8h, v0.8b, v9.8b
-	WORD $0x4e29800c // smlal2 v12.8h, v0.16b, v9.16b
-	WORD $0x4e602980 // saddlp v0.4s, v12.8h
-	WORD $0x0e2bc029 // smull v9.8h, v1.8b, v11.8b
-	WORD $0x4e2b8029 // smlal2 v9.8h, v1.16b, v11.16b
-	WORD $0x4e606920 // sadalp v0.4s, v9.8h
-	WORD $0x6fa2000a // mla v10.4s, v0.4s, v2.s[1]
-	FMOVQ 48(R4), F0
-	FMOVQ 64(R4), F1
-	WORD $0x4e3e1c09 // and v9.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2b // and v11.16b, v1.16b, v30.16b
-	FMOVQ 32(R6), F12
-	FMOVQ 48(R6), F13
-	WORD $0x0e2cc12e // smull v14.8h, v9.8b, v12.8b
-	WORD $0x4e2c812e // smlal2 v14.8h, v9.16b, v12.16b
-	WORD $0x4e6029c9 // saddlp v9.4s, v14.8h
-	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
-	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
-	WORD $0x4e606989 // sadalp v9.4s, v12.8h
-	WORD $0x6f82092a // mla v10.4s, v9.4s, v2.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 96(R6), F9
-	FMOVQ 112(R6), F11
-	WORD $0x0e29c00c // smull v12.8h, v0.8b, v9.8b
-	WORD $0x4e29800c // smlal2 v12.8h, v0.16b, v9.16b
-	WORD $0x4e602980 // saddlp v0.4s, v12.8h
-	WORD $0x0e2bc029 // smull v9.8h, v1.8b, v11.8b
-	WORD $0x4e2b8029 // smlal2 v9.8h, v1.16b, v11.16b
-	WORD $0x4e606920 // sadalp v0.4s, v9.8h
-	WORD $0x6fa2080a // mla v10.4s, v0.4s, v2.s[3]
-	FMOVQ 80(R4), F0
-	FMOVQ 96(R4), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c29 // and v9.16b, v1.16b, v30.16b
-	FMOVQ 128(R6), F11
-	FMOVQ 144(R6), F12
-	WORD $0x0e2bc04d // smull v13.8h, v2.8b, v11.8b
-	WORD $0x4e2b804d // smlal2 v13.8h, v2.16b, v11.16b
-	WORD $0x4e6029a2 // saddlp v2.4s, v13.8h
-	WORD $0x0e2cc12b // smull v11.8h, v9.8b, v12.8b
-	WORD $0x4e2c812b // smlal2 v11.8h, v9.16b, v12.16b
-	WORD $0x4e606962 // sadalp v2.4s, v11.8h
-	WORD $0x6f83004a // mla v10.4s, v2.4s, v3.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 192(R6), F2
-	FMOVQ 208(R6), F9
-	WORD $0x0e22c00b // smull v11.8h, v0.8b, v2.8b
-	WORD $0x4e22800b // smlal2 v11.8h, v0.16b, v2.16b
-	WORD $0x4e602960 // saddlp v0.4s, v11.8h
-	WORD $0x0e29c022 // smull v2.8h, v1.8b, v9.8b
-	WORD $0x4e298022 // smlal2 v2.8h, v1.16b, v9.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fa3000a // mla v10.4s, v0.4s, v3.s[1]
-	FMOVQ 112(R4), F0
-	FMOVQ 128(R4), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c29 // and v9.16b, v1.16b, v30.16b
-	FMOVQ 160(R6), F11
-	FMOVQ 176(R6), F12
-	WORD $0x0e2bc04d // smull v13.8h, v2.8b, v11.8b
-	WORD $0x4e2b804d // smlal2 v13.8h, v2.16b, v11.16b
-	WORD $0x4e6029a2 // saddlp v2.4s, v13.8h
-	WORD $0x0e2cc12b // smull v11.8h, v9.8b, v12.8b
-	WORD $0x4e2c812b // smlal2 v11.8h, v9.16b, v12.16b
-	WORD $0x4e606962 // sadalp v2.4s, v11.8h
-	WORD $0x6f83084a // mla v10.4s, v2.4s, v3.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 224(R6), F2
-	FMOVQ 240(R6), F9
-	WORD $0x0e22c00b // smull v11.8h, v0.8b, v2.8b
-	WORD $0x4e22800b // smlal2 v11.8h, v0.16b, v2.16b
-	WORD $0x4e602960 // saddlp v0.4s, v11.8h
-	WORD $0x0e29c022 // smull v2.8h, v1.8b, v9.8b
-	WORD $0x4e298022 // smlal2 v2.8h, v1.16b, v9.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fa3080a // mla v10.4s, v0.4s, v3.s[3]
-	MOVD 4(R5), R14
-	MOVWU 12(R5), R15
-	LSR $4, R15, R19
-	ORR R19<<32, R15, R15
-	AND $0x0f0f0f0f0f0f0f0f, R15, R15
-	LSR $2, R14, R19
-	AND $0x3030303030303030, R19, R19
-	ORR R19, R15, R15
-	AND $0x3f3f3f3f3f3f3f3f, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	FMOVD R15, F1
-	WORD $0x2f08a421 // uxtl v1.8h, v1.8b
-	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
-	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
-	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c009 // smull v9.4s, v0.4h, v1.4h
-	WORD $0x4e618009 // smlal2 v9.4s, v0.8h, v1.8h
-	FMOVQ 16(R5), F0
-	FMOVQ 32(R5), F1
-	WORD $0x4e3e1c0b // and v11.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2c // and v12.16b, v1.16b, v30.16b
-	FMOVQ 0(R6), F13
-	FMOVQ 16(R6), F14
-	WORD $0x0e2dc16f // smull v15.8h, v11.8b, v13.8b
-	WORD $0x4e2d816f // smlal2 v15.8h, v11.16b, v13.16b
-	WORD $0x4e6029eb // saddlp v11.4s, v15.8h
-	WORD $0x0e2ec18d // smull v13.8h, v12.8b, v14.8b
-	WORD $0x4e2e818d // smlal2 v13.8h, v12.16b, v14.16b
-	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x6f82016c // mla v12.4s, v11.4s, v2.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 64(R6), F11
-	FMOVQ 80(R6), F13
-	WORD $0x0e2bc00e // smull v14.8h, v0.8b, v11.8b
-	WORD $0x4e2b800e // smlal2 v14.8h, v0.16b, v11.16b
-	WORD $0x4e6029c0 // saddlp v0.4s, v14.8h
-	WORD $0x0e2dc02b // smull v11.8h, v1.8b, v13.8b
-	WORD $0x4e2d802b // smlal2 v11.8h, v1.16b, v13.16b
-	WORD $0x4e606960 // sadalp v0.4s, v11.8h
-	WORD $0x6fa2000c // mla v12.4s, v0.4s, v2.s[1]
-	FMOVQ 48(R5), F0
-	FMOVQ 64(R5), F1
-	WORD $0x4e3e1c0b // and v11.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2d // and v13.16b, v1.16b, v30.16b
-	FMOVQ 32(R6), F14
-	FMOVQ 48(R6), F15
-	WORD $0x0e2ec170 // smull v16.8h, v11.8b, v14.8b
-	WORD $0x4e2e8170 // smlal2 v16.8h, v11.16b, v14.16b
-	WORD $0x4e602a0b // saddlp v11.4s, v16.8h
-	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
-	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
-	WORD $0x4e6069cb // sadalp v11.4s, v14.8h
-	WORD $0x6f82096c // mla v12.4s, v11.4s, v2.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 96(R6), F11
-	FMOVQ 112(R6), F13
-	WORD $0x0e2bc00e // smull v14.8h, v0.8b, v11.8b
-	WORD $0x4e2b800e // smlal2 v14.8h, v0.16b, v11.16b
-	WORD $0x4e6029c0 // saddlp v0.4s, v14.8h
-	WORD $0x0e2dc02b // smull v11.8h, v1.8b, v13.8b
-	WORD $0x4e2d802b // smlal2 v11.8h, v1.16b, v13.16b
-	WORD $0x4e606960 // sadalp v0.4s, v11.8h
-	WORD $0x6fa2080c // mla v12.4s, v0.4s, v2.s[3]
-	FMOVQ 80(R5), F0
-	FMOVQ 96(R5), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2b // and v11.16b, v1.16b, v30.16b
-	FMOVQ 128(R6), F13
-	FMOVQ 144(R6), F14
-	WORD $0x0e2dc04f // smull v15.8h, v2.8b, v13.8b
-	WORD $0x4e2d804f // smlal2 v15.8h, v2.16b, v13.16b
-	WORD $0x4e6029e2 // saddlp v2.4s, v15.8h
-	WORD $0x0e2ec16d // smull v13.8h, v11.8b, v14.8b
-	WORD $0x4e2e816d // smlal2 v13.8h, v11.16b, v14.16b
-	WORD $0x4e6069a2 // sadalp v2.4s, v13.8h
-	WORD $0x6f83004c // mla v12.4s, v2.4s, v3.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 192(R6), F2
-	FMOVQ 208(R6), F11
-	WORD $0x0e22c00d // smull v13.8h, v0.8b, v2.8b
-	WORD $0x4e22800d // smlal2 v13.8h, v0.16b, v2.16b
-	WORD $0x4e6029a0 // saddlp v0.4s, v13.8h
-	WORD $0x0e2bc022 // smull v2.8h, v1.8b, v11.8b
-	WORD $0x4e2b8022 // smlal2 v2.8h, v1.16b, v11.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fa3000c // mla v12.4s, v0.4s, v3.s[1]
-	FMOVQ 112(R5), F0
-	FMOVQ 128(R5), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2b // and v11.16b, v1.16b, v30.16b
-	FMOVQ 160(R6), F13
-	FMOVQ 176(R6), F14
-	WORD $0x0e2dc04f // smull v15.8h, v2.8b, v13.8b
-	WORD $0x4e2d804f // smlal2 v15.8h, v2.16b, v13.16b
-	WORD $0x4e6029e2 // saddlp v2.4s, v15.8h
-	WORD $0x0e2ec16d // smull v13.8h, v11.8b, v14.8b
-	WORD $0x4e2e816d // smlal2 v13.8h, v11.16b, v14.16b
-	WORD $0x4e6069a2 // sadalp v2.4s, v13.8h
-	WORD $0x6f83084c // mla v12.4s, v2.4s, v3.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 224(R6), F2
-	FMOVQ 240(R6), F11
-	WORD $0x0e22c00d // smull v13.8h, v0.8b, v2.8b
-	WORD $0x4e22800d // smlal2 v13.8h, v0.16b, v2.16b
-	WORD $0x4e6029a0 // saddlp v0.4s, v13.8h
-	WORD $0x0e2bc022 // smull v2.8h, v1.8b, v11.8b
-	WORD $0x4e2b8022 // smlal2 v2.8h, v1.16b, v11.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fa3080c // mla v12.4s, v0.4s, v3.s[3]
-	WORD $0x4ea8bcc0 // addp v0.4s, v6.4s, v8.4s
-	WORD $0x4eacbd41 // addp v1.4s, v10.4s, v12.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	WORD $0x6f8500e3 // mla v3.4s, v7.4s, v5.s[0]
+	WORD $0x6f0c0484 // ushr v4.16b, v4.16b, #4
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	FLDPQ 192(R6), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602924 // saddlp v4.4s, v9.8h
+	WORD $0x0e28c0c7 // smull v7.8h, v6.8b, v8.8b
+	WORD $0x4e2880c7 // smlal2 v7.8h, v6.16b, v8.16b
+	WORD $0x4e6068e4 // sadalp v4.4s, v7.8h
+	WORD $0x6fa50083 // mla v3.4s, v4.4s, v5.s[1]
+	FLDPQ 96(R21), (F4, F6)
+	WORD $0x4e3e1c87 // and v7.16b, v4.16b, v30.16b
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	FLDPQ 160(R6), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602967 // saddlp v7.4s, v11.8h
+	WORD $0x0e2ac109 // smull v9.8h, v8.8b, v10.8b
+	WORD $0x4e2a8109 // smlal2 v9.8h, v8.16b, v10.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6f8508e3 // mla v3.4s, v7.4s, v5.s[2]
+	WORD $0x6f0c0484 // ushr v4.16b, v4.16b, #4
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	FLDPQ 224(R6), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602924 // saddlp v4.4s, v9.8h
+	WORD $0x0e28c0c7 // smull v7.8h, v6.8b, v8.8b
+	WORD $0x4e2880c7 // smlal2 v7.8h, v6.16b, v8.16b
+	WORD $0x4e6068e4 // sadalp v4.4s, v7.8h
+	WORD $0x6fa50883 // mla v3.4s, v4.4s, v5.s[3]
+	FMOVQ 256(R6), F4
+	WORD $0x0e64c045 // smull v5.4s, v2.4h, v4.4h
+	WORD $0x4e648045 // smlal2 v5.4s, v2.8h, v4.8h
+	WORD $0x4eb1b862 // addv s2, v3.4s
+	VEXT $4, V2.B16, V0.B16, V0.B16
+	WORD $0x4eb1b8a2 // addv s2, v5.4s
+	VEXT $4, V2.B16, V1.B16, V1.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V2.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x4ea5bc82 // addp v2.4s, v4.4s, v5.4s
-	WORD $0x4ea9bce3 // addp v3.4s, v7.4s, v9.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU 0(R2), R14
-	MOVWU 0(R3), R15
-	ORR R15<<32, R14, R14
-	MOVWU 0(R4), R19
-	MOVWU 0(R5), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F3
-	VMOV R19, V3.D[1]
+	ADD $0, R2, R14
+	ADD $0, R3, R15
+	ADD $0, R4, R19
+	ADD $0, R5, R20
+	VLD1R.P 4(R14), [V3.S4]
+	VLD1.P 4(R15), V3.S[1]
+	VLD1.P 4(R19), V3.S[2]
+	VLD1.P 4(R20), V3.S[3]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $144, R2
@@ -5876,6 +2155,7 @@ loop:
 	ADD $144, R4
 	ADD $144, R5
 	ADD $320, R6
+	ADD $144, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -5899,6 +2179,7 @@ TEXT ·neonQ6KRows(SB), NOSPLIT, $0-8
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
 	FMOVQ 1040(R10), F29
+	MOVD $0, R8
 	PCALIGN $16
 
 loop:
@@ -5917,692 +2198,183 @@ loop:
 	PRFM 768(R13), PLDL1KEEP
 	PRFM 832(R13), PLDL1KEEP
 	ADD $840, R13
-	FMOVQ 192(R2), F0
-	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
-	WORD $0x4f08a400 // sxtl2 v0.8h, v0.16b
-	WORD $0x0f10a422 // sxtl v2.4s, v1.4h
-	WORD $0x4f10a423 // sxtl2 v3.4s, v1.8h
-	WORD $0x0f10a404 // sxtl v4.4s, v0.4h
-	WORD $0x4f10a405 // sxtl2 v5.4s, v0.8h
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c027 // smull v7.4s, v1.4h, v6.4h
-	WORD $0x4e668027 // smlal2 v7.4s, v1.8h, v6.8h
-	FMOVQ 272(R6), F1
-	WORD $0x0e618007 // smlal v7.4s, v0.4h, v1.4h
-	WORD $0x4e618007 // smlal2 v7.4s, v0.8h, v1.8h
-	WORD $0x4f2554e0 // shl v0.4s, v7.4s, #5
-	FMOVQ 128(R2), F1
-	FMOVQ 0(R2), F6
-	WORD $0x4e3e1cc7 // and v7.16b, v6.16b, v30.16b
-	WORD $0x4f0c5428 // shl v8.16b, v1.16b, #4
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	WORD $0x4ea81ce7 // orr v7.16b, v7.16b, v8.16b
-	FMOVQ 0(R6), F8
-	WORD $0x0e28c0e9 // smull v9.8h, v7.8b, v8.8b
-	WORD $0x4e2880e9 // smlal2 v9.8h, v7.16b, v8.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x6f8200e8 // mla v8.4s, v7.4s, v2.s[0]
-	FMOVQ 144(R2), F7
-	FMOVQ 16(R2), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0c54eb // shl v11.16b, v7.16b, #4
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 16(R6), F11
-	WORD $0x0e2bc14c // smull v12.8h, v10.8b, v11.8b
-	WORD $0x4e2b814c // smlal2 v12.8h, v10.16b, v11.16b
-	WORD $0x4e60298a // saddlp v10.4s, v12.8h
-	WORD $0x6fa20148 // mla v8.4s, v10.4s, v2.s[1]
-	FMOVQ 32(R2), F10
-	WORD $0x4e3e1d4b // and v11.16b, v10.16b, v30.16b
-	WORD $0x4f0a542c // shl v12.16b, v1.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FMOVQ 32(R6), F12
-	WORD $0x0e2cc16d // smull v13.8h, v11.8b, v12.8b
-	WORD $0x4e2c816d // smlal2 v13.8h, v11.16b, v12.16b
-	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
-	WORD $0x6f820968 // mla v8.4s, v11.4s, v2.s[2]
-	FMOVQ 48(R2), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0a54ed // shl v13.16b, v7.16b, #2
-	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
-	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
-	FMOVQ 48(R6), F13
-	WORD $0x0e2dc18e // smull v14.8h, v12.8b, v13.8b
-	WORD $0x4e2d818e // smlal2 v14.8h, v12.16b, v13.16b
-	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
-	WORD $0x6fa20988 // mla v8.4s, v12.4s, v2.s[3]
-	WORD $0x6f0c04c2 // ushr v2.16b, v6.16b, #4
-	WORD $0x4e3d1c26 // and v6.16b, v1.16b, v29.16b
-	WORD $0x4ea61c42 // orr v2.16b, v2.16b, v6.16b
-	FMOVQ 64(R6), F6
-	WORD $0x0e26c04c // smull v12.8h, v2.8b, v6.8b
-	WORD $0x4e26804c // smlal2 v12.8h, v2.16b, v6.16b
-	WORD $0x4e602982 // saddlp v2.4s, v12.8h
-	WORD $0x6f830048 // mla v8.4s, v2.4s, v3.s[0]
-	WORD $0x6f0c0522 // ushr v2.16b, v9.16b, #4
-	WORD $0x4e3d1ce6 // and v6.16b, v7.16b, v29.16b
-	WORD $0x4ea61c42 // orr v2.16b, v2.16b, v6.16b
-	FMOVQ 80(R6), F6
-	WORD $0x0e26c049 // smull v9.8h, v2.8b, v6.8b
-	WORD $0x4e268049 // smlal2 v9.8h, v2.16b, v6.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x6fa30048 // mla v8.4s, v2.4s, v3.s[1]
-	WORD $0x6f0c0542 // ushr v2.16b, v10.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FMOVQ 96(R6), F2
-	WORD $0x0e22c026 // smull v6.8h, v1.8b, v2.8b
-	WORD $0x4e228026 // smlal2 v6.8h, v1.16b, v2.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x6f830828 // mla v8.4s, v1.4s, v3.s[2]
-	WORD $0x6f0c0561 // ushr v1.16b, v11.16b, #4
-	WORD $0x6f0e04e2 // ushr v2.16b, v7.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	FMOVQ 112(R6), F2
-	WORD $0x0e22c026 // smull v6.8h, v1.8b, v2.8b
-	WORD $0x4e228026 // smlal2 v6.8h, v1.16b, v2.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x6fa30828 // mla v8.4s, v1.4s, v3.s[3]
-	FMOVQ 160(R2), F1
-	FMOVQ 64(R2), F2
-	WORD $0x4e3e1c43 // and v3.16b, v2.16b, v30.16b
-	WORD $0x4f0c5426 // shl v6.16b, v1.16b, #4
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	WORD $0x4ea61c63 // orr v3.16b, v3.16b, v6.16b
-	FMOVQ 128(R6), F6
-	WORD $0x0e26c067 // smull v7.8h, v3.8b, v6.8b
-	WORD $0x4e268067 // smlal2 v7.8h, v3.16b, v6.16b
-	WORD $0x4e6028e3 // saddlp v3.4s, v7.8h
-	WORD $0x6f840068 // mla v8.4s, v3.4s, v4.s[0]
-	FMOVQ 176(R2), F3
-	FMOVQ 80(R2), F6
-	WORD $0x4e3e1cc7 // and v7.16b, v6.16b, v30.16b
-	WORD $0x4f0c5469 // shl v9.16b, v3.16b, #4
-	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
-	WORD $0x4ea91ce7 // orr v7.16b, v7.16b, v9.16b
-	FMOVQ 144(R6), F9
-	WORD $0x0e29c0ea // smull v10.8h, v7.8b, v9.8b
-	WORD $0x4e2980ea // smlal2 v10.8h, v7.16b, v9.16b
-	WORD $0x4e602947 // saddlp v7.4s, v10.8h
-	WORD $0x6fa400e8 // mla v8.4s, v7.4s, v4.s[1]
-	FMOVQ 96(R2), F7
-	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
-	WORD $0x4f0a542a // shl v10.16b, v1.16b, #2
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
-	FMOVQ 160(R6), F10
-	WORD $0x0e2ac12b // smull v11.8h, v9.8b, v10.8b
-	WORD $0x4e2a812b // smlal2 v11.8h, v9.16b, v10.16b
-	WORD $0x4e602969 // saddlp v9.4s, v11.8h
-	WORD $0x6f840928 // mla v8.4s, v9.4s, v4.s[2]
-	FMOVQ 112(R2), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0a546b // shl v11.16b, v3.16b, #2
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 176(R6), F11
-	WORD $0x0e2bc14c // smull v12.8h, v10.8b, v11.8b
-	WORD $0x4e2b814c // smlal2 v12.8h, v10.16b, v11.16b
-	WORD $0x4e60298a // saddlp v10.4s, v12.8h
-	WORD $0x6fa40948 // mla v8.4s, v10.4s, v4.s[3]
-	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
-	WORD $0x4e3d1c24 // and v4.16b, v1.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	FMOVQ 192(R6), F4
-	WORD $0x0e24c04a // smull v10.8h, v2.8b, v4.8b
-	WORD $0x4e24804a // smlal2 v10.8h, v2.16b, v4.16b
-	WORD $0x4e602942 // saddlp v2.4s, v10.8h
-	WORD $0x6f850048 // mla v8.4s, v2.4s, v5.s[0]
-	WORD $0x6f0c04c2 // ushr v2.16b, v6.16b, #4
-	WORD $0x4e3d1c64 // and v4.16b, v3.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	FMOVQ 208(R6), F4
-	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
-	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
-	WORD $0x4e6028c2 // saddlp v2.4s, v6.8h
-	WORD $0x6fa50048 // mla v8.4s, v2.4s, v5.s[1]
-	WORD $0x6f0c04e2 // ushr v2.16b, v7.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FMOVQ 224(R6), F2
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x6f850828 // mla v8.4s, v1.4s, v5.s[2]
-	WORD $0x6f0c0521 // ushr v1.16b, v9.16b, #4
-	WORD $0x6f0e0462 // ushr v2.16b, v3.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	FMOVQ 240(R6), F2
-	WORD $0x0e22c023 // smull v3.8h, v1.8b, v2.8b
-	WORD $0x4e228023 // smlal2 v3.8h, v1.16b, v2.16b
-	WORD $0x4e602861 // saddlp v1.4s, v3.8h
-	WORD $0x6fa50828 // mla v8.4s, v1.4s, v5.s[3]
-	WORD $0x6ea08500 // sub v0.4s, v8.4s, v0.4s
-	FMOVQ 192(R3), F1
+	WORD $0x4f000400 // movi v0.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	FMOVQ 192(R21), F1
+	ADD $128, R21, R22
 	WORD $0x0f08a422 // sxtl v2.8h, v1.8b
 	WORD $0x4f08a421 // sxtl2 v1.8h, v1.16b
 	WORD $0x0f10a443 // sxtl v3.4s, v2.4h
 	WORD $0x4f10a444 // sxtl2 v4.4s, v2.8h
 	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
 	WORD $0x4f10a426 // sxtl2 v6.4s, v1.8h
-	FMOVQ 256(R6), F7
-	WORD $0x0e67c048 // smull v8.4s, v2.4h, v7.4h
-	WORD $0x4e678048 // smlal2 v8.4s, v2.8h, v7.8h
-	FMOVQ 272(R6), F2
-	WORD $0x0e628028 // smlal v8.4s, v1.4h, v2.4h
-	WORD $0x4e628028 // smlal2 v8.4s, v1.8h, v2.8h
-	WORD $0x4f255501 // shl v1.4s, v8.4s, #5
-	FMOVQ 128(R3), F2
-	FMOVQ 0(R3), F7
-	WORD $0x4e3e1ce8 // and v8.16b, v7.16b, v30.16b
-	WORD $0x4f0c5449 // shl v9.16b, v2.16b, #4
-	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
-	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
-	FMOVQ 0(R6), F9
-	WORD $0x0e29c10a // smull v10.8h, v8.8b, v9.8b
-	WORD $0x4e29810a // smlal2 v10.8h, v8.16b, v9.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x6f830109 // mla v9.4s, v8.4s, v3.s[0]
-	FMOVQ 144(R3), F8
-	FMOVQ 16(R3), F10
-	WORD $0x4e3e1d4b // and v11.16b, v10.16b, v30.16b
-	WORD $0x4f0c550c // shl v12.16b, v8.16b, #4
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FMOVQ 16(R6), F12
-	WORD $0x0e2cc16d // smull v13.8h, v11.8b, v12.8b
-	WORD $0x4e2c816d // smlal2 v13.8h, v11.16b, v12.16b
-	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
-	WORD $0x6fa30169 // mla v9.4s, v11.4s, v3.s[1]
-	FMOVQ 32(R3), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0a544d // shl v13.16b, v2.16b, #2
+	WORD $0x4f000407 // movi v7.4s, #0
+	FLDPQ 0(R22), (F8, F9)
+	FLDPQ 0(R21), (F10, F11)
+	WORD $0x4e3e1d4c // and v12.16b, v10.16b, v30.16b
+	WORD $0x4f0c550d // shl v13.16b, v8.16b, #4
 	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
 	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
-	FMOVQ 32(R6), F13
-	WORD $0x0e2dc18e // smull v14.8h, v12.8b, v13.8b
-	WORD $0x4e2d818e // smlal2 v14.8h, v12.16b, v13.16b
-	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
-	WORD $0x6f830989 // mla v9.4s, v12.4s, v3.s[2]
-	FMOVQ 48(R3), F12
-	WORD $0x4e3e1d8d // and v13.16b, v12.16b, v30.16b
-	WORD $0x4f0a550e // shl v14.16b, v8.16b, #2
+	WORD $0x4e3e1d6d // and v13.16b, v11.16b, v30.16b
+	WORD $0x4f0c552e // shl v14.16b, v9.16b, #4
 	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
 	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
-	FMOVQ 48(R6), F14
-	WORD $0x0e2ec1af // smull v15.8h, v13.8b, v14.8b
-	WORD $0x4e2e81af // smlal2 v15.8h, v13.16b, v14.16b
-	WORD $0x4e6029ed // saddlp v13.4s, v15.8h
-	WORD $0x6fa309a9 // mla v9.4s, v13.4s, v3.s[3]
-	WORD $0x6f0c04e3 // ushr v3.16b, v7.16b, #4
-	WORD $0x4e3d1c47 // and v7.16b, v2.16b, v29.16b
-	WORD $0x4ea71c63 // orr v3.16b, v3.16b, v7.16b
-	FMOVQ 64(R6), F7
-	WORD $0x0e27c06d // smull v13.8h, v3.8b, v7.8b
-	WORD $0x4e27806d // smlal2 v13.8h, v3.16b, v7.16b
-	WORD $0x4e6029a3 // saddlp v3.4s, v13.8h
-	WORD $0x6f840069 // mla v9.4s, v3.4s, v4.s[0]
-	WORD $0x6f0c0543 // ushr v3.16b, v10.16b, #4
-	WORD $0x4e3d1d07 // and v7.16b, v8.16b, v29.16b
-	WORD $0x4ea71c63 // orr v3.16b, v3.16b, v7.16b
-	FMOVQ 80(R6), F7
-	WORD $0x0e27c06a // smull v10.8h, v3.8b, v7.8b
-	WORD $0x4e27806a // smlal2 v10.8h, v3.16b, v7.16b
-	WORD $0x4e602943 // saddlp v3.4s, v10.8h
-	WORD $0x6fa40069 // mla v9.4s, v3.4s, v4.s[1]
-	WORD $0x6f0c0563 // ushr v3.16b, v11.16b, #4
-	WORD $0x6f0e0442 // ushr v2.16b, v2.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c62 // orr v2.16b, v3.16b, v2.16b
-	FMOVQ 96(R6), F3
-	WORD $0x0e23c047 // smull v7.8h, v2.8b, v3.8b
-	WORD $0x4e238047 // smlal2 v7.8h, v2.16b, v3.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x6f840849 // mla v9.4s, v2.4s, v4.s[2]
-	WORD $0x6f0c0582 // ushr v2.16b, v12.16b, #4
-	WORD $0x6f0e0503 // ushr v3.16b, v8.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	WORD $0x4ea31c42 // orr v2.16b, v2.16b, v3.16b
-	FMOVQ 112(R6), F3
-	WORD $0x0e23c047 // smull v7.8h, v2.8b, v3.8b
-	WORD $0x4e238047 // smlal2 v7.8h, v2.16b, v3.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x6fa40849 // mla v9.4s, v2.4s, v4.s[3]
-	FMOVQ 160(R3), F2
-	FMOVQ 64(R3), F3
-	WORD $0x4e3e1c64 // and v4.16b, v3.16b, v30.16b
-	WORD $0x4f0c5447 // shl v7.16b, v2.16b, #4
-	WORD $0x4e3d1ce7 // and v7.16b, v7.16b, v29.16b
-	WORD $0x4ea71c84 // orr v4.16b, v4.16b, v7.16b
-	FMOVQ 128(R6), F7
-	WORD $0x0e27c088 // smull v8.8h, v4.8b, v7.8b
-	WORD $0x4e278088 // smlal2 v8.8h, v4.16b, v7.16b
-	WORD $0x4e602904 // saddlp v4.4s, v8.8h
-	WORD $0x6f850089 // mla v9.4s, v4.4s, v5.s[0]
-	FMOVQ 176(R3), F4
-	FMOVQ 80(R3), F7
-	WORD $0x4e3e1ce8 // and v8.16b, v7.16b, v30.16b
-	WORD $0x4f0c548a // shl v10.16b, v4.16b, #4
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	WORD $0x4eaa1d08 // orr v8.16b, v8.16b, v10.16b
-	FMOVQ 144(R6), F10
-	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
-	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
-	WORD $0x4e602968 // saddlp v8.4s, v11.8h
-	WORD $0x6fa50109 // mla v9.4s, v8.4s, v5.s[1]
-	FMOVQ 96(R3), F8
-	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
-	WORD $0x4f0a544b // shl v11.16b, v2.16b, #2
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 160(R6), F11
-	WORD $0x0e2bc14c // smull v12.8h, v10.8b, v11.8b
-	WORD $0x4e2b814c // smlal2 v12.8h, v10.16b, v11.16b
-	WORD $0x4e60298a // saddlp v10.4s, v12.8h
-	WORD $0x6f850949 // mla v9.4s, v10.4s, v5.s[2]
-	FMOVQ 112(R3), F10
-	WORD $0x4e3e1d4b // and v11.16b, v10.16b, v30.16b
-	WORD $0x4f0a548c // shl v12.16b, v4.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FMOVQ 176(R6), F12
-	WORD $0x0e2cc16d // smull v13.8h, v11.8b, v12.8b
-	WORD $0x4e2c816d // smlal2 v13.8h, v11.16b, v12.16b
-	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
-	WORD $0x6fa50969 // mla v9.4s, v11.4s, v5.s[3]
-	WORD $0x6f0c0463 // ushr v3.16b, v3.16b, #4
-	WORD $0x4e3d1c45 // and v5.16b, v2.16b, v29.16b
-	WORD $0x4ea51c63 // orr v3.16b, v3.16b, v5.16b
-	FMOVQ 192(R6), F5
-	WORD $0x0e25c06b // smull v11.8h, v3.8b, v5.8b
-	WORD $0x4e25806b // smlal2 v11.8h, v3.16b, v5.16b
-	WORD $0x4e602963 // saddlp v3.4s, v11.8h
-	WORD $0x6f860069 // mla v9.4s, v3.4s, v6.s[0]
-	WORD $0x6f0c04e3 // ushr v3.16b, v7.16b, #4
-	WORD $0x4e3d1c85 // and v5.16b, v4.16b, v29.16b
-	WORD $0x4ea51c63 // orr v3.16b, v3.16b, v5.16b
-	FMOVQ 208(R6), F5
-	WORD $0x0e25c067 // smull v7.8h, v3.8b, v5.8b
-	WORD $0x4e258067 // smlal2 v7.8h, v3.16b, v5.16b
-	WORD $0x4e6028e3 // saddlp v3.4s, v7.8h
-	WORD $0x6fa60069 // mla v9.4s, v3.4s, v6.s[1]
-	WORD $0x6f0c0503 // ushr v3.16b, v8.16b, #4
-	WORD $0x6f0e0442 // ushr v2.16b, v2.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c62 // orr v2.16b, v3.16b, v2.16b
-	FMOVQ 224(R6), F3
-	WORD $0x0e23c045 // smull v5.8h, v2.8b, v3.8b
-	WORD $0x4e238045 // smlal2 v5.8h, v2.16b, v3.16b
-	WORD $0x4e6028a2 // saddlp v2.4s, v5.8h
-	WORD $0x6f860849 // mla v9.4s, v2.4s, v6.s[2]
-	WORD $0x6f0c0542 // ushr v2.16b, v10.16b, #4
-	WORD $0x6f0e0483 // ushr v3.16b, v4.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	WORD $0x4ea31c42 // orr v2.16b, v2.16b, v3.16b
-	FMOVQ 240(R6), F3
-	WORD $0x0e23c044 // smull v4.8h, v2.8b, v3.8b
-	WORD $0x4e238044 // smlal2 v4.8h, v2.16b, v3.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6fa60849 // mla v9.4s, v2.4s, v6.s[3]
-	WORD $0x6ea18521 // sub v1.4s, v9.4s, v1.4s
-	FMOVQ 192(R4), F2
-	WORD $0x0f08a443 // sxtl v3.8h, v2.8b
-	WORD $0x4f08a442 // sxtl2 v2.8h, v2.16b
-	WORD $0x0f10a464 // sxtl v4.4s, v3.4h
-	WORD $0x4f10a465 // sxtl2 v5.4s, v3.8h
-	WORD $0x0f10a446 // sxtl v6.4s, v2.4h
-	WORD $0x4f10a447 // sxtl2 v7.4s, v2.8h
-	FMOVQ 256(R6), F8
-	WORD $0x0e68c069 // smull v9.4s, v3.4h, v8.4h
-	WORD $0x4e688069 // smlal2 v9.4s, v3.8h, v8.8h
-	FMOVQ 272(R6), F3
-	WORD $0x0e638049 // smlal v9.4s, v2.4h, v3.4h
-	WORD $0x4e638049 // smlal2 v9.4s, v2.8h, v3.8h
-	WORD $0x4f255522 // shl v2.4s, v9.4s, #5
-	FMOVQ 128(R4), F3
-	FMOVQ 0(R4), F8
-	WORD $0x4e3e1d09 // and v9.16b, v8.16b, v30.16b
-	WORD $0x4f0c546a // shl v10.16b, v3.16b, #4
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
-	FMOVQ 0(R6), F10
-	WORD $0x0e2ac12b // smull v11.8h, v9.8b, v10.8b
-	WORD $0x4e2a812b // smlal2 v11.8h, v9.16b, v10.16b
-	WORD $0x4e602969 // saddlp v9.4s, v11.8h
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x6f84012a // mla v10.4s, v9.4s, v4.s[0]
-	FMOVQ 144(R4), F9
-	FMOVQ 16(R4), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0c552d // shl v13.16b, v9.16b, #4
-	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
-	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
-	FMOVQ 16(R6), F13
-	WORD $0x0e2dc18e // smull v14.8h, v12.8b, v13.8b
-	WORD $0x4e2d818e // smlal2 v14.8h, v12.16b, v13.16b
-	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
-	WORD $0x6fa4018a // mla v10.4s, v12.4s, v4.s[1]
-	FMOVQ 32(R4), F12
-	WORD $0x4e3e1d8d // and v13.16b, v12.16b, v30.16b
-	WORD $0x4f0a546e // shl v14.16b, v3.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
-	FMOVQ 32(R6), F14
-	WORD $0x0e2ec1af // smull v15.8h, v13.8b, v14.8b
-	WORD $0x4e2e81af // smlal2 v15.8h, v13.16b, v14.16b
-	WORD $0x4e6029ed // saddlp v13.4s, v15.8h
-	WORD $0x6f8409aa // mla v10.4s, v13.4s, v4.s[2]
-	FMOVQ 48(R4), F13
-	WORD $0x4e3e1dae // and v14.16b, v13.16b, v30.16b
-	WORD $0x4f0a552f // shl v15.16b, v9.16b, #2
+	FLDPQ 0(R6), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0c // saddlp v12.4s, v16.8h
+	WORD $0x6f830187 // mla v7.4s, v12.4s, v3.s[0]
+	WORD $0x0e2fc1ac // smull v12.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ac // smlal2 v12.8h, v13.16b, v15.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30187 // mla v7.4s, v12.4s, v3.s[1]
+	FLDPQ 32(R21), (F12, F13)
+	WORD $0x4e3e1d8e // and v14.16b, v12.16b, v30.16b
+	WORD $0x4f0a550f // shl v15.16b, v8.16b, #2
 	WORD $0x4e3d1def // and v15.16b, v15.16b, v29.16b
 	WORD $0x4eaf1dce // orr v14.16b, v14.16b, v15.16b
-	FMOVQ 48(R6), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
-	WORD $0x6fa409ca // mla v10.4s, v14.4s, v4.s[3]
-	WORD $0x6f0c0504 // ushr v4.16b, v8.16b, #4
-	WORD $0x4e3d1c68 // and v8.16b, v3.16b, v29.16b
-	WORD $0x4ea81c84 // orr v4.16b, v4.16b, v8.16b
-	FMOVQ 64(R6), F8
-	WORD $0x0e28c08e // smull v14.8h, v4.8b, v8.8b
-	WORD $0x4e28808e // smlal2 v14.8h, v4.16b, v8.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6f85008a // mla v10.4s, v4.4s, v5.s[0]
-	WORD $0x6f0c0564 // ushr v4.16b, v11.16b, #4
-	WORD $0x4e3d1d28 // and v8.16b, v9.16b, v29.16b
-	WORD $0x4ea81c84 // orr v4.16b, v4.16b, v8.16b
-	FMOVQ 80(R6), F8
-	WORD $0x0e28c08b // smull v11.8h, v4.8b, v8.8b
-	WORD $0x4e28808b // smlal2 v11.8h, v4.16b, v8.16b
-	WORD $0x4e602964 // saddlp v4.4s, v11.8h
-	WORD $0x6fa5008a // mla v10.4s, v4.4s, v5.s[1]
-	WORD $0x6f0c0584 // ushr v4.16b, v12.16b, #4
-	WORD $0x6f0e0463 // ushr v3.16b, v3.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	WORD $0x4ea31c83 // orr v3.16b, v4.16b, v3.16b
-	FMOVQ 96(R6), F4
-	WORD $0x0e24c068 // smull v8.8h, v3.8b, v4.8b
-	WORD $0x4e248068 // smlal2 v8.8h, v3.16b, v4.16b
-	WORD $0x4e602903 // saddlp v3.4s, v8.8h
-	WORD $0x6f85086a // mla v10.4s, v3.4s, v5.s[2]
-	WORD $0x6f0c05a3 // ushr v3.16b, v13.16b, #4
-	WORD $0x6f0e0524 // ushr v4.16b, v9.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x4ea41c63 // orr v3.16b, v3.16b, v4.16b
-	FMOVQ 112(R6), F4
-	WORD $0x0e24c068 // smull v8.8h, v3.8b, v4.8b
-	WORD $0x4e248068 // smlal2 v8.8h, v3.16b, v4.16b
-	WORD $0x4e602903 // saddlp v3.4s, v8.8h
-	WORD $0x6fa5086a // mla v10.4s, v3.4s, v5.s[3]
-	FMOVQ 160(R4), F3
-	FMOVQ 64(R4), F4
-	WORD $0x4e3e1c85 // and v5.16b, v4.16b, v30.16b
-	WORD $0x4f0c5468 // shl v8.16b, v3.16b, #4
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	WORD $0x4ea81ca5 // orr v5.16b, v5.16b, v8.16b
-	FMOVQ 128(R6), F8
-	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
-	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
-	WORD $0x4e602925 // saddlp v5.4s, v9.8h
-	WORD $0x6f8600aa // mla v10.4s, v5.4s, v6.s[0]
-	FMOVQ 176(R4), F5
-	FMOVQ 80(R4), F8
-	WORD $0x4e3e1d09 // and v9.16b, v8.16b, v30.16b
-	WORD $0x4f0c54ab // shl v11.16b, v5.16b, #4
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d29 // orr v9.16b, v9.16b, v11.16b
-	FMOVQ 144(R6), F11
-	WORD $0x0e2bc12c // smull v12.8h, v9.8b, v11.8b
-	WORD $0x4e2b812c // smlal2 v12.8h, v9.16b, v11.16b
-	WORD $0x4e602989 // saddlp v9.4s, v12.8h
-	WORD $0x6fa6012a // mla v10.4s, v9.4s, v6.s[1]
-	FMOVQ 96(R4), F9
-	WORD $0x4e3e1d2b // and v11.16b, v9.16b, v30.16b
-	WORD $0x4f0a546c // shl v12.16b, v3.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FMOVQ 160(R6), F12
-	WORD $0x0e2cc16d // smull v13.8h, v11.8b, v12.8b
-	WORD $0x4e2c816d // smlal2 v13.8h, v11.16b, v12.16b
-	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
-	WORD $0x6f86096a // mla v10.4s, v11.4s, v6.s[2]
-	FMOVQ 112(R4), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0a54ad // shl v13.16b, v5.16b, #2
-	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
-	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
-	FMOVQ 176(R6), F13
-	WORD $0x0e2dc18e // smull v14.8h, v12.8b, v13.8b
-	WORD $0x4e2d818e // smlal2 v14.8h, v12.16b, v13.16b
-	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
-	WORD $0x6fa6098a // mla v10.4s, v12.4s, v6.s[3]
-	WORD $0x6f0c0484 // ushr v4.16b, v4.16b, #4
-	WORD $0x4e3d1c66 // and v6.16b, v3.16b, v29.16b
-	WORD $0x4ea61c84 // orr v4.16b, v4.16b, v6.16b
-	FMOVQ 192(R6), F6
-	WORD $0x0e26c08c // smull v12.8h, v4.8b, v6.8b
-	WORD $0x4e26808c // smlal2 v12.8h, v4.16b, v6.16b
-	WORD $0x4e602984 // saddlp v4.4s, v12.8h
-	WORD $0x6f87008a // mla v10.4s, v4.4s, v7.s[0]
-	WORD $0x6f0c0504 // ushr v4.16b, v8.16b, #4
-	WORD $0x4e3d1ca6 // and v6.16b, v5.16b, v29.16b
-	WORD $0x4ea61c84 // orr v4.16b, v4.16b, v6.16b
-	FMOVQ 208(R6), F6
-	WORD $0x0e26c088 // smull v8.8h, v4.8b, v6.8b
-	WORD $0x4e268088 // smlal2 v8.8h, v4.16b, v6.16b
-	WORD $0x4e602904 // saddlp v4.4s, v8.8h
-	WORD $0x6fa7008a // mla v10.4s, v4.4s, v7.s[1]
-	WORD $0x6f0c0524 // ushr v4.16b, v9.16b, #4
-	WORD $0x6f0e0463 // ushr v3.16b, v3.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	WORD $0x4ea31c83 // orr v3.16b, v4.16b, v3.16b
-	FMOVQ 224(R6), F4
-	WORD $0x0e24c066 // smull v6.8h, v3.8b, v4.8b
-	WORD $0x4e248066 // smlal2 v6.8h, v3.16b, v4.16b
-	WORD $0x4e6028c3 // saddlp v3.4s, v6.8h
-	WORD $0x6f87086a // mla v10.4s, v3.4s, v7.s[2]
-	WORD $0x6f0c0563 // ushr v3.16b, v11.16b, #4
-	WORD $0x6f0e04a4 // ushr v4.16b, v5.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x4ea41c63 // orr v3.16b, v3.16b, v4.16b
-	FMOVQ 240(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6fa7086a // mla v10.4s, v3.4s, v7.s[3]
-	WORD $0x6ea28542 // sub v2.4s, v10.4s, v2.4s
-	FMOVQ 192(R5), F3
-	WORD $0x0f08a464 // sxtl v4.8h, v3.8b
-	WORD $0x4f08a463 // sxtl2 v3.8h, v3.16b
-	WORD $0x0f10a485 // sxtl v5.4s, v4.4h
-	WORD $0x4f10a486 // sxtl2 v6.4s, v4.8h
-	WORD $0x0f10a467 // sxtl v7.4s, v3.4h
-	WORD $0x4f10a468 // sxtl2 v8.4s, v3.8h
-	FMOVQ 256(R6), F9
-	WORD $0x0e69c08a // smull v10.4s, v4.4h, v9.4h
-	WORD $0x4e69808a // smlal2 v10.4s, v4.8h, v9.8h
-	FMOVQ 272(R6), F4
-	WORD $0x0e64806a // smlal v10.4s, v3.4h, v4.4h
-	WORD $0x4e64806a // smlal2 v10.4s, v3.8h, v4.8h
-	WORD $0x4f255543 // shl v3.4s, v10.4s, #5
-	FMOVQ 128(R5), F4
-	FMOVQ 0(R5), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0c548b // shl v11.16b, v4.16b, #4
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 0(R6), F11
-	WORD $0x0e2bc14c // smull v12.8h, v10.8b, v11.8b
-	WORD $0x4e2b814c // smlal2 v12.8h, v10.16b, v11.16b
-	WORD $0x4e60298a // saddlp v10.4s, v12.8h
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x6f85014b // mla v11.4s, v10.4s, v5.s[0]
-	FMOVQ 144(R5), F10
-	FMOVQ 16(R5), F12
-	WORD $0x4e3e1d8d // and v13.16b, v12.16b, v30.16b
-	WORD $0x4f0c554e // shl v14.16b, v10.16b, #4
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
-	FMOVQ 16(R6), F14
-	WORD $0x0e2ec1af // smull v15.8h, v13.8b, v14.8b
-	WORD $0x4e2e81af // smlal2 v15.8h, v13.16b, v14.16b
-	WORD $0x4e6029ed // saddlp v13.4s, v15.8h
-	WORD $0x6fa501ab // mla v11.4s, v13.4s, v5.s[1]
-	FMOVQ 32(R5), F13
-	WORD $0x4e3e1dae // and v14.16b, v13.16b, v30.16b
-	WORD $0x4f0a548f // shl v15.16b, v4.16b, #2
-	WORD $0x4e3d1def // and v15.16b, v15.16b, v29.16b
-	WORD $0x4eaf1dce // orr v14.16b, v14.16b, v15.16b
-	FMOVQ 32(R6), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
-	WORD $0x6f8509cb // mla v11.4s, v14.4s, v5.s[2]
-	FMOVQ 48(R5), F14
-	WORD $0x4e3e1dcf // and v15.16b, v14.16b, v30.16b
-	WORD $0x4f0a5550 // shl v16.16b, v10.16b, #2
+	WORD $0x4e3e1daf // and v15.16b, v13.16b, v30.16b
+	WORD $0x4f0a5530 // shl v16.16b, v9.16b, #2
 	WORD $0x4e3d1e10 // and v16.16b, v16.16b, v29.16b
 	WORD $0x4eb01def // orr v15.16b, v15.16b, v16.16b
-	FMOVQ 48(R6), F16
-	WORD $0x0e30c1f1 // smull v17.8h, v15.8b, v16.8b
-	WORD $0x4e3081f1 // smlal2 v17.8h, v15.16b, v16.16b
-	WORD $0x4e602a2f // saddlp v15.4s, v17.8h
-	WORD $0x6fa509eb // mla v11.4s, v15.4s, v5.s[3]
-	WORD $0x6f0c0525 // ushr v5.16b, v9.16b, #4
-	WORD $0x4e3d1c89 // and v9.16b, v4.16b, v29.16b
-	WORD $0x4ea91ca5 // orr v5.16b, v5.16b, v9.16b
-	FMOVQ 64(R6), F9
-	WORD $0x0e29c0af // smull v15.8h, v5.8b, v9.8b
-	WORD $0x4e2980af // smlal2 v15.8h, v5.16b, v9.16b
-	WORD $0x4e6029e5 // saddlp v5.4s, v15.8h
-	WORD $0x6f8600ab // mla v11.4s, v5.4s, v6.s[0]
-	WORD $0x6f0c0585 // ushr v5.16b, v12.16b, #4
-	WORD $0x4e3d1d49 // and v9.16b, v10.16b, v29.16b
-	WORD $0x4ea91ca5 // orr v5.16b, v5.16b, v9.16b
-	FMOVQ 80(R6), F9
-	WORD $0x0e29c0ac // smull v12.8h, v5.8b, v9.8b
-	WORD $0x4e2980ac // smlal2 v12.8h, v5.16b, v9.16b
-	WORD $0x4e602985 // saddlp v5.4s, v12.8h
-	WORD $0x6fa600ab // mla v11.4s, v5.4s, v6.s[1]
-	WORD $0x6f0c05a5 // ushr v5.16b, v13.16b, #4
-	WORD $0x6f0e0484 // ushr v4.16b, v4.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x4ea41ca4 // orr v4.16b, v5.16b, v4.16b
-	FMOVQ 96(R6), F5
-	WORD $0x0e25c089 // smull v9.8h, v4.8b, v5.8b
-	WORD $0x4e258089 // smlal2 v9.8h, v4.16b, v5.16b
-	WORD $0x4e602924 // saddlp v4.4s, v9.8h
-	WORD $0x6f86088b // mla v11.4s, v4.4s, v6.s[2]
-	WORD $0x6f0c05c4 // ushr v4.16b, v14.16b, #4
-	WORD $0x6f0e0545 // ushr v5.16b, v10.16b, #2
-	WORD $0x4e3d1ca5 // and v5.16b, v5.16b, v29.16b
-	WORD $0x4ea51c84 // orr v4.16b, v4.16b, v5.16b
-	FMOVQ 112(R6), F5
-	WORD $0x0e25c089 // smull v9.8h, v4.8b, v5.8b
-	WORD $0x4e258089 // smlal2 v9.8h, v4.16b, v5.16b
-	WORD $0x4e602924 // saddlp v4.4s, v9.8h
-	WORD $0x6fa6088b // mla v11.4s, v4.4s, v6.s[3]
-	FMOVQ 160(R5), F4
-	FMOVQ 64(R5), F5
-	WORD $0x4e3e1ca6 // and v6.16b, v5.16b, v30.16b
-	WORD $0x4f0c5489 // shl v9.16b, v4.16b, #4
+	FLDPQ 32(R6), (F16, F17)
+	WORD $0x0e30c1d2 // smull v18.8h, v14.8b, v16.8b
+	WORD $0x4e3081d2 // smlal2 v18.8h, v14.16b, v16.16b
+	WORD $0x4e602a4e // saddlp v14.4s, v18.8h
+	WORD $0x6f8309c7 // mla v7.4s, v14.4s, v3.s[2]
+	WORD $0x0e31c1ee // smull v14.8h, v15.8b, v17.8b
+	WORD $0x4e3181ee // smlal2 v14.8h, v15.16b, v17.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa309c7 // mla v7.4s, v14.4s, v3.s[3]
+	WORD $0x6f0c0543 // ushr v3.16b, v10.16b, #4
+	WORD $0x4e3d1d0a // and v10.16b, v8.16b, v29.16b
+	WORD $0x4eaa1c63 // orr v3.16b, v3.16b, v10.16b
+	WORD $0x6f0c056a // ushr v10.16b, v11.16b, #4
+	WORD $0x4e3d1d2b // and v11.16b, v9.16b, v29.16b
+	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
+	FLDPQ 64(R6), (F11, F14)
+	WORD $0x0e2bc06f // smull v15.8h, v3.8b, v11.8b
+	WORD $0x4e2b806f // smlal2 v15.8h, v3.16b, v11.16b
+	WORD $0x4e6029e3 // saddlp v3.4s, v15.8h
+	WORD $0x6f840067 // mla v7.4s, v3.4s, v4.s[0]
+	WORD $0x0e2ec143 // smull v3.8h, v10.8b, v14.8b
+	WORD $0x4e2e8143 // smlal2 v3.8h, v10.16b, v14.16b
+	WORD $0x4e602863 // saddlp v3.4s, v3.8h
+	WORD $0x6fa40067 // mla v7.4s, v3.4s, v4.s[1]
+	WORD $0x6f0c0583 // ushr v3.16b, v12.16b, #4
+	WORD $0x6f0e0508 // ushr v8.16b, v8.16b, #2
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x4ea81c63 // orr v3.16b, v3.16b, v8.16b
+	WORD $0x6f0c05a8 // ushr v8.16b, v13.16b, #4
+	WORD $0x6f0e0529 // ushr v9.16b, v9.16b, #2
 	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
-	WORD $0x4ea91cc6 // orr v6.16b, v6.16b, v9.16b
-	FMOVQ 128(R6), F9
-	WORD $0x0e29c0ca // smull v10.8h, v6.8b, v9.8b
-	WORD $0x4e2980ca // smlal2 v10.8h, v6.16b, v9.16b
-	WORD $0x4e602946 // saddlp v6.4s, v10.8h
-	WORD $0x6f8700cb // mla v11.4s, v6.4s, v7.s[0]
-	FMOVQ 176(R5), F6
-	FMOVQ 80(R5), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0c54cc // shl v12.16b, v6.16b, #4
+	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
+	FLDPQ 96(R6), (F9, F10)
+	WORD $0x0e29c06b // smull v11.8h, v3.8b, v9.8b
+	WORD $0x4e29806b // smlal2 v11.8h, v3.16b, v9.16b
+	WORD $0x4e602963 // saddlp v3.4s, v11.8h
+	WORD $0x6f840867 // mla v7.4s, v3.4s, v4.s[2]
+	WORD $0x0e2ac103 // smull v3.8h, v8.8b, v10.8b
+	WORD $0x4e2a8103 // smlal2 v3.8h, v8.16b, v10.16b
+	WORD $0x4e602863 // saddlp v3.4s, v3.8h
+	WORD $0x6fa40867 // mla v7.4s, v3.4s, v4.s[3]
+	FLDPQ 32(R22), (F3, F4)
+	FLDPQ 64(R21), (F8, F9)
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	WORD $0x4f0c546b // shl v11.16b, v3.16b, #4
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
+	WORD $0x4e3e1d2b // and v11.16b, v9.16b, v30.16b
+	WORD $0x4f0c548c // shl v12.16b, v4.16b, #4
 	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d4a // orr v10.16b, v10.16b, v12.16b
-	FMOVQ 144(R6), F12
-	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
-	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
-	WORD $0x4e6029aa // saddlp v10.4s, v13.8h
-	WORD $0x6fa7014b // mla v11.4s, v10.4s, v7.s[1]
-	FMOVQ 96(R5), F10
+	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
+	FLDPQ 128(R6), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029ca // saddlp v10.4s, v14.8h
+	WORD $0x6f850147 // mla v7.4s, v10.4s, v5.s[0]
+	WORD $0x0e2dc16a // smull v10.8h, v11.8b, v13.8b
+	WORD $0x4e2d816a // smlal2 v10.8h, v11.16b, v13.16b
+	WORD $0x4e60294a // saddlp v10.4s, v10.8h
+	WORD $0x6fa50147 // mla v7.4s, v10.4s, v5.s[1]
+	FLDPQ 96(R21), (F10, F11)
 	WORD $0x4e3e1d4c // and v12.16b, v10.16b, v30.16b
-	WORD $0x4f0a548d // shl v13.16b, v4.16b, #2
+	WORD $0x4f0a546d // shl v13.16b, v3.16b, #2
 	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
 	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
-	FMOVQ 160(R6), F13
-	WORD $0x0e2dc18e // smull v14.8h, v12.8b, v13.8b
-	WORD $0x4e2d818e // smlal2 v14.8h, v12.16b, v13.16b
-	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
-	WORD $0x6f87098b // mla v11.4s, v12.4s, v7.s[2]
-	FMOVQ 112(R5), F12
-	WORD $0x4e3e1d8d // and v13.16b, v12.16b, v30.16b
-	WORD $0x4f0a54ce // shl v14.16b, v6.16b, #2
+	WORD $0x4e3e1d6d // and v13.16b, v11.16b, v30.16b
+	WORD $0x4f0a548e // shl v14.16b, v4.16b, #2
 	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
 	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
-	FMOVQ 176(R6), F14
-	WORD $0x0e2ec1af // smull v15.8h, v13.8b, v14.8b
-	WORD $0x4e2e81af // smlal2 v15.8h, v13.16b, v14.16b
-	WORD $0x4e6029ed // saddlp v13.4s, v15.8h
-	WORD $0x6fa709ab // mla v11.4s, v13.4s, v7.s[3]
-	WORD $0x6f0c04a5 // ushr v5.16b, v5.16b, #4
-	WORD $0x4e3d1c87 // and v7.16b, v4.16b, v29.16b
-	WORD $0x4ea71ca5 // orr v5.16b, v5.16b, v7.16b
-	FMOVQ 192(R6), F7
-	WORD $0x0e27c0ad // smull v13.8h, v5.8b, v7.8b
-	WORD $0x4e2780ad // smlal2 v13.8h, v5.16b, v7.16b
+	FLDPQ 160(R6), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0c // saddlp v12.4s, v16.8h
+	WORD $0x6f850987 // mla v7.4s, v12.4s, v5.s[2]
+	WORD $0x0e2fc1ac // smull v12.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ac // smlal2 v12.8h, v13.16b, v15.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa50987 // mla v7.4s, v12.4s, v5.s[3]
+	WORD $0x6f0c0505 // ushr v5.16b, v8.16b, #4
+	WORD $0x4e3d1c68 // and v8.16b, v3.16b, v29.16b
+	WORD $0x4ea81ca5 // orr v5.16b, v5.16b, v8.16b
+	WORD $0x6f0c0528 // ushr v8.16b, v9.16b, #4
+	WORD $0x4e3d1c89 // and v9.16b, v4.16b, v29.16b
+	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
+	FLDPQ 192(R6), (F9, F12)
+	WORD $0x0e29c0ad // smull v13.8h, v5.8b, v9.8b
+	WORD $0x4e2980ad // smlal2 v13.8h, v5.16b, v9.16b
 	WORD $0x4e6029a5 // saddlp v5.4s, v13.8h
-	WORD $0x6f8800ab // mla v11.4s, v5.4s, v8.s[0]
-	WORD $0x6f0c0525 // ushr v5.16b, v9.16b, #4
-	WORD $0x4e3d1cc7 // and v7.16b, v6.16b, v29.16b
-	WORD $0x4ea71ca5 // orr v5.16b, v5.16b, v7.16b
-	FMOVQ 208(R6), F7
-	WORD $0x0e27c0a9 // smull v9.8h, v5.8b, v7.8b
-	WORD $0x4e2780a9 // smlal2 v9.8h, v5.16b, v7.16b
-	WORD $0x4e602925 // saddlp v5.4s, v9.8h
-	WORD $0x6fa800ab // mla v11.4s, v5.4s, v8.s[1]
+	WORD $0x6f8600a7 // mla v7.4s, v5.4s, v6.s[0]
+	WORD $0x0e2cc105 // smull v5.8h, v8.8b, v12.8b
+	WORD $0x4e2c8105 // smlal2 v5.8h, v8.16b, v12.16b
+	WORD $0x4e6028a5 // saddlp v5.4s, v5.8h
+	WORD $0x6fa600a7 // mla v7.4s, v5.4s, v6.s[1]
 	WORD $0x6f0c0545 // ushr v5.16b, v10.16b, #4
+	WORD $0x6f0e0463 // ushr v3.16b, v3.16b, #2
+	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
+	WORD $0x4ea31ca3 // orr v3.16b, v5.16b, v3.16b
+	WORD $0x6f0c0565 // ushr v5.16b, v11.16b, #4
 	WORD $0x6f0e0484 // ushr v4.16b, v4.16b, #2
 	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
 	WORD $0x4ea41ca4 // orr v4.16b, v5.16b, v4.16b
-	FMOVQ 224(R6), F5
-	WORD $0x0e25c087 // smull v7.8h, v4.8b, v5.8b
-	WORD $0x4e258087 // smlal2 v7.8h, v4.16b, v5.16b
-	WORD $0x4e6028e4 // saddlp v4.4s, v7.8h
-	WORD $0x6f88088b // mla v11.4s, v4.4s, v8.s[2]
-	WORD $0x6f0c0584 // ushr v4.16b, v12.16b, #4
-	WORD $0x6f0e04c5 // ushr v5.16b, v6.16b, #2
-	WORD $0x4e3d1ca5 // and v5.16b, v5.16b, v29.16b
-	WORD $0x4ea51c84 // orr v4.16b, v4.16b, v5.16b
-	FMOVQ 240(R6), F5
-	WORD $0x0e25c086 // smull v6.8h, v4.8b, v5.8b
-	WORD $0x4e258086 // smlal2 v6.8h, v4.16b, v5.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x6fa8088b // mla v11.4s, v4.4s, v8.s[3]
-	WORD $0x6ea38563 // sub v3.4s, v11.4s, v3.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	FLDPQ 224(R6), (F5, F8)
+	WORD $0x0e25c069 // smull v9.8h, v3.8b, v5.8b
+	WORD $0x4e258069 // smlal2 v9.8h, v3.16b, v5.16b
+	WORD $0x4e602923 // saddlp v3.4s, v9.8h
+	WORD $0x6f860867 // mla v7.4s, v3.4s, v6.s[2]
+	WORD $0x0e28c083 // smull v3.8h, v4.8b, v8.8b
+	WORD $0x4e288083 // smlal2 v3.8h, v4.16b, v8.16b
+	WORD $0x4e602863 // saddlp v3.4s, v3.8h
+	WORD $0x6fa60867 // mla v7.4s, v3.4s, v6.s[3]
+	FMOVQ 256(R6), F3
+	WORD $0x0e63c044 // smull v4.4s, v2.4h, v3.4h
+	WORD $0x4e638044 // smlal2 v4.4s, v2.8h, v3.8h
+	FMOVQ 272(R6), F2
+	WORD $0x0e628024 // smlal v4.4s, v1.4h, v2.4h
+	WORD $0x4e628024 // smlal2 v4.4s, v1.8h, v2.8h
+	WORD $0x4f255481 // shl v1.4s, v4.4s, #5
+	WORD $0x6ea184e7 // sub v7.4s, v7.4s, v1.4s
+	WORD $0x4eb1b8e1 // addv s1, v7.4s
+	VEXT $4, V1.B16, V0.B16, V0.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V1.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	MOVHU 208(R2), R14
-	MOVHU 208(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 208(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 208(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F2
+	ADD $208, R2, R14
+	ADD $208, R3, R15
+	ADD $208, R4, R19
+	ADD $208, R5, R20
+	VLD1R.P 2(R14), [V2.H8]
+	VLD1.P 2(R15), V2.H[1]
+	VLD1.P 2(R19), V2.H[2]
+	VLD1.P 2(R20), V2.H[3]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
@@ -6612,6 +2384,7 @@ loop:
 	ADD $210, R4
 	ADD $210, R5
 	ADD $320, R6
+	ADD $210, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -6635,6 +2408,7 @@ TEXT ·neonQ2KRows(SB), NOSPLIT, $0-8
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
 	FMOVQ 1056(R10), F29
+	MOVD $16, R8
 	PCALIGN $16
 
 loop:
@@ -6645,536 +2419,156 @@ loop:
 	PRFM 256(R13), PLDL1KEEP
 	PRFM 320(R13), PLDL1KEEP
 	ADD $336, R13
-	FMOVQ 0(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
-	WORD $0x6f08a400 // uxtl2 v0.8h, v0.16b
-	WORD $0x2f08a423 // uxtl v3.8h, v1.8b
-	WORD $0x6f08a421 // uxtl2 v1.8h, v1.16b
-	WORD $0x0f10a464 // sxtl v4.4s, v3.4h
+	WORD $0x4f000400 // movi v0.4s, #0
+	WORD $0x4f000401 // movi v1.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	FMOVQ -16(R21), F2
+	WORD $0x4e3e1c43 // and v3.16b, v2.16b, v30.16b
+	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
+	WORD $0x2f08a444 // uxtl v4.8h, v2.8b
+	WORD $0x6f08a442 // uxtl2 v2.8h, v2.16b
+	WORD $0x2f08a465 // uxtl v5.8h, v3.8b
+	WORD $0x6f08a463 // uxtl2 v3.8h, v3.16b
+	WORD $0x0f10a4a6 // sxtl v6.4s, v5.4h
+	WORD $0x4f10a4a5 // sxtl2 v5.4s, v5.8h
+	WORD $0x0f10a467 // sxtl v7.4s, v3.4h
 	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
-	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
-	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c047 // smull v7.4s, v2.4h, v6.4h
-	WORD $0x4e668047 // smlal2 v7.4s, v2.8h, v6.8h
-	FMOVQ 272(R6), F2
-	WORD $0x0e628007 // smlal v7.4s, v0.4h, v2.4h
-	WORD $0x4e628007 // smlal2 v7.4s, v0.8h, v2.8h
-	FMOVQ 16(R2), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 0(R6), F6
-	WORD $0x0e26c048 // smull v8.8h, v2.8b, v6.8b
-	WORD $0x4e268048 // smlal2 v8.8h, v2.16b, v6.16b
-	WORD $0x4e602902 // saddlp v2.4s, v8.8h
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x6f840046 // mla v6.4s, v2.4s, v4.s[0]
-	FMOVQ 32(R2), F2
-	WORD $0x4e3d1c48 // and v8.16b, v2.16b, v29.16b
-	FMOVQ 16(R6), F9
-	WORD $0x0e29c10a // smull v10.8h, v8.8b, v9.8b
-	WORD $0x4e29810a // smlal2 v10.8h, v8.16b, v9.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x6fa40106 // mla v6.4s, v8.4s, v4.s[1]
-	WORD $0x6f0e0408 // ushr v8.16b, v0.16b, #2
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FMOVQ 64(R6), F9
-	WORD $0x0e29c10a // smull v10.8h, v8.8b, v9.8b
-	WORD $0x4e29810a // smlal2 v10.8h, v8.16b, v9.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x6f840906 // mla v6.4s, v8.4s, v4.s[2]
-	WORD $0x6f0e0448 // ushr v8.16b, v2.16b, #2
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FMOVQ 80(R6), F9
-	WORD $0x0e29c10a // smull v10.8h, v8.8b, v9.8b
-	WORD $0x4e29810a // smlal2 v10.8h, v8.16b, v9.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x6fa40906 // mla v6.4s, v8.4s, v4.s[3]
-	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 128(R6), F8
-	WORD $0x0e28c089 // smull v9.8h, v4.8b, v8.8b
-	WORD $0x4e288089 // smlal2 v9.8h, v4.16b, v8.16b
-	WORD $0x4e602924 // saddlp v4.4s, v9.8h
-	WORD $0x6f830086 // mla v6.4s, v4.4s, v3.s[0]
-	WORD $0x6f0c0444 // ushr v4.16b, v2.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 144(R6), F8
-	WORD $0x0e28c089 // smull v9.8h, v4.8b, v8.8b
-	WORD $0x4e288089 // smlal2 v9.8h, v4.16b, v8.16b
-	WORD $0x4e602924 // saddlp v4.4s, v9.8h
-	WORD $0x6fa30086 // mla v6.4s, v4.4s, v3.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 192(R6), F4
-	WORD $0x0e24c008 // smull v8.8h, v0.8b, v4.8b
-	WORD $0x4e248008 // smlal2 v8.8h, v0.16b, v4.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x6f830806 // mla v6.4s, v0.4s, v3.s[2]
-	WORD $0x6f0a0440 // ushr v0.16b, v2.16b, #6
-	FMOVQ 208(R6), F2
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x6fa30806 // mla v6.4s, v0.4s, v3.s[3]
-	FMOVQ 48(R2), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 32(R6), F3
-	WORD $0x0e23c044 // smull v4.8h, v2.8b, v3.8b
-	WORD $0x4e238044 // smlal2 v4.8h, v2.16b, v3.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6f850046 // mla v6.4s, v2.4s, v5.s[0]
-	FMOVQ 64(R2), F2
-	WORD $0x4e3d1c43 // and v3.16b, v2.16b, v29.16b
-	FMOVQ 48(R6), F4
-	WORD $0x0e24c068 // smull v8.8h, v3.8b, v4.8b
-	WORD $0x4e248068 // smlal2 v8.8h, v3.16b, v4.16b
-	WORD $0x4e602903 // saddlp v3.4s, v8.8h
-	WORD $0x6fa50066 // mla v6.4s, v3.4s, v5.s[1]
-	WORD $0x6f0e0403 // ushr v3.16b, v0.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 96(R6), F4
-	WORD $0x0e24c068 // smull v8.8h, v3.8b, v4.8b
-	WORD $0x4e248068 // smlal2 v8.8h, v3.16b, v4.16b
-	WORD $0x4e602903 // saddlp v3.4s, v8.8h
-	WORD $0x6f850866 // mla v6.4s, v3.4s, v5.s[2]
-	WORD $0x6f0e0443 // ushr v3.16b, v2.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 112(R6), F4
-	WORD $0x0e24c068 // smull v8.8h, v3.8b, v4.8b
-	WORD $0x4e248068 // smlal2 v8.8h, v3.16b, v4.16b
-	WORD $0x4e602903 // saddlp v3.4s, v8.8h
-	WORD $0x6fa50866 // mla v6.4s, v3.4s, v5.s[3]
-	WORD $0x6f0c0403 // ushr v3.16b, v0.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 160(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6f810066 // mla v6.4s, v3.4s, v1.s[0]
-	WORD $0x6f0c0443 // ushr v3.16b, v2.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 176(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6fa10066 // mla v6.4s, v3.4s, v1.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 224(R6), F3
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x6f810806 // mla v6.4s, v0.4s, v1.s[2]
-	WORD $0x6f0a0440 // ushr v0.16b, v2.16b, #6
-	FMOVQ 240(R6), F2
-	WORD $0x0e22c003 // smull v3.8h, v0.8b, v2.8b
-	WORD $0x4e228003 // smlal2 v3.8h, v0.16b, v2.16b
-	WORD $0x4e602860 // saddlp v0.4s, v3.8h
-	WORD $0x6fa10806 // mla v6.4s, v0.4s, v1.s[3]
-	FMOVQ 0(R3), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
-	WORD $0x6f08a400 // uxtl2 v0.8h, v0.16b
-	WORD $0x2f08a423 // uxtl v3.8h, v1.8b
-	WORD $0x6f08a421 // uxtl2 v1.8h, v1.16b
-	WORD $0x0f10a464 // sxtl v4.4s, v3.4h
-	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
-	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
-	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVQ 256(R6), F8
-	WORD $0x0e68c049 // smull v9.4s, v2.4h, v8.4h
-	WORD $0x4e688049 // smlal2 v9.4s, v2.8h, v8.8h
-	FMOVQ 272(R6), F2
-	WORD $0x0e628009 // smlal v9.4s, v0.4h, v2.4h
-	WORD $0x4e628009 // smlal2 v9.4s, v0.8h, v2.8h
-	FMOVQ 16(R3), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 0(R6), F8
-	WORD $0x0e28c04a // smull v10.8h, v2.8b, v8.8b
-	WORD $0x4e28804a // smlal2 v10.8h, v2.16b, v8.16b
-	WORD $0x4e602942 // saddlp v2.4s, v10.8h
 	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x6f840048 // mla v8.4s, v2.4s, v4.s[0]
-	FMOVQ 32(R3), F2
-	WORD $0x4e3d1c4a // and v10.16b, v2.16b, v29.16b
-	FMOVQ 16(R6), F11
-	WORD $0x0e2bc14c // smull v12.8h, v10.8b, v11.8b
-	WORD $0x4e2b814c // smlal2 v12.8h, v10.16b, v11.16b
-	WORD $0x4e60298a // saddlp v10.4s, v12.8h
-	WORD $0x6fa40148 // mla v8.4s, v10.4s, v4.s[1]
-	WORD $0x6f0e040a // ushr v10.16b, v0.16b, #2
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	FMOVQ 64(R6), F11
-	WORD $0x0e2bc14c // smull v12.8h, v10.8b, v11.8b
-	WORD $0x4e2b814c // smlal2 v12.8h, v10.16b, v11.16b
-	WORD $0x4e60298a // saddlp v10.4s, v12.8h
-	WORD $0x6f840948 // mla v8.4s, v10.4s, v4.s[2]
-	WORD $0x6f0e044a // ushr v10.16b, v2.16b, #2
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	FMOVQ 80(R6), F11
-	WORD $0x0e2bc14c // smull v12.8h, v10.8b, v11.8b
-	WORD $0x4e2b814c // smlal2 v12.8h, v10.16b, v11.16b
-	WORD $0x4e60298a // saddlp v10.4s, v12.8h
-	WORD $0x6fa40948 // mla v8.4s, v10.4s, v4.s[3]
-	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 128(R6), F10
-	WORD $0x0e2ac08b // smull v11.8h, v4.8b, v10.8b
-	WORD $0x4e2a808b // smlal2 v11.8h, v4.16b, v10.16b
-	WORD $0x4e602964 // saddlp v4.4s, v11.8h
-	WORD $0x6f830088 // mla v8.4s, v4.4s, v3.s[0]
-	WORD $0x6f0c0444 // ushr v4.16b, v2.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 144(R6), F10
-	WORD $0x0e2ac08b // smull v11.8h, v4.8b, v10.8b
-	WORD $0x4e2a808b // smlal2 v11.8h, v4.16b, v10.16b
-	WORD $0x4e602964 // saddlp v4.4s, v11.8h
-	WORD $0x6fa30088 // mla v8.4s, v4.4s, v3.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 192(R6), F4
-	WORD $0x0e24c00a // smull v10.8h, v0.8b, v4.8b
-	WORD $0x4e24800a // smlal2 v10.8h, v0.16b, v4.16b
-	WORD $0x4e602940 // saddlp v0.4s, v10.8h
-	WORD $0x6f830808 // mla v8.4s, v0.4s, v3.s[2]
-	WORD $0x6f0a0440 // ushr v0.16b, v2.16b, #6
-	FMOVQ 208(R6), F2
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x6fa30808 // mla v8.4s, v0.4s, v3.s[3]
-	FMOVQ 48(R3), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 32(R6), F3
-	WORD $0x0e23c044 // smull v4.8h, v2.8b, v3.8b
-	WORD $0x4e238044 // smlal2 v4.8h, v2.16b, v3.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6f850048 // mla v8.4s, v2.4s, v5.s[0]
-	FMOVQ 64(R3), F2
-	WORD $0x4e3d1c43 // and v3.16b, v2.16b, v29.16b
-	FMOVQ 48(R6), F4
-	WORD $0x0e24c06a // smull v10.8h, v3.8b, v4.8b
-	WORD $0x4e24806a // smlal2 v10.8h, v3.16b, v4.16b
-	WORD $0x4e602943 // saddlp v3.4s, v10.8h
-	WORD $0x6fa50068 // mla v8.4s, v3.4s, v5.s[1]
-	WORD $0x6f0e0403 // ushr v3.16b, v0.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 96(R6), F4
-	WORD $0x0e24c06a // smull v10.8h, v3.8b, v4.8b
-	WORD $0x4e24806a // smlal2 v10.8h, v3.16b, v4.16b
-	WORD $0x4e602943 // saddlp v3.4s, v10.8h
-	WORD $0x6f850868 // mla v8.4s, v3.4s, v5.s[2]
-	WORD $0x6f0e0443 // ushr v3.16b, v2.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 112(R6), F4
-	WORD $0x0e24c06a // smull v10.8h, v3.8b, v4.8b
-	WORD $0x4e24806a // smlal2 v10.8h, v3.16b, v4.16b
-	WORD $0x4e602943 // saddlp v3.4s, v10.8h
-	WORD $0x6fa50868 // mla v8.4s, v3.4s, v5.s[3]
-	WORD $0x6f0c0403 // ushr v3.16b, v0.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 160(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6f810068 // mla v8.4s, v3.4s, v1.s[0]
-	WORD $0x6f0c0443 // ushr v3.16b, v2.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 176(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6fa10068 // mla v8.4s, v3.4s, v1.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 224(R6), F3
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x6f810808 // mla v8.4s, v0.4s, v1.s[2]
-	WORD $0x6f0a0440 // ushr v0.16b, v2.16b, #6
-	FMOVQ 240(R6), F2
-	WORD $0x0e22c003 // smull v3.8h, v0.8b, v2.8b
-	WORD $0x4e228003 // smlal2 v3.8h, v0.16b, v2.16b
-	WORD $0x4e602860 // saddlp v0.4s, v3.8h
-	WORD $0x6fa10808 // mla v8.4s, v0.4s, v1.s[3]
-	FMOVQ 0(R4), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
-	WORD $0x6f08a400 // uxtl2 v0.8h, v0.16b
-	WORD $0x2f08a423 // uxtl v3.8h, v1.8b
-	WORD $0x6f08a421 // uxtl2 v1.8h, v1.16b
-	WORD $0x0f10a464 // sxtl v4.4s, v3.4h
-	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
-	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
-	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVQ 256(R6), F10
-	WORD $0x0e6ac04b // smull v11.4s, v2.4h, v10.4h
-	WORD $0x4e6a804b // smlal2 v11.4s, v2.8h, v10.8h
-	FMOVQ 272(R6), F2
-	WORD $0x0e62800b // smlal v11.4s, v0.4h, v2.4h
-	WORD $0x4e62800b // smlal2 v11.4s, v0.8h, v2.8h
-	FMOVQ 16(R4), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 0(R6), F10
-	WORD $0x0e2ac04c // smull v12.8h, v2.8b, v10.8b
-	WORD $0x4e2a804c // smlal2 v12.8h, v2.16b, v10.16b
-	WORD $0x4e602982 // saddlp v2.4s, v12.8h
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x6f84004a // mla v10.4s, v2.4s, v4.s[0]
-	FMOVQ 32(R4), F2
-	WORD $0x4e3d1c4c // and v12.16b, v2.16b, v29.16b
-	FMOVQ 16(R6), F13
-	WORD $0x0e2dc18e // smull v14.8h, v12.8b, v13.8b
-	WORD $0x4e2d818e // smlal2 v14.8h, v12.16b, v13.16b
-	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
-	WORD $0x6fa4018a // mla v10.4s, v12.4s, v4.s[1]
-	WORD $0x6f0e040c // ushr v12.16b, v0.16b, #2
+	FLDPQ 0(R21), (F9, F10)
+	WORD $0x4e3d1d2b // and v11.16b, v9.16b, v29.16b
+	WORD $0x4e3d1d4c // and v12.16b, v10.16b, v29.16b
+	FLDPQ 0(R6), (F13, F14)
+	WORD $0x0e2dc16f // smull v15.8h, v11.8b, v13.8b
+	WORD $0x4e2d816f // smlal2 v15.8h, v11.16b, v13.16b
+	WORD $0x4e6029eb // saddlp v11.4s, v15.8h
+	WORD $0x6f860168 // mla v8.4s, v11.4s, v6.s[0]
+	WORD $0x0e2ec18b // smull v11.8h, v12.8b, v14.8b
+	WORD $0x4e2e818b // smlal2 v11.8h, v12.16b, v14.16b
+	WORD $0x4e60296b // saddlp v11.4s, v11.8h
+	WORD $0x6fa60168 // mla v8.4s, v11.4s, v6.s[1]
+	WORD $0x6f0e052b // ushr v11.16b, v9.16b, #2
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	WORD $0x6f0e054c // ushr v12.16b, v10.16b, #2
 	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	FMOVQ 64(R6), F13
-	WORD $0x0e2dc18e // smull v14.8h, v12.8b, v13.8b
-	WORD $0x4e2d818e // smlal2 v14.8h, v12.16b, v13.16b
-	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
-	WORD $0x6f84098a // mla v10.4s, v12.4s, v4.s[2]
-	WORD $0x6f0e044c // ushr v12.16b, v2.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	FMOVQ 80(R6), F13
-	WORD $0x0e2dc18e // smull v14.8h, v12.8b, v13.8b
-	WORD $0x4e2d818e // smlal2 v14.8h, v12.16b, v13.16b
-	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
-	WORD $0x6fa4098a // mla v10.4s, v12.4s, v4.s[3]
-	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 128(R6), F12
-	WORD $0x0e2cc08d // smull v13.8h, v4.8b, v12.8b
-	WORD $0x4e2c808d // smlal2 v13.8h, v4.16b, v12.16b
-	WORD $0x4e6029a4 // saddlp v4.4s, v13.8h
-	WORD $0x6f83008a // mla v10.4s, v4.4s, v3.s[0]
-	WORD $0x6f0c0444 // ushr v4.16b, v2.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 144(R6), F12
-	WORD $0x0e2cc08d // smull v13.8h, v4.8b, v12.8b
-	WORD $0x4e2c808d // smlal2 v13.8h, v4.16b, v12.16b
-	WORD $0x4e6029a4 // saddlp v4.4s, v13.8h
-	WORD $0x6fa3008a // mla v10.4s, v4.4s, v3.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 192(R6), F4
-	WORD $0x0e24c00c // smull v12.8h, v0.8b, v4.8b
-	WORD $0x4e24800c // smlal2 v12.8h, v0.16b, v4.16b
-	WORD $0x4e602980 // saddlp v0.4s, v12.8h
-	WORD $0x6f83080a // mla v10.4s, v0.4s, v3.s[2]
-	WORD $0x6f0a0440 // ushr v0.16b, v2.16b, #6
-	FMOVQ 208(R6), F2
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x6fa3080a // mla v10.4s, v0.4s, v3.s[3]
-	FMOVQ 48(R4), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 32(R6), F3
-	WORD $0x0e23c044 // smull v4.8h, v2.8b, v3.8b
-	WORD $0x4e238044 // smlal2 v4.8h, v2.16b, v3.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6f85004a // mla v10.4s, v2.4s, v5.s[0]
-	FMOVQ 64(R4), F2
-	WORD $0x4e3d1c43 // and v3.16b, v2.16b, v29.16b
-	FMOVQ 48(R6), F4
-	WORD $0x0e24c06c // smull v12.8h, v3.8b, v4.8b
-	WORD $0x4e24806c // smlal2 v12.8h, v3.16b, v4.16b
-	WORD $0x4e602983 // saddlp v3.4s, v12.8h
-	WORD $0x6fa5006a // mla v10.4s, v3.4s, v5.s[1]
-	WORD $0x6f0e0403 // ushr v3.16b, v0.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 96(R6), F4
-	WORD $0x0e24c06c // smull v12.8h, v3.8b, v4.8b
-	WORD $0x4e24806c // smlal2 v12.8h, v3.16b, v4.16b
-	WORD $0x4e602983 // saddlp v3.4s, v12.8h
-	WORD $0x6f85086a // mla v10.4s, v3.4s, v5.s[2]
-	WORD $0x6f0e0443 // ushr v3.16b, v2.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 112(R6), F4
-	WORD $0x0e24c06c // smull v12.8h, v3.8b, v4.8b
-	WORD $0x4e24806c // smlal2 v12.8h, v3.16b, v4.16b
-	WORD $0x4e602983 // saddlp v3.4s, v12.8h
-	WORD $0x6fa5086a // mla v10.4s, v3.4s, v5.s[3]
-	WORD $0x6f0c0403 // ushr v3.16b, v0.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 160(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6f81006a // mla v10.4s, v3.4s, v1.s[0]
-	WORD $0x6f0c0443 // ushr v3.16b, v2.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 176(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6fa1006a // mla v10.4s, v3.4s, v1.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 224(R6), F3
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x6f81080a // mla v10.4s, v0.4s, v1.s[2]
-	WORD $0x6f0a0440 // ushr v0.16b, v2.16b, #6
-	FMOVQ 240(R6), F2
-	WORD $0x0e22c003 // smull v3.8h, v0.8b, v2.8b
-	WORD $0x4e228003 // smlal2 v3.8h, v0.16b, v2.16b
-	WORD $0x4e602860 // saddlp v0.4s, v3.8h
-	WORD $0x6fa1080a // mla v10.4s, v0.4s, v1.s[3]
-	FMOVQ 0(R5), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
-	WORD $0x6f08a400 // uxtl2 v0.8h, v0.16b
-	WORD $0x2f08a423 // uxtl v3.8h, v1.8b
-	WORD $0x6f08a421 // uxtl2 v1.8h, v1.16b
-	WORD $0x0f10a464 // sxtl v4.4s, v3.4h
-	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
-	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
-	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVQ 256(R6), F12
-	WORD $0x0e6cc04d // smull v13.4s, v2.4h, v12.4h
-	WORD $0x4e6c804d // smlal2 v13.4s, v2.8h, v12.8h
-	FMOVQ 272(R6), F2
-	WORD $0x0e62800d // smlal v13.4s, v0.4h, v2.4h
-	WORD $0x4e62800d // smlal2 v13.4s, v0.8h, v2.8h
-	FMOVQ 16(R5), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 0(R6), F12
-	WORD $0x0e2cc04e // smull v14.8h, v2.8b, v12.8b
-	WORD $0x4e2c804e // smlal2 v14.8h, v2.16b, v12.16b
-	WORD $0x4e6029c2 // saddlp v2.4s, v14.8h
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x6f84004c // mla v12.4s, v2.4s, v4.s[0]
-	FMOVQ 32(R5), F2
-	WORD $0x4e3d1c4e // and v14.16b, v2.16b, v29.16b
-	FMOVQ 16(R6), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
-	WORD $0x6fa401cc // mla v12.4s, v14.4s, v4.s[1]
-	WORD $0x6f0e040e // ushr v14.16b, v0.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	FMOVQ 64(R6), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
-	WORD $0x6f8409cc // mla v12.4s, v14.4s, v4.s[2]
-	WORD $0x6f0e044e // ushr v14.16b, v2.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	FMOVQ 80(R6), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
-	WORD $0x6fa409cc // mla v12.4s, v14.4s, v4.s[3]
-	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 128(R6), F14
-	WORD $0x0e2ec08f // smull v15.8h, v4.8b, v14.8b
-	WORD $0x4e2e808f // smlal2 v15.8h, v4.16b, v14.16b
-	WORD $0x4e6029e4 // saddlp v4.4s, v15.8h
-	WORD $0x6f83008c // mla v12.4s, v4.4s, v3.s[0]
-	WORD $0x6f0c0444 // ushr v4.16b, v2.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 144(R6), F14
-	WORD $0x0e2ec08f // smull v15.8h, v4.8b, v14.8b
-	WORD $0x4e2e808f // smlal2 v15.8h, v4.16b, v14.16b
-	WORD $0x4e6029e4 // saddlp v4.4s, v15.8h
-	WORD $0x6fa3008c // mla v12.4s, v4.4s, v3.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 192(R6), F4
-	WORD $0x0e24c00e // smull v14.8h, v0.8b, v4.8b
-	WORD $0x4e24800e // smlal2 v14.8h, v0.16b, v4.16b
-	WORD $0x4e6029c0 // saddlp v0.4s, v14.8h
-	WORD $0x6f83080c // mla v12.4s, v0.4s, v3.s[2]
-	WORD $0x6f0a0440 // ushr v0.16b, v2.16b, #6
-	FMOVQ 208(R6), F2
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x6fa3080c // mla v12.4s, v0.4s, v3.s[3]
-	FMOVQ 48(R5), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 32(R6), F3
-	WORD $0x0e23c044 // smull v4.8h, v2.8b, v3.8b
-	WORD $0x4e238044 // smlal2 v4.8h, v2.16b, v3.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6f85004c // mla v12.4s, v2.4s, v5.s[0]
-	FMOVQ 64(R5), F2
-	WORD $0x4e3d1c43 // and v3.16b, v2.16b, v29.16b
-	FMOVQ 48(R6), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c3 // saddlp v3.4s, v14.8h
-	WORD $0x6fa5006c // mla v12.4s, v3.4s, v5.s[1]
-	WORD $0x6f0e0403 // ushr v3.16b, v0.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 96(R6), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c3 // saddlp v3.4s, v14.8h
-	WORD $0x6f85086c // mla v12.4s, v3.4s, v5.s[2]
-	WORD $0x6f0e0443 // ushr v3.16b, v2.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 112(R6), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c3 // saddlp v3.4s, v14.8h
-	WORD $0x6fa5086c // mla v12.4s, v3.4s, v5.s[3]
-	WORD $0x6f0c0403 // ushr v3.16b, v0.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 160(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6f81006c // mla v12.4s, v3.4s, v1.s[0]
-	WORD $0x6f0c0443 // ushr v3.16b, v2.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 176(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6fa1006c // mla v12.4s, v3.4s, v1.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 224(R6), F3
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x6f81080c // mla v12.4s, v0.4s, v1.s[2]
-	WORD $0x6f0a0440 // ushr v0.16b, v2.16b, #6
-	FMOVQ 240(R6), F2
-	WORD $0x0e22c003 // smull v3.8h, v0.8b, v2.8b
-	WORD $0x4e228003 // smlal2 v3.8h, v0.16b, v2.16b
-	WORD $0x4e602860 // saddlp v0.4s, v3.8h
-	WORD $0x6fa1080c // mla v12.4s, v0.4s, v1.s[3]
-	WORD $0x4ea8bcc0 // addp v0.4s, v6.4s, v8.4s
-	WORD $0x4eacbd41 // addp v1.4s, v10.4s, v12.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	FLDPQ 64(R6), (F13, F14)
+	WORD $0x0e2dc16f // smull v15.8h, v11.8b, v13.8b
+	WORD $0x4e2d816f // smlal2 v15.8h, v11.16b, v13.16b
+	WORD $0x4e6029eb // saddlp v11.4s, v15.8h
+	WORD $0x6f860968 // mla v8.4s, v11.4s, v6.s[2]
+	WORD $0x0e2ec18b // smull v11.8h, v12.8b, v14.8b
+	WORD $0x4e2e818b // smlal2 v11.8h, v12.16b, v14.16b
+	WORD $0x4e60296b // saddlp v11.4s, v11.8h
+	WORD $0x6fa60968 // mla v8.4s, v11.4s, v6.s[3]
+	WORD $0x6f0c0526 // ushr v6.16b, v9.16b, #4
+	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
+	WORD $0x6f0c054b // ushr v11.16b, v10.16b, #4
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	FLDPQ 128(R6), (F12, F13)
+	WORD $0x0e2cc0ce // smull v14.8h, v6.8b, v12.8b
+	WORD $0x4e2c80ce // smlal2 v14.8h, v6.16b, v12.16b
+	WORD $0x4e6029c6 // saddlp v6.4s, v14.8h
+	WORD $0x6f8500c8 // mla v8.4s, v6.4s, v5.s[0]
+	WORD $0x0e2dc166 // smull v6.8h, v11.8b, v13.8b
+	WORD $0x4e2d8166 // smlal2 v6.8h, v11.16b, v13.16b
+	WORD $0x4e6028c6 // saddlp v6.4s, v6.8h
+	WORD $0x6fa500c8 // mla v8.4s, v6.4s, v5.s[1]
+	WORD $0x6f0a0526 // ushr v6.16b, v9.16b, #6
+	WORD $0x6f0a0549 // ushr v9.16b, v10.16b, #6
+	FLDPQ 192(R6), (F10, F11)
+	WORD $0x0e2ac0cc // smull v12.8h, v6.8b, v10.8b
+	WORD $0x4e2a80cc // smlal2 v12.8h, v6.16b, v10.16b
+	WORD $0x4e602986 // saddlp v6.4s, v12.8h
+	WORD $0x6f8508c8 // mla v8.4s, v6.4s, v5.s[2]
+	WORD $0x0e2bc126 // smull v6.8h, v9.8b, v11.8b
+	WORD $0x4e2b8126 // smlal2 v6.8h, v9.16b, v11.16b
+	WORD $0x4e6028c6 // saddlp v6.4s, v6.8h
+	WORD $0x6fa508c8 // mla v8.4s, v6.4s, v5.s[3]
+	FLDPQ 32(R21), (F5, F6)
+	WORD $0x4e3d1ca9 // and v9.16b, v5.16b, v29.16b
+	WORD $0x4e3d1cca // and v10.16b, v6.16b, v29.16b
+	FLDPQ 32(R6), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029a9 // saddlp v9.4s, v13.8h
+	WORD $0x6f870128 // mla v8.4s, v9.4s, v7.s[0]
+	WORD $0x0e2cc149 // smull v9.8h, v10.8b, v12.8b
+	WORD $0x4e2c8149 // smlal2 v9.8h, v10.16b, v12.16b
+	WORD $0x4e602929 // saddlp v9.4s, v9.8h
+	WORD $0x6fa70128 // mla v8.4s, v9.4s, v7.s[1]
+	WORD $0x6f0e04a9 // ushr v9.16b, v5.16b, #2
+	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
+	WORD $0x6f0e04ca // ushr v10.16b, v6.16b, #2
+	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
+	FLDPQ 96(R6), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029a9 // saddlp v9.4s, v13.8h
+	WORD $0x6f870928 // mla v8.4s, v9.4s, v7.s[2]
+	WORD $0x0e2cc149 // smull v9.8h, v10.8b, v12.8b
+	WORD $0x4e2c8149 // smlal2 v9.8h, v10.16b, v12.16b
+	WORD $0x4e602929 // saddlp v9.4s, v9.8h
+	WORD $0x6fa70928 // mla v8.4s, v9.4s, v7.s[3]
+	WORD $0x6f0c04a7 // ushr v7.16b, v5.16b, #4
+	WORD $0x4e3d1ce7 // and v7.16b, v7.16b, v29.16b
+	WORD $0x6f0c04c9 // ushr v9.16b, v6.16b, #4
+	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
+	FLDPQ 160(R6), (F10, F11)
+	WORD $0x0e2ac0ec // smull v12.8h, v7.8b, v10.8b
+	WORD $0x4e2a80ec // smlal2 v12.8h, v7.16b, v10.16b
+	WORD $0x4e602987 // saddlp v7.4s, v12.8h
+	WORD $0x6f8300e8 // mla v8.4s, v7.4s, v3.s[0]
+	WORD $0x0e2bc127 // smull v7.8h, v9.8b, v11.8b
+	WORD $0x4e2b8127 // smlal2 v7.8h, v9.16b, v11.16b
+	WORD $0x4e6028e7 // saddlp v7.4s, v7.8h
+	WORD $0x6fa300e8 // mla v8.4s, v7.4s, v3.s[1]
+	WORD $0x6f0a04a5 // ushr v5.16b, v5.16b, #6
+	WORD $0x6f0a04c6 // ushr v6.16b, v6.16b, #6
+	FLDPQ 224(R6), (F7, F9)
+	WORD $0x0e27c0aa // smull v10.8h, v5.8b, v7.8b
+	WORD $0x4e2780aa // smlal2 v10.8h, v5.16b, v7.16b
+	WORD $0x4e602945 // saddlp v5.4s, v10.8h
+	WORD $0x6f8308a8 // mla v8.4s, v5.4s, v3.s[2]
+	WORD $0x0e29c0c5 // smull v5.8h, v6.8b, v9.8b
+	WORD $0x4e2980c5 // smlal2 v5.8h, v6.16b, v9.16b
+	WORD $0x4e6028a5 // saddlp v5.4s, v5.8h
+	WORD $0x6fa308a8 // mla v8.4s, v5.4s, v3.s[3]
+	FMOVQ 256(R6), F3
+	WORD $0x0e63c085 // smull v5.4s, v4.4h, v3.4h
+	WORD $0x4e638085 // smlal2 v5.4s, v4.8h, v3.8h
+	FMOVQ 272(R6), F3
+	WORD $0x0e638045 // smlal v5.4s, v2.4h, v3.4h
+	WORD $0x4e638045 // smlal2 v5.4s, v2.8h, v3.8h
+	WORD $0x4eb1b902 // addv s2, v8.4s
+	VEXT $4, V2.B16, V0.B16, V0.B16
+	WORD $0x4eb1b8a2 // addv s2, v5.4s
+	VEXT $4, V2.B16, V1.B16, V1.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V2.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x4ea9bce2 // addp v2.4s, v7.4s, v9.4s
-	WORD $0x4eadbd63 // addp v3.4s, v11.4s, v13.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU 80(R2), R14
-	MOVWU 80(R3), R15
-	ORR R15<<32, R14, R14
-	MOVWU 80(R4), R19
-	MOVWU 80(R5), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F3
-	VMOV R19, V3.D[1]
+	ADD $80, R2, R14
+	ADD $80, R3, R15
+	ADD $80, R4, R19
+	ADD $80, R5, R20
+	VLD1R.P 4(R14), [V3.S4]
+	VLD1.P 4(R15), V3.S[1]
+	VLD1.P 4(R19), V3.S[2]
+	VLD1.P 4(R20), V3.S[3]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $84, R2
@@ -7182,6 +2576,7 @@ loop:
 	ADD $84, R4
 	ADD $84, R5
 	ADD $320, R6
+	ADD $84, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -7203,6 +2598,7 @@ TEXT ·neonIQ2Rows(SB), NOSPLIT, $0-8
 	ADD $0, R10, R12
 	ADD $72, R0, R14
 	FMOVQ (R14), F31
+	MOVD $2, R8
 	PCALIGN $16
 
 loop:
@@ -7212,344 +2608,29 @@ loop:
 	PRFM 192(R13), PLDL1KEEP
 	PRFM 256(R13), PLDL1KEEP
 	ADD $264, R13
-	MOVD 2(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FMOVQ 0(R6), F3
-	FMOVQ 16(R6), F4
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a0 // saddlp v0.4s, v5.8h
-	WORD $0x0e24c023 // smull v3.8h, v1.8b, v4.8b
-	WORD $0x4e248023 // smlal2 v3.8h, v1.16b, v4.16b
-	WORD $0x4e606860 // sadalp v0.4s, v3.8h
+	WORD $0x4f000400 // movi v0.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
 	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x6f820001 // mla v1.4s, v0.4s, v2.s[0]
-	MOVD 10(R2), R14
+	MOVD $4, R23
+
+piece:
+	MOVD.P 16(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
+	FMOVD (R11)(R15<<3), F2
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
 	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
+	UBFX $32, R14, $7, R15
 	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
+	UBFX $39, R14, $7, R15
 	FMOVD (R12)(R15<<3), F5
 	VZIP1 V3.D2, V2.D2, V2.D2
 	VZIP1 V5.D2, V4.D2, V3.D2
 	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 32(R6), F4
-	FMOVQ 48(R6), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c0 // saddlp v0.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 18(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 64(R6), F4
-	FMOVQ 80(R6), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c0 // saddlp v0.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 26(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 96(R6), F4
-	FMOVQ 112(R6), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c0 // saddlp v0.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 34(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 128(R6), F4
-	FMOVQ 144(R6), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c0 // saddlp v0.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 42(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 160(R6), F4
-	FMOVQ 176(R6), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c0 // saddlp v0.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 50(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 192(R6), F4
-	FMOVQ 208(R6), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c0 // saddlp v0.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 58(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 224(R6), F4
-	FMOVQ 240(R6), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c0 // saddlp v0.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 2(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 0(R6), F4
-	FMOVQ 16(R6), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c0 // saddlp v0.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	WORD $0x4f000402 // movi v2.4s, #0
-	WORD $0x6f830002 // mla v2.4s, v0.4s, v3.s[0]
-	MOVD 10(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V0.D2, V0.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c00 // mul v0.16b, v0.16b, v3.16b
 	UBFX $16, R14, $8, R15
 	FMOVD (R11)(R15<<3), F3
 	UBFX $24, R14, $8, R15
@@ -7561,31 +2642,29 @@ loop:
 	VZIP1 V4.D2, V3.D2, V3.D2
 	VZIP1 V6.D2, V5.D2, V4.D2
 	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
+	LSR $59, R14, R14
+	ORR $1, R14, R14
 	FMOVS R14, F4
-	FMOVQ 32(R6), F5
-	FMOVQ 48(R6), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
+	FLDPQ.P 64(R6), (F5, F6)
+	WORD $0x0e25c047 // smull v7.8h, v2.8b, v5.8b
+	WORD $0x4e258047 // smlal2 v7.8h, v2.16b, v5.16b
+	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
 	WORD $0x0e26c065 // smull v5.8h, v3.8b, v6.8b
 	WORD $0x4e268065 // smlal2 v5.8h, v3.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	WORD $0x6f840002 // mla v2.4s, v0.4s, v4.s[0]
-	MOVD 18(R3), R14
+	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
+	WORD $0x6f840041 // mla v1.4s, v2.4s, v4.s[0]
+	MOVD -8(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
+	FMOVD (R11)(R15<<3), F2
 	UBFX $8, R14, $8, R15
 	FMOVD (R11)(R15<<3), F3
 	UBFX $32, R14, $7, R15
 	FMOVD (R12)(R15<<3), F4
 	UBFX $39, R14, $7, R15
 	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V0.D2, V0.D2
+	VZIP1 V3.D2, V2.D2, V2.D2
 	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c00 // mul v0.16b, v0.16b, v3.16b
+	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
 	UBFX $16, R14, $8, R15
 	FMOVD (R11)(R15<<3), F3
 	UBFX $24, R14, $8, R15
@@ -7597,791 +2676,35 @@ loop:
 	VZIP1 V4.D2, V3.D2, V3.D2
 	VZIP1 V6.D2, V5.D2, V4.D2
 	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
+	LSR $59, R14, R14
+	ORR $1, R14, R14
 	FMOVS R14, F4
-	FMOVQ 64(R6), F5
-	FMOVQ 80(R6), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
+	FLDPQ -32(R6), (F5, F6)
+	WORD $0x0e25c047 // smull v7.8h, v2.8b, v5.8b
+	WORD $0x4e258047 // smlal2 v7.8h, v2.16b, v5.16b
+	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
 	WORD $0x0e26c065 // smull v5.8h, v3.8b, v6.8b
 	WORD $0x4e268065 // smlal2 v5.8h, v3.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	WORD $0x6f840002 // mla v2.4s, v0.4s, v4.s[0]
-	MOVD 26(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V0.D2, V0.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c00 // mul v0.16b, v0.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 96(R6), F5
-	FMOVQ 112(R6), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c065 // smull v5.8h, v3.8b, v6.8b
-	WORD $0x4e268065 // smlal2 v5.8h, v3.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	WORD $0x6f840002 // mla v2.4s, v0.4s, v4.s[0]
-	MOVD 34(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V0.D2, V0.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c00 // mul v0.16b, v0.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 128(R6), F5
-	FMOVQ 144(R6), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c065 // smull v5.8h, v3.8b, v6.8b
-	WORD $0x4e268065 // smlal2 v5.8h, v3.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	WORD $0x6f840002 // mla v2.4s, v0.4s, v4.s[0]
-	MOVD 42(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V0.D2, V0.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c00 // mul v0.16b, v0.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 160(R6), F5
-	FMOVQ 176(R6), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c065 // smull v5.8h, v3.8b, v6.8b
-	WORD $0x4e268065 // smlal2 v5.8h, v3.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	WORD $0x6f840002 // mla v2.4s, v0.4s, v4.s[0]
-	MOVD 50(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V0.D2, V0.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c00 // mul v0.16b, v0.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 192(R6), F5
-	FMOVQ 208(R6), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c065 // smull v5.8h, v3.8b, v6.8b
-	WORD $0x4e268065 // smlal2 v5.8h, v3.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	WORD $0x6f840002 // mla v2.4s, v0.4s, v4.s[0]
-	MOVD 58(R3), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V0.D2, V0.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c00 // mul v0.16b, v0.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 224(R6), F5
-	FMOVQ 240(R6), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c065 // smull v5.8h, v3.8b, v6.8b
-	WORD $0x4e268065 // smlal2 v5.8h, v3.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	WORD $0x6f840002 // mla v2.4s, v0.4s, v4.s[0]
-	MOVD 2(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V0.D2, V0.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c00 // mul v0.16b, v0.16b, v3.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V3.D2, V3.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F4
-	FMOVQ 0(R6), F5
-	FMOVQ 16(R6), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c065 // smull v5.8h, v3.8b, v6.8b
-	WORD $0x4e268065 // smlal2 v5.8h, v3.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x6f840003 // mla v3.4s, v0.4s, v4.s[0]
-	MOVD 10(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V0.D2, V0.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c00 // mul v0.16b, v0.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 32(R6), F6
-	FMOVQ 48(R6), F7
-	WORD $0x0e26c008 // smull v8.8h, v0.8b, v6.8b
-	WORD $0x4e268008 // smlal2 v8.8h, v0.16b, v6.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c086 // smull v6.8h, v4.8b, v7.8b
-	WORD $0x4e278086 // smlal2 v6.8h, v4.16b, v7.16b
-	WORD $0x4e6068c0 // sadalp v0.4s, v6.8h
-	WORD $0x6f850003 // mla v3.4s, v0.4s, v5.s[0]
-	MOVD 18(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V0.D2, V0.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c00 // mul v0.16b, v0.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 64(R6), F6
-	FMOVQ 80(R6), F7
-	WORD $0x0e26c008 // smull v8.8h, v0.8b, v6.8b
-	WORD $0x4e268008 // smlal2 v8.8h, v0.16b, v6.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c086 // smull v6.8h, v4.8b, v7.8b
-	WORD $0x4e278086 // smlal2 v6.8h, v4.16b, v7.16b
-	WORD $0x4e6068c0 // sadalp v0.4s, v6.8h
-	WORD $0x6f850003 // mla v3.4s, v0.4s, v5.s[0]
-	MOVD 26(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V0.D2, V0.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c00 // mul v0.16b, v0.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 96(R6), F6
-	FMOVQ 112(R6), F7
-	WORD $0x0e26c008 // smull v8.8h, v0.8b, v6.8b
-	WORD $0x4e268008 // smlal2 v8.8h, v0.16b, v6.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c086 // smull v6.8h, v4.8b, v7.8b
-	WORD $0x4e278086 // smlal2 v6.8h, v4.16b, v7.16b
-	WORD $0x4e6068c0 // sadalp v0.4s, v6.8h
-	WORD $0x6f850003 // mla v3.4s, v0.4s, v5.s[0]
-	MOVD 34(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V0.D2, V0.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c00 // mul v0.16b, v0.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 128(R6), F6
-	FMOVQ 144(R6), F7
-	WORD $0x0e26c008 // smull v8.8h, v0.8b, v6.8b
-	WORD $0x4e268008 // smlal2 v8.8h, v0.16b, v6.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c086 // smull v6.8h, v4.8b, v7.8b
-	WORD $0x4e278086 // smlal2 v6.8h, v4.16b, v7.16b
-	WORD $0x4e6068c0 // sadalp v0.4s, v6.8h
-	WORD $0x6f850003 // mla v3.4s, v0.4s, v5.s[0]
-	MOVD 42(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V0.D2, V0.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c00 // mul v0.16b, v0.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 160(R6), F6
-	FMOVQ 176(R6), F7
-	WORD $0x0e26c008 // smull v8.8h, v0.8b, v6.8b
-	WORD $0x4e268008 // smlal2 v8.8h, v0.16b, v6.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c086 // smull v6.8h, v4.8b, v7.8b
-	WORD $0x4e278086 // smlal2 v6.8h, v4.16b, v7.16b
-	WORD $0x4e6068c0 // sadalp v0.4s, v6.8h
-	WORD $0x6f850003 // mla v3.4s, v0.4s, v5.s[0]
-	MOVD 50(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V0.D2, V0.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c00 // mul v0.16b, v0.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 192(R6), F6
-	FMOVQ 208(R6), F7
-	WORD $0x0e26c008 // smull v8.8h, v0.8b, v6.8b
-	WORD $0x4e268008 // smlal2 v8.8h, v0.16b, v6.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c086 // smull v6.8h, v4.8b, v7.8b
-	WORD $0x4e278086 // smlal2 v6.8h, v4.16b, v7.16b
-	WORD $0x4e6068c0 // sadalp v0.4s, v6.8h
-	WORD $0x6f850003 // mla v3.4s, v0.4s, v5.s[0]
-	MOVD 58(R4), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V0.D2, V0.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c00 // mul v0.16b, v0.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 224(R6), F6
-	FMOVQ 240(R6), F7
-	WORD $0x0e26c008 // smull v8.8h, v0.8b, v6.8b
-	WORD $0x4e268008 // smlal2 v8.8h, v0.16b, v6.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c086 // smull v6.8h, v4.8b, v7.8b
-	WORD $0x4e278086 // smlal2 v6.8h, v4.16b, v7.16b
-	WORD $0x4e6068c0 // sadalp v0.4s, v6.8h
-	WORD $0x6f850003 // mla v3.4s, v0.4s, v5.s[0]
-	MOVD 2(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	VZIP1 V4.D2, V0.D2, V0.D2
-	VZIP1 V6.D2, V5.D2, V4.D2
-	WORD $0x4e249c00 // mul v0.16b, v0.16b, v4.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F4
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V4.D2, V4.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F5
-	FMOVQ 0(R6), F6
-	FMOVQ 16(R6), F7
-	WORD $0x0e26c008 // smull v8.8h, v0.8b, v6.8b
-	WORD $0x4e268008 // smlal2 v8.8h, v0.16b, v6.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c086 // smull v6.8h, v4.8b, v7.8b
-	WORD $0x4e278086 // smlal2 v6.8h, v4.16b, v7.16b
-	WORD $0x4e6068c0 // sadalp v0.4s, v6.8h
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x6f850004 // mla v4.4s, v0.4s, v5.s[0]
-	MOVD 10(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c00 // mul v0.16b, v0.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 32(R6), F7
-	FMOVQ 48(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
-	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f860004 // mla v4.4s, v0.4s, v6.s[0]
-	MOVD 18(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c00 // mul v0.16b, v0.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 64(R6), F7
-	FMOVQ 80(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
-	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f860004 // mla v4.4s, v0.4s, v6.s[0]
-	MOVD 26(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c00 // mul v0.16b, v0.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 96(R6), F7
-	FMOVQ 112(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
-	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f860004 // mla v4.4s, v0.4s, v6.s[0]
-	MOVD 34(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c00 // mul v0.16b, v0.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 128(R6), F7
-	FMOVQ 144(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
-	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f860004 // mla v4.4s, v0.4s, v6.s[0]
-	MOVD 42(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c00 // mul v0.16b, v0.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 160(R6), F7
-	FMOVQ 176(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
-	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f860004 // mla v4.4s, v0.4s, v6.s[0]
-	MOVD 50(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c00 // mul v0.16b, v0.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 192(R6), F7
-	FMOVQ 208(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
-	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f860004 // mla v4.4s, v0.4s, v6.s[0]
-	MOVD 58(R5), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F6
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V5.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V6.D2, V5.D2
-	WORD $0x4e259c00 // mul v0.16b, v0.16b, v5.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F5
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F6
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V6.D2, V5.D2, V5.D2
-	VZIP1 V8.D2, V7.D2, V6.D2
-	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F6
-	FMOVQ 224(R6), F7
-	FMOVQ 240(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
-	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f860004 // mla v4.4s, v0.4s, v6.s[0]
-	WORD $0x4ea2bc20 // addp v0.4s, v1.4s, v2.4s
-	WORD $0x4ea4bc61 // addp v1.4s, v3.4s, v4.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
+	WORD $0x6f840041 // mla v1.4s, v2.4s, v4.s[0]
+	SUBS $1, R23, R23
+	BNE piece
+	WORD $0x4eb1b821 // addv s1, v1.4s
+	VEXT $4, V1.B16, V0.B16, V0.B16
+	SUB $256, R6
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V1.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	MOVHU 0(R2), R14
-	MOVHU 0(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 0(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 0(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F2
+	ADD $0, R2, R14
+	ADD $0, R3, R15
+	ADD $0, R4, R19
+	ADD $0, R5, R20
+	VLD1R.P 2(R14), [V2.H8]
+	VLD1.P 2(R15), V2.H[1]
+	VLD1.P 2(R19), V2.H[2]
+	VLD1.P 2(R20), V2.H[3]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
@@ -8391,6 +2714,7 @@ loop:
 	ADD $66, R4
 	ADD $66, R5
 	ADD $320, R6
+	ADD $66, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -8425,219 +2749,55 @@ loop:
 	PRFM 448(R13), PLDL1KEEP
 	PRFM 512(R13), PLDL1KEEP
 	ADD $544, R13
-	FMOVQ 2(R2), F0
-	FMOVQ 18(R2), F1
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	FMOVQ 2(R3), F1
-	FMOVQ 18(R3), F4
-	WORD $0x0e22c025 // smull v5.8h, v1.8b, v2.8b
-	WORD $0x4e228025 // smlal2 v5.8h, v1.16b, v2.16b
+	ADD $128, R6, R21
+	MOVD $4, R23
+
+block:
+	VLD1R.P 2(R2), [V0.H8]
+	VLD1.P 2(R3), V0.H[1]
+	VLD1.P 2(R4), V0.H[2]
+	VLD1.P 2(R5), V0.H[3]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	VLD1R.P 4(R21), [V1.S4]
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	FLDPQ.P 32(R2), (F1, F2)
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
+	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
 	WORD $0x4e6028a1 // saddlp v1.4s, v5.8h
-	WORD $0x0e23c085 // smull v5.8h, v4.8b, v3.8b
-	WORD $0x4e238085 // smlal2 v5.8h, v4.16b, v3.16b
+	WORD $0x0e24c045 // smull v5.8h, v2.8b, v4.8b
+	WORD $0x4e248045 // smlal2 v5.8h, v2.16b, v4.16b
 	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	FMOVQ 2(R4), F4
-	FMOVQ 18(R4), F5
-	WORD $0x0e22c086 // smull v6.8h, v4.8b, v2.8b
-	WORD $0x4e228086 // smlal2 v6.8h, v4.16b, v2.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e23c0a6 // smull v6.8h, v5.8b, v3.8b
-	WORD $0x4e2380a6 // smlal2 v6.8h, v5.16b, v3.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 2(R5), F5
-	FMOVQ 18(R5), F6
-	WORD $0x0e22c0a7 // smull v7.8h, v5.8b, v2.8b
-	WORD $0x4e2280a7 // smlal2 v7.8h, v5.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c0c5 // smull v5.8h, v6.8b, v3.8b
-	WORD $0x4e2380c5 // smlal2 v5.8h, v6.16b, v3.16b
-	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
-	MOVHU 0(R2), R14
-	MOVHU 0(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 0(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 0(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F3
-	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	MOVWU 128(R6), R14
-	VDUP R14, V5.S4
-	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea2bc81 // addp v1.4s, v4.4s, v2.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
+	FLDPQ.P 32(R3), (F2, F5)
+	WORD $0x0e23c046 // smull v6.8h, v2.8b, v3.8b
+	WORD $0x4e238046 // smlal2 v6.8h, v2.16b, v3.16b
+	WORD $0x4e6028c2 // saddlp v2.4s, v6.8h
+	WORD $0x0e24c0a6 // smull v6.8h, v5.8b, v4.8b
+	WORD $0x4e2480a6 // smlal2 v6.8h, v5.16b, v4.16b
+	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
+	FLDPQ.P 32(R4), (F5, F6)
+	WORD $0x0e23c0a7 // smull v7.8h, v5.8b, v3.8b
+	WORD $0x4e2380a7 // smlal2 v7.8h, v5.16b, v3.16b
+	WORD $0x4e6028e5 // saddlp v5.4s, v7.8h
+	WORD $0x0e24c0c7 // smull v7.8h, v6.8b, v4.8b
+	WORD $0x4e2480c7 // smlal2 v7.8h, v6.16b, v4.16b
+	WORD $0x4e6068e5 // sadalp v5.4s, v7.8h
+	FLDPQ.P 32(R5), (F6, F7)
+	WORD $0x0e23c0c8 // smull v8.8h, v6.8b, v3.8b
+	WORD $0x4e2380c8 // smlal2 v8.8h, v6.16b, v3.16b
+	WORD $0x4e602903 // saddlp v3.4s, v8.8h
+	WORD $0x0e24c0e6 // smull v6.8h, v7.8b, v4.8b
+	WORD $0x4e2480e6 // smlal2 v6.8h, v7.16b, v4.16b
+	WORD $0x4e6068c3 // sadalp v3.4s, v6.8h
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	WORD $0x4ea3bca2 // addp v2.4s, v5.4s, v3.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 36(R2), F0
-	FMOVQ 52(R2), F1
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	FMOVQ 36(R3), F1
-	FMOVQ 52(R3), F4
-	WORD $0x0e22c025 // smull v5.8h, v1.8b, v2.8b
-	WORD $0x4e228025 // smlal2 v5.8h, v1.16b, v2.16b
-	WORD $0x4e6028a1 // saddlp v1.4s, v5.8h
-	WORD $0x0e23c085 // smull v5.8h, v4.8b, v3.8b
-	WORD $0x4e238085 // smlal2 v5.8h, v4.16b, v3.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	FMOVQ 36(R4), F4
-	FMOVQ 52(R4), F5
-	WORD $0x0e22c086 // smull v6.8h, v4.8b, v2.8b
-	WORD $0x4e228086 // smlal2 v6.8h, v4.16b, v2.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e23c0a6 // smull v6.8h, v5.8b, v3.8b
-	WORD $0x4e2380a6 // smlal2 v6.8h, v5.16b, v3.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 36(R5), F5
-	FMOVQ 52(R5), F6
-	WORD $0x0e22c0a7 // smull v7.8h, v5.8b, v2.8b
-	WORD $0x4e2280a7 // smlal2 v7.8h, v5.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c0c5 // smull v5.8h, v6.8b, v3.8b
-	WORD $0x4e2380c5 // smlal2 v5.8h, v6.16b, v3.16b
-	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
-	MOVHU 34(R2), R14
-	MOVHU 34(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 34(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 34(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F3
-	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	MOVWU 132(R6), R14
-	VDUP R14, V5.S4
-	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea2bc81 // addp v1.4s, v4.4s, v2.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 70(R2), F0
-	FMOVQ 86(R2), F1
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	FMOVQ 70(R3), F1
-	FMOVQ 86(R3), F4
-	WORD $0x0e22c025 // smull v5.8h, v1.8b, v2.8b
-	WORD $0x4e228025 // smlal2 v5.8h, v1.16b, v2.16b
-	WORD $0x4e6028a1 // saddlp v1.4s, v5.8h
-	WORD $0x0e23c085 // smull v5.8h, v4.8b, v3.8b
-	WORD $0x4e238085 // smlal2 v5.8h, v4.16b, v3.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	FMOVQ 70(R4), F4
-	FMOVQ 86(R4), F5
-	WORD $0x0e22c086 // smull v6.8h, v4.8b, v2.8b
-	WORD $0x4e228086 // smlal2 v6.8h, v4.16b, v2.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e23c0a6 // smull v6.8h, v5.8b, v3.8b
-	WORD $0x4e2380a6 // smlal2 v6.8h, v5.16b, v3.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 70(R5), F5
-	FMOVQ 86(R5), F6
-	WORD $0x0e22c0a7 // smull v7.8h, v5.8b, v2.8b
-	WORD $0x4e2280a7 // smlal2 v7.8h, v5.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c0c5 // smull v5.8h, v6.8b, v3.8b
-	WORD $0x4e2380c5 // smlal2 v5.8h, v6.16b, v3.16b
-	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
-	MOVHU 68(R2), R14
-	MOVHU 68(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 68(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 68(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F3
-	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	MOVWU 136(R6), R14
-	VDUP R14, V5.S4
-	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea2bc81 // addp v1.4s, v4.4s, v2.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 104(R2), F0
-	FMOVQ 120(R2), F1
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	FMOVQ 104(R3), F1
-	FMOVQ 120(R3), F4
-	WORD $0x0e22c025 // smull v5.8h, v1.8b, v2.8b
-	WORD $0x4e228025 // smlal2 v5.8h, v1.16b, v2.16b
-	WORD $0x4e6028a1 // saddlp v1.4s, v5.8h
-	WORD $0x0e23c085 // smull v5.8h, v4.8b, v3.8b
-	WORD $0x4e238085 // smlal2 v5.8h, v4.16b, v3.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	FMOVQ 104(R4), F4
-	FMOVQ 120(R4), F5
-	WORD $0x0e22c086 // smull v6.8h, v4.8b, v2.8b
-	WORD $0x4e228086 // smlal2 v6.8h, v4.16b, v2.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e23c0a6 // smull v6.8h, v5.8b, v3.8b
-	WORD $0x4e2380a6 // smlal2 v6.8h, v5.16b, v3.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 104(R5), F5
-	FMOVQ 120(R5), F6
-	WORD $0x0e22c0a7 // smull v7.8h, v5.8b, v2.8b
-	WORD $0x4e2280a7 // smlal2 v7.8h, v5.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c0c5 // smull v5.8h, v6.8b, v3.8b
-	WORD $0x4e2380c5 // smlal2 v5.8h, v6.16b, v3.16b
-	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
-	MOVHU 102(R2), R14
-	MOVHU 102(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 102(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 102(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F3
-	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	MOVWU 140(R6), R14
-	VDUP R14, V5.S4
-	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea2bc81 // addp v1.4s, v4.4s, v2.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $136, R2
-	ADD $136, R3
-	ADD $136, R4
-	ADD $136, R5
-	ADD $192, R6
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -8673,291 +2833,77 @@ loop:
 	PRFM 192(R13), PLDL1KEEP
 	PRFM 256(R13), PLDL1KEEP
 	ADD $272, R13
-	FMOVQ 1(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	FMOVQ 1(R3), F0
-	WORD $0x4e3e1c04 // and v4.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V4.B16, [V29.B16], V4.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c085 // smull v5.8h, v4.8b, v2.8b
-	WORD $0x4e228085 // smlal2 v5.8h, v4.16b, v2.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6068a4 // sadalp v4.4s, v5.8h
-	FMOVQ 1(R4), F0
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V5.B16, [V29.B16], V5.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0a6 // smull v6.8h, v5.8b, v2.8b
-	WORD $0x4e2280a6 // smlal2 v6.8h, v5.16b, v2.16b
-	WORD $0x4e6028c5 // saddlp v5.4s, v6.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c5 // sadalp v5.4s, v6.8h
-	FMOVQ 1(R5), F0
-	WORD $0x4e3e1c06 // and v6.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V6.B16, [V29.B16], V6.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0c7 // smull v7.8h, v6.8b, v2.8b
-	WORD $0x4e2280c7 // smlal2 v7.8h, v6.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
-	MOVBU 0(R2), R14
-	MOVBU 0(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 0(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 0(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
+	ADD $128, R6, R21
+	MOVD $4, R23
+
+block:
+	VLD1R.P 1(R2), [V0.B16]
+	VLD1.P 1(R3), V0.B[1]
+	VLD1.P 1(R4), V0.B[2]
+	VLD1.P 1(R5), V0.B[3]
 	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
 	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8403 // sub v3.4s, v0.4s, v28.4s
-	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
+	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
+	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
+	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
 	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e631cc0 // bsl v0.16b, v6.16b, v3.16b
-	MOVWU 128(R6), R14
-	VDUP R14, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
-	WORD $0x4ea2bca2 // addp v2.4s, v5.4s, v2.4s
+	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
+	VLD1R.P 4(R21), [V1.S4]
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	FMOVQ.P 16(R2), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x0e23c045 // smull v5.8h, v2.8b, v3.8b
+	WORD $0x4e238045 // smlal2 v5.8h, v2.16b, v3.16b
+	WORD $0x4e6028a2 // saddlp v2.4s, v5.8h
+	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
+	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
+	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
+	FMOVQ.P 16(R3), F1
+	WORD $0x4e3e1c25 // and v5.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V5.B16, [V29.B16], V5.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	WORD $0x0e23c0a6 // smull v6.8h, v5.8b, v3.8b
+	WORD $0x4e2380a6 // smlal2 v6.8h, v5.16b, v3.16b
+	WORD $0x4e6028c5 // saddlp v5.4s, v6.8h
+	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
+	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
+	WORD $0x4e6068c5 // sadalp v5.4s, v6.8h
+	FMOVQ.P 16(R4), F1
+	WORD $0x4e3e1c26 // and v6.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V6.B16, [V29.B16], V6.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	WORD $0x0e23c0c7 // smull v7.8h, v6.8b, v3.8b
+	WORD $0x4e2380c7 // smlal2 v7.8h, v6.16b, v3.16b
+	WORD $0x4e6028e6 // saddlp v6.4s, v7.8h
+	WORD $0x0e24c027 // smull v7.8h, v1.8b, v4.8b
+	WORD $0x4e248027 // smlal2 v7.8h, v1.16b, v4.16b
+	WORD $0x4e6068e6 // sadalp v6.4s, v7.8h
+	FMOVQ.P 16(R5), F1
+	WORD $0x4e3e1c27 // and v7.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V7.B16, [V29.B16], V7.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	WORD $0x0e23c0e8 // smull v8.8h, v7.8b, v3.8b
+	WORD $0x4e2380e8 // smlal2 v8.8h, v7.16b, v3.16b
+	WORD $0x4e602903 // saddlp v3.4s, v8.8h
+	WORD $0x0e24c027 // smull v7.8h, v1.8b, v4.8b
+	WORD $0x4e248027 // smlal2 v7.8h, v1.16b, v4.16b
+	WORD $0x4e6068e3 // sadalp v3.4s, v7.8h
+	WORD $0x4ea5bc41 // addp v1.4s, v2.4s, v5.4s
+	WORD $0x4ea3bcc2 // addp v2.4s, v6.4s, v3.4s
 	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 18(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	FMOVQ 18(R3), F0
-	WORD $0x4e3e1c04 // and v4.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V4.B16, [V29.B16], V4.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c085 // smull v5.8h, v4.8b, v2.8b
-	WORD $0x4e228085 // smlal2 v5.8h, v4.16b, v2.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6068a4 // sadalp v4.4s, v5.8h
-	FMOVQ 18(R4), F0
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V5.B16, [V29.B16], V5.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0a6 // smull v6.8h, v5.8b, v2.8b
-	WORD $0x4e2280a6 // smlal2 v6.8h, v5.16b, v2.16b
-	WORD $0x4e6028c5 // saddlp v5.4s, v6.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c5 // sadalp v5.4s, v6.8h
-	FMOVQ 18(R5), F0
-	WORD $0x4e3e1c06 // and v6.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V6.B16, [V29.B16], V6.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0c7 // smull v7.8h, v6.8b, v2.8b
-	WORD $0x4e2280c7 // smlal2 v7.8h, v6.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
-	MOVBU 17(R2), R14
-	MOVBU 17(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 17(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 17(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8403 // sub v3.4s, v0.4s, v28.4s
-	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e631cc0 // bsl v0.16b, v6.16b, v3.16b
-	MOVWU 132(R6), R14
-	VDUP R14, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
-	WORD $0x4ea2bca2 // addp v2.4s, v5.4s, v2.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 35(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	FMOVQ 35(R3), F0
-	WORD $0x4e3e1c04 // and v4.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V4.B16, [V29.B16], V4.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c085 // smull v5.8h, v4.8b, v2.8b
-	WORD $0x4e228085 // smlal2 v5.8h, v4.16b, v2.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6068a4 // sadalp v4.4s, v5.8h
-	FMOVQ 35(R4), F0
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V5.B16, [V29.B16], V5.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0a6 // smull v6.8h, v5.8b, v2.8b
-	WORD $0x4e2280a6 // smlal2 v6.8h, v5.16b, v2.16b
-	WORD $0x4e6028c5 // saddlp v5.4s, v6.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c5 // sadalp v5.4s, v6.8h
-	FMOVQ 35(R5), F0
-	WORD $0x4e3e1c06 // and v6.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V6.B16, [V29.B16], V6.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0c7 // smull v7.8h, v6.8b, v2.8b
-	WORD $0x4e2280c7 // smlal2 v7.8h, v6.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
-	MOVBU 34(R2), R14
-	MOVBU 34(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 34(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 34(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8403 // sub v3.4s, v0.4s, v28.4s
-	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e631cc0 // bsl v0.16b, v6.16b, v3.16b
-	MOVWU 136(R6), R14
-	VDUP R14, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
-	WORD $0x4ea2bca2 // addp v2.4s, v5.4s, v2.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 52(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	FMOVQ 52(R3), F0
-	WORD $0x4e3e1c04 // and v4.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V4.B16, [V29.B16], V4.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c085 // smull v5.8h, v4.8b, v2.8b
-	WORD $0x4e228085 // smlal2 v5.8h, v4.16b, v2.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6068a4 // sadalp v4.4s, v5.8h
-	FMOVQ 52(R4), F0
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V5.B16, [V29.B16], V5.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0a6 // smull v6.8h, v5.8b, v2.8b
-	WORD $0x4e2280a6 // smlal2 v6.8h, v5.16b, v2.16b
-	WORD $0x4e6028c5 // saddlp v5.4s, v6.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c5 // sadalp v5.4s, v6.8h
-	FMOVQ 52(R5), F0
-	WORD $0x4e3e1c06 // and v6.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V6.B16, [V29.B16], V6.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0c7 // smull v7.8h, v6.8b, v2.8b
-	WORD $0x4e2280c7 // smlal2 v7.8h, v6.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
-	MOVBU 51(R2), R14
-	MOVBU 51(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 51(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 51(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8403 // sub v3.4s, v0.4s, v28.4s
-	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e631cc0 // bsl v0.16b, v6.16b, v3.16b
-	MOVWU 140(R6), R14
-	VDUP R14, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
-	WORD $0x4ea2bca2 // addp v2.4s, v5.4s, v2.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $68, R2
-	ADD $68, R3
-	ADD $68, R4
-	ADD $68, R5
-	ADD $192, R6
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -8987,8 +2933,9 @@ loop:
 	PRFM 64(R13), PLDL1KEEP
 	PRFM 128(R13), PLDL1KEEP
 	ADD $144, R13
-	MOVD 4(R2), R14
-	MOVWU 12(R2), R15
+	ADD $16, R2, R21
+	MOVD -12(R21), R14
+	MOVWU -4(R21), R15
 	LSR $4, R15, R19
 	ORR R19<<32, R15, R15
 	AND $0x0f0f0f0f0f0f0f0f, R15, R15
@@ -9003,367 +2950,199 @@ loop:
 	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
 	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
 	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c004 // smull v4.4s, v0.4h, v1.4h
-	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
-	FMOVQ 256(R7), F1
-	WORD $0x0e61c005 // smull v5.4s, v0.4h, v1.4h
-	WORD $0x4e618005 // smlal2 v5.4s, v0.8h, v1.8h
-	FMOVQ 256(R8), F1
-	WORD $0x0e61c006 // smull v6.4s, v0.4h, v1.4h
-	WORD $0x4e618006 // smlal2 v6.4s, v0.8h, v1.8h
-	FMOVQ 256(R9), F1
-	WORD $0x0e61c007 // smull v7.4s, v0.4h, v1.4h
-	WORD $0x4e618007 // smlal2 v7.4s, v0.8h, v1.8h
-	FMOVQ 16(R2), F0
-	FMOVQ 32(R2), F1
-	WORD $0x4e3e1c08 // and v8.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c29 // and v9.16b, v1.16b, v30.16b
-	FMOVQ 0(R6), F10
-	FMOVQ 16(R6), F11
-	WORD $0x0e2ac10c // smull v12.8h, v8.8b, v10.8b
-	WORD $0x4e2a810c // smlal2 v12.8h, v8.16b, v10.16b
-	WORD $0x4e60298a // saddlp v10.4s, v12.8h
-	WORD $0x0e2bc12c // smull v12.8h, v9.8b, v11.8b
-	WORD $0x4e2b812c // smlal2 v12.8h, v9.16b, v11.16b
-	WORD $0x4e60698a // sadalp v10.4s, v12.8h
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x6f82014b // mla v11.4s, v10.4s, v2.s[0]
-	FMOVQ 0(R7), F10
-	FMOVQ 16(R7), F12
-	WORD $0x0e2ac10d // smull v13.8h, v8.8b, v10.8b
-	WORD $0x4e2a810d // smlal2 v13.8h, v8.16b, v10.16b
-	WORD $0x4e6029aa // saddlp v10.4s, v13.8h
-	WORD $0x0e2cc12d // smull v13.8h, v9.8b, v12.8b
-	WORD $0x4e2c812d // smlal2 v13.8h, v9.16b, v12.16b
-	WORD $0x4e6069aa // sadalp v10.4s, v13.8h
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x6f82014c // mla v12.4s, v10.4s, v2.s[0]
-	FMOVQ 0(R8), F10
-	FMOVQ 16(R8), F13
-	WORD $0x0e2ac10e // smull v14.8h, v8.8b, v10.8b
-	WORD $0x4e2a810e // smlal2 v14.8h, v8.16b, v10.16b
-	WORD $0x4e6029ca // saddlp v10.4s, v14.8h
-	WORD $0x0e2dc12e // smull v14.8h, v9.8b, v13.8b
-	WORD $0x4e2d812e // smlal2 v14.8h, v9.16b, v13.16b
-	WORD $0x4e6069ca // sadalp v10.4s, v14.8h
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x6f82014d // mla v13.4s, v10.4s, v2.s[0]
-	FMOVQ 0(R9), F10
-	FMOVQ 16(R9), F14
-	WORD $0x0e2ac10f // smull v15.8h, v8.8b, v10.8b
-	WORD $0x4e2a810f // smlal2 v15.8h, v8.16b, v10.16b
-	WORD $0x4e6029e8 // saddlp v8.4s, v15.8h
-	WORD $0x0e2ec12a // smull v10.8h, v9.8b, v14.8b
-	WORD $0x4e2e812a // smlal2 v10.8h, v9.16b, v14.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x6f820109 // mla v9.4s, v8.4s, v2.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 64(R6), F8
-	FMOVQ 80(R6), F10
-	WORD $0x0e28c00e // smull v14.8h, v0.8b, v8.8b
-	WORD $0x4e28800e // smlal2 v14.8h, v0.16b, v8.16b
-	WORD $0x4e6029c8 // saddlp v8.4s, v14.8h
-	WORD $0x0e2ac02e // smull v14.8h, v1.8b, v10.8b
-	WORD $0x4e2a802e // smlal2 v14.8h, v1.16b, v10.16b
-	WORD $0x4e6069c8 // sadalp v8.4s, v14.8h
-	WORD $0x6fa2010b // mla v11.4s, v8.4s, v2.s[1]
-	FMOVQ 64(R7), F8
-	FMOVQ 80(R7), F10
-	WORD $0x0e28c00e // smull v14.8h, v0.8b, v8.8b
-	WORD $0x4e28800e // smlal2 v14.8h, v0.16b, v8.16b
-	WORD $0x4e6029c8 // saddlp v8.4s, v14.8h
-	WORD $0x0e2ac02e // smull v14.8h, v1.8b, v10.8b
-	WORD $0x4e2a802e // smlal2 v14.8h, v1.16b, v10.16b
-	WORD $0x4e6069c8 // sadalp v8.4s, v14.8h
-	WORD $0x6fa2010c // mla v12.4s, v8.4s, v2.s[1]
-	FMOVQ 64(R8), F8
-	FMOVQ 80(R8), F10
-	WORD $0x0e28c00e // smull v14.8h, v0.8b, v8.8b
-	WORD $0x4e28800e // smlal2 v14.8h, v0.16b, v8.16b
-	WORD $0x4e6029c8 // saddlp v8.4s, v14.8h
-	WORD $0x0e2ac02e // smull v14.8h, v1.8b, v10.8b
-	WORD $0x4e2a802e // smlal2 v14.8h, v1.16b, v10.16b
-	WORD $0x4e6069c8 // sadalp v8.4s, v14.8h
-	WORD $0x6fa2010d // mla v13.4s, v8.4s, v2.s[1]
-	FMOVQ 64(R9), F8
-	FMOVQ 80(R9), F10
-	WORD $0x0e28c00e // smull v14.8h, v0.8b, v8.8b
-	WORD $0x4e28800e // smlal2 v14.8h, v0.16b, v8.16b
-	WORD $0x4e6029c0 // saddlp v0.4s, v14.8h
-	WORD $0x0e2ac028 // smull v8.8h, v1.8b, v10.8b
-	WORD $0x4e2a8028 // smlal2 v8.8h, v1.16b, v10.16b
-	WORD $0x4e606900 // sadalp v0.4s, v8.8h
-	WORD $0x6fa20009 // mla v9.4s, v0.4s, v2.s[1]
-	FMOVQ 48(R2), F0
-	FMOVQ 64(R2), F1
-	WORD $0x4e3e1c08 // and v8.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c2a // and v10.16b, v1.16b, v30.16b
-	FMOVQ 32(R6), F14
-	FMOVQ 48(R6), F15
-	WORD $0x0e2ec110 // smull v16.8h, v8.8b, v14.8b
-	WORD $0x4e2e8110 // smlal2 v16.8h, v8.16b, v14.16b
-	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
-	WORD $0x0e2fc150 // smull v16.8h, v10.8b, v15.8b
-	WORD $0x4e2f8150 // smlal2 v16.8h, v10.16b, v15.16b
-	WORD $0x4e606a0e // sadalp v14.4s, v16.8h
-	WORD $0x6f8209cb // mla v11.4s, v14.4s, v2.s[2]
-	FMOVQ 32(R7), F14
-	FMOVQ 48(R7), F15
-	WORD $0x0e2ec110 // smull v16.8h, v8.8b, v14.8b
-	WORD $0x4e2e8110 // smlal2 v16.8h, v8.16b, v14.16b
-	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
-	WORD $0x0e2fc150 // smull v16.8h, v10.8b, v15.8b
-	WORD $0x4e2f8150 // smlal2 v16.8h, v10.16b, v15.16b
-	WORD $0x4e606a0e // sadalp v14.4s, v16.8h
-	WORD $0x6f8209cc // mla v12.4s, v14.4s, v2.s[2]
-	FMOVQ 32(R8), F14
-	FMOVQ 48(R8), F15
-	WORD $0x0e2ec110 // smull v16.8h, v8.8b, v14.8b
-	WORD $0x4e2e8110 // smlal2 v16.8h, v8.16b, v14.16b
-	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
-	WORD $0x0e2fc150 // smull v16.8h, v10.8b, v15.8b
-	WORD $0x4e2f8150 // smlal2 v16.8h, v10.16b, v15.16b
-	WORD $0x4e606a0e // sadalp v14.4s, v16.8h
-	WORD $0x6f8209cd // mla v13.4s, v14.4s, v2.s[2]
-	FMOVQ 32(R9), F14
-	FMOVQ 48(R9), F15
-	WORD $0x0e2ec110 // smull v16.8h, v8.8b, v14.8b
-	WORD $0x4e2e8110 // smlal2 v16.8h, v8.16b, v14.16b
-	WORD $0x4e602a08 // saddlp v8.4s, v16.8h
-	WORD $0x0e2fc14e // smull v14.8h, v10.8b, v15.8b
-	WORD $0x4e2f814e // smlal2 v14.8h, v10.16b, v15.16b
-	WORD $0x4e6069c8 // sadalp v8.4s, v14.8h
-	WORD $0x6f820909 // mla v9.4s, v8.4s, v2.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 96(R6), F8
-	FMOVQ 112(R6), F10
-	WORD $0x0e28c00e // smull v14.8h, v0.8b, v8.8b
-	WORD $0x4e28800e // smlal2 v14.8h, v0.16b, v8.16b
-	WORD $0x4e6029c8 // saddlp v8.4s, v14.8h
-	WORD $0x0e2ac02e // smull v14.8h, v1.8b, v10.8b
-	WORD $0x4e2a802e // smlal2 v14.8h, v1.16b, v10.16b
-	WORD $0x4e6069c8 // sadalp v8.4s, v14.8h
-	WORD $0x6fa2090b // mla v11.4s, v8.4s, v2.s[3]
-	FMOVQ 96(R7), F8
-	FMOVQ 112(R7), F10
-	WORD $0x0e28c00e // smull v14.8h, v0.8b, v8.8b
-	WORD $0x4e28800e // smlal2 v14.8h, v0.16b, v8.16b
-	WORD $0x4e6029c8 // saddlp v8.4s, v14.8h
-	WORD $0x0e2ac02e // smull v14.8h, v1.8b, v10.8b
-	WORD $0x4e2a802e // smlal2 v14.8h, v1.16b, v10.16b
-	WORD $0x4e6069c8 // sadalp v8.4s, v14.8h
-	WORD $0x6fa2090c // mla v12.4s, v8.4s, v2.s[3]
-	FMOVQ 96(R8), F8
-	FMOVQ 112(R8), F10
-	WORD $0x0e28c00e // smull v14.8h, v0.8b, v8.8b
-	WORD $0x4e28800e // smlal2 v14.8h, v0.16b, v8.16b
-	WORD $0x4e6029c8 // saddlp v8.4s, v14.8h
-	WORD $0x0e2ac02e // smull v14.8h, v1.8b, v10.8b
-	WORD $0x4e2a802e // smlal2 v14.8h, v1.16b, v10.16b
-	WORD $0x4e6069c8 // sadalp v8.4s, v14.8h
-	WORD $0x6fa2090d // mla v13.4s, v8.4s, v2.s[3]
-	FMOVQ 96(R9), F8
-	FMOVQ 112(R9), F10
-	WORD $0x0e28c00e // smull v14.8h, v0.8b, v8.8b
-	WORD $0x4e28800e // smlal2 v14.8h, v0.16b, v8.16b
-	WORD $0x4e6029c0 // saddlp v0.4s, v14.8h
-	WORD $0x0e2ac028 // smull v8.8h, v1.8b, v10.8b
-	WORD $0x4e2a8028 // smlal2 v8.8h, v1.16b, v10.16b
-	WORD $0x4e606900 // sadalp v0.4s, v8.8h
-	WORD $0x6fa20809 // mla v9.4s, v0.4s, v2.s[3]
-	FMOVQ 80(R2), F0
-	FMOVQ 96(R2), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c28 // and v8.16b, v1.16b, v30.16b
-	FMOVQ 128(R6), F10
-	FMOVQ 144(R6), F14
-	WORD $0x0e2ac04f // smull v15.8h, v2.8b, v10.8b
-	WORD $0x4e2a804f // smlal2 v15.8h, v2.16b, v10.16b
-	WORD $0x4e6029ea // saddlp v10.4s, v15.8h
-	WORD $0x0e2ec10f // smull v15.8h, v8.8b, v14.8b
-	WORD $0x4e2e810f // smlal2 v15.8h, v8.16b, v14.16b
-	WORD $0x4e6069ea // sadalp v10.4s, v15.8h
-	WORD $0x6f83014b // mla v11.4s, v10.4s, v3.s[0]
-	FMOVQ 128(R7), F10
-	FMOVQ 144(R7), F14
-	WORD $0x0e2ac04f // smull v15.8h, v2.8b, v10.8b
-	WORD $0x4e2a804f // smlal2 v15.8h, v2.16b, v10.16b
-	WORD $0x4e6029ea // saddlp v10.4s, v15.8h
-	WORD $0x0e2ec10f // smull v15.8h, v8.8b, v14.8b
-	WORD $0x4e2e810f // smlal2 v15.8h, v8.16b, v14.16b
-	WORD $0x4e6069ea // sadalp v10.4s, v15.8h
-	WORD $0x6f83014c // mla v12.4s, v10.4s, v3.s[0]
-	FMOVQ 128(R8), F10
-	FMOVQ 144(R8), F14
-	WORD $0x0e2ac04f // smull v15.8h, v2.8b, v10.8b
-	WORD $0x4e2a804f // smlal2 v15.8h, v2.16b, v10.16b
-	WORD $0x4e6029ea // saddlp v10.4s, v15.8h
-	WORD $0x0e2ec10f // smull v15.8h, v8.8b, v14.8b
-	WORD $0x4e2e810f // smlal2 v15.8h, v8.16b, v14.16b
-	WORD $0x4e6069ea // sadalp v10.4s, v15.8h
-	WORD $0x6f83014d // mla v13.4s, v10.4s, v3.s[0]
-	FMOVQ 128(R9), F10
-	FMOVQ 144(R9), F14
-	WORD $0x0e2ac04f // smull v15.8h, v2.8b, v10.8b
-	WORD $0x4e2a804f // smlal2 v15.8h, v2.16b, v10.16b
-	WORD $0x4e6029e2 // saddlp v2.4s, v15.8h
-	WORD $0x0e2ec10a // smull v10.8h, v8.8b, v14.8b
-	WORD $0x4e2e810a // smlal2 v10.8h, v8.16b, v14.16b
-	WORD $0x4e606942 // sadalp v2.4s, v10.8h
-	WORD $0x6f830049 // mla v9.4s, v2.4s, v3.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 192(R6), F2
-	FMOVQ 208(R6), F8
-	WORD $0x0e22c00a // smull v10.8h, v0.8b, v2.8b
-	WORD $0x4e22800a // smlal2 v10.8h, v0.16b, v2.16b
-	WORD $0x4e602942 // saddlp v2.4s, v10.8h
-	WORD $0x0e28c02a // smull v10.8h, v1.8b, v8.8b
-	WORD $0x4e28802a // smlal2 v10.8h, v1.16b, v8.16b
-	WORD $0x4e606942 // sadalp v2.4s, v10.8h
-	WORD $0x6fa3004b // mla v11.4s, v2.4s, v3.s[1]
-	FMOVQ 192(R7), F2
-	FMOVQ 208(R7), F8
-	WORD $0x0e22c00a // smull v10.8h, v0.8b, v2.8b
-	WORD $0x4e22800a // smlal2 v10.8h, v0.16b, v2.16b
-	WORD $0x4e602942 // saddlp v2.4s, v10.8h
-	WORD $0x0e28c02a // smull v10.8h, v1.8b, v8.8b
-	WORD $0x4e28802a // smlal2 v10.8h, v1.16b, v8.16b
-	WORD $0x4e606942 // sadalp v2.4s, v10.8h
-	WORD $0x6fa3004c // mla v12.4s, v2.4s, v3.s[1]
-	FMOVQ 192(R8), F2
-	FMOVQ 208(R8), F8
-	WORD $0x0e22c00a // smull v10.8h, v0.8b, v2.8b
-	WORD $0x4e22800a // smlal2 v10.8h, v0.16b, v2.16b
-	WORD $0x4e602942 // saddlp v2.4s, v10.8h
-	WORD $0x0e28c02a // smull v10.8h, v1.8b, v8.8b
-	WORD $0x4e28802a // smlal2 v10.8h, v1.16b, v8.16b
-	WORD $0x4e606942 // sadalp v2.4s, v10.8h
-	WORD $0x6fa3004d // mla v13.4s, v2.4s, v3.s[1]
-	FMOVQ 192(R9), F2
-	FMOVQ 208(R9), F8
-	WORD $0x0e22c00a // smull v10.8h, v0.8b, v2.8b
-	WORD $0x4e22800a // smlal2 v10.8h, v0.16b, v2.16b
-	WORD $0x4e602940 // saddlp v0.4s, v10.8h
-	WORD $0x0e28c022 // smull v2.8h, v1.8b, v8.8b
-	WORD $0x4e288022 // smlal2 v2.8h, v1.16b, v8.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fa30009 // mla v9.4s, v0.4s, v3.s[1]
-	FMOVQ 112(R2), F0
-	FMOVQ 128(R2), F1
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c28 // and v8.16b, v1.16b, v30.16b
-	FMOVQ 160(R6), F10
-	FMOVQ 176(R6), F14
-	WORD $0x0e2ac04f // smull v15.8h, v2.8b, v10.8b
-	WORD $0x4e2a804f // smlal2 v15.8h, v2.16b, v10.16b
-	WORD $0x4e6029ea // saddlp v10.4s, v15.8h
-	WORD $0x0e2ec10f // smull v15.8h, v8.8b, v14.8b
-	WORD $0x4e2e810f // smlal2 v15.8h, v8.16b, v14.16b
-	WORD $0x4e6069ea // sadalp v10.4s, v15.8h
-	WORD $0x6f83094b // mla v11.4s, v10.4s, v3.s[2]
-	FMOVQ 160(R7), F10
-	FMOVQ 176(R7), F14
-	WORD $0x0e2ac04f // smull v15.8h, v2.8b, v10.8b
-	WORD $0x4e2a804f // smlal2 v15.8h, v2.16b, v10.16b
-	WORD $0x4e6029ea // saddlp v10.4s, v15.8h
-	WORD $0x0e2ec10f // smull v15.8h, v8.8b, v14.8b
-	WORD $0x4e2e810f // smlal2 v15.8h, v8.16b, v14.16b
-	WORD $0x4e6069ea // sadalp v10.4s, v15.8h
-	WORD $0x6f83094c // mla v12.4s, v10.4s, v3.s[2]
-	FMOVQ 160(R8), F10
-	FMOVQ 176(R8), F14
-	WORD $0x0e2ac04f // smull v15.8h, v2.8b, v10.8b
-	WORD $0x4e2a804f // smlal2 v15.8h, v2.16b, v10.16b
-	WORD $0x4e6029ea // saddlp v10.4s, v15.8h
-	WORD $0x0e2ec10f // smull v15.8h, v8.8b, v14.8b
-	WORD $0x4e2e810f // smlal2 v15.8h, v8.16b, v14.16b
-	WORD $0x4e6069ea // sadalp v10.4s, v15.8h
-	WORD $0x6f83094d // mla v13.4s, v10.4s, v3.s[2]
-	FMOVQ 160(R9), F10
-	FMOVQ 176(R9), F14
-	WORD $0x0e2ac04f // smull v15.8h, v2.8b, v10.8b
-	WORD $0x4e2a804f // smlal2 v15.8h, v2.16b, v10.16b
-	WORD $0x4e6029e2 // saddlp v2.4s, v15.8h
-	WORD $0x0e2ec10a // smull v10.8h, v8.8b, v14.8b
-	WORD $0x4e2e810a // smlal2 v10.8h, v8.16b, v14.16b
-	WORD $0x4e606942 // sadalp v2.4s, v10.8h
-	WORD $0x6f830849 // mla v9.4s, v2.4s, v3.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FMOVQ 224(R6), F2
-	FMOVQ 240(R6), F8
-	WORD $0x0e22c00a // smull v10.8h, v0.8b, v2.8b
-	WORD $0x4e22800a // smlal2 v10.8h, v0.16b, v2.16b
-	WORD $0x4e602942 // saddlp v2.4s, v10.8h
-	WORD $0x0e28c02a // smull v10.8h, v1.8b, v8.8b
-	WORD $0x4e28802a // smlal2 v10.8h, v1.16b, v8.16b
-	WORD $0x4e606942 // sadalp v2.4s, v10.8h
-	WORD $0x6fa3084b // mla v11.4s, v2.4s, v3.s[3]
-	FMOVQ 224(R7), F2
-	FMOVQ 240(R7), F8
-	WORD $0x0e22c00a // smull v10.8h, v0.8b, v2.8b
-	WORD $0x4e22800a // smlal2 v10.8h, v0.16b, v2.16b
-	WORD $0x4e602942 // saddlp v2.4s, v10.8h
-	WORD $0x0e28c02a // smull v10.8h, v1.8b, v8.8b
-	WORD $0x4e28802a // smlal2 v10.8h, v1.16b, v8.16b
-	WORD $0x4e606942 // sadalp v2.4s, v10.8h
-	WORD $0x6fa3084c // mla v12.4s, v2.4s, v3.s[3]
-	FMOVQ 224(R8), F2
-	FMOVQ 240(R8), F8
-	WORD $0x0e22c00a // smull v10.8h, v0.8b, v2.8b
-	WORD $0x4e22800a // smlal2 v10.8h, v0.16b, v2.16b
-	WORD $0x4e602942 // saddlp v2.4s, v10.8h
-	WORD $0x0e28c02a // smull v10.8h, v1.8b, v8.8b
-	WORD $0x4e28802a // smlal2 v10.8h, v1.16b, v8.16b
-	WORD $0x4e606942 // sadalp v2.4s, v10.8h
-	WORD $0x6fa3084d // mla v13.4s, v2.4s, v3.s[3]
-	FMOVQ 224(R9), F2
-	FMOVQ 240(R9), F8
-	WORD $0x0e22c00a // smull v10.8h, v0.8b, v2.8b
-	WORD $0x4e22800a // smlal2 v10.8h, v0.16b, v2.16b
-	WORD $0x4e602940 // saddlp v0.4s, v10.8h
-	WORD $0x0e28c022 // smull v2.8h, v1.8b, v8.8b
-	WORD $0x4e288022 // smlal2 v2.8h, v1.16b, v8.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fa30809 // mla v9.4s, v0.4s, v3.s[3]
-	WORD $0x4eacbd60 // addp v0.4s, v11.4s, v12.4s
-	WORD $0x4ea9bda1 // addp v1.4s, v13.4s, v9.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	MOVWU 288(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 288(R8), R19
-	MOVWU 288(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x4ea5bc82 // addp v2.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc3 // addp v3.4s, v6.4s, v7.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU 0(R2), R14
-	VDUP R14, V3.S4
+	WORD $0x4f000401 // movi v1.4s, #0
+	WORD $0x4f000404 // movi v4.4s, #0
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4f000406 // movi v6.4s, #0
+	MOVD $2, R23
+
+piece:
+	FLDPQ.P 64(R21), (F7, F8)
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	FLDPQ.P 128(R6), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820161 // mla v1.4s, v11.4s, v2.s[0]
+	FLDPQ.P 128(R7), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820164 // mla v4.4s, v11.4s, v2.s[0]
+	FLDPQ.P 128(R8), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820165 // mla v5.4s, v11.4s, v2.s[0]
+	FLDPQ.P 128(R9), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029a9 // saddlp v9.4s, v13.8h
+	WORD $0x0e2cc14b // smull v11.8h, v10.8b, v12.8b
+	WORD $0x4e2c814b // smlal2 v11.8h, v10.16b, v12.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6f820126 // mla v6.4s, v9.4s, v2.s[0]
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	FLDPQ -64(R6), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20121 // mla v1.4s, v9.4s, v2.s[1]
+	FLDPQ -64(R7), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20124 // mla v4.4s, v9.4s, v2.s[1]
+	FLDPQ -64(R8), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20125 // mla v5.4s, v9.4s, v2.s[1]
+	FLDPQ -64(R9), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602967 // saddlp v7.4s, v11.8h
+	WORD $0x0e2ac109 // smull v9.8h, v8.8b, v10.8b
+	WORD $0x4e2a8109 // smlal2 v9.8h, v8.16b, v10.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6fa200e6 // mla v6.4s, v7.4s, v2.s[1]
+	FLDPQ -32(R21), (F7, F8)
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	FLDPQ -96(R6), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820961 // mla v1.4s, v11.4s, v2.s[2]
+	FLDPQ -96(R7), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820964 // mla v4.4s, v11.4s, v2.s[2]
+	FLDPQ -96(R8), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820965 // mla v5.4s, v11.4s, v2.s[2]
+	FLDPQ -96(R9), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029a9 // saddlp v9.4s, v13.8h
+	WORD $0x0e2cc14b // smull v11.8h, v10.8b, v12.8b
+	WORD $0x4e2c814b // smlal2 v11.8h, v10.16b, v12.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6f820926 // mla v6.4s, v9.4s, v2.s[2]
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	FLDPQ -32(R6), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20921 // mla v1.4s, v9.4s, v2.s[3]
+	FLDPQ -32(R7), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20924 // mla v4.4s, v9.4s, v2.s[3]
+	FLDPQ -32(R8), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20925 // mla v5.4s, v9.4s, v2.s[3]
+	FLDPQ -32(R9), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602967 // saddlp v7.4s, v11.8h
+	WORD $0x0e2ac109 // smull v9.8h, v8.8b, v10.8b
+	WORD $0x4e2a8109 // smlal2 v9.8h, v8.16b, v10.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6fa208e6 // mla v6.4s, v7.4s, v2.s[3]
+	WORD $0x4ea31c62 // orr v2.16b, v3.16b, v3.16b
+	SUBS $1, R23, R23
+	BNE piece
+	FMOVQ 0(R6), F2
+	WORD $0x0e62c003 // smull v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	FMOVQ 0(R7), F2
+	WORD $0x0e62c007 // smull v7.4s, v0.4h, v2.4h
+	WORD $0x4e628007 // smlal2 v7.4s, v0.8h, v2.8h
+	FMOVQ 0(R8), F2
+	WORD $0x0e62c008 // smull v8.4s, v0.4h, v2.4h
+	WORD $0x4e628008 // smlal2 v8.4s, v0.8h, v2.8h
+	FMOVQ 0(R9), F2
+	WORD $0x0e62c009 // smull v9.4s, v0.4h, v2.4h
+	WORD $0x4e628009 // smlal2 v9.4s, v0.8h, v2.8h
+	WORD $0x4ea7bc60 // addp v0.4s, v3.4s, v7.4s
+	WORD $0x4ea9bd02 // addp v2.4s, v8.4s, v9.4s
+	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
+	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
+	WORD $0x4ea6bca2 // addp v2.4s, v5.4s, v6.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V2.S4]
+	VLD1.P 4(R15), V2.S[1]
+	VLD1.P 4(R19), V2.S[2]
+	VLD1.P 4(R20), V2.S[3]
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	ADD $0, R2, R14
+	VLD1R.P 4(R14), [V3.S4]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
-	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e21dc81 // fmul v1.4s, v4.4s, v1.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e20dc40 // fmul v0.4s, v2.4s, v0.4s
+	WORD $0x4ea0d420 // fsub v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $144, R2
-	ADD $320, R6
-	ADD $320, R7
-	ADD $320, R8
-	ADD $320, R9
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -9395,464 +3174,258 @@ loop:
 	PRFM 128(R13), PLDL1KEEP
 	PRFM 192(R13), PLDL1KEEP
 	ADD $210, R13
-	FMOVQ 192(R2), F0
+	ADD $0, R2, R21
+	FMOVQ 192(R21), F0
+	ADD $128, R21, R22
 	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
 	WORD $0x4f08a400 // sxtl2 v0.8h, v0.16b
 	WORD $0x0f10a422 // sxtl v2.4s, v1.4h
 	WORD $0x4f10a423 // sxtl2 v3.4s, v1.8h
 	WORD $0x0f10a404 // sxtl v4.4s, v0.4h
 	WORD $0x4f10a405 // sxtl2 v5.4s, v0.8h
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c027 // smull v7.4s, v1.4h, v6.4h
-	WORD $0x4e668027 // smlal2 v7.4s, v1.8h, v6.8h
-	FMOVQ 272(R6), F6
-	WORD $0x0e668007 // smlal v7.4s, v0.4h, v6.4h
-	WORD $0x4e668007 // smlal2 v7.4s, v0.8h, v6.8h
-	WORD $0x4f2554e6 // shl v6.4s, v7.4s, #5
-	FMOVQ 256(R7), F7
-	WORD $0x0e67c028 // smull v8.4s, v1.4h, v7.4h
-	WORD $0x4e678028 // smlal2 v8.4s, v1.8h, v7.8h
-	FMOVQ 272(R7), F7
-	WORD $0x0e678008 // smlal v8.4s, v0.4h, v7.4h
-	WORD $0x4e678008 // smlal2 v8.4s, v0.8h, v7.8h
-	WORD $0x4f255507 // shl v7.4s, v8.4s, #5
-	FMOVQ 256(R8), F8
-	WORD $0x0e68c029 // smull v9.4s, v1.4h, v8.4h
-	WORD $0x4e688029 // smlal2 v9.4s, v1.8h, v8.8h
-	FMOVQ 272(R8), F8
-	WORD $0x0e688009 // smlal v9.4s, v0.4h, v8.4h
-	WORD $0x4e688009 // smlal2 v9.4s, v0.8h, v8.8h
-	WORD $0x4f255528 // shl v8.4s, v9.4s, #5
-	FMOVQ 256(R9), F9
-	WORD $0x0e69c02a // smull v10.4s, v1.4h, v9.4h
-	WORD $0x4e69802a // smlal2 v10.4s, v1.8h, v9.8h
-	FMOVQ 272(R9), F1
-	WORD $0x0e61800a // smlal v10.4s, v0.4h, v1.4h
-	WORD $0x4e61800a // smlal2 v10.4s, v0.8h, v1.8h
-	WORD $0x4f255540 // shl v0.4s, v10.4s, #5
-	FMOVQ 128(R2), F1
-	FMOVQ 0(R2), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0c542b // shl v11.16b, v1.16b, #4
-	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
-	FMOVQ 0(R6), F11
-	WORD $0x0e2bc14c // smull v12.8h, v10.8b, v11.8b
-	WORD $0x4e2b814c // smlal2 v12.8h, v10.16b, v11.16b
-	WORD $0x4e60298b // saddlp v11.4s, v12.8h
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x6f82016c // mla v12.4s, v11.4s, v2.s[0]
-	FMOVQ 0(R7), F11
-	WORD $0x0e2bc14d // smull v13.8h, v10.8b, v11.8b
-	WORD $0x4e2b814d // smlal2 v13.8h, v10.16b, v11.16b
-	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x6f82016d // mla v13.4s, v11.4s, v2.s[0]
-	FMOVQ 0(R8), F11
-	WORD $0x0e2bc14e // smull v14.8h, v10.8b, v11.8b
-	WORD $0x4e2b814e // smlal2 v14.8h, v10.16b, v11.16b
-	WORD $0x4e6029cb // saddlp v11.4s, v14.8h
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x6f82016e // mla v14.4s, v11.4s, v2.s[0]
-	FMOVQ 0(R9), F11
-	WORD $0x0e2bc14f // smull v15.8h, v10.8b, v11.8b
-	WORD $0x4e2b814f // smlal2 v15.8h, v10.16b, v11.16b
-	WORD $0x4e6029ea // saddlp v10.4s, v15.8h
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x6f82014b // mla v11.4s, v10.4s, v2.s[0]
-	FMOVQ 144(R2), F10
-	FMOVQ 16(R2), F15
-	WORD $0x4e3e1df0 // and v16.16b, v15.16b, v30.16b
-	WORD $0x4f0c5551 // shl v17.16b, v10.16b, #4
-	WORD $0x4e3d1e31 // and v17.16b, v17.16b, v29.16b
-	WORD $0x4eb11e10 // orr v16.16b, v16.16b, v17.16b
-	FMOVQ 16(R6), F17
-	WORD $0x0e31c212 // smull v18.8h, v16.8b, v17.8b
-	WORD $0x4e318212 // smlal2 v18.8h, v16.16b, v17.16b
-	WORD $0x4e602a51 // saddlp v17.4s, v18.8h
-	WORD $0x6fa2022c // mla v12.4s, v17.4s, v2.s[1]
-	FMOVQ 16(R7), F17
-	WORD $0x0e31c212 // smull v18.8h, v16.8b, v17.8b
-	WORD $0x4e318212 // smlal2 v18.8h, v16.16b, v17.16b
-	WORD $0x4e602a51 // saddlp v17.4s, v18.8h
-	WORD $0x6fa2022d // mla v13.4s, v17.4s, v2.s[1]
-	FMOVQ 16(R8), F17
-	WORD $0x0e31c212 // smull v18.8h, v16.8b, v17.8b
-	WORD $0x4e318212 // smlal2 v18.8h, v16.16b, v17.16b
-	WORD $0x4e602a51 // saddlp v17.4s, v18.8h
-	WORD $0x6fa2022e // mla v14.4s, v17.4s, v2.s[1]
-	FMOVQ 16(R9), F17
-	WORD $0x0e31c212 // smull v18.8h, v16.8b, v17.8b
-	WORD $0x4e318212 // smlal2 v18.8h, v16.16b, v17.16b
-	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
-	WORD $0x6fa2020b // mla v11.4s, v16.4s, v2.s[1]
-	FMOVQ 32(R2), F16
-	WORD $0x4e3e1e11 // and v17.16b, v16.16b, v30.16b
-	WORD $0x4f0a5432 // shl v18.16b, v1.16b, #2
-	WORD $0x4e3d1e52 // and v18.16b, v18.16b, v29.16b
-	WORD $0x4eb21e31 // orr v17.16b, v17.16b, v18.16b
-	FMOVQ 32(R6), F18
-	WORD $0x0e32c233 // smull v19.8h, v17.8b, v18.8b
-	WORD $0x4e328233 // smlal2 v19.8h, v17.16b, v18.16b
-	WORD $0x4e602a72 // saddlp v18.4s, v19.8h
-	WORD $0x6f820a4c // mla v12.4s, v18.4s, v2.s[2]
-	FMOVQ 32(R7), F18
-	WORD $0x0e32c233 // smull v19.8h, v17.8b, v18.8b
-	WORD $0x4e328233 // smlal2 v19.8h, v17.16b, v18.16b
-	WORD $0x4e602a72 // saddlp v18.4s, v19.8h
-	WORD $0x6f820a4d // mla v13.4s, v18.4s, v2.s[2]
-	FMOVQ 32(R8), F18
-	WORD $0x0e32c233 // smull v19.8h, v17.8b, v18.8b
-	WORD $0x4e328233 // smlal2 v19.8h, v17.16b, v18.16b
-	WORD $0x4e602a72 // saddlp v18.4s, v19.8h
-	WORD $0x6f820a4e // mla v14.4s, v18.4s, v2.s[2]
-	FMOVQ 32(R9), F18
-	WORD $0x0e32c233 // smull v19.8h, v17.8b, v18.8b
-	WORD $0x4e328233 // smlal2 v19.8h, v17.16b, v18.16b
-	WORD $0x4e602a71 // saddlp v17.4s, v19.8h
-	WORD $0x6f820a2b // mla v11.4s, v17.4s, v2.s[2]
-	FMOVQ 48(R2), F17
-	WORD $0x4e3e1e32 // and v18.16b, v17.16b, v30.16b
-	WORD $0x4f0a5553 // shl v19.16b, v10.16b, #2
-	WORD $0x4e3d1e73 // and v19.16b, v19.16b, v29.16b
-	WORD $0x4eb31e52 // orr v18.16b, v18.16b, v19.16b
-	FMOVQ 48(R6), F19
-	WORD $0x0e33c254 // smull v20.8h, v18.8b, v19.8b
-	WORD $0x4e338254 // smlal2 v20.8h, v18.16b, v19.16b
-	WORD $0x4e602a93 // saddlp v19.4s, v20.8h
-	WORD $0x6fa20a6c // mla v12.4s, v19.4s, v2.s[3]
-	FMOVQ 48(R7), F19
-	WORD $0x0e33c254 // smull v20.8h, v18.8b, v19.8b
-	WORD $0x4e338254 // smlal2 v20.8h, v18.16b, v19.16b
-	WORD $0x4e602a93 // saddlp v19.4s, v20.8h
-	WORD $0x6fa20a6d // mla v13.4s, v19.4s, v2.s[3]
-	FMOVQ 48(R8), F19
-	WORD $0x0e33c254 // smull v20.8h, v18.8b, v19.8b
-	WORD $0x4e338254 // smlal2 v20.8h, v18.16b, v19.16b
-	WORD $0x4e602a93 // saddlp v19.4s, v20.8h
-	WORD $0x6fa20a6e // mla v14.4s, v19.4s, v2.s[3]
-	FMOVQ 48(R9), F19
-	WORD $0x0e33c254 // smull v20.8h, v18.8b, v19.8b
-	WORD $0x4e338254 // smlal2 v20.8h, v18.16b, v19.16b
-	WORD $0x4e602a92 // saddlp v18.4s, v20.8h
-	WORD $0x6fa20a4b // mla v11.4s, v18.4s, v2.s[3]
-	WORD $0x6f0c0522 // ushr v2.16b, v9.16b, #4
-	WORD $0x4e3d1c29 // and v9.16b, v1.16b, v29.16b
-	WORD $0x4ea91c42 // orr v2.16b, v2.16b, v9.16b
-	FMOVQ 64(R6), F9
-	WORD $0x0e29c052 // smull v18.8h, v2.8b, v9.8b
-	WORD $0x4e298052 // smlal2 v18.8h, v2.16b, v9.16b
-	WORD $0x4e602a49 // saddlp v9.4s, v18.8h
-	WORD $0x6f83012c // mla v12.4s, v9.4s, v3.s[0]
-	FMOVQ 64(R7), F9
-	WORD $0x0e29c052 // smull v18.8h, v2.8b, v9.8b
-	WORD $0x4e298052 // smlal2 v18.8h, v2.16b, v9.16b
-	WORD $0x4e602a49 // saddlp v9.4s, v18.8h
-	WORD $0x6f83012d // mla v13.4s, v9.4s, v3.s[0]
-	FMOVQ 64(R8), F9
-	WORD $0x0e29c052 // smull v18.8h, v2.8b, v9.8b
-	WORD $0x4e298052 // smlal2 v18.8h, v2.16b, v9.16b
-	WORD $0x4e602a49 // saddlp v9.4s, v18.8h
-	WORD $0x6f83012e // mla v14.4s, v9.4s, v3.s[0]
-	FMOVQ 64(R9), F9
-	WORD $0x0e29c052 // smull v18.8h, v2.8b, v9.8b
-	WORD $0x4e298052 // smlal2 v18.8h, v2.16b, v9.16b
-	WORD $0x4e602a42 // saddlp v2.4s, v18.8h
-	WORD $0x6f83004b // mla v11.4s, v2.4s, v3.s[0]
-	WORD $0x6f0c05e2 // ushr v2.16b, v15.16b, #4
-	WORD $0x4e3d1d49 // and v9.16b, v10.16b, v29.16b
-	WORD $0x4ea91c42 // orr v2.16b, v2.16b, v9.16b
-	FMOVQ 80(R6), F9
-	WORD $0x0e29c04f // smull v15.8h, v2.8b, v9.8b
-	WORD $0x4e29804f // smlal2 v15.8h, v2.16b, v9.16b
-	WORD $0x4e6029e9 // saddlp v9.4s, v15.8h
-	WORD $0x6fa3012c // mla v12.4s, v9.4s, v3.s[1]
-	FMOVQ 80(R7), F9
-	WORD $0x0e29c04f // smull v15.8h, v2.8b, v9.8b
-	WORD $0x4e29804f // smlal2 v15.8h, v2.16b, v9.16b
-	WORD $0x4e6029e9 // saddlp v9.4s, v15.8h
-	WORD $0x6fa3012d // mla v13.4s, v9.4s, v3.s[1]
-	FMOVQ 80(R8), F9
-	WORD $0x0e29c04f // smull v15.8h, v2.8b, v9.8b
-	WORD $0x4e29804f // smlal2 v15.8h, v2.16b, v9.16b
-	WORD $0x4e6029e9 // saddlp v9.4s, v15.8h
-	WORD $0x6fa3012e // mla v14.4s, v9.4s, v3.s[1]
-	FMOVQ 80(R9), F9
-	WORD $0x0e29c04f // smull v15.8h, v2.8b, v9.8b
-	WORD $0x4e29804f // smlal2 v15.8h, v2.16b, v9.16b
-	WORD $0x4e6029e2 // saddlp v2.4s, v15.8h
-	WORD $0x6fa3004b // mla v11.4s, v2.4s, v3.s[1]
-	WORD $0x6f0c0602 // ushr v2.16b, v16.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FMOVQ 96(R6), F2
-	WORD $0x0e22c029 // smull v9.8h, v1.8b, v2.8b
-	WORD $0x4e228029 // smlal2 v9.8h, v1.16b, v2.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x6f83084c // mla v12.4s, v2.4s, v3.s[2]
-	FMOVQ 96(R7), F2
-	WORD $0x0e22c029 // smull v9.8h, v1.8b, v2.8b
-	WORD $0x4e228029 // smlal2 v9.8h, v1.16b, v2.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x6f83084d // mla v13.4s, v2.4s, v3.s[2]
-	FMOVQ 96(R8), F2
-	WORD $0x0e22c029 // smull v9.8h, v1.8b, v2.8b
-	WORD $0x4e228029 // smlal2 v9.8h, v1.16b, v2.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x6f83084e // mla v14.4s, v2.4s, v3.s[2]
-	FMOVQ 96(R9), F2
-	WORD $0x0e22c029 // smull v9.8h, v1.8b, v2.8b
-	WORD $0x4e228029 // smlal2 v9.8h, v1.16b, v2.16b
-	WORD $0x4e602921 // saddlp v1.4s, v9.8h
-	WORD $0x6f83082b // mla v11.4s, v1.4s, v3.s[2]
-	WORD $0x6f0c0621 // ushr v1.16b, v17.16b, #4
-	WORD $0x6f0e0542 // ushr v2.16b, v10.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	FMOVQ 112(R6), F2
-	WORD $0x0e22c029 // smull v9.8h, v1.8b, v2.8b
-	WORD $0x4e228029 // smlal2 v9.8h, v1.16b, v2.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x6fa3084c // mla v12.4s, v2.4s, v3.s[3]
-	FMOVQ 112(R7), F2
-	WORD $0x0e22c029 // smull v9.8h, v1.8b, v2.8b
-	WORD $0x4e228029 // smlal2 v9.8h, v1.16b, v2.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x6fa3084d // mla v13.4s, v2.4s, v3.s[3]
-	FMOVQ 112(R8), F2
-	WORD $0x0e22c029 // smull v9.8h, v1.8b, v2.8b
-	WORD $0x4e228029 // smlal2 v9.8h, v1.16b, v2.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x6fa3084e // mla v14.4s, v2.4s, v3.s[3]
-	FMOVQ 112(R9), F2
-	WORD $0x0e22c029 // smull v9.8h, v1.8b, v2.8b
-	WORD $0x4e228029 // smlal2 v9.8h, v1.16b, v2.16b
-	WORD $0x4e602921 // saddlp v1.4s, v9.8h
-	WORD $0x6fa3082b // mla v11.4s, v1.4s, v3.s[3]
-	FMOVQ 160(R2), F1
-	FMOVQ 64(R2), F2
-	WORD $0x4e3e1c43 // and v3.16b, v2.16b, v30.16b
-	WORD $0x4f0c5429 // shl v9.16b, v1.16b, #4
-	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
-	WORD $0x4ea91c63 // orr v3.16b, v3.16b, v9.16b
-	FMOVQ 128(R6), F9
-	WORD $0x0e29c06a // smull v10.8h, v3.8b, v9.8b
-	WORD $0x4e29806a // smlal2 v10.8h, v3.16b, v9.16b
-	WORD $0x4e602949 // saddlp v9.4s, v10.8h
-	WORD $0x6f84012c // mla v12.4s, v9.4s, v4.s[0]
-	FMOVQ 128(R7), F9
-	WORD $0x0e29c06a // smull v10.8h, v3.8b, v9.8b
-	WORD $0x4e29806a // smlal2 v10.8h, v3.16b, v9.16b
-	WORD $0x4e602949 // saddlp v9.4s, v10.8h
-	WORD $0x6f84012d // mla v13.4s, v9.4s, v4.s[0]
-	FMOVQ 128(R8), F9
-	WORD $0x0e29c06a // smull v10.8h, v3.8b, v9.8b
-	WORD $0x4e29806a // smlal2 v10.8h, v3.16b, v9.16b
-	WORD $0x4e602949 // saddlp v9.4s, v10.8h
-	WORD $0x6f84012e // mla v14.4s, v9.4s, v4.s[0]
-	FMOVQ 128(R9), F9
-	WORD $0x0e29c06a // smull v10.8h, v3.8b, v9.8b
-	WORD $0x4e29806a // smlal2 v10.8h, v3.16b, v9.16b
-	WORD $0x4e602943 // saddlp v3.4s, v10.8h
-	WORD $0x6f84006b // mla v11.4s, v3.4s, v4.s[0]
-	FMOVQ 176(R2), F3
-	FMOVQ 80(R2), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0c546f // shl v15.16b, v3.16b, #4
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4f000409 // movi v9.4s, #0
+	MOVD $2, R23
+
+piece:
+	FLDPQ.P 32(R22), (F10, F11)
+	FLDPQ.P 64(R21), (F12, F13)
+	WORD $0x4e3e1d8e // and v14.16b, v12.16b, v30.16b
+	WORD $0x4f0c554f // shl v15.16b, v10.16b, #4
 	WORD $0x4e3d1def // and v15.16b, v15.16b, v29.16b
-	WORD $0x4eaf1d4a // orr v10.16b, v10.16b, v15.16b
-	FMOVQ 144(R6), F15
-	WORD $0x0e2fc150 // smull v16.8h, v10.8b, v15.8b
-	WORD $0x4e2f8150 // smlal2 v16.8h, v10.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6fa401ec // mla v12.4s, v15.4s, v4.s[1]
-	FMOVQ 144(R7), F15
-	WORD $0x0e2fc150 // smull v16.8h, v10.8b, v15.8b
-	WORD $0x4e2f8150 // smlal2 v16.8h, v10.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6fa401ed // mla v13.4s, v15.4s, v4.s[1]
-	FMOVQ 144(R8), F15
-	WORD $0x0e2fc150 // smull v16.8h, v10.8b, v15.8b
-	WORD $0x4e2f8150 // smlal2 v16.8h, v10.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6fa401ee // mla v14.4s, v15.4s, v4.s[1]
-	FMOVQ 144(R9), F15
-	WORD $0x0e2fc150 // smull v16.8h, v10.8b, v15.8b
-	WORD $0x4e2f8150 // smlal2 v16.8h, v10.16b, v15.16b
-	WORD $0x4e602a0a // saddlp v10.4s, v16.8h
-	WORD $0x6fa4014b // mla v11.4s, v10.4s, v4.s[1]
-	FMOVQ 96(R2), F10
-	WORD $0x4e3e1d4f // and v15.16b, v10.16b, v30.16b
-	WORD $0x4f0a5430 // shl v16.16b, v1.16b, #2
+	WORD $0x4eaf1dce // orr v14.16b, v14.16b, v15.16b
+	WORD $0x4e3e1daf // and v15.16b, v13.16b, v30.16b
+	WORD $0x4f0c5570 // shl v16.16b, v11.16b, #4
 	WORD $0x4e3d1e10 // and v16.16b, v16.16b, v29.16b
 	WORD $0x4eb01def // orr v15.16b, v15.16b, v16.16b
-	FMOVQ 160(R6), F16
-	WORD $0x0e30c1f1 // smull v17.8h, v15.8b, v16.8b
-	WORD $0x4e3081f1 // smlal2 v17.8h, v15.16b, v16.16b
-	WORD $0x4e602a30 // saddlp v16.4s, v17.8h
-	WORD $0x6f840a0c // mla v12.4s, v16.4s, v4.s[2]
-	FMOVQ 160(R7), F16
-	WORD $0x0e30c1f1 // smull v17.8h, v15.8b, v16.8b
-	WORD $0x4e3081f1 // smlal2 v17.8h, v15.16b, v16.16b
-	WORD $0x4e602a30 // saddlp v16.4s, v17.8h
-	WORD $0x6f840a0d // mla v13.4s, v16.4s, v4.s[2]
-	FMOVQ 160(R8), F16
-	WORD $0x0e30c1f1 // smull v17.8h, v15.8b, v16.8b
-	WORD $0x4e3081f1 // smlal2 v17.8h, v15.16b, v16.16b
-	WORD $0x4e602a30 // saddlp v16.4s, v17.8h
-	WORD $0x6f840a0e // mla v14.4s, v16.4s, v4.s[2]
-	FMOVQ 160(R9), F16
-	WORD $0x0e30c1f1 // smull v17.8h, v15.8b, v16.8b
-	WORD $0x4e3081f1 // smlal2 v17.8h, v15.16b, v16.16b
-	WORD $0x4e602a2f // saddlp v15.4s, v17.8h
-	WORD $0x6f8409eb // mla v11.4s, v15.4s, v4.s[2]
-	FMOVQ 112(R2), F15
-	WORD $0x4e3e1df0 // and v16.16b, v15.16b, v30.16b
-	WORD $0x4f0a5471 // shl v17.16b, v3.16b, #2
+	FLDPQ.P 128(R6), (F16, F17)
+	WORD $0x0e30c1d2 // smull v18.8h, v14.8b, v16.8b
+	WORD $0x4e3081d2 // smlal2 v18.8h, v14.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f820206 // mla v6.4s, v16.4s, v2.s[0]
+	WORD $0x0e31c1f0 // smull v16.8h, v15.8b, v17.8b
+	WORD $0x4e3181f0 // smlal2 v16.8h, v15.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa20206 // mla v6.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R7), (F16, F17)
+	WORD $0x0e30c1d2 // smull v18.8h, v14.8b, v16.8b
+	WORD $0x4e3081d2 // smlal2 v18.8h, v14.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f820207 // mla v7.4s, v16.4s, v2.s[0]
+	WORD $0x0e31c1f0 // smull v16.8h, v15.8b, v17.8b
+	WORD $0x4e3181f0 // smlal2 v16.8h, v15.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa20207 // mla v7.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R8), (F16, F17)
+	WORD $0x0e30c1d2 // smull v18.8h, v14.8b, v16.8b
+	WORD $0x4e3081d2 // smlal2 v18.8h, v14.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f820208 // mla v8.4s, v16.4s, v2.s[0]
+	WORD $0x0e31c1f0 // smull v16.8h, v15.8b, v17.8b
+	WORD $0x4e3181f0 // smlal2 v16.8h, v15.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa20208 // mla v8.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R9), (F16, F17)
+	WORD $0x0e30c1d2 // smull v18.8h, v14.8b, v16.8b
+	WORD $0x4e3081d2 // smlal2 v18.8h, v14.16b, v16.16b
+	WORD $0x4e602a4e // saddlp v14.4s, v18.8h
+	WORD $0x6f8201c9 // mla v9.4s, v14.4s, v2.s[0]
+	WORD $0x0e31c1ee // smull v14.8h, v15.8b, v17.8b
+	WORD $0x4e3181ee // smlal2 v14.8h, v15.16b, v17.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa201c9 // mla v9.4s, v14.4s, v2.s[1]
+	FLDPQ -32(R21), (F14, F15)
+	WORD $0x4e3e1dd0 // and v16.16b, v14.16b, v30.16b
+	WORD $0x4f0a5551 // shl v17.16b, v10.16b, #2
 	WORD $0x4e3d1e31 // and v17.16b, v17.16b, v29.16b
 	WORD $0x4eb11e10 // orr v16.16b, v16.16b, v17.16b
-	FMOVQ 176(R6), F17
-	WORD $0x0e31c212 // smull v18.8h, v16.8b, v17.8b
-	WORD $0x4e318212 // smlal2 v18.8h, v16.16b, v17.16b
-	WORD $0x4e602a51 // saddlp v17.4s, v18.8h
-	WORD $0x6fa40a2c // mla v12.4s, v17.4s, v4.s[3]
-	FMOVQ 176(R7), F17
-	WORD $0x0e31c212 // smull v18.8h, v16.8b, v17.8b
-	WORD $0x4e318212 // smlal2 v18.8h, v16.16b, v17.16b
-	WORD $0x4e602a51 // saddlp v17.4s, v18.8h
-	WORD $0x6fa40a2d // mla v13.4s, v17.4s, v4.s[3]
-	FMOVQ 176(R8), F17
-	WORD $0x0e31c212 // smull v18.8h, v16.8b, v17.8b
-	WORD $0x4e318212 // smlal2 v18.8h, v16.16b, v17.16b
-	WORD $0x4e602a51 // saddlp v17.4s, v18.8h
-	WORD $0x6fa40a2e // mla v14.4s, v17.4s, v4.s[3]
-	FMOVQ 176(R9), F17
-	WORD $0x0e31c212 // smull v18.8h, v16.8b, v17.8b
-	WORD $0x4e318212 // smlal2 v18.8h, v16.16b, v17.16b
+	WORD $0x4e3e1df1 // and v17.16b, v15.16b, v30.16b
+	WORD $0x4f0a5572 // shl v18.16b, v11.16b, #2
+	WORD $0x4e3d1e52 // and v18.16b, v18.16b, v29.16b
+	WORD $0x4eb21e31 // orr v17.16b, v17.16b, v18.16b
+	FLDPQ -96(R6), (F18, F19)
+	WORD $0x0e32c214 // smull v20.8h, v16.8b, v18.8b
+	WORD $0x4e328214 // smlal2 v20.8h, v16.16b, v18.16b
+	WORD $0x4e602a92 // saddlp v18.4s, v20.8h
+	WORD $0x6f820a46 // mla v6.4s, v18.4s, v2.s[2]
+	WORD $0x0e33c232 // smull v18.8h, v17.8b, v19.8b
+	WORD $0x4e338232 // smlal2 v18.8h, v17.16b, v19.16b
+	WORD $0x4e602a52 // saddlp v18.4s, v18.8h
+	WORD $0x6fa20a46 // mla v6.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R7), (F18, F19)
+	WORD $0x0e32c214 // smull v20.8h, v16.8b, v18.8b
+	WORD $0x4e328214 // smlal2 v20.8h, v16.16b, v18.16b
+	WORD $0x4e602a92 // saddlp v18.4s, v20.8h
+	WORD $0x6f820a47 // mla v7.4s, v18.4s, v2.s[2]
+	WORD $0x0e33c232 // smull v18.8h, v17.8b, v19.8b
+	WORD $0x4e338232 // smlal2 v18.8h, v17.16b, v19.16b
+	WORD $0x4e602a52 // saddlp v18.4s, v18.8h
+	WORD $0x6fa20a47 // mla v7.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R8), (F18, F19)
+	WORD $0x0e32c214 // smull v20.8h, v16.8b, v18.8b
+	WORD $0x4e328214 // smlal2 v20.8h, v16.16b, v18.16b
+	WORD $0x4e602a92 // saddlp v18.4s, v20.8h
+	WORD $0x6f820a48 // mla v8.4s, v18.4s, v2.s[2]
+	WORD $0x0e33c232 // smull v18.8h, v17.8b, v19.8b
+	WORD $0x4e338232 // smlal2 v18.8h, v17.16b, v19.16b
+	WORD $0x4e602a52 // saddlp v18.4s, v18.8h
+	WORD $0x6fa20a48 // mla v8.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R9), (F18, F19)
+	WORD $0x0e32c214 // smull v20.8h, v16.8b, v18.8b
+	WORD $0x4e328214 // smlal2 v20.8h, v16.16b, v18.16b
+	WORD $0x4e602a90 // saddlp v16.4s, v20.8h
+	WORD $0x6f820a09 // mla v9.4s, v16.4s, v2.s[2]
+	WORD $0x0e33c230 // smull v16.8h, v17.8b, v19.8b
+	WORD $0x4e338230 // smlal2 v16.8h, v17.16b, v19.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa20a09 // mla v9.4s, v16.4s, v2.s[3]
+	WORD $0x6f0c058c // ushr v12.16b, v12.16b, #4
+	WORD $0x4e3d1d50 // and v16.16b, v10.16b, v29.16b
+	WORD $0x4eb01d8c // orr v12.16b, v12.16b, v16.16b
+	WORD $0x6f0c05ad // ushr v13.16b, v13.16b, #4
+	WORD $0x4e3d1d70 // and v16.16b, v11.16b, v29.16b
+	WORD $0x4eb01dad // orr v13.16b, v13.16b, v16.16b
+	FLDPQ -64(R6), (F16, F17)
+	WORD $0x0e30c192 // smull v18.8h, v12.8b, v16.8b
+	WORD $0x4e308192 // smlal2 v18.8h, v12.16b, v16.16b
 	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
-	WORD $0x6fa40a0b // mla v11.4s, v16.4s, v4.s[3]
-	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
-	WORD $0x4e3d1c24 // and v4.16b, v1.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	FMOVQ 192(R6), F4
-	WORD $0x0e24c050 // smull v16.8h, v2.8b, v4.8b
-	WORD $0x4e248050 // smlal2 v16.8h, v2.16b, v4.16b
-	WORD $0x4e602a04 // saddlp v4.4s, v16.8h
-	WORD $0x6f85008c // mla v12.4s, v4.4s, v5.s[0]
-	FMOVQ 192(R7), F4
-	WORD $0x0e24c050 // smull v16.8h, v2.8b, v4.8b
-	WORD $0x4e248050 // smlal2 v16.8h, v2.16b, v4.16b
-	WORD $0x4e602a04 // saddlp v4.4s, v16.8h
-	WORD $0x6f85008d // mla v13.4s, v4.4s, v5.s[0]
-	FMOVQ 192(R8), F4
-	WORD $0x0e24c050 // smull v16.8h, v2.8b, v4.8b
-	WORD $0x4e248050 // smlal2 v16.8h, v2.16b, v4.16b
-	WORD $0x4e602a04 // saddlp v4.4s, v16.8h
-	WORD $0x6f85008e // mla v14.4s, v4.4s, v5.s[0]
-	FMOVQ 192(R9), F4
-	WORD $0x0e24c050 // smull v16.8h, v2.8b, v4.8b
-	WORD $0x4e248050 // smlal2 v16.8h, v2.16b, v4.16b
-	WORD $0x4e602a02 // saddlp v2.4s, v16.8h
-	WORD $0x6f85004b // mla v11.4s, v2.4s, v5.s[0]
-	WORD $0x6f0c0522 // ushr v2.16b, v9.16b, #4
-	WORD $0x4e3d1c64 // and v4.16b, v3.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	FMOVQ 208(R6), F4
-	WORD $0x0e24c049 // smull v9.8h, v2.8b, v4.8b
-	WORD $0x4e248049 // smlal2 v9.8h, v2.16b, v4.16b
-	WORD $0x4e602924 // saddlp v4.4s, v9.8h
-	WORD $0x6fa5008c // mla v12.4s, v4.4s, v5.s[1]
-	FMOVQ 208(R7), F4
-	WORD $0x0e24c049 // smull v9.8h, v2.8b, v4.8b
-	WORD $0x4e248049 // smlal2 v9.8h, v2.16b, v4.16b
-	WORD $0x4e602924 // saddlp v4.4s, v9.8h
-	WORD $0x6fa5008d // mla v13.4s, v4.4s, v5.s[1]
-	FMOVQ 208(R8), F4
-	WORD $0x0e24c049 // smull v9.8h, v2.8b, v4.8b
-	WORD $0x4e248049 // smlal2 v9.8h, v2.16b, v4.16b
-	WORD $0x4e602924 // saddlp v4.4s, v9.8h
-	WORD $0x6fa5008e // mla v14.4s, v4.4s, v5.s[1]
-	FMOVQ 208(R9), F4
-	WORD $0x0e24c049 // smull v9.8h, v2.8b, v4.8b
-	WORD $0x4e248049 // smlal2 v9.8h, v2.16b, v4.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x6fa5004b // mla v11.4s, v2.4s, v5.s[1]
-	WORD $0x6f0c0542 // ushr v2.16b, v10.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FMOVQ 224(R6), F2
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6f85084c // mla v12.4s, v2.4s, v5.s[2]
-	FMOVQ 224(R7), F2
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6f85084d // mla v13.4s, v2.4s, v5.s[2]
-	FMOVQ 224(R8), F2
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6f85084e // mla v14.4s, v2.4s, v5.s[2]
-	FMOVQ 224(R9), F2
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x6f85082b // mla v11.4s, v1.4s, v5.s[2]
-	WORD $0x6f0c05e1 // ushr v1.16b, v15.16b, #4
-	WORD $0x6f0e0462 // ushr v2.16b, v3.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	FMOVQ 240(R6), F2
-	WORD $0x0e22c023 // smull v3.8h, v1.8b, v2.8b
-	WORD $0x4e228023 // smlal2 v3.8h, v1.16b, v2.16b
-	WORD $0x4e602862 // saddlp v2.4s, v3.8h
-	WORD $0x6fa5084c // mla v12.4s, v2.4s, v5.s[3]
-	FMOVQ 240(R7), F2
-	WORD $0x0e22c023 // smull v3.8h, v1.8b, v2.8b
-	WORD $0x4e228023 // smlal2 v3.8h, v1.16b, v2.16b
-	WORD $0x4e602862 // saddlp v2.4s, v3.8h
-	WORD $0x6fa5084d // mla v13.4s, v2.4s, v5.s[3]
-	FMOVQ 240(R8), F2
-	WORD $0x0e22c023 // smull v3.8h, v1.8b, v2.8b
-	WORD $0x4e228023 // smlal2 v3.8h, v1.16b, v2.16b
-	WORD $0x4e602862 // saddlp v2.4s, v3.8h
-	WORD $0x6fa5084e // mla v14.4s, v2.4s, v5.s[3]
-	FMOVQ 240(R9), F2
-	WORD $0x0e22c023 // smull v3.8h, v1.8b, v2.8b
-	WORD $0x4e228023 // smlal2 v3.8h, v1.16b, v2.16b
-	WORD $0x4e602861 // saddlp v1.4s, v3.8h
-	WORD $0x6fa5082b // mla v11.4s, v1.4s, v5.s[3]
-	WORD $0x6ea68581 // sub v1.4s, v12.4s, v6.4s
-	WORD $0x6ea785a2 // sub v2.4s, v13.4s, v7.4s
-	WORD $0x6ea885c3 // sub v3.4s, v14.4s, v8.4s
-	WORD $0x6ea08560 // sub v0.4s, v11.4s, v0.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4ea0bc60 // addp v0.4s, v3.4s, v0.4s
-	WORD $0x4ea0bc20 // addp v0.4s, v1.4s, v0.4s
+	WORD $0x6f830206 // mla v6.4s, v16.4s, v3.s[0]
+	WORD $0x0e31c1b0 // smull v16.8h, v13.8b, v17.8b
+	WORD $0x4e3181b0 // smlal2 v16.8h, v13.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa30206 // mla v6.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R7), (F16, F17)
+	WORD $0x0e30c192 // smull v18.8h, v12.8b, v16.8b
+	WORD $0x4e308192 // smlal2 v18.8h, v12.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f830207 // mla v7.4s, v16.4s, v3.s[0]
+	WORD $0x0e31c1b0 // smull v16.8h, v13.8b, v17.8b
+	WORD $0x4e3181b0 // smlal2 v16.8h, v13.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa30207 // mla v7.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R8), (F16, F17)
+	WORD $0x0e30c192 // smull v18.8h, v12.8b, v16.8b
+	WORD $0x4e308192 // smlal2 v18.8h, v12.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f830208 // mla v8.4s, v16.4s, v3.s[0]
+	WORD $0x0e31c1b0 // smull v16.8h, v13.8b, v17.8b
+	WORD $0x4e3181b0 // smlal2 v16.8h, v13.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa30208 // mla v8.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R9), (F16, F17)
+	WORD $0x0e30c192 // smull v18.8h, v12.8b, v16.8b
+	WORD $0x4e308192 // smlal2 v18.8h, v12.16b, v16.16b
+	WORD $0x4e602a4c // saddlp v12.4s, v18.8h
+	WORD $0x6f830189 // mla v9.4s, v12.4s, v3.s[0]
+	WORD $0x0e31c1ac // smull v12.8h, v13.8b, v17.8b
+	WORD $0x4e3181ac // smlal2 v12.8h, v13.16b, v17.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30189 // mla v9.4s, v12.4s, v3.s[1]
+	WORD $0x6f0c05cc // ushr v12.16b, v14.16b, #4
+	WORD $0x6f0e054a // ushr v10.16b, v10.16b, #2
+	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
+	WORD $0x4eaa1d8a // orr v10.16b, v12.16b, v10.16b
+	WORD $0x6f0c05ec // ushr v12.16b, v15.16b, #4
+	WORD $0x6f0e056b // ushr v11.16b, v11.16b, #2
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	WORD $0x4eab1d8b // orr v11.16b, v12.16b, v11.16b
+	FLDPQ -32(R6), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830986 // mla v6.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30986 // mla v6.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R7), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830987 // mla v7.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30987 // mla v7.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R8), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830988 // mla v8.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30988 // mla v8.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R9), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029ca // saddlp v10.4s, v14.8h
+	WORD $0x6f830949 // mla v9.4s, v10.4s, v3.s[2]
+	WORD $0x0e2dc16a // smull v10.8h, v11.8b, v13.8b
+	WORD $0x4e2d816a // smlal2 v10.8h, v11.16b, v13.16b
+	WORD $0x4e60294a // saddlp v10.4s, v10.8h
+	WORD $0x6fa30949 // mla v9.4s, v10.4s, v3.s[3]
+	WORD $0x4ea41c82 // orr v2.16b, v4.16b, v4.16b
+	WORD $0x4ea51ca3 // orr v3.16b, v5.16b, v5.16b
+	SUBS $1, R23, R23
+	BNE piece
+	FMOVQ 0(R6), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R6), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea284c6 // sub v6.4s, v6.4s, v2.4s
+	FMOVQ 0(R7), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R7), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea284e7 // sub v7.4s, v7.4s, v2.4s
+	FMOVQ 0(R8), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R8), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea28508 // sub v8.4s, v8.4s, v2.4s
+	FMOVQ 0(R9), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R9), F1
+	WORD $0x0e618003 // smlal v3.4s, v0.4h, v1.4h
+	WORD $0x4e618003 // smlal2 v3.4s, v0.8h, v1.8h
+	WORD $0x4f255460 // shl v0.4s, v3.4s, #5
+	WORD $0x6ea08529 // sub v9.4s, v9.4s, v0.4s
+	WORD $0x4ea7bcc0 // addp v0.4s, v6.4s, v7.4s
+	WORD $0x4ea9bd01 // addp v1.4s, v8.4s, v9.4s
+	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V1.S4]
+	VLD1.P 4(R15), V1.S[1]
+	VLD1.P 4(R19), V1.S[2]
+	VLD1.P 4(R20), V1.S[3]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	MOVWU 288(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 288(R8), R19
-	MOVWU 288(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	MOVHU 208(R2), R14
-	VDUP R14, V2.H8
+	ADD $208, R2, R14
+	VLD1R.P 2(R14), [V2.H8]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $210, R2
-	ADD $320, R6
-	ADD $320, R7
-	ADD $320, R8
-	ADD $320, R9
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -9882,7 +3455,8 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $84, R13
-	FMOVQ 0(R2), F0
+	ADD $16, R2, R21
+	FMOVQ -16(R21), F0
 	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
 	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
 	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
@@ -9893,415 +3467,231 @@ loop:
 	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
 	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
 	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c047 // smull v7.4s, v2.4h, v6.4h
-	WORD $0x4e668047 // smlal2 v7.4s, v2.8h, v6.8h
-	FMOVQ 272(R6), F6
-	WORD $0x0e668007 // smlal v7.4s, v0.4h, v6.4h
-	WORD $0x4e668007 // smlal2 v7.4s, v0.8h, v6.8h
-	FMOVQ 256(R7), F6
-	WORD $0x0e66c048 // smull v8.4s, v2.4h, v6.4h
-	WORD $0x4e668048 // smlal2 v8.4s, v2.8h, v6.8h
-	FMOVQ 272(R7), F6
-	WORD $0x0e668008 // smlal v8.4s, v0.4h, v6.4h
-	WORD $0x4e668008 // smlal2 v8.4s, v0.8h, v6.8h
-	FMOVQ 256(R8), F6
-	WORD $0x0e66c049 // smull v9.4s, v2.4h, v6.4h
-	WORD $0x4e668049 // smlal2 v9.4s, v2.8h, v6.8h
-	FMOVQ 272(R8), F6
-	WORD $0x0e668009 // smlal v9.4s, v0.4h, v6.4h
-	WORD $0x4e668009 // smlal2 v9.4s, v0.8h, v6.8h
-	FMOVQ 256(R9), F6
-	WORD $0x0e66c04a // smull v10.4s, v2.4h, v6.4h
-	WORD $0x4e66804a // smlal2 v10.4s, v2.8h, v6.8h
-	FMOVQ 272(R9), F2
-	WORD $0x0e62800a // smlal v10.4s, v0.4h, v2.4h
-	WORD $0x4e62800a // smlal2 v10.4s, v0.8h, v2.8h
-	FMOVQ 16(R2), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 0(R6), F6
-	WORD $0x0e26c04b // smull v11.8h, v2.8b, v6.8b
-	WORD $0x4e26804b // smlal2 v11.8h, v2.16b, v6.16b
-	WORD $0x4e602966 // saddlp v6.4s, v11.8h
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x6f8400cb // mla v11.4s, v6.4s, v4.s[0]
-	FMOVQ 0(R7), F6
-	WORD $0x0e26c04c // smull v12.8h, v2.8b, v6.8b
-	WORD $0x4e26804c // smlal2 v12.8h, v2.16b, v6.16b
-	WORD $0x4e602986 // saddlp v6.4s, v12.8h
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x6f8400cc // mla v12.4s, v6.4s, v4.s[0]
-	FMOVQ 0(R8), F6
-	WORD $0x0e26c04d // smull v13.8h, v2.8b, v6.8b
-	WORD $0x4e26804d // smlal2 v13.8h, v2.16b, v6.16b
-	WORD $0x4e6029a6 // saddlp v6.4s, v13.8h
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x6f8400cd // mla v13.4s, v6.4s, v4.s[0]
-	FMOVQ 0(R9), F6
-	WORD $0x0e26c04e // smull v14.8h, v2.8b, v6.8b
-	WORD $0x4e26804e // smlal2 v14.8h, v2.16b, v6.16b
-	WORD $0x4e6029c2 // saddlp v2.4s, v14.8h
 	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x6f840046 // mla v6.4s, v2.4s, v4.s[0]
-	FMOVQ 32(R2), F2
-	WORD $0x4e3d1c4e // and v14.16b, v2.16b, v29.16b
-	FMOVQ 16(R6), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6fa401eb // mla v11.4s, v15.4s, v4.s[1]
-	FMOVQ 16(R7), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6fa401ec // mla v12.4s, v15.4s, v4.s[1]
-	FMOVQ 16(R8), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6fa401ed // mla v13.4s, v15.4s, v4.s[1]
-	FMOVQ 16(R9), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4f000409 // movi v9.4s, #0
+	MOVD $2, R23
+
+piece:
+	FLDPQ.P 32(R21), (F10, F11)
+	WORD $0x4e3d1d4c // and v12.16b, v10.16b, v29.16b
+	WORD $0x4e3d1d6d // and v13.16b, v11.16b, v29.16b
+	FLDPQ.P 32(R6), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
 	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8401c6 // mla v6.4s, v14.4s, v4.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
 	WORD $0x6fa401c6 // mla v6.4s, v14.4s, v4.s[1]
-	WORD $0x6f0e040e // ushr v14.16b, v0.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	FMOVQ 64(R6), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6f8409eb // mla v11.4s, v15.4s, v4.s[2]
-	FMOVQ 64(R7), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6f8409ec // mla v12.4s, v15.4s, v4.s[2]
-	FMOVQ 64(R8), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6f8409ed // mla v13.4s, v15.4s, v4.s[2]
-	FMOVQ 64(R9), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
+	FLDPQ.P 32(R7), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8401c7 // mla v7.4s, v14.4s, v4.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa401c7 // mla v7.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R8), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8401c8 // mla v8.4s, v14.4s, v4.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa401c8 // mla v8.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R9), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0c // saddlp v12.4s, v16.8h
+	WORD $0x6f840189 // mla v9.4s, v12.4s, v4.s[0]
+	WORD $0x0e2fc1ac // smull v12.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ac // smlal2 v12.8h, v13.16b, v15.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa40189 // mla v9.4s, v12.4s, v4.s[1]
+	WORD $0x6f0e054c // ushr v12.16b, v10.16b, #2
+	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
+	WORD $0x6f0e056d // ushr v13.16b, v11.16b, #2
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	FLDPQ 32(R6), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
 	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
 	WORD $0x6f8409c6 // mla v6.4s, v14.4s, v4.s[2]
-	WORD $0x6f0e044e // ushr v14.16b, v2.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	FMOVQ 80(R6), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6fa409eb // mla v11.4s, v15.4s, v4.s[3]
-	FMOVQ 80(R7), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6fa409ec // mla v12.4s, v15.4s, v4.s[3]
-	FMOVQ 80(R8), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0f // saddlp v15.4s, v16.8h
-	WORD $0x6fa409ed // mla v13.4s, v15.4s, v4.s[3]
-	FMOVQ 80(R9), F15
-	WORD $0x0e2fc1d0 // smull v16.8h, v14.8b, v15.8b
-	WORD $0x4e2f81d0 // smlal2 v16.8h, v14.16b, v15.16b
-	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
 	WORD $0x6fa409c6 // mla v6.4s, v14.4s, v4.s[3]
-	WORD $0x6f0c0404 // ushr v4.16b, v0.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 128(R6), F14
-	WORD $0x0e2ec08f // smull v15.8h, v4.8b, v14.8b
-	WORD $0x4e2e808f // smlal2 v15.8h, v4.16b, v14.16b
-	WORD $0x4e6029ee // saddlp v14.4s, v15.8h
-	WORD $0x6f8301cb // mla v11.4s, v14.4s, v3.s[0]
-	FMOVQ 128(R7), F14
-	WORD $0x0e2ec08f // smull v15.8h, v4.8b, v14.8b
-	WORD $0x4e2e808f // smlal2 v15.8h, v4.16b, v14.16b
-	WORD $0x4e6029ee // saddlp v14.4s, v15.8h
-	WORD $0x6f8301cc // mla v12.4s, v14.4s, v3.s[0]
-	FMOVQ 128(R8), F14
-	WORD $0x0e2ec08f // smull v15.8h, v4.8b, v14.8b
-	WORD $0x4e2e808f // smlal2 v15.8h, v4.16b, v14.16b
-	WORD $0x4e6029ee // saddlp v14.4s, v15.8h
-	WORD $0x6f8301cd // mla v13.4s, v14.4s, v3.s[0]
-	FMOVQ 128(R9), F14
-	WORD $0x0e2ec08f // smull v15.8h, v4.8b, v14.8b
-	WORD $0x4e2e808f // smlal2 v15.8h, v4.16b, v14.16b
-	WORD $0x4e6029e4 // saddlp v4.4s, v15.8h
-	WORD $0x6f830086 // mla v6.4s, v4.4s, v3.s[0]
-	WORD $0x6f0c0444 // ushr v4.16b, v2.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FMOVQ 144(R6), F14
-	WORD $0x0e2ec08f // smull v15.8h, v4.8b, v14.8b
-	WORD $0x4e2e808f // smlal2 v15.8h, v4.16b, v14.16b
-	WORD $0x4e6029ee // saddlp v14.4s, v15.8h
-	WORD $0x6fa301cb // mla v11.4s, v14.4s, v3.s[1]
-	FMOVQ 144(R7), F14
-	WORD $0x0e2ec08f // smull v15.8h, v4.8b, v14.8b
-	WORD $0x4e2e808f // smlal2 v15.8h, v4.16b, v14.16b
-	WORD $0x4e6029ee // saddlp v14.4s, v15.8h
-	WORD $0x6fa301cc // mla v12.4s, v14.4s, v3.s[1]
-	FMOVQ 144(R8), F14
-	WORD $0x0e2ec08f // smull v15.8h, v4.8b, v14.8b
-	WORD $0x4e2e808f // smlal2 v15.8h, v4.16b, v14.16b
-	WORD $0x4e6029ee // saddlp v14.4s, v15.8h
-	WORD $0x6fa301cd // mla v13.4s, v14.4s, v3.s[1]
-	FMOVQ 144(R9), F14
-	WORD $0x0e2ec08f // smull v15.8h, v4.8b, v14.8b
-	WORD $0x4e2e808f // smlal2 v15.8h, v4.16b, v14.16b
-	WORD $0x4e6029e4 // saddlp v4.4s, v15.8h
-	WORD $0x6fa30086 // mla v6.4s, v4.4s, v3.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 192(R6), F4
-	WORD $0x0e24c00e // smull v14.8h, v0.8b, v4.8b
-	WORD $0x4e24800e // smlal2 v14.8h, v0.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6f83088b // mla v11.4s, v4.4s, v3.s[2]
-	FMOVQ 192(R7), F4
-	WORD $0x0e24c00e // smull v14.8h, v0.8b, v4.8b
-	WORD $0x4e24800e // smlal2 v14.8h, v0.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6f83088c // mla v12.4s, v4.4s, v3.s[2]
-	FMOVQ 192(R8), F4
-	WORD $0x0e24c00e // smull v14.8h, v0.8b, v4.8b
-	WORD $0x4e24800e // smlal2 v14.8h, v0.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6f83088d // mla v13.4s, v4.4s, v3.s[2]
-	FMOVQ 192(R9), F4
-	WORD $0x0e24c00e // smull v14.8h, v0.8b, v4.8b
-	WORD $0x4e24800e // smlal2 v14.8h, v0.16b, v4.16b
-	WORD $0x4e6029c0 // saddlp v0.4s, v14.8h
-	WORD $0x6f830806 // mla v6.4s, v0.4s, v3.s[2]
-	WORD $0x6f0a0440 // ushr v0.16b, v2.16b, #6
-	FMOVQ 208(R6), F2
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6fa3084b // mla v11.4s, v2.4s, v3.s[3]
-	FMOVQ 208(R7), F2
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6fa3084c // mla v12.4s, v2.4s, v3.s[3]
-	FMOVQ 208(R8), F2
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6fa3084d // mla v13.4s, v2.4s, v3.s[3]
-	FMOVQ 208(R9), F2
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x6fa30806 // mla v6.4s, v0.4s, v3.s[3]
-	FMOVQ 48(R2), F0
-	WORD $0x4e3d1c02 // and v2.16b, v0.16b, v29.16b
-	FMOVQ 32(R6), F3
-	WORD $0x0e23c044 // smull v4.8h, v2.8b, v3.8b
-	WORD $0x4e238044 // smlal2 v4.8h, v2.16b, v3.16b
-	WORD $0x4e602883 // saddlp v3.4s, v4.8h
-	WORD $0x6f85006b // mla v11.4s, v3.4s, v5.s[0]
-	FMOVQ 32(R7), F3
-	WORD $0x0e23c044 // smull v4.8h, v2.8b, v3.8b
-	WORD $0x4e238044 // smlal2 v4.8h, v2.16b, v3.16b
-	WORD $0x4e602883 // saddlp v3.4s, v4.8h
-	WORD $0x6f85006c // mla v12.4s, v3.4s, v5.s[0]
-	FMOVQ 32(R8), F3
-	WORD $0x0e23c044 // smull v4.8h, v2.8b, v3.8b
-	WORD $0x4e238044 // smlal2 v4.8h, v2.16b, v3.16b
-	WORD $0x4e602883 // saddlp v3.4s, v4.8h
-	WORD $0x6f85006d // mla v13.4s, v3.4s, v5.s[0]
-	FMOVQ 32(R9), F3
-	WORD $0x0e23c044 // smull v4.8h, v2.8b, v3.8b
-	WORD $0x4e238044 // smlal2 v4.8h, v2.16b, v3.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6f850046 // mla v6.4s, v2.4s, v5.s[0]
-	FMOVQ 64(R2), F2
-	WORD $0x4e3d1c43 // and v3.16b, v2.16b, v29.16b
-	FMOVQ 48(R6), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6fa5008b // mla v11.4s, v4.4s, v5.s[1]
-	FMOVQ 48(R7), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6fa5008c // mla v12.4s, v4.4s, v5.s[1]
-	FMOVQ 48(R8), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6fa5008d // mla v13.4s, v4.4s, v5.s[1]
-	FMOVQ 48(R9), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c3 // saddlp v3.4s, v14.8h
-	WORD $0x6fa50066 // mla v6.4s, v3.4s, v5.s[1]
-	WORD $0x6f0e0403 // ushr v3.16b, v0.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 96(R6), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6f85088b // mla v11.4s, v4.4s, v5.s[2]
-	FMOVQ 96(R7), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6f85088c // mla v12.4s, v4.4s, v5.s[2]
-	FMOVQ 96(R8), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6f85088d // mla v13.4s, v4.4s, v5.s[2]
-	FMOVQ 96(R9), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c3 // saddlp v3.4s, v14.8h
-	WORD $0x6f850866 // mla v6.4s, v3.4s, v5.s[2]
-	WORD $0x6f0e0443 // ushr v3.16b, v2.16b, #2
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 112(R6), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6fa5088b // mla v11.4s, v4.4s, v5.s[3]
-	FMOVQ 112(R7), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6fa5088c // mla v12.4s, v4.4s, v5.s[3]
-	FMOVQ 112(R8), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c4 // saddlp v4.4s, v14.8h
-	WORD $0x6fa5088d // mla v13.4s, v4.4s, v5.s[3]
-	FMOVQ 112(R9), F4
-	WORD $0x0e24c06e // smull v14.8h, v3.8b, v4.8b
-	WORD $0x4e24806e // smlal2 v14.8h, v3.16b, v4.16b
-	WORD $0x4e6029c3 // saddlp v3.4s, v14.8h
-	WORD $0x6fa50866 // mla v6.4s, v3.4s, v5.s[3]
-	WORD $0x6f0c0403 // ushr v3.16b, v0.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 160(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x6f81008b // mla v11.4s, v4.4s, v1.s[0]
-	FMOVQ 160(R7), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x6f81008c // mla v12.4s, v4.4s, v1.s[0]
-	FMOVQ 160(R8), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x6f81008d // mla v13.4s, v4.4s, v1.s[0]
-	FMOVQ 160(R9), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6f810066 // mla v6.4s, v3.4s, v1.s[0]
-	WORD $0x6f0c0443 // ushr v3.16b, v2.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	FMOVQ 176(R6), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x6fa1008b // mla v11.4s, v4.4s, v1.s[1]
-	FMOVQ 176(R7), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x6fa1008c // mla v12.4s, v4.4s, v1.s[1]
-	FMOVQ 176(R8), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x6fa1008d // mla v13.4s, v4.4s, v1.s[1]
-	FMOVQ 176(R9), F4
-	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
-	WORD $0x4e248065 // smlal2 v5.8h, v3.16b, v4.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6fa10066 // mla v6.4s, v3.4s, v1.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FMOVQ 224(R6), F3
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e602883 // saddlp v3.4s, v4.8h
-	WORD $0x6f81086b // mla v11.4s, v3.4s, v1.s[2]
-	FMOVQ 224(R7), F3
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e602883 // saddlp v3.4s, v4.8h
-	WORD $0x6f81086c // mla v12.4s, v3.4s, v1.s[2]
-	FMOVQ 224(R8), F3
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e602883 // saddlp v3.4s, v4.8h
-	WORD $0x6f81086d // mla v13.4s, v3.4s, v1.s[2]
-	FMOVQ 224(R9), F3
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x6f810806 // mla v6.4s, v0.4s, v1.s[2]
-	WORD $0x6f0a0440 // ushr v0.16b, v2.16b, #6
-	FMOVQ 240(R6), F2
-	WORD $0x0e22c003 // smull v3.8h, v0.8b, v2.8b
-	WORD $0x4e228003 // smlal2 v3.8h, v0.16b, v2.16b
-	WORD $0x4e602862 // saddlp v2.4s, v3.8h
-	WORD $0x6fa1084b // mla v11.4s, v2.4s, v1.s[3]
-	FMOVQ 240(R7), F2
-	WORD $0x0e22c003 // smull v3.8h, v0.8b, v2.8b
-	WORD $0x4e228003 // smlal2 v3.8h, v0.16b, v2.16b
-	WORD $0x4e602862 // saddlp v2.4s, v3.8h
-	WORD $0x6fa1084c // mla v12.4s, v2.4s, v1.s[3]
-	FMOVQ 240(R8), F2
-	WORD $0x0e22c003 // smull v3.8h, v0.8b, v2.8b
-	WORD $0x4e228003 // smlal2 v3.8h, v0.16b, v2.16b
-	WORD $0x4e602862 // saddlp v2.4s, v3.8h
-	WORD $0x6fa1084d // mla v13.4s, v2.4s, v1.s[3]
-	FMOVQ 240(R9), F2
-	WORD $0x0e22c003 // smull v3.8h, v0.8b, v2.8b
-	WORD $0x4e228003 // smlal2 v3.8h, v0.16b, v2.16b
-	WORD $0x4e602860 // saddlp v0.4s, v3.8h
-	WORD $0x6fa10806 // mla v6.4s, v0.4s, v1.s[3]
-	WORD $0x4eacbd60 // addp v0.4s, v11.4s, v12.4s
-	WORD $0x4ea6bda1 // addp v1.4s, v13.4s, v6.4s
+	FLDPQ 32(R7), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8409c7 // mla v7.4s, v14.4s, v4.s[2]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa409c7 // mla v7.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R8), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8409c8 // mla v8.4s, v14.4s, v4.s[2]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa409c8 // mla v8.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R9), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0c // saddlp v12.4s, v16.8h
+	WORD $0x6f840989 // mla v9.4s, v12.4s, v4.s[2]
+	WORD $0x0e2fc1ac // smull v12.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ac // smlal2 v12.8h, v13.16b, v15.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa40989 // mla v9.4s, v12.4s, v4.s[3]
+	WORD $0x6f0c054c // ushr v12.16b, v10.16b, #4
+	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
+	WORD $0x6f0c056d // ushr v13.16b, v11.16b, #4
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	FLDPQ 96(R6), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8301c6 // mla v6.4s, v14.4s, v3.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa301c6 // mla v6.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R7), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8301c7 // mla v7.4s, v14.4s, v3.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa301c7 // mla v7.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R8), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8301c8 // mla v8.4s, v14.4s, v3.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa301c8 // mla v8.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R9), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0c // saddlp v12.4s, v16.8h
+	WORD $0x6f830189 // mla v9.4s, v12.4s, v3.s[0]
+	WORD $0x0e2fc1ac // smull v12.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ac // smlal2 v12.8h, v13.16b, v15.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30189 // mla v9.4s, v12.4s, v3.s[1]
+	WORD $0x6f0a054a // ushr v10.16b, v10.16b, #6
+	WORD $0x6f0a056b // ushr v11.16b, v11.16b, #6
+	FLDPQ 160(R6), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830986 // mla v6.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30986 // mla v6.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R7), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830987 // mla v7.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30987 // mla v7.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R8), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830988 // mla v8.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30988 // mla v8.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R9), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029ca // saddlp v10.4s, v14.8h
+	WORD $0x6f830949 // mla v9.4s, v10.4s, v3.s[2]
+	WORD $0x0e2dc16a // smull v10.8h, v11.8b, v13.8b
+	WORD $0x4e2d816a // smlal2 v10.8h, v11.16b, v13.16b
+	WORD $0x4e60294a // saddlp v10.4s, v10.8h
+	WORD $0x6fa30949 // mla v9.4s, v10.4s, v3.s[3]
+	WORD $0x4ea51ca4 // orr v4.16b, v5.16b, v5.16b
+	WORD $0x4ea11c23 // orr v3.16b, v1.16b, v1.16b
+	SUBS $1, R23, R23
+	BNE piece
+	FMOVQ 192(R6), F1
+	WORD $0x0e61c043 // smull v3.4s, v2.4h, v1.4h
+	WORD $0x4e618043 // smlal2 v3.4s, v2.8h, v1.8h
+	FMOVQ 208(R6), F1
+	WORD $0x0e618003 // smlal v3.4s, v0.4h, v1.4h
+	WORD $0x4e618003 // smlal2 v3.4s, v0.8h, v1.8h
+	FMOVQ 192(R7), F1
+	WORD $0x0e61c044 // smull v4.4s, v2.4h, v1.4h
+	WORD $0x4e618044 // smlal2 v4.4s, v2.8h, v1.8h
+	FMOVQ 208(R7), F1
+	WORD $0x0e618004 // smlal v4.4s, v0.4h, v1.4h
+	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
+	FMOVQ 192(R8), F1
+	WORD $0x0e61c045 // smull v5.4s, v2.4h, v1.4h
+	WORD $0x4e618045 // smlal2 v5.4s, v2.8h, v1.8h
+	FMOVQ 208(R8), F1
+	WORD $0x0e618005 // smlal v5.4s, v0.4h, v1.4h
+	WORD $0x4e618005 // smlal2 v5.4s, v0.8h, v1.8h
+	FMOVQ 192(R9), F1
+	WORD $0x0e61c04a // smull v10.4s, v2.4h, v1.4h
+	WORD $0x4e61804a // smlal2 v10.4s, v2.8h, v1.8h
+	FMOVQ 208(R9), F1
+	WORD $0x0e61800a // smlal v10.4s, v0.4h, v1.4h
+	WORD $0x4e61800a // smlal2 v10.4s, v0.8h, v1.8h
+	WORD $0x4ea4bc60 // addp v0.4s, v3.4s, v4.4s
+	WORD $0x4eaabca1 // addp v1.4s, v5.4s, v10.4s
 	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	MOVWU 288(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 288(R8), R19
-	MOVWU 288(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x4ea8bce2 // addp v2.4s, v7.4s, v8.4s
-	WORD $0x4eaabd23 // addp v3.4s, v9.4s, v10.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU 80(R2), R14
-	VDUP R14, V3.S4
+	WORD $0x4ea7bcc1 // addp v1.4s, v6.4s, v7.4s
+	WORD $0x4ea9bd02 // addp v2.4s, v8.4s, v9.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	ADD $224, R6, R14
+	ADD $224, R7, R15
+	ADD $224, R8, R19
+	ADD $224, R9, R20
+	VLD1R.P 4(R14), [V2.S4]
+	VLD1.P 4(R15), V2.S[1]
+	VLD1.P 4(R19), V2.S[2]
+	VLD1.P 4(R20), V2.S[3]
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	ADD $80, R2, R14
+	VLD1R.P 4(R14), [V3.S4]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
-	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e21dc81 // fmul v1.4s, v4.4s, v1.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e20dc40 // fmul v0.4s, v2.4s, v0.4s
+	WORD $0x4ea0d420 // fsub v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $84, R2
-	ADD $320, R6
-	ADD $320, R7
-	ADD $320, R8
-	ADD $320, R9
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R8
+	ADD $256, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -10329,537 +3719,155 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $66, R13
-	MOVD 2(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FMOVQ 0(R6), F3
-	FMOVQ 16(R6), F4
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x6f820064 // mla v4.4s, v3.4s, v2.s[0]
-	FMOVQ 0(R7), F3
-	FMOVQ 16(R7), F5
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6028c3 // saddlp v3.4s, v6.8h
-	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
-	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
-	WORD $0x4e6068c3 // sadalp v3.4s, v6.8h
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x6f820065 // mla v5.4s, v3.4s, v2.s[0]
-	FMOVQ 0(R8), F3
-	FMOVQ 16(R8), F6
-	WORD $0x0e23c007 // smull v7.8h, v0.8b, v3.8b
-	WORD $0x4e238007 // smlal2 v7.8h, v0.16b, v3.16b
-	WORD $0x4e6028e3 // saddlp v3.4s, v7.8h
-	WORD $0x0e26c027 // smull v7.8h, v1.8b, v6.8b
-	WORD $0x4e268027 // smlal2 v7.8h, v1.16b, v6.16b
-	WORD $0x4e6068e3 // sadalp v3.4s, v7.8h
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x6f820066 // mla v6.4s, v3.4s, v2.s[0]
-	FMOVQ 0(R9), F3
-	FMOVQ 16(R9), F7
-	WORD $0x0e23c008 // smull v8.8h, v0.8b, v3.8b
-	WORD $0x4e238008 // smlal2 v8.8h, v0.16b, v3.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x0e27c023 // smull v3.8h, v1.8b, v7.8b
-	WORD $0x4e278023 // smlal2 v3.8h, v1.16b, v7.16b
-	WORD $0x4e606860 // sadalp v0.4s, v3.8h
+	ADD $2, R2, R21
+	WORD $0x4f000400 // movi v0.4s, #0
 	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x6f820001 // mla v1.4s, v0.4s, v2.s[0]
-	MOVD 10(R2), R14
+	WORD $0x4f000402 // movi v2.4s, #0
+	WORD $0x4f000403 // movi v3.4s, #0
+	MOVD $4, R23
+
+piece:
+	MOVD.P 16(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
+	FMOVD (R11)(R15<<3), F4
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F5
 	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
+	FMOVD (R12)(R15<<3), F6
 	UBFX $39, R14, $7, R15
 	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
+	VZIP1 V5.D2, V4.D2, V4.D2
+	VZIP1 V7.D2, V6.D2, V5.D2
+	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F5
 	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
+	FMOVD (R11)(R15<<3), F6
 	UBFX $46, R14, $7, R15
 	FMOVD (R12)(R15<<3), F7
 	UBFX $53, R14, $7, R15
 	FMOVD (R12)(R15<<3), F8
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 32(R6), F7
-	FMOVQ 48(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
+	VZIP1 V6.D2, V5.D2, V5.D2
+	VZIP1 V8.D2, V7.D2, V6.D2
+	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
+	FMOVS R14, F6
+	FLDPQ.P 64(R6), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
 	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
 	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e4 // mla v4.4s, v7.4s, v3.s[0]
-	FMOVQ 32(R7), F7
-	FMOVQ 48(R7), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
+	WORD $0x6f8600e0 // mla v0.4s, v7.4s, v6.s[0]
+	FLDPQ.P 64(R7), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
 	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
 	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e5 // mla v5.4s, v7.4s, v3.s[0]
-	FMOVQ 32(R8), F7
-	FMOVQ 48(R8), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
+	WORD $0x6f8600e1 // mla v1.4s, v7.4s, v6.s[0]
+	FLDPQ.P 64(R8), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
 	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
 	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e6 // mla v6.4s, v7.4s, v3.s[0]
-	FMOVQ 32(R9), F7
-	FMOVQ 48(R9), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c047 // smull v7.8h, v2.8b, v8.8b
-	WORD $0x4e288047 // smlal2 v7.8h, v2.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 18(R2), R14
+	WORD $0x6f8600e2 // mla v2.4s, v7.4s, v6.s[0]
+	FLDPQ.P 64(R9), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602924 // saddlp v4.4s, v9.8h
+	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
+	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
+	WORD $0x4e6068e4 // sadalp v4.4s, v7.8h
+	WORD $0x6f860083 // mla v3.4s, v4.4s, v6.s[0]
+	MOVD -8(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
+	FMOVD (R11)(R15<<3), F4
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F5
 	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
+	FMOVD (R12)(R15<<3), F6
 	UBFX $39, R14, $7, R15
 	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
+	VZIP1 V5.D2, V4.D2, V4.D2
+	VZIP1 V7.D2, V6.D2, V5.D2
+	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F5
 	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
+	FMOVD (R11)(R15<<3), F6
 	UBFX $46, R14, $7, R15
 	FMOVD (R12)(R15<<3), F7
 	UBFX $53, R14, $7, R15
 	FMOVD (R12)(R15<<3), F8
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 64(R6), F7
-	FMOVQ 80(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
+	VZIP1 V6.D2, V5.D2, V5.D2
+	VZIP1 V8.D2, V7.D2, V6.D2
+	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
+	FMOVS R14, F6
+	FLDPQ -32(R6), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
 	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
 	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e4 // mla v4.4s, v7.4s, v3.s[0]
-	FMOVQ 64(R7), F7
-	FMOVQ 80(R7), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
+	WORD $0x6f8600e0 // mla v0.4s, v7.4s, v6.s[0]
+	FLDPQ -32(R7), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
 	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
 	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e5 // mla v5.4s, v7.4s, v3.s[0]
-	FMOVQ 64(R8), F7
-	FMOVQ 80(R8), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
+	WORD $0x6f8600e1 // mla v1.4s, v7.4s, v6.s[0]
+	FLDPQ -32(R8), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
 	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
 	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e6 // mla v6.4s, v7.4s, v3.s[0]
-	FMOVQ 64(R9), F7
-	FMOVQ 80(R9), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c047 // smull v7.8h, v2.8b, v8.8b
-	WORD $0x4e288047 // smlal2 v7.8h, v2.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 26(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 96(R6), F7
-	FMOVQ 112(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e4 // mla v4.4s, v7.4s, v3.s[0]
-	FMOVQ 96(R7), F7
-	FMOVQ 112(R7), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e5 // mla v5.4s, v7.4s, v3.s[0]
-	FMOVQ 96(R8), F7
-	FMOVQ 112(R8), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e6 // mla v6.4s, v7.4s, v3.s[0]
-	FMOVQ 96(R9), F7
-	FMOVQ 112(R9), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c047 // smull v7.8h, v2.8b, v8.8b
-	WORD $0x4e288047 // smlal2 v7.8h, v2.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 34(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 128(R6), F7
-	FMOVQ 144(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e4 // mla v4.4s, v7.4s, v3.s[0]
-	FMOVQ 128(R7), F7
-	FMOVQ 144(R7), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e5 // mla v5.4s, v7.4s, v3.s[0]
-	FMOVQ 128(R8), F7
-	FMOVQ 144(R8), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e6 // mla v6.4s, v7.4s, v3.s[0]
-	FMOVQ 128(R9), F7
-	FMOVQ 144(R9), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c047 // smull v7.8h, v2.8b, v8.8b
-	WORD $0x4e288047 // smlal2 v7.8h, v2.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 42(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 160(R6), F7
-	FMOVQ 176(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e4 // mla v4.4s, v7.4s, v3.s[0]
-	FMOVQ 160(R7), F7
-	FMOVQ 176(R7), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e5 // mla v5.4s, v7.4s, v3.s[0]
-	FMOVQ 160(R8), F7
-	FMOVQ 176(R8), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e6 // mla v6.4s, v7.4s, v3.s[0]
-	FMOVQ 160(R9), F7
-	FMOVQ 176(R9), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c047 // smull v7.8h, v2.8b, v8.8b
-	WORD $0x4e288047 // smlal2 v7.8h, v2.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 50(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 192(R6), F7
-	FMOVQ 208(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e4 // mla v4.4s, v7.4s, v3.s[0]
-	FMOVQ 192(R7), F7
-	FMOVQ 208(R7), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e5 // mla v5.4s, v7.4s, v3.s[0]
-	FMOVQ 192(R8), F7
-	FMOVQ 208(R8), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e6 // mla v6.4s, v7.4s, v3.s[0]
-	FMOVQ 192(R9), F7
-	FMOVQ 208(R9), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c047 // smull v7.8h, v2.8b, v8.8b
-	WORD $0x4e288047 // smlal2 v7.8h, v2.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	MOVD 58(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	VZIP1 V2.D2, V0.D2, V0.D2
-	VZIP1 V7.D2, V3.D2, V2.D2
-	WORD $0x4e229c00 // mul v0.16b, v0.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F7
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F8
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V8.D2, V7.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FMOVQ 224(R6), F7
-	FMOVQ 240(R6), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e4 // mla v4.4s, v7.4s, v3.s[0]
-	FMOVQ 224(R7), F7
-	FMOVQ 240(R7), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e5 // mla v5.4s, v7.4s, v3.s[0]
-	FMOVQ 224(R8), F7
-	FMOVQ 240(R8), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602927 // saddlp v7.4s, v9.8h
-	WORD $0x0e28c049 // smull v9.8h, v2.8b, v8.8b
-	WORD $0x4e288049 // smlal2 v9.8h, v2.16b, v8.16b
-	WORD $0x4e606927 // sadalp v7.4s, v9.8h
-	WORD $0x6f8300e6 // mla v6.4s, v7.4s, v3.s[0]
-	FMOVQ 224(R9), F7
-	FMOVQ 240(R9), F8
-	WORD $0x0e27c009 // smull v9.8h, v0.8b, v7.8b
-	WORD $0x4e278009 // smlal2 v9.8h, v0.16b, v7.16b
-	WORD $0x4e602920 // saddlp v0.4s, v9.8h
-	WORD $0x0e28c047 // smull v7.8h, v2.8b, v8.8b
-	WORD $0x4e288047 // smlal2 v7.8h, v2.16b, v8.16b
-	WORD $0x4e6068e0 // sadalp v0.4s, v7.8h
-	WORD $0x6f830001 // mla v1.4s, v0.4s, v3.s[0]
-	WORD $0x4ea5bc80 // addp v0.4s, v4.4s, v5.4s
-	WORD $0x4ea1bcc1 // addp v1.4s, v6.4s, v1.4s
+	WORD $0x6f8600e2 // mla v2.4s, v7.4s, v6.s[0]
+	FLDPQ -32(R9), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602924 // saddlp v4.4s, v9.8h
+	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
+	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
+	WORD $0x4e6068e4 // sadalp v4.4s, v7.8h
+	WORD $0x6f860083 // mla v3.4s, v4.4s, v6.s[0]
+	SUBS $1, R23, R23
+	BNE piece
 	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
+	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V1.S4]
+	VLD1.P 4(R15), V1.S[1]
+	VLD1.P 4(R19), V1.S[2]
+	VLD1.P 4(R20), V1.S[3]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	MOVWU 288(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 288(R8), R19
-	MOVWU 288(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	MOVHU 0(R2), R14
-	VDUP R14, V2.H8
+	ADD $0, R2, R14
+	VLD1R.P 2(R14), [V2.H8]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	ADD $66, R2
-	ADD $320, R6
-	ADD $320, R7
-	ADD $320, R8
-	ADD $320, R9
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -10888,219 +3896,61 @@ loop:
 	PRFM 64(R13), PLDL1KEEP
 	PRFM 128(R13), PLDL1KEEP
 	ADD $136, R13
-	FMOVQ 2(R2), F0
-	FMOVQ 18(R2), F1
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 0(R7), F3
-	FMOVQ 16(R7), F4
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
+	ADD $128, R6, R21
+	ADD $128, R7, R22
+	ADD $128, R8, R24
+	ADD $128, R9, R25
+	MOVD $4, R23
+
+block:
+	VLD1R.P 2(R2), [V0.H8]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	VLD1R.P 4(R21), [V1.S4]
+	VLD1.P 4(R22), V1.S[1]
+	VLD1.P 4(R24), V1.S[2]
+	VLD1.P 4(R25), V1.S[3]
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	FLDPQ.P 32(R2), (F1, F2)
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
+	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
 	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
+	WORD $0x0e24c045 // smull v5.8h, v2.8b, v4.8b
+	WORD $0x4e248045 // smlal2 v5.8h, v2.16b, v4.16b
 	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 0(R8), F4
-	FMOVQ 16(R8), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
+	FLDPQ.P 32(R7), (F4, F5)
+	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
+	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
 	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
-	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
+	WORD $0x0e25c046 // smull v6.8h, v2.8b, v5.8b
+	WORD $0x4e258046 // smlal2 v6.8h, v2.16b, v5.16b
 	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 0(R9), F5
-	FMOVQ 16(R9), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c025 // smull v5.8h, v1.8b, v6.8b
-	WORD $0x4e268025 // smlal2 v5.8h, v1.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	MOVHU 0(R2), R14
-	VDUP R14, V1.H8
-	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
-	MOVWU 128(R6), R14
-	MOVWU 128(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 128(R8), R19
-	MOVWU 128(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea0bc80 // addp v0.4s, v4.4s, v0.4s
-	WORD $0x4ea0bc40 // addp v0.4s, v2.4s, v0.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
+	FLDPQ.P 32(R8), (F5, F6)
+	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
+	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
+	WORD $0x4e6028e5 // saddlp v5.4s, v7.8h
+	WORD $0x0e26c047 // smull v7.8h, v2.8b, v6.8b
+	WORD $0x4e268047 // smlal2 v7.8h, v2.16b, v6.16b
+	WORD $0x4e6068e5 // sadalp v5.4s, v7.8h
+	FLDPQ.P 32(R9), (F6, F7)
+	WORD $0x0e26c028 // smull v8.8h, v1.8b, v6.8b
+	WORD $0x4e268028 // smlal2 v8.8h, v1.16b, v6.16b
+	WORD $0x4e602901 // saddlp v1.4s, v8.8h
+	WORD $0x0e27c046 // smull v6.8h, v2.8b, v7.8b
+	WORD $0x4e278046 // smlal2 v6.8h, v2.16b, v7.16b
+	WORD $0x4e6068c1 // sadalp v1.4s, v6.8h
+	WORD $0x4ea4bc62 // addp v2.4s, v3.4s, v4.4s
+	WORD $0x4ea1bca1 // addp v1.4s, v5.4s, v1.4s
+	WORD $0x4ea1bc41 // addp v1.4s, v2.4s, v1.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 36(R2), F0
-	FMOVQ 52(R2), F1
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 32(R7), F3
-	FMOVQ 48(R7), F4
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 32(R8), F4
-	FMOVQ 48(R8), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
-	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 32(R9), F5
-	FMOVQ 48(R9), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c025 // smull v5.8h, v1.8b, v6.8b
-	WORD $0x4e268025 // smlal2 v5.8h, v1.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	MOVHU 34(R2), R14
-	VDUP R14, V1.H8
-	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
-	MOVWU 132(R6), R14
-	MOVWU 132(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 132(R8), R19
-	MOVWU 132(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea0bc80 // addp v0.4s, v4.4s, v0.4s
-	WORD $0x4ea0bc40 // addp v0.4s, v2.4s, v0.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 70(R2), F0
-	FMOVQ 86(R2), F1
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 64(R7), F3
-	FMOVQ 80(R7), F4
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 64(R8), F4
-	FMOVQ 80(R8), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
-	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 64(R9), F5
-	FMOVQ 80(R9), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c025 // smull v5.8h, v1.8b, v6.8b
-	WORD $0x4e268025 // smlal2 v5.8h, v1.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	MOVHU 68(R2), R14
-	VDUP R14, V1.H8
-	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
-	MOVWU 136(R6), R14
-	MOVWU 136(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 136(R8), R19
-	MOVWU 136(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea0bc80 // addp v0.4s, v4.4s, v0.4s
-	WORD $0x4ea0bc40 // addp v0.4s, v2.4s, v0.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 104(R2), F0
-	FMOVQ 120(R2), F1
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 96(R7), F3
-	FMOVQ 112(R7), F4
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 96(R8), F4
-	FMOVQ 112(R8), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
-	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 96(R9), F5
-	FMOVQ 112(R9), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c025 // smull v5.8h, v1.8b, v6.8b
-	WORD $0x4e268025 // smlal2 v5.8h, v1.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	MOVHU 102(R2), R14
-	VDUP R14, V1.H8
-	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
-	MOVWU 140(R6), R14
-	MOVWU 140(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 140(R8), R19
-	MOVWU 140(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea0bc80 // addp v0.4s, v4.4s, v0.4s
-	WORD $0x4ea0bc40 // addp v0.4s, v2.4s, v0.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $136, R2
-	ADD $192, R6
-	ADD $192, R7
-	ADD $192, R8
-	ADD $192, R9
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -11133,247 +3983,71 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $68, R13
-	FMOVQ 1(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 0(R7), F3
-	FMOVQ 16(R7), F4
-	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
-	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
-	WORD $0x4e248005 // smlal2 v5.8h, v0.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 0(R8), F4
-	FMOVQ 16(R8), F5
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c006 // smull v6.8h, v0.8b, v5.8b
-	WORD $0x4e258006 // smlal2 v6.8h, v0.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 0(R9), F5
-	FMOVQ 16(R9), F6
-	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
-	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x0e26c005 // smull v5.8h, v0.8b, v6.8b
-	WORD $0x4e268005 // smlal2 v5.8h, v0.16b, v6.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	MOVBU 0(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8405 // sub v5.4s, v0.4s, v28.4s
-	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
+	ADD $128, R6, R21
+	ADD $128, R7, R22
+	ADD $128, R8, R24
+	ADD $128, R9, R25
+	MOVD $4, R23
+
+block:
+	VLD1R.P 1(R2), [V0.B16]
+	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
+	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
+	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
+	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
+	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
 	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e651cc0 // bsl v0.16b, v6.16b, v5.16b
-	MOVWU 128(R6), R14
-	MOVWU 128(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 128(R8), R19
-	MOVWU 128(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc81 // addp v1.4s, v4.4s, v1.4s
-	WORD $0x4ea1bc41 // addp v1.4s, v2.4s, v1.4s
+	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
+	VLD1R.P 4(R21), [V1.S4]
+	VLD1.P 4(R22), V1.S[1]
+	VLD1.P 4(R24), V1.S[2]
+	VLD1.P 4(R25), V1.S[3]
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	FMOVQ.P 16(R2), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x0e23c045 // smull v5.8h, v2.8b, v3.8b
+	WORD $0x4e238045 // smlal2 v5.8h, v2.16b, v3.16b
+	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
+	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
+	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
+	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
+	FLDPQ.P 32(R7), (F4, F5)
+	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
+	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
+	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
+	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
+	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
+	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
+	FLDPQ.P 32(R8), (F5, F6)
+	WORD $0x0e25c047 // smull v7.8h, v2.8b, v5.8b
+	WORD $0x4e258047 // smlal2 v7.8h, v2.16b, v5.16b
+	WORD $0x4e6028e5 // saddlp v5.4s, v7.8h
+	WORD $0x0e26c027 // smull v7.8h, v1.8b, v6.8b
+	WORD $0x4e268027 // smlal2 v7.8h, v1.16b, v6.16b
+	WORD $0x4e6068e5 // sadalp v5.4s, v7.8h
+	FLDPQ.P 32(R9), (F6, F7)
+	WORD $0x0e26c048 // smull v8.8h, v2.8b, v6.8b
+	WORD $0x4e268048 // smlal2 v8.8h, v2.16b, v6.16b
+	WORD $0x4e602902 // saddlp v2.4s, v8.8h
+	WORD $0x0e27c026 // smull v6.8h, v1.8b, v7.8b
+	WORD $0x4e278026 // smlal2 v6.8h, v1.16b, v7.16b
+	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
+	WORD $0x4ea4bc61 // addp v1.4s, v3.4s, v4.4s
+	WORD $0x4ea2bca2 // addp v2.4s, v5.4s, v2.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 18(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 32(R7), F3
-	FMOVQ 48(R7), F4
-	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
-	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
-	WORD $0x4e248005 // smlal2 v5.8h, v0.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 32(R8), F4
-	FMOVQ 48(R8), F5
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c006 // smull v6.8h, v0.8b, v5.8b
-	WORD $0x4e258006 // smlal2 v6.8h, v0.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 32(R9), F5
-	FMOVQ 48(R9), F6
-	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
-	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x0e26c005 // smull v5.8h, v0.8b, v6.8b
-	WORD $0x4e268005 // smlal2 v5.8h, v0.16b, v6.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	MOVBU 17(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8405 // sub v5.4s, v0.4s, v28.4s
-	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e651cc0 // bsl v0.16b, v6.16b, v5.16b
-	MOVWU 132(R6), R14
-	MOVWU 132(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 132(R8), R19
-	MOVWU 132(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc81 // addp v1.4s, v4.4s, v1.4s
-	WORD $0x4ea1bc41 // addp v1.4s, v2.4s, v1.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 35(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 64(R7), F3
-	FMOVQ 80(R7), F4
-	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
-	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
-	WORD $0x4e248005 // smlal2 v5.8h, v0.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 64(R8), F4
-	FMOVQ 80(R8), F5
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c006 // smull v6.8h, v0.8b, v5.8b
-	WORD $0x4e258006 // smlal2 v6.8h, v0.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 64(R9), F5
-	FMOVQ 80(R9), F6
-	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
-	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x0e26c005 // smull v5.8h, v0.8b, v6.8b
-	WORD $0x4e268005 // smlal2 v5.8h, v0.16b, v6.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	MOVBU 34(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8405 // sub v5.4s, v0.4s, v28.4s
-	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e651cc0 // bsl v0.16b, v6.16b, v5.16b
-	MOVWU 136(R6), R14
-	MOVWU 136(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 136(R8), R19
-	MOVWU 136(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc81 // addp v1.4s, v4.4s, v1.4s
-	WORD $0x4ea1bc41 // addp v1.4s, v2.4s, v1.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 52(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 96(R7), F3
-	FMOVQ 112(R7), F4
-	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
-	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
-	WORD $0x4e248005 // smlal2 v5.8h, v0.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 96(R8), F4
-	FMOVQ 112(R8), F5
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c006 // smull v6.8h, v0.8b, v5.8b
-	WORD $0x4e258006 // smlal2 v6.8h, v0.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 96(R9), F5
-	FMOVQ 112(R9), F6
-	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
-	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x0e26c005 // smull v5.8h, v0.8b, v6.8b
-	WORD $0x4e268005 // smlal2 v5.8h, v0.16b, v6.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	MOVBU 51(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8405 // sub v5.4s, v0.4s, v28.4s
-	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e651cc0 // bsl v0.16b, v6.16b, v5.16b
-	MOVWU 140(R6), R14
-	MOVWU 140(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 140(R8), R19
-	MOVWU 140(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc81 // addp v1.4s, v4.4s, v1.4s
-	WORD $0x4ea1bc41 // addp v1.4s, v2.4s, v1.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $68, R2
-	ADD $192, R6
-	ADD $192, R7
-	ADD $192, R8
-	ADD $192, R9
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -11387,6 +4061,7 @@ TEXT ·neonRoundQ4K(SB), NOSPLIT, $0-8
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
 	MOVD $0x7f800000, R4
+	MOVD $0x7fc00000, R5
 	MOVD $blocksConstantsNEON<>(SB), R10
 	FMOVQ 1136(R10), F31
 	FMOVQ 1152(R10), F30
@@ -11394,194 +4069,48 @@ TEXT ·neonRoundQ4K(SB), NOSPLIT, $0-8
 	PCALIGN $16
 
 loop:
-	FMOVQ 0(R2), F0
+	MOVD R2, R6
+	FLDPQ.P 32(R6), (F0, F1)
 	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
-	FMOVQ 16(R2), F1
 	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
-	FMOVQ 32(R2), F2
+	FLDPQ.P 32(R6), (F2, F3)
 	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
-	FMOVQ 48(R2), F3
 	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
-	FMOVQ 64(R2), F4
+	MOVD $5, R11
+
+largest:
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 80(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 96(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 112(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 128(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 144(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 160(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 176(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 192(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 208(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 224(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 240(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 256(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 272(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 288(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 304(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 320(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 336(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 352(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 368(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 384(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 400(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 416(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 432(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 448(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 464(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 480(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 496(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 512(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 528(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 544(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 560(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 576(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 592(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 608(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 624(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 640(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 656(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 672(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 688(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 704(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 720(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 736(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 752(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 768(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 784(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 800(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 816(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 832(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 848(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 864(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 880(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 896(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 912(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 928(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 944(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 960(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 976(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 992(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 1008(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	SUBS $1, R11, R11
+	BNE largest
 	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
 	WORD $0x6ea36441 // umax v1.4s, v2.4s, v3.4s
 	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
@@ -11591,13 +4120,11 @@ loop:
 	FMOVS F0, R14
 	FMOVS F2, R15
 	FMOVS F1, R19
-	MOVD $0x7fc00000, R21
-	MOVD $-1, R20
 	CMPW R4, R15
 	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
+	CSETMW LO, R20
 	CMPW R4, R14
-	CSELW HS, R21, R19, R19
+	CSELW HS, R5, R19, R19
 	CSELW HS, ZR, R20, R20
 	FMOVS R19, F0
 	VDUP R20, V1.S4
@@ -11605,198 +4132,188 @@ loop:
 	FMOVS 24(R0), F3
 	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	FMOVS F0, 288(R3)
-	FMOVQ 0(R2), F0
+	MOVD R3, R7
+	ADD $256, R3, R8
+	MOVD $2, R9
+
+half:
+	FLDPQ.P 32(R2), (F0, F3)
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
 	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
-	FMOVQ 16(R2), F3
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 32(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 48(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x0e614800 // sqxtn v0.4h, v0.4s
 	WORD $0x4e614860 // sqxtn2 v0.8h, v3.4s
-	WORD $0x0e614883 // sqxtn v3.4h, v4.4s
-	WORD $0x4e6148a3 // sqxtn2 v3.8h, v5.4s
-	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
-	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
-	FMOVQ F0, 0(R3)
-	WORD $0x4e202800 // saddlp v0.8h, v0.16b
-	FMOVQ 64(R2), F3
+	FLDPQ.P 32(R2), (F3, F4)
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 80(R2), F4
 	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
 	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 96(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 112(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
 	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e6148a4 // sqxtn v4.4h, v5.4s
-	WORD $0x4e6148c4 // sqxtn2 v4.8h, v6.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 16(R3)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FMOVQ 128(R2), F4
+	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
+	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
+	FMOVQ F0, 0(R7)
+	WORD $0x4e202800 // saddlp v0.8h, v0.16b
+	FLDPQ.P 32(R2), (F3, F4)
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
 	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
 	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 144(R2), F5
+	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
+	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
 	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
 	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 160(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 176(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
 	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e6148c5 // sqxtn v5.4h, v6.4s
-	WORD $0x4e6148e5 // sqxtn2 v5.8h, v7.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 64(R3)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FMOVQ 192(R2), F5
+	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
+	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
+	FMOVQ F3, 16(R7)
+	WORD $0x4e202863 // saddlp v3.8h, v3.16b
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
 	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
 	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 208(R2), F6
+	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
 	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 224(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 240(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
 	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e6148e6 // sqxtn v6.4h, v7.4s
-	WORD $0x4e614906 // sqxtn2 v6.8h, v8.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 80(R3)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FMOVQ 256(R2), F6
+	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
+	FMOVQ F4, 64(R7)
+	WORD $0x4e202884 // saddlp v4.8h, v4.16b
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
 	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 272(R2), F7
+	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
+	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
 	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 288(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 304(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
 	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
 	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e614907 // sqxtn v7.4h, v8.4s
-	WORD $0x4e614927 // sqxtn2 v7.8h, v9.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 32(R3)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FMOVQ 320(R2), F7
+	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
+	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
+	FMOVQ F5, 80(R7)
+	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
 	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 336(R2), F8
+	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
+	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
 	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 352(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 368(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
 	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
 	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e614928 // sqxtn v8.4h, v9.4s
-	WORD $0x4e614948 // sqxtn2 v8.8h, v10.4s
-	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
-	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 48(R3)
-	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	FMOVQ 384(R2), F8
+	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
+	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
+	FMOVQ F6, 32(R7)
+	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
 	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 400(R2), F9
+	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
+	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
 	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
 	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 416(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 432(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
 	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
 	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
-	WORD $0x0e614949 // sqxtn v9.4h, v10.4s
-	WORD $0x4e614969 // sqxtn2 v9.8h, v11.4s
-	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
-	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
-	FMOVQ F8, 96(R3)
-	WORD $0x4e202908 // saddlp v8.8h, v8.16b
-	FMOVQ 448(R2), F9
+	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
+	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
+	FMOVQ F7, 48(R7)
+	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
 	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
 	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 464(R2), F10
+	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
+	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
 	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
 	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
 	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 480(R2), F11
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
+	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
+	FMOVQ F8, 96(R7)
+	WORD $0x4e202908 // saddlp v8.8h, v8.16b
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	FLDPQ.P 32(R2), (F10, F11)
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
 	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
 	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
 	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	FMOVQ 496(R2), F12
-	WORD $0x6e22dd8c // fmul v12.4s, v12.4s, v2.4s
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
-	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
-	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
-	WORD $0x0e61496a // sqxtn v10.4h, v11.4s
-	WORD $0x4e61498a // sqxtn2 v10.8h, v12.4s
+	WORD $0x0e61494a // sqxtn v10.4h, v10.4s
+	WORD $0x4e61496a // sqxtn2 v10.8h, v11.4s
 	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
 	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
-	FMOVQ F9, 112(R3)
+	FMOVQ F9, 112(R7)
 	WORD $0x4e202929 // saddlp v9.8h, v9.16b
+	ADD $128, R7
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
 	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
 	WORD $0x4e67bcc4 // addp v4.8h, v6.8h, v7.8h
@@ -11804,210 +4321,12 @@ loop:
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
 	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
-	FMOVQ 512(R2), F3
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 528(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 544(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 560(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
-	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e6148a4 // sqxtn v4.4h, v5.4s
-	WORD $0x4e6148c4 // sqxtn2 v4.8h, v6.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 128(R3)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FMOVQ 576(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 592(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 608(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 624(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
-	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e6148c5 // sqxtn v5.4h, v6.4s
-	WORD $0x4e6148e5 // sqxtn2 v5.8h, v7.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 144(R3)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FMOVQ 640(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 656(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 672(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 688(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
-	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e6148e6 // sqxtn v6.4h, v7.4s
-	WORD $0x4e614906 // sqxtn2 v6.8h, v8.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 192(R3)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FMOVQ 704(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 720(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 736(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 752(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
-	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e614907 // sqxtn v7.4h, v8.4s
-	WORD $0x4e614927 // sqxtn2 v7.8h, v9.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 208(R3)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FMOVQ 768(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 784(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 800(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 816(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
-	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e614928 // sqxtn v8.4h, v9.4s
-	WORD $0x4e614948 // sqxtn2 v8.8h, v10.4s
-	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
-	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 160(R3)
-	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	FMOVQ 832(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 848(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 864(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 880(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
-	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
-	WORD $0x0e614949 // sqxtn v9.4h, v10.4s
-	WORD $0x4e614969 // sqxtn2 v9.8h, v11.4s
-	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
-	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
-	FMOVQ F8, 176(R3)
-	WORD $0x4e202908 // saddlp v8.8h, v8.16b
-	FMOVQ 896(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 912(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 928(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	FMOVQ 944(R2), F12
-	WORD $0x6e22dd8c // fmul v12.4s, v12.4s, v2.4s
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
-	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
-	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
-	WORD $0x0e61496a // sqxtn v10.4h, v11.4s
-	WORD $0x4e61498a // sqxtn2 v10.8h, v12.4s
-	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
-	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
-	FMOVQ F9, 224(R3)
-	WORD $0x4e202929 // saddlp v9.8h, v9.16b
-	FMOVQ 960(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 976(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	FMOVQ 992(R2), F12
-	WORD $0x6e22dd8c // fmul v12.4s, v12.4s, v2.4s
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
-	FMOVQ 1008(R2), F13
-	WORD $0x6e22dda2 // fmul v2.4s, v13.4s, v2.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e211c41 // and v1.16b, v2.16b, v1.16b
-	WORD $0x0e614942 // sqxtn v2.4h, v10.4s
-	WORD $0x4e614962 // sqxtn2 v2.8h, v11.4s
-	WORD $0x0e61498a // sqxtn v10.4h, v12.4s
-	WORD $0x4e61482a // sqxtn2 v10.8h, v1.4s
-	WORD $0x0e214841 // sqxtn v1.8b, v2.8h
-	WORD $0x4e214941 // sqxtn2 v1.16b, v10.8h
-	FMOVQ F1, 240(R3)
-	WORD $0x4e202821 // saddlp v1.8h, v1.16b
-	WORD $0x4e64bc62 // addp v2.8h, v3.8h, v4.8h
-	WORD $0x4e66bca3 // addp v3.8h, v5.8h, v6.8h
-	WORD $0x4e68bce4 // addp v4.8h, v7.8h, v8.8h
-	WORD $0x4e61bd21 // addp v1.8h, v9.8h, v1.8h
-	WORD $0x4e63bc42 // addp v2.8h, v2.8h, v3.8h
-	WORD $0x4e61bc81 // addp v1.8h, v4.8h, v1.8h
-	WORD $0x4e61bc41 // addp v1.8h, v2.8h, v1.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4f000401 // movi v1.4s, #0
-	FMOVQ F0, 256(R3)
-	FMOVQ F1, 272(R3)
-	ADD $1024, R2
+	WORD $0x4e60bc00 // addp v0.8h, v0.8h, v0.8h
+	FMOVD.P F0, 8(R8)
+	SUBS $1, R9, R9
+	BNE half
+	WORD $0x4f000400 // movi v0.4s, #0
+	FMOVQ F0, 0(R8)
 	ADD $320, R3
 	SUBS $1, R1, R1
 	BNE loop
@@ -12020,6 +4339,7 @@ TEXT ·neonRoundQ2K(SB), NOSPLIT, $0-8
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
 	MOVD $0x7f800000, R4
+	MOVD $0x7fc00000, R5
 	MOVD $blocksConstantsNEON<>(SB), R10
 	FMOVQ 1136(R10), F31
 	FMOVQ 1152(R10), F30
@@ -12027,194 +4347,48 @@ TEXT ·neonRoundQ2K(SB), NOSPLIT, $0-8
 	PCALIGN $16
 
 loop:
-	FMOVQ 0(R2), F0
+	MOVD R2, R6
+	FLDPQ.P 32(R6), (F0, F1)
 	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
-	FMOVQ 16(R2), F1
 	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
-	FMOVQ 32(R2), F2
+	FLDPQ.P 32(R6), (F2, F3)
 	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
-	FMOVQ 48(R2), F3
 	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
-	FMOVQ 64(R2), F4
+	MOVD $5, R11
+
+largest:
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 80(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 96(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 112(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 128(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 144(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 160(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 176(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 192(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 208(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 224(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 240(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 256(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 272(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 288(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 304(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 320(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 336(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 352(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 368(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 384(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 400(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 416(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 432(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 448(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 464(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 480(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 496(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 512(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 528(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 544(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 560(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 576(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 592(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 608(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 624(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 640(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 656(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 672(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 688(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 704(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 720(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 736(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 752(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 768(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 784(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 800(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 816(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 832(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 848(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 864(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 880(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 896(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 912(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 928(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 944(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 960(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 976(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 992(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 1008(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	SUBS $1, R11, R11
+	BNE largest
 	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
 	WORD $0x6ea36441 // umax v1.4s, v2.4s, v3.4s
 	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
@@ -12224,13 +4398,11 @@ loop:
 	FMOVS F0, R14
 	FMOVS F2, R15
 	FMOVS F1, R19
-	MOVD $0x7fc00000, R21
-	MOVD $-1, R20
 	CMPW R4, R15
 	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
+	CSETMW LO, R20
 	CMPW R4, R14
-	CSELW HS, R21, R19, R19
+	CSELW HS, R5, R19, R19
 	CSELW HS, ZR, R20, R20
 	FMOVS R19, F0
 	VDUP R20, V1.S4
@@ -12238,198 +4410,188 @@ loop:
 	FMOVS 24(R0), F3
 	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	FMOVS F0, 288(R3)
-	FMOVQ 0(R2), F0
+	MOVD R3, R7
+	ADD $256, R3, R8
+	MOVD $2, R9
+
+half:
+	FLDPQ.P 32(R2), (F0, F3)
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
 	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
-	FMOVQ 16(R2), F3
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 32(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 48(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x0e614800 // sqxtn v0.4h, v0.4s
 	WORD $0x4e614860 // sqxtn2 v0.8h, v3.4s
-	WORD $0x0e614883 // sqxtn v3.4h, v4.4s
-	WORD $0x4e6148a3 // sqxtn2 v3.8h, v5.4s
-	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
-	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
-	FMOVQ F0, 0(R3)
-	WORD $0x4e202800 // saddlp v0.8h, v0.16b
-	FMOVQ 64(R2), F3
+	FLDPQ.P 32(R2), (F3, F4)
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 80(R2), F4
 	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
 	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 96(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 112(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
 	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e6148a4 // sqxtn v4.4h, v5.4s
-	WORD $0x4e6148c4 // sqxtn2 v4.8h, v6.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 16(R3)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FMOVQ 128(R2), F4
+	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
+	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
+	FMOVQ F0, 0(R7)
+	WORD $0x4e202800 // saddlp v0.8h, v0.16b
+	FLDPQ.P 32(R2), (F3, F4)
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
 	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
 	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 144(R2), F5
+	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
+	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
 	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
 	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 160(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 176(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
 	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e6148c5 // sqxtn v5.4h, v6.4s
-	WORD $0x4e6148e5 // sqxtn2 v5.8h, v7.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 64(R3)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FMOVQ 192(R2), F5
+	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
+	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
+	FMOVQ F3, 16(R7)
+	WORD $0x4e202863 // saddlp v3.8h, v3.16b
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
 	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
 	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 208(R2), F6
+	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
 	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 224(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 240(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
 	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e6148e6 // sqxtn v6.4h, v7.4s
-	WORD $0x4e614906 // sqxtn2 v6.8h, v8.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 80(R3)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FMOVQ 256(R2), F6
+	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
+	FMOVQ F4, 64(R7)
+	WORD $0x4e202884 // saddlp v4.8h, v4.16b
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
 	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 272(R2), F7
+	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
+	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
 	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 288(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 304(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
 	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
 	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e614907 // sqxtn v7.4h, v8.4s
-	WORD $0x4e614927 // sqxtn2 v7.8h, v9.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 128(R3)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FMOVQ 320(R2), F7
+	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
+	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
+	FMOVQ F5, 80(R7)
+	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
 	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 336(R2), F8
+	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
+	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
 	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 352(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 368(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
 	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
 	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e614928 // sqxtn v8.4h, v9.4s
-	WORD $0x4e614948 // sqxtn2 v8.8h, v10.4s
-	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
-	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 144(R3)
-	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	FMOVQ 384(R2), F8
+	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
+	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
+	FMOVQ F6, 128(R7)
+	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
 	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 400(R2), F9
+	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
+	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
 	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
 	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 416(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 432(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
 	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
 	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
-	WORD $0x0e614949 // sqxtn v9.4h, v10.4s
-	WORD $0x4e614969 // sqxtn2 v9.8h, v11.4s
-	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
-	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
-	FMOVQ F8, 192(R3)
-	WORD $0x4e202908 // saddlp v8.8h, v8.16b
-	FMOVQ 448(R2), F9
+	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
+	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
+	FMOVQ F7, 144(R7)
+	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
 	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
 	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 464(R2), F10
+	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
+	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
 	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
 	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
 	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 480(R2), F11
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
+	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
+	FMOVQ F8, 192(R7)
+	WORD $0x4e202908 // saddlp v8.8h, v8.16b
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	FLDPQ.P 32(R2), (F10, F11)
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
 	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
 	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
 	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	FMOVQ 496(R2), F12
-	WORD $0x6e22dd8c // fmul v12.4s, v12.4s, v2.4s
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
-	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
-	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
-	WORD $0x0e61496a // sqxtn v10.4h, v11.4s
-	WORD $0x4e61498a // sqxtn2 v10.8h, v12.4s
+	WORD $0x0e61494a // sqxtn v10.4h, v10.4s
+	WORD $0x4e61496a // sqxtn2 v10.8h, v11.4s
 	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
 	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
-	FMOVQ F9, 208(R3)
+	FMOVQ F9, 208(R7)
 	WORD $0x4e202929 // saddlp v9.8h, v9.16b
+	ADD $32, R7
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
 	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
 	WORD $0x4e67bcc4 // addp v4.8h, v6.8h, v7.8h
@@ -12437,208 +4599,9 @@ loop:
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
 	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
-	FMOVQ 512(R2), F3
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 528(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 544(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 560(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
-	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e6148a4 // sqxtn v4.4h, v5.4s
-	WORD $0x4e6148c4 // sqxtn2 v4.8h, v6.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 32(R3)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FMOVQ 576(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 592(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 608(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 624(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
-	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e6148c5 // sqxtn v5.4h, v6.4s
-	WORD $0x4e6148e5 // sqxtn2 v5.8h, v7.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 48(R3)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FMOVQ 640(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 656(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 672(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 688(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
-	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e6148e6 // sqxtn v6.4h, v7.4s
-	WORD $0x4e614906 // sqxtn2 v6.8h, v8.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 96(R3)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FMOVQ 704(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 720(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 736(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 752(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
-	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e614907 // sqxtn v7.4h, v8.4s
-	WORD $0x4e614927 // sqxtn2 v7.8h, v9.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 112(R3)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FMOVQ 768(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 784(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 800(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 816(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
-	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e614928 // sqxtn v8.4h, v9.4s
-	WORD $0x4e614948 // sqxtn2 v8.8h, v10.4s
-	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
-	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 160(R3)
-	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	FMOVQ 832(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 848(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 864(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 880(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
-	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
-	WORD $0x0e614949 // sqxtn v9.4h, v10.4s
-	WORD $0x4e614969 // sqxtn2 v9.8h, v11.4s
-	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
-	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
-	FMOVQ F8, 176(R3)
-	WORD $0x4e202908 // saddlp v8.8h, v8.16b
-	FMOVQ 896(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 912(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 928(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	FMOVQ 944(R2), F12
-	WORD $0x6e22dd8c // fmul v12.4s, v12.4s, v2.4s
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
-	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
-	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
-	WORD $0x0e61496a // sqxtn v10.4h, v11.4s
-	WORD $0x4e61498a // sqxtn2 v10.8h, v12.4s
-	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
-	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
-	FMOVQ F9, 224(R3)
-	WORD $0x4e202929 // saddlp v9.8h, v9.16b
-	FMOVQ 960(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 976(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	FMOVQ 992(R2), F12
-	WORD $0x6e22dd8c // fmul v12.4s, v12.4s, v2.4s
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
-	FMOVQ 1008(R2), F13
-	WORD $0x6e22dda2 // fmul v2.4s, v13.4s, v2.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e211c41 // and v1.16b, v2.16b, v1.16b
-	WORD $0x0e614942 // sqxtn v2.4h, v10.4s
-	WORD $0x4e614962 // sqxtn2 v2.8h, v11.4s
-	WORD $0x0e61498a // sqxtn v10.4h, v12.4s
-	WORD $0x4e61482a // sqxtn2 v10.8h, v1.4s
-	WORD $0x0e214841 // sqxtn v1.8b, v2.8h
-	WORD $0x4e214941 // sqxtn2 v1.16b, v10.8h
-	FMOVQ F1, 240(R3)
-	WORD $0x4e202821 // saddlp v1.8h, v1.16b
-	WORD $0x4e64bc62 // addp v2.8h, v3.8h, v4.8h
-	WORD $0x4e66bca3 // addp v3.8h, v5.8h, v6.8h
-	WORD $0x4e68bce4 // addp v4.8h, v7.8h, v8.8h
-	WORD $0x4e61bd21 // addp v1.8h, v9.8h, v1.8h
-	WORD $0x4e63bc42 // addp v2.8h, v2.8h, v3.8h
-	WORD $0x4e61bc81 // addp v1.8h, v4.8h, v1.8h
-	WORD $0x4e61bc41 // addp v1.8h, v2.8h, v1.8h
-	FMOVQ F0, 256(R3)
-	FMOVQ F1, 272(R3)
-	ADD $1024, R2
+	FMOVQ.P F0, 16(R8)
+	SUBS $1, R9, R9
+	BNE half
 	ADD $320, R3
 	SUBS $1, R1, R1
 	BNE loop
@@ -12651,6 +4614,7 @@ TEXT ·neonRoundQ6K(SB), NOSPLIT, $0-8
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
 	MOVD $0x7f800000, R4
+	MOVD $0x7fc00000, R5
 	MOVD $blocksConstantsNEON<>(SB), R10
 	FMOVQ 1136(R10), F31
 	FMOVQ 1152(R10), F30
@@ -12658,194 +4622,48 @@ TEXT ·neonRoundQ6K(SB), NOSPLIT, $0-8
 	PCALIGN $16
 
 loop:
-	FMOVQ 0(R2), F0
+	MOVD R2, R6
+	FLDPQ.P 32(R6), (F0, F1)
 	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
-	FMOVQ 16(R2), F1
 	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
-	FMOVQ 32(R2), F2
+	FLDPQ.P 32(R6), (F2, F3)
 	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
-	FMOVQ 48(R2), F3
 	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
-	FMOVQ 64(R2), F4
+	MOVD $5, R11
+
+largest:
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 80(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 96(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 112(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 128(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 144(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 160(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 176(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 192(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 208(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 224(R2), F4
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 240(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 256(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 272(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 288(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 304(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 320(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 336(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 352(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 368(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 384(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 400(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 416(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 432(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 448(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 464(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 480(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 496(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 512(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 528(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 544(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 560(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 576(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 592(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 608(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 624(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 640(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 656(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 672(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 688(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 704(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 720(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 736(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 752(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 768(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 784(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 800(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 816(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 832(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 848(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 864(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 880(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 896(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 912(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 928(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 944(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	FMOVQ 960(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 976(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 992(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 1008(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	SUBS $1, R11, R11
+	BNE largest
 	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
 	WORD $0x6ea36441 // umax v1.4s, v2.4s, v3.4s
 	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
@@ -12855,13 +4673,11 @@ loop:
 	FMOVS F0, R14
 	FMOVS F2, R15
 	FMOVS F1, R19
-	MOVD $0x7fc00000, R21
-	MOVD $-1, R20
 	CMPW R4, R15
 	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
+	CSETMW LO, R20
 	CMPW R4, R14
-	CSELW HS, R21, R19, R19
+	CSELW HS, R5, R19, R19
 	CSELW HS, ZR, R20, R20
 	FMOVS R19, F0
 	VDUP R20, V1.S4
@@ -12869,198 +4685,188 @@ loop:
 	FMOVS 24(R0), F3
 	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	FMOVS F0, 288(R3)
-	FMOVQ 0(R2), F0
+	MOVD R3, R7
+	ADD $256, R3, R8
+	MOVD $2, R9
+
+half:
+	FLDPQ.P 32(R2), (F0, F3)
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
 	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
-	FMOVQ 16(R2), F3
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 32(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 48(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x0e614800 // sqxtn v0.4h, v0.4s
 	WORD $0x4e614860 // sqxtn2 v0.8h, v3.4s
-	WORD $0x0e614883 // sqxtn v3.4h, v4.4s
-	WORD $0x4e6148a3 // sqxtn2 v3.8h, v5.4s
-	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
-	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
-	FMOVQ F0, 0(R3)
-	WORD $0x4e202800 // saddlp v0.8h, v0.16b
-	FMOVQ 64(R2), F3
+	FLDPQ.P 32(R2), (F3, F4)
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 80(R2), F4
 	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
 	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 96(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 112(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
 	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e6148a4 // sqxtn v4.4h, v5.4s
-	WORD $0x4e6148c4 // sqxtn2 v4.8h, v6.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 16(R3)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FMOVQ 128(R2), F4
+	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
+	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
+	FMOVQ F0, 0(R7)
+	WORD $0x4e202800 // saddlp v0.8h, v0.16b
+	FLDPQ.P 32(R2), (F3, F4)
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
 	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
 	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 144(R2), F5
+	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
+	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
 	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
 	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 160(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 176(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
 	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e6148c5 // sqxtn v5.4h, v6.4s
-	WORD $0x4e6148e5 // sqxtn2 v5.8h, v7.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 32(R3)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FMOVQ 192(R2), F5
+	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
+	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
+	FMOVQ F3, 16(R7)
+	WORD $0x4e202863 // saddlp v3.8h, v3.16b
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
 	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
 	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 208(R2), F6
+	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
 	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 224(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 240(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
 	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e6148e6 // sqxtn v6.4h, v7.4s
-	WORD $0x4e614906 // sqxtn2 v6.8h, v8.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 48(R3)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FMOVQ 256(R2), F6
+	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
+	FMOVQ F4, 32(R7)
+	WORD $0x4e202884 // saddlp v4.8h, v4.16b
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
 	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 272(R2), F7
+	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
+	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
 	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 288(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 304(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
 	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
 	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e614907 // sqxtn v7.4h, v8.4s
-	WORD $0x4e614927 // sqxtn2 v7.8h, v9.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 64(R3)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FMOVQ 320(R2), F7
+	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
+	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
+	FMOVQ F5, 48(R7)
+	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
 	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 336(R2), F8
+	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
+	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
 	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 352(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 368(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
 	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
 	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e614928 // sqxtn v8.4h, v9.4s
-	WORD $0x4e614948 // sqxtn2 v8.8h, v10.4s
-	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
-	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 80(R3)
-	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	FMOVQ 384(R2), F8
+	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
+	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
+	FMOVQ F6, 64(R7)
+	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
 	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 400(R2), F9
+	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
+	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
 	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
 	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 416(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 432(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
 	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
 	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
-	WORD $0x0e614949 // sqxtn v9.4h, v10.4s
-	WORD $0x4e614969 // sqxtn2 v9.8h, v11.4s
-	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
-	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
-	FMOVQ F8, 96(R3)
-	WORD $0x4e202908 // saddlp v8.8h, v8.16b
-	FMOVQ 448(R2), F9
+	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
+	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
+	FMOVQ F7, 80(R7)
+	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
 	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
 	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 464(R2), F10
+	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
+	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
 	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
 	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
 	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 480(R2), F11
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
+	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
+	FMOVQ F8, 96(R7)
+	WORD $0x4e202908 // saddlp v8.8h, v8.16b
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	FLDPQ.P 32(R2), (F10, F11)
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
 	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
 	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
 	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	FMOVQ 496(R2), F12
-	WORD $0x6e22dd8c // fmul v12.4s, v12.4s, v2.4s
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
-	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
-	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
-	WORD $0x0e61496a // sqxtn v10.4h, v11.4s
-	WORD $0x4e61498a // sqxtn2 v10.8h, v12.4s
+	WORD $0x0e61494a // sqxtn v10.4h, v10.4s
+	WORD $0x4e61496a // sqxtn2 v10.8h, v11.4s
 	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
 	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
-	FMOVQ F9, 112(R3)
+	FMOVQ F9, 112(R7)
 	WORD $0x4e202929 // saddlp v9.8h, v9.16b
+	ADD $128, R7
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
 	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
 	WORD $0x4e67bcc4 // addp v4.8h, v6.8h, v7.8h
@@ -13068,208 +4874,9 @@ loop:
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
 	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
 	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
-	FMOVQ 512(R2), F3
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 528(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 544(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 560(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
-	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e6148a4 // sqxtn v4.4h, v5.4s
-	WORD $0x4e6148c4 // sqxtn2 v4.8h, v6.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 128(R3)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FMOVQ 576(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 592(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 608(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 624(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
-	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e6148c5 // sqxtn v5.4h, v6.4s
-	WORD $0x4e6148e5 // sqxtn2 v5.8h, v7.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 144(R3)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FMOVQ 640(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 656(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 672(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 688(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
-	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e6148e6 // sqxtn v6.4h, v7.4s
-	WORD $0x4e614906 // sqxtn2 v6.8h, v8.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 160(R3)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FMOVQ 704(R2), F6
-	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
-	FMOVQ 720(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 736(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 752(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
-	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e614907 // sqxtn v7.4h, v8.4s
-	WORD $0x4e614927 // sqxtn2 v7.8h, v9.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 176(R3)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FMOVQ 768(R2), F7
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
-	FMOVQ 784(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 800(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 816(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
-	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e614928 // sqxtn v8.4h, v9.4s
-	WORD $0x4e614948 // sqxtn2 v8.8h, v10.4s
-	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
-	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 192(R3)
-	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	FMOVQ 832(R2), F8
-	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
-	FMOVQ 848(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 864(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 880(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
-	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
-	WORD $0x0e614949 // sqxtn v9.4h, v10.4s
-	WORD $0x4e614969 // sqxtn2 v9.8h, v11.4s
-	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
-	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
-	FMOVQ F8, 208(R3)
-	WORD $0x4e202908 // saddlp v8.8h, v8.16b
-	FMOVQ 896(R2), F9
-	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
-	FMOVQ 912(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 928(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	FMOVQ 944(R2), F12
-	WORD $0x6e22dd8c // fmul v12.4s, v12.4s, v2.4s
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
-	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
-	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
-	WORD $0x0e61496a // sqxtn v10.4h, v11.4s
-	WORD $0x4e61498a // sqxtn2 v10.8h, v12.4s
-	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
-	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
-	FMOVQ F9, 224(R3)
-	WORD $0x4e202929 // saddlp v9.8h, v9.16b
-	FMOVQ 960(R2), F10
-	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
-	FMOVQ 976(R2), F11
-	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
-	FMOVQ 992(R2), F12
-	WORD $0x6e22dd8c // fmul v12.4s, v12.4s, v2.4s
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
-	FMOVQ 1008(R2), F13
-	WORD $0x6e22dda2 // fmul v2.4s, v13.4s, v2.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e211c41 // and v1.16b, v2.16b, v1.16b
-	WORD $0x0e614942 // sqxtn v2.4h, v10.4s
-	WORD $0x4e614962 // sqxtn2 v2.8h, v11.4s
-	WORD $0x0e61498a // sqxtn v10.4h, v12.4s
-	WORD $0x4e61482a // sqxtn2 v10.8h, v1.4s
-	WORD $0x0e214841 // sqxtn v1.8b, v2.8h
-	WORD $0x4e214941 // sqxtn2 v1.16b, v10.8h
-	FMOVQ F1, 240(R3)
-	WORD $0x4e202821 // saddlp v1.8h, v1.16b
-	WORD $0x4e64bc62 // addp v2.8h, v3.8h, v4.8h
-	WORD $0x4e66bca3 // addp v3.8h, v5.8h, v6.8h
-	WORD $0x4e68bce4 // addp v4.8h, v7.8h, v8.8h
-	WORD $0x4e61bd21 // addp v1.8h, v9.8h, v1.8h
-	WORD $0x4e63bc42 // addp v2.8h, v2.8h, v3.8h
-	WORD $0x4e61bc81 // addp v1.8h, v4.8h, v1.8h
-	WORD $0x4e61bc41 // addp v1.8h, v2.8h, v1.8h
-	FMOVQ F0, 256(R3)
-	FMOVQ F1, 272(R3)
-	ADD $1024, R2
+	FMOVQ.P F0, 16(R8)
+	SUBS $1, R9, R9
+	BNE half
 	ADD $320, R3
 	SUBS $1, R1, R1
 	BNE loop
@@ -13282,6 +4889,7 @@ TEXT ·neonRoundGroup(SB), NOSPLIT, $0-8
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
 	MOVD $0x7f800000, R4
+	MOVD $0x7fc00000, R5
 	MOVD $blocksConstantsNEON<>(SB), R10
 	FMOVQ 1136(R10), F31
 	FMOVQ 1152(R10), F30
@@ -13289,375 +4897,100 @@ TEXT ·neonRoundGroup(SB), NOSPLIT, $0-8
 	PCALIGN $16
 
 loop:
-	FMOVQ 0(R2), F0
-	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
-	FMOVQ 16(R2), F1
+	MOVD R3, R7
+	ADD $128, R3, R8
+	FMOVS 28(R0), F0
+	MOVD $4, R9
+
+block:
+	MOVD R2, R6
+	FLDPQ.P 32(R6), (F1, F2)
 	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
-	FMOVQ 32(R2), F2
 	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
-	FMOVQ 48(R2), F3
+	FLDPQ.P 32(R6), (F3, F4)
 	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
-	FMOVQ 64(R2), F4
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
-	FMOVQ 80(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	FMOVQ 96(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	FMOVQ 112(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
-	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
-	WORD $0x6ea36441 // umax v1.4s, v2.4s, v3.4s
-	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
-	WORD $0x6eb0a800 // umaxv s0, v0.4s
-	WORD $0x6e3efc01 // fdiv v1.4s, v0.4s, v30.4s
-	WORD $0x6e21ffa2 // fdiv v2.4s, v29.4s, v1.4s
-	FMOVS F0, R14
-	FMOVS F2, R15
-	FMOVS F1, R19
-	MOVD $0x7fc00000, R21
-	MOVD $-1, R20
-	CMPW R4, R15
-	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
-	CMPW R4, R14
-	CSELW HS, R21, R19, R19
-	CSELW HS, ZR, R20, R20
-	FMOVS R19, F0
-	VDUP R20, V1.S4
-	VDUP V2.S[0], V2.S4
-	FMOVS F0, 128(R3)
-	FMOVQ 0(R2), F0
-	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
-	FMOVQ 16(R2), F3
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 32(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 48(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	WORD $0x0e614800 // sqxtn v0.4h, v0.4s
-	WORD $0x4e614860 // sqxtn2 v0.8h, v3.4s
-	WORD $0x0e614883 // sqxtn v3.4h, v4.4s
-	WORD $0x4e6148a3 // sqxtn2 v3.8h, v5.4s
-	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
-	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
-	FMOVQ F0, 0(R3)
-	WORD $0x4e202800 // saddlp v0.8h, v0.16b
-	FMOVQ 64(R2), F3
-	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	FMOVQ 80(R2), F4
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	FMOVQ 96(R2), F5
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	FMOVQ 112(R2), F6
-	WORD $0x6e22dcc2 // fmul v2.4s, v6.4s, v2.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e211c41 // and v1.16b, v2.16b, v1.16b
-	WORD $0x0e614862 // sqxtn v2.4h, v3.4s
-	WORD $0x4e614882 // sqxtn2 v2.8h, v4.4s
-	WORD $0x0e6148a3 // sqxtn v3.4h, v5.4s
-	WORD $0x4e614823 // sqxtn2 v3.8h, v1.4s
-	WORD $0x0e214841 // sqxtn v1.8b, v2.8h
-	WORD $0x4e214861 // sqxtn2 v1.16b, v3.8h
-	FMOVQ F1, 16(R3)
-	WORD $0x4e202821 // saddlp v1.8h, v1.16b
-	FMOVQ 128(R2), F2
-	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
-	FMOVQ 144(R2), F3
-	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
-	FMOVQ 160(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	FMOVQ 176(R2), F5
+	FLDPQ.P 32(R6), (F5, F6)
 	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
-	FMOVQ 192(R2), F6
-	WORD $0x4e3f1cc6 // and v6.16b, v6.16b, v31.16b
-	WORD $0x6ea66442 // umax v2.4s, v2.4s, v6.4s
-	FMOVQ 208(R2), F6
-	WORD $0x4e3f1cc6 // and v6.16b, v6.16b, v31.16b
-	WORD $0x6ea66463 // umax v3.4s, v3.4s, v6.4s
-	FMOVQ 224(R2), F6
-	WORD $0x4e3f1cc6 // and v6.16b, v6.16b, v31.16b
-	WORD $0x6ea66484 // umax v4.4s, v4.4s, v6.4s
-	FMOVQ 240(R2), F6
-	WORD $0x4e3f1cc6 // and v6.16b, v6.16b, v31.16b
-	WORD $0x6ea664a5 // umax v5.4s, v5.4s, v6.4s
-	WORD $0x6ea36442 // umax v2.4s, v2.4s, v3.4s
-	WORD $0x6ea56483 // umax v3.4s, v4.4s, v5.4s
-	WORD $0x6ea36442 // umax v2.4s, v2.4s, v3.4s
-	WORD $0x6eb0a842 // umaxv s2, v2.4s
-	WORD $0x6e3efc43 // fdiv v3.4s, v2.4s, v30.4s
-	WORD $0x6e23ffa4 // fdiv v4.4s, v29.4s, v3.4s
-	FMOVS F2, R14
-	FMOVS F4, R15
-	FMOVS F3, R19
-	MOVD $0x7fc00000, R21
-	MOVD $-1, R20
-	CMPW R4, R15
-	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
-	CMPW R4, R14
-	CSELW HS, R21, R19, R19
-	CSELW HS, ZR, R20, R20
-	FMOVS R19, F2
-	VDUP R20, V3.S4
-	VDUP V4.S[0], V4.S4
-	FMOVS F2, 132(R3)
-	FMOVQ 128(R2), F2
-	WORD $0x6e24dc42 // fmul v2.4s, v2.4s, v4.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e231c42 // and v2.16b, v2.16b, v3.16b
-	FMOVQ 144(R2), F5
-	WORD $0x6e24dca5 // fmul v5.4s, v5.4s, v4.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e231ca5 // and v5.16b, v5.16b, v3.16b
-	FMOVQ 160(R2), F6
-	WORD $0x6e24dcc6 // fmul v6.4s, v6.4s, v4.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e231cc6 // and v6.16b, v6.16b, v3.16b
-	FMOVQ 176(R2), F7
-	WORD $0x6e24dce7 // fmul v7.4s, v7.4s, v4.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e231ce7 // and v7.16b, v7.16b, v3.16b
-	WORD $0x0e614842 // sqxtn v2.4h, v2.4s
-	WORD $0x4e6148a2 // sqxtn2 v2.8h, v5.4s
-	WORD $0x0e6148c5 // sqxtn v5.4h, v6.4s
-	WORD $0x4e6148e5 // sqxtn2 v5.8h, v7.4s
-	WORD $0x0e214842 // sqxtn v2.8b, v2.8h
-	WORD $0x4e2148a2 // sqxtn2 v2.16b, v5.8h
-	FMOVQ F2, 32(R3)
-	WORD $0x4e202842 // saddlp v2.8h, v2.16b
-	FMOVQ 192(R2), F5
-	WORD $0x6e24dca5 // fmul v5.4s, v5.4s, v4.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e231ca5 // and v5.16b, v5.16b, v3.16b
-	FMOVQ 208(R2), F6
-	WORD $0x6e24dcc6 // fmul v6.4s, v6.4s, v4.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e231cc6 // and v6.16b, v6.16b, v3.16b
-	FMOVQ 224(R2), F7
-	WORD $0x6e24dce7 // fmul v7.4s, v7.4s, v4.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e231ce7 // and v7.16b, v7.16b, v3.16b
-	FMOVQ 240(R2), F8
-	WORD $0x6e24dd04 // fmul v4.4s, v8.4s, v4.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e231c83 // and v3.16b, v4.16b, v3.16b
-	WORD $0x0e6148a4 // sqxtn v4.4h, v5.4s
-	WORD $0x4e6148c4 // sqxtn2 v4.8h, v6.4s
-	WORD $0x0e6148e5 // sqxtn v5.4h, v7.4s
-	WORD $0x4e614865 // sqxtn2 v5.8h, v3.4s
-	WORD $0x0e214883 // sqxtn v3.8b, v4.8h
-	WORD $0x4e2148a3 // sqxtn2 v3.16b, v5.8h
-	FMOVQ F3, 48(R3)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FMOVQ 256(R2), F4
-	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	FMOVQ 272(R2), F5
+	WORD $0x6ea56421 // umax v1.4s, v1.4s, v5.4s
+	WORD $0x4e3f1cc5 // and v5.16b, v6.16b, v31.16b
+	WORD $0x6ea56442 // umax v2.4s, v2.4s, v5.4s
+	FLDPQ.P 32(R6), (F5, F6)
 	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
-	FMOVQ 288(R2), F6
-	WORD $0x4e3f1cc6 // and v6.16b, v6.16b, v31.16b
-	FMOVQ 304(R2), F7
-	WORD $0x4e3f1ce7 // and v7.16b, v7.16b, v31.16b
-	FMOVQ 320(R2), F8
-	WORD $0x4e3f1d08 // and v8.16b, v8.16b, v31.16b
-	WORD $0x6ea86484 // umax v4.4s, v4.4s, v8.4s
-	FMOVQ 336(R2), F8
-	WORD $0x4e3f1d08 // and v8.16b, v8.16b, v31.16b
-	WORD $0x6ea864a5 // umax v5.4s, v5.4s, v8.4s
-	FMOVQ 352(R2), F8
-	WORD $0x4e3f1d08 // and v8.16b, v8.16b, v31.16b
-	WORD $0x6ea864c6 // umax v6.4s, v6.4s, v8.4s
-	FMOVQ 368(R2), F8
-	WORD $0x4e3f1d08 // and v8.16b, v8.16b, v31.16b
-	WORD $0x6ea864e7 // umax v7.4s, v7.4s, v8.4s
+	WORD $0x6ea56463 // umax v3.4s, v3.4s, v5.4s
+	WORD $0x4e3f1cc5 // and v5.16b, v6.16b, v31.16b
 	WORD $0x6ea56484 // umax v4.4s, v4.4s, v5.4s
-	WORD $0x6ea764c5 // umax v5.4s, v6.4s, v7.4s
-	WORD $0x6ea56484 // umax v4.4s, v4.4s, v5.4s
-	WORD $0x6eb0a884 // umaxv s4, v4.4s
-	WORD $0x6e3efc85 // fdiv v5.4s, v4.4s, v30.4s
-	WORD $0x6e25ffa6 // fdiv v6.4s, v29.4s, v5.4s
-	FMOVS F4, R14
-	FMOVS F6, R15
-	FMOVS F5, R19
-	MOVD $0x7fc00000, R21
-	MOVD $-1, R20
+	WORD $0x6ea26421 // umax v1.4s, v1.4s, v2.4s
+	WORD $0x6ea46462 // umax v2.4s, v3.4s, v4.4s
+	WORD $0x6ea26421 // umax v1.4s, v1.4s, v2.4s
+	WORD $0x6eb0a821 // umaxv s1, v1.4s
+	WORD $0x6e3efc22 // fdiv v2.4s, v1.4s, v30.4s
+	WORD $0x6e22ffa3 // fdiv v3.4s, v29.4s, v2.4s
+	FMOVS F1, R14
+	FMOVS F3, R15
+	FMOVS F2, R19
 	CMPW R4, R15
 	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
+	CSETMW LO, R20
 	CMPW R4, R14
-	CSELW HS, R21, R19, R19
+	CSELW HS, R5, R19, R19
 	CSELW HS, ZR, R20, R20
-	FMOVS R19, F4
-	VDUP R20, V5.S4
-	VDUP V6.S[0], V6.S4
-	FMOVS F4, 136(R3)
-	FMOVQ 256(R2), F4
-	WORD $0x6e26dc84 // fmul v4.4s, v4.4s, v6.4s
+	FMOVS R19, F1
+	VDUP R20, V2.S4
+	VDUP V3.S[0], V3.S4
+	FMOVS F1, 0(R8)
+	FLDPQ.P 32(R2), (F1, F4)
+	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	WORD $0x4e221c21 // and v1.16b, v1.16b, v2.16b
+	WORD $0x6e23dc84 // fmul v4.4s, v4.4s, v3.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e251c84 // and v4.16b, v4.16b, v5.16b
-	FMOVQ 272(R2), F7
-	WORD $0x6e26dce7 // fmul v7.4s, v7.4s, v6.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e251ce7 // and v7.16b, v7.16b, v5.16b
-	FMOVQ 288(R2), F8
-	WORD $0x6e26dd08 // fmul v8.4s, v8.4s, v6.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e251d08 // and v8.16b, v8.16b, v5.16b
-	FMOVQ 304(R2), F9
-	WORD $0x6e26dd29 // fmul v9.4s, v9.4s, v6.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e251d29 // and v9.16b, v9.16b, v5.16b
+	WORD $0x4e221c84 // and v4.16b, v4.16b, v2.16b
+	WORD $0x0e614821 // sqxtn v1.4h, v1.4s
+	WORD $0x4e614881 // sqxtn2 v1.8h, v4.4s
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e23dc84 // fmul v4.4s, v4.4s, v3.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e221c84 // and v4.16b, v4.16b, v2.16b
+	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e221ca5 // and v5.16b, v5.16b, v2.16b
 	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
-	WORD $0x4e6148e4 // sqxtn2 v4.8h, v7.4s
-	WORD $0x0e614907 // sqxtn v7.4h, v8.4s
-	WORD $0x4e614927 // sqxtn2 v7.8h, v9.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148e4 // sqxtn2 v4.16b, v7.8h
-	FMOVQ F4, 64(R3)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FMOVQ 320(R2), F7
-	WORD $0x6e26dce7 // fmul v7.4s, v7.4s, v6.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e251ce7 // and v7.16b, v7.16b, v5.16b
-	FMOVQ 336(R2), F8
-	WORD $0x6e26dd08 // fmul v8.4s, v8.4s, v6.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e251d08 // and v8.16b, v8.16b, v5.16b
-	FMOVQ 352(R2), F9
-	WORD $0x6e26dd29 // fmul v9.4s, v9.4s, v6.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e251d29 // and v9.16b, v9.16b, v5.16b
-	FMOVQ 368(R2), F10
-	WORD $0x6e26dd46 // fmul v6.4s, v10.4s, v6.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e251cc5 // and v5.16b, v6.16b, v5.16b
-	WORD $0x0e6148e6 // sqxtn v6.4h, v7.4s
-	WORD $0x4e614906 // sqxtn2 v6.8h, v8.4s
-	WORD $0x0e614927 // sqxtn v7.4h, v9.4s
-	WORD $0x4e6148a7 // sqxtn2 v7.8h, v5.4s
-	WORD $0x0e2148c5 // sqxtn v5.8b, v6.8h
-	WORD $0x4e2148e5 // sqxtn2 v5.16b, v7.8h
-	FMOVQ F5, 80(R3)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FMOVQ 384(R2), F6
-	WORD $0x4e3f1cc6 // and v6.16b, v6.16b, v31.16b
-	FMOVQ 400(R2), F7
-	WORD $0x4e3f1ce7 // and v7.16b, v7.16b, v31.16b
-	FMOVQ 416(R2), F8
-	WORD $0x4e3f1d08 // and v8.16b, v8.16b, v31.16b
-	FMOVQ 432(R2), F9
-	WORD $0x4e3f1d29 // and v9.16b, v9.16b, v31.16b
-	FMOVQ 448(R2), F10
-	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
-	WORD $0x6eaa64c6 // umax v6.4s, v6.4s, v10.4s
-	FMOVQ 464(R2), F10
-	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
-	WORD $0x6eaa64e7 // umax v7.4s, v7.4s, v10.4s
-	FMOVQ 480(R2), F10
-	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
-	WORD $0x6eaa6508 // umax v8.4s, v8.4s, v10.4s
-	FMOVQ 496(R2), F10
-	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
-	WORD $0x6eaa6529 // umax v9.4s, v9.4s, v10.4s
-	WORD $0x6ea764c6 // umax v6.4s, v6.4s, v7.4s
-	WORD $0x6ea96507 // umax v7.4s, v8.4s, v9.4s
-	WORD $0x6ea764c6 // umax v6.4s, v6.4s, v7.4s
-	WORD $0x6eb0a8c6 // umaxv s6, v6.4s
-	WORD $0x6e3efcc7 // fdiv v7.4s, v6.4s, v30.4s
-	WORD $0x6e27ffa8 // fdiv v8.4s, v29.4s, v7.4s
-	FMOVS F6, R14
-	FMOVS F8, R15
-	FMOVS F7, R19
-	MOVD $0x7fc00000, R21
-	MOVD $-1, R20
-	CMPW R4, R15
-	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
-	CMPW R4, R14
-	CSELW HS, R21, R19, R19
-	CSELW HS, ZR, R20, R20
-	FMOVS R19, F6
-	VDUP R20, V7.S4
-	VDUP V8.S[0], V8.S4
-	FMOVS F6, 140(R3)
-	FMOVQ 384(R2), F6
-	WORD $0x6e28dcc6 // fmul v6.4s, v6.4s, v8.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e271cc6 // and v6.16b, v6.16b, v7.16b
-	FMOVQ 400(R2), F9
-	WORD $0x6e28dd29 // fmul v9.4s, v9.4s, v8.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e271d29 // and v9.16b, v9.16b, v7.16b
-	FMOVQ 416(R2), F10
-	WORD $0x6e28dd4a // fmul v10.4s, v10.4s, v8.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e271d4a // and v10.16b, v10.16b, v7.16b
-	FMOVQ 432(R2), F11
-	WORD $0x6e28dd6b // fmul v11.4s, v11.4s, v8.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e271d6b // and v11.16b, v11.16b, v7.16b
-	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
-	WORD $0x4e614926 // sqxtn2 v6.8h, v9.4s
-	WORD $0x0e614949 // sqxtn v9.4h, v10.4s
-	WORD $0x4e614969 // sqxtn2 v9.8h, v11.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e214926 // sqxtn2 v6.16b, v9.8h
-	FMOVQ F6, 96(R3)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FMOVQ 448(R2), F9
-	WORD $0x6e28dd29 // fmul v9.4s, v9.4s, v8.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e271d29 // and v9.16b, v9.16b, v7.16b
-	FMOVQ 464(R2), F10
-	WORD $0x6e28dd4a // fmul v10.4s, v10.4s, v8.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e271d4a // and v10.16b, v10.16b, v7.16b
-	FMOVQ 480(R2), F11
-	WORD $0x6e28dd6b // fmul v11.4s, v11.4s, v8.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4e271d6b // and v11.16b, v11.16b, v7.16b
-	FMOVQ 496(R2), F12
-	WORD $0x6e28dd88 // fmul v8.4s, v12.4s, v8.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e271d07 // and v7.16b, v8.16b, v7.16b
-	WORD $0x0e614928 // sqxtn v8.4h, v9.4s
-	WORD $0x4e614948 // sqxtn2 v8.8h, v10.4s
-	WORD $0x0e614969 // sqxtn v9.4h, v11.4s
-	WORD $0x4e6148e9 // sqxtn2 v9.8h, v7.4s
-	WORD $0x0e214907 // sqxtn v7.8b, v8.8h
-	WORD $0x4e214927 // sqxtn2 v7.16b, v9.8h
-	FMOVQ F7, 112(R3)
-	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	MOVWU 28(R0), R14
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e63bc41 // addp v1.8h, v2.8h, v3.8h
-	WORD $0x4e65bc82 // addp v2.8h, v4.8h, v5.8h
-	WORD $0x4e67bcc3 // addp v3.8h, v6.8h, v7.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e63bc41 // addp v1.8h, v2.8h, v3.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e602800 // saddlp v0.4s, v0.8h
-	VDUP R14, V1.S4
-	WORD $0x4ea19c00 // mul v0.4s, v0.4s, v1.4s
-	FMOVQ F0, 144(R3)
-	ADD $512, R2
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	WORD $0x0e214821 // sqxtn v1.8b, v1.8h
+	WORD $0x4e214881 // sqxtn2 v1.16b, v4.8h
+	FMOVQ F1, 0(R7)
+	WORD $0x4e202821 // saddlp v1.8h, v1.16b
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e23dc84 // fmul v4.4s, v4.4s, v3.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e221c84 // and v4.16b, v4.16b, v2.16b
+	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e221ca5 // and v5.16b, v5.16b, v2.16b
+	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e221ca5 // and v5.16b, v5.16b, v2.16b
+	WORD $0x6e23dcc3 // fmul v3.4s, v6.4s, v3.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	WORD $0x4e221c62 // and v2.16b, v3.16b, v2.16b
+	WORD $0x0e6148a3 // sqxtn v3.4h, v5.4s
+	WORD $0x4e614843 // sqxtn2 v3.8h, v2.4s
+	WORD $0x0e214882 // sqxtn v2.8b, v4.8h
+	WORD $0x4e214862 // sqxtn2 v2.16b, v3.8h
+	FMOVQ F2, 16(R7)
+	WORD $0x4e202842 // saddlp v2.8h, v2.16b
+	ADD $32, R7
+	WORD $0x4e62bc21 // addp v1.8h, v1.8h, v2.8h
+	WORD $0x4e703821 // saddlv s1, v1.8h
+	WORD $0x4ea09c21 // mul v1.4s, v1.4s, v0.4s
+	FMOVS F1, 16(R8)
+	ADD $4, R8
+	SUBS $1, R9, R9
+	BNE block
 	ADD $192, R3
 	SUBS $1, R1, R1
 	BNE loop

@@ -26,8 +26,8 @@ const gemmDeep = 256
 // bits.
 //
 // It does not start goroutines: a caller splits rows, or columns where there are
-// few rows. A call copies B once, unless bcs is 1 and A has few rows (with AVX-512
-// up to 128, 64 of float64, with the others up to 8).
+// few rows. A call copies B once, unless bcs is 1 and A has few rows (of float32
+// with AVX-512 up to 128, otherwise up to 8).
 func Multiply[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	gemmPanels(m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
 }

@@ -9,9 +9,9 @@ import (
 func kernelsOf(k kernel.Kind) kernels {
 	switch k {
 	case kernel.AMX:
-		return kernels{name: k.String(), f32: avx512F32(), f64: avx512F64(), bf16: amxSet(), halfStreams: avx512Streams()}
+		return kernels{name: k.String(), f32: avx512F32(), f64: avx2F64(), bf16: amxSet(), halfStreams: avx512Streams()}
 	case kernel.AVX512:
-		all := kernels{name: k.String(), f32: avx512F32(), f64: avx512F64(), halfStreams: avx512Streams()}
+		all := kernels{name: k.String(), f32: avx512F32(), f64: avx2F64(), halfStreams: avx512Streams()}
 		if hasDot() {
 			all.bf16 = dotSet()
 		}
@@ -33,20 +33,6 @@ func avx512F32() *set {
 		copying: avx512F32Copying8x3,
 		streams: [3]func(*byte){avx512F32Stream1, avx512F32Stream2, avx512F32Stream4},
 		packs:   pack.Of(kernel.AVX512, 4),
-	}
-}
-
-func avx512F64() *set {
-	return &set{
-		lanes: 8, rows: 8, direct: 128, panels: 22,
-		tiles: [3][tileVecs]func(*byte){
-			{avx512F64Tile1x1, avx512F64Tile1x2, avx512F64Tile1x3},
-			{avx512F64Tile4x1, avx512F64Tile4x2, avx512F64Tile4x3},
-			{avx512F64Tile8x1, avx512F64Tile8x2, avx512F64Tile8x3},
-		},
-		copying: avx512F64Copying8x3,
-		streams: [3]func(*byte){avx512F64Stream1, avx512F64Stream2, avx512F64Stream4},
-		packs:   pack.Of(kernel.AVX512, 8),
 	}
 }
 

@@ -89,9 +89,10 @@ func (f *file) assembly() string {
 	}
 	text := f.header() + "#include \"textflag.h\"\n"
 	if table.Len() > 0 {
-		text += "\n" + table.String()
+		return text + "\n" + table.String() + f.text.String()
 	}
-	return text + f.text.String()
+	// Nothing may point to a table that is not there: the linker would not find it.
+	return text + strings.ReplaceAll(f.text.String(), "\tMOVD $"+f.table()+"(SB), "+constantsAt+"\n", "")
 }
 
 func (f *file) declarations() string {

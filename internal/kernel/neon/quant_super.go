@@ -4,89 +4,126 @@ import "fmt"
 
 // superOf is a type of weights in blocks of 256.
 type superOf struct {
-	unpack func(w int) unpacked
+	start  int // where in a block those weights are that are read in order
+	unpack func() unpacked
 	half   int // where d is, followed by m if there are offsets
 	// offsets says whether sums of a row are multiplied with offsets of weights.
 	offsets bool
+	// turns is in how many equal parts the products of rows, and of columns, are done;
+	// one turn moves a row of x on by `by`.
+	turnsRows, turnsColumns, by int
 }
 
 // unpacked is a block of 256 whose scales are in registers.
 type unpacked struct {
-	pieces int
-	// piece returns the weights that have one scale, where in a rounded row what they
-	// are multiplied with lies, and their scale: lane i of a vector.
-	piece func(i int) (w []value, at int, scale value, lane int)
-	// sums returns what the sums of the row that lies at x add to the lane's t, and,
+	// piece returns the i-th 32 weights, where in a rounded row what they are multiplied
+	// with lies, and the scales of both halves: lanes of a vector, of `scales` unless
+	// piece makes it itself.
+	piece  func(i int) (w [2]value, at int, scale value, lanes [2]int)
+	scales []value
+	// offsets and minus32 return what the sums of the row at x add to the lane's t, and,
 	// times -32, to its s; nil for nothing.
 	offsets, minus32 func(x int) value
 }
 
 // super is the loop over blocks of 256.
 func (p *products) super(kind string, size int, of func() superOf) {
-	var s superOf
-	p.function(kind, size, superRow, func() { s = of() }, func() {
-		var sum, off, minus [4]value
-		var u unpacked
-		before := func(l int) {
-			if u.offsets != nil {
-				off[l] = u.offsets(p.x(l))
+	p.function(kind, size, func() func() {
+		s := of()
+		p.moved, p.turns = 0, s.turnsColumns
+		if !p.columns {
+			p.turns = s.turnsRows
+			p.file.line("MOVD $%d, R%d", s.start, quantOffset)
+		}
+		return func() {
+			y, t := p.superSums(s)
+			dx := p.gatherAt(32, superScale-p.moved, p.xs)
+			y = p.mixed("scvtf", "4s", y)
+			if s.offsets {
+				v := p.gatherAt(32, s.half, p.ws)
+				d, m := p.halves(p.arrange("VUZP1", "H8", v, v)), p.halves(p.arrange("VUZP2", "H8", v, v))
+				y = p.sub(p.mul(p.mul(d, dx), y), p.mul(p.mul(m, dx), p.mixed("scvtf", "4s", t)))
+			} else {
+				y = p.mul(p.mul(p.halves(p.gatherAt(16, s.half, p.ws)), dx), y)
 			}
-			if u.minus32 != nil {
-				minus[l] = p.shift("shl", u.minus32(p.x(l)), 5)
+			p.into("fadd", s4, p.acc, p.acc, y)
+			p.advance(p.ws, size)
+			p.advance(p.xs, superRow-p.moved)
+			if !p.columns {
+				p.advance([]int{quantOffset}, size)
 			}
 		}
-		add := func(l, i int, w []value, where int, scale value, lane int) {
-			var x []value
-			for k := range w {
-				x = append(x, p.load(at(p.x(l), where+16*k)))
-			}
-			d := p.dotOf(w, x)
-			if i == 0 {
-				sum[l] = p.zero()
-			}
-			p.scaleInto(sum[l], d, scale, lane)
-		}
-		after := func(l int) {
-			if u.minus32 != nil {
-				sum[l] = p.three("sub", s4, sum[l], minus[l])
-			}
-		}
-		if p.columns {
-			u = s.unpack(p.w(0))
-			for l := range 4 {
-				before(l)
-			}
-			for i := range u.pieces {
-				w, where, scale, lane := u.piece(i)
-				for l := range 4 {
-					add(l, i, w, where, scale, lane)
-				}
-			}
-			for l := range 4 {
-				after(l)
-			}
-		} else {
-			for l := range 4 {
-				u = s.unpack(p.w(l))
-				before(l)
-				for i := range u.pieces {
-					w, where, scale, lane := u.piece(i)
-					add(l, i, w, where, scale, lane)
-				}
-				after(l)
-			}
-		}
-		y, dx := p.lanes(sum), p.floats(superScale)
-		if !s.offsets {
-			d := p.mul(p.halves(s.half), dx)
-			p.into("fadd", s4, p.acc, p.acc, p.mul(d, y))
-			return
-		}
-		t := p.lanes(off)
-		d, m := p.halfPairs(s.half)
-		y, t = p.mul(p.mul(d, dx), y), p.mul(p.mul(m, dx), t)
-		p.into("fadd", s4, p.acc, p.acc, p.sub(y, t))
 	})
+}
+
+// superSums returns every lane's s, and its t if there are offsets.
+func (p *products) superSums(s superOf) (y, t value) {
+	if p.columns {
+		p.general("ADD $%d, R%d, R%d", s.start, p.ws[0], quantBlock)
+		sum, off := p.blockSums(s)
+		if s.offsets {
+			t = p.lanes(off)
+		}
+		return p.lanes(sum), t
+	}
+	y = p.zero()
+	if s.offsets {
+		t = p.zero()
+	}
+	p.general("ADD $%d, R0, R%d", quantW, quantNext)
+	p.repeat("row", quantRowsLeft, 4, func() {
+		p.general("MOVD.P 8(R%d), R%d", quantNext, quantBlock)
+		p.general("ADD R%d, R%d", quantOffset, quantBlock)
+		sum, off := p.blockSums(s)
+		p.push(y, sum[0])
+		if s.offsets {
+			p.push(t, off[0])
+		}
+		if p.moved > 0 {
+			p.general("SUB $%d, R%d", p.moved, p.xs[0])
+			p.moved = 0
+		}
+	})
+	return y, t
+}
+
+// blockSums returns the sums of products of one block with each row of x.
+func (p *products) blockSums(s superOf) (sum, off [4]value) {
+	u := s.unpack()
+	for l := range p.xs {
+		sum[l] = p.zero()
+	}
+	p.repeat("piece", quantTurns, p.turns, func() {
+		for i := range 8 / p.turns {
+			w, where, scale, lanes := u.piece(i)
+			for l, r := range p.xs {
+				x := p.walk(r, where, s.by)
+				if lanes[0] == lanes[1] {
+					p.scaleInto(sum[l], p.dotOf(w[:], x[:]), scale, lanes[0])
+					continue
+				}
+				for half, lane := range lanes {
+					p.scaleInto(sum[l], p.dotOf(w[half:half+1], x[half:half+1]), scale, lane)
+				}
+			}
+		}
+		part := len(u.scales) / p.turns
+		for i := range u.scales[part:] {
+			p.move(u.scales[i], u.scales[part+i])
+		}
+	})
+	if p.turns > 1 {
+		p.moved = p.turns * s.by
+	}
+	for l, x := range p.xs {
+		if u.offsets != nil {
+			off[l] = u.offsets(x)
+		}
+		if u.minus32 != nil {
+			p.into("sub", s4, sum[l], sum[l], p.shift("shl", u.minus32(x), 5))
+		}
+	}
+	return sum, off
 }
 
 // longs returns 16 words in two vectors as int32 in four.
@@ -102,7 +139,7 @@ func (p *products) sumsTimes(words []value) func(x int) value {
 	return func(x int) value {
 		var t value
 		for i, w := range words {
-			sums := p.load(at(x, superSums+16*i))
+			sums := p.load(at(x, superSums+16*i-p.moved))
 			if i == 0 {
 				t = p.mixed("smull", "4s", w, sums)
 			} else {
@@ -116,11 +153,11 @@ func (p *products) sumsTimes(words []value) func(x int) value {
 
 func (p *products) q4k() superOf {
 	mask := p.same(15)
-	return superOf{half: 0, offsets: true, unpack: func(w int) unpacked {
+	return superOf{start: 16, offsets: true, turnsRows: 1, turnsColumns: 2, by: 128, unpack: func() unpacked {
 		// Scales and offsets of 6 bits, four at a time: see quant.Q4Scale. Of both, the
 		// first four have 6 bits of their own, the others 4 and the 2 left over.
-		p.general("MOVD 4(R%d), R%d", w, g0)
-		p.general("MOVWU 12(R%d), R%d", w, g1)
+		p.general("MOVD -12(R%d), R%d", quantBlock, g0)
+		p.general("MOVWU -4(R%d), R%d", quantBlock, g1)
 		p.general("LSR $4, R%d, R%d", g1, g2)
 		p.general("ORR R%d<<32, R%d, R%d", g2, g1, g1)
 		p.general("AND $0x0f0f0f0f0f0f0f0f, R%d, R%d", g1, g1)
@@ -130,24 +167,23 @@ func (p *products) q4k() superOf {
 		p.general("AND $0x3f3f3f3f3f3f3f3f, R%d, R%d", g0, g0)
 		first := p.mixed("uxtl", "8h", p.fromGeneral("FMOVD", g0)) // 4 scales, 4 offsets
 		second := p.mixed("uxtl", "8h", p.fromGeneral("FMOVD", g1))
-		scales := [2]value{p.mixed("uxtl", "4s", first), p.mixed("uxtl", "4s", second)}
+		scales := []value{p.mixed("uxtl", "4s", first), p.mixed("uxtl", "4s", second)}
 		offsets := p.arrange("VZIP2", "D2", first, second)
-		u := unpacked{pieces: 8, offsets: p.sumsTimes([]value{offsets})}
-		var raw []value
-		u.piece = func(i int) ([]value, int, value, int) {
+		u := unpacked{scales: scales, offsets: p.sumsTimes([]value{offsets})}
+		var raw [2]value
+		u.piece = func(i int) (v [2]value, at int, scale value, lanes [2]int) {
 			place := [8]int{0, 2, 1, 3, 4, 6, 5, 7}[i]
-			var v []value
 			if i%2 == 0 {
-				raw = []value{p.load(at(w, 16+16*i)), p.load(at(w, 32+16*i))}
-				for _, r := range raw {
-					v = append(v, p.logic("and", r, mask))
-				}
-			} else {
-				for _, r := range raw {
-					v = append(v, p.shiftBytes("ushr", r, 4))
+				raw = p.walk(quantBlock, 16*i, 64)
+			}
+			for half, r := range raw {
+				if i%2 == 0 {
+					v[half] = p.logic("and", r, mask)
+				} else {
+					v[half] = p.shiftBytes("ushr", r, 4)
 				}
 			}
-			return v, 32 * place, scales[i/4], i % 4
+			return v, 32 * place, scales[i/4], [2]int{i % 4, i % 4}
 		}
 		return u
 	}}
@@ -155,27 +191,29 @@ func (p *products) q4k() superOf {
 
 func (p *products) q2k() superOf {
 	mask, three := p.same(15), p.same(3)
-	return superOf{half: 80, offsets: true, unpack: func(w int) unpacked {
-		b := p.load(at(w, 0))
+	return superOf{start: 16, half: 80, offsets: true, turnsRows: 1, turnsColumns: 2, by: 32, unpack: func() unpacked {
+		b := p.load(at(quantBlock, -16))
 		low, high := p.logic("and", b, mask), p.shiftBytes("ushr", b, 4)
 		offsets := []value{p.mixed("uxtl", "8h", high), p.mixed("uxtl2", "8h", high)}
 		scales := p.longs([2]value{p.mixed("uxtl", "8h", low), p.mixed("uxtl2", "8h", low)})
-		u := unpacked{pieces: 16, offsets: p.sumsTimes(offsets)}
+		u := unpacked{scales: scales[:], offsets: p.sumsTimes(offsets)}
 		var raw [2]value
-		u.piece = func(i int) ([]value, int, value, int) {
-			part, k, half := i/8, i%8/2, i%2
+		u.piece = func(i int) (v [2]value, at int, scale value, lanes [2]int) {
+			part, k := i/4, i%4
 			if k == 0 {
-				raw[half] = p.load(at(w, 16+32*part+16*half))
+				raw = p.walk(quantBlock, 32*part, 32)
 			}
-			v := raw[half]
-			if k > 0 {
-				v = p.shiftBytes("ushr", v, 2*k)
+			for half := range v {
+				v[half] = raw[half]
+				if k > 0 {
+					v[half] = p.shiftBytes("ushr", v[half], 2*k)
+				}
+				if k < 3 {
+					v[half] = p.logic("and", v[half], three)
+				}
 			}
-			if k < 3 {
-				v = p.logic("and", v, three)
-			}
-			place := [8]int{0, 2, 4, 6, 1, 3, 5, 7}[i/2] // 32 elements from 32(i/2) on
-			return []value{v}, 32*place + 16*half, scales[i/4], i % 4
+			place := [8]int{0, 2, 4, 6, 1, 3, 5, 7}[i]
+			return v, 32 * place, scales[i/2], [2]int{2 * i % 4, 2*i%4 + 1}
 		}
 		return u
 	}}
@@ -183,37 +221,37 @@ func (p *products) q2k() superOf {
 
 func (p *products) q6k() superOf {
 	mask, two := p.same(15), p.same(0x30)
-	return superOf{half: 208, unpack: func(w int) unpacked {
-		b := p.load(at(w, 192))
+	return superOf{half: 208, turnsRows: 1, turnsColumns: 2, by: 128, unpack: func() unpacked {
+		b := p.load(at(quantBlock, 192))
+		p.general("ADD $128, R%d, R%d", quantBlock, quantFurther)
 		words := [2]value{p.mixed("sxtl", "8h", b), p.mixed("sxtl2", "8h", b)}
 		scales := p.longs(words)
-		u := unpacked{pieces: 16, minus32: p.sumsTimes(words[:])}
-		var low [4]value
+		u := unpacked{scales: scales[:], minus32: p.sumsTimes(words[:])}
+		var low [2][2]value
 		var high [2]value
-		u.piece = func(i int) ([]value, int, value, int) {
-			part, k := i/8, i%8
-			var v, top value
+		u.piece = func(i int) (v [2]value, at int, scale value, lanes [2]int) {
+			part, k := i/4, i%4
+			if k == 0 {
+				high = p.walk(quantFurther, 32*part, 32)
+			}
 			if k < 2 {
-				high[k] = p.load(at(w, 128+32*part+16*k))
+				low[k] = p.walk(quantBlock, 64*part+32*k, 64)
 			}
-			if k < 4 {
-				low[k] = p.load(at(w, 64*part+16*k))
-				v = p.logic("and", low[k], mask)
-			} else {
-				v = p.shiftBytes("ushr", low[k-4], 4)
+			for half, h := range high {
+				if k < 2 {
+					v[half] = p.logic("and", low[k][half], mask)
+				} else {
+					v[half] = p.shiftBytes("ushr", low[k-2][half], 4)
+				}
+				switch k {
+				case 0, 1:
+					h = p.shiftBytes("shl", h, 4-2*k)
+				case 3:
+					h = p.shiftBytes("ushr", h, 2)
+				}
+				v[half] = p.logic("orr", v[half], p.logic("and", h, two))
 			}
-			switch h := high[k%2]; k / 2 {
-			case 0:
-				top = p.shiftBytes("shl", h, 4)
-			case 1:
-				top = p.shiftBytes("shl", h, 2)
-			case 2:
-				top = h
-			case 3:
-				top = p.shiftBytes("ushr", h, 2)
-			}
-			v = p.logic("orr", v, p.logic("and", top, two))
-			return []value{v}, 16 * i, scales[i/4], i % 4
+			return v, 32 * i, scales[i/2], [2]int{2 * i % 4, 2*i%4 + 1}
 		}
 		return u
 	}}
@@ -221,10 +259,11 @@ func (p *products) q6k() superOf {
 
 // iq2 looks the book up: there is no arithmetic that makes its vectors.
 func (p *products) iq2() superOf {
-	return superOf{half: 0, unpack: func(w int) unpacked {
-		u := unpacked{pieces: 8}
-		u.piece = func(i int) ([]value, int, value, int) {
-			p.general("MOVD %d(R%d), R%d", 2+8*i, w, g0)
+	return superOf{start: 2, turnsRows: 4, turnsColumns: 4, by: 64, unpack: func() unpacked {
+		u := unpacked{}
+		u.piece = func(i int) (v [2]value, at int, scale value, lanes [2]int) {
+			suffix, from := p.step(quantBlock, 8*i, 16)
+			p.general("MOVD%s %v, R%d", suffix, from, g0)
 			look := func(table, bit, bits int) value {
 				p.general("UBFX $%d, R%d, $%d, R%d", bit, g0, bits, g1)
 				d := p.fresh()
@@ -233,16 +272,14 @@ func (p *products) iq2() superOf {
 				}, d)
 				return d
 			}
-			var v []value
-			for half := range 2 {
+			for half := range v {
 				first, second := look(quantBookAt, 16*half, 8), look(quantBookAt, 16*half+8, 8)
 				plus, minus := look(quantSigns, 32+14*half, 7), look(quantSigns, 39+14*half, 7)
-				v = append(v, p.mixed("mul", "16b", p.arrange("VZIP1", "D2", first, second), p.arrange("VZIP1", "D2", plus, minus)))
+				v[half] = p.mixed("mul", "16b", p.arrange("VZIP1", "D2", first, second), p.arrange("VZIP1", "D2", plus, minus))
 			}
-			p.general("LSR $60, R%d, R%d", g0, g0)
-			p.general("ADD R%d, R%d, R%d", g0, g0, g0)
-			p.general("ADD $1, R%d, R%d", g0, g0)
-			return v, 32 * i, p.fromGeneral("FMOVS", g0), 0
+			p.general("LSR $59, R%d, R%d", g0, g0) // twice the upper 4 bits, plus 1
+			p.general("ORR $1, R%d, R%d", g0, g0)
+			return v, 32 * i, p.fromGeneral("FMOVS", g0), lanes
 		}
 		return u
 	}}

@@ -5,57 +5,26 @@
 // func avx512Sigmoids(n int, y *float64, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512Sigmoids(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-	XORQ AX, AX
+	MOVQ n+0(FP), AX
+	XORQ DX, DX
+	MOVQ y+8(FP), BX
+	MOVQ x+16(FP), SI
 
 loop:
-	CMPQ         CX, $0x08
-	JLT          loop_tail
-	VCVTPS2PD    (BX)(AX*1), Z0
-	VPXORD       mathDoubles<>+0(SB), Z0, Z0
-	VMOVUPS      mathDoubles<>+64(SB), Z1
-	VMAXPD       Z0, Z1, Z1
-	VMOVUPS      mathDoubles<>+128(SB), Z0
-	VMINPD       Z1, Z0, Z1
-	VMOVUPS      mathDoubles<>+192(SB), Z0
-	VFMADD231PD  mathDoubles<>+256(SB), Z1, Z0
-	VSUBPD       mathDoubles<>+192(SB), Z0, Z2
-	VFNMADD231PD mathDoubles<>+320(SB), Z2, Z1
-	VFNMADD231PD mathDoubles<>+384(SB), Z2, Z1
-	VPSLLQ       $0x34, Z0, Z0
-	VPADDQ       mathDoubles<>+448(SB), Z0, Z0
-	VMOVUPS      mathDoubles<>+512(SB), Z2
-	VFMADD213PD  mathDoubles<>+576(SB), Z1, Z2
-	VFMADD213PD  mathDoubles<>+640(SB), Z1, Z2
-	VFMADD213PD  mathDoubles<>+704(SB), Z1, Z2
-	VFMADD213PD  mathDoubles<>+768(SB), Z1, Z2
-	VFMADD213PD  mathDoubles<>+832(SB), Z1, Z2
-	VFMADD213PD  mathDoubles<>+896(SB), Z1, Z2
-	VFMADD213PD  mathDoubles<>+960(SB), Z1, Z2
-	VFMADD213PD  mathDoubles<>+1024(SB), Z1, Z2
-	VFMADD213PD  mathDoubles<>+1088(SB), Z1, Z2
-	VMULPD       Z1, Z1, Z3
-	VMOVAPD      Z3, Z3
-	VFMADD213PD  Z1, Z2, Z3
-	VFMADD213PD  Z0, Z0, Z3
-	VADDPD       mathDoubles<>+448(SB), Z3, Z0
-	VMOVUPS      mathDoubles<>+448(SB), Z1
-	VDIVPD       Z0, Z1, Z1
-	VMOVUPD      Z1, (DX)(AX*2)
-	ADDQ         $0x20, AX
-	SUBQ         $0x08, CX
-	JMP          loop
+	CMPQ            AX, $0x08
+	JLT             loop_tail
+	VBROADCASTF64X4 (SI)(DX*1), Z0
+	JMP             loop_body
 
 loop_tail:
-	TESTQ        CX, CX
-	JZ           loop_done
-	MOVQ         $0x00000001, SI
-	SHLQ         CL, SI
-	DECQ         SI
-	KMOVW        SI, K1
-	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	MOVQ      AX, CX
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z0
+
+loop_body:
 	VCVTPS2PD    Y0, Z0
 	VPXORD       mathDoubles<>+0(SB), Z0, Z0
 	VMOVUPS      mathDoubles<>+64(SB), Z1
@@ -86,115 +55,36 @@ loop_tail:
 	VADDPD       mathDoubles<>+448(SB), Z3, Z0
 	VMOVUPS      mathDoubles<>+448(SB), Z1
 	VDIVPD       Z0, Z1, Z1
-	VMOVUPD      Z1, (DX)(AX*2)
-
-loop_done:
+	VMOVUPD      Z1, (BX)(DX*2)
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, AX
+	JG           loop
 	VZEROUPPER
 	RET
 
 // func avx512RootSoftplus(n int, y *float64, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512RootSoftplus(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-	XORQ AX, AX
+	MOVQ n+0(FP), AX
+	XORQ DX, DX
+	MOVQ y+8(FP), BX
+	MOVQ x+16(FP), SI
 
 loop:
-	CMPQ         CX, $0x08
-	JLT          loop_tail
-	VCVTPS2PD    (BX)(AX*1), Z0
-	VPSUBD       Z1, Z1, Z1
-	VMAXPD       Z0, Z1, Z1
-	VPORD        mathDoubles<>+0(SB), Z0, Z0
-	VMOVUPS      mathDoubles<>+64(SB), Z2
-	VMAXPD       Z0, Z2, Z2
-	VMOVUPS      mathDoubles<>+128(SB), Z0
-	VMINPD       Z2, Z0, Z2
-	VMOVUPS      mathDoubles<>+192(SB), Z0
-	VFMADD231PD  mathDoubles<>+256(SB), Z2, Z0
-	VSUBPD       mathDoubles<>+192(SB), Z0, Z3
-	VFNMADD231PD mathDoubles<>+320(SB), Z3, Z2
-	VFNMADD231PD mathDoubles<>+384(SB), Z3, Z2
-	VPSLLQ       $0x34, Z0, Z0
-	VPADDQ       mathDoubles<>+448(SB), Z0, Z0
-	VMOVUPS      mathDoubles<>+512(SB), Z3
-	VFMADD213PD  mathDoubles<>+576(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+640(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+704(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+768(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+832(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+896(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+960(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+1024(SB), Z2, Z3
-	VFMADD213PD  mathDoubles<>+1088(SB), Z2, Z3
-	VMULPD       Z2, Z2, Z4
-	VMOVAPD      Z4, Z4
-	VFMADD213PD  Z2, Z3, Z4
-	VFMADD213PD  Z0, Z0, Z4
-	VADDPD       mathDoubles<>+448(SB), Z4, Z0
-	VSUBPD       mathDoubles<>+448(SB), Z0, Z2
-	VSUBPD       Z2, Z4, Z2
-	VPANDD       mathDoubles<>+1152(SB), Z4, Z3
-	VCMPPD       $0x01, mathDoubles<>+448(SB), Z3, K1
-	VPSUBD       Z3, Z3, Z3
-	VPADDQ       mathDoubles<>+1216(SB), Z0, Z5
-	VPSRLQ       $0x34, Z5, Z6
-	VPORD        mathDoubles<>+1280(SB), Z6, Z6
-	VSUBPD       mathDoubles<>+1344(SB), Z6, Z6
-	VPANDD       mathDoubles<>+1408(SB), Z5, Z5
-	VPADDQ       mathDoubles<>+1472(SB), Z5, Z5
-	VSUBPD       mathDoubles<>+448(SB), Z5, Z5
-	VADDPD       mathDoubles<>+1536(SB), Z5, Z7
-	VDIVPD       Z7, Z5, Z7
-	VMULPD       Z7, Z7, Z8
-	VMOVUPS      mathDoubles<>+1600(SB), Z9
-	VFMADD213PD  mathDoubles<>+1664(SB), Z8, Z9
-	VFMADD213PD  mathDoubles<>+1728(SB), Z8, Z9
-	VFMADD213PD  mathDoubles<>+1792(SB), Z8, Z9
-	VFMADD213PD  mathDoubles<>+1856(SB), Z8, Z9
-	VFMADD213PD  mathDoubles<>+1920(SB), Z8, Z9
-	VFMADD213PD  mathDoubles<>+1984(SB), Z8, Z9
-	VMULPD       Z5, Z5, Z10
-	VMULPD       mathDoubles<>+2048(SB), Z10, Z10
-	VMOVAPD      Z9, Z9
-	VFMADD213PD  Z10, Z8, Z9
-	VMULPD       mathDoubles<>+2112(SB), Z6, Z8
-	VFMADD231PD  Z7, Z9, Z8
-	VSUBPD       Z8, Z10, Z7
-	VSUBPD       Z5, Z7, Z5
-	VMOVUPS      mathDoubles<>+2176(SB), Z7
-	VFMSUB213PD  Z5, Z6, Z7
-	VCMPPD       $0x00, mathDoubles<>+2240(SB), Z0, K2
-	VMOVAPD      Z7, Z5
-	VMOVUPD      Z0, K2, Z5
-	VPSUBD       Z6, Z6, Z6
-	VCMPPD       $0x00, Z6, Z0, K2
-	VMOVAPD      Z5, Z5
-	VMOVUPD      mathDoubles<>+2304(SB), K2, Z5
-	VCMPPD       $0x09, Z6, Z0, K2
-	VMOVAPD      Z5, Z0
-	VMOVUPD      mathDoubles<>+2368(SB), K2, Z0
-	VMOVAPD      Z3, Z3
-	VMOVUPD      Z2, K1, Z3
-	VADDPD       Z3, Z0, Z0
-	VPANDD       mathDoubles<>+0(SB), Z4, Z2
-	VPORD        Z2, Z0, Z0
-	VADDPD       Z1, Z0, Z0
-	VSQRTPD      Z0, Z0
-	VMOVUPD      Z0, (DX)(AX*2)
-	ADDQ         $0x20, AX
-	SUBQ         $0x08, CX
-	JMP          loop
+	CMPQ            AX, $0x08
+	JLT             loop_tail
+	VBROADCASTF64X4 (SI)(DX*1), Z0
+	JMP             loop_body
 
 loop_tail:
-	TESTQ        CX, CX
-	JZ           loop_done
-	MOVQ         $0x00000001, SI
-	SHLQ         CL, SI
-	DECQ         SI
-	KMOVW        SI, K1
-	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	MOVQ      AX, CX
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z0
+
+loop_body:
 	VCVTPS2PD    Y0, Z0
 	VPSUBD       Z1, Z1, Z1
 	VMAXPD       Z0, Z1, Z1
@@ -274,43 +164,45 @@ loop_tail:
 	VPORD        Z2, Z0, Z0
 	VADDPD       Z1, Z0, Z0
 	VSQRTPD      Z0, Z0
-	VMOVUPD      Z0, (DX)(AX*2)
-
-loop_done:
+	VMOVUPD      Z0, (BX)(DX*2)
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, AX
+	JG           loop
 	VZEROUPPER
 	RET
 
 // func avx512SoftmaxRows(n int, y *float64, x *float32, rows int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·avx512SoftmaxRows(SB), NOSPLIT, $0-32
 	MOVQ n+0(FP), AX
-	MOVQ y+8(FP), BX
-	MOVQ x+16(FP), SI
-	MOVQ rows+24(FP), DI
+	MOVQ y+8(FP), SI
+	MOVQ x+16(FP), DI
+	MOVQ rows+24(FP), R8
 
 row:
-	MOVQ    AX, CX
+	MOVQ    AX, DX
 	VPSUBD  Z0, Z0, Z0
 	VMOVUPD mathDoubles<>+2304(SB), Z0
-	XORQ    DX, DX
+	XORQ    BX, BX
 
 top:
-	CMPQ      CX, $0x08
+	CMPQ      DX, $0x08
 	JLT       top_tail
-	VCVTPS2PD (SI)(DX*1), Z1
+	VCVTPS2PD (DI)(BX*1), Z1
 	VMAXPD    Z1, Z0, Z0
-	ADDQ      $0x20, DX
-	SUBQ      $0x08, CX
+	ADDQ      $0x20, BX
+	SUBQ      $0x08, DX
 	JMP       top
 
 top_tail:
-	TESTQ     CX, CX
+	TESTQ     DX, DX
 	JZ        top_done
-	MOVQ      $0x00000001, R8
-	SHLQ      CL, R8
-	DECQ      R8
-	KMOVW     R8, K1
-	VMOVUPS.Z (SI)(DX*1), K1, Z1
+	MOVQ      DX, CX
+	MOVQ      $0x00000001, DX
+	SHLQ      CL, DX
+	DECQ      DX
+	KMOVW     DX, K1
+	VMOVUPS.Z (DI)(BX*1), K1, Z1
 	VMOVUPS   vectorConstants<>+0(SB), Z2
 	VMOVAPS   Z2, Z2
 	VMOVUPS   Z1, K1, Z2
@@ -325,70 +217,48 @@ top_done:
 	VPERMILPD     $0x01, X1, X0
 	VMAXPD        X0, X1, X1
 	VBROADCASTSD  X1, Z0
-	MOVQ          AX, CX
-	VPSUBD        Z1, Z1, Z1
-	XORQ          DX, DX
+	LEAQ          7(AX), R9
+	ANDQ          $-8, R9
+	SHLQ          $0x02, R9
+	MOVQ          AX, DX
+	XORQ          BX, BX
 
-sum:
-	CMPQ         CX, $0x08
-	JLT          sum_tail
-	VCVTPS2PD    (SI)(DX*1), Z2
-	VSUBPD       Z0, Z2, Z2
-	VMOVUPS      mathDoubles<>+64(SB), Z3
-	VMAXPD       Z2, Z3, Z3
-	VMOVUPS      mathDoubles<>+128(SB), Z2
-	VMINPD       Z3, Z2, Z3
-	VMOVUPS      mathDoubles<>+192(SB), Z2
-	VFMADD231PD  mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD       mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD mathDoubles<>+384(SB), Z4, Z3
-	VPSLLQ       $0x34, Z2, Z2
-	VPADDQ       mathDoubles<>+448(SB), Z2, Z2
-	VMOVUPS      mathDoubles<>+512(SB), Z4
-	VFMADD213PD  mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+1024(SB), Z3, Z4
-	VFMADD213PD  mathDoubles<>+1088(SB), Z3, Z4
-	VMULPD       Z3, Z3, Z5
-	VMOVAPD      Z5, Z5
-	VFMADD213PD  Z3, Z4, Z5
-	VFMADD213PD  Z2, Z2, Z5
-	VMOVUPD      Z5, (BX)(DX*2)
-	VADDPD       Z5, Z1, Z1
-	ADDQ         $0x20, DX
-	SUBQ         $0x08, CX
-	JMP          sum
+powers:
+power:
+	CMPQ            DX, $0x08
+	JLT             power_tail
+	VBROADCASTF64X4 (DI)(BX*1), Z1
+	JMP             power_body
 
-sum_tail:
-	TESTQ        CX, CX
-	JZ           sum_done
-	MOVQ         $0x00000001, R8
-	SHLQ         CL, R8
-	DECQ         R8
-	KMOVW        R8, K1
-	VMOVUPS.Z    (SI)(DX*1), K1, Z2
-	VMOVUPS      vectorConstants<>+0(SB), Z3
-	VMOVAPS      Z3, Z3
-	VMOVUPS      Z2, K1, Z3
-	VCVTPS2PD    Y3, Z2
-	VSUBPD       Z0, Z2, Z0
+power_tail:
+	MOVQ      DX, CX
+	XORQ      R10, R10
+	TESTQ     DX, DX
+	CMOVQLT   R10, CX
+	MOVQ      $0x00000001, R10
+	SHLQ      CL, R10
+	DECQ      R10
+	KMOVW     R10, K1
+	VMOVUPS.Z (DI)(BX*1), K1, Z1
+	VMOVUPS   vectorConstants<>+0(SB), Z2
+	VMOVAPS   Z2, Z2
+	VMOVUPS   Z1, K1, Z2
+	VMOVAPS   Z2, Z1
+
+power_body:
+	VCVTPS2PD    Y1, Z1
+	VSUBPD       Z0, Z1, Z1
 	VMOVUPS      mathDoubles<>+64(SB), Z2
-	VMAXPD       Z0, Z2, Z2
-	VMOVUPS      mathDoubles<>+128(SB), Z0
-	VMINPD       Z2, Z0, Z2
-	VMOVUPS      mathDoubles<>+192(SB), Z0
-	VFMADD231PD  mathDoubles<>+256(SB), Z2, Z0
-	VSUBPD       mathDoubles<>+192(SB), Z0, Z3
+	VMAXPD       Z1, Z2, Z2
+	VMOVUPS      mathDoubles<>+128(SB), Z1
+	VMINPD       Z2, Z1, Z2
+	VMOVUPS      mathDoubles<>+192(SB), Z1
+	VFMADD231PD  mathDoubles<>+256(SB), Z2, Z1
+	VSUBPD       mathDoubles<>+192(SB), Z1, Z3
 	VFNMADD231PD mathDoubles<>+320(SB), Z3, Z2
 	VFNMADD231PD mathDoubles<>+384(SB), Z3, Z2
-	VPSLLQ       $0x34, Z0, Z0
-	VPADDQ       mathDoubles<>+448(SB), Z0, Z0
+	VPSLLQ       $0x34, Z1, Z1
+	VPADDQ       mathDoubles<>+448(SB), Z1, Z1
 	VMOVUPS      mathDoubles<>+512(SB), Z3
 	VFMADD213PD  mathDoubles<>+576(SB), Z2, Z3
 	VFMADD213PD  mathDoubles<>+640(SB), Z2, Z3
@@ -402,31 +272,40 @@ sum_tail:
 	VMULPD       Z2, Z2, Z4
 	VMOVAPD      Z4, Z4
 	VFMADD213PD  Z2, Z3, Z4
-	VFMADD213PD  Z0, Z0, Z4
-	VMOVUPD      Z4, (BX)(DX*2)
-	VADDPD       Z4, Z1, Z1
+	VFMADD213PD  Z1, Z1, Z4
+	VMOVUPD      Z4, (SI)(BX*2)
+	ADDQ         $0x20, BX
+	SUBQ         $0x08, DX
+	JG           power
+	CMPQ         BX, R9
+	JLT          powers
+	VPSUBD       Z0, Z0, Z0
+	XORQ         BX, BX
 
-sum_done:
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPD        Y0, Y1, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPD        X1, X0, X0
-	VPERMILPD     $0x01, X0, X1
-	VADDPD        X1, X0, X0
-	VBROADCASTSD  X0, Z0
-	MOVQ          AX, CX
-	XORQ          DX, DX
+sum:
+	VADDPD        (SI)(BX*2), Z0, Z0
+	ADDQ          $0x20, BX
+	CMPQ          BX, R9
+	JLT           sum
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPD        X0, X1, X1
+	VPERMILPD     $0x01, X1, X0
+	VADDPD        X0, X1, X1
+	VBROADCASTSD  X1, Z0
+	XORQ          BX, BX
 
 scale:
-	VMOVUPS (BX)(DX*2), Z1
+	VMOVUPS (SI)(BX*2), Z1
 	VDIVPD  Z0, Z1, Z1
-	VMOVUPD Z1, (BX)(DX*2)
-	ADDQ    $0x20, DX
-	SUBQ    $0x08, CX
-	JG      scale
-	LEAQ    (SI)(AX*4), SI
-	LEAQ    (BX)(AX*8), BX
-	DECQ    DI
+	VMOVUPD Z1, (SI)(BX*2)
+	ADDQ    $0x20, BX
+	CMPQ    BX, R9
+	JLT     scale
+	LEAQ    (DI)(AX*4), DI
+	LEAQ    (SI)(AX*8), SI
+	DECQ    R8
 	JNZ     row
 	VZEROUPPER
 	RET
@@ -524,48 +403,43 @@ scale_done:
 // func avx512Less(n int, y *float32, x *float32, c float64)
 // Requires: AVX, AVX512F
 TEXT ·avx512Less(SB), NOSPLIT, $0-32
-	MOVQ         n+0(FP), CX
-	XORQ         AX, AX
-	MOVQ         y+8(FP), DX
-	MOVQ         x+16(FP), BX
+	MOVQ         n+0(FP), AX
+	XORQ         DX, DX
+	MOVQ         y+8(FP), BX
+	MOVQ         x+16(FP), SI
 	VBROADCASTSD c+24(FP), Z0
+	TESTQ        AX, AX
+	JZ           done
 
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z1
-	VEXTRACTF64X4 $0x01, Z1, Y2
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y1, Z1
-	VSUBPD        Z0, Z1, Z1
-	VSUBPD        Z0, Z2, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCVTPD2PS     Z1, Y3
-	VCVTPD2PS     Z2, Y1
-	VINSERTF64X4  $0x01, Y1, Z3, Z3
-	VMOVUPS       Z3, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
+loop:
+	SUBQ            $+8, AX
+	JLT             tail
+	VBROADCASTF64X4 (SI)(DX*1), Z1
 
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y2
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y1, Z1
-	VSUBPD        Z0, Z1, Z1
-	VSUBPD        Z0, Z2, Z0
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z1, Y2
-	VCVTPD2PS     Z0, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
+compute:
+	VCVTPS2PD Y1, Z1
+	VSUBPD    Z0, Z1, Z1
+	VPSUBD    Z2, Z2, Z2
+	VCVTPD2PS Z1, Y2
+	TESTQ     AX, AX
+	JLT       store
+	VMOVUPS   Y2, (BX)(DX*1)
+	ADDQ      $+32, DX
+	TESTQ     AX, AX
+	JNZ       loop
+	JMP       done
+
+tail:
+	LEAQ      8(AX), CX
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z1
+	JMP       compute
+
+store:
+	VMOVUPS Z2, K1, (BX)(DX*1)
 
 done:
 	VZEROUPPER
@@ -574,161 +448,73 @@ done:
 // func avx512LogSoftmaxGrad(n int, z *float32, x *float32, y *float32, c float64)
 // Requires: AVX, AVX512F
 TEXT ·avx512LogSoftmaxGrad(SB), NOSPLIT, $0-40
-	MOVQ         n+0(FP), CX
-	XORQ         AX, AX
-	MOVQ         z+8(FP), DX
-	MOVQ         x+16(FP), BX
-	MOVQ         y+24(FP), SI
+	MOVQ         n+0(FP), AX
+	XORQ         DX, DX
+	MOVQ         z+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
 	VBROADCASTSD c+32(FP), Z0
+	TESTQ        AX, AX
+	JZ           done
 
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z1
-	VMOVUPS       (SI)(AX*1), Z2
-	VEXTRACTF64X4 $0x01, Z1, Y3
-	VCVTPS2PD     Y3, Z3
-	VCVTPS2PD     Y1, Z1
-	VEXTRACTF64X4 $0x01, Z2, Y4
-	VCVTPS2PD     Y4, Z4
-	VCVTPS2PD     Y2, Z2
-	VMOVUPS       mathDoubles<>+64(SB), Z5
-	VMAXPD        Z1, Z5, Z5
-	VMOVUPS       mathDoubles<>+128(SB), Z1
-	VMINPD        Z5, Z1, Z5
-	VMOVUPS       mathDoubles<>+192(SB), Z1
-	VFMADD231PD   mathDoubles<>+256(SB), Z5, Z1
-	VSUBPD        mathDoubles<>+192(SB), Z1, Z6
-	VFNMADD231PD  mathDoubles<>+320(SB), Z6, Z5
-	VFNMADD231PD  mathDoubles<>+384(SB), Z6, Z5
-	VPSLLQ        $0x34, Z1, Z1
-	VPADDQ        mathDoubles<>+448(SB), Z1, Z1
-	VMOVUPS       mathDoubles<>+512(SB), Z6
-	VFMADD213PD   mathDoubles<>+576(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+640(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+704(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+768(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+832(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+896(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+960(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1024(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1088(SB), Z5, Z6
-	VMULPD        Z5, Z5, Z7
-	VMOVAPD       Z7, Z7
-	VFMADD213PD   Z5, Z6, Z7
-	VFMADD213PD   Z1, Z1, Z7
-	VMULPD        Z0, Z7, Z1
-	VSUBPD        Z1, Z2, Z1
-	VMOVUPS       mathDoubles<>+64(SB), Z2
-	VMAXPD        Z3, Z2, Z2
-	VMOVUPS       mathDoubles<>+128(SB), Z3
-	VMINPD        Z2, Z3, Z2
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+256(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z5
-	VFNMADD231PD  mathDoubles<>+320(SB), Z5, Z2
-	VFNMADD231PD  mathDoubles<>+384(SB), Z5, Z2
-	VPSLLQ        $0x34, Z3, Z3
-	VPADDQ        mathDoubles<>+448(SB), Z3, Z3
-	VMOVUPS       mathDoubles<>+512(SB), Z5
-	VFMADD213PD   mathDoubles<>+576(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+640(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+704(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+768(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+832(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+896(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+960(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+1024(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+1088(SB), Z2, Z5
-	VMULPD        Z2, Z2, Z6
-	VMOVAPD       Z6, Z6
-	VFMADD213PD   Z2, Z5, Z6
-	VFMADD213PD   Z3, Z3, Z6
-	VMULPD        Z0, Z6, Z2
-	VSUBPD        Z2, Z4, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCVTPD2PS     Z1, Y3
-	VCVTPD2PS     Z2, Y1
-	VINSERTF64X4  $0x01, Y1, Z3, Z3
-	VMOVUPS       Z3, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
+loop:
+	SUBQ            $+8, AX
+	JLT             tail
+	VBROADCASTF64X4 (SI)(DX*1), Z1
+	VBROADCASTF64X4 (DI)(DX*1), Z2
 
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, DI
-	SHLQ          CL, DI
-	DECQ          DI
-	KMOVW         DI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z1
-	VMOVUPS.Z     (SI)(AX*1), K1, Z2
-	VEXTRACTF64X4 $0x01, Z1, Y3
-	VCVTPS2PD     Y3, Z3
-	VCVTPS2PD     Y1, Z1
-	VEXTRACTF64X4 $0x01, Z2, Y4
-	VCVTPS2PD     Y4, Z4
-	VCVTPS2PD     Y2, Z2
-	VMOVUPS       mathDoubles<>+64(SB), Z5
-	VMAXPD        Z1, Z5, Z5
-	VMOVUPS       mathDoubles<>+128(SB), Z1
-	VMINPD        Z5, Z1, Z5
-	VMOVUPS       mathDoubles<>+192(SB), Z1
-	VFMADD231PD   mathDoubles<>+256(SB), Z5, Z1
-	VSUBPD        mathDoubles<>+192(SB), Z1, Z6
-	VFNMADD231PD  mathDoubles<>+320(SB), Z6, Z5
-	VFNMADD231PD  mathDoubles<>+384(SB), Z6, Z5
-	VPSLLQ        $0x34, Z1, Z1
-	VPADDQ        mathDoubles<>+448(SB), Z1, Z1
-	VMOVUPS       mathDoubles<>+512(SB), Z6
-	VFMADD213PD   mathDoubles<>+576(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+640(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+704(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+768(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+832(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+896(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+960(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1024(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1088(SB), Z5, Z6
-	VMULPD        Z5, Z5, Z7
-	VMOVAPD       Z7, Z7
-	VFMADD213PD   Z5, Z6, Z7
-	VFMADD213PD   Z1, Z1, Z7
-	VMULPD        Z0, Z7, Z1
-	VSUBPD        Z1, Z2, Z1
-	VMOVUPS       mathDoubles<>+64(SB), Z2
-	VMAXPD        Z3, Z2, Z2
-	VMOVUPS       mathDoubles<>+128(SB), Z3
-	VMINPD        Z2, Z3, Z2
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+256(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z5
-	VFNMADD231PD  mathDoubles<>+320(SB), Z5, Z2
-	VFNMADD231PD  mathDoubles<>+384(SB), Z5, Z2
-	VPSLLQ        $0x34, Z3, Z3
-	VPADDQ        mathDoubles<>+448(SB), Z3, Z3
-	VMOVUPS       mathDoubles<>+512(SB), Z5
-	VFMADD213PD   mathDoubles<>+576(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+640(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+704(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+768(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+832(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+896(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+960(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+1024(SB), Z2, Z5
-	VFMADD213PD   mathDoubles<>+1088(SB), Z2, Z5
-	VMULPD        Z2, Z2, Z6
-	VMOVAPD       Z6, Z6
-	VFMADD213PD   Z2, Z5, Z6
-	VFMADD213PD   Z3, Z3, Z6
-	VMULPD        Z0, Z6, Z0
-	VSUBPD        Z0, Z4, Z0
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z1, Y2
-	VCVTPD2PS     Z0, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
+compute:
+	VCVTPS2PD    Y1, Z1
+	VCVTPS2PD    Y2, Z2
+	VMOVUPS      mathDoubles<>+64(SB), Z3
+	VMAXPD       Z1, Z3, Z3
+	VMOVUPS      mathDoubles<>+128(SB), Z1
+	VMINPD       Z3, Z1, Z3
+	VMOVUPS      mathDoubles<>+192(SB), Z1
+	VFMADD231PD  mathDoubles<>+256(SB), Z3, Z1
+	VSUBPD       mathDoubles<>+192(SB), Z1, Z4
+	VFNMADD231PD mathDoubles<>+320(SB), Z4, Z3
+	VFNMADD231PD mathDoubles<>+384(SB), Z4, Z3
+	VPSLLQ       $0x34, Z1, Z1
+	VPADDQ       mathDoubles<>+448(SB), Z1, Z1
+	VMOVUPS      mathDoubles<>+512(SB), Z4
+	VFMADD213PD  mathDoubles<>+576(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+640(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+704(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+768(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+832(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+896(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+960(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1024(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1088(SB), Z3, Z4
+	VMULPD       Z3, Z3, Z5
+	VMOVAPD      Z5, Z5
+	VFMADD213PD  Z3, Z4, Z5
+	VFMADD213PD  Z1, Z1, Z5
+	VMULPD       Z0, Z5, Z1
+	VSUBPD       Z1, Z2, Z1
+	VPSUBD       Z2, Z2, Z2
+	VCVTPD2PS    Z1, Y2
+	TESTQ        AX, AX
+	JLT          store
+	VMOVUPS      Y2, (BX)(DX*1)
+	ADDQ         $+32, DX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ      8(AX), CX
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	JMP       compute
+
+store:
+	VMOVUPS Z2, K1, (BX)(DX*1)
 
 done:
 	VZEROUPPER
@@ -738,121 +524,27 @@ done:
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2Sigmoids(SB), NOSPLIT, $0-24
 	MOVQ n+0(FP), AX
+	XORQ CX, CX
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
-	XORQ CX, CX
 
 loop:
-	CMPQ         AX, $0x08
-	JLT          loop_tail
-	VCVTPS2PD    (BX)(CX*1), Y0
-	VCVTPS2PD    16(BX)(CX*1), Y1
-	VXORPS       mathDoubles<>+0(SB), Y0, Y0
-	VMOVUPS      mathDoubles<>+64(SB), Y2
-	VMAXPD       Y0, Y2, Y2
-	VMOVUPS      mathDoubles<>+128(SB), Y0
-	VMINPD       Y2, Y0, Y2
-	VMOVUPS      mathDoubles<>+192(SB), Y0
-	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y0
-	VSUBPD       mathDoubles<>+192(SB), Y0, Y3
-	VFNMADD231PD mathDoubles<>+320(SB), Y3, Y2
-	VFNMADD231PD mathDoubles<>+384(SB), Y3, Y2
-	VPSLLQ       $0x34, Y0, Y0
-	VPADDQ       mathDoubles<>+448(SB), Y0, Y0
-	VMOVUPS      mathDoubles<>+512(SB), Y3
-	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+1088(SB), Y2, Y3
-	VMULPD       Y2, Y2, Y4
-	VMOVAPD      Y4, Y4
-	VFMADD213PD  Y2, Y3, Y4
-	VFMADD213PD  Y0, Y0, Y4
-	VADDPD       mathDoubles<>+448(SB), Y4, Y0
-	VMOVUPS      mathDoubles<>+448(SB), Y2
-	VDIVPD       Y0, Y2, Y2
-	VMOVUPD      Y2, (DX)(CX*2)
-	VXORPS       mathDoubles<>+0(SB), Y1, Y0
-	VMOVUPS      mathDoubles<>+64(SB), Y1
-	VMAXPD       Y0, Y1, Y1
-	VMOVUPS      mathDoubles<>+128(SB), Y0
-	VMINPD       Y1, Y0, Y1
-	VMOVUPS      mathDoubles<>+192(SB), Y0
-	VFMADD231PD  mathDoubles<>+256(SB), Y1, Y0
-	VSUBPD       mathDoubles<>+192(SB), Y0, Y2
-	VFNMADD231PD mathDoubles<>+320(SB), Y2, Y1
-	VFNMADD231PD mathDoubles<>+384(SB), Y2, Y1
-	VPSLLQ       $0x34, Y0, Y0
-	VPADDQ       mathDoubles<>+448(SB), Y0, Y0
-	VMOVUPS      mathDoubles<>+512(SB), Y2
-	VFMADD213PD  mathDoubles<>+576(SB), Y1, Y2
-	VFMADD213PD  mathDoubles<>+640(SB), Y1, Y2
-	VFMADD213PD  mathDoubles<>+704(SB), Y1, Y2
-	VFMADD213PD  mathDoubles<>+768(SB), Y1, Y2
-	VFMADD213PD  mathDoubles<>+832(SB), Y1, Y2
-	VFMADD213PD  mathDoubles<>+896(SB), Y1, Y2
-	VFMADD213PD  mathDoubles<>+960(SB), Y1, Y2
-	VFMADD213PD  mathDoubles<>+1024(SB), Y1, Y2
-	VFMADD213PD  mathDoubles<>+1088(SB), Y1, Y2
-	VMULPD       Y1, Y1, Y3
-	VMOVAPD      Y3, Y3
-	VFMADD213PD  Y1, Y2, Y3
-	VFMADD213PD  Y0, Y0, Y3
-	VADDPD       mathDoubles<>+448(SB), Y3, Y0
-	VMOVUPS      mathDoubles<>+448(SB), Y1
-	VDIVPD       Y0, Y1, Y1
-	VMOVUPD      Y1, 32(DX)(CX*2)
-	ADDQ         $0x20, CX
-	SUBQ         $0x08, AX
-	JMP          loop
+	CMPQ           AX, $0x04
+	JLT            loop_tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+	JMP            loop_body
 
 loop_tail:
-	TESTQ        AX, AX
-	JZ           loop_done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VCVTPS2PD    X1, Y1
+	MOVQ       AX, SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y0
+
+loop_body:
 	VCVTPS2PD    X0, Y0
 	VXORPS       mathDoubles<>+0(SB), Y0, Y0
-	VMOVUPS      mathDoubles<>+64(SB), Y2
-	VMAXPD       Y0, Y2, Y2
-	VMOVUPS      mathDoubles<>+128(SB), Y0
-	VMINPD       Y2, Y0, Y2
-	VMOVUPS      mathDoubles<>+192(SB), Y0
-	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y0
-	VSUBPD       mathDoubles<>+192(SB), Y0, Y3
-	VFNMADD231PD mathDoubles<>+320(SB), Y3, Y2
-	VFNMADD231PD mathDoubles<>+384(SB), Y3, Y2
-	VPSLLQ       $0x34, Y0, Y0
-	VPADDQ       mathDoubles<>+448(SB), Y0, Y0
-	VMOVUPS      mathDoubles<>+512(SB), Y3
-	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+1088(SB), Y2, Y3
-	VMULPD       Y2, Y2, Y4
-	VMOVAPD      Y4, Y4
-	VFMADD213PD  Y2, Y3, Y4
-	VFMADD213PD  Y0, Y0, Y4
-	VADDPD       mathDoubles<>+448(SB), Y4, Y0
-	VMOVUPS      mathDoubles<>+448(SB), Y2
-	VDIVPD       Y0, Y2, Y2
-	VMOVUPD      Y2, (DX)(CX*2)
-	VXORPS       mathDoubles<>+0(SB), Y1, Y0
 	VMOVUPS      mathDoubles<>+64(SB), Y1
 	VMAXPD       Y0, Y1, Y1
 	VMOVUPS      mathDoubles<>+128(SB), Y0
@@ -881,9 +573,10 @@ loop_tail:
 	VADDPD       mathDoubles<>+448(SB), Y3, Y0
 	VMOVUPS      mathDoubles<>+448(SB), Y1
 	VDIVPD       Y0, Y1, Y1
-	VMOVUPD      Y1, 32(DX)(CX*2)
-
-loop_done:
+	VMOVUPD      Y1, (DX)(CX*2)
+	ADDQ         $0x10, CX
+	SUBQ         $0x04, AX
+	JG           loop
 	VZEROUPPER
 	RET
 
@@ -891,269 +584,40 @@ loop_done:
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2RootSoftplus(SB), NOSPLIT, $0-24
 	MOVQ n+0(FP), AX
+	XORQ CX, CX
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
-	XORQ CX, CX
 
 loop:
-	CMPQ         AX, $0x08
-	JLT          loop_tail
-	VCVTPS2PD    (BX)(CX*1), Y0
-	VCVTPS2PD    16(BX)(CX*1), Y1
-	VPSUBD       Y2, Y2, Y2
-	VMAXPD       Y0, Y2, Y2
-	VORPS        mathDoubles<>+0(SB), Y0, Y0
-	VMOVUPS      mathDoubles<>+64(SB), Y3
-	VMAXPD       Y0, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y0
-	VMINPD       Y3, Y0, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y0
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y0
-	VSUBPD       mathDoubles<>+192(SB), Y0, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
-	VPSLLQ       $0x34, Y0, Y0
-	VPADDQ       mathDoubles<>+448(SB), Y0, Y0
-	VMOVUPS      mathDoubles<>+512(SB), Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1088(SB), Y3, Y4
-	VMULPD       Y3, Y3, Y5
-	VMOVAPD      Y5, Y5
-	VFMADD213PD  Y3, Y4, Y5
-	VFMADD213PD  Y0, Y0, Y5
-	VADDPD       mathDoubles<>+448(SB), Y5, Y0
-	VSUBPD       mathDoubles<>+448(SB), Y0, Y3
-	VSUBPD       Y3, Y5, Y3
-	VANDPS       mathDoubles<>+1152(SB), Y5, Y4
-	VCMPPD       $0x01, mathDoubles<>+448(SB), Y4, Y4
-	VPSUBD       Y6, Y6, Y6
-	VPADDQ       mathDoubles<>+1216(SB), Y0, Y7
-	VPSRLQ       $0x34, Y7, Y8
-	VORPS        mathDoubles<>+1280(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+1344(SB), Y8, Y8
-	VANDPS       mathDoubles<>+1408(SB), Y7, Y7
-	VPADDQ       mathDoubles<>+1472(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+448(SB), Y7, Y7
-	VADDPD       mathDoubles<>+1536(SB), Y7, Y9
-	VDIVPD       Y9, Y7, Y9
-	VMULPD       Y9, Y9, Y10
-	VMOVUPS      mathDoubles<>+1600(SB), Y11
-	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1984(SB), Y10, Y11
-	VMULPD       Y7, Y7, Y12
-	VMULPD       mathDoubles<>+2048(SB), Y12, Y12
-	VMOVAPD      Y11, Y11
-	VFMADD213PD  Y12, Y10, Y11
-	VMULPD       mathDoubles<>+2112(SB), Y8, Y10
-	VFMADD231PD  Y9, Y11, Y10
-	VSUBPD       Y10, Y12, Y9
-	VSUBPD       Y7, Y9, Y7
-	VMOVUPS      mathDoubles<>+2176(SB), Y9
-	VFMSUB213PD  Y7, Y8, Y9
-	VCMPPD       $0x00, mathDoubles<>+2240(SB), Y0, Y7
-	VBLENDVPD    Y7, Y0, Y9, Y7
-	VPSUBD       Y8, Y8, Y8
-	VCMPPD       $0x00, Y8, Y0, Y9
-	VBLENDVPD    Y9, mathDoubles<>+2304(SB), Y7, Y7
-	VCMPPD       $0x09, Y8, Y0, Y0
-	VBLENDVPD    Y0, mathDoubles<>+2368(SB), Y7, Y0
-	VBLENDVPD    Y4, Y3, Y6, Y3
-	VADDPD       Y3, Y0, Y0
-	VANDPS       mathDoubles<>+0(SB), Y5, Y3
-	VORPS        Y3, Y0, Y0
-	VADDPD       Y2, Y0, Y0
-	VSQRTPD      Y0, Y0
-	VMOVUPD      Y0, (DX)(CX*2)
-	VPSUBD       Y0, Y0, Y0
-	VMAXPD       Y1, Y0, Y0
-	VORPS        mathDoubles<>+0(SB), Y1, Y1
-	VMOVUPS      mathDoubles<>+64(SB), Y2
-	VMAXPD       Y1, Y2, Y2
-	VMOVUPS      mathDoubles<>+128(SB), Y1
-	VMINPD       Y2, Y1, Y2
-	VMOVUPS      mathDoubles<>+192(SB), Y1
-	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y1
-	VSUBPD       mathDoubles<>+192(SB), Y1, Y3
-	VFNMADD231PD mathDoubles<>+320(SB), Y3, Y2
-	VFNMADD231PD mathDoubles<>+384(SB), Y3, Y2
-	VPSLLQ       $0x34, Y1, Y1
-	VPADDQ       mathDoubles<>+448(SB), Y1, Y1
-	VMOVUPS      mathDoubles<>+512(SB), Y3
-	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y3
-	VFMADD213PD  mathDoubles<>+1088(SB), Y2, Y3
-	VMULPD       Y2, Y2, Y4
-	VMOVAPD      Y4, Y4
-	VFMADD213PD  Y2, Y3, Y4
-	VFMADD213PD  Y1, Y1, Y4
-	VADDPD       mathDoubles<>+448(SB), Y4, Y1
-	VSUBPD       mathDoubles<>+448(SB), Y1, Y2
-	VSUBPD       Y2, Y4, Y2
-	VANDPS       mathDoubles<>+1152(SB), Y4, Y3
-	VCMPPD       $0x01, mathDoubles<>+448(SB), Y3, Y3
-	VPSUBD       Y5, Y5, Y5
-	VPADDQ       mathDoubles<>+1216(SB), Y1, Y6
-	VPSRLQ       $0x34, Y6, Y7
-	VORPS        mathDoubles<>+1280(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+1344(SB), Y7, Y7
-	VANDPS       mathDoubles<>+1408(SB), Y6, Y6
-	VPADDQ       mathDoubles<>+1472(SB), Y6, Y6
-	VSUBPD       mathDoubles<>+448(SB), Y6, Y6
-	VADDPD       mathDoubles<>+1536(SB), Y6, Y8
-	VDIVPD       Y8, Y6, Y8
-	VMULPD       Y8, Y8, Y9
-	VMOVUPS      mathDoubles<>+1600(SB), Y10
-	VFMADD213PD  mathDoubles<>+1664(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1728(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1792(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1856(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1920(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1984(SB), Y9, Y10
-	VMULPD       Y6, Y6, Y11
-	VMULPD       mathDoubles<>+2048(SB), Y11, Y11
-	VMOVAPD      Y10, Y10
-	VFMADD213PD  Y11, Y9, Y10
-	VMULPD       mathDoubles<>+2112(SB), Y7, Y9
-	VFMADD231PD  Y8, Y10, Y9
-	VSUBPD       Y9, Y11, Y8
-	VSUBPD       Y6, Y8, Y6
-	VMOVUPS      mathDoubles<>+2176(SB), Y8
-	VFMSUB213PD  Y6, Y7, Y8
-	VCMPPD       $0x00, mathDoubles<>+2240(SB), Y1, Y6
-	VBLENDVPD    Y6, Y1, Y8, Y6
-	VPSUBD       Y7, Y7, Y7
-	VCMPPD       $0x00, Y7, Y1, Y8
-	VBLENDVPD    Y8, mathDoubles<>+2304(SB), Y6, Y6
-	VCMPPD       $0x09, Y7, Y1, Y1
-	VBLENDVPD    Y1, mathDoubles<>+2368(SB), Y6, Y1
-	VBLENDVPD    Y3, Y2, Y5, Y2
-	VADDPD       Y2, Y1, Y1
-	VANDPS       mathDoubles<>+0(SB), Y4, Y2
-	VORPS        Y2, Y1, Y1
-	VADDPD       Y0, Y1, Y0
-	VSQRTPD      Y0, Y0
-	VMOVUPD      Y0, 32(DX)(CX*2)
-	ADDQ         $0x20, CX
-	SUBQ         $0x08, AX
-	JMP          loop
+	CMPQ           AX, $0x04
+	JLT            loop_tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+	JMP            loop_body
 
 loop_tail:
-	TESTQ        AX, AX
-	JZ           loop_done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VCVTPS2PD    X1, Y1
+	MOVQ       AX, SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y0
+
+loop_body:
 	VCVTPS2PD    X0, Y0
-	VPSUBD       Y2, Y2, Y2
-	VMAXPD       Y0, Y2, Y2
+	VPSUBD       Y1, Y1, Y1
+	VMAXPD       Y0, Y1, Y1
 	VORPS        mathDoubles<>+0(SB), Y0, Y0
-	VMOVUPS      mathDoubles<>+64(SB), Y3
-	VMAXPD       Y0, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y0
-	VMINPD       Y3, Y0, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y0
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y0
-	VSUBPD       mathDoubles<>+192(SB), Y0, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
-	VPSLLQ       $0x34, Y0, Y0
-	VPADDQ       mathDoubles<>+448(SB), Y0, Y0
-	VMOVUPS      mathDoubles<>+512(SB), Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1088(SB), Y3, Y4
-	VMULPD       Y3, Y3, Y5
-	VMOVAPD      Y5, Y5
-	VFMADD213PD  Y3, Y4, Y5
-	VFMADD213PD  Y0, Y0, Y5
-	VADDPD       mathDoubles<>+448(SB), Y5, Y0
-	VSUBPD       mathDoubles<>+448(SB), Y0, Y3
-	VSUBPD       Y3, Y5, Y3
-	VANDPS       mathDoubles<>+1152(SB), Y5, Y4
-	VCMPPD       $0x01, mathDoubles<>+448(SB), Y4, Y4
-	VPSUBD       Y6, Y6, Y6
-	VPADDQ       mathDoubles<>+1216(SB), Y0, Y7
-	VPSRLQ       $0x34, Y7, Y8
-	VORPS        mathDoubles<>+1280(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+1344(SB), Y8, Y8
-	VANDPS       mathDoubles<>+1408(SB), Y7, Y7
-	VPADDQ       mathDoubles<>+1472(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+448(SB), Y7, Y7
-	VADDPD       mathDoubles<>+1536(SB), Y7, Y9
-	VDIVPD       Y9, Y7, Y9
-	VMULPD       Y9, Y9, Y10
-	VMOVUPS      mathDoubles<>+1600(SB), Y11
-	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1984(SB), Y10, Y11
-	VMULPD       Y7, Y7, Y12
-	VMULPD       mathDoubles<>+2048(SB), Y12, Y12
-	VMOVAPD      Y11, Y11
-	VFMADD213PD  Y12, Y10, Y11
-	VMULPD       mathDoubles<>+2112(SB), Y8, Y10
-	VFMADD231PD  Y9, Y11, Y10
-	VSUBPD       Y10, Y12, Y9
-	VSUBPD       Y7, Y9, Y7
-	VMOVUPS      mathDoubles<>+2176(SB), Y9
-	VFMSUB213PD  Y7, Y8, Y9
-	VCMPPD       $0x00, mathDoubles<>+2240(SB), Y0, Y7
-	VBLENDVPD    Y7, Y0, Y9, Y7
-	VPSUBD       Y8, Y8, Y8
-	VCMPPD       $0x00, Y8, Y0, Y9
-	VBLENDVPD    Y9, mathDoubles<>+2304(SB), Y7, Y7
-	VCMPPD       $0x09, Y8, Y0, Y0
-	VBLENDVPD    Y0, mathDoubles<>+2368(SB), Y7, Y0
-	VBLENDVPD    Y4, Y3, Y6, Y3
-	VADDPD       Y3, Y0, Y0
-	VANDPS       mathDoubles<>+0(SB), Y5, Y3
-	VORPS        Y3, Y0, Y0
-	VADDPD       Y2, Y0, Y0
-	VSQRTPD      Y0, Y0
-	VMOVUPD      Y0, (DX)(CX*2)
-	VPSUBD       Y0, Y0, Y0
-	VMAXPD       Y1, Y0, Y0
-	VORPS        mathDoubles<>+0(SB), Y1, Y1
 	VMOVUPS      mathDoubles<>+64(SB), Y2
-	VMAXPD       Y1, Y2, Y2
-	VMOVUPS      mathDoubles<>+128(SB), Y1
-	VMINPD       Y2, Y1, Y2
-	VMOVUPS      mathDoubles<>+192(SB), Y1
-	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y1
-	VSUBPD       mathDoubles<>+192(SB), Y1, Y3
+	VMAXPD       Y0, Y2, Y2
+	VMOVUPS      mathDoubles<>+128(SB), Y0
+	VMINPD       Y2, Y0, Y2
+	VMOVUPS      mathDoubles<>+192(SB), Y0
+	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y0
+	VSUBPD       mathDoubles<>+192(SB), Y0, Y3
 	VFNMADD231PD mathDoubles<>+320(SB), Y3, Y2
 	VFNMADD231PD mathDoubles<>+384(SB), Y3, Y2
-	VPSLLQ       $0x34, Y1, Y1
-	VPADDQ       mathDoubles<>+448(SB), Y1, Y1
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       mathDoubles<>+448(SB), Y0, Y0
 	VMOVUPS      mathDoubles<>+512(SB), Y3
 	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y3
 	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y3
@@ -1167,14 +631,14 @@ loop_tail:
 	VMULPD       Y2, Y2, Y4
 	VMOVAPD      Y4, Y4
 	VFMADD213PD  Y2, Y3, Y4
-	VFMADD213PD  Y1, Y1, Y4
-	VADDPD       mathDoubles<>+448(SB), Y4, Y1
-	VSUBPD       mathDoubles<>+448(SB), Y1, Y2
+	VFMADD213PD  Y0, Y0, Y4
+	VADDPD       mathDoubles<>+448(SB), Y4, Y0
+	VSUBPD       mathDoubles<>+448(SB), Y0, Y2
 	VSUBPD       Y2, Y4, Y2
 	VANDPS       mathDoubles<>+1152(SB), Y4, Y3
 	VCMPPD       $0x01, mathDoubles<>+448(SB), Y3, Y3
 	VPSUBD       Y5, Y5, Y5
-	VPADDQ       mathDoubles<>+1216(SB), Y1, Y6
+	VPADDQ       mathDoubles<>+1216(SB), Y0, Y6
 	VPSRLQ       $0x34, Y6, Y7
 	VORPS        mathDoubles<>+1280(SB), Y7, Y7
 	VSUBPD       mathDoubles<>+1344(SB), Y7, Y7
@@ -1201,27 +665,28 @@ loop_tail:
 	VSUBPD       Y6, Y8, Y6
 	VMOVUPS      mathDoubles<>+2176(SB), Y8
 	VFMSUB213PD  Y6, Y7, Y8
-	VCMPPD       $0x00, mathDoubles<>+2240(SB), Y1, Y6
-	VBLENDVPD    Y6, Y1, Y8, Y6
+	VCMPPD       $0x00, mathDoubles<>+2240(SB), Y0, Y6
+	VBLENDVPD    Y6, Y0, Y8, Y6
 	VPSUBD       Y7, Y7, Y7
-	VCMPPD       $0x00, Y7, Y1, Y8
+	VCMPPD       $0x00, Y7, Y0, Y8
 	VBLENDVPD    Y8, mathDoubles<>+2304(SB), Y6, Y6
-	VCMPPD       $0x09, Y7, Y1, Y1
-	VBLENDVPD    Y1, mathDoubles<>+2368(SB), Y6, Y1
+	VCMPPD       $0x09, Y7, Y0, Y0
+	VBLENDVPD    Y0, mathDoubles<>+2368(SB), Y6, Y0
 	VBLENDVPD    Y3, Y2, Y5, Y2
-	VADDPD       Y2, Y1, Y1
+	VADDPD       Y2, Y0, Y0
 	VANDPS       mathDoubles<>+0(SB), Y4, Y2
-	VORPS        Y2, Y1, Y1
-	VADDPD       Y0, Y1, Y0
+	VORPS        Y2, Y0, Y0
+	VADDPD       Y1, Y0, Y0
 	VSQRTPD      Y0, Y0
-	VMOVUPD      Y0, 32(DX)(CX*2)
-
-loop_done:
+	VMOVUPD      Y0, (DX)(CX*2)
+	ADDQ         $0x10, CX
+	SUBQ         $0x04, AX
+	JG           loop
 	VZEROUPPER
 	RET
 
 // func avx2SoftmaxRows(n int, y *float64, x *float32, rows int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·avx2SoftmaxRows(SB), NOSPLIT, $0-32
 	MOVQ n+0(FP), AX
 	MOVQ y+8(FP), BX
@@ -1270,154 +735,83 @@ top_done:
 	VPERMILPD    $0x01, X0, X1
 	VMAXPD       X1, X0, X0
 	VBROADCASTSD X0, Y0
+	LEAQ         7(AX), R8
+	ANDQ         $-8, R8
+	SHLQ         $0x02, R8
 	MOVQ         AX, CX
+	XORQ         DX, DX
+
+powers:
+power:
+	CMPQ           CX, $0x04
+	JLT            power_tail
+	VBROADCASTF128 (SI)(DX*1), Y1
+	JMP            power_body
+
+power_tail:
+	MOVQ       CX, R9
+	XORQ       R10, R10
+	TESTQ      CX, CX
+	CMOVQLT    R10, R9
+	LEAQ       mathTails<>+32(SB), R10
+	SHLQ       $0x02, R9
+	SUBQ       R9, R10
+	VMOVUPS    (R10), Y2
+	VMASKMOVPS (SI)(DX*1), Y2, Y1
+	VMOVUPS    vectorConstants<>+0(SB), Y3
+	VBLENDVPS  Y2, Y1, Y3, Y1
+	VMOVAPS    Y1, Y1
+
+power_body:
+	VCVTPS2PD    X1, Y1
+	VSUBPD       Y0, Y1, Y1
+	VMOVUPS      mathDoubles<>+64(SB), Y2
+	VMAXPD       Y1, Y2, Y2
+	VMOVUPS      mathDoubles<>+128(SB), Y1
+	VMINPD       Y2, Y1, Y2
+	VMOVUPS      mathDoubles<>+192(SB), Y1
+	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y1
+	VSUBPD       mathDoubles<>+192(SB), Y1, Y3
+	VFNMADD231PD mathDoubles<>+320(SB), Y3, Y2
+	VFNMADD231PD mathDoubles<>+384(SB), Y3, Y2
+	VPSLLQ       $0x34, Y1, Y1
+	VPADDQ       mathDoubles<>+448(SB), Y1, Y1
+	VMOVUPS      mathDoubles<>+512(SB), Y3
+	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y3
+	VFMADD213PD  mathDoubles<>+1088(SB), Y2, Y3
+	VMULPD       Y2, Y2, Y4
+	VMOVAPD      Y4, Y4
+	VFMADD213PD  Y2, Y3, Y4
+	VFMADD213PD  Y1, Y1, Y4
+	VMOVUPD      Y4, (BX)(DX*2)
+	ADDQ         $0x10, DX
+	SUBQ         $0x04, CX
+	JG           power
+	CMPQ         DX, R8
+	JLT          powers
+	VPSUBD       Y0, Y0, Y0
 	VPSUBD       Y1, Y1, Y1
-	VPSUBD       Y2, Y2, Y2
 	XORQ         DX, DX
 
 sum:
-	CMPQ         CX, $0x08
-	JLT          sum_tail
-	VCVTPS2PD    (SI)(DX*1), Y3
-	VCVTPS2PD    16(SI)(DX*1), Y4
-	VSUBPD       Y0, Y3, Y3
-	VMOVUPS      mathDoubles<>+64(SB), Y5
-	VMAXPD       Y3, Y5, Y5
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y5, Y3, Y5
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y5, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y6
-	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y5
-	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y5
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+448(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+512(SB), Y6
-	VFMADD213PD  mathDoubles<>+576(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+640(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+704(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+768(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+832(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+896(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+960(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1024(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1088(SB), Y5, Y6
-	VMULPD       Y5, Y5, Y7
-	VMOVAPD      Y7, Y7
-	VFMADD213PD  Y5, Y6, Y7
-	VFMADD213PD  Y3, Y3, Y7
-	VMOVUPD      Y7, (BX)(DX*2)
-	VADDPD       Y7, Y1, Y1
-	VSUBPD       Y0, Y4, Y3
-	VMOVUPS      mathDoubles<>+64(SB), Y4
-	VMAXPD       Y3, Y4, Y4
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y4, Y3, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+448(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+512(SB), Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+1088(SB), Y4, Y5
-	VMULPD       Y4, Y4, Y6
-	VMOVAPD      Y6, Y6
-	VFMADD213PD  Y4, Y5, Y6
-	VFMADD213PD  Y3, Y3, Y6
-	VMOVUPD      Y6, 32(BX)(DX*2)
-	VADDPD       Y6, Y2, Y2
+	VADDPD       (BX)(DX*2), Y0, Y0
+	VADDPD       32(BX)(DX*2), Y1, Y1
 	ADDQ         $0x20, DX
-	SUBQ         $0x08, CX
-	JMP          sum
-
-sum_tail:
-	TESTQ        CX, CX
-	JZ           sum_done
-	LEAQ         mathTails<>+32(SB), R8
-	SHLQ         $0x02, CX
-	SUBQ         CX, R8
-	VMOVUPS      (R8), Y3
-	VMASKMOVPS   (SI)(DX*1), Y3, Y4
-	VMOVUPS      vectorConstants<>+0(SB), Y5
-	VBLENDVPS    Y3, Y4, Y5, Y3
-	VEXTRACTF128 $0x01, Y3, X4
-	VCVTPS2PD    X4, Y4
-	VCVTPS2PD    X3, Y3
-	VSUBPD       Y0, Y3, Y3
-	VMOVUPS      mathDoubles<>+64(SB), Y5
-	VMAXPD       Y3, Y5, Y5
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y5, Y3, Y5
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y5, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y6
-	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y5
-	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y5
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+448(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+512(SB), Y6
-	VFMADD213PD  mathDoubles<>+576(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+640(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+704(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+768(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+832(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+896(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+960(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1024(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1088(SB), Y5, Y6
-	VMULPD       Y5, Y5, Y7
-	VMOVAPD      Y7, Y7
-	VFMADD213PD  Y5, Y6, Y7
-	VFMADD213PD  Y3, Y3, Y7
-	VMOVUPD      Y7, (BX)(DX*2)
-	VADDPD       Y7, Y1, Y1
-	VSUBPD       Y0, Y4, Y0
-	VMOVUPS      mathDoubles<>+64(SB), Y3
-	VMAXPD       Y0, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y0
-	VMINPD       Y3, Y0, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y0
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y0
-	VSUBPD       mathDoubles<>+192(SB), Y0, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
-	VPSLLQ       $0x34, Y0, Y0
-	VPADDQ       mathDoubles<>+448(SB), Y0, Y0
-	VMOVUPS      mathDoubles<>+512(SB), Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1088(SB), Y3, Y4
-	VMULPD       Y3, Y3, Y5
-	VMOVAPD      Y5, Y5
-	VFMADD213PD  Y3, Y4, Y5
-	VFMADD213PD  Y0, Y0, Y5
-	VMOVUPD      Y5, 32(BX)(DX*2)
-	VADDPD       Y5, Y2, Y2
-
-sum_done:
-	VADDPD       Y2, Y1, Y0
+	CMPQ         DX, R8
+	JLT          sum
+	VADDPD       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPD       X1, X0, X0
 	VPERMILPD    $0x01, X0, X1
 	VADDPD       X1, X0, X0
 	VBROADCASTSD X0, Y0
-	MOVQ         AX, CX
 	XORQ         DX, DX
 
 scale:
@@ -1428,8 +822,8 @@ scale:
 	VDIVPD  Y0, Y1, Y1
 	VMOVUPD Y1, 32(BX)(DX*2)
 	ADDQ    $0x20, DX
-	SUBQ    $0x08, CX
-	JG      scale
+	CMPQ    DX, R8
+	JLT     scale
 	LEAQ    (SI)(AX*4), SI
 	LEAQ    (BX)(AX*8), BX
 	DECQ    DI
@@ -1559,43 +953,38 @@ TEXT ·avx2Less(SB), NOSPLIT, $0-32
 	MOVQ         y+8(FP), DX
 	MOVQ         x+16(FP), BX
 	VBROADCASTSD c+24(FP), Y0
-
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X1, Y1
-	VSUBPD       Y0, Y1, Y1
-	VSUBPD       Y0, Y2, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMOVUPS      Y3, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
 	TESTQ        AX, AX
 	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y1
-	VMASKMOVPS   (BX)(CX*1), Y1, Y2
-	VEXTRACTF128 $0x01, Y2, X3
-	VCVTPS2PD    X3, Y3
-	VCVTPS2PD    X2, Y2
-	VSUBPD       Y0, Y2, Y2
-	VSUBPD       Y0, Y3, Y0
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y2, X3
-	VCVTPD2PSY   Y0, X0
-	VINSERTF128  $0x01, X0, Y3, Y3
-	VMASKMOVPS   Y3, Y1, (DX)(CX*1)
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y1
+
+compute:
+	VCVTPS2PD  X1, Y1
+	VSUBPD     Y0, Y1, Y1
+	VPSUBD     Y3, Y3, Y3
+	VCVTPD2PSY Y1, X3
+	TESTQ      AX, AX
+	JLT        store
+	VMOVUPS    X3, (DX)(CX*1)
+	ADDQ       $+16, CX
+	TESTQ      AX, AX
+	JNZ        loop
+	JMP        done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y2
+	VMASKMOVPS (BX)(CX*1), Y2, Y1
+	JMP        compute
+
+store:
+	VMASKMOVPS Y3, Y2, (DX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -1610,155 +999,67 @@ TEXT ·avx2LogSoftmaxGrad(SB), NOSPLIT, $0-40
 	MOVQ         x+16(FP), BX
 	MOVQ         y+24(FP), SI
 	VBROADCASTSD c+32(FP), Y0
-
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y1
-	VMOVUPS      (SI)(CX*1), Y2
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X3, Y3
-	VCVTPS2PD    X1, Y1
-	VEXTRACTF128 $0x01, Y2, X4
-	VCVTPS2PD    X4, Y4
-	VCVTPS2PD    X2, Y2
-	VMOVUPS      mathDoubles<>+64(SB), Y5
-	VMAXPD       Y1, Y5, Y5
-	VMOVUPS      mathDoubles<>+128(SB), Y1
-	VMINPD       Y5, Y1, Y5
-	VMOVUPS      mathDoubles<>+192(SB), Y1
-	VFMADD231PD  mathDoubles<>+256(SB), Y5, Y1
-	VSUBPD       mathDoubles<>+192(SB), Y1, Y6
-	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y5
-	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y5
-	VPSLLQ       $0x34, Y1, Y1
-	VPADDQ       mathDoubles<>+448(SB), Y1, Y1
-	VMOVUPS      mathDoubles<>+512(SB), Y6
-	VFMADD213PD  mathDoubles<>+576(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+640(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+704(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+768(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+832(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+896(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+960(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1024(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1088(SB), Y5, Y6
-	VMULPD       Y5, Y5, Y7
-	VMOVAPD      Y7, Y7
-	VFMADD213PD  Y5, Y6, Y7
-	VFMADD213PD  Y1, Y1, Y7
-	VMULPD       Y0, Y7, Y1
-	VSUBPD       Y1, Y2, Y1
-	VMOVUPS      mathDoubles<>+64(SB), Y2
-	VMAXPD       Y3, Y2, Y2
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y2, Y3, Y2
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y2
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y2
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+448(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+512(SB), Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y5
-	VFMADD213PD  mathDoubles<>+1088(SB), Y2, Y5
-	VMULPD       Y2, Y2, Y6
-	VMOVAPD      Y6, Y6
-	VFMADD213PD  Y2, Y5, Y6
-	VFMADD213PD  Y3, Y3, Y6
-	VMULPD       Y0, Y6, Y2
-	VSUBPD       Y2, Y4, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMOVUPS      Y3, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
 	TESTQ        AX, AX
 	JZ           done
-	LEAQ         mathTails<>+32(SB), DI
-	SHLQ         $0x02, AX
-	SUBQ         AX, DI
-	VMOVUPS      (DI), Y1
-	VMASKMOVPS   (BX)(CX*1), Y1, Y2
-	VMASKMOVPS   (SI)(CX*1), Y1, Y3
-	VEXTRACTF128 $0x01, Y2, X4
-	VCVTPS2PD    X4, Y4
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y1
+	VBROADCASTF128 (SI)(CX*1), Y2
+
+compute:
+	VCVTPS2PD    X1, Y1
 	VCVTPS2PD    X2, Y2
-	VEXTRACTF128 $0x01, Y3, X5
-	VCVTPS2PD    X5, Y5
-	VCVTPS2PD    X3, Y3
-	VMOVUPS      mathDoubles<>+64(SB), Y6
-	VMAXPD       Y2, Y6, Y6
-	VMOVUPS      mathDoubles<>+128(SB), Y2
-	VMINPD       Y6, Y2, Y6
-	VMOVUPS      mathDoubles<>+192(SB), Y2
-	VFMADD231PD  mathDoubles<>+256(SB), Y6, Y2
-	VSUBPD       mathDoubles<>+192(SB), Y2, Y7
-	VFNMADD231PD mathDoubles<>+320(SB), Y7, Y6
-	VFNMADD231PD mathDoubles<>+384(SB), Y7, Y6
-	VPSLLQ       $0x34, Y2, Y2
-	VPADDQ       mathDoubles<>+448(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+512(SB), Y7
-	VFMADD213PD  mathDoubles<>+576(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+640(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+704(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+768(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+832(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+896(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+960(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1024(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1088(SB), Y6, Y7
-	VMULPD       Y6, Y6, Y8
-	VMOVAPD      Y8, Y8
-	VFMADD213PD  Y6, Y7, Y8
-	VFMADD213PD  Y2, Y2, Y8
-	VMULPD       Y0, Y8, Y2
-	VSUBPD       Y2, Y3, Y2
-	VMOVUPS      mathDoubles<>+64(SB), Y3
-	VMAXPD       Y4, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y4
-	VMINPD       Y3, Y4, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y4
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y4
-	VSUBPD       mathDoubles<>+192(SB), Y4, Y6
-	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y3
-	VPSLLQ       $0x34, Y4, Y4
-	VPADDQ       mathDoubles<>+448(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+512(SB), Y6
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y6
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y6
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y6
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y6
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y6
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y6
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y6
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y6
-	VFMADD213PD  mathDoubles<>+1088(SB), Y3, Y6
-	VMULPD       Y3, Y3, Y7
-	VMOVAPD      Y7, Y7
-	VFMADD213PD  Y3, Y6, Y7
-	VFMADD213PD  Y4, Y4, Y7
-	VMULPD       Y0, Y7, Y0
-	VSUBPD       Y0, Y5, Y0
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y2, X3
-	VCVTPD2PSY   Y0, X0
-	VINSERTF128  $0x01, X0, Y3, Y3
-	VMASKMOVPS   Y3, Y1, (DX)(CX*1)
+	VMOVUPS      mathDoubles<>+64(SB), Y4
+	VMAXPD       Y1, Y4, Y4
+	VMOVUPS      mathDoubles<>+128(SB), Y1
+	VMINPD       Y4, Y1, Y4
+	VMOVUPS      mathDoubles<>+192(SB), Y1
+	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y1
+	VSUBPD       mathDoubles<>+192(SB), Y1, Y5
+	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
+	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
+	VPSLLQ       $0x34, Y1, Y1
+	VPADDQ       mathDoubles<>+448(SB), Y1, Y1
+	VMOVUPS      mathDoubles<>+512(SB), Y5
+	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1088(SB), Y4, Y5
+	VMULPD       Y4, Y4, Y6
+	VMOVAPD      Y6, Y6
+	VFMADD213PD  Y4, Y5, Y6
+	VFMADD213PD  Y1, Y1, Y6
+	VMULPD       Y0, Y6, Y1
+	VSUBPD       Y1, Y2, Y1
+	VPSUBD       Y2, Y2, Y2
+	VCVTPD2PSY   Y1, X2
+	TESTQ        AX, AX
+	JLT          store
+	VMOVUPS      X2, (DX)(CX*1)
+	ADDQ         $+16, CX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), DI
+	LEAQ       mathTails<>+32(SB), R8
+	SHLQ       $0x02, DI
+	SUBQ       DI, R8
+	VMOVUPS    (R8), Y3
+	VMASKMOVPS (BX)(CX*1), Y3, Y1
+	VMASKMOVPS (SI)(CX*1), Y3, Y2
+	JMP        compute
+
+store:
+	VMASKMOVPS Y2, Y3, (DX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -1782,326 +1083,45 @@ DATA mathTails<>+56(SB)/4, $0x00000000
 DATA mathTails<>+60(SB)/4, $0x00000000
 GLOBL mathTails<>(SB), RODATA|NOPTR, $64
 
-DATA mathDoubles<>+0(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+8(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+16(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+24(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+32(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+40(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+48(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+56(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+64(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+72(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+80(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+88(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+96(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+104(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+112(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+120(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+128(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+136(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+144(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+152(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+160(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+168(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+176(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+184(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+192(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+200(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+208(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+216(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+224(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+232(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+240(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+248(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+256(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+264(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+272(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+280(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+288(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+296(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+304(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+312(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+320(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+328(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+336(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+344(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+352(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+360(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+368(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+376(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+384(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+392(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+400(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+408(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+416(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+424(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+432(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+440(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+448(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+456(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+464(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+472(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+480(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+488(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+496(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+504(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+512(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+520(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+528(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+536(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+544(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+552(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+560(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+568(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+576(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+584(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+592(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+600(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+608(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+616(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+624(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+632(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+640(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+648(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+656(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+664(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+672(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+680(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+688(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+696(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+704(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+712(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+720(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+728(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+736(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+744(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+752(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+760(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+768(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+776(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+784(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+792(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+800(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+808(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+816(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+824(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+832(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+840(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+848(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+856(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+864(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+872(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+880(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+888(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+896(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+904(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+912(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+920(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+928(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+936(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+944(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+952(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+960(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+968(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+976(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+984(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+992(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+1000(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+1008(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+1016(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+1024(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1032(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1040(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1048(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1056(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1064(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1072(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1080(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1088(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1096(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1104(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1112(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1120(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1128(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1136(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1144(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1152(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+1160(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+1168(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+1176(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+1184(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+1192(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+1200(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+1208(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+1216(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1224(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1232(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1240(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1248(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1256(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1264(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1272(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1280(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1288(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1296(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1304(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1312(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1320(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1328(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1336(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1344(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1352(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1360(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1368(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1376(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1384(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1392(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1400(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1408(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1416(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1424(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1432(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1440(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1448(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1456(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1464(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1472(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1480(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1488(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1496(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1504(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1512(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1520(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1528(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1536(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1544(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1552(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1560(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1568(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1576(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1584(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1592(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1600(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1608(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1616(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1624(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1632(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1640(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1648(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1656(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1664(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1672(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1680(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1688(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1696(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1704(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1712(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1720(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1728(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1736(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1744(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1752(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1760(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1768(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1776(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1784(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1792(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1800(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1808(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1816(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1824(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1832(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1840(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1848(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1856(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1864(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1872(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1880(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1888(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1896(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1904(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1912(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1920(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1928(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1936(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1944(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1952(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1960(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1968(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1976(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1984(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+1992(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+2000(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+2008(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+2016(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+2024(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+2032(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+2040(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+2048(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2056(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2064(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2072(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2080(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2088(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2096(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2104(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2112(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2120(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2128(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2136(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2144(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2152(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2160(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2168(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2176(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2184(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2192(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2200(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2208(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2216(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2224(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2232(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2240(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2248(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2256(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2264(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2272(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2280(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2288(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2296(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2304(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2312(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2320(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2328(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2336(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2344(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2352(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2360(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2368(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2376(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2384(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2392(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2400(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2408(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2416(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2424(SB)/8, $0x7ff8000000000001
+DATA mathDoubles<>+0(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80"
+DATA mathDoubles<>+64(SB)/64, $"\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0"
+DATA mathDoubles<>+128(SB)/64, $"\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@"
+DATA mathDoubles<>+192(SB)/64, $"\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C"
+DATA mathDoubles<>+256(SB)/64, $"\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?"
+DATA mathDoubles<>+320(SB)/64, $"\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?"
+DATA mathDoubles<>+384(SB)/64, $"?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<"
+DATA mathDoubles<>+448(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?"
+DATA mathDoubles<>+512(SB)/64, $"U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>"
+DATA mathDoubles<>+576(SB)/64, $"֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>"
+DATA mathDoubles<>+640(SB)/64, $"\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>"
+DATA mathDoubles<>+704(SB)/64, $"z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>"
+DATA mathDoubles<>+768(SB)/64, $"\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?"
+DATA mathDoubles<>+832(SB)/64, $"\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?"
+DATA mathDoubles<>+896(SB)/64, $"\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?"
+DATA mathDoubles<>+960(SB)/64, $"c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?"
+DATA mathDoubles<>+1024(SB)/64, $"VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?"
+DATA mathDoubles<>+1088(SB)/64, $"\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?"
+DATA mathDoubles<>+1152(SB)/64, $"\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f"
+DATA mathDoubles<>+1216(SB)/64, $"3Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x00"
+DATA mathDoubles<>+1280(SB)/64, $"\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C"
+DATA mathDoubles<>+1344(SB)/64, $"\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C"
+DATA mathDoubles<>+1408(SB)/64, $"\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00"
+DATA mathDoubles<>+1472(SB)/64, $"\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?"
+DATA mathDoubles<>+1536(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@"
+DATA mathDoubles<>+1600(SB)/64, $"DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?"
+DATA mathDoubles<>+1664(SB)/64, $"\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?"
+DATA mathDoubles<>+1728(SB)/64, $"\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?"
+DATA mathDoubles<>+1792(SB)/64, $"\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?"
+DATA mathDoubles<>+1856(SB)/64, $"Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?"
+DATA mathDoubles<>+1920(SB)/64, $"\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?"
+DATA mathDoubles<>+1984(SB)/64, $"\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?"
+DATA mathDoubles<>+2048(SB)/64, $"\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?"
+DATA mathDoubles<>+2112(SB)/64, $"v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea="
+DATA mathDoubles<>+2176(SB)/64, $"\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?"
+DATA mathDoubles<>+2240(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f"
+DATA mathDoubles<>+2304(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff"
+DATA mathDoubles<>+2368(SB)/64, $"\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f"
 GLOBL mathDoubles<>(SB), RODATA|NOPTR, $2432
 
-DATA vectorConstants<>+0(SB)/4, $0xff800000
-DATA vectorConstants<>+4(SB)/4, $0xff800000
-DATA vectorConstants<>+8(SB)/4, $0xff800000
-DATA vectorConstants<>+12(SB)/4, $0xff800000
-DATA vectorConstants<>+16(SB)/4, $0xff800000
-DATA vectorConstants<>+20(SB)/4, $0xff800000
-DATA vectorConstants<>+24(SB)/4, $0xff800000
-DATA vectorConstants<>+28(SB)/4, $0xff800000
-DATA vectorConstants<>+32(SB)/4, $0xff800000
-DATA vectorConstants<>+36(SB)/4, $0xff800000
-DATA vectorConstants<>+40(SB)/4, $0xff800000
-DATA vectorConstants<>+44(SB)/4, $0xff800000
-DATA vectorConstants<>+48(SB)/4, $0xff800000
-DATA vectorConstants<>+52(SB)/4, $0xff800000
-DATA vectorConstants<>+56(SB)/4, $0xff800000
-DATA vectorConstants<>+60(SB)/4, $0xff800000
+DATA vectorConstants<>+0(SB)/64, $"\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff\x00\x00\x80\xff"
 GLOBL vectorConstants<>(SB), RODATA|NOPTR, $64

@@ -7,7 +7,6 @@ TEXT ·neonLess(SB), NOSPLIT, $0-32
 	MOVD n+0(FP), R0
 	MOVD y+8(FP), R1
 	MOVD x+16(FP), R2
-	MOVD $softmaxConstantsNEON<>(SB), R10
 	FMOVD c+24(FP), F31
 	VDUP V31.D[0], V31.D2
 	CMP $16, R0

@@ -12,11 +12,6 @@ func avx512Threefry(n int, y *float32, k0 uint32, k1 uint32, hi uint32, lo uint3
 //go:noescape
 func avx512Uniform(n int, y *float32, x *float32, lo float32, span float32)
 
-// avx512Normal is y = √2·erf⁻¹(x), for n elements.
-//
-//go:noescape
-func avx512Normal(n int, y *float32, x *float32)
-
 // avx2Threefry is the random bits of n counters from (hi, lo) upwards, which do not pass 2^32, under the key.
 //
 //go:noescape

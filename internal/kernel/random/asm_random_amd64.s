@@ -19,8 +19,8 @@ TEXT ·avx512Threefry(SB), NOSPLIT, $0-32
 	VPADDD       Z1, Z4, Z4
 
 many:
-	CMPQ    CX, $+64
-	JLT     not_many
+	TESTQ   CX, CX
+	JZ      done
 	VMOVAPS Z3, Z5
 	VMOVAPS Z4, Z6
 	VPADDD  vectorConstants<>+64(SB), Z4, Z4
@@ -334,191 +334,67 @@ many:
 	VPADDD  Z0, Z12, Z12
 	VPADDD  vectorConstants<>+384(SB), Z12, Z12
 	VPXORD  Z5, Z6, Z5
+	VPXORD  Z7, Z8, Z6
+	VPXORD  Z9, Z10, Z7
+	VPXORD  Z11, Z12, Z8
+	CMPQ    CX, $+64
+	JLT     last
 	VMOVUPS Z5, (AX)
-	VPXORD  Z7, Z8, Z5
-	VMOVUPS Z5, 64(AX)
-	VPXORD  Z9, Z10, Z5
-	VMOVUPS Z5, 128(AX)
-	VPXORD  Z11, Z12, Z5
-	VMOVUPS Z5, 192(AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
 	ADDQ    $+256, AX
 	SUBQ    $+64, CX
 	JMP     many
 
-not_many:
-one:
+last:
 	CMPQ    CX, $+16
-	JLT     not_one
-	VMOVAPS Z3, Z5
-	VMOVAPS Z4, Z6
-	VPADDD  vectorConstants<>+64(SB), Z4, Z4
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x0d, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x0f, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x1a, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x06, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z1, Z5, Z5
-	VPADDD  Z2, Z6, Z6
-	VPADDD  vectorConstants<>+128(SB), Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x11, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x1d, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x10, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x18, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z2, Z5, Z5
-	VPADDD  Z0, Z6, Z6
-	VPADDD  vectorConstants<>+192(SB), Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x0d, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x0f, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x1a, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x06, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z0, Z5, Z5
-	VPADDD  Z1, Z6, Z6
-	VPADDD  vectorConstants<>+256(SB), Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x11, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x1d, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x10, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x18, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z1, Z5, Z5
-	VPADDD  Z2, Z6, Z6
-	VPADDD  vectorConstants<>+320(SB), Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x0d, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x0f, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x1a, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z6, Z5, Z5
-	VPROLD  $0x06, Z6, Z6
-	VPXORD  Z5, Z6, Z6
-	VPADDD  Z2, Z5, Z5
-	VPADDD  Z0, Z6, Z6
-	VPADDD  vectorConstants<>+384(SB), Z6, Z6
-	VPXORD  Z5, Z6, Z5
-	VMOVUPS Z5, (AX)
-	ADDQ    $+64, AX
-	SUBQ    $+16, CX
-	JMP     one
-
-not_one:
-	TESTQ   CX, CX
-	JZ      done
+	JGE     whole0
+	MOVQ    CX, CX
 	MOVQ    $0x00000001, DX
 	SHLQ    CL, DX
 	DECQ    DX
 	KMOVW   DX, K1
-	VMOVAPS Z3, Z3
-	VMOVAPS Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x0d, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x0f, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x1a, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x06, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z1, Z3, Z3
-	VPADDD  Z2, Z4, Z4
-	VPADDD  vectorConstants<>+128(SB), Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x11, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x1d, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x10, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x18, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z2, Z3, Z3
-	VPADDD  Z0, Z4, Z4
-	VPADDD  vectorConstants<>+192(SB), Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x0d, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x0f, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x1a, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x06, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z0, Z3, Z3
-	VPADDD  Z1, Z4, Z4
-	VPADDD  vectorConstants<>+256(SB), Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x11, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x1d, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x10, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x18, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z1, Z3, Z3
-	VPADDD  Z2, Z4, Z4
-	VPADDD  vectorConstants<>+320(SB), Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x0d, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x0f, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x1a, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z4, Z3, Z3
-	VPROLD  $0x06, Z4, Z4
-	VPXORD  Z3, Z4, Z4
-	VPADDD  Z2, Z3, Z3
-	VPADDD  Z0, Z4, Z4
-	VPADDD  vectorConstants<>+384(SB), Z4, Z4
-	VPXORD  Z3, Z4, Z0
-	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z5, K1, (AX)
+	JMP     done
+
+whole0:
+	VMOVUPS Z5, (AX)
+	ADDQ    $+64, AX
+	SUBQ    $+16, CX
+	CMPQ    CX, $+16
+	JGE     whole1
+	MOVQ    CX, CX
+	MOVQ    $0x00000001, DX
+	SHLQ    CL, DX
+	DECQ    DX
+	KMOVW   DX, K1
+	VMOVUPS Z6, K1, (AX)
+	JMP     done
+
+whole1:
+	VMOVUPS Z6, (AX)
+	ADDQ    $+64, AX
+	SUBQ    $+16, CX
+	CMPQ    CX, $+16
+	JGE     whole2
+	MOVQ    CX, CX
+	MOVQ    $0x00000001, DX
+	SHLQ    CL, DX
+	DECQ    DX
+	KMOVW   DX, K1
+	VMOVUPS Z7, K1, (AX)
+	JMP     done
+
+whole2:
+	VMOVUPS Z7, (AX)
+	ADDQ    $+64, AX
+	SUBQ    $+16, CX
+	MOVQ    $0x00000001, DX
+	SHLQ    CL, DX
+	DECQ    DX
+	KMOVW   DX, K1
+	VMOVUPS Z8, K1, (AX)
 
 done:
 	VZEROUPPER
@@ -527,10 +403,10 @@ done:
 // func avx512Uniform(n int, y *float32, x *float32, lo float32, span float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512Uniform(SB), NOSPLIT, $0-32
-	MOVQ          n+0(FP), CX
-	XORQ          AX, AX
-	MOVQ          y+8(FP), DX
-	MOVQ          x+16(FP), BX
+	MOVQ          n+0(FP), AX
+	XORQ          DX, DX
+	MOVQ          y+8(FP), BX
+	MOVQ          x+16(FP), SI
 	VBROADCASTSS  lo+24(FP), Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VCVTPS2PD     Y1, Z1
@@ -539,384 +415,43 @@ TEXT ·avx512Uniform(SB), NOSPLIT, $0-32
 	VEXTRACTF64X4 $0x01, Z2, Y3
 	VCVTPS2PD     Y3, Z3
 	VCVTPS2PD     Y2, Z2
-
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z3
-	VPSRLD        $0x09, Z3, Z3
-	VPORD         vectorConstants<>+448(SB), Z3, Z3
-	VSUBPS        vectorConstants<>+448(SB), Z3, Z3
-	VEXTRACTF64X4 $0x01, Z3, Y4
-	VCVTPS2PD     Y4, Z4
-	VCVTPS2PD     Y3, Z3
-	VMULPD        Z2, Z3, Z3
-	VADDPD        Z1, Z3, Z3
-	VMULPD        Z2, Z4, Z4
-	VADDPD        Z1, Z4, Z4
-	VPSUBD        Z5, Z5, Z5
-	VCVTPD2PS     Z3, Y5
-	VCVTPD2PS     Z4, Y3
-	VINSERTF64X4  $0x01, Y3, Z5, Z5
-	VMAXPS        Z5, Z0, Z3
-	VMOVUPS       Z3, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
-
-not_one:
-	TESTQ         CX, CX
+	TESTQ         AX, AX
 	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z3
-	VPSRLD        $0x09, Z3, Z3
-	VPORD         vectorConstants<>+448(SB), Z3, Z3
-	VSUBPS        vectorConstants<>+448(SB), Z3, Z3
-	VEXTRACTF64X4 $0x01, Z3, Y4
-	VCVTPS2PD     Y4, Z4
-	VCVTPS2PD     Y3, Z3
-	VMULPD        Z2, Z3, Z3
-	VADDPD        Z1, Z3, Z3
-	VMULPD        Z2, Z4, Z2
-	VADDPD        Z1, Z2, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z3, Y2
-	VCVTPD2PS     Z1, Y1
-	VINSERTF64X4  $0x01, Y1, Z2, Z2
-	VMAXPS        Z2, Z0, Z0
-	VMOVUPS       Z0, K1, (DX)(AX*1)
 
-done:
-	VZEROUPPER
-	RET
+loop:
+	SUBQ            $+8, AX
+	JLT             tail
+	VBROADCASTF64X4 (SI)(DX*1), Z3
 
-// func avx512Normal(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Normal(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
+compute:
+	VPSRLD    $0x09, Z3, Z3
+	VPORD     vectorConstants<>+448(SB), Z3, Z3
+	VSUBPS    vectorConstants<>+448(SB), Z3, Z3
+	VCVTPS2PD Y3, Z3
+	VMULPD    Z2, Z3, Z3
+	VADDPD    Z1, Z3, Z3
+	VPSUBD    Z4, Z4, Z4
+	VCVTPD2PS Z3, Y4
+	VMAXPS    Z4, Z0, Z3
+	TESTQ     AX, AX
+	JLT       store
+	VMOVUPS   Y3, (BX)(DX*1)
+	ADDQ      $+32, DX
+	TESTQ     AX, AX
+	JNZ       loop
+	JMP       done
 
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VMULPS        Z0, Z0, Z1
-	VPXORD        vectorConstants<>+512(SB), Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y2
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y1, Z1
-	VADDPD        mathDoubles<>+0(SB), Z1, Z3
-	VSUBPD        mathDoubles<>+0(SB), Z3, Z4
-	VSUBPD        Z4, Z1, Z4
-	VPANDD        mathDoubles<>+64(SB), Z1, Z5
-	VCMPPD        $0x01, mathDoubles<>+0(SB), Z5, K1
-	VPSUBD        Z5, Z5, Z5
-	VPADDQ        mathDoubles<>+128(SB), Z3, Z6
-	VPSRLQ        $0x34, Z6, Z7
-	VPORD         mathDoubles<>+192(SB), Z7, Z7
-	VSUBPD        mathDoubles<>+256(SB), Z7, Z7
-	VPANDD        mathDoubles<>+320(SB), Z6, Z6
-	VPADDQ        mathDoubles<>+384(SB), Z6, Z6
-	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
-	VADDPD        mathDoubles<>+448(SB), Z6, Z8
-	VDIVPD        Z8, Z6, Z8
-	VMULPD        Z8, Z8, Z9
-	VMOVUPS       mathDoubles<>+512(SB), Z10
-	VFMADD213PD   mathDoubles<>+576(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+640(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+704(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+768(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+832(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+896(SB), Z9, Z10
-	VMULPD        Z6, Z6, Z11
-	VMULPD        mathDoubles<>+960(SB), Z11, Z11
-	VMOVAPD       Z10, Z10
-	VFMADD213PD   Z11, Z9, Z10
-	VMULPD        mathDoubles<>+1024(SB), Z7, Z9
-	VFMADD231PD   Z8, Z10, Z9
-	VSUBPD        Z9, Z11, Z8
-	VSUBPD        Z6, Z8, Z6
-	VMOVUPS       mathDoubles<>+1088(SB), Z8
-	VFMSUB213PD   Z6, Z7, Z8
-	VCMPPD        $0x00, mathDoubles<>+1152(SB), Z3, K2
-	VMOVAPD       Z8, Z6
-	VMOVUPD       Z3, K2, Z6
-	VPSUBD        Z7, Z7, Z7
-	VCMPPD        $0x00, Z7, Z3, K2
-	VMOVAPD       Z6, Z6
-	VMOVUPD       mathDoubles<>+1216(SB), K2, Z6
-	VCMPPD        $0x09, Z7, Z3, K2
-	VMOVAPD       Z6, Z3
-	VMOVUPD       mathDoubles<>+1280(SB), K2, Z3
-	VMOVAPD       Z5, Z5
-	VMOVUPD       Z4, K1, Z5
-	VADDPD        Z5, Z3, Z3
-	VPANDD        mathDoubles<>+1344(SB), Z1, Z1
-	VPORD         Z1, Z3, Z1
-	VADDPD        mathDoubles<>+0(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+0(SB), Z3, Z4
-	VSUBPD        Z4, Z2, Z4
-	VPANDD        mathDoubles<>+64(SB), Z2, Z5
-	VCMPPD        $0x01, mathDoubles<>+0(SB), Z5, K1
-	VPSUBD        Z5, Z5, Z5
-	VPADDQ        mathDoubles<>+128(SB), Z3, Z6
-	VPSRLQ        $0x34, Z6, Z7
-	VPORD         mathDoubles<>+192(SB), Z7, Z7
-	VSUBPD        mathDoubles<>+256(SB), Z7, Z7
-	VPANDD        mathDoubles<>+320(SB), Z6, Z6
-	VPADDQ        mathDoubles<>+384(SB), Z6, Z6
-	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
-	VADDPD        mathDoubles<>+448(SB), Z6, Z8
-	VDIVPD        Z8, Z6, Z8
-	VMULPD        Z8, Z8, Z9
-	VMOVUPS       mathDoubles<>+512(SB), Z10
-	VFMADD213PD   mathDoubles<>+576(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+640(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+704(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+768(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+832(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+896(SB), Z9, Z10
-	VMULPD        Z6, Z6, Z11
-	VMULPD        mathDoubles<>+960(SB), Z11, Z11
-	VMOVAPD       Z10, Z10
-	VFMADD213PD   Z11, Z9, Z10
-	VMULPD        mathDoubles<>+1024(SB), Z7, Z9
-	VFMADD231PD   Z8, Z10, Z9
-	VSUBPD        Z9, Z11, Z8
-	VSUBPD        Z6, Z8, Z6
-	VMOVUPS       mathDoubles<>+1088(SB), Z8
-	VFMSUB213PD   Z6, Z7, Z8
-	VCMPPD        $0x00, mathDoubles<>+1152(SB), Z3, K2
-	VMOVAPD       Z8, Z6
-	VMOVUPD       Z3, K2, Z6
-	VPSUBD        Z7, Z7, Z7
-	VCMPPD        $0x00, Z7, Z3, K2
-	VMOVAPD       Z6, Z6
-	VMOVUPD       mathDoubles<>+1216(SB), K2, Z6
-	VCMPPD        $0x09, Z7, Z3, K2
-	VMOVAPD       Z6, Z3
-	VMOVUPD       mathDoubles<>+1280(SB), K2, Z3
-	VMOVAPD       Z5, Z5
-	VMOVUPD       Z4, K1, Z5
-	VADDPD        Z5, Z3, Z3
-	VPANDD        mathDoubles<>+1344(SB), Z2, Z2
-	VPORD         Z2, Z3, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCVTPD2PS     Z1, Y3
-	VCVTPD2PS     Z2, Y1
-	VINSERTF64X4  $0x01, Y1, Z3, Z3
-	VPXORD        vectorConstants<>+512(SB), Z3, Z1
-	VSUBPS        vectorConstants<>+576(SB), Z1, Z2
-	VSQRTPS       Z1, Z3
-	VSUBPS        vectorConstants<>+640(SB), Z3, Z3
-	VCMPPS        $0x01, vectorConstants<>+704(SB), Z1, K1
-	VMOVAPS       Z3, Z1
-	VMOVUPS       Z2, K1, Z1
-	VMOVUPS       vectorConstants<>+832(SB), Z2
-	VMOVAPS       Z2, Z2
-	VMOVUPS       vectorConstants<>+768(SB), K1, Z2
-	VMOVUPS       vectorConstants<>+960(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+896(SB), K1, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1088(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1024(SB), K1, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1216(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1152(SB), K1, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1344(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1280(SB), K1, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1472(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1408(SB), K1, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1600(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1536(SB), K1, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1728(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1664(SB), K1, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1856(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1792(SB), K1, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMULPS        Z0, Z2, Z0
-	VMULPS        vectorConstants<>+1920(SB), Z0, Z0
-	VMOVUPS       Z0, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
+tail:
+	LEAQ      8(AX), CX
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z3
+	JMP       compute
 
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VMULPS        Z0, Z0, Z1
-	VPXORD        vectorConstants<>+512(SB), Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y2
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y1, Z1
-	VADDPD        mathDoubles<>+0(SB), Z1, Z3
-	VSUBPD        mathDoubles<>+0(SB), Z3, Z4
-	VSUBPD        Z4, Z1, Z4
-	VPANDD        mathDoubles<>+64(SB), Z1, Z5
-	VCMPPD        $0x01, mathDoubles<>+0(SB), Z5, K2
-	VPSUBD        Z5, Z5, Z5
-	VPADDQ        mathDoubles<>+128(SB), Z3, Z6
-	VPSRLQ        $0x34, Z6, Z7
-	VPORD         mathDoubles<>+192(SB), Z7, Z7
-	VSUBPD        mathDoubles<>+256(SB), Z7, Z7
-	VPANDD        mathDoubles<>+320(SB), Z6, Z6
-	VPADDQ        mathDoubles<>+384(SB), Z6, Z6
-	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
-	VADDPD        mathDoubles<>+448(SB), Z6, Z8
-	VDIVPD        Z8, Z6, Z8
-	VMULPD        Z8, Z8, Z9
-	VMOVUPS       mathDoubles<>+512(SB), Z10
-	VFMADD213PD   mathDoubles<>+576(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+640(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+704(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+768(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+832(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+896(SB), Z9, Z10
-	VMULPD        Z6, Z6, Z11
-	VMULPD        mathDoubles<>+960(SB), Z11, Z11
-	VMOVAPD       Z10, Z10
-	VFMADD213PD   Z11, Z9, Z10
-	VMULPD        mathDoubles<>+1024(SB), Z7, Z9
-	VFMADD231PD   Z8, Z10, Z9
-	VSUBPD        Z9, Z11, Z8
-	VSUBPD        Z6, Z8, Z6
-	VMOVUPS       mathDoubles<>+1088(SB), Z8
-	VFMSUB213PD   Z6, Z7, Z8
-	VCMPPD        $0x00, mathDoubles<>+1152(SB), Z3, K3
-	VMOVAPD       Z8, Z6
-	VMOVUPD       Z3, K3, Z6
-	VPSUBD        Z7, Z7, Z7
-	VCMPPD        $0x00, Z7, Z3, K3
-	VMOVAPD       Z6, Z6
-	VMOVUPD       mathDoubles<>+1216(SB), K3, Z6
-	VCMPPD        $0x09, Z7, Z3, K3
-	VMOVAPD       Z6, Z3
-	VMOVUPD       mathDoubles<>+1280(SB), K3, Z3
-	VMOVAPD       Z5, Z5
-	VMOVUPD       Z4, K2, Z5
-	VADDPD        Z5, Z3, Z3
-	VPANDD        mathDoubles<>+1344(SB), Z1, Z1
-	VPORD         Z1, Z3, Z1
-	VADDPD        mathDoubles<>+0(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+0(SB), Z3, Z4
-	VSUBPD        Z4, Z2, Z4
-	VPANDD        mathDoubles<>+64(SB), Z2, Z5
-	VCMPPD        $0x01, mathDoubles<>+0(SB), Z5, K2
-	VPSUBD        Z5, Z5, Z5
-	VPADDQ        mathDoubles<>+128(SB), Z3, Z6
-	VPSRLQ        $0x34, Z6, Z7
-	VPORD         mathDoubles<>+192(SB), Z7, Z7
-	VSUBPD        mathDoubles<>+256(SB), Z7, Z7
-	VPANDD        mathDoubles<>+320(SB), Z6, Z6
-	VPADDQ        mathDoubles<>+384(SB), Z6, Z6
-	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
-	VADDPD        mathDoubles<>+448(SB), Z6, Z8
-	VDIVPD        Z8, Z6, Z8
-	VMULPD        Z8, Z8, Z9
-	VMOVUPS       mathDoubles<>+512(SB), Z10
-	VFMADD213PD   mathDoubles<>+576(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+640(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+704(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+768(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+832(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+896(SB), Z9, Z10
-	VMULPD        Z6, Z6, Z11
-	VMULPD        mathDoubles<>+960(SB), Z11, Z11
-	VMOVAPD       Z10, Z10
-	VFMADD213PD   Z11, Z9, Z10
-	VMULPD        mathDoubles<>+1024(SB), Z7, Z9
-	VFMADD231PD   Z8, Z10, Z9
-	VSUBPD        Z9, Z11, Z8
-	VSUBPD        Z6, Z8, Z6
-	VMOVUPS       mathDoubles<>+1088(SB), Z8
-	VFMSUB213PD   Z6, Z7, Z8
-	VCMPPD        $0x00, mathDoubles<>+1152(SB), Z3, K3
-	VMOVAPD       Z8, Z6
-	VMOVUPD       Z3, K3, Z6
-	VPSUBD        Z7, Z7, Z7
-	VCMPPD        $0x00, Z7, Z3, K3
-	VMOVAPD       Z6, Z6
-	VMOVUPD       mathDoubles<>+1216(SB), K3, Z6
-	VCMPPD        $0x09, Z7, Z3, K3
-	VMOVAPD       Z6, Z3
-	VMOVUPD       mathDoubles<>+1280(SB), K3, Z3
-	VMOVAPD       Z5, Z5
-	VMOVUPD       Z4, K2, Z5
-	VADDPD        Z5, Z3, Z3
-	VPANDD        mathDoubles<>+1344(SB), Z2, Z2
-	VPORD         Z2, Z3, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCVTPD2PS     Z1, Y3
-	VCVTPD2PS     Z2, Y1
-	VINSERTF64X4  $0x01, Y1, Z3, Z3
-	VPXORD        vectorConstants<>+512(SB), Z3, Z1
-	VSUBPS        vectorConstants<>+576(SB), Z1, Z2
-	VSQRTPS       Z1, Z3
-	VSUBPS        vectorConstants<>+640(SB), Z3, Z3
-	VCMPPS        $0x01, vectorConstants<>+704(SB), Z1, K2
-	VMOVAPS       Z3, Z1
-	VMOVUPS       Z2, K2, Z1
-	VMOVUPS       vectorConstants<>+832(SB), Z2
-	VMOVAPS       Z2, Z2
-	VMOVUPS       vectorConstants<>+768(SB), K2, Z2
-	VMOVUPS       vectorConstants<>+960(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+896(SB), K2, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1088(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1024(SB), K2, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1216(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1152(SB), K2, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1344(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1280(SB), K2, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1472(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1408(SB), K2, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1600(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1536(SB), K2, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1728(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1664(SB), K2, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMOVUPS       vectorConstants<>+1856(SB), Z3
-	VMOVAPS       Z3, Z3
-	VMOVUPS       vectorConstants<>+1792(SB), K2, Z3
-	VFMADD213PS   Z3, Z1, Z2
-	VMULPS        Z0, Z2, Z0
-	VMULPS        vectorConstants<>+1920(SB), Z0, Z0
-	VMOVUPS       Z0, K1, (DX)(AX*1)
+store:
+	VMOVUPS Z3, K1, (BX)(DX*1)
 
 done:
 	VZEROUPPER
@@ -939,17 +474,17 @@ TEXT ·avx2Threefry(SB), NOSPLIT, $0-32
 	VPADDD       Y1, Y4, Y4
 
 many:
-	CMPQ    AX, $+24
-	JLT     not_many
+	TESTQ   AX, AX
+	JZ      done
 	VMOVAPS Y3, Y5
 	VMOVAPS Y4, Y6
-	VPADDD  vectorConstants<>+1984(SB), Y4, Y4
+	VPADDD  vectorConstants<>+512(SB), Y4, Y4
 	VMOVAPS Y3, Y7
 	VMOVAPS Y4, Y8
-	VPADDD  vectorConstants<>+1984(SB), Y4, Y4
+	VPADDD  vectorConstants<>+512(SB), Y4, Y4
 	VMOVAPS Y3, Y9
 	VMOVAPS Y4, Y10
-	VPADDD  vectorConstants<>+1984(SB), Y4, Y4
+	VPADDD  vectorConstants<>+512(SB), Y4, Y4
 	VPADDD  Y6, Y5, Y5
 	VPADDD  Y8, Y7, Y7
 	VPADDD  Y10, Y9, Y9
@@ -1296,269 +831,49 @@ many:
 	VPADDD  Y0, Y10, Y10
 	VPADDD  vectorConstants<>+384(SB), Y10, Y10
 	VXORPS  Y5, Y6, Y5
+	VXORPS  Y7, Y8, Y6
+	VXORPS  Y9, Y10, Y7
+	CMPQ    AX, $+24
+	JLT     last
 	VMOVUPS Y5, (CX)
-	VXORPS  Y7, Y8, Y5
-	VMOVUPS Y5, 32(CX)
-	VXORPS  Y9, Y10, Y5
-	VMOVUPS Y5, 64(CX)
+	VMOVUPS Y6, 32(CX)
+	VMOVUPS Y7, 64(CX)
 	ADDQ    $+96, CX
 	SUBQ    $+24, AX
 	JMP     many
 
-not_many:
-one:
-	CMPQ    AX, $+8
-	JLT     not_one
-	VMOVAPS Y3, Y5
-	VMOVAPS Y4, Y6
-	VPADDD  vectorConstants<>+1984(SB), Y4, Y4
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x13, Y6, Y7
-	VPSLLD  $0x0d, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x11, Y6, Y7
-	VPSLLD  $0x0f, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x06, Y6, Y7
-	VPSLLD  $0x1a, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x1a, Y6, Y7
-	VPSLLD  $0x06, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y1, Y5, Y5
-	VPADDD  Y2, Y6, Y6
-	VPADDD  vectorConstants<>+128(SB), Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x0f, Y6, Y7
-	VPSLLD  $0x11, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x03, Y6, Y7
-	VPSLLD  $0x1d, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x10, Y6, Y7
-	VPSLLD  $0x10, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x08, Y6, Y7
-	VPSLLD  $0x18, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y2, Y5, Y5
-	VPADDD  Y0, Y6, Y6
-	VPADDD  vectorConstants<>+192(SB), Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x13, Y6, Y7
-	VPSLLD  $0x0d, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x11, Y6, Y7
-	VPSLLD  $0x0f, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x06, Y6, Y7
-	VPSLLD  $0x1a, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x1a, Y6, Y7
-	VPSLLD  $0x06, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y0, Y5, Y5
-	VPADDD  Y1, Y6, Y6
-	VPADDD  vectorConstants<>+256(SB), Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x0f, Y6, Y7
-	VPSLLD  $0x11, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x03, Y6, Y7
-	VPSLLD  $0x1d, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x10, Y6, Y7
-	VPSLLD  $0x10, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x08, Y6, Y7
-	VPSLLD  $0x18, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y1, Y5, Y5
-	VPADDD  Y2, Y6, Y6
-	VPADDD  vectorConstants<>+320(SB), Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x13, Y6, Y7
-	VPSLLD  $0x0d, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x11, Y6, Y7
-	VPSLLD  $0x0f, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x06, Y6, Y7
-	VPSLLD  $0x1a, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y6, Y5, Y5
-	VPSRLD  $0x1a, Y6, Y7
-	VPSLLD  $0x06, Y6, Y6
-	VPOR    Y7, Y6, Y6
-	VPXOR   Y5, Y6, Y6
-	VPADDD  Y2, Y5, Y5
-	VPADDD  Y0, Y6, Y6
-	VPADDD  vectorConstants<>+384(SB), Y6, Y6
-	VXORPS  Y5, Y6, Y5
-	VMOVUPS Y5, (CX)
-	ADDQ    $+32, CX
-	SUBQ    $+8, AX
-	JMP     one
-
-not_one:
-	TESTQ      AX, AX
-	JZ         done
+last:
+	CMPQ       AX, $+8
+	JGE        whole0
 	LEAQ       mathTails<>+32(SB), DX
 	SHLQ       $0x02, AX
 	SUBQ       AX, DX
-	VMOVUPS    (DX), Y5
-	VMOVAPS    Y3, Y3
-	VMOVAPS    Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x13, Y4, Y6
-	VPSLLD     $0x0d, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x11, Y4, Y6
-	VPSLLD     $0x0f, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x06, Y4, Y6
-	VPSLLD     $0x1a, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x1a, Y4, Y6
-	VPSLLD     $0x06, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y1, Y3, Y3
-	VPADDD     Y2, Y4, Y4
-	VPADDD     vectorConstants<>+128(SB), Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x0f, Y4, Y6
-	VPSLLD     $0x11, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x03, Y4, Y6
-	VPSLLD     $0x1d, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x10, Y4, Y6
-	VPSLLD     $0x10, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x08, Y4, Y6
-	VPSLLD     $0x18, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y2, Y3, Y3
-	VPADDD     Y0, Y4, Y4
-	VPADDD     vectorConstants<>+192(SB), Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x13, Y4, Y6
-	VPSLLD     $0x0d, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x11, Y4, Y6
-	VPSLLD     $0x0f, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x06, Y4, Y6
-	VPSLLD     $0x1a, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x1a, Y4, Y6
-	VPSLLD     $0x06, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y0, Y3, Y3
-	VPADDD     Y1, Y4, Y4
-	VPADDD     vectorConstants<>+256(SB), Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x0f, Y4, Y6
-	VPSLLD     $0x11, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x03, Y4, Y6
-	VPSLLD     $0x1d, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x10, Y4, Y6
-	VPSLLD     $0x10, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x08, Y4, Y6
-	VPSLLD     $0x18, Y4, Y4
-	VPOR       Y6, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y1, Y3, Y3
-	VPADDD     Y2, Y4, Y4
-	VPADDD     vectorConstants<>+320(SB), Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x13, Y4, Y1
-	VPSLLD     $0x0d, Y4, Y4
-	VPOR       Y1, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x11, Y4, Y1
-	VPSLLD     $0x0f, Y4, Y4
-	VPOR       Y1, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x06, Y4, Y1
-	VPSLLD     $0x1a, Y4, Y4
-	VPOR       Y1, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y4, Y3, Y3
-	VPSRLD     $0x1a, Y4, Y1
-	VPSLLD     $0x06, Y4, Y4
-	VPOR       Y1, Y4, Y4
-	VPXOR      Y3, Y4, Y4
-	VPADDD     Y2, Y3, Y3
-	VPADDD     Y0, Y4, Y4
-	VPADDD     vectorConstants<>+384(SB), Y4, Y4
-	VXORPS     Y3, Y4, Y0
-	VMASKMOVPS Y0, Y5, (CX)
+	VMOVUPS    (DX), Y0
+	VMASKMOVPS Y5, Y0, (CX)
+	JMP        done
+
+whole0:
+	VMOVUPS    Y5, (CX)
+	ADDQ       $+32, CX
+	SUBQ       $+8, AX
+	CMPQ       AX, $+8
+	JGE        whole1
+	LEAQ       mathTails<>+32(SB), DX
+	SHLQ       $0x02, AX
+	SUBQ       AX, DX
+	VMOVUPS    (DX), Y0
+	VMASKMOVPS Y6, Y0, (CX)
+	JMP        done
+
+whole1:
+	VMOVUPS    Y6, (CX)
+	ADDQ       $+32, CX
+	SUBQ       $+8, AX
+	LEAQ       mathTails<>+32(SB), DX
+	SHLQ       $0x02, AX
+	SUBQ       AX, DX
+	VMOVUPS    (DX), Y0
+	VMASKMOVPS Y7, Y0, (CX)
 
 done:
 	VZEROUPPER
@@ -1579,55 +894,43 @@ TEXT ·avx2Uniform(SB), NOSPLIT, $0-32
 	VEXTRACTF128 $0x01, Y2, X3
 	VCVTPS2PD    X3, Y3
 	VCVTPS2PD    X2, Y2
-
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y3
-	VPSRLD       $0x09, Y3, Y3
-	VORPS        vectorConstants<>+448(SB), Y3, Y3
-	VSUBPS       vectorConstants<>+448(SB), Y3, Y3
-	VEXTRACTF128 $0x01, Y3, X4
-	VCVTPS2PD    X4, Y4
-	VCVTPS2PD    X3, Y3
-	VMULPD       Y2, Y3, Y3
-	VADDPD       Y1, Y3, Y3
-	VMULPD       Y2, Y4, Y4
-	VADDPD       Y1, Y4, Y4
-	VPSUBD       Y5, Y5, Y5
-	VCVTPD2PSY   Y3, X5
-	VCVTPD2PSY   Y4, X3
-	VINSERTF128  $0x01, X3, Y5, Y5
-	VMAXPS       Y5, Y0, Y3
-	VMOVUPS      Y3, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
 	TESTQ        AX, AX
 	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y3
-	VMASKMOVPS   (BX)(CX*1), Y3, Y4
-	VPSRLD       $0x09, Y4, Y4
-	VORPS        vectorConstants<>+448(SB), Y4, Y4
-	VSUBPS       vectorConstants<>+448(SB), Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X5
-	VCVTPS2PD    X5, Y5
-	VCVTPS2PD    X4, Y4
-	VMULPD       Y2, Y4, Y4
-	VADDPD       Y1, Y4, Y4
-	VMULPD       Y2, Y5, Y2
-	VADDPD       Y1, Y2, Y1
-	VPSUBD       Y2, Y2, Y2
-	VCVTPD2PSY   Y4, X2
-	VCVTPD2PSY   Y1, X1
-	VINSERTF128  $0x01, X1, Y2, Y2
-	VMAXPS       Y2, Y0, Y0
-	VMASKMOVPS   Y0, Y3, (DX)(CX*1)
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y3
+
+compute:
+	VPSRLD     $0x09, Y3, Y3
+	VORPS      vectorConstants<>+448(SB), Y3, Y3
+	VSUBPS     vectorConstants<>+448(SB), Y3, Y3
+	VCVTPS2PD  X3, Y3
+	VMULPD     Y2, Y3, Y3
+	VADDPD     Y1, Y3, Y3
+	VPSUBD     Y5, Y5, Y5
+	VCVTPD2PSY Y3, X5
+	VMAXPS     Y5, Y0, Y3
+	TESTQ      AX, AX
+	JLT        store
+	VMOVUPS    X3, (DX)(CX*1)
+	ADDQ       $+16, CX
+	TESTQ      AX, AX
+	JNZ        loop
+	JMP        done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y4
+	VMASKMOVPS (BX)(CX*1), Y4, Y3
+	JMP        compute
+
+store:
+	VMASKMOVPS Y3, Y4, (DX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -1636,291 +939,121 @@ done:
 // func avx2Normal(n int, y *float32, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2Normal(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VMULPS       Y0, Y0, Y1
-	VXORPS       vectorConstants<>+512(SB), Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X1, Y1
-	VADDPD       mathDoubles<>+0(SB), Y1, Y3
-	VSUBPD       mathDoubles<>+0(SB), Y3, Y4
-	VSUBPD       Y4, Y1, Y4
-	VANDPS       mathDoubles<>+64(SB), Y1, Y5
-	VCMPPD       $0x01, mathDoubles<>+0(SB), Y5, Y5
-	VPSUBD       Y6, Y6, Y6
-	VPADDQ       mathDoubles<>+128(SB), Y3, Y7
-	VPSRLQ       $0x34, Y7, Y8
-	VORPS        mathDoubles<>+192(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+256(SB), Y8, Y8
-	VANDPS       mathDoubles<>+320(SB), Y7, Y7
-	VPADDQ       mathDoubles<>+384(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
-	VADDPD       mathDoubles<>+448(SB), Y7, Y9
-	VDIVPD       Y9, Y7, Y9
-	VMULPD       Y9, Y9, Y10
-	VMOVUPS      mathDoubles<>+512(SB), Y11
-	VFMADD213PD  mathDoubles<>+576(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+640(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+704(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+768(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+832(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+896(SB), Y10, Y11
-	VMULPD       Y7, Y7, Y12
-	VMULPD       mathDoubles<>+960(SB), Y12, Y12
-	VMOVAPD      Y11, Y11
-	VFMADD213PD  Y12, Y10, Y11
-	VMULPD       mathDoubles<>+1024(SB), Y8, Y10
-	VFMADD231PD  Y9, Y11, Y10
-	VSUBPD       Y10, Y12, Y9
-	VSUBPD       Y7, Y9, Y7
-	VMOVUPS      mathDoubles<>+1088(SB), Y9
-	VFMSUB213PD  Y7, Y8, Y9
-	VCMPPD       $0x00, mathDoubles<>+1152(SB), Y3, Y7
-	VBLENDVPD    Y7, Y3, Y9, Y7
-	VPSUBD       Y8, Y8, Y8
-	VCMPPD       $0x00, Y8, Y3, Y9
-	VBLENDVPD    Y9, mathDoubles<>+1216(SB), Y7, Y7
-	VCMPPD       $0x09, Y8, Y3, Y3
-	VBLENDVPD    Y3, mathDoubles<>+1280(SB), Y7, Y3
-	VBLENDVPD    Y5, Y4, Y6, Y4
-	VADDPD       Y4, Y3, Y3
-	VANDPS       mathDoubles<>+1344(SB), Y1, Y1
-	VORPS        Y1, Y3, Y1
-	VADDPD       mathDoubles<>+0(SB), Y2, Y3
-	VSUBPD       mathDoubles<>+0(SB), Y3, Y4
-	VSUBPD       Y4, Y2, Y4
-	VANDPS       mathDoubles<>+64(SB), Y2, Y5
-	VCMPPD       $0x01, mathDoubles<>+0(SB), Y5, Y5
-	VPSUBD       Y6, Y6, Y6
-	VPADDQ       mathDoubles<>+128(SB), Y3, Y7
-	VPSRLQ       $0x34, Y7, Y8
-	VORPS        mathDoubles<>+192(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+256(SB), Y8, Y8
-	VANDPS       mathDoubles<>+320(SB), Y7, Y7
-	VPADDQ       mathDoubles<>+384(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
-	VADDPD       mathDoubles<>+448(SB), Y7, Y9
-	VDIVPD       Y9, Y7, Y9
-	VMULPD       Y9, Y9, Y10
-	VMOVUPS      mathDoubles<>+512(SB), Y11
-	VFMADD213PD  mathDoubles<>+576(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+640(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+704(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+768(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+832(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+896(SB), Y10, Y11
-	VMULPD       Y7, Y7, Y12
-	VMULPD       mathDoubles<>+960(SB), Y12, Y12
-	VMOVAPD      Y11, Y11
-	VFMADD213PD  Y12, Y10, Y11
-	VMULPD       mathDoubles<>+1024(SB), Y8, Y10
-	VFMADD231PD  Y9, Y11, Y10
-	VSUBPD       Y10, Y12, Y9
-	VSUBPD       Y7, Y9, Y7
-	VMOVUPS      mathDoubles<>+1088(SB), Y9
-	VFMSUB213PD  Y7, Y8, Y9
-	VCMPPD       $0x00, mathDoubles<>+1152(SB), Y3, Y7
-	VBLENDVPD    Y7, Y3, Y9, Y7
-	VPSUBD       Y8, Y8, Y8
-	VCMPPD       $0x00, Y8, Y3, Y9
-	VBLENDVPD    Y9, mathDoubles<>+1216(SB), Y7, Y7
-	VCMPPD       $0x09, Y8, Y3, Y3
-	VBLENDVPD    Y3, mathDoubles<>+1280(SB), Y7, Y3
-	VBLENDVPD    Y5, Y4, Y6, Y4
-	VADDPD       Y4, Y3, Y3
-	VANDPS       mathDoubles<>+1344(SB), Y2, Y2
-	VORPS        Y2, Y3, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VXORPS       vectorConstants<>+512(SB), Y3, Y1
-	VSUBPS       vectorConstants<>+576(SB), Y1, Y2
-	VSQRTPS      Y1, Y3
-	VSUBPS       vectorConstants<>+640(SB), Y3, Y3
-	VCMPPS       $0x01, vectorConstants<>+704(SB), Y1, Y1
-	VBLENDVPS    Y1, Y2, Y3, Y2
-	VMOVUPS      vectorConstants<>+832(SB), Y3
-	VBLENDVPS    Y1, vectorConstants<>+768(SB), Y3, Y3
-	VMOVUPS      vectorConstants<>+960(SB), Y4
-	VBLENDVPS    Y1, vectorConstants<>+896(SB), Y4, Y4
-	VFMADD213PS  Y4, Y2, Y3
-	VMOVUPS      vectorConstants<>+1088(SB), Y4
-	VBLENDVPS    Y1, vectorConstants<>+1024(SB), Y4, Y4
-	VFMADD213PS  Y4, Y2, Y3
-	VMOVUPS      vectorConstants<>+1216(SB), Y4
-	VBLENDVPS    Y1, vectorConstants<>+1152(SB), Y4, Y4
-	VFMADD213PS  Y4, Y2, Y3
-	VMOVUPS      vectorConstants<>+1344(SB), Y4
-	VBLENDVPS    Y1, vectorConstants<>+1280(SB), Y4, Y4
-	VFMADD213PS  Y4, Y2, Y3
-	VMOVUPS      vectorConstants<>+1472(SB), Y4
-	VBLENDVPS    Y1, vectorConstants<>+1408(SB), Y4, Y4
-	VFMADD213PS  Y4, Y2, Y3
-	VMOVUPS      vectorConstants<>+1600(SB), Y4
-	VBLENDVPS    Y1, vectorConstants<>+1536(SB), Y4, Y4
-	VFMADD213PS  Y4, Y2, Y3
-	VMOVUPS      vectorConstants<>+1728(SB), Y4
-	VBLENDVPS    Y1, vectorConstants<>+1664(SB), Y4, Y4
-	VFMADD213PS  Y4, Y2, Y3
-	VMOVUPS      vectorConstants<>+1856(SB), Y4
-	VBLENDVPS    Y1, vectorConstants<>+1792(SB), Y4, Y1
-	VFMADD213PS  Y1, Y2, Y3
-	VMULPS       Y0, Y3, Y0
-	VMULPS       vectorConstants<>+1920(SB), Y0, Y0
-	VMOVUPS      Y0, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
 
-not_one:
-	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VMULPS       Y1, Y1, Y2
-	VXORPS       vectorConstants<>+512(SB), Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X3
-	VCVTPS2PD    X3, Y3
-	VCVTPS2PD    X2, Y2
-	VADDPD       mathDoubles<>+0(SB), Y2, Y4
-	VSUBPD       mathDoubles<>+0(SB), Y4, Y5
-	VSUBPD       Y5, Y2, Y5
-	VANDPS       mathDoubles<>+64(SB), Y2, Y6
-	VCMPPD       $0x01, mathDoubles<>+0(SB), Y6, Y6
-	VPSUBD       Y7, Y7, Y7
-	VPADDQ       mathDoubles<>+128(SB), Y4, Y8
-	VPSRLQ       $0x34, Y8, Y9
-	VORPS        mathDoubles<>+192(SB), Y9, Y9
-	VSUBPD       mathDoubles<>+256(SB), Y9, Y9
-	VANDPS       mathDoubles<>+320(SB), Y8, Y8
-	VPADDQ       mathDoubles<>+384(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+0(SB), Y8, Y8
-	VADDPD       mathDoubles<>+448(SB), Y8, Y10
-	VDIVPD       Y10, Y8, Y10
-	VMULPD       Y10, Y10, Y11
-	VMOVUPS      mathDoubles<>+512(SB), Y12
-	VFMADD213PD  mathDoubles<>+576(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+640(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+704(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+768(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+832(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+896(SB), Y11, Y12
-	VMULPD       Y8, Y8, Y13
-	VMULPD       mathDoubles<>+960(SB), Y13, Y13
-	VMOVAPD      Y12, Y12
-	VFMADD213PD  Y13, Y11, Y12
-	VMULPD       mathDoubles<>+1024(SB), Y9, Y11
-	VFMADD231PD  Y10, Y12, Y11
-	VSUBPD       Y11, Y13, Y10
-	VSUBPD       Y8, Y10, Y8
-	VMOVUPS      mathDoubles<>+1088(SB), Y10
-	VFMSUB213PD  Y8, Y9, Y10
-	VCMPPD       $0x00, mathDoubles<>+1152(SB), Y4, Y8
-	VBLENDVPD    Y8, Y4, Y10, Y8
-	VPSUBD       Y9, Y9, Y9
-	VCMPPD       $0x00, Y9, Y4, Y10
-	VBLENDVPD    Y10, mathDoubles<>+1216(SB), Y8, Y8
-	VCMPPD       $0x09, Y9, Y4, Y4
-	VBLENDVPD    Y4, mathDoubles<>+1280(SB), Y8, Y4
-	VBLENDVPD    Y6, Y5, Y7, Y5
-	VADDPD       Y5, Y4, Y4
-	VANDPS       mathDoubles<>+1344(SB), Y2, Y2
-	VORPS        Y2, Y4, Y2
-	VADDPD       mathDoubles<>+0(SB), Y3, Y4
-	VSUBPD       mathDoubles<>+0(SB), Y4, Y5
-	VSUBPD       Y5, Y3, Y5
-	VANDPS       mathDoubles<>+64(SB), Y3, Y6
-	VCMPPD       $0x01, mathDoubles<>+0(SB), Y6, Y6
-	VPSUBD       Y7, Y7, Y7
-	VPADDQ       mathDoubles<>+128(SB), Y4, Y8
-	VPSRLQ       $0x34, Y8, Y9
-	VORPS        mathDoubles<>+192(SB), Y9, Y9
-	VSUBPD       mathDoubles<>+256(SB), Y9, Y9
-	VANDPS       mathDoubles<>+320(SB), Y8, Y8
-	VPADDQ       mathDoubles<>+384(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+0(SB), Y8, Y8
-	VADDPD       mathDoubles<>+448(SB), Y8, Y10
-	VDIVPD       Y10, Y8, Y10
-	VMULPD       Y10, Y10, Y11
-	VMOVUPS      mathDoubles<>+512(SB), Y12
-	VFMADD213PD  mathDoubles<>+576(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+640(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+704(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+768(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+832(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+896(SB), Y11, Y12
-	VMULPD       Y8, Y8, Y13
-	VMULPD       mathDoubles<>+960(SB), Y13, Y13
-	VMOVAPD      Y12, Y12
-	VFMADD213PD  Y13, Y11, Y12
-	VMULPD       mathDoubles<>+1024(SB), Y9, Y11
-	VFMADD231PD  Y10, Y12, Y11
-	VSUBPD       Y11, Y13, Y10
-	VSUBPD       Y8, Y10, Y8
-	VMOVUPS      mathDoubles<>+1088(SB), Y10
-	VFMSUB213PD  Y8, Y9, Y10
-	VCMPPD       $0x00, mathDoubles<>+1152(SB), Y4, Y8
-	VBLENDVPD    Y8, Y4, Y10, Y8
-	VPSUBD       Y9, Y9, Y9
-	VCMPPD       $0x00, Y9, Y4, Y10
-	VBLENDVPD    Y10, mathDoubles<>+1216(SB), Y8, Y8
-	VCMPPD       $0x09, Y9, Y4, Y4
-	VBLENDVPD    Y4, mathDoubles<>+1280(SB), Y8, Y4
-	VBLENDVPD    Y6, Y5, Y7, Y5
-	VADDPD       Y5, Y4, Y4
-	VANDPS       mathDoubles<>+1344(SB), Y3, Y3
-	VORPS        Y3, Y4, Y3
-	VPSUBD       Y4, Y4, Y4
-	VCVTPD2PSY   Y2, X4
-	VCVTPD2PSY   Y3, X2
-	VINSERTF128  $0x01, X2, Y4, Y4
-	VXORPS       vectorConstants<>+512(SB), Y4, Y2
-	VSUBPS       vectorConstants<>+576(SB), Y2, Y3
-	VSQRTPS      Y2, Y4
-	VSUBPS       vectorConstants<>+640(SB), Y4, Y4
-	VCMPPS       $0x01, vectorConstants<>+704(SB), Y2, Y2
-	VBLENDVPS    Y2, Y3, Y4, Y3
-	VMOVUPS      vectorConstants<>+832(SB), Y4
-	VBLENDVPS    Y2, vectorConstants<>+768(SB), Y4, Y4
-	VMOVUPS      vectorConstants<>+960(SB), Y5
-	VBLENDVPS    Y2, vectorConstants<>+896(SB), Y5, Y5
-	VFMADD213PS  Y5, Y3, Y4
-	VMOVUPS      vectorConstants<>+1088(SB), Y5
-	VBLENDVPS    Y2, vectorConstants<>+1024(SB), Y5, Y5
-	VFMADD213PS  Y5, Y3, Y4
-	VMOVUPS      vectorConstants<>+1216(SB), Y5
-	VBLENDVPS    Y2, vectorConstants<>+1152(SB), Y5, Y5
-	VFMADD213PS  Y5, Y3, Y4
-	VMOVUPS      vectorConstants<>+1344(SB), Y5
-	VBLENDVPS    Y2, vectorConstants<>+1280(SB), Y5, Y5
-	VFMADD213PS  Y5, Y3, Y4
-	VMOVUPS      vectorConstants<>+1472(SB), Y5
-	VBLENDVPS    Y2, vectorConstants<>+1408(SB), Y5, Y5
-	VFMADD213PS  Y5, Y3, Y4
-	VMOVUPS      vectorConstants<>+1600(SB), Y5
-	VBLENDVPS    Y2, vectorConstants<>+1536(SB), Y5, Y5
-	VFMADD213PS  Y5, Y3, Y4
-	VMOVUPS      vectorConstants<>+1728(SB), Y5
-	VBLENDVPS    Y2, vectorConstants<>+1664(SB), Y5, Y5
-	VFMADD213PS  Y5, Y3, Y4
-	VMOVUPS      vectorConstants<>+1856(SB), Y5
-	VBLENDVPS    Y2, vectorConstants<>+1792(SB), Y5, Y2
-	VFMADD213PS  Y2, Y3, Y4
-	VMULPS       Y1, Y4, Y1
-	VMULPS       vectorConstants<>+1920(SB), Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DX)(CX*1)
+compute:
+	VMULPS      Y0, Y0, Y2
+	VXORPS      vectorConstants<>+576(SB), Y2, Y2
+	VCVTPS2PD   X2, Y2
+	VADDPD      mathDoubles<>+0(SB), Y2, Y3
+	VSUBPD      mathDoubles<>+0(SB), Y3, Y4
+	VSUBPD      Y4, Y2, Y4
+	VANDPS      mathDoubles<>+64(SB), Y2, Y5
+	VCMPPD      $0x01, mathDoubles<>+0(SB), Y5, Y5
+	VPSUBD      Y6, Y6, Y6
+	VPADDQ      mathDoubles<>+128(SB), Y3, Y7
+	VPSRLQ      $0x34, Y7, Y8
+	VORPS       mathDoubles<>+192(SB), Y8, Y8
+	VSUBPD      mathDoubles<>+256(SB), Y8, Y8
+	VANDPS      mathDoubles<>+320(SB), Y7, Y7
+	VPADDQ      mathDoubles<>+384(SB), Y7, Y7
+	VSUBPD      mathDoubles<>+0(SB), Y7, Y7
+	VADDPD      mathDoubles<>+448(SB), Y7, Y9
+	VDIVPD      Y9, Y7, Y9
+	VMULPD      Y9, Y9, Y10
+	VMOVUPS     mathDoubles<>+512(SB), Y11
+	VFMADD213PD mathDoubles<>+576(SB), Y10, Y11
+	VFMADD213PD mathDoubles<>+640(SB), Y10, Y11
+	VFMADD213PD mathDoubles<>+704(SB), Y10, Y11
+	VFMADD213PD mathDoubles<>+768(SB), Y10, Y11
+	VFMADD213PD mathDoubles<>+832(SB), Y10, Y11
+	VFMADD213PD mathDoubles<>+896(SB), Y10, Y11
+	VMULPD      Y7, Y7, Y12
+	VMULPD      mathDoubles<>+960(SB), Y12, Y12
+	VMOVAPD     Y11, Y11
+	VFMADD213PD Y12, Y10, Y11
+	VMULPD      mathDoubles<>+1024(SB), Y8, Y10
+	VFMADD231PD Y9, Y11, Y10
+	VSUBPD      Y10, Y12, Y9
+	VSUBPD      Y7, Y9, Y7
+	VMOVUPS     mathDoubles<>+1088(SB), Y9
+	VFMSUB213PD Y7, Y8, Y9
+	VCMPPD      $0x00, mathDoubles<>+1152(SB), Y3, Y7
+	VBLENDVPD   Y7, Y3, Y9, Y7
+	VPSUBD      Y8, Y8, Y8
+	VCMPPD      $0x00, Y8, Y3, Y9
+	VBLENDVPD   Y9, mathDoubles<>+1216(SB), Y7, Y7
+	VCMPPD      $0x09, Y8, Y3, Y3
+	VBLENDVPD   Y3, mathDoubles<>+1280(SB), Y7, Y3
+	VBLENDVPD   Y5, Y4, Y6, Y4
+	VADDPD      Y4, Y3, Y3
+	VANDPS      mathDoubles<>+1344(SB), Y2, Y2
+	VORPS       Y2, Y3, Y2
+	VPSUBD      Y3, Y3, Y3
+	VCVTPD2PSY  Y2, X3
+	VXORPS      vectorConstants<>+576(SB), Y3, Y2
+	VSUBPS      vectorConstants<>+640(SB), Y2, Y3
+	VSQRTPS     Y2, Y4
+	VSUBPS      vectorConstants<>+704(SB), Y4, Y4
+	VCMPPS      $0x01, vectorConstants<>+768(SB), Y2, Y2
+	VBLENDVPS   Y2, Y3, Y4, Y3
+	VMOVUPS     vectorConstants<>+896(SB), Y4
+	VBLENDVPS   Y2, vectorConstants<>+832(SB), Y4, Y4
+	VMOVUPS     vectorConstants<>+1024(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+960(SB), Y5, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VMOVUPS     vectorConstants<>+1152(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1088(SB), Y5, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VMOVUPS     vectorConstants<>+1280(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1216(SB), Y5, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VMOVUPS     vectorConstants<>+1408(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1344(SB), Y5, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VMOVUPS     vectorConstants<>+1536(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1472(SB), Y5, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VMOVUPS     vectorConstants<>+1664(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1600(SB), Y5, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VMOVUPS     vectorConstants<>+1792(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1728(SB), Y5, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VMOVUPS     vectorConstants<>+1920(SB), Y5
+	VBLENDVPS   Y2, vectorConstants<>+1856(SB), Y5, Y2
+	VFMADD213PS Y2, Y3, Y4
+	VMULPS      Y0, Y4, Y0
+	VMULPS      vectorConstants<>+1984(SB), Y0, Y0
+	TESTQ       AX, AX
+	JLT         store
+	VMOVUPS     X0, (DX)(CX*1)
+	ADDQ        $+16, CX
+	TESTQ       AX, AX
+	JNZ         loop
+	JMP         done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
+
+store:
+	VMASKMOVPS Y0, Y1, (DX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -1944,696 +1077,62 @@ DATA mathTails<>+56(SB)/4, $0x00000000
 DATA mathTails<>+60(SB)/4, $0x00000000
 GLOBL mathTails<>(SB), RODATA|NOPTR, $64
 
-DATA mathDoubles<>+0(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+8(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+16(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+24(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+32(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+40(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+48(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+56(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+64(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+72(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+80(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+88(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+96(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+104(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+112(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+120(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+128(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+136(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+144(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+152(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+160(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+168(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+176(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+184(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+192(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+200(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+208(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+216(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+224(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+232(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+240(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+248(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+256(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+264(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+272(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+280(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+288(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+296(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+304(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+312(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+320(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+328(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+336(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+344(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+352(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+360(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+368(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+376(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+384(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+392(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+400(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+408(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+416(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+424(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+432(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+440(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+448(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+456(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+464(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+472(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+480(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+488(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+496(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+504(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+512(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+520(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+528(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+536(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+544(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+552(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+560(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+568(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+576(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+584(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+592(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+600(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+608(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+616(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+624(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+632(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+640(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+648(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+656(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+664(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+672(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+680(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+688(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+696(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+704(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+712(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+720(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+728(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+736(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+744(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+752(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+760(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+768(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+776(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+784(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+792(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+800(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+808(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+816(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+824(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+832(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+840(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+848(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+856(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+864(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+872(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+880(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+888(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+896(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+904(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+912(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+920(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+928(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+936(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+944(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+952(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+960(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+968(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+976(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+984(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+992(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+1000(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+1008(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+1016(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+1024(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+1032(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+1040(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+1048(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+1056(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+1064(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+1072(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+1080(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+1088(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+1096(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+1104(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+1112(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+1120(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+1128(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+1136(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+1144(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+1152(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+1160(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+1168(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+1176(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+1184(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+1192(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+1200(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+1208(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+1216(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+1224(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+1232(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+1240(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+1248(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+1256(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+1264(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+1272(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+1280(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+1288(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+1296(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+1304(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+1312(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+1320(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+1328(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+1336(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+1344(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1352(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1360(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1368(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1376(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1384(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1392(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1400(SB)/8, $0x8000000000000000
+DATA mathDoubles<>+0(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?"
+DATA mathDoubles<>+64(SB)/64, $"\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f"
+DATA mathDoubles<>+128(SB)/64, $"3Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x00"
+DATA mathDoubles<>+192(SB)/64, $"\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C"
+DATA mathDoubles<>+256(SB)/64, $"\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C"
+DATA mathDoubles<>+320(SB)/64, $"\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00"
+DATA mathDoubles<>+384(SB)/64, $"\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?"
+DATA mathDoubles<>+448(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@"
+DATA mathDoubles<>+512(SB)/64, $"DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?"
+DATA mathDoubles<>+576(SB)/64, $"\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?"
+DATA mathDoubles<>+640(SB)/64, $"\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?"
+DATA mathDoubles<>+704(SB)/64, $"\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?"
+DATA mathDoubles<>+768(SB)/64, $"Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?"
+DATA mathDoubles<>+832(SB)/64, $"\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?"
+DATA mathDoubles<>+896(SB)/64, $"\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?"
+DATA mathDoubles<>+960(SB)/64, $"\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?"
+DATA mathDoubles<>+1024(SB)/64, $"v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea="
+DATA mathDoubles<>+1088(SB)/64, $"\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?"
+DATA mathDoubles<>+1152(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f"
+DATA mathDoubles<>+1216(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff"
+DATA mathDoubles<>+1280(SB)/64, $"\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f"
+DATA mathDoubles<>+1344(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80"
 GLOBL mathDoubles<>(SB), RODATA|NOPTR, $1408
 
-DATA vectorConstants<>+0(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+4(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+8(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+12(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+16(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+20(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+24(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+28(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+32(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+36(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+40(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+44(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+48(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+52(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+56(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+60(SB)/4, $0x1bd11bda
-DATA vectorConstants<>+64(SB)/4, $0x00000010
-DATA vectorConstants<>+68(SB)/4, $0x00000010
-DATA vectorConstants<>+72(SB)/4, $0x00000010
-DATA vectorConstants<>+76(SB)/4, $0x00000010
-DATA vectorConstants<>+80(SB)/4, $0x00000010
-DATA vectorConstants<>+84(SB)/4, $0x00000010
-DATA vectorConstants<>+88(SB)/4, $0x00000010
-DATA vectorConstants<>+92(SB)/4, $0x00000010
-DATA vectorConstants<>+96(SB)/4, $0x00000010
-DATA vectorConstants<>+100(SB)/4, $0x00000010
-DATA vectorConstants<>+104(SB)/4, $0x00000010
-DATA vectorConstants<>+108(SB)/4, $0x00000010
-DATA vectorConstants<>+112(SB)/4, $0x00000010
-DATA vectorConstants<>+116(SB)/4, $0x00000010
-DATA vectorConstants<>+120(SB)/4, $0x00000010
-DATA vectorConstants<>+124(SB)/4, $0x00000010
-DATA vectorConstants<>+128(SB)/4, $0x00000001
-DATA vectorConstants<>+132(SB)/4, $0x00000001
-DATA vectorConstants<>+136(SB)/4, $0x00000001
-DATA vectorConstants<>+140(SB)/4, $0x00000001
-DATA vectorConstants<>+144(SB)/4, $0x00000001
-DATA vectorConstants<>+148(SB)/4, $0x00000001
-DATA vectorConstants<>+152(SB)/4, $0x00000001
-DATA vectorConstants<>+156(SB)/4, $0x00000001
-DATA vectorConstants<>+160(SB)/4, $0x00000001
-DATA vectorConstants<>+164(SB)/4, $0x00000001
-DATA vectorConstants<>+168(SB)/4, $0x00000001
-DATA vectorConstants<>+172(SB)/4, $0x00000001
-DATA vectorConstants<>+176(SB)/4, $0x00000001
-DATA vectorConstants<>+180(SB)/4, $0x00000001
-DATA vectorConstants<>+184(SB)/4, $0x00000001
-DATA vectorConstants<>+188(SB)/4, $0x00000001
-DATA vectorConstants<>+192(SB)/4, $0x00000002
-DATA vectorConstants<>+196(SB)/4, $0x00000002
-DATA vectorConstants<>+200(SB)/4, $0x00000002
-DATA vectorConstants<>+204(SB)/4, $0x00000002
-DATA vectorConstants<>+208(SB)/4, $0x00000002
-DATA vectorConstants<>+212(SB)/4, $0x00000002
-DATA vectorConstants<>+216(SB)/4, $0x00000002
-DATA vectorConstants<>+220(SB)/4, $0x00000002
-DATA vectorConstants<>+224(SB)/4, $0x00000002
-DATA vectorConstants<>+228(SB)/4, $0x00000002
-DATA vectorConstants<>+232(SB)/4, $0x00000002
-DATA vectorConstants<>+236(SB)/4, $0x00000002
-DATA vectorConstants<>+240(SB)/4, $0x00000002
-DATA vectorConstants<>+244(SB)/4, $0x00000002
-DATA vectorConstants<>+248(SB)/4, $0x00000002
-DATA vectorConstants<>+252(SB)/4, $0x00000002
-DATA vectorConstants<>+256(SB)/4, $0x00000003
-DATA vectorConstants<>+260(SB)/4, $0x00000003
-DATA vectorConstants<>+264(SB)/4, $0x00000003
-DATA vectorConstants<>+268(SB)/4, $0x00000003
-DATA vectorConstants<>+272(SB)/4, $0x00000003
-DATA vectorConstants<>+276(SB)/4, $0x00000003
-DATA vectorConstants<>+280(SB)/4, $0x00000003
-DATA vectorConstants<>+284(SB)/4, $0x00000003
-DATA vectorConstants<>+288(SB)/4, $0x00000003
-DATA vectorConstants<>+292(SB)/4, $0x00000003
-DATA vectorConstants<>+296(SB)/4, $0x00000003
-DATA vectorConstants<>+300(SB)/4, $0x00000003
-DATA vectorConstants<>+304(SB)/4, $0x00000003
-DATA vectorConstants<>+308(SB)/4, $0x00000003
-DATA vectorConstants<>+312(SB)/4, $0x00000003
-DATA vectorConstants<>+316(SB)/4, $0x00000003
-DATA vectorConstants<>+320(SB)/4, $0x00000004
-DATA vectorConstants<>+324(SB)/4, $0x00000004
-DATA vectorConstants<>+328(SB)/4, $0x00000004
-DATA vectorConstants<>+332(SB)/4, $0x00000004
-DATA vectorConstants<>+336(SB)/4, $0x00000004
-DATA vectorConstants<>+340(SB)/4, $0x00000004
-DATA vectorConstants<>+344(SB)/4, $0x00000004
-DATA vectorConstants<>+348(SB)/4, $0x00000004
-DATA vectorConstants<>+352(SB)/4, $0x00000004
-DATA vectorConstants<>+356(SB)/4, $0x00000004
-DATA vectorConstants<>+360(SB)/4, $0x00000004
-DATA vectorConstants<>+364(SB)/4, $0x00000004
-DATA vectorConstants<>+368(SB)/4, $0x00000004
-DATA vectorConstants<>+372(SB)/4, $0x00000004
-DATA vectorConstants<>+376(SB)/4, $0x00000004
-DATA vectorConstants<>+380(SB)/4, $0x00000004
-DATA vectorConstants<>+384(SB)/4, $0x00000005
-DATA vectorConstants<>+388(SB)/4, $0x00000005
-DATA vectorConstants<>+392(SB)/4, $0x00000005
-DATA vectorConstants<>+396(SB)/4, $0x00000005
-DATA vectorConstants<>+400(SB)/4, $0x00000005
-DATA vectorConstants<>+404(SB)/4, $0x00000005
-DATA vectorConstants<>+408(SB)/4, $0x00000005
-DATA vectorConstants<>+412(SB)/4, $0x00000005
-DATA vectorConstants<>+416(SB)/4, $0x00000005
-DATA vectorConstants<>+420(SB)/4, $0x00000005
-DATA vectorConstants<>+424(SB)/4, $0x00000005
-DATA vectorConstants<>+428(SB)/4, $0x00000005
-DATA vectorConstants<>+432(SB)/4, $0x00000005
-DATA vectorConstants<>+436(SB)/4, $0x00000005
-DATA vectorConstants<>+440(SB)/4, $0x00000005
-DATA vectorConstants<>+444(SB)/4, $0x00000005
-DATA vectorConstants<>+448(SB)/4, $0x3f800000
-DATA vectorConstants<>+452(SB)/4, $0x3f800000
-DATA vectorConstants<>+456(SB)/4, $0x3f800000
-DATA vectorConstants<>+460(SB)/4, $0x3f800000
-DATA vectorConstants<>+464(SB)/4, $0x3f800000
-DATA vectorConstants<>+468(SB)/4, $0x3f800000
-DATA vectorConstants<>+472(SB)/4, $0x3f800000
-DATA vectorConstants<>+476(SB)/4, $0x3f800000
-DATA vectorConstants<>+480(SB)/4, $0x3f800000
-DATA vectorConstants<>+484(SB)/4, $0x3f800000
-DATA vectorConstants<>+488(SB)/4, $0x3f800000
-DATA vectorConstants<>+492(SB)/4, $0x3f800000
-DATA vectorConstants<>+496(SB)/4, $0x3f800000
-DATA vectorConstants<>+500(SB)/4, $0x3f800000
-DATA vectorConstants<>+504(SB)/4, $0x3f800000
-DATA vectorConstants<>+508(SB)/4, $0x3f800000
-DATA vectorConstants<>+512(SB)/4, $0x80000000
-DATA vectorConstants<>+516(SB)/4, $0x80000000
-DATA vectorConstants<>+520(SB)/4, $0x80000000
-DATA vectorConstants<>+524(SB)/4, $0x80000000
-DATA vectorConstants<>+528(SB)/4, $0x80000000
-DATA vectorConstants<>+532(SB)/4, $0x80000000
-DATA vectorConstants<>+536(SB)/4, $0x80000000
-DATA vectorConstants<>+540(SB)/4, $0x80000000
-DATA vectorConstants<>+544(SB)/4, $0x80000000
-DATA vectorConstants<>+548(SB)/4, $0x80000000
-DATA vectorConstants<>+552(SB)/4, $0x80000000
-DATA vectorConstants<>+556(SB)/4, $0x80000000
-DATA vectorConstants<>+560(SB)/4, $0x80000000
-DATA vectorConstants<>+564(SB)/4, $0x80000000
-DATA vectorConstants<>+568(SB)/4, $0x80000000
-DATA vectorConstants<>+572(SB)/4, $0x80000000
-DATA vectorConstants<>+576(SB)/4, $0x40200000
-DATA vectorConstants<>+580(SB)/4, $0x40200000
-DATA vectorConstants<>+584(SB)/4, $0x40200000
-DATA vectorConstants<>+588(SB)/4, $0x40200000
-DATA vectorConstants<>+592(SB)/4, $0x40200000
-DATA vectorConstants<>+596(SB)/4, $0x40200000
-DATA vectorConstants<>+600(SB)/4, $0x40200000
-DATA vectorConstants<>+604(SB)/4, $0x40200000
-DATA vectorConstants<>+608(SB)/4, $0x40200000
-DATA vectorConstants<>+612(SB)/4, $0x40200000
-DATA vectorConstants<>+616(SB)/4, $0x40200000
-DATA vectorConstants<>+620(SB)/4, $0x40200000
-DATA vectorConstants<>+624(SB)/4, $0x40200000
-DATA vectorConstants<>+628(SB)/4, $0x40200000
-DATA vectorConstants<>+632(SB)/4, $0x40200000
-DATA vectorConstants<>+636(SB)/4, $0x40200000
-DATA vectorConstants<>+640(SB)/4, $0x40400000
-DATA vectorConstants<>+644(SB)/4, $0x40400000
-DATA vectorConstants<>+648(SB)/4, $0x40400000
-DATA vectorConstants<>+652(SB)/4, $0x40400000
-DATA vectorConstants<>+656(SB)/4, $0x40400000
-DATA vectorConstants<>+660(SB)/4, $0x40400000
-DATA vectorConstants<>+664(SB)/4, $0x40400000
-DATA vectorConstants<>+668(SB)/4, $0x40400000
-DATA vectorConstants<>+672(SB)/4, $0x40400000
-DATA vectorConstants<>+676(SB)/4, $0x40400000
-DATA vectorConstants<>+680(SB)/4, $0x40400000
-DATA vectorConstants<>+684(SB)/4, $0x40400000
-DATA vectorConstants<>+688(SB)/4, $0x40400000
-DATA vectorConstants<>+692(SB)/4, $0x40400000
-DATA vectorConstants<>+696(SB)/4, $0x40400000
-DATA vectorConstants<>+700(SB)/4, $0x40400000
-DATA vectorConstants<>+704(SB)/4, $0x40a00000
-DATA vectorConstants<>+708(SB)/4, $0x40a00000
-DATA vectorConstants<>+712(SB)/4, $0x40a00000
-DATA vectorConstants<>+716(SB)/4, $0x40a00000
-DATA vectorConstants<>+720(SB)/4, $0x40a00000
-DATA vectorConstants<>+724(SB)/4, $0x40a00000
-DATA vectorConstants<>+728(SB)/4, $0x40a00000
-DATA vectorConstants<>+732(SB)/4, $0x40a00000
-DATA vectorConstants<>+736(SB)/4, $0x40a00000
-DATA vectorConstants<>+740(SB)/4, $0x40a00000
-DATA vectorConstants<>+744(SB)/4, $0x40a00000
-DATA vectorConstants<>+748(SB)/4, $0x40a00000
-DATA vectorConstants<>+752(SB)/4, $0x40a00000
-DATA vectorConstants<>+756(SB)/4, $0x40a00000
-DATA vectorConstants<>+760(SB)/4, $0x40a00000
-DATA vectorConstants<>+764(SB)/4, $0x40a00000
-DATA vectorConstants<>+768(SB)/4, $0x32f16588
-DATA vectorConstants<>+772(SB)/4, $0x32f16588
-DATA vectorConstants<>+776(SB)/4, $0x32f16588
-DATA vectorConstants<>+780(SB)/4, $0x32f16588
-DATA vectorConstants<>+784(SB)/4, $0x32f16588
-DATA vectorConstants<>+788(SB)/4, $0x32f16588
-DATA vectorConstants<>+792(SB)/4, $0x32f16588
-DATA vectorConstants<>+796(SB)/4, $0x32f16588
-DATA vectorConstants<>+800(SB)/4, $0x32f16588
-DATA vectorConstants<>+804(SB)/4, $0x32f16588
-DATA vectorConstants<>+808(SB)/4, $0x32f16588
-DATA vectorConstants<>+812(SB)/4, $0x32f16588
-DATA vectorConstants<>+816(SB)/4, $0x32f16588
-DATA vectorConstants<>+820(SB)/4, $0x32f16588
-DATA vectorConstants<>+824(SB)/4, $0x32f16588
-DATA vectorConstants<>+828(SB)/4, $0x32f16588
-DATA vectorConstants<>+832(SB)/4, $0xb951f09b
-DATA vectorConstants<>+836(SB)/4, $0xb951f09b
-DATA vectorConstants<>+840(SB)/4, $0xb951f09b
-DATA vectorConstants<>+844(SB)/4, $0xb951f09b
-DATA vectorConstants<>+848(SB)/4, $0xb951f09b
-DATA vectorConstants<>+852(SB)/4, $0xb951f09b
-DATA vectorConstants<>+856(SB)/4, $0xb951f09b
-DATA vectorConstants<>+860(SB)/4, $0xb951f09b
-DATA vectorConstants<>+864(SB)/4, $0xb951f09b
-DATA vectorConstants<>+868(SB)/4, $0xb951f09b
-DATA vectorConstants<>+872(SB)/4, $0xb951f09b
-DATA vectorConstants<>+876(SB)/4, $0xb951f09b
-DATA vectorConstants<>+880(SB)/4, $0xb951f09b
-DATA vectorConstants<>+884(SB)/4, $0xb951f09b
-DATA vectorConstants<>+888(SB)/4, $0xb951f09b
-DATA vectorConstants<>+892(SB)/4, $0xb951f09b
-DATA vectorConstants<>+896(SB)/4, $0x34b84b36
-DATA vectorConstants<>+900(SB)/4, $0x34b84b36
-DATA vectorConstants<>+904(SB)/4, $0x34b84b36
-DATA vectorConstants<>+908(SB)/4, $0x34b84b36
-DATA vectorConstants<>+912(SB)/4, $0x34b84b36
-DATA vectorConstants<>+916(SB)/4, $0x34b84b36
-DATA vectorConstants<>+920(SB)/4, $0x34b84b36
-DATA vectorConstants<>+924(SB)/4, $0x34b84b36
-DATA vectorConstants<>+928(SB)/4, $0x34b84b36
-DATA vectorConstants<>+932(SB)/4, $0x34b84b36
-DATA vectorConstants<>+936(SB)/4, $0x34b84b36
-DATA vectorConstants<>+940(SB)/4, $0x34b84b36
-DATA vectorConstants<>+944(SB)/4, $0x34b84b36
-DATA vectorConstants<>+948(SB)/4, $0x34b84b36
-DATA vectorConstants<>+952(SB)/4, $0x34b84b36
-DATA vectorConstants<>+956(SB)/4, $0x34b84b36
-DATA vectorConstants<>+960(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+964(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+968(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+972(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+976(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+980(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+984(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+988(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+992(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+996(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+1000(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+1004(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+1008(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+1012(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+1016(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+1020(SB)/4, $0x38d3b56b
-DATA vectorConstants<>+1024(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1028(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1032(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1036(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1040(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1044(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1048(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1052(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1056(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1060(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1064(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1068(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1072(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1076(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1080(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1084(SB)/4, $0xb66c7357
-DATA vectorConstants<>+1088(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1092(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1096(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1100(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1104(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1108(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1112(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1116(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1120(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1124(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1128(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1132(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1136(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1140(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1144(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1148(SB)/4, $0x3ab0dc72
-DATA vectorConstants<>+1152(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1156(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1160(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1164(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1168(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1172(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1176(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1180(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1184(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1188(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1192(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1196(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1200(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1204(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1208(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1212(SB)/4, $0xb6935ac1
-DATA vectorConstants<>+1216(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1220(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1224(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1228(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1232(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1236(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1240(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1244(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1248(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1252(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1256(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1260(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1264(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1268(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1272(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1276(SB)/4, $0xbb70bde7
-DATA vectorConstants<>+1280(SB)/4, $0x396532db
-DATA vectorConstants<>+1284(SB)/4, $0x396532db
-DATA vectorConstants<>+1288(SB)/4, $0x396532db
-DATA vectorConstants<>+1292(SB)/4, $0x396532db
-DATA vectorConstants<>+1296(SB)/4, $0x396532db
-DATA vectorConstants<>+1300(SB)/4, $0x396532db
-DATA vectorConstants<>+1304(SB)/4, $0x396532db
-DATA vectorConstants<>+1308(SB)/4, $0x396532db
-DATA vectorConstants<>+1312(SB)/4, $0x396532db
-DATA vectorConstants<>+1316(SB)/4, $0x396532db
-DATA vectorConstants<>+1320(SB)/4, $0x396532db
-DATA vectorConstants<>+1324(SB)/4, $0x396532db
-DATA vectorConstants<>+1328(SB)/4, $0x396532db
-DATA vectorConstants<>+1332(SB)/4, $0x396532db
-DATA vectorConstants<>+1336(SB)/4, $0x396532db
-DATA vectorConstants<>+1340(SB)/4, $0x396532db
-DATA vectorConstants<>+1344(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1348(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1352(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1356(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1360(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1364(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1368(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1372(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1376(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1380(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1384(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1388(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1392(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1396(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1400(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1404(SB)/4, $0x3bbc127b
-DATA vectorConstants<>+1408(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1412(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1416(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1420(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1424(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1428(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1432(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1436(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1440(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1444(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1448(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1452(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1456(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1460(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1464(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1468(SB)/4, $0xbaa45408
-DATA vectorConstants<>+1472(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1476(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1480(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1484(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1488(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1492(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1496(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1500(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1504(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1508(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1512(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1516(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1520(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1524(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1528(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1532(SB)/4, $0xbbf9c5d7
-DATA vectorConstants<>+1536(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1540(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1544(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1548(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1552(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1556(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1560(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1564(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1568(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1572(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1576(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1580(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1584(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1588(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1592(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1596(SB)/4, $0xbb88e4ef
-DATA vectorConstants<>+1600(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1604(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1608(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1612(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1616(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1620(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1624(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1628(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1632(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1636(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1640(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1644(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1648(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1652(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1656(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1660(SB)/4, $0x3c1aa57e
-DATA vectorConstants<>+1664(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1668(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1672(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1676(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1680(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1684(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1688(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1692(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1696(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1700(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1704(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1708(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1712(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1716(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1720(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1724(SB)/4, $0x3e7c8f63
-DATA vectorConstants<>+1728(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1732(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1736(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1740(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1744(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1748(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1752(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1756(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1760(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1764(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1768(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1772(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1776(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1780(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1784(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1788(SB)/4, $0x3f8036db
-DATA vectorConstants<>+1792(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1796(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1800(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1804(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1808(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1812(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1816(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1820(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1824(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1828(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1832(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1836(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1840(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1844(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1848(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1852(SB)/4, $0x3fc02e2f
-DATA vectorConstants<>+1856(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1860(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1864(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1868(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1872(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1876(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1880(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1884(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1888(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1892(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1896(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1900(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1904(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1908(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1912(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1916(SB)/4, $0x40354f7e
-DATA vectorConstants<>+1920(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1924(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1928(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1932(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1936(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1940(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1944(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1948(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1952(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1956(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1960(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1964(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1968(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1972(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1976(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1980(SB)/4, $0x3fb504f3
-DATA vectorConstants<>+1984(SB)/4, $0x00000008
-DATA vectorConstants<>+1988(SB)/4, $0x00000008
-DATA vectorConstants<>+1992(SB)/4, $0x00000008
-DATA vectorConstants<>+1996(SB)/4, $0x00000008
-DATA vectorConstants<>+2000(SB)/4, $0x00000008
-DATA vectorConstants<>+2004(SB)/4, $0x00000008
-DATA vectorConstants<>+2008(SB)/4, $0x00000008
-DATA vectorConstants<>+2012(SB)/4, $0x00000008
-DATA vectorConstants<>+2016(SB)/4, $0x00000008
-DATA vectorConstants<>+2020(SB)/4, $0x00000008
-DATA vectorConstants<>+2024(SB)/4, $0x00000008
-DATA vectorConstants<>+2028(SB)/4, $0x00000008
-DATA vectorConstants<>+2032(SB)/4, $0x00000008
-DATA vectorConstants<>+2036(SB)/4, $0x00000008
-DATA vectorConstants<>+2040(SB)/4, $0x00000008
-DATA vectorConstants<>+2044(SB)/4, $0x00000008
+DATA vectorConstants<>+0(SB)/64, $"\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b\xda\x1b\xd1\x1b"
+DATA vectorConstants<>+64(SB)/64, $"\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00"
+DATA vectorConstants<>+128(SB)/64, $"\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00"
+DATA vectorConstants<>+192(SB)/64, $"\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x00\x00"
+DATA vectorConstants<>+256(SB)/64, $"\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00"
+DATA vectorConstants<>+320(SB)/64, $"\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00"
+DATA vectorConstants<>+384(SB)/64, $"\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00\x05\x00\x00\x00"
+DATA vectorConstants<>+448(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA vectorConstants<>+512(SB)/64, $"\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00"
+DATA vectorConstants<>+576(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80"
+DATA vectorConstants<>+640(SB)/64, $"\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @\x00\x00 @"
+DATA vectorConstants<>+704(SB)/64, $"\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@\x00\x00@@"
+DATA vectorConstants<>+768(SB)/64, $"\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@\x00\x00\xa0@"
+DATA vectorConstants<>+832(SB)/64, $"\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12\x88e\xf12"
+DATA vectorConstants<>+896(SB)/64, $"\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9\x9b\xf0Q\xb9"
+DATA vectorConstants<>+960(SB)/64, $"6K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb846K\xb84"
+DATA vectorConstants<>+1024(SB)/64, $"k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38k\xb5\xd38"
+DATA vectorConstants<>+1088(SB)/64, $"Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6Wsl\xb6"
+DATA vectorConstants<>+1152(SB)/64, $"rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:rܰ:"
+DATA vectorConstants<>+1216(SB)/64, $"\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6\xc1Z\x93\xb6"
+DATA vectorConstants<>+1280(SB)/64, $"\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb\xe7\xbdp\xbb"
+DATA vectorConstants<>+1344(SB)/64, $"\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9\xdb2e9"
+DATA vectorConstants<>+1408(SB)/64, $"{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;{\x12\xbc;"
+DATA vectorConstants<>+1472(SB)/64, $"\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba\bT\xa4\xba"
+DATA vectorConstants<>+1536(SB)/64, $"\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb\xd7\xc5\xf9\xbb"
+DATA vectorConstants<>+1600(SB)/64, $"\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻\xef䈻"
+DATA vectorConstants<>+1664(SB)/64, $"~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<~\xa5\x1a<"
+DATA vectorConstants<>+1728(SB)/64, $"c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>c\x8f|>"
+DATA vectorConstants<>+1792(SB)/64, $"\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?\xdb6\x80?"
+DATA vectorConstants<>+1856(SB)/64, $"/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?/.\xc0?"
+DATA vectorConstants<>+1920(SB)/64, $"~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@~O5@"
+DATA vectorConstants<>+1984(SB)/64, $"\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?\xf3\x04\xb5?"
 GLOBL vectorConstants<>(SB), RODATA|NOPTR, $2048
 
 DATA mathCount<>+0(SB)/4, $0x00000000

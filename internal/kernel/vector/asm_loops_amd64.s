@@ -508,11 +508,7 @@ loop:
 	VMULPD    Z0, Z1, Z1
 	VCVTPD2PS Z1, Y1
 	VMOVUPS   Y1, (BX)(DX*1)
-	VCVTPS2PD 32(SI)(DX*1), Z1
-	VMULPD    Z0, Z1, Z1
-	VCVTPD2PS Z1, Y1
-	VMOVUPS   Y1, 32(BX)(DX*1)
-	ADDQ      $0x40, DX
+	ADDQ      $0x20, DX
 	CMPQ      DX, CX
 	JLT       loop
 	VZEROUPPER
@@ -571,44 +567,7 @@ loop:
 	VSUBPD       Z1, Z0, Z0
 	VCVTPD2PS    Z0, Y0
 	VMOVUPS      Y0, (BX)(DX*1)
-	VCVTPS2PD    32(R11)(DX*1), Z0
-	VBROADCASTSD 96(AX), Z1
-	VMULPD       Z1, Z0, Z0
-	VCVTPS2PD    32(R9)(DX*1), Z1
-	VCVTPS2PD    32(R10)(DX*1), Z2
-	VBROADCASTSD 64(AX), Z3
-	VMULPD       Z3, Z1, Z1
-	VBROADCASTSD 72(AX), Z3
-	VMULPD       Z3, Z0, Z3
-	VADDPD       Z3, Z1, Z1
-	VBROADCASTSD 80(AX), Z3
-	VMULPD       Z3, Z2, Z2
-	VBROADCASTSD 88(AX), Z3
-	VMULPD       Z3, Z0, Z3
-	VMULPD       Z0, Z3, Z3
-	VADDPD       Z3, Z2, Z2
-	VCVTPS2PD    32(R8)(DX*1), Z0
-	VCVTPD2PS    Z1, Y3
-	VMOVUPS      Y3, 32(SI)(DX*1)
-	VCVTPD2PS    Z2, Y3
-	VMOVUPS      Y3, 32(DI)(DX*1)
-	VBROADCASTSD 112(AX), Z3
-	VDIVPD       Z3, Z2, Z2
-	VSQRTPD      Z2, Z2
-	VBROADCASTSD 120(AX), Z3
-	VADDPD       Z3, Z2, Z2
-	VBROADCASTSD 104(AX), Z3
-	VDIVPD       Z3, Z1, Z1
-	VDIVPD       Z2, Z1, Z1
-	VBROADCASTSD 128(AX), Z2
-	VMULPD       Z2, Z0, Z3
-	VADDPD       Z3, Z1, Z1
-	VBROADCASTSD 136(AX), Z2
-	VMULPD       Z2, Z1, Z1
-	VSUBPD       Z1, Z0, Z0
-	VCVTPD2PS    Z0, Y0
-	VMOVUPS      Y0, 32(BX)(DX*1)
-	ADDQ         $0x40, DX
+	ADDQ         $0x20, DX
 	CMPQ         DX, CX
 	JLT          loop
 	VZEROUPPER
@@ -653,35 +612,7 @@ loop:
 	VPSLLD       $0x17, Y0, Y0
 	VMULPS       Y0, Y2, Y2
 	VMOVUPS      Y2, (BX)(DX*1)
-	VMOVUPS      32(AX)(DX*1), Y0
-	VMOVUPS      vectorConstants<>+0(SB), Y1
-	VMAXPS       Y0, Y1, Y1
-	VMOVUPS      vectorConstants<>+64(SB), Y0
-	VMINPS       Y1, Y0, Y1
-	VMULPS       vectorConstants<>+128(SB), Y1, Y0
-	VROUNDPS     $0x08, Y0, Y0
-	VFNMADD231PS vectorConstants<>+192(SB), Y0, Y1
-	VFNMADD231PS vectorConstants<>+256(SB), Y0, Y1
-	VMOVUPS      vectorConstants<>+320(SB), Y2
-	VFMADD213PS  vectorConstants<>+384(SB), Y1, Y2
-	VFMADD213PS  vectorConstants<>+448(SB), Y1, Y2
-	VFMADD213PS  vectorConstants<>+512(SB), Y1, Y2
-	VFMADD213PS  vectorConstants<>+576(SB), Y1, Y2
-	VFMADD213PS  vectorConstants<>+640(SB), Y1, Y2
-	VMULPS       Y1, Y1, Y3
-	VFMADD213PS  Y1, Y3, Y2
-	VADDPS       vectorConstants<>+704(SB), Y2, Y2
-	VCVTPS2DQ    Y0, Y0
-	VPSRAD       $0x01, Y0, Y1
-	VPSUBD       Y1, Y0, Y0
-	VPADDD       vectorConstants<>+1280(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y2, Y2
-	VPADDD       vectorConstants<>+1280(SB), Y0, Y0
-	VPSLLD       $0x17, Y0, Y0
-	VMULPS       Y0, Y2, Y2
-	VMOVUPS      Y2, 32(BX)(DX*1)
-	ADDQ         $0x40, DX
+	ADDQ         $0x20, DX
 	CMPQ         DX, CX
 	JLT          loop
 	VZEROUPPER
@@ -745,54 +676,7 @@ loop:
 	VSUBPS       Y1, Y3, Y3
 	VBLENDVPS    Y3, Y2, Y0, Y0
 	VMOVUPS      Y0, (BX)(DX*1)
-	VMOVUPS      32(AX)(DX*1), Y0
-	VMULPS       Y0, Y0, Y1
-	VMOVUPS      vectorConstants<>+768(SB), Y2
-	VFMADD213PS  vectorConstants<>+832(SB), Y1, Y2
-	VFMADD213PS  vectorConstants<>+896(SB), Y1, Y2
-	VFMADD213PS  vectorConstants<>+960(SB), Y1, Y2
-	VFMADD213PS  vectorConstants<>+1024(SB), Y1, Y2
-	VMULPS       Y1, Y0, Y1
-	VFMADD213PS  Y0, Y1, Y2
-	VORPS        vectorConstants<>+1088(SB), Y0, Y1
-	VMULPS       vectorConstants<>+1152(SB), Y1, Y3
-	VMOVUPS      vectorConstants<>+0(SB), Y4
-	VMAXPS       Y3, Y4, Y4
-	VMOVUPS      vectorConstants<>+64(SB), Y3
-	VMINPS       Y4, Y3, Y4
-	VMULPS       vectorConstants<>+128(SB), Y4, Y3
-	VROUNDPS     $0x08, Y3, Y3
-	VFNMADD231PS vectorConstants<>+192(SB), Y3, Y4
-	VFNMADD231PS vectorConstants<>+256(SB), Y3, Y4
-	VMOVUPS      vectorConstants<>+320(SB), Y5
-	VFMADD213PS  vectorConstants<>+384(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+448(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+512(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+576(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+640(SB), Y4, Y5
-	VMULPS       Y4, Y4, Y6
-	VFMADD213PS  Y4, Y6, Y5
-	VADDPS       vectorConstants<>+704(SB), Y5, Y5
-	VCVTPS2DQ    Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       vectorConstants<>+1280(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VPADDD       vectorConstants<>+1280(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y5, Y5
-	VMOVUPS      vectorConstants<>+704(SB), Y3
-	VADDPS       Y3, Y5, Y4
-	VSUBPS       Y5, Y3, Y3
-	VDIVPS       Y4, Y3, Y3
-	VANDPS       vectorConstants<>+1088(SB), Y0, Y0
-	VORPS        Y0, Y3, Y0
-	VMOVUPS      vectorConstants<>+1216(SB), Y3
-	VSUBPS       Y1, Y3, Y3
-	VBLENDVPS    Y3, Y2, Y0, Y0
-	VMOVUPS      Y0, 32(BX)(DX*1)
-	ADDQ         $0x40, DX
+	ADDQ         $0x20, DX
 	CMPQ         DX, CX
 	JLT          loop
 	VZEROUPPER
@@ -844,42 +728,7 @@ loop:
 	VBLENDVPS    Y0, Y1, Y2, Y3
 	VBLENDVPS    Y0, Y2, Y1, Y0
 	VMOVUPS      Y3, (BX)(DX*1)
-	VMOVUPS      32(AX)(DX*1), Y0
-	VORPS        vectorConstants<>+1088(SB), Y0, Y1
-	VMOVUPS      vectorConstants<>+0(SB), Y2
-	VMAXPS       Y1, Y2, Y2
-	VMOVUPS      vectorConstants<>+64(SB), Y1
-	VMINPS       Y2, Y1, Y2
-	VMULPS       vectorConstants<>+128(SB), Y2, Y1
-	VROUNDPS     $0x08, Y1, Y1
-	VFNMADD231PS vectorConstants<>+192(SB), Y1, Y2
-	VFNMADD231PS vectorConstants<>+256(SB), Y1, Y2
-	VMOVUPS      vectorConstants<>+320(SB), Y3
-	VFMADD213PS  vectorConstants<>+384(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+448(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+512(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+576(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+640(SB), Y2, Y3
-	VMULPS       Y2, Y2, Y4
-	VFMADD213PS  Y2, Y4, Y3
-	VADDPS       vectorConstants<>+704(SB), Y3, Y3
-	VCVTPS2DQ    Y1, Y1
-	VPSRAD       $0x01, Y1, Y2
-	VPSUBD       Y2, Y1, Y1
-	VPADDD       vectorConstants<>+1280(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y3, Y3
-	VPADDD       vectorConstants<>+1280(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y3, Y3
-	VMOVUPS      vectorConstants<>+704(SB), Y2
-	VADDPS       Y2, Y3, Y1
-	VDIVPS       Y1, Y2, Y2
-	VMULPS       Y3, Y2, Y1
-	VBLENDVPS    Y0, Y1, Y2, Y3
-	VBLENDVPS    Y0, Y2, Y1, Y0
-	VMOVUPS      Y3, 32(BX)(DX*1)
-	ADDQ         $0x40, DX
+	ADDQ         $0x20, DX
 	CMPQ         DX, CX
 	JLT          loop
 	VZEROUPPER
@@ -932,43 +781,7 @@ loop:
 	VBLENDVPS    Y0, Y2, Y1, Y1
 	VMULPS       Y0, Y3, Y0
 	VMOVUPS      Y0, (BX)(DX*1)
-	VMOVUPS      32(AX)(DX*1), Y0
-	VORPS        vectorConstants<>+1088(SB), Y0, Y1
-	VMOVUPS      vectorConstants<>+0(SB), Y2
-	VMAXPS       Y1, Y2, Y2
-	VMOVUPS      vectorConstants<>+64(SB), Y1
-	VMINPS       Y2, Y1, Y2
-	VMULPS       vectorConstants<>+128(SB), Y2, Y1
-	VROUNDPS     $0x08, Y1, Y1
-	VFNMADD231PS vectorConstants<>+192(SB), Y1, Y2
-	VFNMADD231PS vectorConstants<>+256(SB), Y1, Y2
-	VMOVUPS      vectorConstants<>+320(SB), Y3
-	VFMADD213PS  vectorConstants<>+384(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+448(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+512(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+576(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+640(SB), Y2, Y3
-	VMULPS       Y2, Y2, Y4
-	VFMADD213PS  Y2, Y4, Y3
-	VADDPS       vectorConstants<>+704(SB), Y3, Y3
-	VCVTPS2DQ    Y1, Y1
-	VPSRAD       $0x01, Y1, Y2
-	VPSUBD       Y2, Y1, Y1
-	VPADDD       vectorConstants<>+1280(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y3, Y3
-	VPADDD       vectorConstants<>+1280(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y3, Y3
-	VMOVUPS      vectorConstants<>+704(SB), Y2
-	VADDPS       Y2, Y3, Y1
-	VDIVPS       Y1, Y2, Y2
-	VMULPS       Y3, Y2, Y1
-	VBLENDVPS    Y0, Y1, Y2, Y3
-	VBLENDVPS    Y0, Y2, Y1, Y1
-	VMULPS       Y0, Y3, Y0
-	VMOVUPS      Y0, 32(BX)(DX*1)
-	ADDQ         $0x40, DX
+	ADDQ         $0x20, DX
 	CMPQ         DX, CX
 	JLT          loop
 	VZEROUPPER
@@ -1026,47 +839,7 @@ loop:
 	VMULPS       Y3, Y4, Y3
 	VMULPS       Y1, Y3, Y0
 	VMOVUPS      Y0, (BX)(DX*1)
-	VMOVUPS      32(SI)(DX*1), Y0
-	VMOVUPS      32(AX)(DX*1), Y1
-	VORPS        vectorConstants<>+1088(SB), Y0, Y2
-	VMOVUPS      vectorConstants<>+0(SB), Y3
-	VMAXPS       Y2, Y3, Y3
-	VMOVUPS      vectorConstants<>+64(SB), Y2
-	VMINPS       Y3, Y2, Y3
-	VMULPS       vectorConstants<>+128(SB), Y3, Y2
-	VROUNDPS     $0x08, Y2, Y2
-	VFNMADD231PS vectorConstants<>+192(SB), Y2, Y3
-	VFNMADD231PS vectorConstants<>+256(SB), Y2, Y3
-	VMOVUPS      vectorConstants<>+320(SB), Y4
-	VFMADD213PS  vectorConstants<>+384(SB), Y3, Y4
-	VFMADD213PS  vectorConstants<>+448(SB), Y3, Y4
-	VFMADD213PS  vectorConstants<>+512(SB), Y3, Y4
-	VFMADD213PS  vectorConstants<>+576(SB), Y3, Y4
-	VFMADD213PS  vectorConstants<>+640(SB), Y3, Y4
-	VMULPS       Y3, Y3, Y5
-	VFMADD213PS  Y3, Y5, Y4
-	VADDPS       vectorConstants<>+704(SB), Y4, Y4
-	VCVTPS2DQ    Y2, Y2
-	VPSRAD       $0x01, Y2, Y3
-	VPSUBD       Y3, Y2, Y2
-	VPADDD       vectorConstants<>+1280(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y4, Y4
-	VPADDD       vectorConstants<>+1280(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y4, Y4
-	VMOVUPS      vectorConstants<>+704(SB), Y3
-	VADDPS       Y3, Y4, Y2
-	VDIVPS       Y2, Y3, Y3
-	VMULPS       Y4, Y3, Y2
-	VBLENDVPS    Y0, Y2, Y3, Y4
-	VBLENDVPS    Y0, Y3, Y2, Y2
-	VMOVUPS      vectorConstants<>+704(SB), Y3
-	VFMADD231PS  Y0, Y2, Y3
-	VMULPS       Y3, Y4, Y3
-	VMULPS       Y1, Y3, Y0
-	VMOVUPS      Y0, 32(BX)(DX*1)
-	ADDQ         $0x40, DX
+	ADDQ         $0x20, DX
 	CMPQ         DX, CX
 	JLT          loop
 	VZEROUPPER
@@ -1122,45 +895,7 @@ loop:
 	VMULPS       Y0, Y4, Y0
 	VMULPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (BX)(DX*1)
-	VMOVUPS      32(SI)(DX*1), Y0
-	VMOVUPS      32(AX)(DX*1), Y1
-	VORPS        vectorConstants<>+1088(SB), Y0, Y2
-	VMOVUPS      vectorConstants<>+0(SB), Y3
-	VMAXPS       Y2, Y3, Y3
-	VMOVUPS      vectorConstants<>+64(SB), Y2
-	VMINPS       Y3, Y2, Y3
-	VMULPS       vectorConstants<>+128(SB), Y3, Y2
-	VROUNDPS     $0x08, Y2, Y2
-	VFNMADD231PS vectorConstants<>+192(SB), Y2, Y3
-	VFNMADD231PS vectorConstants<>+256(SB), Y2, Y3
-	VMOVUPS      vectorConstants<>+320(SB), Y4
-	VFMADD213PS  vectorConstants<>+384(SB), Y3, Y4
-	VFMADD213PS  vectorConstants<>+448(SB), Y3, Y4
-	VFMADD213PS  vectorConstants<>+512(SB), Y3, Y4
-	VFMADD213PS  vectorConstants<>+576(SB), Y3, Y4
-	VFMADD213PS  vectorConstants<>+640(SB), Y3, Y4
-	VMULPS       Y3, Y3, Y5
-	VFMADD213PS  Y3, Y5, Y4
-	VADDPS       vectorConstants<>+704(SB), Y4, Y4
-	VCVTPS2DQ    Y2, Y2
-	VPSRAD       $0x01, Y2, Y3
-	VPSUBD       Y3, Y2, Y2
-	VPADDD       vectorConstants<>+1280(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y4, Y4
-	VPADDD       vectorConstants<>+1280(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y4, Y4
-	VMOVUPS      vectorConstants<>+704(SB), Y3
-	VADDPS       Y3, Y4, Y2
-	VDIVPS       Y2, Y3, Y3
-	VMULPS       Y4, Y3, Y2
-	VBLENDVPS    Y0, Y2, Y3, Y4
-	VBLENDVPS    Y0, Y3, Y2, Y2
-	VMULPS       Y0, Y4, Y0
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(BX)(DX*1)
-	ADDQ         $0x40, DX
+	ADDQ         $0x20, DX
 	CMPQ         DX, CX
 	JLT          loop
 	VZEROUPPER
@@ -1225,52 +960,7 @@ loop:
 	VMULPS       Y2, Y0, Y0
 	VMOVUPS      Y1, (BX)(DX*1)
 	VMOVUPS      Y0, (SI)(DX*1)
-	VMOVUPS      32(DI)(DX*1), Y0
-	VMOVUPS      32(R8)(DX*1), Y1
-	VMOVUPS      32(AX)(DX*1), Y2
-	VORPS        vectorConstants<>+1088(SB), Y0, Y3
-	VMOVUPS      vectorConstants<>+0(SB), Y4
-	VMAXPS       Y3, Y4, Y4
-	VMOVUPS      vectorConstants<>+64(SB), Y3
-	VMINPS       Y4, Y3, Y4
-	VMULPS       vectorConstants<>+128(SB), Y4, Y3
-	VROUNDPS     $0x08, Y3, Y3
-	VFNMADD231PS vectorConstants<>+192(SB), Y3, Y4
-	VFNMADD231PS vectorConstants<>+256(SB), Y3, Y4
-	VMOVUPS      vectorConstants<>+320(SB), Y5
-	VFMADD213PS  vectorConstants<>+384(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+448(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+512(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+576(SB), Y4, Y5
-	VFMADD213PS  vectorConstants<>+640(SB), Y4, Y5
-	VMULPS       Y4, Y4, Y6
-	VFMADD213PS  Y4, Y6, Y5
-	VADDPS       vectorConstants<>+704(SB), Y5, Y5
-	VCVTPS2DQ    Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       vectorConstants<>+1280(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y5, Y5
-	VPADDD       vectorConstants<>+1280(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y5, Y5
-	VMOVUPS      vectorConstants<>+704(SB), Y4
-	VADDPS       Y4, Y5, Y3
-	VDIVPS       Y3, Y4, Y4
-	VMULPS       Y5, Y4, Y3
-	VBLENDVPS    Y0, Y3, Y4, Y5
-	VBLENDVPS    Y0, Y4, Y3, Y3
-	VMULPS       Y2, Y1, Y1
-	VMOVUPS      vectorConstants<>+704(SB), Y4
-	VFMADD231PS  Y0, Y3, Y4
-	VMULPS       Y4, Y5, Y4
-	VMULPS       Y1, Y4, Y1
-	VMULPS       Y0, Y5, Y0
-	VMULPS       Y2, Y0, Y0
-	VMOVUPS      Y1, 32(BX)(DX*1)
-	VMOVUPS      Y0, 32(SI)(DX*1)
-	ADDQ         $0x40, DX
+	ADDQ         $0x20, DX
 	CMPQ         DX, CX
 	JLT          loop
 	VZEROUPPER
@@ -1528,19 +1218,7 @@ loop:
 	VMULPD     Y0, Y1, Y1
 	VCVTPD2PSY Y1, X1
 	VMOVUPS    X1, (BX)(DX*1)
-	VCVTPS2PD  16(SI)(DX*1), Y1
-	VMULPD     Y0, Y1, Y1
-	VCVTPD2PSY Y1, X1
-	VMOVUPS    X1, 16(BX)(DX*1)
-	VCVTPS2PD  32(SI)(DX*1), Y1
-	VMULPD     Y0, Y1, Y1
-	VCVTPD2PSY Y1, X1
-	VMOVUPS    X1, 32(BX)(DX*1)
-	VCVTPS2PD  48(SI)(DX*1), Y1
-	VMULPD     Y0, Y1, Y1
-	VCVTPD2PSY Y1, X1
-	VMOVUPS    X1, 48(BX)(DX*1)
-	ADDQ       $0x40, DX
+	ADDQ       $0x10, DX
 	CMPQ       DX, CX
 	JLT        loop
 	VZEROUPPER
@@ -1599,457 +1277,31 @@ loop:
 	VSUBPD       Y1, Y0, Y0
 	VCVTPD2PSY   Y0, X0
 	VMOVUPS      X0, (BX)(DX*1)
-	VCVTPS2PD    16(R11)(DX*1), Y0
-	VBROADCASTSD 96(AX), Y1
-	VMULPD       Y1, Y0, Y0
-	VCVTPS2PD    16(R9)(DX*1), Y1
-	VCVTPS2PD    16(R10)(DX*1), Y2
-	VBROADCASTSD 64(AX), Y3
-	VMULPD       Y3, Y1, Y1
-	VBROADCASTSD 72(AX), Y3
-	VMULPD       Y3, Y0, Y3
-	VADDPD       Y3, Y1, Y1
-	VBROADCASTSD 80(AX), Y3
-	VMULPD       Y3, Y2, Y2
-	VBROADCASTSD 88(AX), Y3
-	VMULPD       Y3, Y0, Y3
-	VMULPD       Y0, Y3, Y3
-	VADDPD       Y3, Y2, Y2
-	VCVTPS2PD    16(R8)(DX*1), Y0
-	VCVTPD2PSY   Y1, X3
-	VMOVUPS      X3, 16(SI)(DX*1)
-	VCVTPD2PSY   Y2, X3
-	VMOVUPS      X3, 16(DI)(DX*1)
-	VBROADCASTSD 112(AX), Y3
-	VDIVPD       Y3, Y2, Y2
-	VSQRTPD      Y2, Y2
-	VBROADCASTSD 120(AX), Y3
-	VADDPD       Y3, Y2, Y2
-	VBROADCASTSD 104(AX), Y3
-	VDIVPD       Y3, Y1, Y1
-	VDIVPD       Y2, Y1, Y1
-	VBROADCASTSD 128(AX), Y2
-	VMULPD       Y2, Y0, Y3
-	VADDPD       Y3, Y1, Y1
-	VBROADCASTSD 136(AX), Y2
-	VMULPD       Y2, Y1, Y1
-	VSUBPD       Y1, Y0, Y0
-	VCVTPD2PSY   Y0, X0
-	VMOVUPS      X0, 16(BX)(DX*1)
-	VCVTPS2PD    32(R11)(DX*1), Y0
-	VBROADCASTSD 96(AX), Y1
-	VMULPD       Y1, Y0, Y0
-	VCVTPS2PD    32(R9)(DX*1), Y1
-	VCVTPS2PD    32(R10)(DX*1), Y2
-	VBROADCASTSD 64(AX), Y3
-	VMULPD       Y3, Y1, Y1
-	VBROADCASTSD 72(AX), Y3
-	VMULPD       Y3, Y0, Y3
-	VADDPD       Y3, Y1, Y1
-	VBROADCASTSD 80(AX), Y3
-	VMULPD       Y3, Y2, Y2
-	VBROADCASTSD 88(AX), Y3
-	VMULPD       Y3, Y0, Y3
-	VMULPD       Y0, Y3, Y3
-	VADDPD       Y3, Y2, Y2
-	VCVTPS2PD    32(R8)(DX*1), Y0
-	VCVTPD2PSY   Y1, X3
-	VMOVUPS      X3, 32(SI)(DX*1)
-	VCVTPD2PSY   Y2, X3
-	VMOVUPS      X3, 32(DI)(DX*1)
-	VBROADCASTSD 112(AX), Y3
-	VDIVPD       Y3, Y2, Y2
-	VSQRTPD      Y2, Y2
-	VBROADCASTSD 120(AX), Y3
-	VADDPD       Y3, Y2, Y2
-	VBROADCASTSD 104(AX), Y3
-	VDIVPD       Y3, Y1, Y1
-	VDIVPD       Y2, Y1, Y1
-	VBROADCASTSD 128(AX), Y2
-	VMULPD       Y2, Y0, Y3
-	VADDPD       Y3, Y1, Y1
-	VBROADCASTSD 136(AX), Y2
-	VMULPD       Y2, Y1, Y1
-	VSUBPD       Y1, Y0, Y0
-	VCVTPD2PSY   Y0, X0
-	VMOVUPS      X0, 32(BX)(DX*1)
-	VCVTPS2PD    48(R11)(DX*1), Y0
-	VBROADCASTSD 96(AX), Y1
-	VMULPD       Y1, Y0, Y0
-	VCVTPS2PD    48(R9)(DX*1), Y1
-	VCVTPS2PD    48(R10)(DX*1), Y2
-	VBROADCASTSD 64(AX), Y3
-	VMULPD       Y3, Y1, Y1
-	VBROADCASTSD 72(AX), Y3
-	VMULPD       Y3, Y0, Y3
-	VADDPD       Y3, Y1, Y1
-	VBROADCASTSD 80(AX), Y3
-	VMULPD       Y3, Y2, Y2
-	VBROADCASTSD 88(AX), Y3
-	VMULPD       Y3, Y0, Y3
-	VMULPD       Y0, Y3, Y3
-	VADDPD       Y3, Y2, Y2
-	VCVTPS2PD    48(R8)(DX*1), Y0
-	VCVTPD2PSY   Y1, X3
-	VMOVUPS      X3, 48(SI)(DX*1)
-	VCVTPD2PSY   Y2, X3
-	VMOVUPS      X3, 48(DI)(DX*1)
-	VBROADCASTSD 112(AX), Y3
-	VDIVPD       Y3, Y2, Y2
-	VSQRTPD      Y2, Y2
-	VBROADCASTSD 120(AX), Y3
-	VADDPD       Y3, Y2, Y2
-	VBROADCASTSD 104(AX), Y3
-	VDIVPD       Y3, Y1, Y1
-	VDIVPD       Y2, Y1, Y1
-	VBROADCASTSD 128(AX), Y2
-	VMULPD       Y2, Y0, Y3
-	VADDPD       Y3, Y1, Y1
-	VBROADCASTSD 136(AX), Y2
-	VMULPD       Y2, Y1, Y1
-	VSUBPD       Y1, Y0, Y0
-	VCVTPD2PSY   Y0, X0
-	VMOVUPS      X0, 48(BX)(DX*1)
-	ADDQ         $0x40, DX
+	ADDQ         $0x10, DX
 	CMPQ         DX, CX
 	JLT          loop
 	VZEROUPPER
 	RET
 
-DATA vectorConstants<>+0(SB)/4, $0xc2d00000
-DATA vectorConstants<>+4(SB)/4, $0xc2d00000
-DATA vectorConstants<>+8(SB)/4, $0xc2d00000
-DATA vectorConstants<>+12(SB)/4, $0xc2d00000
-DATA vectorConstants<>+16(SB)/4, $0xc2d00000
-DATA vectorConstants<>+20(SB)/4, $0xc2d00000
-DATA vectorConstants<>+24(SB)/4, $0xc2d00000
-DATA vectorConstants<>+28(SB)/4, $0xc2d00000
-DATA vectorConstants<>+32(SB)/4, $0xc2d00000
-DATA vectorConstants<>+36(SB)/4, $0xc2d00000
-DATA vectorConstants<>+40(SB)/4, $0xc2d00000
-DATA vectorConstants<>+44(SB)/4, $0xc2d00000
-DATA vectorConstants<>+48(SB)/4, $0xc2d00000
-DATA vectorConstants<>+52(SB)/4, $0xc2d00000
-DATA vectorConstants<>+56(SB)/4, $0xc2d00000
-DATA vectorConstants<>+60(SB)/4, $0xc2d00000
-DATA vectorConstants<>+64(SB)/4, $0x42b20000
-DATA vectorConstants<>+68(SB)/4, $0x42b20000
-DATA vectorConstants<>+72(SB)/4, $0x42b20000
-DATA vectorConstants<>+76(SB)/4, $0x42b20000
-DATA vectorConstants<>+80(SB)/4, $0x42b20000
-DATA vectorConstants<>+84(SB)/4, $0x42b20000
-DATA vectorConstants<>+88(SB)/4, $0x42b20000
-DATA vectorConstants<>+92(SB)/4, $0x42b20000
-DATA vectorConstants<>+96(SB)/4, $0x42b20000
-DATA vectorConstants<>+100(SB)/4, $0x42b20000
-DATA vectorConstants<>+104(SB)/4, $0x42b20000
-DATA vectorConstants<>+108(SB)/4, $0x42b20000
-DATA vectorConstants<>+112(SB)/4, $0x42b20000
-DATA vectorConstants<>+116(SB)/4, $0x42b20000
-DATA vectorConstants<>+120(SB)/4, $0x42b20000
-DATA vectorConstants<>+124(SB)/4, $0x42b20000
-DATA vectorConstants<>+128(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+132(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+136(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+140(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+144(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+148(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+152(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+156(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+160(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+164(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+168(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+172(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+176(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+180(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+184(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+188(SB)/4, $0x3fb8aa3b
-DATA vectorConstants<>+192(SB)/4, $0x3f318000
-DATA vectorConstants<>+196(SB)/4, $0x3f318000
-DATA vectorConstants<>+200(SB)/4, $0x3f318000
-DATA vectorConstants<>+204(SB)/4, $0x3f318000
-DATA vectorConstants<>+208(SB)/4, $0x3f318000
-DATA vectorConstants<>+212(SB)/4, $0x3f318000
-DATA vectorConstants<>+216(SB)/4, $0x3f318000
-DATA vectorConstants<>+220(SB)/4, $0x3f318000
-DATA vectorConstants<>+224(SB)/4, $0x3f318000
-DATA vectorConstants<>+228(SB)/4, $0x3f318000
-DATA vectorConstants<>+232(SB)/4, $0x3f318000
-DATA vectorConstants<>+236(SB)/4, $0x3f318000
-DATA vectorConstants<>+240(SB)/4, $0x3f318000
-DATA vectorConstants<>+244(SB)/4, $0x3f318000
-DATA vectorConstants<>+248(SB)/4, $0x3f318000
-DATA vectorConstants<>+252(SB)/4, $0x3f318000
-DATA vectorConstants<>+256(SB)/4, $0xb95e8083
-DATA vectorConstants<>+260(SB)/4, $0xb95e8083
-DATA vectorConstants<>+264(SB)/4, $0xb95e8083
-DATA vectorConstants<>+268(SB)/4, $0xb95e8083
-DATA vectorConstants<>+272(SB)/4, $0xb95e8083
-DATA vectorConstants<>+276(SB)/4, $0xb95e8083
-DATA vectorConstants<>+280(SB)/4, $0xb95e8083
-DATA vectorConstants<>+284(SB)/4, $0xb95e8083
-DATA vectorConstants<>+288(SB)/4, $0xb95e8083
-DATA vectorConstants<>+292(SB)/4, $0xb95e8083
-DATA vectorConstants<>+296(SB)/4, $0xb95e8083
-DATA vectorConstants<>+300(SB)/4, $0xb95e8083
-DATA vectorConstants<>+304(SB)/4, $0xb95e8083
-DATA vectorConstants<>+308(SB)/4, $0xb95e8083
-DATA vectorConstants<>+312(SB)/4, $0xb95e8083
-DATA vectorConstants<>+316(SB)/4, $0xb95e8083
-DATA vectorConstants<>+320(SB)/4, $0x39506967
-DATA vectorConstants<>+324(SB)/4, $0x39506967
-DATA vectorConstants<>+328(SB)/4, $0x39506967
-DATA vectorConstants<>+332(SB)/4, $0x39506967
-DATA vectorConstants<>+336(SB)/4, $0x39506967
-DATA vectorConstants<>+340(SB)/4, $0x39506967
-DATA vectorConstants<>+344(SB)/4, $0x39506967
-DATA vectorConstants<>+348(SB)/4, $0x39506967
-DATA vectorConstants<>+352(SB)/4, $0x39506967
-DATA vectorConstants<>+356(SB)/4, $0x39506967
-DATA vectorConstants<>+360(SB)/4, $0x39506967
-DATA vectorConstants<>+364(SB)/4, $0x39506967
-DATA vectorConstants<>+368(SB)/4, $0x39506967
-DATA vectorConstants<>+372(SB)/4, $0x39506967
-DATA vectorConstants<>+376(SB)/4, $0x39506967
-DATA vectorConstants<>+380(SB)/4, $0x39506967
-DATA vectorConstants<>+384(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+388(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+392(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+396(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+400(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+404(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+408(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+412(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+416(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+420(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+424(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+428(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+432(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+436(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+440(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+444(SB)/4, $0x3ab743ce
-DATA vectorConstants<>+448(SB)/4, $0x3c088908
-DATA vectorConstants<>+452(SB)/4, $0x3c088908
-DATA vectorConstants<>+456(SB)/4, $0x3c088908
-DATA vectorConstants<>+460(SB)/4, $0x3c088908
-DATA vectorConstants<>+464(SB)/4, $0x3c088908
-DATA vectorConstants<>+468(SB)/4, $0x3c088908
-DATA vectorConstants<>+472(SB)/4, $0x3c088908
-DATA vectorConstants<>+476(SB)/4, $0x3c088908
-DATA vectorConstants<>+480(SB)/4, $0x3c088908
-DATA vectorConstants<>+484(SB)/4, $0x3c088908
-DATA vectorConstants<>+488(SB)/4, $0x3c088908
-DATA vectorConstants<>+492(SB)/4, $0x3c088908
-DATA vectorConstants<>+496(SB)/4, $0x3c088908
-DATA vectorConstants<>+500(SB)/4, $0x3c088908
-DATA vectorConstants<>+504(SB)/4, $0x3c088908
-DATA vectorConstants<>+508(SB)/4, $0x3c088908
-DATA vectorConstants<>+512(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+516(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+520(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+524(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+528(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+532(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+536(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+540(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+544(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+548(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+552(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+556(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+560(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+564(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+568(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+572(SB)/4, $0x3d2aa9c1
-DATA vectorConstants<>+576(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+580(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+584(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+588(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+592(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+596(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+600(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+604(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+608(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+612(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+616(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+620(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+624(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+628(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+632(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+636(SB)/4, $0x3e2aaaaa
-DATA vectorConstants<>+640(SB)/4, $0x3f000000
-DATA vectorConstants<>+644(SB)/4, $0x3f000000
-DATA vectorConstants<>+648(SB)/4, $0x3f000000
-DATA vectorConstants<>+652(SB)/4, $0x3f000000
-DATA vectorConstants<>+656(SB)/4, $0x3f000000
-DATA vectorConstants<>+660(SB)/4, $0x3f000000
-DATA vectorConstants<>+664(SB)/4, $0x3f000000
-DATA vectorConstants<>+668(SB)/4, $0x3f000000
-DATA vectorConstants<>+672(SB)/4, $0x3f000000
-DATA vectorConstants<>+676(SB)/4, $0x3f000000
-DATA vectorConstants<>+680(SB)/4, $0x3f000000
-DATA vectorConstants<>+684(SB)/4, $0x3f000000
-DATA vectorConstants<>+688(SB)/4, $0x3f000000
-DATA vectorConstants<>+692(SB)/4, $0x3f000000
-DATA vectorConstants<>+696(SB)/4, $0x3f000000
-DATA vectorConstants<>+700(SB)/4, $0x3f000000
-DATA vectorConstants<>+704(SB)/4, $0x3f800000
-DATA vectorConstants<>+708(SB)/4, $0x3f800000
-DATA vectorConstants<>+712(SB)/4, $0x3f800000
-DATA vectorConstants<>+716(SB)/4, $0x3f800000
-DATA vectorConstants<>+720(SB)/4, $0x3f800000
-DATA vectorConstants<>+724(SB)/4, $0x3f800000
-DATA vectorConstants<>+728(SB)/4, $0x3f800000
-DATA vectorConstants<>+732(SB)/4, $0x3f800000
-DATA vectorConstants<>+736(SB)/4, $0x3f800000
-DATA vectorConstants<>+740(SB)/4, $0x3f800000
-DATA vectorConstants<>+744(SB)/4, $0x3f800000
-DATA vectorConstants<>+748(SB)/4, $0x3f800000
-DATA vectorConstants<>+752(SB)/4, $0x3f800000
-DATA vectorConstants<>+756(SB)/4, $0x3f800000
-DATA vectorConstants<>+760(SB)/4, $0x3f800000
-DATA vectorConstants<>+764(SB)/4, $0x3f800000
-DATA vectorConstants<>+768(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+772(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+776(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+780(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+784(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+788(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+792(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+796(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+800(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+804(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+808(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+812(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+816(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+820(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+824(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+828(SB)/4, $0xbbbaf0ea
-DATA vectorConstants<>+832(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+836(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+840(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+844(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+848(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+852(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+856(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+860(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+864(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+868(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+872(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+876(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+880(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+884(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+888(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+892(SB)/4, $0x3ca9134e
-DATA vectorConstants<>+896(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+900(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+904(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+908(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+912(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+916(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+920(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+924(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+928(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+932(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+936(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+940(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+944(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+948(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+952(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+956(SB)/4, $0xbd5c1e2d
-DATA vectorConstants<>+960(SB)/4, $0x3e088393
-DATA vectorConstants<>+964(SB)/4, $0x3e088393
-DATA vectorConstants<>+968(SB)/4, $0x3e088393
-DATA vectorConstants<>+972(SB)/4, $0x3e088393
-DATA vectorConstants<>+976(SB)/4, $0x3e088393
-DATA vectorConstants<>+980(SB)/4, $0x3e088393
-DATA vectorConstants<>+984(SB)/4, $0x3e088393
-DATA vectorConstants<>+988(SB)/4, $0x3e088393
-DATA vectorConstants<>+992(SB)/4, $0x3e088393
-DATA vectorConstants<>+996(SB)/4, $0x3e088393
-DATA vectorConstants<>+1000(SB)/4, $0x3e088393
-DATA vectorConstants<>+1004(SB)/4, $0x3e088393
-DATA vectorConstants<>+1008(SB)/4, $0x3e088393
-DATA vectorConstants<>+1012(SB)/4, $0x3e088393
-DATA vectorConstants<>+1016(SB)/4, $0x3e088393
-DATA vectorConstants<>+1020(SB)/4, $0x3e088393
-DATA vectorConstants<>+1024(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1028(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1032(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1036(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1040(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1044(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1048(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1052(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1056(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1060(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1064(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1068(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1072(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1076(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1080(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1084(SB)/4, $0xbeaaaa99
-DATA vectorConstants<>+1088(SB)/4, $0x80000000
-DATA vectorConstants<>+1092(SB)/4, $0x80000000
-DATA vectorConstants<>+1096(SB)/4, $0x80000000
-DATA vectorConstants<>+1100(SB)/4, $0x80000000
-DATA vectorConstants<>+1104(SB)/4, $0x80000000
-DATA vectorConstants<>+1108(SB)/4, $0x80000000
-DATA vectorConstants<>+1112(SB)/4, $0x80000000
-DATA vectorConstants<>+1116(SB)/4, $0x80000000
-DATA vectorConstants<>+1120(SB)/4, $0x80000000
-DATA vectorConstants<>+1124(SB)/4, $0x80000000
-DATA vectorConstants<>+1128(SB)/4, $0x80000000
-DATA vectorConstants<>+1132(SB)/4, $0x80000000
-DATA vectorConstants<>+1136(SB)/4, $0x80000000
-DATA vectorConstants<>+1140(SB)/4, $0x80000000
-DATA vectorConstants<>+1144(SB)/4, $0x80000000
-DATA vectorConstants<>+1148(SB)/4, $0x80000000
-DATA vectorConstants<>+1152(SB)/4, $0x40000000
-DATA vectorConstants<>+1156(SB)/4, $0x40000000
-DATA vectorConstants<>+1160(SB)/4, $0x40000000
-DATA vectorConstants<>+1164(SB)/4, $0x40000000
-DATA vectorConstants<>+1168(SB)/4, $0x40000000
-DATA vectorConstants<>+1172(SB)/4, $0x40000000
-DATA vectorConstants<>+1176(SB)/4, $0x40000000
-DATA vectorConstants<>+1180(SB)/4, $0x40000000
-DATA vectorConstants<>+1184(SB)/4, $0x40000000
-DATA vectorConstants<>+1188(SB)/4, $0x40000000
-DATA vectorConstants<>+1192(SB)/4, $0x40000000
-DATA vectorConstants<>+1196(SB)/4, $0x40000000
-DATA vectorConstants<>+1200(SB)/4, $0x40000000
-DATA vectorConstants<>+1204(SB)/4, $0x40000000
-DATA vectorConstants<>+1208(SB)/4, $0x40000000
-DATA vectorConstants<>+1212(SB)/4, $0x40000000
-DATA vectorConstants<>+1216(SB)/4, $0xbf200000
-DATA vectorConstants<>+1220(SB)/4, $0xbf200000
-DATA vectorConstants<>+1224(SB)/4, $0xbf200000
-DATA vectorConstants<>+1228(SB)/4, $0xbf200000
-DATA vectorConstants<>+1232(SB)/4, $0xbf200000
-DATA vectorConstants<>+1236(SB)/4, $0xbf200000
-DATA vectorConstants<>+1240(SB)/4, $0xbf200000
-DATA vectorConstants<>+1244(SB)/4, $0xbf200000
-DATA vectorConstants<>+1248(SB)/4, $0xbf200000
-DATA vectorConstants<>+1252(SB)/4, $0xbf200000
-DATA vectorConstants<>+1256(SB)/4, $0xbf200000
-DATA vectorConstants<>+1260(SB)/4, $0xbf200000
-DATA vectorConstants<>+1264(SB)/4, $0xbf200000
-DATA vectorConstants<>+1268(SB)/4, $0xbf200000
-DATA vectorConstants<>+1272(SB)/4, $0xbf200000
-DATA vectorConstants<>+1276(SB)/4, $0xbf200000
-DATA vectorConstants<>+1280(SB)/4, $0x0000007f
-DATA vectorConstants<>+1284(SB)/4, $0x0000007f
-DATA vectorConstants<>+1288(SB)/4, $0x0000007f
-DATA vectorConstants<>+1292(SB)/4, $0x0000007f
-DATA vectorConstants<>+1296(SB)/4, $0x0000007f
-DATA vectorConstants<>+1300(SB)/4, $0x0000007f
-DATA vectorConstants<>+1304(SB)/4, $0x0000007f
-DATA vectorConstants<>+1308(SB)/4, $0x0000007f
-DATA vectorConstants<>+1312(SB)/4, $0x0000007f
-DATA vectorConstants<>+1316(SB)/4, $0x0000007f
-DATA vectorConstants<>+1320(SB)/4, $0x0000007f
-DATA vectorConstants<>+1324(SB)/4, $0x0000007f
-DATA vectorConstants<>+1328(SB)/4, $0x0000007f
-DATA vectorConstants<>+1332(SB)/4, $0x0000007f
-DATA vectorConstants<>+1336(SB)/4, $0x0000007f
-DATA vectorConstants<>+1340(SB)/4, $0x0000007f
+DATA vectorConstants<>+0(SB)/64, $"\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2\x00\x00\xd0\xc2"
+DATA vectorConstants<>+64(SB)/64, $"\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B\x00\x00\xb2B"
+DATA vectorConstants<>+128(SB)/64, $";\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?;\xaa\xb8?"
+DATA vectorConstants<>+192(SB)/64, $"\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?\x00\x801?"
+DATA vectorConstants<>+256(SB)/64, $"\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9\x83\x80^\xb9"
+DATA vectorConstants<>+320(SB)/64, $"giP9giP9giP9giP9giP9giP9giP9giP9giP9giP9giP9giP9giP9giP9giP9giP9"
+DATA vectorConstants<>+384(SB)/64, $"\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:\xceC\xb7:"
+DATA vectorConstants<>+448(SB)/64, $"\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<\b\x89\b<"
+DATA vectorConstants<>+512(SB)/64, $"\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*=\xc1\xa9*="
+DATA vectorConstants<>+576(SB)/64, $"\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>\xaa\xaa*>"
+DATA vectorConstants<>+640(SB)/64, $"\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?\x00\x00\x00?"
+DATA vectorConstants<>+704(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA vectorConstants<>+768(SB)/64, $"\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb\xea\xf0\xba\xbb"
+DATA vectorConstants<>+832(SB)/64, $"N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<N\x13\xa9<"
+DATA vectorConstants<>+896(SB)/64, $"-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd-\x1e\\\xbd"
+DATA vectorConstants<>+960(SB)/64, $"\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>\x93\x83\b>"
+DATA vectorConstants<>+1024(SB)/64, $"\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe\x99\xaa\xaa\xbe"
+DATA vectorConstants<>+1088(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80"
+DATA vectorConstants<>+1152(SB)/64, $"\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@\x00\x00\x00@"
+DATA vectorConstants<>+1216(SB)/64, $"\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf\x00\x00 \xbf"
+DATA vectorConstants<>+1280(SB)/64, $"\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00\x7f\x00\x00\x00"
 GLOBL vectorConstants<>(SB), RODATA|NOPTR, $1344

@@ -42,11 +42,6 @@ func avx512Neg(n int, y *float32, x *float32)
 //go:noescape
 func avx512Abs(n int, y *float32, x *float32)
 
-// avx512Sign is y = x where that is 0 or NaN, else 1 with its sign, for n elements.
-//
-//go:noescape
-func avx512Sign(n int, y *float32, x *float32)
-
 // avx512Square is y = x², for n elements.
 //
 //go:noescape
@@ -56,26 +51,6 @@ func avx512Square(n int, y *float32, x *float32)
 //
 //go:noescape
 func avx512Sqrt(n int, y *float32, x *float32)
-
-// avx512Floor is y = ⌊x⌋, for n elements.
-//
-//go:noescape
-func avx512Floor(n int, y *float32, x *float32)
-
-// avx512Ceil is y = ⌈x⌉, for n elements.
-//
-//go:noescape
-func avx512Ceil(n int, y *float32, x *float32)
-
-// avx512RoundToEven is y = x rounded, halves to even, for n elements.
-//
-//go:noescape
-func avx512RoundToEven(n int, y *float32, x *float32)
-
-// avx512Round is y = x rounded, halves away from 0, for n elements.
-//
-//go:noescape
-func avx512Round(n int, y *float32, x *float32)
 
 // avx512Clamp is y = min(max(x, lo), hi), for n elements.
 //
@@ -87,35 +62,15 @@ func avx512Clamp(n int, y *float32, x *float32, lo float32, hi float32)
 //go:noescape
 func avx512Rsqrt(n int, y *float32, x *float32)
 
-// avx512Expm1 is y = exp(x) - 1, for n elements.
-//
-//go:noescape
-func avx512Expm1(n int, y *float32, x *float32)
-
 // avx512Log is y = log x, for n elements.
 //
 //go:noescape
 func avx512Log(n int, y *float32, x *float32)
 
-// avx512Log1p is y = log(1 + x), for n elements.
-//
-//go:noescape
-func avx512Log1p(n int, y *float32, x *float32)
-
-// avx512Erf is y = erf x, for n elements.
-//
-//go:noescape
-func avx512Erf(n int, y *float32, x *float32)
-
 // avx512GELU is y = x·Φ(x), for n elements.
 //
 //go:noescape
 func avx512GELU(n int, y *float32, x *float32)
-
-// avx512Pow is z = x to the power of y, for n elements.
-//
-//go:noescape
-func avx512Pow(n int, z *float32, x *float32, y *float32)
 
 // avx512GELUGrad is z = y·(Φ(x) + x·φ(x)), for n elements.
 //
@@ -131,16 +86,6 @@ func avx512GELUTanh(n int, y *float32, x *float32)
 //
 //go:noescape
 func avx512GELUTanhGrad(n int, z *float32, x *float32, y *float32)
-
-// avx512Sin is y = sin x, or x where |x| ≥ 2^50, and whether there was one, for n elements.
-//
-//go:noescape
-func avx512Sin(n int, y *float32, x *float32) uint32
-
-// avx512Cos is y = cos x, or x where |x| ≥ 2^50, and whether there was one, for n elements.
-//
-//go:noescape
-func avx512Cos(n int, y *float32, x *float32) uint32
 
 // avx2Add is z = x + y, for n elements.
 //
@@ -182,11 +127,6 @@ func avx2Neg(n int, y *float32, x *float32)
 //go:noescape
 func avx2Abs(n int, y *float32, x *float32)
 
-// avx2Sign is y = x where that is 0 or NaN, else 1 with its sign, for n elements.
-//
-//go:noescape
-func avx2Sign(n int, y *float32, x *float32)
-
 // avx2Square is y = x², for n elements.
 //
 //go:noescape
@@ -196,6 +136,16 @@ func avx2Square(n int, y *float32, x *float32)
 //
 //go:noescape
 func avx2Sqrt(n int, y *float32, x *float32)
+
+// avx2Clamp is y = min(max(x, lo), hi), for n elements.
+//
+//go:noescape
+func avx2Clamp(n int, y *float32, x *float32, lo float32, hi float32)
+
+// avx2Sign is y = x where that is 0 or NaN, else 1 with its sign, for n elements.
+//
+//go:noescape
+func avx2Sign(n int, y *float32, x *float32)
 
 // avx2Floor is y = ⌊x⌋, for n elements.
 //
@@ -217,45 +167,20 @@ func avx2RoundToEven(n int, y *float32, x *float32)
 //go:noescape
 func avx2Round(n int, y *float32, x *float32)
 
-// avx2Clamp is y = min(max(x, lo), hi), for n elements.
-//
-//go:noescape
-func avx2Clamp(n int, y *float32, x *float32, lo float32, hi float32)
-
 // avx2Rsqrt is y = 1/√x, for n elements.
 //
 //go:noescape
 func avx2Rsqrt(n int, y *float32, x *float32)
-
-// avx2Expm1 is y = exp(x) - 1, for n elements.
-//
-//go:noescape
-func avx2Expm1(n int, y *float32, x *float32)
 
 // avx2Log is y = log x, for n elements.
 //
 //go:noescape
 func avx2Log(n int, y *float32, x *float32)
 
-// avx2Log1p is y = log(1 + x), for n elements.
-//
-//go:noescape
-func avx2Log1p(n int, y *float32, x *float32)
-
-// avx2Erf is y = erf x, for n elements.
-//
-//go:noescape
-func avx2Erf(n int, y *float32, x *float32)
-
 // avx2GELU is y = x·Φ(x), for n elements.
 //
 //go:noescape
 func avx2GELU(n int, y *float32, x *float32)
-
-// avx2Pow is z = x to the power of y, for n elements.
-//
-//go:noescape
-func avx2Pow(n int, z *float32, x *float32, y *float32)
 
 // avx2GELUGrad is z = y·(Φ(x) + x·φ(x)), for n elements.
 //
@@ -271,6 +196,26 @@ func avx2GELUTanh(n int, y *float32, x *float32)
 //
 //go:noescape
 func avx2GELUTanhGrad(n int, z *float32, x *float32, y *float32)
+
+// avx2Expm1 is y = exp(x) - 1, for n elements.
+//
+//go:noescape
+func avx2Expm1(n int, y *float32, x *float32)
+
+// avx2Log1p is y = log(1 + x), for n elements.
+//
+//go:noescape
+func avx2Log1p(n int, y *float32, x *float32)
+
+// avx2Erf is y = erf x, for n elements.
+//
+//go:noescape
+func avx2Erf(n int, y *float32, x *float32)
+
+// avx2Pow is z = x to the power of y, for n elements.
+//
+//go:noescape
+func avx2Pow(n int, z *float32, x *float32, y *float32)
 
 // avx2Sin is y = sin x, or x where |x| ≥ 2^50, and whether there was one, for n elements.
 //

@@ -251,36 +251,6 @@ TEXT ·avx512Maximum(SB), NOSPLIT, $0-32
 	MOVQ x+16(FP), BX
 	MOVQ y+24(FP), SI
 
-many:
-	CMPQ    CX, $+32
-	JLT     not_many
-	VMOVUPS (BX)(AX*1), Z0
-	VMOVUPS (SI)(AX*1), Z1
-	VMAXPS  Z1, Z0, Z2
-	VCMPPS  $0x00, Z1, Z0, K1
-	VPANDD  Z0, Z1, Z1
-	VMOVAPS Z2, Z2
-	VMOVUPS Z1, K1, Z2
-	VCMPPS  $0x03, Z0, Z0, K1
-	VMOVAPS Z2, Z1
-	VMOVUPS Z0, K1, Z1
-	VMOVUPS Z1, (DX)(AX*1)
-	VMOVUPS 64(BX)(AX*1), Z0
-	VMOVUPS 64(SI)(AX*1), Z1
-	VMAXPS  Z1, Z0, Z2
-	VCMPPS  $0x00, Z1, Z0, K1
-	VPANDD  Z0, Z1, Z1
-	VMOVAPS Z2, Z2
-	VMOVUPS Z1, K1, Z2
-	VCMPPS  $0x03, Z0, Z0, K1
-	VMOVAPS Z2, Z1
-	VMOVUPS Z0, K1, Z1
-	VMOVUPS Z1, 64(DX)(AX*1)
-	ADDQ    $+128, AX
-	SUBQ    $+32, CX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    CX, $+16
 	JLT     not_one
@@ -331,36 +301,6 @@ TEXT ·avx512Minimum(SB), NOSPLIT, $0-32
 	MOVQ x+16(FP), BX
 	MOVQ y+24(FP), SI
 
-many:
-	CMPQ    CX, $+32
-	JLT     not_many
-	VMOVUPS (BX)(AX*1), Z0
-	VMOVUPS (SI)(AX*1), Z1
-	VMINPS  Z1, Z0, Z2
-	VCMPPS  $0x00, Z1, Z0, K1
-	VPORD   Z0, Z1, Z1
-	VMOVAPS Z2, Z2
-	VMOVUPS Z1, K1, Z2
-	VCMPPS  $0x03, Z0, Z0, K1
-	VMOVAPS Z2, Z1
-	VMOVUPS Z0, K1, Z1
-	VMOVUPS Z1, (DX)(AX*1)
-	VMOVUPS 64(BX)(AX*1), Z0
-	VMOVUPS 64(SI)(AX*1), Z1
-	VMINPS  Z1, Z0, Z2
-	VCMPPS  $0x00, Z1, Z0, K1
-	VPORD   Z0, Z1, Z1
-	VMOVAPS Z2, Z2
-	VMOVUPS Z1, K1, Z2
-	VCMPPS  $0x03, Z0, Z0, K1
-	VMOVAPS Z2, Z1
-	VMOVUPS Z0, K1, Z1
-	VMOVUPS Z1, 64(DX)(AX*1)
-	ADDQ    $+128, AX
-	SUBQ    $+32, CX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    CX, $+16
 	JLT     not_one
@@ -410,26 +350,6 @@ TEXT ·avx512Neg(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
 
-many:
-	CMPQ    CX, $+64
-	JLT     not_many
-	VMOVUPS (BX)(AX*1), Z0
-	VPXORD  vectorConstants<>+0(SB), Z0, Z0
-	VMOVUPS Z0, (DX)(AX*1)
-	VMOVUPS 64(BX)(AX*1), Z0
-	VPXORD  vectorConstants<>+0(SB), Z0, Z0
-	VMOVUPS Z0, 64(DX)(AX*1)
-	VMOVUPS 128(BX)(AX*1), Z0
-	VPXORD  vectorConstants<>+0(SB), Z0, Z0
-	VMOVUPS Z0, 128(DX)(AX*1)
-	VMOVUPS 192(BX)(AX*1), Z0
-	VPXORD  vectorConstants<>+0(SB), Z0, Z0
-	VMOVUPS Z0, 192(DX)(AX*1)
-	ADDQ    $+256, AX
-	SUBQ    $+64, CX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    CX, $+16
 	JLT     not_one
@@ -463,26 +383,6 @@ TEXT ·avx512Abs(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
 
-many:
-	CMPQ    CX, $+64
-	JLT     not_many
-	VMOVUPS (BX)(AX*1), Z0
-	VPANDD  vectorConstants<>+64(SB), Z0, Z0
-	VMOVUPS Z0, (DX)(AX*1)
-	VMOVUPS 64(BX)(AX*1), Z0
-	VPANDD  vectorConstants<>+64(SB), Z0, Z0
-	VMOVUPS Z0, 64(DX)(AX*1)
-	VMOVUPS 128(BX)(AX*1), Z0
-	VPANDD  vectorConstants<>+64(SB), Z0, Z0
-	VMOVUPS Z0, 128(DX)(AX*1)
-	VMOVUPS 192(BX)(AX*1), Z0
-	VPANDD  vectorConstants<>+64(SB), Z0, Z0
-	VMOVUPS Z0, 192(DX)(AX*1)
-	ADDQ    $+256, AX
-	SUBQ    $+64, CX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    CX, $+16
 	JLT     not_one
@@ -508,81 +408,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Sign(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Sign(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-many:
-	CMPQ    CX, $+32
-	JLT     not_many
-	VMOVUPS (BX)(AX*1), Z0
-	VPANDD  vectorConstants<>+0(SB), Z0, Z1
-	VPORD   vectorConstants<>+128(SB), Z1, Z1
-	VPSUBD  Z2, Z2, Z2
-	VCMPPS  $0x01, Z2, Z0, K1
-	VCMPPS  $0x0e, Z2, Z0, K2
-	KORW    K1, K2, K1
-	VMOVAPS Z0, Z0
-	VMOVUPS Z1, K1, Z0
-	VMOVUPS Z0, (DX)(AX*1)
-	VMOVUPS 64(BX)(AX*1), Z0
-	VPANDD  vectorConstants<>+0(SB), Z0, Z1
-	VPORD   vectorConstants<>+128(SB), Z1, Z1
-	VPSUBD  Z2, Z2, Z2
-	VCMPPS  $0x01, Z2, Z0, K1
-	VCMPPS  $0x0e, Z2, Z0, K2
-	KORW    K1, K2, K1
-	VMOVAPS Z0, Z0
-	VMOVUPS Z1, K1, Z0
-	VMOVUPS Z0, 64(DX)(AX*1)
-	ADDQ    $+128, AX
-	SUBQ    $+32, CX
-	JMP     many
-
-not_many:
-one:
-	CMPQ    CX, $+16
-	JLT     not_one
-	VMOVUPS (BX)(AX*1), Z0
-	VPANDD  vectorConstants<>+0(SB), Z0, Z1
-	VPORD   vectorConstants<>+128(SB), Z1, Z1
-	VPSUBD  Z2, Z2, Z2
-	VCMPPS  $0x01, Z2, Z0, K1
-	VCMPPS  $0x0e, Z2, Z0, K2
-	KORW    K1, K2, K1
-	VMOVAPS Z0, Z0
-	VMOVUPS Z1, K1, Z0
-	VMOVUPS Z0, (DX)(AX*1)
-	ADDQ    $+64, AX
-	SUBQ    $+16, CX
-	JMP     one
-
-not_one:
-	TESTQ     CX, CX
-	JZ        done
-	MOVQ      $0x00000001, SI
-	SHLQ      CL, SI
-	DECQ      SI
-	KMOVW     SI, K1
-	VMOVUPS.Z (BX)(AX*1), K1, Z0
-	VPANDD    vectorConstants<>+0(SB), Z0, Z1
-	VPORD     vectorConstants<>+128(SB), Z1, Z1
-	VPSUBD    Z2, Z2, Z2
-	VCMPPS    $0x01, Z2, Z0, K2
-	VCMPPS    $0x0e, Z2, Z0, K3
-	KORW      K2, K3, K2
-	VMOVAPS   Z0, Z0
-	VMOVUPS   Z1, K2, Z0
-	VMOVUPS   Z0, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx512Square(n int, y *float32, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512Square(SB), NOSPLIT, $0-24
@@ -591,26 +416,6 @@ TEXT ·avx512Square(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
 
-many:
-	CMPQ    CX, $+64
-	JLT     not_many
-	VMOVUPS (BX)(AX*1), Z0
-	VMULPS  Z0, Z0, Z0
-	VMOVUPS Z0, (DX)(AX*1)
-	VMOVUPS 64(BX)(AX*1), Z0
-	VMULPS  Z0, Z0, Z0
-	VMOVUPS Z0, 64(DX)(AX*1)
-	VMOVUPS 128(BX)(AX*1), Z0
-	VMULPS  Z0, Z0, Z0
-	VMOVUPS Z0, 128(DX)(AX*1)
-	VMOVUPS 192(BX)(AX*1), Z0
-	VMULPS  Z0, Z0, Z0
-	VMOVUPS Z0, 192(DX)(AX*1)
-	ADDQ    $+256, AX
-	SUBQ    $+64, CX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    CX, $+16
 	JLT     not_one
@@ -644,26 +449,6 @@ TEXT ·avx512Sqrt(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
 
-many:
-	CMPQ    CX, $+64
-	JLT     not_many
-	VMOVUPS (BX)(AX*1), Z0
-	VSQRTPS Z0, Z0
-	VMOVUPS Z0, (DX)(AX*1)
-	VMOVUPS 64(BX)(AX*1), Z0
-	VSQRTPS Z0, Z0
-	VMOVUPS Z0, 64(DX)(AX*1)
-	VMOVUPS 128(BX)(AX*1), Z0
-	VSQRTPS Z0, Z0
-	VMOVUPS Z0, 128(DX)(AX*1)
-	VMOVUPS 192(BX)(AX*1), Z0
-	VSQRTPS Z0, Z0
-	VMOVUPS Z0, 192(DX)(AX*1)
-	ADDQ    $+256, AX
-	SUBQ    $+64, CX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    CX, $+16
 	JLT     not_one
@@ -689,236 +474,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Floor(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Floor(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-many:
-	CMPQ        CX, $+64
-	JLT         not_many
-	VMOVUPS     (BX)(AX*1), Z0
-	VRNDSCALEPS $0x09, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	VMOVUPS     64(BX)(AX*1), Z0
-	VRNDSCALEPS $0x09, Z0, Z0
-	VMOVUPS     Z0, 64(DX)(AX*1)
-	VMOVUPS     128(BX)(AX*1), Z0
-	VRNDSCALEPS $0x09, Z0, Z0
-	VMOVUPS     Z0, 128(DX)(AX*1)
-	VMOVUPS     192(BX)(AX*1), Z0
-	VRNDSCALEPS $0x09, Z0, Z0
-	VMOVUPS     Z0, 192(DX)(AX*1)
-	ADDQ        $+256, AX
-	SUBQ        $+64, CX
-	JMP         many
-
-not_many:
-one:
-	CMPQ        CX, $+16
-	JLT         not_one
-	VMOVUPS     (BX)(AX*1), Z0
-	VRNDSCALEPS $0x09, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	ADDQ        $+64, AX
-	SUBQ        $+16, CX
-	JMP         one
-
-not_one:
-	TESTQ       CX, CX
-	JZ          done
-	MOVQ        $0x00000001, SI
-	SHLQ        CL, SI
-	DECQ        SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (BX)(AX*1), K1, Z0
-	VRNDSCALEPS $0x09, Z0, Z0
-	VMOVUPS     Z0, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512Ceil(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Ceil(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-many:
-	CMPQ        CX, $+64
-	JLT         not_many
-	VMOVUPS     (BX)(AX*1), Z0
-	VRNDSCALEPS $0x0a, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	VMOVUPS     64(BX)(AX*1), Z0
-	VRNDSCALEPS $0x0a, Z0, Z0
-	VMOVUPS     Z0, 64(DX)(AX*1)
-	VMOVUPS     128(BX)(AX*1), Z0
-	VRNDSCALEPS $0x0a, Z0, Z0
-	VMOVUPS     Z0, 128(DX)(AX*1)
-	VMOVUPS     192(BX)(AX*1), Z0
-	VRNDSCALEPS $0x0a, Z0, Z0
-	VMOVUPS     Z0, 192(DX)(AX*1)
-	ADDQ        $+256, AX
-	SUBQ        $+64, CX
-	JMP         many
-
-not_many:
-one:
-	CMPQ        CX, $+16
-	JLT         not_one
-	VMOVUPS     (BX)(AX*1), Z0
-	VRNDSCALEPS $0x0a, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	ADDQ        $+64, AX
-	SUBQ        $+16, CX
-	JMP         one
-
-not_one:
-	TESTQ       CX, CX
-	JZ          done
-	MOVQ        $0x00000001, SI
-	SHLQ        CL, SI
-	DECQ        SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (BX)(AX*1), K1, Z0
-	VRNDSCALEPS $0x0a, Z0, Z0
-	VMOVUPS     Z0, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512RoundToEven(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512RoundToEven(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-many:
-	CMPQ        CX, $+64
-	JLT         not_many
-	VMOVUPS     (BX)(AX*1), Z0
-	VRNDSCALEPS $0x08, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	VMOVUPS     64(BX)(AX*1), Z0
-	VRNDSCALEPS $0x08, Z0, Z0
-	VMOVUPS     Z0, 64(DX)(AX*1)
-	VMOVUPS     128(BX)(AX*1), Z0
-	VRNDSCALEPS $0x08, Z0, Z0
-	VMOVUPS     Z0, 128(DX)(AX*1)
-	VMOVUPS     192(BX)(AX*1), Z0
-	VRNDSCALEPS $0x08, Z0, Z0
-	VMOVUPS     Z0, 192(DX)(AX*1)
-	ADDQ        $+256, AX
-	SUBQ        $+64, CX
-	JMP         many
-
-not_many:
-one:
-	CMPQ        CX, $+16
-	JLT         not_one
-	VMOVUPS     (BX)(AX*1), Z0
-	VRNDSCALEPS $0x08, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	ADDQ        $+64, AX
-	SUBQ        $+16, CX
-	JMP         one
-
-not_one:
-	TESTQ       CX, CX
-	JZ          done
-	MOVQ        $0x00000001, SI
-	SHLQ        CL, SI
-	DECQ        SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (BX)(AX*1), K1, Z0
-	VRNDSCALEPS $0x08, Z0, Z0
-	VMOVUPS     Z0, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512Round(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Round(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-many:
-	CMPQ        CX, $+64
-	JLT         not_many
-	VMOVUPS     (BX)(AX*1), Z0
-	VPANDD      vectorConstants<>+0(SB), Z0, Z1
-	VPORD       vectorConstants<>+192(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VRNDSCALEPS $0x0b, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	VMOVUPS     64(BX)(AX*1), Z0
-	VPANDD      vectorConstants<>+0(SB), Z0, Z1
-	VPORD       vectorConstants<>+192(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VRNDSCALEPS $0x0b, Z0, Z0
-	VMOVUPS     Z0, 64(DX)(AX*1)
-	VMOVUPS     128(BX)(AX*1), Z0
-	VPANDD      vectorConstants<>+0(SB), Z0, Z1
-	VPORD       vectorConstants<>+192(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VRNDSCALEPS $0x0b, Z0, Z0
-	VMOVUPS     Z0, 128(DX)(AX*1)
-	VMOVUPS     192(BX)(AX*1), Z0
-	VPANDD      vectorConstants<>+0(SB), Z0, Z1
-	VPORD       vectorConstants<>+192(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VRNDSCALEPS $0x0b, Z0, Z0
-	VMOVUPS     Z0, 192(DX)(AX*1)
-	ADDQ        $+256, AX
-	SUBQ        $+64, CX
-	JMP         many
-
-not_many:
-one:
-	CMPQ        CX, $+16
-	JLT         not_one
-	VMOVUPS     (BX)(AX*1), Z0
-	VPANDD      vectorConstants<>+0(SB), Z0, Z1
-	VPORD       vectorConstants<>+192(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VRNDSCALEPS $0x0b, Z0, Z0
-	VMOVUPS     Z0, (DX)(AX*1)
-	ADDQ        $+64, AX
-	SUBQ        $+16, CX
-	JMP         one
-
-not_one:
-	TESTQ       CX, CX
-	JZ          done
-	MOVQ        $0x00000001, SI
-	SHLQ        CL, SI
-	DECQ        SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (BX)(AX*1), K1, Z0
-	VPANDD      vectorConstants<>+0(SB), Z0, Z1
-	VPORD       vectorConstants<>+192(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VRNDSCALEPS $0x0b, Z0, Z0
-	VMOVUPS     Z0, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx512Clamp(n int, y *float32, x *float32, lo float32, hi float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512Clamp(SB), NOSPLIT, $0-32
@@ -929,50 +484,6 @@ TEXT ·avx512Clamp(SB), NOSPLIT, $0-32
 	VBROADCASTSS lo+24(FP), Z0
 	VBROADCASTSS hi+28(FP), Z1
 
-many:
-	CMPQ    CX, $+32
-	JLT     not_many
-	VMOVUPS (BX)(AX*1), Z2
-	VMAXPS  Z0, Z2, Z3
-	VCMPPS  $0x00, Z0, Z2, K1
-	VPANDD  Z2, Z0, Z4
-	VMOVAPS Z3, Z3
-	VMOVUPS Z4, K1, Z3
-	VCMPPS  $0x03, Z2, Z2, K1
-	VMOVAPS Z3, Z3
-	VMOVUPS Z2, K1, Z3
-	VMINPS  Z1, Z3, Z2
-	VCMPPS  $0x00, Z1, Z3, K1
-	VPORD   Z3, Z1, Z4
-	VMOVAPS Z2, Z2
-	VMOVUPS Z4, K1, Z2
-	VCMPPS  $0x03, Z3, Z3, K1
-	VMOVAPS Z2, Z2
-	VMOVUPS Z3, K1, Z2
-	VMOVUPS Z2, (DX)(AX*1)
-	VMOVUPS 64(BX)(AX*1), Z2
-	VMAXPS  Z0, Z2, Z3
-	VCMPPS  $0x00, Z0, Z2, K1
-	VPANDD  Z2, Z0, Z4
-	VMOVAPS Z3, Z3
-	VMOVUPS Z4, K1, Z3
-	VCMPPS  $0x03, Z2, Z2, K1
-	VMOVAPS Z3, Z3
-	VMOVUPS Z2, K1, Z3
-	VMINPS  Z1, Z3, Z2
-	VCMPPS  $0x00, Z1, Z3, K1
-	VPORD   Z3, Z1, Z4
-	VMOVAPS Z2, Z2
-	VMOVUPS Z4, K1, Z2
-	VCMPPS  $0x03, Z3, Z3, K1
-	VMOVAPS Z2, Z2
-	VMOVUPS Z3, K1, Z2
-	VMOVUPS Z2, 64(DX)(AX*1)
-	ADDQ    $+128, AX
-	SUBQ    $+32, CX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    CX, $+16
 	JLT     not_one
@@ -1031,212 +542,44 @@ done:
 // func avx512Rsqrt(n int, y *float32, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512Rsqrt(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
+	MOVQ  n+0(FP), AX
+	XORQ  DX, DX
+	MOVQ  y+8(FP), BX
+	MOVQ  x+16(FP), SI
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VSQRTPD       Z0, Z0
-	VMOVUPS       mathDoubles<>+0(SB), Z2
-	VDIVPD        Z0, Z2, Z2
-	VSQRTPD       Z1, Z0
-	VMOVUPS       mathDoubles<>+0(SB), Z1
-	VDIVPD        Z0, Z1, Z1
-	VPSUBD        Z0, Z0, Z0
-	VCVTPD2PS     Z2, Y0
-	VCVTPD2PS     Z1, Y1
-	VINSERTF64X4  $0x01, Y1, Z0, Z0
-	VMOVUPS       Z0, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
+loop:
+	SUBQ            $+8, AX
+	JLT             tail
+	VBROADCASTF64X4 (SI)(DX*1), Z0
 
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VSQRTPD       Z0, Z0
-	VMOVUPS       mathDoubles<>+0(SB), Z2
-	VDIVPD        Z0, Z2, Z2
-	VSQRTPD       Z1, Z0
-	VMOVUPS       mathDoubles<>+0(SB), Z1
-	VDIVPD        Z0, Z1, Z1
-	VPSUBD        Z0, Z0, Z0
-	VCVTPD2PS     Z2, Y0
-	VCVTPD2PS     Z1, Y1
-	VINSERTF64X4  $0x01, Y1, Z0, Z0
-	VMOVUPS       Z0, K1, (DX)(AX*1)
+compute:
+	VCVTPS2PD Y0, Z0
+	VSQRTPD   Z0, Z0
+	VMOVUPS   mathDoubles<>+0(SB), Z1
+	VDIVPD    Z0, Z1, Z1
+	VPSUBD    Z0, Z0, Z0
+	VCVTPD2PS Z1, Y0
+	TESTQ     AX, AX
+	JLT       store
+	VMOVUPS   Y0, (BX)(DX*1)
+	ADDQ      $+32, DX
+	TESTQ     AX, AX
+	JNZ       loop
+	JMP       done
 
-done:
-	VZEROUPPER
-	RET
+tail:
+	LEAQ      8(AX), CX
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z0
+	JMP       compute
 
-// func avx512Expm1(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Expm1(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VMOVUPS       mathDoubles<>+64(SB), Z2
-	VMAXPD        Z0, Z2, Z2
-	VMOVUPS       mathDoubles<>+128(SB), Z3
-	VMINPD        Z2, Z3, Z2
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+256(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z2
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z2
-	VPSLLQ        $0x34, Z3, Z3
-	VPADDQ        mathDoubles<>+0(SB), Z3, Z3
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z2, Z4
-	VMULPD        Z2, Z2, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z2, Z4, Z5
-	VSUBPD        mathDoubles<>+0(SB), Z3, Z2
-	VFMADD231PD   Z3, Z5, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z0, Z0
-	VPORD         Z0, Z2, Z0
-	VMOVUPS       mathDoubles<>+64(SB), Z2
-	VMAXPD        Z1, Z2, Z2
-	VMOVUPS       mathDoubles<>+128(SB), Z3
-	VMINPD        Z2, Z3, Z2
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+256(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z2
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z2
-	VPSLLQ        $0x34, Z3, Z3
-	VPADDQ        mathDoubles<>+0(SB), Z3, Z3
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z2, Z4
-	VMULPD        Z2, Z2, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z2, Z4, Z5
-	VSUBPD        mathDoubles<>+0(SB), Z3, Z2
-	VFMADD231PD   Z3, Z5, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z1, Z1
-	VPORD         Z1, Z2, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
-
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VMOVUPS       mathDoubles<>+64(SB), Z2
-	VMAXPD        Z0, Z2, Z2
-	VMOVUPS       mathDoubles<>+128(SB), Z3
-	VMINPD        Z2, Z3, Z2
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+256(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z2
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z2
-	VPSLLQ        $0x34, Z3, Z3
-	VPADDQ        mathDoubles<>+0(SB), Z3, Z3
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z2, Z4
-	VMULPD        Z2, Z2, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z2, Z4, Z5
-	VSUBPD        mathDoubles<>+0(SB), Z3, Z2
-	VFMADD231PD   Z3, Z5, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z0, Z0
-	VPORD         Z0, Z2, Z0
-	VMOVUPS       mathDoubles<>+64(SB), Z2
-	VMAXPD        Z1, Z2, Z2
-	VMOVUPS       mathDoubles<>+128(SB), Z3
-	VMINPD        Z2, Z3, Z2
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+256(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z2
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z2
-	VPSLLQ        $0x34, Z3, Z3
-	VPADDQ        mathDoubles<>+0(SB), Z3, Z3
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z2, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z2, Z4
-	VMULPD        Z2, Z2, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z2, Z4, Z5
-	VSUBPD        mathDoubles<>+0(SB), Z3, Z2
-	VFMADD231PD   Z3, Z5, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z1, Z1
-	VPORD         Z1, Z2, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
+store:
+	VMOVUPS Z0, K1, (BX)(DX*1)
 
 done:
 	VZEROUPPER
@@ -1245,585 +588,78 @@ done:
 // func avx512Log(n int, y *float32, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512Log(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
+	MOVQ  n+0(FP), AX
+	XORQ  DX, DX
+	MOVQ  y+8(FP), BX
+	MOVQ  x+16(FP), SI
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VPADDQ        mathDoubles<>+1152(SB), Z0, Z2
-	VPSRLQ        $0x34, Z2, Z3
-	VPORD         mathDoubles<>+1216(SB), Z3, Z3
-	VSUBPD        mathDoubles<>+1280(SB), Z3, Z3
-	VPANDD        mathDoubles<>+1344(SB), Z2, Z2
-	VPADDQ        mathDoubles<>+1408(SB), Z2, Z2
-	VSUBPD        mathDoubles<>+0(SB), Z2, Z2
-	VADDPD        mathDoubles<>+1472(SB), Z2, Z4
-	VDIVPD        Z4, Z2, Z4
-	VMULPD        Z4, Z4, Z5
-	VMOVUPS       mathDoubles<>+1536(SB), Z6
-	VFMADD213PD   mathDoubles<>+1600(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1664(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1728(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1792(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1856(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1920(SB), Z5, Z6
-	VMULPD        Z2, Z2, Z7
-	VMULPD        mathDoubles<>+1984(SB), Z7, Z7
-	VMOVAPD       Z6, Z6
-	VFMADD213PD   Z7, Z5, Z6
-	VMULPD        mathDoubles<>+2048(SB), Z3, Z5
-	VFMADD231PD   Z4, Z6, Z5
-	VSUBPD        Z5, Z7, Z4
-	VSUBPD        Z2, Z4, Z2
-	VMOVUPS       mathDoubles<>+2112(SB), Z4
-	VFMSUB213PD   Z2, Z3, Z4
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z0, K1
-	VMOVAPD       Z4, Z2
-	VMOVUPD       Z0, K1, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCMPPD        $0x00, Z3, Z0, K1
-	VMOVAPD       Z2, Z2
-	VMOVUPD       mathDoubles<>+2240(SB), K1, Z2
-	VCMPPD        $0x09, Z3, Z0, K1
-	VMOVAPD       Z2, Z0
-	VMOVUPD       mathDoubles<>+2304(SB), K1, Z0
-	VPADDQ        mathDoubles<>+1152(SB), Z1, Z2
-	VPSRLQ        $0x34, Z2, Z3
-	VPORD         mathDoubles<>+1216(SB), Z3, Z3
-	VSUBPD        mathDoubles<>+1280(SB), Z3, Z3
-	VPANDD        mathDoubles<>+1344(SB), Z2, Z2
-	VPADDQ        mathDoubles<>+1408(SB), Z2, Z2
-	VSUBPD        mathDoubles<>+0(SB), Z2, Z2
-	VADDPD        mathDoubles<>+1472(SB), Z2, Z4
-	VDIVPD        Z4, Z2, Z4
-	VMULPD        Z4, Z4, Z5
-	VMOVUPS       mathDoubles<>+1536(SB), Z6
-	VFMADD213PD   mathDoubles<>+1600(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1664(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1728(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1792(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1856(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1920(SB), Z5, Z6
-	VMULPD        Z2, Z2, Z7
-	VMULPD        mathDoubles<>+1984(SB), Z7, Z7
-	VMOVAPD       Z6, Z6
-	VFMADD213PD   Z7, Z5, Z6
-	VMULPD        mathDoubles<>+2048(SB), Z3, Z5
-	VFMADD231PD   Z4, Z6, Z5
-	VSUBPD        Z5, Z7, Z4
-	VSUBPD        Z2, Z4, Z2
-	VMOVUPS       mathDoubles<>+2112(SB), Z4
-	VFMSUB213PD   Z2, Z3, Z4
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z1, K1
-	VMOVAPD       Z4, Z2
-	VMOVUPD       Z1, K1, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCMPPD        $0x00, Z3, Z1, K1
-	VMOVAPD       Z2, Z2
-	VMOVUPD       mathDoubles<>+2240(SB), K1, Z2
-	VCMPPD        $0x09, Z3, Z1, K1
-	VMOVAPD       Z2, Z1
-	VMOVUPD       mathDoubles<>+2304(SB), K1, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
+loop:
+	SUBQ            $+8, AX
+	JLT             tail
+	VBROADCASTF64X4 (SI)(DX*1), Z0
 
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VPADDQ        mathDoubles<>+1152(SB), Z0, Z2
-	VPSRLQ        $0x34, Z2, Z3
-	VPORD         mathDoubles<>+1216(SB), Z3, Z3
-	VSUBPD        mathDoubles<>+1280(SB), Z3, Z3
-	VPANDD        mathDoubles<>+1344(SB), Z2, Z2
-	VPADDQ        mathDoubles<>+1408(SB), Z2, Z2
-	VSUBPD        mathDoubles<>+0(SB), Z2, Z2
-	VADDPD        mathDoubles<>+1472(SB), Z2, Z4
-	VDIVPD        Z4, Z2, Z4
-	VMULPD        Z4, Z4, Z5
-	VMOVUPS       mathDoubles<>+1536(SB), Z6
-	VFMADD213PD   mathDoubles<>+1600(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1664(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1728(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1792(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1856(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1920(SB), Z5, Z6
-	VMULPD        Z2, Z2, Z7
-	VMULPD        mathDoubles<>+1984(SB), Z7, Z7
-	VMOVAPD       Z6, Z6
-	VFMADD213PD   Z7, Z5, Z6
-	VMULPD        mathDoubles<>+2048(SB), Z3, Z5
-	VFMADD231PD   Z4, Z6, Z5
-	VSUBPD        Z5, Z7, Z4
-	VSUBPD        Z2, Z4, Z2
-	VMOVUPS       mathDoubles<>+2112(SB), Z4
-	VFMSUB213PD   Z2, Z3, Z4
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z0, K2
-	VMOVAPD       Z4, Z2
-	VMOVUPD       Z0, K2, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCMPPD        $0x00, Z3, Z0, K2
-	VMOVAPD       Z2, Z2
-	VMOVUPD       mathDoubles<>+2240(SB), K2, Z2
-	VCMPPD        $0x09, Z3, Z0, K2
-	VMOVAPD       Z2, Z0
-	VMOVUPD       mathDoubles<>+2304(SB), K2, Z0
-	VPADDQ        mathDoubles<>+1152(SB), Z1, Z2
-	VPSRLQ        $0x34, Z2, Z3
-	VPORD         mathDoubles<>+1216(SB), Z3, Z3
-	VSUBPD        mathDoubles<>+1280(SB), Z3, Z3
-	VPANDD        mathDoubles<>+1344(SB), Z2, Z2
-	VPADDQ        mathDoubles<>+1408(SB), Z2, Z2
-	VSUBPD        mathDoubles<>+0(SB), Z2, Z2
-	VADDPD        mathDoubles<>+1472(SB), Z2, Z4
-	VDIVPD        Z4, Z2, Z4
-	VMULPD        Z4, Z4, Z5
-	VMOVUPS       mathDoubles<>+1536(SB), Z6
-	VFMADD213PD   mathDoubles<>+1600(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1664(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1728(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1792(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1856(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1920(SB), Z5, Z6
-	VMULPD        Z2, Z2, Z7
-	VMULPD        mathDoubles<>+1984(SB), Z7, Z7
-	VMOVAPD       Z6, Z6
-	VFMADD213PD   Z7, Z5, Z6
-	VMULPD        mathDoubles<>+2048(SB), Z3, Z5
-	VFMADD231PD   Z4, Z6, Z5
-	VSUBPD        Z5, Z7, Z4
-	VSUBPD        Z2, Z4, Z2
-	VMOVUPS       mathDoubles<>+2112(SB), Z4
-	VFMSUB213PD   Z2, Z3, Z4
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z1, K2
-	VMOVAPD       Z4, Z2
-	VMOVUPD       Z1, K2, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCMPPD        $0x00, Z3, Z1, K2
-	VMOVAPD       Z2, Z2
-	VMOVUPD       mathDoubles<>+2240(SB), K2, Z2
-	VCMPPD        $0x09, Z3, Z1, K2
-	VMOVAPD       Z2, Z1
-	VMOVUPD       mathDoubles<>+2304(SB), K2, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
+compute:
+	VCVTPS2PD   Y0, Z0
+	VPADDQ      mathDoubles<>+64(SB), Z0, Z1
+	VPSRLQ      $0x34, Z1, Z2
+	VPORD       mathDoubles<>+128(SB), Z2, Z2
+	VSUBPD      mathDoubles<>+192(SB), Z2, Z2
+	VPANDD      mathDoubles<>+256(SB), Z1, Z1
+	VPADDQ      mathDoubles<>+320(SB), Z1, Z1
+	VSUBPD      mathDoubles<>+0(SB), Z1, Z1
+	VADDPD      mathDoubles<>+384(SB), Z1, Z3
+	VDIVPD      Z3, Z1, Z3
+	VMULPD      Z3, Z3, Z4
+	VMOVUPS     mathDoubles<>+448(SB), Z5
+	VFMADD213PD mathDoubles<>+512(SB), Z4, Z5
+	VFMADD213PD mathDoubles<>+576(SB), Z4, Z5
+	VFMADD213PD mathDoubles<>+640(SB), Z4, Z5
+	VFMADD213PD mathDoubles<>+704(SB), Z4, Z5
+	VFMADD213PD mathDoubles<>+768(SB), Z4, Z5
+	VFMADD213PD mathDoubles<>+832(SB), Z4, Z5
+	VMULPD      Z1, Z1, Z6
+	VMULPD      mathDoubles<>+896(SB), Z6, Z6
+	VMOVAPD     Z5, Z5
+	VFMADD213PD Z6, Z4, Z5
+	VMULPD      mathDoubles<>+960(SB), Z2, Z4
+	VFMADD231PD Z3, Z5, Z4
+	VSUBPD      Z4, Z6, Z3
+	VSUBPD      Z1, Z3, Z1
+	VMOVUPS     mathDoubles<>+1024(SB), Z3
+	VFMSUB213PD Z1, Z2, Z3
+	VCMPPD      $0x00, mathDoubles<>+1088(SB), Z0, K2
+	VMOVAPD     Z3, Z1
+	VMOVUPD     Z0, K2, Z1
+	VPSUBD      Z2, Z2, Z2
+	VCMPPD      $0x00, Z2, Z0, K2
+	VMOVAPD     Z1, Z1
+	VMOVUPD     mathDoubles<>+1152(SB), K2, Z1
+	VCMPPD      $0x09, Z2, Z0, K2
+	VMOVAPD     Z1, Z0
+	VMOVUPD     mathDoubles<>+1216(SB), K2, Z0
+	VPSUBD      Z1, Z1, Z1
+	VCVTPD2PS   Z0, Y1
+	TESTQ       AX, AX
+	JLT         store
+	VMOVUPS     Y1, (BX)(DX*1)
+	ADDQ        $+32, DX
+	TESTQ       AX, AX
+	JNZ         loop
+	JMP         done
 
-done:
-	VZEROUPPER
-	RET
+tail:
+	LEAQ      8(AX), CX
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z0
+	JMP       compute
 
-// func avx512Log1p(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Log1p(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VADDPD        mathDoubles<>+0(SB), Z0, Z2
-	VSUBPD        mathDoubles<>+0(SB), Z2, Z3
-	VSUBPD        Z3, Z0, Z3
-	VPANDD        mathDoubles<>+2368(SB), Z0, Z4
-	VCMPPD        $0x01, mathDoubles<>+0(SB), Z4, K1
-	VPSUBD        Z4, Z4, Z4
-	VPADDQ        mathDoubles<>+1152(SB), Z2, Z5
-	VPSRLQ        $0x34, Z5, Z6
-	VPORD         mathDoubles<>+1216(SB), Z6, Z6
-	VSUBPD        mathDoubles<>+1280(SB), Z6, Z6
-	VPANDD        mathDoubles<>+1344(SB), Z5, Z5
-	VPADDQ        mathDoubles<>+1408(SB), Z5, Z5
-	VSUBPD        mathDoubles<>+0(SB), Z5, Z5
-	VADDPD        mathDoubles<>+1472(SB), Z5, Z7
-	VDIVPD        Z7, Z5, Z7
-	VMULPD        Z7, Z7, Z8
-	VMOVUPS       mathDoubles<>+1536(SB), Z9
-	VFMADD213PD   mathDoubles<>+1600(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1664(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1728(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1792(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1856(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1920(SB), Z8, Z9
-	VMULPD        Z5, Z5, Z10
-	VMULPD        mathDoubles<>+1984(SB), Z10, Z10
-	VMOVAPD       Z9, Z9
-	VFMADD213PD   Z10, Z8, Z9
-	VMULPD        mathDoubles<>+2048(SB), Z6, Z8
-	VFMADD231PD   Z7, Z9, Z8
-	VSUBPD        Z8, Z10, Z7
-	VSUBPD        Z5, Z7, Z5
-	VMOVUPS       mathDoubles<>+2112(SB), Z7
-	VFMSUB213PD   Z5, Z6, Z7
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z2, K2
-	VMOVAPD       Z7, Z5
-	VMOVUPD       Z2, K2, Z5
-	VPSUBD        Z6, Z6, Z6
-	VCMPPD        $0x00, Z6, Z2, K2
-	VMOVAPD       Z5, Z5
-	VMOVUPD       mathDoubles<>+2240(SB), K2, Z5
-	VCMPPD        $0x09, Z6, Z2, K2
-	VMOVAPD       Z5, Z2
-	VMOVUPD       mathDoubles<>+2304(SB), K2, Z2
-	VMOVAPD       Z4, Z4
-	VMOVUPD       Z3, K1, Z4
-	VADDPD        Z4, Z2, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z0, Z0
-	VPORD         Z0, Z2, Z0
-	VADDPD        mathDoubles<>+0(SB), Z1, Z2
-	VSUBPD        mathDoubles<>+0(SB), Z2, Z3
-	VSUBPD        Z3, Z1, Z3
-	VPANDD        mathDoubles<>+2368(SB), Z1, Z4
-	VCMPPD        $0x01, mathDoubles<>+0(SB), Z4, K1
-	VPSUBD        Z4, Z4, Z4
-	VPADDQ        mathDoubles<>+1152(SB), Z2, Z5
-	VPSRLQ        $0x34, Z5, Z6
-	VPORD         mathDoubles<>+1216(SB), Z6, Z6
-	VSUBPD        mathDoubles<>+1280(SB), Z6, Z6
-	VPANDD        mathDoubles<>+1344(SB), Z5, Z5
-	VPADDQ        mathDoubles<>+1408(SB), Z5, Z5
-	VSUBPD        mathDoubles<>+0(SB), Z5, Z5
-	VADDPD        mathDoubles<>+1472(SB), Z5, Z7
-	VDIVPD        Z7, Z5, Z7
-	VMULPD        Z7, Z7, Z8
-	VMOVUPS       mathDoubles<>+1536(SB), Z9
-	VFMADD213PD   mathDoubles<>+1600(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1664(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1728(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1792(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1856(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1920(SB), Z8, Z9
-	VMULPD        Z5, Z5, Z10
-	VMULPD        mathDoubles<>+1984(SB), Z10, Z10
-	VMOVAPD       Z9, Z9
-	VFMADD213PD   Z10, Z8, Z9
-	VMULPD        mathDoubles<>+2048(SB), Z6, Z8
-	VFMADD231PD   Z7, Z9, Z8
-	VSUBPD        Z8, Z10, Z7
-	VSUBPD        Z5, Z7, Z5
-	VMOVUPS       mathDoubles<>+2112(SB), Z7
-	VFMSUB213PD   Z5, Z6, Z7
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z2, K2
-	VMOVAPD       Z7, Z5
-	VMOVUPD       Z2, K2, Z5
-	VPSUBD        Z6, Z6, Z6
-	VCMPPD        $0x00, Z6, Z2, K2
-	VMOVAPD       Z5, Z5
-	VMOVUPD       mathDoubles<>+2240(SB), K2, Z5
-	VCMPPD        $0x09, Z6, Z2, K2
-	VMOVAPD       Z5, Z2
-	VMOVUPD       mathDoubles<>+2304(SB), K2, Z2
-	VMOVAPD       Z4, Z4
-	VMOVUPD       Z3, K1, Z4
-	VADDPD        Z4, Z2, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z1, Z1
-	VPORD         Z1, Z2, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
-
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VADDPD        mathDoubles<>+0(SB), Z0, Z2
-	VSUBPD        mathDoubles<>+0(SB), Z2, Z3
-	VSUBPD        Z3, Z0, Z3
-	VPANDD        mathDoubles<>+2368(SB), Z0, Z4
-	VCMPPD        $0x01, mathDoubles<>+0(SB), Z4, K2
-	VPSUBD        Z4, Z4, Z4
-	VPADDQ        mathDoubles<>+1152(SB), Z2, Z5
-	VPSRLQ        $0x34, Z5, Z6
-	VPORD         mathDoubles<>+1216(SB), Z6, Z6
-	VSUBPD        mathDoubles<>+1280(SB), Z6, Z6
-	VPANDD        mathDoubles<>+1344(SB), Z5, Z5
-	VPADDQ        mathDoubles<>+1408(SB), Z5, Z5
-	VSUBPD        mathDoubles<>+0(SB), Z5, Z5
-	VADDPD        mathDoubles<>+1472(SB), Z5, Z7
-	VDIVPD        Z7, Z5, Z7
-	VMULPD        Z7, Z7, Z8
-	VMOVUPS       mathDoubles<>+1536(SB), Z9
-	VFMADD213PD   mathDoubles<>+1600(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1664(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1728(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1792(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1856(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1920(SB), Z8, Z9
-	VMULPD        Z5, Z5, Z10
-	VMULPD        mathDoubles<>+1984(SB), Z10, Z10
-	VMOVAPD       Z9, Z9
-	VFMADD213PD   Z10, Z8, Z9
-	VMULPD        mathDoubles<>+2048(SB), Z6, Z8
-	VFMADD231PD   Z7, Z9, Z8
-	VSUBPD        Z8, Z10, Z7
-	VSUBPD        Z5, Z7, Z5
-	VMOVUPS       mathDoubles<>+2112(SB), Z7
-	VFMSUB213PD   Z5, Z6, Z7
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z2, K3
-	VMOVAPD       Z7, Z5
-	VMOVUPD       Z2, K3, Z5
-	VPSUBD        Z6, Z6, Z6
-	VCMPPD        $0x00, Z6, Z2, K3
-	VMOVAPD       Z5, Z5
-	VMOVUPD       mathDoubles<>+2240(SB), K3, Z5
-	VCMPPD        $0x09, Z6, Z2, K3
-	VMOVAPD       Z5, Z2
-	VMOVUPD       mathDoubles<>+2304(SB), K3, Z2
-	VMOVAPD       Z4, Z4
-	VMOVUPD       Z3, K2, Z4
-	VADDPD        Z4, Z2, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z0, Z0
-	VPORD         Z0, Z2, Z0
-	VADDPD        mathDoubles<>+0(SB), Z1, Z2
-	VSUBPD        mathDoubles<>+0(SB), Z2, Z3
-	VSUBPD        Z3, Z1, Z3
-	VPANDD        mathDoubles<>+2368(SB), Z1, Z4
-	VCMPPD        $0x01, mathDoubles<>+0(SB), Z4, K2
-	VPSUBD        Z4, Z4, Z4
-	VPADDQ        mathDoubles<>+1152(SB), Z2, Z5
-	VPSRLQ        $0x34, Z5, Z6
-	VPORD         mathDoubles<>+1216(SB), Z6, Z6
-	VSUBPD        mathDoubles<>+1280(SB), Z6, Z6
-	VPANDD        mathDoubles<>+1344(SB), Z5, Z5
-	VPADDQ        mathDoubles<>+1408(SB), Z5, Z5
-	VSUBPD        mathDoubles<>+0(SB), Z5, Z5
-	VADDPD        mathDoubles<>+1472(SB), Z5, Z7
-	VDIVPD        Z7, Z5, Z7
-	VMULPD        Z7, Z7, Z8
-	VMOVUPS       mathDoubles<>+1536(SB), Z9
-	VFMADD213PD   mathDoubles<>+1600(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1664(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1728(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1792(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1856(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1920(SB), Z8, Z9
-	VMULPD        Z5, Z5, Z10
-	VMULPD        mathDoubles<>+1984(SB), Z10, Z10
-	VMOVAPD       Z9, Z9
-	VFMADD213PD   Z10, Z8, Z9
-	VMULPD        mathDoubles<>+2048(SB), Z6, Z8
-	VFMADD231PD   Z7, Z9, Z8
-	VSUBPD        Z8, Z10, Z7
-	VSUBPD        Z5, Z7, Z5
-	VMOVUPS       mathDoubles<>+2112(SB), Z7
-	VFMSUB213PD   Z5, Z6, Z7
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z2, K3
-	VMOVAPD       Z7, Z5
-	VMOVUPD       Z2, K3, Z5
-	VPSUBD        Z6, Z6, Z6
-	VCMPPD        $0x00, Z6, Z2, K3
-	VMOVAPD       Z5, Z5
-	VMOVUPD       mathDoubles<>+2240(SB), K3, Z5
-	VCMPPD        $0x09, Z6, Z2, K3
-	VMOVAPD       Z5, Z2
-	VMOVUPD       mathDoubles<>+2304(SB), K3, Z2
-	VMOVAPD       Z4, Z4
-	VMOVUPD       Z3, K2, Z4
-	VADDPD        Z4, Z2, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z1, Z1
-	VPORD         Z1, Z2, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx512Erf(n int, y *float32, x *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Erf(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VMOVUPS       mathDoubles<>+2432(SB), Z2
-	VMAXPD        Z0, Z2, Z2
-	VMOVUPS       mathDoubles<>+2496(SB), Z0
-	VMINPD        Z2, Z0, Z2
-	VMOVUPS       mathDoubles<>+2560(SB), Z0
-	VFMADD231PD   Z2, Z2, Z0
-	VMOVUPS       mathDoubles<>+2624(SB), Z3
-	VFMADD213PD   mathDoubles<>+2688(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+2752(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+2816(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+2880(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+2944(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3008(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3072(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3136(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3200(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3264(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3328(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3392(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3456(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3520(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3584(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3648(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3712(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3776(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3840(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3904(SB), Z0, Z3
-	VMULPD        Z3, Z2, Z0
-	VMOVUPS       mathDoubles<>+2432(SB), Z2
-	VMAXPD        Z1, Z2, Z2
-	VMOVUPS       mathDoubles<>+2496(SB), Z1
-	VMINPD        Z2, Z1, Z2
-	VMOVUPS       mathDoubles<>+2560(SB), Z1
-	VFMADD231PD   Z2, Z2, Z1
-	VMOVUPS       mathDoubles<>+2624(SB), Z3
-	VFMADD213PD   mathDoubles<>+2688(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+2752(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+2816(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+2880(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+2944(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3008(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3072(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3136(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3200(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3264(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3328(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3392(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3456(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3520(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3584(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3648(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3712(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3776(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3840(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3904(SB), Z1, Z3
-	VMULPD        Z3, Z2, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
-
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VMOVUPS       mathDoubles<>+2432(SB), Z2
-	VMAXPD        Z0, Z2, Z2
-	VMOVUPS       mathDoubles<>+2496(SB), Z0
-	VMINPD        Z2, Z0, Z2
-	VMOVUPS       mathDoubles<>+2560(SB), Z0
-	VFMADD231PD   Z2, Z2, Z0
-	VMOVUPS       mathDoubles<>+2624(SB), Z3
-	VFMADD213PD   mathDoubles<>+2688(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+2752(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+2816(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+2880(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+2944(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3008(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3072(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3136(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3200(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3264(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3328(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3392(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3456(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3520(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3584(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3648(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3712(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3776(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3840(SB), Z0, Z3
-	VFMADD213PD   mathDoubles<>+3904(SB), Z0, Z3
-	VMULPD        Z3, Z2, Z0
-	VMOVUPS       mathDoubles<>+2432(SB), Z2
-	VMAXPD        Z1, Z2, Z2
-	VMOVUPS       mathDoubles<>+2496(SB), Z1
-	VMINPD        Z2, Z1, Z2
-	VMOVUPS       mathDoubles<>+2560(SB), Z1
-	VFMADD231PD   Z2, Z2, Z1
-	VMOVUPS       mathDoubles<>+2624(SB), Z3
-	VFMADD213PD   mathDoubles<>+2688(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+2752(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+2816(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+2880(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+2944(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3008(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3072(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3136(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3200(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3264(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3328(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3392(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3456(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3520(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3584(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3648(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3712(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3776(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3840(SB), Z1, Z3
-	VFMADD213PD   mathDoubles<>+3904(SB), Z1, Z3
-	VMULPD        Z3, Z2, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
+store:
+	VMOVUPS Z1, K1, (BX)(DX*1)
 
 done:
 	VZEROUPPER
@@ -1832,749 +668,112 @@ done:
 // func avx512GELU(n int, y *float32, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512GELU(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
+	MOVQ  n+0(FP), AX
+	XORQ  DX, DX
+	MOVQ  y+8(FP), BX
+	MOVQ  x+16(FP), SI
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VMULPD        Z0, Z0, Z2
-	VMULPD        mathDoubles<>+3968(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+64(SB), Z3
-	VMAXPD        Z2, Z3, Z3
-	VMOVUPS       mathDoubles<>+128(SB), Z2
-	VMINPD        Z3, Z2, Z3
-	VMOVUPS       mathDoubles<>+192(SB), Z2
-	VFMADD231PD   mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD        mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z3
-	VPSLLQ        $0x34, Z2, Z2
-	VPADDQ        mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z3, Z4
-	VMULPD        Z3, Z3, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z3, Z4, Z5
-	VFMADD213PD   Z2, Z2, Z5
-	VPORD         mathDoubles<>+1088(SB), Z0, Z2
-	VPSUBD        Z3, Z3, Z3
-	VMOVUPS       mathDoubles<>+4032(SB), Z4
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z2, K1
-	VMOVAPD       Z4, Z2
-	VMOVUPD       Z3, K1, Z2
-	VPANDD        Z5, Z2, Z2
-	VPANDD        mathDoubles<>+2368(SB), Z0, Z3
-	VMULPD        mathDoubles<>+1408(SB), Z3, Z3
-	VMOVUPS       mathDoubles<>+4160(SB), Z4
-	VMINPD        Z3, Z4, Z3
-	VADDPD        mathDoubles<>+4224(SB), Z3, Z4
-	VADDPD        Z3, Z3, Z5
-	VADDPD        mathDoubles<>+0(SB), Z5, Z5
-	VMULPD        Z5, Z4, Z6
-	VMOVUPS       mathDoubles<>+0(SB), Z7
-	VDIVPD        Z6, Z7, Z7
-	VSUBPD        mathDoubles<>+4224(SB), Z3, Z3
-	VMULPD        Z5, Z3, Z3
-	VMULPD        Z7, Z3, Z3
-	VMOVUPS       mathDoubles<>+4288(SB), Z5
-	VFMADD213PD   mathDoubles<>+4352(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4416(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4480(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4544(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4608(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4672(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4736(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4800(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4864(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4928(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4992(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+5056(SB), Z3, Z5
-	VMULPD        Z7, Z4, Z3
-	VMULPD        Z3, Z5, Z3
-	VMULPD        mathDoubles<>+1984(SB), Z2, Z2
-	VMULPD        Z2, Z3, Z2
-	VMOVUPS       mathDoubles<>+0(SB), Z3
-	VSUBPD        Z2, Z3, Z3
-	VPSUBD        Z4, Z4, Z4
-	VCMPPD        $0x01, Z4, Z0, K1
-	VMOVAPD       Z3, Z3
-	VMOVUPD       Z2, K1, Z3
-	VMULPD        Z3, Z0, Z0
-	VMULPD        Z1, Z1, Z2
-	VMULPD        mathDoubles<>+3968(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+64(SB), Z3
-	VMAXPD        Z2, Z3, Z3
-	VMOVUPS       mathDoubles<>+128(SB), Z2
-	VMINPD        Z3, Z2, Z3
-	VMOVUPS       mathDoubles<>+192(SB), Z2
-	VFMADD231PD   mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD        mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z3
-	VPSLLQ        $0x34, Z2, Z2
-	VPADDQ        mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z3, Z4
-	VMULPD        Z3, Z3, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z3, Z4, Z5
-	VFMADD213PD   Z2, Z2, Z5
-	VPORD         mathDoubles<>+1088(SB), Z1, Z2
-	VPSUBD        Z3, Z3, Z3
-	VMOVUPS       mathDoubles<>+4032(SB), Z4
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z2, K1
-	VMOVAPD       Z4, Z2
-	VMOVUPD       Z3, K1, Z2
-	VPANDD        Z5, Z2, Z2
-	VPANDD        mathDoubles<>+2368(SB), Z1, Z3
-	VMULPD        mathDoubles<>+1408(SB), Z3, Z3
-	VMOVUPS       mathDoubles<>+4160(SB), Z4
-	VMINPD        Z3, Z4, Z3
-	VADDPD        mathDoubles<>+4224(SB), Z3, Z4
-	VADDPD        Z3, Z3, Z5
-	VADDPD        mathDoubles<>+0(SB), Z5, Z5
-	VMULPD        Z5, Z4, Z6
-	VMOVUPS       mathDoubles<>+0(SB), Z7
-	VDIVPD        Z6, Z7, Z7
-	VSUBPD        mathDoubles<>+4224(SB), Z3, Z3
-	VMULPD        Z5, Z3, Z3
-	VMULPD        Z7, Z3, Z3
-	VMOVUPS       mathDoubles<>+4288(SB), Z5
-	VFMADD213PD   mathDoubles<>+4352(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4416(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4480(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4544(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4608(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4672(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4736(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4800(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4864(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4928(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4992(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+5056(SB), Z3, Z5
-	VMULPD        Z7, Z4, Z3
-	VMULPD        Z3, Z5, Z3
-	VMULPD        mathDoubles<>+1984(SB), Z2, Z2
-	VMULPD        Z2, Z3, Z2
-	VMOVUPS       mathDoubles<>+0(SB), Z3
-	VSUBPD        Z2, Z3, Z3
-	VPSUBD        Z4, Z4, Z4
-	VCMPPD        $0x01, Z4, Z1, K1
-	VMOVAPD       Z3, Z3
-	VMOVUPD       Z2, K1, Z3
-	VMULPD        Z3, Z1, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
+loop:
+	SUBQ            $+8, AX
+	JLT             tail
+	VBROADCASTF64X4 (SI)(DX*1), Z0
 
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VMULPD        Z0, Z0, Z2
-	VMULPD        mathDoubles<>+3968(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+64(SB), Z3
-	VMAXPD        Z2, Z3, Z3
-	VMOVUPS       mathDoubles<>+128(SB), Z2
-	VMINPD        Z3, Z2, Z3
-	VMOVUPS       mathDoubles<>+192(SB), Z2
-	VFMADD231PD   mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD        mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z3
-	VPSLLQ        $0x34, Z2, Z2
-	VPADDQ        mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z3, Z4
-	VMULPD        Z3, Z3, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z3, Z4, Z5
-	VFMADD213PD   Z2, Z2, Z5
-	VPORD         mathDoubles<>+1088(SB), Z0, Z2
-	VPSUBD        Z3, Z3, Z3
-	VMOVUPS       mathDoubles<>+4032(SB), Z4
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z2, K2
-	VMOVAPD       Z4, Z2
-	VMOVUPD       Z3, K2, Z2
-	VPANDD        Z5, Z2, Z2
-	VPANDD        mathDoubles<>+2368(SB), Z0, Z3
-	VMULPD        mathDoubles<>+1408(SB), Z3, Z3
-	VMOVUPS       mathDoubles<>+4160(SB), Z4
-	VMINPD        Z3, Z4, Z3
-	VADDPD        mathDoubles<>+4224(SB), Z3, Z4
-	VADDPD        Z3, Z3, Z5
-	VADDPD        mathDoubles<>+0(SB), Z5, Z5
-	VMULPD        Z5, Z4, Z6
-	VMOVUPS       mathDoubles<>+0(SB), Z7
-	VDIVPD        Z6, Z7, Z7
-	VSUBPD        mathDoubles<>+4224(SB), Z3, Z3
-	VMULPD        Z5, Z3, Z3
-	VMULPD        Z7, Z3, Z3
-	VMOVUPS       mathDoubles<>+4288(SB), Z5
-	VFMADD213PD   mathDoubles<>+4352(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4416(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4480(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4544(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4608(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4672(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4736(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4800(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4864(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4928(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4992(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+5056(SB), Z3, Z5
-	VMULPD        Z7, Z4, Z3
-	VMULPD        Z3, Z5, Z3
-	VMULPD        mathDoubles<>+1984(SB), Z2, Z2
-	VMULPD        Z2, Z3, Z2
-	VMOVUPS       mathDoubles<>+0(SB), Z3
-	VSUBPD        Z2, Z3, Z3
-	VPSUBD        Z4, Z4, Z4
-	VCMPPD        $0x01, Z4, Z0, K2
-	VMOVAPD       Z3, Z3
-	VMOVUPD       Z2, K2, Z3
-	VMULPD        Z3, Z0, Z0
-	VMULPD        Z1, Z1, Z2
-	VMULPD        mathDoubles<>+3968(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+64(SB), Z3
-	VMAXPD        Z2, Z3, Z3
-	VMOVUPS       mathDoubles<>+128(SB), Z2
-	VMINPD        Z3, Z2, Z3
-	VMOVUPS       mathDoubles<>+192(SB), Z2
-	VFMADD231PD   mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD        mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z3
-	VPSLLQ        $0x34, Z2, Z2
-	VPADDQ        mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z3, Z4
-	VMULPD        Z3, Z3, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z3, Z4, Z5
-	VFMADD213PD   Z2, Z2, Z5
-	VPORD         mathDoubles<>+1088(SB), Z1, Z2
-	VPSUBD        Z3, Z3, Z3
-	VMOVUPS       mathDoubles<>+4032(SB), Z4
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z2, K2
-	VMOVAPD       Z4, Z2
-	VMOVUPD       Z3, K2, Z2
-	VPANDD        Z5, Z2, Z2
-	VPANDD        mathDoubles<>+2368(SB), Z1, Z3
-	VMULPD        mathDoubles<>+1408(SB), Z3, Z3
-	VMOVUPS       mathDoubles<>+4160(SB), Z4
-	VMINPD        Z3, Z4, Z3
-	VADDPD        mathDoubles<>+4224(SB), Z3, Z4
-	VADDPD        Z3, Z3, Z5
-	VADDPD        mathDoubles<>+0(SB), Z5, Z5
-	VMULPD        Z5, Z4, Z6
-	VMOVUPS       mathDoubles<>+0(SB), Z7
-	VDIVPD        Z6, Z7, Z7
-	VSUBPD        mathDoubles<>+4224(SB), Z3, Z3
-	VMULPD        Z5, Z3, Z3
-	VMULPD        Z7, Z3, Z3
-	VMOVUPS       mathDoubles<>+4288(SB), Z5
-	VFMADD213PD   mathDoubles<>+4352(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4416(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4480(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4544(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4608(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4672(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4736(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4800(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4864(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4928(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+4992(SB), Z3, Z5
-	VFMADD213PD   mathDoubles<>+5056(SB), Z3, Z5
-	VMULPD        Z7, Z4, Z3
-	VMULPD        Z3, Z5, Z3
-	VMULPD        mathDoubles<>+1984(SB), Z2, Z2
-	VMULPD        Z2, Z3, Z2
-	VMOVUPS       mathDoubles<>+0(SB), Z3
-	VSUBPD        Z2, Z3, Z3
-	VPSUBD        Z4, Z4, Z4
-	VCMPPD        $0x01, Z4, Z1, K2
-	VMOVAPD       Z3, Z3
-	VMOVUPD       Z2, K2, Z3
-	VMULPD        Z3, Z1, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
+compute:
+	VCVTPS2PD    Y0, Z0
+	VMULPD       Z0, Z0, Z1
+	VMULPD       mathDoubles<>+1280(SB), Z1, Z1
+	VMOVUPS      mathDoubles<>+1344(SB), Z2
+	VMAXPD       Z1, Z2, Z2
+	VMOVUPS      mathDoubles<>+1408(SB), Z1
+	VMINPD       Z2, Z1, Z2
+	VMOVUPS      mathDoubles<>+1472(SB), Z1
+	VFMADD231PD  mathDoubles<>+1536(SB), Z2, Z1
+	VSUBPD       mathDoubles<>+1472(SB), Z1, Z3
+	VFNMADD231PD mathDoubles<>+1600(SB), Z3, Z2
+	VFNMADD231PD mathDoubles<>+1664(SB), Z3, Z2
+	VPSLLQ       $0x34, Z1, Z1
+	VPADDQ       mathDoubles<>+0(SB), Z1, Z1
+	VMOVUPS      mathDoubles<>+1728(SB), Z3
+	VFMADD213PD  mathDoubles<>+1792(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1856(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1920(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1984(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2048(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2112(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2176(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2240(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2304(SB), Z2, Z3
+	VMULPD       Z2, Z2, Z4
+	VMOVAPD      Z4, Z4
+	VFMADD213PD  Z2, Z3, Z4
+	VFMADD213PD  Z1, Z1, Z4
+	VPORD        mathDoubles<>+2368(SB), Z0, Z1
+	VPSUBD       Z2, Z2, Z2
+	VMOVUPS      mathDoubles<>+2432(SB), Z3
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z1, K2
+	VMOVAPD      Z3, Z1
+	VMOVUPD      Z2, K2, Z1
+	VPANDD       Z4, Z1, Z1
+	VPANDD       mathDoubles<>+2560(SB), Z0, Z2
+	VMULPD       mathDoubles<>+320(SB), Z2, Z2
+	VMOVUPS      mathDoubles<>+2624(SB), Z3
+	VMINPD       Z2, Z3, Z2
+	VADDPD       mathDoubles<>+2688(SB), Z2, Z3
+	VADDPD       Z2, Z2, Z4
+	VADDPD       mathDoubles<>+0(SB), Z4, Z4
+	VMULPD       Z4, Z3, Z5
+	VMOVUPS      mathDoubles<>+0(SB), Z6
+	VDIVPD       Z5, Z6, Z6
+	VSUBPD       mathDoubles<>+2688(SB), Z2, Z2
+	VMULPD       Z4, Z2, Z2
+	VMULPD       Z6, Z2, Z2
+	VMOVUPS      mathDoubles<>+2752(SB), Z4
+	VFMADD213PD  mathDoubles<>+2816(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+2880(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+2944(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3008(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3072(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3136(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3200(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3264(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3328(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3392(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3456(SB), Z2, Z4
+	VFMADD213PD  mathDoubles<>+3520(SB), Z2, Z4
+	VMULPD       Z6, Z3, Z2
+	VMULPD       Z2, Z4, Z2
+	VMULPD       mathDoubles<>+896(SB), Z1, Z1
+	VMULPD       Z1, Z2, Z1
+	VMOVUPS      mathDoubles<>+0(SB), Z2
+	VSUBPD       Z1, Z2, Z2
+	VPSUBD       Z3, Z3, Z3
+	VCMPPD       $0x01, Z3, Z0, K2
+	VMOVAPD      Z2, Z2
+	VMOVUPD      Z1, K2, Z2
+	VMULPD       Z2, Z0, Z0
+	VPSUBD       Z1, Z1, Z1
+	VCVTPD2PS    Z0, Y1
+	TESTQ        AX, AX
+	JLT          store
+	VMOVUPS      Y1, (BX)(DX*1)
+	ADDQ         $+32, DX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
 
-done:
-	VZEROUPPER
-	RET
+tail:
+	LEAQ      8(AX), CX
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z0
+	JMP       compute
 
-// func avx512Pow(n int, z *float32, x *float32, y *float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512Pow(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ z+8(FP), DX
-	MOVQ x+16(FP), BX
-	MOVQ y+24(FP), SI
-
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VMOVUPS       (SI)(AX*1), Z1
-	VEXTRACTF64X4 $0x01, Z0, Y2
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y0, Z0
-	VEXTRACTF64X4 $0x01, Z1, Y3
-	VCVTPS2PD     Y3, Z3
-	VCVTPS2PD     Y1, Z1
-	VPANDD        mathDoubles<>+2368(SB), Z0, Z4
-	VPSUBD        Z5, Z5, Z5
-	VMOVUPS       mathDoubles<>+0(SB), Z6
-	VPADDQ        mathDoubles<>+1152(SB), Z4, Z7
-	VPSRLQ        $0x34, Z7, Z8
-	VPORD         mathDoubles<>+1216(SB), Z8, Z8
-	VSUBPD        mathDoubles<>+1280(SB), Z8, Z8
-	VPANDD        mathDoubles<>+1344(SB), Z7, Z7
-	VPADDQ        mathDoubles<>+1408(SB), Z7, Z7
-	VSUBPD        mathDoubles<>+0(SB), Z7, Z7
-	VADDPD        mathDoubles<>+1472(SB), Z7, Z9
-	VDIVPD        Z9, Z7, Z9
-	VMULPD        Z9, Z9, Z10
-	VMOVUPS       mathDoubles<>+1536(SB), Z11
-	VFMADD213PD   mathDoubles<>+1600(SB), Z10, Z11
-	VFMADD213PD   mathDoubles<>+1664(SB), Z10, Z11
-	VFMADD213PD   mathDoubles<>+1728(SB), Z10, Z11
-	VFMADD213PD   mathDoubles<>+1792(SB), Z10, Z11
-	VFMADD213PD   mathDoubles<>+1856(SB), Z10, Z11
-	VFMADD213PD   mathDoubles<>+1920(SB), Z10, Z11
-	VMULPD        Z7, Z7, Z12
-	VMULPD        mathDoubles<>+1984(SB), Z12, Z12
-	VMOVAPD       Z11, Z11
-	VFMADD213PD   Z12, Z10, Z11
-	VMULPD        mathDoubles<>+2048(SB), Z8, Z10
-	VFMADD231PD   Z9, Z11, Z10
-	VSUBPD        Z10, Z12, Z9
-	VSUBPD        Z7, Z9, Z7
-	VMOVUPS       mathDoubles<>+2112(SB), Z9
-	VFMSUB213PD   Z7, Z8, Z9
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z4, K1
-	VMOVAPD       Z9, Z7
-	VMOVUPD       Z4, K1, Z7
-	VPSUBD        Z8, Z8, Z8
-	VCMPPD        $0x00, Z8, Z4, K1
-	VMOVAPD       Z7, Z7
-	VMOVUPD       mathDoubles<>+2240(SB), K1, Z7
-	VCMPPD        $0x09, Z8, Z4, K1
-	VMOVAPD       Z7, Z7
-	VMOVUPD       mathDoubles<>+2304(SB), K1, Z7
-	VMULPD        Z7, Z1, Z7
-	VMOVUPS       mathDoubles<>+64(SB), Z8
-	VMAXPD        Z7, Z8, Z8
-	VMOVUPS       mathDoubles<>+128(SB), Z7
-	VMINPD        Z8, Z7, Z8
-	VMOVUPS       mathDoubles<>+192(SB), Z7
-	VFMADD231PD   mathDoubles<>+256(SB), Z8, Z7
-	VSUBPD        mathDoubles<>+192(SB), Z7, Z9
-	VFNMADD231PD  mathDoubles<>+320(SB), Z9, Z8
-	VFNMADD231PD  mathDoubles<>+384(SB), Z9, Z8
-	VPSLLQ        $0x34, Z7, Z7
-	VPADDQ        mathDoubles<>+0(SB), Z7, Z7
-	VMOVUPS       mathDoubles<>+448(SB), Z9
-	VFMADD213PD   mathDoubles<>+512(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+576(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+640(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+704(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+768(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+832(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+896(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+960(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1024(SB), Z8, Z9
-	VMULPD        Z8, Z8, Z10
-	VMOVAPD       Z10, Z10
-	VFMADD213PD   Z8, Z9, Z10
-	VFMADD213PD   Z7, Z7, Z10
-	VCMPPD        $0x00, Z6, Z4, K1
-	VMOVAPD       Z10, Z7
-	VMOVUPD       Z6, K1, Z7
-	VMULPD        mathDoubles<>+1984(SB), Z1, Z9
-	VRNDSCALEPD   $0x0b, Z1, Z8
-	VRNDSCALEPD   $0x0b, Z9, Z10
-	VCMPPD        $0x00, Z10, Z9, K1
-	VPANDD        mathDoubles<>+1088(SB), Z0, Z9
-	VMOVAPD       Z9, Z9
-	VMOVUPD       Z5, K1, Z9
-	VCMPPD        $0x01, Z5, Z0, K1
-	VMOVAPD       Z7, Z10
-	VMOVUPD       mathDoubles<>+2304(SB), K1, Z10
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z4, K1
-	VMOVAPD       Z10, Z4
-	VMOVUPD       Z7, K1, Z4
-	VCMPPD        $0x00, Z8, Z1, K1
-	VPORD         Z9, Z7, Z7
-	VMOVAPD       Z4, Z4
-	VMOVUPD       Z7, K1, Z4
-	VCMPPD        $0x00, Z5, Z1, K1
-	VMOVAPD       Z4, Z1
-	VMOVUPD       Z6, K1, Z1
-	VCMPPD        $0x00, Z6, Z0, K1
-	VMOVAPD       Z1, Z0
-	VMOVUPD       Z6, K1, Z0
-	VPANDD        mathDoubles<>+2368(SB), Z2, Z1
-	VPSUBD        Z4, Z4, Z4
-	VMOVUPS       mathDoubles<>+0(SB), Z5
-	VPADDQ        mathDoubles<>+1152(SB), Z1, Z6
-	VPSRLQ        $0x34, Z6, Z7
-	VPORD         mathDoubles<>+1216(SB), Z7, Z7
-	VSUBPD        mathDoubles<>+1280(SB), Z7, Z7
-	VPANDD        mathDoubles<>+1344(SB), Z6, Z6
-	VPADDQ        mathDoubles<>+1408(SB), Z6, Z6
-	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
-	VADDPD        mathDoubles<>+1472(SB), Z6, Z8
-	VDIVPD        Z8, Z6, Z8
-	VMULPD        Z8, Z8, Z9
-	VMOVUPS       mathDoubles<>+1536(SB), Z10
-	VFMADD213PD   mathDoubles<>+1600(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+1664(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+1728(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+1792(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+1856(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+1920(SB), Z9, Z10
-	VMULPD        Z6, Z6, Z11
-	VMULPD        mathDoubles<>+1984(SB), Z11, Z11
-	VMOVAPD       Z10, Z10
-	VFMADD213PD   Z11, Z9, Z10
-	VMULPD        mathDoubles<>+2048(SB), Z7, Z9
-	VFMADD231PD   Z8, Z10, Z9
-	VSUBPD        Z9, Z11, Z8
-	VSUBPD        Z6, Z8, Z6
-	VMOVUPS       mathDoubles<>+2112(SB), Z8
-	VFMSUB213PD   Z6, Z7, Z8
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z1, K1
-	VMOVAPD       Z8, Z6
-	VMOVUPD       Z1, K1, Z6
-	VPSUBD        Z7, Z7, Z7
-	VCMPPD        $0x00, Z7, Z1, K1
-	VMOVAPD       Z6, Z6
-	VMOVUPD       mathDoubles<>+2240(SB), K1, Z6
-	VCMPPD        $0x09, Z7, Z1, K1
-	VMOVAPD       Z6, Z6
-	VMOVUPD       mathDoubles<>+2304(SB), K1, Z6
-	VMULPD        Z6, Z3, Z6
-	VMOVUPS       mathDoubles<>+64(SB), Z7
-	VMAXPD        Z6, Z7, Z7
-	VMOVUPS       mathDoubles<>+128(SB), Z6
-	VMINPD        Z7, Z6, Z7
-	VMOVUPS       mathDoubles<>+192(SB), Z6
-	VFMADD231PD   mathDoubles<>+256(SB), Z7, Z6
-	VSUBPD        mathDoubles<>+192(SB), Z6, Z8
-	VFNMADD231PD  mathDoubles<>+320(SB), Z8, Z7
-	VFNMADD231PD  mathDoubles<>+384(SB), Z8, Z7
-	VPSLLQ        $0x34, Z6, Z6
-	VPADDQ        mathDoubles<>+0(SB), Z6, Z6
-	VMOVUPS       mathDoubles<>+448(SB), Z8
-	VFMADD213PD   mathDoubles<>+512(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+576(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+640(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+704(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+768(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+832(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+896(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+960(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+1024(SB), Z7, Z8
-	VMULPD        Z7, Z7, Z9
-	VMOVAPD       Z9, Z9
-	VFMADD213PD   Z7, Z8, Z9
-	VFMADD213PD   Z6, Z6, Z9
-	VCMPPD        $0x00, Z5, Z1, K1
-	VMOVAPD       Z9, Z6
-	VMOVUPD       Z5, K1, Z6
-	VMULPD        mathDoubles<>+1984(SB), Z3, Z8
-	VRNDSCALEPD   $0x0b, Z3, Z7
-	VRNDSCALEPD   $0x0b, Z8, Z9
-	VCMPPD        $0x00, Z9, Z8, K1
-	VPANDD        mathDoubles<>+1088(SB), Z2, Z8
-	VMOVAPD       Z8, Z8
-	VMOVUPD       Z4, K1, Z8
-	VCMPPD        $0x01, Z4, Z2, K1
-	VMOVAPD       Z6, Z9
-	VMOVUPD       mathDoubles<>+2304(SB), K1, Z9
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z1, K1
-	VMOVAPD       Z9, Z1
-	VMOVUPD       Z6, K1, Z1
-	VCMPPD        $0x00, Z7, Z3, K1
-	VPORD         Z8, Z6, Z6
-	VMOVAPD       Z1, Z1
-	VMOVUPD       Z6, K1, Z1
-	VCMPPD        $0x00, Z4, Z3, K1
-	VMOVAPD       Z1, Z1
-	VMOVUPD       Z5, K1, Z1
-	VCMPPD        $0x00, Z5, Z2, K1
-	VMOVAPD       Z1, Z1
-	VMOVUPD       Z5, K1, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
-
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, DI
-	SHLQ          CL, DI
-	DECQ          DI
-	KMOVW         DI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VMOVUPS.Z     (SI)(AX*1), K1, Z1
-	VEXTRACTF64X4 $0x01, Z0, Y2
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y0, Z0
-	VEXTRACTF64X4 $0x01, Z1, Y3
-	VCVTPS2PD     Y3, Z3
-	VCVTPS2PD     Y1, Z1
-	VPANDD        mathDoubles<>+2368(SB), Z0, Z4
-	VPSUBD        Z5, Z5, Z5
-	VMOVUPS       mathDoubles<>+0(SB), Z6
-	VPADDQ        mathDoubles<>+1152(SB), Z4, Z7
-	VPSRLQ        $0x34, Z7, Z8
-	VPORD         mathDoubles<>+1216(SB), Z8, Z8
-	VSUBPD        mathDoubles<>+1280(SB), Z8, Z8
-	VPANDD        mathDoubles<>+1344(SB), Z7, Z7
-	VPADDQ        mathDoubles<>+1408(SB), Z7, Z7
-	VSUBPD        mathDoubles<>+0(SB), Z7, Z7
-	VADDPD        mathDoubles<>+1472(SB), Z7, Z9
-	VDIVPD        Z9, Z7, Z9
-	VMULPD        Z9, Z9, Z10
-	VMOVUPS       mathDoubles<>+1536(SB), Z11
-	VFMADD213PD   mathDoubles<>+1600(SB), Z10, Z11
-	VFMADD213PD   mathDoubles<>+1664(SB), Z10, Z11
-	VFMADD213PD   mathDoubles<>+1728(SB), Z10, Z11
-	VFMADD213PD   mathDoubles<>+1792(SB), Z10, Z11
-	VFMADD213PD   mathDoubles<>+1856(SB), Z10, Z11
-	VFMADD213PD   mathDoubles<>+1920(SB), Z10, Z11
-	VMULPD        Z7, Z7, Z12
-	VMULPD        mathDoubles<>+1984(SB), Z12, Z12
-	VMOVAPD       Z11, Z11
-	VFMADD213PD   Z12, Z10, Z11
-	VMULPD        mathDoubles<>+2048(SB), Z8, Z10
-	VFMADD231PD   Z9, Z11, Z10
-	VSUBPD        Z10, Z12, Z9
-	VSUBPD        Z7, Z9, Z7
-	VMOVUPS       mathDoubles<>+2112(SB), Z9
-	VFMSUB213PD   Z7, Z8, Z9
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z4, K2
-	VMOVAPD       Z9, Z7
-	VMOVUPD       Z4, K2, Z7
-	VPSUBD        Z8, Z8, Z8
-	VCMPPD        $0x00, Z8, Z4, K2
-	VMOVAPD       Z7, Z7
-	VMOVUPD       mathDoubles<>+2240(SB), K2, Z7
-	VCMPPD        $0x09, Z8, Z4, K2
-	VMOVAPD       Z7, Z7
-	VMOVUPD       mathDoubles<>+2304(SB), K2, Z7
-	VMULPD        Z7, Z1, Z7
-	VMOVUPS       mathDoubles<>+64(SB), Z8
-	VMAXPD        Z7, Z8, Z8
-	VMOVUPS       mathDoubles<>+128(SB), Z7
-	VMINPD        Z8, Z7, Z8
-	VMOVUPS       mathDoubles<>+192(SB), Z7
-	VFMADD231PD   mathDoubles<>+256(SB), Z8, Z7
-	VSUBPD        mathDoubles<>+192(SB), Z7, Z9
-	VFNMADD231PD  mathDoubles<>+320(SB), Z9, Z8
-	VFNMADD231PD  mathDoubles<>+384(SB), Z9, Z8
-	VPSLLQ        $0x34, Z7, Z7
-	VPADDQ        mathDoubles<>+0(SB), Z7, Z7
-	VMOVUPS       mathDoubles<>+448(SB), Z9
-	VFMADD213PD   mathDoubles<>+512(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+576(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+640(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+704(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+768(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+832(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+896(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+960(SB), Z8, Z9
-	VFMADD213PD   mathDoubles<>+1024(SB), Z8, Z9
-	VMULPD        Z8, Z8, Z10
-	VMOVAPD       Z10, Z10
-	VFMADD213PD   Z8, Z9, Z10
-	VFMADD213PD   Z7, Z7, Z10
-	VCMPPD        $0x00, Z6, Z4, K2
-	VMOVAPD       Z10, Z7
-	VMOVUPD       Z6, K2, Z7
-	VMULPD        mathDoubles<>+1984(SB), Z1, Z9
-	VRNDSCALEPD   $0x0b, Z1, Z8
-	VRNDSCALEPD   $0x0b, Z9, Z10
-	VCMPPD        $0x00, Z10, Z9, K2
-	VPANDD        mathDoubles<>+1088(SB), Z0, Z9
-	VMOVAPD       Z9, Z9
-	VMOVUPD       Z5, K2, Z9
-	VCMPPD        $0x01, Z5, Z0, K2
-	VMOVAPD       Z7, Z10
-	VMOVUPD       mathDoubles<>+2304(SB), K2, Z10
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z4, K2
-	VMOVAPD       Z10, Z4
-	VMOVUPD       Z7, K2, Z4
-	VCMPPD        $0x00, Z8, Z1, K2
-	VPORD         Z9, Z7, Z7
-	VMOVAPD       Z4, Z4
-	VMOVUPD       Z7, K2, Z4
-	VCMPPD        $0x00, Z5, Z1, K2
-	VMOVAPD       Z4, Z1
-	VMOVUPD       Z6, K2, Z1
-	VCMPPD        $0x00, Z6, Z0, K2
-	VMOVAPD       Z1, Z0
-	VMOVUPD       Z6, K2, Z0
-	VPANDD        mathDoubles<>+2368(SB), Z2, Z1
-	VPSUBD        Z4, Z4, Z4
-	VMOVUPS       mathDoubles<>+0(SB), Z5
-	VPADDQ        mathDoubles<>+1152(SB), Z1, Z6
-	VPSRLQ        $0x34, Z6, Z7
-	VPORD         mathDoubles<>+1216(SB), Z7, Z7
-	VSUBPD        mathDoubles<>+1280(SB), Z7, Z7
-	VPANDD        mathDoubles<>+1344(SB), Z6, Z6
-	VPADDQ        mathDoubles<>+1408(SB), Z6, Z6
-	VSUBPD        mathDoubles<>+0(SB), Z6, Z6
-	VADDPD        mathDoubles<>+1472(SB), Z6, Z8
-	VDIVPD        Z8, Z6, Z8
-	VMULPD        Z8, Z8, Z9
-	VMOVUPS       mathDoubles<>+1536(SB), Z10
-	VFMADD213PD   mathDoubles<>+1600(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+1664(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+1728(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+1792(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+1856(SB), Z9, Z10
-	VFMADD213PD   mathDoubles<>+1920(SB), Z9, Z10
-	VMULPD        Z6, Z6, Z11
-	VMULPD        mathDoubles<>+1984(SB), Z11, Z11
-	VMOVAPD       Z10, Z10
-	VFMADD213PD   Z11, Z9, Z10
-	VMULPD        mathDoubles<>+2048(SB), Z7, Z9
-	VFMADD231PD   Z8, Z10, Z9
-	VSUBPD        Z9, Z11, Z8
-	VSUBPD        Z6, Z8, Z6
-	VMOVUPS       mathDoubles<>+2112(SB), Z8
-	VFMSUB213PD   Z6, Z7, Z8
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z1, K2
-	VMOVAPD       Z8, Z6
-	VMOVUPD       Z1, K2, Z6
-	VPSUBD        Z7, Z7, Z7
-	VCMPPD        $0x00, Z7, Z1, K2
-	VMOVAPD       Z6, Z6
-	VMOVUPD       mathDoubles<>+2240(SB), K2, Z6
-	VCMPPD        $0x09, Z7, Z1, K2
-	VMOVAPD       Z6, Z6
-	VMOVUPD       mathDoubles<>+2304(SB), K2, Z6
-	VMULPD        Z6, Z3, Z6
-	VMOVUPS       mathDoubles<>+64(SB), Z7
-	VMAXPD        Z6, Z7, Z7
-	VMOVUPS       mathDoubles<>+128(SB), Z6
-	VMINPD        Z7, Z6, Z7
-	VMOVUPS       mathDoubles<>+192(SB), Z6
-	VFMADD231PD   mathDoubles<>+256(SB), Z7, Z6
-	VSUBPD        mathDoubles<>+192(SB), Z6, Z8
-	VFNMADD231PD  mathDoubles<>+320(SB), Z8, Z7
-	VFNMADD231PD  mathDoubles<>+384(SB), Z8, Z7
-	VPSLLQ        $0x34, Z6, Z6
-	VPADDQ        mathDoubles<>+0(SB), Z6, Z6
-	VMOVUPS       mathDoubles<>+448(SB), Z8
-	VFMADD213PD   mathDoubles<>+512(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+576(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+640(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+704(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+768(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+832(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+896(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+960(SB), Z7, Z8
-	VFMADD213PD   mathDoubles<>+1024(SB), Z7, Z8
-	VMULPD        Z7, Z7, Z9
-	VMOVAPD       Z9, Z9
-	VFMADD213PD   Z7, Z8, Z9
-	VFMADD213PD   Z6, Z6, Z9
-	VCMPPD        $0x00, Z5, Z1, K2
-	VMOVAPD       Z9, Z6
-	VMOVUPD       Z5, K2, Z6
-	VMULPD        mathDoubles<>+1984(SB), Z3, Z8
-	VRNDSCALEPD   $0x0b, Z3, Z7
-	VRNDSCALEPD   $0x0b, Z8, Z9
-	VCMPPD        $0x00, Z9, Z8, K2
-	VPANDD        mathDoubles<>+1088(SB), Z2, Z8
-	VMOVAPD       Z8, Z8
-	VMOVUPD       Z4, K2, Z8
-	VCMPPD        $0x01, Z4, Z2, K2
-	VMOVAPD       Z6, Z9
-	VMOVUPD       mathDoubles<>+2304(SB), K2, Z9
-	VCMPPD        $0x00, mathDoubles<>+2176(SB), Z1, K2
-	VMOVAPD       Z9, Z1
-	VMOVUPD       Z6, K2, Z1
-	VCMPPD        $0x00, Z7, Z3, K2
-	VPORD         Z8, Z6, Z6
-	VMOVAPD       Z1, Z1
-	VMOVUPD       Z6, K2, Z1
-	VCMPPD        $0x00, Z4, Z3, K2
-	VMOVAPD       Z1, Z1
-	VMOVUPD       Z5, K2, Z1
-	VCMPPD        $0x00, Z5, Z2, K2
-	VMOVAPD       Z1, Z1
-	VMOVUPD       Z5, K2, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
+store:
+	VMOVUPS Z1, K1, (BX)(DX*1)
 
 done:
 	VZEROUPPER
@@ -2583,344 +782,118 @@ done:
 // func avx512GELUGrad(n int, z *float32, x *float32, y *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512GELUGrad(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ z+8(FP), DX
-	MOVQ x+16(FP), BX
-	MOVQ y+24(FP), SI
+	MOVQ  n+0(FP), AX
+	XORQ  DX, DX
+	MOVQ  z+8(FP), BX
+	MOVQ  x+16(FP), SI
+	MOVQ  y+24(FP), DI
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VMOVUPS       (SI)(AX*1), Z1
-	VEXTRACTF64X4 $0x01, Z0, Y2
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y0, Z0
-	VEXTRACTF64X4 $0x01, Z1, Y3
-	VCVTPS2PD     Y3, Z3
-	VCVTPS2PD     Y1, Z1
-	VMULPD        Z0, Z0, Z4
-	VMULPD        mathDoubles<>+3968(SB), Z4, Z4
-	VMOVUPS       mathDoubles<>+64(SB), Z5
-	VMAXPD        Z4, Z5, Z5
-	VMOVUPS       mathDoubles<>+128(SB), Z4
-	VMINPD        Z5, Z4, Z5
-	VMOVUPS       mathDoubles<>+192(SB), Z4
-	VFMADD231PD   mathDoubles<>+256(SB), Z5, Z4
-	VSUBPD        mathDoubles<>+192(SB), Z4, Z6
-	VFNMADD231PD  mathDoubles<>+320(SB), Z6, Z5
-	VFNMADD231PD  mathDoubles<>+384(SB), Z6, Z5
-	VPSLLQ        $0x34, Z4, Z4
-	VPADDQ        mathDoubles<>+0(SB), Z4, Z4
-	VMOVUPS       mathDoubles<>+448(SB), Z6
-	VFMADD213PD   mathDoubles<>+512(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+576(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+640(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+704(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+768(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+832(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+896(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+960(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1024(SB), Z5, Z6
-	VMULPD        Z5, Z5, Z7
-	VMOVAPD       Z7, Z7
-	VFMADD213PD   Z5, Z6, Z7
-	VFMADD213PD   Z4, Z4, Z7
-	VPORD         mathDoubles<>+1088(SB), Z0, Z4
-	VPSUBD        Z5, Z5, Z5
-	VMOVUPS       mathDoubles<>+4032(SB), Z6
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z4, K1
-	VMOVAPD       Z6, Z4
-	VMOVUPD       Z5, K1, Z4
-	VPANDD        Z7, Z4, Z4
-	VPANDD        mathDoubles<>+2368(SB), Z0, Z5
-	VMULPD        mathDoubles<>+1408(SB), Z5, Z5
-	VMOVUPS       mathDoubles<>+4160(SB), Z6
-	VMINPD        Z5, Z6, Z5
-	VADDPD        mathDoubles<>+4224(SB), Z5, Z6
-	VADDPD        Z5, Z5, Z7
-	VADDPD        mathDoubles<>+0(SB), Z7, Z7
-	VMULPD        Z7, Z6, Z8
-	VMOVUPS       mathDoubles<>+0(SB), Z9
-	VDIVPD        Z8, Z9, Z9
-	VSUBPD        mathDoubles<>+4224(SB), Z5, Z5
-	VMULPD        Z7, Z5, Z5
-	VMULPD        Z9, Z5, Z5
-	VMOVUPS       mathDoubles<>+4288(SB), Z7
-	VFMADD213PD   mathDoubles<>+4352(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4416(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4480(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4544(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4608(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4672(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4736(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4800(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4864(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4928(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4992(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+5056(SB), Z5, Z7
-	VMULPD        Z9, Z6, Z5
-	VMULPD        Z5, Z7, Z5
-	VMULPD        mathDoubles<>+1984(SB), Z4, Z6
-	VMULPD        Z6, Z5, Z5
-	VMOVUPS       mathDoubles<>+0(SB), Z6
-	VSUBPD        Z5, Z6, Z6
-	VPSUBD        Z7, Z7, Z7
-	VCMPPD        $0x01, Z7, Z0, K1
-	VMOVAPD       Z6, Z6
-	VMOVUPD       Z5, K1, Z6
-	VMULPD        mathDoubles<>+5120(SB), Z0, Z0
-	VFMADD231PD   Z0, Z4, Z6
-	VMULPD        Z6, Z1, Z0
-	VMULPD        Z2, Z2, Z1
-	VMULPD        mathDoubles<>+3968(SB), Z1, Z1
-	VMOVUPS       mathDoubles<>+64(SB), Z4
-	VMAXPD        Z1, Z4, Z4
-	VMOVUPS       mathDoubles<>+128(SB), Z1
-	VMINPD        Z4, Z1, Z4
-	VMOVUPS       mathDoubles<>+192(SB), Z1
-	VFMADD231PD   mathDoubles<>+256(SB), Z4, Z1
-	VSUBPD        mathDoubles<>+192(SB), Z1, Z5
-	VFNMADD231PD  mathDoubles<>+320(SB), Z5, Z4
-	VFNMADD231PD  mathDoubles<>+384(SB), Z5, Z4
-	VPSLLQ        $0x34, Z1, Z1
-	VPADDQ        mathDoubles<>+0(SB), Z1, Z1
-	VMOVUPS       mathDoubles<>+448(SB), Z5
-	VFMADD213PD   mathDoubles<>+512(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+576(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+640(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+704(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+768(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+832(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+896(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+960(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+1024(SB), Z4, Z5
-	VMULPD        Z4, Z4, Z6
-	VMOVAPD       Z6, Z6
-	VFMADD213PD   Z4, Z5, Z6
-	VFMADD213PD   Z1, Z1, Z6
-	VPORD         mathDoubles<>+1088(SB), Z2, Z1
-	VPSUBD        Z4, Z4, Z4
-	VMOVUPS       mathDoubles<>+4032(SB), Z5
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z1, K1
-	VMOVAPD       Z5, Z1
-	VMOVUPD       Z4, K1, Z1
-	VPANDD        Z6, Z1, Z1
-	VPANDD        mathDoubles<>+2368(SB), Z2, Z4
-	VMULPD        mathDoubles<>+1408(SB), Z4, Z4
-	VMOVUPS       mathDoubles<>+4160(SB), Z5
-	VMINPD        Z4, Z5, Z4
-	VADDPD        mathDoubles<>+4224(SB), Z4, Z5
-	VADDPD        Z4, Z4, Z6
-	VADDPD        mathDoubles<>+0(SB), Z6, Z6
-	VMULPD        Z6, Z5, Z7
-	VMOVUPS       mathDoubles<>+0(SB), Z8
-	VDIVPD        Z7, Z8, Z8
-	VSUBPD        mathDoubles<>+4224(SB), Z4, Z4
-	VMULPD        Z6, Z4, Z4
-	VMULPD        Z8, Z4, Z4
-	VMOVUPS       mathDoubles<>+4288(SB), Z6
-	VFMADD213PD   mathDoubles<>+4352(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4416(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4480(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4544(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4608(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4672(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4736(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4800(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4864(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4928(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4992(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+5056(SB), Z4, Z6
-	VMULPD        Z8, Z5, Z4
-	VMULPD        Z4, Z6, Z4
-	VMULPD        mathDoubles<>+1984(SB), Z1, Z5
-	VMULPD        Z5, Z4, Z4
-	VMOVUPS       mathDoubles<>+0(SB), Z5
-	VSUBPD        Z4, Z5, Z5
-	VPSUBD        Z6, Z6, Z6
-	VCMPPD        $0x01, Z6, Z2, K1
-	VMOVAPD       Z5, Z5
-	VMOVUPD       Z4, K1, Z5
-	VMULPD        mathDoubles<>+5120(SB), Z2, Z2
-	VFMADD231PD   Z2, Z1, Z5
-	VMULPD        Z5, Z3, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
+loop:
+	SUBQ            $+8, AX
+	JLT             tail
+	VBROADCASTF64X4 (SI)(DX*1), Z0
+	VBROADCASTF64X4 (DI)(DX*1), Z1
 
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, DI
-	SHLQ          CL, DI
-	DECQ          DI
-	KMOVW         DI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VMOVUPS.Z     (SI)(AX*1), K1, Z1
-	VEXTRACTF64X4 $0x01, Z0, Y2
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y0, Z0
-	VEXTRACTF64X4 $0x01, Z1, Y3
-	VCVTPS2PD     Y3, Z3
-	VCVTPS2PD     Y1, Z1
-	VMULPD        Z0, Z0, Z4
-	VMULPD        mathDoubles<>+3968(SB), Z4, Z4
-	VMOVUPS       mathDoubles<>+64(SB), Z5
-	VMAXPD        Z4, Z5, Z5
-	VMOVUPS       mathDoubles<>+128(SB), Z4
-	VMINPD        Z5, Z4, Z5
-	VMOVUPS       mathDoubles<>+192(SB), Z4
-	VFMADD231PD   mathDoubles<>+256(SB), Z5, Z4
-	VSUBPD        mathDoubles<>+192(SB), Z4, Z6
-	VFNMADD231PD  mathDoubles<>+320(SB), Z6, Z5
-	VFNMADD231PD  mathDoubles<>+384(SB), Z6, Z5
-	VPSLLQ        $0x34, Z4, Z4
-	VPADDQ        mathDoubles<>+0(SB), Z4, Z4
-	VMOVUPS       mathDoubles<>+448(SB), Z6
-	VFMADD213PD   mathDoubles<>+512(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+576(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+640(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+704(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+768(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+832(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+896(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+960(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1024(SB), Z5, Z6
-	VMULPD        Z5, Z5, Z7
-	VMOVAPD       Z7, Z7
-	VFMADD213PD   Z5, Z6, Z7
-	VFMADD213PD   Z4, Z4, Z7
-	VPORD         mathDoubles<>+1088(SB), Z0, Z4
-	VPSUBD        Z5, Z5, Z5
-	VMOVUPS       mathDoubles<>+4032(SB), Z6
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z4, K2
-	VMOVAPD       Z6, Z4
-	VMOVUPD       Z5, K2, Z4
-	VPANDD        Z7, Z4, Z4
-	VPANDD        mathDoubles<>+2368(SB), Z0, Z5
-	VMULPD        mathDoubles<>+1408(SB), Z5, Z5
-	VMOVUPS       mathDoubles<>+4160(SB), Z6
-	VMINPD        Z5, Z6, Z5
-	VADDPD        mathDoubles<>+4224(SB), Z5, Z6
-	VADDPD        Z5, Z5, Z7
-	VADDPD        mathDoubles<>+0(SB), Z7, Z7
-	VMULPD        Z7, Z6, Z8
-	VMOVUPS       mathDoubles<>+0(SB), Z9
-	VDIVPD        Z8, Z9, Z9
-	VSUBPD        mathDoubles<>+4224(SB), Z5, Z5
-	VMULPD        Z7, Z5, Z5
-	VMULPD        Z9, Z5, Z5
-	VMOVUPS       mathDoubles<>+4288(SB), Z7
-	VFMADD213PD   mathDoubles<>+4352(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4416(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4480(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4544(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4608(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4672(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4736(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4800(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4864(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4928(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+4992(SB), Z5, Z7
-	VFMADD213PD   mathDoubles<>+5056(SB), Z5, Z7
-	VMULPD        Z9, Z6, Z5
-	VMULPD        Z5, Z7, Z5
-	VMULPD        mathDoubles<>+1984(SB), Z4, Z6
-	VMULPD        Z6, Z5, Z5
-	VMOVUPS       mathDoubles<>+0(SB), Z6
-	VSUBPD        Z5, Z6, Z6
-	VPSUBD        Z7, Z7, Z7
-	VCMPPD        $0x01, Z7, Z0, K2
-	VMOVAPD       Z6, Z6
-	VMOVUPD       Z5, K2, Z6
-	VMULPD        mathDoubles<>+5120(SB), Z0, Z0
-	VFMADD231PD   Z0, Z4, Z6
-	VMULPD        Z6, Z1, Z0
-	VMULPD        Z2, Z2, Z1
-	VMULPD        mathDoubles<>+3968(SB), Z1, Z1
-	VMOVUPS       mathDoubles<>+64(SB), Z4
-	VMAXPD        Z1, Z4, Z4
-	VMOVUPS       mathDoubles<>+128(SB), Z1
-	VMINPD        Z4, Z1, Z4
-	VMOVUPS       mathDoubles<>+192(SB), Z1
-	VFMADD231PD   mathDoubles<>+256(SB), Z4, Z1
-	VSUBPD        mathDoubles<>+192(SB), Z1, Z5
-	VFNMADD231PD  mathDoubles<>+320(SB), Z5, Z4
-	VFNMADD231PD  mathDoubles<>+384(SB), Z5, Z4
-	VPSLLQ        $0x34, Z1, Z1
-	VPADDQ        mathDoubles<>+0(SB), Z1, Z1
-	VMOVUPS       mathDoubles<>+448(SB), Z5
-	VFMADD213PD   mathDoubles<>+512(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+576(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+640(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+704(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+768(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+832(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+896(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+960(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+1024(SB), Z4, Z5
-	VMULPD        Z4, Z4, Z6
-	VMOVAPD       Z6, Z6
-	VFMADD213PD   Z4, Z5, Z6
-	VFMADD213PD   Z1, Z1, Z6
-	VPORD         mathDoubles<>+1088(SB), Z2, Z1
-	VPSUBD        Z4, Z4, Z4
-	VMOVUPS       mathDoubles<>+4032(SB), Z5
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z1, K2
-	VMOVAPD       Z5, Z1
-	VMOVUPD       Z4, K2, Z1
-	VPANDD        Z6, Z1, Z1
-	VPANDD        mathDoubles<>+2368(SB), Z2, Z4
-	VMULPD        mathDoubles<>+1408(SB), Z4, Z4
-	VMOVUPS       mathDoubles<>+4160(SB), Z5
-	VMINPD        Z4, Z5, Z4
-	VADDPD        mathDoubles<>+4224(SB), Z4, Z5
-	VADDPD        Z4, Z4, Z6
-	VADDPD        mathDoubles<>+0(SB), Z6, Z6
-	VMULPD        Z6, Z5, Z7
-	VMOVUPS       mathDoubles<>+0(SB), Z8
-	VDIVPD        Z7, Z8, Z8
-	VSUBPD        mathDoubles<>+4224(SB), Z4, Z4
-	VMULPD        Z6, Z4, Z4
-	VMULPD        Z8, Z4, Z4
-	VMOVUPS       mathDoubles<>+4288(SB), Z6
-	VFMADD213PD   mathDoubles<>+4352(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4416(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4480(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4544(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4608(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4672(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4736(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4800(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4864(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4928(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+4992(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+5056(SB), Z4, Z6
-	VMULPD        Z8, Z5, Z4
-	VMULPD        Z4, Z6, Z4
-	VMULPD        mathDoubles<>+1984(SB), Z1, Z5
-	VMULPD        Z5, Z4, Z4
-	VMOVUPS       mathDoubles<>+0(SB), Z5
-	VSUBPD        Z4, Z5, Z5
-	VPSUBD        Z6, Z6, Z6
-	VCMPPD        $0x01, Z6, Z2, K2
-	VMOVAPD       Z5, Z5
-	VMOVUPD       Z4, K2, Z5
-	VMULPD        mathDoubles<>+5120(SB), Z2, Z2
-	VFMADD231PD   Z2, Z1, Z5
-	VMULPD        Z5, Z3, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
+compute:
+	VCVTPS2PD    Y0, Z0
+	VCVTPS2PD    Y1, Z1
+	VMULPD       Z0, Z0, Z2
+	VMULPD       mathDoubles<>+1280(SB), Z2, Z2
+	VMOVUPS      mathDoubles<>+1344(SB), Z3
+	VMAXPD       Z2, Z3, Z3
+	VMOVUPS      mathDoubles<>+1408(SB), Z2
+	VMINPD       Z3, Z2, Z3
+	VMOVUPS      mathDoubles<>+1472(SB), Z2
+	VFMADD231PD  mathDoubles<>+1536(SB), Z3, Z2
+	VSUBPD       mathDoubles<>+1472(SB), Z2, Z4
+	VFNMADD231PD mathDoubles<>+1600(SB), Z4, Z3
+	VFNMADD231PD mathDoubles<>+1664(SB), Z4, Z3
+	VPSLLQ       $0x34, Z2, Z2
+	VPADDQ       mathDoubles<>+0(SB), Z2, Z2
+	VMOVUPS      mathDoubles<>+1728(SB), Z4
+	VFMADD213PD  mathDoubles<>+1792(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1856(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1920(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1984(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2048(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2112(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2176(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2240(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2304(SB), Z3, Z4
+	VMULPD       Z3, Z3, Z5
+	VMOVAPD      Z5, Z5
+	VFMADD213PD  Z3, Z4, Z5
+	VFMADD213PD  Z2, Z2, Z5
+	VPORD        mathDoubles<>+2368(SB), Z0, Z2
+	VPSUBD       Z3, Z3, Z3
+	VMOVUPS      mathDoubles<>+2432(SB), Z4
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z2, K2
+	VMOVAPD      Z4, Z2
+	VMOVUPD      Z3, K2, Z2
+	VPANDD       Z5, Z2, Z2
+	VPANDD       mathDoubles<>+2560(SB), Z0, Z3
+	VMULPD       mathDoubles<>+320(SB), Z3, Z3
+	VMOVUPS      mathDoubles<>+2624(SB), Z4
+	VMINPD       Z3, Z4, Z3
+	VADDPD       mathDoubles<>+2688(SB), Z3, Z4
+	VADDPD       Z3, Z3, Z5
+	VADDPD       mathDoubles<>+0(SB), Z5, Z5
+	VMULPD       Z5, Z4, Z6
+	VMOVUPS      mathDoubles<>+0(SB), Z7
+	VDIVPD       Z6, Z7, Z7
+	VSUBPD       mathDoubles<>+2688(SB), Z3, Z3
+	VMULPD       Z5, Z3, Z3
+	VMULPD       Z7, Z3, Z3
+	VMOVUPS      mathDoubles<>+2752(SB), Z5
+	VFMADD213PD  mathDoubles<>+2816(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+2880(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+2944(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3008(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3072(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3136(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3200(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3264(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3328(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3392(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3456(SB), Z3, Z5
+	VFMADD213PD  mathDoubles<>+3520(SB), Z3, Z5
+	VMULPD       Z7, Z4, Z3
+	VMULPD       Z3, Z5, Z3
+	VMULPD       mathDoubles<>+896(SB), Z2, Z4
+	VMULPD       Z4, Z3, Z3
+	VMOVUPS      mathDoubles<>+0(SB), Z4
+	VSUBPD       Z3, Z4, Z4
+	VPSUBD       Z5, Z5, Z5
+	VCMPPD       $0x01, Z5, Z0, K2
+	VMOVAPD      Z4, Z4
+	VMOVUPD      Z3, K2, Z4
+	VMULPD       mathDoubles<>+3584(SB), Z0, Z0
+	VFMADD231PD  Z0, Z2, Z4
+	VMULPD       Z4, Z1, Z0
+	VPSUBD       Z1, Z1, Z1
+	VCVTPD2PS    Z0, Y1
+	TESTQ        AX, AX
+	JLT          store
+	VMOVUPS      Y1, (BX)(DX*1)
+	ADDQ         $+32, DX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ      8(AX), CX
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z0
+	VMOVUPS.Z (DI)(DX*1), K1, Z1
+	JMP       compute
+
+store:
+	VMOVUPS Z1, K1, (BX)(DX*1)
 
 done:
 	VZEROUPPER
@@ -2929,235 +902,89 @@ done:
 // func avx512GELUTanh(n int, y *float32, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512GELUTanh(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
+	MOVQ  n+0(FP), AX
+	XORQ  DX, DX
+	MOVQ  y+8(FP), BX
+	MOVQ  x+16(FP), SI
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VMOVUPS       mathDoubles<>+0(SB), Z2
-	VMULPD        Z0, Z0, Z3
-	VFMADD231PD   mathDoubles<>+5184(SB), Z3, Z2
-	VMULPD        Z0, Z2, Z2
-	VMULPD        mathDoubles<>+5248(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+64(SB), Z3
-	VMAXPD        Z2, Z3, Z3
-	VMOVUPS       mathDoubles<>+128(SB), Z2
-	VMINPD        Z3, Z2, Z3
-	VMOVUPS       mathDoubles<>+192(SB), Z2
-	VFMADD231PD   mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD        mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z3
-	VPSLLQ        $0x34, Z2, Z2
-	VPADDQ        mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z3, Z4
-	VMULPD        Z3, Z3, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z3, Z4, Z5
-	VFMADD213PD   Z2, Z2, Z5
-	VADDPD        mathDoubles<>+0(SB), Z5, Z2
-	VMOVUPS       mathDoubles<>+0(SB), Z3
-	VDIVPD        Z2, Z3, Z3
-	VMULPD        Z3, Z5, Z2
-	VPXORD        mathDoubles<>+1088(SB), Z0, Z4
-	VPSUBD        Z5, Z5, Z5
-	VMOVUPS       mathDoubles<>+4032(SB), Z6
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z4, K1
-	VMOVAPD       Z6, Z4
-	VMOVUPD       Z5, K1, Z4
-	VPANDD        Z2, Z4, Z2
-	VPSUBD        Z2, Z2, Z2
-	VMOVUPS       mathDoubles<>+4032(SB), Z4
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z0, K1
-	VMOVAPD       Z4, Z4
-	VMOVUPD       Z2, K1, Z4
-	VPANDD        Z3, Z4, Z2
-	VMULPD        Z2, Z0, Z0
-	VMOVUPS       mathDoubles<>+0(SB), Z2
-	VMULPD        Z1, Z1, Z3
-	VFMADD231PD   mathDoubles<>+5184(SB), Z3, Z2
-	VMULPD        Z1, Z2, Z2
-	VMULPD        mathDoubles<>+5248(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+64(SB), Z3
-	VMAXPD        Z2, Z3, Z3
-	VMOVUPS       mathDoubles<>+128(SB), Z2
-	VMINPD        Z3, Z2, Z3
-	VMOVUPS       mathDoubles<>+192(SB), Z2
-	VFMADD231PD   mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD        mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z3
-	VPSLLQ        $0x34, Z2, Z2
-	VPADDQ        mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z3, Z4
-	VMULPD        Z3, Z3, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z3, Z4, Z5
-	VFMADD213PD   Z2, Z2, Z5
-	VADDPD        mathDoubles<>+0(SB), Z5, Z2
-	VMOVUPS       mathDoubles<>+0(SB), Z3
-	VDIVPD        Z2, Z3, Z3
-	VMULPD        Z3, Z5, Z2
-	VPXORD        mathDoubles<>+1088(SB), Z1, Z4
-	VPSUBD        Z5, Z5, Z5
-	VMOVUPS       mathDoubles<>+4032(SB), Z6
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z4, K1
-	VMOVAPD       Z6, Z4
-	VMOVUPD       Z5, K1, Z4
-	VPANDD        Z2, Z4, Z2
-	VPSUBD        Z2, Z2, Z2
-	VMOVUPS       mathDoubles<>+4032(SB), Z4
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z1, K1
-	VMOVAPD       Z4, Z4
-	VMOVUPD       Z2, K1, Z4
-	VPANDD        Z3, Z4, Z2
-	VMULPD        Z2, Z1, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
+loop:
+	SUBQ            $+8, AX
+	JLT             tail
+	VBROADCASTF64X4 (SI)(DX*1), Z0
 
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z1
-	VCVTPS2PD     Y0, Z0
-	VMOVUPS       mathDoubles<>+0(SB), Z2
-	VMULPD        Z0, Z0, Z3
-	VFMADD231PD   mathDoubles<>+5184(SB), Z3, Z2
-	VMULPD        Z0, Z2, Z2
-	VMULPD        mathDoubles<>+5248(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+64(SB), Z3
-	VMAXPD        Z2, Z3, Z3
-	VMOVUPS       mathDoubles<>+128(SB), Z2
-	VMINPD        Z3, Z2, Z3
-	VMOVUPS       mathDoubles<>+192(SB), Z2
-	VFMADD231PD   mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD        mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z3
-	VPSLLQ        $0x34, Z2, Z2
-	VPADDQ        mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z3, Z4
-	VMULPD        Z3, Z3, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z3, Z4, Z5
-	VFMADD213PD   Z2, Z2, Z5
-	VADDPD        mathDoubles<>+0(SB), Z5, Z2
-	VMOVUPS       mathDoubles<>+0(SB), Z3
-	VDIVPD        Z2, Z3, Z3
-	VMULPD        Z3, Z5, Z2
-	VPXORD        mathDoubles<>+1088(SB), Z0, Z4
-	VPSUBD        Z5, Z5, Z5
-	VMOVUPS       mathDoubles<>+4032(SB), Z6
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z4, K2
-	VMOVAPD       Z6, Z4
-	VMOVUPD       Z5, K2, Z4
-	VPANDD        Z2, Z4, Z2
-	VPSUBD        Z2, Z2, Z2
-	VMOVUPS       mathDoubles<>+4032(SB), Z4
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z0, K2
-	VMOVAPD       Z4, Z4
-	VMOVUPD       Z2, K2, Z4
-	VPANDD        Z3, Z4, Z2
-	VMULPD        Z2, Z0, Z0
-	VMOVUPS       mathDoubles<>+0(SB), Z2
-	VMULPD        Z1, Z1, Z3
-	VFMADD231PD   mathDoubles<>+5184(SB), Z3, Z2
-	VMULPD        Z1, Z2, Z2
-	VMULPD        mathDoubles<>+5248(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+64(SB), Z3
-	VMAXPD        Z2, Z3, Z3
-	VMOVUPS       mathDoubles<>+128(SB), Z2
-	VMINPD        Z3, Z2, Z3
-	VMOVUPS       mathDoubles<>+192(SB), Z2
-	VFMADD231PD   mathDoubles<>+256(SB), Z3, Z2
-	VSUBPD        mathDoubles<>+192(SB), Z2, Z4
-	VFNMADD231PD  mathDoubles<>+320(SB), Z4, Z3
-	VFNMADD231PD  mathDoubles<>+384(SB), Z4, Z3
-	VPSLLQ        $0x34, Z2, Z2
-	VPADDQ        mathDoubles<>+0(SB), Z2, Z2
-	VMOVUPS       mathDoubles<>+448(SB), Z4
-	VFMADD213PD   mathDoubles<>+512(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+576(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+640(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+704(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+768(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+832(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+896(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+960(SB), Z3, Z4
-	VFMADD213PD   mathDoubles<>+1024(SB), Z3, Z4
-	VMULPD        Z3, Z3, Z5
-	VMOVAPD       Z5, Z5
-	VFMADD213PD   Z3, Z4, Z5
-	VFMADD213PD   Z2, Z2, Z5
-	VADDPD        mathDoubles<>+0(SB), Z5, Z2
-	VMOVUPS       mathDoubles<>+0(SB), Z3
-	VDIVPD        Z2, Z3, Z3
-	VMULPD        Z3, Z5, Z2
-	VPXORD        mathDoubles<>+1088(SB), Z1, Z4
-	VPSUBD        Z5, Z5, Z5
-	VMOVUPS       mathDoubles<>+4032(SB), Z6
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z4, K2
-	VMOVAPD       Z6, Z4
-	VMOVUPD       Z5, K2, Z4
-	VPANDD        Z2, Z4, Z2
-	VPSUBD        Z2, Z2, Z2
-	VMOVUPS       mathDoubles<>+4032(SB), Z4
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z1, K2
-	VMOVAPD       Z4, Z4
-	VMOVUPD       Z2, K2, Z4
-	VPANDD        Z3, Z4, Z2
-	VMULPD        Z2, Z1, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
+compute:
+	VCVTPS2PD    Y0, Z0
+	VMOVUPS      mathDoubles<>+0(SB), Z1
+	VMULPD       Z0, Z0, Z2
+	VFMADD231PD  mathDoubles<>+3648(SB), Z2, Z1
+	VMULPD       Z0, Z1, Z1
+	VMULPD       mathDoubles<>+3712(SB), Z1, Z1
+	VMOVUPS      mathDoubles<>+1344(SB), Z2
+	VMAXPD       Z1, Z2, Z2
+	VMOVUPS      mathDoubles<>+1408(SB), Z1
+	VMINPD       Z2, Z1, Z2
+	VMOVUPS      mathDoubles<>+1472(SB), Z1
+	VFMADD231PD  mathDoubles<>+1536(SB), Z2, Z1
+	VSUBPD       mathDoubles<>+1472(SB), Z1, Z3
+	VFNMADD231PD mathDoubles<>+1600(SB), Z3, Z2
+	VFNMADD231PD mathDoubles<>+1664(SB), Z3, Z2
+	VPSLLQ       $0x34, Z1, Z1
+	VPADDQ       mathDoubles<>+0(SB), Z1, Z1
+	VMOVUPS      mathDoubles<>+1728(SB), Z3
+	VFMADD213PD  mathDoubles<>+1792(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1856(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1920(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+1984(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2048(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2112(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2176(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2240(SB), Z2, Z3
+	VFMADD213PD  mathDoubles<>+2304(SB), Z2, Z3
+	VMULPD       Z2, Z2, Z4
+	VMOVAPD      Z4, Z4
+	VFMADD213PD  Z2, Z3, Z4
+	VFMADD213PD  Z1, Z1, Z4
+	VADDPD       mathDoubles<>+0(SB), Z4, Z1
+	VMOVUPS      mathDoubles<>+0(SB), Z2
+	VDIVPD       Z1, Z2, Z2
+	VMULPD       Z2, Z4, Z1
+	VPXORD       mathDoubles<>+2368(SB), Z0, Z3
+	VPSUBD       Z4, Z4, Z4
+	VMOVUPS      mathDoubles<>+2432(SB), Z5
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z3, K2
+	VMOVAPD      Z5, Z3
+	VMOVUPD      Z4, K2, Z3
+	VPANDD       Z1, Z3, Z1
+	VPSUBD       Z1, Z1, Z1
+	VMOVUPS      mathDoubles<>+2432(SB), Z3
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z0, K2
+	VMOVAPD      Z3, Z3
+	VMOVUPD      Z1, K2, Z3
+	VPANDD       Z2, Z3, Z1
+	VMULPD       Z1, Z0, Z0
+	VPSUBD       Z1, Z1, Z1
+	VCVTPD2PS    Z0, Y1
+	TESTQ        AX, AX
+	JLT          store
+	VMOVUPS      Y1, (BX)(DX*1)
+	ADDQ         $+32, DX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ      8(AX), CX
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z0
+	JMP       compute
+
+store:
+	VMOVUPS Z1, K1, (BX)(DX*1)
 
 done:
 	VZEROUPPER
@@ -3166,634 +993,102 @@ done:
 // func avx512GELUTanhGrad(n int, z *float32, x *float32, y *float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512GELUTanhGrad(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), CX
-	XORQ AX, AX
-	MOVQ z+8(FP), DX
-	MOVQ x+16(FP), BX
-	MOVQ y+24(FP), SI
+	MOVQ  n+0(FP), AX
+	XORQ  DX, DX
+	MOVQ  z+8(FP), BX
+	MOVQ  x+16(FP), SI
+	MOVQ  y+24(FP), DI
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VMOVUPS       (SI)(AX*1), Z1
-	VEXTRACTF64X4 $0x01, Z0, Y2
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y0, Z0
-	VEXTRACTF64X4 $0x01, Z1, Y3
-	VCVTPS2PD     Y3, Z3
-	VCVTPS2PD     Y1, Z1
-	VMOVUPS       mathDoubles<>+0(SB), Z4
-	VMULPD        Z0, Z0, Z5
-	VFMADD231PD   mathDoubles<>+5184(SB), Z5, Z4
-	VMULPD        Z0, Z4, Z4
-	VMULPD        mathDoubles<>+5248(SB), Z4, Z4
-	VMOVUPS       mathDoubles<>+64(SB), Z5
-	VMAXPD        Z4, Z5, Z5
-	VMOVUPS       mathDoubles<>+128(SB), Z4
-	VMINPD        Z5, Z4, Z5
-	VMOVUPS       mathDoubles<>+192(SB), Z4
-	VFMADD231PD   mathDoubles<>+256(SB), Z5, Z4
-	VSUBPD        mathDoubles<>+192(SB), Z4, Z6
-	VFNMADD231PD  mathDoubles<>+320(SB), Z6, Z5
-	VFNMADD231PD  mathDoubles<>+384(SB), Z6, Z5
-	VPSLLQ        $0x34, Z4, Z4
-	VPADDQ        mathDoubles<>+0(SB), Z4, Z4
-	VMOVUPS       mathDoubles<>+448(SB), Z6
-	VFMADD213PD   mathDoubles<>+512(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+576(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+640(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+704(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+768(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+832(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+896(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+960(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1024(SB), Z5, Z6
-	VMULPD        Z5, Z5, Z7
-	VMOVAPD       Z7, Z7
-	VFMADD213PD   Z5, Z6, Z7
-	VFMADD213PD   Z4, Z4, Z7
-	VADDPD        mathDoubles<>+0(SB), Z7, Z4
-	VMOVUPS       mathDoubles<>+0(SB), Z5
-	VDIVPD        Z4, Z5, Z5
-	VMULPD        Z5, Z7, Z4
-	VPXORD        mathDoubles<>+1088(SB), Z0, Z6
-	VPSUBD        Z7, Z7, Z7
-	VMOVUPS       mathDoubles<>+4032(SB), Z8
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z6, K1
-	VMOVAPD       Z8, Z6
-	VMOVUPD       Z7, K1, Z6
-	VPANDD        Z4, Z6, Z4
-	VPSUBD        Z6, Z6, Z6
-	VMOVUPS       mathDoubles<>+4032(SB), Z7
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z0, K1
-	VMOVAPD       Z7, Z7
-	VMOVUPD       Z6, K1, Z7
-	VPANDD        Z5, Z7, Z5
-	VMOVUPS       mathDoubles<>+5312(SB), Z6
-	VMULPD        Z0, Z0, Z7
-	VFMADD231PD   mathDoubles<>+5376(SB), Z7, Z6
-	VMULPD        Z4, Z5, Z4
-	VMULPD        Z6, Z0, Z0
-	VMULPD        Z0, Z4, Z0
-	VADDPD        Z5, Z0, Z0
-	VMULPD        Z0, Z1, Z0
-	VMOVUPS       mathDoubles<>+0(SB), Z1
-	VMULPD        Z2, Z2, Z4
-	VFMADD231PD   mathDoubles<>+5184(SB), Z4, Z1
-	VMULPD        Z2, Z1, Z1
-	VMULPD        mathDoubles<>+5248(SB), Z1, Z1
-	VMOVUPS       mathDoubles<>+64(SB), Z4
-	VMAXPD        Z1, Z4, Z4
-	VMOVUPS       mathDoubles<>+128(SB), Z1
-	VMINPD        Z4, Z1, Z4
-	VMOVUPS       mathDoubles<>+192(SB), Z1
-	VFMADD231PD   mathDoubles<>+256(SB), Z4, Z1
-	VSUBPD        mathDoubles<>+192(SB), Z1, Z5
-	VFNMADD231PD  mathDoubles<>+320(SB), Z5, Z4
-	VFNMADD231PD  mathDoubles<>+384(SB), Z5, Z4
-	VPSLLQ        $0x34, Z1, Z1
-	VPADDQ        mathDoubles<>+0(SB), Z1, Z1
-	VMOVUPS       mathDoubles<>+448(SB), Z5
-	VFMADD213PD   mathDoubles<>+512(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+576(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+640(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+704(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+768(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+832(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+896(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+960(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+1024(SB), Z4, Z5
-	VMULPD        Z4, Z4, Z6
-	VMOVAPD       Z6, Z6
-	VFMADD213PD   Z4, Z5, Z6
-	VFMADD213PD   Z1, Z1, Z6
-	VADDPD        mathDoubles<>+0(SB), Z6, Z1
-	VMOVUPS       mathDoubles<>+0(SB), Z4
-	VDIVPD        Z1, Z4, Z4
-	VMULPD        Z4, Z6, Z1
-	VPXORD        mathDoubles<>+1088(SB), Z2, Z5
-	VPSUBD        Z6, Z6, Z6
-	VMOVUPS       mathDoubles<>+4032(SB), Z7
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z5, K1
-	VMOVAPD       Z7, Z5
-	VMOVUPD       Z6, K1, Z5
-	VPANDD        Z1, Z5, Z1
-	VPSUBD        Z5, Z5, Z5
-	VMOVUPS       mathDoubles<>+4032(SB), Z6
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z2, K1
-	VMOVAPD       Z6, Z6
-	VMOVUPD       Z5, K1, Z6
-	VPANDD        Z4, Z6, Z4
-	VMOVUPS       mathDoubles<>+5312(SB), Z5
-	VMULPD        Z2, Z2, Z6
-	VFMADD231PD   mathDoubles<>+5376(SB), Z6, Z5
-	VMULPD        Z1, Z4, Z1
-	VMULPD        Z5, Z2, Z2
-	VMULPD        Z2, Z1, Z1
-	VADDPD        Z4, Z1, Z1
-	VMULPD        Z1, Z3, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
+loop:
+	SUBQ            $+8, AX
+	JLT             tail
+	VBROADCASTF64X4 (SI)(DX*1), Z0
+	VBROADCASTF64X4 (DI)(DX*1), Z1
 
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, DI
-	SHLQ          CL, DI
-	DECQ          DI
-	KMOVW         DI, K1
-	VMOVUPS.Z     (BX)(AX*1), K1, Z0
-	VMOVUPS.Z     (SI)(AX*1), K1, Z1
-	VEXTRACTF64X4 $0x01, Z0, Y2
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y0, Z0
-	VEXTRACTF64X4 $0x01, Z1, Y3
-	VCVTPS2PD     Y3, Z3
-	VCVTPS2PD     Y1, Z1
-	VMOVUPS       mathDoubles<>+0(SB), Z4
-	VMULPD        Z0, Z0, Z5
-	VFMADD231PD   mathDoubles<>+5184(SB), Z5, Z4
-	VMULPD        Z0, Z4, Z4
-	VMULPD        mathDoubles<>+5248(SB), Z4, Z4
-	VMOVUPS       mathDoubles<>+64(SB), Z5
-	VMAXPD        Z4, Z5, Z5
-	VMOVUPS       mathDoubles<>+128(SB), Z4
-	VMINPD        Z5, Z4, Z5
-	VMOVUPS       mathDoubles<>+192(SB), Z4
-	VFMADD231PD   mathDoubles<>+256(SB), Z5, Z4
-	VSUBPD        mathDoubles<>+192(SB), Z4, Z6
-	VFNMADD231PD  mathDoubles<>+320(SB), Z6, Z5
-	VFNMADD231PD  mathDoubles<>+384(SB), Z6, Z5
-	VPSLLQ        $0x34, Z4, Z4
-	VPADDQ        mathDoubles<>+0(SB), Z4, Z4
-	VMOVUPS       mathDoubles<>+448(SB), Z6
-	VFMADD213PD   mathDoubles<>+512(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+576(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+640(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+704(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+768(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+832(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+896(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+960(SB), Z5, Z6
-	VFMADD213PD   mathDoubles<>+1024(SB), Z5, Z6
-	VMULPD        Z5, Z5, Z7
-	VMOVAPD       Z7, Z7
-	VFMADD213PD   Z5, Z6, Z7
-	VFMADD213PD   Z4, Z4, Z7
-	VADDPD        mathDoubles<>+0(SB), Z7, Z4
-	VMOVUPS       mathDoubles<>+0(SB), Z5
-	VDIVPD        Z4, Z5, Z5
-	VMULPD        Z5, Z7, Z4
-	VPXORD        mathDoubles<>+1088(SB), Z0, Z6
-	VPSUBD        Z7, Z7, Z7
-	VMOVUPS       mathDoubles<>+4032(SB), Z8
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z6, K2
-	VMOVAPD       Z8, Z6
-	VMOVUPD       Z7, K2, Z6
-	VPANDD        Z4, Z6, Z4
-	VPSUBD        Z6, Z6, Z6
-	VMOVUPS       mathDoubles<>+4032(SB), Z7
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z0, K2
-	VMOVAPD       Z7, Z7
-	VMOVUPD       Z6, K2, Z7
-	VPANDD        Z5, Z7, Z5
-	VMOVUPS       mathDoubles<>+5312(SB), Z6
-	VMULPD        Z0, Z0, Z7
-	VFMADD231PD   mathDoubles<>+5376(SB), Z7, Z6
-	VMULPD        Z4, Z5, Z4
-	VMULPD        Z6, Z0, Z0
-	VMULPD        Z0, Z4, Z0
-	VADDPD        Z5, Z0, Z0
-	VMULPD        Z0, Z1, Z0
-	VMOVUPS       mathDoubles<>+0(SB), Z1
-	VMULPD        Z2, Z2, Z4
-	VFMADD231PD   mathDoubles<>+5184(SB), Z4, Z1
-	VMULPD        Z2, Z1, Z1
-	VMULPD        mathDoubles<>+5248(SB), Z1, Z1
-	VMOVUPS       mathDoubles<>+64(SB), Z4
-	VMAXPD        Z1, Z4, Z4
-	VMOVUPS       mathDoubles<>+128(SB), Z1
-	VMINPD        Z4, Z1, Z4
-	VMOVUPS       mathDoubles<>+192(SB), Z1
-	VFMADD231PD   mathDoubles<>+256(SB), Z4, Z1
-	VSUBPD        mathDoubles<>+192(SB), Z1, Z5
-	VFNMADD231PD  mathDoubles<>+320(SB), Z5, Z4
-	VFNMADD231PD  mathDoubles<>+384(SB), Z5, Z4
-	VPSLLQ        $0x34, Z1, Z1
-	VPADDQ        mathDoubles<>+0(SB), Z1, Z1
-	VMOVUPS       mathDoubles<>+448(SB), Z5
-	VFMADD213PD   mathDoubles<>+512(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+576(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+640(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+704(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+768(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+832(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+896(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+960(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+1024(SB), Z4, Z5
-	VMULPD        Z4, Z4, Z6
-	VMOVAPD       Z6, Z6
-	VFMADD213PD   Z4, Z5, Z6
-	VFMADD213PD   Z1, Z1, Z6
-	VADDPD        mathDoubles<>+0(SB), Z6, Z1
-	VMOVUPS       mathDoubles<>+0(SB), Z4
-	VDIVPD        Z1, Z4, Z4
-	VMULPD        Z4, Z6, Z1
-	VPXORD        mathDoubles<>+1088(SB), Z2, Z5
-	VPSUBD        Z6, Z6, Z6
-	VMOVUPS       mathDoubles<>+4032(SB), Z7
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z5, K2
-	VMOVAPD       Z7, Z5
-	VMOVUPD       Z6, K2, Z5
-	VPANDD        Z1, Z5, Z1
-	VPSUBD        Z5, Z5, Z5
-	VMOVUPS       mathDoubles<>+4032(SB), Z6
-	VCMPPD        $0x01, mathDoubles<>+4096(SB), Z2, K2
-	VMOVAPD       Z6, Z6
-	VMOVUPD       Z5, K2, Z6
-	VPANDD        Z4, Z6, Z4
-	VMOVUPS       mathDoubles<>+5312(SB), Z5
-	VMULPD        Z2, Z2, Z6
-	VFMADD231PD   mathDoubles<>+5376(SB), Z6, Z5
-	VMULPD        Z1, Z4, Z1
-	VMULPD        Z5, Z2, Z2
-	VMULPD        Z2, Z1, Z1
-	VADDPD        Z4, Z1, Z1
-	VMULPD        Z1, Z3, Z1
-	VPSUBD        Z2, Z2, Z2
-	VCVTPD2PS     Z0, Y2
-	VCVTPD2PS     Z1, Y0
-	VINSERTF64X4  $0x01, Y0, Z2, Z2
-	VMOVUPS       Z2, K1, (DX)(AX*1)
+compute:
+	VCVTPS2PD    Y0, Z0
+	VCVTPS2PD    Y1, Z1
+	VMOVUPS      mathDoubles<>+0(SB), Z2
+	VMULPD       Z0, Z0, Z3
+	VFMADD231PD  mathDoubles<>+3648(SB), Z3, Z2
+	VMULPD       Z0, Z2, Z2
+	VMULPD       mathDoubles<>+3712(SB), Z2, Z2
+	VMOVUPS      mathDoubles<>+1344(SB), Z3
+	VMAXPD       Z2, Z3, Z3
+	VMOVUPS      mathDoubles<>+1408(SB), Z2
+	VMINPD       Z3, Z2, Z3
+	VMOVUPS      mathDoubles<>+1472(SB), Z2
+	VFMADD231PD  mathDoubles<>+1536(SB), Z3, Z2
+	VSUBPD       mathDoubles<>+1472(SB), Z2, Z4
+	VFNMADD231PD mathDoubles<>+1600(SB), Z4, Z3
+	VFNMADD231PD mathDoubles<>+1664(SB), Z4, Z3
+	VPSLLQ       $0x34, Z2, Z2
+	VPADDQ       mathDoubles<>+0(SB), Z2, Z2
+	VMOVUPS      mathDoubles<>+1728(SB), Z4
+	VFMADD213PD  mathDoubles<>+1792(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1856(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1920(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+1984(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2048(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2112(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2176(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2240(SB), Z3, Z4
+	VFMADD213PD  mathDoubles<>+2304(SB), Z3, Z4
+	VMULPD       Z3, Z3, Z5
+	VMOVAPD      Z5, Z5
+	VFMADD213PD  Z3, Z4, Z5
+	VFMADD213PD  Z2, Z2, Z5
+	VADDPD       mathDoubles<>+0(SB), Z5, Z2
+	VMOVUPS      mathDoubles<>+0(SB), Z3
+	VDIVPD       Z2, Z3, Z3
+	VMULPD       Z3, Z5, Z2
+	VPXORD       mathDoubles<>+2368(SB), Z0, Z4
+	VPSUBD       Z5, Z5, Z5
+	VMOVUPS      mathDoubles<>+2432(SB), Z6
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z4, K2
+	VMOVAPD      Z6, Z4
+	VMOVUPD      Z5, K2, Z4
+	VPANDD       Z2, Z4, Z2
+	VPSUBD       Z4, Z4, Z4
+	VMOVUPS      mathDoubles<>+2432(SB), Z5
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Z0, K2
+	VMOVAPD      Z5, Z5
+	VMOVUPD      Z4, K2, Z5
+	VPANDD       Z3, Z5, Z3
+	VMOVUPS      mathDoubles<>+3776(SB), Z4
+	VMULPD       Z0, Z0, Z5
+	VFMADD231PD  mathDoubles<>+3840(SB), Z5, Z4
+	VMULPD       Z2, Z3, Z2
+	VMULPD       Z4, Z0, Z0
+	VMULPD       Z0, Z2, Z0
+	VADDPD       Z3, Z0, Z0
+	VMULPD       Z0, Z1, Z0
+	VPSUBD       Z1, Z1, Z1
+	VCVTPD2PS    Z0, Y1
+	TESTQ        AX, AX
+	JLT          store
+	VMOVUPS      Y1, (BX)(DX*1)
+	ADDQ         $+32, DX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ      8(AX), CX
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	VMOVUPS.Z (SI)(DX*1), K1, Z0
+	VMOVUPS.Z (DI)(DX*1), K1, Z1
+	JMP       compute
+
+store:
+	VMOVUPS Z1, K1, (BX)(DX*1)
 
 done:
-	VZEROUPPER
-	RET
-
-// func avx512Sin(n int, y *float32, x *float32) uint32
-// Requires: AVX, AVX512F
-TEXT ·avx512Sin(SB), NOSPLIT, $0-28
-	MOVQ  n+0(FP), CX
-	XORQ  AX, AX
-	MOVQ  y+8(FP), DX
-	MOVQ  x+16(FP), BX
-	KXORW K1, K1, K1
-
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VPANDD        vectorConstants<>+64(SB), Z0, Z1
-	VCMPPS        $0x0d, vectorConstants<>+256(SB), Z1, K2
-	KORW          K2, K1, K1
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z2
-	VCVTPS2PD     Y0, Z1
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+5440(SB), Z1, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VMOVAPD       Z1, Z1
-	VFNMADD231PD  mathDoubles<>+5504(SB), Z4, Z1
-	VFNMADD231PD  mathDoubles<>+5568(SB), Z4, Z1
-	VMULPD        Z1, Z1, Z4
-	VMOVUPS       mathDoubles<>+5632(SB), Z5
-	VFMADD213PD   mathDoubles<>+5696(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5760(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5824(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5888(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5952(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+3968(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z5
-	VMOVUPS       mathDoubles<>+6016(SB), Z6
-	VFMADD213PD   mathDoubles<>+6080(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6144(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6208(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6272(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6336(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z6
-	VMULPD        Z6, Z1, Z1
-	VPSLLQ        $0x3f, Z3, Z4
-	VPSLLQ        $0x3e, Z3, Z3
-	VPTESTMQ      mathDoubles<>+1088(SB), Z4, K3
-	VMOVAPD       Z1, Z1
-	VMOVUPD       Z5, K3, Z1
-	VPANDD        mathDoubles<>+1088(SB), Z3, Z3
-	VPXORD        Z3, Z1, Z1
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+5440(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VMOVAPD       Z2, Z2
-	VFNMADD231PD  mathDoubles<>+5504(SB), Z4, Z2
-	VFNMADD231PD  mathDoubles<>+5568(SB), Z4, Z2
-	VMULPD        Z2, Z2, Z4
-	VMOVUPS       mathDoubles<>+5632(SB), Z5
-	VFMADD213PD   mathDoubles<>+5696(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5760(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5824(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5888(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5952(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+3968(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z5
-	VMOVUPS       mathDoubles<>+6016(SB), Z6
-	VFMADD213PD   mathDoubles<>+6080(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6144(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6208(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6272(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6336(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z6
-	VMULPD        Z6, Z2, Z2
-	VPSLLQ        $0x3f, Z3, Z4
-	VPSLLQ        $0x3e, Z3, Z3
-	VPTESTMQ      mathDoubles<>+1088(SB), Z4, K3
-	VMOVAPD       Z2, Z2
-	VMOVUPD       Z5, K3, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z3, Z3
-	VPXORD        Z3, Z2, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCVTPD2PS     Z1, Y3
-	VCVTPD2PS     Z2, Y1
-	VINSERTF64X4  $0x01, Y1, Z3, Z3
-	VMOVAPS       Z3, Z1
-	VMOVUPS       Z0, K2, Z1
-	VMOVUPS       Z1, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
-
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K2
-	VMOVUPS.Z     (BX)(AX*1), K2, Z0
-	VPANDD        vectorConstants<>+64(SB), Z0, Z1
-	VCMPPS        $0x0d, vectorConstants<>+256(SB), Z1, K3
-	KORW          K3, K1, K1
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z2
-	VCVTPS2PD     Y0, Z1
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+5440(SB), Z1, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VMOVAPD       Z1, Z1
-	VFNMADD231PD  mathDoubles<>+5504(SB), Z4, Z1
-	VFNMADD231PD  mathDoubles<>+5568(SB), Z4, Z1
-	VMULPD        Z1, Z1, Z4
-	VMOVUPS       mathDoubles<>+5632(SB), Z5
-	VFMADD213PD   mathDoubles<>+5696(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5760(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5824(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5888(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5952(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+3968(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z5
-	VMOVUPS       mathDoubles<>+6016(SB), Z6
-	VFMADD213PD   mathDoubles<>+6080(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6144(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6208(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6272(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6336(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z6
-	VMULPD        Z6, Z1, Z1
-	VPSLLQ        $0x3f, Z3, Z4
-	VPSLLQ        $0x3e, Z3, Z3
-	VPTESTMQ      mathDoubles<>+1088(SB), Z4, K4
-	VMOVAPD       Z1, Z1
-	VMOVUPD       Z5, K4, Z1
-	VPANDD        mathDoubles<>+1088(SB), Z3, Z3
-	VPXORD        Z3, Z1, Z1
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+5440(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VMOVAPD       Z2, Z2
-	VFNMADD231PD  mathDoubles<>+5504(SB), Z4, Z2
-	VFNMADD231PD  mathDoubles<>+5568(SB), Z4, Z2
-	VMULPD        Z2, Z2, Z4
-	VMOVUPS       mathDoubles<>+5632(SB), Z5
-	VFMADD213PD   mathDoubles<>+5696(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5760(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5824(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5888(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5952(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+3968(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z5
-	VMOVUPS       mathDoubles<>+6016(SB), Z6
-	VFMADD213PD   mathDoubles<>+6080(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6144(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6208(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6272(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6336(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z6
-	VMULPD        Z6, Z2, Z2
-	VPSLLQ        $0x3f, Z3, Z4
-	VPSLLQ        $0x3e, Z3, Z3
-	VPTESTMQ      mathDoubles<>+1088(SB), Z4, K4
-	VMOVAPD       Z2, Z2
-	VMOVUPD       Z5, K4, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z3, Z3
-	VPXORD        Z3, Z2, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCVTPD2PS     Z1, Y3
-	VCVTPD2PS     Z2, Y1
-	VINSERTF64X4  $0x01, Y1, Z3, Z3
-	VMOVAPS       Z3, Z1
-	VMOVUPS       Z0, K3, Z1
-	VMOVUPS       Z1, K2, (DX)(AX*1)
-
-done:
-	KMOVW K1, AX
-	MOVL  AX, ret+24(FP)
-	VZEROUPPER
-	RET
-
-// func avx512Cos(n int, y *float32, x *float32) uint32
-// Requires: AVX, AVX512F
-TEXT ·avx512Cos(SB), NOSPLIT, $0-28
-	MOVQ  n+0(FP), CX
-	XORQ  AX, AX
-	MOVQ  y+8(FP), DX
-	MOVQ  x+16(FP), BX
-	KXORW K1, K1, K1
-
-one:
-	CMPQ          CX, $+16
-	JLT           not_one
-	VMOVUPS       (BX)(AX*1), Z0
-	VPANDD        vectorConstants<>+64(SB), Z0, Z1
-	VCMPPS        $0x0d, vectorConstants<>+256(SB), Z1, K2
-	KORW          K2, K1, K1
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z2
-	VCVTPS2PD     Y0, Z1
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+5440(SB), Z1, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VMOVAPD       Z1, Z1
-	VFNMADD231PD  mathDoubles<>+5504(SB), Z4, Z1
-	VFNMADD231PD  mathDoubles<>+5568(SB), Z4, Z1
-	VMULPD        Z1, Z1, Z4
-	VMOVUPS       mathDoubles<>+5632(SB), Z5
-	VFMADD213PD   mathDoubles<>+5696(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5760(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5824(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5888(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5952(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+3968(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z5
-	VMOVUPS       mathDoubles<>+6016(SB), Z6
-	VFMADD213PD   mathDoubles<>+6080(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6144(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6208(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6272(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6336(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z6
-	VMULPD        Z6, Z1, Z1
-	VPADDQ        mathDoubles<>+6400(SB), Z3, Z3
-	VPSLLQ        $0x3f, Z3, Z4
-	VPSLLQ        $0x3e, Z3, Z3
-	VPTESTMQ      mathDoubles<>+1088(SB), Z4, K3
-	VMOVAPD       Z1, Z1
-	VMOVUPD       Z5, K3, Z1
-	VPANDD        mathDoubles<>+1088(SB), Z3, Z3
-	VPXORD        Z3, Z1, Z1
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+5440(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VMOVAPD       Z2, Z2
-	VFNMADD231PD  mathDoubles<>+5504(SB), Z4, Z2
-	VFNMADD231PD  mathDoubles<>+5568(SB), Z4, Z2
-	VMULPD        Z2, Z2, Z4
-	VMOVUPS       mathDoubles<>+5632(SB), Z5
-	VFMADD213PD   mathDoubles<>+5696(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5760(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5824(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5888(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5952(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+3968(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z5
-	VMOVUPS       mathDoubles<>+6016(SB), Z6
-	VFMADD213PD   mathDoubles<>+6080(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6144(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6208(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6272(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6336(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z6
-	VMULPD        Z6, Z2, Z2
-	VPADDQ        mathDoubles<>+6400(SB), Z3, Z3
-	VPSLLQ        $0x3f, Z3, Z4
-	VPSLLQ        $0x3e, Z3, Z3
-	VPTESTMQ      mathDoubles<>+1088(SB), Z4, K3
-	VMOVAPD       Z2, Z2
-	VMOVUPD       Z5, K3, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z3, Z3
-	VPXORD        Z3, Z2, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCVTPD2PS     Z1, Y3
-	VCVTPD2PS     Z2, Y1
-	VINSERTF64X4  $0x01, Y1, Z3, Z3
-	VMOVAPS       Z3, Z1
-	VMOVUPS       Z0, K2, Z1
-	VMOVUPS       Z1, (DX)(AX*1)
-	ADDQ          $+64, AX
-	SUBQ          $+16, CX
-	JMP           one
-
-not_one:
-	TESTQ         CX, CX
-	JZ            done
-	MOVQ          $0x00000001, SI
-	SHLQ          CL, SI
-	DECQ          SI
-	KMOVW         SI, K2
-	VMOVUPS.Z     (BX)(AX*1), K2, Z0
-	VPANDD        vectorConstants<>+64(SB), Z0, Z1
-	VCMPPS        $0x0d, vectorConstants<>+256(SB), Z1, K3
-	KORW          K3, K1, K1
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VCVTPS2PD     Y1, Z2
-	VCVTPS2PD     Y0, Z1
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+5440(SB), Z1, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VMOVAPD       Z1, Z1
-	VFNMADD231PD  mathDoubles<>+5504(SB), Z4, Z1
-	VFNMADD231PD  mathDoubles<>+5568(SB), Z4, Z1
-	VMULPD        Z1, Z1, Z4
-	VMOVUPS       mathDoubles<>+5632(SB), Z5
-	VFMADD213PD   mathDoubles<>+5696(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5760(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5824(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5888(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5952(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+3968(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z5
-	VMOVUPS       mathDoubles<>+6016(SB), Z6
-	VFMADD213PD   mathDoubles<>+6080(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6144(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6208(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6272(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6336(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z6
-	VMULPD        Z6, Z1, Z1
-	VPADDQ        mathDoubles<>+6400(SB), Z3, Z3
-	VPSLLQ        $0x3f, Z3, Z4
-	VPSLLQ        $0x3e, Z3, Z3
-	VPTESTMQ      mathDoubles<>+1088(SB), Z4, K4
-	VMOVAPD       Z1, Z1
-	VMOVUPD       Z5, K4, Z1
-	VPANDD        mathDoubles<>+1088(SB), Z3, Z3
-	VPXORD        Z3, Z1, Z1
-	VMOVUPS       mathDoubles<>+192(SB), Z3
-	VFMADD231PD   mathDoubles<>+5440(SB), Z2, Z3
-	VSUBPD        mathDoubles<>+192(SB), Z3, Z4
-	VMOVAPD       Z2, Z2
-	VFNMADD231PD  mathDoubles<>+5504(SB), Z4, Z2
-	VFNMADD231PD  mathDoubles<>+5568(SB), Z4, Z2
-	VMULPD        Z2, Z2, Z4
-	VMOVUPS       mathDoubles<>+5632(SB), Z5
-	VFMADD213PD   mathDoubles<>+5696(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5760(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5824(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5888(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+5952(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+3968(SB), Z4, Z5
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z5
-	VMOVUPS       mathDoubles<>+6016(SB), Z6
-	VFMADD213PD   mathDoubles<>+6080(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6144(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6208(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6272(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+6336(SB), Z4, Z6
-	VFMADD213PD   mathDoubles<>+0(SB), Z4, Z6
-	VMULPD        Z6, Z2, Z2
-	VPADDQ        mathDoubles<>+6400(SB), Z3, Z3
-	VPSLLQ        $0x3f, Z3, Z4
-	VPSLLQ        $0x3e, Z3, Z3
-	VPTESTMQ      mathDoubles<>+1088(SB), Z4, K4
-	VMOVAPD       Z2, Z2
-	VMOVUPD       Z5, K4, Z2
-	VPANDD        mathDoubles<>+1088(SB), Z3, Z3
-	VPXORD        Z3, Z2, Z2
-	VPSUBD        Z3, Z3, Z3
-	VCVTPD2PS     Z1, Y3
-	VCVTPD2PS     Z2, Y1
-	VINSERTF64X4  $0x01, Y1, Z3, Z3
-	VMOVAPS       Z3, Z1
-	VMOVUPS       Z0, K3, Z1
-	VMOVUPS       Z1, K2, (DX)(AX*1)
-
-done:
-	KMOVW K1, AX
-	MOVL  AX, ret+24(FP)
 	VZEROUPPER
 	RET
 
@@ -4046,32 +1341,6 @@ TEXT ·avx2Maximum(SB), NOSPLIT, $0-32
 	MOVQ x+16(FP), BX
 	MOVQ y+24(FP), SI
 
-many:
-	CMPQ      AX, $+16
-	JLT       not_many
-	VMOVUPS   (BX)(CX*1), Y0
-	VMOVUPS   (SI)(CX*1), Y1
-	VMAXPS    Y1, Y0, Y2
-	VCMPPS    $0x00, Y1, Y0, Y3
-	VANDPS    Y0, Y1, Y1
-	VBLENDVPS Y3, Y1, Y2, Y1
-	VCMPPS    $0x03, Y0, Y0, Y2
-	VBLENDVPS Y2, Y0, Y1, Y0
-	VMOVUPS   Y0, (DX)(CX*1)
-	VMOVUPS   32(BX)(CX*1), Y0
-	VMOVUPS   32(SI)(CX*1), Y1
-	VMAXPS    Y1, Y0, Y2
-	VCMPPS    $0x00, Y1, Y0, Y3
-	VANDPS    Y0, Y1, Y1
-	VBLENDVPS Y3, Y1, Y2, Y1
-	VCMPPS    $0x03, Y0, Y0, Y2
-	VBLENDVPS Y2, Y0, Y1, Y0
-	VMOVUPS   Y0, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-	SUBQ      $+16, AX
-	JMP       many
-
-not_many:
 one:
 	CMPQ      AX, $+8
 	JLT       not_one
@@ -4118,32 +1387,6 @@ TEXT ·avx2Minimum(SB), NOSPLIT, $0-32
 	MOVQ x+16(FP), BX
 	MOVQ y+24(FP), SI
 
-many:
-	CMPQ      AX, $+16
-	JLT       not_many
-	VMOVUPS   (BX)(CX*1), Y0
-	VMOVUPS   (SI)(CX*1), Y1
-	VMINPS    Y1, Y0, Y2
-	VCMPPS    $0x00, Y1, Y0, Y3
-	VORPS     Y0, Y1, Y1
-	VBLENDVPS Y3, Y1, Y2, Y1
-	VCMPPS    $0x03, Y0, Y0, Y2
-	VBLENDVPS Y2, Y0, Y1, Y0
-	VMOVUPS   Y0, (DX)(CX*1)
-	VMOVUPS   32(BX)(CX*1), Y0
-	VMOVUPS   32(SI)(CX*1), Y1
-	VMINPS    Y1, Y0, Y2
-	VCMPPS    $0x00, Y1, Y0, Y3
-	VORPS     Y0, Y1, Y1
-	VBLENDVPS Y3, Y1, Y2, Y1
-	VCMPPS    $0x03, Y0, Y0, Y2
-	VBLENDVPS Y2, Y0, Y1, Y0
-	VMOVUPS   Y0, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-	SUBQ      $+16, AX
-	JMP       many
-
-not_many:
 one:
 	CMPQ      AX, $+8
 	JLT       not_one
@@ -4189,26 +1432,6 @@ TEXT ·avx2Neg(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
 
-many:
-	CMPQ    AX, $+32
-	JLT     not_many
-	VMOVUPS (BX)(CX*1), Y0
-	VXORPS  vectorConstants<>+0(SB), Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	VMOVUPS 32(BX)(CX*1), Y0
-	VXORPS  vectorConstants<>+0(SB), Y0, Y0
-	VMOVUPS Y0, 32(DX)(CX*1)
-	VMOVUPS 64(BX)(CX*1), Y0
-	VXORPS  vectorConstants<>+0(SB), Y0, Y0
-	VMOVUPS Y0, 64(DX)(CX*1)
-	VMOVUPS 96(BX)(CX*1), Y0
-	VXORPS  vectorConstants<>+0(SB), Y0, Y0
-	VMOVUPS Y0, 96(DX)(CX*1)
-	ADDQ    $+128, CX
-	SUBQ    $+32, AX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    AX, $+8
 	JLT     not_one
@@ -4242,26 +1465,6 @@ TEXT ·avx2Abs(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
 
-many:
-	CMPQ    AX, $+32
-	JLT     not_many
-	VMOVUPS (BX)(CX*1), Y0
-	VANDPS  vectorConstants<>+64(SB), Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	VMOVUPS 32(BX)(CX*1), Y0
-	VANDPS  vectorConstants<>+64(SB), Y0, Y0
-	VMOVUPS Y0, 32(DX)(CX*1)
-	VMOVUPS 64(BX)(CX*1), Y0
-	VANDPS  vectorConstants<>+64(SB), Y0, Y0
-	VMOVUPS Y0, 64(DX)(CX*1)
-	VMOVUPS 96(BX)(CX*1), Y0
-	VANDPS  vectorConstants<>+64(SB), Y0, Y0
-	VMOVUPS Y0, 96(DX)(CX*1)
-	ADDQ    $+128, CX
-	SUBQ    $+32, AX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    AX, $+8
 	JLT     not_one
@@ -4287,77 +1490,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx2Sign(n int, y *float32, x *float32)
-// Requires: AVX, AVX2
-TEXT ·avx2Sign(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-many:
-	CMPQ      AX, $+16
-	JLT       not_many
-	VMOVUPS   (BX)(CX*1), Y0
-	VANDPS    vectorConstants<>+0(SB), Y0, Y1
-	VORPS     vectorConstants<>+128(SB), Y1, Y1
-	VPSUBD    Y2, Y2, Y2
-	VCMPPS    $0x01, Y2, Y0, Y3
-	VCMPPS    $0x0e, Y2, Y0, Y2
-	VORPS     Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VMOVUPS   Y0, (DX)(CX*1)
-	VMOVUPS   32(BX)(CX*1), Y0
-	VANDPS    vectorConstants<>+0(SB), Y0, Y1
-	VORPS     vectorConstants<>+128(SB), Y1, Y1
-	VPSUBD    Y2, Y2, Y2
-	VCMPPS    $0x01, Y2, Y0, Y3
-	VCMPPS    $0x0e, Y2, Y0, Y2
-	VORPS     Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VMOVUPS   Y0, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-	SUBQ      $+16, AX
-	JMP       many
-
-not_many:
-one:
-	CMPQ      AX, $+8
-	JLT       not_one
-	VMOVUPS   (BX)(CX*1), Y0
-	VANDPS    vectorConstants<>+0(SB), Y0, Y1
-	VORPS     vectorConstants<>+128(SB), Y1, Y1
-	VPSUBD    Y2, Y2, Y2
-	VCMPPS    $0x01, Y2, Y0, Y3
-	VCMPPS    $0x0e, Y2, Y0, Y2
-	VORPS     Y3, Y2, Y2
-	VBLENDVPS Y2, Y1, Y0, Y0
-	VMOVUPS   Y0, (DX)(CX*1)
-	ADDQ      $+32, CX
-	SUBQ      $+8, AX
-	JMP       one
-
-not_one:
-	TESTQ      AX, AX
-	JZ         done
-	LEAQ       mathTails<>+32(SB), SI
-	SHLQ       $0x02, AX
-	SUBQ       AX, SI
-	VMOVUPS    (SI), Y0
-	VMASKMOVPS (BX)(CX*1), Y0, Y1
-	VANDPS     vectorConstants<>+0(SB), Y1, Y2
-	VORPS      vectorConstants<>+128(SB), Y2, Y2
-	VPSUBD     Y3, Y3, Y3
-	VCMPPS     $0x01, Y3, Y1, Y4
-	VCMPPS     $0x0e, Y3, Y1, Y3
-	VORPS      Y4, Y3, Y3
-	VBLENDVPS  Y3, Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx2Square(n int, y *float32, x *float32)
 // Requires: AVX
 TEXT ·avx2Square(SB), NOSPLIT, $0-24
@@ -4366,26 +1498,6 @@ TEXT ·avx2Square(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
 
-many:
-	CMPQ    AX, $+32
-	JLT     not_many
-	VMOVUPS (BX)(CX*1), Y0
-	VMULPS  Y0, Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	VMOVUPS 32(BX)(CX*1), Y0
-	VMULPS  Y0, Y0, Y0
-	VMOVUPS Y0, 32(DX)(CX*1)
-	VMOVUPS 64(BX)(CX*1), Y0
-	VMULPS  Y0, Y0, Y0
-	VMOVUPS Y0, 64(DX)(CX*1)
-	VMOVUPS 96(BX)(CX*1), Y0
-	VMULPS  Y0, Y0, Y0
-	VMOVUPS Y0, 96(DX)(CX*1)
-	ADDQ    $+128, CX
-	SUBQ    $+32, AX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    AX, $+8
 	JLT     not_one
@@ -4419,26 +1531,6 @@ TEXT ·avx2Sqrt(SB), NOSPLIT, $0-24
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
 
-many:
-	CMPQ    AX, $+32
-	JLT     not_many
-	VMOVUPS (BX)(CX*1), Y0
-	VSQRTPS Y0, Y0
-	VMOVUPS Y0, (DX)(CX*1)
-	VMOVUPS 32(BX)(CX*1), Y0
-	VSQRTPS Y0, Y0
-	VMOVUPS Y0, 32(DX)(CX*1)
-	VMOVUPS 64(BX)(CX*1), Y0
-	VSQRTPS Y0, Y0
-	VMOVUPS Y0, 64(DX)(CX*1)
-	VMOVUPS 96(BX)(CX*1), Y0
-	VSQRTPS Y0, Y0
-	VMOVUPS Y0, 96(DX)(CX*1)
-	ADDQ    $+128, CX
-	SUBQ    $+32, AX
-	JMP     many
-
-not_many:
 one:
 	CMPQ    AX, $+8
 	JLT     not_one
@@ -4464,236 +1556,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx2Floor(n int, y *float32, x *float32)
-// Requires: AVX
-TEXT ·avx2Floor(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-many:
-	CMPQ     AX, $+32
-	JLT      not_many
-	VMOVUPS  (BX)(CX*1), Y0
-	VROUNDPS $0x09, Y0, Y0
-	VMOVUPS  Y0, (DX)(CX*1)
-	VMOVUPS  32(BX)(CX*1), Y0
-	VROUNDPS $0x09, Y0, Y0
-	VMOVUPS  Y0, 32(DX)(CX*1)
-	VMOVUPS  64(BX)(CX*1), Y0
-	VROUNDPS $0x09, Y0, Y0
-	VMOVUPS  Y0, 64(DX)(CX*1)
-	VMOVUPS  96(BX)(CX*1), Y0
-	VROUNDPS $0x09, Y0, Y0
-	VMOVUPS  Y0, 96(DX)(CX*1)
-	ADDQ     $+128, CX
-	SUBQ     $+32, AX
-	JMP      many
-
-not_many:
-one:
-	CMPQ     AX, $+8
-	JLT      not_one
-	VMOVUPS  (BX)(CX*1), Y0
-	VROUNDPS $0x09, Y0, Y0
-	VMOVUPS  Y0, (DX)(CX*1)
-	ADDQ     $+32, CX
-	SUBQ     $+8, AX
-	JMP      one
-
-not_one:
-	TESTQ      AX, AX
-	JZ         done
-	LEAQ       mathTails<>+32(SB), SI
-	SHLQ       $0x02, AX
-	SUBQ       AX, SI
-	VMOVUPS    (SI), Y0
-	VMASKMOVPS (BX)(CX*1), Y0, Y1
-	VROUNDPS   $0x09, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2Ceil(n int, y *float32, x *float32)
-// Requires: AVX
-TEXT ·avx2Ceil(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-many:
-	CMPQ     AX, $+32
-	JLT      not_many
-	VMOVUPS  (BX)(CX*1), Y0
-	VROUNDPS $0x0a, Y0, Y0
-	VMOVUPS  Y0, (DX)(CX*1)
-	VMOVUPS  32(BX)(CX*1), Y0
-	VROUNDPS $0x0a, Y0, Y0
-	VMOVUPS  Y0, 32(DX)(CX*1)
-	VMOVUPS  64(BX)(CX*1), Y0
-	VROUNDPS $0x0a, Y0, Y0
-	VMOVUPS  Y0, 64(DX)(CX*1)
-	VMOVUPS  96(BX)(CX*1), Y0
-	VROUNDPS $0x0a, Y0, Y0
-	VMOVUPS  Y0, 96(DX)(CX*1)
-	ADDQ     $+128, CX
-	SUBQ     $+32, AX
-	JMP      many
-
-not_many:
-one:
-	CMPQ     AX, $+8
-	JLT      not_one
-	VMOVUPS  (BX)(CX*1), Y0
-	VROUNDPS $0x0a, Y0, Y0
-	VMOVUPS  Y0, (DX)(CX*1)
-	ADDQ     $+32, CX
-	SUBQ     $+8, AX
-	JMP      one
-
-not_one:
-	TESTQ      AX, AX
-	JZ         done
-	LEAQ       mathTails<>+32(SB), SI
-	SHLQ       $0x02, AX
-	SUBQ       AX, SI
-	VMOVUPS    (SI), Y0
-	VMASKMOVPS (BX)(CX*1), Y0, Y1
-	VROUNDPS   $0x0a, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2RoundToEven(n int, y *float32, x *float32)
-// Requires: AVX
-TEXT ·avx2RoundToEven(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-many:
-	CMPQ     AX, $+32
-	JLT      not_many
-	VMOVUPS  (BX)(CX*1), Y0
-	VROUNDPS $0x08, Y0, Y0
-	VMOVUPS  Y0, (DX)(CX*1)
-	VMOVUPS  32(BX)(CX*1), Y0
-	VROUNDPS $0x08, Y0, Y0
-	VMOVUPS  Y0, 32(DX)(CX*1)
-	VMOVUPS  64(BX)(CX*1), Y0
-	VROUNDPS $0x08, Y0, Y0
-	VMOVUPS  Y0, 64(DX)(CX*1)
-	VMOVUPS  96(BX)(CX*1), Y0
-	VROUNDPS $0x08, Y0, Y0
-	VMOVUPS  Y0, 96(DX)(CX*1)
-	ADDQ     $+128, CX
-	SUBQ     $+32, AX
-	JMP      many
-
-not_many:
-one:
-	CMPQ     AX, $+8
-	JLT      not_one
-	VMOVUPS  (BX)(CX*1), Y0
-	VROUNDPS $0x08, Y0, Y0
-	VMOVUPS  Y0, (DX)(CX*1)
-	ADDQ     $+32, CX
-	SUBQ     $+8, AX
-	JMP      one
-
-not_one:
-	TESTQ      AX, AX
-	JZ         done
-	LEAQ       mathTails<>+32(SB), SI
-	SHLQ       $0x02, AX
-	SUBQ       AX, SI
-	VMOVUPS    (SI), Y0
-	VMASKMOVPS (BX)(CX*1), Y0, Y1
-	VROUNDPS   $0x08, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2Round(n int, y *float32, x *float32)
-// Requires: AVX
-TEXT ·avx2Round(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-many:
-	CMPQ     AX, $+32
-	JLT      not_many
-	VMOVUPS  (BX)(CX*1), Y0
-	VANDPS   vectorConstants<>+0(SB), Y0, Y1
-	VORPS    vectorConstants<>+192(SB), Y1, Y1
-	VADDPS   Y1, Y0, Y0
-	VROUNDPS $0x0b, Y0, Y0
-	VMOVUPS  Y0, (DX)(CX*1)
-	VMOVUPS  32(BX)(CX*1), Y0
-	VANDPS   vectorConstants<>+0(SB), Y0, Y1
-	VORPS    vectorConstants<>+192(SB), Y1, Y1
-	VADDPS   Y1, Y0, Y0
-	VROUNDPS $0x0b, Y0, Y0
-	VMOVUPS  Y0, 32(DX)(CX*1)
-	VMOVUPS  64(BX)(CX*1), Y0
-	VANDPS   vectorConstants<>+0(SB), Y0, Y1
-	VORPS    vectorConstants<>+192(SB), Y1, Y1
-	VADDPS   Y1, Y0, Y0
-	VROUNDPS $0x0b, Y0, Y0
-	VMOVUPS  Y0, 64(DX)(CX*1)
-	VMOVUPS  96(BX)(CX*1), Y0
-	VANDPS   vectorConstants<>+0(SB), Y0, Y1
-	VORPS    vectorConstants<>+192(SB), Y1, Y1
-	VADDPS   Y1, Y0, Y0
-	VROUNDPS $0x0b, Y0, Y0
-	VMOVUPS  Y0, 96(DX)(CX*1)
-	ADDQ     $+128, CX
-	SUBQ     $+32, AX
-	JMP      many
-
-not_many:
-one:
-	CMPQ     AX, $+8
-	JLT      not_one
-	VMOVUPS  (BX)(CX*1), Y0
-	VANDPS   vectorConstants<>+0(SB), Y0, Y1
-	VORPS    vectorConstants<>+192(SB), Y1, Y1
-	VADDPS   Y1, Y0, Y0
-	VROUNDPS $0x0b, Y0, Y0
-	VMOVUPS  Y0, (DX)(CX*1)
-	ADDQ     $+32, CX
-	SUBQ     $+8, AX
-	JMP      one
-
-not_one:
-	TESTQ      AX, AX
-	JZ         done
-	LEAQ       mathTails<>+32(SB), SI
-	SHLQ       $0x02, AX
-	SUBQ       AX, SI
-	VMOVUPS    (SI), Y0
-	VMASKMOVPS (BX)(CX*1), Y0, Y1
-	VANDPS     vectorConstants<>+0(SB), Y1, Y2
-	VORPS      vectorConstants<>+192(SB), Y2, Y2
-	VADDPS     Y2, Y1, Y1
-	VROUNDPS   $0x0b, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx2Clamp(n int, y *float32, x *float32, lo float32, hi float32)
 // Requires: AVX
 TEXT ·avx2Clamp(SB), NOSPLIT, $0-32
@@ -4704,42 +1566,6 @@ TEXT ·avx2Clamp(SB), NOSPLIT, $0-32
 	VBROADCASTSS lo+24(FP), Y0
 	VBROADCASTSS hi+28(FP), Y1
 
-many:
-	CMPQ      AX, $+16
-	JLT       not_many
-	VMOVUPS   (BX)(CX*1), Y2
-	VMAXPS    Y0, Y2, Y3
-	VCMPPS    $0x00, Y0, Y2, Y4
-	VANDPS    Y2, Y0, Y5
-	VBLENDVPS Y4, Y5, Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y4
-	VBLENDVPS Y4, Y2, Y3, Y2
-	VMINPS    Y1, Y2, Y3
-	VCMPPS    $0x00, Y1, Y2, Y4
-	VORPS     Y2, Y1, Y5
-	VBLENDVPS Y4, Y5, Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y4
-	VBLENDVPS Y4, Y2, Y3, Y2
-	VMOVUPS   Y2, (DX)(CX*1)
-	VMOVUPS   32(BX)(CX*1), Y2
-	VMAXPS    Y0, Y2, Y3
-	VCMPPS    $0x00, Y0, Y2, Y4
-	VANDPS    Y2, Y0, Y5
-	VBLENDVPS Y4, Y5, Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y4
-	VBLENDVPS Y4, Y2, Y3, Y2
-	VMINPS    Y1, Y2, Y3
-	VCMPPS    $0x00, Y1, Y2, Y4
-	VORPS     Y2, Y1, Y5
-	VBLENDVPS Y4, Y5, Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y4
-	VBLENDVPS Y4, Y2, Y3, Y2
-	VMOVUPS   Y2, 32(DX)(CX*1)
-	ADDQ      $+64, CX
-	SUBQ      $+16, AX
-	JMP       many
-
-not_many:
 one:
 	CMPQ      AX, $+8
 	JLT       not_one
@@ -4787,215 +1613,230 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx2Rsqrt(n int, y *float32, x *float32)
+// func avx2Sign(n int, y *float32, x *float32)
 // Requires: AVX, AVX2
-TEXT ·avx2Rsqrt(SB), NOSPLIT, $0-24
+TEXT ·avx2Sign(SB), NOSPLIT, $0-24
 	MOVQ n+0(FP), AX
 	XORQ CX, CX
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
 
 one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VCVTPS2PD    X1, Y1
-	VCVTPS2PD    X0, Y0
-	VSQRTPD      Y0, Y0
-	VMOVUPS      mathDoubles<>+0(SB), Y2
-	VDIVPD       Y0, Y2, Y2
-	VSQRTPD      Y1, Y0
-	VMOVUPS      mathDoubles<>+0(SB), Y1
-	VDIVPD       Y0, Y1, Y1
-	VPSUBD       Y0, Y0, Y0
-	VCVTPD2PSY   Y2, X0
-	VCVTPD2PSY   Y1, X1
-	VINSERTF128  $0x01, X1, Y0, Y0
-	VMOVUPS      Y0, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
+	CMPQ      AX, $+8
+	JLT       not_one
+	VMOVUPS   (BX)(CX*1), Y0
+	VANDPS    vectorConstants<>+0(SB), Y0, Y1
+	VORPS     vectorConstants<>+128(SB), Y1, Y1
+	VPSUBD    Y2, Y2, Y2
+	VCMPPS    $0x01, Y2, Y0, Y3
+	VCMPPS    $0x0e, Y2, Y0, Y2
+	VORPS     Y3, Y2, Y2
+	VBLENDVPS Y2, Y1, Y0, Y0
+	VMOVUPS   Y0, (DX)(CX*1)
+	ADDQ      $+32, CX
+	SUBQ      $+8, AX
+	JMP       one
 
 not_one:
-	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X1, Y1
-	VSQRTPD      Y1, Y1
-	VMOVUPS      mathDoubles<>+0(SB), Y3
-	VDIVPD       Y1, Y3, Y3
-	VSQRTPD      Y2, Y1
-	VMOVUPS      mathDoubles<>+0(SB), Y2
-	VDIVPD       Y1, Y2, Y2
-	VPSUBD       Y1, Y1, Y1
-	VCVTPD2PSY   Y3, X1
-	VCVTPD2PSY   Y2, X2
-	VINSERTF128  $0x01, X2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DX)(CX*1)
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VANDPS     vectorConstants<>+0(SB), Y1, Y2
+	VORPS      vectorConstants<>+128(SB), Y2, Y2
+	VPSUBD     Y3, Y3, Y3
+	VCMPPS     $0x01, Y3, Y1, Y4
+	VCMPPS     $0x0e, Y3, Y1, Y3
+	VORPS      Y4, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
 
 done:
 	VZEROUPPER
 	RET
 
-// func avx2Expm1(n int, y *float32, x *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·avx2Expm1(SB), NOSPLIT, $0-24
+// func avx2Floor(n int, y *float32, x *float32)
+// Requires: AVX
+TEXT ·avx2Floor(SB), NOSPLIT, $0-24
 	MOVQ n+0(FP), AX
 	XORQ CX, CX
 	MOVQ y+8(FP), DX
 	MOVQ x+16(FP), BX
 
 one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VCVTPS2PD    X1, Y1
-	VCVTPS2PD    X0, Y0
-	VMOVUPS      mathDoubles<>+64(SB), Y2
-	VMAXPD       Y0, Y2, Y2
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y2, Y3, Y2
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y2
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y2
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+448(SB), Y4
-	VFMADD213PD  mathDoubles<>+512(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y4
-	VMULPD       Y2, Y2, Y5
-	VMOVAPD      Y5, Y5
-	VFMADD213PD  Y2, Y4, Y5
-	VSUBPD       mathDoubles<>+0(SB), Y3, Y2
-	VFMADD231PD  Y3, Y5, Y2
-	VANDPS       mathDoubles<>+1088(SB), Y0, Y0
-	VORPS        Y0, Y2, Y0
-	VMOVUPS      mathDoubles<>+64(SB), Y2
-	VMAXPD       Y1, Y2, Y2
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y2, Y3, Y2
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y2, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y2
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y2
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+448(SB), Y4
-	VFMADD213PD  mathDoubles<>+512(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y2, Y4
-	VMULPD       Y2, Y2, Y5
-	VMOVAPD      Y5, Y5
-	VFMADD213PD  Y2, Y4, Y5
-	VSUBPD       mathDoubles<>+0(SB), Y3, Y2
-	VFMADD231PD  Y3, Y5, Y2
-	VANDPS       mathDoubles<>+1088(SB), Y1, Y1
-	VORPS        Y1, Y2, Y1
-	VPSUBD       Y2, Y2, Y2
-	VCVTPD2PSY   Y0, X2
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y2, Y2
-	VMOVUPS      Y2, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
+	CMPQ     AX, $+8
+	JLT      not_one
+	VMOVUPS  (BX)(CX*1), Y0
+	VROUNDPS $0x09, Y0, Y0
+	VMOVUPS  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+	SUBQ     $+8, AX
+	JMP      one
 
 not_one:
-	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X1, Y1
-	VMOVUPS      mathDoubles<>+64(SB), Y3
-	VMAXPD       Y1, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y4
-	VMINPD       Y3, Y4, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y4
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y4
-	VSUBPD       mathDoubles<>+192(SB), Y4, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y3
-	VPSLLQ       $0x34, Y4, Y4
-	VPADDQ       mathDoubles<>+0(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+448(SB), Y5
-	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y5
-	VMULPD       Y3, Y3, Y6
-	VMOVAPD      Y6, Y6
-	VFMADD213PD  Y3, Y5, Y6
-	VSUBPD       mathDoubles<>+0(SB), Y4, Y3
-	VFMADD231PD  Y4, Y6, Y3
-	VANDPS       mathDoubles<>+1088(SB), Y1, Y1
-	VORPS        Y1, Y3, Y1
-	VMOVUPS      mathDoubles<>+64(SB), Y3
-	VMAXPD       Y2, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y4
-	VMINPD       Y3, Y4, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y4
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y4
-	VSUBPD       mathDoubles<>+192(SB), Y4, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y3
-	VPSLLQ       $0x34, Y4, Y4
-	VPADDQ       mathDoubles<>+0(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+448(SB), Y5
-	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y5
-	VMULPD       Y3, Y3, Y6
-	VMOVAPD      Y6, Y6
-	VFMADD213PD  Y3, Y5, Y6
-	VSUBPD       mathDoubles<>+0(SB), Y4, Y3
-	VFMADD231PD  Y4, Y6, Y3
-	VANDPS       mathDoubles<>+1088(SB), Y2, Y2
-	VORPS        Y2, Y3, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)(CX*1)
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VROUNDPS   $0x09, Y1, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Ceil(n int, y *float32, x *float32)
+// Requires: AVX
+TEXT ·avx2Ceil(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+one:
+	CMPQ     AX, $+8
+	JLT      not_one
+	VMOVUPS  (BX)(CX*1), Y0
+	VROUNDPS $0x0a, Y0, Y0
+	VMOVUPS  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+	SUBQ     $+8, AX
+	JMP      one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VROUNDPS   $0x0a, Y1, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2RoundToEven(n int, y *float32, x *float32)
+// Requires: AVX
+TEXT ·avx2RoundToEven(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+one:
+	CMPQ     AX, $+8
+	JLT      not_one
+	VMOVUPS  (BX)(CX*1), Y0
+	VROUNDPS $0x08, Y0, Y0
+	VMOVUPS  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+	SUBQ     $+8, AX
+	JMP      one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VROUNDPS   $0x08, Y1, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Round(n int, y *float32, x *float32)
+// Requires: AVX
+TEXT ·avx2Round(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	XORQ CX, CX
+	MOVQ y+8(FP), DX
+	MOVQ x+16(FP), BX
+
+one:
+	CMPQ     AX, $+8
+	JLT      not_one
+	VMOVUPS  (BX)(CX*1), Y0
+	VANDPS   vectorConstants<>+0(SB), Y0, Y1
+	VORPS    vectorConstants<>+192(SB), Y1, Y1
+	VADDPS   Y1, Y0, Y0
+	VROUNDPS $0x0b, Y0, Y0
+	VMOVUPS  Y0, (DX)(CX*1)
+	ADDQ     $+32, CX
+	SUBQ     $+8, AX
+	JMP      one
+
+not_one:
+	TESTQ      AX, AX
+	JZ         done
+	LEAQ       mathTails<>+32(SB), SI
+	SHLQ       $0x02, AX
+	SUBQ       AX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (BX)(CX*1), Y0, Y1
+	VANDPS     vectorConstants<>+0(SB), Y1, Y2
+	VORPS      vectorConstants<>+192(SB), Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	VROUNDPS   $0x0b, Y1, Y1
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Rsqrt(n int, y *float32, x *float32)
+// Requires: AVX, AVX2
+TEXT ·avx2Rsqrt(SB), NOSPLIT, $0-24
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+
+compute:
+	VCVTPS2PD  X0, Y0
+	VSQRTPD    Y0, Y0
+	VMOVUPS    mathDoubles<>+0(SB), Y2
+	VDIVPD     Y0, Y2, Y2
+	VPSUBD     Y0, Y0, Y0
+	VCVTPD2PSY Y2, X0
+	TESTQ      AX, AX
+	JLT        store
+	VMOVUPS    X0, (DX)(CX*1)
+	ADDQ       $+16, CX
+	TESTQ      AX, AX
+	JNZ        loop
+	JMP        done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
+
+store:
+	VMASKMOVPS Y0, Y1, (DX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -5004,557 +1845,75 @@ done:
 // func avx2Log(n int, y *float32, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2Log(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VCVTPS2PD    X1, Y1
-	VCVTPS2PD    X0, Y0
-	VPADDQ       mathDoubles<>+1152(SB), Y0, Y2
-	VPSRLQ       $0x34, Y2, Y3
-	VORPS        mathDoubles<>+1216(SB), Y3, Y3
-	VSUBPD       mathDoubles<>+1280(SB), Y3, Y3
-	VANDPS       mathDoubles<>+1344(SB), Y2, Y2
-	VPADDQ       mathDoubles<>+1408(SB), Y2, Y2
-	VSUBPD       mathDoubles<>+0(SB), Y2, Y2
-	VADDPD       mathDoubles<>+1472(SB), Y2, Y4
-	VDIVPD       Y4, Y2, Y4
-	VMULPD       Y4, Y4, Y5
-	VMOVUPS      mathDoubles<>+1536(SB), Y6
-	VFMADD213PD  mathDoubles<>+1600(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1664(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1728(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1792(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1856(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1920(SB), Y5, Y6
-	VMULPD       Y2, Y2, Y7
-	VMULPD       mathDoubles<>+1984(SB), Y7, Y7
-	VMOVAPD      Y6, Y6
-	VFMADD213PD  Y7, Y5, Y6
-	VMULPD       mathDoubles<>+2048(SB), Y3, Y5
-	VFMADD231PD  Y4, Y6, Y5
-	VSUBPD       Y5, Y7, Y4
-	VSUBPD       Y2, Y4, Y2
-	VMOVUPS      mathDoubles<>+2112(SB), Y4
-	VFMSUB213PD  Y2, Y3, Y4
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y0, Y2
-	VBLENDVPD    Y2, Y0, Y4, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCMPPD       $0x00, Y3, Y0, Y4
-	VBLENDVPD    Y4, mathDoubles<>+2240(SB), Y2, Y2
-	VCMPPD       $0x09, Y3, Y0, Y0
-	VBLENDVPD    Y0, mathDoubles<>+2304(SB), Y2, Y0
-	VPADDQ       mathDoubles<>+1152(SB), Y1, Y2
-	VPSRLQ       $0x34, Y2, Y3
-	VORPS        mathDoubles<>+1216(SB), Y3, Y3
-	VSUBPD       mathDoubles<>+1280(SB), Y3, Y3
-	VANDPS       mathDoubles<>+1344(SB), Y2, Y2
-	VPADDQ       mathDoubles<>+1408(SB), Y2, Y2
-	VSUBPD       mathDoubles<>+0(SB), Y2, Y2
-	VADDPD       mathDoubles<>+1472(SB), Y2, Y4
-	VDIVPD       Y4, Y2, Y4
-	VMULPD       Y4, Y4, Y5
-	VMOVUPS      mathDoubles<>+1536(SB), Y6
-	VFMADD213PD  mathDoubles<>+1600(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1664(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1728(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1792(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1856(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1920(SB), Y5, Y6
-	VMULPD       Y2, Y2, Y7
-	VMULPD       mathDoubles<>+1984(SB), Y7, Y7
-	VMOVAPD      Y6, Y6
-	VFMADD213PD  Y7, Y5, Y6
-	VMULPD       mathDoubles<>+2048(SB), Y3, Y5
-	VFMADD231PD  Y4, Y6, Y5
-	VSUBPD       Y5, Y7, Y4
-	VSUBPD       Y2, Y4, Y2
-	VMOVUPS      mathDoubles<>+2112(SB), Y4
-	VFMSUB213PD  Y2, Y3, Y4
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y1, Y2
-	VBLENDVPD    Y2, Y1, Y4, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCMPPD       $0x00, Y3, Y1, Y4
-	VBLENDVPD    Y4, mathDoubles<>+2240(SB), Y2, Y2
-	VCMPPD       $0x09, Y3, Y1, Y1
-	VBLENDVPD    Y1, mathDoubles<>+2304(SB), Y2, Y1
-	VPSUBD       Y2, Y2, Y2
-	VCVTPD2PSY   Y0, X2
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y2, Y2
-	VMOVUPS      Y2, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
 
-not_one:
-	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X1, Y1
-	VPADDQ       mathDoubles<>+1152(SB), Y1, Y3
-	VPSRLQ       $0x34, Y3, Y4
-	VORPS        mathDoubles<>+1216(SB), Y4, Y4
-	VSUBPD       mathDoubles<>+1280(SB), Y4, Y4
-	VANDPS       mathDoubles<>+1344(SB), Y3, Y3
-	VPADDQ       mathDoubles<>+1408(SB), Y3, Y3
-	VSUBPD       mathDoubles<>+0(SB), Y3, Y3
-	VADDPD       mathDoubles<>+1472(SB), Y3, Y5
-	VDIVPD       Y5, Y3, Y5
-	VMULPD       Y5, Y5, Y6
-	VMOVUPS      mathDoubles<>+1536(SB), Y7
-	VFMADD213PD  mathDoubles<>+1600(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1664(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1728(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1792(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1856(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1920(SB), Y6, Y7
-	VMULPD       Y3, Y3, Y8
-	VMULPD       mathDoubles<>+1984(SB), Y8, Y8
-	VMOVAPD      Y7, Y7
-	VFMADD213PD  Y8, Y6, Y7
-	VMULPD       mathDoubles<>+2048(SB), Y4, Y6
-	VFMADD231PD  Y5, Y7, Y6
-	VSUBPD       Y6, Y8, Y5
-	VSUBPD       Y3, Y5, Y3
-	VMOVUPS      mathDoubles<>+2112(SB), Y5
-	VFMSUB213PD  Y3, Y4, Y5
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y1, Y3
-	VBLENDVPD    Y3, Y1, Y5, Y3
-	VPSUBD       Y4, Y4, Y4
-	VCMPPD       $0x00, Y4, Y1, Y5
-	VBLENDVPD    Y5, mathDoubles<>+2240(SB), Y3, Y3
-	VCMPPD       $0x09, Y4, Y1, Y1
-	VBLENDVPD    Y1, mathDoubles<>+2304(SB), Y3, Y1
-	VPADDQ       mathDoubles<>+1152(SB), Y2, Y3
-	VPSRLQ       $0x34, Y3, Y4
-	VORPS        mathDoubles<>+1216(SB), Y4, Y4
-	VSUBPD       mathDoubles<>+1280(SB), Y4, Y4
-	VANDPS       mathDoubles<>+1344(SB), Y3, Y3
-	VPADDQ       mathDoubles<>+1408(SB), Y3, Y3
-	VSUBPD       mathDoubles<>+0(SB), Y3, Y3
-	VADDPD       mathDoubles<>+1472(SB), Y3, Y5
-	VDIVPD       Y5, Y3, Y5
-	VMULPD       Y5, Y5, Y6
-	VMOVUPS      mathDoubles<>+1536(SB), Y7
-	VFMADD213PD  mathDoubles<>+1600(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1664(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1728(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1792(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1856(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1920(SB), Y6, Y7
-	VMULPD       Y3, Y3, Y8
-	VMULPD       mathDoubles<>+1984(SB), Y8, Y8
-	VMOVAPD      Y7, Y7
-	VFMADD213PD  Y8, Y6, Y7
-	VMULPD       mathDoubles<>+2048(SB), Y4, Y6
-	VFMADD231PD  Y5, Y7, Y6
-	VSUBPD       Y6, Y8, Y5
-	VSUBPD       Y3, Y5, Y3
-	VMOVUPS      mathDoubles<>+2112(SB), Y5
-	VFMSUB213PD  Y3, Y4, Y5
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y2, Y3
-	VBLENDVPD    Y3, Y2, Y5, Y3
-	VPSUBD       Y4, Y4, Y4
-	VCMPPD       $0x00, Y4, Y2, Y5
-	VBLENDVPD    Y5, mathDoubles<>+2240(SB), Y3, Y3
-	VCMPPD       $0x09, Y4, Y2, Y2
-	VBLENDVPD    Y2, mathDoubles<>+2304(SB), Y3, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)(CX*1)
+compute:
+	VCVTPS2PD   X0, Y0
+	VPADDQ      mathDoubles<>+64(SB), Y0, Y2
+	VPSRLQ      $0x34, Y2, Y3
+	VORPS       mathDoubles<>+128(SB), Y3, Y3
+	VSUBPD      mathDoubles<>+192(SB), Y3, Y3
+	VANDPS      mathDoubles<>+256(SB), Y2, Y2
+	VPADDQ      mathDoubles<>+320(SB), Y2, Y2
+	VSUBPD      mathDoubles<>+0(SB), Y2, Y2
+	VADDPD      mathDoubles<>+384(SB), Y2, Y4
+	VDIVPD      Y4, Y2, Y4
+	VMULPD      Y4, Y4, Y5
+	VMOVUPS     mathDoubles<>+448(SB), Y6
+	VFMADD213PD mathDoubles<>+512(SB), Y5, Y6
+	VFMADD213PD mathDoubles<>+576(SB), Y5, Y6
+	VFMADD213PD mathDoubles<>+640(SB), Y5, Y6
+	VFMADD213PD mathDoubles<>+704(SB), Y5, Y6
+	VFMADD213PD mathDoubles<>+768(SB), Y5, Y6
+	VFMADD213PD mathDoubles<>+832(SB), Y5, Y6
+	VMULPD      Y2, Y2, Y7
+	VMULPD      mathDoubles<>+896(SB), Y7, Y7
+	VMOVAPD     Y6, Y6
+	VFMADD213PD Y7, Y5, Y6
+	VMULPD      mathDoubles<>+960(SB), Y3, Y5
+	VFMADD231PD Y4, Y6, Y5
+	VSUBPD      Y5, Y7, Y4
+	VSUBPD      Y2, Y4, Y2
+	VMOVUPS     mathDoubles<>+1024(SB), Y4
+	VFMSUB213PD Y2, Y3, Y4
+	VCMPPD      $0x00, mathDoubles<>+1088(SB), Y0, Y2
+	VBLENDVPD   Y2, Y0, Y4, Y2
+	VPSUBD      Y3, Y3, Y3
+	VCMPPD      $0x00, Y3, Y0, Y4
+	VBLENDVPD   Y4, mathDoubles<>+1152(SB), Y2, Y2
+	VCMPPD      $0x09, Y3, Y0, Y0
+	VBLENDVPD   Y0, mathDoubles<>+1216(SB), Y2, Y0
+	VPSUBD      Y2, Y2, Y2
+	VCVTPD2PSY  Y0, X2
+	TESTQ       AX, AX
+	JLT         store
+	VMOVUPS     X2, (DX)(CX*1)
+	ADDQ        $+16, CX
+	TESTQ       AX, AX
+	JNZ         loop
+	JMP         done
 
-done:
-	VZEROUPPER
-	RET
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
 
-// func avx2Log1p(n int, y *float32, x *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·avx2Log1p(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VCVTPS2PD    X1, Y1
-	VCVTPS2PD    X0, Y0
-	VADDPD       mathDoubles<>+0(SB), Y0, Y2
-	VSUBPD       mathDoubles<>+0(SB), Y2, Y3
-	VSUBPD       Y3, Y0, Y3
-	VANDPS       mathDoubles<>+2368(SB), Y0, Y4
-	VCMPPD       $0x01, mathDoubles<>+0(SB), Y4, Y4
-	VPSUBD       Y5, Y5, Y5
-	VPADDQ       mathDoubles<>+1152(SB), Y2, Y6
-	VPSRLQ       $0x34, Y6, Y7
-	VORPS        mathDoubles<>+1216(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+1280(SB), Y7, Y7
-	VANDPS       mathDoubles<>+1344(SB), Y6, Y6
-	VPADDQ       mathDoubles<>+1408(SB), Y6, Y6
-	VSUBPD       mathDoubles<>+0(SB), Y6, Y6
-	VADDPD       mathDoubles<>+1472(SB), Y6, Y8
-	VDIVPD       Y8, Y6, Y8
-	VMULPD       Y8, Y8, Y9
-	VMOVUPS      mathDoubles<>+1536(SB), Y10
-	VFMADD213PD  mathDoubles<>+1600(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1664(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1728(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1792(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1856(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1920(SB), Y9, Y10
-	VMULPD       Y6, Y6, Y11
-	VMULPD       mathDoubles<>+1984(SB), Y11, Y11
-	VMOVAPD      Y10, Y10
-	VFMADD213PD  Y11, Y9, Y10
-	VMULPD       mathDoubles<>+2048(SB), Y7, Y9
-	VFMADD231PD  Y8, Y10, Y9
-	VSUBPD       Y9, Y11, Y8
-	VSUBPD       Y6, Y8, Y6
-	VMOVUPS      mathDoubles<>+2112(SB), Y8
-	VFMSUB213PD  Y6, Y7, Y8
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y2, Y6
-	VBLENDVPD    Y6, Y2, Y8, Y6
-	VPSUBD       Y7, Y7, Y7
-	VCMPPD       $0x00, Y7, Y2, Y8
-	VBLENDVPD    Y8, mathDoubles<>+2240(SB), Y6, Y6
-	VCMPPD       $0x09, Y7, Y2, Y2
-	VBLENDVPD    Y2, mathDoubles<>+2304(SB), Y6, Y2
-	VBLENDVPD    Y4, Y3, Y5, Y3
-	VADDPD       Y3, Y2, Y2
-	VANDPS       mathDoubles<>+1088(SB), Y0, Y0
-	VORPS        Y0, Y2, Y0
-	VADDPD       mathDoubles<>+0(SB), Y1, Y2
-	VSUBPD       mathDoubles<>+0(SB), Y2, Y3
-	VSUBPD       Y3, Y1, Y3
-	VANDPS       mathDoubles<>+2368(SB), Y1, Y4
-	VCMPPD       $0x01, mathDoubles<>+0(SB), Y4, Y4
-	VPSUBD       Y5, Y5, Y5
-	VPADDQ       mathDoubles<>+1152(SB), Y2, Y6
-	VPSRLQ       $0x34, Y6, Y7
-	VORPS        mathDoubles<>+1216(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+1280(SB), Y7, Y7
-	VANDPS       mathDoubles<>+1344(SB), Y6, Y6
-	VPADDQ       mathDoubles<>+1408(SB), Y6, Y6
-	VSUBPD       mathDoubles<>+0(SB), Y6, Y6
-	VADDPD       mathDoubles<>+1472(SB), Y6, Y8
-	VDIVPD       Y8, Y6, Y8
-	VMULPD       Y8, Y8, Y9
-	VMOVUPS      mathDoubles<>+1536(SB), Y10
-	VFMADD213PD  mathDoubles<>+1600(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1664(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1728(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1792(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1856(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1920(SB), Y9, Y10
-	VMULPD       Y6, Y6, Y11
-	VMULPD       mathDoubles<>+1984(SB), Y11, Y11
-	VMOVAPD      Y10, Y10
-	VFMADD213PD  Y11, Y9, Y10
-	VMULPD       mathDoubles<>+2048(SB), Y7, Y9
-	VFMADD231PD  Y8, Y10, Y9
-	VSUBPD       Y9, Y11, Y8
-	VSUBPD       Y6, Y8, Y6
-	VMOVUPS      mathDoubles<>+2112(SB), Y8
-	VFMSUB213PD  Y6, Y7, Y8
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y2, Y6
-	VBLENDVPD    Y6, Y2, Y8, Y6
-	VPSUBD       Y7, Y7, Y7
-	VCMPPD       $0x00, Y7, Y2, Y8
-	VBLENDVPD    Y8, mathDoubles<>+2240(SB), Y6, Y6
-	VCMPPD       $0x09, Y7, Y2, Y2
-	VBLENDVPD    Y2, mathDoubles<>+2304(SB), Y6, Y2
-	VBLENDVPD    Y4, Y3, Y5, Y3
-	VADDPD       Y3, Y2, Y2
-	VANDPS       mathDoubles<>+1088(SB), Y1, Y1
-	VORPS        Y1, Y2, Y1
-	VPSUBD       Y2, Y2, Y2
-	VCVTPD2PSY   Y0, X2
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y2, Y2
-	VMOVUPS      Y2, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
-	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X1, Y1
-	VADDPD       mathDoubles<>+0(SB), Y1, Y3
-	VSUBPD       mathDoubles<>+0(SB), Y3, Y4
-	VSUBPD       Y4, Y1, Y4
-	VANDPS       mathDoubles<>+2368(SB), Y1, Y5
-	VCMPPD       $0x01, mathDoubles<>+0(SB), Y5, Y5
-	VPSUBD       Y6, Y6, Y6
-	VPADDQ       mathDoubles<>+1152(SB), Y3, Y7
-	VPSRLQ       $0x34, Y7, Y8
-	VORPS        mathDoubles<>+1216(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+1280(SB), Y8, Y8
-	VANDPS       mathDoubles<>+1344(SB), Y7, Y7
-	VPADDQ       mathDoubles<>+1408(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
-	VADDPD       mathDoubles<>+1472(SB), Y7, Y9
-	VDIVPD       Y9, Y7, Y9
-	VMULPD       Y9, Y9, Y10
-	VMOVUPS      mathDoubles<>+1536(SB), Y11
-	VFMADD213PD  mathDoubles<>+1600(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
-	VMULPD       Y7, Y7, Y12
-	VMULPD       mathDoubles<>+1984(SB), Y12, Y12
-	VMOVAPD      Y11, Y11
-	VFMADD213PD  Y12, Y10, Y11
-	VMULPD       mathDoubles<>+2048(SB), Y8, Y10
-	VFMADD231PD  Y9, Y11, Y10
-	VSUBPD       Y10, Y12, Y9
-	VSUBPD       Y7, Y9, Y7
-	VMOVUPS      mathDoubles<>+2112(SB), Y9
-	VFMSUB213PD  Y7, Y8, Y9
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y3, Y7
-	VBLENDVPD    Y7, Y3, Y9, Y7
-	VPSUBD       Y8, Y8, Y8
-	VCMPPD       $0x00, Y8, Y3, Y9
-	VBLENDVPD    Y9, mathDoubles<>+2240(SB), Y7, Y7
-	VCMPPD       $0x09, Y8, Y3, Y3
-	VBLENDVPD    Y3, mathDoubles<>+2304(SB), Y7, Y3
-	VBLENDVPD    Y5, Y4, Y6, Y4
-	VADDPD       Y4, Y3, Y3
-	VANDPS       mathDoubles<>+1088(SB), Y1, Y1
-	VORPS        Y1, Y3, Y1
-	VADDPD       mathDoubles<>+0(SB), Y2, Y3
-	VSUBPD       mathDoubles<>+0(SB), Y3, Y4
-	VSUBPD       Y4, Y2, Y4
-	VANDPS       mathDoubles<>+2368(SB), Y2, Y5
-	VCMPPD       $0x01, mathDoubles<>+0(SB), Y5, Y5
-	VPSUBD       Y6, Y6, Y6
-	VPADDQ       mathDoubles<>+1152(SB), Y3, Y7
-	VPSRLQ       $0x34, Y7, Y8
-	VORPS        mathDoubles<>+1216(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+1280(SB), Y8, Y8
-	VANDPS       mathDoubles<>+1344(SB), Y7, Y7
-	VPADDQ       mathDoubles<>+1408(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
-	VADDPD       mathDoubles<>+1472(SB), Y7, Y9
-	VDIVPD       Y9, Y7, Y9
-	VMULPD       Y9, Y9, Y10
-	VMOVUPS      mathDoubles<>+1536(SB), Y11
-	VFMADD213PD  mathDoubles<>+1600(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
-	VMULPD       Y7, Y7, Y12
-	VMULPD       mathDoubles<>+1984(SB), Y12, Y12
-	VMOVAPD      Y11, Y11
-	VFMADD213PD  Y12, Y10, Y11
-	VMULPD       mathDoubles<>+2048(SB), Y8, Y10
-	VFMADD231PD  Y9, Y11, Y10
-	VSUBPD       Y10, Y12, Y9
-	VSUBPD       Y7, Y9, Y7
-	VMOVUPS      mathDoubles<>+2112(SB), Y9
-	VFMSUB213PD  Y7, Y8, Y9
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y3, Y7
-	VBLENDVPD    Y7, Y3, Y9, Y7
-	VPSUBD       Y8, Y8, Y8
-	VCMPPD       $0x00, Y8, Y3, Y9
-	VBLENDVPD    Y9, mathDoubles<>+2240(SB), Y7, Y7
-	VCMPPD       $0x09, Y8, Y3, Y3
-	VBLENDVPD    Y3, mathDoubles<>+2304(SB), Y7, Y3
-	VBLENDVPD    Y5, Y4, Y6, Y4
-	VADDPD       Y4, Y3, Y3
-	VANDPS       mathDoubles<>+1088(SB), Y2, Y2
-	VORPS        Y2, Y3, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2Erf(n int, y *float32, x *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·avx2Erf(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
-
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VCVTPS2PD    X1, Y1
-	VCVTPS2PD    X0, Y0
-	VMOVUPS      mathDoubles<>+2432(SB), Y2
-	VMAXPD       Y0, Y2, Y2
-	VMOVUPS      mathDoubles<>+2496(SB), Y0
-	VMINPD       Y2, Y0, Y2
-	VMOVUPS      mathDoubles<>+2560(SB), Y0
-	VFMADD231PD  Y2, Y2, Y0
-	VMOVUPS      mathDoubles<>+2624(SB), Y3
-	VFMADD213PD  mathDoubles<>+2688(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+2752(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+2816(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+2880(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+2944(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3008(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3072(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3136(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3200(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3264(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3328(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3392(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3456(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3520(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3584(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3648(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3712(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3776(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3840(SB), Y0, Y3
-	VFMADD213PD  mathDoubles<>+3904(SB), Y0, Y3
-	VMULPD       Y3, Y2, Y0
-	VMOVUPS      mathDoubles<>+2432(SB), Y2
-	VMAXPD       Y1, Y2, Y2
-	VMOVUPS      mathDoubles<>+2496(SB), Y1
-	VMINPD       Y2, Y1, Y2
-	VMOVUPS      mathDoubles<>+2560(SB), Y1
-	VFMADD231PD  Y2, Y2, Y1
-	VMOVUPS      mathDoubles<>+2624(SB), Y3
-	VFMADD213PD  mathDoubles<>+2688(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+2752(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+2816(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+2880(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+2944(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3008(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3072(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3136(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3200(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3264(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3328(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3392(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3456(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3520(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3584(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3648(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3712(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3776(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3840(SB), Y1, Y3
-	VFMADD213PD  mathDoubles<>+3904(SB), Y1, Y3
-	VMULPD       Y3, Y2, Y1
-	VPSUBD       Y2, Y2, Y2
-	VCVTPD2PSY   Y0, X2
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y2, Y2
-	VMOVUPS      Y2, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
-	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X1, Y1
-	VMOVUPS      mathDoubles<>+2432(SB), Y3
-	VMAXPD       Y1, Y3, Y3
-	VMOVUPS      mathDoubles<>+2496(SB), Y1
-	VMINPD       Y3, Y1, Y3
-	VMOVUPS      mathDoubles<>+2560(SB), Y1
-	VFMADD231PD  Y3, Y3, Y1
-	VMOVUPS      mathDoubles<>+2624(SB), Y4
-	VFMADD213PD  mathDoubles<>+2688(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+2752(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+2816(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+2880(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+2944(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3008(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3072(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3136(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3200(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3264(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3328(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3392(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3456(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3520(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3584(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3648(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3712(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3776(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3840(SB), Y1, Y4
-	VFMADD213PD  mathDoubles<>+3904(SB), Y1, Y4
-	VMULPD       Y4, Y3, Y1
-	VMOVUPS      mathDoubles<>+2432(SB), Y3
-	VMAXPD       Y2, Y3, Y3
-	VMOVUPS      mathDoubles<>+2496(SB), Y2
-	VMINPD       Y3, Y2, Y3
-	VMOVUPS      mathDoubles<>+2560(SB), Y2
-	VFMADD231PD  Y3, Y3, Y2
-	VMOVUPS      mathDoubles<>+2624(SB), Y4
-	VFMADD213PD  mathDoubles<>+2688(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+2752(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+2816(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+2880(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+2944(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3008(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3072(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3136(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3200(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3264(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3328(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3392(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3456(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3520(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3584(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3648(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3712(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3776(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3840(SB), Y2, Y4
-	VFMADD213PD  mathDoubles<>+3904(SB), Y2, Y4
-	VMULPD       Y4, Y3, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)(CX*1)
+store:
+	VMASKMOVPS Y2, Y1, (DX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -5563,80 +1922,82 @@ done:
 // func avx2GELU(n int, y *float32, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2GELU(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VCVTPS2PD    X1, Y1
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+
+compute:
 	VCVTPS2PD    X0, Y0
 	VMULPD       Y0, Y0, Y2
-	VMULPD       mathDoubles<>+3968(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+64(SB), Y3
+	VMULPD       mathDoubles<>+1280(SB), Y2, Y2
+	VMOVUPS      mathDoubles<>+1344(SB), Y3
 	VMAXPD       Y2, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y2
+	VMOVUPS      mathDoubles<>+1408(SB), Y2
 	VMINPD       Y3, Y2, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y2
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y2
-	VSUBPD       mathDoubles<>+192(SB), Y2, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
+	VMOVUPS      mathDoubles<>+1472(SB), Y2
+	VFMADD231PD  mathDoubles<>+1536(SB), Y3, Y2
+	VSUBPD       mathDoubles<>+1472(SB), Y2, Y4
+	VFNMADD231PD mathDoubles<>+1600(SB), Y4, Y3
+	VFNMADD231PD mathDoubles<>+1664(SB), Y4, Y3
 	VPSLLQ       $0x34, Y2, Y2
 	VPADDQ       mathDoubles<>+0(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+448(SB), Y4
-	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
+	VMOVUPS      mathDoubles<>+1728(SB), Y4
+	VFMADD213PD  mathDoubles<>+1792(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1856(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1920(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1984(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2048(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2112(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2176(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2240(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2304(SB), Y3, Y4
 	VMULPD       Y3, Y3, Y5
 	VMOVAPD      Y5, Y5
 	VFMADD213PD  Y3, Y4, Y5
 	VFMADD213PD  Y2, Y2, Y5
-	VORPS        mathDoubles<>+1088(SB), Y0, Y2
+	VORPS        mathDoubles<>+2368(SB), Y0, Y2
 	VPSUBD       Y3, Y3, Y3
-	VMOVUPS      mathDoubles<>+4032(SB), Y4
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y2, Y2
+	VMOVUPS      mathDoubles<>+2432(SB), Y4
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y2, Y2
 	VBLENDVPD    Y2, Y3, Y4, Y2
 	VANDPS       Y5, Y2, Y2
-	VANDPS       mathDoubles<>+2368(SB), Y0, Y3
-	VMULPD       mathDoubles<>+1408(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+4160(SB), Y4
+	VANDPS       mathDoubles<>+2560(SB), Y0, Y3
+	VMULPD       mathDoubles<>+320(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+2624(SB), Y4
 	VMINPD       Y3, Y4, Y3
-	VADDPD       mathDoubles<>+4224(SB), Y3, Y4
+	VADDPD       mathDoubles<>+2688(SB), Y3, Y4
 	VADDPD       Y3, Y3, Y5
 	VADDPD       mathDoubles<>+0(SB), Y5, Y5
 	VMULPD       Y5, Y4, Y6
 	VMOVUPS      mathDoubles<>+0(SB), Y7
 	VDIVPD       Y6, Y7, Y7
-	VSUBPD       mathDoubles<>+4224(SB), Y3, Y3
+	VSUBPD       mathDoubles<>+2688(SB), Y3, Y3
 	VMULPD       Y5, Y3, Y3
 	VMULPD       Y7, Y3, Y3
-	VMOVUPS      mathDoubles<>+4288(SB), Y5
-	VFMADD213PD  mathDoubles<>+4352(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4416(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4480(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4544(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4608(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4672(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4736(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4800(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4864(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4928(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4992(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+5056(SB), Y3, Y5
+	VMOVUPS      mathDoubles<>+2752(SB), Y5
+	VFMADD213PD  mathDoubles<>+2816(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+2880(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+2944(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3008(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3072(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3136(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3200(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3264(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3328(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3392(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3456(SB), Y3, Y5
+	VFMADD213PD  mathDoubles<>+3520(SB), Y3, Y5
 	VMULPD       Y7, Y4, Y3
 	VMULPD       Y3, Y5, Y3
-	VMULPD       mathDoubles<>+1984(SB), Y2, Y2
+	VMULPD       mathDoubles<>+896(SB), Y2, Y2
 	VMULPD       Y2, Y3, Y2
 	VMOVUPS      mathDoubles<>+0(SB), Y3
 	VSUBPD       Y2, Y3, Y3
@@ -5644,620 +2005,27 @@ one:
 	VCMPPD       $0x01, Y4, Y0, Y4
 	VBLENDVPD    Y4, Y2, Y3, Y2
 	VMULPD       Y2, Y0, Y0
-	VMULPD       Y1, Y1, Y2
-	VMULPD       mathDoubles<>+3968(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+64(SB), Y3
-	VMAXPD       Y2, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y2
-	VMINPD       Y3, Y2, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y2
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y2
-	VSUBPD       mathDoubles<>+192(SB), Y2, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
-	VPSLLQ       $0x34, Y2, Y2
-	VPADDQ       mathDoubles<>+0(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+448(SB), Y4
-	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
-	VMULPD       Y3, Y3, Y5
-	VMOVAPD      Y5, Y5
-	VFMADD213PD  Y3, Y4, Y5
-	VFMADD213PD  Y2, Y2, Y5
-	VORPS        mathDoubles<>+1088(SB), Y1, Y2
-	VPSUBD       Y3, Y3, Y3
-	VMOVUPS      mathDoubles<>+4032(SB), Y4
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y2, Y2
-	VBLENDVPD    Y2, Y3, Y4, Y2
-	VANDPS       Y5, Y2, Y2
-	VANDPS       mathDoubles<>+2368(SB), Y1, Y3
-	VMULPD       mathDoubles<>+1408(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+4160(SB), Y4
-	VMINPD       Y3, Y4, Y3
-	VADDPD       mathDoubles<>+4224(SB), Y3, Y4
-	VADDPD       Y3, Y3, Y5
-	VADDPD       mathDoubles<>+0(SB), Y5, Y5
-	VMULPD       Y5, Y4, Y6
-	VMOVUPS      mathDoubles<>+0(SB), Y7
-	VDIVPD       Y6, Y7, Y7
-	VSUBPD       mathDoubles<>+4224(SB), Y3, Y3
-	VMULPD       Y5, Y3, Y3
-	VMULPD       Y7, Y3, Y3
-	VMOVUPS      mathDoubles<>+4288(SB), Y5
-	VFMADD213PD  mathDoubles<>+4352(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4416(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4480(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4544(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4608(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4672(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4736(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4800(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4864(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4928(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+4992(SB), Y3, Y5
-	VFMADD213PD  mathDoubles<>+5056(SB), Y3, Y5
-	VMULPD       Y7, Y4, Y3
-	VMULPD       Y3, Y5, Y3
-	VMULPD       mathDoubles<>+1984(SB), Y2, Y2
-	VMULPD       Y2, Y3, Y2
-	VMOVUPS      mathDoubles<>+0(SB), Y3
-	VSUBPD       Y2, Y3, Y3
-	VPSUBD       Y4, Y4, Y4
-	VCMPPD       $0x01, Y4, Y1, Y4
-	VBLENDVPD    Y4, Y2, Y3, Y2
-	VMULPD       Y2, Y1, Y1
 	VPSUBD       Y2, Y2, Y2
 	VCVTPD2PSY   Y0, X2
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y2, Y2
-	VMOVUPS      Y2, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
 	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X1, Y1
-	VMULPD       Y1, Y1, Y3
-	VMULPD       mathDoubles<>+3968(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+64(SB), Y4
-	VMAXPD       Y3, Y4, Y4
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y4, Y3, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+448(SB), Y5
-	VFMADD213PD  mathDoubles<>+512(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
-	VMULPD       Y4, Y4, Y6
-	VMOVAPD      Y6, Y6
-	VFMADD213PD  Y4, Y5, Y6
-	VFMADD213PD  Y3, Y3, Y6
-	VORPS        mathDoubles<>+1088(SB), Y1, Y3
-	VPSUBD       Y4, Y4, Y4
-	VMOVUPS      mathDoubles<>+4032(SB), Y5
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y3, Y3
-	VBLENDVPD    Y3, Y4, Y5, Y3
-	VANDPS       Y6, Y3, Y3
-	VANDPS       mathDoubles<>+2368(SB), Y1, Y4
-	VMULPD       mathDoubles<>+1408(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+4160(SB), Y5
-	VMINPD       Y4, Y5, Y4
-	VADDPD       mathDoubles<>+4224(SB), Y4, Y5
-	VADDPD       Y4, Y4, Y6
-	VADDPD       mathDoubles<>+0(SB), Y6, Y6
-	VMULPD       Y6, Y5, Y7
-	VMOVUPS      mathDoubles<>+0(SB), Y8
-	VDIVPD       Y7, Y8, Y8
-	VSUBPD       mathDoubles<>+4224(SB), Y4, Y4
-	VMULPD       Y6, Y4, Y4
-	VMULPD       Y8, Y4, Y4
-	VMOVUPS      mathDoubles<>+4288(SB), Y6
-	VFMADD213PD  mathDoubles<>+4352(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4416(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4480(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4544(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4608(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4672(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4736(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4800(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4864(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4928(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4992(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+5056(SB), Y4, Y6
-	VMULPD       Y8, Y5, Y4
-	VMULPD       Y4, Y6, Y4
-	VMULPD       mathDoubles<>+1984(SB), Y3, Y3
-	VMULPD       Y3, Y4, Y3
-	VMOVUPS      mathDoubles<>+0(SB), Y4
-	VSUBPD       Y3, Y4, Y4
-	VPSUBD       Y5, Y5, Y5
-	VCMPPD       $0x01, Y5, Y1, Y5
-	VBLENDVPD    Y5, Y3, Y4, Y3
-	VMULPD       Y3, Y1, Y1
-	VMULPD       Y2, Y2, Y3
-	VMULPD       mathDoubles<>+3968(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+64(SB), Y4
-	VMAXPD       Y3, Y4, Y4
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y4, Y3, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+448(SB), Y5
-	VFMADD213PD  mathDoubles<>+512(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
-	VMULPD       Y4, Y4, Y6
-	VMOVAPD      Y6, Y6
-	VFMADD213PD  Y4, Y5, Y6
-	VFMADD213PD  Y3, Y3, Y6
-	VORPS        mathDoubles<>+1088(SB), Y2, Y3
-	VPSUBD       Y4, Y4, Y4
-	VMOVUPS      mathDoubles<>+4032(SB), Y5
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y3, Y3
-	VBLENDVPD    Y3, Y4, Y5, Y3
-	VANDPS       Y6, Y3, Y3
-	VANDPS       mathDoubles<>+2368(SB), Y2, Y4
-	VMULPD       mathDoubles<>+1408(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+4160(SB), Y5
-	VMINPD       Y4, Y5, Y4
-	VADDPD       mathDoubles<>+4224(SB), Y4, Y5
-	VADDPD       Y4, Y4, Y6
-	VADDPD       mathDoubles<>+0(SB), Y6, Y6
-	VMULPD       Y6, Y5, Y7
-	VMOVUPS      mathDoubles<>+0(SB), Y8
-	VDIVPD       Y7, Y8, Y8
-	VSUBPD       mathDoubles<>+4224(SB), Y4, Y4
-	VMULPD       Y6, Y4, Y4
-	VMULPD       Y8, Y4, Y4
-	VMOVUPS      mathDoubles<>+4288(SB), Y6
-	VFMADD213PD  mathDoubles<>+4352(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4416(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4480(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4544(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4608(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4672(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4736(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4800(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4864(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4928(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4992(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+5056(SB), Y4, Y6
-	VMULPD       Y8, Y5, Y4
-	VMULPD       Y4, Y6, Y4
-	VMULPD       mathDoubles<>+1984(SB), Y3, Y3
-	VMULPD       Y3, Y4, Y3
-	VMOVUPS      mathDoubles<>+0(SB), Y4
-	VSUBPD       Y3, Y4, Y4
-	VPSUBD       Y5, Y5, Y5
-	VCMPPD       $0x01, Y5, Y2, Y5
-	VBLENDVPD    Y5, Y3, Y4, Y3
-	VMULPD       Y3, Y2, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2Pow(n int, z *float32, x *float32, y *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·avx2Pow(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ z+8(FP), DX
-	MOVQ x+16(FP), BX
-	MOVQ y+24(FP), SI
-
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VMOVUPS      (SI)(CX*1), Y1
-	VEXTRACTF128 $0x01, Y0, X2
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X0, Y0
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X3, Y3
-	VCVTPS2PD    X1, Y1
-	VANDPS       mathDoubles<>+2368(SB), Y0, Y4
-	VPSUBD       Y5, Y5, Y5
-	VMOVUPS      mathDoubles<>+0(SB), Y6
-	VPADDQ       mathDoubles<>+1152(SB), Y4, Y7
-	VPSRLQ       $0x34, Y7, Y8
-	VORPS        mathDoubles<>+1216(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+1280(SB), Y8, Y8
-	VANDPS       mathDoubles<>+1344(SB), Y7, Y7
-	VPADDQ       mathDoubles<>+1408(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
-	VADDPD       mathDoubles<>+1472(SB), Y7, Y9
-	VDIVPD       Y9, Y7, Y9
-	VMULPD       Y9, Y9, Y10
-	VMOVUPS      mathDoubles<>+1536(SB), Y11
-	VFMADD213PD  mathDoubles<>+1600(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
-	VMULPD       Y7, Y7, Y12
-	VMULPD       mathDoubles<>+1984(SB), Y12, Y12
-	VMOVAPD      Y11, Y11
-	VFMADD213PD  Y12, Y10, Y11
-	VMULPD       mathDoubles<>+2048(SB), Y8, Y10
-	VFMADD231PD  Y9, Y11, Y10
-	VSUBPD       Y10, Y12, Y9
-	VSUBPD       Y7, Y9, Y7
-	VMOVUPS      mathDoubles<>+2112(SB), Y9
-	VFMSUB213PD  Y7, Y8, Y9
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y4, Y7
-	VBLENDVPD    Y7, Y4, Y9, Y7
-	VPSUBD       Y8, Y8, Y8
-	VCMPPD       $0x00, Y8, Y4, Y9
-	VBLENDVPD    Y9, mathDoubles<>+2240(SB), Y7, Y7
-	VCMPPD       $0x09, Y8, Y4, Y8
-	VBLENDVPD    Y8, mathDoubles<>+2304(SB), Y7, Y7
-	VMULPD       Y7, Y1, Y7
-	VMOVUPS      mathDoubles<>+64(SB), Y8
-	VMAXPD       Y7, Y8, Y8
-	VMOVUPS      mathDoubles<>+128(SB), Y7
-	VMINPD       Y8, Y7, Y8
-	VMOVUPS      mathDoubles<>+192(SB), Y7
-	VFMADD231PD  mathDoubles<>+256(SB), Y8, Y7
-	VSUBPD       mathDoubles<>+192(SB), Y7, Y9
-	VFNMADD231PD mathDoubles<>+320(SB), Y9, Y8
-	VFNMADD231PD mathDoubles<>+384(SB), Y9, Y8
-	VPSLLQ       $0x34, Y7, Y7
-	VPADDQ       mathDoubles<>+0(SB), Y7, Y7
-	VMOVUPS      mathDoubles<>+448(SB), Y9
-	VFMADD213PD  mathDoubles<>+512(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+576(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+640(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+704(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+768(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+832(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+896(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+960(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+1024(SB), Y8, Y9
-	VMULPD       Y8, Y8, Y10
-	VMOVAPD      Y10, Y10
-	VFMADD213PD  Y8, Y9, Y10
-	VFMADD213PD  Y7, Y7, Y10
-	VCMPPD       $0x00, Y6, Y4, Y7
-	VBLENDVPD    Y7, Y6, Y10, Y7
-	VMULPD       mathDoubles<>+1984(SB), Y1, Y9
-	VROUNDPD     $0x0b, Y1, Y8
-	VROUNDPD     $0x0b, Y9, Y10
-	VCMPPD       $0x00, Y10, Y9, Y9
-	VANDPS       mathDoubles<>+1088(SB), Y0, Y10
-	VBLENDVPD    Y9, Y5, Y10, Y9
-	VCMPPD       $0x01, Y5, Y0, Y10
-	VBLENDVPD    Y10, mathDoubles<>+2304(SB), Y7, Y10
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y4, Y4
-	VBLENDVPD    Y4, Y7, Y10, Y4
-	VCMPPD       $0x00, Y8, Y1, Y8
-	VORPS        Y9, Y7, Y7
-	VBLENDVPD    Y8, Y7, Y4, Y4
-	VCMPPD       $0x00, Y5, Y1, Y1
-	VBLENDVPD    Y1, Y6, Y4, Y1
-	VCMPPD       $0x00, Y6, Y0, Y0
-	VBLENDVPD    Y0, Y6, Y1, Y0
-	VANDPS       mathDoubles<>+2368(SB), Y2, Y1
-	VPSUBD       Y4, Y4, Y4
-	VMOVUPS      mathDoubles<>+0(SB), Y5
-	VPADDQ       mathDoubles<>+1152(SB), Y1, Y6
-	VPSRLQ       $0x34, Y6, Y7
-	VORPS        mathDoubles<>+1216(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+1280(SB), Y7, Y7
-	VANDPS       mathDoubles<>+1344(SB), Y6, Y6
-	VPADDQ       mathDoubles<>+1408(SB), Y6, Y6
-	VSUBPD       mathDoubles<>+0(SB), Y6, Y6
-	VADDPD       mathDoubles<>+1472(SB), Y6, Y8
-	VDIVPD       Y8, Y6, Y8
-	VMULPD       Y8, Y8, Y9
-	VMOVUPS      mathDoubles<>+1536(SB), Y10
-	VFMADD213PD  mathDoubles<>+1600(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1664(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1728(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1792(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1856(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1920(SB), Y9, Y10
-	VMULPD       Y6, Y6, Y11
-	VMULPD       mathDoubles<>+1984(SB), Y11, Y11
-	VMOVAPD      Y10, Y10
-	VFMADD213PD  Y11, Y9, Y10
-	VMULPD       mathDoubles<>+2048(SB), Y7, Y9
-	VFMADD231PD  Y8, Y10, Y9
-	VSUBPD       Y9, Y11, Y8
-	VSUBPD       Y6, Y8, Y6
-	VMOVUPS      mathDoubles<>+2112(SB), Y8
-	VFMSUB213PD  Y6, Y7, Y8
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y1, Y6
-	VBLENDVPD    Y6, Y1, Y8, Y6
-	VPSUBD       Y7, Y7, Y7
-	VCMPPD       $0x00, Y7, Y1, Y8
-	VBLENDVPD    Y8, mathDoubles<>+2240(SB), Y6, Y6
-	VCMPPD       $0x09, Y7, Y1, Y7
-	VBLENDVPD    Y7, mathDoubles<>+2304(SB), Y6, Y6
-	VMULPD       Y6, Y3, Y6
-	VMOVUPS      mathDoubles<>+64(SB), Y7
-	VMAXPD       Y6, Y7, Y7
-	VMOVUPS      mathDoubles<>+128(SB), Y6
-	VMINPD       Y7, Y6, Y7
-	VMOVUPS      mathDoubles<>+192(SB), Y6
-	VFMADD231PD  mathDoubles<>+256(SB), Y7, Y6
-	VSUBPD       mathDoubles<>+192(SB), Y6, Y8
-	VFNMADD231PD mathDoubles<>+320(SB), Y8, Y7
-	VFNMADD231PD mathDoubles<>+384(SB), Y8, Y7
-	VPSLLQ       $0x34, Y6, Y6
-	VPADDQ       mathDoubles<>+0(SB), Y6, Y6
-	VMOVUPS      mathDoubles<>+448(SB), Y8
-	VFMADD213PD  mathDoubles<>+512(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+576(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+640(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+704(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+768(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+832(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+896(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+960(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+1024(SB), Y7, Y8
-	VMULPD       Y7, Y7, Y9
-	VMOVAPD      Y9, Y9
-	VFMADD213PD  Y7, Y8, Y9
-	VFMADD213PD  Y6, Y6, Y9
-	VCMPPD       $0x00, Y5, Y1, Y6
-	VBLENDVPD    Y6, Y5, Y9, Y6
-	VMULPD       mathDoubles<>+1984(SB), Y3, Y8
-	VROUNDPD     $0x0b, Y3, Y7
-	VROUNDPD     $0x0b, Y8, Y9
-	VCMPPD       $0x00, Y9, Y8, Y8
-	VANDPS       mathDoubles<>+1088(SB), Y2, Y9
-	VBLENDVPD    Y8, Y4, Y9, Y8
-	VCMPPD       $0x01, Y4, Y2, Y9
-	VBLENDVPD    Y9, mathDoubles<>+2304(SB), Y6, Y9
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y1, Y1
-	VBLENDVPD    Y1, Y6, Y9, Y1
-	VCMPPD       $0x00, Y7, Y3, Y7
-	VORPS        Y8, Y6, Y6
-	VBLENDVPD    Y7, Y6, Y1, Y1
-	VCMPPD       $0x00, Y4, Y3, Y3
-	VBLENDVPD    Y3, Y5, Y1, Y1
-	VCMPPD       $0x00, Y5, Y2, Y2
-	VBLENDVPD    Y2, Y5, Y1, Y1
-	VPSUBD       Y2, Y2, Y2
-	VCVTPD2PSY   Y0, X2
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y2, Y2
-	VMOVUPS      Y2, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
+	JLT          store
+	VMOVUPS      X2, (DX)(CX*1)
+	ADDQ         $+16, CX
 	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), DI
-	SHLQ         $0x02, AX
-	SUBQ         AX, DI
-	VMOVUPS      (DI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VMASKMOVPS   (SI)(CX*1), Y0, Y2
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X3, Y3
-	VCVTPS2PD    X1, Y1
-	VEXTRACTF128 $0x01, Y2, X4
-	VCVTPS2PD    X4, Y4
-	VCVTPS2PD    X2, Y2
-	VANDPS       mathDoubles<>+2368(SB), Y1, Y5
-	VPSUBD       Y6, Y6, Y6
-	VMOVUPS      mathDoubles<>+0(SB), Y7
-	VPADDQ       mathDoubles<>+1152(SB), Y5, Y8
-	VPSRLQ       $0x34, Y8, Y9
-	VORPS        mathDoubles<>+1216(SB), Y9, Y9
-	VSUBPD       mathDoubles<>+1280(SB), Y9, Y9
-	VANDPS       mathDoubles<>+1344(SB), Y8, Y8
-	VPADDQ       mathDoubles<>+1408(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+0(SB), Y8, Y8
-	VADDPD       mathDoubles<>+1472(SB), Y8, Y10
-	VDIVPD       Y10, Y8, Y10
-	VMULPD       Y10, Y10, Y11
-	VMOVUPS      mathDoubles<>+1536(SB), Y12
-	VFMADD213PD  mathDoubles<>+1600(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+1664(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+1728(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+1792(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+1856(SB), Y11, Y12
-	VFMADD213PD  mathDoubles<>+1920(SB), Y11, Y12
-	VMULPD       Y8, Y8, Y13
-	VMULPD       mathDoubles<>+1984(SB), Y13, Y13
-	VMOVAPD      Y12, Y12
-	VFMADD213PD  Y13, Y11, Y12
-	VMULPD       mathDoubles<>+2048(SB), Y9, Y11
-	VFMADD231PD  Y10, Y12, Y11
-	VSUBPD       Y11, Y13, Y10
-	VSUBPD       Y8, Y10, Y8
-	VMOVUPS      mathDoubles<>+2112(SB), Y10
-	VFMSUB213PD  Y8, Y9, Y10
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y5, Y8
-	VBLENDVPD    Y8, Y5, Y10, Y8
-	VPSUBD       Y9, Y9, Y9
-	VCMPPD       $0x00, Y9, Y5, Y10
-	VBLENDVPD    Y10, mathDoubles<>+2240(SB), Y8, Y8
-	VCMPPD       $0x09, Y9, Y5, Y9
-	VBLENDVPD    Y9, mathDoubles<>+2304(SB), Y8, Y8
-	VMULPD       Y8, Y2, Y8
-	VMOVUPS      mathDoubles<>+64(SB), Y9
-	VMAXPD       Y8, Y9, Y9
-	VMOVUPS      mathDoubles<>+128(SB), Y8
-	VMINPD       Y9, Y8, Y9
-	VMOVUPS      mathDoubles<>+192(SB), Y8
-	VFMADD231PD  mathDoubles<>+256(SB), Y9, Y8
-	VSUBPD       mathDoubles<>+192(SB), Y8, Y10
-	VFNMADD231PD mathDoubles<>+320(SB), Y10, Y9
-	VFNMADD231PD mathDoubles<>+384(SB), Y10, Y9
-	VPSLLQ       $0x34, Y8, Y8
-	VPADDQ       mathDoubles<>+0(SB), Y8, Y8
-	VMOVUPS      mathDoubles<>+448(SB), Y10
-	VFMADD213PD  mathDoubles<>+512(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+576(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+640(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+704(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+768(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+832(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+896(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+960(SB), Y9, Y10
-	VFMADD213PD  mathDoubles<>+1024(SB), Y9, Y10
-	VMULPD       Y9, Y9, Y11
-	VMOVAPD      Y11, Y11
-	VFMADD213PD  Y9, Y10, Y11
-	VFMADD213PD  Y8, Y8, Y11
-	VCMPPD       $0x00, Y7, Y5, Y8
-	VBLENDVPD    Y8, Y7, Y11, Y8
-	VMULPD       mathDoubles<>+1984(SB), Y2, Y10
-	VROUNDPD     $0x0b, Y2, Y9
-	VROUNDPD     $0x0b, Y10, Y11
-	VCMPPD       $0x00, Y11, Y10, Y10
-	VANDPS       mathDoubles<>+1088(SB), Y1, Y11
-	VBLENDVPD    Y10, Y6, Y11, Y10
-	VCMPPD       $0x01, Y6, Y1, Y11
-	VBLENDVPD    Y11, mathDoubles<>+2304(SB), Y8, Y11
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y5, Y5
-	VBLENDVPD    Y5, Y8, Y11, Y5
-	VCMPPD       $0x00, Y9, Y2, Y9
-	VORPS        Y10, Y8, Y8
-	VBLENDVPD    Y9, Y8, Y5, Y5
-	VCMPPD       $0x00, Y6, Y2, Y2
-	VBLENDVPD    Y2, Y7, Y5, Y2
-	VCMPPD       $0x00, Y7, Y1, Y1
-	VBLENDVPD    Y1, Y7, Y2, Y1
-	VANDPS       mathDoubles<>+2368(SB), Y3, Y2
-	VPSUBD       Y5, Y5, Y5
-	VMOVUPS      mathDoubles<>+0(SB), Y6
-	VPADDQ       mathDoubles<>+1152(SB), Y2, Y7
-	VPSRLQ       $0x34, Y7, Y8
-	VORPS        mathDoubles<>+1216(SB), Y8, Y8
-	VSUBPD       mathDoubles<>+1280(SB), Y8, Y8
-	VANDPS       mathDoubles<>+1344(SB), Y7, Y7
-	VPADDQ       mathDoubles<>+1408(SB), Y7, Y7
-	VSUBPD       mathDoubles<>+0(SB), Y7, Y7
-	VADDPD       mathDoubles<>+1472(SB), Y7, Y9
-	VDIVPD       Y9, Y7, Y9
-	VMULPD       Y9, Y9, Y10
-	VMOVUPS      mathDoubles<>+1536(SB), Y11
-	VFMADD213PD  mathDoubles<>+1600(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1664(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1728(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1792(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1856(SB), Y10, Y11
-	VFMADD213PD  mathDoubles<>+1920(SB), Y10, Y11
-	VMULPD       Y7, Y7, Y12
-	VMULPD       mathDoubles<>+1984(SB), Y12, Y12
-	VMOVAPD      Y11, Y11
-	VFMADD213PD  Y12, Y10, Y11
-	VMULPD       mathDoubles<>+2048(SB), Y8, Y10
-	VFMADD231PD  Y9, Y11, Y10
-	VSUBPD       Y10, Y12, Y9
-	VSUBPD       Y7, Y9, Y7
-	VMOVUPS      mathDoubles<>+2112(SB), Y9
-	VFMSUB213PD  Y7, Y8, Y9
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y2, Y7
-	VBLENDVPD    Y7, Y2, Y9, Y7
-	VPSUBD       Y8, Y8, Y8
-	VCMPPD       $0x00, Y8, Y2, Y9
-	VBLENDVPD    Y9, mathDoubles<>+2240(SB), Y7, Y7
-	VCMPPD       $0x09, Y8, Y2, Y8
-	VBLENDVPD    Y8, mathDoubles<>+2304(SB), Y7, Y7
-	VMULPD       Y7, Y4, Y7
-	VMOVUPS      mathDoubles<>+64(SB), Y8
-	VMAXPD       Y7, Y8, Y8
-	VMOVUPS      mathDoubles<>+128(SB), Y7
-	VMINPD       Y8, Y7, Y8
-	VMOVUPS      mathDoubles<>+192(SB), Y7
-	VFMADD231PD  mathDoubles<>+256(SB), Y8, Y7
-	VSUBPD       mathDoubles<>+192(SB), Y7, Y9
-	VFNMADD231PD mathDoubles<>+320(SB), Y9, Y8
-	VFNMADD231PD mathDoubles<>+384(SB), Y9, Y8
-	VPSLLQ       $0x34, Y7, Y7
-	VPADDQ       mathDoubles<>+0(SB), Y7, Y7
-	VMOVUPS      mathDoubles<>+448(SB), Y9
-	VFMADD213PD  mathDoubles<>+512(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+576(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+640(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+704(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+768(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+832(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+896(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+960(SB), Y8, Y9
-	VFMADD213PD  mathDoubles<>+1024(SB), Y8, Y9
-	VMULPD       Y8, Y8, Y10
-	VMOVAPD      Y10, Y10
-	VFMADD213PD  Y8, Y9, Y10
-	VFMADD213PD  Y7, Y7, Y10
-	VCMPPD       $0x00, Y6, Y2, Y7
-	VBLENDVPD    Y7, Y6, Y10, Y7
-	VMULPD       mathDoubles<>+1984(SB), Y4, Y9
-	VROUNDPD     $0x0b, Y4, Y8
-	VROUNDPD     $0x0b, Y9, Y10
-	VCMPPD       $0x00, Y10, Y9, Y9
-	VANDPS       mathDoubles<>+1088(SB), Y3, Y10
-	VBLENDVPD    Y9, Y5, Y10, Y9
-	VCMPPD       $0x01, Y5, Y3, Y10
-	VBLENDVPD    Y10, mathDoubles<>+2304(SB), Y7, Y10
-	VCMPPD       $0x00, mathDoubles<>+2176(SB), Y2, Y2
-	VBLENDVPD    Y2, Y7, Y10, Y2
-	VCMPPD       $0x00, Y8, Y4, Y8
-	VORPS        Y9, Y7, Y7
-	VBLENDVPD    Y8, Y7, Y2, Y2
-	VCMPPD       $0x00, Y5, Y4, Y4
-	VBLENDVPD    Y4, Y6, Y2, Y2
-	VCMPPD       $0x00, Y6, Y3, Y3
-	VBLENDVPD    Y3, Y6, Y2, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)(CX*1)
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
+
+store:
+	VMASKMOVPS Y2, Y1, (DX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -6266,336 +2034,116 @@ done:
 // func avx2GELUGrad(n int, z *float32, x *float32, y *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2GELUGrad(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ z+8(FP), DX
-	MOVQ x+16(FP), BX
-	MOVQ y+24(FP), SI
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  z+8(FP), DX
+	MOVQ  x+16(FP), BX
+	MOVQ  y+24(FP), SI
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VMOVUPS      (SI)(CX*1), Y1
-	VEXTRACTF128 $0x01, Y0, X2
-	VCVTPS2PD    X2, Y2
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+	VBROADCASTF128 (SI)(CX*1), Y1
+
+compute:
 	VCVTPS2PD    X0, Y0
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X3, Y3
 	VCVTPS2PD    X1, Y1
-	VMULPD       Y0, Y0, Y4
-	VMULPD       mathDoubles<>+3968(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+64(SB), Y5
-	VMAXPD       Y4, Y5, Y5
-	VMOVUPS      mathDoubles<>+128(SB), Y4
-	VMINPD       Y5, Y4, Y5
-	VMOVUPS      mathDoubles<>+192(SB), Y4
-	VFMADD231PD  mathDoubles<>+256(SB), Y5, Y4
-	VSUBPD       mathDoubles<>+192(SB), Y4, Y6
-	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y5
-	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y5
-	VPSLLQ       $0x34, Y4, Y4
-	VPADDQ       mathDoubles<>+0(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+448(SB), Y6
-	VFMADD213PD  mathDoubles<>+512(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+576(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+640(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+704(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+768(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+832(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+896(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+960(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1024(SB), Y5, Y6
-	VMULPD       Y5, Y5, Y7
-	VMOVAPD      Y7, Y7
-	VFMADD213PD  Y5, Y6, Y7
-	VFMADD213PD  Y4, Y4, Y7
-	VORPS        mathDoubles<>+1088(SB), Y0, Y4
-	VPSUBD       Y5, Y5, Y5
-	VMOVUPS      mathDoubles<>+4032(SB), Y6
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y4, Y4
-	VBLENDVPD    Y4, Y5, Y6, Y4
-	VANDPS       Y7, Y4, Y4
-	VANDPS       mathDoubles<>+2368(SB), Y0, Y5
-	VMULPD       mathDoubles<>+1408(SB), Y5, Y5
-	VMOVUPS      mathDoubles<>+4160(SB), Y6
-	VMINPD       Y5, Y6, Y5
-	VADDPD       mathDoubles<>+4224(SB), Y5, Y6
-	VADDPD       Y5, Y5, Y7
-	VADDPD       mathDoubles<>+0(SB), Y7, Y7
-	VMULPD       Y7, Y6, Y8
-	VMOVUPS      mathDoubles<>+0(SB), Y9
-	VDIVPD       Y8, Y9, Y9
-	VSUBPD       mathDoubles<>+4224(SB), Y5, Y5
-	VMULPD       Y7, Y5, Y5
-	VMULPD       Y9, Y5, Y5
-	VMOVUPS      mathDoubles<>+4288(SB), Y7
-	VFMADD213PD  mathDoubles<>+4352(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4416(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4480(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4544(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4608(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4672(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4736(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4800(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4864(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4928(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4992(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+5056(SB), Y5, Y7
-	VMULPD       Y9, Y6, Y5
-	VMULPD       Y5, Y7, Y5
-	VMULPD       mathDoubles<>+1984(SB), Y4, Y6
-	VMULPD       Y6, Y5, Y5
-	VMOVUPS      mathDoubles<>+0(SB), Y6
-	VSUBPD       Y5, Y6, Y6
-	VPSUBD       Y7, Y7, Y7
-	VCMPPD       $0x01, Y7, Y0, Y7
-	VBLENDVPD    Y7, Y5, Y6, Y5
-	VMULPD       mathDoubles<>+5120(SB), Y0, Y0
-	VFMADD231PD  Y0, Y4, Y5
-	VMULPD       Y5, Y1, Y0
-	VMULPD       Y2, Y2, Y1
-	VMULPD       mathDoubles<>+3968(SB), Y1, Y1
-	VMOVUPS      mathDoubles<>+64(SB), Y4
-	VMAXPD       Y1, Y4, Y4
-	VMOVUPS      mathDoubles<>+128(SB), Y1
-	VMINPD       Y4, Y1, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y1
-	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y1
-	VSUBPD       mathDoubles<>+192(SB), Y1, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
-	VPSLLQ       $0x34, Y1, Y1
-	VPADDQ       mathDoubles<>+0(SB), Y1, Y1
-	VMOVUPS      mathDoubles<>+448(SB), Y5
-	VFMADD213PD  mathDoubles<>+512(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
+	VMULPD       Y0, Y0, Y3
+	VMULPD       mathDoubles<>+1280(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+1344(SB), Y4
+	VMAXPD       Y3, Y4, Y4
+	VMOVUPS      mathDoubles<>+1408(SB), Y3
+	VMINPD       Y4, Y3, Y4
+	VMOVUPS      mathDoubles<>+1472(SB), Y3
+	VFMADD231PD  mathDoubles<>+1536(SB), Y4, Y3
+	VSUBPD       mathDoubles<>+1472(SB), Y3, Y5
+	VFNMADD231PD mathDoubles<>+1600(SB), Y5, Y4
+	VFNMADD231PD mathDoubles<>+1664(SB), Y5, Y4
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+1728(SB), Y5
+	VFMADD213PD  mathDoubles<>+1792(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1856(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1920(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1984(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2048(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2112(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2176(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2240(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2304(SB), Y4, Y5
 	VMULPD       Y4, Y4, Y6
 	VMOVAPD      Y6, Y6
 	VFMADD213PD  Y4, Y5, Y6
-	VFMADD213PD  Y1, Y1, Y6
-	VORPS        mathDoubles<>+1088(SB), Y2, Y1
+	VFMADD213PD  Y3, Y3, Y6
+	VORPS        mathDoubles<>+2368(SB), Y0, Y3
 	VPSUBD       Y4, Y4, Y4
-	VMOVUPS      mathDoubles<>+4032(SB), Y5
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y1, Y1
-	VBLENDVPD    Y1, Y4, Y5, Y1
-	VANDPS       Y6, Y1, Y1
-	VANDPS       mathDoubles<>+2368(SB), Y2, Y4
-	VMULPD       mathDoubles<>+1408(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+4160(SB), Y5
+	VMOVUPS      mathDoubles<>+2432(SB), Y5
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y3, Y3
+	VBLENDVPD    Y3, Y4, Y5, Y3
+	VANDPS       Y6, Y3, Y3
+	VANDPS       mathDoubles<>+2560(SB), Y0, Y4
+	VMULPD       mathDoubles<>+320(SB), Y4, Y4
+	VMOVUPS      mathDoubles<>+2624(SB), Y5
 	VMINPD       Y4, Y5, Y4
-	VADDPD       mathDoubles<>+4224(SB), Y4, Y5
+	VADDPD       mathDoubles<>+2688(SB), Y4, Y5
 	VADDPD       Y4, Y4, Y6
 	VADDPD       mathDoubles<>+0(SB), Y6, Y6
 	VMULPD       Y6, Y5, Y7
 	VMOVUPS      mathDoubles<>+0(SB), Y8
 	VDIVPD       Y7, Y8, Y8
-	VSUBPD       mathDoubles<>+4224(SB), Y4, Y4
+	VSUBPD       mathDoubles<>+2688(SB), Y4, Y4
 	VMULPD       Y6, Y4, Y4
 	VMULPD       Y8, Y4, Y4
-	VMOVUPS      mathDoubles<>+4288(SB), Y6
-	VFMADD213PD  mathDoubles<>+4352(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4416(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4480(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4544(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4608(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4672(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4736(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4800(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4864(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4928(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+4992(SB), Y4, Y6
-	VFMADD213PD  mathDoubles<>+5056(SB), Y4, Y6
+	VMOVUPS      mathDoubles<>+2752(SB), Y6
+	VFMADD213PD  mathDoubles<>+2816(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+2880(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+2944(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3008(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3072(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3136(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3200(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3264(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3328(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3392(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3456(SB), Y4, Y6
+	VFMADD213PD  mathDoubles<>+3520(SB), Y4, Y6
 	VMULPD       Y8, Y5, Y4
 	VMULPD       Y4, Y6, Y4
-	VMULPD       mathDoubles<>+1984(SB), Y1, Y5
+	VMULPD       mathDoubles<>+896(SB), Y3, Y5
 	VMULPD       Y5, Y4, Y4
 	VMOVUPS      mathDoubles<>+0(SB), Y5
 	VSUBPD       Y4, Y5, Y5
 	VPSUBD       Y6, Y6, Y6
-	VCMPPD       $0x01, Y6, Y2, Y6
+	VCMPPD       $0x01, Y6, Y0, Y6
 	VBLENDVPD    Y6, Y4, Y5, Y4
-	VMULPD       mathDoubles<>+5120(SB), Y2, Y2
-	VFMADD231PD  Y2, Y1, Y4
-	VMULPD       Y4, Y3, Y1
-	VPSUBD       Y2, Y2, Y2
-	VCVTPD2PSY   Y0, X2
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y2, Y2
-	VMOVUPS      Y2, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
+	VMULPD       mathDoubles<>+3584(SB), Y0, Y0
+	VFMADD231PD  Y0, Y3, Y4
+	VMULPD       Y4, Y1, Y0
+	VPSUBD       Y1, Y1, Y1
+	VCVTPD2PSY   Y0, X1
 	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), DI
-	SHLQ         $0x02, AX
-	SUBQ         AX, DI
-	VMOVUPS      (DI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VMASKMOVPS   (SI)(CX*1), Y0, Y2
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X3, Y3
-	VCVTPS2PD    X1, Y1
-	VEXTRACTF128 $0x01, Y2, X4
-	VCVTPS2PD    X4, Y4
-	VCVTPS2PD    X2, Y2
-	VMULPD       Y1, Y1, Y5
-	VMULPD       mathDoubles<>+3968(SB), Y5, Y5
-	VMOVUPS      mathDoubles<>+64(SB), Y6
-	VMAXPD       Y5, Y6, Y6
-	VMOVUPS      mathDoubles<>+128(SB), Y5
-	VMINPD       Y6, Y5, Y6
-	VMOVUPS      mathDoubles<>+192(SB), Y5
-	VFMADD231PD  mathDoubles<>+256(SB), Y6, Y5
-	VSUBPD       mathDoubles<>+192(SB), Y5, Y7
-	VFNMADD231PD mathDoubles<>+320(SB), Y7, Y6
-	VFNMADD231PD mathDoubles<>+384(SB), Y7, Y6
-	VPSLLQ       $0x34, Y5, Y5
-	VPADDQ       mathDoubles<>+0(SB), Y5, Y5
-	VMOVUPS      mathDoubles<>+448(SB), Y7
-	VFMADD213PD  mathDoubles<>+512(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+576(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+640(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+704(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+768(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+832(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+896(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+960(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1024(SB), Y6, Y7
-	VMULPD       Y6, Y6, Y8
-	VMOVAPD      Y8, Y8
-	VFMADD213PD  Y6, Y7, Y8
-	VFMADD213PD  Y5, Y5, Y8
-	VORPS        mathDoubles<>+1088(SB), Y1, Y5
-	VPSUBD       Y6, Y6, Y6
-	VMOVUPS      mathDoubles<>+4032(SB), Y7
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y5, Y5
-	VBLENDVPD    Y5, Y6, Y7, Y5
-	VANDPS       Y8, Y5, Y5
-	VANDPS       mathDoubles<>+2368(SB), Y1, Y6
-	VMULPD       mathDoubles<>+1408(SB), Y6, Y6
-	VMOVUPS      mathDoubles<>+4160(SB), Y7
-	VMINPD       Y6, Y7, Y6
-	VADDPD       mathDoubles<>+4224(SB), Y6, Y7
-	VADDPD       Y6, Y6, Y8
-	VADDPD       mathDoubles<>+0(SB), Y8, Y8
-	VMULPD       Y8, Y7, Y9
-	VMOVUPS      mathDoubles<>+0(SB), Y10
-	VDIVPD       Y9, Y10, Y10
-	VSUBPD       mathDoubles<>+4224(SB), Y6, Y6
-	VMULPD       Y8, Y6, Y6
-	VMULPD       Y10, Y6, Y6
-	VMOVUPS      mathDoubles<>+4288(SB), Y8
-	VFMADD213PD  mathDoubles<>+4352(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+4416(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+4480(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+4544(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+4608(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+4672(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+4736(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+4800(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+4864(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+4928(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+4992(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+5056(SB), Y6, Y8
-	VMULPD       Y10, Y7, Y6
-	VMULPD       Y6, Y8, Y6
-	VMULPD       mathDoubles<>+1984(SB), Y5, Y7
-	VMULPD       Y7, Y6, Y6
-	VMOVUPS      mathDoubles<>+0(SB), Y7
-	VSUBPD       Y6, Y7, Y7
-	VPSUBD       Y8, Y8, Y8
-	VCMPPD       $0x01, Y8, Y1, Y8
-	VBLENDVPD    Y8, Y6, Y7, Y6
-	VMULPD       mathDoubles<>+5120(SB), Y1, Y1
-	VFMADD231PD  Y1, Y5, Y6
-	VMULPD       Y6, Y2, Y1
-	VMULPD       Y3, Y3, Y2
-	VMULPD       mathDoubles<>+3968(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+64(SB), Y5
-	VMAXPD       Y2, Y5, Y5
-	VMOVUPS      mathDoubles<>+128(SB), Y2
-	VMINPD       Y5, Y2, Y5
-	VMOVUPS      mathDoubles<>+192(SB), Y2
-	VFMADD231PD  mathDoubles<>+256(SB), Y5, Y2
-	VSUBPD       mathDoubles<>+192(SB), Y2, Y6
-	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y5
-	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y5
-	VPSLLQ       $0x34, Y2, Y2
-	VPADDQ       mathDoubles<>+0(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+448(SB), Y6
-	VFMADD213PD  mathDoubles<>+512(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+576(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+640(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+704(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+768(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+832(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+896(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+960(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1024(SB), Y5, Y6
-	VMULPD       Y5, Y5, Y7
-	VMOVAPD      Y7, Y7
-	VFMADD213PD  Y5, Y6, Y7
-	VFMADD213PD  Y2, Y2, Y7
-	VORPS        mathDoubles<>+1088(SB), Y3, Y2
-	VPSUBD       Y5, Y5, Y5
-	VMOVUPS      mathDoubles<>+4032(SB), Y6
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y2, Y2
-	VBLENDVPD    Y2, Y5, Y6, Y2
-	VANDPS       Y7, Y2, Y2
-	VANDPS       mathDoubles<>+2368(SB), Y3, Y5
-	VMULPD       mathDoubles<>+1408(SB), Y5, Y5
-	VMOVUPS      mathDoubles<>+4160(SB), Y6
-	VMINPD       Y5, Y6, Y5
-	VADDPD       mathDoubles<>+4224(SB), Y5, Y6
-	VADDPD       Y5, Y5, Y7
-	VADDPD       mathDoubles<>+0(SB), Y7, Y7
-	VMULPD       Y7, Y6, Y8
-	VMOVUPS      mathDoubles<>+0(SB), Y9
-	VDIVPD       Y8, Y9, Y9
-	VSUBPD       mathDoubles<>+4224(SB), Y5, Y5
-	VMULPD       Y7, Y5, Y5
-	VMULPD       Y9, Y5, Y5
-	VMOVUPS      mathDoubles<>+4288(SB), Y7
-	VFMADD213PD  mathDoubles<>+4352(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4416(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4480(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4544(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4608(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4672(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4736(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4800(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4864(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4928(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+4992(SB), Y5, Y7
-	VFMADD213PD  mathDoubles<>+5056(SB), Y5, Y7
-	VMULPD       Y9, Y6, Y5
-	VMULPD       Y5, Y7, Y5
-	VMULPD       mathDoubles<>+1984(SB), Y2, Y6
-	VMULPD       Y6, Y5, Y5
-	VMOVUPS      mathDoubles<>+0(SB), Y6
-	VSUBPD       Y5, Y6, Y6
-	VPSUBD       Y7, Y7, Y7
-	VCMPPD       $0x01, Y7, Y3, Y7
-	VBLENDVPD    Y7, Y5, Y6, Y5
-	VMULPD       mathDoubles<>+5120(SB), Y3, Y3
-	VFMADD231PD  Y3, Y2, Y5
-	VMULPD       Y5, Y4, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)(CX*1)
+	JLT          store
+	VMOVUPS      X1, (DX)(CX*1)
+	ADDQ         $+16, CX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), DI
+	LEAQ       mathTails<>+32(SB), R8
+	SHLQ       $0x02, DI
+	SUBQ       DI, R8
+	VMOVUPS    (R8), Y2
+	VMASKMOVPS (BX)(CX*1), Y2, Y0
+	VMASKMOVPS (SI)(CX*1), Y2, Y1
+	JMP        compute
+
+store:
+	VMASKMOVPS Y1, Y2, (DX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -6604,44 +2152,46 @@ done:
 // func avx2GELUTanh(n int, y *float32, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2GELUTanh(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ y+8(FP), DX
-	MOVQ x+16(FP), BX
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VCVTPS2PD    X1, Y1
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+
+compute:
 	VCVTPS2PD    X0, Y0
 	VMOVUPS      mathDoubles<>+0(SB), Y2
 	VMULPD       Y0, Y0, Y3
-	VFMADD231PD  mathDoubles<>+5184(SB), Y3, Y2
+	VFMADD231PD  mathDoubles<>+3648(SB), Y3, Y2
 	VMULPD       Y0, Y2, Y2
-	VMULPD       mathDoubles<>+5248(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+64(SB), Y3
+	VMULPD       mathDoubles<>+3712(SB), Y2, Y2
+	VMOVUPS      mathDoubles<>+1344(SB), Y3
 	VMAXPD       Y2, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y2
+	VMOVUPS      mathDoubles<>+1408(SB), Y2
 	VMINPD       Y3, Y2, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y2
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y2
-	VSUBPD       mathDoubles<>+192(SB), Y2, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
+	VMOVUPS      mathDoubles<>+1472(SB), Y2
+	VFMADD231PD  mathDoubles<>+1536(SB), Y3, Y2
+	VSUBPD       mathDoubles<>+1472(SB), Y2, Y4
+	VFNMADD231PD mathDoubles<>+1600(SB), Y4, Y3
+	VFNMADD231PD mathDoubles<>+1664(SB), Y4, Y3
 	VPSLLQ       $0x34, Y2, Y2
 	VPADDQ       mathDoubles<>+0(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+448(SB), Y4
-	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
+	VMOVUPS      mathDoubles<>+1728(SB), Y4
+	VFMADD213PD  mathDoubles<>+1792(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1856(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1920(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+1984(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2048(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2112(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2176(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2240(SB), Y3, Y4
+	VFMADD213PD  mathDoubles<>+2304(SB), Y3, Y4
 	VMULPD       Y3, Y3, Y5
 	VMOVAPD      Y5, Y5
 	VFMADD213PD  Y3, Y4, Y5
@@ -6650,181 +2200,39 @@ one:
 	VMOVUPS      mathDoubles<>+0(SB), Y3
 	VDIVPD       Y2, Y3, Y3
 	VMULPD       Y3, Y5, Y2
-	VXORPS       mathDoubles<>+1088(SB), Y0, Y4
+	VXORPS       mathDoubles<>+2368(SB), Y0, Y4
 	VPSUBD       Y5, Y5, Y5
-	VMOVUPS      mathDoubles<>+4032(SB), Y6
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y4, Y4
+	VMOVUPS      mathDoubles<>+2432(SB), Y6
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y4, Y4
 	VBLENDVPD    Y4, Y5, Y6, Y4
 	VANDPS       Y2, Y4, Y2
 	VPSUBD       Y2, Y2, Y2
-	VMOVUPS      mathDoubles<>+4032(SB), Y4
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y0, Y5
+	VMOVUPS      mathDoubles<>+2432(SB), Y4
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y0, Y5
 	VBLENDVPD    Y5, Y2, Y4, Y2
 	VANDPS       Y3, Y2, Y2
 	VMULPD       Y2, Y0, Y0
-	VMOVUPS      mathDoubles<>+0(SB), Y2
-	VMULPD       Y1, Y1, Y3
-	VFMADD231PD  mathDoubles<>+5184(SB), Y3, Y2
-	VMULPD       Y1, Y2, Y2
-	VMULPD       mathDoubles<>+5248(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+64(SB), Y3
-	VMAXPD       Y2, Y3, Y3
-	VMOVUPS      mathDoubles<>+128(SB), Y2
-	VMINPD       Y3, Y2, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y2
-	VFMADD231PD  mathDoubles<>+256(SB), Y3, Y2
-	VSUBPD       mathDoubles<>+192(SB), Y2, Y4
-	VFNMADD231PD mathDoubles<>+320(SB), Y4, Y3
-	VFNMADD231PD mathDoubles<>+384(SB), Y4, Y3
-	VPSLLQ       $0x34, Y2, Y2
-	VPADDQ       mathDoubles<>+0(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+448(SB), Y4
-	VFMADD213PD  mathDoubles<>+512(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+576(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+640(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+704(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+768(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+832(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+896(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+960(SB), Y3, Y4
-	VFMADD213PD  mathDoubles<>+1024(SB), Y3, Y4
-	VMULPD       Y3, Y3, Y5
-	VMOVAPD      Y5, Y5
-	VFMADD213PD  Y3, Y4, Y5
-	VFMADD213PD  Y2, Y2, Y5
-	VADDPD       mathDoubles<>+0(SB), Y5, Y2
-	VMOVUPS      mathDoubles<>+0(SB), Y3
-	VDIVPD       Y2, Y3, Y3
-	VMULPD       Y3, Y5, Y2
-	VXORPS       mathDoubles<>+1088(SB), Y1, Y4
-	VPSUBD       Y5, Y5, Y5
-	VMOVUPS      mathDoubles<>+4032(SB), Y6
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y4, Y4
-	VBLENDVPD    Y4, Y5, Y6, Y4
-	VANDPS       Y2, Y4, Y2
-	VPSUBD       Y2, Y2, Y2
-	VMOVUPS      mathDoubles<>+4032(SB), Y4
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y1, Y5
-	VBLENDVPD    Y5, Y2, Y4, Y2
-	VANDPS       Y3, Y2, Y2
-	VMULPD       Y2, Y1, Y1
 	VPSUBD       Y2, Y2, Y2
 	VCVTPD2PSY   Y0, X2
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y2, Y2
-	VMOVUPS      Y2, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
 	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X1, Y1
-	VMOVUPS      mathDoubles<>+0(SB), Y3
-	VMULPD       Y1, Y1, Y4
-	VFMADD231PD  mathDoubles<>+5184(SB), Y4, Y3
-	VMULPD       Y1, Y3, Y3
-	VMULPD       mathDoubles<>+5248(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+64(SB), Y4
-	VMAXPD       Y3, Y4, Y4
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y4, Y3, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+448(SB), Y5
-	VFMADD213PD  mathDoubles<>+512(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
-	VMULPD       Y4, Y4, Y6
-	VMOVAPD      Y6, Y6
-	VFMADD213PD  Y4, Y5, Y6
-	VFMADD213PD  Y3, Y3, Y6
-	VADDPD       mathDoubles<>+0(SB), Y6, Y3
-	VMOVUPS      mathDoubles<>+0(SB), Y4
-	VDIVPD       Y3, Y4, Y4
-	VMULPD       Y4, Y6, Y3
-	VXORPS       mathDoubles<>+1088(SB), Y1, Y5
-	VPSUBD       Y6, Y6, Y6
-	VMOVUPS      mathDoubles<>+4032(SB), Y7
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y5, Y5
-	VBLENDVPD    Y5, Y6, Y7, Y5
-	VANDPS       Y3, Y5, Y3
-	VPSUBD       Y3, Y3, Y3
-	VMOVUPS      mathDoubles<>+4032(SB), Y5
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y1, Y6
-	VBLENDVPD    Y6, Y3, Y5, Y3
-	VANDPS       Y4, Y3, Y3
-	VMULPD       Y3, Y1, Y1
-	VMOVUPS      mathDoubles<>+0(SB), Y3
-	VMULPD       Y2, Y2, Y4
-	VFMADD231PD  mathDoubles<>+5184(SB), Y4, Y3
-	VMULPD       Y2, Y3, Y3
-	VMULPD       mathDoubles<>+5248(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+64(SB), Y4
-	VMAXPD       Y3, Y4, Y4
-	VMOVUPS      mathDoubles<>+128(SB), Y3
-	VMINPD       Y4, Y3, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y3
-	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y3
-	VSUBPD       mathDoubles<>+192(SB), Y3, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
-	VPSLLQ       $0x34, Y3, Y3
-	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
-	VMOVUPS      mathDoubles<>+448(SB), Y5
-	VFMADD213PD  mathDoubles<>+512(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
-	VMULPD       Y4, Y4, Y6
-	VMOVAPD      Y6, Y6
-	VFMADD213PD  Y4, Y5, Y6
-	VFMADD213PD  Y3, Y3, Y6
-	VADDPD       mathDoubles<>+0(SB), Y6, Y3
-	VMOVUPS      mathDoubles<>+0(SB), Y4
-	VDIVPD       Y3, Y4, Y4
-	VMULPD       Y4, Y6, Y3
-	VXORPS       mathDoubles<>+1088(SB), Y2, Y5
-	VPSUBD       Y6, Y6, Y6
-	VMOVUPS      mathDoubles<>+4032(SB), Y7
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y5, Y5
-	VBLENDVPD    Y5, Y6, Y7, Y5
-	VANDPS       Y3, Y5, Y3
-	VPSUBD       Y3, Y3, Y3
-	VMOVUPS      mathDoubles<>+4032(SB), Y5
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y2, Y6
-	VBLENDVPD    Y6, Y3, Y5, Y3
-	VANDPS       Y4, Y3, Y3
-	VMULPD       Y3, Y2, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)(CX*1)
+	JLT          store
+	VMOVUPS      X2, (DX)(CX*1)
+	ADDQ         $+16, CX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
+
+store:
+	VMASKMOVPS Y2, Y1, (DX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -6833,264 +2241,456 @@ done:
 // func avx2GELUTanhGrad(n int, z *float32, x *float32, y *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2GELUTanhGrad(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	XORQ CX, CX
-	MOVQ z+8(FP), DX
-	MOVQ x+16(FP), BX
-	MOVQ y+24(FP), SI
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  z+8(FP), DX
+	MOVQ  x+16(FP), BX
+	MOVQ  y+24(FP), SI
+	TESTQ AX, AX
+	JZ    done
 
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y0
-	VMOVUPS      (SI)(CX*1), Y1
-	VEXTRACTF128 $0x01, Y0, X2
-	VCVTPS2PD    X2, Y2
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+	VBROADCASTF128 (SI)(CX*1), Y1
+
+compute:
 	VCVTPS2PD    X0, Y0
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X3, Y3
 	VCVTPS2PD    X1, Y1
-	VMOVUPS      mathDoubles<>+0(SB), Y4
-	VMULPD       Y0, Y0, Y5
-	VFMADD231PD  mathDoubles<>+5184(SB), Y5, Y4
-	VMULPD       Y0, Y4, Y4
-	VMULPD       mathDoubles<>+5248(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+64(SB), Y5
-	VMAXPD       Y4, Y5, Y5
-	VMOVUPS      mathDoubles<>+128(SB), Y4
-	VMINPD       Y5, Y4, Y5
-	VMOVUPS      mathDoubles<>+192(SB), Y4
-	VFMADD231PD  mathDoubles<>+256(SB), Y5, Y4
-	VSUBPD       mathDoubles<>+192(SB), Y4, Y6
-	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y5
-	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y5
-	VPSLLQ       $0x34, Y4, Y4
-	VPADDQ       mathDoubles<>+0(SB), Y4, Y4
-	VMOVUPS      mathDoubles<>+448(SB), Y6
-	VFMADD213PD  mathDoubles<>+512(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+576(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+640(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+704(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+768(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+832(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+896(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+960(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1024(SB), Y5, Y6
-	VMULPD       Y5, Y5, Y7
-	VMOVAPD      Y7, Y7
-	VFMADD213PD  Y5, Y6, Y7
-	VFMADD213PD  Y4, Y4, Y7
-	VADDPD       mathDoubles<>+0(SB), Y7, Y4
-	VMOVUPS      mathDoubles<>+0(SB), Y5
-	VDIVPD       Y4, Y5, Y5
-	VMULPD       Y5, Y7, Y4
-	VXORPS       mathDoubles<>+1088(SB), Y0, Y6
-	VPSUBD       Y7, Y7, Y7
-	VMOVUPS      mathDoubles<>+4032(SB), Y8
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y6, Y6
-	VBLENDVPD    Y6, Y7, Y8, Y6
-	VANDPS       Y4, Y6, Y4
-	VPSUBD       Y6, Y6, Y6
-	VMOVUPS      mathDoubles<>+4032(SB), Y7
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y0, Y8
-	VBLENDVPD    Y8, Y6, Y7, Y6
-	VANDPS       Y5, Y6, Y5
-	VMOVUPS      mathDoubles<>+5312(SB), Y6
-	VMULPD       Y0, Y0, Y7
-	VFMADD231PD  mathDoubles<>+5376(SB), Y7, Y6
-	VMULPD       Y4, Y5, Y4
-	VMULPD       Y6, Y0, Y0
-	VMULPD       Y0, Y4, Y0
-	VADDPD       Y5, Y0, Y0
-	VMULPD       Y0, Y1, Y0
-	VMOVUPS      mathDoubles<>+0(SB), Y1
-	VMULPD       Y2, Y2, Y4
-	VFMADD231PD  mathDoubles<>+5184(SB), Y4, Y1
-	VMULPD       Y2, Y1, Y1
-	VMULPD       mathDoubles<>+5248(SB), Y1, Y1
-	VMOVUPS      mathDoubles<>+64(SB), Y4
-	VMAXPD       Y1, Y4, Y4
-	VMOVUPS      mathDoubles<>+128(SB), Y1
-	VMINPD       Y4, Y1, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y1
-	VFMADD231PD  mathDoubles<>+256(SB), Y4, Y1
-	VSUBPD       mathDoubles<>+192(SB), Y1, Y5
-	VFNMADD231PD mathDoubles<>+320(SB), Y5, Y4
-	VFNMADD231PD mathDoubles<>+384(SB), Y5, Y4
-	VPSLLQ       $0x34, Y1, Y1
-	VPADDQ       mathDoubles<>+0(SB), Y1, Y1
-	VMOVUPS      mathDoubles<>+448(SB), Y5
-	VFMADD213PD  mathDoubles<>+512(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+576(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+640(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+704(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+768(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+832(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+896(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+960(SB), Y4, Y5
-	VFMADD213PD  mathDoubles<>+1024(SB), Y4, Y5
+	VMOVUPS      mathDoubles<>+0(SB), Y3
+	VMULPD       Y0, Y0, Y4
+	VFMADD231PD  mathDoubles<>+3648(SB), Y4, Y3
+	VMULPD       Y0, Y3, Y3
+	VMULPD       mathDoubles<>+3712(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+1344(SB), Y4
+	VMAXPD       Y3, Y4, Y4
+	VMOVUPS      mathDoubles<>+1408(SB), Y3
+	VMINPD       Y4, Y3, Y4
+	VMOVUPS      mathDoubles<>+1472(SB), Y3
+	VFMADD231PD  mathDoubles<>+1536(SB), Y4, Y3
+	VSUBPD       mathDoubles<>+1472(SB), Y3, Y5
+	VFNMADD231PD mathDoubles<>+1600(SB), Y5, Y4
+	VFNMADD231PD mathDoubles<>+1664(SB), Y5, Y4
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+1728(SB), Y5
+	VFMADD213PD  mathDoubles<>+1792(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1856(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1920(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+1984(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2048(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2112(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2176(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2240(SB), Y4, Y5
+	VFMADD213PD  mathDoubles<>+2304(SB), Y4, Y5
 	VMULPD       Y4, Y4, Y6
 	VMOVAPD      Y6, Y6
 	VFMADD213PD  Y4, Y5, Y6
-	VFMADD213PD  Y1, Y1, Y6
-	VADDPD       mathDoubles<>+0(SB), Y6, Y1
+	VFMADD213PD  Y3, Y3, Y6
+	VADDPD       mathDoubles<>+0(SB), Y6, Y3
 	VMOVUPS      mathDoubles<>+0(SB), Y4
-	VDIVPD       Y1, Y4, Y4
-	VMULPD       Y4, Y6, Y1
-	VXORPS       mathDoubles<>+1088(SB), Y2, Y5
+	VDIVPD       Y3, Y4, Y4
+	VMULPD       Y4, Y6, Y3
+	VXORPS       mathDoubles<>+2368(SB), Y0, Y5
 	VPSUBD       Y6, Y6, Y6
-	VMOVUPS      mathDoubles<>+4032(SB), Y7
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y5, Y5
+	VMOVUPS      mathDoubles<>+2432(SB), Y7
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y5, Y5
 	VBLENDVPD    Y5, Y6, Y7, Y5
-	VANDPS       Y1, Y5, Y1
+	VANDPS       Y3, Y5, Y3
 	VPSUBD       Y5, Y5, Y5
-	VMOVUPS      mathDoubles<>+4032(SB), Y6
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y2, Y7
+	VMOVUPS      mathDoubles<>+2432(SB), Y6
+	VCMPPD       $0x01, mathDoubles<>+2496(SB), Y0, Y7
 	VBLENDVPD    Y7, Y5, Y6, Y5
 	VANDPS       Y4, Y5, Y4
-	VMOVUPS      mathDoubles<>+5312(SB), Y5
-	VMULPD       Y2, Y2, Y6
-	VFMADD231PD  mathDoubles<>+5376(SB), Y6, Y5
-	VMULPD       Y1, Y4, Y1
-	VMULPD       Y5, Y2, Y2
-	VMULPD       Y2, Y1, Y1
-	VADDPD       Y4, Y1, Y1
-	VMULPD       Y1, Y3, Y1
+	VMOVUPS      mathDoubles<>+3776(SB), Y5
+	VMULPD       Y0, Y0, Y6
+	VFMADD231PD  mathDoubles<>+3840(SB), Y6, Y5
+	VMULPD       Y3, Y4, Y3
+	VMULPD       Y5, Y0, Y0
+	VMULPD       Y0, Y3, Y0
+	VADDPD       Y4, Y0, Y0
+	VMULPD       Y0, Y1, Y0
+	VPSUBD       Y1, Y1, Y1
+	VCVTPD2PSY   Y0, X1
+	TESTQ        AX, AX
+	JLT          store
+	VMOVUPS      X1, (DX)(CX*1)
+	ADDQ         $+16, CX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), DI
+	LEAQ       mathTails<>+32(SB), R8
+	SHLQ       $0x02, DI
+	SUBQ       DI, R8
+	VMOVUPS    (R8), Y2
+	VMASKMOVPS (BX)(CX*1), Y2, Y0
+	VMASKMOVPS (SI)(CX*1), Y2, Y1
+	JMP        compute
+
+store:
+	VMASKMOVPS Y1, Y2, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Expm1(n int, y *float32, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Expm1(SB), NOSPLIT, $0-24
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+
+compute:
+	VCVTPS2PD    X0, Y0
+	VMOVUPS      mathDoubles<>+1344(SB), Y2
+	VMAXPD       Y0, Y2, Y2
+	VMOVUPS      mathDoubles<>+1408(SB), Y3
+	VMINPD       Y2, Y3, Y2
+	VMOVUPS      mathDoubles<>+1472(SB), Y3
+	VFMADD231PD  mathDoubles<>+1536(SB), Y2, Y3
+	VSUBPD       mathDoubles<>+1472(SB), Y3, Y4
+	VFNMADD231PD mathDoubles<>+1600(SB), Y4, Y2
+	VFNMADD231PD mathDoubles<>+1664(SB), Y4, Y2
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       mathDoubles<>+0(SB), Y3, Y3
+	VMOVUPS      mathDoubles<>+1728(SB), Y4
+	VFMADD213PD  mathDoubles<>+1792(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+1856(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+1920(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+1984(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+2048(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+2112(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+2176(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+2240(SB), Y2, Y4
+	VFMADD213PD  mathDoubles<>+2304(SB), Y2, Y4
+	VMULPD       Y2, Y2, Y5
+	VMOVAPD      Y5, Y5
+	VFMADD213PD  Y2, Y4, Y5
+	VSUBPD       mathDoubles<>+0(SB), Y3, Y2
+	VFMADD231PD  Y3, Y5, Y2
+	VANDPS       mathDoubles<>+2368(SB), Y0, Y0
+	VORPS        Y0, Y2, Y0
 	VPSUBD       Y2, Y2, Y2
 	VCVTPD2PSY   Y0, X2
-	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y2, Y2
-	VMOVUPS      Y2, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
 	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), DI
-	SHLQ         $0x02, AX
-	SUBQ         AX, DI
-	VMOVUPS      (DI), Y0
-	VMASKMOVPS   (BX)(CX*1), Y0, Y1
-	VMASKMOVPS   (SI)(CX*1), Y0, Y2
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X3, Y3
+	JLT          store
+	VMOVUPS      X2, (DX)(CX*1)
+	ADDQ         $+16, CX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
+
+store:
+	VMASKMOVPS Y2, Y1, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Log1p(n int, y *float32, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Log1p(SB), NOSPLIT, $0-24
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+
+compute:
+	VCVTPS2PD   X0, Y0
+	VADDPD      mathDoubles<>+0(SB), Y0, Y2
+	VSUBPD      mathDoubles<>+0(SB), Y2, Y3
+	VSUBPD      Y3, Y0, Y3
+	VANDPS      mathDoubles<>+2560(SB), Y0, Y4
+	VCMPPD      $0x01, mathDoubles<>+0(SB), Y4, Y4
+	VPSUBD      Y5, Y5, Y5
+	VPADDQ      mathDoubles<>+64(SB), Y2, Y6
+	VPSRLQ      $0x34, Y6, Y7
+	VORPS       mathDoubles<>+128(SB), Y7, Y7
+	VSUBPD      mathDoubles<>+192(SB), Y7, Y7
+	VANDPS      mathDoubles<>+256(SB), Y6, Y6
+	VPADDQ      mathDoubles<>+320(SB), Y6, Y6
+	VSUBPD      mathDoubles<>+0(SB), Y6, Y6
+	VADDPD      mathDoubles<>+384(SB), Y6, Y8
+	VDIVPD      Y8, Y6, Y8
+	VMULPD      Y8, Y8, Y9
+	VMOVUPS     mathDoubles<>+448(SB), Y10
+	VFMADD213PD mathDoubles<>+512(SB), Y9, Y10
+	VFMADD213PD mathDoubles<>+576(SB), Y9, Y10
+	VFMADD213PD mathDoubles<>+640(SB), Y9, Y10
+	VFMADD213PD mathDoubles<>+704(SB), Y9, Y10
+	VFMADD213PD mathDoubles<>+768(SB), Y9, Y10
+	VFMADD213PD mathDoubles<>+832(SB), Y9, Y10
+	VMULPD      Y6, Y6, Y11
+	VMULPD      mathDoubles<>+896(SB), Y11, Y11
+	VMOVAPD     Y10, Y10
+	VFMADD213PD Y11, Y9, Y10
+	VMULPD      mathDoubles<>+960(SB), Y7, Y9
+	VFMADD231PD Y8, Y10, Y9
+	VSUBPD      Y9, Y11, Y8
+	VSUBPD      Y6, Y8, Y6
+	VMOVUPS     mathDoubles<>+1024(SB), Y8
+	VFMSUB213PD Y6, Y7, Y8
+	VCMPPD      $0x00, mathDoubles<>+1088(SB), Y2, Y6
+	VBLENDVPD   Y6, Y2, Y8, Y6
+	VPSUBD      Y7, Y7, Y7
+	VCMPPD      $0x00, Y7, Y2, Y8
+	VBLENDVPD   Y8, mathDoubles<>+1152(SB), Y6, Y6
+	VCMPPD      $0x09, Y7, Y2, Y2
+	VBLENDVPD   Y2, mathDoubles<>+1216(SB), Y6, Y2
+	VBLENDVPD   Y4, Y3, Y5, Y3
+	VADDPD      Y3, Y2, Y2
+	VANDPS      mathDoubles<>+2368(SB), Y0, Y0
+	VORPS       Y0, Y2, Y0
+	VPSUBD      Y2, Y2, Y2
+	VCVTPD2PSY  Y0, X2
+	TESTQ       AX, AX
+	JLT         store
+	VMOVUPS     X2, (DX)(CX*1)
+	ADDQ        $+16, CX
+	TESTQ       AX, AX
+	JNZ         loop
+	JMP         done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
+
+store:
+	VMASKMOVPS Y2, Y1, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Erf(n int, y *float32, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Erf(SB), NOSPLIT, $0-24
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  y+8(FP), DX
+	MOVQ  x+16(FP), BX
+	TESTQ AX, AX
+	JZ    done
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+
+compute:
+	VCVTPS2PD   X0, Y0
+	VMOVUPS     mathDoubles<>+3904(SB), Y2
+	VMAXPD      Y0, Y2, Y2
+	VMOVUPS     mathDoubles<>+3968(SB), Y0
+	VMINPD      Y2, Y0, Y2
+	VMOVUPS     mathDoubles<>+4032(SB), Y0
+	VFMADD231PD Y2, Y2, Y0
+	VMOVUPS     mathDoubles<>+4096(SB), Y3
+	VFMADD213PD mathDoubles<>+4160(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4224(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4288(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4352(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4416(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4480(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4544(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4608(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4672(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4736(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4800(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4864(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4928(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+4992(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5056(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5120(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5184(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5248(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5312(SB), Y0, Y3
+	VFMADD213PD mathDoubles<>+5376(SB), Y0, Y3
+	VMULPD      Y3, Y2, Y0
+	VPSUBD      Y2, Y2, Y2
+	VCVTPD2PSY  Y0, X2
+	TESTQ       AX, AX
+	JLT         store
+	VMOVUPS     X2, (DX)(CX*1)
+	ADDQ        $+16, CX
+	TESTQ       AX, AX
+	JNZ         loop
+	JMP         done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (BX)(CX*1), Y1, Y0
+	JMP        compute
+
+store:
+	VMASKMOVPS Y2, Y1, (DX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Pow(n int, z *float32, x *float32, y *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Pow(SB), NOSPLIT, $0-32
+	MOVQ  n+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  z+8(FP), DX
+	MOVQ  x+16(FP), BX
+	MOVQ  y+24(FP), SI
+	TESTQ AX, AX
+	JZ    done
+
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y0
+	VBROADCASTF128 (SI)(CX*1), Y1
+
+compute:
+	VCVTPS2PD    X0, Y0
 	VCVTPS2PD    X1, Y1
-	VEXTRACTF128 $0x01, Y2, X4
-	VCVTPS2PD    X4, Y4
-	VCVTPS2PD    X2, Y2
+	VANDPS       mathDoubles<>+2560(SB), Y0, Y3
+	VPSUBD       Y4, Y4, Y4
 	VMOVUPS      mathDoubles<>+0(SB), Y5
-	VMULPD       Y1, Y1, Y6
-	VFMADD231PD  mathDoubles<>+5184(SB), Y6, Y5
-	VMULPD       Y1, Y5, Y5
-	VMULPD       mathDoubles<>+5248(SB), Y5, Y5
-	VMOVUPS      mathDoubles<>+64(SB), Y6
-	VMAXPD       Y5, Y6, Y6
-	VMOVUPS      mathDoubles<>+128(SB), Y5
-	VMINPD       Y6, Y5, Y6
-	VMOVUPS      mathDoubles<>+192(SB), Y5
-	VFMADD231PD  mathDoubles<>+256(SB), Y6, Y5
-	VSUBPD       mathDoubles<>+192(SB), Y5, Y7
-	VFNMADD231PD mathDoubles<>+320(SB), Y7, Y6
-	VFNMADD231PD mathDoubles<>+384(SB), Y7, Y6
-	VPSLLQ       $0x34, Y5, Y5
-	VPADDQ       mathDoubles<>+0(SB), Y5, Y5
-	VMOVUPS      mathDoubles<>+448(SB), Y7
-	VFMADD213PD  mathDoubles<>+512(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+576(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+640(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+704(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+768(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+832(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+896(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+960(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+1024(SB), Y6, Y7
-	VMULPD       Y6, Y6, Y8
-	VMOVAPD      Y8, Y8
-	VFMADD213PD  Y6, Y7, Y8
-	VFMADD213PD  Y5, Y5, Y8
-	VADDPD       mathDoubles<>+0(SB), Y8, Y5
-	VMOVUPS      mathDoubles<>+0(SB), Y6
-	VDIVPD       Y5, Y6, Y6
-	VMULPD       Y6, Y8, Y5
-	VXORPS       mathDoubles<>+1088(SB), Y1, Y7
-	VPSUBD       Y8, Y8, Y8
-	VMOVUPS      mathDoubles<>+4032(SB), Y9
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y7, Y7
-	VBLENDVPD    Y7, Y8, Y9, Y7
-	VANDPS       Y5, Y7, Y5
+	VPADDQ       mathDoubles<>+64(SB), Y3, Y6
+	VPSRLQ       $0x34, Y6, Y7
+	VORPS        mathDoubles<>+128(SB), Y7, Y7
+	VSUBPD       mathDoubles<>+192(SB), Y7, Y7
+	VANDPS       mathDoubles<>+256(SB), Y6, Y6
+	VPADDQ       mathDoubles<>+320(SB), Y6, Y6
+	VSUBPD       mathDoubles<>+0(SB), Y6, Y6
+	VADDPD       mathDoubles<>+384(SB), Y6, Y8
+	VDIVPD       Y8, Y6, Y8
+	VMULPD       Y8, Y8, Y9
+	VMOVUPS      mathDoubles<>+448(SB), Y10
+	VFMADD213PD  mathDoubles<>+512(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+576(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+640(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+704(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+768(SB), Y9, Y10
+	VFMADD213PD  mathDoubles<>+832(SB), Y9, Y10
+	VMULPD       Y6, Y6, Y11
+	VMULPD       mathDoubles<>+896(SB), Y11, Y11
+	VMOVAPD      Y10, Y10
+	VFMADD213PD  Y11, Y9, Y10
+	VMULPD       mathDoubles<>+960(SB), Y7, Y9
+	VFMADD231PD  Y8, Y10, Y9
+	VSUBPD       Y9, Y11, Y8
+	VSUBPD       Y6, Y8, Y6
+	VMOVUPS      mathDoubles<>+1024(SB), Y8
+	VFMSUB213PD  Y6, Y7, Y8
+	VCMPPD       $0x00, mathDoubles<>+1088(SB), Y3, Y6
+	VBLENDVPD    Y6, Y3, Y8, Y6
 	VPSUBD       Y7, Y7, Y7
-	VMOVUPS      mathDoubles<>+4032(SB), Y8
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y1, Y9
-	VBLENDVPD    Y9, Y7, Y8, Y7
-	VANDPS       Y6, Y7, Y6
-	VMOVUPS      mathDoubles<>+5312(SB), Y7
-	VMULPD       Y1, Y1, Y8
-	VFMADD231PD  mathDoubles<>+5376(SB), Y8, Y7
-	VMULPD       Y5, Y6, Y5
-	VMULPD       Y7, Y1, Y1
-	VMULPD       Y1, Y5, Y1
-	VADDPD       Y6, Y1, Y1
-	VMULPD       Y1, Y2, Y1
-	VMOVUPS      mathDoubles<>+0(SB), Y2
-	VMULPD       Y3, Y3, Y5
-	VFMADD231PD  mathDoubles<>+5184(SB), Y5, Y2
-	VMULPD       Y3, Y2, Y2
-	VMULPD       mathDoubles<>+5248(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+64(SB), Y5
-	VMAXPD       Y2, Y5, Y5
-	VMOVUPS      mathDoubles<>+128(SB), Y2
-	VMINPD       Y5, Y2, Y5
-	VMOVUPS      mathDoubles<>+192(SB), Y2
-	VFMADD231PD  mathDoubles<>+256(SB), Y5, Y2
-	VSUBPD       mathDoubles<>+192(SB), Y2, Y6
-	VFNMADD231PD mathDoubles<>+320(SB), Y6, Y5
-	VFNMADD231PD mathDoubles<>+384(SB), Y6, Y5
-	VPSLLQ       $0x34, Y2, Y2
-	VPADDQ       mathDoubles<>+0(SB), Y2, Y2
-	VMOVUPS      mathDoubles<>+448(SB), Y6
-	VFMADD213PD  mathDoubles<>+512(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+576(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+640(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+704(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+768(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+832(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+896(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+960(SB), Y5, Y6
-	VFMADD213PD  mathDoubles<>+1024(SB), Y5, Y6
-	VMULPD       Y5, Y5, Y7
-	VMOVAPD      Y7, Y7
-	VFMADD213PD  Y5, Y6, Y7
-	VFMADD213PD  Y2, Y2, Y7
-	VADDPD       mathDoubles<>+0(SB), Y7, Y2
-	VMOVUPS      mathDoubles<>+0(SB), Y5
-	VDIVPD       Y2, Y5, Y5
-	VMULPD       Y5, Y7, Y2
-	VXORPS       mathDoubles<>+1088(SB), Y3, Y6
-	VPSUBD       Y7, Y7, Y7
-	VMOVUPS      mathDoubles<>+4032(SB), Y8
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y6, Y6
-	VBLENDVPD    Y6, Y7, Y8, Y6
-	VANDPS       Y2, Y6, Y2
-	VPSUBD       Y6, Y6, Y6
-	VMOVUPS      mathDoubles<>+4032(SB), Y7
-	VCMPPD       $0x01, mathDoubles<>+4096(SB), Y3, Y8
-	VBLENDVPD    Y8, Y6, Y7, Y6
-	VANDPS       Y5, Y6, Y5
-	VMOVUPS      mathDoubles<>+5312(SB), Y6
-	VMULPD       Y3, Y3, Y7
-	VFMADD231PD  mathDoubles<>+5376(SB), Y7, Y6
-	VMULPD       Y2, Y5, Y2
-	VMULPD       Y6, Y3, Y3
-	VMULPD       Y3, Y2, Y2
-	VADDPD       Y5, Y2, Y2
-	VMULPD       Y2, Y4, Y2
-	VPSUBD       Y3, Y3, Y3
-	VCVTPD2PSY   Y1, X3
-	VCVTPD2PSY   Y2, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DX)(CX*1)
+	VCMPPD       $0x00, Y7, Y3, Y8
+	VBLENDVPD    Y8, mathDoubles<>+1152(SB), Y6, Y6
+	VCMPPD       $0x09, Y7, Y3, Y7
+	VBLENDVPD    Y7, mathDoubles<>+1216(SB), Y6, Y6
+	VMULPD       Y6, Y1, Y6
+	VMOVUPS      mathDoubles<>+1344(SB), Y7
+	VMAXPD       Y6, Y7, Y7
+	VMOVUPS      mathDoubles<>+1408(SB), Y6
+	VMINPD       Y7, Y6, Y7
+	VMOVUPS      mathDoubles<>+1472(SB), Y6
+	VFMADD231PD  mathDoubles<>+1536(SB), Y7, Y6
+	VSUBPD       mathDoubles<>+1472(SB), Y6, Y8
+	VFNMADD231PD mathDoubles<>+1600(SB), Y8, Y7
+	VFNMADD231PD mathDoubles<>+1664(SB), Y8, Y7
+	VPSLLQ       $0x34, Y6, Y6
+	VPADDQ       mathDoubles<>+0(SB), Y6, Y6
+	VMOVUPS      mathDoubles<>+1728(SB), Y8
+	VFMADD213PD  mathDoubles<>+1792(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+1856(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+1920(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+1984(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+2048(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+2112(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+2176(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+2240(SB), Y7, Y8
+	VFMADD213PD  mathDoubles<>+2304(SB), Y7, Y8
+	VMULPD       Y7, Y7, Y9
+	VMOVAPD      Y9, Y9
+	VFMADD213PD  Y7, Y8, Y9
+	VFMADD213PD  Y6, Y6, Y9
+	VCMPPD       $0x00, Y5, Y3, Y6
+	VBLENDVPD    Y6, Y5, Y9, Y6
+	VMULPD       mathDoubles<>+896(SB), Y1, Y8
+	VROUNDPD     $0x0b, Y1, Y7
+	VROUNDPD     $0x0b, Y8, Y9
+	VCMPPD       $0x00, Y9, Y8, Y8
+	VANDPS       mathDoubles<>+2368(SB), Y0, Y9
+	VBLENDVPD    Y8, Y4, Y9, Y8
+	VCMPPD       $0x01, Y4, Y0, Y9
+	VBLENDVPD    Y9, mathDoubles<>+1216(SB), Y6, Y9
+	VCMPPD       $0x00, mathDoubles<>+1088(SB), Y3, Y3
+	VBLENDVPD    Y3, Y6, Y9, Y3
+	VCMPPD       $0x00, Y7, Y1, Y7
+	VORPS        Y8, Y6, Y6
+	VBLENDVPD    Y7, Y6, Y3, Y3
+	VCMPPD       $0x00, Y4, Y1, Y1
+	VBLENDVPD    Y1, Y5, Y3, Y1
+	VCMPPD       $0x00, Y5, Y0, Y0
+	VBLENDVPD    Y0, Y5, Y1, Y0
+	VPSUBD       Y1, Y1, Y1
+	VCVTPD2PSY   Y0, X1
+	TESTQ        AX, AX
+	JLT          store
+	VMOVUPS      X1, (DX)(CX*1)
+	ADDQ         $+16, CX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), DI
+	LEAQ       mathTails<>+32(SB), R8
+	SHLQ       $0x02, DI
+	SUBQ       DI, R8
+	VMOVUPS    (R8), Y2
+	VMASKMOVPS (BX)(CX*1), Y2, Y0
+	VMASKMOVPS (SI)(CX*1), Y2, Y1
+	JMP        compute
+
+store:
+	VMASKMOVPS Y1, Y2, (DX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -7104,48 +2704,22 @@ TEXT ·avx2Sin(SB), NOSPLIT, $0-28
 	MOVQ   y+8(FP), DX
 	MOVQ   x+16(FP), BX
 	VPSUBD Y0, Y0, Y0
+	TESTQ  AX, AX
+	JZ     done
 
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y1
-	VANDPS       vectorConstants<>+64(SB), Y1, Y2
-	VCMPPS       $0x0d, vectorConstants<>+256(SB), Y2, Y2
-	VORPS        Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X3, Y4
-	VCVTPS2PD    X1, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y5
-	VFMADD231PD  mathDoubles<>+5440(SB), Y3, Y5
-	VSUBPD       mathDoubles<>+192(SB), Y5, Y6
-	VMOVAPD      Y3, Y3
-	VFNMADD231PD mathDoubles<>+5504(SB), Y6, Y3
-	VFNMADD231PD mathDoubles<>+5568(SB), Y6, Y3
-	VMULPD       Y3, Y3, Y6
-	VMOVUPS      mathDoubles<>+5632(SB), Y7
-	VFMADD213PD  mathDoubles<>+5696(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+5760(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+5824(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+5888(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+5952(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+3968(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+0(SB), Y6, Y7
-	VMOVUPS      mathDoubles<>+6016(SB), Y8
-	VFMADD213PD  mathDoubles<>+6080(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+6144(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+6208(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+6272(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+6336(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+0(SB), Y6, Y8
-	VMULPD       Y8, Y3, Y3
-	VPSLLQ       $0x3f, Y5, Y6
-	VPSLLQ       $0x3e, Y5, Y5
-	VBLENDVPD    Y6, Y7, Y3, Y3
-	VANDPS       mathDoubles<>+1088(SB), Y5, Y5
-	VXORPS       Y5, Y3, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y5
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y1
+
+compute:
+	VANDPS       vectorConstants<>+64(SB), Y1, Y3
+	VCMPPS       $0x0d, vectorConstants<>+256(SB), Y3, Y3
+	VORPS        Y3, Y0, Y0
+	VCVTPS2PD    X1, Y4
+	VMOVUPS      mathDoubles<>+1472(SB), Y5
 	VFMADD231PD  mathDoubles<>+5440(SB), Y4, Y5
-	VSUBPD       mathDoubles<>+192(SB), Y5, Y6
+	VSUBPD       mathDoubles<>+1472(SB), Y5, Y6
 	VMOVAPD      Y4, Y4
 	VFNMADD231PD mathDoubles<>+5504(SB), Y6, Y4
 	VFNMADD231PD mathDoubles<>+5568(SB), Y6, Y4
@@ -7156,7 +2730,7 @@ one:
 	VFMADD213PD  mathDoubles<>+5824(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+5888(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+5952(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+3968(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+1280(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+0(SB), Y6, Y7
 	VMOVUPS      mathDoubles<>+6016(SB), Y8
 	VFMADD213PD  mathDoubles<>+6080(SB), Y6, Y8
@@ -7169,94 +2743,30 @@ one:
 	VPSLLQ       $0x3f, Y5, Y6
 	VPSLLQ       $0x3e, Y5, Y5
 	VBLENDVPD    Y6, Y7, Y4, Y4
-	VANDPS       mathDoubles<>+1088(SB), Y5, Y5
+	VANDPS       mathDoubles<>+2368(SB), Y5, Y5
 	VXORPS       Y5, Y4, Y4
 	VPSUBD       Y5, Y5, Y5
-	VCVTPD2PSY   Y3, X5
-	VCVTPD2PSY   Y4, X3
-	VINSERTF128  $0x01, X3, Y5, Y5
-	VBLENDVPS    Y2, Y1, Y5, Y1
-	VMOVUPS      Y1, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
+	VCVTPD2PSY   Y4, X5
+	VBLENDVPS    Y3, Y1, Y5, Y1
 	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y1
-	VMASKMOVPS   (BX)(CX*1), Y1, Y2
-	VANDPS       vectorConstants<>+64(SB), Y2, Y3
-	VCMPPS       $0x0d, vectorConstants<>+256(SB), Y3, Y3
-	VORPS        Y3, Y0, Y0
-	VEXTRACTF128 $0x01, Y2, X4
-	VCVTPS2PD    X4, Y5
-	VCVTPS2PD    X2, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y6
-	VFMADD231PD  mathDoubles<>+5440(SB), Y4, Y6
-	VSUBPD       mathDoubles<>+192(SB), Y6, Y7
-	VMOVAPD      Y4, Y4
-	VFNMADD231PD mathDoubles<>+5504(SB), Y7, Y4
-	VFNMADD231PD mathDoubles<>+5568(SB), Y7, Y4
-	VMULPD       Y4, Y4, Y7
-	VMOVUPS      mathDoubles<>+5632(SB), Y8
-	VFMADD213PD  mathDoubles<>+5696(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5760(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5824(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5888(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5952(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+3968(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+0(SB), Y7, Y8
-	VMOVUPS      mathDoubles<>+6016(SB), Y9
-	VFMADD213PD  mathDoubles<>+6080(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6144(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6208(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6272(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6336(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+0(SB), Y7, Y9
-	VMULPD       Y9, Y4, Y4
-	VPSLLQ       $0x3f, Y6, Y7
-	VPSLLQ       $0x3e, Y6, Y6
-	VBLENDVPD    Y7, Y8, Y4, Y4
-	VANDPS       mathDoubles<>+1088(SB), Y6, Y6
-	VXORPS       Y6, Y4, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y6
-	VFMADD231PD  mathDoubles<>+5440(SB), Y5, Y6
-	VSUBPD       mathDoubles<>+192(SB), Y6, Y7
-	VMOVAPD      Y5, Y5
-	VFNMADD231PD mathDoubles<>+5504(SB), Y7, Y5
-	VFNMADD231PD mathDoubles<>+5568(SB), Y7, Y5
-	VMULPD       Y5, Y5, Y7
-	VMOVUPS      mathDoubles<>+5632(SB), Y8
-	VFMADD213PD  mathDoubles<>+5696(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5760(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5824(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5888(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5952(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+3968(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+0(SB), Y7, Y8
-	VMOVUPS      mathDoubles<>+6016(SB), Y9
-	VFMADD213PD  mathDoubles<>+6080(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6144(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6208(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6272(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6336(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+0(SB), Y7, Y9
-	VMULPD       Y9, Y5, Y5
-	VPSLLQ       $0x3f, Y6, Y7
-	VPSLLQ       $0x3e, Y6, Y6
-	VBLENDVPD    Y7, Y8, Y5, Y5
-	VANDPS       mathDoubles<>+1088(SB), Y6, Y6
-	VXORPS       Y6, Y5, Y5
-	VPSUBD       Y6, Y6, Y6
-	VCVTPD2PSY   Y4, X6
-	VCVTPD2PSY   Y5, X4
-	VINSERTF128  $0x01, X4, Y6, Y6
-	VBLENDVPS    Y3, Y2, Y6, Y2
-	VMASKMOVPS   Y2, Y1, (DX)(CX*1)
+	JLT          store
+	VMOVUPS      X1, (DX)(CX*1)
+	ADDQ         $+16, CX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y2
+	VMASKMOVPS (BX)(CX*1), Y2, Y1
+	JMP        compute
+
+store:
+	VMASKMOVPS Y1, Y2, (DX)(CX*1)
 
 done:
 	VMOVMSKPS Y0, AX
@@ -7272,49 +2782,22 @@ TEXT ·avx2Cos(SB), NOSPLIT, $0-28
 	MOVQ   y+8(FP), DX
 	MOVQ   x+16(FP), BX
 	VPSUBD Y0, Y0, Y0
+	TESTQ  AX, AX
+	JZ     done
 
-one:
-	CMPQ         AX, $+8
-	JLT          not_one
-	VMOVUPS      (BX)(CX*1), Y1
-	VANDPS       vectorConstants<>+64(SB), Y1, Y2
-	VCMPPS       $0x0d, vectorConstants<>+256(SB), Y2, Y2
-	VORPS        Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X3, Y4
-	VCVTPS2PD    X1, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y5
-	VFMADD231PD  mathDoubles<>+5440(SB), Y3, Y5
-	VSUBPD       mathDoubles<>+192(SB), Y5, Y6
-	VMOVAPD      Y3, Y3
-	VFNMADD231PD mathDoubles<>+5504(SB), Y6, Y3
-	VFNMADD231PD mathDoubles<>+5568(SB), Y6, Y3
-	VMULPD       Y3, Y3, Y6
-	VMOVUPS      mathDoubles<>+5632(SB), Y7
-	VFMADD213PD  mathDoubles<>+5696(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+5760(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+5824(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+5888(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+5952(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+3968(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+0(SB), Y6, Y7
-	VMOVUPS      mathDoubles<>+6016(SB), Y8
-	VFMADD213PD  mathDoubles<>+6080(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+6144(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+6208(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+6272(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+6336(SB), Y6, Y8
-	VFMADD213PD  mathDoubles<>+0(SB), Y6, Y8
-	VMULPD       Y8, Y3, Y3
-	VPADDQ       mathDoubles<>+6400(SB), Y5, Y5
-	VPSLLQ       $0x3f, Y5, Y6
-	VPSLLQ       $0x3e, Y5, Y5
-	VBLENDVPD    Y6, Y7, Y3, Y3
-	VANDPS       mathDoubles<>+1088(SB), Y5, Y5
-	VXORPS       Y5, Y3, Y3
-	VMOVUPS      mathDoubles<>+192(SB), Y5
+loop:
+	SUBQ           $+4, AX
+	JLT            tail
+	VBROADCASTF128 (BX)(CX*1), Y1
+
+compute:
+	VANDPS       vectorConstants<>+64(SB), Y1, Y3
+	VCMPPS       $0x0d, vectorConstants<>+256(SB), Y3, Y3
+	VORPS        Y3, Y0, Y0
+	VCVTPS2PD    X1, Y4
+	VMOVUPS      mathDoubles<>+1472(SB), Y5
 	VFMADD231PD  mathDoubles<>+5440(SB), Y4, Y5
-	VSUBPD       mathDoubles<>+192(SB), Y5, Y6
+	VSUBPD       mathDoubles<>+1472(SB), Y5, Y6
 	VMOVAPD      Y4, Y4
 	VFNMADD231PD mathDoubles<>+5504(SB), Y6, Y4
 	VFNMADD231PD mathDoubles<>+5568(SB), Y6, Y4
@@ -7325,7 +2808,7 @@ one:
 	VFMADD213PD  mathDoubles<>+5824(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+5888(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+5952(SB), Y6, Y7
-	VFMADD213PD  mathDoubles<>+3968(SB), Y6, Y7
+	VFMADD213PD  mathDoubles<>+1280(SB), Y6, Y7
 	VFMADD213PD  mathDoubles<>+0(SB), Y6, Y7
 	VMOVUPS      mathDoubles<>+6016(SB), Y8
 	VFMADD213PD  mathDoubles<>+6080(SB), Y6, Y8
@@ -7339,96 +2822,30 @@ one:
 	VPSLLQ       $0x3f, Y5, Y6
 	VPSLLQ       $0x3e, Y5, Y5
 	VBLENDVPD    Y6, Y7, Y4, Y4
-	VANDPS       mathDoubles<>+1088(SB), Y5, Y5
+	VANDPS       mathDoubles<>+2368(SB), Y5, Y5
 	VXORPS       Y5, Y4, Y4
 	VPSUBD       Y5, Y5, Y5
-	VCVTPD2PSY   Y3, X5
-	VCVTPD2PSY   Y4, X3
-	VINSERTF128  $0x01, X3, Y5, Y5
-	VBLENDVPS    Y2, Y1, Y5, Y1
-	VMOVUPS      Y1, (DX)(CX*1)
-	ADDQ         $+32, CX
-	SUBQ         $+8, AX
-	JMP          one
-
-not_one:
+	VCVTPD2PSY   Y4, X5
+	VBLENDVPS    Y3, Y1, Y5, Y1
 	TESTQ        AX, AX
-	JZ           done
-	LEAQ         mathTails<>+32(SB), SI
-	SHLQ         $0x02, AX
-	SUBQ         AX, SI
-	VMOVUPS      (SI), Y1
-	VMASKMOVPS   (BX)(CX*1), Y1, Y2
-	VANDPS       vectorConstants<>+64(SB), Y2, Y3
-	VCMPPS       $0x0d, vectorConstants<>+256(SB), Y3, Y3
-	VORPS        Y3, Y0, Y0
-	VEXTRACTF128 $0x01, Y2, X4
-	VCVTPS2PD    X4, Y5
-	VCVTPS2PD    X2, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y6
-	VFMADD231PD  mathDoubles<>+5440(SB), Y4, Y6
-	VSUBPD       mathDoubles<>+192(SB), Y6, Y7
-	VMOVAPD      Y4, Y4
-	VFNMADD231PD mathDoubles<>+5504(SB), Y7, Y4
-	VFNMADD231PD mathDoubles<>+5568(SB), Y7, Y4
-	VMULPD       Y4, Y4, Y7
-	VMOVUPS      mathDoubles<>+5632(SB), Y8
-	VFMADD213PD  mathDoubles<>+5696(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5760(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5824(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5888(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5952(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+3968(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+0(SB), Y7, Y8
-	VMOVUPS      mathDoubles<>+6016(SB), Y9
-	VFMADD213PD  mathDoubles<>+6080(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6144(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6208(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6272(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6336(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+0(SB), Y7, Y9
-	VMULPD       Y9, Y4, Y4
-	VPADDQ       mathDoubles<>+6400(SB), Y6, Y6
-	VPSLLQ       $0x3f, Y6, Y7
-	VPSLLQ       $0x3e, Y6, Y6
-	VBLENDVPD    Y7, Y8, Y4, Y4
-	VANDPS       mathDoubles<>+1088(SB), Y6, Y6
-	VXORPS       Y6, Y4, Y4
-	VMOVUPS      mathDoubles<>+192(SB), Y6
-	VFMADD231PD  mathDoubles<>+5440(SB), Y5, Y6
-	VSUBPD       mathDoubles<>+192(SB), Y6, Y7
-	VMOVAPD      Y5, Y5
-	VFNMADD231PD mathDoubles<>+5504(SB), Y7, Y5
-	VFNMADD231PD mathDoubles<>+5568(SB), Y7, Y5
-	VMULPD       Y5, Y5, Y7
-	VMOVUPS      mathDoubles<>+5632(SB), Y8
-	VFMADD213PD  mathDoubles<>+5696(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5760(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5824(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5888(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+5952(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+3968(SB), Y7, Y8
-	VFMADD213PD  mathDoubles<>+0(SB), Y7, Y8
-	VMOVUPS      mathDoubles<>+6016(SB), Y9
-	VFMADD213PD  mathDoubles<>+6080(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6144(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6208(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6272(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+6336(SB), Y7, Y9
-	VFMADD213PD  mathDoubles<>+0(SB), Y7, Y9
-	VMULPD       Y9, Y5, Y5
-	VPADDQ       mathDoubles<>+6400(SB), Y6, Y6
-	VPSLLQ       $0x3f, Y6, Y7
-	VPSLLQ       $0x3e, Y6, Y6
-	VBLENDVPD    Y7, Y8, Y5, Y5
-	VANDPS       mathDoubles<>+1088(SB), Y6, Y6
-	VXORPS       Y6, Y5, Y5
-	VPSUBD       Y6, Y6, Y6
-	VCVTPD2PSY   Y4, X6
-	VCVTPD2PSY   Y5, X4
-	VINSERTF128  $0x01, X4, Y6, Y6
-	VBLENDVPS    Y3, Y2, Y6, Y2
-	VMASKMOVPS   Y2, Y1, (DX)(CX*1)
+	JLT          store
+	VMOVUPS      X1, (DX)(CX*1)
+	ADDQ         $+16, CX
+	TESTQ        AX, AX
+	JNZ          loop
+	JMP          done
+
+tail:
+	LEAQ       4(AX), SI
+	LEAQ       mathTails<>+32(SB), DI
+	SHLQ       $0x02, SI
+	SUBQ       SI, DI
+	VMOVUPS    (DI), Y2
+	VMASKMOVPS (BX)(CX*1), Y2, Y1
+	JMP        compute
+
+store:
+	VMASKMOVPS Y1, Y2, (DX)(CX*1)
 
 done:
 	VMOVMSKPS Y0, AX
@@ -7454,894 +2871,112 @@ DATA mathTails<>+56(SB)/4, $0x00000000
 DATA mathTails<>+60(SB)/4, $0x00000000
 GLOBL mathTails<>(SB), RODATA|NOPTR, $64
 
-DATA mathDoubles<>+0(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+8(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+16(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+24(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+32(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+40(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+48(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+56(SB)/8, $0x3ff0000000000000
-DATA mathDoubles<>+64(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+72(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+80(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+88(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+96(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+104(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+112(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+120(SB)/8, $0xc085e00000000000
-DATA mathDoubles<>+128(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+136(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+144(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+152(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+160(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+168(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+176(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+184(SB)/8, $0x4085e00000000000
-DATA mathDoubles<>+192(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+200(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+208(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+216(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+224(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+232(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+240(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+248(SB)/8, $0x4338000000000000
-DATA mathDoubles<>+256(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+264(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+272(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+280(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+288(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+296(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+304(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+312(SB)/8, $0x3ff71547652b82fe
-DATA mathDoubles<>+320(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+328(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+336(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+344(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+352(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+360(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+368(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+376(SB)/8, $0x3fe62e42fefa39ef
-DATA mathDoubles<>+384(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+392(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+400(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+408(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+416(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+424(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+432(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+440(SB)/8, $0x3c7abc9e3b39803f
-DATA mathDoubles<>+448(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+456(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+464(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+472(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+480(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+488(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+496(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+504(SB)/8, $0x3e5af38a9b0ec855
-DATA mathDoubles<>+512(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+520(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+528(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+536(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+544(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+552(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+560(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+568(SB)/8, $0x3e9289185613a3d6
-DATA mathDoubles<>+576(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+584(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+592(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+600(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+608(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+616(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+624(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+632(SB)/8, $0x3ec71de0dae63bb3
-DATA mathDoubles<>+640(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+648(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+656(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+664(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+672(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+680(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+688(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+696(SB)/8, $0x3efa019b90d2ae7a
-DATA mathDoubles<>+704(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+712(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+720(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+728(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+736(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+744(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+752(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+760(SB)/8, $0x3f2a01a01a7c41d5
-DATA mathDoubles<>+768(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+776(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+784(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+792(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+800(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+808(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+816(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+824(SB)/8, $0x3f56c16c1788bd90
-DATA mathDoubles<>+832(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+840(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+848(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+856(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+864(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+872(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+880(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+888(SB)/8, $0x3f811111111109b3
-DATA mathDoubles<>+896(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+904(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+912(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+920(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+928(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+936(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+944(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+952(SB)/8, $0x3fa5555555553d63
-DATA mathDoubles<>+960(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+968(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+976(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+984(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+992(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1000(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1008(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1016(SB)/8, $0x3fc5555555555556
-DATA mathDoubles<>+1024(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1032(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1040(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1048(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1056(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1064(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1072(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1080(SB)/8, $0x3fe0000000000001
-DATA mathDoubles<>+1088(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1096(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1104(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1112(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1120(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1128(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1136(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1144(SB)/8, $0x8000000000000000
-DATA mathDoubles<>+1152(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1160(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1168(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1176(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1184(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1192(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1200(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1208(SB)/8, $0x00095f619980c433
-DATA mathDoubles<>+1216(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1224(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1232(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1240(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1248(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1256(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1264(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1272(SB)/8, $0x4330000000000000
-DATA mathDoubles<>+1280(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1288(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1296(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1304(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1312(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1320(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1328(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1336(SB)/8, $0x43300000000003ff
-DATA mathDoubles<>+1344(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1352(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1360(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1368(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1376(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1384(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1392(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1400(SB)/8, $0x000fffffffffffff
-DATA mathDoubles<>+1408(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1416(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1424(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1432(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1440(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1448(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1456(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1464(SB)/8, $0x3fe6a09e667f3bcd
-DATA mathDoubles<>+1472(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1480(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1488(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1496(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1504(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1512(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1520(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1528(SB)/8, $0x4000000000000000
-DATA mathDoubles<>+1536(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1544(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1552(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1560(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1568(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1576(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1584(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1592(SB)/8, $0x3fc2f112df3e5244
-DATA mathDoubles<>+1600(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1608(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1616(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1624(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1632(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1640(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1648(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1656(SB)/8, $0x3fc39a09d078c69f
-DATA mathDoubles<>+1664(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1672(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1680(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1688(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1696(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1704(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1712(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1720(SB)/8, $0x3fc7466496cb03de
-DATA mathDoubles<>+1728(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1736(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1744(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1752(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1760(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1768(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1776(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1784(SB)/8, $0x3fcc71c51d8e78af
-DATA mathDoubles<>+1792(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1800(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1808(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1816(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1824(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1832(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1840(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1848(SB)/8, $0x3fd2492494229359
-DATA mathDoubles<>+1856(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1864(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1872(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1880(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1888(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1896(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1904(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1912(SB)/8, $0x3fd999999997fa04
-DATA mathDoubles<>+1920(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+1928(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+1936(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+1944(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+1952(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+1960(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+1968(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+1976(SB)/8, $0x3fe5555555555593
-DATA mathDoubles<>+1984(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+1992(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2000(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2008(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2016(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2024(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2032(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2040(SB)/8, $0x3fe0000000000000
-DATA mathDoubles<>+2048(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2056(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2064(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2072(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2080(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2088(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2096(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2104(SB)/8, $0x3dea39ef35793c76
-DATA mathDoubles<>+2112(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2120(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2128(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2136(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2144(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2152(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2160(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2168(SB)/8, $0x3fe62e42fee00000
-DATA mathDoubles<>+2176(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2184(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2192(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2200(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2208(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2216(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2224(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2232(SB)/8, $0x7ff0000000000000
-DATA mathDoubles<>+2240(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2248(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2256(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2264(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2272(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2280(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2288(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2296(SB)/8, $0xfff0000000000000
-DATA mathDoubles<>+2304(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2312(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2320(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2328(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2336(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2344(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2352(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2360(SB)/8, $0x7ff8000000000001
-DATA mathDoubles<>+2368(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+2376(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+2384(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+2392(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+2400(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+2408(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+2416(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+2424(SB)/8, $0x7fffffffffffffff
-DATA mathDoubles<>+2432(SB)/8, $0xc010000000000000
-DATA mathDoubles<>+2440(SB)/8, $0xc010000000000000
-DATA mathDoubles<>+2448(SB)/8, $0xc010000000000000
-DATA mathDoubles<>+2456(SB)/8, $0xc010000000000000
-DATA mathDoubles<>+2464(SB)/8, $0xc010000000000000
-DATA mathDoubles<>+2472(SB)/8, $0xc010000000000000
-DATA mathDoubles<>+2480(SB)/8, $0xc010000000000000
-DATA mathDoubles<>+2488(SB)/8, $0xc010000000000000
-DATA mathDoubles<>+2496(SB)/8, $0x4010000000000000
-DATA mathDoubles<>+2504(SB)/8, $0x4010000000000000
-DATA mathDoubles<>+2512(SB)/8, $0x4010000000000000
-DATA mathDoubles<>+2520(SB)/8, $0x4010000000000000
-DATA mathDoubles<>+2528(SB)/8, $0x4010000000000000
-DATA mathDoubles<>+2536(SB)/8, $0x4010000000000000
-DATA mathDoubles<>+2544(SB)/8, $0x4010000000000000
-DATA mathDoubles<>+2552(SB)/8, $0x4010000000000000
-DATA mathDoubles<>+2560(SB)/8, $0xc020000000000000
-DATA mathDoubles<>+2568(SB)/8, $0xc020000000000000
-DATA mathDoubles<>+2576(SB)/8, $0xc020000000000000
-DATA mathDoubles<>+2584(SB)/8, $0xc020000000000000
-DATA mathDoubles<>+2592(SB)/8, $0xc020000000000000
-DATA mathDoubles<>+2600(SB)/8, $0xc020000000000000
-DATA mathDoubles<>+2608(SB)/8, $0xc020000000000000
-DATA mathDoubles<>+2616(SB)/8, $0xc020000000000000
-DATA mathDoubles<>+2624(SB)/8, $0x3b2affb49acb570a
-DATA mathDoubles<>+2632(SB)/8, $0x3b2affb49acb570a
-DATA mathDoubles<>+2640(SB)/8, $0x3b2affb49acb570a
-DATA mathDoubles<>+2648(SB)/8, $0x3b2affb49acb570a
-DATA mathDoubles<>+2656(SB)/8, $0x3b2affb49acb570a
-DATA mathDoubles<>+2664(SB)/8, $0x3b2affb49acb570a
-DATA mathDoubles<>+2672(SB)/8, $0x3b2affb49acb570a
-DATA mathDoubles<>+2680(SB)/8, $0x3b2affb49acb570a
-DATA mathDoubles<>+2688(SB)/8, $0xbb733b971ec16712
-DATA mathDoubles<>+2696(SB)/8, $0xbb733b971ec16712
-DATA mathDoubles<>+2704(SB)/8, $0xbb733b971ec16712
-DATA mathDoubles<>+2712(SB)/8, $0xbb733b971ec16712
-DATA mathDoubles<>+2720(SB)/8, $0xbb733b971ec16712
-DATA mathDoubles<>+2728(SB)/8, $0xbb733b971ec16712
-DATA mathDoubles<>+2736(SB)/8, $0xbb733b971ec16712
-DATA mathDoubles<>+2744(SB)/8, $0xbb733b971ec16712
-DATA mathDoubles<>+2752(SB)/8, $0x3ba14a6affe30a5d
-DATA mathDoubles<>+2760(SB)/8, $0x3ba14a6affe30a5d
-DATA mathDoubles<>+2768(SB)/8, $0x3ba14a6affe30a5d
-DATA mathDoubles<>+2776(SB)/8, $0x3ba14a6affe30a5d
-DATA mathDoubles<>+2784(SB)/8, $0x3ba14a6affe30a5d
-DATA mathDoubles<>+2792(SB)/8, $0x3ba14a6affe30a5d
-DATA mathDoubles<>+2800(SB)/8, $0x3ba14a6affe30a5d
-DATA mathDoubles<>+2808(SB)/8, $0x3ba14a6affe30a5d
-DATA mathDoubles<>+2816(SB)/8, $0xbbe2fecf75962793
-DATA mathDoubles<>+2824(SB)/8, $0xbbe2fecf75962793
-DATA mathDoubles<>+2832(SB)/8, $0xbbe2fecf75962793
-DATA mathDoubles<>+2840(SB)/8, $0xbbe2fecf75962793
-DATA mathDoubles<>+2848(SB)/8, $0xbbe2fecf75962793
-DATA mathDoubles<>+2856(SB)/8, $0xbbe2fecf75962793
-DATA mathDoubles<>+2864(SB)/8, $0xbbe2fecf75962793
-DATA mathDoubles<>+2872(SB)/8, $0xbbe2fecf75962793
-DATA mathDoubles<>+2880(SB)/8, $0x3c335799ef561d5d
-DATA mathDoubles<>+2888(SB)/8, $0x3c335799ef561d5d
-DATA mathDoubles<>+2896(SB)/8, $0x3c335799ef561d5d
-DATA mathDoubles<>+2904(SB)/8, $0x3c335799ef561d5d
-DATA mathDoubles<>+2912(SB)/8, $0x3c335799ef561d5d
-DATA mathDoubles<>+2920(SB)/8, $0x3c335799ef561d5d
-DATA mathDoubles<>+2928(SB)/8, $0x3c335799ef561d5d
-DATA mathDoubles<>+2936(SB)/8, $0x3c335799ef561d5d
-DATA mathDoubles<>+2944(SB)/8, $0xbc760bd5cd0fbaff
-DATA mathDoubles<>+2952(SB)/8, $0xbc760bd5cd0fbaff
-DATA mathDoubles<>+2960(SB)/8, $0xbc760bd5cd0fbaff
-DATA mathDoubles<>+2968(SB)/8, $0xbc760bd5cd0fbaff
-DATA mathDoubles<>+2976(SB)/8, $0xbc760bd5cd0fbaff
-DATA mathDoubles<>+2984(SB)/8, $0xbc760bd5cd0fbaff
-DATA mathDoubles<>+2992(SB)/8, $0xbc760bd5cd0fbaff
-DATA mathDoubles<>+3000(SB)/8, $0xbc760bd5cd0fbaff
-DATA mathDoubles<>+3008(SB)/8, $0x3cb4ec6e7bdca99c
-DATA mathDoubles<>+3016(SB)/8, $0x3cb4ec6e7bdca99c
-DATA mathDoubles<>+3024(SB)/8, $0x3cb4ec6e7bdca99c
-DATA mathDoubles<>+3032(SB)/8, $0x3cb4ec6e7bdca99c
-DATA mathDoubles<>+3040(SB)/8, $0x3cb4ec6e7bdca99c
-DATA mathDoubles<>+3048(SB)/8, $0x3cb4ec6e7bdca99c
-DATA mathDoubles<>+3056(SB)/8, $0x3cb4ec6e7bdca99c
-DATA mathDoubles<>+3064(SB)/8, $0x3cb4ec6e7bdca99c
-DATA mathDoubles<>+3072(SB)/8, $0xbcf4bb343de2e5a7
-DATA mathDoubles<>+3080(SB)/8, $0xbcf4bb343de2e5a7
-DATA mathDoubles<>+3088(SB)/8, $0xbcf4bb343de2e5a7
-DATA mathDoubles<>+3096(SB)/8, $0xbcf4bb343de2e5a7
-DATA mathDoubles<>+3104(SB)/8, $0xbcf4bb343de2e5a7
-DATA mathDoubles<>+3112(SB)/8, $0xbcf4bb343de2e5a7
-DATA mathDoubles<>+3120(SB)/8, $0xbcf4bb343de2e5a7
-DATA mathDoubles<>+3128(SB)/8, $0xbcf4bb343de2e5a7
-DATA mathDoubles<>+3136(SB)/8, $0x3d33e965dc66e8e1
-DATA mathDoubles<>+3144(SB)/8, $0x3d33e965dc66e8e1
-DATA mathDoubles<>+3152(SB)/8, $0x3d33e965dc66e8e1
-DATA mathDoubles<>+3160(SB)/8, $0x3d33e965dc66e8e1
-DATA mathDoubles<>+3168(SB)/8, $0x3d33e965dc66e8e1
-DATA mathDoubles<>+3176(SB)/8, $0x3d33e965dc66e8e1
-DATA mathDoubles<>+3184(SB)/8, $0x3d33e965dc66e8e1
-DATA mathDoubles<>+3192(SB)/8, $0x3d33e965dc66e8e1
-DATA mathDoubles<>+3200(SB)/8, $0xbd71ac84937ba3d2
-DATA mathDoubles<>+3208(SB)/8, $0xbd71ac84937ba3d2
-DATA mathDoubles<>+3216(SB)/8, $0xbd71ac84937ba3d2
-DATA mathDoubles<>+3224(SB)/8, $0xbd71ac84937ba3d2
-DATA mathDoubles<>+3232(SB)/8, $0xbd71ac84937ba3d2
-DATA mathDoubles<>+3240(SB)/8, $0xbd71ac84937ba3d2
-DATA mathDoubles<>+3248(SB)/8, $0xbd71ac84937ba3d2
-DATA mathDoubles<>+3256(SB)/8, $0xbd71ac84937ba3d2
-DATA mathDoubles<>+3264(SB)/8, $0x3dad6212dadedaea
-DATA mathDoubles<>+3272(SB)/8, $0x3dad6212dadedaea
-DATA mathDoubles<>+3280(SB)/8, $0x3dad6212dadedaea
-DATA mathDoubles<>+3288(SB)/8, $0x3dad6212dadedaea
-DATA mathDoubles<>+3296(SB)/8, $0x3dad6212dadedaea
-DATA mathDoubles<>+3304(SB)/8, $0x3dad6212dadedaea
-DATA mathDoubles<>+3312(SB)/8, $0x3dad6212dadedaea
-DATA mathDoubles<>+3320(SB)/8, $0x3dad6212dadedaea
-DATA mathDoubles<>+3328(SB)/8, $0xbde701656f8b2ed4
-DATA mathDoubles<>+3336(SB)/8, $0xbde701656f8b2ed4
-DATA mathDoubles<>+3344(SB)/8, $0xbde701656f8b2ed4
-DATA mathDoubles<>+3352(SB)/8, $0xbde701656f8b2ed4
-DATA mathDoubles<>+3360(SB)/8, $0xbde701656f8b2ed4
-DATA mathDoubles<>+3368(SB)/8, $0xbde701656f8b2ed4
-DATA mathDoubles<>+3376(SB)/8, $0xbde701656f8b2ed4
-DATA mathDoubles<>+3384(SB)/8, $0xbde701656f8b2ed4
-DATA mathDoubles<>+3392(SB)/8, $0x3e20ed618c4f8020
-DATA mathDoubles<>+3400(SB)/8, $0x3e20ed618c4f8020
-DATA mathDoubles<>+3408(SB)/8, $0x3e20ed618c4f8020
-DATA mathDoubles<>+3416(SB)/8, $0x3e20ed618c4f8020
-DATA mathDoubles<>+3424(SB)/8, $0x3e20ed618c4f8020
-DATA mathDoubles<>+3432(SB)/8, $0x3e20ed618c4f8020
-DATA mathDoubles<>+3440(SB)/8, $0x3e20ed618c4f8020
-DATA mathDoubles<>+3448(SB)/8, $0x3e20ed618c4f8020
-DATA mathDoubles<>+3456(SB)/8, $0xbe576eb3afae916a
-DATA mathDoubles<>+3464(SB)/8, $0xbe576eb3afae916a
-DATA mathDoubles<>+3472(SB)/8, $0xbe576eb3afae916a
-DATA mathDoubles<>+3480(SB)/8, $0xbe576eb3afae916a
-DATA mathDoubles<>+3488(SB)/8, $0xbe576eb3afae916a
-DATA mathDoubles<>+3496(SB)/8, $0xbe576eb3afae916a
-DATA mathDoubles<>+3504(SB)/8, $0xbe576eb3afae916a
-DATA mathDoubles<>+3512(SB)/8, $0xbe576eb3afae916a
-DATA mathDoubles<>+3520(SB)/8, $0x3e8ea97d94410fc4
-DATA mathDoubles<>+3528(SB)/8, $0x3e8ea97d94410fc4
-DATA mathDoubles<>+3536(SB)/8, $0x3e8ea97d94410fc4
-DATA mathDoubles<>+3544(SB)/8, $0x3e8ea97d94410fc4
-DATA mathDoubles<>+3552(SB)/8, $0x3e8ea97d94410fc4
-DATA mathDoubles<>+3560(SB)/8, $0x3e8ea97d94410fc4
-DATA mathDoubles<>+3568(SB)/8, $0x3e8ea97d94410fc4
-DATA mathDoubles<>+3576(SB)/8, $0x3e8ea97d94410fc4
-DATA mathDoubles<>+3584(SB)/8, $0xbec3215b3d79ca84
-DATA mathDoubles<>+3592(SB)/8, $0xbec3215b3d79ca84
-DATA mathDoubles<>+3600(SB)/8, $0xbec3215b3d79ca84
-DATA mathDoubles<>+3608(SB)/8, $0xbec3215b3d79ca84
-DATA mathDoubles<>+3616(SB)/8, $0xbec3215b3d79ca84
-DATA mathDoubles<>+3624(SB)/8, $0xbec3215b3d79ca84
-DATA mathDoubles<>+3632(SB)/8, $0xbec3215b3d79ca84
-DATA mathDoubles<>+3640(SB)/8, $0xbec3215b3d79ca84
-DATA mathDoubles<>+3648(SB)/8, $0x3ef717efd071ad1b
-DATA mathDoubles<>+3656(SB)/8, $0x3ef717efd071ad1b
-DATA mathDoubles<>+3664(SB)/8, $0x3ef717efd071ad1b
-DATA mathDoubles<>+3672(SB)/8, $0x3ef717efd071ad1b
-DATA mathDoubles<>+3680(SB)/8, $0x3ef717efd071ad1b
-DATA mathDoubles<>+3688(SB)/8, $0x3ef717efd071ad1b
-DATA mathDoubles<>+3696(SB)/8, $0x3ef717efd071ad1b
-DATA mathDoubles<>+3704(SB)/8, $0x3ef717efd071ad1b
-DATA mathDoubles<>+3712(SB)/8, $0xbf2b92e97780fe60
-DATA mathDoubles<>+3720(SB)/8, $0xbf2b92e97780fe60
-DATA mathDoubles<>+3728(SB)/8, $0xbf2b92e97780fe60
-DATA mathDoubles<>+3736(SB)/8, $0xbf2b92e97780fe60
-DATA mathDoubles<>+3744(SB)/8, $0xbf2b92e97780fe60
-DATA mathDoubles<>+3752(SB)/8, $0xbf2b92e97780fe60
-DATA mathDoubles<>+3760(SB)/8, $0xbf2b92e97780fe60
-DATA mathDoubles<>+3768(SB)/8, $0xbf2b92e97780fe60
-DATA mathDoubles<>+3776(SB)/8, $0x3f60dabaf051a407
-DATA mathDoubles<>+3784(SB)/8, $0x3f60dabaf051a407
-DATA mathDoubles<>+3792(SB)/8, $0x3f60dabaf051a407
-DATA mathDoubles<>+3800(SB)/8, $0x3f60dabaf051a407
-DATA mathDoubles<>+3808(SB)/8, $0x3f60dabaf051a407
-DATA mathDoubles<>+3816(SB)/8, $0x3f60dabaf051a407
-DATA mathDoubles<>+3824(SB)/8, $0x3f60dabaf051a407
-DATA mathDoubles<>+3832(SB)/8, $0x3f60dabaf051a407
-DATA mathDoubles<>+3840(SB)/8, $0xbf969a0ccd73f872
-DATA mathDoubles<>+3848(SB)/8, $0xbf969a0ccd73f872
-DATA mathDoubles<>+3856(SB)/8, $0xbf969a0ccd73f872
-DATA mathDoubles<>+3864(SB)/8, $0xbf969a0ccd73f872
-DATA mathDoubles<>+3872(SB)/8, $0xbf969a0ccd73f872
-DATA mathDoubles<>+3880(SB)/8, $0xbf969a0ccd73f872
-DATA mathDoubles<>+3888(SB)/8, $0xbf969a0ccd73f872
-DATA mathDoubles<>+3896(SB)/8, $0xbf969a0ccd73f872
-DATA mathDoubles<>+3904(SB)/8, $0x3fd6a040781a499c
-DATA mathDoubles<>+3912(SB)/8, $0x3fd6a040781a499c
-DATA mathDoubles<>+3920(SB)/8, $0x3fd6a040781a499c
-DATA mathDoubles<>+3928(SB)/8, $0x3fd6a040781a499c
-DATA mathDoubles<>+3936(SB)/8, $0x3fd6a040781a499c
-DATA mathDoubles<>+3944(SB)/8, $0x3fd6a040781a499c
-DATA mathDoubles<>+3952(SB)/8, $0x3fd6a040781a499c
-DATA mathDoubles<>+3960(SB)/8, $0x3fd6a040781a499c
-DATA mathDoubles<>+3968(SB)/8, $0xbfe0000000000000
-DATA mathDoubles<>+3976(SB)/8, $0xbfe0000000000000
-DATA mathDoubles<>+3984(SB)/8, $0xbfe0000000000000
-DATA mathDoubles<>+3992(SB)/8, $0xbfe0000000000000
-DATA mathDoubles<>+4000(SB)/8, $0xbfe0000000000000
-DATA mathDoubles<>+4008(SB)/8, $0xbfe0000000000000
-DATA mathDoubles<>+4016(SB)/8, $0xbfe0000000000000
-DATA mathDoubles<>+4024(SB)/8, $0xbfe0000000000000
-DATA mathDoubles<>+4032(SB)/8, $0xffffffffffffffff
-DATA mathDoubles<>+4040(SB)/8, $0xffffffffffffffff
-DATA mathDoubles<>+4048(SB)/8, $0xffffffffffffffff
-DATA mathDoubles<>+4056(SB)/8, $0xffffffffffffffff
-DATA mathDoubles<>+4064(SB)/8, $0xffffffffffffffff
-DATA mathDoubles<>+4072(SB)/8, $0xffffffffffffffff
-DATA mathDoubles<>+4080(SB)/8, $0xffffffffffffffff
-DATA mathDoubles<>+4088(SB)/8, $0xffffffffffffffff
-DATA mathDoubles<>+4096(SB)/8, $0xc0c3880000000000
-DATA mathDoubles<>+4104(SB)/8, $0xc0c3880000000000
-DATA mathDoubles<>+4112(SB)/8, $0xc0c3880000000000
-DATA mathDoubles<>+4120(SB)/8, $0xc0c3880000000000
-DATA mathDoubles<>+4128(SB)/8, $0xc0c3880000000000
-DATA mathDoubles<>+4136(SB)/8, $0xc0c3880000000000
-DATA mathDoubles<>+4144(SB)/8, $0xc0c3880000000000
-DATA mathDoubles<>+4152(SB)/8, $0xc0c3880000000000
-DATA mathDoubles<>+4160(SB)/8, $0x4025000000000000
-DATA mathDoubles<>+4168(SB)/8, $0x4025000000000000
-DATA mathDoubles<>+4176(SB)/8, $0x4025000000000000
-DATA mathDoubles<>+4184(SB)/8, $0x4025000000000000
-DATA mathDoubles<>+4192(SB)/8, $0x4025000000000000
-DATA mathDoubles<>+4200(SB)/8, $0x4025000000000000
-DATA mathDoubles<>+4208(SB)/8, $0x4025000000000000
-DATA mathDoubles<>+4216(SB)/8, $0x4025000000000000
-DATA mathDoubles<>+4224(SB)/8, $0x4008000000000000
-DATA mathDoubles<>+4232(SB)/8, $0x4008000000000000
-DATA mathDoubles<>+4240(SB)/8, $0x4008000000000000
-DATA mathDoubles<>+4248(SB)/8, $0x4008000000000000
-DATA mathDoubles<>+4256(SB)/8, $0x4008000000000000
-DATA mathDoubles<>+4264(SB)/8, $0x4008000000000000
-DATA mathDoubles<>+4272(SB)/8, $0x4008000000000000
-DATA mathDoubles<>+4280(SB)/8, $0x4008000000000000
-DATA mathDoubles<>+4288(SB)/8, $0x3f01d7819d15fbee
-DATA mathDoubles<>+4296(SB)/8, $0x3f01d7819d15fbee
-DATA mathDoubles<>+4304(SB)/8, $0x3f01d7819d15fbee
-DATA mathDoubles<>+4312(SB)/8, $0x3f01d7819d15fbee
-DATA mathDoubles<>+4320(SB)/8, $0x3f01d7819d15fbee
-DATA mathDoubles<>+4328(SB)/8, $0x3f01d7819d15fbee
-DATA mathDoubles<>+4336(SB)/8, $0x3f01d7819d15fbee
-DATA mathDoubles<>+4344(SB)/8, $0x3f01d7819d15fbee
-DATA mathDoubles<>+4352(SB)/8, $0x3f20e812060be929
-DATA mathDoubles<>+4360(SB)/8, $0x3f20e812060be929
-DATA mathDoubles<>+4368(SB)/8, $0x3f20e812060be929
-DATA mathDoubles<>+4376(SB)/8, $0x3f20e812060be929
-DATA mathDoubles<>+4384(SB)/8, $0x3f20e812060be929
-DATA mathDoubles<>+4392(SB)/8, $0x3f20e812060be929
-DATA mathDoubles<>+4400(SB)/8, $0x3f20e812060be929
-DATA mathDoubles<>+4408(SB)/8, $0x3f20e812060be929
-DATA mathDoubles<>+4416(SB)/8, $0xbf2081bb155001b8
-DATA mathDoubles<>+4424(SB)/8, $0xbf2081bb155001b8
-DATA mathDoubles<>+4432(SB)/8, $0xbf2081bb155001b8
-DATA mathDoubles<>+4440(SB)/8, $0xbf2081bb155001b8
-DATA mathDoubles<>+4448(SB)/8, $0xbf2081bb155001b8
-DATA mathDoubles<>+4456(SB)/8, $0xbf2081bb155001b8
-DATA mathDoubles<>+4464(SB)/8, $0xbf2081bb155001b8
-DATA mathDoubles<>+4472(SB)/8, $0xbf2081bb155001b8
-DATA mathDoubles<>+4480(SB)/8, $0xbf49f2c1fa952ef0
-DATA mathDoubles<>+4488(SB)/8, $0xbf49f2c1fa952ef0
-DATA mathDoubles<>+4496(SB)/8, $0xbf49f2c1fa952ef0
-DATA mathDoubles<>+4504(SB)/8, $0xbf49f2c1fa952ef0
-DATA mathDoubles<>+4512(SB)/8, $0xbf49f2c1fa952ef0
-DATA mathDoubles<>+4520(SB)/8, $0xbf49f2c1fa952ef0
-DATA mathDoubles<>+4528(SB)/8, $0xbf49f2c1fa952ef0
-DATA mathDoubles<>+4536(SB)/8, $0xbf49f2c1fa952ef0
-DATA mathDoubles<>+4544(SB)/8, $0x3f5f03d47eda5f04
-DATA mathDoubles<>+4552(SB)/8, $0x3f5f03d47eda5f04
-DATA mathDoubles<>+4560(SB)/8, $0x3f5f03d47eda5f04
-DATA mathDoubles<>+4568(SB)/8, $0x3f5f03d47eda5f04
-DATA mathDoubles<>+4576(SB)/8, $0x3f5f03d47eda5f04
-DATA mathDoubles<>+4584(SB)/8, $0x3f5f03d47eda5f04
-DATA mathDoubles<>+4592(SB)/8, $0x3f5f03d47eda5f04
-DATA mathDoubles<>+4600(SB)/8, $0x3f5f03d47eda5f04
-DATA mathDoubles<>+4608(SB)/8, $0x3f64c2467ab44692
-DATA mathDoubles<>+4616(SB)/8, $0x3f64c2467ab44692
-DATA mathDoubles<>+4624(SB)/8, $0x3f64c2467ab44692
-DATA mathDoubles<>+4632(SB)/8, $0x3f64c2467ab44692
-DATA mathDoubles<>+4640(SB)/8, $0x3f64c2467ab44692
-DATA mathDoubles<>+4648(SB)/8, $0x3f64c2467ab44692
-DATA mathDoubles<>+4656(SB)/8, $0x3f64c2467ab44692
-DATA mathDoubles<>+4664(SB)/8, $0x3f64c2467ab44692
-DATA mathDoubles<>+4672(SB)/8, $0xbf9857506058dc72
-DATA mathDoubles<>+4680(SB)/8, $0xbf9857506058dc72
-DATA mathDoubles<>+4688(SB)/8, $0xbf9857506058dc72
-DATA mathDoubles<>+4696(SB)/8, $0xbf9857506058dc72
-DATA mathDoubles<>+4704(SB)/8, $0xbf9857506058dc72
-DATA mathDoubles<>+4712(SB)/8, $0xbf9857506058dc72
-DATA mathDoubles<>+4720(SB)/8, $0xbf9857506058dc72
-DATA mathDoubles<>+4728(SB)/8, $0xbf9857506058dc72
-DATA mathDoubles<>+4736(SB)/8, $0x3fb17c96a56b4544
-DATA mathDoubles<>+4744(SB)/8, $0x3fb17c96a56b4544
-DATA mathDoubles<>+4752(SB)/8, $0x3fb17c96a56b4544
-DATA mathDoubles<>+4760(SB)/8, $0x3fb17c96a56b4544
-DATA mathDoubles<>+4768(SB)/8, $0x3fb17c96a56b4544
-DATA mathDoubles<>+4776(SB)/8, $0x3fb17c96a56b4544
-DATA mathDoubles<>+4784(SB)/8, $0x3fb17c96a56b4544
-DATA mathDoubles<>+4792(SB)/8, $0x3fb17c96a56b4544
-DATA mathDoubles<>+4800(SB)/8, $0xbfbe88b8fede6ebf
-DATA mathDoubles<>+4808(SB)/8, $0xbfbe88b8fede6ebf
-DATA mathDoubles<>+4816(SB)/8, $0xbfbe88b8fede6ebf
-DATA mathDoubles<>+4824(SB)/8, $0xbfbe88b8fede6ebf
-DATA mathDoubles<>+4832(SB)/8, $0xbfbe88b8fede6ebf
-DATA mathDoubles<>+4840(SB)/8, $0xbfbe88b8fede6ebf
-DATA mathDoubles<>+4848(SB)/8, $0xbfbe88b8fede6ebf
-DATA mathDoubles<>+4856(SB)/8, $0xbfbe88b8fede6ebf
-DATA mathDoubles<>+4864(SB)/8, $0x3fc09836c7f2e79f
-DATA mathDoubles<>+4872(SB)/8, $0x3fc09836c7f2e79f
-DATA mathDoubles<>+4880(SB)/8, $0x3fc09836c7f2e79f
-DATA mathDoubles<>+4888(SB)/8, $0x3fc09836c7f2e79f
-DATA mathDoubles<>+4896(SB)/8, $0x3fc09836c7f2e79f
-DATA mathDoubles<>+4904(SB)/8, $0x3fc09836c7f2e79f
-DATA mathDoubles<>+4912(SB)/8, $0x3fc09836c7f2e79f
-DATA mathDoubles<>+4920(SB)/8, $0x3fc09836c7f2e79f
-DATA mathDoubles<>+4928(SB)/8, $0xbfa85a15a41773cb
-DATA mathDoubles<>+4936(SB)/8, $0xbfa85a15a41773cb
-DATA mathDoubles<>+4944(SB)/8, $0xbfa85a15a41773cb
-DATA mathDoubles<>+4952(SB)/8, $0xbfa85a15a41773cb
-DATA mathDoubles<>+4960(SB)/8, $0xbfa85a15a41773cb
-DATA mathDoubles<>+4968(SB)/8, $0xbfa85a15a41773cb
-DATA mathDoubles<>+4976(SB)/8, $0xbfa85a15a41773cb
-DATA mathDoubles<>+4984(SB)/8, $0xbfa85a15a41773cb
-DATA mathDoubles<>+4992(SB)/8, $0xbfc15c084d636d5d
-DATA mathDoubles<>+5000(SB)/8, $0xbfc15c084d636d5d
-DATA mathDoubles<>+5008(SB)/8, $0xbfc15c084d636d5d
-DATA mathDoubles<>+5016(SB)/8, $0xbfc15c084d636d5d
-DATA mathDoubles<>+5024(SB)/8, $0xbfc15c084d636d5d
-DATA mathDoubles<>+5032(SB)/8, $0xbfc15c084d636d5d
-DATA mathDoubles<>+5040(SB)/8, $0xbfc15c084d636d5d
-DATA mathDoubles<>+5048(SB)/8, $0xbfc15c084d636d5d
-DATA mathDoubles<>+5056(SB)/8, $0x3ff40c522d7c29f2
-DATA mathDoubles<>+5064(SB)/8, $0x3ff40c522d7c29f2
-DATA mathDoubles<>+5072(SB)/8, $0x3ff40c522d7c29f2
-DATA mathDoubles<>+5080(SB)/8, $0x3ff40c522d7c29f2
-DATA mathDoubles<>+5088(SB)/8, $0x3ff40c522d7c29f2
-DATA mathDoubles<>+5096(SB)/8, $0x3ff40c522d7c29f2
-DATA mathDoubles<>+5104(SB)/8, $0x3ff40c522d7c29f2
-DATA mathDoubles<>+5112(SB)/8, $0x3ff40c522d7c29f2
-DATA mathDoubles<>+5120(SB)/8, $0x3fd9884533d43651
-DATA mathDoubles<>+5128(SB)/8, $0x3fd9884533d43651
-DATA mathDoubles<>+5136(SB)/8, $0x3fd9884533d43651
-DATA mathDoubles<>+5144(SB)/8, $0x3fd9884533d43651
-DATA mathDoubles<>+5152(SB)/8, $0x3fd9884533d43651
-DATA mathDoubles<>+5160(SB)/8, $0x3fd9884533d43651
-DATA mathDoubles<>+5168(SB)/8, $0x3fd9884533d43651
-DATA mathDoubles<>+5176(SB)/8, $0x3fd9884533d43651
-DATA mathDoubles<>+5184(SB)/8, $0x3fa6e4e26d4801f7
-DATA mathDoubles<>+5192(SB)/8, $0x3fa6e4e26d4801f7
-DATA mathDoubles<>+5200(SB)/8, $0x3fa6e4e26d4801f7
-DATA mathDoubles<>+5208(SB)/8, $0x3fa6e4e26d4801f7
-DATA mathDoubles<>+5216(SB)/8, $0x3fa6e4e26d4801f7
-DATA mathDoubles<>+5224(SB)/8, $0x3fa6e4e26d4801f7
-DATA mathDoubles<>+5232(SB)/8, $0x3fa6e4e26d4801f7
-DATA mathDoubles<>+5240(SB)/8, $0x3fa6e4e26d4801f7
-DATA mathDoubles<>+5248(SB)/8, $0xbff9884533d43651
-DATA mathDoubles<>+5256(SB)/8, $0xbff9884533d43651
-DATA mathDoubles<>+5264(SB)/8, $0xbff9884533d43651
-DATA mathDoubles<>+5272(SB)/8, $0xbff9884533d43651
-DATA mathDoubles<>+5280(SB)/8, $0xbff9884533d43651
-DATA mathDoubles<>+5288(SB)/8, $0xbff9884533d43651
-DATA mathDoubles<>+5296(SB)/8, $0xbff9884533d43651
-DATA mathDoubles<>+5304(SB)/8, $0xbff9884533d43651
-DATA mathDoubles<>+5312(SB)/8, $0x3ff9884533d43651
-DATA mathDoubles<>+5320(SB)/8, $0x3ff9884533d43651
-DATA mathDoubles<>+5328(SB)/8, $0x3ff9884533d43651
-DATA mathDoubles<>+5336(SB)/8, $0x3ff9884533d43651
-DATA mathDoubles<>+5344(SB)/8, $0x3ff9884533d43651
-DATA mathDoubles<>+5352(SB)/8, $0x3ff9884533d43651
-DATA mathDoubles<>+5360(SB)/8, $0x3ff9884533d43651
-DATA mathDoubles<>+5368(SB)/8, $0x3ff9884533d43651
-DATA mathDoubles<>+5376(SB)/8, $0x3fcb6676bf7450f0
-DATA mathDoubles<>+5384(SB)/8, $0x3fcb6676bf7450f0
-DATA mathDoubles<>+5392(SB)/8, $0x3fcb6676bf7450f0
-DATA mathDoubles<>+5400(SB)/8, $0x3fcb6676bf7450f0
-DATA mathDoubles<>+5408(SB)/8, $0x3fcb6676bf7450f0
-DATA mathDoubles<>+5416(SB)/8, $0x3fcb6676bf7450f0
-DATA mathDoubles<>+5424(SB)/8, $0x3fcb6676bf7450f0
-DATA mathDoubles<>+5432(SB)/8, $0x3fcb6676bf7450f0
-DATA mathDoubles<>+5440(SB)/8, $0x3fe45f306dc9c883
-DATA mathDoubles<>+5448(SB)/8, $0x3fe45f306dc9c883
-DATA mathDoubles<>+5456(SB)/8, $0x3fe45f306dc9c883
-DATA mathDoubles<>+5464(SB)/8, $0x3fe45f306dc9c883
-DATA mathDoubles<>+5472(SB)/8, $0x3fe45f306dc9c883
-DATA mathDoubles<>+5480(SB)/8, $0x3fe45f306dc9c883
-DATA mathDoubles<>+5488(SB)/8, $0x3fe45f306dc9c883
-DATA mathDoubles<>+5496(SB)/8, $0x3fe45f306dc9c883
-DATA mathDoubles<>+5504(SB)/8, $0x3ff921fb54442d18
-DATA mathDoubles<>+5512(SB)/8, $0x3ff921fb54442d18
-DATA mathDoubles<>+5520(SB)/8, $0x3ff921fb54442d18
-DATA mathDoubles<>+5528(SB)/8, $0x3ff921fb54442d18
-DATA mathDoubles<>+5536(SB)/8, $0x3ff921fb54442d18
-DATA mathDoubles<>+5544(SB)/8, $0x3ff921fb54442d18
-DATA mathDoubles<>+5552(SB)/8, $0x3ff921fb54442d18
-DATA mathDoubles<>+5560(SB)/8, $0x3ff921fb54442d18
-DATA mathDoubles<>+5568(SB)/8, $0x3c91a62633145c07
-DATA mathDoubles<>+5576(SB)/8, $0x3c91a62633145c07
-DATA mathDoubles<>+5584(SB)/8, $0x3c91a62633145c07
-DATA mathDoubles<>+5592(SB)/8, $0x3c91a62633145c07
-DATA mathDoubles<>+5600(SB)/8, $0x3c91a62633145c07
-DATA mathDoubles<>+5608(SB)/8, $0x3c91a62633145c07
-DATA mathDoubles<>+5616(SB)/8, $0x3c91a62633145c07
-DATA mathDoubles<>+5624(SB)/8, $0x3c91a62633145c07
-DATA mathDoubles<>+5632(SB)/8, $0xbda8fae9be8838d4
-DATA mathDoubles<>+5640(SB)/8, $0xbda8fae9be8838d4
-DATA mathDoubles<>+5648(SB)/8, $0xbda8fae9be8838d4
-DATA mathDoubles<>+5656(SB)/8, $0xbda8fae9be8838d4
-DATA mathDoubles<>+5664(SB)/8, $0xbda8fae9be8838d4
-DATA mathDoubles<>+5672(SB)/8, $0xbda8fae9be8838d4
-DATA mathDoubles<>+5680(SB)/8, $0xbda8fae9be8838d4
-DATA mathDoubles<>+5688(SB)/8, $0xbda8fae9be8838d4
-DATA mathDoubles<>+5696(SB)/8, $0x3e21ee9ebdb4b1c4
-DATA mathDoubles<>+5704(SB)/8, $0x3e21ee9ebdb4b1c4
-DATA mathDoubles<>+5712(SB)/8, $0x3e21ee9ebdb4b1c4
-DATA mathDoubles<>+5720(SB)/8, $0x3e21ee9ebdb4b1c4
-DATA mathDoubles<>+5728(SB)/8, $0x3e21ee9ebdb4b1c4
-DATA mathDoubles<>+5736(SB)/8, $0x3e21ee9ebdb4b1c4
-DATA mathDoubles<>+5744(SB)/8, $0x3e21ee9ebdb4b1c4
-DATA mathDoubles<>+5752(SB)/8, $0x3e21ee9ebdb4b1c4
-DATA mathDoubles<>+5760(SB)/8, $0xbe927e4f809c52ad
-DATA mathDoubles<>+5768(SB)/8, $0xbe927e4f809c52ad
-DATA mathDoubles<>+5776(SB)/8, $0xbe927e4f809c52ad
-DATA mathDoubles<>+5784(SB)/8, $0xbe927e4f809c52ad
-DATA mathDoubles<>+5792(SB)/8, $0xbe927e4f809c52ad
-DATA mathDoubles<>+5800(SB)/8, $0xbe927e4f809c52ad
-DATA mathDoubles<>+5808(SB)/8, $0xbe927e4f809c52ad
-DATA mathDoubles<>+5816(SB)/8, $0xbe927e4f809c52ad
-DATA mathDoubles<>+5824(SB)/8, $0x3efa01a019cb1590
-DATA mathDoubles<>+5832(SB)/8, $0x3efa01a019cb1590
-DATA mathDoubles<>+5840(SB)/8, $0x3efa01a019cb1590
-DATA mathDoubles<>+5848(SB)/8, $0x3efa01a019cb1590
-DATA mathDoubles<>+5856(SB)/8, $0x3efa01a019cb1590
-DATA mathDoubles<>+5864(SB)/8, $0x3efa01a019cb1590
-DATA mathDoubles<>+5872(SB)/8, $0x3efa01a019cb1590
-DATA mathDoubles<>+5880(SB)/8, $0x3efa01a019cb1590
-DATA mathDoubles<>+5888(SB)/8, $0xbf56c16c16c15177
-DATA mathDoubles<>+5896(SB)/8, $0xbf56c16c16c15177
-DATA mathDoubles<>+5904(SB)/8, $0xbf56c16c16c15177
-DATA mathDoubles<>+5912(SB)/8, $0xbf56c16c16c15177
-DATA mathDoubles<>+5920(SB)/8, $0xbf56c16c16c15177
-DATA mathDoubles<>+5928(SB)/8, $0xbf56c16c16c15177
-DATA mathDoubles<>+5936(SB)/8, $0xbf56c16c16c15177
-DATA mathDoubles<>+5944(SB)/8, $0xbf56c16c16c15177
-DATA mathDoubles<>+5952(SB)/8, $0x3fa555555555554c
-DATA mathDoubles<>+5960(SB)/8, $0x3fa555555555554c
-DATA mathDoubles<>+5968(SB)/8, $0x3fa555555555554c
-DATA mathDoubles<>+5976(SB)/8, $0x3fa555555555554c
-DATA mathDoubles<>+5984(SB)/8, $0x3fa555555555554c
-DATA mathDoubles<>+5992(SB)/8, $0x3fa555555555554c
-DATA mathDoubles<>+6000(SB)/8, $0x3fa555555555554c
-DATA mathDoubles<>+6008(SB)/8, $0x3fa555555555554c
-DATA mathDoubles<>+6016(SB)/8, $0x3de5d93a5acfd57c
-DATA mathDoubles<>+6024(SB)/8, $0x3de5d93a5acfd57c
-DATA mathDoubles<>+6032(SB)/8, $0x3de5d93a5acfd57c
-DATA mathDoubles<>+6040(SB)/8, $0x3de5d93a5acfd57c
-DATA mathDoubles<>+6048(SB)/8, $0x3de5d93a5acfd57c
-DATA mathDoubles<>+6056(SB)/8, $0x3de5d93a5acfd57c
-DATA mathDoubles<>+6064(SB)/8, $0x3de5d93a5acfd57c
-DATA mathDoubles<>+6072(SB)/8, $0x3de5d93a5acfd57c
-DATA mathDoubles<>+6080(SB)/8, $0xbe5ae5e68a2b9ceb
-DATA mathDoubles<>+6088(SB)/8, $0xbe5ae5e68a2b9ceb
-DATA mathDoubles<>+6096(SB)/8, $0xbe5ae5e68a2b9ceb
-DATA mathDoubles<>+6104(SB)/8, $0xbe5ae5e68a2b9ceb
-DATA mathDoubles<>+6112(SB)/8, $0xbe5ae5e68a2b9ceb
-DATA mathDoubles<>+6120(SB)/8, $0xbe5ae5e68a2b9ceb
-DATA mathDoubles<>+6128(SB)/8, $0xbe5ae5e68a2b9ceb
-DATA mathDoubles<>+6136(SB)/8, $0xbe5ae5e68a2b9ceb
-DATA mathDoubles<>+6144(SB)/8, $0x3ec71de357b1fe7d
-DATA mathDoubles<>+6152(SB)/8, $0x3ec71de357b1fe7d
-DATA mathDoubles<>+6160(SB)/8, $0x3ec71de357b1fe7d
-DATA mathDoubles<>+6168(SB)/8, $0x3ec71de357b1fe7d
-DATA mathDoubles<>+6176(SB)/8, $0x3ec71de357b1fe7d
-DATA mathDoubles<>+6184(SB)/8, $0x3ec71de357b1fe7d
-DATA mathDoubles<>+6192(SB)/8, $0x3ec71de357b1fe7d
-DATA mathDoubles<>+6200(SB)/8, $0x3ec71de357b1fe7d
-DATA mathDoubles<>+6208(SB)/8, $0xbf2a01a019c161d5
-DATA mathDoubles<>+6216(SB)/8, $0xbf2a01a019c161d5
-DATA mathDoubles<>+6224(SB)/8, $0xbf2a01a019c161d5
-DATA mathDoubles<>+6232(SB)/8, $0xbf2a01a019c161d5
-DATA mathDoubles<>+6240(SB)/8, $0xbf2a01a019c161d5
-DATA mathDoubles<>+6248(SB)/8, $0xbf2a01a019c161d5
-DATA mathDoubles<>+6256(SB)/8, $0xbf2a01a019c161d5
-DATA mathDoubles<>+6264(SB)/8, $0xbf2a01a019c161d5
-DATA mathDoubles<>+6272(SB)/8, $0x3f8111111110f8a6
-DATA mathDoubles<>+6280(SB)/8, $0x3f8111111110f8a6
-DATA mathDoubles<>+6288(SB)/8, $0x3f8111111110f8a6
-DATA mathDoubles<>+6296(SB)/8, $0x3f8111111110f8a6
-DATA mathDoubles<>+6304(SB)/8, $0x3f8111111110f8a6
-DATA mathDoubles<>+6312(SB)/8, $0x3f8111111110f8a6
-DATA mathDoubles<>+6320(SB)/8, $0x3f8111111110f8a6
-DATA mathDoubles<>+6328(SB)/8, $0x3f8111111110f8a6
-DATA mathDoubles<>+6336(SB)/8, $0xbfc5555555555549
-DATA mathDoubles<>+6344(SB)/8, $0xbfc5555555555549
-DATA mathDoubles<>+6352(SB)/8, $0xbfc5555555555549
-DATA mathDoubles<>+6360(SB)/8, $0xbfc5555555555549
-DATA mathDoubles<>+6368(SB)/8, $0xbfc5555555555549
-DATA mathDoubles<>+6376(SB)/8, $0xbfc5555555555549
-DATA mathDoubles<>+6384(SB)/8, $0xbfc5555555555549
-DATA mathDoubles<>+6392(SB)/8, $0xbfc5555555555549
-DATA mathDoubles<>+6400(SB)/8, $0x0000000000000001
-DATA mathDoubles<>+6408(SB)/8, $0x0000000000000001
-DATA mathDoubles<>+6416(SB)/8, $0x0000000000000001
-DATA mathDoubles<>+6424(SB)/8, $0x0000000000000001
-DATA mathDoubles<>+6432(SB)/8, $0x0000000000000001
-DATA mathDoubles<>+6440(SB)/8, $0x0000000000000001
-DATA mathDoubles<>+6448(SB)/8, $0x0000000000000001
-DATA mathDoubles<>+6456(SB)/8, $0x0000000000000001
+DATA mathDoubles<>+0(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?\x00\x00\x00\x00\x00\x00\xf0?"
+DATA mathDoubles<>+64(SB)/64, $"3Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x003Ā\x99a_\t\x00"
+DATA mathDoubles<>+128(SB)/64, $"\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C\x00\x00\x00\x00\x00\x000C"
+DATA mathDoubles<>+192(SB)/64, $"\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C\xff\x03\x00\x00\x00\x000C"
+DATA mathDoubles<>+256(SB)/64, $"\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00\xff\xff\xff\xff\xff\xff\x0f\x00"
+DATA mathDoubles<>+320(SB)/64, $"\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?\xcd;\x7ff\x9e\xa0\xe6?"
+DATA mathDoubles<>+384(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00@"
+DATA mathDoubles<>+448(SB)/64, $"DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?DR>\xdf\x12\xf1\xc2?"
+DATA mathDoubles<>+512(SB)/64, $"\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?\x9f\xc6x\xd0\t\x9a\xc3?"
+DATA mathDoubles<>+576(SB)/64, $"\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?\xde\x03˖dF\xc7?"
+DATA mathDoubles<>+640(SB)/64, $"\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?\xafx\x8e\x1d\xc5q\xcc?"
+DATA mathDoubles<>+704(SB)/64, $"Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?Y\x93\"\x94$I\xd2?"
+DATA mathDoubles<>+768(SB)/64, $"\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?\x04\xfa\x97\x99\x99\x99\xd9?"
+DATA mathDoubles<>+832(SB)/64, $"\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?\x93UUUUU\xe5?"
+DATA mathDoubles<>+896(SB)/64, $"\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?\x00\x00\x00\x00\x00\x00\xe0?"
+DATA mathDoubles<>+960(SB)/64, $"v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea=v<y5\xef9\xea="
+DATA mathDoubles<>+1024(SB)/64, $"\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?\x00\x00\xe0\xfeB.\xe6?"
+DATA mathDoubles<>+1088(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f\x00\x00\x00\x00\x00\x00\xf0\x7f"
+DATA mathDoubles<>+1152(SB)/64, $"\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff\x00\x00\x00\x00\x00\x00\xf0\xff"
+DATA mathDoubles<>+1216(SB)/64, $"\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f\x01\x00\x00\x00\x00\x00\xf8\x7f"
+DATA mathDoubles<>+1280(SB)/64, $"\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf\x00\x00\x00\x00\x00\x00\xe0\xbf"
+DATA mathDoubles<>+1344(SB)/64, $"\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0\x00\x00\x00\x00\x00\xe0\x85\xc0"
+DATA mathDoubles<>+1408(SB)/64, $"\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@\x00\x00\x00\x00\x00\xe0\x85@"
+DATA mathDoubles<>+1472(SB)/64, $"\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C\x00\x00\x00\x00\x00\x008C"
+DATA mathDoubles<>+1536(SB)/64, $"\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?\xfe\x82+eG\x15\xf7?"
+DATA mathDoubles<>+1600(SB)/64, $"\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?\xef9\xfa\xfeB.\xe6?"
+DATA mathDoubles<>+1664(SB)/64, $"?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<?\x809;\x9e\xbcz<"
+DATA mathDoubles<>+1728(SB)/64, $"U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>U\xc8\x0e\x9b\x8a\xf3Z>"
+DATA mathDoubles<>+1792(SB)/64, $"֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>֣\x13V\x18\x89\x92>"
+DATA mathDoubles<>+1856(SB)/64, $"\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>\xb3;\xe6\xda\xe0\x1d\xc7>"
+DATA mathDoubles<>+1920(SB)/64, $"z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>z\xaeҐ\x9b\x01\xfa>"
+DATA mathDoubles<>+1984(SB)/64, $"\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?\xd5A|\x1a\xa0\x01*?"
+DATA mathDoubles<>+2048(SB)/64, $"\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?\x90\xbd\x88\x17l\xc1V?"
+DATA mathDoubles<>+2112(SB)/64, $"\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?\xb3\t\x11\x11\x11\x11\x81?"
+DATA mathDoubles<>+2176(SB)/64, $"c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?c=UUUU\xa5?"
+DATA mathDoubles<>+2240(SB)/64, $"VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?VUUUUU\xc5?"
+DATA mathDoubles<>+2304(SB)/64, $"\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?\x01\x00\x00\x00\x00\x00\xe0?"
+DATA mathDoubles<>+2368(SB)/64, $"\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x80"
+DATA mathDoubles<>+2432(SB)/64, $"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+DATA mathDoubles<>+2496(SB)/64, $"\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0\x00\x00\x00\x00\x00\x88\xc3\xc0"
+DATA mathDoubles<>+2560(SB)/64, $"\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f"
+DATA mathDoubles<>+2624(SB)/64, $"\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@\x00\x00\x00\x00\x00\x00%@"
+DATA mathDoubles<>+2688(SB)/64, $"\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@\x00\x00\x00\x00\x00\x00\b@"
+DATA mathDoubles<>+2752(SB)/64, $"\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?\xee\xfb\x15\x9d\x81\xd7\x01?"
+DATA mathDoubles<>+2816(SB)/64, $")\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?)\xe9\v\x06\x12\xe8 ?"
+DATA mathDoubles<>+2880(SB)/64, $"\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf\xb8\x01P\x15\xbb\x81 \xbf"
+DATA mathDoubles<>+2944(SB)/64, $"\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf\xf0.\x95\xfa\xc1\xf2I\xbf"
+DATA mathDoubles<>+3008(SB)/64, $"\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?\x04_\xda~\xd4\x03_?"
+DATA mathDoubles<>+3072(SB)/64, $"\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?\x92F\xb4zF\xc2d?"
+DATA mathDoubles<>+3136(SB)/64, $"r\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbfr\xdcX`PW\x98\xbf"
+DATA mathDoubles<>+3200(SB)/64, $"DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?DEk\xa5\x96|\xb1?"
+DATA mathDoubles<>+3264(SB)/64, $"\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf\xbfn\xde\xfe\xb8\x88\xbe\xbf"
+DATA mathDoubles<>+3328(SB)/64, $"\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?\x9f\xe7\xf2\xc76\x98\xc0?"
+DATA mathDoubles<>+3392(SB)/64, $"\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf\xcbs\x17\xa4\x15Z\xa8\xbf"
+DATA mathDoubles<>+3456(SB)/64, $"]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf]mcM\b\\\xc1\xbf"
+DATA mathDoubles<>+3520(SB)/64, $"\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?\xf2)|-R\f\xf4?"
+DATA mathDoubles<>+3584(SB)/64, $"Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?Q6\xd43E\x88\xd9?"
+DATA mathDoubles<>+3648(SB)/64, $"\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?\xf7\x01Hm\xe2\xe4\xa6?"
+DATA mathDoubles<>+3712(SB)/64, $"Q6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbfQ6\xd43E\x88\xf9\xbf"
+DATA mathDoubles<>+3776(SB)/64, $"Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?Q6\xd43E\x88\xf9?"
+DATA mathDoubles<>+3840(SB)/64, $"\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?\xf0Pt\xbfvf\xcb?"
+DATA mathDoubles<>+3904(SB)/64, $"\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0\x00\x00\x00\x00\x00\x00\x10\xc0"
+DATA mathDoubles<>+3968(SB)/64, $"\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@\x00\x00\x00\x00\x00\x00\x10@"
+DATA mathDoubles<>+4032(SB)/64, $"\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0\x00\x00\x00\x00\x00\x00 \xc0"
+DATA mathDoubles<>+4096(SB)/64, $"\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;\nW˚\xb4\xff*;"
+DATA mathDoubles<>+4160(SB)/64, $"\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb\x12g\xc1\x1e\x97;s\xbb"
+DATA mathDoubles<>+4224(SB)/64, $"]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;]\n\xe3\xffjJ\xa1;"
+DATA mathDoubles<>+4288(SB)/64, $"\x93'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe⻓'\x96u\xcf\xfe\xe2\xbb"
+DATA mathDoubles<>+4352(SB)/64, $"]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<]\x1dV\xef\x99W3<"
+DATA mathDoubles<>+4416(SB)/64, $"\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc\xff\xba\x0f\xcd\xd5\vv\xbc"
+DATA mathDoubles<>+4480(SB)/64, $"\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<\x9c\xa9\xdc{n\xec\xb4<"
+DATA mathDoubles<>+4544(SB)/64, $"\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc\xa7\xe5\xe2=4\xbb\xf4\xbc"
+DATA mathDoubles<>+4608(SB)/64, $"\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93=\xe1\xe8f\xdce\xe93="
+DATA mathDoubles<>+4672(SB)/64, $"ң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbdң{\x93\x84\xacq\xbd"
+DATA mathDoubles<>+4736(SB)/64, $"\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad=\xea\xda\xde\xda\x12b\xad="
+DATA mathDoubles<>+4800(SB)/64, $"\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd\xd4.\x8boe\x01\xe7\xbd"
+DATA mathDoubles<>+4864(SB)/64, $" \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed > \x80O\x8ca\xed >"
+DATA mathDoubles<>+4928(SB)/64, $"j\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbej\x91\xae\xaf\xb3nW\xbe"
+DATA mathDoubles<>+4992(SB)/64, $"\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>\xc4\x0fA\x94}\xa9\x8e>"
+DATA mathDoubles<>+5056(SB)/64, $"\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ\x84\xcay=[!þ"
+DATA mathDoubles<>+5120(SB)/64, $"\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>\x1b\xadq\xd0\xef\x17\xf7>"
+DATA mathDoubles<>+5184(SB)/64, $"`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf`\xfe\x80w\xe9\x92+\xbf"
+DATA mathDoubles<>+5248(SB)/64, $"\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?\a\xa4Q\xf0\xba\xda`?"
+DATA mathDoubles<>+5312(SB)/64, $"r\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbfr\xf8s\xcd\f\x9a\x96\xbf"
+DATA mathDoubles<>+5376(SB)/64, $"\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?\x9cI\x1ax@\xa0\xd6?"
+DATA mathDoubles<>+5440(SB)/64, $"\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?\x83\xc8\xc9m0_\xe4?"
+DATA mathDoubles<>+5504(SB)/64, $"\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?\x18-DT\xfb!\xf9?"
+DATA mathDoubles<>+5568(SB)/64, $"\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<\a\\\x143&\xa6\x91<"
+DATA mathDoubles<>+5632(SB)/64, $"\xd48\x88\xbe\xe9\xfa\xa8\xbd\xd48\x88\xbe\xe9\xfa\xa8\xbd\xd48\x88\xbe\xe9\xfa\xa8\xbd\xd48\x88\xbe\xe9\xfa\xa8\xbd\xd48\x88\xbe\xe9\xfa\xa8\xbd\xd48\x88\xbe\xe9\xfa\xa8\xbd\xd48\x88\xbe\xe9\xfa\xa8\xbd\xd48\x88\xbe\xe9\xfa\xa8\xbd"
+DATA mathDoubles<>+5696(SB)/64, $"ı\xb4\xbd\x9e\xee!>ı\xb4\xbd\x9e\xee!>ı\xb4\xbd\x9e\xee!>ı\xb4\xbd\x9e\xee!>ı\xb4\xbd\x9e\xee!>ı\xb4\xbd\x9e\xee!>ı\xb4\xbd\x9e\xee!>ı\xb4\xbd\x9e\xee!>"
+DATA mathDoubles<>+5760(SB)/64, $"\xadR\x9c\x80O~\x92\xbe\xadR\x9c\x80O~\x92\xbe\xadR\x9c\x80O~\x92\xbe\xadR\x9c\x80O~\x92\xbe\xadR\x9c\x80O~\x92\xbe\xadR\x9c\x80O~\x92\xbe\xadR\x9c\x80O~\x92\xbe\xadR\x9c\x80O~\x92\xbe"
+DATA mathDoubles<>+5824(SB)/64, $"\x90\x15\xcb\x19\xa0\x01\xfa>\x90\x15\xcb\x19\xa0\x01\xfa>\x90\x15\xcb\x19\xa0\x01\xfa>\x90\x15\xcb\x19\xa0\x01\xfa>\x90\x15\xcb\x19\xa0\x01\xfa>\x90\x15\xcb\x19\xa0\x01\xfa>\x90\x15\xcb\x19\xa0\x01\xfa>\x90\x15\xcb\x19\xa0\x01\xfa>"
+DATA mathDoubles<>+5888(SB)/64, $"wQ\xc1\x16l\xc1V\xbfwQ\xc1\x16l\xc1V\xbfwQ\xc1\x16l\xc1V\xbfwQ\xc1\x16l\xc1V\xbfwQ\xc1\x16l\xc1V\xbfwQ\xc1\x16l\xc1V\xbfwQ\xc1\x16l\xc1V\xbfwQ\xc1\x16l\xc1V\xbf"
+DATA mathDoubles<>+5952(SB)/64, $"LUUUUU\xa5?LUUUUU\xa5?LUUUUU\xa5?LUUUUU\xa5?LUUUUU\xa5?LUUUUU\xa5?LUUUUU\xa5?LUUUUU\xa5?"
+DATA mathDoubles<>+6016(SB)/64, $"|\xd5\xcfZ:\xd9\xe5=|\xd5\xcfZ:\xd9\xe5=|\xd5\xcfZ:\xd9\xe5=|\xd5\xcfZ:\xd9\xe5=|\xd5\xcfZ:\xd9\xe5=|\xd5\xcfZ:\xd9\xe5=|\xd5\xcfZ:\xd9\xe5=|\xd5\xcfZ:\xd9\xe5="
+DATA mathDoubles<>+6080(SB)/64, $"\xeb\x9c+\x8a\xe6\xe5Z\xbe\xeb\x9c+\x8a\xe6\xe5Z\xbe\xeb\x9c+\x8a\xe6\xe5Z\xbe\xeb\x9c+\x8a\xe6\xe5Z\xbe\xeb\x9c+\x8a\xe6\xe5Z\xbe\xeb\x9c+\x8a\xe6\xe5Z\xbe\xeb\x9c+\x8a\xe6\xe5Z\xbe\xeb\x9c+\x8a\xe6\xe5Z\xbe"
+DATA mathDoubles<>+6144(SB)/64, $"}\xfe\xb1W\xe3\x1d\xc7>}\xfe\xb1W\xe3\x1d\xc7>}\xfe\xb1W\xe3\x1d\xc7>}\xfe\xb1W\xe3\x1d\xc7>}\xfe\xb1W\xe3\x1d\xc7>}\xfe\xb1W\xe3\x1d\xc7>}\xfe\xb1W\xe3\x1d\xc7>}\xfe\xb1W\xe3\x1d\xc7>"
+DATA mathDoubles<>+6208(SB)/64, $"\xd5a\xc1\x19\xa0\x01*\xbf\xd5a\xc1\x19\xa0\x01*\xbf\xd5a\xc1\x19\xa0\x01*\xbf\xd5a\xc1\x19\xa0\x01*\xbf\xd5a\xc1\x19\xa0\x01*\xbf\xd5a\xc1\x19\xa0\x01*\xbf\xd5a\xc1\x19\xa0\x01*\xbf\xd5a\xc1\x19\xa0\x01*\xbf"
+DATA mathDoubles<>+6272(SB)/64, $"\xa6\xf8\x10\x11\x11\x11\x81?\xa6\xf8\x10\x11\x11\x11\x81?\xa6\xf8\x10\x11\x11\x11\x81?\xa6\xf8\x10\x11\x11\x11\x81?\xa6\xf8\x10\x11\x11\x11\x81?\xa6\xf8\x10\x11\x11\x11\x81?\xa6\xf8\x10\x11\x11\x11\x81?\xa6\xf8\x10\x11\x11\x11\x81?"
+DATA mathDoubles<>+6336(SB)/64, $"IUUUUUſIUUUUUſIUUUUUſIUUUUUſIUUUUUſIUUUUUſIUUUUUſIUUUUUſ"
+DATA mathDoubles<>+6400(SB)/64, $"\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"
 GLOBL mathDoubles<>(SB), RODATA|NOPTR, $6464
 
-DATA vectorConstants<>+0(SB)/4, $0x80000000
-DATA vectorConstants<>+4(SB)/4, $0x80000000
-DATA vectorConstants<>+8(SB)/4, $0x80000000
-DATA vectorConstants<>+12(SB)/4, $0x80000000
-DATA vectorConstants<>+16(SB)/4, $0x80000000
-DATA vectorConstants<>+20(SB)/4, $0x80000000
-DATA vectorConstants<>+24(SB)/4, $0x80000000
-DATA vectorConstants<>+28(SB)/4, $0x80000000
-DATA vectorConstants<>+32(SB)/4, $0x80000000
-DATA vectorConstants<>+36(SB)/4, $0x80000000
-DATA vectorConstants<>+40(SB)/4, $0x80000000
-DATA vectorConstants<>+44(SB)/4, $0x80000000
-DATA vectorConstants<>+48(SB)/4, $0x80000000
-DATA vectorConstants<>+52(SB)/4, $0x80000000
-DATA vectorConstants<>+56(SB)/4, $0x80000000
-DATA vectorConstants<>+60(SB)/4, $0x80000000
-DATA vectorConstants<>+64(SB)/4, $0x7fffffff
-DATA vectorConstants<>+68(SB)/4, $0x7fffffff
-DATA vectorConstants<>+72(SB)/4, $0x7fffffff
-DATA vectorConstants<>+76(SB)/4, $0x7fffffff
-DATA vectorConstants<>+80(SB)/4, $0x7fffffff
-DATA vectorConstants<>+84(SB)/4, $0x7fffffff
-DATA vectorConstants<>+88(SB)/4, $0x7fffffff
-DATA vectorConstants<>+92(SB)/4, $0x7fffffff
-DATA vectorConstants<>+96(SB)/4, $0x7fffffff
-DATA vectorConstants<>+100(SB)/4, $0x7fffffff
-DATA vectorConstants<>+104(SB)/4, $0x7fffffff
-DATA vectorConstants<>+108(SB)/4, $0x7fffffff
-DATA vectorConstants<>+112(SB)/4, $0x7fffffff
-DATA vectorConstants<>+116(SB)/4, $0x7fffffff
-DATA vectorConstants<>+120(SB)/4, $0x7fffffff
-DATA vectorConstants<>+124(SB)/4, $0x7fffffff
-DATA vectorConstants<>+128(SB)/4, $0x3f800000
-DATA vectorConstants<>+132(SB)/4, $0x3f800000
-DATA vectorConstants<>+136(SB)/4, $0x3f800000
-DATA vectorConstants<>+140(SB)/4, $0x3f800000
-DATA vectorConstants<>+144(SB)/4, $0x3f800000
-DATA vectorConstants<>+148(SB)/4, $0x3f800000
-DATA vectorConstants<>+152(SB)/4, $0x3f800000
-DATA vectorConstants<>+156(SB)/4, $0x3f800000
-DATA vectorConstants<>+160(SB)/4, $0x3f800000
-DATA vectorConstants<>+164(SB)/4, $0x3f800000
-DATA vectorConstants<>+168(SB)/4, $0x3f800000
-DATA vectorConstants<>+172(SB)/4, $0x3f800000
-DATA vectorConstants<>+176(SB)/4, $0x3f800000
-DATA vectorConstants<>+180(SB)/4, $0x3f800000
-DATA vectorConstants<>+184(SB)/4, $0x3f800000
-DATA vectorConstants<>+188(SB)/4, $0x3f800000
-DATA vectorConstants<>+192(SB)/4, $0x3effffff
-DATA vectorConstants<>+196(SB)/4, $0x3effffff
-DATA vectorConstants<>+200(SB)/4, $0x3effffff
-DATA vectorConstants<>+204(SB)/4, $0x3effffff
-DATA vectorConstants<>+208(SB)/4, $0x3effffff
-DATA vectorConstants<>+212(SB)/4, $0x3effffff
-DATA vectorConstants<>+216(SB)/4, $0x3effffff
-DATA vectorConstants<>+220(SB)/4, $0x3effffff
-DATA vectorConstants<>+224(SB)/4, $0x3effffff
-DATA vectorConstants<>+228(SB)/4, $0x3effffff
-DATA vectorConstants<>+232(SB)/4, $0x3effffff
-DATA vectorConstants<>+236(SB)/4, $0x3effffff
-DATA vectorConstants<>+240(SB)/4, $0x3effffff
-DATA vectorConstants<>+244(SB)/4, $0x3effffff
-DATA vectorConstants<>+248(SB)/4, $0x3effffff
-DATA vectorConstants<>+252(SB)/4, $0x3effffff
-DATA vectorConstants<>+256(SB)/4, $0x58800000
-DATA vectorConstants<>+260(SB)/4, $0x58800000
-DATA vectorConstants<>+264(SB)/4, $0x58800000
-DATA vectorConstants<>+268(SB)/4, $0x58800000
-DATA vectorConstants<>+272(SB)/4, $0x58800000
-DATA vectorConstants<>+276(SB)/4, $0x58800000
-DATA vectorConstants<>+280(SB)/4, $0x58800000
-DATA vectorConstants<>+284(SB)/4, $0x58800000
-DATA vectorConstants<>+288(SB)/4, $0x58800000
-DATA vectorConstants<>+292(SB)/4, $0x58800000
-DATA vectorConstants<>+296(SB)/4, $0x58800000
-DATA vectorConstants<>+300(SB)/4, $0x58800000
-DATA vectorConstants<>+304(SB)/4, $0x58800000
-DATA vectorConstants<>+308(SB)/4, $0x58800000
-DATA vectorConstants<>+312(SB)/4, $0x58800000
-DATA vectorConstants<>+316(SB)/4, $0x58800000
+DATA vectorConstants<>+0(SB)/64, $"\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80\x00\x00\x00\x80"
+DATA vectorConstants<>+64(SB)/64, $"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"
+DATA vectorConstants<>+128(SB)/64, $"\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
+DATA vectorConstants<>+192(SB)/64, $"\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>\xff\xff\xff>"
+DATA vectorConstants<>+256(SB)/64, $"\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X\x00\x00\x80X"
 GLOBL vectorConstants<>(SB), RODATA|NOPTR, $320

@@ -9,10 +9,12 @@ import (
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
@@ -22,8 +24,7 @@ import (
 //
 // Of the operations of a Communicator there are those of JACCL, on all ranks in their
 // order: AllSum, AllMax, AllMin, AllGather, ReduceScatter, Send, Recv, SendRecv and
-// Barrier; also a group of this rank alone. The others return jaccl.ErrUnsupported,
-// unless all ranks are of this package and Options.AllGo says so.
+// Barrier; also a group of this rank alone. The others return jaccl.ErrUnsupported.
 //
 // What differs from the other transports:
 //
@@ -170,27 +171,25 @@ func (c *comm) Group(ranks []int) (collective.Group, error) { return c.Among(ran
 
 // Among implements jaccl.Communicator.
 func (c *comm) Among(ranks []int) (jaccl.Group, error) {
-	for i, r := range ranks {
-		if r < 0 || r >= c.size {
-			return nil, fmt.Errorf("rdma: group %v: rank %d is not in the job, want 0 to %d", ranks, r, c.size-1)
-		}
-		if slices.Contains(ranks[:i], r) {
-			return nil, fmt.Errorf("rdma: group %v: rank %d twice, want every rank once", ranks, r)
-		}
+	if err := headless.Ranks("rdma: ", ranks, c.size); err != nil {
+		return nil, err
 	}
 	switch {
 	case !slices.Contains(ranks, c.rank):
 		return nil, fmt.Errorf("rdma: group %v: rank %d asks for a group that it is not in, want only members to", ranks, c.rank)
 	case c.closing.Load():
 		return nil, fmt.Errorf("rdma: group %v: rank %d: %w", ranks, c.rank, jaccl.ErrClosed)
-	case len(ranks) > 1 && !c.options.AllGo && (len(ranks) < c.size || !slices.IsSorted(ranks)):
+	case len(ranks) > 1 && (len(ranks) < c.size || !slices.IsSorted(ranks)):
 		return nil, fmt.Errorf("rdma: group %v: %w: JACCL has only the group of all %d ranks, in order", ranks, jaccl.ErrUnsupported, c.size)
 	}
 	return c.group(slices.Clone(ranks)), nil
 }
 
 func (c *comm) group(ranks []int) *group {
-	g := &group{c: c, ranks: ranks, index: slices.Index(ranks, c.rank)}
+	index := slices.Index(ranks, c.rank)
+	g := &group{c: c, ranks: ranks, index: index,
+		Member:  headless.Member{Rank: c.rank, Index: index, Size: len(ranks), Reduces: "JACCL reduces", From: graph.Bool},
+		Lacking: headless.Lacking{Prefix: "rdma: ", Protocol: "MLX's JACCL", Job: "a job", Instead: "verbs", Rank: c.rank}}
 	for _, r := range ranks {
 		g.eps = append(g.eps, c.eps[r])
 		if r != c.rank {
@@ -205,7 +204,7 @@ func (c *comm) Fail(cause error) {
 	if cause == nil {
 		cause = errors.New("no cause given")
 	}
-	c.party.fail(&failure{[]int{c.rank}, fmt.Sprintf("rank %d failed: %v", c.rank, cause), cause})
+	c.party.fail(&headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d failed: %v", c.rank, cause), Err: cause})
 }
 
 // Close implements collective.Communicator. It makes an operation in progress return.

@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -114,92 +113,6 @@ func TestInteropUnsupported(t *testing.T) {
 	})...))
 }
 
-// Among ranks of this package there are all operations, and groups of some.
-func TestInteropAllGo(t *testing.T) {
-	const n = 4
-	ctx := rdmatest.Within(t, 20*time.Second)
-	comms := joined(t, n, func(o *Options) { o.AllGo = true })
-	require.NoError(t, errors.Join(of(comms, func(c jaccl.Communicator) (err error) {
-		defer func() {
-			if err != nil {
-				c.Fail(err)
-			}
-		}()
-		g, r := c.World(), c.Rank()
-		for round := range 5 {
-			dst, src := make([][]byte, n), make([][]byte, n)
-			for i := range n {
-				dst[i], src[i] = make([]byte, rdmatest.Length(i, r, round)), rdmatest.Pattern(rdmatest.Length(r, i, round), r, i, round)
-			}
-			if err := g.AllToAll(ctx, call("all_to_all", round), dst, src); err != nil {
-				return err
-			}
-			for i := range n {
-				if !bytes.Equal(dst[i], rdmatest.Pattern(rdmatest.Length(i, r, round), i, r, round)) {
-					return fmt.Errorf("all_to_all %d: part %d is wrong", round, i)
-				}
-			}
-			for i := range n {
-				dst[i] = make([]byte, rdmatest.Length(i, 9, round))
-			}
-			if err := g.AllGatherV(ctx, call("all_gather_v", round), dst, rdmatest.Pattern(rdmatest.Length(r, 9, round), r, 9, round)); err != nil {
-				return err
-			}
-			for i := range n {
-				if !bytes.Equal(dst[i], rdmatest.Pattern(rdmatest.Length(i, 9, round), i, 9, round)) {
-					return fmt.Errorf("all_gather_v %d: part %d is wrong", round, i)
-				}
-			}
-			root, b := round%n, make([]byte, 70000)
-			if r == root {
-				copy(b, rdmatest.Pattern(len(b), root, 8, round))
-			}
-			if err := g.Broadcast(ctx, call("broadcast", round), root, b); err != nil {
-				return err
-			}
-			if !bytes.Equal(b, rdmatest.Pattern(len(b), root, 8, round)) {
-				return fmt.Errorf("broadcast %d is wrong", round)
-			}
-			got := make([]byte, 9000)
-			if err := g.SendRecv(ctx, call("send_recv", round), (r+1)%n, rdmatest.Pattern(9000, r, 7, round), (r+n-1)%n, got); err != nil {
-				return err
-			}
-			if !bytes.Equal(got, rdmatest.Pattern(9000, (r+n-1)%n, 7, round)) {
-				return fmt.Errorf("send_recv %d is wrong", round)
-			}
-		}
-		// Odd and even ranks, in descending order; rank 3 belongs to none.
-		color := r % 2
-		if r == 3 {
-			color = -1
-		}
-		s, err := g.Split(ctx, call("split", 9), color, -r)
-		if err != nil {
-			return err
-		}
-		switch r {
-		case 3:
-			if s != nil {
-				return fmt.Errorf("no color gives a group")
-			}
-			return nil
-		case 1:
-			if s.Size() != 1 || s.Rank() != 0 {
-				return fmt.Errorf("rank 1 is %d of %d", s.Rank(), s.Size())
-			}
-			return nil
-		}
-		out := make([]byte, 2)
-		if err := s.AllGather(ctx, call("all_gather", 0), out, []byte{byte(r)}); err != nil {
-			return err
-		}
-		if !bytes.Equal(out, []byte{2, 0}) {
-			return fmt.Errorf("the group is %v, want [2 0]", out)
-		}
-		return nil
-	})...))
-}
-
 // A rank that closes says nothing about those whose connections it closes.
 func TestInteropRankZeroLeaves(t *testing.T) {
 	ctx := rdmatest.Within(t, 20*time.Second)
@@ -244,25 +157,12 @@ func TestInteropArguments(t *testing.T) {
 		"want 8 of src for 2 members": func(g jaccl.Group) error {
 			return g.ReduceScatter(ctx, call("reduce_scatter", 0), shared[:4], shared[8:12])
 		},
-		"member 0, want another one of 2": func(g jaccl.Group) error { return g.Send(ctx, call("send", 0), 0, nil) },
-		"member 2, want another one of 2": func(g jaccl.Group) error { return g.Recv(ctx, call("recv", 0), 2, nil) },
-		"3 parts of dst and 2 of src": func(g jaccl.Group) error {
-			return g.AllToAll(ctx, call("all_to_all", 0), make([][]byte, 3), make([][]byte, 2))
-		},
-		"part 1 of dst overlapping part 0": func(g jaccl.Group) error {
-			return g.AllToAll(ctx, call("all_to_all", 0), [][]byte{nil, shared}, [][]byte{shared, nil})
-		},
-		"1 bytes for itself and 0 from itself": func(g jaccl.Group) error {
-			return g.AllToAll(ctx, call("all_to_all", 0), [][]byte{nil, nil}, [][]byte{{1}, nil})
-		},
-		"want a part for each of 2 members": func(g jaccl.Group) error {
-			return g.AllGatherV(ctx, call("all_gather_v", 0), make([][]byte, 2), []byte{1})
-		},
-		"root 2, want a member of 2":       func(g jaccl.Group) error { return g.Broadcast(ctx, call("broadcast", 0), 2, nil) },
+		"member 0, want another one of 2":  func(g jaccl.Group) error { return g.Send(ctx, call("send", 0), 0, nil) },
+		"member 2, want another one of 2":  func(g jaccl.Group) error { return g.Recv(ctx, call("recv", 0), 2, nil) },
 		"split with the method of barrier": func(g jaccl.Group) error { return g.Barrier(ctx, call("split", 0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := of(joined(t, 2, func(o *Options) { o.AllGo = true }), func(c jaccl.Communicator) error {
+			errs := of(joined(t, 2, nil), func(c jaccl.Communicator) error {
 				if c.Rank() == 0 {
 					return f(c.World())
 				}

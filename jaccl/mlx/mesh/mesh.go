@@ -1,9 +1,7 @@
 package mesh
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/reduce"
@@ -147,33 +145,4 @@ func (g *group) pass(ctx context.Context, o *operation, to int, src []byte, from
 		eps = append(eps, g.eps[from])
 	}
 	return o.drive(ctx, eps, nil)
-}
-
-// swap sends src[i] to member i and receives dst[i] from it; not one of JACCL's.
-func (g *group) swap(ctx context.Context, o *operation, dst, src [][]byte) error {
-	for i, e := range g.eps {
-		if e != nil {
-			e.Sending.Add(rdma.Data, [][]byte{src[i]}, g.class(len(src[i])))
-			e.Receiving.Add(rdma.Data, [][]byte{dst[i]}, g.class(len(dst[i])))
-		}
-	}
-	return o.drive(ctx, g.peers, nil)
-}
-
-// chosen returns the ranks whose color it is, by key and then by rank; all has the
-// color and key of each.
-func chosen(all [][2]int64, ranks []int, color int64) []int {
-	var order []int
-	for i := range all {
-		if all[i][0] == color {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(i, k int) int {
-		return cmp.Or(cmp.Compare(all[i][1], all[k][1]), cmp.Compare(ranks[i], ranks[k]))
-	})
-	for i, k := range order {
-		order[i] = ranks[k]
-	}
-	return order
 }

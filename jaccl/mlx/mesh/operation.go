@@ -9,6 +9,7 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
@@ -29,16 +30,16 @@ type operation struct {
 
 // run calls f, which starts the steps of an operation one after another, with the
 // communicator's lock. The first error is the job's failure.
-func (g *group) run(ctx context.Context, call collective.Call, bad *failure, f func(o *operation) error) error {
+func (g *group) run(ctx context.Context, call collective.Call, bad *headless.Failure, f func(o *operation) error) error {
 	c := g.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wrap := func(f *failure) error { return &jaccl.Error{Rank: c.rank, Call: call, Blame: f.blame, Err: f} }
+	wrap := func(f *headless.Failure) error { return &jaccl.Error{Rank: c.rank, Call: call, Blame: f.Blame, Err: f} }
 	if c.closed || c.closing.Load() {
 		return wrap(c.left())
 	}
 	if g.closed.Load() { // which is this rank's own affair
-		return wrap(&failure{[]int{c.rank}, fmt.Sprintf("rank %d has closed its group of ranks %v", c.rank, g.ranks), jaccl.ErrClosed})
+		return wrap(&headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its group of ranks %v", c.rank, g.ranks), Err: jaccl.ErrClosed})
 	}
 	if first := c.party.first.Load(); first != nil {
 		return wrap(first)
@@ -56,8 +57,8 @@ func (g *group) run(ctx context.Context, call collective.Call, bad *failure, f f
 	return nil
 }
 
-func (c *comm) left() *failure {
-	return &failure{[]int{c.rank}, fmt.Sprintf("rank %d has closed its communicator", c.rank), jaccl.ErrClosed}
+func (c *comm) left() *headless.Failure {
+	return &headless.Failure{Blame: []int{c.rank}, Text: fmt.Sprintf("rank %d has closed its communicator", c.rank), Err: jaccl.ErrClosed}
 }
 
 // drive moves the flows that have been added to the endpoints.
@@ -111,35 +112,35 @@ func (o *operation) Alive(waited time.Duration) error {
 }
 
 // overdue says what has not come.
-func (o *operation) overdue() *failure {
-	f := &failure{err: jaccl.ErrDeadline}
+func (o *operation) overdue() *headless.Failure {
+	f := &headless.Failure{Err: jaccl.ErrDeadline}
 	for _, e := range o.eps {
 		if e.Idle() {
 			continue
 		}
-		f.blame = append(f.blame, e.Peer)
-		f.text += fmt.Sprintf("rank %d (%d bytes to come from it, %d to go to it), ", e.Peer, e.Receiving.Outstanding(), e.Sending.Outstanding())
+		f.Blame = append(f.Blame, e.Peer)
+		f.Text += fmt.Sprintf("rank %d (%d bytes to come from it, %d to go to it), ", e.Peer, e.Receiving.Outstanding(), e.Sending.Outstanding())
 	}
-	if f.blame == nil {
-		f.blame = []int{o.c.rank}
+	if f.Blame == nil {
+		f.Blame = []int{o.c.rank}
 	}
-	f.text += fmt.Sprintf("nothing has moved for %v in %s on rank %d", o.late, o.call, o.c.rank)
+	f.Text += fmt.Sprintf("nothing has moved for %v in %s on rank %d", o.late, o.call, o.c.rank)
 	return f
 }
 
 // fail makes of an error of drive the job's failure, and returns the one that counts.
-func (o *operation) fail(ctx context.Context, err error) *failure {
-	var f *failure
+func (o *operation) fail(ctx context.Context, err error) *headless.Failure {
+	var f *headless.Failure
 	var peer *link.PeerError
 	switch {
 	case errors.As(err, &f):
 		return o.c.party.fail(f)
 	case errors.As(err, &peer):
-		f = &failure{[]int{peer.Peer}, fmt.Sprintf("on rank %d: %v", o.c.rank, err), err}
+		f = &headless.Failure{Blame: []int{peer.Peer}, Text: fmt.Sprintf("on rank %d: %v", o.c.rank, err), Err: err}
 	case ctx.Err() != nil:
-		f = &failure{[]int{o.c.rank}, fmt.Sprintf("rank %d left %s: %v", o.c.rank, o.call, err), err}
+		f = &headless.Failure{Blame: []int{o.c.rank}, Text: fmt.Sprintf("rank %d left %s: %v", o.c.rank, o.call, err), Err: err}
 	default:
-		f = &failure{[]int{o.c.rank}, fmt.Sprintf("rank %d in %s: %v", o.c.rank, o.call, err), err}
+		f = &headless.Failure{Blame: []int{o.c.rank}, Text: fmt.Sprintf("rank %d in %s: %v", o.c.rank, o.call, err), Err: err}
 	}
 	return o.c.party.fail(f)
 }

@@ -23,9 +23,6 @@ type Options struct {
 	// FramesOnly is to be set if a rank runs on macOS before 26.3, where JACCL sends
 	// every frame as a message of its own.
 	FramesOnly bool
-	// AllGo says that every rank is of this package, so that there are groups of some
-	// ranks, and the operations that JACCL lacks.
-	AllGo bool
 	// Deadline is how long an operation waits while nothing comes; 0 for
 	// jaccl.DefaultDeadline.
 	Deadline time.Duration

@@ -7,17 +7,8 @@ import (
 	"time"
 
 	"github.com/gomoe/gomoe/jaccl/link"
+	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
-
-// failure is why a job, or a rank of it, is of no use any more.
-type failure struct {
-	blame []int
-	text  string
-	err   error // a kind of failure or a cause; nil if another rank has told only its text
-}
-
-func (f *failure) Error() string { return f.text }
-func (f *failure) Unwrap() error { return f.err }
 
 // party watches the side channel of a running job: for ends of connections, which are
 // those of ranks, and for what ranks of this package tell. Rank 0 passes on what it
@@ -26,8 +17,8 @@ func (f *failure) Unwrap() error { return f.err }
 type party struct {
 	side *sideChannel
 	// first is the job's failure. A rank that is gone is none, until it is waited for.
-	first atomic.Pointer[failure]
-	gone  []atomic.Pointer[failure]
+	first atomic.Pointer[headless.Failure]
+	gone  []atomic.Pointer[headless.Failure]
 	mu    sync.Mutex // held to write to connections
 	wg    sync.WaitGroup
 	// leaving is set before this rank closes the connections, whose ends then say
@@ -36,7 +27,7 @@ type party struct {
 }
 
 func newParty(s *sideChannel) *party {
-	p := &party{side: s, gone: make([]atomic.Pointer[failure], s.size)}
+	p := &party{side: s, gone: make([]atomic.Pointer[headless.Failure], s.size)}
 	for r, c := range s.conns {
 		if c == nil {
 			continue
@@ -63,7 +54,7 @@ func newParty(s *sideChannel) *party {
 
 // hear takes note of a notice.
 func (p *party) hear(n notice) {
-	f := &failure{[]int{n.rank}, n.text, kindError(n.kind)}
+	f := &headless.Failure{Blame: []int{n.rank}, Text: n.text, Err: kindError(n.kind)}
 	if n.fatal {
 		p.first.CompareAndSwap(nil, f)
 	} else {
@@ -73,9 +64,9 @@ func (p *party) hear(n notice) {
 
 // fail makes f the job's failure, unless there is one, and tells the others. It
 // returns the one that counts.
-func (p *party) fail(f *failure) *failure {
+func (p *party) fail(f *headless.Failure) *headless.Failure {
 	if p.first.CompareAndSwap(nil, f) {
-		p.tell(notice{kindOf(f.err), true, f.blame[0], f.text}, -1)
+		p.tell(notice{kindOf(f.Err), true, f.Blame[0], f.Text}, -1)
 	}
 	return p.first.Load()
 }

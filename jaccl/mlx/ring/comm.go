@@ -11,10 +11,13 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
 // comm is this rank's end of the ring, and the only group there is.
 type comm struct {
+	headless.Member
+	headless.Lacking
 	rank        int
 	nodes       hostfile.Nodes
 	deadline    time.Duration
@@ -23,7 +26,7 @@ type comm struct {
 	inUse       atomic.Bool
 
 	mu    sync.Mutex
-	first *failure
+	first *headless.Failure
 }
 
 // wire is one connection, with what the operation in progress has still to do on
@@ -70,13 +73,10 @@ func (m *comm) Group(ranks []int) (collective.Group, error) {
 // Among implements jaccl.Communicator, as Group does.
 func (m *comm) Among(ranks []int) (jaccl.Group, error) {
 	world := len(ranks) == len(m.nodes)
+	if err := headless.Ranks("ring: ", ranks, len(m.nodes)); err != nil {
+		return nil, err
+	}
 	for i, r := range ranks {
-		if r < 0 || r >= len(m.nodes) {
-			return nil, fmt.Errorf("ring: group %v: rank %d is not in the job, want 0 to %d", ranks, r, len(m.nodes)-1)
-		}
-		if slices.Contains(ranks[:i], r) {
-			return nil, fmt.Errorf("ring: group %v: rank %d twice, want every rank once", ranks, r)
-		}
 		world = world && r == i
 	}
 	if !world {
@@ -96,19 +96,19 @@ func (m *comm) Fail(cause error) {
 	if cause == nil {
 		cause = fmt.Errorf("no cause given")
 	}
-	m.fail(&failure{[]int{m.rank}, fmt.Sprintf("ring: rank %d failed: %v", m.rank, cause), cause})
+	m.fail(&headless.Failure{Blame: []int{m.rank}, Text: fmt.Sprintf("ring: rank %d failed: %v", m.rank, cause), Err: cause})
 }
 
 // Close closes the connections. Neighbours that wait for this rank, or come to,
 // get an error.
 func (m *comm) Close() error {
-	m.fail(&failure{[]int{m.rank}, fmt.Sprintf("ring: rank %d has closed its communicator", m.rank), jaccl.ErrClosed})
+	m.fail(&headless.Failure{Blame: []int{m.rank}, Text: fmt.Sprintf("ring: rank %d has closed its communicator", m.rank), Err: jaccl.ErrClosed})
 	return nil
 }
 
 // fail poisons the ring with f unless it is poisoned, closes the connections, and
 // returns the failure that did.
-func (m *comm) fail(f *failure) *failure {
+func (m *comm) fail(f *headless.Failure) *headless.Failure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.first == nil {
@@ -118,7 +118,7 @@ func (m *comm) fail(f *failure) *failure {
 	return m.first
 }
 
-func (m *comm) failed() *failure {
+func (m *comm) failed() *headless.Failure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.first

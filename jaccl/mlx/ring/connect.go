@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
+	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
 // The waits between attempts to connect: MLX waits 1, 2, 4 and 8 s, but opens an
@@ -61,7 +63,9 @@ func ConnectListening(ctx context.Context, nodes hostfile.Nodes, rank int, liste
 	if opts.Deadline == 0 {
 		opts.Deadline = jaccl.DefaultDeadline
 	}
-	m := &comm{rank: rank, nodes: nodes, deadline: opts.Deadline}
+	m := &comm{Member: headless.Member{Prefix: "ring: ", Rank: rank, Index: rank, Size: n, Reduces: "can be summed", From: graph.U8},
+		Lacking: headless.Lacking{Prefix: "ring: ", Protocol: "MLX's ring", Job: "a ring", Instead: "tcp", Rank: rank},
+		rank:    rank, nodes: nodes, deadline: opts.Deadline}
 	if n == 1 {
 		return m, nil
 	}

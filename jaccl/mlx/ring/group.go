@@ -9,18 +9,18 @@ import (
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/reduce"
+	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
 // The operations' names in a Call, as in package jaccl.
 const (
-	allSum    = "all_sum"
-	allMax    = "all_max"
-	allMin    = "all_min"
-	allGather = "all_gather"
-	barrier   = "barrier"
-	send      = "send"
-	recv      = "recv"
-	sendRecv  = "send_recv"
+	allSum   = "all_sum"
+	allMax   = "all_max"
+	allMin   = "all_min"
+	barrier  = "barrier"
+	send     = "send"
+	recv     = "recv"
+	sendRecv = "send_recv"
 )
 
 // AllSum implements collective.Group, but for the order of the additions and the
@@ -40,20 +40,9 @@ func (m *comm) AllMin(ctx context.Context, c collective.Call, dst, src []byte) e
 }
 
 func (m *comm) reduce(ctx context.Context, c collective.Call, name string, op reduce.Op, dst, src []byte) error {
-	bad := m.named(c, name)
-	size := c.DType.Size()
-	switch {
-	case bad != nil:
-	case !c.DType.IsInt() && !c.DType.IsFloat():
-		bad = argument(m.rank, c, "elements of %s, want a type that can be summed: %s to %s", c.DType, graph.U8, graph.F64)
-	case len(src)%size != 0:
-		bad = argument(m.rank, c, "a buffer of %d bytes, want whole elements of %d bytes", len(src), size)
-	case len(dst) != len(src):
-		bad = argument(m.rank, c, "dst of %d bytes and src of %d, want equal lengths", len(dst), len(src))
-	case reduce.Overlap(dst, src) && !reduce.Same(dst, src):
-		bad = argument(m.rank, c, "a dst that overlaps a part of src, want the same buffer or separate ones")
-	case m.Size() > 1 && len(src)/size < m.Size() && m.Size()*size > padBytes:
-		return m.unsupported(c, "reduction of fewer elements than ranks, where one element for each has more than 1024 bytes", "pass at least as many elements as there are ranks")
+	bad, size := m.Reduction(c, name, dst, src), c.DType.Size()
+	if bad == nil && m.Size() > 1 && len(src)/size < m.Size() && m.Size()*size > padBytes {
+		return m.Unsupported(c, "reduction of fewer elements than ranks, where one element for each has more than 1024 bytes", "pass at least as many elements as there are ranks")
 	}
 	return m.run(ctx, c, bad, func(o *operation) error {
 		copy(dst, src)
@@ -66,15 +55,7 @@ func (m *comm) reduce(ctx context.Context, c collective.Call, name string, op re
 
 // AllGather implements collective.Group. dst and src do not overlap.
 func (m *comm) AllGather(ctx context.Context, c collective.Call, dst, src []byte) error {
-	bad := m.named(c, allGather)
-	switch {
-	case bad != nil:
-	case len(dst) != m.Size()*len(src):
-		bad = argument(m.rank, c, "dst of %d bytes and src of %d, want %d of dst for %d members", len(dst), len(src), m.Size()*len(src), m.Size())
-	case reduce.Overlap(dst, src):
-		bad = argument(m.rank, c, "a dst that overlaps src, want separate buffers")
-	}
-	return m.run(ctx, c, bad, func(o *operation) error {
+	return m.run(ctx, c, m.Gather(c, dst, src), func(o *operation) error {
 		copy(dst[m.rank*len(src):], src)
 		if m.Size() == 1 || len(src) == 0 {
 			return nil
@@ -88,9 +69,9 @@ func (m *comm) AllGather(ctx context.Context, c collective.Call, dst, src []byte
 // this is that. The sum is not looked at.
 func (m *comm) Barrier(ctx context.Context, c collective.Call) error {
 	if m.Size()*4 > padBytes {
-		return m.unsupported(c, "barrier of more than 256 ranks", "call AllSum with an element for each rank")
+		return m.Unsupported(c, "barrier of more than 256 ranks", "call AllSum with an element for each rank")
 	}
-	return m.run(ctx, c, m.named(c, barrier), func(o *operation) error {
+	return m.run(ctx, c, m.Named(c, barrier), func(o *operation) error {
 		if m.Size() == 1 {
 			return nil
 		}
@@ -129,14 +110,7 @@ func (m *comm) SendRecv(ctx context.Context, c collective.Call, to int, src []by
 	if err != nil {
 		return err
 	}
-	switch {
-	case bad != nil:
-	case other != nil:
-		bad = other
-	case reduce.Overlap(dst, src):
-		bad = argument(m.rank, c, "a dst that overlaps src, want separate buffers")
-	}
-	return m.run(ctx, c, bad, func(o *operation) error {
+	return m.run(ctx, c, headless.First(bad, other, m.Apart(c, dst, src)), func(o *operation) error {
 		sent := make(chan error)
 		go func() { sent <- o.send(out, src) }()
 		err := o.receive(in, dst)
@@ -148,24 +122,17 @@ func (m *comm) SendRecv(ctx context.Context, c collective.Call, to int, src []by
 }
 
 // neighbour checks the name of a call and finds the connections to a rank.
-func (m *comm) neighbour(c collective.Call, op string, rank int, find func(int) []*wire) (ws []*wire, bad *failure, err error) {
-	if bad = m.named(c, op); bad != nil {
+func (m *comm) neighbour(c collective.Call, op string, rank int, find func(int) []*wire) (ws []*wire, bad *headless.Failure, err error) {
+	if bad = m.Named(c, op); bad != nil {
 		return nil, bad, nil
 	}
 	if rank < 0 || rank >= m.Size() || rank == m.rank {
-		return nil, argument(m.rank, c, "rank %d at the other side, want another of 0 to %d", rank, m.Size()-1), nil
+		return nil, m.Argument(c, "rank %d at the other side, want another of 0 to %d", rank, m.Size()-1), nil
 	}
 	if ws = find(rank); ws == nil {
 		n := m.Size()
-		return nil, nil, m.unsupported(c, "connection between ranks that are no neighbours",
+		return nil, nil, m.Unsupported(c, "connection between ranks that are no neighbours",
 			fmt.Sprintf("pass it on along the ring; the neighbours of rank %d are ranks %d and %d", m.rank, (m.rank+n-1)%n, (m.rank+1)%n))
 	}
 	return ws, nil, nil
-}
-
-func (m *comm) named(c collective.Call, op string) *failure {
-	if c.Op != op {
-		return argument(m.rank, c, "the method of %s, want the method of its name", op)
-	}
-	return nil
 }

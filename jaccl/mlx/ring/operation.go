@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomoe/gomoe/collective"
 	"github.com/gomoe/gomoe/jaccl"
+	"github.com/gomoe/gomoe/jaccl/mlx/headless"
 )
 
 // packetBytes is how much is received before it is added and passed on. It is a
@@ -36,20 +37,20 @@ type operation struct {
 
 // run runs one collective. bad is what is wrong with its arguments, if anything;
 // work returns when all that it began has ended, nil if it has done its part.
-func (m *comm) run(ctx context.Context, c collective.Call, bad *failure, work func(o *operation) error) error {
+func (m *comm) run(ctx context.Context, c collective.Call, bad *headless.Failure, work func(o *operation) error) error {
 	if !m.inUse.CompareAndSwap(false, true) {
-		f := argument(m.rank, c, "another collective in progress, want one goroutine per rank at a time")
-		return m.error(ctx, c, m.fail(f))
+		f := m.Argument(c, "another collective in progress, want one goroutine per rank at a time")
+		return m.Error(ctx, c, m.fail(f))
 	}
 	defer m.inUse.Store(false)
 	if f := m.failed(); f != nil {
-		return m.error(ctx, c, f)
+		return m.Error(ctx, c, f)
 	}
 	if bad != nil {
-		return m.error(ctx, c, m.fail(bad))
+		return m.Error(ctx, c, m.fail(bad))
 	}
 	if ctx.Err() != nil {
-		return m.error(ctx, c, m.fail(left(ctx, m.rank, c, "")))
+		return m.Error(ctx, c, m.fail(m.Left(ctx, c, "")))
 	}
 	o := &operation{m: m, call: c, from: time.Now()}
 	for _, ws := range [2][]*wire{m.left, m.right} {
@@ -59,7 +60,7 @@ func (m *comm) run(ctx context.Context, c collective.Call, bad *failure, work fu
 			o.used = append(o.used, w)
 		}
 	}
-	stop := context.AfterFunc(ctx, func() { o.end(func() *failure { return left(ctx, m.rank, c, o.outstanding()) }) })
+	stop := context.AfterFunc(ctx, func() { o.end(func() *headless.Failure { return m.Left(ctx, c, o.outstanding()) }) })
 	timer, ear := o.watch(), time.AfterFunc(listenAfter, o.listen)
 	err := work(o)
 	o.mu.Lock()
@@ -70,16 +71,16 @@ func (m *comm) run(ctx context.Context, c collective.Call, bad *failure, work fu
 	ear.Stop()
 	o.deaf()
 	if err != nil {
-		return m.error(ctx, c, m.fail(&failure{[]int{m.rank}, "ring: " + err.Error(), err})) // the cause is there before
+		return m.Error(ctx, c, m.fail(&headless.Failure{Blame: []int{m.rank}, Text: "ring: " + err.Error(), Err: err})) // the cause is there before
 	}
 	if f := m.failed(); f != nil { // Fail or Close while it ran
-		return m.error(ctx, c, f)
+		return m.Error(ctx, c, f)
 	}
 	return nil
 }
 
 // end poisons the ring unless the operation has returned.
-func (o *operation) end(f func() *failure) {
+func (o *operation) end(f func() *headless.Failure) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.done {
@@ -107,23 +108,23 @@ func (o *operation) watch() *time.Timer {
 	return timer
 }
 
-func (o *operation) late() *failure {
+func (o *operation) late() *headless.Failure {
 	var blame []int
 	for _, w := range o.used {
 		if w.toSend.Load()+w.toReceive.Load() > 0 && (len(blame) == 0 || blame[len(blame)-1] != w.peer) {
 			blame = append(blame, w.peer)
 		}
 	}
-	return &failure{blame, fmt.Sprintf("ring: nothing came or left for %v on rank %d in %s%s; a rank is stuck or calls something else, which MLX's protocol does not tell",
-		o.m.deadline, o.m.rank, o.call, o.outstanding()), jaccl.ErrDeadline}
+	return &headless.Failure{Blame: blame, Text: fmt.Sprintf("ring: nothing came or left for %v on rank %d in %s%s; a rank is stuck or calls something else, which MLX's protocol does not tell",
+		o.m.deadline, o.m.rank, o.call, o.outstanding()), Err: jaccl.ErrDeadline}
 }
 
 // broke poisons the ring after an error of a connection. It returns the error for
 // the caller to end with.
 func (o *operation) broke(w *wire, err error) error {
-	o.end(func() *failure {
-		return &failure{[]int{w.peer}, fmt.Sprintf("ring: the connection of rank %d to %s ended in %s%s: %v; its process ended, or left the ring after an error",
-			o.m.rank, o.m.host(w.peer), o.call, o.outstanding(), err), jaccl.ErrLost}
+	o.end(func() *headless.Failure {
+		return &headless.Failure{Blame: []int{w.peer}, Text: fmt.Sprintf("ring: the connection of rank %d to %s ended in %s%s: %v; its process ended, or left the ring after an error",
+			o.m.rank, o.m.host(w.peer), o.call, o.outstanding(), err), Err: jaccl.ErrLost}
 	})
 	return err
 }

@@ -1,6 +1,6 @@
 //go:build !darwin && !native
 
-package gomoe
+package device
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"runtime"
 )
 
-// openDevice says why there is none: a program that loads Metal, or what stands in for it,
+// Open says why there is none: a program that loads Metal, or what stands in for it,
 // is linked with the system's C library, and this one is not.
-func openDevice(_ context.Context, name string) (Device, error) {
-	if name == emulatedName {
+func Open(_ context.Context, name string) (Device, error) {
+	if name == Emulated {
 		return nil, missing("device metal-emulated loads libraries of the system, and this program is linked statically: build it with -tags native")
 	}
 	return nil, missing(fmt.Sprintf("metal: no GPU on %s/%s, only macOS has Metal; -device metal-emulated runs the same kernels on the processor", runtime.GOOS, runtime.GOARCH))

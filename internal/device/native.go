@@ -1,6 +1,6 @@
 //go:build darwin || native
 
-package gomoe
+package device
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"github.com/gomoe/gomoe/metal"
 )
 
-// openDevice opens one of Metal's.
-func openDevice(ctx context.Context, name string) (Device, error) {
+// Open opens one of Metal's.
+func Open(ctx context.Context, name string) (Device, error) {
 	var d *metal.Device
 	var err error
-	if name == emulatedName {
+	if name == Emulated {
 		d, err = metal.Emulated(ctx, metal.Emulation{})
 	} else {
 		d, err = metal.Open()

@@ -1,0 +1,47 @@
+package headless
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gomoe/gomoe/collective"
+	"github.com/gomoe/gomoe/jaccl"
+)
+
+// Lacking refuses the operations that none of MLX's protocols has, and says what to use
+// instead. A group embeds it.
+type Lacking struct {
+	Prefix   string // of texts
+	Protocol string // what lacks them, as in MLX's ring
+	Job      string // what a group of some ranks can have instead, as in a ring
+	Instead  string // the transport that has them
+	Rank     int    // in the job
+}
+
+// Unsupported is the error of an operation that the protocol has not. It ends no job:
+// nothing was sent.
+func (l Lacking) Unsupported(c collective.Call, what, instead string) error {
+	return &jaccl.Error{Rank: l.Rank, Call: c, Err: &Failure{Text: fmt.Sprintf("%s%s has no %s; %s", l.Prefix, l.Protocol, what, instead), Err: jaccl.ErrUnsupported}}
+}
+
+func (l Lacking) or(instead string) string { return instead + ", or the transport " + l.Instead }
+
+// AllToAll returns jaccl.ErrUnsupported.
+func (l Lacking) AllToAll(ctx context.Context, c collective.Call, dst, src [][]byte) error {
+	return l.Unsupported(c, "all_to_all", l.or("use AllGather and the parts for this rank"))
+}
+
+// AllGatherV returns jaccl.ErrUnsupported.
+func (l Lacking) AllGatherV(ctx context.Context, c collective.Call, dst [][]byte, src []byte) error {
+	return l.Unsupported(c, "all_gather of different lengths", l.or("use AllGather with blocks of the largest length"))
+}
+
+// Broadcast returns jaccl.ErrUnsupported.
+func (l Lacking) Broadcast(ctx context.Context, c collective.Call, root int, buf []byte) error {
+	return l.Unsupported(c, "broadcast", l.or("use AllSum with zeros on all ranks but the root"))
+}
+
+// Split returns jaccl.ErrUnsupported.
+func (l Lacking) Split(ctx context.Context, c collective.Call, color, key int) (jaccl.Group, error) {
+	return nil, l.Unsupported(c, "split", l.or("use "+l.Job+" for each group"))
+}
