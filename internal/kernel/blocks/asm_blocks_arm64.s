@@ -153,7 +153,7 @@ DATA blocksConstantsNEON<>+1176(SB)/8, $0x3f8000003f800000
 GLOBL blocksConstantsNEON<>(SB), RODATA|NOPTR, $1184
 
 // func neonDotQ4KRows(t *byte)
-TEXT ·neonDotQ4KRows(SB), NOSPLIT, $128-8
+TEXT ·neonDotQ4KRows(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
 	MOVD 0(R0), R1
 	MOVD 8(R0), R2
@@ -168,7 +168,7 @@ TEXT ·neonDotQ4KRows(SB), NOSPLIT, $128-8
 	ADD $72, R0, R14
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
-	MOVD ZR, R3
+	MOVD $16, R8
 	PCALIGN $16
 
 loop:
@@ -182,16 +182,16 @@ loop:
 	PRFM 448(R13), PLDL1KEEP
 	PRFM 512(R13), PLDL1KEEP
 	ADD $576, R13
-	ADD $8, RSP, R5
-	ADD $8, R0, R4
-	MOVD $4, R22
-	PCALIGN $16
+	WORD $0x4f000400 // movi v0.4s, #0
+	WORD $0x4f000401 // movi v1.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
 
-lane:
-	MOVD.P 8(R4), R2
-	ADD R3, R2, R2
-	MOVD 4(R2), R14
-	MOVWU 12(R2), R15
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	MOVD -12(R21), R14
+	MOVWU -4(R21), R15
 	LSR $4, R15, R19
 	ORR R19<<32, R15, R15
 	AND $0x0f0f0f0f0f0f0f0f, R15, R15
@@ -199,108 +199,111 @@ lane:
 	AND $0x3030303030303030, R19, R19
 	ORR R19, R15, R15
 	AND $0x3f3f3f3f3f3f3f3f, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	FMOVD R15, F1
-	WORD $0x2f08a421 // uxtl v1.8h, v1.8b
-	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
-	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
-	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVS 0(R2), F1
-	VEXT $4, V1.B16, V29.B16, V29.B16
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c004 // smull v4.4s, v0.4h, v1.4h
-	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
-	WORD $0x4f000400 // movi v0.4s, #0
-	FLDPQ 16(R2), (F1, F5)
-	WORD $0x4e3e1c26 // and v6.16b, v1.16b, v30.16b
-	WORD $0x4e3e1ca7 // and v7.16b, v5.16b, v30.16b
-	FLDPQ 0(R6), (F8, F9)
+	FMOVD R14, F2
+	WORD $0x2f08a442 // uxtl v2.8h, v2.8b
+	FMOVD R15, F3
+	WORD $0x2f08a463 // uxtl v3.8h, v3.8b
+	WORD $0x2f10a444 // uxtl v4.4s, v2.4h
+	WORD $0x2f10a465 // uxtl v5.4s, v3.4h
+	VZIP2 V3.D2, V2.D2, V2.D2
+	WORD $0x4f000403 // movi v3.4s, #0
+	FLDPQ 0(R21), (F6, F7)
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	FLDPQ 0(R6), (F10, F11)
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8a950c // sdot v12.4s, v8.16b, v10.16b
+	WORD $0x4e8b952c // sdot v12.4s, v9.16b, v11.16b
+	WORD $0x6f840183 // mla v3.4s, v12.4s, v4.s[0]
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	FLDPQ 64(R6), (F8, F9)
 	WORD $0x4f00040a // movi v10.4s, #0
 	WORD $0x4e8894ca // sdot v10.4s, v6.16b, v8.16b
 	WORD $0x4e8994ea // sdot v10.4s, v7.16b, v9.16b
-	WORD $0x6f820140 // mla v0.4s, v10.4s, v2.s[0]
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	WORD $0x6f0c04a5 // ushr v5.16b, v5.16b, #4
-	FLDPQ 64(R6), (F6, F7)
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869428 // sdot v8.4s, v1.16b, v6.16b
-	WORD $0x4e8794a8 // sdot v8.4s, v5.16b, v7.16b
-	WORD $0x6fa20100 // mla v0.4s, v8.4s, v2.s[1]
-	FLDPQ 48(R2), (F1, F5)
-	WORD $0x4e3e1c26 // and v6.16b, v1.16b, v30.16b
-	WORD $0x4e3e1ca7 // and v7.16b, v5.16b, v30.16b
-	FLDPQ 32(R6), (F8, F9)
+	WORD $0x6fa40143 // mla v3.4s, v10.4s, v4.s[1]
+	FLDPQ 32(R21), (F6, F7)
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	FLDPQ 32(R6), (F10, F11)
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8a950c // sdot v12.4s, v8.16b, v10.16b
+	WORD $0x4e8b952c // sdot v12.4s, v9.16b, v11.16b
+	WORD $0x6f840983 // mla v3.4s, v12.4s, v4.s[2]
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	FLDPQ 96(R6), (F8, F9)
 	WORD $0x4f00040a // movi v10.4s, #0
 	WORD $0x4e8894ca // sdot v10.4s, v6.16b, v8.16b
 	WORD $0x4e8994ea // sdot v10.4s, v7.16b, v9.16b
-	WORD $0x6f820940 // mla v0.4s, v10.4s, v2.s[2]
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	WORD $0x6f0c04a5 // ushr v5.16b, v5.16b, #4
-	FLDPQ 96(R6), (F6, F7)
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869428 // sdot v8.4s, v1.16b, v6.16b
-	WORD $0x4e8794a8 // sdot v8.4s, v5.16b, v7.16b
-	WORD $0x6fa20900 // mla v0.4s, v8.4s, v2.s[3]
-	FLDPQ 80(R2), (F1, F2)
-	WORD $0x4e3e1c25 // and v5.16b, v1.16b, v30.16b
-	WORD $0x4e3e1c46 // and v6.16b, v2.16b, v30.16b
-	FLDPQ 128(R6), (F7, F8)
+	WORD $0x6fa40943 // mla v3.4s, v10.4s, v4.s[3]
+	FLDPQ 64(R21), (F4, F6)
+	WORD $0x4e3e1c87 // and v7.16b, v4.16b, v30.16b
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	FLDPQ 128(R6), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6f850163 // mla v3.4s, v11.4s, v5.s[0]
+	WORD $0x6f0c0484 // ushr v4.16b, v4.16b, #4
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	FLDPQ 192(R6), (F7, F8)
 	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e8794a9 // sdot v9.4s, v5.16b, v7.16b
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
 	WORD $0x4e8894c9 // sdot v9.4s, v6.16b, v8.16b
-	WORD $0x6f830120 // mla v0.4s, v9.4s, v3.s[0]
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
-	FLDPQ 192(R6), (F5, F6)
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859427 // sdot v7.4s, v1.16b, v5.16b
-	WORD $0x4e869447 // sdot v7.4s, v2.16b, v6.16b
-	WORD $0x6fa300e0 // mla v0.4s, v7.4s, v3.s[1]
-	FLDPQ 112(R2), (F1, F2)
-	WORD $0x4e3e1c25 // and v5.16b, v1.16b, v30.16b
-	WORD $0x4e3e1c46 // and v6.16b, v2.16b, v30.16b
-	FLDPQ 160(R6), (F7, F8)
+	WORD $0x6fa50123 // mla v3.4s, v9.4s, v5.s[1]
+	FLDPQ 96(R21), (F4, F6)
+	WORD $0x4e3e1c87 // and v7.16b, v4.16b, v30.16b
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	FLDPQ 160(R6), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6f850963 // mla v3.4s, v11.4s, v5.s[2]
+	WORD $0x6f0c0484 // ushr v4.16b, v4.16b, #4
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	FLDPQ 224(R6), (F7, F8)
 	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e8794a9 // sdot v9.4s, v5.16b, v7.16b
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
 	WORD $0x4e8894c9 // sdot v9.4s, v6.16b, v8.16b
-	WORD $0x6f830920 // mla v0.4s, v9.4s, v3.s[2]
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
-	FLDPQ 224(R6), (F5, F6)
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e859427 // sdot v7.4s, v1.16b, v5.16b
-	WORD $0x4e869447 // sdot v7.4s, v2.16b, v6.16b
-	WORD $0x6fa308e0 // mla v0.4s, v7.4s, v3.s[3]
-	FSTPQ.P (F0, F4), 32(R5)
-	SUBS $1, R22, R22
-	BNE lane
-	FLDPQ -128(R5), (F0, F1)
-	FLDPQ -96(R5), (F2, F3)
-	FLDPQ -64(R5), (F4, F5)
-	FLDPQ -32(R5), (F6, F7)
-	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
-	WORD $0x4ea6bc82 // addp v2.4s, v4.4s, v6.4s
-	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
+	WORD $0x6fa50923 // mla v3.4s, v9.4s, v5.s[3]
+	FMOVQ 256(R6), F4
+	WORD $0x0e64c045 // smull v5.4s, v2.4h, v4.4h
+	WORD $0x4e648045 // smlal2 v5.4s, v2.8h, v4.8h
+	WORD $0x4eb1b862 // addv s2, v3.4s
+	VEXT $4, V2.B16, V0.B16, V0.B16
+	WORD $0x4eb1b8a2 // addv s2, v5.4s
+	VEXT $4, V2.B16, V1.B16, V1.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V2.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V2.S4
-	VUZP1 V29.H8, V29.H8, V4.H8
-	VUZP2 V29.H8, V29.H8, V6.H8
+	ADD $0, R2, R14
+	ADD $0, R3, R15
+	ADD $0, R4, R19
+	ADD $0, R5, R20
+	VLD1R.P 4(R14), [V3.S4]
+	VLD1.P 4(R15), V3.S[1]
+	VLD1.P 4(R19), V3.S[2]
+	VLD1.P 4(R20), V3.S[3]
+	VUZP1 V3.H8, V3.H8, V4.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
-	WORD $0x0e2178c6 // fcvtl v6.4s, v6.4h
-	WORD $0x4ea3bc21 // addp v1.4s, v1.4s, v3.4s
-	WORD $0x4ea7bca3 // addp v3.4s, v5.4s, v7.4s
-	WORD $0x4ea3bc21 // addp v1.4s, v1.4s, v3.4s
+	VUZP2 V3.H8, V3.H8, V3.H8
+	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e22dc83 // fmul v3.4s, v4.4s, v2.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
-	WORD $0x6e22dcc2 // fmul v2.4s, v6.4s, v2.4s
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	ADD $144, R2
 	ADD $144, R3
+	ADD $144, R4
+	ADD $144, R5
 	ADD $320, R6
+	ADD $144, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -308,7 +311,7 @@ lane:
 	RET
 
 // func neonDotQ6KRows(t *byte)
-TEXT ·neonDotQ6KRows(SB), NOSPLIT, $128-8
+TEXT ·neonDotQ6KRows(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
 	MOVD 0(R0), R1
 	MOVD 8(R0), R2
@@ -324,7 +327,7 @@ TEXT ·neonDotQ6KRows(SB), NOSPLIT, $128-8
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
 	FMOVQ 1040(R10), F29
-	MOVD ZR, R3
+	MOVD $0, R8
 	PCALIGN $16
 
 loop:
@@ -343,178 +346,177 @@ loop:
 	PRFM 768(R13), PLDL1KEEP
 	PRFM 832(R13), PLDL1KEEP
 	ADD $840, R13
-	ADD $8, RSP, R5
-	ADD $8, R0, R4
-	MOVD $4, R22
-	PCALIGN $16
-
-lane:
-	MOVD.P 8(R4), R2
-	ADD R3, R2, R2
-	FMOVQ 192(R2), F0
-	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
-	WORD $0x4f08a400 // sxtl2 v0.8h, v0.16b
-	WORD $0x0f10a422 // sxtl v2.4s, v1.4h
-	WORD $0x4f10a423 // sxtl2 v3.4s, v1.8h
-	WORD $0x0f10a404 // sxtl v4.4s, v0.4h
-	WORD $0x4f10a405 // sxtl2 v5.4s, v0.8h
-	FMOVS 206(R2), F6
-	VEXT $4, V6.B16, V28.B16, V28.B16
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c027 // smull v7.4s, v1.4h, v6.4h
-	WORD $0x4e668027 // smlal2 v7.4s, v1.8h, v6.8h
-	FMOVQ 272(R6), F1
-	WORD $0x0e618007 // smlal v7.4s, v0.4h, v1.4h
-	WORD $0x4e618007 // smlal2 v7.4s, v0.8h, v1.8h
 	WORD $0x4f000400 // movi v0.4s, #0
-	FMOVQ 128(R2), F1
-	FMOVQ 0(R2), F6
-	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
-	WORD $0x4f0c5429 // shl v9.16b, v1.16b, #4
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	FMOVQ 192(R21), F1
+	ADD $128, R21, R22
+	WORD $0x0f08a422 // sxtl v2.8h, v1.8b
+	WORD $0x4f08a421 // sxtl2 v1.8h, v1.16b
+	WORD $0x0f10a443 // sxtl v3.4s, v2.4h
+	WORD $0x4f10a444 // sxtl2 v4.4s, v2.8h
+	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
+	WORD $0x4f10a426 // sxtl2 v6.4s, v1.8h
+	WORD $0x4f000407 // movi v7.4s, #0
+	FLDPQ 0(R22), (F8, F9)
+	FLDPQ 0(R21), (F10, F11)
+	WORD $0x4e3e1d4c // and v12.16b, v10.16b, v30.16b
+	WORD $0x4f0c550d // shl v13.16b, v8.16b, #4
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
+	WORD $0x4e3e1d6d // and v13.16b, v11.16b, v30.16b
+	WORD $0x4f0c552e // shl v14.16b, v9.16b, #4
+	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
+	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
+	FLDPQ 0(R6), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f830207 // mla v7.4s, v16.4s, v3.s[0]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8f95ac // sdot v12.4s, v13.16b, v15.16b
+	WORD $0x6fa30187 // mla v7.4s, v12.4s, v3.s[1]
+	FLDPQ 32(R21), (F12, F13)
+	WORD $0x4e3e1d8e // and v14.16b, v12.16b, v30.16b
+	WORD $0x4f0a550f // shl v15.16b, v8.16b, #2
+	WORD $0x4e3d1def // and v15.16b, v15.16b, v29.16b
+	WORD $0x4eaf1dce // orr v14.16b, v14.16b, v15.16b
+	WORD $0x4e3e1daf // and v15.16b, v13.16b, v30.16b
+	WORD $0x4f0a5530 // shl v16.16b, v9.16b, #2
+	WORD $0x4e3d1e10 // and v16.16b, v16.16b, v29.16b
+	WORD $0x4eb01def // orr v15.16b, v15.16b, v16.16b
+	FLDPQ 32(R6), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e9095d2 // sdot v18.4s, v14.16b, v16.16b
+	WORD $0x6f830a47 // mla v7.4s, v18.4s, v3.s[2]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e9195ee // sdot v14.4s, v15.16b, v17.16b
+	WORD $0x6fa309c7 // mla v7.4s, v14.4s, v3.s[3]
+	WORD $0x6f0c0543 // ushr v3.16b, v10.16b, #4
+	WORD $0x4e3d1d0a // and v10.16b, v8.16b, v29.16b
+	WORD $0x4eaa1c63 // orr v3.16b, v3.16b, v10.16b
+	WORD $0x6f0c056a // ushr v10.16b, v11.16b, #4
+	WORD $0x4e3d1d2b // and v11.16b, v9.16b, v29.16b
+	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
+	FLDPQ 64(R6), (F11, F14)
+	WORD $0x4f00040f // movi v15.4s, #0
+	WORD $0x4e8b946f // sdot v15.4s, v3.16b, v11.16b
+	WORD $0x6f8401e7 // mla v7.4s, v15.4s, v4.s[0]
+	WORD $0x4f000403 // movi v3.4s, #0
+	WORD $0x4e8e9543 // sdot v3.4s, v10.16b, v14.16b
+	WORD $0x6fa40067 // mla v7.4s, v3.4s, v4.s[1]
+	WORD $0x6f0c0583 // ushr v3.16b, v12.16b, #4
+	WORD $0x6f0e0508 // ushr v8.16b, v8.16b, #2
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x4ea81c63 // orr v3.16b, v3.16b, v8.16b
+	WORD $0x6f0c05a8 // ushr v8.16b, v13.16b, #4
+	WORD $0x6f0e0529 // ushr v9.16b, v9.16b, #2
 	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
 	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
-	FLDPQ 0(R6), (F9, F10)
+	FLDPQ 96(R6), (F9, F10)
 	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e89950b // sdot v11.4s, v8.16b, v9.16b
-	WORD $0x6f820160 // mla v0.4s, v11.4s, v2.s[0]
-	FMOVQ 144(R2), F8
-	FMOVQ 16(R2), F9
+	WORD $0x4e89946b // sdot v11.4s, v3.16b, v9.16b
+	WORD $0x6f840967 // mla v7.4s, v11.4s, v4.s[2]
+	WORD $0x4f000403 // movi v3.4s, #0
+	WORD $0x4e8a9503 // sdot v3.4s, v8.16b, v10.16b
+	WORD $0x6fa40867 // mla v7.4s, v3.4s, v4.s[3]
+	FLDPQ 32(R22), (F3, F4)
+	FLDPQ 64(R21), (F8, F9)
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	WORD $0x4f0c546b // shl v11.16b, v3.16b, #4
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
 	WORD $0x4e3e1d2b // and v11.16b, v9.16b, v30.16b
-	WORD $0x4f0c550c // shl v12.16b, v8.16b, #4
+	WORD $0x4f0c548c // shl v12.16b, v4.16b, #4
 	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
 	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a956c // sdot v12.4s, v11.16b, v10.16b
-	WORD $0x6fa20180 // mla v0.4s, v12.4s, v2.s[1]
-	FMOVQ 32(R2), F10
-	WORD $0x4e3e1d4b // and v11.16b, v10.16b, v30.16b
-	WORD $0x4f0a542c // shl v12.16b, v1.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FLDPQ 32(R6), (F12, F13)
+	FLDPQ 128(R6), (F12, F13)
 	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8c956e // sdot v14.4s, v11.16b, v12.16b
-	WORD $0x6f8209c0 // mla v0.4s, v14.4s, v2.s[2]
-	FMOVQ 48(R2), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0a550e // shl v14.16b, v8.16b, #2
-	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	WORD $0x4eae1d8c // orr v12.16b, v12.16b, v14.16b
-	WORD $0x4f00040e // movi v14.4s, #0
-	WORD $0x4e8d958e // sdot v14.4s, v12.16b, v13.16b
-	WORD $0x6fa209c0 // mla v0.4s, v14.4s, v2.s[3]
-	WORD $0x6f0c04c2 // ushr v2.16b, v6.16b, #4
-	WORD $0x4e3d1c26 // and v6.16b, v1.16b, v29.16b
-	WORD $0x4ea61c42 // orr v2.16b, v2.16b, v6.16b
-	FLDPQ 64(R6), (F6, F12)
-	WORD $0x4f00040d // movi v13.4s, #0
-	WORD $0x4e86944d // sdot v13.4s, v2.16b, v6.16b
-	WORD $0x6f8301a0 // mla v0.4s, v13.4s, v3.s[0]
-	WORD $0x6f0c0522 // ushr v2.16b, v9.16b, #4
-	WORD $0x4e3d1d06 // and v6.16b, v8.16b, v29.16b
-	WORD $0x4ea61c42 // orr v2.16b, v2.16b, v6.16b
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e8c9446 // sdot v6.4s, v2.16b, v12.16b
-	WORD $0x6fa300c0 // mla v0.4s, v6.4s, v3.s[1]
-	WORD $0x6f0c0542 // ushr v2.16b, v10.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FLDPQ 96(R6), (F2, F6)
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e829429 // sdot v9.4s, v1.16b, v2.16b
-	WORD $0x6f830920 // mla v0.4s, v9.4s, v3.s[2]
-	WORD $0x6f0c0561 // ushr v1.16b, v11.16b, #4
-	WORD $0x6f0e0502 // ushr v2.16b, v8.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	WORD $0x4f000402 // movi v2.4s, #0
-	WORD $0x4e869422 // sdot v2.4s, v1.16b, v6.16b
-	WORD $0x6fa30840 // mla v0.4s, v2.4s, v3.s[3]
-	FMOVQ 160(R2), F1
-	FMOVQ 64(R2), F2
-	WORD $0x4e3e1c43 // and v3.16b, v2.16b, v30.16b
-	WORD $0x4f0c5426 // shl v6.16b, v1.16b, #4
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	WORD $0x4ea61c63 // orr v3.16b, v3.16b, v6.16b
-	FLDPQ 128(R6), (F6, F8)
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e869469 // sdot v9.4s, v3.16b, v6.16b
-	WORD $0x6f840120 // mla v0.4s, v9.4s, v4.s[0]
-	FMOVQ 176(R2), F3
-	FMOVQ 80(R2), F6
-	WORD $0x4e3e1cc9 // and v9.16b, v6.16b, v30.16b
-	WORD $0x4f0c546a // shl v10.16b, v3.16b, #4
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8501c7 // mla v7.4s, v14.4s, v5.s[0]
 	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e88952a // sdot v10.4s, v9.16b, v8.16b
-	WORD $0x6fa40140 // mla v0.4s, v10.4s, v4.s[1]
-	FMOVQ 96(R2), F8
-	WORD $0x4e3e1d09 // and v9.16b, v8.16b, v30.16b
-	WORD $0x4f0a542a // shl v10.16b, v1.16b, #2
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
-	FLDPQ 160(R6), (F10, F11)
+	WORD $0x4e8d956a // sdot v10.4s, v11.16b, v13.16b
+	WORD $0x6fa50147 // mla v7.4s, v10.4s, v5.s[1]
+	FLDPQ 96(R21), (F10, F11)
+	WORD $0x4e3e1d4c // and v12.16b, v10.16b, v30.16b
+	WORD $0x4f0a546d // shl v13.16b, v3.16b, #2
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
+	WORD $0x4e3e1d6d // and v13.16b, v11.16b, v30.16b
+	WORD $0x4f0a548e // shl v14.16b, v4.16b, #2
+	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
+	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
+	FLDPQ 160(R6), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f850a07 // mla v7.4s, v16.4s, v5.s[2]
 	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8a952c // sdot v12.4s, v9.16b, v10.16b
-	WORD $0x6f840980 // mla v0.4s, v12.4s, v4.s[2]
-	FMOVQ 112(R2), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0a546c // shl v12.16b, v3.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d4a // orr v10.16b, v10.16b, v12.16b
-	WORD $0x4f00040c // movi v12.4s, #0
-	WORD $0x4e8b954c // sdot v12.4s, v10.16b, v11.16b
-	WORD $0x6fa40980 // mla v0.4s, v12.4s, v4.s[3]
-	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
-	WORD $0x4e3d1c24 // and v4.16b, v1.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	FLDPQ 192(R6), (F4, F10)
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e84944b // sdot v11.4s, v2.16b, v4.16b
-	WORD $0x6f850160 // mla v0.4s, v11.4s, v5.s[0]
-	WORD $0x6f0c04c2 // ushr v2.16b, v6.16b, #4
-	WORD $0x4e3d1c64 // and v4.16b, v3.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e8a9444 // sdot v4.4s, v2.16b, v10.16b
-	WORD $0x6fa50080 // mla v0.4s, v4.4s, v5.s[1]
-	WORD $0x6f0c0502 // ushr v2.16b, v8.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FLDPQ 224(R6), (F2, F4)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x6f8508c0 // mla v0.4s, v6.4s, v5.s[2]
-	WORD $0x6f0c0521 // ushr v1.16b, v9.16b, #4
-	WORD $0x6f0e0462 // ushr v2.16b, v3.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	WORD $0x4f000402 // movi v2.4s, #0
-	WORD $0x4e849422 // sdot v2.4s, v1.16b, v4.16b
-	WORD $0x6fa50840 // mla v0.4s, v2.4s, v5.s[3]
-	WORD $0x4f2554e1 // shl v1.4s, v7.4s, #5
-	WORD $0x6ea18400 // sub v0.4s, v0.4s, v1.4s
-	FMOVQ.P F0, 16(R5)
-	SUBS $1, R22, R22
-	BNE lane
-	FLDPQ -64(R5), (F0, F1)
-	FLDPQ -32(R5), (F2, F3)
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	WORD $0x4e8f95ac // sdot v12.4s, v13.16b, v15.16b
+	WORD $0x6fa50987 // mla v7.4s, v12.4s, v5.s[3]
+	WORD $0x6f0c0505 // ushr v5.16b, v8.16b, #4
+	WORD $0x4e3d1c68 // and v8.16b, v3.16b, v29.16b
+	WORD $0x4ea81ca5 // orr v5.16b, v5.16b, v8.16b
+	WORD $0x6f0c0528 // ushr v8.16b, v9.16b, #4
+	WORD $0x4e3d1c89 // and v9.16b, v4.16b, v29.16b
+	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
+	FLDPQ 192(R6), (F9, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8994ad // sdot v13.4s, v5.16b, v9.16b
+	WORD $0x6f8601a7 // mla v7.4s, v13.4s, v6.s[0]
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4e8c9505 // sdot v5.4s, v8.16b, v12.16b
+	WORD $0x6fa600a7 // mla v7.4s, v5.4s, v6.s[1]
+	WORD $0x6f0c0545 // ushr v5.16b, v10.16b, #4
+	WORD $0x6f0e0463 // ushr v3.16b, v3.16b, #2
+	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
+	WORD $0x4ea31ca3 // orr v3.16b, v5.16b, v3.16b
+	WORD $0x6f0c0565 // ushr v5.16b, v11.16b, #4
+	WORD $0x6f0e0484 // ushr v4.16b, v4.16b, #2
+	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4ea41ca4 // orr v4.16b, v5.16b, v4.16b
+	FLDPQ 224(R6), (F5, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e859469 // sdot v9.4s, v3.16b, v5.16b
+	WORD $0x6f860927 // mla v7.4s, v9.4s, v6.s[2]
+	WORD $0x4f000403 // movi v3.4s, #0
+	WORD $0x4e889483 // sdot v3.4s, v4.16b, v8.16b
+	WORD $0x6fa60867 // mla v7.4s, v3.4s, v6.s[3]
+	FMOVQ 256(R6), F3
+	WORD $0x0e63c044 // smull v4.4s, v2.4h, v3.4h
+	WORD $0x4e638044 // smlal2 v4.4s, v2.8h, v3.8h
+	FMOVQ 272(R6), F2
+	WORD $0x0e628024 // smlal v4.4s, v1.4h, v2.4h
+	WORD $0x4e628024 // smlal2 v4.4s, v1.8h, v2.8h
+	WORD $0x4f255481 // shl v1.4s, v4.4s, #5
+	WORD $0x6ea184e7 // sub v7.4s, v7.4s, v1.4s
+	WORD $0x4eb1b8e1 // addv s1, v7.4s
+	VEXT $4, V1.B16, V0.B16, V0.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V1.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	VUZP2 V28.H8, V28.H8, V2.H8
+	ADD $208, R2, R14
+	ADD $208, R3, R15
+	ADD $208, R4, R19
+	ADD $208, R5, R20
+	VLD1R.P 2(R14), [V2.H8]
+	VLD1.P 2(R15), V2.H[1]
+	VLD1.P 2(R19), V2.H[2]
+	VLD1.P 2(R20), V2.H[3]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	ADD $210, R2
 	ADD $210, R3
+	ADD $210, R4
+	ADD $210, R5
 	ADD $320, R6
+	ADD $210, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -522,7 +524,7 @@ lane:
 	RET
 
 // func neonDotQ2KRows(t *byte)
-TEXT ·neonDotQ2KRows(SB), NOSPLIT, $128-8
+TEXT ·neonDotQ2KRows(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
 	MOVD 0(R0), R1
 	MOVD 8(R0), R2
@@ -538,7 +540,7 @@ TEXT ·neonDotQ2KRows(SB), NOSPLIT, $128-8
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
 	FMOVQ 1056(R10), F29
-	MOVD ZR, R3
+	MOVD $16, R8
 	PCALIGN $16
 
 loop:
@@ -549,147 +551,148 @@ loop:
 	PRFM 256(R13), PLDL1KEEP
 	PRFM 320(R13), PLDL1KEEP
 	ADD $336, R13
-	ADD $8, RSP, R5
-	ADD $8, R0, R4
-	MOVD $4, R22
-	PCALIGN $16
-
-lane:
-	MOVD.P 8(R4), R2
-	ADD R3, R2, R2
-	FMOVQ 0(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
-	WORD $0x6f08a400 // uxtl2 v0.8h, v0.16b
-	WORD $0x2f08a423 // uxtl v3.8h, v1.8b
-	WORD $0x6f08a421 // uxtl2 v1.8h, v1.16b
-	WORD $0x0f10a464 // sxtl v4.4s, v3.4h
-	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
-	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
-	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVS 80(R2), F6
-	VEXT $4, V6.B16, V28.B16, V28.B16
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c047 // smull v7.4s, v2.4h, v6.4h
-	WORD $0x4e668047 // smlal2 v7.4s, v2.8h, v6.8h
-	FMOVQ 272(R6), F2
-	WORD $0x0e628007 // smlal v7.4s, v0.4h, v2.4h
-	WORD $0x4e628007 // smlal2 v7.4s, v0.8h, v2.8h
 	WORD $0x4f000400 // movi v0.4s, #0
-	FMOVQ 16(R2), F2
-	WORD $0x4e3d1c46 // and v6.16b, v2.16b, v29.16b
-	FLDPQ 0(R6), (F8, F9)
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e8894ca // sdot v10.4s, v6.16b, v8.16b
-	WORD $0x6f840140 // mla v0.4s, v10.4s, v4.s[0]
-	FMOVQ 32(R2), F6
-	WORD $0x4e3d1cc8 // and v8.16b, v6.16b, v29.16b
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e89950a // sdot v10.4s, v8.16b, v9.16b
-	WORD $0x6fa40140 // mla v0.4s, v10.4s, v4.s[1]
-	WORD $0x6f0e0448 // ushr v8.16b, v2.16b, #2
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FLDPQ 64(R6), (F9, F10)
+	WORD $0x4f000401 // movi v1.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	FMOVQ -16(R21), F2
+	WORD $0x4e3e1c43 // and v3.16b, v2.16b, v30.16b
+	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
+	WORD $0x2f08a444 // uxtl v4.8h, v2.8b
+	WORD $0x6f08a442 // uxtl2 v2.8h, v2.16b
+	WORD $0x2f08a465 // uxtl v5.8h, v3.8b
+	WORD $0x6f08a463 // uxtl2 v3.8h, v3.16b
+	WORD $0x0f10a4a6 // sxtl v6.4s, v5.4h
+	WORD $0x4f10a4a5 // sxtl2 v5.4s, v5.8h
+	WORD $0x0f10a467 // sxtl v7.4s, v3.4h
+	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
+	WORD $0x4f000408 // movi v8.4s, #0
+	FLDPQ 0(R21), (F9, F10)
+	WORD $0x4e3d1d2b // and v11.16b, v9.16b, v29.16b
+	WORD $0x4e3d1d4c // and v12.16b, v10.16b, v29.16b
+	FLDPQ 0(R6), (F13, F14)
+	WORD $0x4f00040f // movi v15.4s, #0
+	WORD $0x4e8d956f // sdot v15.4s, v11.16b, v13.16b
+	WORD $0x6f8601e8 // mla v8.4s, v15.4s, v6.s[0]
 	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e89950b // sdot v11.4s, v8.16b, v9.16b
-	WORD $0x6f840960 // mla v0.4s, v11.4s, v4.s[2]
-	WORD $0x6f0e04c8 // ushr v8.16b, v6.16b, #2
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x4e8e958b // sdot v11.4s, v12.16b, v14.16b
+	WORD $0x6fa60168 // mla v8.4s, v11.4s, v6.s[1]
+	WORD $0x6f0e052b // ushr v11.16b, v9.16b, #2
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	WORD $0x6f0e054c // ushr v12.16b, v10.16b, #2
+	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
+	FLDPQ 64(R6), (F13, F14)
+	WORD $0x4f00040f // movi v15.4s, #0
+	WORD $0x4e8d956f // sdot v15.4s, v11.16b, v13.16b
+	WORD $0x6f8609e8 // mla v8.4s, v15.4s, v6.s[2]
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8e958b // sdot v11.4s, v12.16b, v14.16b
+	WORD $0x6fa60968 // mla v8.4s, v11.4s, v6.s[3]
+	WORD $0x6f0c0526 // ushr v6.16b, v9.16b, #4
+	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
+	WORD $0x6f0c054b // ushr v11.16b, v10.16b, #4
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	FLDPQ 128(R6), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c94ce // sdot v14.4s, v6.16b, v12.16b
+	WORD $0x6f8501c8 // mla v8.4s, v14.4s, v5.s[0]
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4e8d9566 // sdot v6.4s, v11.16b, v13.16b
+	WORD $0x6fa500c8 // mla v8.4s, v6.4s, v5.s[1]
+	WORD $0x6f0a0526 // ushr v6.16b, v9.16b, #6
+	WORD $0x6f0a0549 // ushr v9.16b, v10.16b, #6
+	FLDPQ 192(R6), (F10, F11)
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8a94cc // sdot v12.4s, v6.16b, v10.16b
+	WORD $0x6f850988 // mla v8.4s, v12.4s, v5.s[2]
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4e8b9526 // sdot v6.4s, v9.16b, v11.16b
+	WORD $0x6fa508c8 // mla v8.4s, v6.4s, v5.s[3]
+	FLDPQ 32(R21), (F5, F6)
+	WORD $0x4e3d1ca9 // and v9.16b, v5.16b, v29.16b
+	WORD $0x4e3d1cca // and v10.16b, v6.16b, v29.16b
+	FLDPQ 32(R6), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x6f8701a8 // mla v8.4s, v13.4s, v7.s[0]
 	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e8a9509 // sdot v9.4s, v8.16b, v10.16b
-	WORD $0x6fa40920 // mla v0.4s, v9.4s, v4.s[3]
-	WORD $0x6f0c0444 // ushr v4.16b, v2.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FLDPQ 128(R6), (F8, F9)
+	WORD $0x4e8c9549 // sdot v9.4s, v10.16b, v12.16b
+	WORD $0x6fa70128 // mla v8.4s, v9.4s, v7.s[1]
+	WORD $0x6f0e04a9 // ushr v9.16b, v5.16b, #2
+	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
+	WORD $0x6f0e04ca // ushr v10.16b, v6.16b, #2
+	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
+	FLDPQ 96(R6), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x6f8709a8 // mla v8.4s, v13.4s, v7.s[2]
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e8c9549 // sdot v9.4s, v10.16b, v12.16b
+	WORD $0x6fa70928 // mla v8.4s, v9.4s, v7.s[3]
+	WORD $0x6f0c04a7 // ushr v7.16b, v5.16b, #4
+	WORD $0x4e3d1ce7 // and v7.16b, v7.16b, v29.16b
+	WORD $0x6f0c04c9 // ushr v9.16b, v6.16b, #4
+	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
+	FLDPQ 160(R6), (F10, F11)
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8a94ec // sdot v12.4s, v7.16b, v10.16b
+	WORD $0x6f830188 // mla v8.4s, v12.4s, v3.s[0]
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4e8b9527 // sdot v7.4s, v9.16b, v11.16b
+	WORD $0x6fa300e8 // mla v8.4s, v7.4s, v3.s[1]
+	WORD $0x6f0a04a5 // ushr v5.16b, v5.16b, #6
+	WORD $0x6f0a04c6 // ushr v6.16b, v6.16b, #6
+	FLDPQ 224(R6), (F7, F9)
 	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e88948a // sdot v10.4s, v4.16b, v8.16b
-	WORD $0x6f830140 // mla v0.4s, v10.4s, v3.s[0]
-	WORD $0x6f0c04c4 // ushr v4.16b, v6.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e899488 // sdot v8.4s, v4.16b, v9.16b
-	WORD $0x6fa30100 // mla v0.4s, v8.4s, v3.s[1]
-	WORD $0x6f0a0442 // ushr v2.16b, v2.16b, #6
-	FLDPQ 192(R6), (F4, F8)
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e849449 // sdot v9.4s, v2.16b, v4.16b
-	WORD $0x6f830920 // mla v0.4s, v9.4s, v3.s[2]
-	WORD $0x6f0a04c2 // ushr v2.16b, v6.16b, #6
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e889444 // sdot v4.4s, v2.16b, v8.16b
-	WORD $0x6fa30880 // mla v0.4s, v4.4s, v3.s[3]
-	FMOVQ 48(R2), F2
-	WORD $0x4e3d1c43 // and v3.16b, v2.16b, v29.16b
-	FLDPQ 32(R6), (F4, F6)
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e849468 // sdot v8.4s, v3.16b, v4.16b
-	WORD $0x6f850100 // mla v0.4s, v8.4s, v5.s[0]
-	FMOVQ 64(R2), F3
-	WORD $0x4e3d1c64 // and v4.16b, v3.16b, v29.16b
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869488 // sdot v8.4s, v4.16b, v6.16b
-	WORD $0x6fa50100 // mla v0.4s, v8.4s, v5.s[1]
-	WORD $0x6f0e0444 // ushr v4.16b, v2.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FLDPQ 96(R6), (F6, F8)
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e869489 // sdot v9.4s, v4.16b, v6.16b
-	WORD $0x6f850920 // mla v0.4s, v9.4s, v5.s[2]
-	WORD $0x6f0e0464 // ushr v4.16b, v3.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e889486 // sdot v6.4s, v4.16b, v8.16b
-	WORD $0x6fa508c0 // mla v0.4s, v6.4s, v5.s[3]
-	WORD $0x6f0c0444 // ushr v4.16b, v2.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FLDPQ 160(R6), (F5, F6)
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e859488 // sdot v8.4s, v4.16b, v5.16b
-	WORD $0x6f810100 // mla v0.4s, v8.4s, v1.s[0]
-	WORD $0x6f0c0464 // ushr v4.16b, v3.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4e8794aa // sdot v10.4s, v5.16b, v7.16b
+	WORD $0x6f830948 // mla v8.4s, v10.4s, v3.s[2]
 	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e869485 // sdot v5.4s, v4.16b, v6.16b
-	WORD $0x6fa100a0 // mla v0.4s, v5.4s, v1.s[1]
-	WORD $0x6f0a0442 // ushr v2.16b, v2.16b, #6
-	FLDPQ 224(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
-	WORD $0x6f8108c0 // mla v0.4s, v6.4s, v1.s[2]
-	WORD $0x6f0a0462 // ushr v2.16b, v3.16b, #6
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e859443 // sdot v3.4s, v2.16b, v5.16b
-	WORD $0x6fa10860 // mla v0.4s, v3.4s, v1.s[3]
-	FSTPQ.P (F0, F7), 32(R5)
-	SUBS $1, R22, R22
-	BNE lane
-	FLDPQ -128(R5), (F0, F1)
-	FLDPQ -96(R5), (F2, F3)
-	FLDPQ -64(R5), (F4, F5)
-	FLDPQ -32(R5), (F6, F7)
-	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
-	WORD $0x4ea6bc82 // addp v2.4s, v4.4s, v6.4s
-	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
+	WORD $0x4e8994c5 // sdot v5.4s, v6.16b, v9.16b
+	WORD $0x6fa308a8 // mla v8.4s, v5.4s, v3.s[3]
+	FMOVQ 256(R6), F3
+	WORD $0x0e63c085 // smull v5.4s, v4.4h, v3.4h
+	WORD $0x4e638085 // smlal2 v5.4s, v4.8h, v3.8h
+	FMOVQ 272(R6), F3
+	WORD $0x0e638045 // smlal v5.4s, v2.4h, v3.4h
+	WORD $0x4e638045 // smlal2 v5.4s, v2.8h, v3.8h
+	WORD $0x4eb1b902 // addv s2, v8.4s
+	VEXT $4, V2.B16, V0.B16, V0.B16
+	WORD $0x4eb1b8a2 // addv s2, v5.4s
+	VEXT $4, V2.B16, V1.B16, V1.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V2.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V2.S4
-	VUZP1 V28.H8, V28.H8, V4.H8
-	VUZP2 V28.H8, V28.H8, V6.H8
+	ADD $80, R2, R14
+	ADD $80, R3, R15
+	ADD $80, R4, R19
+	ADD $80, R5, R20
+	VLD1R.P 4(R14), [V3.S4]
+	VLD1.P 4(R15), V3.S[1]
+	VLD1.P 4(R19), V3.S[2]
+	VLD1.P 4(R20), V3.S[3]
+	VUZP1 V3.H8, V3.H8, V4.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
-	WORD $0x0e2178c6 // fcvtl v6.4s, v6.4h
-	WORD $0x4ea3bc21 // addp v1.4s, v1.4s, v3.4s
-	WORD $0x4ea7bca3 // addp v3.4s, v5.4s, v7.4s
-	WORD $0x4ea3bc21 // addp v1.4s, v1.4s, v3.4s
+	VUZP2 V3.H8, V3.H8, V3.H8
+	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e22dc83 // fmul v3.4s, v4.4s, v2.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
-	WORD $0x6e22dcc2 // fmul v2.4s, v6.4s, v2.4s
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	ADD $84, R2
 	ADD $84, R3
+	ADD $84, R4
+	ADD $84, R5
 	ADD $320, R6
+	ADD $84, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -697,7 +700,7 @@ lane:
 	RET
 
 // func neonDotIQ2Rows(t *byte)
-TEXT ·neonDotIQ2Rows(SB), NOSPLIT, $128-8
+TEXT ·neonDotIQ2Rows(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
 	MOVD 0(R0), R1
 	MOVD 8(R0), R2
@@ -711,7 +714,7 @@ TEXT ·neonDotIQ2Rows(SB), NOSPLIT, $128-8
 	ADD $0, R10, R12
 	ADD $72, R0, R14
 	FMOVQ (R14), F31
-	MOVD ZR, R3
+	MOVD $2, R8
 	PCALIGN $16
 
 loop:
@@ -721,291 +724,107 @@ loop:
 	PRFM 192(R13), PLDL1KEEP
 	PRFM 256(R13), PLDL1KEEP
 	ADD $264, R13
-	ADD $8, RSP, R5
-	ADD $8, R0, R4
-	MOVD $4, R22
-	PCALIGN $16
-
-lane:
-	MOVD.P 8(R4), R2
-	ADD R3, R2, R2
-	FMOVS 0(R2), F0
-	VEXT $4, V0.B16, V30.B16, V30.B16
 	WORD $0x4f000400 // movi v0.4s, #0
-	MOVD 2(R2), R14
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	WORD $0x4f000401 // movi v1.4s, #0
+	MOVD $4, R23
+
+piece:
+	MOVD.P 16(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F2
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
 	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
+	UBFX $32, R14, $7, R15
 	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
+	UBFX $39, R14, $7, R15
 	FMOVD (R12)(R15<<3), F5
 	VZIP1 V3.D2, V2.D2, V2.D2
 	VZIP1 V5.D2, V4.D2, V3.D2
 	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 0(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 10(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
 	FMOVD (R11)(R15<<3), F3
+	UBFX $24, R14, $8, R15
+	FMOVD (R11)(R15<<3), F4
 	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
+	FMOVD (R12)(R15<<3), F5
 	UBFX $53, R14, $7, R15
+	FMOVD (R12)(R15<<3), F6
+	VZIP1 V4.D2, V3.D2, V3.D2
+	VZIP1 V6.D2, V5.D2, V4.D2
+	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
+	FMOVS R14, F4
+	FLDPQ.P 64(R6), (F5, F6)
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4e859447 // sdot v7.4s, v2.16b, v5.16b
+	WORD $0x4e869467 // sdot v7.4s, v3.16b, v6.16b
+	WORD $0x6f8400e1 // mla v1.4s, v7.4s, v4.s[0]
+	MOVD -8(R21), R14
+	UBFX $0, R14, $8, R15
+	FMOVD (R11)(R15<<3), F2
+	UBFX $8, R14, $8, R15
+	FMOVD (R11)(R15<<3), F3
+	UBFX $32, R14, $7, R15
+	FMOVD (R12)(R15<<3), F4
+	UBFX $39, R14, $7, R15
 	FMOVD (R12)(R15<<3), F5
 	VZIP1 V3.D2, V2.D2, V2.D2
 	VZIP1 V5.D2, V4.D2, V3.D2
 	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 32(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 18(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
 	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 64(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 26(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
 	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
+	FMOVD (R11)(R15<<3), F4
 	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
 	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 96(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 34(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
 	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 128(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 42(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 160(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 50(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 192(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	MOVD 58(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 224(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
-	WORD $0x4e859446 // sdot v6.4s, v2.16b, v5.16b
-	WORD $0x6f8300c0 // mla v0.4s, v6.4s, v3.s[0]
-	FMOVQ.P F0, 16(R5)
-	SUBS $1, R22, R22
-	BNE lane
-	FLDPQ -64(R5), (F0, F1)
-	FLDPQ -32(R5), (F2, F3)
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	FMOVD (R12)(R15<<3), F6
+	VZIP1 V4.D2, V3.D2, V3.D2
+	VZIP1 V6.D2, V5.D2, V4.D2
+	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
+	FMOVS R14, F4
+	FLDPQ -32(R6), (F5, F6)
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4e859447 // sdot v7.4s, v2.16b, v5.16b
+	WORD $0x4e869467 // sdot v7.4s, v3.16b, v6.16b
+	WORD $0x6f8400e1 // mla v1.4s, v7.4s, v4.s[0]
+	SUBS $1, R23, R23
+	BNE piece
+	WORD $0x4eb1b821 // addv s1, v1.4s
+	VEXT $4, V1.B16, V0.B16, V0.B16
+	SUB $256, R6
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V1.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	VUZP1 V30.H8, V30.H8, V2.H8
+	ADD $0, R2, R14
+	ADD $0, R3, R15
+	ADD $0, R4, R19
+	ADD $0, R5, R20
+	VLD1R.P 2(R14), [V2.H8]
+	VLD1.P 2(R15), V2.H[1]
+	VLD1.P 2(R19), V2.H[2]
+	VLD1.P 2(R20), V2.H[3]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	ADD $66, R2
 	ADD $66, R3
+	ADD $66, R4
+	ADD $66, R5
 	ADD $320, R6
+	ADD $66, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -1040,171 +859,43 @@ loop:
 	PRFM 448(R13), PLDL1KEEP
 	PRFM 512(R13), PLDL1KEEP
 	ADD $544, R13
-	FMOVQ 2(R2), F0
-	FMOVQ 18(R2), F1
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 2(R3), F0
-	FMOVQ 18(R3), F1
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 2(R4), F0
-	FMOVQ 18(R4), F1
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 2(R5), F0
-	FMOVQ 18(R5), F1
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 0(R2), R14
-	MOVHU 0(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 0(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 0(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F0
+	ADD $128, R6, R21
+	MOVD $4, R23
+
+block:
+	VLD1R.P 2(R2), [V0.H8]
+	VLD1.P 2(R3), V0.H[1]
+	VLD1.P 2(R4), V0.H[2]
+	VLD1.P 2(R5), V0.H[3]
 	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 128(R6), R14
-	VDUP R14, V1.S4
+	VLD1R.P 4(R21), [V1.S4]
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
+	FLDPQ.P 32(R2), (F1, F2)
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
+	WORD $0x4e849445 // sdot v5.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R3), (F1, F2)
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
+	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R4), (F1, F2)
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
+	WORD $0x4e849447 // sdot v7.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R5), (F1, F2)
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4e839428 // sdot v8.4s, v1.16b, v3.16b
+	WORD $0x4e849448 // sdot v8.4s, v2.16b, v4.16b
+	WORD $0x4ea6bca1 // addp v1.4s, v5.4s, v6.4s
+	WORD $0x4ea8bce2 // addp v2.4s, v7.4s, v8.4s
 	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 36(R2), F0
-	FMOVQ 52(R2), F1
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 36(R3), F0
-	FMOVQ 52(R3), F1
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 36(R4), F0
-	FMOVQ 52(R4), F1
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 36(R5), F0
-	FMOVQ 52(R5), F1
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 34(R2), R14
-	MOVHU 34(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 34(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 34(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F0
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 132(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 70(R2), F0
-	FMOVQ 86(R2), F1
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 70(R3), F0
-	FMOVQ 86(R3), F1
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 70(R4), F0
-	FMOVQ 86(R4), F1
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 70(R5), F0
-	FMOVQ 86(R5), F1
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 68(R2), R14
-	MOVHU 68(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 68(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 68(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F0
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 136(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 104(R2), F0
-	FMOVQ 120(R2), F1
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 104(R3), F0
-	FMOVQ 120(R3), F1
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 104(R4), F0
-	FMOVQ 120(R4), F1
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 104(R5), F0
-	FMOVQ 120(R5), F1
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 102(R2), R14
-	MOVHU 102(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 102(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 102(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F0
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 140(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $136, R2
-	ADD $136, R3
-	ADD $136, R4
-	ADD $136, R5
-	ADD $192, R6
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -1240,48 +931,14 @@ loop:
 	PRFM 192(R13), PLDL1KEEP
 	PRFM 256(R13), PLDL1KEEP
 	ADD $272, R13
-	FMOVQ 1(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 1(R3), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 1(R4), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 1(R5), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 0(R2), R14
-	MOVBU 0(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 0(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 0(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
+	ADD $128, R6, R21
+	MOVD $4, R23
+
+block:
+	VLD1R.P 1(R2), [V0.B16]
+	VLD1.P 1(R3), V0.B[1]
+	VLD1.P 1(R4), V0.B[2]
+	VLD1.P 1(R5), V0.B[3]
 	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
 	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
 	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
@@ -1289,194 +946,50 @@ loop:
 	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
 	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
 	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 128(R6), R14
-	VDUP R14, V1.S4
+	VLD1R.P 4(R21), [V1.S4]
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 18(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
+	FMOVQ.P 16(R2), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
 	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 18(R3), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
+	FLDPQ.P 32(R6), (F3, F4)
 	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 18(R4), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
+	WORD $0x4e839445 // sdot v5.4s, v2.16b, v3.16b
+	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
+	FMOVQ.P 16(R3), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
 	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
 	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 18(R5), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
+	WORD $0x4e839446 // sdot v6.4s, v2.16b, v3.16b
+	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
+	FMOVQ.P 16(R4), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
 	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
 	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 17(R2), R14
-	MOVBU 17(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 17(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 17(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 132(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
+	WORD $0x4e839447 // sdot v7.4s, v2.16b, v3.16b
+	WORD $0x4e849427 // sdot v7.4s, v1.16b, v4.16b
+	FMOVQ.P 16(R5), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4e839448 // sdot v8.4s, v2.16b, v3.16b
+	WORD $0x4e849428 // sdot v8.4s, v1.16b, v4.16b
+	WORD $0x4ea6bca1 // addp v1.4s, v5.4s, v6.4s
+	WORD $0x4ea8bce2 // addp v2.4s, v7.4s, v8.4s
 	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 35(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 35(R3), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 35(R4), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 35(R5), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 34(R2), R14
-	MOVBU 34(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 34(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 34(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 136(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 52(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 52(R3), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 52(R4), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 52(R5), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 51(R2), R14
-	MOVBU 51(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 51(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 51(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 140(R6), R14
-	VDUP R14, V1.S4
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $68, R2
-	ADD $68, R3
-	ADD $68, R4
-	ADD $68, R5
-	ADD $192, R6
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -1506,8 +1019,9 @@ loop:
 	PRFM 64(R13), PLDL1KEEP
 	PRFM 128(R13), PLDL1KEEP
 	ADD $144, R13
-	MOVD 4(R2), R14
-	MOVWU 12(R2), R15
+	ADD $16, R2, R21
+	MOVD -12(R21), R14
+	MOVWU -4(R21), R15
 	LSR $4, R15, R19
 	ORR R19<<32, R15, R15
 	AND $0x0f0f0f0f0f0f0f0f, R15, R15
@@ -1522,157 +1036,147 @@ loop:
 	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
 	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
 	VZIP2 V1.D2, V0.D2, V0.D2
-	WORD $0x4ea21c59 // orr v25.16b, v2.16b, v2.16b
-	WORD $0x4ea31c78 // orr v24.16b, v3.16b, v3.16b
-	WORD $0x4ea01c15 // orr v21.16b, v0.16b, v0.16b
-	WORD $0x4f000400 // movi v0.4s, #0
-	WORD $0x4f00041d // movi v29.4s, #0
-	WORD $0x4f00041c // movi v28.4s, #0
-	WORD $0x4f00041b // movi v27.4s, #0
-	WORD $0x4f00041a // movi v26.4s, #0
-	MOVD $2, R22
-	PCALIGN $16
+	WORD $0x4f000401 // movi v1.4s, #0
+	WORD $0x4f000404 // movi v4.4s, #0
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4f000406 // movi v6.4s, #0
+	MOVD $2, R23
 
-half:
-	FLDPQ 16(R2), (F0, F1)
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c23 // and v3.16b, v1.16b, v30.16b
-	FLDPQ 0(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
-	WORD $0x4e859466 // sdot v6.4s, v3.16b, v5.16b
-	WORD $0x6f9900dd // mla v29.4s, v6.4s, v25.s[0]
-	FLDPQ 0(R7), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
-	WORD $0x4e859466 // sdot v6.4s, v3.16b, v5.16b
-	WORD $0x6f9900dc // mla v28.4s, v6.4s, v25.s[0]
-	FLDPQ 0(R8), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
-	WORD $0x4e859466 // sdot v6.4s, v3.16b, v5.16b
-	WORD $0x6f9900db // mla v27.4s, v6.4s, v25.s[0]
-	FLDPQ 0(R9), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
-	WORD $0x4e859466 // sdot v6.4s, v3.16b, v5.16b
-	WORD $0x6f9900da // mla v26.4s, v6.4s, v25.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FLDPQ 64(R6), (F2, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	WORD $0x6fb9009d // mla v29.4s, v4.4s, v25.s[1]
-	FLDPQ 64(R7), (F2, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	WORD $0x6fb9009c // mla v28.4s, v4.4s, v25.s[1]
-	FLDPQ 64(R8), (F2, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	WORD $0x6fb9009b // mla v27.4s, v4.4s, v25.s[1]
-	FLDPQ 64(R9), (F2, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	WORD $0x6fb9009a // mla v26.4s, v4.4s, v25.s[1]
-	FLDPQ 48(R2), (F0, F1)
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c23 // and v3.16b, v1.16b, v30.16b
-	FLDPQ 32(R6), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
-	WORD $0x4e859466 // sdot v6.4s, v3.16b, v5.16b
-	WORD $0x6f9908dd // mla v29.4s, v6.4s, v25.s[2]
-	FLDPQ 32(R7), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
-	WORD $0x4e859466 // sdot v6.4s, v3.16b, v5.16b
-	WORD $0x6f9908dc // mla v28.4s, v6.4s, v25.s[2]
-	FLDPQ 32(R8), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
-	WORD $0x4e859466 // sdot v6.4s, v3.16b, v5.16b
-	WORD $0x6f9908db // mla v27.4s, v6.4s, v25.s[2]
-	FLDPQ 32(R9), (F4, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
-	WORD $0x4e859466 // sdot v6.4s, v3.16b, v5.16b
-	WORD $0x6f9908da // mla v26.4s, v6.4s, v25.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FLDPQ 96(R6), (F2, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	WORD $0x6fb9089d // mla v29.4s, v4.4s, v25.s[3]
-	FLDPQ 96(R7), (F2, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	WORD $0x6fb9089c // mla v28.4s, v4.4s, v25.s[3]
-	FLDPQ 96(R8), (F2, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	WORD $0x6fb9089b // mla v27.4s, v4.4s, v25.s[3]
-	FLDPQ 96(R9), (F2, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	WORD $0x6fb9089a // mla v26.4s, v4.4s, v25.s[3]
-	WORD $0x4eb81f19 // orr v25.16b, v24.16b, v24.16b
-	ADD $64, R2
-	ADD $128, R6
-	ADD $128, R7
-	ADD $128, R8
-	ADD $128, R9
-	SUBS $1, R22, R22
-	BNE half
-	WORD $0x4ebcbfa0 // addp v0.4s, v29.4s, v28.4s
-	WORD $0x4ebabf61 // addp v1.4s, v27.4s, v26.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 32(R6), R14
-	MOVWU 32(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 32(R8), R19
-	MOVWU 32(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
+piece:
+	FLDPQ.P 64(R21), (F7, F8)
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	FLDPQ.P 128(R6), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8201a1 // mla v1.4s, v13.4s, v2.s[0]
+	FLDPQ.P 128(R7), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8201a4 // mla v4.4s, v13.4s, v2.s[0]
+	FLDPQ.P 128(R8), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8201a5 // mla v5.4s, v13.4s, v2.s[0]
+	FLDPQ.P 128(R9), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8201a6 // mla v6.4s, v13.4s, v2.s[0]
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	FLDPQ -64(R6), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20161 // mla v1.4s, v11.4s, v2.s[1]
+	FLDPQ -64(R7), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20164 // mla v4.4s, v11.4s, v2.s[1]
+	FLDPQ -64(R8), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20165 // mla v5.4s, v11.4s, v2.s[1]
+	FLDPQ -64(R9), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20166 // mla v6.4s, v11.4s, v2.s[1]
+	FLDPQ -32(R21), (F7, F8)
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	FLDPQ -96(R6), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8209a1 // mla v1.4s, v13.4s, v2.s[2]
+	FLDPQ -96(R7), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8209a4 // mla v4.4s, v13.4s, v2.s[2]
+	FLDPQ -96(R8), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8209a5 // mla v5.4s, v13.4s, v2.s[2]
+	FLDPQ -96(R9), (F11, F12)
+	WORD $0x4f00040d // movi v13.4s, #0
+	WORD $0x4e8b952d // sdot v13.4s, v9.16b, v11.16b
+	WORD $0x4e8c954d // sdot v13.4s, v10.16b, v12.16b
+	WORD $0x6f8209a6 // mla v6.4s, v13.4s, v2.s[2]
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	FLDPQ -32(R6), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20961 // mla v1.4s, v11.4s, v2.s[3]
+	FLDPQ -32(R7), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20964 // mla v4.4s, v11.4s, v2.s[3]
+	FLDPQ -32(R8), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20965 // mla v5.4s, v11.4s, v2.s[3]
+	FLDPQ -32(R9), (F9, F10)
+	WORD $0x4f00040b // movi v11.4s, #0
+	WORD $0x4e8994eb // sdot v11.4s, v7.16b, v9.16b
+	WORD $0x4e8a950b // sdot v11.4s, v8.16b, v10.16b
+	WORD $0x6fa20966 // mla v6.4s, v11.4s, v2.s[3]
+	WORD $0x4ea31c62 // orr v2.16b, v3.16b, v3.16b
+	SUBS $1, R23, R23
+	BNE piece
 	FMOVQ 0(R6), F2
-	WORD $0x0e62c2a3 // smull v3.4s, v21.4h, v2.4h
-	WORD $0x4e6282a3 // smlal2 v3.4s, v21.8h, v2.8h
+	WORD $0x0e62c003 // smull v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
 	FMOVQ 0(R7), F2
-	WORD $0x0e62c2a4 // smull v4.4s, v21.4h, v2.4h
-	WORD $0x4e6282a4 // smlal2 v4.4s, v21.8h, v2.8h
+	WORD $0x0e62c007 // smull v7.4s, v0.4h, v2.4h
+	WORD $0x4e628007 // smlal2 v7.4s, v0.8h, v2.8h
 	FMOVQ 0(R8), F2
-	WORD $0x0e62c2a5 // smull v5.4s, v21.4h, v2.4h
-	WORD $0x4e6282a5 // smlal2 v5.4s, v21.8h, v2.8h
+	WORD $0x0e62c008 // smull v8.4s, v0.4h, v2.4h
+	WORD $0x4e628008 // smlal2 v8.4s, v0.8h, v2.8h
 	FMOVQ 0(R9), F2
-	WORD $0x0e62c2a6 // smull v6.4s, v21.4h, v2.4h
-	WORD $0x4e6282a6 // smlal2 v6.4s, v21.8h, v2.8h
-	WORD $0x4ea4bc62 // addp v2.4s, v3.4s, v4.4s
-	WORD $0x4ea6bca3 // addp v3.4s, v5.4s, v6.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU -128(R2), R14
-	VDUP R14, V3.S4
+	WORD $0x0e62c009 // smull v9.4s, v0.4h, v2.4h
+	WORD $0x4e628009 // smlal2 v9.4s, v0.8h, v2.8h
+	WORD $0x4ea7bc60 // addp v0.4s, v3.4s, v7.4s
+	WORD $0x4ea9bd02 // addp v2.4s, v8.4s, v9.4s
+	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
+	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
+	WORD $0x4ea6bca2 // addp v2.4s, v5.4s, v6.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V2.S4]
+	VLD1.P 4(R15), V2.S[1]
+	VLD1.P 4(R19), V2.S[2]
+	VLD1.P 4(R20), V2.S[3]
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	ADD $0, R2, R14
+	VLD1R.P 4(R14), [V3.S4]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
-	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e21dc81 // fmul v1.4s, v4.4s, v1.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e20dc40 // fmul v0.4s, v2.4s, v0.4s
+	WORD $0x4ea0d420 // fsub v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $16, R2
+	ADD $144, R2
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -1708,232 +1212,222 @@ loop:
 	PRFM 128(R13), PLDL1KEEP
 	PRFM 192(R13), PLDL1KEEP
 	ADD $210, R13
-	FMOVQ 192(R2), F0
+	ADD $0, R2, R21
+	FMOVQ 192(R21), F0
+	ADD $128, R21, R22
 	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
 	WORD $0x4f08a400 // sxtl2 v0.8h, v0.16b
 	WORD $0x0f10a422 // sxtl v2.4s, v1.4h
 	WORD $0x4f10a423 // sxtl2 v3.4s, v1.8h
 	WORD $0x0f10a404 // sxtl v4.4s, v0.4h
 	WORD $0x4f10a405 // sxtl2 v5.4s, v0.8h
-	WORD $0x4ea21c58 // orr v24.16b, v2.16b, v2.16b
-	WORD $0x4ea31c77 // orr v23.16b, v3.16b, v3.16b
-	WORD $0x4ea41c96 // orr v22.16b, v4.16b, v4.16b
-	WORD $0x4ea51cb5 // orr v21.16b, v5.16b, v5.16b
-	WORD $0x4f000402 // movi v2.4s, #0
-	FMOVQ 256(R6), F3
-	WORD $0x0e63c024 // smull v4.4s, v1.4h, v3.4h
-	WORD $0x4e638024 // smlal2 v4.4s, v1.8h, v3.8h
-	FMOVQ 272(R6), F3
-	WORD $0x0e638004 // smlal v4.4s, v0.4h, v3.4h
-	WORD $0x4e638004 // smlal2 v4.4s, v0.8h, v3.8h
-	WORD $0x4f255483 // shl v3.4s, v4.4s, #5
-	WORD $0x6ea3845c // sub v28.4s, v2.4s, v3.4s
-	FMOVQ 256(R7), F3
-	WORD $0x0e63c024 // smull v4.4s, v1.4h, v3.4h
-	WORD $0x4e638024 // smlal2 v4.4s, v1.8h, v3.8h
-	FMOVQ 272(R7), F3
-	WORD $0x0e638004 // smlal v4.4s, v0.4h, v3.4h
-	WORD $0x4e638004 // smlal2 v4.4s, v0.8h, v3.8h
-	WORD $0x4f255483 // shl v3.4s, v4.4s, #5
-	WORD $0x6ea3845b // sub v27.4s, v2.4s, v3.4s
-	FMOVQ 256(R8), F3
-	WORD $0x0e63c024 // smull v4.4s, v1.4h, v3.4h
-	WORD $0x4e638024 // smlal2 v4.4s, v1.8h, v3.8h
-	FMOVQ 272(R8), F3
-	WORD $0x0e638004 // smlal v4.4s, v0.4h, v3.4h
-	WORD $0x4e638004 // smlal2 v4.4s, v0.8h, v3.8h
-	WORD $0x4f255483 // shl v3.4s, v4.4s, #5
-	WORD $0x6ea3845a // sub v26.4s, v2.4s, v3.4s
-	FMOVQ 256(R9), F3
-	WORD $0x0e63c024 // smull v4.4s, v1.4h, v3.4h
-	WORD $0x4e638024 // smlal2 v4.4s, v1.8h, v3.8h
-	FMOVQ 272(R9), F1
-	WORD $0x0e618004 // smlal v4.4s, v0.4h, v1.4h
-	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
-	WORD $0x4f255480 // shl v0.4s, v4.4s, #5
-	WORD $0x6ea08459 // sub v25.4s, v2.4s, v0.4s
-	MOVD R2, R3
-	MOVD $2, R22
-	PCALIGN $16
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4f000409 // movi v9.4s, #0
+	MOVD $2, R23
 
-half:
-	FMOVQ 128(R3), F0
-	FMOVQ 0(R2), F1
-	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
-	WORD $0x4f0c5403 // shl v3.16b, v0.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	WORD $0x4ea31c42 // orr v2.16b, v2.16b, v3.16b
-	FLDPQ 0(R6), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839445 // sdot v5.4s, v2.16b, v3.16b
-	WORD $0x6f9800bc // mla v28.4s, v5.4s, v24.s[0]
-	FLDPQ 0(R7), (F3, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e839446 // sdot v6.4s, v2.16b, v3.16b
-	WORD $0x6f9800db // mla v27.4s, v6.4s, v24.s[0]
-	FLDPQ 0(R8), (F3, F6)
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e839447 // sdot v7.4s, v2.16b, v3.16b
-	WORD $0x6f9800fa // mla v26.4s, v7.4s, v24.s[0]
-	FLDPQ 0(R9), (F3, F7)
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e839448 // sdot v8.4s, v2.16b, v3.16b
-	WORD $0x6f980119 // mla v25.4s, v8.4s, v24.s[0]
-	FMOVQ 144(R3), F2
-	FMOVQ 16(R2), F3
-	WORD $0x4e3e1c68 // and v8.16b, v3.16b, v30.16b
-	WORD $0x4f0c5449 // shl v9.16b, v2.16b, #4
-	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
-	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e849509 // sdot v9.4s, v8.16b, v4.16b
-	WORD $0x6fb8013c // mla v28.4s, v9.4s, v24.s[1]
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e859504 // sdot v4.4s, v8.16b, v5.16b
-	WORD $0x6fb8009b // mla v27.4s, v4.4s, v24.s[1]
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e869504 // sdot v4.4s, v8.16b, v6.16b
-	WORD $0x6fb8009a // mla v26.4s, v4.4s, v24.s[1]
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e879504 // sdot v4.4s, v8.16b, v7.16b
-	WORD $0x6fb80099 // mla v25.4s, v4.4s, v24.s[1]
-	FMOVQ 32(R2), F4
-	WORD $0x4e3e1c85 // and v5.16b, v4.16b, v30.16b
-	WORD $0x4f0a5406 // shl v6.16b, v0.16b, #2
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	WORD $0x4ea61ca5 // orr v5.16b, v5.16b, v6.16b
-	FLDPQ 32(R6), (F6, F7)
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e8694a8 // sdot v8.4s, v5.16b, v6.16b
-	WORD $0x6f98091c // mla v28.4s, v8.4s, v24.s[2]
-	FLDPQ 32(R7), (F6, F8)
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e8694a9 // sdot v9.4s, v5.16b, v6.16b
-	WORD $0x6f98093b // mla v27.4s, v9.4s, v24.s[2]
-	FLDPQ 32(R8), (F6, F9)
-	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e8694aa // sdot v10.4s, v5.16b, v6.16b
-	WORD $0x6f98095a // mla v26.4s, v10.4s, v24.s[2]
-	FLDPQ 32(R9), (F6, F10)
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e8694ab // sdot v11.4s, v5.16b, v6.16b
-	WORD $0x6f980979 // mla v25.4s, v11.4s, v24.s[2]
-	FMOVQ 48(R2), F5
-	WORD $0x4e3e1ca6 // and v6.16b, v5.16b, v30.16b
-	WORD $0x4f0a544b // shl v11.16b, v2.16b, #2
+piece:
+	FLDPQ.P 32(R22), (F10, F11)
+	FLDPQ.P 64(R21), (F12, F13)
+	WORD $0x4e3e1d8e // and v14.16b, v12.16b, v30.16b
+	WORD $0x4f0c554f // shl v15.16b, v10.16b, #4
+	WORD $0x4e3d1def // and v15.16b, v15.16b, v29.16b
+	WORD $0x4eaf1dce // orr v14.16b, v14.16b, v15.16b
+	WORD $0x4e3e1daf // and v15.16b, v13.16b, v30.16b
+	WORD $0x4f0c5570 // shl v16.16b, v11.16b, #4
+	WORD $0x4e3d1e10 // and v16.16b, v16.16b, v29.16b
+	WORD $0x4eb01def // orr v15.16b, v15.16b, v16.16b
+	FLDPQ.P 128(R6), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e9095d2 // sdot v18.4s, v14.16b, v16.16b
+	WORD $0x6f820246 // mla v6.4s, v18.4s, v2.s[0]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e9195f0 // sdot v16.4s, v15.16b, v17.16b
+	WORD $0x6fa20206 // mla v6.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R7), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e9095d2 // sdot v18.4s, v14.16b, v16.16b
+	WORD $0x6f820247 // mla v7.4s, v18.4s, v2.s[0]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e9195f0 // sdot v16.4s, v15.16b, v17.16b
+	WORD $0x6fa20207 // mla v7.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R8), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e9095d2 // sdot v18.4s, v14.16b, v16.16b
+	WORD $0x6f820248 // mla v8.4s, v18.4s, v2.s[0]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e9195f0 // sdot v16.4s, v15.16b, v17.16b
+	WORD $0x6fa20208 // mla v8.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R9), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e9095d2 // sdot v18.4s, v14.16b, v16.16b
+	WORD $0x6f820249 // mla v9.4s, v18.4s, v2.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e9195ee // sdot v14.4s, v15.16b, v17.16b
+	WORD $0x6fa201c9 // mla v9.4s, v14.4s, v2.s[1]
+	FLDPQ -32(R21), (F14, F15)
+	WORD $0x4e3e1dd0 // and v16.16b, v14.16b, v30.16b
+	WORD $0x4f0a5551 // shl v17.16b, v10.16b, #2
+	WORD $0x4e3d1e31 // and v17.16b, v17.16b, v29.16b
+	WORD $0x4eb11e10 // orr v16.16b, v16.16b, v17.16b
+	WORD $0x4e3e1df1 // and v17.16b, v15.16b, v30.16b
+	WORD $0x4f0a5572 // shl v18.16b, v11.16b, #2
+	WORD $0x4e3d1e52 // and v18.16b, v18.16b, v29.16b
+	WORD $0x4eb21e31 // orr v17.16b, v17.16b, v18.16b
+	FLDPQ -96(R6), (F18, F19)
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4e929614 // sdot v20.4s, v16.16b, v18.16b
+	WORD $0x6f820a86 // mla v6.4s, v20.4s, v2.s[2]
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e939632 // sdot v18.4s, v17.16b, v19.16b
+	WORD $0x6fa20a46 // mla v6.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R7), (F18, F19)
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4e929614 // sdot v20.4s, v16.16b, v18.16b
+	WORD $0x6f820a87 // mla v7.4s, v20.4s, v2.s[2]
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e939632 // sdot v18.4s, v17.16b, v19.16b
+	WORD $0x6fa20a47 // mla v7.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R8), (F18, F19)
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4e929614 // sdot v20.4s, v16.16b, v18.16b
+	WORD $0x6f820a88 // mla v8.4s, v20.4s, v2.s[2]
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e939632 // sdot v18.4s, v17.16b, v19.16b
+	WORD $0x6fa20a48 // mla v8.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R9), (F18, F19)
+	WORD $0x4f000414 // movi v20.4s, #0
+	WORD $0x4e929614 // sdot v20.4s, v16.16b, v18.16b
+	WORD $0x6f820a89 // mla v9.4s, v20.4s, v2.s[2]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e939630 // sdot v16.4s, v17.16b, v19.16b
+	WORD $0x6fa20a09 // mla v9.4s, v16.4s, v2.s[3]
+	WORD $0x6f0c058c // ushr v12.16b, v12.16b, #4
+	WORD $0x4e3d1d50 // and v16.16b, v10.16b, v29.16b
+	WORD $0x4eb01d8c // orr v12.16b, v12.16b, v16.16b
+	WORD $0x6f0c05ad // ushr v13.16b, v13.16b, #4
+	WORD $0x4e3d1d70 // and v16.16b, v11.16b, v29.16b
+	WORD $0x4eb01dad // orr v13.16b, v13.16b, v16.16b
+	FLDPQ -64(R6), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e909592 // sdot v18.4s, v12.16b, v16.16b
+	WORD $0x6f830246 // mla v6.4s, v18.4s, v3.s[0]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e9195b0 // sdot v16.4s, v13.16b, v17.16b
+	WORD $0x6fa30206 // mla v6.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R7), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e909592 // sdot v18.4s, v12.16b, v16.16b
+	WORD $0x6f830247 // mla v7.4s, v18.4s, v3.s[0]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e9195b0 // sdot v16.4s, v13.16b, v17.16b
+	WORD $0x6fa30207 // mla v7.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R8), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e909592 // sdot v18.4s, v12.16b, v16.16b
+	WORD $0x6f830248 // mla v8.4s, v18.4s, v3.s[0]
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e9195b0 // sdot v16.4s, v13.16b, v17.16b
+	WORD $0x6fa30208 // mla v8.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R9), (F16, F17)
+	WORD $0x4f000412 // movi v18.4s, #0
+	WORD $0x4e909592 // sdot v18.4s, v12.16b, v16.16b
+	WORD $0x6f830249 // mla v9.4s, v18.4s, v3.s[0]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e9195ac // sdot v12.4s, v13.16b, v17.16b
+	WORD $0x6fa30189 // mla v9.4s, v12.4s, v3.s[1]
+	WORD $0x6f0c05cc // ushr v12.16b, v14.16b, #4
+	WORD $0x6f0e054a // ushr v10.16b, v10.16b, #2
+	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
+	WORD $0x4eaa1d8a // orr v10.16b, v12.16b, v10.16b
+	WORD $0x6f0c05ec // ushr v12.16b, v15.16b, #4
+	WORD $0x6f0e056b // ushr v11.16b, v11.16b, #2
 	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1cc6 // orr v6.16b, v6.16b, v11.16b
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e8794cb // sdot v11.4s, v6.16b, v7.16b
-	WORD $0x6fb8097c // mla v28.4s, v11.4s, v24.s[3]
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e8894c7 // sdot v7.4s, v6.16b, v8.16b
-	WORD $0x6fb808fb // mla v27.4s, v7.4s, v24.s[3]
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e8994c7 // sdot v7.4s, v6.16b, v9.16b
-	WORD $0x6fb808fa // mla v26.4s, v7.4s, v24.s[3]
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e8a94c7 // sdot v7.4s, v6.16b, v10.16b
-	WORD $0x6fb808f9 // mla v25.4s, v7.4s, v24.s[3]
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	WORD $0x4e3d1c06 // and v6.16b, v0.16b, v29.16b
-	WORD $0x4ea61c21 // orr v1.16b, v1.16b, v6.16b
-	FLDPQ 64(R6), (F6, F7)
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e869428 // sdot v8.4s, v1.16b, v6.16b
-	WORD $0x6f97011c // mla v28.4s, v8.4s, v23.s[0]
-	FLDPQ 64(R7), (F6, F8)
-	WORD $0x4f000409 // movi v9.4s, #0
-	WORD $0x4e869429 // sdot v9.4s, v1.16b, v6.16b
-	WORD $0x6f97013b // mla v27.4s, v9.4s, v23.s[0]
-	FLDPQ 64(R8), (F6, F9)
+	WORD $0x4eab1d8b // orr v11.16b, v12.16b, v11.16b
+	FLDPQ -32(R6), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c6 // mla v6.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30986 // mla v6.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R7), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c7 // mla v7.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30987 // mla v7.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R8), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c8 // mla v8.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30988 // mla v8.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R9), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c9 // mla v9.4s, v14.4s, v3.s[2]
 	WORD $0x4f00040a // movi v10.4s, #0
-	WORD $0x4e86942a // sdot v10.4s, v1.16b, v6.16b
-	WORD $0x6f97015a // mla v26.4s, v10.4s, v23.s[0]
-	FLDPQ 64(R9), (F6, F10)
-	WORD $0x4f00040b // movi v11.4s, #0
-	WORD $0x4e86942b // sdot v11.4s, v1.16b, v6.16b
-	WORD $0x6f970179 // mla v25.4s, v11.4s, v23.s[0]
-	WORD $0x6f0c0461 // ushr v1.16b, v3.16b, #4
-	WORD $0x4e3d1c43 // and v3.16b, v2.16b, v29.16b
-	WORD $0x4ea31c21 // orr v1.16b, v1.16b, v3.16b
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e879423 // sdot v3.4s, v1.16b, v7.16b
-	WORD $0x6fb7007c // mla v28.4s, v3.4s, v23.s[1]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e889423 // sdot v3.4s, v1.16b, v8.16b
-	WORD $0x6fb7007b // mla v27.4s, v3.4s, v23.s[1]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e899423 // sdot v3.4s, v1.16b, v9.16b
-	WORD $0x6fb7007a // mla v26.4s, v3.4s, v23.s[1]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e8a9423 // sdot v3.4s, v1.16b, v10.16b
-	WORD $0x6fb70079 // mla v25.4s, v3.4s, v23.s[1]
-	WORD $0x6f0c0481 // ushr v1.16b, v4.16b, #4
-	WORD $0x6f0e0400 // ushr v0.16b, v0.16b, #2
-	WORD $0x4e3d1c00 // and v0.16b, v0.16b, v29.16b
-	WORD $0x4ea01c20 // orr v0.16b, v1.16b, v0.16b
-	FLDPQ 96(R6), (F1, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e819404 // sdot v4.4s, v0.16b, v1.16b
-	WORD $0x6f97089c // mla v28.4s, v4.4s, v23.s[2]
-	FLDPQ 96(R7), (F1, F4)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e819406 // sdot v6.4s, v0.16b, v1.16b
-	WORD $0x6f9708db // mla v27.4s, v6.4s, v23.s[2]
-	FLDPQ 96(R8), (F1, F6)
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e819407 // sdot v7.4s, v0.16b, v1.16b
-	WORD $0x6f9708fa // mla v26.4s, v7.4s, v23.s[2]
-	FLDPQ 96(R9), (F1, F7)
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e819408 // sdot v8.4s, v0.16b, v1.16b
-	WORD $0x6f970919 // mla v25.4s, v8.4s, v23.s[2]
-	WORD $0x6f0c04a0 // ushr v0.16b, v5.16b, #4
-	WORD $0x6f0e0441 // ushr v1.16b, v2.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c00 // orr v0.16b, v0.16b, v1.16b
-	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x4e839401 // sdot v1.4s, v0.16b, v3.16b
-	WORD $0x6fb7083c // mla v28.4s, v1.4s, v23.s[3]
-	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x4e849401 // sdot v1.4s, v0.16b, v4.16b
-	WORD $0x6fb7083b // mla v27.4s, v1.4s, v23.s[3]
-	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x4e869401 // sdot v1.4s, v0.16b, v6.16b
-	WORD $0x6fb7083a // mla v26.4s, v1.4s, v23.s[3]
-	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x4e879401 // sdot v1.4s, v0.16b, v7.16b
-	WORD $0x6fb70839 // mla v25.4s, v1.4s, v23.s[3]
-	WORD $0x4eb61ed8 // orr v24.16b, v22.16b, v22.16b
-	WORD $0x4eb51eb7 // orr v23.16b, v21.16b, v21.16b
-	ADD $64, R2
-	ADD $32, R3
-	ADD $128, R6
-	ADD $128, R7
-	ADD $128, R8
-	ADD $128, R9
-	SUBS $1, R22, R22
-	BNE half
-	WORD $0x4ebbbf80 // addp v0.4s, v28.4s, v27.4s
-	WORD $0x4eb9bf41 // addp v1.4s, v26.4s, v25.4s
+	WORD $0x4e8d956a // sdot v10.4s, v11.16b, v13.16b
+	WORD $0x6fa30949 // mla v9.4s, v10.4s, v3.s[3]
+	WORD $0x4ea41c82 // orr v2.16b, v4.16b, v4.16b
+	WORD $0x4ea51ca3 // orr v3.16b, v5.16b, v5.16b
+	SUBS $1, R23, R23
+	BNE piece
+	FMOVQ 0(R6), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R6), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea284c6 // sub v6.4s, v6.4s, v2.4s
+	FMOVQ 0(R7), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R7), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea284e7 // sub v7.4s, v7.4s, v2.4s
+	FMOVQ 0(R8), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R8), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea28508 // sub v8.4s, v8.4s, v2.4s
+	FMOVQ 0(R9), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R9), F1
+	WORD $0x0e618003 // smlal v3.4s, v0.4h, v1.4h
+	WORD $0x4e618003 // smlal2 v3.4s, v0.8h, v1.8h
+	WORD $0x4f255460 // shl v0.4s, v3.4s, #5
+	WORD $0x6ea08529 // sub v9.4s, v9.4s, v0.4s
+	WORD $0x4ea7bcc0 // addp v0.4s, v6.4s, v7.4s
+	WORD $0x4ea9bd01 // addp v1.4s, v8.4s, v9.4s
 	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V1.S4]
+	VLD1.P 4(R15), V1.S[1]
+	VLD1.P 4(R19), V1.S[2]
+	VLD1.P 4(R20), V1.S[3]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 32(R6), R14
-	MOVWU 32(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 32(R8), R19
-	MOVWU 32(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	MOVHU 80(R2), R14
-	VDUP R14, V2.H8
+	ADD $208, R2, R14
+	VLD1R.P 2(R14), [V2.H8]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $82, R2
+	ADD $210, R2
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -1967,7 +1461,8 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $84, R13
-	FMOVQ 0(R2), F0
+	ADD $16, R2, R21
+	FMOVQ -16(R21), F0
 	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
 	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
 	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
@@ -1978,209 +1473,195 @@ loop:
 	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
 	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
 	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	WORD $0x4ea41c98 // orr v24.16b, v4.16b, v4.16b
-	WORD $0x4ea31c77 // orr v23.16b, v3.16b, v3.16b
-	WORD $0x4ea51cb6 // orr v22.16b, v5.16b, v5.16b
-	WORD $0x4ea11c35 // orr v21.16b, v1.16b, v1.16b
-	WORD $0x4ea21c54 // orr v20.16b, v2.16b, v2.16b
-	WORD $0x4ea01c13 // orr v19.16b, v0.16b, v0.16b
-	WORD $0x4f000400 // movi v0.4s, #0
-	WORD $0x4f00041c // movi v28.4s, #0
-	WORD $0x4f00041b // movi v27.4s, #0
-	WORD $0x4f00041a // movi v26.4s, #0
-	WORD $0x4f000419 // movi v25.4s, #0
-	MOVD $2, R22
-	PCALIGN $16
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4f000409 // movi v9.4s, #0
+	MOVD $2, R23
 
-half:
-	FMOVQ 16(R2), F0
-	WORD $0x4e3d1c01 // and v1.16b, v0.16b, v29.16b
-	FLDPQ 0(R6), (F2, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x6f98009c // mla v28.4s, v4.4s, v24.s[0]
-	FLDPQ 0(R7), (F2, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x6f9800bb // mla v27.4s, v5.4s, v24.s[0]
-	FLDPQ 0(R8), (F2, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x6f9800da // mla v26.4s, v6.4s, v24.s[0]
-	FLDPQ 0(R9), (F2, F6)
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x6f9800f9 // mla v25.4s, v7.4s, v24.s[0]
-	FMOVQ 32(R2), F1
-	WORD $0x4e3d1c22 // and v2.16b, v1.16b, v29.16b
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e839447 // sdot v7.4s, v2.16b, v3.16b
-	WORD $0x6fb800fc // mla v28.4s, v7.4s, v24.s[1]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e849443 // sdot v3.4s, v2.16b, v4.16b
-	WORD $0x6fb8007b // mla v27.4s, v3.4s, v24.s[1]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e859443 // sdot v3.4s, v2.16b, v5.16b
-	WORD $0x6fb8007a // mla v26.4s, v3.4s, v24.s[1]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e869443 // sdot v3.4s, v2.16b, v6.16b
-	WORD $0x6fb80079 // mla v25.4s, v3.4s, v24.s[1]
-	WORD $0x6f0e0402 // ushr v2.16b, v0.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	FLDPQ 64(R6), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839445 // sdot v5.4s, v2.16b, v3.16b
-	WORD $0x6f9808bc // mla v28.4s, v5.4s, v24.s[2]
-	FLDPQ 64(R7), (F3, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e839446 // sdot v6.4s, v2.16b, v3.16b
-	WORD $0x6f9808db // mla v27.4s, v6.4s, v24.s[2]
-	FLDPQ 64(R8), (F3, F6)
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e839447 // sdot v7.4s, v2.16b, v3.16b
-	WORD $0x6f9808fa // mla v26.4s, v7.4s, v24.s[2]
-	FLDPQ 64(R9), (F3, F7)
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e839448 // sdot v8.4s, v2.16b, v3.16b
-	WORD $0x6f980919 // mla v25.4s, v8.4s, v24.s[2]
-	WORD $0x6f0e0422 // ushr v2.16b, v1.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e849443 // sdot v3.4s, v2.16b, v4.16b
-	WORD $0x6fb8087c // mla v28.4s, v3.4s, v24.s[3]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e859443 // sdot v3.4s, v2.16b, v5.16b
-	WORD $0x6fb8087b // mla v27.4s, v3.4s, v24.s[3]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e869443 // sdot v3.4s, v2.16b, v6.16b
-	WORD $0x6fb8087a // mla v26.4s, v3.4s, v24.s[3]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e879443 // sdot v3.4s, v2.16b, v7.16b
-	WORD $0x6fb80879 // mla v25.4s, v3.4s, v24.s[3]
-	WORD $0x6f0c0402 // ushr v2.16b, v0.16b, #4
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	FLDPQ 128(R6), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839445 // sdot v5.4s, v2.16b, v3.16b
-	WORD $0x6f9700bc // mla v28.4s, v5.4s, v23.s[0]
-	FLDPQ 128(R7), (F3, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e839446 // sdot v6.4s, v2.16b, v3.16b
-	WORD $0x6f9700db // mla v27.4s, v6.4s, v23.s[0]
-	FLDPQ 128(R8), (F3, F6)
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e839447 // sdot v7.4s, v2.16b, v3.16b
-	WORD $0x6f9700fa // mla v26.4s, v7.4s, v23.s[0]
-	FLDPQ 128(R9), (F3, F7)
-	WORD $0x4f000408 // movi v8.4s, #0
-	WORD $0x4e839448 // sdot v8.4s, v2.16b, v3.16b
-	WORD $0x6f970119 // mla v25.4s, v8.4s, v23.s[0]
-	WORD $0x6f0c0422 // ushr v2.16b, v1.16b, #4
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e849443 // sdot v3.4s, v2.16b, v4.16b
-	WORD $0x6fb7007c // mla v28.4s, v3.4s, v23.s[1]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e859443 // sdot v3.4s, v2.16b, v5.16b
-	WORD $0x6fb7007b // mla v27.4s, v3.4s, v23.s[1]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e869443 // sdot v3.4s, v2.16b, v6.16b
-	WORD $0x6fb7007a // mla v26.4s, v3.4s, v23.s[1]
-	WORD $0x4f000403 // movi v3.4s, #0
-	WORD $0x4e879443 // sdot v3.4s, v2.16b, v7.16b
-	WORD $0x6fb70079 // mla v25.4s, v3.4s, v23.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FLDPQ 192(R6), (F2, F3)
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x6f97089c // mla v28.4s, v4.4s, v23.s[2]
-	FLDPQ 192(R7), (F2, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x6f9708bb // mla v27.4s, v5.4s, v23.s[2]
-	FLDPQ 192(R8), (F2, F5)
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x6f9708da // mla v26.4s, v6.4s, v23.s[2]
-	FLDPQ 192(R9), (F2, F6)
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x6f9708f9 // mla v25.4s, v7.4s, v23.s[2]
-	WORD $0x6f0a0420 // ushr v0.16b, v1.16b, #6
-	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x4e839401 // sdot v1.4s, v0.16b, v3.16b
-	WORD $0x6fb7083c // mla v28.4s, v1.4s, v23.s[3]
-	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x4e849401 // sdot v1.4s, v0.16b, v4.16b
-	WORD $0x6fb7083b // mla v27.4s, v1.4s, v23.s[3]
-	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x4e859401 // sdot v1.4s, v0.16b, v5.16b
-	WORD $0x6fb7083a // mla v26.4s, v1.4s, v23.s[3]
-	WORD $0x4f000401 // movi v1.4s, #0
-	WORD $0x4e869401 // sdot v1.4s, v0.16b, v6.16b
-	WORD $0x6fb70839 // mla v25.4s, v1.4s, v23.s[3]
-	WORD $0x4eb61ed8 // orr v24.16b, v22.16b, v22.16b
-	WORD $0x4eb51eb7 // orr v23.16b, v21.16b, v21.16b
-	ADD $32, R2
-	ADD $32, R6
-	ADD $32, R7
-	ADD $32, R8
-	ADD $32, R9
-	SUBS $1, R22, R22
-	BNE half
-	WORD $0x4ebbbf80 // addp v0.4s, v28.4s, v27.4s
-	WORD $0x4eb9bf41 // addp v1.4s, v26.4s, v25.4s
+piece:
+	FLDPQ.P 32(R21), (F10, F11)
+	WORD $0x4e3d1d4c // and v12.16b, v10.16b, v29.16b
+	WORD $0x4e3d1d6d // and v13.16b, v11.16b, v29.16b
+	FLDPQ.P 32(R6), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840206 // mla v6.4s, v16.4s, v4.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa401c6 // mla v6.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R7), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840207 // mla v7.4s, v16.4s, v4.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa401c7 // mla v7.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R8), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840208 // mla v8.4s, v16.4s, v4.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa401c8 // mla v8.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R9), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840209 // mla v9.4s, v16.4s, v4.s[0]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8f95ac // sdot v12.4s, v13.16b, v15.16b
+	WORD $0x6fa40189 // mla v9.4s, v12.4s, v4.s[1]
+	WORD $0x6f0e054c // ushr v12.16b, v10.16b, #2
+	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
+	WORD $0x6f0e056d // ushr v13.16b, v11.16b, #2
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	FLDPQ 32(R6), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840a06 // mla v6.4s, v16.4s, v4.s[2]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa409c6 // mla v6.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R7), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840a07 // mla v7.4s, v16.4s, v4.s[2]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa409c7 // mla v7.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R8), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840a08 // mla v8.4s, v16.4s, v4.s[2]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa409c8 // mla v8.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R9), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f840a09 // mla v9.4s, v16.4s, v4.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8f95ac // sdot v12.4s, v13.16b, v15.16b
+	WORD $0x6fa40989 // mla v9.4s, v12.4s, v4.s[3]
+	WORD $0x6f0c054c // ushr v12.16b, v10.16b, #4
+	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
+	WORD $0x6f0c056d // ushr v13.16b, v11.16b, #4
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	FLDPQ 96(R6), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f830206 // mla v6.4s, v16.4s, v3.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa301c6 // mla v6.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R7), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f830207 // mla v7.4s, v16.4s, v3.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa301c7 // mla v7.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R8), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f830208 // mla v8.4s, v16.4s, v3.s[0]
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8f95ae // sdot v14.4s, v13.16b, v15.16b
+	WORD $0x6fa301c8 // mla v8.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R9), (F14, F15)
+	WORD $0x4f000410 // movi v16.4s, #0
+	WORD $0x4e8e9590 // sdot v16.4s, v12.16b, v14.16b
+	WORD $0x6f830209 // mla v9.4s, v16.4s, v3.s[0]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8f95ac // sdot v12.4s, v13.16b, v15.16b
+	WORD $0x6fa30189 // mla v9.4s, v12.4s, v3.s[1]
+	WORD $0x6f0a054a // ushr v10.16b, v10.16b, #6
+	WORD $0x6f0a056b // ushr v11.16b, v11.16b, #6
+	FLDPQ 160(R6), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c6 // mla v6.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30986 // mla v6.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R7), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c7 // mla v7.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30987 // mla v7.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R8), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c8 // mla v8.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040c // movi v12.4s, #0
+	WORD $0x4e8d956c // sdot v12.4s, v11.16b, v13.16b
+	WORD $0x6fa30988 // mla v8.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R9), (F12, F13)
+	WORD $0x4f00040e // movi v14.4s, #0
+	WORD $0x4e8c954e // sdot v14.4s, v10.16b, v12.16b
+	WORD $0x6f8309c9 // mla v9.4s, v14.4s, v3.s[2]
+	WORD $0x4f00040a // movi v10.4s, #0
+	WORD $0x4e8d956a // sdot v10.4s, v11.16b, v13.16b
+	WORD $0x6fa30949 // mla v9.4s, v10.4s, v3.s[3]
+	WORD $0x4ea51ca4 // orr v4.16b, v5.16b, v5.16b
+	WORD $0x4ea11c23 // orr v3.16b, v1.16b, v1.16b
+	SUBS $1, R23, R23
+	BNE piece
+	FMOVQ 192(R6), F1
+	WORD $0x0e61c043 // smull v3.4s, v2.4h, v1.4h
+	WORD $0x4e618043 // smlal2 v3.4s, v2.8h, v1.8h
+	FMOVQ 208(R6), F1
+	WORD $0x0e618003 // smlal v3.4s, v0.4h, v1.4h
+	WORD $0x4e618003 // smlal2 v3.4s, v0.8h, v1.8h
+	FMOVQ 192(R7), F1
+	WORD $0x0e61c044 // smull v4.4s, v2.4h, v1.4h
+	WORD $0x4e618044 // smlal2 v4.4s, v2.8h, v1.8h
+	FMOVQ 208(R7), F1
+	WORD $0x0e618004 // smlal v4.4s, v0.4h, v1.4h
+	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
+	FMOVQ 192(R8), F1
+	WORD $0x0e61c045 // smull v5.4s, v2.4h, v1.4h
+	WORD $0x4e618045 // smlal2 v5.4s, v2.8h, v1.8h
+	FMOVQ 208(R8), F1
+	WORD $0x0e618005 // smlal v5.4s, v0.4h, v1.4h
+	WORD $0x4e618005 // smlal2 v5.4s, v0.8h, v1.8h
+	FMOVQ 192(R9), F1
+	WORD $0x0e61c04a // smull v10.4s, v2.4h, v1.4h
+	WORD $0x4e61804a // smlal2 v10.4s, v2.8h, v1.8h
+	FMOVQ 208(R9), F1
+	WORD $0x0e61800a // smlal v10.4s, v0.4h, v1.4h
+	WORD $0x4e61800a // smlal2 v10.4s, v0.8h, v1.8h
+	WORD $0x4ea4bc60 // addp v0.4s, v3.4s, v4.4s
+	WORD $0x4eaabca1 // addp v1.4s, v5.4s, v10.4s
 	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 224(R6), R14
-	MOVWU 224(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 224(R8), R19
-	MOVWU 224(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	FMOVQ 192(R6), F2
-	WORD $0x0e62c283 // smull v3.4s, v20.4h, v2.4h
-	WORD $0x4e628283 // smlal2 v3.4s, v20.8h, v2.8h
-	FMOVQ 208(R6), F2
-	WORD $0x0e628263 // smlal v3.4s, v19.4h, v2.4h
-	WORD $0x4e628263 // smlal2 v3.4s, v19.8h, v2.8h
-	FMOVQ 192(R7), F2
-	WORD $0x0e62c284 // smull v4.4s, v20.4h, v2.4h
-	WORD $0x4e628284 // smlal2 v4.4s, v20.8h, v2.8h
-	FMOVQ 208(R7), F2
-	WORD $0x0e628264 // smlal v4.4s, v19.4h, v2.4h
-	WORD $0x4e628264 // smlal2 v4.4s, v19.8h, v2.8h
-	FMOVQ 192(R8), F2
-	WORD $0x0e62c285 // smull v5.4s, v20.4h, v2.4h
-	WORD $0x4e628285 // smlal2 v5.4s, v20.8h, v2.8h
-	FMOVQ 208(R8), F2
-	WORD $0x0e628265 // smlal v5.4s, v19.4h, v2.4h
-	WORD $0x4e628265 // smlal2 v5.4s, v19.8h, v2.8h
-	FMOVQ 192(R9), F2
-	WORD $0x0e62c286 // smull v6.4s, v20.4h, v2.4h
-	WORD $0x4e628286 // smlal2 v6.4s, v20.8h, v2.8h
-	FMOVQ 208(R9), F2
-	WORD $0x0e628266 // smlal v6.4s, v19.4h, v2.4h
-	WORD $0x4e628266 // smlal2 v6.4s, v19.8h, v2.8h
-	WORD $0x4ea4bc62 // addp v2.4s, v3.4s, v4.4s
-	WORD $0x4ea6bca3 // addp v3.4s, v5.4s, v6.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU 16(R2), R14
-	VDUP R14, V3.S4
+	WORD $0x4ea7bcc1 // addp v1.4s, v6.4s, v7.4s
+	WORD $0x4ea9bd02 // addp v2.4s, v8.4s, v9.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	ADD $224, R6, R14
+	ADD $224, R7, R15
+	ADD $224, R8, R19
+	ADD $224, R9, R20
+	VLD1R.P 4(R14), [V2.S4]
+	VLD1.P 4(R15), V2.S[1]
+	VLD1.P 4(R19), V2.S[2]
+	VLD1.P 4(R20), V2.S[3]
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	ADD $80, R2, R14
+	VLD1R.P 4(R14), [V3.S4]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
-	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e21dc81 // fmul v1.4s, v4.4s, v1.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e20dc40 // fmul v0.4s, v2.4s, v0.4s
+	WORD $0x4ea0d420 // fsub v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $20, R2
+	ADD $84, R2
 	ADD $256, R6
 	ADD $256, R7
 	ADD $256, R8
@@ -2212,229 +1693,127 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $66, R13
+	ADD $2, R2, R21
 	WORD $0x4f000400 // movi v0.4s, #0
-	WORD $0x4f00041e // movi v30.4s, #0
-	WORD $0x4f00041d // movi v29.4s, #0
-	WORD $0x4f00041c // movi v28.4s, #0
-	WORD $0x4f00041b // movi v27.4s, #0
-	MOVD $2, R22
-	PCALIGN $16
+	WORD $0x4f000401 // movi v1.4s, #0
+	WORD $0x4f000402 // movi v2.4s, #0
+	WORD $0x4f000403 // movi v3.4s, #0
+	MOVD $4, R23
 
-half:
-	MOVD 2(R2), R14
+piece:
+	MOVD.P 16(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
+	FMOVD (R11)(R15<<3), F4
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F5
 	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
+	FMOVD (R12)(R15<<3), F6
 	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
+	FMOVD (R12)(R15<<3), F7
+	VZIP1 V5.D2, V4.D2, V4.D2
+	VZIP1 V7.D2, V6.D2, V5.D2
+	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F5
 	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F6
 	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
+	FMOVD (R12)(R15<<3), F7
 	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FLDPQ 0(R6), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200be // mla v30.4s, v5.4s, v2.s[0]
-	FLDPQ 0(R7), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bd // mla v29.4s, v5.4s, v2.s[0]
-	FLDPQ 0(R8), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bc // mla v28.4s, v5.4s, v2.s[0]
-	FLDPQ 0(R9), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bb // mla v27.4s, v5.4s, v2.s[0]
-	MOVD 10(R2), R14
+	FMOVD (R12)(R15<<3), F8
+	VZIP1 V6.D2, V5.D2, V5.D2
+	VZIP1 V8.D2, V7.D2, V6.D2
+	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
+	FMOVS R14, F6
+	FLDPQ.P 64(R6), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860120 // mla v0.4s, v9.4s, v6.s[0]
+	FLDPQ.P 64(R7), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860121 // mla v1.4s, v9.4s, v6.s[0]
+	FLDPQ.P 64(R8), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860122 // mla v2.4s, v9.4s, v6.s[0]
+	FLDPQ.P 64(R9), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
+	MOVD -8(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
+	FMOVD (R11)(R15<<3), F4
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F5
 	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
+	FMOVD (R12)(R15<<3), F6
 	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
+	FMOVD (R12)(R15<<3), F7
+	VZIP1 V5.D2, V4.D2, V4.D2
+	VZIP1 V7.D2, V6.D2, V5.D2
+	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F5
 	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F6
 	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
+	FMOVD (R12)(R15<<3), F7
 	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FLDPQ 32(R6), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200be // mla v30.4s, v5.4s, v2.s[0]
-	FLDPQ 32(R7), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bd // mla v29.4s, v5.4s, v2.s[0]
-	FLDPQ 32(R8), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bc // mla v28.4s, v5.4s, v2.s[0]
-	FLDPQ 32(R9), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bb // mla v27.4s, v5.4s, v2.s[0]
-	MOVD 18(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FLDPQ 64(R6), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200be // mla v30.4s, v5.4s, v2.s[0]
-	FLDPQ 64(R7), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bd // mla v29.4s, v5.4s, v2.s[0]
-	FLDPQ 64(R8), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bc // mla v28.4s, v5.4s, v2.s[0]
-	FLDPQ 64(R9), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bb // mla v27.4s, v5.4s, v2.s[0]
-	MOVD 26(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FLDPQ 96(R6), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200be // mla v30.4s, v5.4s, v2.s[0]
-	FLDPQ 96(R7), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bd // mla v29.4s, v5.4s, v2.s[0]
-	FLDPQ 96(R8), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bc // mla v28.4s, v5.4s, v2.s[0]
-	FLDPQ 96(R9), (F3, F4)
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
-	WORD $0x6f8200bb // mla v27.4s, v5.4s, v2.s[0]
-	ADD $32, R2
-	ADD $128, R6
-	ADD $128, R7
-	ADD $128, R8
-	ADD $128, R9
-	SUBS $1, R22, R22
-	BNE half
-	WORD $0x4ebdbfc0 // addp v0.4s, v30.4s, v29.4s
-	WORD $0x4ebbbf81 // addp v1.4s, v28.4s, v27.4s
+	FMOVD (R12)(R15<<3), F8
+	VZIP1 V6.D2, V5.D2, V5.D2
+	VZIP1 V8.D2, V7.D2, V6.D2
+	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
+	FMOVS R14, F6
+	FLDPQ -32(R6), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860120 // mla v0.4s, v9.4s, v6.s[0]
+	FLDPQ -32(R7), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860121 // mla v1.4s, v9.4s, v6.s[0]
+	FLDPQ -32(R8), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860122 // mla v2.4s, v9.4s, v6.s[0]
+	FLDPQ -32(R9), (F7, F8)
+	WORD $0x4f000409 // movi v9.4s, #0
+	WORD $0x4e879489 // sdot v9.4s, v4.16b, v7.16b
+	WORD $0x4e8894a9 // sdot v9.4s, v5.16b, v8.16b
+	WORD $0x6f860123 // mla v3.4s, v9.4s, v6.s[0]
+	SUBS $1, R23, R23
+	BNE piece
 	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
+	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V1.S4]
+	VLD1.P 4(R15), V1.S[1]
+	VLD1.P 4(R19), V1.S[2]
+	VLD1.P 4(R20), V1.S[3]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 32(R6), R14
-	MOVWU 32(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 32(R8), R19
-	MOVWU 32(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	MOVHU -64(R2), R14
-	VDUP R14, V2.H8
+	ADD $0, R2, R14
+	VLD1R.P 2(R14), [V2.H8]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $2, R2
+	ADD $66, R2
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -2467,171 +1846,49 @@ loop:
 	PRFM 64(R13), PLDL1KEEP
 	PRFM 128(R13), PLDL1KEEP
 	ADD $136, R13
-	FMOVQ 2(R2), F0
-	FMOVQ 18(R2), F1
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 0(R7), F2
-	FMOVQ 16(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 0(R8), F2
-	FMOVQ 16(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 0(R9), F2
-	FMOVQ 16(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 0(R2), R14
-	VDUP R14, V0.H8
+	ADD $128, R6, R21
+	ADD $128, R7, R22
+	ADD $128, R8, R24
+	ADD $128, R9, R25
+	MOVD $4, R23
+
+block:
+	VLD1R.P 2(R2), [V0.H8]
 	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 128(R6), R14
-	MOVWU 128(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 128(R8), R19
-	MOVWU 128(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
+	VLD1R.P 4(R21), [V1.S4]
+	VLD1.P 4(R22), V1.S[1]
+	VLD1.P 4(R24), V1.S[2]
+	VLD1.P 4(R25), V1.S[3]
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
+	FLDPQ.P 32(R2), (F1, F2)
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
+	WORD $0x4e849445 // sdot v5.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R7), (F3, F4)
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
+	WORD $0x4e849446 // sdot v6.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R8), (F3, F4)
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
+	WORD $0x4e849447 // sdot v7.4s, v2.16b, v4.16b
+	FLDPQ.P 32(R9), (F3, F4)
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4e839428 // sdot v8.4s, v1.16b, v3.16b
+	WORD $0x4e849448 // sdot v8.4s, v2.16b, v4.16b
+	WORD $0x4ea6bca1 // addp v1.4s, v5.4s, v6.4s
+	WORD $0x4ea8bce2 // addp v2.4s, v7.4s, v8.4s
 	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 36(R2), F0
-	FMOVQ 52(R2), F1
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 32(R7), F2
-	FMOVQ 48(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 32(R8), F2
-	FMOVQ 48(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 32(R9), F2
-	FMOVQ 48(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 34(R2), R14
-	VDUP R14, V0.H8
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 132(R6), R14
-	MOVWU 132(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 132(R8), R19
-	MOVWU 132(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 70(R2), F0
-	FMOVQ 86(R2), F1
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 64(R7), F2
-	FMOVQ 80(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 64(R8), F2
-	FMOVQ 80(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 64(R9), F2
-	FMOVQ 80(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 68(R2), R14
-	VDUP R14, V0.H8
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 136(R6), R14
-	MOVWU 136(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 136(R8), R19
-	MOVWU 136(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 104(R2), F0
-	FMOVQ 120(R2), F1
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829404 // sdot v4.4s, v0.16b, v2.16b
-	WORD $0x4e839424 // sdot v4.4s, v1.16b, v3.16b
-	FMOVQ 96(R7), F2
-	FMOVQ 112(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829405 // sdot v5.4s, v0.16b, v2.16b
-	WORD $0x4e839425 // sdot v5.4s, v1.16b, v3.16b
-	FMOVQ 96(R8), F2
-	FMOVQ 112(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829406 // sdot v6.4s, v0.16b, v2.16b
-	WORD $0x4e839426 // sdot v6.4s, v1.16b, v3.16b
-	FMOVQ 96(R9), F2
-	FMOVQ 112(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829407 // sdot v7.4s, v0.16b, v2.16b
-	WORD $0x4e839427 // sdot v7.4s, v1.16b, v3.16b
-	MOVHU 102(R2), R14
-	VDUP R14, V0.H8
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	MOVWU 140(R6), R14
-	MOVWU 140(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 140(R8), R19
-	MOVWU 140(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $136, R2
-	ADD $192, R6
-	ADD $192, R7
-	ADD $192, R8
-	ADD $192, R9
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -2664,199 +1921,59 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $68, R13
-	FMOVQ 1(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 0(R7), F2
-	FMOVQ 16(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 0(R8), F2
-	FMOVQ 16(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 0(R9), F2
-	FMOVQ 16(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 0(R2), R14
-	VDUP R14, V0.S4
+	ADD $128, R6, R21
+	ADD $128, R7, R22
+	ADD $128, R8, R24
+	ADD $128, R9, R25
+	MOVD $4, R23
+
+block:
+	VLD1R.P 1(R2), [V0.B16]
+	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
+	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
 	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
 	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
 	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
 	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
 	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 128(R6), R14
-	MOVWU 128(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 128(R8), R19
-	MOVWU 128(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
+	VLD1R.P 4(R21), [V1.S4]
+	VLD1.P 4(R22), V1.S[1]
+	VLD1.P 4(R24), V1.S[2]
+	VLD1.P 4(R25), V1.S[3]
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 18(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
+	FMOVQ.P 16(R2), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
 	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 32(R7), F2
-	FMOVQ 48(R7), F3
+	FLDPQ.P 32(R6), (F3, F4)
 	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 32(R8), F2
-	FMOVQ 48(R8), F3
+	WORD $0x4e839445 // sdot v5.4s, v2.16b, v3.16b
+	WORD $0x4e849425 // sdot v5.4s, v1.16b, v4.16b
+	FLDPQ.P 32(R7), (F3, F4)
 	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 32(R9), F2
-	FMOVQ 48(R9), F3
+	WORD $0x4e839446 // sdot v6.4s, v2.16b, v3.16b
+	WORD $0x4e849426 // sdot v6.4s, v1.16b, v4.16b
+	FLDPQ.P 32(R8), (F3, F4)
 	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 17(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 132(R6), R14
-	MOVWU 132(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 132(R8), R19
-	MOVWU 132(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
+	WORD $0x4e839447 // sdot v7.4s, v2.16b, v3.16b
+	WORD $0x4e849427 // sdot v7.4s, v1.16b, v4.16b
+	FLDPQ.P 32(R9), (F3, F4)
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4e839448 // sdot v8.4s, v2.16b, v3.16b
+	WORD $0x4e849428 // sdot v8.4s, v1.16b, v4.16b
+	WORD $0x4ea6bca1 // addp v1.4s, v5.4s, v6.4s
+	WORD $0x4ea8bce2 // addp v2.4s, v7.4s, v8.4s
 	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 35(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 64(R7), F2
-	FMOVQ 80(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 64(R8), F2
-	FMOVQ 80(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 64(R9), F2
-	FMOVQ 80(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 34(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 136(R6), R14
-	MOVWU 136(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 136(R8), R19
-	MOVWU 136(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 52(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x4f000404 // movi v4.4s, #0
-	WORD $0x4e829424 // sdot v4.4s, v1.16b, v2.16b
-	WORD $0x4e839404 // sdot v4.4s, v0.16b, v3.16b
-	FMOVQ 96(R7), F2
-	FMOVQ 112(R7), F3
-	WORD $0x4f000405 // movi v5.4s, #0
-	WORD $0x4e829425 // sdot v5.4s, v1.16b, v2.16b
-	WORD $0x4e839405 // sdot v5.4s, v0.16b, v3.16b
-	FMOVQ 96(R8), F2
-	FMOVQ 112(R8), F3
-	WORD $0x4f000406 // movi v6.4s, #0
-	WORD $0x4e829426 // sdot v6.4s, v1.16b, v2.16b
-	WORD $0x4e839406 // sdot v6.4s, v0.16b, v3.16b
-	FMOVQ 96(R9), F2
-	FMOVQ 112(R9), F3
-	WORD $0x4f000407 // movi v7.4s, #0
-	WORD $0x4e829427 // sdot v7.4s, v1.16b, v2.16b
-	WORD $0x4e839407 // sdot v7.4s, v0.16b, v3.16b
-	MOVBU 51(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
-	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
-	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
-	MOVWU 140(R6), R14
-	MOVWU 140(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 140(R8), R19
-	MOVWU 140(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4ea5bc81 // addp v1.4s, v4.4s, v5.4s
-	WORD $0x4ea7bcc2 // addp v2.4s, v6.4s, v7.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $68, R2
-	ADD $192, R6
-	ADD $192, R7
-	ADD $192, R8
-	ADD $192, R9
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -2864,7 +1981,7 @@ loop:
 	RET
 
 // func neonQ4KRows(t *byte)
-TEXT ·neonQ4KRows(SB), NOSPLIT, $128-8
+TEXT ·neonQ4KRows(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
 	MOVD 0(R0), R1
 	MOVD 8(R0), R2
@@ -2879,7 +1996,7 @@ TEXT ·neonQ4KRows(SB), NOSPLIT, $128-8
 	ADD $72, R0, R14
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
-	MOVD ZR, R3
+	MOVD $16, R8
 	PCALIGN $16
 
 loop:
@@ -2893,16 +2010,16 @@ loop:
 	PRFM 448(R13), PLDL1KEEP
 	PRFM 512(R13), PLDL1KEEP
 	ADD $576, R13
-	ADD $8, RSP, R5
-	ADD $8, R0, R4
-	MOVD $4, R22
-	PCALIGN $16
+	WORD $0x4f000400 // movi v0.4s, #0
+	WORD $0x4f000401 // movi v1.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
 
-lane:
-	MOVD.P 8(R4), R2
-	ADD R3, R2, R2
-	MOVD 4(R2), R14
-	MOVWU 12(R2), R15
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	MOVD -12(R21), R14
+	MOVWU -4(R21), R15
 	LSR $4, R15, R19
 	ORR R19<<32, R15, R15
 	AND $0x0f0f0f0f0f0f0f0f, R15, R15
@@ -2910,132 +2027,135 @@ lane:
 	AND $0x3030303030303030, R19, R19
 	ORR R19, R15, R15
 	AND $0x3f3f3f3f3f3f3f3f, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	FMOVD R15, F1
-	WORD $0x2f08a421 // uxtl v1.8h, v1.8b
-	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
-	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
-	VZIP2 V1.D2, V0.D2, V0.D2
-	FMOVS 0(R2), F1
-	VEXT $4, V1.B16, V29.B16, V29.B16
-	FMOVQ 256(R6), F1
-	WORD $0x0e61c004 // smull v4.4s, v0.4h, v1.4h
-	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
-	WORD $0x4f000400 // movi v0.4s, #0
-	FLDPQ 16(R2), (F1, F5)
-	WORD $0x4e3e1c26 // and v6.16b, v1.16b, v30.16b
-	WORD $0x4e3e1ca7 // and v7.16b, v5.16b, v30.16b
-	FLDPQ 0(R6), (F8, F9)
+	FMOVD R14, F2
+	WORD $0x2f08a442 // uxtl v2.8h, v2.8b
+	FMOVD R15, F3
+	WORD $0x2f08a463 // uxtl v3.8h, v3.8b
+	WORD $0x2f10a444 // uxtl v4.4s, v2.4h
+	WORD $0x2f10a465 // uxtl v5.4s, v3.4h
+	VZIP2 V3.D2, V2.D2, V2.D2
+	WORD $0x4f000403 // movi v3.4s, #0
+	FLDPQ 0(R21), (F6, F7)
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	FLDPQ 0(R6), (F10, F11)
+	WORD $0x0e2ac10c // smull v12.8h, v8.8b, v10.8b
+	WORD $0x4e2a810c // smlal2 v12.8h, v8.16b, v10.16b
+	WORD $0x4e602988 // saddlp v8.4s, v12.8h
+	WORD $0x0e2bc12a // smull v10.8h, v9.8b, v11.8b
+	WORD $0x4e2b812a // smlal2 v10.8h, v9.16b, v11.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x6f840103 // mla v3.4s, v8.4s, v4.s[0]
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	FLDPQ 64(R6), (F8, F9)
 	WORD $0x0e28c0ca // smull v10.8h, v6.8b, v8.8b
 	WORD $0x4e2880ca // smlal2 v10.8h, v6.16b, v8.16b
 	WORD $0x4e602946 // saddlp v6.4s, v10.8h
 	WORD $0x0e29c0e8 // smull v8.8h, v7.8b, v9.8b
 	WORD $0x4e2980e8 // smlal2 v8.8h, v7.16b, v9.16b
 	WORD $0x4e606906 // sadalp v6.4s, v8.8h
-	WORD $0x6f8200c0 // mla v0.4s, v6.4s, v2.s[0]
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	WORD $0x6f0c04a5 // ushr v5.16b, v5.16b, #4
-	FLDPQ 64(R6), (F6, F7)
-	WORD $0x0e26c028 // smull v8.8h, v1.8b, v6.8b
-	WORD $0x4e268028 // smlal2 v8.8h, v1.16b, v6.16b
-	WORD $0x4e602901 // saddlp v1.4s, v8.8h
-	WORD $0x0e27c0a6 // smull v6.8h, v5.8b, v7.8b
-	WORD $0x4e2780a6 // smlal2 v6.8h, v5.16b, v7.16b
-	WORD $0x4e6068c1 // sadalp v1.4s, v6.8h
-	WORD $0x6fa20020 // mla v0.4s, v1.4s, v2.s[1]
-	FLDPQ 48(R2), (F1, F5)
-	WORD $0x4e3e1c26 // and v6.16b, v1.16b, v30.16b
-	WORD $0x4e3e1ca7 // and v7.16b, v5.16b, v30.16b
-	FLDPQ 32(R6), (F8, F9)
+	WORD $0x6fa400c3 // mla v3.4s, v6.4s, v4.s[1]
+	FLDPQ 32(R21), (F6, F7)
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	FLDPQ 32(R6), (F10, F11)
+	WORD $0x0e2ac10c // smull v12.8h, v8.8b, v10.8b
+	WORD $0x4e2a810c // smlal2 v12.8h, v8.16b, v10.16b
+	WORD $0x4e602988 // saddlp v8.4s, v12.8h
+	WORD $0x0e2bc12a // smull v10.8h, v9.8b, v11.8b
+	WORD $0x4e2b812a // smlal2 v10.8h, v9.16b, v11.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x6f840903 // mla v3.4s, v8.4s, v4.s[2]
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	FLDPQ 96(R6), (F8, F9)
 	WORD $0x0e28c0ca // smull v10.8h, v6.8b, v8.8b
 	WORD $0x4e2880ca // smlal2 v10.8h, v6.16b, v8.16b
 	WORD $0x4e602946 // saddlp v6.4s, v10.8h
 	WORD $0x0e29c0e8 // smull v8.8h, v7.8b, v9.8b
 	WORD $0x4e2980e8 // smlal2 v8.8h, v7.16b, v9.16b
 	WORD $0x4e606906 // sadalp v6.4s, v8.8h
-	WORD $0x6f8208c0 // mla v0.4s, v6.4s, v2.s[2]
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	WORD $0x6f0c04a5 // ushr v5.16b, v5.16b, #4
-	FLDPQ 96(R6), (F6, F7)
-	WORD $0x0e26c028 // smull v8.8h, v1.8b, v6.8b
-	WORD $0x4e268028 // smlal2 v8.8h, v1.16b, v6.16b
-	WORD $0x4e602901 // saddlp v1.4s, v8.8h
-	WORD $0x0e27c0a6 // smull v6.8h, v5.8b, v7.8b
-	WORD $0x4e2780a6 // smlal2 v6.8h, v5.16b, v7.16b
-	WORD $0x4e6068c1 // sadalp v1.4s, v6.8h
-	WORD $0x6fa20820 // mla v0.4s, v1.4s, v2.s[3]
-	FLDPQ 80(R2), (F1, F2)
-	WORD $0x4e3e1c25 // and v5.16b, v1.16b, v30.16b
-	WORD $0x4e3e1c46 // and v6.16b, v2.16b, v30.16b
-	FLDPQ 128(R6), (F7, F8)
-	WORD $0x0e27c0a9 // smull v9.8h, v5.8b, v7.8b
-	WORD $0x4e2780a9 // smlal2 v9.8h, v5.16b, v7.16b
-	WORD $0x4e602925 // saddlp v5.4s, v9.8h
+	WORD $0x6fa408c3 // mla v3.4s, v6.4s, v4.s[3]
+	FLDPQ 64(R21), (F4, F6)
+	WORD $0x4e3e1c87 // and v7.16b, v4.16b, v30.16b
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	FLDPQ 128(R6), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602967 // saddlp v7.4s, v11.8h
+	WORD $0x0e2ac109 // smull v9.8h, v8.8b, v10.8b
+	WORD $0x4e2a8109 // smlal2 v9.8h, v8.16b, v10.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6f8500e3 // mla v3.4s, v7.4s, v5.s[0]
+	WORD $0x6f0c0484 // ushr v4.16b, v4.16b, #4
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	FLDPQ 192(R6), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602924 // saddlp v4.4s, v9.8h
 	WORD $0x0e28c0c7 // smull v7.8h, v6.8b, v8.8b
 	WORD $0x4e2880c7 // smlal2 v7.8h, v6.16b, v8.16b
-	WORD $0x4e6068e5 // sadalp v5.4s, v7.8h
-	WORD $0x6f8300a0 // mla v0.4s, v5.4s, v3.s[0]
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
-	FLDPQ 192(R6), (F5, F6)
-	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
-	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x0e26c045 // smull v5.8h, v2.8b, v6.8b
-	WORD $0x4e268045 // smlal2 v5.8h, v2.16b, v6.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	WORD $0x6fa30020 // mla v0.4s, v1.4s, v3.s[1]
-	FLDPQ 112(R2), (F1, F2)
-	WORD $0x4e3e1c25 // and v5.16b, v1.16b, v30.16b
-	WORD $0x4e3e1c46 // and v6.16b, v2.16b, v30.16b
-	FLDPQ 160(R6), (F7, F8)
-	WORD $0x0e27c0a9 // smull v9.8h, v5.8b, v7.8b
-	WORD $0x4e2780a9 // smlal2 v9.8h, v5.16b, v7.16b
-	WORD $0x4e602925 // saddlp v5.4s, v9.8h
+	WORD $0x4e6068e4 // sadalp v4.4s, v7.8h
+	WORD $0x6fa50083 // mla v3.4s, v4.4s, v5.s[1]
+	FLDPQ 96(R21), (F4, F6)
+	WORD $0x4e3e1c87 // and v7.16b, v4.16b, v30.16b
+	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
+	FLDPQ 160(R6), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602967 // saddlp v7.4s, v11.8h
+	WORD $0x0e2ac109 // smull v9.8h, v8.8b, v10.8b
+	WORD $0x4e2a8109 // smlal2 v9.8h, v8.16b, v10.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6f8508e3 // mla v3.4s, v7.4s, v5.s[2]
+	WORD $0x6f0c0484 // ushr v4.16b, v4.16b, #4
+	WORD $0x6f0c04c6 // ushr v6.16b, v6.16b, #4
+	FLDPQ 224(R6), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602924 // saddlp v4.4s, v9.8h
 	WORD $0x0e28c0c7 // smull v7.8h, v6.8b, v8.8b
 	WORD $0x4e2880c7 // smlal2 v7.8h, v6.16b, v8.16b
-	WORD $0x4e6068e5 // sadalp v5.4s, v7.8h
-	WORD $0x6f8308a0 // mla v0.4s, v5.4s, v3.s[2]
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
-	FLDPQ 224(R6), (F5, F6)
-	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
-	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x0e26c045 // smull v5.8h, v2.8b, v6.8b
-	WORD $0x4e268045 // smlal2 v5.8h, v2.16b, v6.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	WORD $0x6fa30820 // mla v0.4s, v1.4s, v3.s[3]
-	FSTPQ.P (F0, F4), 32(R5)
-	SUBS $1, R22, R22
-	BNE lane
-	FLDPQ -128(R5), (F0, F1)
-	FLDPQ -96(R5), (F2, F3)
-	FLDPQ -64(R5), (F4, F5)
-	FLDPQ -32(R5), (F6, F7)
-	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
-	WORD $0x4ea6bc82 // addp v2.4s, v4.4s, v6.4s
-	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
+	WORD $0x4e6068e4 // sadalp v4.4s, v7.8h
+	WORD $0x6fa50883 // mla v3.4s, v4.4s, v5.s[3]
+	FMOVQ 256(R6), F4
+	WORD $0x0e64c045 // smull v5.4s, v2.4h, v4.4h
+	WORD $0x4e648045 // smlal2 v5.4s, v2.8h, v4.8h
+	WORD $0x4eb1b862 // addv s2, v3.4s
+	VEXT $4, V2.B16, V0.B16, V0.B16
+	WORD $0x4eb1b8a2 // addv s2, v5.4s
+	VEXT $4, V2.B16, V1.B16, V1.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V2.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V2.S4
-	VUZP1 V29.H8, V29.H8, V4.H8
-	VUZP2 V29.H8, V29.H8, V6.H8
+	ADD $0, R2, R14
+	ADD $0, R3, R15
+	ADD $0, R4, R19
+	ADD $0, R5, R20
+	VLD1R.P 4(R14), [V3.S4]
+	VLD1.P 4(R15), V3.S[1]
+	VLD1.P 4(R19), V3.S[2]
+	VLD1.P 4(R20), V3.S[3]
+	VUZP1 V3.H8, V3.H8, V4.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
-	WORD $0x0e2178c6 // fcvtl v6.4s, v6.4h
-	WORD $0x4ea3bc21 // addp v1.4s, v1.4s, v3.4s
-	WORD $0x4ea7bca3 // addp v3.4s, v5.4s, v7.4s
-	WORD $0x4ea3bc21 // addp v1.4s, v1.4s, v3.4s
+	VUZP2 V3.H8, V3.H8, V3.H8
+	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e22dc83 // fmul v3.4s, v4.4s, v2.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
-	WORD $0x6e22dcc2 // fmul v2.4s, v6.4s, v2.4s
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	ADD $144, R2
 	ADD $144, R3
+	ADD $144, R4
+	ADD $144, R5
 	ADD $320, R6
+	ADD $144, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -3043,7 +2163,7 @@ lane:
 	RET
 
 // func neonQ6KRows(t *byte)
-TEXT ·neonQ6KRows(SB), NOSPLIT, $128-8
+TEXT ·neonQ6KRows(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
 	MOVD 0(R0), R1
 	MOVD 8(R0), R2
@@ -3059,7 +2179,7 @@ TEXT ·neonQ6KRows(SB), NOSPLIT, $128-8
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
 	FMOVQ 1040(R10), F29
-	MOVD ZR, R3
+	MOVD $0, R8
 	PCALIGN $16
 
 loop:
@@ -3078,194 +2198,193 @@ loop:
 	PRFM 768(R13), PLDL1KEEP
 	PRFM 832(R13), PLDL1KEEP
 	ADD $840, R13
-	ADD $8, RSP, R5
-	ADD $8, R0, R4
-	MOVD $4, R22
-	PCALIGN $16
-
-lane:
-	MOVD.P 8(R4), R2
-	ADD R3, R2, R2
-	FMOVQ 192(R2), F0
-	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
-	WORD $0x4f08a400 // sxtl2 v0.8h, v0.16b
-	WORD $0x0f10a422 // sxtl v2.4s, v1.4h
-	WORD $0x4f10a423 // sxtl2 v3.4s, v1.8h
-	WORD $0x0f10a404 // sxtl v4.4s, v0.4h
-	WORD $0x4f10a405 // sxtl2 v5.4s, v0.8h
-	FMOVS 206(R2), F6
-	VEXT $4, V6.B16, V28.B16, V28.B16
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c027 // smull v7.4s, v1.4h, v6.4h
-	WORD $0x4e668027 // smlal2 v7.4s, v1.8h, v6.8h
-	FMOVQ 272(R6), F1
-	WORD $0x0e618007 // smlal v7.4s, v0.4h, v1.4h
-	WORD $0x4e618007 // smlal2 v7.4s, v0.8h, v1.8h
 	WORD $0x4f000400 // movi v0.4s, #0
-	FMOVQ 128(R2), F1
-	FMOVQ 0(R2), F6
-	WORD $0x4e3e1cc8 // and v8.16b, v6.16b, v30.16b
-	WORD $0x4f0c5429 // shl v9.16b, v1.16b, #4
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	FMOVQ 192(R21), F1
+	ADD $128, R21, R22
+	WORD $0x0f08a422 // sxtl v2.8h, v1.8b
+	WORD $0x4f08a421 // sxtl2 v1.8h, v1.16b
+	WORD $0x0f10a443 // sxtl v3.4s, v2.4h
+	WORD $0x4f10a444 // sxtl2 v4.4s, v2.8h
+	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
+	WORD $0x4f10a426 // sxtl2 v6.4s, v1.8h
+	WORD $0x4f000407 // movi v7.4s, #0
+	FLDPQ 0(R22), (F8, F9)
+	FLDPQ 0(R21), (F10, F11)
+	WORD $0x4e3e1d4c // and v12.16b, v10.16b, v30.16b
+	WORD $0x4f0c550d // shl v13.16b, v8.16b, #4
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
+	WORD $0x4e3e1d6d // and v13.16b, v11.16b, v30.16b
+	WORD $0x4f0c552e // shl v14.16b, v9.16b, #4
+	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
+	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
+	FLDPQ 0(R6), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0c // saddlp v12.4s, v16.8h
+	WORD $0x6f830187 // mla v7.4s, v12.4s, v3.s[0]
+	WORD $0x0e2fc1ac // smull v12.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ac // smlal2 v12.8h, v13.16b, v15.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30187 // mla v7.4s, v12.4s, v3.s[1]
+	FLDPQ 32(R21), (F12, F13)
+	WORD $0x4e3e1d8e // and v14.16b, v12.16b, v30.16b
+	WORD $0x4f0a550f // shl v15.16b, v8.16b, #2
+	WORD $0x4e3d1def // and v15.16b, v15.16b, v29.16b
+	WORD $0x4eaf1dce // orr v14.16b, v14.16b, v15.16b
+	WORD $0x4e3e1daf // and v15.16b, v13.16b, v30.16b
+	WORD $0x4f0a5530 // shl v16.16b, v9.16b, #2
+	WORD $0x4e3d1e10 // and v16.16b, v16.16b, v29.16b
+	WORD $0x4eb01def // orr v15.16b, v15.16b, v16.16b
+	FLDPQ 32(R6), (F16, F17)
+	WORD $0x0e30c1d2 // smull v18.8h, v14.8b, v16.8b
+	WORD $0x4e3081d2 // smlal2 v18.8h, v14.16b, v16.16b
+	WORD $0x4e602a4e // saddlp v14.4s, v18.8h
+	WORD $0x6f8309c7 // mla v7.4s, v14.4s, v3.s[2]
+	WORD $0x0e31c1ee // smull v14.8h, v15.8b, v17.8b
+	WORD $0x4e3181ee // smlal2 v14.8h, v15.16b, v17.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa309c7 // mla v7.4s, v14.4s, v3.s[3]
+	WORD $0x6f0c0543 // ushr v3.16b, v10.16b, #4
+	WORD $0x4e3d1d0a // and v10.16b, v8.16b, v29.16b
+	WORD $0x4eaa1c63 // orr v3.16b, v3.16b, v10.16b
+	WORD $0x6f0c056a // ushr v10.16b, v11.16b, #4
+	WORD $0x4e3d1d2b // and v11.16b, v9.16b, v29.16b
+	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
+	FLDPQ 64(R6), (F11, F14)
+	WORD $0x0e2bc06f // smull v15.8h, v3.8b, v11.8b
+	WORD $0x4e2b806f // smlal2 v15.8h, v3.16b, v11.16b
+	WORD $0x4e6029e3 // saddlp v3.4s, v15.8h
+	WORD $0x6f840067 // mla v7.4s, v3.4s, v4.s[0]
+	WORD $0x0e2ec143 // smull v3.8h, v10.8b, v14.8b
+	WORD $0x4e2e8143 // smlal2 v3.8h, v10.16b, v14.16b
+	WORD $0x4e602863 // saddlp v3.4s, v3.8h
+	WORD $0x6fa40067 // mla v7.4s, v3.4s, v4.s[1]
+	WORD $0x6f0c0583 // ushr v3.16b, v12.16b, #4
+	WORD $0x6f0e0508 // ushr v8.16b, v8.16b, #2
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x4ea81c63 // orr v3.16b, v3.16b, v8.16b
+	WORD $0x6f0c05a8 // ushr v8.16b, v13.16b, #4
+	WORD $0x6f0e0529 // ushr v9.16b, v9.16b, #2
 	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
 	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
-	FLDPQ 0(R6), (F9, F10)
-	WORD $0x0e29c10b // smull v11.8h, v8.8b, v9.8b
-	WORD $0x4e29810b // smlal2 v11.8h, v8.16b, v9.16b
-	WORD $0x4e602968 // saddlp v8.4s, v11.8h
-	WORD $0x6f820100 // mla v0.4s, v8.4s, v2.s[0]
-	FMOVQ 144(R2), F8
-	FMOVQ 16(R2), F9
+	FLDPQ 96(R6), (F9, F10)
+	WORD $0x0e29c06b // smull v11.8h, v3.8b, v9.8b
+	WORD $0x4e29806b // smlal2 v11.8h, v3.16b, v9.16b
+	WORD $0x4e602963 // saddlp v3.4s, v11.8h
+	WORD $0x6f840867 // mla v7.4s, v3.4s, v4.s[2]
+	WORD $0x0e2ac103 // smull v3.8h, v8.8b, v10.8b
+	WORD $0x4e2a8103 // smlal2 v3.8h, v8.16b, v10.16b
+	WORD $0x4e602863 // saddlp v3.4s, v3.8h
+	WORD $0x6fa40867 // mla v7.4s, v3.4s, v4.s[3]
+	FLDPQ 32(R22), (F3, F4)
+	FLDPQ 64(R21), (F8, F9)
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	WORD $0x4f0c546b // shl v11.16b, v3.16b, #4
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	WORD $0x4eab1d4a // orr v10.16b, v10.16b, v11.16b
 	WORD $0x4e3e1d2b // and v11.16b, v9.16b, v30.16b
-	WORD $0x4f0c550c // shl v12.16b, v8.16b, #4
+	WORD $0x4f0c548c // shl v12.16b, v4.16b, #4
 	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
 	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	WORD $0x0e2ac16c // smull v12.8h, v11.8b, v10.8b
-	WORD $0x4e2a816c // smlal2 v12.8h, v11.16b, v10.16b
-	WORD $0x4e60298a // saddlp v10.4s, v12.8h
-	WORD $0x6fa20140 // mla v0.4s, v10.4s, v2.s[1]
-	FMOVQ 32(R2), F10
-	WORD $0x4e3e1d4b // and v11.16b, v10.16b, v30.16b
-	WORD $0x4f0a542c // shl v12.16b, v1.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d6b // orr v11.16b, v11.16b, v12.16b
-	FLDPQ 32(R6), (F12, F13)
-	WORD $0x0e2cc16e // smull v14.8h, v11.8b, v12.8b
-	WORD $0x4e2c816e // smlal2 v14.8h, v11.16b, v12.16b
-	WORD $0x4e6029cb // saddlp v11.4s, v14.8h
-	WORD $0x6f820960 // mla v0.4s, v11.4s, v2.s[2]
-	FMOVQ 48(R2), F11
-	WORD $0x4e3e1d6c // and v12.16b, v11.16b, v30.16b
-	WORD $0x4f0a550e // shl v14.16b, v8.16b, #2
+	FLDPQ 128(R6), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029ca // saddlp v10.4s, v14.8h
+	WORD $0x6f850147 // mla v7.4s, v10.4s, v5.s[0]
+	WORD $0x0e2dc16a // smull v10.8h, v11.8b, v13.8b
+	WORD $0x4e2d816a // smlal2 v10.8h, v11.16b, v13.16b
+	WORD $0x4e60294a // saddlp v10.4s, v10.8h
+	WORD $0x6fa50147 // mla v7.4s, v10.4s, v5.s[1]
+	FLDPQ 96(R21), (F10, F11)
+	WORD $0x4e3e1d4c // and v12.16b, v10.16b, v30.16b
+	WORD $0x4f0a546d // shl v13.16b, v3.16b, #2
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	WORD $0x4ead1d8c // orr v12.16b, v12.16b, v13.16b
+	WORD $0x4e3e1d6d // and v13.16b, v11.16b, v30.16b
+	WORD $0x4f0a548e // shl v14.16b, v4.16b, #2
 	WORD $0x4e3d1dce // and v14.16b, v14.16b, v29.16b
-	WORD $0x4eae1d8c // orr v12.16b, v12.16b, v14.16b
-	WORD $0x0e2dc18e // smull v14.8h, v12.8b, v13.8b
-	WORD $0x4e2d818e // smlal2 v14.8h, v12.16b, v13.16b
-	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
-	WORD $0x6fa20980 // mla v0.4s, v12.4s, v2.s[3]
-	WORD $0x6f0c04c2 // ushr v2.16b, v6.16b, #4
-	WORD $0x4e3d1c26 // and v6.16b, v1.16b, v29.16b
-	WORD $0x4ea61c42 // orr v2.16b, v2.16b, v6.16b
-	FLDPQ 64(R6), (F6, F12)
-	WORD $0x0e26c04d // smull v13.8h, v2.8b, v6.8b
-	WORD $0x4e26804d // smlal2 v13.8h, v2.16b, v6.16b
-	WORD $0x4e6029a2 // saddlp v2.4s, v13.8h
-	WORD $0x6f830040 // mla v0.4s, v2.4s, v3.s[0]
-	WORD $0x6f0c0522 // ushr v2.16b, v9.16b, #4
-	WORD $0x4e3d1d06 // and v6.16b, v8.16b, v29.16b
-	WORD $0x4ea61c42 // orr v2.16b, v2.16b, v6.16b
-	WORD $0x0e2cc046 // smull v6.8h, v2.8b, v12.8b
-	WORD $0x4e2c8046 // smlal2 v6.8h, v2.16b, v12.16b
-	WORD $0x4e6028c2 // saddlp v2.4s, v6.8h
-	WORD $0x6fa30040 // mla v0.4s, v2.4s, v3.s[1]
-	WORD $0x6f0c0542 // ushr v2.16b, v10.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FLDPQ 96(R6), (F2, F6)
-	WORD $0x0e22c029 // smull v9.8h, v1.8b, v2.8b
-	WORD $0x4e228029 // smlal2 v9.8h, v1.16b, v2.16b
-	WORD $0x4e602921 // saddlp v1.4s, v9.8h
-	WORD $0x6f830820 // mla v0.4s, v1.4s, v3.s[2]
-	WORD $0x6f0c0561 // ushr v1.16b, v11.16b, #4
-	WORD $0x6f0e0502 // ushr v2.16b, v8.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	WORD $0x0e26c022 // smull v2.8h, v1.8b, v6.8b
-	WORD $0x4e268022 // smlal2 v2.8h, v1.16b, v6.16b
-	WORD $0x4e602841 // saddlp v1.4s, v2.8h
-	WORD $0x6fa30820 // mla v0.4s, v1.4s, v3.s[3]
-	FMOVQ 160(R2), F1
-	FMOVQ 64(R2), F2
-	WORD $0x4e3e1c43 // and v3.16b, v2.16b, v30.16b
-	WORD $0x4f0c5426 // shl v6.16b, v1.16b, #4
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	WORD $0x4ea61c63 // orr v3.16b, v3.16b, v6.16b
-	FLDPQ 128(R6), (F6, F8)
-	WORD $0x0e26c069 // smull v9.8h, v3.8b, v6.8b
-	WORD $0x4e268069 // smlal2 v9.8h, v3.16b, v6.16b
+	WORD $0x4eae1dad // orr v13.16b, v13.16b, v14.16b
+	FLDPQ 160(R6), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0c // saddlp v12.4s, v16.8h
+	WORD $0x6f850987 // mla v7.4s, v12.4s, v5.s[2]
+	WORD $0x0e2fc1ac // smull v12.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ac // smlal2 v12.8h, v13.16b, v15.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa50987 // mla v7.4s, v12.4s, v5.s[3]
+	WORD $0x6f0c0505 // ushr v5.16b, v8.16b, #4
+	WORD $0x4e3d1c68 // and v8.16b, v3.16b, v29.16b
+	WORD $0x4ea81ca5 // orr v5.16b, v5.16b, v8.16b
+	WORD $0x6f0c0528 // ushr v8.16b, v9.16b, #4
+	WORD $0x4e3d1c89 // and v9.16b, v4.16b, v29.16b
+	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
+	FLDPQ 192(R6), (F9, F12)
+	WORD $0x0e29c0ad // smull v13.8h, v5.8b, v9.8b
+	WORD $0x4e2980ad // smlal2 v13.8h, v5.16b, v9.16b
+	WORD $0x4e6029a5 // saddlp v5.4s, v13.8h
+	WORD $0x6f8600a7 // mla v7.4s, v5.4s, v6.s[0]
+	WORD $0x0e2cc105 // smull v5.8h, v8.8b, v12.8b
+	WORD $0x4e2c8105 // smlal2 v5.8h, v8.16b, v12.16b
+	WORD $0x4e6028a5 // saddlp v5.4s, v5.8h
+	WORD $0x6fa600a7 // mla v7.4s, v5.4s, v6.s[1]
+	WORD $0x6f0c0545 // ushr v5.16b, v10.16b, #4
+	WORD $0x6f0e0463 // ushr v3.16b, v3.16b, #2
+	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
+	WORD $0x4ea31ca3 // orr v3.16b, v5.16b, v3.16b
+	WORD $0x6f0c0565 // ushr v5.16b, v11.16b, #4
+	WORD $0x6f0e0484 // ushr v4.16b, v4.16b, #2
+	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4ea41ca4 // orr v4.16b, v5.16b, v4.16b
+	FLDPQ 224(R6), (F5, F8)
+	WORD $0x0e25c069 // smull v9.8h, v3.8b, v5.8b
+	WORD $0x4e258069 // smlal2 v9.8h, v3.16b, v5.16b
 	WORD $0x4e602923 // saddlp v3.4s, v9.8h
-	WORD $0x6f840060 // mla v0.4s, v3.4s, v4.s[0]
-	FMOVQ 176(R2), F3
-	FMOVQ 80(R2), F6
-	WORD $0x4e3e1cc9 // and v9.16b, v6.16b, v30.16b
-	WORD $0x4f0c546a // shl v10.16b, v3.16b, #4
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
-	WORD $0x0e28c12a // smull v10.8h, v9.8b, v8.8b
-	WORD $0x4e28812a // smlal2 v10.8h, v9.16b, v8.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x6fa40100 // mla v0.4s, v8.4s, v4.s[1]
-	FMOVQ 96(R2), F8
-	WORD $0x4e3e1d09 // and v9.16b, v8.16b, v30.16b
-	WORD $0x4f0a542a // shl v10.16b, v1.16b, #2
-	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
-	FLDPQ 160(R6), (F10, F11)
-	WORD $0x0e2ac12c // smull v12.8h, v9.8b, v10.8b
-	WORD $0x4e2a812c // smlal2 v12.8h, v9.16b, v10.16b
-	WORD $0x4e602989 // saddlp v9.4s, v12.8h
-	WORD $0x6f840920 // mla v0.4s, v9.4s, v4.s[2]
-	FMOVQ 112(R2), F9
-	WORD $0x4e3e1d2a // and v10.16b, v9.16b, v30.16b
-	WORD $0x4f0a546c // shl v12.16b, v3.16b, #2
-	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
-	WORD $0x4eac1d4a // orr v10.16b, v10.16b, v12.16b
-	WORD $0x0e2bc14c // smull v12.8h, v10.8b, v11.8b
-	WORD $0x4e2b814c // smlal2 v12.8h, v10.16b, v11.16b
-	WORD $0x4e60298a // saddlp v10.4s, v12.8h
-	WORD $0x6fa40940 // mla v0.4s, v10.4s, v4.s[3]
-	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
-	WORD $0x4e3d1c24 // and v4.16b, v1.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	FLDPQ 192(R6), (F4, F10)
-	WORD $0x0e24c04b // smull v11.8h, v2.8b, v4.8b
-	WORD $0x4e24804b // smlal2 v11.8h, v2.16b, v4.16b
-	WORD $0x4e602962 // saddlp v2.4s, v11.8h
-	WORD $0x6f850040 // mla v0.4s, v2.4s, v5.s[0]
-	WORD $0x6f0c04c2 // ushr v2.16b, v6.16b, #4
-	WORD $0x4e3d1c64 // and v4.16b, v3.16b, v29.16b
-	WORD $0x4ea41c42 // orr v2.16b, v2.16b, v4.16b
-	WORD $0x0e2ac044 // smull v4.8h, v2.8b, v10.8b
-	WORD $0x4e2a8044 // smlal2 v4.8h, v2.16b, v10.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6fa50040 // mla v0.4s, v2.4s, v5.s[1]
-	WORD $0x6f0c0502 // ushr v2.16b, v8.16b, #4
-	WORD $0x6f0e0421 // ushr v1.16b, v1.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c41 // orr v1.16b, v2.16b, v1.16b
-	FLDPQ 224(R6), (F2, F4)
-	WORD $0x0e22c026 // smull v6.8h, v1.8b, v2.8b
-	WORD $0x4e228026 // smlal2 v6.8h, v1.16b, v2.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x6f850820 // mla v0.4s, v1.4s, v5.s[2]
-	WORD $0x6f0c0521 // ushr v1.16b, v9.16b, #4
-	WORD $0x6f0e0462 // ushr v2.16b, v3.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x4ea21c21 // orr v1.16b, v1.16b, v2.16b
-	WORD $0x0e24c022 // smull v2.8h, v1.8b, v4.8b
-	WORD $0x4e248022 // smlal2 v2.8h, v1.16b, v4.16b
-	WORD $0x4e602841 // saddlp v1.4s, v2.8h
-	WORD $0x6fa50820 // mla v0.4s, v1.4s, v5.s[3]
-	WORD $0x4f2554e1 // shl v1.4s, v7.4s, #5
-	WORD $0x6ea18400 // sub v0.4s, v0.4s, v1.4s
-	FMOVQ.P F0, 16(R5)
-	SUBS $1, R22, R22
-	BNE lane
-	FLDPQ -64(R5), (F0, F1)
-	FLDPQ -32(R5), (F2, F3)
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	WORD $0x6f860867 // mla v7.4s, v3.4s, v6.s[2]
+	WORD $0x0e28c083 // smull v3.8h, v4.8b, v8.8b
+	WORD $0x4e288083 // smlal2 v3.8h, v4.16b, v8.16b
+	WORD $0x4e602863 // saddlp v3.4s, v3.8h
+	WORD $0x6fa60867 // mla v7.4s, v3.4s, v6.s[3]
+	FMOVQ 256(R6), F3
+	WORD $0x0e63c044 // smull v4.4s, v2.4h, v3.4h
+	WORD $0x4e638044 // smlal2 v4.4s, v2.8h, v3.8h
+	FMOVQ 272(R6), F2
+	WORD $0x0e628024 // smlal v4.4s, v1.4h, v2.4h
+	WORD $0x4e628024 // smlal2 v4.4s, v1.8h, v2.8h
+	WORD $0x4f255481 // shl v1.4s, v4.4s, #5
+	WORD $0x6ea184e7 // sub v7.4s, v7.4s, v1.4s
+	WORD $0x4eb1b8e1 // addv s1, v7.4s
+	VEXT $4, V1.B16, V0.B16, V0.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V1.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	VUZP2 V28.H8, V28.H8, V2.H8
+	ADD $208, R2, R14
+	ADD $208, R3, R15
+	ADD $208, R4, R19
+	ADD $208, R5, R20
+	VLD1R.P 2(R14), [V2.H8]
+	VLD1.P 2(R15), V2.H[1]
+	VLD1.P 2(R19), V2.H[2]
+	VLD1.P 2(R20), V2.H[3]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	ADD $210, R2
 	ADD $210, R3
+	ADD $210, R4
+	ADD $210, R5
 	ADD $320, R6
+	ADD $210, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -3273,7 +2392,7 @@ lane:
 	RET
 
 // func neonQ2KRows(t *byte)
-TEXT ·neonQ2KRows(SB), NOSPLIT, $128-8
+TEXT ·neonQ2KRows(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
 	MOVD 0(R0), R1
 	MOVD 8(R0), R2
@@ -3289,7 +2408,7 @@ TEXT ·neonQ2KRows(SB), NOSPLIT, $128-8
 	FMOVQ (R14), F31
 	FMOVQ 1024(R10), F30
 	FMOVQ 1056(R10), F29
-	MOVD ZR, R3
+	MOVD $16, R8
 	PCALIGN $16
 
 loop:
@@ -3300,163 +2419,164 @@ loop:
 	PRFM 256(R13), PLDL1KEEP
 	PRFM 320(R13), PLDL1KEEP
 	ADD $336, R13
-	ADD $8, RSP, R5
-	ADD $8, R0, R4
-	MOVD $4, R22
-	PCALIGN $16
-
-lane:
-	MOVD.P 8(R4), R2
-	ADD R3, R2, R2
-	FMOVQ 0(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
-	WORD $0x6f08a400 // uxtl2 v0.8h, v0.16b
-	WORD $0x2f08a423 // uxtl v3.8h, v1.8b
-	WORD $0x6f08a421 // uxtl2 v1.8h, v1.16b
-	WORD $0x0f10a464 // sxtl v4.4s, v3.4h
-	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
-	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
-	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	FMOVS 80(R2), F6
-	VEXT $4, V6.B16, V28.B16, V28.B16
-	FMOVQ 256(R6), F6
-	WORD $0x0e66c047 // smull v7.4s, v2.4h, v6.4h
-	WORD $0x4e668047 // smlal2 v7.4s, v2.8h, v6.8h
-	FMOVQ 272(R6), F2
-	WORD $0x0e628007 // smlal v7.4s, v0.4h, v2.4h
-	WORD $0x4e628007 // smlal2 v7.4s, v0.8h, v2.8h
 	WORD $0x4f000400 // movi v0.4s, #0
-	FMOVQ 16(R2), F2
-	WORD $0x4e3d1c46 // and v6.16b, v2.16b, v29.16b
-	FLDPQ 0(R6), (F8, F9)
-	WORD $0x0e28c0ca // smull v10.8h, v6.8b, v8.8b
-	WORD $0x4e2880ca // smlal2 v10.8h, v6.16b, v8.16b
-	WORD $0x4e602946 // saddlp v6.4s, v10.8h
-	WORD $0x6f8400c0 // mla v0.4s, v6.4s, v4.s[0]
-	FMOVQ 32(R2), F6
-	WORD $0x4e3d1cc8 // and v8.16b, v6.16b, v29.16b
-	WORD $0x0e29c10a // smull v10.8h, v8.8b, v9.8b
-	WORD $0x4e29810a // smlal2 v10.8h, v8.16b, v9.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x6fa40100 // mla v0.4s, v8.4s, v4.s[1]
-	WORD $0x6f0e0448 // ushr v8.16b, v2.16b, #2
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	FLDPQ 64(R6), (F9, F10)
-	WORD $0x0e29c10b // smull v11.8h, v8.8b, v9.8b
-	WORD $0x4e29810b // smlal2 v11.8h, v8.16b, v9.16b
-	WORD $0x4e602968 // saddlp v8.4s, v11.8h
-	WORD $0x6f840900 // mla v0.4s, v8.4s, v4.s[2]
-	WORD $0x6f0e04c8 // ushr v8.16b, v6.16b, #2
-	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
-	WORD $0x0e2ac109 // smull v9.8h, v8.8b, v10.8b
-	WORD $0x4e2a8109 // smlal2 v9.8h, v8.16b, v10.16b
-	WORD $0x4e602928 // saddlp v8.4s, v9.8h
-	WORD $0x6fa40900 // mla v0.4s, v8.4s, v4.s[3]
-	WORD $0x6f0c0444 // ushr v4.16b, v2.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FLDPQ 128(R6), (F8, F9)
-	WORD $0x0e28c08a // smull v10.8h, v4.8b, v8.8b
-	WORD $0x4e28808a // smlal2 v10.8h, v4.16b, v8.16b
-	WORD $0x4e602944 // saddlp v4.4s, v10.8h
-	WORD $0x6f830080 // mla v0.4s, v4.4s, v3.s[0]
-	WORD $0x6f0c04c4 // ushr v4.16b, v6.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x0e29c088 // smull v8.8h, v4.8b, v9.8b
-	WORD $0x4e298088 // smlal2 v8.8h, v4.16b, v9.16b
-	WORD $0x4e602904 // saddlp v4.4s, v8.8h
-	WORD $0x6fa30080 // mla v0.4s, v4.4s, v3.s[1]
-	WORD $0x6f0a0442 // ushr v2.16b, v2.16b, #6
-	FLDPQ 192(R6), (F4, F8)
-	WORD $0x0e24c049 // smull v9.8h, v2.8b, v4.8b
-	WORD $0x4e248049 // smlal2 v9.8h, v2.16b, v4.16b
-	WORD $0x4e602922 // saddlp v2.4s, v9.8h
-	WORD $0x6f830840 // mla v0.4s, v2.4s, v3.s[2]
-	WORD $0x6f0a04c2 // ushr v2.16b, v6.16b, #6
-	WORD $0x0e28c044 // smull v4.8h, v2.8b, v8.8b
-	WORD $0x4e288044 // smlal2 v4.8h, v2.16b, v8.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6fa30840 // mla v0.4s, v2.4s, v3.s[3]
-	FMOVQ 48(R2), F2
-	WORD $0x4e3d1c43 // and v3.16b, v2.16b, v29.16b
-	FLDPQ 32(R6), (F4, F6)
-	WORD $0x0e24c068 // smull v8.8h, v3.8b, v4.8b
-	WORD $0x4e248068 // smlal2 v8.8h, v3.16b, v4.16b
-	WORD $0x4e602903 // saddlp v3.4s, v8.8h
-	WORD $0x6f850060 // mla v0.4s, v3.4s, v5.s[0]
-	FMOVQ 64(R2), F3
-	WORD $0x4e3d1c64 // and v4.16b, v3.16b, v29.16b
-	WORD $0x0e26c088 // smull v8.8h, v4.8b, v6.8b
-	WORD $0x4e268088 // smlal2 v8.8h, v4.16b, v6.16b
-	WORD $0x4e602904 // saddlp v4.4s, v8.8h
-	WORD $0x6fa50080 // mla v0.4s, v4.4s, v5.s[1]
-	WORD $0x6f0e0444 // ushr v4.16b, v2.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FLDPQ 96(R6), (F6, F8)
-	WORD $0x0e26c089 // smull v9.8h, v4.8b, v6.8b
-	WORD $0x4e268089 // smlal2 v9.8h, v4.16b, v6.16b
-	WORD $0x4e602924 // saddlp v4.4s, v9.8h
-	WORD $0x6f850880 // mla v0.4s, v4.4s, v5.s[2]
-	WORD $0x6f0e0464 // ushr v4.16b, v3.16b, #2
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x0e28c086 // smull v6.8h, v4.8b, v8.8b
-	WORD $0x4e288086 // smlal2 v6.8h, v4.16b, v8.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x6fa50880 // mla v0.4s, v4.4s, v5.s[3]
-	WORD $0x6f0c0444 // ushr v4.16b, v2.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	FLDPQ 160(R6), (F5, F6)
-	WORD $0x0e25c088 // smull v8.8h, v4.8b, v5.8b
-	WORD $0x4e258088 // smlal2 v8.8h, v4.16b, v5.16b
-	WORD $0x4e602904 // saddlp v4.4s, v8.8h
-	WORD $0x6f810080 // mla v0.4s, v4.4s, v1.s[0]
-	WORD $0x6f0c0464 // ushr v4.16b, v3.16b, #4
-	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
-	WORD $0x0e26c085 // smull v5.8h, v4.8b, v6.8b
-	WORD $0x4e268085 // smlal2 v5.8h, v4.16b, v6.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x6fa10080 // mla v0.4s, v4.4s, v1.s[1]
-	WORD $0x6f0a0442 // ushr v2.16b, v2.16b, #6
-	FLDPQ 224(R6), (F4, F5)
-	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
-	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
-	WORD $0x4e6028c2 // saddlp v2.4s, v6.8h
-	WORD $0x6f810840 // mla v0.4s, v2.4s, v1.s[2]
-	WORD $0x6f0a0462 // ushr v2.16b, v3.16b, #6
-	WORD $0x0e25c043 // smull v3.8h, v2.8b, v5.8b
-	WORD $0x4e258043 // smlal2 v3.8h, v2.16b, v5.16b
-	WORD $0x4e602862 // saddlp v2.4s, v3.8h
-	WORD $0x6fa10840 // mla v0.4s, v2.4s, v1.s[3]
-	FSTPQ.P (F0, F7), 32(R5)
-	SUBS $1, R22, R22
-	BNE lane
-	FLDPQ -128(R5), (F0, F1)
-	FLDPQ -96(R5), (F2, F3)
-	FLDPQ -64(R5), (F4, F5)
-	FLDPQ -32(R5), (F6, F7)
-	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
-	WORD $0x4ea6bc82 // addp v2.4s, v4.4s, v6.4s
-	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
+	WORD $0x4f000401 // movi v1.4s, #0
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	FMOVQ -16(R21), F2
+	WORD $0x4e3e1c43 // and v3.16b, v2.16b, v30.16b
+	WORD $0x6f0c0442 // ushr v2.16b, v2.16b, #4
+	WORD $0x2f08a444 // uxtl v4.8h, v2.8b
+	WORD $0x6f08a442 // uxtl2 v2.8h, v2.16b
+	WORD $0x2f08a465 // uxtl v5.8h, v3.8b
+	WORD $0x6f08a463 // uxtl2 v3.8h, v3.16b
+	WORD $0x0f10a4a6 // sxtl v6.4s, v5.4h
+	WORD $0x4f10a4a5 // sxtl2 v5.4s, v5.8h
+	WORD $0x0f10a467 // sxtl v7.4s, v3.4h
+	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
+	WORD $0x4f000408 // movi v8.4s, #0
+	FLDPQ 0(R21), (F9, F10)
+	WORD $0x4e3d1d2b // and v11.16b, v9.16b, v29.16b
+	WORD $0x4e3d1d4c // and v12.16b, v10.16b, v29.16b
+	FLDPQ 0(R6), (F13, F14)
+	WORD $0x0e2dc16f // smull v15.8h, v11.8b, v13.8b
+	WORD $0x4e2d816f // smlal2 v15.8h, v11.16b, v13.16b
+	WORD $0x4e6029eb // saddlp v11.4s, v15.8h
+	WORD $0x6f860168 // mla v8.4s, v11.4s, v6.s[0]
+	WORD $0x0e2ec18b // smull v11.8h, v12.8b, v14.8b
+	WORD $0x4e2e818b // smlal2 v11.8h, v12.16b, v14.16b
+	WORD $0x4e60296b // saddlp v11.4s, v11.8h
+	WORD $0x6fa60168 // mla v8.4s, v11.4s, v6.s[1]
+	WORD $0x6f0e052b // ushr v11.16b, v9.16b, #2
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	WORD $0x6f0e054c // ushr v12.16b, v10.16b, #2
+	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
+	FLDPQ 64(R6), (F13, F14)
+	WORD $0x0e2dc16f // smull v15.8h, v11.8b, v13.8b
+	WORD $0x4e2d816f // smlal2 v15.8h, v11.16b, v13.16b
+	WORD $0x4e6029eb // saddlp v11.4s, v15.8h
+	WORD $0x6f860968 // mla v8.4s, v11.4s, v6.s[2]
+	WORD $0x0e2ec18b // smull v11.8h, v12.8b, v14.8b
+	WORD $0x4e2e818b // smlal2 v11.8h, v12.16b, v14.16b
+	WORD $0x4e60296b // saddlp v11.4s, v11.8h
+	WORD $0x6fa60968 // mla v8.4s, v11.4s, v6.s[3]
+	WORD $0x6f0c0526 // ushr v6.16b, v9.16b, #4
+	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
+	WORD $0x6f0c054b // ushr v11.16b, v10.16b, #4
+	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
+	FLDPQ 128(R6), (F12, F13)
+	WORD $0x0e2cc0ce // smull v14.8h, v6.8b, v12.8b
+	WORD $0x4e2c80ce // smlal2 v14.8h, v6.16b, v12.16b
+	WORD $0x4e6029c6 // saddlp v6.4s, v14.8h
+	WORD $0x6f8500c8 // mla v8.4s, v6.4s, v5.s[0]
+	WORD $0x0e2dc166 // smull v6.8h, v11.8b, v13.8b
+	WORD $0x4e2d8166 // smlal2 v6.8h, v11.16b, v13.16b
+	WORD $0x4e6028c6 // saddlp v6.4s, v6.8h
+	WORD $0x6fa500c8 // mla v8.4s, v6.4s, v5.s[1]
+	WORD $0x6f0a0526 // ushr v6.16b, v9.16b, #6
+	WORD $0x6f0a0549 // ushr v9.16b, v10.16b, #6
+	FLDPQ 192(R6), (F10, F11)
+	WORD $0x0e2ac0cc // smull v12.8h, v6.8b, v10.8b
+	WORD $0x4e2a80cc // smlal2 v12.8h, v6.16b, v10.16b
+	WORD $0x4e602986 // saddlp v6.4s, v12.8h
+	WORD $0x6f8508c8 // mla v8.4s, v6.4s, v5.s[2]
+	WORD $0x0e2bc126 // smull v6.8h, v9.8b, v11.8b
+	WORD $0x4e2b8126 // smlal2 v6.8h, v9.16b, v11.16b
+	WORD $0x4e6028c6 // saddlp v6.4s, v6.8h
+	WORD $0x6fa508c8 // mla v8.4s, v6.4s, v5.s[3]
+	FLDPQ 32(R21), (F5, F6)
+	WORD $0x4e3d1ca9 // and v9.16b, v5.16b, v29.16b
+	WORD $0x4e3d1cca // and v10.16b, v6.16b, v29.16b
+	FLDPQ 32(R6), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029a9 // saddlp v9.4s, v13.8h
+	WORD $0x6f870128 // mla v8.4s, v9.4s, v7.s[0]
+	WORD $0x0e2cc149 // smull v9.8h, v10.8b, v12.8b
+	WORD $0x4e2c8149 // smlal2 v9.8h, v10.16b, v12.16b
+	WORD $0x4e602929 // saddlp v9.4s, v9.8h
+	WORD $0x6fa70128 // mla v8.4s, v9.4s, v7.s[1]
+	WORD $0x6f0e04a9 // ushr v9.16b, v5.16b, #2
+	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
+	WORD $0x6f0e04ca // ushr v10.16b, v6.16b, #2
+	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
+	FLDPQ 96(R6), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029a9 // saddlp v9.4s, v13.8h
+	WORD $0x6f870928 // mla v8.4s, v9.4s, v7.s[2]
+	WORD $0x0e2cc149 // smull v9.8h, v10.8b, v12.8b
+	WORD $0x4e2c8149 // smlal2 v9.8h, v10.16b, v12.16b
+	WORD $0x4e602929 // saddlp v9.4s, v9.8h
+	WORD $0x6fa70928 // mla v8.4s, v9.4s, v7.s[3]
+	WORD $0x6f0c04a7 // ushr v7.16b, v5.16b, #4
+	WORD $0x4e3d1ce7 // and v7.16b, v7.16b, v29.16b
+	WORD $0x6f0c04c9 // ushr v9.16b, v6.16b, #4
+	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
+	FLDPQ 160(R6), (F10, F11)
+	WORD $0x0e2ac0ec // smull v12.8h, v7.8b, v10.8b
+	WORD $0x4e2a80ec // smlal2 v12.8h, v7.16b, v10.16b
+	WORD $0x4e602987 // saddlp v7.4s, v12.8h
+	WORD $0x6f8300e8 // mla v8.4s, v7.4s, v3.s[0]
+	WORD $0x0e2bc127 // smull v7.8h, v9.8b, v11.8b
+	WORD $0x4e2b8127 // smlal2 v7.8h, v9.16b, v11.16b
+	WORD $0x4e6028e7 // saddlp v7.4s, v7.8h
+	WORD $0x6fa300e8 // mla v8.4s, v7.4s, v3.s[1]
+	WORD $0x6f0a04a5 // ushr v5.16b, v5.16b, #6
+	WORD $0x6f0a04c6 // ushr v6.16b, v6.16b, #6
+	FLDPQ 224(R6), (F7, F9)
+	WORD $0x0e27c0aa // smull v10.8h, v5.8b, v7.8b
+	WORD $0x4e2780aa // smlal2 v10.8h, v5.16b, v7.16b
+	WORD $0x4e602945 // saddlp v5.4s, v10.8h
+	WORD $0x6f8308a8 // mla v8.4s, v5.4s, v3.s[2]
+	WORD $0x0e29c0c5 // smull v5.8h, v6.8b, v9.8b
+	WORD $0x4e2980c5 // smlal2 v5.8h, v6.16b, v9.16b
+	WORD $0x4e6028a5 // saddlp v5.4s, v5.8h
+	WORD $0x6fa308a8 // mla v8.4s, v5.4s, v3.s[3]
+	FMOVQ 256(R6), F3
+	WORD $0x0e63c085 // smull v5.4s, v4.4h, v3.4h
+	WORD $0x4e638085 // smlal2 v5.4s, v4.8h, v3.8h
+	FMOVQ 272(R6), F3
+	WORD $0x0e638045 // smlal v5.4s, v2.4h, v3.4h
+	WORD $0x4e638045 // smlal2 v5.4s, v2.8h, v3.8h
+	WORD $0x4eb1b902 // addv s2, v8.4s
+	VEXT $4, V2.B16, V0.B16, V0.B16
+	WORD $0x4eb1b8a2 // addv s2, v5.4s
+	VEXT $4, V2.B16, V1.B16, V1.B16
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V2.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V2.S4
-	VUZP1 V28.H8, V28.H8, V4.H8
-	VUZP2 V28.H8, V28.H8, V6.H8
+	ADD $80, R2, R14
+	ADD $80, R3, R15
+	ADD $80, R4, R19
+	ADD $80, R5, R20
+	VLD1R.P 4(R14), [V3.S4]
+	VLD1.P 4(R15), V3.S[1]
+	VLD1.P 4(R19), V3.S[2]
+	VLD1.P 4(R20), V3.S[3]
+	VUZP1 V3.H8, V3.H8, V4.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
-	WORD $0x0e2178c6 // fcvtl v6.4s, v6.4h
-	WORD $0x4ea3bc21 // addp v1.4s, v1.4s, v3.4s
-	WORD $0x4ea7bca3 // addp v3.4s, v5.4s, v7.4s
-	WORD $0x4ea3bc21 // addp v1.4s, v1.4s, v3.4s
+	VUZP2 V3.H8, V3.H8, V3.H8
+	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e22dc83 // fmul v3.4s, v4.4s, v2.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
-	WORD $0x6e22dcc2 // fmul v2.4s, v6.4s, v2.4s
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	ADD $84, R2
 	ADD $84, R3
+	ADD $84, R4
+	ADD $84, R5
 	ADD $320, R6
+	ADD $84, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -3464,7 +2584,7 @@ lane:
 	RET
 
 // func neonIQ2Rows(t *byte)
-TEXT ·neonIQ2Rows(SB), NOSPLIT, $128-8
+TEXT ·neonIQ2Rows(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
 	MOVD 0(R0), R1
 	MOVD 8(R0), R2
@@ -3478,7 +2598,7 @@ TEXT ·neonIQ2Rows(SB), NOSPLIT, $128-8
 	ADD $0, R10, R12
 	ADD $72, R0, R14
 	FMOVQ (R14), F31
-	MOVD ZR, R3
+	MOVD $2, R8
 	PCALIGN $16
 
 loop:
@@ -3488,315 +2608,113 @@ loop:
 	PRFM 192(R13), PLDL1KEEP
 	PRFM 256(R13), PLDL1KEEP
 	ADD $264, R13
-	ADD $8, RSP, R5
-	ADD $8, R0, R4
-	MOVD $4, R22
-	PCALIGN $16
-
-lane:
-	MOVD.P 8(R4), R2
-	ADD R3, R2, R2
-	FMOVS 0(R2), F0
-	VEXT $4, V0.B16, V30.B16, V30.B16
 	WORD $0x4f000400 // movi v0.4s, #0
-	MOVD 2(R2), R14
+	ADD $8, R0, R7
+	MOVD $4, R9
+
+row:
+	MOVD.P 8(R7), R21
+	ADD R8, R21
+	WORD $0x4f000401 // movi v1.4s, #0
+	MOVD $4, R23
+
+piece:
+	MOVD.P 16(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F2
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
 	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
+	UBFX $32, R14, $7, R15
 	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
+	UBFX $39, R14, $7, R15
 	FMOVD (R12)(R15<<3), F5
 	VZIP1 V3.D2, V2.D2, V2.D2
 	VZIP1 V5.D2, V4.D2, V3.D2
 	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 0(R6), (F4, F5)
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	WORD $0x6f830020 // mla v0.4s, v1.4s, v3.s[0]
-	MOVD 10(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
 	FMOVD (R11)(R15<<3), F3
+	UBFX $24, R14, $8, R15
+	FMOVD (R11)(R15<<3), F4
 	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
+	FMOVD (R12)(R15<<3), F5
 	UBFX $53, R14, $7, R15
+	FMOVD (R12)(R15<<3), F6
+	VZIP1 V4.D2, V3.D2, V3.D2
+	VZIP1 V6.D2, V5.D2, V4.D2
+	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
+	FMOVS R14, F4
+	FLDPQ.P 64(R6), (F5, F6)
+	WORD $0x0e25c047 // smull v7.8h, v2.8b, v5.8b
+	WORD $0x4e258047 // smlal2 v7.8h, v2.16b, v5.16b
+	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
+	WORD $0x0e26c065 // smull v5.8h, v3.8b, v6.8b
+	WORD $0x4e268065 // smlal2 v5.8h, v3.16b, v6.16b
+	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
+	WORD $0x6f840041 // mla v1.4s, v2.4s, v4.s[0]
+	MOVD -8(R21), R14
+	UBFX $0, R14, $8, R15
+	FMOVD (R11)(R15<<3), F2
+	UBFX $8, R14, $8, R15
+	FMOVD (R11)(R15<<3), F3
+	UBFX $32, R14, $7, R15
+	FMOVD (R12)(R15<<3), F4
+	UBFX $39, R14, $7, R15
 	FMOVD (R12)(R15<<3), F5
 	VZIP1 V3.D2, V2.D2, V2.D2
 	VZIP1 V5.D2, V4.D2, V3.D2
 	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 32(R6), (F4, F5)
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	WORD $0x6f830020 // mla v0.4s, v1.4s, v3.s[0]
-	MOVD 18(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
 	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 64(R6), (F4, F5)
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	WORD $0x6f830020 // mla v0.4s, v1.4s, v3.s[0]
-	MOVD 26(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
 	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
+	FMOVD (R11)(R15<<3), F4
 	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
 	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 96(R6), (F4, F5)
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	WORD $0x6f830020 // mla v0.4s, v1.4s, v3.s[0]
-	MOVD 34(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
 	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 128(R6), (F4, F5)
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	WORD $0x6f830020 // mla v0.4s, v1.4s, v3.s[0]
-	MOVD 42(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 160(R6), (F4, F5)
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	WORD $0x6f830020 // mla v0.4s, v1.4s, v3.s[0]
-	MOVD 50(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 192(R6), (F4, F5)
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	WORD $0x6f830020 // mla v0.4s, v1.4s, v3.s[0]
-	MOVD 58(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F3
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F5
-	VZIP1 V3.D2, V2.D2, V2.D2
-	VZIP1 V5.D2, V4.D2, V3.D2
-	WORD $0x4e239c42 // mul v2.16b, v2.16b, v3.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F3
-	FLDPQ 224(R6), (F4, F5)
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x0e25c044 // smull v4.8h, v2.8b, v5.8b
-	WORD $0x4e258044 // smlal2 v4.8h, v2.16b, v5.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	WORD $0x6f830020 // mla v0.4s, v1.4s, v3.s[0]
-	FMOVQ.P F0, 16(R5)
-	SUBS $1, R22, R22
-	BNE lane
-	FLDPQ -64(R5), (F0, F1)
-	FLDPQ -32(R5), (F2, F3)
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	FMOVD (R12)(R15<<3), F6
+	VZIP1 V4.D2, V3.D2, V3.D2
+	VZIP1 V6.D2, V5.D2, V4.D2
+	WORD $0x4e249c63 // mul v3.16b, v3.16b, v4.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
+	FMOVS R14, F4
+	FLDPQ -32(R6), (F5, F6)
+	WORD $0x0e25c047 // smull v7.8h, v2.8b, v5.8b
+	WORD $0x4e258047 // smlal2 v7.8h, v2.16b, v5.16b
+	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
+	WORD $0x0e26c065 // smull v5.8h, v3.8b, v6.8b
+	WORD $0x4e268065 // smlal2 v5.8h, v3.16b, v6.16b
+	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
+	WORD $0x6f840041 // mla v1.4s, v2.4s, v4.s[0]
+	SUBS $1, R23, R23
+	BNE piece
+	WORD $0x4eb1b821 // addv s1, v1.4s
+	VEXT $4, V1.B16, V0.B16, V0.B16
+	SUB $256, R6
+	SUBS $1, R9, R9
+	BNE row
+	ADD $288, R6, R14
+	VLD1R.P 4(R14), [V1.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 288(R6), R14
-	VDUP R14, V1.S4
-	VUZP1 V30.H8, V30.H8, V2.H8
+	ADD $0, R2, R14
+	ADD $0, R3, R15
+	ADD $0, R4, R19
+	ADD $0, R5, R20
+	VLD1R.P 2(R14), [V2.H8]
+	VLD1.P 2(R15), V2.H[1]
+	VLD1.P 2(R19), V2.H[2]
+	VLD1.P 2(R20), V2.H[3]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	ADD $66, R2
 	ADD $66, R3
+	ADD $66, R4
+	ADD $66, R5
 	ADD $320, R6
+	ADD $66, R8
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -3831,219 +2749,55 @@ loop:
 	PRFM 448(R13), PLDL1KEEP
 	PRFM 512(R13), PLDL1KEEP
 	ADD $544, R13
-	FMOVQ 2(R2), F0
-	FMOVQ 18(R2), F1
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	FMOVQ 2(R3), F1
-	FMOVQ 18(R3), F4
-	WORD $0x0e22c025 // smull v5.8h, v1.8b, v2.8b
-	WORD $0x4e228025 // smlal2 v5.8h, v1.16b, v2.16b
+	ADD $128, R6, R21
+	MOVD $4, R23
+
+block:
+	VLD1R.P 2(R2), [V0.H8]
+	VLD1.P 2(R3), V0.H[1]
+	VLD1.P 2(R4), V0.H[2]
+	VLD1.P 2(R5), V0.H[3]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	VLD1R.P 4(R21), [V1.S4]
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	FLDPQ.P 32(R2), (F1, F2)
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
+	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
 	WORD $0x4e6028a1 // saddlp v1.4s, v5.8h
-	WORD $0x0e23c085 // smull v5.8h, v4.8b, v3.8b
-	WORD $0x4e238085 // smlal2 v5.8h, v4.16b, v3.16b
+	WORD $0x0e24c045 // smull v5.8h, v2.8b, v4.8b
+	WORD $0x4e248045 // smlal2 v5.8h, v2.16b, v4.16b
 	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	FMOVQ 2(R4), F4
-	FMOVQ 18(R4), F5
-	WORD $0x0e22c086 // smull v6.8h, v4.8b, v2.8b
-	WORD $0x4e228086 // smlal2 v6.8h, v4.16b, v2.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e23c0a6 // smull v6.8h, v5.8b, v3.8b
-	WORD $0x4e2380a6 // smlal2 v6.8h, v5.16b, v3.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 2(R5), F5
-	FMOVQ 18(R5), F6
-	WORD $0x0e22c0a7 // smull v7.8h, v5.8b, v2.8b
-	WORD $0x4e2280a7 // smlal2 v7.8h, v5.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c0c5 // smull v5.8h, v6.8b, v3.8b
-	WORD $0x4e2380c5 // smlal2 v5.8h, v6.16b, v3.16b
-	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
-	MOVHU 0(R2), R14
-	MOVHU 0(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 0(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 0(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F3
-	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	MOVWU 128(R6), R14
-	VDUP R14, V5.S4
-	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea2bc81 // addp v1.4s, v4.4s, v2.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
+	FLDPQ.P 32(R3), (F2, F5)
+	WORD $0x0e23c046 // smull v6.8h, v2.8b, v3.8b
+	WORD $0x4e238046 // smlal2 v6.8h, v2.16b, v3.16b
+	WORD $0x4e6028c2 // saddlp v2.4s, v6.8h
+	WORD $0x0e24c0a6 // smull v6.8h, v5.8b, v4.8b
+	WORD $0x4e2480a6 // smlal2 v6.8h, v5.16b, v4.16b
+	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
+	FLDPQ.P 32(R4), (F5, F6)
+	WORD $0x0e23c0a7 // smull v7.8h, v5.8b, v3.8b
+	WORD $0x4e2380a7 // smlal2 v7.8h, v5.16b, v3.16b
+	WORD $0x4e6028e5 // saddlp v5.4s, v7.8h
+	WORD $0x0e24c0c7 // smull v7.8h, v6.8b, v4.8b
+	WORD $0x4e2480c7 // smlal2 v7.8h, v6.16b, v4.16b
+	WORD $0x4e6068e5 // sadalp v5.4s, v7.8h
+	FLDPQ.P 32(R5), (F6, F7)
+	WORD $0x0e23c0c8 // smull v8.8h, v6.8b, v3.8b
+	WORD $0x4e2380c8 // smlal2 v8.8h, v6.16b, v3.16b
+	WORD $0x4e602903 // saddlp v3.4s, v8.8h
+	WORD $0x0e24c0e6 // smull v6.8h, v7.8b, v4.8b
+	WORD $0x4e2480e6 // smlal2 v6.8h, v7.16b, v4.16b
+	WORD $0x4e6068c3 // sadalp v3.4s, v6.8h
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	WORD $0x4ea3bca2 // addp v2.4s, v5.4s, v3.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 36(R2), F0
-	FMOVQ 52(R2), F1
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	FMOVQ 36(R3), F1
-	FMOVQ 52(R3), F4
-	WORD $0x0e22c025 // smull v5.8h, v1.8b, v2.8b
-	WORD $0x4e228025 // smlal2 v5.8h, v1.16b, v2.16b
-	WORD $0x4e6028a1 // saddlp v1.4s, v5.8h
-	WORD $0x0e23c085 // smull v5.8h, v4.8b, v3.8b
-	WORD $0x4e238085 // smlal2 v5.8h, v4.16b, v3.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	FMOVQ 36(R4), F4
-	FMOVQ 52(R4), F5
-	WORD $0x0e22c086 // smull v6.8h, v4.8b, v2.8b
-	WORD $0x4e228086 // smlal2 v6.8h, v4.16b, v2.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e23c0a6 // smull v6.8h, v5.8b, v3.8b
-	WORD $0x4e2380a6 // smlal2 v6.8h, v5.16b, v3.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 36(R5), F5
-	FMOVQ 52(R5), F6
-	WORD $0x0e22c0a7 // smull v7.8h, v5.8b, v2.8b
-	WORD $0x4e2280a7 // smlal2 v7.8h, v5.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c0c5 // smull v5.8h, v6.8b, v3.8b
-	WORD $0x4e2380c5 // smlal2 v5.8h, v6.16b, v3.16b
-	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
-	MOVHU 34(R2), R14
-	MOVHU 34(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 34(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 34(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F3
-	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	MOVWU 132(R6), R14
-	VDUP R14, V5.S4
-	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea2bc81 // addp v1.4s, v4.4s, v2.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 70(R2), F0
-	FMOVQ 86(R2), F1
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	FMOVQ 70(R3), F1
-	FMOVQ 86(R3), F4
-	WORD $0x0e22c025 // smull v5.8h, v1.8b, v2.8b
-	WORD $0x4e228025 // smlal2 v5.8h, v1.16b, v2.16b
-	WORD $0x4e6028a1 // saddlp v1.4s, v5.8h
-	WORD $0x0e23c085 // smull v5.8h, v4.8b, v3.8b
-	WORD $0x4e238085 // smlal2 v5.8h, v4.16b, v3.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	FMOVQ 70(R4), F4
-	FMOVQ 86(R4), F5
-	WORD $0x0e22c086 // smull v6.8h, v4.8b, v2.8b
-	WORD $0x4e228086 // smlal2 v6.8h, v4.16b, v2.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e23c0a6 // smull v6.8h, v5.8b, v3.8b
-	WORD $0x4e2380a6 // smlal2 v6.8h, v5.16b, v3.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 70(R5), F5
-	FMOVQ 86(R5), F6
-	WORD $0x0e22c0a7 // smull v7.8h, v5.8b, v2.8b
-	WORD $0x4e2280a7 // smlal2 v7.8h, v5.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c0c5 // smull v5.8h, v6.8b, v3.8b
-	WORD $0x4e2380c5 // smlal2 v5.8h, v6.16b, v3.16b
-	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
-	MOVHU 68(R2), R14
-	MOVHU 68(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 68(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 68(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F3
-	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	MOVWU 136(R6), R14
-	VDUP R14, V5.S4
-	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea2bc81 // addp v1.4s, v4.4s, v2.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 104(R2), F0
-	FMOVQ 120(R2), F1
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606880 // sadalp v0.4s, v4.8h
-	FMOVQ 104(R3), F1
-	FMOVQ 120(R3), F4
-	WORD $0x0e22c025 // smull v5.8h, v1.8b, v2.8b
-	WORD $0x4e228025 // smlal2 v5.8h, v1.16b, v2.16b
-	WORD $0x4e6028a1 // saddlp v1.4s, v5.8h
-	WORD $0x0e23c085 // smull v5.8h, v4.8b, v3.8b
-	WORD $0x4e238085 // smlal2 v5.8h, v4.16b, v3.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	FMOVQ 104(R4), F4
-	FMOVQ 120(R4), F5
-	WORD $0x0e22c086 // smull v6.8h, v4.8b, v2.8b
-	WORD $0x4e228086 // smlal2 v6.8h, v4.16b, v2.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e23c0a6 // smull v6.8h, v5.8b, v3.8b
-	WORD $0x4e2380a6 // smlal2 v6.8h, v5.16b, v3.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 104(R5), F5
-	FMOVQ 120(R5), F6
-	WORD $0x0e22c0a7 // smull v7.8h, v5.8b, v2.8b
-	WORD $0x4e2280a7 // smlal2 v7.8h, v5.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c0c5 // smull v5.8h, v6.8b, v3.8b
-	WORD $0x4e2380c5 // smlal2 v5.8h, v6.16b, v3.16b
-	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
-	MOVHU 102(R2), R14
-	MOVHU 102(R3), R15
-	ORR R15<<16, R14, R14
-	MOVHU 102(R4), R15
-	ORR R15<<32, R14, R14
-	MOVHU 102(R5), R15
-	ORR R15<<48, R14, R14
-	FMOVD R14, F3
-	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	MOVWU 140(R6), R14
-	VDUP R14, V5.S4
-	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4ea2bc81 // addp v1.4s, v4.4s, v2.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc60 // fmul v0.4s, v3.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $136, R2
-	ADD $136, R3
-	ADD $136, R4
-	ADD $136, R5
-	ADD $192, R6
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -4079,291 +2833,77 @@ loop:
 	PRFM 192(R13), PLDL1KEEP
 	PRFM 256(R13), PLDL1KEEP
 	ADD $272, R13
-	FMOVQ 1(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	FMOVQ 1(R3), F0
-	WORD $0x4e3e1c04 // and v4.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V4.B16, [V29.B16], V4.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c085 // smull v5.8h, v4.8b, v2.8b
-	WORD $0x4e228085 // smlal2 v5.8h, v4.16b, v2.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6068a4 // sadalp v4.4s, v5.8h
-	FMOVQ 1(R4), F0
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V5.B16, [V29.B16], V5.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0a6 // smull v6.8h, v5.8b, v2.8b
-	WORD $0x4e2280a6 // smlal2 v6.8h, v5.16b, v2.16b
-	WORD $0x4e6028c5 // saddlp v5.4s, v6.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c5 // sadalp v5.4s, v6.8h
-	FMOVQ 1(R5), F0
-	WORD $0x4e3e1c06 // and v6.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V6.B16, [V29.B16], V6.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0c7 // smull v7.8h, v6.8b, v2.8b
-	WORD $0x4e2280c7 // smlal2 v7.8h, v6.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
-	MOVBU 0(R2), R14
-	MOVBU 0(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 0(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 0(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
+	ADD $128, R6, R21
+	MOVD $4, R23
+
+block:
+	VLD1R.P 1(R2), [V0.B16]
+	VLD1.P 1(R3), V0.B[1]
+	VLD1.P 1(R4), V0.B[2]
+	VLD1.P 1(R5), V0.B[3]
 	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
 	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8403 // sub v3.4s, v0.4s, v28.4s
-	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
+	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
+	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
+	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
 	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e631cc0 // bsl v0.16b, v6.16b, v3.16b
-	MOVWU 128(R6), R14
-	VDUP R14, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
-	WORD $0x4ea2bca2 // addp v2.4s, v5.4s, v2.4s
+	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
+	VLD1R.P 4(R21), [V1.S4]
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	FMOVQ.P 16(R2), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x0e23c045 // smull v5.8h, v2.8b, v3.8b
+	WORD $0x4e238045 // smlal2 v5.8h, v2.16b, v3.16b
+	WORD $0x4e6028a2 // saddlp v2.4s, v5.8h
+	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
+	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
+	WORD $0x4e6068a2 // sadalp v2.4s, v5.8h
+	FMOVQ.P 16(R3), F1
+	WORD $0x4e3e1c25 // and v5.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V5.B16, [V29.B16], V5.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	WORD $0x0e23c0a6 // smull v6.8h, v5.8b, v3.8b
+	WORD $0x4e2380a6 // smlal2 v6.8h, v5.16b, v3.16b
+	WORD $0x4e6028c5 // saddlp v5.4s, v6.8h
+	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
+	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
+	WORD $0x4e6068c5 // sadalp v5.4s, v6.8h
+	FMOVQ.P 16(R4), F1
+	WORD $0x4e3e1c26 // and v6.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V6.B16, [V29.B16], V6.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	WORD $0x0e23c0c7 // smull v7.8h, v6.8b, v3.8b
+	WORD $0x4e2380c7 // smlal2 v7.8h, v6.16b, v3.16b
+	WORD $0x4e6028e6 // saddlp v6.4s, v7.8h
+	WORD $0x0e24c027 // smull v7.8h, v1.8b, v4.8b
+	WORD $0x4e248027 // smlal2 v7.8h, v1.16b, v4.16b
+	WORD $0x4e6068e6 // sadalp v6.4s, v7.8h
+	FMOVQ.P 16(R5), F1
+	WORD $0x4e3e1c27 // and v7.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V7.B16, [V29.B16], V7.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	WORD $0x0e23c0e8 // smull v8.8h, v7.8b, v3.8b
+	WORD $0x4e2380e8 // smlal2 v8.8h, v7.16b, v3.16b
+	WORD $0x4e602903 // saddlp v3.4s, v8.8h
+	WORD $0x0e24c027 // smull v7.8h, v1.8b, v4.8b
+	WORD $0x4e248027 // smlal2 v7.8h, v1.16b, v4.16b
+	WORD $0x4e6068e3 // sadalp v3.4s, v7.8h
+	WORD $0x4ea5bc41 // addp v1.4s, v2.4s, v5.4s
+	WORD $0x4ea3bcc2 // addp v2.4s, v6.4s, v3.4s
 	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 18(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	FMOVQ 18(R3), F0
-	WORD $0x4e3e1c04 // and v4.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V4.B16, [V29.B16], V4.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c085 // smull v5.8h, v4.8b, v2.8b
-	WORD $0x4e228085 // smlal2 v5.8h, v4.16b, v2.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6068a4 // sadalp v4.4s, v5.8h
-	FMOVQ 18(R4), F0
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V5.B16, [V29.B16], V5.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0a6 // smull v6.8h, v5.8b, v2.8b
-	WORD $0x4e2280a6 // smlal2 v6.8h, v5.16b, v2.16b
-	WORD $0x4e6028c5 // saddlp v5.4s, v6.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c5 // sadalp v5.4s, v6.8h
-	FMOVQ 18(R5), F0
-	WORD $0x4e3e1c06 // and v6.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V6.B16, [V29.B16], V6.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0c7 // smull v7.8h, v6.8b, v2.8b
-	WORD $0x4e2280c7 // smlal2 v7.8h, v6.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
-	MOVBU 17(R2), R14
-	MOVBU 17(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 17(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 17(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8403 // sub v3.4s, v0.4s, v28.4s
-	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e631cc0 // bsl v0.16b, v6.16b, v3.16b
-	MOVWU 132(R6), R14
-	VDUP R14, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
-	WORD $0x4ea2bca2 // addp v2.4s, v5.4s, v2.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 35(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	FMOVQ 35(R3), F0
-	WORD $0x4e3e1c04 // and v4.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V4.B16, [V29.B16], V4.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c085 // smull v5.8h, v4.8b, v2.8b
-	WORD $0x4e228085 // smlal2 v5.8h, v4.16b, v2.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6068a4 // sadalp v4.4s, v5.8h
-	FMOVQ 35(R4), F0
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V5.B16, [V29.B16], V5.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0a6 // smull v6.8h, v5.8b, v2.8b
-	WORD $0x4e2280a6 // smlal2 v6.8h, v5.16b, v2.16b
-	WORD $0x4e6028c5 // saddlp v5.4s, v6.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c5 // sadalp v5.4s, v6.8h
-	FMOVQ 35(R5), F0
-	WORD $0x4e3e1c06 // and v6.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V6.B16, [V29.B16], V6.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0c7 // smull v7.8h, v6.8b, v2.8b
-	WORD $0x4e2280c7 // smlal2 v7.8h, v6.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
-	MOVBU 34(R2), R14
-	MOVBU 34(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 34(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 34(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8403 // sub v3.4s, v0.4s, v28.4s
-	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e631cc0 // bsl v0.16b, v6.16b, v3.16b
-	MOVWU 136(R6), R14
-	VDUP R14, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
-	WORD $0x4ea2bca2 // addp v2.4s, v5.4s, v2.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 52(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606881 // sadalp v1.4s, v4.8h
-	FMOVQ 52(R3), F0
-	WORD $0x4e3e1c04 // and v4.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V4.B16, [V29.B16], V4.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c085 // smull v5.8h, v4.8b, v2.8b
-	WORD $0x4e228085 // smlal2 v5.8h, v4.16b, v2.16b
-	WORD $0x4e6028a4 // saddlp v4.4s, v5.8h
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6068a4 // sadalp v4.4s, v5.8h
-	FMOVQ 52(R4), F0
-	WORD $0x4e3e1c05 // and v5.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V5.B16, [V29.B16], V5.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0a6 // smull v6.8h, v5.8b, v2.8b
-	WORD $0x4e2280a6 // smlal2 v6.8h, v5.16b, v2.16b
-	WORD $0x4e6028c5 // saddlp v5.4s, v6.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c5 // sadalp v5.4s, v6.8h
-	FMOVQ 52(R5), F0
-	WORD $0x4e3e1c06 // and v6.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V6.B16, [V29.B16], V6.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	WORD $0x0e22c0c7 // smull v7.8h, v6.8b, v2.8b
-	WORD $0x4e2280c7 // smlal2 v7.8h, v6.16b, v2.16b
-	WORD $0x4e6028e2 // saddlp v2.4s, v7.8h
-	WORD $0x0e23c006 // smull v6.8h, v0.8b, v3.8b
-	WORD $0x4e238006 // smlal2 v6.8h, v0.16b, v3.16b
-	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
-	MOVBU 51(R2), R14
-	MOVBU 51(R3), R15
-	ORR R15<<8, R14, R14
-	MOVBU 51(R4), R15
-	ORR R15<<16, R14, R14
-	MOVBU 51(R5), R15
-	ORR R15<<24, R14, R14
-	FMOVD R14, F0
-	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
-	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
-	WORD $0x6ebc8403 // sub v3.4s, v0.4s, v28.4s
-	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e631cc0 // bsl v0.16b, v6.16b, v3.16b
-	MOVWU 140(R6), R14
-	VDUP R14, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
-	WORD $0x4ea2bca2 // addp v2.4s, v5.4s, v2.4s
-	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $68, R2
-	ADD $68, R3
-	ADD $68, R4
-	ADD $68, R5
-	ADD $192, R6
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -4393,8 +2933,9 @@ loop:
 	PRFM 64(R13), PLDL1KEEP
 	PRFM 128(R13), PLDL1KEEP
 	ADD $144, R13
-	MOVD 4(R2), R14
-	MOVWU 12(R2), R15
+	ADD $16, R2, R21
+	MOVD -12(R21), R14
+	MOVWU -4(R21), R15
 	LSR $4, R15, R19
 	ORR R19<<32, R15, R15
 	AND $0x0f0f0f0f0f0f0f0f, R15, R15
@@ -4409,205 +2950,195 @@ loop:
 	WORD $0x2f10a402 // uxtl v2.4s, v0.4h
 	WORD $0x2f10a423 // uxtl v3.4s, v1.4h
 	VZIP2 V1.D2, V0.D2, V0.D2
-	WORD $0x4ea21c59 // orr v25.16b, v2.16b, v2.16b
-	WORD $0x4ea31c78 // orr v24.16b, v3.16b, v3.16b
-	WORD $0x4ea01c15 // orr v21.16b, v0.16b, v0.16b
-	WORD $0x4f000400 // movi v0.4s, #0
-	WORD $0x4f00041d // movi v29.4s, #0
-	WORD $0x4f00041c // movi v28.4s, #0
-	WORD $0x4f00041b // movi v27.4s, #0
-	WORD $0x4f00041a // movi v26.4s, #0
-	MOVD $2, R22
-	PCALIGN $16
+	WORD $0x4f000401 // movi v1.4s, #0
+	WORD $0x4f000404 // movi v4.4s, #0
+	WORD $0x4f000405 // movi v5.4s, #0
+	WORD $0x4f000406 // movi v6.4s, #0
+	MOVD $2, R23
 
-half:
-	FLDPQ 16(R2), (F0, F1)
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c23 // and v3.16b, v1.16b, v30.16b
-	FLDPQ 0(R6), (F4, F5)
-	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
-	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c066 // smull v6.8h, v3.8b, v5.8b
-	WORD $0x4e258066 // smlal2 v6.8h, v3.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	WORD $0x6f99009d // mla v29.4s, v4.4s, v25.s[0]
-	FLDPQ 0(R7), (F4, F5)
-	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
-	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c066 // smull v6.8h, v3.8b, v5.8b
-	WORD $0x4e258066 // smlal2 v6.8h, v3.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	WORD $0x6f99009c // mla v28.4s, v4.4s, v25.s[0]
-	FLDPQ 0(R8), (F4, F5)
-	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
-	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c066 // smull v6.8h, v3.8b, v5.8b
-	WORD $0x4e258066 // smlal2 v6.8h, v3.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	WORD $0x6f99009b // mla v27.4s, v4.4s, v25.s[0]
-	FLDPQ 0(R9), (F4, F5)
-	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
-	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
-	WORD $0x4e6028c2 // saddlp v2.4s, v6.8h
-	WORD $0x0e25c064 // smull v4.8h, v3.8b, v5.8b
-	WORD $0x4e258064 // smlal2 v4.8h, v3.16b, v5.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	WORD $0x6f99005a // mla v26.4s, v2.4s, v25.s[0]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FLDPQ 64(R6), (F2, F3)
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	WORD $0x6fb9005d // mla v29.4s, v2.4s, v25.s[1]
-	FLDPQ 64(R7), (F2, F3)
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	WORD $0x6fb9005c // mla v28.4s, v2.4s, v25.s[1]
-	FLDPQ 64(R8), (F2, F3)
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	WORD $0x6fb9005b // mla v27.4s, v2.4s, v25.s[1]
-	FLDPQ 64(R9), (F2, F3)
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x0e23c022 // smull v2.8h, v1.8b, v3.8b
-	WORD $0x4e238022 // smlal2 v2.8h, v1.16b, v3.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fb9001a // mla v26.4s, v0.4s, v25.s[1]
-	FLDPQ 48(R2), (F0, F1)
-	WORD $0x4e3e1c02 // and v2.16b, v0.16b, v30.16b
-	WORD $0x4e3e1c23 // and v3.16b, v1.16b, v30.16b
-	FLDPQ 32(R6), (F4, F5)
-	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
-	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c066 // smull v6.8h, v3.8b, v5.8b
-	WORD $0x4e258066 // smlal2 v6.8h, v3.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	WORD $0x6f99089d // mla v29.4s, v4.4s, v25.s[2]
-	FLDPQ 32(R7), (F4, F5)
-	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
-	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c066 // smull v6.8h, v3.8b, v5.8b
-	WORD $0x4e258066 // smlal2 v6.8h, v3.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	WORD $0x6f99089c // mla v28.4s, v4.4s, v25.s[2]
-	FLDPQ 32(R8), (F4, F5)
-	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
-	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c066 // smull v6.8h, v3.8b, v5.8b
-	WORD $0x4e258066 // smlal2 v6.8h, v3.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	WORD $0x6f99089b // mla v27.4s, v4.4s, v25.s[2]
-	FLDPQ 32(R9), (F4, F5)
-	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
-	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
-	WORD $0x4e6028c2 // saddlp v2.4s, v6.8h
-	WORD $0x0e25c064 // smull v4.8h, v3.8b, v5.8b
-	WORD $0x4e258064 // smlal2 v4.8h, v3.16b, v5.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	WORD $0x6f99085a // mla v26.4s, v2.4s, v25.s[2]
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	FLDPQ 96(R6), (F2, F3)
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	WORD $0x6fb9085d // mla v29.4s, v2.4s, v25.s[3]
-	FLDPQ 96(R7), (F2, F3)
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	WORD $0x6fb9085c // mla v28.4s, v2.4s, v25.s[3]
-	FLDPQ 96(R8), (F2, F3)
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	WORD $0x6fb9085b // mla v27.4s, v2.4s, v25.s[3]
-	FLDPQ 96(R9), (F2, F3)
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602880 // saddlp v0.4s, v4.8h
-	WORD $0x0e23c022 // smull v2.8h, v1.8b, v3.8b
-	WORD $0x4e238022 // smlal2 v2.8h, v1.16b, v3.16b
-	WORD $0x4e606840 // sadalp v0.4s, v2.8h
-	WORD $0x6fb9081a // mla v26.4s, v0.4s, v25.s[3]
-	WORD $0x4eb81f19 // orr v25.16b, v24.16b, v24.16b
-	ADD $64, R2
-	ADD $128, R6
-	ADD $128, R7
-	ADD $128, R8
-	ADD $128, R9
-	SUBS $1, R22, R22
-	BNE half
-	WORD $0x4ebcbfa0 // addp v0.4s, v29.4s, v28.4s
-	WORD $0x4ebabf61 // addp v1.4s, v27.4s, v26.4s
-	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 32(R6), R14
-	MOVWU 32(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 32(R8), R19
-	MOVWU 32(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
+piece:
+	FLDPQ.P 64(R21), (F7, F8)
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	FLDPQ.P 128(R6), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820161 // mla v1.4s, v11.4s, v2.s[0]
+	FLDPQ.P 128(R7), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820164 // mla v4.4s, v11.4s, v2.s[0]
+	FLDPQ.P 128(R8), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820165 // mla v5.4s, v11.4s, v2.s[0]
+	FLDPQ.P 128(R9), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029a9 // saddlp v9.4s, v13.8h
+	WORD $0x0e2cc14b // smull v11.8h, v10.8b, v12.8b
+	WORD $0x4e2c814b // smlal2 v11.8h, v10.16b, v12.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6f820126 // mla v6.4s, v9.4s, v2.s[0]
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	FLDPQ -64(R6), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20121 // mla v1.4s, v9.4s, v2.s[1]
+	FLDPQ -64(R7), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20124 // mla v4.4s, v9.4s, v2.s[1]
+	FLDPQ -64(R8), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20125 // mla v5.4s, v9.4s, v2.s[1]
+	FLDPQ -64(R9), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602967 // saddlp v7.4s, v11.8h
+	WORD $0x0e2ac109 // smull v9.8h, v8.8b, v10.8b
+	WORD $0x4e2a8109 // smlal2 v9.8h, v8.16b, v10.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6fa200e6 // mla v6.4s, v7.4s, v2.s[1]
+	FLDPQ -32(R21), (F7, F8)
+	WORD $0x4e3e1ce9 // and v9.16b, v7.16b, v30.16b
+	WORD $0x4e3e1d0a // and v10.16b, v8.16b, v30.16b
+	FLDPQ -96(R6), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820961 // mla v1.4s, v11.4s, v2.s[2]
+	FLDPQ -96(R7), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820964 // mla v4.4s, v11.4s, v2.s[2]
+	FLDPQ -96(R8), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029ab // saddlp v11.4s, v13.8h
+	WORD $0x0e2cc14d // smull v13.8h, v10.8b, v12.8b
+	WORD $0x4e2c814d // smlal2 v13.8h, v10.16b, v12.16b
+	WORD $0x4e6069ab // sadalp v11.4s, v13.8h
+	WORD $0x6f820965 // mla v5.4s, v11.4s, v2.s[2]
+	FLDPQ -96(R9), (F11, F12)
+	WORD $0x0e2bc12d // smull v13.8h, v9.8b, v11.8b
+	WORD $0x4e2b812d // smlal2 v13.8h, v9.16b, v11.16b
+	WORD $0x4e6029a9 // saddlp v9.4s, v13.8h
+	WORD $0x0e2cc14b // smull v11.8h, v10.8b, v12.8b
+	WORD $0x4e2c814b // smlal2 v11.8h, v10.16b, v12.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6f820926 // mla v6.4s, v9.4s, v2.s[2]
+	WORD $0x6f0c04e7 // ushr v7.16b, v7.16b, #4
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	FLDPQ -32(R6), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20921 // mla v1.4s, v9.4s, v2.s[3]
+	FLDPQ -32(R7), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20924 // mla v4.4s, v9.4s, v2.s[3]
+	FLDPQ -32(R8), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602969 // saddlp v9.4s, v11.8h
+	WORD $0x0e2ac10b // smull v11.8h, v8.8b, v10.8b
+	WORD $0x4e2a810b // smlal2 v11.8h, v8.16b, v10.16b
+	WORD $0x4e606969 // sadalp v9.4s, v11.8h
+	WORD $0x6fa20925 // mla v5.4s, v9.4s, v2.s[3]
+	FLDPQ -32(R9), (F9, F10)
+	WORD $0x0e29c0eb // smull v11.8h, v7.8b, v9.8b
+	WORD $0x4e2980eb // smlal2 v11.8h, v7.16b, v9.16b
+	WORD $0x4e602967 // saddlp v7.4s, v11.8h
+	WORD $0x0e2ac109 // smull v9.8h, v8.8b, v10.8b
+	WORD $0x4e2a8109 // smlal2 v9.8h, v8.16b, v10.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6fa208e6 // mla v6.4s, v7.4s, v2.s[3]
+	WORD $0x4ea31c62 // orr v2.16b, v3.16b, v3.16b
+	SUBS $1, R23, R23
+	BNE piece
 	FMOVQ 0(R6), F2
-	WORD $0x0e62c2a3 // smull v3.4s, v21.4h, v2.4h
-	WORD $0x4e6282a3 // smlal2 v3.4s, v21.8h, v2.8h
+	WORD $0x0e62c003 // smull v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
 	FMOVQ 0(R7), F2
-	WORD $0x0e62c2a4 // smull v4.4s, v21.4h, v2.4h
-	WORD $0x4e6282a4 // smlal2 v4.4s, v21.8h, v2.8h
+	WORD $0x0e62c007 // smull v7.4s, v0.4h, v2.4h
+	WORD $0x4e628007 // smlal2 v7.4s, v0.8h, v2.8h
 	FMOVQ 0(R8), F2
-	WORD $0x0e62c2a5 // smull v5.4s, v21.4h, v2.4h
-	WORD $0x4e6282a5 // smlal2 v5.4s, v21.8h, v2.8h
+	WORD $0x0e62c008 // smull v8.4s, v0.4h, v2.4h
+	WORD $0x4e628008 // smlal2 v8.4s, v0.8h, v2.8h
 	FMOVQ 0(R9), F2
-	WORD $0x0e62c2a6 // smull v6.4s, v21.4h, v2.4h
-	WORD $0x4e6282a6 // smlal2 v6.4s, v21.8h, v2.8h
-	WORD $0x4ea4bc62 // addp v2.4s, v3.4s, v4.4s
-	WORD $0x4ea6bca3 // addp v3.4s, v5.4s, v6.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU -128(R2), R14
-	VDUP R14, V3.S4
+	WORD $0x0e62c009 // smull v9.4s, v0.4h, v2.4h
+	WORD $0x4e628009 // smlal2 v9.4s, v0.8h, v2.8h
+	WORD $0x4ea7bc60 // addp v0.4s, v3.4s, v7.4s
+	WORD $0x4ea9bd02 // addp v2.4s, v8.4s, v9.4s
+	WORD $0x4ea2bc00 // addp v0.4s, v0.4s, v2.4s
+	WORD $0x4ea4bc21 // addp v1.4s, v1.4s, v4.4s
+	WORD $0x4ea6bca2 // addp v2.4s, v5.4s, v6.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V2.S4]
+	VLD1.P 4(R15), V2.S[1]
+	VLD1.P 4(R19), V2.S[2]
+	VLD1.P 4(R20), V2.S[3]
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	ADD $0, R2, R14
+	VLD1R.P 4(R14), [V3.S4]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
-	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e21dc81 // fmul v1.4s, v4.4s, v1.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e20dc40 // fmul v0.4s, v2.4s, v0.4s
+	WORD $0x4ea0d420 // fsub v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $16, R2
+	ADD $144, R2
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -4643,264 +3174,254 @@ loop:
 	PRFM 128(R13), PLDL1KEEP
 	PRFM 192(R13), PLDL1KEEP
 	ADD $210, R13
-	FMOVQ 192(R2), F0
+	ADD $0, R2, R21
+	FMOVQ 192(R21), F0
+	ADD $128, R21, R22
 	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
 	WORD $0x4f08a400 // sxtl2 v0.8h, v0.16b
 	WORD $0x0f10a422 // sxtl v2.4s, v1.4h
 	WORD $0x4f10a423 // sxtl2 v3.4s, v1.8h
 	WORD $0x0f10a404 // sxtl v4.4s, v0.4h
 	WORD $0x4f10a405 // sxtl2 v5.4s, v0.8h
-	WORD $0x4ea21c58 // orr v24.16b, v2.16b, v2.16b
-	WORD $0x4ea31c77 // orr v23.16b, v3.16b, v3.16b
-	WORD $0x4ea41c96 // orr v22.16b, v4.16b, v4.16b
-	WORD $0x4ea51cb5 // orr v21.16b, v5.16b, v5.16b
-	WORD $0x4f000402 // movi v2.4s, #0
-	FMOVQ 256(R6), F3
-	WORD $0x0e63c024 // smull v4.4s, v1.4h, v3.4h
-	WORD $0x4e638024 // smlal2 v4.4s, v1.8h, v3.8h
-	FMOVQ 272(R6), F3
-	WORD $0x0e638004 // smlal v4.4s, v0.4h, v3.4h
-	WORD $0x4e638004 // smlal2 v4.4s, v0.8h, v3.8h
-	WORD $0x4f255483 // shl v3.4s, v4.4s, #5
-	WORD $0x6ea3845c // sub v28.4s, v2.4s, v3.4s
-	FMOVQ 256(R7), F3
-	WORD $0x0e63c024 // smull v4.4s, v1.4h, v3.4h
-	WORD $0x4e638024 // smlal2 v4.4s, v1.8h, v3.8h
-	FMOVQ 272(R7), F3
-	WORD $0x0e638004 // smlal v4.4s, v0.4h, v3.4h
-	WORD $0x4e638004 // smlal2 v4.4s, v0.8h, v3.8h
-	WORD $0x4f255483 // shl v3.4s, v4.4s, #5
-	WORD $0x6ea3845b // sub v27.4s, v2.4s, v3.4s
-	FMOVQ 256(R8), F3
-	WORD $0x0e63c024 // smull v4.4s, v1.4h, v3.4h
-	WORD $0x4e638024 // smlal2 v4.4s, v1.8h, v3.8h
-	FMOVQ 272(R8), F3
-	WORD $0x0e638004 // smlal v4.4s, v0.4h, v3.4h
-	WORD $0x4e638004 // smlal2 v4.4s, v0.8h, v3.8h
-	WORD $0x4f255483 // shl v3.4s, v4.4s, #5
-	WORD $0x6ea3845a // sub v26.4s, v2.4s, v3.4s
-	FMOVQ 256(R9), F3
-	WORD $0x0e63c024 // smull v4.4s, v1.4h, v3.4h
-	WORD $0x4e638024 // smlal2 v4.4s, v1.8h, v3.8h
-	FMOVQ 272(R9), F1
-	WORD $0x0e618004 // smlal v4.4s, v0.4h, v1.4h
-	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
-	WORD $0x4f255480 // shl v0.4s, v4.4s, #5
-	WORD $0x6ea08459 // sub v25.4s, v2.4s, v0.4s
-	MOVD R2, R3
-	MOVD $2, R22
-	PCALIGN $16
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4f000409 // movi v9.4s, #0
+	MOVD $2, R23
 
-half:
-	FMOVQ 128(R3), F0
-	FMOVQ 0(R2), F1
-	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
-	WORD $0x4f0c5403 // shl v3.16b, v0.16b, #4
-	WORD $0x4e3d1c63 // and v3.16b, v3.16b, v29.16b
-	WORD $0x4ea31c42 // orr v2.16b, v2.16b, v3.16b
-	FLDPQ 0(R6), (F3, F4)
-	WORD $0x0e23c045 // smull v5.8h, v2.8b, v3.8b
-	WORD $0x4e238045 // smlal2 v5.8h, v2.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6f98007c // mla v28.4s, v3.4s, v24.s[0]
-	FLDPQ 0(R7), (F3, F5)
-	WORD $0x0e23c046 // smull v6.8h, v2.8b, v3.8b
-	WORD $0x4e238046 // smlal2 v6.8h, v2.16b, v3.16b
-	WORD $0x4e6028c3 // saddlp v3.4s, v6.8h
-	WORD $0x6f98007b // mla v27.4s, v3.4s, v24.s[0]
-	FLDPQ 0(R8), (F3, F6)
-	WORD $0x0e23c047 // smull v7.8h, v2.8b, v3.8b
-	WORD $0x4e238047 // smlal2 v7.8h, v2.16b, v3.16b
-	WORD $0x4e6028e3 // saddlp v3.4s, v7.8h
-	WORD $0x6f98007a // mla v26.4s, v3.4s, v24.s[0]
-	FLDPQ 0(R9), (F3, F7)
-	WORD $0x0e23c048 // smull v8.8h, v2.8b, v3.8b
-	WORD $0x4e238048 // smlal2 v8.8h, v2.16b, v3.16b
-	WORD $0x4e602902 // saddlp v2.4s, v8.8h
-	WORD $0x6f980059 // mla v25.4s, v2.4s, v24.s[0]
-	FMOVQ 144(R3), F2
-	FMOVQ 16(R2), F3
-	WORD $0x4e3e1c68 // and v8.16b, v3.16b, v30.16b
-	WORD $0x4f0c5449 // shl v9.16b, v2.16b, #4
-	WORD $0x4e3d1d29 // and v9.16b, v9.16b, v29.16b
-	WORD $0x4ea91d08 // orr v8.16b, v8.16b, v9.16b
-	WORD $0x0e24c109 // smull v9.8h, v8.8b, v4.8b
-	WORD $0x4e248109 // smlal2 v9.8h, v8.16b, v4.16b
-	WORD $0x4e602924 // saddlp v4.4s, v9.8h
-	WORD $0x6fb8009c // mla v28.4s, v4.4s, v24.s[1]
-	WORD $0x0e25c104 // smull v4.8h, v8.8b, v5.8b
-	WORD $0x4e258104 // smlal2 v4.8h, v8.16b, v5.16b
-	WORD $0x4e602884 // saddlp v4.4s, v4.8h
-	WORD $0x6fb8009b // mla v27.4s, v4.4s, v24.s[1]
-	WORD $0x0e26c104 // smull v4.8h, v8.8b, v6.8b
-	WORD $0x4e268104 // smlal2 v4.8h, v8.16b, v6.16b
-	WORD $0x4e602884 // saddlp v4.4s, v4.8h
-	WORD $0x6fb8009a // mla v26.4s, v4.4s, v24.s[1]
-	WORD $0x0e27c104 // smull v4.8h, v8.8b, v7.8b
-	WORD $0x4e278104 // smlal2 v4.8h, v8.16b, v7.16b
-	WORD $0x4e602884 // saddlp v4.4s, v4.8h
-	WORD $0x6fb80099 // mla v25.4s, v4.4s, v24.s[1]
-	FMOVQ 32(R2), F4
-	WORD $0x4e3e1c85 // and v5.16b, v4.16b, v30.16b
-	WORD $0x4f0a5406 // shl v6.16b, v0.16b, #2
-	WORD $0x4e3d1cc6 // and v6.16b, v6.16b, v29.16b
-	WORD $0x4ea61ca5 // orr v5.16b, v5.16b, v6.16b
-	FLDPQ 32(R6), (F6, F7)
-	WORD $0x0e26c0a8 // smull v8.8h, v5.8b, v6.8b
-	WORD $0x4e2680a8 // smlal2 v8.8h, v5.16b, v6.16b
-	WORD $0x4e602906 // saddlp v6.4s, v8.8h
-	WORD $0x6f9808dc // mla v28.4s, v6.4s, v24.s[2]
-	FLDPQ 32(R7), (F6, F8)
-	WORD $0x0e26c0a9 // smull v9.8h, v5.8b, v6.8b
-	WORD $0x4e2680a9 // smlal2 v9.8h, v5.16b, v6.16b
-	WORD $0x4e602926 // saddlp v6.4s, v9.8h
-	WORD $0x6f9808db // mla v27.4s, v6.4s, v24.s[2]
-	FLDPQ 32(R8), (F6, F9)
-	WORD $0x0e26c0aa // smull v10.8h, v5.8b, v6.8b
-	WORD $0x4e2680aa // smlal2 v10.8h, v5.16b, v6.16b
-	WORD $0x4e602946 // saddlp v6.4s, v10.8h
-	WORD $0x6f9808da // mla v26.4s, v6.4s, v24.s[2]
-	FLDPQ 32(R9), (F6, F10)
-	WORD $0x0e26c0ab // smull v11.8h, v5.8b, v6.8b
-	WORD $0x4e2680ab // smlal2 v11.8h, v5.16b, v6.16b
-	WORD $0x4e602965 // saddlp v5.4s, v11.8h
-	WORD $0x6f9808b9 // mla v25.4s, v5.4s, v24.s[2]
-	FMOVQ 48(R2), F5
-	WORD $0x4e3e1ca6 // and v6.16b, v5.16b, v30.16b
-	WORD $0x4f0a544b // shl v11.16b, v2.16b, #2
+piece:
+	FLDPQ.P 32(R22), (F10, F11)
+	FLDPQ.P 64(R21), (F12, F13)
+	WORD $0x4e3e1d8e // and v14.16b, v12.16b, v30.16b
+	WORD $0x4f0c554f // shl v15.16b, v10.16b, #4
+	WORD $0x4e3d1def // and v15.16b, v15.16b, v29.16b
+	WORD $0x4eaf1dce // orr v14.16b, v14.16b, v15.16b
+	WORD $0x4e3e1daf // and v15.16b, v13.16b, v30.16b
+	WORD $0x4f0c5570 // shl v16.16b, v11.16b, #4
+	WORD $0x4e3d1e10 // and v16.16b, v16.16b, v29.16b
+	WORD $0x4eb01def // orr v15.16b, v15.16b, v16.16b
+	FLDPQ.P 128(R6), (F16, F17)
+	WORD $0x0e30c1d2 // smull v18.8h, v14.8b, v16.8b
+	WORD $0x4e3081d2 // smlal2 v18.8h, v14.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f820206 // mla v6.4s, v16.4s, v2.s[0]
+	WORD $0x0e31c1f0 // smull v16.8h, v15.8b, v17.8b
+	WORD $0x4e3181f0 // smlal2 v16.8h, v15.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa20206 // mla v6.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R7), (F16, F17)
+	WORD $0x0e30c1d2 // smull v18.8h, v14.8b, v16.8b
+	WORD $0x4e3081d2 // smlal2 v18.8h, v14.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f820207 // mla v7.4s, v16.4s, v2.s[0]
+	WORD $0x0e31c1f0 // smull v16.8h, v15.8b, v17.8b
+	WORD $0x4e3181f0 // smlal2 v16.8h, v15.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa20207 // mla v7.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R8), (F16, F17)
+	WORD $0x0e30c1d2 // smull v18.8h, v14.8b, v16.8b
+	WORD $0x4e3081d2 // smlal2 v18.8h, v14.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f820208 // mla v8.4s, v16.4s, v2.s[0]
+	WORD $0x0e31c1f0 // smull v16.8h, v15.8b, v17.8b
+	WORD $0x4e3181f0 // smlal2 v16.8h, v15.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa20208 // mla v8.4s, v16.4s, v2.s[1]
+	FLDPQ.P 128(R9), (F16, F17)
+	WORD $0x0e30c1d2 // smull v18.8h, v14.8b, v16.8b
+	WORD $0x4e3081d2 // smlal2 v18.8h, v14.16b, v16.16b
+	WORD $0x4e602a4e // saddlp v14.4s, v18.8h
+	WORD $0x6f8201c9 // mla v9.4s, v14.4s, v2.s[0]
+	WORD $0x0e31c1ee // smull v14.8h, v15.8b, v17.8b
+	WORD $0x4e3181ee // smlal2 v14.8h, v15.16b, v17.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa201c9 // mla v9.4s, v14.4s, v2.s[1]
+	FLDPQ -32(R21), (F14, F15)
+	WORD $0x4e3e1dd0 // and v16.16b, v14.16b, v30.16b
+	WORD $0x4f0a5551 // shl v17.16b, v10.16b, #2
+	WORD $0x4e3d1e31 // and v17.16b, v17.16b, v29.16b
+	WORD $0x4eb11e10 // orr v16.16b, v16.16b, v17.16b
+	WORD $0x4e3e1df1 // and v17.16b, v15.16b, v30.16b
+	WORD $0x4f0a5572 // shl v18.16b, v11.16b, #2
+	WORD $0x4e3d1e52 // and v18.16b, v18.16b, v29.16b
+	WORD $0x4eb21e31 // orr v17.16b, v17.16b, v18.16b
+	FLDPQ -96(R6), (F18, F19)
+	WORD $0x0e32c214 // smull v20.8h, v16.8b, v18.8b
+	WORD $0x4e328214 // smlal2 v20.8h, v16.16b, v18.16b
+	WORD $0x4e602a92 // saddlp v18.4s, v20.8h
+	WORD $0x6f820a46 // mla v6.4s, v18.4s, v2.s[2]
+	WORD $0x0e33c232 // smull v18.8h, v17.8b, v19.8b
+	WORD $0x4e338232 // smlal2 v18.8h, v17.16b, v19.16b
+	WORD $0x4e602a52 // saddlp v18.4s, v18.8h
+	WORD $0x6fa20a46 // mla v6.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R7), (F18, F19)
+	WORD $0x0e32c214 // smull v20.8h, v16.8b, v18.8b
+	WORD $0x4e328214 // smlal2 v20.8h, v16.16b, v18.16b
+	WORD $0x4e602a92 // saddlp v18.4s, v20.8h
+	WORD $0x6f820a47 // mla v7.4s, v18.4s, v2.s[2]
+	WORD $0x0e33c232 // smull v18.8h, v17.8b, v19.8b
+	WORD $0x4e338232 // smlal2 v18.8h, v17.16b, v19.16b
+	WORD $0x4e602a52 // saddlp v18.4s, v18.8h
+	WORD $0x6fa20a47 // mla v7.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R8), (F18, F19)
+	WORD $0x0e32c214 // smull v20.8h, v16.8b, v18.8b
+	WORD $0x4e328214 // smlal2 v20.8h, v16.16b, v18.16b
+	WORD $0x4e602a92 // saddlp v18.4s, v20.8h
+	WORD $0x6f820a48 // mla v8.4s, v18.4s, v2.s[2]
+	WORD $0x0e33c232 // smull v18.8h, v17.8b, v19.8b
+	WORD $0x4e338232 // smlal2 v18.8h, v17.16b, v19.16b
+	WORD $0x4e602a52 // saddlp v18.4s, v18.8h
+	WORD $0x6fa20a48 // mla v8.4s, v18.4s, v2.s[3]
+	FLDPQ -96(R9), (F18, F19)
+	WORD $0x0e32c214 // smull v20.8h, v16.8b, v18.8b
+	WORD $0x4e328214 // smlal2 v20.8h, v16.16b, v18.16b
+	WORD $0x4e602a90 // saddlp v16.4s, v20.8h
+	WORD $0x6f820a09 // mla v9.4s, v16.4s, v2.s[2]
+	WORD $0x0e33c230 // smull v16.8h, v17.8b, v19.8b
+	WORD $0x4e338230 // smlal2 v16.8h, v17.16b, v19.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa20a09 // mla v9.4s, v16.4s, v2.s[3]
+	WORD $0x6f0c058c // ushr v12.16b, v12.16b, #4
+	WORD $0x4e3d1d50 // and v16.16b, v10.16b, v29.16b
+	WORD $0x4eb01d8c // orr v12.16b, v12.16b, v16.16b
+	WORD $0x6f0c05ad // ushr v13.16b, v13.16b, #4
+	WORD $0x4e3d1d70 // and v16.16b, v11.16b, v29.16b
+	WORD $0x4eb01dad // orr v13.16b, v13.16b, v16.16b
+	FLDPQ -64(R6), (F16, F17)
+	WORD $0x0e30c192 // smull v18.8h, v12.8b, v16.8b
+	WORD $0x4e308192 // smlal2 v18.8h, v12.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f830206 // mla v6.4s, v16.4s, v3.s[0]
+	WORD $0x0e31c1b0 // smull v16.8h, v13.8b, v17.8b
+	WORD $0x4e3181b0 // smlal2 v16.8h, v13.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa30206 // mla v6.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R7), (F16, F17)
+	WORD $0x0e30c192 // smull v18.8h, v12.8b, v16.8b
+	WORD $0x4e308192 // smlal2 v18.8h, v12.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f830207 // mla v7.4s, v16.4s, v3.s[0]
+	WORD $0x0e31c1b0 // smull v16.8h, v13.8b, v17.8b
+	WORD $0x4e3181b0 // smlal2 v16.8h, v13.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa30207 // mla v7.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R8), (F16, F17)
+	WORD $0x0e30c192 // smull v18.8h, v12.8b, v16.8b
+	WORD $0x4e308192 // smlal2 v18.8h, v12.16b, v16.16b
+	WORD $0x4e602a50 // saddlp v16.4s, v18.8h
+	WORD $0x6f830208 // mla v8.4s, v16.4s, v3.s[0]
+	WORD $0x0e31c1b0 // smull v16.8h, v13.8b, v17.8b
+	WORD $0x4e3181b0 // smlal2 v16.8h, v13.16b, v17.16b
+	WORD $0x4e602a10 // saddlp v16.4s, v16.8h
+	WORD $0x6fa30208 // mla v8.4s, v16.4s, v3.s[1]
+	FLDPQ -64(R9), (F16, F17)
+	WORD $0x0e30c192 // smull v18.8h, v12.8b, v16.8b
+	WORD $0x4e308192 // smlal2 v18.8h, v12.16b, v16.16b
+	WORD $0x4e602a4c // saddlp v12.4s, v18.8h
+	WORD $0x6f830189 // mla v9.4s, v12.4s, v3.s[0]
+	WORD $0x0e31c1ac // smull v12.8h, v13.8b, v17.8b
+	WORD $0x4e3181ac // smlal2 v12.8h, v13.16b, v17.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30189 // mla v9.4s, v12.4s, v3.s[1]
+	WORD $0x6f0c05cc // ushr v12.16b, v14.16b, #4
+	WORD $0x6f0e054a // ushr v10.16b, v10.16b, #2
+	WORD $0x4e3d1d4a // and v10.16b, v10.16b, v29.16b
+	WORD $0x4eaa1d8a // orr v10.16b, v12.16b, v10.16b
+	WORD $0x6f0c05ec // ushr v12.16b, v15.16b, #4
+	WORD $0x6f0e056b // ushr v11.16b, v11.16b, #2
 	WORD $0x4e3d1d6b // and v11.16b, v11.16b, v29.16b
-	WORD $0x4eab1cc6 // orr v6.16b, v6.16b, v11.16b
-	WORD $0x0e27c0cb // smull v11.8h, v6.8b, v7.8b
-	WORD $0x4e2780cb // smlal2 v11.8h, v6.16b, v7.16b
-	WORD $0x4e602967 // saddlp v7.4s, v11.8h
-	WORD $0x6fb808fc // mla v28.4s, v7.4s, v24.s[3]
-	WORD $0x0e28c0c7 // smull v7.8h, v6.8b, v8.8b
-	WORD $0x4e2880c7 // smlal2 v7.8h, v6.16b, v8.16b
-	WORD $0x4e6028e7 // saddlp v7.4s, v7.8h
-	WORD $0x6fb808fb // mla v27.4s, v7.4s, v24.s[3]
-	WORD $0x0e29c0c7 // smull v7.8h, v6.8b, v9.8b
-	WORD $0x4e2980c7 // smlal2 v7.8h, v6.16b, v9.16b
-	WORD $0x4e6028e7 // saddlp v7.4s, v7.8h
-	WORD $0x6fb808fa // mla v26.4s, v7.4s, v24.s[3]
-	WORD $0x0e2ac0c7 // smull v7.8h, v6.8b, v10.8b
-	WORD $0x4e2a80c7 // smlal2 v7.8h, v6.16b, v10.16b
-	WORD $0x4e6028e6 // saddlp v6.4s, v7.8h
-	WORD $0x6fb808d9 // mla v25.4s, v6.4s, v24.s[3]
-	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
-	WORD $0x4e3d1c06 // and v6.16b, v0.16b, v29.16b
-	WORD $0x4ea61c21 // orr v1.16b, v1.16b, v6.16b
-	FLDPQ 64(R6), (F6, F7)
-	WORD $0x0e26c028 // smull v8.8h, v1.8b, v6.8b
-	WORD $0x4e268028 // smlal2 v8.8h, v1.16b, v6.16b
-	WORD $0x4e602906 // saddlp v6.4s, v8.8h
-	WORD $0x6f9700dc // mla v28.4s, v6.4s, v23.s[0]
-	FLDPQ 64(R7), (F6, F8)
-	WORD $0x0e26c029 // smull v9.8h, v1.8b, v6.8b
-	WORD $0x4e268029 // smlal2 v9.8h, v1.16b, v6.16b
-	WORD $0x4e602926 // saddlp v6.4s, v9.8h
-	WORD $0x6f9700db // mla v27.4s, v6.4s, v23.s[0]
-	FLDPQ 64(R8), (F6, F9)
-	WORD $0x0e26c02a // smull v10.8h, v1.8b, v6.8b
-	WORD $0x4e26802a // smlal2 v10.8h, v1.16b, v6.16b
-	WORD $0x4e602946 // saddlp v6.4s, v10.8h
-	WORD $0x6f9700da // mla v26.4s, v6.4s, v23.s[0]
-	FLDPQ 64(R9), (F6, F10)
-	WORD $0x0e26c02b // smull v11.8h, v1.8b, v6.8b
-	WORD $0x4e26802b // smlal2 v11.8h, v1.16b, v6.16b
-	WORD $0x4e602961 // saddlp v1.4s, v11.8h
-	WORD $0x6f970039 // mla v25.4s, v1.4s, v23.s[0]
-	WORD $0x6f0c0461 // ushr v1.16b, v3.16b, #4
-	WORD $0x4e3d1c43 // and v3.16b, v2.16b, v29.16b
-	WORD $0x4ea31c21 // orr v1.16b, v1.16b, v3.16b
-	WORD $0x0e27c023 // smull v3.8h, v1.8b, v7.8b
-	WORD $0x4e278023 // smlal2 v3.8h, v1.16b, v7.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb7007c // mla v28.4s, v3.4s, v23.s[1]
-	WORD $0x0e28c023 // smull v3.8h, v1.8b, v8.8b
-	WORD $0x4e288023 // smlal2 v3.8h, v1.16b, v8.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb7007b // mla v27.4s, v3.4s, v23.s[1]
-	WORD $0x0e29c023 // smull v3.8h, v1.8b, v9.8b
-	WORD $0x4e298023 // smlal2 v3.8h, v1.16b, v9.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb7007a // mla v26.4s, v3.4s, v23.s[1]
-	WORD $0x0e2ac023 // smull v3.8h, v1.8b, v10.8b
-	WORD $0x4e2a8023 // smlal2 v3.8h, v1.16b, v10.16b
-	WORD $0x4e602861 // saddlp v1.4s, v3.8h
-	WORD $0x6fb70039 // mla v25.4s, v1.4s, v23.s[1]
-	WORD $0x6f0c0481 // ushr v1.16b, v4.16b, #4
-	WORD $0x6f0e0400 // ushr v0.16b, v0.16b, #2
-	WORD $0x4e3d1c00 // and v0.16b, v0.16b, v29.16b
-	WORD $0x4ea01c20 // orr v0.16b, v1.16b, v0.16b
-	FLDPQ 96(R6), (F1, F3)
-	WORD $0x0e21c004 // smull v4.8h, v0.8b, v1.8b
-	WORD $0x4e218004 // smlal2 v4.8h, v0.16b, v1.16b
-	WORD $0x4e602881 // saddlp v1.4s, v4.8h
-	WORD $0x6f97083c // mla v28.4s, v1.4s, v23.s[2]
-	FLDPQ 96(R7), (F1, F4)
-	WORD $0x0e21c006 // smull v6.8h, v0.8b, v1.8b
-	WORD $0x4e218006 // smlal2 v6.8h, v0.16b, v1.16b
-	WORD $0x4e6028c1 // saddlp v1.4s, v6.8h
-	WORD $0x6f97083b // mla v27.4s, v1.4s, v23.s[2]
-	FLDPQ 96(R8), (F1, F6)
-	WORD $0x0e21c007 // smull v7.8h, v0.8b, v1.8b
-	WORD $0x4e218007 // smlal2 v7.8h, v0.16b, v1.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x6f97083a // mla v26.4s, v1.4s, v23.s[2]
-	FLDPQ 96(R9), (F1, F7)
-	WORD $0x0e21c008 // smull v8.8h, v0.8b, v1.8b
-	WORD $0x4e218008 // smlal2 v8.8h, v0.16b, v1.16b
-	WORD $0x4e602900 // saddlp v0.4s, v8.8h
-	WORD $0x6f970819 // mla v25.4s, v0.4s, v23.s[2]
-	WORD $0x6f0c04a0 // ushr v0.16b, v5.16b, #4
-	WORD $0x6f0e0441 // ushr v1.16b, v2.16b, #2
-	WORD $0x4e3d1c21 // and v1.16b, v1.16b, v29.16b
-	WORD $0x4ea11c00 // orr v0.16b, v0.16b, v1.16b
-	WORD $0x0e23c001 // smull v1.8h, v0.8b, v3.8b
-	WORD $0x4e238001 // smlal2 v1.8h, v0.16b, v3.16b
-	WORD $0x4e602821 // saddlp v1.4s, v1.8h
-	WORD $0x6fb7083c // mla v28.4s, v1.4s, v23.s[3]
-	WORD $0x0e24c001 // smull v1.8h, v0.8b, v4.8b
-	WORD $0x4e248001 // smlal2 v1.8h, v0.16b, v4.16b
-	WORD $0x4e602821 // saddlp v1.4s, v1.8h
-	WORD $0x6fb7083b // mla v27.4s, v1.4s, v23.s[3]
-	WORD $0x0e26c001 // smull v1.8h, v0.8b, v6.8b
-	WORD $0x4e268001 // smlal2 v1.8h, v0.16b, v6.16b
-	WORD $0x4e602821 // saddlp v1.4s, v1.8h
-	WORD $0x6fb7083a // mla v26.4s, v1.4s, v23.s[3]
-	WORD $0x0e27c001 // smull v1.8h, v0.8b, v7.8b
-	WORD $0x4e278001 // smlal2 v1.8h, v0.16b, v7.16b
-	WORD $0x4e602820 // saddlp v0.4s, v1.8h
-	WORD $0x6fb70819 // mla v25.4s, v0.4s, v23.s[3]
-	WORD $0x4eb61ed8 // orr v24.16b, v22.16b, v22.16b
-	WORD $0x4eb51eb7 // orr v23.16b, v21.16b, v21.16b
-	ADD $64, R2
-	ADD $32, R3
-	ADD $128, R6
-	ADD $128, R7
-	ADD $128, R8
-	ADD $128, R9
-	SUBS $1, R22, R22
-	BNE half
-	WORD $0x4ebbbf80 // addp v0.4s, v28.4s, v27.4s
-	WORD $0x4eb9bf41 // addp v1.4s, v26.4s, v25.4s
+	WORD $0x4eab1d8b // orr v11.16b, v12.16b, v11.16b
+	FLDPQ -32(R6), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830986 // mla v6.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30986 // mla v6.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R7), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830987 // mla v7.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30987 // mla v7.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R8), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830988 // mla v8.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30988 // mla v8.4s, v12.4s, v3.s[3]
+	FLDPQ -32(R9), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029ca // saddlp v10.4s, v14.8h
+	WORD $0x6f830949 // mla v9.4s, v10.4s, v3.s[2]
+	WORD $0x0e2dc16a // smull v10.8h, v11.8b, v13.8b
+	WORD $0x4e2d816a // smlal2 v10.8h, v11.16b, v13.16b
+	WORD $0x4e60294a // saddlp v10.4s, v10.8h
+	WORD $0x6fa30949 // mla v9.4s, v10.4s, v3.s[3]
+	WORD $0x4ea41c82 // orr v2.16b, v4.16b, v4.16b
+	WORD $0x4ea51ca3 // orr v3.16b, v5.16b, v5.16b
+	SUBS $1, R23, R23
+	BNE piece
+	FMOVQ 0(R6), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R6), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea284c6 // sub v6.4s, v6.4s, v2.4s
+	FMOVQ 0(R7), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R7), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea284e7 // sub v7.4s, v7.4s, v2.4s
+	FMOVQ 0(R8), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R8), F2
+	WORD $0x0e628003 // smlal v3.4s, v0.4h, v2.4h
+	WORD $0x4e628003 // smlal2 v3.4s, v0.8h, v2.8h
+	WORD $0x4f255462 // shl v2.4s, v3.4s, #5
+	WORD $0x6ea28508 // sub v8.4s, v8.4s, v2.4s
+	FMOVQ 0(R9), F2
+	WORD $0x0e62c023 // smull v3.4s, v1.4h, v2.4h
+	WORD $0x4e628023 // smlal2 v3.4s, v1.8h, v2.8h
+	FMOVQ 16(R9), F1
+	WORD $0x0e618003 // smlal v3.4s, v0.4h, v1.4h
+	WORD $0x4e618003 // smlal2 v3.4s, v0.8h, v1.8h
+	WORD $0x4f255460 // shl v0.4s, v3.4s, #5
+	WORD $0x6ea08529 // sub v9.4s, v9.4s, v0.4s
+	WORD $0x4ea7bcc0 // addp v0.4s, v6.4s, v7.4s
+	WORD $0x4ea9bd01 // addp v1.4s, v8.4s, v9.4s
 	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V1.S4]
+	VLD1.P 4(R15), V1.S[1]
+	VLD1.P 4(R19), V1.S[2]
+	VLD1.P 4(R20), V1.S[3]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 32(R6), R14
-	MOVWU 32(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 32(R8), R19
-	MOVWU 32(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	MOVHU 80(R2), R14
-	VDUP R14, V2.H8
+	ADD $208, R2, R14
+	VLD1R.P 2(R14), [V2.H8]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $82, R2
+	ADD $210, R2
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -4934,7 +3455,8 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $84, R13
-	FMOVQ 0(R2), F0
+	ADD $16, R2, R21
+	FMOVQ -16(R21), F0
 	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
 	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
 	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
@@ -4945,241 +3467,227 @@ loop:
 	WORD $0x4f10a463 // sxtl2 v3.4s, v3.8h
 	WORD $0x0f10a425 // sxtl v5.4s, v1.4h
 	WORD $0x4f10a421 // sxtl2 v1.4s, v1.8h
-	WORD $0x4ea41c98 // orr v24.16b, v4.16b, v4.16b
-	WORD $0x4ea31c77 // orr v23.16b, v3.16b, v3.16b
-	WORD $0x4ea51cb6 // orr v22.16b, v5.16b, v5.16b
-	WORD $0x4ea11c35 // orr v21.16b, v1.16b, v1.16b
-	WORD $0x4ea21c54 // orr v20.16b, v2.16b, v2.16b
-	WORD $0x4ea01c13 // orr v19.16b, v0.16b, v0.16b
-	WORD $0x4f000400 // movi v0.4s, #0
-	WORD $0x4f00041c // movi v28.4s, #0
-	WORD $0x4f00041b // movi v27.4s, #0
-	WORD $0x4f00041a // movi v26.4s, #0
-	WORD $0x4f000419 // movi v25.4s, #0
-	MOVD $2, R22
-	PCALIGN $16
+	WORD $0x4f000406 // movi v6.4s, #0
+	WORD $0x4f000407 // movi v7.4s, #0
+	WORD $0x4f000408 // movi v8.4s, #0
+	WORD $0x4f000409 // movi v9.4s, #0
+	MOVD $2, R23
 
-half:
-	FMOVQ 16(R2), F0
-	WORD $0x4e3d1c01 // and v1.16b, v0.16b, v29.16b
-	FLDPQ 0(R6), (F2, F3)
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6f98005c // mla v28.4s, v2.4s, v24.s[0]
-	FLDPQ 0(R7), (F2, F4)
-	WORD $0x0e22c025 // smull v5.8h, v1.8b, v2.8b
-	WORD $0x4e228025 // smlal2 v5.8h, v1.16b, v2.16b
-	WORD $0x4e6028a2 // saddlp v2.4s, v5.8h
-	WORD $0x6f98005b // mla v27.4s, v2.4s, v24.s[0]
-	FLDPQ 0(R8), (F2, F5)
-	WORD $0x0e22c026 // smull v6.8h, v1.8b, v2.8b
-	WORD $0x4e228026 // smlal2 v6.8h, v1.16b, v2.16b
-	WORD $0x4e6028c2 // saddlp v2.4s, v6.8h
-	WORD $0x6f98005a // mla v26.4s, v2.4s, v24.s[0]
-	FLDPQ 0(R9), (F2, F6)
-	WORD $0x0e22c027 // smull v7.8h, v1.8b, v2.8b
-	WORD $0x4e228027 // smlal2 v7.8h, v1.16b, v2.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x6f980039 // mla v25.4s, v1.4s, v24.s[0]
-	FMOVQ 32(R2), F1
-	WORD $0x4e3d1c22 // and v2.16b, v1.16b, v29.16b
-	WORD $0x0e23c047 // smull v7.8h, v2.8b, v3.8b
-	WORD $0x4e238047 // smlal2 v7.8h, v2.16b, v3.16b
-	WORD $0x4e6028e3 // saddlp v3.4s, v7.8h
-	WORD $0x6fb8007c // mla v28.4s, v3.4s, v24.s[1]
-	WORD $0x0e24c043 // smull v3.8h, v2.8b, v4.8b
-	WORD $0x4e248043 // smlal2 v3.8h, v2.16b, v4.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb8007b // mla v27.4s, v3.4s, v24.s[1]
-	WORD $0x0e25c043 // smull v3.8h, v2.8b, v5.8b
-	WORD $0x4e258043 // smlal2 v3.8h, v2.16b, v5.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb8007a // mla v26.4s, v3.4s, v24.s[1]
-	WORD $0x0e26c043 // smull v3.8h, v2.8b, v6.8b
-	WORD $0x4e268043 // smlal2 v3.8h, v2.16b, v6.16b
-	WORD $0x4e602862 // saddlp v2.4s, v3.8h
-	WORD $0x6fb80059 // mla v25.4s, v2.4s, v24.s[1]
-	WORD $0x6f0e0402 // ushr v2.16b, v0.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	FLDPQ 64(R6), (F3, F4)
-	WORD $0x0e23c045 // smull v5.8h, v2.8b, v3.8b
-	WORD $0x4e238045 // smlal2 v5.8h, v2.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6f98087c // mla v28.4s, v3.4s, v24.s[2]
-	FLDPQ 64(R7), (F3, F5)
-	WORD $0x0e23c046 // smull v6.8h, v2.8b, v3.8b
-	WORD $0x4e238046 // smlal2 v6.8h, v2.16b, v3.16b
-	WORD $0x4e6028c3 // saddlp v3.4s, v6.8h
-	WORD $0x6f98087b // mla v27.4s, v3.4s, v24.s[2]
-	FLDPQ 64(R8), (F3, F6)
-	WORD $0x0e23c047 // smull v7.8h, v2.8b, v3.8b
-	WORD $0x4e238047 // smlal2 v7.8h, v2.16b, v3.16b
-	WORD $0x4e6028e3 // saddlp v3.4s, v7.8h
-	WORD $0x6f98087a // mla v26.4s, v3.4s, v24.s[2]
-	FLDPQ 64(R9), (F3, F7)
-	WORD $0x0e23c048 // smull v8.8h, v2.8b, v3.8b
-	WORD $0x4e238048 // smlal2 v8.8h, v2.16b, v3.16b
-	WORD $0x4e602902 // saddlp v2.4s, v8.8h
-	WORD $0x6f980859 // mla v25.4s, v2.4s, v24.s[2]
-	WORD $0x6f0e0422 // ushr v2.16b, v1.16b, #2
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x0e24c043 // smull v3.8h, v2.8b, v4.8b
-	WORD $0x4e248043 // smlal2 v3.8h, v2.16b, v4.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb8087c // mla v28.4s, v3.4s, v24.s[3]
-	WORD $0x0e25c043 // smull v3.8h, v2.8b, v5.8b
-	WORD $0x4e258043 // smlal2 v3.8h, v2.16b, v5.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb8087b // mla v27.4s, v3.4s, v24.s[3]
-	WORD $0x0e26c043 // smull v3.8h, v2.8b, v6.8b
-	WORD $0x4e268043 // smlal2 v3.8h, v2.16b, v6.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb8087a // mla v26.4s, v3.4s, v24.s[3]
-	WORD $0x0e27c043 // smull v3.8h, v2.8b, v7.8b
-	WORD $0x4e278043 // smlal2 v3.8h, v2.16b, v7.16b
-	WORD $0x4e602862 // saddlp v2.4s, v3.8h
-	WORD $0x6fb80859 // mla v25.4s, v2.4s, v24.s[3]
-	WORD $0x6f0c0402 // ushr v2.16b, v0.16b, #4
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	FLDPQ 128(R6), (F3, F4)
-	WORD $0x0e23c045 // smull v5.8h, v2.8b, v3.8b
-	WORD $0x4e238045 // smlal2 v5.8h, v2.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x6f97007c // mla v28.4s, v3.4s, v23.s[0]
-	FLDPQ 128(R7), (F3, F5)
-	WORD $0x0e23c046 // smull v6.8h, v2.8b, v3.8b
-	WORD $0x4e238046 // smlal2 v6.8h, v2.16b, v3.16b
-	WORD $0x4e6028c3 // saddlp v3.4s, v6.8h
-	WORD $0x6f97007b // mla v27.4s, v3.4s, v23.s[0]
-	FLDPQ 128(R8), (F3, F6)
-	WORD $0x0e23c047 // smull v7.8h, v2.8b, v3.8b
-	WORD $0x4e238047 // smlal2 v7.8h, v2.16b, v3.16b
-	WORD $0x4e6028e3 // saddlp v3.4s, v7.8h
-	WORD $0x6f97007a // mla v26.4s, v3.4s, v23.s[0]
-	FLDPQ 128(R9), (F3, F7)
-	WORD $0x0e23c048 // smull v8.8h, v2.8b, v3.8b
-	WORD $0x4e238048 // smlal2 v8.8h, v2.16b, v3.16b
-	WORD $0x4e602902 // saddlp v2.4s, v8.8h
-	WORD $0x6f970059 // mla v25.4s, v2.4s, v23.s[0]
-	WORD $0x6f0c0422 // ushr v2.16b, v1.16b, #4
-	WORD $0x4e3d1c42 // and v2.16b, v2.16b, v29.16b
-	WORD $0x0e24c043 // smull v3.8h, v2.8b, v4.8b
-	WORD $0x4e248043 // smlal2 v3.8h, v2.16b, v4.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb7007c // mla v28.4s, v3.4s, v23.s[1]
-	WORD $0x0e25c043 // smull v3.8h, v2.8b, v5.8b
-	WORD $0x4e258043 // smlal2 v3.8h, v2.16b, v5.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb7007b // mla v27.4s, v3.4s, v23.s[1]
-	WORD $0x0e26c043 // smull v3.8h, v2.8b, v6.8b
-	WORD $0x4e268043 // smlal2 v3.8h, v2.16b, v6.16b
-	WORD $0x4e602863 // saddlp v3.4s, v3.8h
-	WORD $0x6fb7007a // mla v26.4s, v3.4s, v23.s[1]
-	WORD $0x0e27c043 // smull v3.8h, v2.8b, v7.8b
-	WORD $0x4e278043 // smlal2 v3.8h, v2.16b, v7.16b
-	WORD $0x4e602862 // saddlp v2.4s, v3.8h
-	WORD $0x6fb70059 // mla v25.4s, v2.4s, v23.s[1]
-	WORD $0x6f0a0400 // ushr v0.16b, v0.16b, #6
-	FLDPQ 192(R6), (F2, F3)
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x6f97085c // mla v28.4s, v2.4s, v23.s[2]
-	FLDPQ 192(R7), (F2, F4)
-	WORD $0x0e22c005 // smull v5.8h, v0.8b, v2.8b
-	WORD $0x4e228005 // smlal2 v5.8h, v0.16b, v2.16b
-	WORD $0x4e6028a2 // saddlp v2.4s, v5.8h
-	WORD $0x6f97085b // mla v27.4s, v2.4s, v23.s[2]
-	FLDPQ 192(R8), (F2, F5)
-	WORD $0x0e22c006 // smull v6.8h, v0.8b, v2.8b
-	WORD $0x4e228006 // smlal2 v6.8h, v0.16b, v2.16b
-	WORD $0x4e6028c2 // saddlp v2.4s, v6.8h
-	WORD $0x6f97085a // mla v26.4s, v2.4s, v23.s[2]
-	FLDPQ 192(R9), (F2, F6)
-	WORD $0x0e22c007 // smull v7.8h, v0.8b, v2.8b
-	WORD $0x4e228007 // smlal2 v7.8h, v0.16b, v2.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x6f970819 // mla v25.4s, v0.4s, v23.s[2]
-	WORD $0x6f0a0420 // ushr v0.16b, v1.16b, #6
-	WORD $0x0e23c001 // smull v1.8h, v0.8b, v3.8b
-	WORD $0x4e238001 // smlal2 v1.8h, v0.16b, v3.16b
-	WORD $0x4e602821 // saddlp v1.4s, v1.8h
-	WORD $0x6fb7083c // mla v28.4s, v1.4s, v23.s[3]
-	WORD $0x0e24c001 // smull v1.8h, v0.8b, v4.8b
-	WORD $0x4e248001 // smlal2 v1.8h, v0.16b, v4.16b
-	WORD $0x4e602821 // saddlp v1.4s, v1.8h
-	WORD $0x6fb7083b // mla v27.4s, v1.4s, v23.s[3]
-	WORD $0x0e25c001 // smull v1.8h, v0.8b, v5.8b
-	WORD $0x4e258001 // smlal2 v1.8h, v0.16b, v5.16b
-	WORD $0x4e602821 // saddlp v1.4s, v1.8h
-	WORD $0x6fb7083a // mla v26.4s, v1.4s, v23.s[3]
-	WORD $0x0e26c001 // smull v1.8h, v0.8b, v6.8b
-	WORD $0x4e268001 // smlal2 v1.8h, v0.16b, v6.16b
-	WORD $0x4e602820 // saddlp v0.4s, v1.8h
-	WORD $0x6fb70819 // mla v25.4s, v0.4s, v23.s[3]
-	WORD $0x4eb61ed8 // orr v24.16b, v22.16b, v22.16b
-	WORD $0x4eb51eb7 // orr v23.16b, v21.16b, v21.16b
-	ADD $32, R2
-	ADD $32, R6
-	ADD $32, R7
-	ADD $32, R8
-	ADD $32, R9
-	SUBS $1, R22, R22
-	BNE half
-	WORD $0x4ebbbf80 // addp v0.4s, v28.4s, v27.4s
-	WORD $0x4eb9bf41 // addp v1.4s, v26.4s, v25.4s
+piece:
+	FLDPQ.P 32(R21), (F10, F11)
+	WORD $0x4e3d1d4c // and v12.16b, v10.16b, v29.16b
+	WORD $0x4e3d1d6d // and v13.16b, v11.16b, v29.16b
+	FLDPQ.P 32(R6), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8401c6 // mla v6.4s, v14.4s, v4.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa401c6 // mla v6.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R7), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8401c7 // mla v7.4s, v14.4s, v4.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa401c7 // mla v7.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R8), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8401c8 // mla v8.4s, v14.4s, v4.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa401c8 // mla v8.4s, v14.4s, v4.s[1]
+	FLDPQ.P 32(R9), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0c // saddlp v12.4s, v16.8h
+	WORD $0x6f840189 // mla v9.4s, v12.4s, v4.s[0]
+	WORD $0x0e2fc1ac // smull v12.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ac // smlal2 v12.8h, v13.16b, v15.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa40189 // mla v9.4s, v12.4s, v4.s[1]
+	WORD $0x6f0e054c // ushr v12.16b, v10.16b, #2
+	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
+	WORD $0x6f0e056d // ushr v13.16b, v11.16b, #2
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	FLDPQ 32(R6), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8409c6 // mla v6.4s, v14.4s, v4.s[2]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa409c6 // mla v6.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R7), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8409c7 // mla v7.4s, v14.4s, v4.s[2]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa409c7 // mla v7.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R8), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8409c8 // mla v8.4s, v14.4s, v4.s[2]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa409c8 // mla v8.4s, v14.4s, v4.s[3]
+	FLDPQ 32(R9), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0c // saddlp v12.4s, v16.8h
+	WORD $0x6f840989 // mla v9.4s, v12.4s, v4.s[2]
+	WORD $0x0e2fc1ac // smull v12.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ac // smlal2 v12.8h, v13.16b, v15.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa40989 // mla v9.4s, v12.4s, v4.s[3]
+	WORD $0x6f0c054c // ushr v12.16b, v10.16b, #4
+	WORD $0x4e3d1d8c // and v12.16b, v12.16b, v29.16b
+	WORD $0x6f0c056d // ushr v13.16b, v11.16b, #4
+	WORD $0x4e3d1dad // and v13.16b, v13.16b, v29.16b
+	FLDPQ 96(R6), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8301c6 // mla v6.4s, v14.4s, v3.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa301c6 // mla v6.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R7), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8301c7 // mla v7.4s, v14.4s, v3.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa301c7 // mla v7.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R8), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0e // saddlp v14.4s, v16.8h
+	WORD $0x6f8301c8 // mla v8.4s, v14.4s, v3.s[0]
+	WORD $0x0e2fc1ae // smull v14.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ae // smlal2 v14.8h, v13.16b, v15.16b
+	WORD $0x4e6029ce // saddlp v14.4s, v14.8h
+	WORD $0x6fa301c8 // mla v8.4s, v14.4s, v3.s[1]
+	FLDPQ 96(R9), (F14, F15)
+	WORD $0x0e2ec190 // smull v16.8h, v12.8b, v14.8b
+	WORD $0x4e2e8190 // smlal2 v16.8h, v12.16b, v14.16b
+	WORD $0x4e602a0c // saddlp v12.4s, v16.8h
+	WORD $0x6f830189 // mla v9.4s, v12.4s, v3.s[0]
+	WORD $0x0e2fc1ac // smull v12.8h, v13.8b, v15.8b
+	WORD $0x4e2f81ac // smlal2 v12.8h, v13.16b, v15.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30189 // mla v9.4s, v12.4s, v3.s[1]
+	WORD $0x6f0a054a // ushr v10.16b, v10.16b, #6
+	WORD $0x6f0a056b // ushr v11.16b, v11.16b, #6
+	FLDPQ 160(R6), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830986 // mla v6.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30986 // mla v6.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R7), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830987 // mla v7.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30987 // mla v7.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R8), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029cc // saddlp v12.4s, v14.8h
+	WORD $0x6f830988 // mla v8.4s, v12.4s, v3.s[2]
+	WORD $0x0e2dc16c // smull v12.8h, v11.8b, v13.8b
+	WORD $0x4e2d816c // smlal2 v12.8h, v11.16b, v13.16b
+	WORD $0x4e60298c // saddlp v12.4s, v12.8h
+	WORD $0x6fa30988 // mla v8.4s, v12.4s, v3.s[3]
+	FLDPQ 160(R9), (F12, F13)
+	WORD $0x0e2cc14e // smull v14.8h, v10.8b, v12.8b
+	WORD $0x4e2c814e // smlal2 v14.8h, v10.16b, v12.16b
+	WORD $0x4e6029ca // saddlp v10.4s, v14.8h
+	WORD $0x6f830949 // mla v9.4s, v10.4s, v3.s[2]
+	WORD $0x0e2dc16a // smull v10.8h, v11.8b, v13.8b
+	WORD $0x4e2d816a // smlal2 v10.8h, v11.16b, v13.16b
+	WORD $0x4e60294a // saddlp v10.4s, v10.8h
+	WORD $0x6fa30949 // mla v9.4s, v10.4s, v3.s[3]
+	WORD $0x4ea51ca4 // orr v4.16b, v5.16b, v5.16b
+	WORD $0x4ea11c23 // orr v3.16b, v1.16b, v1.16b
+	SUBS $1, R23, R23
+	BNE piece
+	FMOVQ 192(R6), F1
+	WORD $0x0e61c043 // smull v3.4s, v2.4h, v1.4h
+	WORD $0x4e618043 // smlal2 v3.4s, v2.8h, v1.8h
+	FMOVQ 208(R6), F1
+	WORD $0x0e618003 // smlal v3.4s, v0.4h, v1.4h
+	WORD $0x4e618003 // smlal2 v3.4s, v0.8h, v1.8h
+	FMOVQ 192(R7), F1
+	WORD $0x0e61c044 // smull v4.4s, v2.4h, v1.4h
+	WORD $0x4e618044 // smlal2 v4.4s, v2.8h, v1.8h
+	FMOVQ 208(R7), F1
+	WORD $0x0e618004 // smlal v4.4s, v0.4h, v1.4h
+	WORD $0x4e618004 // smlal2 v4.4s, v0.8h, v1.8h
+	FMOVQ 192(R8), F1
+	WORD $0x0e61c045 // smull v5.4s, v2.4h, v1.4h
+	WORD $0x4e618045 // smlal2 v5.4s, v2.8h, v1.8h
+	FMOVQ 208(R8), F1
+	WORD $0x0e618005 // smlal v5.4s, v0.4h, v1.4h
+	WORD $0x4e618005 // smlal2 v5.4s, v0.8h, v1.8h
+	FMOVQ 192(R9), F1
+	WORD $0x0e61c04a // smull v10.4s, v2.4h, v1.4h
+	WORD $0x4e61804a // smlal2 v10.4s, v2.8h, v1.8h
+	FMOVQ 208(R9), F1
+	WORD $0x0e61800a // smlal v10.4s, v0.4h, v1.4h
+	WORD $0x4e61800a // smlal2 v10.4s, v0.8h, v1.8h
+	WORD $0x4ea4bc60 // addp v0.4s, v3.4s, v4.4s
+	WORD $0x4eaabca1 // addp v1.4s, v5.4s, v10.4s
 	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 224(R6), R14
-	MOVWU 224(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 224(R8), R19
-	MOVWU 224(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	FMOVQ 192(R6), F2
-	WORD $0x0e62c283 // smull v3.4s, v20.4h, v2.4h
-	WORD $0x4e628283 // smlal2 v3.4s, v20.8h, v2.8h
-	FMOVQ 208(R6), F2
-	WORD $0x0e628263 // smlal v3.4s, v19.4h, v2.4h
-	WORD $0x4e628263 // smlal2 v3.4s, v19.8h, v2.8h
-	FMOVQ 192(R7), F2
-	WORD $0x0e62c284 // smull v4.4s, v20.4h, v2.4h
-	WORD $0x4e628284 // smlal2 v4.4s, v20.8h, v2.8h
-	FMOVQ 208(R7), F2
-	WORD $0x0e628264 // smlal v4.4s, v19.4h, v2.4h
-	WORD $0x4e628264 // smlal2 v4.4s, v19.8h, v2.8h
-	FMOVQ 192(R8), F2
-	WORD $0x0e62c285 // smull v5.4s, v20.4h, v2.4h
-	WORD $0x4e628285 // smlal2 v5.4s, v20.8h, v2.8h
-	FMOVQ 208(R8), F2
-	WORD $0x0e628265 // smlal v5.4s, v19.4h, v2.4h
-	WORD $0x4e628265 // smlal2 v5.4s, v19.8h, v2.8h
-	FMOVQ 192(R9), F2
-	WORD $0x0e62c286 // smull v6.4s, v20.4h, v2.4h
-	WORD $0x4e628286 // smlal2 v6.4s, v20.8h, v2.8h
-	FMOVQ 208(R9), F2
-	WORD $0x0e628266 // smlal v6.4s, v19.4h, v2.4h
-	WORD $0x4e628266 // smlal2 v6.4s, v19.8h, v2.8h
-	WORD $0x4ea4bc62 // addp v2.4s, v3.4s, v4.4s
-	WORD $0x4ea6bca3 // addp v3.4s, v5.4s, v6.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	MOVWU 16(R2), R14
-	VDUP R14, V3.S4
+	WORD $0x4ea7bcc1 // addp v1.4s, v6.4s, v7.4s
+	WORD $0x4ea9bd02 // addp v2.4s, v8.4s, v9.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
+	ADD $224, R6, R14
+	ADD $224, R7, R15
+	ADD $224, R8, R19
+	ADD $224, R9, R20
+	VLD1R.P 4(R14), [V2.S4]
+	VLD1.P 4(R15), V2.S[1]
+	VLD1.P 4(R19), V2.S[2]
+	VLD1.P 4(R20), V2.S[3]
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	ADD $80, R2, R14
+	VLD1R.P 4(R14), [V3.S4]
 	VUZP1 V3.H8, V3.H8, V4.H8
-	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	VUZP2 V3.H8, V3.H8, V3.H8
 	WORD $0x0e217863 // fcvtl v3.4s, v3.4h
-	WORD $0x6e21dc84 // fmul v4.4s, v4.4s, v1.4s
-	WORD $0x6e20dc80 // fmul v0.4s, v4.4s, v0.4s
-	WORD $0x6e21dc61 // fmul v1.4s, v3.4s, v1.4s
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x6e21dc81 // fmul v1.4s, v4.4s, v1.4s
+	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e20dc40 // fmul v0.4s, v2.4s, v0.4s
+	WORD $0x4ea0d420 // fsub v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $20, R2
+	ADD $84, R2
 	ADD $256, R6
 	ADD $256, R7
 	ADD $256, R8
@@ -5211,277 +3719,151 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $66, R13
+	ADD $2, R2, R21
 	WORD $0x4f000400 // movi v0.4s, #0
-	WORD $0x4f00041e // movi v30.4s, #0
-	WORD $0x4f00041d // movi v29.4s, #0
-	WORD $0x4f00041c // movi v28.4s, #0
-	WORD $0x4f00041b // movi v27.4s, #0
-	MOVD $2, R22
-	PCALIGN $16
+	WORD $0x4f000401 // movi v1.4s, #0
+	WORD $0x4f000402 // movi v2.4s, #0
+	WORD $0x4f000403 // movi v3.4s, #0
+	MOVD $4, R23
 
-half:
-	MOVD 2(R2), R14
+piece:
+	MOVD.P 16(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
+	FMOVD (R11)(R15<<3), F4
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F5
 	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
+	FMOVD (R12)(R15<<3), F6
 	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
+	FMOVD (R12)(R15<<3), F7
+	VZIP1 V5.D2, V4.D2, V4.D2
+	VZIP1 V7.D2, V6.D2, V5.D2
+	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F5
 	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F6
 	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
+	FMOVD (R12)(R15<<3), F7
 	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FLDPQ 0(R6), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007e // mla v30.4s, v3.4s, v2.s[0]
-	FLDPQ 0(R7), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007d // mla v29.4s, v3.4s, v2.s[0]
-	FLDPQ 0(R8), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007c // mla v28.4s, v3.4s, v2.s[0]
-	FLDPQ 0(R9), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a0 // saddlp v0.4s, v5.8h
-	WORD $0x0e24c023 // smull v3.8h, v1.8b, v4.8b
-	WORD $0x4e248023 // smlal2 v3.8h, v1.16b, v4.16b
-	WORD $0x4e606860 // sadalp v0.4s, v3.8h
-	WORD $0x6f82001b // mla v27.4s, v0.4s, v2.s[0]
-	MOVD 10(R2), R14
+	FMOVD (R12)(R15<<3), F8
+	VZIP1 V6.D2, V5.D2, V5.D2
+	VZIP1 V8.D2, V7.D2, V6.D2
+	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
+	FMOVS R14, F6
+	FLDPQ.P 64(R6), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602927 // saddlp v7.4s, v9.8h
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6f8600e0 // mla v0.4s, v7.4s, v6.s[0]
+	FLDPQ.P 64(R7), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602927 // saddlp v7.4s, v9.8h
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6f8600e1 // mla v1.4s, v7.4s, v6.s[0]
+	FLDPQ.P 64(R8), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602927 // saddlp v7.4s, v9.8h
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6f8600e2 // mla v2.4s, v7.4s, v6.s[0]
+	FLDPQ.P 64(R9), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602924 // saddlp v4.4s, v9.8h
+	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
+	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
+	WORD $0x4e6068e4 // sadalp v4.4s, v7.8h
+	WORD $0x6f860083 // mla v3.4s, v4.4s, v6.s[0]
+	MOVD -8(R21), R14
 	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
+	FMOVD (R11)(R15<<3), F4
 	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F5
 	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
+	FMOVD (R12)(R15<<3), F6
 	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
+	FMOVD (R12)(R15<<3), F7
+	VZIP1 V5.D2, V4.D2, V4.D2
+	VZIP1 V7.D2, V6.D2, V5.D2
+	WORD $0x4e259c84 // mul v4.16b, v4.16b, v5.16b
 	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
+	FMOVD (R11)(R15<<3), F5
 	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
+	FMOVD (R11)(R15<<3), F6
 	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
+	FMOVD (R12)(R15<<3), F7
 	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FLDPQ 32(R6), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007e // mla v30.4s, v3.4s, v2.s[0]
-	FLDPQ 32(R7), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007d // mla v29.4s, v3.4s, v2.s[0]
-	FLDPQ 32(R8), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007c // mla v28.4s, v3.4s, v2.s[0]
-	FLDPQ 32(R9), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a0 // saddlp v0.4s, v5.8h
-	WORD $0x0e24c023 // smull v3.8h, v1.8b, v4.8b
-	WORD $0x4e248023 // smlal2 v3.8h, v1.16b, v4.16b
-	WORD $0x4e606860 // sadalp v0.4s, v3.8h
-	WORD $0x6f82001b // mla v27.4s, v0.4s, v2.s[0]
-	MOVD 18(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FLDPQ 64(R6), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007e // mla v30.4s, v3.4s, v2.s[0]
-	FLDPQ 64(R7), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007d // mla v29.4s, v3.4s, v2.s[0]
-	FLDPQ 64(R8), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007c // mla v28.4s, v3.4s, v2.s[0]
-	FLDPQ 64(R9), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a0 // saddlp v0.4s, v5.8h
-	WORD $0x0e24c023 // smull v3.8h, v1.8b, v4.8b
-	WORD $0x4e248023 // smlal2 v3.8h, v1.16b, v4.16b
-	WORD $0x4e606860 // sadalp v0.4s, v3.8h
-	WORD $0x6f82001b // mla v27.4s, v0.4s, v2.s[0]
-	MOVD 26(R2), R14
-	UBFX $0, R14, $8, R15
-	FMOVD (R11)(R15<<3), F0
-	UBFX $8, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $32, R14, $7, R15
-	FMOVD (R12)(R15<<3), F2
-	UBFX $39, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	VZIP1 V1.D2, V0.D2, V0.D2
-	VZIP1 V3.D2, V2.D2, V1.D2
-	WORD $0x4e219c00 // mul v0.16b, v0.16b, v1.16b
-	UBFX $16, R14, $8, R15
-	FMOVD (R11)(R15<<3), F1
-	UBFX $24, R14, $8, R15
-	FMOVD (R11)(R15<<3), F2
-	UBFX $46, R14, $7, R15
-	FMOVD (R12)(R15<<3), F3
-	UBFX $53, R14, $7, R15
-	FMOVD (R12)(R15<<3), F4
-	VZIP1 V2.D2, V1.D2, V1.D2
-	VZIP1 V4.D2, V3.D2, V2.D2
-	WORD $0x4e229c21 // mul v1.16b, v1.16b, v2.16b
-	LSR $60, R14, R14
-	ADD R14, R14, R14
-	ADD $1, R14, R14
-	FMOVS R14, F2
-	FLDPQ 96(R6), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007e // mla v30.4s, v3.4s, v2.s[0]
-	FLDPQ 96(R7), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007d // mla v29.4s, v3.4s, v2.s[0]
-	FLDPQ 96(R8), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	WORD $0x6f82007c // mla v28.4s, v3.4s, v2.s[0]
-	FLDPQ 96(R9), (F3, F4)
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a0 // saddlp v0.4s, v5.8h
-	WORD $0x0e24c023 // smull v3.8h, v1.8b, v4.8b
-	WORD $0x4e248023 // smlal2 v3.8h, v1.16b, v4.16b
-	WORD $0x4e606860 // sadalp v0.4s, v3.8h
-	WORD $0x6f82001b // mla v27.4s, v0.4s, v2.s[0]
-	ADD $32, R2
-	ADD $128, R6
-	ADD $128, R7
-	ADD $128, R8
-	ADD $128, R9
-	SUBS $1, R22, R22
-	BNE half
-	WORD $0x4ebdbfc0 // addp v0.4s, v30.4s, v29.4s
-	WORD $0x4ebbbf81 // addp v1.4s, v28.4s, v27.4s
+	FMOVD (R12)(R15<<3), F8
+	VZIP1 V6.D2, V5.D2, V5.D2
+	VZIP1 V8.D2, V7.D2, V6.D2
+	WORD $0x4e269ca5 // mul v5.16b, v5.16b, v6.16b
+	LSR $59, R14, R14
+	ORR $1, R14, R14
+	FMOVS R14, F6
+	FLDPQ -32(R6), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602927 // saddlp v7.4s, v9.8h
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6f8600e0 // mla v0.4s, v7.4s, v6.s[0]
+	FLDPQ -32(R7), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602927 // saddlp v7.4s, v9.8h
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6f8600e1 // mla v1.4s, v7.4s, v6.s[0]
+	FLDPQ -32(R8), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602927 // saddlp v7.4s, v9.8h
+	WORD $0x0e28c0a9 // smull v9.8h, v5.8b, v8.8b
+	WORD $0x4e2880a9 // smlal2 v9.8h, v5.16b, v8.16b
+	WORD $0x4e606927 // sadalp v7.4s, v9.8h
+	WORD $0x6f8600e2 // mla v2.4s, v7.4s, v6.s[0]
+	FLDPQ -32(R9), (F7, F8)
+	WORD $0x0e27c089 // smull v9.8h, v4.8b, v7.8b
+	WORD $0x4e278089 // smlal2 v9.8h, v4.16b, v7.16b
+	WORD $0x4e602924 // saddlp v4.4s, v9.8h
+	WORD $0x0e28c0a7 // smull v7.8h, v5.8b, v8.8b
+	WORD $0x4e2880a7 // smlal2 v7.8h, v5.16b, v8.16b
+	WORD $0x4e6068e4 // sadalp v4.4s, v7.8h
+	WORD $0x6f860083 // mla v3.4s, v4.4s, v6.s[0]
+	SUBS $1, R23, R23
+	BNE piece
 	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	WORD $0x4ea3bc41 // addp v1.4s, v2.4s, v3.4s
+	WORD $0x4ea1bc00 // addp v0.4s, v0.4s, v1.4s
+	ADD $32, R6, R14
+	ADD $32, R7, R15
+	ADD $32, R8, R19
+	ADD $32, R9, R20
+	VLD1R.P 4(R14), [V1.S4]
+	VLD1.P 4(R15), V1.S[1]
+	VLD1.P 4(R19), V1.S[2]
+	VLD1.P 4(R20), V1.S[3]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	MOVWU 32(R6), R14
-	MOVWU 32(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 32(R8), R19
-	MOVWU 32(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F1
-	VMOV R19, V1.D[1]
-	MOVHU -64(R2), R14
-	VDUP R14, V2.H8
+	ADD $0, R2, R14
+	VLD1R.P 2(R14), [V2.H8]
 	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
 	WORD $0x6e21dc41 // fmul v1.4s, v2.4s, v1.4s
 	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $2, R2
+	ADD $66, R2
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -5514,219 +3896,61 @@ loop:
 	PRFM 64(R13), PLDL1KEEP
 	PRFM 128(R13), PLDL1KEEP
 	ADD $136, R13
-	FMOVQ 2(R2), F0
-	FMOVQ 18(R2), F1
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 0(R7), F3
-	FMOVQ 16(R7), F4
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
+	ADD $128, R6, R21
+	ADD $128, R7, R22
+	ADD $128, R8, R24
+	ADD $128, R9, R25
+	MOVD $4, R23
+
+block:
+	VLD1R.P 2(R2), [V0.H8]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	VLD1R.P 4(R21), [V1.S4]
+	VLD1.P 4(R22), V1.S[1]
+	VLD1.P 4(R24), V1.S[2]
+	VLD1.P 4(R25), V1.S[3]
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	FLDPQ.P 32(R2), (F1, F2)
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
+	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
 	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
+	WORD $0x0e24c045 // smull v5.8h, v2.8b, v4.8b
+	WORD $0x4e248045 // smlal2 v5.8h, v2.16b, v4.16b
 	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 0(R8), F4
-	FMOVQ 16(R8), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
+	FLDPQ.P 32(R7), (F4, F5)
+	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
+	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
 	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
-	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
+	WORD $0x0e25c046 // smull v6.8h, v2.8b, v5.8b
+	WORD $0x4e258046 // smlal2 v6.8h, v2.16b, v5.16b
 	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 0(R9), F5
-	FMOVQ 16(R9), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c025 // smull v5.8h, v1.8b, v6.8b
-	WORD $0x4e268025 // smlal2 v5.8h, v1.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	MOVHU 0(R2), R14
-	VDUP R14, V1.H8
-	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
-	MOVWU 128(R6), R14
-	MOVWU 128(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 128(R8), R19
-	MOVWU 128(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea0bc80 // addp v0.4s, v4.4s, v0.4s
-	WORD $0x4ea0bc40 // addp v0.4s, v2.4s, v0.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
+	FLDPQ.P 32(R8), (F5, F6)
+	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
+	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
+	WORD $0x4e6028e5 // saddlp v5.4s, v7.8h
+	WORD $0x0e26c047 // smull v7.8h, v2.8b, v6.8b
+	WORD $0x4e268047 // smlal2 v7.8h, v2.16b, v6.16b
+	WORD $0x4e6068e5 // sadalp v5.4s, v7.8h
+	FLDPQ.P 32(R9), (F6, F7)
+	WORD $0x0e26c028 // smull v8.8h, v1.8b, v6.8b
+	WORD $0x4e268028 // smlal2 v8.8h, v1.16b, v6.16b
+	WORD $0x4e602901 // saddlp v1.4s, v8.8h
+	WORD $0x0e27c046 // smull v6.8h, v2.8b, v7.8b
+	WORD $0x4e278046 // smlal2 v6.8h, v2.16b, v7.16b
+	WORD $0x4e6068c1 // sadalp v1.4s, v6.8h
+	WORD $0x4ea4bc62 // addp v2.4s, v3.4s, v4.4s
+	WORD $0x4ea1bca1 // addp v1.4s, v5.4s, v1.4s
+	WORD $0x4ea1bc41 // addp v1.4s, v2.4s, v1.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 36(R2), F0
-	FMOVQ 52(R2), F1
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 32(R7), F3
-	FMOVQ 48(R7), F4
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 32(R8), F4
-	FMOVQ 48(R8), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
-	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 32(R9), F5
-	FMOVQ 48(R9), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c025 // smull v5.8h, v1.8b, v6.8b
-	WORD $0x4e268025 // smlal2 v5.8h, v1.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	MOVHU 34(R2), R14
-	VDUP R14, V1.H8
-	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
-	MOVWU 132(R6), R14
-	MOVWU 132(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 132(R8), R19
-	MOVWU 132(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea0bc80 // addp v0.4s, v4.4s, v0.4s
-	WORD $0x4ea0bc40 // addp v0.4s, v2.4s, v0.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 70(R2), F0
-	FMOVQ 86(R2), F1
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 64(R7), F3
-	FMOVQ 80(R7), F4
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 64(R8), F4
-	FMOVQ 80(R8), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
-	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 64(R9), F5
-	FMOVQ 80(R9), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c025 // smull v5.8h, v1.8b, v6.8b
-	WORD $0x4e268025 // smlal2 v5.8h, v1.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	MOVHU 68(R2), R14
-	VDUP R14, V1.H8
-	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
-	MOVWU 136(R6), R14
-	MOVWU 136(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 136(R8), R19
-	MOVWU 136(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea0bc80 // addp v0.4s, v4.4s, v0.4s
-	WORD $0x4ea0bc40 // addp v0.4s, v2.4s, v0.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 104(R2), F0
-	FMOVQ 120(R2), F1
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x0e22c004 // smull v4.8h, v0.8b, v2.8b
-	WORD $0x4e228004 // smlal2 v4.8h, v0.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c024 // smull v4.8h, v1.8b, v3.8b
-	WORD $0x4e238024 // smlal2 v4.8h, v1.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 96(R7), F3
-	FMOVQ 112(R7), F4
-	WORD $0x0e23c005 // smull v5.8h, v0.8b, v3.8b
-	WORD $0x4e238005 // smlal2 v5.8h, v0.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
-	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 96(R8), F4
-	FMOVQ 112(R8), F5
-	WORD $0x0e24c006 // smull v6.8h, v0.8b, v4.8b
-	WORD $0x4e248006 // smlal2 v6.8h, v0.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
-	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 96(R9), F5
-	FMOVQ 112(R9), F6
-	WORD $0x0e25c007 // smull v7.8h, v0.8b, v5.8b
-	WORD $0x4e258007 // smlal2 v7.8h, v0.16b, v5.16b
-	WORD $0x4e6028e0 // saddlp v0.4s, v7.8h
-	WORD $0x0e26c025 // smull v5.8h, v1.8b, v6.8b
-	WORD $0x4e268025 // smlal2 v5.8h, v1.16b, v6.16b
-	WORD $0x4e6068a0 // sadalp v0.4s, v5.8h
-	MOVHU 102(R2), R14
-	VDUP R14, V1.H8
-	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
-	MOVWU 140(R6), R14
-	MOVWU 140(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 140(R8), R19
-	MOVWU 140(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea0bc80 // addp v0.4s, v4.4s, v0.4s
-	WORD $0x4ea0bc40 // addp v0.4s, v2.4s, v0.4s
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e20dc20 // fmul v0.4s, v1.4s, v0.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $136, R2
-	ADD $192, R6
-	ADD $192, R7
-	ADD $192, R8
-	ADD $192, R9
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -5759,247 +3983,71 @@ loop:
 	PRFM 0(R13), PLDL1KEEP
 	PRFM 64(R13), PLDL1KEEP
 	ADD $68, R13
-	FMOVQ 1(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 0(R6), F2
-	FMOVQ 16(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 0(R7), F3
-	FMOVQ 16(R7), F4
-	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
-	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
-	WORD $0x4e248005 // smlal2 v5.8h, v0.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 0(R8), F4
-	FMOVQ 16(R8), F5
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c006 // smull v6.8h, v0.8b, v5.8b
-	WORD $0x4e258006 // smlal2 v6.8h, v0.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 0(R9), F5
-	FMOVQ 16(R9), F6
-	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
-	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x0e26c005 // smull v5.8h, v0.8b, v6.8b
-	WORD $0x4e268005 // smlal2 v5.8h, v0.16b, v6.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	MOVBU 0(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8405 // sub v5.4s, v0.4s, v28.4s
-	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
+	ADD $128, R6, R21
+	ADD $128, R7, R22
+	ADD $128, R8, R24
+	ADD $128, R9, R25
+	MOVD $4, R23
+
+block:
+	VLD1R.P 1(R2), [V0.B16]
+	WORD $0x2f08a400 // uxtl v0.8h, v0.8b
+	WORD $0x2f10a400 // uxtl v0.4s, v0.4h
+	WORD $0x6ebc8401 // sub v1.4s, v0.4s, v28.4s
+	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
+	WORD $0x6ea04742 // ushl v2.4s, v26.4s, v0.4s
 	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e651cc0 // bsl v0.16b, v6.16b, v5.16b
-	MOVWU 128(R6), R14
-	MOVWU 128(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 128(R8), R19
-	MOVWU 128(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc81 // addp v1.4s, v4.4s, v1.4s
-	WORD $0x4ea1bc41 // addp v1.4s, v2.4s, v1.4s
+	WORD $0x6e611c40 // bsl v0.16b, v2.16b, v1.16b
+	VLD1R.P 4(R21), [V1.S4]
+	VLD1.P 4(R22), V1.S[1]
+	VLD1.P 4(R24), V1.S[2]
+	VLD1.P 4(R25), V1.S[3]
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	FMOVQ.P 16(R2), F1
+	WORD $0x4e3e1c22 // and v2.16b, v1.16b, v30.16b
+	WORD $0x6f0c0421 // ushr v1.16b, v1.16b, #4
+	VTBL V2.B16, [V29.B16], V2.B16
+	VTBL V1.B16, [V29.B16], V1.B16
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x0e23c045 // smull v5.8h, v2.8b, v3.8b
+	WORD $0x4e238045 // smlal2 v5.8h, v2.16b, v3.16b
+	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
+	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
+	WORD $0x4e248025 // smlal2 v5.8h, v1.16b, v4.16b
+	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
+	FLDPQ.P 32(R7), (F4, F5)
+	WORD $0x0e24c046 // smull v6.8h, v2.8b, v4.8b
+	WORD $0x4e248046 // smlal2 v6.8h, v2.16b, v4.16b
+	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
+	WORD $0x0e25c026 // smull v6.8h, v1.8b, v5.8b
+	WORD $0x4e258026 // smlal2 v6.8h, v1.16b, v5.16b
+	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
+	FLDPQ.P 32(R8), (F5, F6)
+	WORD $0x0e25c047 // smull v7.8h, v2.8b, v5.8b
+	WORD $0x4e258047 // smlal2 v7.8h, v2.16b, v5.16b
+	WORD $0x4e6028e5 // saddlp v5.4s, v7.8h
+	WORD $0x0e26c027 // smull v7.8h, v1.8b, v6.8b
+	WORD $0x4e268027 // smlal2 v7.8h, v1.16b, v6.16b
+	WORD $0x4e6068e5 // sadalp v5.4s, v7.8h
+	FLDPQ.P 32(R9), (F6, F7)
+	WORD $0x0e26c048 // smull v8.8h, v2.8b, v6.8b
+	WORD $0x4e268048 // smlal2 v8.8h, v2.16b, v6.16b
+	WORD $0x4e602902 // saddlp v2.4s, v8.8h
+	WORD $0x0e27c026 // smull v6.8h, v1.8b, v7.8b
+	WORD $0x4e278026 // smlal2 v6.8h, v1.16b, v7.16b
+	WORD $0x4e6068c2 // sadalp v2.4s, v6.8h
+	WORD $0x4ea4bc61 // addp v1.4s, v3.4s, v4.4s
+	WORD $0x4ea2bca2 // addp v2.4s, v5.4s, v2.4s
+	WORD $0x4ea2bc21 // addp v1.4s, v1.4s, v2.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 18(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 32(R6), F2
-	FMOVQ 48(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 32(R7), F3
-	FMOVQ 48(R7), F4
-	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
-	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
-	WORD $0x4e248005 // smlal2 v5.8h, v0.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 32(R8), F4
-	FMOVQ 48(R8), F5
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c006 // smull v6.8h, v0.8b, v5.8b
-	WORD $0x4e258006 // smlal2 v6.8h, v0.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 32(R9), F5
-	FMOVQ 48(R9), F6
-	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
-	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x0e26c005 // smull v5.8h, v0.8b, v6.8b
-	WORD $0x4e268005 // smlal2 v5.8h, v0.16b, v6.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	MOVBU 17(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8405 // sub v5.4s, v0.4s, v28.4s
-	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e651cc0 // bsl v0.16b, v6.16b, v5.16b
-	MOVWU 132(R6), R14
-	MOVWU 132(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 132(R8), R19
-	MOVWU 132(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc81 // addp v1.4s, v4.4s, v1.4s
-	WORD $0x4ea1bc41 // addp v1.4s, v2.4s, v1.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 35(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 64(R6), F2
-	FMOVQ 80(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 64(R7), F3
-	FMOVQ 80(R7), F4
-	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
-	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
-	WORD $0x4e248005 // smlal2 v5.8h, v0.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 64(R8), F4
-	FMOVQ 80(R8), F5
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c006 // smull v6.8h, v0.8b, v5.8b
-	WORD $0x4e258006 // smlal2 v6.8h, v0.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 64(R9), F5
-	FMOVQ 80(R9), F6
-	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
-	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x0e26c005 // smull v5.8h, v0.8b, v6.8b
-	WORD $0x4e268005 // smlal2 v5.8h, v0.16b, v6.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	MOVBU 34(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8405 // sub v5.4s, v0.4s, v28.4s
-	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e651cc0 // bsl v0.16b, v6.16b, v5.16b
-	MOVWU 136(R6), R14
-	MOVWU 136(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 136(R8), R19
-	MOVWU 136(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc81 // addp v1.4s, v4.4s, v1.4s
-	WORD $0x4ea1bc41 // addp v1.4s, v2.4s, v1.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	FMOVQ 52(R2), F0
-	WORD $0x4e3e1c01 // and v1.16b, v0.16b, v30.16b
-	WORD $0x6f0c0400 // ushr v0.16b, v0.16b, #4
-	VTBL V1.B16, [V29.B16], V1.B16
-	VTBL V0.B16, [V29.B16], V0.B16
-	FMOVQ 96(R6), F2
-	FMOVQ 112(R6), F3
-	WORD $0x0e22c024 // smull v4.8h, v1.8b, v2.8b
-	WORD $0x4e228024 // smlal2 v4.8h, v1.16b, v2.16b
-	WORD $0x4e602882 // saddlp v2.4s, v4.8h
-	WORD $0x0e23c004 // smull v4.8h, v0.8b, v3.8b
-	WORD $0x4e238004 // smlal2 v4.8h, v0.16b, v3.16b
-	WORD $0x4e606882 // sadalp v2.4s, v4.8h
-	FMOVQ 96(R7), F3
-	FMOVQ 112(R7), F4
-	WORD $0x0e23c025 // smull v5.8h, v1.8b, v3.8b
-	WORD $0x4e238025 // smlal2 v5.8h, v1.16b, v3.16b
-	WORD $0x4e6028a3 // saddlp v3.4s, v5.8h
-	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
-	WORD $0x4e248005 // smlal2 v5.8h, v0.16b, v4.16b
-	WORD $0x4e6068a3 // sadalp v3.4s, v5.8h
-	FMOVQ 96(R8), F4
-	FMOVQ 112(R8), F5
-	WORD $0x0e24c026 // smull v6.8h, v1.8b, v4.8b
-	WORD $0x4e248026 // smlal2 v6.8h, v1.16b, v4.16b
-	WORD $0x4e6028c4 // saddlp v4.4s, v6.8h
-	WORD $0x0e25c006 // smull v6.8h, v0.8b, v5.8b
-	WORD $0x4e258006 // smlal2 v6.8h, v0.16b, v5.16b
-	WORD $0x4e6068c4 // sadalp v4.4s, v6.8h
-	FMOVQ 96(R9), F5
-	FMOVQ 112(R9), F6
-	WORD $0x0e25c027 // smull v7.8h, v1.8b, v5.8b
-	WORD $0x4e258027 // smlal2 v7.8h, v1.16b, v5.16b
-	WORD $0x4e6028e1 // saddlp v1.4s, v7.8h
-	WORD $0x0e26c005 // smull v5.8h, v0.8b, v6.8b
-	WORD $0x4e268005 // smlal2 v5.8h, v0.16b, v6.16b
-	WORD $0x4e6068a1 // sadalp v1.4s, v5.8h
-	MOVBU 51(R2), R14
-	VDUP R14, V0.S4
-	WORD $0x6ebc8405 // sub v5.4s, v0.4s, v28.4s
-	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
-	WORD $0x6ea04746 // ushl v6.4s, v26.4s, v0.4s
-	WORD $0x4ea03760 // cmgt v0.4s, v27.4s, v0.4s
-	WORD $0x6e651cc0 // bsl v0.16b, v6.16b, v5.16b
-	MOVWU 140(R6), R14
-	MOVWU 140(R7), R15
-	ORR R15<<32, R14, R14
-	MOVWU 140(R8), R19
-	MOVWU 140(R9), R15
-	ORR R15<<32, R19, R19
-	FMOVD R14, F5
-	VMOV R19, V5.D[1]
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
-	WORD $0x4ea3bc42 // addp v2.4s, v2.4s, v3.4s
-	WORD $0x4ea1bc81 // addp v1.4s, v4.4s, v1.4s
-	WORD $0x4ea1bc41 // addp v1.4s, v2.4s, v1.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
-	ADD $68, R2
-	ADD $192, R6
-	ADD $192, R7
-	ADD $192, R8
-	ADD $192, R9
+	SUBS $1, R23, R23
+	BNE block
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R1, R1
 	BNE loop
 	ADD $72, R0, R14
@@ -6013,6 +4061,7 @@ TEXT ·neonRoundQ4K(SB), NOSPLIT, $0-8
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
 	MOVD $0x7f800000, R4
+	MOVD $0x7fc00000, R5
 	MOVD $blocksConstantsNEON<>(SB), R10
 	FMOVQ 1136(R10), F31
 	FMOVQ 1152(R10), F30
@@ -6020,61 +4069,50 @@ TEXT ·neonRoundQ4K(SB), NOSPLIT, $0-8
 	PCALIGN $16
 
 loop:
-	WORD $0x4f00041c // movi v28.4s, #0
-	WORD $0x4f00041b // movi v27.4s, #0
-	WORD $0x4f00041a // movi v26.4s, #0
-	WORD $0x4f000419 // movi v25.4s, #0
-	MOVD R2, R22
-	MOVD $4, R21
-	PCALIGN $16
+	MOVD R2, R6
+	FLDPQ.P 32(R6), (F0, F1)
+	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
+	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
+	FLDPQ.P 32(R6), (F2, F3)
+	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
+	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
+	MOVD $5, R11
 
 largest:
-	FLDPQ 0(R2), (F0, F1)
-	FLDPQ 32(R2), (F2, F3)
-	FLDPQ 64(R2), (F4, F5)
-	FLDPQ 96(R2), (F6, F7)
-	FLDPQ 128(R2), (F8, F9)
-	FLDPQ 160(R2), (F10, F11)
-	FLDPQ 192(R2), (F12, F13)
-	FLDPQ 224(R2), (F14, F15)
-	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1c20 // and v0.16b, v1.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1c40 // and v0.16b, v2.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1c60 // and v0.16b, v3.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	WORD $0x4e3f1c80 // and v0.16b, v4.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1ca0 // and v0.16b, v5.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1cc0 // and v0.16b, v6.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1ce0 // and v0.16b, v7.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	WORD $0x4e3f1d00 // and v0.16b, v8.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1d20 // and v0.16b, v9.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1d40 // and v0.16b, v10.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1d60 // and v0.16b, v11.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	WORD $0x4e3f1d80 // and v0.16b, v12.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1da0 // and v0.16b, v13.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1dc0 // and v0.16b, v14.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1de0 // and v0.16b, v15.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	ADD $256, R2
-	SUBS $1, R21, R21
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	SUBS $1, R11, R11
 	BNE largest
-	MOVD R22, R2
-	WORD $0x6ebb6780 // umax v0.4s, v28.4s, v27.4s
-	WORD $0x6eb96741 // umax v1.4s, v26.4s, v25.4s
+	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
+	WORD $0x6ea36441 // umax v1.4s, v2.4s, v3.4s
 	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
 	WORD $0x6eb0a800 // umaxv s0, v0.4s
 	WORD $0x6e3efc01 // fdiv v1.4s, v0.4s, v30.4s
@@ -6082,13 +4120,11 @@ largest:
 	FMOVS F0, R14
 	FMOVS F2, R15
 	FMOVS F1, R19
-	MOVD $0x7fc00000, R25
-	MOVD $-1, R20
 	CMPW R4, R15
 	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
+	CSETMW LO, R20
 	CMPW R4, R14
-	CSELW HS, R25, R19, R19
+	CSELW HS, R5, R19, R19
 	CSELW HS, ZR, R20, R20
 	FMOVS R19, F0
 	VDUP R20, V1.S4
@@ -6096,212 +4132,201 @@ largest:
 	FMOVS 24(R0), F3
 	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	FMOVS F0, 288(R3)
-	WORD $0x4ea21c5c // orr v28.16b, v2.16b, v2.16b
-	WORD $0x4ea11c3b // orr v27.16b, v1.16b, v1.16b
-	MOVD R3, R23
-	ADD $256, R3, R24
-	MOVD $2, R21
-	PCALIGN $16
+	MOVD R3, R7
+	ADD $256, R3, R8
+	MOVD $2, R9
 
 half:
-	FLDPQ 0(R2), (F0, F1)
-	FLDPQ 32(R2), (F2, F3)
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
+	FLDPQ.P 32(R2), (F0, F3)
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	WORD $0x4e3b1c00 // and v0.16b, v0.16b, v27.16b
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	WORD $0x4e3b1c21 // and v1.16b, v1.16b, v27.16b
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e3b1c42 // and v2.16b, v2.16b, v27.16b
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
+	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
 	WORD $0x0e614800 // sqxtn v0.4h, v0.4s
-	WORD $0x4e614820 // sqxtn2 v0.8h, v1.4s
-	WORD $0x0e614841 // sqxtn v1.4h, v2.4s
-	WORD $0x4e614861 // sqxtn2 v1.8h, v3.4s
-	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
-	WORD $0x4e214820 // sqxtn2 v0.16b, v1.8h
-	FMOVQ F0, 0(R3)
-	WORD $0x4e202800 // saddlp v0.8h, v0.16b
-	FLDPQ 64(R2), (F1, F2)
-	FLDPQ 96(R2), (F3, F4)
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	WORD $0x4e3b1c21 // and v1.16b, v1.16b, v27.16b
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e3b1c42 // and v2.16b, v2.16b, v27.16b
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
+	WORD $0x4e614860 // sqxtn2 v0.8h, v3.4s
+	FLDPQ.P 32(R2), (F3, F4)
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x0e614821 // sqxtn v1.4h, v1.4s
-	WORD $0x4e614841 // sqxtn2 v1.8h, v2.4s
-	WORD $0x0e614862 // sqxtn v2.4h, v3.4s
-	WORD $0x4e614882 // sqxtn2 v2.8h, v4.4s
-	WORD $0x0e214821 // sqxtn v1.8b, v1.8h
-	WORD $0x4e214841 // sqxtn2 v1.16b, v2.8h
-	FMOVQ F1, 16(R3)
-	WORD $0x4e202821 // saddlp v1.8h, v1.16b
-	FLDPQ 128(R2), (F2, F3)
-	FLDPQ 160(R2), (F4, F5)
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e3b1c42 // and v2.16b, v2.16b, v27.16b
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x0e614842 // sqxtn v2.4h, v2.4s
-	WORD $0x4e614862 // sqxtn2 v2.8h, v3.4s
-	WORD $0x0e614883 // sqxtn v3.4h, v4.4s
-	WORD $0x4e6148a3 // sqxtn2 v3.8h, v5.4s
-	WORD $0x0e214842 // sqxtn v2.8b, v2.8h
-	WORD $0x4e214862 // sqxtn2 v2.16b, v3.8h
-	FMOVQ F2, 64(R3)
-	WORD $0x4e202842 // saddlp v2.8h, v2.16b
-	FLDPQ 192(R2), (F3, F4)
-	FLDPQ 224(R2), (F5, F6)
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
 	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
 	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e6148a4 // sqxtn v4.4h, v5.4s
-	WORD $0x4e6148c4 // sqxtn2 v4.8h, v6.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 80(R3)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FLDPQ 256(R2), (F4, F5)
-	FLDPQ 288(R2), (F6, F7)
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
+	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
+	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
+	FMOVQ F0, 0(R7)
+	WORD $0x4e202800 // saddlp v0.8h, v0.16b
+	FLDPQ.P 32(R2), (F3, F4)
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
+	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
+	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
 	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e6148c5 // sqxtn v5.4h, v6.4s
-	WORD $0x4e6148e5 // sqxtn2 v5.8h, v7.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 32(R3)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FLDPQ 320(R2), (F5, F6)
-	FLDPQ 352(R2), (F7, F8)
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
+	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
+	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
+	FMOVQ F3, 16(R7)
+	WORD $0x4e202863 // saddlp v3.8h, v3.16b
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
+	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
-	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e3b1d08 // and v8.16b, v8.16b, v27.16b
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
 	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e6148e6 // sqxtn v6.4h, v7.4s
-	WORD $0x4e614906 // sqxtn2 v6.8h, v8.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 48(R3)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FLDPQ 384(R2), (F6, F7)
-	FLDPQ 416(R2), (F8, F9)
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
+	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
+	FMOVQ F4, 64(R7)
+	WORD $0x4e202884 // saddlp v4.8h, v4.16b
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
+	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
-	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e3b1d08 // and v8.16b, v8.16b, v27.16b
-	WORD $0x6e3cdd29 // fmul v9.4s, v9.4s, v28.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e3b1d29 // and v9.16b, v9.16b, v27.16b
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
 	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e614907 // sqxtn v7.4h, v8.4s
-	WORD $0x4e614927 // sqxtn2 v7.8h, v9.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 96(R3)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FLDPQ 448(R2), (F7, F8)
-	FLDPQ 480(R2), (F9, F10)
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
+	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
+	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
+	FMOVQ F5, 80(R7)
+	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
-	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
+	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
+	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e3b1d08 // and v8.16b, v8.16b, v27.16b
-	WORD $0x6e3cdd29 // fmul v9.4s, v9.4s, v28.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e3b1d29 // and v9.16b, v9.16b, v27.16b
-	WORD $0x6e3cdd4a // fmul v10.4s, v10.4s, v28.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e3b1d4a // and v10.16b, v10.16b, v27.16b
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
 	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e614928 // sqxtn v8.4h, v9.4s
-	WORD $0x4e614948 // sqxtn2 v8.8h, v10.4s
+	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
+	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
+	FMOVQ F6, 32(R7)
+	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
+	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
+	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
 	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
 	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 112(R3)
+	FMOVQ F7, 48(R7)
 	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e63bc41 // addp v1.8h, v2.8h, v3.8h
-	WORD $0x4e65bc82 // addp v2.8h, v4.8h, v5.8h
-	WORD $0x4e67bcc3 // addp v3.8h, v6.8h, v7.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e63bc41 // addp v1.8h, v2.8h, v3.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	FMOVQ F0, 0(R24)
-	ADD $512, R2
-	ADD $128, R3
-	ADD $16, R24
-	SUBS $1, R21, R21
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
+	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
+	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
+	FMOVQ F8, 96(R7)
+	WORD $0x4e202908 // saddlp v8.8h, v8.16b
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	FLDPQ.P 32(R2), (F10, F11)
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
+	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
+	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
+	WORD $0x0e61494a // sqxtn v10.4h, v10.4s
+	WORD $0x4e61496a // sqxtn2 v10.8h, v11.4s
+	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
+	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
+	FMOVQ F9, 112(R7)
+	WORD $0x4e202929 // saddlp v9.8h, v9.16b
+	ADD $128, R7
+	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
+	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
+	WORD $0x4e67bcc4 // addp v4.8h, v6.8h, v7.8h
+	WORD $0x4e69bd05 // addp v5.8h, v8.8h, v9.8h
+	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
+	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
+	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
+	WORD $0x4e60bc00 // addp v0.8h, v0.8h, v0.8h
+	FMOVD.P F0, 8(R8)
+	SUBS $1, R9, R9
 	BNE half
-	MOVD R22, R2
-	MOVD R23, R3
-	FMOVQ 256(R3), F0
-	FMOVQ 272(R3), F1
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	FMOVQ F0, 256(R3)
 	WORD $0x4f000400 // movi v0.4s, #0
-	FMOVQ F0, 272(R3)
-	ADD $1024, R2
+	FMOVQ F0, 0(R8)
 	ADD $320, R3
 	SUBS $1, R1, R1
 	BNE loop
@@ -6314,6 +4339,7 @@ TEXT ·neonRoundQ2K(SB), NOSPLIT, $0-8
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
 	MOVD $0x7f800000, R4
+	MOVD $0x7fc00000, R5
 	MOVD $blocksConstantsNEON<>(SB), R10
 	FMOVQ 1136(R10), F31
 	FMOVQ 1152(R10), F30
@@ -6321,61 +4347,50 @@ TEXT ·neonRoundQ2K(SB), NOSPLIT, $0-8
 	PCALIGN $16
 
 loop:
-	WORD $0x4f00041c // movi v28.4s, #0
-	WORD $0x4f00041b // movi v27.4s, #0
-	WORD $0x4f00041a // movi v26.4s, #0
-	WORD $0x4f000419 // movi v25.4s, #0
-	MOVD R2, R22
-	MOVD $4, R21
-	PCALIGN $16
+	MOVD R2, R6
+	FLDPQ.P 32(R6), (F0, F1)
+	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
+	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
+	FLDPQ.P 32(R6), (F2, F3)
+	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
+	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
+	MOVD $5, R11
 
 largest:
-	FLDPQ 0(R2), (F0, F1)
-	FLDPQ 32(R2), (F2, F3)
-	FLDPQ 64(R2), (F4, F5)
-	FLDPQ 96(R2), (F6, F7)
-	FLDPQ 128(R2), (F8, F9)
-	FLDPQ 160(R2), (F10, F11)
-	FLDPQ 192(R2), (F12, F13)
-	FLDPQ 224(R2), (F14, F15)
-	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1c20 // and v0.16b, v1.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1c40 // and v0.16b, v2.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1c60 // and v0.16b, v3.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	WORD $0x4e3f1c80 // and v0.16b, v4.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1ca0 // and v0.16b, v5.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1cc0 // and v0.16b, v6.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1ce0 // and v0.16b, v7.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	WORD $0x4e3f1d00 // and v0.16b, v8.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1d20 // and v0.16b, v9.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1d40 // and v0.16b, v10.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1d60 // and v0.16b, v11.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	WORD $0x4e3f1d80 // and v0.16b, v12.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1da0 // and v0.16b, v13.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1dc0 // and v0.16b, v14.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1de0 // and v0.16b, v15.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	ADD $256, R2
-	SUBS $1, R21, R21
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	SUBS $1, R11, R11
 	BNE largest
-	MOVD R22, R2
-	WORD $0x6ebb6780 // umax v0.4s, v28.4s, v27.4s
-	WORD $0x6eb96741 // umax v1.4s, v26.4s, v25.4s
+	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
+	WORD $0x6ea36441 // umax v1.4s, v2.4s, v3.4s
 	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
 	WORD $0x6eb0a800 // umaxv s0, v0.4s
 	WORD $0x6e3efc01 // fdiv v1.4s, v0.4s, v30.4s
@@ -6383,13 +4398,11 @@ largest:
 	FMOVS F0, R14
 	FMOVS F2, R15
 	FMOVS F1, R19
-	MOVD $0x7fc00000, R25
-	MOVD $-1, R20
 	CMPW R4, R15
 	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
+	CSETMW LO, R20
 	CMPW R4, R14
-	CSELW HS, R25, R19, R19
+	CSELW HS, R5, R19, R19
 	CSELW HS, ZR, R20, R20
 	FMOVS R19, F0
 	VDUP R20, V1.S4
@@ -6397,206 +4410,198 @@ largest:
 	FMOVS 24(R0), F3
 	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	FMOVS F0, 288(R3)
-	WORD $0x4ea21c5c // orr v28.16b, v2.16b, v2.16b
-	WORD $0x4ea11c3b // orr v27.16b, v1.16b, v1.16b
-	MOVD R3, R23
-	ADD $256, R3, R24
-	MOVD $2, R21
-	PCALIGN $16
+	MOVD R3, R7
+	ADD $256, R3, R8
+	MOVD $2, R9
 
 half:
-	FLDPQ 0(R2), (F0, F1)
-	FLDPQ 32(R2), (F2, F3)
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
+	FLDPQ.P 32(R2), (F0, F3)
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	WORD $0x4e3b1c00 // and v0.16b, v0.16b, v27.16b
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	WORD $0x4e3b1c21 // and v1.16b, v1.16b, v27.16b
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e3b1c42 // and v2.16b, v2.16b, v27.16b
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
+	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
 	WORD $0x0e614800 // sqxtn v0.4h, v0.4s
-	WORD $0x4e614820 // sqxtn2 v0.8h, v1.4s
-	WORD $0x0e614841 // sqxtn v1.4h, v2.4s
-	WORD $0x4e614861 // sqxtn2 v1.8h, v3.4s
-	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
-	WORD $0x4e214820 // sqxtn2 v0.16b, v1.8h
-	FMOVQ F0, 0(R3)
-	WORD $0x4e202800 // saddlp v0.8h, v0.16b
-	FLDPQ 64(R2), (F1, F2)
-	FLDPQ 96(R2), (F3, F4)
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	WORD $0x4e3b1c21 // and v1.16b, v1.16b, v27.16b
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e3b1c42 // and v2.16b, v2.16b, v27.16b
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
+	WORD $0x4e614860 // sqxtn2 v0.8h, v3.4s
+	FLDPQ.P 32(R2), (F3, F4)
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x0e614821 // sqxtn v1.4h, v1.4s
-	WORD $0x4e614841 // sqxtn2 v1.8h, v2.4s
-	WORD $0x0e614862 // sqxtn v2.4h, v3.4s
-	WORD $0x4e614882 // sqxtn2 v2.8h, v4.4s
-	WORD $0x0e214821 // sqxtn v1.8b, v1.8h
-	WORD $0x4e214841 // sqxtn2 v1.16b, v2.8h
-	FMOVQ F1, 16(R3)
-	WORD $0x4e202821 // saddlp v1.8h, v1.16b
-	FLDPQ 128(R2), (F2, F3)
-	FLDPQ 160(R2), (F4, F5)
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e3b1c42 // and v2.16b, v2.16b, v27.16b
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x0e614842 // sqxtn v2.4h, v2.4s
-	WORD $0x4e614862 // sqxtn2 v2.8h, v3.4s
-	WORD $0x0e614883 // sqxtn v3.4h, v4.4s
-	WORD $0x4e6148a3 // sqxtn2 v3.8h, v5.4s
-	WORD $0x0e214842 // sqxtn v2.8b, v2.8h
-	WORD $0x4e214862 // sqxtn2 v2.16b, v3.8h
-	FMOVQ F2, 64(R3)
-	WORD $0x4e202842 // saddlp v2.8h, v2.16b
-	FLDPQ 192(R2), (F3, F4)
-	FLDPQ 224(R2), (F5, F6)
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
 	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
 	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e6148a4 // sqxtn v4.4h, v5.4s
-	WORD $0x4e6148c4 // sqxtn2 v4.8h, v6.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 80(R3)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FLDPQ 256(R2), (F4, F5)
-	FLDPQ 288(R2), (F6, F7)
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
+	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
+	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
+	FMOVQ F0, 0(R7)
+	WORD $0x4e202800 // saddlp v0.8h, v0.16b
+	FLDPQ.P 32(R2), (F3, F4)
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
+	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
+	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
 	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e6148c5 // sqxtn v5.4h, v6.4s
-	WORD $0x4e6148e5 // sqxtn2 v5.8h, v7.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 128(R3)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FLDPQ 320(R2), (F5, F6)
-	FLDPQ 352(R2), (F7, F8)
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
+	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
+	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
+	FMOVQ F3, 16(R7)
+	WORD $0x4e202863 // saddlp v3.8h, v3.16b
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
+	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
-	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e3b1d08 // and v8.16b, v8.16b, v27.16b
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
 	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e6148e6 // sqxtn v6.4h, v7.4s
-	WORD $0x4e614906 // sqxtn2 v6.8h, v8.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 144(R3)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FLDPQ 384(R2), (F6, F7)
-	FLDPQ 416(R2), (F8, F9)
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
+	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
+	FMOVQ F4, 64(R7)
+	WORD $0x4e202884 // saddlp v4.8h, v4.16b
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
+	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
-	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e3b1d08 // and v8.16b, v8.16b, v27.16b
-	WORD $0x6e3cdd29 // fmul v9.4s, v9.4s, v28.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e3b1d29 // and v9.16b, v9.16b, v27.16b
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
 	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
 	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e614907 // sqxtn v7.4h, v8.4s
-	WORD $0x4e614927 // sqxtn2 v7.8h, v9.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 192(R3)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FLDPQ 448(R2), (F7, F8)
-	FLDPQ 480(R2), (F9, F10)
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
+	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
+	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
+	FMOVQ F5, 80(R7)
+	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
-	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
+	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
+	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e3b1d08 // and v8.16b, v8.16b, v27.16b
-	WORD $0x6e3cdd29 // fmul v9.4s, v9.4s, v28.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e3b1d29 // and v9.16b, v9.16b, v27.16b
-	WORD $0x6e3cdd4a // fmul v10.4s, v10.4s, v28.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e3b1d4a // and v10.16b, v10.16b, v27.16b
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
 	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
 	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e614928 // sqxtn v8.4h, v9.4s
-	WORD $0x4e614948 // sqxtn2 v8.8h, v10.4s
+	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
+	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
+	FMOVQ F6, 128(R7)
+	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
+	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
+	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
 	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
 	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 208(R3)
+	FMOVQ F7, 144(R7)
 	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e63bc41 // addp v1.8h, v2.8h, v3.8h
-	WORD $0x4e65bc82 // addp v2.8h, v4.8h, v5.8h
-	WORD $0x4e67bcc3 // addp v3.8h, v6.8h, v7.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e63bc41 // addp v1.8h, v2.8h, v3.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	FMOVQ F0, 0(R24)
-	ADD $512, R2
-	ADD $32, R3
-	ADD $16, R24
-	SUBS $1, R21, R21
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
+	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
+	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
+	FMOVQ F8, 192(R7)
+	WORD $0x4e202908 // saddlp v8.8h, v8.16b
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	FLDPQ.P 32(R2), (F10, F11)
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
+	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
+	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
+	WORD $0x0e61494a // sqxtn v10.4h, v10.4s
+	WORD $0x4e61496a // sqxtn2 v10.8h, v11.4s
+	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
+	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
+	FMOVQ F9, 208(R7)
+	WORD $0x4e202929 // saddlp v9.8h, v9.16b
+	ADD $32, R7
+	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
+	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
+	WORD $0x4e67bcc4 // addp v4.8h, v6.8h, v7.8h
+	WORD $0x4e69bd05 // addp v5.8h, v8.8h, v9.8h
+	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
+	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
+	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
+	FMOVQ.P F0, 16(R8)
+	SUBS $1, R9, R9
 	BNE half
-	MOVD R22, R2
-	MOVD R23, R3
-	ADD $1024, R2
 	ADD $320, R3
 	SUBS $1, R1, R1
 	BNE loop
@@ -6609,6 +4614,7 @@ TEXT ·neonRoundQ6K(SB), NOSPLIT, $0-8
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
 	MOVD $0x7f800000, R4
+	MOVD $0x7fc00000, R5
 	MOVD $blocksConstantsNEON<>(SB), R10
 	FMOVQ 1136(R10), F31
 	FMOVQ 1152(R10), F30
@@ -6616,324 +4622,48 @@ TEXT ·neonRoundQ6K(SB), NOSPLIT, $0-8
 	PCALIGN $16
 
 loop:
-	WORD $0x4f00041c // movi v28.4s, #0
-	WORD $0x4f00041b // movi v27.4s, #0
-	WORD $0x4f00041a // movi v26.4s, #0
-	WORD $0x4f000419 // movi v25.4s, #0
-	MOVD R2, R22
-	MOVD $4, R21
-	PCALIGN $16
-
-largest:
-	FLDPQ 0(R2), (F0, F1)
-	FLDPQ 32(R2), (F2, F3)
-	FLDPQ 64(R2), (F4, F5)
-	FLDPQ 96(R2), (F6, F7)
-	FLDPQ 128(R2), (F8, F9)
-	FLDPQ 160(R2), (F10, F11)
-	FLDPQ 192(R2), (F12, F13)
-	FLDPQ 224(R2), (F14, F15)
-	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1c20 // and v0.16b, v1.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1c40 // and v0.16b, v2.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1c60 // and v0.16b, v3.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	WORD $0x4e3f1c80 // and v0.16b, v4.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1ca0 // and v0.16b, v5.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1cc0 // and v0.16b, v6.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1ce0 // and v0.16b, v7.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	WORD $0x4e3f1d00 // and v0.16b, v8.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1d20 // and v0.16b, v9.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1d40 // and v0.16b, v10.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1d60 // and v0.16b, v11.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	WORD $0x4e3f1d80 // and v0.16b, v12.16b, v31.16b
-	WORD $0x6ea0679c // umax v28.4s, v28.4s, v0.4s
-	WORD $0x4e3f1da0 // and v0.16b, v13.16b, v31.16b
-	WORD $0x6ea0677b // umax v27.4s, v27.4s, v0.4s
-	WORD $0x4e3f1dc0 // and v0.16b, v14.16b, v31.16b
-	WORD $0x6ea0675a // umax v26.4s, v26.4s, v0.4s
-	WORD $0x4e3f1de0 // and v0.16b, v15.16b, v31.16b
-	WORD $0x6ea06739 // umax v25.4s, v25.4s, v0.4s
-	ADD $256, R2
-	SUBS $1, R21, R21
-	BNE largest
-	MOVD R22, R2
-	WORD $0x6ebb6780 // umax v0.4s, v28.4s, v27.4s
-	WORD $0x6eb96741 // umax v1.4s, v26.4s, v25.4s
-	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
-	WORD $0x6eb0a800 // umaxv s0, v0.4s
-	WORD $0x6e3efc01 // fdiv v1.4s, v0.4s, v30.4s
-	WORD $0x6e21ffa2 // fdiv v2.4s, v29.4s, v1.4s
-	FMOVS F0, R14
-	FMOVS F2, R15
-	FMOVS F1, R19
-	MOVD $0x7fc00000, R25
-	MOVD $-1, R20
-	CMPW R4, R15
-	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
-	CMPW R4, R14
-	CSELW HS, R25, R19, R19
-	CSELW HS, ZR, R20, R20
-	FMOVS R19, F0
-	VDUP R20, V1.S4
-	VDUP V2.S[0], V2.S4
-	FMOVS 24(R0), F3
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	FMOVS F0, 288(R3)
-	WORD $0x4ea21c5c // orr v28.16b, v2.16b, v2.16b
-	WORD $0x4ea11c3b // orr v27.16b, v1.16b, v1.16b
-	MOVD R3, R23
-	ADD $256, R3, R24
-	MOVD $2, R21
-	PCALIGN $16
-
-half:
-	FLDPQ 0(R2), (F0, F1)
-	FLDPQ 32(R2), (F2, F3)
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	WORD $0x4e3b1c00 // and v0.16b, v0.16b, v27.16b
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	WORD $0x4e3b1c21 // and v1.16b, v1.16b, v27.16b
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e3b1c42 // and v2.16b, v2.16b, v27.16b
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
-	WORD $0x0e614800 // sqxtn v0.4h, v0.4s
-	WORD $0x4e614820 // sqxtn2 v0.8h, v1.4s
-	WORD $0x0e614841 // sqxtn v1.4h, v2.4s
-	WORD $0x4e614861 // sqxtn2 v1.8h, v3.4s
-	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
-	WORD $0x4e214820 // sqxtn2 v0.16b, v1.8h
-	FMOVQ F0, 0(R3)
-	WORD $0x4e202800 // saddlp v0.8h, v0.16b
-	FLDPQ 64(R2), (F1, F2)
-	FLDPQ 96(R2), (F3, F4)
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	WORD $0x4e3b1c21 // and v1.16b, v1.16b, v27.16b
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e3b1c42 // and v2.16b, v2.16b, v27.16b
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x0e614821 // sqxtn v1.4h, v1.4s
-	WORD $0x4e614841 // sqxtn2 v1.8h, v2.4s
-	WORD $0x0e614862 // sqxtn v2.4h, v3.4s
-	WORD $0x4e614882 // sqxtn2 v2.8h, v4.4s
-	WORD $0x0e214821 // sqxtn v1.8b, v1.8h
-	WORD $0x4e214841 // sqxtn2 v1.16b, v2.8h
-	FMOVQ F1, 16(R3)
-	WORD $0x4e202821 // saddlp v1.8h, v1.16b
-	FLDPQ 128(R2), (F2, F3)
-	FLDPQ 160(R2), (F4, F5)
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e3b1c42 // and v2.16b, v2.16b, v27.16b
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x0e614842 // sqxtn v2.4h, v2.4s
-	WORD $0x4e614862 // sqxtn2 v2.8h, v3.4s
-	WORD $0x0e614883 // sqxtn v3.4h, v4.4s
-	WORD $0x4e6148a3 // sqxtn2 v3.8h, v5.4s
-	WORD $0x0e214842 // sqxtn v2.8b, v2.8h
-	WORD $0x4e214862 // sqxtn2 v2.16b, v3.8h
-	FMOVQ F2, 32(R3)
-	WORD $0x4e202842 // saddlp v2.8h, v2.16b
-	FLDPQ 192(R2), (F3, F4)
-	FLDPQ 224(R2), (F5, F6)
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x4e3b1c63 // and v3.16b, v3.16b, v27.16b
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
-	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
-	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
-	WORD $0x0e6148a4 // sqxtn v4.4h, v5.4s
-	WORD $0x4e6148c4 // sqxtn2 v4.8h, v6.4s
-	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
-	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
-	FMOVQ F3, 48(R3)
-	WORD $0x4e202863 // saddlp v3.8h, v3.16b
-	FLDPQ 256(R2), (F4, F5)
-	FLDPQ 288(R2), (F6, F7)
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e3b1c84 // and v4.16b, v4.16b, v27.16b
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
-	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
-	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
-	WORD $0x0e6148c5 // sqxtn v5.4h, v6.4s
-	WORD $0x4e6148e5 // sqxtn2 v5.8h, v7.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
-	FMOVQ F4, 64(R3)
-	WORD $0x4e202884 // saddlp v4.8h, v4.16b
-	FLDPQ 320(R2), (F5, F6)
-	FLDPQ 352(R2), (F7, F8)
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e3b1ca5 // and v5.16b, v5.16b, v27.16b
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
-	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e3b1d08 // and v8.16b, v8.16b, v27.16b
-	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
-	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
-	WORD $0x0e6148e6 // sqxtn v6.4h, v7.4s
-	WORD $0x4e614906 // sqxtn2 v6.8h, v8.4s
-	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
-	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
-	FMOVQ F5, 80(R3)
-	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
-	FLDPQ 384(R2), (F6, F7)
-	FLDPQ 416(R2), (F8, F9)
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x4e3b1cc6 // and v6.16b, v6.16b, v27.16b
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
-	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e3b1d08 // and v8.16b, v8.16b, v27.16b
-	WORD $0x6e3cdd29 // fmul v9.4s, v9.4s, v28.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e3b1d29 // and v9.16b, v9.16b, v27.16b
-	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
-	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
-	WORD $0x0e614907 // sqxtn v7.4h, v8.4s
-	WORD $0x4e614927 // sqxtn2 v7.8h, v9.4s
-	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
-	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
-	FMOVQ F6, 96(R3)
-	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
-	FLDPQ 448(R2), (F7, F8)
-	FLDPQ 480(R2), (F9, F10)
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x4e3b1ce7 // and v7.16b, v7.16b, v27.16b
-	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x4e3b1d08 // and v8.16b, v8.16b, v27.16b
-	WORD $0x6e3cdd29 // fmul v9.4s, v9.4s, v28.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x4e3b1d29 // and v9.16b, v9.16b, v27.16b
-	WORD $0x6e3cdd4a // fmul v10.4s, v10.4s, v28.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x4e3b1d4a // and v10.16b, v10.16b, v27.16b
-	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
-	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
-	WORD $0x0e614928 // sqxtn v8.4h, v9.4s
-	WORD $0x4e614948 // sqxtn2 v8.8h, v10.4s
-	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
-	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
-	FMOVQ F7, 112(R3)
-	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e63bc41 // addp v1.8h, v2.8h, v3.8h
-	WORD $0x4e65bc82 // addp v2.8h, v4.8h, v5.8h
-	WORD $0x4e67bcc3 // addp v3.8h, v6.8h, v7.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e63bc41 // addp v1.8h, v2.8h, v3.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	FMOVQ F0, 0(R24)
-	ADD $512, R2
-	ADD $128, R3
-	ADD $16, R24
-	SUBS $1, R21, R21
-	BNE half
-	MOVD R22, R2
-	MOVD R23, R3
-	ADD $1024, R2
-	ADD $320, R3
-	SUBS $1, R1, R1
-	BNE loop
-	RET
-
-// func neonRoundGroup(t *byte)
-TEXT ·neonRoundGroup(SB), NOSPLIT, $128-8
-	MOVD t+0(FP), R0
-	MOVD 0(R0), R1
-	MOVD 8(R0), R2
-	MOVD 16(R0), R3
-	MOVD $0x7f800000, R4
-	MOVD $blocksConstantsNEON<>(SB), R10
-	FMOVQ 1136(R10), F31
-	FMOVQ 1152(R10), F30
-	FMOVQ 1168(R10), F29
-	PCALIGN $16
-
-loop:
-	MOVD R3, R22
-	ADD $128, R3, R23
-	ADD $8, RSP, R24
-	MOVD $4, R21
-	PCALIGN $16
-
-block:
-	FLDPQ 0(R2), (F0, F1)
-	FLDPQ 32(R2), (F2, F3)
-	FLDPQ 64(R2), (F4, F5)
-	FLDPQ 96(R2), (F6, F7)
+	MOVD R2, R6
+	FLDPQ.P 32(R6), (F0, F1)
 	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
 	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
+	FLDPQ.P 32(R6), (F2, F3)
 	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
 	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
+	MOVD $5, R11
+
+largest:
+	FLDPQ.P 32(R6), (F4, F5)
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
 	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
-	WORD $0x4e3f1cc4 // and v4.16b, v6.16b, v31.16b
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
-	WORD $0x4e3f1ce4 // and v4.16b, v7.16b, v31.16b
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46400 // umax v0.4s, v0.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46421 // umax v1.4s, v1.4s, v4.4s
+	FLDPQ.P 32(R6), (F4, F5)
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x6ea46442 // umax v2.4s, v2.4s, v4.4s
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	WORD $0x6ea46463 // umax v3.4s, v3.4s, v4.4s
+	SUBS $1, R11, R11
+	BNE largest
 	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
 	WORD $0x6ea36441 // umax v1.4s, v2.4s, v3.4s
 	WORD $0x6ea16400 // umax v0.4s, v0.4s, v1.4s
@@ -6943,86 +4673,324 @@ block:
 	FMOVS F0, R14
 	FMOVS F2, R15
 	FMOVS F1, R19
-	MOVD $0x7fc00000, R25
-	MOVD $-1, R20
 	CMPW R4, R15
 	CSELW HS, ZR, R19, R19
-	CSELW HS, ZR, R20, R20
+	CSETMW LO, R20
 	CMPW R4, R14
-	CSELW HS, R25, R19, R19
+	CSELW HS, R5, R19, R19
 	CSELW HS, ZR, R20, R20
 	FMOVS R19, F0
 	VDUP R20, V1.S4
 	VDUP V2.S[0], V2.S4
-	FMOVS.P F0, 4(R23)
-	FLDPQ 0(R2), (F0, F3)
-	FLDPQ 32(R2), (F4, F5)
+	FMOVS 24(R0), F3
+	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
+	FMOVS F0, 288(R3)
+	MOVD R3, R7
+	ADD $256, R3, R8
+	MOVD $2, R9
+
+half:
+	FLDPQ.P 32(R2), (F0, F3)
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
 	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
-	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
 	WORD $0x0e614800 // sqxtn v0.4h, v0.4s
 	WORD $0x4e614860 // sqxtn2 v0.8h, v3.4s
-	WORD $0x0e614883 // sqxtn v3.4h, v4.4s
-	WORD $0x4e6148a3 // sqxtn2 v3.8h, v5.4s
-	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
-	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
-	FMOVQ F0, 0(R3)
-	WORD $0x4e202800 // saddlp v0.8h, v0.16b
-	FLDPQ 64(R2), (F3, F4)
-	FLDPQ 96(R2), (F5, F6)
+	FLDPQ.P 32(R2), (F3, F4)
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
 	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
 	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
+	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
+	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
+	WORD $0x0e214800 // sqxtn v0.8b, v0.8h
+	WORD $0x4e214860 // sqxtn2 v0.16b, v3.8h
+	FMOVQ F0, 0(R7)
+	WORD $0x4e202800 // saddlp v0.8h, v0.16b
+	FLDPQ.P 32(R2), (F3, F4)
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
+	WORD $0x0e614863 // sqxtn v3.4h, v3.4s
+	WORD $0x4e614883 // sqxtn2 v3.8h, v4.4s
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
 	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
 	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
 	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
-	WORD $0x6e22dcc2 // fmul v2.4s, v6.4s, v2.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e211c41 // and v1.16b, v2.16b, v1.16b
-	WORD $0x0e614862 // sqxtn v2.4h, v3.4s
-	WORD $0x4e614882 // sqxtn2 v2.8h, v4.4s
-	WORD $0x0e6148a3 // sqxtn v3.4h, v5.4s
-	WORD $0x4e614823 // sqxtn2 v3.8h, v1.4s
-	WORD $0x0e214841 // sqxtn v1.8b, v2.8h
-	WORD $0x4e214861 // sqxtn2 v1.16b, v3.8h
-	FMOVQ F1, 16(R3)
+	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	WORD $0x0e214863 // sqxtn v3.8b, v3.8h
+	WORD $0x4e214883 // sqxtn2 v3.16b, v4.8h
+	FMOVQ F3, 16(R7)
+	WORD $0x4e202863 // saddlp v3.8h, v3.16b
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e211c84 // and v4.16b, v4.16b, v1.16b
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
+	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
+	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
+	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
+	FMOVQ F4, 32(R7)
+	WORD $0x4e202884 // saddlp v4.8h, v4.16b
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e22dca5 // fmul v5.4s, v5.4s, v2.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e211ca5 // and v5.16b, v5.16b, v1.16b
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x0e6148a5 // sqxtn v5.4h, v5.4s
+	WORD $0x4e6148c5 // sqxtn2 v5.8h, v6.4s
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
+	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
+	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
+	WORD $0x0e2148a5 // sqxtn v5.8b, v5.8h
+	WORD $0x4e2148c5 // sqxtn2 v5.16b, v6.8h
+	FMOVQ F5, 48(R7)
+	WORD $0x4e2028a5 // saddlp v5.8h, v5.16b
+	FLDPQ.P 32(R2), (F6, F7)
+	WORD $0x6e22dcc6 // fmul v6.4s, v6.4s, v2.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
+	WORD $0x0e6148c6 // sqxtn v6.4h, v6.4s
+	WORD $0x4e6148e6 // sqxtn2 v6.8h, v7.4s
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
+	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
+	WORD $0x0e2148c6 // sqxtn v6.8b, v6.8h
+	WORD $0x4e2148e6 // sqxtn2 v6.16b, v7.8h
+	FMOVQ F6, 64(R7)
+	WORD $0x4e2028c6 // saddlp v6.8h, v6.16b
+	FLDPQ.P 32(R2), (F7, F8)
+	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x4e211ce7 // and v7.16b, v7.16b, v1.16b
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x0e6148e7 // sqxtn v7.4h, v7.4s
+	WORD $0x4e614907 // sqxtn2 v7.8h, v8.4s
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
+	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
+	WORD $0x0e2148e7 // sqxtn v7.8b, v7.8h
+	WORD $0x4e214907 // sqxtn2 v7.16b, v8.8h
+	FMOVQ F7, 80(R7)
+	WORD $0x4e2028e7 // saddlp v7.8h, v7.16b
+	FLDPQ.P 32(R2), (F8, F9)
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x0e614908 // sqxtn v8.4h, v8.4s
+	WORD $0x4e614928 // sqxtn2 v8.8h, v9.4s
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	WORD $0x0e214908 // sqxtn v8.8b, v8.8h
+	WORD $0x4e214928 // sqxtn2 v8.16b, v9.8h
+	FMOVQ F8, 96(R7)
+	WORD $0x4e202908 // saddlp v8.8h, v8.16b
+	FLDPQ.P 32(R2), (F9, F10)
+	WORD $0x6e22dd29 // fmul v9.4s, v9.4s, v2.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x0e614929 // sqxtn v9.4h, v9.4s
+	WORD $0x4e614949 // sqxtn2 v9.8h, v10.4s
+	FLDPQ.P 32(R2), (F10, F11)
+	WORD $0x6e22dd4a // fmul v10.4s, v10.4s, v2.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e211d4a // and v10.16b, v10.16b, v1.16b
+	WORD $0x6e22dd6b // fmul v11.4s, v11.4s, v2.4s
+	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
+	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
+	WORD $0x0e61494a // sqxtn v10.4h, v10.4s
+	WORD $0x4e61496a // sqxtn2 v10.8h, v11.4s
+	WORD $0x0e214929 // sqxtn v9.8b, v9.8h
+	WORD $0x4e214949 // sqxtn2 v9.16b, v10.8h
+	FMOVQ F9, 112(R7)
+	WORD $0x4e202929 // saddlp v9.8h, v9.16b
+	ADD $128, R7
+	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
+	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
+	WORD $0x4e67bcc4 // addp v4.8h, v6.8h, v7.8h
+	WORD $0x4e69bd05 // addp v5.8h, v8.8h, v9.8h
+	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
+	WORD $0x4e65bc83 // addp v3.8h, v4.8h, v5.8h
+	WORD $0x4e63bc00 // addp v0.8h, v0.8h, v3.8h
+	FMOVQ.P F0, 16(R8)
+	SUBS $1, R9, R9
+	BNE half
+	ADD $320, R3
+	SUBS $1, R1, R1
+	BNE loop
+	RET
+
+// func neonRoundGroup(t *byte)
+TEXT ·neonRoundGroup(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD 0(R0), R1
+	MOVD 8(R0), R2
+	MOVD 16(R0), R3
+	MOVD $0x7f800000, R4
+	MOVD $0x7fc00000, R5
+	MOVD $blocksConstantsNEON<>(SB), R10
+	FMOVQ 1136(R10), F31
+	FMOVQ 1152(R10), F30
+	FMOVQ 1168(R10), F29
+	PCALIGN $16
+
+loop:
+	MOVD R3, R7
+	ADD $128, R3, R8
+	FMOVS 28(R0), F0
+	MOVD $4, R9
+
+block:
+	MOVD R2, R6
+	FLDPQ.P 32(R6), (F1, F2)
+	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
+	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
+	FLDPQ.P 32(R6), (F3, F4)
+	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	FLDPQ.P 32(R6), (F5, F6)
+	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
+	WORD $0x6ea56421 // umax v1.4s, v1.4s, v5.4s
+	WORD $0x4e3f1cc5 // and v5.16b, v6.16b, v31.16b
+	WORD $0x6ea56442 // umax v2.4s, v2.4s, v5.4s
+	FLDPQ.P 32(R6), (F5, F6)
+	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
+	WORD $0x6ea56463 // umax v3.4s, v3.4s, v5.4s
+	WORD $0x4e3f1cc5 // and v5.16b, v6.16b, v31.16b
+	WORD $0x6ea56484 // umax v4.4s, v4.4s, v5.4s
+	WORD $0x6ea26421 // umax v1.4s, v1.4s, v2.4s
+	WORD $0x6ea46462 // umax v2.4s, v3.4s, v4.4s
+	WORD $0x6ea26421 // umax v1.4s, v1.4s, v2.4s
+	WORD $0x6eb0a821 // umaxv s1, v1.4s
+	WORD $0x6e3efc22 // fdiv v2.4s, v1.4s, v30.4s
+	WORD $0x6e22ffa3 // fdiv v3.4s, v29.4s, v2.4s
+	FMOVS F1, R14
+	FMOVS F3, R15
+	FMOVS F2, R19
+	CMPW R4, R15
+	CSELW HS, ZR, R19, R19
+	CSETMW LO, R20
+	CMPW R4, R14
+	CSELW HS, R5, R19, R19
+	CSELW HS, ZR, R20, R20
+	FMOVS R19, F1
+	VDUP R20, V2.S4
+	VDUP V3.S[0], V3.S4
+	FMOVS F1, 0(R8)
+	FLDPQ.P 32(R2), (F1, F4)
+	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	WORD $0x4e221c21 // and v1.16b, v1.16b, v2.16b
+	WORD $0x6e23dc84 // fmul v4.4s, v4.4s, v3.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e221c84 // and v4.16b, v4.16b, v2.16b
+	WORD $0x0e614821 // sqxtn v1.4h, v1.4s
+	WORD $0x4e614881 // sqxtn2 v1.8h, v4.4s
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e23dc84 // fmul v4.4s, v4.4s, v3.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e221c84 // and v4.16b, v4.16b, v2.16b
+	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e221ca5 // and v5.16b, v5.16b, v2.16b
+	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	WORD $0x0e214821 // sqxtn v1.8b, v1.8h
+	WORD $0x4e214881 // sqxtn2 v1.16b, v4.8h
+	FMOVQ F1, 0(R7)
 	WORD $0x4e202821 // saddlp v1.8h, v1.16b
-	FSTPQ.P (F0, F1), 32(R24)
-	ADD $128, R2
-	ADD $32, R3
-	SUBS $1, R21, R21
+	FLDPQ.P 32(R2), (F4, F5)
+	WORD $0x6e23dc84 // fmul v4.4s, v4.4s, v3.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x4e221c84 // and v4.16b, v4.16b, v2.16b
+	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e221ca5 // and v5.16b, v5.16b, v2.16b
+	WORD $0x0e614884 // sqxtn v4.4h, v4.4s
+	WORD $0x4e6148a4 // sqxtn2 v4.8h, v5.4s
+	FLDPQ.P 32(R2), (F5, F6)
+	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x4e221ca5 // and v5.16b, v5.16b, v2.16b
+	WORD $0x6e23dcc3 // fmul v3.4s, v6.4s, v3.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	WORD $0x4e221c62 // and v2.16b, v3.16b, v2.16b
+	WORD $0x0e6148a3 // sqxtn v3.4h, v5.4s
+	WORD $0x4e614843 // sqxtn2 v3.8h, v2.4s
+	WORD $0x0e214882 // sqxtn v2.8b, v4.8h
+	WORD $0x4e214862 // sqxtn2 v2.16b, v3.8h
+	FMOVQ F2, 16(R7)
+	WORD $0x4e202842 // saddlp v2.8h, v2.16b
+	ADD $32, R7
+	WORD $0x4e62bc21 // addp v1.8h, v1.8h, v2.8h
+	WORD $0x4e703821 // saddlv s1, v1.8h
+	WORD $0x4ea09c21 // mul v1.4s, v1.4s, v0.4s
+	FMOVS F1, 16(R8)
+	ADD $4, R8
+	SUBS $1, R9, R9
 	BNE block
-	SUB $512, R2
-	MOVD R22, R3
-	FLDPQ -128(R24), (F0, F1)
-	FLDPQ -96(R24), (F2, F3)
-	FLDPQ -64(R24), (F4, F5)
-	FLDPQ -32(R24), (F6, F7)
-	MOVWU 28(R0), R14
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e63bc41 // addp v1.8h, v2.8h, v3.8h
-	WORD $0x4e65bc82 // addp v2.8h, v4.8h, v5.8h
-	WORD $0x4e67bcc3 // addp v3.8h, v6.8h, v7.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e63bc41 // addp v1.8h, v2.8h, v3.8h
-	WORD $0x4e61bc00 // addp v0.8h, v0.8h, v1.8h
-	WORD $0x4e602800 // saddlp v0.4s, v0.8h
-	VDUP R14, V1.S4
-	WORD $0x4ea19c00 // mul v0.4s, v0.4s, v1.4s
-	FMOVQ F0, 144(R3)
-	ADD $512, R2
 	ADD $192, R3
 	SUBS $1, R1, R1
 	BNE loop

@@ -27,8 +27,8 @@ func (b *block) fresh() value {
 	return *b.next - 1
 }
 
-// do appends an instruction. The last of its values is made by it, or changed; of a load
-// of two all are made.
+// do appends an instruction. The last of its values is made by it, or changed; so are
+// those before it that are new.
 func (b *block) do(text func(r func(value) int) string, values ...value) {
 	b.steps = append(b.steps, step{text, values})
 }
@@ -49,12 +49,18 @@ func (b *block) loadAs(move string, m mem) value {
 	return d
 }
 
-// loadPair loads 32 bytes, of which m is a multiple of 16 from its base.
-func (b *block) loadPair(m mem) (first, second value) {
-	first, second = b.fresh(), b.fresh()
-	b.do(func(r func(value) int) string { return fmt.Sprintf("FLDPQ %v, (F%d, F%d)", m, r(first), r(second)) }, first, second)
-	return first, second
+// loadPair loads two vectors that lie one after the other; more is what the load is
+// called behind its name.
+func (b *block) loadPair(more string, m mem) [2]value {
+	d := [2]value{b.fresh(), b.fresh()}
+	b.do(func(r func(value) int) string {
+		return fmt.Sprintf("FLDPQ%s %v, (F%d, F%d)", more, m, r(d[0]), r(d[1]))
+	}, d[:]...)
+	return d
 }
+
+// take loads 32 bytes and moves the register on.
+func (b *block) take(register int) [2]value { return b.loadPair(".P", at(register, 32)) }
 
 func (b *block) store(x value, m mem) { b.storeAs("FMOVQ", x, m) }
 
@@ -86,6 +92,11 @@ func (b *block) logic(op string, n, m value) value {
 }
 
 func (b *block) copy(n value) value { return b.logic("orr", n, n) }
+
+// move is d = n.
+func (b *block) move(d, n value) {
+	b.do(func(r func(value) int) string { return encodeLogic("orr", r(d), r(n), r(n)).String() }, n, d)
+}
 
 func (b *block) shift(op string, n value, by int) value {
 	d := b.fresh()
@@ -130,6 +141,35 @@ func (b *block) bits(x uint32) value    { return b.load(mem{constantsAt, b.f.bit
 
 // constantsAt points to the table of constants.
 const constantsAt = "R10"
+
+// general appends an instruction on general registers.
+func (b *block) general(format string, a ...any) {
+	text := fmt.Sprintf(format, a...)
+	b.do(func(func(value) int) string { return text })
+}
+
+// repeat does body n times, counted down in register R`counter`. What was made before
+// and is used in body keeps its register until the last time ends.
+func (b *block) repeat(label string, counter, n int, body func()) {
+	if n == 1 {
+		body()
+		return
+	}
+	b.general("MOVD $%d, R%d", n, counter)
+	b.general("%s:", label)
+	made, from := *b.next, len(b.steps)
+	body()
+	var used []value
+	for _, s := range b.steps[from:] {
+		for _, v := range s.values {
+			if v >= 0 && v < made {
+				used = append(used, v)
+			}
+		}
+	}
+	b.general("SUBS $1, R%d, R%d", counter, counter)
+	b.do(func(func(value) int) string { return "BNE " + label }, used...)
+}
 
 // interleave returns the blocks' instructions in turn, so that the processor finds
 // some that do not wait for each other.

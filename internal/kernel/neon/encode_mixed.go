@@ -121,7 +121,12 @@ func encodeZero(d int) instruction {
 	return instruction{0x4f000400 | registers(d, 0, 0), fmt.Sprintf("movi v%d.4s, #0", d)}
 }
 
-// encodeLargest sets the lowest lane of d to the largest of n, of unsigned integers.
-func encodeLargest(d, n int) instruction {
-	return instruction{0x6eb0a800 | registers(d, n, 0), fmt.Sprintf("umaxv s%d, v%d.4s", d, n)}
+// encodeAcross sets the lowest lane of d to one number of all lanes of n: umaxv is the
+// largest of unsigned integers, addv and saddlv are sums, the latter of int16.
+func encodeAcross(op string, d, n int) instruction {
+	code, lanes := map[string]uint32{"umaxv": 0x6eb0a800, "addv": 0x4eb1b800, "saddlv": 0x4e703800}[op], "4s"
+	if op == "saddlv" {
+		lanes = "8h"
+	}
+	return instruction{code | registers(d, n, 0), fmt.Sprintf("%s s%d, v%d.%s", op, d, n, lanes)}
 }

@@ -10,7 +10,6 @@ import (
 // file is one file of assembly and its declarations.
 type file struct {
 	set, pkg    string
-	frame       int // bytes of the next function's frame
 	text, stubs strings.Builder
 	constants   [][2]uint64 // of 16 bytes each
 }
@@ -28,7 +27,7 @@ func (f *file) function(name, doc string, arguments ...string) {
 // begin begins a function of this signature, whose arguments and result take so many
 // bytes.
 func (f *file) begin(name, doc, signature string, bytes int) {
-	fmt.Fprintf(&f.text, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $%d-%d\n", name, signature, name, f.frame, bytes)
+	fmt.Fprintf(&f.text, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, signature, name, bytes)
 	fmt.Fprintf(&f.stubs, "\n// %s %s.\n//\n//go:noescape\nfunc %s%s\n", name, doc, name, signature)
 }
 

@@ -52,7 +52,9 @@ func samples() []instruction {
 			add(encodeScale(r[0], r[1], r[2], i))
 		}
 		add(encodeZero(r[0]))
-		add(encodeLargest(r[0], r[1]))
+		for _, op := range []string{"umaxv", "addv", "saddlv"} {
+			add(encodeAcross(op, r[0], r[1]))
+		}
 	}
 	return all
 }
@@ -96,5 +98,35 @@ func TestAssign(t *testing.T) {
 	}, texts)
 	if _, ok := assign(b.steps, 1); ok {
 		t.Error("two values have one register")
+	}
+}
+
+// A value made before a loop and used in it keeps its register until the loop ends,
+// beyond its last use; one made within does not.
+func TestRepeat(t *testing.T) {
+	next := value(0)
+	b := &block{f: new(file), next: &next}
+	x := b.load(mem{"R1", 0})
+	b.repeat("again", 9, 3, func() {
+		b.store(x, mem{"R2", 0})
+		b.store(b.load(mem{"R1", 16}), mem{"R2", 16})
+	})
+	b.store(b.load(mem{"R1", 32}), mem{"R2", 32})
+	texts, ok := assign(b.steps, 2)
+	require.True(t, ok)
+	require.Equal(t, []string{
+		"FMOVQ 0(R1), F0",
+		"MOVD $3, R9",
+		"again:",
+		"FMOVQ F0, 0(R2)",
+		"FMOVQ 16(R1), F1",
+		"FMOVQ F1, 16(R2)",
+		"SUBS $1, R9, R9",
+		"BNE again",
+		"FMOVQ 32(R1), F0",
+		"FMOVQ F0, 32(R2)",
+	}, texts)
+	if _, ok := assign(b.steps, 1); ok {
+		t.Error("what the loop reads again lost its register")
 	}
 }

@@ -22,20 +22,19 @@ const (
 	groupRow, groupScale, groupSums, groupLen = 192, 128, 144, 4
 )
 
-// Registers of a function of products: R0 points to the arguments, the weights' rows
-// are at R2 to R5, those of x at R6 to R9, and R10 is constantsAt.
+// Registers of a function of products: R0 points to the arguments, and R10 is
+// constantsAt.
 const (
 	quantLeft               = 1
-	quantRowsW, quantRowsX  = 2, 6
 	quantBookAt, quantSigns = 11, 12
 	quantFar                = 13
-	// Of loops within one over units: in rows over lanes, whose weights are at R2, the
-	// bytes done of each row of weights, where the next row's address is, where the lane's
-	// integers and its f16 go, and how many lanes are left.
-	// Of columns, the upper bits of weights of which they are apart.
-	quantDone, quantNext, quantInts, quantHalves, quantLanes, quantHigh = 3, 4, 5, 21, 22, 3
 	// Scratch; nothing in them lasts longer than a few lines.
 	g0, g1, g2, g3 = 14, 15, 19, 20
+	// Of a block of 256: its weights, others of them that are further, and the turns left.
+	quantBlock, quantFurther, quantTurns = 21, 22, 23
+	// Of four rows of weights, which leave R7 to R9 free: where the pointer to the next
+	// lies, how far from there its block is, and the rows left.
+	quantNext, quantOffset, quantRowsLeft = 7, 8, 9
 )
 
 // quant is products of weights in blocks with rows of int8: of four rows of weights
@@ -52,7 +51,10 @@ func (f *file) quant() {
 	at := f.words(signs)
 	for _, dot := range []bool{true, false} {
 		for _, columns := range []bool{false, true} {
-			p := &products{file: f, dot: dot, columns: columns, signs: at}
+			p := &products{file: f, dot: dot, columns: columns, signs: at, ws: []int{2, 3, 4, 5}, xs: []int{6}}
+			if columns {
+				p.ws, p.xs = []int{2}, []int{6, 7, 8, 9}
+			}
 			p.super("Q4K", 144, p.q4k)
 			p.super("Q6K", 210, p.q6k)
 			p.super("Q2K", 84, p.q2k)
@@ -61,9 +63,9 @@ func (f *file) quant() {
 			p.group("MX", 17, p.mx)
 		}
 	}
-	f.round("Q4K", [8]int{0, 2, 1, 3, 4, 6, 5, 7}, true)
-	f.round("Q2K", [8]int{0, 4, 1, 5, 2, 6, 3, 7}, false)
-	f.round("Q6K", [8]int{0, 1, 2, 3, 4, 5, 6, 7}, false)
+	f.round("Q4K", [4]int{0, 64, 32, 96}, 128, true)
+	f.round("Q2K", [4]int{0, 64, 128, 192}, 32, false)
+	f.round("Q6K", [4]int{0, 32, 64, 96}, 128, false)
 	f.roundGroup()
 }
 
@@ -84,10 +86,14 @@ func signByte(i, j int) uint8 {
 type products struct {
 	*file
 	dot, columns bool
-	signs        int // where their table is
+	signs        int   // where their table is
+	ws, xs       []int // the registers that point to rows of weights and of x
 	*block
 	acc    value
 	pinned int
+	// turns is how many times the loop over a block of 256 goes round; it moves rows of x
+	// on by `moved` bytes.
+	turns, moved int
 }
 
 // same pins a vector of equal bytes.
@@ -100,51 +106,42 @@ func (p *products) pin(at int) value {
 	return pinned(32 - p.pinned)
 }
 
-// keep returns a register that parts of a function share.
-func (p *products) keep() value {
-	p.pinned++
-	return pinned(32 - p.pinned)
-}
-
-// move copies n to what keep has returned.
-func (b *block) move(d, n value) {
-	b.do(func(r func(value) int) string { return encodeLogic("orr", r(d), r(n), r(n)).String() }, n, d)
-}
-
-// w and x return the register that points to lane l's weights, and to its row.
-func (p *products) w(l int) int {
-	if p.columns {
-		l = 0
-	}
-	return quantRowsW + l
-}
-
-func (p *products) x(l int) int {
-	if !p.columns {
-		l = 0
-	}
-	return quantRowsX + l
-}
-
 func at(register, disp int) mem { return mem{fmt.Sprintf("R%d", register), disp} }
 
-// begin begins a function of products. before pins what it needs.
-func (p *products) begin(kind string, before func()) {
-	name, way, doc, nw, nx := "neon", "Rows", "of four rows of weights with one", 4, 1
+// step returns the suffix of a load, and where it is from: disp bytes behind a register
+// that every turn of the loop moves on by `by`. The first load of a turn, at 0, does it.
+func (p *products) step(register, disp, by int) (string, mem) {
+	switch {
+	case p.turns == 1:
+		return "", at(register, disp)
+	case disp == 0:
+		return ".P", at(register, by)
+	}
+	return "", at(register, disp-by)
+}
+
+func (p *products) walk(register, disp, by int) [2]value {
+	return p.loadPair(p.step(register, disp, by))
+}
+
+// function writes a function that does for every unit, of `size` bytes of weights, what
+// unit returns, after it pins what that needs.
+func (p *products) function(kind string, size int, unit func() func()) {
+	name, way, doc := "neon", "Rows", "of four rows of weights with one"
 	if p.dot {
 		name = "neonDot"
 	}
 	if p.columns {
-		way, doc, nw, nx = "Columns", "of one row of weights with four", 1, 4
+		way, doc = "Columns", "of one row of weights with four"
 	}
 	f := p.file
 	f.function(name+kind+way, "adds the products "+doc, "t *byte")
 	f.line("MOVD %d(R0), R%d", quantN, quantLeft)
-	for l := range nw {
-		f.line("MOVD %d(R0), R%d", quantW+8*l, quantRowsW+l)
+	for l, r := range p.ws {
+		f.line("MOVD %d(R0), R%d", quantW+8*l, r)
 	}
-	for l := range nx {
-		f.line("MOVD %d(R0), R%d", quantX+8*l, quantRowsX+l)
+	for l, r := range p.xs {
+		f.line("MOVD %d(R0), R%d", quantX+8*l, r)
 	}
 	f.line("MOVD %d(R0), R%d", quantBook, quantBookAt)
 	f.line("MOVD %d(R0), R%d", quantFetch, quantFar)
@@ -154,29 +151,17 @@ func (p *products) begin(kind string, before func()) {
 	p.pinned = 1
 	p.acc = pinned(31)
 	f.line("FMOVQ (R%d), F31", g0)
-	before()
-}
-
-// unit begins the loop over units, whose weights are fetched.
-func (p *products) unit(bytes int) {
-	p.file.loop("loop")
-	for at := 0; at < bytes; at += 64 {
-		p.file.line("PRFM %d(R%d), PLDL1KEEP", at, quantFar)
+	body := unit()
+	f.loop("loop")
+	for at := 0; at < len(p.ws)*size; at += 64 {
+		f.line("PRFM %d(R%d), PLDL1KEEP", at, quantFar)
 	}
-	p.file.line("ADD $%d, R%d", bytes, quantFar)
-}
-
-// part writes instructions without branches. What pins are is known before.
-func (p *products) part(body func()) {
-	p.file.single(32-p.pinned, func(b *block) {
+	f.line("ADD $%d, R%d", len(p.ws)*size, quantFar)
+	// What pins are is known before the loop, and not more than 8.
+	f.single(32-p.pinned, func(b *block) {
 		p.block = b
 		body()
 	})
-}
-
-// end ends the loop over units and the function.
-func (p *products) end() {
-	f := p.file
 	f.line("SUBS $1, R%d, R%d", quantLeft, quantLeft)
 	f.line("BNE loop")
 	f.line("ADD $%d, R0, R%d", quantOut, g0)
@@ -184,29 +169,11 @@ func (p *products) end() {
 	f.line("RET")
 }
 
-// function writes a function that does body for every unit: `size` bytes of weights
-// and `row` of x. before pins what it needs.
-func (p *products) function(kind string, size, row int, before func(), body func()) {
-	nw, nx := 4, 1
-	if p.columns {
-		nw, nx = 1, 4
+// advance moves registers on.
+func (p *products) advance(registers []int, by int) {
+	for _, r := range registers {
+		p.general("ADD $%d, R%d", by, r)
 	}
-	p.begin(kind, before)
-	p.unit(nw * size)
-	p.part(body)
-	for l := range nw {
-		p.file.line("ADD $%d, R%d", size, quantRowsW+l)
-	}
-	for l := range nx {
-		p.file.line("ADD $%d, R%d", row, quantRowsX+l)
-	}
-	p.end()
-}
-
-// general appends an instruction on general registers.
-func (b *block) general(format string, a ...any) {
-	text := fmt.Sprintf(format, a...)
-	b.do(func(func(value) int) string { return text })
 }
 
 // fromGeneral is a vector whose lower half, or other part that move moves, is a
@@ -252,6 +219,12 @@ func (b *block) shiftBytes(op string, n value, by int) value {
 	return d
 }
 
+func (b *block) across(op string, n value) value {
+	d := b.fresh()
+	b.do(func(r func(value) int) string { return encodeAcross(op, r(d), r(n)).String() }, n, d)
+	return d
+}
+
 func (b *block) zero() value {
 	d := b.fresh()
 	b.do(func(r func(value) int) string { return encodeZero(r(d)).String() }, d)
@@ -286,105 +259,90 @@ func (p *products) dotOf(w, x []value) value {
 	return sum
 }
 
-// lanes returns the sums of four vectors of int32 as float32.
+// lanes returns the sums of four vectors of int32.
 func (p *products) lanes(v [4]value) value {
 	ab, cd := p.mixed("addp", "4s", v[0], v[1]), p.mixed("addp", "4s", v[2], v[3])
-	return p.mixed("scvtf", "4s", p.mixed("addp", "4s", ab, cd))
+	return p.mixed("addp", "4s", ab, cd)
 }
 
-// gather loads what lies at disp to each of four registers, of 8, 16 or 32 bits, to a
-// vector's lower bits, or one lane's to all where the four are one.
-func (p *products) gather(bits, disp int, register func(l int) int) value {
-	load := map[int]string{8: "MOVBU", 16: "MOVHU", 32: "MOVWU"}[bits]
-	p.general("%s %d(R%d), R%d", load, disp, register(0), g0)
-	for l := 1; l < 4; l++ {
-		to := g1
-		if bits*l == 64 {
-			to = g2
-		}
-		p.general("%s %d(R%d), R%d", load, disp, register(l), to)
-		switch {
-		case bits*l < 64:
-			p.general("ORR R%d<<%d, R%d, R%d", g1, bits*l, g0, g0)
-		case bits*l > 64:
-			p.general("ORR R%d<<%d, R%d, R%d", g1, bits*l-64, g2, g2)
-		}
-	}
-	d := p.fromGeneral("FMOVD", g0)
-	if 4*bits > 64 {
-		p.do(func(r func(value) int) string { return fmt.Sprintf("VMOV R%d, V%d.D[1]", g2, r(d)) }, d)
-	}
-	return d
+// push moves lanes down by one, and makes the last the sum of v's.
+func (p *products) push(lanes, v value) {
+	sum := p.across("addv", v)
+	p.do(func(r func(value) int) string {
+		return fmt.Sprintf("VEXT $4, V%d.B16, V%d.B16, V%d.B16", r(sum), r(lanes), r(lanes))
+	}, sum, lanes)
 }
 
-// halves returns the f16 at disp of every lane's weights as float32.
-func (p *products) halves(disp int) value {
-	if p.columns {
-		p.general("MOVHU %d(R%d), R%d", disp, p.w(0), g0)
-		return p.mixed("fcvtl", "4s", p.dupHalf())
-	}
-	return p.mixed("fcvtl", "4s", p.gather(16, disp, p.w))
-}
-
-func (p *products) dupHalf() value {
+// gather loads what registers point to, of 8, 16 or 32 bits, to the lanes of a vector,
+// or what one points to to all of them, and moves the registers on.
+func (p *products) gather(bits int, registers []int) value {
+	lane := map[int]string{8: "B", 16: "H", 32: "S"}[bits]
+	all := map[int]string{8: "B16", 16: "H8", 32: "S4"}[bits]
 	d := p.fresh()
-	p.do(func(r func(value) int) string { return fmt.Sprintf("VDUP R%d, V%d.H8", g0, r(d)) }, d)
+	for l, from := range registers {
+		p.do(func(r func(value) int) string {
+			if l == 0 {
+				return fmt.Sprintf("VLD1R.P %d(R%d), [V%d.%s]", bits/8, from, r(d), all)
+			}
+			return fmt.Sprintf("VLD1.P %d(R%d), V%d.%s[%d]", bits/8, from, r(d), lane, l)
+		}, d)
+	}
 	return d
 }
 
-// halfPairs returns two adjacent f16 at disp of the weights.
-func (p *products) halfPairs(disp int) (first, second value) {
-	p.general("MOVWU %d(R%d), R%d", disp, p.w(0), g0)
-	return p.pairOf(p.everywhere(g0))
-}
-
-// pairOf returns the even and the odd f16 of v as float32.
-func (p *products) pairOf(v value) (first, second value) {
-	first, second = p.arrange("VUZP1", "H8", v, v), p.arrange("VUZP2", "H8", v, v)
-	return p.mixed("fcvtl", "4s", first), p.mixed("fcvtl", "4s", second)
-}
-
-// floats returns the float32 at disp of every lane's row.
-func (p *products) floats(disp int) value {
-	if p.columns {
-		return p.gather(32, disp, p.x)
+// gatherAt gathers what lies disp bytes further, and moves nothing.
+func (p *products) gatherAt(bits, disp int, registers []int) value {
+	scratch := []int{g0, g1, g2, g3}[:len(registers)]
+	for l, from := range registers {
+		p.general("ADD $%d, R%d, R%d", disp, from, scratch[l])
 	}
-	p.general("MOVWU %d(R%d), R%d", disp, p.x(0), g0)
-	return p.everywhere(g0)
+	return p.gather(bits, scratch)
 }
 
-// group is the loop over 4 blocks of 32.
+// halves is a vector of f16 as float32.
+func (p *products) halves(v value) value { return p.mixed("fcvtl", "4s", v) }
+
+// group is the loop over 4 blocks of 32, of which all but the scales of x lie in the
+// order in which they are read.
 func (p *products) group(kind string, size int, of func() groupOf) {
-	var g groupOf
-	p.function(kind, groupLen*size, groupRow, func() { g = of() }, func() {
-		for b := range groupLen {
-			var w, x []value
-			var sum [4]value
-			for l := range 4 {
-				if l == 0 || !p.columns {
-					w = g.weights(p.w(l), b*size)
-				}
-				if l == 0 || p.columns {
-					x = []value{p.load(at(p.x(l), 32*b)), p.load(at(p.x(l), 32*b+16))}
-				}
-				sum[l] = p.dotOf(w, x)
+	p.function(kind, groupLen*size, func() func() {
+		g := of()
+		return func() {
+			scales := []int{quantBlock, quantFurther, 24, 25}[:len(p.xs)]
+			for l, x := range p.xs {
+				p.general("ADD $%d, R%d, R%d", groupScale, x, scales[l])
 			}
-			d := p.mul(g.scales(b*size), p.floats(groupScale+4*b))
-			p.into("fadd", s4, p.acc, p.acc, p.mul(d, p.lanes(sum)))
+			p.repeat("block", quantTurns, groupLen, func() {
+				var w, x [2]value
+				var sum [4]value
+				d := p.mul(g.scales(), p.gather(32, scales))
+				for l := range sum {
+					if l < len(p.ws) {
+						w = g.weights(p.ws[l])
+					}
+					if l < len(p.xs) {
+						x = p.take(p.xs[l])
+					}
+					sum[l] = p.dotOf(w[:], x[:])
+				}
+				p.into("fadd", s4, p.acc, p.acc, p.mul(d, p.mixed("scvtf", "4s", p.lanes(sum))))
+			})
+			p.advance(p.xs, groupRow-groupLen*32)
 		}
 	})
 }
 
-// groupOf is a type of weights in blocks of 32, one of which is at disp.
+// groupOf is a type of weights in blocks of 32: the scales of every lane, behind which
+// the weights lie.
 type groupOf struct {
-	weights func(w, disp int) []value
-	scales  func(disp int) value // of every lane
+	scales  func() value
+	weights func(w int) [2]value
 }
 
 func (p *products) q8() groupOf {
 	return groupOf{
-		func(w, disp int) []value { return []value{p.load(at(w, disp+2)), p.load(at(w, disp+18))} },
-		p.halves,
+		func() value { return p.halves(p.gather(16, p.ws)) },
+		func(w int) [2]value { return p.take(w) },
 	}
 }
 
@@ -392,8 +350,17 @@ func (p *products) mx() groupOf {
 	mask, values := p.same(15), p.pin(p.constant([2]uint64{0x0c08060403020100, 0xf4f8fafcfdfeff00}))
 	one, two, small := p.pin(p.file.bits(1)), p.pin(p.file.bits(2)), p.pin(p.file.bits(0x00200000))
 	return groupOf{
-		func(w, disp int) []value {
-			v := p.load(at(w, disp+1))
+		// 2^(e-128), as in quant.MXScale.
+		func() value {
+			e := p.mixed("uxtl", "4s", p.mixed("uxtl", "8h", p.gather(8, p.ws)))
+			normal := p.shift("shl", p.three("sub", s4, e, one), 23)
+			below := p.mixed("ushl", "4s", small, e)
+			d := p.mixed("cmgt", "4s", two, e)
+			p.do(func(r func(value) int) string { return encodeLogic("bsl", r(d), r(below), r(normal)).String() }, below, normal, d)
+			return d
+		},
+		func(w int) [2]value {
+			v := p.loadAs("FMOVQ.P", at(w, 16))
 			low, high := p.logic("and", v, mask), p.shiftBytes("ushr", v, 4)
 			look := func(i value) value {
 				d := p.fresh()
@@ -402,22 +369,7 @@ func (p *products) mx() groupOf {
 				}, i, d)
 				return d
 			}
-			return []value{look(low), look(high)}
-		},
-		// 2^(e-128), as in quant.MXScale.
-		func(disp int) value {
-			var e value
-			if p.columns {
-				p.general("MOVBU %d(R%d), R%d", disp, p.w(0), g0)
-				e = p.everywhere(g0)
-			} else {
-				e = p.mixed("uxtl", "4s", p.mixed("uxtl", "8h", p.gather(8, disp, p.w)))
-			}
-			normal := p.shift("shl", p.three("sub", s4, e, one), 23)
-			below := p.mixed("ushl", "4s", small, e)
-			d := p.mixed("cmgt", "4s", two, e)
-			p.do(func(r func(value) int) string { return encodeLogic("bsl", r(d), r(below), r(normal)).String() }, below, normal, d)
-			return d
+			return [2]value{look(low), look(high)}
 		},
 	}
 }

@@ -4,219 +4,126 @@ import "fmt"
 
 // superOf is a type of weights in blocks of 256.
 type superOf struct {
-	unpack func(w int) unpacked
+	start  int // where in a block those weights are that are read in order
+	unpack func() unpacked
 	half   int // where d is, followed by m if there are offsets
-	odd    int // 2 if no bytes are behind d, else 0
-	// How far the second half of a block is behind the first: of its weights, or the lower
-	// bits of them, of the upper bits if these are apart, and of a rounded row.
-	low, high, row int
 	// offsets says whether sums of a row are multiplied with offsets of weights.
 	offsets bool
+	// turns is in how many equal parts the products of rows, and of columns, are done;
+	// one turn moves a row of x on by `by`.
+	turnsRows, turnsColumns, by int
 }
 
 // unpacked is a block of 256 whose scales are in registers.
 type unpacked struct {
-	pieces int
-	scales []value // of all pieces; none if the pieces make their own
-	// piece returns the weights that have one scale, where in a rounded row what they
-	// are multiplied with lies, and their scale: lane i of a vector. The block lies at w,
-	// and its upper bits as if it were at high.
-	piece func(i int, scales []value, w, high int) (v []value, at int, scale value, lane int)
-	// words is what the sums of a row are multiplied with and added to the lane's t if
-	// there are offsets, or else, times -32, to its s; none for nothing.
-	words []value
+	// piece returns the i-th 32 weights, where in a rounded row what they are multiplied
+	// with lies, and the scales of both halves: lanes of a vector, of `scales` unless
+	// piece makes it itself.
+	piece  func(i int) (w [2]value, at int, scale value, lanes [2]int)
+	scales []value
+	// offsets and minus32 return what the sums of the row at x add to the lane's t, and,
+	// times -32, to its s; nil for nothing.
+	offsets, minus32 func(x int) value
 }
 
 // super is the loop over blocks of 256.
 func (p *products) super(kind string, size int, of func() superOf) {
+	p.function(kind, size, func() func() {
+		s := of()
+		p.moved, p.turns = 0, s.turnsColumns
+		if !p.columns {
+			p.turns = s.turnsRows
+			p.file.line("MOVD $%d, R%d", s.start, quantOffset)
+		}
+		return func() {
+			y, t := p.superSums(s)
+			dx := p.gatherAt(32, superScale-p.moved, p.xs)
+			y = p.mixed("scvtf", "4s", y)
+			if s.offsets {
+				v := p.gatherAt(32, s.half, p.ws)
+				d, m := p.halves(p.arrange("VUZP1", "H8", v, v)), p.halves(p.arrange("VUZP2", "H8", v, v))
+				y = p.sub(p.mul(p.mul(d, dx), y), p.mul(p.mul(m, dx), p.mixed("scvtf", "4s", t)))
+			} else {
+				y = p.mul(p.mul(p.halves(p.gatherAt(16, s.half, p.ws)), dx), y)
+			}
+			p.into("fadd", s4, p.acc, p.acc, y)
+			p.advance(p.ws, size)
+			p.advance(p.xs, superRow-p.moved)
+			if !p.columns {
+				p.advance([]int{quantOffset}, size)
+			}
+		}
+	})
+}
+
+// superSums returns every lane's s, and its t if there are offsets.
+func (p *products) superSums(s superOf) (y, t value) {
 	if p.columns {
-		p.superColumns(kind, size, of)
-		return
-	}
-	p.superRows(kind, size, of)
-}
-
-// superRows has a loop over the four lanes, which leave their integers in the frame, and
-// their f16 in a register.
-func (p *products) superRows(kind string, size int, of func() superOf) {
-	var s superOf
-	f := p.file
-	f.frame = 128
-	p.begin(kind, func() { s = of() })
-	f.frame = 0
-	halves := p.keep()
-	f.line("MOVD ZR, R%d", quantDone)
-	p.unit(4 * size)
-	f.line("ADD $8, RSP, R%d", quantInts)
-	f.line("ADD $%d, R0, R%d", quantW, quantNext)
-	f.line("MOVD $4, R%d", quantLanes)
-	f.loop("lane")
-	f.line("MOVD.P 8(R%d), R%d", quantNext, quantRowsW)
-	f.line("ADD R%d, R%d, R%d", quantDone, quantRowsW, quantRowsW)
-	p.part(func() {
-		u, x := s.unpack(quantRowsW), p.x(0)
-		// 4 bytes of this lane move those of the lanes before down.
-		four := p.loadAs("FMOVS", at(quantRowsW, s.half-s.odd))
-		p.do(func(r func(value) int) string {
-			return fmt.Sprintf("VEXT $4, V%d.B16, V%d.B16, V%d.B16", r(four), r(halves), r(halves))
-		}, four, halves)
-		var times value
-		if u.words != nil {
-			times = p.sumsTimes(u.words, x, superSums)
-		}
-		sum, row := p.zero(), rowOf{at: x, from: -1}
-		for i := range u.pieces {
-			w, where, scale, lane := u.piece(i, u.scales, quantRowsW, quantRowsW)
-			p.scaleInto(sum, p.dotWith(w, &row, where), scale, lane)
-		}
+		p.general("ADD $%d, R%d, R%d", s.start, p.ws[0], quantBlock)
+		sum, off := p.blockSums(s)
 		if s.offsets {
-			p.do(func(r func(value) int) string {
-				return fmt.Sprintf("FSTPQ.P (F%d, F%d), 32(R%d)", r(sum), r(times), quantInts)
-			}, sum, times)
-			return
+			t = p.lanes(off)
 		}
-		if u.words != nil {
-			sum = p.three("sub", s4, sum, p.shift("shl", times, 5))
-		}
-		p.storeAs("FMOVQ.P", sum, at(quantInts, 16))
-	})
-	f.line("SUBS $1, R%d, R%d", quantLanes, quantLanes)
-	f.line("BNE lane")
-	p.part(func() {
-		var sum, off [4]value
-		if s.offsets {
-			for l := range sum {
-				sum[l], off[l] = p.loadPair(at(quantInts, 32*(l-4)))
-			}
-		} else {
-			sum[0], sum[1] = p.loadPair(at(quantInts, -64))
-			sum[2], sum[3] = p.loadPair(at(quantInts, -32))
-		}
-		y, dx := p.lanes(sum), p.floats(superScale)
-		if s.offsets {
-			d, m := p.pairOf(halves)
-			p.addOffset(d, m, dx, y, p.lanes(off))
-			return
-		}
-		d := p.mixed("fcvtl", "4s", p.arrange(map[int]string{0: "VUZP1", 2: "VUZP2"}[s.odd], "H8", halves, halves))
-		p.into("fadd", s4, p.acc, p.acc, p.mul(p.mul(d, dx), y))
-	})
-	f.line("ADD $%d, R%d", size, quantDone)
-	f.line("ADD $%d, R%d", superRow, quantRowsX)
-	p.end()
-}
-
-// rowOf is what has been loaded of a rounded row: two vectors at a time.
-type rowOf struct {
-	at    int
-	ready [2]value
-	from  int // where ready lies, -1 for none
-}
-
-// dotWith is dotOf of the part of a rounded row that lies at `where`.
-func (p *products) dotWith(w []value, row *rowOf, where int) value {
-	var x []value
-	for k := range w {
-		where := where + 16*k
-		if from := where &^ 31; row.from != from {
-			row.ready[0], row.ready[1] = p.loadPair(at(row.at, from))
-			row.from = from
-		}
-		x = append(x, row.ready[where/16%2])
+		return p.lanes(sum), t
 	}
-	return p.dotOf(w, x)
-}
-
-// addOffset adds (d·dx)·s - (m·dx)·t.
-func (p *products) addOffset(d, m, dx, s, t value) {
-	y, z := p.mul(p.mul(d, dx), s), p.mul(p.mul(m, dx), t)
-	p.into("fadd", s4, p.acc, p.acc, p.sub(y, z))
-}
-
-// superColumns takes each piece of the weights with four rows, in a loop over both halves
-// of a block.
-func (p *products) superColumns(kind string, size int, of func() superOf) {
-	var s superOf
-	f := p.file
-	p.begin(kind, func() { s = of() })
-	var sum, scales, offsets [4]value
-	for _, v := range [3]*[4]value{&sum, &scales, &offsets} {
-		for i := range v {
-			v[i] = p.keep()
-		}
+	y = p.zero()
+	if s.offsets {
+		t = p.zero()
 	}
-	p.unit(size)
-	w := p.w(0)
-	var u unpacked
-	p.part(func() {
-		u = s.unpack(w)
-		for i, scale := range u.scales {
-			p.move(scales[i], scale)
+	p.general("ADD $%d, R0, R%d", quantW, quantNext)
+	p.repeat("row", quantRowsLeft, 4, func() {
+		p.general("MOVD.P 8(R%d), R%d", quantNext, quantBlock)
+		p.general("ADD R%d, R%d", quantOffset, quantBlock)
+		sum, off := p.blockSums(s)
+		p.push(y, sum[0])
+		if s.offsets {
+			p.push(t, off[0])
 		}
-		for i := 0; s.offsets && i < len(u.words); i++ {
-			p.move(offsets[i], u.words[i])
-		}
-		zero := p.zero()
-		for l := range sum {
-			if s.offsets || u.words == nil {
-				p.do(func(r func(value) int) string { return encodeZero(r(sum[l])).String() }, sum[l])
-				continue
-			}
-			minus := p.shift("shl", p.sumsTimes(u.words, p.x(l), superSums), 5)
-			p.into("sub", s4, sum[l], zero, minus)
+		if p.moved > 0 {
+			p.general("SUB $%d, R%d", p.moved, p.xs[0])
+			p.moved = 0
 		}
 	})
-	high := w
-	if s.high != 0 {
-		high = quantHigh
-		f.line("MOVD R%d, R%d", w, high)
+	return y, t
+}
+
+// blockSums returns the sums of products of one block with each row of x.
+func (p *products) blockSums(s superOf) (sum, off [4]value) {
+	u := s.unpack()
+	for l := range p.xs {
+		sum[l] = p.zero()
 	}
-	f.line("MOVD $2, R%d", quantLanes)
-	f.loop("half")
-	p.part(func() {
-		var rows [4]rowOf
-		for l := range rows {
-			rows[l] = rowOf{at: p.x(l), from: -1}
-		}
-		for i := range u.pieces / 2 {
-			v, where, scale, lane := u.piece(i, scales[:], w, high)
-			for l := range sum {
-				p.scaleInto(sum[l], p.dotWith(v, &rows[l], where), scale, lane)
+	p.repeat("piece", quantTurns, p.turns, func() {
+		for i := range 8 / p.turns {
+			w, where, scale, lanes := u.piece(i)
+			for l, r := range p.xs {
+				x := p.walk(r, where, s.by)
+				if lanes[0] == lanes[1] {
+					p.scaleInto(sum[l], p.dotOf(w[:], x[:]), scale, lanes[0])
+					continue
+				}
+				for half, lane := range lanes {
+					p.scaleInto(sum[l], p.dotOf(w[half:half+1], x[half:half+1]), scale, lane)
+				}
 			}
 		}
-		for i := range len(u.scales) / 2 {
-			p.move(scales[i], scales[len(u.scales)/2+i])
+		part := len(u.scales) / p.turns
+		for i := range u.scales[part:] {
+			p.move(u.scales[i], u.scales[part+i])
 		}
 	})
-	f.line("ADD $%d, R%d", s.low, w)
-	if s.high != 0 {
-		f.line("ADD $%d, R%d", s.high, high)
+	if p.turns > 1 {
+		p.moved = p.turns * s.by
 	}
-	for l := range sum {
-		f.line("ADD $%d, R%d", s.row, p.x(l))
-	}
-	f.line("SUBS $1, R%d, R%d", quantLanes, quantLanes)
-	f.line("BNE half")
-	p.part(func() {
-		y, dx := p.lanes(sum), p.floats(superScale-2*s.row)
-		if !s.offsets {
-			d := p.mul(p.halves(s.half-2*s.low), dx)
-			p.into("fadd", s4, p.acc, p.acc, p.mul(d, y))
-			return
+	for l, x := range p.xs {
+		if u.offsets != nil {
+			off[l] = u.offsets(x)
 		}
-		var off [4]value
-		for l := range off {
-			off[l] = p.sumsTimes(offsets[:len(u.words)], p.x(l), superSums-2*s.row)
+		if u.minus32 != nil {
+			p.into("sub", s4, sum[l], sum[l], p.shift("shl", u.minus32(x), 5))
 		}
-		t := p.lanes(off)
-		d, m := p.halfPairs(s.half - 2*s.low)
-		p.addOffset(d, m, dx, y, t)
-	})
-	f.line("ADD $%d, R%d", size-2*s.low, w)
-	for l := range sum {
-		f.line("ADD $%d, R%d", superRow-2*s.row, p.x(l))
 	}
-	p.end()
+	return sum, off
 }
 
 // longs returns 16 words in two vectors as int32 in four.
@@ -227,29 +134,30 @@ func (p *products) longs(words [2]value) [4]value {
 	}
 }
 
-// sumsTimes returns four sums of products of the words with the sums of a row, which lie
-// at disp.
-func (p *products) sumsTimes(words []value, row, disp int) value {
-	var t value
-	for i, w := range words {
-		sums := p.load(at(row, disp+16*i))
-		if i == 0 {
-			t = p.mixed("smull", "4s", w, sums)
-		} else {
-			p.mixedInto("smlal", "4s", t, w, sums)
+// sumsTimes returns four sums of products of the words with the sums of a row.
+func (p *products) sumsTimes(words []value) func(x int) value {
+	return func(x int) value {
+		var t value
+		for i, w := range words {
+			sums := p.load(at(x, superSums+16*i-p.moved))
+			if i == 0 {
+				t = p.mixed("smull", "4s", w, sums)
+			} else {
+				p.mixedInto("smlal", "4s", t, w, sums)
+			}
+			p.mixedInto("smlal2", "4s", t, w, sums)
 		}
-		p.mixedInto("smlal2", "4s", t, w, sums)
+		return t
 	}
-	return t
 }
 
 func (p *products) q4k() superOf {
 	mask := p.same(15)
-	return superOf{half: 0, low: 64, row: 128, offsets: true, unpack: func(w int) unpacked {
+	return superOf{start: 16, offsets: true, turnsRows: 1, turnsColumns: 2, by: 128, unpack: func() unpacked {
 		// Scales and offsets of 6 bits, four at a time: see quant.Q4Scale. Of both, the
 		// first four have 6 bits of their own, the others 4 and the 2 left over.
-		p.general("MOVD 4(R%d), R%d", w, g0)
-		p.general("MOVWU 12(R%d), R%d", w, g1)
+		p.general("MOVD -12(R%d), R%d", quantBlock, g0)
+		p.general("MOVWU -4(R%d), R%d", quantBlock, g1)
 		p.general("LSR $4, R%d, R%d", g1, g2)
 		p.general("ORR R%d<<32, R%d, R%d", g2, g1, g1)
 		p.general("AND $0x0f0f0f0f0f0f0f0f, R%d, R%d", g1, g1)
@@ -261,23 +169,21 @@ func (p *products) q4k() superOf {
 		second := p.mixed("uxtl", "8h", p.fromGeneral("FMOVD", g1))
 		scales := []value{p.mixed("uxtl", "4s", first), p.mixed("uxtl", "4s", second)}
 		offsets := p.arrange("VZIP2", "D2", first, second)
-		u := unpacked{pieces: 8, scales: scales, words: []value{offsets}}
-		var raw []value
-		u.piece = func(i int, scales []value, w, high int) ([]value, int, value, int) {
+		u := unpacked{scales: scales, offsets: p.sumsTimes([]value{offsets})}
+		var raw [2]value
+		u.piece = func(i int) (v [2]value, at int, scale value, lanes [2]int) {
 			place := [8]int{0, 2, 1, 3, 4, 6, 5, 7}[i]
-			var v []value
 			if i%2 == 0 {
-				first, second := p.loadPair(at(w, 16+16*i))
-				raw = []value{first, second}
-				for _, r := range raw {
-					v = append(v, p.logic("and", r, mask))
-				}
-			} else {
-				for _, r := range raw {
-					v = append(v, p.shiftBytes("ushr", r, 4))
+				raw = p.walk(quantBlock, 16*i, 64)
+			}
+			for half, r := range raw {
+				if i%2 == 0 {
+					v[half] = p.logic("and", r, mask)
+				} else {
+					v[half] = p.shiftBytes("ushr", r, 4)
 				}
 			}
-			return v, 32 * place, scales[i/4], i % 4
+			return v, 32 * place, scales[i/4], [2]int{i % 4, i % 4}
 		}
 		return u
 	}}
@@ -285,27 +191,29 @@ func (p *products) q4k() superOf {
 
 func (p *products) q2k() superOf {
 	mask, three := p.same(15), p.same(3)
-	return superOf{half: 80, low: 32, row: 32, offsets: true, unpack: func(w int) unpacked {
-		b := p.load(at(w, 0))
+	return superOf{start: 16, half: 80, offsets: true, turnsRows: 1, turnsColumns: 2, by: 32, unpack: func() unpacked {
+		b := p.load(at(quantBlock, -16))
 		low, high := p.logic("and", b, mask), p.shiftBytes("ushr", b, 4)
 		offsets := []value{p.mixed("uxtl", "8h", high), p.mixed("uxtl2", "8h", high)}
 		scales := p.longs([2]value{p.mixed("uxtl", "8h", low), p.mixed("uxtl2", "8h", low)})
-		u := unpacked{pieces: 16, scales: scales[:], words: offsets}
+		u := unpacked{scales: scales[:], offsets: p.sumsTimes(offsets)}
 		var raw [2]value
-		u.piece = func(i int, scales []value, w, high int) ([]value, int, value, int) {
-			part, k, half := i/8, i%8/2, i%2
+		u.piece = func(i int) (v [2]value, at int, scale value, lanes [2]int) {
+			part, k := i/4, i%4
 			if k == 0 {
-				raw[half] = p.load(at(w, 16+32*part+16*half))
+				raw = p.walk(quantBlock, 32*part, 32)
 			}
-			v := raw[half]
-			if k > 0 {
-				v = p.shiftBytes("ushr", v, 2*k)
+			for half := range v {
+				v[half] = raw[half]
+				if k > 0 {
+					v[half] = p.shiftBytes("ushr", v[half], 2*k)
+				}
+				if k < 3 {
+					v[half] = p.logic("and", v[half], three)
+				}
 			}
-			if k < 3 {
-				v = p.logic("and", v, three)
-			}
-			place := [8]int{0, 2, 4, 6, 1, 3, 5, 7}[i/2] // 32 elements from 32(i/2) on
-			return []value{v}, 32*place + 16*half, scales[i/4], i % 4
+			place := [8]int{0, 2, 4, 6, 1, 3, 5, 7}[i]
+			return v, 32 * place, scales[i/2], [2]int{2 * i % 4, 2*i%4 + 1}
 		}
 		return u
 	}}
@@ -313,37 +221,37 @@ func (p *products) q2k() superOf {
 
 func (p *products) q6k() superOf {
 	mask, two := p.same(15), p.same(0x30)
-	return superOf{half: 208, odd: 2, low: 64, high: 32, row: 128, unpack: func(w int) unpacked {
-		b := p.load(at(w, 192))
+	return superOf{half: 208, turnsRows: 1, turnsColumns: 2, by: 128, unpack: func() unpacked {
+		b := p.load(at(quantBlock, 192))
+		p.general("ADD $128, R%d, R%d", quantBlock, quantFurther)
 		words := [2]value{p.mixed("sxtl", "8h", b), p.mixed("sxtl2", "8h", b)}
 		scales := p.longs(words)
-		u := unpacked{pieces: 16, scales: scales[:], words: words[:]}
-		var low [4]value
-		var upper [2]value
-		u.piece = func(i int, scales []value, w, high int) ([]value, int, value, int) {
-			part, k := i/8, i%8
-			var v, top value
+		u := unpacked{scales: scales[:], minus32: p.sumsTimes(words[:])}
+		var low [2][2]value
+		var high [2]value
+		u.piece = func(i int) (v [2]value, at int, scale value, lanes [2]int) {
+			part, k := i/4, i%4
+			if k == 0 {
+				high = p.walk(quantFurther, 32*part, 32)
+			}
 			if k < 2 {
-				upper[k] = p.load(at(high, 128+32*part+16*k))
+				low[k] = p.walk(quantBlock, 64*part+32*k, 64)
 			}
-			if k < 4 {
-				low[k] = p.load(at(w, 64*part+16*k))
-				v = p.logic("and", low[k], mask)
-			} else {
-				v = p.shiftBytes("ushr", low[k-4], 4)
+			for half, h := range high {
+				if k < 2 {
+					v[half] = p.logic("and", low[k][half], mask)
+				} else {
+					v[half] = p.shiftBytes("ushr", low[k-2][half], 4)
+				}
+				switch k {
+				case 0, 1:
+					h = p.shiftBytes("shl", h, 4-2*k)
+				case 3:
+					h = p.shiftBytes("ushr", h, 2)
+				}
+				v[half] = p.logic("orr", v[half], p.logic("and", h, two))
 			}
-			switch h := upper[k%2]; k / 2 {
-			case 0:
-				top = p.shiftBytes("shl", h, 4)
-			case 1:
-				top = p.shiftBytes("shl", h, 2)
-			case 2:
-				top = h
-			case 3:
-				top = p.shiftBytes("ushr", h, 2)
-			}
-			v = p.logic("orr", v, p.logic("and", top, two))
-			return []value{v}, 16 * i, scales[i/4], i % 4
+			return v, 32 * i, scales[i/2], [2]int{2 * i % 4, 2*i%4 + 1}
 		}
 		return u
 	}}
@@ -351,10 +259,11 @@ func (p *products) q6k() superOf {
 
 // iq2 looks the book up: there is no arithmetic that makes its vectors.
 func (p *products) iq2() superOf {
-	return superOf{half: 0, low: 32, row: 128, unpack: func(w int) unpacked {
-		u := unpacked{pieces: 8}
-		u.piece = func(i int, scales []value, w, high int) ([]value, int, value, int) {
-			p.general("MOVD %d(R%d), R%d", 2+8*i, w, g0)
+	return superOf{start: 2, turnsRows: 4, turnsColumns: 4, by: 64, unpack: func() unpacked {
+		u := unpacked{}
+		u.piece = func(i int) (v [2]value, at int, scale value, lanes [2]int) {
+			suffix, from := p.step(quantBlock, 8*i, 16)
+			p.general("MOVD%s %v, R%d", suffix, from, g0)
 			look := func(table, bit, bits int) value {
 				p.general("UBFX $%d, R%d, $%d, R%d", bit, g0, bits, g1)
 				d := p.fresh()
@@ -363,16 +272,14 @@ func (p *products) iq2() superOf {
 				}, d)
 				return d
 			}
-			var v []value
-			for half := range 2 {
+			for half := range v {
 				first, second := look(quantBookAt, 16*half, 8), look(quantBookAt, 16*half+8, 8)
 				plus, minus := look(quantSigns, 32+14*half, 7), look(quantSigns, 39+14*half, 7)
-				v = append(v, p.mixed("mul", "16b", p.arrange("VZIP1", "D2", first, second), p.arrange("VZIP1", "D2", plus, minus)))
+				v[half] = p.mixed("mul", "16b", p.arrange("VZIP1", "D2", first, second), p.arrange("VZIP1", "D2", plus, minus))
 			}
-			p.general("LSR $60, R%d, R%d", g0, g0)
-			p.general("ADD R%d, R%d, R%d", g0, g0, g0)
-			p.general("ADD $1, R%d, R%d", g0, g0)
-			return v, 32 * i, p.fromGeneral("FMOVS", g0), 0
+			p.general("LSR $59, R%d, R%d", g0, g0) // twice the upper 4 bits, plus 1
+			p.general("ORR $1, R%d, R%d", g0, g0)
+			return v, 32 * i, p.fromGeneral("FMOVS", g0), lanes
 		}
 		return u
 	}}

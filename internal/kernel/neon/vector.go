@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Offsets of the fields of type vectorArgs in the kernel package, which checks
@@ -218,6 +219,10 @@ func (f *file) single(free int, do func(b *block)) {
 		panic("neon: too few registers")
 	}
 	for _, text := range texts {
+		if label, ok := strings.CutSuffix(text, ":"); ok {
+			f.label(label)
+			continue
+		}
 		f.line("%s", text)
 	}
 }
