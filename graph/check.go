@@ -7,12 +7,13 @@ import (
 )
 
 // Check returns an error if p is not a program: an input is given twice, a
-// value is used before its equation or defined by two, a result's Def or Index
-// is wrong, its type is not the one that the primitive infers, or an output is
-// defined nowhere. It checks the programs that p's equations refer to as well.
+// value is used before its equation or defined by two equations, a result's
+// Def or Index is wrong, a result's type is not the one that the primitive
+// infers, or an output is not defined. Check also checks the programs that p's
+// equations refer to.
 //
-// Passes are held to it in tests. The error shows the failing equation with
-// those before and behind it, and their source lines.
+// Tests run Check after every pass. The error shows the failing equation with
+// the equations before and after it, and their source lines.
 func Check(p *Program) error {
 	if p == nil {
 		return errors.New("graph: check: program is nil")
@@ -140,7 +141,8 @@ func (c *checker) equation(e *Eqn, defined map[*Value]bool) error {
 
 func valid(t Type) bool { return t.Check() == nil }
 
-// at returns err as one about equation i of p, shown among its neighbours.
+// at returns an error that says err about equation i of p and shows the
+// equation among its neighbours.
 func (c *checker) at(p *Program, i int, err error) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "program %s, equation %d of %d:", p.Name, i+1, len(p.Eqns))

@@ -19,8 +19,8 @@ const (
 	F32
 	F64
 
-	// Weights in blocks, as GGUF files hold them: package quant has their layouts.
-	// A block is along the last dimension, which is a multiple of it.
+	// Weights in blocks, as in GGUF files; package quant has their layouts. Blocks
+	// lie along the last dimension, whose size is a multiple of the block's.
 	Q8_0
 	Q4_K
 	Q6_K
@@ -32,7 +32,7 @@ const (
 var dtypes = [...]struct {
 	name  string
 	size  int // bytes of an element, or of a block
-	block int // elements of a block, 0 for types without
+	block int // elements of a block, 0 for types without blocks
 }{
 	NoDType: {"none", 0, 0},
 	Bool:    {"bool", 1, 0},
@@ -60,8 +60,8 @@ func (d DType) String() string {
 	return fmt.Sprintf("dtype(%d)", uint8(d))
 }
 
-// Size returns the bytes that one element takes, 0 for blocks, whose elements
-// have no memory of their own.
+// Size returns the bytes that one element takes. It is 0 for types in blocks,
+// whose elements have no memory of their own.
 func (d DType) Size() int {
 	if int(d) < len(dtypes) && dtypes[d].block == 0 {
 		return dtypes[d].size
@@ -88,7 +88,7 @@ func (d DType) IsFloat() bool { return d >= F16 && d <= F64 }
 // IsInt reports whether d is one of u8, u32, i32 and i64.
 func (d DType) IsInt() bool { return d >= U8 && d <= I64 }
 
-// ParseDType returns the element type of that name.
+// ParseDType returns the element type with this name, as String prints it.
 func ParseDType(name string) (DType, error) {
 	for d := Bool; int(d) < len(dtypes); d++ {
 		if dtypes[d].name == name {

@@ -19,8 +19,8 @@ func EqualPrimitive(a, b Primitive) bool {
 	return equalValue(structOf(a), structOf(b))
 }
 
-// equalValue compares two values of one type. It reads unexported fields, so
-// it uses no Interface().
+// equalValue compares two values of one type. It does not call Interface(),
+// because it also reads unexported fields.
 func equalValue(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Invalid:

@@ -8,12 +8,12 @@ import (
 // Error is a mistake in a program, at the user's line.
 type Error struct {
 	Pos  Pos
-	Prim string // the primitive's name, "" where no equation is concerned
+	Prim string // the primitive's name, "" if the mistake is not in an equation
 	Args string // the argument types as printed, placement included if known
 	Err  error
 }
 
-// newError returns an Error about an equation with arguments of these types.
+// newError returns an Error about an equation whose arguments have the types in.
 func newError(pos Pos, prim Primitive, in []Type, err error) *Error {
 	args := make([]string, len(in))
 	for i, t := range in {
@@ -31,22 +31,22 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// buildError carries an error out of model code. Only Trace recovers it, so
-// that model code stays arithmetic. It is an error so that a panic outside of
-// any trace prints what is wrong.
+// buildError is the panic that carries an error out of model code, so that
+// model code need not handle errors. Only Trace recovers it. It is an error so
+// that a panic outside of any trace prints what is wrong.
 type buildError struct{ err error }
 
 func (e buildError) Error() string { return e.err.Error() }
 
-// Fail stops the trace that runs with an error at the line that it is called
-// from or, in builders that call Helper, at their caller's. It is for builders
-// that find a mistake before there is an equation to blame.
+// Fail stops the running trace with an error at the line that calls Fail or,
+// inside a builder that calls Helper, at the line that calls the builder. It is
+// for builders that find a mistake before they have added an equation.
 func Fail(format string, args ...any) {
 	panic(buildError{&Error{Pos: caller(nil), Err: fmt.Errorf(format, args...)}})
 }
 
-// FailAt stops the trace that runs with an error about the equation e. It is
-// for engines and rules that find e at fault while they build on its behalf.
+// FailAt stops the running trace with an error about the equation e. It is for
+// engines and rules that find a mistake in e while they build equations for it.
 func FailAt(e *Eqn, err error) {
 	panic(buildError{newError(e.Pos, e.Prim, e.InTypes(), err)})
 }

@@ -1,8 +1,8 @@
 package graph
 
-// Grammar is the text form of programs in EBNF, as the Go specification writes
-// it. A file is read by Parse, which returns its last program, and written by
-// Program.String.
+// Grammar is the grammar of the text form of programs, in the EBNF of the Go
+// specification. Parse reads a file and returns its last program;
+// Program.String writes a file.
 const Grammar = `file      = { newline } program { newline program } .
 program   = "program" name "(" [ input { "," input } ] ")" "{" newline
             { equation newline } "return" [ name { "," name } ] newline "}" newline .

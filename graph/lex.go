@@ -16,7 +16,7 @@ const (
 	tokNumber // -1, 2.5e-07, -inf; inf and nan are names
 	tokString
 	tokPunct
-	tokBad // text is what is wrong with it
+	tokBad // text says what is wrong
 )
 
 type token struct {
@@ -38,7 +38,7 @@ func (t token) String() string {
 	return strconv.Quote(clip(t.text))
 }
 
-// clip keeps an error readable when the text in it is long.
+// clip shortens a long text, so that an error that quotes it is readable.
 func clip(s string) string {
 	const most = 40
 	if len(s) <= most {
@@ -51,7 +51,7 @@ func clip(s string) string {
 	return s[:n] + "..."
 }
 
-// lexer cuts a text into tokens. After tokBad it is not used any more.
+// lexer cuts a text into tokens. It is not used after it has returned tokBad.
 type lexer struct {
 	src  string
 	line int
@@ -145,7 +145,7 @@ func (l *lexer) bad(format string, args ...any) token {
 func letter(c byte) bool { return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 func digit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// wordLen returns how many letters and digits s begins with.
+// wordLen returns the number of letters and digits that s begins with.
 func wordLen(s string) int {
 	n := 0
 	for n < len(s) && (letter(s[n]) || digit(s[n])) {

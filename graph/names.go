@@ -2,15 +2,16 @@ package graph
 
 import "strconv"
 
-// Names returns the names that p's values are printed with: identifiers, each
-// given once, the same for the same program.
+// Names returns the names that p's values are printed with. They are
+// identifiers, no two values have the same one, and the same program always
+// gets the same names.
 //
-// An input or a result with a Name has that name, with _ for each character
-// that an identifier cannot have. Where several values share a name the first
-// has it, inputs before results, and the others are name_1, name_2 and so on.
-// Results without a Name are v1, v2, ... in order, without the names that are
-// taken. Names of that form belong to the printer: a result whose Name is v7
-// counts as one without.
+// An input or a result with a Name is printed with that name, with _ for each
+// character that an identifier cannot have. Where several values share a name,
+// the first keeps it, inputs before results, and the others are called name_1,
+// name_2 and so on. Results without a Name are called v1, v2, ... in order;
+// names that are taken are left out. Names of that form belong to the printer:
+// a result whose Name is v7 is treated as a result without a Name.
 func (p *Program) Names() map[*Value]string {
 	type named struct {
 		v    *Value
@@ -26,7 +27,8 @@ func (p *Program) Names() map[*Value]string {
 		return true
 	}
 
-	// First all names as they are, so that a suffix never takes a given name.
+	// Names without a suffix come first, so that a name with a suffix never
+	// takes a name that the user gave.
 	var same []named
 	var unnamed []*Value
 	seen := make(map[*Value]bool)
@@ -73,7 +75,8 @@ func (p *Program) Names() map[*Value]string {
 	return names
 }
 
-// numbered reports whether name has the form of the printer's own: v1.
+// numbered reports whether name has the form of the names that the printer
+// makes: v1.
 func numbered(name string) bool {
 	if len(name) < 2 || name[0] != 'v' {
 		return false
@@ -86,8 +89,8 @@ func numbered(name string) bool {
 	return true
 }
 
-// sanitise returns name with _ for what an identifier cannot have, and in
-// front of a digit that begins it.
+// sanitise returns name with _ for each character that an identifier cannot
+// have, and with _ in front if it begins with a digit.
 func sanitise(name string) string {
 	if identifier(name) {
 		return name

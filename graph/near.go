@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// near returns "; did you mean a or b?" with the names that are one or two
-// typing mistakes from name, "" if there are none.
+// near returns "; did you mean a or b?" with the names that differ from name by
+// one or two typing mistakes, "" if there are none.
 func near(name string, names iter.Seq[string]) string {
 	most := min(2, len(name)/2)
 	if len(name) > 100 { // not a typing mistake, and distance takes the square
@@ -27,7 +27,7 @@ func near(name string, names iter.Seq[string]) string {
 }
 
 // distance returns how many bytes have to be inserted, removed, replaced or
-// swapped with their neighbour to make b of a (optimal string alignment).
+// swapped with their neighbour to turn a into b (optimal string alignment).
 func distance(a, b string) int {
 	var before []int
 	last := make([]int, len(b)+1)

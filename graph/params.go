@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Param is one static parameter of a primitive, as the text form has it.
+// Param is one static parameter of a primitive, as the text form writes it.
 type Param struct {
 	Key  string // the field's name in snake case: LHSContract is lhs_contract
 	Kind string // "integer", "list of integers", ...; "" for a Go type that the text form cannot hold
@@ -30,8 +30,8 @@ func Params(p Primitive) []Param {
 	return ps
 }
 
-// ParamString returns p's non-zero parameters as a program prints them behind
-// the arguments: " k=2 axis=1", "" if there are none.
+// ParamString returns p's non-zero parameters as a program prints them after
+// the arguments: " k=2 axis=1", or "" if there are none.
 func ParamString(p Primitive) string {
 	return string(appendParams(nil, p, programName))
 }
@@ -86,7 +86,7 @@ type field struct {
 // structOf returns the struct that implements p.
 func structOf(p Primitive) reflect.Value { return reflect.Indirect(reflect.ValueOf(p)) }
 
-// fields returns the exported fields of the struct v, settable where v is.
+// fields returns the exported fields of the struct v. They can be set if v can.
 func fields(v reflect.Value) []field {
 	if v.Kind() != reflect.Struct {
 		return nil
@@ -119,8 +119,8 @@ func snake(name string) string {
 	return b.String()
 }
 
-// kindName describes the values of Go type t to a person, "" for a type that
-// the text form cannot hold.
+// kindName returns a phrase for the values of Go type t, for use in messages.
+// It is "" for a type that the text form cannot hold.
 func kindName(t reflect.Type, plural bool) string {
 	s := ""
 	if plural {
@@ -151,8 +151,8 @@ func kindName(t reflect.Type, plural bool) string {
 	return ""
 }
 
-// zero reports whether a program omits v. Negative zero is printed, and a nil
-// list is an empty one.
+// zero reports whether v is zero, so that a program omits it. Negative zero is
+// not zero here; an empty list is, nil or not.
 func zero(v reflect.Value) bool {
 	switch {
 	case v.Kind() == reflect.Slice:
@@ -164,7 +164,7 @@ func zero(v reflect.Value) bool {
 }
 
 // appendValue appends v as the text form writes it. A value that the text form
-// cannot hold is written as <type>, which no parser takes.
+// cannot hold is written as <type>, which Parse rejects.
 func appendValue(b []byte, v reflect.Value, name func(*Program) string) []byte {
 	switch {
 	case kindName(v.Type(), false) == "", v.Type() == programType && v.IsNil():

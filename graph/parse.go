@@ -15,13 +15,14 @@ import (
 // of Grammar. Its equations carry the positions of their lines in file, and
 // Parse(file, p.String()) prints as p does.
 //
-// Primitives are looked up by name in lib, whose elements are prototypes: the
-// equation's primitive is a copy of one, unexported fields included, with the
-// parameters of the text and zero for the others. Those of Structural are always
-// known.
+// Primitives are looked up by name in lib, whose elements are prototypes. An
+// equation's primitive is a copy of the prototype, unexported fields included;
+// parameters that the text gives are set, all others are zero. The primitives
+// of Structural are always known.
 //
-// Mistakes in the text come back as an *Error at its line, those that
-// primitives find in their arguments too. An empty file is called "text".
+// Mistakes in the text, and mistakes that primitives find in their arguments,
+// are returned as an *Error at the line of the text. If file is "", errors call
+// it "text".
 func Parse(file, src string, lib ...Primitive) (*Program, error) {
 	progs, err := ParseAll(file, src, lib...)
 	if err != nil {
@@ -30,8 +31,8 @@ func Parse(file, src string, lib ...Primitive) (*Program, error) {
 	return progs[len(progs)-1], nil
 }
 
-// ParseAll is Parse that returns every program of the text, of which there is
-// at least one, in order.
+// ParseAll is like Parse but returns all programs of the text in order. There
+// is at least one.
 func ParseAll(file, src string, lib ...Primitive) (progs []*Program, err error) {
 	p := &parser{file: file, lex: lexer{src, 1}, lib: make(map[string]Primitive), progs: make(map[string]*Program)}
 	if file == "" {
@@ -69,17 +70,17 @@ func ParseAll(file, src string, lib ...Primitive) (progs []*Program, err error) 
 	return progs, nil
 }
 
-// parser reads one file by recursive descent. The grammar does not nest but
-// for lists, whose depth the Go type of the parameter gives.
+// parser reads one file by recursive descent. Nothing in the grammar nests
+// except lists, whose depth the Go type of the parameter determines.
 type parser struct {
 	file  string
 	lex   lexer
-	tok   token // the token to be read
-	after token // the one behind it
+	tok   token // the current token, which is read next
+	after token // the token after tok
 	lib   map[string]Primitive
 	progs map[string]*Program
 
-	// Of the program that is being read:
+	// For the program that is being read:
 	tr     *Tracer
 	values map[string]*Value
 	lines  map[string]int // where each value is defined
@@ -89,7 +90,7 @@ func (p *parser) failf(line int, format string, args ...any) {
 	panic(buildError{&Error{Pos: Pos{p.file, line}, Err: fmt.Errorf(format, args...)}})
 }
 
-// next drops the current token and returns it.
+// next returns the current token and moves on to the one after it.
 func (p *parser) next() token {
 	t := p.tok
 	p.tok = p.after
@@ -134,7 +135,8 @@ func (p *parser) skipLines() {
 	}
 }
 
-// list reads items between commas up to the punctuation end, which it leaves.
+// list reads items with commas between them, up to the punctuation end. It does
+// not read end itself.
 func (p *parser) list(end string, item func(i int)) {
 	for i := 0; !p.is(end); i++ {
 		if i > 0 {
@@ -212,7 +214,7 @@ func (p *parser) valueName(what string) token {
 
 func (p *parser) define(n token, v *Value) { p.values[n.text] = v }
 
-// use reads the name of a value that is defined above.
+// use reads the name of a value that has been defined above.
 func (p *parser) use(what string) *Value {
 	n := p.name("the name of " + what)
 	v := p.values[n.text]
@@ -309,9 +311,9 @@ func (p *parser) equation() {
 	}
 }
 
-// guard runs fn and returns its panic as an error. Infer is to return errors
-// for whatever a text can say; this is for the primitive that forgets a case,
-// so that a text still cannot stop the process.
+// guard runs fn and returns its panic as an error. Infer must return an error
+// for any mistake that a text can contain. If a primitive misses a case, guard
+// keeps the text from stopping the process.
 func guard(fn func()) (err error) {
 	defer func() {
 		switch r := recover(); r := r.(type) {
@@ -326,8 +328,8 @@ func guard(fn func()) (err error) {
 	return nil
 }
 
-// params reads the parameters up to the end of the line and returns proto with
-// them.
+// params reads the parameters up to the end of the line and returns a copy of
+// proto with these parameters.
 func (p *parser) params(proto Primitive) Primitive {
 	prim := reflect.New(structOf(proto).Type()).Elem()
 	prim.Set(structOf(proto))
@@ -370,7 +372,8 @@ func keys(fs []field) string {
 	return strings.Join(ks, " ")
 }
 
-// value reads the value of a parameter into v, whose Go type says what it is.
+// value reads the value of a parameter into v. The Go type of v says which kind
+// of value the text must have.
 func (p *parser) value(what string, v reflect.Value) {
 	kind := kindName(v.Type(), false)
 	if kind == "" {
@@ -378,7 +381,7 @@ func (p *parser) value(what string, v reflect.Value) {
 	}
 	tok := p.tok
 	wrong := func() { p.failf(tok.line, "%s: found %s, want %s", what, tok, article(kind)) }
-	// check takes the error of strconv on tok.
+	// check reports err, which strconv returned for tok.
 	check := func(err error) {
 		switch {
 		case errors.Is(err, strconv.ErrRange):
@@ -451,7 +454,8 @@ func (p *parser) value(what string, v reflect.Value) {
 	p.next()
 }
 
-// article returns the kind or Go type with a or an; for a boolean, both of them.
+// article returns noun, a kind or a Go type, with "a" or "an" in front. For a
+// boolean it returns both possible values.
 func article(noun string) string {
 	if noun == "boolean" {
 		return "true or false"

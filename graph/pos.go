@@ -24,9 +24,9 @@ func (p Pos) String() string {
 	return filepath.Base(p.File) + ":" + strconv.Itoa(p.Line)
 }
 
-// Helper marks the function that calls it as a builder: its equations, and the
-// mistakes that it reports with Fail, carry the line of its caller. It is what
-// testing.T.Helper is for tests, and is called first of all:
+// Helper marks the function that calls it as a builder: the equations that the
+// function adds, and the mistakes that it reports with Fail, carry the line of
+// the function's caller. It is like testing.T.Helper for tests. Call it first:
 //
 //	func Linear(x, w, b *graph.Value) *graph.Value {
 //		graph.Helper()
@@ -34,9 +34,9 @@ func (p Pos) String() string {
 //		return primitives.Add(y, primitives.BroadcastTo(b, y.Type.Shape...))
 //	}
 //
-// A function that applies a primitive of its own package, or one of Structural, is a
-// builder without Helper, unless Trace called it. A closure is a function of its own: one that
-// builds inside a builder calls Helper itself.
+// A function that applies a primitive of its own package, or a primitive of Structural, is a
+// builder without calling Helper, unless Trace called it. A closure is a separate function: a
+// closure that adds equations inside a builder calls Helper itself.
 func Helper() {
 	var pc [1]uintptr
 	if runtime.Callers(2, pc[:]) == 0 {
@@ -60,17 +60,17 @@ func Helper() {
 }
 
 // marks are the places in the code that have called Helper, and the names of the
-// functions that these are in.
+// functions that contain these places.
 type marks struct {
 	at        map[uintptr]bool
 	functions map[string]bool
 }
 
-// helpers only grows, and at most by the calls of Helper that the program's text has.
+// helpers only grows. It holds at most one place for each call of Helper in the source.
 var helpers atomic.Pointer[marks]
 
 // caller returns the line of the innermost function outside this package that is
-// no builder. p is the primitive that is applied, nil for none.
+// not a builder. p is the primitive that is applied, nil if there is none.
 func caller(p Primitive) Pos {
 	here, home := packageOf(reflect.TypeFor[Tracer]()), ""
 	if p != nil {
@@ -78,7 +78,7 @@ func caller(p Primitive) Pos {
 	}
 	marked := helpers.Load()
 	var last, builder Pos
-	applies := true // whether the next frame is of the function that applies p
+	applies := true // whether the next frame is that of the function that applies p
 	var pcs [8]uintptr
 	for skip := 2; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
@@ -109,7 +109,7 @@ func caller(p Primitive) Pos {
 	}
 }
 
-// packageOf returns the package of a type as it stands in the names of functions.
+// packageOf returns the package of a type, spelled as in the names of functions.
 func packageOf(t reflect.Type) string {
 	pkg := t.PkgPath()
 	slash := strings.LastIndexByte(pkg, '/')

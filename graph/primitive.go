@@ -12,21 +12,22 @@ import "fmt"
 type Primitive interface {
 	// Name returns the name that programs use, such as dot_general.
 	Name() string
-	// Infer returns the types of the results for arguments of these types.
+	// Infer returns the types of the results for arguments of the types in.
 	// The error says what was wanted and what to do; the caller adds the
 	// source line, the name and the argument types.
 	Infer(in []Type) ([]Type, error)
 }
 
-// Blocks is implemented by primitives that know element types in blocks: those
-// that are given weights, convert them or move them. All others neither take nor
-// make them, whatever they infer.
+// Blocks is implemented by primitives that support element types in blocks:
+// primitives that multiply with weights, convert them or move them. For all
+// others, arguments and results in blocks are errors, whatever Infer returns.
 type Blocks interface {
 	Primitive
 	Blocks()
 }
 
-// infer is p.Infer for types that p knows.
+// infer calls p.Infer and returns an error for types in blocks that p does not
+// support.
 func infer(p Primitive, in []Type) ([]Type, error) {
 	if _, ok := p.(Blocks); ok {
 		return p.Infer(in)
@@ -45,7 +46,7 @@ func infer(p Primitive, in []Type) ([]Type, error) {
 	return out, err
 }
 
-// Doc describes a primitive for its reader. The reference page is made of it.
+// Doc describes a primitive to users. The reference page is made from it.
 type Doc struct {
 	Args    string // argument types, such as "x f[..,D], gain f[D]"
 	Results string // result types, such as "f[..,D]"

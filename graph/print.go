@@ -2,18 +2,19 @@ package graph
 
 import "strconv"
 
-// PrintOptions change how Print writes a program. The zero PrintOptions give
-// the text form that Parse reads.
+// PrintOptions change how Print writes a program. With the zero PrintOptions,
+// Print writes the text form that Parse reads.
 type PrintOptions struct {
-	// Type, if set, gives the text behind each binder in place of the value's
-	// type, such as the placed type f32[16@ep,8]. For "" the type is printed.
+	// Type, if not nil, returns the text that stands in place of the type where
+	// a value is defined, such as the placed type f32[16@ep,8]. If it returns ""
+	// the type is printed.
 	Type func(*Value) string
 	// Pos adds the source line of each equation as a comment: # moe.go:24.
 	Pos bool
 }
 
 // String returns p's text form (see Grammar): the programs that p's equations
-// refer to, callees first and each of them once, and then p.
+// refer to, each once and callees first, and then p.
 func (p *Program) String() string { return p.Print(PrintOptions{}) }
 
 // Print is String with options.
@@ -54,8 +55,8 @@ func reachable(p *Program) []*Program {
 	return order
 }
 
-// programNames gives each program its own name. The last of them, which is the
-// one printed, keeps the name it has.
+// programNames gives each program its own name. The last program is the one
+// that is being printed: it keeps its name.
 func programNames(ps []*Program) map[*Program]string {
 	names := make(map[*Program]string)
 	taken := make(map[string]bool)
@@ -107,7 +108,7 @@ func (w *printer) program(p *Program) {
 	w.buf = append(w.buf, "\n}\n"...)
 }
 
-// eqn prints an equation, a broken one too, since the checker shows those.
+// eqn prints an equation. It also prints broken ones, since Check shows them.
 func (w *printer) eqn(e *Eqn) {
 	if e == nil || e.Prim == nil {
 		w.buf = append(w.buf, "<nil>"...)
@@ -158,7 +159,8 @@ func (w *printer) refs(vs []*Value) {
 	}
 }
 
-// ref prints a value's name, and <name> for one that the program does not have.
+// ref prints a value's name, or <name> for a value that the program does not
+// define.
 func (w *printer) ref(v *Value) {
 	switch name, ok := w.values[v]; {
 	case v == nil:

@@ -7,11 +7,11 @@ import (
 
 // Promote returns p with every float type replaced by d: in the types of its
 // inputs, in parameters that are element types, and in the programs that
-// parameters refer to. It computes the function that p rounds, so that its
-// derivative can be checked. Integers and booleans stay, and so do names and
-// positions.
+// parameters refer to. With a wider d the result computes p's function with
+// less rounding, so that tests can check p's derivative. Integers, booleans,
+// names and positions stay as they are.
 //
-// An error says which equation does not take the wider type.
+// An error says which equation does not accept the new type.
 func Promote(p *Program, d DType) (*Program, error) {
 	wide := func(t DType) DType {
 		if t.IsFloat() {
@@ -87,7 +87,7 @@ func promoted(p Primitive, wide func(DType) DType, progs map[*Program]*Program) 
 	return c.Interface().(Primitive)
 }
 
-// leaf returns the element type of nested lists.
+// leaf returns the type of the innermost elements of nested lists.
 func leaf(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Slice {
 		t = t.Elem()

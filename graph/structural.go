@@ -9,9 +9,9 @@ import (
 // Structural returns a prototype of each primitive that this package defines.
 func Structural() []Primitive { return []Primitive{FullOp{}, AddAnyOp{}, PlaceLikeOp{}, CustomOp{}} }
 
-// FullOp is the value with every element equal to Value. Its cotangent is
-// nothing, and it can be made in any placement, so engines use it for zeros
-// and ones. Value is given as f64 and rounded to DType.
+// FullOp returns an array with every element equal to Value. It has no
+// arguments, so gradients end there, and it can be made in any placement: engines
+// use it for zeros and ones. Value is rounded to DType.
 type FullOp struct {
 	Value float64
 	DType DType
@@ -34,9 +34,9 @@ func (FullOp) Doc() Doc {
 	return Doc{Results: "t[shape]", Formula: "y[...] = value", Params: "value: number; dtype: element type; shape: sizes"}
 }
 
-// AddAnyOp is the sum of its one or more arguments, added from left to right. The
-// gradient uses it where several cotangents reach one value; unlike add it
-// lets pending sums stay pending.
+// AddAnyOp returns the sum of its one or more arguments, added from left to right.
+// The gradient uses it where several cotangents reach one value. Unlike add it
+// leaves pending sums pending.
 type AddAnyOp struct{}
 
 func (AddAnyOp) Name() string { return "add_any" }
@@ -61,8 +61,8 @@ func (AddAnyOp) Doc() Doc {
 		Notes: "Sum of cotangents; sums that are pending over the same mesh axes stay pending."}
 }
 
-// PlaceLikeOp is its first argument, placed on the mesh as the second one is. The
-// engines put it on gradients, so that a gradient lies where its value lies.
+// PlaceLikeOp returns its first argument, placed on the mesh like the second one.
+// The engines apply it to gradients, so that a gradient is placed like its value.
 type PlaceLikeOp struct{}
 
 func (PlaceLikeOp) Name() string { return "place_like" }
@@ -90,7 +90,8 @@ type CustomOp struct {
 	VJP *Program
 }
 
-// Blocks says that arguments may be weights in blocks, which the function uses.
+// Blocks marks CustomOp as a primitive whose arguments may be weights in blocks,
+// which its function uses.
 func (CustomOp) Blocks() {}
 
 func (CustomOp) Name() string { return "custom_vjp" }
@@ -141,7 +142,8 @@ func sameTypes(got, want []Type) error {
 	return nil
 }
 
-// Inline returns p with every Call replaced by the equations of its Fn.
+// Inline returns p with every CustomOp replaced by the equations of its Fn, also
+// those inside a Fn. If p has none, Inline returns p itself.
 func Inline(p *Program) (*Program, error) {
 	found := false
 	for _, e := range p.Eqns {
@@ -169,7 +171,7 @@ func Inline(p *Program) (*Program, error) {
 				t.At(e.Pos, func() { out = t.Apply(e.Prim, in...) })
 			}
 			for i, v := range out {
-				// A function may return its argument, which has a name already.
+				// A function may return one of its arguments, which keeps its own name.
 				if e.Out[i].Name != "" && v.Def != nil && !slices.Contains(in, v) {
 					v.Name = e.Out[i].Name
 				}

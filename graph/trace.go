@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Tracer records equations as model code applies primitives to values. It is
-// used by one goroutine, inside Trace.
+// Tracer records equations while model code applies primitives to values. Only
+// one goroutine may use it, inside Trace.
 type Tracer struct {
 	prog   Program
 	byName map[string]bool // inputs
@@ -18,8 +18,8 @@ type Tracer struct {
 // Trace runs fn and returns the program that it built: fn's inputs in order of
 // declaration, its equations, and the values that it returns.
 //
-// Mistakes inside fn (wrong shapes, values of another trace) come back as an
-// *Error at the user's line. Panics of other origin pass through.
+// Mistakes inside fn (wrong shapes, values of another trace) are returned as an
+// *Error at the user's line. Trace does not recover other panics.
 func Trace(name string, fn func(*Tracer) []*Value) (p *Program, err error) {
 	t := &Tracer{prog: Program{Name: name}}
 	defer func() {
@@ -48,7 +48,7 @@ func Trace(name string, fn func(*Tracer) []*Value) (p *Program, err error) {
 	return t.Program(), nil
 }
 
-// Program returns what was recorded.
+// Program returns the program that was recorded so far.
 func (t *Tracer) Program() *Program {
 	p := t.prog
 	return &p
@@ -57,8 +57,8 @@ func (t *Tracer) Program() *Program {
 // Eqns returns the equations recorded so far. The slice is the tracer's own.
 func (t *Tracer) Eqns() []*Eqn { return t.prog.Eqns }
 
-// Input declares the next input of the program. Names of inputs are unique
-// identifiers, since callers bind arrays to them by name.
+// Input declares the next input of the program. The name must be an identifier
+// that no other input has, since callers bind arrays to inputs by name.
 func (t *Tracer) Input(name string, d DType, shape ...int) *Value {
 	typ := Type{d, append([]int(nil), shape...)}
 	switch {
@@ -84,8 +84,8 @@ func (t *Tracer) Input(name string, d DType, shape ...int) *Value {
 	return v
 }
 
-// At makes fn's equations carry the position pos, as rules do that add
-// equations on behalf of one that the user wrote.
+// At runs fn; the equations that fn adds carry the position pos. Rules use it
+// when they add equations for an equation that the user wrote.
 func (t *Tracer) At(pos Pos, fn func()) {
 	old := t.pos
 	t.pos = &pos
@@ -93,8 +93,8 @@ func (t *Tracer) At(pos Pos, fn func()) {
 	fn()
 }
 
-// Apply adds the equation p(in...) and returns its results. It is what
-// builders of primitives call; a mistake stops the trace.
+// Apply adds the equation p(in...) and returns its results. A mistake stops the
+// trace. Builders of primitives call it.
 func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 	pos := Pos{}
 	if t.pos != nil {
@@ -125,10 +125,10 @@ func (t *Tracer) Apply(p Primitive, in ...*Value) []*Value {
 		e.Out = append(e.Out, &Value{Type: typ, Def: e, Index: i, tr: t})
 	}
 	t.prog.Eqns = append(t.prog.Eqns, e)
-	return slices.Clone(e.Out) // the caller may write to its own list
+	return slices.Clone(e.Out) // the caller may write to the list that it gets
 }
 
-// owns returns an error if v is not one of the trace's values.
+// owns returns an error if v is not a value of this trace.
 func (t *Tracer) owns(v *Value) error {
 	if v.tr != t {
 		return fmt.Errorf("value %s %s belongs to another trace; pass it as an input", v.Name, v.Type)
@@ -139,8 +139,8 @@ func (t *Tracer) owns(v *Value) error {
 	return nil
 }
 
-// Apply adds the equation p(in...) to the trace of its arguments, of which
-// there is at least one, and returns the results.
+// Apply adds the equation p(in...) to the trace of its arguments and returns
+// the results. There must be at least one argument.
 func Apply(p Primitive, in ...*Value) []*Value {
 	for _, v := range in {
 		if v != nil && v.tr != nil {
@@ -150,11 +150,11 @@ func Apply(p Primitive, in ...*Value) []*Value {
 	panic(buildError{&Error{Pos: caller(p), Prim: p.Name(), Err: errors.New("no argument belongs to a trace")}})
 }
 
-// Apply1 is Apply for primitives with one result.
+// Apply1 is Apply for primitives with one result, which it returns.
 func Apply1(p Primitive, in ...*Value) *Value { return Apply(p, in...)[0] }
 
-// Replay applies p's equations to args, one per input of p, inside the trace
-// of t, and returns the values of p's results there.
+// Replay applies p's equations to args, one per input of p, in the trace t. It
+// returns the values of p's results in that trace.
 func (t *Tracer) Replay(p *Program, args []*Value) []*Value {
 	if len(args) != len(p.In) {
 		Fail("program %s is given %d arguments, want %d", p.Name, len(args), len(p.In))

@@ -9,14 +9,14 @@ import (
 )
 
 // Type is the element type and the global shape of a value. A nil or empty
-// Shape is a scalar. Types are immutable: no code writes to a Shape it did not
-// make.
+// Shape is that of a scalar. Types are immutable: code writes only to a Shape
+// that it has made itself.
 type Type struct {
 	DType DType
 	Shape []int
 }
 
-// T returns the type with that element type and shape.
+// T returns the type with element type d and the given shape. It keeps the list.
 func T(d DType, shape ...int) Type { return Type{d, shape} }
 
 // String prints the type as the text form does: f32[16,8], f32[] for a scalar.
@@ -46,15 +46,15 @@ func (t Type) Len() int {
 	return n
 }
 
-// Bytes returns the bytes that the elements take.
+// Bytes returns the bytes that the elements take together.
 func (t Type) Bytes() int64 {
 	n, size := t.DType.Block()
 	return int64(t.Len()/n) * int64(size)
 }
 
-// Units returns the shape of t in what its memory holds, and the bytes of each:
-// elements or, along the last dimension, blocks. What copies parts of arrays
-// copies units.
+// Units returns the shape of t counted in units, and the bytes of one unit. A
+// unit is what memory holds as a whole: an element, or for types in blocks a
+// block along the last dimension. Code that copies parts of arrays copies units.
 func (t Type) Units() (shape []int, bytes int) {
 	n, bytes := t.DType.Block()
 	if n == 1 || t.Rank() == 0 {
@@ -65,9 +65,9 @@ func (t Type) Units() (shape []int, bytes int) {
 	return shape, bytes
 }
 
-// Check reports what keeps values of type t from existing: no element type, a
-// negative size, a last dimension that is not whole blocks, more bytes than an
-// int64 counts.
+// Check returns an error if no value can have type t: there is no element type,
+// a size is negative, the last dimension is not a whole number of blocks, or
+// the number of bytes overflows an int64.
 func (t Type) Check() error {
 	if t.DType == NoDType || int(t.DType) >= len(dtypes) {
 		return fmt.Errorf("%s has no element type", t)
@@ -97,7 +97,7 @@ func (t Type) Equal(u Type) bool { return t.DType == u.DType && slices.Equal(t.S
 func (t Type) Fits() bool {
 	n := int64(max(t.DType.Size(), 1))
 	if t.DType.IsBlock() {
-		n = 2 // blocks have fewer bytes than twice their elements
+		n = 2 // blocks take less than 2 bytes per element
 	}
 	for _, d := range t.Shape {
 		if d < 0 {
@@ -111,5 +111,5 @@ func (t Type) Fits() bool {
 	return true
 }
 
-// With returns t with another element type.
+// With returns t with element type d. Both share the Shape.
 func (t Type) With(d DType) Type { return Type{d, t.Shape} }

@@ -4,7 +4,7 @@ package graph
 // once and belongs to the tracer or program that made it.
 type Value struct {
 	Type Type
-	// Name is the name given by the user, or "" for one that the printer makes.
+	// Name is the name that the user gave, "" if the printer makes one.
 	Name string
 	// Def is the equation that defines the value, nil for an input.
 	Def *Eqn
@@ -14,8 +14,8 @@ type Value struct {
 	tr *Tracer
 }
 
-// Tracer returns the tracer that made the value. Once its trace has ended it
-// takes no equation any more, and says so at the line that adds one.
+// Tracer returns the tracer that made the value. After the trace has ended, an
+// attempt to add an equation is an error at the line that adds it.
 func (v *Value) Tracer() *Tracer { return v.tr }
 
 // Rank returns the number of dimensions of v.
@@ -29,8 +29,8 @@ func (v *Value) Dim(i int) int {
 	return v.Type.Shape[i]
 }
 
-// Named gives v a name for the text form and returns v. A name that another
-// value of the program has is printed with a number behind it.
+// Named gives v a name for the text form and returns v. If another value of the
+// program has the same name, a number is printed after it.
 func (v *Value) Named(name string) *Value {
 	v.Name = name
 	return v
@@ -67,7 +67,7 @@ type Program struct {
 	Out  []*Value
 }
 
-// Input returns the input of that name, nil if there is none.
+// Input returns the input with this name, nil if there is none.
 func (p *Program) Input(name string) *Value {
 	for _, v := range p.In {
 		if v.Name == name {

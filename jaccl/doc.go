@@ -7,7 +7,7 @@
 // communicators by themselves. Packages below job find the processes of a job, have them
 // meet and watch them.
 //
-// Queue is the asynchronous form of all operations.
+// RequestQueue is the asynchronous form of all operations.
 //
 // Begin with Communicator and Group. Models do not call them: the collectives of a plan are
 // called by package runtime.

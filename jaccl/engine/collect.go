@@ -19,7 +19,7 @@ const (
 type sizes struct{ small, stage int }
 
 // operate runs one operation.
-func (g *end) operate(p *post) error {
+func (g *linkGroup) operate(p *post) error {
 	if pairwise(p.call.Op) {
 		return g.operatePair(p)
 	}
@@ -82,7 +82,7 @@ func (g *end) operate(p *post) error {
 }
 
 // operatePair runs an operation with one other member or two.
-func (g *end) operatePair(p *post) error {
+func (g *linkGroup) operatePair(p *post) error {
 	if p.to == g.rank() { // and so is from
 		copy(p.dst, p.src)
 		return nil
@@ -111,14 +111,14 @@ func (g *end) operatePair(p *post) error {
 }
 
 // give adds b to what the next step sends to peer k, in the order of x.Peers.
-func (g *end) give(k int, b []byte) {
+func (g *linkGroup) give(k int, b []byte) {
 	if len(b) > 0 {
 		g.x.Send[k] = append(g.x.Send[k], b)
 	}
 }
 
 // take adds b to what the next step fills with what comes from peer k.
-func (g *end) take(k int, b []byte) {
+func (g *linkGroup) take(k int, b []byte) {
 	if len(b) > 0 {
 		g.x.Recv[k] = append(g.x.Recv[k], b)
 	}
@@ -126,7 +126,7 @@ func (g *end) take(k int, b []byte) {
 
 // step runs one exchange with all members, of what has been given and taken, and
 // with the head if it has not been sent.
-func (g *end) step() error {
+func (g *linkGroup) step() error {
 	if err := g.e.exchange(&g.x); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (g *end) step() error {
 }
 
 // reduceAtOnce has every member send all it has to all others.
-func (g *end) reduceAtOnce(p *post) error {
+func (g *linkGroup) reduceAtOnce(p *post) error {
 	n := len(p.src)
 	room := g.e.room.of((g.Size() - 1) * stride(n))
 	g.srcs[g.index] = p.src
@@ -158,7 +158,7 @@ func (g *end) reduceAtOnce(p *post) error {
 // reduceInBlocks has member i reduce segment i and send the result to all. It goes
 // in rounds: with a block of elements to be reduced travels the result of the one
 // before.
-func (g *end) reduceInBlocks(p *post) error {
+func (g *linkGroup) reduceInBlocks(p *post) error {
 	n, size := len(p.src), g.Size()
 	r, _ := reductionOf(p.call.Op)
 	lo, hi := segment(n, g.index, size)
@@ -192,7 +192,7 @@ func (g *end) reduceInBlocks(p *post) error {
 }
 
 // scatterInBlocks has every member reduce its part, block by block.
-func (g *end) scatterInBlocks(p *post) error {
+func (g *linkGroup) scatterInBlocks(p *post) error {
 	n, block := len(p.dst), g.block()
 	room := g.e.room.of((g.Size() - 1) * min(stride(n), block))
 	r, _ := reductionOf(p.call.Op)
@@ -213,7 +213,7 @@ func (g *end) scatterInBlocks(p *post) error {
 }
 
 // broadcastAtOnce has root send everything to everybody.
-func (g *end) broadcastAtOnce(p *post) error {
+func (g *linkGroup) broadcastAtOnce(p *post) error {
 	for k := range g.of {
 		if p.root == g.rank() {
 			g.give(k, p.src)
@@ -226,7 +226,7 @@ func (g *end) broadcastAtOnce(p *post) error {
 
 // broadcastInBlocks has root send every other member a segment, which that passes
 // on: root sends no byte twice. With a block travels the one before.
-func (g *end) broadcastInBlocks(p *post) error {
+func (g *linkGroup) broadcastInBlocks(p *post) error {
 	n, size := len(p.src), g.Size()-1
 	root := slices.Index(g.ranks, p.root)
 	part := func(i int) []byte { // that member i, not root, passes on
@@ -260,7 +260,7 @@ func (g *end) broadcastInBlocks(p *post) error {
 }
 
 // block is how much of a segment travels at a time, in bytes: whole cache lines.
-func (g *end) block() int { return max(g.e.stage/(g.Size()-1)/64*64, 64) }
+func (g *linkGroup) block() int { return max(g.e.stage/(g.Size()-1)/64*64, 64) }
 
 // stride is n bytes and as many more as keep what follows them aligned.
 func stride(n int) int { return (n + 63) / 64 * 64 }

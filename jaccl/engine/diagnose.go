@@ -85,7 +85,7 @@ func (e *engine) onHosts(f *failure) *failure {
 
 // diagnose poisons the job for an operation that ended with err and returns the
 // job's failure. ctx is the caller's, x the exchange that the operation was at.
-func (e *engine) diagnose(ctx context.Context, g *end, x *link.Exchange, c collective.Call, err error) *failure {
+func (e *engine) diagnose(ctx context.Context, g *linkGroup, x *link.Exchange, c collective.Call, err error) *failure {
 	e.mu.Lock()
 	f, closed := e.known(), e.closed
 	e.mu.Unlock()
@@ -159,7 +159,7 @@ func (e *engine) lost(p *link.PeerError, x *link.Exchange, c collective.Call) *f
 }
 
 // stalled is about an exchange that has made no progress for the deadline.
-func (e *engine) stalled(g *end, x *link.Exchange, c collective.Call) *failure {
+func (e *engine) stalled(g *linkGroup, x *link.Exchange, c collective.Call) *failure {
 	var missing, slow []int
 	var how []string
 	for i, rank := range x.Peers {

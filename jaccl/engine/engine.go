@@ -39,7 +39,7 @@ func Connect(l link.Link, watch link.Watch, opts jaccl.Options) (jaccl.Communica
 		return nil, fmt.Errorf("jaccl: connect: rank %d of %d on %s, want 0 to %d", l.Rank(), n, l.Transport(), n-1)
 	}
 	e := &engine{link: l, watch: watch, rank: l.Rank(), deadline: deadline, sizes: sizes{smallBytes, stageBytes},
-		groups: map[string]*end{}, closes: map[string]int{},
+		groups: map[string]*linkGroup{}, closes: map[string]int{},
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{})}
 	e.shared, _ = l.(link.Shared)
 	e.lender, _ = l.(link.Lender)
@@ -87,7 +87,7 @@ type engine struct {
 	op     underWay
 	first  *failure
 	closed bool
-	groups map[string]*end
+	groups map[string]*linkGroup
 	closes map[string]int // how often this rank has closed the group of some ranks
 }
 
@@ -122,10 +122,10 @@ func (e *engine) Among(ranks []int) (jaccl.Group, error) {
 }
 
 // group returns this rank's end of the group of that key. mu is held.
-func (e *engine) group(key string, ranks []int) *end {
+func (e *engine) group(key string, ranks []int) *linkGroup {
 	g := e.groups[key]
 	if g == nil {
-		g = newEnd(e, key, slices.Clone(ranks))
+		g = newLinkGroup(e, key, slices.Clone(ranks))
 		e.groups[key] = g
 	}
 	return g

@@ -65,7 +65,7 @@ func rewrites(op string) bool { return op == allSum || op == allMax || op == all
 
 // inPlace runs p on the members' own memory, if all of it is shared. It reports
 // false, with all heads heard, if that is not so, and the data has to be sent.
-func (g *end) inPlace(p *post) (done bool, err error) {
+func (g *linkGroup) inPlace(p *post) (done bool, err error) {
 	switch p.call.Op {
 	case barrier, split:
 		return false, nil
@@ -102,14 +102,14 @@ const closing = 0xff
 
 // await returns when all members have come to it: nobody's buffers are its own again
 // before all have finished with them.
-func (g *end) await() error {
+func (g *linkGroup) await() error {
 	g.head = append(g.head[:0], closing)
 	g.x.Head, g.x.Heads = g.head, g.listenEnd
 	return g.step()
 }
 
 // heardEnd implements Exchange.Heads for the exchange that ends an operation.
-func (g *end) heardEnd(heads [][]byte) error {
+func (g *linkGroup) heardEnd(heads [][]byte) error {
 	for k, b := range heads {
 		if len(b) != 1 || b[0] != closing {
 			rank := g.x.Peers[k]

@@ -89,7 +89,7 @@ type begun struct {
 func (b *begun) with(i int) uint64 { return b.all + b.pairs[i] }
 
 // count counts p, which begins.
-func (g *end) count(p *post) {
+func (g *linkGroup) count(p *post) {
 	if !pairwise(p.call.Op) {
 		g.begun.all++
 		return

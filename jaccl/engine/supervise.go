@@ -20,7 +20,7 @@ var errLate = errors.New("jaccl: no progress")
 // anything or wakes a goroutine: what takes microseconds is not worth a timer.
 type underWay struct {
 	ctx  context.Context // of the caller; nil if there is none
-	g    *end            // whose it is
+	g    *linkGroup      // whose it is
 	pair [2]int          // the ranks that it needs, if two
 	two  bool
 	x    *link.Exchange
@@ -29,7 +29,7 @@ type underWay struct {
 }
 
 // begin puts the operation p of g that follows under supervision, until finish.
-func (e *engine) begin(ctx context.Context, g *end, p *post) {
+func (e *engine) begin(ctx context.Context, g *linkGroup, p *post) {
 	e.mu.Lock()
 	g.count(p)
 	e.op.ctx, e.op.g, e.op.pair, e.op.two = ctx, g, [2]int{p.to, p.from}, pairwise(p.call.Op)

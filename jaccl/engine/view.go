@@ -10,7 +10,7 @@ import (
 
 // view makes the post of member i, whose buffers this rank sees where its head says
 // that they lie. mine is this rank's post of the same operation.
-func (g *end) view(i int, mine *post) error {
+func (g *linkGroup) view(i int, mine *post) error {
 	h, p := &g.heads[i], &g.posts[i]
 	c := &h.claim
 	srcs := p.srcs[:0]

@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// end is one rank's end of a group over a link.
-type end struct {
+// linkGroup is a group over a link, as one rank has it. It implements jaccl.Group.
+type linkGroup struct {
 	operations
 	e    *engine
 	key  string
@@ -38,11 +38,11 @@ type end struct {
 	closed bool
 }
 
-var _ jaccl.Group = (*end)(nil)
+var _ jaccl.Group = (*linkGroup)(nil)
 
-func newEnd(e *engine, key string, ranks []int) *end {
+func newLinkGroup(e *engine, key string, ranks []int) *linkGroup {
 	n := len(ranks)
-	g := &end{e: e, key: key, id: hash(key), heads: make([]head, n), claims: make([]claim, n), posts: make([]post, n), srcs: make([][]byte, n)}
+	g := &linkGroup{e: e, key: key, id: hash(key), heads: make([]head, n), claims: make([]claim, n), posts: make([]post, n), srcs: make([][]byte, n)}
 	g.operations = operations{ranks: ranks, index: slices.Index(ranks, e.rank), run: g}
 	g.begun.pairs = make([]uint64, n)
 	g.listen, g.listenPair, g.listenEnd = g.heard, g.heardPair, g.heardEnd
@@ -61,7 +61,7 @@ func newEnd(e *engine, key string, ranks []int) *end {
 }
 
 // meet implements runner.
-func (g *end) meet(ctx context.Context, p post, bad *failure) error {
+func (g *linkGroup) meet(ctx context.Context, p post, bad *failure) error {
 	e := g.e
 	if !e.inUse.CompareAndSwap(false, true) {
 		return failedCall(ctx, e.rank, p.call, e.fail(busy(e.rank, p.call), p.call))
@@ -97,7 +97,7 @@ func (g *end) meet(ctx context.Context, p post, bad *failure) error {
 }
 
 // obstacle returns why no operation can start.
-func (g *end) obstacle() *failure {
+func (g *linkGroup) obstacle() *failure {
 	e := g.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,7 +114,7 @@ func (g *end) obstacle() *failure {
 }
 
 // forget lets go of the caller's buffers, which the group outlives.
-func (g *end) forget() {
+func (g *linkGroup) forget() {
 	for _, x := range [...]*link.Exchange{&g.x, &g.pair} {
 		x.Head, x.Heads = nil, nil
 		for _, bufs := range [...][][][]byte{x.Send, x.Recv} {
@@ -136,7 +136,7 @@ func (g *end) forget() {
 }
 
 // prepare makes the head of p, which x sends first.
-func (g *end) prepare(p *post, x *link.Exchange) error {
+func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 	h := &g.heads[g.index]
 	p.claim(&h.claim)
 	if file := p.call.Pos.File; file != "" { // the part that texts show
@@ -154,7 +154,7 @@ func (g *end) prepare(p *post, x *link.Exchange) error {
 }
 
 // hear reads the head of member i.
-func (g *end) hear(i int, b []byte) error {
+func (g *linkGroup) hear(i int, b []byte) error {
 	h := &g.heads[i]
 	err := h.decode(b)
 	if err == nil {
@@ -181,7 +181,7 @@ func (g *end) hear(i int, b []byte) error {
 }
 
 // heard implements Exchange.Heads for operations of all members.
-func (g *end) heard(heads [][]byte) error {
+func (g *linkGroup) heard(heads [][]byte) error {
 	if len(heads) != len(g.of) {
 		return errors.New("jaccl: link: not one head for each peer")
 	}
@@ -197,7 +197,7 @@ func (g *end) heard(heads [][]byte) error {
 }
 
 // heardPair implements Exchange.Heads for operations of pairs.
-func (g *end) heardPair(heads [][]byte) error {
+func (g *linkGroup) heardPair(heads [][]byte) error {
 	if len(heads) != len(g.pair.Peers) {
 		return errors.New("jaccl: link: not one head for each peer")
 	}
@@ -214,7 +214,7 @@ func (g *end) heardPair(heads [][]byte) error {
 }
 
 // child implements runner.
-func (g *end) child(ranks []int, color int) (jaccl.Group, error) {
+func (g *linkGroup) child(ranks []int, color int) (jaccl.Group, error) {
 	key := splitKey(g.key, g.splits, color)
 	g.splits++
 	if ranks == nil {
@@ -227,7 +227,7 @@ func (g *end) child(ranks []int, color int) (jaccl.Group, error) {
 
 // Close implements Group. Members that wait for this one in the group, and those that
 // come to, get an error, at once where the watch has Partings.
-func (g *end) Close() error {
+func (g *linkGroup) Close() error {
 	e := g.e
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Queue is the asynchronous form of all operations of a communicator: it runs them in
+// RequestQueue is the asynchronous form of all operations of a communicator: it runs them in
 // the order in which they are given, while the goroutine that gives them goes on.
 //
-//	var q jaccl.Queue
+//	var q jaccl.RequestQueue
 //	defer q.Close()
 //	r := q.Do(ctx, func(ctx context.Context) error { return g.AllSum(ctx, call, sum, grad) })
 //	...                      // what neither reads sum nor writes grad
@@ -20,9 +20,9 @@ import (
 // has none. After an operation that failed the later ones are not run and fail with
 // the same error.
 //
-// The zero Queue is usable. Its goroutine runs while there are operations. The methods
+// The zero RequestQueue is usable. Its goroutine runs while there are operations. The methods
 // may be called by several goroutines at once, whose order is then theirs to care for.
-type Queue struct {
+type RequestQueue struct {
 	mu      sync.Mutex
 	waiting []*Request
 	cancel  context.CancelCauseFunc // of the operation in progress
@@ -32,7 +32,7 @@ type Queue struct {
 	idle    sync.WaitGroup
 }
 
-// Request is an operation that has been given to a Queue.
+// Request is an operation that has been given to a RequestQueue.
 type Request struct {
 	ctx  context.Context
 	op   func(context.Context) error
@@ -42,7 +42,7 @@ type Request struct {
 
 // Do gives op to the queue, which calls it with a context that ends with ctx, when all
 // before it are done. It does not block.
-func (q *Queue) Do(ctx context.Context, op func(ctx context.Context) error) *Request {
+func (q *RequestQueue) Do(ctx context.Context, op func(ctx context.Context) error) *Request {
 	r := &Request{ctx: ctx, op: op, done: make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,7 +58,7 @@ func (q *Queue) Do(ctx context.Context, op func(ctx context.Context) error) *Req
 	return r
 }
 
-func (q *Queue) run() {
+func (q *RequestQueue) run() {
 	for {
 		q.mu.Lock()
 		if len(q.waiting) == 0 {
@@ -100,7 +100,7 @@ func (r *Request) finish(err error) {
 // Close ends the queue. The context of the operation in progress ends, those that have
 // not begun fail, and both with ErrClosed: wait for requests before Close to have them
 // succeed. It returns when the queue's goroutine has ended, and may be called twice.
-func (q *Queue) Close() error {
+func (q *RequestQueue) Close() error {
 	q.mu.Lock()
 	q.closed = true
 	if q.running {
