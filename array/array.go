@@ -9,8 +9,8 @@ import (
 )
 
 // Array is a dense row-major array. The zero Array has no element type and no
-// memory. Copies of an Array share its memory; nothing here is safe for
-// concurrent writes.
+// memory. Copies of an Array share its memory; concurrent writes need the caller's
+// synchronisation.
 type Array struct {
 	Type graph.Type
 	mem  []byte // Type.Bytes() bytes, 8-byte aligned
@@ -35,15 +35,15 @@ func New(t graph.Type) Array {
 	return Array{t, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]}
 }
 
-// Over returns an array of type t in the first t.Bytes() bytes of mem, which
-// is 8-byte aligned. The array shares mem.
+// Over returns an array of type t in the first t.Bytes() bytes of mem, which must
+// be 8-byte aligned. The array shares mem.
 func Over(t graph.Type, mem []byte) Array {
 	n := t.Bytes()
 	return Array{t, mem[:n:n]}
 }
 
-// Of returns an array of the shape that holds a copy of data, which has as
-// many elements as the shape.
+// Of returns an array of the shape that holds a copy of data. It is an error if
+// data does not have as many elements as the shape.
 func Of[E Elem](data []E, shape ...int) (Array, error) {
 	t := graph.Type{DType: DTypeOf[E](), Shape: append([]int(nil), shape...)}
 	if t.Len() != len(data) {
@@ -54,9 +54,9 @@ func Of[E Elem](data []E, shape ...int) (Array, error) {
 	return a, nil
 }
 
-// OfBlocks returns an array of the shape that holds a copy of blocks of type d, as
-// a GGUF file has them. An error says that d is no type in blocks, or that the
-// shape wants another number of bytes.
+// OfBlocks returns an array of the shape that holds a copy of blocks of type d, in
+// the layout of GGUF files. An error says that d is not a type in blocks, or that
+// the shape needs another number of bytes.
 func OfBlocks(d graph.DType, blocks []byte, shape ...int) (Array, error) {
 	t := graph.Type{DType: d, Shape: append([]int(nil), shape...)}
 	if !d.IsBlock() {
@@ -115,7 +115,7 @@ func Data[E Elem](a Array) []E {
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(a.mem))), a.Type.Len())
 }
 
-// Bytes returns the memory of a, in the machine's byte order.
+// Bytes returns the memory of a, in the machine's byte order, without copying.
 func (a Array) Bytes() []byte { return a.mem }
 
 // Clone returns a copy of a with memory of its own.
@@ -125,14 +125,15 @@ func (a Array) Clone() Array {
 	return b
 }
 
-// Reshape returns an array of another shape with as many elements, sharing a's
-// memory.
+// Reshape returns an array of another shape with the same number of elements. It
+// shares a's memory.
 func (a Array) Reshape(shape ...int) Array {
 	return Array{graph.Type{DType: a.Type.DType, Shape: shape}, a.mem[:len(a.mem):len(a.mem)]}
 }
 
-// Rows returns rows lo to hi of dimension 0, sharing a's memory. Of an array with
-// one dimension, in blocks, they are whole blocks.
+// Rows returns rows lo to hi of dimension 0 (hi excluded), sharing a's memory. In
+// an array of one dimension with elements in blocks, lo and hi are multiples of a
+// block's elements.
 func (a Array) Rows(lo, hi int) Array {
 	to := func(row int) int64 {
 		return graph.Type{DType: a.Type.DType, Shape: append([]int{row}, a.Type.Shape[1:]...)}.Bytes()

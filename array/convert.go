@@ -9,8 +9,8 @@ import (
 	"github.com/gomoe/gomoe/quant"
 )
 
-// Convert sets dst to the elements of src in dst's element type. Both have the
-// same shape and do not overlap.
+// Convert sets dst to the elements of src, converted to dst's element type. Both
+// have the same shape and do not overlap.
 //
 //   - To a float type: rounded once to nearest, ties to even; what is too large
 //     becomes an infinity.
@@ -18,11 +18,12 @@ import (
 //     the nearest bound and a NaN becomes 0.
 //   - Integer to integer: modulo 2 to the number of bits.
 //   - To and from blocks: through f32, as quant.Quantize and quant.Dequantize do.
-//   - To bool: whether the element is not zero, true for a NaN. From bool: 0 or 1.
+//   - To bool: true if the element is not zero, also for a NaN. From bool: 0 or 1.
 //
-// Source: jax.lax.convert_element_type, which leaves out of range floats to the
-// platform; this is what XLA's CPU backend does with them. That backend
-// rounds an f64 or i64 twice on its way to bf16; this does not.
+// Source: jax.lax.convert_element_type, which leaves floats that are out of range
+// to the platform. Convert does what XLA's CPU backend does with them, with one
+// difference: that backend rounds an f64 or i64 twice on its way to bf16, and
+// Convert rounds once.
 func Convert(dst, src Array) error {
 	if !sameShape(dst, src) {
 		return fmt.Errorf("array: convert %s into %s: the shapes differ, want one shape", src.Type, dst.Type)
@@ -84,7 +85,7 @@ func Convert(dst, src Array) error {
 	return nil
 }
 
-// convertBlocks goes through f32.
+// convertBlocks converts by way of f32.
 func convertBlocks(dst, src Array) error {
 	wide := src
 	if src.Type.DType.IsBlock() {
@@ -208,9 +209,9 @@ func notZero[S number](dst []bool, src []S) {
 	}
 }
 
-// saturate compares before it converts, because Go leaves the conversion of a
-// float that the integer cannot hold to the machine. float64(hi) is hi or, for
-// int64, hi+1, so what is below it fits.
+// saturate compares before it converts, because the result of Go's conversion
+// depends on the machine if the integer type cannot hold the float. float64(hi) is
+// hi or, for int64, hi+1, so every smaller float fits.
 func saturate[D integer, S float32 | float64](dst []D, src []S, lo, hi D) {
 	flo, fhi := float64(lo), float64(hi)
 	for i, x := range src {
@@ -227,22 +228,23 @@ func saturate[D integer, S float32 | float64](dst []D, src []S, lo, hi D) {
 	}
 }
 
-// sticky returns x, with the bits that a float64 has no room for ored into the
-// last one that it has: a number that rounds to a narrower type as x does.
+// sticky returns x as a float64. If bits do not fit, the lowest bit of the result
+// is set when any lost bit is. Rounding the result to a narrower type gives the
+// same as rounding x.
 func sticky(x int64) float64 {
 	if -1<<53 <= x && x <= 1<<53 {
 		return float64(x)
 	}
-	y := x >> 11 // floor, and so the lost bits count upwards
+	y := x >> 11 // an arithmetic shift rounds down, so the lost bits are never negative
 	if x&(1<<11-1) != 0 {
 		y |= 1
 	}
 	return float64(y) * (1 << 11)
 }
 
-// As returns a copy of a with element type d, converted as Convert does. It
-// panics if d, or a's element type, is none, or if the last dimension of a is not
-// whole blocks of d.
+// As returns a copy of a with element type d, converted as Convert does. It panics
+// if d or a's element type is not an element type, or if the last dimension of a
+// is not a whole number of blocks of d.
 func (a Array) As(d graph.DType) Array {
 	b := New(a.Type.With(d))
 	if err := Convert(b, a); err != nil {
@@ -251,11 +253,11 @@ func (a Array) As(d graph.DType) Array {
 	return b
 }
 
-// Float64s returns a copy of a's elements; an i64 beyond 2^53 is rounded.
+// Float64s returns a copy of a's elements. An i64 beyond 2^53 is rounded.
 func (a Array) Float64s() []float64 { return Data[float64](a.As(graph.F64)) }
 
-// SetFloat64s sets a's elements to x, converted as Convert does. An error says
-// that x has another length.
+// SetFloat64s sets a's elements to x, converted as Convert does. It is an error if
+// x does not have as many elements as a.
 func (a Array) SetFloat64s(x []float64) error {
 	if len(x) != a.Type.Len() {
 		return fmt.Errorf("array: %d elements for %s, want %d", len(x), a.Type, a.Type.Len())
@@ -267,15 +269,15 @@ func (a Array) SetFloat64s(x []float64) error {
 	return Convert(a, src)
 }
 
-// Equal reports whether a and b have the same type and the same bits: a NaN
-// equals itself, and 0 and -0 differ.
+// Equal reports whether a and b have the same type and the same bits. A NaN equals
+// itself if its bits do; 0 and -0 differ.
 func Equal(a, b Array) bool { return a.Type.Equal(b.Type) && bytes.Equal(a.mem, b.mem) }
 
-// MaxDiff returns the largest |a-b| over the elements of two arrays of one
-// shape, and the flat index where it is first reached. Equal elements, also
-// infinities, and two NaNs differ by 0; a NaN and a number differ by +Inf. The
-// index is -1 if the arrays are empty, or if the shapes differ: then max is
-// +Inf.
+// MaxDiff returns the largest |a-b| over the elements of two arrays of the same
+// shape, and the flat index where it first occurs. Equal elements, including
+// infinities, differ by 0, and so do two NaNs; a NaN and a number differ by +Inf.
+// The index is -1 if the arrays are empty, or if the shapes differ; in the latter
+// case max is +Inf.
 func MaxDiff(a, b Array) (max float64, index int) {
 	if !sameShape(a, b) {
 		return math.Inf(1), -1
@@ -286,7 +288,7 @@ func MaxDiff(a, b Array) (max float64, index int) {
 	for i := range x {
 		d := math.Abs(x[i] - y[i])
 		switch nx, ny := x[i] != x[i], y[i] != y[i]; {
-		case whole: // exact where float64 would round both to one number
+		case whole: // exact, where float64 would round both to the same number
 			p, q := Data[int64](a)[i], Data[int64](b)[i]
 			d = float64(uint64(p) - uint64(q))
 			if p < q {

@@ -2,6 +2,6 @@
 // takes and returns, and what kernels read and write.
 //
 // Begin with Of and New, and with Data, which gives an array's elements as a Go slice.
-// ReadFile and WriteFile know NumPy's .npy files. There is no arithmetic here but the
-// conversion of element types: that is what programs are for.
+// ReadFile and WriteFile know NumPy's .npy files. The only arithmetic here is the
+// conversion of element types; programs do the rest.
 package array

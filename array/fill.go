@@ -9,20 +9,20 @@ import (
 // Fill sets every element to x, converted to the element type as Convert does.
 func (a Array) Fill(x float64) {
 	if math.Float64bits(x) == 0 {
-		clear(a.mem) // in every element type
+		clear(a.mem) // zero bits are zero in every element type
 		return
 	}
 	if a.Type.DType.IsBlock() {
 		wide := New(a.Type.With(graph.F32))
 		wide.Fill(x)
 		if err := Convert(a, wide); err != nil {
-			panic(err) // a's type was New's
+			panic(err) // cannot happen: New has accepted a's type
 		}
 		return
 	}
 	one := New(graph.Type{DType: a.Type.DType})
 	if err := Convert(one, Scalar(x)); err != nil {
-		panic(err) // both have one element
+		panic(err) // cannot happen: both arrays have one element
 	}
 	size := len(one.mem)
 	if len(a.mem) == 0 {

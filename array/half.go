@@ -9,9 +9,9 @@ import (
 // Float32 returns x exactly: every bfloat16 number is a float32 number.
 func (x Brain) Float32() float32 { return math.Float32frombits(uint32(x) << 16) }
 
-// BrainOf returns x rounded to the nearest bfloat16 number, ties to even. What
-// rounds past the largest number becomes an infinity; a NaN stays a NaN, quiet,
-// with its sign and the upper bits of its payload.
+// BrainOf returns x rounded to the nearest bfloat16 number, ties to even. A
+// value that rounds past the largest number becomes an infinity. A NaN becomes
+// a quiet NaN with the same sign and the upper bits of its payload.
 func BrainOf(x float32) Brain {
 	b := math.Float32bits(x)
 	if b&0x7fffffff > 0x7f800000 {
@@ -20,8 +20,8 @@ func BrainOf(x float32) Brain {
 	return Brain((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// BrainOf64 returns x rounded once, which BrainOf(float32(x)) does not: a tie
-// that the first of two roundings makes goes the wrong way in the second.
+// BrainOf64 returns x rounded once. BrainOf(float32(x)) rounds twice: a tie
+// that the first rounding creates may go the wrong way in the second.
 func BrainOf64(x float64) Brain { return BrainOf(odd(x)) }
 
 // Float32 returns x exactly: every binary16 number is a float32 number.
@@ -36,9 +36,9 @@ func (x Half) Float32() float32 {
 	return math.Float32frombits(sign | (b<<13 + (127-15)<<23))
 }
 
-// HalfOf returns x rounded to the nearest binary16 number, ties to even. What
-// rounds past 65504 becomes an infinity; a NaN stays a NaN, quiet, with its
-// sign and the upper bits of its payload.
+// HalfOf returns x rounded to the nearest binary16 number, ties to even. A
+// value that rounds past 65504 becomes an infinity. A NaN becomes a quiet NaN
+// with the same sign and the upper bits of its payload.
 func HalfOf(x float32) Half {
 	b := math.Float32bits(x)
 	sign := Half(b >> 16 & 0x8000)
@@ -57,9 +57,9 @@ func HalfOf(x float32) Half {
 // HalfOf64 returns x rounded once; see BrainOf64.
 func HalfOf64(x float64) Half { return HalfOf(odd(x)) }
 
-// odd returns x rounded to odd: towards zero, and then the last bit is set if
-// that was inexact. Rounding to odd first leaves a second rounding, to a format
-// at least two bits narrower, correct (Boldo and Melquiond, "Emulation of a FMA
+// odd returns x rounded to odd: towards zero, and if that was inexact, with the
+// last bit set. After rounding to odd, a second rounding to a format that is at
+// least two bits narrower is correct (Boldo and Melquiond, "Emulation of a FMA
 // and correctly rounded sums", 2008).
 func odd(x float64) float32 {
 	f := float32(x)

@@ -14,21 +14,20 @@ import (
 )
 
 // The .npy format, https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
-// It is read and written here and not by sbinet/npyio, which knows neither
-// float16 nor bfloat16, writes slices and matrices only, and reads headers
-// without looking at their lengths: a damaged one makes it panic or allocate
-// gigabytes. It is the tests' second reader.
+// This package does not use sbinet/npyio, which knows neither float16 nor bfloat16, writes
+// slices and matrices only, and does not check the lengths in headers: a damaged file makes it
+// panic or allocate gigabytes. The tests use npyio as a second reader.
 const (
 	npyMagic = "\x93NUMPY"
-	// Bytes of a header's dictionary. numpy itself reads up to 10 000.
+	// Largest header dictionary in bytes. numpy itself reads up to 10 000.
 	npyHeader = 1 << 16
-	// numpy's limit since 2.0.
+	// Largest number of dimensions; numpy's limit since 2.0.
 	npyRank = 64
 )
 
-// npyCode returns the type code without the byte order, "" for no type. numpy has no bfloat16:
-// with ml_dtypes it saves one as two bytes of "void", and that is what loading
-// returns; x.view(ml_dtypes.bfloat16) makes numbers of them again.
+// npyCode returns the type code without the byte order, "" for types that the format cannot
+// hold. numpy has no bfloat16: numpy with ml_dtypes saves one as two bytes of "void", and
+// loading such a file returns "void"; x.view(ml_dtypes.bfloat16) makes numbers of it again.
 func npyCode(d graph.DType) string {
 	return map[graph.DType]string{
 		graph.Bool: "b1", graph.U8: "u1", graph.U32: "u4", graph.I32: "i4", graph.I64: "i8",
@@ -36,11 +35,10 @@ func npyCode(d graph.DType) string {
 	}[d]
 }
 
-// ReadNPY reads one array in numpy's .npy format, up to its last byte and not
-// further. It reads bool, u8, u32, i32, i64, f16, f32 and f64, and two bytes of
-// "void" as bf16, in little-endian order; column-major data is transposed. It
-// allocates at most twice what it has read, whatever the header says. Errors
-// name what is wrong with the file.
+// ReadNPY reads one array in numpy's .npy format, and reads no byte after it. It reads bool,
+// u8, u32, i32, i64, f16, f32 and f64, and two bytes of "void" as bf16, in little-endian
+// order; column-major data is transposed. It allocates at most twice as much as it has read,
+// whatever the header says. Errors name what is wrong with the file.
 func ReadNPY(r io.Reader) (Array, error) {
 	a, err := readNPY(r)
 	if err != nil {
@@ -49,8 +47,8 @@ func ReadNPY(r io.Reader) (Array, error) {
 	return a, nil
 }
 
-// ReadFile reads an array from a .npy file, as ReadNPY does. Bytes behind the
-// array are ignored, as numpy does.
+// ReadFile reads an array from a .npy file, as ReadNPY does. Like numpy, it ignores bytes
+// after the array.
 func ReadFile(path string) (Array, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -74,8 +72,7 @@ func WriteNPY(w io.Writer, a Array) error {
 	return nil
 }
 
-// WriteFile writes a to a .npy file, as WriteNPY does. It replaces a file that is
-// there.
+// WriteFile writes a to a .npy file, as WriteNPY does. An existing file is replaced.
 func WriteFile(path string, a Array) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -111,7 +108,7 @@ func writeNPY(w io.Writer, a Array) error {
 		dims = strings.TrimSuffix(dims, ",")
 	}
 	dict := fmt.Sprintf("{'descr': '%s%s', 'fortran_order': False, 'shape': (%s), }", order, code, dims)
-	const fixed = len(npyMagic) + 4 // with version and length
+	const fixed = len(npyMagic) + 4 // including version and length
 	dict += strings.Repeat(" ", 63-(fixed+len(dict))%64) + "\n"
 	if len(dict) >= npyHeader {
 		return fmt.Errorf("%d dimensions, want at most %d", a.Type.Rank(), npyRank)
@@ -176,7 +173,7 @@ func readNPY(r io.Reader) (Array, error) {
 	return a, nil
 }
 
-// short words the error of io.ReadFull.
+// short returns the error to report when io.ReadFull has failed with err.
 func short(err error, what string, want int) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("the file ends in the %s, want %d bytes: %w", what, want, io.ErrUnexpectedEOF)
@@ -184,8 +181,8 @@ func short(err error, what string, want int) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// readBytes reads n bytes into 8-byte aligned memory, which grows with what
-// arrives: n is the header's claim.
+// readBytes reads n bytes into 8-byte aligned memory. The memory grows as data arrives,
+// because n is only what the header claims.
 func readBytes(r io.Reader, n int64) ([]byte, error) {
 	const first = 1 << 16 // words
 	total := n/8 + (n%8+7)/8
@@ -210,9 +207,9 @@ func readBytes(r io.Reader, n int64) ([]byte, error) {
 	}
 }
 
-// littleEndian returns elements of size bytes with the order of bytes changed
-// between the machine's and little-endian: on nearly all machines mem itself. A
-// copy is made if keep is set, otherwise mem is overwritten.
+// littleEndian converts elements of the given size in bytes between the machine's byte order
+// and little-endian. On nearly all machines these are the same, and it returns mem itself.
+// Otherwise it returns a copy if keep is set, or else overwrites mem.
 func littleEndian(mem []byte, size int, keep bool) []byte {
 	if size == 1 || binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
 		return mem
@@ -226,8 +223,8 @@ func littleEndian(mem []byte, size int, keep bool) []byte {
 	return mem
 }
 
-// transposed returns the row-major array of a's type whose elements lie in a
-// column-major: the first index changes fastest.
+// transposed returns the row-major array of a's type whose elements a holds in column-major
+// order, in which the first index changes fastest.
 func transposed(a Array) Array {
 	b := New(a.Type)
 	size := a.Type.DType.Size()

@@ -15,7 +15,7 @@ type npyDict struct {
 	shape   []int
 }
 
-// typed returns the type of the array, and errors for what no Array can hold.
+// typed returns the type of the array. It is an error if no Array can hold it.
 func (h npyDict) typed() (graph.Type, error) {
 	order, code := byte('|'), h.descr
 	if code != "" && strings.IndexByte("<>|=", code[0]) >= 0 {
@@ -49,7 +49,7 @@ func (h npyDict) typed() (graph.Type, error) {
 //
 //	{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 //
-// with its keys in any order, each once, and nothing but blanks behind it.
+// with its keys in any order, each once, followed only by blanks.
 func parseNPYHeader(s string) (npyDict, error) {
 	p := npyParser{rest: s}
 	var h npyDict
@@ -109,7 +109,7 @@ type npyParser struct{ rest string }
 
 func (p *npyParser) blanks() { p.rest = strings.TrimLeft(p.rest, " \t\r\n") }
 
-// here quotes the start of what is left, for errors.
+// here quotes the beginning of the remaining text, for errors.
 func (p *npyParser) here() string {
 	if len(p.rest) > 20 {
 		return strconv.Quote(p.rest[:20]) + "…"
@@ -159,7 +159,7 @@ func (p *npyParser) tuple() ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("shape: %s, want a dimension from 0 to 2^63-1", p.here())
 		}
-		p.rest = strings.TrimPrefix(p.rest[end:], "L") // Python 2 wrote long integers so
+		p.rest = strings.TrimPrefix(p.rest[end:], "L") // Python 2 wrote long integers with an L
 		dims = append(dims, n)
 		if !p.skip(",") {
 			if err := p.want(")"); err != nil {

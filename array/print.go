@@ -16,8 +16,8 @@ const (
 )
 
 // String returns the type and the elements, nested in brackets; of a large
-// array only the corners. It is for people: floats have at most the digits that
-// tell them apart in their type.
+// array only the corners. The text is for people: floats have only as many
+// digits as are needed to tell apart the numbers of their type.
 func (a Array) String() string {
 	if a.Type.DType.IsBlock() {
 		elements := a.As(graph.F32).String()
@@ -43,8 +43,8 @@ type printer struct {
 	b     strings.Builder
 }
 
-// walk visits the elements below the index prefix whose flat index is at, and
-// the punctuation between them.
+// walk visits the elements whose index begins with the same dim indices as flat
+// index at, and the punctuation between them.
 func (p *printer) walk(dim, at int, element func(int), text func(string)) {
 	shape := p.a.Type.Shape
 	if dim == len(shape) {
@@ -81,7 +81,7 @@ func (p *printer) element(i int) string {
 		return strconv.Itoa(int(Data[int32](p.a)[i]))
 	case graph.I64:
 		return strconv.FormatInt(Data[int64](p.a)[i], 10)
-	case graph.F16: // 5 and 4 digits tell any two f16 and bf16 numbers apart
+	case graph.F16: // 5 digits tell any two f16 numbers apart, 4 digits any two bf16 numbers
 		return strconv.FormatFloat(float64(Data[Half](p.a)[i].Float32()), 'g', 5, 32)
 	case graph.BF16:
 		return strconv.FormatFloat(float64(Data[Brain](p.a)[i].Float32()), 'g', 4, 32)

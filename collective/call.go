@@ -6,13 +6,13 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Call names one collective operation, so that ranks that diverge are told
-// apart: every member of a group passes an equal Call to its n-th operation.
+// Call names one collective operation. Every member of a group passes an equal
+// Call to its n-th operation, so ranks whose plans diverge are detected.
 type Call struct {
 	Op    string // all_sum, all_gather, reduce_scatter, all_to_all, barrier
 	Seq   int    // counts the collectives of one step, from 0
 	DType graph.DType
-	Bytes int64     // the plan's size of the operation, equal on all members
+	Bytes int64     // the operation's size in the plan, equal on all members
 	Pos   graph.Pos // the user's line
 }
 

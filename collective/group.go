@@ -2,10 +2,10 @@ package collective
 
 import "context"
 
-// Group runs collectives among some ranks of a job. All methods block until
-// this member's part is complete, until ctx ends, or until the deadline of the
-// implementation passes; after an error the job is poisoned. Buffers belong to
-// the caller again when the method returns.
+// Group runs collectives among some ranks of a job. Every method blocks until
+// this member's part is complete, until ctx ends, or until the implementation's
+// deadline passes. After an error the job is poisoned. Buffers belong to the
+// caller again when the method returns.
 type Group interface {
 	// Rank is this member's index in the group, 0 to Size()-1.
 	Rank() int
@@ -14,14 +14,14 @@ type Group interface {
 	// every member's dst. dst may be src. Sums of bf16 and f16 are formed in
 	// f32 and rounded once; bool is not summed.
 	AllSum(ctx context.Context, c Call, dst, src []byte) error
-	// AllGather writes the members' src, of one size, one after another into
-	// every dst.
+	// AllGather writes the src of every member, in member order, into every
+	// dst. All src have the same size.
 	AllGather(ctx context.Context, c Call, dst, src []byte) error
-	// ReduceScatter adds the members' src as AllSum does and leaves part
-	// Rank() of Size() equal parts in dst.
+	// ReduceScatter adds the members' src as AllSum does and cuts the sum into
+	// Size() equal parts; part Rank() is left in dst.
 	ReduceScatter(ctx context.Context, c Call, dst, src []byte) error
-	// AllToAll sends src[i] to member i and receives dst[i] from it. The
-	// lengths that both sides state for a part are equal, and may be 0.
+	// AllToAll sends src[i] to member i and receives dst[i] from it. Sender and
+	// receiver must give the same length for a part; it may be 0.
 	AllToAll(ctx context.Context, c Call, dst, src [][]byte) error
 	// Barrier returns when every member has called it.
 	Barrier(ctx context.Context, c Call) error

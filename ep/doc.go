@@ -1,8 +1,7 @@
-// Package ep is the routing arithmetic of expert parallelism: which pair goes
-// to which expert, in which order, at which row, and which pairs are dropped.
-// It works on plain int32 slices, starts no goroutine and imports no other
-// package of this module; the primitives call it and the collectives move
-// what it decides.
+// Package ep is the routing arithmetic of expert parallelism: which pair goes to which
+// expert, in which order and to which row, and which pairs are dropped. It works on
+// plain int32 slices, starts no goroutine and imports no other package of this module.
+// The primitives call it, and the collectives move the rows as it decides.
 //
 // # Words
 //
@@ -18,15 +17,15 @@
 //
 // # Contract
 //
-// The position of a pair in its expert's queue counts the pairs for that
-// expert before it in (t, k) order over all T tokens, whatever the ranks. A
-// capacity C > 0 drops the pairs at positions C and up. So routing, counts
-// and drops do not depend on the mesh.
+// The position of a pair in its expert's queue is the number of pairs for that expert
+// before it, in (t, k) order over all T tokens, on any number of ranks. A capacity C >
+// 0 drops the pairs at positions C and up. So routing, counts and drops do not depend
+// on the mesh.
 //
-// A member's rows are its experts' zones, in expert order; within a zone rows
-// are in (t, k) order, without gaps, and a zone starts at a multiple of the
-// alignment. Rows between a zone's end and the next zone's start, and past
-// the last zone, belong to no pair: whoever fills rows fills those with zero.
+// A member's rows are its experts' zones, in expert order. Within a zone rows are in
+// (t, k) order, without gaps. A zone starts at a multiple of the alignment. Rows
+// between a zone's end and the next zone's start, and rows past the last zone, belong
+// to no pair; the code that fills the rows must set these to zero.
 //
 // # One step of a rank
 //
@@ -36,12 +35,12 @@
 //	Kept         the table after drops
 //	Group.SendCounts, Group.RecvCounts, SendOrder, Group.Zones, Group.RecvOrder
 //
-// Slices are the caller's, none is kept. Functions other than NewPlan and
-// Measure allocate nothing. Lengths that disagree are a mistake in the
-// calling code and make Go's bounds checks panic; values that users supply
-// (indices, sizes, groups) are checked by Count, Layer.Check and
-// Group.Validate, which return errors.
+// Slices belong to the caller; the package keeps none of them. Functions other than
+// NewPlan and Measure allocate nothing. Lengths that disagree are a mistake in the
+// calling code and make Go's bounds checks panic. Values that users supply (indices,
+// sizes, groups) are checked by Count, Layer.Check and Group.Validate, which return
+// errors.
 //
-// Begin with NewPlan, which does all of it for one rank. The package moves no rows and
-// multiplies nothing.
+// Begin with NewPlan, which does all of these steps for one rank. The package moves no
+// rows and multiplies nothing.
 package ep

@@ -2,14 +2,15 @@ package ep
 
 import "fmt"
 
-// Group is the ranks that exchange rows: those that together hold one copy of
-// the experts. Member m is the rank whose tokens are row Sources[m] of a table.
+// Group is the ranks that exchange rows with each other: together they hold one
+// copy of the experts. Member m is the rank whose tokens are row Sources[m] of
+// a table.
 type Group struct {
 	Experts int   // E, a multiple of len(Sources)
 	Sources []int // ascending, so that member order is token order
 }
 
-// Validate reports a group that cannot exist among that many ranks.
+// Validate returns an error if no such group can exist among that many ranks.
 func (g Group) Validate(ranks int) error {
 	if len(g.Sources) == 0 {
 		return fmt.Errorf("ep: group of no ranks, want at least 1")
@@ -30,17 +31,17 @@ func (g Group) Validate(ranks int) error {
 	return nil
 }
 
-// Local returns the experts [lo, hi) that a member owns.
+// Local returns the experts [lo, hi) that the member owns.
 func (g Group) Local(member int) (lo, hi int) {
 	n := g.Experts / len(g.Sources)
 	return member * n, (member + 1) * n
 }
 
-// Owner returns the member that owns an expert.
+// Owner returns the member that owns the expert.
 func (g Group) Owner(expert int) int { return expert / (g.Experts / len(g.Sources)) }
 
-// SendCounts sets rows[m] to the rows that member sends to member m, and
-// returns their sum. Kept is the table after drops.
+// SendCounts sets rows[m] to the number of rows that member sends to member m,
+// and returns their sum. kept is the table after drops.
 func (g Group) SendCounts(rows, kept []int32, member int) int {
 	sum := 0
 	for m := range g.Sources {
@@ -50,8 +51,8 @@ func (g Group) SendCounts(rows, kept []int32, member int) int {
 	return sum
 }
 
-// RecvCounts sets rows[m] to the rows that member receives from member m, and
-// returns their sum. Kept is the table after drops.
+// RecvCounts sets rows[m] to the number of rows that member receives from
+// member m, and returns their sum. kept is the table after drops.
 func (g Group) RecvCounts(rows, kept []int32, member int) int {
 	sum := 0
 	for m := range g.Sources {
@@ -61,10 +62,10 @@ func (g Group) RecvCounts(rows, kept []int32, member int) int {
 	return sum
 }
 
-// Zones sets n[e-lo] to the rows that member holds for each of its experts
-// e in [lo, hi), and start[e-lo] to the row where they start: the sum of the
-// zones before, each rounded up to a multiple of align. It returns where the
-// last zone ends, rounded up too. Kept is the table after drops.
+// Zones sets n[e-lo] to the number of rows that member holds for each of its
+// experts e in [lo, hi), and start[e-lo] to the row where they start: the sum
+// of the zones before, each rounded up to a multiple of align. It returns the
+// end of the last zone, also rounded up. kept is the table after drops.
 func (g Group) Zones(start, n, kept []int32, member, align int) (used int) {
 	lo, hi := g.Local(member)
 	n = n[:hi-lo]
@@ -83,7 +84,7 @@ func zones(start, n []int32, align int) (used int) {
 	return used
 }
 
-// pairs returns the pairs that member from has for all experts of member to.
+// pairs returns how many pairs of member from are for experts of member to.
 func (g Group) pairs(kept []int32, from, to int) int32 {
 	lo, hi := g.Local(to)
 	row := g.Sources[from] * g.Experts

@@ -5,14 +5,15 @@ import (
 	"math"
 )
 
-// Layer is the static part of a layer's routing. It does not know the mesh.
+// Layer is the part of a layer's routing that is the same in every step. It
+// does not know the mesh.
 type Layer struct {
 	Experts  int // E, at least 1
-	Capacity int // C, pairs that an expert accepts over the whole batch; 0 is no limit
-	Align    int // zones start at multiples of it, in rows; 0 and 1 are no alignment
+	Capacity int // C, pairs that an expert accepts over the whole batch; 0 means no limit
+	Align    int // zones start at multiples of this number of rows; 0 and 1 mean no alignment
 }
 
-// Validate reports sizes that no routing can have.
+// Validate returns an error for sizes that no routing can have.
 func (l Layer) Validate() error {
 	switch {
 	case l.Experts < 1:
@@ -29,9 +30,9 @@ func (l Layer) Validate() error {
 	return nil
 }
 
-// Check reports a batch of tokens × k choices that cannot be routed: because
-// the layer is not valid, a size is negative, or the number of a pair or a row
-// would not fit int32.
+// Check returns an error if a batch of tokens × k choices cannot be routed: the
+// layer is not valid, a size is negative, or the number of a pair or a row does
+// not fit int32.
 func (l Layer) Check(tokens, k int) error {
 	if err := l.Validate(); err != nil {
 		return err
@@ -50,20 +51,20 @@ func (l Layer) Check(tokens, k int) error {
 	return nil
 }
 
-// Rows returns how many rows always suffice for the pairs of a batch with all
-// its experts on one rank. It is RankRows(pairs, Experts).
+// Rows returns how many rows always suffice for the pairs of a batch if one
+// rank has all experts. It is RankRows(pairs, Experts).
 func (l Layer) Rows(pairs int) int { return l.RankRows(pairs, l.Experts) }
 
-// RankRows returns how many rows always suffice for a rank that owns that
-// many experts and receives at most that many pairs, alignment included. The
-// bound is the least one, because some routing needs it: with A = Align and
-// m = min(pairs, experts), m zones hold one pair each and take A rows, and
-// every further A rows take A further pairs, up to the capacity:
+// RankRows returns how many rows, alignment included, always suffice for a rank
+// that owns that many experts and receives at most that many pairs. Some
+// routing needs this many: with A = Align and m = min(pairs, experts), m zones
+// hold one pair each and take A rows each, and every further A rows take A
+// further pairs, up to the capacity:
 //
 //	A · min(m + ⌊(pairs-m)/A⌋, experts·⌈C/A⌉)
 //
-// It grows with pairs and experts, and is math.MaxInt where it would overflow.
-// Without alignment it is min(pairs, experts·C).
+// The result grows with pairs and experts. It is math.MaxInt if it would
+// overflow. Without alignment it is min(pairs, experts·C).
 func (l Layer) RankRows(pairs, experts int) int {
 	if pairs <= 0 || experts <= 0 {
 		return 0
@@ -77,9 +78,9 @@ func (l Layer) RankRows(pairs, experts int) int {
 	return mul(blocks, a)
 }
 
-// Fits returns an *OverflowError if an expert's demand, in pairs over the
-// whole batch, exceeds the capacity. It is the policy of a layer that must
-// not drop; every rank that sees the same table returns the same error.
+// Fits returns an *OverflowError if an expert's demand, in pairs over the whole
+// batch, exceeds the capacity. A layer that must not drop pairs calls it. Every
+// rank that sees the same table returns the same error.
 func (l Layer) Fits(demand []int32) error {
 	expert, need, over := Overflow(demand, l.Capacity)
 	if !over {
@@ -88,8 +89,8 @@ func (l Layer) Fits(demand []int32) error {
 	return &OverflowError{Expert: expert, Need: need, Capacity: l.Capacity}
 }
 
-// OverflowError says that the batch has more pairs for an expert than it
-// accepts.
+// OverflowError says that the batch has more pairs for an expert than the
+// expert accepts.
 type OverflowError struct {
 	Expert   int // the expert in highest demand
 	Need     int // its pairs
@@ -103,7 +104,7 @@ func (e *OverflowError) Error() string {
 
 func (l Layer) align() int { return max(l.Align, 1) }
 
-// mul returns a·b of two numbers that are not negative, at most math.MaxInt.
+// mul returns a·b, at most math.MaxInt. a and b must not be negative.
 func mul(a, b int) int {
 	if a != 0 && b > math.MaxInt/a {
 		return math.MaxInt

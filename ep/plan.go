@@ -2,8 +2,8 @@ package ep
 
 import "fmt"
 
-// Plan is the routing of a whole batch on one rank, every step of the package
-// in one value. It is what any number of ranks must agree with.
+// Plan is the routing of a whole batch on one rank: the results of all steps of
+// the package. The results of any number of ranks must agree with it.
 type Plan struct {
 	Layer     Layer
 	Tokens, K int
@@ -22,9 +22,9 @@ type Plan struct {
 }
 
 // NewPlan routes idx int32[T,k], whose elements are experts or -1, and drops
-// what exceeds the layer's capacity; call Layer.Fits(plan.Demand) to refuse
-// that. It returns an error for sizes that cannot be routed and an *IndexError
-// for an index out of range. It keeps no reference to idx.
+// the pairs that exceed the layer's capacity; call Layer.Fits(plan.Demand) if
+// dropping is not allowed. It returns an error for sizes that cannot be routed
+// and an *IndexError for an index out of range. It keeps no reference to idx.
 func NewPlan(layer Layer, idx []int32, k int) (*Plan, error) {
 	if k < 1 || len(idx)%k != 0 {
 		return nil, fmt.Errorf("ep: plan: %d indices for %d choices per token, want a multiple of at least 1 choice", len(idx), k)
@@ -47,7 +47,7 @@ func NewPlan(layer Layer, idx []int32, k int) (*Plan, error) {
 	p.Routing, p.Dropped = make([]int32, 2*len(idx)), make([]bool, len(idx))
 	Assign(p.Routing, p.Dropped, make([]int32, e), idx, layer.Capacity)
 
-	// On one rank the queue is the place in the zone.
+	// On one rank the position in the queue is the position in the zone.
 	p.Row = make([]int32, len(idx))
 	for i := range p.Row {
 		p.Row[i] = -1

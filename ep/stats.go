@@ -7,18 +7,18 @@ type Load struct {
 	Demand  int       // pairs that chose an expert
 	Kept    int       // pairs that got a row
 	Share   []float64 // [E]: fraction of the demand; zeros if there is none
-	Hottest int       // the expert in highest demand, the lowest of equals
+	Hottest int       // the expert in highest demand; the lowest of several
 	Dead    []int     // the experts that nobody chose
-	// Imbalance is the highest demand over the mean demand: 1 is even, E is
-	// everything to one expert, 0 is no demand. A layer without drops takes
-	// as long as its slowest expert, so it is also the slowdown against an
-	// even load.
+	// Imbalance is the highest demand divided by the mean demand: 1 means an
+	// even load, E means that one expert gets everything, 0 means no demand. A
+	// layer without drops takes as long as its slowest expert, so Imbalance is
+	// also the slowdown against an even load.
 	Imbalance float64
 }
 
 // Measure returns the load of the experts, given the demand before drops and
-// the counts after them, as Totals and Plan have them. For the load of ranks
-// pass sums over the experts of each.
+// the counts after drops, as Totals and Plan have them. To get the load of
+// ranks, pass sums over the experts of each rank.
 func Measure(demand, counts []int32) Load {
 	l := Load{Share: make([]float64, len(demand))}
 	for e, n := range demand {

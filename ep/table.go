@@ -2,9 +2,9 @@ package ep
 
 import "fmt"
 
-// Count adds to n[e] the pairs of idx int32[T,k] that choose expert e; -1
-// chooses none. It returns an *IndexError for the first index that is neither
-// -1 nor in 0 … len(n)-1, and then n is of no use.
+// Count adds to n[e] the number of pairs of idx int32[T,k] that choose expert
+// e; -1 chooses no expert. It returns an *IndexError for the first index that
+// is neither -1 nor in 0 … len(n)-1; n is then of no use.
 func Count(n, idx []int32, k int) error {
 	for i, e := range idx {
 		// One comparison: a negative index is a large unsigned number.
@@ -30,8 +30,8 @@ func (e *IndexError) Error() string {
 	return fmt.Sprintf("ep: token %d, choice %d: expert %d, want 0 to %d, or -1 for none", e.Token, e.Choice, e.Index, e.Experts-1)
 }
 
-// Before sets before[e] to the pairs that sources below source have for
-// expert e: Σ_{s<source} table[s,e]. E is len(before).
+// Before sets before[e] to the number of pairs that sources below source have
+// for expert e: Σ_{s<source} table[s,e]. E is len(before).
 func Before(before, table []int32, source int) {
 	clear(before)
 	e := len(before)
@@ -40,9 +40,9 @@ func Before(before, table []int32, source int) {
 	}
 }
 
-// Kept sets kept, a table like table, to the pairs that are left after drops:
-// clamp(capacity - Σ_{r<s} table[r,e], 0, table[s,e]), or all of them when the
-// capacity is 0. Kept and table may be the same slice.
+// Kept sets kept to the table of pairs that are left after drops:
+// clamp(capacity - Σ_{r<s} table[r,e], 0, table[s,e]), or all pairs if the
+// capacity is 0. kept and table may be the same slice.
 func Kept(kept, table []int32, experts, capacity int) {
 	if capacity == 0 {
 		copy(kept, table)
@@ -58,8 +58,8 @@ func Kept(kept, table []int32, experts, capacity int) {
 	}
 }
 
-// Totals sets demand[e] to the batch's pairs for expert e and counts[e] to
-// how many of them are kept, min(demand[e], capacity). E is len(demand).
+// Totals sets demand[e] to the batch's pairs for expert e, and counts[e] to the
+// number of these that are kept, min(demand[e], capacity). E is len(demand).
 func Totals(counts, demand, table []int32, capacity int) {
 	clear(demand)
 	e := len(demand)
@@ -74,8 +74,8 @@ func Totals(counts, demand, table []int32, capacity int) {
 	}
 }
 
-// Padded sets padded[e] to counts[e] rounded up to a multiple of align and
-// returns the sum, in rows. The two may be the same slice.
+// Padded sets padded[e] to counts[e] rounded up to a multiple of align, and
+// returns the sum, in rows. padded and counts may be the same slice.
 func Padded(padded, counts []int32, align int) int {
 	sum := 0
 	for e, n := range counts {
@@ -86,8 +86,9 @@ func Padded(padded, counts []int32, align int) int {
 	return sum
 }
 
-// Overflow returns the expert in highest demand, the lowest of equals, and
-// its pairs, if they exceed the capacity. A capacity of 0 is never exceeded.
+// Overflow returns the expert in highest demand (the lowest of several) and its
+// number of pairs. over says whether they exceed the capacity; a capacity of 0
+// is never exceeded.
 func Overflow(demand []int32, capacity int) (expert, need int, over bool) {
 	if capacity == 0 {
 		return 0, 0, false
@@ -110,8 +111,8 @@ func addTo(sum, n []int32) {
 	}
 }
 
-// roundUp returns n rounded up to a multiple of align; n ≥ 0, and an align
-// below 2 changes nothing.
+// roundUp returns n rounded up to a multiple of align. n must not be negative;
+// an align below 2 changes nothing.
 func roundUp(n, align int) int {
 	if align < 2 || n == 0 {
 		return n

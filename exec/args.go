@@ -8,33 +8,34 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Kernel is a host implementation: it reads a.In and writes every element of
-// a.Out, whose memory holds anything before. It takes all sizes from the arrays
-// it is given, since ragged arrays come cut to the rows in use. Its result does
-// not depend on a.Threads. An error stops all ranks.
+// Kernel is an implementation on the host. It reads a.In and writes every element of
+// a.Out, whose contents are undefined before. It takes all sizes from the arrays that
+// it is given, because ragged arrays come cut to the rows in use. Its result does not
+// depend on a.Threads. An error stops all ranks.
 type Kernel func(a *Args) error
 
 // Args are what a kernel works on.
 type Args struct {
 	In, Out []array.Array
-	// Kept are arguments of which there may be a copy, and Copies these; see Packed.
+	// Kept lists the arguments that may have a prepared copy; Copies are the copies.
+	// See Packed.
 	Kept   []int
 	Copies []array.Array
 	Mesh   sharding.Mesh
 	Rank   int
 	// Threads is how many goroutines a kernel may keep busy.
 	Threads int
-	// Crew helps with Parallel; nil is a goroutine for every piece.
+	// Crew helps with Parallel; nil means a new goroutine for every piece.
 	Crew *Crew
-	// Scratch is what Make and New take memory from; nil is new memory.
+	// Scratch is where Make and New take memory from; nil means newly allocated memory.
 	Scratch *Scratch
 }
 
-// Index returns the rank's index along axes, the first varying slowest.
+// Index returns the rank's index along axes; the first axis varies slowest.
 func (a *Args) Index(axes []string) int { return a.Mesh.Index(a.Rank, axes) }
 
-// Packed returns the copy of argument i that its instruction has asked for, nil if
-// there is none in this step: the kernel then does without.
+// Packed returns the prepared copy of argument i that its instruction has asked for. It
+// is nil if there is none in this step; the kernel then works on the argument itself.
 func (a *Args) Packed(i int) []byte {
 	for k, arg := range a.Kept {
 		if arg == i {
@@ -44,19 +45,19 @@ func (a *Args) Packed(i int) []byte {
 	return nil
 }
 
-// Separate takes the copies out of a.In, which has been filled with all arguments of an
-// instruction. The last ones are copies, of the arguments `kept`.
+// Separate moves the copies from the end of a.In, which holds all arguments of an
+// instruction, to a.Copies. They are copies of the arguments that kept lists.
 func (a *Args) Separate(kept []int) {
 	n := len(a.In) - len(kept)
 	a.Kept, a.Copies, a.In = kept, append(a.Copies[:0], a.In[n:]...), a.In[:n]
 }
 
-// Exchange is the body of a collective: it calls g once, with c.
+// Exchange is the body of a collective: it calls one method of g once, with c.
 type Exchange func(ctx context.Context, g collective.Group, c collective.Call, a *Args) error
 
-// Agreed is the error of a kernel that every rank returns alike, because each
-// has computed it from the same gathered data. It ends the step without
-// poisoning the communicator: the next step may run.
+// Agreed is the error of a kernel that every rank returns alike, because every rank has
+// computed it from the same gathered data. It ends the step without poisoning the
+// communicator, so the next step may run.
 type Agreed struct{ Err error }
 
 func (e *Agreed) Error() string { return e.Err.Error() }

@@ -12,33 +12,35 @@ import (
 )
 
 const (
-	// chunkBytes is the memory that the values of a chunk take together, of what
-	// is read, written and in between: a part of a second-level cache.
+	// chunkBytes is the size of all values of a chunk together: those that are read,
+	// written and intermediate. It is a part of a second-level cache.
 	chunkBytes = 192 << 10
-	// Chunks have at least leastChunk elements, over which the call of a kernel
-	// is spread, and at most mostChunk. Both are multiples of a cache line.
+	// Chunks have at least leastChunk elements, so that the cost of calling a kernel is
+	// spread over them, and at most mostChunk. Both numbers are multiples of a cache
+	// line.
 	leastChunk, mostChunk = 512, 4096
 )
 
 // Operand is an argument or a result of a chain or of one of its links.
 type Operand struct {
-	Buf  int // tells it apart from others
-	Mem  int // what owns its memory: operands that differ in type alone have the same
+	Buf  int // tells the operand apart from others
+	Mem  int // identifies the memory: operands that differ only in type have the same Mem
 	Type graph.Type
 }
 
-// Link is one step of a chain: an elementwise kernel, of which each result's element
-// depends on the arguments' elements at the same place and on arguments without
-// dimensions alone. Arguments and results have as many elements as the chain's.
+// Link is one step of a chain: an elementwise kernel. Each element of a result depends
+// only on the arguments' elements at the same place and on arguments without dimensions.
+// All other arguments and results have as many elements as the chain has.
 type Link struct {
 	Kernel  Kernel
 	In, Out []Operand
-	// Repeat is not 0 for a repetition, which needs no Kernel: element i of the result
-	// is element i/Repeat modulo the argument's length of the argument.
+	// Repeat, if not 0, makes the link a repetition, which needs no Kernel: element i of
+	// the result is element (i/Repeat) mod n of the argument, where n is the argument's
+	// length.
 	Repeat int
 }
 
-// LinkError is the error of one link of a chain.
+// LinkError is the error of one link of a chain. It names the link.
 type LinkError struct {
 	Link int
 	Err  error
@@ -47,24 +49,24 @@ type LinkError struct {
 func (e *LinkError) Error() string { return e.Err.Error() }
 func (e *LinkError) Unwrap() error { return e.Err }
 
-// chain is the kernel of several elementwise ones. It is immutable.
+// chain is the kernel that runs several elementwise ones. It is immutable.
 type chain struct {
 	links []link
-	slots []int // bytes of an element of each value that is inside, then of each result
-	at    []int // where their slots begin, in bytes for each element of a chunk
-	width int   // bytes of all slots, likewise
-	step  int   // elements of a chunk
-	// lastRead is the last link that reads an argument, by argument; wrote is the
-	// link that writes a result, by result.
+	slots []int // bytes per element of each intermediate value, then of each result
+	at    []int // where the slots begin, in bytes per element of a chunk
+	width int   // bytes of all slots per element of a chunk
+	step  int   // elements per chunk
+	// lastRead is, per argument, the last link that reads it; wrote is, per result, the
+	// link that writes it.
 	lastRead, wrote []int
 }
 
-// link is a Link that knows where its operands lie.
+// link is a Link with the places of its operands.
 type link struct {
 	kernel  Kernel
 	in, out []operand
 	repeat  int
-	once    bool // the same for every chunk: run for the first one only
+	once    bool // the result is the same for every chunk: run for the first chunk only
 }
 
 // operand says where a link's argument or result lies.
@@ -72,7 +74,7 @@ type operand struct {
 	place place
 	index int
 	dtype graph.DType
-	whole bool // has no dimensions, and is given as it is
+	whole bool // has no dimensions and is passed as it is
 }
 
 type place uint8
@@ -83,25 +85,27 @@ const (
 	ofSlot
 )
 
-// NewChain returns the kernel that runs links one after another on chunks of arrays, so
-// that what one link writes for the next is still in the cache, and the memory in bytes
-// that it wants on every thread. Values that only links read are stored nowhere else. in
-// and out are the kernel's arguments and results. A chunk has so many elements, rounded
-// up to a multiple of 8; 0 is what the cache holds.
+// NewChain returns a kernel that runs the links one after another on chunks of the
+// arrays, so that what one link writes is still in the cache when the next link reads
+// it. It also returns the scratch memory, in bytes, that the kernel needs on every
+// thread. Values that are neither arguments nor results exist only in that memory. in
+// and out are the kernel's arguments and results. chunk is the number of elements of a
+// chunk, rounded up to a multiple of 8; 0 means as many as the cache holds.
 //
-// The kernel may write a result over an argument of the same element type. Where a link
+// The kernel may write a result over an argument of the same element type. If a link
+// fails, the error is a LinkError.
 // fails, its error is a LinkError.
 func NewChain(in, out []Operand, links []Link, chunk int) (k Kernel, scratch int64) {
 	c := &chain{lastRead: make([]int, len(in)), wrote: make([]int, len(out))}
-	at := map[int]operand{} // by Mem, of what links write
-	dies := map[int]int{}   // link that reads a Mem last
+	at := map[int]operand{} // by Mem: what links write
+	dies := map[int]int{}   // by Mem: the last link that reads it
 	for k := range links {
 		for _, o := range links[k].In {
 			dies[o.Mem] = k
 		}
 	}
 	argument, result := indexes(in), indexes(out)
-	free := map[int][]int{} // slots that nobody reads any more, by size
+	free := map[int][]int{} // slots that are no longer read, by size
 	held := map[int]int{}
 	slot := func(size int) int {
 		if f := free[size]; len(f) > 0 {
@@ -125,7 +129,7 @@ func NewChain(in, out []Operand, links []Link, chunk int) (k Kernel, scratch int
 			l.in = append(l.in, operand{ofArgument, i, a.Type.DType, from.Repeat > 0 || a.Type.Rank() == 0})
 		}
 		l.once = len(from.In) == 0 || from.Repeat > 0 && from.In[0].Type.Len() == 1
-		var gone []int // the results may lie where arguments lay that are read here last
+		var gone []int // not free yet: this link's results must not overwrite the arguments that it reads last
 		if !l.once {
 			for _, a := range from.In {
 				if s, ok := held[a.Mem]; ok && dies[a.Mem] == k {
@@ -144,7 +148,7 @@ func NewChain(in, out []Operand, links []Link, chunk int) (k Kernel, scratch int
 				o.place, o.index = ofResult, i
 				c.wrote[i] = k
 				l.once = false
-			} else if l.once { // nobody else has this slot, in any chunk
+			} else if l.once { // no other value may use this slot, in any chunk
 				c.slots = append(c.slots, r.Type.DType.Size())
 				o.index = len(c.slots) - 1
 			} else {
@@ -176,7 +180,7 @@ func NewChain(in, out []Operand, links []Link, chunk int) (k Kernel, scratch int
 	return c.kernel, int64(c.width * c.step)
 }
 
-// indexes returns where in list each buffer is.
+// indexes returns the position of each buffer in list.
 func indexes(list []Operand) map[int]int {
 	at := make(map[int]int, len(list))
 	for i, o := range list {
@@ -187,22 +191,22 @@ func indexes(list []Operand) map[int]int {
 	return at
 }
 
-// chunks is what a rank keeps for chains between calls.
+// chunks is what a rank keeps between calls of chains.
 type chunks struct {
 	chain  *chain
 	args   *Args
-	staged []bool // by result: written to a slot first, see stage
+	staged []bool // by result: written to a slot first; see stage
 	walks  []*walk
-	next   atomic.Int32 // walks that are taken
+	next   atomic.Int32 // number of walks taken
 }
 
-// walk is one goroutine's way through a chain.
+// walk is the state of one goroutine that runs a chain.
 type walk struct {
 	*chunks
 	args  Args
 	shape [1]int // of every array of the chunk
 	mem   []byte // the slots
-	link  int    // that runs
+	link  int    // the link that is running
 	err   error
 }
 
@@ -223,7 +227,7 @@ func (c *chain) kernel(a *Args) error {
 	}
 	w.next.Store(0)
 	a.Share(a.Out[0].Type.Len(), max(c.step, (1<<16)/len(c.links)), w)
-	var first *LinkError // of the first link that has failed in any piece
+	var first *LinkError // the error of the earliest link that failed in any piece
 	for _, k := range w.walks[:w.next.Load()] {
 		if k.err != nil && (first == nil || k.link < first.Link) {
 			first = &LinkError{k.link, k.err}
@@ -239,8 +243,8 @@ func (c *chain) kernel(a *Args) error {
 	return nil
 }
 
-// stage marks the results that lie in the memory of an argument which a later
-// link reads. They are written to a slot and copied when the chunk is complete.
+// stage marks the results that share memory with an argument that a later link reads.
+// Such a result is written to a slot and copied when the chunk is complete.
 func (w *chunks) stage() {
 	c := w.chain
 	w.staged = append(w.staged[:0], make([]bool, len(w.args.Out))...)
@@ -257,7 +261,7 @@ func (w *chunks) stage() {
 
 // Piece runs the chain on elements lo to hi.
 func (w *chunks) Piece(lo, hi int) {
-	k := w.walks[w.next.Add(1)-1] // one that nobody else has
+	k := w.walks[w.next.Add(1)-1] // a walk that no other goroutine uses
 	defer func() {
 		if r := recover(); r != nil {
 			k.err = fmt.Errorf("internal error: %v\n%s", r, debug.Stack())
@@ -301,7 +305,7 @@ func (w *walk) run(lo, hi int) {
 	}
 }
 
-// do runs one link on the n elements from at on.
+// do runs one link on n elements, beginning at element at.
 func (w *walk) do(l *link, at, n int) error {
 	in, out := w.args.In[:0], w.args.Out[:0]
 	for _, o := range l.in {
@@ -319,8 +323,8 @@ func (w *walk) do(l *link, at, n int) error {
 	return l.kernel(&w.args)
 }
 
-// array returns n elements of an operand from at on; of a staged result those
-// in its slot, if staged is true.
+// array returns n elements of an operand, beginning at element at. If staged is true and
+// the operand is a staged result, it returns the elements in its slot.
 func (w *walk) array(o operand, at, n int, staged bool) array.Array {
 	t := graph.Type{DType: o.dtype, Shape: w.shape[:]}
 	size := o.dtype.Size()
@@ -340,15 +344,15 @@ func (w *walk) array(o operand, at, n int, staged bool) array.Array {
 	return array.Over(t, w.mem[w.chain.at[slot]*w.chain.step:])
 }
 
-// repeat writes to dst, of elements of that size, those at i/inner modulo the
-// length of src for i from at on.
+// repeat sets element i of dst to element ((at+i)/inner) mod n of src, where n is the
+// length of src. size is the size of an element in bytes.
 func repeat(dst, src []byte, size, inner, at int) {
 	n := len(src) / size
 	if n == 0 || len(dst) == 0 {
 		return
 	}
 	if inner == 1 {
-		// A row again and again: once in its length, then what is there doubled.
+		// A single row is repeated: copy it once in full, then double what is there.
 		k := copy(dst, src[at%n*size:])
 		for start := k; k < len(dst); {
 			if k-start < len(src) {

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Crew are the threads that the ranks of a session share: the ranks' own, and
-// helpers that take pieces of their kernels. There are helpers only as far as
-// processors would be idle otherwise, so a rank whose peers wait in a
-// collective has the processors that they do without. Results do not depend on
-// who helps.
+// Crew is the threads that the ranks of a session share: the ranks' own threads,
+// and helpers that take pieces of their kernels. There are only as many helpers as
+// there are otherwise idle processors, so when some ranks wait in a collective,
+// the other ranks get their processors. Results do not depend on which thread does
+// which piece.
 //
-// A helper that has nothing to do looks for work for some microseconds, then
-// sleeps, and ends after a second. Close ends all at once. The methods may be
-// called by several goroutines; a nil Crew has no helpers.
+// A helper without work polls for some microseconds, then sleeps, and ends after a
+// second. Close ends all helpers at once. Several goroutines may call the methods
+// at once. A nil Crew has no helpers.
 type Crew struct {
-	limit int32        // threads that may be busy at once, 0 for one per processor
-	procs atomic.Int32 // processors, when a rank was last here
+	limit int32        // largest number of busy threads, 0 for one per processor
+	procs atomic.Int32 // number of processors when the last step began
 	busy  atomic.Int32 // ranks that compute, and helpers with work
 
 	mu      sync.Mutex
-	idle    []*helper // the last one to be idle is the first to work: it may still look
+	idle    []*helper // the helper that became idle last is used first, because it may still poll
 	forks   []*fork
 	helpers int
 	closed  bool
@@ -33,24 +33,24 @@ type Crew struct {
 }
 
 const (
-	// looks is how often a helper looks for work, and a rank for its helpers' end,
-	// before it sleeps, which takes some 30 µs: to be woken takes 5 to 50. It is a
-	// number and not a time, since clocks may stand still in tests.
+	// looks is how often a helper polls for work, and a rank for its helpers' end,
+	// before it sleeps. Polling takes some 30 µs; waking up takes 5 to 50. It is a
+	// count and not a time, because clocks may stand still in tests.
 	looks, looksAtOnce = 150, 64
-	// keepFor is how long a helper sleeps before it ends.
+	// keepFor is how long a helper sleeps before its goroutine ends.
 	keepFor = time.Second
 )
 
-// NewCrew returns a crew that keeps at most limit threads busy, the ranks'
-// among them; 0 is as many as there are processors for Go code.
+// NewCrew returns a crew that keeps at most limit threads busy, including the
+// ranks' own; 0 means as many as Go may use processors.
 func NewCrew(limit int) *Crew {
 	c := &Crew{limit: int32(limit)}
 	c.procs.Store(int32(runtime.GOMAXPROCS(0)))
 	return c
 }
 
-// Enter says that a rank computes from now on, Leave that it does not: it waits
-// for others, or is done.
+// Enter says that a rank computes from now on. Leave says that it stops: it waits
+// for others or is done.
 func (c *Crew) Enter() {
 	if c != nil {
 		c.busy.Add(1)
@@ -64,10 +64,11 @@ func (c *Crew) Leave() {
 	}
 }
 
-// Step is called when a step begins: the number of processors may have changed.
+// Step is called when a step begins, because the number of processors may have
+// changed.
 func (c *Crew) Step() { c.procs.Store(int32(runtime.GOMAXPROCS(0))) }
 
-// spare returns how many helpers there is room for.
+// spare returns how many more helpers may work.
 func (c *Crew) spare() int {
 	limit := c.limit
 	if limit == 0 {
@@ -76,8 +77,8 @@ func (c *Crew) spare() int {
 	return int(limit - c.busy.Load())
 }
 
-// Close ends the helpers and returns when they have ended. Kernels run without
-// them from then on. It may be called twice.
+// Close ends the helpers and returns when they have ended. Kernels then run
+// without helpers. Close may be called twice.
 func (c *Crew) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -88,34 +89,34 @@ func (c *Crew) Close() {
 	c.ended.Wait()
 }
 
-// helper is a goroutine that takes pieces of forks.
+// helper is a goroutine that works on pieces of forks.
 type helper struct {
 	crew *Crew
-	work atomic.Pointer[fork] // to be taken: by the helper, or back by who gave it
+	work atomic.Pointer[fork] // the work to do: taken by the helper, or taken back by the rank that gave it
 	wake chan struct{}
 }
 
 func (h *helper) rouse() {
 	select {
 	case h.wake <- struct{}{}:
-	default: // it is being woken already
+	default: // the helper is being woken already
 	}
 }
 
-// fork is a call of Share.
+// fork is one call of Share.
 type fork struct {
 	w        Work
 	n, parts int
-	next     atomic.Int32 // the piece that nobody has taken yet
-	open     atomic.Int32 // helpers that are at work, and the rank itself
+	next     atomic.Int32 // the next piece that nobody has taken
+	open     atomic.Int32 // helpers that are working, and the rank itself
 	done     chan struct{}
 	given    []*helper
 
 	mu     sync.Mutex
-	panics []error // by piece; nil unless one panics
+	panics []error // by piece; nil unless a piece panics
 }
 
-// take returns a fork, with up to parts-1 helpers that were given it.
+// take returns a fork after giving it to up to parts-1 helpers.
 func (c *Crew) take(n, parts int, w Work) *fork {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,12 +148,12 @@ func (c *Crew) take(n, parts int, w Work) *fork {
 	return k
 }
 
-// run runs the fork on the caller's thread and returns when all pieces are
-// done.
+// run runs the fork on the caller's thread and its helpers, and returns when all
+// pieces are done.
 func (c *Crew) run(n, parts int, w Work) {
 	k := c.take(n, parts, w)
 	k.pieces()
-	for _, h := range k.given { // whoever has not begun need not
+	for _, h := range k.given { // helpers that have not begun are not needed any more
 		if h.work.CompareAndSwap(k, nil) {
 			k.open.Add(-1)
 			c.free(h)
@@ -173,7 +174,7 @@ func (c *Crew) run(n, parts int, w Work) {
 	}
 }
 
-// wait returns when the last helper is done, which signals it.
+// wait returns when the last helper is done; that helper signals it.
 func (k *fork) wait(c *Crew) {
 	if c.look(func() bool { return len(k.done) > 0 }) {
 		<-k.done
@@ -182,7 +183,7 @@ func (k *fork) wait(c *Crew) {
 	<-k.done
 }
 
-// pieces runs pieces until none is left.
+// pieces runs pieces until there are no more.
 func (k *fork) pieces() {
 	for {
 		p := int(k.next.Add(1)) - 1
@@ -207,7 +208,7 @@ func (k *fork) piece(p int) {
 	k.w.Piece(k.n*p/k.parts, k.n*(p+1)/k.parts)
 }
 
-// free makes h idle again.
+// free adds h to the idle helpers.
 func (c *Crew) free(h *helper) {
 	c.busy.Add(-1)
 	c.mu.Lock()
@@ -218,8 +219,8 @@ func (c *Crew) free(h *helper) {
 	}
 }
 
-// look asks ready for a while, if processors are idle, and reports what it said
-// last. It lets others run meanwhile.
+// look polls ready for a while, if processors are idle, and returns its last
+// answer. Between calls it lets other goroutines run.
 func (c *Crew) look(ready func() bool) bool {
 	if c.busy.Load() >= c.procs.Load() {
 		return ready()
@@ -277,8 +278,8 @@ func (h *helper) run() {
 	}
 }
 
-// ends takes h from the crew if that is closed, or if h has slept for long. It
-// does not if h has been given work meanwhile.
+// ends removes h from the crew if the crew is closed, or if h has slept for
+// keepFor. It does not if h has been given work in the meantime.
 func (c *Crew) ends(h *helper, slept bool) bool {
 	if !slept && h.work.Load() != nil {
 		return false

@@ -2,16 +2,16 @@
 // share work and memory.
 //
 // To write a Kernel, begin with Args: In and Out are arrays, and Threads says how many
-// goroutines may be kept busy. Work that is worth more than one is a type with a method
-// Piece, and
+// goroutines the kernel may keep busy. Work that is worth more than one goroutine is a
+// type with a method Piece. The call
 //
 //	exec.Share(a, n, grain, myWork{...})
 //
-// has it done for 0 to n by the helpers of the Crew, which all ranks of a process have in
-// common. Memory beside arguments and results comes from Make (a slice of numbers), New
-// (one object) and RoomsOf (some for each piece of a Work); it belongs to the kernel until
-// it returns, so that a step allocates nothing. An error that all ranks come to alike is
-// Agreed. NewChain makes one kernel of several elementwise ones.
+// divides 0 to n among the helpers of the Crew, which all ranks of a process share. Memory
+// beside arguments and results comes from Make (a slice of numbers), New (one object) and
+// RoomsOf (one part for each piece of a Work). It belongs to the kernel until the kernel
+// returns, so that a step allocates nothing. An error that all ranks return alike is an
+// Agreed. NewChain makes one kernel of several elementwise kernels.
 //
 // An Exchange is the kernel of a collective: it calls its collective.Group once.
 //

@@ -8,20 +8,20 @@ type Plain interface {
 }
 
 // Scratch is memory that a rank's kernels use one after another, so that a step
-// allocates none. It grows to what the neediest kernel has asked for.
+// allocates nothing. It grows to the size that the largest kernel has asked for.
 type Scratch struct {
-	mem  []uint64 // words, which align all element types
-	used int      // words handed out since Reset, also those that did not fit
-	// chunks is what fused instructions keep.
+	mem  []uint64 // in words, whose alignment suits all element types
+	used int      // words handed out since Reset, including those that did not fit
+	// chunks is what fused instructions keep between calls.
 	chunks  *chunks
 	objects []object // what New has made
 }
 
-// NewScratch returns memory of which kernels that take no more than so many bytes of it
-// take none anew.
+// NewScratch returns a Scratch of the given number of bytes. Kernels that need no more
+// than that cause no further allocation.
 func NewScratch(bytes int64) *Scratch { return &Scratch{mem: make([]uint64, (bytes+7)/8)} }
 
-// Reset takes back all that was handed out.
+// Reset takes back all memory that was handed out.
 func (s *Scratch) Reset() {
 	if s.used > len(s.mem) {
 		s.mem = make([]uint64, s.used)
@@ -32,8 +32,9 @@ func (s *Scratch) Reset() {
 	}
 }
 
-// Make returns n zeros that are the kernel's until it returns: of a.Scratch, or
-// new memory where it is nil or too small. Pieces of Parallel do not call it.
+// Make returns n zeros that belong to the kernel until it returns. They come from
+// a.Scratch, or from a new allocation if a.Scratch is nil or too small. Pieces of
+// Parallel must not call Make.
 func Make[E Plain](a *Args, n int) []E {
 	out, fresh := room[E](a, n)
 	if !fresh {
@@ -42,13 +43,13 @@ func Make[E Plain](a *Args, n int) []E {
 	return out
 }
 
-// MakeDirty is Make with anything in the place of zeros.
+// MakeDirty is Make with undefined contents.
 func MakeDirty[E Plain](a *Args, n int) []E {
 	out, _ := room[E](a, n)
 	return out
 }
 
-// room returns n elements, and whether they are new.
+// room returns n elements, and whether they are newly allocated.
 func room[E Plain](a *Args, n int) (out []E, fresh bool) {
 	s := a.Scratch
 	if s == nil || n <= 0 {

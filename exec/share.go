@@ -6,28 +6,28 @@ import (
 	"sync"
 )
 
-// Work is what Share cuts in pieces.
+// Work is what Share divides into pieces.
 type Work interface {
 	// Piece does the work from lo to hi.
 	Piece(lo, hi int)
 }
 
-// whole is Work in a function.
+// whole is a function as a Work.
 type whole func(lo, hi int)
 
 func (f whole) Piece(lo, hi int) { f(lo, hi) }
 
-// Parallel is Share for work in a function, which has to be allocated.
+// Parallel is Share for a function, which has to be allocated.
 func (a *Args) Parallel(n, grain int, f func(lo, hi int)) { a.Share(n, grain, whole(f)) }
 
-// Share splits 0..n into pieces of at least grain and has w do each, at most
-// a.Threads at a time, and returns when all are done; there are at most a.Threads
-// pieces. What w does must not depend on how the range is cut. If it panics, so does
-// Share, when all are done. Kernels of a step have their work from New, or use the function
-// Share, so that nothing is allocated.
+// Share splits 0..n into pieces of at least grain, has w do each piece, and returns when
+// all are done. There are at most a.Threads pieces, and they run concurrently. The result
+// of w must not depend on how the range is cut. If a piece panics, Share panics when all
+// pieces are done. Kernels of a step take their Work from New, or call the function Share,
+// so that nothing is allocated.
 //
-// To share work takes 1 to 5 microseconds while helpers look for it, and some 20
-// when they have gone to sleep, so grain is work of about 20.
+// Sharing work takes 1 to 5 microseconds while helpers poll for it, and some 20 if they
+// sleep. Choose grain so that a piece takes about 20 microseconds.
 func (a *Args) Share(n, grain int, w Work) {
 	parts := a.pieces(n, grain)
 	if parts <= 1 {
@@ -41,7 +41,7 @@ func (a *Args) Share(n, grain int, w Work) {
 	separately(n, parts, w)
 }
 
-// Share is Args.Share of w, of which a.Scratch keeps the memory.
+// Share is Args.Share for w, which it copies to memory of a.Scratch.
 func Share[W any, P interface {
 	*W
 	Work
@@ -51,7 +51,7 @@ func Share[W any, P interface {
 	a.Share(n, grain, P(k))
 }
 
-// separately gives every piece a goroutine of its own.
+// separately runs every piece on a goroutine of its own.
 func separately(n, parts int, w Work) {
 	panics := make([]error, parts)
 	piece := func(p int) {
@@ -75,7 +75,7 @@ func separately(n, parts int, w Work) {
 	}
 }
 
-// Alone reports whether Share would leave all of 0..n in one piece.
+// Alone reports whether Share would leave all of 0..n as one piece.
 func (a *Args) Alone(n, grain int) bool { return a.pieces(n, grain) <= 1 }
 
 func (a *Args) pieces(n, grain int) int {

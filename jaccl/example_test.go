@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/engine"
 )
 
-// Two ranks exchange one byte with each other, beside whatever else they do: a Queue runs
+// Two ranks exchange one byte with each other, beside whatever else they do: a RequestQueue runs
 // operations in order, and a Request is waited for where its result is needed.
-func ExampleQueue() {
+func ExampleRequestQueue() {
 	ranks, err := engine.Local(2, jaccl.Options{})
 	if err != nil {
 		fmt.Println(err)
@@ -24,7 +24,7 @@ func ExampleQueue() {
 	for rank, c := range ranks {
 		running.Go(func() {
 			defer c.Close()
-			var q jaccl.Queue
+			var q jaccl.RequestQueue
 			defer q.Close()
 			out, in := []byte{byte('a' + rank)}, make([]byte, 2)
 			request := q.Do(context.Background(), func(ctx context.Context) error {

@@ -12,15 +12,15 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Device is a GPU for plans that are made for it, or for kernels.Metal. Its methods may be
-// called at any time, but Close.
+// Device is a GPU for plans that were made for the target kernels.Metal. Its methods,
+// except Close, may be called at any time.
 type Device struct {
 	kernels.Metal
 	gpu    *mtl.Device
 	memory memory
-	none   *mtl.Buffer // what arguments without bytes are
+	none   *mtl.Buffer // stands for arguments without bytes
 
-	// Of the emulated one: what it runs on, nil for others, and what ends its compiler.
+	// Of the emulated GPU only: what it runs on, and the function that ends its compiler.
 	emulation *standin.Standin
 	cancel    func()
 
@@ -28,20 +28,20 @@ type Device struct {
 	err  error // of Close
 
 	mu    sync.Mutex
-	using int // the device itself until Close, and what it has allocated
+	using int // number of users: the device itself until Close, and its allocations
 }
 
 var _ runtime.Device = (*Device)(nil)
 
-// ErrNoMetal is wrapped by Open's error where there is no Metal, and ErrNoCompiler by
-// Emulated's where there is no compiler for its kernels.
+// Open's error wraps ErrNoMetal if there is no Metal. Emulated's error wraps ErrNoCompiler
+// if there is no compiler for its kernels.
 var (
 	ErrNoMetal    = mtl.ErrNoMetal
 	ErrNoCompiler = emu.ErrNoCompiler
 )
 
-// Open returns the system's GPU. The error says why there is none. The caller closes it,
-// after all sessions that use it.
+// Open returns the system's GPU, or an error that says why there is none. The caller must
+// close the device after all sessions that use it.
 func Open() (*Device, error) {
 	rt, err := mtl.System()
 	if err != nil {
@@ -63,8 +63,8 @@ func open(rt *mtl.Runtime) (*Device, error) {
 	return d, nil
 }
 
-// noneBytes is the length of the buffer that stands for arguments without bytes, of which
-// kernels read nothing.
+// noneBytes is the length of the buffer that stands for arguments without bytes. Kernels
+// do not read it.
 const noneBytes = 64
 
 // GPU is the name of the GPU.
@@ -79,8 +79,8 @@ func (d *Device) Alloc(n int) ([]byte, func(), error) {
 	return b.Bytes(), d.keep(b, b.Bytes()), nil
 }
 
-// Adopt implements runtime.Device: of memory that begins at a page, and is mapped up to
-// the end of its last one.
+// Adopt implements runtime.Device. The memory must begin at a page and be mapped up to the
+// end of its last page.
 func (d *Device) Adopt(mem []byte) (func(), error) {
 	whole, err := pages(mem, d.gpu.Facts().Page)
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *Device) Adopt(mem []byte) (func(), error) {
 	return d.keep(b, mem), nil
 }
 
-// keep has mem found under b until free is called, and the GPU stay as long.
+// keep makes mem findable in buffer b, and keeps the GPU open, until free is called.
 func (d *Device) keep(b *mtl.Buffer, mem []byte) (free func()) {
 	d.mu.Lock()
 	d.using++
@@ -106,7 +106,7 @@ func (d *Device) keep(b *mtl.Buffer, mem []byte) (free func()) {
 	})
 }
 
-// release ends the GPU if nobody uses it.
+// release closes the GPU if nobody uses it any more.
 func (d *Device) release() {
 	d.mu.Lock()
 	d.using--
@@ -122,9 +122,9 @@ func (d *Device) release() {
 	}
 }
 
-// Close gives the GPU back when the last array that lies in its memory has gone. Nobody
-// opens a session with the device afterwards. For the emulated one the error says what was
-// done against Metal's rules. It may be called twice.
+// Close gives the GPU back as soon as no array lies in its memory any more. Nobody may
+// open a session with the device afterwards. For the emulated GPU the error lists what was
+// done against Metal's rules. Close may be called twice.
 func (d *Device) Close() error {
 	d.once.Do(func() {
 		if d.emulation != nil {
@@ -136,7 +136,7 @@ func (d *Device) Close() error {
 	return d.err
 }
 
-// complaint is the error of what was done against Metal's rules, nil for nothing.
+// complaint returns the error for what was done against Metal's rules, nil if nothing was.
 func complaint(against []string) error {
 	switch len(against) {
 	case 0:

@@ -9,20 +9,21 @@ import (
 	"github.com/gomoe/gomoe/metal/mtl"
 )
 
-// Emulation says how the emulated GPU behaves. Its zero is lazy: it does nothing before
-// somebody waits, so that who reads before the wait reads NaNs.
+// Emulation says how the emulated GPU behaves. The zero value is lazy: it runs nothing
+// before the host waits, so that code that reads results without a wait reads NaNs.
 type Emulation struct {
-	// Order is that of what a GPU does at once: threads, groups of threads.
+	// Order is the order in which threads and groups run that a GPU runs at once.
 	Order Order
 	Seed  uint64 // of Random
-	// Distributed has each thread of a simdgroup compute its part of a matrix product, as
-	// GPUs do; otherwise one computes all of it, ten times as fast, to the same bits.
+	// Distributed makes each thread of a simdgroup compute its part of a matrix product,
+	// as GPUs do. Otherwise one thread computes all of it, ten times as fast, to the same
+	// bits.
 	Distributed bool
-	// Eager does what it is given at once.
+	// Eager makes the GPU run its work as soon as it is committed.
 	Eager bool
 }
 
-// Order is the order of what GPUs do at once.
+// Order is the order in which threads and groups run that a GPU runs at once.
 type Order = standin.Order
 
 // Orders.
@@ -32,10 +33,11 @@ const (
 	Random  = standin.Random
 )
 
-// Emulated returns a GPU that is emulated on the processor, for tests: the same driver and
-// kernels, over a stand-in for Metal that a C++ compiler builds, once per machine. The
-// error wraps ErrNoCompiler, and says what to install, where there is none. ctx ends the
-// building. The caller closes the device, after all sessions that use it.
+// Emulated returns a GPU that is emulated on the processor, for tests. It uses the same
+// driver and kernels, over a stand-in for Metal that a C++ compiler builds, once per
+// machine. If there is no compiler, the error wraps ErrNoCompiler and says what to
+// install. The end of ctx ends the build. The caller must close the device after all
+// sessions that use it.
 func Emulated(ctx context.Context, o Emulation) (*Device, error) {
 	c, err := emu.Find()
 	if err != nil {

@@ -11,24 +11,24 @@ import (
 	"github.com/gomoe/gomoe/metal/mtl"
 )
 
-// program is a rank's part of a plan, compiled.
+// program is the compiled part of a plan that one rank's GPU runs.
 type program struct {
 	plan    *lowering.Plan
-	instrs  []instr // per instruction of the plan; those of the host have no launches
-	scratch int     // bytes that instructions use one after another
-	records int     // status records
+	instrs  []instr // per instruction of the plan; those that the host runs have no launches
+	scratch int     // bytes that instructions use in turn
+	records int     // number of status records
 }
 
-// instr is what the GPU does for an instruction.
+// instr is what the GPU does for one instruction.
 type instr struct {
 	label    string
 	launches []launch
-	scratch  []int // where the memory begins that its launches share
-	status   int   // the number of its status record, -1 without
+	scratch  []int // where the memory begins that the instruction's launches share
+	status   int   // the number of the status record, or -1 if there is none
 	fault    func([kernels.StatusLen]int32) error
 }
 
-// launch is a dispatch.
+// launch is one dispatch.
 type launch struct {
 	pipeline        *mtl.Pipeline
 	args            []kernels.Arg
@@ -36,11 +36,11 @@ type launch struct {
 	groups, threads [3]int
 }
 
-// scratchAlign is where scratch memory begins: at a multiple of a cache line of the GPU.
+// scratchAlign is the alignment of scratch memory: a cache line of the GPU.
 const scratchAlign = 128
 
-// compile makes the program of a rank. It blocks for as long as Metal's compiler works, and
-// looks at ctx between the sources.
+// compile makes the program of a rank. It blocks while Metal's compiler works, and checks
+// ctx between the sources.
 func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*program, error) {
 	prog := &program{plan: p, instrs: make([]instr, len(p.Instrs))}
 	built := make([]*kernels.Program, len(p.Instrs))
@@ -98,16 +98,16 @@ func (d *Device) compile(ctx context.Context, p *lowering.Plan, rank int) (*prog
 	return prog, nil
 }
 
-// reports says whether a launch of p has a status record.
+// reports reports whether a launch of p has a status record.
 func reports(p *kernels.Program) bool {
 	return slices.ContainsFunc(p.Launches, func(l kernels.Launch) bool {
 		return slices.ContainsFunc(l.Args, func(a kernels.Arg) bool { return a.Kind == kernels.OfStatus })
 	})
 }
 
-// sources are the texts that a plan's kernels are in.
+// sources are the texts that contain a plan's kernels.
 type sources struct {
-	files []string // "" is made
+	files []string // "" stands for generated text
 	made  []string
 }
 
@@ -122,10 +122,10 @@ func (s *sources) add(p *kernels.Program) {
 	}
 }
 
-// compilers is how many texts are compiled at once.
+// compilers is how many texts are compiled concurrently.
 const compilers = 4
 
-// libraries compiles the texts, by the name of the file.
+// libraries compiles the texts and returns the libraries by file name.
 func (d *Device) libraries(ctx context.Context, s *sources) (map[string]*mtl.Library, error) {
 	var (
 		wg    sync.WaitGroup

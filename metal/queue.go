@@ -23,29 +23,29 @@ type queue struct {
 	records *records
 
 	open    *segment  // nil before its first instruction
-	handed  []segment // to the GPU, and not waited for, in order
+	handed  []segment // segments that the GPU has and nobody has waited for, in order
 	tickets uint64
-	known   int // complaints that were returned
+	known   int // number of complaints that were returned
 	clock   clock
 	spans   []runtime.Span
-	record  bool // spans
+	record  bool // whether spans are recorded
 
-	// encoding is encode, and i and bufs its arguments: it is called in a pool, and to
-	// make it a function takes memory.
+	// encoding is the method encode, and i and bufs are its arguments. encode is called in
+	// a pool; making the function value in every call would allocate memory.
 	encoding func() error
 	i        int
 	bufs     []array.Array
-	// in, out and zones are where the operands of instruction i lie.
+	// in, out and zones are the operands of instruction i.
 	in, out []operand
 	zones   operand
 }
 
-// segment is a command buffer.
+// segment is one command buffer.
 type segment struct {
 	ticket      uint64
 	commands    *mtl.CommandBuffer
 	encoder     *mtl.Compute
-	first, last int // of its instructions in the plan
+	first, last int // the segment's instructions in the plan
 	instrs      []int
 	committed   time.Time
 }
@@ -76,7 +76,7 @@ func (d *Device) Open(ctx context.Context, p *lowering.Plan, rank int) (_ runtim
 	return q, nil
 }
 
-// errClosed is the error of using a queue that is closed.
+// errClosed is the error of a queue that is used after Close.
 var errClosed = errors.New("metal: the queue is closed")
 
 // Encode implements runtime.Queue.
@@ -126,7 +126,8 @@ type operand struct {
 	offset int
 }
 
-// resolve finds the operands of the instruction, or says which the GPU does not see.
+// resolve finds the operands of the instruction. The error names one that the GPU does not
+// see.
 func (q *queue) resolve() error {
 	in := &q.program.plan.Instrs[q.i]
 	q.in, q.out, q.zones = q.in[:0], q.out[:0], operand{}
@@ -231,8 +232,8 @@ func (q *queue) Wait(ctx context.Context, ticket uint64) error {
 	if n == 0 {
 		return nil
 	}
-	// The last one's end is that of all: a queue runs them in order. A failure of it is
-	// reported below, with its instructions.
+	// The end of the last segment is the end of all, because a queue runs them in order.
+	// Its failure is reported below, with its instructions.
 	if err := q.handed[n-1].commands.Wait(ctx); err != nil && q.handed[n-1].commands.Status() < mtl.Completed {
 		return err
 	}
@@ -250,7 +251,8 @@ func (q *queue) Wait(ctx context.Context, ticket uint64) error {
 	return first
 }
 
-// done returns the first error of a segment that the GPU has done, and clears its records.
+// done returns the first error of a segment that the GPU has finished, and clears its
+// records.
 func (q *queue) done(s *segment, now time.Time) error {
 	err := s.commands.Err()
 	if err != nil {
@@ -283,7 +285,8 @@ func (q *queue) done(s *segment, now time.Time) error {
 	return err
 }
 
-// complaint returns what the emulated GPU has against the driver since the last call.
+// complaint returns the rules of Metal that were broken on the emulated GPU since the last
+// call.
 func (q *queue) complaint() error {
 	if q.device.emulation == nil {
 		return nil

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Half reads an f16. It repeats what package array does, which imports this one.
+// Half reads an f16. Package array has the same function, but it imports this
+// package.
 func Half(b []byte) float32 {
 	h := uint32(binary.LittleEndian.Uint16(b))
 	sign, x := h&0x8000<<16, h&0x7fff
@@ -18,8 +19,8 @@ func Half(b []byte) float32 {
 	return math.Float32frombits(sign | (x<<13 + (127-15)<<23))
 }
 
-// setHalf writes x rounded to the nearest f16, ties to even, and returns what it
-// has become.
+// setHalf writes x rounded to the nearest f16, ties to even, and returns the
+// rounded value.
 func setHalf(b []byte, x float32) float32 {
 	u := math.Float32bits(x)
 	sign, h := u>>16&0x8000, uint32(0)
@@ -37,8 +38,8 @@ func setHalf(b []byte, x float32) float32 {
 	return Half(b)
 }
 
-// nearest returns the integer nearest to x within bounds; ties go away from 0.
-// NaN gives lo.
+// nearest returns the integer in lo..hi that is nearest to x; ties go away from
+// 0. It returns lo for a NaN.
 func nearest(x float32, lo, hi int) int {
 	r := math.Round(float64(x))
 	switch {

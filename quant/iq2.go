@@ -6,14 +6,16 @@ import (
 	"math/bits"
 )
 
-// A block of iq2_xxs is d and 8 bytes for each 32 elements: the numbers of 4
-// entries of the book, then 4 times 7 bits of signs and 4 bits of s. The sign of an
-// eighth element makes the number of negative ones even.
+// A block of iq2_xxs is d, followed by 8 bytes for each 32 elements: the numbers of
+// 4 book entries, then 4 times 7 bits of signs, and 4 bits of s. Each 7 bits give
+// the signs of 7 elements; the sign of the eighth makes the number of negative
+// elements even.
 
-// IQ2Grid returns the book: 256 vectors of 8 bytes, the first in the lowest.
+// IQ2Grid returns the book: 256 vectors of 8 bytes, the first element in the lowest
+// byte.
 func IQ2Grid() *[256]uint64 { return &iq2Grid }
 
-// IQ2Signs returns the 8 signs, a bit each, that 7 bits stand for.
+// IQ2Signs returns the 8 signs, one bit each, that 7 bits stand for.
 func IQ2Signs(seven uint32) byte {
 	s := byte(seven & 127)
 	return s | byte(bits.OnesCount8(s)&1)<<7
@@ -38,8 +40,9 @@ func decodeIQ2(y []float32, b []byte) {
 	}
 }
 
-// encodeIQ2 picks signs, then a scale for each 32 elements and with it the nearest
-// entries, then d and s, and the entries again.
+// encodeIQ2 picks the signs, then for each 32 elements a scale and the book entries
+// that are nearest with it, then d and s, and finally the entries again for the
+// rounded scales.
 func encodeIQ2(b []byte, x []float32) {
 	var scale [8]float32
 	var sizes [256]float32
@@ -66,8 +69,9 @@ func encodeIQ2(b []byte, x []float32) {
 	}
 }
 
-// signsOf sets sizes to |x|, but for the smallest of them, which is negative if
-// the number of negative x is odd, and returns the signs of the first 7.
+// signsOf sets sizes to |x| and returns the signs of the first 7 elements. If an
+// odd number of elements of x is negative, the smallest size is negated, which
+// makes that number even.
 func signsOf(sizes, x []float32) byte {
 	s, least := byte(0), 0
 	for i, v := range x {
@@ -94,7 +98,7 @@ func iq2Scale(x []float32) float32 {
 		return 0
 	}
 	best, least := float32(0), math.Inf(1)
-	for _, size := range [...]float32{31, 37, 43, 49, 55, 61, 67, 25, 8} { // that the largest is taken for
+	for _, size := range [...]float32{31, 37, 43, 49, 55, 61, 67, 25, 8} { // sizes of the book that the largest element may be mapped to
 		s := top / size
 		sgx, sgg, sxx := 0.0, 0.0, 0.0
 		for l := 0; l < 32; l += 8 {
@@ -114,7 +118,7 @@ func iq2Scale(x []float32) float32 {
 // nearestEntry returns the entry whose vector times s is nearest to x, and the
 // squared distance.
 func nearestEntry(x []float32, s float32) (byte, float32) {
-	var cost [3][8]float32 // of every size in every place
+	var cost [3][8]float32 // of each of the 3 sizes at each of the 8 places
 	for k, size := range [3]float32{8, 25, 43} {
 		for i, v := range x {
 			e := size*s - v
@@ -125,7 +129,7 @@ func nearestEntry(x []float32, s float32) (byte, float32) {
 	for e, grid := range &iq2Grid {
 		sum := float32(0)
 		for i := range 8 {
-			sum += cost[grid>>(8*i+4)&3][i] // 8, 25 and 43 are 0, 1 and 2 times 16 and some
+			sum += cost[grid>>(8*i+4)&3][i] // 8, 25 and 43 have 0, 1 and 2 in their upper four bits
 		}
 		if sum < least {
 			best, least = e, sum

@@ -2,11 +2,12 @@ package quant
 
 import "math"
 
-// A block of mxfp4 is e and 16 bytes: elements 0 to 15 in the low halves, 16 to 31
-// in the high ones. Source: OCP Microscaling Formats (MX) specification 1.0, with
-// values doubled and the scale halved, so that they are integers.
+// A block of mxfp4 is e, followed by 16 bytes: elements 0 to 15 in the low halves,
+// 16 to 31 in the high halves. Source: OCP Microscaling Formats (MX) specification
+// 1.0. Here values are doubled and the scale is halved, so that the values are
+// integers.
 
-// MXValues are the 16 values of an element, times 2.
+// MXValues returns the 16 values of an element, times 2.
 func MXValues() [16]int8 {
 	return [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 }
@@ -32,7 +33,7 @@ func encodeMX(b []byte, x []float32) {
 	if top == 0 {
 		return
 	}
-	_, exp := math.Frexp(float64(top)) // top is in [2^(exp-1), 2^exp): 4 to 6 times the scale's double
+	_, exp := math.Frexp(float64(top)) // top is in [2^(exp-1), 2^exp), which is 4 to 6 times twice the scale
 	b[0] = byte(min(max(exp-1-2+127, 0), 254))
 	d, value := MXScale(b[0]), MXValues()
 	pick := func(v float32) byte {
@@ -49,7 +50,8 @@ func encodeMX(b []byte, x []float32) {
 	}
 }
 
-// poisonMX makes infinities: the format has no NaN here.
+// poisonMX fills the block with infinities: the format has no NaN for single
+// elements.
 func poisonMX(b []byte) {
 	b[0] = 255
 	for i := range b[1:] {

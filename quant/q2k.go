@@ -1,8 +1,9 @@
 package quant
 
-// A block of q2_k is 16 bytes, scales s of 4 bits in the low halves and offsets t
-// in the high ones, 64 bytes, d and m. Of 128 elements the 32 from 32k on lie in
-// bits 2k and 2k+1 of 32 bytes.
+// A block of q2_k is 16 bytes with the scales s in their low halves and the
+// offsets t in their high halves, then 64 bytes with the elements, then d and m.
+// Each 128 elements take 32 bytes: the 32 elements that begin at 32k lie in bits
+// 2k and 2k+1 of these bytes.
 
 const (
 	q2Q = 16

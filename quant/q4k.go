@@ -1,10 +1,10 @@
 package quant
 
-// A block of q4_k is d, m, 12 bytes of 8 scales s and 8 offsets t of 6 bits, and
-// 128 bytes: 32 of them hold elements 64c to 64c+31 in the low halves and 64c+32 to
-// 64c+63 in the high ones.
+// A block of q4_k is d, m, 12 bytes with 8 scales s and 8 offsets t of 6 bits each,
+// and 128 bytes of elements. Each 32 of these bytes hold elements 64c to 64c+31 in
+// the low halves and 64c+32 to 64c+63 in the high halves.
 
-// Q4Scale reads scale and offset of the 32 elements from 32j on.
+// Q4Scale reads the scale and the offset of the 32 elements that begin at 32j.
 func Q4Scale(p []byte, j int) (s, t byte) {
 	if j < 4 {
 		return p[j] & 63, p[j+4] & 63
@@ -12,7 +12,8 @@ func Q4Scale(p []byte, j int) (s, t byte) {
 	return p[j+4]&15 | p[j-4]>>6<<4, p[j+4]>>4 | p[j]>>6<<4
 }
 
-// setQ4Scale is Q4Scale's inverse, on zeros.
+// setQ4Scale is the inverse of Q4Scale. The bytes of p must be zeros before the
+// first call.
 func setQ4Scale(p []byte, j int, s, t byte) {
 	if j < 4 {
 		p[j] |= s

@@ -12,11 +12,11 @@ func Types() []graph.DType {
 }
 
 // Dequantize sets dst to the elements that the blocks of type d stand for. It is
-// an error if d is no type in blocks, or if there are not exactly as many blocks
-// as dst needs.
+// an error if d is not a type in blocks, or if there are more or fewer blocks
+// than dst needs.
 //
-// Products of factors are rounded to f32 from left to right, as the table of the
-// package has them.
+// Products of factors are rounded to f32 from left to right, in the order of the
+// table in the package comment.
 func Dequantize(dst []float32, d graph.DType, blocks []byte) error {
 	f, err := formatOf(d, len(dst), len(blocks))
 	if err != nil {
@@ -29,12 +29,13 @@ func Dequantize(dst []float32, d graph.DType, blocks []byte) error {
 	return nil
 }
 
-// Quantize sets blocks to those of type d that come close to src: the nearest for
-// q8_0 and mxfp4, of the others those that a search among a few scales finds, by
-// the sum of squared errors. A block with a NaN or an infinity stands for numbers
-// that are all NaN; in iq2_xxs and mxfp4 too, but there some may be infinite.
+// Quantize sets blocks to blocks of type d that come close to src. For q8_0 and
+// mxfp4 these are the nearest blocks. For the other types a search over a few
+// scales picks those with the least sum of squared errors. A block with a NaN or
+// an infinity in src is set to one whose elements are all NaN; in mxfp4 its
+// elements are infinite.
 //
-// Errors are those of Dequantize.
+// The errors are those of Dequantize.
 func Quantize(blocks []byte, d graph.DType, src []float32) error {
 	f, err := formatOf(d, len(src), len(blocks))
 	if err != nil {
@@ -53,11 +54,11 @@ func Quantize(blocks []byte, d graph.DType, src []float32) error {
 	return nil
 }
 
-// format is what is known of one type, for one block.
+// format describes one type, for single blocks.
 type format struct {
 	decode func(y []float32, b []byte)
-	encode func(b []byte, x []float32) // b is zeros, x finite
-	poison func(b []byte)              // b is zeros
+	encode func(b []byte, x []float32) // b is zeros before the call, x is finite
+	poison func(b []byte)              // b is zeros before the call
 }
 
 func formatOf(d graph.DType, elements, bytes int) (format, error) {

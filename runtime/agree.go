@@ -10,12 +10,12 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// meshBytes is as much of a mesh's text as ranks compare; the plan's hash covers
-// all of it.
+// meshBytes is how many bytes of a mesh's text the ranks compare. A longer mesh is
+// still compared as a whole, because the plan's hash covers it.
 const meshBytes = 240
 
 // samePlan compares the meshes and the hashes of all ranks' plans. Every rank sees
-// all of them and so comes to the same error.
+// all of them, so all ranks return the same error.
 func (r *rank) samePlan(ctx context.Context) error {
 	all := make([]int, r.comm.Size())
 	for i := range all {

@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Array is a global array that lies on ranks as its placement says. It stays
-// there between steps; Get brings it to the caller. An Array whose memory was
-// donated to a step is spent.
+// Array is a global array whose parts lie on ranks, as its placement says. The parts
+// stay there between steps; Get copies the array to the caller. An Array whose memory
+// was donated to a step is spent: it can no longer be used.
 type Array struct {
 	Type  graph.Type
 	Spec  sharding.Spec
@@ -21,23 +21,25 @@ type Array struct {
 	ranks []int
 	parts []piece // one per entry of ranks
 	as    contents
-	// lent is set once the caller has memory that it may write to.
+	// lent is set once Part has given the caller memory that the caller may write to.
 	lent  atomic.Bool
 	spent string // what became of the memory, and the remedy; "" while usable
 }
 
-// contents stand for the elements of an array, which never change: another step's
-// result, or another Put, has contents of its own, whatever memory it has. The zero
-// ones are not known, and equal to no others.
+// contents identifies the elements of an array: equal contents are equal elements. Every
+// Put and every result of a step has contents of its own, whatever memory it lies in.
+// The zero contents are unknown and equal to no others.
 type contents struct {
-	of *identity // of a Put, or a session
-	n  uint64    // the session's results are numbered
+	of *identity // the Put or the session that made the elements
+	n  uint64    // a session numbers its results
 }
 
-// identity is not reused while somebody holds it, as memory is.
+// identity is a unique address: it is not reused while somebody refers to it, as memory
+// is.
 type identity struct{ _ byte }
 
-// next returns others, of the same owner, or a new one if c is zero.
+// next returns the contents that follow c, of the same owner. If c is zero, the owner is
+// new.
 func (c contents) next() contents {
 	if c.of == nil {
 		c.of = new(identity)
@@ -46,7 +48,7 @@ func (c contents) next() contents {
 	return c
 }
 
-// contents returns what identifies the elements, the zero ones if the caller may have
+// contents returns what identifies the elements. It is zero if the caller may have
 // changed them.
 func (d *Array) contents() contents {
 	if d.lent.Load() {
@@ -55,13 +57,13 @@ func (d *Array) contents() contents {
 	return d.as
 }
 
-// Put copies a, split as spec says, to the given ranks of the mesh: those that
-// live in this process.
+// Put copies a, split as spec says, to the given ranks of the mesh. These are the ranks
+// that live in this process.
 func Put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int) (*Array, error) {
 	return put(a, m, spec, ranks, func(_ int, t graph.Type) (piece, error) { return piece{array.New(t), nil}, nil })
 }
 
-// put is Put into memory that alloc returns for the i-th rank.
+// put is Put with memory from alloc, which returns the part of the i-th rank.
 func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc func(i int, t graph.Type) (piece, error)) (*Array, error) {
 	if len(spec.Pending) > 0 || spec.Ragged != nil {
 		return nil, fmt.Errorf("runtime: put %s: arrays are whole or split, not pending or ragged", spec.Format(a.Type))
@@ -82,8 +84,8 @@ func put(a array.Array, m sharding.Mesh, spec sharding.Spec, ranks []int, alloc 
 	return d, nil
 }
 
-// Get returns a copy of the global array. If several ranks hold a part, the
-// lowest one's is taken. It is an error if no rank of this process holds some
+// Get returns a copy of the global array. If several ranks hold the same part, the
+// lowest rank's is taken. Get returns an error if no rank of this process holds some
 // part; see Session.Get.
 func (d *Array) Get() (array.Array, error) {
 	if d.spent != "" {
@@ -107,11 +109,12 @@ func (d *Array) Get() (array.Array, error) {
 	return out, nil
 }
 
-// Part returns what the i-th rank of this process holds, without copying. It
-// is valid until the Array is donated or recycled, and, of a session with a device, only
-// while somebody holds the Array: that has the memory, which does not keep it as Go's
-// own does (runtime.KeepAlive). The caller may write to it between steps:
-// copies of such an Array are not kept from one step to the next.
+// Part returns what the i-th rank of this process holds, without copying. It is valid
+// until the Array is donated or recycled. In a session with a device it is also valid
+// only as long as the caller refers to the Array: the Array owns that memory, and Go's
+// collector does not know about it (see runtime.KeepAlive). The caller may write to the
+// part between steps; kernels then keep no prepared copies of this Array from one step
+// to the next.
 func (d *Array) Part(i int) array.Array {
 	d.lent.Store(true)
 	return d.parts[i].Array
@@ -126,8 +129,8 @@ func (d *Array) start(r int, local graph.Type) []int {
 	return s
 }
 
-// copyPart copies between a part and the box of the whole that begins at start:
-// into the part if in is true, else out of it.
+// copyPart copies between a part and the box of the whole array that begins at start:
+// into the part if in is true, out of the part otherwise.
 func copyPart(part, whole array.Array, start []int, in bool) {
 	p, w := part.Bytes(), whole.Bytes()
 	parts, size := part.Type.Units()
@@ -157,7 +160,7 @@ func copyPart(part, whole array.Array, start []int, in bool) {
 	}
 }
 
-// inUnits returns where start, in elements, lies in t.Units.
+// inUnits returns start, which counts elements, in units of t.Units.
 func inUnits(start []int, t graph.Type) []int {
 	n, _ := t.DType.Block()
 	if n == 1 || len(start) == 0 {

@@ -10,19 +10,19 @@ import (
 	"github.com/gomoe/gomoe/exec"
 )
 
-// lane runs a rank's collectives in the order of the plan, beside its kernels, on
-// a goroutine of their own. The rank starts collectives and
-// waits for them; both are counted. After the first error no other collective
-// of the step is started.
+// lane runs a rank's collectives in the order of the plan, on a goroutine of their
+// own, while the rank runs its kernels. The rank starts collectives and waits for
+// them; the lane counts both. After the first error it starts no other collective
+// of the step.
 type lane struct {
 	rank *rank
 	args exec.Args // reused by every collective
-	// due is, for every instruction and the end, how many collectives are complete
-	// before it runs.
+	// due has an entry for every instruction and one for the end of the step: how
+	// many collectives must be complete before it.
 	due  []int
-	work chan int    // to be started; has room for all of a step
-	done chan result // completed; has room for all of a step
-	// Of the step under way:
+	work chan int    // instructions to start; has room for all of a step
+	done chan result // has room for all of a step
+	// Of the current step:
 	started, joined int
 	begun           bool
 	worker          *worker[laneStep]
@@ -34,7 +34,7 @@ type laneStep struct {
 	opts Options
 }
 
-// end is the index of no instruction: it ends a step.
+// end stands in for an instruction's index and ends the step.
 const end = -1
 
 // result is how the collective at an instruction ended.
@@ -43,8 +43,8 @@ type result struct {
 	err   error
 }
 
-// newLane returns the lane of r, nil if the plan waits for every collective
-// where it stands.
+// newLane returns the lane of r. It is nil if the plan waits for every collective
+// at the instruction itself.
 func newLane(r *rank) *lane {
 	n := len(r.plan.Instrs)
 	l := &lane{rank: r, args: r.args, due: make([]int, n+1)}
@@ -73,9 +73,10 @@ func newLane(r *rank) *lane {
 
 // overlapped runs the plan with collectives beside kernels.
 //
-// An error that all ranks come to at one instruction lets the collectives that
-// were started before it end, since the others wait for them. Any other leaves
-// them to settle, which the session calls when the job knows of it.
+// After an error that all ranks reach at the same instruction, overlapped waits for
+// the collectives that were already started, since the other ranks wait for them
+// too. After any other error it leaves them to settle, which the session calls once
+// the whole job knows of the error.
 func (r *rank) overlapped(ctx context.Context, opts Options) error {
 	l := r.lane
 	l.begin(ctx, opts)
@@ -126,7 +127,7 @@ func (l *lane) begin(ctx context.Context, opts Options) {
 	l.worker.call(laneStep{ctx, opts})
 }
 
-// run completes the collectives that come through l.work, up to end.
+// run runs the collectives that arrive on l.work until end arrives.
 func (l *lane) run(s laneStep) {
 	ctx, opts := s.ctx, s.opts
 	var failed error
@@ -147,7 +148,7 @@ func (l *lane) run(s laneStep) {
 	}
 }
 
-// exchange runs the collective at instruction i, in the manner of rank.exec.
+// exchange runs the collective at instruction i as rank.exec does.
 func (l *lane) exchange(ctx context.Context, i int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -167,8 +168,8 @@ func (l *lane) exchange(ctx context.Context, i int) (err error) {
 	return in.Exchange(ctx, l.rank.groups[i], c, a)
 }
 
-// await returns when the collectives are complete that instruction i waits for.
-// It returns the error of any that is complete.
+// await waits until the collectives that instruction i needs are complete. It
+// returns the error of the first completed collective that failed.
 func (l *lane) await(i int, opts Options) error {
 	if l.joined < l.due[i] && len(l.done) < l.due[i]-l.joined {
 		defer opts.Trace.addWait(l.rank.comm.Rank(), time.Now())
@@ -189,8 +190,8 @@ func (l *lane) join(n int) error {
 	return nil
 }
 
-// next returns the next collective that is complete. While the rank waits for it,
-// others have its processor.
+// next waits for the next collective to complete. While the rank waits, others use
+// its processor.
 func (l *lane) next() result {
 	if len(l.done) == 0 {
 		l.rank.args.Crew.Leave()
@@ -199,9 +200,9 @@ func (l *lane) next() result {
 	return <-l.done
 }
 
-// settle ends the step and returns when its last collective has ended. One is still
-// under way only after a failure of which the job knows, when the step's context
-// has ended.
+// settle ends the step: it returns when the last collective of the step has ended.
+// A collective can still be running only after a failure that the whole job knows
+// of, and then the step's context has ended, which stops the collective.
 func (l *lane) settle() {
 	if l == nil || !l.begun {
 		return

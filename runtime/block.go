@@ -7,15 +7,15 @@ import (
 	"github.com/gomoe/gomoe/array"
 )
 
-// piece is an array of one rank with what keeps its memory: nil is the process's own,
-// which lives as long as somebody refers to it.
+// piece is an array of one rank together with the block that owns its memory. A nil
+// block means memory of the Go heap, which lives as long as somebody refers to it.
 type piece struct {
 	array.Array
 	from *block
 }
 
-// block is memory that host and device see. It is given back when it is freed, or when
-// nobody reaches the block any more: whoever reads its bytes holds the block meanwhile.
+// block is memory that host and device see. It is given back by free, or when nobody
+// refers to the block any more. Whoever reads its bytes must hold the block meanwhile.
 type block struct {
 	mem     []byte
 	heap    *heap
@@ -31,26 +31,26 @@ func (b *block) free() {
 	}
 }
 
-// leak leaves the memory allocated for good.
+// leak keeps the memory allocated for the rest of the process.
 func (b *block) leak() {
 	if b != nil {
 		b.dropped.Stop()
 	}
 }
 
-// heap is a session's memory that host and device see. It may be used by several
-// goroutines.
+// heap allocates a session's memory that host and device see. Several goroutines may
+// use it at once.
 type heap struct {
 	device Device
 	mu     sync.Mutex
 	live   int64 // bytes
-	least  int64 // of live since garbage was last collected
+	least  int64 // live bytes after the last collection
 }
 
-// paceFrom is how many bytes are allocated before garbage is collected for them.
+// paceFrom is how many bytes are allocated before a garbage collection is forced.
 const paceFrom = 256 << 20
 
-// block returns n bytes, which are anything.
+// block returns n bytes with undefined contents.
 func (h *heap) block(n int) (*block, error) {
 	h.pace(int64(n))
 	mem, free, err := h.device.Alloc(n)
@@ -66,9 +66,9 @@ func (h *heap) block(n int) (*block, error) {
 	return b, nil
 }
 
-// pace collects garbage when the blocks have twice the bytes that were left last time.
-// The collector does not see these bytes: to it an array of a gigabyte, which nobody
-// reaches any more, is not worth a collection.
+// pace runs a garbage collection when the live blocks have twice the bytes that were
+// left after the last one. Go's collector does not count these bytes: an unreachable
+// array of a gigabyte does not by itself make it run.
 func (h *heap) pace(n int64) {
 	h.mu.Lock()
 	due := h.live+n > max(paceFrom, 2*h.least)
@@ -88,8 +88,8 @@ func (h *heap) count(n int64) {
 	h.least = min(h.least, h.live)
 }
 
-// knows reports whether the session's device sees p, which needs no memory to be seen
-// if it has no bytes.
+// knows reports whether the session's device sees the memory of p. That is always true
+// of a piece without bytes.
 func (h *heap) knows(p piece) bool {
 	return len(p.Bytes()) == 0 || p.from != nil && p.from.heap.device == h.device
 }

@@ -2,15 +2,15 @@ package runtime
 
 import "github.com/gomoe/gomoe/array"
 
-// copied is an input's elements in memory that the device sees, while the caller gives
-// an array that lies elsewhere.
+// copied is a copy of an input in memory that the device sees. It is needed while the
+// caller gives an array that lies elsewhere.
 type copied struct {
 	piece
 	of contents
 }
 
-// bindInput has the elements p in buffer b. A device that does not see them gets a copy,
-// which stays as long as the caller gives the same array.
+// bindInput makes p the contents of buffer b. If the device does not see p, the rank
+// makes a copy and keeps it as long as the caller gives the same array.
 func (r *rank) bindInput(b int, p piece, now contents) error {
 	r.contents[b] = now
 	c := &r.copies[b]
@@ -19,7 +19,7 @@ func (r *rank) bindInput(b int, p piece, now contents) error {
 		r.bufs[b], r.from[b] = p.Array, p.from
 		return nil
 	}
-	if r.remote.donated[b] { // the step has the memory afterwards
+	if r.remote.donated[b] { // the step owns the memory afterwards
 		r.drop(c)
 		q, err := r.copy(p.Array)
 		r.bufs[b], r.from[b] = q.Array, q.from
@@ -47,7 +47,7 @@ func (r *rank) copy(a array.Array) (piece, error) {
 	return q, err
 }
 
-// drop gives the memory of a copy to others.
+// drop releases a copy's memory for other arrays.
 func (r *rank) drop(c *copied) {
 	if c.from != nil {
 		r.spare.keep(c.piece)

@@ -2,14 +2,15 @@
 // rank's instructions in order, and reports failures with the rank, the
 // instruction and the user's line. It sees ranks only through a Communicator.
 //
-// A Device, if there is one, runs the instructions that a plan leaves to it, on memory
-// that it shares with the host. A rank then encodes instructions as it comes to them and
-// hands them over in segments, and waits for a segment where its own next instruction
-// touches what that works on: lowering.Schedule says where. A step ends when its last
-// segment has, so what a session gives out is always complete.
+// If there is a Device, it runs the instructions that a plan assigns to it, on memory that
+// it shares with the host. A rank encodes such instructions as it comes to them and commits
+// them in segments. It waits for a segment when its own next instruction touches memory that
+// the segment works on; lowering.Schedule says where. A step ends when its last segment has
+// ended, so every result that a session returns is complete.
 //
-// Memory that a device sees is not Go's: Arrays own their parts of it, and give them back
-// when nobody reaches the Array any more. Recycle gives them to later results at once.
+// Memory that a device sees does not belong to Go's heap. Arrays own their parts of it; it
+// is given back when nobody refers to the Array any more. Recycle makes it available to
+// later results at once.
 //
 // Begin with Open, which makes a Session of a plan and its ranks, and with Session.Run. Most
 // programs have a Session from gomoe.Open instead. The package knows no primitive and no

@@ -24,8 +24,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// agreed reports whether every rank comes to err at the same instruction, so
-// that none of them waits for another.
+// agreed reports whether every rank returns err at the same instruction, so
+// that no rank waits for another.
 func agreed(err error) bool {
 	var a *exec.Agreed
 	return errors.As(err, &a)

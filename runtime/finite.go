@@ -13,7 +13,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// NotFinite says which kernel made the first NaN or infinity of a step.
+// NotFinite is the error that names the kernel with the first NaN or infinity of a step.
 type NotFinite struct {
 	Value float64
 	Index int // flat, in the result
@@ -24,9 +24,9 @@ func (e *NotFinite) Error() string {
 	return fmt.Sprintf("made %v at element %d of %s from finite arguments", e.Value, e.Index, e.Type)
 }
 
-// finite runs an instruction, and reports a NaN or an infinity that it made of
-// finite arguments. Of a fused one it runs part by part on whole arrays, so that
-// the part is found which a plan without fusion would name.
+// finite runs an instruction and returns a NotFinite error if it made a NaN or an
+// infinity of finite arguments. It runs a fused instruction part by part on whole
+// arrays, so that the error names the part that a plan without fusion would name.
 func (r *rank) finite(ctx context.Context, in *lowering.Instr, g collective.Group) error {
 	if len(in.Chain) > 0 {
 		return r.finiteParts(ctx, in)
@@ -34,11 +34,11 @@ func (r *rank) finite(ctx context.Context, in *lowering.Instr, g collective.Grou
 	return r.sound(ctx, in, g, r.exec)
 }
 
-// execute is how an instruction is run, as rank.exec does.
+// execute runs an instruction, as rank.exec does.
 type execute = func(context.Context, *lowering.Instr, collective.Group) error
 
-// finiteWhole is run that reports such an error of the whole instruction: of a fused one
-// on a device nobody sees the parts.
+// finiteWhole returns run with a check of the instruction as a whole. Fused instructions
+// on a device are checked as a whole too, because nobody sees their parts.
 func (r *rank) finiteWhole(run execute) execute {
 	return func(ctx context.Context, in *lowering.Instr, g collective.Group) error {
 		return r.sound(ctx, in, g, run)
@@ -46,7 +46,7 @@ func (r *rank) finiteWhole(run execute) execute {
 }
 
 func (r *rank) sound(ctx context.Context, in *lowering.Instr, g collective.Group, run execute) error {
-	sound := true // asked before the arguments are overwritten
+	sound := true // checked before the arguments are overwritten
 	for _, b := range in.In {
 		if k, _ := firstNonFinite(r.seen(in, b)); k >= 0 {
 			sound = false
@@ -63,11 +63,11 @@ func (r *rank) sound(ctx context.Context, in *lowering.Instr, g collective.Group
 	return nil
 }
 
-// finiteParts gives every part new memory, since results may lie where arguments
-// do that a later part reads.
+// finiteParts gives every part new memory, because a result may share memory with an
+// argument that a later part reads.
 func (r *rank) finiteParts(ctx context.Context, in *lowering.Instr) error {
 	kept := map[int]array.Array{}
-	made := map[int]array.Array{} // by root
+	made := map[int]array.Array{} // by root buffer
 	defer func() {
 		for b, a := range kept {
 			r.bufs[b] = a

@@ -11,14 +11,14 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Get returns a copy of the global array a, a result of the session or what Put
-// returned, also where other processes hold parts of it. Every process calls it,
-// for the same arrays in the same order, between steps; it blocks on them as a
-// step does, and its failures are those of a step.
+// Get returns a copy of the global array a, including the parts that other
+// processes hold. a is a result of the session or comes from Put. Every process
+// calls Get for the same arrays in the same order, between steps. Get blocks on
+// the other processes as a step does, and its failures are those of a step.
 //
 // Each rank takes the parts from the ranks that differ from it only along the axes
-// that split the array: the nearest replicas, whose bits are those of all others.
-// An array that no axis splits is here already, and nobody waits for anybody.
+// that split the array. These are the nearest replicas, and all replicas have the
+// same bits. If no axis splits the array, it is already here, and nobody waits.
 func (s *Session) Get(ctx context.Context, a *Array) (array.Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,23 +9,24 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// holding is what a rank gives back when its session is closed, or nobody reaches that
-// any more: it refers to neither.
+// holding is what a rank gives back when its session is closed or becomes unreachable.
+// It refers to neither the rank nor the session, so that it does not keep them
+// reachable.
 type holding struct {
 	mu    sync.Mutex
 	queue Queue
 	give  []func()
-	lost  bool // the device may work on the memory for ever
+	lost  bool // the device may use the memory for ever
 }
 
-// also has free called at the end, before what was there.
+// also adds a function that close calls, before those that were added earlier.
 func (h *holding) also(free func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.give = append(h.give, free)
 }
 
-// close may be called twice.
+// close gives everything back. It may be called twice.
 func (h *holding) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -33,7 +34,7 @@ func (h *holding) close() {
 		return
 	}
 	if h.queue != nil {
-		h.queue.Close() // nothing is under way, and nobody uses it again
+		h.queue.Close() // nothing is running, and nobody uses the queue again
 		h.queue = nil
 	}
 	for i := len(h.give) - 1; i >= 0; i-- {
@@ -42,9 +43,9 @@ func (h *holding) close() {
 	h.give = nil
 }
 
-// arena returns the memory of the plan's temporaries: where the others see it, if the
-// ranks share memory and have some left, so that what is exchanged is not copied first.
-// A session's device sees it in any case.
+// arena returns n bytes for the plan's temporaries. If the communicator shares memory
+// between ranks and has n bytes left, the arena lies there, so that exchanged data need
+// not be copied first. A session's device sees the arena in any case.
 func (r *rank) arena(n int, h *heap) ([]byte, error) {
 	if m, ok := r.comm.(collective.Leaser); ok && n > 0 {
 		if b, release, err := m.Lease(n); err == nil {
@@ -55,7 +56,7 @@ func (r *rank) arena(n int, h *heap) ([]byte, error) {
 			if err == nil {
 				r.hold.also(func() {
 					free()
-					release() // of memory that is given back with the process in any case
+					release() // process exit gives this memory back too
 				})
 				return b, nil
 			}
@@ -75,7 +76,7 @@ func (r *rank) arena(n int, h *heap) ([]byte, error) {
 	return b.mem, nil
 }
 
-// close gives back what the rank holds. No step runs.
+// close gives back what the rank holds. No step may be running.
 func (r *rank) close() {
 	r.hold.close()
 	if r.hold.lost {

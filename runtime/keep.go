@@ -6,16 +6,17 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// kept is the memory of a copy that outlasts steps.
+// kept is a prepared copy of an argument that is kept from step to step.
 type kept struct {
 	mem  array.Array
-	last contents // of the argument in the step before; mem has them if made is set
+	last contents // of the argument in the previous step; mem holds their copy if made is set
 	made bool
 }
 
-// keep makes the copy of an input when the caller gives the same array a second time,
-// and has kernels use it as long as that goes on. Until then they do without: an
-// array that is new in every step is not copied for the next, which has another.
+// keep makes the copy of an input when the caller gives the same array for the second
+// time, and gives it to kernels as long as the caller does. Before that, kernels work
+// without: a copy of an array that is new in every step would be of no use to the
+// next step.
 func (r *rank) keep(in *lowering.Instr, a *exec.Args) error {
 	b := in.Out[0]
 	k, now := &r.kept[b], r.contents[r.plan.Root(in.In[0])]

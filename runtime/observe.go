@@ -5,25 +5,26 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Observer is shown what the host's kernels work on, as tests of other devices want it.
-// Ranks call it at once, each for its own instructions in their order, and wait for it.
-// Arrays are the memory that the kernel works on: of ragged rows all that there is
-// room for, of which those past the rows in use hold anything. They are valid until it
-// returns, and not written to.
+// Observer is shown what the host's kernels read and write; tests of devices use it.
+// Several ranks call it concurrently, each for its own instructions in their order, and
+// each call blocks its rank. The arrays are the memory that the kernel works on: a ragged
+// array has all its rows, and those past the rows in use hold undefined data. The arrays
+// are valid until the method returns, which must not write to them.
 type Observer interface {
-	// Before is called before a kernel runs. A result may have the memory of an argument.
+	// Before is called before a kernel runs. A result may share the memory of an
+	// argument.
 	Before(k Observed)
-	// After is called when it has run without an error.
+	// After is called when the kernel has run without an error.
 	After(k Observed)
 }
 
-// Observed is a kernel's run.
+// Observed is one run of a kernel.
 type Observed struct {
 	Plan    *lowering.Plan
 	Rank    int
 	Index   int // of the instruction
 	In, Out []array.Array
-	Zones   array.Array // the rows in use of each local expert, of ragged instructions
+	Zones   array.Array // the rows in use of each local expert; for ragged instructions only
 }
 
 // observed is what the rank's instruction i works on.

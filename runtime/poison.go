@@ -6,12 +6,12 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// poisoned is a NaN in every float type when repeated, and in the integer types
-// a number that is neither an index nor the -1 that marks none.
+// poisoned, repeated, is a NaN in every float type. In the integer types it is
+// a number that is neither a valid index nor -1, which means none.
 const poisoned uint16 = 0x7fff
 
-// poison fills the results of an instruction, but for memory that they share
-// with its arguments, which it must still read.
+// poison fills the results of an instruction, except memory that they share
+// with its arguments, which the instruction must still read.
 func (r *rank) poison(in *lowering.Instr) {
 	read := map[int]bool{}
 	for _, b := range in.In {
@@ -20,7 +20,7 @@ func (r *rank) poison(in *lowering.Instr) {
 	var pattern [2]byte
 	binary.NativeEndian.PutUint16(pattern[:], poisoned)
 	for _, b := range in.Out {
-		if read[r.plan.Root(b)] || r.plan.Bufs[b].Storage == lowering.Kept { // which may be there already
+		if read[r.plan.Root(b)] || r.plan.Bufs[b].Storage == lowering.Kept { // a kept copy may be complete already
 			continue
 		}
 		mem := r.bufs[b].Bytes()

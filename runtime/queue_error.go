@@ -2,7 +2,7 @@ package runtime
 
 import "time"
 
-// QueueError is an instruction's error on a device.
+// QueueError is the error of an instruction that failed on a device.
 type QueueError struct {
 	Index int // of the instruction in the plan
 	Err   error
@@ -15,5 +15,5 @@ func (e *QueueError) Unwrap() error { return e.Err }
 type Span struct {
 	Ticket     uint64
 	From, To   time.Time
-	First, Len int // of its instructions in the plan
+	First, Len int // the segment's instructions in the plan
 }

@@ -25,23 +25,24 @@ type rank struct {
 	cut    [][]int            // per buffer of ragged rows: its shape, cut to the rows in use
 	args   exec.Args          // reused by every kernel
 	spare  *spare             // memory of donated inputs and recycled results
-	// Of inputs, by buffer: what their elements are in this step; see Array.contents.
+	// Per buffer of an input: what identifies its elements in this step; see
+	// Array.contents.
 	contents []contents
-	from     []*block // per buffer: what has the memory of an input or a result
-	views    []view   // of inputs and results, which change with every step
+	from     []*block // per buffer of an input or a result: the block that owns its memory
+	views    []view   // of inputs and results; they change with every step
 	kept     []kept   // per buffer
 	worker   *worker[call]
 	lane     *lane    // nil if no collective runs beside kernels
 	remote   *remote  // nil without a device
-	copies   []copied // per buffer, of inputs that the device does not see
-	temps    *block   // the arena, if it is the device's
+	copies   []copied // per buffer: copies of inputs that the device does not see
+	temps    *block   // the arena, if the device's heap owns it
 	hold     *holding
 }
 
-// view is a buffer that has the memory of another.
+// view is a buffer that shares the memory of another, its root.
 type view struct{ buf, root int }
 
-// newRank returns a rank whose memory is of h, the process's own if that is nil.
+// newRank returns a rank with memory from h. If h is nil, the memory is Go's.
 func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err error) {
 	r := &rank{plan: p, comm: c, groups: make([]collective.Group, len(p.Instrs)), bufs: make([]array.Array, len(p.Bufs)), spare: newSpare(h), hold: new(holding)}
 	defer func() {
@@ -98,7 +99,7 @@ func newRank(p *lowering.Plan, c collective.Communicator, h *heap) (_ *rank, err
 	return r, nil
 }
 
-// bindOutputs finds memory for the results and points aliases to their roots.
+// bindOutputs allocates memory for the results and makes aliases views of their roots.
 func (r *rank) bindOutputs() error {
 	for _, p := range r.plan.Out {
 		root := r.plan.Root(p.Buf)
@@ -151,7 +152,7 @@ func (r *rank) run(ctx context.Context) error {
 	return nil
 }
 
-// watched is run with what the options ask for.
+// watched runs the plan one instruction at a time, with what the options ask for.
 func (r *rank) watched(ctx context.Context, opts Options) error {
 	for i := range r.plan.Instrs {
 		in := &r.plan.Instrs[i]
@@ -188,8 +189,9 @@ func (r *rank) watched(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// fail names the instruction of an error, or its part: instruction i, unless the error
-// is of another on the device.
+// fail returns err as an *Error that names the instruction, or the part of a fused one
+// that failed. That is instruction i, unless a *QueueError names an earlier one on the
+// device.
 func (r *rank) fail(i int, err error) error {
 	var q *QueueError
 	if errors.As(err, &q) {
@@ -202,9 +204,9 @@ func (r *rank) fail(i int, err error) error {
 	return &Error{r.plan.Name, r.comm.Rank(), i, in.Name, in.Pos, err}
 }
 
-// exec runs an instruction, of that group if it is a collective. A kernel that
-// panics is a mistake in the kernel; it is returned as an error so that no other
-// rank waits for this one.
+// exec runs an instruction; a collective runs in group g. A kernel that panics is a
+// mistake in the kernel. The panic is returned as an error, so that no other rank
+// waits for this one.
 func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -222,7 +224,7 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group)
 	}
 	if in.Communicates() {
 		c := collective.Call{Op: in.Name, Seq: in.Seq, DType: in.DType, Bytes: in.Bytes, Pos: in.Pos}
-		a.Crew.Leave() // until the others have come, which takes most of the time
+		a.Crew.Leave() // most of an exchange is spent waiting for the others
 		defer a.Crew.Enter()
 		return in.Exchange(ctx, g, c, a)
 	}
@@ -236,10 +238,10 @@ func (r *rank) exec(ctx context.Context, in *lowering.Instr, g collective.Group)
 	return in.Kernel(a)
 }
 
-// ragged runs a kernel on the rows in use, and zeroes the rows between experts'
-// zones of its ragged results. Rows past the last zone are in no kernel's
-// arguments and hold anything: without a capacity there is room for every pair
-// on every rank, and most of it is not used.
+// ragged runs a kernel on the rows in use, and zeroes the rows between experts' zones
+// in its ragged results. Rows past the last zone are never passed to a kernel and
+// their contents are undefined: without a capacity every rank has room for every pair,
+// and most of it is unused.
 func (r *rank) ragged(in *lowering.Instr, a *exec.Args) error {
 	for i, b := range in.In {
 		a.In[i] = r.seen(in, b)
@@ -259,8 +261,9 @@ func (r *rank) ragged(in *lowering.Instr, a *exec.Args) error {
 	return nil
 }
 
-// seen returns what an instruction reads or writes of buffer b, until it is
-// called again for b: of ragged rows, those of the experts' zones.
+// seen returns what an instruction reads or writes of buffer b: all of it, or of
+// ragged rows those of the experts' zones. The result is valid until the next call for
+// b.
 func (r *rank) seen(in *lowering.Instr, b int) array.Array {
 	x := r.bufs[b]
 	if in.Zones < 0 || r.plan.Bufs[b].Spec.Ragged == nil {
@@ -274,7 +277,7 @@ func (r *rank) seen(in *lowering.Instr, b int) array.Array {
 	return array.Over(graph.Type{DType: x.Type.DType, Shape: r.cut[b]}, x.Bytes())
 }
 
-// zeroGaps zeroes the rows with which experts' zones are filled up.
+// zeroGaps zeroes the rows that pad each expert's zone to the alignment.
 func zeroGaps(a array.Array, counts []int32, align int) {
 	rows := a.Type.Shape[0]
 	if rows == 0 || align <= 1 {

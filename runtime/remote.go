@@ -9,18 +9,18 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// remote is a rank's part of a session's device.
+// remote is what a rank needs to run instructions on the session's device.
 type remote struct {
 	device   Device
-	hold     *holding // has the queue
+	hold     *holding // owns the queue
 	queue    Queue    // nil before the first step
 	schedule *lowering.Schedule
-	donated  map[int]bool // buffers of inputs that are
-	// Of the step under way:
-	tickets []uint64 // of its segments
+	donated  map[int]bool // buffers of donated inputs
+	// Of the current step:
+	tickets []uint64 // of the step's segments
 	open    bool     // the open segment has an instruction
-	done    int      // segments that were waited for
-	begun   bool     // and the last was not waited for
+	done    int      // number of segments that were waited for
+	begun   bool     // a step has begun and its last segment was not waited for yet
 }
 
 func newRemote(p *lowering.Plan, d Device, h *holding) *remote {
@@ -32,7 +32,7 @@ func newRemote(p *lowering.Plan, d Device, h *holding) *remote {
 	return m
 }
 
-// openQueues opens the ranks' queues, once.
+// openQueues opens the queue of every rank, if that has not been done.
 func (s *Session) openQueues(ctx context.Context) error {
 	if s.heap == nil || s.queues {
 		return nil
@@ -60,7 +60,7 @@ func (r *rank) openQueue(ctx context.Context) error {
 	return nil
 }
 
-// inTurns runs the plan with the device.
+// inTurns runs the plan, some instructions on the host and some on the device.
 func (r *rank) inTurns(ctx context.Context, opts Options) error {
 	m := r.remote
 	if err := m.begin(); err != nil {
@@ -113,7 +113,7 @@ func (m *remote) encode(i int, r *rank) error {
 	return m.queue.Encode(i, r.bufs)
 }
 
-// turn does what the schedule says comes before instruction i, or at the end.
+// turn does what the schedule says comes before instruction i, or before the step's end.
 func (m *remote) turn(ctx context.Context, r *rank, i int, t *Trace) error {
 	turn := m.schedule.Turns[i]
 	if turn.Commit {
@@ -140,8 +140,8 @@ func (m *remote) commit() error {
 	return err
 }
 
-// wait returns when so many segments of the step are done. Others have the rank's
-// threads meanwhile.
+// wait returns when the given number of the step's segments are done. Meanwhile others
+// use the rank's threads.
 func (m *remote) wait(ctx context.Context, r *rank, segments int, t *Trace) error {
 	if t != nil {
 		defer t.addWait(r.comm.Rank(), time.Now())
@@ -158,7 +158,7 @@ func (m *remote) wait(ctx context.Context, r *rank, segments int, t *Trace) erro
 	return nil
 }
 
-// alone returns what runs instruction i on the device and waits for it.
+// alone returns a function that runs instruction i on the device and waits for it.
 func (m *remote) alone(r *rank, i int) execute {
 	return func(ctx context.Context, _ *lowering.Instr, _ collective.Group) error {
 		if err := m.begin(); err != nil {
@@ -176,13 +176,14 @@ func (m *remote) alone(r *rank, i int) execute {
 	}
 }
 
-// settleWithin is how long a failed step waits for what the device still does of it.
-// Devices end what has hung by themselves, in seconds.
+// settleWithin is how long a failed step waits for the device to finish what it was
+// given. Devices themselves abort work that hangs, within seconds.
 const settleWithin = 30 * time.Second
 
-// settle ends a step that has failed: it returns when the device has done what it was
-// given, since the memory serves others then. What has not been handed over is, and done
-// for nothing. Of a device that does not end, the memory is never used again.
+// settle ends a step that has failed. It returns when the device has finished all it was
+// given, since the memory will be used for something else. It commits the open segment
+// too, although nobody needs its results. If the device does not finish, the memory is
+// never used again.
 func (m *remote) settle(r *rank) {
 	if m == nil || m.queue == nil || !m.begun {
 		return
@@ -191,14 +192,14 @@ func (m *remote) settle(r *rank) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleWithin)
 	defer cancel()
 	if m.open {
-		if err := m.commit(); err != nil { // then the device has not got it
+		if err := m.commit(); err != nil { // the device did not get the segment
 			m.open = false
 		}
 	}
 	if len(m.tickets) == 0 {
 		return
 	}
-	_ = m.queue.Wait(ctx, m.tickets[len(m.tickets)-1]) // the step's error is known
+	_ = m.queue.Wait(ctx, m.tickets[len(m.tickets)-1]) // the error of the step is already known
 	if ctx.Err() == nil {
 		return
 	}
@@ -222,7 +223,7 @@ func (m *remote) trace(t *Trace, r *rank) {
 	}
 }
 
-// target names what a plan is made for.
+// target returns the name of what a plan was made for.
 func target(p *lowering.Plan) string {
 	if p.Target == "" {
 		return "the host"

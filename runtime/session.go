@@ -29,24 +29,23 @@ type Options struct {
 	// change, unless a kernel leaves elements unwritten or reads what it
 	// should write.
 	Poison bool
-	// Observe, if not nil, is shown every kernel's arguments and results. Collectives do
-	// not run beside kernels then.
+	// Observe, if not nil, is shown every kernel's arguments and results. Collectives then
+	// do not run beside kernels.
 	Observe Observer
-	// Device, if not nil, runs the instructions that the plan, which was made for it,
-	// leaves to it. Its kernels are compiled in the first step. Finite, Poison and Observe
-	// wait for each instruction. The session does not close the device. With nil the host
-	// runs a plan that was made for one.
+	// Device, if not nil, runs the instructions that the plan assigns to it; the plan was
+	// made for this device. Its kernels are compiled in the first step. Finite, Poison and
+	// Observe make the session wait for each instruction. The session does not close the
+	// device. With nil the host runs the whole plan, even one made for a device.
 	Device Device
-	// Threads is the number of threads that each rank's kernels may keep busy;
-	// with 0 the ranks of this process share the processors: a rank has those
-	// that others do without while they wait.
+	// Threads is the number of threads that each rank's kernels may keep busy. With 0 the
+	// ranks of this process share the processors: a rank also uses those that waiting
+	// ranks leave idle.
 	Threads int
 }
 
-// Session runs one plan on the ranks of this process. Its memory is planned
-// and allocated once, but for that of results, which are the caller's; see
-// Recycle. A session runs one step at a time; calls of Run from
-// several goroutines take turns.
+// Session runs one plan on the ranks of this process. It plans and allocates its memory
+// once, except the memory of results, which belongs to the caller; see Recycle. A session
+// runs one step at a time: when several goroutines call Run, they take turns.
 type Session struct {
 	plan   *lowering.Plan
 	ranks  []*rank
@@ -60,23 +59,22 @@ type Session struct {
 	closed bool
 	step   int
 	steps  steps
-	inputs map[string]int // of the plan, by name
-	// bound and again are of the step that is being bound: how many inputs have an array,
-	// and which arrays are used again for results.
+	inputs map[string]int // the plan's inputs, by name
+	// bound and again describe the step that is being bound: bound counts the inputs that
+	// use an array, and again holds the arrays that are reused for results.
 	bound map[*Array]int
 	again map[*Array]bool
 	made  contents // of the last result
-	// donated is what becomes of donated arrays.
+	// donated says what became of donated arrays.
 	donated string
 }
 
-// Open returns a session of the plan on the ranks that comms stand for, one
-// communicator per rank of this process. The communicators stay the caller's.
-// They serve one session at a time: sessions that run at once have their own.
+// Open returns a session of the plan on the ranks of comms, one communicator per rank of
+// this process. The communicators stay the caller's. They serve one session at a time:
+// sessions that run at once need communicators of their own.
 //
-// What a step works in lies in memory of the communicator, if it has some (see
-// collective.Leaser), else in the process's own, from which data is copied once more when
-// ranks exchange it.
+// Temporaries lie in memory of the communicator, if it has some (see collective.Leaser).
+// Otherwise they lie in the process's own memory, and exchanged data is copied once more.
 func Open[C collective.Communicator](plan *lowering.Plan, comms []C, opts Options) (_ *Session, err error) {
 	if len(comms) == 0 {
 		return nil, fmt.Errorf("runtime: plan %s: no communicators, want one per rank of this process", plan.Name)
@@ -123,9 +121,9 @@ func Open[C collective.Communicator](plan *lowering.Plan, comms []C, opts Option
 	return s, nil
 }
 
-// Close ends the threads that run the ranks and help them. A session that is not
-// closed ends them when it has been idle for a second. It may be called twice, and
-// no step runs meanwhile or afterwards.
+// Close ends the threads that run the ranks and their helpers. Without Close they end when
+// the session has been idle for a second. Close may be called twice, but no step may run
+// during or after it.
 func (s *Session) Close() {
 	s.crew.Close()
 	for _, r := range s.ranks {
@@ -141,13 +139,14 @@ func (s *Session) Close() {
 	}
 }
 
-// Plan returns what the session runs.
+// Plan returns the plan that the session runs.
 func (s *Session) Plan() *lowering.Plan { return s.plan }
 
 // Local returns the ranks that live in this process.
 func (s *Session) Local() []int { return slices.Clone(s.local) }
 
-// Put places a for the input of that name.
+// Put splits a as the plan places the input of that name, and copies it to the local
+// ranks.
 func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	p, err := s.input(name)
 	if err != nil {
@@ -159,11 +158,11 @@ func (s *Session) Put(name string, a array.Array) (*Array, error) {
 	return put(a, s.plan.Mesh, p.Spec, s.local, func(i int, t graph.Type) (piece, error) { return s.ranks[i].spare.array(t) })
 }
 
-// Recycle gives the memory of arrays that the caller no longer uses, results of
-// steps or what Put returned, to later results and inputs of the session. Steps
-// whose results are recycled or donated allocate no memory for arrays. The
-// arrays are spent afterwards, as donated ones are; an array that is already is
-// left alone, and so is one that lies on other ranks than the session's.
+// Recycle gives the memory of arrays that the caller no longer uses (results of steps, or
+// arrays from Put) to later results and inputs of the session. Steps whose results are
+// recycled or donated allocate no memory for arrays. The arrays are spent afterwards, as
+// donated ones are. Recycle ignores arrays that are spent already or that lie on other
+// ranks.
 func (s *Session) Recycle(arrays ...*Array) {
 	for _, a := range arrays {
 		if a == nil || a.spent != "" || !slices.Equal(a.ranks, s.local) {
@@ -187,20 +186,19 @@ func (s *Session) input(name string) (lowering.Port, error) {
 	return lowering.Port{}, fmt.Errorf("runtime: %s has no input %q; its inputs are %s", s.plan.Name, name, strings.Join(names, ", "))
 }
 
-// Run runs one step on all ranks of this process and returns its results, in
-// the plan's order. Every input of the plan is bound. Donated inputs are spent
-// afterwards, also when the step fails; nobody else may use them meanwhile.
+// Run runs one step on all ranks of this process and returns its results, in the plan's
+// order. Every input of the plan must be given. Donated inputs are spent afterwards, also
+// when the step fails; nobody else may use them during the step.
 //
-// Run blocks until every rank is done or has failed; when ctx ends, every rank
-// stops at its next instruction or exchange. The first failure of any rank is
-// returned, as an *Error; unless all ranks agreed on it (see exec.Agreed),
-// it poisons the communicators and later steps fail with it.
+// Run blocks until every rank is done or has failed. When ctx ends, every rank stops at
+// its next instruction or exchange. Run returns the first failure of any rank, as an
+// *Error. Unless all ranks agreed on the failure (see exec.Agreed), it poisons the
+// communicators, and later steps fail with it.
 //
-// Where other processes hold ranks too, the first step begins with a comparison
-// of the plans.
+// If other processes hold ranks too, the first step begins with a comparison of the plans.
 //
-// After the first steps Run allocates the slice that it returns and its Arrays;
-// RunInto does without.
+// After the first steps Run allocates only the slice that it returns and its Arrays;
+// RunInto allocates nothing.
 func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,16 +213,16 @@ func (s *Session) Run(ctx context.Context, in map[string]*Array) ([]*Array, erro
 	return out, nil
 }
 
-// RunInto is Run with the results in out, one per result of the plan, where Arrays
-// that are there already are used again: each becomes the result, and its memory is
-// recycled unless it was donated. Those that are inputs of the step are read before.
-// An entry may be nil; two that are the same Array are an error. So a loop that
-// gives a step's results to the next one, as training does with weights, binds its
-// inputs once. If RunInto fails, what was in out may be spent.
+// RunInto is Run with the results in out, which has one entry per result of the plan.
+// Arrays in out are reused: each becomes the result, and its old memory is recycled unless
+// it was donated. An Array in out may also be an input of the step; it is read first. An
+// entry may be nil; the same Array twice is an error. So a loop that passes a step's
+// results to the next step, as training does with weights, needs to bind its inputs only
+// once. If RunInto fails, the arrays in out may be spent.
 //
-// After the first steps it allocates nothing, in plans of kernels that do not, if
-// ctx ends never or is always the same. What kernels keep for products goes when
-// garbage is collected, and is then allocated once more.
+// After the first steps RunInto allocates nothing, if the plan's kernels do not, and if
+// ctx never ends or is the same in every step. Memory that kernels keep for products is
+// dropped by a garbage collection and then allocated once more.
 func (s *Session) RunInto(ctx context.Context, in map[string]*Array, out []*Array) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +247,7 @@ func (s *Session) RunInto(ctx context.Context, in map[string]*Array, out []*Arra
 	if err := s.run(ctx, in); err != nil {
 		return err
 	}
-	s.Recycle(out...) // those that the step read
+	s.Recycle(out...) // those that the step has read
 	s.results(out)
 	return nil
 }
@@ -280,8 +278,7 @@ func (s *Session) run(ctx context.Context, in map[string]*Array) error {
 	return nil
 }
 
-// results makes the Arrays of the step that has run, in those of out that are
-// there.
+// results makes Arrays of the results of the finished step. It reuses the Arrays in out.
 func (s *Session) results(out []*Array) {
 	for i, p := range s.plan.Out {
 		a := out[i]
@@ -304,8 +301,7 @@ func (s *Session) results(out []*Array) {
 	}
 }
 
-// threads sets how many threads kernels may keep busy, as far as there are
-// idle ones.
+// threads sets how many threads each rank's kernels may keep busy.
 func (s *Session) threads() {
 	s.crew.Step()
 	if s.opts.Threads <= 0 {
@@ -315,7 +311,7 @@ func (s *Session) threads() {
 	}
 }
 
-// agree compares the plan with those of ranks in other processes, once.
+// agree compares the plan with those of ranks in other processes, in the first step only.
 func (s *Session) agree(ctx context.Context) error {
 	if s.agreed {
 		return nil
@@ -325,8 +321,8 @@ func (s *Session) agree(ctx context.Context) error {
 	return err
 }
 
-// bind gives every rank its parts of the inputs and memory for the results; that of
-// arrays in out which are no inputs is free for these.
+// bind gives every rank its parts of the inputs and memory for the results. Arrays in out
+// that are not inputs are recycled first, so that results can take their memory.
 func (s *Session) bind(in map[string]*Array, out []*Array) error {
 	if s.closed {
 		return fmt.Errorf("runtime: the session of plan %s is closed; open another one", s.plan.Name)

@@ -8,17 +8,18 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// spare is memory of one rank that nobody uses any more, for arrays of as many
-// bytes. It may be used by several goroutines.
+// spare is unused memory of one rank, kept for new arrays of the same number of
+// bytes. Several goroutines may use it at once.
 type spare struct {
-	heap *heap // what new memory is of; nil is the process's own
+	heap *heap // where new memory comes from; nil is Go's heap
 	mu   sync.Mutex
 	free map[int64][]piece // by length
 }
 
 func newSpare(h *heap) *spare { return &spare{heap: h, free: map[int64][]piece{}} }
 
-// keep takes the memory of p, unless a device is to see it and does not.
+// keep takes the memory of p. It does not if a device must see the memory and
+// does not.
 func (s *spare) keep(p piece) {
 	if s.heap != nil && !s.heap.knows(p) {
 		return
@@ -28,7 +29,8 @@ func (s *spare) keep(p piece) {
 	s.free[p.Type.Bytes()] = append(s.free[p.Type.Bytes()], p)
 }
 
-// array returns an array whose elements are anything. The error is the device's.
+// array returns an array with undefined elements. An error comes from the
+// device's allocator.
 func (s *spare) array(t graph.Type) (piece, error) {
 	s.mu.Lock()
 	l := s.free[t.Bytes()]
@@ -50,7 +52,7 @@ func (s *spare) array(t graph.Type) (piece, error) {
 	return piece{array.Over(t, b.mem), b}, nil
 }
 
-// drop gives back what is of a device.
+// drop gives back all memory that belongs to a device.
 func (s *spare) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,22 +5,23 @@ import (
 	"sync"
 )
 
-// steps is what a session keeps from step to step so that ranks run at once and
-// stop each other.
+// steps is what a session keeps from step to step, so that ranks run concurrently
+// and can stop each other.
 type steps struct {
-	running sync.WaitGroup // ranks on their workers
+	running sync.WaitGroup // ranks that run on their workers
 	errs    []error        // by rank
 
 	mu    sync.Mutex
-	first error // that is not agreed on
+	first error // the first error that is not agreed on
 
-	// ctx stops the ranks, and ends with the caller's. It serves for all steps of
-	// one caller's context: to make one takes memory.
+	// ctx stops the ranks; it ends when the caller's context ends. It is kept
+	// while the caller passes the same context, because making a context allocates
+	// memory.
 	caller, ctx context.Context
 	cancel      context.CancelCauseFunc
 }
 
-// call is what a rank's worker runs.
+// call is one function that a rank's worker runs.
 type call struct {
 	ctx context.Context
 	do  func(*rank, context.Context) error
@@ -36,14 +37,14 @@ func (s *steps) under(ctx context.Context) context.Context {
 	return s.ctx
 }
 
-// same reports whether two contexts are one; of types that cannot be compared they
-// are not.
+// same reports whether two contexts are equal. Contexts of types that cannot be
+// compared are never equal.
 func same(a, b context.Context) (same bool) {
 	defer func() { _ = recover() }()
 	return a == b
 }
 
-// forget lets go of the caller's context.
+// forget drops the reference to the caller's context.
 func (s *steps) forget() {
 	if s.ctx != nil {
 		s.cancel(nil)
@@ -51,15 +52,15 @@ func (s *steps) forget() {
 	s.caller, s.ctx, s.cancel = nil, nil, nil
 }
 
-// each runs f for every rank of this process at once and returns the first
-// error, when all are done.
+// each runs f for every rank of this process concurrently. It returns the first
+// error, when all ranks are done.
 //
-// An error that is not agreed on stops the other ranks. An agreed one does not:
-// they come to it by themselves, maybe after exchanges that the first of them
-// has no part in. Of those the lowest rank's is returned.
+// An error that is not agreed on stops the other ranks. An agreed error does not:
+// the other ranks reach it by themselves, maybe after exchanges in which the first
+// rank takes no part. Of agreed errors, each returns that of the lowest rank.
 func (s *Session) each(ctx context.Context, f func(r *rank, ctx context.Context) error) error {
 	t := &s.steps
-	if len(s.ranks) > 1 || s.ranks[0].lane != nil { // something is there to be stopped
+	if len(s.ranks) > 1 || s.ranks[0].lane != nil { // there is something to stop
 		ctx = t.under(ctx)
 	}
 	if t.errs == nil {

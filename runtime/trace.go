@@ -11,13 +11,14 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// Trace writes what every rank did in the Trace Event Format that Perfetto and
-// chrome://tracing open: one track per rank, one slice per kernel and
-// collective with its source line, and for collectives their bytes. Where a plan
-// runs collectives beside kernels, a rank's lie on a second track, and the first
-// shows where it waits for them. What a device does is on a track of its own: one slice
-// per segment, by the device's clock, with the instructions in it. Events are
-// written as they happen, so memory does not grow. A nil Trace records nothing.
+// Trace writes what every rank did in the Trace Event Format, which Perfetto and
+// chrome://tracing open. Each rank has one track, with one slice per kernel and
+// collective; a slice has its source line, and for collectives their bytes. If a plan
+// runs collectives beside kernels, a rank's collectives are on a second track, and the
+// first track shows where the rank waits for them. A device has a track of its own, with
+// one slice per segment by the device's clock, which lists the segment's instructions.
+// Events are written as they happen, so memory does not grow. A nil Trace records
+// nothing.
 type Trace struct {
 	mu      sync.Mutex
 	w       io.Writer
@@ -33,11 +34,11 @@ func NewTrace(w io.Writer) *Trace {
 	return &Trace{w: w, start: time.Now(), named: map[int]bool{}}
 }
 
-// devices is the number of the track of rank 0's device.
+// devices is the number of the track of rank 0's device; other devices' tracks follow.
 const devices = 2 << 20
 
-// communication is the number of the track with rank 0's collectives, of plans
-// that run them beside kernels; those of ranks have the ranks' numbers.
+// communication is the number of the track of rank 0's collectives in plans that run
+// them beside kernels; other ranks' follow. A rank's own track has the rank's number.
 const communication = 1 << 20
 
 type traceEvent struct {
@@ -51,9 +52,9 @@ type traceEvent struct {
 	Args map[string]any `json:"args,omitempty"`
 }
 
-// Clock records when the trace began by this machine's clock, and what to add to
-// that to get rank 0's, within uncertain. With it, the traces of a job's processes
-// are merged into one. Only the first call counts.
+// Clock records when the trace began by this machine's clock, and the offset to add to
+// get rank 0's clock, which is off by at most uncertain. Traces of a job's processes can
+// then be merged into one. Only the first call counts.
 func (t *Trace) Clock(rank int, offset, uncertain time.Duration) {
 	if t == nil {
 		return
@@ -93,8 +94,8 @@ func (t *Trace) add(rank int, in *lowering.Instr, began time.Time) {
 	t.write(e, began, time.Now())
 }
 
-// addCollective is add for a collective of a plan that runs some of them beside
-// kernels: they lie on a track of their own.
+// addCollective is add for a collective of a plan that runs some collectives beside
+// kernels: it goes to the rank's second track.
 func (t *Trace) addCollective(rank int, in *lowering.Instr, began time.Time) {
 	if t == nil {
 		return
@@ -110,8 +111,8 @@ func (t *Trace) addWait(rank int, began time.Time) {
 	t.write(traceEvent{Name: "wait", Cat: "wait", Ph: "X", Tid: rank}, began, time.Now())
 }
 
-// addSpan records a segment that a rank's device has done. Its name says which
-// instructions it has, so that the same segments of all steps have one.
+// addSpan records a segment that a rank's device has done. The slice's name lists the
+// segment's instructions, so that the same segment has the same name in every step.
 func (t *Trace) addSpan(rank int, p *lowering.Plan, s Span) {
 	var names, lines []string
 	for i := s.First; i < s.First+s.Len; i++ {
@@ -140,7 +141,7 @@ func (t *Trace) endStep(plan string, step int, began time.Time, ranks []int) {
 	}
 }
 
-// write records an event on the track of a rank, or its communication.
+// write records an event on the rank's track or on its communication track.
 func (t *Trace) write(e traceEvent, began, end time.Time) {
 	name := fmt.Sprintf("rank %d", e.Tid)
 	if e.Tid >= communication {
@@ -149,7 +150,7 @@ func (t *Trace) write(e traceEvent, began, end time.Time) {
 	t.writeOn(name, e, began, end)
 }
 
-// writeOn records an event on the track of that name. A rank's tracks follow each other.
+// writeOn records an event on the named track. A rank's tracks are next to each other.
 func (t *Trace) writeOn(track string, e traceEvent, began, end time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// keepFor is how long a worker sleeps before its goroutine ends.
+// keepFor is how long an idle worker waits before its goroutine ends.
 const keepFor = time.Second
 
-// worker is a goroutine that serves one call after another. A call starts it if it
-// is not there; it ends when it has slept for a second, or is closed. So steps that
-// follow each other start none, and a session that nobody closes leaves none behind.
+// worker is a goroutine that serves one call after another. A call starts the
+// goroutine if it does not exist; the goroutine ends when it has been idle for
+// keepFor or is closed. So consecutive steps start no goroutines, and a session that
+// nobody closes leaves none behind.
 type worker[T any] struct {
 	serve func(T)
-	calls chan T // has room for one
+	calls chan T // has room for one call
 	close chan struct{}
 	ended sync.WaitGroup
 
@@ -26,8 +27,8 @@ func newWorker[T any](serve func(T)) *worker[T] {
 	return &worker[T]{serve: serve, calls: make(chan T, 1), close: make(chan struct{})}
 }
 
-// call has c served, and does not wait for that. All calls before have been served.
-// A worker that is closed serves it too, and ends then.
+// call has c served and does not wait for it. All earlier calls must have been
+// served. A closed worker serves c too, and ends afterwards.
 func (w *worker[T]) call(c T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,8 +64,8 @@ func (w *worker[T]) run() {
 	}
 }
 
-// end ends the goroutine and returns when it has ended. It may be called twice; no
-// call is being served meanwhile.
+// end ends the goroutine and returns when it has ended. It may be called twice, but
+// not while a call is being served.
 func (w *worker[T]) end() {
 	w.mu.Lock()
 	if !w.closed {

@@ -6,6 +6,6 @@
 // through every equation, asking each primitive's Rule, and reports what does
 // not fit at the user's line.
 //
-// Begin with ParseMesh, Split and Propagate. No data moves here: package lowering makes
-// collectives of what is decided.
+// Begin with ParseMesh, Split and Propagate. No data moves here: package lowering turns
+// the decisions into collectives.
 package sharding

@@ -16,15 +16,17 @@ const Whole = -1
 type Linearity int
 
 const (
-	// NotLinear: pending sums are added before the primitive runs.
+	// NotLinear: pending sums are completed before the primitive runs.
 	NotLinear Linearity = iota
-	// LinearTogether: linear in all arguments at once, as add is. Sums pending
-	// over the same axes in every argument stay pending.
+	// LinearTogether: linear in all arguments together, as add is. Sums that are
+	// pending over the same axes in every argument stay pending.
 	LinearTogether
-	// LinearEach: linear in each argument by itself, as mul is. A sum pending in
-	// one argument stays pending if the others are whole over its axes.
+	// LinearEach: linear in each argument separately, as mul is. A sum that is
+	// pending in one argument stays pending if the other arguments are whole
+	// over its axes.
 	LinearEach
-	// LinearFirst: linear in argument 0, the others being plain parameters.
+	// LinearFirst: linear in argument 0; the other arguments are plain
+	// parameters.
 	LinearFirst
 )
 
@@ -33,24 +35,25 @@ const (
 // "ik,kj->ij" is In {0,1},{1,2}, Out {0,2}, Sum {1}.
 type Factors struct {
 	In, Out [][]int
-	// Sum lists the factors that are summed away: splitting one leaves the sum
-	// pending in every result.
+	// Sum lists the factors that are summed over: splitting one of them leaves a
+	// pending sum in every result.
 	Sum []int
-	// RowWise says that each row of the results (dimension 0) depends on the
-	// same row of the arguments that have that factor, so that rows may be
-	// ragged. Ragged rows may also be summed away, being zero past the counts.
+	// RowWise says that each row of the results (dimension 0) depends only on
+	// the same row of the arguments that have that factor. Rows may then be
+	// ragged. Ragged rows may also be summed over, because they are zero past
+	// the counts.
 	RowWise bool
 	Linear  Linearity
 }
 
-// factor is what the arguments say of one factor.
+// factor is what is known of one factor from the arguments so far.
 type factor struct {
 	axes   []string
 	ragged *Ragged
 	from   string // the argument that split it, for messages
 }
 
-// Place decides by factors.
+// Place decides the placements from the factors.
 func (c *Context) Place(f Factors) (Decision, error) {
 	fs := map[int]*factor{}
 	for i, dims := range f.In {
@@ -115,8 +118,8 @@ func build(dims []int, fs map[int]*factor) Spec {
 	return s
 }
 
-// join merges what argument i says of factor n in dimension d. One argument may
-// hold more of a dimension than the other does: it then takes its part.
+// join merges what argument i says of factor n in dimension d. If one argument
+// holds more of the dimension than another, it takes its part.
 func (c *Context) join(fs map[int]*factor, n, i, d int, axes []string, ragged *Ragged) error {
 	what := fmt.Sprintf("dimension %d of argument %d", d, i)
 	x := fs[n]
@@ -154,7 +157,7 @@ func (c *Context) mustBeWhole(i, d int, ragged *Ragged) error {
 		d, i, strings.Join(c.In[i].At(d), "."))
 }
 
-// distinct reports an axis that would split two different factors.
+// distinct returns an error if an axis would split two different factors.
 func (c *Context) distinct(fs map[int]*factor) error {
 	by := map[string]int{}
 	for _, n := range slices.Sorted(maps.Keys(fs)) {
@@ -244,7 +247,7 @@ func (c *Context) through(f Factors, fs map[int]*factor) passing {
 	return passing{}
 }
 
-// Elementwise are the factors of a primitive whose arguments and results all
+// Elementwise returns the factors of a primitive whose arguments and results all
 // have the shape of t.
 func Elementwise(t graph.Type, args, results int, l Linearity) Factors {
 	dims := make([]int, t.Rank())
@@ -261,10 +264,10 @@ func Elementwise(t graph.Type, args, results int, l Linearity) Factors {
 	return f
 }
 
-// Rows are the factors of a primitive that works on whole rows along the last
-// dimensions: arguments and results share their first `lead` dimensions, and
-// the rest of each must be whole. Arguments with fewer dimensions than lead+1
-// that are listed in params are whole.
+// Rows returns the factors of a primitive that works on whole rows along the
+// last dimensions. Arguments and results share their first lead dimensions; the
+// other dimensions of each must be whole. args and results are the numbers of
+// dimensions; -n means a parameter of n dimensions, which must be whole.
 func Rows(lead int, args, results []int) Factors {
 	f := Factors{RowWise: lead > 0}
 	dims := func(n int) []int {

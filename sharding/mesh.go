@@ -45,7 +45,7 @@ func ParseMesh(s string) (Mesh, error) {
 	return m, nil
 }
 
-// maxRanks keeps a mistyped mesh from being taken for a request.
+// maxRanks bounds the mesh, so that a mistyped size is an error.
 const maxRanks = 1 << 16
 
 func axisName(s string) bool {
@@ -75,7 +75,7 @@ func (m Mesh) Ranks() int {
 	return n
 }
 
-// Size returns the size of the axis, 0 if the mesh has none of that name.
+// Size returns the size of the axis, or 0 if the mesh has no axis of that name.
 func (m Mesh) Size(axis string) int {
 	for _, a := range m.Axes {
 		if a.Name == axis {
@@ -94,7 +94,7 @@ func (m Mesh) Parts(axes []string) int {
 	return n
 }
 
-// coord returns rank's coordinate along the axis.
+// coord returns the rank's coordinate along the axis.
 func (m Mesh) coord(rank int, axis string) int {
 	for i := len(m.Axes) - 1; i >= 0; i-- {
 		a := m.Axes[i]
@@ -106,8 +106,8 @@ func (m Mesh) coord(rank int, axis string) int {
 	return 0
 }
 
-// Step returns rank's coordinate along the axis, and how far the ranks of
-// neighbouring coordinates are from each other; both are 0 without the axis.
+// Step returns the rank's coordinate along the axis, and the distance between
+// ranks of neighbouring coordinates. Both are 0 if the mesh has no such axis.
 func (m Mesh) Step(rank int, axis string) (coord, step int) {
 	step = 1
 	for i := len(m.Axes) - 1; i >= 0; i-- {
@@ -121,8 +121,8 @@ func (m Mesh) Step(rank int, axis string) (coord, step int) {
 	return 0, 0
 }
 
-// Index returns the rank's index along axes together, the first of them
-// varying slowest.
+// Index returns the rank's index along the axes together. The first axis varies
+// slowest.
 func (m Mesh) Index(rank int, axes []string) int {
 	n := 0
 	for _, a := range axes {
@@ -131,8 +131,8 @@ func (m Mesh) Index(rank int, axes []string) int {
 	return n
 }
 
-// Group returns the ranks whose coordinates differ from rank's in axes only,
-// in the order of their Index along axes.
+// Group returns the ranks whose coordinates differ from the rank's along the
+// given axes only, in the order of their Index along the axes.
 func (m Mesh) Group(rank int, axes []string) []int {
 	out := make([]int, m.Parts(axes))
 	for r := range m.Ranks() {

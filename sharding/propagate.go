@@ -15,16 +15,16 @@ type Assignment struct {
 	// Spec is the placement of every value. The result of a Flexible primitive
 	// has the placement that follows from its arguments; each use makes its own.
 	Spec map[*graph.Value]Spec
-	// first is the placement in which a flexible result is used first.
+	// first is the placement in which a flexible result is first used.
 	first map[*graph.Value]Spec
 	// flexible holds the values that can be made in any placement.
 	flexible map[*graph.Value]bool
-	// wanted holds the placements of flexible values that were checked.
+	// wanted holds the placements of flexible values that are checked already.
 	wanted map[string]bool
 	// Decision is the rule's answer for every equation that is not flexible.
 	Decision map[*graph.Eqn]Decision
-	// Out is the placement of the program's results: that of the value with no
-	// sum pending.
+	// Out is the placement of the program's results, after pending sums are
+	// completed.
 	Out []Spec
 }
 
@@ -100,7 +100,7 @@ func (a *Assignment) place(e *graph.Eqn) error {
 	}
 	if IsFlexible(e.Prim) || a.pointwise(e) {
 		a.flexible[e.Out[0]] = true
-		return nil // its arguments are placed by those who use it
+		return nil // the equations that use it place its arguments
 	}
 	for i, v := range e.In {
 		if err := a.want(c, v, dec.In[i]); err != nil {
@@ -111,10 +111,11 @@ func (a *Assignment) place(e *graph.Eqn) error {
 	return nil
 }
 
-// want checks that v can be had as to, following flexible definitions.
+// want checks that v can be had in placement to. It follows flexible
+// definitions.
 func (a *Assignment) want(c *Context, v *graph.Value, to Spec) error {
 	if _, err := to.Check(a.Mesh, v.Type); err != nil {
-		return a.fail(c, err) // the rule splits it as another argument, of another size
+		return a.fail(c, err) // the rule splits v as another argument of another size
 	}
 	if a.flexible[v] {
 		key := fmt.Sprintf("%p %s %p", v, to.Format(v.Type), to.Ragged)
@@ -147,8 +148,8 @@ func (a *Assignment) fail(c *Context, err error) error {
 	return &graph.Error{Pos: c.Eqn.Pos, Prim: c.Eqn.Prim.Name(), Args: c.Args(), Err: err}
 }
 
-// pointwise reports whether e combines values that can be made in any placement
-// element by element, so that its result can be, too.
+// pointwise reports whether e combines, element by element, values that can be
+// made in any placement. Its result can then be made in any placement too.
 func (a *Assignment) pointwise(e *graph.Eqn) bool {
 	for _, v := range e.In {
 		if !a.flexible[v] {
@@ -159,7 +160,7 @@ func (a *Assignment) pointwise(e *graph.Eqn) bool {
 }
 
 // Flexible reports whether v can be made in any placement without moving data,
-// as a constant can: each use makes its own.
+// as a constant can. Each use of v then makes its own copy.
 func (a *Assignment) Flexible(v *graph.Value) bool { return a.flexible[v] }
 
 // Context returns the context in which e is placed.
@@ -171,8 +172,8 @@ func (a *Assignment) Context(e *graph.Eqn) *Context {
 	return c
 }
 
-// Format prints the program with the placement of every value; a flexible
-// result is shown as it is used first.
+// Format prints the program with the placement of every value. A flexible result
+// is shown in the placement of its first use.
 func (a *Assignment) Format() string {
 	return a.Program.Print(graph.PrintOptions{Type: func(v *graph.Value) string {
 		if s, ok := a.first[v]; ok {
@@ -182,8 +183,8 @@ func (a *Assignment) Format() string {
 	}})
 }
 
-// decide asks the rule of c's primitive; the structural primitives of graph are
-// known here.
+// decide asks the rule of the context's primitive. Structural primitives of
+// package graph have their rules here.
 func decide(c *Context) (Decision, error) {
 	switch p := c.Eqn.Prim.(type) {
 	case graph.FullOp:
@@ -223,7 +224,7 @@ func IsFlexible(p graph.Primitive) bool {
 	return false
 }
 
-// ShardAs asks c's flexible primitive for its result in the placement out.
+// ShardAs asks the context's flexible primitive for its result in placement out.
 func ShardAs(c *Context, out Spec) (Decision, error) {
 	switch p := c.Eqn.Prim.(type) {
 	case graph.FullOp:

@@ -10,10 +10,10 @@ import (
 // Rule is implemented by primitives that can be placed.
 type Rule interface {
 	graph.Primitive
-	// Shard returns where the results lie, and where the arguments must lie
-	// for that, given where they are. The engine adds pending sums and takes
-	// parts of whole values by itself; any other move is an error that names
-	// sharding_constraint as the remedy.
+	// Shard returns where the results lie and where the arguments must lie for that, given
+	// where the arguments are now. The engine completes pending sums and takes parts of whole
+	// values by itself. Any other move is an error that names sharding_constraint as the
+	// remedy.
 	Shard(c *Context) (Decision, error)
 }
 
@@ -25,15 +25,15 @@ type Flexible interface {
 	ShardAs(c *Context, out Spec) (Decision, error)
 }
 
-// Pointwise is implemented by rules whose arguments and one result have one
-// shape and are placed alike; an argument may be a scalar instead. If all arguments can be made in any placement, so
-// can the result.
+// Pointwise is implemented by rules whose arguments and single result have the same shape and
+// placement; an argument may be a scalar instead. If all arguments can be made in any
+// placement, so can the result.
 type Pointwise interface {
 	Rule
 	Pointwise()
 }
 
-// Context is what a rule decides on.
+// Context is what a rule decides from.
 type Context struct {
 	Mesh Mesh
 	Eqn  *graph.Eqn
@@ -66,8 +66,8 @@ func (c *Context) Args() string {
 	return s
 }
 
-// Whole returns the decision that wants every argument whole and gives whole
-// results. Sums that are pending are added first; a split argument is an error.
+// Whole returns the decision that needs every argument whole and gives whole results. Pending
+// sums are completed first; a split argument is an error.
 func (c *Context) Whole() (Decision, error) {
 	f := Factors{}
 	for _, v := range c.Eqn.In {
@@ -87,9 +87,9 @@ func whole(n int) []int {
 	return d
 }
 
-// Free reports whether a value placed as from can be had as to without an
-// explicit constraint: by adding a pending sum, by each rank taking its part
-// of a dimension that it holds whole, or both.
+// Free reports whether a value in placement from can be had in placement to without an explicit
+// constraint: by completing a pending sum, by each rank taking its part of a dimension that it
+// holds whole, or both.
 func Free(from, to Spec, t graph.Type) error {
 	if !from.Ragged.same(to.Ragged) {
 		switch {

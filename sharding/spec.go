@@ -11,26 +11,27 @@ import (
 
 // Spec is the placement of one value on a mesh.
 type Spec struct {
-	// Dims holds, per dimension, the mesh axes that split it into equal parts,
-	// the first axis being the major one. A missing or empty entry is a
-	// dimension that every rank holds whole. An axis occurs once in a Spec.
+	// Dims holds, per dimension, the mesh axes that split it into equal parts.
+	// The first axis is the major one. Every rank holds the whole of a
+	// dimension whose entry is missing or empty. An axis occurs at most once in
+	// a Spec.
 	Dims [][]string
-	// Ragged marks dimension 0 as rows in expert order, of which a rank holds a
-	// number that only the run knows.
+	// Ragged, if not nil, says that dimension 0 is rows in expert order. How
+	// many rows a rank holds is known only when the program runs.
 	Ragged *Ragged
-	// Pending lists the axes, in mesh order, over which the ranks' parts must
-	// still be added to give the value.
+	// Pending lists, in mesh order, the axes along which the ranks' parts must
+	// still be added up to give the value.
 	Pending []string
 }
 
-// Ragged describes rows in expert order, as ep_dispatch makes them.
+// Ragged describes rows in expert order, as ep_dispatch produces them.
 type Ragged struct {
-	// Routing is the routing value that put the rows in order.
+	// Routing is the value that determines the order of the rows.
 	Routing *graph.Value
 	// Rows is the number of rows that one rank has room for.
 	Rows int
-	// Layer is the dispatching primitive; rows with different layers or
-	// routing do not mix.
+	// Layer is the dispatching primitive. Rows with different layers or
+	// routings cannot be combined.
 	Layer graph.Primitive
 }
 
@@ -42,7 +43,7 @@ func (r *Ragged) same(o *Ragged) bool {
 }
 
 // Split returns the Spec that splits dimension i over the axes named in
-// dims[i], "dp.ep" for two of them; "" leaves a dimension whole.
+// dims[i]; "dp.ep" names two axes, "" leaves the dimension whole.
 func Split(dims ...string) Spec {
 	var s Spec
 	for _, d := range dims {
@@ -55,9 +56,9 @@ func Split(dims ...string) Spec {
 	return s
 }
 
-// ParseSpec reads a Spec as -place gives it: one entry per dimension with
-// commas between, axes with dots between, "_" for a whole dimension, and
-// missing entries whole: "dp.ep", "_,tp".
+// ParseSpec reads a Spec in the syntax of -place, such as "dp.ep" or "_,tp":
+// one entry per dimension, separated by commas; axes within an entry separated
+// by dots; "_" for a whole dimension. Missing entries are whole.
 func ParseSpec(s string) (Spec, error) {
 	var dims []string
 	for _, d := range strings.Split(s, ",") {
@@ -120,7 +121,7 @@ func (s Spec) Format(t graph.Type) string {
 	return b.String()
 }
 
-// Equal reports whether both specs place a value of the rank alike.
+// Equal reports whether both specs place a value of that rank alike.
 func (s Spec) Equal(o Spec) bool {
 	for i := range max(len(s.Dims), len(o.Dims)) {
 		if !slices.Equal(s.At(i), o.At(i)) {
@@ -149,7 +150,7 @@ func (s Spec) Axes() []string {
 	return out
 }
 
-// Resolved returns s with no sum pending.
+// Resolved returns s without pending sums.
 func (s Spec) Resolved() Spec {
 	s.Pending = nil
 	return s
@@ -168,8 +169,8 @@ func (s Spec) Local(m Mesh, t graph.Type) graph.Type {
 	return graph.Type{DType: t.DType, Shape: shape}
 }
 
-// Check reports what keeps s from placing a value of type t on m, and returns
-// s normalised: one entry per dimension, and no axes of size 1.
+// Check returns s normalised: one entry per dimension, and no axes of size 1.
+// An error says why s cannot place a value of type t on m.
 func (s Spec) Check(m Mesh, t graph.Type) (Spec, error) {
 	if len(s.Dims) > t.Rank() {
 		for _, d := range s.Dims[t.Rank():] {

@@ -14,27 +14,27 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Runner compiles a program and returns the function that evaluates it. Check
-// is given one, since this package runs nothing itself.
+// Runner compiles a program and returns the function that evaluates it. Check needs
+// a Runner, because this package runs nothing itself.
 type Runner func(p *graph.Program) (Eval, error)
 
 // Eval evaluates a program on arrays by input name and returns its results.
 type Eval func(ctx context.Context, in map[string]array.Array) ([]array.Array, error)
 
-// CheckOptions says how a derivative is checked.
+// CheckOptions says how derivatives are checked.
 type CheckOptions struct {
 	// Wrt names the inputs to check; none means every input of float type.
 	Wrt []string
-	// Step is the distance of central differences, relative to the larger of 1
-	// and the element's size; 0 means 1e-5, right for f64.
+	// Step is the step of the central differences, relative to the larger of 1 and
+	// the element's absolute value; 0 means 1e-5, which suits f64.
 	Step float64
-	// Tolerance is how far analytic and numeric derivative may lie apart,
+	// Tolerance is how far the analytic and the numeric derivative may differ,
 	// relative to the larger of 1 and the input's largest derivative; 0 means 1e-6.
 	Tolerance float64
-	// Elements is the most elements to perturb per input, chosen at random; 0
-	// means all.
+	// Elements is the largest number of elements to perturb per input, chosen at
+	// random; 0 means all.
 	Elements int
-	// Seed makes the cotangents, and the choice of elements.
+	// Seed determines the random cotangents and the choice of elements.
 	Seed uint64
 }
 
@@ -106,13 +106,13 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// Check compares the derivative of p with central differences, for random
-// cotangents of its results, at the arrays in. Where a step changes an integer
-// or boolean value of the program that depends on the input (a top-k choice, a
-// comparison), the function has a jump or a kink there: the element is counted
-// as rerouted and not compared. Choices among rows in expert order cannot be
-// watched: an element whose step changes one is compared and may seem wrong. It is
-// meant for programs in f64.
+// Check compares the derivative of p at the arrays in with central differences, for
+// random cotangents of p's results. If a step changes an integer or boolean value
+// of the program that depends on the input (a top-k choice, a comparison), the
+// function has a jump or a kink there: the element is counted as rerouted and not
+// compared. Choices among rows in expert order cannot be watched: an element whose
+// step changes such a choice is compared and may seem wrong. Check is meant for
+// programs in f64.
 func Check(ctx context.Context, p *graph.Program, in map[string]array.Array, run Runner, opts CheckOptions) (*Report, error) {
 	names, err := resolve(p, opts.Wrt)
 	if err != nil {
@@ -203,8 +203,8 @@ func newChecker(ctx context.Context, p *graph.Program, in map[string]array.Array
 	return c, nil
 }
 
-// observe returns the evaluation of p's results and, behind them, of those of
-// choices that can be results: rows in expert order cannot.
+// observe returns an evaluation of p's results followed by the choices that can be
+// results. Rows in expert order cannot.
 func observe(p *graph.Program, choices []*graph.Value, run Runner) (Eval, []*graph.Value, error) {
 	with := func(choices ...*graph.Value) (Eval, error) {
 		return run(&graph.Program{Name: p.Name, In: p.In, Eqns: p.Eqns, Out: append(append([]*graph.Value(nil), p.Out...), choices...)})
@@ -284,8 +284,8 @@ func (c *checker) input(ctx context.Context, name string, analytic array.Array) 
 	return rep, nil
 }
 
-// difference returns the central difference at element i, or the primitive
-// whose discrete result changed on the way.
+// difference returns the central difference at element i, or the name of the
+// primitive whose discrete result changed between the two evaluations.
 func (c *checker) difference(ctx context.Context, name string, x array.Array, i int) (d float64, via string, err error) {
 	defer func() { c.in[name] = x }()
 	at := x.Float64s()

@@ -9,25 +9,25 @@ import (
 // Forward is a function of values, built inside the trace t.
 type Forward func(t *graph.Tracer, x []*graph.Value) []*graph.Value
 
-// Reverse returns the cotangents of a function's arguments x, given its results
-// y and their cotangents ct. There is one ct per result, zeros where nothing
-// depends on the result and nil for a result that is no float; the answer has
-// one entry per argument, nil for zero and for an argument that is no float.
+// Reverse returns the cotangents of a function's arguments x, given its results y
+// and their cotangents ct. ct has one entry per result: zeros if nothing depends
+// on the result, nil if the result is not a float. The answer has one entry per
+// argument; nil means zero, and an argument that is not a float has nil.
 type Reverse func(t *graph.Tracer, x, y, ct []*graph.Value) []*graph.Value
 
 // Custom applies fn to args and attaches bwd as its derivative in place of the
 // one that follows from fn's equations. It returns fn's results.
 //
-// Both functions are traced here, into the programs name and name_vjp, and the
-// equation custom_vjp refers to them; the text form prints them in front of the
-// program. They build with what they are given: a value of the surrounding
-// trace is passed as an argument. bwd is differentiated like any other program
-// where a second derivative is taken, and may apply Custom itself. There is at
-// least one argument.
+// Both functions are traced here, into programs called name and name_vjp. The
+// equation custom_vjp refers to these programs; the text form prints them in
+// front of the program. Both functions may use only the values that they are
+// given: a value of the surrounding trace must be passed as an argument. bwd is
+// differentiated like any other program when a second derivative is taken, and
+// may apply Custom itself. There must be at least one argument.
 //
-// Mistakes stop the trace at the user's line: a wrong number of cotangents, one
-// whose type is not its argument's, a name that is no identifier, and whatever
-// fn or bwd does wrong.
+// Mistakes stop the trace at the user's line: a wrong number of cotangents, a
+// cotangent whose type is not that of its argument, a name that is no identifier,
+// and any mistake inside fn or bwd.
 func Custom(name string, fn Forward, bwd Reverse, args ...*graph.Value) []*graph.Value {
 	graph.Helper()
 	if len(args) == 0 {
@@ -59,8 +59,8 @@ func Custom(name string, fn Forward, bwd Reverse, args ...*graph.Value) []*graph
 	return graph.Apply(graph.CustomOp{Fn: forward, VJP: reverse}, args...)
 }
 
-// reverseOf builds bwd as graph.CustomOp wants it: cotangents of float results go
-// in, one cotangent per float argument comes out.
+// reverseOf traces bwd as graph.CustomOp needs it: it takes the cotangents of the
+// float results and returns one cotangent per float argument.
 func reverseOf(t *graph.Tracer, bwd Reverse, in, out []graph.Type) []*graph.Value {
 	graph.Helper()
 	x, y := declare(t, "x", in), declare(t, "y", out)

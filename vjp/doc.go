@@ -4,7 +4,7 @@
 //
 // It runs before placement, so no rule knows of a mesh or of a collective.
 //
-// Begin with Gradients in a Go function that is traced, and with Grad for a program that is
-// there already. Custom gives a function a derivative of your own. Second derivatives are
+// Begin with Gradients inside a Go function that is traced, or with Grad for an existing
+// program. Custom gives a function a derivative of your own. Second derivatives are
 // derivatives of derivatives; there is no forward mode.
 package vjp

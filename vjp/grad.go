@@ -9,8 +9,8 @@ import (
 )
 
 // Gradients adds to the trace the derivative of loss, a scalar of float type,
-// with respect to each of wrt, and returns the gradients, each of its value's
-// type. A value that loss does not depend on has a gradient of zeros.
+// with respect to each of wrt. It returns the gradients, each of the type of
+// its value. The gradient of a value that loss does not depend on is zeros.
 //
 // A gradient is placed on the mesh as its value is. Mistakes stop the trace at
 // the user's line.
@@ -28,8 +28,8 @@ func Gradients(loss *graph.Value, wrt ...*graph.Value) []*graph.Value {
 }
 
 // Backward adds to the trace the cotangents of wrt, given the cotangents ct of
-// the values out, one of its value's type for each (nil for zero). Each is
-// placed as its value is.
+// the values out. ct has one entry per value of out, of the same type; nil
+// means zero. Each cotangent is placed as its value is.
 func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 	graph.Helper()
 	t := tracer(out, wrt)
@@ -50,7 +50,7 @@ func Backward(out, ct, wrt []*graph.Value) []*graph.Value {
 		}
 	}
 	b := &backward{t: t, ct: map[*graph.Value][]*graph.Value{}, needed: map[*graph.Value]bool{}}
-	eqns := t.Eqns() // what follows is appended behind
+	eqns := t.Eqns() // equations that are added below are not in this slice
 	b.need(eqns, wrt)
 	for i, v := range out {
 		if ct[i] != nil && b.needed[v] {
@@ -90,8 +90,8 @@ type backward struct {
 	needed map[*graph.Value]bool           // depends on wrt through float values
 }
 
-// need marks what lies between wrt and the results, so that no equation is
-// differentiated in vain.
+// need marks the values between wrt and the results, so that only necessary
+// equations are differentiated.
 func (b *backward) need(eqns []*graph.Eqn, wrt []*graph.Value) {
 	for _, v := range wrt {
 		b.needed[v] = true
@@ -112,7 +112,7 @@ func (b *backward) need(eqns []*graph.Eqn, wrt []*graph.Value) {
 // step sends the cotangents of e's results to its arguments.
 func (b *backward) step(e *graph.Eqn) {
 	if !slices.ContainsFunc(e.In, func(v *graph.Value) bool { return b.needed[v] }) {
-		return // e makes a value of wrt itself, or one that does not depend on any
+		return // e makes a value of wrt itself, or a value that depends on none
 	}
 	ct := make([]*graph.Value, len(e.Out))
 	live := false
@@ -144,8 +144,8 @@ func (b *backward) step(e *graph.Eqn) {
 	})
 }
 
-// sum returns the cotangent of v: nil, the only one, or their sum, which is
-// remembered so that a second call gives the same value.
+// sum returns the cotangent of v: nil, a single cotangent, or the sum of
+// several. The sum is remembered, so that a second call returns the same value.
 func (b *backward) sum(v *graph.Value) *graph.Value {
 	switch cts := b.ct[v]; len(cts) {
 	case 0:
@@ -159,10 +159,10 @@ func (b *backward) sum(v *graph.Value) *graph.Value {
 	}
 }
 
-// Grad returns the program with p's inputs and results followed by the
-// gradients of p's first result, a scalar of float type, with respect to the
-// named inputs; with no names, to every input of float type. The gradient of x
-// is named grad_x.
+// Grad returns the program with p's inputs whose results are p's results
+// followed by the gradients of p's first result, a scalar of float type, with
+// respect to the named inputs. If no names are given, these are all inputs of
+// float type. The gradient of x is named grad_x.
 func Grad(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	names, err := resolve(p, wrt)
 	if err != nil {
@@ -186,10 +186,10 @@ func Grad(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	})
 }
 
-// Pullback returns the program with p's inputs followed by a cotangent ct_i for
-// every result i of float type (ct2_i where that name is taken, and so on); its
-// results are the cotangents of the named inputs, or of every input of float
-// type.
+// Pullback returns the program whose inputs are p's inputs followed by a
+// cotangent ct_i for every result i of float type (ct2_i if that name is taken,
+// and so on). Its results are the cotangents of the named inputs, or of all
+// inputs of float type if no names are given.
 func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	names, err := resolve(p, wrt)
 	if err != nil {
@@ -217,10 +217,10 @@ func Pullback(p *graph.Program, wrt ...string) (*graph.Program, error) {
 	})
 }
 
-// posOf returns the line of the last equation that makes one of vs: a program
-// is differentiated far from the code that built it, and equations of the
+// posOf returns the line of the last equation that makes one of vs. A program
+// is differentiated far from the code that built it, so equations of the
 // derivative that no equation of the program asks for (seeds, placements) are
-// reported there.
+// reported at that line.
 func posOf(vs []*graph.Value) graph.Pos {
 	for i := len(vs) - 1; i >= 0; i-- {
 		if vs[i].Def != nil {

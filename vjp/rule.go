@@ -6,19 +6,20 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Rule is implemented by primitives that can be differentiated. VJP adds to
-// the trace the equations that map the cotangents of e's results to the
-// cotangents of its arguments. A nil ct[i] is a zero; at least one is not nil,
-// and only results of float type have one. The answer has one entry per
-// argument, nil for zero and for arguments without cotangents. Rules build with
-// the arguments and results of e, so a derivative can be differentiated again.
+// Rule is implemented by primitives that can be differentiated. VJP adds to the
+// trace the equations that map the cotangents of e's results to the cotangents
+// of its arguments. A nil ct[i] is zero. At least one ct[i] is not nil, and
+// only results of float type have cotangents. The answer has one entry per
+// argument, nil for zero and for arguments without cotangents. Rules build
+// their equations from the arguments and results of e, so a derivative can be
+// differentiated again.
 type Rule interface {
 	graph.Primitive
 	VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 }
 
-// apply asks for the cotangents of e's arguments. The structural primitives of
-// graph are known here.
+// apply returns the cotangents of e's arguments. Structural primitives of
+// package graph have their rules here.
 func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	switch p := e.Prim.(type) {
 	case graph.FullOp:
@@ -40,7 +41,8 @@ func apply(t *graph.Tracer, e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 	}
 }
 
-// call replays the user's VJP program on arguments, results and cotangents.
+// call adds the equations of the user's VJP program, applied to arguments,
+// results and cotangents.
 func call(t *graph.Tracer, c graph.CustomOp, e *graph.Eqn, ct []*graph.Value) []*graph.Value {
 	args := append([]*graph.Value(nil), e.In...)
 	args = append(args, e.Out...)
@@ -59,7 +61,7 @@ func call(t *graph.Tracer, c graph.CustomOp, e *graph.Eqn, ct []*graph.Value) []
 	return out
 }
 
-// instantiate returns ct, or zeros of v's type where ct is nil.
+// instantiate returns ct, or zeros of v's type if ct is nil.
 func instantiate(t *graph.Tracer, ct, v *graph.Value) *graph.Value {
 	if ct != nil {
 		return ct
@@ -72,6 +74,6 @@ func zeros(t *graph.Tracer, typ graph.Type) *graph.Value {
 	return t.Apply(graph.FullOp{DType: typ.DType, Shape: typ.Shape})[0]
 }
 
-// Instantiate returns ct, or zeros like v where ct is nil. Rules with several
-// results use it for those that have no cotangent.
+// Instantiate returns ct, or zeros like v if ct is nil. Rules of primitives
+// with several results use it for results without a cotangent.
 func Instantiate(ct, v *graph.Value) *graph.Value { return instantiate(v.Tracer(), ct, v) }

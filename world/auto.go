@@ -31,15 +31,15 @@ func automatic(ctx context.Context, site link.Site) (link.Link, error) {
 	case most == "1":
 		return tcp.Connect(ctx, site)
 	}
-	part, err := link.Part(site, near)
+	nearSite, err := link.SiteAmong(site, near)
 	if err != nil {
 		return nil, err
 	}
-	l, err := shared(ctx, part)
+	l, err := shared(ctx, nearSite)
 	if err != nil {
 		return nil, err
 	}
-	within, err := link.Within(l, near, site.Size())
+	within, err := link.LinkAmong(l, near, site.Size())
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

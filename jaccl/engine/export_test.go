@@ -11,7 +11,7 @@ func SetSizes(c jaccl.Communicator, small, stage int) { c.(*engine).sizes = size
 
 // Kept reports whether a group over a link refers to buffers between operations.
 func Kept(group jaccl.Group) bool {
-	g := group.(*end)
+	g := group.(*linkGroup)
 	for _, x := range [...]*link.Exchange{&g.x, &g.pair} {
 		for _, bufs := range append(append([][][]byte{}, x.Send...), x.Recv...) {
 			for _, b := range bufs[:cap(bufs)] {

@@ -1,7 +1,7 @@
 // Package link says what carries bytes between the processes of a job: a Link, which knows
 // nothing of operations; a Site, with which a link is set up; and a Watch, which tells the
 // ranks of each other's failures. Mix joins links that carry different pairs of ranks, and
-// Part and Within make one of a part of a job.
+// SiteAmong and LinkAmong make one of a part of a job.
 //
 // The transports are the packages below: tcp, shm, verbs and mpi.
 //

@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// Queue is the asynchronous form of all operations of a communicator: it runs them in
-// the order in which they are given, while the goroutine that gives them goes on.
+// RequestQueue runs operations of a communicator asynchronously: one after another, in the
+// order in which Do was called, while the goroutine that calls Do goes on.
 //
-//	var q jaccl.Queue
+//	var q jaccl.RequestQueue
 //	defer q.Close()
 //	r := q.Do(ctx, func(ctx context.Context) error { return g.AllSum(ctx, call, sum, grad) })
-//	...                      // what neither reads sum nor writes grad
+//	...                      // work that neither reads sum nor writes grad
 //	err := r.Wait(ctx)
 //
-// Buffers are the operation's until it is done. As a communicator runs one operation
-// at a time, all of its operations go through one queue, or are called when the queue
-// has none. After an operation that failed the later ones are not run and fail with
-// the same error.
+// An operation owns its buffers until it is done. A communicator runs one operation at a
+// time, so all of its operations go through one queue, or are called directly while the
+// queue is empty. After an operation has failed, later ones are not run and fail with the
+// same error.
 //
-// The zero Queue is usable. Its goroutine runs while there are operations. The methods
-// may be called by several goroutines at once, whose order is then theirs to care for.
-type Queue struct {
+// The zero RequestQueue is usable. Its goroutine runs only while there are operations.
+// Several goroutines may call the methods at once; they see to the order themselves.
+type RequestQueue struct {
 	mu      sync.Mutex
 	waiting []*Request
 	cancel  context.CancelCauseFunc // of the operation in progress
@@ -32,7 +32,7 @@ type Queue struct {
 	idle    sync.WaitGroup
 }
 
-// Request is an operation that has been given to a Queue.
+// Request is an operation that has been given to a RequestQueue.
 type Request struct {
 	ctx  context.Context
 	op   func(context.Context) error
@@ -40,9 +40,9 @@ type Request struct {
 	err  error // once done is closed
 }
 
-// Do gives op to the queue, which calls it with a context that ends with ctx, when all
-// before it are done. It does not block.
-func (q *Queue) Do(ctx context.Context, op func(ctx context.Context) error) *Request {
+// Do appends op to the queue and does not block. The queue calls op, with a context that
+// ends when ctx ends, after all earlier operations are done.
+func (q *RequestQueue) Do(ctx context.Context, op func(ctx context.Context) error) *Request {
 	r := &Request{ctx: ctx, op: op, done: make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,7 +58,7 @@ func (q *Queue) Do(ctx context.Context, op func(ctx context.Context) error) *Req
 	return r
 }
 
-func (q *Queue) run() {
+func (q *RequestQueue) run() {
 	for {
 		q.mu.Lock()
 		if len(q.waiting) == 0 {
@@ -97,10 +97,11 @@ func (r *Request) finish(err error) {
 	close(r.done)
 }
 
-// Close ends the queue. The context of the operation in progress ends, those that have
-// not begun fail, and both with ErrClosed: wait for requests before Close to have them
-// succeed. It returns when the queue's goroutine has ended, and may be called twice.
-func (q *Queue) Close() error {
+// Close ends the queue. It ends the context of the operation in progress, and fails the
+// operations that have not begun; the cause of both is ErrClosed. Wait for requests before
+// Close if they must succeed. Close returns when the queue's goroutine has ended, and may
+// be called twice.
+func (q *RequestQueue) Close() error {
 	q.mu.Lock()
 	q.closed = true
 	if q.running {
@@ -116,8 +117,8 @@ func (q *Queue) Close() error {
 	return nil
 }
 
-// Wait returns the operation's error when it is done. If ctx ends before that, Wait
-// returns its cause, and the operation goes on.
+// Wait blocks until the operation is done and returns its error. If ctx ends before that,
+// Wait returns the cause of ctx, and the operation continues.
 func (r *Request) Wait(ctx context.Context) error {
 	select {
 	case <-r.done:

@@ -11,38 +11,39 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// end is one rank's end of a group over a link.
-type end struct {
+// linkGroup is a group over a link, as one rank sees it. It implements jaccl.Group.
+type linkGroup struct {
 	operations
 	e    *engine
 	key  string
 	id   uint64
-	of   []int // the index in the group of each peer of x
+	of   []int // for each of x.Peers, its index in the group
 	x    link.Exchange
-	pair link.Exchange // of one member or two
-	with [2]int        // their indices in the group
+	pair link.Exchange // for pairwise operations, with one member or two
+	with [2]int        // for each of pair.Peers, its index in the group
 
-	heads  []head  // by member; this rank's own is its post's
-	claims []claim // the same, as they are compared
-	head   []byte  // the encoding of this rank's
-	posts  []post  // of members whose memory this rank sees
+	heads  []head  // by member; this rank's own is made of its post
+	claims []claim // those of heads, as disagreement takes them
+	head   []byte  // the encoding of this rank's head
+	posts  []post  // by member, for operations on shared memory
 	srcs   [][]byte
 
-	// listen and so on are the methods heard, heardPair and heardEnd, made once.
+	// listen, listenPair and listenEnd are the method values of heard, heardPair and
+	// heardEnd, made once so that an operation does not allocate them.
 	listen, listenPair, listenEnd func([][]byte) error
 
-	splits int // that this member has called
+	splits int // how many splits this member has called
 
 	// The engine's lock guards these.
 	begun  begun
 	closed bool
 }
 
-var _ jaccl.Group = (*end)(nil)
+var _ jaccl.Group = (*linkGroup)(nil)
 
-func newEnd(e *engine, key string, ranks []int) *end {
+func newLinkGroup(e *engine, key string, ranks []int) *linkGroup {
 	n := len(ranks)
-	g := &end{e: e, key: key, id: hash(key), heads: make([]head, n), claims: make([]claim, n), posts: make([]post, n), srcs: make([][]byte, n)}
+	g := &linkGroup{e: e, key: key, id: hash(key), heads: make([]head, n), claims: make([]claim, n), posts: make([]post, n), srcs: make([][]byte, n)}
 	g.operations = operations{ranks: ranks, index: slices.Index(ranks, e.rank), run: g}
 	g.begun.pairs = make([]uint64, n)
 	g.listen, g.listenPair, g.listenEnd = g.heard, g.heardPair, g.heardEnd
@@ -54,14 +55,14 @@ func newEnd(e *engine, key string, ranks []int) *end {
 		}
 	}
 	g.x.Send, g.x.Recv = make([][][]byte, n-1), make([][][]byte, n-1)
-	g.x.Alike, g.pair.Alike = true, true // members compare the lengths of all parts
+	g.x.Alike, g.pair.Alike = true, true // members have compared the lengths of all parts
 	g.pair.Peers = make([]int, 0, 2)
 	g.pair.Send, g.pair.Recv = make([][][]byte, 2), make([][][]byte, 2)
 	return g
 }
 
 // meet implements runner.
-func (g *end) meet(ctx context.Context, p post, bad *failure) error {
+func (g *linkGroup) meet(ctx context.Context, p post, bad *failure) error {
 	e := g.e
 	if !e.inUse.CompareAndSwap(false, true) {
 		return failedCall(ctx, e.rank, p.call, e.fail(busy(e.rank, p.call), p.call))
@@ -96,8 +97,8 @@ func (g *end) meet(ctx context.Context, p post, bad *failure) error {
 	return err
 }
 
-// obstacle returns why no operation can start.
-func (g *end) obstacle() *failure {
+// obstacle returns why no operation can start, or nil.
+func (g *linkGroup) obstacle() *failure {
 	e := g.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,20 +114,20 @@ func (g *end) obstacle() *failure {
 	return nil
 }
 
-// forget lets go of the caller's buffers, which the group outlives.
-func (g *end) forget() {
+// forget drops all references to the caller's buffers: the group outlives them.
+func (g *linkGroup) forget() {
 	for _, x := range [...]*link.Exchange{&g.x, &g.pair} {
 		x.Head, x.Heads = nil, nil
 		for _, bufs := range [...][][][]byte{x.Send, x.Recv} {
 			for i, b := range bufs {
-				clear(b[:cap(b)]) // of all steps
+				clear(b[:cap(b)]) // the buffers of earlier steps lie beyond the length
 				bufs[i] = b[:0]
 			}
 		}
 	}
 	for i := range g.posts {
 		var srcs [][]byte
-		if i != g.index { // this group's memory
+		if i != g.index { // the list is this group's own, and is used again
 			srcs = g.posts[i].srcs[:0]
 			clear(srcs[:cap(srcs)])
 		}
@@ -135,11 +136,11 @@ func (g *end) forget() {
 	clear(g.srcs)
 }
 
-// prepare makes the head of p, which x sends first.
-func (g *end) prepare(p *post, x *link.Exchange) error {
+// prepare makes the head of p and puts it into x.
+func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 	h := &g.heads[g.index]
 	p.claim(&h.claim)
-	if file := p.call.Pos.File; file != "" { // the part that texts show
+	if file := p.call.Pos.File; file != "" { // texts show the base name only
 		h.claim.call.Pos.File = fileName(filepath.Base(file))
 	}
 	h.group, h.ranks = g.id, g.ranks
@@ -154,7 +155,7 @@ func (g *end) prepare(p *post, x *link.Exchange) error {
 }
 
 // hear reads the head of member i.
-func (g *end) hear(i int, b []byte) error {
+func (g *linkGroup) hear(i int, b []byte) error {
 	h := &g.heads[i]
 	err := h.decode(b)
 	if err == nil {
@@ -181,7 +182,7 @@ func (g *end) hear(i int, b []byte) error {
 }
 
 // heard implements Exchange.Heads for operations of all members.
-func (g *end) heard(heads [][]byte) error {
+func (g *linkGroup) heard(heads [][]byte) error {
 	if len(heads) != len(g.of) {
 		return errors.New("jaccl: link: not one head for each peer")
 	}
@@ -197,7 +198,7 @@ func (g *end) heard(heads [][]byte) error {
 }
 
 // heardPair implements Exchange.Heads for operations of pairs.
-func (g *end) heardPair(heads [][]byte) error {
+func (g *linkGroup) heardPair(heads [][]byte) error {
 	if len(heads) != len(g.pair.Peers) {
 		return errors.New("jaccl: link: not one head for each peer")
 	}
@@ -214,7 +215,7 @@ func (g *end) heardPair(heads [][]byte) error {
 }
 
 // child implements runner.
-func (g *end) child(ranks []int, color int) (jaccl.Group, error) {
+func (g *linkGroup) child(ranks []int, color int) (jaccl.Group, error) {
 	key := splitKey(g.key, g.splits, color)
 	g.splits++
 	if ranks == nil {
@@ -225,9 +226,9 @@ func (g *end) child(ranks []int, color int) (jaccl.Group, error) {
 	return g.e.group(key, ranks), nil
 }
 
-// Close implements Group. Members that wait for this one in the group, and those that
-// come to, get an error, at once where the watch has Partings.
-func (g *end) Close() error {
+// Close implements Group. Members that wait for this one in the group, now or later, get
+// an error, at once if the watch implements Partings.
+func (g *linkGroup) Close() error {
 	e := g.e
 	e.mu.Lock()
 	defer e.mu.Unlock()

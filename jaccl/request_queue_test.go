@@ -14,9 +14,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/jaccltest"
 )
 
-func TestQueueOrder(t *testing.T) {
+func TestRequestQueueOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var q jaccl.Queue
+		var q jaccl.RequestQueue
 		var got []int
 		var rs []*jaccl.Request
 		for i := range 20 {
@@ -44,9 +44,9 @@ func TestQueueOrder(t *testing.T) {
 	})
 }
 
-func TestQueueFailure(t *testing.T) {
+func TestRequestQueueFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var q jaccl.Queue
+		var q jaccl.RequestQueue
 		defer q.Close()
 		bad := errors.New("bad")
 		ran := 0
@@ -67,9 +67,9 @@ func TestQueueFailure(t *testing.T) {
 	})
 }
 
-func TestQueueWaitAndClose(t *testing.T) {
+func TestRequestQueueWaitAndClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var q jaccl.Queue
+		var q jaccl.RequestQueue
 		first := q.Do(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
 		second := q.Do(t.Context(), func(context.Context) error { t.Error("an operation ran after Close"); return nil })
 		impatient, cancel := context.WithCancelCause(t.Context())
@@ -93,10 +93,10 @@ func TestQueueWaitAndClose(t *testing.T) {
 }
 
 // An operation's own context ends it, and the queue's later ones.
-func TestQueueContext(t *testing.T) {
+func TestRequestQueueContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		comms := jaccltest.Connect(t, jaccltest.Links(2), time.Minute)
-		var q jaccl.Queue
+		var q jaccl.RequestQueue
 		enough := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		g := comms[0].World()

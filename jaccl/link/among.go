@@ -10,19 +10,19 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Part returns the site of some ranks of a job, ascending, of which this rank is one:
+// SiteAmong returns the site of some ranks of a job, ascending, of which this rank is one:
 // they are 0, 1 and so on there. Transports of a part of the job are set up with it.
 // Its Gather and Dial are those of the whole site, so that every rank of the job
 // calls them, in whatever part, in the same order; data of other parts is dropped, and
 // connections with their ranks are closed.
-func Part(site Site, ranks []int) (Site, error) {
-	if err := checkPart(ranks, site.Rank(), site.Size()); err != nil {
+func SiteAmong(site Site, ranks []int) (Site, error) {
+	if err := checkRanks(ranks, site.Rank(), site.Size()); err != nil {
 		return nil, err
 	}
-	return &section{site, slices.Clone(ranks)}, nil
+	return &siteAmong{site, slices.Clone(ranks)}, nil
 }
 
-func checkPart(ranks []int, rank, size int) error {
+func checkRanks(ranks []int, rank, size int) error {
 	for i, r := range ranks {
 		if r < 0 || r >= size || i > 0 && r <= ranks[i-1] {
 			return fmt.Errorf("jaccl: part %v of %d ranks, want ranks of the job, ascending", ranks, size)
@@ -34,18 +34,18 @@ func checkPart(ranks []int, rank, size int) error {
 	return nil
 }
 
-// section implements Site.
-type section struct {
+// siteAmong implements Site.
+type siteAmong struct {
 	site  Site
 	ranks []int
 }
 
-func (p *section) Rank() int              { return slices.Index(p.ranks, p.site.Rank()) }
-func (p *section) Size() int              { return len(p.ranks) }
-func (p *section) Host(rank int) string   { return p.site.Host(p.ranks[rank]) }
-func (p *section) SameHost(rank int) bool { return p.site.SameHost(p.ranks[rank]) }
+func (p *siteAmong) Rank() int              { return slices.Index(p.ranks, p.site.Rank()) }
+func (p *siteAmong) Size() int              { return len(p.ranks) }
+func (p *siteAmong) Host(rank int) string   { return p.site.Host(p.ranks[rank]) }
+func (p *siteAmong) SameHost(rank int) bool { return p.site.SameHost(p.ranks[rank]) }
 
-func (p *section) Gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
+func (p *siteAmong) Gather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	all, err := p.site.Gather(ctx, key, mine)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (p *section) Gather(ctx context.Context, key string, mine []byte) ([][]byte
 	return out, nil
 }
 
-func (p *section) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
+func (p *siteAmong) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	all, err := p.site.Dial(ctx, purpose)
 	if err != nil {
 		return nil, err
@@ -73,23 +73,23 @@ func (p *section) Dial(ctx context.Context, purpose string) ([]net.Conn, error) 
 	return out, nil
 }
 
-// Within returns a link of a job of size ranks that reaches those of a part only, by
+// LinkAmong returns a link of a job of size ranks that reaches those of a part only, by
 // their numbers in the job: l connects them, and its rank i is ranks[i], ascending.
 // It owns l. Mix takes it for these ranks. It carries data to no others.
-func Within(l Link, ranks []int, size int) (Link, error) {
+func LinkAmong(l Link, ranks []int, size int) (Link, error) {
 	if l.Size() != len(ranks) {
 		return nil, fmt.Errorf("jaccl: within: a link of %d ranks for %v, want as many", l.Size(), ranks)
 	}
-	if err := checkPart(ranks, ranks[l.Rank()], size); err != nil {
+	if err := checkRanks(ranks, ranks[l.Rank()], size); err != nil {
 		return nil, err
 	}
-	w := &within{Link: l, ranks: slices.Clone(ranks), size: size}
+	w := &linkAmong{Link: l, ranks: slices.Clone(ranks), size: size}
 	w.listen = w.heads
 	return w, nil
 }
 
-// within implements Lender, if its link is one.
-type within struct {
+// linkAmong implements Lender, if its link is one.
+type linkAmong struct {
 	Link
 	ranks  []int
 	size   int
@@ -98,11 +98,11 @@ type within struct {
 	listen func([][]byte) error
 }
 
-func (w *within) Rank() int { return w.ranks[w.Link.Rank()] }
-func (w *within) Size() int { return w.size }
+func (w *linkAmong) Rank() int { return w.ranks[w.Link.Rank()] }
+func (w *linkAmong) Size() int { return w.size }
 
 // Lease implements Lender.
-func (w *within) Lease(n int) ([]byte, func() error, error) {
+func (w *linkAmong) Lease(n int) ([]byte, func() error, error) {
 	l, ok := w.Link.(Lender)
 	if !ok {
 		return nil, nil, fmt.Errorf("jaccl: lease: %s link: %w", w.Transport(), jaccl.ErrUnsupported)
@@ -111,7 +111,7 @@ func (w *within) Lease(n int) ([]byte, func() error, error) {
 }
 
 // Exchange implements Link.
-func (w *within) Exchange(ctx context.Context, x *Exchange) error {
+func (w *linkAmong) Exchange(ctx context.Context, x *Exchange) error {
 	x.Begin()
 	w.whole = x
 	defer func() { w.whole = nil }()
@@ -138,7 +138,7 @@ func (w *within) Exchange(ctx context.Context, x *Exchange) error {
 }
 
 // heads is what the link calls for Heads, which may set Recv.
-func (w *within) heads(heads [][]byte) error {
+func (w *linkAmong) heads(heads [][]byte) error {
 	err := w.whole.Heads(heads)
 	w.x.Recv = w.whole.Recv
 	return err

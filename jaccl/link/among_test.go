@@ -34,7 +34,7 @@ func parted(t testing.TB, n int) []link.Link {
 		ranks := thirds(first, n)
 		for i, l := range jaccltest.Links(len(ranks)) {
 			var err error
-			near[ranks[i]], err = link.Within(l, ranks, n)
+			near[ranks[i]], err = link.LinkAmong(l, ranks, n)
 			require.NoError(t, err)
 		}
 	}
@@ -61,12 +61,12 @@ func parted(t testing.TB, n int) []link.Link {
 	return links
 }
 
-func TestWithinLink(t *testing.T) {
+func TestAmongLink(t *testing.T) {
 	jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link { return parted(t, n) })
 }
 
 // A part may be the whole.
-func TestWithinWhole(t *testing.T) {
+func TestAmongWhole(t *testing.T) {
 	jaccltest.LinkConformance(t, func(t *testing.T, n int) []link.Link {
 		links, all := jaccltest.Links(n), make([]int, n)
 		for i := range all {
@@ -74,7 +74,7 @@ func TestWithinWhole(t *testing.T) {
 		}
 		for i, l := range links {
 			var err error
-			links[i], err = link.Within(l, all, n)
+			links[i], err = link.LinkAmong(l, all, n)
 			require.NoError(t, err)
 		}
 		return links
@@ -83,12 +83,12 @@ func TestWithinWhole(t *testing.T) {
 
 // A peer that is lost is named by its number in the job, and what has been done with
 // it is known of the exchange.
-func TestWithinNumbers(t *testing.T) {
+func TestAmongNumbers(t *testing.T) {
 	links := jaccltest.Links(3)
 	ranks := []int{1, 4, 6}
 	var ws []link.Link
 	for _, l := range links {
-		w, err := link.Within(l, ranks, 8)
+		w, err := link.LinkAmong(l, ranks, 8)
 		require.NoError(t, err)
 		ws = append(ws, w)
 	}
@@ -125,18 +125,18 @@ func TestWithinNumbers(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
+func TestAmong(t *testing.T) {
 	jaccltest.Conformance(t, func(t *testing.T, n int) []jaccl.Communicator { return jaccltest.Connect(t, parted(t, n), time.Minute) })
 }
 
-// Part gathers and dials among its own ranks, while the others do so among theirs.
+// SiteAmong gathers and dials among its own ranks, while the others do so among theirs.
 func TestPart(t *testing.T) {
 	const n = 5
 	var wg sync.WaitGroup
 	for rank, site := range jaccltest.Sites(n) {
 		wg.Go(func() {
 			ranks := thirds(rank, n)
-			p, err := link.Part(site, ranks)
+			p, err := link.SiteAmong(site, ranks)
 			if err != nil {
 				t.Error(err)
 				return
@@ -182,14 +182,14 @@ func TestPartRefuses(t *testing.T) {
 	for want, ranks := range map[string][]int{
 		"want ranks of the job, ascending": {0, 4}, "part [1 0]": {1, 0}, "part [0 0]": {0, 0}, "want it to be in its part": {1, 2}, "part [-1 0]": {-1, 0},
 	} {
-		if _, err := link.Part(sites[0], ranks); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := link.SiteAmong(sites[0], ranks); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("part %v: %v, want %q", ranks, err, want)
 		}
 	}
-	if _, err := link.Within(links[0], []int{0, 1, 2}, 4); err == nil || !strings.Contains(err.Error(), "a link of 2 ranks for [0 1 2]") {
+	if _, err := link.LinkAmong(links[0], []int{0, 1, 2}, 4); err == nil || !strings.Contains(err.Error(), "a link of 2 ranks for [0 1 2]") {
 		t.Errorf("%v", err)
 	}
-	w, err := link.Within(links[0], []int{1, 3}, 4)
+	w, err := link.LinkAmong(links[0], []int{1, 3}, 4)
 	require.NoError(t, err)
 	if w.Rank() != 1 || w.Size() != 4 {
 		t.Errorf("rank %d of %d, want 1 of 4", w.Rank(), w.Size())

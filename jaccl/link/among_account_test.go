@@ -22,8 +22,8 @@ func (half) Exchange(_ context.Context, x *Exchange) error {
 }
 
 // What has been done with a peer is known of that peer, in the job's exchange.
-func TestWithinAccount(t *testing.T) {
-	w, err := Within(half{}, []int{2, 3, 5}, 6)
+func TestAmongAccount(t *testing.T) {
+	w, err := LinkAmong(half{}, []int{2, 3, 5}, 6)
 	require.NoError(t, err)
 	x := &Exchange{Peers: []int{3, 5}}
 	require.NoError(t, w.Exchange(t.Context(), x))
