@@ -28,7 +28,9 @@ func main() {
 		abort(errors.New("interrupted again"))
 	}()
 	if err := run(ctx, stop, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "moe_lm:", err)
+		if _, done := err.(*reported); !done {
+			fmt.Fprintln(os.Stderr, "moe_lm:", err)
+		}
 		os.Exit(1)
 	}
 }
@@ -62,7 +64,7 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error)
 	}
 	if device != nil {
 		o.on = device
-		defer func() { err = errors.Join(err, device.Close()) }()
+		defer func() { err = also(err, device.Close()) }()
 	}
 	corpus, err := text.Load(stop, text.Options{Data: o.data, Limit: o.limit, Seed: o.seed})
 	if err != nil {

@@ -40,18 +40,24 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 		}
 		w := bufio.NewWriterSize(f, 1<<20) // an event per kernel and rank
 		opts.Trace = runtime.NewTrace(w)
-		defer func() { err = errors.Join(err, opts.Trace.Close(), w.Flush(), f.Close()) }()
+		defer func() { err = also(err, opts.Trace.Close(), w.Flush(), f.Close()) }()
 	}
 	tr, err := newTrainer(c, o.mesh, o.seed, opts, false)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tr.Close()) }()
+	defer func() { err = also(err, tr.Close()) }()
 
 	steps, last, interrupted, err := loop(ctx, stop, c, o, tr, corpus, stdout)
+	if err != nil {
+		// At once: whoever ends this process because another rank has failed may not
+		// wait for the figure.
+		fmt.Fprintln(os.Stderr, "moe_lm:", err)
+		err = &reported{err}
+	}
 	if len(steps) > 0 && o.info.First() {
 		figure := report.Figure{Title: "moe_lm, mesh " + describe(o.mesh), Steps: steps, Unigram: unigram}
-		err = errors.Join(err, figure.SavePNG(filepath.Join(o.out, "training.png")))
+		err = also(err, figure.SavePNG(filepath.Join(o.out, "training.png")))
 	}
 	if err != nil {
 		return err
@@ -75,6 +81,19 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	fmt.Fprintf(stdout, "written: %s in %s\n", written, o.out)
 	return nil
 }
+
+// also returns err with more errors, or err itself if there are no more.
+func also(err error, more ...error) error {
+	if m := errors.Join(more...); m != nil {
+		return errors.Join(err, m)
+	}
+	return err
+}
+
+// reported is an error that standard error has already.
+type reported struct{ error }
+
+func (r *reported) Unwrap() error { return r.error }
 
 // loop trains step by step and reports each, and returns the steps that were
 // done, also beside an error, with the outcome of the last one, and whether stop

@@ -50,9 +50,10 @@ type job struct {
 	stopped os.Signal
 }
 
-// settle is how long others may take to say what the first failure did to them,
-// and to fail of themselves, before they are told to end.
-const settle = 200 * time.Millisecond
+// settle is how long the other ranks may take to say what the first failure did to
+// them, and to end by themselves, before they are told to end. On a busy machine a rank
+// needs some hundred milliseconds for that.
+const settle = time.Second
 
 // prepare does what can go wrong before anything is started.
 func (j *job) prepare(ctx context.Context) error {

@@ -64,42 +64,41 @@ const (
 func each(v kernel.Kind, l loop, t *vectorArgs, pad float32, out [3][]float32, in [4][]float32) {
 	n := len(in[0])
 	whole := n &^ (kernel.Lanes - 1)
+	// A copy points to the slices. A pointer stored in t, which is an argument, would
+	// count as escaping: arrays of callers would not be on their stacks.
+	a := *t
 	if whole > 0 {
 		for i, x := range out {
-			t.out[i] = unsafe.SliceData(x)
+			a.out[i] = unsafe.SliceData(x)
 		}
 		for i, x := range in {
-			t.in[i] = unsafe.SliceData(x)
+			a.in[i] = unsafe.SliceData(x)
 		}
-		t.n = whole
-		run(v, l, t)
+		a.n = whole
+		run(v, l, &a)
 	}
-	if whole == n {
-		return
-	}
-	// The copies stay on the stack if they are pointed to from there only, and
-	// not from an argument.
-	a := *t
-	var y [3][kernel.Lanes]float32
-	var x [4][kernel.Lanes]float32
-	for i, from := range in {
-		if from == nil {
-			continue
+	if whole < n {
+		var y [3][kernel.Lanes]float32
+		var x [4][kernel.Lanes]float32
+		for i, from := range in {
+			if from == nil {
+				continue
+			}
+			for j := copy(x[i][:], from[whole:n]); j < kernel.Lanes; j++ {
+				x[i][j] = pad
+			}
+			a.in[i] = &x[i][0]
 		}
-		for j := copy(x[i][:], from[whole:n]); j < kernel.Lanes; j++ {
-			x[i][j] = pad
+		for i := range out {
+			a.out[i] = &y[i][0]
 		}
-		a.in[i] = &x[i][0]
+		a.n = kernel.Lanes
+		run(v, l, &a)
+		for i, to := range out {
+			if to != nil {
+				copy(to[whole:n], y[i][:])
+			}
+		}
 	}
-	for i := range out {
-		a.out[i] = &y[i][0]
-	}
-	a.n = kernel.Lanes
-	run(v, l, &a)
 	t.total, t.largest = a.total, a.largest
-	for i, to := range out {
-		if to != nil {
-			copy(to[whole:n], y[i][:])
-		}
-	}
 }
