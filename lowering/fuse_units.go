@@ -13,6 +13,7 @@ type fuser struct {
 	chunk   int     // see Options
 	most    int     // buffers of an instruction; 0 is any number
 	list    []Instr // the plan's, with repetitions next to their readers
+	foreign []bool  // of each instruction of the list, see class
 	units   []*unit // of each instruction the one that it runs in
 	profile *profile
 	peak    int64 // the most that temporaries take at once, in bytes, before
@@ -86,6 +87,7 @@ func (f *fuser) index() {
 	for i := range f.list {
 		in := &f.list[i]
 		u := &unit{parts: []int{i}, at: i, class: f.classOf(in), reads: map[int]reading{}, open: map[int]bool{}}
+		u.class.foreign = f.foreign[i]
 		f.units[i] = u
 		inputs, outputs := f.roots(f.inputs(in)), f.roots(in.Out)
 		for _, r := range inputs {

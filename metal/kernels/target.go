@@ -11,8 +11,9 @@ import (
 type Metal struct{}
 
 var (
-	_ lowering.Joiner = Metal{}
-	_ lowering.Binder = Metal{}
+	_ lowering.Joiner  = Metal{}
+	_ lowering.Binder  = Metal{}
+	_ lowering.Chainer = Metal{}
 )
 
 // Name returns "metal".
@@ -36,6 +37,13 @@ func (Metal) Serves(p *lowering.Plan, i int) string {
 
 // Joins joins products with weights in blocks and what weighs their rows.
 func (Metal) Joins() []lowering.Join { return primitives.DeviceJoins() }
+
+// Fusible reports whether a function can be written for an instruction, which depends on
+// no rank.
+func (Metal) Fusible(p *lowering.Plan, i int) bool {
+	_, err := flatProgram(Of(p, i, 0))
+	return err == nil
+}
 
 // MostBuffers leaves room for a status record and the parameters.
 func (Metal) MostBuffers() int { return flatBuffers - 2 }
