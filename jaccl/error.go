@@ -19,9 +19,9 @@ var (
 	ErrClosed = errors.New("jaccl: communicator is closed")
 	// ErrLost: a rank's process has ended, or its machine does not answer.
 	ErrLost = errors.New("jaccl: rank is lost")
-	// ErrUnsupported: the transport has no such operation.
+	// ErrUnsupported: the transport does not implement the operation.
 	ErrUnsupported = errors.New("jaccl: operation that the transport does not have")
-	// ErrArgument: the caller's own buffers can not be those of the operation.
+	// ErrArgument: the caller's own arguments do not fit the operation.
 	ErrArgument = errors.New("jaccl: unusable argument")
 )
 
@@ -31,8 +31,8 @@ type Error struct {
 	Call  collective.Call // what it called
 	Blame []int           // ranks of the job that caused the failure
 	Err   error           // the job's first failure
-	// Outstanding is how many bytes of the exchange at hand had not been sent to others
-	// or not come from them. Ranks that share memory exchange none.
+	// Outstanding is how many bytes of the exchange in progress had not been sent to
+	// other ranks or not been received from them. It is 0 for ranks that share memory.
 	Outstanding int64
 }
 

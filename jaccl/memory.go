@@ -4,13 +4,13 @@ import (
 	"github.com/gomoe/gomoe/collective"
 )
 
-// Memory is implemented by communicators that may have memory of their link.
+// Memory is implemented by communicators that may hand out memory of their link.
 type Memory interface {
-	// Alloc returns n bytes that all ranks see: operations on them move no byte twice.
-	// They are zeroed, begin at a page, and are released with the communicator. The
-	// error is ErrUnsupported where ranks do not share memory.
+	// Alloc returns n zeroed bytes that all ranks can read, so that operations on them
+	// move no byte twice. They begin at a page and are released with the communicator.
+	// The error is ErrUnsupported if the ranks do not share memory.
 	Alloc(n int) ([]byte, error)
-	// Lease is that of a Lender, and has its errors; it is ErrUnsupported where the link
-	// is none. It is what sessions work in; see collective.Leaser.
+	// Lease is link.Lender's Lease, with the same errors; it returns ErrUnsupported if
+	// the link is no Lender. Sessions work in this memory; see collective.Leaser.
 	collective.Leaser
 }

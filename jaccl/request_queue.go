@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// RequestQueue is the asynchronous form of all operations of a communicator: it runs them in
-// the order in which they are given, while the goroutine that gives them goes on.
+// RequestQueue runs operations of a communicator asynchronously: one after another, in the
+// order in which Do was called, while the goroutine that calls Do goes on.
 //
 //	var q jaccl.RequestQueue
 //	defer q.Close()
 //	r := q.Do(ctx, func(ctx context.Context) error { return g.AllSum(ctx, call, sum, grad) })
-//	...                      // what neither reads sum nor writes grad
+//	...                      // work that neither reads sum nor writes grad
 //	err := r.Wait(ctx)
 //
-// Buffers are the operation's until it is done. As a communicator runs one operation
-// at a time, all of its operations go through one queue, or are called when the queue
-// has none. After an operation that failed the later ones are not run and fail with
-// the same error.
+// An operation owns its buffers until it is done. A communicator runs one operation at a
+// time, so all of its operations go through one queue, or are called directly while the
+// queue is empty. After an operation has failed, later ones are not run and fail with the
+// same error.
 //
-// The zero RequestQueue is usable. Its goroutine runs while there are operations. The methods
-// may be called by several goroutines at once, whose order is then theirs to care for.
+// The zero RequestQueue is usable. Its goroutine runs only while there are operations.
+// Several goroutines may call the methods at once; they see to the order themselves.
 type RequestQueue struct {
 	mu      sync.Mutex
 	waiting []*Request
@@ -40,8 +40,8 @@ type Request struct {
 	err  error // once done is closed
 }
 
-// Do gives op to the queue, which calls it with a context that ends with ctx, when all
-// before it are done. It does not block.
+// Do appends op to the queue and does not block. The queue calls op, with a context that
+// ends when ctx ends, after all earlier operations are done.
 func (q *RequestQueue) Do(ctx context.Context, op func(ctx context.Context) error) *Request {
 	r := &Request{ctx: ctx, op: op, done: make(chan struct{})}
 	q.mu.Lock()
@@ -97,9 +97,10 @@ func (r *Request) finish(err error) {
 	close(r.done)
 }
 
-// Close ends the queue. The context of the operation in progress ends, those that have
-// not begun fail, and both with ErrClosed: wait for requests before Close to have them
-// succeed. It returns when the queue's goroutine has ended, and may be called twice.
+// Close ends the queue. It ends the context of the operation in progress, and fails the
+// operations that have not begun; the cause of both is ErrClosed. Wait for requests before
+// Close if they must succeed. Close returns when the queue's goroutine has ended, and may
+// be called twice.
 func (q *RequestQueue) Close() error {
 	q.mu.Lock()
 	q.closed = true
@@ -116,8 +117,8 @@ func (q *RequestQueue) Close() error {
 	return nil
 }
 
-// Wait returns the operation's error when it is done. If ctx ends before that, Wait
-// returns its cause, and the operation goes on.
+// Wait blocks until the operation is done and returns its error. If ctx ends before that,
+// Wait returns the cause of ctx, and the operation continues.
 func (r *Request) Wait(ctx context.Context) error {
 	select {
 	case <-r.done:

@@ -2,13 +2,13 @@ package lowering
 
 import "slices"
 
-// arena is memory of which parts are taken for some instructions. It is a tree over the
-// instructions, so that to find room takes the logarithm of their number times the gaps
-// that are looked at.
+// arena records which bytes of the arena are taken during which instructions. It is a
+// binary tree over the instructions, so that finding room takes time in proportion to
+// the logarithm of their number, times the number of gaps that are looked at.
 type arena struct {
-	size int     // a power of two: the instructions below the tree
-	all  []spans // by node: what is taken during all instructions below it, but not above
-	some []spans // by node: what is taken during some instructions below it, all of them too
+	size int     // the number of leaves, one for each instruction: a power of two
+	all  []spans // of each node: what is taken during all instructions below it and is not in a node above
+	some []spans // of each node: what is taken during some or all instructions below it
 }
 
 func newArena(instrs int) *arena {
@@ -20,8 +20,8 @@ func newArena(instrs int) *arena {
 	return a
 }
 
-// room takes so many bytes for the instructions from first to last, at the lowest offset
-// where they are free, which it returns.
+// room takes bytes for the instructions from first to last, at the lowest offset where
+// they are free during all of these. It returns the offset.
 func (a *arena) room(first, last int, bytes int64) int64 {
 	if bytes == 0 {
 		return 0
@@ -52,7 +52,8 @@ func (a *arena) room(first, last int, bytes int64) int64 {
 	return at
 }
 
-// visit calls f for the highest nodes within [from, to), and for those above them.
+// visit calls f for the highest nodes that lie within [from, to), with within set, and
+// for the nodes above them.
 func (a *arena) visit(node, lo, hi, from, to int, f func(node int, within bool)) {
 	if to <= lo || hi <= from {
 		return
@@ -66,12 +67,12 @@ func (a *arena) visit(node, lo, hi, from, to int, f func(node int, within bool))
 	}
 }
 
-// spans are bytes that are taken, ascending and apart.
+// spans are ranges of bytes that are taken, in ascending order, with gaps between them.
 type spans []span
 
 type span struct{ from, to int64 }
 
-// after returns the first span that ends behind at, or their number.
+// after returns the index of the first span that ends behind at, or their number if none does.
 func (s spans) after(at int64) int {
 	i, _ := slices.BinarySearchFunc(s, at, func(x span, at int64) int {
 		if x.to <= at {
@@ -82,7 +83,7 @@ func (s spans) after(at int64) int {
 	return i
 }
 
-// gap returns the first offset from at on with so many free bytes.
+// gap returns the first offset, from at on, at which this many bytes are free.
 func (s spans) gap(at, bytes int64) int64 {
 	for i := s.after(at); i < len(s) && s[i].from < at+bytes; i++ {
 		at = s[i].to
@@ -90,9 +91,9 @@ func (s spans) gap(at, bytes int64) int64 {
 	return at
 }
 
-// with returns s with [from, to) taken, in the memory of s.
+// with returns s with [from, to) taken too. It writes to the memory of s.
 func (s spans) with(from, to int64) spans {
-	i := s.after(from - 1) // one that ends there is made longer
+	i := s.after(from - 1) // a span that ends at from is extended
 	j := i
 	for ; j < len(s) && s[j].from <= to; j++ {
 		from, to = min(from, s[j].from), max(to, s[j].to)

@@ -2,10 +2,10 @@ package lowering
 
 import "slices"
 
-// flow is who needs whom in a plan whose buffers are written once.
+// flow says which instructions depend on which, in a plan whose buffers are written once.
 type flow struct {
-	needs   [][]int // of each instruction: those whose results it reads, ascending
-	readers [][]int // of each buffer that owns memory
+	needs   [][]int // of each instruction: the instructions whose results it reads, ascending
+	readers [][]int // of each buffer that owns memory: the instructions that read it
 }
 
 func (p *Plan) flow() *flow {
@@ -43,12 +43,12 @@ func (p *Plan) eachRead(i int, f func(root int)) {
 	}
 }
 
-// delay moves instructions behind the start of an exchange of rows that does not
-// need them, so that they are computed meanwhile: in the backward pass above all
-// the gradients of the experts' matrices, which the cotangents on their way home
-// do without. Nothing moves further than from behind the last collective that
-// the exchange needs, and nothing moves twice. Of what moves, that goes last which
-// waits for a collective itself.
+// delay moves instructions that an exchange of rows does not need behind the start of
+// the exchange, so that they are computed while it is under way. In the backward pass
+// these are above all the gradients of the experts' matrices: the exchange that brings
+// the cotangents home does not need them. Only instructions behind the last collective
+// that the exchange needs move, and no instruction moves twice. Instructions that wait
+// for a collective themselves go behind the others that move.
 func (p *Plan) delay() {
 	n := len(p.Instrs)
 	d := delayer{Plan: p, needs: p.flow().needs, at: make([]int, n), place: make([]int, n), moved: make([]bool, n), stays: make([]int, n), waits: make([]int, n)}
@@ -63,18 +63,19 @@ func (p *Plan) delay() {
 	p.number()
 }
 
-// delayer knows instructions by the number that they had at first. What it marks for an
-// exchange is marked with the exchange's place, counted from 1.
+// delayer is the state of delay. It identifies an instruction by the number that the
+// instruction had at first. What it marks for an exchange is marked with the place of
+// the exchange, counted from 1.
 type delayer struct {
 	*Plan
-	needs        [][]int // of each instruction: those whose results it reads
-	at           []int   // by place, the instruction
-	place        []int   // of each instruction
+	needs        [][]int // of each instruction: the instructions whose results it reads
+	at           []int   // of each place: the instruction that stands there
+	place        []int   // of each instruction: where it stands
 	moved        []bool
-	stays, waits []int // waits: for a collective among those that move
+	stays, waits []int // the exchange for which it stays; the one for which it moves and waits for a collective
 }
 
-// behind moves what the exchange at c does not need.
+// behind moves the instructions that the exchange at place c does not need.
 func (d *delayer) behind(c int) {
 	mark := func(i int) {
 		for _, n := range d.needs[i] {
@@ -127,8 +128,8 @@ func (d *delayer) behind(c int) {
 	}
 }
 
-// sumInPlace lets each all_sum write over what it sums, if nobody else reads that:
-// while it is under way it needs both.
+// sumInPlace lets each all_sum write its result over its argument, if no other
+// instruction reads the argument. Otherwise both take memory during the exchange.
 func (p *Plan) sumInPlace() {
 	f := p.flow()
 	for i := range p.Instrs {
@@ -150,11 +151,12 @@ func (p *Plan) sumInPlace() {
 	}
 }
 
-// waits sets where each collective is waited for: before the first kernel that
-// reads its results. Collectives need not wait, since they run in order. One that
-// is needed at once is not given company.
+// waits sets where each collective is waited for: before the first kernel that touches
+// its results or writes its arguments. Collectives need not wait for each other, since
+// they run in order. If that kernel comes right after the collective, nothing runs
+// beside the collective and Wait is 0.
 func (p *Plan) waits() {
-	// By buffer that owns memory, the kernels that touch it, and that write it.
+	// For each buffer that owns memory, the kernels that touch it and those that write it.
 	touch, write := make([][]int, len(p.Bufs)), make([][]int, len(p.Bufs))
 	for i := range p.Instrs {
 		if p.Instrs[i].Communicates() {

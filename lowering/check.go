@@ -7,19 +7,21 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Check returns an error if the plan is not one that ranks can run: the first that it
-// finds, with the instruction, its line and the buffer. It holds for plans after every
-// pass; what concerns the arena is looked at once temporaries have places there.
+// Check returns an error if ranks cannot run the plan. The error is the first one that
+// Check finds, with the instruction, its line and the buffer. A plan passes Check after
+// every pass; the arena is checked once temporaries have places there.
 //
-//   - All numbers of buffers, instructions, arguments and ports are there.
-//   - An alias leads to a buffer that owns memory, of at least as many bytes.
-//   - A buffer is written once, before it is read; what is read of memory that several
-//     buffers have is the buffer that was written there last. A result lies in the memory
-//     of an argument of the same instruction only where that works in place.
-//   - Temporaries have memory in common only where one's life ends before the other's
-//     begins, and instructions beside an exchange stay away from what it is at work on.
-//   - Collectives have consecutive numbers in the order in which every rank comes to them.
-//   - A copy that is kept is of an input, made once, and read by instructions that want it.
+//   - Every number of a buffer, instruction, argument or port is valid.
+//   - An alias leads to a buffer that owns memory and has at least as many bytes.
+//   - A buffer is written once, and before it is read. Where several buffers share
+//     memory, an instruction reads only the buffer that was written there last. A result
+//     shares the memory of an argument only if its instruction works in place.
+//   - Temporaries share memory only where the life of one ends before the life of the
+//     other begins. Instructions that run beside an exchange do not write what the
+//     exchange reads, nor touch what it writes.
+//   - Collectives are numbered consecutively, in the order in which every rank runs them.
+//   - A kept copy is a copy of an input, is made once, and is read by instructions that
+//     ask for it.
 func (p *Plan) Check() error {
 	c := checker{p}
 	for _, step := range []func() error{c.aliases, c.ports, c.instrs, c.collectives, c.copies, c.values, c.beside, c.memory} {
@@ -33,10 +35,10 @@ func (p *Plan) Check() error {
 // checker is a plan that is being checked.
 type checker struct{ *Plan }
 
-// none is no buffer for at.
+// none is passed to at in place of a buffer where an error is about no buffer.
 const none = -1 << 31
 
-// at names an instruction in an error, and buffer b if that is not none.
+// at returns an error about instruction i, and about buffer b unless b is none.
 func (c *checker) at(i, b int, format string, args ...any) error {
 	in := &c.Instrs[i]
 	where := fmt.Sprintf("instruction %d, %s (%s)", i, in.Name, in.Pos)
@@ -48,14 +50,14 @@ func (c *checker) at(i, b int, format string, args ...any) error {
 	return fmt.Errorf("%s: %s", where, fmt.Sprintf(format, args...))
 }
 
-// of names a buffer of no instruction.
+// of returns an error about buffer b and no instruction.
 func (c *checker) of(b int, format string, args ...any) error {
 	return fmt.Errorf("b%d (%s): %s", b, c.Bufs[b].Pos, fmt.Sprintf(format, args...))
 }
 
 func (c *checker) is(b int) bool { return 0 <= b && b < len(c.Bufs) }
 
-// aliases comes first: Root needs it.
+// aliases checks aliases. It runs first, because Root is used by the other checks.
 func (c *checker) aliases() error {
 	for b := range c.Bufs {
 		root := b
@@ -109,7 +111,7 @@ func (c *checker) ports() error {
 	return nil
 }
 
-// instrs checks what an instruction says without the others.
+// instrs checks each instruction by itself.
 func (c *checker) instrs() error {
 	for i := range c.Instrs {
 		in := &c.Instrs[i]
@@ -125,7 +127,7 @@ func (c *checker) instrs() error {
 		if in.On && (c.Target == "" || in.Communicates() || in.Why != "") {
 			return c.at(i, none, "runs on a device, want a kernel of a plan for one")
 		}
-		links := map[int]bool{} // roots that are written in the chain
+		links := map[int]bool{} // the owners of the memory that the chain has written so far
 		for k := range in.Chain {
 			link := &in.Chain[k]
 			if err := c.operands(i, link); err != nil {
@@ -155,7 +157,7 @@ func (c *checker) instrs() error {
 	return nil
 }
 
-// operands checks the numbers of instruction i or of one of its chain.
+// operands checks the buffers of in, which is instruction i or an instruction of its chain.
 func (c *checker) operands(i int, in *Instr) error {
 	for _, b := range slices.Concat(in.In, in.Out) {
 		if !c.is(b) {
@@ -203,9 +205,9 @@ func (c *checker) collectives() error {
 	return nil
 }
 
-// copies checks what makes and reads copies of inputs that are kept.
+// copies checks the instructions that make and read kept copies of inputs.
 func (c *checker) copies() error {
-	source := map[int]int{} // of each copy: the input
+	source := map[int]int{} // of each copy: the input that it is made of
 	for i := range c.Instrs {
 		in := &c.Instrs[i]
 		if in.Keeps {

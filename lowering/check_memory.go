@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// values follows what memory holds from instruction to instruction.
+// values checks that every buffer is written once and that memory still holds a buffer
+// where it is read. To do so it records what memory holds after each instruction.
 func (c *checker) values() error {
 	writer := make([]int, len(c.Bufs))
 	for b := range writer {
@@ -20,14 +21,15 @@ func (c *checker) values() error {
 			writer[b] = i
 		}
 	}
-	// made returns the buffer that b is a view of: the nearest that is written or given.
+	// made returns the buffer that b is a view of: the first one along its aliases that an
+	// instruction writes or that owns memory.
 	made := func(b int) int {
 		for writer[b] < 0 && c.Bufs[b].Storage == Alias {
 			b = c.Bufs[b].Of
 		}
 		return b
 	}
-	holds := make([]int, len(c.Bufs)) // of each buffer that owns memory: what is there
+	holds := make([]int, len(c.Bufs)) // of each buffer that owns memory: the buffer written there last
 	for b := range holds {
 		holds[b] = -1
 	}
@@ -65,7 +67,8 @@ func (c *checker) values() error {
 	return nil
 }
 
-// reads checks that instruction i, which reads b, a view of made, finds that there.
+// reads checks that memory holds the buffer made where instruction i reads b, a view of
+// made. What memory does hold is there, -1 for nothing.
 func (c *checker) reads(i, b, made, there int) error {
 	switch there {
 	case made:
@@ -76,14 +79,15 @@ func (c *checker) reads(i, b, made, there int) error {
 	return c.at(i, b, "is read where b%d has been written over it", there)
 }
 
-// beside checks that what runs while an exchange is under way leaves its memory alone.
+// beside checks that kernels that run while an exchange is under way do not write what
+// the exchange reads, nor touch what it writes.
 func (c *checker) beside() error {
 	for k := range c.Instrs {
 		x := &c.Instrs[k]
 		for i := k + 1; i < x.Wait; i++ {
 			in := &c.Instrs[i]
 			if in.Communicates() {
-				continue // it comes after the other
+				continue // collectives run one after another
 			}
 			for _, b := range slices.Concat(c.inputs(in), in.Out) {
 				if c.touches([]int{b}, x.Out) || slices.Contains(in.Out, b) && c.touches([]int{b}, x.In) {
@@ -95,7 +99,7 @@ func (c *checker) beside() error {
 	return nil
 }
 
-// touches reports whether some of two lists of buffers have memory in common.
+// touches reports whether a buffer of x shares memory with a buffer of y.
 func (c *checker) touches(x, y []int) bool {
 	if c.unplaced {
 		return slices.ContainsFunc(x, func(a int) bool {
@@ -105,10 +109,10 @@ func (c *checker) touches(x, y []int) bool {
 	return meet(c.extents(x), c.extents(y))
 }
 
-// life is when a buffer that owns memory is in use.
+// life says from which instruction to which a buffer that owns memory is in use.
 type life struct{ buf, from, to int }
 
-// memory checks the arena.
+// memory checks that temporaries lie inside the arena, and apart while they live.
 func (c *checker) memory() error {
 	if c.unplaced {
 		return nil
@@ -127,7 +131,7 @@ func (c *checker) memory() error {
 		list = append(list, life{b, buf.Def, buf.Last})
 	}
 	slices.SortStableFunc(list, func(x, y life) int { return cmp.Compare(x.from, y.from) })
-	var there []life // by offset: those that live at once, which lie apart
+	var there []life // the buffers that live at the same time, by offset; they do not overlap
 	for _, l := range list {
 		there = slices.DeleteFunc(there, func(o life) bool { return o.to < l.from })
 		at := c.Bufs[l.buf].Offset

@@ -1,19 +1,20 @@
 // Package lowering turns a placed program into a plan: a list of kernels and
 // collectives over storage slots that every rank runs alike.
 //
-// With Options.Fuse two passes go over the plan. The first joins elementwise
-// instructions into ones that walk their arrays in chunks: every kernel runs on
-// a chunk while that is in the cache, and what only they read is never stored.
-// Constants and broadcasts that only they read are made a chunk at a time. The
-// second lets results of elementwise instructions take the memory of arguments
-// that are read last. An element depends on its own arguments only, so neither
-// changes a bit of a result.
+// With Options.Fuse two passes rewrite the plan. The first joins elementwise
+// instructions into instructions that compute their arrays chunk by chunk: all
+// kernels run on a chunk while it is in the cache, and results that only these
+// kernels read are never stored. Constants and broadcasts that only these kernels
+// read are made chunk by chunk too. The second pass lets results of elementwise
+// instructions take the memory of arguments that are not read afterwards. An
+// element of a result depends only on the same element of the arguments, so neither
+// pass changes a bit of a result.
 //
-// With Options.Keep, products of weights that stay the same get copies of them in the
-// order in which they read them. A copy is a buffer of the plan like others, and an
-// instruction that makes it, which the runtime leaves out in most steps.
+// With Options.Keep, matrix products whose weights stay the same get copies of the weights
+// in the order in which the products read them. A copy is a buffer of the plan, made by an
+// instruction of the plan, which the runtime leaves out in most steps.
 //
-// Primitives implement Rule and emit instructions; what these do inside a step is package
-// exec, what they ask of other ranks package collective. To begin, read Lower and the plan
-// that `gomoe plan` prints.
+// Primitives implement Rule and emit instructions. Package exec runs instructions inside a
+// step; package collective is how they exchange data with other ranks. Begin with Lower,
+// and with the plan that `gomoe plan` prints.
 package lowering

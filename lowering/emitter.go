@@ -10,21 +10,22 @@ import (
 )
 
 // Rule is implemented by primitives that can be lowered. Lower emits the
-// instructions that compute the results' buffers from the arguments', placed
+// instructions that compute the buffers out from the buffers in. All are placed
 // as the primitive's placement rule decided.
 type Rule interface {
 	graph.Primitive
 	Lower(e *Emitter, out, in []Buf) error
 }
 
-// RowCounter is implemented by the primitive that put ragged rows in order (see
-// sharding.Ragged.Layer).
+// RowCounter is implemented by the primitive that sorts ragged rows by expert
+// (see sharding.Ragged.Layer).
 type RowCounter interface {
-	// RowCounts returns the buffer i32[local experts] with the rows in use per
-	// expert of this rank, emitting what computes it. rows is the placement of
-	// the ragged value.
+	// RowCounts returns the buffer i32[local experts] with the number of rows in
+	// use of each expert of this rank. It emits the instructions that compute the
+	// buffer. rows is the placement of the ragged value.
 	RowCounts(e *Emitter, rows sharding.Spec) (Buf, error)
-	// ZoneAlign returns the multiple of rows at which every expert starts.
+	// ZoneAlign returns the alignment in rows: the rows of every expert begin at a
+	// multiple of it.
 	ZoneAlign() int
 }
 
@@ -62,11 +63,11 @@ func keyOf(v *graph.Value, s sharding.Spec) key {
 	return k
 }
 
-// Temp returns a new buffer of the local type, for use inside one rule.
+// Temp returns a new buffer of the local type t, for use inside one rule.
 func (e *Emitter) Temp(t graph.Type) Buf { return e.buf(t, t, sharding.Spec{}) }
 
-// Placed returns a new buffer for a value of the global type with that
-// placement.
+// Placed returns a new buffer for a rank's part of a value of the global type t
+// with placement s.
 func (e *Emitter) Placed(t graph.Type, s sharding.Spec) Buf {
 	return e.buf(t, s.Local(e.Mesh, t), s)
 }
@@ -80,16 +81,17 @@ func (e *Emitter) buf(global, local graph.Type, s sharding.Spec) Buf {
 	return Buf{len(e.plan.Bufs) - 1, local, s}
 }
 
-// Alias gives out the memory of in, which has as many bytes; nothing is
+// Alias makes out share the memory of in, which has as many bytes. Nothing is
 // copied.
 func (e *Emitter) Alias(out, in Buf) {
 	root := e.plan.Root(in.ID)
 	e.plan.Bufs[out.ID].Storage, e.plan.Bufs[out.ID].Of = Alias, root
 }
 
-// Memo returns the buffer that make returned for this key before, or calls it.
-// Rules use it for what several equations share, such as the counts of a
-// routing; the key is a comparable value of the caller's own type.
+// Memo returns the buffer that make returned earlier for the same key. The first
+// time it calls make. Rules use it for buffers that several equations share, such
+// as the counts of a routing. The key is a comparable value of a type of the
+// caller's own.
 func (e *Emitter) Memo(key any, make func() (Buf, error)) (Buf, error) {
 	if b, ok := e.memos[key]; ok {
 		return b, nil
@@ -105,34 +107,35 @@ func (e *Emitter) Memo(key any, make func() (Buf, error)) (Buf, error) {
 type KernelSpec struct {
 	Name    string
 	Out, In []Buf
-	// Does is what the kernel does, if that is one step of the equation: a reduction of
-	// some axes, say. Devices go by it. nil is the equation's primitive.
+	// Does is what the kernel computes, if that is only one step of the equation, such as a
+	// reduction of some axes. Devices choose their kernel by it. nil stands for the
+	// equation's primitive.
 	Does graph.Primitive
 	// InPlace says that results may each share the memory of an argument of the same
 	// type: the kernel reads element i of every argument before it writes element i of
 	// any result.
 	InPlace bool
-	// Elementwise says that element i of every result depends on element i of the
-	// arguments and on arguments without dimensions, and on nothing else; not on i, nor
-	// on the shape. All but those have as many elements as the results. Such kernels are
-	// InPlace. They are fused (see Options.Fuse), and then given pieces of the arrays
-	// with one dimension.
+	// Elementwise says that element i of every result depends only on element i of the
+	// arguments and on arguments without dimensions; it does not depend on i, nor on the
+	// shape. Arguments with dimensions have as many elements as the results. Such kernels
+	// are InPlace. They are fused (see Options.Fuse), and a fused kernel gets pieces of the
+	// arrays with one dimension.
 	Elementwise bool
-	// Repeat, if it is not 0, says that the kernel writes element i/Repeat modulo its
-	// argument's length of its only argument to element i of its only result. Where
-	// elementwise kernels alone read that, it is fused with each of them and no memory
-	// holds it.
+	// Repeat, if it is not 0, says that the kernel has one argument, of n elements, and one
+	// result, whose element i is element i/Repeat modulo n of the argument. Where only
+	// elementwise kernels read the result, the kernel is fused with each of them and the
+	// result takes no memory.
 	Repeat int
 	Kernel exec.Kernel
-	// Packs are the copies of its arguments that the kernel would like to have.
+	// Packs are the copies of arguments with which the kernel works faster.
 	Packs []Pack
-	// Workspace is the memory that it takes beside its arguments.
+	// Workspace is the memory that the kernel takes beside its arguments and results.
 	Workspace Workspace
 }
 
 // Emit emits a call of a host kernel. If an argument or a result is ragged, the kernel
-// sees the experts' zones only, and the rows of each ragged result with which zones are
-// filled up are zeroed. Nobody sees the rows past the last zone.
+// sees only the zones of the experts, and the rows that pad a zone of a ragged result to
+// its alignment are zeroed. Nothing reads the rows behind the last zone.
 func (e *Emitter) Emit(s KernelSpec) error {
 	i := Instr{Name: s.Name, Does: s.Does, InPlace: s.InPlace || s.Elementwise, Zones: -1, Host: Host{
 		Kernel: s.Kernel, Flat: s.Elementwise || s.Repeat > 0, Repeat: s.Repeat, Packs: s.Packs, Workspace: s.Workspace}}
@@ -160,21 +163,21 @@ type CollectiveSpec struct {
 	Exchange exec.Exchange
 	// InPlace says that results may have the memory of an argument of the same type.
 	InPlace bool
-	// Travels says that the exchange brings rows to their experts or home: what it does
-	// not need is computed behind its start.
+	// Travels says that the exchange brings rows to their experts or home. Instructions
+	// that it does not need are computed while it is under way.
 	Travels bool
 }
 
-// EmitCollective emits an exchange. There is none along no axes: the caller makes the
-// results from the arguments itself.
+// EmitCollective emits an exchange. It must not be called without axes: the caller then
+// computes the results from the arguments without an exchange.
 func (e *Emitter) EmitCollective(s CollectiveSpec) {
 	e.emit(Instr{Name: s.Op, InPlace: s.InPlace, Zones: -1, Collective: Collective{
 		Exchange: s.Exchange, Axes: s.Axes, Seq: e.seq, Bytes: s.Bytes, DType: s.DType, Travels: s.Travels}}, s.Out, s.In)
 	e.seq++
 }
 
-// RowCounts returns the buffer with the rows in use per local expert, and the
-// alignment of the experts' zones.
+// RowCounts returns the buffer with the number of rows in use of each local expert,
+// and the alignment of the experts' zones in rows.
 func (e *Emitter) RowCounts(rows sharding.Spec) (Buf, int, error) {
 	rc, ok := rows.Ragged.Layer.(RowCounter)
 	if !ok {
@@ -197,12 +200,12 @@ func (e *Emitter) emit(i Instr, out, in []Buf) {
 	e.plan.Instrs = append(e.plan.Instrs, i)
 }
 
-// Value returns the buffer of a value in the placement that follows from its
-// definition.
+// Value returns the buffer of v in the placement that v's definition gives it.
 func (e *Emitter) Value(v *graph.Value) (Buf, error) { return e.Have(v, e.asg.Spec[v]) }
 
-// Have returns the buffer of v placed as s, making it where it is not there yet:
-// a flexible definition is lowered again, anything else is resharded.
+// Have returns the buffer of v placed as s. If there is none yet, Have emits the
+// instructions that make it: a flexible definition is lowered again for s, any
+// other value is resharded.
 func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	if b, ok := e.bufs[keyOf(v, s)]; ok {
 		return b, nil
@@ -224,8 +227,8 @@ func (e *Emitter) Have(v *graph.Value, s sharding.Spec) (Buf, error) {
 	return b, err
 }
 
-// flexible lowers v's definition for the placement s, whatever other placements
-// it was lowered for.
+// flexible lowers v's definition for the placement s, in addition to the placements
+// that it has been lowered for.
 func (e *Emitter) flexible(v *graph.Value, s sharding.Spec) (Buf, error) {
 	eqn := e.Eqn
 	defer func() { e.Eqn = eqn }()

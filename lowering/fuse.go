@@ -20,8 +20,8 @@ import (
 // the earlier one's arguments for longer does not raise the most memory that
 // temporaries take at once.
 //
-// For a target that says what it can fuse, parts join if it can run all of them, or none;
-// and a fused instruction reads and writes no more buffers than its kernels take.
+// For a Chainer, parts join only if the target can run all of them or none of them. For a
+// Binder, a fused instruction reads and writes at most MostBuffers buffers.
 func (p *Plan) fuse(chunk int, t Target) {
 	f := &fuser{Plan: p, chunk: chunk, most: mostBuffers(t)}
 	f.spread(p.foreignTo(t))
@@ -43,7 +43,7 @@ type class struct {
 // unfused is the number of elements in the class of instructions that cannot be fused.
 const unfused = -1
 
-// classOf returns the class of an instruction, without what a target says.
+// classOf returns the class of an instruction. It does not set foreign.
 func (p *Plan) classOf(in *Instr) class {
 	if !in.Flat || len(in.Out) == 0 {
 		return class{n: unfused}
@@ -83,7 +83,8 @@ func repetition(in *Instr) bool {
 
 // spread puts a copy of every repetition in front of each elementwise
 // instruction that reads it, with which it will be fused. The copy is foreign if its
-// reader is. A reader that is not does without a copy of a foreign repetition.
+// reader is foreign. There is no copy of a foreign repetition for a reader that the
+// target runs: the chain of this reader would go to the host with the copy.
 func (f *fuser) spread(foreign []bool) {
 	readers := make([][]int, len(f.Bufs))
 	classes := make([]class, len(f.Instrs))

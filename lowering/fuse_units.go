@@ -5,52 +5,54 @@ import (
 	"slices"
 )
 
-// fuser is the state of the pass that fuses. What it knows of units is kept up to date
-// as they grow, so that the work of the pass follows the number of arguments, and not
-// that of pairs of instructions.
+// fuser is the state of the pass that fuses. It keeps what it knows of units up to date
+// as they grow, so that the work of the pass is in proportion to the number of arguments
+// and not to the number of pairs of instructions.
 type fuser struct {
 	*Plan
 	chunk   int     // see Options
-	most    int     // buffers of an instruction; 0 is any number
-	list    []Instr // the plan's, with repetitions next to their readers
-	foreign []bool  // of each instruction of the list, see class
-	units   []*unit // of each instruction the one that it runs in
+	most    int     // the most buffers that an instruction may have; 0 for no limit
+	list    []Instr // the plan's instructions, with repetitions next to their readers
+	foreign []bool  // of each instruction of the list: whether a target leaves it to the host
+	units   []*unit // of each instruction: the unit that it runs in
 	profile *profile
-	peak    int64 // the most that temporaries take at once, in bytes, before
+	peak    int64 // the most bytes that temporaries take at once before the pass
 
-	// Of every buffer that owns memory:
-	bytes   []int64 // what it takes of a temporary, 0 of others
-	writer  []int   // the instruction, -1 for inputs
-	readers [][]int // instructions, ascending
-	own     []int   // how many of them are in the writer's unit
-	// keeper is a reader in the unit that reads it last, once all readers are behind.
+	// For every buffer that owns memory:
+	bytes   []int64 // its size for a temporary, 0 for others
+	writer  []int   // the instruction that writes it, -1 for inputs
+	readers [][]int // the instructions that read it, ascending
+	own     []int   // how many of the readers are in the writer's unit
+	// keeper is an instruction of the unit that reads the buffer last. It is set once grow
+	// has looked at all readers.
 	keeper []int
 }
 
-// unit is what becomes one instruction. It stands where its last part does, and was
-// made when that was looked at. All that it says of other units' instructions is of
-// those up to the one that is being looked at.
+// unit is a set of instructions that become one instruction. It stands where the last of
+// them stands. What it says of other units covers only the instructions up to the one
+// that is being looked at.
 type unit struct {
 	parts []int // indexes into the list, ascending when all units are made
-	at    int   // the last of them
+	at    int   // the last of the parts
 	class class
-	reads map[int]reading // by buffer that another unit writes
-	open  map[int]bool    // what it writes and others read
-	// others is how often others read what it writes.
+	reads map[int]reading // how it reads each buffer that another unit writes
+	open  map[int]bool    // the buffers that it writes and other units read
+	// others is how often other units read what it writes.
 	others int
-	// pinned says that some of them can never be in one unit with it, so that it cannot
-	// run any later than they do.
+	// pinned says that a unit which reads what this unit writes can never be joined with
+	// it, so that this unit cannot run any later.
 	pinned bool
-	// later is how many bytes of temporaries it writes that are stored, and dead those of
-	// them that nobody reads.
+	// later is the size in bytes of the temporaries that the unit writes and stores; dead
+	// is the size of those among them that nothing reads.
 	later, dead int64
-	// kept is how many bytes of others' temporaries no unit reads after it, and lost
-	// those temporaries that it reads and another unit reads last.
+	// kept is the size in bytes of other units' temporaries that this unit is the last to
+	// read; lost are temporaries that it reads and another unit reads last.
 	kept int64
 	lost []int
-	// tries are the arguments that may be joined with it, the first one last.
+	// tries are the arguments whose units may be joined with this one, the first one last.
 	tries []try
-	// bound are the buffers that it reads or writes outside of it, if those are limited.
+	// bound are the buffers outside the unit that it reads or writes, if fuser.most limits
+	// their number.
 	bound []int
 }
 
@@ -60,20 +62,20 @@ type reading struct {
 	repeated bool
 }
 
-// try is an argument of a part, by its place among them, that the same class of
-// instruction writes.
+// try is an argument of a part that an instruction of the same class writes; place is the
+// index of the argument.
 type try struct {
 	part, place, root int
 	refused           int // how often it could not be joined
 }
 
-// mostRefusals is how often the unit of an argument is asked whether it can be joined.
-// What it depends on changes with every other argument that is joined, which took 64
-// times in random programs of 300 equations. It bounds the work for arguments that
-// never can.
+// mostRefusals is how often grow tries to join the unit of an argument before it gives up.
+// The answer may change with every other argument that is joined; in random programs of
+// 300 equations it changed after up to 64 tries. The limit bounds the work for arguments
+// that can never be joined.
 const mostRefusals = 256
 
-// index makes a unit of every instruction.
+// index makes a unit of every instruction and fills the tables of buffers.
 func (f *fuser) index() {
 	n := len(f.Bufs)
 	f.bytes, f.writer, f.readers, f.own, f.keeper = make([]int64, n), make([]int, n), make([][]int, n), make([]int, n), make([]int, n)
@@ -122,9 +124,9 @@ func (f *fuser) index() {
 	f.peak = f.profile.most(0, len(f.list))
 }
 
-// grow joins the unit of instruction i with those that compute its arguments, as long
-// as there is one with which it may be joined. It asks for the arguments of the first
-// part first, and begins again behind a part of which some were joined.
+// grow joins the unit of instruction i with the units that compute its arguments, as long
+// as there is a unit with which it may be joined. It tries the arguments of the first part
+// first. After a part with arguments that were joined, it begins again.
 func (f *fuser) grow(i int) {
 	u := f.units[i]
 	f.pass(u)
@@ -137,7 +139,7 @@ func (f *fuser) grow(i int) {
 		}
 	}
 	slices.Reverse(u.tries)
-	part := -1 // of which some were joined
+	part := -1 // the part with arguments that were joined, if there is one
 	for k := len(u.tries) - 1; ; k-- {
 		if part >= 0 && (k < 0 || u.tries[k].part != part) {
 			k, part = len(u.tries)-1, -1
@@ -159,12 +161,12 @@ func (f *fuser) grow(i int) {
 	}
 }
 
-// lastFirst is the order of a unit's tries.
+// lastFirst compares tries for the order in which a unit lists them.
 func lastFirst(a, b try) int {
 	return cmp.Or(cmp.Compare(b.part, a.part), cmp.Compare(b.place, a.place))
 }
 
-// pass tells other units of what u, one instruction, reads.
+// pass updates other units for what u reads. u has one instruction.
 func (f *fuser) pass(u *unit) {
 	for r := range u.reads {
 		w := f.units[f.writer[r]]
@@ -183,9 +185,9 @@ func (f *fuser) pass(u *unit) {
 	}
 }
 
-// may reports whether v, which stands before u, may run where u does.
+// may reports whether v, which stands before u, may run where u stands.
 func (f *fuser) may(v, u *unit) bool {
-	times, never := 0, v.dead // never is what is not stored any more
+	times, never := 0, v.dead // never: the bytes that are no longer stored
 	for _, r := range f.between(v, u) {
 		x := u.reads[r]
 		if x.repeated {
@@ -199,7 +201,7 @@ func (f *fuser) may(v, u *unit) bool {
 	if times < v.others || f.most > 0 && f.exceeds(v, u) {
 		return false // an instruction between them reads what v writes
 	}
-	held := v.kept // what lives longer
+	held := v.kept // the bytes that live longer
 	for _, r := range v.lost {
 		if f.units[f.keeper[r]] != u {
 			held += f.bytes[r]
@@ -209,7 +211,7 @@ func (f *fuser) may(v, u *unit) bool {
 		f.profile.most(v.at+1, u.at)+held-v.later <= f.peak && f.profile.most(u.at, u.at+1)+held-never <= f.peak
 }
 
-// between returns what v writes and u reads.
+// between returns the buffers that v writes and u reads.
 func (f *fuser) between(v, u *unit) []int {
 	var list []int
 	if len(v.open) < len(u.reads) {
@@ -232,8 +234,8 @@ func (f *fuser) between(v, u *unit) []int {
 // instruction may.
 func (f *fuser) exceeds(v, u *unit) bool { return len(f.outside(v, u, f.most+1)) > f.most }
 
-// outside returns up to `most` of the buffers that v and u together read and write, but
-// for those that would be inside.
+// outside returns up to `most` of the buffers that v and u together read and write,
+// without the buffers that would be inside the joined unit.
 func (f *fuser) outside(v, u *unit, most int) []int {
 	var list []int
 	seen := map[int]bool{}
@@ -260,13 +262,13 @@ func (f *fuser) outside(v, u *unit, most int) []int {
 	return list
 }
 
-// join has v run where u does, and returns the unit that is both.
+// join makes v run where u stands and returns the unit that holds the parts of both.
 func (f *fuser) join(v, u *unit) *unit {
 	x := unit{at: u.at, class: u.class, others: u.others + v.others, kept: u.kept + v.kept, tries: f.bothTries(v, u)}
 	if f.most > 0 {
 		x.bound = f.outside(v, u, len(f.Bufs))
 	}
-	var inner int64 // bytes that are not stored any more
+	var inner int64 // the bytes that are no longer stored
 	for _, r := range f.between(v, u) {
 		n := u.reads[r].times
 		delete(u.reads, r)
@@ -307,8 +309,8 @@ func (f *fuser) join(v, u *unit) *unit {
 	return u
 }
 
-// bothTries returns the arguments of both that may be joined, without those that are
-// inside: v's come before most of u's.
+// bothTries returns the tries of v and u together, in order. The tries of v come before
+// most of those of u, so only the end of u's list is sorted again.
 func (f *fuser) bothTries(v, u *unit) []try {
 	if len(v.tries) == 0 {
 		return u.tries
@@ -319,7 +321,8 @@ func (f *fuser) bothTries(v, u *unit) []try {
 	return append(u.tries[:at], last...)
 }
 
-// bothMaps adds the smaller map to the larger one, which it returns.
+// bothMaps adds the smaller map to the larger one, which it returns. both gives the value
+// of a key that is in a and b.
 func bothMaps[V any](a, b map[int]V, both func(a, b V) V) map[int]V {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -333,8 +336,7 @@ func bothMaps[V any](a, b map[int]V, both func(a, b V) V) map[int]V {
 	return a
 }
 
-// inside reports whether r is written and read by the parts of one fused unit
-// only.
+// inside reports whether only the parts of one fused unit write and read r.
 func (f *fuser) inside(r int) bool {
 	w := f.writer[r]
 	return w >= 0 && f.Bufs[r].Storage == Temp && len(f.units[w].parts) > 1 && f.own[r] == len(f.readers[r])

@@ -2,19 +2,19 @@ package lowering
 
 import "slices"
 
-// hoist moves every collective up to behind what makes its arguments, so that
-// sums of gradients begin during the backward pass and not where they are used.
-// Those that move to one place keep their order.
+// hoist moves every collective up, right behind the instruction that makes its last
+// argument. Sums of gradients thus begin during the backward pass and not where the
+// sums are used. Collectives that move to the same place keep their order.
 //
-// Since a rank's collectives run one after another, one whose result nobody waits
-// for soon would keep back the next that is needed at once. It goes behind that
-// one: the sums of a layer's gradients behind the exchange that begins the backward
-// pass of the experts below, which hides them.
+// A rank's collectives run one after another. A collective whose result is not needed
+// soon would delay the next urgent one, so it goes behind the urgent one: the sums of
+// a layer's gradients go behind the exchange that begins the backward pass of the
+// experts below, and that backward pass hides them.
 //
-// A collective that needs more memory for its results than ends with it, such as
-// an all_gather of a layer's parameters, goes up no further than to behind where
-// the collective before it stood: the next layer's parameters come while this
-// one computes, and not all layers' at once.
+// A collective whose results take more memory than its arguments release, such as an
+// all_gather of a layer's parameters, goes up no further than behind the place where
+// the collective before it stood. The parameters of the next layer then arrive while
+// this layer computes, and those of all layers never lie in memory at once.
 func (p *Plan) hoist() {
 	h := hoister{Plan: p, flow: p.flow(), places: make([]int, len(p.Instrs))}
 	for i := range p.Instrs {
@@ -27,8 +27,9 @@ func (p *Plan) hoist() {
 			h.urgent = append(h.urgent, h.collectives[k])
 		}
 	}
-	// Collectives by what they go behind: an instruction, wherever that goes, or
-	// where it stood. Index 0 is the plan's beginning.
+	// The collectives that go behind each instruction: behind, wherever the
+	// instruction goes; stood, behind the place where it stood. Index 0 is the
+	// plan's beginning, index i+1 instruction i.
 	behind, stood := make([][]int, len(p.Instrs)+1), make([][]int, len(p.Instrs)+1)
 	for i := range p.Instrs {
 		if !p.Instrs[i].Communicates() {
@@ -60,18 +61,19 @@ func (p *Plan) hoist() {
 	p.number()
 }
 
-// hoister finds out where collectives go.
+// hoister determines where collectives go.
 type hoister struct {
 	*Plan
 	*flow
-	places []int // what place has found, plus 2
-	// collectives are all of them, and urgent those that bring rows to experts or back, or
-	// are needed before there is another collective.
+	places []int // the results of place so far, plus 2; 0 for none
+	// collectives are all collectives; urgent are those that bring rows to experts or
+	// back, and those whose results are read before the next collective.
 	collectives, urgent []int
 }
 
-// target returns the instruction behind which collective i goes, -1 for the
-// beginning, and whether it goes there wherever that instruction moves.
+// target returns the instruction behind which collective i goes, -1 for the plan's
+// beginning. If moves is true the collective follows that instruction where it moves;
+// otherwise it goes behind the place where the instruction stood.
 func (h *hoister) target(i int) (to int, moves bool) {
 	to = -1
 	if n := h.needs[i]; len(n) > 0 {
@@ -99,8 +101,9 @@ func (h *hoister) target(i int) (to int, moves bool) {
 	return to, true
 }
 
-// place returns the kernel behind which i is once all have moved; a kernel stays.
-// It ends, since whatever a collective goes behind comes before what reads it.
+// place returns the kernel behind which instruction i stands once all collectives have
+// moved, -1 for the plan's beginning. Kernels do not move. The recursion ends, since
+// a collective goes behind instructions that come before those that read its results.
 func (h *hoister) place(i int) int {
 	if !h.Instrs[i].Communicates() {
 		return i
@@ -119,8 +122,8 @@ func (h *hoister) place(i int) int {
 	return at
 }
 
-// firstReader returns the first instruction that reads a result of i, their number
-// if none does.
+// firstReader returns the first instruction that reads a result of instruction i, or the
+// number of instructions if none does.
 func (h *hoister) firstReader(i int) int {
 	first := len(h.Instrs)
 	for _, b := range h.Instrs[i].Out {
@@ -144,8 +147,8 @@ func (h *hoister) isUrgent(k int) bool {
 	return first < len(h.Instrs)
 }
 
-// grows reports whether the results of collective i take more memory than the
-// arguments that nobody reads after it.
+// grows reports whether the results of collective i take more memory than those of its
+// arguments that are not read after it.
 func (h *hoister) grows(i int) bool {
 	var bytes int64
 	for _, b := range h.Instrs[i].Out {

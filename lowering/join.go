@@ -2,18 +2,19 @@ package lowering
 
 import "slices"
 
-// Join replaces several instructions of a plan by one that writes the same bits.
-// It is asked for every instruction i, in order, whether that can be the last of
-// some, and returns the others and what to put in its place. Values that only these
-// read are not made any more, and are not among the results of the new instruction.
+// Join replaces several instructions of a plan by one that writes the same bits. It is
+// called for every instruction i, in order. If i is the last of several instructions that
+// can be joined, Join returns the others, the instruction that takes the place of all of
+// them, and true. Values that only these instructions read are no longer made, and are not
+// among the results of the new instruction.
 type Join func(p *Peephole, i int) (others []int, joined Instr, ok bool)
 
-// Peephole is what a Join sees of a plan: instructions, and who makes and reads
-// what. No memory has been assigned yet; every buffer is written once.
+// Peephole is what a Join sees of a plan: the instructions, and which of them make and
+// read each buffer. No memory has been assigned yet; every buffer is written once.
 type Peephole struct {
 	*Plan
 	maker   []int   // of each buffer: the instruction that writes it, -1 for inputs
-	readers [][]int // of each buffer: instructions, in order
+	readers [][]int // of each buffer: the instructions that read it, in order
 }
 
 // join applies rules until none applies, and drops the instructions that they
@@ -60,7 +61,7 @@ func (p *Plan) join(rules []Join) {
 	p.Instrs = kept
 }
 
-// look notes which buffers that own memory instruction i makes and reads.
+// look records which buffers that own memory instruction i makes and reads.
 func (v *Peephole) look(i int) {
 	for _, b := range v.Instrs[i].Out {
 		v.maker[v.Root(b)] = i
@@ -71,7 +72,7 @@ func (v *Peephole) look(i int) {
 	})
 }
 
-// forget takes back what look noted.
+// forget undoes look.
 func (v *Peephole) forget(i int) {
 	for _, b := range v.Instrs[i].Out {
 		v.maker[v.Root(b)] = -1
@@ -82,8 +83,8 @@ func (v *Peephole) forget(i int) {
 	})
 }
 
-// Maker returns the instruction that makes b, -1 if b is an input or the type in
-// which it is read differs from that in which it is made.
+// Maker returns the instruction that makes b. It is -1 if b is an input, or if b has
+// another type than the result that the instruction makes.
 func (v *Peephole) Maker(b int) int {
 	i := v.maker[v.Root(b)]
 	if i < 0 || !slices.ContainsFunc(v.Instrs[i].Out, func(o int) bool {
@@ -94,14 +95,13 @@ func (v *Peephole) Maker(b int) int {
 	return i
 }
 
-// Last reports whether nobody but instruction i reads b, and b is not a result of
-// the plan: once i is joined with what makes b, b need not be made.
+// Last reports whether only instruction i reads b and b is not a result of the plan. If
+// so, b need not be made once i is joined with the instruction that makes b.
 func (v *Peephole) Last(b, i int) bool {
 	return v.Bufs[v.Root(b)].Storage == Temp && !slices.ContainsFunc(v.readers[v.Root(b)], func(r int) bool { return r != i })
 }
 
-// UnreadBefore reports whether nobody reads b before instruction i, so that i can
-// make it.
+// UnreadBefore reports whether no instruction before i reads b, so that i can make b.
 func (v *Peephole) UnreadBefore(b, i int) bool {
 	return !slices.ContainsFunc(v.readers[v.Root(b)], func(r int) bool { return r < i })
 }

@@ -11,33 +11,33 @@ import (
 // Options says how a plan is made.
 type Options struct {
 	// Donate maps the name of an input to the index of the result that takes
-	// over its memory, as weights and moments of a training step do. Both have
-	// the same type and placement. The caller no longer reads the input
+	// over its memory, as for the weights and moments of a training step. Input and
+	// result have the same type and placement. The caller must not read the input
 	// afterwards.
 	Donate map[string]int
-	// Names are the names of the results; nil for those that the program is
-	// printed with. A name that is given again gets a number behind it.
+	// Names are the names of the results. With nil the results have the names that
+	// the program is printed with. A name that is used again gets a number behind it.
 	Names []string
 	// Overlap is what is computed during collectives.
 	Overlap Overlap
 	// Joins are tried on the plan before it is fused and given memory.
 	Joins []Join
 	// Keep keeps copies of inputs that are not donated, in the order in which kernels
-	// want them, as long as the caller gives the same arrays. They take memory: as
-	// much as the weights that are multiplied with.
+	// read them, as long as the caller gives the same arrays. The copies take as much
+	// memory as the weights of matrix products.
 	Keep bool
-	// Fuse joins elementwise instructions, which changes no bit of the results,
-	// and lets their results take the memory of arguments that are read last.
+	// Fuse joins elementwise instructions and lets their results take the memory of
+	// arguments that are not read afterwards. It changes no bit of the results.
 	Fuse bool
 	// Chunk is how many elements a fused instruction computes at a time, rounded
-	// up to a multiple of 8; 0 is what the cache holds.
+	// up to a multiple of 8; 0 means as many as the cache holds.
 	Chunk int
-	// Target, if not nil, is what the plan is made for: see Target.
+	// Target is the device that the plan is made for, nil for the host alone.
 	Target Target
-	// After is the name of the last pass (see Passes), "" for all. What it leaves is to
-	// be read; it cannot be run.
+	// After is the name of the last pass to run (see Passes), "" for all passes. A plan
+	// on which not all passes have run can be printed, not run.
 	After string
-	// Check has the plan checked after every pass: see Plan.Check.
+	// Check calls Plan.Check after every pass.
 	Check bool
 }
 
@@ -78,7 +78,7 @@ func Lower(a *sharding.Assignment, opts Options) (*Plan, error) {
 func (e *Emitter) eqn(q *graph.Eqn) error {
 	dec := e.asg.Decision[q]
 	if _, ok := q.Prim.(graph.PlaceLikeOp); ok {
-		// Only the placement of the second argument matters: it needs no buffer.
+		// Only the placement of the second argument matters, so it needs no buffer.
 		in, err := e.Have(q.In[0], dec.Out[0])
 		if err != nil {
 			return err
@@ -104,8 +104,8 @@ func (e *Emitter) eqn(q *graph.Eqn) error {
 	return e.rule(q, out, in)
 }
 
-// Move emits what brings in, of the global type of the equation's first
-// argument, to the placement of out.
+// Move emits the instructions that bring in, a value of the global type of the
+// equation's first argument, to the placement of out.
 func (e *Emitter) Move(out, in Buf) error {
 	b, err := e.Reshard(e.Eqn.In[0].Type, in, out.Spec)
 	if err != nil {
@@ -142,8 +142,8 @@ func liveEqns(p *graph.Program) map[*graph.Eqn]bool {
 	return live
 }
 
-// outputs gives every result a buffer of its own, which a run hands to the
-// caller.
+// outputs gives every result of the plan a buffer of its own, which a run gives to
+// the caller.
 func (e *Emitter) outputs(names []string) error {
 	if names == nil {
 		all := e.asg.Program.Names()
@@ -165,7 +165,8 @@ func (e *Emitter) outputs(names []string) error {
 		}
 		root := e.plan.Root(b.ID)
 		if e.plan.Bufs[root].Storage != Temp || !e.plan.Bufs[root].Type.Equal(b.Type) {
-			// An input, or the memory of another result: the caller gets a copy.
+			// The result is an input or lies in the memory of another result, so the
+			// caller gets a copy.
 			c := e.Placed(v.Type, b.Spec)
 			e.emit(Instr{Name: "copy", Zones: -1, InPlace: true, Host: Host{Kernel: func(a *exec.Args) error {
 				copy(a.Out[0].Bytes(), a.In[0].Bytes())

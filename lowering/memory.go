@@ -12,8 +12,8 @@ import (
 // align is the alignment of temporaries: a cache line, and the widest vector.
 const align = 64
 
-// lifetimes sets Def and Last of every buffer that owns memory. Last is behind
-// the last instruction where a collective is waited for at the end.
+// lifetimes sets Def and Last of every buffer that owns memory. Where a collective that
+// touches the buffer is waited for at the end, Last is the number of instructions.
 func (p *Plan) lifetimes() {
 	touch := func(b, i int) {
 		buf := &p.Bufs[p.Root(b)]
@@ -36,7 +36,7 @@ func (p *Plan) lifetimes() {
 		if in.Zones >= 0 {
 			touch(in.Zones, i)
 		}
-		if in.Wait > 0 { // the exchange is under way until then
+		if in.Wait > 0 { // the exchange is under way until instruction Wait
 			for _, b := range slices.Concat(in.In, in.Out) {
 				touch(b, in.Wait)
 			}
@@ -44,10 +44,10 @@ func (p *Plan) lifetimes() {
 	}
 }
 
-// donate pairs inputs with the results that take over their memory. Where the
-// input is last read before its result is first written, or by the elementwise
-// kernel that writes it, the result is written into the input's memory.
-// Otherwise the input's memory serves a result of the next step.
+// donate pairs inputs with the results that take over their memory. If the input
+// is last read before the result is first written, or by the in-place instruction
+// that writes the result, the result is written into the input's memory. Otherwise
+// the input's memory is used for a result of the next step.
 func (p *Plan) donate(pairs map[string]int) error {
 	p.lifetimes()
 	taken := map[int]string{}
@@ -88,8 +88,8 @@ func (p *Plan) donate(pairs map[string]int) error {
 	return nil
 }
 
-// overwrites reports whether instruction i may write one of its results, in the
-// buffer out, into the memory of its argument in.
+// overwrites reports whether instruction i may write its result out into the memory
+// of its argument in. Both are buffers that own memory.
 func (p *Plan) overwrites(i, out, in int) bool {
 	n := &p.Instrs[i]
 	if !n.InPlace || !slices.ContainsFunc(n.Out, func(b int) bool { return p.Root(b) == out }) {
@@ -103,8 +103,9 @@ func (p *Plan) overwrites(i, out, in int) bool {
 	return true
 }
 
-// assignMemory gives every temporary a place in the arena, the largest first,
-// each at the lowest offset where nothing that lives at the same time lies.
+// assignMemory gives every temporary a place in the arena. It places the largest
+// temporary first, and each at the lowest offset where it does not overlap a
+// temporary that lives at the same time.
 func (p *Plan) assignMemory() {
 	p.unplaced = false
 	p.lifetimes()
@@ -124,8 +125,9 @@ func (p *Plan) assignMemory() {
 	}
 }
 
-// reuse is assignMemory after elementwise results were given the memory of an
-// argument that they are the last to read, where that takes less memory.
+// reuse is assignMemory that first lets in-place instructions write their results
+// over arguments that are not read afterwards (see takeOver). If the arena is larger
+// with that than without, reuse does without.
 func (p *Plan) reuse() {
 	q := *p
 	q.Bufs = slices.Clone(p.Bufs)
@@ -137,9 +139,9 @@ func (p *Plan) reuse() {
 	}
 }
 
-// takeOver lets temporaries that an elementwise instruction writes have the
-// memory of an argument that nobody reads afterwards. Where it writes a result,
-// the argument has the result's memory.
+// takeOver gives each temporary that an in-place instruction writes the memory of an
+// argument that is not read afterwards. Where the instruction writes a result of the
+// plan, the argument gets the memory of the result.
 func (p *Plan) takeOver() {
 	p.fillResults()
 	p.lifetimes()
@@ -157,11 +159,11 @@ func (p *Plan) takeOver() {
 	}
 }
 
-// fillResults gives temporaries that an elementwise instruction is the last to
-// read the memory of the result that it writes.
+// fillResults gives a temporary that is last read by an in-place instruction the
+// memory of the result of the plan that the instruction writes.
 func (p *Plan) fillResults() {
 	p.lifetimes()
-	for i := len(p.Instrs) - 1; i >= 0; i-- { // backwards, so that a chain of them is in one memory
+	for i := len(p.Instrs) - 1; i >= 0; i-- { // backwards, so that a series of such instructions shares one memory
 		free := p.readLast(i)
 		for _, o := range p.Instrs[i].Out {
 			root := p.Root(o)
@@ -177,8 +179,8 @@ func (p *Plan) fillResults() {
 	p.shorten()
 }
 
-// shorten has every alias that is written name the owner of its memory. One that is not
-// is a view, and names what it is a view of (see Check).
+// shorten makes every alias that an instruction writes name the owner of its memory. An
+// alias that no instruction writes is a view and names what it is a view of (see Check).
 func (p *Plan) shorten() {
 	for i := range p.Instrs {
 		for _, b := range p.Instrs[i].Out {
@@ -191,7 +193,7 @@ func (p *Plan) shorten() {
 }
 
 // freed are the owners of temporary memory that an instruction is the last to touch and
-// may write over, in the order of its arguments, with the type that it reads them as.
+// may write over, in the order of its arguments, each with the type of the argument.
 type freed []freedMemory
 
 type freedMemory struct {
@@ -199,14 +201,14 @@ type freedMemory struct {
 	as   graph.Type
 }
 
-// readLast returns what instruction i frees, if it may write over its arguments.
+// readLast returns the memory that instruction i frees; none if i is not in place.
 func (p *Plan) readLast(i int) freed {
 	in := &p.Instrs[i]
 	if !in.InPlace {
 		return nil
 	}
 	var list freed
-	at := map[int]int{} // by owner, in the list
+	at := map[int]int{} // of each owner: its index in the list
 	other := map[int]bool{p.zones(in): true}
 	for _, b := range in.In {
 		r := p.Root(b)
@@ -220,7 +222,8 @@ func (p *Plan) readLast(i int) freed {
 	return slices.DeleteFunc(list, func(f freedMemory) bool { return other[f.root] })
 }
 
-// take returns the first memory that holds an array of the type, and takes it from f.
+// take returns the owner of the first memory in f whose type is t, and removes it from
+// f. ok is false if there is none.
 func (f *freed) take(t graph.Type) (root int, ok bool) {
 	k := slices.IndexFunc(*f, func(m freedMemory) bool { return m.as.Equal(t) })
 	if k < 0 {
@@ -231,8 +234,8 @@ func (f *freed) take(t graph.Type) (root int, ok bool) {
 	return root, true
 }
 
-// zones returns the buffer that owns the counts of an instruction's rows, -1
-// without.
+// zones returns the owner of the buffer with the row counts of an instruction, -1 if
+// the instruction has none.
 func (p *Plan) zones(in *Instr) int {
 	if in.Zones < 0 {
 		return -1

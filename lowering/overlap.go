@@ -2,16 +2,16 @@ package lowering
 
 import "fmt"
 
-// Overlap says what a plan does while ranks exchange data. Results have the same
-// bits whatever it is.
+// Overlap says what a plan does while ranks exchange data. It does not change a bit of
+// the results.
 type Overlap uint8
 
 const (
 	// OverlapOff makes every rank wait for each collective where it stands.
 	OverlapOff Overlap = iota
 	// OverlapCollectives starts collectives as soon as their arguments are there
-	// and waits for them where their results are needed; what an exchange of rows
-	// between experts does not need is computed behind its start.
+	// and waits for them where their results are needed. Instructions that an
+	// exchange of rows between experts does not need run behind its start.
 	OverlapCollectives
 )
 
@@ -39,7 +39,7 @@ func (o *Overlap) UnmarshalText(text []byte) error {
 	return fmt.Errorf("lowering: overlap %q, want off or collectives", text)
 }
 
-// number counts the collectives anew.
+// number numbers the collectives again, after instructions have moved.
 func (p *Plan) number() {
 	seq := 0
 	for i := range p.Instrs {

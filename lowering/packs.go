@@ -8,31 +8,31 @@ import (
 )
 
 // Pack says that a kernel works faster with a copy of one of its arguments in another
-// order, such as that of a product's panels. A plan keeps the copy of an input for all
-// steps in which the caller gives the same array; see Options.Keep.
+// order, such as the order of a matrix product's panels. A plan keeps the copy of an
+// input for all steps in which the caller gives the same array; see Options.Keep.
 type Pack struct {
 	Arg int // of Instr.In
-	// Layout tells the copies of one argument apart: a comparable value of the
-	// primitive's own type. Instructions with equal ones share a copy.
+	// Layout identifies the order of the copy: a comparable value of a type of the
+	// primitive's own. Instructions with equal layouts share a copy.
 	Layout any
 	Type   graph.Type // of the copy
-	// Kernel makes the copy, its only result, of the argument.
+	// Kernel makes the copy, its only result, from the argument.
 	Kernel exec.Kernel
 }
 
-// keepLeast is the size in bytes from which on a copy is kept. A smaller one is made
-// in microseconds and lies in a cache.
+// keepLeast is the least size in bytes of a copy that is kept. A smaller copy is made in
+// microseconds and lies in a cache.
 const keepLeast = 64 << 10
 
-// keep gives the instructions that want copies of inputs, or of views of them, ones
-// that outlast the step, and puts what makes them before the first that reads them.
-// Inputs that are donated change with every step: there is nothing to keep of them,
-// and a copy that many instructions of one step share does not pay (see
-// gemm.Panels).
+// keep gives the instructions that ask for copies of inputs, or of views of inputs,
+// copies that outlast the step. It puts the instruction that makes a copy before the
+// first one that reads it. Inputs that are donated change with every step, so copies of
+// them cannot be kept, and a copy that is only shared by many instructions of one step
+// does not pay (see gemm.Panels).
 func (p *Plan) keep(donated map[string]int) {
 	type copyOf struct {
 		root   int
-		view   string // its type
+		view   string // the type of the view
 		layout any
 	}
 	inputs := map[int]bool{}

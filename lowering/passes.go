@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Pass is one step from a program to its plan. The first makes the plan of the placed
-// program, the others rewrite it.
+// Pass is one step from a program to its plan. The first pass makes a plan of the placed
+// program, the others rewrite the plan.
 type Pass struct {
 	Name string
 	Does string
@@ -17,10 +17,10 @@ type Pass struct {
 	Needs []Need
 }
 
-// Need is a pass that comes before another, and why.
+// Need names a pass that must come before another pass, and says why.
 type Need struct{ Pass, Why string }
 
-// Emit is the name of the first pass, which the rules of primitives do.
+// Emit is the name of the first pass, in which the rules of primitives emit instructions.
 const Emit = "emit"
 
 // Passes returns all passes in the order in which they run.
@@ -75,8 +75,8 @@ func Passes() []Pass {
 	}
 }
 
-// run does the passes that the options ask for, up to Options.After. The plan is what
-// rules have emitted.
+// run runs the passes that the options ask for, up to Options.After, on a plan that the
+// rules of primitives have emitted.
 func (p *Plan) run(o *Options) error {
 	all := Passes()
 	if o.After != "" && !slices.ContainsFunc(all, func(x Pass) bool { return x.Name == o.After }) {
@@ -104,7 +104,8 @@ func (p *Plan) run(o *Options) error {
 	return nil
 }
 
-// PassTable prints Passes for a person: what each does, and what it needs before it.
+// PassTable returns a readable table of Passes: what each pass does, and which passes must
+// come before it.
 func PassTable() string {
 	var b strings.Builder
 	for _, x := range Passes() {

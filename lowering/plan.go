@@ -53,8 +53,8 @@ const (
 	Input                 // given by the caller
 	Output                // given to the caller
 	Alias                 // the memory of another buffer
-	Chunk                 // inside a fused instruction only, a chunk at a time
-	Kept                  // the session's: a copy of an input, which outlasts the step
+	Chunk                 // only inside a fused instruction, one chunk at a time
+	Kept                  // the session's memory: a copy of an input that outlasts the step
 )
 
 // Buffer is one rank's part of a value.
@@ -63,31 +63,32 @@ type Buffer struct {
 	Spec    sharding.Spec
 	Global  graph.Type
 	Storage Storage
-	Of      int   // the buffer whose memory an Alias has; see Root
+	Of      int   // the buffer whose memory an Alias shares; see Root
 	Offset  int64 // bytes from the start of the arena, for Temp
 	Pos     graph.Pos
 	// Def and Last are the first and the last instruction that touch the memory.
 	Def, Last int
 }
 
-// Instr is one kernel or collective: what it computes, of which buffers. What only a
-// host's kernel has is in Host, what only a collective has in Collective; the other of
-// both is zero.
+// Instr is one kernel or collective: what it computes, and from which buffers. Host has
+// what only a kernel of the host has, Collective what only a collective has; the other
+// one of the two is zero.
 type Instr struct {
 	Name    string          // the kernel's or collective's name
 	Prim    graph.Primitive // what it was lowered from, nil for the engine's own
-	Does    graph.Primitive // what the kernel does, if that is one step of Prim; see KernelSpec
+	Does    graph.Primitive // what the kernel computes, if that is only one step of Prim; see KernelSpec
 	Out, In []int           // buffers
 	Pos     graph.Pos
 	InPlace bool // a result may have the memory of any argument of its type
 
-	// Zones is the buffer with the rows in use per local expert, for ragged
-	// arguments and results; -1 without. Each expert's rows begin at a multiple of Align.
+	// Zones is the buffer with the number of rows in use of each local expert, for ragged
+	// arguments and results; -1 if there are none. Each expert's rows begin at a multiple
+	// of Align.
 	Zones int
 	Align int
 
-	// On says that the plan's target runs the kernel. Otherwise the host does, and Why
-	// says why, where the plan has a target.
+	// On says that the plan's target runs the kernel. Otherwise the host runs it and, if
+	// the plan has a target, Why gives the reason.
 	On  bool
 	Why string
 
@@ -95,38 +96,38 @@ type Instr struct {
 	Collective
 }
 
-// Host is what an instruction has that is a kernel of the host.
+// Host is what an instruction has if it is a kernel of the host.
 type Host struct {
 	Kernel exec.Kernel
 	Flat   bool // elementwise or a repetition; see KernelSpec
 	Repeat int  // for a repetition of its argument, how often each element is repeated before the next
-	// Chain are the instructions that a fused one runs on each chunk, in this
-	// order. Those of their results that nobody else reads are of storage Chunk.
+	// Chain are the instructions that a fused instruction runs on each chunk, in
+	// this order. Results that no instruction outside the chain reads have storage Chunk.
 	Chain []Instr
-	// Packs are the copies of arguments that the kernel would like to have. Those
-	// that it may have are its last arguments: Kept says of which they are.
+	// Packs are the copies of arguments with which the kernel works faster. The copies
+	// that it gets are its last arguments; Kept lists the arguments that they are copies of.
 	Packs []Pack
 	Kept  []int
-	// Keeps says that the instruction makes such a copy. It is left out in steps in
-	// which the copy is there, or is not worth making.
+	// Keeps says that the instruction makes such a copy. The instruction is left out in
+	// steps in which the copy is there already, or is not worth making.
 	Keeps bool
-	// Scratch is the memory in bytes that the kernel wants on every thread, as
-	// far as it is known before it runs.
+	// Scratch is the memory in bytes that the kernel takes on every thread, as far
+	// as it is known before the kernel runs.
 	Scratch   int64
 	Workspace Workspace
 }
 
-// Collective is what an instruction has that is an exchange between ranks.
+// Collective is what an instruction has if it is an exchange between ranks.
 type Collective struct {
 	Exchange exec.Exchange
-	Axes     []string // ranks that differ along these take part
-	Seq      int      // counts the plan's collectives
+	Axes     []string // the ranks that differ along these axes take part
+	Seq      int      // the number of the collective in the plan
 	Bytes    int64    // the most payload that one rank contributes
 	DType    graph.DType
 	Travels  bool // it brings rows to their experts or home
-	// Wait is the instruction before which a collective is waited for that runs
-	// beside those in between; len(Plan.Instrs) is the end, and 0 says that nothing
-	// runs beside it.
+	// Wait is the instruction before which the collective is waited for; the
+	// instructions in between run beside it. len(Plan.Instrs) stands for the end of
+	// the plan; 0 says that nothing runs beside the collective.
 	Wait int
 }
 
@@ -141,7 +142,7 @@ func (p *Plan) Root(b int) int {
 	return b
 }
 
-// String prints the plan: the canonical text that Hash is taken of.
+// String returns the canonical text of the plan, from which Hash is computed.
 func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plan %s mesh %q ranks=%d arena=%d", p.Name, p.Mesh.String(), p.Mesh.Ranks(), p.Arena)
@@ -168,7 +169,7 @@ func (p *Plan) String() string {
 			fmt.Fprintf(&b, "\t    . %s", p.instr(&in.Chain[j]))
 		}
 	}
-	donated := map[int]Donation{} // by result, which takes over one input
+	donated := map[int]Donation{} // by the result, each of which takes over one input
 	for _, d := range p.Donated {
 		donated[d.Out] = d
 	}
@@ -185,7 +186,7 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// instr prints one instruction without its parts.
+// instr prints one instruction without its chain.
 func (p *Plan) instr(in *Instr) string {
 	var b strings.Builder
 	for j, o := range in.Out {
@@ -218,8 +219,8 @@ func (p *Plan) instr(in *Instr) string {
 	return b.String()
 }
 
-// slot prints a buffer with its storage: b3@128 lies 128 bytes into the arena,
-// b3 is inside a fused instruction only.
+// slot prints a buffer with its storage: b3@128 lies 128 bytes into the arena, b3
+// exists only inside a fused instruction.
 func (p *Plan) slot(b int) string {
 	r := p.Root(b)
 	switch buf := p.Bufs[r]; buf.Storage {
@@ -239,7 +240,7 @@ func (p *Plan) slot(b int) string {
 	}
 }
 
-// kept returns the bytes of copies that outlast a step.
+// kept returns the size in bytes of all copies that outlast a step.
 func (p *Plan) kept() int64 {
 	var sum int64
 	for _, b := range p.Bufs {

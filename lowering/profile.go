@@ -2,16 +2,18 @@ package lowering
 
 import "math"
 
-// profile is how many bytes are taken at every instruction. To add to many of them, and
-// to find the most of many, takes the logarithm of their number.
+// profile is how many bytes are taken at every instruction. It is a binary tree: adding
+// bytes to a range of instructions, and finding the most bytes in a range, take time in
+// proportion to the logarithm of the number of instructions.
 type profile struct {
 	n    int
 	size int     // a power of two, at least n
-	top  []int64 // by node: the most below it, without what is added above
-	all  []int64 // what is added to all below it
+	top  []int64 // of each node: the most bytes below it, without what is added in nodes above
+	all  []int64 // of each node: the bytes that are added to all instructions below it
 }
 
-// newProfile returns the sums of what changes from instruction to instruction.
+// newProfile returns a profile in which instruction i has the sum of change[0] to
+// change[i].
 func newProfile(change []int64) *profile {
 	p := &profile{n: len(change), size: 1}
 	for p.size < p.n {
@@ -36,12 +38,12 @@ func (p *profile) add(from, to int, bytes int64) {
 	}
 }
 
-// most returns the most bytes of the instructions [from, to), the smallest number of
-// none.
+// most returns the most bytes that an instruction of [from, to) has. If the range is
+// empty it returns a very small number.
 func (p *profile) most(from, to int) int64 { return p.visit(1, 0, p.size, from, to, 0) }
 
-// visit adds bytes to the part of [from, to) below a node, that of [lo, hi), and returns
-// the most there.
+// visit adds bytes to those instructions of [from, to) that lie below a node, which
+// stands for [lo, hi). It returns the most bytes that one of them then has.
 func (p *profile) visit(node, lo, hi, from, to int, bytes int64) int64 {
 	switch {
 	case to <= lo || hi <= from:

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Report says what a plan costs one rank: memory, and bytes exchanged. Every
-// rank runs the same plan, so it holds for each of them. All sizes are bytes.
+// Report says what a plan costs one rank: memory, and bytes exchanged. It is the same
+// for every rank, since all run the same plan. All sizes are in bytes.
 type Report struct {
 	Plan  string        `json:"plan"`
 	Mesh  string        `json:"mesh"`
@@ -20,8 +20,8 @@ type Report struct {
 	Device *DeviceUse `json:"device,omitempty"`
 }
 
-// Memory is what one rank allocates for a step. Total is the sum of the others:
-// all of it lives as long as the step.
+// Memory is what one rank allocates for a step. Total is the sum of the other sizes:
+// all of the memory lives as long as the step.
 type Memory struct {
 	Inputs int64 `json:"inputs"`
 	// Results does not count those that are written over a donated input.
@@ -29,15 +29,16 @@ type Memory struct {
 	Arena   int64 `json:"arena"`
 	// Kept are copies of inputs that outlast the step.
 	Kept int64 `json:"kept,omitempty"`
-	// Scratch is what fused instructions want on one thread.
+	// Scratch is what fused instructions take on one thread.
 	Scratch int64 `json:"scratch"`
-	// Workspace is what products, attention and others take beside their arguments on
-	// all threads. Ranks of one process have that of threads in common.
+	// Workspace is what kernels such as matrix products and attention take beside their
+	// arguments, on all threads together. Ranks of one process share the threads and
+	// their memory.
 	Workspace int64 `json:"workspace,omitempty"`
 	Total     int64 `json:"total"`
 	// Peak is the instruction at which most of the memory is in use.
 	Peak Peak `json:"peak"`
-	// Buffers are all that own memory, the largest first.
+	// Buffers are all buffers that own memory, the largest first.
 	Buffers []BufferUse `json:"buffers"`
 }
 
@@ -51,7 +52,7 @@ type Peak struct {
 	Temps int64  `json:"temporaries"`
 }
 
-// BufferUse is one buffer.
+// BufferUse describes one buffer.
 type BufferUse struct {
 	Buf     int    `json:"buffer"`
 	Storage string `json:"storage"` // input, result, temporary, kept
@@ -61,8 +62,8 @@ type BufferUse struct {
 	Line    string `json:"line"`
 	First   int    `json:"first"` // instructions that touch it
 	Last    int    `json:"last"`
-	// AtPeak is set for a buffer that holds memory at the peak; Share is its
-	// part of what is in use there.
+	// AtPeak is true for a buffer that holds memory at the peak. Share is the part
+	// that the buffer has of the memory in use there.
 	AtPeak bool    `json:"at_peak"`
 	Share  float64 `json:"share"`
 }
@@ -73,7 +74,7 @@ type Communication struct {
 	Totals      []OpTotal       `json:"totals"`
 }
 
-// CollectiveUse is one collective.
+// CollectiveUse describes one collective.
 type CollectiveUse struct {
 	Instr int      `json:"instruction"`
 	Seq   int      `json:"seq"`
@@ -82,8 +83,9 @@ type CollectiveUse struct {
 	Group int      `json:"group"` // ranks that take part
 	DType string   `json:"dtype"`
 	Bytes int64    `json:"bytes"` // the most payload that one rank contributes
-	// Wait is the instruction before which it is waited for, if others run
-	// meanwhile; the number of instructions is the end, and 0 says that none do.
+	// Wait is the instruction before which the collective is waited for, if other
+	// instructions run beside it. The number of instructions stands for the end of the
+	// plan; 0 says that nothing runs beside it.
 	Wait int    `json:"wait,omitempty"`
 	Prim string `json:"primitive"`
 	Line string `json:"line"`
@@ -96,8 +98,8 @@ type OpTotal struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Report returns what p costs each rank whose kernels may keep so many threads busy;
-// 0 is one.
+// Report returns what p costs each rank if its kernels may use this many threads; 0
+// means one thread.
 func (p *Plan) Report(threads int) *Report {
 	r := &Report{Plan: p.Name, Mesh: p.Mesh.String(), Ranks: p.Mesh.Ranks()}
 	r.Mem = p.memory(threads)
@@ -106,8 +108,8 @@ func (p *Plan) Report(threads int) *Report {
 	return r
 }
 
-// plus adds sizes. What does not fit, as with shapes that nobody can have meant,
-// is the largest number there is.
+// plus returns the sum of sizes. A sum that overflows, as for absurd shapes, is the
+// largest int64.
 func plus(ns ...int64) int64 {
 	var sum int64
 	for _, n := range ns {
@@ -167,8 +169,8 @@ func (p *Plan) memory(threads int) Memory {
 	return m
 }
 
-// OfRanks is the memory of so many ranks of one process, which share the threads and
-// what these have.
+// OfRanks returns the bytes that this many ranks of one process take together. They share
+// the threads and the workspace of these.
 func (m *Memory) OfRanks(ranks int) int64 {
 	sum := m.Workspace
 	for range ranks {
@@ -177,8 +179,8 @@ func (m *Memory) OfRanks(ranks int) int64 {
 	return sum
 }
 
-// writers returns, by buffer, the name of the instruction, or of that part of it, which
-// touches the buffer first.
+// writers returns for each buffer the name of the instruction, or of the instruction in a
+// chain, that touches the buffer first.
 func (p *Plan) writers() map[int]string {
 	names := map[int]string{}
 	for b := range p.Bufs {
@@ -198,7 +200,7 @@ func (p *Plan) writers() map[int]string {
 	return names
 }
 
-// peak finds the first instruction at which the temporaries take the most.
+// peak returns the first instruction at which the temporaries take the most memory.
 func (p *Plan) peak(m Memory) Peak {
 	starts, ends := make([][]int64, len(p.Instrs)), make([][]int64, len(p.Instrs)+2)
 	for _, u := range m.Buffers {
@@ -225,7 +227,7 @@ func (p *Plan) peak(m Memory) Peak {
 // portNames returns, by the buffer that owns its memory, the name of each input or result.
 func (p *Plan) portNames(ports []Port) map[int]string {
 	names := make(map[int]string, len(ports))
-	for _, q := range slices.Backward(ports) { // of several the first
+	for _, q := range slices.Backward(ports) { // the first of several names wins
 		names[p.Root(q.Buf)] = q.Name
 	}
 	return names
@@ -258,7 +260,7 @@ func (p *Plan) communication() Communication {
 // reported is how many buffers String lists.
 const reported = 10
 
-// String prints the report for a person.
+// String returns the report as text for people to read.
 func (r *Report) String() string {
 	var b strings.Builder
 	m := r.Mem
@@ -321,7 +323,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// beside prints the instructions between a collective and where it is waited for.
+// beside prints the instructions that run beside the collective.
 func (c *CollectiveUse) beside() string {
 	if c.Wait == 0 {
 		return "-"
@@ -346,8 +348,8 @@ func columns(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// Bytes prints a number of bytes for a person, exactly below 10 KiB: 512 B,
-// 8192 B, 12.5 KiB, 3.0 GiB.
+// Bytes returns a number of bytes as readable text, exact below 10 KiB: 512 B, 8192 B,
+// 12.5 KiB, 3.0 GiB.
 func Bytes(n int64) string {
 	if n < 10<<10 {
 		return fmt.Sprintf("%d B", n)

@@ -5,11 +5,12 @@ import "fmt"
 // DeviceUse is how a step is divided between a rank's host and the plan's target.
 type DeviceUse struct {
 	Name string `json:"name"`
-	// On and Host count instructions: the target's, and the host's without collectives.
+	// On is the number of instructions of the target, Host the number of kernels of the
+	// host.
 	On   int `json:"instructions"`
 	Host int `json:"host_instructions"`
-	// Segments is how often the host hands over instructions, and Waits how often it
-	// waits for some.
+	// Segments is how often the host hands instructions to the device, and Waits how often
+	// it waits for the device.
 	Segments int `json:"segments"`
 	Waits    int `json:"waits"`
 }
@@ -31,7 +32,7 @@ func (p *Plan) deviceUse() *DeviceUse {
 	return d
 }
 
-// String prints the use in one line.
+// String returns one line of text about the use.
 func (d *DeviceUse) String() string {
 	return fmt.Sprintf("device %s: %s there, %d on the host; %s, for which the host waits %s",
 		d.Name, count(d.On, "instruction"), d.Host, count(d.Segments, "segment"), times(d.Waits))

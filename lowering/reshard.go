@@ -11,11 +11,11 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// Reshard returns a buffer with the value of from, of global type t, placed as
-// to. It emits, as needed and in this order: reduce_scatter or all_sum for sums
-// that are pending, all_to_all where one dimension hands its axes to another,
-// all_gather for axes that no longer split, and a local copy of the rank's part
-// for axes that now do.
+// Reshard returns a buffer that holds the value of from, of global type t, placed as
+// to. It emits what is needed, in this order: reduce_scatter or all_sum for pending
+// sums, all_to_all where axes move from one dimension to another, all_gather for
+// axes that no longer split a dimension, and a local copy of the rank's part for
+// axes that now split one.
 func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error) {
 	to, err := to.Check(e.Mesh, t)
 	if err != nil {
@@ -49,7 +49,7 @@ func (e *Emitter) Reshard(t graph.Type, from Buf, to sharding.Spec) (Buf, error)
 	return b, nil
 }
 
-// reshapeable refuses what no exchange can do.
+// reshapeable returns an error if no exchange can bring from to the placement to.
 func reshapeable(from, to sharding.Spec, t graph.Type) error {
 	bare := func(s sharding.Spec) sharding.Spec { s.Dims = nil; s.Pending = nil; return s }
 	if !bare(from).Equal(bare(to)) {
@@ -70,7 +70,8 @@ func common(a, b []string) []string {
 }
 
 // scatterDim returns the dimension that `to` splits further by exactly the
-// pending axes, -1 if there is none. Other dimensions may still have to move.
+// pending axes, -1 if there is none. The placement of other dimensions may still
+// differ.
 func scatterDim(from, to sharding.Spec, rank int) int {
 	for d := range rank {
 		f, w := from.At(d), to.At(d)
@@ -81,8 +82,8 @@ func scatterDim(from, to sharding.Spec, rank int) int {
 	return -1
 }
 
-// swapDims returns the dimension that loses its minor axes to another one, and
-// that other one, -1 if the move is not of this kind.
+// swapDims returns the dimension that loses its minor axes and the dimension that
+// gains them. Both are -1 if the two placements do not differ in this way.
 func swapDims(from, to sharding.Spec, rank int) (lose, gain int) {
 	lose, gain = -1, -1
 	for d := range rank {
@@ -109,11 +110,12 @@ func withDim(s sharding.Spec, d int, axes []string) sharding.Spec {
 	return s
 }
 
-// AllSum adds the parts of a pending sum: out is in's value with no sum pending.
+// allSum adds the parts of a pending sum. It returns a buffer with the value of in,
+// in which no sum is pending.
 func (e *Emitter) allSum(t graph.Type, in Buf) Buf {
 	out := e.Placed(t, in.Spec.Resolved())
-	// The sum may be formed in the memory of its part (see Group.AllSum), which
-	// is read and written once then.
+	// The sum may be formed in the memory of the rank's part (see Group.AllSum),
+	// which is then read and written once.
 	e.EmitCollective(CollectiveSpec{Op: "all_sum", Axes: in.Spec.Pending, DType: t.DType, Bytes: in.Type.Bytes(), Out: []Buf{out}, In: []Buf{in}, InPlace: true,
 		Exchange: func(ctx context.Context, g collective.Group, c collective.Call, a *exec.Args) error {
 			return g.AllSum(ctx, c, a.Out[0].Bytes(), a.In[0].Bytes())
@@ -137,8 +139,8 @@ func (e *Emitter) reduceScatter(t graph.Type, in Buf, d int) Buf {
 	return out
 }
 
-// AllGather emits an exchange after which out, of as many elements as the
-// group's ins together, holds them one after another in group order.
+// AllGather emits an exchange after which out holds the buffers in of all ranks of
+// the group, one after another in the order of the group.
 func (e *Emitter) AllGather(axes []string, out, in Buf) {
 	if e.Mesh.Parts(axes) == 1 {
 		e.Alias(out, in)
@@ -164,7 +166,7 @@ func (e *Emitter) gather(t graph.Type, in Buf, d int, keep []string) Buf {
 	return out
 }
 
-// move emits a kernel that copies all of a value, also rows that nobody uses.
+// move emits a kernel that copies a whole value, also rows that are not in use.
 func (e *Emitter) move(name string, out, in Buf, k exec.Kernel) {
 	e.emit(Instr{Name: name, Zones: -1, Host: Host{Kernel: k}}, []Buf{out}, []Buf{in})
 }
@@ -224,10 +226,10 @@ func (e *Emitter) slice(t graph.Type, in Buf, to sharding.Spec) Buf {
 	return out
 }
 
-// copyBox copies the box of src that begins at start and has dst's shape. idx are as
-// many zeros as that has dimensions.
+// copyBox copies to dst the box of src that begins at start and has the shape of dst.
+// idx has one element for each dimension of dst, all of them zero.
 func copyBox(dst, src array.Array, start, idx []int) {
-	// Blocks move whole, and placements cut between them.
+	// Blocks are copied as a whole: placements cut only between blocks.
 	to, size := dst.Type.Units()
 	from, _ := src.Type.Units()
 	block, _ := src.Type.DType.Block()
@@ -260,9 +262,9 @@ func copyBox(dst, src array.Array, start, idx []int) {
 	}
 }
 
-// blocks returns the kernel that regroups the `parts` equal parts of dimension
-// d: to part-major order (each part contiguous, as exchanges send them), or
-// back from it.
+// blocks returns a kernel that regroups the `parts` equal parts of dimension d: to
+// part-major order, in which each part is contiguous as exchanges send it, or with
+// back set from that order.
 func blocks(d, parts int, back bool) exec.Kernel {
 	return func(a *exec.Args) error {
 		whole := a.In[0]

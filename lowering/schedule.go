@@ -3,19 +3,20 @@ package lowering
 import "slices"
 
 // Schedule says how a rank's host and its device take turns in a plan that is made for
-// a target. The device does its instructions in their order, in segments that it gets
-// one by one; the host does all others, each when it comes to it, as far as the device's
-// work allows.
+// a target. The device runs its instructions in order. It gets them in segments, one
+// after another. The host runs all other instructions in order, and waits for the device
+// where it has to.
 //
-// A segment ends where the host is about to touch what it works on, before a collective,
-// so that the device works while ranks wait for each other, and at the end of the plan.
-// The host waits for no more than the last segment that it conflicts with: one that
-// writes what the host reads or writes, or reads what the host writes. Conflicts are
-// those of memory: buffers share it by being aliases, by lying in the same place of the
-// arena one after the other, and where a result is written over a donated input.
+// A segment ends where the host is about to touch memory that the segment works on,
+// before a collective, so that the device works while ranks wait for each other, and at
+// the end of the plan. The host waits only up to the last segment that it conflicts with:
+// a segment that writes what the host reads or writes, or reads what the host writes.
+// Buffers conflict if they share memory: as aliases, at the same place of the arena one
+// after the other, or where a result is written over a donated input.
 type Schedule struct {
-	// Turns are what the host does before each instruction of its own, and at the end:
-	// there is one more than instructions. Those of the target's are zero.
+	// Turns has one element for each instruction, and one for the end of the plan: what
+	// the host does before the instruction. The turns of the target's instructions are
+	// zero.
 	Turns []Turn
 	// Segments are the target's instructions, in order.
 	Segments [][]int
@@ -25,8 +26,8 @@ type Schedule struct {
 type Turn struct {
 	// Commit hands the open segment to the device.
 	Commit bool
-	// Wait is how many segments of the step are done before the instruction, if that is
-	// not known already; 0 is no wait.
+	// Wait is the number of segments of the step that must be done before the host goes
+	// on; 0 if it need not wait.
 	Wait int
 }
 
@@ -85,15 +86,15 @@ func (s *Schedule) wait(t *turns, i, segments int) {
 // turns is a schedule that is being made.
 type turns struct {
 	plan *Plan
-	// Of the instructions up to this one: the memory that they read and write.
+	// The memory that each instruction so far reads and writes.
 	reads, writes [][]extent
-	of            []int // the target's instructions' segments, counted from 1
+	of            []int // of each instruction of the target: its segment, counted from 1
 	open          []int // the instructions of the open segment
-	done          int   // segments that have been waited for
+	done          int   // how many segments have been waited for
 }
 
-// conflict returns the last instruction before i that the host has to wait for, -1 if
-// there is none that it has not waited for.
+// conflict returns the last instruction before i that the host has to wait for. It is -1
+// if there is none, or if the host has waited for it already.
 func (t *turns) conflict(i int) int {
 	for j := i - 1; j >= 0; j-- {
 		if !t.plan.Instrs[j].On {
@@ -115,7 +116,7 @@ type extent struct {
 	from, to int64
 }
 
-// extents returns the memory of buffers, that of each owner once.
+// extents returns the memory of bufs. Memory that several of them share is listed once.
 func (p *Plan) extents(bufs []int) []extent {
 	var out []extent
 	for _, r := range p.roots(bufs) {
@@ -131,7 +132,7 @@ func (p *Plan) extents(bufs []int) []extent {
 	return out
 }
 
-// meet reports whether some memory is in both.
+// meet reports whether an extent of a overlaps an extent of b.
 func meet(a, b []extent) bool {
 	return slices.ContainsFunc(a, func(x extent) bool {
 		return slices.ContainsFunc(b, func(y extent) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// fill returns the kernel that writes x, rounded to the element type d.
+// fill returns a kernel that sets all elements to x, rounded to the element type d.
 func fill(x float64, d graph.DType) exec.Kernel {
 	one := array.New(graph.T(d))
 	one.Fill(x)
@@ -52,8 +52,8 @@ func (a *sumElements[T]) Piece(lo, hi int) {
 		end := min(lo+sumPiece, hi)
 		dst := array.Data[T](a.Out[0])[lo:end]
 		x := array.Data[T](a.In[0])[lo:end]
-		// The result may have the memory of any argument, so what is to come is
-		// added before it is written over.
+		// The result may share the memory of any argument. If it shares that of a
+		// later one, all arguments of an element are read before it is written.
 		if len(a.In) > 2 && shared(a.Out[0], a.In[2:]) {
 			for i := range dst {
 				s := x[i]
@@ -74,7 +74,7 @@ func (a *sumElements[T]) Piece(lo, hi int) {
 // sumPiece is how many elements of a sum stay in the first-level cache.
 const sumPiece = 2048
 
-// shared reports whether x has the memory of one of the others.
+// shared reports whether x begins at the same address as one of the others.
 func shared(x array.Array, others []array.Array) bool {
 	for _, y := range others {
 		if unsafe.SliceData(x.Bytes()) == unsafe.SliceData(y.Bytes()) {
@@ -84,7 +84,7 @@ func shared(x array.Array, others []array.Array) bool {
 	return false
 }
 
-// sum16 adds in f32 and rounds once.
+// sum16 adds elements of 16 bits in f32 and rounds once.
 func sum16(a *exec.Args, tile func(a *exec.Args, lo, hi int, sum, term []float32)) {
 	exec.Share(a, a.Out[0].Type.Len(), 1<<17, sum16Elements{a, tile, exec.RoomsOf[float32](a, 2*sum16Tile)})
 }

@@ -28,9 +28,10 @@ type Binder interface {
 	MostBuffers() int
 }
 
-// Chainer is a target that does not run all elementwise instructions. It says which
-// before these are fused: what it runs and what the host has to run are fused apart, so
-// that an instruction of the host does not take a whole chain there.
+// Chainer is a target that runs only some of the elementwise instructions. It is asked
+// before they are fused. Instructions for the target and instructions for the host are
+// never fused with each other, so an instruction that the target cannot run does not move
+// a whole chain to the host.
 type Chainer interface {
 	Target
 	// Fusible reports whether the target runs instruction i, which is elementwise, in a

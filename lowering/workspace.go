@@ -4,15 +4,15 @@ import "github.com/gomoe/gomoe/exec"
 
 // Workspace is memory in bytes that a kernel takes beside its arguments and results.
 type Workspace struct {
-	// Shared is what it takes of exec.Args.Scratch.
+	// Shared is what the kernel takes of exec.Args.Scratch.
 	Shared int64
-	// OnThreads returns what each thread takes, by buffer, and how many threads work
-	// where a kernel may keep so many busy. What one instruction leaves in a buffer
-	// serves all later ones that have a buffer of that name. nil is nothing.
+	// OnThreads returns what each thread takes, by the name of the buffer, and how many
+	// threads work if the kernel may use this many. Instructions that name the same
+	// buffer share its memory. nil means that threads take nothing.
 	OnThreads func(threads int) (each map[string]int64, busy int)
 }
 
-// workspaceLeast is the size in bytes from which on a workspace is counted.
+// workspaceLeast is the least size in bytes of a workspace that is counted.
 const workspaceLeast = 8 << 10
 
 // shared returns the most scratch memory that a kernel of the plan takes.
@@ -26,8 +26,8 @@ func (p *Plan) shared() int64 {
 	return most
 }
 
-// workspace returns what the kernels of a rank take beside their arguments if they may
-// keep so many threads busy.
+// workspace returns the bytes that the kernels of a rank take beside their arguments if
+// they may use this many threads.
 func (p *Plan) workspace(threads int) int64 {
 	buffers := map[string]int64{}
 	for i := range p.Instrs {
@@ -54,6 +54,6 @@ func (p *Plan) workspace(threads int) int64 {
 	return sum
 }
 
-// NewScratch returns memory of which the plan's kernels take none anew, as far as it is
-// known what they take.
+// NewScratch returns scratch memory that is large enough for the plan's kernels, as far
+// as it is known what they take.
 func (p *Plan) NewScratch() *exec.Scratch { return exec.NewScratch(padded(p.shared())) }

@@ -7,10 +7,10 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// disagreement compares the claims of all members of a group, of these ranks, and
-// returns what does not fit together, naming both sides, or nil. All members come
-// to the same result. Positions are not compared: the same source may have another
-// path on another machine.
+// disagreement compares the claims of all members of a group and returns a failure
+// that names both sides of the first misfit, or nil. ranks are the members' ranks.
+// Every member computes the same result. Source positions are not compared: the same
+// source may have another path on another machine.
 func disagreement(ranks []int, claims []claim) *failure {
 	if pairwise(claims[0].call.Op) && len(claims) == 2 {
 		return quarrel(ranks, claims, 0, 1)
@@ -19,7 +19,7 @@ func disagreement(ranks []int, claims []claim) *failure {
 	for i := range claims {
 		c := &claims[i]
 		if pairwise(first.call.Op) && pairwise(c.call.Op) {
-			continue // these two have no quarrel, which is with whoever calls this one
+			continue // only pairwise calls: the disagreement is with a member that calls another operation
 		}
 		if !sameCall(c.call, first.call) {
 			return mismatch(ranks, i, 0, fmt.Sprintf("rank %d calls %s where rank %d calls %s",
@@ -61,7 +61,7 @@ func disagreement(ranks []int, claims []claim) *failure {
 	return nil
 }
 
-// part compares the bytes that member i sends to member k with what that expects.
+// part compares the bytes that member i sends to member k with what member k expects.
 func part(ranks []int, claims []claim, i, k, bytes int) *failure {
 	want := claims[k].takes[i]
 	if bytes == want {
@@ -71,15 +71,15 @@ func part(ranks []int, claims []claim, i, k, bytes int) *failure {
 		ranks[i], bytes, ranks[k], want, claims[i].call))
 }
 
-// pairwise reports whether an operation is of two members, whatever the others do.
+// pairwise reports whether op concerns two members only, whatever the others do.
 func pairwise(op string) bool { return op == send || op == recv || op == sendRecv }
 
-// quarrel is disagreement for members i and k, i below k, of which one has called
-// an operation of pairs.
+// quarrel is disagreement for members i and k, i < k, at least one of which has called
+// a pairwise operation.
 func quarrel(ranks []int, claims []claim, i, k int) *failure {
 	a, b := &claims[i], &claims[k]
 	same := a.call
-	switch b.call.Op { // what a calls, if they fit
+	switch b.call.Op { // same becomes what a has to call
 	case send:
 		same.Op = recv
 	case recv:

@@ -3,19 +3,21 @@ package engine
 import "slices"
 
 const (
-	// smallBytes is what all peers together may send a member for a sum in one
-	// exchange: everybody gets everything and adds it. Beyond it, two exchanges that
-	// move less are faster. Over loopback TCP on two cores one is ahead up to more
-	// (4 ranks of 64 KiB: 332 and 431 µs, of 128 KiB: 473 and 478); at 10 Gbit/s and
-	// 50 µs an exchange it would be up to about this.
+	// smallBytes is how many bytes a member may receive for a sum in one exchange, in
+	// which every member sends everything to every other and each adds it all. For more
+	// bytes, two exchanges that move less are faster. Over loopback TCP on two cores one
+	// exchange is faster beyond this, too (4 ranks of 64 KiB: 332 and 431 µs, of
+	// 128 KiB: 473 and 478); at 10 Gbit/s and 50 µs per exchange the two would be equal
+	// at about this size.
 	smallBytes = 128 << 10
-	// stageBytes is the memory for what has come and is not added yet. Less means more
-	// exchanges, more leaves the caches: 8 MiB over loopback TCP take 3 ranks 20.9 ms
-	// with 128 KiB, 13.4 with 512 KiB, 13.9 with this and 18.7 with 4 MiB.
+	// stageBytes is the memory for data that has been received and not been added yet.
+	// Less memory means more exchanges; more memory does not stay in the caches. A sum of
+	// 8 MiB over loopback TCP takes 3 ranks 20.9 ms with 128 KiB, 13.4 with 512 KiB,
+	// 13.9 with 1 MiB and 18.7 with 4 MiB.
 	stageBytes = 1 << 20
 )
 
-// sizes are smallBytes and stageBytes, but for tests.
+// sizes are smallBytes and stageBytes; tests set other values.
 type sizes struct{ small, stage int }
 
 // operate runs one operation.
@@ -81,9 +83,9 @@ func (g *linkGroup) operate(p *post) error {
 	return nil
 }
 
-// operatePair runs an operation with one other member or two.
+// operatePair runs a pairwise operation: with one other member, or with two.
 func (g *linkGroup) operatePair(p *post) error {
-	if p.to == g.rank() { // and so is from
+	if p.to == g.rank() { // then from is this rank, too
 		copy(p.dst, p.src)
 		return nil
 	}
@@ -97,7 +99,7 @@ func (g *linkGroup) operatePair(p *post) error {
 			x.Peers = append(x.Peers, r)
 		}
 	}
-	x.Send, x.Recv = x.Send[:len(x.Peers)], x.Recv[:len(x.Peers)] // of one peer, if it is both
+	x.Send, x.Recv = x.Send[:len(x.Peers)], x.Recv[:len(x.Peers)] // one peer if to and from are the same
 	for k, r := range x.Peers {
 		g.with[k] = slices.Index(g.ranks, r)
 		if p.to == r {
@@ -110,22 +112,22 @@ func (g *linkGroup) operatePair(p *post) error {
 	return g.e.exchange(x)
 }
 
-// give adds b to what the next step sends to peer k, in the order of x.Peers.
+// give adds b to the data that the next step sends to peer k, an index of x.Peers.
 func (g *linkGroup) give(k int, b []byte) {
 	if len(b) > 0 {
 		g.x.Send[k] = append(g.x.Send[k], b)
 	}
 }
 
-// take adds b to what the next step fills with what comes from peer k.
+// take adds b to the buffers that the next step fills with data from peer k.
 func (g *linkGroup) take(k int, b []byte) {
 	if len(b) > 0 {
 		g.x.Recv[k] = append(g.x.Recv[k], b)
 	}
 }
 
-// step runs one exchange with all members, of what has been given and taken, and
-// with the head if it has not been sent.
+// step runs one exchange with all members: of the buffers that give and take have
+// added, and of the head if it has not been sent yet.
 func (g *linkGroup) step() error {
 	if err := g.e.exchange(&g.x); err != nil {
 		return err
@@ -137,7 +139,7 @@ func (g *linkGroup) step() error {
 	return nil
 }
 
-// reduceAtOnce has every member send all it has to all others.
+// reduceAtOnce has every member send its whole src to all others and reduce everything.
 func (g *linkGroup) reduceAtOnce(p *post) error {
 	n := len(p.src)
 	room := g.e.room.of((g.Size() - 1) * stride(n))
@@ -155,9 +157,9 @@ func (g *linkGroup) reduceAtOnce(p *post) error {
 	return nil
 }
 
-// reduceInBlocks has member i reduce segment i and send the result to all. It goes
-// in rounds: with a block of elements to be reduced travels the result of the one
-// before.
+// reduceInBlocks has member i reduce segment i and send the result to all others. It
+// works in rounds: one exchange carries a block that is to be reduced and the result
+// of the block before it.
 func (g *linkGroup) reduceInBlocks(p *post) error {
 	n, size := len(p.src), g.Size()
 	r, _ := reductionOf(p.call.Op)
@@ -191,7 +193,7 @@ func (g *linkGroup) reduceInBlocks(p *post) error {
 	return nil
 }
 
-// scatterInBlocks has every member reduce its part, block by block.
+// scatterInBlocks has every member reduce its own part, block by block.
 func (g *linkGroup) scatterInBlocks(p *post) error {
 	n, block := len(p.dst), g.block()
 	room := g.e.room.of((g.Size() - 1) * min(stride(n), block))
@@ -224,12 +226,13 @@ func (g *linkGroup) broadcastAtOnce(p *post) error {
 	return g.step()
 }
 
-// broadcastInBlocks has root send every other member a segment, which that passes
-// on: root sends no byte twice. With a block travels the one before.
+// broadcastInBlocks has root send every other member one segment, which that member
+// passes on to the rest: root sends no byte twice. In the exchange in which root sends
+// a block, the members pass on the block before it.
 func (g *linkGroup) broadcastInBlocks(p *post) error {
 	n, size := len(p.src), g.Size()-1
 	root := slices.Index(g.ranks, p.root)
-	part := func(i int) []byte { // that member i, not root, passes on
+	part := func(i int) []byte { // the segment that member i passes on; i is not root
 		if i > root {
 			i--
 		}
@@ -259,13 +262,13 @@ func (g *linkGroup) broadcastInBlocks(p *post) error {
 	return nil
 }
 
-// block is how much of a segment travels at a time, in bytes: whole cache lines.
+// block returns how many bytes of a segment one exchange carries: whole cache lines.
 func (g *linkGroup) block() int { return max(g.e.stage/(g.Size()-1)/64*64, 64) }
 
-// stride is n bytes and as many more as keep what follows them aligned.
+// stride returns n rounded up, so that what follows n bytes is aligned.
 func stride(n int) int { return (n + 63) / 64 * 64 }
 
-// cut returns at most n bytes of b from at, none past its end.
+// cut returns at most n bytes of b from index at; nil if at is at or past the end of b.
 func cut(b []byte, at, n int) []byte {
 	if at >= len(b) {
 		return nil

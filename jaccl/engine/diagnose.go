@@ -13,12 +13,12 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// grace is how long a rank whose peer's connection has ended waits for the watch to
-// say why: a peer that fails says so before it ends.
+// grace is how long a rank whose connection to a peer has ended waits for the watch to
+// report the reason: a peer that fails announces its failure before it ends.
 const grace = 250 * time.Millisecond
 
-// fail poisons the job with f, unless it is poisoned, and returns the failure that
-// did. It does not block.
+// fail poisons the job with f, unless the job is poisoned already, and returns the
+// failure that poisoned it. It does not block.
 func (e *engine) fail(f *failure, c collective.Call) *failure {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -26,18 +26,19 @@ func (e *engine) fail(f *failure, c collective.Call) *failure {
 		return known
 	}
 	e.first = e.onHosts(f)
-	if e.closed { // the rank has left, and its failures are its own
+	if e.closed { // the rank has left: its failures do not concern other ranks
 		return e.first
 	}
 	e.watch.Announce(link.Notice{From: e.rank, Blame: f.blame, Kind: kindOf(f), Text: e.first.text, Call: c})
-	// Another rank may have announced one before; this one's own keeps its cause.
+	// If another rank has announced a failure before, that one counts. This rank's own
+	// failure is kept as it is, because it has the cause.
 	if n, ok := e.watch.First(); ok && (n.From != e.rank || n.Text != e.first.text) {
 		e.first = noticed(n)
 	}
 	return e.first
 }
 
-// known returns the job's failure, nil if there is none. mu is held.
+// known returns the job's failure, nil if there is none. The caller holds mu.
 func (e *engine) known() *failure {
 	if e.first == nil {
 		select {
@@ -69,7 +70,7 @@ func kindOf(f *failure) link.Kind {
 	return link.KindCause
 }
 
-// onHosts returns f with the machines of the ranks that it blames.
+// onHosts returns f with the names of the blamed ranks' machines added to its text.
 func (e *engine) onHosts(f *failure) *failure {
 	var on []string
 	for _, r := range f.blame {
@@ -83,8 +84,9 @@ func (e *engine) onHosts(f *failure) *failure {
 	return &failure{f.blame, f.text + " (" + strings.Join(on, ", ") + ")", f.err}
 }
 
-// diagnose poisons the job for an operation that ended with err and returns the
-// job's failure. ctx is the caller's, x the exchange that the operation was at.
+// diagnose finds out why an operation ended with err, poisons the job with that failure
+// and returns the job's failure. ctx is the caller's context, x the exchange that was in
+// progress.
 func (e *engine) diagnose(ctx context.Context, g *linkGroup, x *link.Exchange, c collective.Call, err error) *failure {
 	e.mu.Lock()
 	f, closed := e.known(), e.closed
@@ -108,8 +110,9 @@ func (e *engine) diagnose(ctx context.Context, g *linkGroup, x *link.Exchange, c
 	return e.fail(&failure{[]int{e.rank}, fmt.Sprintf("rank %d: %s link: %v", e.rank, e.link.Transport(), err), err}, c)
 }
 
-// settled returns the failure that all ranks come to: f, or one that another rank
-// announced at the same time and that counts more. A watch may take a moment to decide.
+// settled returns the failure that all ranks agree on: f, or one that another rank
+// announced at the same time and that takes precedence. A watch may need a moment to
+// decide.
 func (e *engine) settled(f *failure) *failure {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -132,7 +135,8 @@ func (e *engine) settled(f *failure) *failure {
 	return e.first
 }
 
-// lost is about a peer whose connection has ended, unless the watch knows better.
+// lost returns the failure of a peer whose connection has ended, or another failure that
+// the watch reports as the reason.
 func (e *engine) lost(p *link.PeerError, x *link.Exchange, c collective.Call) *failure {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -158,7 +162,7 @@ func (e *engine) lost(p *link.PeerError, x *link.Exchange, c collective.Call) *f
 	return &failure{[]int{p.Peer}, fmt.Sprintf("rank %d has lost rank %d in %s: %v%s", e.rank, p.Peer, c, p.Err, unsettled(x, p.Peer)), jaccl.ErrLost}
 }
 
-// stalled is about an exchange that has made no progress for the deadline.
+// stalled returns the failure of an exchange that made no progress within the deadline.
 func (e *engine) stalled(g *linkGroup, x *link.Exchange, c collective.Call) *failure {
 	var missing, slow []int
 	var how []string
@@ -182,7 +186,7 @@ func (e *engine) stalled(g *linkGroup, x *link.Exchange, c collective.Call) *fai
 		f.blame = blame
 		return f
 	}
-	if len(slow) == 0 { // the link has not said what it waits for
+	if len(slow) == 0 { // the link's account does not say for whom it waits
 		slow, how = slices.Clone(x.Peers), make([]string, len(x.Peers))
 		for i := range how {
 			at, _ := x.Account(i)
@@ -203,7 +207,7 @@ func (e *engine) stalled(g *linkGroup, x *link.Exchange, c collective.Call) *fai
 	return &failure{blame, fmt.Sprintf("%s made no progress within %v at %s among ranks %v%s", text, e.deadline, c, g.ranks, further(blame, slow, known)), jaccl.ErrDeadline}
 }
 
-// unsettled says what is left to do with a peer, for people.
+// unsettled returns a text about what is left to do with a peer; empty if nothing.
 func unsettled(x *link.Exchange, peer int) string {
 	if i := slices.Index(x.Peers, peer); i >= 0 {
 		if a, open := x.Account(i); open {

@@ -16,17 +16,17 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// Connect returns this rank's communicator of a job whose data link carries and
-// whose failures watch tells. Every operation is made of exchanges of the link;
-// results are those of Local, bit for bit. The communicator owns link and watch from
-// now on and closes them with itself.
+// Connect returns this rank's communicator of a job. The link l carries the job's data,
+// and watch tells ranks of failures. Every operation consists of exchanges of the link;
+// results are those of Local, bit for bit. The communicator owns l and watch from now on
+// and closes them with itself.
 //
 // An operation fails when no byte of it has moved for the deadline, when its context
 // ends, when a peer's connection ends, and when watch knows of a failure of any rank,
-// whether that takes part or not. After the first failure, which every rank is told,
-// all operations fail with it. The errors are of type *Error.
+// whether that rank takes part or not. Every rank is told of the first failure, and all
+// operations fail with it from then on. The errors are of type *Error.
 //
-// One operation of a rank runs at a time, of whatever group.
+// A rank runs one operation at a time, in all groups together.
 func Connect(l link.Link, watch link.Watch, opts jaccl.Options) (jaccl.Communicator, error) {
 	deadline, err := opts.Wait()
 	if err != nil {
@@ -44,7 +44,7 @@ func Connect(l link.Link, watch link.Watch, opts jaccl.Options) (jaccl.Communica
 	e.shared, _ = l.(link.Shared)
 	e.lender, _ = l.(link.Lender)
 	if e.shared == nil {
-		e.room.lender = e.lender // where ranks share memory, what is staged passes through theirs
+		e.room.lender = e.lender // ranks that share memory move data through that memory, and need no lease
 	}
 	if w, ok := watch.(link.Whereabouts); ok {
 		w.Answer(func() link.Waiting { return e.at.answer(e.rank) })
@@ -68,20 +68,20 @@ type engine struct {
 	sizes
 
 	inUse atomic.Bool // a collective is in progress
-	works sync.Mutex  // held by it while it uses the link
+	works sync.Mutex  // held by a collective while it uses the link
 	acc   reduce.Accumulator
 	room  staging
 	at    place
 
-	partings partings // of other ranks from groups
+	partings partings // groups that ranks have closed
 
-	// ctx is what exchanges run under. It ends with the first failure that stops
-	// one, or with Close, and never before: so one serves all operations.
+	// ctx is the context of all exchanges. It ends with the first failure that stops
+	// an exchange, or with Close.
 	ctx       context.Context
 	interrupt context.CancelCauseFunc
 	wake      chan struct{} // the supervisor waits for an operation
 	quit      chan struct{} // closed by Close
-	ended     chan struct{} // the supervisor has
+	ended     chan struct{} // closed when the supervisor has ended
 
 	mu     sync.Mutex
 	op     underWay
@@ -121,7 +121,7 @@ func (e *engine) Among(ranks []int) (jaccl.Group, error) {
 	return e.group(groupKey(ranks, e.closes), ranks), nil
 }
 
-// group returns this rank's end of the group of that key. mu is held.
+// group returns the group of that key, and makes it if there is none. The caller holds mu.
 func (e *engine) group(key string, ranks []int) *linkGroup {
 	g := e.groups[key]
 	if g == nil {
@@ -131,13 +131,13 @@ func (e *engine) group(key string, ranks []int) *linkGroup {
 	return g
 }
 
-// Fail implements collective.Communicator. It does not block. Only the first failure
-// of a job counts.
+// Fail implements collective.Communicator. It does not block. A job keeps its first
+// failure only.
 func (e *engine) Fail(cause error) { e.fail(failed(e.rank, cause), collective.Call{}) }
 
-// Close implements collective.Communicator. Peers that wait for this rank, and those
-// that come to wait for it, get an error; groups without this rank go on. An
-// operation of this rank that is in progress returns an error.
+// Close implements collective.Communicator. Peers that wait for this rank, now or later,
+// get an error; groups without this rank continue. An operation of this rank that is in
+// progress returns an error.
 func (e *engine) Close() error {
 	e.mu.Lock()
 	was := e.closed
@@ -150,14 +150,14 @@ func (e *engine) Close() error {
 	e.watch.Leave()
 	e.interrupt(jaccl.ErrClosed)
 	close(e.quit)
-	e.works.Lock() // members may be at work on the link's memory
+	e.works.Lock() // an operation may still work on the link's memory
 	defer e.works.Unlock()
 	err := errors.Join(e.link.Close(), e.room.close())
 	<-e.ended
 	return errors.Join(err, e.watch.Close())
 }
 
-// hash is what a head says of a group's key.
+// hash returns the number that stands for a group's key in heads.
 func hash(key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(key))

@@ -48,7 +48,8 @@ func left(ctx context.Context, rank int, c collective.Call) *failure {
 	return &failure{[]int{rank}, fmt.Sprintf("rank %d left %s: %v", rank, c, cause), cause}
 }
 
-// late is about the missing ranks; where says of each what is known of it.
+// late returns the failure of ranks that did not arrive. where has, for each of them,
+// what is known of it.
 func late(missing []int, where []string, c collective.Call, ranks []int, d time.Duration) *failure {
 	text := ""
 	for i, rank := range missing {

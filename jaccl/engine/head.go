@@ -19,17 +19,17 @@ const headVersion = 1
 // maxFile is the most bytes of a file's name in a head.
 const maxFile = 100
 
-// head is what a member sends ahead of its data: its claim, its group, and, on
-// links with shared memory, where its buffers lie.
+// head is what a member sends ahead of its data: its claim, its group and, on links
+// with shared memory, the offsets of its buffers.
 //
 //	version  byte
 //	op       byte, an index of opNames
 //	dtype    byte
 //	flags    byte: 1 if the buffers lie in shared memory
 //	group    8 bytes, little-endian
-//	ranks, gives, takes, at    each a count and so many numbers
+//	ranks, gives, takes, at    each a count, and that many numbers
 //	seq, bytes of the call, line, bytes, root, to, from, color, key
-//	file     a count and so many bytes
+//	file     a count, and that many bytes
 //
 // Numbers are varints, those that may be negative in zigzag form.
 type head struct {
@@ -37,10 +37,10 @@ type head struct {
 	group   uint64  // tells groups of equal ranks apart
 	ranks   []int   // of the group
 	located bool    // all buffers lie in shared memory
-	at      []int64 // where, src or its parts before dst or its parts
+	at      []int64 // their offsets: src or its parts before dst or its parts
 }
 
-// opName returns the name of an operation by its number in a head; "" for none.
+// opName returns the name of the operation that has number n in a head; "" if none has.
 func opName(n byte) string {
 	names := [...]string{allSum, allMax, allMin, allGather, allGatherV, reduceScatter, allToAll, broadcast, barrier, split, send, recv, sendRecv}
 	if int(n) < len(names) {
@@ -86,8 +86,8 @@ func appendInts[I int | int64](b []byte, ns []I) []byte {
 	return b
 }
 
-// decode sets h to what append has encoded, in the memory that h has. Nothing that
-// b says is trusted: counts are bounded by the bytes that are there.
+// decode sets h to what append has encoded in b; it reuses the memory of h. It trusts
+// nothing in b: counts are bounded by the bytes that are there.
 func (h *head) decode(b []byte) error {
 	if len(b) > link.MaxHead {
 		return fmt.Errorf("%d bytes, want at most %d", len(b), link.MaxHead)
@@ -124,26 +124,27 @@ func (h *head) decode(b []byte) error {
 	case c.bytes < 0:
 		return fmt.Errorf("a buffer of %d bytes", c.bytes)
 	}
-	if c.call.Pos.File != string(file) { // no allocation, mostly
+	if c.call.Pos.File != string(file) { // usually equal, and then nothing is allocated
 		c.call.Pos.File = fileName(string(file))
 	}
 	return nil
 }
 
-// fileName returns what of a file's name can stand in a head and in a text.
+// fileName returns a file's name as heads and texts have it: its last maxFile bytes,
+// without characters that cannot be printed.
 func fileName(s string) string {
 	if len(s) > maxFile {
 		s = s[len(s)-maxFile:]
 	}
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?' // one byte: no name gets longer
+			return '?' // one byte, so that no name gets longer
 		}
 		return r
 	}, s)
 }
 
-// reader reads numbers until one is bad; then it returns zeros.
+// reader reads numbers. After a bad number it returns zeros.
 type reader struct {
 	rest []byte
 	bad  bool
@@ -172,7 +173,7 @@ func (r *reader) length(most int) int {
 
 func (r *reader) bytes(most int) []byte {
 	n := r.length(min(most, len(r.rest)))
-	if n > len(r.rest) { // the count itself has taken bytes
+	if n > len(r.rest) { // reading the count has shortened rest
 		r.bad, n = true, 0
 	}
 	b := r.rest[:n]

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// directBytes is up to what size of a call links with shared memory send data with
-// the head: copying it through the link takes less than another exchange.
+// directBytes is the largest call whose data links with shared memory send together
+// with the head: up to here copying through the link is faster than another exchange.
 const directBytes = 16 << 10
 
 var _ jaccl.Memory = (*engine)(nil)
@@ -28,9 +28,9 @@ func (e *engine) Lease(n int) ([]byte, func() error, error) {
 	return e.lender.Lease(n)
 }
 
-// locate returns where the buffers of p that others read or write lie in memory that
-// they see: src or its parts, and the dst of a reduction. It is false where one does
-// not.
+// locate appends to at the offsets, in shared memory, of the buffers of p that other
+// members read or write: src or its parts, and the dst of a reduction. located is false
+// if one of them does not lie in shared memory.
 func (e *engine) locate(p *post, at []int64) (located bool, offsets []int64) {
 	if e.shared == nil || pairwise(p.call.Op) {
 		return false, at
@@ -48,7 +48,8 @@ func (e *engine) locate(p *post, at []int64) (located bool, offsets []int64) {
 	return located, at
 }
 
-// offset appends where b lies, if ok; empty buffers lie anywhere.
+// offset appends the offset of b in shared memory to at. It returns false if ok is false
+// or b does not lie there; an empty b counts as lying there.
 func (e *engine) offset(b []byte, at []int64, ok bool) ([]int64, bool) {
 	var offset int64
 	if ok && len(b) > 0 {
@@ -63,13 +64,14 @@ func (e *engine) offset(b []byte, at []int64, ok bool) ([]int64, bool) {
 // rewrites reports whether members write to each other's dst.
 func rewrites(op string) bool { return op == allSum || op == allMax || op == allMin }
 
-// inPlace runs p on the members' own memory, if all of it is shared. It reports
-// false, with all heads heard, if that is not so, and the data has to be sent.
+// inPlace runs p directly on the members' buffers, if all of them lie in shared memory.
+// done is false if the data has to be sent: then nothing has been exchanged, or the heads
+// alone.
 func (g *linkGroup) inPlace(p *post) (done bool, err error) {
 	switch p.call.Op {
 	case barrier, split:
 		return false, nil
-	case allToAll, allGatherV: // whose lengths the others do not know
+	case allToAll, allGatherV: // members do not know each other's lengths: the call's bytes decide
 		if p.call.Bytes > 0 && p.call.Bytes <= directBytes {
 			return false, nil
 		}
@@ -97,11 +99,11 @@ func (g *linkGroup) inPlace(p *post) (done bool, err error) {
 	return true, g.await()
 }
 
-// closing is the head of the exchange that ends an operation on shared memory.
+// closing is the whole head of the exchange that ends an operation on shared memory.
 const closing = 0xff
 
-// await returns when all members have come to it: nobody's buffers are its own again
-// before all have finished with them.
+// await returns when all members have called it. Before that a member's buffers may
+// still be in use by others.
 func (g *linkGroup) await() error {
 	g.head = append(g.head[:0], closing)
 	g.x.Head, g.x.Heads = g.head, g.listenEnd

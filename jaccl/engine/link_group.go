@@ -11,27 +11,28 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// linkGroup is a group over a link, as one rank has it. It implements jaccl.Group.
+// linkGroup is a group over a link, as one rank sees it. It implements jaccl.Group.
 type linkGroup struct {
 	operations
 	e    *engine
 	key  string
 	id   uint64
-	of   []int // the index in the group of each peer of x
+	of   []int // for each of x.Peers, its index in the group
 	x    link.Exchange
-	pair link.Exchange // of one member or two
-	with [2]int        // their indices in the group
+	pair link.Exchange // for pairwise operations, with one member or two
+	with [2]int        // for each of pair.Peers, its index in the group
 
-	heads  []head  // by member; this rank's own is its post's
-	claims []claim // the same, as they are compared
-	head   []byte  // the encoding of this rank's
-	posts  []post  // of members whose memory this rank sees
+	heads  []head  // by member; this rank's own is made of its post
+	claims []claim // those of heads, as disagreement takes them
+	head   []byte  // the encoding of this rank's head
+	posts  []post  // by member, for operations on shared memory
 	srcs   [][]byte
 
-	// listen and so on are the methods heard, heardPair and heardEnd, made once.
+	// listen, listenPair and listenEnd are the method values of heard, heardPair and
+	// heardEnd, made once so that an operation does not allocate them.
 	listen, listenPair, listenEnd func([][]byte) error
 
-	splits int // that this member has called
+	splits int // how many splits this member has called
 
 	// The engine's lock guards these.
 	begun  begun
@@ -54,7 +55,7 @@ func newLinkGroup(e *engine, key string, ranks []int) *linkGroup {
 		}
 	}
 	g.x.Send, g.x.Recv = make([][][]byte, n-1), make([][][]byte, n-1)
-	g.x.Alike, g.pair.Alike = true, true // members compare the lengths of all parts
+	g.x.Alike, g.pair.Alike = true, true // members have compared the lengths of all parts
 	g.pair.Peers = make([]int, 0, 2)
 	g.pair.Send, g.pair.Recv = make([][][]byte, 2), make([][][]byte, 2)
 	return g
@@ -96,7 +97,7 @@ func (g *linkGroup) meet(ctx context.Context, p post, bad *failure) error {
 	return err
 }
 
-// obstacle returns why no operation can start.
+// obstacle returns why no operation can start, or nil.
 func (g *linkGroup) obstacle() *failure {
 	e := g.e
 	e.mu.Lock()
@@ -113,20 +114,20 @@ func (g *linkGroup) obstacle() *failure {
 	return nil
 }
 
-// forget lets go of the caller's buffers, which the group outlives.
+// forget drops all references to the caller's buffers: the group outlives them.
 func (g *linkGroup) forget() {
 	for _, x := range [...]*link.Exchange{&g.x, &g.pair} {
 		x.Head, x.Heads = nil, nil
 		for _, bufs := range [...][][][]byte{x.Send, x.Recv} {
 			for i, b := range bufs {
-				clear(b[:cap(b)]) // of all steps
+				clear(b[:cap(b)]) // the buffers of earlier steps lie beyond the length
 				bufs[i] = b[:0]
 			}
 		}
 	}
 	for i := range g.posts {
 		var srcs [][]byte
-		if i != g.index { // this group's memory
+		if i != g.index { // the list is this group's own, and is used again
 			srcs = g.posts[i].srcs[:0]
 			clear(srcs[:cap(srcs)])
 		}
@@ -135,11 +136,11 @@ func (g *linkGroup) forget() {
 	clear(g.srcs)
 }
 
-// prepare makes the head of p, which x sends first.
+// prepare makes the head of p and puts it into x.
 func (g *linkGroup) prepare(p *post, x *link.Exchange) error {
 	h := &g.heads[g.index]
 	p.claim(&h.claim)
-	if file := p.call.Pos.File; file != "" { // the part that texts show
+	if file := p.call.Pos.File; file != "" { // texts show the base name only
 		h.claim.call.Pos.File = fileName(filepath.Base(file))
 	}
 	h.group, h.ranks = g.id, g.ranks
@@ -225,8 +226,8 @@ func (g *linkGroup) child(ranks []int, color int) (jaccl.Group, error) {
 	return g.e.group(key, ranks), nil
 }
 
-// Close implements Group. Members that wait for this one in the group, and those that
-// come to, get an error, at once where the watch has Partings.
+// Close implements Group. Members that wait for this one in the group, now or later, get
+// an error, at once if the watch implements Partings.
 func (g *linkGroup) Close() error {
 	e := g.e
 	e.mu.Lock()

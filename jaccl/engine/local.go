@@ -10,13 +10,13 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Local returns the communicators of n ranks that live in this process, by
-// rank. Each is for one goroutine at a time, but for Fail and Close, which may
-// be called at any time from any goroutine.
+// Local returns the communicators, by rank, of n ranks that live in this process.
+// One goroutine at a time may use a communicator, except for Fail and Close, which
+// may be called at any time from any goroutine.
 //
 // The errors of collectives are of type *Error. After the first one the job is
-// poisoned and every collective of every rank fails with it. Two things end no
-// job: an error of Group, and a Close that nobody is waiting for.
+// poisoned, and every collective of every rank fails with it. Neither an error of
+// Group nor a Close of a rank that nobody waits for poisons the job.
 func Local(n int, opts jaccl.Options) ([]jaccl.Communicator, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("jaccl: local job: %d ranks, want at least 1", n)
@@ -43,8 +43,8 @@ func Local(n int, opts jaccl.Options) ([]jaccl.Communicator, error) {
 	return comms, nil
 }
 
-// job is what the ranks share. mu is held for bookkeeping only, never across a
-// wait or a copy of data.
+// job is the state that the ranks share. mu is held for bookkeeping only, never
+// during a wait or a copy of data.
 type job struct {
 	size     int
 	deadline time.Duration
@@ -57,8 +57,8 @@ type job struct {
 	closes []map[string]int       // by rank: how often it has closed the group of some ranks
 }
 
-// fail poisons the job with f unless it is poisoned, and returns the failure
-// that did. mu is held.
+// fail poisons the job with f, unless the job is poisoned already, and returns the
+// failure that poisoned it. The caller holds mu.
 func (j *job) fail(f *failure) *failure {
 	if j.first == nil {
 		j.first = f
@@ -103,13 +103,14 @@ func (c *comm) Among(ranks []int) (jaccl.Group, error) {
 	return c.open(ranks), nil
 }
 
-// open returns the group of these ranks that this rank has not closed. job.mu is
-// held.
+// open returns the current group of these ranks, which this rank has not closed. The
+// caller holds job.mu.
 func (c *comm) open(ranks []int) *member {
 	return c.job.group(groupKey(ranks, c.job.closes[c.rank]), ranks, c.rank)
 }
 
-// group returns a rank's end of the group of that key. mu is held.
+// group returns the group of that key, as the given rank has it, and makes it if there is
+// none. The caller holds mu.
 func (j *job) group(key string, ranks []int, rank int) *member {
 	r := j.groups[key]
 	if r == nil {
@@ -129,8 +130,7 @@ func (c *comm) Fail(cause error) {
 }
 
 // Close marks the rank as gone. It does not block, and returns nil. Peers that
-// wait for this rank, and those that come to wait for it, get an error; groups
-// without this rank go on.
+// wait for this rank, now or later, get an error; groups without this rank continue.
 func (c *comm) Close() error {
 	j := c.job
 	j.mu.Lock()

@@ -19,8 +19,8 @@ func (m *member) child(ranks []int, color int) (jaccl.Group, error) {
 	return j.group(key, ranks, m.rank()), nil
 }
 
-// Close implements Group. Peers that wait for this member in the group, and those
-// that come to wait for it, get an error.
+// Close implements Group. Peers that wait for this member in the group, now or later,
+// get an error.
 func (m *member) Close() error {
 	r, j := m.r, m.r.job
 	j.mu.Lock()
@@ -51,7 +51,7 @@ func (m *member) Close() error {
 	return nil
 }
 
-// leave notes that member i has closed the group. job.mu is held.
+// leave notes that member i has closed the group. The caller holds job.mu.
 func (r *rendezvous) leave(i int) {
 	r.closed[i] = true
 	if r.arrived > 0 {

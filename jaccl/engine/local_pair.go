@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// meetPairs runs an operation that concerns one other member or two: the pairs meet,
-// each in a rendezvous of its own, and the rest of the group goes on.
+// meetPairs runs a pairwise operation: this member and each of the one or two members
+// that it names meet in a rendezvous of that pair, and the rest of the group continues.
 func (m *member) meetPairs(ctx context.Context, p post) error {
-	if p.to == m.rank() { // and so is from
+	if p.to == m.rank() { // then from is this rank, too
 		if f := m.own(); f != nil {
 			return m.fail(ctx, p.call, f)
 		}
@@ -26,8 +26,9 @@ func (m *member) meetPairs(ctx context.Context, p post) error {
 	giving.dst, taking.src = nil, nil
 	to, from := m.with(p.to), m.with(p.from)
 
-	// Arriving at both before waiting at any lets a ring of members go round; and
-	// nobody waits for others to finish before it has finished with both.
+	// A member arrives at both pairs before it waits at either, so that a ring of members
+	// does not deadlock. For the same reason it finishes its share of both before it waits
+	// for others to finish theirs.
 	lastTo, f := to.arrive(&giving)
 	arrived := f == nil
 	var lastFrom, takes, gives, taken, given bool
@@ -40,7 +41,7 @@ func (m *member) meetPairs(ctx context.Context, p post) error {
 			taken = from.done()
 		}
 	}
-	if arrived { // even if the other pair has failed: this one may count on it
+	if arrived { // even if the pair with from has failed: the member to may count on this one
 		var g *failure
 		if gives, g = to.begin(ctx, p.call, lastTo); gives {
 			given = to.done()
@@ -62,7 +63,7 @@ func (m *member) meetPairs(ctx context.Context, p post) error {
 	return nil
 }
 
-// own returns why this member can not even do what concerns itself alone.
+// own returns why this member cannot run even an operation with itself alone, or nil.
 func (m *member) own() *failure {
 	j := m.r.job
 	j.mu.Lock()
@@ -78,7 +79,7 @@ func (m *member) own() *failure {
 	return nil
 }
 
-// with returns this member's end of the pair with another rank of the group.
+// with returns this member in the rendezvous of its pair with another rank of the group.
 func (m *member) with(rank int) *member {
 	if len(m.r.ranks) == 2 {
 		return m
@@ -93,7 +94,7 @@ func (m *member) with(rank int) *member {
 	return m.pairs[other]
 }
 
-// pair returns member i's end of its pair with member k.
+// pair returns member i in the rendezvous of members i and k.
 func (r *rendezvous) pair(i, k int) *member {
 	lo, hi := min(i, k), max(i, k)
 	r.job.mu.Lock()

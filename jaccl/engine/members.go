@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// members checks the ranks of a group that a rank of a job of that size asks for.
+// members checks the ranks of a group that rank asks for, in a job of size ranks.
 func members(ranks []int, rank, size int) error {
 	seen := make([]bool, size)
 	for _, r := range ranks {
@@ -34,20 +34,23 @@ func everyone(size int) []int {
 	return ranks
 }
 
-// groupKey tells the groups of a job apart, alike on all members. closes says how
-// often the asking rank has closed the group of some ranks: the next one of the same
-// ranks is another, which members come to that have closed the former as often.
+// groupKey returns the key of a group, which is equal on all members and differs between
+// the groups of a job. closes has, by the ranks of a group, how often the asking rank has
+// closed it: after a Close the same ranks form a new group, which consists of members that
+// have closed the earlier ones as often.
 func groupKey(ranks []int, closes map[string]int) string {
 	key := fmt.Sprint(ranks)
 	return fmt.Sprintf("%s#%d", key, closes[key])
 }
 
-// splitKey is the key of the group of a color that the n-th split of a group forms.
+// splitKey returns the key of the group that the members of a color form in the n-th
+// split of a group.
 func splitKey(parent string, n, color int) string {
 	return fmt.Sprintf("%s/%d:%d", parent, n, color)
 }
 
-// plain is for interfaces that a nil *T in an interface would deceive.
+// plain returns g as a collective.Group. On an error it returns a nil interface, not an
+// interface that holds a nil pointer.
 func plain(g jaccl.Group, err error) (collective.Group, error) {
 	if err != nil {
 		return nil, err

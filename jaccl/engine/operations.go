@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// operations are the methods of a Group, whatever runs them: they check the
-// caller's arguments and hand on what is to be done.
+// operations implements the methods of a Group: they check the caller's arguments
+// and hand a post to the runner.
 type operations struct {
 	ranks []int // of the job, in group order
 	index int   // of this member
@@ -21,10 +21,10 @@ type operations struct {
 
 // runner runs operations among the members of a group.
 type runner interface {
-	// meet runs one operation. bad is what is wrong with p on its own, if anything.
+	// meet runs one operation. bad is what is wrong with the caller's arguments, or nil.
 	meet(ctx context.Context, p post, bad *failure) error
 	// child returns the group of these ranks, which the members of that color have
-	// formed in a split that has just succeeded; none of no ranks. Every member calls
+	// formed in a split that has just succeeded; nil if ranks is nil. Every member calls
 	// it for every split.
 	child(ranks []int, color int) (jaccl.Group, error)
 }
@@ -45,14 +45,14 @@ func (o *operations) AllSum(ctx context.Context, c collective.Call, dst, src []b
 	return o.reduce(ctx, c, allSum, dst, src)
 }
 
-// AllMax implements Group. dst is src or does not overlap it. Of zeros of both
-// signs the positive one is larger.
+// AllMax implements Group. dst is src or does not overlap it. A positive zero is
+// larger than a negative one.
 func (o *operations) AllMax(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return o.reduce(ctx, c, allMax, dst, src)
 }
 
-// AllMin implements Group. dst is src or does not overlap it. Of zeros of both
-// signs the negative one is smaller.
+// AllMin implements Group. dst is src or does not overlap it. A negative zero is
+// smaller than a positive one.
 func (o *operations) AllMin(ctx context.Context, c collective.Call, dst, src []byte) error {
 	return o.reduce(ctx, c, allMin, dst, src)
 }
@@ -182,8 +182,8 @@ func (o *operations) Recv(ctx context.Context, c collective.Call, from int, dst 
 }
 
 // SendRecv implements Group. dst and src do not overlap. A member may send to
-// itself if it also receives from itself. It waits for the two members that it
-// names, which name it in a SendRecv of theirs, and for nobody else.
+// itself if it also receives from itself. SendRecv waits only for the two members
+// that it names, which name this member in their own SendRecv.
 func (o *operations) SendRecv(ctx context.Context, c collective.Call, to int, src []byte, from int, dst []byte) error {
 	bad := o.named(c, sendRecv)
 	if bad == nil {
@@ -208,8 +208,8 @@ func (o *operations) SendRecv(ctx context.Context, c collective.Call, to int, sr
 	return o.run.meet(ctx, p, bad)
 }
 
-// Split implements Group. The new group is another one than that which Among
-// returns for the same ranks: closing one does not close the other.
+// Split implements Group. The new group is not the one that Among returns for the
+// same ranks: closing one does not close the other.
 func (o *operations) Split(ctx context.Context, c collective.Call, color, key int) (jaccl.Group, error) {
 	var chosen []int
 	if err := o.run.meet(ctx, post{call: c, color: color, key: key, chosen: &chosen}, o.named(c, split)); err != nil {

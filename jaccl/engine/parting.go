@@ -7,12 +7,12 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// maxPartings is how many groups may be remembered that this rank has not closed, or
-// does not have. A rank that says more of them is not listened to.
+// maxPartings is how many groups partings remembers. What ranks tell of further groups is
+// ignored, so that no rank can use up this one's memory.
 const maxPartings = 1 << 16
 
-// partings are the groups that other ranks have closed. Like that of place, the lock is
-// the last one to be taken.
+// partings are the groups that ranks have closed. Its lock, like that of place, is
+// taken last: whoever holds it takes no other.
 type partings struct {
 	some atomic.Bool // of is not empty
 	mu   sync.Mutex
@@ -21,8 +21,8 @@ type partings struct {
 
 // parted is what is known of a group until all of its members have closed it.
 type parted struct {
-	begun   map[int]uint64 // by rank that has closed it
-	waiting int            // for so many other ranks, if this one has closed it; else -1
+	begun   map[int]uint64 // by rank that has closed the group: Begun of its Parting
+	waiting int            // the other members' number, if this rank has closed the group; else -1
 }
 
 func (p *partings) group(id uint64) *parted {
@@ -38,7 +38,7 @@ func (p *partings) group(id uint64) *parted {
 	return g
 }
 
-// settle forgets a group that nobody has open. mu is held.
+// settle forgets a group that all members have closed. The caller holds mu.
 func (p *partings) settle(id uint64) {
 	if g := p.of[id]; g.waiting >= 0 && len(g.begun) >= g.waiting {
 		delete(p.of, id)
@@ -46,7 +46,7 @@ func (p *partings) settle(id uint64) {
 	}
 }
 
-// hear notes what another rank has closed.
+// hear notes that rank from has closed a group.
 func (p *partings) hear(from int, a link.Parting) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +56,7 @@ func (p *partings) hear(from int, a link.Parting) {
 	}
 }
 
-// close notes that this rank has closed a group of so many others.
+// close notes that this rank has closed a group. others is how many other members it has.
 func (p *partings) close(id uint64, others int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,8 +66,8 @@ func (p *partings) close(id uint64, others int) {
 	}
 }
 
-// gone reports whether a rank does not come to the operation of a group that is the
-// n-th one that this rank has with it, from 1.
+// gone reports whether rank has closed the group before its n-th operation with this
+// rank, counted from 1.
 func (p *partings) gone(id uint64, rank int, n uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,13 +82,13 @@ func (p *partings) gone(id uint64, rank int, n uint64) bool {
 // begun counts the operations of a group that this rank has begun with each member.
 // The engine's lock guards it.
 type begun struct {
-	all   uint64   // of all members
-	pairs []uint64 // of pairs, by member
+	all   uint64   // operations of all members
+	pairs []uint64 // pairwise operations, by member
 }
 
 func (b *begun) with(i int) uint64 { return b.all + b.pairs[i] }
 
-// count counts p, which begins.
+// count counts the operation p, which is about to begin.
 func (g *linkGroup) count(p *post) {
 	if !pairwise(p.call.Op) {
 		g.begun.all++
@@ -101,8 +101,8 @@ func (g *linkGroup) count(p *post) {
 	}
 }
 
-// deserted returns what is wrong with the operation in progress if one whom it needs has
-// closed the group, nil if nobody has.
+// deserted returns a failure if a member that the operation in progress needs has closed
+// the group, else nil.
 func (e *engine) deserted() *failure {
 	if !e.partings.some.Load() {
 		return nil

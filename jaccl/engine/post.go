@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/collective"
 )
 
-// The operations' names in a Call. A Call of another name is an error, so that
+// The operations' names in a Call. A method rejects a Call with another name, so that
 // members that call different methods never take their calls for equal.
 const (
 	allSum        = "all_sum"
@@ -32,24 +32,24 @@ const none = -1
 type post struct {
 	call       collective.Call
 	dst, src   []byte
-	dsts, srcs [][]byte // parts, instead of dst or src
-	root       int      // of broadcast; a rank of the job, as to and from are
-	to, from   int      // of send, recv and send_recv, or none
+	dsts, srcs [][]byte // the parts of operations that have parts, instead of dst or src
+	root       int      // of broadcast: a rank of the job
+	to, from   int      // of send, recv and send_recv: ranks of the job, or none
 	color, key int      // of split
 	chosen     *[]int   // of split: where the ranks of the new group go
 }
 
-// claim is what a member says about its post, and all that members compare.
+// claim is what a member tells the others of its post: all that members compare.
 type claim struct {
 	call         collective.Call
-	bytes        int   // of src; of recv, of dst
+	bytes        int   // of src; for recv, of dst
 	gives, takes []int // bytes of the parts of src and dst, if it has parts; of send_recv, takes has that of dst
 	root         int
 	to, from     int
 	color, key   int
 }
 
-// claim says c what p is. It reuses the memory of c.
+// claim sets c to the claim of p. It reuses the memory of c.
 func (p *post) claim(c *claim) {
 	c.call, c.bytes = p.call, len(p.src)
 	c.root, c.to, c.from, c.color, c.key = p.root, p.to, p.from, p.color, p.key
@@ -69,8 +69,8 @@ func lengths(to []int, of [][]byte) []int {
 	return to
 }
 
-// complete checks that a claim that has come from elsewhere has a length for every part
-// that a member of a group of that size has.
+// complete checks that a claim from another process has a length for every part that the
+// operation has in a group of size members.
 func (c *claim) complete(size int) error {
 	gives, takes := 0, 0
 	switch c.call.Op {
@@ -87,8 +87,8 @@ func (c *claim) complete(size int) error {
 	return nil
 }
 
-// volume returns the bytes that all members give together, or take, whichever
-// is more.
+// volume returns the sum, over all members, of the bytes that a member sends or receives,
+// whichever are more.
 func volume(claims []claim) int {
 	n := 0
 	for i := range claims {
@@ -111,7 +111,8 @@ func volume(claims []claim) int {
 	return n
 }
 
-// more and product are + and * of lengths of any size, which end at the largest int.
+// more and product are + and * of lengths. A result that is too large becomes the largest
+// int.
 func more(a, b int) int {
 	if a > math.MaxInt-b {
 		return math.MaxInt

@@ -14,19 +14,19 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// rendezvous is where some ranks meet for one operation after another: the members
-// of a group, or two of them for what only concerns two. Everything is reused: an
+// rendezvous is where some ranks meet for one operation after another: all members
+// of a group, or two of them for pairwise operations. Its memory is reused, so that an
 // operation allocates nothing.
 //
-// job.mu guards arrived and every member's here. A member's post and claim are its
-// own until it arrives; once all have arrived, they are read by all and written by
-// none until the operation is complete. verdict and alone belong to the last member
-// to arrive, until it wakes the others.
+// job.mu guards arrived and every member's here. A member writes its post and claim
+// until it arrives; once all have arrived, all members read them and none writes them
+// until the operation is complete. verdict and alone belong to the last member to
+// arrive, until it wakes the others.
 type rendezvous struct {
 	job     *job
 	key     string
 	ranks   []int // of the job, in group order
-	whole   []int // those of the group, of a pair of its members too
+	whole   []int // the ranks of the whole group, also in the rendezvous of a pair
 	members []*member
 	posts   []post
 	claims  []claim
@@ -35,23 +35,23 @@ type rendezvous struct {
 	pairs   map[[2]int]*rendezvous
 
 	verdict *failure // what the calls disagree on
-	alone   bool     // the last to arrive did the work of all
+	alone   bool     // the last member to arrive did the work of all
 
 	busy atomic.Int32 // members that have not finished their share
 }
 
-// member is one rank's end of a rendezvous.
+// member is one rank in a rendezvous. It implements jaccl.Group.
 type member struct {
 	operations
 	r     *rendezvous
-	here  bool          // has arrived and waits for the others
-	wake  chan struct{} // room for the one wake-up that a member can be waiting for
-	timer *time.Timer   // stopped while the member does not wait for arrivals
+	here  bool          // the member has arrived and waits for the others
+	wake  chan struct{} // has room for one wake-up; a member never waits for two
+	timer *time.Timer   // runs only while the member waits for arrivals
 	acc   reduce.Accumulator
 	inUse atomic.Bool
 
 	splits int       // that this member has called
-	pairs  []*member // its ends of pairs, by the other one's index; made when needed
+	pairs  []*member // this rank in the rendezvous of pairs, by the other member's index; made when needed
 }
 
 var _ jaccl.Group = (*member)(nil)
@@ -106,8 +106,8 @@ func (m *member) among(ctx context.Context, p post) error {
 	return nil
 }
 
-// arrive posts p. It reports whether this member is the last to come, or why the
-// operation can not start.
+// arrive posts p. It reports whether this member is the last to arrive, or returns why
+// the operation cannot start.
 func (m *member) arrive(p *post) (last bool, f *failure) {
 	r, j := m.r, m.r.job
 	p.claim(&r.claims[m.index])
@@ -129,7 +129,7 @@ func (m *member) arrive(p *post) (last bool, f *failure) {
 	return true, nil
 }
 
-// obstacle returns why no operation can start. job.mu is held.
+// obstacle returns why no operation can start, or nil. The caller holds job.mu.
 func (r *rendezvous) obstacle() *failure {
 	if r.job.first != nil {
 		return r.job.first
@@ -146,7 +146,7 @@ func (r *rendezvous) obstacle() *failure {
 }
 
 // begin waits until all members have arrived. It reports whether this member has a
-// share of the work to do, or why the operation has failed.
+// share of the work to do, and returns the failure if the operation has failed.
 func (m *member) begin(ctx context.Context, c collective.Call, last bool) (work bool, f *failure) {
 	if last {
 		m.r.open(m)
@@ -157,8 +157,8 @@ func (m *member) begin(ctx context.Context, c collective.Call, last bool) (work 
 	return f == nil && !m.r.alone, f
 }
 
-// open judges the posts and lets the members go on. m is the last to arrive;
-// nobody else touches the rendezvous until it is woken.
+// open compares the claims and wakes the other members. m is the last member to arrive;
+// no other member touches the rendezvous until it is woken.
 func (r *rendezvous) open(m *member) {
 	r.verdict = disagreement(r.ranks, r.claims)
 	r.alone = false
@@ -180,7 +180,7 @@ func (r *rendezvous) open(m *member) {
 func (m *member) share() { shareOf(m.r.ranks, m.r.posts, m.r.claims, m.index, &m.acc) }
 
 // await waits until the last member has arrived. It returns the job's failure
-// if this member had to leave before that.
+// if this member had to leave before that, else nil.
 func (m *member) await(ctx context.Context, c collective.Call) *failure {
 	r, j := m.r, m.r.job
 	m.timer.Reset(j.deadline)
@@ -197,7 +197,7 @@ func (m *member) await(ctx context.Context, c collective.Call) *failure {
 	m.timer.Stop()
 
 	j.mu.Lock()
-	if !m.here { // the last one came meanwhile and counts on this member
+	if !m.here { // the last member has arrived meanwhile and counts on this one
 		j.mu.Unlock()
 		<-m.wake
 		return nil
@@ -217,8 +217,8 @@ func (m *member) await(ctx context.Context, c collective.Call) *failure {
 	return f
 }
 
-// late is about the members that are not here, for which rank of waits, and blames them
-// or those for which they wait. job.mu is held.
+// late returns the failure of the members that have not arrived, for which rank of waits.
+// It blames them, or the ranks for which they wait. The caller holds job.mu.
 func (r *rendezvous) late(of int, c collective.Call) *failure {
 	var missing []int
 	var where []string
@@ -234,7 +234,7 @@ func (r *rendezvous) late(of int, c collective.Call) *failure {
 	return f
 }
 
-// where says in which collective a rank waits. mu is held.
+// where returns in which collective a rank waits; zero if in none. The caller holds mu.
 func (j *job) where(rank int) link.Waiting {
 	for _, r := range j.groups {
 		if i := slices.Index(r.ranks, rank); i >= 0 && r.members[i].here {
@@ -250,9 +250,9 @@ func (j *job) where(rank int) link.Waiting {
 	return link.Waiting{}
 }
 
-// done says that this member has finished its share, and reports whether all have.
-// If not, a wake-up follows when they have. All are in the operation, so waiting
-// for it needs no deadline.
+// done notes that this member has finished its share, and reports whether all members
+// have. If not, the last one to finish wakes this member. All members are in the
+// operation, so that waiting for the wake-up needs no deadline.
 func (m *member) done() bool {
 	if m.r.busy.Add(-1) > 0 {
 		return false
@@ -278,8 +278,8 @@ func (m *member) fail(ctx context.Context, c collective.Call, f *failure) error 
 	return m.error(ctx, c, f)
 }
 
-// error returns f as this member's error. Where the context ended too, the
-// error wraps both causes: which came first is chance.
+// error returns f as this member's error. If the context has ended too, the error wraps
+// both causes, because which of them came first is chance.
 func (m *member) error(ctx context.Context, c collective.Call, f *failure) error {
 	return failedCall(ctx, m.rank(), c, f)
 }

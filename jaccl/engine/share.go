@@ -7,14 +7,14 @@ import (
 )
 
 // aloneBytes is the volume up to which the last member to arrive does the work
-// of all, which saves the others a second wait. Sums of 4 ranks on two cores
+// of all members, which saves the others a second wait. Sums of 4 ranks on two cores
 // take as long either way at 64 KiB (f32 8 and 9 µs, bf16 29 and 28 µs); with
-// more cores the balance is earlier.
+// more cores they do so at a smaller volume.
 const aloneBytes = 32 << 10
 
-// shareOf does member i's share of the operation of these posts, on the posts'
-// memory. The shares of different members write to different memory and may run at
-// once; none writes what another reads, even if dst is src.
+// shareOf does member i's share of the operation that posts describe, directly on the
+// buffers of the posts. The shares of different members may run at the same time: no
+// share writes what another one reads or writes, even if dst is src.
 func shareOf(ranks []int, posts []post, claims []claim, i int, acc *reduce.Accumulator) {
 	p := &posts[i]
 	switch p.call.Op {
@@ -36,7 +36,7 @@ func shareOf(ranks []int, posts []post, claims []claim, i int, acc *reduce.Accum
 			end := min(lo+reduce.BlockBytes, hi)
 			sum := reduced(acc, posts, lo, end, posts[0].dst[lo:end])
 			for k := range posts {
-				copy(posts[k].dst[lo:end], sum) // nothing, where it is there
+				copy(posts[k].dst[lo:end], sum) // does nothing if sum lies there already
 			}
 		}
 		clear(acc.Blocks)
@@ -62,7 +62,8 @@ func shareOf(ranks []int, posts []post, claims []claim, i int, acc *reduce.Accum
 	}
 }
 
-// reduced returns bytes lo to hi of the posts' src reduced, as Block does.
+// reduced returns the reduction of bytes lo to hi of every post's src. The result lies
+// where Accumulator.Block puts it: in dst or in other memory.
 func reduced(a *reduce.Accumulator, posts []post, lo, hi int, dst []byte) []byte {
 	a.Blocks = a.Blocks[:0]
 	for k := range posts {
@@ -72,17 +73,17 @@ func reduced(a *reduce.Accumulator, posts []post, lo, hi int, dst []byte) []byte
 	return a.Block(r, posts[0].call.DType, a.Blocks, dst)
 }
 
-// segment returns the bytes of a buffer of n bytes that member i of size sums.
-// Segments are whole cache lines, so that members do not write to one line,
-// except for the last.
+// segment returns which bytes of a buffer of n bytes member i of size members reduces.
+// Segments consist of whole cache lines, except for the last one, so that no two members
+// write to the same line.
 func segment(n, i, size int) (lo, hi int) {
 	const line = 64
 	step := (n/size + min(n%size, 1) + line - 1) / line * line
 	return min(i*step, n), min((i+1)*step, n)
 }
 
-// reductionOf returns what an operation makes of elements, false for those that
-// only move them.
+// reductionOf returns how an operation combines elements; false for operations that only
+// move them.
 func reductionOf(op string) (r reduce.Op, ok bool) {
 	switch op {
 	case allSum, reduceScatter:

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// chosen returns the ranks of the members whose color is that of member i, by
-// key and then by rank; nil for a negative color.
+// chosen returns the ranks of the members that have member i's color, ordered by key
+// and then by rank; nil if that color is negative.
 func chosen(ranks []int, claims []claim, i int) []int {
 	if claims[i].color < 0 {
 		return nil
 	}
-	var members []int // of the group
+	var members []int // indices in the group, later ranks
 	for k := range claims {
 		if claims[k].color == claims[i].color {
 			members = append(members, k)

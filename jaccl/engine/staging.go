@@ -7,18 +7,18 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// staging is memory that exchanges receive into, of the link if that lends some. It
-// grows to what operations need and is kept.
+// staging is memory that exchanges receive into: memory of the link, if the link lends
+// some. It grows to the largest size that operations have needed, and is kept.
 type staging struct {
 	b       []byte
 	lender  link.Lender  // nil for the process's own memory
 	release func() error // gives b back; nil if it is the process's own
 }
 
-// of returns n bytes, aligned for elements, until the next call.
+// of returns n bytes, aligned for elements, which are valid until the next call.
 func (s *staging) of(n int) []byte {
 	if len(s.b) < n {
-		s.close() // before more is asked for: what is lent may be little
+		s.close() // before more is asked for, as the link may have little to lend
 		s.grow(n)
 	}
 	return s.b[:n]
@@ -26,7 +26,7 @@ func (s *staging) of(n int) []byte {
 
 func (s *staging) grow(n int) {
 	if s.lender != nil {
-		// Sizes that double: a lease of another size is another region of a device.
+		// Sizes are powers of two, since a device keeps a region for each size of lease.
 		if b, release, err := s.lender.Lease(1 << bits.Len(uint(n-1))); err == nil {
 			s.b, s.release = b, release
 			return

@@ -8,27 +8,27 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// tick is how often the supervisor looks at an operation in progress: how much later
-// than its deadline an operation may end, and, for a context that no operation before
-// it had, how much later than that.
+// tick is how often the supervisor looks at an operation in progress. An operation may
+// end this much later than its deadline, or later than its context if no operation before
+// it had the same context.
 const tick = 10 * time.Millisecond
 
 // errLate is why the supervisor ended an exchange that made no progress.
 var errLate = errors.New("jaccl: no progress")
 
-// underWay is the operation in progress. Neither starting nor ending one allocates
-// anything or wakes a goroutine: what takes microseconds is not worth a timer.
+// underWay is the operation in progress. An operation takes microseconds, so neither its
+// start nor its end allocates memory, sets a timer or, mostly, wakes a goroutine.
 type underWay struct {
-	ctx  context.Context // of the caller; nil if there is none
-	g    *linkGroup      // whose it is
-	pair [2]int          // the ranks that it needs, if two
+	ctx  context.Context // the caller's; nil if no operation is in progress
+	g    *linkGroup      // the operation's group
+	pair [2]int          // the ranks that a pairwise operation needs
 	two  bool
 	x    *link.Exchange
 	turn uint64 // counts exchanges
 	idle bool   // the supervisor waits for wake
 }
 
-// begin puts the operation p of g that follows under supervision, until finish.
+// begin puts the operation p of group g under supervision, until finish.
 func (e *engine) begin(ctx context.Context, g *linkGroup, p *post) {
 	e.mu.Lock()
 	g.count(p)
@@ -38,7 +38,7 @@ func (e *engine) begin(ctx context.Context, g *linkGroup, p *post) {
 	e.op.idle = false
 	e.mu.Unlock()
 	if idle {
-		e.wake <- struct{}{} // has room: there is one wake-up for every idleness
+		e.wake <- struct{}{} // does not block: the supervisor takes one wake-up each time it is idle
 	}
 }
 
@@ -103,7 +103,7 @@ func (e *engine) supervise() {
 		case <-op.ctx.Done():
 			timer.Stop()
 			e.mu.Lock()
-			if e.op.ctx == op.ctx { // or it has ended, and no other begins with this context
+			if e.op.ctx == op.ctx { // else the operation has ended, and no later one can begin with this context
 				e.interrupt(context.Cause(op.ctx))
 			}
 			e.mu.Unlock()

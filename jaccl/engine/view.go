@@ -8,8 +8,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// view makes the post of member i, whose buffers this rank sees where its head says
-// that they lie. mine is this rank's post of the same operation.
+// view fills in the post of member i from its head: its buffers are views of its shared
+// memory, at the offsets that its head states. mine is this rank's post of the same
+// operation.
 func (g *linkGroup) view(i int, mine *post) error {
 	h, p := &g.heads[i], &g.posts[i]
 	c := &h.claim
@@ -32,7 +33,8 @@ func (g *linkGroup) view(i int, mine *post) error {
 	return nil
 }
 
-// viewer looks at one buffer of a peer after another.
+// viewer returns views of a peer's buffers, one after another. After an error it returns
+// nil.
 type viewer struct {
 	shared link.Shared
 	rank   int

@@ -8,13 +8,13 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// leastEps is the least AdamWOp.Eps that is served. A second moment that float32 has no
-// normal number for is off by up to 2^-126, whose root has to be small beside Eps.
+// leastEps is the least AdamWOp.Eps that a kernel serves. A second moment too small for
+// a normal float32 is off by up to 2^-126; the root of that must be small beside Eps.
 const leastEps = 1e-12
 
-// adamWOf writes an update by AdamW. The moments are computed in pairs of floats and so
-// are the host's but where these are nearly a tie; the step to the parameter is within
-// 16 ulp of the host's.
+// adamWOf writes the code of an AdamW update. The moments are computed in pairs of
+// floats and equal the host's except near ties of rounding. The step of the parameter is
+// within 16 ulp of the host's.
 func adamWOf(p *part) ([]string, error) {
 	s, ok := p.prim.(primitives.AdamWOp)
 	switch {
@@ -41,8 +41,8 @@ func adamWOf(p *part) ([]string, error) {
 	return []string{p2, m2, v2}, nil
 }
 
-// adamWFault is the host's error for a step below 1, which the record has with the index
-// of the part.
+// adamWFault returns the host's error for a step below 1. The record holds the step and
+// the index of the part.
 func adamWFault(in *Instr) func(record [StatusLen]int32) error {
 	return func(record [StatusLen]int32) error {
 		err := fmt.Errorf("step %d, want the number of this update, the first being 1", record[1])

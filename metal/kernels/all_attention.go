@@ -1,4 +1,4 @@
 package kernels
 
-// attention is attention.
+// attention returns the kernels of attention.
 func attention() []Kernel { return []Kernel{causalAttention(), causalAttentionGrad()} }

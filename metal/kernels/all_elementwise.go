@@ -1,6 +1,7 @@
 package kernels
 
-// elementwise is what is done element by element, and moves, reduces or makes elements.
+// elementwise returns the kernels that compute element by element, and those that move,
+// reduce or make elements.
 func elementwise() []Kernel {
 	return []Kernel{flat(), arrange(), dynamic(), lookup(), scatter(), reduce(), along()}
 }

@@ -1,6 +1,7 @@
 package kernels
 
-// products is matrix products, of experts' rows too.
+// products returns the kernels of matrix products, including those of experts'
+// rows.
 func products() []Kernel {
 	return []Kernel{dotGeneral(), groupedMatmul(), groupedOuter()}
 }

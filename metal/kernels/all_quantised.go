@@ -1,4 +1,4 @@
 package kernels
 
-// quantised is products with weights in blocks.
+// quantised returns the kernels of products with weights in blocks.
 func quantised() []Kernel { return []Kernel{groupedBlocks(), dotBlocks()} }

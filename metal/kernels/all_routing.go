@@ -1,6 +1,6 @@
 package kernels
 
-// routing is what routes tokens to experts and moves their rows.
+// routing returns the kernels that route tokens to experts and move their rows.
 func routing() []Kernel {
 	return []Kernel{router(), topK(), epCount(), epPrepare(), epZones(), epSendOrder(), epRecvOrder(), epRows(), epSum()}
 }

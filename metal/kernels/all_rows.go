@@ -1,6 +1,7 @@
 package kernels
 
-// rows is what is done to rows: norms, softmax, positions, losses.
+// rows returns the kernels that work on rows: norms, softmax, positions,
+// losses.
 func rows() []Kernel {
 	return []Kernel{softmax(), logSoftmax(), rmsNorm(), layerNorm(), rope(), crossEntropy()}
 }

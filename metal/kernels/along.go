@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// along serves what is done along the lines of an axis.
+// along serves operations along the lines of an axis.
 func along() Kernel {
 	var fs []Function
 	for _, d := range []string{"f32", "bf16", "f16", "i32", "u32", "u8"} {
@@ -86,7 +86,8 @@ func alongProgram(in *Instr) (*Program, error) {
 	return &Program{Launches: []Launch{l}, Tolerance: tolerance}, nil
 }
 
-// nearly is a tolerance relative to results and to the largest.
+// nearly returns a tolerance that is relative both to each result and to the
+// largest one.
 func nearly(far float64, why string) *Tolerance {
 	return &Tolerance{Relative: far, OfMax: far, Why: why}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// arrange serves what only puts elements elsewhere, or repeats them.
+// arrange serves operations that only move or repeat elements.
 func arrange() Kernel {
 	return Kernel{
 		Name:       "arrange",
@@ -23,7 +23,7 @@ func arrangeProgram(in *Instr) (*Program, error) {
 	whole := rowMajor(out.Shape)
 	first := in.Args[0].Type.Shape
 	b := box{shape: out.Shape, to: whole}
-	switch in.Name { // not those that a constraint, say, is lowered to
+	switch in.Name { // only the instructions of this name, not those that something else was lowered to
 	case "shard_part":
 		return in.shardPart()
 	case "copy":
@@ -77,7 +77,7 @@ func arrangeProgram(in *Instr) (*Program, error) {
 	return in.boxes([]box{b}, []int{0})
 }
 
-// surrounded is the box of the elements of x that are in the result of a pad.
+// surrounded returns the box of the elements of x that appear in the result of a pad.
 func surrounded(p primitives.PadOp, x, y []int) box {
 	whole := rowMajor(y)
 	b := box{shape: slices.Clone(x), to: slices.Clone(whole), from: rowMajor(x)}
@@ -103,7 +103,7 @@ func surrounded(p primitives.PadOp, x, y []int) box {
 }
 
 // shardPart copies the rank's part of the dimensions that the result's placement splits
-// further than the argument's.
+// further than the argument's placement does.
 func (in *Instr) shardPart() (*Program, error) {
 	x, out := in.Args[0], in.Results[0]
 	b := box{shape: out.Type.Shape, to: rowMajor(out.Type.Shape), from: rowMajor(x.Type.Shape)}

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// headMost is the longest head: of a longer one the tiles do not fit into threadgroup
-// memory.
+// headMost is the longest head that is served. The tiles of a longer head do not fit
+// into threadgroup memory.
 const headMost = 128
 
 func causalAttention() Kernel {
@@ -34,8 +34,8 @@ func deltaFunctions() []Function {
 	return []Function{{Name: "attention_delta_f32", Threads: 32}, {Name: "attention_delta_f16", Threads: 32}, {Name: "attention_delta_bf16", Threads: 32}}
 }
 
-// attentionFunctions are those of tiles for heads up to half of headMost, and for longer
-// ones.
+// attentionFunctions returns the functions with tiles for heads of up to half of
+// headMost, and those for longer heads.
 func attentionFunctions(name string, rows, columns, scores, matrix int) []Function {
 	var out []Function
 	for _, t := range []string{"f32", "f16", "bf16"} {
@@ -49,11 +49,12 @@ func attentionFunctions(name string, rows, columns, scores, matrix int) []Functi
 	return out
 }
 
-// headTile is what a threadgroup does at a time: rows of a head, and of another.
+// headTile is the work of a threadgroup at a time: rows of one head against rows of the
+// other.
 type headTile struct{ rows, columns, wide int }
 
-// long is the tile for long heads: half the rows, and of gradients, which hold two tiles
-// of each head, half the columns.
+// long returns the tile for long heads. It has half the rows. For gradients, which hold
+// two tiles of each head, it also has half the columns.
 func (t headTile) long() headTile {
 	t.rows /= 2
 	if t.columns == 16 {
@@ -62,7 +63,8 @@ func (t headTile) long() headTile {
 	return t
 }
 
-// tileOf returns the tile for heads of d elements, and its part of functions' names.
+// tileOf returns the tile for heads of d elements, and its part in the names of
+// functions.
 func tileOf(d, rows, columns int) (headTile, string) {
 	t := headTile{rows: rows, columns: columns, wide: (d + 7) / 8 * 8}
 	if t.wide > headMost/2 {
@@ -73,18 +75,19 @@ func tileOf(d, rows, columns int) (headTile, string) {
 
 func (t headTile) threads() int { return t.rows / 8 * 32 }
 
-// memory returns the threadgroup memory in bytes: `scores` arrays of a number for each
-// pair of rows, as many tiles of the own rows, and a matrix of so many elements per
-// simdgroup. The forward pass has one tile of the other head at a time, gradients two.
+// memory returns the threadgroup memory in bytes: scores arrays with a number for each
+// pair of rows, as many tiles of the threadgroup's own rows, and matrix elements per
+// simdgroup. The forward pass holds one tile of the other head at a time, gradients hold
+// two.
 func (t headTile) memory(scores, matrix int) int {
 	return 4 * (scores*(t.rows+t.columns)*t.wide + scores*t.rows*t.columns + t.rows/8*matrix)
 }
 
-// heads are the sizes of attention.
+// heads are the sizes of an attention.
 type heads struct{ b, s, n, m, d int }
 
-// headsOf returns the sizes of an instruction's heads, the suffix of functions for their
-// elements, and the fields of Attention.
+// headsOf returns the sizes of the instruction's heads, the suffix of functions for
+// their element type, and the fields of struct Attention.
 func headsOf(in *Instr) (h heads, suffix string, params Arg, err error) {
 	q, k := in.Args[0].Type, in.Args[1].Type
 	if suffix, err = float(q.DType); err != nil {
@@ -103,7 +106,7 @@ func headsOf(in *Instr) (h heads, suffix string, params Arg, err error) {
 	return h, suffix, params, err
 }
 
-// params are the fields of Attention.
+// params returns the fields of struct Attention.
 func (h heads) params(in *Instr) (Arg, error) {
 	p, err := attentionOf(in.Prim)
 	if err != nil {
@@ -116,7 +119,8 @@ func (h heads) params(in *Instr) (Arg, error) {
 	return Params(h.s, h.n, h.m, h.d, scale, !p.Full), nil
 }
 
-// launch returns a launch for heads [b, n] of a function that is named after its tile.
+// launch returns a launch, for heads [b, n], of the function that is named after its
+// tile.
 func (h heads) launch(file, name, suffix string, columns, heads, scores, matrix int, args ...Arg) Launch {
 	tile, size := tileOf(h.d, 32, columns)
 	return Launch{

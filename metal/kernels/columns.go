@@ -1,11 +1,11 @@
 package kernels
 
-// Of columns.metal: the rows of a chunk, and the threads of a column.
+// As in columns.metal: the rows of a chunk, and the threads of a column.
 const columnRows, columnTeams = 256, 8
 
 // columnSums returns the launches that sum a function of rows of n elements over the
-// rows: `function` makes the sums of each chunk, whose other arguments come before, in
-// scratch memory; sum_chunks adds these to result `out`.
+// rows. The Metal function computes the sums of each chunk into scratch memory; args
+// are its first arguments. Then sum_chunks adds the chunks' sums into result out.
 func (in *Instr) columnSums(file, function string, args []Arg, rows, n, scratch, out int, eps float64) []Launch {
 	suffix := in.Results[out].Type.DType.String()
 	chunks := (rows + columnRows - 1) / columnRows
@@ -22,5 +22,5 @@ func (in *Instr) columnSums(file, function string, args []Arg, rows, n, scratch,
 	return []Launch{sums, add}
 }
 
-// columnScratch is the scratch memory in bytes of columnSums.
+// columnScratch returns the scratch memory of columnSums in bytes.
 func columnScratch(rows, n int) int { return max((rows+columnRows-1)/columnRows*n, 1) * 4 }

@@ -21,7 +21,7 @@ func crossEntropyProgram(in *Instr) (*Program, error) {
 		return nil, err
 	}
 	l := linesOf(x, x.Rank()-1)
-	if in.Args[1].Ragged { // the host looks at rows in use only
+	if in.Args[1].Ragged { // the host checks only the rows in use
 		return nil, refuse("labels of ragged rows")
 	}
 	ragged, zones := in.raggedness(l.count)

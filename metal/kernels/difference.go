@@ -10,19 +10,19 @@ import (
 
 // Difference is how far a result is from the host kernel's.
 type Difference struct {
-	Largest float64 // |got − want| of any element, not a number where one is none
-	// Share is the largest part of what its Tolerance allows that an element takes: up to
-	// 1 the result is right. It is infinite where nothing is allowed.
+	Largest float64 // |got − want| of any element; NaN or infinite if an element is not finite
+	// Share is the largest fraction of the Tolerance that an element's difference uses.
+	// The result is right up to 1. Share is infinite where no difference is allowed.
 	Share float64
-	// At is the element with that share, 0 if no element differs.
+	// At is the element with the largest share, 0 if no element differs.
 	At int
 }
 
-// compared is how many elements are widened at once.
+// compared is how many elements are converted to f64 at once.
 const compared = 1 << 16
 
-// Compare returns how far got is from want, which is as long. Integers, and weights in
-// blocks, have the same bits or are wrong, and floats too where t is zero.
+// Compare returns how far got is from want, which has the same length. Integers and
+// weights in blocks must have the same bits, and so must floats if t is zero.
 func (t Tolerance) Compare(got, want array.Array) Difference {
 	d := want.Type.DType
 	if !d.IsFloat() || d.IsBlock() {
@@ -31,7 +31,7 @@ func (t Tolerance) Compare(got, want array.Array) Difference {
 	largest := 0.0
 	if t.OfMax != 0 {
 		eachFloat(got, want, func(_ int, _, w float64) {
-			if a := math.Abs(w); a > largest && !math.IsInf(a, 0) { // and no NaN
+			if a := math.Abs(w); a > largest && !math.IsInf(a, 0) { // false for a NaN
 				largest = a
 			}
 		})
@@ -63,7 +63,7 @@ func (t Tolerance) Compare(got, want array.Array) Difference {
 	return out
 }
 
-// compareBits is Compare of integers and blocks.
+// compareBits is Compare for integers and blocks.
 func compareBits(got, want array.Array) Difference {
 	g, w := got.Bytes(), want.Bytes()
 	if bytes.Equal(g, w) {
@@ -81,7 +81,7 @@ func compareBits(got, want array.Array) Difference {
 	return Difference{Largest: off, Share: math.Inf(1), At: e}
 }
 
-// eachFloat calls f with the elements of two arrays of a float type.
+// eachFloat calls f with the elements of two arrays of the same float type.
 func eachFloat(got, want array.Array, f func(i int, g, w float64)) {
 	d := want.Type.DType
 	part := func(a array.Array, from, to int) []float64 {
@@ -96,14 +96,16 @@ func eachFloat(got, want array.Array, f func(i int, g, w float64)) {
 	}
 }
 
-// sameFloat reports whether two numbers have the same bits, but that any NaN is one.
+// sameFloat reports whether two numbers have the same bits; any two NaNs count as the
+// same.
 func sameFloat(a, b float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
 }
 
-// unit returns the distance of neighbouring numbers at x in a narrow type, 0 in others.
+// unit returns the distance between neighbouring numbers at x in a 16-bit float type, 0
+// in other types.
 func unit(d graph.DType, x float64) float64 {
-	var digits, low int // of the significand, and the exponent of the least normal number
+	var digits, low int // bits of the significand, and the exponent of the smallest normal number
 	switch d {
 	case graph.F16:
 		digits, low = 11, -14

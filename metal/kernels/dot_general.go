@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// dotGeneral is products of arrays.
+// dotGeneral serves products of arrays.
 func dotGeneral() Kernel {
 	return Kernel{
 		Name: "dot_general", Serves: []string{"dot_general"}, Primitives: []string{"dot_general"},
@@ -19,11 +19,11 @@ func dotGeneral() Kernel {
 	}
 }
 
-// dotAxes are the dimensions of a product z of x and y: of batches, of x and y alone, and
-// those that are summed over. Their strides are in x, y and z.
+// dotAxes are the dimensions of a product z of x and y: batch dimensions, those of x alone,
+// those of y alone, and those that are summed over. Each has its strides in x, y and z.
 type dotAxes struct{ batch, x, y, sum []axis }
 
-// dotAxesOf returns the dimensions that a product's parameters name.
+// dotAxesOf returns the dimensions that the parameters of a product name.
 func dotAxesOf(p primitives.DotGeneralOp, x, y, z []int) dotAxes {
 	xs, ys, zs := rowMajor(x), rowMajor(y), rowMajor(z)
 	var a dotAxes
@@ -50,7 +50,7 @@ func dotAxesOf(p primitives.DotGeneralOp, x, y, z []int) dotAxes {
 	return a
 }
 
-// As dot_general.metal has them.
+// As in dot_general.metal.
 const (
 	dotBatch = 6
 	dotDeep  = 3
@@ -83,8 +83,9 @@ func dotProgram(in *Instr) (*Program, error) {
 		return &Program{}, nil
 	}
 	a := dotAxesOf(p, x.Type.Shape, y.Type.Shape, z.Type.Shape)
-	// A tile has one dimension of x, one of y, and one that is summed over. What is left of
-	// x and y is like dimensions of batches along which the other is the same.
+	// A tile has one dimension of x, one of y, and one that is summed over. The remaining
+	// dimensions of x and y are treated as batch dimensions along which the other operand
+	// is the same.
 	rows, moreRows := longest(joined(a.x))
 	cols, moreCols := longest(joined(a.y))
 	sum, moreSum := longest(joined(a.sum))
@@ -97,7 +98,7 @@ func dotProgram(in *Instr) (*Program, error) {
 	}
 	left, right, first, second := side{elem: x.Type.DType}, side{elem: y.Type.DType}, 0, 1
 	if cols.size < rows.size && cols.size <= fewRows {
-		// zᵀ = yᵀ·xᵀ, so that those that are few are the rows.
+		// zᵀ = yᵀ·xᵀ, so that the smaller dimension becomes the rows.
 		left, right, first, second = right, left, 1, 0
 		rows, cols = cols, rows
 	}

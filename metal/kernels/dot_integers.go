@@ -11,7 +11,8 @@ const (
 	dotIntegersThreads = 256
 )
 
-// dotIntegers is a product of i32 or u32, each result by a thread.
+// dotIntegers serves products of i32 or u32. One thread computes each element
+// of the result.
 func dotIntegers(in *Instr, p primitives.DotGeneralOp) (*Program, error) {
 	x, y, z := in.Args[0], in.Args[1], in.Results[0]
 	for _, o := range []Operand{x, y} {

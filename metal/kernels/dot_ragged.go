@@ -4,8 +4,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// dotRagged is a product with experts' rows that are multiplied with one matrix, whoever's
-// they are, or of all rows summed over.
+// dotRagged serves products of experts' rows with one matrix that all experts share, and
+// sums over all rows.
 func dotRagged(in *Instr, p primitives.DotGeneralOp) (*Program, error) {
 	x, y, z := in.Args[0], in.Args[1], in.Results[0]
 	a := dotAxesOf(p, x.Type.Shape, y.Type.Shape, z.Type.Shape)
@@ -31,7 +31,7 @@ func dotRagged(in *Instr, p primitives.DotGeneralOp) (*Program, error) {
 	return groupedRows(in, groupedOperands{cols: col.size, deep: width, line: col.strides[1], step: deep.strides[1]})
 }
 
-// dotRaggedSum is Σ x[i]ᵀ·y[i] over all rows i in use.
+// dotRaggedSum serves Σ x[i]ᵀ·y[i] over all rows i in use.
 func dotRaggedSum(in *Instr, a dotAxes) (*Program, error) {
 	if len(a.sum) != 1 {
 		return nil, refuse("it sums over experts' rows and other dimensions too")

@@ -5,8 +5,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// epCount counts a rank's pairs of each expert: those of ep_prepare's argument, or those of
-// a routing that something else has made.
+// epCount counts a rank's pairs of each expert: those in the argument of ep_prepare, or
+// those in a routing that another primitive made.
 func epCount() Kernel {
 	return Kernel{
 		Name: "ep_count", Serves: []string{"ep_count"}, Primitives: []string{"ep_prepare", "ep_dispatch", "ep_combine"},
@@ -23,7 +23,7 @@ func countProgram(in *Instr) (*Program, error) {
 	ids, experts := in.Args[0], in.Results[0].Type.Len()
 	prepare, chosen := in.Prim.(primitives.PrepareOp)
 	if ids.Type.Rank() == 3 {
-		chosen = false // a routing, which has a place beside each expert
+		chosen = false // a routing, which has a queue position beside each expert
 	}
 	stride := 1
 	if !chosen {
@@ -55,7 +55,7 @@ func countProgram(in *Instr) (*Program, error) {
 			return nil
 		}
 		pair, expert := int(record[0]), int(uint32(record[2]))|int(record[3])<<32
-		if record[1] != StatusClear { // those are found before any is counted
+		if record[1] != StatusClear { // a mistake was found before any pair was counted
 			pair = int(record[1])
 		}
 		if !chosen {

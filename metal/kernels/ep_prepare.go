@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// epPrepare gives a rank's pairs their places in the queues of their experts, which are in
-// the order of the global batch.
+// epPrepare gives a rank's pairs their positions in the queues of their experts, in the
+// order of the global batch.
 func epPrepare() Kernel {
 	return Kernel{
 		Name: "ep_prepare", Serves: []string{"ep_prepare"}, Primitives: []string{"ep_prepare"},
@@ -19,7 +19,7 @@ func epPrepare() Kernel {
 	}
 }
 
-// prepareThreads is the size of the one threadgroup that adds up the table.
+// prepareThreads is the size of the only threadgroup, which adds up the table.
 const prepareThreads = 256
 
 func prepareProgram(in *Instr) (*Program, error) {
@@ -34,7 +34,7 @@ func prepareProgram(in *Instr) (*Program, error) {
 		return nil, err
 	}
 	source := in.Index(in.spec(ids.Buf).At(0))
-	capacity := min(prim.Capacity, math.MaxInt32) // which is more than there are pairs
+	capacity := min(prim.Capacity, math.MaxInt32) // MaxInt32 is no less than the number of pairs
 	params := Params(in.Args[1].Type.Shape[0], source, prim.Experts, capacity, prim.Align, prim.Trap)
 	before, earlier, totals := Scratch(0), Scratch(0), Scratch(2)
 	prog := &Program{Scratch: []int{4 * prim.Experts}}

@@ -1,6 +1,6 @@
 package kernels
 
-// epRecvOrder says to which row each row goes that a rank receives.
+// epRecvOrder computes the destination row of each row that a rank receives.
 func epRecvOrder() Kernel {
 	return Kernel{
 		Name: "ep_recv_order", Serves: []string{"ep_recv_order"}, Primitives: []string{"ep_dispatch", "ep_combine"},
@@ -12,8 +12,8 @@ func epRecvOrder() Kernel {
 
 const (
 	recvThreads = 256
-	// recvEach is how many rows a threadgroup does: it looks at all experts of all members
-	// first, as which takes about as long.
+	// recvEach is how many rows a threadgroup handles. It first looks at all experts of
+	// all members, which takes about as long as handling the rows.
 	recvEach = 2048
 )
 

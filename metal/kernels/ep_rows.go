@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// epRows copies rows to the wire, from it, and from tokens to experts' zones.
+// epRows copies rows to the wire, from the wire, and from tokens to experts' zones.
 func epRows() Kernel {
 	k := Kernel{
 		Name: "ep_rows", Serves: []string{"ep_pack", "ep_pack_rows", "ep_place", "ep_permute"},
@@ -22,16 +22,17 @@ func epRows() Kernel {
 	return k
 }
 
-// copyThreads is the size of a threadgroup that copies, each thread 16 bytes.
+// copyThreads is the size of a threadgroup that copies; each thread copies 16 bytes.
 const copyThreads = 256
 
-// payload is what travels in a row: see row_copy.metal.
+// payload is the contents of a row that travels: see row_copy.metal.
 type payload struct {
 	values, weight int // bytes
 	unit           int // bytes
 }
 
-// payloadOf returns that of arrays of rows [n, elements], and of weights if there are any.
+// payloadOf returns the payload of arrays of rows [n, elements], with weights if there are
+// any.
 func payloadOf(arrays []Operand) payload {
 	t := arrays[0].Type
 	p := payload{values: t.Shape[1] * t.DType.Size()}
@@ -41,23 +42,23 @@ func payloadOf(arrays []Operand) payload {
 	for p.unit = 16; p.values%p.unit != 0 || p.weight%p.unit != 0; p.unit /= 2 {
 	}
 	if p.unit == 8 {
-		p.unit = 4 // which are copied as fast
+		p.unit = 4 // copying units of 4 bytes is as fast
 	}
 	return p
 }
 
-// suffix is that of functions for the unit.
+// suffix returns the suffix of functions for the unit.
 func (p payload) suffix() string { return fmt.Sprintf("_%d", p.unit) }
 
-// columns returns how many threads copy a row.
+// columns returns how many threads copy one row.
 func (p payload) columns() int { return (p.values+15)/16 + (p.weight+15)/16 }
 
-// params returns the struct rows_params.
+// params returns the parameters struct rows_params.
 func (p payload) params(items, choices, rows, experts, align int) Arg {
 	return Params(items, p.values/p.unit, p.weight/p.unit, choices, rows, experts, align)
 }
 
-// launch copies so many rows.
+// launch returns a launch that copies the given number of rows.
 func (p payload) launch(function string, rows int, args ...Arg) Launch {
 	wide := 1
 	for wide < p.columns() && wide < copyThreads {
@@ -74,7 +75,7 @@ func (p payload) launch(function string, rows int, args ...Arg) Launch {
 	return l
 }
 
-// gaps zeroes the rows with which the zones of experts' results are filled up.
+// gaps returns the launches that zero the rows that pad experts' zones in the results.
 func (p payload) gaps(in *Instr, values, weights Arg, rows int) []Launch {
 	if in.Align <= 1 || rows == 0 {
 		return nil
@@ -86,7 +87,8 @@ func (p payload) gaps(in *Instr, values, weights Arg, rows int) []Launch {
 	}}
 }
 
-// second returns of(1) if weights travel along, else of(0), which is not read then.
+// second returns of(1) if weights travel too, and otherwise of(0), which the kernel then
+// does not read.
 func second(of func(int) Arg, weights bool) Arg {
 	if weights {
 		return of(1)
@@ -124,5 +126,5 @@ func rowsProgram(in *Instr) (*Program, error) {
 	return prog, nil
 }
 
-// choices returns how many pairs each of t's tokens has.
+// choices returns how many pairs each token of t has.
 func choices(pairs int, t graph.Type) int { return pairs / max(1, t.Shape[0]) }

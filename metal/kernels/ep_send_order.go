@@ -23,7 +23,7 @@ func sendOrderProgram(in *Instr) (*Program, error) {
 		return nil, err
 	}
 	prog := &Program{}
-	totals, earlier := In(0), In(0) // nothing that is read
+	totals, earlier := In(0), In(0) // placeholders, which are not read
 	if p.segments > 1 {
 		earlier, totals = Scratch(0), Scratch(1)
 		prog.Scratch = []int{p.counts(), 4 * layer.Experts}
@@ -33,7 +33,7 @@ func sendOrderProgram(in *Instr) (*Program, error) {
 	return prog, nil
 }
 
-// layerOf returns the layer of an instruction that moves its rows.
+// layerOf returns the layer whose rows the instruction moves.
 func layerOf(in *Instr) (primitives.DispatchOp, error) {
 	switch p := in.Prim.(type) {
 	case primitives.DispatchOp:

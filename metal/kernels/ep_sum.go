@@ -25,9 +25,10 @@ func sumProgram(in *Instr) (*Program, error) {
 	if t.DType != graph.F32 {
 		unit = 2
 	} else if p.weight%4 != 0 {
-		function, unit = function+"_2", 2 // rows on the wire begin anywhere
+		function, unit = function+"_2", 2 // rows on the wire may begin at any multiple of 2 bytes
 	}
-	// On the wire values and weights lie in one array, in expert order in two.
+	// On the wire values and weights are in one array; in expert order they are
+	// in two.
 	values, weights := In(0), In(0)
 	place, order := 1, 1
 	rows, step, weightStep, weightFirst := in.Args[0].Type.Shape[0], p.values+p.weight, p.values+p.weight, p.values

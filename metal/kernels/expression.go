@@ -10,29 +10,29 @@ import (
 
 // expression says how an elementwise primitive is computed in Metal.
 type expression struct {
-	// of writes the primitive into a function: it returns an expression for each result,
-	// or an error that is a Refusal.
+	// of writes the primitive into a function: it returns one expression per result. An
+	// error that is a Refusal leaves the instruction to the host.
 	of func(p *part) ([]string, error)
 	// ulps is how far a result may be from the host's, in units in the last place of
-	// float; 0 is equal bits.
+	// float; 0 means equal bits.
 	ulps float64
-	// cancels says that a result may be small where what it is made of is not, so that its
-	// error is one relative to the largest.
+	// cancels says that a result may be small although its operands are not. Its error is
+	// then relative to the largest value.
 	cancels bool
 }
 
-// part is an elementwise instruction in a function that is being written. Floats
-// of all types are computed with as float, as the host does; bool and the integers as
-// what they are.
+// part is an elementwise instruction inside a function that is being written. Floats of
+// all types are computed in float, as the host does; bool and integers are computed in
+// their own types.
 type part struct {
 	prim    graph.Primitive
 	in, out []graph.DType
-	x       []string // variables with the arguments, which may be used any number of times
+	x       []string // variables that hold the arguments; each may be used any number of times
 	text    *flatText
-	index   int // of the parts of the instruction
+	index   int // among the parts of the instruction
 }
 
-// operand is the element type that an operation of equal types computes in.
+// operand returns the element type in which an operation on equal types is computed.
 func (p *part) operand() graph.DType {
 	if len(p.in) > 0 {
 		return p.in[len(p.in)-1]
@@ -42,7 +42,7 @@ func (p *part) operand() graph.DType {
 
 func (p *part) float() bool { return p.operand().IsFloat() }
 
-// metalTypes are how element types are computed with, and stored.
+// metalType says in which Metal types an element type is computed and stored.
 type metalType struct{ value, storage string }
 
 func metalTypeOf(d graph.DType) (metalType, error) {
@@ -65,8 +65,8 @@ func metalTypeOf(d graph.DType) (metalType, error) {
 	return metalType{}, refuse("no elements of %s, only of f32, bf16, f16, i32, u32, u8 and bool", d)
 }
 
-// always is an expression whose verbs are the arguments, in their order; {t} is the
-// type that operands are computed with.
+// always is an expression whose verbs stand for the arguments, in order; {t} stands for
+// the type in which operands are computed.
 func always(format string) func(p *part) ([]string, error) {
 	return func(p *part) ([]string, error) { return p.format(format) }
 }
@@ -81,7 +81,7 @@ func (p *part) format(format string) ([]string, error) {
 	return []string{fmt.Sprintf(format, args...)}, err
 }
 
-// byType is one expression of floats and one of integers.
+// byType uses one expression for floats and another for integers.
 func byType(float, integer string) func(p *part) ([]string, error) {
 	return func(p *part) ([]string, error) {
 		if p.float() {
@@ -91,7 +91,7 @@ func byType(float, integer string) func(p *part) ([]string, error) {
 	}
 }
 
-// ordered compares; bool is compared as the integers 0 and 1 are.
+// ordered is a comparison; bool is compared as the integers 0 and 1.
 func ordered(sign string) expression {
 	return expression{of: func(p *part) ([]string, error) {
 		if p.operand() == graph.Bool {
@@ -101,7 +101,7 @@ func ordered(sign string) expression {
 	}}
 }
 
-// extreme returns the larger or the smaller of two.
+// extreme is the larger or the smaller of two values.
 func extreme(name, ofBool string) expression {
 	return expression{of: func(p *part) ([]string, error) {
 		if p.operand() == graph.Bool {
@@ -111,7 +111,7 @@ func extreme(name, ofBool string) expression {
 	}}
 }
 
-// boolOrInt is of bool and of the bits of integers.
+// boolOrInt uses one expression for bool and another for the bits of integers.
 func boolOrInt(ofBool, ofInt string) expression {
 	return expression{of: func(p *part) ([]string, error) {
 		if p.operand() == graph.Bool {
@@ -121,8 +121,8 @@ func boolOrInt(ofBool, ofInt string) expression {
 	}}
 }
 
-// fullOf is a constant, which is a parameter of the function, so that functions with
-// others are the same.
+// fullOf is a constant. It is a parameter of the function, so that functions that differ
+// only in constants are the same text.
 func fullOf(p *part) ([]string, error) {
 	f, ok := p.prim.(graph.FullOp)
 	if !ok {
@@ -146,7 +146,7 @@ func fullOf(p *part) ([]string, error) {
 	return []string{at}, nil
 }
 
-// twoFloats splits x in two parts whose sum it nearly is.
+// twoFloats splits x into two floats whose sum is close to x.
 func twoFloats(x float64) (high, low uint32) {
 	h := float32(x)
 	l := float32(x - float64(h))

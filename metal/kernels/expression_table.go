@@ -8,10 +8,10 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// expressions are the elementwise primitives by name. Errors of Metal's functions are
-// those of its specification with fast math off, table "accuracy of math functions";
-// to them come those of the host's, which is within half an ulp but for what
-// vector.Exp says.
+// expressions returns the elementwise primitives by name. The errors of Metal's
+// functions are those in its specification with fast math off, table "accuracy of math
+// functions". The host's errors are added: half an ulp, except for what vector.Exp
+// documents.
 func expressions() map[string]expression {
 	return map[string]expression{
 		"full":    {of: fullOf},
@@ -73,7 +73,7 @@ func expressions() map[string]expression {
 	}
 }
 
-// sumOf adds from left to right, and rounds once.
+// sumOf adds from left to right and rounds once.
 func sumOf(p *part) ([]string, error) {
 	if !p.float() {
 		return nil, refuse("sums of cotangents of %s", p.operand())
@@ -92,8 +92,8 @@ func roundOf(p *part) ([]string, error) {
 	return p.format("round(%s)")
 }
 
-// selectOf takes the case that the first argument names; what is out of range names the
-// nearest.
+// selectOf takes the case whose number is the first argument. A number out of range
+// means the nearest case.
 func selectOf(p *part) ([]string, error) {
 	which, cases := p.x[0], p.x[1:]
 	last := len(cases) - 1
@@ -117,7 +117,8 @@ func clampOf(p *part) ([]string, error) {
 	return p.format("minimum(maximum(%[2]s, %[1]s), %[3]s)")
 }
 
-// convertOf is array.Convert. What is narrower than float is rounded where it is kept.
+// convertOf does what array.Convert does. Types narrower than float are rounded when
+// they are stored.
 func convertOf(p *part) ([]string, error) {
 	from, to := p.in[0], p.out[0]
 	t, err := metalTypeOf(to)
@@ -153,8 +154,7 @@ func swigluGradOf(p *part) ([]string, error) {
 	}, nil
 }
 
-// geluOf formats the name of a function, which there is for the approximation too,
-// and the arguments.
+// geluOf formats the name of the exact or the approximate function and the arguments.
 func geluOf(format, exact, approximate string) func(p *part) ([]string, error) {
 	return func(p *part) ([]string, error) {
 		tanh, err := tanhOf(p.prim)

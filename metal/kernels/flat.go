@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// flat serves elementwise instructions, and chains of them, by functions that are made
-// for each.
+// flat serves elementwise instructions and chains of them. Each gets a generated
+// function.
 func flat() Kernel {
 	serves := []string{Fused}
 	var prims []string
@@ -29,14 +29,14 @@ func flat() Kernel {
 	}
 }
 
-// flatBuffers is how many buffers a Metal function takes, and flatParams how many
-// parameters of 4 bytes a launch copies.
+// flatBuffers is how many buffers a Metal function can take, and flatParams how many
+// parameters of 4 bytes one launch can copy.
 const (
 	flatBuffers = 31
 	flatParams  = 1024
 )
 
-// flatProgram writes the function of an instruction.
+// flatProgram writes the function of an instruction and its launch.
 func flatProgram(in *Instr) (*Program, error) {
 	if !in.Flat && len(in.Chain) == 0 {
 		return nil, refuse("is not elementwise")
@@ -86,16 +86,18 @@ func flatProgram(in *Instr) (*Program, error) {
 	return p, nil
 }
 
-// lineThreads is the most threads of a group where each has its own element.
+// lineThreads is the largest threadgroup of functions whose threads each have an element
+// of their own.
 const lineThreads = 256
 
-// line is the grid of a function with a thread for each of n.
+// line returns the grid for n threads.
 func line(n int) (groups, threads [3]int) {
 	each := min(lineThreads, max(32, (n+31)/32*32))
 	return [3]int{(n + each - 1) / each, 1, 1}, [3]int{each, 1, 1}
 }
 
-// rowLen is the number of elements of a row, which is what the first dimension counts.
+// rowLen returns the number of elements of a row, which is one index of the first
+// dimension.
 func rowLen(t graph.Type) int {
 	n := 1
 	for _, s := range t.Shape[1:] {
@@ -109,12 +111,12 @@ type flatWriter struct {
 	*Instr
 	*flatText
 	n      int
-	made   map[int]kept // by buffer, what parts have written
+	made   map[int]kept // by buffer: the values that parts have written
 	loaded map[argumentKey]string
 	ulps   float64
-	narrow float64 // relative error of arguments that are kept in f16 or bf16
+	narrow float64 // relative error of values that are stored in f16 or bf16
 	far    float64 // relative error of the results so far
-	// cancels says that results may be small where what they are made of is not.
+	// cancels says that results may be small although their operands are not.
 	cancels bool
 }
 
@@ -168,8 +170,8 @@ func (f *flatWriter) write() error {
 	return nil
 }
 
-// part writes one part: its arguments, what it computes, and its results as they would be
-// kept in memory.
+// part writes one part: its arguments, its computation, and its results, rounded as they
+// would be in memory.
 func (f *flatWriter) part(index int, in *lowering.Instr) error {
 	p := &part{prim: in.Prim, text: f.flatText, index: index}
 	for _, b := range in.In {
@@ -199,7 +201,7 @@ func (f *flatWriter) part(index int, in *lowering.Instr) error {
 	f.ulps += e.ulps
 	f.far = f.ulps*0x1p-23 + f.narrow
 	for i, d := range p.out {
-		if f.ulps > 0 && (d == graph.BF16 || d == graph.F16) { // a unit off, for parts to come
+		if f.ulps > 0 && (d == graph.BF16 || d == graph.F16) { // a later part may see a value that is one unit off
 			f.narrow += map[graph.DType]float64{graph.BF16: 0x1p-7, graph.F16: 0x1p-10}[d]
 		}
 		x, err := f.rounded(d, results[i])
@@ -211,8 +213,9 @@ func (f *flatWriter) part(index int, in *lowering.Instr) error {
 	return nil
 }
 
-// written returns what a part has written to b. That may be by another name, of the same
-// memory; but so may be an argument of the instruction, which a result has the memory of.
+// written returns the value that a part has written to b, maybe under another name for
+// the same memory. Arguments of the instruction are never such values, even if a result
+// lies in their memory.
 func (f *flatWriter) written(b int) (kept, bool) {
 	v, ok := f.made[b]
 	if ok || slices.Contains(f.Instr.In, b) {
@@ -226,7 +229,7 @@ func (f *flatWriter) written(b int) (kept, bool) {
 	return kept{}, false
 }
 
-// argument returns the variable of a part's argument b.
+// argument returns the variable that holds a part's argument b.
 func (f *flatWriter) argument(in *lowering.Instr, b int) (string, error) {
 	t := f.Operand(b).Type
 	if v, ok := f.written(b); ok {
@@ -258,8 +261,8 @@ func (f *flatWriter) argument(in *lowering.Instr, b int) (string, error) {
 	return v, err
 }
 
-// tolerance adds the errors of the parts, which later parts may make larger relative to
-// their results where these cancel, but hardly beside the largest.
+// tolerance adds up the errors of the parts. A later part that cancels may make an error
+// larger relative to its result, but hardly larger relative to the largest value.
 func (f *flatWriter) tolerance() *Tolerance {
 	if f.ulps == 0 {
 		return &Tolerance{}
@@ -272,7 +275,7 @@ func (f *flatWriter) tolerance() *Tolerance {
 	return t
 }
 
-// wordOf returns the bits of x as element type d, floats widened to f32.
+// wordOf returns the bits of x as element type d; 16-bit floats are widened to f32.
 func wordOf(x float64, d graph.DType) (uint32, error) {
 	if _, err := metalTypeOf(d); err != nil {
 		return 0, err

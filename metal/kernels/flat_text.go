@@ -9,30 +9,30 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// flatText is a function that is being written: arguments are loaded, four elements at
-// a time where they come in fours, every part is computed for each element, and the
-// results are stored. Numbers are parameters, so that the text depends on operations and
-// types alone, and instructions that do the same share a function.
+// flatText is a function that is being written. It loads the arguments, four elements at a
+// time where possible, computes every part for each element, and stores the results. Numbers
+// are parameters, so that the text depends only on operations and types, and instructions that
+// do the same share a function.
 type flatText struct {
-	lanes   int // elements of a thread, 1 or 4
+	lanes   int // elements per thread, 1 or 4
 	ragged  bool
 	head    []string // of the function
 	early   strings.Builder
 	lane    strings.Builder
 	late    strings.Builder
-	gap     strings.Builder // what gap rows have
+	gap     strings.Builder // what is written to gap rows
 	words   []uint32        // the parameters
 	names   int
-	scalars map[string]bool // variables of early, which all elements of a thread share
+	scalars map[string]bool // variables that are the same for all elements of a thread
 	faults  bool
 	buffers int
 }
 
-// The parameters that every function has.
+// The parameters that every function has, in this order.
 const (
 	flatCount   = iota // elements
 	flatWidth          // elements of a row, in ragged functions
-	flatExperts        // whose rows are counted
+	flatExperts        // number of experts whose rows are counted
 	flatAlign
 	flatWords
 )
@@ -41,7 +41,7 @@ func newFlatText(lanes int, ragged bool) *flatText {
 	return &flatText{lanes: lanes, ragged: ragged, words: make([]uint32, flatWords), scalars: map[string]bool{}}
 }
 
-// param adds a parameter and returns the expression of it.
+// param adds a parameter and returns its expression.
 func (t *flatText) param(word uint32) string {
 	t.words = append(t.words, word)
 	return fmt.Sprintf("p[%d]", len(t.words)-1)
@@ -52,14 +52,14 @@ func (t *flatText) name() string {
 	return fmt.Sprintf("v%d", t.names)
 }
 
-// value gives an expression of one element a name.
+// value assigns an expression to a new variable for one element, and returns the variable.
 func (t *flatText) value(kind, e string) string {
 	v := t.name()
 	fmt.Fprintf(&t.lane, "      %s %s = %s;\n", kind, v, e)
 	return v
 }
 
-// before is value of an expression that is the same for all elements.
+// before is value for an expression that is the same for all elements.
 func (t *flatText) before(kind, e string) string {
 	v := t.name()
 	fmt.Fprintf(&t.early, "    %s %s = %s;\n", kind, v, e)
@@ -75,7 +75,7 @@ func (t *flatText) once(x, kind, e string) string {
 	return t.value(kind, e)
 }
 
-// fault records a mistake, once, of the first part that has one; x is an integer.
+// fault records a mistake once, that of the first part that has one. x is an integer.
 func (t *flatText) fault(when string, index int, x string) {
 	t.faults = true
 	to := &t.lane
@@ -88,12 +88,12 @@ func (t *flatText) fault(when string, index int, x string) {
 // argument is how a part reads an argument of the instruction.
 type argument struct {
 	dtype  graph.DType
-	repeat int // of each element before the next, 0 for element by element
-	length int // of what is repeated
+	repeat int // how often each element is repeated before the next one, 0 for no repetition
+	length int // number of elements that are repeated
 	scalar bool
 }
 
-// buffer adds an argument of the function.
+// buffer adds a buffer argument to the function.
 func (t *flatText) buffer(kind, name string) {
 	t.head = append(t.head, fmt.Sprintf("%s %s [[buffer(%d)]]", kind, name, t.buffers))
 	t.buffers++
@@ -107,7 +107,7 @@ func (t *flatText) vector(storage string) string {
 }
 
 // load adds code that reads argument i, whose elements are of type d, and returns the variable
-// of one element.
+// that holds one element.
 func (t *flatText) load(i int, a argument, n int) (string, error) {
 	m, err := metalTypeOf(a.dtype)
 	if err != nil {
@@ -124,7 +124,7 @@ func (t *flatText) load(i int, a argument, n int) (string, error) {
 	case a.scalar, a.repeat > 0 && a.length == 1:
 		return t.before(m.value, value(buffer+"[0]")), nil
 	case a.repeat > 0:
-		// Of four elements, those that are the same or side by side are loaded once.
+		// Of four elements, those that are equal or adjacent are loaded once.
 		same := t.lanes > 1 && a.repeat%t.lanes == 0
 		beside := t.lanes > 1 && a.repeat == 1 && a.length%t.lanes == 0
 		at := "(at + k)"
@@ -152,7 +152,7 @@ func (t *flatText) load(i int, a argument, n int) (string, error) {
 	return t.value(m.value, value(v+"[k]")), nil
 }
 
-// vectorOf loads the elements of a thread and returns the variable with them.
+// vectorOf loads the elements of a thread and returns the variable that holds them.
 func (t *flatText) vectorOf(buffer, storage, at string) string {
 	vector, v := t.vector(storage), t.name()
 	fmt.Fprintf(&t.early, "    %s %s = ((device const %s*)%s)[%s];\n", vector, v, vector, buffer, at)
@@ -178,7 +178,7 @@ func (t *flatText) store(i int, d graph.DType, x string) error {
 	return nil
 }
 
-// rounded returns a variable with e as a value of type d is kept.
+// rounded returns a variable with the value of e as it is stored in type d.
 func (t *flatText) rounded(d graph.DType, e string) (string, error) {
 	m, err := metalTypeOf(d)
 	if d == graph.BF16 || d == graph.F16 {
@@ -187,7 +187,7 @@ func (t *flatText) rounded(d graph.DType, e string) (string, error) {
 	return t.value(m.value, e), err
 }
 
-// function returns the text, and the name that it has for what it says.
+// function returns the text and its name, which is derived from the text.
 func (t *flatText) function() (name, text string) {
 	if t.ragged {
 		t.buffer("device const int*", "counts")

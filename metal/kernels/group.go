@@ -2,16 +2,16 @@ package kernels
 
 import "github.com/gomoe/gomoe/primitives"
 
-// group are the ranks that exchange rows with one, for what is computed of the table
-// [sources, experts] of pairs after drops.
+// group is the ranks that exchange rows with this rank. It serves kernels that compute from
+// the table [sources, experts] of pairs after drops.
 type group struct {
 	members, experts, local int
-	rows                    int // that there is room for
-	sources, params         Arg // buffers of the kernels in group.metal
+	rows                    int // number of rows that there is room for
+	sources, params         Arg // buffer arguments of the kernels in group.metal
 }
 
-// groupOf returns that of the rank, where the instruction's first argument is the table and
-// its result is about rows that some instruction of the plan works on.
+// groupOf returns the rank's group. The instruction's first argument must be the table, and
+// its result must describe rows that some instruction of the plan works on.
 func groupOf(in *Instr) (*group, error) {
 	rows, ok := in.rowsWith(in.Results[0].Buf)
 	if !ok {
@@ -35,10 +35,10 @@ func groupOf(in *Instr) (*group, error) {
 	return g, nil
 }
 
-// maxBytes is how many an OfBytes argument has at most.
+// maxBytes is the largest size of an OfBytes argument.
 const maxBytes = 4096
 
-// fault is that of programs whose status says how many rows there would be.
+// fault is the Fault of programs whose status record says how many rows there would be.
 func (g *group) fault(record [StatusLen]int32) error {
 	if record[0] == StatusClear {
 		return nil

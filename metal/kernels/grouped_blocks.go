@@ -2,12 +2,13 @@ package kernels
 
 import "github.com/gomoe/gomoe/graph"
 
-// matvecRows is up to how many rows, of all ranks, products with weights in blocks have a
-// simdgroup for every few elements. It goes by the rows of the program, which are the same on
-// every mesh, since bits are not those of tiles.
+// matvecRows is the largest number of rows, of all ranks together, for which products with
+// weights in blocks use one simdgroup for every few elements instead of tiles. The number of
+// rows of the program decides, which is the same on every mesh, because the bits differ from
+// those of tiles.
 const matvecRows = 16
 
-// matvecCols is MATVEC_COLS for all of a threadgroup's simdgroups.
+// matvecCols is MATVEC_COLS for all simdgroups of a threadgroup together.
 const matvecCols = 4 * tileThreads / 32
 
 func groupedBlocks() Kernel {
@@ -30,7 +31,8 @@ func dotBlocks() Kernel {
 	}
 }
 
-// blocksTolerance is of what the host rounds: rows to 8 bits for each block of weights.
+// blocksTolerance allows for the host's rounding: it rounds rows to 8 bits for each block of
+// weights.
 func blocksTolerance() Tolerance {
 	return Tolerance{OfMax: 2e-2, Why: "the host rounds rows to 8 bits, and multiplies integers; the device multiplies with rows as they are, with the bits of a product with the weights' elements in f32"}
 }
@@ -87,7 +89,8 @@ func groupedBlocksProgram(in *Instr) (*Program, error) {
 	return p, nil
 }
 
-// codes are the function constants of the element types of a product's operands and result.
+// codes returns the function constants for the element types of a product's operands and
+// result.
 func codes(a, b, c graph.DType) (map[int]any, error) {
 	out := map[int]any{}
 	for i, d := range []graph.DType{a, b, c} {

@@ -1,7 +1,7 @@
 package kernels
 
-// groupedMatmul is experts' rows times their matrices: the product of a layer of experts,
-// and, with the matrices transposed, the cotangent of the rows.
+// groupedMatmul serves products of experts' rows with the experts' matrices: the layer of
+// experts itself, and, with the matrices transposed, the cotangent of the rows.
 func groupedMatmul() Kernel {
 	return Kernel{
 		Name: "grouped_matmul", Serves: []string{"grouped_matmul"}, Primitives: []string{"grouped_matmul"},
@@ -24,12 +24,13 @@ func groupedMatmulProgram(in *Instr) (*Program, error) {
 	return groupedRows(in, o)
 }
 
-// groupedOperands are rows of deep elements, and matrices with so many columns. Of these
-// it has strides: from one column to the next, along the sum, and between experts', which
-// is 0 where all rows are multiplied with one matrix.
+// groupedOperands are rows of deep elements, and matrices with cols columns. line, step
+// and expert are the strides in the matrices: from one column to the next, along the sum,
+// and from one expert to the next. expert is 0 if all rows are multiplied with the same
+// matrix.
 type groupedOperands struct{ cols, deep, line, step, expert int }
 
-// groupedRows multiplies argument 0, experts' rows, with argument 1.
+// groupedRows multiplies argument 0, which holds experts' rows, with argument 1.
 func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	x, w, y := in.Args[0], in.Args[1], in.Results[0]
 	if !in.Ragged() || !x.Ragged || !y.Ragged {
@@ -37,7 +38,8 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	}
 	rows := x.Type.Shape[0]
 	t := tilingOf(rowsPerExpert(in))
-	// Every expert may have a tile that is not full, but none has more tiles than rows.
+	// Every expert may have a tile that is not full, but there are never more tiles than
+	// rows.
 	tiles := min(rows, (rows+in.Experts()*(t.rows-1))/t.rows)
 	if tiles == 0 || o.cols == 0 {
 		return &Program{}, nil
@@ -52,8 +54,8 @@ func groupedRows(in *Instr, o groupedOperands) (*Program, error) {
 	return &Program{Launches: []Launch{l}}, nil
 }
 
-// rowsPerExpert returns how many rows an expert of the rank has if all have as many. There
-// may be room for more, since any rank may get all.
+// rowsPerExpert returns how many rows each of the rank's experts has if the load is even.
+// There may be room for more, because a single rank may receive all rows.
 func rowsPerExpert(in *Instr) int {
 	b := in.plan.Bufs[in.Args[0].Buf]
 	return b.Global.Shape[0] / in.Mesh.Parts(b.Spec.At(0)) / max(in.Experts(), 1)

@@ -1,6 +1,7 @@
 package kernels
 
-// groupedOuter is sums of outer products of experts' rows: the gradient of the matrices.
+// groupedOuter serves sums of outer products of experts' rows: the gradient of the
+// matrices.
 func groupedOuter() Kernel {
 	return Kernel{
 		Name: "grouped_outer", Serves: []string{"grouped_outer"}, Primitives: []string{"grouped_outer"},
@@ -15,15 +16,15 @@ func groupedOuterProgram(in *Instr) (*Program, error) {
 	return groupedSums(in, w[1], w[2], 1)
 }
 
-// groupedSums sums the outer products of arguments 0 and 1, rows of x and y elements, over
-// the rows of so many experts each.
+// groupedSums sums the outer products of arguments 0 and 1, which hold rows of x and of y
+// elements, over the rows of each expert.
 func groupedSums(in *Instr, x, y, experts int) (*Program, error) {
 	if !in.Ragged() || !in.Args[0].Ragged || !in.Args[1].Ragged {
 		return nil, refuse("rows that are no experts'")
 	}
 	first, second, rows, cols, row, col := 0, 1, x, y, y, 1
 	if y < x && y <= fewRows {
-		// The transposed sums, so that those that are few are the rows.
+		// The transposed sums, so that the smaller dimension becomes the rows.
 		first, second, rows, cols, row, col = 1, 0, y, x, 1, y
 	}
 	if rows == 0 || cols == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// around returns the numbers of elements before, along and behind an axis.
+// around returns the numbers of elements before, along and after an axis.
 func around(t graph.Type, axis int) (outer, n, inner int) {
 	outer, inner = 1, 1
 	for d, s := range t.Shape {
@@ -21,18 +21,18 @@ func around(t graph.Type, axis int) (outer, n, inner int) {
 	return outer, t.Shape[axis], inner
 }
 
-// indexLaunch is a launch of indices.metal with a thread for each of n.
+// indexLaunch returns a launch of a function of indices.metal with n threads.
 func indexLaunch(function string, n int, args ...Arg) Launch {
 	l := Launch{Source: Source{File: "indices.metal"}, Function: function, Args: args}
 	l.Groups, l.Threads = line(n)
 	return l
 }
 
-// checkThreads is the threadgroup that checks indices.
+// checkThreads is the size of the threadgroup that checks indices.
 const checkThreads = 256
 
-// checked is the launch that finds the first of argument i, n indices, below lo or not
-// below hi.
+// checked returns the launch that finds the first of the n indices in argument i that is
+// not in [lo, hi).
 func checked(i, n, lo, hi int) Launch {
 	l := indexLaunch("check_indices", 1, In(i), Status(), Params(n, lo, hi))
 	l.Groups, l.Threads = [3]int{1, 1, 1}, [3]int{checkThreads, 1, 1}
@@ -40,9 +40,10 @@ func checked(i, n, lo, hi int) Launch {
 	return l
 }
 
-// listed are launches that make lists of those of argument i, n indices, that name each
-// of size places, in their order, in scratch 0 and 1: where the list of each place begins
-// and what follows each index; n is the end of a list.
+// listed returns the launches that make, for each of size places, the list of the indices
+// in argument i that name this place, in their order. Argument i has n indices. Scratch 0
+// holds the beginning of each place's list, scratch 1 the successor of each index; n ends
+// a list.
 func listed(i, n, size int) (ls []Launch, scratch []int) {
 	p := Params(size, n)
 	ls = []Launch{
@@ -53,7 +54,7 @@ func listed(i, n, size int) (ls []Launch, scratch []int) {
 	return ls, []int{4 * max(size, 1), 4 * max(n, 1)}
 }
 
-// indexFunctions are those of indices.metal.
+// indexFunctions returns the functions of indices.metal.
 func indexFunctions() []Function {
 	return []Function{
 		{Name: "check_indices", Threads: checkThreads, Memory: 4 * checkThreads},
@@ -61,7 +62,7 @@ func indexFunctions() []Function {
 	}
 }
 
-// idFault is the host's error for an id, of argument i, below 0 or not below n.
+// idFault returns the host's error for an id in argument i that is not in [0, n).
 func (in *Instr) idFault(i, n int) func([StatusLen]int32) error {
 	ids, spec := in.Args[i].Type, in.plan.Bufs[in.Args[i].Buf].Spec
 	a := in.host()
@@ -70,19 +71,19 @@ func (in *Instr) idFault(i, n int) func([StatusLen]int32) error {
 	}
 }
 
-// rangeFault is that for an index.
+// rangeFault returns the host's error for an index that is out of range.
 func rangeFault(n int) func([StatusLen]int32) error {
 	return func(r [StatusLen]int32) error { return primitives.GatherOp{}.OutOfRange(r[1], int(r[0]), n) }
 }
 
-// axisFault is that for indices of type t along an axis of n.
+// axisFault returns the host's error for indices of type t along an axis of n elements.
 func axisFault(t graph.Type, axis, n int) func([StatusLen]int32) error {
 	return func(r [StatusLen]int32) error {
 		return primitives.TakeAlongAxisOp{Axis: axis}.OutOfRange(t, r[1], int(r[0]), n)
 	}
 }
 
-// sized are functions of several element sizes.
+// sized returns functions that exist for several element sizes.
 func sized(sizes []int, names ...string) []Function {
 	var fs []Function
 	for _, name := range names {

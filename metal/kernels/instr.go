@@ -9,16 +9,16 @@ import (
 
 // Instr is an instruction of a plan on one rank, with what a kernel needs to know.
 type Instr struct {
-	*lowering.Instr // not Kernel, nor what else only the host uses
+	*lowering.Instr // do not use Kernel or other fields that are for the host only
 	Args, Results   []Operand
 	// Zones is the buffer with the rows in use of each local expert, i32[experts], if an
-	// argument or a result is ragged; its Type is the zero one otherwise.
+	// argument or a result is ragged. Otherwise its Type is the zero Type.
 	Zones Operand
 	Mesh  sharding.Mesh
 
 	rank int
-	// along are the axes of which the rank's index was asked for, and alone says that the
-	// rank itself was: other ranks may have another kernel.
+	// along lists the axes along which a kernel asked for the rank's index. alone says that
+	// it asked for the rank itself. Other ranks may then need another kernel.
 	along [][]string
 	alone bool
 	plan  *lowering.Plan
@@ -26,9 +26,9 @@ type Instr struct {
 
 // Operand is an argument or a result of an instruction.
 type Operand struct {
-	Type   graph.Type // local; of ragged rows, all that there is room for
+	Type   graph.Type // local type; of ragged rows, all that there is room for
 	Ragged bool
-	Buf    int // of the plan
+	Buf    int // number of the plan's buffer
 }
 
 // Of returns instruction i of a plan as rank sees it.
@@ -46,20 +46,21 @@ func Of(p *lowering.Plan, i, rank int) *Instr {
 	return in
 }
 
-// Operand returns a buffer of the plan, such as those of a fused instruction's parts.
+// Operand returns a buffer of the plan, such as an operand of a part of a fused instruction.
 func (in *Instr) Operand(b int) Operand {
 	return Operand{in.plan.Bufs[b].Type, in.plan.Bufs[b].Spec.Ragged != nil, b}
 }
 
-// Root returns the buffer that has the memory of b; parts of a fused instruction name
-// values by any buffer of the same memory. A result may have the memory of an argument, too,
-// so that a buffer of In is that argument whatever its root is.
+// Root returns the buffer that owns the memory of b. Parts of a fused instruction may name a
+// value by any buffer of the same memory. A result may lie in the memory of an argument too,
+// so a buffer of In is that argument whatever its root is.
 func (in *Instr) Root(b int) int { return in.plan.Root(b) }
 
-// Ragged reports whether rows in use are counted.
+// Ragged reports whether the instruction works on ragged rows.
 func (in *Instr) Ragged() bool { return in.Instr.Zones >= 0 }
 
-// Experts returns the number of the rank's experts whose rows are counted, 0 without.
+// Experts returns the number of the rank's experts whose rows are counted, 0 if there are
+// none.
 func (in *Instr) Experts() int {
 	if !in.Ragged() {
 		return 0
@@ -67,7 +68,7 @@ func (in *Instr) Experts() int {
 	return in.Zones.Type.Len()
 }
 
-// Index returns the rank's index along axes, the first varying slowest.
+// Index returns the rank's index along axes; the first axis varies slowest.
 func (in *Instr) Index(axes []string) int {
 	in.along = append(in.along, axes)
 	return in.Mesh.Index(in.rank, axes)
@@ -79,7 +80,7 @@ func (in *Instr) Rank() int {
 	return in.rank
 }
 
-// fits reports whether rank has the kernel that was built for in.
+// fits reports whether the kernel that was built for in also serves rank.
 func (in *Instr) fits(rank int) bool {
 	for _, axes := range in.along {
 		if in.Mesh.Index(rank, axes) != in.Mesh.Index(in.rank, axes) {
@@ -89,5 +90,5 @@ func (in *Instr) fits(rank int) bool {
 	return !in.alone || rank == in.rank
 }
 
-// host returns what the host's errors say of the rank. The kernel does not depend on it.
+// host returns what the host's errors say of the rank; the kernel does not depend on it.
 func (in *Instr) host() *exec.Args { return &exec.Args{Mesh: in.Mesh, Rank: in.rank} }

@@ -10,44 +10,46 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Fused is what Kernel.Serves calls instructions of several parts, whatever these are.
+// Fused stands in Kernel.Serves for all instructions of several parts, whatever the parts
+// are.
 const Fused = "fused"
 
 // Kernel serves instructions of one kind.
 type Kernel struct {
-	Name string // of the concept, and of its files
-	// Serves are the names of the instructions, Fused for those of several parts, and
-	// Primitives what they come from.
+	Name string // of the concept; also the name of its files
+	// Serves lists the names of the instructions that the kernel serves, with Fused for
+	// instructions of several parts. Primitives lists the primitives that they come from.
 	Serves, Primitives []string
 	Doc                string // what it does, in one line
-	// Functions are those of the source that launches use, with what each takes.
+	// Functions lists the functions of the source that launches use, with their limits.
 	Functions []Function
-	// Build returns what the device does for an instruction of one of these names. An
-	// error that is a Refusal leaves the instruction to the host.
+	// Build returns what the device does for an instruction with one of these names. If the
+	// error is a Refusal, the host runs the instruction.
 	Build func(in *Instr) (*Program, error)
-	// Tolerance is how far results may be from the host kernel's, where the Program does
-	// not say it.
+	// Tolerance is how far results may be from the host kernel's, unless the Program has a
+	// Tolerance of its own.
 	Tolerance Tolerance
 }
 
-// Function is a kernel of a source.
+// Function is one kernel function of a source.
 type Function struct {
 	Name string
-	// Threads is the largest threadgroup that it is launched with, and Memory its
+	// Threads is the largest threadgroup that the function is launched with, and Memory its
 	// threadgroup memory in bytes.
 	Threads, Memory int
 }
 
-// Tolerance bounds the difference of a result from the host kernel's: for each element,
-// Absolute + Relative · |want| + OfMax · the largest |want| of the result. Elements of f16
-// and bf16 may be one unit in the last place farther off, which is where a small difference
-// before rounding shows, unless all is zero: that is equal bits, with any NaN for a NaN.
+// Tolerance bounds the difference of a result from the host kernel's result. For each
+// element it is Absolute + Relative · |want| + OfMax · the largest |want| of the result.
+// Elements of f16 and bf16 may differ by one more unit in the last place, because a small
+// difference before rounding can become one. If all fields are zero, the bits must be
+// equal; any NaN equals any NaN.
 type Tolerance struct {
 	Absolute, Relative, OfMax float64
-	Why                       string // what makes results differ
+	Why                       string // why results differ
 }
 
-// Refusal is the error of an instruction that a kernel does not do: it says why.
+// Refusal is the error for an instruction that a kernel does not serve. It says why.
 type Refusal struct{ Why string }
 
 func (r *Refusal) Error() string { return r.Why }
@@ -55,8 +57,8 @@ func (r *Refusal) Error() string { return r.Why }
 // refuse returns a Refusal.
 func refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
 
-// Build returns what the device does for an instruction. An error that is a Refusal,
-// which also says that there is no kernel, leaves it to the host.
+// Build returns what the device does for an instruction. If the error is a Refusal, which
+// includes the case that there is no kernel, the host runs the instruction.
 func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -96,7 +98,7 @@ func Build(in *Instr) (p *Program, by *Kernel, err error) {
 	return p, by, nil
 }
 
-// serving are the kernels by the names that they serve, the first of All for each.
+// serving maps the name of an instruction to the first kernel of All that serves it.
 var serving = sync.OnceValue(func() map[string]*Kernel {
 	by := map[string]*Kernel{}
 	for _, k := range slices.Backward(All()) {
@@ -107,7 +109,7 @@ var serving = sync.OnceValue(func() map[string]*Kernel {
 	return by
 })
 
-// float returns the suffix of functions for an element type: f32, f16 or bf16.
+// float returns the function suffix for a float type: f32, f16 or bf16.
 func float(d graph.DType) (string, error) {
 	switch d {
 	case graph.F32, graph.F16, graph.BF16:

@@ -1,23 +1,24 @@
 package kernels
 
-// Program is what a device does for one instruction: launches, one after another, each
-// of which sees all that those before have written.
+// Program is what a device does for one instruction: launches that run one after another.
+// Each sees everything that earlier launches have written.
 type Program struct {
 	Launches []Launch
-	// Scratch are the sizes in bytes of memory that the launches share, which holds
-	// anything before the first.
+	// Scratch are the sizes in bytes of memory that the launches share. Its contents are
+	// undefined before the first launch.
 	Scratch []int
-	// Fault explains a record that a launch has written to its Status argument; nil
-	// where there is none. The error says what the host kernel's would.
+	// Fault explains a record that a launch has written to its Status argument. It is nil
+	// if no launch has one. The error is the one that the host kernel would return.
 	Fault func(record [StatusLen]int32) error
 	// Tolerance is how far results may be from the host kernel's, if that depends on more
-	// than the Kernel; nil is the Kernel's.
+	// than the Kernel. Nil means the Kernel's Tolerance.
 	Tolerance *Tolerance
 }
 
-// StatusLen is the length of a status record, i32, which holds StatusClear before the
-// first launch of each step. A kernel that finds a mistake in its arguments brings
-// element 0 down to the place of it, by an atomic minimum, so that the first is reported.
+// StatusLen is the length of a status record, i32[StatusLen]. Every element is
+// StatusClear before the first launch of each step. A kernel that finds a mistake in its
+// arguments lowers element 0 to the position of the mistake, by an atomic minimum, so
+// that the first mistake is reported.
 const StatusLen = 4
 
 // StatusClear is what each element of a status record is while there is no mistake.
@@ -27,30 +28,30 @@ const StatusClear int32 = 1<<31 - 1
 type Launch struct {
 	Source   Source
 	Function string
-	// Constants are the values of function constants, by index: bool, int32, uint32 or
-	// float32.
+	// Constants are the values of function constants by index. A value is a bool, int32,
+	// uint32 or float32.
 	Constants map[int]any
-	// Args are the kernel's buffers, from index 0 on.
+	// Args are the kernel's buffers, in the order of their indices, from 0.
 	Args []Arg
-	// Memory are the lengths in bytes of threadgroup memory arguments, from index 0 on,
-	// multiples of 16.
+	// Memory are the lengths in bytes of the threadgroup memory arguments, from index 0.
+	// They are multiples of 16.
 	Memory []int
-	// Groups is the grid in threadgroups, Threads the size of one. Without any group
-	// there is no launch.
+	// Groups is the grid in threadgroups, and Threads the size of a threadgroup. If
+	// Groups has a zero, nothing is launched.
 	Groups, Threads [3]int
 }
 
-// Source is the text that has a kernel: a file of this package, or text that was made.
+// Source is the text that contains a kernel: a file of this package, or generated text.
 type Source struct {
 	File string // such as rope.metal
-	Made string // functions, in a library with those of all other made texts of a plan; begins without includes
+	Made string // generated functions, without #include lines; all generated texts of a plan become one library
 }
 
-// Arg is a buffer of a launch.
+// Arg is a buffer argument of a launch.
 type Arg struct {
 	Kind  ArgKind
 	Index int    // of In, Out or Scratch
-	Bytes []byte // at most 4096, which the launch copies
+	Bytes []byte // at most 4096 bytes; the launch copies them
 }
 
 // ArgKind says what an Arg is.
@@ -65,17 +66,17 @@ const (
 	OfBytes                  // Bytes
 )
 
-// In is argument i of the instruction.
+// In returns argument i of the instruction.
 func In(i int) Arg { return Arg{Kind: OfIn, Index: i} }
 
-// Out is result i of the instruction.
+// Out returns result i of the instruction.
 func Out(i int) Arg { return Arg{Kind: OfOut, Index: i} }
 
-// Zones are the rows in use of each local expert, i32[experts].
+// Zones returns the rows in use of each local expert, i32[experts].
 func Zones() Arg { return Arg{Kind: OfZones} }
 
-// Scratch is memory i of Program.Scratch.
+// Scratch returns memory i of Program.Scratch.
 func Scratch(i int) Arg { return Arg{Kind: OfScratch, Index: i} }
 
-// Status is the instruction's status record.
+// Status returns the instruction's status record.
 func Status() Arg { return Arg{Kind: OfStatus} }

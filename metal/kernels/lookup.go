@@ -8,7 +8,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// lookup serves what reads elements at indices.
+// lookup serves operations that read elements at indices.
 func lookup() Kernel {
 	return Kernel{
 		Name:       "lookup",
@@ -66,7 +66,7 @@ func lookupProgram(in *Instr) (*Program, error) {
 	}, nil
 }
 
-// storedOne returns the bits of 1 as an element of at most 4 bytes.
+// storedOne returns the bits of 1 in element type d, which has at most 4 bytes.
 func storedOne(d graph.DType) (uint32, error) {
 	if d.Size() > 4 || d.IsBlock() {
 		return 0, refuse("makes elements of %s", d)

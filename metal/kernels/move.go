@@ -7,19 +7,19 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// box is a box of elements in two layouts: the element at index i lies at off + Σ
-// i_d·stride_d in each. Strides may be 0 or, of the source, negative.
+// box is a box of elements in two layouts. In each, the element at index i lies at off
+// + Σ i_d·stride_d. Strides may be 0 or, in the source, negative.
 type box struct {
 	shape              []int
 	to, from           []int
 	toBegin, fromBegin int
 }
 
-// moveRank is the most dimensions that a box has, when those are joined that lie behind
-// each other in both layouts.
+// moveRank is the largest number of dimensions of a box, after dimensions that are
+// contiguous in both layouts have been joined.
 const moveRank = 8
 
-// joined returns the box with as few dimensions as it can have.
+// joined returns the same box with as few dimensions as possible.
 func (b box) joined() box {
 	j := box{toBegin: b.toBegin, fromBegin: b.fromBegin}
 	for d, n := range b.shape {
@@ -36,17 +36,18 @@ func (b box) joined() box {
 	return j
 }
 
-// moveKind is what else a move does.
+// moveKind says what a move does beside copying.
 type moveKind string
 
 const (
 	movePlain  moveKind = ""
 	moveRagged moveKind = "ragged_"
-	moveFrom   moveKind = "from_" // beginning where scratch says, besides
+	moveFrom   moveKind = "from_" // also begins where scratch memory says
 	moveTo     moveKind = "to_"
 )
 
-// move is the launch that copies a box of elements of d from source to destination.
+// move returns the launch that copies a box of elements of type d from source to
+// destination.
 func (in *Instr) move(b box, d graph.DType, destination, source, extra Arg, kind moveKind) (Launch, error) {
 	if d.IsBlock() {
 		return Launch{}, refuse("moves blocks of %s", d)
@@ -73,8 +74,8 @@ func (in *Instr) move(b box, d graph.DType, destination, source, extra Arg, kind
 	return l, nil
 }
 
-// boxes is the program that makes the result of boxes, each of the argument at the same
-// place.
+// boxes returns the program that copies the boxes to the result. Each box comes from
+// the argument at the same position in args.
 func (in *Instr) boxes(bs []box, args []int) (*Program, error) {
 	p := &Program{}
 	out := in.Results[0].Type
@@ -98,7 +99,7 @@ func (in *Instr) boxes(bs []box, args []int) (*Program, error) {
 	return p, nil
 }
 
-// moveFunctions are the functions of move.metal.
+// moveFunctions returns the functions of move.metal.
 func moveFunctions() []Function {
 	var fs []Function
 	for _, kind := range []moveKind{movePlain, moveRagged, moveFrom, moveTo} {

@@ -26,7 +26,8 @@ func normTolerance() Tolerance {
 	return Tolerance{Relative: 2e-6, OfMax: 1e-6, Why: "sums in f32, the host's in f64"}
 }
 
-// columnFunctions are functions that sum over rows, and what adds the chunks' sums.
+// columnFunctions returns functions that sum over rows, and the function that adds
+// the chunks' sums.
 func columnFunctions(names ...string) []Function {
 	var out []Function
 	for _, t := range []string{"f32", "f16", "bf16"} {
@@ -38,7 +39,7 @@ func columnFunctions(names ...string) []Function {
 	return out
 }
 
-// normProgram launches a norm of that kind, or a gradient.
+// normProgram returns the launches of a norm of that kind, or of its gradient.
 func normProgram(in *Instr, kind string) (*Program, error) {
 	x := in.Args[0].Type
 	suffix, err := float(x.DType)

@@ -6,11 +6,11 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// threadgroupMemory is how many bytes of it a threadgroup has at most.
+// threadgroupMemory is the largest threadgroup memory of a threadgroup, in bytes.
 const threadgroupMemory = 32 << 10
 
-// memory returns the lengths of one argument of threadgroup memory with so many elements
-// of 4 bytes, for what is said.
+// memory returns the lengths of one threadgroup memory argument of that many 4-byte words. The
+// error says that what does not fit.
 func memory(words int, what string) ([]int, error) {
 	n := (4*words + 15) / 16 * 16
 	if n > threadgroupMemory {
@@ -20,25 +20,26 @@ func memory(words int, what string) ([]int, error) {
 }
 
 const (
-	// oneSegment is up to how many pairs one simdgroup does alone, which saves two
-	// launches.
+	// oneSegment is the largest number of pairs that one simdgroup handles alone, which saves
+	// two launches.
 	oneSegment = 512
-	// mostSegments is the number of segments that more pairs are cut into.
+	// mostSegments is the number of segments that a larger number of pairs is cut into.
 	mostSegments = 1024
 )
 
-// pairs are the choices of a rank's tokens, cut into segments of which a simdgroup does
-// each: see histogram.metal.
+// pairs are the choices of a rank's tokens, cut into segments. One simdgroup handles one
+// segment: see histogram.metal.
 type pairs struct {
-	n, stride int // of elements: expert of pair i is at i·stride
+	n, stride int // in elements: the expert of pair i is at i·stride
 	experts   int
-	each      int // pairs of a segment
+	each      int // pairs per segment
 	segments  int
 	suffix    string // of functions for the element type
 	bins      []int  // threadgroup memory
 }
 
-// pairsOf returns those of t, which are i32 or i64, stride of them for each pair.
+// pairsOf returns the pairs of an operand of type t, i32 or i64, with stride elements per
+// pair.
 func pairsOf(t graph.Type, stride, experts int) (*pairs, error) {
 	p := &pairs{n: t.Len() / stride, stride: stride, experts: experts, suffix: "_" + t.DType.String()}
 	if t.DType != graph.I32 && t.DType != graph.I64 {
@@ -54,25 +55,26 @@ func pairsOf(t graph.Type, stride, experts int) (*pairs, error) {
 	return p, nil
 }
 
-// params returns the struct pairs_params.
+// params returns the parameters struct pairs_params.
 func (p *pairs) params() Arg {
 	return Params(p.n, p.each, p.segments, p.stride, 0, p.experts, uint32(bits.Len(uint(p.experts-1))))
 }
 
-// counts is the size in bytes of the counts of all segments.
+// counts returns the size in bytes of the counts of all segments.
 func (p *pairs) counts() int { return 4 * p.experts * p.segments }
 
-// histogram counts ids in segments, which scan then makes the pairs in the segments before,
-// and totals those in all. counts, which both have, is expert by expert. file has the
-// functions.
+// histogram returns the launches that count ids per segment. A scan then turns counts into the
+// number of pairs in earlier segments, and sets totals to the number in all segments. counts
+// and totals are ordered by expert. file contains the functions.
 func (p *pairs) histogram(file string, ids, counts, totals Arg) []Launch {
 	return []Launch{p.launch(file, "histogram"+p.suffix, ids, counts), p.scan(file, counts, totals)}
 }
 
-// scanTogether is how many lines are scanned by one threadgroup, a simdgroup each.
+// scanTogether is how many lines one threadgroup scans, with one simdgroup each.
 const scanTogether = 4
 
-// scan makes counts of segments the pairs in those before, and totals the pairs in all.
+// scan returns the launch that turns counts of segments into the counts of earlier segments,
+// and sets totals.
 func (p *pairs) scan(file string, counts, totals Arg) Launch {
 	return Launch{
 		Source: Source{File: file}, Function: "scan_lines",
@@ -81,8 +83,7 @@ func (p *pairs) scan(file string, counts, totals Arg) Launch {
 	}
 }
 
-// launch returns that of a kernel of which a simdgroup does each segment; the last argument is
-// params.
+// launch returns a launch with one simdgroup per segment. The last argument is params.
 func (p *pairs) launch(file, function string, args ...Arg) Launch {
 	return Launch{
 		Source: Source{File: file}, Function: function, Args: append(args, p.params()),
@@ -90,7 +91,7 @@ func (p *pairs) launch(file, function string, args ...Arg) Launch {
 	}
 }
 
-// pairFunctions are those of histogram and scan.
+// pairFunctions returns the functions of histogram and scan, and more.
 func pairFunctions(more ...Function) []Function {
 	return append([]Function{
 		{"histogram_i32", 32, threadgroupMemory}, {"histogram_i64", 32, threadgroupMemory}, {"scan_lines", 32 * scanTogether, 0},

@@ -7,10 +7,10 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// Parameters that several primitives of one kernel have. A primitive without them
-// is a mistake in a kernel's list.
+// These functions return parameters that several primitives of one kernel have. A
+// primitive without them is a mistake in a kernel's list.
 
-// axisOf returns the axis of a softmax or of what is made like it.
+// axisOf returns the axis of softmax and similar primitives.
 func axisOf(p graph.Primitive) (int, error) {
 	switch p := p.(type) {
 	case primitives.SoftmaxOp:
@@ -27,7 +27,7 @@ func axisOf(p graph.Primitive) (int, error) {
 	return 0, without(p, "axis")
 }
 
-// epsOf returns the epsilon of a norm.
+// epsOf returns the epsilon of a norm or of its gradient.
 func epsOf(p graph.Primitive) (float64, error) {
 	switch p := p.(type) {
 	case primitives.RMSNormOp:
@@ -57,7 +57,7 @@ func attentionOf(p graph.Primitive) (primitives.AttentionOp, error) {
 	return primitives.AttentionOp{}, without(p, "scale")
 }
 
-// tanhOf returns whether a GELU is the approximate one.
+// tanhOf reports whether a GELU is the approximate one.
 func tanhOf(p graph.Primitive) (bool, error) {
 	switch p := p.(type) {
 	case primitives.GELUOp:
@@ -68,7 +68,7 @@ func tanhOf(p graph.Primitive) (bool, error) {
 	return false, without(p, "tanh")
 }
 
-// transposeOf returns whether a product with experts' matrices takes them transposed.
+// transposeOf reports whether a product with experts' matrices takes them transposed.
 func transposeOf(p graph.Primitive) (bool, error) {
 	if p, ok := p.(primitives.GroupedMatMulOp); ok {
 		return p.Transpose, nil

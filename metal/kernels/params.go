@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// Params is an Arg with a struct of 4-byte fields, in this order: int, int32, uint32,
-// float32, float64 (rounded to float32) and bool (0 or 1). A number that does not fit
-// ends Build, which refuses the instruction then.
+// Params returns an Arg that holds a struct of 4-byte fields, in this order. A field
+// is an int, int32, uint32, float32, float64 (rounded to float32) or bool (0 or 1).
+// If a number does not fit, Params panics, and Build returns a Refusal.
 func Params(fields ...any) Arg {
 	var b []byte
 	put := func(x uint32) { b = binary.LittleEndian.AppendUint32(b, x) }
@@ -40,5 +40,5 @@ func Params(fields ...any) Arg {
 	return Arg{Kind: OfBytes, Bytes: b}
 }
 
-// wide is what Params panics with, and Build recovers from.
+// wide is the value that Params panics with and that Build recovers.
 type wide int

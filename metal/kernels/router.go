@@ -26,9 +26,11 @@ func router() Kernel {
 }
 
 const (
-	// routerTogether is how many tokens a threadgroup serves at most, a simdgroup each.
+	// routerTogether is the largest number of tokens per threadgroup, with one
+	// simdgroup each.
 	routerTogether = 4
-	// routerMemory is up to how many bytes of threadgroup memory it serves several for.
+	// routerMemory is the most threadgroup memory, in bytes, with which a threadgroup
+	// serves several tokens.
 	routerMemory = 16 << 10
 )
 

@@ -2,12 +2,12 @@ package kernels
 
 import "github.com/gomoe/gomoe/graph"
 
-// teamRoom is the threadgroup memory in bytes of what the threads of a row tell each
-// other: a number for each of 32 simdgroups.
+// teamRoom is the threadgroup memory, in bytes, through which the threads of a row exchange
+// data: one number for each of 32 simdgroups.
 const teamRoom = 32 * 4
 
-// team returns how many threads do a row of n elements: few where it is short, since
-// then a simdgroup needs no memory to sum. It depends on the row alone.
+// team returns how many threads work on a row of n elements. Short rows have few, because a
+// single simdgroup needs no memory to sum. The number depends on n alone.
 func team(n int) int {
 	if n <= 1024 {
 		return 32
@@ -15,8 +15,8 @@ func team(n int) int {
 	return 256
 }
 
-// lines are the lines along an axis of a value, `inner` elements from one to the next
-// of a line, as kernels of rows take them.
+// lines are the lines of a value along an axis, as kernels of rows take them. inner is the
+// distance between neighbouring elements of a line.
 type lines struct{ count, n, inner int }
 
 // linesOf returns the lines of a type along an axis.
@@ -25,8 +25,9 @@ func linesOf(t graph.Type, axis int) lines {
 	return lines{outer * inner, n, inner}
 }
 
-// raggedness are the fields that row_kind of rows.metal takes, for a value with that many rows of a kernel, and
-// the argument with the counts: anything where there are none.
+// raggedness returns the fields that row_kind of rows.metal takes for a value with that many
+// rows, and the argument with the counts. If there are no counts, the argument is a
+// placeholder.
 func (in *Instr) raggedness(rows int) (fields []any, zones Arg) {
 	if !in.Ragged() {
 		return []any{0, 1, 1}, Params(0)

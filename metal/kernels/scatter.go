@@ -7,8 +7,8 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// scatter serves what adds elements to the places that indices name. Each place has one
-// thread, which adds in the order of the indices, as the host does.
+// scatter serves operations that add elements to the places that indices name. Each
+// place has one thread, which adds in the order of the indices, as the host does.
 func scatter() Kernel {
 	fs := indexFunctions()
 	for _, d := range []string{"f32", "bf16", "f16", "i32", "u32", "u8"} {
@@ -65,7 +65,7 @@ func scatterProgram(in *Instr) (*Program, error) {
 		_, n, inner := around(out, p.Axis)
 		count := in.Args[1].Type.Len()
 		ls, scratch := listed(1, count, n)
-		zeros := in.Index(in.plan.Bufs[in.Args[1].Buf].Spec.Axes()) != 0 // whose sum is pending
+		zeros := in.Index(in.plan.Bufs[in.Args[1].Buf].Spec.Axes()) != 0 // the result is a pending sum
 		ls = append(append([]Launch{checked(1, count, 0, n)}, ls...),
 			launch("add_lists", In(0), In(2), Scratch(0), Scratch(1), Out(0), Params(out.Len(), max(n, 1), max(inner, 1), count, zeros)))
 		t := &Tolerance{}

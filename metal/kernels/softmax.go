@@ -21,7 +21,8 @@ func logSoftmax() Kernel {
 	}
 }
 
-// lineFunctions are functions that do a line per threadgroup, of each float type.
+// lineFunctions returns functions that handle one line per threadgroup, for each
+// float type.
 func lineFunctions(names ...string) []Function {
 	var out []Function
 	for _, name := range names {
@@ -32,8 +33,8 @@ func lineFunctions(names ...string) []Function {
 	return out
 }
 
-// lineProgram launches the function of the instruction's name on the lines along its
-// axis.
+// lineProgram returns the launch of the function with the instruction's name, on the
+// lines along the instruction's axis.
 func lineProgram(in *Instr, file string) (*Program, error) {
 	x := in.Args[0].Type
 	suffix, err := float(x.DType)
@@ -54,7 +55,7 @@ func lineProgram(in *Instr, file string) (*Program, error) {
 	return program(launch), nil
 }
 
-// program is one of those launches that have any group.
+// program returns a program of those launches that have at least one group.
 func program(launches ...Launch) *Program {
 	p := &Program{}
 	for _, l := range launches {

@@ -10,15 +10,16 @@ import (
 //go:embed *.metal
 var files embed.FS
 
-// Text returns the source of a file with the files that it includes, each once, since a
-// Metal library is made of one text. #line directives keep errors at their places.
+// Text returns the source of a file in which every include is replaced, once, by the
+// file's text, because a Metal library is compiled from one text. #line directives keep
+// the places of errors right.
 func Text(file string) (string, error) {
 	var b strings.Builder
 	err := expand(&b, file, map[string]bool{})
 	return b.String(), err
 }
 
-// MadeText returns the source of one library with made texts, each once.
+// MadeText returns the source of one library with the generated texts, each once.
 func MadeText(made []string) (string, error) {
 	var b strings.Builder
 	if err := expand(&b, "made.metal", map[string]bool{}); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// Metal is the target of plans for Apple's GPUs. It needs none to make them.
+// Metal is the compilation target for Apple's GPUs. Making plans needs no GPU.
 type Metal struct{}
 
 var (
@@ -20,8 +20,9 @@ var (
 func (Metal) Name() string { return "metal" }
 
 // Serves returns why there is no kernel for instruction i, or none on some rank.
+// It returns "" if all ranks have one.
 func (Metal) Serves(p *lowering.Plan, i int) string {
-	var built []*Instr // one for each kernel that ranks have
+	var built []*Instr // the instruction of one rank for each kernel that ranks need
 	for rank := range p.Mesh.Ranks() {
 		if slices.ContainsFunc(built, func(in *Instr) bool { return in.fits(rank) }) {
 			continue
@@ -35,15 +36,17 @@ func (Metal) Serves(p *lowering.Plan, i int) string {
 	return ""
 }
 
-// Joins joins products with weights in blocks and what weighs their rows.
+// Joins returns the joins of products with weights in blocks and the
+// multiplication of their rows by weights.
 func (Metal) Joins() []lowering.Join { return primitives.DeviceJoins() }
 
-// Fusible reports whether a function can be written for an instruction, which depends on
-// no rank.
+// Fusible reports whether a function can be written for instruction i. The answer is the
+// same for all ranks.
 func (Metal) Fusible(p *lowering.Plan, i int) bool {
 	_, err := flatProgram(Of(p, i, 0))
 	return err == nil
 }
 
-// MostBuffers leaves room for a status record and the parameters.
+// MostBuffers returns the limit of Metal less two, for a status record and the
+// parameters.
 func (Metal) MostBuffers() int { return flatBuffers - 2 }

@@ -2,12 +2,14 @@ package kernels
 
 import "github.com/gomoe/gomoe/graph"
 
-// The engine of matrix products is in tile.metal: C[i,j] = Σ A[i,k]·B[k,j], a tile of C
-// for each threadgroup. The tile for many rows does the most products for what it reads;
-// with few rows, as when one token is decoded, most of it would be idle. Each element is
-// summed in one order in both, so the choice, which goes by shapes, changes no bits.
+// The engine of matrix products is in tile.metal: C[i,j] = Σ A[i,k]·B[k,j]. Each
+// threadgroup computes a tile of C. The tile for many rows does the most products per byte
+// read. With few rows, as when one token is decoded, most of it would be idle, so there is
+// a second tile. Both add up each element in the same order, so the choice, which depends
+// on shapes, changes no bits.
 
-// tiling is a kind of tile: rows by cols, summed in blocks that are deep.
+// tiling is a kind of tile: its rows and columns, and the depth of the blocks that are
+// summed at a time.
 type tiling struct {
 	name             string
 	rows, cols, deep int
@@ -16,7 +18,8 @@ type tiling struct {
 func tileForMany() tiling { return tiling{"many", 64, 64, 16} }
 func tileForFew() tiling  { return tiling{"few", 16, 64, 32} }
 
-// Up to this many rows are few: two tiles of them have half the elements of one for many.
+// A product with up to fewRows rows uses the tile for few rows: two such tiles have half
+// the elements of one tile for many.
 const fewRows = 32
 
 const tileThreads = 128
@@ -28,15 +31,15 @@ func tilingOf(rows int) tiling {
 	return tileForMany()
 }
 
-// memory returns the bytes of threadgroup memory with blocks whose elements have so many:
-// what tile_floats says, for the four simdgroups' strips take less.
+// memory returns the threadgroup memory in bytes, for elements of the given size. It is
+// what tile_floats says; the four simdgroups' strips need less.
 func (t tiling) memory(size int) int {
 	const pad = 4
 	block := func(lines int) int { return lines*t.deep + pad*max(lines, t.deep) }
 	return (block(t.rows) + block(t.cols)) * size
 }
 
-// tileFunctions are the functions of a source that has a kernel on the engine.
+// tileFunctions returns the functions of a source whose kernel uses the engine.
 func tileFunctions(kernel string) []Function {
 	var fs []Function
 	for _, t := range []tiling{tileForMany(), tileForFew()} {
@@ -46,26 +49,27 @@ func tileFunctions(kernel string) []Function {
 	return fs
 }
 
-// tileTolerance is that of sums of products in another order. Of normally distributed
-// numbers, sums of 256, 4096 and 16384 products are 4e-7, 1.6e-6 and 2.6e-6 of the largest
-// off the exact ones.
+// tileTolerance is the tolerance of sums of products in another order. For normally
+// distributed numbers, sums of 256, 4096 and 16384 products differ from the exact ones by
+// 4e-7, 1.6e-6 and 2.6e-6 of the largest.
 func tileTolerance() Tolerance {
 	return Tolerance{OfMax: 1e-5, Why: "f32 sums of products, 8 at a time, where the host has blocks of 256"}
 }
 
-// side is an operand of the engine: the strides in elements of its lines, A's rows or B's
-// columns, and along the sum. others are what else is added to offsets, in multiples.
+// side is an operand of the engine. It has the strides, in elements, of the operand's
+// lines (A's rows or B's columns) and along the sum. others are further strides:
+// multiples of them are added to offsets too.
 type side struct {
 	elem       graph.DType
 	line, deep int
 	others     []int
 }
 
-// across reports whether lines lie side by side in memory.
+// across reports whether neighbouring lines are adjacent in memory.
 func (s side) across() bool { return s.line == 1 && s.deep != 1 }
 
-// fours reports whether elements can be read 4 at a time: those that lie side by side
-// from a multiple of 4 on, wherever a block begins.
+// fours reports whether elements can be read 4 at a time: wherever a block begins, the
+// elements must be contiguous from a multiple of 4 on.
 func (s side) fours() bool {
 	step := s.line
 	if s.across() {
@@ -81,7 +85,7 @@ func (s side) fours() bool {
 	return step%4 == 0
 }
 
-// tileLaunch is a launch of one of tileFunctions but for its arguments, for a result of
+// tileLaunch returns a launch, without arguments, of one of tileFunctions, for a result of
 // type c.
 func tileLaunch(kernel string, t tiling, a, b side, c graph.DType, groups [3]int) (Launch, error) {
 	codes := [3]int32{}
@@ -108,7 +112,8 @@ func tileLaunch(kernel string, t tiling, a, b side, c graph.DType, groups [3]int
 	}, nil
 }
 
-// floatCode returns the function constant that numbers.metal has for an element type.
+// floatCode returns the value of the function constant that stands for a float type in
+// numbers.metal.
 func floatCode(d graph.DType) (int32, error) {
 	switch d {
 	case graph.F32:
@@ -122,7 +127,8 @@ func floatCode(d graph.DType) (int32, error) {
 	return 0, err
 }
 
-// operandCode is floatCode for what is only read: weights in blocks, too.
+// operandCode is floatCode for operands that are only read. These may be weights in blocks
+// too.
 func operandCode(d graph.DType) (int32, error) {
 	switch d {
 	case graph.Q8_0:
@@ -141,5 +147,5 @@ func operandCode(d graph.DType) (int32, error) {
 	return floatCode(d)
 }
 
-// pieces returns how many pieces cover n.
+// pieces returns how many pieces of size piece cover n.
 func pieces(n, piece int) int { return (n + piece - 1) / piece }

@@ -2,7 +2,7 @@ package kernels
 
 import "github.com/gomoe/gomoe/primitives"
 
-// topK finds the largest elements of rows.
+// topK serves operations that find the largest elements of rows.
 func topK() Kernel {
 	return Kernel{
 		Name: "top_k", Serves: []string{"top_k"}, Primitives: []string{"top_k"},
@@ -16,7 +16,8 @@ func topK() Kernel {
 	}
 }
 
-// topKMost is up to which k looking for one after the other is a good way.
+// topKMost is the largest k for which finding one element after another is fast
+// enough.
 const topKMost = 64
 
 func topKProgram(in *Instr) (*Program, error) {

@@ -5,10 +5,10 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// Work returns what a matrix product takes at the least: floating-point operations, two
-// for each product, and bytes, each operand read and each result written once. Of rows in
-// experts' order so many are in use; of their matrices it counts those of as many experts
-// as may have one. It reports false for instructions that are no products of these
+// Work returns the least work of a matrix product: floating-point operations, two for
+// each product, and bytes, with each operand read once and each result written once. The
+// given number of rows in experts' order is in use; of the experts' matrices it counts as
+// many as can have a row. ok is false for instructions that are not products of these
 // kernels.
 func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 	of := func(o Operand) int64 { return elements(o, rows) * int64(o.Type.DType.Size()) }
@@ -40,7 +40,7 @@ func Work(in *Instr, rows int) (flops, bytes int64, ok bool) {
 	return 0, 0, false
 }
 
-// elements returns how many elements an operand has with so many rows in use.
+// elements returns how many elements an operand has if that many rows are in use.
 func elements(o Operand, rows int) int64 {
 	n := int64(1)
 	for d, size := range o.Type.Shape {

@@ -11,26 +11,27 @@ import (
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
-// Case is a program that is made for the kernels that it names.
+// Case is a program that exercises the kernels that it names.
 type Case struct {
 	Name    string
-	Kernels []string // whose instructions are measured; others of the program are not
+	Kernels []string // the kernels whose instructions are measured; others in the program are not
 	Program *graph.Program
-	limits  map[string]int // of integer inputs, by name: they are below
+	limits  map[string]int // upper bounds (exclusive) of integer inputs, by name
 }
 
-// shape is a case with letters for sizes.
+// shape is a case whose sizes are written as letters.
 type shape struct {
 	name    string
 	kernels []string
-	decode  bool // for one token, too
+	decode  bool // also measured for one token
 	in      string
 	body    string
 	out     string
 }
 
-// Cases returns the programs of these sizes, for kernels of these names only if there are
-// any. Cases of one token, as when text is generated, are named decode.
+// Cases returns the programs of these sizes. If names are given, it returns only the cases
+// of these kernels. The names of cases with one token, as in text generation, end in
+// decode.
 func Cases(z Sizes, names ...string) ([]Case, error) {
 	all := kernels.All()
 	for _, n := range names {
@@ -67,8 +68,8 @@ func Cases(z Sizes, names ...string) ([]Case, error) {
 	return cases, nil
 }
 
-// inputs returns numbers in [-1, 1), weights in blocks of such, and indices, of which none
-// is twice in a row.
+// inputs returns the case's inputs: numbers in [-1, 1), weights in blocks of such numbers,
+// and indices of which no two in a row are equal.
 func (c Case) inputs() (map[string]array.Array, error) {
 	in := map[string]array.Array{}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -87,7 +88,7 @@ func (c Case) inputs() (map[string]array.Array, error) {
 				x[i] = float64(r.IntN(limit))
 			}
 		}
-		if v.Name == "v" && v.Type.Rank() == 1 { // an optimizer's second moments
+		if v.Name == "v" && v.Type.Rank() == 1 { // an optimizer's second moments must not be negative
 			for i := range x {
 				x[i] *= x[i]
 			}

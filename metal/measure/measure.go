@@ -14,9 +14,9 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// Options say how often.
+// Options say how often to measure.
 type Options struct {
-	Runs int // times taken of each instruction, after one that is not; 0 is 5
+	Runs int // how often each instruction is timed, after one untimed run; 0 means 5
 }
 
 func (o Options) runs() int {
@@ -26,9 +26,9 @@ func (o Options) runs() int {
 	return o.Runs
 }
 
-// Run measures the cases on the device and reports a row for each of their instructions
-// that their kernels serve, those with the same kernel and types once per case. Errors name
-// the case. It blocks until the last is done, or ctx ends.
+// Run measures the cases on the device. It reports one row for each instruction that the
+// case's kernels serve; of instructions with the same kernel and types only one per case.
+// Errors name the case. Run blocks until the last case is done or ctx ends.
 func Run(ctx context.Context, d runtime.Device, cases []Case, o Options, report func(Row)) error {
 	for _, c := range cases {
 		rows, err := c.run(ctx, d, o.runs())
@@ -46,7 +46,7 @@ func Run(ctx context.Context, d runtime.Device, cases []Case, o Options, report 
 func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, err error) {
 	w := &watcher{device: d}
 	cfg := gomoe.Config{Target: d}
-	cfg.Observe, cfg.Poison = w, true // so that elements which nobody writes show
+	cfg.Observe, cfg.Poison = w, true // so that elements that nobody writes are noticed
 	job, err := gomoe.Open(c.Program, cfg)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, 
 		}
 		w.free()
 	}()
-	queue.Spans() // are recorded from here on
+	queue.Spans() // recording starts with this call
 	w.alone = func(i int, bufs []array.Array) (wall, gpu time.Duration, err error) {
 		return alone(ctx, queue, i, bufs)
 	}
@@ -96,8 +96,8 @@ func (c Case) run(ctx context.Context, d runtime.Device, runs int) (rows []Row, 
 	return rows, nil
 }
 
-// tasks returns the instructions of the plan that are measured, and their order. The error
-// names a kernel of the case that serves none.
+// tasks returns the plan's instructions that are measured, and their order. The error names
+// a kernel of the case that serves no instruction.
 func (c Case) tasks(plan *lowering.Plan) (tasks map[int]*task, order []int, err error) {
 	tasks = map[int]*task{}
 	seen, serves := map[string]bool{}, map[string]bool{}
@@ -130,7 +130,7 @@ func (c Case) tasks(plan *lowering.Plan) (tasks map[int]*task, order []int, err 
 	return tasks, order, nil
 }
 
-// title names an instruction, a fused one by its parts.
+// title returns the name of an instruction; a fused one is named by its parts.
 func title(in *kernels.Instr) string {
 	if len(in.Chain) == 0 {
 		return in.Name
@@ -154,7 +154,7 @@ func types(in *kernels.Instr) string {
 	return list(in.Args) + " -> " + list(in.Results)
 }
 
-// alone runs an instruction of the queue's plan by itself.
+// alone runs one instruction of the queue's plan and waits for it.
 func alone(ctx context.Context, q runtime.Queue, i int, bufs []array.Array) (wall, gpu time.Duration, err error) {
 	began := time.Now()
 	if err := q.Encode(i, bufs); err != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// memory is what an instruction works on, in the device's memory. Operands that share
-// memory on the host do so there, too.
+// memory holds an instruction's operands in the device's memory. Operands that share memory
+// on the host share it there too.
 type memory struct {
-	bufs  []array.Array // by the plan's buffers; those of other instructions are zero
+	bufs  []array.Array // by the plan's buffers; those that the instruction does not use are zero
 	areas []area
 }
 
-// area is a piece of the host's memory, and what stands for it.
+// area is a piece of the host's memory and the device memory that stands for it.
 type area struct {
 	host, device []byte
 	free         func()
@@ -46,8 +46,8 @@ func newMemory(d runtime.Device, k runtime.Observed) (*memory, error) {
 	return m, nil
 }
 
-// load copies all operands as they are now: results, too, whose memory may be an argument's.
-// They lie where they lay in the step before, or elsewhere.
+// load copies all operands as they are now. Results are copied too, because a result may
+// share an argument's memory. Operands may lie at other places than in the step before.
 func (m *memory) load(k runtime.Observed) {
 	eachOperand(k, func(buf int, a array.Array) { copy(m.bufs[buf].Bytes(), a.Bytes()) })
 }
@@ -59,7 +59,7 @@ func (m *memory) free() {
 	m.areas = nil
 }
 
-// eachOperand calls f with all that the instruction works on.
+// eachOperand calls f with every operand of the instruction.
 func eachOperand(k runtime.Observed, f func(buf int, a array.Array)) {
 	in := &k.Plan.Instrs[k.Index]
 	for i, a := range k.In {
@@ -73,7 +73,7 @@ func eachOperand(k runtime.Observed, f func(buf int, a array.Array)) {
 	}
 }
 
-// areas returns the memory of all operands in pieces that do not overlap.
+// areas returns the memory of all operands, merged into pieces that do not overlap.
 func areas(k runtime.Observed) [][]byte {
 	var all [][]byte
 	eachOperand(k, func(_ int, a array.Array) {
@@ -104,7 +104,7 @@ func areas(k runtime.Observed) [][]byte {
 	return out
 }
 
-// within returns where b begins in a, if all of it lies there.
+// within returns the offset of b in a. ok is false if b does not lie in a completely.
 func within(a, b []byte) (at int, ok bool) {
 	if address(b) < address(a) || address(b)+uintptr(len(b)) > address(a)+uintptr(len(a)) {
 		return 0, false

@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// Plot writes a PNG: a line per row from the device's time to the host's, on a logarithmic
-// axis. What is wrong has a cross.
+// Plot writes a PNG with one line per row, from the device's time to the host's, on a
+// logarithmic axis. A wrong result is marked with a cross.
 func Plot(path string, rows []Row) error {
 	if len(rows) == 0 {
 		return errors.New("measure: plot: no rows")
@@ -27,7 +27,7 @@ func Plot(path string, rows []Row) error {
 	var host, device, wrong plotter.XYs
 	var names []string
 	for i := range rows {
-		r := rows[len(rows)-1-i] // the first is at the top
+		r := rows[len(rows)-1-i] // the first row is at the top
 		name := r.Case + ": " + r.Instruction
 		if r.Case == r.Instruction {
 			name = r.Case
@@ -71,7 +71,7 @@ func Plot(path string, rows []Row) error {
 	p.Y.Tick.Label.Font = font.From(p.Y.Tick.Label.Font, 8)
 	p.Legend.Top = true
 	p.X.Min, p.X.Max = p.X.Min/1.5, p.X.Max*1.5
-	p.Y.Min, p.Y.Max = -1, float64(len(rows))+2 // and room for the legend
+	p.Y.Min, p.Y.Max = -1, float64(len(rows))+2 // with room for the legend
 	canvas := vgimg.NewWith(vgimg.UseWH(20*vg.Centimeter, vg.Length(len(rows)+6)*0.42*vg.Centimeter), vgimg.UseDPI(110))
 	p.Draw(draw.Crop(draw.New(canvas), 2*vg.Millimeter, -5*vg.Millimeter, 2*vg.Millimeter, -2*vg.Millimeter))
 	f, err := os.Create(path)

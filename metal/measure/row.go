@@ -8,33 +8,34 @@ import (
 	"time"
 )
 
-// Row is what an instruction took.
+// Row is the measurement of one instruction.
 type Row struct {
 	Case        string `json:"case"`
 	Kernel      string `json:"kernel"`
 	Instruction string `json:"instruction"`
 	Shape       string `json:"shape"` // the types of arguments and results
-	// Host is the host kernel's median time, Wall the device's as its caller sees it, from
-	// encoding to the end of waiting, and GPU what the device says that it took itself, 0
-	// if it does not say.
+	// Host is the host kernel's median time. Wall is the device's as its caller sees it,
+	// from encoding to the end of the wait. GPU is the device's own time, 0 if it does not
+	// say.
 	Host time.Duration `json:"host_ns"`
 	Wall time.Duration `json:"wall_ns"`
 	GPU  time.Duration `json:"gpu_ns"`
-	// FLOPs are the floating-point operations of products and attention, 0 of others, and
-	// Bytes what is read and written at the least.
+	// FLOPs are the floating-point operations of products and attention, 0 for other
+	// instructions. Bytes is the least number of bytes read and written.
 	FLOPs int64 `json:"flops"`
 	Bytes int64 `json:"bytes"`
-	// Difference is the largest from the host's result, and Share the largest part of what
-	// the kernel's tolerance allows: above 1 the result is wrong. Both are -1 where they
-	// are no finite numbers.
+	// Difference is the largest difference from the host's result. Share is the largest
+	// fraction of the kernel's tolerance that is used: above 1 the result is wrong. Both
+	// are -1 if they are not finite.
 	Difference float64 `json:"difference"`
 	Share      float64 `json:"share_of_tolerance"`
 }
 
-// Wrong reports whether a result was farther from the host's than the kernel's tolerance.
+// Wrong reports whether a result differs from the host's by more than the kernel's
+// tolerance.
 func (r Row) Wrong() bool { return !(r.Share >= 0 && r.Share <= 1) }
 
-// Device is the GPU's own time, or what there is instead.
+// Device returns the GPU's own time, or the wall time if there is none.
 func (r Row) Device() time.Duration {
 	if r.GPU > 0 {
 		return r.GPU
@@ -42,18 +43,19 @@ func (r Row) Device() time.Duration {
 	return r.Wall
 }
 
-// Ratio is how many times as long as the device the host takes.
+// Ratio returns the host's time divided by the device's.
 func (r Row) Ratio() float64 { return float64(r.Host) / float64(max(1, r.Device())) }
 
-// rate returns n per nanosecond of the device.
+// rate returns n divided by the device's time in nanoseconds.
 func (r Row) rate(n int64) float64 { return float64(n) / float64(max(1, r.Device())) }
 
-// Header is the line above the lines of rows.
+// Header returns the line above the lines of rows.
 func Header() string {
 	return fmt.Sprintf("%-14s %-30s %-21s %9s %9s %9s %8s %8s %8s %9s %7s", "kernel", "case", "instruction", "host ms", "wall ms", "gpu ms", "host/gpu", "GFLOP/s", "GB/s", "diff", "of tol")
 }
 
-// String returns the row as a line of a table; wrong results are marked at its end.
+// String returns the row as a line of a table, with a mark at the end if the result is
+// wrong.
 func (r Row) String() string {
 	flops := "-"
 	if r.FLOPs > 0 {
@@ -91,7 +93,7 @@ func number(x float64) string {
 	return fmt.Sprintf("%.1e", x)
 }
 
-// finite returns x, or -1, which JSON has.
+// finite returns x, or -1 if x is not finite, because JSON has no such numbers.
 func finite(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return -1

@@ -1,6 +1,6 @@
 package measure
 
-// shapes returns the cases, in the kernels' order.
+// shapes returns the cases, in the order of the kernels.
 func shapes() []shape {
 	return append(append(append(elementShapes(), rowShapes()...), layerShapes()...), productShapes()...)
 }

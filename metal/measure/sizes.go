@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Sizes are those of the model whose shapes are measured.
+// Sizes are the sizes of the model that is measured.
 type Sizes struct {
-	Tokens, Hidden, Experts, FFN int // of an MoE layer, which sends each token to 2 experts
+	Tokens, Hidden, Experts, FFN int // of an MoE layer that sends each token to 2 experts
 	Vocabulary                   int
 	Sequence, Heads, HeadDim     int // of attention
-	Parameters                   int // that an optimizer's step updates
+	Parameters                   int // number of parameters that an optimizer's step updates
 }
 
 // topK is the number of experts of a token.
@@ -21,12 +21,12 @@ func Model() Sizes {
 	return Sizes{Tokens: 1024, Hidden: 512, Experts: 8, FFN: 1024, Vocabulary: 32000, Sequence: 1024, Heads: 8, HeadDim: 64, Parameters: 1 << 22}
 }
 
-// Small returns sizes that an emulated GPU does in seconds.
+// Small returns sizes that an emulated GPU handles in seconds.
 func Small() Sizes {
 	return Sizes{Tokens: 8, Hidden: 256, Experts: 4, FFN: 32, Vocabulary: 40, Sequence: 10, Heads: 2, HeadDim: 8, Parameters: 96}
 }
 
-// fill puts the sizes where a text has their letters in braces.
+// fill replaces the letters in braces in text by sizes.
 func (z Sizes) fill(text string, tokens int) string {
 	var pairs []string
 	for name, n := range map[string]int{

@@ -20,7 +20,7 @@ type task struct {
 	host, wall, gpu []time.Duration
 }
 
-// result returns the row with the medians.
+// result returns the row with the median times.
 func (t *task) result() Row {
 	r := t.row
 	r.Host, r.Wall, r.GPU = median(t.host), median(t.wall), median(t.gpu)
@@ -32,20 +32,20 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// watcher has the device do what the host has done.
+// watcher makes the device repeat what the host has done.
 type watcher struct {
 	device runtime.Device
-	// alone runs an instruction by itself.
+	// alone runs one instruction and waits for it.
 	alone func(i int, bufs []array.Array) (wall, gpu time.Duration, err error)
 	tasks map[int]*task
 	order []int
-	began time.Time // of the host's instruction
-	err   error     // the first
+	began time.Time // when the host's instruction began
+	err   error     // the first error
 }
 
 var _ runtime.Observer = (*watcher)(nil)
 
-// Before copies what the instruction works on to the device's memory.
+// Before copies the instruction's operands to the device's memory.
 func (w *watcher) Before(k runtime.Observed) {
 	t := w.tasks[k.Index]
 	if t == nil || w.err != nil {
@@ -60,8 +60,7 @@ func (w *watcher) Before(k runtime.Observed) {
 	w.began = time.Now()
 }
 
-// After runs the instruction on the device, and compares what it makes of it the first
-// time.
+// After runs the instruction on the device. The first time, it compares the results.
 func (w *watcher) After(k runtime.Observed) {
 	host := time.Since(w.began)
 	t := w.tasks[k.Index]
@@ -81,13 +80,13 @@ func (w *watcher) After(k runtime.Observed) {
 	t.host, t.wall, t.gpu = append(t.host, host), append(t.wall, wall), append(t.gpu, gpu)
 }
 
-// compare notes how far the device's results are from the host's, and how much work they
-// are.
+// compare records how far the device's results are from the host's, and how much work
+// the instruction is.
 func (t *task) compare(k runtime.Observed) {
 	used := zones(k)
 	for i, want := range k.Out {
 		got := t.memory.bufs[t.in.Out[i]]
-		if t.in.Results[i].Ragged { // and nobody reads rows behind the zones
+		if t.in.Results[i].Ragged { // nobody reads rows past the zones
 			n := min(zoned(k, t.in.Align), want.Type.Shape[0])
 			got, want = got.Rows(0, n), want.Rows(0, n)
 		}
@@ -102,8 +101,8 @@ func (t *task) compare(k runtime.Observed) {
 	t.row.FLOPs, t.row.Bytes = work(t.in, t.row.Kernel, used)
 }
 
-// zones returns how many rows are in use, and zoned how many there are with those that
-// fill experts' zones.
+// zones returns how many rows are in use. zoned returns how many there are including
+// those that pad experts' zones to multiples of align.
 func zones(k runtime.Observed) int { return zoned(k, 1) }
 
 func zoned(k runtime.Observed, align int) int {

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/metal/kernels"
 )
 
-// work returns floating-point operations, 0 if they are not counted, and bytes of an
-// instruction, of whose ragged rows so many are in use.
+// work returns the floating-point operations of an instruction, 0 if they are not
+// counted, and its bytes. rows is how many of its ragged rows are in use.
 func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
 	of := func(o kernels.Operand) int64 {
 		n := o.Type.Bytes()
@@ -28,7 +28,7 @@ func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
 	}
 	for i, o := range in.Args {
 		n := of(o)
-		if i == 0 && (kernel == "lookup" || in.Name == "dynamic_slice") { // of a table only what is taken
+		if i == 0 && (kernel == "lookup" || in.Name == "dynamic_slice") { // only part of the table is read
 			n = min(n, result)
 		}
 		bytes += n
@@ -36,8 +36,8 @@ func work(in *kernels.Instr, kernel string, rows int) (flops, bytes int64) {
 	return attention(in), bytes + result
 }
 
-// blocks is work of products with weights in blocks: of matrices of experts, those of as
-// many as may have a row.
+// blocks is work for products with weights in blocks. Of experts' matrices it counts as
+// many as can have a row.
 func blocks(in *kernels.Instr, rows int, of func(kernels.Operand) int64) (flops, bytes int64) {
 	z := in.Results[0]
 	if !z.Ragged {
@@ -61,7 +61,7 @@ func blocks(in *kernels.Instr, rows int, of func(kernels.Operand) int64) (flops,
 }
 
 // attention returns the operations of causal attention: half of two products of queries,
-// keys and heads, or of five for its gradient.
+// keys and heads, or of five products for its gradient.
 func attention(in *kernels.Instr) int64 {
 	products := map[string]int64{"causal_attention": 2, "causal_attention_grad": 5}[in.Name]
 	if products == 0 {

@@ -1,13 +1,13 @@
 package mtl
 
-// Blit encodes copies and fills, each of which sees what those before have written. It
-// is used by one goroutine, until End.
+// Blit encodes copies and fills. Each sees what earlier ones have written. Only one
+// goroutine may use it, until End.
 type Blit struct {
 	object
 	cb *CommandBuffer
 }
 
-// Blit opens an encoder of copies and fills.
+// Blit opens an encoder for copies and fills.
 func (cb *CommandBuffer) Blit() *Blit {
 	b := &Blit{cb: cb}
 	b.rt = cb.rt
@@ -15,7 +15,8 @@ func (cb *CommandBuffer) Blit() *Blit {
 	return b
 }
 
-// open reports whether the encoder can be used, and keeps the mistake if not.
+// open reports whether the encoder can be used. If not, the command buffer keeps the
+// mistake.
 func (b *Blit) open(what string) bool {
 	if b.cb.encoder != &b.object {
 		b.cb.fail("%s: the encoder has ended", what)
@@ -23,7 +24,8 @@ func (b *Blit) open(what string) bool {
 	return b.cb.err == nil
 }
 
-// within keeps the mistake if n bytes from offset on are not all in x.
+// within checks that n bytes from offset on lie in x. If not, the command buffer keeps
+// the mistake.
 func (b *Blit) within(what string, x *Buffer, offset, n int) {
 	if x == nil {
 		b.cb.fail("%s: the buffer is nil", what)
@@ -34,7 +36,8 @@ func (b *Blit) within(what string, x *Buffer, offset, n int) {
 	}
 }
 
-// Copy copies n bytes from one buffer to another, or to other bytes of the same.
+// Copy copies n bytes from one buffer to another, or to another place in the same
+// buffer.
 func (b *Blit) Copy(to *Buffer, toOffset int, from *Buffer, fromOffset, n int) {
 	b.within("copy to", to, toOffset, n)
 	b.within("copy from", from, fromOffset, n)
@@ -55,7 +58,7 @@ func (b *Blit) Fill(x *Buffer, offset, n int, value byte) {
 	}
 }
 
-// End ends the encoder, whether there was a mistake or not. Ending it twice is none.
+// End ends the encoder, also after a mistake. It may be called twice.
 func (b *Blit) End() {
 	if b.cb.encoder == &b.object {
 		b.cb.endEncoder()

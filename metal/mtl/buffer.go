@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Buffer is memory that the host and the GPU share: storage mode shared. It belongs to
-// the caller, who closes it; a command buffer that uses it retains it until completed.
+// Buffer is memory that the host and the GPU share: storage mode shared. The caller
+// owns it and must close it. A command buffer that uses it retains it until completed.
 type Buffer struct {
 	object
 	bytes []byte
@@ -15,17 +15,18 @@ type Buffer struct {
 // Len is the buffer's length in bytes.
 func (b *Buffer) Len() int { return len(b.bytes) }
 
-// Bytes is the buffer's memory, until it is closed. What the GPU has written may be
-// read after a wait for the command buffer that wrote it, and no sooner.
+// Bytes is the buffer's memory, valid until the buffer is closed. What the GPU has
+// written may be read only after a wait for the command buffer that wrote it.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
-// Close releases the buffer, and its memory unless that is BufferOver's.
+// Close releases the buffer. It also releases the memory, unless BufferOver made the
+// buffer.
 func (b *Buffer) Close() {
 	b.bytes = nil
 	b.close()
 }
 
-// Buffer returns a new Buffer of n bytes, at least one. What is in it is not defined.
+// Buffer returns a new Buffer of n bytes, at least one. Its contents are undefined.
 func (d *Device) Buffer(n int) (*Buffer, error) {
 	id, err := d.open("buffer")
 	if err != nil {
@@ -37,11 +38,11 @@ func (d *Device) Buffer(n int) (*Buffer, error) {
 	return d.rt.buffer(d.rt.msg(id, d.rt.sel.newBuffer, uintptr(n), sharedStorage), n)
 }
 
-// MTLResourceStorageModeShared, with default caches and default hazard tracking: that
-// of a device's resources is tracked, that of a heap's resources is the heap's.
+// MTLResourceStorageModeShared, with default caching and default hazard tracking: a
+// device's resources are tracked, a heap's resources are tracked if the heap is.
 const sharedStorage = 0
 
-// buffer owns what newBufferWithLength has returned.
+// buffer wraps the object that newBufferWithLength has returned.
 func (rt *Runtime) buffer(id uintptr, n int) (*Buffer, error) {
 	if id == 0 {
 		return nil, fmt.Errorf("mtl: buffer: Metal has no memory for %d bytes", n)
@@ -51,12 +52,12 @@ func (rt *Runtime) buffer(id uintptr, n int) (*Buffer, error) {
 	return b, nil
 }
 
-// BufferOver returns a Buffer over memory that exists, without a copy: an arena that
-// other hardware may use, too, as the verbs of RDMA do. Its address and its length are
-// multiples of Facts.Page, 16 KiB on Apple silicon. It is mapped memory, of the system
-// and not of Go's heap, and its owner unmaps it after the Buffer is closed and every
-// command buffer that uses it has completed: Metal is not asked to, as that would take
-// a block.
+// BufferOver returns a Buffer over existing memory, without a copy: an arena that
+// other hardware may use too, such as RDMA verbs. Address and length must be multiples
+// of Facts.Page, 16 KiB on Apple silicon. The memory must be mapped from the system,
+// not on Go's heap. Its owner unmaps it after the Buffer is closed and every command
+// buffer that uses it has completed. Metal is not asked to unmap it, because that
+// would need a block.
 func (d *Device) BufferOver(mem []byte) (*Buffer, error) {
 	id, err := d.open("buffer over memory")
 	if err != nil {

@@ -27,31 +27,31 @@ func (s Status) String() string {
 	return names[s]
 }
 
-// CommandBuffer is work for the GPU: filled by encoders, one after another, committed
-// once, and waited for. It belongs to the caller, who closes it, after the wait or
-// before: what was committed runs all the same.
+// CommandBuffer is work for the GPU. Encoders fill it, one after another; it is
+// committed once and waited for. The caller owns it and must close it, before or after
+// the wait: committed work runs in any case.
 //
-// A mistake in encoding is kept, and the rest of the encoding ignored, until Commit
-// returns it.
+// After a mistake in encoding, the rest of the encoding is ignored, and Commit returns
+// the mistake.
 type CommandBuffer struct {
 	object
 	queue     *Queue
 	label     string
 	err       error   // the first mistake
-	encoder   *object // the encoder that is open, nil if none is
+	encoder   *object // the open encoder, nil if there is none
 	committed bool
-	number    uint64 // the value of the queue's event when it has completed
+	number    uint64 // the value of the queue's event when this command buffer has completed
 }
 
-// CommandBuffer returns a new command buffer; label is for errors and for Metal's
-// debugger. Encode in a Pool, or with Encode.
+// CommandBuffer returns a new command buffer. label is for errors and for Metal's
+// debugger. Encode inside a Pool, or with Encode.
 func (q *Queue) CommandBuffer(label string) (*CommandBuffer, error) {
 	id := q.id.Load()
 	if id == 0 {
 		return nil, fmt.Errorf("mtl: command buffer %s: the queue is closed", label)
 	}
-	// It is autoreleased, as is everything whose name does not begin with new, alloc or
-	// copy, and is used after the pool: so it is retained.
+	// Metal autoreleases it, like everything whose name does not begin with new, alloc
+	// or copy. It is used after the pool has ended, so it is retained.
 	o := q.rt.pooled(id, q.rt.sel.commandBuffer)
 	if o == 0 {
 		return nil, fmt.Errorf("mtl: command buffer %s: Metal has none left", label)
@@ -69,8 +69,8 @@ func (cb *CommandBuffer) fail(format string, args ...any) {
 	}
 }
 
-// ready reports whether something can be encoded in the command buffer itself or a new
-// encoder, and keeps the mistake if not.
+// ready reports whether something can be encoded in the command buffer itself or in a
+// new encoder. If not, it keeps the mistake.
 func (cb *CommandBuffer) ready(what string) bool {
 	switch {
 	case cb.id.Load() == 0:
@@ -83,13 +83,14 @@ func (cb *CommandBuffer) ready(what string) bool {
 	return cb.err == nil
 }
 
-// Signal sets e to value when all that was encoded so far has completed.
+// Signal makes the GPU set e to value when everything that was encoded so far has
+// completed.
 func (cb *CommandBuffer) Signal(e *SharedEvent, value uint64) {
 	cb.event("signal", cb.rt.sel.encodeSignal, e, value)
 }
 
-// WaitFor has the GPU wait for e to reach value before it runs what is encoded from
-// here on. Other queues go on.
+// WaitFor makes the GPU wait until e reaches value before it runs what is encoded after
+// this. Other queues are not delayed.
 func (cb *CommandBuffer) WaitFor(e *SharedEvent, value uint64) {
 	cb.event("wait", cb.rt.sel.encodeWait, e, value)
 }
@@ -108,8 +109,8 @@ func (cb *CommandBuffer) event(what string, selector uintptr, e *SharedEvent, va
 	}
 }
 
-// Commit hands the command buffer to the GPU, or returns the first mistake that was
-// made in encoding it, and then nothing runs. It does not block.
+// Commit hands the command buffer to the GPU. It returns the first mistake in encoding,
+// if there is one, and then nothing runs. It does not block.
 func (cb *CommandBuffer) Commit() error {
 	if !cb.ready("commit") {
 		return cb.err
@@ -133,10 +134,10 @@ func (cb *CommandBuffer) Commit() error {
 	})
 }
 
-// Wait blocks until the command buffer has completed, and then returns nil, or Metal's
-// own error if it failed; or until ctx is done, and then returns ctx's cause, at most
-// some 10 ms late, while the GPU works on. The results of this command buffer, and of
-// those committed before to the same queue, may be read after a nil.
+// Wait blocks until the command buffer has completed, and returns nil, or Metal's own
+// error if it failed. If ctx ends first, Wait returns ctx's cause, at most some 10 ms
+// late; the GPU continues. After a nil, the results of this command buffer and of those
+// committed earlier to the same queue may be read.
 func (cb *CommandBuffer) Wait(ctx context.Context) error {
 	id := cb.id.Load()
 	switch {
@@ -145,9 +146,9 @@ func (cb *CommandBuffer) Wait(ctx context.Context) error {
 	case !cb.committed:
 		return fmt.Errorf("mtl: command buffer %s: wait: it is not committed", cb.label)
 	}
-	// waitUntilCompleted takes no time, so the wait is for the event that the queue
-	// signals behind each command buffer, in slices. One that has failed need not have
-	// signalled: its status says so.
+	// waitUntilCompleted has no timeout. So wait, in slices, for the event that the
+	// queue signals after each command buffer. A command buffer that has failed may not
+	// have signalled; its status says so.
 	if ctx.Done() != nil {
 		event := cb.queue.done.id.Load()
 		for cb.Status() < Completed {
@@ -190,16 +191,16 @@ func (cb *CommandBuffer) failure(id uintptr) error {
 	return cb.rt.failure("command buffer "+cb.label, cb.rt.msg(id, cb.rt.sel.err))
 }
 
-// GPUStart is when the GPU began, in seconds of the host's clock, 0 before it has.
+// GPUStart returns when the GPU began, in seconds of the host's clock; 0 before that.
 func (cb *CommandBuffer) GPUStart() float64 { return cb.rt.double(cb.id.Load(), cb.rt.sel.gpuStart) }
 
-// GPUEnd is when the GPU had finished, in seconds of the host's clock, 0 before it has.
+// GPUEnd returns when the GPU finished, in seconds of the host's clock; 0 before that.
 func (cb *CommandBuffer) GPUEnd() float64 { return cb.rt.double(cb.id.Load(), cb.rt.sel.gpuEnd) }
 
-// Close releases the command buffer. If it was not committed, nothing of it runs, and an
-// encoder that is open ends.
+// Close releases the command buffer. If it was not committed, nothing of it runs. An
+// open encoder is ended.
 func (cb *CommandBuffer) Close() {
-	if cb.encoder != nil { // Metal ends the process if one is released that has not ended
+	if cb.encoder != nil { // Metal ends the process if an encoder is released before it has ended
 		_ = cb.rt.Pool(func() error {
 			cb.endEncoder()
 			return nil
@@ -208,8 +209,8 @@ func (cb *CommandBuffer) Close() {
 	cb.close()
 }
 
-// begin opens an encoder: it is autoreleased by the message that makes it, and is
-// retained until it ends.
+// begin opens an encoder. The message that makes it autoreleases it, so it is retained
+// until it ends.
 func (cb *CommandBuffer) begin(o *object, what string, selector uintptr, args ...uintptr) {
 	if !cb.ready(what) {
 		return
@@ -223,7 +224,7 @@ func (cb *CommandBuffer) begin(o *object, what string, selector uintptr, args ..
 	cb.encoder = o
 }
 
-// endEncoder ends the encoder that is open.
+// endEncoder ends the open encoder.
 func (cb *CommandBuffer) endEncoder() {
 	o := cb.encoder
 	cb.encoder = nil

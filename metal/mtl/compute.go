@@ -8,32 +8,33 @@ import (
 )
 
 const (
-	// MaxBytes is the most that SetBytes takes: Metal copies it into the command buffer.
+	// MaxBytes is the most that SetBytes accepts: Metal copies the bytes into the
+	// command buffer.
 	MaxBytes = 4096
-	// Slots is how many arguments of each kind a function has at most.
+	// Slots is the largest number of arguments of each kind that a function can have.
 	Slots = 31
 
-	threadgroupMemoryAlign = 16 // lengths of threadgroup memory are multiples
+	threadgroupMemoryAlign = 16 // lengths of threadgroup memory are multiples of this
 	barrierBuffers         = 1  // MTLBarrierScopeBuffers
 )
 
-// Compute encodes dispatches. What is set holds for all dispatches that follow. It is
-// used by one goroutine, until End.
+// Compute encodes dispatches. Arguments that are set stay set for all later dispatches.
+// Only one goroutine may use it, until End.
 type Compute struct {
 	object
 	cb       *CommandBuffer
 	pipeline *Pipeline
-	groups   int // debug groups that are open
+	groups   int // number of open debug groups
 
-	// A message's arguments, and structures that it passes by reference. They are here,
-	// on the heap, so that a message allocates nothing.
+	// A message's arguments, and the structures that it passes by reference. They are
+	// fields, on the heap, so that sending a message allocates nothing.
 	frame [12]uintptr
 	sizes [6]uintptr
 }
 
-// Compute opens an encoder of dispatches. If concurrent is false, each dispatch sees
-// what those before have written; if it is true, they run at once and in any order
-// unless a Barrier is between them.
+// Compute opens an encoder for dispatches. If concurrent is false, each dispatch sees
+// what earlier ones have written. If it is true, dispatches run concurrently and in any
+// order, unless a Barrier is between them.
 func (cb *CommandBuffer) Compute(concurrent bool) *Compute {
 	e := &Compute{cb: cb}
 	e.rt = cb.rt
@@ -45,7 +46,8 @@ func (cb *CommandBuffer) Compute(concurrent bool) *Compute {
 	return e
 }
 
-// open reports whether the encoder can be used, and keeps the mistake if not.
+// open reports whether the encoder can be used. If not, the command buffer keeps the
+// mistake.
 func (e *Compute) open(what string) bool {
 	if e.cb.encoder != &e.object {
 		e.cb.fail("%s: the encoder has ended", what)
@@ -53,11 +55,11 @@ func (e *Compute) open(what string) bool {
 	return e.cb.err == nil
 }
 
-// send sends a message of n arguments, which are in the frame.
+// send sends a message whose n arguments are in the frame.
 func (e *Compute) send(selector uintptr, n int) {
 	e.frame[0], e.frame[1] = e.id.Load(), selector
 	dynlib.Call(e.rt.send, e.frame[:2+n]...)
-	runtime.KeepAlive(e) // whose sizes the frame may point to
+	runtime.KeepAlive(e) // the frame may point to its sizes
 }
 
 // SetPipeline says which function the next dispatches run.
@@ -77,9 +79,9 @@ func (e *Compute) SetPipeline(p *Pipeline) {
 	}
 }
 
-// SetBuffer passes b, from byte offset on, as argument [[buffer(index)]]. The offset is
-// a multiple of 4 and of what the function reads there. An argument that is not read is
-// passed as well.
+// SetBuffer passes b, beginning at byte offset, as argument [[buffer(index)]]. The
+// offset must be a multiple of 4 and of the alignment of the type that the function
+// reads. Arguments that the function does not read must be set too.
 func (e *Compute) SetBuffer(index int, b *Buffer, offset int) {
 	if b == nil {
 		e.cb.fail("set buffer %d: it is nil", index)
@@ -113,8 +115,8 @@ func (e *Compute) SetBytes(index int, b []byte) {
 	}
 }
 
-// setBytes takes a pointer that its caller converts in the list of arguments, which
-// keeps the bytes where they are: on a stack, they could move before the call.
+// setBytes takes a pointer that its caller converts in the argument list. That keeps the
+// bytes where they are; bytes on a stack could otherwise move before the call.
 //
 //go:uintptrescapes
 func (e *Compute) setBytes(p uintptr, n, index int) {
@@ -123,8 +125,8 @@ func (e *Compute) setBytes(p uintptr, n, index int) {
 	e.frame[2] = 0
 }
 
-// SetThreadgroupMemory says how many bytes argument [[threadgroup(index)]] points to,
-// rounded up to a multiple of 16, as Metal wants it.
+// SetThreadgroupMemory sets the length in bytes of argument [[threadgroup(index)]]. The
+// length is rounded up to a multiple of 16, as Metal requires.
 func (e *Compute) SetThreadgroupMemory(index, n int) {
 	if index < 0 || index >= Slots || n <= 0 {
 		e.cb.fail("set threadgroup memory %d: %d bytes, want some and an index below %d", index, n, Slots)
@@ -137,8 +139,8 @@ func (e *Compute) SetThreadgroupMemory(index, n int) {
 }
 
 // Dispatch runs the pipeline's function in groups of threads, counted along x, y and z.
-// There is at least one of each; the threads of a group are at most the pipeline's
-// MaxThreads.
+// Each count must be at least one. A group may have at most the pipeline's MaxThreads
+// threads.
 func (e *Compute) Dispatch(groups, threads [3]int) {
 	switch p := e.pipeline; {
 	case e.cb.err != nil:
@@ -155,7 +157,7 @@ func (e *Compute) Dispatch(groups, threads [3]int) {
 	}
 }
 
-// Barrier has the dispatches that follow see what those before it have written.
+// Barrier makes later dispatches see what earlier ones have written.
 func (e *Compute) Barrier() {
 	if e.open("barrier") {
 		e.frame[2] = barrierBuffers
@@ -163,7 +165,7 @@ func (e *Compute) Barrier() {
 	}
 }
 
-// PushDebugGroup names what follows, up to PopDebugGroup, for Metal's debugger.
+// PushDebugGroup names what is encoded up to PopDebugGroup, for Metal's debugger.
 func (e *Compute) PushDebugGroup(name string) {
 	if e.open("push debug group") {
 		e.groups++
@@ -185,7 +187,7 @@ func (e *Compute) PopDebugGroup() {
 	}
 }
 
-// End ends the encoder, whether there was a mistake or not. Ending it twice is none.
+// End ends the encoder, also after a mistake. It may be called twice.
 func (e *Compute) End() {
 	if e.cb.encoder == &e.object {
 		e.cb.endEncoder()

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// Constant is the value of a function constant: source that says
-// [[function_constant(3)]] has one of index 3. Value is a bool, an int or uint of 8 to
-// 64 bits, or a float32, of the type that the source declares.
+// Constant is the value of a function constant. Index 3 is the constant that the
+// source declares with [[function_constant(3)]]. Value is a bool, an int or uint of 8
+// to 64 bits, or a float32, of the type that the source declares.
 type Constant struct {
 	Index int
 	Value any
@@ -45,8 +45,8 @@ func (c Constant) encoded() (kind uintptr, bits uint64, err error) {
 	return 0, 0, fmt.Errorf("constant %d is a %T, want a bool, an integer of a given size or a float32", c.Index, c.Value)
 }
 
-// sorted returns constants in the order of their indices, and a text that is equal for
-// equal ones.
+// sorted returns the constants in the order of their indices, and a text that is the
+// same for equal constants.
 func sorted(constants []Constant) ([]Constant, string, error) {
 	list := slices.SortedFunc(slices.Values(constants), func(a, b Constant) int { return a.Index - b.Index })
 	var text strings.Builder
@@ -67,8 +67,8 @@ func sorted(constants []Constant) ([]Constant, string, error) {
 func (rt *Runtime) constantValues(list []Constant) uintptr {
 	values := rt.msg(rt.msg(rt.class.constants, rt.sel.alloc), rt.sel.initialize)
 	for _, c := range list {
-		kind, bits, _ := c.encoded() // which sorted has checked
-		value := new(uint64)         // whose low bytes come first, on all that has Metal
+		kind, bits, _ := c.encoded() // cannot fail: sorted has checked it
+		value := new(uint64)         // the low bytes come first on every machine that has Metal
 		*value = bits
 		rt.msg(values, rt.sel.setConstantValue, uintptr(unsafe.Pointer(value)), kind, uintptr(c.Index))
 	}

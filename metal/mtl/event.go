@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// slice is how long a wait is left to Metal before its context is looked at again: the
-// waits take no context, and to be called back would take a block.
+// slice is how long one wait inside Metal lasts before the context is checked again.
+// Metal's waits take no context, and a callback would need a block.
 const slice = 10 * time.Millisecond
 
-// SharedEvent is a number that only grows, which the GPU and the host set and wait for.
-// It belongs to the caller.
+// SharedEvent is a number that only grows. The GPU and the host set it and wait for it.
+// The caller owns it.
 type SharedEvent struct{ object }
 
 // SharedEvent returns a new event, of value 0.
@@ -30,18 +30,18 @@ func (d *Device) SharedEvent() (*SharedEvent, error) {
 	return e, nil
 }
 
-// Value is the event's value now.
+// Value returns the event's current value.
 func (e *SharedEvent) Value() uint64 { return uint64(e.rt.msg(e.id.Load(), e.rt.sel.signaledValue)) }
 
-// Signal sets the value from the host. It is greater than those before.
+// Signal sets the value from the host. value must be greater than all earlier values.
 func (e *SharedEvent) Signal(value uint64) {
 	e.rt.msg(e.id.Load(), e.rt.sel.setSignaledValue, uintptr(value))
 }
 
-// Wait blocks until the event's value is at least value, or until ctx is done, whose
-// cause it then returns, at most some 10 ms late. What a command buffer does before it
-// signals the event is then visible to the host. A value that nobody signals is waited
-// for as long as ctx lasts: a command buffer that fails signals nothing.
+// Wait blocks until the event's value is at least value. If ctx ends first, it returns
+// ctx's cause, at most some 10 ms late. After a nil, the host sees everything that the
+// command buffer did before it signalled the event. If nobody signals the value, Wait
+// blocks until ctx ends; a command buffer that fails signals nothing.
 func (e *SharedEvent) Wait(ctx context.Context, value uint64) error {
 	for {
 		id := e.id.Load()
@@ -57,7 +57,7 @@ func (e *SharedEvent) Wait(ctx context.Context, value uint64) error {
 	}
 }
 
-// await waits a slice for a value, and reports whether it was reached.
+// await waits for a value, at most one slice, and reports whether it was reached.
 func (rt *Runtime) await(event uintptr, value uint64) bool {
 	return truth(rt.msg(event, rt.sel.waitUntilSignaled, uintptr(value), uintptr(slice.Milliseconds())))
 }

@@ -2,8 +2,8 @@ package mtl
 
 import "fmt"
 
-// Heap is memory from which buffers are taken without asking the system each time. It
-// belongs to the caller; its buffers keep it while they are open.
+// Heap is memory from which buffers are taken without asking the system each time. The
+// caller owns it; its open buffers keep it alive.
 type Heap struct {
 	object
 	size int
@@ -11,9 +11,9 @@ type Heap struct {
 
 const hazardTracked = 2 // MTLHazardTrackingModeTracked
 
-// Heap returns a Heap of at least n bytes, shared with the host. The dispatches that use
-// its buffers are ordered as if each buffer were the device's own: heaps are not tracked
-// unless one asks.
+// Heap returns a Heap of at least n bytes, shared with the host. Dispatches that use its
+// buffers are ordered as if each buffer belonged to the device itself: Metal does not
+// track heaps by default, so this one asks for tracking.
 func (d *Device) Heap(n int) (*Heap, error) {
 	id, err := d.open("heap")
 	if err != nil {
@@ -41,23 +41,23 @@ func (d *Device) Heap(n int) (*Heap, error) {
 	return h, nil
 }
 
-// HeapSize returns how many bytes of a Heap a Buffer of n bytes takes, and at which
-// multiples it may begin.
+// HeapSize returns how many bytes of a Heap a Buffer of n bytes takes, and its
+// alignment.
 func (d *Device) HeapSize(n int) (size, align int) {
 	s, a := d.rt.msg2(d.id.Load(), d.rt.sel.heapBufferSizeAndAlign, uintptr(n), sharedStorage)
 	return int(s), int(a)
 }
 
-// Used is how many bytes of the heap its buffers have.
+// Used returns how many bytes of the heap its buffers take.
 func (h *Heap) Used() int { return int(h.rt.msg(h.id.Load(), h.rt.sel.usedSize)) }
 
-// Available is the length of the longest buffer that the heap has room for.
+// Available returns the length of the longest buffer that the heap has room for.
 func (h *Heap) Available() int {
-	const align = 256 // of which buffers begin at multiples
+	const align = 256 // buffers begin at multiples of it
 	return int(h.rt.msg(h.id.Load(), h.rt.sel.maxAvailableSize, align))
 }
 
-// Buffer returns a new Buffer of n bytes from the heap. What is in it is not defined.
+// Buffer returns a new Buffer of n bytes from the heap. Its contents are undefined.
 func (h *Heap) Buffer(n int) (*Buffer, error) {
 	id := h.id.Load()
 	if id == 0 {
@@ -73,5 +73,5 @@ func (h *Heap) Buffer(n int) (*Buffer, error) {
 	return h.rt.buffer(o, n)
 }
 
-// Close releases the heap; its memory stays while buffers of it are open.
+// Close releases the heap. Its memory stays while buffers of the heap are open.
 func (h *Heap) Close() { h.close() }

@@ -7,8 +7,8 @@ import (
 
 // Options say how a library is compiled.
 type Options struct {
-	// FastMath lets the compiler reorder arithmetic and ignore NaN and infinities, as
-	// it does unless told not to.
+	// FastMath lets the compiler reorder arithmetic and ignore NaNs and infinities, as
+	// Metal's compiler does by default.
 	FastMath bool
 }
 
@@ -17,12 +17,12 @@ type libraryKey struct {
 	Options
 }
 
-// Library is compiled source. It belongs to its device.
+// Library is compiled source. The device owns it.
 type Library struct{ object }
 
-// Library compiles source in the Metal shading language, or returns the same Library as
-// before for the same text and options. It blocks while the compiler works, seconds for
-// long texts. Errors have the compiler's text.
+// Library compiles source in the Metal shading language. For the same text and options
+// it returns the same Library again. It blocks while the compiler works, which takes
+// seconds for long texts. Errors contain the compiler's text.
 func (d *Device) Library(source string, o Options) (*Library, error) {
 	if _, err := d.open("library"); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (d *Device) compile(source string, o Options) (*Library, error) {
 		if id == 0 {
 			return rt.failure("library", *failure)
 		}
-		l.own(rt, id) // a warning is an error object beside a library, which is no failure
+		l.own(rt, id) // Metal returns warnings as an error object beside the library; that is no failure
 		return nil
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *Device) compile(source string, o Options) (*Library, error) {
 	return l, nil
 }
 
-// Functions are the names of the library's functions, sorted.
+// Functions returns the names of the library's functions, sorted.
 func (l *Library) Functions() []string {
 	var names []string
 	_ = l.rt.Pool(func() error {

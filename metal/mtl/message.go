@@ -8,7 +8,8 @@ import (
 	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
-// invoke calls a C function of integers and pointers; see dynlib.Call for the pointers.
+// invoke calls a C function that takes integers and pointers; for pointers, see
+// dynlib.Call.
 //
 //go:uintptrescapes
 func invoke(fn uintptr, args ...uintptr) uintptr {
@@ -17,7 +18,7 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 }
 
 // msg sends a message whose arguments and result are integers and pointers; for
-// pointers, see invoke. Messages to nil return 0, as ever in Objective-C.
+// pointers, see invoke. As always in Objective-C, messages to nil return 0.
 //
 //go:uintptrescapes
 func (rt *Runtime) msg(self, selector uintptr, args ...uintptr) uintptr {
@@ -28,16 +29,16 @@ func (rt *Runtime) msg(self, selector uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// msg2 is msg for messages that return a structure of two words, in two registers.
+// msg2 is msg for messages that return a structure of two words in two registers.
 func (rt *Runtime) msg2(self, selector uintptr, a, b uintptr) (r1, r2 uintptr) {
 	return dynlib.Call(rt.send, self, selector, a, b)
 }
 
-// truth is a BOOL, of which only the low 8 bits of the register are defined.
+// truth converts a BOOL, of which only the low 8 bits of the register are defined.
 func truth(r uintptr) bool { return byte(r) != 0 }
 
-// Pool calls f in an autorelease pool, on one thread of the system, as pools belong to
-// threads. It returns f's error.
+// Pool calls f in an autorelease pool, on one thread of the system, because a pool
+// belongs to a thread. It returns f's error.
 func (rt *Runtime) Pool(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -46,8 +47,8 @@ func (rt *Runtime) Pool(f func() error) error {
 	return f()
 }
 
-// pooled sends a message that returns an autoreleased object, and returns that
-// retained: it is released with its pool, before anybody could use it.
+// pooled sends a message that returns an autoreleased object, and returns the object
+// retained. Without that, the pool would release it before anybody could use it.
 //
 //go:uintptrescapes
 func (rt *Runtime) pooled(self, selector uintptr, args ...uintptr) (id uintptr) {
@@ -58,7 +59,7 @@ func (rt *Runtime) pooled(self, selector uintptr, args ...uintptr) (id uintptr) 
 	return id
 }
 
-// object is a reference to an object of Metal, which it owns.
+// object is an owning reference to an object of Metal.
 type object struct {
 	rt *Runtime
 	id atomic.Uintptr // 0 once it is closed
@@ -76,9 +77,9 @@ func (o *object) close() {
 	}
 }
 
-// cstring is s as C has it: p's bytes, up to the zero. Its pointer becomes a uintptr in
-// the list of arguments.
+// cstring returns s as a C string: a pointer to its bytes, which end with a zero. The
+// caller converts the pointer to a uintptr in the argument list.
 func cstring(s string) *byte { return &append([]byte(s), 0)[0] }
 
-// pointer is p as a pointer to memory that is not Go's.
+// pointer converts p to a pointer to memory that is not Go's.
 func pointer(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }

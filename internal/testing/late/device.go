@@ -18,8 +18,8 @@ type Device struct {
 	// Why returns why the host has to run instruction i, "" if the device does; nil is
 	// that the device runs all.
 	Why func(p *lowering.Plan, i int) string
-	// Foreign reports whether elementwise instruction i, which is not fused yet, is left to
-	// the host; nil is that none is.
+	// Foreign reports whether elementwise instruction i of a plan that is not fused yet is
+	// left to the host; nil leaves no instruction to the host.
 	Foreign func(p *lowering.Plan, i int) bool
 	// Beside runs a segment as soon as it is handed over, on a goroutine of its own, for
 	// the race detector. Otherwise segments run when they are waited for.
