@@ -24,22 +24,23 @@ func unpack(dir string) error {
 	return os.CopyFS(dir, sub)
 }
 
-// library is what a C program is linked with.
+// library is a library that a C program is linked with.
 type library struct {
-	env      string   // the variable that names the folder where it lies
-	required bool     // there is no other way to find it
+	env      string   // the variable that names the library's folder
+	required bool     // whether there is no other way to find it
 	pkg      string   // its name for pkg-config
 	include  []string // folders below env's
 	define   []string
 	link     []string
 }
 
-// missingLibrary says that a program does not compile without a library.
+// missingLibrary is the error of a program that cannot be compiled without a
+// library.
 type missingLibrary struct{ log string }
 
 func (e *missingLibrary) Error() string { return "bench: " + e.log }
 
-// flags returns what the compiler is told of the library.
+// flags returns the compiler's and the linker's arguments for the library.
 func (l library) flags() (compile, link []string, err error) {
 	if root := os.Getenv(l.env); l.env != "" && root != "" {
 		compile = append(compile, "-I"+root, "-I"+filepath.Join(root, "include"))
@@ -68,7 +69,7 @@ func libraryDirs(root string) []string {
 	var dirs []string
 	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return fs.SkipDir // what cannot be read holds nothing to link
+			return fs.SkipDir // a folder that cannot be read holds nothing to link
 		}
 		if name := d.Name(); !d.IsDir() && strings.HasPrefix(name, "lib") && (strings.HasSuffix(name, ".a") || strings.HasSuffix(name, ".so")) {
 			if dir := filepath.Dir(path); !found[dir] {

@@ -25,8 +25,8 @@ type decodeLayer struct {
 	Format                             blockFormat
 }
 
-// decodeSets is how many batches of tokens the steps take in turn. Each reads
-// other experts, so that weights come from memory.
+// decodeSets is how many batches of tokens the steps use in turn. Each batch
+// uses other experts, so that weights are read from memory and not from a cache.
 const decodeSets = 16
 
 func decodeWorkloads() []workload {
@@ -66,8 +66,8 @@ func (l decodeLayer) program() (*graph.Program, error) {
 	})
 }
 
-// inBlocks is program with its weights in blocks. It goes by way of the text, in
-// which element types are names.
+// inBlocks returns program with its weights in blocks. It changes the program's
+// text, in which element types are names.
 func (l decodeLayer) inBlocks() (*graph.Program, error) {
 	p, err := l.program()
 	if err != nil {
@@ -80,9 +80,9 @@ func (l decodeLayer) inBlocks() (*graph.Program, error) {
 	return gomoe.Parse("decode", head+"\n"+body)
 }
 
-// open makes blocks and tokens. What peers compare with is computed here in f64
-// for the first tokens, and gomoe is held to it too. If gomoe does not know the
-// blocks, its side is absent and peers are measured alone.
+// open makes blocks and tokens. The results for the first tokens are computed
+// here in f64; peers and gomoe are both compared with them. If gomoe does not
+// know the blocks, its side is absent and only peers are measured.
 func (l decodeLayer) open(threads int) (*subject, error) {
 	d, f, e := l.Hidden, l.FFN, l.Experts
 	blocks := map[string][]byte{
@@ -152,7 +152,7 @@ func (l decodeLayer) open(threads int) (*subject, error) {
 	return s, nil
 }
 
-// relative returns the largest difference, relative to the largest element of
+// relative returns the largest difference divided by the largest element of
 // want.
 func relative(got, want array.Array) float64 {
 	largest := 0.0
@@ -210,19 +210,19 @@ func dot(x, y []float64) float64 {
 	return s
 }
 
-// blockFormat is a layout of weights in blocks.
+// blockFormat is a format of weights in blocks.
 type blockFormat struct {
 	name            string
 	bytes, elements int // of a block
-	// fill makes a block of about that standard deviation from random bytes.
+	// fill makes a block with about that standard deviation from random bytes.
 	fill func(block []byte, std float64)
 	// decode returns the numbers of a block.
 	decode func(to []float64, block []byte)
 }
 
-// random returns blocks for so many elements.
+// random returns blocks for that many elements.
 func (f blockFormat) random(seed uint64, elements int, std float64) []byte {
-	words := make([]uint64, (elements/f.elements*f.bytes+7)/8) // arrays begin at words
+	words := make([]uint64, (elements/f.elements*f.bytes+7)/8) // arrays begin at multiples of 8 bytes
 	rng := rand.New(rand.NewPCG(seed, 2))
 	out := make([]byte, 0, 8*len(words))
 	for range words {
@@ -235,7 +235,7 @@ func (f blockFormat) random(seed uint64, elements int, std float64) []byte {
 	return out
 }
 
-// row returns the numbers of row i of a matrix of so many columns.
+// row returns the numbers of row i of a matrix with that many columns.
 func (f blockFormat) row(data []byte, i, columns int) []float64 {
 	out := make([]float64, columns)
 	for j := 0; j < columns; j += f.elements {
@@ -248,7 +248,7 @@ func half(b []byte) float64 { return float64(array.Half(binary.LittleEndian.Uint
 
 func putHalf(b []byte, x float64) { binary.LittleEndian.PutUint16(b, uint16(array.HalfOf64(x))) }
 
-// q80 is ggml's Q8_0: a scale f16 and 32 bytes, signed.
+// q80 is ggml's Q8_0: an f16 scale and 32 signed bytes.
 func q80() blockFormat {
 	return blockFormat{"q8_0", 34, 32,
 		func(b []byte, std float64) {
@@ -267,9 +267,9 @@ func q80() blockFormat {
 		}}
 }
 
-// q4K is ggml's Q4_K: scales d and dmin f16; 8 scales and 8 minima of 6 bits in
-// 12 bytes; 256 numbers of 4 bits, of which each 32 bytes hold two times 32. A
-// number is d·scale·q - dmin·minimum.
+// q4K is ggml's Q4_K: f16 scales d and dmin; 8 scales and 8 minima of 6 bits
+// each in 12 bytes; and 256 numbers of 4 bits, of which each 32 bytes hold two
+// groups of 32. A number is d·scale·q - dmin·minimum.
 func q4K() blockFormat {
 	return blockFormat{"q4_k", 144, 256,
 		func(b []byte, std float64) { putHalf(b, std/256); putHalf(b[2:], 7.5*std/256) },

@@ -33,7 +33,7 @@ type settings struct {
 	seconds float64
 	only    *regexp.Regexp // workloads
 	peers   *regexp.Regexp
-	threads []int // nil is each workload's own
+	threads []int // nil means each workload's own
 	out     string
 	list    bool
 	verbose bool
@@ -81,7 +81,7 @@ func parse(args []string) (settings, error) {
 	return s, nil
 }
 
-// allWorkloads lists what is measured, cheap and telling things first.
+// allWorkloads returns what is measured, cheap and informative workloads first.
 func allWorkloads() []workload {
 	var all []workload
 	for _, ws := range [][]workload{matmulWorkloads(), scalarWorkloads(), attentionWorkloads(), lmWorkloads(), moeWorkloads(), decodeWorkloads()} {
@@ -132,7 +132,8 @@ func run(args []string, out io.Writer) (err error) {
 	crew := newCrew(dir, s.patient, s.verbose)
 	defer func() { err = errors.Join(err, crew.dismiss()) }()
 
-	// The first interrupt ends the run after the workload at hand, the next at once.
+	// The first interrupt ends the run after the current workload, the second one at
+	// once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -152,7 +153,7 @@ func run(args []string, out io.Writer) (err error) {
 				return err
 			}
 			r.Rows = append(r.Rows, rows...)
-			if err := r.write(s.out); err != nil { // what is there if the run is cut short
+			if err := r.write(s.out); err != nil { // write what there is, in case the run is cut short
 				return err
 			}
 			if ctx.Err() != nil {
@@ -164,8 +165,7 @@ func run(args []string, out io.Writer) (err error) {
 	return nil
 }
 
-// write writes the table in both forms, and the plot if there is something to
-// draw.
+// write writes the table in both forms, and the plot if there is something to draw.
 func (r report) write(dir string) error {
 	files := map[string]func(io.Writer) error{"table.md": r.writeMarkdown, "table.json": r.writeJSON}
 	for _, x := range r.Rows {
@@ -185,7 +185,7 @@ func (r report) write(dir string) error {
 	return nil
 }
 
-// machine names the processor.
+// machine returns the name of the processor.
 func machine() string {
 	name := runtime.GOARCH
 	if out, err := exec.Command("sh", "-c", "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1").Output(); err == nil && len(out) > 1 {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// peakTarget is the target against the processor's peak, which no product reaches:
-// 0.85 of it.
+// peakTarget is the target against the processor's peak. No product reaches the
+// peak; the target is 0.85 of it.
 const peakTarget = 1 / 0.85
 
 // bench is one run of the command.
@@ -20,7 +20,7 @@ type bench struct {
 	crew    *crew
 	rounds  int
 	seconds float64 // of each side in a round
-	dir     string  // for the arrays of the workload at hand
+	dir     string  // for the arrays of the current workload
 	log     func(format string, a ...any)
 }
 
@@ -90,9 +90,9 @@ func (b *bench) run(w workload, threads int) ([]row, error) {
 	return rows, nil
 }
 
-// interleave runs the rounds and returns gomoe's.
+// interleave runs the rounds and returns those of gomoe.
 func (b *bench) interleave(s *subject, contenders []*contender, threads int) ([]round, error) {
-	if s.absent == nil { // the first steps are not measured, nor the garbage of others
+	if s.absent == nil { // do not measure the first steps or other workloads' garbage
 		if _, err := spin(s.step, b.seconds/2); err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func (b *bench) interleave(s *subject, contenders []*contender, threads int) ([]
 	return own, nil
 }
 
-// enter opens the workload at a peer. Errors are notes for its row.
+// enter opens the workload at a peer. Errors become notes in its row.
 func (b *bench) enter(w workload, threads int, dir string, r *row) (*contender, error) {
 	m, err := b.crew.member(r.Peer, threads)
 	if err != nil {
@@ -152,7 +152,7 @@ func (b *bench) enter(w workload, threads int, dir string, r *row) (*contender, 
 	return &contender{child: m, row: r}, nil
 }
 
-// spin runs step for at least so long, and at least once.
+// spin runs step for at least that many seconds, and at least once.
 func spin(step func() error, seconds float64) (round, error) {
 	var r round
 	for begin := time.Now(); len(r) == 0 || time.Since(begin).Seconds() < seconds; {

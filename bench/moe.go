@@ -13,10 +13,10 @@ import (
 // K per token.
 type moeLayer struct {
 	Tokens, Hidden, Experts, TopK, FFN int
-	DType                              graph.DType // of all but the router, which is f32
+	DType                              graph.DType // of everything except the router, which is f32
 }
 
-// moeWorkloads are the layer forward, and forward and backward.
+// moeWorkloads returns the layer forward, and forward and backward.
 func moeWorkloads() []workload {
 	var ws []workload
 	for _, d := range []graph.DType{graph.F32, graph.BF16} {
@@ -24,7 +24,7 @@ func moeWorkloads() []workload {
 			l := moeLayer{Tokens: 1024, Hidden: 512, Experts: experts, TopK: 2, FFN: 1024, DType: d}
 			for _, backward := range []bool{false, true} {
 				if experts > 8 && d != graph.F32 || experts > 32 && backward {
-					continue // more memory than it is worth
+					continue // needs more memory than it is worth
 				}
 				ws = append(ws, l.workload(backward))
 			}
@@ -83,7 +83,7 @@ func (l moeLayer) open(backward bool, threads int) (*subject, error) {
 	}, want...)
 }
 
-// program traces the layer; its results are half the sum of squares of the
+// program traces the layer. Its results are half the sum of squares of the
 // output, and the output.
 func (l moeLayer) program() (*graph.Program, error) {
 	return graph.Trace("moe", func(t *graph.Tracer) []*graph.Value {

@@ -14,16 +14,16 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// languageModel is the model of examples/moe_lm, which as a command cannot be
-// imported, at its default size.
+// languageModel is the model of examples/moe_lm at its default size. That
+// example is a command and so cannot be imported.
 type languageModel struct {
 	Vocab, Width, Layers, Heads, FFN, Experts, TopK, Seq, Batch int
 
 	Rate, Beta1, Beta2, Eps, Decay, Clip, Balance, ZLoss float64
 }
 
-// firstSteps is of how many first steps peers have to reproduce the losses, and
-// the norms of all weights after them.
+// firstSteps is the number of first steps whose losses peers must reproduce.
+// They must also reproduce the norms of all weights after these steps.
 const firstSteps = 4
 
 func lmWorkloads() []workload {
@@ -48,7 +48,7 @@ func lmWorkloads() []workload {
 	}}
 }
 
-// weight is one array of weights; std 0 starts at one.
+// weight is one array of weights; with std 0 all elements begin at one.
 type weight struct {
 	name  string
 	shape []int
@@ -70,7 +70,7 @@ func (m languageModel) weights() []weight {
 	return append(ws, weight{"norm", []int{d}, 0}, weight{"head", []int{d, m.Vocab}, in})
 }
 
-// program traces a step; its results are the loss and the balancing loss, and
+// program traces a step. Its results are the loss and the balancing loss, and
 // each weight with its moments.
 func (m languageModel) program() (*graph.Program, error) {
 	return graph.Trace("train_step", func(t *graph.Tracer) []*graph.Value {
@@ -108,7 +108,7 @@ func (m languageModel) program() (*graph.Program, error) {
 	})
 }
 
-// loss returns the mean cross-entropy, and what training minimises.
+// loss returns the mean cross-entropy, and the total that training minimises.
 func (m languageModel) loss(w map[string]*graph.Value, bytes, targets *graph.Value) (ce, total *graph.Value) {
 	x := Embedding(w["embed"], bytes)
 	b, s, d := x.Dim(0), x.Dim(1), x.Dim(2)
@@ -134,8 +134,8 @@ func (m languageModel) loss(w map[string]*graph.Value, bytes, targets *graph.Val
 	return ce, Add(ce, MulScalar(aux, 1/float64(m.Layers)))
 }
 
-// open makes weights and a batch and runs the first steps. Every further step
-// trains on the same batch.
+// open makes weights and a batch and runs the first steps. All further steps
+// train on the same batch.
 func (m languageModel) open(threads int) (*subject, error) {
 	p, err := m.program()
 	if err != nil {
@@ -170,7 +170,7 @@ func (m languageModel) open(threads int) (*subject, error) {
 	placed := map[string]*gomoeruntime.Array{}
 	for _, v := range p.In {
 		a, ok := in[v.Name]
-		if !ok { // moments, and what changes from step to step
+		if !ok { // moments, and values that change from step to step
 			a = array.New(v.Type)
 		}
 		if placed[v.Name], err = job.Put(v.Name, a); err != nil {

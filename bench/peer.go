@@ -19,7 +19,7 @@ const (
 	jaxName        = "JAX"
 	openblasName   = "OpenBLAS"
 	onednnName     = "oneDNN"
-	peakName       = "peak" // the processor's own, measured
+	peakName       = "peak" // the processor's own peak, measured
 	ggmlName       = "ggml"
 	ikName         = "ik_llama"
 )
@@ -28,7 +28,8 @@ const (
 type peer struct {
 	name    string
 	install string // how to get it
-	// command returns what to run with so many threads. Programs lie in dir.
+	// command returns the command that runs the peer with that many threads. dir holds the
+	// programs.
 	command func(dir string, threads int) (*exec.Cmd, error)
 }
 
@@ -39,7 +40,7 @@ func allPeers() []peer {
 			if err != nil {
 				return nil, err
 			}
-			// MKL, which PyTorch multiplies with, takes AVX-512 on Intel's processors only.
+			// MKL, which PyTorch uses for products, uses AVX-512 on Intel's processors only.
 			lib, err := compileShared(dir, "mkl_any_cpu.c")
 			if err != nil {
 				return nil, err
@@ -61,7 +62,7 @@ func allPeers() []peer {
 	}
 }
 
-// notInstalled is why a peer is not measured.
+// notInstalled is the error of a peer that is not installed.
 type notInstalled struct{ install string }
 
 func (e *notInstalled) Error() string { return "not installed: " + e.install }
@@ -78,7 +79,8 @@ func python(dir, script, module string, threads int) (*exec.Cmd, error) {
 		return nil, &notInstalled{"pip install " + module + " numpy"}
 	}
 	cmd := exec.Command(exe, filepath.Join(dir, script))
-	// What torch.compile makes is gone with the run: a cache that was cut short fails later runs.
+	// The cache of torch.compile is removed after the run: an incomplete cache makes later runs
+	// fail.
 	cmd.Env = append(environment(threads), "TORCHINDUCTOR_CACHE_DIR="+filepath.Join(dir, "inductor"),
 		"TORCHINDUCTOR_COMPILE_THREADS=1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS=0")
 	return cmd, nil
@@ -100,10 +102,10 @@ func compiled(name, install, source string, lib library) peer {
 	}}
 }
 
-// environment pins the threads of everything that peers are made of, and lets
-// malloc keep large blocks, which would else be mapped anew at every step.
-// What the caller has set stays, such as OMP_WAIT_POLICY, but for what holds
-// OpenBLAS back to an older processor: some machines set that for all programs.
+// environment returns the environment of peers. It fixes the number of threads of all their
+// libraries, and lets malloc keep large blocks, which would otherwise be mapped anew in every
+// step. Variables of the caller, such as OMP_WAIT_POLICY, are kept, except one that restricts
+// OpenBLAS to an older processor: some machines set it for all programs.
 func environment(threads int) []string {
 	n := strconv.Itoa(threads)
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -115,7 +117,7 @@ func environment(threads int) []string {
 	return append(env, "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184", "MALLOC_TOP_PAD_=67108864")
 }
 
-// crew starts peers when they are first asked for and keeps them.
+// crew starts each peer when it is first asked for, and keeps it.
 type crew struct {
 	dir     string // where the programs lie
 	patient time.Duration
@@ -139,7 +141,7 @@ func newCrew(dir string, patient time.Duration, verbose bool) *crew {
 	return c
 }
 
-// member returns the peer's process. Why there is none is remembered.
+// member returns the peer's process. If there is none, the reason is remembered.
 func (c *crew) member(name string, threads int) (*child, error) {
 	at := place{name, threads}
 	if m := c.running[at]; m != nil {
@@ -170,12 +172,11 @@ func (c *crew) member(name string, threads int) (*child, error) {
 	return m, nil
 }
 
-// lose ends a peer that does not answer as it should. The next workload starts
-// another.
+// lose ends a peer that has given a wrong answer or none. The next workload starts it again.
 func (c *crew) lose(name string, threads int) {
 	at := place{name, threads}
 	if m := c.running[at]; m != nil {
-		m.kill() // how it ends does not matter any more
+		m.kill() // how it ends no longer matters
 		delete(c.running, at)
 	}
 }

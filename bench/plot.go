@@ -59,7 +59,7 @@ func (r report) writePlot(w io.Writer) error {
 	return err
 }
 
-// ratioBars are the bars, from below, with their ratios beside them.
+// ratioBars draws the bars, from below, with the ratios beside them.
 type ratioBars []row
 
 func (rows ratioBars) Plot(c draw.Canvas, p *plot.Plot) {
@@ -80,7 +80,7 @@ func (rows ratioBars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// powersOfTwo are the ticks of a logarithmic axis.
+// powersOfTwo returns the ticks of a logarithmic axis.
 type powersOfTwo struct{}
 
 func (powersOfTwo) Ticks(low, high float64) []plot.Tick {

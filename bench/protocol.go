@@ -23,7 +23,7 @@ type opening struct {
 	Dir       string         `json:"dir"`
 	Params    map[string]any `json:"params"`
 	Tolerance float64        `json:"tolerance"`
-	Patience  float64        `json:"patience"` // seconds until gomoe gives up
+	Patience  float64        `json:"patience"` // seconds until gomoe stops waiting
 }
 
 // timing asks for one round.
@@ -32,11 +32,11 @@ type timing struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// formulation is one way to compute a workload, and what came of it.
+// formulation is one way to compute a workload, and its outcome.
 type formulation struct {
 	Name    string  `json:"name"`
 	Error   float64 `json:"error"`             // largest difference relative to the largest element
-	NS      int64   `json:"ns,omitempty"`      // of the fastest run while choosing
+	NS      int64   `json:"ns,omitempty"`      // of the fastest run during the choice
 	Failure string  `json:"failure,omitempty"` // why it does not count
 }
 
@@ -54,7 +54,7 @@ type child struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	lines   chan line
-	patient time.Duration // how long it may take to answer
+	patient time.Duration // how long the child may take to answer
 	greeting
 }
 
@@ -89,7 +89,7 @@ func start(cmd *exec.Cmd, patient time.Duration, verbose bool) (*child, error) {
 	return c, nil
 }
 
-// read ends with the child's stdout, or when nobody listens any more.
+// read ends when the child closes its stdout, or when nobody listens any more.
 func (c *child) read(out io.Reader) {
 	defer close(c.lines)
 	r := bufio.NewReader(out)
@@ -127,7 +127,7 @@ func (c *child) ask(request any) (answer, error) {
 	return a, c.receive(&a)
 }
 
-// stop lets the child end, and ends it if it does not.
+// stop asks the child to end, and kills it if it does not.
 func (c *child) stop() error {
 	c.in.Close()
 	select {

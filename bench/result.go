@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// row is one workload with so many threads against one peer.
+// row is one workload with a number of threads against one peer.
 type row struct {
 	Workload     string        `json:"workload"`
 	Title        string        `json:"title"`
@@ -16,15 +16,15 @@ type row struct {
 	Formulation  string        `json:"formulation,omitempty"` // the peer's fastest
 	Gomoe        times         `json:"gomoe"`
 	Other        times         `json:"other"`           // the peer's
-	Ratio        float64       `json:"ratio,omitempty"` // gomoe's time over the peer's, median of rounds; 0 was not measured
+	Ratio        float64       `json:"ratio,omitempty"` // gomoe's time divided by the peer's, median of rounds; 0 means not measured
 	Target       float64       `json:"target"`
-	Error        float64       `json:"error"` // the peer's largest difference from gomoe's results, relative
+	Error        float64       `json:"error"` // the peer's largest difference from gomoe's results, relative to the largest element
 	Flop         float64       `json:"flop,omitempty"`
 	Note         string        `json:"note,omitempty"` // why there is no ratio
 	Formulations []formulation `json:"formulations,omitempty"`
 }
 
-// times are of one side, in nanoseconds. Zeros were not measured.
+// times are the times of one side in nanoseconds. Zeros mean not measured.
 type times struct {
 	Median float64 `json:"median_ns"` // of the rounds' medians
 	Best   float64 `json:"best_ns"`   // of all runs
@@ -33,7 +33,7 @@ type times struct {
 // round is one round's runs in nanoseconds.
 type round []int64
 
-// summarize returns what rounds say together.
+// summarize returns the times of all rounds together.
 func summarize(rounds []round) times {
 	var medians []float64
 	best := math.Inf(1)
@@ -55,7 +55,7 @@ func (r round) median() float64 {
 	return median(x)
 }
 
-// ratios returns, per round, the time of a over that of b.
+// ratios returns, per round, the time of a divided by that of b.
 func ratios(a, b []round) []float64 {
 	out := make([]float64, min(len(a), len(b)))
 	for i := range out {
@@ -64,8 +64,8 @@ func ratios(a, b []round) []float64 {
 	return out
 }
 
-// median returns the middle of x, or the mean of the two in the middle; NaN of
-// nothing. x stays as it is.
+// median returns the middle element of x, or the mean of the two in the middle;
+// NaN if x is empty. It does not change x.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()

@@ -6,8 +6,8 @@ import (
 	. "github.com/gomoe/gomoe/primitives"
 )
 
-// scalarWorkloads are what a step costs beside its arithmetic: a program of 20
-// equations over scalars.
+// scalarWorkloads returns workloads that measure the cost of a step beside its
+// arithmetic: a program of 20 equations over scalars.
 func scalarWorkloads() []workload {
 	return []workload{{
 		name: "scalar/20", title: "a step of 20 equations over scalars, f32", peer: "scalar",
@@ -15,7 +15,7 @@ func scalarWorkloads() []workload {
 		open: func(threads int) (*subject, error) {
 			p, err := graph.Trace("scalar", func(t *graph.Tracer) []*graph.Value {
 				x, y := t.Input("x", graph.F32), t.Input("y", graph.F32)
-				for range 5 { // 4 equations each, which nothing folds
+				for range 5 { // 4 equations each, which no pass removes
 					x, y = Tanh(Add(Mul(x, y), x)), Sub(y, x)
 				}
 				return []*graph.Value{x.Named("x2"), y.Named("y2")}

@@ -10,7 +10,7 @@ import (
 // report is everything that a run found.
 type report struct {
 	Machine string  `json:"machine"`
-	Kernels string  `json:"kernels"` // which of gomoe's
+	Kernels string  `json:"kernels"` // which kernels gomoe used
 	Rounds  int     `json:"rounds"`
 	Seconds float64 `json:"seconds"` // of each side in a round
 	Rows    []row   `json:"rows"`
@@ -62,7 +62,7 @@ func (r report) writeMarkdown(w io.Writer) error {
 	return err
 }
 
-// text is the median, the fastest, and what that median makes in GFLOP/s.
+// text formats the median, the fastest run, and the median's rate in GFLOP/s.
 func (t times) text(flop float64) string {
 	if t.Median == 0 {
 		return ""
@@ -74,7 +74,7 @@ func (t times) text(flop float64) string {
 	return s
 }
 
-// duration writes nanoseconds with three digits.
+// duration formats nanoseconds with three digits.
 func duration(ns float64) string {
 	switch {
 	case ns < 1e3:
@@ -101,7 +101,7 @@ func digits(x float64) string {
 
 func number(x float64) string { return fmt.Sprintf("%g", x) }
 
-// cell keeps text within a cell of a table.
+// cell escapes text for a cell of a table.
 func cell(s string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(s)
 }

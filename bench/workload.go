@@ -19,20 +19,22 @@ import (
 type workload struct {
 	name  string // of the rows, such as "moe/f32/forward/E=8"
 	title string // what it is, for the table
-	peer  string // what peers know it as: the algorithm
-	// params are what peers need beside the arrays.
+	peer  string // the algorithm's name in peers' programs
+	// params are further parameters for peers.
 	params map[string]any
-	// flop is the floating-point operations of one step; 0 is not of interest.
+	// flop is the number of floating-point operations of one step; 0 means that
+	// it is of no interest.
 	flop float64
-	// tolerance is the largest difference of a result from gomoe's, relative to
-	// the largest element of gomoe's, with which a peer's time counts.
+	// tolerance is the largest difference of a peer's result from gomoe's,
+	// relative to the largest element of gomoe's, with which the peer's time
+	// counts.
 	tolerance float64
 	// target is the largest ratio of gomoe's time to the fastest peer's that the
-	// project wants.
+	// project accepts.
 	target  float64
 	threads []int
 	peers   []string
-	// open makes the arrays and gomoe's side of it.
+	// open makes the arrays and gomoe's side of the workload.
 	open func(threads int) (*subject, error)
 }
 
@@ -51,7 +53,7 @@ func (s *subject) dump(dir string) error {
 	}
 	for prefix, arrays := range map[string]map[string]array.Array{"in_": s.in, "want_": s.want} {
 		for name, a := range arrays {
-			if a.Type.DType == graph.BF16 { // numpy has no such type
+			if a.Type.DType == graph.BF16 { // numpy has no bf16
 				a = a.As(graph.F32)
 			}
 			if err := array.WriteFile(filepath.Join(dir, prefix+name+".npy"), a); err != nil {
@@ -62,7 +64,7 @@ func (s *subject) dump(dir string) error {
 	return nil
 }
 
-// ofProgram opens p on one rank with so many threads and runs it once. want
+// ofProgram opens p on one rank with that many threads and runs it once. want
 // names the results that peers compare, in p's order; results named "" are not
 // compared.
 func ofProgram(p *graph.Program, threads int, in map[string]array.Array, want ...string) (*subject, error) {
@@ -101,8 +103,8 @@ func ofProgram(p *graph.Program, threads int, in map[string]array.Array, want ..
 	return s, nil
 }
 
-// normal returns an array of normally distributed numbers that depend on the
-// seed alone.
+// normal returns an array of normally distributed numbers that depend only on
+// the seed.
 func normal(seed uint64, std float64, d graph.DType, shape ...int) array.Array {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	a := array.New(graph.Type{DType: graph.F32, Shape: shape})
@@ -113,5 +115,6 @@ func normal(seed uint64, std float64, d graph.DType, shape ...int) array.Array {
 	return a.As(d)
 }
 
-// fanIn is the standard deviation that keeps the size of products of n terms.
+// fanIn is the standard deviation of weights that keeps the size of sums of n
+// products.
 func fanIn(n int) float64 { return 1 / math.Sqrt(float64(n)) }

@@ -14,26 +14,26 @@ import (
 
 // AdamWOp is one update of a parameter and its two moments, in one pass.
 type AdamWOp struct {
-	// B1 and B2 are the decays of the moments, from 0 to below 1; Eps is added to
-	// the root of the second one.
+	// B1 and B2 are the decays of the moments, at least 0 and below 1. Eps is added
+	// to the root of the second moment.
 	B1, B2, Eps float64
-	// WeightDecay is added, times the parameter, to the step.
+	// WeightDecay times the parameter is added to the step.
 	WeightDecay float64
 }
 
 var _ primitive = AdamWOp{}
 
-// AdamW returns the parameter and its moments after an update, given the
-// parameter p, its moments m and v and its gradient g, of one float type and
-// shape, the learning rate lr f32[], the number of the update step i32[], the
-// first being 1, and the factor scale f32[] of the gradient, as clipping by a
-// norm gives it:
+// AdamW returns the parameter and its moments after an update. The parameter p,
+// its moments m and v and its gradient g have one float type and shape. lr f32[]
+// is the learning rate, step i32[] the number of the update, counted from 1, and
+// scale f32[] a factor of the gradient, such as that of clipping by a norm:
 //
 //	m' = B1 m + (1-B1) scale g,   v' = B2 v + (1-B2) (scale g)²
 //	p' = p - lr (m'/(1-B1ˢᵗᵉᵖ) / (√(v'/(1-B2ˢᵗᵉᵖ)) + Eps) + WeightDecay p)
 //
-// All of it in f64, rounded once. A step below 1 stops the run. p, m and v may be
-// donated to the results, which are then written in place. It has no derivative.
+// All of this is computed in f64 and rounded once. A step below 1 stops the run. p, m
+// and v may be donated to the results, which are then written in place. AdamW has no
+// derivative.
 // Source: Loshchilov and Hutter, "Decoupled weight decay regularization" (2019).
 func AdamW(p, m, v, g, lr, step, scale *graph.Value, a AdamWOp) (p2, m2, v2 *graph.Value) {
 	r := graph.Apply(a, p, m, v, g, lr, step, scale)
@@ -69,7 +69,7 @@ func (AdamWOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) {
 	return nil, errors.New("an optimizer's update has no derivative; put stop_gradient on its results, or take the gradient before it")
 }
 
-// Shard splits the parameter and its moments anyhow; scalars are whole.
+// Shard lets the parameter and its moments be split in any way; scalars are whole.
 func (AdamWOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	f := sharding.Elementwise(c.Type(0), 4, 3, sharding.NotLinear)
 	f.In = append(f.In, nil, nil, nil)

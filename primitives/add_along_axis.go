@@ -10,10 +10,10 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// AddAlongAxisOp is the transpose of TakeAlongAxisOp: it adds elements into zeros of
-// Size along Axis, where the indices point. Several with one index are added in
-// f64 for f64 and in f32 for other floats, in the order of the axis. An index
-// outside is an error of the run.
+// AddAlongAxisOp is the transpose of TakeAlongAxisOp: it adds elements to zeros, of
+// Size along Axis, at the places that the indices name. Elements with the same index
+// are added in the order of the axis, in f64 for f64 and in f32 for other floats. An
+// index outside the axis makes the run fail.
 type AddAlongAxisOp struct {
 	Axis, Size int
 }

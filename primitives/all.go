@@ -8,10 +8,10 @@ import (
 
 // All returns a prototype of every primitive, in the order of the reference,
 // for graph.Parse and for tools. A primitive that is not listed here cannot be
-// parsed, and the table test fails for one that is listed and not tested.
+// parsed. The table test fails for a primitive that is listed but not tested.
 //
-// A new primitive has a file of its own and a line here. Tests say what else it
-// takes: a row of programs, a case of JAX's, an expression or a kernel for Metal.
+// A new primitive needs a file of its own and a line here. Tests that fail say what
+// else it needs: a row of programs, a JAX test case, an expression or a kernel for Metal.
 func All() []graph.Primitive {
 	return slices.Concat(
 		unaryFamily(),

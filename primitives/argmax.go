@@ -12,8 +12,8 @@ import (
 )
 
 // ArgExtremeOp is the family of argmax and argmin: the index of the largest or
-// the smallest element along Axis, the lowest of several. A NaN wins; 0 and -0
-// are equal.
+// the smallest element along Axis, and of several equal elements the lowest
+// index. The first NaN wins over all numbers; 0 and -0 are equal.
 type ArgExtremeOp struct {
 	op   string
 	Axis int
@@ -68,7 +68,7 @@ func (r ArgExtremeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-// VJP is nothing: indices have no cotangents.
+// VJP returns nil: indices have no cotangents.
 func (r ArgExtremeOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 func (r ArgExtremeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
@@ -77,13 +77,13 @@ func (r ArgExtremeOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(f)
 }
 
-// alongAxis are the factors of a primitive that needs an axis whole and works
-// on the lines along it one by one: one argument and some results, all of t's
-// rank.
+// alongAxis returns the factors of a primitive that works on the lines along an
+// axis one by one, and so needs the axis whole. The primitive has one argument
+// and `results` results, all of t's rank.
 func alongAxis(t graph.Type, axis, results int) sharding.Factors {
 	f := sharding.Elementwise(t, 1, results, sharding.NotLinear)
 	if len(f.In[0]) > axis {
-		f.In[0][axis] = sharding.Whole // all share one list
+		f.In[0][axis] = sharding.Whole // argument and results share one list
 	}
 	return f
 }
@@ -141,8 +141,8 @@ func (r ArgExtremeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// extremeOf returns where the first NaN of x is or, if there is none, the first that
-// is equal to the largest, or to the smallest.
+// extremeOf returns the index of the first NaN of x or, if there is none, of the first
+// element that is equal to the largest, or to the smallest.
 func extremeOf[T float](op string, x []T) int {
 	pick := vector.Largest[T]
 	if op == "argmin" {

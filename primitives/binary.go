@@ -8,14 +8,14 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// BinaryOp is the family of elementwise functions of two arguments of one type,
-// which is the result's type too.
+// BinaryOp is the family of elementwise functions of two arguments of one type
+// that give a result of the same type.
 type BinaryOp struct{ op string }
 
 var _ pointwise = BinaryOp{}
 
-// Add returns x + y. Both have one type; broadcasting is explicit. Integers
-// wrap, as they do in all of the family.
+// Add returns x + y. Both have the same type; broadcasting is explicit. Integers
+// wrap, as in all functions of the family.
 func Add(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"add"}, x, y) }
 
 // Sub returns x - y.
@@ -24,12 +24,12 @@ func Sub(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"sub"}, 
 // Mul returns x · y.
 func Mul(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"mul"}, x, y) }
 
-// Div returns x / y. Integers are truncated towards 0. An integer divided by 0
-// gives -1, which is all bits set and so the greatest value of an unsigned
-// type; nothing fails.
+// Div returns x / y. Quotients of integers are truncated towards 0. An integer
+// divided by 0 gives -1, that is, all bits set: the greatest value of an unsigned
+// type. The run does not fail.
 func Div(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"div"}, x, y) }
 
-// Rem returns x - y · trunc(x/y), the remainder that has x's sign, exactly. For
+// Rem returns x - y · trunc(x/y), the exact remainder that has x's sign. For
 // y = 0 it is NaN, or x itself for integers.
 func Rem(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"rem"}, x, y) }
 
@@ -38,11 +38,11 @@ func Rem(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"rem"}, 
 // for x = 0.
 func Pow(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"pow"}, x, y) }
 
-// Max returns the greater of x and y, NaN where one is NaN. Where both are
+// Max returns the greater of x and y, NaN where one of them is NaN. Where both are
 // equal, each receives half of the cotangent.
 func Max(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"max"}, x, y) }
 
-// Min returns the lesser of x and y, NaN where one is NaN. Where both are
+// Min returns the lesser of x and y, NaN where one of them is NaN. Where both are
 // equal, each receives half of the cotangent.
 func Min(x, y *graph.Value) *graph.Value { return graph.Apply1(BinaryOp{"min"}, x, y) }
 
@@ -89,7 +89,8 @@ func (b BinaryOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 			Mul(g, Mul(Log(Where(Eq(x, ZerosLike(x)), OnesLike(x), x)), z)),
 		}, nil
 	case "max", "min":
-		// All of it where one alone is the result, half where both are.
+		// An argument receives all of the cotangent where it alone is the result,
+		// and half of it where both are.
 		isX, isY, half, none := Eq(x, z), Eq(y, z), MulScalar(g, 0.5), ZerosLike(g)
 		return []*graph.Value{
 			Where(isX, Where(isY, half, g), none),
@@ -115,7 +116,7 @@ func (b BinaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, l))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (BinaryOp) Pointwise() {}
 
 func (b BinaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

@@ -43,7 +43,7 @@ func binaryKernel(op string) exec.Kernel {
 	}
 }
 
-// arithmetic returns the loop of a function that every type of integer has.
+// arithmetic returns the loop of a function that all integer types have.
 func arithmetic[T integer](op string) func(z, x, y []T) {
 	switch op {
 	case "add":
@@ -118,7 +118,7 @@ func binaryInt[T integer](op string) func(z, x, y []T) {
 				if y[i] == 0 {
 					z[i] = ^T(0)
 				} else {
-					z[i] = x[i] / y[i] // the least integer by -1 wraps to itself
+					z[i] = x[i] / y[i] // the least integer divided by -1 wraps to itself
 				}
 			}
 		}

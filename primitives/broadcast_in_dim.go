@@ -20,14 +20,14 @@ type BroadcastInDimOp struct {
 
 var _ flexible = BroadcastInDimOp{}
 
-// BroadcastInDim returns x repeated to shape, dimension i of x becoming dimension
-// dims[i]. Dimensions of x have the result's size or size 1.
+// BroadcastInDim returns x repeated to shape. Dimension i of x becomes dimension
+// dims[i] of the result; it has the result's size or size 1.
 func BroadcastInDim(x *graph.Value, shape []int, dims ...int) *graph.Value {
 	return graph.Apply1(BroadcastInDimOp{slices.Clone(shape), slices.Clone(dims)}, x)
 }
 
-// BroadcastTo returns x repeated to shape as NumPy does it: the dimensions of x
-// are the last ones of shape, each with the size there or size 1.
+// BroadcastTo returns x repeated to shape as in NumPy: the dimensions of x become
+// the last ones of shape, and each has the size there or size 1.
 func BroadcastTo(x *graph.Value, shape ...int) *graph.Value {
 	graph.Helper()
 	if slices.Equal(x.Type.Shape, shape) {
@@ -68,7 +68,7 @@ func (b BroadcastInDimOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{out}, nil
 }
 
-// VJP sums over what was repeated.
+// VJP sums the cotangent over the dimensions that were repeated.
 func (b BroadcastInDimOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	var axes []int
 	for d := range b.Shape {
@@ -106,8 +106,8 @@ func (b BroadcastInDimOp) factors(c *sharding.Context) sharding.Factors {
 	return sharding.Factors{In: [][]int{in}, Out: [][]int{out}, RowWise: true}
 }
 
-// ShardAs takes the argument in the placement that the result's dimensions
-// have; repeated dimensions can be anything.
+// ShardAs places the argument's dimensions like those of the result that they
+// become; repeated dimensions may have any placement.
 func (b BroadcastInDimOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	f := b.factors(c)
 	in := sharding.Spec{Dims: make([][]string, len(b.Dims))}
@@ -143,10 +143,10 @@ func (b BroadcastInDimOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) err
 	return e.Emit(lowering.KernelSpec{Name: "broadcast_in_dim", Out: out, In: in, Kernel: kernel})
 }
 
-// inner returns how often each element is repeated before the next, 0 if the
+// inner returns how often each element is repeated before the next one, 0 if the
 // dimensions of the argument do not lie side by side in the result.
 func (b BroadcastInDimOp) inner(out, in lowering.Buf) int {
-	from := make([]int, out.Type.Rank()) // 1 for what is repeated, 2 for what is not, 0 for what has size 1
+	from := make([]int, out.Type.Rank()) // 1 for a repeated dimension, 2 for one of the argument, 0 for one of size 1
 	for d, n := range out.Type.Shape {
 		if n != 1 || d == 0 && out.Spec.Ragged != nil {
 			from[d] = 1

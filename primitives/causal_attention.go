@@ -12,18 +12,18 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// AttentionOp are what attention and its derivative have in common.
+// AttentionOp is scaled dot-product attention; see Attention.
 type AttentionOp struct {
 	// Scale multiplies the scores; 0 means 1/√D.
 	Scale float64
-	// Full lets every token attend to all, instead of to those up to itself.
+	// Full lets every token attend to all tokens, instead of to those up to itself.
 	Full bool
 }
 
 var _ primitive = AttentionOp{}
 
-// CausalAttention returns the attention of each token to itself and those before
-// it: Attention with the zero parameters, without lse.
+// CausalAttention returns the attention of each token to itself and to the tokens
+// before it: the result out of Attention with zero parameters.
 func CausalAttention(q, k, v *graph.Value) *graph.Value {
 	graph.Helper()
 	out, _ := Attention(q, k, v, AttentionOp{})
@@ -74,8 +74,9 @@ func (p AttentionOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 		vjp.Instantiate(ct[0], e.Out[0]), vjp.Instantiate(ct[1], e.Out[1])), nil
 }
 
-// The factors: batch 0 and heads 1 may be split. Heads of q and of k are split
-// over the same axes, into equal parts, so that a group stays on one rank.
+// attentionDims returns the factors: batch 0 and heads 1 may be split. Heads of q
+// and of k are split over the same axes, into equal parts, so that a head of keys
+// and the heads of queries that share it stay on one rank.
 func attentionDims() (heads, lse []int) {
 	return []int{0, sharding.Whole, 1, sharding.Whole}, []int{0, 1, sharding.Whole}
 }
@@ -114,12 +115,13 @@ func (h headsOf[T]) of(x []T, b, i, heads int) attention.Rows[T] {
 	return attention.HeadOf(x, b, i, h.S, heads, h.D)
 }
 
-// grain is the least work, in scores, that is done beside other work: some 100
-// microseconds of it with vectors.
+// grain is the least work, in scores, that is worth a goroutine: some 100 microseconds
+// with vectors.
 func (h headsOf[T]) grain() int { return 1 + 256*dear/max(h.D, 1) }
 
-// attentionKernel cuts the work of all heads, laid end to end, into equal pieces,
-// also within heads: rows of queries do not depend on each other.
+// attentionKernel cuts the work of all heads, laid end to end, into equal pieces. A
+// piece may begin or end within a head, since rows of queries do not depend on each
+// other.
 func attentionKernel[T float](p AttentionOp) exec.Kernel {
 	return func(a *exec.Args) error {
 		q, k, v := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2])

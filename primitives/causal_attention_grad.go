@@ -55,9 +55,9 @@ func (p AttentionGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) erro
 	return e.Emit(lowering.KernelSpec{Name: "causal_attention_grad", Out: out, In: in, Workspace: space, Kernel: inFloat(attentionGradKernel[float32](p), attentionGradKernel[float64](p))})
 }
 
-// attentionGradKernel works on parts of heads beside each other. What parts give to
-// a head of keys is added in order, as of all query heads that share it, so that
-// sums do not depend on which was ready first.
+// attentionGradKernel works on parts of heads in parallel. The contributions of parts,
+// and of the heads of queries that share a head of keys, are added to that head in
+// order, so that sums do not depend on which part was ready first.
 func attentionGradKernel[T float](p AttentionGradOp) exec.Kernel {
 	return func(a *exec.Args) error {
 		q, k, v, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.In[2]), data[T](a.In[3])
@@ -70,11 +70,11 @@ func attentionGradKernel[T float](p AttentionGradOp) exec.Kernel {
 			return nil
 		}
 		group, parts := h.n/h.m, h.Parts()
-		each := group * parts // of a head of keys
+		each := group * parts // contributions to a head of keys
 		w := exec.New[attentionGrad[T]](a)
 		w.headsOf, w.q, w.k, w.v, w.out, w.lse, w.dout, w.dlse, w.dq, w.dk, w.dv = h, q, k, v, out, lse, dout, dlse, dq, dk, dv
 		w.turns.start(h.b*h.m, each, exec.Make[int](a, h.b*h.m))
-		// Whole heads are worked on by one where that leaves nobody without work.
+		// One thread works on a whole head of keys where no thread is then without work.
 		if n := max(a.Threads, 1); h.b*h.m%n == 0 || h.b*h.m >= 8*n {
 			w.turns.take = each
 		}
@@ -93,7 +93,7 @@ type attentionGrad[T float] struct {
 // Piece takes turns until there are none.
 func (h *attentionGrad[T]) Piece(int, int) { h.turns.work(h.add) }
 
-// add makes the parts first to last of what goes to head i of keys, and adds them.
+// add computes contributions first to last-1 to head i of keys, and adds them.
 func (h *attentionGrad[T]) add(i, first, last int) {
 	group, parts := h.n/h.m, h.Parts()
 	b, g := i/h.m, i%h.m

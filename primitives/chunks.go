@@ -6,13 +6,13 @@ import (
 	"github.com/gomoe/gomoe/exec"
 )
 
-// chunksPerThread is how many pieces of work a thread finds at least, if it starts
-// late or has its processor taken away meanwhile and others do its share.
+// chunksPerThread is the least number of pieces of work per thread, so that others can
+// do the share of a thread that starts late or loses its processor for a while.
 const chunksPerThread = 8
 
-// chunked is a.Parallel for work that takes hardly longer than to start a
-// goroutine: who comes first takes the next piece, of at least grain/4, so that none
-// waits for one that starts late. f must not depend on how 0..n is cut.
+// chunked is a.Parallel for work that takes hardly longer than starting a goroutine:
+// each thread takes the next piece, of at least grain/4, when it is ready, so that no
+// thread waits for one that starts late. f must not depend on how 0..n is cut.
 func chunked(a *exec.Args, n, grain int, f func(lo, hi int)) {
 	if a.Alone(n, grain) {
 		f(0, n)

@@ -19,8 +19,9 @@ type ClampOp struct{}
 var _ primitive = ClampOp{}
 
 // Clamp returns min(max(x, lo), hi). The bounds have x's type, or its element
-// type and no dimensions. Cotangents go to x strictly between the bounds and to
-// the bound that is crossed outside; where x equals a bound nobody has one.
+// type and no dimensions. Cotangents go to x where it lies strictly between the
+// bounds, and to the bound that is crossed where x lies outside. Where x equals a
+// bound no argument receives a cotangent.
 func Clamp(lo, x, hi *graph.Value) *graph.Value { return graph.Apply1(ClampOp{}, lo, x, hi) }
 
 func (ClampOp) Name() string { return "clamp" }
@@ -62,7 +63,8 @@ func spread(b, x *graph.Value) *graph.Value {
 	return BroadcastInDim(b, x.Type.Shape)
 }
 
-// gathered sums g if the value that it is the cotangent of is a scalar.
+// gathered returns the cotangent of the value `of`: g, or the sum of g if `of` is a
+// scalar.
 func gathered(g, of *graph.Value) *graph.Value {
 	if of.Rank() == g.Rank() {
 		return g
@@ -74,7 +76,7 @@ func gathered(g, of *graph.Value) *graph.Value {
 	return graph.Apply1(ReduceSumOp{Axes: axes, Unordered: true}, g)
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (ClampOp) Pointwise() {}
 
 func (ClampOp) Shard(c *sharding.Context) (sharding.Decision, error) {
@@ -117,7 +119,7 @@ func clampTile(_ *exec.Args, _, _ int, y []float32, x [][]float32) {
 	}
 }
 
-// clampAll clamps arrays whose elements of gives.
+// clampAll clamps arrays whose elements `of` returns.
 func clampAll[T number](a *exec.Args, of func(array.Array) []T) {
 	lo, x, hi, y := of(a.In[0]), of(a.In[1]), of(a.In[2]), of(a.Out[0])
 	exec.Share(a, len(y), cheap, clampedElements[T]{y, lo, x, hi})
@@ -136,7 +138,7 @@ func (w *clampedElements[T]) Piece(from, to int) {
 	clamp(w.y[from:to], lo, w.x[from:to], hi)
 }
 
-// clamp writes min(max(x, lo), hi) to y; a bound of one element holds for all.
+// clamp writes min(max(x, lo), hi) to y. A bound of one element is used for all.
 func clamp[T number](y, lo, x, hi []T) {
 	if len(lo) == 1 && len(hi) == 1 {
 		l, h := lo[0], hi[0]

@@ -9,8 +9,8 @@ import (
 )
 
 // CompareOp is the family of elementwise comparisons of two arguments of one
-// type. A NaN is unequal to everything, itself too, and in no order; false is
-// less than true.
+// type. A NaN is unequal to everything, itself included, and neither less nor
+// greater than anything; false is less than true.
 type CompareOp struct{ op string }
 
 var _ pointwise = CompareOp{}
@@ -45,14 +45,14 @@ func (c CompareOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{in[0].With(graph.Bool)}, nil
 }
 
-// VJP is zero: the result is no float.
+// VJP returns nil: the result is not a float.
 func (CompareOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
 func (CompareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (CompareOp) Pointwise() {}
 
 func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
@@ -82,7 +82,7 @@ func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// compareFloat is compare of float32.
+// compareFloat returns the loop of a comparison of float32.
 func compareFloat(op string) func(z []bool, x, y []float32) {
 	switch op {
 	case "eq":

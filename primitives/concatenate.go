@@ -11,15 +11,15 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ConcatenateOp puts its one or more arguments one behind the other along a dimension.
+// ConcatenateOp joins its one or more arguments along a dimension.
 type ConcatenateOp struct {
 	Dimension int
 }
 
 var _ primitive = ConcatenateOp{}
 
-// Concatenate returns the arguments one behind the other along the dimension,
-// in which alone their shapes may differ.
+// Concatenate returns the arguments one behind the other along the dimension.
+// Their shapes may differ only in that dimension.
 func Concatenate(dimension int, xs ...*graph.Value) *graph.Value {
 	graph.Helper()
 	if len(xs) == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ConvertElementTypeOp is its argument in another element type. See
+// ConvertElementTypeOp converts its argument to another element type. See
 // array.Convert for how numbers are rounded.
 type ConvertElementTypeOp struct{ DType graph.DType }
 
@@ -28,7 +28,7 @@ func ConvertElementType(x *graph.Value, d graph.DType) *graph.Value {
 
 func (ConvertElementTypeOp) Name() string { return "convert_element_type" }
 
-// Blocks says that weights in blocks are converted.
+// Blocks marks a primitive whose argument and result may be weights in blocks.
 func (ConvertElementTypeOp) Blocks() {}
 
 func (c ConvertElementTypeOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -44,7 +44,8 @@ func (c ConvertElementTypeOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return []graph.Type{in[0].With(c.DType)}, nil
 }
 
-// VJP converts back. To and from integers, bool and blocks it is zero.
+// VJP converts the cotangent back. It is nil for conversions to and from integers,
+// bool and blocks.
 func (c ConvertElementTypeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	if d := e.In[0].Type.DType; d.IsFloat() && c.DType.IsFloat() {
 		return []*graph.Value{ConvertElementType(ct[0], d)}, nil
@@ -52,8 +53,8 @@ func (c ConvertElementTypeOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Val
 	return nil, nil
 }
 
-// Shard lets pending sums through where nothing is rounded: what is widened
-// is then added in the wider type.
+// Shard lets pending sums pass where the conversion does not round: the terms are
+// then added in the wider type.
 func (c ConvertElementTypeOp) Shard(x *sharding.Context) (sharding.Decision, error) {
 	l := sharding.NotLinear
 	if exact(x.Type(0).DType, c.DType) {
@@ -62,12 +63,12 @@ func (c ConvertElementTypeOp) Shard(x *sharding.Context) (sharding.Decision, err
 	return x.Place(sharding.Elementwise(x.Type(0), 1, 1, l))
 }
 
-// exact reports whether every value of the float type from is one of to.
+// exact reports whether every value of the float type from is a value of to.
 func exact(from, to graph.DType) bool {
 	return from.IsFloat() && (from == to || to == graph.F64 || to == graph.F32 && from != graph.F64)
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (ConvertElementTypeOp) Pointwise() {}
 
 func (c ConvertElementTypeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

@@ -27,8 +27,9 @@ const IgnoredLabel = -1
 
 // CrossEntropy returns log Σ exp(logits) - logits[label] for each token:
 // logits[..,V] of a float type, labels i32[..] from 0 to V-1, loss[..] of the
-// logits' type or f32, whichever is wider. A token labelled Ignored has loss 0 and
-// gradient 0. Any other label stops the run with its position.
+// logits' type or f32, whichever is wider. A token with the label IgnoredLabel has
+// loss 0 and gradient 0. Any other label stops the run with an error that gives its
+// position.
 func CrossEntropy(logits, labels *graph.Value) *graph.Value {
 	return graph.Apply1(CrossEntropyOp{}, logits, labels)
 }
@@ -101,7 +102,8 @@ func (CrossEntropyGradOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) err
 	return e.Emit(lowering.KernelSpec{Name: "cross_entropy_grad", Out: out, In: in, Workspace: widening(out, in), Kernel: checkLabels(in[1].Spec, inFloat(crossEntropyGradKernel[float32], crossEntropyGradKernel[float64]))})
 }
 
-// checkLabels runs k after a look at the labels, argument 1, placed as s.
+// checkLabels returns a kernel that checks the labels, argument 1, placed as s, and
+// then runs k.
 func checkLabels(s sharding.Spec, k exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
 		_, vocab := rowsOf(a.In[0].Type)

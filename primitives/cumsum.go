@@ -9,9 +9,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// CumSumOp is the running sum along Axis, each element included, from index 0
-// up, or from the last index down with Reverse. It is formed in f64 for f64 and
-// f32 and every element rounded by itself; integers wrap.
+// CumSumOp is the running sum along Axis, from index 0 upwards, or with Reverse
+// from the last index downwards. Each sum includes the element at its index. Sums
+// of f64 and f32 are formed in f64, and each is rounded by itself; integers wrap.
 type CumSumOp struct {
 	Axis    int
 	Reverse bool
@@ -34,7 +34,7 @@ func (c CumSumOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in, axisOf(in[0], c.Axis)
 }
 
-// VJP is the running sum from the other end.
+// VJP returns the running sum of the cotangent from the other end.
 func (c CumSumOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{graph.Apply1(CumSumOp{c.Axis, !c.Reverse}, ct[0])}, nil
 }

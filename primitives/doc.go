@@ -1,14 +1,14 @@
 // Package primitives holds the operations that programs are made of. Every
-// operation has one name: the builder that model code calls (Softmax), the type
-// whose fields are the operation's parameters (SoftmaxOp), and the name in the
-// text form (softmax), which is that of jax.lax where JAX has the operation, with
-// its meaning. A file named after the text form has all of an operation: type
-// inference, derivative, placement, lowering with the host kernel, and the entry
-// in the reference.
+// operation has one name, in three forms: the builder that model code calls
+// (Softmax), the type whose fields are the operation's parameters (SoftmaxOp), and
+// the name in the text form (softmax). Where jax.lax has the operation, name and
+// meaning are those of jax.lax. A file named after the text form has everything
+// about an operation: type inference, derivative, placement, lowering with the host
+// kernel, and the entry in the reference.
 //
 // Builders run inside [graph.Trace]. A mistake in their arguments stops the
 // trace with an error at the user's line. The package is made to be imported
-// with a dot: it brings builders and types that end in Op, and little else.
+// with a dot: it exports builders and types that end in Op, and little else.
 //
 // Begin with MatMul and the elementwise operations, and for a mixture of experts
 // with Route. docs/reference.md has every operation with its formula and its
@@ -53,11 +53,11 @@
 //
 // # Mixtures of experts
 //
-// [Route] chooses each token's experts, [Prepare] makes the plan of who goes
-// where, [Dispatch] or [DispatchWeighted] brings tokens to their experts,
+// [Route] chooses each token's experts, [Prepare] makes the routing, which says where
+// each token goes, [Dispatch] or [DispatchWeighted] brings tokens to their experts,
 // [GroupedMatMul] or [GroupedMatMulTransposed] multiplies each with its expert's
 // matrix, and [Combine] brings them home. [LoadBalanceLoss] and [RouterZLoss] keep
-// a router in order.
+// a router balanced and its logits small.
 //
 // # Training
 //

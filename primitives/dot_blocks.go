@@ -6,9 +6,10 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/blocks"
 )
 
-// dotBlocks multiplies with weights in blocks, argument number `weights`, whose
-// dimensions are `batch` of them, free ones, and the contracted one. dims are those
-// of the other argument, whose rows are rounded to int8.
+// dotBlocks returns the kernel of a product with weights in blocks, which are argument
+// number `weights`. Their dimensions are `batch` batch dimensions, then free ones, then
+// the contracted one. dims are the dimensions of the other argument, whose rows are
+// rounded to int8.
 func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 	return func(a *exec.Args) error {
 		w, x, z := a.In[weights], inType(a, a.In[1-weights], graph.F32), a.Out[0]
@@ -38,7 +39,8 @@ func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 					blocks.Multiply(d, i1-i0, j1-j0, k, rows[(b*m+i0)*size:], w.Bytes()[(b*n+j0)*row:], nil, y[b*m*n+i0*yrs+j0*ycs:], yrs, ycs)
 				}
 			}
-			// Rows of weights are cut, in fours: each is read once.
+			// The work is cut between groups of four rows of weights, so that each row
+			// is read once.
 			units := (n + 3) / 4
 			chunked(a, batches*units, 1+quantGrain/(4*(1+k)*(2+m)), func(lo, hi int) {
 				for b := lo / units; b*units < hi; b++ {
@@ -53,7 +55,7 @@ func dotBlocks(weights, batch int, dims operandDims) exec.Kernel {
 	}
 }
 
-// roundedOperand rounds the rows of all batch indices.
+// roundedOperand returns the rows of all batch indices, rounded.
 func roundedOperand(a *exec.Args, d graph.DType, o *operand, k int) []byte {
 	x := data[float32](o.array)
 	size := blocks.RowBytes(d, k)

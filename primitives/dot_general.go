@@ -16,18 +16,18 @@ import (
 // Products are summed over the contracted dimensions in row-major order of the
 // lists, by internal/kernel/gemm.Multiply: in f64 for f64 and in f32 for the other
 // floats, in blocks of 256, and rounded once to the result's type. Integers
-// wrap. A row of the result has the same bits however many are beside it.
+// wrap. The bits of a row of the result do not depend on the number of other rows.
 //
-// One argument may be weights in blocks and the other of float type. If the
-// weights are contracted over their last dimension alone and their batch
-// dimensions come first, in order, as those of y[N,K] are in x·yᵀ, the numbers of
-// an f32, bf16 or f16 argument are rounded to int8, as blocks.Multiply says.
-// Otherwise the weights are taken as numbers.
+// One argument may be weights in blocks and the other of float type. If only the
+// last dimension of the weights is contracted and their batch dimensions come
+// first, in order, as in x·yᵀ with y[N,K], the numbers of an f32, bf16 or f16
+// argument are rounded to int8, as blocks.Multiply says. Otherwise the weights are
+// converted to numbers.
 type DotGeneralOp struct {
 	LHSContract, RHSContract []int
 	LHSBatch, RHSBatch       []int
 	// DType is the element type of the result (JAX's preferred_element_type).
-	// Zero is that of the arguments, which then have one type.
+	// Zero means the element type of the arguments, which then have one type.
 	DType graph.DType
 }
 
@@ -47,8 +47,9 @@ func MatMul(x, y *graph.Value) *graph.Value {
 	return MatMulAs(0, x, y)
 }
 
-// MatMulAs is MatMul with a result of type d, which is rounded to once: f32
-// for the exact product of bf16 arguments, whose types may differ.
+// MatMulAs is MatMul with a result of element type d. Sums are rounded to d once: d
+// is f32 for products of bf16 arguments that are not rounded to bf16. The types of
+// the arguments may differ.
 func MatMulAs(d graph.DType, x, y *graph.Value) *graph.Value {
 	graph.Helper()
 	if x.Rank() == 0 || y.Rank() != 2 {
@@ -63,7 +64,7 @@ func dot(d graph.DType, x, y *graph.Value, lc, rc, lb, rb []int) *graph.Value {
 
 func (DotGeneralOp) Name() string { return "dot_general" }
 
-// Blocks says that an argument may be weights in blocks.
+// Blocks marks a primitive one of whose arguments may be weights in blocks.
 func (DotGeneralOp) Blocks() {}
 
 func (p DotGeneralOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -143,8 +144,8 @@ func (p DotGeneralOp) blockResult(x, y graph.DType) (graph.DType, error) {
 	return p.DType, nil
 }
 
-// rounds reports whether the product of types x and y rounds one of them to int8,
-// because the other is weights in blocks, and which that is.
+// rounds reports whether a product of types x and y rounds one argument to int8
+// because the other one is weights in blocks. weights is the number of the latter.
 func (p DotGeneralOp) rounds(x, y graph.Type) (weights int, ok bool) {
 	lists := [2][2][]int{{p.LHSContract, p.LHSBatch}, {p.RHSContract, p.RHSBatch}}
 	for i, t := range [2]graph.Type{x, y} {
@@ -173,7 +174,7 @@ func (p DotGeneralOp) free(lhs, rhs int) (l, r []int) {
 	return kept(lhs, slices.Concat(p.LHSContract, p.LHSBatch)), kept(rhs, slices.Concat(p.RHSContract, p.RHSBatch))
 }
 
-// VJP contracts the cotangent with the other argument over that one's free
+// VJP contracts the cotangent with the other argument over the other argument's free
 // dimensions. The operands are ordered so that a transposition is seldom needed.
 func (p DotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, y, g := e.In[0], e.In[1], ct[0]
@@ -182,7 +183,7 @@ func (p DotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 	}
 	nb := len(p.LHSBatch)
 	lf, rf := p.free(x.Rank(), y.Rank())
-	var dx, dy *graph.Value // nil for blocks, which have no cotangent
+	var dx, dy *graph.Value // nil for weights in blocks, which have no cotangent
 	if !x.Type.DType.IsBlock() {
 		dx = adjoint(x, g, y, p.LHSContract, p.LHSBatch, lf, p.RHSContract, p.RHSBatch, rf, nb+len(lf), false)
 	}
@@ -193,10 +194,11 @@ func (p DotGeneralOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 }
 
 // adjoint returns the cotangent of v, an argument of a product whose result
-// has the cotangent g and whose other argument is o. vc, vb, vf are the
-// contracted, batch and free dimensions of v, oc, ob, of those of o; of's lie
-// in g from dimension at on. Of the two orders of operands it takes one that
-// needs no transposition, if there is one: swapped says which is tried first.
+// has the cotangent g and whose other argument is o. vc, vb and vf are the
+// contracted, batch and free dimensions of v; oc, ob and `of` are those of o. The
+// dimensions `of` lie in g from dimension at on. adjoint chooses the order of the
+// operands that needs no transposition, if there is one; swapped says which order
+// it tries first.
 func adjoint(v, g, o *graph.Value, vc, vb, vf, oc, ob, of []int, at int, swapped bool) *graph.Value {
 	gc, gb := make([]int, len(of)), make([]int, len(ob))
 	for i := range gc {
@@ -205,8 +207,8 @@ func adjoint(v, g, o *graph.Value, vc, vb, vf, oc, ob, of []int, at int, swapped
 	for i := range gb {
 		gb[i] = i
 	}
-	// The free dimensions of o in this product are its contracted ones,
-	// ascending; in v they are:
+	// The free dimensions of o in this product are its contracted dimensions,
+	// ascending. The dimensions of v that correspond to them are vco:
 	var vco []int
 	for _, d := range slices.Sorted(slices.Values(oc)) {
 		vco = append(vco, vc[slices.Index(oc, d)])
@@ -218,7 +220,7 @@ func adjoint(v, g, o *graph.Value, vc, vb, vf, oc, ob, of []int, at int, swapped
 	return arrange(dot(as(v, g, o), g, o, gc, of, gb, ob), first)
 }
 
-// as returns the dtype parameter that gives a product of g and o v's type.
+// as returns the dtype parameter with which a product of g and o has v's type.
 func as(v, g, o *graph.Value) graph.DType {
 	if d := v.Type.DType; d != g.Type.DType || d != o.Type.DType {
 		return d
@@ -226,7 +228,7 @@ func as(v, g, o *graph.Value) graph.DType {
 	return graph.NoDType
 }
 
-// arrange transposes x, dimension i of which becomes dimension to[i].
+// arrange returns x transposed: dimension i of x becomes dimension to[i].
 func arrange(x *graph.Value, to []int) *graph.Value {
 	if slices.IsSorted(to) {
 		return x
@@ -261,7 +263,7 @@ func (p DotGeneralOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	}
 	linear := sharding.LinearEach
 	if _, ok := p.rounds(c.Type(0), c.Type(1)); ok {
-		linear = sharding.NotLinear // a sum is rounded, not its terms
+		linear = sharding.NotLinear // the sum is rounded, and not each of its terms
 	}
 	return c.Place(sharding.Factors{In: [][]int{l, r}, Out: [][]int{out}, Sum: sum, RowWise: true, Linear: linear})
 }

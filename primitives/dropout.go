@@ -14,9 +14,10 @@ func RandomBernoulli(key *graph.Value, p float64, shape ...int) *graph.Value {
 }
 
 // Dropout returns x with each element set to 0 with probability rate, from 0 to
-// below 1, and divided by 1-rate otherwise, so that its expectation stays. The
-// same elements are dropped on every mesh. x is not in expert order: drop before
-// ep_dispatch or after ep_combine. Source: Srivastava and others, "Dropout" (2014).
+// below 1, and divided by 1-rate otherwise, so that its expectation stays the same.
+// The same elements are dropped on every mesh. x must not be in expert order: call
+// Dropout before Dispatch or after Combine. Source: Srivastava and others, "Dropout"
+// (2014).
 func Dropout(x, key *graph.Value, rate float64) *graph.Value {
 	graph.Helper()
 	if !(rate >= 0 && rate < 1) {

@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// DynamicSliceOp takes a box of a known size out of its first argument, from where
-// the other arguments say.
+// DynamicSliceOp takes a box of a known size out of its first argument. The other
+// arguments say where the box begins.
 type DynamicSliceOp struct {
 	SliceSizes []int
 }
@@ -20,9 +20,8 @@ type DynamicSliceOp struct {
 var _ primitive = DynamicSliceOp{}
 
 // DynamicSlice returns the box of the given sizes that begins at the start
-// indices, scalars i32[], one per dimension. A start from which the box would
-// not fit is moved to the nearest one from which it does, so negative ones
-// become 0.
+// indices, scalars i32[], one per dimension. A start index at which the box would
+// not fit is replaced by the nearest one at which it does; a negative one becomes 0.
 func DynamicSlice(x *graph.Value, start []*graph.Value, sizes ...int) *graph.Value {
 	return graph.Apply1(DynamicSliceOp{slices.Clone(sizes)}, append([]*graph.Value{x}, start...)...)
 }
@@ -61,14 +60,14 @@ func startIndices(x graph.Type, start []graph.Type) error {
 	return nil
 }
 
-// VJP puts the cotangent back into zeros.
+// VJP writes the cotangent into zeros, where the box was.
 func (s DynamicSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(e.In))
 	out[0] = DynamicUpdateSlice(zeros(e.In[0]), ct[0], e.In[1:]...)
 	return out, nil
 }
 
-// Shard keeps dimensions split of which everything is taken.
+// Shard lets those dimensions be split of which the box has all indices.
 func (s DynamicSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool { return s.SliceSizes[d] == shape[d] })
@@ -87,8 +86,8 @@ func (s DynamicSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 	}})
 }
 
-// boxAt is the layout, in an array of the shape, of a box of the given sizes
-// that begins at the start indices, moved to where it fits.
+// boxAt returns the layout, in an array of the shape, of a box of the given sizes
+// that begins at the start indices, moved to where the box fits.
 func boxAt(a *exec.Args, shape, sizes []int, start []array.Array) layout {
 	l := rowMajor(a, shape)
 	for d, i := range start {

@@ -9,15 +9,15 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// DynamicUpdateSliceOp replaces a box of its first argument by its second one, where
-// the other arguments say.
+// DynamicUpdateSliceOp replaces a box of its first argument by its second argument. The
+// other arguments say where the box begins.
 type DynamicUpdateSliceOp struct{}
 
 var _ primitive = DynamicUpdateSliceOp{}
 
 // DynamicUpdateSlice returns x with the box that begins at the start indices,
-// scalars i32[], one per dimension, replaced by update. A start from which
-// update would not fit is moved to the nearest one from which it does.
+// scalars i32[], one per dimension, replaced by update. A start index at which
+// update would not fit is replaced by the nearest one at which it does.
 func DynamicUpdateSlice(x, update *graph.Value, start ...*graph.Value) *graph.Value {
 	return graph.Apply1(DynamicUpdateSliceOp{}, append([]*graph.Value{x, update}, start...)...)
 }
@@ -50,8 +50,8 @@ func (DynamicUpdateSliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value
 	return out, nil
 }
 
-// Shard keeps dimensions split that the update has all of. An update of zeros
-// lets its pending sum pass.
+// Shard lets those dimensions be split of which the update has all indices. If the
+// update is zeros, a pending sum of x may pass.
 func (DynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, update := c.Type(0), c.Type(1)
 	dims := splitWhere(x.Rank(), func(d int) bool { return update.Shape[d] == x.Shape[d] })
@@ -71,7 +71,7 @@ func (DynamicUpdateSliceOp) Shard(c *sharding.Context) (sharding.Decision, error
 func (DynamicUpdateSliceOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Name: "dynamic_update_slice", Out: out, In: in, InPlace: true, Kernel: func(a *exec.Args) error {
 		x, update, y := a.In[0], a.In[1], a.Out[0]
-		if update.Type.Equal(y.Type) { // y may be in update's memory
+		if update.Type.Equal(y.Type) { // y may share update's memory
 			copy(y.Bytes(), update.Bytes())
 			return nil
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// EmbeddingOp looks rows of a table up; EmbeddingGradOp, its transpose, adds rows to
+// EmbeddingOp looks up rows of a table. EmbeddingGradOp, its transpose, adds rows to
 // a table of Num rows.
 type (
 	EmbeddingOp     struct{}
@@ -23,7 +23,8 @@ var (
 )
 
 // Embedding returns table[ids]: table[V,D] of a float type and ids i32[..] from
-// 0 to V-1 give [..,D]. Any other id stops the run with its position.
+// 0 to V-1 give [..,D]. Any other id stops the run with an error that gives its
+// position.
 func Embedding(table, ids *graph.Value) *graph.Value {
 	return graph.Apply1(EmbeddingOp{}, table, ids)
 }
@@ -83,7 +84,7 @@ func (EmbeddingGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, err
 	return []*graph.Value{nil, Embedding(ct[0], e.In[0])}, nil
 }
 
-// Shard splits ids and columns; the rows of the table are whole.
+// Shard lets ids and columns be split; the rows of the table are whole.
 func (EmbeddingOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	ids, rows := lookupDims(c.Type(1).Rank())
 	return c.Place(sharding.Factors{In: [][]int{{sharding.Whole, rows[len(ids)]}, ids}, Out: [][]int{rows}, RowWise: len(ids) > 0})
@@ -94,7 +95,7 @@ func (EmbeddingGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Factors{In: [][]int{ids, rows}, Out: [][]int{{sharding.Whole, rows[len(ids)]}}, Sum: ids})
 }
 
-// lookupDims numbers the dimensions of ids of that rank and of their rows.
+// lookupDims returns the factors of ids of this rank and of their rows.
 func lookupDims(rank int) (ids, rows []int) {
 	for i := range rank + 1 {
 		rows = append(rows, i)
@@ -136,8 +137,8 @@ func (w *rowsLookedUp) Piece(lo, hi int) {
 	}
 }
 
-// addRows adds the rows of one id in the order of the ids. Pieces of work are
-// ranges of columns, so that no two write to one place.
+// addRows adds the rows with the same id in the order of the ids. Pieces of work are
+// ranges of columns, so that no two pieces write to the same place.
 func addRows[T float](a *exec.Args) error {
 	ids, ct, table := data[int32](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
 	n := a.Out[0].Type.Shape[1]

@@ -11,10 +11,10 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// CombineOp brings rows in expert order back to their tokens, adding the rows
-// of a token in the order of its choices. It does not weight them: multiply
-// the rows before. With a second argument of one value per row, these return
-// to their pairs. It is the transpose of DispatchOp.
+// CombineOp brings rows in expert order back to their tokens. The rows of a token
+// are added in the order of its choices. Combine does not weight rows: multiply
+// them by their weights before. With a second argument of one value per row, it
+// brings these values back to their pairs. It is the transpose of DispatchOp.
 type CombineOp struct {
 	Experts  int
 	Capacity int
@@ -24,8 +24,8 @@ type CombineOp struct {
 
 var _ primitive = CombineOp{}
 
-// Combine returns the tokens [..,H] whose rows, dispatched by r, are rows: the
-// sum of each token's rows; zero for a token without any.
+// Combine returns [..,H]: for each token the sum of its rows, which r has
+// dispatched; zero for a token without rows.
 func Combine(r Prepared, rows *graph.Value) *graph.Value {
 	graph.Helper()
 	out := graph.Apply1(CombineOp(r.dispatch()), rows, r.Value)
@@ -69,8 +69,8 @@ func (p CombineOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return out, nil
 }
 
-// VJP dispatches the cotangents from where the tokens were combined, so that the
-// rows of both passes lie alike.
+// VJP dispatches the cotangents from the ranks on which the tokens were combined, so
+// that the rows of both passes are placed alike.
 func (p CombineOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	args := make([]*graph.Value, 0, 3)
 	for i, v := range e.Out {
@@ -112,8 +112,8 @@ func (p CombineOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return dec, nil
 }
 
-// constantRows places rows that a rank can make anywhere, such as a cotangent
-// of zeros, where those of c's routing lie.
+// constantRows returns the placement of rows that any rank can make, such as a
+// cotangent of zeros: that of the rows of c's routing.
 func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 	n := len(c.In)
 	if n == 3 && c.In[1].Ragged != nil {
@@ -130,8 +130,8 @@ func (p CombineOp) constantRows(c *sharding.Context) (sharding.Spec, error) {
 	return p.layer().rowsSpec(c.Mesh, axes, routing, routing.Type.Shape[0]*routing.Type.Shape[1], DispatchOp(p)), nil
 }
 
-// Lower packs the rows by the rank that they go home to, exchanges them, and
-// adds those of each token in the order of its choices.
+// Lower packs the rows by the rank that they return to, exchanges them, and adds
+// the rows of each token in the order of its choices.
 func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	routing := e.Eqn.In[len(e.Eqn.In)-1]
@@ -186,8 +186,9 @@ func (p CombineOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// rowHere is the pairRow of rows that lie on this rank: those in expert order, their
-// weights if these travel along, the pairs' places and the places' rows.
+// rowHere is the pairRow of rows that lie on this rank. The arguments are the rows in
+// expert order, their weights if weights travel along, the place of each pair and the
+// row of each place.
 func rowHere(a *exec.Args, pair int) (x, w []byte) {
 	n := len(a.In) - 2
 	j := data[int32](a.In[n])[pair]
@@ -202,7 +203,7 @@ func rowHere(a *exec.Args, pair int) (x, w []byte) {
 	return x, w
 }
 
-// rowsPacked are rows that leave for their homes.
+// rowsPacked is the work of packing the rows that return to their tokens.
 type rowsPacked struct {
 	buf  []byte
 	rows []array.Array

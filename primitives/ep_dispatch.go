@@ -16,8 +16,8 @@ import (
 
 // DispatchOp brings tokens to the ranks of their experts: one row per routed
 // (token, choice) pair, in the order (expert, token, choice). With a second
-// argument the pairs' weights travel along. It is linear; its transpose is
-// CombineOp.
+// argument the weights of the pairs travel along. Dispatch is linear; its transpose
+// is CombineOp.
 type DispatchOp struct {
 	Experts  int
 	Capacity int
@@ -30,16 +30,16 @@ var (
 	_ lowering.RowCounter = DispatchOp{}
 )
 
-// Dispatch returns the rows of r's experts: tokens[t] once for every choice of
-// token t that r keeps, in expert order. Past each expert's count, rows are
-// zero. tokens is [..,H] with the leading dimensions of the choices.
+// Dispatch returns the rows of r's experts in expert order: tokens[t] once for every
+// choice of token t that r keeps. Rows past an expert's count are zero. tokens is
+// [..,H] with the leading dimensions of the choices.
 func Dispatch(r Prepared, tokens *graph.Value) *graph.Value {
 	graph.Helper()
 	return graph.Apply1(r.dispatch(), r.batch(tokens), r.Value)
 }
 
-// DispatchWeighted is Dispatch with the pairs' weights [..,K] beside: the second
-// result holds, for every row, the weight of its pair.
+// DispatchWeighted is Dispatch that also dispatches weights [..,K], one for each pair:
+// the second result holds the weight of every row.
 func DispatchWeighted(r Prepared, tokens, weights *graph.Value) (rows, rowWeights *graph.Value) {
 	graph.Helper()
 	out := graph.Apply(r.dispatch(), r.batch(tokens), r.batch(weights), r.Value)
@@ -50,7 +50,7 @@ func (r Prepared) dispatch() DispatchOp {
 	return DispatchOp{r.Op.Experts, r.Op.Capacity, r.Op.Align, r.Op.Axis}
 }
 
-// batch flattens the leading dimensions, which are those of the choices.
+// batch returns x with its leading dimensions, those of the choices, merged into one.
 func (r Prepared) batch(x *graph.Value) *graph.Value {
 	graph.Helper()
 	ok := x.Rank() == len(r.lead)+1
@@ -149,7 +149,7 @@ func (p DispatchOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return dec, nil
 }
 
-// RowCounts returns the rows that this rank holds per expert.
+// RowCounts returns the number of rows that this rank holds of each of its experts.
 func (p DispatchOp) RowCounts(e *lowering.Emitter, rows sharding.Spec) (lowering.Buf, error) {
 	return p.layer().counts(e, rows.Ragged.Routing, rows.At(0), rows.Ragged.Rows)
 }
@@ -157,8 +157,8 @@ func (p DispatchOp) RowCounts(e *lowering.Emitter, rows sharding.Spec) (lowering
 // ZoneAlign returns the alignment of the experts' zones.
 func (p DispatchOp) ZoneAlign() int { return p.Align }
 
-// Lower packs the rank's rows by destination, exchanges them, and puts what
-// arrived in expert order; a rank that holds all experts does it in one step.
+// Lower packs the rank's rows by destination, exchanges them, and puts the rows that
+// arrived in expert order. A rank that holds all experts does this in one step.
 func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
 	routing := e.Eqn.In[len(e.Eqn.In)-1]
@@ -206,7 +206,7 @@ func (p DispatchOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// pairsOrdered are copied to expert order.
+// pairsOrdered is the work of copying pairs to expert order.
 type pairsOrdered struct {
 	*exec.Args
 	place, recv []int32
@@ -226,7 +226,7 @@ func (w *pairsOrdered) Piece(lo, hi int) {
 	}
 }
 
-// pairsPacked leave for their experts.
+// pairsPacked is the work of packing the pairs that leave for their experts.
 type pairsPacked struct {
 	buf     []byte
 	payload []array.Array
@@ -242,7 +242,7 @@ func (w *pairsPacked) Piece(lo, hi int) {
 	}
 }
 
-// rowsPlaced have arrived, and are copied to expert order.
+// rowsPlaced is the work of copying the rows that have arrived to expert order.
 type rowsPlaced struct {
 	rows []array.Array
 	buf  []byte
@@ -256,7 +256,7 @@ func (w *rowsPlaced) Piece(lo, hi int) {
 	}
 }
 
-// exchange emits the all_to_all of one dispatch, or with back of one combine.
+// exchange emits the all_to_all of a dispatch or, with back set, of a combine.
 func (l epLayer) exchange(e *lowering.Emitter, routing *graph.Value, axes []string, out, in lowering.Buf, size, pairs int, back bool) error {
 	table, err := l.table(e, routing, axes)
 	if err != nil {

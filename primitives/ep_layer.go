@@ -11,8 +11,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// defaultAxis is the mesh axis that experts are split over unless a layer
-// names another.
+// defaultAxis is the mesh axis that splits the experts of a layer that names no
+// other axis.
 const defaultAxis = "ep"
 
 // epLayer is what the primitives of one MoE layer have in common.
@@ -32,7 +32,7 @@ func (l epLayer) String() string {
 	return fmt.Sprintf("experts=%d capacity=%d align=%d axis=%q", l.Experts, l.Capacity, l.Align, l.axis)
 }
 
-// madeFor reports a routing that ep_prepare made for another layer.
+// madeFor returns an error if ep_prepare made the routing for another layer.
 func (l epLayer) madeFor(routing *graph.Value) error {
 	if routing.Def == nil {
 		return nil
@@ -43,9 +43,9 @@ func (l epLayer) madeFor(routing *graph.Value) error {
 	return nil
 }
 
-// tokenAxes returns the axes that split the tokens where they are dispatched:
-// those that split them already, and the experts' axis. Experts exchange rows
-// only with ranks that hold other tokens.
+// tokenAxes returns the axes that split the tokens while they are dispatched: axes,
+// which split them already, and the experts' axis. Ranks that exchange rows thus hold
+// different tokens.
 func (l epLayer) tokenAxes(m sharding.Mesh, axes []string) ([]string, error) {
 	n := m.Size(l.axis)
 	if n <= 1 {
@@ -66,8 +66,8 @@ func (l epLayer) local(m sharding.Mesh) int { return l.Experts / max(m.Size(l.ax
 // members returns the number of ranks that exchange rows with each other.
 func (l epLayer) members(m sharding.Mesh) int { return max(m.Size(l.axis), 1) }
 
-// rowsSpec places rows that routing puts in expert order, on tokens split over
-// axes, pairs being T·K.
+// rowsSpec returns the placement of the rows that routing puts in expert order, of
+// tokens that are split over axes. pairs is T·K.
 func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, pairs int, layer graph.Primitive) sharding.Spec {
 	group := pairs / m.Parts(axes) * l.members(m)
 	return sharding.Spec{
@@ -76,15 +76,15 @@ func (l epLayer) rowsSpec(m sharding.Mesh, axes []string, routing *graph.Value, 
 	}
 }
 
-// group returns this rank's group of exchanging ranks, and its member index,
-// for tokens that are split over axes.
+// group returns the group of ranks with which this rank exchanges rows, and this rank's
+// index in it, for tokens that are split over axes.
 func (l epLayer) group(a *exec.Args, axes []string) (ep.Group, int) {
 	g := ep.Group{Experts: l.Experts, Sources: exec.Make[int](a, l.members(a.Mesh))}
 	return g, l.sources(g.Sources, a.Mesh, a.Rank, axes)
 }
 
-// sources sets dst to the rows of the layer's table that the members of the rank's group
-// have, and returns the member that the rank is.
+// sources sets dst to the row of the layer's table that each member of the rank's group
+// has, and returns the rank's index in the group.
 func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (member int) {
 	if len(dst) == 1 {
 		dst[0] = m.Index(rank, axes)
@@ -97,16 +97,16 @@ func (l epLayer) sources(dst []int, m sharding.Mesh, rank int, axes []string) (m
 	return member
 }
 
-// Sources returns, for each of the ranks that exchange rows with this one, which part of
-// the tokens it has, these being split over axes; and the member of them that the rank is.
+// Sources returns, for each rank of the group that exchanges rows, which part it has of
+// the tokens, which are split over axes; and the index of the given rank in the group.
 func (p DispatchOp) Sources(m sharding.Mesh, rank int, axes []string) (sources []int, member int) {
 	l := p.layer()
 	sources = make([]int, l.members(m))
 	return sources, l.sources(sources, m, rank, axes)
 }
 
-// plans are the integer buffers that dispatch, combine and the grouped matmuls
-// of one routing share. They are functions of the routing alone.
+// planKey identifies an integer buffer that dispatch, combine and the grouped matmuls
+// of one routing share. Such a buffer depends on the routing alone.
 type planKey struct {
 	layer   epLayer
 	routing *graph.Value
@@ -118,9 +118,9 @@ func (l epLayer) key(routing *graph.Value, axes []string, what string) planKey {
 	return planKey{l, routing, fmt.Sprint(axes), what}
 }
 
-// table returns i32[sources, E]: the pairs that each source, in token order,
-// keeps for each expert. ep_prepare leaves it behind; for a routing that comes
-// from elsewhere it is counted and gathered.
+// table returns i32[sources, E]: how many pairs each source, in token order, keeps for
+// each expert. For a routing made by ep_prepare, ep_prepare has computed the table; for
+// other routings the pairs are counted and the counts gathered.
 func (l epLayer) table(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "table"), func() (lowering.Buf, error) {
 		r, err := l.routing(e, routing, axes)
@@ -155,7 +155,7 @@ func (l epLayer) routing(e *lowering.Emitter, routing *graph.Value, axes []strin
 	return e.Have(routing, sharding.Spec{Dims: [][]string{axes, nil, nil}})
 }
 
-// counts returns i32[local experts]: the rows that this rank holds per expert.
+// counts returns i32[local experts]: how many rows this rank holds of each expert.
 func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "counts"), func() (lowering.Buf, error) {
 		table, err := l.table(e, routing, axes)
@@ -174,11 +174,12 @@ func (l epLayer) counts(e *lowering.Emitter, routing *graph.Value, axes []string
 	})
 }
 
-// sendPlace returns i32[T·K]: for every pair of this rank its place among the
-// rows that leave, which are sorted by expert, token and choice; -1 for none.
+// sendPlace returns i32[T·K]: for every pair of this rank its place among the rows
+// that leave, which are sorted by expert, token and choice; -1 for a pair without a
+// row.
 func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []string) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "send"), func() (lowering.Buf, error) {
-		// The table comes first: counting is what checks a routing from elsewhere.
+		// The table comes first, since counting checks a routing from elsewhere.
 		if _, err := l.table(e, routing, axes); err != nil {
 			return lowering.Buf{}, err
 		}
@@ -197,7 +198,8 @@ func (l epLayer) sendPlace(e *lowering.Emitter, routing *graph.Value, axes []str
 	})
 }
 
-// recvOrder returns i32[rows received at most]: the row of each received row.
+// recvOrder returns i32[rows received at most]: for each received row its row in
+// expert order.
 func (l epLayer) recvOrder(e *lowering.Emitter, routing *graph.Value, axes []string, rows int) (lowering.Buf, error) {
 	return e.Memo(l.key(routing, axes, "recv"), func() (lowering.Buf, error) {
 		table, err := l.table(e, routing, axes)

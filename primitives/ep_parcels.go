@@ -5,8 +5,8 @@ import (
 	"github.com/gomoe/gomoe/exec"
 )
 
-// parcelsOf returns the parts of buf that go to, or come from, each member: so many
-// rows, one member's behind the other's.
+// parcelsOf returns the parts of buf that go to, or come from, each member. Member i has
+// rows[i] rows, behind those of member i-1.
 func parcelsOf(a *exec.Args, buf array.Array, rows []int32, rowBytes int) [][]byte {
 	out := exec.NewDirty[parcels](a)
 	out.parts = out.parts[:0]

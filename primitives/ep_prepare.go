@@ -14,19 +14,19 @@ import (
 
 // PrepareOp turns the experts that tokens choose into a routing: a value that
 // says, for every token and choice, the expert and the place in the expert's
-// queue. Places are given in the order of the global batch (token, then
-// choice), so they, and what is dropped, are the same on every mesh.
+// queue. Places are assigned in the order of the global batch (token, then
+// choice). Places and drops are therefore the same on every mesh.
 type PrepareOp struct {
 	Experts int
-	// Capacity is how many (token, choice) pairs an expert accepts over the whole
-	// batch; 0 is no limit: nothing is ever dropped.
+	// Capacity is the number of (token, choice) pairs that an expert accepts over the
+	// whole batch; 0 means no limit, so that nothing is dropped.
 	Capacity int
 	// Trap makes a demand above the capacity an error on every rank, before any
 	// token moves, instead of dropping pairs.
 	Trap bool
-	// Align makes every expert's rows start at a multiple of it; 0 is no padding.
+	// Align makes every expert's rows begin at a multiple of Align; 0 means no padding.
 	Align int
-	// Axis is the mesh axis that splits the experts; "" is "ep".
+	// Axis is the mesh axis that splits the experts; "" means "ep".
 	Axis string
 	// Label names the layer in errors.
 	Label string
@@ -45,23 +45,24 @@ func (l PrepareOp) CapacityFor(tokens, choices int, factor float64) int {
 	return c
 }
 
-// Prepared is what ep_prepare returns, with the layer that it is for.
+// Prepared is what Prepare returns: the results of ep_prepare, and the operation.
 type Prepared struct {
 	Op PrepareOp
-	// Value is i32[T,K,2]: expert and place in its queue; -1, -1 for a pair that
-	// chooses no expert or is dropped.
+	// Value is the routing, i32[T,K,2]: the expert and the place in its queue; -1, -1
+	// for a pair that chooses no expert or is dropped.
 	Value *graph.Value
-	// Dropped is bool[T,K]: the pairs that the capacity dropped.
+	// Dropped is bool[T,K]: true for the pairs that the capacity dropped.
 	Dropped *graph.Value
-	// Counts and Padded are i32[E]: the rows of every expert over the whole batch,
-	// exact and rounded up to the alignment. Demand is i32[E] before drops.
+	// Counts and Padded are i32[E]: the number of rows of every expert over the whole
+	// batch, exact and rounded up to the alignment. Demand i32[E] is the number of pairs
+	// that chose the expert, before drops.
 	Counts, Padded, Demand *graph.Value
 
 	lead []int // the leading dimensions of the tokens
 }
 
-// Prepare returns the routing of tokens that choose the experts topk
-// i32[..,K], -1 being none. All leading dimensions together are the batch.
+// Prepare returns the routing of tokens that choose the experts topk i32[..,K]; -1
+// means no expert. All leading dimensions together are the batch.
 func Prepare(l PrepareOp, topk *graph.Value) Prepared {
 	graph.Helper()
 	if topk.Rank() < 2 {
@@ -72,7 +73,7 @@ func Prepare(l PrepareOp, topk *graph.Value) Prepared {
 	return Prepared{l, out[0], out[1], out[2], out[3], out[4], lead}
 }
 
-// flatten makes all dimensions but the last one.
+// flatten returns x with all dimensions except the last merged into one.
 func flatten(x *graph.Value) *graph.Value {
 	graph.Helper()
 	if x.Rank() == 2 {
@@ -126,8 +127,8 @@ func (p PrepareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return dec, nil
 }
 
-// Lower counts the rank's pairs per expert, gathers everybody's counts, and
-// assigns places from them; the table after drops is left for the layer's
+// Lower counts the rank's pairs per expert, gathers the counts of all ranks, and
+// assigns places from them. The table after drops is kept for the layer's
 // dispatch.
 func (p PrepareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	l := p.layer()
@@ -176,8 +177,8 @@ func (p PrepareOp) named(err error) error {
 	return fmt.Errorf("layer %s: %w", p.Label, err)
 }
 
-// indices returns i32 or i64 indices [T,K] as int32, or the first that does not
-// fit as an *ep.IndexError.
+// indices returns i32 or i64 indices [T,K] as int32. If one does not fit it returns
+// an *ep.IndexError about the first of these.
 func indices(a array.Array, experts int) ([]int32, error) {
 	if a.Type.DType == graph.I32 {
 		return data[int32](a), nil
@@ -193,10 +194,10 @@ func indices(a array.Array, experts int) ([]int32, error) {
 	return out, nil
 }
 
-// inBatch makes an index error name the token of the global batch.
+// inBatch makes an index error name the token by its number in the global batch.
 func inBatch(err error, first int) error {
 	if err == nil {
-		return nil // before ie, which takes memory
+		return nil // before ie is declared, since ie is allocated
 	}
 	var ie *ep.IndexError
 	if errors.As(err, &ie) {
@@ -215,8 +216,8 @@ func (PrepareOp) Doc() graph.Doc {
 	}
 }
 
-// RankRows returns how many rows a rank has room for that owns that many experts
-// and receives at most that many pairs.
+// RankRows returns the number of rows for which a rank has room that owns this many
+// experts and receives at most this many pairs.
 func (l PrepareOp) RankRows(pairs, experts int) int {
 	return newEPLayer(l.Experts, l.Capacity, l.Align, l.Axis).RankRows(pairs, experts)
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// The payload of a row is the token's values, and behind them the pair's
-// weight if weights travel along. The first payload array has one row per
-// token, the second one element per pair; of dispatched rows both have one
-// entry per row.
+// The payload of a row is the token's values and, if weights travel along, behind
+// them the weight of the pair. At home, the first payload array has one row per
+// token and the second one element per pair. In expert order, both have one entry
+// per row.
 
 // rowBytes returns the bytes of one row of the payload.
 func rowBytes(payload []lowering.Buf) int {
@@ -58,8 +58,8 @@ func unpackRow(rows []array.Array, src []byte, i int) {
 	}
 }
 
-// movedGrain is the least number of rows of size bytes that is worth a goroutine,
-// where each is copied to a place of its own.
+// movedGrain is the least number of rows of size bytes that is worth a goroutine
+// that copies each row to a place of its own.
 func movedGrain(size int) int { return 1 + 4*cheap/(1+size) }
 
 // total returns the sum of i32 counts.
@@ -71,10 +71,10 @@ func total(a array.Array) int {
 	return n
 }
 
-// sumHome writes to Out[0] every token's sum over its k choices in order, and
-// to Out[1], if there is one, every pair's weight. row returns the bytes of a
-// pair's values and of its weight, nil if the pair went nowhere. bf16 and f16
-// add in f32 and round once.
+// sumHome writes to Out[0] the sum of every token's rows over its k choices, in
+// order, and to Out[1], if there is one, the weight of every pair. row returns the
+// bytes of a pair's values and of its weight, nil if the pair has no row. bf16 and
+// f16 are added in f32 and rounded once.
 func sumHome(a *exec.Args, k int, row pairRow) {
 	tokens, n := a.Out[0].Type.Shape[0], a.Out[0].Type.Shape[1]
 	grain, s := 1+cheap/(1+k*n), homeSums{a, k, n, row}
@@ -88,17 +88,18 @@ func sumHome(a *exec.Args, k int, row pairRow) {
 	}
 }
 
-// pairRow is row of sumHome, for one instruction.
+// pairRow returns the bytes of the values and of the weight of a pair, nil if the pair
+// has no row; see sumHome.
 type pairRow func(a *exec.Args, pair int) (x, w []byte)
 
-// homeSums is the work of sumHome, of tokens of n elements.
+// homeSums is the work of sumHome for tokens of n elements.
 type homeSums struct {
 	*exec.Args
 	k, n int
 	row  pairRow
 }
 
-// wholeSums are those where the result has the type that is added in.
+// wholeSums are homeSums whose result has the type in which rows are added.
 type wholeSums[T float] struct{ homeSums }
 
 func (s *wholeSums[T]) Piece(lo, hi int) {
@@ -116,7 +117,7 @@ func (s *wholeSums[T]) Piece(lo, hi int) {
 	}
 }
 
-// roundedSums are those of bf16 and f16.
+// roundedSums are homeSums of bf16 and f16.
 type roundedSums struct {
 	homeSums
 	rooms *exec.Rooms[float32]
@@ -148,7 +149,8 @@ func (s *roundedSums) Piece(lo, hi int) {
 	}
 }
 
-// putWeight writes the weight of a pair, 0 if it went nowhere, if weights travel.
+// putWeight writes the weight of a pair, or 0 if the pair has no row. It does nothing
+// if weights do not travel along.
 func putWeight(a *exec.Args, pair int, w []byte) {
 	if len(a.Out) == 2 {
 		dst := element(a.Out[1], pair)

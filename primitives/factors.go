@@ -2,7 +2,7 @@ package primitives
 
 import "github.com/gomoe/gomoe/sharding"
 
-// wholes are the factors of n dimensions none of which may be split.
+// wholes returns the factors of n dimensions, none of which may be split.
 func wholes(n int) []int {
 	d := make([]int, n)
 	for i := range d {
@@ -11,8 +11,8 @@ func wholes(n int) []int {
 	return d
 }
 
-// splitWhere are the factors of n dimensions: i for dimension i where ok says
-// that it may be split.
+// splitWhere returns the factors of n dimensions, of which those may be split for
+// which ok returns true: factor i for dimension i.
 func splitWhere(n int, ok func(d int) bool) []int {
 	dims := wholes(n)
 	for d := range dims {

@@ -29,8 +29,8 @@ func inFloat(f32, f64 exec.Kernel) exec.Kernel {
 	}
 }
 
-// ofFloat is inFloat for a kernel whose result has element type d, when some
-// arguments are f64 whatever that is.
+// ofFloat is inFloat for a kernel whose result has element type d and some of whose
+// arguments are always f64.
 func ofFloat(d graph.DType, f32, f64 exec.Kernel) exec.Kernel {
 	switch d {
 	case graph.F64:
@@ -65,7 +65,7 @@ func narrow(a *exec.Args) bool {
 	return false
 }
 
-// widened runs k, a kernel of f32, on copies of what is narrower.
+// widened runs k, a kernel of f32. It gives k copies in f32 of narrower arrays.
 func widened(a *exec.Args, k exec.Kernel) error {
 	w := exec.NewDirty[exec.Args](a)
 	in, out := wide(a, w.In, a.In), wide(a, w.Out, a.Out)
@@ -91,8 +91,8 @@ func widened(a *exec.Args, k exec.Kernel) error {
 	return nil
 }
 
-// wide returns xs with scratch of f32 in the place of what is narrower, in the memory
-// of out.
+// wide returns xs with scratch arrays of f32 in place of narrower arrays. The list has
+// the memory of out.
 func wide(a *exec.Args, out, xs []array.Array) []array.Array {
 	out = out[:0]
 	for _, x := range xs {
@@ -104,7 +104,7 @@ func wide(a *exec.Args, out, xs []array.Array) []array.Array {
 	return out
 }
 
-// room returns an array of scratch memory, whose elements are anything.
+// room returns an array in scratch memory, whose elements are not set.
 func room(a *exec.Args, t graph.Type) array.Array {
 	return array.Over(t, exec.MakeDirty[uint8](a, int(t.Bytes())))
 }
@@ -121,7 +121,7 @@ func convert(a *exec.Args, dst, src array.Array) error {
 type conversion struct {
 	dst, src array.Array
 	mu       sync.Mutex
-	first    int // tile that failed
+	first    int // the first tile that failed
 	err      error
 }
 
@@ -138,8 +138,8 @@ func (w *conversion) Piece(lo, hi int) {
 	}
 }
 
-// convertTile converts elements lo to hi. The conversions of mixed-precision
-// training go without the memory that array.Convert takes for them.
+// convertTile converts elements lo to hi. For the conversions of mixed-precision
+// training it does not allocate, as array.Convert would.
 func convertTile(dst, src array.Array, lo, hi int) error {
 	switch [2]graph.DType{src.Type.DType, dst.Type.DType} {
 	case [2]graph.DType{graph.BF16, graph.F32}:
@@ -161,5 +161,5 @@ func convertTile(dst, src array.Array, lo, hi int) error {
 	return nil
 }
 
-// data is array.Data, shorter.
+// data is array.Data, under a shorter name.
 func data[E array.Elem](a array.Array) []E { return array.Data[E](a) }

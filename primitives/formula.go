@@ -7,11 +7,11 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// differentiate is the derivative rule of a primitive with a kernel of its own
-// for a formula that simple primitives can state as well: it traces the formula
-// on arguments of e's types, differentiates that, and adds the equations of the
-// derivative to e's trace. Fused derivatives use it for theirs, which is needed
-// seldom and so may be slow.
+// differentiate is the derivative rule of a primitive that has its own kernel for a
+// formula which simple primitives can express too. It traces the formula on
+// arguments of e's types, differentiates the trace, and adds the equations of the
+// derivative to e's trace. Fused derivatives use it for their own derivatives, which
+// are seldom needed and so may be slow.
 func differentiate(e *graph.Eqn, ct []*graph.Value, formula func(in []*graph.Value) []*graph.Value) ([]*graph.Value, error) {
 	p, err := graph.Trace("formula", func(t *graph.Tracer) []*graph.Value {
 		in := make([]*graph.Value, len(e.In))

@@ -6,9 +6,9 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Full returns the value of that element type and shape with every element
-// equal to x, rounded once for a float type. For an integer type or bool, x is
-// a number of the type. No memory is moved to make it on any mesh.
+// Full returns a value of the given element type and shape with every element
+// equal to x, rounded once for a float type. For an integer type or bool, x must
+// be a number of the type. Ranks exchange nothing to make it.
 func Full(t *graph.Tracer, x float64, d graph.DType, shape ...int) *graph.Value {
 	if !holds(d, x) {
 		graph.Helper()
@@ -17,7 +17,8 @@ func Full(t *graph.Tracer, x float64, d graph.DType, shape ...int) *graph.Value 
 	return t.Apply(graph.FullOp{Value: x, DType: d, Shape: append([]int(nil), shape...)})[0]
 }
 
-// holds reports whether x is a value of the element type, rounded if a float.
+// holds reports whether x is a value of the element type, or for a float type rounds
+// to one.
 func holds(d graph.DType, x float64) bool {
 	whole := x == math.Trunc(x) && !math.IsInf(x, 0)
 	switch d {

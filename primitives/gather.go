@@ -17,10 +17,10 @@ type GatherOp struct {
 
 var _ primitive = GatherOp{}
 
-// Gather returns x's elements along the axis at the indices, i32 of any shape:
-// the rows of an embedding table for axis 0. x[A,N,B] and indices[I] with axis
-// 1 give [A,I,B]. An index that is negative or not less than the size of the
-// axis makes the run fail.
+// Gather returns x's elements along the axis at the indices, i32 of any shape. For
+// axis 0 these are rows, such as those of an embedding table. x[A,N,B] and
+// indices[I] with axis 1 give [A,I,B]. An index that is negative or not less than
+// the size of the axis makes the run fail.
 func Gather(x, indices *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(GatherOp{axis}, x, indices)
 }
@@ -34,7 +34,7 @@ func (g GatherOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return takenType(in[0], in[1], g.Axis)
 }
 
-// takenType types x at indices along an axis.
+// takenType returns the type of x at indices along an axis.
 func takenType(x, indices graph.Type, axis int) ([]graph.Type, error) {
 	if err := axisOf(x, axis); err != nil {
 		return nil, err
@@ -49,13 +49,13 @@ func (g GatherOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{ScatterAdd(zeros(e.In[0]), e.In[1], ct[0], g.Axis), nil}, nil
 }
 
-// Shard wants the axis whole. The indices and the other dimensions may be split.
+// Shard requires the axis to be whole. The indices and the other dimensions may be split.
 func (g GatherOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, indices, taken := takenFactors(c.Type(0).Rank(), c.Type(1).Rank(), g.Axis)
 	return c.Place(sharding.Factors{In: [][]int{x, indices}, Out: [][]int{taken}, RowWise: true, Linear: sharding.LinearFirst})
 }
 
-// takenFactors are the factors of x, of indices, and of x at indices.
+// takenFactors returns the factors of x, of indices, and of x at indices.
 func takenFactors(rank, indexRank, axis int) (x, indices, taken []int) {
 	x = rowDims(rank, axis)
 	for i := range indexRank {
@@ -83,7 +83,7 @@ func (g GatherOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// inRange reports an index outside 0..n-1.
+// inRange returns an error if an index is not in 0..n-1.
 func inRange(indices []int32, n int) error {
 	for k, i := range indices {
 		if i < 0 || int(i) >= n {
@@ -93,7 +93,8 @@ func inRange(indices []int32, n int) error {
 	return nil
 }
 
-// OutOfRange is the error of an index, element at of a rank's, outside an axis of n.
+// OutOfRange returns the error for an index, element at of a rank's indices, outside an
+// axis of size n.
 func (GatherOp) OutOfRange(index int32, at, n int) error {
 	return fmt.Errorf("index %d, element %d of this rank's indices, is out of range, want 0 to %d for an axis of size %d", index, at, n-1, n)
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// GELUOp is x times the normal distribution's function; GELUGradOp is its derivative
-// times a cotangent. Tanh selects the approximation.
+// GELUOp is x times the cumulative distribution function of the normal distribution.
+// GELUGradOp is the derivative of GELUOp times a cotangent. Tanh selects the
+// approximation by tanh.
 type (
 	GELUOp     struct{ Tanh bool }
 	GELUGradOp struct{ Tanh bool }
@@ -43,7 +44,7 @@ func (p GELUGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 	return []*graph.Value{Mul(Mul(g, c), p.second(x)), graph.Apply1(p, x, g)}, nil
 }
 
-// Of the approximation: √(2/π), the cubic's factor, and 1/√(2π).
+// Constants: √(2/π), the factor of the cubic in the approximation, and 1/√(2π).
 const (
 	geluScale  = 0.79788456080286535587989211986876
 	geluCubic  = 0.044715
@@ -67,14 +68,14 @@ func (p GELUGradOp) second(x *graph.Value) *graph.Value {
 	return Mul(slope, Add(u1, MulScalar(Mul(x, bend), 0.5)))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (GELUOp) Pointwise() {}
 
 func (GELUOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (GELUGradOp) Pointwise() {}
 
 func (GELUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {

@@ -27,9 +27,9 @@ func groupedBlocks(transpose bool, align int) exec.Kernel {
 	}
 }
 
-// groupedRounded multiplies rows that are rounded to int8 with rows of weights.
-// Work is cut between rows of weights: there are few tokens where it matters that
-// each of these is read once.
+// groupedRounded multiplies rows that are rounded to int8 with rows of weights. The
+// work is cut between rows of weights, so that each is read once, which matters when
+// there are few tokens.
 func groupedRounded(align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, w, y := data[float32](a.In[0]), a.In[1].Bytes(), data[float32](a.Out[0])
@@ -38,7 +38,7 @@ func groupedRounded(align int) exec.Kernel {
 			return nil
 		}
 		matrix := graph.T(d, f, h).Bytes()
-		// Rows between zones are the engine's to zero, and not read.
+		// Rows between zones are not read here; the engine sets them to zero.
 		z := weightZones{data[int32](a.In[2]), align, f}
 		rows := roundedRows(a, d, x, h, z.end())
 		chunked(a, z.work(), 1+quantGrain/(1+h), func(lo, hi int) {
@@ -52,8 +52,9 @@ func groupedRounded(align int) exec.Kernel {
 	}
 }
 
-// groupedSwiGLUBlocks is groupedSwiGLU with weights in blocks, with the bits of
-// groupedRounded: both products of some rows of weights, and swiglu of them.
+// groupedSwiGLUBlocks is groupedSwiGLU with weights in blocks: it computes both
+// products of some rows of weights, with the bits of groupedRounded, and then swiglu
+// of these.
 func groupedSwiGLUBlocks(align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, gate, up, y := data[float32](a.In[0]), a.In[1].Bytes(), a.In[2].Bytes(), data[float32](a.Out[0])
@@ -88,20 +89,22 @@ func groupedSwiGLUBlocks(align int) exec.Kernel {
 	}
 }
 
-// blockProducts makes products of rounded rows with rows of weights one after another,
-// each when the next one is known: its weights are fetched meanwhile.
+// blockProducts makes products of rounded rows with rows of weights one after another.
+// It makes a product when the next one is known, so that the weights of the next one
+// are fetched meanwhile.
 type blockProducts struct {
 	d       graph.DType
-	deep, f int    // elements of a row of weights, and such rows
+	deep, f int    // elements of a row of weights, and rows of weights in a matrix
 	rows    []byte // rounded
-	then    func() // what follows the product that was added last; nil for nothing
+	then    func() // what to do after the product that was added last; nil for nothing
 
 	w, x       []byte // of the product to be made; nil if there is none
 	y          []float32
 	count, cut int
 }
 
-// add is the product of `count` rows from `start` on with rows from to to of a matrix.
+// add adds the product of `count` rows, from row start on, with the rows of matrix in
+// [from, to).
 func (q *blockProducts) add(matrix []byte, y []float32, start, count, from, to int) {
 	size, row := blocks.RowBytes(q.d, q.deep), len(matrix)/q.f
 	w := matrix[from*row : to*row]
@@ -109,7 +112,8 @@ func (q *blockProducts) add(matrix []byte, y []float32, start, count, from, to i
 	q.w, q.x, q.y, q.count, q.cut = w, q.rows[start*size:], y[start*q.f+from:], count, to-from
 }
 
-// last makes the product that was added last. next are the weights of another.
+// last makes the product that was added last. next are the weights of the next product,
+// nil if there is none.
 func (q *blockProducts) last(next []byte) {
 	if q.count > 0 {
 		blocks.Multiply(q.d, q.count, q.cut, q.deep, q.x, q.w, next, q.y, q.f, 1)
@@ -121,8 +125,8 @@ func (q *blockProducts) last(next []byte) {
 	q.count = 0
 }
 
-// From this many weights on, counted as weightZones counts them, a piece is worth a
-// goroutine: some 2 MB, which memory brings in 100 microseconds.
+// quantGrain is how many weights, counted as weightZones counts them, are worth a
+// goroutine: some 2 MB, which memory delivers in 100 microseconds.
 const quantGrain = 1 << 23
 
 // roundedRows rounds the first n rows of x, of h elements each, into memory that
@@ -136,15 +140,15 @@ func roundedRows(a *exec.Args, d graph.DType, x []float32, h, n int) []byte {
 	return rows
 }
 
-// lined returns mem from where a cache line begins on, without its last 63 bytes.
+// lined returns the part of mem that begins at a cache line and is 63 bytes shorter.
 func lined(mem []byte) []byte {
 	at := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & 63)
 	return mem[at : len(mem)-63+at]
 }
 
-// weightZones is the work of experts whose rows of weights are cut: of each expert
-// that has tokens f rows, which cost as much as memory takes to bring them and a
-// little for each token.
+// weightZones is the work of experts, cut between rows of weights. Each expert that has
+// tokens has f rows of weights. A row costs the time that memory takes to deliver it,
+// and a little for each token.
 type weightZones struct {
 	counts []int32
 	align  int
@@ -178,8 +182,9 @@ func (z weightZones) end() int {
 	return end
 }
 
-// each calls f with the rows of weights from to to of every expert that has count
-// tokens from row start on. Ranges that cover the work cover every row once.
+// each calls f for every expert with some of its rows of weights between lo and hi: the
+// rows [from, to) of weights, for the count tokens of the expert from row start on.
+// Ranges of work that cover all work cover every row of weights once.
 func (z weightZones) each(lo, hi int, f func(expert, start, count, from, to int)) {
 	at, start := 0, 0
 	for e, count := range z.counts {
@@ -194,14 +199,14 @@ func (z weightZones) each(lo, hi int, f func(expert, start, count, from, to int)
 	}
 }
 
-// cut returns the row of weights at which to cut after some work: one from which
-// on whole groups of 4 are multiplied.
+// cut returns the row of weights at which to cut after some work: a multiple of 4, since
+// rows are multiplied in groups of 4, or the last.
 func (z weightZones) cut(work, cost int) int {
 	return min(roundUp(max((work+cost-1)/cost, 0), 4), z.f)
 }
 
-// groupedWide makes numbers of some rows of weights at a time. Sums are in the
-// order of gemm.Multiply, in blocks of 256.
+// groupedWide converts some rows of weights to numbers at a time. Sums are formed in
+// the order of gemm.Multiply, in blocks of 256.
 func groupedWide[T float](transpose bool, align int) exec.Kernel {
 	const some = 256
 	return func(a *exec.Args) error {
@@ -248,7 +253,8 @@ func groupedWide[T float](transpose bool, align int) exec.Kernel {
 	}
 }
 
-// elements returns the elements of blocks, in wide if they fit.
+// elements returns the elements of the array b of blocks, in the memory of wide if they
+// fit.
 func elements[T float](wide []T, b array.Array) ([]T, error) {
 	n := b.Type.Len()
 	if len(wide) < n {

@@ -6,8 +6,8 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 )
 
-// The kernels of joined instructions. Each takes rows in expert order, matrices and
-// last the counts, and has the bits of the instructions it stands for.
+// The kernels of joined instructions. Their arguments are rows in expert order, matrices
+// and last the counts. They have the bits of the instructions that they replace.
 
 // inNumber returns the kernel for the element type of the first result.
 func inNumber(bf16, f16, f32, f64 exec.Kernel) exec.Kernel {
@@ -24,7 +24,7 @@ func inNumber(bf16, f16, f32, f64 exec.Kernel) exec.Kernel {
 	}
 }
 
-// fused is the work of a joined instruction, cut between rows.
+// fused is the work of a joined instruction, which is cut between rows.
 type fused[E gemm.Number] struct {
 	*exec.Args
 	zones
@@ -32,23 +32,25 @@ type fused[E gemm.Number] struct {
 	k         int // elements of a row
 }
 
-// fusedOf returns the work on experts' rows of k elements, and the least number of
-// rows that is worth a goroutine, where a row costs `work` products. A thread copies the
-// matrices of the experts that it has rows of, unless there are copies that are kept:
-// each is copied once in a call, but for those whose rows two threads share, at most one
-// fewer than threads, and for each further 384 rows of an expert in fused products (see
-// gemm.Panels for what sharing such a copy would cost).
+// fusedOf returns the work on experts' rows of k elements, their number, and the least
+// number of rows that is worth a goroutine if a row costs `work` products.
+//
+// A thread copies the matrices of the experts whose rows it has, unless copies are kept.
+// Each matrix is copied once in a call, with two exceptions: matrices of experts whose
+// rows two threads share, of which there are fewer than threads, and in fused products
+// once more for each further 384 rows of an expert (see gemm.Panels for what sharing such
+// a copy would cost).
 func fusedOf[E gemm.Number](a *exec.Args, transpose bool, align, k, work int) (w fused[E], rows, grain int) {
 	counts := a.In[len(a.In)-1]
 	return fused[E]{a, zones{data[int32](counts), align, 0}, transpose, k}, total(counts), 1 + dotGrain/(1+work)
 }
 
-// matrix returns that of expert e in argument i.
+// matrix returns the matrix of expert e in argument i.
 func (w *fused[E]) matrix(i, e int) gemm.Matrix[E] {
 	return expertMatrix[E](w.Args, i, e, w.transpose)
 }
 
-// groupedSwiGLU sets h, and g and u if they are wanted, of rows, gate and up.
+// groupedSwiGLU computes h, and g and u if they are results, from rows, gate and up.
 func groupedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		k := a.In[0].Type.Shape[1]
@@ -72,7 +74,7 @@ func (w *fusedSwiGLU[E]) Piece(lo, hi int) {
 	})
 }
 
-// groupedSwiGLUGrad sets dg and du of dy, down, g and u.
+// groupedSwiGLUGrad computes dg and du from dy, down, g and u.
 func groupedSwiGLUGrad[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		k := a.In[0].Type.Shape[1]
@@ -94,7 +96,7 @@ func (w *fusedSwiGLUGrad[E]) Piece(lo, hi int) {
 	})
 }
 
-// groupedSum sets y of a, its matrices, b and its matrices.
+// groupedSum computes y from a, its matrices, b and its matrices.
 func groupedSum[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		k := a.In[0].Type.Shape[1]

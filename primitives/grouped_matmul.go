@@ -15,9 +15,9 @@ import (
 // GroupedMatMulOp multiplies every row by the matrix of the row's expert. Rows
 // are in expert order, as DispatchOp makes them.
 //
-// The matrices may be weights in blocks. With Transpose, which is how GGUF files
-// have them, f32 rows and narrower ones are then rounded to int8, as blocks.Multiply
-// says; f64 rows and products without Transpose take the weights as numbers.
+// The matrices may be weights in blocks. With Transpose, which is the layout of GGUF
+// files, rows of f32 and narrower types are then rounded to int8, as blocks.Multiply
+// says. For f64 rows, and without Transpose, the weights are converted to numbers.
 type GroupedMatMulOp struct {
 	// Transpose multiplies by the transposed matrices.
 	Transpose bool
@@ -26,20 +26,20 @@ type GroupedMatMulOp struct {
 var _ primitive = GroupedMatMulOp{}
 
 // GroupedMatMul returns rows[S,H] · w[E,H,F] as [S,F]: row i times the matrix of
-// the expert whose row it is. Rows past an expert's count stay zero.
+// its expert. Rows past an expert's count stay zero.
 func GroupedMatMul(r Prepared, rows, w *graph.Value) *graph.Value {
 	return graph.Apply1(GroupedMatMulOp{}, rows, w, r.Value)
 }
 
-// GroupedMatMulTransposed returns rows[S,H] · w[e]ᵀ, with w[E,F,H], as [S,F]: the
-// layout that GGUF files have, and that of weights in blocks along H.
+// GroupedMatMulTransposed returns rows[S,H] · w[e]ᵀ, with w[E,F,H], as [S,F]. This is
+// the layout of GGUF files, and of weights in blocks along H.
 func GroupedMatMulTransposed(r Prepared, rows, w *graph.Value) *graph.Value {
 	return graph.Apply1(GroupedMatMulOp{Transpose: true}, rows, w, r.Value)
 }
 
 func (GroupedMatMulOp) Name() string { return "grouped_matmul" }
 
-// Blocks says that the weights may be in blocks.
+// Blocks marks a primitive whose weights may be in blocks.
 func (GroupedMatMulOp) Blocks() {}
 
 func (g GroupedMatMulOp) Infer(in []graph.Type) ([]graph.Type, error) {
@@ -81,7 +81,7 @@ func (g GroupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 	x, w, r := e.In[0], e.In[1], e.In[2]
 	dx := graph.Apply1(GroupedMatMulOp{!g.Transpose}, ct[0], w, r)
 	if w.Type.DType.IsBlock() {
-		return []*graph.Value{dx, nil, nil}, nil // blocks have no cotangent
+		return []*graph.Value{dx, nil, nil}, nil // weights in blocks have no cotangent
 	}
 	a, b := x, ct[0]
 	if g.Transpose {
@@ -91,8 +91,8 @@ func (g GroupedMatMulOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 	return []*graph.Value{dx, dw, nil}, nil
 }
 
-// expertRows returns the layer that dispatched the rows with placement s, or
-// says what is wrong with them.
+// expertRows returns the layer that dispatched the rows with placement s, or an
+// error that says what is wrong with the rows.
 func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int) (epLayer, error) {
 	if s.Ragged == nil {
 		return epLayer{}, fmt.Errorf("%s are not in expert order; give it what ep_dispatch made, after row-wise primitives and grouped_matmul", what)
@@ -110,8 +110,8 @@ func expertRows(s sharding.Spec, routing *graph.Value, what string, experts int)
 	return p.layer(), nil
 }
 
-// constantRows returns c with constant rows, argument i, placed where those of
-// the routing lie, if an ep_prepare of this program says where.
+// constantRows returns c with argument i, if it is constant rows, placed like the
+// rows of the routing, if an ep_prepare of this program made the routing.
 func constantRows(c *sharding.Context, i int) (*sharding.Context, error) {
 	routing := c.Eqn.In[2]
 	if c.In[i].Ragged != nil || !c.Flexible(i) || routing.Def == nil {
@@ -132,8 +132,9 @@ func constantRows(c *sharding.Context, i int) (*sharding.Context, error) {
 	return &d, nil
 }
 
-// Shard wants the weights split over the experts' axis as the rows are; their
-// columns may be split, and the summed dimension of both leaves a pending sum.
+// Shard requires the weights to be split over the experts' axis like the rows. The
+// columns of the weights may be split. If the summed dimension is split, a sum stays
+// pending.
 func (g GroupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	c, err := constantRows(c, 0)
 	if err != nil {
@@ -160,9 +161,9 @@ func (g GroupedMatMulOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return d, l.expertsOver(c, &d.In[1], &d.In[2], d.In[0].At(0))
 }
 
-// withoutExperts returns a context in which the routing, argument 2, and the
-// first dimension of argument w, if it is not negative, are whole: the axes
-// that split these split the rows too, and follow from them.
+// withoutExperts returns a context in which the routing, argument 2, and the first
+// dimension of argument w, if w is not negative, are whole. The axes that split these
+// follow from the axes that split the rows.
 func withoutExperts(c *sharding.Context, w int) *sharding.Context {
 	d := *c
 	d.In = slices.Clone(c.In)
@@ -174,8 +175,8 @@ func withoutExperts(c *sharding.Context, w int) *sharding.Context {
 	return &d
 }
 
-// expertsOver places the weights' expert dimension and the routing that goes
-// with rows split over axes.
+// expertsOver sets the placements of the weights' expert dimension and of the routing
+// for rows that are split over axes.
 func (l epLayer) expertsOver(c *sharding.Context, w, routing *sharding.Spec, axes []string) error {
 	w.Dims[0] = l.expertAxes(c.Mesh)
 	for _, a := range w.Dims[0] {
@@ -191,8 +192,8 @@ func (l epLayer) expertsOver(c *sharding.Context, w, routing *sharding.Spec, axe
 	return nil
 }
 
-// expertAxes returns the axes that split the experts: the layer's, if the mesh
-// has it.
+// expertAxes returns the axes that split the experts: the layer's axis, if the mesh has
+// it.
 func (l epLayer) expertAxes(m sharding.Mesh) []string {
 	if m.Size(l.axis) > 1 {
 		return []string{l.axis}
@@ -224,7 +225,7 @@ func groupedMatmul[E gemm.Number](transpose bool, align int) exec.Kernel {
 			return nil
 		}
 		w, rows, grain := fusedOf[E](a, transpose, align, h, h*f)
-		exec.Share(a, rows, grain, groupedProducts[E]{w}) // rows between zones are the engine's to zero
+		exec.Share(a, rows, grain, groupedProducts[E]{w}) // the engine sets rows between zones to zero
 		return nil
 	}
 }

@@ -48,8 +48,7 @@ func (g GroupedOuterOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, er
 	}, nil
 }
 
-// Shard leaves the sum over the ranks that hold copies of the same experts
-// pending.
+// Shard leaves a sum pending over the ranks that hold copies of the same experts.
 func (g GroupedOuterOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	c, err := constantRows(c, 0)
 	if err == nil {
@@ -88,7 +87,7 @@ func (g GroupedOuterOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error
 		Kernel: orHalf(groupedOuterHalf[array.Brain](align), groupedOuterHalf[array.Half](align), inFloat(groupedOuter[float32](align), groupedOuter[float64](align)))})
 }
 
-// groupedOuter writes zeros for experts without rows.
+// groupedOuter returns the kernel. It writes zeros for experts without rows.
 func groupedOuter[T float](align int) exec.Kernel {
 	return func(a *exec.Args) error {
 		x, y, w := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])

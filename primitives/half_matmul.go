@@ -7,17 +7,17 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/gemm"
 )
 
-// Matrix products of bf16 and f16 go without copies in f32: gemm.MultiplyHalf widens
-// what it multiplies, if it must, and rounds the sums.
+// Matrix products of bf16 and f16 need no copies in f32: gemm.MultiplyHalf widens its
+// operands if it has to, and rounds the sums.
 
-// halfOperands reports whether x and y have one 16-bit type, and their products
-// are summed in d = f32.
+// halfOperands reports whether x and y have the same 16-bit type and their products
+// are summed in f32, that is, d is f32.
 func halfOperands(x, y array.Array, d graph.DType) bool {
 	t := x.Type.DType
 	return t == y.Type.DType && (t == graph.BF16 || t == graph.F16) && d == graph.F32
 }
 
-// halfDot is dotKernel for halfOperands.
+// halfDot computes the product of operands for which halfOperands is true.
 func halfDot(a *exec.Args, l, r operand) error {
 	if l.array.Type.DType == graph.BF16 {
 		halfDotOf(a, l, r, panelledHalf[array.Brain, float32], panelledHalf[array.Brain, array.Brain], panelledHalf[array.Brain, array.Half])

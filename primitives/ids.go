@@ -26,19 +26,19 @@ func position(a *exec.Args, s sharding.Spec, t graph.Type, flat int) []int {
 	return idx
 }
 
-// NoRow is the error of an id of no row of the table, which has n: element flat of a
-// rank's part of the ids, whose type is t and whose placement is s. a has the mesh and the
-// rank.
+// NoRow returns the error for an id that names no row of the table, which has n rows. The
+// id is element flat of a rank's part of the ids, whose type is t and whose placement is s.
+// a has the mesh and the rank.
 func (EmbeddingOp) NoRow(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
 	return idError(a, s, t, flat, id, 0, n, "id")
 }
 
-// NoClass is the error of a label of no class, of which there are n; see EmbeddingOp.NoRow.
+// NoClass returns the error for a label that names none of n classes; see EmbeddingOp.NoRow.
 func (CrossEntropyOp) NoClass(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, n int) error {
 	return idError(a, s, t, flat, id, IgnoredLabel, n, "label")
 }
 
-// idError is the error of an id below lo or not below n.
+// idError returns the error for an id below lo or not below n.
 func idError(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, lo, n int, what string) error {
 	if lo >= n {
 		return fmt.Errorf("%s %d at %v, but the table is empty", what, id, position(a, s, t, flat))
@@ -46,8 +46,8 @@ func idError(a *exec.Args, s sharding.Spec, t graph.Type, flat int, id int32, lo
 	return fmt.Errorf("%s %d at %v, want %d to %d", what, id, position(a, s, t, flat), lo, n-1)
 }
 
-// checkIDs reports an element of ids, placed as s, below lo or not below n, and
-// runs k if there is none.
+// checkIDs runs k if all elements of ids, placed as s, are at least lo and below n.
+// Otherwise it returns an error.
 func checkIDs(a *exec.Args, s sharding.Spec, ids array.Array, lo, n int, what string, k exec.Kernel) error {
 	x := data[int32](ids)
 	bad := slices.IndexFunc(x, func(id int32) bool { return int(id) < lo || int(id) >= n })

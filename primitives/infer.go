@@ -6,7 +6,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// arity reports a number of arguments other than n.
+// arity returns an error unless there are n arguments.
 func arity(in []graph.Type, n int) error {
 	if len(in) != n {
 		return fmt.Errorf("%d arguments, want %d", len(in), n)
@@ -14,7 +14,7 @@ func arity(in []graph.Type, n int) error {
 	return nil
 }
 
-// alike reports arguments whose types differ.
+// alike returns an error if the types of the arguments differ.
 func alike(in []graph.Type) error {
 	for _, t := range in[1:] {
 		if t.DType != in[0].DType {
@@ -27,7 +27,7 @@ func alike(in []graph.Type) error {
 	return nil
 }
 
-// floating reports an element type that is no float.
+// floating returns an error unless the element type is a float type.
 func floating(t graph.Type) error {
 	if !t.DType.IsFloat() {
 		return fmt.Errorf("element type %s, want f64, f32, bf16 or f16; convert with convert_element_type", t.DType)
@@ -35,7 +35,7 @@ func floating(t graph.Type) error {
 	return nil
 }
 
-// axisOf checks an axis and returns it.
+// axisOf returns an error if t does not have the axis.
 func axisOf(t graph.Type, axis int) error {
 	if t.Rank() == 0 {
 		return fmt.Errorf("axis %d of %s, which is a scalar and has none", axis, t)
@@ -46,7 +46,7 @@ func axisOf(t graph.Type, axis int) error {
 	return nil
 }
 
-// axesOf checks a list of distinct axes in ascending order.
+// axesOf returns an error unless axes are distinct axes of t in ascending order.
 func axesOf(t graph.Type, axes []int) error {
 	for i, a := range axes {
 		if err := axisOf(t, a); err != nil {
@@ -59,7 +59,7 @@ func axesOf(t graph.Type, axes []int) error {
 	return nil
 }
 
-// atLeast reports a type with fewer than n dimensions.
+// atLeast returns an error if t has fewer than n dimensions.
 func atLeast(t graph.Type, n int) error {
 	if t.Rank() < n {
 		return fmt.Errorf("%s has %d dimensions, want at least %d", t, t.Rank(), n)

@@ -52,8 +52,8 @@ func (IotaOp) Shard(*sharding.Context) (sharding.Decision, error) {
 	return sharding.Decision{Out: []sharding.Spec{{}}}, nil
 }
 
-// ShardAs gives every placement but one: where ragged rows begin among all
-// rows is known only to the run.
+// ShardAs allows every placement except one: the indices of ragged rows are known
+// only when the program runs.
 func (n IotaOp) ShardAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	if out.Ragged != nil && n.Dimension == 0 {
 		return sharding.Decision{}, fmt.Errorf("%s counts rows in expert order, whose number is known only to the run; count before ep_dispatch", n.Name())

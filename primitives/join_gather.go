@@ -9,9 +9,9 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// joinGather joins what puts rows in expert order with grouped_swiglu, which then
-// takes them from where they are. Not where they are read again: the gradient of the
-// weights reads them, in order.
+// joinGather joins the instruction that puts rows in expert order with grouped_swiglu,
+// which then reads the rows where they are. It does not apply if another instruction reads
+// the rows in order, as the gradient of the weights does.
 func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
 	if in.Name != "grouped_swiglu" || len(in.Out) != 1 {
@@ -32,7 +32,7 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	t, align := in.Prim.(GroupedMatMulOp).Transpose, in.Align
 	args := slices.Concat(d.In, in.In[1:])
 	h := lowering.Host{Workspace: rowsIn(p, rows, gate).swigluSpace(p.Bufs[gate].Type, t, true, false), Packs: expertPacks(p.Bufs[gate].Type, t, len(args)-3, len(args)-2)}
-	h.Workspace.Shared = 4 * int64(p.Bufs[in.Out[0]].Type.Shape[0]) // where rows are
+	h.Workspace.Shared = 4 * int64(p.Bufs[in.Out[0]].Type.Shape[0]) // the place of each row
 	if k := p.Bufs[rows].Type.Shape[1]; d.Name == "ep_place" {
 		h.Kernel = inNumber(placedSwiGLU[array.Brain](t, align, k), placedSwiGLU[array.Half](t, align, k), placedSwiGLU[float32](t, align, k), placedSwiGLU[float64](t, align, k))
 	} else {
@@ -41,8 +41,9 @@ func joinGather(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	return []int{di}, lowering.Instr{Name: in.Name + "_gathered", Prim: in.Prim, Pos: in.Pos, Out: slices.Concat(in.Out, d.Out[1:]), In: args, Zones: in.Zones, Align: align, Host: h}, true
 }
 
-// placedSwiGLU sets h, and the rows' weights, of what arrived: packed rows of k
-// elements, the rows' order and counts, then gate, up and counts.
+// placedSwiGLU computes h, and the weights of rows, from rows that have arrived. The
+// arguments are the packed rows of k elements, their order and counts, then gate, up and
+// counts.
 func placedSwiGLU[E gemm.Number](transpose bool, align, k int) exec.Kernel {
 	return func(a *exec.Args) error {
 		buf, recv := view[E](a.In[0].Bytes()), data[int32](a.In[1])
@@ -59,11 +60,11 @@ func placedSwiGLU[E gemm.Number](transpose bool, align, k int) exec.Kernel {
 	}
 }
 
-// permutedSwiGLU sets h, and the rows' weights, of tokens, weights if they travel
-// along, the pairs' places, the places' rows, gate, up and counts.
+// permutedSwiGLU computes h, and the weights of rows. The arguments are tokens, weights if
+// they travel along, the place of each pair, the row of each place, gate, up and counts.
 func permutedSwiGLU[E gemm.Number](transpose bool, align int) exec.Kernel {
 	return func(a *exec.Args) error {
-		n := len(a.Out) // of payload arrays
+		n := len(a.Out) // the number of payload arrays
 		x, place, recv := data[E](a.In[0]), data[int32](a.In[n]), data[int32](a.In[n+1])
 		k := len(place) / max(a.In[0].Type.Shape[0], 1)
 		at := exec.Make[int32](a, a.Out[0].Type.Shape[0])

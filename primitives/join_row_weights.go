@@ -8,13 +8,13 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// DeviceJoins returns the rules by which plans for devices get fewer instructions: what
-// saves a device from reading weights.
+// DeviceJoins returns the rules by which plans for devices get fewer instructions: those
+// that save a device from reading weights.
 func DeviceJoins() []lowering.Join { return []lowering.Join{joinRowWeights} }
 
 // joinRowWeights joins the product of experts' rows with weights in blocks and the
-// product with the rows' own weights, of f32, so that rows with weight 0 need not be made.
-// These are zeros then, even where the product is infinite or no number.
+// multiplication by the rows' own weights, of f32, so that rows with weight 0 need not be
+// computed. Such rows are then zeros, even where the product would be infinite or NaN.
 func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
 	if m, ok := in.Prim.(BinaryOp); !ok || m.op != "mul" || in.Name != "mul" || len(in.In) != 2 {
@@ -38,7 +38,8 @@ func joinRowWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	return none()
 }
 
-// weighRows is a product whose last argument are the rows' weights.
+// weighRows returns a kernel that computes product and multiplies each row by its weight,
+// which the last argument holds.
 func weighRows(product exec.Kernel) exec.Kernel {
 	return func(a *exec.Args) error {
 		last := len(a.In) - 1

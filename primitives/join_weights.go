@@ -8,8 +8,9 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// joinWeights joins the product of an expert's rows and their weights with what
-// reads it to bring the rows home: weighted rows are not written.
+// joinWeights joins the multiplication of experts' rows by their weights with the
+// instruction that reads the result to bring the rows home. Weighted rows are then not
+// written.
 func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
 	if _, ok := in.Prim.(CombineOp); !ok || len(in.In) != 3 || in.Name != "ep_sum" && in.Name != "ep_pack_rows" {
@@ -47,15 +48,15 @@ func joinWeights(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 			join.Kernel = inFloat(packWeighted[float32], packWeighted[float64])
 		}
 		if !p.Last(w, mi) {
-			return []int{mi}, join, true // the gradient reads the spread weights
+			return []int{mi}, join, true // the gradient reads the broadcast weights
 		}
 		return []int{wi, mi}, join, true
 	}
 	return none()
 }
 
-// sumWeighted sets a token's sum of y[i]·w[i] over its k rows, in order: rows and
-// weights, then the pairs' places and the places' rows.
+// sumWeighted computes each token's sum of y[i]·w[i] over its k rows, in order. The
+// arguments are rows and weights, then the place of each pair and the row of each place.
 func sumWeighted[T float](k int) exec.Kernel {
 	return func(a *exec.Args) error {
 		y, w, out := data[T](a.In[0]), data[T](a.In[1]), data[T](a.Out[0])
@@ -86,7 +87,8 @@ func (w *weightedTokens[T]) Piece(lo, hi int) {
 	}
 }
 
-// packWeighted writes y[i]·w[i], of the experts' rows i, where row i is sent from.
+// packWeighted writes y[i]·w[i] for each row i of the experts to the place from which row
+// i is sent.
 func packWeighted[T float](a *exec.Args) error {
 	y, w, recv := data[T](a.In[0]), data[T](a.In[1]), data[int32](a.In[2])
 	n := a.In[0].Type.Shape[1]

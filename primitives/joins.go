@@ -7,32 +7,32 @@ import (
 )
 
 // Joins returns the rules by which plans of these primitives get fewer, larger
-// instructions: what follows an expert's matrix product is done to pieces of its
-// result while they are in the cache.
+// instructions. Operations that follow an expert's matrix product are applied to pieces
+// of its result while these are in the cache.
 func Joins() []lowering.Join {
 	return []lowering.Join{joinSwiGLU, joinSwiGLUBlocks, joinSwiGLUGrad, joinMatmulSum, joinWeights, joinGather}
 }
 
-// Beside kernels, a primitive's instructions may bring its arguments to where it wants
-// them, so that a rule looks at names too.
+// The instructions of a primitive are not only its kernel: some place its arguments. A rule
+// therefore looks at the name of an instruction, and not only at its primitive.
 
-// rowProduct is a product of experts' rows and matrices in a plan.
+// rowProduct is an instruction of a plan that multiplies experts' rows and matrices.
 type rowProduct struct {
 	*lowering.Instr
-	at                    int // its instruction
+	at                    int // the number of the instruction
 	op                    GroupedMatMulOp
 	rows, weights, counts int // buffers
 }
 
-// groupedProduct returns the product that makes b, if it is a grouped_matmul
-// that a join can take in.
+// groupedProduct returns the product that makes b, if it is a grouped_matmul that can be
+// joined.
 func groupedProduct(p *lowering.Peephole, b int) (rowProduct, bool) {
 	return productNamed(p, b, "grouped_matmul")
 }
 
-// roundedProduct is groupedProduct for weights in blocks that rounded rows are
-// multiplied with. Rows of narrower types are not taken in: their products are rounded
-// to that type before swiglu.
+// roundedProduct is groupedProduct for rounded rows and weights in blocks. Products of rows
+// of types narrower than f32 are not joined, since they are rounded to that type before
+// swiglu.
 func roundedProduct(p *lowering.Peephole, b int) (rowProduct, bool) {
 	m, ok := productNamed(p, b, "grouped_matmul_blocks")
 	return m, ok && m.op.Transpose && p.Bufs[b].Type.DType == graph.F32
@@ -51,22 +51,23 @@ func productNamed(p *lowering.Peephole, b int, name string) (m rowProduct, ok bo
 	return rowProduct{in, i, op, in.In[0], in.In[1], in.In[2]}, true
 }
 
-// joined returns the instruction that takes the place of the product and others, with
-// these results and arguments: one of the product's equation and rows.
+// joined returns the instruction that takes the place of the product and other
+// instructions, with the given results and arguments. It has the primitive and the rows of
+// the product.
 func (m *rowProduct) joined(name string, pos graph.Pos, out, in []int, h lowering.Host) lowering.Instr {
 	return lowering.Instr{Name: name, Prim: m.Prim, Pos: pos, Out: out, In: in, Zones: m.Zones, Align: m.Align, Host: h}
 }
 
-// sameRows reports whether two products are of the same experts' rows.
+// sameRows reports whether two products have the rows of the same experts.
 func sameRows(x, y rowProduct) bool {
 	return x.counts == y.counts && x.Zones == y.Zones && x.Align == y.Align
 }
 
-// none is what a join returns that does not apply.
+// none is what a join returns if it does not apply.
 func none() ([]int, lowering.Instr, bool) { return nil, lowering.Instr{}, false }
 
-// joinSwiGLU joins the two products of rows with gate and up, and swiglu. Both
-// products are written only if they are read again, as by the gradient.
+// joinSwiGLU joins the two products of rows with gate and up, and swiglu. The products
+// are written only if other instructions read them, such as those of the gradient.
 func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	j, ok := gatedProducts(p, i, groupedProduct)
 	if !ok {
@@ -80,7 +81,7 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	}), true
 }
 
-// joinSwiGLUBlocks is joinSwiGLU for weights in blocks of one type: the rows are
+// joinSwiGLUBlocks is joinSwiGLU for weights in blocks, both of one type. The rows are
 // rounded once.
 func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	j, ok := gatedProducts(p, i, roundedProduct)
@@ -88,17 +89,17 @@ func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool)
 		return none()
 	}
 	h := lowering.Host{Workspace: j.gate.Workspace, Kernel: groupedSwiGLUBlocks(j.gate.Align)}
-	if len(j.out) == 1 { // products that are not results
+	if len(j.out) == 1 { // the products are not results and need memory
 		h.Workspace.Shared += 2 * p.Bufs[j.out[0]].Type.Bytes()
 	}
 	return j.others(), j.joined("grouped_swiglu_blocks", h), true
 }
 
-// gated is a swiglu and the products of rows with gate and up that it is of.
+// gated is a swiglu and its arguments, the products of rows with gate and up.
 type gated struct {
 	gate, up rowProduct
 	pos      graph.Pos
-	out      []int // what the joined instruction writes
+	out      []int // the results of the joined instruction
 }
 
 func (j *gated) others() []int { return []int{j.gate.at, j.up.at} }
@@ -107,8 +108,8 @@ func (j *gated) joined(name string, h lowering.Host) lowering.Instr {
 	return j.gate.joined(name, j.pos, j.out, []int{j.gate.rows, j.gate.weights, j.up.weights, j.gate.counts}, h)
 }
 
-// gatedProducts returns the products, as `of` finds them, of which instruction i is the
-// swiglu, if they can be joined.
+// gatedProducts returns instruction i, if it is a swiglu, with the products that are its
+// arguments, if they can be joined. `of` returns the product that makes a buffer.
 func gatedProducts(p *lowering.Peephole, i int, of func(*lowering.Peephole, int) (rowProduct, bool)) (j gated, ok bool) {
 	in := &p.Instrs[i]
 	if _, ok := in.Prim.(SwiGLUOp); !ok || in.Name != "swiglu" {
@@ -130,7 +131,7 @@ func gatedProducts(p *lowering.Peephole, i int, of func(*lowering.Peephole, int)
 	return j, true
 }
 
-// joinSwiGLUGrad joins the product that is swiglu's cotangent with its gradient.
+// joinSwiGLUGrad joins swiglu's gradient with the product that makes its cotangent.
 func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]
 	if _, ok := in.Prim.(SwiGLUGradOp); !ok || in.Name != "swiglu_grad" {
@@ -149,7 +150,7 @@ func joinSwiGLUGrad(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	}), true
 }
 
-// joinMatmulSum joins two products whose results are added, as the cotangents that
+// joinMatmulSum joins two products whose results are added, such as the cotangents that
 // rows get from gate and up.
 func joinMatmulSum(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	in := &p.Instrs[i]

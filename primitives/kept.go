@@ -8,12 +8,12 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// panelLayout tells the panels of one array apart: matrices of k by n numbers, element
-// p,j at p*row+j*col.
+// panelLayout identifies the panels of an array: those of matrices of k by n numbers, with
+// element p,j at p*row+j*col.
 type panelLayout struct{ k, n, row, col int }
 
-// pack returns the copy that products with `count` matrices of type d would like to
-// have of an argument, nil if they do as well without.
+// pack returns the copy of argument arg with which products with `count` matrices of type d
+// are faster, nil if they gain nothing by a copy.
 func (l panelLayout) pack(arg int, d graph.DType, count int) []lowering.Pack {
 	if count == 0 {
 		return nil
@@ -48,11 +48,12 @@ func packOf[E gemm.Number](l panelLayout, arg, count int) []lowering.Pack {
 	}}}
 }
 
-// From this many numbers on, which are copied in some 20 microseconds, a piece is worth
-// a goroutine.
+// packGrain is how many numbers are worth a goroutine that copies them: some 20
+// microseconds.
 const packGrain = 1 << 16
 
-// expertLayout is that of the matrices of w[E,in,out], or transposed [E,out,in].
+// expertLayout returns the layout of the matrices of w[E,in,out], or of w[E,out,in] if
+// transpose is set.
 func expertLayout(w graph.Type, transpose bool) panelLayout {
 	rows, cols := w.Shape[1], w.Shape[2]
 	if transpose {
@@ -61,7 +62,8 @@ func expertLayout(w graph.Type, transpose bool) panelLayout {
 	return panelLayout{rows, cols, cols, 1}
 }
 
-// expertPacks returns the copies of arguments args, all experts' matrices of type w.
+// expertPacks returns the copies of the arguments args, each of which holds the matrices
+// of all experts and has type w.
 func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 	var packs []lowering.Pack
 	for _, arg := range args {
@@ -70,8 +72,8 @@ func expertPacks(w graph.Type, transpose bool, args ...int) []lowering.Pack {
 	return packs
 }
 
-// expertMatrix returns the matrix of expert e in argument arg, as expertLayout has it,
-// with its panels if there are any.
+// expertMatrix returns the matrix of expert e in argument arg, with its panels if there
+// are any.
 func expertMatrix[E gemm.Number](a *exec.Args, arg, e int, transpose bool) gemm.Matrix[E] {
 	w := a.In[arg]
 	l := expertLayout(w.Type, transpose)

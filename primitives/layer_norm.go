@@ -8,8 +8,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// LayerNormOp gives rows mean 0 and variance 1. LayerNormGradOp is the cotangent of
-// its x; layerNormGainGrad gives those of gain and bias.
+// LayerNormOp scales and shifts rows to mean 0 and variance 1. LayerNormGradOp is the
+// cotangent of its x; layerNormGainGrad gives the cotangents of gain and bias.
 type (
 	LayerNormOp         struct{ Eps float64 }
 	LayerNormGradOp     struct{ Eps float64 }
@@ -22,9 +22,9 @@ var (
 	_ primitive = LayerNormGainGradOp{}
 )
 
-// LayerNorm returns (x - mean) / √(variance + eps) · gain + bias, mean and
-// variance being over the last dimension: x[..,D], gain[D] and bias[D] of one
-// float type; eps is at least 0. A row of equal elements with eps 0 is NaN.
+// LayerNorm returns (x - mean) / √(variance + eps) · gain + bias, with the mean and
+// the variance over the last dimension. x[..,D], gain[D] and bias[D] have one float
+// type; eps is at least 0. A row of equal elements with eps 0 is NaN.
 // Source: Ba, Kiros and Hinton, "Layer normalization" (2016).
 func LayerNorm(x, gain, bias *graph.Value, eps float64) *graph.Value {
 	return graph.Apply1(LayerNormOp{eps}, x, gain, bias)
@@ -62,8 +62,8 @@ func (p LayerNormOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error
 	return []*graph.Value{graph.Apply1(LayerNormGradOp(p), x, gain, ct[0]), sums[0], sums[1]}, nil
 }
 
-// normal returns (x - mean) / √(variance + eps), and the inverse of the root
-// repeated along the rows.
+// normal returns (x - mean) / √(variance + eps), and 1 / √(variance + eps) repeated
+// along the rows.
 func (p LayerNormOp) normal(x *graph.Value) (y, inv *graph.Value) {
 	y = Sub(x, rowMean(x))
 	inv = Rsqrt(AddScalar(rowMean(Mul(y, y)), p.Eps))

@@ -8,14 +8,14 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// linesAtOnce is how many lines that do not lie side by side are copied at a time:
-// a cache line of float32 beside each other.
+// linesAtOnce is how many lines are copied at a time if their elements do not lie side by
+// side: a cache line of float32.
 const linesAtOnce = 16
 
 // eachLine calls f, in parallel, with every line along an axis of some arguments and
-// results, which are all of type t; k counts the lines. A line has the same bits
-// wherever it lies, as a mesh that splits the dimensions behind the axis may leave
-// it alone: f is given the elements side by side, in copies where they are not.
+// results, which are all of type t; k is the number of the line. f gets the elements of
+// a line side by side, in copies where they do not lie so. The result for a line
+// therefore does not depend on how many lines a mesh leaves on a rank.
 func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f func(k int, in, out [][]T)) {
 	outer, n, inner := around(t, axis)
 	if inner == 1 {
@@ -59,7 +59,7 @@ func eachLine[T float](a *exec.Args, t graph.Type, axis int, in, out [][]T, f fu
 	})
 }
 
-// transposed sets y[j·ys + i] = x[i·xs + j] for i below m and j below n.
+// transposed sets y[j·ys + i] = x[i·xs + j] for all i < m and j < n.
 func transposed[T float](y []T, ys int, x []T, xs, m, n int) {
 	if unsafe.Sizeof(T(0)) == 4 {
 		pack.Transpose(words(y), ys, words(x), xs, m, n)

@@ -23,8 +23,8 @@ var (
 )
 
 // LogSoftmax returns x - log Σ exp(x) along an axis of x[..], a float type; a
-// negative axis counts from the end. An entry -Inf stays so; a line of nothing
-// but -Inf, and one with a NaN or +Inf, is NaN.
+// negative axis counts from the end. An element -Inf stays -Inf. A line whose
+// elements are all -Inf is NaN, and so is a line with a NaN or +Inf.
 func LogSoftmax(x *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(LogSoftmaxOp{fromEnd(x, axis)}, x)
 }

@@ -17,13 +17,13 @@ var _ primitive = LogicalOp{}
 // flipped.
 func Not(x *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"not"}, x) }
 
-// And returns whether both are true, or the bits that both integers have.
+// And returns whether both x and y are true, or for integers the bits that are set in both.
 func And(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"and"}, x, y) }
 
-// Or returns whether one is true, or the bits that one of the integers has.
+// Or returns whether x or y is true, or for integers the bits that are set in either.
 func Or(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"or"}, x, y) }
 
-// Xor returns whether the two differ, or the bits in which the integers do.
+// Xor returns whether x and y differ, or for integers the bits in which they differ.
 func Xor(x, y *graph.Value) *graph.Value { return graph.Apply1(LogicalOp{"xor"}, x, y) }
 
 func (l LogicalOp) Name() string { return l.op }
@@ -45,10 +45,10 @@ func (l LogicalOp) Infer(in []graph.Type) ([]graph.Type, error) {
 	return in[:1], discrete.check(in[0])
 }
 
-// VJP is zero: the result is no float.
+// VJP returns nil: the result is not a float.
 func (LogicalOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (LogicalOp) Pointwise() {}
 
 func (l LogicalOp) Shard(c *sharding.Context) (sharding.Decision, error) {
@@ -73,7 +73,8 @@ func (l LogicalOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	}})
 }
 
-// bitwise computes on elements of ones's size; ones has the bits that not flips.
+// bitwise computes on unsigned integers of the size of ones, which has the bits set that
+// `not` flips.
 func bitwise[T uint8 | uint32 | uint64](a *exec.Args, op string, ones T) {
 	z, x := bits[T](a.Out[0]), bits[T](a.In[0])
 	y := x

@@ -13,9 +13,9 @@ type LogSumExpOp struct{ Axis int }
 
 var _ primitive = LogSumExpOp{}
 
-// LogSumExp returns log Σ exp(x) along an axis of x[..], a float type, without
-// that axis; a negative axis counts from the end. Of nothing, and of nothing
-// but -Inf, it is -Inf; of anything with +Inf it is +Inf.
+// LogSumExp returns log Σ exp(x) along an axis of x[..], a float type; the result
+// does not have that axis. A negative axis counts from the end. For no elements,
+// and for elements that are all -Inf, it is -Inf; with an element +Inf it is +Inf.
 func LogSumExp(x *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(LogSumExpOp{fromEnd(x, axis)}, x)
 }

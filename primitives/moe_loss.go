@@ -6,9 +6,9 @@ import "github.com/gomoe/gomoe/graph"
 //
 //	E / (K·T²) · Σ_e (Σ_t scores[t,e]) · demand[e]
 //
-// for scores f[T,E] and the pairs i32[E] that chose each expert before drops:
-// 1 when scores or choices are even, up to E/K when all go to the same
-// experts. Its gradient reaches the router through the scores alone. (Fedus,
+// for scores f[T,E] and demand i32[E], the number of pairs that chose each expert
+// before drops. It is 1 when scores or choices are even, and up to E/K when all go
+// to the same experts. Its gradient reaches the router only through the scores. (Fedus,
 // Zoph, Shazeer: Switch Transformers, 2021, equation 4, for K choices.)
 func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
 	graph.Helper()
@@ -21,8 +21,8 @@ func LoadBalanceLoss(scores, demand *graph.Value, choices int) *graph.Value {
 	return MulScalar(ReduceSum(Mul(ReduceSum(s, 0), load)), experts/(float64(choices)*tokens*tokens))
 }
 
-// RouterZLoss returns the scalar mean over tokens of logsumexp(logits)², for
-// logits [..,E], in at least f32. It keeps logits small. (Zoph et al.: ST-MoE,
+// RouterZLoss returns the mean over tokens of logsumexp(logits)², a scalar, for
+// logits [..,E]. It is computed in f32 or f64. It keeps logits small. (Zoph et al.: ST-MoE,
 // 2022, equation 5.)
 func RouterZLoss(logits *graph.Value) *graph.Value {
 	graph.Helper()

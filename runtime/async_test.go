@@ -126,8 +126,8 @@ func TestKernelBesideCollective(t *testing.T) {
 	}
 }
 
-// A kernel's error is the one that Run returns, while collectives are under way
-// that can not end; none of them is left behind.
+// A kernel's error is the one that Run returns, although collectives are under
+// way that cannot end. No goroutine of theirs is left behind.
 func TestKernelErrorBesideCollective(t *testing.T) {
 	bad := errors.New("token 3 chooses expert 9 of 4")
 	for _, name := range []string{"hook", "tail"} {

@@ -21,8 +21,8 @@ import (
 
 var onFour = toy.Setup{Mesh: "a=4", Place: map[string]string{"x": "a"}}
 
-// A kernel that fails on a device is the one that the error names, wherever the host is
-// when it learns of it, and the other ranks stop.
+// When a kernel fails on a device, the error names that kernel, however far the host
+// has come when it learns of the failure, and the other ranks stop.
 func TestKernelErrorOnDevice(t *testing.T) {
 	bad := errors.New("token 3 chooses expert 9 of 4")
 	p, at := hooked(t, func(a *exec.Args) error {
@@ -43,7 +43,7 @@ func TestKernelErrorOnDevice(t *testing.T) {
 	}
 }
 
-// An error on which all ranks agree leaves session and device as they were.
+// After an error on which all ranks agree, session and device work as before.
 func TestAgreedErrorOnDevice(t *testing.T) {
 	full := errors.New("expert 1 is full")
 	var reject atomic.Bool
@@ -77,8 +77,8 @@ func TestAgreedErrorOnDevice(t *testing.T) {
 	}
 }
 
-// The host's error comes while the device has work, also work that it was not handed: a
-// step ends when all of that has, because its memory is others' then.
+// The host fails while the device has work, some of it not handed over yet. The step ends
+// only when all that work is done, because its memory is then used for something else.
 func TestHostErrorWhileDeviceWorks(t *testing.T) {
 	bad := errors.New("no such token")
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
@@ -106,7 +106,7 @@ func TestHostErrorWhileDeviceWorks(t *testing.T) {
 	}
 }
 
-// A device that takes no work, or loses it, fails the step.
+// A device that refuses work, or loses it, fails the step.
 func TestBrokenDevice(t *testing.T) {
 	gone := errors.New("the GPU was reset")
 	for _, when := range []bool{true, false} {
@@ -125,7 +125,7 @@ func TestBrokenDevice(t *testing.T) {
 }
 
 // When the context ends while the host waits for the device, the step ends when the
-// device has done what it has.
+// device has done the work that it has.
 func TestCancelWhileDeviceWorks(t *testing.T) {
 	for _, ends := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestCancelWhileDeviceWorks(t *testing.T) {
 				require.Zero(t, time.Since(began))
 				return
 			}
-			// A device that never ends: its memory is nobody's any more.
+			// A device that never ends: its memory is never used again.
 			require.Equal(t, 30*time.Second, time.Since(began))
 			before := d.Count()
 			s.Close()
@@ -191,7 +191,7 @@ func TestFailureWhileOthersWaitForDevices(t *testing.T) {
 	})
 }
 
-// A queue that can not be opened fails the step, and the next one tries again.
+// A queue that cannot be opened fails the step, and the next one tries again.
 func TestQueueRefused(t *testing.T) {
 	no := errors.New("rope.metal:3: no such type")
 	refuse := true

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// idle is a device, and a queue, that does nothing.
+// idle is a device and its queue, which do nothing.
 type idle struct {
 	tickets uint64
 	allocs  int
@@ -52,7 +52,7 @@ func (single) Fail(error) {}
 func (single) Group([]int) (collective.Group, error) { return nil, nil }
 
 // The host waits for the segment that it needs, and not for a later one that it has handed
-// over by then.
+// over in the meantime.
 func TestWaitsForTheSegment(t *testing.T) {
 	d := &idle{waits: make([]uint64, 0, 10)}
 	b := func(s lowering.Storage, at int64) lowering.Buffer {
@@ -86,7 +86,7 @@ func TestWaitsForTheSegment(t *testing.T) {
 }
 
 // After the first steps the runtime allocates nothing for a device: neither for
-// instructions and waits, nor for results that are given back.
+// instructions and waits, nor for results that are recycled.
 func TestDeviceStepsAllocateNothing(t *testing.T) {
 	d := &idle{}
 	b := func(s lowering.Storage) lowering.Buffer {

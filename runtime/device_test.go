@@ -24,7 +24,7 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// except leaves instructions of these names to the host.
+// except leaves instructions with these names to the host.
 func except(names ...string) func(*lowering.Plan, int) string {
 	return func(p *lowering.Plan, i int) string {
 		if slices.Contains(names, p.Instrs[i].Name) {
@@ -40,7 +40,7 @@ func on(t *testing.T, d *late.Device, p *graph.Program, s toy.Setup, o runtime.O
 	return open(t, plan(t, p, s), o)
 }
 
-// collected returns when the device has given back all but so many bytes.
+// collected returns when the device has got back all but that many bytes.
 func collected(t *testing.T, d *late.Device, bytes int) {
 	t.Helper()
 	for range 200 {
@@ -53,8 +53,8 @@ func collected(t *testing.T, d *late.Device, bytes int) {
 	t.Fatalf("%d bytes of the device's memory are in use, want %d", d.Count().Bytes, bytes)
 }
 
-// A hundred steps of training on a device, over donated weights, give the numbers of the
-// host's, whichever instructions are whose.
+// A hundred steps of training on a device, with donated weights, give the host's numbers,
+// whichever instructions the device runs.
 func TestTrainingOnDevice(t *testing.T) {
 	const steps = 100
 	for _, mesh := range []string{"", "a=2"} {
@@ -111,8 +111,8 @@ func TestDeviceOfAnotherPlan(t *testing.T) {
 	require.Zero(t, d.Count())
 }
 
-// What a device keeps of a session is given back when that is closed, and results when
-// nobody has them any more.
+// What a device keeps for a session is freed when the session is closed, and results are
+// freed when nobody refers to them any more.
 func TestDeviceMemoryIsGivenBack(t *testing.T) {
 	d := &late.Device{Why: except("square")}
 	s := on(t, d, trace(t, energy(8)), toy.Setup{Mesh: "a=2", Place: map[string]string{"x": "a"}}, runtime.Options{})
@@ -139,7 +139,7 @@ func TestDeviceMemoryIsGivenBack(t *testing.T) {
 	collected(t, d, 0)
 }
 
-// Sessions that nobody closes give back what they have, too.
+// Sessions that nobody closes free what they have too.
 func TestDeviceMemoryOfForgottenSessions(t *testing.T) {
 	d := &late.Device{}
 	func() {
@@ -154,8 +154,8 @@ func TestDeviceMemoryOfForgottenSessions(t *testing.T) {
 	require.Equal(t, 1, d.Count().Closed)
 }
 
-// Arrays that lie where the device does not see them are copied, once as long as they are
-// given again, and unless they are lent.
+// Arrays that the device does not see are copied: once while the same array is given
+// again, and in every step if the caller may write to it.
 func TestInputsThatTheDeviceDoesNotSee(t *testing.T) {
 	d := &late.Device{}
 	p := trace(t, energy(8))
@@ -186,7 +186,7 @@ func TestInputsThatTheDeviceDoesNotSee(t *testing.T) {
 	check(in, 0)
 	array.Data[float64](in["w"].Part(0))[0] = 9
 	check(in, 0)
-	array.Data[float64](in["w"].Part(0))[0] = 10 // it was lent, so that nobody knows
+	array.Data[float64](in["w"].Part(0))[0] = 10 // Part has lent it, so nobody knows about this write
 	check(in, 0)
 	own, err := s.Put("w", ramp(8))
 	require.NoError(t, err)
@@ -196,10 +196,10 @@ func TestInputsThatTheDeviceDoesNotSee(t *testing.T) {
 	if in["x"], err = other.Put("x", f64(3, 1, 4, 1, 5, 9, 2, 6)); err != nil {
 		t.Fatal(err)
 	}
-	check(in, 0) // another session's memory is the device's, too
+	check(in, 0) // the device sees another session's memory too
 }
 
-// An input that is donated takes its copy along.
+// When an input is donated, its copy is used up with it.
 func TestDonatedInputThatTheDeviceDoesNotSee(t *testing.T) {
 	d := &late.Device{}
 	s := on(t, d, train(t), toy.Setup{Donate: map[string]int{"p": 1, "m": 2}, Chunk: 4}, runtime.Options{})
@@ -218,7 +218,7 @@ func TestDonatedInputThatTheDeviceDoesNotSee(t *testing.T) {
 	require.Equal(t, values(t, want[0]["m"]), values(t, want[1]["m"]))
 }
 
-// Such a copy is the result's afterwards: the next one does not write over it.
+// Such a copy then belongs to the result: the next copy does not overwrite it.
 func TestCopiesOfDonatedInputsAreGivenAway(t *testing.T) {
 	s := on(t, &late.Device{}, train(t), toy.Setup{Donate: map[string]int{"p": 1}, Chunk: 4}, runtime.Options{})
 	require.True(t, s.Plan().Donated[0].InPlace)
@@ -246,7 +246,7 @@ func (l *leasing) Lease(n int) ([]byte, func() error, error) {
 	return array.New(graph.T(graph.U8, n)).Bytes(), func() error { *l.released++; return nil }, nil
 }
 
-// A device works in the memory that ranks share, or has its own where it can not.
+// A device works in the memory that ranks share, or in memory of its own if it cannot see that.
 func TestLeasedMemoryOnDevice(t *testing.T) {
 	for _, refuse := range []error{nil, errors.New("not at a page")} {
 		d := &late.Device{Why: except("square"), Refuse: refuse}
@@ -273,7 +273,7 @@ func TestLeasedMemoryOnDevice(t *testing.T) {
 	}
 }
 
-// A device's work lies on a track of its own, and shows where the host waits for it.
+// A device's work is on a track of its own, and the trace shows where the host waits for it.
 func TestTraceOfDevice(t *testing.T) {
 	var buf bytes.Buffer
 	tr := runtime.NewTrace(&buf)
@@ -323,7 +323,7 @@ type watch struct{ before, after []int }
 func (w *watch) Before(k runtime.Observed) { w.before = append(w.before, k.Index) }
 func (w *watch) After(k runtime.Observed)  { w.after = append(w.after, k.Index) }
 
-// With options that look at every instruction the device is waited for after each.
+// With options that look at every instruction, the host waits for the device after each instruction.
 func TestDeviceWatched(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x, y := tr.Input("x", graph.F64, 8), tr.Input("y", graph.F64, 8)

@@ -99,8 +99,8 @@ func TestSpent(t *testing.T) {
 	step(t, s, in)
 }
 
-// Where the result is written before the input is last read, the input's memory
-// serves a result of the next step.
+// If a result is written before the input is last read, the input's memory
+// serves a result of the next step instead.
 func TestDonationNotInPlace(t *testing.T) {
 	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
 		x := tr.Input("x", graph.F64, 4)
@@ -127,8 +127,8 @@ func TestDonationNotInPlace(t *testing.T) {
 	}
 }
 
-// A step allocates for its results, not for its length in steps: the hundredth
-// allocates what the first ones do.
+// How much a step allocates does not depend on the number of steps: the
+// hundredth allocates what the first ones do.
 func TestAllocations(t *testing.T) {
 	s := open(t, plan(t, train(t), toy.Setup{Donate: map[string]int{"p": 1, "m": 2}}), runtime.Options{})
 	in, err := toy.Put(s, map[string]array.Array{"p": ramp(8), "m": ramp(8), "x": ramp(8)})

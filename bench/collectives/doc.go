@@ -4,8 +4,8 @@
 //	go run ./bench/collectives                    two and four ranks, all that is installed
 //	go run ./bench/collectives -n 2 -rounds 5
 //
-// In each round every side in turn starts its ranks, and times every operation and
-// size in the same way (see internal/measure); a row is the median of its rounds. Open
-// MPI runs a C program that is compiled for the run, through shared memory and
-// through TCP; MLX a Python one, where `pip install mlx` has been.
+// In each round every side in turn starts its ranks, and times every operation and size in
+// the same way (see internal/measure). A row is the median over the rounds. Open MPI runs a
+// C program that is compiled for the run, once through shared memory and once through TCP.
+// MLX runs a Python program, if `pip install mlx` has been done.
 package main

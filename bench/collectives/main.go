@@ -81,7 +81,7 @@ func parse(args []string) (settings, error) {
 	return s, err
 }
 
-// place is a row of the table: what every side measures.
+// place identifies a row of the table, which every side measures.
 type place struct {
 	side  string
 	op    string
@@ -167,7 +167,7 @@ func (s settings) interleave(ctx context.Context, dir string, n int, out io.Writ
 	return rows, notes, nil
 }
 
-// once runs a side and returns what its first rank printed.
+// once runs one side and returns the rows that its first rank printed.
 func (s settings) once(ctx context.Context, x side, dir string, n int) ([]measure.Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
@@ -191,7 +191,7 @@ func (s settings) once(ctx context.Context, x side, dir string, n int) ([]measur
 	return rows, nil
 }
 
-// median returns the row of the middle time.
+// median returns the row with the middle time.
 func median(rows []measure.Row) measure.Row {
 	best := rows[0].Best
 	for _, r := range rows {

@@ -28,12 +28,13 @@ func unpack(dir string) error {
 	return os.CopyFS(dir, sub)
 }
 
-// side is what is measured: a transport of gomoe or a peer.
+// side is one thing to measure: a transport of gomoe or a peer.
 type side struct {
 	name string
-	// prepare makes it ready, or says why it can not be measured here.
+	// prepare makes the side ready, or says why it cannot be measured here.
 	prepare func(ctx context.Context, dir string) error
-	// command runs n ranks and prints one row of JSON per line.
+	// command returns the command that runs n ranks and prints one row of JSON
+	// per line.
 	command func(ctx context.Context, dir string, n int, s settings) *exec.Cmd
 }
 
@@ -45,7 +46,7 @@ func allSides() []side {
 	}
 }
 
-// words are the arguments that all sides' programs take.
+// words returns the arguments that the programs of all sides take.
 func (s settings) words(name string) []string {
 	return append([]string{name, strconv.FormatInt(s.min, 10), strconv.FormatInt(s.max, 10), strconv.Itoa(s.factor), strconv.Itoa(s.batches), fmt.Sprint(s.batch.Seconds())}, s.ops...)
 }
@@ -74,7 +75,8 @@ func transport(name string) side {
 	}}
 }
 
-// openMPI is Open MPI with one of its ways between processes of a machine.
+// openMPI is Open MPI with one of its transports between processes of a
+// machine.
 func openMPI(name, btl string) side {
 	return side{name, func(ctx context.Context, dir string) error {
 		for _, tool := range []string{"mpirun", "mpicc"} {
@@ -110,14 +112,14 @@ func mlxInstalled(ctx context.Context, _ string) error {
 	return nil
 }
 
-// mlxRing starts the ranks of MLX's ring: a shell runs all but the first in the
-// background and waits for them.
+// mlxRing returns a command that starts the ranks of MLX's ring: a shell runs
+// all but the first in the background and waits for them.
 func mlxRing(ctx context.Context, dir string, n int, s settings) *exec.Cmd {
 	var nodes [][]string
 	for range n {
 		nodes = append(nodes, []string{freeAddress()})
 	}
-	b, _ := json.Marshal(nodes) // of strings, which do not fail
+	b, _ := json.Marshal(nodes) // strings cannot fail to encode
 	hosts := filepath.Join(dir, fmt.Sprintf("ring-%d.json", n))
 	script := fmt.Sprintf("set -e\nprintf '%%s' '%s' > %s\n", b, hosts)
 	for r := n - 1; r >= 0; r-- {
@@ -131,11 +133,11 @@ func mlxRing(ctx context.Context, dir string, n int, s settings) *exec.Cmd {
 	return exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, s.words("MLX ring")...)...)
 }
 
-// freeAddress returns a loopback address that nobody listens at now.
+// freeAddress returns a loopback address at which nobody listens now.
 func freeAddress() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "127.0.0.1:0" // which the peer refuses, with its own words
+		return "127.0.0.1:0" // the peer refuses it with a message of its own
 	}
 	defer l.Close()
 	return l.Addr().String()

@@ -47,13 +47,14 @@ func (s exchangeSizes) program(ranks int) (*graph.Program, error) {
 	})
 }
 
-// exchangeSteps are how many steps are timed, after as many that are not.
+// exchangeSteps is how many steps are timed, after the same number of untimed steps.
 const exchangeSteps = 10
 
 // measure times dispatch and combine of a layer whose experts are spread over all
-// ranks, with the same number of tokens for each. w is nil for ranks of this process.
+// ranks, with the same number of tokens for each expert. w is nil if the ranks are in
+// this process.
 func (s exchangeSizes) measure(ctx context.Context, w *world.World, ranks int, transport string, report func(measure.Row)) error {
-	if s.tokens == 0 || ranks < 2 || transport == "ring" || transport == "jaccl" { // which have no all_to_all
+	if s.tokens == 0 || ranks < 2 || transport == "ring" || transport == "jaccl" { // these transports have no all_to_all
 		return nil
 	}
 	p, err := s.program(ranks)
@@ -72,7 +73,7 @@ func (s exchangeSizes) measure(ctx context.Context, w *world.World, ranks int, t
 	}
 	defer job.Close()
 	chosen := make([]int32, s.tokens*ranks*s.topK)
-	for i := range chosen { // every expert as often, no token twice the same
+	for i := range chosen { // every expert gets as many; the experts of a token differ
 		chosen[i] = int32((i/s.topK*7 + i%s.topK*(s.experts/s.topK)) % s.experts)
 	}
 	e, err := array.Of(chosen, s.tokens*ranks, s.topK)
@@ -114,9 +115,9 @@ func (s exchangeSizes) measure(ctx context.Context, w *world.World, ranks int, t
 	return nil
 }
 
-// phases returns what the steps of the first rank in a trace took, by phase: what
-// comes before the rows of a step are in place is dispatch, without the routing; the
-// rest is combine.
+// phases returns, per phase, how long the steps of the first rank in a trace took.
+// Dispatch is everything before the rows of a step are in place, without the routing.
+// Combine is the rest.
 func phases(trace []byte) (map[string][]float64, error) {
 	var t struct {
 		TraceEvents []struct {

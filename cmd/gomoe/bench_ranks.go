@@ -55,7 +55,8 @@ func (b *collectives) start(ctx context.Context, transport string, report func(m
 	return nil
 }
 
-// mpirun is start by an installed MPI's launcher, whose ranks find each other by it.
+// mpirun is start with the launcher of an installed MPI, through which the ranks
+// find each other.
 func (b *collectives) mpirun(ctx context.Context, words []string, report func(measure.Row)) error {
 	if _, err := exec.LookPath("mpirun"); err != nil {
 		return errors.New("mpirun is not there: apt install openmpi-bin")
@@ -125,11 +126,11 @@ func (b *collectives) local(ctx context.Context, report func(measure.Row)) error
 	return b.moe.measure(ctx, nil, b.ranks, "local", report)
 }
 
-// asRank measures the job that this process is a rank of. Rank 0 reports.
+// asRank measures the job that this process is a rank of. Rank 0 reports the rows.
 func (b *collectives) asRank(ctx context.Context) (err error) {
 	var w world.World
 	transport := b.transports
-	if transport == "local,shm,tcp" { // not given
+	if transport == "local,shm,tcp" { // -transport was not given
 		transport = ""
 	}
 	if err := w.Setup(ctx, world.Config{Transport: transport}); err != nil {

@@ -9,8 +9,9 @@ import (
 )
 
 // builders has a line for every builder: the primitive's name, a tab and the
-// function's signature, that of the primitive's own name first. It is made from the
-// source of packages primitives and vjp, and never written to.
+// function's signature. The builder with the primitive's own name comes first. The
+// file is generated from the source of packages primitives and vjp. The variable is
+// never written to.
 //
 //go:embed builders.txt
 var builders string
@@ -26,7 +27,7 @@ func buildersOf(builders, prim string) []string {
 	return out
 }
 
-// goOf says how Go code calls a primitive, and what its type is.
+// goOf returns how Go code calls a primitive, and the type of the primitive.
 func goOf(builders string, p graph.Primitive) string {
 	list := buildersOf(builders, p.Name())
 	if len(list) == 0 {

@@ -76,7 +76,8 @@ type checkRun struct {
 	limit size
 	opts  vjp.CheckOptions
 	json  bool
-	// device is what is compared with the host, "" for none, and cfg has it.
+	// device is the device that is compared with the host, "" for none; cfg has
+	// it.
 	device string
 	cfg    gomoe.Config
 	jobs   []*gomoe.Job
@@ -101,7 +102,7 @@ func (c *checkRun) run(ctx context.Context, x map[string]array.Array) error {
 			widened = append(widened, v.Name+" "+v.Type.String())
 		}
 	}
-	if _, err := c.open(q); err != nil { // before memory for inputs is taken
+	if _, err := c.open(q); err != nil { // before memory for inputs is allocated
 		return err
 	}
 	complete(q, x, c.opts.Seed)
@@ -158,9 +159,9 @@ func (c *checkRun) eval(p *graph.Program) (vjp.Eval, error) {
 type checkJSON struct {
 	Program string      `json:"program"`
 	OK      bool        `json:"ok"`
-	Widened []string    `json:"widened"` // inputs that were checked in f64 in place of their type
+	Widened []string    `json:"widened"` // inputs that were checked in f64 instead of their own type
 	Inputs  []inputJSON `json:"inputs"`
-	// Device is what -device has compared.
+	// Device is the result of -device.
 	Device *deviceCheck `json:"device,omitempty"`
 }
 

@@ -12,8 +12,9 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// deviceCheck compares what a device computes with the host, in the program's own types:
-// derivatives are checked in f64, which no GPU has.
+// deviceCheck compares what a device computes with the host's results, in the program's
+// own types. Derivatives are checked in f64, which no GPU has, so the device is not part
+// of that check.
 type deviceCheck struct {
 	Device       string       `json:"device"`
 	Instructions int          `json:"instructions"`
@@ -26,13 +27,13 @@ type deviceCheck struct {
 type deviceDiff struct {
 	Name    string `json:"name"` // a result, or the cotangent of an input
 	Type    string `json:"type"`
-	Error   number `json:"error"` // relative to the host's largest element, where that is more than 1e-3
+	Error   number `json:"error"` // relative to the host's largest element, if that is more than 1e-3
 	Allowed number `json:"allowed"`
 	OK      bool   `json:"ok"`
 }
 
-// onDevice runs the program, and what it is differentiated to, on the host and on the
-// device, with the inputs x.
+// onDevice runs the program and its derivative on the host and on the device, with the
+// inputs x.
 func (c *checkRun) onDevice(ctx context.Context, x map[string]array.Array) (*deviceCheck, error) {
 	pull, err := vjp.Pullback(c.p, c.opts.Wrt...)
 	if err != nil {
@@ -79,8 +80,8 @@ func (c *checkRun) step(ctx context.Context, p *graph.Program, cfg gomoe.Config,
 	return out, j, in(c.path, errors.Join(err, j.Close()))
 }
 
-// allowedOn is how far a device's result may be from the host's: its sums are formed in
-// another order, and rounded elsewhere.
+// allowedOn returns how far a device's result may be from the host's. The device adds in
+// another order and rounds at other places.
 func allowedOn(d graph.DType) float64 {
 	switch d {
 	case graph.F16, graph.BF16:
@@ -91,8 +92,9 @@ func allowedOn(d graph.DType) float64 {
 	return 0
 }
 
-// apart is the largest difference of elements, relative to the largest of want's if that
-// is more than 1e-3; infinite where one is a number and the other is not.
+// apart returns the largest difference of elements, relative to the largest element of
+// want if that is more than 1e-3. It is infinite if only one of two elements is a
+// number.
 func apart(got, want array.Array) float64 {
 	x, y := got.Float64s(), want.Float64s()
 	worst, scale := 0.0, 1e-3

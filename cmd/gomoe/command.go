@@ -15,7 +15,7 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// Exit statuses. gomoe launch has those of its ranks besides.
+// Exit statuses. gomoe launch also returns those of its ranks.
 const (
 	exitOK    = 0
 	exitWrong = 1
@@ -36,7 +36,8 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// errReported ends the command with status 1 when its output says why.
+// errReported ends the command with status 1 when its output has already said
+// why.
 var errReported = errors.New("reported")
 
 // run runs the command line and returns the exit status. It stops when ctx
@@ -123,7 +124,7 @@ func (t *tool) flags(name string) *flag.FlagSet {
 	return fs
 }
 
-// wrongFlag returns the error of a flag set as one about the command line.
+// wrongFlag returns an error of a flag set as a usageError.
 func wrongFlag(err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return err
@@ -131,7 +132,7 @@ func wrongFlag(err error) error {
 	return &usageError{errors.New(strings.TrimPrefix(err.Error(), "error parsing commandline arguments: "))}
 }
 
-// operands returns the arguments that are no flags; flags may stand between
+// operands returns the arguments that are not flags. Flags may stand between
 // and behind them.
 func operands(fs *flag.FlagSet, args []string) ([]string, error) {
 	var out []string

@@ -18,13 +18,14 @@
 //	gomoe trace merge FILE...      make one trace of those of a job's processes
 //	gomoe trace flight FILE...     print where the ranks of a failed job were
 //
-// FILE is - for standard input. The exit status is 0, or 1 for a program that
-// is wrong or fails, or 2 for a command line that is wrong. Mistakes in a
-// program are reported at their file and line. GOMOE_KERNELS chooses
-// the kernels. The variables of launchers are read by gomoe doctor, which prints them,
-// with those that devices read, and by gomoe bench collectives, which measures the job that they describe; gomoe
-// launch passes the environment on to ranks on this machine, and its exit status is
-// that of the first rank that failed.
+// FILE is - for standard input. The exit status is 0, or 1 for a program that is wrong or
+// fails, or 2 for a command line that is wrong. Mistakes in a program are reported at their
+// file and line.
+//
+// GOMOE_KERNELS chooses the kernels. gomoe doctor prints the variables of launchers and of
+// devices. gomoe bench collectives reads the variables of launchers to measure the job that
+// they describe. gomoe launch passes the environment on to ranks on this machine; its exit
+// status is that of the first rank that failed.
 package main
 
 //go:generate go test . -run Reference -update

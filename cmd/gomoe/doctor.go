@@ -66,7 +66,7 @@ func (t *tool) doctorCommand() *ffcli.Command {
 	}
 }
 
-// environment returns what a rank that were started here would stumble over.
+// environment returns what would go wrong in a rank that is started here.
 func environment() doctor.Report {
 	r := doctor.Report{}
 	if _, err := kernel.Selected(); err != nil {
@@ -85,8 +85,8 @@ func environment() doctor.Report {
 	return r
 }
 
-// printReport prints the variables that are set, the devices of this machine if it is about
-// no other, and the findings.
+// printReport prints the variables that are set, the devices of this machine if the report
+// is about no other machine, and the findings.
 func (t *tool) printReport(ctx context.Context, s doctor.Setup, report doctor.Report) error {
 	variables := append([]environ.Variable{{Name: "GOMOE_KERNELS", Meaning: "the kernels of this process; if not set, the best that the processor runs"}}, deviceVariables()...)
 	variables = append(variables, environ.Variables()...)

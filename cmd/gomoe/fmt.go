@@ -63,8 +63,8 @@ func (t *tool) fmtCommand() *ffcli.Command {
 	}
 }
 
-// replace writes text to the file in one step, so that a failure leaves the
-// old file.
+// replace writes text to the file in one step, so that the old file is left
+// after a failure.
 func replace(path, text string) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func replace(path, text string) error {
 }
 
 // differing returns the lines in which two texts differ, as a diff without
-// context; "" if there are none.
+// context; "" if the texts are equal.
 func differing(name, a, b string) string {
 	x, y := strings.SplitAfter(a, "\n"), strings.SplitAfter(b, "\n")
 	var out strings.Builder
@@ -117,8 +117,9 @@ func differing(name, a, b string) string {
 	return out.String()
 }
 
-// resync returns how many lines to drop from x and y to come to an equal line
-// that is not blank, the fewest in all; many of them if there is none near.
+// resync returns how many lines to drop from x and y, as few as possible, to
+// reach an equal line that is not blank. Both numbers are large if there is
+// none near.
 func resync(x, y []string) (int, int) {
 	const near = 100
 	for n := 1; n <= near; n++ {

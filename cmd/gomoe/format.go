@@ -8,11 +8,11 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// format returns the canonical text of a file of programs. A statement takes
-// one line in the grammar and in the canonical text, so that comments are
-// carried from line to line: those on lines of their own to the statement
-// below, others along with their statement. Of blank lines inside a program,
-// one in a row stays.
+// format returns the canonical text of a file of programs. A statement takes one
+// line both in the grammar and in the canonical text, so comments are carried
+// over line by line: a comment on a line of its own stays above the next
+// statement, other comments stay with their statement. Several blank lines
+// inside a program become one.
 func format(name, src string) (string, error) {
 	progs, err := graph.ParseAll(name, src, primitives.All()...)
 	if err != nil {
@@ -22,7 +22,8 @@ func format(name, src string) (string, error) {
 	starts := map[int]bool{}
 	for _, p := range progs {
 		text := p.String()
-		// Those that p refers to stand in front; they are printed by themselves.
+		// Programs that p refers to stand in front of it; they are printed by
+		// themselves.
 		text = text[strings.LastIndex("\n"+text, "\nprogram "):]
 		starts[len(canonical)] = true
 		canonical = append(canonical, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
@@ -38,7 +39,7 @@ func format(name, src string) (string, error) {
 			continue
 		}
 		switch {
-		case above == "}": // programs, and comments between them, stand apart
+		case above == "}": // programs, and comments between them, are separated by blank lines
 			blank = true
 		case above == "", strings.HasSuffix(above, "{"), code == "}":
 			blank = false
@@ -67,7 +68,7 @@ func format(name, src string) (string, error) {
 	return strings.Join(out, "\n") + "\n", nil
 }
 
-// split returns the statement and the comment of a line, "" for none.
+// split returns the statement and the comment of a line; either may be "".
 func split(line string) (code, comment string) {
 	line = strings.TrimSpace(line)
 	quoted := false

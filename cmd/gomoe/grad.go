@@ -48,7 +48,7 @@ func (t *tool) gradCommand() *ffcli.Command {
 	}
 }
 
-// loss reports a program whose first result has no gradient.
+// loss returns an error if the program's first result has no gradient.
 func loss(p *graph.Program) error {
 	const pull = "say -pullback for the cotangents of the inputs given those of the results"
 	if len(p.Out) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// inputs are the flags that give a program its inputs.
+// inputs are the flags that give a program its input arrays.
 type inputs struct {
 	files *pairs
 	cast  bool
@@ -26,7 +26,8 @@ func newInputs(fs *flag.FlagSet) *inputs {
 	return f
 }
 
-// read returns the arrays of the files given. Those that are not are absent.
+// read returns the arrays of the files that were given. Other inputs are absent from
+// the map.
 func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, error) {
 	for _, name := range f.files.names {
 		if p.Input(name) == nil {
@@ -56,8 +57,9 @@ func (f *inputs) read(path string, p *graph.Program) (map[string]array.Array, er
 	return out, nil
 }
 
-// random returns what a first run takes for input i: floats uniform in [-1, 1), also
-// as weights in blocks, and zeros for integers, since these mostly are indices.
+// random returns a value for input i that suits a first run: floats uniform in [-1,
+// 1), also as weights in blocks, and zeros for integers, because these are mostly
+// indices.
 func random(seed uint64, i int, t graph.Type) array.Array {
 	a := array.New(t)
 	if !t.DType.IsFloat() && !t.DType.IsBlock() {
@@ -69,7 +71,7 @@ func random(seed uint64, i int, t graph.Type) array.Array {
 		x[j] = 2*r.Float64() - 1
 	}
 	if err := a.SetFloat64s(x); err != nil {
-		panic(err) // as many elements as the type has
+		panic(err) // cannot happen: the type has that many elements
 	}
 	return a
 }
@@ -83,7 +85,7 @@ func complete(p *graph.Program, given map[string]array.Array, seed uint64) {
 	}
 }
 
-// missing reports the inputs of p that are not given.
+// missing returns an error if inputs of p are not given.
 func missing(path string, p *graph.Program, given *pairs) error {
 	var names []string
 	for _, v := range p.In {
@@ -97,16 +99,16 @@ func missing(path string, p *graph.Program, given *pairs) error {
 	return in(path, fmt.Errorf("inputs of %s that are not given: %s; give each as -in name=file.npy, or say -random 1 for random ones", p.Name, strings.Join(names, ", ")))
 }
 
-// fits reports a program that needs more memory than limit.
+// fits returns an error if a program needs more memory than limit.
 func fits(path string, plan *lowering.Plan, limit size) error {
 	need := float64(plan.Report(runtime.GOMAXPROCS(0)).Mem.OfRanks(plan.Mesh.Ranks()))
 	for _, ports := range [][]lowering.Port{plan.In, plan.Out} {
 		for _, q := range ports {
-			need += float64(q.Type.Bytes()) // the arrays given and returned
+			need += float64(q.Type.Bytes()) // the arrays that are given and returned
 		}
 	}
 	for _, b := range plan.Bufs {
-		if b.Type.Bytes() > int64(limit) { // so large that the arena may have no size
+		if b.Type.Bytes() > int64(limit) { // so large that adding up the arena's size may overflow
 			need = max(need, float64(b.Type.Bytes()))
 		}
 	}
@@ -127,7 +129,7 @@ func memoryFlag(fs *flag.FlagSet) *size {
 	return &limit
 }
 
-// open compiles p and opens its ranks, if it fits.
+// open compiles p and opens its ranks, if they fit into the memory limit.
 func open(path string, p *graph.Program, cfg gomoe.Config, limit size) (*gomoe.Job, error) {
 	plan, err := gomoe.Compile(p, cfg)
 	if err != nil {

@@ -14,7 +14,7 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// number is a float that JSON may not be able to hold: NaN and infinities are
+// number is a float for JSON, which has no NaN and no infinities: they are
 // written as strings.
 type number float64
 

@@ -53,7 +53,7 @@ func (t *tool) kernelsCommand() *ffcli.Command {
 	}
 }
 
-// metalKernel is a kernel in JSON.
+// metalKernel is a kernel as JSON.
 type metalKernel struct {
 	Name         string           `json:"name"`
 	Doc          string           `json:"doc"`
@@ -85,8 +85,8 @@ func kernelOf(k kernels.Kernel) metalKernel {
 	return out
 }
 
-// printKernels prints a line per kernel, or more where it serves many primitives, and the
-// primitives that none serves.
+// printKernels prints one line per kernel, or more if the kernel serves many primitives,
+// and the primitives that no kernel serves.
 func printKernels(w io.Writer, all []kernels.Kernel) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "kernel\tthreads\tmemory\tprimitives")
@@ -119,11 +119,11 @@ func printKernels(w io.Writer, all []kernels.Kernel) error {
 	return err
 }
 
-// nothing are primitives whose results are their arguments, as they lie there or by what
-// ranks exchange.
+// nothing returns the primitives that need no kernel: their result is their argument, as
+// it is or after an exchange among ranks.
 func nothing() []string { return []string{"reshape", "sharding_constraint", "stop_gradient"} }
 
-// wrap puts words on lines of at most so many characters, but for longer words.
+// wrap puts words on lines of at most width characters; only a longer word exceeds that.
 func wrap(words []string, width int) []string {
 	lines := []string{""}
 	for _, word := range words {
@@ -148,7 +148,7 @@ func orDash(format string, n int) string {
 	return fmt.Sprintf(format, n)
 }
 
-// printKernel prints all of one kernel.
+// printKernel prints everything about one kernel.
 func printKernel(w io.Writer, k kernels.Kernel) error {
 	fmt.Fprintf(w, "%s: %s.\n\nserves      %s\nprimitives  %s\ntolerance   %s\n\n", k.Name, k.Doc,
 		strings.Join(k.Serves, " "), strings.Join(k.Primitives, " "), toleranceText(k.Tolerance))

@@ -16,7 +16,8 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// exitStatus ends the command with the status of what it ran, which has said why.
+// exitStatus ends the command with the status of a child that has already said why it
+// failed.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -66,15 +67,15 @@ WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.`,
 			} else if o.Ranks == 0 {
 				return usagef("no ranks, want -n with their number, such as -n 4, or -hostfile")
 			}
-			// Its signals are the ranks', which may want to end in order: ctx ends at
-			// the first one.
+			// Signals are passed on to the ranks, which may want to end in order. ctx
+			// would end at the first signal.
 			signals := make(chan os.Signal, 4)
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer signal.Stop(signals)
 			o.Signals = signals
 			status, err := launch.Run(context.WithoutCancel(ctx), o)
 			if err != nil {
-				return errors.New(strings.TrimPrefix(err.Error(), "launch: ")) // which is the command's name, too
+				return errors.New(strings.TrimPrefix(err.Error(), "launch: ")) // launch is the name of the command too
 			}
 			if status != 0 {
 				return exitStatus(status)

@@ -39,7 +39,7 @@ func (t *tool) read(ctx context.Context, path string) (name, text string, err er
 		b   []byte
 		err error
 	}
-	// Reading from a terminal does not end when ctx does.
+	// A read from a terminal does not end when ctx ends.
 	done := make(chan result, 1)
 	go func() {
 		b, err := io.ReadAll(io.LimitReader(r, largest+1))
@@ -59,7 +59,7 @@ func (t *tool) read(ctx context.Context, path string) (name, text string, err er
 	}
 }
 
-// program reads the program of a file: its last one.
+// program returns the last program of a file.
 func (t *tool) program(ctx context.Context, path string) (*graph.Program, error) {
 	name, text, err := t.read(ctx, path)
 	if err != nil {
@@ -68,7 +68,8 @@ func (t *tool) program(ctx context.Context, path string) (*graph.Program, error)
 	return gomoe.Parse(name, text)
 }
 
-// in says which file an error is about, unless it names a line itself.
+// in returns err with the file that it is about, unless err names a line
+// itself.
 func in(path string, err error) error {
 	var g *graph.Error
 	var r *runtime.Error
@@ -91,7 +92,7 @@ type located struct{ err error }
 func (e *located) Error() string { return e.err.Error() }
 func (e *located) Unwrap() error { return e.err }
 
-// kernelsFlag lets a user choose kernels before any run.
+// kernelsFlag adds the flag that chooses kernels before any run.
 func kernelsFlag(fs *flag.FlagSet) {
 	fs.Func("kernels", "`name` of the kernels to use: portable (the reference), avx2, avx512, amx or neon; the best that the processor runs if not given", gomoe.UseKernels)
 }
@@ -116,19 +117,20 @@ func newPlacing(fs *flag.FlagSet, donate bool) *placing {
 	return p
 }
 
-// overlapFlag lets a user choose what is computed during collectives.
+// overlapFlag adds the flag that chooses what is computed during collectives.
 func (f *placing) overlapFlag(fs *flag.FlagSet) {
 	fs.TextVar(&f.overlap, "overlap", lowering.OverlapOff, "`what` to compute during collectives: off, or collectives (what does not need them); it changes no bit of the results")
 }
 
-// deviceFlag lets a user choose what runs kernels.
+// deviceFlag adds the flag that chooses the device for kernels.
 func (f *placing) deviceFlag(fs *flag.FlagSet) { deviceFlag(fs, &f.device) }
 
 func deviceFlag(fs *flag.FlagSet, name *string) {
 	fs.StringVar(name, "device", "", "`what` runs kernels: host, metal (Apple's GPU), or metal-emulated (the same kernels on this processor, slowly: for tests); the host if not given")
 }
 
-// openDevice opens the device of that name for cfg, and returns what closes it.
+// openDevice opens the named device for cfg, and returns the function that
+// closes it.
 func openDevice(ctx context.Context, name string, cfg *gomoe.Config) (end func() error, err error) {
 	if _, err := gomoe.TargetOf(name); err != nil {
 		return nil, usagef("-device: %w", err)

@@ -17,8 +17,9 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// examples holds one program per primitive, of the primitive's name. It is made
-// from the golden files of package primitives, and never written to.
+// examples holds one program per primitive, with the primitive's name. The file
+// is generated from the golden files of package primitives. The variable is
+// never written to.
 //
 //go:embed examples.graph
 var examples string
@@ -55,8 +56,8 @@ func documented() []graph.Primitive {
 	})
 }
 
-// reference returns the page about the primitives of these names, or the whole
-// page for none.
+// reference returns the reference of the named primitives, or the whole
+// reference if no names are given.
 func reference(examples, builders string, names ...string) (string, error) {
 	programs, err := graph.ParseAll("examples.graph", examples, primitives.All()...)
 	if err != nil {
@@ -163,8 +164,8 @@ func describe(b *strings.Builder, p graph.Primitive, builders string, example *g
 	}
 }
 
-// clauses splits what a Doc says of the parameters keys, "axes: ascending; k,
-// n: rows". What belongs to none of them comes under "".
+// clauses splits the text of a Doc about the parameters keys, such as "axes:
+// ascending; k, n: rows". Text that belongs to no key is returned under "".
 func clauses(text string, keys []string) map[string]string {
 	out := map[string]string{}
 	about := []string{""}
@@ -184,7 +185,7 @@ func clauses(text string, keys []string) map[string]string {
 	return out
 }
 
-// use returns the first equation with the primitive.
+// use returns the first equation that applies the primitive.
 func use(p *graph.Program, prim string) *graph.Eqn {
 	for _, e := range p.Eqns {
 		if e.Prim.Name() == prim {
@@ -194,7 +195,7 @@ func use(p *graph.Program, prim string) *graph.Eqn {
 	return nil
 }
 
-// derivative says with respect to which arguments e has one that is not zero.
+// derivative says which arguments of e have a derivative that is not zero.
 func derivative(e *graph.Eqn, doc graph.Doc) string {
 	names := argNames(doc.Args, len(e.In))
 	var floats []int
@@ -223,7 +224,7 @@ func derivative(e *graph.Eqn, doc graph.Doc) string {
 	for k, i := range floats {
 		v := q.Out[k]
 		if v.Def != nil && len(v.Def.In) > 0 {
-			v = v.Def.In[0] // through place_like
+			v = v.Def.In[0] // skip place_like
 		}
 		if f, ok := fillOf(v); !ok || f.Value != 0 {
 			with = append(with, names[i])
@@ -246,9 +247,9 @@ func fillOf(v *graph.Value) (graph.FullOp, bool) {
 	return f, ok
 }
 
-// argNames returns the names of n arguments, "x f[..,D], gain f[D]", or their
-// numbers. Arguments that may be left out are, from the last on, if there are
-// fewer.
+// argNames returns the names of n arguments from args, such as "x f[..,D], gain
+// f[D]", or their numbers. If there are fewer than n, optional arguments are
+// left out, from the last on.
 func argNames(args string, n int) []string {
 	var list []string
 	depth, from := 0, 0
@@ -281,9 +282,9 @@ func argNames(args string, n int) []string {
 	return list
 }
 
-// placements tries the splits of every dimension of the example's inputs over
-// an axis of two ranks, one at a time and then all first dimensions together,
-// and returns what becomes of the arguments and results of prim.
+// placements tries splits of the example's inputs over an axis of two ranks:
+// every dimension by itself, and then all first dimensions together. It returns
+// the placements of the arguments and results of prim.
 func placements(p *graph.Program, prim graph.Primitive) []string {
 	if sharding.IsFlexible(prim) {
 		return []string{"made in any placement, without moving data"}
@@ -294,7 +295,7 @@ func placements(p *graph.Program, prim graph.Primitive) []string {
 	}
 	e := use(p, prim.Name())
 	if e == nil {
-		return nil // custom_vjp is placed as what it calls
+		return nil // custom_vjp is placed as the program that it calls
 	}
 	mesh := sharding.Mesh{Axes: []sharding.Axis{{Name: "a", Size: 2}}}
 	var lines []string
@@ -332,8 +333,8 @@ func placements(p *graph.Program, prim graph.Primitive) []string {
 	return lines
 }
 
-// placed prints e with its arguments as they are used and its results, "" if
-// none of them is split.
+// placed prints e with the placements in which it uses its arguments, and those
+// of its results; "" if nothing is split.
 func placed(a *sharding.Assignment, e *graph.Eqn) string {
 	dec, ok := a.Decision[e]
 	if !ok {

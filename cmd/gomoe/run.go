@@ -77,7 +77,7 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context, x map[string]array.Array, seed optional) (err error) {
-	if r.out != "" { // found out before the work is done
+	if r.out != "" { // find mistakes before the work is done
 		for i, v := range r.p.Out {
 			if v.Type.DType.IsBlock() {
 				return in(r.path, fmt.Errorf("-out: result %d of %s is %s, and .npy files hold no blocks; return its convert_element_type to f32, or leave -out away", i, r.p.Name, v.Type))
@@ -148,7 +148,7 @@ func (r *runner) blame(ctx context.Context, x map[string]array.Array) error {
 	return nil
 }
 
-// counted is how many elements of an array are no numbers.
+// counted counts the NaNs and infinities among the elements of an array.
 type counted struct{ nan, inf, of int }
 
 func (c counted) any() bool { return c.nan+c.inf > 0 }
@@ -183,8 +183,8 @@ func nonFinite(a array.Array) counted {
 // shown is the most elements that preview prints.
 const shown = 16
 
-// preview describes an array in one line: its elements if they are few, or
-// their range and mean.
+// preview describes an array in one line: its elements if there are few,
+// otherwise their range and mean.
 func preview(a array.Array) string {
 	n := a.Type.Len()
 	if a.Type.DType.IsBlock() {

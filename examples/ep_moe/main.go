@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// run does what the command line says.
+// run does what the command line asks for.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	f := flag.NewFlagSet("ep_moe", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	if !info.First() {
-		stdout = io.Discard // the first rank says it for all
+		stdout = io.Discard // only the first rank prints
 	}
 	m := model{*numTokens * mesh.Ranks(), *topK, *hidden, *hiddenOut, *layers, *experts, d}
 	var in tensors
@@ -131,8 +131,8 @@ func (m model) validate(perRank int) error {
 	return nil
 }
 
-// iterate runs the job several times and returns its results without the loss,
-// by name. Iterations that differ in a bit are an error.
+// iterate runs the job several times and returns its results by name, without
+// the loss. It is an error if iterations differ in any bit.
 func (m model) iterate(ctx context.Context, w io.Writer, cfg gomoe.Config, in tensors, iters int) (map[string]array.Array, error) {
 	p, err := m.program()
 	if err != nil {
@@ -170,15 +170,16 @@ func (m model) iterate(ctx context.Context, w io.Writer, cfg gomoe.Config, in te
 	return res, nil
 }
 
-// received is the number of rows that a rank has room for.
+// received returns the number of rows that a rank has room for.
 func (m model) received(mesh sharding.Mesh) int {
 	ep := max(mesh.Size("ep"), 1)
 	l := m.layer(0)
 	return l.RankRows(m.tokens/mesh.Ranks()*ep*m.topK, m.experts/ep)
 }
 
-// check compares with the reference: 5e-2 in bf16 as the original allows (6e-2
-// over several layers), 1e-5 in f32, relative to the largest element.
+// check compares the results with the reference. In bf16 it allows 5e-2 as the
+// original does (6e-2 over several layers), in f32 1e-5, relative to the
+// largest element.
 func (m model) check(w io.Writer, in tensors, res map[string]array.Array) error {
 	tol := 1e-5
 	if m.dtype == graph.BF16 {
@@ -210,7 +211,7 @@ func (m model) check(w io.Writer, in tensors, res map[string]array.Array) error 
 	return nil
 }
 
-// tuple prints a shape as Python does.
+// tuple formats a shape as Python does.
 func tuple(shape []int) string {
 	return strings.NewReplacer("[", "(", "]", ")", " ", ", ").Replace(fmt.Sprint(shape))
 }

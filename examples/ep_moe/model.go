@@ -10,15 +10,15 @@ import (
 	"github.com/gomoe/gomoe/vjp"
 )
 
-// model is the size of the job. T tokens of all ranks, K choices, H hidden,
-// E experts, L layers.
+// model is the size of the job: T tokens of all ranks, K choices, H hidden, E
+// experts, L layers.
 type model struct {
 	tokens, topK, hidden, out, layers, experts int
 	dtype                                      graph.DType
 }
 
-// layer is what every MoE layer of the job has in common; 16 is the alignment
-// of the original.
+// layer is what all MoE layers of the job have in common; 16 is the alignment of
+// the original.
 func (m model) layer(l int) PrepareOp {
 	return PrepareOp{Experts: m.experts, Align: 16, Label: fmt.Sprintf("layer%d", l)}
 }

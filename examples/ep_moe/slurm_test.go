@@ -49,7 +49,7 @@ func TestSlurm(t *testing.T) {
 type slurmCase struct {
 	name, flags, transport string
 	env                    string // NAME=value
-	refused                string // what every rank says if it can not work
+	refused                string // what every rank says if it cannot work
 }
 
 // srun runs the command on the cluster, and returns what its processes have printed.

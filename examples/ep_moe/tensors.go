@@ -32,7 +32,7 @@ func (m model) make(mesh sharding.Mesh, perRank int) tensors {
 	}
 	x := array.Data[float32](tokens)
 	local := m.experts / max(mesh.Size("ep"), 1)
-	first := make([]int, mesh.Ranks()) // of each rank's choices
+	first := make([]int, mesh.Ranks()) // the first choice of each rank
 	for r := range mesh.Ranks() {
 		group, at := mesh.Index(r, outer), mesh.Index(r, all)
 		rng := rand.New(rand.NewPCG(42, uint64(group)))
@@ -58,7 +58,8 @@ func (m model) make(mesh sharding.Mesh, perRank int) tensors {
 	return in
 }
 
-// read returns the tensors in dir, and the job's size, which follows from them.
+// read returns the tensors in dir and the size of the job, which follows from
+// them.
 func read(dir string, d graph.DType) (model, tensors, error) {
 	in := tensors{}
 	load := func(name string, d graph.DType, rank int) error {
@@ -114,7 +115,8 @@ func (in tensors) as(d graph.DType) tensors {
 	return out
 }
 
-// write writes arrays to dir as .npy, bf16 as f32, which holds it exactly.
+// write writes arrays to dir as .npy files; bf16 is written as f32, which holds
+// it exactly.
 func write(dir string, arrays map[string]array.Array) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -15,21 +15,21 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// tolerances are how far a loss, the norm of the gradient and elements of it, on
-// the mesh, may lie from those on one rank, the last relative to the largest element
-// of its weight.
+// tolerances are how far a loss, the norm of the gradient and the elements of the
+// gradient on the mesh may differ from those on one rank. The last is relative to the
+// largest element of its weight.
 type tolerances struct{ loss, norm, gradient float64 }
 
-// allowed returns the tolerances. Sums over ranks are formed in another order than
-// sums on one; with tp, that is true of the forward pass as well, and its
-// differences grow on the way back. In f32, over many sizes, seeds and meshes the
-// largest were 7e-7, and 1e-6 with tp.
+// allowed returns the tolerances. Sums over ranks are added in another order than sums on
+// one rank. With tp that is true of the forward pass as well, and its differences grow in
+// the backward pass. In f32, over many sizes, seeds and meshes the largest differences
+// were 7e-7, and 1e-6 with tp.
 //
-// In bf16 every rank rounds what it adds to a weight's gradient, by 2^-9 of it at
-// most: the largest differences were 6e-3, and 4e-4 for the norm. With tp, ranks
-// round what they add to activations, and tokens for which two experts are nearly
-// as good change experts; elements of gradients then have nothing to be compared
-// with, but loss and norm differ by no more than 2e-3 and 3e-2.
+// In bf16 every rank rounds what it adds to a weight's gradient, by at most 2^-9 of it:
+// the largest differences were 6e-3, and 4e-4 for the norm. With tp, ranks round what
+// they add to activations, and tokens for which two experts are nearly as good change
+// experts. Elements of gradients then cannot be compared, but loss and norm differ by no
+// more than 2e-3 and 3e-2.
 func (c config) allowed(tp bool) tolerances {
 	switch {
 	case c.DType.DType == graph.BF16 && tp:
@@ -42,11 +42,11 @@ func (c config) allowed(tp bool) tolerances {
 	return tolerances{norm: 1e-6, gradient: 1e-6}
 }
 
-// residue is how far an updated weight on the mesh may lie from that on one
-// rank beyond what AdamW makes of the difference between their gradients,
-// relative to the largest element. AdamW computes in f64 and rounds once, so
-// that each of the two is wrong by half a unit in the last place at most, 2^-24
-// of the largest element; twice the sum of both leaves room for the comparison.
+// residue is how far an updated weight on the mesh may differ from that on one rank,
+// beyond what AdamW makes of the difference between their gradients, relative to the
+// largest element. AdamW computes in f64 and rounds once, so each of the two is wrong by
+// at most half a unit in the last place, 2^-24 of the largest element. Twice the sum of
+// both leaves room for the comparison.
 const residue = 0x1p-22
 
 // errCheck says that one rank and the mesh disagree.
@@ -71,7 +71,7 @@ func check(ctx context.Context, w io.Writer, c config, o options, corpus *text.C
 	return compare(w, c, o, one, many)
 }
 
-// A first is what the first step leaves: its outcome, and gradients and updated
+// A first is the result of the first step: its outcome, and the gradients and updated
 // weights by the names of the weights, on the host.
 type first struct {
 	*outcome
@@ -107,8 +107,8 @@ func firstStep(ctx context.Context, c config, m sharding.Mesh, o options, corpus
 	return f, nil
 }
 
-// compare prints the differences between the first steps of one rank and of
-// many, and returns errCheck, with what differs, if one is too large.
+// compare prints the differences between the first step on one rank and on many, and
+// returns errCheck, with what differs, if one is too large.
 func compare(w io.Writer, c config, o options, one, many *first) error {
 	allowed := c.allowed(o.mesh.Size("tp") > 1)
 	var wrong []string
@@ -154,15 +154,15 @@ func compare(w io.Writer, c config, o options, one, many *first) error {
 	return nil
 }
 
-// differences returns the largest differences of a weight's gradient and of its
-// updated elements, and of the latter beyond what AdamW makes of the former,
-// each relative to the largest element. They are infinite where a number is not
-// finite.
+// differences returns the largest difference of a weight's gradient, the largest
+// difference of its updated elements, and the part of the latter beyond what AdamW makes
+// of the former, each relative to the largest element. They are infinite if a number is
+// not finite.
 //
-// AdamW's first step divides the gradient by its own size: it subtracts
-// lr·move(g) with move(g) = g/(|g|+eps), and lr·decay·p, the same on both. An
-// element whose gradient is little more than rounding may so move by lr either
-// way, and a bound for the updated weights alone would have to allow for it.
+// AdamW's first step divides the gradient by its own size: it subtracts lr·move(g) with
+// move(g) = g/(|g|+eps), and lr·decay·p, which is the same on both. An element whose
+// gradient is little more than rounding may thus move by lr in either direction, and a
+// bound for the updated weights alone would have to allow for that.
 func differences(c config, o options, name string, one, many *first) (gradient, updated, rest float64) {
 	lr := float64(float32(o.lr))
 	move := func(f *first, g float64) float64 {
@@ -182,7 +182,7 @@ func differences(c config, o options, name string, one, many *first) (gradient, 
 	return relative(gradient, largestG), relative(updated, largestW), relative(rest, largestW)
 }
 
-// worse returns the larger of a size and |d|, infinity if d is no number.
+// worse returns the larger of size and |d|; infinity if d is a NaN.
 func worse(size, d float64) float64 {
 	if d != d {
 		return math.Inf(1)

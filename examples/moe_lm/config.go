@@ -23,7 +23,7 @@ type config struct {
 	Seq      int     // S, bytes per sequence
 	Batch    int     // B, sequences per step over all ranks
 	Capacity float64 // capacity factor; 0 drops nothing
-	DType    dtype   // of activations and of what they are multiplied with
+	DType    dtype   // of activations and of the weights that they are multiplied with
 
 	Balance float64 // coefficient of the load-balancing loss
 	ZLoss   float64 // coefficient of the router's z-loss
@@ -32,7 +32,7 @@ type config struct {
 
 	Overlap lowering.Overlap // what is computed during collectives
 
-	world *world.World // that the mesh's ranks are in; nil is this process
+	world *world.World // the job that the mesh's ranks belong to; nil means this process alone
 }
 
 // dtype is the element type that the model computes in, as a flag: f32 or bf16.
@@ -51,7 +51,8 @@ func (d *dtype) Set(s string) error {
 	return fmt.Errorf("want %s or %s", graph.F32, graph.BF16)
 }
 
-// validate reports sizes that no mesh can run, naming their flags.
+// validate returns an error for sizes that no mesh can run. It names their
+// flags.
 func (c config) validate() error {
 	for _, size := range []struct {
 		flag string
@@ -83,7 +84,8 @@ func (c config) validate() error {
 	return nil
 }
 
-// fits reports sizes that do not divide over the mesh, naming their flags.
+// fits returns an error for sizes that do not divide over the mesh. It names
+// their flags.
 func (c config) fits(m sharding.Mesh) error {
 	batch := 1
 	for _, a := range m.Axes {
@@ -114,7 +116,7 @@ func (c config) fits(m sharding.Mesh) error {
 	return nil
 }
 
-// multiple returns the least multiple of k that is at least n.
+// multiple returns the least multiple of k that is not less than n.
 func multiple(n, k int) int { return (n + k - 1) / k * k }
 
 // layer is the expert-parallel part of layer l.

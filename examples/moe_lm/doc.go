@@ -1,5 +1,5 @@
-// Command moe_lm trains a byte-level mixture-of-experts language model on real
-// text, on a mesh of ranks, in this process or in one each.
+// Command moe_lm trains a byte-level mixture-of-experts language model on real text, on a mesh
+// of ranks. The ranks are in this process or in one process each.
 //
 //	go run ./examples/moe_lm                    # four ranks, mesh dp=2,ep=2
 //	go run ./examples/moe_lm -mesh dp=1,ep=8    # the same model, placed otherwise
@@ -10,17 +10,16 @@
 //
 //	go run ./cmd/gomoe launch -n 4 -- go run ./examples/moe_lm    # four processes, the same numbers
 //
-// The model is in model.go, from top to bottom; the step that trains it is in
-// step.go; neither knows the mesh. params.go says where each weight lies on it,
-// trainer.go runs steps, train.go a training, and check.go the comparison.
+// The model is in model.go, from top to bottom, and the step that trains it in step.go; neither
+// knows the mesh. params.go says where each weight lies on the mesh, trainer.go runs steps,
+// train.go runs a training, and check.go does the comparison.
 //
-// With -dtype bf16, activations and what they are multiplied with are bf16: the
-// weights are rounded for each step, and stay f32 themselves, as do their gradients
-// from there on, AdamW's moments, the router, the logits and all losses.
+// With -dtype bf16, activations and the weights that they are multiplied with are bf16. The
+// weights themselves stay f32 and are rounded for each step. The gradients of the f32 weights,
+// AdamW's moments, the router, the logits and all losses are f32 too.
 //
-// The mesh does not change what is learned: the loss of the first step has the
-// same bits on every mesh without a tp axis, and later losses differ by the
-// order in which gradients are summed over ranks (in bf16, what a rank adds is
-// rounded to it). On one mesh, a run repeated
-// gives the same bits, on any number of processors.
+// The mesh does not change what is learned. The loss of the first step has the same bits on
+// every mesh without a tp axis. Later losses differ only because gradients are summed over
+// ranks in another order; in bf16, what a rank adds is also rounded to bf16. On one mesh, a
+// repeated run gives the same bits, on any number of processors.
 package main

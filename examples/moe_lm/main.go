@@ -14,8 +14,8 @@ import (
 )
 
 func main() {
-	// The first Ctrl-C ends the run after the step in progress, with everything
-	// that it has so far; a second one ends it at once.
+	// The first Ctrl-C ends the run after the current step and keeps everything
+	// done so far. A second one ends the run at once.
 	stop, end := context.WithCancelCause(context.Background())
 	ctx, abort := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -35,8 +35,8 @@ func main() {
 	}
 }
 
-// run does what the command line says. It ends early, but in order, when stop
-// ends, and at once when ctx does.
+// run does what the command line asks for. It ends early but in order when stop
+// ends, and at once when ctx ends.
 func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error) {
 	c, o, err := parse(args)
 	var h *help
@@ -56,7 +56,7 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error)
 		return err
 	}
 	if c.world = &w; !o.info.First() {
-		stdout = io.Discard // the first rank says it for all
+		stdout = io.Discard // only the first rank prints
 	}
 	device, err := gomoe.OpenDevice(ctx, o.device)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	. "github.com/gomoe/gomoe/primitives"
 )
 
-// stats is what a forward pass says of the experts.
+// stats is what a forward pass reports about the experts.
 type stats struct {
 	balance, z     []*graph.Value // losses per layer, f32[]
 	demand, counts []*graph.Value // pairs per expert before and after drops, i32[E] per layer
@@ -40,8 +40,9 @@ func (c config) attention(x, wq, wk, wv, wo *graph.Value) *graph.Value {
 	return MatMul(Reshape(y, b, s, d), wo)
 }
 
-// moe sends every token of x t[B,S,D] to its best K experts, SwiGLU networks,
-// and adds what they return, weighted by the router, which is f32.
+// moe sends every token of x t[B,S,D] to its best K experts, which are SwiGLU
+// networks, and adds up their results weighted by the router, which computes in
+// f32.
 func (c config) moe(l int, x, router, gate, up, down *graph.Value, st *stats) *graph.Value {
 	logits := MatMul(ConvertElementType(x, graph.F32), router)
 	weights, experts, scores := Route(RouteOp{TopK: c.TopK, Renormalize: true}, logits, nil)
@@ -59,9 +60,9 @@ func (c config) moe(l int, x, router, gate, up, down *graph.Value, st *stats) *g
 	return Combine(r, y)
 }
 
-// loss returns the mean cross-entropy in nats per byte; what training minimises,
-// which is that plus the balancing loss and the router's z-loss, averaged over
-// layers; and the balancing loss.
+// loss returns the mean cross-entropy in nats per byte; the total that training
+// minimises, which is the cross-entropy plus the balancing loss and the router's
+// z-loss, averaged over layers; and the balancing loss.
 func (c config) loss(w map[string]*graph.Value, bytes, targets *graph.Value) (ce, total, balance *graph.Value, st stats) {
 	logits, st := c.logits(w, bytes)
 	ce = MulScalar(ReduceSum(CrossEntropy(logits, targets)), 1/float64(bytes.Type.Len()))

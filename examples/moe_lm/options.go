@@ -14,7 +14,7 @@ import (
 	"github.com/gomoe/gomoe/world"
 )
 
-// options are the flags beside the model's sizes.
+// options are the flags other than the model's sizes.
 type options struct {
 	mesh                         sharding.Mesh
 	data, out, trace, prompt     string
@@ -25,7 +25,7 @@ type options struct {
 	limit                        int64
 	check, finite                bool
 	info                         world.Info     // where this process is in the job
-	on                           runtime.Device // of that name, nil for the host
+	on                           runtime.Device // the device of that name, nil for the host
 }
 
 const usage = `moe_lm trains a byte-level mixture-of-experts language model on a mesh of ranks, in
@@ -84,7 +84,7 @@ func parse(args []string) (config, options, error) {
 	f.Float64Var(&c.Decay, "decay", 0.1, "weight decay of matrices")
 	f.TextVar(&c.Overlap, "overlap", c.Overlap, "`what` to compute during collectives: off or collectives")
 
-	f.SetOutput(io.Discard) // a mistake gets one line, not all flags
+	f.SetOutput(io.Discard) // a mistake prints one line, not all flags
 	f.Usage = func() {}
 	switch err := f.Parse(args); {
 	case err == flag.ErrHelp:

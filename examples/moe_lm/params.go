@@ -13,7 +13,7 @@ import (
 type param struct {
 	name  string
 	shape []int
-	std   float64  // of its first values; 0 starts at one (gains)
+	std   float64  // of the initial values; 0 means that they are all one (gains)
 	place []string // per dimension, the mesh axis that splits it
 }
 
@@ -41,7 +41,8 @@ func (c config) params() []param {
 	return append(ps, param{"norm", []int{d}, 0, nil}, param{"head", []int{d, c.Vocab}, in, nil})
 }
 
-// count returns the number of weights, and of those that one token uses.
+// count returns the number of weights, and the number of weights that one token
+// uses.
 func (c config) count() (all, active int) {
 	for _, p := range c.params() {
 		n := graph.Type{Shape: p.shape}.Len()
@@ -87,7 +88,7 @@ func (p param) spec(m sharding.Mesh) sharding.Spec {
 	return sharding.Split(dims...)
 }
 
-// batchSpec splits sequences over every axis that is not for tensors.
+// batchSpec splits sequences over every axis except tp.
 func batchSpec(m sharding.Mesh) sharding.Spec {
 	var axes []string
 	for _, a := range m.Axes {

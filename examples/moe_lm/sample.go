@@ -19,9 +19,9 @@ import (
 	"github.com/gomoe/gomoe/runtime"
 )
 
-// sample lets the trained model continue the prompt, prints what it wrote and
-// keeps it in sample.txt. The first process does that, on one rank; the others only
-// give it their weights.
+// sample lets the trained model continue the prompt, prints the text and writes it
+// to sample.txt. The first process does that, on one rank; the others only
+// contribute their weights.
 func sample(ctx, stop context.Context, c config, o options, tr *trainer, stdout io.Writer) (err error) {
 	weights, err := tr.weights(ctx)
 	if err != nil || !o.info.First() {
@@ -33,7 +33,7 @@ func sample(ctx, stop context.Context, c config, o options, tr *trainer, stdout 
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if stop.Err() != nil {
-		stop = ctx // an interrupt ended the training, the next one ends all
+		stop = ctx // an interrupt has ended the training; the next one ends the program
 	}
 	fmt.Fprintf(stdout, "sample:\n%s", printable(o.prompt))
 	text, err := w.write(ctx, stop, o.prompt, o.sample, o.temperature, o.seed)
@@ -44,8 +44,8 @@ func sample(ctx, stop context.Context, c config, o options, tr *trainer, stdout 
 	return os.WriteFile(filepath.Join(o.out, "sample.txt"), []byte(o.prompt+text), 0o644)
 }
 
-// printable replaces what a terminal would not show, or would obey: a model
-// that has learned little writes any bytes.
+// printable replaces bytes that a terminal would not show or would interpret: a
+// model that has learned little writes arbitrary bytes.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) && r != unicode.ReplacementChar {
@@ -55,15 +55,16 @@ func printable(s string) string {
 	}, s)
 }
 
-// writer lets a trained model write, on one rank. The weights lie there once.
+// writer generates text with a trained model on one rank, which has one copy of the
+// weights.
 type writer struct {
 	c   config
 	job *gomoe.Job
 	in  map[string]*runtime.Array
 }
 
-// newWriter returns a writer with the weights by input name, "w_embed" and so
-// on, which it copies.
+// newWriter returns a writer. It copies the weights, which are given by input name
+// ("w_embed" and so on).
 func newWriter(c config, weights map[string]array.Array, device runtime.Device) (*writer, error) {
 	c.Capacity = 0 // a batch of one sequence must not drop
 	p, err := graph.Trace("next", func(t *graph.Tracer) []*graph.Value {
@@ -88,9 +89,9 @@ func newWriter(c config, weights map[string]array.Array, device runtime.Device) 
 	return &writer{c, job, in}, nil
 }
 
-// write returns n bytes that the model writes after prompt, which is not empty,
-// drawn at the given temperature. It ends early with what there is when stop
-// ends, and with an error when ctx does.
+// write returns n bytes that the model generates after prompt, which must not be
+// empty, drawn at the given temperature. When stop ends, it returns what it has so
+// far; when ctx ends, it returns an error.
 func (w *writer) write(ctx, stop context.Context, prompt string, n int, temperature float64, seed uint64) (string, error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	out := []byte(prompt)
@@ -102,8 +103,8 @@ func (w *writer) write(ctx, stop context.Context, prompt string, n int, temperat
 		if stop.Err() != nil {
 			break
 		}
-		// What follows the bytes seen has no influence: attention is causal, and
-		// nothing is dropped.
+		// Bytes after the ones seen so far have no influence: attention is causal,
+		// and nothing is dropped.
 		seen := out[max(0, len(out)-w.c.Seq):]
 		for i, b := range seen {
 			window[i] = int32(b)
@@ -134,7 +135,8 @@ func (w *writer) logits(ctx context.Context, window []int32, at int) ([]float32,
 	return slices.Clone(array.Data[float32](out[0].Part(0))[at*w.c.Vocab:][:w.c.Vocab]), nil
 }
 
-// draw returns the byte at u of the distribution softmax(logits/temperature).
+// draw returns the byte at u (in [0, 1)) of the distribution
+// softmax(logits/temperature).
 func draw(logits []float32, temperature, u float64) byte {
 	top := float32(math.Inf(-1))
 	for _, x := range logits {

@@ -73,8 +73,8 @@ func (c config) inputs(t *graph.Tracer, prefix string) (byName map[string]*graph
 }
 
 // globalNorm returns the square root of the sum of squares of all gradients.
-// Those of experts lie on different ranks; they are added among themselves
-// first, so that ranks exchange one number for all of them.
+// Gradients of experts lie on different ranks. Their sums are added to each
+// other first, so that ranks exchange one number for all.
 func globalNorm(gs []*graph.Value) *graph.Value {
 	sums := map[int]*graph.Value{} // by number of dimensions: experts have 3
 	for _, g := range gs {
@@ -107,8 +107,8 @@ func (c config) evaluation() (*graph.Program, error) {
 	})
 }
 
-// placed returns how a program of the model lies on the mesh, and, for a step,
-// that its new weights and moments take the place of the old ones.
+// placed returns how a program of the model is placed on the mesh. For a step
+// it also says that new weights and moments take the place of the old ones.
 func (c config) placed(m sharding.Mesh, p *graph.Program, train bool) gomoe.Config {
 	cfg := gomoe.Config{World: c.world, Mesh: m, Place: map[string]sharding.Spec{"bytes": batchSpec(m), "targets": batchSpec(m)}, Donate: map[string]int{}, Overlap: c.Overlap}
 	for i, q := range c.params() {

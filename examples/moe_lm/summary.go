@@ -9,7 +9,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// describe is "dp=2,ep=2, 4 ranks".
+// describe returns, for example, "dp=2,ep=2, 4 ranks".
 func describe(m sharding.Mesh) string {
 	if m.Ranks() == 1 {
 		return "1 rank"
@@ -17,7 +17,7 @@ func describe(m sharding.Mesh) string {
 	return fmt.Sprintf("%s, %d ranks", m, m.Ranks())
 }
 
-// summarize prints what the steps came to.
+// summarize prints the results of the training.
 func summarize(w io.Writer, c config, steps []report.Step, last *outcome, unigram float64) error {
 	fmt.Fprintf(w, "choices of each expert in step %d, before drops:\n", len(steps))
 	if err := report.Experts(w, last.demand); err != nil {

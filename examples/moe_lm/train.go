@@ -18,7 +18,7 @@ import (
 )
 
 // train runs the training that the command line asks for. However it ends, the
-// metrics and the plot hold the steps that were done.
+// metrics and the plot contain all completed steps.
 func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, stdout io.Writer) (err error) {
 	unigram, bits := corpus.UnigramEntropy()
 	all, active := c.count()
@@ -50,8 +50,8 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 
 	steps, last, interrupted, err := loop(ctx, stop, c, o, tr, corpus, stdout)
 	if err != nil {
-		// At once: whoever ends this process because another rank has failed may not
-		// wait for the figure.
+		// Report the error at once: whoever ends this process because another rank
+		// has failed may not wait for the figure.
 		fmt.Fprintln(os.Stderr, "moe_lm:", err)
 		err = &reported{err}
 	}
@@ -82,7 +82,7 @@ func train(ctx, stop context.Context, c config, o options, corpus *text.Corpus, 
 	return nil
 }
 
-// also returns err with more errors, or err itself if there are no more.
+// also returns err joined with more errors, or err itself if there are no more.
 func also(err error, more ...error) error {
 	if m := errors.Join(more...); m != nil {
 		return errors.Join(err, m)
@@ -90,15 +90,15 @@ func also(err error, more ...error) error {
 	return err
 }
 
-// reported is an error that standard error has already.
+// reported is an error that was already written to standard error.
 type reported struct{ error }
 
 func (r *reported) Unwrap() error { return r.error }
 
-// loop trains step by step and reports each, and returns the steps that were
-// done, also beside an error, with the outcome of the last one, and whether stop
-// has ended the training. All processes do the same steps: when stop has ended in one
-// of them, all end.
+// loop trains step by step and reports each step. It returns the completed steps,
+// also together with an error, the outcome of the last step, and whether stop has
+// ended the training. All processes do the same steps: when stop has ended in one
+// process, all processes end.
 func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *text.Corpus, stdout io.Writer) (steps []report.Step, last *outcome, interrupted bool, err error) {
 	var heldBytes, heldTargets []int32
 	if o.every > 0 {
@@ -146,7 +146,7 @@ func loop(ctx, stop context.Context, c config, o options, tr *trainer, corpus *t
 	return steps, last, false, nil
 }
 
-// any reports whether any process says yes.
+// any reports whether any process passes yes.
 func (c config) any(ctx context.Context, yes bool) (bool, error) {
 	if c.world == nil {
 		return yes, nil
@@ -154,7 +154,7 @@ func (c config) any(ctx context.Context, yes bool) (bool, error) {
 	return c.world.Any(ctx, yes)
 }
 
-// where says where the mesh's ranks live.
+// where says where the mesh's ranks are.
 func where(i world.Info) string {
 	if i.Mode == world.PerProcess {
 		return fmt.Sprintf("in %d processes over %s", i.Size, i.Transport)
@@ -162,8 +162,8 @@ func where(i world.Info) string {
 	return "in this process"
 }
 
-// tracePath is the file of this process's trace: each has its own, with its rank
-// before the name's end.
+// tracePath returns the file of this process's trace. Each process has its own file,
+// with its rank before the extension.
 func tracePath(o options) string {
 	if o.info.Mode != world.PerProcess {
 		return o.trace
@@ -174,9 +174,9 @@ func tracePath(o options) string {
 
 const diverged = "training has diverged; lower -lr, or add -finite to see which kernel made the first NaN or infinity"
 
-// explain says at which step training failed, and what to do when numbers that
-// are not finite are the reason: weights may become so after a loss that is not,
-// and then the first to notice is a router.
+// explain says at which step training failed. If numbers that are not finite are the
+// reason, it also says what to do. Weights may become infinite or NaN after a loss
+// that is not finite; a router is then the first to notice.
 func explain(n int, err error) error {
 	var failed *runtime.Error
 	var number *runtime.NotFinite

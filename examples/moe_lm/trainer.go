@@ -74,8 +74,8 @@ func (tr *trainer) start(m sharding.Mesh, seed uint64) error {
 	return nil
 }
 
-// Close releases the ranks. It may be called twice, and on a trainer that was
-// not made completely.
+// Close releases the ranks. It may be called twice, and also on a trainer that
+// is incomplete.
 func (tr *trainer) Close() error {
 	var errs []error
 	for _, j := range []*gomoe.Job{tr.step, tr.eval} {
@@ -132,8 +132,8 @@ func (tr *trainer) train(ctx context.Context, number int, rate float64, bytes, t
 	return o, err
 }
 
-// heldOut returns the loss on bytes and targets i32[B,S], which it does not
-// train on.
+// heldOut returns the loss on bytes and targets i32[B,S] without training on
+// them.
 func (tr *trainer) heldOut(ctx context.Context, bytes, targets []int32) (float64, error) {
 	in, err := tr.batch(tr.eval, bytes, targets)
 	if err != nil {
@@ -163,7 +163,7 @@ func (tr *trainer) batch(j *gomoe.Job, bytes, targets []int32) (map[string]*runt
 	return in, nil
 }
 
-// weights brings the weights to the host, of every process.
+// weights copies the weights to the host of every process.
 func (tr *trainer) weights(ctx context.Context) (map[string]array.Array, error) {
 	out := map[string]array.Array{}
 	for _, p := range tr.c.params() {
@@ -196,7 +196,7 @@ func table(ctx context.Context, j *gomoe.Job, d *runtime.Array) ([][]int64, erro
 	return rows, nil
 }
 
-// report turns an outcome into a row of the metrics.
+// report converts an outcome into a row of the metrics.
 func (o *outcome) report(number, total, tokens int, rate float64, took time.Duration) report.Step {
 	s := report.Step{Index: number, Total: total, Loss: o.loss, Aux: o.balance, LR: rate, Norm: o.norm, Tokens: tokens, Elapsed: took}
 	s.Load = make([]float64, len(o.demand[0]))
@@ -213,8 +213,8 @@ func (o *outcome) report(number, total, tokens int, rate float64, took time.Dura
 	return s
 }
 
-// rate is the learning rate of a step: a linear warm-up to peak, then a cosine
-// down to a tenth of it.
+// rate returns the learning rate of a step: a linear warm-up to peak, then a
+// cosine down to a tenth of peak.
 func rate(number, total, warmup int, peak float64) float64 {
 	if number <= warmup {
 		return peak * float64(number) / float64(warmup)
@@ -223,7 +223,7 @@ func rate(number, total, warmup int, peak float64) float64 {
 	return peak * (0.1 + 0.9*0.5*(1+math.Cos(math.Pi*done)))
 }
 
-// finite reports whether the loss and the gradient are numbers.
+// finite reports whether the loss and the gradient are finite.
 func (o *outcome) finite() bool {
 	return math.Abs(o.loss) <= math.MaxFloat64 && math.Abs(o.norm) <= math.MaxFloat64
 }

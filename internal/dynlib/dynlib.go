@@ -1,6 +1,6 @@
 // Package dynlib loads libraries of the system and calls their functions, without cgo:
-// RDMA verbs, MPI, Metal. On systems where that is not known to work every Open is an
-// error.
+// RDMA verbs, MPI, Metal. On systems for which this is not known to work, every Open
+// returns an error.
 package dynlib
 
 import (
@@ -11,14 +11,14 @@ import (
 // Library is an open library. It is never 0.
 type Library uintptr
 
-// Function is a function of a library by its name, and where its address is to be put.
+// Function is the name of a library's function, and where Bind puts its address.
 type Function struct {
 	Name string
 	To   *uintptr
 }
 
 // Bind looks up functions and returns the names of those that the library lacks, in
-// their order.
+// the given order.
 func (l Library) Bind(functions ...Function) (missing []string) {
 	for _, f := range functions {
 		var err error
@@ -29,8 +29,8 @@ func (l Library) Bind(functions ...Function) (missing []string) {
 	return missing
 }
 
-// First opens the first of these files that bind accepts. If there is none, the error
-// lists what was tried, and why each was not to be had.
+// First opens the first of the files that bind accepts. If there is none, the error
+// lists what was tried and why each file could not be used.
 func First(files []string, bind func(file string, l Library) error) error {
 	var tried []string
 	for _, file := range files {

@@ -8,8 +8,8 @@ import (
 )
 
 // Compare says in a few lines where the ranks of a job were: the last operation of
-// each, by rank, with times on rank 0's clock, and the ranks that had come less far
-// than others. Records of several jobs are an error.
+// each rank, with times on rank 0's clock, and which ranks were behind the others.
+// Records of several jobs are an error.
 func Compare(dumps []Dump) (string, error) {
 	if len(dumps) == 0 {
 		return "", fmt.Errorf("flight: no records, want the files of a job")

@@ -1,8 +1,8 @@
-// Package flight records the last operations of a rank, as an aircraft's recorder
-// does: what was called, when, among whom, with how many bytes, and how it ended.
-// When a job fails, every rank's record says where it was; side by side they show
-// which rank was elsewhere.
+// Package flight records the last operations of a rank, as an aircraft's flight
+// recorder does: what was called, when, among which ranks, with how many bytes, and
+// how it ended. When a job fails, every rank's record says where the rank was; side
+// by side the records show which rank was elsewhere.
 //
-// A Recorder wraps a communicator. Recording takes two readings of the clock and no
-// memory per operation.
+// Begin with New; Recorder.Wrap wraps a communicator. Recording an operation reads
+// the clock twice and allocates nothing.
 package flight

@@ -15,7 +15,7 @@ type Dump struct {
 	About
 	Why     string      `json:"why"`     // what made the rank write it
 	Written time.Time   `json:"written"` // by the rank's clock
-	Begun   int64       `json:"begun"`   // operations in all, of which the last are here
+	Begun   int64       `json:"begun"`   // number of all operations so far; Ops has the last of them
 	Ops     []Operation `json:"ops"`     // the oldest first
 }
 
@@ -30,14 +30,14 @@ type Operation struct {
 	Peer   *int      `json:"peer,omitempty"`
 	Line   string    `json:"line"`
 	Began  time.Time `json:"began"`
-	// Micros is how long it took, or for how long it had been running.
+	// Micros is how long the operation took, or how long it has been running.
 	Micros float64 `json:"us"`
 	// State is done, failed or running.
 	State string `json:"state"`
 	Error string `json:"error,omitempty"`
 }
 
-// Take returns what is recorded now. why says what asked for it.
+// Take returns what has been recorded so far. why says why it was asked for.
 func (r *Recorder) Take(why string) Dump {
 	now := time.Now()
 	r.mu.Lock()
@@ -74,8 +74,8 @@ func (d Dump) Write(w io.Writer) error {
 // Name is the name of a rank's file in a folder of records.
 func (d Dump) Name() string { return fmt.Sprintf("flight-rank%d.json", d.Rank) }
 
-// Save writes the record to its file in a folder, which it makes if it is not
-// there, and returns the path. The file is complete or not there at all.
+// Save writes the record to its file in the folder, which it creates if needed,
+// and returns the file's path. The file is either complete or absent.
 func (d Dump) Save(folder string) (string, error) {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return "", fmt.Errorf("flight: %w", err)
@@ -102,7 +102,7 @@ func (d Dump) Save(folder string) (string, error) {
 	return path, nil
 }
 
-// Read returns the record in a file.
+// Read returns the record in the file.
 func Read(path string) (Dump, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -111,7 +111,7 @@ func Read(path string) (Dump, error) {
 	return Parse(path, b)
 }
 
-// Parse is Read of a file's content.
+// Parse returns the record in b, the contents of the file at path.
 func Parse(path string, b []byte) (Dump, error) {
 	var d Dump
 	if err := json.Unmarshal(b, &d); err != nil {

@@ -22,23 +22,24 @@ type Recorder struct {
 	first func(error)
 }
 
-// OnFailure makes the recorder call f with the error of the first operation that
-// fails, once, on the goroutine that called the operation and before that returns. It
-// is called before operations begin.
+// OnFailure makes the recorder call f once, with the error of the first operation
+// that fails. f runs on the goroutine that called the operation, before the operation
+// returns. Call OnFailure before operations begin.
 func (r *Recorder) OnFailure(f func(error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.first = f
 }
 
-// Clock sets what to add to this rank's clock to get rank 0's, within uncertain.
+// Clock sets the offset to add to this rank's clock to get rank 0's, which is off by
+// at most uncertain.
 func (r *Recorder) Clock(offset, uncertain time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.about.Offset, r.about.Uncertain = offset, uncertain
 }
 
-// About says whose record it is.
+// About says which rank of which job the record is about.
 type About struct {
 	Job       string `json:"job,omitempty"` // the job's id
 	Rank      int    `json:"rank"`
@@ -46,8 +47,8 @@ type About struct {
 	Host      string `json:"host"`
 	PID       int    `json:"pid"`
 	Transport string `json:"transport"`
-	// Offset is what to add to this rank's clock to get rank 0's, and Uncertain by
-	// how much it may be wrong.
+	// Offset is what to add to this rank's clock to get rank 0's clock. It may be off
+	// by Uncertain.
 	Offset    time.Duration `json:"clock_offset_ns"`
 	Uncertain time.Duration `json:"clock_uncertainty_ns"`
 }
@@ -56,8 +57,8 @@ type About struct {
 type entry struct {
 	call   collective.Call
 	ranks  []int // of the group, which never changes
-	bytes  int64 // that this rank handed over and asked for
-	peer   int   // of an operation between two, else -1
+	bytes  int64 // bytes that this rank sends and receives
+	peer   int   // the other rank of an operation between two ranks, else -1
 	began  time.Time
 	ended  time.Time // zero while it runs
 	failed error
@@ -93,7 +94,7 @@ func (r *Recorder) end(n int64, err error) error {
 		e.ended, e.failed = now, err
 	}
 	first := r.first
-	broken := err != nil && !errors.Is(err, jaccl.ErrUnsupported) // which ends no job
+	broken := err != nil && !errors.Is(err, jaccl.ErrUnsupported) // an unsupported operation does not end the job
 	if broken {
 		r.first = nil
 	}
@@ -104,5 +105,5 @@ func (r *Recorder) end(n int64, err error) error {
 	return err
 }
 
-// Wrap returns c, whose operations are recorded from now on.
+// Wrap returns c with recording of all its operations.
 func (r *Recorder) Wrap(c jaccl.Communicator) jaccl.Communicator { return &communicator{c, r} }

@@ -8,13 +8,13 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// communicator records the operations of the groups of another.
+// communicator is a communicator whose groups record their operations.
 type communicator struct {
 	jaccl.Communicator
 	r *Recorder
 }
 
-// Alloc implements jaccl.Memory where the other does.
+// Alloc implements jaccl.Memory if the wrapped communicator does.
 func (c *communicator) Alloc(n int) ([]byte, error) {
 	m, ok := c.Communicator.(jaccl.Memory)
 	if !ok {
@@ -23,7 +23,7 @@ func (c *communicator) Alloc(n int) ([]byte, error) {
 	return m.Alloc(n)
 }
 
-// Lease implements collective.Leaser where the other does.
+// Lease implements collective.Leaser if the wrapped communicator does.
 func (c *communicator) Lease(n int) ([]byte, func() error, error) {
 	m, ok := c.Communicator.(jaccl.Memory)
 	if !ok {
@@ -50,17 +50,18 @@ func (c *communicator) Among(ranks []int) (jaccl.Group, error) {
 
 func (c *communicator) Group(ranks []int) (collective.Group, error) { return c.Among(ranks) }
 
-// group records the operations of another.
+// group is a group that records its operations.
 type group struct {
 	jaccl.Group
 	r     *Recorder
 	ranks []int // of the job
 }
 
-// nobody is the peer of an operation of all members.
+// nobody is the peer of an operation among all members.
 const nobody = -1
 
-// rank returns a member's rank in the job, nobody if there is no such member.
+// rank returns the member's rank in the job, or nobody if there is no such
+// member.
 func (g *group) rank(member int) int {
 	if member < 0 || member >= len(g.ranks) {
 		return nobody

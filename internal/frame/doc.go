@@ -1,6 +1,6 @@
-// Package frame is the form in which ranks send each other what is not a
-// buffer of the caller's: a header of fixed size, a short head under a checksum
-// and, where the header says so, data without one.
+// Package frame is the format in which ranks send each other everything except
+// the caller's buffers: a header of fixed size, a short head protected by a
+// checksum, and, if the header says so, data without a checksum.
 //
 //	offset  bytes  what
 //	0       4      "gmoe"
@@ -12,6 +12,6 @@
 //	16      8      bytes of data after the head
 //	24      4      CRC-32C of the 24 bytes above and the head
 //
-// Numbers are big-endian. A reader states the longest head that it takes, and
-// nothing longer is allocated, whatever a stranger sends.
+// Numbers are big-endian. A reader states the longest head that it accepts and
+// never allocates more, whatever a stranger sends.
 package frame

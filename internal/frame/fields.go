@@ -5,29 +5,29 @@ import (
 	"fmt"
 )
 
-// Bytes appends b with its length before it.
+// Bytes appends the length of b and then b.
 func Bytes(dst, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(b))), b...)
 }
 
-// String is Bytes of a string.
+// String is Bytes for a string.
 func String(dst []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(s))), s...)
 }
 
-// Uint appends a number.
+// Uint appends a number of 8 bytes.
 func Uint(dst []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(dst, v) }
 
-// Fields reads what Bytes, String and Uint wrote, one after another. Nothing it
-// returns is longer than what it was made of. After the first error everything
-// it returns is empty; End returns that error.
+// Fields reads what Bytes, String and Uint wrote, in the same order. A result is
+// never longer than the input. After the first error every result is empty; End
+// returns that error.
 type Fields struct {
 	b   []byte
 	err error
 }
 
-// NewFields returns the fields of b, which stays the caller's: what Bytes returns
-// lies in it.
+// NewFields returns a reader of the fields in b. What Bytes returns lies in b,
+// which stays the caller's.
 func NewFields(b []byte) *Fields { return &Fields{b: b} }
 
 // Bytes reads a field of at most limit bytes.
@@ -70,7 +70,8 @@ func (f *Fields) Int(limit int) int {
 	return int(v)
 }
 
-// End returns the first error, or one about bytes that no field was read from.
+// End returns the first error, or an error if bytes are left that no field was
+// read from.
 func (f *Fields) End() error {
 	if f.err == nil && len(f.b) > 0 {
 		f.fail("%d bytes after the last field", len(f.b))

@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// Size is the bytes of a header.
+	// Size is the size of a header in bytes.
 	Size = 28
-	// Version is that of the frames and of the protocols that are made of them.
+	// Version is the version of frames and of the protocols that use them.
 	Version = 1
 
 	magic = 0x676d6f65 // "gmoe"
 )
 
-// ErrStranger is what begins otherwise than a frame: somebody else is talking.
+// ErrStranger is the error for data that does not begin like a frame: somebody
+// else is talking.
 var ErrStranger = errors.New("frame: not a frame of gomoe")
 
 // Header is what precedes a head.
@@ -31,8 +32,8 @@ type Header struct {
 	sum uint32
 }
 
-// Append appends the header and the head of a frame to dst; h.Head is taken from
-// the head's length. The data, if any, is the caller's to send.
+// Append appends the header and the head of a frame to dst. It sets the header's
+// Head to the length of head. The caller sends the data, if there is any.
 func Append(dst []byte, h Header, head []byte) []byte {
 	start := len(dst)
 	dst = binary.BigEndian.AppendUint32(dst, magic)
@@ -45,8 +46,8 @@ func Append(dst []byte, h Header, head []byte) []byte {
 }
 
 // Parse reads a header. A head of more than limit bytes is an error, and so are
-// another version and anything that is no header. Check compares the checksum when
-// the head has come.
+// another version and anything that is not a header. The checksum is verified by
+// Check, once the head has arrived.
 func Parse(b []byte, limit int) (Header, error) {
 	if len(b) < Size {
 		return Header{}, fmt.Errorf("frame: header of %d bytes, want %d", len(b), Size)
@@ -76,7 +77,7 @@ func Parse(b []byte, limit int) (Header, error) {
 	return h, nil
 }
 
-// begins compares the first four bytes, and shows more where there are more.
+// begins checks the first four bytes; the error quotes b.
 func begins(b []byte) error {
 	if binary.BigEndian.Uint32(b) == magic {
 		return nil
@@ -84,7 +85,7 @@ func begins(b []byte) error {
 	return fmt.Errorf("%w: it begins with %q, want %q", ErrStranger, b[:min(len(b), 8)], "gmoe")
 }
 
-// Check compares the checksum of the header that h was parsed from and its head.
+// Check verifies the checksum of header, which h was parsed from, and of head.
 func (h Header) Check(header, head []byte) error {
 	if sum := checksum(header[:24], head); sum != h.sum {
 		return fmt.Errorf("frame: checksum of frame %d is %#08x, want %#08x", h.Seq, sum, h.sum)
@@ -93,17 +94,17 @@ func (h Header) Check(header, head []byte) error {
 }
 
 func checksum(header, head []byte) uint32 {
-	// MakeTable returns one table, made once.
+	// MakeTable returns the same table in every call for Castagnoli.
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Update(0, table, header[:24]), table, head)
 }
 
-// Read reads one frame without data, and not a byte more. An error of r is
-// returned as it is when nothing has come, as io.ErrUnexpectedEOF when a frame
-// ends early.
+// Read reads one frame without data, and no byte after it. If r fails before the
+// first byte, its error is returned unchanged; if a frame ends early, the error is
+// io.ErrUnexpectedEOF.
 func Read(r io.Reader, limit int) (Header, []byte, error) {
 	var b [Size]byte
-	// A stranger is known by its first bytes, and may send no others.
+	// A stranger is recognised by its first bytes, and may send no others.
 	n, err := io.ReadAtLeast(r, b[:], 4)
 	if err != nil {
 		return Header{}, nil, err

@@ -5,37 +5,37 @@ import "unsafe"
 // vector is how many numbers are converted at once.
 const vector = 16
 
-// WidenBrain sets dst[i] to src[i] for i below the number that it returns, at
-// most the length of src; dst is as long.
+// WidenBrain sets dst[i] to src[i] for the first n elements and returns n, which
+// is at most the length of src. dst must be at least as long as src.
 func WidenBrain[H ~uint16](dst []float32, src []H) int {
 	return convert(widenBrain, 1, len(src), dst, 0, src, 0)
 }
 
-// WidenHalf does the same for binary16.
+// WidenHalf is WidenBrain for binary16.
 func WidenHalf[H ~uint16](dst []float32, src []H) int {
 	return convert(widenHalf, 1, len(src), dst, 0, src, 0)
 }
 
 // NarrowBrain sets dst[i] to src[i] rounded to bf16, to nearest and ties to even,
-// for i below the number that it returns, at most the length of src; dst is as
-// long.
+// for the first n elements, and returns n, which is at most the length of src.
+// dst must be at least as long as src.
 func NarrowBrain[H ~uint16](dst []H, src []float32) int {
 	return convert(narrowBrain, 1, len(src), dst, 0, src, 0)
 }
 
-// NarrowHalf does the same for binary16.
+// NarrowHalf is NarrowBrain for binary16.
 func NarrowHalf[H ~uint16](dst []H, src []float32) int {
 	return convert(narrowHalf, 1, len(src), dst, 0, src, 0)
 }
 
-// WidenBrainRows is WidenBrain for rows of n numbers, the first of them pitch
-// numbers apart in dst and stride in src. It returns how many of each row it has
-// converted.
+// WidenBrainRows is WidenBrain for rows of n numbers. Rows begin pitch numbers
+// apart in dst and stride numbers apart in src. It returns how many numbers of
+// each row it has converted.
 func WidenBrainRows[H ~uint16](rows, n int, dst []float32, pitch int, src []H, stride int) int {
 	return convert(widenBrain, rows, n, dst, pitch, src, stride)
 }
 
-// WidenHalfRows does the same for binary16.
+// WidenHalfRows is WidenBrainRows for binary16.
 func WidenHalfRows[H ~uint16](rows, n int, dst []float32, pitch int, src []H, stride int) int {
 	return convert(widenHalf, rows, n, dst, pitch, src, stride)
 }
@@ -45,12 +45,12 @@ func NarrowBrainRows[H ~uint16](rows, n int, dst []H, pitch int, src []float32, 
 	return convert(narrowBrain, rows, n, dst, pitch, src, stride)
 }
 
-// NarrowHalfRows does the same for binary16.
+// NarrowHalfRows is NarrowBrainRows for binary16.
 func NarrowHalfRows[H ~uint16](rows, n int, dst []H, pitch int, src []float32, stride int) int {
 	return convert(narrowHalf, rows, n, dst, pitch, src, stride)
 }
 
-// Vectors reports whether this processor converts in vectors.
+// Vectors reports whether this processor can convert in vectors.
 func Vectors() bool { return vectors() }
 
 // conversion names a loop in assembly.
@@ -63,8 +63,8 @@ const (
 	narrowHalf
 )
 
-// block is the argument of a loop, with strides in bytes. Rows, at least one, are
-// whole vectors, at least one.
+// block is the argument of a loop; strides are in bytes. There is at least one
+// row, and each row is one or more whole vectors.
 type block struct {
 	rows, n       int
 	dst, src      *byte

@@ -8,7 +8,7 @@ import (
 
 //go:generate go run -C ../kernel/asm . -set convert -out ../../half/asm_convert_amd64.s -stubs ../../half/asm_convert_amd64.go -pkg half
 
-// instructions is a set of them.
+// instructions is an instruction set.
 type instructions uint8
 
 const (
@@ -17,11 +17,11 @@ const (
 	avx512
 )
 
-// best is asked of the processor once, as asking takes longer than converting.
+// best is determined only once, because asking the processor takes longer than converting.
 var best = sync.OnceValue(func() instructions { return available()[0] })
 
-// available returns the instructions that this processor has, the best first.
-// Package cpu does not tell of those that convert binary16.
+// available returns the instruction sets that this processor has, the best first. Package cpu
+// does not report the one that converts binary16.
 func available() []instructions {
 	const f16c = 1 << 29
 	switch {
@@ -37,7 +37,7 @@ func vectors() bool { return best() != none }
 
 func (c conversion) run(x block) int { return c.by(best(), x) }
 
-// by converts a block and returns the length of its rows, or 0.
+// by converts a block with the instruction set and returns the length of its rows, or 0.
 func (c conversion) by(i instructions, x block) int {
 	switch i {
 	case none:

@@ -1,9 +1,9 @@
 // Package half converts between float32 and the two 16-bit formats in vectors:
-// bf16 (Brain) and binary16 (Half). It has the same bits as the functions of
-// package array, which are the definition, NaNs included; so nothing depends on
-// which instructions a processor has, and none can be chosen.
+// bf16 (Brain) and binary16 (Half). Results have the same bits as the functions
+// of package array, which are the definition, also for NaNs. So results do not
+// depend on the processor's instructions, and the instructions cannot be chosen.
 //
-// Functions convert as many numbers as make whole vectors, from the first on, and
-// return how many that are: 0 where there are no vectors. The caller converts the
-// others.
+// The functions convert as many numbers, from the first on, as make whole
+// vectors, and return how many these are. That is 0 if there are no vector
+// instructions. The caller converts the rest.
 package half

@@ -1,19 +1,20 @@
 // Package launch starts the ranks of a job as processes, on this machine and on
-// others, and sees to it that they end together.
+// others, and makes sure that they end together. Begin with Run.
 //
-// Every rank finds its place in its environment, as package environ reads it, with
-// a new id and a new secret of the job. On this machine the secret travels in the
-// environment; to others, on the standard input of the command that reaches them,
-// never in an argument that other users see.
+// Every rank finds its place in its environment, as package environ reads it, with a
+// new id and a new secret of the job. On this machine the secret is passed in the
+// environment. To other machines it is passed on the standard input of the command
+// that reaches them, never in an argument that other users can see.
 //
-// What ranks print comes out line by line, each with its rank in front. The first
+// The output of ranks appears line by line, each with the rank in front. The first
 // rank that fails ends the job: the others get SIGTERM and, if that does not help,
-// SIGKILL, and what is printed last is which rank it was, how it ended, and its
-// last lines. A signal to the launcher reaches all ranks; a second one kills them.
+// SIGKILL. The last lines that are printed say which rank failed, how it ended, and
+// what it printed last. A signal to the launcher is passed to all ranks; a second
+// signal kills them.
 //
-// Nothing outlives a job, whatever dies. A rank is a process group of its own, which
-// is killed when its first process has ended. If the launcher is killed, a guard, a
-// shell that reads from a pipe of the launcher, kills all groups of this machine when
-// the pipe ends; on Linux the kernel kills the ranks at once. On other machines a
-// shell does the same when its standard input ends.
+// No process outlives a job, whatever dies. A rank is a process group of its own,
+// which is killed when its first process has ended. A guard, a shell that reads from
+// a pipe of the launcher, kills all groups of this machine when the pipe ends because
+// the launcher was killed; on Linux the kernel also kills the ranks at once. On other
+// machines a shell does the same when its standard input ends.
 package launch

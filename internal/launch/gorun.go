@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// goRun is a command "go run": what to build, and what its program gets.
+// goRun is a "go run" command: what to build, and the arguments of the program.
 type goRun struct {
 	flags, pkg, args []string
 	name             string // of the program
 }
 
-// parseGoRun reads a command line. It is false for another command.
+// parseGoRun reads a command line. ok is false if the command is not "go run".
 func parseGoRun(command []string) (g goRun, ok bool, err error) {
 	if len(command) < 2 || strings.TrimSuffix(filepath.Base(command[0]), ".exe") != "go" || command[1] != "run" {
 		return g, false, nil
@@ -50,7 +50,7 @@ func parseGoRun(command []string) (g goRun, ok bool, err error) {
 	return g, true, nil
 }
 
-// goSwitch reports whether a flag of go build stands without a value.
+// goSwitch reports whether a flag of go build takes no value.
 func goSwitch(name string) bool {
 	switch name {
 	case "a", "race", "msan", "asan", "cover", "v", "work", "x", "linkshared", "modcacherw", "trimpath", "buildvcs", "json":
@@ -59,7 +59,7 @@ func goSwitch(name string) bool {
 	return false
 }
 
-// build builds the program in a folder of its own, and returns the command that
+// build builds the program in a folder of its own and returns the command that
 // starts it.
 func (g goRun) build(ctx context.Context, goTool, dir, into string, w io.Writer) ([]string, error) {
 	name := g.name

@@ -4,5 +4,5 @@ package launch
 
 import "syscall"
 
-// dieWithParent does nothing: here the guard sees to it.
+// dieWithParent does nothing: on these systems only the guard kills the ranks.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -2,6 +2,6 @@ package launch
 
 import "syscall"
 
-// dieWithParent has the kernel kill a process when the thread that started it
-// ends: Run keeps its thread until all ranks have ended.
+// dieWithParent makes the kernel kill a process when the thread that started it
+// ends. Run keeps its thread until all ranks have ended.
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// group is the process group of a rank, of which its first process is the leader.
+// group is the process group of a rank. Its leader is the rank's first process.
 type group struct {
 	guard *guard
 	mu    sync.Mutex
-	id    int // 0 before it is started and when it has ended
+	id    int // 0 before the group is started and after it has ended
 	later *time.Timer
 }
 
@@ -41,7 +41,7 @@ func (g *group) signal(s os.Signal) {
 	}
 }
 
-// signalLater kills the group when d has passed, unless it has ended.
+// signalLater kills the group after d, unless it has ended by then.
 func (g *group) signalLater(d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -50,13 +50,14 @@ func (g *group) signalLater(d time.Duration) {
 	}
 }
 
-// end kills what is left of the group. Its number may be another's when its leader
-// has been waited for and no member is left, but not within the moment until gone.
+// end kills what is left of the group. The group's number may be reused once its
+// leader has been waited for and no member is left, but not within the moment
+// until gone is called.
 func (g *group) end() {
 	g.signal(syscall.SIGKILL)
 }
 
-// gone says that the leader has been waited for.
+// gone records that the leader has been waited for.
 func (g *group) gone() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,7 +68,8 @@ func (g *group) gone() {
 	g.id = 0
 }
 
-// endedBy returns the signal that ended a process, 0 for none.
+// endedBy returns the number and the name of the signal that ended a process, 0 if
+// none did.
 func endedBy(s *os.ProcessState) (int, string) {
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		return int(w.Signal()), unix.SignalName(w.Signal())
@@ -75,8 +77,8 @@ func endedBy(s *os.ProcessState) (int, string) {
 	return 0, ""
 }
 
-// signalName is what kill calls a signal, empty for others than those that a
-// launcher gets.
+// signalName returns the name that the kill command uses for a signal. It is empty
+// for signals that a launcher does not get.
 func signalName(s os.Signal) string {
 	switch s {
 	case syscall.SIGTERM:
@@ -91,5 +93,5 @@ func signalName(s os.Signal) string {
 	return ""
 }
 
-// inherits reports whether processes can be given open files.
+// inherits reports whether processes can inherit open files.
 const inherits = true

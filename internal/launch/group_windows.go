@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// group is a job object: its processes end when its last handle does, which is
-// the launcher's.
+// group is a job object. Its processes end when its last handle is closed, which
+// the launcher holds.
 type group struct {
 	guard *guard
 	mu    sync.Mutex
@@ -25,7 +25,8 @@ func (g *group) prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// started puts the process into the job. What it starts before that is not in it.
+// started puts the process into the job. Processes that it has started before are
+// not in the job.
 func (g *group) started(cmd *exec.Cmd) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,8 +52,8 @@ func (g *group) started(cmd *exec.Cmd) {
 	g.job = job
 }
 
-// signal sends Ctrl-Break, the only one that a group of processes can be sent; a
-// kill ends the job.
+// signal sends Ctrl-Break, the only signal that can be sent to a group of
+// processes; a kill ends the job object.
 func (g *group) signal(s os.Signal) {
 	if s == os.Kill {
 		g.end()
@@ -111,10 +112,11 @@ func signalName(s os.Signal) string {
 	return "TERM"
 }
 
-// inherits reports whether processes can be given open files.
+// inherits reports whether processes can inherit open files.
 const inherits = false
 
-// guard is not needed: the system ends a job with its last handle.
+// guard is not needed: the system ends a job object when its last handle is
+// closed.
 type guard struct{}
 
 func newGuard() (*guard, error) { return &guard{}, nil }

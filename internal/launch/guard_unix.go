@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// guard is a shell that kills the groups it was told of when the launcher is gone,
-// which ends its input. A group that has ended is forgotten, since its number may
-// become another's.
+// guard is a shell that kills the groups that it was told of when its input ends,
+// which happens when the launcher is gone. A group that has ended is removed,
+// because its number may be reused.
 type guard struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -30,7 +30,7 @@ while IFS= read -r line; do
 done
 for g in $groups; do kill -s KILL -- "-$g"; done`
 
-// newGuard starts one. It takes no part in the terminal's Ctrl-C.
+// newGuard starts a guard. The terminal's Ctrl-C does not reach it.
 func newGuard() (*guard, error) {
 	cmd := exec.Command("/bin/sh", "-c", guardScript)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -47,7 +47,7 @@ func newGuard() (*guard, error) {
 func (g *guard) add(id int)  { fmt.Fprintf(g.in, "+%d\n", id) }
 func (g *guard) drop(id int) { fmt.Fprintf(g.in, "-%d\n", id) }
 
-// close ends the guard, when all groups have ended.
+// close ends the guard, after all groups have ended.
 func (g *guard) close() {
 	g.in.Close()
 	stop := time.AfterFunc(drain, func() { g.cmd.Process.Kill() })

@@ -6,12 +6,13 @@ import (
 	"sync"
 )
 
-// maxLine is the most bytes of a line that come out as one. Of longer ones the
-// rest comes as further lines, marked as such, so that a rank that writes no end of
-// line takes no memory.
+// maxLine is the most bytes that are passed on as one line. The rest of a longer
+// line follows as further lines, marked as such, so that a rank that never ends a
+// line does not use unlimited memory.
 const maxLine = 64 << 10
 
-// locked writes to a stream of the launcher, of which the other may be the same.
+// locked writes to a stream of the launcher. Both streams may be the same, so they
+// share a lock.
 type locked struct {
 	mu *sync.Mutex
 	w  io.Writer
@@ -34,13 +35,13 @@ type lines struct {
 	tail [][]byte
 }
 
-// Lines and bytes of each that are kept for the report of a failure.
+// How many lines, and how many bytes of each, are kept for the report of a failure.
 const (
 	tailLines = 12
 	tailBytes = 400
 )
 
-// copy passes all of r on, until it ends.
+// copy passes on everything from r until it ends.
 func (l *lines) copy(r io.Reader) {
 	chunk := make([]byte, 32<<10)
 	for {
@@ -72,7 +73,7 @@ func (l *lines) add(p []byte) {
 	l.long(p)
 }
 
-// long adds to the line, and emits what is too long.
+// long adds to the line, and emits the part that is too long.
 func (l *lines) long(p []byte) {
 	for len(l.buf)+len(p) > maxLine {
 		n := maxLine - len(l.buf)
@@ -82,7 +83,7 @@ func (l *lines) long(p []byte) {
 	l.buf = append(l.buf, p...)
 }
 
-// emit writes one line. cut says that it goes on.
+// emit writes one line. cut says that the line continues.
 func (l *lines) emit(line []byte, cut bool) {
 	mark := " "
 	if l.more {
@@ -95,7 +96,7 @@ func (l *lines) emit(line []byte, cut bool) {
 	}
 	b := make([]byte, 0, len(l.prefix)+len(line)+2)
 	b = append(append(append(append(b, l.prefix...), mark...), line...), '\n')
-	l.w.Write(b) // where the launcher's own output goes is not the rank's concern
+	l.w.Write(b) // a failing write to the launcher's output does not concern the rank
 }
 
 // last returns the last lines.

@@ -17,49 +17,55 @@ import (
 
 // Options say what to start, and where.
 type Options struct {
-	// Command is a program with its arguments. A name without a slash is looked up
-	// in PATH; other relative paths begin at Dir. "go", "run" and a package are built
-	// once, and the program is started.
+	// Command is a program with its arguments. A name without a slash is looked up in
+	// PATH; other relative paths begin at Dir. For "go run PACKAGE" the package is built
+	// once, and the built program is started.
 	Command []string
-	// Ranks is their number, a multiple of that of Hosts; 0 is one per host.
+	// Ranks is the number of ranks, a multiple of the number of Hosts; 0 means one per
+	// host.
 	Ranks int
-	// Hosts are where ranks run, the first ones on the first; none is this machine.
-	// Those whose SSH is localhost or a loopback address are this machine.
+	// Hosts are where ranks run; the first ranks run on the first host. Without hosts, all
+	// run on this machine. A host whose SSH is localhost or a loopback address is this
+	// machine.
 	Hosts []hostfile.Host
-	// Shell is the command that runs a command line on another machine. It gets the
-	// host's SSH and the command line as its last arguments, and passes its standard
-	// streams and the exit status on. Empty is DefaultShell.
+	// Shell is the command that runs a command line on another machine. Its last arguments
+	// are the host's SSH and the command line. It must pass on its standard streams and
+	// the exit status. Empty means DefaultShell.
 	Shell []string
-	// Port is where ranks meet if rank 0 is on another machine; 0 is one chosen at
-	// random. On this one, a free port is taken and handed to rank 0.
+	// Port is where ranks meet if rank 0 is on another machine; 0 means one chosen at
+	// random. If rank 0 is on this machine, a free port is taken and handed to it.
 	Port int
-	// Transport is what ranks are told to use, of world.Transports; empty says nothing.
+	// Transport is what ranks are told to use, one of world.Transports; if empty, they are
+	// told nothing.
 	Transport string
-	// Env are more variables, NAME=value, for all ranks; they win over others.
+	// Env are further variables, NAME=value, for all ranks; they override others.
 	Env []string
-	// Dir is where ranks run, on all machines; empty is where the launcher does.
+	// Dir is where ranks run, on all machines; empty means the launcher's directory.
 	Dir string
-	// Grace is how long ranks have to end by themselves before they are killed; 0 is
-	// DefaultGrace.
+	// Stdout and Stderr get the output of ranks, line by line, with one write per line.
+	// Stderr also gets the launcher's messages. Nil drops the output. Ranks have no input.
 	Grace time.Duration
 	// Stdout and Stderr get what ranks write to theirs, a line at a time and one write
 	// per line, and Stderr what the launcher has to say. Nil drops it. Ranks read nothing.
 	Stdout, Stderr io.Writer
-	// Signals are passed on to all ranks; after the first, they are killed. Nil is none.
+	// Signals are passed on to all ranks; after the first signal, ranks that do not end
+	// are killed. Nil means no signals.
 	Signals <-chan os.Signal
 }
 
 // DefaultGrace is how long ranks have to end by themselves.
 const DefaultGrace = 5 * time.Second
 
-// DefaultShell is how other machines are reached: without a question that nobody
-// answers.
+// DefaultShell is how other machines are reached: ssh without questions, which nobody
+// would answer.
 func DefaultShell() []string { return []string{"ssh", "-o", "BatchMode=yes", "-T"} }
 
-// maxRanks keeps a mistyped number from filling the machine.
+// maxRanks bounds the number of ranks, so that a mistyped number does not fill the
+// machine.
 const maxRanks = 4096
 
-// complete returns the options with what they leave open, or what is wrong.
+// complete returns the options with defaults filled in, or an error that says what is
+// wrong.
 func (o Options) complete() (Options, error) {
 	if len(o.Command) == 0 || o.Command[0] == "" {
 		return o, errors.New("launch: no command, want a program and its arguments behind --")

@@ -22,7 +22,7 @@ type place struct {
 	local bool // on this machine
 }
 
-// where names a place for people.
+// where returns a description of the place for people.
 func (p place) where() string {
 	if p.local {
 		return "this machine"
@@ -34,7 +34,7 @@ func (p place) where() string {
 type meeting struct {
 	address    string
 	listener   *net.TCPListener
-	masterPort int // for programs that know only MASTER_PORT; nothing holds it
+	masterPort int // for programs that know only MASTER_PORT; nothing reserves it
 }
 
 // places distributes the ranks over the hosts, in their order.
@@ -58,8 +58,8 @@ func (o Options) places(m meeting) []place {
 	return out
 }
 
-// matrix is the RDMA devices between all ranks as JACCL has them, if every host
-// states its own and has one rank; empty if not.
+// matrix returns the RDMA devices between all ranks in JACCL's format, if every
+// host states its devices and has one rank. Otherwise it returns "".
 func (o Options) matrix() string {
 	if o.Ranks != len(o.Hosts) {
 		return ""
@@ -73,13 +73,13 @@ func (o Options) matrix() string {
 	}
 	b, err := json.Marshal(rows)
 	if err != nil {
-		return "" // strings can be encoded
+		return "" // cannot fail: these are strings
 	}
 	return string(b)
 }
 
-// meet finds where the ranks meet. On this machine it is a port that is held from
-// now on, and handed to rank 0, where processes can inherit it.
+// meet determines where the ranks meet. On this machine that is a port that is
+// reserved from now on and handed to rank 0, if processes can inherit it.
 func (o Options) meet() (meeting, error) {
 	first := o.Hosts[0]
 	others := false
@@ -91,7 +91,7 @@ func (o Options) meet() (meeting, error) {
 		if len(first.IPs) > 0 {
 			host = first.IPs[0]
 		}
-		// Below the ports that systems give out by themselves.
+		// Below the ports that systems assign by themselves.
 		port := o.Port
 		if port == 0 {
 			port = 16384 + rand.IntN(16383)
@@ -117,7 +117,7 @@ func (o Options) meet() (meeting, error) {
 	return m, nil
 }
 
-// freePort is one that was free a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort(host string) (int, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -133,7 +133,7 @@ func here(h hostfile.Host) bool {
 	return h.SSH == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// machine is what entries of one machine have in common.
+// machine returns what all entries of the same machine have in common.
 func machine(h hostfile.Host) string {
 	if here(h) {
 		return ""
@@ -141,8 +141,8 @@ func machine(h hostfile.Host) string {
 	return h.SSH
 }
 
-// environment is what a rank finds: on this machine all that the launcher has,
-// but for what other launchers said.
+// environment returns a rank's environment. On this machine it has the launcher's
+// variables, except those of other launchers.
 func (o Options) environment(p place, m meeting) []string {
 	var out []string
 	if p.local {
@@ -150,8 +150,8 @@ func (o Options) environment(p place, m meeting) []string {
 		for _, v := range environ.Variables() {
 			own[v.Name] = true
 		}
-		delete(own, "JACCL_LIBRDMA") // which is the machine's
-		delete(own, "GOMOE_FLIGHT")  // which is the user's
+		delete(own, "JACCL_LIBRDMA") // depends on the machine
+		delete(own, "GOMOE_FLIGHT")  // belongs to the user
 		if o.Transport == "" {
 			delete(own, "GOMOE_TRANSPORT")
 		}

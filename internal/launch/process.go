@@ -18,19 +18,20 @@ type process struct {
 	out, err *lines
 	began    time.Time
 	copies   sync.WaitGroup // of out and err
-	reads    []*os.File     // what they read from
-	control  io.WriteCloser // of a rank elsewhere: names of signals, and its end
+	reads    []*os.File     // what copies read from
+	control  io.WriteCloser // of a rank on another machine: carries names of signals; its end ends the rank
 	group    group
 }
 
-// ended is how a rank ended.
+// ended says how a rank ended.
 type ended struct {
 	*process
 	state *os.ProcessState
 	took  time.Duration
 }
 
-// start starts the command with an environment. files are inherited, from 3 on.
+// start starts the command with an environment. The process inherits files, from
+// descriptor 3 on.
 func (p *process) start(command, env []string, dir string, files []*os.File, text string) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = dir, env, files
@@ -76,22 +77,23 @@ func (p *process) start(command, env []string, dir string, files []*os.File, tex
 	p.copies.Go(func() { p.out.copy(p.reads[0]) })
 	p.copies.Go(func() { p.err.copy(p.reads[1]) })
 	if p.control != nil {
-		// What it does not read, since it has ended, its exit status tells.
+		// If the process ends without reading it all, its exit status says so.
 		p.copies.Go(func() { io.WriteString(p.control, text) })
 	}
 	return nil
 }
 
-// wait returns when the rank has ended, with all that it started here.
+// wait returns when the rank, and everything that it started on this machine, has
+// ended.
 func (p *process) wait() ended {
-	p.cmd.Wait() // its error is in the state
+	p.cmd.Wait() // the process state has its error
 	took := time.Since(p.began)
 	p.group.end()
 	p.group.gone()
 	if p.control != nil {
 		p.control.Close()
 	}
-	// What has left the group on purpose may still hold the pipes.
+	// Processes that have left the group on purpose may still hold the pipes.
 	stop := time.AfterFunc(drain, func() {
 		for _, r := range p.reads {
 			r.Close()
@@ -105,17 +107,17 @@ func (p *process) wait() ended {
 	return ended{p, p.cmd.ProcessState, took}
 }
 
-// drain is how long output may still come after a rank's end.
+// drain is how long output may still arrive after a rank's end.
 const drain = 2 * time.Second
 
-// signal passes a signal on to the rank, and to all that it started.
+// signal passes a signal on to the rank and everything that it started.
 func (p *process) signal(s os.Signal) {
 	if p.control == nil {
 		p.group.signal(s)
 		return
 	}
 	if name := signalName(s); name != "" {
-		// Only as much as a pipe holds is ever written; if the other side does not
+		// A few names of signals fit into the pipe. If the other side does not
 		// read any more, kill ends it.
 		if f, ok := p.control.(*os.File); ok {
 			f.SetWriteDeadline(time.Now().Add(time.Second))
@@ -124,8 +126,8 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// kill ends the rank. On another machine the end of its input does, and what
-// reaches it is killed here.
+// kill ends the rank. On another machine the end of its input ends it; the command
+// that reaches that machine is killed here.
 func (p *process) kill() {
 	if p.control == nil {
 		p.group.end()
@@ -136,14 +138,14 @@ func (p *process) kill() {
 	p.group.signalLater(killRemote)
 }
 
-// killRemote is how long the command that reaches another machine has to bring the
-// exit status of a rank that was killed there.
+// killRemote is how long the command that reaches another machine has to return
+// the exit status of a rank that was killed there.
 const killRemote = 2 * time.Second
 
-// ok reports whether the rank has done what it should.
+// ok reports whether the rank succeeded.
 func (e ended) ok() bool { return e.state.ExitCode() == 0 }
 
-// status is the exit status that stands for the rank's.
+// status returns the exit status of the job if this rank decides it.
 func (e ended) status() int {
 	if n, _ := endedBy(e.state); n > 0 {
 		return 128 + n

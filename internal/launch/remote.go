@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// loader is what runs on another machine. It is an argument there, which all its
-// users see; everything else comes on its standard input, as lines for the shell.
-// Its quotes and signs mean the same in every login shell. Input that ends before
-// the script's last line, which exits, is no success.
+// loader is the command that runs on another machine. It is an argument there, which
+// all its users can see; everything else is sent on its standard input, as lines for
+// the shell. Its quotes and other characters mean the same in every login shell. If
+// the input ends before the script's last line, which exits, the exit status is not 0.
 const loader = `exec /bin/sh -c 'while IFS= read -r l; do eval "$l"; done; exit 70'`
 
-// script is what the loader reads for a rank. After its last line, what comes are
-// names of signals for the rank, one per line, and the end of the input ends it.
+// script returns what the loader reads for a rank. After its last line follow names of
+// signals for the rank, one per line; the end of the input ends the rank.
 //
-// The rank runs in the foreground, since a shell's background commands ignore
-// SIGINT. Beside it, a second shell reads the input. All are in the process group
-// that sshd has made, 0 to kill, and the shells themselves ignore what they send.
+// The rank runs in the foreground, because a shell's background commands ignore
+// SIGINT. Beside it, a second shell reads the input. All are in the process group that
+// sshd has made, which kill calls 0; the shells ignore the signals that they send to
+// it.
 func script(p place, env []string, dir string, command []string, grace time.Duration) string {
 	var b strings.Builder
 	for _, e := range env {
@@ -38,14 +39,14 @@ func script(p place, env []string, dir string, command []string, grace time.Dura
 	return b.String()
 }
 
-// assign is a shell command in one line that sets a variable to any text without
+// assign returns a shell command in one line that sets a variable to any text without
 // zero bytes.
 func assign(name, value string) string {
 	if !strings.Contains(value, "\n") {
 		return name + "='" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 	}
-	// printf undoes the backslashes, and the x keeps the ends of lines at the end,
-	// which the shell drops otherwise.
+	// printf undoes the backslashes. The x protects newlines at the end, which the
+	// shell would drop.
 	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "'", `'\''`, "%", "%%").Replace(value)
 	return name + "=$(printf '" + escaped + "x'); " + name + "=${" + name + "%x}"
 }

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Run starts the ranks and returns when all have ended, with the job's exit status:
-// 0, or that of the first rank that failed, 128 and the signal's number if one ended
-// it. What failed is said on o.Stderr. An error says why the job was not started,
-// or not completely; nothing of it is left then.
+// Run starts the ranks and returns when all have ended, with the job's exit status: 0,
+// or that of the first rank that failed, which is 128 plus the signal's number if a
+// signal ended it. The reason of a failure is written to o.Stderr. An error says why the
+// job was not started, or not completely; nothing of it is left running then.
 //
 // The end of ctx ends the ranks as SIGTERM does.
 func Run(ctx context.Context, o Options) (int, error) {
@@ -33,15 +33,15 @@ func Run(ctx context.Context, o Options) (int, error) {
 	return status, errors.Join(err, j.clean())
 }
 
-// job is one use of Run.
+// job is one call of Run.
 type job struct {
 	Options
 	meeting
-	dir   string // of what was built, "" if nothing was
+	dir   string // of the built program, "" if nothing was built
 	guard *guard
-	// lives are the writing ends of pipes, one to each local rank, which end when the
-	// launcher does. A pipe of all ranks would have one set of flags for all: who starts
-	// a program makes such files blocking.
+	// lives are the writing ends of pipes, one per local rank. They are closed when the
+	// launcher ends. A single pipe for all ranks would share its file flags, and
+	// starting a program makes such files blocking.
 	lives   []*os.File
 	ranks   []*process
 	ends    chan ended
@@ -55,7 +55,7 @@ type job struct {
 // needs some hundred milliseconds for that.
 const settle = time.Second
 
-// prepare does what can go wrong before anything is started.
+// prepare does everything that can fail before a rank is started.
 func (j *job) prepare(ctx context.Context) error {
 	local := slices.ContainsFunc(j.places(meeting{}), func(p place) bool { return p.local })
 	remote := slices.ContainsFunc(j.places(meeting{}), func(p place) bool { return !p.local })
@@ -100,7 +100,7 @@ func (j *job) prepare(ctx context.Context) error {
 	return err
 }
 
-// clean releases what prepare took.
+// clean releases what prepare has allocated.
 func (j *job) clean() error {
 	if j.guard != nil {
 		j.guard.close()
@@ -131,7 +131,7 @@ func (j *job) run(ctx context.Context) (int, error) {
 		}
 	}
 	if j.listener != nil {
-		j.listener.Close() // it is rank 0's now
+		j.listener.Close() // rank 0 has it now
 	}
 	if failed != nil {
 		for _, p := range j.ranks {

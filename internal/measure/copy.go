@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Copy measures what an exchange among ranks of one process is at best: as many
-// goroutines that each copy the size of an all_to_all. Its rows are of the transport
-// copy.
+// Copy measures the best that an exchange among ranks of one process can reach: one
+// goroutine per rank copies as many bytes as an all_to_all moves. The transport of
+// its rows is "copy".
 func Copy(ranks int, o Options, report func(Row)) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -20,7 +20,7 @@ func Copy(ranks int, o Options, report func(Row)) error {
 		row := Row{Transport: "copy", Op: "all_to_all", Ranks: ranks, Bytes: size}
 		var calls int
 		times := make([]float64, 0, o.Batches)
-		for b := -1; b < o.Batches; b++ { // the first one finds how many calls fill a batch
+		for b := -1; b < o.Batches; b++ { // the first batch finds how many calls fill a batch
 			n := max(calls, 4)
 			began := time.Now()
 			var wg sync.WaitGroup

@@ -1,8 +1,9 @@
-// Package measure times the collectives of a job, as nccl-tests does: for every
-// operation and size the time of one call, the algorithm bandwidth, which is the
-// size by the time, and the bus bandwidth, which is what each rank's connection
-// carries and can be compared with the hardware's whatever the number of ranks.
+// Package measure times the collectives of a job, as nccl-tests does. For every
+// operation and size it gives the time of one call; the algorithm bandwidth, which
+// is the size divided by the time; and the bus bandwidth, which is what each rank's
+// connection carries. The bus bandwidth can be compared with the hardware's
+// bandwidth for any number of ranks.
 //
-// A size is that of the whole buffer of a rank: what is summed, what is gathered in
-// all, what is scattered in all, what a rank sends to all.
+// A size is the size of a rank's whole buffer: all that is summed, all that is
+// gathered, all that is scattered, or all that a rank sends. Begin with Run.
 package measure

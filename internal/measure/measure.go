@@ -14,28 +14,28 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Options say what is measured. Every rank passes the same.
+// Options say what to measure. Every rank must pass the same.
 type Options struct {
 	Ops      []string // of Ops(); nil is all
-	Min, Max int64    // sizes in bytes: Min, then Factor times as much, up to Max
+	Min, Max int64    // sizes in bytes: Min, Min·Factor, and so on, up to Max
 	Factor   int      // at least 2
-	// Batches is how many times are taken of each size; each is of several calls, for
-	// about Batch in all.
+	// Batches is how many times each size is timed. One timing is a batch of several
+	// calls, which takes about Batch in all.
 	Batches int
 	Batch   time.Duration
-	// Alloc returns memory for buffers, zeroed; nil is the heap. A transport's shared
-	// memory makes collectives work in place.
+	// Alloc returns zeroed memory for buffers; nil means Go's heap. With a
+	// transport's shared memory, collectives work in place.
 	Alloc func(n int) ([]byte, error)
 }
 
-// Row is what one operation took at one size.
+// Row is the measurement of one operation at one size.
 type Row struct {
 	Transport string  `json:"transport"`
 	Op        string  `json:"op"`
 	Ranks     int     `json:"ranks"`
 	Bytes     int64   `json:"bytes"`
-	Calls     int     `json:"calls"`  // that were timed
-	Micros    float64 `json:"us"`     // median over batches of the slowest rank's time
+	Calls     int     `json:"calls"`  // number of timed calls
+	Micros    float64 `json:"us"`     // median over the batches; each batch counts with the slowest rank's time
 	Best      float64 `json:"us_min"` // the fastest batch
 	AlgGBs    float64 `json:"alg_gbs"`
 	BusGBs    float64 `json:"bus_gbs"`
@@ -46,7 +46,8 @@ func Ops() []string {
 	return []string{"all_sum", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv", "barrier"}
 }
 
-// bus returns how much of an operation's size each rank's connection carries.
+// bus returns the fraction of an operation's size that each rank's connection
+// carries.
 func bus(op string, n int) float64 {
 	share := float64(n-1) / float64(n)
 	switch op {
@@ -60,9 +61,9 @@ func bus(op string, n int) float64 {
 	return 1
 }
 
-// Run measures on the ranks of c, each of which calls it, and passes every row to
-// report as soon as it is there; all ranks have the same rows. An operation that the
-// transport does not have gives no row.
+// Run measures on the ranks of c; every rank calls it. It passes each row to report
+// as soon as the row is complete; all ranks get the same rows. An operation that the
+// transport does not support has no row.
 func Run(ctx context.Context, transport string, c jaccl.Communicator, o Options, report func(Row)) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -106,7 +107,7 @@ func Run(ctx context.Context, transport string, c jaccl.Communicator, o Options,
 	return nil
 }
 
-// Check reports options that Run refuses on any number of ranks.
+// Check returns an error for options that Run refuses for any number of ranks.
 func (o Options) Check() error {
 	for _, op := range o.Ops {
 		if !slices.Contains(Ops(), op) {
@@ -142,7 +143,7 @@ func (r *run) call(op string, d graph.DType, bytes int64) collective.Call {
 func (r *run) measure(ctx context.Context, op string, size int64) (Row, error) {
 	n := r.g.Size()
 	step, moved := r.operation(op, size)
-	for range 2 { // connections and buffers grow with the first calls
+	for range 2 { // connections and buffers grow during the first calls
 		if err := step(ctx); err != nil {
 			return Row{}, err
 		}
@@ -176,7 +177,7 @@ func (r *run) measure(ctx context.Context, op string, size int64) (Row, error) {
 	return row, nil
 }
 
-// settle fills in what follows from the seconds of a call, by batch.
+// settle computes the row's fields from the seconds per call of each batch.
 func (r *Row) settle(times []float64) {
 	slices.Sort(times)
 	median := times[len(times)/2]
@@ -185,7 +186,7 @@ func (r *Row) settle(times []float64) {
 	r.BusGBs = r.AlgGBs * bus(r.Op, r.Ranks)
 }
 
-// slowest returns the largest of all ranks' seconds, the same on all.
+// slowest returns the largest of all ranks' seconds; all ranks get the same.
 func (r *run) slowest(ctx context.Context, s float64) (float64, error) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], math.Float64bits(s))
@@ -195,8 +196,8 @@ func (r *run) slowest(ctx context.Context, s float64) (float64, error) {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b[:])), nil
 }
 
-// operation returns what to repeat, and the size that it has: whole elements for
-// every rank.
+// operation returns the function to repeat and the actual size, which is whole
+// elements for every rank.
 func (r *run) operation(op string, size int64) (func(context.Context) error, int64) {
 	n := int64(r.g.Size())
 	part := max(size/n/4*4, 4)

@@ -15,11 +15,11 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// Plot writes a PNG: for every operation of several sizes a panel with the bus bandwidth of every
-// transport by size, on logarithmic axes.
+// Plot writes a PNG with one panel for every operation that has several sizes: the bus
+// bandwidth of every transport by size, on logarithmic axes.
 func Plot(path string, rows []Row) error {
 	var ops []string
-	first := map[string]int64{} // size of each
+	first := map[string]int64{} // the first size of each operation
 	for _, r := range rows {
 		if size, seen := first[r.Op]; !seen {
 			first[r.Op] = r.Bytes
@@ -96,10 +96,10 @@ func panel(op string, rows []Row) (*plot.Plot, error) {
 		p.Add(line, dots)
 		p.Legend.Add(t, line, dots)
 	}
-	if transports == nil { // of one rank, which sends nothing: an empty panel
+	if transports == nil { // a single rank sends nothing: an empty panel
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1, 1<<20, 0.1, 10
 	}
-	// A single height would be given a range that reaches below 0, where there are no
+	// For a single value the plot would choose a range that reaches below 0, where there are no
 	// logarithms. The legend needs room above.
 	p.X.Min, p.X.Max = p.X.Min/1.2, p.X.Max*1.2
 	p.Y.Min, p.Y.Max = p.Y.Min/1.5, p.Y.Max*4

@@ -5,8 +5,8 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// arithmetic returns op of elements of one type, in that type: integers wrap,
-// 16-bit floats are widened to f32 and the result is rounded once.
+// arithmetic returns op applied to elements of one type, in that type: integers
+// wrap; 16-bit floats are widened to f32 and the result is rounded once.
 func arithmetic(op string, x []array.Array) (array.Array, bool) {
 	switch d := x[0].Type.DType; d {
 	case graph.F64:
@@ -57,7 +57,7 @@ func apply[T uint8 | uint32 | int32 | int64 | float32 | float64](op string, x []
 	case "mul":
 		dst[0] = a * b
 	case "div":
-		if !y.Type.DType.IsFloat() { // truncates, and has an answer for 0
+		if !y.Type.DType.IsFloat() { // integer division truncates, and is defined for 0
 			return y, false
 		}
 		dst[0] = a / b

@@ -7,11 +7,11 @@ import (
 )
 
 // common merges equations with equal primitives and the same arguments into the
-// first of them, whose source line and names stay. Primitives are pure: the
-// results are the same bits. So are their placements, which follow from the
-// primitive and its arguments.
+// first of them, which keeps its source line and names. Primitives are pure, so
+// the results are the same bits. The placements are the same too, because they
+// follow from the primitive and its arguments.
 func common(p *graph.Program) (*graph.Program, error) {
-	// Equations that agree in these are few, and mostly equal.
+	// Few equations agree in these fields, and most of those that do are equal.
 	type key struct {
 		name, params  string
 		first, second *graph.Value

@@ -6,14 +6,15 @@ import (
 	"github.com/gomoe/gomoe/primitives"
 )
 
-// constants replaces what is made of constants only by a constant. It computes
-// one element as the kernels do, and keeps the equation where no constant of the
-// text form has exactly these bits (a NaN, whose bits depend on the processor, or
-// a large i64), and where it would be the zero that placement rules recognise.
+// constants replaces equations whose arguments are all constants by a constant.
+// It computes one element as the kernels do. It keeps the equation if no constant
+// of the text form has exactly these bits (a NaN, whose bits depend on the
+// processor, or a large i64), and if the constant would be the zero that
+// placement rules recognise.
 //
-// A constant has no placement of its own. Where an equation in between had one,
-// as reshape and transpose have, it was whole on every rank, of which each may
-// take its part as well.
+// A constant has no placement of its own. An intermediate equation that had one,
+// as reshape and transpose do, was whole on every rank, and each rank may take
+// its part of the constant just as well.
 func constants(p *graph.Program) (*graph.Program, error) {
 	return rewrite(p, func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value {
 		if len(in) == 0 || len(e.Out) != 1 {
@@ -47,16 +48,16 @@ func element(c float64, d graph.DType) array.Array {
 	return a
 }
 
-// evaluate returns an element of the result from one element of each argument.
-// It knows the functions whose result IEEE 754 or the integers determine, not
-// those whose last bit is up to a library.
+// evaluate returns an element of the result from one element of each argument. It
+// handles only functions whose result IEEE 754 or integer arithmetic determines,
+// not those whose last bit depends on a library.
 func evaluate(p graph.Primitive, x []array.Array) (array.Array, bool) {
 	switch p := p.(type) {
 	case primitives.BroadcastInDimOp, primitives.ReshapeOp, primitives.TransposeOp, primitives.StopGradientOp:
-		return x[0], true // they move elements
+		return x[0], true // these only move elements
 	case graph.AddAnyOp:
-		// From left to right; 16-bit elements are added in f32 and rounded once,
-		// which of two is the same as adding them.
+		// From left to right; 16-bit elements are added in f32 and rounded once.
+		// For two elements that is the same as adding them.
 		if len(x) == 2 {
 			return arithmetic("add", x)
 		}

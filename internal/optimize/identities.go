@@ -8,15 +8,15 @@ import (
 )
 
 // identities replaces the results of equations that change nothing by their
-// arguments. The reason why no bit changes is at each rule. All of them let
-// pending sums and ragged rows pass as they are, and so lie where their
-// argument lies.
+// arguments. The reason why no bit changes is given at each rule. All of these
+// equations let pending sums and ragged rows pass unchanged, so the result has
+// the placement of the argument.
 //
-// What is not here, and why: x + 0 and x - 0 add a sum that is pending, and the
-// former makes 0 of -0. x · 0 is NaN for an infinite x, and -0 for a negative
-// one. A conversion to a wider type and back adds pending sums in the wider
+// What is not replaced, and why: x + 0 and x - 0 complete a pending sum, and x +
+// 0 turns -0 into 0. x · 0 is NaN for an infinite x, and -0 for a negative one.
+// A conversion to a wider type and back completes pending sums in the wider
 // type. broadcast_in_dim to the same shape can be made in any placement, which
-// its argument cannot. A division of integers by 1 adds pending sums.
+// its argument cannot. A division of integers by 1 completes pending sums.
 func identities(p *graph.Program) (*graph.Program, error) {
 	return rewrite(p, func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value {
 		x := same(t, e.Prim, in)
@@ -30,18 +30,19 @@ func identities(p *graph.Program) (*graph.Program, error) {
 	})
 }
 
-// same returns the value that p of these arguments equals, nil if there is none.
+// same returns the value that p applied to these arguments equals, nil if there
+// is none.
 func same(t *graph.Tracer, p graph.Primitive, in []*graph.Value) *graph.Value {
 	switch p := p.(type) {
 	case primitives.StopGradientOp:
-		return in[0] // programs are differentiated before they are optimised
+		return in[0] // programs are differentiated before they are optimised, so nothing is left to stop
 	case graph.AddAnyOp:
 		if len(in) == 1 {
 			return in[0] // a sum of one term
 		}
 	case graph.PlaceLikeOp:
 		if d := definition[graph.PlaceLikeOp](in[0]); d != nil && d.In[1] == in[1] {
-			return in[0] // it lies there already
+			return in[0] // it already has that placement
 		}
 	case primitives.ReshapeOp:
 		if slices.Equal(p.Shape, in[0].Type.Shape) {
@@ -50,12 +51,12 @@ func same(t *graph.Tracer, p graph.Primitive, in []*graph.Value) *graph.Value {
 	case primitives.TransposeOp:
 		return permuted(t, p.Permutation, in[0])
 	case primitives.ConvertElementTypeOp:
-		// Of integers it adds pending sums.
+		// For integers the conversion completes pending sums.
 		if d := in[0].Type.DType; p.DType == d && d.IsFloat() {
 			return in[0]
 		}
 	case primitives.UnaryOp:
-		// -(-x) turns the sign bit twice; an integer's wraps twice.
+		// -(-x) flips the sign bit twice; for an integer it wraps twice.
 		if d := definition[primitives.UnaryOp](in[0]); p.Name() == "neg" && d != nil && d.Prim.Name() == "neg" {
 			return d.In[0]
 		}
@@ -65,9 +66,9 @@ func same(t *graph.Tracer, p graph.Primitive, in []*graph.Value) *graph.Value {
 	return nil
 }
 
-// unscaled returns x of x·1, 1·x and x/1. The product of any number and 1 is
-// representable, so it is not rounded; its sign is x's, also of 0 and infinity,
-// and a NaN's bits pass.
+// unscaled returns x for x·1, 1·x and x/1. The product of any number and 1 is
+// representable, so it is not rounded. Its sign is that of x, also for 0 and
+// infinity, and the bits of a NaN do not change.
 func unscaled(op string, x, y *graph.Value) *graph.Value {
 	one := func(v *graph.Value) bool {
 		c, ok := constant(v)
@@ -84,8 +85,8 @@ func unscaled(op string, x, y *graph.Value) *graph.Value {
 	return nil
 }
 
-// permuted returns the transpose of x, without that which it may be itself: nil
-// where that is the equation as it stands.
+// permuted returns the transpose of x, merged with a transpose that x itself is
+// the result of. It returns nil if that gives the same equation again.
 func permuted(t *graph.Tracer, perm []int, x *graph.Value) *graph.Value {
 	inner := definition[primitives.TransposeOp](x)
 	if inner != nil {
@@ -97,7 +98,7 @@ func permuted(t *graph.Tracer, perm []int, x *graph.Value) *graph.Value {
 		x, perm = inner.In[0], both
 	}
 	switch {
-	case slices.IsSorted(perm): // each dimension where it was
+	case slices.IsSorted(perm): // every dimension is in its place
 		return x
 	case inner != nil:
 		return t.Apply(primitives.TransposeOp{Permutation: perm}, x)[0]

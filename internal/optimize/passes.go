@@ -9,8 +9,8 @@ import (
 // Pass is one rewriting of programs.
 type Pass struct {
 	Name string
-	// Run returns the rewritten program and leaves p as it is. p holds no Call
-	// (see graph.Inline).
+	// Run returns the rewritten program and does not change p. p must hold no
+	// Call (see graph.Inline).
 	Run func(p *graph.Program) (*graph.Program, error)
 }
 
@@ -27,7 +27,7 @@ func Passes() []Pass {
 // Order says that one pass runs before another, and why.
 type Order struct{ First, Then, Why string }
 
-// Constraints returns what the order of the passes has to obey.
+// Constraints returns the constraints on the order of the passes.
 func Constraints() []Order {
 	return []Order{
 		{"constants", "identities", "a factor is known to be 1 once the constants that make it are folded"},
@@ -39,7 +39,7 @@ func Constraints() []Order {
 	}
 }
 
-// Program returns p after all passes. p holds no Call.
+// Program returns p after all passes. p must hold no Call.
 func Program(p *graph.Program) (*graph.Program, error) {
 	for _, pass := range Passes() {
 		q, err := pass.Run(p)

@@ -6,14 +6,14 @@ import (
 	"github.com/gomoe/gomoe/graph"
 )
 
-// rewrite returns p with each equation replaced by what rule says: given the
-// equation and its arguments in the new program, the values that take the place
-// of its results, or nil to keep it. rule may apply primitives to t, at the
-// equation's source line.
+// rewrite returns p with each equation replaced as rule says. rule gets the
+// equation and its arguments in the new program. It returns the values that
+// replace the equation's results, or nil to keep the equation. It may apply
+// primitives to t, which get the equation's source line.
 //
-// Results of the program keep their names: an equation whose named result would
-// become a value of another name is kept. A value without a name takes over that
-// of what it replaces.
+// Results of the program keep their names: an equation is kept if one of its
+// named results would become a value of another name. A value without a name
+// takes the name of the value that it replaces.
 func rewrite(p *graph.Program, rule func(t *graph.Tracer, e *graph.Eqn, in []*graph.Value) []*graph.Value) (*graph.Program, error) {
 	result := map[*graph.Value]bool{}
 	for _, v := range p.Out {
@@ -51,8 +51,8 @@ func values(env map[*graph.Value]*graph.Value, vs []*graph.Value) []*graph.Value
 	return out
 }
 
-// misnames reports whether a named result of e, which is one of the program,
-// would have another name as out.
+// misnames reports whether a named result of e that is also a result of the
+// program would get another name in out.
 func misnames(e *graph.Eqn, out []*graph.Value, result map[*graph.Value]bool) bool {
 	for i, v := range e.Out {
 		if result[v] && v.Name != "" && out[i].Name != "" && out[i].Name != v.Name {
@@ -62,7 +62,7 @@ func misnames(e *graph.Eqn, out []*graph.Value, result map[*graph.Value]bool) bo
 	return false
 }
 
-// constant returns the number that every element of v is, before it is rounded
+// constant returns the number that every element of v has, before it is rounded
 // to v's element type.
 func constant(v *graph.Value) (float64, bool) {
 	if v.Def == nil {
@@ -74,5 +74,5 @@ func constant(v *graph.Value) (float64, bool) {
 
 // zero reports whether x is the constant that placement rules know to be 0, and
 // past which they let pending sums stay pending. No other value is replaced by
-// it: the sum would be added at another place of the program.
+// it: the sum would then be added at another place of the program.
 func zero(x float64) bool { return math.Float64bits(x) == 0 }

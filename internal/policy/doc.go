@@ -1,4 +1,4 @@
-// Package policy holds the module's sources to its rules: which package may
-// import which, no cgo, no init functions, no mutable package variables, and no
-// files that have grown too long. It is all tests.
+// Package policy checks the module's sources against its rules: which package
+// may import which, no cgo, no init functions, no mutable package variables,
+// and no files that are too long. It consists of tests only.
 package policy

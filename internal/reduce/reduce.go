@@ -1,10 +1,10 @@
 // Package reduce is the arithmetic of collectives: sums and extremes of ranks' buffers,
-// element by element, of every type that has them.
+// element by element, for every element type that has them.
 //
-// Elements of 2 bytes are added in f32. How often a sum of them is rounded is the
-// caller's choice: Into and Block take all ranks' buffers and round once, Pair takes two
-// and so rounds after every addition, as MLX's protocols demand. The extremes of a NaN,
-// and of 0 and -0, are each protocol's own; see Op.
+// Elements of 2 bytes are added in f32. The caller chooses how often a sum is rounded:
+// Into and Block take all ranks' buffers and round once; Pair takes two buffers and so
+// rounds after every addition, as MLX's protocols require. Which element wins among NaNs,
+// or between 0 and -0, depends on the protocol; see Op.
 package reduce
 
 import (
@@ -20,15 +20,15 @@ import (
 // element's size.
 const BlockBytes = 2048
 
-// Accumulator is the working memory of a reduction. total and wide have room for a
-// block of 2-byte elements widened to f32.
+// Accumulator is the working memory of a reduction. total and wide have room for a block
+// of 2-byte elements widened to f32.
 type Accumulator struct {
 	total, wide [2 * BlockBytes / 8]uint64
 	in, out     [BlockBytes / 8]uint64
-	pair        [2][]byte // what Pair reduces
+	pair        [2][]byte // the two buffers that Pair reduces
 
-	// Blocks is what is reduced at a time, of every member: Into's, and for callers of
-	// Block.
+	// Blocks is the current block of every member's src. Into uses it; callers of Block
+	// may use it too.
 	Blocks [][]byte
 }
 
@@ -36,30 +36,30 @@ type number interface {
 	float64 | float32 | int32 | int64 | uint8 | uint32
 }
 
-// Op is what becomes of the elements that ranks have for one place.
+// Op says how the elements that ranks have for the same place are combined.
 type Op uint8
 
 const (
-	// Sum is their sum, in the order of ranks. Of bools it is their disjunction.
+	// Sum adds them in the order of ranks. For bools it is the disjunction.
 	Sum Op = iota
-	// Max and Min are the language's: a NaN wins, and -0 is below 0.
+	// Max and Min are Go's max and min: a NaN wins, and -0 is less than 0.
 	Max
 	Min
-	// Greater and Less are JACCL's, a > b ? a : b and a < b ? a : b of the earlier and
-	// the later element, of bools their disjunction and conjunction. The bits are those
-	// of one of the two.
+	// Greater and Less are JACCL's: a > b ? a : b and a < b ? a : b, where a is the
+	// earlier and b the later element. For bools they are the disjunction and the
+	// conjunction. The result has the bits of one of the two.
 	Greater
 	Less
-	// Above and Below take the later element where it is the larger, or the smaller, or
-	// a NaN: equal elements, as 0 and -0 are, stay the earlier. The bits are those of
-	// one of the two.
+	// Above and Below take the later element if it is larger, or smaller, or a NaN. If
+	// the elements are equal, as 0 and -0 are, they take the earlier. The result has the
+	// bits of one of the two.
 	Above
 	Below
 )
 
-// Block returns the elements of srcs, at most BlockBytes of each, reduced in the
-// order of srcs: in the memory of dst, where that can hold elements, or in memory
-// that is valid until the next call. dst may be the first of srcs.
+// Block returns the elements of srcs, at most BlockBytes of each, reduced in the order of
+// srcs. The result is in dst if dst can hold elements, and otherwise in memory that is
+// valid until the next call. dst may be the first of srcs.
 func (a *Accumulator) Block(r Op, d graph.DType, srcs [][]byte, dst []byte) []byte {
 	if len(srcs) == 1 {
 		return srcs[0]
@@ -84,10 +84,10 @@ func (a *Accumulator) Block(r Op, d graph.DType, srcs [][]byte, dst []byte) []by
 	case graph.F16:
 		return foldWide(a, r, srcs, dst, array.WidenHalf, array.NarrowHalf)
 	}
-	panic("reduce: elements of " + d.String()) // which callers refuse
+	panic("reduce: elements of " + d.String()) // callers refuse such elements
 }
 
-// Into is Block, block by block, for any length. dst may be one of srcs.
+// Into is Block for any length, one block after another. dst may be one of srcs.
 func (a *Accumulator) Into(dst []byte, r Op, d graph.DType, srcs [][]byte) {
 	inPlace := false
 	for _, s := range srcs[1:] {
@@ -134,7 +134,7 @@ func fold[E number](a *Accumulator, r Op, srcs [][]byte, dst []byte) []byte {
 	return out
 }
 
-// combine sets y to x and z, element by element, in one.
+// combine sets y to x and z combined, element by element, in one pass.
 func combine[E number](r Op, y, x, z []E) {
 	x, z = x[:len(y)], z[:len(y)]
 	switch r {
@@ -153,12 +153,12 @@ func combine[E number](r Op, y, x, z []E) {
 	}
 }
 
-// choose sets y to z, element by element, where the numbers that they stand for, in a and
-// b, say so.
+// choose sets elements of y to those of z where r chooses b over a. a and b are the
+// numbers that y and z stand for.
 func choose[E any, N number](r Op, y, z []E, a, b []N) {
 	z, a, b = z[:len(y)], a[:len(y)], b[:len(y)]
 	switch r {
-	case Greater: // not max, which is of another mind about NaN and -0
+	case Greater: // not Go's max, which treats NaN and -0 differently
 		for k := range y {
 			if !(a[k] > b[k]) {
 				y[k] = z[k]
@@ -185,7 +185,7 @@ func choose[E any, N number](r Op, y, z []E, a, b []N) {
 	}
 }
 
-// foldWide reduces numbers of 2 bytes in f32 and rounds once.
+// foldWide reduces 2-byte numbers in f32 and rounds once.
 func foldWide[E array.Brain | array.Half](a *Accumulator, r Op, srcs [][]byte, dst []byte, widen func([]float32, []E), narrow func([]E, []float32)) []byte {
 	n := len(dst) / 2
 	sum, wide := elements[float32](Words(a.total[:]))[:n], elements[float32](Words(a.wide[:]))[:n]
@@ -234,15 +234,15 @@ func foldBools(r Op, srcs [][]byte, dst []byte) []byte {
 	return dst
 }
 
-// Pair sets dst to dst and src, of one length, reduced. It rounds each time.
+// Pair sets dst to dst and src reduced; both have the same length. It rounds every time.
 func (a *Accumulator) Pair(dst []byte, r Op, d graph.DType, src []byte) {
 	a.pair = [2][]byte{dst, src}
 	a.Into(dst, r, d, a.pair[:])
 	a.pair = [2][]byte{}
 }
 
-// aligned returns src, or a copy of it where it does not start at a multiple of
-// 8 bytes, which not every processor loads elements from.
+// aligned returns src, or a copy if src does not start at a multiple of 8 bytes, from
+// which not every processor can load elements.
 func (a *Accumulator) aligned(src []byte) []byte {
 	if isAligned(src) {
 		return src
@@ -252,7 +252,7 @@ func (a *Accumulator) aligned(src []byte) []byte {
 
 func isAligned(b []byte) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%8 == 0 }
 
-// Words returns the memory of words, which begins where every element may.
+// Words returns the memory of words as bytes. It is aligned for every element type.
 func Words(words []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
 }

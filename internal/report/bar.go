@@ -7,8 +7,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// draw puts the bar with the step behind it on the cursor's line: as much as
-// the terminal is wide, since a line that wraps cannot be drawn again in place.
+// draw draws the bar, with the step after it, on the cursor's line. It is never
+// wider than the terminal, because a line that wraps cannot be redrawn in
+// place.
 func (p *Progress) draw(s Step, smoothed float64, eta time.Duration) {
 	if p.bar == nil {
 		p.cells = 10
@@ -21,7 +22,7 @@ func (p *Progress) draw(s Step, smoothed float64, eta time.Duration) {
 			progressbar.OptionSetTheme(progressbar.ThemeASCII),
 			progressbar.OptionShowDescriptionAtLineEnd(),
 			progressbar.OptionSetElapsedTime(false),
-			progressbar.OptionSetPredictTime(false), // it counts from the bar's creation, and by its own clock
+			progressbar.OptionSetPredictTime(false), // the library's prediction counts from the bar's creation and uses its own clock
 			progressbar.OptionUseANSICodes(true),
 		)
 	}
@@ -35,7 +36,7 @@ func (p *Progress) draw(s Step, smoothed float64, eta time.Duration) {
 // truncate returns the first width bytes of text, which is ASCII.
 func truncate(text string, width int) string { return text[:max(0, min(width, len(text)))] }
 
-// errWriter keeps the error of a write that the bar would drop.
+// errWriter keeps write errors, which the bar would drop.
 type errWriter struct{ p *Progress }
 
 func (w errWriter) Write(b []byte) (int, error) {

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Metrics writes a CSV file with one row per step. A row is one write to the
-// operating system, so whatever ends the process, the file holds whole rows of
-// all steps reported.
+// Metrics writes a CSV file with one row per step. Each row is one write to the
+// operating system, so however the process ends, the file holds complete rows
+// for all reported steps.
 //
 // The columns: step, loss, smoothed (the loss's moving mean over about 20
 // steps), held_out (empty when not measured), aux, lr, grad_norm, tokens,
@@ -25,7 +25,8 @@ type Metrics struct {
 	err     error
 }
 
-// CreateMetrics creates a CSV file, or empties the one there is. Close it.
+// CreateMetrics creates a CSV file, or empties an existing one. The caller must
+// close it.
 func CreateMetrics(path string) (*Metrics, error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -37,9 +38,9 @@ func CreateMetrics(path string) (*Metrics, error) {
 // NewMetrics writes to out, which it does not close.
 func NewMetrics(out io.Writer) *Metrics { return &Metrics{out: out} }
 
-// Step writes a row, and the header before the first one. Errors: another
-// number of experts than the first step's, which writes nothing; of the writer,
-// after which nothing is written any more.
+// Step writes a row, and the header before the first one. It is an error if the
+// number of experts differs from the first step's; nothing is written then.
+// After an error of the writer, nothing is written any more.
 func (m *Metrics) Step(s Step) error {
 	if m.err != nil {
 		return m.err
@@ -88,7 +89,8 @@ func (m *Metrics) Step(s Step) error {
 	return m.err
 }
 
-// Close closes the file. Errors: of closing, or of an earlier write.
+// Close closes the file. It returns an error of closing, or of an earlier
+// write.
 func (m *Metrics) Close() error {
 	if m.closer != nil {
 		if err := m.closer.Close(); err != nil && m.err == nil {

@@ -16,7 +16,8 @@ import (
 )
 
 // Figure is a picture of a run: the losses above, the load of the experts
-// below, over the same steps. Any number of steps draws, none and one included.
+// below, over the same steps. It can be drawn with any number of steps, also
+// none or one.
 type Figure struct {
 	Title   string
 	Steps   []Step  // in order of Index; all with the same number of experts
@@ -34,8 +35,8 @@ const (
 	header = vg.Length(26) // the title
 )
 
-// WritePNG draws the figure. The same figure gives the same bytes. Errors:
-// steps with different numbers of experts; of the writer.
+// WritePNG draws the figure. Equal figures give equal bytes. It returns an
+// error if steps have different numbers of experts, or an error of the writer.
 func (f Figure) WritePNG(w io.Writer) error {
 	for _, s := range f.Steps {
 		if want := len(f.Steps[0].Load); len(s.Load) != want {
@@ -79,7 +80,7 @@ func (f Figure) WritePNG(w io.Writer) error {
 }
 
 // SavePNG writes the figure to a file, which appears or changes only when it is
-// complete. Errors as WritePNG, and of the file system.
+// complete. Errors are those of WritePNG and of the file system.
 func (f Figure) SavePNG(path string) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -99,7 +100,7 @@ func (f Figure) SavePNG(path string) (err error) {
 	return nil
 }
 
-// A panel is a plot and what belongs to the right of it.
+// A panel is a plot with its legend on the right.
 type panel struct {
 	plot  *plot.Plot
 	aside func(draw.Canvas) error
@@ -131,8 +132,8 @@ func sans(size font.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
-// span is the range of the step axis: half a step more than the steps on both
-// sides, so that one step has a range too.
+// span returns the range of the step axis: half a step more than the steps on
+// both sides, so that a single step has a range too.
 func span(steps []Step) (low, high float64) {
 	if len(steps) == 0 {
 		return 0.5, 1.5
@@ -140,7 +141,7 @@ func span(steps []Step) (low, high float64) {
 	return float64(steps[0].Index) - 0.5, float64(steps[len(steps)-1].Index) + 0.5
 }
 
-// newLegend is empty, for the strip right of a panel.
+// newLegend returns an empty legend for the strip on the right of a panel.
 func newLegend() plot.Legend {
 	l := plot.NewLegend()
 	l.Top, l.Left = true, true
@@ -150,11 +151,11 @@ func newLegend() plot.Legend {
 	return l
 }
 
-// A run of steps is drawn as one point.
+// A bucket is a run of steps that is drawn as one point.
 type bucket struct{ from, to int }
 
-// buckets divides n steps into at most most runs of about the same length, so
-// that a long run draws as fast as a short one.
+// buckets divides n steps into at most the given number of runs of about the
+// same length, so that a long run draws as fast as a short one.
 func buckets(n, most int) []bucket {
 	k := min(n, most)
 	out := make([]bucket, k)
@@ -164,12 +165,13 @@ func buckets(n, most int) []bucket {
 	return out
 }
 
-// step is the middle of the bucket on the step axis.
+// step returns the middle of the bucket on the step axis.
 func (b bucket) step(steps []Step) float64 {
 	return (float64(steps[b.from].Index) + float64(steps[b.to-1].Index)) / 2
 }
 
-// mean of the finite values of the bucket's steps, NaN without.
+// mean returns the mean of the finite values of the bucket's steps, NaN if
+// there are none.
 func (b bucket) mean(value func(i int) float64) float64 {
 	var sum float64
 	var n int

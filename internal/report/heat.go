@@ -16,15 +16,16 @@ type heat struct {
 }
 
 // heatCells draws a heat. gonum's HeatMap leaves seams between its cells and
-// wants two columns at least; here a cell overlaps the next one by a hair, and
-// one column will do. Cells that are not finite stay white.
+// needs at least two columns. Here each cell overlaps the next one slightly, and
+// one column is enough. Cells that are not finite stay white.
 type heatCells struct {
 	heat
 	top       float64 // the value of the last colour
 	low, cell float64 // where row 0 begins, and the height of a row
 }
 
-// shade is blue at 0, white at 1, red at top, and linear between; top is above 1.
+// shade returns blue for 0, white for 1, red for top, and linear steps between.
+// top is above 1.
 func (h *heatCells) shade(value float64) color.Color {
 	blue, white, red := [3]float64{0x1b, 0x4f, 0x9c}, [3]float64{0xf7, 0xf7, 0xf7}, [3]float64{0xb2, 0x18, 0x2b}
 	from, to, at := blue, white, max(0, value)

@@ -10,14 +10,15 @@ import (
 // listed is the largest number of experts that are listed one by one.
 const listed = 16
 
-// position is "step  7/100  ", as wide for every step of a run.
+// position returns "step  7/100  ", which has the same width for every step of
+// a run.
 func position(s Step) string {
 	width := len(fmt.Sprint(s.Total))
 	return fmt.Sprintf("step %*d/%d  ", width, s.Index, s.Total)
 }
 
-// line is the rest of a step's line: loss and smoothed loss, held-out loss if
-// measured, tokens per second, time left, load, drops. It is ASCII.
+// line returns the rest of a step's line: loss and smoothed loss, held-out loss
+// if measured, tokens per second, time left, load, drops. It is ASCII.
 func line(s Step, smoothed, perSecond float64, eta time.Duration) string {
 	parts := []string{fmt.Sprintf("loss %.4f (%.4f)", s.Loss, smoothed)}
 	if s.HeldOut != 0 {
@@ -34,10 +35,10 @@ func line(s Step, smoothed, perSecond float64, eta time.Duration) string {
 	return strings.Join(parts, "  ")
 }
 
-// fit is the most of a step's position and line that fits into width cells, for
-// a bar, which is one line. First the held-out loss goes, which has a line of
-// its own above the bar, then the smoothed loss, then words and the shares of
-// single experts; what still does not fit is cut.
+// fit returns as much of a step's position and line as fits into width cells,
+// for a bar, which is one line. It first drops the held-out loss, which has a
+// line of its own above the bar, then the smoothed loss, then words and the
+// shares of single experts; what still does not fit is cut off.
 func fit(s Step, smoothed, perSecond float64, eta time.Duration, width int) string {
 	shown := s
 	shown.HeldOut = 0
@@ -73,8 +74,8 @@ func fit(s Step, smoothed, perSecond float64, eta time.Duration, width int) stri
 	return truncate(text, width)
 }
 
-// loads is the share of every expert in percent, or the least, the fair and the
-// greatest share when there are too many experts.
+// loads returns the share of every expert in percent, or the least, the fair
+// and the greatest share if there are too many experts.
 func loads(load []float64) string {
 	if len(load) > listed {
 		least, most := extent(load)
@@ -90,7 +91,8 @@ func loads(load []float64) string {
 	return b.String() + "%"
 }
 
-// extent returns the least and the greatest of the finite values, NaN without.
+// extent returns the least and the greatest of the finite values, NaN if there
+// are none.
 func extent(values []float64) (least, most float64) {
 	least, most = math.NaN(), math.NaN()
 	for _, x := range values {
@@ -107,7 +109,8 @@ func extent(values []float64) (least, most float64) {
 	return least, most
 }
 
-// count has three digits or a bit more: 0.52, 93.1, 812, 12.3k, 4.56M.
+// count formats x with three digits or a bit more: 0.52, 93.1, 812, 12.3k,
+// 4.56M.
 func count(x float64) string {
 	switch {
 	case !finite(x):
@@ -122,7 +125,7 @@ func count(x float64) string {
 	return fmt.Sprintf("%.3g", x)
 }
 
-// clock is 42s, 3m05s or 2h07m.
+// clock formats d as 42s, 3m05s or 2h07m.
 func clock(d time.Duration) string {
 	s := int64(d.Round(time.Second) / time.Second)
 	switch {

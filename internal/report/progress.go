@@ -14,11 +14,11 @@ import (
 // ProgressOptions say how often Progress writes. The zero value suits a run at
 // a terminal and a run into a log.
 type ProgressOptions struct {
-	// Every writes a line for each multiple of so many steps; 0 means that the
-	// interval alone decides. A bar ignores it.
+	// Every writes a line after each multiple of that many steps; 0 means that
+	// the interval alone decides. A bar ignores it.
 	Every int
-	// Interval writes a line when so much time has passed since the last one; 0
-	// means 5 s, negative means never. A bar ignores it.
+	// Interval writes a line when that much time has passed since the last one;
+	// 0 means 5 s, negative means never. A bar ignores it.
 	Interval time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -30,7 +30,7 @@ const (
 	barFrame     = 12                     // cells around the bar: percentage, brackets, spaces; the last one stays free
 )
 
-// Progress shows how a run gets on: on a terminal as a bar that is drawn again
+// Progress shows the progress of a run: on a terminal as a bar that is redrawn
 // in place, elsewhere as lines. The first and the last step, a step with a
 // held-out loss and the first loss that is not finite always get a line, or
 // redraw the bar.
@@ -48,7 +48,7 @@ type Progress struct {
 	rate    throughput
 	bad     bool // a loss that is not finite was shown
 	open    bool // the cursor is behind a bar
-	full    bool // the bar is, which is not drawn again
+	full    bool // the bar is full; it is not redrawn any more
 	err     error
 }
 
@@ -74,7 +74,8 @@ func NewProgress(out io.Writer, opts ProgressOptions) *Progress {
 	return p
 }
 
-// Step reports a step. Errors: of the writer, the first one each time.
+// Step reports a step. If the writer has failed, every call returns its first
+// error.
 func (p *Progress) Step(s Step) error {
 	now := p.opts.Now()
 	p.seen++
@@ -109,8 +110,8 @@ func (p *Progress) Step(s Step) error {
 	return p.err
 }
 
-// Note writes a line of its own, above the bar where there is one, and below it
-// after the last step. Errors as Step.
+// Note writes a line of its own: above the bar if there is one, below it after
+// the last step. Errors are those of Step.
 func (p *Progress) Note(text string) error {
 	switch {
 	case p.open && p.full:
@@ -124,8 +125,8 @@ func (p *Progress) Note(text string) error {
 }
 
 // Close ends the line that a bar is on. Call it before anything else writes to
-// the terminal, after an interrupted run too. The writer stays open. Errors as
-// Step.
+// the terminal, also after an interrupted run. The writer stays open. Errors
+// are those of Step.
 func (p *Progress) Close() error {
 	if p.open {
 		p.write("\n")
@@ -142,9 +143,10 @@ func (p *Progress) write(text string) {
 	}
 }
 
-// eta is the time that the steps left take at the pace of the steps since the
-// first, with what the run does between them. The first step is left out
-// because it is slower than the others, unless there is no other.
+// eta returns the expected time for the remaining steps, from the pace of the
+// steps since the first, including what the run does between steps. The first
+// step is left out because it is slower than the others, unless it is the only
+// one.
 func (p *Progress) eta(s Step, now time.Time) time.Duration {
 	left := max(0, s.Total-s.Index)
 	if p.seen < 2 {
@@ -161,7 +163,7 @@ func (t *throughput) add(s Step) {
 	t.seconds = smoothing*t.seconds + s.Elapsed.Seconds()
 }
 
-// perSecond is NaN as long as no time has passed.
+// perSecond returns NaN as long as no time has passed.
 func (t *throughput) perSecond() float64 {
 	if t.seconds <= 0 {
 		return math.NaN()

@@ -28,7 +28,7 @@ const smoothing = 0.95
 // its value is Σ w^(n-i) x_i / Σ w^(n-i) over the finite x seen so far.
 type smoother struct{ sum, weight float64 }
 
-// add returns the mean with x counted, NaN as long as no x was finite.
+// add adds x and returns the mean; it is NaN as long as no x was finite.
 func (s *smoother) add(x float64) float64 {
 	if finite(x) {
 		s.sum = smoothing*s.sum + (1-smoothing)*x
@@ -37,6 +37,6 @@ func (s *smoother) add(x float64) float64 {
 	return s.sum / s.weight // 0/0 is a NaN
 }
 
-// finite also excludes what a float32 cannot hold: no real loss, and differences
-// of such numbers overflow in a plot.
+// finite also returns false for numbers that a float32 cannot hold: no real loss
+// is that large, and differences of such numbers overflow in a plot.
 func finite(x float64) bool { return math.Abs(x) <= math.MaxFloat32 }

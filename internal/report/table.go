@@ -9,11 +9,12 @@ import (
 )
 
 // Experts writes a table of the tokens that every expert was given:
-// tokens[layer][expert]. A row per layer: the tokens of each expert, or the
-// least, the median and the most when there are more than 16; max/mean, which
-// is 1 when balanced and the number of experts when one gets everything; and
-// dead, how many experts got none, with their numbers. Errors: of the writer,
-// layers with different numbers of experts.
+// tokens[layer][expert]. Each layer has a row with the tokens of each expert,
+// or with the least, the median and the most if there are more than 16 experts;
+// max/mean, which is 1 for an even load and the number of experts if one gets
+// everything; and dead, how many experts got no tokens, with their numbers. It
+// returns an error of the writer, or an error if layers have different numbers
+// of experts.
 func Experts(w io.Writer, tokens [][]int64) error {
 	if len(tokens) == 0 || len(tokens[0]) == 0 {
 		_, err := fmt.Fprintln(w, "no experts")
@@ -22,7 +23,8 @@ func Experts(w io.Writer, tokens [][]int64) error {
 	experts := len(tokens[0])
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells []string, last string) {
-		// tabwriter aligns what a tab ends; the last cell is left as it is.
+		// tabwriter aligns only cells that end with a tab; the last cell stays
+		// as it is.
 		fmt.Fprintf(tw, "%s\t%s\n", strings.Join(cells, "\t"), strings.TrimRight("  "+last, " "))
 	}
 	head := []string{"layer", "tokens"}
@@ -51,7 +53,7 @@ func Experts(w io.Writer, tokens [][]int64) error {
 				cells = append(cells, fmt.Sprint(n))
 			}
 		}
-		imbalance := "-" // of nothing
+		imbalance := "-" // of no tokens
 		if sum > 0 {
 			imbalance = fmt.Sprintf("%.2f", float64(slices.Max(counts))*float64(experts)/float64(sum))
 		}

@@ -6,19 +6,20 @@ import (
 )
 
 // Batch returns training windows: inputs[S,L] and targets[S,L] as byte values,
-// row-major, S sequences of length L, where targets[s,l] is the byte that
-// follows inputs[s,l]. A window starts anywhere in Train and may span files.
-// Sequence s of a step depends on the seed, step and s only: not on the other
-// sequences, the steps asked for before, or the machine, so every rank can cut
-// its own rows out of the same batch. The caller owns the slices. Errors:
-// sequences or length below 1, fewer than length+1 bytes to train on.
+// row-major, for S sequences of length L. targets[s,l] is the byte that follows
+// inputs[s,l]. A window may start anywhere in Train and may span files.
+// Sequence s of a step depends only on the seed, step and s: not on the other
+// sequences, the steps asked for before, or the machine. So every rank can cut
+// its own rows out of the same batch. The caller owns the slices. It is an
+// error if sequences or length is below 1, or if there are fewer than length+1
+// bytes to train on.
 func (c *Corpus) Batch(step, sequences, length int) (inputs, targets []int32, err error) {
 	starts, err := windows("train on", len(c.Train), sequences, length)
 	if err != nil {
 		return nil, nil, err
 	}
-	// Each word mixed in on its own, so that (step 1, sequence 0) and (step 0,
-	// sequence 1) are unrelated.
+	// Each word is mixed in separately, so that (step 1, sequence 0) and (step
+	// 0, sequence 1) are unrelated.
 	key := mix(mix(c.seed) + uint64(step))
 	inputs, targets = make([]int32, sequences*length), make([]int32, sequences*length)
 	for s := range sequences {
@@ -29,10 +30,10 @@ func (c *Corpus) Batch(step, sequences, length int) (inputs, targets []int32, er
 }
 
 // HeldBatch returns windows of the held-out text as Batch does of the training
-// text, spread evenly over all of it: the first at its beginning, the last at
-// its end. They are the same every time, whatever the seed, so that losses on
-// them compare between steps and runs. They overlap when the text is shorter
-// than sequences·length+1 bytes. Errors as Batch, for the held-out bytes.
+// text. They are spread evenly over the text: the first at its beginning, the
+// last at its end. They do not depend on the seed, so that losses on them can
+// be compared between steps and runs. They overlap if the text is shorter than
+// sequences·length+1 bytes. Errors are as for Batch, about the held-out bytes.
 func (c *Corpus) HeldBatch(sequences, length int) (inputs, targets []int32, err error) {
 	starts, err := windows("hold out", len(c.Held), sequences, length)
 	if err != nil {
@@ -66,8 +67,8 @@ func window(inputs, targets []int32, text []byte) {
 
 // mix is a step of SplitMix64: a bijection whose outputs look random. It is
 // written here because batches must stay the same for ever, which no library
-// promises. Steele, Lea, Flood: Fast splittable pseudorandom number generators,
-// OOPSLA 2014.
+// promises. Source: Steele, Lea, Flood: Fast splittable pseudorandom number
+// generators, OOPSLA 2014.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

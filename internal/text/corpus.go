@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// DefaultLimit is the number of bytes that Load reads at most when
-// Options.Limit is 0.
+// DefaultLimit is the largest number of bytes that Load reads if Options.Limit
+// is 0.
 const DefaultLimit = 16 << 20
 
 // Options say what Load reads.
@@ -45,13 +45,14 @@ type Corpus struct {
 	seed uint64
 }
 
-// Load reads a corpus. When there is more text than the limit, it takes whole
+// Load reads a corpus. If there is more text than the limit, it takes whole
 // files in the order of a hash of their paths until the limit cuts the last
-// one, so the sample is spread over the tree and the same every time. Empty
-// files are ignored. Directories are walked without hidden entries; what
-// Options.Data names itself is always read. Errors: a path that cannot be read,
-// no Go installation to read from, no text. It blocks on the file system, and
-// on the go command when Options.Data is empty; ctx ends it.
+// one, so that the sample is spread over the tree and always the same. Empty
+// files are ignored. Hidden entries of directories are skipped; files that
+// Options.Data names are always read. It returns an error if a path cannot be
+// read, there is no Go installation to read from, or there is no text. It
+// blocks on the file system, and on the go command if Options.Data is empty;
+// the end of ctx ends it.
 func Load(ctx context.Context, opts Options) (*Corpus, error) {
 	source, files, err := find(ctx, opts.Data)
 	if err != nil {

@@ -51,7 +51,7 @@ func find(ctx context.Context, data string) (source string, files []file, err er
 			if real, err = filepath.Abs(real); err != nil {
 				return "", nil, fmt.Errorf("text: -data %s: %w", name, err)
 			}
-			if !seen[real] { // a directory and a file in it
+			if !seen[real] { // data names a directory and a file in it
 				seen[real] = true
 				files = append(files, f)
 			}
@@ -125,7 +125,7 @@ func walk(ctx context.Context, root string, keep func(rel string, dir bool) bool
 		regular := d.Type().IsRegular()
 		if d.Type()&fs.ModeSymlink != 0 {
 			info, err := os.Stat(path)
-			regular = err == nil && info.Mode().IsRegular() // a link to nowhere is no text
+			regular = err == nil && info.Mode().IsRegular() // a broken link is not text
 		}
 		if regular {
 			files = append(files, file{path, filepath.ToSlash(rel)})
@@ -138,9 +138,9 @@ func walk(ctx context.Context, root string, keep func(rel string, dir bool) bool
 	return files, nil
 }
 
-// spread orders files by a hash of their keys, equal keys in the order given.
-// The hash is cryptographic because the usual fast ones order similar paths
-// alike.
+// spread orders files by a hash of their keys; files with equal keys stay in
+// the given order. The hash is cryptographic because the usual fast hashes give
+// similar paths similar values.
 func spread(files []file) []file {
 	type hashed struct {
 		file

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// goSource returns the src directory of the Go installation: of the go command
-// on PATH, or of $GOROOT where there is none. runtime.GOROOT does not serve; it
-// is deprecated, and empty in a binary built with -trimpath.
+// goSource returns the src directory of the Go installation: that of the go
+// command on PATH, or of $GOROOT if there is no such command. runtime.GOROOT is
+// of no use here: it is deprecated, and empty in a binary built with -trimpath.
 func goSource(ctx context.Context) (string, error) {
 	root, err := goRoot(ctx)
 	if err != nil {

@@ -1,3 +1,3 @@
 // Package tracefile merges the traces of a job's processes, in the Trace Event
-// Format, into one whose times are rank 0's.
+// Format, into one trace whose times are on rank 0's clock.
 package tracefile

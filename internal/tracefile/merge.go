@@ -22,14 +22,14 @@ type Input struct {
 type Merged struct {
 	Ranks  []int
 	Events int
-	// Uncertain is by how much times of different ranks may be off each other.
+	// Uncertain is how far times of different ranks may be off from each other.
 	Uncertain time.Duration
 }
 
-// event is a trace event of which only what is changed is known.
+// event is a trace event; only the fields that Merge changes are decoded.
 type event map[string]json.RawMessage
 
-// clock is what a trace says of its time.
+// clock is what a trace says of its clock.
 type clock struct {
 	Start     int64 `json:"start_unix_ns"`
 	Offset    int64 `json:"offset_ns"`
@@ -44,9 +44,10 @@ type file struct {
 	events []event
 }
 
-// Merge writes the events of all traces to w, their times moved to rank 0's clock;
-// time 0 is when the first trace began. Every trace must say when it began and whose
-// it is, which traces of a job of several processes do; two of one rank are an error.
+// Merge writes the events of all traces to w, with their times on rank 0's clock.
+// Time 0 is when the first trace began. Every trace must say when it began and which
+// rank it is of, as traces of jobs of several processes do. Two traces of one rank
+// are an error.
 func Merge(w io.Writer, in []Input) (Merged, error) {
 	var files []file
 	for _, i := range in {
@@ -66,7 +67,7 @@ func Merge(w io.Writer, in []Input) (Merged, error) {
 	}
 	slices.SortFunc(files, func(a, b file) int { return a.rank - b.rank })
 	var zero int64
-	var worst [2]int64 // the largest uncertainties: two ranks may be off by both
+	var worst [2]int64 // the two largest uncertainties: times of two ranks may be off by their sum
 	for i, f := range files {
 		if at := f.clock.Start + f.clock.Offset; i == 0 || at < zero {
 			zero = at
@@ -109,8 +110,8 @@ func larger(worst [2]int64, n int64) [2]int64 {
 	return worst
 }
 
-// read reads a trace. One whose process ended before it was closed lacks its end;
-// its complete events are taken.
+// read reads a trace. The trace of a process that ended before closing it has no end;
+// its complete events are used.
 func read(in Input) (file, error) {
 	f := file{name: in.Name, rank: -1}
 	d := json.NewDecoder(in.R)
@@ -148,7 +149,7 @@ func read(in Input) (file, error) {
 	return f, nil
 }
 
-// shift moves an event that has a time by that many microseconds.
+// shift adds us microseconds to the time of an event that has one.
 func (e event) shift(us float64) error {
 	raw, ok := e["ts"]
 	if !ok || string(e["ph"]) == `"M"` {

@@ -1,8 +1,8 @@
-// Package wait is how a rank that polls waits for its peers: it looks again and again,
-// at first without leaving its processor, then lets others have the processor between
-// two looks, and in the end says that it is time to sleep, which each transport does
-// with what it has. Sooner is faster for one pair of ranks that have processors of
-// their own; later is what lets a peer run that has none.
+// Package wait is how a rank that polls waits for its peers. At first it looks again and
+// again without leaving its processor. Then it lets others have the processor between two
+// looks. In the end it says that it is time to sleep; each transport sleeps in its own
+// way. Long spinning is faster for ranks that have processors of their own; yielding soon
+// lets a peer run that has none.
 package wait
 
 import (
@@ -12,43 +12,45 @@ import (
 
 // Policy says how long a transport's ranks wait in which way.
 type Policy struct {
-	// Spin is for how long at most a rank looks without leaving its processor. That
-	// time halves, down to Least, when looking was in vain until others had the
-	// processor, since the peer may wait for it, and doubles when it was not.
+	// Spin is the longest time for which a rank looks without leaving its processor. That
+	// time halves, down to Least, when looking found nothing until others had the
+	// processor, because the peer may be waiting for it. It doubles when looking
+	// succeeded.
 	Spin, Least time.Duration
-	// Crowded says that there are more ranks than processors: the time begins at 0 and
-	// does not double.
+	// Crowded says that there are more ranks than processors. The spinning time then
+	// begins at 0 and does not double.
 	Crowded bool
-	// Yield is until when after the first look in vain others are let have the
-	// processor between looks. After that a rank sleeps.
+	// Yield is how long after the first look in vain a rank lets others have the processor
+	// between looks. After that it sleeps.
 	Yield time.Duration
-	// Offer lets other threads have the processor; nil if there are none to have it.
+	// Offer lets other threads have the processor; nil if there is no such call.
 	Offer func()
 	// SpinTurns and YieldTurns are how often a rank looks between two calls of Go's
-	// scheduler, which other goroutines of the process may need; at least 1 where there is
-	// such a time. A call wakes another thread, to look for work.
+	// scheduler, which other goroutines of the process may need. Each must be at least 1
+	// if its phase has any time. A call of the scheduler wakes another thread, which looks
+	// for work.
 	SpinTurns, YieldTurns int
-	// An Offer that takes longer than Late was taken by threads with work of their own,
-	// rather than the peers' share of this processor. The next Calm waits then sleep at
-	// once. A Late of 0 is never.
+	// If an Offer takes longer than Late, other threads with work of their own have used
+	// the processor, and not only this processor's peers. The next Calm waits then sleep
+	// at once. Late 0 means never.
 	Late time.Duration
 	Calm int
-	// Rest and MaxRest are the first and the longest sleep of a transport that nothing
-	// wakes; see Waiter.Rest.
+	// Rest and MaxRest are the first and the longest sleep of a transport that cannot be
+	// woken; see Waiter.Rest.
 	Rest, MaxRest time.Duration
 }
 
-// Step is what a look in vain has led to.
+// Step is what to do after a look in vain.
 type Step uint8
 
 const (
-	// First is the first look in vain since something moved.
+	// First: this was the first look in vain since something moved.
 	First Step = iota
-	// Spun is to look again.
+	// Spun: look again.
 	Spun
-	// Offered is that others have had the processor.
+	// Offered: others have had the processor.
 	Offered
-	// Sleep is that it is time to sleep.
+	// Sleep: it is time to sleep.
 	Sleep
 )
 
@@ -56,14 +58,14 @@ const (
 type Waiter struct {
 	policy  Policy
 	spin    time.Duration
-	turns   int       // looks in vain since something moved
-	since   time.Time // the first of them
+	turns   int       // number of looks in vain since something moved
+	since   time.Time // time of the first of them
 	offered bool      // others have had the processor since then
-	calm    int       // waits that sleep at once
+	calm    int       // number of coming waits that sleep at once
 	rest    time.Duration
 }
 
-// New returns a waiter of a policy.
+// New returns a waiter with the policy.
 func New(p Policy) Waiter {
 	w := Waiter{policy: p, rest: p.Rest}
 	if !p.Crowded {
@@ -72,11 +74,11 @@ func New(p Policy) Waiter {
 	return w
 }
 
-// Begin forgets a wait that was given up, or the last one of an operation, whose
-// success says nothing about the next one.
+// Begin starts anew, after a wait that was given up or after the last wait of an
+// operation. How that wait ended says nothing about the next one.
 func (w *Waiter) Begin() { w.turns, w.offered, w.rest = 0, false, w.policy.Rest }
 
-// Moved is to be called after a look that found something.
+// Moved must be called after a look that found something.
 func (w *Waiter) Moved() {
 	switch {
 	case w.offered:
@@ -87,7 +89,7 @@ func (w *Waiter) Moved() {
 	w.Begin()
 }
 
-// Idle is to be called after a look in vain.
+// Idle must be called after a look in vain. It says what to do next.
 func (w *Waiter) Idle() Step {
 	p := &w.policy
 	if w.turns++; w.turns == 1 {
@@ -96,8 +98,8 @@ func (w *Waiter) Idle() Step {
 			return First
 		}
 	}
-	// Not from time.Now: so an all_sum of 1 MiB over shm by two ranks on one core took
-	// 200 µs rather than 174.
+	// time.Since and not time.Now: with time.Now, an all_sum of 1 MiB over shm by two
+	// ranks on one core took 200 µs rather than 174.
 	idle := time.Since(w.since)
 	switch {
 	case w.calm > 0:
@@ -131,11 +133,10 @@ func (w *Waiter) Waited() time.Duration {
 	return time.Since(w.since)
 }
 
-// Since returns when the first look in vain was.
+// Since returns the time of the first look in vain.
 func (w *Waiter) Since() time.Time { return w.since }
 
-// Rest returns how long to sleep: each time twice as long as before, until something
-// moves.
+// Rest returns how long to sleep: twice as long each time, until something moves.
 func (w *Waiter) Rest() time.Duration {
 	d := w.rest
 	w.rest = min(2*d, w.policy.MaxRest)

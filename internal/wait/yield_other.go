@@ -2,5 +2,5 @@
 
 package wait
 
-// Yield does nothing: there is no call of the kernel's for it without C.
+// Yield does nothing: without C there is no system call for it.
 func Yield() {}

@@ -10,11 +10,11 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// SiteAmong returns the site of some ranks of a job, ascending, of which this rank is one:
-// they are 0, 1 and so on there. Transports of a part of the job are set up with it.
-// Its Gather and Dial are those of the whole site, so that every rank of the job
-// calls them, in whatever part, in the same order; data of other parts is dropped, and
-// connections with their ranks are closed.
+// SiteAmong returns a site of some ranks of a job, with which a transport among these ranks
+// alone is set up. ranks are ascending and contain this rank; in the new site they are
+// numbered 0, 1 and so on. Its Gather and Dial call those of the whole site, so every rank
+// of the job has to call them, in the same order, each on the site of its own ranks. What
+// other ranks gather is dropped, and connections to them are closed.
 func SiteAmong(site Site, ranks []int) (Site, error) {
 	if err := checkRanks(ranks, site.Rank(), site.Size()); err != nil {
 		return nil, err
@@ -73,9 +73,9 @@ func (p *siteAmong) Dial(ctx context.Context, purpose string) ([]net.Conn, error
 	return out, nil
 }
 
-// LinkAmong returns a link of a job of size ranks that reaches those of a part only, by
-// their numbers in the job: l connects them, and its rank i is ranks[i], ascending.
-// It owns l. Mix takes it for these ranks. It carries data to no others.
+// LinkAmong returns l, a link among some ranks of a job, as a link of the whole job of size
+// ranks, as Mix takes it. Rank i of l is rank ranks[i] of the job; ranks are ascending. The
+// new link reaches these ranks only, by their numbers in the job. It owns l.
 func LinkAmong(l Link, ranks []int, size int) (Link, error) {
 	if l.Size() != len(ranks) {
 		return nil, fmt.Errorf("jaccl: within: a link of %d ranks for %v, want as many", l.Size(), ranks)
@@ -88,12 +88,12 @@ func LinkAmong(l Link, ranks []int, size int) (Link, error) {
 	return w, nil
 }
 
-// linkAmong implements Lender, if its link is one.
+// linkAmong implements Lender; Lease returns ErrUnsupported if its link is no Lender.
 type linkAmong struct {
 	Link
 	ranks  []int
 	size   int
-	x      Exchange // in the link's numbers
+	x      Exchange // the exchange in progress, in the link's numbers
 	whole  *Exchange
 	listen func([][]byte) error
 }
@@ -137,7 +137,8 @@ func (w *linkAmong) Exchange(ctx context.Context, x *Exchange) error {
 	return err
 }
 
-// heads is what the link calls for Heads, which may set Recv.
+// heads is the Heads of the link's exchange. The caller's Heads may set Recv, which is
+// therefore copied afterwards.
 func (w *linkAmong) heads(heads [][]byte) error {
 	err := w.whole.Heads(heads)
 	w.x.Recv = w.whole.Recv

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// MaxHead is the most bytes that a head has: nothing that a peer sends makes a
-// link allocate more than that before this rank has agreed to its length.
+// MaxHead is the most bytes that a head has. So nothing that a peer sends makes a link
+// allocate more than that before this rank has agreed to the length.
 const MaxHead = 16 << 10
 
 // Exchange is what one rank sends and receives in one step of a collective.
@@ -14,27 +14,30 @@ type Exchange struct {
 	// Peers are the others that take part, by their ranks in the job: ascending,
 	// each once, without this rank.
 	Peers []int
-	// Head is sent to every peer before its data, if it is not nil; then every peer
-	// sends one too. At most MaxHead bytes; peers' heads may have other lengths.
+	// Head, if it is not nil, is sent to every peer before the data; then every peer
+	// sends a head, too. It has at most MaxHead bytes; peers' heads may have other
+	// lengths.
 	Head []byte
-	// Heads is called once, by the goroutine that called Exchange, when the heads of
-	// all peers have come, in the order of Peers, and before any of their data is
-	// written anywhere. It may set Recv. The heads are valid until it returns. Its
-	// error ends the exchange and is returned as it is. It is nil if Head is nil.
+	// Heads is called once, by the goroutine that called Exchange, with the heads of all
+	// peers in the order of Peers, before any of the peers' data is written anywhere. It
+	// may set Recv. The heads are valid until it returns. If it returns an error, the
+	// exchange ends with that error, unwrapped. Heads is nil if Head is nil.
 	Heads func(heads [][]byte) error
 	// Send and Recv are, for each peer, the buffers to send and to fill, one after
-	// another. Both sides of a pair state the same number of bytes in all, not the
-	// same cuts. A nil Send or Recv, or one of a peer, is nothing.
+	// another. Both sides of a pair state the same number of bytes in total; the bytes
+	// may be cut into different buffers. A nil Send or Recv, or a nil list of a peer,
+	// stands for no bytes.
 	Send, Recv [][][]byte
-	// Alike says that the two sides of every pair cut alike, empty buffers aside, so that
-	// a link may carry each buffer by itself. Both sides of a pair say so, or neither.
+	// Alike says that the two sides of every pair cut the bytes into buffers of the same
+	// lengths, apart from empty buffers, so that a link may carry each buffer by itself.
+	// Both sides of a pair set it, or neither.
 	Alike bool
 
 	progress []progress
-	moved    atomic.Int64 // heads and bytes of all peers, of all uses
+	moved    atomic.Int64 // heads and bytes of all peers, in all uses of the exchange
 
-	whole *Exchange // of which this is the part of one link of a mix; mostly nil
-	index []int     // of each of Peers in the whole
+	whole *Exchange // the exchange that this is a part of, for Mix and LinkAmong; else nil
+	index []int     // for each of Peers, its index in the whole
 }
 
 // progress is what an exchange has done with one peer.
@@ -43,7 +46,7 @@ type progress struct {
 	sent, received atomic.Int64
 }
 
-// Begin resets the account of what has been done. Every Link calls it first.
+// Begin resets the account of what has been done. A Link calls it first in Exchange.
 func (x *Exchange) Begin() {
 	if cap(x.progress) < len(x.Peers) {
 		x.progress = make([]progress, len(x.Peers))
@@ -57,8 +60,8 @@ func (x *Exchange) Begin() {
 	}
 }
 
-// Moved returns how many heads have come, and bytes left and come, in all uses of x
-// so far. It may be called at any time.
+// Moved returns the number of heads received plus bytes sent and received, in all uses
+// of x so far. It may be called at any time.
 func (x *Exchange) Moved() int64 { return x.moved.Load() }
 
 // Came says that the head of Peers[i] has come. Links call it, from any goroutine.
@@ -90,7 +93,7 @@ func (x *Exchange) Received(i, n int) {
 	x.moved.Add(int64(n))
 }
 
-// account is what is left to do with one peer of an exchange.
+// account says how far an exchange is with one peer.
 type account struct {
 	Head                           bool
 	sent, toSend, received, toRecv int64
@@ -100,8 +103,8 @@ func (a account) String() string {
 	return fmt.Sprintf("%d of %d bytes sent to it, %d of %d received", a.sent, a.toSend, a.received, a.toRecv)
 }
 
-// account returns how far x is with Peers[i], and whether anything is left to do. The
-// exchange has ended.
+// Account returns how far x is with Peers[i], and whether anything is left to do. It is
+// called when the exchange has ended.
 func (x *Exchange) Account(i int) (a account, open bool) {
 	if i < len(x.progress) {
 		p := &x.progress[i]
@@ -121,7 +124,7 @@ func length(bufs [][][]byte, i int) int64 {
 	return n
 }
 
-// outstanding returns the bytes that are left to send and to receive.
+// Outstanding returns how many bytes are left to send and to receive.
 func (x *Exchange) Outstanding() int64 {
 	n := int64(0)
 	for i := range x.Peers {

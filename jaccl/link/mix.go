@@ -14,11 +14,11 @@ import (
 // nobody stands for no rank, and its lane.
 const nobody = -1
 
-// Mix returns a link whose pairs of ranks use different links: shared memory within a
-// machine, say, and TCP between machines. links has, for each rank of the job, the
-// link that carries what goes to it and comes from it; both sides of a pair choose
-// alike. The place of this rank is nil. All are links of the same job. The mix owns
-// them and closes them with itself.
+// Mix returns a link that reaches different ranks over different links: shared memory
+// within a machine, say, and TCP between machines. links has, by rank, the link that
+// carries data to and from that rank, and nil for this rank. Both sides of a pair choose
+// the same kind of link. All are links of the same job. The mix owns them and closes them
+// with itself.
 func Mix(links ...Link) (Link, error) {
 	m := &mix{rank: nobody, size: len(links), of: make([]int, len(links)), closed: make(chan struct{})}
 	for peer, l := range links {
@@ -51,16 +51,17 @@ func Mix(links ...Link) (Link, error) {
 	return m, nil
 }
 
-// mix implements Lender, if one of its links does.
+// mix implements Lender; Lease returns ErrUnsupported if none of its links is a Lender.
 type mix struct {
 	rank, size int
-	of         []int // which lane a rank is on
+	of         []int // by rank: the index of its lane
 	lanes      []*lane
 	events     chan event // room for all of one exchange
 	heads      [][]byte
 
-	// ctx is derived from parent, the context of the last exchange: one that fails
-	// ends the parts on other lanes, and is the link's last.
+	// ctx is derived from parent, the context of the last exchange. If an exchange fails
+	// on one lane, ctx ends, so that it ends on the other lanes, too. No other exchange
+	// follows then.
 	parent, ctx context.Context
 	cancel      context.CancelCauseFunc
 
@@ -76,10 +77,11 @@ type lane struct {
 	x     Exchange
 	start chan context.Context
 	heard chan error // the verdict on the heads of all lanes
-	waits bool       // for heard
+	waits bool       // the lane waits for heard
 }
 
-// event is what a lane has come to: the heads of its peers, or its end.
+// event says that a lane has received the heads of its peers, or that its exchange has
+// ended.
 type event struct {
 	l     *lane
 	heads [][]byte
@@ -133,7 +135,7 @@ func (l *lane) run(m *mix) {
 	}
 }
 
-// Exchange implements Link. Its parts run at once.
+// Exchange implements Link. All lanes run at the same time.
 func (m *mix) Exchange(ctx context.Context, x *Exchange) error {
 	if l := m.only(x); l != nil {
 		return l.link.Exchange(ctx, x)
@@ -203,7 +205,7 @@ func (m *mix) Exchange(ctx context.Context, x *Exchange) error {
 	return first
 }
 
-// only returns the lane that all peers are on, nil if there are several or nobody.
+// only returns the lane that all peers are on; nil if there are several lanes or no peers.
 func (m *mix) only(x *Exchange) *lane {
 	if len(x.Peers) == 0 {
 		return nil
@@ -217,7 +219,7 @@ func (m *mix) only(x *Exchange) *lane {
 	return m.lanes[k]
 }
 
-// divide makes the lanes' parts of x and returns how many have one.
+// divide makes each lane's part of x and returns how many lanes have one.
 func (m *mix) divide(x *Exchange) (open int) {
 	for _, l := range m.lanes {
 		p := &l.x
@@ -246,7 +248,7 @@ func of(bufs [][][]byte, i int) [][]byte {
 	return nil
 }
 
-// judge lets the lanes go on that wait for a verdict.
+// judge gives the verdict to the lanes that wait for it, so that they continue.
 func (m *mix) judge(x *Exchange, verdict error) {
 	for _, l := range m.lanes {
 		if !l.waits {

@@ -6,24 +6,24 @@ import (
 	"github.com/gomoe/gomoe/collective"
 )
 
-// Watch tells the ranks of a job of each other's failures, whatever they are doing,
-// beside the link that carries their data. Its methods do not block and may be
-// called from any goroutine.
+// Watch tells the ranks of a job of each other's failures, whatever they are doing.
+// It is separate from the link that carries their data. Its methods do not block and
+// may be called from any goroutine.
 type Watch interface {
 	// Host names the machine of a rank, for people.
 	Host(rank int) string
-	// Announce tells every rank of a failure, unless one is known already. When a
-	// process ends or is cut off without a word, its peers' watches announce it.
+	// Announce tells every rank of a failure, unless one is known already. If a process
+	// ends or is cut off without an announcement, its peers' watches announce that.
 	Announce(n Notice)
 	// Down is closed when a failure is known, of this rank or another.
 	Down() <-chan struct{}
-	// First returns the failure that is known, the first one; false before Down is
-	// closed. All ranks come to the same one where the network lets them.
+	// First returns the first failure; false before Down is closed. All ranks get the
+	// same failure, as long as the network lets them tell each other.
 	First() (Notice, bool)
-	// Leave says that this rank is done: its end is no failure to ranks that do not
-	// wait for it.
+	// Leave says that this rank is done. When its process ends after that, ranks that do
+	// not wait for it do not take this for a failure.
 	Leave()
-	// Left reports whether a rank has said so.
+	// Left reports whether a rank has called Leave.
 	Left(rank int) bool
 	// Close ends the watch. It may be called twice.
 	Close() error
@@ -52,37 +52,37 @@ const (
 )
 
 // Partings is implemented by watches whose ranks tell each other which groups they have
-// closed, so that nobody waits there for who will not come.
+// closed, so that no rank waits in a group for a rank that will not come.
 type Partings interface {
 	Watch
-	// Tell tells a rank that this rank has closed a group of both.
+	// Tell tells a rank that this rank has closed a group that both are in.
 	Tell(rank int, p Parting)
-	// Hear makes f what is called with all that other ranks tell this one, also with
-	// what they have told before. f does not block, and is called from any goroutine,
-	// until Close. Hear is called once.
+	// Hear has f called with every parting that other ranks tell this rank, also those
+	// that came before Hear. f must not block; it is called from any goroutine, until
+	// Close. Hear is called once.
 	Hear(f func(from int, p Parting))
 }
 
 // Parting is a group that a rank has closed.
 type Parting struct {
 	Group uint64 // the same number on all members
-	Begun uint64 // operations that the rank has begun there with the one that is told
+	Begun uint64 // how many operations of the group the rank has begun with the rank that it tells
 }
 
-// Whereabouts is implemented by watches whose ranks tell each other in what they wait,
-// so that a rank that waits for another is not blamed for the ranks that wait for it.
+// Whereabouts is implemented by watches whose ranks ask each other where they wait, so that
+// a rank that itself waits for another one is not blamed.
 type Whereabouts interface {
 	Watch
-	// Answer makes f this rank's answer to ranks that ask. f does not block, and is
-	// called from any goroutine, until Close. It is called once, before Ask.
+	// Answer has f called for this rank's answer when a rank asks. f must not block; it is
+	// called from any goroutine, until Close. Answer is called once, before Ask.
 	Answer(f func() Waiting)
-	// Ask asks all other ranks that have not left. It returns their answers, by rank,
-	// when all have come, and those that have after d, when a failure is known, or
-	// when the watch is closed.
+	// Ask asks all other ranks that have not left and returns their answers, by rank. It
+	// returns when all have answered; it returns the answers that have come when d has
+	// passed, a failure is known, or the watch is closed.
 	Ask(d time.Duration) map[int]Waiting
 }
 
-// Waiting is an operation that a rank is in. The zero Waiting is none.
+// Waiting is an operation that a rank waits in. The zero Waiting means that it is in none.
 type Waiting struct {
 	Text string // the call, for people; empty if the rank is in none
 	For  []int  // the ranks that it may wait for

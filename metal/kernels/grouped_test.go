@@ -105,7 +105,7 @@ func TestGroupedProducts(t *testing.T) {
 func TestGroupedRefuses(t *testing.T) {
 	for _, c := range []struct {
 		d             graph.DType
-		product, last string // rows in expert order can not be a result
+		product, last string // rows in expert order cannot be a result
 		why           string
 	}{
 		{graph.F64, "grouped_matmul(rows, k, r)", "s = reduce_sum(y) axes=[0]", "no kernel for elements of f64, only of f32, f16 and bf16"},

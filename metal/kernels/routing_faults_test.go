@@ -163,7 +163,7 @@ func TestRoutingFromElsewhereFaults(t *testing.T) {
 	}
 }
 
-// Kernels refuse what they can not do, and say why.
+// Kernels refuse what they cannot do, and say why.
 func TestRoutingRefusals(t *testing.T) {
 	route := func(r primitives.RouteOp, d, bias graph.DType, experts int) *graph.Program {
 		return routerProgram(t, r, d, bias, 2, experts)

@@ -8,7 +8,7 @@
 // by one lane. The six results must be the same bits, and as near to the
 // host's as the kernel says.
 //
-// Arguments lie between pages that can not be touched. Results, scratch and
+// Arguments lie between pages that cannot be touched. Results, scratch and
 // threadgroup memory hold NaNs before; so do rows of ragged arguments that are
 // not in use. Arguments must be unchanged, but where a result has their memory,
 // and rows past the last zone must not be written. A kernel has no more

@@ -174,8 +174,8 @@ func (cb *CommandBuffer) Status() Status {
 	return Status(cb.rt.msg(cb.id.Load(), cb.rt.sel.status))
 }
 
-// Err returns Metal's own error if the command buffer has failed, nil if it has
-// completed or still runs. Metal's text is in an *Error. It does not block.
+// Err returns Metal's own error if the command buffer has failed, and nil if it has
+// completed or is still running. Metal's text is in an *Error. Err does not block.
 func (cb *CommandBuffer) Err() error {
 	id := cb.id.Load()
 	if id == 0 {

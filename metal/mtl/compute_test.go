@@ -93,7 +93,7 @@ func TestShortBytes(t *testing.T) {
 	require.ErrorContains(t, cb.Wait(t.Context()), "buffer 2 (constant Shape& shape)")
 }
 
-// Arguments that the driver can not know of are checked by the stand-in.
+// Arguments that the driver cannot know of are checked by the stand-in.
 func TestUnboundBuffer(t *testing.T) {
 	b := stand(t, standin.Options{})
 	b.bad = []string{"dispatch of add: buffer 1 (device float* out) is not bound", "dispatch of sums: threadgroup memory 0 (threadgroup float* part) has no length"}

@@ -11,8 +11,8 @@ type pipelineKey struct {
 	function, constants string
 }
 
-// Pipeline is a function of a library, specialised by its constants and compiled for
-// the GPU. It belongs to its device.
+// Pipeline is a function of a library, specialised by its constants and compiled for the
+// GPU. The device owns it.
 type Pipeline struct {
 	object
 	function string
@@ -21,7 +21,7 @@ type Pipeline struct {
 
 // PipelineFacts is what the GPU's compiler has found out about a function.
 type PipelineFacts struct {
-	MaxThreads   int // the most threads that a threadgroup may have; few, if each needs many registers
+	MaxThreads   int // most threads of a threadgroup; few if each thread needs many registers
 	Width        int // threads of a simdgroup
 	StaticMemory int // bytes of threadgroup memory that the function declares itself
 }
@@ -29,11 +29,12 @@ type PipelineFacts struct {
 // Function is the function's name.
 func (p *Pipeline) Function() string { return p.function }
 
-// Facts returns what is known of the function.
+// Facts returns what the GPU's compiler found out.
 func (p *Pipeline) Facts() PipelineFacts { return p.facts }
 
-// Pipeline returns the pipeline of a function of l with the values of its constants, the
-// same as before for the same three. It blocks while the compiler works.
+// Pipeline returns the pipeline of a function of l with the given values of its
+// constants. For the same arguments it returns the same Pipeline again. It blocks while
+// the compiler works.
 func (d *Device) Pipeline(l *Library, function string, constants ...Constant) (*Pipeline, error) {
 	if _, err := d.open("pipeline " + function); err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (d *Device) pipeline(l *Library, function string, constants []Constant) (*P
 	return p, nil
 }
 
-// function returns a function of l, which the caller releases.
+// function returns a function of l. The caller must release it.
 func (rt *Runtime) function(l *Library, name string, constants []Constant) (uintptr, error) {
 	library := l.id.Load()
 	if library == 0 {

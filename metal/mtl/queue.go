@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// Queue runs command buffers in the order in which they are committed. It belongs to
-// the caller. Its methods may be called by several goroutines at once.
+// Queue runs command buffers in the order in which they are committed. The caller owns
+// it. Several goroutines may call its methods at once.
 type Queue struct {
 	object
-	done *SharedEvent // its value is that of the last command buffer that has completed
+	done *SharedEvent // its value is the number of the last completed command buffer
 
 	mu        sync.Mutex // held while a command buffer is committed
-	committed uint64     // command buffers so far
+	committed uint64     // number of command buffers so far
 }
 
-// Queue returns a new queue. Metal lets it have 64 command buffers that have not
-// completed: the next waits for the first of them.
+// Queue returns a new queue. Metal allows it 64 command buffers that have not
+// completed; making another one blocks until the first of them has completed.
 func (d *Device) Queue() (*Queue, error) {
 	id, err := d.open("queue")
 	if err != nil {
@@ -39,8 +39,8 @@ func (d *Device) Queue() (*Queue, error) {
 func (q *Queue) Pool(f func() error) error { return q.rt.Pool(f) }
 
 // Encode makes a command buffer, calls f to fill it and commits it, all in one Pool on
-// one thread. It returns the command buffer, which the caller closes, or f's error or
-// that of Commit, and then nothing was committed.
+// one thread. It returns the command buffer, which the caller must close. If f or
+// Commit fails, it returns that error, and nothing was committed.
 func (q *Queue) Encode(label string, f func(*CommandBuffer) error) (*CommandBuffer, error) {
 	var cb *CommandBuffer
 	err := q.Pool(func() (err error) {

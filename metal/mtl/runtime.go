@@ -8,11 +8,12 @@ import (
 	"github.com/gomoe/gomoe/internal/dynlib"
 )
 
-// ErrNoMetal is wrapped by errors that say that there is no Metal here, or no device.
+// ErrNoMetal is wrapped by errors that say that this system has no Metal or no
+// device.
 var ErrNoMetal = errors.New("mtl: no Metal")
 
-// Runtime is an Objective-C runtime with the classes of Metal. It is for the whole
-// process and is not closed.
+// Runtime is an Objective-C runtime with the classes of Metal. It serves the whole
+// process and is never closed.
 type Runtime struct {
 	send   uintptr // objc_msgSend
 	push   uintptr // objc_autoreleasePoolPush
@@ -24,14 +25,14 @@ type Runtime struct {
 	double func(self, selector uintptr) float64
 }
 
-// classes are the classes to which messages are sent themselves.
+// classes are the classes that receive messages themselves.
 type classes struct {
 	string, constants, compileOptions, heapDescriptor uintptr
 }
 
-// Load returns the Runtime of two open libraries, by their handles: objc has the
-// functions of the Objective-C runtime and metal has MTLCreateSystemDefaultDevice.
-// They stay open as long as the Runtime and its objects are used.
+// Load returns the Runtime of two open libraries, given by their handles: objc has
+// the functions of the Objective-C runtime, metal has MTLCreateSystemDefaultDevice.
+// Both must stay open as long as the Runtime and its objects are used.
 func Load(objc, metal uintptr) (*Runtime, error) {
 	rt := &Runtime{}
 	var getClass, register uintptr
@@ -61,7 +62,7 @@ func Load(objc, metal uintptr) (*Runtime, error) {
 	return rt, nil
 }
 
-// named calls a C function of a name.
+// named calls a C function whose argument is a name.
 func named(fn uintptr, name string) uintptr {
 	return invoke(fn, uintptr(unsafe.Pointer(cstring(name))))
 }

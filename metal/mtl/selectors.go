@@ -1,7 +1,7 @@
 package mtl
 
-// selectors holds every selector that is sent, registered once: a look-up by name per
-// message would cost as much as the message.
+// selectors holds every selector that is sent, registered once. Looking up the name
+// for every message would cost as much as the message.
 type selectors struct {
 	// NSObject and Foundation
 	alloc, initialize, retain, release, count, objectAtIndex,
@@ -31,7 +31,7 @@ type selectors struct {
 	signaledValue, setSignaledValue, waitUntilSignaled uintptr
 }
 
-// names says which name each selector has.
+// names returns the selectors by their names.
 func (s *selectors) names() map[string]*uintptr {
 	return map[string]*uintptr{
 		"alloc": &s.alloc, "init": &s.initialize, "retain": &s.retain, "release": &s.release,

@@ -1,8 +1,9 @@
 package mtl
 
-// pass puts two MTLSize into the frame, by value, and returns how many arguments that
-// makes. The System V ABI passes structures of more than two words on the stack, which
-// begins behind six registers: two for the receiver and the selector, four left empty.
+// pass appends two MTLSize to the frame, by value, and returns the number of
+// arguments. The System V ABI passes structures of more than two words on the stack,
+// which begins after six registers: two for the receiver and the selector, four left
+// empty.
 func (e *Compute) pass(a, b [3]int) int {
 	clear(e.frame[2:6])
 	for i := range 3 {

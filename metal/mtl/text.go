@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// text is a copy of C's string at p.
+// text returns a copy of the C string at p.
 func text(p uintptr) string {
 	if p == 0 {
 		return ""
@@ -17,12 +17,13 @@ func text(p uintptr) string {
 	return string(unsafe.Slice((*byte)(q), n))
 }
 
-// nsstring returns an autoreleased NSString: it is used in the Pool in which it is made.
+// nsstring returns an autoreleased NSString, which must be used in the Pool in which it
+// was made.
 func (rt *Runtime) nsstring(s string) uintptr {
 	return rt.msg(rt.class.string, rt.sel.stringWithUTF8String, uintptr(unsafe.Pointer(cstring(s))))
 }
 
-// text is a copy of an NSString, "" of nil.
+// text returns a copy of an NSString, "" for nil.
 func (rt *Runtime) text(s uintptr) string { return text(rt.msg(s, rt.sel.utf8String)) }
 
 // label names an object of Metal, for its debugger.
@@ -36,11 +37,11 @@ func (rt *Runtime) label(id uintptr, s string) {
 	})
 }
 
-// Error is an error of Metal, in its own words: an NSError.
+// Error is an error of Metal, in Metal's own words: an NSError.
 type Error struct {
-	Op     string // what was asked for
+	Op     string // the operation that failed
 	Domain string // "MTLCommandBufferErrorDomain" and the like
-	Code   int    // of the domain
+	Code   int    // number within the domain
 	Text   string // the localized description
 }
 
@@ -48,8 +49,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("mtl: %s: %s (%s %d)", e.Op, e.Text, e.Domain, e.Code)
 }
 
-// failure is the Error of an NSError, which may be nil. It is called in a Pool, as
-// what it asks for is autoreleased.
+// failure returns an NSError, which may be nil, as an Error. It must be called in a
+// Pool, because the strings that it asks for are autoreleased.
 func (rt *Runtime) failure(op string, id uintptr) error {
 	if id == 0 {
 		return fmt.Errorf("mtl: %s: Metal refuses and does not say why", op)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ask asks all hosts at once. A host that does not answer is a finding and has no
-// machine.
+// ask asks all hosts concurrently. For a host that does not answer there is a
+// finding, and a nil machine.
 func (s Setup) ask(ctx context.Context, p Prober, r *Report) []*Machine {
 	hosts := s.hosts()
 	machines := make([]*Machine, len(hosts))
@@ -67,7 +67,7 @@ func firstLine(s string) string {
 	return s
 }
 
-// machines finds what single machines lack.
+// machines finds what is missing or wrong on single machines.
 func (s Setup) machines(all []*Machine, r *Report) {
 	hosts := s.hosts()
 	for i, m := range all {
@@ -124,8 +124,8 @@ func list(addrs []netip.Addr) string {
 	return strings.Join(s, ", ")
 }
 
-// library finds libraries that a transport loads and the machine lacks, and what
-// keeps it from using them.
+// library finds libraries that a transport needs and the machine lacks, and what
+// keeps the machine from using them.
 func (s Setup) library(host string, m *Machine, r *Report) {
 	have := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return m.Libraries[n] != "" })
@@ -153,7 +153,8 @@ func (s Setup) library(host string, m *Machine, r *Report) {
 	}
 }
 
-// pairs finds hosts that do not reach each other, or are one machine.
+// pairs finds hosts that cannot reach each other, and hosts that are the same
+// machine.
 func (s Setup) pairs(all []*Machine, r *Report) {
 	if s.Hosts == nil {
 		return
@@ -182,11 +183,11 @@ func (s Setup) pairs(all []*Machine, r *Report) {
 	}
 }
 
-// skewed is how far clocks may be apart before it is worth a word. Nothing depends
-// on them but the times in logs; traces are merged by measured offsets.
+// skewed is how far clocks may differ before that is reported. Only the times in
+// logs depend on the clocks; traces are merged by measured offsets.
 const skewed = 2 * time.Second
 
-// clocks finds clocks that are apart.
+// clocks finds clocks that differ.
 func (s Setup) clocks(all []*Machine, r *Report) {
 	hosts := s.hosts()
 	for i, m := range all {

@@ -8,7 +8,8 @@ import (
 // Level is how bad a finding is.
 type Level string
 
-// The levels: a job does not run, it may run badly, or something is worth knowing.
+// The levels: the job does not run, it may run badly, or something is worth
+// knowing.
 const (
 	Wrong   Level = "error"
 	Warning Level = "warning"
@@ -18,7 +19,7 @@ const (
 // Finding is something that a job's owner should know.
 type Finding struct {
 	Level Level    `json:"level"`
-	Hosts []string `json:"hosts,omitempty"` // one, or the pair; none for the set-up as a whole
+	Hosts []string `json:"hosts,omitempty"` // one host or a pair; none for the set-up as a whole
 	What  string   `json:"what"`
 	Fix   string   `json:"fix"`
 }
@@ -36,7 +37,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%-8s %s%s\n         %s", f.Level, where, f.What, f.Fix)
 }
 
-// Report is all findings, the worst first as they were found.
+// Report is all findings, sorted by level, the worst first.
 type Report []Finding
 
 // Wrong reports whether a job would not run.

@@ -22,7 +22,7 @@ func (s Setup) names(r *Report) {
 
 func local(ssh string) bool { return ssh == "localhost" || ssh == "127.0.0.1" || ssh == "::1" }
 
-// addresses finds those by which ranks can not reach each other.
+// addresses finds addresses by which ranks cannot reach each other.
 func (s Setup) addresses(r *Report) {
 	several := len(s.Hosts.Hosts) > 1
 	owner := map[netip.Addr]string{}
@@ -78,7 +78,8 @@ func (s Setup) addresses(r *Report) {
 	}
 }
 
-// backend finds names of transports that there are not, and what theirs need.
+// backend finds names of transports that do not exist, and what existing ones
+// lack.
 func (s Setup) backend(r *Report) {
 	known := slices.DeleteFunc(world.Transports(), func(t string) bool { return t == "auto" || t == "local" })
 	switch t := s.transport(); {

@@ -14,34 +14,34 @@ import (
 
 // Prober asks machines.
 type Prober interface {
-	// Ask returns what a machine says of itself and of the way to the addresses reach.
-	// It returns soon after ctx ends.
+	// Ask returns what a machine reports about itself and whether it reaches the
+	// addresses in reach. It returns soon after ctx ends.
 	Ask(ctx context.Context, host string, reach []string) (Machine, error)
 }
 
-// Machine is what a host says of itself.
+// Machine is what a host reports about itself.
 type Machine struct {
-	Name string // its own
+	Name string // the host's own name
 	ID   string // one per machine and boot; empty if it has none
 	OS   string // Linux or Darwin
 	Arch string
 	CPUs int
-	// Skew is its clock less this machine's, known within Uncertain.
+	// Skew is the machine's clock minus this machine's, known to within Uncertain.
 	Skew, Uncertain time.Duration
 	Addresses       []netip.Addr
-	Libraries       map[string]string // path by name, for those that are there
-	Devices         []string          // of RDMA
+	Libraries       map[string]string // paths by name, of libraries that are there
+	Devices         []string          // names of RDMA devices
 	Locked          int64             // bytes that a process may lock, -1 for any number
-	Files           int64             // that a process may open, -1 for any number
-	Shared          int64             // bytes free of shared memory, -1 if unknown
-	Refused         string            // a device's file that is there and may not be opened
-	Reached         map[string]bool   // by address
+	Files           int64             // files that a process may open, -1 for any number
+	Shared          int64             // free bytes of shared memory, -1 if unknown
+	Refused         string            // a device file that exists but may not be opened
+	Reached         map[string]bool   // whether an address was reached, by address
 }
 
-// maxAnswer bounds what a machine may say.
+// maxAnswer is the most bytes that a machine's answer may have.
 const maxAnswer = 1 << 20
 
-// parse reads what probe.sh prints.
+// parse reads the output of probe.sh.
 func parse(out []byte, asked, answered time.Time) (Machine, error) {
 	m := Machine{Libraries: map[string]string{}, Reached: map[string]bool{}, Locked: -1, Files: -1, Shared: -1}
 	if len(out) > maxAnswer {
@@ -62,7 +62,7 @@ func parse(out []byte, asked, answered time.Time) (Machine, error) {
 			m.Arch = value
 		case "cpus":
 			m.CPUs, _ = strconv.Atoi(value)
-		case "clock": // seconds, with a fraction where its date has one
+		case "clock": // in seconds, with a fraction if the machine's date command has one
 			s, err := strconv.ParseFloat(value, 64)
 			if err != nil || s < 0 || s > 1e11 {
 				return m, fmt.Errorf("its clock says %q, want seconds", value)
@@ -103,7 +103,8 @@ func parse(out []byte, asked, answered time.Time) (Machine, error) {
 	return m, nil
 }
 
-// limit reads a number in units, or unlimited, which is -1 as what is no number.
+// limit reads a number of units. It returns -1 for "unlimited" and for anything that
+// is not a number.
 func limit(s string, unit int64) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || n > 1<<62/unit {

@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// What JACCL's hardware has: see Apple's TN3205 and the limits that users met.
+// The limits of hardware for JACCL: see Apple's TN3205 and the limits that
+// users have met.
 const (
 	meshRanks  = 8
 	queuePairs = 10 // per device
 )
 
-// rdma reports whether the transport is one of RDMA devices.
+// rdma reports whether the transport uses RDMA devices.
 func (s Setup) rdma() bool { return s.transport() == "verbs" || s.transport() == "jaccl" }
 
-// matrix finds what is wrong with the devices by which hosts face each other.
+// matrix finds what is wrong with the devices that connect hosts.
 func (s Setup) matrix(r *Report) {
 	hosts := s.Hosts.Hosts
 	stated := 0

@@ -7,16 +7,16 @@ import (
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 )
 
-// Setup is what is to be looked at.
+// Setup is what to examine.
 type Setup struct {
-	Hosts *hostfile.Hosts // nil for this machine alone
-	// Transport is what the job is to use; empty for what the hostfile's backend says,
-	// or tcp.
+	Hosts *hostfile.Hosts // nil means this machine alone
+	// Transport is the transport of the job; empty means what the hostfile's backend
+	// says, or tcp.
 	Transport string
-	Ranks     int // per host; 0 is 1
+	Ranks     int // per host; 0 means 1
 }
 
-// transport returns what the job uses.
+// transport returns the transport of the job.
 func (s Setup) transport() string {
 	if s.Transport != "" {
 		return s.Transport
@@ -27,10 +27,10 @@ func (s Setup) transport() string {
 	return "tcp"
 }
 
-// Check returns what is wrong, with the worst first. It asks the machines only when
-// the files have nothing wrong that would make the answers meaningless, and asks all
-// of them at once. It returns soon after ctx ends, with findings for the machines
-// that had not answered.
+// Check returns what is wrong, the worst first. It asks the machines only if the files
+// have no mistakes that would make the answers meaningless; it asks all machines
+// concurrently. It returns soon after ctx ends, with findings for the machines that
+// have not answered.
 func Check(ctx context.Context, s Setup, p Prober) Report {
 	var r Report
 	if s.Hosts != nil {
@@ -49,7 +49,7 @@ func Check(ctx context.Context, s Setup, p Prober) Report {
 
 func severity(l Level) int { return slices.Index([]Level{Wrong, Warning, Note}, l) }
 
-// names returns the hosts' names.
+// hosts returns the hosts' names.
 func (s Setup) hosts() []string {
 	if s.Hosts == nil {
 		return []string{"localhost"}

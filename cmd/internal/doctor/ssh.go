@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// probe asks a machine. It is sent as a program to the shell there.
+// probe is the program that is sent to the shell on a machine.
 //
 //go:embed probe.sh
 var probe string
 
-// SSH asks machines through ssh, and this one through sh.
+// SSH asks other machines through ssh, and this machine through sh.
 type SSH struct {
-	// Command is ssh with its options; nil is ssh which never asks for a password.
+	// Command is ssh with its options; nil means ssh that never asks for a password.
 	Command []string
 }
 
@@ -53,8 +53,8 @@ func (s SSH) Ask(ctx context.Context, host string, reach []string) (Machine, err
 	return parse(out.Bytes(), asked, answer.first)
 }
 
-// bounded keeps the first bytes and drops the rest. It remembers when the first one
-// came: the clock is the first thing that a machine says, and the rest takes a while.
+// bounded keeps the first bytes and drops the rest. It records when the first byte
+// came: a machine reports its clock first, and the rest takes a while.
 type bounded struct {
 	b     *bytes.Buffer
 	most  int

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settled is how long a rank stays on the core that it has moved to. Looking takes less
-// than a microsecond, moving some ten.
+// settled is the least time between two looks at which cores the ranks are on. A look takes
+// less than a microsecond, a move about ten.
 const settled = 2 * time.Millisecond
 
-// apart moves the thread to another core if a peer of this host, which this rank waits
-// for, has sent from this one: ranks that wait for each other by turns on one core are
-// all runnable to the scheduler, which then finds no reason to part them, and take
-// twice as long. The higher rank moves. The thread may run on all of its cores as before.
+// apart moves the thread to another core if a peer on this host, for which this rank waits,
+// has sent from the same core. Ranks that wait for each other in turns on one core take
+// twice as long, and the scheduler does not separate them, because one is always able to
+// run. The higher rank moves. Afterwards the thread may run on all of its cores as before.
 func (p *poller) apart(active []*peer, now time.Time) {
 	if now.Sub(p.looked) < settled {
 		return
@@ -42,7 +42,7 @@ func current() int {
 	return int(cpu)
 }
 
-// leave moves the thread away from a core, if it may run on others.
+// leave moves the thread away from a core, if the thread may run on other cores.
 func leave(cpu int) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The sockets never block, and a call moves at most most bytes, so the scheduler is not
-// told of these: to it they are copies of memory. It would take the processor from a
-// call of more than 20 µs, look for another one when that returns, and wake its monitor
-// every 20 µs for it.
+// These are raw system calls, which Go's scheduler is not told of: the sockets never block,
+// and a call only copies at most most bytes. The scheduler would take the processor from a
+// call that lasts longer than 20 µs, have to find another one when the call returns, and
+// wake its monitor every 20 µs.
 
 func read(fd int, b []byte) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))))
@@ -31,7 +31,8 @@ func writev(fd int, bufs [][]byte) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&to)), uintptr(n)))
 }
 
-// vectors states at most pieces bufs, none of them empty, as the kernel wants them.
+// vectors writes bufs, at most pieces of them and none of them empty, into to as the kernel
+// takes them, and returns how many there are.
 func vectors(to *[pieces]unix.Iovec, bufs [][]byte) int {
 	for i, b := range bufs {
 		to[i].Base = unsafe.SliceData(b)

@@ -15,11 +15,12 @@ import (
 
 // mover moves the bytes of an exchange.
 type mover interface {
-	// exchange moves what the active peers have to send and to receive. It calls
-	// heads once, when all heads have left and no peer is at stage heading any more, if
-	// that is not nil.
+	// exchange sends and receives all data of the active peers. If heads is not nil,
+	// exchange calls it once, when this rank's heads have been sent and no peer is at
+	// stage heading any more.
 	exchange(ctx context.Context, active []*peer, heads func() error) error
-	// interrupt makes exchange return soon. It may be called at any time before close.
+	// interrupt makes exchange return soon. It may be called at any time before close, by
+	// any goroutine.
 	interrupt()
 	// close closes the connections; no exchange is in progress.
 	close()
@@ -35,7 +36,7 @@ func Connect(ctx context.Context, site link.Site) (link.Link, error) {
 	return connect(site, conns, sockets)
 }
 
-// connect makes a link of connections, which it closes if it can not.
+// connect makes a link of connections. After an error it has closed them.
 func connect(site link.Site, conns []net.Conn, move func([]net.Conn) (mover, error)) (link.Link, error) {
 	l := &transport{rank: site.Rank(), size: site.Size(), peers: make([]*peer, site.Size())}
 	for r := range l.peers {
@@ -56,7 +57,7 @@ func connect(site link.Site, conns []net.Conn, move func([]net.Conn) (mover, err
 	return l, nil
 }
 
-// near says which peers are to have a core of their own.
+// near marks the peers from whose core this rank moves away; see apart.
 func (l *transport) near(site link.Site) {
 	ranks := 1
 	for r, p := range l.peers {
@@ -69,7 +70,7 @@ func (l *transport) near(site link.Site) {
 	}
 }
 
-// transport is one rank's end of the mesh.
+// transport is one rank's connections to all others. It implements link.Link.
 type transport struct {
 	rank, size int
 	peers      []*peer // by rank
@@ -77,7 +78,7 @@ type transport struct {
 
 	busy   sync.Mutex // held by Exchange
 	active []*peer
-	shown  [][]byte // to Heads
+	shown  [][]byte // the heads for Heads, reused
 	broken error
 	closed atomic.Bool
 	once   sync.Once
@@ -91,7 +92,7 @@ func (l *transport) Rank() int         { return l.rank }
 func (l *transport) Size() int         { return l.size }
 func (l *transport) Transport() string { return "tcp" }
 
-// Exchange is that of link.Link. After an error every later one returns it again.
+// Exchange implements link.Link. After an error every later call returns that error.
 func (l *transport) Exchange(ctx context.Context, x *link.Exchange) error {
 	l.busy.Lock()
 	defer l.busy.Unlock()
@@ -124,10 +125,10 @@ func (l *transport) Exchange(ctx context.Context, x *link.Exchange) error {
 	return l.broken
 }
 
-// run moves everything, in two parts if there are heads.
+// run moves all bytes of an exchange; if there are heads, data moves after Heads.
 func (l *transport) run(ctx context.Context, x *link.Exchange) error {
 	for _, p := range l.active {
-		if p.stage == heading && p.w-p.r >= frame.Size { // it has come with the last exchange
+		if p.stage == heading && p.w-p.r >= frame.Size { // its header was read ahead in the last exchange
 			if err := p.parse(); err != nil {
 				return err
 			}
@@ -139,7 +140,7 @@ func (l *transport) run(ctx context.Context, x *link.Exchange) error {
 	return l.mover.exchange(ctx, l.active, func() error { return l.heads(x) })
 }
 
-// heads shows the caller the heads and lets the data in.
+// heads calls x.Heads and then starts to receive data.
 func (l *transport) heads(x *link.Exchange) error {
 	if x.Heads != nil {
 		l.shown = l.shown[:0]
@@ -158,7 +159,7 @@ func (l *transport) heads(x *link.Exchange) error {
 	return nil
 }
 
-// check refuses an exchange that can not be one.
+// check returns an error for an exchange that is not well-formed.
 func (l *transport) check(x *link.Exchange) error {
 	if len(x.Head) > link.MaxHead {
 		return fmt.Errorf("tcp: head of %d bytes, want at most %d", len(x.Head), link.MaxHead)
@@ -173,7 +174,7 @@ func (l *transport) check(x *link.Exchange) error {
 	return nil
 }
 
-// Close ends the connections. Peers read what was sent before.
+// Close implements link.Link. Peers can still read what was sent before.
 func (l *transport) Close() error {
 	l.once.Do(func() {
 		l.closed.Store(true)

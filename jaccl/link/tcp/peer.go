@@ -12,12 +12,12 @@ import (
 const (
 	typeExchange = 1 // the only type of frame
 
-	// ahead is what is read when a header is expected. What of it is data is
-	// copied, so that it is no more than what costs as much as a call of the kernel.
+	// ahead is how many bytes are read when a header is expected. Data among them has to be
+	// copied, so there are only as many as can be copied in the time of a system call.
 	ahead = 8 << 10
-	// most is what one call moves. Sockets hold less, so that no call takes longer
-	// than copying that. Smaller pieces were slower: at 1 MiB to and from one peer
-	// on this machine, 256 KiB took half as long again.
+	// most is the most bytes that one system call moves. Sockets hold less, so that no call
+	// takes longer than copying what they hold. Smaller pieces were slower: an exchange of
+	// 1 MiB each way with one peer on the same machine took half as long again with 256 KiB.
 	most = 4 << 20
 )
 
@@ -25,14 +25,14 @@ const (
 type stage uint8
 
 const (
-	nothing stage = iota // all has come that this exchange has from the peer
+	nothing stage = iota // nothing: all of the exchange has come from the peer
 	heading              // the header and the head
 	headed               // the other peers' heads
 	flowing              // data
 )
 
-// peer is the state of a connection: what is to be sent and what has come. It
-// moves no bytes itself.
+// peer is the state of a connection: what is still to be sent and what has been received.
+// A mover moves the bytes and tells the peer.
 type peer struct {
 	rank int
 	name string // rank and host, for errors
@@ -40,19 +40,19 @@ type peer struct {
 	x    *link.Exchange
 	i    int // index in x.Peers
 
-	sent     uint32   // exchanges that sent something, the frames' numbers
+	sent     uint32   // frames sent; the number of the next one
 	first    []byte   // header and head, reused
-	out      [][]byte // what is to be sent
-	overhead int      // bytes of out that are no data
-	outgoing int64    // bytes of data of this exchange
+	out      [][]byte // what is still to be sent
+	overhead int      // bytes of header and head at the front of out
+	outgoing int64    // bytes of data that this exchange sends
 
 	received uint32 // frames that have come
 	stage    stage
-	buf      []byte // what has been read ahead is buf[r:w]
+	buf      []byte // buf[r:w] has been read ahead
 	r, w     int
 	header   frame.Header
-	in       [][]byte // what data is still to be put into
-	incoming int64    // bytes of data of this exchange
+	in       [][]byte // the buffers that are still to be filled with data
+	incoming int64    // bytes of data that this exchange receives
 }
 
 // begin prepares the peer for an exchange.
@@ -84,7 +84,7 @@ func (p *peer) begin(x *link.Exchange, i int) {
 	}
 }
 
-// end lets go of the caller's buffers.
+// end drops the references to the caller's buffers.
 func (p *peer) end() {
 	clear(p.out[:cap(p.out)])
 	clear(p.in[:cap(p.in)])
@@ -106,7 +106,7 @@ func total(bufs [][]byte) int64 {
 	return n
 }
 
-// sending reports whether something is to be sent.
+// sending reports whether anything is still to be sent.
 func (p *peer) sending() bool { return len(p.out) > 0 }
 
 // wrote accounts for n bytes of out.
@@ -118,7 +118,7 @@ func (p *peer) wrote(n int) {
 	}
 }
 
-// advance removes the first n bytes of bufs. It keeps its array.
+// advance removes the first n bytes of bufs. It reuses the array of bufs.
 func advance(bufs [][]byte, n int) [][]byte {
 	k := 0
 	for k < len(bufs) && n >= len(bufs[k]) {
@@ -136,10 +136,10 @@ func advance(bufs [][]byte, n int) [][]byte {
 	return bufs
 }
 
-// receiving reports whether something is to be read.
+// receiving reports whether anything is to be read now.
 func (p *peer) receiving() bool { return p.stage == heading || p.stage == flowing }
 
-// room is where the next bytes of a header and a head go.
+// room returns the memory for the next bytes of a header and a head.
 func (p *peer) room() []byte {
 	if p.r > 0 {
 		p.w = copy(p.buf, p.buf[p.r:p.w])
@@ -157,7 +157,7 @@ func (p *peer) filled(n int) error {
 	return p.parse()
 }
 
-// parse looks whether the header and the head have come.
+// parse checks whether the header and the head have come, and if so what they say.
 func (p *peer) parse() error {
 	have := p.buf[p.r:p.w]
 	if len(have) < frame.Size {
@@ -189,13 +189,13 @@ func (p *peer) parse() error {
 	return p.flow(buffers(p.x.Recv, p.i))
 }
 
-// head is the peer's head, at stage headed.
+// head returns the peer's head, at stage headed.
 func (p *peer) head() []byte {
 	start := p.r + frame.Size
 	return p.buf[start : start+p.header.Head : start+p.header.Head]
 }
 
-// flow begins to receive data, when all heads have come.
+// flow begins to receive data into recv, when all heads have come.
 func (p *peer) flow(recv [][]byte) error {
 	p.incoming = total(recv)
 	if p.incoming != p.header.Data {
@@ -235,7 +235,7 @@ func (p *peer) take(n int) {
 	}
 }
 
-// error is about a connection that is of no use any more.
+// error returns the error of a connection that has broken.
 func (p *peer) error(doing string, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the connection has ended")

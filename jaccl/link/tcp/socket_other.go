@@ -4,5 +4,5 @@ package tcp
 
 import "net"
 
-// sockets makes a mover of connections by rank.
+// sockets returns a mover of the connections, by rank, and owns them from now on.
 func sockets(conns []net.Conn) (mover, error) { return newStreams(conns) }

@@ -19,28 +19,28 @@ import (
 )
 
 const (
-	// few is up to how many sockets are tried one by one while it does.
+	// few is the largest number of sockets that are tried one by one while nothing moves.
 	few = 4
-	// pieces is how many buffers one call is given.
+	// pieces is the most buffers that one system call is given.
 	pieces = 64
 )
 
-// pace is how an exchange tries again before it sleeps: waking up takes as long as
-// tens of tries. Every time other goroutines of this process, which may be ranks, have
-// a turn, this one may move from thread to thread: 4 KiB to and from a peer took 23 µs
-// and not 17 with a turn after every try. Where giving the core to others takes for
-// long, an exchange sleeps at once for a while: who sleeps is woken as soon as a peer
-// has answered, who has given its core away waits for its turn.
+// pace returns how an exchange tries again before it sleeps: waking up takes as long as
+// tens of tries. When other goroutines of this process, which may be ranks, get a turn,
+// this goroutine may move to another thread. So there is not a turn after every try: with
+// one, 4 KiB each way with a peer took 23 µs rather than 17. If giving the core away has
+// taken long, exchanges sleep at once for a while, because a sleeper is woken as soon as a
+// peer answers, but one that gave its core away waits for its turn.
 func pace() wait.Policy {
 	return wait.Policy{Yield: 50 * time.Microsecond, Offer: wait.Yield, YieldTurns: 16, Late: 200 * time.Microsecond, Calm: 64}
 }
 
-// poller moves bytes with calls that do not block, on sockets that belong to
-// nobody else: the runtime's poller knows nothing of them.
+// poller is a mover that uses calls that do not block. It has the sockets to itself: the
+// poller of Go's runtime does not know of them.
 type poller struct {
 	fds   []int // by rank, -1 for this one
 	polls []unix.PollFd
-	who   []int // of polls: 2*index in active, +1 for sending
+	who   []int // for each of polls: 2*index in active, +1 for sending
 	ready []readiness
 	pace  wait.Waiter
 
@@ -53,10 +53,10 @@ type poller struct {
 	closed bool
 }
 
-// readiness is what is worth trying.
+// readiness says which calls are worth trying on a socket.
 type readiness struct{ read, write bool }
 
-// sockets makes a mover of connections by rank. It takes them over.
+// sockets returns a mover of the connections, by rank, and owns them from now on.
 func sockets(conns []net.Conn) (mover, error) {
 	for _, c := range conns {
 		if _, ok := c.(*net.TCPConn); c != nil && !ok {
@@ -108,8 +108,8 @@ func sockets(conns []net.Conn) (mover, error) {
 	return p, nil
 }
 
-// duplicate returns another descriptor of the socket. The runtime's poller lets go
-// of the socket when the connection is closed.
+// duplicate returns another descriptor of the socket. When the connection is closed, the
+// poller of Go's runtime forgets the socket, and the new descriptor stays.
 func duplicate(c *net.TCPConn) (fd int, err error) {
 	if err := c.SetNoDelay(true); err != nil {
 		return -1, err
@@ -161,7 +161,7 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 				p.ready[i].read = more
 				moved = moved || n > 0
 			}
-			// A rank that refuses the others' heads keeps its own from none of them.
+			// This rank's head goes to every peer, even if the rank then refuses a peer's head.
 			waiting = waiting || peer.stage == heading || peer.overhead > 0
 			left = left || peer.sending() || peer.stage != nothing
 		}
@@ -200,8 +200,8 @@ func (p *poller) exchange(ctx context.Context, active []*peer, heads func() erro
 	}
 }
 
-// write sends a piece of what a peer is to get. more says that the socket may take
-// more at once.
+// write sends a piece of the data for a peer. more says that the socket may take more
+// right away.
 func (p *poller) write(peer *peer) (n int, more bool, err error) {
 	n, asked, err := writeSome(p.fds[peer.rank], peer.out)
 	if n > 0 {
@@ -210,7 +210,7 @@ func (p *poller) write(peer *peer) (n int, more bool, err error) {
 	return n, n == asked, err
 }
 
-// read reads a piece of what a peer sends. more says that there may be more.
+// read reads a piece of what a peer sends. more says that there may be more to read.
 func (p *poller) read(peer *peer) (n int, more bool, err error) {
 	fd := p.fds[peer.rank]
 	var asked int
@@ -236,8 +236,7 @@ func (p *poller) read(peer *peer) (n int, more bool, err error) {
 	return n, n == asked, err
 }
 
-// again makes of a call that is interrupted or would block what it means: try
-// again, and -1.
+// again repeats a call that is interrupted, and returns -1 for a call that would block.
 func again(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
@@ -253,7 +252,7 @@ func again(call func() (int, error)) (int, error) {
 	}
 }
 
-// piece puts the first buffers of bufs, at most most bytes of them, into to.
+// piece puts the first buffers of bufs into to, at most as many bytes as the constant most.
 func piece(bufs [][]byte, to *[pieces][]byte) (some [][]byte, n int) {
 	k := 0
 	for k < len(bufs) && k < pieces && n < most {
@@ -288,8 +287,8 @@ func readSome(fd int, bufs [][]byte) (n, asked int, err error) {
 	return n, asked, err
 }
 
-// wait finds out which sockets are ready; with a timeout of -1 it sleeps until one
-// is, or somebody wakes it up.
+// wait finds out which sockets are ready. With a timeout of -1 it sleeps until one is
+// ready or wake is called.
 func (p *poller) wait(active []*peer, timeout int) error {
 	p.polls, p.who = p.polls[:0], p.who[:0]
 	for i, peer := range active {
@@ -316,7 +315,7 @@ func (p *poller) wait(active []*peer, timeout int) error {
 		return err
 	}
 	for k, i := range p.who {
-		// An error shows in what is tried next.
+		// An error condition shows in the read or write that is tried next.
 		e := p.polls[k].Revents
 		p.ready[i].read = p.ready[i].read || e&^unix.POLLOUT != 0
 		p.ready[i].write = p.ready[i].write || e&^unix.POLLIN != 0
@@ -328,7 +327,7 @@ func (p *poller) wait(active []*peer, timeout int) error {
 	return nil
 }
 
-// wake ends a wait, the next one if there is none.
+// wake ends the wait in progress, or the next one if none is.
 func (p *poller) wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

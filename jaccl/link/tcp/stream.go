@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// streams moves bytes with calls that block, with a goroutine for each direction
-// of each peer, which end with the exchange.
+// streams is a mover that uses calls that block, in a goroutine for each direction of
+// each peer. The goroutines end with the exchange.
 type streams struct {
 	conns []net.Conn // by rank, nil for this one
 	mu    sync.Mutex
@@ -25,7 +25,7 @@ func (s *streams) exchange(ctx context.Context, active []*peer, heads func() err
 	fail := func(err error) {
 		once.Do(func() {
 			first = err
-			s.deadline(time.Unix(1, 0)) // the link is of no use any more
+			s.deadline(time.Unix(1, 0)) // ends all reads and writes: the link can only be closed now
 		})
 	}
 	for _, p := range active {
@@ -90,7 +90,7 @@ func (s *streams) exchange(ctx context.Context, active []*peer, heads func() err
 	return err
 }
 
-// send sends all that a peer is to get, and calls told when its head has left.
+// send sends everything for a peer, and calls told when the head has been sent.
 func (s *streams) send(p *peer, told func()) error {
 	for p.sending() {
 		if p.overhead == 0 {
@@ -130,8 +130,8 @@ func (s *streams) receive(p *peer) error {
 	return nil
 }
 
-// watch makes all reads and writes end with ctx. The function that it returns ends
-// the watch.
+// watch makes all reads and writes end when ctx ends. The caller calls the returned
+// function when they are done.
 func (s *streams) watch(ctx context.Context) func() {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
