@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// batch is requests in flight. It is tested as a whole. Everything that MPI writes
-// to is the batch's own memory, in the heap, where it stays.
+// batch is a list of requests in flight, for MPI_Testsome. MPI writes only to memory that
+// the batch owns and that lies in the heap, where it does not move.
 type batch struct {
 	l      *library
 	mem    []byte // of the handles
@@ -18,12 +18,12 @@ type batch struct {
 	args   [5]uintptr
 }
 
-// request is what a request of MPI's is for. It keeps the memory that MPI uses.
+// request says what a request of MPI is for. It keeps the memory that MPI uses alive.
 type request struct {
 	kind  kind
-	peer  int // of the link
-	i     int // of the exchange's peers
-	bytes int // of a message of data
+	peer  int // the peer's rank in the link
+	i     int // the peer's index in the exchange
+	bytes int // length of a message of data
 	keep  []any
 }
 
@@ -42,8 +42,8 @@ const (
 // done is a request that has ended.
 type done struct {
 	request
-	count int32 // bytes that have come
-	code  int32 // of the error, 0 for none
+	count int32 // bytes received
+	code  int32 // MPI's error code, 0 for none
 }
 
 // add makes room for a request, whose handle MPI is to write to the returned slot.
@@ -60,10 +60,10 @@ func (b *batch) add(r request) unsafe.Pointer {
 	return b.l.slot(b.mem, n)
 }
 
-// drop takes the last request back, which MPI has refused.
+// drop removes the last request, after MPI has refused it.
 func (b *batch) drop() { b.what = b.what[:len(b.what)-1] }
 
-// test gives MPI the time to go on, and appends what has ended to ends.
+// test lets MPI make progress, and appends the requests that have ended to ends.
 func (b *batch) test(ends []done) ([]done, error) {
 	if len(b.what) == 0 {
 		return ends, nil
@@ -115,8 +115,8 @@ func (b *batch) pack() {
 	b.what = b.what[:n]
 }
 
-// cancel asks MPI to give up all requests that match. Receives that nothing has
-// come for end; sends may not.
+// cancel asks MPI to give up all requests that match. Receives for which nothing has
+// come end; sends may not end.
 func (b *batch) cancel(match func(request) bool) {
 	for i, r := range b.what {
 		if match(r) {

@@ -5,32 +5,32 @@
 //
 // # Failures
 //
-// MPI carries data well and failures badly: with most builds a peer that was killed,
-// stopped or cut off is never reported, MPI waits. So nothing here waits inside
-// MPI. An Exchange polls and ends with its context, which the deadline of
-// engine.Connect and its Watch end; a rank that closes its link says so in a message
-// of its own. MPI's own errors are returned, with its text, and abort nothing
-// (MPI_ERRORS_RETURN). With a build of Open MPI 5 started as mpirun --with-ft ulfm
-// they name a dead peer within milliseconds.
+// MPI carries data well and reports failures badly: with most builds a peer that was
+// killed, stopped or cut off is never reported, and MPI waits for ever. So nothing here
+// waits inside MPI. An Exchange polls and ends with its context, which the deadline of
+// engine.Connect and its Watch end; a rank that closes its link says so in a message.
+// MPI's errors are returned, with MPI's text, and abort nothing (MPI_ERRORS_RETURN).
+// With a build of Open MPI 5 started as mpirun --with-ft ulfm they name a dead peer
+// within milliseconds.
 //
-// What MPI still holds after a failed exchange can not be taken back in general. Such
-// buffers are never given to the garbage collector again; their contents are
-// undefined. World.Close calls MPI_Finalize when all ranks come to it and nothing
-// has failed. Otherwise it does not, since MPI_Finalize would wait for the missing
-// for ever: the process is to end, upon which its launcher ends the others.
-// Ending all at once, MPI_Abort, is the launcher's business.
+// Buffers that MPI still holds after a failed exchange cannot be taken back in general.
+// They are kept from the garbage collector for ever; their contents are undefined.
+// World.Close calls MPI_Finalize if all ranks come to it and nothing has failed.
+// Otherwise it does not, since MPI_Finalize would wait for the missing ranks for ever:
+// the process has to end, and then its launcher ends the others. This package does not
+// call MPI_Abort, which ends all processes at once; that is the launcher's task.
 //
 // # Memory
 //
 // Buffers are the caller's own, and lie in Go's heap, which does not move them. UCX
-// keeps what it has registered with an InfiniBand device, and does not learn of
-// memory that Go's runtime gives back to the system: turn that off there with
+// caches which memory it has registered with an InfiniBand device, and does not learn of
+// memory that Go's runtime gives back to the system: turn that cache off there with
 // UCX_RCACHE_ENABLE=n and UCX_IB_REG_METHODS=direct. Shared memory and TCP register
 // nothing.
 //
-// Some MPIs write a message that is longer than its receive past the buffer, and some
-// cut it without a word. So every head says how much follows, and data is received
-// only if that is what is expected.
+// If a message is longer than its receive, some MPIs write past the buffer, and some
+// truncate the message silently. So every head says how many bytes follow, and data is
+// received only if that number is the expected one.
 //
 // # Signals
 //

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// launched returns how many ranks the launcher started, as it says in the environment;
-// nothing if there is none.
+// launched returns how many ranks the launcher started, and the variable of the environment
+// that says so; empty texts if there is no launcher.
 func launched(getenv func(string) string) (variable, size string) {
 	variables := []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}
 	if bySrun(getenv) {
@@ -21,19 +21,19 @@ func launched(getenv func(string) string) (variable, size string) {
 	return "", ""
 }
 
-// bySrun reports whether Slurm's srun has started this process, and no launcher whose
-// daemons srun has started.
+// bySrun reports whether Slurm's srun has started this process directly, rather than the
+// daemons of another launcher.
 func bySrun(getenv func(string) string) bool {
 	return getenv("SLURM_STEP_ID") != "" && getenv("OMPI_COMM_WORLD_SIZE") == "" && getenv("MPI_LOCALNRANKS") == "" // the latter is mpiexec's
 }
 
-// errNoPMIx is about a start at which Open MPI would end the process.
+// errNoPMIx is the error of a start in which Open MPI would end the process.
 var errNoPMIx = errors.New("srun has started this process and tells it nothing by PMIx, by which Open MPI finds the other ranks: " +
 	"start with srun --mpi=pmix (srun --mpi=list says what this Slurm has), or with mpirun; " +
 	"if this Open MPI was built with Slurm's PMI-1 or PMI-2, set OMPI_MCA_pmix=s1 or s2; a process that is to be alone is started without srun")
 
-// startable reports a start of which it is known that MPI_Init would end the process:
-// Open MPI in a step of srun's that has no server of PMIx.
+// startable returns an error if MPI_Init is known to end the process: with Open MPI in a
+// step of srun that has no PMIx server.
 func (l *library) startable(getenv func(string) string) error {
 	if !l.openMPI || !bySrun(getenv) || getenv("PMIX_NAMESPACE") != "" || getenv("OMPI_MCA_pmix") != "" {
 		return nil
@@ -41,8 +41,8 @@ func (l *library) startable(getenv func(string) string) error {
 	return fmt.Errorf("mpi: open: %s (%s): %w", l.name, l.version, errNoPMIx)
 }
 
-// together reports ranks that the launcher started as one job, and that the library
-// did not bring together: each would be alone, and believe that it is all.
+// together returns an error if the launcher started several ranks as one job, but each of
+// them is a job of one rank to the library.
 func (w *World) together(getenv func(string) string) error {
 	variable, size := launched(getenv)
 	n, err := strconv.Atoi(size)

@@ -12,10 +12,10 @@ import (
 	"github.com/gomoe/gomoe/jaccl/job/environ"
 )
 
-// library is an MPI that is loaded.
+// library is a loaded MPI library.
 type library struct {
 	name    string // as it was loaded
-	version string // the first line of what it says of itself
+	version string // the first line of its version text
 	abi
 	fn functions
 }
@@ -29,8 +29,8 @@ type functions struct {
 	createHindexed, typeCommit, typeFree, errorString, version uintptr
 }
 
-// open finds MPI and binds it. Without a name that the user gave, the names tried are
-// those of the MPI whose launcher started this process, then all.
+// open finds MPI and binds it. If the user gave no name, it tries the names of the MPI whose
+// launcher started this process, then all names.
 func open(given string, getenv func(string) string) (*library, error) {
 	names, from := candidates(given, getenv)
 	l := &library{}
@@ -40,7 +40,7 @@ func open(given string, getenv func(string) string) (*library, error) {
 	return l, nil
 }
 
-// candidates returns the file names to try, and says why these.
+// candidates returns the file names to try, and a text that says why.
 func candidates(given string, getenv func(string) string) (names []string, why string) {
 	if given != "" {
 		return []string{given}, "named by Options.Library"

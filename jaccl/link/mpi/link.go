@@ -13,8 +13,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// The kinds of messages, by tag. A receive for one takes no other. Every link of a
-// world has tags of its own, so that the last words of one are not taken for another's.
+// The kinds of messages, by tag. A receive takes messages of one kind only. Every link of
+// a world has tags of its own, so that a late message of one link is not taken for a
+// message of another.
 const (
 	tagHead = iota
 	tagData
@@ -25,11 +26,10 @@ const (
 // maxTag is the largest tag that every MPI has.
 const maxTag = 32767
 
-// headMore is what goes before a head: how many bytes of data follow. A message that
-// is longer than its receive is written over what comes after the buffer by some
-// (Open MPI 4.1 in one host), and cut without a word by others, so that nothing is
-// received before the lengths are compared. Exchanges without heads have theirs from
-// earlier ones.
+// headMore is the length of what goes before a head: how many bytes of data follow. If a
+// message is longer than its receive, some MPIs write past the buffer (Open MPI 4.1 within
+// one host), and others truncate the message silently. So nothing is received before the
+// lengths have been compared. For exchanges without heads, an earlier head gave the length.
 const headMore = 8
 
 // byeBytes is the length of a bye: how many messages its sender has sent, and how
@@ -48,7 +48,7 @@ type transport struct {
 	b       batch
 	ends    []done
 	heads   [][]byte
-	failed  error // the link is of no use any more
+	failed  error // why the link can only be closed; nil while it works
 	closing atomic.Bool
 	closed  bool
 
@@ -200,8 +200,9 @@ func (l *transport) exchange(ctx context.Context, x *link.Exchange) error {
 	}
 }
 
-// begin posts what does not depend on heads: heads, and the data to send; without
-// heads the data to receive too, first, so that it finds its place when it comes.
+// begin posts what does not depend on the peers' heads: the heads and the data to send. If
+// there are no heads, it posts the receives of data first, so that the data finds its
+// buffers when it comes.
 func (l *transport) begin(x *link.Exchange) error {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
@@ -241,7 +242,7 @@ func (l *transport) begin(x *link.Exchange) error {
 	return nil
 }
 
-// judge shows the heads, and posts what they allow.
+// judge calls x.Heads, and then posts the receives of data.
 func (l *transport) judge(x *link.Exchange) error {
 	l.heads = l.heads[:0]
 	for _, r := range x.Peers {
@@ -288,7 +289,8 @@ func (l *transport) expect(x *link.Exchange) error {
 	return nil
 }
 
-// advance gives MPI time and notes what has ended; progress is whether something has.
+// advance lets MPI make progress and notes the requests that have ended. progress reports
+// whether any has.
 func (l *transport) advance(x *link.Exchange) (progress bool, err error) {
 	l.w.mu.Lock()
 	l.ends, err = l.b.test(l.ends[:0])
@@ -304,7 +306,7 @@ func (l *transport) advance(x *link.Exchange) (progress bool, err error) {
 	return len(l.ends) > 0, nil
 }
 
-// note takes account of a request that has ended. x is nil after an exchange.
+// note accounts for a request that has ended. x is nil outside an exchange.
 func (l *transport) note(x *link.Exchange, d done) error {
 	p := &l.peers[d.peer]
 	if d.code != 0 {
@@ -348,8 +350,9 @@ func (l *transport) note(x *link.Exchange, d done) error {
 	return nil
 }
 
-// deserted returns the error about a peer that has closed its link and from which, or
-// to which, something is still to go. What it sent before is still to be received.
+// deserted returns an error if a peer has closed its link and the exchange still has to
+// send to it, or to receive what it never sent. What the peer sent before it closed is
+// still received.
 func (l *transport) deserted(x *link.Exchange) error {
 	for _, r := range x.Peers {
 		p := &l.peers[r]
@@ -367,11 +370,11 @@ func (l *transport) deserted(x *link.Exchange) error {
 	return nil
 }
 
-// giveUp is how long MPI has to take requests back that nothing will come of, and to
-// send a farewell. What it has not taken back then it keeps.
+// giveUp is how long MPI gets to cancel the requests of a failed exchange, and to send a
+// farewell. The memory of requests that are not cancelled by then stays MPI's.
 const giveUp = 100 * time.Millisecond
 
-// abandon takes the exchange's requests back, where MPI can.
+// abandon cancels the exchange's requests, as far as MPI can.
 func (l *transport) abandon() {
 	l.w.mu.Lock()
 	l.b.cancel(func(r request) bool { return r.kind != recvBye })
@@ -390,7 +393,7 @@ func (l *transport) settle(match func(request) bool) {
 			return
 		}
 		if progress, err := l.advance(nil); err != nil {
-			l.failed = err // further ends are of no interest
+			l.failed = err // what else has ended does not matter
 		} else if !progress {
 			l.pauser.pause(true)
 		}
@@ -428,7 +431,8 @@ func (l *transport) Close() error {
 	return err
 }
 
-// farewells receives those that have been sent, and gives up the others.
+// farewells receives the farewells that have been sent, and cancels the receives of the
+// others.
 func (l *transport) farewells() {
 	all := func(request) bool { return true }
 	l.mu.Lock()

@@ -4,13 +4,14 @@ import (
 	"unsafe"
 )
 
-// messageBytes is the most that one message of data carries. A message is what an
-// exchange's account counts, by which a deadline sees that something moves, and its
-// length is to fit into C's int.
+// messageBytes is the most bytes of data that one message carries. An exchange's account
+// counts whole messages, so they must be short enough for a deadline to see progress. The
+// length also has to fit into C's int.
 const messageBytes = 16 << 20
 
-// messages cuts the concatenation of bufs into messages, each of some buffers, or parts
-// of them. Both sides of a pair cut alike, wherever their buffers begin and end.
+// messages cuts the concatenation of bufs into messages, each of which is a list of
+// buffers or parts of buffers. Both sides of a pair cut at the same bytes, wherever their
+// buffers begin and end.
 func messages(bufs [][]byte) [][][]byte {
 	var out [][][]byte
 	var m [][]byte
@@ -31,7 +32,7 @@ func messages(bufs [][]byte) [][][]byte {
 	return out
 }
 
-// postData posts a message. w.mu is held.
+// postData posts a message. The caller holds w.mu.
 func (l *transport) postData(m [][]byte, r request) error {
 	for _, b := range m {
 		r.bytes += len(b)
@@ -48,8 +49,8 @@ func (l *transport) postData(m [][]byte, r request) error {
 	return l.postParts(m, r)
 }
 
-// postParts posts a message that is not in one piece, as one of a type that says where
-// its parts lie: MPI gathers and scatters them, no copy is made here.
+// postParts posts a message that consists of several parts, with an MPI type that has their
+// addresses: MPI gathers and scatters them, so no copy is made here.
 func (l *transport) postParts(m [][]byte, r request) error {
 	lib := l.w.lib
 	lengths, starts := make([]int32, len(m)), make([]uintptr, len(m))

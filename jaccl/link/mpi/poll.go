@@ -20,9 +20,9 @@ type pauser struct {
 // it is called. While a peer has not come, sleeps become longer.
 const sleepMoving = 20 * time.Microsecond
 
-// newPauser uses the C library's functions: Go's own sleeps are rounded up to
-// milliseconds, and its yield does not reach other processes. Ranks may be more than
-// cores.
+// newPauser returns a pauser that uses the C library's functions, because there may be more
+// ranks than cores: Go's sleeps are rounded up to milliseconds, and Go's yield does not let
+// other processes run.
 func newPauser() (pauser, error) {
 	yield, err := dynlib.C("sched_yield")
 	if err != nil {
@@ -36,7 +36,7 @@ func newPauser() (pauser, error) {
 	}), usleep}, err
 }
 
-// pause waits after a poll in vain.
+// pause waits after a poll that found nothing.
 func (p *pauser) pause(moving bool) {
 	if p.Idle() != wait.Sleep {
 		return

@@ -15,12 +15,12 @@ type signals struct {
 // actionBytes is more than struct sigaction has anywhere: glibc's has 152 bytes.
 const actionBytes = 256
 
-// handlers returns what is done at each signal.
+// handlers returns the handler of each signal.
 func handlers() *signals {
 	s := &signals{}
 	var err error
 	if s.sigaction, err = dynlib.C("sigaction"); err != nil {
-		return s // nowhere where MPI can be loaded
+		return s // empty; no system on which MPI can be loaded comes here
 	}
 	for sig := 1; sig < len(s.actions); sig++ {
 		b := words(actionBytes)
@@ -31,8 +31,8 @@ func handlers() *signals {
 	return s
 }
 
-// restore puts the handlers back. Go's runtime depends on its own: it makes panics
-// of faults, and preempts by a signal.
+// restore puts the handlers back. Go's runtime depends on its own handlers: it turns
+// faults into panics, and preempts goroutines by a signal.
 func (s *signals) restore() {
 	for sig, b := range s.actions {
 		if b != nil {

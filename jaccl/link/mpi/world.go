@@ -21,7 +21,7 @@ const DefaultDeadline = 30 * time.Second
 // threadSerialized is MPI_THREAD_SERIALIZED: any thread may call, one at a time.
 const threadSerialized = 2
 
-// maxGather is the most that one rank passes to a gather.
+// maxGather is the most bytes that one rank passes to a gather.
 const maxGather = 2 << 20
 
 // Options say which MPI to use. The zero Options are usable.
@@ -43,15 +43,15 @@ type Options struct {
 type World struct {
 	lib        *library
 	rank, size int
-	comm       handle // a duplicate of MPI_COMM_WORLD, so that nothing else's messages come
+	comm       handle // a duplicate of MPI_COMM_WORLD, which carries no other messages
 	deadline   time.Duration
 	place      *meet.Place
 	pauser     pauser
 
 	mu     sync.Mutex   // held in every call of MPI
-	kept   []any        // what MPI has not given back, for ever
-	links  int          // that were made
-	parted []*transport // that were closed
+	kept   []any        // memory that MPI has not given back, kept for ever
+	links  int          // how many links were made
+	parted []*transport // links that were closed
 	closed bool
 }
 
@@ -62,8 +62,8 @@ var _ link.Site = (*World)(nil)
 // of one rank.
 //
 // The error says what is missing, and how to get it; or that the library is not the
-// one of the launcher, which would leave every rank alone. Signal handlers are those
-// of before.
+// launcher's, so that every rank would be alone. Open leaves the signal handlers as they
+// were before.
 func Open(opts Options) (*World, error) {
 	if opts.Deadline < 0 {
 		return nil, fmt.Errorf("mpi: open: deadline %v, want 0 for %v or more", opts.Deadline, DefaultDeadline)
@@ -123,7 +123,7 @@ func (w *World) start() error {
 	if provided < threadSerialized {
 		return fmt.Errorf("mpi: open: %s (%s) is for one thread only (level %d), want MPI_THREAD_SERIALIZED; use a build with threads", l.name, l.version, provided)
 	}
-	var dup uint64 // either handle fits
+	var dup uint64 // has room for both kinds of handle
 	if err := l.error("MPI_Comm_set_errhandler", call(l.fn.setErrhandler, uintptr(l.world), uintptr(l.errorsReturn))); err != nil {
 		return err
 	}
@@ -165,13 +165,13 @@ func (w *World) Gather(ctx context.Context, key string, mine []byte) ([][]byte, 
 	return w.place.Gather(ctx, key, mine)
 }
 
-// Dial implements link.Site. The connections are TCP's, for what watches the ranks
-// beside MPI.
+// Dial implements link.Site. The connections are TCP connections, for a watch, say; MPI
+// does not use them.
 func (w *World) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	return w.place.Dial(ctx, purpose)
 }
 
-// gather is what Gather is made of: all ranks' lengths, then all ranks' bytes.
+// gather runs Gather's two steps: all ranks' lengths, then all ranks' bytes.
 func (w *World) gather(ctx context.Context, _ string, mine []byte) ([][]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.deadline, fmt.Errorf("mpi: not all ranks have come within %v", w.deadline))
 	defer cancel()
@@ -226,7 +226,7 @@ func (w *World) gather(ctx context.Context, _ string, mine []byte) ([][]byte, er
 	return parts, nil
 }
 
-// usable says why MPI is not to be used any more.
+// usable returns why MPI must not be used any more, nil if it may.
 func (w *World) usable() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -246,8 +246,8 @@ func (w *World) keep(b *batch) {
 	w.mu.Unlock()
 }
 
-// part takes a link that is closed. The farewells of its peers may still come: MPI is
-// to have received all that was sent before it ends.
+// part notes a link that has been closed. The farewells of its peers may still come, and
+// MPI has to receive all messages before it is finalized.
 func (w *World) part(l *transport) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -260,10 +260,10 @@ func (w *World) part(l *transport) {
 	w.parted = append(w.parted, l)
 }
 
-// Close ends MPI in this process, when all ranks have come to Close. If not all come
-// within the deadline, or MPI still has to do with an exchange that failed, it leaves
-// MPI as it is and returns an error that says so: the process is to end then, and its
-// launcher ends the others. Links are to be closed before. It may be called twice.
+// Close ends MPI in this process when all ranks have called Close. If not all ranks call it
+// within the deadline, or MPI still holds requests of a failed exchange, it leaves MPI as
+// it is and returns an error that says so; the process has to end then, and its launcher
+// ends the others. Links are closed before the World. Close may be called twice.
 func (w *World) Close() error {
 	w.mu.Lock()
 	closed := w.closed

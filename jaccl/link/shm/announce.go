@@ -10,21 +10,21 @@ import (
 	"path/filepath"
 )
 
-// announcement is what a rank tells the others of its segment.
+// announcement is what a rank tells the others about its own segment.
 type announcement struct {
-	Error string `json:"error,omitempty"` // it has none
+	Error string `json:"error,omitempty"` // why the rank has no segment
 	Pid   int    `json:"pid"`
 	Start uint64 `json:"start"`          // when the process started
 	FD    int    `json:"fd"`             // of memory without a name, in that process
 	Path  string `json:"path,omitempty"` // of a file
 	Size  int64  `json:"size"`
 	Ring  int    `json:"ring"`
-	Nonce []byte `json:"nonce"` // the segment begins with it
+	Nonce []byte `json:"nonce"` // the first bytes of the segment
 }
 
-// verdict is what a rank tells the others of theirs.
+// verdict is what a rank tells the others about their segments.
 type verdict struct {
-	Error string `json:"error,omitempty"` // it can not use them
+	Error string `json:"error,omitempty"` // why the rank cannot use them
 }
 
 func encode(v any) []byte {
@@ -35,7 +35,7 @@ func encode(v any) []byte {
 	return b
 }
 
-// parse reads one JSON object into v and wants nothing else in b.
+// parse reads one JSON object into v. Anything else in b is an error.
 func parse(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -48,7 +48,8 @@ func parse(b []byte, v any) error {
 	return nil
 }
 
-// parseAnnouncement checks what can be checked without looking at the segment.
+// parseAnnouncement reads an announcement and checks all that can be checked without the
+// segment.
 func parseAnnouncement(b []byte) (announcement, error) {
 	var a announcement
 	if err := parse(b, &a); err != nil {

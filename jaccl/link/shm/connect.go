@@ -20,32 +20,32 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// most is how much address space the segments of all ranks take in a process: half
-// of what processes have where they have least.
+// most is the most address space that the segments of all ranks take in a process: half
+// of the smallest address space among the supported systems.
 const most = 1 << 46
 
-// transport is a link.Shared.
+// transport implements link.Shared.
 type transport struct {
 	rank    int
-	peers   []*peer // by rank; this one's has a host only
+	peers   []*peer // by rank; that of this rank has only a host
 	own     *segment
 	fd      int    // of own, -1 when it is closed
 	path    string // of own, "" if it has no name
-	removed bool   // path
+	removed bool   // path has been removed
 	table   *crc32.Table
 
-	mu      sync.Mutex // an exchange
+	mu      sync.Mutex // held by an exchange
 	pace    wait.Waiter
 	broken  bool // an exchange has failed
 	places  []byte
 	headsOf [][]byte
 
-	giving sync.Mutex // memory out
+	giving sync.Mutex // held while memory is given out; guards what follows
 	used   int64      // bytes of the arena
-	free   []region   // of leases that have ended
+	free   []region   // the regions of leases that have ended
 	leases atomic.Pointer[[]lease]
 
-	mapped  sync.RWMutex // own and peers' segments are mapped while it is held
+	mapped  sync.RWMutex // while it is held, own and the peers' segments stay mapped
 	closing atomic.Bool
 }
 
@@ -54,7 +54,7 @@ type peer struct {
 	host    string
 	life    life
 	segment *segment
-	seq     uint64 // exchanges with it
+	seq     uint64 // number of exchanges with the peer
 	out     sender
 	in      receiver
 	// readByPeer is how many bytes of this rank's arena the peer has read.
@@ -64,7 +64,7 @@ type peer struct {
 var _ link.Shared = (*transport)(nil)
 
 // Connect returns the link of this rank, a link.Shared, in a job whose ranks are
-// all on one machine. Every rank calls it. It blocks until all have.
+// all on one machine. Every rank calls it; it blocks until all have called it.
 func Connect(ctx context.Context, site link.Site, o Options) (link.Link, error) {
 	var away []string
 	for rank := range site.Size() {
@@ -98,7 +98,7 @@ func (l *transport) connect(ctx context.Context, site link.Site, o Options) erro
 	if len(all) != len(l.peers) {
 		return fmt.Errorf("%d announcements of %d ranks", len(all), len(l.peers))
 	}
-	// Every rank hears of everything that is wrong with any, and none goes on.
+	// Every rank hears what is wrong on any rank; if anything is, all return an error.
 	var v verdict
 	var wrong []error
 	for rank, b := range all {
@@ -116,7 +116,7 @@ func (l *transport) connect(ctx context.Context, site link.Site, o Options) erro
 	if all, err = site.Gather(ctx, "shm mapped", encode(v)); err != nil {
 		return errors.Join(append(wrong, err)...)
 	}
-	if err := l.remove(); err != nil { // all have mapped it or will not
+	if err := l.remove(); err != nil { // nobody opens the file any more
 		wrong = append(wrong, err)
 	}
 	for rank, b := range all {
@@ -131,7 +131,7 @@ func (l *transport) about(rank int, err error) error {
 	return fmt.Errorf("rank %d on %s %w", rank, l.peers[rank].host, err)
 }
 
-// open makes the own segment.
+// open makes this rank's segment.
 func (l *transport) open(o Options) (announcement, error) {
 	n := len(l.peers)
 	me, err := self()
@@ -225,8 +225,8 @@ func ringFor(n int) int {
 	return ring
 }
 
-// reserveFor is the size of an arena: what was asked for, or the machine's memory,
-// so far as addresses go round. It is a whole number of pages.
+// reserveFor returns the size of an arena, a whole number of pages: what was asked for,
+// or else the machine's memory, or less if there are not enough addresses.
 func reserveFor(asked int64, ranks int, control int64) (int64, error) {
 	limit, err := sizeLimit()
 	if err != nil {
@@ -246,7 +246,7 @@ func reserveFor(asked int64, ranks int, control int64) (int64, error) {
 	return n / int64(os.Getpagesize()) * int64(os.Getpagesize()), nil
 }
 
-// remove removes the name of the own segment.
+// remove removes the file name of this rank's segment, if it has one.
 func (l *transport) remove() error {
 	if l.path == "" || l.removed {
 		return nil
@@ -259,9 +259,10 @@ func (l *transport) Rank() int         { return l.rank }
 func (l *transport) Size() int         { return len(l.peers) }
 func (l *transport) Transport() string { return "shm" }
 
-// Close implements link.Link. What Alloc and View have returned is gone with it.
+// Close implements link.Link. Memory from Alloc and View is not valid any more; leases
+// are.
 func (l *transport) Close() error {
-	// An exchange in progress sees that, awake or not, and lets go of mu.
+	// An exchange in progress sees closing, even if it sleeps, and releases mu.
 	l.closing.Store(true)
 	l.mapped.RLock()
 	if l.own != nil && l.own.mem != nil {

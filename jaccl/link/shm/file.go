@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prefix begins the names of files that hold segments. Then come the process, when
-// it started, and what nobody can guess.
+// prefix begins the names of files that hold segments. After it a name has the process's
+// number, its start time, and random digits.
 const prefix = "gomoe-shm-"
 
-// createFile makes a new file, which nobody else can open before they are told of
-// it, and removes what dead processes of this user have left in dir.
+// createFile makes a new file, which nobody can open without being told its name, and
+// removes the files that dead processes of this user have left in dir.
 func createFile(dir string, me life, size int64) (fd int, path string, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return -1, "", err
@@ -46,7 +46,7 @@ func fileName(l life) string {
 	return fmt.Sprintf("%s%d-%d-%s", prefix, l.pid, l.start, hex.EncodeToString(secret[:]))
 }
 
-// openFile opens a peer's file, which is to be this user's.
+// openFile opens a peer's file. It is an error if the file is not this user's.
 func openFile(path string) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -90,7 +90,7 @@ func sweepFiles(dir string) error {
 	return nil
 }
 
-// escape makes a pattern that matches dir alone.
+// escape returns a pattern of filepath.Glob that matches dir alone.
 func escape(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
 }
@@ -107,7 +107,7 @@ func ownerOf(name string) (life, bool) {
 	return life{pid, start}, err1 == nil && err2 == nil && pid > 0
 }
 
-// room is how many bytes the file system of fd has left, and its size.
+// room returns how many bytes the file system of fd has left, and its size.
 func room(fd int) (left, size int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {

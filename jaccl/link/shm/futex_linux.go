@@ -16,15 +16,15 @@ const (
 	futexOpWake = 1
 )
 
-// futexWait sleeps until the word is not seen, or somebody wakes it, or d is over.
-// It returns false for the last.
+// futexWait sleeps until the word differs from seen or somebody wakes the sleeper. It
+// returns false if d passes before that.
 func futexWait(word *atomic.Uint32, seen uint32, d time.Duration) bool {
 	ts := unix.NsecToTimespec(int64(d))
 	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(seen), uintptr(unsafe.Pointer(&ts)), 0, 0)
 	return errno != unix.ETIMEDOUT
 }
 
-// futexWake wakes who sleeps on the word.
+// futexWake wakes whoever sleeps on the word.
 func futexWake(word *atomic.Uint32) {
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1<<30, 0, 0, 0)
 }

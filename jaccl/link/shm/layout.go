@@ -27,8 +27,8 @@ const (
 	atNonce  = 0
 	atState  = 128 // uint32: stateOpen or stateClosed
 	atGiven  = 256 // uint64: bytes of the arena that Alloc has given out
-	atBell   = 384 // uint32: what a sleeping rank waits on
-	atAsleep = 512 // uint32: whether somebody has to ring
+	atBell   = 384 // uint32: the futex that a sleeping rank waits on
+	atAsleep = 512 // uint32: whether the rank sleeps, so that peers have to ring the bell
 
 	atWritten = 0   // uint64, the producer's: bytes put into the ring, ever
 	atTaken   = 128 // uint64, the consumer's: bytes taken from it, ever
@@ -40,7 +40,7 @@ const (
 	minRing, maxRing = 4 << 10, 16 << 20
 )
 
-// layout is where things are in the segment of a rank.
+// layout has the offsets of the parts of a rank's segment.
 type layout struct {
 	rank, ranks int
 	ring        int   // bytes of a ring
@@ -64,10 +64,10 @@ func newLayout(rank, ranks, ring int, size int64, page int) (layout, error) {
 
 func up(n, to int64) int64 { return (n + to - 1) / to * to }
 
-// channel is where the indices of the ring to a rank are.
+// channel returns the offset of the indices of the ring to a rank.
 func (l layout) channel(to int) int64 { return headerBytes + channelBytes*int64(to) }
 
-// rings is where the ring to a rank is.
+// rings returns the offset of the ring to a rank.
 func (l layout) rings(to int) int64 {
 	if to > l.rank {
 		to--
@@ -75,7 +75,7 @@ func (l layout) rings(to int) int64 {
 	return l.arena - int64(l.ring)*int64(l.ranks-1-to)
 }
 
-// segment is a rank's shared memory as it is mapped here.
+// segment is a rank's shared memory, mapped into this process.
 type segment struct {
 	layout
 	mem []byte
@@ -94,8 +94,8 @@ func (s *segment) bell() *atomic.Uint32   { return s.word32(atBell) }
 func (s *segment) asleep() *atomic.Uint32 { return s.word32(atAsleep) }
 func (s *segment) given() *atomic.Uint64  { return s.word64(atGiven) }
 
-// wake rings the bell of the segment's rank if that sleeps. Whatever the rank is
-// to find has been stored before.
+// wake rings the bell of the segment's rank if the rank sleeps. The caller has already
+// stored whatever the rank is to find.
 func (s *segment) wake() {
 	if s.asleep().Load() != 0 {
 		s.ringBell()

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lease is a part of the arena that is mapped once more, by itself, so that it
-// outlives the link's mapping of all.
+// lease is a part of the arena. It is mapped a second time, separately, so that it
+// outlives the link's mapping of the whole segment.
 type lease struct {
-	at  int64 // in the arena
+	at  int64 // offset in the arena
 	mem []byte
 }
 
@@ -55,8 +55,8 @@ func (l *transport) Lease(n int) ([]byte, func() error, error) {
 	return mem[:n:n], release, nil
 }
 
-// freed takes a region of that size that is free again, if there is one. Sessions of
-// one program are opened again and again: sizes return.
+// freed takes a free region of exactly that size, if there is one. A program that opens
+// sessions again and again asks for the same sizes.
 func (l *transport) freed(size int64) (at int64, ok bool, err error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
@@ -72,7 +72,7 @@ func (l *transport) freed(size int64) (at int64, ok bool, err error) {
 	return at, true, nil
 }
 
-// again maps a part of the arena once more and remembers that.
+// again maps a part of the arena a second time and notes the lease.
 func (l *transport) again(at, size int64) ([]byte, error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
@@ -103,7 +103,7 @@ func (l *transport) release(r lease) error {
 	return nil
 }
 
-// leased returns where in the arena b lies, if it lies in a lease.
+// leased returns the offset of b in the arena if b lies in a lease; else false.
 func (l *transport) leased(b []byte) (int64, bool) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	for _, r := range *l.leases.Load() {

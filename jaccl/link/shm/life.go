@@ -8,15 +8,14 @@ import (
 	"os"
 )
 
-// life tells a process from a later one with the same number. That a process has ended
-// only ends the exchange that waits for it: which rank the job has lost is for the watch
-// to decide, see package watch.
+// life tells a process from a later one with the same number. The end of a process only
+// ends the exchange that waits for it; package watch decides which rank the job has lost.
 type life struct {
 	pid   int
 	start uint64 // when it started, in the system's unit
 }
 
-// self is this process.
+// self returns the life of this process.
 func self() (life, error) {
 	start, running, err := startOf(os.Getpid())
 	if err == nil && !running {
@@ -28,8 +27,8 @@ func self() (life, error) {
 	return life{os.Getpid(), start}, nil
 }
 
-// check returns an error if the process has ended, whether or not its parent has
-// waited for it.
+// check returns an error if the process has ended, even if its parent has not waited for
+// it yet.
 func (l life) check() error {
 	if l.pid == os.Getpid() {
 		return nil

@@ -10,7 +10,7 @@ import (
 const zombie = 5
 
 // startOf returns when a process started, in microseconds since 1970, and whether
-// it runs. A process that has ended and that nobody has waited for does not.
+// it runs. A process that has ended does not run, even if nobody has waited for it yet.
 func startOf(pid int) (start uint64, running bool, err error) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ESRCH) { // an answer of no length

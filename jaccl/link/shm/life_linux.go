@@ -12,8 +12,8 @@ import (
 )
 
 // startOf returns when a process started, in clock ticks since the machine did,
-// and whether it runs. A process that has ended and that nobody has waited for
-// does not. Source: proc_pid_stat(5), fields 3 and 22.
+// and whether it runs. A process that has ended does not run, even if nobody has
+// waited for it yet. Source: proc_pid_stat(5), fields 3 and 22.
 func startOf(pid int) (start uint64, running bool, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
@@ -22,7 +22,7 @@ func startOf(pid int) (start uint64, running bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	// The name of the program is in parentheses and may contain some.
+	// The program's name stands in parentheses and may itself contain parentheses.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 {
 		return 0, false, fmt.Errorf("/proc/%d/stat has %d fields after the name, want 20", pid, len(fields))

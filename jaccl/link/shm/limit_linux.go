@@ -29,8 +29,8 @@ func sizeLimit() (int64, error) {
 	return int64(min(r.Cur, 1<<62)), nil
 }
 
-// available is how many bytes of memory can still be taken, and by whose word. The
-// kernel grants more, and ends processes later.
+// available returns how many bytes of memory can still be taken, and what says so. The
+// kernel would grant more than that, and kill processes later.
 func available() (int64, string) {
 	left, whose := int64(1<<62), ""
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -60,8 +60,9 @@ func available() (int64, string) {
 	return left, whose
 }
 
-// groupLeft is how many bytes a control group may still take, false without limit.
-// Pages of files can be dropped, but those of shared memory.
+// groupLeft returns how many bytes a control group may still take; false if it has no
+// limit. Pages of the file cache count as free, since the kernel can drop them, except
+// those of shared memory.
 func groupLeft(dir string) (int64, bool) {
 	read := func(name string) string {
 		b, err := os.ReadFile(path.Join(dir, name))
@@ -82,7 +83,7 @@ func groupLeft(dir string) (int64, bool) {
 	return limit - used + max(stat["file"]-stat["shmem"], 0), true
 }
 
-// numbers reads lines of a name and a number.
+// numbers parses lines that consist of a name and a number.
 func numbers(s string) map[string]int64 {
 	out := map[string]int64{}
 	for line := range strings.Lines(s) {
@@ -97,7 +98,7 @@ func numbers(s string) map[string]int64 {
 	return out
 }
 
-// excess returns why n bytes more can not be taken, nil if they can.
+// excess returns why n more bytes cannot be taken, nil if they can.
 func excess(n int64) error {
 	if left, whose := available(); n > left {
 		return fmt.Errorf("%s has %d bytes of memory left", whose, left)

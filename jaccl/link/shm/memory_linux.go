@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals keep a segment's size as it is, for good: memory that a peer has mapped
-// can not be cut off under it.
+// seals fix a segment's size for good, so that the memory that a peer has mapped cannot
+// be truncated.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// step is how much memory is asked for at once: a signal makes the kernel undo what
-// one call has done.
+// step is how much memory one system call asks for: if a signal interrupts the call, the
+// kernel undoes the whole call.
 const step = 64 << 20
 
-// create makes a segment of a size, none of which takes memory yet. Without a
-// folder it has no name: it ends with the last process that has it, and peers open
-// it as a descriptor of this process.
+// create makes a segment of the given size, which takes no memory yet. If dir is empty,
+// the segment has no name: it goes away with the last process that has it open, and
+// peers open it as a descriptor of this process.
 func create(dir string, me life, size int64) (fd int, path string, err error) {
 	if dir != "" {
 		return createFile(dir, me, size)
@@ -56,8 +56,8 @@ func open(a announcement) (int, error) {
 	return fd, nil
 }
 
-// commit takes memory for n bytes of a segment from at on: writing there later can
-// not fail.
+// commit takes memory from the system for n bytes of a segment at offset at, so that
+// later writes there cannot fail.
 func commit(fd int, at, n int64) error {
 	for done := int64(0); done < n; {
 		err := unix.Fallocate(fd, 0, at+done, min(step, n-done))

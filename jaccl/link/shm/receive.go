@@ -20,22 +20,22 @@ const (
 	stageDone
 )
 
-// receiver is the other half of exchanges with a peer: what comes from it.
+// receiver is the receiving half of exchanges with a peer.
 type receiver struct {
 	ring consumer
-	read uint64 // bytes read from the peer's arena, ever
+	read uint64 // bytes read from the peer's arena since the link began
 
 	// Of the exchange in progress.
 	stage  stage
 	seq    uint64
-	buf    []byte // a record and its body, as they come
-	need   int    // how long buf has to become, recordBytes until the record is known
+	buf    []byte // the bytes of a record and its body that have come
+	need   int    // the final length of buf; recordBytes until the record is known
 	record record
-	head   []byte // in buf
+	head   []byte // the peer's head, in buf
 	parts  [][]byte
 	done   int     // bytes of parts[0] that have come
-	places []place // still to be read
-	space  []place // what places is cut from, kept for the next exchange
+	places []place // the places that are still to be read
+	space  []place // the array of places, kept for the next exchange
 }
 
 func (r *receiver) begin(seq uint64, head bool) {
@@ -47,7 +47,7 @@ func (r *receiver) begin(seq uint64, head bool) {
 	}
 }
 
-// expect says where data goes, once all heads have come.
+// expect sets the buffers for the data, once all heads have come.
 func (r *receiver) expect(parts [][]byte) {
 	r.parts, r.done = parts, 0
 	r.buf, r.need = r.buf[:0], recordBytes
@@ -57,15 +57,15 @@ func (r *receiver) expect(parts [][]byte) {
 	}
 }
 
-// skip goes on to the next buffer that has room.
+// skip advances to the next buffer that has room.
 func (r *receiver) skip() {
 	for len(r.parts) > 0 && r.done == len(r.parts[0]) {
 		r.parts, r.done = r.parts[1:], 0
 	}
 }
 
-// step takes what has come, up to chunk bytes of data. It returns whether anything
-// had, and tells x of the head and of bytes of data.
+// step takes what has come, up to chunk bytes of data, and reports whether anything
+// had come. It tells x of the head and of bytes of data.
 func (r *receiver) step(l *transport, from *segment, x *link.Exchange, i, chunk int) (bool, error) {
 	moved := false
 	if r.stage == stageHead || r.stage == stageData {
@@ -102,8 +102,8 @@ func (r *receiver) step(l *transport, from *segment, x *link.Exchange, i, chunk 
 	return r.ring.release() || moved || n > 0, nil
 }
 
-// fill continues buf to a record with its body, and reports whether it is complete
-// and sound.
+// fill reads more of a record and its body into buf, and reports whether they are
+// complete. A wrong checksum is an error.
 func (r *receiver) fill(l *transport) (bool, error) {
 	for len(r.buf) < r.need {
 		have := len(r.buf)
@@ -128,7 +128,7 @@ func (r *receiver) fill(l *transport) (bool, error) {
 	return true, checkSum(r.record, r.buf, l.table)
 }
 
-// open begins with the data that the record announces.
+// open prepares to receive the data that the record announces.
 func (r *receiver) open() error {
 	want := sum(r.parts) - uint64(r.done)
 	if r.record.bytes != want {
@@ -184,6 +184,6 @@ func (r *receiver) fromArena(from *segment) (int, error) {
 	r.done += len(b)
 	r.skip()
 	r.read += uint64(len(b))
-	r.ring.read.Store(r.read) // after the bytes
+	r.ring.read.Store(r.read) // after the bytes have been copied
 	return len(b), nil
 }

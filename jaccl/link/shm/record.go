@@ -17,11 +17,11 @@ import (
 //	4   sum     uint32   CRC-32C of the record, with zero here, and its body
 //	8   seq     uint64   number of the exchange between the two ranks
 //	16  bytes   uint64   of the head, or of the data in all
-//	24  places  uint64   for data that the receiver reads where it lies: how many
+//	24  places  uint64   number of places, for data that the receiver reads in the arena
 //
-// A head's body is the head. The body of kindView is places, 16 bytes each: an
-// offset in the sender's arena, a length. kindData has no body that is summed: its
-// bytes follow.
+// The body of kindHead is the head. The body of kindView is places of 16 bytes each: an
+// offset in the sender's arena and a length. kindData has no body: its bytes follow
+// without a checksum.
 const (
 	recordBytes = 32
 	placeBytes  = 16
@@ -30,7 +30,7 @@ const (
 	kindData = 0x61746164 // data, in the ring
 	kindView = 0x77656976 // data in the sender's arena, at offsets
 
-	// maxPlaces bounds what a peer can make this rank hold before it has agreed.
+	// maxPlaces bounds the memory that a peer can make this rank use.
 	maxPlaces = link.MaxHead / placeBytes
 )
 
@@ -42,10 +42,10 @@ type record struct {
 	places uint64
 }
 
-// place is some of the sender's data, as its receiver finds it.
+// place is a piece of data in the sender's arena: its offset and its length.
 type place struct{ at, n uint64 }
 
-// body is how many summed bytes follow the record.
+// body returns how many bytes with a checksum follow the record.
 func (r record) body() int {
 	switch r.kind {
 	case kindHead:
@@ -66,7 +66,7 @@ func kindName(k uint32) string {
 	return fmt.Sprintf("a record of kind %#x", k)
 }
 
-// newTable is the table of sums: of the polynomial that processors compute.
+// newTable returns the table of the checksum whose polynomial processors compute.
 func newTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // appendRecord appends the record and its body, with its sum.
@@ -82,8 +82,9 @@ func appendRecord(b []byte, r record, body []byte, table *crc32.Table) []byte {
 	return b
 }
 
-// parseRecord returns the record of 32 bytes, of the exchange numbered seq, that
-// is a head or is data. Lengths are within bounds then; the sum is not yet checked.
+// parseRecord parses a record of 32 bytes, which has to belong to the exchange number seq
+// and to be a head or to be data. It checks that lengths are within bounds, and does not
+// check the sum.
 func parseRecord(b []byte, head bool, seq uint64) (record, error) {
 	r := record{
 		kind:   binary.LittleEndian.Uint32(b),
@@ -110,7 +111,8 @@ func parseRecord(b []byte, head bool, seq uint64) (record, error) {
 	return r, nil
 }
 
-// checkSum checks a record, as it came, with its body. It overwrites the sum in b.
+// checkSum checks the sum of b, the received record r with its body. It overwrites the sum
+// in b.
 func checkSum(r record, b []byte, table *crc32.Table) error {
 	clear(b[4:8])
 	if got := crc32.Checksum(b, table); got != r.sum {
@@ -119,8 +121,8 @@ func checkSum(r record, b []byte, table *crc32.Table) error {
 	return nil
 }
 
-// appendPlaces appends the places in a record's body, which have to be of total
-// bytes.
+// appendPlaces appends the places in a record's body. It is an error if they do not have
+// total bytes together.
 func appendPlaces(to []place, body []byte, total uint64) ([]place, error) {
 	left := total
 	for ; len(body) > 0; body = body[placeBytes:] {

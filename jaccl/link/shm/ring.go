@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 )
 
-// A ring carries the bytes of one rank to one other. Indices count bytes since the
-// link began and are never reduced, so that full and empty differ. Each side keeps
-// its own index to itself and stores a copy for the other; what it reads of the
-// other's is checked, since the other may be broken, and a wrong index may cost
-// the link but no access out of bounds.
+// A ring carries bytes from one rank to one other. Indices count bytes since the link
+// began and never wrap, so that full and empty differ. Each side keeps its own index in
+// private memory and stores a copy for the other side. A side checks what it reads of
+// the other's index, since the other side may be broken: a wrong index may break the
+// link but must not cause an access out of bounds.
 
 // producer is the writing end.
 type producer struct {
@@ -19,7 +19,7 @@ type producer struct {
 	buf            []byte
 	at             uint64 // bytes put
 	shown          uint64 // bytes the consumer knows of
-	limit          uint64 // at may come to that before taken is to be looked at
+	limit          uint64 // at may grow to this before taken has to be read again
 }
 
 func newProducer(from *segment, to int) producer {
@@ -34,7 +34,7 @@ func newProducer(from *segment, to int) producer {
 	}
 }
 
-// put copies as much of b as there is room for.
+// put copies as much of b into the ring as there is room for, and returns how much.
 func (p *producer) put(b []byte) (int, error) {
 	size := uint64(len(p.buf))
 	if uint64(len(b)) > p.limit-p.at {
@@ -51,7 +51,8 @@ func (p *producer) put(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// show lets the consumer see what has been put, and reports whether that is new.
+// show lets the consumer see all that has been put, and reports whether that is more
+// than before.
 func (p *producer) show() bool {
 	if p.shown == p.at {
 		return false
@@ -82,7 +83,7 @@ func newConsumer(from *segment, to int) consumer {
 	}
 }
 
-// take fills b with as much as has come.
+// take copies bytes that have come into b, and returns how many.
 func (c *consumer) take(b []byte) (int, error) {
 	size := uint64(len(c.buf))
 	if uint64(len(b)) > c.end-c.at {
@@ -99,7 +100,8 @@ func (c *consumer) take(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// release gives the room of what has been taken back, and reports whether that is new.
+// release gives the room of taken bytes back to the producer, and reports whether that is
+// more than before.
 func (c *consumer) release() bool {
 	if c.shown == c.at {
 		return false

@@ -9,14 +9,14 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// sender is one peer's half of exchanges: what goes to it.
+// sender is the sending half of exchanges with a peer.
 type sender struct {
 	ring producer
-	read uint64 // bytes of this rank's arena that the peer was told to read, ever
+	read uint64 // bytes of this rank's arena that the peer was told to read since the link began
 
 	// Of the exchange in progress.
 	front []byte   // records with their bodies, still to be put
-	space []byte   // what front is cut from, kept for the next exchange
+	space []byte   // the array of front, kept for the next exchange
 	parts [][]byte // data still to be put, nil if the peer reads it
 	done  int      // bytes of parts[0] that have been put
 	seen  uint64   // how much of read the peer has read
@@ -43,13 +43,13 @@ func (s *sender) begin(l *transport, seq uint64, head []byte, parts [][]byte) {
 	s.front = s.space
 }
 
-// finished reports whether the peer needs nothing more of the caller's buffers.
+// finished reports whether the peer needs the caller's buffers no longer.
 func (s *sender) finished() bool {
 	return len(s.front) == 0 && len(s.parts) == 0 && s.seen == s.read
 }
 
-// step puts up to chunk bytes and shows them to the peer. It returns whether there
-// was something to do, and reports bytes of data to x.
+// step puts up to chunk bytes into the ring and shows them to the peer. It reports whether
+// there was anything to do, and tells x of bytes of data.
 func (s *sender) step(x *link.Exchange, i int, chunk int) (bool, error) {
 	for len(s.front) > 0 {
 		n, err := s.ring.put(s.front)
@@ -83,8 +83,7 @@ func (s *sender) step(x *link.Exchange, i int, chunk int) (bool, error) {
 	return moved, nil
 }
 
-// account looks at how much the peer, by its own word, has read of what it was
-// given to read.
+// account tells x how much of the data in this rank's arena the peer says it has read.
 func (s *sender) account(x *link.Exchange, i int, read uint64) (bool, error) {
 	if read == s.seen {
 		return false, nil
@@ -97,8 +96,9 @@ func (s *sender) account(x *link.Exchange, i int, read uint64) (bool, error) {
 	return true, nil
 }
 
-// placesOf returns the body of a record of kindView, nil if data has to go through
-// the ring: some is not in the arena, or there is little, or in many places.
+// placesOf returns the body of a record of kindView. It returns nil if the data has to go
+// through the ring: some of it is not in the arena, or it is little data, or in too many
+// places.
 func (l *transport) placesOf(parts [][]byte, total uint64) []byte {
 	if total < viewFrom {
 		return nil

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alloc implements link.Shared. The memory is taken from the system here and now:
-// an error says how much there is, and writing to the bytes never fails. It is
-// never given back before Close.
+// Alloc implements link.Shared. It takes the memory from the system at once: an error
+// says how much there is, and later writes to the bytes never fail. The memory is not
+// given back before Close.
 func (l *transport) Alloc(n int) ([]byte, error) {
 	l.giving.Lock()
 	defer l.giving.Unlock()
@@ -25,7 +25,7 @@ func (l *transport) Alloc(n int) ([]byte, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("shm: alloc: %d bytes, want none or more", n)
 	}
-	used := l.used // not from the segment, where peers could write
+	used := l.used // not the copy in the segment, which peers could overwrite
 	all := l.own.size - l.own.arena
 	if int64(n) > all-used {
 		return nil, fmt.Errorf("shm: alloc: %d bytes where %d of %d are used; reserve more", n, used, all)
@@ -40,7 +40,7 @@ func (l *transport) Alloc(n int) ([]byte, error) {
 	return l.own.mem[at : at+int64(n) : at+int64(n)], nil
 }
 
-// take commits memory of the own segment.
+// take commits memory of this rank's segment.
 func (l *transport) take(at, n int64) error {
 	if n == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (l *transport) View(peer int, offset int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// view returns bytes of a segment's arena. What the segment's owner says of it is
+// view returns bytes of a segment's arena. What the segment's owner says about the arena is
 // checked against what is mapped here.
 func (s *segment) view(offset int64, n int) ([]byte, error) {
 	all := uint64(s.size - s.arena)

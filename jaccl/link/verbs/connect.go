@@ -11,10 +11,10 @@ import (
 )
 
 // Connect connects the ranks of a job through the devices that face each other. Every
-// rank calls it with an equal matrix, a mesh of at most 8 ranks; of several wires
-// between two ranks the first is used. It blocks until all ranks are connected or one
-// of them has failed, which is an error on each that names the rank and what it
-// lacks. Nothing is left open then.
+// rank calls it with an equal matrix of devices, for a mesh of at most 8 ranks; of several
+// wires between two ranks the first one is used. It blocks until all ranks are connected
+// or one of them has failed. Then every rank returns an error that names the failed rank
+// and what it lacks, and nothing is left open.
 func Connect(ctx context.Context, site link.Site, devices hostfile.Devices, settings rdma.Settings) (link.Link, error) {
 	l := &Link{rank: site.Rank(), size: site.Size(), span: maxSpan, adapters: rdma.Adapters{}}
 	err := l.connect(ctx, site, devices, settings)
@@ -31,7 +31,7 @@ func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Dev
 		return err
 	}
 	if err := l.match(site, all); err != nil {
-		return err // of the same data on every rank, and so on every rank
+		return err // the data is the same on every rank, so that every rank returns it
 	}
 	if _, err := agree(ctx, site, "rdma: queue pairs", l.join(all), nil); err != nil {
 		return err
@@ -40,8 +40,8 @@ func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Dev
 	return err
 }
 
-// agree is an all-gather in which every rank says whether it has failed, and what it
-// offers if not. If one has failed all return an error that names it.
+// agree is an all-gather in which every rank says that it has failed, or what it offers.
+// If one rank has failed, all ranks return an error that names it.
 func agree(ctx context.Context, site link.Site, key string, failed error, offer func() []byte) ([][]byte, error) {
 	mine := []byte{1}
 	switch {
@@ -55,13 +55,13 @@ func agree(ctx context.Context, site link.Site, key string, failed error, offer 
 	all, err := site.Gather(ctx, key, mine)
 	switch {
 	case failed != nil:
-		return nil, failed // it knows more than its text says
+		return nil, failed // the error itself has more than the text that others get
 	case err != nil:
 		return nil, err
 	case len(all) != site.Size():
 		return nil, fmt.Errorf("%d ranks answer, want %d", len(all), site.Size())
 	}
-	offers := make([][]byte, len(all)) // all may be the site's
+	offers := make([][]byte, len(all)) // a new slice, as all may belong to the site
 	var errs []error
 	for i, b := range all {
 		switch {
@@ -109,7 +109,7 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 
 const offerSize = 1 + rdma.DestinationSize
 
-// offers is, for every rank, the kind and address of the queue pair that faces it.
+// offers returns, for every rank, the kind and address of the queue pair that faces it.
 func (l *Link) offers() []byte {
 	b := make([]byte, 0, l.size*offerSize)
 	for _, e := range l.eps {
@@ -122,7 +122,7 @@ func (l *Link) offers() []byte {
 	return b
 }
 
-// match compares what all ranks offer: both ends of a connection are of one kind.
+// match compares what all ranks offer: both ends of a connection have to be of one kind.
 func (l *Link) match(site link.Site, all [][]byte) error {
 	for i, b := range all {
 		if len(b) != l.size*offerSize {

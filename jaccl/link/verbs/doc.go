@@ -2,6 +2,7 @@
 // Connect makes a link.Link of the devices that face each other. What MLX's JACCL sends
 // over the same devices is package mesh.
 //
-// Data goes through buffers of the link, through which other memory is copied, or as it
-// is, from any byte of what Lease has lent. There sessions work.
+// Data that lies in memory of Lease is sent and received there, at any byte, without a
+// copy; sessions work in such memory. Data in other memory is copied through buffers of
+// the link.
 package verbs

@@ -14,23 +14,24 @@ var _ link.Lender = (*Link)(nil)
 // lot is memory that is registered with all devices.
 type lot struct {
 	r       *rdma.Region
-	regions int // that it takes of a device
+	regions int // memory regions that it takes of each device
 }
 
 const (
-	// spareLots is how many ended leases stay registered. What is registered is memory
-	// that the system can not use otherwise.
+	// spareLots is how many ended leases stay registered. The system cannot use registered
+	// memory for anything else.
 	spareLots = 8
-	// maxSpan is how far apart the regions of a lot begin. Each covers as much, and a
-	// message more, so that every message lies within one. Those above 4 GiB are said to
-	// be damaged on Thunderbolt.
+	// maxSpan is the distance, in bytes, between the beginnings of a lot's regions. Each
+	// region is longer by one message, so that every message lies within one region.
+	// Regions above 4 GiB are said to be damaged on Thunderbolt.
 	maxSpan uintptr = 3 << 30
 )
 
 // Lease implements link.Lender. The memory begins at a page and is registered with every
-// device: what lies in it, at whatever byte, is sent and received without a copy. A lease
-// takes a memory region of every device, and another for every further 3 GiB; if one has
-// no more, the error says how many it has. Leases of one size are used again.
+// device: data in it, at any byte, is sent and received without a copy. A lease takes one
+// memory region of every device for each 3 GiB or part of them; if a device has no more
+// regions, the error says how many it has. Ended leases are used again for leases of the
+// same size.
 func (l *Link) Lease(n int) ([]byte, func() error, error) {
 	a, err := l.obtain(n)
 	if err != nil {
@@ -44,7 +45,7 @@ func (l *Link) Lease(n int) ([]byte, func() error, error) {
 	return a.r.B[:n:n], release, nil
 }
 
-// Alloc returns n bytes as Lease does, which are released with the link.
+// Alloc returns n bytes as Lease does. They are released with the link.
 func (l *Link) Alloc(n int) ([]byte, error) {
 	a, err := l.obtain(n)
 	if err != nil {
@@ -67,7 +68,7 @@ func (l *Link) obtain(n int) (*lot, error) {
 	}
 	l.giving.Lock()
 	defer l.giving.Unlock()
-	if err := l.usable(); err != nil { // or something may still be received into what is free
+	if err := l.usable(); err != nil { // after a failure a device may still receive into free lots
 		return nil, err
 	}
 	size := rdma.WholePages(n)
@@ -87,7 +88,7 @@ func (l *Link) obtain(n int) (*lot, error) {
 	}
 }
 
-// register returns a new lot, which every device knows. giving is held.
+// register returns a new lot, registered with every device. The caller holds giving.
 func (l *Link) register(size int) (*lot, error) {
 	a := &lot{regions: int((uintptr(size)-1)/l.span) + 1}
 	if err := l.settings.Fits(l.row, l.regions+a.regions); err != nil {
@@ -105,7 +106,7 @@ func (l *Link) register(size int) (*lot, error) {
 	return a, nil
 }
 
-// drop undoes register, also half of one. giving is held.
+// drop undoes register, also one that failed halfway. The caller holds giving.
 func (l *Link) drop(a *lot) {
 	l.adapters.Forget(a.r)
 	l.regions -= a.regions
@@ -127,9 +128,9 @@ func (l *Link) release(a *lot) {
 	}
 }
 
-// Staged returns how many bytes of data have been copied on their way, to peers and from
-// them, since they did not lie in memory of Lease or Alloc. It waits for an exchange in
-// progress. Heads do not count.
+// Staged returns how many bytes of data, sent and received, have been copied through the
+// link's buffers because they did not lie in memory of Lease or Alloc. Heads do not count.
+// It waits for an exchange in progress.
 func (l *Link) Staged() (sent, received int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

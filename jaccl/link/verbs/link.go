@@ -16,33 +16,33 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// Link is a link.Link over RDMA verbs: a queue pair for every peer. A head goes in a
-// frame of its own, which begins with its length as 4 bytes, little-endian; what does not
-// fit follows in messages of the class of the rest. The data of a peer and direction, or
-// each buffer of it where both sides cut alike, follow in messages of their class, the last
-// of which ends with them: nothing is sent that was not asked for, so that a message may
-// lie anywhere in memory that is registered.
+// Link is a link.Link over RDMA verbs, with a queue pair for every peer. A head begins in a
+// frame of its own, after its length as 4 bytes, little-endian; what does not fit follows
+// in messages of the class that the rest's length selects. The data for a peer then follows
+// in messages of its class: all data together, or buffer by buffer if both sides cut alike.
+// The last message ends where the data ends: no padding is sent, so that a message may lie
+// anywhere in registered memory.
 type Link struct {
 	rank, size int
 	lib        *rdma.Library
 	settings   rdma.Settings
 	row        []string         // this rank's device for every peer
 	eps        []*rdma.Endpoint // by rank, nil for this one
-	adapters   rdma.Adapters    // that they are at
+	adapters   rdma.Adapters    // the adapters of the endpoints
 	side       *side
 
 	mu      sync.Mutex            // held by an exchange and by Close
-	broken  atomic.Pointer[error] // why the link is of no use any more
+	broken  atomic.Pointer[error] // why the link can only be closed; nil while it works
 	closing atomic.Bool
 	x       exchange
 	pace    wait.Waiter
 
-	giving  sync.Mutex // guards what follows; with mu, that is taken first
+	giving  sync.Mutex // guards what follows; a caller that needs mu, too, takes mu first
 	closed  bool
 	span    uintptr // see maxSpan
-	arenas  []*lot  // that are released with the link
-	free    []*lot  // of leases that have ended, the longest ago first
-	regions int     // that lots take of every device
+	arenas  []*lot  // lots of Alloc, which are released with the link
+	free    []*lot  // lots of ended leases, the one that ended first in front
+	regions int     // memory regions that all lots take of every device
 }
 
 var _ link.Link = (*Link)(nil)
@@ -66,7 +66,7 @@ func (l *Link) Service() rdma.Service {
 	return l.settings.Service
 }
 
-// usable returns why the link is of no use, nil if it is.
+// usable returns why the link cannot be used, nil if it can.
 func (l *Link) usable() error {
 	if l.closing.Load() {
 		return fmt.Errorf("rdma: link of rank %d: %w", l.rank, net.ErrClosed)
@@ -126,7 +126,7 @@ func (l *Link) Close() error {
 		}
 	}
 	l.adapters.Close()
-	for _, a := range slices.Concat(l.arenas, l.free) { // which nothing is received into any more
+	for _, a := range slices.Concat(l.arenas, l.free) { // nothing is received into them any more
 		a.r.Close()
 	}
 	l.arenas, l.free = nil, nil
@@ -141,13 +141,13 @@ type exchange struct {
 	peers   []headState
 	heads   [][]byte
 	missing int  // heads that have not come
-	decided bool // Heads has been called, or there are none
+	decided bool // Heads has been called, or there are no heads
 	out     [2][]byte
 	sendOut [2][][]byte
 	first   []byte // this rank's first frame
 }
 
-// headState is what has come of a peer's head.
+// headState is the part of a peer's head that has been received.
 type headState struct {
 	buf   []byte // 4 bytes of length and the head, in whole frames
 	size  int    // of the head; -1 before it is known
@@ -161,7 +161,7 @@ const lengthSize = 4
 // headFrames are the most frames that a head takes.
 const headFrames = link.MaxHead / rdma.Frame
 
-// begin makes the flows that are known before any head has come.
+// begin makes the flows that can be made before any head has come.
 func (s *exchange) begin(l *Link, x *link.Exchange) error {
 	bad := func(format string, a ...any) error { return fmt.Errorf("rdma: exchange: "+format, a...) }
 	if len(x.Head) > link.MaxHead {
@@ -216,7 +216,7 @@ func (s *exchange) Moved(i, sent, received int) {
 	}
 }
 
-// step looks at the heads that have come, and when all have, lets the data come.
+// Step looks at the heads that have come. When all have come, it starts to receive data.
 func (s *exchange) Step() (bool, error) {
 	if !s.decided {
 		if s.x.Head != nil {
@@ -251,8 +251,9 @@ func (s *exchange) Step() (bool, error) {
 	return true, nil
 }
 
-// told reports whether this rank's head has left. Peers get it then even if Heads
-// refuses theirs, and come to the same verdict; they have come, so that it does leave.
+// told reports whether this rank's head has been sent. An exchange waits for that even if
+// Heads refuses the peers' heads, so that the peers come to the same verdict. The wait
+// ends, because the peers take part in the exchange.
 func (s *exchange) told() bool {
 	for _, e := range s.eps {
 		if !e.Sending.Left(rdma.Head) {

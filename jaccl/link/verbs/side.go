@@ -10,10 +10,10 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link"
 )
 
-// side watches a connection to every peer, on which nothing is sent: its end is the
-// peer's. Queue pairs do not tell, and a link is made, and has to end its exchanges,
-// before there is a watch and without one. What it finds only ends the exchange: which
-// rank the job has lost is for the watch to decide, see package watch.
+// side watches one connection to every peer, on which nothing is sent: when the connection
+// ends, the peer has ended. Queue pairs do not report the end of a peer, and a link has to
+// end its exchanges even if there is no watch yet or none at all. What side finds only ends
+// the exchange; package watch decides which rank the job has lost.
 type side struct {
 	conns []net.Conn
 	ends  []atomic.Pointer[error]
@@ -44,7 +44,7 @@ func newSide(ctx context.Context, site link.Site) (*side, error) {
 	return s, nil
 }
 
-// gone returns why a peer is no more, nil if it is.
+// gone returns how the connection to a peer has ended, nil if it has not.
 func (s *side) gone(peer int) error {
 	if err := s.ends[peer].Load(); err != nil {
 		return *err
