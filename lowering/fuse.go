@@ -20,10 +20,11 @@ import (
 // the earlier one's arguments for longer does not raise the most memory that
 // temporaries take at once.
 //
-// A fused instruction reads and writes no more than `most` buffers, if that is not 0.
-func (p *Plan) fuse(chunk, most int) {
-	f := &fuser{Plan: p, chunk: chunk, most: most}
-	f.spread()
+// For a Chainer, parts join only if the target can run all of them or none of them. For a
+// Binder, a fused instruction reads and writes at most MostBuffers buffers.
+func (p *Plan) fuse(chunk int, t Target) {
+	f := &fuser{Plan: p, chunk: chunk, most: mostBuffers(t)}
+	f.spread(p.foreignTo(t))
 	f.index()
 	for i := range f.list {
 		f.grow(i)
@@ -31,17 +32,18 @@ func (p *Plan) fuse(chunk, most int) {
 	f.rebuild()
 }
 
-// class tells which instructions can be joined: their elements, and the rows in
-// use.
+// class tells which instructions can be joined: their elements, the rows in use, and
+// whether a target leaves them to the host.
 type class struct {
 	n, rows      int
 	zones, align int
+	foreign      bool
 }
 
 // unfused is the number of elements in the class of instructions that cannot be fused.
 const unfused = -1
 
-// classOf returns the class of an instruction.
+// classOf returns the class of an instruction. It does not set foreign.
 func (p *Plan) classOf(in *Instr) class {
 	if !in.Flat || len(in.Out) == 0 {
 		return class{n: unfused}
@@ -80,8 +82,10 @@ func repetition(in *Instr) bool {
 }
 
 // spread puts a copy of every repetition in front of each elementwise
-// instruction that reads it, with which it will be fused.
-func (f *fuser) spread() {
+// instruction that reads it, with which it will be fused. The copy is foreign if its
+// reader is foreign. There is no copy of a foreign repetition for a reader that the
+// target runs: the chain of this reader would go to the host with the copy.
+func (f *fuser) spread(foreign []bool) {
 	readers := make([][]int, len(f.Bufs))
 	classes := make([]class, len(f.Instrs))
 	for i := range f.Instrs {
@@ -100,7 +104,7 @@ func (f *fuser) spread() {
 		}
 		others := false
 		for _, k := range readers[in.Out[0]] {
-			if classes[k] != classes[i] || repetition(&f.Instrs[k]) {
+			if classes[k] != classes[i] || repetition(&f.Instrs[k]) || foreign[i] && !foreign[k] {
 				others = true
 				continue
 			}
@@ -117,6 +121,9 @@ func (f *fuser) spread() {
 	}
 	for i, in := range f.Instrs {
 		f.list = append(f.list, before[i]...)
+		for range before[i] {
+			f.foreign = append(f.foreign, foreign[i])
+		}
 		if gone[i] {
 			continue
 		}
@@ -128,7 +135,7 @@ func (f *fuser) spread() {
 				}
 			}
 		}
-		f.list = append(f.list, in)
+		f.list, f.foreign = append(f.list, in), append(f.foreign, foreign[i])
 	}
 }
 

@@ -13,6 +13,7 @@ type fuser struct {
 	chunk   int     // see Options
 	most    int     // the most buffers that an instruction may have; 0 for no limit
 	list    []Instr // the plan's instructions, with repetitions next to their readers
+	foreign []bool  // of each instruction of the list: whether a target leaves it to the host
 	units   []*unit // of each instruction: the unit that it runs in
 	profile *profile
 	peak    int64 // the most bytes that temporaries take at once before the pass
@@ -88,6 +89,7 @@ func (f *fuser) index() {
 	for i := range f.list {
 		in := &f.list[i]
 		u := &unit{parts: []int{i}, at: i, class: f.classOf(in), reads: map[int]reading{}, open: map[int]bool{}}
+		u.class.foreign = f.foreign[i]
 		f.units[i] = u
 		inputs, outputs := f.roots(f.inputs(in)), f.roots(in.Out)
 		for _, r := range inputs {

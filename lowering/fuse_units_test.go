@@ -17,7 +17,11 @@ func TestUnitsAsDefined(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		p := flat(r, 10+r.IntN(60))
 		most := []int{0, 0, 4, 6, 9}[r.IntN(5)]
-		fast, slow := &fuser{Plan: p, most: most}, &plainFuser{Plan: p, most: most}
+		foreign := make([]bool, len(p.Instrs))
+		for i := range foreign {
+			foreign[i] = seed%4 == 0 && r.IntN(8) == 0
+		}
+		fast, slow := &fuser{Plan: p, most: most, foreign: foreign}, &plainFuser{Plan: p, most: most, foreign: foreign}
 		fast.list, slow.list = p.Instrs, p.Instrs
 		fast.index()
 		slow.index()
@@ -96,6 +100,7 @@ type plainFuser struct {
 	*Plan
 	most    int
 	list    []Instr
+	foreign []bool
 	units   []*plainUnit
 	reads   map[int][]int // by root buffer, instructions
 	writes  map[int][]int
@@ -106,6 +111,12 @@ type plainFuser struct {
 type plainUnit struct{ parts []int } // ascending
 
 func (u *plainUnit) at() int { return u.parts[len(u.parts)-1] }
+
+func (f *plainFuser) class(u *plainUnit) class {
+	c := f.classOf(&f.list[u.at()])
+	c.foreign = f.foreign[u.at()]
+	return c
+}
 
 func (f *plainFuser) index() {
 	f.reads, f.writes = map[int][]int{}, map[int][]int{}
@@ -128,7 +139,7 @@ func (f *plainFuser) index() {
 // grow joins u with the units that compute its arguments, as long as there is
 // one with which it may be joined.
 func (f *plainFuser) grow(u *plainUnit) {
-	c := f.classOf(&f.list[u.at()])
+	c := f.class(u)
 	if c.n == unfused {
 		return
 	}
@@ -141,7 +152,7 @@ func (f *plainFuser) grow(u *plainUnit) {
 					continue
 				}
 				v := f.units[w[0]]
-				if f.classOf(&f.list[v.at()]) == c && f.may(v, u) {
+				if f.class(v) == c && f.may(v, u) {
 					f.join(v, u)
 					joined = true
 				}

@@ -40,7 +40,7 @@ func Passes() []Pass {
 			func(p *Plan, o *Options) error { p.keep(o.Donate); return nil },
 			[]Need{{"join", "a joined instruction wants other copies than those that it stands for"}}},
 		{"fuse", "elementwise instructions run one after another on chunks of their arrays", fuses,
-			func(p *Plan, o *Options) error { p.fuse(o.Chunk, mostBuffers(o.Target)); return nil },
+			func(p *Plan, o *Options) error { p.fuse(o.Chunk, o.Target); return nil },
 			[]Need{{"join", "rules look for instructions, which are not seen inside a chain"}}},
 		{"delay", "what an exchange of rows does not need comes behind its start", overlaps,
 			func(p *Plan, _ *Options) error { p.delay(); return nil },

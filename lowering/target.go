@@ -28,6 +28,29 @@ type Binder interface {
 	MostBuffers() int
 }
 
+// Chainer is a target that runs only some of the elementwise instructions. It is asked
+// before they are fused. Instructions for the target and instructions for the host are
+// never fused with each other, so an instruction that the target cannot run does not move
+// a whole chain to the host.
+type Chainer interface {
+	Target
+	// Fusible reports whether the target runs instruction i, which is elementwise, in a
+	// chain, on each of the mesh's ranks. Buffers have no places in memory yet.
+	Fusible(p *Plan, i int) bool
+}
+
+// foreignTo returns of each instruction whether it is elementwise and the target cannot
+// run it in a chain.
+func (p *Plan) foreignTo(t Target) []bool {
+	list := make([]bool, len(p.Instrs))
+	if c, ok := t.(Chainer); ok {
+		for i := range p.Instrs {
+			list[i] = p.classOf(&p.Instrs[i]).n != unfused && !c.Fusible(p, i)
+		}
+	}
+	return list
+}
+
 // mostBuffers returns how many buffers a fused instruction may read and write, 0 for any.
 func mostBuffers(t Target) int {
 	if b, ok := t.(Binder); ok {

@@ -88,3 +88,66 @@ func TestMostBuffers(t *testing.T) {
 		require.Equal(t, want, got, "at most %d buffers:\n%s", most, l)
 	}
 }
+
+// picky runs all but what has names of a list, and chains without these if it is asked.
+type picky struct{ not []string }
+
+func (picky) Name() string { return "picky" }
+
+func (t picky) Serves(p *lowering.Plan, i int) string {
+	in := &p.Instrs[i]
+	parts := in.Chain
+	if len(parts) == 0 {
+		parts = []lowering.Instr{*in}
+	}
+	for k := range parts {
+		if slices.Contains(t.not, parts[k].Name) {
+			return "no " + parts[k].Name
+		}
+	}
+	return ""
+}
+
+// asked is picky before instructions are fused, too.
+type asked struct{ picky }
+
+func (t asked) Fusible(p *lowering.Plan, i int) bool {
+	if p.Instrs[i].Chain != nil {
+		panic("what is fused was made already")
+	}
+	return t.Serves(p, i) == ""
+}
+
+// A chain is cut where the target cannot run an instruction: the two sides of it stay
+// on the target. Instructions of the host are fused with one another. A constant goes to
+// its readers on both sides, but for one that the target cannot make.
+func TestFusible(t *testing.T) {
+	p := trace(t, func(tr *graph.Tracer) []*graph.Value {
+		x, y := tr.Input("x", graph.F32, 8), tr.Input("y", graph.F32, 8)
+		c := tr.Apply(graph.FullOp{Value: 2, DType: graph.F32, Shape: []int{8}})[0]
+		a := toy.Add(toy.Mul(x, y), c)
+		b := toy.Square(toy.Square(toy.Add(a, c)))
+		return []*graph.Value{toy.Mul(toy.Mul(b, y), c)}
+	})
+	names := func(target lowering.Target) (list []string) {
+		l := plan(t, p, toy.Setup{Chunk: 8, Target: target})
+		for i := range l.Instrs {
+			list = append(list, fmt.Sprintf("%v %s %s", l.Instrs[i].On, l.Instrs[i].Name, l.Instrs[i].Why))
+		}
+		return list
+	}
+	const whole = "fused(mul, full, add ×2, square ×2, mul ×2) "
+	for _, c := range []struct {
+		target lowering.Target
+		want   []string
+	}{
+		{picky{}, []string{"true " + whole}},
+		{asked{}, []string{"true " + whole}},
+		{picky{[]string{"square"}}, []string{"false " + whole + "no square"}},
+		{asked{picky{[]string{"square"}}}, []string{"true fused(mul, full, add ×2) ", "false fused(square ×2) no square", "true fused(mul, full, mul) "}},
+		{asked{picky{[]string{"square", "full"}}}, []string{"false full no full", "true fused(mul, add ×2) ", "false fused(square ×2) no square", "true fused(mul ×2) "}},
+		{asked{picky{[]string{"add"}}}, []string{"true mul ", "false fused(full, add ×2) no add", "true fused(square ×2, mul, full, mul) "}},
+	} {
+		require.Equal(t, c.want, names(c.target), "%#v", c.target)
+	}
+}

@@ -116,7 +116,7 @@ func (b BinaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, l))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (BinaryOp) Pointwise() {}
 
 func (b BinaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

@@ -76,7 +76,7 @@ func gathered(g, of *graph.Value) *graph.Value {
 	return graph.Apply1(ReduceSumOp{Axes: axes, Unordered: true}, g)
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (ClampOp) Pointwise() {}
 
 func (ClampOp) Shard(c *sharding.Context) (sharding.Decision, error) {

@@ -52,7 +52,7 @@ func (CompareOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 2, 1, sharding.NotLinear))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (CompareOp) Pointwise() {}
 
 func (c CompareOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

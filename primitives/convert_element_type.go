@@ -68,7 +68,7 @@ func exact(from, to graph.DType) bool {
 	return from.IsFloat() && (from == to || to == graph.F64 || to == graph.F32 && from != graph.F64)
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (ConvertElementTypeOp) Pointwise() {}
 
 func (c ConvertElementTypeOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

@@ -68,14 +68,14 @@ func (p GELUGradOp) second(x *graph.Value) *graph.Value {
 	return Mul(slope, Add(u1, MulScalar(Mul(x, bend), 0.5)))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (GELUOp) Pointwise() {}
 
 func (GELUOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (GELUGradOp) Pointwise() {}
 
 func (GELUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {

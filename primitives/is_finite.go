@@ -30,7 +30,7 @@ func (IsFiniteOp) Infer(in []graph.Type) ([]graph.Type, error) {
 // VJP returns nil: the result is not a float.
 func (IsFiniteOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (IsFiniteOp) Pointwise() {}
 
 func (IsFiniteOp) Shard(c *sharding.Context) (sharding.Decision, error) {

@@ -11,9 +11,10 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// PadOp puts Low copies of a value before its argument, High behind and
-// Interior between any two neighbours, per dimension. A negative Low or High
-// takes elements away, after Interior was put in. No Interior is all 0.
+// PadOp puts, in each dimension, Low copies of a value before its argument, High
+// copies behind it and Interior copies between any two neighbours. A negative Low
+// or High takes elements away, after Interior has been put in. An empty Interior
+// means 0 everywhere.
 type PadOp struct {
 	Low      []int
 	High     []int
@@ -77,8 +78,8 @@ func (p PadOp) interior(d int) int {
 	return p.Interior[d]
 }
 
-// VJP takes x's elements out of the cotangent; the padding gets the sum of the
-// others, which a mask of ones picks.
+// VJP takes the elements of x out of the cotangent. The cotangent of the value is
+// the sum of all other elements, which a mask of ones selects.
 func (p PadOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	x, g := e.In[0], ct[0]
 	zero := zeroOf(g)

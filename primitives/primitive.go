@@ -15,14 +15,14 @@ type primitive interface {
 	lowering.Rule
 }
 
-// flexible is implemented by those whose result can be made in any placement.
+// flexible is implemented by primitives whose result can be made in any placement.
 type flexible interface {
 	primitive
 	sharding.Flexible
 }
 
-// pointwise is implemented by those whose result is constant where their
-// arguments are.
+// pointwise is implemented by primitives whose result is a constant if all arguments
+// are constants.
 type pointwise interface {
 	primitive
 	sharding.Pointwise

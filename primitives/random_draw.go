@@ -16,7 +16,7 @@ import (
 // and on nothing else. So a rank makes its part of the value without the rest,
 // and the numbers do not depend on the mesh.
 
-// isKey reports an argument that is no key.
+// isKey returns an error unless t is the type of a key.
 func isKey(t graph.Type) error {
 	if t.DType != graph.U32 || len(t.Shape) != 1 || t.Shape[0] != 2 {
 		return fmt.Errorf("key %s, want u32[2]; make one with random_seed, or take one row of random_split", t)
@@ -24,8 +24,8 @@ func isKey(t graph.Type) error {
 	return nil
 }
 
-// inferDraw types a primitive that draws a value of type out from a key. ok
-// says which element types it has.
+// inferDraw returns the type of a primitive that draws a value of type out from a
+// key. ok reports whether the primitive can draw an element type.
 func inferDraw(in []graph.Type, out graph.Type, ok func(graph.DType) bool, want string) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
@@ -41,13 +41,13 @@ func inferDraw(in []graph.Type, out graph.Type, ok func(graph.DType) bool, want 
 	return []graph.Type{out}, isKey(in[0])
 }
 
-// shardDraw gives the result whole, from a whole key; uses ask for other
-// placements.
+// shardDraw places key and result whole. Where the result is used in another
+// placement, it is drawn in that placement.
 func shardDraw() (sharding.Decision, error) {
 	return sharding.Decision{In: []sharding.Spec{{}}, Out: []sharding.Spec{{}}}, nil
 }
 
-// shardDrawAs gives every placement but ragged rows.
+// shardDrawAs allows every placement except ragged rows.
 func shardDrawAs(c *sharding.Context, out sharding.Spec) (sharding.Decision, error) {
 	if out.Ragged != nil {
 		return sharding.Decision{}, fmt.Errorf("%s is wanted in expert order, where a row's index among all rows is known only to the run; draw per token before ep_dispatch", c.Eqn.Prim.Name())

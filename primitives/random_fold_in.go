@@ -13,8 +13,8 @@ type RandomFoldInOp struct{}
 
 var _ primitive = RandomFoldInOp{}
 
-// RandomFoldIn returns a key u32[2] that key and data, an integer scalar, make
-// together: another for every layer or step. Of data the low 32 bits count.
+// RandomFoldIn returns a new key u32[2] made from key and data, an integer scalar
+// such as the number of a layer or step. Only the low 32 bits of data matter.
 func RandomFoldIn(key, data *graph.Value) *graph.Value {
 	return graph.Apply1(RandomFoldInOp{}, key, data)
 }

@@ -18,8 +18,8 @@ type RandomNormalOp struct {
 var _ flexible = RandomNormalOp{}
 
 // RandomNormal returns floats of the shape, normally distributed with mean 0
-// and variance 1: jax.random.normal(key, shape, dtype), but for the last bits of
-// a few (see random.Normal).
+// and variance 1: those of jax.random.normal(key, shape, dtype), except for the
+// last bits of a few (see random.Normal).
 func RandomNormal(key *graph.Value, d graph.DType, shape ...int) *graph.Value {
 	return graph.Apply1(RandomNormalOp{d, slices.Clone(shape)}, key)
 }

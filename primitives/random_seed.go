@@ -17,8 +17,8 @@ type RandomSeedOp struct{}
 var _ primitive = RandomSeedOp{}
 
 // RandomKey returns the key u32[2] of a seed, jax.random.key_data(jax.random.key(seed)).
-// A seed of more than 53 bits is a mistake: take it, or the key itself, as an
-// input.
+// A seed of more than 53 bits is a mistake: pass such a seed, or the key, as an
+// input of the program.
 func RandomKey(t *graph.Tracer, seed int64) *graph.Value {
 	graph.Helper()
 	x := float64(seed)

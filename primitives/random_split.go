@@ -14,8 +14,8 @@ type RandomSplitOp struct{ Num int }
 
 var _ flexible = RandomSplitOp{}
 
-// RandomSplit returns n new keys u32[n,2] made of one key, which is not used
-// for anything else then. The first keys do not depend on n.
+// RandomSplit returns n new keys u32[n,2] made from key. Do not use key for
+// anything else afterwards. The first keys do not depend on n.
 func RandomSplit(key *graph.Value, n int) *graph.Value {
 	return graph.Apply1(RandomSplitOp{n}, key)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// inferReduce types a reduction that drops axes.
+// inferReduce returns the type of a reduction that drops axes.
 func inferReduce(in []graph.Type, axes []int) ([]graph.Type, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
@@ -56,9 +56,9 @@ func reduceFactors(t graph.Type, axes []int) sharding.Factors {
 	return f
 }
 
-// placeReduce places a reduction whose lowering brings the ranks' parts of
-// split axes together, so that nothing stays pending. Rows in expert order are
-// not reduced over: the unused ones are zeros and would take part.
+// placeReduce places a reduction whose lowering gathers split axes, so that no sum
+// stays pending. It returns an error for reductions over rows in expert order: rows
+// that are not in use are zeros and would take part.
 func placeReduce(c *sharding.Context, axes []int) (sharding.Decision, error) {
 	f := reduceFactors(c.Type(0), axes)
 	if c.In[0].Ragged != nil {
@@ -79,10 +79,10 @@ func splitOf(b lowering.Buf, axes []int) []int {
 	return slices.DeleteFunc(slices.Clone(axes), func(d int) bool { return len(b.Spec.At(d)) == 0 })
 }
 
-// lowerInOrder lowers a reduction over ascending axes that takes them from the
-// last to the first: it reduces the axes behind the last split one, gathers the
-// split ones, and reduces the rest, so that every mesh does the same
-// arithmetic.
+// lowerInOrder lowers a reduction over ascending axes that reduces them from the
+// last to the first. It reduces the axes behind the last split axis, gathers the
+// split axes, and reduces the rest, so that the arithmetic is the same on every
+// mesh.
 func lowerInOrder(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
 	split := splitOf(in[0], axes)
 	if len(split) == 0 {
@@ -145,7 +145,7 @@ func lowerAnyOrder(e *lowering.Emitter, name string, axes []int, out, in []lower
 	return reduction(e, name, []int{0}, out, []lowering.Buf{got}, kernel)
 }
 
-// reduction emits a kernel that reduceAxes returns for some axes.
+// reduction emits the kernel of a reduction over axes; see reduceAxes.
 func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.Buf, kernel func(axes []int) exec.Kernel) error {
 	shared, t := widenedBytes(in), in[0].Type
 	if shared > 0 {
@@ -163,10 +163,10 @@ func reduction(e *lowering.Emitter, name string, axes []int, out, in []lowering.
 	return e.Emit(lowering.KernelSpec{Name: name, Out: out, In: in, Does: does, Workspace: lowering.Workspace{Shared: shared}, Kernel: kernel(axes)})
 }
 
-// reduceAxes returns the kernel that reduces axes from the last to the first,
-// one at a time by step, which writes x reduced over axis to y. Arrays of bf16
-// and f16 are widened to f32 before the first and rounded once after the last.
-// The result's memory has as many elements as are left, in any shape.
+// reduceAxes returns a kernel that reduces axes one at a time, from the last to the
+// first. step writes x reduced over one axis to y. Arrays of bf16 and f16 are
+// widened to f32 before the first step and rounded once after the last. The result
+// has as many elements as are left, in any shape.
 func reduceAxes(axes []int, step func(a *exec.Args, y, x array.Array, axis int)) exec.Kernel {
 	return func(a *exec.Args) error {
 		x := a.In[0]
@@ -208,8 +208,8 @@ func around(t graph.Type, axis int) (outer, n, inner int) {
 	return outer, t.Shape[axis], inner
 }
 
-// foldFloat reduces the middle one of x's three dimensions: step takes n rows
-// of them to the f64 accumulators, which begin as first.
+// foldFloat reduces the middle one of x's three dimensions. step folds rows into the f64
+// accumulators, which begin as first.
 func foldFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, first float64, step func(acc []float64, rows []T)) {
 	grain := 1 + 2*dear/(1+n*inner)
 	exec.Share(a, outer, grain, folded[T]{y, x, n, inner, first, step, exec.RoomsOf[float64](a, inner)})

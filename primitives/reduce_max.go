@@ -12,9 +12,9 @@ import (
 )
 
 // ReduceExtremeOp is the family of reduce_max and reduce_min: the largest or the
-// smallest element over axes. A NaN wins, 0 is larger than -0, and true than
-// false. Nothing has the maximum -Inf, or the type's smallest integer, and the
-// minimum that is its opposite.
+// smallest element over axes. A NaN wins; 0 is larger than -0, and true is larger
+// than false. Over no elements the maximum is -Inf, or the least value of an
+// integer type, and the minimum is +Inf, or the greatest value of an integer type.
 type ReduceExtremeOp struct {
 	op   string
 	Axes []int
@@ -34,7 +34,7 @@ func ReduceMin(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(ReduceExtremeOp{"min", orAll(x, axes)}, x)
 }
 
-// over returns the same reduction of other axes, as one step of lowering does it.
+// over returns the same reduction over other axes, for one step of the lowering.
 func (r ReduceExtremeOp) over(axes []int) graph.Primitive { return ReduceExtremeOp{r.op, axes} }
 
 func (r ReduceExtremeOp) Name() string { return "reduce_" + r.op }
@@ -102,9 +102,9 @@ func minAxis(a *exec.Args, y, x array.Array, axis int) {
 	}
 }
 
-// foldMax and foldMin leave one NaN for all, so that the order does not show.
-// pickFloat reduces the middle one of x's three dimensions by an extreme of lines,
-// or of two at a time. Every NaN of the result is the same one, whichever came in.
+// pickFloat reduces the middle one of x's three dimensions: with line, which returns
+// the extreme of a line, or with pair, which sets z to the extremes of x and y. All
+// NaNs of the result have the same bits, so that the order does not show.
 func pickFloat[T float](a *exec.Args, y, x []T, outer, n, inner int, line func([]T) T, pair func(z, x, y []T)) {
 	exec.Share(a, outer, 1+4*dear/(1+n*inner), picked[T]{y, x, n, inner, line, pair})
 }

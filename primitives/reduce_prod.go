@@ -12,7 +12,7 @@ import (
 )
 
 // ReduceProdOp multiplies over axes, in the order and with the precision of
-// ReduceSum, so with the same bits on every mesh. Nothing has the product 1.
+// ReduceSum, and so with the same bits on every mesh. The product of no elements is 1.
 type ReduceProdOp struct {
 	Axes []int
 }
@@ -25,7 +25,7 @@ func ReduceProd(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(ReduceProdOp{orAll(x, axes)}, x)
 }
 
-// over returns the same reduction of other axes, as one step of lowering does it.
+// over returns the same reduction over other axes, for one step of the lowering.
 func (ReduceProdOp) over(axes []int) graph.Primitive { return ReduceProdOp{axes} }
 
 func (ReduceProdOp) Name() string { return "reduce_prod" }

@@ -18,9 +18,9 @@ import (
 //
 // The result has the same bits on every mesh: where an axis is split, the axes
 // behind it are summed, the ranks' parts are gathered, and the rest is summed.
-// Unordered gives this up for speed and leaves a pending sum instead;
-// derivatives use it. So do sums over rows in expert order, whose order is the
-// mesh's.
+// Unordered gives this up for speed and leaves a sum pending instead; derivatives
+// use it. Sums over rows in expert order also leave a sum pending, since the order
+// of such rows depends on the mesh.
 type ReduceSumOp struct {
 	Axes      []int
 	Unordered bool
@@ -34,8 +34,8 @@ func ReduceSum(x *graph.Value, axes ...int) *graph.Value {
 	return graph.Apply1(ReduceSumOp{Axes: orAll(x, axes)}, x)
 }
 
-// ReduceSumUnordered returns the sum of all of x, each rank summing its part: the last
-// bits depend on the mesh, and only one number per rank is exchanged.
+// ReduceSumUnordered returns the sum of all elements of x. Each rank sums its part, and
+// only one number per rank is exchanged. The last bits depend on the mesh.
 func ReduceSumUnordered(x *graph.Value) *graph.Value {
 	axes := make([]int, x.Rank())
 	for i := range axes {
@@ -44,7 +44,7 @@ func ReduceSumUnordered(x *graph.Value) *graph.Value {
 	return graph.Apply1(ReduceSumOp{Axes: axes, Unordered: true}, x)
 }
 
-// over returns the same reduction of other axes, as one step of lowering does it.
+// over returns the same reduction over other axes, for one step of the lowering.
 func (r ReduceSumOp) over(axes []int) graph.Primitive { return ReduceSumOp{axes, r.Unordered} }
 
 func (ReduceSumOp) Name() string { return "reduce_sum" }

@@ -26,8 +26,8 @@ type RoPEOp struct {
 
 var _ primitive = RoPEOp{}
 
-// RoPE returns x[B,S,N,D] of a float type with D even, with pair i < D/2 of the
-// token at position s rotated by the angle (s + Offset) · Base^(-2i/D), in f64:
+// RoPE returns x[B,S,N,D], of a float type and with D even, in which pair i < D/2 of
+// the token at position s is rotated by the angle (s + Offset) · Base^(-2i/D), in f64:
 //
 //	y₁ = x₁ cos - x₂ sin,   y₂ = x₂ cos + x₁ sin
 //
@@ -73,15 +73,15 @@ func (p RoPEOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {
 	return e.Emit(lowering.KernelSpec{Name: "rope", Out: out, In: []lowering.Buf{in[0], angles}, Kernel: ofFloat(out[0].Type.DType, ropeKernel[float32](p), ropeKernel[float64](p))})
 }
 
-// ropeKey tells tables of angles apart.
+// ropeKey identifies a table of angles.
 type ropeKey struct {
 	base         float64
 	offset, s, d int
 	seq          string
 }
 
-// angles returns f64[s,2,half]: cosine and sine of pair i at each of the rank's
-// s positions, which all rotations alike of a program share.
+// angles returns f64[s,2,half]: cosine and sine of pair i at each of the rank's s
+// positions. Equal rotations of a program share the table.
 func (p RoPEOp) angles(e *lowering.Emitter, seq []string, s, half int) (lowering.Buf, error) {
 	return e.Memo(ropeKey{p.base(), p.Offset, s, half, fmt.Sprint(seq)}, func() (lowering.Buf, error) {
 		out := e.Temp(graph.T(graph.F64, s, 2, half))

@@ -33,7 +33,7 @@ func (RoundOp) Infer(in []graph.Type) ([]graph.Type, error) {
 // VJP is zero everywhere.
 func (RoundOp) VJP(*graph.Eqn, []*graph.Value) ([]*graph.Value, error) { return nil, nil }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (RoundOp) Pointwise() {}
 
 func (RoundOp) Shard(c *sharding.Context) (sharding.Decision, error) {

@@ -12,8 +12,8 @@ import (
 )
 
 // RouteOp chooses each token's experts and their weights from the router's
-// logits. It computes in f32 whatever the model's type (in f64 for f64), and
-// of equal scores the lower expert id wins.
+// logits. Its results are f32 for every type of logits except f64, for which
+// they are f64. Of equal scores the lower expert id wins.
 type RouteOp struct {
 	TopK int
 	// Score turns logits into scores: "" is softmax over all experts, "sigmoid",
@@ -35,7 +35,7 @@ type RouteOp struct {
 
 var _ primitive = RouteOp{}
 
-// The scores of Router.Score.
+// The values of RouteOp.Score.
 const (
 	SigmoidScore      = "sigmoid"
 	SqrtSoftplusScore = "sqrt_softplus"
@@ -125,7 +125,7 @@ func (r RouteOp) check(experts int) error {
 	return nil
 }
 
-// NaNLogit is the error of a logit that is NaN, the token being counted in the global batch.
+// NaNLogit returns the error for a logit that is NaN. token is its number in the global batch.
 func (RouteOp) NaNLogit(token, expert int) error {
 	return fmt.Errorf("the logit of token %d for expert %d is NaN; no expert can be chosen from it", token, expert)
 }
@@ -137,9 +137,9 @@ func (r RouteOp) scale() float64 {
 	return r.Scale
 }
 
-// VJP holds the chosen experts fixed and differentiates what the router does
-// with their logits, written with simple primitives, so that the derivative
-// has one too.
+// VJP keeps the chosen experts fixed and differentiates what the router computes
+// from the logits. It is written with simple primitives, so that the derivative
+// can be differentiated too.
 func (r RouteOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	logits, ids := e.In[0], e.Out[1]
 	weights, scores := r.smooth(logits, ids, e.Out[0].Type.DType)

@@ -13,7 +13,7 @@ import (
 // scores in f64 stay in the first-level cache.
 const routeAtOnce = 2048
 
-// route is the kernel of Router. first is the number of the rank's first
+// route returns the kernel of RouteOp. first is the number of the rank's first
 // token, for messages. Scores and weights are formed in f64 and rounded once;
 // experts are chosen by the rounded scores.
 func route[T float](r RouteOp, first int) exec.Kernel {

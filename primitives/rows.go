@@ -42,8 +42,8 @@ func sumOfRows(rank, args, results int) sharding.Factors {
 	return f
 }
 
-// parameterOf reports a parameter of rows x[..,D] that is not of x's element
-// type and shape [D].
+// parameterOf returns an error unless param, a parameter of rows x[..,D], has x's
+// element type and shape [D].
 func parameterOf(x, param graph.Type, name string) error {
 	want := graph.T(x.DType, x.Shape[x.Rank()-1])
 	if !param.Equal(want) {
@@ -52,7 +52,7 @@ func parameterOf(x, param graph.Type, name string) error {
 	return nil
 }
 
-// epsilon reports an eps that is negative, infinite or no number.
+// epsilon returns an error if eps is negative, infinite or NaN.
 func epsilon(eps float64) error {
 	if !(eps >= 0) || math.IsInf(eps, 0) {
 		return fmt.Errorf("eps=%v, want a finite number of at least 0, such as eps=1e-06", eps)

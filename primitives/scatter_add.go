@@ -10,8 +10,8 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// ScatterAddOp adds its updates to elements along an axis, chosen by index. It is
-// what gather is the transpose of.
+// ScatterAddOp adds its updates to the elements along an axis that the indices name. Gather
+// is its transpose.
 type ScatterAddOp struct {
 	Axis int
 }
@@ -50,8 +50,8 @@ func (s ScatterAddOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, erro
 	return []*graph.Value{ct[0], nil, Gather(ct[0], e.In[1], s.Axis)}, nil
 }
 
-// Shard wants the axis whole. Each rank adds the updates that it holds, which
-// leaves a sum pending over the axes that split the indices.
+// Shard requires the axis to be whole. Each rank adds the updates that it holds,
+// which leaves a sum pending over the axes that split the indices.
 func (s ScatterAddOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	x, indices, taken := takenFactors(c.Type(0).Rank(), c.Type(1).Rank(), s.Axis)
 	f := sharding.Factors{In: [][]int{x, indices, taken}, Out: [][]int{x}, Sum: indices, RowWise: true}

@@ -12,10 +12,10 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// SelectNOp takes each element from the case that its first argument names.
-// That is bool, for case 0 or 1, or an integer, of which what is below 0 counts
-// as 0 and what is beyond the last case as the last; it has the cases' shape or
-// no dimensions. The cases have one type.
+// SelectNOp takes each element from the case that its first argument names. The
+// first argument is bool, for case 0 or 1, or an integer; integers below 0 name case
+// 0, and integers beyond the last case name the last. It has the shape of the cases
+// or no dimensions. All cases have the same type.
 type SelectNOp struct{}
 
 var _ primitive = SelectNOp{}
@@ -80,7 +80,7 @@ func (SelectNOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return out, nil
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (SelectNOp) Pointwise() {}
 
 // Shard lets a pending sum through where all cases but one are zeros, as they

@@ -19,9 +19,9 @@ type ShardingConstraintOp struct {
 var _ primitive = ShardingConstraintOp{}
 
 // ShardingConstraint returns x, placed so that dimension i is split over the mesh axes
-// that dims[i] names: "dp", "dp.ep" for two of them, the first being the major
-// one, "" for none. Missing entries are whole, so Constrain(x) gathers x on
-// every rank. Axes that a mesh does not have count as axes of size 1.
+// that dims[i] names: "dp", or "dp.ep" for two axes, of which the first is the major
+// one, or "" for none. Dimensions without an entry are whole, so ShardingConstraint(x)
+// gathers x on every rank. Axes that a mesh does not have count as axes of size 1.
 func ShardingConstraint(x *graph.Value, dims ...string) *graph.Value {
 	return graph.Apply1(ShardingConstraintOp{sharding.Split(dims...).String()}, x)
 }

@@ -55,14 +55,14 @@ func siluSecond(x *graph.Value) *graph.Value {
 	return Mul(Mul(s, Sub(one, s)), AddScalar(Mul(x, Sub(one, MulScalar(s, 2))), 2))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (SiLUOp) Pointwise() {}
 
 func (SiLUOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.NotLinear))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (SiLUGradOp) Pointwise() {}
 
 func (SiLUGradOp) Shard(c *sharding.Context) (sharding.Decision, error) {

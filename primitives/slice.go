@@ -10,8 +10,9 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// SliceOp takes a box out of its argument, of every dimension each Strides-th
-// index from StartIndices up to and without LimitIndices. No Strides are all 1.
+// SliceOp takes a box out of its argument: in each dimension every Strides-th index
+// from StartIndices up to, but not including, LimitIndices. An empty Strides means 1
+// everywhere.
 type SliceOp struct {
 	StartIndices []int
 	LimitIndices []int
@@ -87,7 +88,7 @@ func (s SliceOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error) {
 	return []*graph.Value{Pad(ct[0], zeroOf(ct[0]), low, high, interior...)}, nil
 }
 
-// Shard keeps dimensions split of which everything is taken.
+// Shard lets those dimensions be split of which the box has all indices.
 func (s SliceOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	shape := c.Type(0).Shape
 	dims := splitWhere(len(shape), func(d int) bool {

@@ -20,8 +20,8 @@ var (
 )
 
 // Softmax returns exp(x - max) / Σ exp(x - max) along an axis of x[..], a float
-// type; a negative axis counts from the end. An entry -Inf is 0; a line of
-// nothing but -Inf, and one with a NaN or +Inf, is NaN.
+// type; a negative axis counts from the end. An element -Inf gives 0. A line whose
+// elements are all -Inf is NaN, and so is a line with a NaN or +Inf.
 func Softmax(x *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(SoftmaxOp{fromEnd(x, axis)}, x)
 }

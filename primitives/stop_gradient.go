@@ -11,8 +11,8 @@ type StopGradientOp struct{}
 
 var _ pointwise = StopGradientOp{}
 
-// StopGradient returns x as a constant for differentiation: x receives no
-// cotangent from what is made of the result. Nothing is copied.
+// StopGradient returns x, which differentiation treats as a constant: x receives
+// no cotangent through the result. Nothing is copied.
 func StopGradient(x *graph.Value) *graph.Value { return graph.Apply1(StopGradientOp{}, x) }
 
 func (StopGradientOp) Name() string { return "stop_gradient" }
@@ -26,7 +26,7 @@ func (StopGradientOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, sharding.LinearTogether))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (StopGradientOp) Pointwise() {}
 
 func (StopGradientOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

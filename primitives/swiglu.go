@@ -55,7 +55,7 @@ func (SwiGLUGradOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, error)
 	}, nil
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (SwiGLUOp) Pointwise() {}
 
 func (SwiGLUOp) Shard(c *sharding.Context) (sharding.Decision, error) {

@@ -11,16 +11,16 @@ import (
 	"github.com/gomoe/gomoe/sharding"
 )
 
-// TakeAlongAxisOp picks elements along Axis by index, another list of indices for
-// every line. An index outside the axis is an error of the run.
+// TakeAlongAxisOp picks elements along Axis by index. Every line has its own list of
+// indices. An index outside the axis makes the run fail.
 type TakeAlongAxisOp struct {
 	Axis int
 }
 
 var _ primitive = TakeAlongAxisOp{}
 
-// TakeAlongAxis returns x[.., indices[.., j, ..], ..], indices i32 being along
-// axis, and of x's shape except there.
+// TakeAlongAxis returns x[.., indices[.., j, ..], ..]. indices are i32, name places
+// along axis, and have x's shape in all other dimensions.
 func TakeAlongAxis(x, indices *graph.Value, axis int) *graph.Value {
 	return graph.Apply1(TakeAlongAxisOp{axis}, x, indices)
 }
@@ -53,7 +53,7 @@ func (t TakeAlongAxisOp) VJP(e *graph.Eqn, ct []*graph.Value) ([]*graph.Value, e
 	return []*graph.Value{graph.Apply1(AddAlongAxisOp{t.Axis, e.In[0].Dim(t.Axis)}, ct[0], e.In[1]), nil}, nil
 }
 
-// Shard lets the axis be split where the indices are, not where x is.
+// Shard lets the axis of the indices be split, but not that of x.
 func (t TakeAlongAxisOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	index := sharding.Elementwise(c.Type(1), 1, 0, 0).In[0]
 	x := slices.Clone(index)

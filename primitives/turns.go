@@ -5,13 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// turns hands out work on sums, each of which has so many addends. Workers take the addends
-// in order and make them beside each other; then each waits until those before its
-// own have been added, so that a sum is the same bits whoever was first. What a worker
-// waits for has been taken before, by another that does not wait for it.
+// turns hands out work on sums, each of which has `each` addends. Workers take addends in
+// order and compute them in parallel. Then each worker waits until the addends before its
+// own have been added, so that a sum has the same bits whichever worker was first. Workers
+// cannot wait for each other in a circle: a worker waits only for addends that were taken
+// before its own.
 type turns struct {
 	sums, each int
-	take       int // addends that are taken at once, which divides each
+	take       int // how many addends are taken at once; it divides each
 	next       atomic.Int64
 	mu         sync.Mutex
 	moved      sync.Cond
@@ -19,14 +20,14 @@ type turns struct {
 	failed     bool
 }
 
-// start makes the zero turns some of which none is taken; added is zeros.
+// start makes zero turns ready for sums of `each` addends. added has a zero for each sum.
 func (t *turns) start(sums, each int, added []int) {
 	t.sums, t.each, t.take, t.added = sums, each, 1, added
 	t.moved.L = &t.mu
 }
 
-// work calls f with a sum, and the first and the one after the last of some of its
-// addends, until all are taken. If f panics, the others no longer wait.
+// work calls f with a sum and some of its addends, [first, last), until all addends are
+// taken. If f panics, other workers no longer wait.
 func (t *turns) work(f func(sum, first, last int)) {
 	ok := false
 	defer func() {
@@ -47,8 +48,8 @@ func (t *turns) work(f func(sum, first, last int)) {
 	}
 }
 
-// wait blocks until so many addends have been added to a sum. It is false if a worker has
-// panicked, and they may never be.
+// wait blocks until this many addends have been added to a sum. It returns false if a
+// worker has panicked, since they may then never be added.
 func (t *turns) wait(sum, added int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

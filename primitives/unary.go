@@ -95,7 +95,7 @@ func (u UnaryOp) Shard(c *sharding.Context) (sharding.Decision, error) {
 	return c.Place(sharding.Elementwise(c.Type(0), 1, 1, l))
 }
 
-// Pointwise says that the result of constants is one, made wherever it is used.
+// Pointwise says that the result is a constant, in any placement, if the arguments are constants.
 func (UnaryOp) Pointwise() {}
 
 func (u UnaryOp) Lower(e *lowering.Emitter, out, in []lowering.Buf) error {

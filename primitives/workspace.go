@@ -10,7 +10,7 @@ import (
 	"github.com/gomoe/gomoe/lowering"
 )
 
-// What kernels take beside their arguments and results; lowering.Workspace says of whom.
+// The memory that kernels take beside their arguments and results; see lowering.Workspace.
 
 // needFor returns the function for an element type, nil for others than floats.
 func needFor[F any](d graph.DType, bf16, f16, f32, f64 F) (f F) {
@@ -40,16 +40,16 @@ func gemmNeed(d, result graph.DType, m, n, k int, transposed bool) kernel.Need {
 	return f(m, n, k, transposed, false)
 }
 
-// busy is how many of the threads work on n pieces of which grain are worth one.
+// busy returns how many of the threads work on n pieces, of which grain are worth a thread.
 func busy(threads, n, grain int) int { return min(threads, max(n/max(grain, 1), 1)) }
 
-// groupedRows is what a kernel knows of experts' rows before it runs: how many this rank
-// has, if all ranks have as many, and at most of each expert. That is taken for twice the
-// average, which decides whether a product copies its matrix.
+// groupedRows is what is known of experts' rows before a kernel runs. all is the number of
+// rows of this rank if all ranks have equally many. each is the most rows of an expert,
+// assumed to be twice the average; it decides whether a product copies its matrix.
 type groupedRows struct{ all, each int }
 
-// expertsRows returns them for rows of a global type that are local on ranks, each of which
-// has so many experts.
+// expertsRows returns groupedRows for rows with these global and local types on `ranks`
+// ranks, each of which has `experts` experts.
 func expertsRows(global, local graph.Type, experts, ranks int) groupedRows {
 	all := min((global.Shape[0]+ranks-1)/ranks, local.Shape[0])
 	experts = max(experts, 1)

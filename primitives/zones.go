@@ -9,9 +9,8 @@ type zones struct {
 	units  int
 }
 
-// fewest is the least part of an expert's work that is cut off: every piece
-// copies the whole of what it is multiplied with, which takes as long as a dozen
-// rows or so.
+// fewest is the least number of units of an expert's work that are cut off: every piece
+// copies the whole matrix of the expert, which takes as long as about a dozen rows.
 const fewest = 16
 
 // each calls f with pieces of experts' work: the expert, its first row, and the
@@ -50,7 +49,7 @@ func cut(work, units, cost int) int {
 	return at
 }
 
-// roundUp returns the multiple of align from n on; an align of 0 is 1.
+// roundUp returns the least multiple of align that is not less than n. An align of 0 means 1.
 func roundUp(n, align int) int {
 	if align > 1 {
 		return (n + align - 1) / align * align

@@ -98,7 +98,7 @@ func iq2Scale(x []float32) float32 {
 		return 0
 	}
 	best, least := float32(0), math.Inf(1)
-	for _, size := range [...]float32{31, 37, 43, 49, 55, 61, 67, 25, 8} { // sizes of the book that the largest element may be mapped to
+	for _, size := range [...]float32{31, 37, 43, 49, 55, 61, 67, 25, 8} { // the largest of x, in units of the scale
 		s := top / size
 		sgx, sgg, sxx := 0.0, 0.0, 0.0
 		for l := 0; l < 32; l += 8 {

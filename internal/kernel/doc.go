@@ -1,6 +1,7 @@
 // Package kernel chooses the kernels of this process: the numeric loops, in assembly or
-// plain Go, that the packages below it hold and that primitives share. They work on plain
-// slices, and know nothing of graphs or devices, and of arrays the 16-bit formats alone.
+// plain Go, that the packages below it hold and that primitives share. Kernels work on
+// plain slices. They know nothing of graphs or devices; of package array they use only
+// the 16-bit formats.
 //
 // Every loop adds in an order that its comment states, so that a result does not
 // depend on how the work was split; an element of an elementwise result depends on

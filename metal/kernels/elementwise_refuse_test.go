@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,6 +52,23 @@ func TestElementwiseRefused(t *testing.T) {
 	if in := p.plan(t, false).Instrs[0]; in.On || !strings.Contains(in.Why, "takes 33 buffers, want at most 31") {
 		t.Errorf("a sum of 31: the host runs it because %q, want a reason with the number of buffers", in.Why)
 	}
+}
+
+// TestChainCut has what f32 is computed in on the device, before and after a step in f64,
+// although all of it is one chain on the host.
+func TestChainCut(t *testing.T) {
+	p := &program{in: []string{"x f32[8]", "y f32[8]"}}
+	a := p.eq("exp(%s)", p.eq("add(x, y)"))
+	wide := p.eq("sqrt(%s)", p.eq("convert_element_type(%s) dtype=f64", a))
+	z := p.eq("mul(%s, y)", p.eq("neg(%s)", p.eq("convert_element_type(%s) dtype=f32", wide)))
+	p.out = []string{z}
+	var got []string
+	for _, in := range p.plan(t, true).Instrs {
+		got = append(got, fmt.Sprintf("%v %s: %s", in.On, in.Name, in.Why))
+	}
+	require.Equal(t, []string{"true fused(add, exp): ",
+		"false fused(convert_element_type, sqrt, convert_element_type): no elements of f64, only of f32, bf16, f16, i32, u32, u8 and bool",
+		"true fused(neg, mul): "}, got)
 }
 
 // TestFlatShared has equal functions for equal chains, of other sizes and with other

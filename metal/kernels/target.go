@@ -11,8 +11,9 @@ import (
 type Metal struct{}
 
 var (
-	_ lowering.Joiner = Metal{}
-	_ lowering.Binder = Metal{}
+	_ lowering.Joiner  = Metal{}
+	_ lowering.Binder  = Metal{}
+	_ lowering.Chainer = Metal{}
 )
 
 // Name returns "metal".
@@ -38,6 +39,13 @@ func (Metal) Serves(p *lowering.Plan, i int) string {
 // Joins returns the joins of products with weights in blocks and the
 // multiplication of their rows by weights.
 func (Metal) Joins() []lowering.Join { return primitives.DeviceJoins() }
+
+// Fusible reports whether a function can be written for instruction i. The answer is the
+// same for all ranks.
+func (Metal) Fusible(p *lowering.Plan, i int) bool {
+	_, err := flatProgram(Of(p, i, 0))
+	return err == nil
+}
 
 // MostBuffers returns the limit of Metal less two, for a status record and the
 // parameters.

@@ -34,7 +34,7 @@ func choice[T uint8 | uint16 | uint32 | uint64](l *mathLoops, z, yes, no []T, wh
 	}
 }
 
-// firstWord is first for what is no float.
+// firstWord is first for elements that are not floats.
 func firstWord[T any](x []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(x))) }
 
 // Equal, Unequal, Less, AtMost, Greater and AtLeast set z to whether x is that of y;

@@ -82,13 +82,13 @@ const (
 	comparisons
 )
 
-// selected returns those of the kind that is selected.
+// selected returns the loops of the selected kind.
 var selected = sync.OnceValue(func() *mathLoops {
 	k, _ := kernel.Selected() // the error is Selected's to tell
 	return mathOf(k.Vectors())
 })
 
-// mathLoopsOf returns the loops for elements of T: for float64 there are none.
+// mathLoopsOf returns the loops for elements of T, nil for float64.
 func mathLoopsOf[T kernel.Float]() *mathLoops {
 	if unsafe.Sizeof(T(0)) != 4 {
 		return nil

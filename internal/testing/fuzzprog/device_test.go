@@ -46,6 +46,10 @@ func TestDevice(t *testing.T) {
 				require.NoError(t, err)
 			}
 			d := &late.Device{Why: some(seed, 1+int(seed+uint64(k))%4), Beside: raced}
+			if k%3 > 0 { // chains are cut, too
+				toss := some(seed+1, 2)
+				d.Foreign = func(p *lowering.Plan, i int) bool { return toss(p, i) != "" }
+			}
 			cfg.Options = runtime.Options{Device: d}
 			j, err := gomoe.Open(p.Program, cfg)
 			require.NoError(t, err)

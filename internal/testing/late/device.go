@@ -18,6 +18,9 @@ type Device struct {
 	// Why returns why the host has to run instruction i, "" if the device does; nil is
 	// that the device runs all.
 	Why func(p *lowering.Plan, i int) string
+	// Foreign reports whether elementwise instruction i of a plan that is not fused yet is
+	// left to the host; nil leaves no instruction to the host.
+	Foreign func(p *lowering.Plan, i int) bool
 	// Beside runs a segment as soon as it is handed over, on a goroutine of its own, for
 	// the race detector. Otherwise segments run when they are waited for.
 	Beside bool
@@ -49,7 +52,10 @@ type Uses struct {
 // region is memory that the device sees.
 type region struct{ mem []byte }
 
-var _ runtime.Device = (*Device)(nil)
+var (
+	_ runtime.Device   = (*Device)(nil)
+	_ lowering.Chainer = (*Device)(nil)
+)
 
 // Name returns "late".
 func (d *Device) Name() string { return "late" }
@@ -61,6 +67,9 @@ func (d *Device) Serves(p *lowering.Plan, i int) string {
 	}
 	return d.Why(p, i)
 }
+
+// Fusible implements lowering.Chainer.
+func (d *Device) Fusible(p *lowering.Plan, i int) bool { return d.Foreign == nil || !d.Foreign(p, i) }
 
 // Count returns what was done so far.
 func (d *Device) Count() Uses {
