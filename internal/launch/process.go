@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// process is a rank that was started: its first process, or the command that
-// reaches it on another machine.
+// process is a rank that was started: the rank's first process, or the command that
+// reaches the rank on another machine.
 type process struct {
 	place
 	cmd      *exec.Cmd

@@ -30,7 +30,7 @@ func script(p place, env []string, dir string, command []string, grace time.Dura
 	for _, a := range command {
 		fmt.Fprintf(&b, "%s; set -- \"$@\" \"$a\"\n", assign("a", a))
 	}
-	// Tenths of a second, since that is how often it looks whether the rank has ended.
+	// In tenths of a second: the script looks that often whether the rank has ended.
 	tenths := max(int(grace/(100*time.Millisecond)), 1)
 	fmt.Fprintf(&b, `exec 3<&0; trap : TERM HUP INT; `+
 		`(trap "" TERM HUP INT; while IFS= read -r s <&3; do kill -"$s" 0; done; `+

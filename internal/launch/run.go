@@ -50,8 +50,8 @@ type job struct {
 	stopped os.Signal
 }
 
-// settle is how long the other ranks may take to say what the first failure did to
-// them, and to end by themselves, before they are told to end. On a busy machine a rank
+// settle is how long the other ranks get, after the first failure, to print what it did to
+// them and to end by themselves, before they are told to end. On a busy machine a rank
 // needs some hundred milliseconds for that.
 const settle = time.Second
 
@@ -233,7 +233,7 @@ func (j *job) watch(ctx context.Context) {
 				continue
 			}
 			j.stopped = s
-			// Who interrupts by hand can do it again; nobody else can.
+			// A person who interrupts can do so again, but nothing repeats other signals.
 			end(s, s != os.Interrupt)
 		case <-done:
 			done = nil
@@ -245,7 +245,7 @@ func (j *job) watch(ctx context.Context) {
 	}
 }
 
-// living are the ranks that have not ended.
+// living returns the ranks that have not ended.
 func (j *job) living() []*process {
 	return slices.DeleteFunc(slices.Clone(j.ranks), func(p *process) bool {
 		return slices.ContainsFunc(j.ended, func(e ended) bool { return e.process == p })
@@ -278,8 +278,8 @@ func (j *job) report() int {
 	if j.first == nil {
 		return 0
 	}
-	// A rank that was killed takes others with it, which may be noticed before it:
-	// of those that ended before anybody was told to, it was the first.
+	// A killed rank makes other ranks fail, and the launcher may notice these first. So
+	// among the ranks that ended before any was told to end, a killed one counts as first.
 	f := *j.first
 	for _, e := range j.ended {
 		n, _ := endedBy(e.state)

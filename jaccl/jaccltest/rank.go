@@ -15,7 +15,7 @@ import (
 // seed, each in a process of its own, or all in one. It leaves the communicator open
 // and in step with the others.
 //
-// It is for transports whose ranks can not be goroutines of one process, and for jobs
+// It is for transports whose ranks cannot be goroutines of one process, and for jobs
 // on several machines: it needs nothing but the communicator.
 func PlayRank(ctx context.Context, c jaccl.Communicator, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 1))

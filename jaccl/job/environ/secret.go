@@ -79,7 +79,7 @@ func long(s, from string) (string, error) {
 }
 
 // readSecret reads a secret's file. Who else may read it is asked of the file that
-// is open, so that it can not be exchanged in between.
+// is open, so that it cannot be exchanged in between.
 func readSecret(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -42,7 +42,7 @@ func ParseNodes(data []byte) (Nodes, error) {
 	return nodes, nil
 }
 
-// Check says what is wrong with nodes that a ring can not be made of.
+// Check says what is wrong with nodes that a ring cannot be made of.
 func (n Nodes) Check() error {
 	if len(n) == 0 {
 		return fmt.Errorf("hostfile: nodes: no ranks, want at least one")

@@ -20,8 +20,8 @@ type client struct {
 	deadline   time.Duration
 }
 
-// grace is how much longer than the coordinator a rank waits, which knows the
-// ranks that have not come.
+// grace is how much longer a rank waits than the coordinator, whose error is better: the
+// coordinator knows which ranks have not come.
 const grace = 3 * time.Second
 
 func (c *client) gather(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
@@ -47,7 +47,8 @@ func (c *client) gather(ctx context.Context, number uint32, key string, mine []b
 
 func (c *client) exchange(ctx context.Context, number uint32, key string, mine []byte) ([][]byte, error) {
 	defer bound(ctx, c.conn, c.deadline+grace)()
-	// A write error is the coordinator's end, whose last words may be there to read.
+	// A write error means that the coordinator has closed the connection; its last message
+	// may still be readable.
 	sent := frame.Write(c.conn, typeGather, number, frame.Bytes(frame.String(nil, key), mine))
 	_, head, err := read(c.conn, typeResult, number, min(maxResult, c.size*maxGather)+4*c.size)
 	if err != nil {

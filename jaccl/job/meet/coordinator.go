@@ -16,21 +16,21 @@ import (
 // maxResult is the most that all ranks together pass to one Gather.
 const maxResult = 256 << 20
 
-// failure is why a place is broken, in the words that all ranks hear.
+// failure is why a place is broken, in the text that all ranks get.
 type failure struct{ text string }
 
 func (f *failure) Error() string { return f.text }
 
-// coordinator is what rank 0 does for all ranks, itself among them: it gathers.
-// Ranks come to one gather after another, each when it has the result of the last
-// one, so that there is one at a time.
+// coordinator runs on rank 0 and does the gathers of all ranks, including rank 0. A rank
+// begins a gather only when it has the result of the one before, so that there is one
+// gather at a time.
 type coordinator struct {
 	size     int
 	deadline time.Duration
 	turned   func() string // whom the door has turned away
 
 	mu      sync.Mutex
-	members []*member // by rank, nil for who has not joined
+	members []*member // by rank, nil for a rank that has not joined
 	turn    *turn
 	told    int // processes that have been told that there is no job, instead of joining
 	failed  *failure
@@ -93,7 +93,7 @@ func (c *coordinator) name(rank int) string {
 	return fmt.Sprintf("rank %d", rank)
 }
 
-// expire fails a turn that is not complete, and names who has not come to it.
+// expire fails a turn that is not complete, with the ranks that have not come to it.
 func (c *coordinator) expire(t *turn) {
 	c.mu.Lock()
 	if c.turn != t {
@@ -198,7 +198,7 @@ func (c *coordinator) serve(ctx context.Context, m *member) {
 	}
 }
 
-// part notes that a rank is gone. That is a failure once somebody waits for it.
+// part notes that a rank is gone. It becomes a failure once another rank waits for it.
 func (c *coordinator) part(m *member, how string) {
 	c.mu.Lock()
 	m.gone = how
@@ -292,7 +292,7 @@ func (c *coordinator) tell(typ uint8, seq uint32, head []byte) {
 		if m != nil && m.conn != nil {
 			wg.Go(func() {
 				m.conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
-				m.conn.Write(b) // who can not be told is found to be gone by serve
+				m.conn.Write(b) // on an error, serve finds that the rank is gone
 			})
 		}
 	}
@@ -317,8 +317,8 @@ func (c *coordinator) gather(ctx context.Context, number uint32, key string, min
 	}
 }
 
-// linger gives ranks that have not come yet the time to hear why there is no job.
-// Ranks of one launch come within a moment of each other.
+// linger gives ranks that have not connected yet time to hear why there is no job. Ranks
+// that are launched together connect within a moment of each other.
 func (c *coordinator) linger(ctx context.Context) {
 	for range 50 {
 		c.mu.Lock()
@@ -335,8 +335,7 @@ func (c *coordinator) linger(ctx context.Context) {
 	}
 }
 
-// close ends the connections to all ranks, once they can read why if it is a
-// failure. Nothing is served any more.
+// close ends the connections to all ranks. After a failure it first lets them read why.
 func (c *coordinator) close() {
 	c.mu.Lock()
 	c.stop(c.turn)

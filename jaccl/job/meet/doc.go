@@ -11,10 +11,9 @@
 //
 // The secret does not travel. Both sides of a connection give a nonce, and each
 // shows an HMAC-SHA256 over all that was said, with its own role, under the
-// secret. Whoever can not is turned away, which Options.Log hears of, and does not
-// keep the ranks waiting. What is said after that is not encrypted, nor is the
-// data of transports: the network between the ranks is to be one that nobody else
-// writes to.
+// secret. A connection that fails this is turned away, Options.Log is told, and the
+// ranks do not wait for it. What follows is not encrypted, nor is the data of
+// transports: nobody else must be able to write to the network between the ranks.
 //
 // A failure is a failure of the whole Place: the ranks are no longer at the same
 // point of the same program. Every rank gets an error with the same text, which

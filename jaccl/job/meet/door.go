@@ -22,8 +22,7 @@ const (
 	dialing = "dial "
 )
 
-// door is where a rank listens: others come in that have shown that they know the
-// secret.
+// door is a rank's listener. It lets in those that have proved that they know the secret.
 type door struct {
 	ln         net.Listener
 	rank, size int
@@ -83,8 +82,8 @@ func (d *door) accept(ctx context.Context) {
 	}
 }
 
-// enter notes a connection that has shown nothing. The oldest one has to go when
-// there are too many: a rank shows what it knows at once, strangers wait.
+// enter notes a connection that has not proved anything yet. If there are too many of them,
+// the oldest one is closed: ranks prove themselves at once, strangers keep waiting.
 func (d *door) enter(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,8 +106,8 @@ func (d *door) leave(conn net.Conn) {
 	}
 }
 
-// refused tells the log, and remembers who it was for the error of a rank that
-// nobody else has come to.
+// refused logs that a connection was turned away, and notes it for the error of a rank to
+// which nobody else has connected.
 func (d *door) refused(conn net.Conn, err error) {
 	reason := err.Error()
 	switch {
@@ -130,7 +129,7 @@ func (d *door) refused(conn net.Conn, err error) {
 	}
 }
 
-// turned says who was turned away, for the end of an error's text.
+// turned returns a text about who was turned away, for the end of an error's text.
 func (d *door) turned() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,8 +179,8 @@ func (d *door) answer(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// park keeps a connection for the Dial that it belongs to. A rank can be one Dial
-// ahead of this one, which has not heard yet that the last one was complete.
+// park keeps a connection for the Dial that it belongs to. Another rank can be one Dial
+// ahead of this rank, which may not know yet that the last Dial was complete.
 func (d *door) park(conn net.Conn, h *hello) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // the job. It is four short messages.
 const handshakeTime = 5 * time.Second
 
-// refusal is the other side's word that it does not want this connection.
+// refusal is the error when the other side turns this connection away.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return "refused: " + r.text }
@@ -26,8 +26,8 @@ func (r *refusal) Error() string { return "refused: " + r.text }
 // errSecret is a proof that was made with another secret.
 var errSecret = errors.New("its secret is not this job's")
 
-// proof is what one side shows. The roles differ, so that nobody's proof can be
-// sent back to it as one's own.
+// proof returns the proof of one side. The roles of the two sides differ, so that a side's
+// own proof cannot be sent back to it.
 func proof(secret []byte, role string, hello, challenge []byte) []byte {
 	m := hmac.New(sha256.New, secret)
 	m.Write(frame.Bytes(frame.Bytes(frame.String(nil, "gomoe meet "+role), hello), challenge))
@@ -112,9 +112,9 @@ func refuse(conn net.Conn, text string) {
 	}
 }
 
-// hangUp ends the connection so that the other side reads what was written last:
-// unread bytes would make the end a reset, which can overtake it. It waits for the
-// other's end for a moment, and reads little.
+// hangUp closes the connection in a way that lets the other side read what was written
+// last: with unread bytes the close would be a reset, which can overtake the data. So it
+// reads a little and waits a moment for the other side to close.
 func hangUp(conn net.Conn) {
 	if c, ok := conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
 		conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
@@ -142,7 +142,7 @@ func read(conn io.Reader, typ uint8, seq uint32, limit int) (frame.Header, []byt
 	return h, head, nil
 }
 
-// expect is read of a frame of exactly n bytes.
+// expect reads a frame, as read does, whose length has to be n bytes.
 func expect(conn io.Reader, typ uint8, seq uint32, n int) ([]byte, error) {
 	_, b, err := read(conn, typ, seq, n)
 	if err == nil && len(b) != n {
@@ -151,8 +151,8 @@ func expect(conn io.Reader, typ uint8, seq uint32, n int) ([]byte, error) {
 	return b, err
 }
 
-// bound makes what conn does end after d, and when ctx does. The function it
-// returns lifts that.
+// bound makes reads and writes of conn fail after d, and when ctx ends. The returned
+// function lifts that again.
 func bound(ctx context.Context, conn net.Conn, d time.Duration) func() {
 	conn.SetDeadline(time.Now().Add(d))
 	done := make(chan struct{})
@@ -174,7 +174,7 @@ func clip(text string) string {
 	return text[:min(len(text), maxText)]
 }
 
-// printable is a text that somebody else sent, in a form that can not confuse a
+// printable is a text that somebody else sent, in a form that cannot confuse a
 // terminal.
 func printable(b []byte) string {
 	out := make([]rune, 0, len(b))

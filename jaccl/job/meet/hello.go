@@ -24,7 +24,7 @@ const (
 const (
 	nonceSize = 32
 	proofSize = 32
-	// challengeSize is that of a nonce and of the number of the meeting.
+	// challengeSize is the size of a nonce and the number of the meeting.
 	challengeSize = nonceSize + 8
 	maxName       = 256
 	maxKey        = 200 // of Gather and Dial, which is a name with what it is for before it

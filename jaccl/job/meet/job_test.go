@@ -282,7 +282,7 @@ func TestClose(t *testing.T) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
-// A rank that can not reach another says so on all.
+// A rank that cannot reach another says so on all.
 func TestUnreachable(t *testing.T) {
 	opts := options(t, 3)
 	opts[1].Advertise = "127.0.0.77" // where it does not listen

@@ -2,12 +2,11 @@ package meet
 
 import "fmt"
 
-// Meetings are those of one rank, one after another, in one job: who comes to the next
-// one sooner than others must not come to the last, which they have yet to leave. Rank 0
-// numbers them, as it tries to hold them; the other ranks learn the number, and come to
-// no meeting twice. So ranks meet again whatever has become of the last time, on all of
-// them or on some. The zero Meetings are of a rank that was at none. They are for one
-// Join at a time.
+// Meetings counts the meetings of one rank in one job. A rank that is early for the next
+// meeting must not join the last one, which other ranks have yet to leave. Rank 0 numbers
+// the meetings, also those that fail; the other ranks learn the number and join no meeting
+// twice. So ranks can meet again, however the last meeting ended on each of them. The zero
+// Meetings is that of a rank that has joined none. It is for one Join at a time.
 type Meetings struct {
 	last int // that this rank has held, or was welcome at
 }
@@ -20,7 +19,7 @@ func (m *Meetings) begin(rank int) int {
 	return m.last
 }
 
-// past reports a rank that wants to join a meeting at which it was before.
+// past returns an error if a rank wants to join a meeting that it has joined before.
 func past(last, number int) error {
 	if last < number {
 		return nil

@@ -54,7 +54,7 @@ func (p *Place) Host(rank int) string {
 
 // SameHost reports whether a rank runs under the same kernel, in the same name
 // space of processes and with the same file system of shared memory. Where that
-// can not be told, as on Windows, it is true for this rank only.
+// cannot be told, as on Windows, it is true for this rank only.
 func (p *Place) SameHost(rank int) bool {
 	if rank < 0 || rank >= len(p.roster) {
 		return false

@@ -17,9 +17,9 @@ type clock struct {
 	n              int // answers, of which the last window are kept
 }
 
-// sample takes one answer: this rank's time of asking and of the answer, and the
-// peer's times of question and answer, in nanoseconds. It is false for times that
-// can not be.
+// sample takes the times of one question, in nanoseconds: asked and back are this rank's
+// times of the question and of the answer, came and answered the peer's. It returns false
+// if the times are impossible.
 func (c *clock) sample(asked, came, answered, back int64) bool {
 	trip := (back - asked) - (answered - came)
 	if back < asked || answered < came || trip < 0 {

@@ -1,11 +1,11 @@
-// Package watch is a link.Watch over connections of its own, one between every
-// two ranks, on which nothing waits for data.
+// Package watch implements link.Watch over connections of its own, one between every
+// two ranks. They carry no data, so that no message has to wait for data.
 //
 // A rank whose connection ends before it has said that it leaves is lost: its
 // process has ended, whatever the reason, and every other rank sees that at once.
 // A rank that is silent for Options.Silence does not answer: it is stopped, or its
-// machine is cut off. Ranks ask each other for the time a few times a second, which
-// is the heartbeat, and the way by which they know how their clocks differ.
+// machine is cut off. Ranks ask each other for the time a few times a second. That is the
+// heartbeat, and it also tells them how their clocks differ.
 //
 // # Who decides
 //
@@ -22,12 +22,12 @@
 // # Where ranks are
 //
 // A rank whose deadline passes asks all others in which operation they are, so that
-// those that wait themselves are not blamed. Watches answer, whatever the rank is at.
+// ranks that themselves wait are not blamed. The watch answers, whatever its rank does.
 //
 // # Groups that are closed
 //
-// A rank that has closed a group says so to its members, with the number of operations
-// that it has begun there with each: what it still has part in goes on.
+// A rank that has closed a group tells its members, with the number of operations that it
+// has begun there with each of them: operations that it has begun continue.
 //
 // # The first failure
 //

@@ -28,14 +28,14 @@ func (h *parting) told(from int, p link.Parting) {
 	}
 }
 
-// Tell is that of link.Partings.
+// Tell implements link.Partings.
 func (w *Watch) Tell(rank int, p link.Parting) {
 	if rank >= 0 && rank < len(w.peers) && w.peers[rank] != nil {
 		w.peers[rank].send(typePart, encodeParting(p))
 	}
 }
 
-// Hear is that of link.Partings.
+// Hear implements link.Partings.
 func (w *Watch) Hear(f func(from int, p link.Parting)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -121,7 +121,7 @@ func (w *Watch) Host(rank int) string {
 // name is a rank in the texts of notices.
 func (w *Watch) name(rank int) string { return fmt.Sprintf("rank %d (%s)", rank, w.hosts[rank]) }
 
-// Announce is that of link.Watch. The notice's From is this rank, whatever it
+// Announce implements link.Watch. The notice's From is this rank, whatever it
 // says. The job is down when other ranks' notices have had the time to come; see
 // the package.
 func (w *Watch) Announce(n link.Notice) {
@@ -166,10 +166,10 @@ func (w *Watch) decide() {
 	}
 }
 
-// Down is that of link.Watch.
+// Down implements link.Watch.
 func (w *Watch) Down() <-chan struct{} { return w.down }
 
-// First is that of link.Watch.
+// First implements link.Watch.
 func (w *Watch) First() (link.Notice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,7 +179,7 @@ func (w *Watch) First() (link.Notice, bool) {
 	return *w.best, true
 }
 
-// Leave is that of link.Watch. Nothing that this rank announces is a failure any
+// Leave implements link.Watch. Nothing that this rank announces is a failure any
 // more.
 func (w *Watch) Leave() {
 	w.mu.Lock()
@@ -193,7 +193,7 @@ func (w *Watch) Leave() {
 	}
 }
 
-// Left is that of link.Watch. While a failure is settling, nobody has left: a rank
+// Left implements link.Watch. While a failure is settling, nobody has left: a rank
 // that has failed says so, and then leaves.
 func (w *Watch) Left(rank int) bool {
 	w.mu.Lock()

@@ -21,14 +21,14 @@ func (a *asking) answered() {
 	}
 }
 
-// Answer is that of link.Whereabouts.
+// Answer implements link.Whereabouts.
 func (w *Watch) Answer(f func() link.Waiting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answer = f
 }
 
-// Ask is that of link.Whereabouts, for one goroutine at a time.
+// Ask implements link.Whereabouts; one goroutine at a time calls it.
 func (w *Watch) Ask(d time.Duration) map[int]link.Waiting {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
