@@ -10,9 +10,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
 )
 
-// automatic is shared memory within machines, and TCP between them. All ranks come
-// to the same kind of link, and take part in making both where only some share a
-// machine: site's Gather and Dial are everybody's.
+// automatic returns a link that uses shared memory within machines and TCP between them.
+// All ranks decide for the same kinds of link. If only some ranks share a machine, all ranks
+// take part in making both links, because the site's Gather and Dial are collective.
 func automatic(ctx context.Context, site link.Site) (link.Link, error) {
 	near := neighbours(site)
 	counts, err := site.Gather(ctx, "gomoe: ranks per machine", []byte(fmt.Sprint(len(near))))
@@ -57,7 +57,7 @@ func automatic(ctx context.Context, site link.Site) (link.Link, error) {
 			links[r] = between
 		}
 	}
-	if len(near) == 1 { // on a machine of its own in a job with others that are not
+	if len(near) == 1 { // this rank is alone on its machine, while others share one
 		return between, within.Close()
 	}
 	m, err := link.Mix(links...)
@@ -67,7 +67,7 @@ func automatic(ctx context.Context, site link.Site) (link.Link, error) {
 	return m, nil
 }
 
-// neighbours returns the ranks on this rank's machine, itself among them.
+// neighbours returns the ranks on this rank's machine, including this rank.
 func neighbours(site link.Site) []int {
 	var near []int
 	for r := range site.Size() {

@@ -17,9 +17,9 @@ const (
 	// Auto is PerProcess if the environment describes a job of several processes (see
 	// package environ), else InProcess.
 	Auto Mode = iota
-	// InProcess has all ranks in this process.
+	// InProcess puts all ranks into this process.
 	InProcess
-	// PerProcess has one rank in this process, and the others in others.
+	// PerProcess puts one rank into each process.
 	PerProcess
 )
 
@@ -40,24 +40,24 @@ func (m Mode) String() string {
 type Config struct {
 	Mode Mode
 	// Transport is what carries data between processes: tcp, shm (one machine only),
-	// verbs, mpi, and MLX's own protocols, ring and jaccl; or auto: shm where all ranks are on one machine, shm within
-	// machines and tcp between them where some are, else tcp. Empty is what
-	// GOMOE_TRANSPORT says, or auto. Ranks of one process are local.
+	// verbs, mpi, MLX's own protocols ring and jaccl, or auto. With auto it is shm if all
+	// ranks are on one machine, shm within machines and tcp between them if only some share a
+	// machine, else tcp. Empty means what GOMOE_TRANSPORT says, or auto. Between ranks of
+	// one process it is always local.
 	Transport string
-	// Mesh, if it is not nil, is what all ranks are to run on. Every process states
-	// the same one, and the job is to have as many ranks.
+	// Mesh, if it is not nil, is the mesh that all jobs run on. Every process states the
+	// same mesh, and the job must have as many ranks as the mesh.
 	Mesh *sharding.Mesh
-	// Fallback permits another mode or transport where what is asked for is not to be
-	// had. What was done instead is said on Log, and in Info. Without it that is
-	// an error.
+	// Fallback permits another mode or transport if the requested one is not available.
+	// Log and Info say what was done instead. Without Fallback that is an error.
 	Fallback bool
 	// Deadline is how long ranks wait for each other, in Setup and in a collective; 0
 	// is 30 s.
 	Deadline time.Duration
-	// Flight is the folder in which every process of a job writes down its last
-	// operations when the job fails, and when one of them gets the signal SIGUSR1; see
-	// package flight. Empty is what GOMOE_FLIGHT says, or a folder of the job's in the
-	// system's folder for temporary files; off is none.
+	// Flight is the folder into which every process of a job writes its last operations
+	// when the job fails, and when one of the processes gets the signal SIGUSR1; see
+	// package flight. Empty means what GOMOE_FLIGHT says, or a folder for the job in the
+	// system's folder for temporary files; off means that nothing is written.
 	Flight string
 	// Log is told of fallbacks and of strangers that were turned away; nil is standard
 	// error.

@@ -15,7 +15,7 @@ import (
 )
 
 // recording writes this rank's last operations to a file when the job fails, when
-// another rank asks for it, and on a signal.
+// another rank asks for them, and on a signal.
 type recording struct {
 	folder   string // off for none
 	log      io.Writer
@@ -23,7 +23,7 @@ type recording struct {
 	mu       sync.Mutex
 	recorder *flight.Recorder // nil before the ranks are connected
 	watch    *watch.Watch     // nil where ranks have none
-	stop     func()           // of the signal
+	stop     func()           // ends the signal's goroutine
 }
 
 func newRecording(cfg Config, job environ.Job) *recording {
@@ -45,7 +45,7 @@ func newRecording(cfg Config, job environ.Job) *recording {
 	return f
 }
 
-// watched tells the recording what the ranks are connected by.
+// watched gives the recording the watch that connects the ranks.
 func (f *recording) watched(w *watch.Watch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,14 +77,14 @@ func (f *recording) record(c jaccl.Communicator, transport string) jaccl.Communi
 // asked is called when another rank asks for the record.
 func (f *recording) asked(from int) { f.write(fmt.Sprintf("rank %d asked for it", from)) }
 
-// write writes the file and says where.
+// write writes the file and logs its name.
 func (f *recording) write(why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.recorder == nil {
 		return
 	}
-	if f.watch != nil && f.about.Size > 1 { // it is better known by now
+	if f.watch != nil && f.about.Size > 1 { // the watch's estimate of the clock is better by now
 		f.recorder.Clock(f.watch.Offset(0))
 	}
 	path, err := f.recorder.Take(why).Save(f.folder)
@@ -95,8 +95,8 @@ func (f *recording) write(why string) {
 	fmt.Fprintf(f.log, "gomoe: rank %d: its last operations are in %s; gomoe trace flight %s compares the ranks'\n", f.about.Rank, path, filepath.Join(f.folder, "*"))
 }
 
-// Clock returns the rank of this process in a job of several, what to add to its clock
-// to get rank 0's, and by how much that may be wrong. ok is false in a job of one process.
+// Clock returns the rank of this process, what to add to its clock to get rank 0's, and by
+// how much that may be wrong. ok is false in a job of one process.
 func (w *World) Clock() (rank int, offset, uncertain time.Duration, ok bool) {
 	if w == nil {
 		return 0, 0, 0, false
@@ -120,7 +120,7 @@ func (f *recording) clock() (offset, uncertain time.Duration) {
 	return f.watch.Offset(0)
 }
 
-// close ends the signal's goroutine. Nothing is written afterwards.
+// close ends the signal's goroutine. The recording writes nothing afterwards.
 func (f *recording) close() error {
 	f.stop()
 	f.mu.Lock()

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inheritedPipe opens a pipe that this process was started with. The number stays
-// open, for the next Setup, but not in programs that this one starts.
+// inheritedPipe opens a pipe that this process was started with. The descriptor stays open
+// for the next Setup, but programs that this one starts do not inherit it.
 func inheritedPipe(fd int) (*os.File, error) {
 	own, err := inherited(fd, unix.S_IFIFO)
 	if err != nil {
 		return nil, err
 	}
-	// Close is to end a Read, which takes a file that does not block. Whether one does is
-	// a flag that all who have inherited it share, and that somebody may clear: where
-	// there is a way to open the pipe anew, it has a flag of its own.
+	// Close has to end a Read, which works only on a file that does not block. That is a
+	// flag that all processes share which have inherited the pipe, and any of them may clear
+	// it. If the pipe can be opened anew, the new file has a flag of its own.
 	if anew, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", own), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(own)
 		own = anew
@@ -31,8 +31,8 @@ func inheritedPipe(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), "launcher"), nil
 }
 
-// inheritedListener opens a listener at that address that this process was started
-// with.
+// inheritedListener opens a listener that this process was started with. It has to listen
+// at that address.
 func inheritedListener(fd int, address string) (net.Listener, error) {
 	own, err := inherited(fd, unix.S_IFSOCK)
 	if err != nil {
@@ -50,7 +50,7 @@ func inheritedListener(fd int, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// inherited duplicates an open file of that kind.
+// inherited duplicates a descriptor, which has to be an open file of that kind.
 func inherited(fd int, kind uint32) (int, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/rdma"
 )
 
-// overMesh is MLX's JACCL: in a job whose devices MLX's variables say, of which ranks may
-// be MLX's own processes, and of ranks that meet.
+// overMesh connects the ranks by MLX's JACCL. If MLX's variables name the devices, other
+// ranks may be processes of MLX; else the ranks meet first.
 func overMesh(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	o := mesh.Options{Settings: rdma.Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator, Deadline: s.cfg.Deadline}
 	if job.Devices != "" {

@@ -11,13 +11,13 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link/mpi"
 )
 
-// overMPI connects the ranks by MPI, which its launcher has started.
+// overMPI connects the ranks by MPI. MPI's launcher has started them.
 func overMPI(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	c, err := s.joinMPI(ctx, job)
 	return s.orTCP(ctx, job, c, err)
 }
 
-// joinMPI opens MPI, once in a process's life: it stays the World's until Close.
+// joinMPI opens MPI. A process can do that only once, so the World keeps it until Close.
 func (s *state) joinMPI(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	w, ok := (*s.mpi).(*mpi.World)
 	if !ok {

@@ -2,7 +2,7 @@
 
 package world
 
-// native are the transports that load libraries of the system.
+// native returns the transports that load libraries of the system.
 func native() []transport {
 	return []transport{{"verbs", "native", overVerbs}, {"mpi", "native", overMPI}, {"jaccl", "native", overMesh}}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
 )
 
-// perProcess sets up a World of several processes, this one's rank.
+// perProcess sets up this process's rank of a World of several processes.
 func (s *state) perProcess(ctx context.Context, job environ.Job) error {
 	s.info.Rank, s.info.Size, s.info.Local = job.Rank, job.Size, []int{job.Rank}
 	if s.info.Transport == "local" {
@@ -55,7 +55,7 @@ func (s *state) overPlace(ctx context.Context, job environ.Job, link func(contex
 	return s.communicator(ctx, place, l)
 }
 
-// meet meets the other ranks, at a place that the state closes.
+// meet meets the other ranks at a Place, which the state closes.
 func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err error) {
 	opts := meet.Options{Rank: job.Rank, Size: job.Size, Deadline: s.cfg.Deadline, Facts: s.facts(), Meetings: s.meetings}
 	opts.Log = func(remote net.Addr, reason string) {
@@ -75,7 +75,8 @@ func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err e
 		opts.Secret = []byte(key)
 	}
 	if job.Listener > 0 {
-		// Where it is not there, as a program between has closed it, the port is free.
+		// If a program between the launcher and this one has closed the listener, the port is
+		// free.
 		if opts.Listener, err = inheritedListener(job.Listener, job.Coordinator); err != nil {
 			fmt.Fprintf(s.cfg.log(), "gomoe: rank 0 listens by itself: %v\n", err)
 		}
@@ -88,9 +89,10 @@ func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err e
 	return place, nil
 }
 
-// agreed is link, after which all ranks say whether they have one. If some have none,
-// and Fallback permits it, all use TCP. link fails on all ranks or on some, but leaves
-// the site usable where what is missing is missing on this machine only.
+// agreed calls link, and then all ranks tell each other whether they have a link. If some
+// ranks have none, all ranks use TCP if Fallback permits it, else all get an error. link may
+// fail on some ranks only; if the reason lies on this machine alone, it leaves the site
+// usable.
 func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Context, link.Site) (link.Link, error)) (link.Link, error) {
 	l, err := link(ctx, site)
 	missing, gone := absent(ctx, site, "gomoe: who has a link", err)
@@ -116,16 +118,16 @@ func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Co
 	return tcp.Connect(ctx, site)
 }
 
-// explained is an error whose text says what it meant for all ranks.
+// explained is an error whose text says what the error meant for all ranks.
 type explained struct {
 	text string
-	err  error // nil if it was another rank's
+	err  error // nil if another rank had the error
 }
 
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// communicator makes a communicator of a link, which is its own from now on.
+// communicator returns a communicator over a link, which it owns from now on.
 func (s *state) communicator(ctx context.Context, site link.Site, link link.Link) (jaccl.Communicator, error) {
 	w, err := watch.Start(ctx, site, watch.Options{Silence: s.silence(), Dump: s.flight.asked})
 	if err != nil {
@@ -141,8 +143,8 @@ func (s *state) communicator(ctx context.Context, site link.Site, link link.Link
 	return c, nil
 }
 
-// silence is after which time without a sign a rank is lost: the deadline, if the
-// watch's heartbeats are enough for that.
+// silence returns how long a rank may be silent before it counts as lost: the deadline, if
+// heartbeats are frequent enough for that.
 func (s *state) silence() time.Duration {
 	if s.cfg.Deadline == 0 {
 		return 0
@@ -150,7 +152,7 @@ func (s *state) silence() time.Duration {
 	return max(s.cfg.Deadline, 4*watch.DefaultHeartbeat)
 }
 
-// facts are what all ranks have to state alike.
+// facts returns what has to be equal on all ranks.
 func (s *state) facts() []meet.Fact {
 	mesh := "any"
 	if s.mesh != nil {
@@ -159,7 +161,8 @@ func (s *state) facts() []meet.Fact {
 	return []meet.Fact{{Name: "version", Value: version()}, {Name: "transport", Value: s.info.Transport}, {Name: "fallback", Value: fmt.Sprint(s.cfg.Fallback)}, {Name: "mesh", Value: mesh}}
 }
 
-// compareFacts compares them where ranks did not meet at a place that does.
+// compareFacts compares the facts of ranks that did not meet at a Place, which would
+// compare them.
 func (s *state) compareFacts(ctx context.Context, site link.Site) error {
 	var text string
 	for _, f := range s.facts() {
@@ -177,7 +180,7 @@ func (s *state) compareFacts(ctx context.Context, site link.Site) error {
 	return nil
 }
 
-// lifeline is the launcher's end of a pipe: when it ends, so has the launcher.
+// lifeline watches a pipe from the launcher: when the pipe ends, the launcher has ended.
 type lifeline struct {
 	file   interface{ Close() error }
 	cancel context.CancelCauseFunc
@@ -185,17 +188,17 @@ type lifeline struct {
 	comm   chan jaccl.Communicator
 }
 
-// errOrphan is why ranks of a launcher that has ended fail.
+// errOrphan is the failure of ranks whose launcher has ended.
 var errOrphan = errors.New("gomoe: the launcher of this job has ended")
 
-// watch returns a context that ends with the launcher. file is a number, or 0 for no
-// launcher that is watched.
+// watch returns a context that ends when the launcher ends. file is the pipe's descriptor;
+// 0 means that no launcher is watched.
 func (l *lifeline) watch(ctx context.Context, file int) (context.Context, error) {
 	if file == 0 {
 		return ctx, nil
 	}
 	f, err := inheritedPipe(file)
-	if err != nil { // a program between has closed it, and is the one that ends with the launcher
+	if err != nil { // a program between the launcher and this one has closed the pipe, and watches the launcher
 		return ctx, nil
 	}
 	ctx, l.cancel = context.WithCancelCause(ctx)
@@ -233,7 +236,7 @@ func (l *lifeline) close() error {
 	}
 	err := l.file.Close()
 	select {
-	case l.comm <- nil: // nobody waits for one any more
+	case l.comm <- nil: // the goroutine waits for no communicator any more
 	default:
 	}
 	<-l.done

@@ -13,7 +13,8 @@ import (
 	"github.com/gomoe/gomoe/jaccl/mlx/ring"
 )
 
-// overRing is MLX's ring: of the addresses that a file gives, or of ranks that meet.
+// overRing connects the ranks by MLX's ring, with the addresses that a file gives; without
+// a file the ranks meet and tell each other theirs.
 func overRing(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	if job.Hostfile == "" && job.Coordinator != "" {
 		return s.meetRing(ctx, job)
@@ -26,7 +27,7 @@ func overRing(s *state, ctx context.Context, job environ.Job) (jaccl.Communicato
 	return s.orTCP(ctx, job, c, err)
 }
 
-// meetRing is MLX's ring of ranks that no file gives addresses to.
+// meetRing connects ranks by MLX's ring without a file of addresses.
 func (s *state) meetRing(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	return s.meetPorts(ctx, job, func(place link.Site, nodes hostfile.Nodes, l net.Listener) (jaccl.Communicator, error) {
 		if err := nodes.Check(); err != nil {
@@ -48,10 +49,10 @@ func closed(l net.Listener) error {
 	return l.Close()
 }
 
-// meetPorts is for protocols of MLX's, in which ranks have to know addresses before: they
-// meet, and tell each other where they listen. join connects them, and owns the listener.
-// If one can not, all know. There is no other transport to fall back to: TCP, by which the
-// ranks join, would fail too.
+// meetPorts is for protocols of MLX in which ranks have to know addresses beforehand: the
+// ranks meet, tell each other where they listen, and then join connects them. join owns the
+// listener. If one rank cannot join, all ranks get an error. There is no fallback: TCP, by
+// which the ranks meet, would fail, too.
 func (s *state) meetPorts(ctx context.Context, job environ.Job, join func(link.Site, hostfile.Nodes, net.Listener) (jaccl.Communicator, error)) (jaccl.Communicator, error) {
 	place, err := s.meet(ctx, job)
 	if err != nil {
@@ -75,8 +76,8 @@ func (s *state) meetPorts(ctx context.Context, job environ.Job, join func(link.S
 	return nil, &explained{"transport " + s.info.Transport + ": " + missing, err}
 }
 
-// ports opens a port of this rank's, at the address by which the rank before it reaches
-// it, and returns those of all ranks.
+// ports opens a port of this rank, at the address by which the preceding rank reaches this
+// one, and returns the addresses of all ranks.
 func ports(ctx context.Context, site link.Site) (hostfile.Nodes, net.Listener, error) {
 	conns, err := site.Dial(ctx, "gomoe: addresses of ranks")
 	if err != nil {
@@ -111,8 +112,8 @@ func ports(ctx context.Context, site link.Site) (hostfile.Nodes, net.Listener, e
 	return nodes, l, nil
 }
 
-// absent tells all ranks whether this one has met with an error, and returns what the
-// ranks say that have, "" if none has.
+// absent tells all ranks whether this rank has an error, and returns a text with the errors
+// of all ranks; "" if no rank has one.
 func absent(ctx context.Context, site link.Site, key string, err error) (string, error) {
 	text := ""
 	if err != nil {

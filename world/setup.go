@@ -21,16 +21,16 @@ type state struct {
 	cfg    Config
 	info   Info
 	comms  []jaccl.Communicator // of the local ranks
-	mesh   *sharding.Mesh       // that all jobs have; nil if any
+	mesh   *sharding.Mesh       // the mesh of all jobs; nil if they may have any
 	flight *recording           // of a job of several processes
 	also   []func() error       // what else to release, the last one first
 
-	// The World's, which outlive this.
+	// These belong to the World and outlive the state.
 	meetings *meet.Meetings
 	mpi      *io.Closer // nil until it is opened
 }
 
-// setUp is Setup of a World that is not set up.
+// setUp does the work of Setup, for a World that is not set up.
 func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *io.Closer) (*state, error) {
 	if err := known(fmt.Sprintf("transport %q", cfg.Transport), cfg.Transport); err != nil {
 		return nil, err
@@ -71,7 +71,8 @@ func setUp(ctx context.Context, cfg Config, meetings *meet.Meetings, w *io.Close
 	return s, nil
 }
 
-// known reports a name of no transport, which what has; empty is one.
+// known returns an error if name is neither empty nor a transport. what says where the
+// name comes from.
 func known(what, name string) error {
 	if names := Transports(); name != "" && !slices.Contains(names, name) {
 		return fmt.Errorf("gomoe: %s, want one of %s", what, strings.Join(names, ", "))
@@ -79,7 +80,7 @@ func known(what, name string) error {
 	return nil
 }
 
-// instead permits what was not asked for, or returns the reason as an error.
+// instead notes a fallback, if Fallback permits one, else returns the reason as an error.
 func (s *state) instead(what, format string, args ...any) error {
 	reason := fmt.Sprintf(format, args...)
 	if !s.cfg.Fallback {
@@ -90,7 +91,7 @@ func (s *state) instead(what, format string, args ...any) error {
 	return nil
 }
 
-// mode decides where the ranks live.
+// mode decides in which processes the ranks live.
 func (s *state) mode(job environ.Job) error {
 	s.info.Mode = s.cfg.Mode
 	const start = "start the processes with gomoe launch -n, mpirun, torchrun or mlx.launch"
@@ -141,7 +142,7 @@ func (s *state) inProcess(job environ.Job) error {
 	return nil
 }
 
-// fits reports a mesh that the World's ranks are not.
+// fits returns an error if the mesh does not have as many ranks as the World.
 func (s *state) fits(m sharding.Mesh) error {
 	switch {
 	case s.mesh != nil && m.String() != s.mesh.String():
@@ -152,7 +153,7 @@ func (s *state) fits(m sharding.Mesh) error {
 	return nil
 }
 
-// close releases everything, the last thing first.
+// close releases everything, in reverse order.
 func (s *state) close() error {
 	var errs []error
 	for _, c := range s.comms {
@@ -165,7 +166,7 @@ func (s *state) close() error {
 	return errors.Join(errs...)
 }
 
-// all runs f for every rank of this process at once, and returns the first error.
+// all runs f for every rank of this process concurrently, and returns the first error.
 func (s *state) all(f func(c jaccl.Communicator) error) error {
 	errs := make([]error, len(s.comms))
 	var wg sync.WaitGroup

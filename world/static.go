@@ -2,7 +2,7 @@
 
 package world
 
-// native are the transports that load libraries of the system, which this program lacks.
+// native returns the transports that load libraries of the system, which this program cannot.
 func native() []transport {
 	return []transport{{"verbs", "native", nil}, {"mpi", "native", nil}, {"jaccl", "native", nil}}
 }

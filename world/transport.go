@@ -12,17 +12,17 @@ import (
 	"github.com/gomoe/gomoe/jaccl/link/tcp"
 )
 
-// transport is what ranks that are processes may be connected by.
+// transport is a way to connect ranks that are processes of their own.
 type transport struct {
 	name string
-	tag  string // that programs with it are built with; empty for none
+	tag  string // the build tag that a program needs for it; empty for none
 	// connect connects this rank with the others; nil in a program without the tag. After
-	// an error nothing is left of it.
+	// an error it has released everything.
 	connect func(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error)
 }
 
-// transports are all that there are. Those that load libraries of the system are in
-// native.go, and in static.go without what they import.
+// transports returns all transports. Those that load libraries of the system are in
+// native.go; static.go has the same names for programs that cannot load libraries.
 func transports() []transport {
 	return append([]transport{
 		{"auto", "", over(automatic)},
@@ -33,7 +33,7 @@ func transports() []transport {
 	}, native()...)
 }
 
-// Transports are the names that Config.Transport and GOMOE_TRANSPORT take.
+// Transports returns the names that Config.Transport and GOMOE_TRANSPORT accept.
 func Transports() []string {
 	var names []string
 	for _, t := range transports() {
@@ -42,8 +42,8 @@ func Transports() []string {
 	return names
 }
 
-// Native reports whether the transport of that name is only in programs that are built
-// with -tags native, as it loads a library of the system.
+// Native reports whether only programs that are built with -tags native have the transport
+// of that name, because it loads a library of the system.
 func Native(name string) bool {
 	return slices.ContainsFunc(transports(), func(t transport) bool { return t.name == name && t.tag != "" })
 }
@@ -51,21 +51,21 @@ func Native(name string) bool {
 // connect connects the ranks with the transport that was asked for.
 func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	all := transports()
-	t := all[slices.IndexFunc(all, func(t transport) bool { return t.name == s.info.Transport })] // setUp has looked
+	t := all[slices.IndexFunc(all, func(t transport) bool { return t.name == s.info.Transport })] // setUp has checked the name
 	if t.connect == nil {
 		t.connect = over(t.missing)
 	}
 	return t.connect(s, ctx, job)
 }
 
-// missing is why a transport that loads a library of the system is not there. A program
-// that can load one is linked with the system's C library, and runs on no other; without,
-// it is one static file.
+// missing returns the error of a transport that this program lacks because it cannot load
+// libraries of the system. A program that can is linked with the system's C library, and
+// does not run with another one; a program that cannot is one static file.
 func (t transport) missing(context.Context, link.Site) (link.Link, error) {
 	return nil, fmt.Errorf("transport %s loads a library of the system, and this program is linked statically: build it with -tags %s: %w", t.name, t.tag, jaccl.ErrUnsupported)
 }
 
-// over is a transport whose ranks meet and are connected by links.
+// over returns the connect function of a transport whose ranks meet and use a link.
 func over(connect func(context.Context, link.Site) (link.Link, error)) func(*state, context.Context, environ.Job) (jaccl.Communicator, error) {
 	return func(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 		return s.overPlace(ctx, job, connect)
@@ -76,9 +76,9 @@ func shared(ctx context.Context, site link.Site) (link.Link, error) {
 	return shm.Connect(ctx, site, shm.Options{})
 }
 
-// orTCP returns c, or, if that is permitted where c is not to be had, ranks over TCP.
-// It is for transports whose ranks do not meet at a place before: all have the same
-// libraries and files, or none.
+// orTCP returns c if err is nil; else a communicator over TCP, if Fallback permits it. It is
+// for transports whose ranks do not meet beforehand, so that they cannot agree to fall back:
+// either all of them have the libraries and files or none has.
 func (s *state) orTCP(ctx context.Context, job environ.Job, c jaccl.Communicator, err error) (jaccl.Communicator, error) {
 	if err == nil || !s.cfg.Fallback || ctx.Err() != nil {
 		return c, err

@@ -26,8 +26,8 @@ func overVerbs(s *state, ctx context.Context, job environ.Job) (jaccl.Communicat
 	})
 }
 
-// agreedDevices reads which RDMA devices connect the ranks. What one rank lacks keeps the
-// others from waiting for it.
+// agreedDevices reads which RDMA devices connect the ranks. If one rank cannot, all ranks
+// get an error, so that none waits for it.
 func agreedDevices(ctx context.Context, site link.Site, job environ.Job) (hostfile.Devices, error) {
 	devices, err := devicesOf(job)
 	missing := ""

@@ -2,8 +2,8 @@ package world
 
 import "runtime/debug"
 
-// version is which gomoe this program is built with: its release, or, where it is built
-// from a checkout, the revision.
+// version returns which gomoe this program is built with: the release, or the revision if
+// it was built from a checkout.
 func version() string {
 	const path = "github.com/gomoe/gomoe"
 	b, ok := debug.ReadBuildInfo()

@@ -11,9 +11,9 @@ import (
 	"github.com/gomoe/gomoe/jaccl"
 )
 
-// Warmup runs one small collective of each kind that the transport has among all ranks, so that what
-// connections and memory cost once is not a part of the first step, and what does not
-// work is found before it. All processes call it, at the same point. Setup does not.
+// Warmup runs one small collective of each kind that the transport has, among all ranks. So
+// the first step does not pay for setting up connections and memory, and what does not work
+// is found before it. All processes call Warmup at the same point. Setup does not call it.
 func (w *World) Warmup(ctx context.Context) error {
 	s, err := w.ready()
 	if err != nil {
@@ -58,8 +58,8 @@ func warm(ctx context.Context, g jaccl.Group) error {
 		}},
 		{"barrier", func(c collective.Call) error { return g.Barrier(ctx, c) }},
 	} {
-		// A ring of MLX's has not all of them, which is for programs to find out that
-		// need them.
+		// MLX's ring lacks some of the operations. Programs that need them find out
+		// themselves.
 		if err := op.run(call(op.name)); err != nil && !errors.Is(err, jaccl.ErrUnsupported) {
 			return err
 		}
@@ -67,9 +67,9 @@ func warm(ctx context.Context, g jaccl.Group) error {
 	return nil
 }
 
-// Any reports whether any process says yes. All processes call it, at the same
-// point, and all get the same answer: whether to stop, for example, which signals
-// tell processes at different times.
+// Any reports whether any process passes yes. All processes call it at the same point and
+// get the same answer. So they can agree whether to stop, for example, when a signal has
+// reached them at different times.
 func (w *World) Any(ctx context.Context, yes bool) (bool, error) {
 	s, err := w.ready()
 	if err != nil || s.info.Mode == InProcess {

@@ -23,35 +23,35 @@ import (
 )
 
 // World is the job that this process belongs to: all its ranks in this process, or
-// one of several processes with a rank each. The zero World is one that is not set
-// up. Setup decides what it is, once; nothing else does, neither tracing nor
-// compiling nor the first step.
+// one of several processes with a rank each. The zero World is not set up. Only Setup
+// decides what it is; tracing, compiling and the first step do not.
 //
 // Its methods may be called by several goroutines, but collectives run one at a
 // time: those of Group and Warmup, and the steps of all jobs that Open opens with
 // this World.
 type World struct {
 	mu     sync.Mutex
-	state  *state    // nil if it is not set up
-	mpi    io.Closer // nil if it is not in use; a process opens one in its life
+	state  *state    // nil if the World is not set up
+	mpi    io.Closer // nil if MPI is not in use; a process can open MPI only once
 	closed bool
-	// meetings are those of all set-ups: a rank that is quick after a Reset must not meet
-	// what the others have yet to close.
+	// meetings outlives a Reset: a rank that calls Setup again early must not join the
+	// meeting that the other ranks have yet to leave.
 	meetings meet.Meetings
 }
 
-// Info is what a World turned out to be.
+// Info says what Setup made of a World.
 type Info struct {
 	Mode      Mode   // InProcess or PerProcess
 	Transport string // what carries data: local, tcp, shm and others
-	// Rank is this process's, 0 to Size-1. In process, it is 0 of Size ranks, but in
-	// a World that fell back (see Config.Fallback) the process's rank of its job.
+	// Rank is this process's rank, 0 to Size-1. If all ranks are in this process, it is 0,
+	// except in a World that fell back (see Config.Fallback), where it is the process's
+	// rank in its job.
 	Rank, Size int
 	// Local are the ranks that live in this process.
 	Local []int
-	// Source are the environment's variables that decided, as NAME=value.
+	// Source has the variables of the environment that decided, as NAME=value.
 	Source []string
-	// Fallbacks are what was asked for and is not so, with the reason.
+	// Fallbacks says what was requested and not available, and why.
 	Fallbacks []string
 }
 
@@ -68,12 +68,12 @@ func (i Info) String() string {
 
 var errNotSetUp = errors.New("gomoe: the World is not set up; call Setup first")
 
-// Setup makes the World what cfg says. In a job of several processes all of them
+// Setup sets the World up as cfg says. In a job of several processes all of them
 // call it, and it blocks until all have, up to cfg.Deadline.
 //
-// Called again with an equal cfg, it does nothing. With another one it is an error;
-// call Reset before that. After an error nothing is set up, and nothing is left of
-// the attempt.
+// A second call with an equal cfg does nothing. A second call with another cfg is an
+// error; call Reset before it. After an error nothing is set up, and everything that the
+// attempt has made is released.
 func (w *World) Setup(ctx context.Context, cfg Config) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,10 +93,9 @@ func (w *World) Setup(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// Reset releases all that Setup has made. Jobs and groups of the World are of no
-// use then, but to be closed; Setup may be called again, with any configuration. In
-// a job of several processes, all of them do that. A World that is not set up is
-// left alone.
+// Reset releases all that Setup has made. Jobs and groups of the World can then only be
+// closed. Setup may be called again, with any configuration. In a job of several
+// processes, all of them call Reset. On a World that is not set up, Reset does nothing.
 func (w *World) Reset() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +124,7 @@ func (w *World) Close() error {
 	return err
 }
 
-// ready returns what was set up.
+// ready returns the state of a World that is set up, else an error.
 func (w *World) ready() (*state, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,10 +145,10 @@ func (w *World) Info() (Info, error) {
 	return i, nil
 }
 
-// Group returns, for each rank of this process in the order of Info.Local, the
-// group of the ranks of the mesh whose coordinates differ from its own in axes only:
-// an expert-parallel group is Group(mesh, "ep"), wherever the axis stands in the mesh.
-// It does not block. Without axes it is the rank alone.
+// Group returns one group for each rank of this process, in the order of Info.Local: the
+// ranks of the mesh whose coordinates differ from that rank's in the given axes only.
+// Group(mesh, "ep") returns the expert-parallel groups, wherever the axis stands in the
+// mesh. Without axes each group is the rank alone. Group does not block.
 func (w *World) Group(mesh sharding.Mesh, axes ...string) ([]jaccl.Group, error) {
 	s, err := w.ready()
 	if err != nil {
@@ -172,9 +171,8 @@ func (w *World) Group(mesh sharding.Mesh, axes ...string) ([]jaccl.Group, error)
 	return out, nil
 }
 
-// Communicators returns those of the ranks of this process, in the order of
-// Info.Local, for collectives of a program's own. They are the World's, which
-// closes them.
+// Communicators returns the communicators of this process's ranks, in the order of
+// Info.Local, for a program's own collectives. The World owns and closes them.
 func (w *World) Communicators() ([]jaccl.Communicator, error) {
 	s, err := w.ready()
 	if err != nil {
@@ -183,9 +181,9 @@ func (w *World) Communicators() ([]jaccl.Communicator, error) {
 	return slices.Clone(s.comms), nil
 }
 
-// Ranks returns the communicators of this process's ranks for a job on the mesh, whose
-// deadline is that of the World, or of package jaccl, if it is 0. own says that they are
-// the job's, which closes them. A nil World is all ranks in this process.
+// Ranks returns the communicators of this process's ranks for a job on the mesh. A deadline
+// of 0 means the World's, or that of package jaccl. own says that the job owns the
+// communicators and closes them. With a nil World all ranks are in this process.
 func (w *World) Ranks(mesh sharding.Mesh, deadline time.Duration) (comms []collective.Communicator, own bool, err error) {
 	opts := jaccl.Options{Deadline: deadline}
 	if w != nil {
