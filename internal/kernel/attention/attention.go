@@ -13,10 +13,10 @@ import (
 //
 //	out[i] = Σ_j p[i,j] v[j],   p[i,j] = exp(Scale q[i]·k[j] - lse[i]),   lse[i] = log Σ_j exp(Scale q[i]·k[j])
 //
-// where j runs over all keys or, if Causal is set, over those up to i. Scores
-// are held for a block of queries and of keys at a time, never for S by S: beside
-// its arguments a head takes memory for S by D elements, twice, and four times to go
-// back. Attend returns what works on one head of keys and values.
+// where j runs over all keys or, if Causal is set, over those up to i. Scores exist
+// only for a block of queries and keys at a time, never for S by S. Beside its
+// arguments a head takes memory for 2·S·D elements, and for 4·S·D with Backward. Attend
+// returns the Attender of a head of keys and values.
 //
 // Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax"
 // (2018); Dao and others, "FlashAttention" (2022).
@@ -49,8 +49,8 @@ func (r Rows[T]) float32s() Rows[float32] { return Rows[float32]{kernel.Float32s
 // queries of all kernels.
 const partUnit = 192
 
-// Parts returns how many parts the queries are cut into to be worked on beside each
-// other, up to 4. It depends on S alone, as do the sums that Backward makes.
+// Parts returns the number of parts, up to 4, into which the queries are cut for work in
+// parallel. It depends on S alone, and so do the sums that Backward forms.
 func (a Attention[T]) Parts() int { return min(max(a.S/partUnit, 1), 4) }
 
 // Part returns the queries of part n, of equal work.
@@ -108,7 +108,7 @@ func (a Attention[T]) attend(vec kernel.Kind, k, v Rows[T]) *Attender[T] {
 	return h
 }
 
-// Release gives the memory back.
+// Release gives the memory back for use by other Attenders.
 func (h *Attender[T]) Release() {
 	h.k, h.v = Rows[T]{}, Rows[T]{} // the pool keeps no caller's memory alive
 	attenders[T]().Put(h)
@@ -198,7 +198,7 @@ func (a Attention[T]) Backward(q, k, v, out Rows[T], lse []T, dout Rows[T], dlse
 	}
 }
 
-// Work returns how many scores there are.
+// Work returns the number of scores.
 func (a Attention[T]) Work() int {
 	if a.Causal {
 		return a.S * (a.S + 1) / 2

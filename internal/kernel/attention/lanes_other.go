@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/pack"
 )
 
-// laneSetOf is never reached: other architectures have scalar loops only.
+// laneSetOf is never called: other architectures have only scalar loops.
 func laneSetOf(kernel.Kind) (laneSet, *pack.Set) {
 	panic("attention: no vector loops on this architecture")
 }

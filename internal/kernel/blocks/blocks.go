@@ -19,27 +19,27 @@ import (
 //
 //	x[i] ≈ dx·q[i],  dx = max|x|/127,  q[i] the integer nearest to x[i]·(1/dx), ties to even,
 //
-// and then multiplied with as many rows of weights as there are. Per block, the
-// sums over q and the integers of the weights are exact,
+// and then multiplied with all rows of weights. In each block, the sums of products of
+// q and the integers of the weights are exact,
 //
 //	y = y + (d·dx)·s                 q8_0, q6_k, mxfp4, iq2_xxs
 //	y = y + ((d·dx)·s - (m·dx)·t)    q4_k, q2_k
 //
-// with s the sum of the weights' scales and integers times q, t that of their
-// offsets times q, both rounded to f32 once. Every product, difference and sum in
-// these lines is rounded to f32, in the order of the blocks. For iq2_xxs dx is an
-// eighth, and s has 2s+1 for scales.
+// where s is the sum of the weights' scales and integers times q, and t the sum of their
+// offsets times q, each rounded to f32 once. Every product, difference and sum in these
+// lines is rounded to f32, in the order of the blocks. For iq2_xxs dx is an eighth, and s
+// has the scales 2s+1.
 //
-// That is the contract: all kernels have these bits. An element of y depends on
-// its row of x and its row of weights only.
+// That is the contract: all kernels have these bits. An element of y depends only on its
+// row of x and its row of weights.
 //
 // A block of x with a NaN or an infinity has the scale NaN, and so has y.
 //
-// It does not start goroutines: a caller splits rows, those of the weights first,
-// since a call reads all of them, once for every 64 rows of x.
+// Multiply does not start goroutines. A caller splits the rows of weights first, since a
+// call reads all of them once for every 64 rows of x.
 //
-// next is what the caller reads after w, nil if that is not known. Its first lines are
-// fetched while the last rows of w are multiplied; it is not read.
+// next is the memory that the caller reads after w, nil if that is not known. Its first
+// cache lines are fetched while the last rows of w are multiplied; Multiply does not read it.
 func Multiply(d graph.DType, m, n, deep int, x, w, next []byte, y []float32, yrs, ycs int) {
 	selected().multiply(d, m, n, deep, x, w, next, y, yrs, ycs)
 }

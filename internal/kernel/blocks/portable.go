@@ -22,7 +22,7 @@ func quantRest(d graph.DType, y float32, lo, hi int, x, w []byte) float32 {
 	return y
 }
 
-// quantBlock is what block b adds.
+// quantBlock returns what block b adds to the product.
 func quantBlock(d graph.DType, b int, x, w []byte) float32 {
 	switch d {
 	case graph.Q8_0, graph.MXFP4:

@@ -89,9 +89,9 @@ func (l Left[E]) rows(s *space, i, m, k int) ([]E, int) {
 }
 
 // SwiGLU sets h = silu(g)·u with g = x·gate and u = x·up: m rows of x, of k
-// elements, times k by n. Where g and u are nil they are not kept. Results have rows
-// of n side by side, and the bits of Multiply, or MultiplyHalf, and SwiGLU. Numbers of 16 bits
-// are rounded where Multiply and SwiGLU would return them.
+// elements, times k by n. If g and u are nil they are not stored. Rows of results, of n
+// elements, lie side by side. Results have the bits of Multiply, or MultiplyHalf, followed
+// by vector.SwiGLU: numbers of 16 bits are rounded where these functions would return them.
 func SwiGLU[E Number](m, n, k int, x Left[E], gate, up Matrix[E], g, u, h []E) {
 	s, do := spaceOf[E]()
 	defer s.release()

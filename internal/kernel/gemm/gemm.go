@@ -16,23 +16,22 @@ const gemmDeep = 256
 //	((C + s0) + s1) + …,   sb = ((0 + a[i,256b]·b[256b,j]) + a[i,256b+1]·b[256b+1,j]) + …
 //
 // over blocks of 256 in k, with C replaced by 0 if acc is not set. So it depends
-// on row i of A and column j of B alone, whatever m, n, the strides and the
-// caller's way of cutting rows or columns. Zeros are not skipped: 0·NaN is NaN.
+// only on row i of A and column j of B, and not on m, n, the strides or where the
+// caller cuts rows or columns. Zeros are not skipped: 0·NaN is NaN.
 //
 // The portable kernel rounds every product before it adds it, and has the same
-// bits on every machine; Ref is the same in three loops. The others, which
-// Selected tells of, fuse: each product is added with one rounding. They agree
-// with each other, bit for bit, and differ from the portable one in the last
-// bits.
+// bits on every machine; Ref does the same in three loops. The other kernels (see
+// kernel.Selected) fuse: each product is added with one rounding. They agree with
+// each other bit for bit, and differ from the portable kernel in the last bits.
 //
-// It does not start goroutines: a caller splits rows, or columns where there are
-// few rows. A call copies B once, unless bcs is 1 and A has few rows (of float32
-// with AVX-512 up to 128, otherwise up to 8).
+// Multiply does not start goroutines: a caller splits rows, or columns where there
+// are few rows. A call copies B once, unless bcs is 1 and A has few rows (of
+// float32 with AVX-512 up to 128, otherwise up to 8).
 func Multiply[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	gemmPanels(m, n, k, a, ars, acs, b, brs, bcs, Panels{}, c, ldc, acc)
 }
 
-// gemmPanels is Multiply where p are B's panels, or none.
+// gemmPanels is Multiply with B's panels p, if there are any.
 func gemmPanels[T kernel.Float](m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, p Panels, c []T, ldc int, acc bool) {
 	w := workspaceOf[T]()
 	defer w.release()
@@ -73,5 +72,5 @@ func (w *Workspace[T]) multiply(s *set, m, n, k int, a []T, ars, acs int, b []T,
 	default:
 		w.blocked(s, m, n, k, a, ars, acs, b, brs, bcs, p, c, ldc, acc)
 	}
-	w.work = work{} // the pool keeps no caller's memory alive
+	w.work = work{} // so that the pool does not keep the caller's memory alive
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel"
 )
 
-// NameOf is how the buffers of elements of T are named.
+// NameOf returns the name of buffers with elements of type T.
 func NameOf[T any]() string {
 	switch any(*new(T)).(type) {
 	case float32:
@@ -55,7 +55,7 @@ func FloatNeed[T kernel.Float](m, n, k, bcs int) kernel.Need {
 	return floatNeed[T](selectedSet[T](), m, n, k, bcs, false)
 }
 
-// floatNeed is that of multiply.
+// floatNeed returns what Workspace.multiply takes.
 func floatNeed[T kernel.Float](s *set, m, n, k, bcs int, panels bool) kernel.Need {
 	own := NameOf[T]()
 	need := func(a, b, sums int) kernel.Need {
@@ -106,7 +106,7 @@ func runNeed(m, n, k, rows, cols, deep int, exact, rounds bool) int {
 	return min(many, m) * min(cols, n)
 }
 
-// pairsNeed is that of a pairProduct.
+// pairsNeed returns what a pairProduct takes.
 func pairsNeed(s *halfSet, m, n, k, bcs int, panels, exact bool) kernel.Need {
 	p := pairProduct{w: &halfWorkspace{}, s: s, bcs: bcs, dry: true}
 	if panels {
@@ -145,7 +145,7 @@ func pairsNeed(s *halfSet, m, n, k, bcs int, panels, exact bool) kernel.Need {
 	return need
 }
 
-// widenedNeed is that of a widenedProduct.
+// widenedNeed returns what a widenedProduct takes.
 func widenedNeed(ks kernels, m, n, k, bcs int, f16, exact bool) kernel.Need {
 	need := kernel.Need{"half": sizeOf[halfWorkspace]()}
 	pitch := func(n int) int { return kernel.RoundUp(n, pairLanes) + pairLanes }
@@ -210,7 +210,8 @@ func SumNeed[E Number](m, n, k int, transposed, panels bool) kernel.Need {
 	return fusedNeed[E](m, fusedRows(m, k), n, k, transposed, panels, 1)
 }
 
-// fusedNeed is that of products of so many rows at once, with results in so many slots.
+// fusedNeed returns what fused products take that multiply `rows` rows at once and keep
+// results in `slots` slots.
 func fusedNeed[E Number](m, rows, n, k int, transposed, panels bool, slots int) kernel.Need {
 	ks := selected()
 	var b Matrix[E]

@@ -12,10 +12,10 @@ import (
 // many products. A product that is given panels copies nothing of B and has the bits
 // of one that is not. The zero Panels are none.
 //
-// Whom that serves was measured with BenchmarkPanels, on one core with AVX-512 and
-// VDPBF16PS: 16 matrices of 1024 by 1024 that come from memory, each times so many
-// rows, ms with copies of its own, with panels, and with panels made in a pass before
-// each product:
+// BenchmarkPanels measured where panels pay, on one core with AVX-512 and VDPBF16PS: 16
+// matrices of 1024 by 1024 that come from memory, each multiplied with the given number of
+// rows. Times are in ms: with the product's own copies, with panels, and with panels made in
+// a pass before each product:
 //
 //	rows                 1                 16                128                512
 //	bf16          1.3 1.0  3.8      3.2 2.2  4.7     12.0 10.7 13.6     42.2 42.6 44.4

@@ -1,5 +1,5 @@
-// Package faults has tests only: ranks in processes of their own that are killed,
-// stopped, cut off, slow, or call something else than the others, in every collective
-// and over every transport. Every survivor gets an error that says which rank, in
-// time, and nothing is left behind.
+// Package faults has tests only: ranks in processes of their own are killed, stopped, cut
+// off or slowed down, or call another operation than the other ranks, in every collective
+// and over every transport. The tests check that every survivor gets an error in time that
+// names the rank, and that nothing is left behind.
 package faults

@@ -34,19 +34,19 @@ type Proc struct {
 	mu     sync.Mutex
 	errs   strings.Builder
 	status error
-	pid    int // as the rank says; guarded by mu
+	pid    int // as the rank reports it; guarded by mu
 }
 
 // Options say how ranks are started.
 type Options struct {
 	Args map[string]string
-	Env  []string // besides the test's own
-	// EnvOf is what a rank has besides.
+	Env  []string // added to the test's own environment
+	// EnvOf returns what is added to the environment of one rank.
 	EnvOf func(rank int) []string
 	// In returns the words before the command of a rank, such as ip netns exec NAME.
 	In func(rank int) []string
 	// Launcher are the words before the command that start all ranks at once, such as
-	// mpirun -n 3, and RankFrom is the variable that tells each which it is.
+	// mpirun -n 3. RankFrom is the environment variable that tells each rank its number.
 	Launcher []string
 	RankFrom string
 }
@@ -123,7 +123,7 @@ func (p *Proc) Errors() string {
 	return p.errs.String()
 }
 
-// read hands on what the rank says until it says no more.
+// read passes on the rank's events until its output ends.
 func (p *Proc) read(from io.Reader) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 4<<20)
@@ -140,7 +140,7 @@ func (p *Proc) read(from io.Reader) {
 		}
 		select {
 		case p.events <- e:
-		default: // nobody reads so many
+		default: // the channel is full: the test does not read so many events
 		}
 	}
 }
@@ -150,8 +150,8 @@ func (p *Proc) end() {
 	close(p.events)
 }
 
-// Await returns the rank's next event of that name, and fails the test if there is none
-// in time. Events before it are dropped.
+// Await returns the rank's next event with this name and drops the events before it. It
+// fails the test if there is none in time.
 func (p *Proc) Await(t *testing.T, name string, within time.Duration) Event {
 	t.Helper()
 	timer := time.NewTimer(within)
@@ -185,8 +185,8 @@ func (p *Proc) Ended(t *testing.T, within time.Duration) error {
 	}
 }
 
-// Signal sends a signal to the rank and all that it has started, of a launcher's ranks
-// to those that have said something, alone.
+// Signal sends a signal to the rank and all processes that it has started. Of a rank that a
+// launcher has started, only the rank gets it, once it has reported its process.
 func (p *Proc) Signal(s syscall.Signal) {
 	pid := p.PID()
 	switch {
@@ -197,7 +197,8 @@ func (p *Proc) Signal(s syscall.Signal) {
 	}
 }
 
-// PID is the process's number, 0 of a launcher's rank that has not said it yet.
+// PID returns the number of the process. It is 0 for a rank that a launcher has started and
+// that has not reported its number yet.
 func (p *Proc) PID() int {
 	if p.cmd != nil {
 		return p.cmd.Process.Pid

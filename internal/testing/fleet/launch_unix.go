@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// launch starts all ranks by a launcher. What they say comes through pipes with names,
-// as launchers mix what ranks print.
+// launch starts all ranks with a launcher. Their events come through named pipes, since
+// launchers mix the output of ranks.
 func (f *Fleet) launch(program string, n int, args, exe string, o Options) {
 	f.t.Helper()
 	dir := f.t.TempDir()

@@ -20,8 +20,8 @@ type Network struct {
 	hosts int
 }
 
-// NewNetwork makes n hosts. It skips the test where that is not permitted; they are
-// gone when the test ends.
+// NewNetwork makes n hosts and removes them when the test ends. It skips the test where
+// making them is not permitted.
 func NewNetwork(t *testing.T, n int) *Network {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -53,8 +53,7 @@ func (w *Network) port(i int) string    { return fmt.Sprintf("%sp%d", w.id, i) }
 func (w *Network) In(i int) []string    { return []string{"ip", "netns", "exec", w.name(i)} }
 func (w *Network) Address(i int) string { return fmt.Sprintf("10.83.0.%d", i+1) }
 
-// Cut drops every packet from and to a host, without a word to anyone: it is
-// taken off the bridge.
+// Cut drops every packet from and to a host silently, by taking the host off the bridge.
 func (w *Network) Cut(i int) { w.run("ip link set %s nomaster", w.port(i)) }
 
 // Heal undoes Cut.
@@ -66,8 +65,8 @@ func (w *Network) run(format string, a ...any) {
 	require.NoError(w.t, err, "%v: %s", words, out)
 }
 
-// clear ends what is left on the hosts, such as a launcher's daemons, which may have
-// been cut off from it, and removes them.
+// clear ends the processes that are left on the hosts, such as daemons of a launcher that
+// have been cut off from it, and removes the hosts.
 func (w *Network) clear() {
 	for i := range w.hosts {
 		out, _ := exec.Command("ip", "netns", "pids", w.name(i)).Output()

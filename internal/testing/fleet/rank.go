@@ -22,7 +22,7 @@ const (
 	Marker = "FLEET_MARKER"
 )
 
-// process is the event by which a rank says its process's number.
+// process is the event with which a rank reports the number of its process.
 const process = "process"
 
 // Program is what a rank runs.
@@ -36,7 +36,7 @@ type Rank struct {
 	out        *os.File
 }
 
-// Event is what a rank says.
+// Event is what a rank reports to the test.
 type Event struct {
 	Name string            `json:"name"`
 	At   time.Time         `json:"at"`
@@ -44,7 +44,7 @@ type Event struct {
 	More map[string]string `json:"more,omitempty"`
 }
 
-// Say tells the test something.
+// Say reports an event to the test.
 func (r *Rank) Say(name, text string, more map[string]string) {
 	b, err := json.Marshal(Event{name, time.Now(), text, more})
 	if err != nil {

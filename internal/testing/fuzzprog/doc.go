@@ -1,4 +1,4 @@
-// Package fuzzprog makes random programs over the real primitives, with inputs,
-// meshes and placements for them. Its tests hold the engines to what is true of
+// Package fuzzprog makes random programs of the real primitives, with inputs,
+// meshes and placements for them. Its tests check the engines for what holds for
 // every program: the text form, one rank against several, derivatives, memory.
 package fuzzprog
