@@ -59,3 +59,14 @@ func TestTargetOf(t *testing.T) {
 		require.EqualError(t, err, "gomoe: p for device metal with overlap collectives: a device works during collectives by itself; leave overlap off")
 	}
 }
+
+// A plan that is not complete is to be read, and no job is made of it.
+func TestOpenAfter(t *testing.T) {
+	p, err := gomoe.Parse("p.graph", "program p(x f32[2]) {\n\ty f32[2] = neg(x)\n\treturn y\n}\n")
+	require.NoError(t, err)
+	cfg := gomoe.Config{After: "fuse"}
+	_, err = gomoe.Compile(p, cfg)
+	require.NoError(t, err)
+	_, err = gomoe.Open(p, cfg)
+	require.EqualError(t, err, "gomoe: p: the plan after pass fuse is not complete and cannot be run; leave Config.After empty")
+}

@@ -58,7 +58,7 @@ type Config struct {
 	// place.
 	Target lowering.Target
 	// After is the last pass that makes the plan (see lowering.Passes), "" for all. What
-	// it leaves is to be read, and cannot be run.
+	// it leaves is to be read, and cannot be run: Open refuses it.
 	After string
 	// Check has the plan checked after every pass (see lowering.Plan.Check).
 	Check bool
@@ -158,6 +158,9 @@ func UseKernels(name string) error { return kernel.Use(name) }
 func Open(p *graph.Program, cfg Config) (*Job, error) {
 	if _, err := kernel.Selected(); err != nil {
 		return nil, err
+	}
+	if cfg.After != "" {
+		return nil, fmt.Errorf("gomoe: %s: the plan after pass %s is not complete and cannot be run; leave Config.After empty", p.Name, cfg.After)
 	}
 	plan, err := Compile(p, cfg)
 	if err != nil {

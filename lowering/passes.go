@@ -87,6 +87,9 @@ func (p *Plan) run(o *Options) error {
 		return fmt.Errorf("lowering: no pass %q, want one of %s", o.After, strings.Join(names, ", "))
 	}
 	for _, x := range all {
+		if x.Name == o.After && !x.asked(o) {
+			return fmt.Errorf("lowering: pass %s does not run with these options, so there is no plan after it", x.Name)
+		}
 		if x.run != nil && x.asked(o) {
 			if err := x.run(p, o); err != nil {
 				return err

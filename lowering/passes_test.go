@@ -30,7 +30,7 @@ func TestAfter(t *testing.T) {
 		p.Bufs[bufNew].Storage, p.Bufs[bufNew].Of = Output, 0
 		return p, p.run(&Options{Donate: map[string]int{"w": 1}, After: after, Check: true})
 	}
-	p, err := made("wait")
+	p, err := made("emit")
 	require.NoError(t, err)
 	require.Empty(t, p.Donated)
 	p, err = made("donate")
@@ -41,6 +41,8 @@ func TestAfter(t *testing.T) {
 	p, err = made("")
 	require.NoError(t, err)
 	require.False(t, p.unplaced)
+	_, err = made("wait")
+	require.EqualError(t, err, "lowering: pass wait does not run with these options, so there is no plan after it")
 	_, err = made("fold")
 	require.EqualError(t, err, "lowering: no pass \"fold\", want one of emit, join, keep, fuse, delay, hoist, sum, wait, donate, memory, target")
 }

@@ -113,8 +113,8 @@ func (s *state) mode(job environ.Job) error {
 	}
 	if s.info.Mode == PerProcess && s.mesh != nil && s.mesh.Ranks() != job.Size {
 		s.info.Mode = InProcess
-		return s.instead(fmt.Sprintf("all %d ranks in this process", s.mesh.Ranks()), "the mesh %q has %d ranks, and %s; %s %d, or take a mesh of %d ranks",
-			s.mesh, s.mesh.Ranks(), said, start, s.mesh.Ranks(), job.Size)
+		return s.instead(fmt.Sprintf("all %d ranks in this process", s.mesh.Ranks()), "the mesh %q has %d ranks, and %s; start %d processes, or take a mesh of %d ranks",
+			s.mesh, s.mesh.Ranks(), said, s.mesh.Ranks(), job.Size)
 	}
 	return nil
 }

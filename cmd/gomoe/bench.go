@@ -77,7 +77,7 @@ func (t *tool) collectivesCommand() *ffcli.Command {
 }
 
 func (b *collectives) flags(fs *flag.FlagSet) {
-	fs.StringVar(&b.transports, "transport", "local,shm,tcp", "`transports`, with commas between: local, shm, tcp, ring, mpi, jaccl; copy is none, but how fast ranks of one process copy")
+	fs.StringVar(&b.transports, "transport", "local,shm,tcp", "`transports`, with commas between: local, shm, tcp, ring, verbs, mpi, jaccl; copy is none, but how fast ranks of one process copy")
 	fs.IntVar(&b.ranks, "n", 4, "`number` of ranks")
 	fs.StringVar(&b.ops, "ops", "", "`operations`, with commas between; all if not given: "+strings.Join(measure.Ops(), ","))
 	fs.Var(&b.min, "min", "smallest `size`")

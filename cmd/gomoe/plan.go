@@ -32,9 +32,12 @@ func (t *tool) planCommand() *ffcli.Command {
 				fmt.Fprint(t.stdout, lowering.PassTable())
 				return nil
 			}
-			path, err := operand(fs, args)
+			path, err := operand(fs, args) // flags may stand behind it
 			if err != nil {
 				return err
+			}
+			if *after != "" && (*asJSON || *brief) || *asJSON && *brief {
+				return usagef("give one of -brief, -json and -after")
 			}
 			p, err := t.program(ctx, path)
 			if err != nil {
