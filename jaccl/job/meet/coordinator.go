@@ -43,7 +43,10 @@ type member struct {
 	rank int
 	host string
 	conn net.Conn // nil for rank 0
-	gone string   // how it left, "" if it is there
+	// welcomed says that the rank has been sent the welcome. Nothing else may come to the
+	// rank before it: the welcome is what proves that this is the coordinator.
+	welcomed bool
+	gone     string // how it left, "" if it is there
 }
 
 // turn is one gather.
@@ -127,6 +130,8 @@ func (c *coordinator) welcome(ctx context.Context, conn net.Conn, h *hello, welc
 	problem := ""
 	who := fmt.Sprintf("rank %d (%s, from %v)", h.rank, m.host, conn.RemoteAddr())
 	switch {
+	case c.failed != nil: // whoever comes later hears the first reason
+		problem = c.failed.text
 	case h.size != c.size:
 		problem = fmt.Sprintf("meet: %s says that the job has %d ranks where %s says %d", who, h.size, c.name(0), c.size)
 	case h.rank < 0 || h.rank >= c.size:
@@ -135,8 +140,6 @@ func (c *coordinator) welcome(ctx context.Context, conn net.Conn, h *hello, welc
 		problem = fmt.Sprintf("meet: %s claims to be rank 0, which %s is", who, c.name(0))
 	case c.members[h.rank] != nil:
 		problem = fmt.Sprintf("meet: %s claims to be a rank that %s (from %v) is already; give each process a rank of its own", who, c.name(h.rank), c.members[h.rank].conn.RemoteAddr())
-	case c.failed != nil:
-		problem = c.failed.text
 	default:
 		c.members[h.rank] = m
 	}
@@ -158,6 +161,13 @@ func (c *coordinator) welcome(ctx context.Context, conn net.Conn, h *hello, welc
 		c.part(m, "did not hear that it was welcome")
 		conn.Close()
 		return
+	}
+	c.mu.Lock()
+	m.welcomed = true
+	failed := c.failed
+	c.mu.Unlock()
+	if failed != nil { // in the meantime, so that fail has not told this rank
+		send(conn, typeFailure, 0, []byte(failed.text))
 	}
 	c.serve(ctx, m)
 }
@@ -281,22 +291,27 @@ func (c *coordinator) fail(text string) error {
 	return c.failed
 }
 
-// tell sends a frame to all ranks that have joined, and returns when it has left.
+// tell sends a frame to all ranks that have been welcomed, and returns when it has left.
 func (c *coordinator) tell(typ uint8, seq uint32, head []byte) {
+	var conns []net.Conn
 	c.mu.Lock()
-	members := append([]*member(nil), c.members...)
-	c.mu.Unlock()
-	b := frame.Append(nil, frame.Header{Type: typ, Seq: seq}, head)
-	var wg sync.WaitGroup
-	for _, m := range members {
-		if m != nil && m.conn != nil {
-			wg.Go(func() {
-				m.conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
-				m.conn.Write(b) // on an error, serve finds that the rank is gone
-			})
+	for _, m := range c.members {
+		if m != nil && m.welcomed {
+			conns = append(conns, m.conn)
 		}
 	}
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, conn := range conns {
+		wg.Go(func() { send(conn, typ, seq, head) })
+	}
 	wg.Wait()
+}
+
+// send writes a frame to a rank. It returns no error: serve finds that the rank is gone.
+func send(conn net.Conn, typ uint8, seq uint32, head []byte) {
+	conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
+	frame.Write(conn, typ, seq, head)
 }
 
 // gather is rank 0's own.

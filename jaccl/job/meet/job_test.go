@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gomoe/gomoe/internal/frame"
@@ -366,4 +367,40 @@ func FuzzMember(f *testing.F) {
 		wg.Wait()
 		c.close()
 	})
+}
+
+// A rank that joins while the job fails is welcomed first, since only the welcome proves to the
+// rank that it talks to the coordinator, and is then told why there is no job.
+func TestWelcomeBeforeFailure(t *testing.T) {
+	c := newCoordinator(3, "host0", time.Minute)
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		c.welcome(t.Context(), ours, &hello{rank: 1, size: 3, host: "host1"}, func() error {
+			c.fail("meet: another rank is wrong")
+			return frame.Write(ours, typeWelcome, 1, nil)
+		})
+	})
+	theirs.SetReadDeadline(time.Now().Add(10 * time.Second))
+	h, _, err := frame.Read(theirs, maxText)
+	require.NoError(t, err)
+	assert.Equal(t, uint8(typeWelcome), h.Type)
+	_, _, err = read(theirs, typeResult, 0, maxText)
+	assert.EqualError(t, err, "meet: another rank is wrong")
+	theirs.Close()
+	wg.Wait()
+}
+
+// Whoever comes after the job has failed hears the reason of that failure, also if something is
+// wrong with it, too.
+func TestFirstFailure(t *testing.T) {
+	c := newCoordinator(3, "host0", time.Minute)
+	c.fail("meet: another rank is wrong")
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	go c.welcome(t.Context(), ours, &hello{rank: 7, size: 9}, func() error { return nil })
+	theirs.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_, _, err := read(theirs, typeResult, 0, maxText)
+	assert.EqualError(t, err, "meet: another rank is wrong")
 }
