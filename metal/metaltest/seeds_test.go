@@ -57,6 +57,10 @@ func seeds() []seed {
 			"return ROW_PAST;", "return ROW_GAP;", leader, "was written, zones end at row"},
 		{"grouped_blocks: rows without weight are not written", "blocks",
 			"used = 0; // the tile's rows are written, as zeros", "return;", leader, "is NaN, want 0"},
+		{"grouped_blocks: only a tile's first weight is looked at", "first weights",
+			"i < used && i < BM", "i < used && i < 1", leader, "of f32[48,70] is 0, want"},
+		{"reduce_columns: gaps are not zeroed", "ragged columns",
+			"  } else if (kind == row_gap) {\n    y[i] = Y(0);", "  } else if (kind == row_gap) {", leader, "is NaN, want 0"},
 
 		// Places.
 		{"tile: the wrong stride along the depth", "product",
@@ -79,6 +83,14 @@ func seeds() []seed {
 			"queue >= layer.capacity", "queue > layer.capacity", leader, "result 0: element 14 is 1, want -1"},
 		{"lookup: ids are not checked", "lookup",
 			"int index = indices[row % p[2]];\n    bool in_range = index >= 0 && index < p[1];", "int index = indices[row % p[2]];\n    bool in_range = index >= 0;", leader, "buffer 0 (table): byte"},
+		{"indices: what thread 1 has found is left out", "second id",
+			"for (uint t = 1; t < threads; t++)", "for (uint t = 2; t < threads; t++)", leader, `the device reports <nil>, want an error with "id 9 at [1]`},
+		{"cross_entropy: the label behind the last", "label",
+			"label >= 0 && label < p.n) {", "label >= 0 && label <= p.n) {", leader, "buffer 0 (logits): byte"},
+
+		// Sums.
+		{"scatter: sums are not compensated", "scatter",
+			"s = pair_add(s, float(updates[at + k * p[2]]));", "s.x += float(updates[at + k * p[2]]);", leader, "result 0: element 0"},
 
 		// What Metal's compiler would reject.
 		{"attention: a pointer into the wrong memory", "attention",
@@ -91,8 +103,9 @@ type scenario struct {
 	text  string
 	mesh  string
 	ints  func(i int) int
-	zeros string // the input that is 0
-	fails string // part of the step's error
+	some  map[string]func(i int) float64 // inputs that are not random
+	zeros string                         // the input that is 0
+	fails string                         // part of the step's error
 }
 
 // scenarios are the programs, by name.
@@ -105,7 +118,19 @@ func scenarios() map[string]scenario {
 		"attention": {text: "program p(q f32[1,71,2,12], k f32[1,71,1,12], v f32[1,71,1,12]) {\n\ty, lse = causal_attention(q, k, v)\n\treturn y, lse\n}"},
 		"transpose": {text: "program p(x f32[3,5,7]) {\n\ty = transpose(x) permutation=[2,0,1]\n\treturn y\n}"},
 		"top_k":     {text: "program p(x f32[3,70]) {\n\ty, i = top_k(x) k=3\n\treturn y, i\n}", zeros: "x"},
-		"lookup":    {text: "program p(x f32[3,2], ids i32[6]) {\n\ty = embedding(x, ids)\n\treturn y\n}", ints: func(i int) int { return i * 10 }, fails: "id 10 at"},
+		"second id": {text: "program p(x f32[3,2], ids i32[6]) {\n\ty = embedding(x, ids)\n\treturn y\n}", ints: func(i int) int { return []int{0, 9, 0, 0, 0, 0}[i] }, fails: "id 9 at [1]"},
+		"label":     {text: "program p(x f32[3,4], labels i32[3]) {\n\ty = cross_entropy(x, labels)\n\treturn y\n}", ints: func(i int) int { return i / 2 * 4 }, fails: "label 4 at [2]"},
+		"scatter": {text: "program p(x f32[2,1], at i32[3], u f32[3,1]) {\n\ty = scatter_add(x, at, u) axis=0\n\treturn y\n}", ints: func(int) int { return 0 },
+			some: map[string]func(int) float64{"x": func(int) float64 { return 0 }, "u": func(i int) float64 { return [...]float64{1 << 27, 1, -1 << 27}[i] }}},
+		"ragged columns": {ints: func(i int) int { return i % 3 }, text: `program p(ids i32[10,1], x f32[10,8]) {
+	r, drop, n, pad, demand = ep_prepare(ids) experts=3 align=8
+	rows = ep_dispatch(x, r) experts=3 align=8
+	wide = broadcast_in_dim(rows) shape=[24,3,8] dims=[0,2]
+	s = reduce_sum(wide) axes=[1]
+	out = ep_combine(s, r) experts=3 align=8
+	return out
+}`},
+		"lookup": {text: "program p(x f32[3,2], ids i32[6]) {\n\ty = embedding(x, ids)\n\treturn y\n}", ints: func(i int) int { return i * 10 }, fails: "id 10 at"},
 		"routed": {mesh: "a=2", ints: func(i int) int { return i * 5 % 7 % 4 }, text: `program p(x f32[16,8], ids i32[16,3], w f32[4,8,8]) {
 	r, drop, c, pad, demand = ep_prepare(ids) experts=4 align=4 capacity=9 axis="a"
 	rows = ep_dispatch(x, r) experts=4 align=4 capacity=9 axis="a"
@@ -115,6 +140,15 @@ func scenarios() map[string]scenario {
 	return z
 }`},
 		"blocks": {ints: func(i int) int { return i % 3 }, zeros: "g", text: `program p(ids i32[40,1], x f32[40,256], g f32[40,1], k q8_0[3,70,256]) {
+	r, drop, n, pad, demand = ep_prepare(ids) experts=3 align=4
+	rows, rg = ep_dispatch(x, g, r) experts=3 align=4
+	y = grouped_matmul(rows, k, r) transpose=true
+	spread = broadcast_in_dim(rg) shape=[48,70] dims=[0]
+	z = mul(y, spread)
+	out = ep_combine(z, r) experts=3 align=4
+	return out
+}`},
+		"first weights": {ints: func(i int) int { return i % 3 }, some: map[string]func(int) float64{"g": func(i int) float64 { return float64(min(i/3, 1)) }}, text: `program p(ids i32[40,1], x f32[40,256], g f32[40,1], k q8_0[3,70,256]) {
 	r, drop, n, pad, demand = ep_prepare(ids) experts=3 align=4
 	rows, rg = ep_dispatch(x, g, r) experts=3 align=4
 	y = grouped_matmul(rows, k, r) transpose=true
@@ -160,6 +194,9 @@ func (s scenario) input(t *testing.T, name string, typ graph.Type, r *rand.Rand)
 	x := make([]float64, typ.Len())
 	for i := range x {
 		x[i] = r.NormFloat64()
+		if f := s.some[name]; f != nil {
+			x[i] = f(i)
+		}
 		if s.ints != nil && !typ.DType.IsFloat() {
 			x[i] = float64(s.ints(i))
 		}
