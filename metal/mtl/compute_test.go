@@ -81,6 +81,24 @@ func TestOffset(t *testing.T) {
 	}
 }
 
+// A mistake in a debug group is the error, and the group ends with the encoder.
+func TestMistakeInGroup(t *testing.T) {
+	b := stand(t, standin.Options{})
+	_, err := b.queue.Encode("grouped", func(cb *CommandBuffer) error {
+		e := cb.Compute(false)
+		e.PushDebugGroup("outer")
+		e.PushDebugGroup("inner")
+		e.SetPipeline(b.pipeline("add"))
+		e.SetBuffer(0, nil, 0)
+		e.PopDebugGroup()
+		e.PopDebugGroup()
+		require.ErrorContains(t, cb.Mistake(), "set buffer 0: it is nil")
+		e.End()
+		return nil
+	})
+	require.EqualError(t, err, "mtl: command buffer grouped: set buffer 0: it is nil")
+}
+
 // What goes wrong in a kernel is in the error of the command buffer, with its name.
 func TestKernelFaults(t *testing.T) {
 	for _, name := range []string{"divergent", "overrun"} {
