@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gomoe/gomoe/collective"
-	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/internal/reduce"
 	"github.com/gomoe/gomoe/internal/wait"
 	"github.com/gomoe/gomoe/jaccl"
@@ -188,7 +187,7 @@ func (c *comm) Among(ranks []int) (jaccl.Group, error) {
 func (c *comm) group(ranks []int) *group {
 	index := slices.Index(ranks, c.rank)
 	g := &group{c: c, ranks: ranks, index: index,
-		Member:  headless.Member{Rank: c.rank, Index: index, Size: len(ranks), Reduces: "JACCL reduces", From: graph.Bool},
+		Member:  headless.Member{Rank: c.rank, Index: index, Size: len(ranks)},
 		Lacking: headless.Lacking{Prefix: "rdma: ", Protocol: "MLX's JACCL", Job: "a job", Instead: "verbs", Rank: c.rank}}
 	for _, r := range ranks {
 		g.eps = append(g.eps, c.eps[r])

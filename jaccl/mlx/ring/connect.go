@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomoe/gomoe/graph"
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/jaccl/mlx/headless"
@@ -63,7 +62,7 @@ func ConnectListening(ctx context.Context, nodes hostfile.Nodes, rank int, liste
 	if opts.Deadline == 0 {
 		opts.Deadline = jaccl.DefaultDeadline
 	}
-	m := &comm{Member: headless.Member{Prefix: "ring: ", Rank: rank, Index: rank, Size: n, Reduces: "can be summed", From: graph.U8},
+	m := &comm{Member: headless.Member{Prefix: "ring: ", Rank: rank, Index: rank, Size: n},
 		Lacking: headless.Lacking{Prefix: "ring: ", Protocol: "MLX's ring", Job: "a ring", Instead: "tcp", Rank: rank},
 		rank:    rank, nodes: nodes, deadline: opts.Deadline}
 	if n == 1 {
