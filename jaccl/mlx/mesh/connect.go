@@ -48,8 +48,10 @@ func Connect(ctx context.Context, o Options) (jaccl.Communicator, error) {
 	c := &comm{adapters: rdma.Adapters{}, options: o, rank: o.Rank, size: len(o.Devices)}
 	if err := c.connect(ctx); err != nil {
 		c.release()
-		if o.Listener != nil {
-			o.Listener.Close()
+		for _, conn := range o.Conns {
+			if conn != nil {
+				conn.Close()
+			}
 		}
 		return nil, fmt.Errorf("rdma: job of JACCL: rank %d: %w", o.Rank, err)
 	}
@@ -90,6 +92,9 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	if c.rank < 0 || c.rank >= c.size {
 		return fmt.Errorf("rank %d of %d, want one that the matrix of devices has", c.rank, c.size)
 	}
+	if n := len(c.options.Conns); n != 0 && n != c.size {
+		return fmt.Errorf("%d connections, want one for each of %d ranks, or none", n, c.size)
+	}
 	row, err := rdma.Row(c.options.Devices, c.rank, c.size)
 	if err != nil {
 		return err
@@ -113,7 +118,9 @@ func (c *comm) connect(ctx context.Context) (err error) {
 		}
 		offers = c.eps[peer].Address.Append(offers)
 	}
-	if c.side, err = meetRanks(ctx, c.rank, c.size, c.options.Coordinator, c.options.Listener); err != nil {
+	if c.options.Conns != nil {
+		c.side = overConns(c.rank, c.options.Conns)
+	} else if c.side, err = meetRanks(ctx, c.rank, c.size, c.options.Coordinator); err != nil {
 		return err
 	}
 	all, err := c.side.gatherItems(ctx, offers)
