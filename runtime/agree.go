@@ -29,6 +29,7 @@ func (r *rank) facts() []fact {
 		{r.plan.Mesh.String(), 240, `runtime: rank %d runs on the mesh "%s" and rank 0 on "%s"; start all ranks with the same mesh`},
 		{kernels(r.plan), 64, "runtime: rank %d runs %s and rank 0 %s, whose results differ in their last bits; start all ranks with the same, which -kernels or GOMOE_KERNELS chooses"},
 		{fmt.Sprint(r.opts.compare()), 20, "runtime: rank %d compares inputs after %s steps and rank 0 after %s; start all ranks with the same runtime.Options.Compare"},
+		{fmt.Sprint(r.opts.Finite), 8, "runtime: rank %d runs with runtime.Options.Finite %s and rank 0 with %s; start all ranks with the same"},
 		{r.plan.Hash(), 16, "runtime: rank %d runs plan %s and rank 0 plan %s; start all ranks with the same program, mesh and options"},
 	}
 }

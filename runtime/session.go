@@ -21,8 +21,9 @@ import (
 type Options struct {
 	// Trace, if not nil, records every instruction of every step.
 	Trace *Trace
-	// Finite makes each step fail at the first kernel that turns finite
-	// arguments into a NaN or an infinity.
+	// Finite makes each step fail at the first kernel that turns finite arguments into a
+	// NaN or an infinity. Ranks tell each other before every collective whether their
+	// arguments are finite, so all processes give the same Finite.
 	Finite bool
 	// Poison fills the memory of every result with NaNs, and with large numbers
 	// in integer types, before the instruction that writes it. Results do not
