@@ -186,7 +186,7 @@ func (l *transport) join(rank int, a announcement) error {
 	}
 	fd, err := open(a)
 	if err != nil {
-		return fmt.Errorf("has a segment that can not be opened: %w", err)
+		return fmt.Errorf("has a segment that cannot be opened: %w", err)
 	}
 	defer unix.Close(fd) // the mapping stays
 	var st unix.Stat_t
@@ -198,7 +198,7 @@ func (l *transport) join(rank int, a announcement) error {
 	}
 	mem, err := unix.Mmap(fd, 0, int(a.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return fmt.Errorf("has a segment of %d bytes that can not be mapped: %w; reserve less", a.Size, err)
+		return fmt.Errorf("has a segment of %d bytes that cannot be mapped: %w; reserve less", a.Size, err)
 	}
 	p := l.peers[rank]
 	p.segment = &segment{shape, mem}
