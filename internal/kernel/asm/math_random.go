@@ -150,7 +150,7 @@ func (s lanes) uniform() {
 		}})
 }
 
-// erfinv is √2 times Erfinv32, but for its products and sums, which are fused. Weights are
+// erfinv is √2 times erfinv32, but for its products and sums, which are fused. Weights are
 // drawn once, for which AVX2 is fast enough.
 func (s lanes) erfinv() {
 	if s.wide {

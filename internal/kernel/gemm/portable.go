@@ -13,7 +13,7 @@ const (
 // rows save.
 const gemmPack = 32
 
-// portable is Multiply without fused multiply-adds, bit for bit Ref.
+// portable is Multiply without fused multiply-adds.
 func (w *Workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	if !acc {
 		for i := range m {
