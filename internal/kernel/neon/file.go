@@ -27,7 +27,12 @@ func (f *file) function(name, doc string, arguments ...string) {
 // begin begins a function of this signature, whose arguments and result take so many
 // bytes.
 func (f *file) begin(name, doc, signature string, bytes int) {
-	fmt.Fprintf(&f.text, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, signature, name, bytes)
+	f.framed(name, doc, signature, 0, bytes)
+}
+
+// framed is begin for a function that has so many bytes of the stack to itself.
+func (f *file) framed(name, doc, signature string, frame, bytes int) {
+	fmt.Fprintf(&f.text, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $%d-%d\n", name, signature, name, frame, bytes)
 	fmt.Fprintf(&f.stubs, "\n// %s %s.\n//\n//go:noescape\nfunc %s%s\n", name, doc, name, signature)
 }
 
