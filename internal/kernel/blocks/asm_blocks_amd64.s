@@ -6507,141 +6507,72 @@ loop:
 	VZEROUPPER
 	RET
 
-// func avx2RoundQ4K(t *byte)
+// func avx2RoundSuper(t *byte)
 // Requires: AVX, AVX2
-TEXT ·avx2RoundQ4K(SB), NOSPLIT, $0-8
+TEXT ·avx2RoundSuper(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ (AX), CX
 	MOVQ 8(AX), DX
 	MOVQ 16(AX), BX
 
 loop:
-	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+3008(SB), Y0, Y0
-	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+3008(SB), Y1, Y1
-	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      128(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      160(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      192(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
+	VMOVDQU quantConstants<>+3008(SB), Y0
+	VPAND   (DX), Y0, Y1
+	VPAND   32(DX), Y0, Y2
+	VPAND   64(DX), Y0, Y3
+	VPAND   96(DX), Y0, Y4
+	MOVQ    $0x00000080, SI
+
+largest:
+	VPAND        (DX)(SI*1), Y0, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VPAND        32(DX)(SI*1), Y0, Y5
+	VPMAXUD      Y5, Y2, Y2
+	VPAND        64(DX)(SI*1), Y0, Y5
+	VPMAXUD      Y5, Y3, Y3
+	VPAND        96(DX)(SI*1), Y0, Y5
+	VPMAXUD      Y5, Y4, Y4
+	ADDQ         $+128, SI
+	CMPQ         SI, $+1024
+	JNE          largest
+	VPMAXUD      Y2, Y1, Y1
 	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      256(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      288(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      352(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      384(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      448(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      480(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      512(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      544(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      576(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      608(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      640(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      672(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      704(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      736(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      768(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      800(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      832(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      864(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      896(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      928(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      960(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      992(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VPMAXUD      Y1, Y0, Y0
-	VPMAXUD      Y3, Y2, Y2
-	VPMAXUD      Y2, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0xb1, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+3072(SB), X0, X0
+	VPMAXUD      Y3, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMAXUD      X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPMAXUD      X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPMAXUD      X0, X1, X1
+	VMOVD        X1, SI
+	VDIVSS       quantConstants<>+3072(SB), X1, X0
 	VMOVSS       quantConstants<>+3136(SB), X1
 	VDIVSS       X0, X1, X1
 	VMOVD        X1, DI
 	MOVL         $-1, R8
 	CMPL         SI, $0x7f800000
-	JAE          nan1
+	JAE          nan
 	CMPL         DI, $0x7f800000
-	JCS          ok1
+	JCS          ok
 	XORL         R8, R8
 	VMOVD        R8, X0
-	JMP          ok1
+	JMP          ok
 
-nan1:
+nan:
 	MOVL  $0x7fc00000, R8
 	VMOVD R8, X0
 	XORL  R8, R8
 
-ok1:
+ok:
 	VBROADCASTSS X1, Y2
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Y1
 	VMULSS       24(AX), X0, X0
 	VMOVSS       X0, 288(BX)
+	XORQ         SI, SI
+
+half:
+	MOVL         32(AX)(SI*1), DI
 	VMULPS       (DX), Y2, Y0
 	VCVTPS2DQ    Y0, Y0
 	VPAND        Y1, Y0, Y0
@@ -6659,10 +6590,11 @@ ok1:
 	VPACKSSWB    Y4, Y0, Y0
 	VMOVDQU      quantConstants<>+3200(SB), Y3
 	VPERMD       Y0, Y3, Y0
-	VMOVDQU      Y0, (BX)
+	VMOVDQU      Y0, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y3
 	VPMADDUBSW   Y0, Y3, Y0
 	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
+	MOVL         36(AX)(SI*1), DI
 	VMULPS       128(DX), Y2, Y3
 	VCVTPS2DQ    Y3, Y3
 	VPAND        Y1, Y3, Y3
@@ -6680,10 +6612,11 @@ ok1:
 	VPACKSSWB    Y5, Y3, Y3
 	VMOVDQU      quantConstants<>+3200(SB), Y4
 	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 64(BX)
+	VMOVDQU      Y3, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y4
 	VPMADDUBSW   Y3, Y4, Y3
 	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
+	MOVL         40(AX)(SI*1), DI
 	VMULPS       256(DX), Y2, Y4
 	VCVTPS2DQ    Y4, Y4
 	VPAND        Y1, Y4, Y4
@@ -6701,10 +6634,11 @@ ok1:
 	VPACKSSWB    Y6, Y4, Y4
 	VMOVDQU      quantConstants<>+3200(SB), Y5
 	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 32(BX)
+	VMOVDQU      Y4, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y5
 	VPMADDUBSW   Y4, Y5, Y4
 	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
+	MOVL         44(AX)(SI*1), DI
 	VMULPS       384(DX), Y2, Y5
 	VCVTPS2DQ    Y5, Y5
 	VPAND        Y1, Y5, Y5
@@ -6722,754 +6656,34 @@ ok1:
 	VPACKSSWB    Y7, Y5, Y5
 	VMOVDQU      quantConstants<>+3200(SB), Y6
 	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 96(BX)
+	VMOVDQU      Y5, (BX)(DI*1)
 	VMOVDQU      quantConstants<>+1984(SB), Y6
 	VPMADDUBSW   Y5, Y6, Y5
 	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
 	VPHADDD      Y3, Y0, Y0
 	VPHADDD      Y5, Y4, Y4
 	VPHADDD      Y4, Y0, Y0
-	VMULPS       512(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       544(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       576(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       608(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 128(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VMULPS       640(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       672(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       704(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       736(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 192(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y5
-	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
-	VMULPS       768(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       800(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       832(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       864(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y7
-	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
-	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 160(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y6
-	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
-	VMULPS       896(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       928(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       960(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VMULPS       992(DX), Y2, Y2
-	VCVTPS2DQ    Y2, Y2
-	VPAND        Y1, Y2, Y2
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSDW    Y2, Y8, Y8
-	VPACKSSWB    Y8, Y6, Y6
-	VMOVDQU      quantConstants<>+3200(SB), Y1
-	VPERMD       Y6, Y1, Y6
-	VMOVDQU      Y6, 224(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y1
-	VPMADDUBSW   Y6, Y1, Y6
-	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
-	VPHADDD      Y4, Y3, Y3
-	VPHADDD      Y6, Y5, Y5
-	VPHADDD      Y5, Y3, Y3
-	VPACKSSDW    Y3, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPADDW       X1, X0, X0
-	VPXOR        X1, X1, X1
-	VMOVDQU      X0, 256(BX)
-	VMOVDQU      X1, 272(BX)
-	ADDQ         $+1024, DX
-	ADDQ         $+320, BX
-	DECQ         CX
-	JNZ          loop
-	VZEROUPPER
-	RET
+	VEXTRACTI128 $0x01, Y0, X3
+	VPACKSSDW    X3, X0, X0
+	VPSRLDQ      $0x08, X0, X3
+	VPUNPCKLWD   X3, X0, X3
+	VMOVDQU      X3, 256(BX)(SI*1)
+	ADDQ         $+512, DX
+	ADDQ         $0x10, SI
+	CMPQ         SI, $0x20
+	JNE          half
+	CMPL         64(AX), $0x00
+	JE           next
+	VMOVDQU      256(BX), X3
+	VPHADDW      272(BX), X3, X3
+	VMOVDQU      X3, 256(BX)
+	VPXOR        X3, X3, X3
+	VMOVDQU      X3, 272(BX)
 
-// func avx2RoundQ2K(t *byte)
-// Requires: AVX, AVX2
-TEXT ·avx2RoundQ2K(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ (AX), CX
-	MOVQ 8(AX), DX
-	MOVQ 16(AX), BX
-
-loop:
-	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+3008(SB), Y0, Y0
-	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+3008(SB), Y1, Y1
-	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      128(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      160(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      192(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      256(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      288(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      352(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      384(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      448(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      480(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      512(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      544(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      576(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      608(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      640(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      672(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      704(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      736(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      768(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      800(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      832(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      864(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      896(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      928(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      960(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      992(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VPMAXUD      Y1, Y0, Y0
-	VPMAXUD      Y3, Y2, Y2
-	VPMAXUD      Y2, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0xb1, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+3072(SB), X0, X0
-	VMOVSS       quantConstants<>+3136(SB), X1
-	VDIVSS       X0, X1, X1
-	VMOVD        X1, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan1
-	CMPL         DI, $0x7f800000
-	JCS          ok1
-	XORL         R8, R8
-	VMOVD        R8, X0
-	JMP          ok1
-
-nan1:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X0
-	XORL  R8, R8
-
-ok1:
-	VBROADCASTSS X1, Y2
-	VMOVD        R8, X1
-	VPBROADCASTD X1, Y1
-	VMULSS       24(AX), X0, X0
-	VMOVSS       X0, 288(BX)
-	VMULPS       (DX), Y2, Y0
-	VCVTPS2DQ    Y0, Y0
-	VPAND        Y1, Y0, Y0
-	VMULPS       32(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       64(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       96(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VPACKSSDW    Y3, Y0, Y0
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+3200(SB), Y3
-	VPERMD       Y0, Y3, Y0
-	VMOVDQU      Y0, (BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y3
-	VPMADDUBSW   Y0, Y3, Y0
-	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
-	VMULPS       128(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       160(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       192(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       224(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 64(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VMULPS       256(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       288(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       320(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       352(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 128(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y5
-	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
-	VMULPS       384(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       416(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       448(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       480(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y7
-	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
-	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 192(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y6
-	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
-	VPHADDD      Y3, Y0, Y0
-	VPHADDD      Y5, Y4, Y4
-	VPHADDD      Y4, Y0, Y0
-	VMULPS       512(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       544(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       576(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       608(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 32(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VMULPS       640(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       672(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       704(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       736(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 96(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y5
-	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
-	VMULPS       768(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       800(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       832(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       864(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y7
-	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
-	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 160(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y6
-	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
-	VMULPS       896(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       928(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       960(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VMULPS       992(DX), Y2, Y2
-	VCVTPS2DQ    Y2, Y2
-	VPAND        Y1, Y2, Y2
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSDW    Y2, Y8, Y8
-	VPACKSSWB    Y8, Y6, Y6
-	VMOVDQU      quantConstants<>+3200(SB), Y1
-	VPERMD       Y6, Y1, Y6
-	VMOVDQU      Y6, 224(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y1
-	VPMADDUBSW   Y6, Y1, Y6
-	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
-	VPHADDD      Y4, Y3, Y3
-	VPHADDD      Y6, Y5, Y5
-	VPHADDD      Y5, Y3, Y3
-	VPACKSSDW    Y3, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPUNPCKHWD   X1, X0, X2
-	VPUNPCKLWD   X1, X0, X0
-	VMOVDQU      X0, 256(BX)
-	VMOVDQU      X2, 272(BX)
-	ADDQ         $+1024, DX
-	ADDQ         $+320, BX
-	DECQ         CX
-	JNZ          loop
-	VZEROUPPER
-	RET
-
-// func avx2RoundQ6K(t *byte)
-// Requires: AVX, AVX2
-TEXT ·avx2RoundQ6K(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ (AX), CX
-	MOVQ 8(AX), DX
-	MOVQ 16(AX), BX
-
-loop:
-	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+3008(SB), Y0, Y0
-	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+3008(SB), Y1, Y1
-	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      128(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      160(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      192(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      256(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      288(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      352(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      384(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      448(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      480(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      512(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      544(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      576(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      608(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      640(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      672(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      704(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      736(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      768(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      800(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      832(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      864(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VMOVUPS      896(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y0, Y0
-	VMOVUPS      928(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y1, Y1
-	VMOVUPS      960(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VMOVUPS      992(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y4, Y3, Y3
-	VPMAXUD      Y1, Y0, Y0
-	VPMAXUD      Y3, Y2, Y2
-	VPMAXUD      Y2, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0xb1, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+3072(SB), X0, X0
-	VMOVSS       quantConstants<>+3136(SB), X1
-	VDIVSS       X0, X1, X1
-	VMOVD        X1, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan1
-	CMPL         DI, $0x7f800000
-	JCS          ok1
-	XORL         R8, R8
-	VMOVD        R8, X0
-	JMP          ok1
-
-nan1:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X0
-	XORL  R8, R8
-
-ok1:
-	VBROADCASTSS X1, Y2
-	VMOVD        R8, X1
-	VPBROADCASTD X1, Y1
-	VMULSS       24(AX), X0, X0
-	VMOVSS       X0, 288(BX)
-	VMULPS       (DX), Y2, Y0
-	VCVTPS2DQ    Y0, Y0
-	VPAND        Y1, Y0, Y0
-	VMULPS       32(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       64(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       96(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VPACKSSDW    Y3, Y0, Y0
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSWB    Y4, Y0, Y0
-	VMOVDQU      quantConstants<>+3200(SB), Y3
-	VPERMD       Y0, Y3, Y0
-	VMOVDQU      Y0, (BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y3
-	VPMADDUBSW   Y0, Y3, Y0
-	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
-	VMULPS       128(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       160(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       192(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       224(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 32(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VMULPS       256(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       288(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       320(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       352(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 64(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y5
-	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
-	VMULPS       384(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       416(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       448(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       480(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y7
-	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
-	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 96(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y6
-	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
-	VPHADDD      Y3, Y0, Y0
-	VPHADDD      Y5, Y4, Y4
-	VPHADDD      Y4, Y0, Y0
-	VMULPS       512(DX), Y2, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y1, Y3, Y3
-	VMULPS       544(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       576(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       608(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSWB    Y5, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 128(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VMULPS       640(DX), Y2, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y1, Y4, Y4
-	VMULPS       672(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       704(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       736(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VPACKSSDW    Y5, Y4, Y4
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSWB    Y6, Y4, Y4
-	VMOVDQU      quantConstants<>+3200(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, 160(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y5
-	VPMADDUBSW   Y4, Y5, Y4
-	VPMADDWD     quantConstants<>+2880(SB), Y4, Y4
-	VMULPS       768(DX), Y2, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y1, Y5, Y5
-	VMULPS       800(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       832(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       864(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y7
-	VPACKSSWB    Y7, Y5, Y5
-	VMOVDQU      quantConstants<>+3200(SB), Y6
-	VPERMD       Y5, Y6, Y5
-	VMOVDQU      Y5, 192(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y6
-	VPMADDUBSW   Y5, Y6, Y5
-	VPMADDWD     quantConstants<>+2880(SB), Y5, Y5
-	VMULPS       896(DX), Y2, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y1, Y6, Y6
-	VMULPS       928(DX), Y2, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y1, Y7, Y7
-	VMULPS       960(DX), Y2, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPAND        Y1, Y8, Y8
-	VMULPS       992(DX), Y2, Y2
-	VCVTPS2DQ    Y2, Y2
-	VPAND        Y1, Y2, Y2
-	VPACKSSDW    Y7, Y6, Y6
-	VPACKSSDW    Y2, Y8, Y8
-	VPACKSSWB    Y8, Y6, Y6
-	VMOVDQU      quantConstants<>+3200(SB), Y1
-	VPERMD       Y6, Y1, Y6
-	VMOVDQU      Y6, 224(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y1
-	VPMADDUBSW   Y6, Y1, Y6
-	VPMADDWD     quantConstants<>+2880(SB), Y6, Y6
-	VPHADDD      Y4, Y3, Y3
-	VPHADDD      Y6, Y5, Y5
-	VPHADDD      Y5, Y3, Y3
-	VPACKSSDW    Y3, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPUNPCKHWD   X1, X0, X2
-	VPUNPCKLWD   X1, X0, X0
-	VMOVDQU      X0, 256(BX)
-	VMOVDQU      X2, 272(BX)
-	ADDQ         $+1024, DX
-	ADDQ         $+320, BX
-	DECQ         CX
-	JNZ          loop
+next:
+	ADDQ $+320, BX
+	DECQ CX
+	JNZ  loop
 	VZEROUPPER
 	RET
 
@@ -7482,47 +6696,47 @@ TEXT ·avx2RoundGroup(SB), NOSPLIT, $0-8
 	MOVQ 16(AX), BX
 
 loop:
-	VMOVUPS      (DX), Y0
-	VPAND        quantConstants<>+3008(SB), Y0, Y0
-	VMOVUPS      32(DX), Y1
-	VPAND        quantConstants<>+3008(SB), Y1, Y1
-	VMOVUPS      64(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      96(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VPMAXUD      Y1, Y0, Y0
-	VPMAXUD      Y3, Y2, Y2
-	VPMAXUD      Y2, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPMAXUD      X1, X0, X0
-	VPSHUFD      $0xb1, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVD        X0, SI
-	VDIVSS       quantConstants<>+3072(SB), X0, X0
+	XORQ SI, SI
+
+block:
+	VMOVDQU      quantConstants<>+3008(SB), Y0
+	VPAND        (DX), Y0, Y1
+	VPAND        32(DX), Y0, Y2
+	VPAND        64(DX), Y0, Y3
+	VPAND        96(DX), Y0, Y0
+	VPMAXUD      Y2, Y1, Y1
+	VPMAXUD      Y0, Y3, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMAXUD      X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPMAXUD      X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPMAXUD      X0, X1, X1
+	VMOVD        X1, DI
+	VDIVSS       quantConstants<>+3072(SB), X1, X0
 	VMOVSS       quantConstants<>+3136(SB), X1
 	VDIVSS       X0, X1, X1
-	VMOVD        X1, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan1
+	VMOVD        X1, R8
+	MOVL         $-1, R9
 	CMPL         DI, $0x7f800000
-	JCS          ok1
-	XORL         R8, R8
-	VMOVD        R8, X0
-	JMP          ok1
+	JAE          nan
+	CMPL         R8, $0x7f800000
+	JCS          ok
+	XORL         R9, R9
+	VMOVD        R9, X0
+	JMP          ok
 
-nan1:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X0
-	XORL  R8, R8
+nan:
+	MOVL  $0x7fc00000, R9
+	VMOVD R9, X0
+	XORL  R9, R9
 
-ok1:
+ok:
 	VBROADCASTSS X1, Y2
-	VMOVD        R8, X1
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
-	VMOVSS       X0, 128(BX)
+	VMOVSS       X0, 128(BX)(SI*1)
 	VMULPS       (DX), Y2, Y0
 	VCVTPS2DQ    Y0, Y0
 	VPAND        Y1, Y0, Y0
@@ -7540,205 +6754,21 @@ ok1:
 	VPACKSSWB    Y4, Y0, Y0
 	VMOVDQU      quantConstants<>+3200(SB), Y1
 	VPERMD       Y0, Y1, Y0
-	VMOVDQU      Y0, (BX)
+	VMOVDQU      Y0, (BX)(SI*8)
 	VMOVDQU      quantConstants<>+1984(SB), Y1
 	VPMADDUBSW   Y0, Y1, Y0
 	VPMADDWD     quantConstants<>+2880(SB), Y0, Y0
-	VMOVUPS      128(DX), Y1
-	VPAND        quantConstants<>+3008(SB), Y1, Y1
-	VMOVUPS      160(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      192(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      224(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VPMAXUD      Y2, Y1, Y1
-	VPMAXUD      Y4, Y3, Y3
-	VPMAXUD      Y3, Y1, Y1
-	VEXTRACTI128 $0x01, Y1, X2
-	VPMAXUD      X2, X1, X1
-	VPSHUFD      $0x4e, X1, X2
-	VPMAXUD      X2, X1, X1
-	VPSHUFD      $0xb1, X1, X2
-	VPMAXUD      X2, X1, X1
-	VMOVD        X1, SI
-	VDIVSS       quantConstants<>+3072(SB), X1, X1
-	VMOVSS       quantConstants<>+3136(SB), X2
-	VDIVSS       X1, X2, X2
-	VMOVD        X2, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan2
-	CMPL         DI, $0x7f800000
-	JCS          ok2
-	XORL         R8, R8
-	VMOVD        R8, X1
-	JMP          ok2
-
-nan2:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X1
-	XORL  R8, R8
-
-ok2:
-	VBROADCASTSS X2, Y3
-	VMOVD        R8, X2
-	VPBROADCASTD X2, Y2
-	VMOVSS       X1, 132(BX)
-	VMULPS       128(DX), Y3, Y1
-	VCVTPS2DQ    Y1, Y1
-	VPAND        Y2, Y1, Y1
-	VMULPS       160(DX), Y3, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y2, Y4, Y4
-	VMULPS       192(DX), Y3, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y2, Y5, Y5
-	VMULPS       224(DX), Y3, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y2, Y3, Y3
-	VPACKSSDW    Y4, Y1, Y1
-	VPACKSSDW    Y3, Y5, Y5
-	VPACKSSWB    Y5, Y1, Y1
-	VMOVDQU      quantConstants<>+3200(SB), Y2
-	VPERMD       Y1, Y2, Y1
-	VMOVDQU      Y1, 32(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y2
-	VPMADDUBSW   Y1, Y2, Y1
-	VPMADDWD     quantConstants<>+2880(SB), Y1, Y1
-	VMOVUPS      256(DX), Y2
-	VPAND        quantConstants<>+3008(SB), Y2, Y2
-	VMOVUPS      288(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      320(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VMOVUPS      352(DX), Y5
-	VPAND        quantConstants<>+3008(SB), Y5, Y5
-	VPMAXUD      Y3, Y2, Y2
-	VPMAXUD      Y5, Y4, Y4
-	VPMAXUD      Y4, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPMAXUD      X3, X2, X2
-	VPSHUFD      $0x4e, X2, X3
-	VPMAXUD      X3, X2, X2
-	VPSHUFD      $0xb1, X2, X3
-	VPMAXUD      X3, X2, X2
-	VMOVD        X2, SI
-	VDIVSS       quantConstants<>+3072(SB), X2, X2
-	VMOVSS       quantConstants<>+3136(SB), X3
-	VDIVSS       X2, X3, X3
-	VMOVD        X3, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan3
-	CMPL         DI, $0x7f800000
-	JCS          ok3
-	XORL         R8, R8
-	VMOVD        R8, X2
-	JMP          ok3
-
-nan3:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X2
-	XORL  R8, R8
-
-ok3:
-	VBROADCASTSS X3, Y4
-	VMOVD        R8, X3
-	VPBROADCASTD X3, Y3
-	VMOVSS       X2, 136(BX)
-	VMULPS       256(DX), Y4, Y2
-	VCVTPS2DQ    Y2, Y2
-	VPAND        Y3, Y2, Y2
-	VMULPS       288(DX), Y4, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y3, Y5, Y5
-	VMULPS       320(DX), Y4, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y3, Y6, Y6
-	VMULPS       352(DX), Y4, Y4
-	VCVTPS2DQ    Y4, Y4
-	VPAND        Y3, Y4, Y4
-	VPACKSSDW    Y5, Y2, Y2
-	VPACKSSDW    Y4, Y6, Y6
-	VPACKSSWB    Y6, Y2, Y2
-	VMOVDQU      quantConstants<>+3200(SB), Y3
-	VPERMD       Y2, Y3, Y2
-	VMOVDQU      Y2, 64(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y3
-	VPMADDUBSW   Y2, Y3, Y2
-	VPMADDWD     quantConstants<>+2880(SB), Y2, Y2
-	VMOVUPS      384(DX), Y3
-	VPAND        quantConstants<>+3008(SB), Y3, Y3
-	VMOVUPS      416(DX), Y4
-	VPAND        quantConstants<>+3008(SB), Y4, Y4
-	VMOVUPS      448(DX), Y5
-	VPAND        quantConstants<>+3008(SB), Y5, Y5
-	VMOVUPS      480(DX), Y6
-	VPAND        quantConstants<>+3008(SB), Y6, Y6
-	VPMAXUD      Y4, Y3, Y3
-	VPMAXUD      Y6, Y5, Y5
-	VPMAXUD      Y5, Y3, Y3
-	VEXTRACTI128 $0x01, Y3, X4
-	VPMAXUD      X4, X3, X3
-	VPSHUFD      $0x4e, X3, X4
-	VPMAXUD      X4, X3, X3
-	VPSHUFD      $0xb1, X3, X4
-	VPMAXUD      X4, X3, X3
-	VMOVD        X3, SI
-	VDIVSS       quantConstants<>+3072(SB), X3, X3
-	VMOVSS       quantConstants<>+3136(SB), X4
-	VDIVSS       X3, X4, X4
-	VMOVD        X4, DI
-	MOVL         $-1, R8
-	CMPL         SI, $0x7f800000
-	JAE          nan4
-	CMPL         DI, $0x7f800000
-	JCS          ok4
-	XORL         R8, R8
-	VMOVD        R8, X3
-	JMP          ok4
-
-nan4:
-	MOVL  $0x7fc00000, R8
-	VMOVD R8, X3
-	XORL  R8, R8
-
-ok4:
-	VBROADCASTSS X4, Y5
-	VMOVD        R8, X4
-	VPBROADCASTD X4, Y4
-	VMOVSS       X3, 140(BX)
-	VMULPS       384(DX), Y5, Y3
-	VCVTPS2DQ    Y3, Y3
-	VPAND        Y4, Y3, Y3
-	VMULPS       416(DX), Y5, Y6
-	VCVTPS2DQ    Y6, Y6
-	VPAND        Y4, Y6, Y6
-	VMULPS       448(DX), Y5, Y7
-	VCVTPS2DQ    Y7, Y7
-	VPAND        Y4, Y7, Y7
-	VMULPS       480(DX), Y5, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPAND        Y4, Y5, Y5
-	VPACKSSDW    Y6, Y3, Y3
-	VPACKSSDW    Y5, Y7, Y7
-	VPACKSSWB    Y7, Y3, Y3
-	VMOVDQU      quantConstants<>+3200(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VMOVDQU      Y3, 96(BX)
-	VMOVDQU      quantConstants<>+1984(SB), Y4
-	VPMADDUBSW   Y3, Y4, Y3
-	VPMADDWD     quantConstants<>+2880(SB), Y3, Y3
-	VPHADDD      Y1, Y0, Y0
-	VPHADDD      Y3, Y2, Y2
-	VPHADDD      Y2, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPADDD       X1, X0, X0
-	VPBROADCASTD 28(AX), X1
-	VPMULLD      X1, X0, X0
-	VMOVDQU      X0, 144(BX)
-	ADDQ         $+512, DX
+	VPHADDD      X0, X0, X0
+	VPHADDD      X0, X0, X0
+	VMOVD        X0, DI
+	IMULL        28(AX), DI
+	MOVL         DI, 144(BX)(SI*1)
+	ADDQ         $+128, DX
+	ADDQ         $0x04, SI
+	CMPQ         SI, $0x10
+	JNE          block
 	ADDQ         $+192, BX
 	DECQ         CX
 	JNZ          loop

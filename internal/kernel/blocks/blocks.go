@@ -73,8 +73,8 @@ type set struct {
 	// rows multiplies four rows of weights with one of x, pairs with two, columns one
 	// with four.
 	rows, pairs, columns [quantTypes]func(*byte)
-	// round rounds rows, but for a last part of 4 blocks of 32.
-	round [quantTypes]func(*byte)
+	// super rounds rows in blocks of 256, group in whole groups of 4 blocks of 32.
+	super, group func(*byte)
 }
 
 // selected returns the functions of the kind that is selected.

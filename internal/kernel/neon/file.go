@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -84,10 +85,13 @@ func (f *file) table() string { return f.set + "ConstantsNEON<>" }
 
 func (f *file) assembly() string {
 	var table strings.Builder
-	for i, x := range f.constants {
-		for half := range 2 {
-			fmt.Fprintf(&table, "DATA %s+%d(SB)/8, $0x%016x\n", f.table(), 16*i+8*half, x[half])
-		}
+	var data []byte
+	for _, x := range f.constants {
+		data = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(data, x[0]), x[1])
+	}
+	for at := 0; at < len(data); at += 64 {
+		line := data[at:min(at+64, len(data))]
+		fmt.Fprintf(&table, "DATA %s+%d(SB)/%d, $%+q\n", f.table(), at, len(line), line)
 	}
 	if len(f.constants) > 0 {
 		fmt.Fprintf(&table, "GLOBL %s(SB), RODATA|NOPTR, $%d\n", f.table(), 16*len(f.constants))
