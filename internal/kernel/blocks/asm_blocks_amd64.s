@@ -4023,345 +4023,52 @@ loop:
 	XORQ       DX, DX
 
 lane:
-	MOVQ         8(BX)(DX*1), AX
-	ADDQ         CX, AX
-	MOVQ         104(BX), R9
-	LEAQ         quantSigns<>+0(SB), R10
-	MOVL         2(AX), R11
-	MOVL         6(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
+	MOVQ  8(BX)(DX*1), AX
+	ADDQ  CX, AX
+	VPXOR Y1, Y1, Y1
+	MOVQ  104(BX), R9
+	LEAQ  quantSigns<>+0(SB), R10
+	XORQ  R11, R11
+
+piece:
+	MOVL         6(AX)(R11*1), R12
+	MOVBLZX      2(AX)(R11*1), R13
 	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
+	MOVBLZX      3(AX)(R11*1), R13
 	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X1
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X1, X1
-	VINSERTI128  $0x01, X1, Y2, Y1
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y4
-	VMOVDQU      (R8), Y5
-	VPSIGNB      Y3, Y5, Y5
-	VPMADDUBSW   Y5, Y1, Y1
-	VPMADDWD     Y4, Y1, Y1
-	MOVL         10(AX), R11
-	MOVL         14(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
+	MOVBLZX      4(AX)(R11*1), R13
 	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
+	MOVBLZX      5(AX)(R11*1), R13
+	VPINSRQ      $0x01, (R9)(R13*8), X3, X3
 	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
+	MOVL         R12, R13
+	ANDL         $0x7f, R13
+	SHRL         $0x07, R12
+	VMOVQ        (R10)(R13*8), X2
+	MOVL         R12, R13
+	ANDL         $0x7f, R13
+	SHRL         $0x07, R12
+	VPINSRQ      $0x01, (R10)(R13*8), X2, X2
+	MOVL         R12, R13
+	ANDL         $0x7f, R13
+	SHRL         $0x07, R12
+	VMOVQ        (R10)(R13*8), X4
+	MOVL         R12, R13
+	ANDL         $0x7f, R13
+	VPINSRQ      $0x01, (R10)(R13*8), X4, X4
 	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
+	SHRL         $0x07, R12
 	LEAL         1(R12)(R12*1), R12
 	VMOVD        R12, X2
 	VPBROADCASTW X2, Y5
-	VMOVDQU      32(R8), Y6
+	VMOVDQU      (R8)(R11*4), Y6
 	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         18(AX), R11
-	MOVL         22(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      64(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         26(AX), R11
-	MOVL         30(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      96(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         34(AX), R11
-	MOVL         38(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      128(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         42(AX), R11
-	MOVL         46(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      160(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         50(AX), R11
-	MOVL         54(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R11*8), X2, X2
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R11*8), X4
-	MOVQ         R12, R11
-	ANDQ         $0x0000007f, R11
-	VPINSRQ      $0x01, (R10)(R11*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      192(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	MOVL         58(AX), R11
-	MOVL         62(AX), R12
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VPINSRQ      $0x01, (R9)(R13*8), X2, X2
-	MOVQ         R11, R13
-	ANDQ         $0x000000ff, R13
-	SHRQ         $0x08, R11
-	VMOVQ        (R9)(R13*8), X3
-	ANDQ         $0x000000ff, R11
-	VPINSRQ      $0x01, (R9)(R11*8), X3, X3
-	VINSERTI128  $0x01, X3, Y2, Y3
-	MOVQ         R12, R9
-	ANDQ         $0x0000007f, R9
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R9*8), X2
-	MOVQ         R12, R9
-	ANDQ         $0x0000007f, R9
-	SHRQ         $0x07, R12
-	VPINSRQ      $0x01, (R10)(R9*8), X2, X2
-	MOVQ         R12, R9
-	ANDQ         $0x0000007f, R9
-	SHRQ         $0x07, R12
-	VMOVQ        (R10)(R9*8), X4
-	MOVQ         R12, R9
-	ANDQ         $0x0000007f, R9
-	VPINSRQ      $0x01, (R10)(R9*8), X4, X4
-	VINSERTI128  $0x01, X4, Y2, Y4
-	SHRQ         $0x07, R12
-	LEAL         1(R12)(R12*1), R12
-	VMOVD        R12, X2
-	VPBROADCASTW X2, Y5
-	VMOVDQU      224(R8), Y6
-	VPSIGNB      Y4, Y6, Y6
-	VPMADDUBSW   Y6, Y3, Y3
-	VPMADDWD     Y5, Y3, Y3
-	VPADDD       Y3, Y1, Y1
+	VPMADDUBSW   Y6, Y3, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, $0x40
+	JNE          piece
 	VMOVDQU      Y1, (SP)(DX*4)
 	MOVWLZX      (AX), AX
 	SHRQ         $0x02, DX
@@ -5598,489 +5305,97 @@ TEXT ·avx2IQ2Columns(SB), NOSPLIT, $0-8
 	VMOVUPS 72(AX), X0
 
 loop:
-	PREFETCHT0   (DX)
-	PREFETCHT1   8192(DX)
-	PREFETCHT0   64(DX)
-	ADDQ         $+66, DX
-	MOVQ         104(AX), R10
-	LEAQ         quantSigns<>+0(SB), R11
-	MOVL         2(BX), R12
-	MOVL         6(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X2
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X2, X2
-	VINSERTI128  $0x01, X2, Y1, Y2
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	SHRQ         $0x07, R13
+	PREFETCHT0 (DX)
+	PREFETCHT1 8192(DX)
+	PREFETCHT0 64(DX)
+	ADDQ       $+66, DX
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	MOVQ       104(AX), R10
+	LEAQ       quantSigns<>+0(SB), R11
+	XORQ       R12, R12
+
+piece:
+	MOVL         6(BX)(R12*1), R13
+	MOVBLZX      2(BX)(R12*1), R14
+	VMOVQ        (R10)(R14*8), X5
+	MOVBLZX      3(BX)(R12*1), R14
+	VPINSRQ      $0x01, (R10)(R14*8), X5, X5
+	MOVBLZX      4(BX)(R12*1), R14
+	VMOVQ        (R10)(R14*8), X6
+	MOVBLZX      5(BX)(R12*1), R14
+	VPINSRQ      $0x01, (R10)(R14*8), X6, X6
+	VINSERTI128  $0x01, X6, Y5, Y6
+	MOVL         R13, R14
+	ANDL         $0x7f, R14
+	SHRL         $0x07, R13
+	VMOVQ        (R11)(R14*8), X5
+	MOVL         R13, R14
+	ANDL         $0x7f, R14
+	SHRL         $0x07, R13
+	VPINSRQ      $0x01, (R11)(R14*8), X5, X5
+	MOVL         R13, R14
+	ANDL         $0x7f, R14
+	SHRL         $0x07, R13
+	VMOVQ        (R11)(R14*8), X7
+	MOVL         R13, R14
+	ANDL         $0x7f, R14
+	VPINSRQ      $0x01, (R11)(R14*8), X7, X7
+	VINSERTI128  $0x01, X7, Y5, Y7
+	SHRL         $0x07, R13
 	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y4
-	VMOVDQU      (SI), Y5
-	VPSIGNB      Y3, Y5, Y5
-	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VMOVDQU      (DI), Y6
-	VPSIGNB      Y3, Y6, Y6
-	VPMADDUBSW   Y6, Y2, Y6
-	VPMADDWD     Y4, Y6, Y6
-	VMOVDQU      (R8), Y7
-	VPSIGNB      Y3, Y7, Y7
-	VPMADDUBSW   Y7, Y2, Y7
-	VPMADDWD     Y4, Y7, Y7
-	VMOVDQU      (R9), Y8
-	VPSIGNB      Y3, Y8, Y8
-	VPMADDUBSW   Y8, Y2, Y2
-	VPMADDWD     Y4, Y2, Y2
-	MOVL         10(BX), R12
-	MOVL         14(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      32(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
+	VMOVD        R13, X5
+	VPBROADCASTW X5, Y8
+	VMOVDQU      (SI)(R12*4), Y9
+	VPSIGNB      Y7, Y9, Y9
+	VPMADDUBSW   Y9, Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      32(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
+	VPADDD       Y9, Y1, Y1
+	VMOVDQU      (DI)(R12*4), Y9
+	VPSIGNB      Y7, Y9, Y9
+	VPMADDUBSW   Y9, Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      32(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
+	VPADDD       Y9, Y2, Y2
+	VMOVDQU      (R8)(R12*4), Y9
+	VPSIGNB      Y7, Y9, Y9
+	VPMADDUBSW   Y9, Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      32(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         18(BX), R12
-	MOVL         22(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      64(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
+	VPADDD       Y9, Y3, Y3
+	VMOVDQU      (R9)(R12*4), Y9
+	VPSIGNB      Y7, Y9, Y9
+	VPMADDUBSW   Y9, Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      64(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      64(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      64(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         26(BX), R12
-	MOVL         30(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      96(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      96(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      96(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      96(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         34(BX), R12
-	MOVL         38(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      128(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      128(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      128(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      128(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         42(BX), R12
-	MOVL         46(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      160(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      160(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      160(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      160(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         50(BX), R12
-	MOVL         54(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R12*8), X1, X1
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R12*8), X4
-	MOVQ         R13, R12
-	ANDQ         $0x0000007f, R12
-	VPINSRQ      $0x01, (R11)(R12*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      192(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      192(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      192(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      192(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	MOVL         58(BX), R12
-	MOVL         62(BX), R13
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VPINSRQ      $0x01, (R10)(R14*8), X1, X1
-	MOVQ         R12, R14
-	ANDQ         $0x000000ff, R14
-	SHRQ         $0x08, R12
-	VMOVQ        (R10)(R14*8), X3
-	ANDQ         $0x000000ff, R12
-	VPINSRQ      $0x01, (R10)(R12*8), X3, X3
-	VINSERTI128  $0x01, X3, Y1, Y3
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VPINSRQ      $0x01, (R11)(R10*8), X1, X1
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	SHRQ         $0x07, R13
-	VMOVQ        (R11)(R10*8), X4
-	MOVQ         R13, R10
-	ANDQ         $0x0000007f, R10
-	VPINSRQ      $0x01, (R11)(R10*8), X4, X4
-	VINSERTI128  $0x01, X4, Y1, Y4
-	SHRQ         $0x07, R13
-	LEAL         1(R13)(R13*1), R13
-	VMOVD        R13, X1
-	VPBROADCASTW X1, Y8
-	VMOVDQU      224(SI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y5, Y5
-	VMOVDQU      224(DI), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y6, Y6
-	VMOVDQU      224(R8), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y9
-	VPMADDWD     Y8, Y9, Y9
-	VPADDD       Y9, Y7, Y7
-	VMOVDQU      224(R9), Y9
-	VPSIGNB      Y4, Y9, Y9
-	VPMADDUBSW   Y9, Y3, Y3
-	VPMADDWD     Y8, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	VPXOR        X1, X1, X1
-	VPINSRW      $0x00, (BX), X1, X1
-	VPINSRW      $0x01, (BX), X1, X1
-	VPINSRW      $0x02, (BX), X1, X1
-	VPINSRW      $0x03, (BX), X1, X1
-	VCVTPH2PS    X1, X1
-	VPUNPCKLDQ   Y6, Y5, Y3
-	VPUNPCKHDQ   Y6, Y5, Y4
-	VPADDD       Y4, Y3, Y3
-	VPUNPCKLDQ   Y2, Y7, Y4
-	VPUNPCKHDQ   Y2, Y7, Y2
-	VPADDD       Y2, Y4, Y4
-	VPUNPCKLQDQ  Y4, Y3, Y2
-	VPUNPCKHQDQ  Y4, Y3, Y3
-	VPADDD       Y3, Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPADDD       X3, X2, X2
-	VMOVSS       288(SI), X3
-	VINSERTPS    $0x10, 288(DI), X3, X3
-	VINSERTPS    $0x20, 288(R8), X3, X3
-	VINSERTPS    $0x30, 288(R9), X3, X3
-	VMULPS       X3, X1, X1
-	VCVTDQ2PS    X2, X2
-	VMULPS       X2, X1, X1
-	VADDPS       X1, X0, X0
+	VPADDD       Y9, Y4, Y4
+	ADDQ         $0x08, R12
+	CMPQ         R12, $0x40
+	JNE          piece
+	VPXOR        X5, X5, X5
+	VPINSRW      $0x00, (BX), X5, X5
+	VPINSRW      $0x01, (BX), X5, X5
+	VPINSRW      $0x02, (BX), X5, X5
+	VPINSRW      $0x03, (BX), X5, X5
+	VCVTPH2PS    X5, X5
+	VMOVSS       288(SI), X7
+	VINSERTPS    $0x10, 288(DI), X7, X7
+	VINSERTPS    $0x20, 288(R8), X7, X7
+	VINSERTPS    $0x30, 288(R9), X7, X7
+	VPUNPCKLDQ   Y2, Y1, Y6
+	VPUNPCKHDQ   Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPUNPCKLDQ   Y4, Y3, Y1
+	VPUNPCKHDQ   Y4, Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPUNPCKLQDQ  Y1, Y6, Y2
+	VPUNPCKHQDQ  Y1, Y6, Y1
+	VPADDD       Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X1
+	VPADDD       X1, X2, X1
+	VMULPS       X7, X5, X2
+	VCVTDQ2PS    X1, X1
+	VMULPS       X1, X2, X2
+	VADDPS       X2, X0, X0
 	ADDQ         $+66, BX
 	ADDQ         $+320, SI
 	ADDQ         $+320, DI
