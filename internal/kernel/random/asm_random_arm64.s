@@ -2,20 +2,8 @@
 
 #include "textflag.h"
 
-DATA randomConstantsNEON<>+0(SB)/8, $0x0000000100000000
-DATA randomConstantsNEON<>+8(SB)/8, $0x0000000300000002
-DATA randomConstantsNEON<>+16(SB)/8, $0x0000000000000000
-DATA randomConstantsNEON<>+24(SB)/8, $0x0000000000000000
-DATA randomConstantsNEON<>+32(SB)/8, $0x0000000400000004
-DATA randomConstantsNEON<>+40(SB)/8, $0x0000000400000004
-DATA randomConstantsNEON<>+48(SB)/8, $0x0000000800000008
-DATA randomConstantsNEON<>+56(SB)/8, $0x0000000800000008
-DATA randomConstantsNEON<>+64(SB)/8, $0x0000000c0000000c
-DATA randomConstantsNEON<>+72(SB)/8, $0x0000000c0000000c
-DATA randomConstantsNEON<>+80(SB)/8, $0x0000001000000010
-DATA randomConstantsNEON<>+88(SB)/8, $0x0000001000000010
-DATA randomConstantsNEON<>+96(SB)/8, $0x3f8000003f800000
-DATA randomConstantsNEON<>+104(SB)/8, $0x3f8000003f800000
+DATA randomConstantsNEON<>+0(SB)/64, $"\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00\b\x00\x00\x00"
+DATA randomConstantsNEON<>+64(SB)/48, $"\f\x00\x00\x00\f\x00\x00\x00\f\x00\x00\x00\f\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x10\x00\x00\x00\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?\x00\x00\x80?"
 GLOBL randomConstantsNEON<>(SB), RODATA|NOPTR, $112
 
 // func neonThreefry(n int, y *float32, k0, k1, hi, lo uint32)
