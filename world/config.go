@@ -51,8 +51,10 @@ type Config struct {
 	// Fallback permits another mode or transport if the requested one is not available.
 	// Log and Info say what was done instead. Without Fallback that is an error.
 	Fallback bool
-	// Deadline is how long ranks wait for each other, in Setup and in a collective; 0
-	// is 30 s.
+	// Deadline is how long ranks wait for each other: for all to come to Setup, for any
+	// progress of a collective, and for a sign of life. It is the same on all ranks; see
+	// package watch for what it decides. 0 means what GOMOE_DEADLINE says, or
+	// jaccl.DefaultDeadline.
 	Deadline time.Duration
 	// Flight is the folder into which every process of a job writes its last operations
 	// when the job fails, and when one of the processes gets the signal SIGUSR1; see

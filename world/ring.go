@@ -23,7 +23,7 @@ func overRing(s *state, ctx context.Context, job environ.Job) (jaccl.Communicato
 	if err != nil {
 		return s.orTCP(ctx, job, nil, err)
 	}
-	c, err := ring.Connect(ctx, nodes, job.Rank, jaccl.Options{Deadline: s.cfg.Deadline})
+	c, err := ring.Connect(ctx, nodes, job.Rank, jaccl.Options{Deadline: s.deadline})
 	return s.orTCP(ctx, job, c, err)
 }
 
@@ -37,7 +37,7 @@ func (s *state) meetRing(ctx context.Context, job environ.Job) (jaccl.Communicat
 		if l != nil {
 			listeners = append(listeners, l)
 		}
-		return ring.ConnectListening(ctx, nodes, job.Rank, listeners, jaccl.Options{Deadline: s.cfg.Deadline})
+		return ring.ConnectListening(ctx, nodes, job.Rank, listeners, jaccl.Options{Deadline: s.deadline})
 	})
 }
 

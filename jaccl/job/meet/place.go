@@ -133,6 +133,11 @@ func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	for rank := p.rank + 1; err == nil && rank < p.size; rank++ {
 		conns[rank], err = p.door.take(rank, purpose)
 	}
+	for _, c := range conns {
+		if c, ok := c.(*net.TCPConn); ok {
+			c.SetKeepAlive(false) // the job's deadline says when a rank is cut off
+		}
+	}
 	if p.door != nil {
 		p.door.next()
 	}
