@@ -42,8 +42,9 @@ type Config struct {
 	// Transport is what carries data between processes: tcp, shm (one machine only),
 	// verbs, mpi, MLX's own protocols ring and jaccl, or auto. With auto it is shm if all
 	// ranks are on one machine, shm within machines and tcp between them if only some share a
-	// machine, else tcp. Empty means what GOMOE_TRANSPORT says, or auto. Between ranks of
-	// one process it is always local.
+	// machine, else tcp; and tcp, with a line to Log, where a rank cannot have shared memory.
+	// Empty means what GOMOE_TRANSPORT says, or auto. Between ranks of one process it is
+	// always local.
 	Transport string
 	// Mesh, if it is not nil, is the mesh that all jobs run on. Every process states the
 	// same mesh, and the job must have as many ranks as the mesh.

@@ -89,7 +89,8 @@ func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err e
 }
 
 // agreed calls link, and then all ranks tell each other whether they have a link. If some
-// ranks have none, all ranks use TCP if Fallback permits it, else all get an error. link may
+// ranks have none, all ranks use TCP if Fallback permits it or if the transport was not asked
+// for by its name, as with auto; rank 0 says so. Else all get an error. link may
 // fail on some ranks only; if the reason lies on this machine alone, it leaves the site
 // usable.
 func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Context, link.Site) (link.Link, error)) (link.Link, error) {
@@ -108,11 +109,14 @@ func (s *state) agreed(ctx context.Context, site link.Site, link func(context.Co
 		err = errors.Join(err, l.Close())
 	}
 	why := fmt.Sprintf("transport %s is not to be had: %s", s.info.Transport, missing)
-	if !s.cfg.Fallback || s.info.Transport == "tcp" {
+	switch {
+	case s.info.Transport == "auto":
+		why = "shared memory is not to be had: " + missing
+		s.fallBack("tcp", why, s.info.Rank == 0)
+	case s.cfg.Fallback && s.info.Transport != "tcp":
+		s.fallBack("tcp", why, true)
+	default:
 		return nil, &explained{why, err}
-	}
-	if err := s.instead("tcp", "%s", why); err != nil {
-		return nil, err
 	}
 	return tcp.Connect(ctx, site)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
@@ -113,7 +115,7 @@ func ports(ctx context.Context, site link.Site) (hostfile.Nodes, net.Listener, e
 }
 
 // absent tells all ranks whether this rank has an error, and returns a text with the errors
-// of all ranks; "" if no rank has one.
+// of all ranks, each error once; "" if no rank has one.
 func absent(ctx context.Context, site link.Site, key string, err error) (string, error) {
 	text := ""
 	if err != nil {
@@ -124,16 +126,20 @@ func absent(ctx context.Context, site link.Site, key string, err error) (string,
 	if err != nil {
 		return "", err
 	}
-	missing := ""
+	var missing []string
 	for r, b := range all {
-		if len(b) > 0 {
-			if missing != "" {
-				missing += "; "
-			}
-			missing += fmt.Sprintf("rank %d (%s): %s", r, site.Host(r), b)
+		if len(b) == 0 || slices.ContainsFunc(all[:r], func(o []byte) bool { return string(o) == string(b) }) {
+			continue
 		}
+		who := ""
+		for o := r; o < len(all); o++ {
+			if string(all[o]) == string(b) {
+				who += fmt.Sprintf(", rank %d (%s)", o, site.Host(o))
+			}
+		}
+		missing = append(missing, strings.TrimPrefix(who, ", ")+": "+string(b))
 	}
-	return missing, nil
+	return strings.Join(missing, "; "), nil
 }
 
 // nodesOf reads the addresses of MLX's ring.

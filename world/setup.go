@@ -89,9 +89,16 @@ func (s *state) instead(what, format string, args ...any) error {
 	if !s.cfg.Fallback {
 		return errors.New("gomoe: " + reason)
 	}
-	s.info.Fallbacks = append(s.info.Fallbacks, reason+"; instead: "+what)
-	fmt.Fprintf(s.cfg.log(), "gomoe: %s; instead: %s\n", reason, what)
+	s.fallBack(what, reason, true)
 	return nil
+}
+
+// fallBack notes a fallback, and logs it if say is set.
+func (s *state) fallBack(what, reason string, say bool) {
+	s.info.Fallbacks = append(s.info.Fallbacks, reason+"; instead: "+what)
+	if say {
+		fmt.Fprintf(s.cfg.log(), "gomoe: %s; instead: %s\n", reason, what)
+	}
 }
 
 // mode decides in which processes the ranks live.

@@ -168,7 +168,7 @@ func (p *Place) connect(ctx context.Context, purpose string, conns []net.Conn) s
 	wg.Wait()
 	for rank, err := range errs {
 		if err != nil {
-			return fmt.Sprintf("can not connect to %s: %v", p.roster.name(rank), strings.ReplaceAll(err.Error(), "\n", "; "))
+			return fmt.Sprintf("cannot connect to %s: %v", p.roster.name(rank), strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
 	return ""
