@@ -228,8 +228,9 @@ func TestLines(t *testing.T) {
 
 func TestLongLines(t *testing.T) {
 	var b bytes.Buffer
-	l := &lines{w: &b, prefix: "[0]"}
+	l := &lines{pass: func(line []byte) { b.Write(line) }, prefix: "[0]"}
 	l.copy(io.MultiReader(strings.NewReader(strings.Repeat("x", 2*maxLine+5)), strings.NewReader("y\nz")))
+	l.end()
 	x := strings.Repeat("x", maxLine)
 	if got, want := b.String(), "[0] "+x+"\n[0]+"+x+"\n[0]+xxxxxy\n[0] z\n"; got != want {
 		t.Errorf("%d bytes, want %d; they end with %q", len(got), len(want), got[max(0, len(got)-30):])

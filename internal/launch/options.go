@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gomoe/gomoe/jaccl/job/environ"
@@ -46,11 +45,13 @@ type Options struct {
 	Env []string
 	// Dir is where ranks run, on all machines; empty means the launcher's directory.
 	Dir string
-	// Stdout and Stderr get the output of ranks, line by line, with one write per line.
-	// Stderr also gets the launcher's messages. Nil drops the output. Ranks have no input.
+	// Grace is how long ranks have to end by themselves when the job is to end, before
+	// they are killed; 0 means DefaultGrace.
 	Grace time.Duration
-	// Stdout and Stderr get what ranks write to theirs, a line at a time and one write
-	// per line, and Stderr what the launcher has to say. Nil drops it. Ranks read nothing.
+	// Stdout and Stderr get the output of ranks, line by line, with one Write per line.
+	// Stderr also gets the launcher's messages. Nil drops the output. Ranks have no input.
+	// While a Write blocks, ranks that print wait, and nothing else does. When the job is
+	// to end, a Write that blocks is left alone, and may go on after Run has returned.
 	Stdout, Stderr io.Writer
 	// Signals are passed on to all ranks; after the first signal, ranks that do not end
 	// are killed. Nil means no signals.
@@ -118,8 +119,6 @@ func (o Options) complete() (Options, error) {
 	if o.Stderr == nil {
 		o.Stderr = io.Discard
 	}
-	mu := new(sync.Mutex)
-	o.Stdout, o.Stderr = locked{mu, o.Stdout}, locked{mu, o.Stderr}
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return o, fmt.Errorf("launch: %w", err)

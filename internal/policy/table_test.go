@@ -48,7 +48,7 @@ func imports() map[string][]string {
 		"jaccl/link/shm":            {"internal/wait", "jaccl", "jaccl/link"},
 		"jaccl/link/verbs":          {"internal/wait", "jaccl/job/hostfile", "jaccl/link", "jaccl/rdma"},
 		"jaccl/link/mpi":            {"internal/dynlib", "internal/wait", "jaccl/job/environ", "jaccl/job/meet", "jaccl/link"},
-		"jaccl/mlx/ring":            {"graph", "collective", "internal/reduce", "jaccl", "jaccl/job/hostfile", "jaccl/mlx/headless"},
+		"jaccl/mlx/ring":            {"graph", "collective", "internal/reduce", "jaccl", "jaccl/job/hostfile", "jaccl/link", "jaccl/mlx/headless"},
 		"jaccl/job/hostfile":        {},
 		"jaccl/job/environ":         {},
 		"jaccl/engine":              {"graph", "collective", "internal/reduce", "jaccl", "jaccl/link"},
