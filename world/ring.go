@@ -19,7 +19,7 @@ import (
 func overRing(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	if job.Hostfile == "" && job.Coordinator != "" {
 		return s.met(ctx, job, func(place link.Site) (jaccl.Communicator, error) {
-			return ring.Join(ctx, place, jaccl.Options{Deadline: s.cfg.Deadline})
+			return ring.Join(ctx, place, jaccl.Options{Deadline: s.deadline})
 		})
 	}
 	nodes, err := nodesOf(job)

@@ -87,6 +87,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		if m, in, err = read(*inDir, d); err != nil {
 			return err
 		}
+		if err := w.Same(ctx, map[string]string{"-in": in.hash()}); err != nil {
+			return err
+		}
 	} else {
 		if m.experts == 0 {
 			m.experts = mesh.Ranks()

@@ -70,6 +70,10 @@ func run(ctx, stop context.Context, args []string, stdout io.Writer) (err error)
 	if err != nil {
 		return err
 	}
+	o.same["text"] = corpus.Hash()
+	if err := w.Same(ctx, o.same); err != nil {
+		return err
+	}
 	if o.check {
 		return check(stop, stdout, c, o, corpus)
 	}

@@ -60,7 +60,7 @@ func imports() map[string][]string {
 		"internal/measure":          {"graph", "collective", "jaccl"},
 		"internal/flight":           {"collective", "jaccl"},
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
-		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "lowering"},
+		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
 		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // what instructions come from says how they are launched
 		"metal/mtl":                 {"internal/dynlib"},
