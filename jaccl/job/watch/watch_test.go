@@ -210,7 +210,7 @@ func TestLastWords(t *testing.T) {
 // leaving is a lost rank for all.
 func TestConnection(t *testing.T) {
 	for want, f := range map[string]func(c net.Conn){
-		"rank 1 (host1) ended without a word":                         func(c net.Conn) { c.Close() },
+		"rank 1 (host1) ended without a word":                        func(c net.Conn) { c.Close() },
 		"rank 1 (host1) cannot be understood: frame: not a frame of": func(c net.Conn) { c.Write([]byte("GET / HTTP/1.1\r\n\r\n and so on and on")) },
 	} {
 		ws := start(t, 3, Options{})
