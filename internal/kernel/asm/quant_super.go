@@ -9,18 +9,19 @@ import (
 // unpacked is a block of 256 weights whose scales are in registers.
 type unpacked struct {
 	pieces int
-	// piece returns unsigned weights, their scales as int16, and where in a rounded row
-	// what they are multiplied with lies.
+	// piece returns unsigned weights, their scales as int16, and the place in a rounded row
+	// of what they are multiplied with.
 	piece func(i int) (q, scale reg.VecVirtual, at int)
-	// before adds to a lane's sum what does not come of pieces; nil for nothing.
+	// finish adds to a lane's sum what does not come from pieces. It may be nil.
 	finish func(x reg.Register, sum reg.VecVirtual)
-	// offsets are what the sums of the rounded row are multiplied with, nil for none.
+	// offsets are the weights' offsets, with which the sums of the rounded row are
+	// multiplied. It may be nil.
 	offsets reg.VecVirtual
-	// half is where d is, followed by m if there are offsets.
+	// half is where d is in a block. m follows it if there are offsets.
 	half int
 }
 
-// super is the loop over blocks of 256.
+// super writes a function with a loop over blocks of 256.
 func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
 	f := q.begin(kind, size, s)
 	sum, off := make([][4]reg.VecVirtual, len(f.acc)), make([][4]reg.VecVirtual, len(f.acc))
@@ -48,7 +49,7 @@ func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w r
 			VPMADDWD(Mem{Base: f.X(k, l), Disp: superSums}, u.offsets, off[k][l])
 		}
 	}
-	// Rows of weights, and the products that have them: i, and lanes.
+	// For each row of weights, and for the products and lanes that it is in:
 	for l := range f.w {
 		u = unpack(f, f.w[l])
 		each := func(do func(k, l int)) {
@@ -99,7 +100,7 @@ func like(v reg.VecVirtual) reg.VecVirtual {
 	return ZMM()
 }
 
-// low returns m & 15 per byte, high m >> 4 & 15.
+// nibbles returns m & 15 and m >> 4 & 15 for each byte.
 func (q quantSet) nibbles(m reg.VecVirtual) (low, high reg.VecVirtual) {
 	mask := q.table.same(15)
 	low, high = q.vector(), q.vector()
@@ -120,9 +121,8 @@ func (q quantSet) bytesAt(w reg.Register, disp int) reg.VecVirtual {
 	return v
 }
 
-// spread returns 16-bit scales for a vector of weights: for each 16 bits the scale
-// of number f(i), from v, which has them as int16 in its lowest bits (AVX-512), or
-// as bytes.
+// spread returns 16-bit scales for a vector of weights: the i-th 16 bits have scale f(i). v
+// has the scales in its lowest bits, as int16 with AVX-512 and as bytes with AVX2.
 func (q quantSet) spread(v reg.VecVirtual, f func(i int) int) reg.VecVirtual {
 	out := q.vector()
 	if q.wide {
@@ -208,7 +208,7 @@ func (q quantSet) q2k(f frame, w reg.Register) unpacked {
 		raw[i] = q.bytesAt(w, 16+i*q.bytes())
 	}
 	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int) {
-		part, k := 0, i // of 32 elements from 32k on, of both parts if wide
+		part, k := 0, i // 32 elements from 32k on of a part, or of both parts if wide
 		if !q.wide {
 			part, k = i/4, i%4
 		}
@@ -233,7 +233,7 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 	VMOVDQU(Mem{Base: w, Disp: 192}, scales)
 	words := q.scaleWords(scales)
 	u := unpacked{pieces: 256 / q.bytes(), half: 208}
-	// The 32 that are added to every weight.
+	// This subtracts the 32 that is added to every weight.
 	u.finish = func(x reg.Register, sum reg.VecVirtual) {
 		all := words
 		if !q.wide {

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of type roundArgs in the kernel package, which checks them.
+// Offsets of the fields of type roundArgs in package blocks, which checks them.
 const (
 	roundN      = 0
 	roundX      = 8
@@ -17,8 +17,8 @@ const (
 	roundPairs  = 64
 )
 
-// quantize rounds rows for products with weights in blocks. AVX2 is fast enough for
-// all: this is little beside the products.
+// quantize writes the functions that round rows for products with weights in blocks. AVX2
+// is fast enough: this is little work beside the products.
 func (q quantSet) quantize() {
 	q.roundSuper()
 	q.roundGroup()
@@ -41,7 +41,7 @@ func (q quantSet) beginRound(kind, doc string) *rowRounding {
 	return r
 }
 
-// end moves on by a row. What rounds x has moved on in it.
+// end moves on by a row. x has been moved on before.
 func (r *rowRounding) end(row int) {
 	ADDQ(I32(row), r.row)
 	DECQ(r.n)
@@ -50,8 +50,8 @@ func (r *rowRounding) end(row int) {
 	RET()
 }
 
-// scale returns dx of the next n elements, the inverse in all places, and a mask that is 0
-// where elements become 0.
+// scale returns dx of the next n elements, its inverse in all lanes, and a mask that is 0
+// if all elements become 0.
 func (r *rowRounding) scale(n int) (scale, inverse, mask reg.VecVirtual) {
 	var top [4]reg.VecVirtual
 	size, at := YMM(), GP64()
@@ -110,8 +110,8 @@ func (r *rowRounding) scale(n int) (scale, inverse, mask reg.VecVirtual) {
 	return scale, inverse, mask
 }
 
-// bytes32 rounds the 32 elements that begin at number from, stores them, and returns sums
-// of 4 as int32, those of the first 16 in the lower 128 bits.
+// bytes32 rounds the 32 elements from number `from` on, stores them, and returns their sums
+// by 4 as int32. The sums of the first 16 elements are in the lower 128 bits.
 func (r *rowRounding) bytes32(from int, to Mem, inverse, mask reg.VecVirtual) reg.VecVirtual {
 	var v [4]reg.VecVirtual
 	for i := range v {
@@ -134,8 +134,8 @@ func (r *rowRounding) bytes32(from int, to Mem, inverse, mask reg.VecVirtual) re
 	return v[0]
 }
 
-// four returns the sums of v[0] to v[3] in the lower 128 bits of those, and in the
-// higher.
+// four returns the sums of v[0] to v[3]: of their lower 128 bits in the lower 128 bits, and
+// of their upper ones in the upper.
 func four(v [4]reg.VecVirtual) reg.VecVirtual {
 	VPHADDD(v[1], v[0], v[0])
 	VPHADDD(v[3], v[2], v[2])
@@ -143,8 +143,8 @@ func four(v [4]reg.VecVirtual) reg.VecVirtual {
 	return v[0]
 }
 
-// roundSuper rounds blocks of 256, of which 32 elements each go where places say. Their
-// sums of 16 lie behind, or of 32 and zeros where the arguments ask for pairs of them.
+// roundSuper writes the function that rounds blocks of 256. The arguments say where each 32
+// elements go, and whether the sums of every 16 elements are added in pairs.
 func (q quantSet) roundSuper() {
 	r := q.beginRound("Super", "blocks of 256")
 	scale, inverse, mask := r.scale(256)
@@ -159,7 +159,7 @@ func (q quantSet) roundSuper() {
 		MOVL(Mem{Base: r.t, Index: at, Scale: 1, Disp: roundPlaces + 4*i}, place.As32())
 		sums[i] = r.bytes32(32*i, Mem{Base: r.row, Index: place, Scale: 1}, inverse, mask)
 	}
-	s, high := four(sums), XMM() // of the first 16 of each 32, then of the others
+	s, high := four(sums), XMM() // the sums of the first 16 of each 32, then of the others
 	VEXTRACTI128(Imm(1), s, high)
 	VPACKSSDW(high, s.AsX(), s.AsX())
 	VPSRLDQ(Imm(8), s.AsX(), high)
@@ -180,10 +180,10 @@ func (q quantSet) roundSuper() {
 	r.end(superRow)
 }
 
-// roundGroup rounds 4 blocks of 32 at a time.
+// roundGroup writes the function that rounds 4 blocks of 32 at a time.
 func (q quantSet) roundGroup() {
 	r := q.beginRound("Group", "4 blocks of 32 at a time")
-	at, sum := GP64(), GP32() // 4 a block
+	at, sum := GP64(), GP32() // at is 4 bytes for each block
 	XORQ(at, at)
 	Label("block")
 	scale, inverse, mask := r.scale(32)

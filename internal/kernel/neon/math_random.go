@@ -2,16 +2,17 @@ package main
 
 import "fmt"
 
-// rotateLeft turns lanes of 32 bits.
+// rotateLeft rotates the bits of 32-bit lanes left.
 func (b *block) rotateLeft(x value, by int) value {
 	d := b.shift("shl", x, by)
 	b.do(func(r func(value) int) string { return encodeShift("sri", r(d), r(x), 32-by).String() }, x, d)
 	return d
 }
 
-// threefry encrypts the counters (hi, lo), (hi, lo+1), … and gives the exclusive or of
-// both words, as Threefry2x32 in Go. Several vectors at once hide that every step
-// waits for the one before. What is added after every four rounds is on the stack.
+// threefry writes the function that encrypts the counters (hi, lo), (hi, lo+1), … as
+// Threefry2x32 does, and stores the exclusive or of both words. It does several vectors at
+// once, since every step waits for the one before. What is added after every four rounds is on the
+// stack.
 func (f *file) threefry() {
 	const n, y, key, sum, added, end, hi, lo, first, second, pins = 0, 1, 2, 5, 6, 7, 31, 30, 29, 28, 4
 	f.framed("neonThreefry", "is the random bits of n counters from (hi, lo) upwards, which do not pass 2^32, under the key",
@@ -37,7 +38,9 @@ func (f *file) threefry() {
 	f.single(32-pins, func(b *block) {
 		b.into("add", s4, pinned(lo), pinned(lo), b.load(mem{constantsAt, f.constant([2]uint64{1 << 32, 3<<32 | 2})}))
 	})
-	for _, count := range []int{16, 4} { // at the end 4 too, and those that are wanted are stored
+	// The last counters, fewer than 4, are encrypted as 4; only the results that are wanted
+	// are stored.
+	for _, count := range []int{16, 4} {
 		f.loop(fmt.Sprintf("by%d", count))
 		if count == 16 {
 			f.line("CMP $16, R%d", n)
@@ -76,7 +79,7 @@ func (f *file) threefry() {
 			})
 		}
 		all.general("MOVD $table-40(SP), R%d", added)
-		all.general("rounds%d:", count) // 4, 4 others, and so on: 20 of them
+		all.general("rounds%d:", count) // 20 rounds: four, then four with other rotations, and so on
 		four([4]int{13, 15, 26, 6})
 		all.general("CMP R%d, R%d", end, added)
 		all.general("BEQ encrypted%d", count)
@@ -109,9 +112,10 @@ func (f *file) threefry() {
 	f.line("RET")
 }
 
-// uniform makes numbers of random bits: the upper 23 are those of u in [1, 2).
+// uniform writes the function that makes uniform numbers of random bits. The upper 23 bits
+// are the fraction of u in [1, 2).
 func (f *file) uniform() {
-	const lo, span, low = 31, 30, 29 // in float64, but for low
+	const lo, span, low = 31, 30, 29 // lo and span in float64, and lo in float32
 	f.pointwise(pointwise{name: "Uniform", doc: "y = max(lo, (u-1)·span + lo) of random bits x, as Uniform in Go has it", args: []string{"y", "x"},
 		more: ", lo, span float32", bytes: 8, pinned: 3,
 		before: func() {
