@@ -182,7 +182,7 @@ func (j *job) lateReader() time.Time {
 	j.listen()
 	require.Equal(j, 0, j.finish(), "the exit status")
 	j.eventually("all output", func() bool {
-		return strings.Count(j.said.String(), "] 300000\n") == ranks || strings.Contains(j.errs.String(), "lines were not")
+		return strings.Count(j.said.String(), "] 300000\n") == ranks || strings.Contains(j.errs.String(), " of standard output ")
 	})
 	return began
 }
