@@ -2,11 +2,11 @@ package kernel
 
 import "maps"
 
-// Need is the memory in bytes that products and attention keep on each thread that
-// works on them, by buffer. Each is as long as the longest that a call has asked for.
+// Need is the memory in bytes, by buffer, that products and attention keep for each thread
+// that works on them. A buffer is as long as the longest that a call has asked for.
 type Need map[string]int64
 
-// And adds what another call needs.
+// And returns what n and the others need together: of each buffer the longest.
 func (n Need) And(others ...Need) Need {
 	all := maps.Clone(n)
 	if all == nil {
@@ -20,7 +20,7 @@ func (n Need) And(others ...Need) Need {
 	return all
 }
 
-// Bytes returns the sum.
+// Bytes returns the sum over the buffers.
 func (n Need) Bytes() int64 {
 	var sum int64
 	for _, bytes := range n {

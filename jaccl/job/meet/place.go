@@ -133,6 +133,11 @@ func (p *Place) Dial(ctx context.Context, purpose string) ([]net.Conn, error) {
 	for rank := p.rank + 1; err == nil && rank < p.size; rank++ {
 		conns[rank], err = p.door.take(rank, purpose)
 	}
+	for _, c := range conns {
+		if c, ok := c.(*net.TCPConn); ok {
+			c.SetKeepAlive(false) // the job's deadline says when a rank is cut off
+		}
+	}
 	if p.door != nil {
 		p.door.next()
 	}
@@ -163,7 +168,7 @@ func (p *Place) connect(ctx context.Context, purpose string, conns []net.Conn) s
 	wg.Wait()
 	for rank, err := range errs {
 		if err != nil {
-			return fmt.Sprintf("can not connect to %s: %v", p.roster.name(rank), strings.ReplaceAll(err.Error(), "\n", "; "))
+			return fmt.Sprintf("cannot connect to %s: %v", p.roster.name(rank), strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
 	return ""
