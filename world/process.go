@@ -51,6 +51,7 @@ func (s *state) overPlace(ctx context.Context, job environ.Job, link func(contex
 	if err != nil {
 		return nil, err
 	}
+	defer place.Shut()
 	return s.communicator(ctx, place, l)
 }
 
@@ -60,6 +61,7 @@ func (s *state) meet(ctx context.Context, job environ.Job) (_ *meet.Place, err e
 	opts.Log = func(remote net.Addr, reason string) {
 		fmt.Fprintf(s.cfg.log(), "gomoe: rank %d turned %v away: %s\n", job.Rank, remote, reason)
 	}
+	opts.Waiting = func(text string) { fmt.Fprintf(s.cfg.log(), "gomoe: %s\n", text) }
 	if opts.Job, err = uuid.Parse(job.ID); err != nil {
 		opts.Job = uuid.NewSHA1(uuid.NameSpaceURL, []byte("gomoe-job:"+job.ID))
 	}

@@ -42,6 +42,7 @@ func (s *state) met(ctx context.Context, job environ.Job, join func(link.Site) (
 	c, err := join(place)
 	missing, gone := absent(ctx, place, "gomoe: who has joined", err)
 	if gone == nil && missing == "" {
+		place.Shut()
 		return c, nil
 	}
 	if c != nil {

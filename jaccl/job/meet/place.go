@@ -213,6 +213,15 @@ func (p *Place) reach(ctx context.Context, rank int, purpose string) (net.Conn, 
 	return nil, err
 }
 
+// Shut closes this rank's listener. Afterwards Dial fails where another rank has to connect
+// to this one; Gather works as before. All ranks call it when they need no Dial any more, so
+// that no port is open for strangers.
+func (p *Place) Shut() {
+	if p.door != nil {
+		p.door.shut()
+	}
+}
+
 // Close ends the place: its listener, its connection to the coordinator, a Gather
 // or Dial in progress. Connections that Dial has returned are not its own. The
 // place of rank 0 is the coordinator, so that a Gather of the others fails when it
