@@ -145,15 +145,6 @@ func (g *gen) any() val {
 	return g.find(func(v val) bool { return v.layer == nil })
 }
 
-// ranked returns an ordinary value of at least n dimensions.
-func (g *gen) ranked(n int) val {
-	v := g.find(func(v val) bool { return v.layer == nil && v.Rank() >= n })
-	if v.Value == nil {
-		return g.input(g.shape(n))
-	}
-	return v
-}
-
 // find returns a value of the pool for which ok is true, mostly a late one, or the zero
 // val if there is none.
 func (g *gen) find(ok func(val) bool) val {
