@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -44,6 +45,7 @@ type collectives struct {
 	min, max   size
 	memory     *size
 	o          measure.Options
+	deadline   *time.Duration
 	moe        exchangeSizes
 	out        benchOutput
 }
@@ -71,6 +73,7 @@ func (t *tool) collectivesCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
+			*b.deadline = cmp.Or(*b.deadline, job.Deadline)
 			if !job.InProcess() {
 				return b.asRank(ctx)
 			}
@@ -81,6 +84,7 @@ func (t *tool) collectivesCommand() *ffcli.Command {
 
 func (b *collectives) flags(fs *flag.FlagSet) {
 	fs.StringVar(&b.transport, "transport", "", "`transports`, with commas between: "+strings.Join(measured(), ", ")+", where copy is none, but how fast ranks of one process copy; local,shm,tcp if not given")
+	b.deadline = world.DeadlineFlag(fs)
 	fs.IntVar(&b.ranks, "n", 4, "`number` of ranks")
 	fs.StringVar(&b.ops, "ops", "", "`operations`, with commas between; all if not given: "+strings.Join(measure.Ops(), ","))
 	fs.Var(&b.min, "min", "smallest `size`")

@@ -49,7 +49,7 @@ func imports() map[string][]string {
 		"jaccl/link/shm":            {"internal/wait", "jaccl", "jaccl/link"},
 		"jaccl/link/verbs":          {"internal/wait", "jaccl/job/hostfile", "jaccl/link", "jaccl/rdma"},
 		"jaccl/link/mpi":            {"internal/dynlib", "internal/wait", "jaccl/job/environ", "jaccl/job/meet", "jaccl/link"},
-		"jaccl/mlx/ring":            {"graph", "collective", "internal/reduce", "jaccl", "jaccl/job/hostfile", "jaccl/mlx/headless"},
+		"jaccl/mlx/ring":            {"graph", "collective", "internal/reduce", "jaccl", "jaccl/job/hostfile", "jaccl/link", "jaccl/mlx/headless"},
 		"jaccl/job/hostfile":        {},
 		"jaccl/job/environ":         {},
 		"jaccl/engine":              {"graph", "collective", "internal/reduce", "jaccl", "jaccl/link"},
@@ -61,7 +61,7 @@ func imports() map[string][]string {
 		"internal/measure":          {"graph", "collective", "jaccl"},
 		"internal/flight":           {"collective", "jaccl"},
 		"internal/launch":           {"jaccl/job/environ", "jaccl/job/hostfile", "world"},
-		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "internal/whole", "lowering"},
+		"runtime":                   {"graph", "array", "sharding", "collective", "exec", "internal/kernel", "internal/kernel/gemm", "internal/whole", "lowering"},
 		"metal":                     {"array", "lowering", "metal/internal/emu", "metal/internal/standin", "metal/kernels", "metal/mtl", "runtime"},
 		"metal/kernels":             {"graph", "array", "sharding", "exec", "lowering", "primitives"}, // what instructions come from says how they are launched
 		"metal/mtl":                 {"internal/dynlib"},
