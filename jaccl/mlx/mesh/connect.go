@@ -21,6 +21,11 @@ import (
 // own protocols: its side channel, its mesh, its messages. It blocks until all ranks
 // have come, for a minute unless ctx says.
 //
+// The protocols are those of MLX 0.32.4. MLX 0.32.1 to 0.32.3 speak them over one wire, and
+// older versions have another mesh. No rank says its version, so Connect ends with a sum of
+// known numbers. A process of MLX takes part in it by
+// mx.eval(mx.distributed.all_sum(mx.arange(600_000, dtype=mx.float32))) before anything else.
+//
 // Of the operations of a Communicator there are those of JACCL, on all ranks in their
 // order: AllSum, AllMax, AllMin, AllGather, ReduceScatter, Send, Recv, SendRecv and
 // Barrier; also a group of this rank alone. The others return jaccl.ErrUnsupported.
@@ -86,6 +91,7 @@ func (c *comm) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	c.options.FramesOnly = c.options.FramesOnly || rdma.FramesOnly()
 	if settings.Service == rdma.AnyService {
 		settings.Service = rdma.UC // which is what JACCL has
 	}
@@ -144,7 +150,10 @@ func (c *comm) connect(ctx context.Context) (err error) {
 		return err
 	}
 	c.party = newParty(c.side)
-	return nil
+	if c.options.Unchecked {
+		return nil
+	}
+	return c.check(ctx)
 }
 
 // release gives everything back.

@@ -50,7 +50,9 @@ func TestInteropMessages(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.n, c.op, c.bytes, c.framesOnly, len(c.want)), func(t *testing.T) {
 			ctx := rdmatest.Within(t, 20*time.Second)
-			comms := joined(t, c.n, func(o *Options) { o.FramesOnly, o.Devices = c.framesOnly, rdmatest.Wires(c.n, len(c.want)) })
+			comms := joined(t, c.n, func(o *Options) {
+				o.FramesOnly, o.Devices = c.framesOnly, rdmatest.Wires(c.n, len(c.want))
+			})
 			require.NoError(t, errors.Join(of(comms, func(comm jaccl.Communicator) error {
 				g, call := comm.World(), collective.Call{Op: c.op, DType: graph.F32}
 				one, all := make([]byte, c.bytes), make([]byte, c.n*c.bytes)
