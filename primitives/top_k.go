@@ -148,5 +148,5 @@ func (t TopKOp) add(best []ranked, r ranked) []ranked {
 
 func (TopKOp) Doc() graph.Doc {
 	return graph.Doc{Args: "x t[..,n]", Results: "values t[..,k], indices i32[..,k]", Formula: "values descending, values = x[.., indices]",
-		Params: "k: how many, 0 to n", Notes: "Ties go to the lower index; 0 is larger than -0; NaNs are the largest."}
+		Params: "k: how many, 0 to n", Notes: "Ties go to the lower index; 0 is larger than -0; NaNs are the largest, as in jax.lax.top_k: unlike router it does not refuse them."}
 }

@@ -8,15 +8,16 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// attentionBlock is the number of queries and of keys in a block of blocks. They
-// are the same so that only blocks on the diagonal are cut by the causal mask.
+// attentionBlock is the number of queries and the number of keys in a block. They are
+// equal, so that the causal mask cuts only blocks on the diagonal.
 const attentionBlock = 64
 
-// blocks is attention by Gemm, for float64, for NEON and for the portable kernels.
+// blocks is attention by the products of package gemm, for float64, for NEON and for the
+// portable kernels.
 type blocks[T kernel.Float] struct {
 	vec         kernel.Kind
 	work        gemm.Workspace[T]
-	p, ds, sums []T // scores, then powers; their cotangents; sums of values
+	p, ds, sums []T // scores, then powers; their cotangents; weighted sums of values
 	delta       []T // dout[i]·out[i] - dlse[i]
 	dk, dv      []T
 	top, total  [attentionBlock]T // of each query: the largest score, and the sum of p
@@ -43,7 +44,7 @@ func (w *blocks[T]) forward(h *Attender[T], q, out Rows[T], lse []T, from, to in
 				t := vector.ScaleMax(w.vec, s, h.Scale, w.top[i])
 				shift := t
 				if math.IsInf(float64(t), -1) {
-					shift = 0 // -Inf less -Inf would be NaN, though a later block may have scores
+					shift = 0 // -Inf - (-Inf) would be NaN, but a later block may have scores
 				}
 				keep := exp(w.top[i] - shift)
 				w.top[i], w.total[i] = t, vector.AddExp(w.vec, s, shift, T(w.total[i]*keep))

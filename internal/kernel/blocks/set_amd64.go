@@ -22,12 +22,13 @@ func avx2Set() *set {
 	return &set{
 		rows:    [quantTypes]func(*byte){avx2Q8Rows, avx2Q4KRows, avx2Q6KRows, avx2Q2KRows, avx2IQ2Rows, avx2MXRows},
 		columns: [quantTypes]func(*byte){avx2Q8Columns, avx2Q4KColumns, avx2Q6KColumns, avx2Q2KColumns, avx2IQ2Columns, avx2MXColumns},
-		round:   rounds(),
+		super:   avx2RoundSuper,
+		group:   avx2RoundGroup,
 	}
 }
 
-// avx512Set is avx2Set on processors with AVX-512 but without VNNI; the bits are
-// the same. The book of iq2_xxs is looked up in halves of vectors.
+// avx512Set returns avx2Set on processors with AVX-512 but without VNNI; the bits are
+// the same. For iq2_xxs it uses the functions of AVX2.
 func avx512Set() *set {
 	if !cpu.X86.HasAVX512VNNI || !cpu.X86.HasAVX512BW || !cpu.X86.HasAVX512DQ || !cpu.X86.HasAVX512VL {
 		return avx2Set()
@@ -36,10 +37,7 @@ func avx512Set() *set {
 		rows:    [quantTypes]func(*byte){avx512Q8Rows, avx512Q4KRows, avx512Q6KRows, avx512Q2KRows, avx2IQ2Rows, avx512MXRows},
 		pairs:   [quantTypes]func(*byte){avx512Q8Pairs, avx512Q4KPairs, avx512Q6KPairs, avx512Q2KPairs, nil, avx512MXPairs},
 		columns: [quantTypes]func(*byte){avx512Q8Columns, avx512Q4KColumns, avx512Q6KColumns, avx512Q2KColumns, avx2IQ2Columns, avx512MXColumns},
-		round:   rounds(),
+		super:   avx2RoundSuper,
+		group:   avx2RoundGroup,
 	}
-}
-
-func rounds() [quantTypes]func(*byte) {
-	return [quantTypes]func(*byte){avx2RoundGroup, avx2RoundQ4K, avx2RoundQ6K, avx2RoundQ2K, avx2RoundQ6K, avx2RoundGroup}
 }

@@ -16,8 +16,8 @@ func setOf(k kernel.Kind) *set {
 	return nil
 }
 
-// neonSet returns the products of FEAT_DotProd where the processor has it: all of
-// Apple's that Go runs on, and nearly all others since 2018.
+// neonSet returns the functions that use FEAT_DotProd where the processor has it: all of
+// Apple's that Go runs on have it, and nearly all others since 2018.
 func neonSet() *set {
 	if runtime.GOOS == "darwin" || cpu.ARM64.HasASIMDDP {
 		return neonDotSet()
@@ -29,19 +29,17 @@ func neonDotSet() *set {
 	return &set{
 		rows:    [quantTypes]func(*byte){neonDotQ8Rows, neonDotQ4KRows, neonDotQ6KRows, neonDotQ2KRows, neonDotIQ2Rows, neonDotMXRows},
 		columns: [quantTypes]func(*byte){neonDotQ8Columns, neonDotQ4KColumns, neonDotQ6KColumns, neonDotQ2KColumns, neonDotIQ2Columns, neonDotMXColumns},
-		round:   neonRounds(),
+		super:   neonRoundSuper,
+		group:   neonRoundGroup,
 	}
 }
 
-// neonPlainSet is neonDotSet with products to int16, which every processor has.
+// neonPlainSet is neonDotSet with int16 products, which every processor has.
 func neonPlainSet() *set {
 	return &set{
 		rows:    [quantTypes]func(*byte){neonQ8Rows, neonQ4KRows, neonQ6KRows, neonQ2KRows, neonIQ2Rows, neonMXRows},
 		columns: [quantTypes]func(*byte){neonQ8Columns, neonQ4KColumns, neonQ6KColumns, neonQ2KColumns, neonIQ2Columns, neonMXColumns},
-		round:   neonRounds(),
+		super:   neonRoundSuper,
+		group:   neonRoundGroup,
 	}
-}
-
-func neonRounds() [quantTypes]func(*byte) {
-	return [quantTypes]func(*byte){neonRoundGroup, neonRoundQ4K, neonRoundQ6K, neonRoundQ2K, neonRoundQ6K, neonRoundGroup}
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/gomoe/gomoe/internal/kernel/vector"
 )
 
-// arithmetic is what fused products do with elements of one type, in the scratch
-// memory of s.
+// arithmetic holds what fused products do with elements of one type. s is scratch memory.
 type arithmetic[E Number] struct {
 	gemm       func(m, n, k int, a []E, ars, acs int, b Matrix[E], c []E, ldc int, acc bool)
 	swiglu     func(s *space, y, gate, up []E)
@@ -92,12 +91,12 @@ func halfArithmetic[E Half](widen func(dst []float32, src []E), narrow func(dst 
 
 // space is the memory of fused products, kept for the next one.
 type space struct {
-	do     [4]any // arithmetic by element type, of those that there were
+	do     [4]any // arithmetic by element type, nil until it is needed
 	pieces [3][]float64
 	wide   [3][halfTile]float32
 }
 
-// A sync.Pool keeps what it holds between products.
+// spaces keeps spaces between products.
 var spaces sync.Pool
 
 func spaceOf[E Number]() (*space, *arithmetic[E]) {
@@ -124,7 +123,8 @@ func spaceOf[E Number]() (*space, *arithmetic[E]) {
 
 func (s *space) release() { spaces.Put(s) }
 
-// spaceFor returns n elements of a slot, which begin where a cache line does.
+// spaceFor returns n elements of scratch memory in a slot. They begin where a cache line
+// does, and are valid until the slot is asked for again.
 func spaceFor[E Number](s *space, slot, n int) []E {
 	size := int(unsafe.Sizeof(E(0)))
 	mem := kernel.Room(&s.pieces[slot], (n*size+7)/8)
