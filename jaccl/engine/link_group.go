@@ -55,6 +55,7 @@ func newLinkGroup(e *engine, key string, ranks []int) *linkGroup {
 		}
 	}
 	g.x.Send, g.x.Recv = make([][][]byte, n-1), make([][][]byte, n-1)
+	g.x.Left, g.pair.Left = e.watch.Left, e.watch.Left
 	g.x.Alike, g.pair.Alike = true, true // members have compared the lengths of all parts
 	g.pair.Peers = make([]int, 0, 2)
 	g.pair.Send, g.pair.Recv = make([][][]byte, 2), make([][][]byte, 2)
