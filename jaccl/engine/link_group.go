@@ -66,17 +66,17 @@ func newLinkGroup(e *engine, key string, ranks []int) *linkGroup {
 func (g *linkGroup) meet(ctx context.Context, p post, bad *failure) error {
 	e := g.e
 	if !e.inUse.CompareAndSwap(false, true) {
-		return failedCall(ctx, e.rank, p.call, e.fail(busy(e.rank, p.call), p.call))
+		return e.fail(busy(e.rank, p.call), p.call).seen(ctx, e.rank, p.call)
 	}
 	defer e.inUse.Store(false)
 	if f := g.obstacle(); f != nil {
-		return failedCall(ctx, e.rank, p.call, e.fail(f, p.call))
+		return e.fail(f, p.call).seen(ctx, e.rank, p.call)
 	}
 	if bad == nil && ctx.Err() != nil {
 		bad = left(ctx, e.rank, p.call)
 	}
 	if bad != nil {
-		return failedCall(ctx, e.rank, p.call, e.fail(bad, p.call))
+		return e.fail(bad, p.call).seen(ctx, e.rank, p.call)
 	}
 	e.at.enter(&p, g.ranks)
 	defer e.at.leave()
@@ -90,7 +90,7 @@ func (g *linkGroup) meet(ctx context.Context, p post, bad *failure) error {
 		if pairwise(p.call.Op) {
 			x = &g.pair
 		}
-		failed := failedCall(ctx, e.rank, p.call, e.settled(e.diagnose(ctx, g, x, p.call, err)))
+		failed := e.settled(e.diagnose(ctx, g, x, p.call, err)).seen(ctx, e.rank, p.call)
 		failed.Outstanding = x.Outstanding()
 		err = failed
 	}
