@@ -81,7 +81,7 @@ func joinSwiGLU(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	}), true
 }
 
-// joinSwiGLUBlocks is joinSwiGLU for weights in blocks, both of one type. The rows are
+// joinSwiGLUBlocks is joinSwiGLU for weights in blocks, both of the same type. The rows are
 // rounded once.
 func joinSwiGLUBlocks(p *lowering.Peephole, i int) ([]int, lowering.Instr, bool) {
 	j, ok := gatedProducts(p, i, roundedProduct)
