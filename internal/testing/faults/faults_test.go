@@ -327,7 +327,7 @@ func TestPaused(t *testing.T) {
 		}
 	}
 	for _, over := range transports() {
-		if world.Native(over.name) && !native || !over.told || over.name == "mpi" { // MLX's protocols count by the clock; mpirun would not be stopped
+		if world.Native(over.name) && !native || over.name == "mpi" { // whose launcher is not stopped
 			continue
 		}
 		t.Run(over.name, func(t *testing.T) {
