@@ -15,7 +15,7 @@ import (
 // overMesh connects the ranks by MLX's JACCL. If MLX's variables name the devices, other
 // ranks may be processes of MLX; else the ranks meet first.
 func overMesh(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
-	o := mesh.Options{Settings: rdma.Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator, Deadline: s.cfg.Deadline}
+	o := mesh.Options{Settings: rdma.Settings{Library: job.Verbs}, Rank: job.Rank, Coordinator: job.Coordinator, Deadline: s.deadline}
 	if job.Devices != "" {
 		var err error
 		if o.Devices, err = devicesOf(job); err != nil {

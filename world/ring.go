@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gomoe/gomoe/jaccl"
 	"github.com/gomoe/gomoe/jaccl/job/environ"
@@ -17,14 +19,14 @@ import (
 func overRing(s *state, ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	if job.Hostfile == "" && job.Coordinator != "" {
 		return s.met(ctx, job, func(place link.Site) (jaccl.Communicator, error) {
-			return ring.Join(ctx, place, jaccl.Options{Deadline: s.cfg.Deadline})
+			return ring.Join(ctx, place, jaccl.Options{Deadline: s.deadline})
 		})
 	}
 	nodes, err := nodesOf(job)
 	if err != nil {
 		return s.orTCP(ctx, job, nil, err)
 	}
-	c, err := ring.Connect(ctx, nodes, job.Rank, jaccl.Options{Deadline: s.cfg.Deadline})
+	c, err := ring.Connect(ctx, nodes, job.Rank, jaccl.Options{Deadline: s.deadline})
 	return s.orTCP(ctx, job, c, err)
 }
 
@@ -40,6 +42,7 @@ func (s *state) met(ctx context.Context, job environ.Job, join func(link.Site) (
 	c, err := join(place)
 	missing, gone := absent(ctx, place, "gomoe: who has joined", err)
 	if gone == nil && missing == "" {
+		place.Shut()
 		return c, nil
 	}
 	if c != nil {
@@ -52,7 +55,7 @@ func (s *state) met(ctx context.Context, job environ.Job, join func(link.Site) (
 }
 
 // absent tells all ranks whether this rank has an error, and returns a text with the errors
-// of all ranks; "" if no rank has one.
+// of all ranks, each error once; "" if no rank has one.
 func absent(ctx context.Context, site link.Site, key string, err error) (string, error) {
 	text := ""
 	if err != nil {
@@ -63,16 +66,20 @@ func absent(ctx context.Context, site link.Site, key string, err error) (string,
 	if err != nil {
 		return "", err
 	}
-	missing := ""
+	var missing []string
 	for r, b := range all {
-		if len(b) > 0 {
-			if missing != "" {
-				missing += "; "
-			}
-			missing += fmt.Sprintf("rank %d (%s): %s", r, site.Host(r), b)
+		if len(b) == 0 || slices.ContainsFunc(all[:r], func(o []byte) bool { return string(o) == string(b) }) {
+			continue
 		}
+		who := ""
+		for o := r; o < len(all); o++ {
+			if string(all[o]) == string(b) {
+				who += fmt.Sprintf(", rank %d (%s)", o, site.Host(o))
+			}
+		}
+		missing = append(missing, strings.TrimPrefix(who, ", ")+": "+string(b))
 	}
-	return missing, nil
+	return strings.Join(missing, "; "), nil
 }
 
 // nodesOf reads the addresses of MLX's ring.

@@ -358,6 +358,36 @@ func TestAgain(t *testing.T) {
 	wg.Wait()
 }
 
+// Once a job is set up, nobody can connect to its ranks any more.
+func TestDoorsClose(t *testing.T) {
+	for _, transport := range []string{"tcp", "shm", "ring"} {
+		at := address(t)
+		var up, wg sync.WaitGroup
+		up.Add(2)
+		for i := range 2 {
+			wg.Go(func() {
+				var w world.World
+				defer w.Close()
+				err := w.Setup(t.Context(), world.Config{Transport: transport, Deadline: time.Minute, Log: io.Discard, Getenv: vars(job(i, 2, at))})
+				up.Done()
+				if err != nil {
+					t.Errorf("process %d: %s: %v", i, transport, err)
+					return
+				}
+				up.Wait()
+				if c, err := net.Dial("tcp", at); err == nil {
+					c.Close()
+					t.Errorf("process %d: %s: rank 0 still listens", i, transport)
+				}
+				if err := w.Warmup(t.Context()); err != nil {
+					t.Errorf("process %d: %s: %v", i, transport, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
 // Ranks that some of the others have not met with, in a set-up that failed, meet all the
 // same when all try again.
 func TestUneven(t *testing.T) {

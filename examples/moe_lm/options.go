@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/gomoe/gomoe"
 	"github.com/gomoe/gomoe/graph"
@@ -19,6 +20,7 @@ type options struct {
 	mesh                         sharding.Mesh
 	data, out, trace, prompt     string
 	transport, device            string
+	deadline                     *time.Duration
 	steps, warmup, every, sample int
 	compare                      int
 	lr, temperature              float64
@@ -42,7 +44,7 @@ this process or in one each.
 
   gomoe launch -n 4 -- moe_lm    four processes; mpirun, torchrun and mlx.launch start them, too
 
-The first Ctrl-C ends a run in order, a second one at once. The flags:
+The first Ctrl-C or SIGTERM ends a run in order, a second one at once. The flags:
 
 `
 
@@ -54,6 +56,7 @@ func parse(args []string) (config, options, error) {
 	f := flag.NewFlagSet("moe_lm", flag.ContinueOnError)
 	f.StringVar(&mesh, "mesh", "dp=2,ep=2", "`axes` of ranks: dp splits the batch, ep the batch and the experts, tp heads and expert columns; empty is one rank")
 	f.StringVar(&o.transport, "transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: auto, tcp, shm, jaccl, mpi or ring; GOMOE_TRANSPORT or auto if not given")
+	o.deadline = world.DeadlineFlag(f)
 	f.StringVar(&o.data, "data", "", "`files` and folders to train on, with commas between; empty is the Go standard library's source")
 	f.StringVar(&o.out, "out", "out/moe_lm", "`folder` for metrics.csv, training.png and sample.txt")
 	f.StringVar(&o.trace, "trace", "", "write a trace of every training step to this `file`, for Perfetto")

@@ -378,3 +378,18 @@ func TestInterruptTwice(t *testing.T) {
 	}
 	nothing(t, mark)
 }
+
+// Ranks are told the deadline of the launcher's option, or else of its environment, also
+// ranks on other machines, which do not have that environment.
+func TestDeadline(t *testing.T) {
+	for _, hosts := range [][]hostfile.Host{nil, {{SSH: "elsewhere", IPs: []string{"127.0.0.1"}}}} {
+		o := Options{Ranks: 1, Hosts: hosts, Shell: []string{"/bin/sh", "-c", `exec env -i "PATH=$PATH" sh -c "$2"`, "ssh"}}
+		t.Setenv("GOMOE_DEADLINE", "1m0s")
+		want(t, "standard output", launch(t, o, "echo wait $GOMOE_DEADLINE").stdout, "wait 1m0s")
+		o.Deadline = 5 * time.Second
+		want(t, "standard output", launch(t, o, "echo wait $GOMOE_DEADLINE").stdout, "wait 5s")
+		t.Setenv("GOMOE_DEADLINE", "5")
+		o.Deadline = 0
+		require.ErrorContains(t, launch(t, o, "true").err, "environ: GOMOE_DEADLINE=5: want a number with its unit")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomoe/gomoe/jaccl/job/environ"
 	"github.com/gomoe/gomoe/jaccl/job/hostfile"
 	"github.com/gomoe/gomoe/world"
 )
@@ -37,6 +38,9 @@ type Options struct {
 	// Transport is what ranks are told to use, one of world.Transports; if empty, they are
 	// told nothing.
 	Transport string
+	// Deadline is how long ranks are told to wait for each other; 0 means what the
+	// launcher's GOMOE_DEADLINE says, and if that is not set, they are told nothing.
+	Deadline time.Duration
 	// Env are further variables, NAME=value, for all ranks; they override others.
 	Env []string
 	// Dir is where ranks run, on all machines; empty means the launcher's directory.
@@ -88,6 +92,12 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("launch: transport local is for ranks of one process, and these are %d; want tcp or shm", o.Ranks)
 	case o.Grace < 0:
 		return o, fmt.Errorf("launch: grace of %v, want at least 0", o.Grace)
+	}
+	if o.Deadline == 0 {
+		var err error
+		if o.Deadline, err = environ.Deadline(os.Getenv); err != nil {
+			return o, err
+		}
 	}
 	for _, e := range o.Env {
 		if err := hostfile.CheckEnv(e); err != nil {

@@ -9,36 +9,26 @@ import (
 // unpacked is a block of 256 weights whose scales are in registers.
 type unpacked struct {
 	pieces int
-	// piece returns unsigned weights, their scales as int16, where in a rounded row
-	// what they are multiplied with lies, and signs, if there are some.
-	piece func(i int) (q, scale reg.VecVirtual, at int, sign reg.VecVirtual)
-	// before adds to a lane's sum what does not come of pieces; nil for nothing.
+	// piece returns unsigned weights, their scales as int16, and the place in a rounded row
+	// of what they are multiplied with.
+	piece func(i int) (q, scale reg.VecVirtual, at int)
+	// finish adds to a lane's sum what does not come from pieces. It may be nil.
 	finish func(x reg.Register, sum reg.VecVirtual)
-	// offsets are what the sums of the rounded row are multiplied with, nil for none.
+	// offsets are the weights' offsets, with which the sums of the rounded row are
+	// multiplied. It may be nil.
 	offsets reg.VecVirtual
-	// half is where d is, followed by m if there are offsets.
+	// half is where d is in a block. m follows it if there are offsets.
 	half int
 }
 
-// super is the loop over blocks of 256.
+// super writes a function with a loop over blocks of 256.
 func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
-	if s.w == 4 && kind == rolled {
-		q.superLanes(size, s, unpack)
-		return
-	}
 	f := q.begin(kind, size, s)
 	sum, off := make([][4]reg.VecVirtual, len(f.acc)), make([][4]reg.VecVirtual, len(f.acc))
 	var u unpacked
-	lane := func(k, l, i int, v, scale reg.VecVirtual, at int, sign reg.VecVirtual) {
-		x, p := Mem{Base: f.X(k, l), Disp: at}, q.vector()
-		if sign != nil {
-			y := q.vector()
-			VMOVDQU(x, y)
-			VPSIGNB(sign, y, y)
-			VPMADDUBSW(y, v, p)
-		} else {
-			VPMADDUBSW(x, v, p)
-		}
+	lane := func(k, l, i int, v, scale reg.VecVirtual, at int) {
+		p := q.vector()
+		VPMADDUBSW(Mem{Base: f.X(k, l), Disp: at}, v, p)
 		switch {
 		case i == 0:
 			sum[k][l] = q.vector()
@@ -59,7 +49,7 @@ func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w r
 			VPMADDWD(Mem{Base: f.X(k, l), Disp: superSums}, u.offsets, off[k][l])
 		}
 	}
-	// Rows of weights, and the products that have them: i, and lanes.
+	// For each row of weights, and for the products and lanes that it is in:
 	for l := range f.w {
 		u = unpack(f, f.w[l])
 		each := func(do func(k, l int)) {
@@ -73,8 +63,8 @@ func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w r
 			}
 		}
 		for i := range u.pieces {
-			v, scale, at, sign := u.piece(i)
-			each(func(k, l int) { lane(k, l, i, v, scale, at, sign) })
+			v, scale, at := u.piece(i)
+			each(func(k, l int) { lane(k, l, i, v, scale, at) })
 		}
 		each(after)
 	}
@@ -99,59 +89,6 @@ func (q quantSet) super(kind string, size int, s shape, unpack func(f frame, w r
 	f.end(size, superRow)
 }
 
-// rolled is the type whose lanes are long enough for a loop over them to cost nothing.
-const rolled = "IQ2"
-
-// superLanes is super with a loop over the rows of weights, which leave their sums and d on
-// the stack. The type has no offsets, and nothing to finish.
-func (q quantSet) superLanes(size int, s shape, unpack func(f frame, w reg.Register) unpacked) {
-	var sums, halves Mem
-	w, done, at, d := GP64(), GP64(), GP64(), GP32()
-	f := q.begin(rolled, size, s, func() {
-		sums, halves = AllocLocal(4*32), AllocLocal(8)
-		XORQ(done, done)
-	})
-	f.w = []reg.Register{w}
-	XORQ(at, at) // 8 a lane
-	Label("lane")
-	MOVQ(Mem{Base: f.t, Disp: quantW, Index: at, Scale: 1}, w)
-	ADDQ(done, w)
-	u, sum := unpack(f, w), YMM()
-	for i := range u.pieces {
-		v, scale, where, sign := u.piece(i)
-		x, p := YMM(), YMM()
-		VMOVDQU(Mem{Base: f.x[0], Disp: where}, x)
-		VPSIGNB(sign, x, x)
-		VPMADDUBSW(x, v, p)
-		if i == 0 {
-			VPMADDWD(scale, p, sum)
-			continue
-		}
-		VPMADDWD(scale, p, p)
-		VPADDD(p, sum, sum)
-	}
-	VMOVDQU(sum, sums.Idx(at, 4))
-	MOVWLZX(Mem{Base: w, Disp: u.half}, d)
-	SHRQ(Imm(2), at)
-	MOVW(d.As16(), halves.Idx(at, 1))
-	SHLQ(Imm(2), at)
-	ADDQ(Imm(8), at)
-	CMPQ(at, Imm(32))
-	JNE(LabelRef("lane"))
-	var all [4]reg.VecVirtual
-	for l := range all {
-		all[l] = YMM()
-		VMOVDQU(sums.Offset(32*l), all[l])
-	}
-	half := XMM()
-	VMOVQ(halves, half)
-	VCVTPH2PS(half, half)
-	VADDPS(scaled(half, q.floats(f, 0, superScale), fold(q.sumLanes(all, q.vector), false)), f.acc[0], f.acc[0])
-	ADDQ(I32(size), done)
-	f.w = nil
-	f.end(size, superRow)
-}
-
 // like returns a register of v's size.
 func like(v reg.VecVirtual) reg.VecVirtual {
 	switch v.Size() {
@@ -163,7 +100,7 @@ func like(v reg.VecVirtual) reg.VecVirtual {
 	return ZMM()
 }
 
-// low returns m & 15 per byte, high m >> 4 & 15.
+// nibbles returns m & 15 and m >> 4 & 15 for each byte.
 func (q quantSet) nibbles(m reg.VecVirtual) (low, high reg.VecVirtual) {
 	mask := q.table.same(15)
 	low, high = q.vector(), q.vector()
@@ -184,9 +121,8 @@ func (q quantSet) bytesAt(w reg.Register, disp int) reg.VecVirtual {
 	return v
 }
 
-// spread returns 16-bit scales for a vector of weights: for each 16 bits the scale
-// of number f(i), from v, which has them as int16 in its lowest bits (AVX-512), or
-// as bytes.
+// spread returns 16-bit scales for a vector of weights: the i-th 16 bits have scale f(i). v
+// has the scales in its lowest bits, as int16 with AVX-512 and as bytes with AVX2.
 func (q quantSet) spread(v reg.VecVirtual, f func(i int) int) reg.VecVirtual {
 	out := q.vector()
 	if q.wide {
@@ -240,7 +176,7 @@ func (q quantSet) q4k(f frame, w reg.Register) unpacked {
 	VPMOVZXBW(offsets, offsets)
 	u := unpacked{pieces: 256 / q.bytes(), offsets: offsets, half: 0}
 	var high reg.VecVirtual
-	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int) {
 		var v reg.VecVirtual
 		if i%2 == 0 {
 			v, high = q.nibbles(q.bytesAt(w, 16+i/2*q.bytes()))
@@ -249,10 +185,10 @@ func (q quantSet) q4k(f frame, w reg.Register) unpacked {
 		}
 		if q.wide { // 32j in the first half, 32(j+2) in the second
 			j := i/2*4 + i%2
-			return v, q.spread(words, func(k int) int { return j + k/16*2 }), 64 * i, nil
+			return v, q.spread(words, func(k int) int { return j + k/16*2 }), 64 * i
 		}
 		place := [8]int{0, 2, 1, 3, 4, 6, 5, 7}[i]
-		return v, q.spread(words, func(int) int { return i }), 32 * place, nil
+		return v, q.spread(words, func(int) int { return i }), 32 * place
 	}
 	return u
 }
@@ -271,8 +207,8 @@ func (q quantSet) q2k(f frame, w reg.Register) unpacked {
 	for i := range 64 / q.bytes() {
 		raw[i] = q.bytesAt(w, 16+i*q.bytes())
 	}
-	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
-		part, k := 0, i // of 32 elements from 32k on, of both parts if wide
+	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int) {
+		part, k := 0, i // 32 elements from 32k on of a part, or of both parts if wide
 		if !q.wide {
 			part, k = i/4, i%4
 		}
@@ -284,10 +220,10 @@ func (q quantSet) q2k(f frame, w reg.Register) unpacked {
 		}
 		if q.wide {
 			VPANDD(q.table.same(3), from, v)
-			return v, q.spread(words, func(j int) int { return 2*k + j/8%2 + j/16*8 }), 64 * k, nil
+			return v, q.spread(words, func(j int) int { return 2*k + j/8%2 + j/16*8 }), 64 * k
 		}
 		VPAND(q.table.same(3), from, v)
-		return v, q.spread(words, func(j int) int { return 8*part + 2*k + j/8 }), 32 * (2*k + part), nil
+		return v, q.spread(words, func(j int) int { return 8*part + 2*k + j/8 }), 32 * (2*k + part)
 	}
 	return u
 }
@@ -297,7 +233,7 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 	VMOVDQU(Mem{Base: w, Disp: 192}, scales)
 	words := q.scaleWords(scales)
 	u := unpacked{pieces: 256 / q.bytes(), half: 208}
-	// The 32 that are added to every weight.
+	// This subtracts the 32 that is added to every weight.
 	u.finish = func(x reg.Register, sum reg.VecVirtual) {
 		all := words
 		if !q.wide {
@@ -315,7 +251,7 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 	}
 	if q.wide {
 		var high, bits reg.VecVirtual
-		u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+		u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int) {
 			var v reg.VecVirtual
 			two := ZMM()
 			if i%2 == 0 {
@@ -328,13 +264,13 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 				VPSRLVQ(q.table.quads(func(k int) int { return k / 4 * 2 }), bits, two)
 			}
 			VPTERNLOGD(Imm(0xf8), q.table.same(0x30), two, v) // v | two & 0x30
-			return v, q.spread(words, func(k int) int { return 4*i + k/8 }), 64 * i, nil
+			return v, q.spread(words, func(k int) int { return 4*i + k/8 }), 64 * i
 		}
 		return u
 	}
 	var high [2]reg.VecVirtual
 	var bits reg.VecVirtual
-	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
+	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int) {
 		part, k := i/4, i%4
 		var v reg.VecVirtual
 		if k < 2 {
@@ -356,50 +292,7 @@ func (q quantSet) q6k(f frame, w reg.Register) unpacked {
 		}
 		VPAND(q.table.same(0x30), from, two)
 		VPOR(two, v, v)
-		return v, q.spread(words, func(j int) int { return 2*i + j/8 }), 32 * i, nil
-	}
-	return u
-}
-
-// iq2 looks the book up: there is no arithmetic that makes its vectors.
-func (q quantSet) iq2(f frame, w reg.Register) unpacked {
-	u := unpacked{pieces: 8, half: 0}
-	book := field(f.t, quantBook)
-	signs := GP64()
-	LEAQ(NewDataAddr(Symbol{Name: "quantSigns", Static: true}, 0), signs)
-	u.piece = func(i int) (reg.VecVirtual, reg.VecVirtual, int, reg.VecVirtual) {
-		codes, bits := GP64(), GP64()
-		MOVL(Mem{Base: w, Disp: 2 + 8*i}, codes.As32())
-		MOVL(Mem{Base: w, Disp: 6 + 8*i}, bits.As32())
-		look := func(table, from reg.Register, mask, shift uint64) reg.VecVirtual {
-			var x [2]reg.VecVirtual
-			for l := range 4 {
-				at := GP64()
-				MOVQ(from, at)
-				ANDQ(U32(mask), at)
-				if l < 3 {
-					SHRQ(Imm(shift), from)
-				}
-				m := Mem{Base: table, Index: at, Scale: 8}
-				if l%2 == 0 {
-					x[l/2] = XMM()
-					VMOVQ(m, x[l/2])
-				} else {
-					VPINSRQ(Imm(1), m, x[l/2], x[l/2])
-				}
-			}
-			y := YMM()
-			VINSERTI128(Imm(1), x[1], x[0].AsY(), y)
-			return y
-		}
-		v := look(book, codes, 255, 8)
-		sign := look(signs, bits, 127, 7)
-		SHRQ(Imm(7), bits) // 21 were shifted before
-		LEAL(Mem{Base: bits, Index: bits, Scale: 1, Disp: 1}, bits.As32())
-		x, scale := XMM(), YMM()
-		VMOVD(bits.As32(), x)
-		VPBROADCASTW(x, scale)
-		return v, scale, 32 * i, sign
+		return v, q.spread(words, func(j int) int { return 2*i + j/8 }), 32 * i
 	}
 	return u
 }

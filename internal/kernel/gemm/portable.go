@@ -12,7 +12,7 @@ const (
 // With more rows than this, copying B's panel costs less than its contiguous rows save.
 const gemmPack = 32
 
-// portable is Multiply without fused multiply-adds. It has the bits of Ref.
+// portable is Multiply without fused multiply-adds.
 func (w *Workspace[T]) portable(m, n, k int, a []T, ars, acs int, b []T, brs, bcs int, c []T, ldc int, acc bool) {
 	if !acc {
 		for i := range m {

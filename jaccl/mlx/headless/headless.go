@@ -34,7 +34,7 @@ type Member struct {
 	Size   int
 }
 
-// Argument is the failure of a rank that calls an operation with what can not be.
+// Argument is the failure of a rank that calls an operation with what cannot be.
 func (m Member) Argument(c collective.Call, format string, args ...any) *Failure {
 	return &Failure{Blame: []int{m.Rank}, Text: fmt.Sprintf("%srank %d calls %s with ", m.Prefix, m.Rank, c) + fmt.Sprintf(format, args...), Err: jaccl.ErrArgument}
 }

@@ -85,7 +85,7 @@ func (p *party) tell(n notice, from int) {
 			continue
 		}
 		c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		c.Write(b) // a rank that can not be told finds out by itself
+		c.Write(b) // a rank that cannot be told finds out by itself
 	}
 }
 

@@ -63,7 +63,7 @@ static int fault_write(const ucontext_t* u) {
 
 // on_fibre reports whether a thread that was interrupted at sp runs a fibre:
 // there is a moment before and after in which current is set and the thread
-// is on its own stack, which can not be left.
+// is on its own stack, which cannot be left.
 static bool on_fibre(const Lane* l, uintptr_t sp) {
   if (!l) return false;
   uintptr_t from = (uintptr_t)l->group->stack_map;

@@ -31,7 +31,7 @@ typedef atomic<ulong> atomic_ulong;
 
 // MSL_ATOMICS defines the operations on atomics in one address space. All
 // are sequentially consistent, which is more than Metal's relaxed order: the
-// emulated GPU can not show what a weaker order does between threadgroups.
+// emulated GPU cannot show what a weaker order does between threadgroups.
 #define MSL_RMW(S, name, expr)                                                                                                              \
   template <class T>                                                                                                                        \
   MSL_INLINE T atomic_fetch_##name##_explicit(volatile S atomic<T>* q, msl_same<T> x, memory_order) {                                       \
