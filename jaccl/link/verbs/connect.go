@@ -83,9 +83,11 @@ func (l *Link) open(devices hostfile.Devices, settings rdma.Settings) error {
 	if l.size == 1 {
 		return nil
 	}
-	if l.row, err = rdma.Row(devices, l.rank, l.size); err != nil {
+	rows, err := rdma.Wires(devices, l.rank, l.size)
+	if err != nil {
 		return err
 	}
+	l.row = rows[0]
 	if err := l.settings.Fits(l.row, 0); err != nil {
 		return err
 	}
