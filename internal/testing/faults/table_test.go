@@ -56,7 +56,7 @@ func tested() []cell {
 
 		{"shm", killed, all, ""},
 		{"shm", stopped, all, ""},
-		{"shm", cutOff, all, ""}, // the watch's connections are; memory can not be
+		{"shm", cutOff, all, ""}, // the watch's connections are; memory cannot be
 		{"shm", slowness, all, ""},
 		{"shm", another, all, ""},
 

@@ -33,10 +33,7 @@ func (l *Link) connect(ctx context.Context, site link.Site, devices hostfile.Dev
 	if err := l.match(site, all); err != nil {
 		return err // the data is the same on every rank, so that every rank returns it
 	}
-	if _, err := agree(ctx, site, "rdma: queue pairs", l.join(all), nil); err != nil {
-		return err
-	}
-	l.side, err = newSide(ctx, site)
+	_, err = agree(ctx, site, "rdma: queue pairs", l.join(all), nil)
 	return err
 }
 

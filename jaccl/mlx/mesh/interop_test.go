@@ -245,7 +245,7 @@ func TestInteropSetup(t *testing.T) {
 		{"coordinator \"[::1]:80\", want an address", func(o *Options) { o.Coordinator = "[::1]:80" }},
 		{"ranks [1] have not connected: context deadline", func(o *Options) {}},
 		{"rank 0 does not answer", func(o *Options) { o.Rank = 1 }},
-		{"can not be loaded; check JACCL_LIBRDMA", func(o *Options) { o.Library = "/nowhere" }},
+		{"cannot be loaded; check JACCL_LIBRDMA", func(o *Options) { o.Library = "/nowhere" }},
 		{"the device has no such queue pairs", func(o *Options) { o.Service = rdma.RC }},
 		{"takes 2 memory regions, and 0 for leases, 2 in all, and has 1", func(o *Options) { o.Regions = 1 }},
 	} {
