@@ -14,12 +14,16 @@ import (
 // from Go's runtime, which asks the system itself. A device would then write to pages that the
 // process does not have any more, and read old ones. These variables turn the cache off, the
 // first in UCX from 1.12 on, the second in older versions.
-var withoutCache = [...]struct {
+func withoutCache() []variable {
+	return []variable{
+		{"UCX_RCACHE_ENABLE", "n", []string{"n", "no", "off", "0", "false"}},
+		{"UCX_IB_REG_METHODS", "direct", []string{"direct", "odp", "odp,direct", "direct,odp"}},
+	}
+}
+
+type variable struct {
 	name, value string
 	also        []string // values of a user that say the same
-}{
-	{"UCX_RCACHE_ENABLE", "n", []string{"n", "no", "off", "0", "false"}},
-	{"UCX_IB_REG_METHODS", "direct", []string{"direct", "odp", "odp,direct", "direct,odp"}},
 }
 
 // refuseCache sets the variables that turn UCX's cache off, for the C library, whose
@@ -30,7 +34,7 @@ func refuseCache(getenv func(string) string) error {
 	if err != nil {
 		return fmt.Errorf("mpi: open: the C library: %w", err)
 	}
-	for _, v := range withoutCache {
+	for _, v := range withoutCache() {
 		switch was := getenv(v.name); {
 		case was == "":
 			name, value := append([]byte(v.name), 0), append([]byte(v.value), 0)

@@ -26,7 +26,7 @@ func TestUCX(t *testing.T) {
 	none := func(string) string { return "" }
 	_, err := Open(Options{Library: "/nowhere/libmpi.so", Getenv: none})
 	require.ErrorContains(t, err, "no MPI library")
-	for _, v := range withoutCache {
+	for _, v := range withoutCache() {
 		if !cHas(t, v.name, v.value) {
 			t.Errorf("%s is not %q for C", v.name, v.value)
 		}

@@ -20,13 +20,14 @@ type Lacking struct {
 	More     []string // operations that this protocol lacks and another one has
 }
 
-// lacking are the operations that none of MLX's protocols has.
-var lacking = [...]string{"all_to_all", "all_gather_v", "broadcast", "split"}
-
 // Lacks implements collective.Limited.
 func (l Lacking) Lacks(op string) error {
-	if !slices.Contains(lacking[:], op) && !slices.Contains(l.More, op) {
-		return nil
+	switch op {
+	case "all_to_all", "all_gather_v", "broadcast", "split": // which none of MLX's protocols has
+	default:
+		if !slices.Contains(l.More, op) {
+			return nil
+		}
 	}
 	return fmt.Errorf("%s%s has no %s, which experts and arrays that change their placement need; use the transport tcp, shm, verbs or mpi: %w", l.Prefix, l.Protocol, op, jaccl.ErrUnsupported)
 }
