@@ -80,8 +80,11 @@ func (t *tool) collectivesCommand() *ffcli.Command {
 	}
 }
 
+// usualTransports are measured if -transport is not given.
+const usualTransports = "local,shm,tcp"
+
 func (b *collectives) flags(fs *flag.FlagSet) {
-	fs.StringVar(&b.transports, "transport", "local,shm,tcp", "`transports`, with commas between: local, shm, tcp, ring, verbs, mpi, jaccl; copy is none, but how fast ranks of one process copy")
+	fs.StringVar(&b.transports, "transport", usualTransports, "`transports`, with commas between: "+world.TransportNames()+"; copy is none, but how fast ranks of one process copy")
 	b.deadline = world.DeadlineFlag(fs)
 	fs.IntVar(&b.ranks, "n", 4, "`number` of ranks")
 	fs.StringVar(&b.ops, "ops", "", "`operations`, with commas between; all if not given: "+strings.Join(measure.Ops(), ","))

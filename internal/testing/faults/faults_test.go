@@ -143,7 +143,7 @@ func TestChain(t *testing.T) {
 	leavesNoSegments(t)
 	const deadline = 2 * time.Second
 	for _, over := range transports() {
-		if world.Native(over.name) && !native || !over.told || over.name == "mpi" { // which have no groups, or one job in a process
+		if world.TransportOf(over.name).Tag != "" && !native || !over.told || over.name == "mpi" { // which have no groups, or one job in a process
 			continue
 		}
 		for _, stop := range []bool{false, true} {
@@ -167,7 +167,7 @@ func TestChain(t *testing.T) {
 // communicator is, are told at once, long before their deadline.
 func TestClosed(t *testing.T) {
 	for _, over := range transports() {
-		if world.Native(over.name) && !native || over.name == "ring" || over.name == "jaccl" { // which has one group, and no connections but those of its data
+		if world.TransportOf(over.name).Tag != "" && !native || world.TransportOf(over.name).MLX { // which has one group, and no connections but those of its data
 			continue
 		}
 		for what, says := range map[string]string{"group": "its end of the group of ranks [0 1 2]", "communicator": "its communicator"} {
@@ -327,7 +327,7 @@ func TestPaused(t *testing.T) {
 		}
 	}
 	for _, over := range transports() {
-		if world.Native(over.name) && !native || !over.told || over.name == "mpi" { // MLX's protocols count by the clock; mpirun would not be stopped
+		if world.TransportOf(over.name).Tag != "" && !native || !over.told || over.name == "mpi" { // MLX's protocols count by the clock; mpirun would not be stopped
 			continue
 		}
 		t.Run(over.name, func(t *testing.T) {
