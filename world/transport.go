@@ -80,6 +80,18 @@ func TransportFlag(fs *flag.FlagSet) *string {
 	return fs.String("transport", "", "`what` carries data between the processes of gomoe launch, mpirun and others: "+TransportNames()+"; GOMOE_TRANSPORT or auto if not given")
 }
 
+// Has returns an error if this program lacks the transport of that name: there is none, or
+// it loads a library of the system and the program was built without it.
+func Has(name string) error {
+	switch t := TransportOf(name); {
+	case t.Name == "":
+		return fmt.Errorf("gomoe: transport %q, want one of %s", name, TransportNames())
+	case t.Tag != "" && t.connect == nil:
+		return fmt.Errorf("gomoe: %s", t.lacks())
+	}
+	return nil
+}
+
 // connect connects the ranks with the transport that was asked for.
 func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicator, error) {
 	t := TransportOf(s.info.Transport) // setUp has checked the name
@@ -89,11 +101,16 @@ func (s *state) connect(ctx context.Context, job environ.Job) (jaccl.Communicato
 	return t.connect(s, ctx, job)
 }
 
-// missing returns the error of a transport that this program lacks because it cannot load
-// libraries of the system. A program that can is linked with the system's C library, and
-// does not run with another one; a program that cannot is one static file.
+// lacks says why this program lacks the transport: it cannot load libraries of the system. A
+// program that can is linked with the system's C library, and does not run with another one;
+// a program that cannot is one static file.
+func (t Transport) lacks() string {
+	return fmt.Sprintf("transport %s loads a library of the system, and this program is linked statically: build it with -tags %s", t.Name, t.Tag)
+}
+
+// missing is connect of a transport that this program lacks.
 func (t Transport) missing(context.Context, link.Site) (link.Link, error) {
-	return nil, fmt.Errorf("transport %s loads a library of the system, and this program is linked statically: build it with -tags %s: %w", t.Name, t.Tag, jaccl.ErrUnsupported)
+	return nil, fmt.Errorf("%s: %w", t.lacks(), jaccl.ErrUnsupported)
 }
 
 // over returns the connect function of a transport whose ranks meet and use a link.
