@@ -77,7 +77,7 @@ func imports() map[string][]string {
 		"world":                     {"graph", "sharding", "collective", "internal/flight", "jaccl", "jaccl/engine", "jaccl/job/environ", "jaccl/job/hostfile", "jaccl/job/meet", "jaccl/job/watch", "jaccl/link", "jaccl/link/mpi", "jaccl/link/shm", "jaccl/link/tcp", "jaccl/link/verbs", "jaccl/mlx/mesh", "jaccl/mlx/ring", "jaccl/rdma"},
 		"":                          {"graph", "array", "sharding", "collective", "lowering", "internal/device", "internal/kernel", "internal/optimize", "metal/kernels", "primitives", "runtime", "world"},
 		"internal/device":           {"metal", "runtime"},
-		"exec":                      {"graph", "array", "sharding", "collective"},
+		"exec":                      {"graph", "array", "sharding", "collective", "internal/kernel"},
 		"collective":                {"graph"},
 		"cmd/...":                   {anything},
 		"examples/...":              {anything},

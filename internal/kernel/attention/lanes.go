@@ -79,6 +79,7 @@ const (
 // `wide` elements apart, whole vectors. Behind the last row and element there is
 // anything: what it makes is there too, and not used.
 type lanes struct {
+	dry     *kernel.Dry // nil in a real run
 	vec     kernel.Kind
 	set     laneSet
 	packs   *pack.Set
@@ -143,10 +144,13 @@ func (w *lanes) forward(a Attention[float32], k, v, q, out Rows[float32], lse []
 	for i0 := from; i0 < to; i0 += laneQueries {
 		b := w.blockAt(a, i0, to)
 		w.pack(a, k, v, b.keys())
-		qt := kernel.Room(&w.qt, a.D*b.width)
+		qt, sums := kernel.Take(w.dry, &w.qt, a.D*b.width), kernel.Take(w.dry, &w.sums, b.wide*b.width)
+		p := kernel.Take(w.dry, &w.p, laneKeys*b.width)
+		if w.dry != nil {
+			return // no block is wider
+		}
 		w.columns(qt, b.width, q.from(i0), b.n, a.D, q.Stride)
 		w.scaleRows(qt, 0, qt, 0, 1, len(qt), a.Scale)
-		sums := kernel.Room(&w.sums, b.wide*b.width)
 		clear(sums)
 		for c := range b.width / kernel.Lanes {
 			s := &w.scores[c]
@@ -156,15 +160,14 @@ func (w *lanes) forward(a Attention[float32], k, v, q, out Rows[float32], lse []
 			}
 		}
 		for j0 := 0; j0 < b.keys(); j0 += laneKeys {
-			w.softmax(b, j0)
+			w.softmax(b, p, j0)
 		}
 		w.finish(b, out, lse)
 	}
 }
 
-// softmax takes the keys from j0 on into the block's sums.
-func (w *lanes) softmax(b laneBlock, j0 int) {
-	p := kernel.Room(&w.p, laneKeys*b.width)
+// softmax takes the keys from j0 on into the block's sums. p is memory for its scores.
+func (w *lanes) softmax(b laneBlock, p []float32, j0 int) {
 	jn := min(laneKeys, b.keys()-j0)
 	group := b.group()
 	for c := 0; c < b.width; c += group {

@@ -4,11 +4,13 @@ import (
 	"sync"
 
 	"github.com/gomoe/gomoe/array"
+	"github.com/gomoe/gomoe/internal/kernel"
 )
 
 // halfWorkspace is the memory of one product of 16-bit numbers, kept for the
 // next one as a workspace is.
 type halfWorkspace struct {
+	dry    *kernel.Dry // nil in a real run
 	work   halfWork
 	config tileConfig
 	edge   [32 * 32]float32 // a tile of C, of which a part is wanted
@@ -48,7 +50,12 @@ func roundedOf[R Result](w *halfWorkspace, c []R, ldc int) taker {
 // A sync.Pool keeps what it holds between products.
 var halfWorkspaces sync.Pool
 
-func halfWorkspaceOf() *halfWorkspace {
+func halfWorkspaceOf(dry *kernel.Dry) *halfWorkspace {
+	if dry != nil {
+		w := kernel.Space[halfWorkspace](dry)
+		w.dry = dry
+		return w
+	}
 	if w, ok := halfWorkspaces.Get().(*halfWorkspace); ok {
 		return w
 	}
@@ -59,5 +66,7 @@ func (w *halfWorkspace) release() {
 	w.work = halfWork{} // the pool keeps no caller's memory alive
 	w.pairs, w.widenedBrain, w.widenedHalf = pairProduct{}, widenedProduct[array.Brain]{}, widenedProduct[array.Half]{}
 	w.roundedBrain, w.roundedHalf = rounded[array.Brain]{}, rounded[array.Half]{}
-	halfWorkspaces.Put(w)
+	if w.dry == nil {
+		halfWorkspaces.Put(w)
+	}
 }

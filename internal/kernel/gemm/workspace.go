@@ -10,6 +10,7 @@ import (
 // Workspace is the memory of one product. Products are many and short, so it
 // is kept for the next one; nothing of a result depends on what it held.
 type Workspace[T kernel.Float] struct {
+	Dry  *kernel.Dry // nil in a real run
 	work work
 	edge [8 * tileVecs * 16]T // a tile of C, of which a part is wanted
 	// Copies of A and B, and sums, grown when needed.
@@ -26,18 +27,22 @@ func pool[T kernel.Float]() *sync.Pool {
 	return &workspaces64
 }
 
-// workspaceOf returns a workspace that is nobody else's until it is released.
-func workspaceOf[T kernel.Float]() *Workspace[T] {
+// workspaceOf returns a workspace that is nobody else's until it is released, or that of
+// the dry run.
+func workspaceOf[T kernel.Float](dry *kernel.Dry) *Workspace[T] {
+	if dry != nil {
+		w := kernel.Space[Workspace[T]](dry)
+		w.Dry = dry
+		return w
+	}
 	if w, ok := pool[T]().Get().(*Workspace[T]); ok {
 		return w
 	}
 	return new(Workspace[T])
 }
 
-func (w *Workspace[T]) release() { pool[T]().Put(w) }
-
-// Held returns the sizes of the buffers, as a Need has them.
-func (w *Workspace[T]) Held() kernel.Need {
-	own, n := NameOf[T](), func(x []T) int64 { return int64(len(x)) * sizeOf[T]() }
-	return kernel.Need{own: sizeOf[Workspace[T]](), own + ".a": n(w.a), own + ".b": n(w.b), own + ".sums": n(w.sums)}
+func (w *Workspace[T]) release() {
+	if w.Dry == nil {
+		pool[T]().Put(w)
+	}
 }
