@@ -126,6 +126,7 @@ func readOnly() map[string]string {
 		"internal/kernel/pack.selected":         "the functions of the kernels that are selected, looked up once",
 		"internal/kernel/random.selected":       "the functions of the kernels that are selected, looked up once",
 		"internal/kernel/vector.selected":       "the functions of the kernels that are selected, looked up once",
+		"metal/kernels.expressions":            "a sync.OnceValue: the table of elementwise operations, which is made once and never changed",
 
 		"quant.iq2Grid": "the 256 vectors of a format; arrays are no constants",
 
